@@ -92,7 +92,7 @@ static int read_flags(struct sl_cli_args *call, struct sl_load *load)
 
     if (sl_cli_args_flag(call, "url"))
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "--url is not in this version");
+                            "--url is not supported in this version");
     load->keys = DEFAULT_KEYS;
     load->duration = DEFAULT_DURATION;
     status = read_number(call, "threads", 1, SL_LOAD_THREADS, &threads);
@@ -120,10 +120,9 @@ static int measure(struct sl_cli_args *call, struct bench *b)
     int err = sl_load_aim(&b->load);
 
     if (err == SLUICE_ENOENT)
-        return sl_cli_error(
-            call, SL_EXIT_FAILED,
-            "no route of the policy limits a caller with a user "
-            "and an org; there is nothing to measure");
+        return sl_cli_error(call, SL_EXIT_FAILED,
+                            "no route of the policy has a limit per user or "
+                            "org; there is nothing to measure");
     if (!err)
         err = sl_load_drive(&b->load, &b->result);
     capacity = b->load.target.capacity;
@@ -203,14 +202,15 @@ static void print_table(FILE *out, const struct bench *b)
                 sl_histogram_at(&b->result.latency, marks[i].permille));
     fputs("  exact        ", out);
     if (!b->verified) {
-        fputs("not tried: the limit is too large, or is never refused\n", out);
+        fputs("not tested: the limit is too large, or it never denies\n", out);
         return;
     }
     sl_out_colour(out, is_exact(b) ? SL_GREEN : SL_RED);
     fputs(is_exact(b) ? "yes" : "NO", out);
     sl_out_colour(out, SL_PLAIN);
     fprintf(out,
-            ": %" PRIu64 " admitted on one key while time stood still, %" PRIu64
+            ": %" PRIu64
+            " admitted for one key with the clock stopped, %" PRIu64
             " expected\n",
             b->admitted, b->load.target.capacity);
 }
@@ -235,26 +235,28 @@ static int run(struct sl_cli_args *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "duration", "TIME", "how long to measure (2s)"                },
-    {'\0', "threads",  "N",    "how many ask at once (one per processor)"},
-    {'\0', "keys",     "N",    "how many different callers (100k)"       },
-    {'\0', "url",      "URL",  "a server to ask (not in this version)"   },
-    {'\0', NULL,       NULL,   NULL                                      },
+    {'\0', "duration", "TIME", "duration of the measurement (2s)"  },
+    {'\0', "threads",  "N",    "number of threads (one per CPU)"   },
+    {'\0', "keys",     "N",    "number of different callers (100k)"},
+    {'\0', "url",      "URL",  "URL of a server (not supported)"   },
+    {'\0', NULL,       NULL,   NULL                                },
 };
 
 const struct sl_command sl_command_bench = {
     .name = "bench",
     .usage = "[POLICY]",
-    .summary = "Measure decisions per second, and that they are exact",
-    .help =
-        "Decides in this process, on the first route that limits a caller, "
-        "or on a policy\nof its own. Then all threads ask for one key while "
-        "time stands still: exactly\nwhat the limits hold must be "
-        "admitted, or it exits 1.\n"
-        "\n"
-        "  sluice bench\n"
-        "  sluice bench sluice.yaml --threads 4 --duration 10s\n"
-        "  sluice bench -o json | jq .per_second\n",
+    .summary = "Measure throughput and verify exactness",
+    .help = "Makes decisions in this process, for the first route of the "
+            "policy that has a\n"
+            "limit. Without POLICY it uses a built-in policy. Then all threads "
+            "take from one\n"
+            "key with the clock stopped. It exits 1 unless exactly the "
+            "capacity of the limits\n"
+            "is admitted.\n"
+            "\n"
+            "  sluice bench\n"
+            "  sluice bench sluice.yaml --threads 4 --duration 10s\n"
+            "  sluice bench -o json | jq .per_second\n",
     .words = "file",
     .formats = "table|json",
     .flags = flags,

@@ -80,7 +80,7 @@ static void print_json(FILE *out, const char *path, int err, const char *why,
 static int print_text(struct sl_cli_args *call, char *text)
 {
     if (!text)
-        return sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
+        return sl_cli_error(call, SL_EXIT_FAILED, "out of memory");
     fputs(text, call->cli->out);
     if (!text[0] || text[strlen(text) - 1] != '\n')
         fputc('\n', call->cli->out);
@@ -130,12 +130,12 @@ static int refuse_print(const struct sl_cli_args *call)
         return SL_EXIT_OK;
     if (call->format == SL_FORMAT_JSON)
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "--print is YAML; leave out -o json, or --print");
+                            "--print writes YAML; remove -o json or --print");
     if (call->word_count > 1)
-        return sl_cli_error(call, SL_EXIT_USAGE,
-                            "--print takes one policy, not %zu; call it for "
-                            "each",
-                            call->word_count);
+        return sl_cli_error(
+            call, SL_EXIT_USAGE,
+            "--print accepts one policy, not %zu; run it once per policy",
+            call->word_count);
     return SL_EXIT_OK;
 }
 
@@ -148,8 +148,9 @@ static int run(struct sl_cli_args *call)
     if (sl_cli_args_flag(call, "reference"))
         return print_text(call, sluice_schema_page());
     if (call->word_count == 0)
-        return sl_cli_error(call, SL_EXIT_USAGE,
-                            "which policy? write: sluice check sluice.yaml");
+        return sl_cli_error(
+            call, SL_EXIT_USAGE,
+            "missing policy file; write: sluice check sluice.yaml");
     if (refuse_print(call))
         return SL_EXIT_USAGE;
     for (size_t i = 0; i < call->word_count; i++) {
@@ -162,23 +163,23 @@ static int run(struct sl_cli_args *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "print",     NULL, "print the policy as it was understood"},
-    {'\0', "schema",    NULL, "print the JSON Schema of the language"},
-    {'\0', "reference", NULL, "print its reference page, in Markdown"},
-    {'\0', NULL,        NULL, NULL                                   },
+    {'\0', "print",     NULL, "print the policy with all defaults filled in"},
+    {'\0', "schema",    NULL, "print the JSON Schema of the policy language"},
+    {'\0', "reference", NULL, "print the policy reference in Markdown"      },
+    {'\0', NULL,        NULL, NULL                                          },
 };
 
 const struct sl_command sl_command_check = {
     .name = "check",
     .usage = "POLICY...",
-    .summary = "Check that policies are right",
-    .help = "Prints every error and warning with its place in the file and "
-            "what to write\ninstead, and exits 3 if a policy was refused. "
-            "'-' reads standard input.\n"
+    .summary = "Validate policy files",
+    .help = "Prints every error and warning with its position in the file and "
+            "a suggestion.\n"
+            "Exits 3 if a policy is invalid. '-' reads standard input.\n"
             "\n"
-            "With --print, a policy that is right is printed as it was "
-            "understood: every\ndefault written out, every plan with its "
-            "rates, secrets left out.\n"
+            "--print writes a valid policy with every default and every plan's "
+            "rates filled\n"
+            "in, without secrets.\n"
             "\n"
             "  sluice check sluice.yaml\n"
             "  sluice check --print sluice.yaml\n"
@@ -211,7 +212,7 @@ static int print(struct sl_cli_args *call, struct sluice_decision *decision)
         json ? sluice_decision_json(decision) : sluice_decision_text(decision);
 
     if (!text)
-        return sl_cli_error(call, SL_EXIT_STORE, "there is no memory left");
+        return sl_cli_error(call, SL_EXIT_STORE, "out of memory");
     fputs(text, call->cli->out);
     if (!text[0] || text[strlen(text) - 1] != '\n')
         fputc('\n', call->cli->out);
@@ -237,7 +238,7 @@ static int bring_token(struct sl_cli_args *call, struct sl_check_args *q,
         return 0;
     return sl_cli_error(
         call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_FAILED, "%s",
-        diag.sentence[0] ? diag.sentence : "there is no memory left");
+        diag.sentence[0] ? diag.sentence : "out of memory");
 }
 
 static int explain(struct sl_cli_args *call, struct sl_check_args *q,
@@ -267,7 +268,7 @@ static int ask(struct sl_cli_args *call, struct sl_check_args *q,
     int status;
 
     if (!decision)
-        status = sl_cli_error(call, SL_EXIT_STORE, "there is no memory left");
+        status = sl_cli_error(call, SL_EXIT_STORE, "out of memory");
     else if (sluice_engine_open(policy, &options, &engine))
         status = sl_cli_error(call, SL_EXIT_STORE, "%s", sluice_why());
     else
@@ -301,15 +302,16 @@ static int explain_run(struct sl_cli_args *call)
 const struct sl_command sl_command_explain = {
     .name = "explain",
     .usage = "POLICY 'METHOD PATH' [NAME=VALUE...]",
-    .summary = "Say what would happen to a request, and why",
-    .help = "Names the route, who asks, the plan, and each limit with its "
-            "numbers and its\nkey. The state is empty and nothing is spent. "
-            "Exits 0 if the request would\npass, 1 if not.\n"
+    .summary = "Explain the decision for a request",
+    .help = "Prints the route, the caller, the plan, and each limit with its "
+            "numbers and its\n"
+            "key. It starts with empty state and takes nothing. Exits 0 if the "
+            "request would\n"
+            "pass, 1 if not.\n"
             "\n"
             "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
-            "  at=     the instant, as RFC 3339 (now, if it is not given)\n"
-            "  token=  a file with a token, which is verified by the policy's "
-            "keys\n"
+            "  at=     the time of the request, as RFC 3339 (default: now)\n"
+            "  token=  a file with a token, verified with the policy's keys\n"
             "\n"
             "  sluice explain sluice.yaml 'GET /api/search' user=ann\n"
             "  sluice explain sluice.yaml 'job transcribe' org=acme cost=30\n"
@@ -386,8 +388,8 @@ static int write_file(struct sl_cli_args *call, const char *path)
 
     if (fd < 0 && errno == EEXIST)
         return sl_cli_error(call, SL_EXIT_FAILED,
-                            "%s is there already and stays as it is; name "
-                            "another file, or - to print it",
+                            "%s already exists and was not changed; name "
+                            "another file, or - to print the policy",
                             path);
     if (fd < 0)
         return sl_cli_error(call, SL_EXIT_FAILED, "%s: %s", path,
@@ -397,7 +399,10 @@ static int write_file(struct sl_cli_args *call, const char *path)
         return sl_cli_error(call, SL_EXIT_FAILED, "%s could not be written: %s",
                             path, strerror(errno));
     fprintf(call->cli->out,
-            "%s is written. Next:\n\n  sluice check %s\n  sluiced -c %s\n",
+            "Wrote %s. Next steps:\n"
+            "\n"
+            "  sluice check %s\n"
+            "  sluiced -c %s\n",
             path, path, path);
     return SL_EXIT_OK;
 }
@@ -415,9 +420,10 @@ static int init_run(struct sl_cli_args *call)
 const struct sl_command sl_command_init = {
     .name = "init",
     .usage = "[FILE]",
-    .summary = "Write a policy to begin with",
-    .help = "Writes a commented policy to FILE, or to sluice.yaml. A file that "
-            "is there is\nnot touched. '-' prints it.\n"
+    .summary = "Write a sample policy",
+    .help = "Writes a commented policy to FILE (default: sluice.yaml). It does "
+            "not overwrite\n"
+            "an existing file. '-' prints the policy.\n"
             "\n"
             "  sluice init\n"
             "  sluice init limits/api.yaml\n"
@@ -494,11 +500,10 @@ static int read_names(struct sl_cli_args *call, struct sl_check_args *q)
     size_t count = name_count(q);
 
     if (q->words.count < count)
-        return sl_cli_error(call, SL_EXIT_USAGE,
-                            "\"%s\" asks for nothing; write 'GET /path', 'job "
-                            "NAME' or %s",
-                            first,
-                            q->bare_limits ? "LIMIT KEY" : "'take LIMIT KEY'");
+        return sl_cli_error(
+            call, SL_EXIT_USAGE,
+            "\"%s\" is not a request; write 'GET /path', 'job NAME' or %s",
+            first, q->bare_limits ? "LIMIT KEY" : "'take LIMIT KEY'");
     if (count == 1) {
         q->act.kind = SL_FLOW_ACT_REQUEST;
         q->act.names[0] = "GET";
@@ -528,8 +533,7 @@ static int refuse(struct sl_cli_args *call, const struct sl_diag *diag)
         return sl_cli_error(call, SL_EXIT_USAGE, "%s; write: %s",
                             diag->sentence, diag->hint);
     return sl_cli_error(call, SL_EXIT_USAGE, "%s",
-                        diag->sentence[0] ? diag->sentence
-                                          : "there is no memory left");
+                        diag->sentence[0] ? diag->sentence : "out of memory");
 }
 
 static int read_at(const struct sl_flow_word *word, struct sl_check_args *q,
@@ -542,7 +546,7 @@ static int read_at(const struct sl_flow_word *word, struct sl_check_args *q,
         return err;
     q->now = moment.at + (moment.relative ? q->now : 0);
     if (q->now >= SL_TIME_END)
-        return sl_diag_error(diag, SLUICE_ECONF, "at= is beyond the year 2115");
+        return sl_diag_error(diag, SLUICE_ECONF, "at= is after the year 2115");
     return 0;
 }
 
@@ -575,7 +579,7 @@ static int read_inputs(struct sl_cli_args *call, struct sl_check_args *q)
     if (err)
         return refuse(call, &diag);
     if (pointless(q))
-        return sl_cli_error(call, SL_EXIT_USAGE, "%s is not for %s",
+        return sl_cli_error(call, SL_EXIT_USAGE, "%s cannot be used with %s",
                             pointless(q), call->errand->name);
     return 0;
 }
@@ -590,9 +594,9 @@ int sl_check_args_read(struct sl_cli_args *call, size_t from,
         fits = add_word(q, call->words[i]);
     if (!fits)
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            q->words.count ? "too many words"
-                                           : "what is asked for? write 'GET "
-                                             "/path'");
+                            q->words.count
+                                ? "too many arguments"
+                                : "missing request; write 'GET /path'");
     status = read_names(call, q);
     return status ? status : read_inputs(call, q);
 }

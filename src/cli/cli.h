@@ -268,15 +268,16 @@ SL_MUST_USE int sl_daemon_client_pipeline(struct sl_daemon_client *client,
 /* Rows for an errand's table of flags. */
 #define SL_DAEMON_REACH_URL                                                    \
     {                                                                          \
-        '\0', "url", "URL", "its http door (http://127.0.0.1:8080)"            \
+        '\0', "url", "URL", "URL of the http listener (http://127.0.0.1:8080)" \
     }
 #define SL_DAEMON_REACH_ADMIN_URL                                              \
     {                                                                          \
-        '\0', "admin-url", "URL", "its admin listener (http://127.0.0.1:9090)" \
+        '\0', "admin-url", "URL",                                              \
+            "URL of the admin listener (http://127.0.0.1:9090)"                \
     }
 #define SL_DAEMON_REACH_TOKEN                                                  \
     {                                                                          \
-        '\0', "token-file", "FILE", "the token that it wants to see"           \
+        '\0', "token-file", "FILE", "file with the token of the listener"      \
     }
 
 /* Find out whom to ask; nothing is opened yet. 0 or an exit status, and then

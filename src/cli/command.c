@@ -17,27 +17,26 @@ const struct sl_command *const sl_commands[] = {
 };
 
 static const char short_help[] =
-    "sluice checks, explains and tests rate-limit policies.\n"
+    "sluice validates, explains and tests rate-limit policies.\n"
     "\n"
-    "  sluice init                                  write a policy to begin "
-    "with\n"
-    "  sluice check sluice.yaml                     is it right?\n"
+    "  sluice init                                  write a sample policy\n"
+    "  sluice check sluice.yaml                     validate a policy\n"
     "  sluice explain sluice.yaml 'GET /api/search' user=ann plan=free\n"
-    "                                               what would happen, and "
-    "why\n"
+    "                                               show the decision for one "
+    "request\n"
     "\n"
     "'sluice --help' lists all commands.\n";
 
 static const char long_help_tail[] =
     "\n"
-    "  -h, --help       of each command, with examples\n"
-    "  -V, --version\n"
+    "  -h, --help       print help, also of each command\n"
+    "  -V, --version    print the version\n"
     "\n"
     "Data goes to standard output, messages go to standard error. Colours are\n"
     "used on terminals only; NO_COLOR and CLICOLOR_FORCE are honoured.\n"
     "\n"
-    "Exit status: 0 done or allowed, 1 failed or denied, 2 not understood,\n"
-    "3 bad policy, 4 nobody there, 5 store failed.\n";
+    "Exit status: 0 done or allowed, 1 failed or denied, 2 usage error,\n"
+    "3 bad policy, 4 daemon unreachable, 5 store failed.\n";
 
 static const struct sl_command *find(const char *name)
 {
@@ -65,7 +64,9 @@ int sl_cli_error(const struct sl_cli_args *call, int status, const char *fmt,
 
 static void print_commands(FILE *out)
 {
-    fputs("usage: sluice COMMAND [WORD...] [FLAG...]\n\n", out);
+    fputs("usage: sluice COMMAND [ARGUMENT...] [FLAG...]\n"
+          "\n",
+          out);
     for (size_t i = 0; sl_commands[i]; i++)
         if (sl_commands[i]->run)
             fprintf(out, "  %-12s %s\n", sl_commands[i]->name,
@@ -86,8 +87,8 @@ static void print_flag(FILE *out, const struct sl_flag *flag)
 
 static void print_help(FILE *out, const struct sl_command *e)
 {
-    struct sl_flag output = {'o', "output", e->formats, "how to print it"};
-    struct sl_flag help = {'h', "help", NULL, "this text"};
+    struct sl_flag output = {'o', "output", e->formats, "output format"};
+    struct sl_flag help = {'h', "help", NULL, "print this help"};
 
     fprintf(out, "usage: sluice %s %s\n\n%s.\n\n%s\n", e->name, e->usage,
             e->summary, e->help);
@@ -117,11 +118,10 @@ static int refuse_command(struct sl_cli_args *call, const char *name)
 
     if (near)
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "there is no command \"%s\"; did you mean %s?",
-                            name, near);
+                            "unknown command \"%s\"; did you mean %s?", name,
+                            near);
     return sl_cli_error(call, SL_EXIT_USAGE,
-                        "there is no command \"%s\"; see 'sluice --help'",
-                        name);
+                        "unknown command \"%s\"; see 'sluice --help'", name);
 }
 
 /* A full disk must not look like success. */
@@ -130,7 +130,7 @@ static int flush(struct sl_cli_args *call, int status)
     if (!ferror(call->cli->out) && fflush(call->cli->out) == 0)
         return status;
     return sl_cli_error(call, status ? status : SL_EXIT_FAILED,
-                        "what was to be printed could not be written");
+                        "writing to standard output failed");
 }
 
 static int send(struct sl_cli_args *call, const char *name, int argc,
@@ -144,7 +144,8 @@ static int send(struct sl_cli_args *call, const char *name, int argc,
         return refuse_command(call, name);
     call->errand = errand;
     if (!errand->run)
-        return sl_cli_error(call, SL_EXIT_USAGE, "is not in this version");
+        return sl_cli_error(call, SL_EXIT_USAGE,
+                            "this command is not supported in this version");
     status = sl_args_read(call, argc, argv, &help);
     if (status)
         return status;
@@ -187,10 +188,10 @@ int sl_cli_run(struct sl_cli *cli, int argc, char **argv)
         return flush(&call, SL_EXIT_OK);
     }
     if (first[0] == '-')
-        return sl_cli_error(&call, SL_EXIT_USAGE,
-                            "there is no flag %s here; a command comes first, "
-                            "see 'sluice --help'",
-                            first);
+        return sl_cli_error(
+            &call, SL_EXIT_USAGE,
+            "unknown flag %s; a command comes first, see 'sluice --help'",
+            first);
     return send(&call, first, argc - 2, argv + 2);
 }
 
@@ -201,8 +202,7 @@ int sl_cli_run(struct sl_cli *cli, int argc, char **argv)
  * right behind the letter (-ojson).
  */
 
-static const struct sl_flag help_flag = {'h', "help", NULL,
-                                         "say how it is used"};
+static const struct sl_flag help_flag = {'h', "help", NULL, "print this help"};
 
 struct args {
     struct sl_cli_args *call;
@@ -268,10 +268,9 @@ static int refuse_flag(struct args *args, const char *text, struct sl_str name)
     near = sl_str_nearest(name, names, count);
     if (near)
         return sl_cli_error(args->call, SL_EXIT_USAGE,
-                            "there is no flag %s; did you mean --%s?", text,
-                            near);
+                            "unknown flag %s; did you mean --%s?", text, near);
     return sl_cli_error(args->call, SL_EXIT_USAGE,
-                        "there is no flag %s; see 'sluice %s --help'", text,
+                        "unknown flag %s; see 'sluice %s --help'", text,
                         args->call->errand->name);
 }
 
@@ -288,7 +287,7 @@ static int set_format(struct args *args, const char *value)
             return 0;
         }
     return sl_cli_error(args->call, SL_EXIT_USAGE,
-                        "no output is called \"%s\"; write -o %s", value,
+                        "unknown output format \"%s\"; write -o %s", value,
                         args->call->errand->formats);
 }
 
@@ -350,11 +349,11 @@ static int check_count(const struct args *args)
         return 0;
     if (call->word_count < e->least)
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "something is missing; write: sluice %s %s",
-                            e->name, e->usage);
+                            "missing argument; usage: sluice %s %s", e->name,
+                            e->usage);
     if (call->word_count > e->most)
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "\"%s\" is one too many; write: sluice %s %s",
+                            "unexpected argument \"%s\"; usage: sluice %s %s",
                             call->words[e->most], e->name, e->usage);
     return 0;
 }
@@ -368,7 +367,7 @@ int sl_args_read(struct sl_cli_args *call, int argc, char **argv,
 
     if (call->errand->formats)
         args.output = (struct sl_flag){'o', "output", call->errand->formats,
-                                       "how to print it"};
+                                       "output format"};
     call->words = argv;
     while (args.at < argc && !status) {
         char *text = argv[args.at++];

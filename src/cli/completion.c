@@ -123,8 +123,8 @@ static void zsh_flag(FILE *out, const struct sl_flag *flag)
 
 static void zsh_errand(FILE *out, const struct sl_command *e)
 {
-    struct sl_flag output = {'o', "output", e->formats, "how to print it"};
-    struct sl_flag help = {'h', "help", NULL, "how it is used"};
+    struct sl_flag output = {'o', "output", e->formats, "output format"};
+    struct sl_flag help = {'h', "help", NULL, "print this help"};
 
     fprintf(out, "    %s)\n        _arguments \\\n", e->name);
     for (size_t i = 0; e->flags && e->flags[i].name; i++)
@@ -199,8 +199,8 @@ static void fish_flag(FILE *out, const char *errand, const struct sl_flag *flag)
 
 static void fish_errand(FILE *out, const struct sl_command *e)
 {
-    struct sl_flag output = {'o', "output", e->formats, "how to print it"};
-    struct sl_flag help = {'h', "help", NULL, "how it is used"};
+    struct sl_flag output = {'o', "output", e->formats, "output format"};
+    struct sl_flag help = {'h', "help", NULL, "print this help"};
 
     fprintf(out, "complete -c sluice -n __fish_use_subcommand -fa %s -d '%s'\n",
             e->name, e->summary);
@@ -239,16 +239,16 @@ static int run(struct sl_cli_args *call)
     else if (strcmp(shell, "fish") == 0)
         put_fish(call->cli->out);
     else
-        return sl_cli_error(call, SL_EXIT_USAGE,
-                            "no completion for \"%s\"; write bash, zsh or fish",
-                            shell);
+        return sl_cli_error(
+            call, SL_EXIT_USAGE,
+            "no completion script for \"%s\"; write bash, zsh or fish", shell);
     return SL_EXIT_OK;
 }
 
 const struct sl_command sl_command_completion = {
     .name = "completion",
     .usage = "bash|zsh|fish",
-    .summary = "Print a script that completes the command line",
+    .summary = "Print a completion script for a shell",
     .help = "  source <(sluice completion bash)\n"
             "  sluice completion zsh > \"${fpath[1]}/_sluice\"\n"
             "  sluice completion fish > ~/.config/fish/completions/sluice.fish"

@@ -24,7 +24,7 @@
 static int refuse_url(struct sl_diag *diag, const char *url)
 {
     return sl_diag_error(diag, SLUICE_ECONF,
-                         "\"%s\" is not a server's URL; write it like "
+                         "\"%s\" is not the URL of a server; write it like "
                          "http://127.0.0.1:8080 or unix:/run/sluice.sock",
                          url);
 }
@@ -108,23 +108,23 @@ static int unreachable(struct sl_daemon_client *client, struct sl_diag *diag,
                        const char *why)
 {
     sl_daemon_client_close(client);
-    return sl_diag_error(diag, SLUICE_ESYS, "%s can't be reached: %s",
+    return sl_diag_error(diag, SLUICE_ESYS, "cannot connect to %s: %s",
                          client->where, why);
 }
 
 static int no_answer(struct sl_daemon_client *client, struct sl_diag *diag)
 {
-    const char *why = errno == EAGAIN ? "it takes too long" : strerror(errno);
+    const char *why = errno == EAGAIN ? "timeout" : strerror(errno);
 
     sl_daemon_client_close(client);
-    return sl_diag_error(diag, SLUICE_ESYS, "%s does not answer: %s",
+    return sl_diag_error(diag, SLUICE_ESYS, "no answer from %s: %s",
                          client->where, why);
 }
 
 static int no_memory(struct sl_daemon_client *client, struct sl_diag *diag)
 {
     sl_daemon_client_close(client);
-    return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+    return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
 }
 
 static int open_socket(const struct addrinfo *to)
@@ -224,7 +224,8 @@ static int no_http(struct sl_daemon_client *client, struct sl_diag *diag)
 {
     sl_daemon_client_close(client);
     return sl_diag_error(diag, SLUICE_ESYS,
-                         "%s does not speak HTTP/1.1 as we do", client->where);
+                         "the answer of %s is not valid HTTP/1.1",
+                         client->where);
 }
 
 static bool read_field(struct sl_str line, struct head *head)
@@ -352,7 +353,7 @@ static int no_resp(struct sl_daemon_client *client, struct sl_diag *diag)
 {
     sl_daemon_client_close(client);
     return sl_diag_error(diag, SLUICE_ESYS,
-                         "%s does not speak the Redis protocol as we do",
+                         "the answer of %s is not valid RESP (Redis protocol)",
                          client->where);
 }
 
@@ -434,13 +435,15 @@ static int keep_token(struct sl_cli_args *call, struct sl_daemon_client *client,
         text.len--;
     if (text.len == 0 || text.len >= sizeof(client->token))
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "%s has %s; a token has 1 to %zu characters", from,
-                            text.len ? "too long a token" : "no token",
+                            "%s contains %s; a token has 1 to %zu characters",
+                            from,
+                            text.len ? "a token that is too long" : "no token",
                             sizeof(client->token) - 1);
     for (size_t i = 0; i < text.len; i++)
         if (text.at[i] <= ' ' || text.at[i] > '~')
-            return sl_cli_error(call, SL_EXIT_USAGE,
-                                "%s has a character that no token has", from);
+            return sl_cli_error(
+                call, SL_EXIT_USAGE,
+                "%s contains a character that is not allowed in a token", from);
     memcpy(client->token, text.at, text.len);
     client->token[text.len] = '\0';
     return 0;
@@ -515,10 +518,11 @@ static int refused(struct sl_cli_args *call,
 
     if (code == 401)
         return sl_cli_error(call, SL_EXIT_FAILED,
-                            "%s wants a token; name its file by --token-file",
+                            "%s requires a token; name the file that contains "
+                            "it with --token-file",
                             client->where);
     return sl_cli_error(call, status_of(code), "%s",
-                        detail ? detail : "the daemon refuses it");
+                        detail ? detail : "the daemon rejected the request");
 }
 
 int sl_daemon_reach_ask(struct sl_cli_args *call,
@@ -541,8 +545,7 @@ int sl_daemon_reach_ask(struct sl_cli_args *call,
         status = refused(call, client, code, root);
     else if (!root)
         status = sl_cli_error(call, SL_EXIT_FAILED,
-                              "%s answers with something that is no JSON",
-                              client->where);
+                              "the answer of %s is not JSON", client->where);
     if (status)
         json_decref(root);
     else

@@ -44,12 +44,11 @@ static int read_props(struct import *import, struct sl_str text,
 
     if (text.len > SL_PROPERTIES_BYTES)
         return sl_cli_error(import->call, SL_EXIT_FAILED,
-                            "%s has more than 1 MB", import->path);
+                            "%s is larger than 1 MB", import->path);
     err = yml ? sl_properties_read_yml(text, props, &diag)
               : sl_properties_read(text, props, &diag);
     if (err == SLUICE_ENOMEM)
-        return sl_cli_error(import->call, SL_EXIT_FAILED,
-                            "there is no memory left");
+        return sl_cli_error(import->call, SL_EXIT_FAILED, "out of memory");
     if (err == SLUICE_EFULL)
         return sl_cli_error(import->call, SL_EXIT_FAILED,
                             "%s has more than %d settings", import->path,
@@ -76,12 +75,11 @@ static int write_policy(struct import *import,
     sl_buf_done(&out);
     if (err == SLUICE_ENOENT)
         return sl_cli_error(import->call, SL_EXIT_FAILED,
-                            "%s has no setting that begins with rate-limit. or "
-                            "fluo.ratelimit.",
+                            "%s has no setting whose name begins with "
+                            "rate-limit. or fluo.ratelimit.",
                             import->path);
     if (err == SLUICE_ENOMEM)
-        return sl_cli_error(import->call, SL_EXIT_FAILED,
-                            "there is no memory left");
+        return sl_cli_error(import->call, SL_EXIT_FAILED, "out of memory");
     return err ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
@@ -157,28 +155,29 @@ static int run(struct sl_cli_args *call)
     if (strcmp(from, "envoy-ratelimit") == 0)
         return import_envoy(call, call->words[1]);
     return sl_cli_error(call, SL_EXIT_USAGE,
-                        "nothing is known of \"%s\"; write: sluice import "
-                        "spring FILE, or sluice import envoy-ratelimit FOLDER",
+                        "unknown format \"%s\"; write: sluice import spring "
+                        "FILE, or sluice import envoy-ratelimit FOLDER",
                         from);
 }
 
 const struct sl_command sl_command_import = {
     .name = "import",
     .usage = "spring FILE | envoy-ratelimit FOLDER",
-    .summary = "Make a policy from the settings of another program",
-    .help =
-        "Reads application.properties, or application.yml, with rate-limit.* "
-        "or\nfluo.ratelimit.* in it, and prints a policy. What is missing, "
-        "unknown or unwise\nis told on standard error.\n"
-        "\n"
-        "  sluice import spring application.properties > sluice.yaml\n"
-        "  sluice import spring application.yml | sluice check -\n"
-        "\n"
-        "Or reads the configuration of envoyproxy/ratelimit, a file or all of "
-        "a "
-        "folder,\nand prints a policy that decides alike.\n"
-        "\n"
-        "  sluice import envoy-ratelimit config/ > sluice.yaml\n",
+    .summary = "Convert the settings of another program to a policy",
+    .help = "spring: reads application.properties or application.yml with "
+            "rate-limit.* or\n"
+            "fluo.ratelimit.* settings and prints a policy. Missing, unknown "
+            "and risky\n"
+            "settings are reported on standard error.\n"
+            "\n"
+            "  sluice import spring application.properties > sluice.yaml\n"
+            "  sluice import spring application.yml | sluice check -\n"
+            "\n"
+            "envoy-ratelimit: reads the configuration of envoyproxy/ratelimit, "
+            "a file or a\n"
+            "folder, and prints a policy that makes the same decisions.\n"
+            "\n"
+            "  sluice import envoy-ratelimit config/ > sluice.yaml\n",
     .words = "spring envoy-ratelimit",
     .least = 2,
     .most = 2,

@@ -135,7 +135,7 @@ int sl_load_policy(struct sl_cli *cli, const char *path,
 const char *sl_load_why(const char *path)
 {
     if (strcmp(path, "-") == 0)
-        return "standard input can't be read";
+        return "cannot read standard input";
     return sluice_why();
 }
 
@@ -327,7 +327,7 @@ int sl_numbers_print(struct sl_cli_args *call, json_t *limits)
     sl_columns_add(&columns, head);
     json_array_foreach(limits, i, limit) add_limit(&columns, limit);
     if (columns.failed)
-        status = sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
+        status = sl_cli_error(call, SL_EXIT_FAILED, "out of memory");
     else
         sl_columns_print(&columns, call->cli->out);
     sl_columns_done(&columns);
@@ -339,7 +339,7 @@ int sl_json_print(struct sl_cli_args *call, json_t *root)
     char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER);
 
     if (!text)
-        return sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
+        return sl_cli_error(call, SL_EXIT_FAILED, "out of memory");
     fprintf(call->cli->out, "%s\n", text);
     sl_free_text(text);
     return 0;

@@ -238,8 +238,8 @@ static int read_pair(struct sl_properties *props, struct sl_str s,
                      unsigned line, struct sl_diag *diag)
 {
     static const char bad_escape[] =
-        "a \\u wants four hexadecimal digits that are a character, like "
-        "\\u00e9";
+        "\\u must be followed by the four hexadecimal digits of a character, "
+        "like \\u00e9";
     size_t end = key_end(s);
     struct sl_str key = {s.at, end};
     struct sl_str value = sl_str_trim(skip_separator(sl_str_from(s, end)));
@@ -248,7 +248,8 @@ static int read_pair(struct sl_properties *props, struct sl_str s,
     if (!room)
         return SLUICE_ENOMEM;
     if (end == 0 || memchr(s.at, '\0', s.len))
-        return refuse(diag, line, "this is no setting; write key=value");
+        return refuse(diag, line,
+                      "this line is not a setting; write key=value");
     if (!unescape(key, room, &key))
         return refuse(diag, line, bad_escape);
     if (!sl_properties_wants(props, key))
@@ -436,8 +437,8 @@ static int read_value(struct tree *t, struct sl_str s, size_t at,
     if (strchr("{[&*|>!%@`", first))
         return yaml_refuse(
             t, at,
-            "only plain values are read here; write each key on a "
-            "line of its own");
+            "only plain values are supported here; write each key on "
+            "its own line");
     for (size_t i = 1; i < s.len; i++)
         if (s.at[i] == '#' && (s.at[i - 1] == ' ' || s.at[i - 1] == '\t')) {
             s.len = i;
@@ -478,10 +479,10 @@ static int read_item(struct tree *t, struct sl_str s, size_t indent)
     size_t len;
 
     if (!level)
-        return yaml_refuse(t, indent, "a list belongs below a key");
+        return yaml_refuse(t, indent, "a list must be below a key");
     if (rest.len == 0 || rest.at[0] == '-')
         return yaml_refuse(t, indent,
-                           "lists of plain values only are read here");
+                           "only lists of plain values are supported here");
     snprintf(number, sizeof(number), "%u", level->items++);
     len = extend(t, key_len(t), sl_str_c(number), true);
     if (!len)
@@ -510,7 +511,8 @@ static int read_key(struct tree *t, struct sl_str s, size_t indent)
     if (t->props->families && t->depth == 0 && is_part(s))
         return pass_over(t, indent, rest);
     if (end == s.len || end == 0)
-        return yaml_refuse(t, indent, "this is no setting; write key: value");
+        return yaml_refuse(t, indent,
+                           "this line is not a setting; write key: value");
     if (key.len > 2 && (key.at[0] == '"' || key.at[0] == '\''))
         key = (struct sl_str){key.at + 1, key.len - 2};
     len = extend(t, key_len(t), key, false);
@@ -540,9 +542,9 @@ static int read_line(struct tree *t, struct sl_str line)
         return 0;
     t->begun = true;
     if (tab)
-        return yaml_refuse(t, indent, "a tab; YAML is indented with spaces");
+        return yaml_refuse(t, indent, "tab found; indent YAML with spaces");
     if (memchr(s.at, '\0', s.len))
-        return yaml_refuse(t, indent, "a NUL byte; this is no text");
+        return yaml_refuse(t, indent, "NUL byte found; the file must be text");
     if (s.at[0] == '-' && (s.len == 1 || s.at[1] == ' ')) {
         /* An item may stand below its key without being indented. */
         while (t->depth && t->levels[t->depth - 1].indent > indent)

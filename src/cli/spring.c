@@ -9,7 +9,7 @@
 #include "base/parse.h"
 
 static const char head[] =
-    "# Made by 'sluice import spring'; yours to change.\n"
+    "# Written by 'sluice import spring'. Edit it as needed.\n"
     "sluice: 1\n";
 
 static const char tenant_identity[] =
@@ -266,12 +266,13 @@ static void unknown(struct sl_spring *spring, const struct sl_prop *prop,
     const char *near = sl_str_nearest(name, words, count);
 
     if (near)
-        sl_spring_warn(spring, prop->line,
-                       "%s is not known and was left out; did you mean %s?",
-                       prop->key, near);
+        sl_spring_warn(
+            spring, prop->line,
+            "%s is not a known setting and was ignored; did you mean %s?",
+            prop->key, near);
     else
-        sl_spring_warn(spring, prop->line, "%s is not known and was left out",
-                       prop->key);
+        sl_spring_warn(spring, prop->line,
+                       "%s is not a known setting and was ignored", prop->key);
 }
 
 /* The tier of that name, a new one if there is none; NULL if there are too
@@ -311,8 +312,8 @@ static void read_tier(struct sl_spring *spring, const struct sl_prop *prop,
 
     if (!t) {
         sl_spring_error(spring, prop->line,
-                        "%s: a tier has a name of letters, digits, - and _, "
-                        "and there are %d at most",
+                        "%s: the name of a tier consists of letters, digits, - "
+                        "and _, and there can be at most %d tiers",
                         prop->key, SL_SPRING_TIERS);
         return;
     }
@@ -357,16 +358,15 @@ static void read_count(struct sl_spring *spring, const struct sl_tier *t,
     }
     if (preset == 0) {
         sl_spring_error(spring, 0,
-                        "rate-limit.tiers.%s has no %s; add it, or nobody "
-                        "knows what its customers paid for",
+                        "rate-limit.tiers.%s has no %s; add the value that "
+                        "this plan includes",
                         t->name, field);
         return;
     }
     *ret = preset;
     if (t->rpm || t->burst || t->daily)
-        sl_spring_warn(spring, 0,
-                       "rate-limit.tiers.%s has no %s; %llu is taken", t->name,
-                       field, (unsigned long long)preset);
+        sl_spring_warn(spring, 0, "rate-limit.tiers.%s has no %s; %llu is used",
+                       t->name, field, (unsigned long long)preset);
 }
 
 static void complete(struct sl_spring *spring, struct sl_tier *t)
@@ -402,9 +402,9 @@ void sl_spring_tiers_read(struct sl_spring *spring, struct sl_spring_tiers *ret)
     for (size_t i = 0; i < SL_LEN(paid); i++)
         if (!has_tier(ret, paid[i]))
             sl_spring_warn(spring, 0,
-                           "there is no rate-limit.tiers.%s: a customer on "
-                           "that plan would be served as free; add the tier, "
-                           "or write unknown_plan: deny below plans",
+                           "rate-limit.tiers.%s is missing, so customers on "
+                           "that plan would get the limits of free; add the "
+                           "tier, or write unknown_plan: deny below plans",
                            paid[i]);
 }
 
@@ -481,7 +481,7 @@ struct sl_str sl_spring_value(struct sl_spring *spring,
     value = (struct sl_str){colon + 1,
                             (size_t)(value.at + value.len - 1 - (colon + 1))};
     sl_spring_warn(spring, prop->line,
-                   "%s comes from the environment; its default %.*s is taken",
+                   "%s is read from the environment; its default %.*s is used",
                    prop->key, SL_STR_ARG(value));
     return value;
 }
@@ -494,7 +494,7 @@ bool sl_spring_count(struct sl_spring *spring, const struct sl_prop *prop,
 
     if (sl_parse_number(value, &n, NULL) || n == 0 || n > COUNT_MAX) {
         sl_spring_error(spring, prop->line,
-                        "%s must be a whole number from 1 on, not \"%s\"",
+                        "%s must be a whole number of at least 1, not \"%s\"",
                         prop->key, prop->value);
         return false;
     }
@@ -578,9 +578,9 @@ static void read_limit(struct sl_spring *spring, const struct sl_prop *prop,
     } else {
         near = sl_str_nearest(sl_str_c(prop->key), known, SL_LEN(known));
         sl_spring_warn(spring, prop->line,
-                       "%s is not known and was left out%s%s%s", prop->key,
-                       near ? "; did you mean " : "", near ? near : "",
-                       near ? "?" : "");
+                       "%s is not a known setting and was ignored%s%s%s",
+                       prop->key, near ? "; did you mean " : "",
+                       near ? near : "", near ? "?" : "");
     }
 }
 
@@ -592,7 +592,7 @@ static void read_hosts(struct sl_spring *spring, const struct sl_prop *prop,
 
     if (comma) {
         sl_spring_warn(spring, prop->line,
-                       "%s names several hosts; the first one is taken",
+                       "%s names several hosts; only the first is used",
                        prop->key);
         value.len = (size_t)(comma - value.at);
     }
@@ -600,7 +600,7 @@ static void read_hosts(struct sl_spring *spring, const struct sl_prop *prop,
         if (value.at[i] <= ' ' || value.at[i] > '~' || value.at[i] == '"' ||
             value.at[i] == '\\' || value.at[i] == '$') {
             sl_spring_error(spring, prop->line,
-                            "%s: \"%s\" is no address; write one like "
+                            "%s: \"%s\" is not an address; write one like "
                             "redis://localhost:6379",
                             prop->key, prop->value);
             return;
@@ -639,15 +639,15 @@ static void read_timeout(struct sl_spring *spring, const struct sl_prop *prop,
 
     if (!read_span(sl_spring_value(spring, prop), &span) || span <= 0) {
         sl_spring_error(spring, prop->line,
-                        "%s: \"%s\" is no span of time; write one like 20ms",
+                        "%s: \"%s\" is not a duration; write one like 20ms",
                         prop->key, prop->value);
         return;
     }
     fluo->deadline = span;
     if (span > SLOW)
         sl_spring_warn(spring, prop->line,
-                       "%s: every caller waits up to %s when Redis does not "
-                       "answer; a deadline of 20ms is usual",
+                       "%s: every request waits up to %s when Redis does not "
+                       "answer; 20ms is a common deadline",
                        prop->key, sl_format_duration(span, words));
 }
 

@@ -97,7 +97,7 @@ static void print_plan(FILE *out, const json_t *subject)
 
     fputs("plan     ", out);
     sl_out_clean(out, text_of(subject, "plan")[0] ? text_of(subject, "plan")
-                                                  : "none of its own");
+                                                  : "none");
     if (expires[0])
         fprintf(out, ", %s %s",
                 json_is_true(json_object_get(subject, "expired")) ? "ended"
@@ -135,7 +135,7 @@ int sl_subject_print(struct sl_cli_args *call, json_t *subject)
 
 int sl_subject_no_memory(struct sl_cli_args *call)
 {
-    return sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
+    return sl_cli_error(call, SL_EXIT_FAILED, "out of memory");
 }
 
 static int check_scope(struct sl_cli_args *call, const char *scope)
@@ -143,9 +143,7 @@ static int check_scope(struct sl_cli_args *call, const char *scope)
     if (strcmp(scope, "user") == 0 || strcmp(scope, "org") == 0)
         return 0;
     return sl_cli_error(call, SL_EXIT_USAGE,
-                        "a subject is a user or an org, not \"%s\"; write user "
-                        "ID or org ID",
-                        scope);
+                        "unknown scope \"%s\"; write user ID or org ID", scope);
 }
 
 /* /v1/subjects/SCOPE/ID with a NUL behind it. */
@@ -172,7 +170,7 @@ static int ask(struct sl_cli_args *call, struct sl_daemon_client *client,
         return status;
     sl_buf_init(&path, SL_SUBJECT_PATH, &sl_alloc_libc);
     if (write_path(call, &path, words))
-        status = sl_cli_error(call, SL_EXIT_USAGE, "that id is too long");
+        status = sl_cli_error(call, SL_EXIT_USAGE, "the id is too long");
     else
         status =
             sl_daemon_reach_ask(call, client, method, path.bytes, body, ret);
@@ -203,7 +201,7 @@ int sl_subject_rm(struct sl_cli_args *call, struct sl_daemon_client *client,
     if (!status && call->format == SL_FORMAT_JSON)
         status = sl_json_print(call, answer);
     else if (!status)
-        fprintf(call->cli->out, "%s is not registered any more\n", words[1]);
+        fprintf(call->cli->out, "removed %s\n", words[1]);
     json_decref(answer);
     return status;
 }
@@ -281,12 +279,12 @@ static int read_pairs(struct sl_cli_args *call, struct body *body, char **words,
                               equals ? (size_t)(equals - words[i]) : 0};
 
         if (name.len == 0)
-            return sl_cli_error(call, SL_EXIT_USAGE,
-                                "\"%s\" says nothing about a subject; write "
-                                "plan=NAME, expires=TIME, roles=A,B, "
-                                "aliases=A,B, note=TEXT, LIMIT=RATE or "
-                                "until=TIME",
-                                words[i]);
+            return sl_cli_error(
+                call, SL_EXIT_USAGE,
+                "\"%s\" is not a setting of a subject; write plan=NAME, "
+                "expires=TIME, roles=A,B, aliases=A,B, note=TEXT, LIMIT=RATE "
+                "or until=TIME",
+                words[i]);
         if (add_pair(body, name, sl_str_c(equals + 1)))
             return sl_subject_no_memory(call);
     }
@@ -407,21 +405,23 @@ static int refused(struct import *import, int code, struct sl_str body)
 
     show(import, true);
     if (code == 401)
-        status = sl_cli_error(import->call, SL_EXIT_FAILED,
-                              "%s wants a token; name its file by --token-file",
-                              import->client->where);
+        status =
+            sl_cli_error(import->call, SL_EXIT_FAILED,
+                         "%s requires a token; name the file that contains "
+                         "it with --token-file",
+                         import->client->where);
     else if (nth == 0 || !sentence)
         status = sl_cli_error(
             import->call, code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED,
             "%s:%llu: %s", import->name, (unsigned long long)line,
-            detail ? detail : "the daemon refuses it");
+            detail ? detail : "the daemon rejected the request");
     else {
         /* The daemon counts the lines of the batch, its head included. */
         line = import->batch_line + (uint64_t)nth - 1 - import->is_csv;
         status = sl_cli_error(
             import->call, code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED,
-            "%s:%llu: %s (the %llu subjects before line %llu are in: correct "
-            "it and go on with --from %llu)",
+            "%s:%llu: %s (the %llu subjects before line %llu are imported; "
+            "correct the line and continue with --from %llu)",
             import->name, (unsigned long long)line, sentence + 2,
             (unsigned long long)import->imported,
             (unsigned long long)import->batch_line,
@@ -448,10 +448,11 @@ static int send_batch(struct import *import)
     if (sl_daemon_client_ask(import->client, "POST", path,
                              sl_buf_str(&import->batch), &code, &body, &diag)) {
         show(import, true);
-        return sl_cli_error(import->call, SL_EXIT_UNREACHABLE,
-                            "%s; the %llu subjects before line %llu are in",
-                            diag.sentence, (unsigned long long)import->imported,
-                            (unsigned long long)import->batch_line);
+        return sl_cli_error(
+            import->call, SL_EXIT_UNREACHABLE,
+            "%s; the %llu subjects before line %llu are imported",
+            diag.sentence, (unsigned long long)import->imported,
+            (unsigned long long)import->batch_line);
     }
     if (code != 200)
         return refused(import, code, body);
@@ -539,18 +540,17 @@ static int read_more(struct import *import)
     size_t got;
 
     if (sl_buf_reserve(&import->text, READ_BYTES))
-        return sl_cli_error(import->call, SL_EXIT_FAILED,
-                            "%s:%llu: the line is too long, or a quote in it "
-                            "is not closed",
-                            import->name, (unsigned long long)import->line);
+        return sl_cli_error(
+            import->call, SL_EXIT_FAILED,
+            "%s:%llu: the line is too long, or a quote is not closed",
+            import->name, (unsigned long long)import->line);
     got = fread(import->text.bytes + import->text.len, 1, READ_BYTES,
                 import->file);
     import->text.len += got;
     import->at_end = got == 0;
     if (ferror(import->file))
-        return sl_cli_error(import->call, SL_EXIT_FAILED,
-                            "%s can't be read: %s", import->name,
-                            strerror(errno));
+        return sl_cli_error(import->call, SL_EXIT_FAILED, "cannot read %s: %s",
+                            import->name, strerror(errno));
     return 0;
 }
 
@@ -593,7 +593,7 @@ static int read_from(struct import *import)
     if (from && (sl_parse_number(sl_str_c(from), &import->from, NULL) ||
                  import->from == 0))
         return sl_cli_error(import->call, SL_EXIT_USAGE,
-                            "--from is the number of a line, not \"%s\"", from);
+                            "--from must be a line number, not \"%s\"", from);
     return 0;
 }
 
@@ -606,9 +606,8 @@ static int open_file(struct import *import)
     else
         import->file = fopen(import->name, "r");
     if (!import->file)
-        return sl_cli_error(import->call, SL_EXIT_FAILED,
-                            "%s can't be read: %s", import->name,
-                            strerror(errno));
+        return sl_cli_error(import->call, SL_EXIT_FAILED, "cannot read %s: %s",
+                            import->name, strerror(errno));
     if (fileno(import->file) >= 0 && fstat(fileno(import->file), &st) == 0 &&
         S_ISREG(st.st_mode))
         import->size = (uint64_t)st.st_size;
@@ -627,7 +626,7 @@ static int tell(struct import *import)
                 (unsigned long long)import->imported,
                 (unsigned long long)import->changed);
     else
-        fprintf(out, "%llu subjects are in, %llu of them new or changed\n",
+        fprintf(out, "imported %llu subjects, %llu of them new or changed\n",
                 (unsigned long long)import->imported,
                 (unsigned long long)import->changed);
     return SL_EXIT_OK;
@@ -692,7 +691,7 @@ static int ask_page(struct sl_cli_args *call, struct sl_daemon_client *client,
         err = add_option(&path, "after", after);
     if (!err)
         err = sl_buf_add(&path, (struct sl_str){"", 1});
-    status = err ? sl_cli_error(call, SL_EXIT_USAGE, "that prefix is too long")
+    status = err ? sl_cli_error(call, SL_EXIT_USAGE, "the prefix is too long")
                  : sl_daemon_reach_ask(call, client, "GET", path.bytes,
                                        SL_STR(""), ret);
     sl_buf_done(&path);
@@ -847,9 +846,8 @@ static int refuse_verb(struct sl_cli_args *call, const char *word)
     for (size_t i = 0; i < SL_LEN(verbs); i++)
         names[i] = verbs[i].name;
     near = sl_str_nearest(sl_str_c(word), names, SL_LEN(names));
-    return sl_cli_error(call, SL_EXIT_USAGE,
-                        "\"%s\" can't be done with subjects; write %s", word,
-                        near ? near : "get, set, rm, list or import");
+    return sl_cli_error(call, SL_EXIT_USAGE, "unknown action \"%s\"; write %s",
+                        word, near ? near : "get, set, rm, list or import");
 }
 
 static int carry_out(struct sl_cli_args *call, const struct verb *verb)
@@ -859,7 +857,7 @@ static int carry_out(struct sl_cli_args *call, const struct verb *verb)
     int status;
 
     if (count < verb->least || count > verb->most)
-        return sl_cli_error(call, SL_EXIT_USAGE, "write: sluice subject %s %s",
+        return sl_cli_error(call, SL_EXIT_USAGE, "usage: sluice subject %s %s",
                             verb->name, verb->usage);
     status = sl_daemon_reach(call, true, &client);
     if (!status)
@@ -877,40 +875,41 @@ static int run(struct sl_cli_args *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "scope",   "SCOPE",  "list: user or org"                      },
-    {'\0', "prefix",  "PREFIX", "list: ids that begin so"                },
-    {'\0', "by",      "NAME",   "who does it; else who is logged in"     },
-    {'\0', "replace", NULL,     "set: what is not written is gone"       },
-    {'\0', "force",   NULL,     "keep plans and limits not in the policy"},
-    {'\0', "from",    "LINE",   "import: leave out what is before it"    },
+    {'\0', "scope",   "SCOPE",  "list: only this scope, user or org"},
+    {'\0', "prefix",  "PREFIX", "list: only ids with this prefix"   },
+    {'\0', "by",      "NAME",   "author of the change (you)"        },
+    {'\0', "replace", NULL,     "set: replace, do not merge"        },
+    {'\0', "force",   NULL,     "accept names not in the policy"    },
+    {'\0', "from",    "LINE",   "import: start at this line"        },
     SL_DAEMON_REACH_ADMIN_URL,
     SL_DAEMON_REACH_TOKEN,
-    {'\0', NULL,      NULL,     NULL                                     },
+    {'\0', NULL,      NULL,     NULL                                },
 };
 
 const struct sl_command sl_command_subject = {
     .name = "subject",
     .usage = "get|set|rm|list|import [WORD...]",
-    .summary = "Show and change who has which plan, in a daemon that runs",
-    .help = "A subject is `user ID` or `org ID`. What is set counts from the "
-            "next request on, and\nkeeps what was used.\n"
+    .summary = "Manage subjects: plans, roles, overrides",
+    .help = "A subject is `user ID` or `org ID`. A change applies to the next "
+            "request and\n"
+            "keeps the usage so far.\n"
             "\n"
             "  sluice subject set user ann plan=pro expires=2026-12-31\n"
             "  sluice subject set org acme search=100/min until=2h "
             "note=\"launch\"\n"
             "  sluice subject set user ann roles=admin,member "
             "aliases=ann@example.org\n"
-            "  sluice subject set org acme search=      takes the override "
-            "away\n"
+            "  sluice subject set org acme search=      removes the override\n"
             "  sluice subject get user ann@example.org\n"
             "  sluice subject list --scope org -o json > backup.jsonl\n"
-            "  sluice subject import users.csv          CSV with a head, or "
-            "JSON lines\n"
+            "  sluice subject import users.csv          CSV with a header "
+            "line, or JSON lines\n"
             "\n"
             "TIME is 2026-12-31T23:59:59Z, 2026-12-31, or a duration from now "
             "(2h, 30d).\n"
-            "Columns of a CSV: scope,id,plan,expires,roles,aliases,note,by,"
-            "until,override.LIMIT.\n",
+            "Columns of a CSV file: "
+            "scope,id,plan,expires,roles,aliases,note,by,until and\n"
+            "override.LIMIT.\n",
     .words = "get|set|rm|list|import",
     .formats = "table|json",
     .flags = flags,

@@ -31,7 +31,7 @@ static void print_hold(FILE *out, json_t *verdict)
     if (!hold[0] || !json_is_integer(left) || json_integer_value(left) < 0 ||
         json_integer_value(left) > SL_NS_MAX / SL_MS)
         return;
-    fprintf(out, "held for %s as ",
+    fprintf(out, "held for %s, id ",
             sl_span_print(json_integer_value(left) * SL_MS, span));
     sl_out_clean(out, hold);
     fputc('\n', out);
@@ -55,7 +55,7 @@ static void print_verdict(FILE *out, json_t *verdict, bool allowed)
     sl_out_clean(out, by);
     if (json_is_integer(retry) && json_integer_value(retry) >= 0 &&
         json_integer_value(retry) <= SL_NS_MAX / SL_MS)
-        fprintf(out, "; come back in %s",
+        fprintf(out, "; retry in %s",
                 sl_span_print(json_integer_value(retry) * SL_MS, span));
     if (json_is_true(json_object_get(verdict, "degraded")))
         fputs("; decided without the store", out);
@@ -96,11 +96,10 @@ static int ask(struct sl_cli_args *call, const struct sl_check_args *q,
     sl_flow_request_fill(&q->act, &request);
     if (request.has_cost && request.cost_count > 0)
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "a check has cost= or cost.LIMIT=, not both");
+                            "a check accepts cost= or cost.LIMIT=, not both");
     sl_buf_init(&check, CHECK_BYTES, &sl_alloc_libc);
     if (sl_flow_check_write(&check, &request, SL_STR("null")))
-        status = sl_cli_error(call, SL_EXIT_USAGE,
-                              "that is more than a check may be");
+        status = sl_cli_error(call, SL_EXIT_USAGE, "the request is too large");
     else
         status = sl_daemon_reach_ask(call, client, "POST", "/v1/check",
                                      sl_buf_str(&check), &verdict);
@@ -127,7 +126,7 @@ static int bring_token(struct sl_cli_args *call, struct sl_check_args *q)
         return 0;
     return sl_cli_error(
         call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_USAGE, "%s",
-        diag.sentence[0] ? diag.sentence : "there is no memory left");
+        diag.sentence[0] ? diag.sentence : "out of memory");
 }
 
 /* --hold says the same as hold=. */
@@ -140,13 +139,14 @@ static int read_hold(struct sl_cli_args *call, struct sl_check_args *q)
         return 0;
     if (q->in.hold > 0)
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "there are --hold and hold=; one is enough");
+                            "--hold and hold= are both given; remove one");
     if (sl_parse_duration(sl_str_c(text), &q->in.hold, &diag))
         return sl_cli_error(call, SL_EXIT_USAGE, "--hold %s: %s", text,
                             diag.sentence);
     if (q->in.hold == 0)
-        return sl_cli_error(call, SL_EXIT_USAGE,
-                            "nothing is held for no time; write --hold 30s");
+        return sl_cli_error(
+            call, SL_EXIT_USAGE,
+            "a hold needs a duration above 0; write one like --hold 30s");
     return 0;
 }
 
@@ -166,8 +166,9 @@ static int run(struct sl_cli_args *call)
     if (!status)
         status = bring_token(call, &q);
     if (!status && q.now != SL_NS_NONE)
-        status = sl_cli_error(call, SL_EXIT_USAGE,
-                              "at= is not for take: the daemon has its clock");
+        status = sl_cli_error(
+            call, SL_EXIT_USAGE,
+            "at= cannot be used with take: the daemon uses its own clock");
     if (!status) {
         status = sl_daemon_reach(call, false, &client);
         if (!status)
@@ -179,22 +180,24 @@ static int run(struct sl_cli_args *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "hold", "DURATION", "hold what is taken; end it by `sluice hold`"},
+    {'\0', "hold", "DURATION",
+     "hold the cost for this time; see `sluice hold`"},
     SL_DAEMON_REACH_URL,
     SL_DAEMON_REACH_TOKEN,
-    {'\0', NULL,   NULL,       NULL                                         },
+    {'\0', NULL,   NULL,       NULL                  },
 };
 
 const struct sl_command sl_command_take = {
     .name = "take",
     .usage = "'METHOD PATH' | 'job NAME' | LIMIT KEY [NAME=VALUE...]",
-    .summary = "Ask a daemon that runs whether something may pass, and take it",
-    .help = "What passes is spent, as if a client had come; with cost=0 it "
-            "only looks. Exits\n0 if it may pass, 1 if not, 4 if no daemon "
-            "answers.\n"
+    .summary = "Check a request against a running daemon",
+    .help = "An allowed request takes its cost, as a client's request would; "
+            "cost=0 takes\n"
+            "nothing. Exits 0 if allowed, 1 if denied, 4 if the daemon is "
+            "unreachable.\n"
             "\n"
             "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
-            "  hold=   for how long what is taken is held; see `sluice hold`\n"
+            "  hold=   hold the cost for this time; see `sluice hold`\n"
             "  token=  a file with a token, sent as Authorization: Bearer\n"
             "\n"
             "  sluice take 'GET /api/search' user=ann plan=free\n"
@@ -230,13 +233,13 @@ static int add_word(struct sl_cli_args *call, struct sl_buf *costs,
 
     if (!limit && !sl_str_eq(name, SL_STR("cost")) &&
         !sl_str_eq(name, SL_STR("status")))
-        return sl_cli_error(call, SL_EXIT_USAGE,
-                            "\"%s\" is none of cost=N, cost.LIMIT=N and "
-                            "status=N",
-                            word);
+        return sl_cli_error(
+            call, SL_EXIT_USAGE,
+            "unknown argument \"%s\"; write cost=N, cost.LIMIT=N or status=N",
+            word);
     if (sl_parse_number(sl_str_c(equals + 1), &number, NULL))
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "\"%s\" needs a whole number behind the '='", word);
+                            "\"%s\" needs a whole number after the '='", word);
     if (limit) {
         err = sl_buf_addf(costs, "%s", costs->len > 0 ? "," : "");
         if (!err)
@@ -247,8 +250,7 @@ static int add_word(struct sl_cli_args *call, struct sl_buf *costs,
         err = sl_buf_addf(body, "%s\"%.*s\":%s", body->len > 1 ? "," : "",
                           SL_STR_ARG(name), equals + 1);
     }
-    return err ? sl_cli_error(call, SL_EXIT_USAGE, "there are too many words")
-               : 0;
+    return err ? sl_cli_error(call, SL_EXIT_USAGE, "too many arguments") : 0;
 }
 
 static int write_settle(struct sl_cli_args *call, struct sl_buf *body)
@@ -262,7 +264,7 @@ static int write_settle(struct sl_cli_args *call, struct sl_buf *body)
     if (!status && costs.len > 0 &&
         sl_buf_addf(body, "%s\"cost\":{%.*s}", body->len > 1 ? "," : "",
                     SL_STR_ARG(sl_buf_str(&costs))))
-        status = sl_cli_error(call, SL_EXIT_USAGE, "there are too many words");
+        status = sl_cli_error(call, SL_EXIT_USAGE, "too many arguments");
     sl_buf_done(&costs);
     return status;
 }
@@ -273,12 +275,13 @@ static int write_extend(struct sl_cli_args *call, struct sl_buf *body)
     sl_ns span;
 
     if (call->word_count != 3)
-        return sl_cli_error(call, SL_EXIT_USAGE,
-                            "for how long? write sluice hold extend ID 30s");
+        return sl_cli_error(
+            call, SL_EXIT_USAGE,
+            "missing duration; write sluice hold extend ID 30s");
     if (sl_parse_duration(sl_str_c(call->words[2]), &span, &diag))
         return sl_cli_error(call, SL_EXIT_USAGE, "%s", diag.sentence);
     if (sl_buf_addf(body, "\"hold\":\"%s\"", call->words[2]))
-        return sl_cli_error(call, SL_EXIT_USAGE, "there are too many words");
+        return sl_cli_error(call, SL_EXIT_USAGE, "too many arguments");
     return 0;
 }
 
@@ -288,21 +291,21 @@ static int write_body(struct sl_cli_args *call, struct sl_buf *body)
     int status = 0;
 
     if (sl_buf_addf(body, "{"))
-        return sl_cli_error(call, SL_EXIT_STORE, "there is no memory left");
+        return sl_cli_error(call, SL_EXIT_STORE, "out of memory");
     if (strcmp(verb, "settle") == 0)
         status = write_settle(call, body);
     else if (strcmp(verb, "extend") == 0)
         status = write_extend(call, body);
     else if (strcmp(verb, "release") != 0)
-        status = sl_cli_error(call, SL_EXIT_USAGE,
-                              "a hold is settled, released or extended, not "
-                              "\"%s\"",
-                              verb);
+        status = sl_cli_error(
+            call, SL_EXIT_USAGE,
+            "unknown action \"%s\"; write settle, release or extend", verb);
     else if (call->word_count != 2)
-        status = sl_cli_error(call, SL_EXIT_USAGE,
-                              "release needs the hold's id and no more");
+        status =
+            sl_cli_error(call, SL_EXIT_USAGE,
+                         "release accepts the id of the hold and nothing else");
     if (!status && sl_buf_addf(body, "}"))
-        status = sl_cli_error(call, SL_EXIT_STORE, "there is no memory left");
+        status = sl_cli_error(call, SL_EXIT_STORE, "out of memory");
     return status;
 }
 
@@ -318,7 +321,7 @@ static void print_limit(FILE *out, json_t *limit)
     fprintf(out, ": held %" JSON_INTEGER_FORMAT,
             json_integer_value(json_object_get(limit, "held")));
     if (json_is_integer(cost))
-        fprintf(out, ", came to %" JSON_INTEGER_FORMAT,
+        fprintf(out, ", settled with %" JSON_INTEGER_FORMAT,
                 json_integer_value(cost));
     fprintf(out, ", %" JSON_INTEGER_FORMAT " left%s\n",
             json_integer_value(json_object_get(limit, "remaining")),
@@ -340,7 +343,7 @@ static int hold_print(struct sl_cli_args *call, json_t *answer)
     if (json_is_integer(left))
         fprintf(call->cli->out, " for %" JSON_INTEGER_FORMAT " ms",
                 json_integer_value(left));
-    fputs(again ? " before; nothing was changed\n" : "\n", call->cli->out);
+    fputs(again ? " already; nothing was changed\n" : "\n", call->cli->out);
     json_array_foreach(json_object_get(answer, "limits"), i, limit)
         print_limit(call->cli->out, limit);
     return SL_EXIT_OK;
@@ -358,7 +361,7 @@ static int hold_ask(struct sl_cli_args *call, struct sl_daemon_client *client,
         sl_daemon_reach_encode(&path, sl_str_c(call->words[1])) ||
         sl_buf_addf(&path, "/%s%c", call->words[0], '\0'))
         status = sl_cli_error(call, SL_EXIT_USAGE,
-                              "\"%.40s...\" is longer than the id of any hold",
+                              "\"%.40s...\" is too long for the id of a hold",
                               call->words[1]);
     else
         status = sl_daemon_reach_ask(call, client, "POST", path.bytes, body,
@@ -398,11 +401,14 @@ const struct sl_command sl_command_hold = {
     .name = "hold",
     .usage = "settle ID [cost=N | cost.LIMIT=N...] [status=N] | release ID | "
              "extend ID TIME",
-    .summary = "End or extend what a daemon that runs holds for somebody",
-    .help = "The ID is what `sluice take hold=30s` prints. Settled is with "
-            "what it came to: one\ncost for all limits, or for each its own; "
-            "without any, with what was held. What\nhad ended before stays as "
-            "it is, and that is said. Exits 1 if nobody knows it.\n"
+    .summary = "Settle, release or extend a hold",
+    .help = "`sluice take hold=30s` prints the ID. settle charges the actual "
+            "cost: one cost\n"
+            "for all limits, or one cost per limit. Without a cost it charges "
+            "what was held. A\n"
+            "hold that has already ended does not change; the output says so. "
+            "Exits 1 if the\n"
+            "hold is unknown.\n"
             "\n"
             "  sluice take 'job transcribe' org=acme cost=30 hold=5m\n"
             "  sluice hold extend 6f1c0a... 5m\n"

@@ -80,7 +80,7 @@ static void tap_flow(struct sl_test *test, const char *file,
 
     print_why(out, "# ", file, o);
     if (o->end == SL_END_BAD_POLICY)
-        fprintf(out, "# the policy was refused\n");
+        fprintf(out, "# the policy is invalid\n");
     fprintf(out, "%sok %u - ", is_good(o) ? "" : "not ", test->flows);
     sl_out_clean(out, file);
     fputs(": ", out);
@@ -339,36 +339,40 @@ static int run(struct sl_cli_args *call)
         return run_all(call, NULL);
     if (!url || !admin)
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "--url and --admin-url go together: one is asked, "
-                            "the other sets policy and clock");
+                            "--url and --admin-url must be used together: "
+                            "checks go to one, policy and clock to the other");
     return run_over_http(call, url, admin);
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "url",       "URL", "ask a daemon that was built for tests, too"},
-    {'\0', "admin-url", "URL", "its admin listener"                        },
+    {'\0', "url",       "URL", "also run against a test daemon at this URL"},
+    {'\0', "admin-url", "URL", "URL of its admin listener"                 },
     {'\0', NULL,        NULL,  NULL                                        },
 };
 
 const struct sl_command sl_command_test = {
     .name = "test",
     .usage = "FLOW...",
-    .summary = "Test policies with flow files, on a virtual clock",
-    .help = "Each flow begins with an empty state at 1970-01-01T00:00:00Z and "
-            "moves its own\nclock. A flow ends at the first line that is not "
-            "answered as expected:\n"
+    .summary = "Test policies with flow files on a virtual clock",
+    .help = "Each flow starts with empty state at 1970-01-01T00:00:00Z and has "
+            "its own clock.\n"
+            "A flow stops at the first line whose answer differs from the "
+            "expected one:\n"
             "\n"
             "  ai.flow:7: want retry=12s, got retry=11s\n"
             "\n"
             "  sluice test ai.flow\n"
             "  sluice test -o tap flows/*.flow\n"
             "\n"
-            "With --url and --admin-url everything is also asked of a daemon, "
-            "over HTTP\n(http://127.0.0.1:8080) or the Redis protocol "
-            "(redis://127.0.0.1:6380), whose\nverdicts must be the same to the "
-            "byte. Its policy is replaced and its state\nemptied, so it has "
-            "to be one for tests: sluiced-test --clock=virtual --store\n"
-            "memory:\n",
+            "With --url and --admin-url each line also goes to a daemon, over "
+            "HTTP\n"
+            "(http://127.0.0.1:8080) or the Redis protocol "
+            "(redis://127.0.0.1:6380). Its\n"
+            "verdicts must be identical byte for byte. The test replaces the "
+            "daemon's policy\n"
+            "and clears its state, so use a test build: sluiced-test "
+            "--clock=virtual\n"
+            "--store memory:\n",
     .words = "file",
     .formats = "table|json|tap",
     .flags = flags,

@@ -41,13 +41,14 @@ static int refuse_algorithm(const struct question *q, struct sl_str word)
 
     if (near)
         return sl_cli_error(q->call, SL_EXIT_USAGE,
-                            "there is no algorithm \"%.*s\"; did you mean %s?",
+                            "unknown algorithm \"%.*s\"; did you mean %s?",
                             SL_STR_ARG(word), near);
-    return sl_cli_error(q->call, SL_EXIT_USAGE,
-                        "there is no algorithm \"%.*s\"; write some of RS256, "
-                        "RS384, RS512, PS256, PS384, PS512, ES256, ES384, "
-                        "ES512, EdDSA, HS256, HS384, HS512, with commas",
-                        SL_STR_ARG(word));
+    return sl_cli_error(
+        q->call, SL_EXIT_USAGE,
+        "unknown algorithm \"%.*s\"; write one or more of RS256, RS384, RS512, "
+        "PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, HS256, HS384, HS512, "
+        "separated by commas",
+        SL_STR_ARG(word));
 }
 
 static int read_algorithms(struct question *q, const char *list)
@@ -77,9 +78,9 @@ static int read_times(struct question *q)
         return sl_cli_error(q->call, SL_EXIT_USAGE, "--leeway: %s",
                             diag.sentence);
     if (q->rules.leeway > LEEWAY_MOST)
-        return sl_cli_error(
-            q->call, SL_EXIT_USAGE,
-            "--leeway: %s is more than 5m, which no clock needs", leeway);
+        return sl_cli_error(q->call, SL_EXIT_USAGE,
+                            "--leeway: %s is more than the maximum of 5m",
+                            leeway);
     if (now && sl_timestamp_parse(sl_str_c(now), &q->now, &diag))
         return sl_cli_error(q->call, SL_EXIT_USAGE, "--now: %s", diag.sentence);
     return 0;
@@ -92,9 +93,9 @@ static int read_flags(struct question *q)
 
     q->path = sl_cli_args_flag(q->call, "jwks");
     if (!q->path)
-        return sl_cli_error(q->call, SL_EXIT_USAGE,
-                            "which keys? write: sluice token verify --jwks "
-                            "FILE TOKEN");
+        return sl_cli_error(
+            q->call, SL_EXIT_USAGE,
+            "missing keys; write: sluice token verify --jwks FILE TOKEN");
     if (status)
         return status;
     q->rules.algorithms = q->algorithms;
@@ -126,15 +127,15 @@ static int read_keys(struct question *q)
     err = sl_keyset_read(sl_buf_str(&q->keys), wanted, &sl_alloc_libc, &q->set,
                          &diag);
     if (err == SLUICE_ENOMEM)
-        return sl_cli_error(q->call, SL_EXIT_FAILED, "there is no memory left");
+        return sl_cli_error(q->call, SL_EXIT_FAILED, "out of memory");
     if (err) {
         sl_diag_print(&diag, (struct sl_str){NULL, 0}, words, sizeof(words));
         return sl_cli_error(q->call, SL_EXIT_FAILED, "%s", words);
     }
     if (sl_keyset_has_private(q->set))
         sl_cli_error(q->call, 0,
-                     "%s has a private key in it, which verifying does not "
-                     "need; whoever reads the file can sign",
+                     "%s contains a private key, which is not needed to verify "
+                     "tokens; anyone who reads the file can sign tokens",
                      q->path);
     return 0;
 }
@@ -183,14 +184,14 @@ static void explain(const struct question *q, enum sl_token_error fault,
                                     span));
     } else if (fault == SL_TOKEN_NOT_YET && q->token.begins < SL_TIME_END) {
         sl_timestamp_print(q->token.begins, false, when);
-        snprintf(out, size, "the token is not good before %s", when);
+        snprintf(out, size, "the token is not valid before %s", when);
     } else if (fault == SL_TOKEN_NO_KEY && q->kid.at) {
-        snprintf(out, size, "no key of %s is called \"%.*s\"", q->path,
+        snprintf(out, size, "%s has no key with the id \"%.*s\"", q->path,
                  SL_STR_ARG(q->kid));
     } else if (fault == SL_TOKEN_MALFORMED && is_encrypted(q->text)) {
         snprintf(out, size,
-                 "the token has five parts: it is encrypted (JWE), and only "
-                 "who has the secret can read it; see 'sluice token --help'");
+                 "the token has five parts: it is encrypted (JWE) and only its "
+                 "issuer can read it; see 'sluice token --help'");
     }
 }
 
@@ -246,7 +247,7 @@ static void print_table(struct question *q)
     size_t widest = 0;
 
     if (q->rules.signature_only)
-        fputs("the signature is good\n", out);
+        fputs("the signature is valid\n", out);
     for (unsigned i = 0; i < q->token.claim_count; i++)
         if (q->token.claims[i].path.len > widest)
             widest = q->token.claims[i].path.len;
@@ -289,8 +290,8 @@ static int run(struct sl_cli_args *call)
 
     if (strcmp(call->words[0], "verify") != 0)
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "tokens can't be told to \"%s\"; write: sluice "
-                            "token verify --jwks FILE TOKEN",
+                            "unknown action \"%s\"; write: sluice token verify "
+                            "--jwks FILE TOKEN",
                             call->words[0]);
     sl_buf_init(&q.keys, SL_KEYSET_BYTES + 1, &sl_alloc_libc);
     sl_buf_init(&q.typed, SL_TOKEN_BYTES + 3, &sl_alloc_libc);
@@ -306,27 +307,31 @@ static int run(struct sl_cli_args *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "jwks",           "FILE",     "the keys: a JWKS, or one JWK"   },
-    {'\0', "algorithms",     "LIST",     "only these: RS256,ES256"        },
-    {'\0', "issuer",         "TEXT",     "what iss must be"               },
-    {'\0', "audience",       "TEXT",     "what aud must be, or have in it"},
-    {'\0', "leeway",         "DURATION", "how far clocks may differ"      },
-    {'\0', "now",            "INSTANT",  "the time: 2026-03-31T12:00:00Z" },
-    {'\0', "signature-only", NULL,       "do not look at the claims"      },
-    {'\0', NULL,             NULL,       NULL                             },
+    {'\0', "jwks",           "FILE",     "file with a JWKS or one JWK"        },
+    {'\0', "algorithms",     "LIST",     "allowed ones, like RS256,ES256"     },
+    {'\0', "issuer",         "TEXT",     "required value of iss"              },
+    {'\0', "audience",       "TEXT",     "required value of aud"              },
+    {'\0', "leeway",         "DURATION", "allowed clock difference"           },
+    {'\0', "now",            "INSTANT",  "the time, like 2026-03-31T12:00:00Z"},
+    {'\0', "signature-only", NULL,       "do not check the claims"            },
+    {'\0', NULL,             NULL,       NULL                                 },
 };
 
 const struct sl_command sl_command_token = {
     .name = "token",
     .usage = "verify --jwks FILE TOKEN",
-    .summary = "Verify a token by a file of keys, and say why not",
-    .help = "Verifies a signed JWT as the daemon does and prints its claims, "
-            "or exits 1 and\nsays why it is not believed. '-' reads the "
-            "token from standard input, where no\nlist of processes shows "
-            "it. What is accepted is in the guide to tokens.\n"
+    .summary = "Verify a JWT against a JWKS file",
+    .help = "Verifies a signed JWT as the daemon does and prints its claims. "
+            "If the token is\n"
+            "invalid, it prints the reason and exits 1. '-' reads the token "
+            "from standard\n"
+            "input, so that it is not visible in the process list. The guide "
+            "to tokens lists\n"
+            "what is accepted.\n"
             "\n"
-            "Encrypted tokens (JWE, five parts) are not read: sessions of "
-            "NextAuth are such\nunless it is told to sign them.\n"
+            "Encrypted tokens (JWE, five parts) are not supported. NextAuth "
+            "encrypts its\n"
+            "sessions by default; configure it to sign them.\n"
             "\n"
             "  sluice token verify --jwks jwks.json eyJhbGciOi...\n"
             "  sluice token verify --jwks jwks.json --algorithms RS256 \\\n"

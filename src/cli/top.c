@@ -112,7 +112,7 @@ static int print_table(struct sl_cli_args *call, json_t *answer)
     json_array_foreach(json_object_get(answer, "rows"), i, row)
         add_row(&columns, row);
     if (columns.failed) {
-        status = sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
+        status = sl_cli_error(call, SL_EXIT_FAILED, "out of memory");
     } else {
         print_head(call->cli->out, answer);
         sl_columns_print(&columns, call->cli->out);
@@ -168,7 +168,7 @@ static int run(struct sl_cli_args *call)
     sl_buf_init(&path, PATH_BYTES, &sl_alloc_libc);
     if (!status && write_path(call, &path))
         status = sl_cli_error(call, SL_EXIT_USAGE,
-                              "that is longer than a question can be");
+                              "the values of the flags are too long");
     if (!status)
         status = sl_cli_args_flag(call, "watch")
                      ? watch(call, &client, path.bytes)
@@ -179,27 +179,26 @@ static int run(struct sl_cli_args *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "by",       "denied|allowed|cost", "what to sort by (denied)"},
-    {'\0', "limit",    "NAME",                "of this limit only"      },
-    {'\0', "endpoint", "NAME",                "at this endpoint only"   },
-    {'n',  "rows",     "N",                   "how many (20)"           },
-    {'\0', "recent",   NULL,
-     "of the last five to ten "
-     "minutes, not since the start"                                     },
-    {'\0', "watch",    NULL,                  "again every two seconds" },
+    {'\0', "by",       "denied|allowed|cost", "sort order (denied)"          },
+    {'\0', "limit",    "NAME",                "only this limit"              },
+    {'\0', "endpoint", "NAME",                "only this endpoint"           },
+    {'n',  "rows",     "N",                   "number of rows (20)"          },
+    {'\0', "recent",   NULL,                  "only the last 5 to 10 minutes"},
+    {'\0', "watch",    NULL,                  "refresh every two seconds"    },
     SL_DAEMON_REACH_ADMIN_URL,
     SL_DAEMON_REACH_TOKEN,
-    {'\0', NULL,       NULL,                  NULL                      },
+    {'\0', NULL,       NULL,                  NULL                           },
 };
 
 const struct sl_command sl_command_top = {
     .name = "top",
     .usage = "[FLAG...]",
-    .summary = "Whose requests are refused most, in a daemon that runs",
-    .help = "A row for each key of a limit: how often it was refused, how "
-            "often it passed,\nand what it took. With very many keys the "
-            "numbers of small ones are not exact;\nthen they are shown as a "
-            "range, 15..17.\n"
+    .summary = "Show the most denied keys",
+    .help = "Prints one row per key of a limit: denials, admissions and the "
+            "cost taken. With\n"
+            "very many keys the numbers of small keys are estimates, printed "
+            "as a range:\n"
+            "15..17.\n"
             "\n"
             "  sluice top\n"
             "  sluice top --limit tenant --by allowed -n 50\n"
@@ -254,7 +253,7 @@ static int print(struct sl_cli_args *call, json_t *limit)
         return sl_json_print(call, limit);
     list = json_array();
     if (!list || json_array_append(list, limit))
-        status = sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left");
+        status = sl_cli_error(call, SL_EXIT_FAILED, "out of memory");
     else
         status = sl_numbers_print(call, list);
     json_decref(list);
@@ -270,8 +269,7 @@ static int ask(struct sl_cli_args *call, struct sl_daemon_client *client)
 
     sl_buf_init(&path, PATH_BYTES, &sl_alloc_libc);
     if (reset_write_path(call, &path))
-        status = sl_cli_error(call, SL_EXIT_USAGE,
-                              "that is longer than a key can be asked for");
+        status = sl_cli_error(call, SL_EXIT_USAGE, "the key is too long");
     else
         status = sl_daemon_reach_ask(call, client, method, path.bytes,
                                      (struct sl_str){"", 0}, &limit);
@@ -294,21 +292,23 @@ static int reset_run(struct sl_cli_args *call)
 }
 
 static const struct sl_flag reset_flags[] = {
-    {'\0', "look",  NULL,   "show its numbers, and reset nothing"        },
-    {'\0', "plan",  "PLAN", "show the numbers of this plan"              },
-    {'\0', "scope", "NAME", "what the value is, as `sluice top` shows it"},
+    {'\0', "look",  NULL,   "show the numbers, do not reset them"           },
+    {'\0', "plan",  "PLAN", "show the numbers for this plan"                },
+    {'\0', "scope", "NAME", "scope of the values, as `sluice top` prints it"},
     SL_DAEMON_REACH_ADMIN_URL,
     SL_DAEMON_REACH_TOKEN,
-    {'\0', NULL,    NULL,   NULL                                         },
+    {'\0', NULL,    NULL,   NULL                                            },
 };
 
 const struct sl_command sl_command_reset = {
     .name = "reset",
     .usage = "LIMIT VALUE...",
-    .summary = "Let a key of a limit have used nothing, in a daemon that runs",
-    .help = "There is a VALUE for each `per` of the limit, in that order: an "
-            "organisation and\na user for `per: [org, user]`, none for `per: "
-            "[]`. Prints the key's numbers as they\nare then.\n"
+    .summary = "Reset the usage of one key",
+    .help = "Write one VALUE for each `per` of the limit, in that order: an "
+            "organisation and\n"
+            "a user for `per: [org, user]`, none for `per: []`. Prints the "
+            "numbers of the key\n"
+            "after the reset.\n"
             "\n"
             "  sluice reset ai-minute ann\n"
             "  sluice reset member acme ann --look\n"

@@ -146,7 +146,8 @@ static int print(struct sl_cli_args *call, json_t *answer)
     }
     json_array_foreach(meters, i, meter) print_meter(call, meter, width);
     if (json_array_size(meters) == 0)
-        fprintf(call->cli->err, "no limit is kept per %s\n", call->words[0]);
+        fprintf(call->cli->err, "the policy has no limit per %s\n",
+                call->words[0]);
     return 0;
 }
 
@@ -192,7 +193,7 @@ static int read_meters(struct sl_cli_args *call,
     sl_buf_init(&path, PATH_BYTES, &sl_alloc_libc);
     if (write_path(call, &path))
         status = sl_cli_error(call, SL_EXIT_USAGE,
-                              "that is longer than a question can be");
+                              "the values of the flags are too long");
     else
         status = sl_daemon_reach_ask(call, client, "GET", path.bytes,
                                      (struct sl_str){"", 0}, ret);
@@ -239,14 +240,13 @@ static int report(struct sl_cli_args *call, struct sl_daemon_client *client,
     if (strcmp(call->words[0], "user") != 0 &&
         strcmp(call->words[0], "org") != 0)
         return sl_cli_error(call, SL_EXIT_USAGE,
-                            "usage is reported of user and org, not of \"%s\"",
+                            "usage is reported for user or org, not for \"%s\"",
                             call->words[0]);
     if (sl_parse_count(sl_str_c(word + release), &amount, &why))
         return sl_cli_error(call, SL_EXIT_USAGE, "%s", why.sentence);
     sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
     if (write_report(call, amount, release, &body))
-        status = sl_cli_error(call, SL_EXIT_USAGE,
-                              "that is longer than a report can be");
+        status = sl_cli_error(call, SL_EXIT_USAGE, "the report is too long");
     else
         status = sl_daemon_reach_ask(call, client, "POST", "/v1/usage",
                                      sl_buf_str(&body), ret);
@@ -261,11 +261,10 @@ static int run(struct sl_cli_args *call)
     int status;
 
     if (call->word_count == 3)
-        return sl_cli_error(call, SL_EXIT_USAGE,
-                            "how much of %s was used? Write: sluice usage %s "
-                            "%s %s AMOUNT",
-                            call->words[2], call->words[0], call->words[1],
-                            call->words[2]);
+        return sl_cli_error(
+            call, SL_EXIT_USAGE,
+            "missing amount for %s; write: sluice usage %s %s %s AMOUNT",
+            call->words[2], call->words[0], call->words[1], call->words[2]);
     status = sl_daemon_reach(call, false, &client);
     if (!status)
         status = call->word_count == 4 ? report(call, &client, &answer)
@@ -278,21 +277,23 @@ static int run(struct sl_cli_args *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "days",  "N",    "show each day's, so many days back"     },
-    {'\0', "limit", "NAME", "of this limit only"                     },
-    {'\0', "key",   "TEXT", "of a report: sent twice, it counts once"},
+    {'\0', "days",  "N",    "show usage per day, for this many days"         },
+    {'\0', "limit", "NAME", "only this limit"                                },
+    {'\0', "key",   "TEXT", "idempotency key of a report: repeats count once"},
     SL_DAEMON_REACH_URL,
     SL_DAEMON_REACH_TOKEN,
-    {'\0', NULL,    NULL,   NULL                                     },
+    {'\0', NULL,    NULL,   NULL                                             },
 };
 
 const struct sl_command sl_command_usage = {
     .name = "usage",
     .usage = "SCOPE ID [LIMIT AMOUNT] [FLAG...]",
-    .summary = "How much was used of quotas and levels, in a daemon that runs",
-    .help = "A bar for each quota and level that is kept per SCOPE. With LIMIT "
-            "and AMOUNT it\nreports that so much was used, which is counted "
-            "also above the limit; less than\n0 is given back.\n"
+    .summary = "Show or report usage of quotas and levels",
+    .help = "Prints a bar for each quota and level per SCOPE. With LIMIT and "
+            "AMOUNT it\n"
+            "reports usage, which is recorded even above the limit; a negative "
+            "AMOUNT is a\n"
+            "refund.\n"
             "\n"
             "  sluice usage org acme\n"
             "  sluice usage org acme --days 14 --limit minutes\n"
@@ -369,7 +370,8 @@ static int backlog_run(struct sl_cli_args *call)
 
     if (!status && call->word_count > 0 && !is_name(call->words[0]))
         status = sl_cli_error(call, SL_EXIT_USAGE,
-                              "\"%s\" is no name of a backlog", call->words[0]);
+                              "\"%s\" is too long for the name of a backlog",
+                              call->words[0]);
     if (!status)
         status = write_question(call, path, sizeof(path), body);
     if (!status)
@@ -391,13 +393,15 @@ static const struct sl_flag backlog_flags[] = {
 const struct sl_command sl_command_backlog = {
     .name = "backlog",
     .usage = "[NAME [DEPTH]]",
-    .summary = "Report how much work is waiting, or see what was reported",
+    .summary = "Report or show the number of waiting jobs",
     .help = "A route with `backlog: {max: N}` answers 503 while more than N "
-            "are waiting. Workers\nreport how many those are; a report counts "
-            "for a minute, unless the route says\notherwise.\n"
+            "jobs wait.\n"
+            "Workers report the number with this command. A report is valid "
+            "for one minute\n"
+            "unless the route sets another time.\n"
             "\n"
-            "  sluice backlog transcribe 1200\n"
-            "  sluice backlog\n",
+            "  sluice backlog transcribe 1200    report\n"
+            "  sluice backlog                    show all reports\n",
     .words = "",
     .formats = "table|json",
     .flags = backlog_flags,
@@ -452,9 +456,8 @@ static int print_list(struct sl_cli_args *call, const json_t *list)
     sl_columns_print(&columns, call->cli->out);
     failed = columns.failed;
     sl_columns_done(&columns);
-    return failed
-               ? sl_cli_error(call, SL_EXIT_FAILED, "there is no memory left")
-               : SL_EXIT_OK;
+    return failed ? sl_cli_error(call, SL_EXIT_FAILED, "out of memory")
+                  : SL_EXIT_OK;
 }
 
 static int leases_print(struct sl_cli_args *call, json_t *answer)
@@ -464,11 +467,11 @@ static int leases_print(struct sl_cli_args *call, json_t *answer)
     if (call->format == SL_FORMAT_JSON)
         return sl_json_print(call, answer);
     if (json_is_true(json_object_get(answer, "truncated")))
-        fprintf(call->cli->err, "there are more than these %zu leases\n",
+        fprintf(call->cli->err, "only the first %zu leases are shown\n",
                 json_array_size(list));
     if (json_is_array(list))
         return print_list(call, list);
-    fprintf(call->cli->out, "%lld units are free again\n",
+    fprintf(call->cli->out, "released %lld units\n",
             (long long)json_integer_value(json_object_get(answer, "units")));
     return SL_EXIT_OK;
 }
@@ -487,7 +490,8 @@ static int ask(struct sl_cli_args *call, struct sl_daemon_client *client,
     if (!err)
         err = sl_buf_add(&path, (struct sl_str){"", 1});
     status =
-        err ? sl_cli_error(call, SL_EXIT_USAGE, "that is no name of a node")
+        err ? sl_cli_error(call, SL_EXIT_USAGE,
+                           "the name of the node is too long")
             : sl_daemon_reach_ask(call, client, release ? "DELETE" : "GET",
                                   path.bytes, (struct sl_str){"", 0}, &answer);
     if (!status)
@@ -505,9 +509,10 @@ static int leases_run(struct sl_cli_args *call)
 
     if (call->word_count > 0 &&
         (!release || strcmp(call->words[0], "release") != 0))
-        return sl_cli_error(call, SL_EXIT_USAGE,
-                            "write `sluice leases` to see them, or `sluice "
-                            "leases release NODE`");
+        return sl_cli_error(
+            call, SL_EXIT_USAGE,
+            "unknown argument; write `sluice leases` or `sluice "
+            "leases release NODE`");
     status = sl_daemon_reach(call, true, &client);
     if (!status)
         status = ask(call, &client, release);
@@ -524,11 +529,12 @@ static const struct sl_flag leases_flags[] = {
 const struct sl_command sl_command_leases = {
     .name = "leases",
     .usage = "[release NODE]",
-    .summary = "Show what daemons that share their books have leased",
-    .help = "Where several daemons share a quota, each leases units of it "
-            "before it gives them\nout. What a daemon had that was killed "
-            "counts as used until it comes back, or\nuntil it is released: "
-            "only do so when it will not come back.\n"
+    .summary = "Show and release quota leases",
+    .help = "Daemons that share a quota lease units of it before they spend "
+            "them. The units\n"
+            "of a daemon that was killed count as used until the daemon "
+            "returns or its lease\n"
+            "is released. Release a lease only if its daemon will not return.\n"
             "\n"
             "  sluice leases\n"
             "  sluice leases release 1d6f67b91c82d724\n",

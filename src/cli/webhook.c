@@ -46,12 +46,11 @@ static int read_scheme(struct question *q)
                 : NULL;
     if (near)
         return sl_cli_error(q->call, SL_EXIT_USAGE,
-                            "there is no scheme \"%s\"; did you mean %s?", text,
+                            "unknown scheme \"%s\"; did you mean %s?", text,
                             near);
-    return sl_cli_error(
-        q->call, SL_EXIT_USAGE,
-        "which scheme? write --scheme standard-webhooks, stripe "
-        "or hmac-sha256");
+    return sl_cli_error(q->call, SL_EXIT_USAGE,
+                        "unknown or missing scheme; write --scheme "
+                        "standard-webhooks, stripe or hmac-sha256");
 }
 
 static int read_times(struct question *q)
@@ -79,14 +78,14 @@ static int add_secret(struct question *q, struct sl_str line)
 
     if (q->rules.secret_count == SL_WEBHOOK_SECRETS)
         return sl_cli_error(q->call, SL_EXIT_USAGE,
-                            "there are more than %d secrets in the file",
+                            "the file has more than %d secrets",
                             SL_WEBHOOK_SECRETS);
     if (!sl_webhook_secret(q->rules.scheme, line, room,
                            &q->secrets[q->rules.secret_count]))
-        return sl_cli_error(q->call, SL_EXIT_FAILED,
-                            "secret %u is not base64, as those of "
-                            "standard-webhooks are",
-                            q->rules.secret_count + 1);
+        return sl_cli_error(
+            q->call, SL_EXIT_FAILED,
+            "secret %u is not base64, which standard-webhooks requires",
+            q->rules.secret_count + 1);
     q->decoded.len += q->secrets[q->rules.secret_count++].len;
     return 0;
 }
@@ -100,7 +99,7 @@ static int read_secrets(struct question *q)
 
     if (!path)
         return sl_cli_error(q->call, SL_EXIT_USAGE,
-                            "which secret? write --secret-file FILE");
+                            "missing secret; write --secret-file FILE");
     if (sl_read_all(q->call->cli, path, &q->secret) ||
         sl_buf_reserve(&q->decoded, q->secret.len + 1))
         return sl_cli_error(q->call, SL_EXIT_FAILED, "%s: %s", path,
@@ -118,7 +117,7 @@ static int read_secrets(struct question *q)
             status = add_secret(q, line);
     }
     if (!status && q->rules.secret_count == 0)
-        status = sl_cli_error(q->call, SL_EXIT_FAILED, "%s has no secret in it",
+        status = sl_cli_error(q->call, SL_EXIT_FAILED, "%s contains no secret",
                               path);
     q->rules.secrets = q->secrets;
     return status;
@@ -132,7 +131,7 @@ static int read_body(struct question *q)
         return sl_cli_error(q->call, SL_EXIT_FAILED, "%s: %s", path,
                             strerror(errno));
     if (q->body.len == BODY_MOST)
-        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s has more than 16 MiB",
+        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s is larger than 16 MiB",
                             path);
     q->message.body = sl_buf_str(&q->body);
     return 0;
@@ -148,8 +147,8 @@ static int verify(struct question *q)
 
     if (!sl_cli_args_flag(q->call, "signature"))
         return sl_cli_error(q->call, SL_EXIT_USAGE,
-                            "which signature? write --signature TEXT, as its "
-                            "header has it");
+                            "missing signature; write --signature TEXT, the "
+                            "value of its header");
     fault = q->rules.scheme == SL_WEBHOOK_STANDARD &&
                     (q->message.id.len == 0 || q->message.timestamp.len == 0)
                 ? SL_WEBHOOK_NO_HEADER
@@ -160,7 +159,7 @@ static int verify(struct question *q)
         sl_out_json(out, sl_webhook_fault_sentence(fault));
         fputs("}\n", out);
     } else if (!fault) {
-        fputs("the webhook is good\n", out);
+        fputs("the webhook is valid\n", out);
     }
     return fault ? sl_cli_error(q->call, SL_EXIT_FAILED, "%s",
                                 sl_webhook_fault_sentence(fault))
@@ -182,7 +181,7 @@ static int sign(struct question *q)
     if (message->id.len == 0)
         message->id = SL_STR("msg_test");
     if (sl_webhook_sign(&q->rules, message, &made))
-        return sl_cli_error(q->call, SL_EXIT_FAILED, "there is no memory left");
+        return sl_cli_error(q->call, SL_EXIT_FAILED, "out of memory");
     sl_webhook_write(q->rules.scheme, &made, message->timestamp, text);
     if (q->rules.scheme == SL_WEBHOOK_STANDARD)
         fprintf(out, "webhook-id: %.*s\nwebhook-timestamp: %.*s\n",
@@ -200,8 +199,8 @@ static int answer(struct question *q)
 
     if (!signs && strcmp(q->call->words[0], "verify") != 0)
         return sl_cli_error(q->call, SL_EXIT_USAGE,
-                            "webhooks can't be told to \"%s\"; write: sluice "
-                            "webhook verify or sluice webhook sign",
+                            "unknown action \"%s\"; write: sluice webhook "
+                            "verify or sluice webhook sign",
                             q->call->words[0]);
     q->message.id = sl_str_c(sl_cli_args_flag(q->call, "id"));
     q->message.timestamp = sl_str_c(sl_cli_args_flag(q->call, "timestamp"));
@@ -241,31 +240,33 @@ static int run(struct sl_cli_args *call)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "scheme",      SCHEMES,    "how it is signed"              },
-    {'\0', "secret-file", "FILE",     "the secrets, one on each line" },
-    {'\0', "signature",   "TEXT",     "the header with the signatures"},
-    {'\0', "id",          "TEXT",     "the header webhook-id"         },
-    {'\0', "timestamp",   "SECONDS",  "the header webhook-timestamp"  },
-    {'\0', "tolerance",   "DURATION", "how far clocks may differ (5m)"},
-    {'\0', "now",         "INSTANT",  "the time: 2026-03-31T12:00:00Z"},
-    {'\0', NULL,          NULL,       NULL                            },
+    {'\0', "scheme",      SCHEMES,    "signature scheme"                     },
+    {'\0', "secret-file", "FILE",     "file with the secrets, one per line"  },
+    {'\0', "signature",   "TEXT",     "value of the signature header"        },
+    {'\0', "id",          "TEXT",     "value of the webhook-id header"       },
+    {'\0', "timestamp",   "SECONDS",  "value of the webhook-timestamp header"},
+    {'\0', "tolerance",   "DURATION", "allowed clock difference (5m)"        },
+    {'\0', "now",         "INSTANT",  "the time, like 2026-03-31T12:00:00Z"  },
+    {'\0', NULL,          NULL,       NULL                                   },
 };
 
 const struct sl_command sl_command_webhook = {
     .name = "webhook",
     .usage = "verify|sign --scheme SCHEME --secret-file FILE BODY",
-    .summary = "Verify the signature of a webhook, or make one to test with",
-    .help = "BODY is a file with the body exactly as it came, or '-'. verify "
-            "exits 1 and says\nwhy if the webhook is not believed; sign "
-            "prints the headers to send with it.\n"
-            "\n"
-            "  sluice webhook sign --scheme standard-webhooks --secret-file s "
-            "\\\n      --id msg_1 body.json\n"
-            "  sluice webhook verify --scheme standard-webhooks --secret-file "
-            "s \\\n      --id msg_1 --timestamp 1674087231 --signature "
-            "'v1,K5oZ...' body.json\n"
-            "  sluice webhook verify --scheme stripe --secret-file s \\\n"
-            "      --signature 't=1492774577,v1=5257a8...' - < body.json\n",
+    .summary = "Verify or create the signature of a webhook",
+    .help =
+        "BODY is a file with the exact body, or '-'. verify prints the reason "
+        "and exits 1\n"
+        "if the webhook is invalid. sign prints the headers to send with it.\n"
+        "\n"
+        "  sluice webhook sign --scheme standard-webhooks --secret-file s \\\n"
+        "      --id msg_1 body.json\n"
+        "  sluice webhook verify --scheme standard-webhooks --secret-file s "
+        "\\\n"
+        "      --id msg_1 --timestamp 1674087231 --signature 'v1,K5oZ...' "
+        "body.json\n"
+        "  sluice webhook verify --scheme stripe --secret-file s \\\n"
+        "      --signature 't=1492774577,v1=5257a8...' - < body.json\n",
     .words = "verify|sign",
     .formats = "table|json",
     .flags = flags,

@@ -275,7 +275,7 @@ static int show(struct sl_decision *d, struct sl_check_step *asking,
                                 : sl_parts_add(d, asking, rules, count);
 
     return err == SLUICE_ENOMEM
-               ? sl_diag_error(asking->diag, err, "there is no memory")
+               ? sl_diag_error(asking->diag, err, "out of memory")
                : err;
 }
 
@@ -387,7 +387,7 @@ static int add_side(struct sl_decision *d, struct sl_check_step *asking)
     if (!err)
         err = keep_open_values(d, asking);
     if (err)
-        return sl_diag_error(asking->diag, err, "there is no memory");
+        return sl_diag_error(asking->diag, err, "out of memory");
     asking->preflight = is_preflight(facts);
     return ask_routes(d, asking, &routes);
 }

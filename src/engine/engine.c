@@ -197,7 +197,7 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
     int err;
 
     if (!live)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     live->engine = engine;
     live->wants_names = engine->store->wants_names;
     live->in_slots = engine->store->in_slots;
@@ -278,7 +278,7 @@ int sl_engine_open(const struct sl_engine_options *options,
     int err;
 
     if (!engine)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(engine, 0, sizeof(*engine));
     engine->alloc = alloc;
     engine->now = options->now;
@@ -291,7 +291,7 @@ int sl_engine_open(const struct sl_engine_options *options,
     if (!err)
         err = sl_queues_open(alloc, &engine->queues);
     if (err)
-        sl_diag_error(diag, err, "there is no memory");
+        sl_diag_error(diag, err, "out of memory");
     else
         err = sl_engine_use(engine, policy, diag);
     if (err) {
@@ -608,5 +608,5 @@ int sl_memory_of_repeats(struct sl_engine *engine,
     if (!err && policy->guarded && !engine->replays)
         err = sl_replay_cache_open(REPLAYS_BYTES, true, engine->alloc,
                                    &engine->replays);
-    return err ? sl_diag_error(diag, err, "there is no memory") : 0;
+    return err ? sl_diag_error(diag, err, "out of memory") : 0;
 }

@@ -62,7 +62,7 @@ static int make_room(struct sl_hold_op *ask)
         return 0;
     list = sl_alloc_new(ask->alloc, wanted * sizeof(*list));
     if (!list)
-        return sl_diag_error(&ask->diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(&ask->diag, SLUICE_ENOMEM, "out of memory");
     sl_alloc_free(ask->alloc, ask->actual, ask->actual_room * sizeof(*list));
     ask->actual = list;
     ask->actual_room = wanted;

@@ -52,6 +52,6 @@ const char *sl_token_error_sentence(enum sl_token_error fault)
     case SL_TOKEN_NO_KEYS:
         return "the keys have not been fetched yet";
     default:
-        return "there is no memory left";
+        return "out of memory";
     }
 }

@@ -156,7 +156,7 @@ int sl_tokens_open(const struct sl_tokens_options *options,
     int err;
 
     if (!t)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory left");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     *t = (struct tokens){.base = {.calls = &calls},
                          .alloc = *options->alloc,
                          .keys = options->keys};
@@ -167,7 +167,7 @@ int sl_tokens_open(const struct sl_tokens_options *options,
         return sl_diag_error(diag, err,
                              err == SLUICE_ESYS
                                  ? "the kernel gives no random numbers"
-                                 : "there is no memory left");
+                                 : "out of memory");
     }
     *ret = &t->base;
     return 0;

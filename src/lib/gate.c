@@ -426,8 +426,7 @@ static int read_plans(struct sluice *gate, struct sl_gate_limit *gl,
         count++;
     gl->plans = sl_alloc_new(&gate->alloc, count * sizeof(*gl->plans));
     if (!gl->plans)
-        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM,
-                             "there is no memory");
+        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM, "out of memory");
     gl->plan_count = count;
     for (unsigned i = 0; i < count; i++) {
         const char *text = i ? from->plans[i - 1] : from->rate;
@@ -482,8 +481,7 @@ static int read_limit(struct sluice *gate, struct sl_gate_limit *gl,
     gl->name_size = strlen(from->name) + 1;
     gl->name = sl_alloc_new(&gate->alloc, gl->name_size);
     if (!gl->name)
-        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM,
-                             "there is no memory");
+        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM, "out of memory");
     memcpy(gl->name, from->name, gl->name_size);
     gl->of.name = gl->name;
     gl->of.share = from->share;
@@ -501,8 +499,7 @@ static int read_limits(struct sluice *gate, const struct sluice_options *o)
                              SL_LIMITS, o->limit_count);
     gate->limits = sl_alloc_new(&gate->alloc, size);
     if (!gate->limits)
-        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM,
-                             "there is no memory");
+        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM, "out of memory");
     memset(gate->limits, 0, size);
     gate->limit_count = o->limit_count;
     for (size_t i = 0; i < o->limit_count; i++) {
@@ -636,8 +633,7 @@ int sluice_open(const struct sluice_options *options, struct sluice **ret)
         alloc = (struct sl_alloc){options->resize, options->resize_ctx};
     gate = new_gate(&alloc);
     if (!gate)
-        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM,
-                             "there is no memory");
+        return sl_diag_error(sl_gate_diag(), SLUICE_ENOMEM, "out of memory");
     gate->now = options->now;
     gate->now_ctx = options->now_ctx;
     err = read_limits(gate, options);

@@ -59,7 +59,7 @@ int sluice_engine_open(struct sluice_policy *policy,
     engine = sl_libpolicy_new(sizeof(*engine));
     if (!engine)
         return sl_diag_error(sluice_private_diag(), SLUICE_ENOMEM,
-                             "there is no memory");
+                             "out of memory");
     if (!options)
         options = &none;
     engine->now = options->now;
@@ -344,7 +344,7 @@ static int decide(struct sluice_engine *engine,
     if (err)
         return err;
     if (sl_render(&d->made, &d->arena, &d->rendered))
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     d->usable = true;
     return 0;
 }

@@ -14,8 +14,7 @@ struct sluice_ended {
 
 static int no_memory(void)
 {
-    return sl_diag_error(sluice_private_diag(), SLUICE_ENOMEM,
-                         "there is no memory");
+    return sl_diag_error(sluice_private_diag(), SLUICE_ENOMEM, "out of memory");
 }
 
 struct sluice_ended *sluice_ended_new(void)

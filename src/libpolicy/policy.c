@@ -139,9 +139,9 @@ static int finish(struct sluice_problems *p, int err)
 
     if (sl_report_print(&p->report, &p->printed) ||
         sl_buf_add(&p->printed, (struct sl_str){"", 1}))
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     if (err == SLUICE_ENOMEM)
-        return sl_diag_error(diag, err, "there is no memory");
+        return sl_diag_error(diag, err, "out of memory");
     for (unsigned i = 0; err && i < p->report.kept; i++) {
         const struct sl_diag *first = &p->report.problems[i].diag;
 
@@ -235,7 +235,7 @@ int sluice_policy_load(const char *path,
                              "sluice_policy_load needs a path and a place");
     p = new_problems(path);
     if (!p)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     err = sl_file_read(path, SL_YAML_BYTES, &p->text, NULL);
     if (err == 0 || err == SLUICE_EFULL) /* too large: the reader says so */
         err = read_policy(p, options, ret);
@@ -261,12 +261,12 @@ int sluice_policy_parse(const char *name, const char *text, size_t len,
                              "place");
     p = new_problems(name);
     if (!p)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     if (len > SL_YAML_BYTES + 1)
         len = SL_YAML_BYTES + 1; /* enough to be refused */
     err = sl_buf_add(&p->text, (struct sl_str){text, len});
     if (err)
-        err = sl_diag_error(diag, err, "there is no memory");
+        err = sl_diag_error(diag, err, "out of memory");
     else
         err = read_policy(p, options, ret);
     return hand_over(p, problems, err);

@@ -99,7 +99,7 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
                  fetch->most);
     else if (fetch->result == SL_HTTP_FETCH_NO_MEMORY ||
              code == CURLE_OUT_OF_MEMORY)
-        snprintf(fetch->why, sizeof(fetch->why), "there is no memory");
+        snprintf(fetch->why, sizeof(fetch->why), "out of memory");
     else if (code != CURLE_OK)
         snprintf(fetch->why, sizeof(fetch->why), "%s", why);
     else if (status != 200)
@@ -240,14 +240,14 @@ int sl_http_fetcher_open(struct sl_loop *loop, const struct sl_alloc *alloc,
                              curl_easy_strerror(global));
     fetcher = sl_alloc_new(alloc, sizeof(*fetcher));
     if (!fetcher)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     *fetcher = (struct sl_http_fetcher){.loop = loop, .alloc = alloc};
     err = sl_timer_new(loop, on_time, fetcher, &fetcher->timer);
     if (!err)
         err = open_multi(fetcher);
     if (err) {
         sl_http_fetcher_close(fetcher);
-        return sl_diag_error(diag, err, "there is no memory");
+        return sl_diag_error(diag, err, "out of memory");
     }
     *ret = fetcher;
     return 0;

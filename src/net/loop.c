@@ -156,8 +156,7 @@ int sl_loop_open(struct sl_clock *clock, struct sl_loop **ret,
     int err;
 
     if (!loop)
-        return sl_diag_error(diag, SLUICE_ENOMEM,
-                             "no memory for an event loop");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     pthread_once(&once, silence);
     *loop = (struct sl_loop){.bell = -1, .end = &loop->first};
     pthread_mutex_init(&loop->lock, NULL);

@@ -216,7 +216,7 @@ void sl_proxy_accept_accept(void *ctx, int fd, const struct sl_address *peer)
     if (g)
         read_on(g);
     else
-        refuse(p, fd, peer, "there is no memory");
+        refuse(p, fd, peer, "out of memory");
 }
 
 int sl_proxy_accept_open(struct sl_loop *loop,

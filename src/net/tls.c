@@ -209,7 +209,7 @@ int sl_tls_open(const struct sl_tls_options *options, struct sl_tls **ret,
                              "TLS needs both a certificate and a key");
     tls = sl_alloc_new(&sl_alloc_libc, sizeof(*tls));
     if (!tls)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "no memory for TLS");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     *tls = (struct sl_tls){.http2 = options->http2, .refs = 1};
     ERR_clear_error();
     if (set_up_server(tls))
@@ -257,7 +257,7 @@ int sl_tls_open_client(const struct sl_tls_client_options *options,
     int err;
 
     if (!tls)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "no memory for TLS");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     *tls = (struct sl_tls){.client = true, .refs = 1};
     ERR_clear_error();
     if (set_up(tls, TLS_client_method()))

@@ -83,7 +83,7 @@ sl_ns sl_query_time(struct sl_database *db, enum sl_query query, int column)
 
 static int no_memory(struct sl_database *db)
 {
-    return sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
+    return sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
 }
 
 static int keep(struct sl_database *db, struct sl_str text, struct sl_str *ret)

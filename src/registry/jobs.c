@@ -48,7 +48,7 @@ static int fault(struct sl_registry *r, struct sl_job *job, int err)
 {
     job->err = err == SLUICE_ENOMEM ? err : SLUICE_ESTORE;
     if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
-        sl_diag_error(&job->diag, err, "there is no memory");
+        sl_diag_error(&job->diag, err, "out of memory");
     else
         job->diag = r->db.diag;
     return job->err;
@@ -525,7 +525,7 @@ static int picture(struct sl_database *db, const struct sl_subject_draft *draft,
     sl_buf_done(&text);
     return !err && ret->at
                ? 0
-               : sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
+               : sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
 }
 
 static int trim(struct sl_database *db, const struct sl_subject_draft *of)

@@ -258,7 +258,7 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
     l->synced = false;
     l->conn = begin(l);
     if (!l->conn)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     PQsetNoticeProcessor(l->conn, ignore, NULL);
     if (PQstatus(l->conn) != CONNECTION_OK)
         err = refuse_saying(l, diag, SLUICE_ESTORE, PQerrorMessage(l->conn));
@@ -266,7 +266,7 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
         err = refuse_saying(l, diag, SLUICE_ESTORE,
                             "it is too old; PostgreSQL 13 or later is needed");
     else if (PQsetnonblocking(l->conn, 1))
-        err = sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        err = sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     else
         err = set_up(l, diag);
     if (err) {
@@ -660,7 +660,7 @@ int sl_pg_url(const char *url, char shown[SL_PG_SHOWN], struct sl_diag *diag)
     const char *port;
 
     if (!options && !why)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     PQfreemem(why);
     if (!options)
         return sl_diag_error(diag, SLUICE_ECONF,

@@ -278,7 +278,7 @@ static int tell(struct sl_database *db, struct sl_str message)
     struct sl_str text;
 
     if (!sl_pg_escape(&db->arena, message, true, &text))
-        return sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
     p.values[0] = text.at;
     p.lengths[0] = (int)text.len;
     return sl_pg_conn_send(&s->link, "tell", NULL, &p) ? sl_pg_fail(db) : 0;
@@ -367,7 +367,7 @@ static int open_store(struct sl_database *db, const char *where,
     int err;
 
     if (!s)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(s, 0, sizeof(*s));
     snprintf(s->word, sizeof(s->word), "%s", db->word);
     memcpy(s->url, where, strlen(where) + 1);

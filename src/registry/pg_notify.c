@@ -147,7 +147,7 @@ int sl_pg_notify_open(const struct sl_pg_notify_options *options,
     struct sl_pg_notify *l = sl_alloc_new(options->alloc, sizeof(*l));
 
     if (!l)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(l, 0, sizeof(*l));
     l->options = *options;
     l->link.url = options->url;

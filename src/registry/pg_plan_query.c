@@ -307,8 +307,7 @@ static int set_up(struct sl_pg_plan *plans, struct sl_diag *diag)
 
     plans->sql = err ? NULL : sl_alloc_new(plans->alloc, sql.len + 1);
     if (!plans->sql)
-        return err ? err
-                   : sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return err ? err : sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memcpy(plans->sql, sql.at, sql.len);
     plans->sql[sql.len] = '\0';
     for (int i = 0; i < SEATS; i++) {
@@ -335,7 +334,7 @@ int sl_pg_plan_open(const struct sl_pg_plan_options *options,
     int err;
 
     if (!plans)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(plans, 0, sizeof(*plans));
     plans->options = *options;
     plans->alloc = alloc;

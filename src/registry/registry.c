@@ -287,8 +287,7 @@ static int read_switches(struct sl_registry *r)
         const char *copy = sl_arena_copy(&r->names, name);
 
         if (!copy) {
-            err =
-                sl_diag_error(&r->db.diag, SLUICE_ENOMEM, "there is no memory");
+            err = sl_diag_error(&r->db.diag, SLUICE_ENOMEM, "out of memory");
             break;
         }
         r->switches[r->switch_count++] = (struct sl_switched){
@@ -322,7 +321,7 @@ int sl_registry_open(const struct sl_registry_options *options,
     int err;
 
     if (!r)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(r, 0, sizeof(*r));
     init(r, options);
     err = sl_hash_key_make(&r->secret);

@@ -156,7 +156,7 @@ static int refuse_open(sqlite3 *db, const char *path, struct sl_diag *diag)
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
         return refuse_locked(path, diag);
     if (code == SQLITE_NOMEM)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         return sl_diag_error(diag, SLUICE_EDAMAGE,
                              "the registry %s is damaged (%s); put a backup in "
@@ -392,7 +392,7 @@ static int examine(sqlite3 *db, const char *path, struct sl_diag *diag)
     if (ask_word(db, "PRAGMA quick_check(1)", "ok", &good, said) != SQLITE_OK)
         return refuse_open(db, path, diag);
     if (!good && strstr(said, NO_MEMORY))
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     if (!good)
         return sl_diag_error(
             diag, SLUICE_EDAMAGE,
@@ -584,7 +584,7 @@ static int sqlite_open_file(struct sl_database *db, const char *where,
     int err;
 
     if (!f)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(f, 0, sizeof(*f));
     err = sl_schema_open(where, &f->db, diag);
     if (!err)

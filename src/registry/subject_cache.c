@@ -457,7 +457,7 @@ int sl_subject_cache_open(struct sl_registry *registry, struct sl_loop *loop,
     fill_in(&o);
     f = sl_alloc_new(o.alloc, sizeof(*f));
     if (!f)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(f, 0, sizeof(*f));
     f->subjects.calls = &calls;
     f->registry = registry;
@@ -469,7 +469,7 @@ int sl_subject_cache_open(struct sl_registry *registry, struct sl_loop *loop,
     err = f->nobody ? sl_timer_new(loop, on_time, f, &f->timer) : SLUICE_ENOMEM;
     if (err) {
         sl_subject_cache_close(f);
-        return sl_diag_error(diag, err, "there is no memory");
+        return sl_diag_error(diag, err, "out of memory");
     }
     *ret = f;
     return 0;

@@ -409,7 +409,7 @@ int sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
     struct sl_usage_buffer *k = sl_alloc_new(alloc, sizeof(*k));
 
     if (!k)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(k, 0, sizeof(*k));
     k->meter.calls = &calls;
     k->registry = registry;
@@ -419,7 +419,7 @@ int sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
     TAILQ_INIT(&k->failed);
     if (sl_timer_new(loop, on_time, k, &k->timer)) {
         sl_usage_buffer_close(k);
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     }
     *ret = k;
     return 0;

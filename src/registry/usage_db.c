@@ -501,7 +501,7 @@ static int credit_load(struct sl_database *db, enum sl_query q,
         const char *copy = sl_arena_copy(&db->arena, limit);
 
         if (!copy) {
-            err = sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
+            err = sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
             break;
         }
         draft->credits[draft->credit_count++] = (struct sl_credit){

@@ -41,8 +41,7 @@ static int keep(struct sl_database *db, struct sl_arena *in, struct sl_str text,
     const char *copy = sl_arena_copy(in, text);
 
     *ret = (struct sl_str){copy, text.len};
-    return copy ? 0
-                : sl_diag_error(&db->diag, SLUICE_ENOMEM, "there is no memory");
+    return copy ? 0 : sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
 }
 
 static int64_t number(struct sl_database *db, int column)

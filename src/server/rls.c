@@ -201,7 +201,7 @@ static int keep(struct sl_rls_call *call)
     }
     err = render(call);
     call->denied = call->denied || !d->allowed;
-    return err ? sl_diag_error(&ask->diag, err, "there is no memory") : 0;
+    return err ? sl_diag_error(&ask->diag, err, "out of memory") : 0;
 }
 
 static void go_on(struct sl_rls_call *call);
@@ -277,7 +277,7 @@ static int choose_way(struct sl_rls_call *call, struct sl_diag *diag)
         route = sl_decide_route(&call->ask.decision, live, &call->facts[0]);
         call->routes[i] = route;
         if (!route)
-            err = sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+            err = sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
         else if (route->count != SL_COUNT_ALL)
             call->each = true;
         call->response.statuses[i] =
@@ -390,7 +390,7 @@ int sl_rls_describe(struct sl_rls_call *call, unsigned index,
         sl_arena_take(&call->arena, count * sizeof(*entries));
 
     if (!headers || !entries)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     *ret = (struct sl_request){
         .trusted = true, /* whoever may use the door may say who asks */
         .domain = request->domain,

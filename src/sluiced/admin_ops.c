@@ -15,7 +15,7 @@ static bool on_ready(void *ctx, struct sl_buf *why)
         (void)sl_remote_answers(daemon, why); /* we serve all the same */
         return true;
     }
-    if (sl_buf_addf(why, "it is being stopped"))
+    if (sl_buf_addf(why, "the daemon is shutting down"))
         sl_buf_clear(why);
     return false;
 }

@@ -199,7 +199,7 @@ static void say_counts(struct sl_daemon *daemon)
         denied += sl_metrics_denied(daemon->workers[i].stats);
     say(daemon, &t->denied, denied, SL_LOG_INFO, "Rate limit exceeded", NULL);
     say(daemon, &t->failed, t->degraded, SL_LOG_WARN, "Rate limit check failed",
-        "on_store_failure of each limit has decided");
+        "on_store_failure of each limit was applied");
 }
 
 static void look_at_table(struct sl_daemon *daemon)
@@ -244,7 +244,7 @@ static void on_beat(void *ctx)
 
 static int failed(struct sl_daemon *daemon)
 {
-    sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+    sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
     return SL_EXIT_FAILED;
 }
 

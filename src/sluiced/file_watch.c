@@ -284,7 +284,7 @@ int sl_file_watch_open(struct sl_loop *loop, const char *const *paths,
     int err;
 
     if (!watch)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(watch, 0, sizeof(*watch));
     watch->loop = loop;
     watch->fd = -1;
@@ -294,10 +294,10 @@ int sl_file_watch_open(struct sl_loop *loop, const char *const *paths,
     if (!err)
         err = start(watch);
     if (err) {
-        sl_diag_error(diag, err, "files can't be watched: %s",
+        sl_diag_error(diag, err, "cannot watch files: %s",
                       err == SLUICE_ESYS     ? strerror(errno)
                       : err == SLUICE_EINVAL ? "a path is too long"
-                                             : "no memory");
+                                             : "out of memory");
         sl_file_watch_close(watch);
         return err;
     }

@@ -46,7 +46,7 @@ int sl_jwks_open(const struct sl_jwks_options *options, struct sl_jwks **ret,
     int err;
 
     if (!jwks)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     *jwks = (struct sl_jwks){.options = *options, .read_at = SL_NS_NONE};
     fill(&jwks->options);
     sl_buf_init(&jwks->text, SL_KEYSET_BYTES, options->alloc);
@@ -54,7 +54,7 @@ int sl_jwks_open(const struct sl_jwks_options *options, struct sl_jwks **ret,
     if (!err)
         err = sl_jwks_current_open(options->alloc, &jwks->keys);
     if (err)
-        sl_diag_error(diag, err, "there is no memory");
+        sl_diag_error(diag, err, "out of memory");
     else
         err = sl_jwks_remote_open(jwks, diag);
     if (err)
@@ -103,9 +103,9 @@ static int put(struct sl_jwks *jwks, const struct sl_policy *policy,
     int err = sl_jwks_current_put(jwks->keys, set, &rules);
 
     if (!err && set && sl_keyset_has_private(set))
-        sl_log(SL_LOG_WARN, "keys have their private half", "why",
-               "whoever can read them can make tokens; leave out \"d\" and "
-               "what belongs to it",
+        sl_log(SL_LOG_WARN, "JWKS contains private keys", "why",
+               "anyone who reads the file can sign tokens; remove \"d\" and "
+               "the other private members",
                NULL);
     return err;
 }
@@ -133,14 +133,16 @@ void sl_jwks_tell(struct sl_jwks *jwks, enum sl_jwks_result result,
     if (result == SL_JWKS_GOOD) {
         snprintf(count, sizeof(count), "%u", sl_keyset_count(jwks->set));
         if (jwks->unlucky || jwks->results[SL_JWKS_GOOD] == 1)
-            sl_log(SL_LOG_INFO, "keys read", "from", from, "keys", count, NULL);
+            sl_log(SL_LOG_INFO, "JWKS loaded", "from", from, "keys", count,
+                   NULL);
         jwks->unlucky = false;
         return;
     }
     if (!jwks->unlucky)
-        sl_log(SL_LOG_WARN, "keys not read", "from", from, "why", why,
+        sl_log(SL_LOG_WARN, "JWKS not loaded", "from", from, "why", why,
                "meanwhile",
-               jwks->set ? "those there are serve on" : "no token is believed",
+               jwks->set ? "the current keys stay in use"
+                         : "no keys: all tokens are rejected",
                NULL);
     jwks->unlucky = true;
 }
@@ -209,7 +211,7 @@ int sl_jwks_prepare(struct sl_jwks *jwks, struct sl_policy *policy,
     if (err) {
         sl_jwks_drop(jwks, ret);
         if (err == SLUICE_ENOMEM)
-            sl_diag_error(diag, err, "there is no memory");
+            sl_diag_error(diag, err, "out of memory");
     }
     return err == 0 || err == SLUICE_ENOMEM ? err : SLUICE_ECONF;
 }
@@ -273,8 +275,8 @@ int sl_jwks_use(struct sl_jwks *jwks, struct sl_jwks_next *next)
     jwks->file = next->file;
     jwks->file_size = next->file_size;
     if (jwt->written && !next->set && !sl_jwt_keys_elsewhere(jwt))
-        sl_log(SL_LOG_WARN, "no token is believed", "why",
-               "the file with the keys is not there", "file", next->file, NULL);
+        sl_log(SL_LOG_WARN, "no keys: all tokens are rejected", "why",
+               "the JWKS file does not exist", "file", next->file, NULL);
     if (!stays) {
         jwks->came = next->set != NULL;
         jwks->read_at =
@@ -324,7 +326,7 @@ bool sl_jwks_ready(const struct sl_jwks *jwks, struct sl_buf *why)
     if (!jwks->policy || !sl_jwt_keys_elsewhere(&jwks->policy->identity.jwt) ||
         jwks->came)
         return true;
-    if (sl_buf_addf(why, "the keys of tokens have not been fetched yet"))
+    if (sl_buf_addf(why, "the JWKS has not been fetched yet"))
         sl_buf_clear(why);
     return false;
 }
@@ -442,7 +444,7 @@ static enum sl_jwks_result take(struct sl_jwks *jwks, struct sl_diag *diag)
         return SL_JWKS_REFUSED;
     if (sl_jwks_put(jwks, set)) {
         sl_keyset_unref(set);
-        sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
         return SL_JWKS_UNREACHABLE;
     }
     swap_text(jwks);
@@ -489,7 +491,7 @@ static void ask(struct sl_jwks *jwks, sl_ns now)
         return;
     remote->failures++;
     remote->next_at = now + retry_in(jwks);
-    sl_jwks_tell(jwks, SL_JWKS_UNREACHABLE, remote->url, "there is no memory");
+    sl_jwks_tell(jwks, SL_JWKS_UNREACHABLE, remote->url, "out of memory");
 }
 
 /* Keys that nobody could confirm for so long may be those of a provider who
@@ -501,9 +503,9 @@ static void drop_stale(struct sl_jwks *jwks, sl_ns now)
         return;
     sl_buf_done(&jwks->text);
     jwks->read_at = SL_NS_NONE;
-    sl_log(SL_LOG_ERROR, "keys dropped", "url", jwks->remote.url, "why",
-           "they could not be fetched anew for as long as `stale` says; no "
-           "token is believed until they can",
+    sl_log(SL_LOG_ERROR, "JWKS expired", "url", jwks->remote.url, "why",
+           "it could not be fetched within the time `stale`; all tokens are "
+           "rejected until it can",
            NULL);
 }
 
@@ -530,7 +532,7 @@ int sl_jwks_remote_open(struct sl_jwks *jwks, struct sl_diag *diag)
     struct sl_jwks_remote *remote = &jwks->remote;
 
     if (sl_timer_new(jwks->options.loop, on_look, jwks, &remote->timer))
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     return sl_http_fetcher_open(jwks->options.loop, jwks->options.alloc,
                                 &remote->fetcher, diag);
 }
@@ -614,7 +616,7 @@ int sl_tokens_use(struct sl_daemon *daemon, struct sl_policy *policy,
     err = sl_jwks_use(daemon->jwks, &next);
     if (err) {
         sl_jwks_drop(daemon->jwks, &next);
-        sl_diag_error(diag, err, "there is no memory");
+        sl_diag_error(diag, err, "out of memory");
     }
     return err;
 }

@@ -39,7 +39,8 @@ static void begin_drain(struct sl_daemon *daemon, const char *signal_name)
     sl_ns now = sl_loop_mono(daemon->workers[0].loop);
 
     sl_log(SL_LOG_INFO, "stopping", "signal", signal_name, NULL);
-    sl_notify(&daemon->notify, "STOPPING=1\nSTATUS=Finishing requests");
+    sl_notify(&daemon->notify, "STOPPING=1\n"
+                               "STATUS=Draining requests");
     daemon->draining = true;
     daemon->drain_until = now + daemon->settings.drain;
     for (unsigned i = 0; i < daemon->worker_count; i++)
@@ -94,8 +95,8 @@ void sl_lifecycle_emptied(struct sl_daemon *daemon)
         return;
     if (!daemon->admin_draining) {
         if (late && !all_empty(daemon))
-            sl_log(SL_LOG_WARN, "requests cut off", "why",
-                   "they took longer than --drain", NULL);
+            sl_log(SL_LOG_WARN, "drain timeout: connections closed", "why",
+                   "requests took longer than --drain", NULL);
         if (late || all_empty(daemon))
             drain_admin(daemon, now);
     } else if (late || !admin->up || sl_protocol_admin.count(admin) == 0) {
@@ -158,7 +159,7 @@ static void on_watchdog(void *ctx)
 
         if (atomic_load(&worker->pulse) < daemon->beat && !daemon->draining) {
             alive = false;
-            sl_log(SL_LOG_ERROR, "a loop does not turn", NULL);
+            sl_log(SL_LOG_ERROR, "worker thread not responding", NULL);
         } else if (sl_loop_post(worker->loop, on_pulse, worker)) {
             atomic_fetch_add(&worker->pulse, 1); /* no memory is no hang */
         }
@@ -222,7 +223,7 @@ int sl_lifecycle_begin(struct sl_daemon *daemon)
         err = sl_timer_new(daemon->workers[0].loop, on_watchdog, daemon,
                            &daemon->watchdog);
     if (err) {
-        sl_diag_error(&daemon->why, err, "signals can't be heard: %s",
+        sl_diag_error(&daemon->why, err, "cannot handle signals: %s",
                       strerror(errno));
         return SL_EXIT_FAILED;
     }

@@ -460,7 +460,7 @@ static void on_refused(void *ctx, const struct sl_address *peer,
 
     sl_address_print(peer, where, sizeof(where));
     sl_metrics_refused(p->worker->stats, p->kind->name, "proxy_header");
-    sl_log(SL_LOG_WARN, "connection refused", "door", p->kind->name, "peer",
+    sl_log(SL_LOG_WARN, "connection rejected", "door", p->kind->name, "peer",
            where, "why", why, NULL);
 }
 

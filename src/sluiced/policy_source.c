@@ -296,8 +296,8 @@ static int on_file(void *ctx, const char *path, struct sl_buf *out,
     if (reading->posted)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "a policy that was posted can't read files; put it "
-            "into the file and reload that");
+            "a policy sent with POST cannot read files; put it in "
+            "the policy file and reload that file");
     if (snprintf(whole, sizeof(whole), "%.*s%s",
                  slash ? (int)(slash - from) + 1 : 0, from, path) >= PATH_MOST)
         return sl_diag_error(diag, SLUICE_ECONF,
@@ -318,7 +318,7 @@ static int read_text(struct sl_policy_source *written, const char *path,
     if (text.len > SL_YAML_BYTES + 1)
         text.len = SL_YAML_BYTES + 1;
     err = sl_buf_add(&written->text, text);
-    return err ? sl_diag_error(diag, err, "there is no memory") : 0;
+    return err ? sl_diag_error(diag, err, "out of memory") : 0;
 }
 
 static void hash_text(struct sl_policy_source *written)
@@ -344,7 +344,7 @@ static int make(struct sl_policy_source *written, struct reading *reading,
     hash_text(written);
     err = sl_policy_read(report, &options, &written->policy);
     if (err && report->errors == 0)
-        sl_diag_error(diag, err, "there is no memory for the policy");
+        sl_diag_error(diag, err, "out of memory");
     return err;
 }
 
@@ -428,24 +428,24 @@ int sl_compat_choose(const struct sl_setting_source *given, const char **ret,
 
     *ret = NULL;
     if (on && strcmp(compat, "envoy-ratelimit") != 0)
-        sl_diag_error(diag, SLUICE_ECONF,
-                      "--compat %s: nothing is known of it; write --compat "
-                      "envoy-ratelimit",
-                      compat);
+        sl_diag_error(
+            diag, SLUICE_ECONF,
+            "--compat %s: unknown program; write --compat envoy-ratelimit",
+            compat);
     else if (on && !folder)
-        sl_diag_error(diag, SLUICE_ECONF,
-                      "--compat %s: where is its configuration? write "
-                      "--config-dir FOLDER, too",
-                      compat);
+        sl_diag_error(
+            diag, SLUICE_ECONF,
+            "--compat %s: missing configuration; add --config-dir FOLDER",
+            compat);
     else if (!on && folder)
-        sl_diag_error(diag, SLUICE_ECONF,
-                      "--config-dir %s: of which program? write --compat "
-                      "envoy-ratelimit, too",
-                      folder);
+        sl_diag_error(
+            diag, SLUICE_ECONF,
+            "--config-dir %s: missing program; add --compat envoy-ratelimit",
+            folder);
     else if (on && value_of(given, SL_SET_policy))
         sl_diag_error(
             diag, SLUICE_ECONF,
-            "--compat %s: there is a policy, too; leave out one of them",
+            "--compat %s: a policy is given as well; remove one of them",
             compat);
     else {
         *ret = on ? folder : NULL;
@@ -499,7 +499,7 @@ int sl_compat_read(struct sl_policy_source *written, const char *folder,
     err = load(&envoy, folder, diag);
     if (!err && sl_envoy_write(&envoy, &written->text))
         err = sl_diag_error(diag, SLUICE_ECONF,
-                            "%s would be too long as a policy", folder);
+                            "%s is too large to convert to a policy", folder);
     sl_arena_done(&arena);
     if (!err)
         err = sl_policy_source_make(written, folder, report, diag);

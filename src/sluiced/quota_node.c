@@ -41,11 +41,11 @@ static void lose_name(struct sl_quota_node *desk, struct sl_loop *loop)
 {
     if (atomic_exchange(&desk->lost, true))
         return;
-    sl_log(SL_LOG_ERROR, "another daemon has the name of this one", "node",
+    sl_log(SL_LOG_ERROR, "node name in use by another daemon", "node",
            desk->node, "why",
-           "it was started with a copy of the state; stop it and remove the "
-           "copy, then restart this one: quotas are not decided here until "
-           "then",
+           "the other daemon runs on a copy of the state file; stop it, remove "
+           "the copy and restart this daemon. Quotas are not decided here "
+           "until then",
            NULL);
     sl_quota_leases_drain(desk->store, loop, sl_loop_now(loop));
 }
@@ -180,13 +180,13 @@ int sl_quota_node_wrap(struct sl_daemon *daemon)
     desk->lender = (struct sl_quota_lessor){ask, name, look_own};
     desk->daemon = daemon;
     if (sl_quota_leases_open(&options, &desk->store)) {
-        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
         return SL_EXIT_FAILED;
     }
     snprintf(desk->node, sizeof(desk->node), "%016" PRIx64,
              sl_hash64(&daemon->state.store->secret, SL_STR("node")));
     daemon->state.store = desk->store;
-    sl_log(SL_LOG_INFO, "quotas are leased", "node", desk->node, NULL);
+    sl_log(SL_LOG_INFO, "quota leases enabled", "node", desk->node, NULL);
     return 0;
 }
 
@@ -281,7 +281,7 @@ int sl_quota_node_begin(struct sl_daemon *daemon)
     if (!desk->store)
         return 0;
     if (sl_timer_new(daemon->workers[0].loop, on_beat, daemon, &desk->timer)) {
-        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
         return SL_EXIT_FAILED;
     }
     sl_timer_start(desk->timer, BEAT);

@@ -49,7 +49,7 @@ static void log_lines(struct sl_str text)
         text = sl_str_from(text, len + 1);
     }
     if (text.len > 0)
-        sl_log(SL_LOG_INFO, "and more changes", NULL);
+        sl_log(SL_LOG_INFO, "more changes omitted", NULL);
 }
 
 static void log_problem(const struct sl_diag *diag, bool warning)
@@ -60,7 +60,7 @@ static void log_problem(const struct sl_diag *diag, bool warning)
         snprintf(at, sizeof(at), "%s:%u:%u", diag->file ? diag->file : "",
                  diag->line, diag->column);
     sl_log(warning ? SL_LOG_WARN : SL_LOG_ERROR,
-           warning ? "policy doubtful" : "policy refused", "at",
+           warning ? "policy warning" : "policy refused", "at",
            at[0] ? at : NULL, "why", diag->sentence, "write",
            diag->hint[0] ? diag->hint : NULL, NULL);
 }
@@ -109,9 +109,8 @@ static int use(struct reload *r)
     err = sl_engine_use(daemon->engine, r->written.policy, &r->why);
     if (err && sl_tokens_use(daemon, daemon->written.policy, true, &diag))
         sl_log(SL_LOG_ERROR,
-               "keys of tokens are those of a policy that was "
-               "refused",
-               "why", diag.sentence, NULL);
+               "reload failed, token keys of the refused policy in use", "why",
+               diag.sentence, NULL);
     return err;
 }
 
@@ -124,9 +123,9 @@ static int build(struct reload *r)
     if (!err)
         err = read_settings(r);
     if (!err && r->report.len == 0)
-        err = sl_buf_addf(&r->report, "nothing changed\n");
+        err = sl_buf_addf(&r->report, "no changes\n");
     if (err && !r->why.sentence[0])
-        sl_diag_error(&r->why, err, "there is no memory");
+        sl_diag_error(&r->why, err, "out of memory");
     if (!err && r->has_settings)
         err = sl_listeners_set_tls(daemon, &r->settings, &r->why);
     return err ? err : use(r);
@@ -169,8 +168,8 @@ static void turn_down(struct reload *r)
     daemon->reload_good = false;
     daemon->reloads_bad++;
     log_problems(r);
-    sl_log(SL_LOG_ERROR, "the old policy stays", "cause", causes[r->cause],
-           NULL);
+    sl_log(SL_LOG_ERROR, "reload failed, policy unchanged", "cause",
+           causes[r->cause], NULL);
     sl_buf_clear(&r->report);
     if (r->problems.errors == 0) {
         if (sl_buf_addf(&r->report, "%s\n", r->why.sentence))
@@ -183,10 +182,11 @@ static void turn_down(struct reload *r)
     for (unsigned i = r->problems.kept; i-- > 0;)
         if (!r->problems.problems[i].warning)
             first = &r->problems.problems[i].diag;
-    sl_notify(&daemon->notify,
-              "READY=1\nSTATUS=A policy was refused (line %u: %s); the old "
-              "one is served",
-              first->line, first->sentence);
+    sl_notify(
+        &daemon->notify,
+        "READY=1\n"
+        "STATUS=Policy refused (line %u: %s); the previous policy stays active",
+        first->line, first->sentence);
 }
 
 static void finish(struct reload *r)
@@ -220,7 +220,7 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
     else
         take_over(&r);
     if (report && sl_buf_add(report, sl_buf_str(&r.report)))
-        sl_log(SL_LOG_WARN, "a report was too long to be sent", NULL);
+        sl_log(SL_LOG_WARN, "reload report too long", NULL);
     finish(&r);
     return err ? SLUICE_ECONF : 0;
 }
@@ -302,8 +302,8 @@ static void open_watch(struct sl_daemon *daemon)
     name_files(daemon, paths);
     if (sl_file_watch_open(daemon->workers[0].loop, paths, FILES, on_change,
                            daemon, &daemon->watch, &why))
-        sl_log(SL_LOG_WARN, "files are not watched", "why", why.sentence,
-               "instead", "send HUP", NULL);
+        sl_log(SL_LOG_WARN, "file watch failed", "why", why.sentence, "instead",
+               "send SIGHUP after a change", NULL);
 }
 
 int sl_reload_files_begin(struct sl_daemon *daemon)
@@ -328,6 +328,7 @@ void sl_reload_files_again(struct sl_daemon *daemon)
         return;
     name_files(daemon, paths);
     if (sl_file_watch_others(daemon->watch, paths, FILES))
-        sl_log(SL_LOG_WARN, "not all files are watched", "why",
-               "the path of a file is too long", "instead", "send HUP", NULL);
+        sl_log(SL_LOG_WARN, "file watch incomplete", "why",
+               "the path of a file is too long", "instead",
+               "send SIGHUP after a change", NULL);
 }

@@ -43,10 +43,10 @@ static void on_news(void *ctx, enum sl_store_news news, const char *sentence)
     case SL_STORE_EVENT_CLOSED:
         break;
     case SL_STORE_EVENT_TROUBLE:
-        sl_log(SL_LOG_WARN, "store trouble", "why", sentence, NULL);
+        sl_log(SL_LOG_WARN, "store error", "why", sentence, NULL);
         break;
     case SL_STORE_EVENT_CHANGED:
-        sl_log(SL_LOG_WARN, "store changed", "why", sentence, NULL);
+        sl_log(SL_LOG_WARN, "store data replaced", "why", sentence, NULL);
         break;
     }
 }
@@ -104,9 +104,9 @@ static void say_gone(struct sl_daemon *daemon)
 
     copy_why(&daemon->common, why);
     daemon->common.is_gone = true;
-    sl_log(SL_LOG_WARN, "store gone", "why",
-           why[0] ? why : "it does not answer", "then",
-           "on_store_failure of each limit decides", NULL);
+    sl_log(SL_LOG_WARN, "store unavailable", "why",
+           why[0] ? why : "the store does not answer", "then",
+           "on_store_failure of each limit applies", NULL);
 }
 
 static void say_back(struct sl_daemon *daemon, sl_ns steady)
@@ -115,7 +115,7 @@ static void say_back(struct sl_daemon *daemon, sl_ns steady)
     char span[32];
 
     sl_format_duration((steady - common->gone_since) / SL_MS * SL_MS, span);
-    sl_log(SL_LOG_INFO, "store back", "after", span, NULL);
+    sl_log(SL_LOG_INFO, "store available", "after", span, NULL);
     common->is_gone = false;
     keep_why(common, "");
 }
@@ -157,7 +157,7 @@ bool sl_remote_answers(struct sl_daemon *daemon, struct sl_buf *why)
     copy_why(common, text);
     if (sl_buf_addf(why,
                     "the store does not answer%s%s; on_store_failure of each "
-                    "limit decides",
+                    "limit applies",
                     text[0] ? ": " : "", text))
         sl_buf_clear(why);
     return false;
@@ -349,7 +349,7 @@ int sl_remote_begin(struct sl_daemon *daemon)
                              daemon->workers[0].loop,
                              daemon->written.policy->env))
         return 0;
-    sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+    sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
     return SL_EXIT_FAILED;
 }
 

@@ -55,7 +55,7 @@ int sl_settings_refuse(const struct sl_settings *settings, enum sl_setting id,
 
 static int no_memory(struct sl_diag *diag)
 {
-    return sl_diag_error(diag, SL_EXIT_FAILED, "there is no memory");
+    return sl_diag_error(diag, SL_EXIT_FAILED, "out of memory");
 }
 
 /* ---- choosing ---- */
@@ -209,9 +209,10 @@ static int read_count(struct sl_settings *s, enum sl_setting id, uint64_t most,
         return sl_settings_refuse(s, id, diag, "\"%s\": %s", s->values[id].text,
                                   why.sentence);
     if (count < 1 || count > most)
-        return sl_settings_refuse(
-            s, id, diag, "it must lie between 1 and %" PRIu64 ", not %" PRIu64,
-            most, count);
+        return sl_settings_refuse(s, id, diag,
+                                  "the value must be between 1 and %" PRIu64
+                                  ", not %" PRIu64,
+                                  most, count);
     *ret = (unsigned)count;
     return 0;
 }
@@ -255,7 +256,7 @@ static int read_memory(struct sl_settings *s, struct sl_diag *diag)
                                   s->values[SL_SET_memory].text, why.sentence);
     if (s->memory < MEMORY_MIN)
         return sl_settings_refuse(s, SL_SET_memory, diag,
-                                  "the state needs at least 1MiB");
+                                  "the memory must be at least 1MiB");
     return 0;
 }
 
@@ -308,8 +309,8 @@ static int read_proxied(struct sl_settings *s, struct sl_diag *diag)
             door++;
         if (door == SL_PROTOCOLS)
             return sl_settings_refuse(s, SL_SET_proxy_protocol, diag,
-                                      "\"%.*s\" is no door; write some of "
-                                      "http,grpc,resp,admin or none",
+                                      "\"%.*s\" is not a listener; write some "
+                                      "of http,grpc,resp,admin or none",
                                       SL_STR_ARG(name));
         s->proxied[door] = true;
         more = at[name.len] == ',';
@@ -533,10 +534,9 @@ static int refuse_flag(struct line *line, const char *text, struct sl_str name)
         near = sl_str_nearest(name, names, SL_LEN(names));
     if (near)
         return sl_diag_error(line->diag, SL_EXIT_USAGE,
-                             "there is no flag %s; did you mean --%s?", text,
-                             near);
+                             "unknown flag %s; did you mean --%s?", text, near);
     return sl_diag_error(line->diag, SL_EXIT_USAGE,
-                         "there is no flag %s; see sluiced --help", text);
+                         "unknown flag %s; see sluiced --help", text);
 }
 
 /* Flag number `id`; `value` is what stood behind `=` or the letter, or NULL. */
@@ -601,8 +601,7 @@ static int source_read_word(struct line *line, const char *text)
         return read_short(line, text);
     return sl_diag_error(
         line->diag, SL_EXIT_USAGE,
-        "\"%s\" is no flag; a policy is named by -c: sluiced -c "
-        "%s",
+        "unexpected argument \"%s\"; name the policy with -c: sluiced -c %s",
         text, text);
 }
 
@@ -629,8 +628,8 @@ static int take_variable(const char *const *environment,
     if (value && !value[0] && is_token)
         return sl_diag_error(
             diag, SL_EXIT_USAGE,
-            "%s is empty, and so nobody would be kept out; give "
-            "it a value, or unset it if that is meant",
+            "%s is empty, which would disable the token check; "
+            "set a value, or unset the variable",
             name->text);
     *ret = value && value[0] ? value : NULL;
     return 0;
@@ -664,8 +663,8 @@ static void doubt(struct sl_setting_source *given, struct sl_str name)
     near = sl_str_nearest(name, names, SL_SETTINGS);
     if (near && !given->doubt[0])
         snprintf(given->doubt, sizeof(given->doubt),
-                 "the variable %.64s is not read; did you mean %s?", name.at,
-                 near);
+                 "the environment variable %.64s is unknown; did you mean %s?",
+                 name.at, near);
 }
 
 static int read_variables(struct sl_setting_source *given,

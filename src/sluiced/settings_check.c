@@ -25,16 +25,16 @@ static int refuse_store(const struct sl_settings *s, enum sl_setting id,
     int len = (int)strcspn(text, ":");
 
     if (id == SL_SET_usage)
-        return sl_settings_refuse(s, id, diag,
-                                  "\"%.*s\" is no registry; write sqlite:PATH, "
-                                  "postgres://HOST/DATABASE, "
-                                  "dynamodb://REGION/TABLE or none",
-                                  len, text);
-    return sl_settings_refuse(s, id, diag,
-                              "\"%.*s\" is no store; write memory:, "
-                              "memory:PATH, redis://HOST:PORT or "
-                              "dynamodb://REGION/TABLE",
-                              len, text);
+        return sl_settings_refuse(
+            s, id, diag,
+            "\"%.*s\" is not a usage database; write sqlite:PATH, "
+            "postgres://HOST/DATABASE, dynamodb://REGION/TABLE or none",
+            len, text);
+    return sl_settings_refuse(
+        s, id, diag,
+        "\"%.*s\" is not a store; write memory:, memory:PATH, "
+        "redis://HOST:PORT or dynamodb://REGION/TABLE",
+        len, text);
 }
 
 int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
@@ -81,17 +81,18 @@ int sl_settings_check_exposed(const struct sl_settings *settings,
         return 0;
     sl_address_print(address, where, sizeof(where));
     if (admin && settings->admin_token.len == 0)
-        return sl_settings_refuse(settings, id, diag,
-                                  "at %s anybody could operate the daemon; "
-                                  "set admin_token, or listen on 127.0.0.1 or "
-                                  "a unix socket",
-                                  where);
+        return sl_settings_refuse(
+            settings, id, diag,
+            "%s is reachable from other machines and has no token; set "
+            "admin_token, or listen on 127.0.0.1 or a unix socket",
+            where);
     if (!admin && settings->access_token.len == 0 && !settings->tls_client_ca)
-        return sl_settings_refuse(settings, id, diag,
-                                  "at %s anybody could spend others' limits; "
-                                  "set access_token or tls.client_ca, or "
-                                  "listen on 127.0.0.1 or a unix socket",
-                                  where);
+        return sl_settings_refuse(
+            settings, id, diag,
+            "%s is reachable from other machines and has no token; set "
+            "access_token or tls.client_ca, or listen on 127.0.0.1 or a unix "
+            "socket",
+            where);
     return 0;
 }
 
@@ -118,8 +119,8 @@ static int check_apart(const struct sl_settings *s, int door,
         if (s->open[i] && !is_any_port(where) &&
             strcmp(where, s->values[sl_setting_of_door[i]].text) == 0)
             return sl_settings_refuse(s, sl_setting_of_door[door], diag,
-                                      "%s is where the %s door is; give each "
-                                      "its own address",
+                                      "%s is already the address of the %s "
+                                      "listener; use another address",
                                       where, door_name(i));
     return 0;
 }
@@ -139,25 +140,26 @@ static int check_doors(const struct sl_settings *s, struct sl_diag *diag)
                                                &s->at[i], diag);
     }
     if (!status && open == 0)
-        status = sl_settings_refuse(s, SL_SET_listen_http, diag,
-                                    "no door is open; there is nothing to do");
+        status =
+            sl_settings_refuse(s, SL_SET_listen_http, diag,
+                               "all listeners are off; enable at least one");
     return status;
 }
 
 static int check_tls(const struct sl_settings *s, struct sl_diag *diag)
 {
     if (s->tls_certificate && !s->tls_key)
-        return sl_settings_refuse(s, SL_SET_tls_certificate, diag,
-                                  "a certificate needs its key; set tls.key "
-                                  "too");
+        return sl_settings_refuse(
+            s, SL_SET_tls_certificate, diag,
+            "a certificate needs a key; set tls.key as well");
     if (s->tls_key && !s->tls_certificate)
-        return sl_settings_refuse(s, SL_SET_tls_key, diag,
-                                  "a key needs its certificate; set "
-                                  "tls.certificate too");
+        return sl_settings_refuse(
+            s, SL_SET_tls_key, diag,
+            "a key needs a certificate; set tls.certificate as well");
     if (s->tls_client_ca && !s->tls_certificate)
         return sl_settings_refuse(s, SL_SET_tls_client_ca, diag,
-                                  "clients show certificates only by TLS; set "
-                                  "tls.certificate and tls.key too");
+                                  "client certificates need TLS; set "
+                                  "tls.certificate and tls.key as well");
     return 0;
 }
 
@@ -169,7 +171,7 @@ int sl_rules_together(struct sl_settings *settings, struct sl_diag *diag)
         status = check_doors(settings, diag);
     if (!status && settings->virtual_clock && settings->threads > 1)
         status = sl_settings_refuse(settings, SL_SET_threads, diag,
-                                    "a virtual clock has one thread");
+                                    "a virtual clock needs --threads 1");
     return status;
 }
 
@@ -306,10 +308,10 @@ int sl_settings_deadline(const struct sl_settings *s, struct sl_diag *diag)
 {
     if (s->deadline >= DEADLINE_LEAST && s->deadline <= DEADLINE_MOST)
         return 0;
-    return sl_settings_refuse(s, SL_SET_deadline, diag,
-                              "a store may take from 1ms to 10s, not %s; the "
-                              "usual is 20ms",
-                              s->values[SL_SET_deadline].text);
+    return sl_settings_refuse(
+        s, SL_SET_deadline, diag,
+        "the deadline must be between 1ms and 10s, not %s; the default is 20ms",
+        s->values[SL_SET_deadline].text);
 }
 
 int sl_settings_redis(struct sl_settings *s, struct sl_diag *diag)
@@ -387,11 +389,11 @@ static int check_token(struct sl_settings *s, enum sl_setting id,
 
     for (const char *p = text; *p; p++)
         if (*p <= ' ' || *p == 0x7f || (unsigned char)*p >= 0x80)
-            return sl_settings_refuse(s, id, diag,
-                                      "byte %zu of the token can't be sent in "
-                                      "a header; use letters, digits and "
-                                      "signs",
-                                      (size_t)(p - text) + 1);
+            return sl_settings_refuse(
+                s, id, diag,
+                "byte %zu of the token is not allowed in an HTTP header; use "
+                "printable ASCII without spaces",
+                (size_t)(p - text) + 1);
     return 0;
 }
 
@@ -415,11 +417,11 @@ static int read_token_file(struct sl_settings *s, enum sl_setting id,
     if (err)
         err = sl_settings_refuse(s, id, diag, "%s", why.sentence);
     else if (text.len == 0)
-        err = sl_settings_refuse(s, id, diag,
-                                 "the file has no token; whoever sends nothing "
-                                 "would have it");
+        err = sl_settings_refuse(
+            s, id, diag,
+            "the file is empty; an empty token would disable the token check");
     else if (!(value->text = sl_arena_copy(&s->arena, sl_buf_str(&text))))
-        err = sl_diag_error(diag, SL_EXIT_FAILED, "there is no memory");
+        err = sl_diag_error(diag, SL_EXIT_FAILED, "out of memory");
     if (!value->text)
         value->text = "";
     sl_buf_done(&text);
@@ -518,9 +520,11 @@ void sl_settings_help(FILE *out)
 {
     fputs("usage: sluiced [-c POLICY] [FLAG...]\n"
           "\n"
-          "Decides by a policy whether requests may pass, over HTTP and the "
-          "protocol of Redis.\nWithout a policy it starts a demo and says "
-          "what to try.\n"
+          "Decides whether requests may pass, by the limits of a policy. "
+          "Clients use HTTP,\n"
+          "gRPC or the Redis protocol. Without a policy sluiced runs a demo "
+          "and prints what\n"
+          "to try.\n"
           "\n"
           "  sluiced\n"
           "  sluiced -c sluice.yaml\n"
@@ -537,21 +541,26 @@ void sl_settings_help(FILE *out)
             fprintf(out, " (%s)", row->preset);
         fputc('\n', out);
     }
-    help_row('\0', "check", "", "check policy and settings, and end\n", out);
+    help_row('\0', "check", "", "validate policy and settings, then exit\n",
+             out);
     help_row('\0', "show-settings", "",
-             "each with where it came from, and end\n", out);
-    help_row('h', "help", "", "this text\n", out);
-    help_row('V', "version", "", "which version this is\n", out);
+             "print each setting and its source, then exit\n", out);
+    help_row('h', "help", "", "print this help\n", out);
+    help_row('V', "version", "", "print the version\n", out);
     fputs("\n"
-          "Each flag is also a variable: --listen-http is SLUICE_LISTEN_HTTP. "
-          "Flags go before\nvariables, those before the policy's `server`, "
-          "that before what is in brackets.\n"
+          "Each flag is also an environment variable: --listen-http is "
+          "SLUICE_LISTEN_HTTP.\n"
+          "A flag overrides the variable, the variable overrides `server` in "
+          "the policy, and\n"
+          "that overrides the default in parentheses.\n"
           "\n"
-          "Signals: HUP reads policy and certificates again; TERM and INT "
-          "finish what is\nunder way and end, a second one ends at once.\n"
+          "Signals: HUP reloads policy and certificates. TERM and INT drain "
+          "requests and\n"
+          "exit; a second signal exits at once.\n"
           "\n"
-          "Exit status: 0 ended as asked, 1 failed, 2 not understood, 3 bad "
-          "policy, 5 state.\n"
+          "Exit status: 0 stopped by a signal, 1 failed, 2 usage error, 3 bad "
+          "policy,\n"
+          "5 state file.\n"
           "See sluiced(8), sluice.yaml(5) and docs/guide/daemon.md.\n",
           out);
 }

@@ -100,9 +100,8 @@ static int check_query(struct sl_daemon *daemon)
         return 0;
     return sl_diag_error(
         &daemon->why, SL_EXIT_POLICY,
-        "identity.subjects.query asks the PostgreSQL of usage, "
-        "and usage is elsewhere; write usage: "
-        "\"postgres://USER@HOST/DATABASE\"");
+        "identity.subjects.query needs a PostgreSQL database in "
+        "usage; write usage: \"postgres://USER@HOST/DATABASE\"");
 }
 
 int sl_policy_begin(struct sl_daemon *daemon)
@@ -133,7 +132,8 @@ int sl_policy_begin(struct sl_daemon *daemon)
         return status;
     sl_log_open(daemon->settings.log_level, daemon->settings.log_format, 2);
     if (given->doubt[0])
-        sl_log(SL_LOG_WARN, "variable not read", "why", given->doubt, NULL);
+        sl_log(SL_LOG_WARN, "unknown environment variable", "why", given->doubt,
+               NULL);
     return 0;
 }
 
@@ -157,15 +157,16 @@ static void say_state(const struct sl_state *state)
     char is[32], wanted[32];
 
     if (notice[0])
-        sl_log(SL_LOG_WARN, "state set aside", "why", notice, NULL);
+        sl_log(SL_LOG_WARN, "state file damaged, moved aside", "why", notice,
+               NULL);
     if (state->size == state->wanted)
         return;
     snprintf(is, sizeof(is), "%llu", (unsigned long long)state->size);
     snprintf(wanted, sizeof(wanted), "%llu", (unsigned long long)state->wanted);
-    sl_log(SL_LOG_WARN, "state keeps its size", "bytes", is, "asked_for",
+    sl_log(SL_LOG_WARN, "state file size unchanged", "bytes", is, "asked_for",
            wanted, "why",
-           "a state of another size would begin empty; move the file away if "
-           "that is meant",
+           "a state file of another size would start empty; to start empty, "
+           "remove the file",
            NULL);
 }
 
@@ -298,13 +299,14 @@ static void print_url(FILE *out, const char *address, const char *path)
 
 static void print_tries(FILE *out, const char *http)
 {
-    fputs("Ask it: may ann search? Five times a minute she may.\n\n"
+    fputs("Check a request of the user ann, who is allowed five per minute:\n"
+          "\n"
           "  curl -s ",
           out);
     print_url(out, http, "/v1/check");
     fputs(" -d '{\"method\":\"GET\",\"path\":\"/search\",\"user\":\"ann\"}'\n"
           "\n"
-          "Or let a proxy ask, which sends what it was sent:\n"
+          "Check a request as a proxy does (forward auth):\n"
           "\n"
           "  curl -i ",
           out);
@@ -317,7 +319,9 @@ static void print_redis(FILE *out, const char *address)
 {
     const char *port = strrchr(address, ':');
 
-    fputs("Or by a client of Redis, with numbers of its own:\n\n  redis-cli ",
+    fputs("Check with a Redis client, with the rate in the command:\n"
+          "\n"
+          "  redis-cli ",
           out);
     if (strncmp(address, "unix:", 5) == 0)
         fprintf(out, "-s %s", address + 5);
@@ -329,32 +333,42 @@ static void print_redis(FILE *out, const char *address)
 void sl_demo_print(FILE *out, const char *http, const char *resp,
                    const char *admin, const char *state)
 {
-    fputs("sluiced runs a demo: 5 requests a minute for each user (60 on the "
-          "plan \"pro\"),\n100 for each address. ",
+    fputs("sluiced runs a demo policy: 5 requests per minute for each user (60 "
+          "on the\n"
+          "plan \"pro\"), 100 for each address. ",
           out);
     if (state)
-        fprintf(out, "What was used is kept in %s.\n\n", state);
+        fprintf(out,
+                "State is kept in %s.\n"
+                "\n",
+                state);
     else
-        fputs("Nothing of it is kept.\n\n", out);
+        fputs("State is kept in memory only.\n"
+              "\n",
+              out);
     if (http)
-        fprintf(out, "  decisions  %s\n", http);
+        fprintf(out, "  HTTP API     %s\n", http);
     if (resp)
-        fprintf(out, "  for Redis  %s\n", resp);
+        fprintf(out, "  Redis (RESP) %s\n", resp);
     if (admin)
-        fprintf(out, "  operation  %s\n", admin);
+        fprintf(out, "  admin        %s\n", admin);
     fputc('\n', out);
     if (http)
         print_tries(out, http);
     if (resp)
         print_redis(out, resp);
     if (admin) {
-        fputs("Watch it:\n\n  curl -s ", out);
+        fputs("Read the metrics:\n"
+              "\n"
+              "  curl -s ",
+              out);
         print_url(out, admin, "/metrics");
         fputs("\n\n", out);
     }
-    fputs("Next: 'sluice init' writes sluice.yaml, a policy to begin with, and"
-          "\n'sluiced -c sluice.yaml' serves it. Ctrl-C ends the demo.\n",
-          out);
+    fputs(
+        "Next: 'sluice init' writes a sample policy, sluice.yaml. Run it with\n"
+        "'sluiced -c sluice.yaml'. Ctrl-C stops the demo.\n",
+        out);
     fflush(out);
 }
 
@@ -380,17 +394,18 @@ static int refuse_held(const char *path, int fd, struct sl_diag *diag)
         snprintf(who, sizeof(who), " (process %ld)", pid);
     return sl_diag_error(
         diag, SL_EXIT_STORE,
-        "another sluiced%s uses the state %s; stop that one, or "
-        "give this one its own: --store memory:PATH",
+        "another sluiced%s uses the state file %s; stop it, or "
+        "choose another file with --store memory:PATH",
         who, path);
 }
 
 static int refuse_path(const char *path, struct sl_diag *diag)
 {
-    return sl_diag_error(diag, SL_EXIT_STORE,
-                         "the state %s can't be written: %s; name another by "
-                         "--store memory:PATH, or keep none by --store memory:",
-                         path, strerror(errno));
+    return sl_diag_error(
+        diag, SL_EXIT_STORE,
+        "cannot write the state file %s: %s; choose another file with --store "
+        "memory:PATH, or keep state in memory only with --store memory:",
+        path, strerror(errno));
 }
 
 static void write_pid(int fd)
@@ -428,12 +443,12 @@ static int refuse_region(const struct sl_settings *settings,
     if (settings->state)
         return sl_diag_error(
             diag, SL_EXIT_STORE,
-            "the state can't be used: %s; name another by "
-            "--store memory:PATH, or keep none by --store memory:",
+            "cannot use the state file: %s; choose another file with --store "
+            "memory:PATH, or keep state in memory only with --store memory:",
             why->sentence);
-    return sl_diag_error(
-        diag, SL_EXIT_STORE,
-        "the table can't be made: %s; ask for less by --memory", why->sentence);
+    return sl_diag_error(diag, SL_EXIT_STORE,
+                         "cannot allocate the table: %s; reduce --memory",
+                         why->sentence);
 }
 
 /* The size of a state that is there already, or 0. One that was made under

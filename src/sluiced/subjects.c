@@ -16,7 +16,7 @@
 static void on_fault(void *ctx, const char *sentence)
 {
     (void)ctx;
-    sl_log(SL_LOG_ERROR, "registry failed", "why", sentence, NULL);
+    sl_log(SL_LOG_ERROR, "registry error", "why", sentence, NULL);
 }
 
 /* On a thread of the registry's. */
@@ -29,7 +29,7 @@ static void on_switch(void *ctx, struct sl_str name, int on)
     if (sl_engine_keep(daemon->engine, name, on, &diag))
         return;
     snprintf(text, sizeof(text), "%.*s", SL_STR_ARG(name));
-    sl_log(SL_LOG_INFO, "feature switched elsewhere", "name", text, "to",
+    sl_log(SL_LOG_INFO, "feature switched by another node", "name", text, "to",
            on < 0 ? "policy"
            : on   ? "on"
                   : "off",
@@ -50,7 +50,7 @@ static int restore_switches(struct sl_daemon *daemon)
         snprintf(name, sizeof(name), "%.*s", SL_STR_ARG(list[i].name));
         err = sl_engine_keep(daemon->engine, list[i].name, list[i].on,
                              &daemon->why);
-        sl_log(SL_LOG_INFO, "feature still switched", "name", name, "to",
+        sl_log(SL_LOG_INFO, "feature switch restored", "name", name, "to",
                list[i].on ? "on" : "off", NULL);
     }
     return err;
@@ -131,7 +131,7 @@ static int find_profiles(struct sl_worker *worker)
     sl_remote_env(&options.env);
     err = sl_dynamo_subjects_open(&options, &worker->profiles);
     if (err)
-        return sl_diag_error(&daemon->why, err, "there is no memory");
+        return sl_diag_error(&daemon->why, err, "out of memory");
     worker->station.subjects = sl_dynamo_subjects_subjects(worker->profiles);
     return 0;
 }

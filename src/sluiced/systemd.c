@@ -145,15 +145,15 @@ static int check_names(const struct sl_activated *a, struct sl_diag *diag)
             strcmp(a->names[i], "admin") != 0)
             return sl_diag_error(
                 diag, SLUICE_ECONF,
-                "systemd hands in a socket called \"%s\"; write "
+                "systemd passed a socket named \"%s\"; write "
                 "FileDescriptorName=http or =admin in its unit",
                 a->names[i]);
         for (unsigned j = 0; j < i; j++)
             if (strcmp(a->names[i], a->names[j]) == 0)
                 return sl_diag_error(
                     diag, SLUICE_ECONF,
-                    "systemd hands in two sockets called \"%s\"; "
-                    "each door has one",
+                    "systemd passed two sockets named \"%s\"; a "
+                    "listener needs exactly one",
                     a->names[i]);
     }
     return 0;
@@ -167,9 +167,11 @@ int sl_activated_read(struct sl_activated *ret, struct sl_diag *diag)
     int err = 0;
 
     if (ours && count > SL_ACTIVATED)
-        err = sl_diag_error(diag, SLUICE_ECONF,
-                            "systemd hands in %u sockets; there are two doors",
-                            count < 1000 ? (unsigned)count : 1000);
+        err = sl_diag_error(
+            diag, SLUICE_ECONF,
+            "systemd passed %u sockets; at most two are supported, "
+            "http and admin",
+            count < 1000 ? (unsigned)count : 1000);
     if (!err && ours) {
         a.count = (unsigned)count;
         for (unsigned i = 0; i < a.count; i++) {

@@ -214,7 +214,7 @@ void sl_worker_set_tls(struct sl_worker *worker, enum sl_protocol_id door,
         return;
     sl_tls_unref(atomic_exchange(&stand->next_tls, sl_tls_ref(tls)));
     if (sl_loop_post(worker->loop, on_certify, worker))
-        sl_log(SL_LOG_ERROR, "certificates not renewed", "why", "no memory",
+        sl_log(SL_LOG_ERROR, "certificates not renewed", "why", "out of memory",
                NULL);
 }
 
@@ -310,20 +310,20 @@ int sl_workers_begin(struct sl_daemon *daemon)
 
     daemon->workers = sl_alloc_new(&sl_alloc_libc, size);
     if (!daemon->workers) {
-        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
         return SL_EXIT_FAILED;
     }
     memset(daemon->workers, 0, size);
     if (sl_hash_key_make(&daemon->top_secret)) {
         sl_diag_error(&daemon->why, SLUICE_ESYS,
-                      "the system gives no random bytes");
+                      "the system did not provide random bytes");
         return SL_EXIT_FAILED;
     }
     daemon->worker_count = daemon->settings.threads;
     if (!open_all(daemon))
         return 0;
     if (!daemon->why.sentence[0])
-        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
     return SL_EXIT_FAILED;
 }
 
@@ -381,8 +381,7 @@ int sl_workers_start(struct sl_daemon *daemon)
         }
         if (err) {
             sl_diag_error(&daemon->why, SLUICE_ESYS,
-                          "thread %u of %u can't be started; ask for fewer by "
-                          "--threads",
+                          "cannot start thread %u of %u; reduce --threads",
                           i + 1, daemon->worker_count);
             return SL_EXIT_FAILED;
         }

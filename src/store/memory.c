@@ -397,7 +397,7 @@ int sl_memory_open(const struct sl_memory_options *options,
     int err;
 
     if (!m)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     m->alloc = alloc;
     m->now = options->now;
     m->now_ctx = options->now_ctx;

@@ -165,7 +165,7 @@ int sl_region_open_heap(struct sl_region *ret, uint64_t size,
     map = mmap(NULL, length, PROT_READ | PROT_WRITE,
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory for it");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     r.map = map;
     r.map_len = length;
     r.base = map + (HUGE - (uintptr_t)map % HUGE) % HUGE;

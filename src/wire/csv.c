@@ -52,7 +52,7 @@ static bool decode(struct sl_csv *csv, struct sl_str inside, struct sl_str *ret)
 
     if (!out) {
         csv->no_memory = true;
-        return fail(csv, "there is no memory");
+        return fail(csv, "out of memory");
     }
     for (size_t i = 0; i < inside.len; i++) {
         out[len++] = inside.at[i];

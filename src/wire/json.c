@@ -406,7 +406,7 @@ static bool decode(struct sl_json_reader *r, size_t from, struct sl_str *ret)
     room = out = sl_arena_take(r->arena, r->at - from + measure(r) + 1);
     if (!room) {
         r->no_memory = true;
-        return fail(r, "there is no memory");
+        return fail(r, "out of memory");
     }
     for (;;) {
         memcpy(out, r->text.at + begin, r->at - begin);

@@ -284,6 +284,6 @@ const char *sl_webhook_fault_sentence(enum sl_webhook_fault fault)
     case SL_WEBHOOK_NOT_HERE:
         return "signatures are not verified here";
     default:
-        return "there is no memory left";
+        return "out of memory";
     }
 }

@@ -71,7 +71,7 @@ check 'a folder is no flow' is 2
 
 head -c 3000000 /dev/zero >large.flow
 run "$sluice" test large.flow
-check 'nor is what is too large' has "$err" 'more than 1 MB'
+check 'nor is what is too large' has "$err" 'larger than 1 MB'
 head -c 100000 /dev/urandom >noise.flow
 run "$sluice" test noise.flow
 check 'nor is noise' is 2
@@ -112,7 +112,7 @@ rate-limit.tiers.starter.daily-limit=200
 EOT
 run "$sluice" import spring application.properties
 check 'import prints a policy' has "$out" 'starter: 15/min burst 20'
-check 'and tells what is missing' has "$err" 'no rate-limit.tiers.business'
+check 'and tells what is missing' has "$err" 'rate-limit.tiers.business is missing'
 run bash -c "'$sluice' import spring application.properties 2>/dev/null |
     '$sluice' check - 2>/dev/null"
 check 'that passes' is 0

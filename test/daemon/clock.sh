@@ -30,7 +30,7 @@ stop
 check 'it ends as asked, whatever its clock says' is 0
 
 run "$sluiced_test" --clock=virtual --threads 2
-check 'a virtual clock has one thread' is 2
+check 'a virtual clock needs --threads 1' is 2
 
 start -c p.yaml --store memory:
 tell /v1/clock -d '{"now":"1970-02-01T00:00:00Z"}'

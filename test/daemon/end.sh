@@ -59,7 +59,7 @@ check "hardly a request is lost at the end ($(tail -n 1 storm))" \
 start -c p.yaml --drain 300ms
 half 1
 stop
-check 'whoever takes too long is cut off' said '"event":"requests cut off"'
+check 'whoever takes too long is cut off' said '"event":"drain timeout: connections closed"'
 check 'and it still ends as asked' is 0
 start -c p.yaml --drain 1h
 half 1
@@ -91,7 +91,7 @@ check 'nor does a restart' answers 429
 stop
 start -c p.yaml --memory 128MiB
 check 'a larger table is not made by forgetting' said \
-    '"event":"state keeps its size"'
+    '"event":"state file size unchanged"'
 auth ann
 check 'nor does that' answers 429
 stop
@@ -121,7 +121,7 @@ stop
 printf 'nonsense' | dd of=sluice.state bs=1 seek=8 conv=notrunc status=none
 start -c p.yaml
 check 'a damaged state is set aside' test -s sluice.state.damaged-1
-check 'and that is told' said '"event":"state set aside"'
+check 'and that is told' said '"event":"state file damaged, moved aside"'
 auth ann
 check 'and it serves' answers 200
 stop
@@ -140,7 +140,7 @@ rm -f sluice.state*
 ) >out 2>err
 status=$? err=$(<err)
 check 'no room on the disk is status 5' is 5
-check 'and said with what to do' has "$err" 'keep none by --store memory:'
+check 'and said with what to do' has "$err" 'in memory only with --store memory:'
 rm -f sluice.state*
 run "$sluiced" -c p.yaml --store memory:/nowhere/at/all
 check 'no folder for it' is 5

@@ -45,9 +45,9 @@ check "nearly all were run ($passed)" test "$passed" -ge 150
 whys=$(grep '^skip ' <<<"$out" | sed 's/.* (//; s/)$//' | sort | uniq -c |
     sed 's/^ *//')
 check 'what was skipped had a reason' test "$whys" = \
-    "5 a daemon's store can't be made to fail"
+    "5 the store of a daemon cannot be made to fail"
 over_http -o tap "$root/test/flow/a01-acts.flow"
-check 'TAP says SKIP, and why' has "$out" "# SKIP a daemon's store"
+check 'TAP says SKIP, and why' has "$out" "# SKIP the store of a daemon"
 over_http -o json "$root/test/flow/a01-acts.flow"
 check 'JSON counts them' has "$out" '"failed":0,"skipped":1'
 over_http "$root/test/flow/a03-subjects.flow"
@@ -80,7 +80,7 @@ stop
 
 over_http wrong.flow
 check 'nobody is there' is 4
-check 'which is said' has "$out" "wrong.flow:1: $admin can't be reached"
+check 'which is said' has "$out" "wrong.flow:1: cannot connect to $admin"
 
 start -c p.yaml --store memory:
 over_http wrong.flow

@@ -60,6 +60,6 @@ check 'and it is told what is different' has "$out" \
     'a01-acts.flow:42: over RESP: want {"allowed":true,"status":200,'
 run "$sluice" test --url "redis://$admin" --admin-url "http://$admin" many.flow
 check 'what speaks something else is none' is 4
-check 'and it is said' has "$out" 'does not speak the Redis protocol as we do'
+check 'and it is said' has "$out" 'is not valid RESP'
 stop
 finish

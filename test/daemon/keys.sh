@@ -86,7 +86,7 @@ check 'it starts without keys' alive "$pid"
 tell /readyz
 check 'and is not ready' answers 503
 check 'since they have not come' has "$out" \
-    'the keys of tokens have not been fetched yet'
+    'the JWKS has not been fetched yet'
 ann=$(token sub=ann)
 bearer "$ann"
 check 'until then no token is believed' answers 401
@@ -101,8 +101,8 @@ check 'when they have come, it is ready' ready
 bearer "$ann"
 check 'and they are believed' answers 200
 check 'both are logged, and once' test \
-    "$(grep -c '"event":"keys not read"' "$log"),$(grep -c \
-        '"event":"keys read"' "$log")" = 1,1
+    "$(grep -c '"event":"JWKS not loaded"' "$log"),$(grep -c \
+        '"event":"JWKS loaded"' "$log")" = 1,1
 
 # ---- another key ----
 
@@ -136,7 +136,7 @@ misbehave() {
     local count before
 
     before=$(results "$2")
-    count=$(grep -c '"event":"keys not read"' "$log")
+    count=$(grep -c '"event":"JWKS not loaded"' "$log")
     mood "$1"
     bearer "$(token 'sub=x&kid=unheard-of')" # a wish
     until_ more_results "$2" "$before"
@@ -148,7 +148,7 @@ misbehave() {
     until_ more_results good "$before"
     check "$1: and all is good again" more_results good "$before"
     check "$1: it is logged once" test \
-        "$(grep -c '"event":"keys not read"' "$log")" = $((count + 1))
+        "$(grep -c '"event":"JWKS not loaded"' "$log")" = $((count + 1))
 }
 
 misbehave error status

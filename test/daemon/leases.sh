@@ -343,7 +343,7 @@ tell /v1/clock -d '{"now":"2026-01-31T23:59:30Z"}'
 run "$sluice" leases --admin-url "http://$admin"
 check 'the command lists it' has "$out" "$node  org    zeta"
 run "$sluice" leases release "$node" --admin-url "http://$admin"
-check 'until somebody releases it' has "$out" "$leased units are free again"
+check 'until somebody releases it' has "$out" "released $leased units"
 run "$sluice" leases release "$node" --admin-url "http://$admin"
 check 'once' is 2
 read -r taken refused undecided <<<"$(load zeta 40 "$http")"
@@ -429,7 +429,7 @@ job work twin
 check 'another one with its name leases, too' has "$out" '"allowed":true,'
 at one
 check 'the first finds that out' \
-    until_ said 'another daemon has the name of this one'
+    until_ said 'node name in use by another daemon'
 job work twin
 check 'and decides no more about quotas' has "$out" '"status":503,'
 at copy

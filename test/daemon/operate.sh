@@ -134,7 +134,7 @@ started
 export SLUICE_URL=unix:$folder/h.sock SLUICE_ADMIN_URL=unix:$folder/a.sock
 at top
 check 'without the token' is 1
-check 'it says what is missing' has "$err" 'wants a token; name its file by --token-file'
+check 'it says what is missing' has "$err" 'requires a token; name the file'
 at top --token-file admin.token
 check 'with its file' is 0
 at take tenant acme --token-file access.token

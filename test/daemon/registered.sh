@@ -40,7 +40,7 @@ check 'users and organisations' is 2
 subject gte user ann
 check 'verbs' has "$err" 'write get'
 subject get user
-check 'and what they need' has "$err" 'write: sluice subject get SCOPE ID'
+check 'and what they need' has "$err" 'usage: sluice subject get SCOPE ID'
 subject rm user ann
 check 'rm' is 0
 subject get user ann
@@ -76,7 +76,7 @@ printf 'id,plan\neve,pro\n' >bad.csv
 subject import bad.csv
 check 'or that is missing' has "$err" 'scope and id among them'
 subject import nowhere.csv
-check 'a file that there is not' has "$err" 'nowhere.csv can'
+check 'a file that there is not' has "$err" 'cannot read nowhere.csv'
 
 # Twenty thousand; two where that takes long.
 many=20000
@@ -84,10 +84,10 @@ many=20000
 seq -f 'user,u%06g,pro' "$many" | sed '1i scope,id,plan' >many.csv
 subject import many.csv
 check 'many thousand' test "$out" = \
-    "$many subjects are in, $many of them new or changed"
+    "imported $many subjects, $many of them new or changed"
 subject import many.csv
 check 'again: nothing changes' test "$out" = \
-    "$many subjects are in, 0 of them new or changed"
+    "imported $many subjects, 0 of them new or changed"
 ask /v1/check -d '{"path":"/x","user":"u001999"}'
 check 'they count' has "$out" '"limit":20,'
 subject list --scope user --prefix u0019
@@ -99,7 +99,7 @@ stop
 rm sluice.db*
 start -c p.yaml
 subject import backup.jsonl
-check 'a backup is read again' has "$out" "$((many + 2)) subjects are in"
+check 'a backup is read again' has "$out" "imported $((many + 2)) subjects"
 tell '/v1/subjects?limit=2&scope=user&prefix=u00000'
 check 'pages' has "$out" '"next":"user/u000002"'
 tell '/v1/subjects?limit=2&after=user/u000002'
@@ -112,10 +112,10 @@ sed '1201s/pro/gold/' many.csv | sed 's/,u/,v/' >gap.csv
 subject import gap.csv
 check 'a line in the middle' is 1
 check 'says where to go on' has "$err" 'gap.csv:1201: the policy has no plan "gold"'
-check 'with what is in' has "$err" 'the 1000 subjects before line 1002 are in'
+check 'with what is in' has "$err" 'the 1000 subjects before line 1002 are imported'
 sed -i '1201s/gold/pro/' gap.csv
 subject import gap.csv --from 1002
-check 'and goes on' has "$out" "$((many - 1000)) subjects are in"
+check 'and goes on' has "$out" "imported $((many - 1000)) subjects"
 
 # ---- kill -9 ----
 

@@ -42,7 +42,7 @@ check 'fewer: nothing is handed out' answers 429
 
 policy p.yaml '4/dya'
 kill -HUP "$pid"
-until_ said '"event":"the old policy stays"'
+until_ said '"event":"reload failed, policy unchanged"'
 check 'a refused policy is told with its place' said \
     '"event":"policy refused","at":"p.yaml:6:'
 check 'metrics show it' good 0
@@ -114,7 +114,7 @@ check 'the same text is looked at' said '"event":"policy unchanged"'
 check 'no other file is a reason, nor is the same text' \
     test "$(grep -c 'policy loaded' "$log")" = "$loads"
 policy w.yaml 'many/3000d'
-until_ said 'the old policy stays'
+until_ said 'reload failed, policy unchanged'
 check 'a bad one is refused' said '"at":"w.yaml:6:'
 policy w.yaml 5/3000d
 until_ good 1
@@ -148,7 +148,7 @@ start -c s.yaml --store memory: --watch off
 load=$!
 # Two of three are waited for, so that none of these is overtaken by the next.
 refusals() {
-    grep -cF 'the old policy stays' "$log"
+    grep -cF 'reload failed, policy unchanged' "$log"
 }
 refused_again() {
     (($(refusals) > refused))
@@ -167,7 +167,7 @@ wait "$load"
 check 'a storm of reloads loses no decision' \
     test "$(sort codes | uniq -c | tr -s ' ')" = ' 1000 200'
 check 'good ones were loaded' said '000000/3000d; usage kept'
-check 'bad ones were refused' said 'the old policy stays'
+check 'bad ones were refused' said 'reload failed, policy unchanged'
 stop
 check 'and it ends in peace' is 0
 

@@ -41,8 +41,8 @@ ready_again() {
 check 'and that it has' until_ ready_again
 echo 'limits: [' >>p.yaml
 kill -HUP "$pid"
-until_ heard 'A policy was refused'
-check 'or that it has not' heard 'A policy was refused (line '
+until_ heard 'Policy refused'
+check 'or that it has not' heard 'Policy refused (line '
 stop
 check 'it says that it stops' heard STOPPING=1
 kill -9 "$hearer" 2>/dev/null

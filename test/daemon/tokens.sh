@@ -130,7 +130,7 @@ check 'a token of another key is not believed' has \
 bearer "$(token "$mine&sub=new")" /orders -H 'X-Forwarded-For: 198.51.100.8'
 check 'nor is the next' fields_have X-RateLimit-Remaining 8
 curl -sS "http://$provider/keys" >jwks.new && mv jwks.new jwks.json
-until_ said '"event":"keys read"'
+until_ said '"event":"JWKS loaded"'
 bearer "$new"
 check 'a new file of keys is read when it is there' \
     fields_have X-RateLimit-Remaining 9
@@ -138,13 +138,13 @@ bearer "$ann" /orders -H 'X-Forwarded-For: 198.51.100.9'
 check 'and what was remembered by the old is forgotten' \
     fields_have X-RateLimit-Remaining 9
 echo '{"keys":[]}' >jwks.json
-until_ said '"event":"keys not read"'
+until_ said '"event":"JWKS not loaded"'
 bearer "$(token "$mine&sub=new")"
 check 'an empty set changes nothing' fields_have X-RateLimit-Remaining 8
 check 'and is counted' test \
     "$(metric 'sluice_jwks_refreshes_total{result="refused"}')" = 1
 sed -i 's/pro: 10/pro: 11/' jwt-redis.yaml
-until_ said '"event":"the old policy stays"'
+until_ said '"event":"reload failed, policy unchanged"'
 check 'nor is a policy loaded whose keys are no keys' said \
     'identity.jwt.jwks: ./jwks.json: '
 stop

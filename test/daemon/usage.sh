@@ -179,7 +179,7 @@ check 'half a report is none' is 2
 usage org slow minutes some
 check 'nor is one of no number' is 2
 usage planet earth
-check 'nothing is kept per planet' has "$err" 'no limit is kept per planet'
+check 'nothing is kept per planet' has "$err" 'the policy has no limit per planet'
 usage org slow none 3
 check 'what the daemon refuses is told' has "$err" 'has no limit'
 

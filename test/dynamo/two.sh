@@ -216,7 +216,7 @@ ask_for lea /window
 check 'a name that nobody has is an outage' has "$out" '"degraded":true'
 ask_for lea /set ',"org":"lea"'
 check 'which is 503 where the policy says deny' has "$out" '"status":503'
-check 'and said' until_ grep -qF '"event":"store trouble"' "$log"
+check 'and said' until_ grep -qF '"event":"store error"' "$log"
 stop
 dynamo_kill
 

@@ -219,7 +219,7 @@ refuses 'too many parameters' 'it has 3 parameters' \
     'SELECT plan FROM accounts, numbers WHERE tier = $1 AND kind = $2 AND tier = $3'
 asking 'SELECT plan FROM numbers WHERE id = $1'
 run "$sluiced" -c q.yaml --store memory: --usage sqlite::memory:
-check 'a registry elsewhere' has "$err" 'asks the PostgreSQL of usage'
+check 'a registry elsewhere' has "$err" 'needs a PostgreSQL database in usage'
 check 'is a mistake in the policy' is 3
 
 # ---- another query ----

@@ -54,12 +54,12 @@ check 'and says so' has "$out" '"degraded":true'
 ask /v1/auth -H 'X-Original-URI: /shut' -H 'X-Original-Method: GET'
 check 'what may not gets 503, not 429' answers 503
 check 'and when to come back' grep -qiE '^Retry-After: [1-9]' <<<"$fields"
-check 'the log has it' until_ says 'store gone' 1
+check 'the log has it' until_ says 'store unavailable' 1
 check 'the metrics, too' test "$(metric 'sluice_store_up{store="redis"}')" = 0
 redis_start
 check 'it connects when its Redis comes' until_ is_ok
-check 'which the log has, too' until_ says 'store back' 1
-check 'each once' test "$(times 'store gone') $(times 'store back')" = '1 1'
+check 'which the log has, too' until_ says 'store available' 1
+check 'each once' test "$(times 'store unavailable') $(times 'store available')" = '1 1'
 charged() {
     [[ $(metric sluice_store_charged_units_total) = "$1" ]]
 }
@@ -162,7 +162,7 @@ lost() {
     [[ $(metric sluice_store_losses_total) -ge 1 ]]
 }
 check 'one that comes back empty is told apart' until_ lost
-check 'the log has that, too' until_ says 'store changed' 1
+check 'the log has that, too' until_ says 'store data replaced' 1
 ask_for kim /open
 check 'and is used' test "$(remaining)" = 9
 redis script flush >/dev/null
@@ -179,7 +179,7 @@ check 'a full one is an outage: allowed' has "$out" \
 check 'which is said' has "$out" '"degraded":true'
 ask_for kim /shut
 check 'or 503' has "$out" '"status":503'
-check 'and the log says what to do' until_ says 'store trouble' 1
+check 'and the log says what to do' until_ says 'store error' 1
 redis config set maxmemory 0 >/dev/null
 works() {
     ask_for kim /shut

@@ -50,8 +50,7 @@ static void drop(struct sl_flow_daemon *remote)
 
 static int no_memory(struct sl_flow_daemon *remote)
 {
-    return sl_diag_error(&remote->why, SLUICE_ENOMEM,
-                         "there is no memory left");
+    return sl_diag_error(&remote->why, SLUICE_ENOMEM, "out of memory");
 }
 
 /* ---- the admin listener ---- */
@@ -67,8 +66,9 @@ static int tell(struct sl_flow_daemon *remote, const char *method,
     if (err || status == 200)
         return err;
     return sl_diag_error(&remote->why, SLUICE_ECONF,
-                         "the daemon answers %s %s with %d: %.*s", method, path,
-                         status, sl_str_int(answer.len), answer.at);
+                         "the daemon answered %s %s with status %d: %.*s",
+                         method, path, status, sl_str_int(answer.len),
+                         answer.at);
 }
 
 static int set_clock(struct sl_flow_daemon *remote, const char *path)
@@ -335,13 +335,14 @@ static int refuse_both(struct sl_flow_daemon *remote)
 {
     return sl_diag_error(
         &remote->why, SLUICE_ECONF,
-        "a check over HTTP has cost= or cost.LIMIT=, not both");
+        "a check over HTTP accepts cost= or cost.LIMIT=, not both");
 }
 
 static int refuse_long(struct sl_flow_daemon *remote)
 {
-    return sl_diag_error(&remote->why, SLUICE_ECONF,
-                         "a check over the Redis protocol has fewer words");
+    return sl_diag_error(
+        &remote->why, SLUICE_ECONF,
+        "the check has too many arguments for the Redis protocol");
 }
 
 /* One more of an array. */
@@ -460,8 +461,8 @@ static int exchange(struct sl_flow_daemon *remote, unsigned count)
         return err;
     if (status != 200)
         return sl_diag_error(&remote->why, SLUICE_ECONF,
-                             "the daemon refuses a check with %d: %.*s", status,
-                             sl_str_int(answer.len), answer.at);
+                             "the daemon rejected a check with status %d: %.*s",
+                             status, sl_str_int(answer.len), answer.at);
     return sl_flow_daemon_judge(remote, collected(&remote->wants, count),
                                 answer);
 }
@@ -499,9 +500,9 @@ const char *sl_flow_daemon_cannot(const struct sl_flow_daemon *remote,
 {
     for (const struct sl_flow_act *act = flow->acts; act; act = act->next) {
         if (act->kind == SL_FLOW_ACT_USAGE && remote->door.redis)
-            return "usage is not reported over RESP";
+            return "usage cannot be reported over RESP";
         if (act->kind == SL_FLOW_ACT_STORE)
-            return "a daemon's store can't be made to fail";
+            return "the store of a daemon cannot be made to fail";
     }
     return NULL;
 }
@@ -618,7 +619,7 @@ static int ask_http(struct sl_flow_daemon *remote,
     sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
     err = add_body(&body, act);
     if (err)
-        sl_diag_error(&remote->why, SLUICE_ENOMEM, "there is no memory left");
+        sl_diag_error(&remote->why, SLUICE_ENOMEM, "out of memory");
     else
         err =
             sl_daemon_client_ask(&remote->door, "POST", path, sl_buf_str(&body),
@@ -628,8 +629,8 @@ static int ask_http(struct sl_flow_daemon *remote,
         *ret = SL_STR("{}");
     else if (!err && status != 200)
         err = sl_diag_error(&remote->why, SLUICE_ECONF,
-                            "the daemon answers POST %s with %d: %.*s", path,
-                            status, sl_str_int(ret->len), ret->at);
+                            "the daemon answered POST %s with status %d: %.*s",
+                            path, status, sl_str_int(ret->len), ret->at);
     return err;
 }
 
@@ -685,8 +686,7 @@ static int ask_redis(struct sl_flow_daemon *remote,
 
     sl_buf_clear(&remote->checks);
     if (sl_resp_command_write(&remote->checks, words, count))
-        return sl_diag_error(&remote->why, SLUICE_ENOMEM,
-                             "there is no memory left");
+        return sl_diag_error(&remote->why, SLUICE_ENOMEM, "out of memory");
     err = sl_daemon_client_pipeline(&remote->door, sl_buf_str(&remote->checks),
                                     1, &replies, &remote->why);
     sl_buf_clear(&remote->checks);
@@ -700,7 +700,7 @@ static int ask_redis(struct sl_flow_daemon *remote,
     if (v.text.len > 11 && memcmp(v.text.at, "UNKNOWNHOLD", 11) == 0)
         return 0;
     return sl_diag_error(&remote->why, SLUICE_ECONF,
-                         "the daemon refuses to %s a hold: %.*s", verb_of(act),
+                         "the daemon did not %s a hold: %.*s", verb_of(act),
                          SL_STR_ARG(v.text));
 }
 
@@ -843,11 +843,10 @@ int sl_flow_daemon_pipeline(struct sl_flow_daemon *remote, struct sl_str *ret)
 
         if (v.type != SL_RESP_STRING)
             return sl_diag_error(&remote->why, SLUICE_ECONF,
-                                 "the daemon refuses a check: %.*s",
+                                 "the daemon rejected a check: %.*s",
                                  SL_STR_ARG(v.text));
         if (sl_buf_add(&remote->verdicts, v.text))
-            err = sl_diag_error(&remote->why, SLUICE_ENOMEM,
-                                "there is no memory left");
+            err = sl_diag_error(&remote->why, SLUICE_ENOMEM, "out of memory");
     }
     if (!err)
         *ret = sl_buf_str(&remote->verdicts);

@@ -29,8 +29,8 @@ static int read_keys(const struct sl_jwt *jwt, const char *path,
     if (sl_jwt_keys_elsewhere(jwt))
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "the keys of this policy are at a URL, which is not "
-            "asked here; test with keys in a file");
+            "the keys of this policy are at a URL, and this command does not "
+            "fetch URLs; use a policy with keys in a file");
     if (sl_jwt_keys_in_file(jwt)) {
         file = sl_jwt_keys_path(jwt, path, alloc, &size);
         if (!file)
@@ -97,7 +97,7 @@ static int read_token(const char *path, struct sl_buf *out,
     if (out->len == 0 || memchr(out->bytes, '\0', out->len) ||
         memchr(out->bytes, '\n', out->len))
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "%s: a token is one line of text", path);
+                             "%s: a token must be one line of text", path);
     return 0;
 }
 
@@ -154,9 +154,10 @@ int sl_flow_tokens_header(const struct sl_flow_tokens *t,
     const struct sl_jwt *jwt = &sl_libpolicy_policy(policy)->identity.jwt;
 
     if (!jwt->written)
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "token=: the policy believes no tokens; it has no "
-                             "identity.jwt");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "token=: the policy does not accept tokens; it has no "
+            "identity.jwt");
     if (!t->tokens)
         return sl_diag_error(diag, SLUICE_ECONF, "token=: %s", t->why.sentence);
     return bring(&jwt->from.list[0], path, arena, ret, diag);
@@ -375,9 +376,9 @@ int sl_usage_fill(const struct sl_flow_act *act, struct sluice_request *ret,
     else if (strcmp(scope, "org") == 0)
         ret->org = ret->key;
     else
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "usage is reported of user and org, not of \"%s\"",
-                             scope);
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "usage is reported for user or org, not for \"%s\"", scope);
     return sl_parse_count(sl_str_c(amount + (ret->used < 0)), &ret->cost, diag);
 }
 
@@ -420,8 +421,8 @@ static int post(struct sl_flow_daemon *remote, struct sl_str body)
     if (err || status == 200)
         return err;
     return sl_diag_error(&remote->why, SLUICE_ECONF,
-                         "the daemon refuses a report with %d: %.*s", status,
-                         sl_str_int(answer.len), answer.at);
+                         "the daemon rejected a report with status %d: %.*s",
+                         status, sl_str_int(answer.len), answer.at);
 }
 
 int sl_flow_daemon_usage(struct sl_flow_daemon *remote,
@@ -434,8 +435,7 @@ int sl_flow_daemon_usage(struct sl_flow_daemon *remote,
         return err;
     sl_buf_init(&body, 1 << 16, &sl_alloc_libc);
     if (write_usage(&body, request))
-        err = sl_diag_error(&remote->why, SLUICE_ENOMEM,
-                            "there is no memory left");
+        err = sl_diag_error(&remote->why, SLUICE_ENOMEM, "out of memory");
     else
         err = post(remote, sl_buf_str(&body));
     sl_buf_done(&body);

@@ -91,14 +91,11 @@ static int one_thing(struct reader *r, const char *like)
 {
     if (r->words.count < 2)
         return sl_diag_error(at_end(r), SLUICE_ECONF,
-                             "something is missing; write "
-                             "%s",
-                             like);
+                             "missing argument; write %s", like);
     if (r->words.count > 2)
         return sl_diag_error(
             at_word(r, 2), SLUICE_ECONF,
-            "\"%s\" is one too many; write %s, in quotes if it "
-            "has blanks",
+            "unexpected \"%s\"; write %s, and quote values that contain spaces",
             sl_quote(sl_str_c(r->words.at[2].text)).text, like);
     return 0;
 }
@@ -106,7 +103,7 @@ static int one_thing(struct reader *r, const char *like)
 static int read_flow(struct reader *r)
 {
     struct sl_flow *flow;
-    int err = one_thing(r, "flow \"what is shown\"");
+    int err = one_thing(r, "flow \"description\"");
 
     if (err)
         return err;
@@ -135,11 +132,11 @@ static int read_policy(struct reader *r)
     if (flow && flow->acts)
         return sl_diag_error(
             at_word(r, 0), SLUICE_ECONF,
-            "the policy comes before the first act; write reload "
-            "to change it in the middle");
+            "the policy line must come before the first request; "
+            "use reload to change the policy later");
     if (flow ? flow->policy != r->policy : r->policy != NULL)
         return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
-                             "there is a policy already");
+                             "the flow already has a policy");
     path = sl_flow_path(r->file->name, r->words.at[1].text, &r->file->arena);
     if (!path)
         return SLUICE_ENOMEM;
@@ -159,12 +156,13 @@ static int new_act(struct reader *r, enum sl_flow_act_kind kind,
 
     if (!flow)
         return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
-                             "an act outside of a flow; write flow \"what is "
-                             "shown\" before it");
+                             "this line is outside of a flow; write flow "
+                             "\"description\" before it");
     if (!flow->policy)
-        return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
-                             "the flow has no policy; write policy PATH before "
-                             "its first act");
+        return sl_diag_error(
+            at_word(r, 0), SLUICE_ECONF,
+            "the flow has no policy; write policy PATH before its "
+            "first request");
     act = sl_arena_take(&r->file->arena, sizeof(*act));
     if (!act)
         return SLUICE_ENOMEM;
@@ -202,9 +200,10 @@ static int read_arrow(struct reader *r, struct sl_flow_act *act)
         if (!sl_flow_word_is(&r->words.at[i], "->"))
             continue;
         if (i + 1 == r->words.count)
-            return sl_diag_error(at_word(r, i), SLUICE_ECONF,
-                                 "nothing is expected behind the arrow; write "
-                                 "what, or leave the arrow away");
+            return sl_diag_error(
+                at_word(r, i), SLUICE_ECONF,
+                "no expectation after the arrow; write one, or "
+                "remove the arrow");
         err = sl_expects_read(&r->words, i + 1, &r->file->arena, act, r->diag);
         r->words.count = i;
         return err;
@@ -233,20 +232,19 @@ static int read_names(struct reader *r, const struct form *form, size_t from,
     for (size_t i = from; i < behind; i++) {
         if (i >= r->words.count)
             return sl_diag_error(at_end(r), SLUICE_ECONF,
-                                 "something is missing; write %s", form->usage);
+                                 "missing argument; write %s", form->usage);
         if (is_no_name(form, &r->words.at[i]))
             return sl_diag_error(
                 at_word(r, i), SLUICE_ECONF,
-                "\"%s\" stands where %s is expected; quote it if "
-                "it is meant",
+                "found \"%s\" where %s is expected; quote it if "
+                "that is intended",
                 sl_quote(sl_str_c(r->words.at[i].text)).text, form->usage);
         act->names[i - from] = r->words.at[i].text;
     }
     if (!form->inputs && behind < r->words.count)
-        return sl_diag_error(at_word(r, behind), SLUICE_ECONF,
-                             "\"%s\" is one too many; write %s",
-                             sl_quote(sl_str_c(r->words.at[behind].text)).text,
-                             form->usage);
+        return sl_diag_error(
+            at_word(r, behind), SLUICE_ECONF, "unexpected \"%s\"; write %s",
+            sl_quote(sl_str_c(r->words.at[behind].text)).text, form->usage);
     return 0;
 }
 
@@ -262,9 +260,8 @@ static int read_inputs(struct reader *r, size_t from, struct sl_flow_act *act)
     for (size_t i = from; i < r->words.count && !err; i++)
         err = sl_input_read(&r->words, i, &r->file->arena, in, r->diag);
     if (!err && in->every > 0 && in->times == 1)
-        return sl_diag_error(
-            at_word(r, 0), SLUICE_ECONF,
-            "every= is between repeats; write how many, like x8");
+        return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
+                             "every= needs a number of repeats, like x8");
     return err;
 }
 
@@ -300,9 +297,7 @@ static int check_act(struct reader *r, const struct form *form,
         (act->expect_count > 1 || strcmp(act->expects[0].want, "ok") != 0))
         return sl_diag_error(
             at_word(r, 0), SLUICE_ECONF,
-            "%s answers nothing that can be checked; leave the "
-            "expectations away",
-            form->word);
+            "%s has no answer to check; remove the expectations", form->word);
     return 0;
 }
 
@@ -326,21 +321,19 @@ static int check_outcome(struct reader *r, const struct sl_flow_act *act)
         if (!hold && word && is_state(e))
             return sl_diag_error(
                 at_word(r, 0), SLUICE_ECONF,
-                "\"%s\" is how a hold stands; write allow, deny "
-                "or never",
+                "\"%s\" is a state of a hold; write allow, deny or never",
                 e->want);
         if (hold &&
             (word ? !is_state(e) && strcmp(e->want, "ok") != 0
                   : e->field != SL_FIELD_STATUS && e->field != SL_FIELD_BODY))
             return sl_diag_error(
                 at_word(r, 0), SLUICE_ECONF,
-                "of a hold, ok, its state (settled, released, "
-                "expired, held, unknown) and body.FIELD can be "
-                "expected");
+                "for a hold, expect ok, a state (settled, "
+                "released, expired, held, unknown) or body.FIELD");
     }
     if (act->kind == SL_FLOW_ACT_EXTEND && act->in->hold == 0)
         return sl_diag_error(at_end(r), SLUICE_ECONF,
-                             "for how long? write extend NAME hold=TIME");
+                             "missing duration; write extend NAME hold=TIME");
     return 0;
 }
 
@@ -389,8 +382,8 @@ static int refuse_beginning(struct reader *r)
 
     sl_diag_error(
         at_word(r, 0), SLUICE_ECONF,
-        "no line begins with \"%s\"; write flow, policy, at, METHOD PATH, "
-        "job, take, settle, release, extend, subject, feature, "
+        "no statement begins with \"%s\"; write flow, policy, at, METHOD "
+        "PATH, job, take, settle, release, extend, subject, feature, "
         "backlog, store or reload",
         sl_quote(word).text);
     if (near)
@@ -445,13 +438,12 @@ static int check_flows(struct reader *r, struct sl_str *ret_line)
     if (r->file->count == 0)
         return sl_diag_error(
             r->diag, SLUICE_ECONF,
-            "there is no flow in the file; begin one with flow "
-            "\"what is shown\"");
+            "the file has no flow; begin with flow \"description\"");
     for (struct sl_flow *flow = r->file->flows; flow; flow = flow->next) {
         r->diag->line = flow->line;
         if (flow->act_count == 0)
             return sl_diag_error(r->diag, SLUICE_ECONF,
-                                 "the flow \"%s\" does nothing",
+                                 "the flow \"%s\" is empty",
                                  sl_quote(sl_str_c(flow->name)).text);
     }
     return 0;
@@ -477,7 +469,7 @@ int sl_flow_read(const char *name, struct sl_str text,
     *ret_line = (struct sl_str){NULL, 0};
     if (text.len > SL_FLOW_BYTES)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "the file has more than 1 MB; split it");
+                             "the file is larger than 1 MB; split it");
     sl_arena_init(&file.arena, ARENA_BYTES, alloc);
     err = read_lines(&r, without_mark(text), ret_line);
     if (!err)
@@ -544,11 +536,11 @@ static int refuse_field(const struct sl_flow_word *word, struct sl_diag *diag)
     struct sl_str name = sl_flow_word_name(word);
     const char *near = sl_str_nearest(name, names, SL_LEN(names));
 
-    sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                  "no expectation is called \"%.*s\"; there are by, limit, "
-                  "remaining, retry, reset, wait, quota, allowed, denied, "
-                  "header.NAME and body.FIELD",
-                  SL_STR_ARG(name));
+    sl_diag_error(
+        sl_diag_at(diag, word->column), SLUICE_ECONF,
+        "unknown expectation \"%.*s\"; valid are by, limit, remaining, retry, "
+        "reset, wait, quota, allowed, denied, header.NAME and body.FIELD",
+        SL_STR_ARG(name));
     if (near)
         sl_diag_hint(diag, "%s=%s", near, sl_flow_word_value(word));
     return SLUICE_ECONF;
@@ -564,14 +556,13 @@ static int refuse_outcome(const struct sl_flow_word *word, size_t nth,
     if (nth > 0)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "\"%s\" is no expectation; a status or a word comes "
-            "first, and behind it NAME=VALUE",
+            "\"%s\" is not an expectation; write a status or a "
+            "word first, then NAME=VALUE",
             word->text);
-    sl_diag_error(
-        diag, SLUICE_ECONF,
-        "\"%s\" is neither a status nor allow, deny, never or ok, nor "
-        "NAME=VALUE",
-        word->text);
+    sl_diag_error(diag, SLUICE_ECONF,
+                  "\"%s\" is not an expectation; write a status, allow, deny, "
+                  "never, ok or NAME=VALUE",
+                  word->text);
     if (near)
         sl_diag_hint(diag, "%s", near);
     return SLUICE_ECONF;
@@ -594,7 +585,7 @@ static int read_outcome(const struct sl_flow_word *word, size_t nth,
         return refuse_outcome(word, nth, diag);
     if (number && (status < 100 || status > 599))
         return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                             "%s is no status; they go from 100 to 599",
+                             "%s is not an HTTP status; write 100 to 599",
                              word->text);
     if (number)
         return 0;

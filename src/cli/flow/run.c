@@ -64,13 +64,13 @@ static bool stop(struct run *run, enum sl_flow_result end, const char *fmt, ...)
     run->out->end = end;
     run->out->message = sl_arena_copy(run->arena, sl_str_c(text));
     if (!run->out->message)
-        run->out->message = "there is no memory left";
+        run->out->message = "out of memory";
     return false;
 }
 
 static bool out_of_memory(struct run *run)
 {
-    return stop(run, SL_END_BROKEN, "there is no memory left");
+    return stop(run, SL_END_BROKEN, "out of memory");
 }
 
 /* The engine failed with what sluice_why() has. */
@@ -81,7 +81,8 @@ static bool broken(struct run *run)
 
 static bool absent(struct run *run, const char *what)
 {
-    return stop(run, SL_END_FAILED, "%s is not in this version", what);
+    return stop(run, SL_END_FAILED, "%s is not supported in this version",
+                what);
 }
 
 /* Did the daemon do as it was told? If not, it has said why. */
@@ -172,7 +173,8 @@ static bool do_reload(struct run *run, const struct sl_flow_act *act)
 static bool move_to(struct run *run, sl_ns at)
 {
     if (at >= SL_TIME_END)
-        return stop(run, SL_END_FAILED, "the clock would pass the year 2115");
+        return stop(run, SL_END_FAILED,
+                    "the clock would be after the year 2115");
     run->now = at;
     return !run->remote || agreed(run, sl_flow_daemon_clock(run->remote, at));
 }
@@ -362,10 +364,10 @@ static bool do_hold(struct run *run, const struct sl_flow_act *act)
     bool known = true;
 
     if (!hold)
-        return stop(run, SL_END_FAILED,
-                    "nothing is held as \"%s\"; write as=%s behind what takes "
-                    "it",
-                    act->names[0], act->names[0]);
+        return stop(
+            run, SL_END_FAILED,
+            "there is no hold \"%s\"; write as=%s on the line that takes it",
+            act->names[0], act->names[0]);
     if (!check_names(run, act))
         return false;
     if (sl_flow_holds_end(run->engine, hold, act, run->ended, &known))
@@ -388,7 +390,7 @@ static bool do_subject(struct run *run, const struct sl_flow_act *act)
         if (!has_limit(run, act->record->overrides[i].limit))
             return no_limit(run, act->record->overrides[i].limit);
     if (act->record->override_count > GRANTS_MOST)
-        return stop(run, SL_END_FAILED, "a subject has at most %d rates",
+        return stop(run, SL_END_FAILED, "a subject can have at most %d rates",
                     GRANTS_MOST);
     if (sl_flow_subjects_set(&run->subjects, act, run->now))
         return out_of_memory(run);

@@ -51,7 +51,7 @@ int sl_moment_read(const char *text, const struct sl_flow_word *word,
         return sl_flow_value_refused(diag, word, err);
     if (moment.at >= SL_TIME_END)
         return sl_diag_error(sl_diag_at(diag, word->value_column), SLUICE_ECONF,
-                             "\"%s\" is beyond the year 2115", text);
+                             "\"%s\" is after the year 2115", text);
     *ret = moment;
     return 0;
 }
@@ -118,11 +118,11 @@ static int read_times(const struct sl_flow_word *word, struct sl_inputs *in,
         return sl_flow_value_refused(diag, word, err);
     if (n < 1 || n > SL_FLOW_TIMES)
         return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                             "an act is repeated 1 to %d times, not %s",
+                             "a line can be repeated 1 to %d times, not %s",
                              SL_FLOW_TIMES, word->text + 1);
     if (in->times != 1)
         return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                             "how often is given twice");
+                             "the number of repeats is given twice");
     in->times = n;
     return 0;
 }
@@ -191,14 +191,15 @@ static int refuse_input(const struct sl_flow_word *word,
     sl_diag_at(diag, word->column);
     if (word->equals == SL_NO_EQUALS)
         sl_diag_error(diag, SLUICE_ECONF,
-                      "\"%s\" is no input; write NAME=VALUE%s", word->text,
-                      in->single ? "" : ", or x8 for eight times");
+                      "\"%s\" is not an input; write NAME=VALUE%s", word->text,
+                      in->single ? "" : ", or x8 to repeat eight times");
     else
-        sl_diag_error(diag, SLUICE_ECONF,
-                      "no input is called \"%.*s\"; there are user, org, plan, "
-                      "role, ip, header.NAME, token, cost, cost.LIMIT, hold, "
-                      "body, idempotency_key and %s",
-                      SL_STR_ARG(name), in->single ? "at" : "every");
+        sl_diag_error(
+            diag, SLUICE_ECONF,
+            "unknown input \"%.*s\"; valid are user, org, plan, role, "
+            "ip, header.NAME, token, cost, cost.LIMIT, hold, body, "
+            "idempotency_key and %s",
+            SL_STR_ARG(name), in->single ? "at" : "every");
     if (near)
         sl_diag_hint(diag, "%s=%s", near, sl_flow_word_value(word));
     return SLUICE_ECONF;
@@ -245,8 +246,7 @@ static int read_hold(const struct sl_flow_word *word, struct sl_inputs *in,
     if (in->hold == 0)
         return sl_diag_error(
             sl_diag_at(diag, word->value_column), SLUICE_ECONF,
-            "nothing is held for no time; write how long, like "
-            "hold=30s");
+            "a hold needs a duration above 0; write one like hold=30s");
     return 0;
 }
 
@@ -336,10 +336,10 @@ static int read_escape(struct lexer *lex)
     char c = peek(lex);
 
     if (c != '"' && c != '\\')
-        return sl_diag_error(sl_diag_at(lex->diag, column(lex) - 1),
-                             SLUICE_ECONF,
-                             "a backslash in quotes stands before a quote or a "
-                             "backslash; write \\\\ for one of its own");
+        return sl_diag_error(
+            sl_diag_at(lex->diag, column(lex) - 1), SLUICE_ECONF,
+            "inside quotes, a backslash must be followed by a "
+            "quote or a backslash; write \\\\ for a backslash");
     *lex->out++ = c;
     lex->at++;
     return 0;
@@ -368,7 +368,7 @@ static int read_quoted(struct lexer *lex)
     lex->at++;
     if (!word_ends(lex))
         return sl_diag_error(sl_diag_at(lex->diag, column(lex)), SLUICE_ECONF,
-                             "a blank is missing behind the closing quote");
+                             "missing space after the closing quote");
     return 0;
 }
 
@@ -376,7 +376,7 @@ static int refuse_quote(struct lexer *lex)
 {
     return sl_diag_error(
         sl_diag_at(lex->diag, column(lex)), SLUICE_ECONF,
-        "a quote in the middle of a word; quote the whole value, "
+        "quote in the middle of a word; quote the whole value, "
         "and write \\\" for a quote in it");
 }
 
@@ -430,10 +430,11 @@ static int check_line(struct sl_str line, struct sl_diag *diag)
 
     if (line.len > SL_FLOW_LINE)
         return sl_diag_error(sl_diag_at(diag, SL_FLOW_LINE + 1), SLUICE_ECONF,
-                             "the line has more than %d bytes", SL_FLOW_LINE);
+                             "the line is longer than %d bytes", SL_FLOW_LINE);
     if (nul)
         return sl_diag_error(sl_diag_at(diag, (unsigned)(nul - line.at) + 1),
-                             SLUICE_ECONF, "a NUL byte; a flow file is text");
+                             SLUICE_ECONF,
+                             "NUL byte found; a flow file must be text");
     return 0;
 }
 
@@ -518,11 +519,10 @@ static int read_pair(const struct sl_words *words, size_t index,
     struct sl_str name = sl_flow_word_name(word);
 
     if (word->equals == SL_NO_EQUALS || name.len == 0)
-        return sl_diag_error(
-            sl_diag_at(diag, word->column), SLUICE_ECONF,
-            "\"%s\" says nothing about a subject; write plan=NAME, "
-            "until=TIME or LIMIT=RATE",
-            word->text);
+        return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
+                             "\"%s\" is not a setting of a subject; write "
+                             "plan=NAME, until=TIME or LIMIT=RATE",
+                             word->text);
     if (sl_str_eq(name, SL_STR("plan"))) {
         record->plan = sl_flow_word_value(word);
         return 0;

@@ -653,7 +653,7 @@ int sl_grpc_worker_open(struct sl_grpc_worker *worker,
         return sl_diag_error(diag, SLUICE_ESYS,
                              "the system gives no random bytes");
     err = sl_conns_open(loop, connections_most, &worker->conns);
-    return err ? sl_diag_error(diag, err, "there is no memory") : 0;
+    return err ? sl_diag_error(diag, err, "out of memory") : 0;
 }
 
 void sl_grpc_worker_close(struct sl_grpc_worker *worker)

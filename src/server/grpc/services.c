@@ -114,7 +114,7 @@ static void send_answer(struct sl_grpc_stream *stream,
                             .size = size};
 
     if (!out.bytes) {
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "there is no memory");
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
         return;
     }
     sl_rls_response_write(response, &out);
@@ -161,7 +161,7 @@ void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream,
     int err;
 
     if (!call) {
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "there is no memory");
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
         return;
     }
     rls = &call->rls;
@@ -231,7 +231,7 @@ static bool say(struct sl_grpc_stream *stream, enum health health)
                             .size = ANSWER_BYTES};
 
     if (!out.bytes) {
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "there is no memory");
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
         return false;
     }
     sl_pb_varint(&out, 1, (uint64_t)health);
@@ -435,7 +435,7 @@ void sl_grpc_reflect(struct sl_grpc_stream *stream, struct sl_str message)
     out = (struct sl_pb_out){.bytes = sl_grpc_message(stream, room),
                              .size = room};
     if (!out.bytes) {
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "there is no memory");
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
         return;
     }
     sl_pb_bytes_if(&out, ANSWER_HOST, host);

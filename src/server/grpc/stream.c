@@ -173,7 +173,7 @@ void sl_grpc_stream_data(struct sl_grpc_stream *stream, struct sl_str bytes)
     if (err)
         sl_grpc_refuse(stream, SL_GRPC_RESOURCE_EXHAUSTED,
                        err == SLUICE_EFULL ? "there is more than one message"
-                                           : "there is no memory");
+                                           : "out of memory");
     while (!stream->ended && stream->method->streams && check_prefix(stream) &&
            has_message(stream))
         hand_on(stream);

@@ -38,7 +38,7 @@ void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type)
                        "the answer is larger than %zu bytes",
                        call->text.ceiling);
     else
-        sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
+        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
 }
 
 /* ---- bodies ---- */
@@ -685,7 +685,7 @@ void sl_admin_policy_post(struct sl_http_call *call)
     if (!err || err == SLUICE_ECONF)
         answer_report(call, !err, sl_buf_str(&report));
     else if (err == SLUICE_ENOMEM)
-        sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
+        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
     else
         sl_http_refuse(call, 500, "RELOAD_FAILED",
                        "the policy could not be put in force%s%.*s",

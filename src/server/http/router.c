@@ -361,8 +361,8 @@ void sl_http_no_memory(struct sl_http_call *call)
 {
     sl_http_answer(call, 503, problem,
                    SL_STR("{\"type\":\"about:blank\",\"title\":\"Service "
-                          "Unavailable\",\"status\":503,\"detail\":\"there is "
-                          "no memory\",\"code\":\"NO_MEMORY\"}"));
+                          "Unavailable\",\"status\":503,\"detail\":\"out of "
+                          "memory\",\"code\":\"NO_MEMORY\"}"));
 }
 
 /* "Not Found" of "404 Not Found". */

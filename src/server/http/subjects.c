@@ -79,7 +79,7 @@ static void refuse(struct import *import, int status, const char *code,
                           "\"imported\":%u}",
                           code, import->failed_line, import->imported);
     if (err)
-        sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
+        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
     else
         sl_http_answer(call, status, SL_STR("application/problem+json"),
                        sl_buf_str(out));
@@ -96,7 +96,7 @@ static bool next_csv(struct import *import, struct sl_reading *reading,
 
     *ret_more = false;
     if (!cells) {
-        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "out of memory");
         return false;
     }
     *ret_more = sl_csv_next(&import->csv, cells, import->head.count, &count);
@@ -282,7 +282,7 @@ static struct import *new_import(struct sl_http_call *call,
     struct import *import = sl_arena_take(&call->arena, sizeof(*import));
 
     if (!import) {
-        sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
+        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
         return NULL;
     }
     memset(import, 0, sizeof(*import));
@@ -745,7 +745,7 @@ sl_subject_job_new(struct sl_http_call *call, enum sl_job_kind kind,
     }
     errand = sl_arena_take(&call->arena, sizeof(*errand));
     if (!errand) {
-        sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
+        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
         return NULL;
     }
     memset(errand, 0, sizeof(*errand));

@@ -36,7 +36,7 @@ static bool refuse(struct draft *d, const char *name, const char *must)
     enum sl_json_kind kind = sl_json_peek(&d->json); /* or it tells why not */
 
     if (d->json.no_memory)
-        sl_diag_error(&d->reading->diag, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&d->reading->diag, SLUICE_ENOMEM, "out of memory");
     else if (d->json.why)
         sl_diag_error(&d->reading->diag, SLUICE_ECONF,
                       "no JSON at byte %zu: %s", d->json.at, d->json.why);
@@ -352,7 +352,7 @@ static bool make_room(struct draft *d)
         sl_arena_take(arena, SL_SUBJECT_RECORD_RATES * sizeof(*d->details));
     if (d->roles && d->aliases && d->rates && d->details)
         return true;
-    sl_diag_error(&d->reading->diag, SLUICE_ENOMEM, "there is no memory");
+    sl_diag_error(&d->reading->diag, SLUICE_ENOMEM, "out of memory");
     return false;
 }
 
@@ -474,7 +474,7 @@ static bool split(struct sl_reading *reading, const char *what,
     struct sl_str *list = sl_arena_take(reading->arena, most * sizeof(*list));
 
     if (!list) {
-        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "out of memory");
         return false;
     }
     *ret = list;
@@ -562,7 +562,7 @@ bool sl_subject_change_read_csv(struct sl_reading *reading,
     sl_ns until = SL_NS_NONE;
 
     if (!rates) {
-        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "out of memory");
         return false;
     }
     ret->rates = rates;
@@ -671,7 +671,7 @@ static bool lower_aliases(struct sl_reading *reading,
         unsigned k = 0;
 
         if (!room) {
-            sl_diag_error(&reading->diag, SLUICE_ENOMEM, "there is no memory");
+            sl_diag_error(&reading->diag, SLUICE_ENOMEM, "out of memory");
             return false;
         }
         list[kept] = sl_str_lower(list[i], room);

@@ -592,7 +592,7 @@ begin(struct sl_http_call *call, enum sl_job_kind kind,
         return NULL;
     errand->job.grant = sl_arena_take(&call->arena, sizeof(*errand->job.grant));
     if (!errand->job.grant) {
-        sl_http_refuse(call, 503, "NO_MEMORY", "there is no memory");
+        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
         return NULL;
     }
     *errand->job.grant = (struct sl_credit_grant){.scope = errand->job.scope,
@@ -617,7 +617,7 @@ static bool read_text(struct sl_http_call *call, const json_t *member,
     copy = sl_arena_copy(&call->arena,
                          (struct sl_str){json_string_value(member), ret->len});
     ret->at = copy;
-    return copy || bad(call, "there is no memory");
+    return copy || bad(call, "out of memory");
 }
 
 /* A quota of the policy that is kept per the scope of the path. */

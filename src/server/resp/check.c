@@ -206,7 +206,7 @@ static int complain(struct sl_resp_call *call)
 {
     return sl_resp_refuse(call->session, "%s",
                           call->ask.diag.sentence[0] ? call->ask.diag.sentence
-                                                     : "there is no memory");
+                                                     : "out of memory");
 }
 
 /* One that was late has a time of its own. */
@@ -328,7 +328,7 @@ static int forget_throttle(struct sl_resp_call *call, struct sl_str key)
         struct sl_resp_session *session = call->session;
 
         sl_resp_call_done(call);
-        return sl_resp_refuse(session, "there is no memory");
+        return sl_resp_refuse(session, "out of memory");
     }
     return sl_resp_ask(call, 1, begin_forget_throttle, reply_forget_throttle);
 }
@@ -349,8 +349,7 @@ static int ask(struct sl_resp_session *s, const struct sl_resp_command *c,
         sl_resp_call_done(call);
     err = sl_resp_decide_checks(s);
     return err ? err
-               : sl_resp_refuse(s, "%s",
-                                call ? why.sentence : "there is no memory");
+               : sl_resp_refuse(s, "%s", call ? why.sentence : "out of memory");
 }
 
 int sl_resp_check(struct sl_resp_session *session,
@@ -375,7 +374,7 @@ int sl_resp_forget(struct sl_resp_session *session,
         return ask(session, command, begin_forget, reply_forget);
     call = sl_resp_call_new(session);
     return call ? forget_throttle(call, command->args[2])
-                : sl_resp_refuse(session, "there is no memory");
+                : sl_resp_refuse(session, "out of memory");
 }
 
 /* ---- the words behind SLUICE.CHECK, EXPLAIN and RESET.

@@ -250,7 +250,7 @@ int sl_resp_worker_open(struct sl_resp_worker *worker,
     err = sl_conns_open(loop, connections_most, &worker->conns);
     if (err) {
         sl_resp_worker_close(worker);
-        return sl_diag_error(diag, err, "there is no memory");
+        return sl_diag_error(diag, err, "out of memory");
     }
     return 0;
 }

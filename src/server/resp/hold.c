@@ -101,7 +101,7 @@ static int reply_hold(struct sl_resp_call *call)
     if (ask->err)
         return sl_resp_refuse(s, "%s",
                               ask->diag.sentence[0] ? ask->diag.sentence
-                                                    : "there is no memory");
+                                                    : "out of memory");
     if (!call->json)
         return write_map(s, ask);
     err = sl_hold_render(ask, &call->text);
@@ -211,7 +211,7 @@ static int end(struct sl_resp_session *s, const struct sl_resp_command *c,
     struct sl_diag why = {.sentence = ""};
 
     if (!call)
-        return sl_resp_refuse(s, "there is no memory");
+        return sl_resp_refuse(s, "out of memory");
     call->question = (struct sl_hold_op_input){
         .verb = verb, .name = c->args[1], .now = sl_resp_now(call->worker)};
     if (read_words(call, c, &why))

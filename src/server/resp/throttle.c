@@ -176,12 +176,12 @@ static int collect(struct sl_resp_session *s, const struct sl_resp_command *c,
     struct sl_throttle *t;
 
     if (!call)
-        return sl_resp_refuse(s, "there is no memory");
+        return sl_resp_refuse(s, "out of memory");
     t = &call->throttles[call->count];
     if (!read_throttle(t, c, crab, &why))
         return complain(s, c, &why);
     if (sl_resp_name(call, t)) {
-        sl_diag_error(&why, SLUICE_ENOMEM, "there is no memory");
+        sl_diag_error(&why, SLUICE_ENOMEM, "out of memory");
         return complain(s, c, &why);
     }
     t->now = sl_resp_now(s->worker);

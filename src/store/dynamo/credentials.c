@@ -153,7 +153,7 @@ static void ask(struct sl_aws_credentials *chain, const char *method)
     chain->fetch.done = on_fetched;
     chain->fetch.ctx = chain;
     if (sl_http_fetch_begin(chain->options.fetcher, &chain->fetch))
-        fail(chain, "there is no memory");
+        fail(chain, "out of memory");
 }
 
 static const char *metadata_of(const struct sl_aws_credentials *chain)

@@ -335,7 +335,7 @@ int sl_dynamo_attach(struct sl_store *store, struct sl_loop *loop,
     if (err)
         sl_dynamo_client_close(seat);
     if (err)
-        return sl_diag_error(diag, err, "there is no memory for a connection");
+        return sl_diag_error(diag, err, "out of memory");
     err = sl_remote_clients_add(&dynamo->seats, loop, seat, diag);
     if (err)
         sl_dynamo_client_close(seat);
@@ -438,7 +438,7 @@ int sl_dynamo_open(const struct sl_dynamo_options *options,
     int err = 0;
 
     if (!dynamo)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(dynamo, 0, sizeof(*dynamo));
     dynamo->options = *options;
     dynamo->options.alloc = alloc;

@@ -220,7 +220,7 @@ void sl_dynamo_op_go_on(struct sl_dynamo_op *trip)
         return;
     }
     fail(trip, SL_UNSENT,
-         err == SLUICE_ESTORE ? "there are no keys" : "there is no memory");
+         err == SLUICE_ESTORE ? "there are no keys" : "out of memory");
 }
 
 static void rest(struct sl_dynamo_op *trip, unsigned turn)

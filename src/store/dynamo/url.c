@@ -89,7 +89,7 @@ static int set_endpoint(struct sl_str text, struct sl_arena *arena,
         return refuse_endpoint(text, diag);
     url = sl_arena_take(arena, https.len + host.len + 2);
     if (!url)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memcpy(url, text.at, (size_t)(host.at - text.at) + host.len);
     memcpy(url + (host.at - text.at) + host.len, "/", 2);
     ret->endpoint = url;
@@ -111,7 +111,7 @@ static int read_option(struct sl_str option, struct sl_arena *arena,
     const char *near;
 
     if (!value.at)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     if (sl_str_eq(name, SL_STR("endpoint")))
         return set_endpoint(value, arena, ret, diag);
     if (sl_str_eq(name, SL_STR("profile"))) {
@@ -189,7 +189,7 @@ int sl_dynamo_url_read(struct sl_str text, struct sl_arena *arena,
     text = sl_str_from(text, scheme.len);
     rest = (struct sl_str){sl_arena_copy(arena, text), text.len};
     if (!rest.at)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     err = read_names(&rest, &where, diag);
     while (!err && rest.len > 0) {
         rest = sl_str_from(rest, 1); /* '?' or '&' */

@@ -282,7 +282,7 @@ static void on_open(struct sl_conn *conn)
         link->options.user, link->options.password, link->options.database};
     link->state = GREETING;
     if (sl_redis_conn_handshake(&link->conn->out, &greeting, &link->greetings))
-        go_down(link, "there is no memory");
+        go_down(link, "out of memory");
 }
 
 /* ---- calling ---- */

@@ -441,7 +441,7 @@ int sl_redis_attach(struct sl_store *store, struct sl_loop *loop,
                                    loop, &seat);
 
     if (err)
-        return sl_diag_error(diag, err, "there is no memory for a connection");
+        return sl_diag_error(diag, err, "out of memory");
     err = sl_remote_clients_add(&redis->seats, loop, seat, diag);
     if (err)
         sl_redis_client_close(seat);
@@ -549,7 +549,7 @@ int sl_redis_open(const struct sl_redis_options *options, struct sl_store **ret,
     int err = 0;
 
     if (!redis)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "there is no memory");
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(redis, 0, sizeof(*redis));
     redis->options = *options;
     redis->options.alloc = alloc;

@@ -44,7 +44,7 @@ static const struct scheme *scheme_of(struct sl_str *text)
 
 static int no_memory(struct reader *r)
 {
-    return sl_diag_error(r->diag, SLUICE_ENOMEM, "there is no memory");
+    return sl_diag_error(r->diag, SLUICE_ENOMEM, "out of memory");
 }
 
 /* Take off what stands before the first of `marks`, or all. */

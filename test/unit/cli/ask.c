@@ -70,31 +70,31 @@ static void test_usage(void)
     static const struct {
         const char *words[5], *says;
     } rows[] = {
-        {{"take"},                                   "something is missing" },
-        {{"take", "api"},                            "or LIMIT KEY"         },
-        {{"take", "GET"},                            "asks for nothing"     },
-        {{"take", "/x", "usr=ann"},                  "user"                 },
-        {{"take", "/x", "x3"},                       "xN is not for take"   },
-        {{"take", "/x", "hold=0s"},                  "held for no time"     },
-        {{"take", "/x", "hold=3s", "--hold", "1s"},  "one is enough"        },
-        {{"take", "/x", "--hold", "soon"},           "--hold soon:"         },
-        {{"take", "/x", "--hold", "0s"},             "held for no time"     },
-        {{"hold", "settle"},                         "something is missing" },
-        {{"hold", "keep", "a"},                      "not \"keep\""         },
-        {{"hold", "settle", "a", "cost"},            "is none of cost=N"    },
-        {{"hold", "settle", "a", "cost.=1"},         "is none of cost=N"    },
-        {{"hold", "settle", "a", "cost=x"},          "needs a whole number" },
-        {{"hold", "extend", "a"},                    "for how long?"        },
-        {{"hold", "extend", "a", "soon"},            "soon"                 },
-        {{"hold", "release", "a", "b"},              "and no more"          },
-        {{"take", "/x", "cost=1", "cost.a=2"},       "not both"             },
-        {{"take", "/x", "--url", "x"},               "is not a server's URL"},
-        {{"take", "/x", "--url", "unix:"},           "is not a server's URL"},
-        {{"take", "/x", "--token-file", "."},        "."                    },
-        {{"reset"},                                  "something is missing" },
-        {{"reset", "a", "--admin-url", "https://x"}, "server's URL"         },
-        {{"top", "ann"},                             "is one too many"      },
-        {{"top", "--bye", "cost"},                   "did you mean --by?"   },
+        {{"take"},                                   "missing argument"    },
+        {{"take", "api"},                            "or LIMIT KEY"        },
+        {{"take", "GET"},                            "is not a request"    },
+        {{"take", "/x", "usr=ann"},                  "user"                },
+        {{"take", "/x", "x3"},                       "xN cannot be used"   },
+        {{"take", "/x", "hold=0s"},                  "duration above 0"    },
+        {{"take", "/x", "hold=3s", "--hold", "1s"},  "remove one"          },
+        {{"take", "/x", "--hold", "soon"},           "--hold soon:"        },
+        {{"take", "/x", "--hold", "0s"},             "duration above 0"    },
+        {{"hold", "settle"},                         "missing argument"    },
+        {{"hold", "keep", "a"},                      "action \"keep\""     },
+        {{"hold", "settle", "a", "cost"},            "unknown argument"    },
+        {{"hold", "settle", "a", "cost.=1"},         "unknown argument"    },
+        {{"hold", "settle", "a", "cost=x"},          "needs a whole number"},
+        {{"hold", "extend", "a"},                    "missing duration"    },
+        {{"hold", "extend", "a", "soon"},            "soon"                },
+        {{"hold", "release", "a", "b"},              "and nothing else"    },
+        {{"take", "/x", "cost=1", "cost.a=2"},       "not both"            },
+        {{"take", "/x", "--url", "x"},               "the URL of a server" },
+        {{"take", "/x", "--url", "unix:"},           "the URL of a server" },
+        {{"take", "/x", "--token-file", "."},        "."                   },
+        {{"reset"},                                  "missing argument"    },
+        {{"reset", "a", "--admin-url", "https://x"}, "URL of a server"     },
+        {{"top", "ann"},                             "unexpected argument" },
+        {{"top", "--bye", "cost"},                   "did you mean --by?"  },
     };
 
     CASE("slips, before anybody is asked");
@@ -109,17 +109,18 @@ static void test_usage(void)
     CASE("a token that can be none");
     setenv("SLUICE_ADMIN_TOKEN", "two words", 1);
     CHECK_EQ(SEND("top"), 2);
-    CHECK_ERR("SLUICE_ADMIN_TOKEN has a character that no token has");
+    CHECK_ERR("SLUICE_ADMIN_TOKEN contains a character that is not allowed in "
+              "a token");
     setenv("SLUICE_ADMIN_TOKEN", " ", 1);
     CHECK_EQ(SEND("top"), 2);
-    CHECK_ERR("has no token");
+    CHECK_ERR("contains no token");
     unsetenv("SLUICE_ADMIN_TOKEN");
 
     CASE("nobody there");
     CHECK_EQ(SEND("take", "a", "b", "--url", "http://127.0.0.1:1"), 4);
-    CHECK_ERR("127.0.0.1:1 can't be reached");
+    CHECK_ERR("cannot connect to 127.0.0.1:1");
     CHECK_EQ(SEND("top", "--admin-url", "unix:/nowhere/at.all"), 4);
-    CHECK_ERR("/nowhere/at.all can't be reached: No such file");
+    CHECK_ERR("cannot connect to /nowhere/at.all: No such file");
     CHECK_EQ(SEND("reset", "a", "b", "--admin-url", "http://127.0.0.1:1"), 4);
 }
 

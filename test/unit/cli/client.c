@@ -158,18 +158,18 @@ static void test_refused(void)
     refused("HTTP/1.1 200 OK\r\n", "Connection reset");
     refused("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
             "Connection reset");
-    refused("HTTP/1.1 200 OK\r\n\r\n", "does not speak");
-    refused("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", "does not speak");
-    refused("HTTP/1.1 x00 OK\r\nContent-Length: 0\r\n\r\n", "does not speak");
+    refused("HTTP/1.1 200 OK\r\n\r\n", "is not valid");
+    refused("HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", "is not valid");
+    refused("HTTP/1.1 x00 OK\r\nContent-Length: 0\r\n\r\n", "is not valid");
     refused("HTTP/1.1 200 OK\r\nContent-Length: 0x5\r\n\r\nhello",
-            "does not speak");
+            "is not valid");
     refused("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n"
             "\r\nh",
-            "does not speak");
+            "is not valid");
     refused("HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
-            "does not speak");
-    refused(OK("hello", 4), "does not speak");
-    refused("220 mail.example.com ESMTP\r\n\r\n", "does not speak");
+            "is not valid");
+    refused(OK("hello", 4), "is not valid");
+    refused("220 mail.example.com ESMTP\r\n\r\n", "is not valid");
 }
 
 static void test_urls(void)
@@ -250,7 +250,7 @@ static void test_nobody(void)
     CHECK_EQ(sl_daemon_client_ask(&client, "GET", "/", SL_STR(""), &status,
                                   &body, &diag),
              SLUICE_ESYS);
-    CHECK(strstr(diag.sentence, "can't be reached") != NULL);
+    CHECK(strstr(diag.sentence, "cannot connect") != NULL);
     sl_daemon_client_done(&client);
 }
 

@@ -85,8 +85,8 @@ static void test_tiers(struct sl_buf *out)
     CHECK(says(out->bytes, "      free: 50/day\n      starter: 200/day\n"
                            "      pro: 500/day\n      business: 1000/day\n"));
     CHECK(says(out->bytes, "  pro: { aliases: [PRO_MONTHLY, PRO_YEARLY] }\n"));
-    CHECK_STR(told, "9: rate-limit.tiers.pro.daily-limit comes from the "
-                    "environment; its default 500 is taken\n");
+    CHECK_STR(told, "9: rate-limit.tiers.pro.daily-limit is read from the "
+                    "environment; its default 500 is used\n");
     CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
     CHECK_EQ(SEND_IN(out->bytes, "explain", "-", "GET /api/v1/ai/x", "user=a",
                      "plan=STARTER_YEARLY", "-ojson"),
@@ -95,8 +95,8 @@ static void test_tiers(struct sl_buf *out)
 
     CASE("paid tiers that are missing are told");
     CHECK_EQ(import("rate-limit.enabled=true\n", false, out), 0);
-    CHECK(says(told, "0: there is no rate-limit.tiers.starter: a customer on "
-                     "that plan would be served as free"));
+    CHECK(says(told, "0: rate-limit.tiers.starter is missing, so customers on "
+                     "that plan would get the limits of free"));
     CHECK(says(told, "rate-limit.tiers.pro"));
     CHECK(says(told, "rate-limit.tiers.business"));
     CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
@@ -121,9 +121,8 @@ static void test_fluo(struct sl_buf *out)
     CHECK(says(out->bytes, "    rate: 100/min\n"));
     CHECK(says(out->bytes, "server:\n  store: \"redis://localhost:6379\"\n"
                            "  deadline: 2s\n"));
-    CHECK_STR(told, "3: quarkus.redis.timeout: every caller waits up to 2s "
-                    "when Redis does not answer; a deadline of 20ms is "
-                    "usual\n");
+    CHECK_STR(told, "3: quarkus.redis.timeout: every request waits up to 2s "
+                    "when Redis does not answer; 20ms is a common deadline\n");
     CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
 
     CASE("spans as Java writes them, and several hosts");
@@ -132,7 +131,7 @@ static void test_fluo(struct sl_buf *out)
                     "quarkus.redis.timeout=PT0S\n",
                     false, out),
              SLUICE_ECONF);
-    CHECK(says(told, "is no span of time"));
+    CHECK(says(told, "is not a duration"));
     CHECK_EQ(import("fluo.ratelimit.user.requests-per-minute=7\n"
                     "quarkus.redis.hosts=redis://a:1,redis://b:2\n"
                     "quarkus.redis.timeout=PT1S\n",
@@ -165,63 +164,65 @@ static void test_properties(void)
 {
     row("no such setting", "server.port=1\n", false, SLUICE_ENOENT, "");
     row("a slip is told", "rate-limit.enbled=true\n", false, 0,
-        "1: rate-limit.enbled is not known and was left out; did you mean "
+        "1: rate-limit.enbled is not a known setting and was ignored; did you "
+        "mean "
         "enabled?\n");
     row("a slip in a field", "rate-limit.tiers.free.dayly-limit=1\n", false, 0,
-        "1: rate-limit.tiers.free.dayly-limit is not known and was left out; "
+        "1: rate-limit.tiers.free.dayly-limit is not a known setting and was "
+        "ignored; "
         "did you mean daily-limit?\n");
     row("a slip of the other kind",
         "fluo.ratelimit.tenants.requests-per-minute=1\n", false, 0,
-        "1: fluo.ratelimit.tenants.requests-per-minute is not known and was "
-        "left out; did you mean fluo.ratelimit.tenant.requests-per-minute?\n");
+        "1: fluo.ratelimit.tenants.requests-per-minute is not a known setting "
+        "and was ignored; did you mean "
+        "fluo.ratelimit.tenant.requests-per-minute?\n");
     row("half a tier", "rate-limit.tiers.pro.daily-limit=5\n", false,
         SLUICE_ECONF, "0: rate-limit.tiers.pro has no requests-per-minute");
     row("a tier without a burst",
         "rate-limit.tiers.pro.daily-limit=5\nrate-limit.tiers.pro.requests-per-"
         "minute=3\n",
-        false, 0,
-        "0: rate-limit.tiers.pro has no burst-capacity; 3 is taken\n");
+        false, 0, "0: rate-limit.tiers.pro has no burst-capacity; 3 is used\n");
     row("half of free", "rate-limit.tiers.free.daily-limit=5\n", false, 0,
-        "0: rate-limit.tiers.free has no burst-capacity; 8 is taken\n");
+        "0: rate-limit.tiers.free has no burst-capacity; 8 is used\n");
 }
 
 static void test_values(void)
 {
     row("no number", "rate-limit.tiers.free.daily-limit=x\n", false,
         SLUICE_ECONF,
-        "1: rate-limit.tiers.free.daily-limit must be a whole number from 1 "
-        "on, not \"x\"\n");
+        "1: rate-limit.tiers.free.daily-limit must be a whole number of at "
+        "least 1, not \"x\"\n");
     row("nothing at all", "rate-limit.tiers.free.daily-limit=0\n", false,
-        SLUICE_ECONF, "from 1 on, not \"0\"");
+        SLUICE_ECONF, "of at least 1, not \"0\"");
     row("no switch", "rate-limit.enabled=maybe\n", false, SLUICE_ECONF,
         "1: rate-limit.enabled must be true or false");
     row("a tier that is no name", "rate-limit.tiers.a b.daily-limit=1\n", false,
-        SLUICE_ECONF, "1: rate-limit.tiers.a is not known");
+        SLUICE_ECONF, "1: rate-limit.tiers.a is not a known");
     row("a tier with a sign", "rate-limit.tiers.\\{x\\}.daily-limit=1\n", false,
-        SLUICE_ECONF, "a tier has a name of letters");
+        SLUICE_ECONF, "the name of a tier consists of letters");
     row("an address that is none",
         "fluo.ratelimit.user.requests-per-minute=7\nquarkus.redis.hosts=a "
         "\"b\"\n",
-        false, SLUICE_ECONF, "is no address");
+        false, SLUICE_ECONF, "is not an address");
     row("a line that is nothing", "=x\n", false, SLUICE_ECONF,
-        "1: this is no setting; write key=value\n");
+        "1: this line is not a setting; write key=value\n");
 }
 
 static void test_yml(struct sl_buf *out)
 {
     row("YAML with braces", "a: {b: c}\n", true, SLUICE_ECONF,
-        "1: only plain values are read here; write each key on a line of its "
-        "own\n");
+        "1: only plain values are supported here; write each key on its own "
+        "line\n");
     row("YAML with a tab", "a:\n\tb: c\n", true, SLUICE_ECONF,
-        "2: a tab; YAML is indented with spaces\n");
+        "2: tab found; indent YAML with spaces\n");
     row("YAML without a colon", "a\n", true, SLUICE_ECONF,
-        "1: this is no setting; write key: value\n");
+        "1: this line is not a setting; write key: value\n");
     row("YAML with an open quote", "a: \"b\n", true, SLUICE_ECONF,
         "1: the quote is not closed on this line\n");
     row("a list below nothing", "- a\n", true, SLUICE_ECONF,
-        "1: a list belongs below a key\n");
+        "1: a list must be below a key\n");
     row("a list of lists", "a:\n  - - b\n", true, SLUICE_ECONF,
-        "2: lists of plain values only are read here\n");
+        "2: only lists of plain values are supported here\n");
     CASE("keys that are too deep");
     {
         char deep[1024] = "";
@@ -290,13 +291,13 @@ static void test_not_foreign(void)
 {
     families = sl_spring_families;
     row("not inside what is asked for", "rate-limit: {enabled: true}\n", true,
-        SLUICE_ECONF, "1: only plain values are read here");
+        SLUICE_ECONF, "1: only plain values are supported here");
     row("nor above it", "fluo: {ratelimit: x}\n", true, SLUICE_ECONF,
-        "1: only plain values are read here");
+        "1: only plain values are supported here");
     row("however it is written", "x: {\n}\nRate_Limit:\n  enabled: |\n", true,
-        SLUICE_ECONF, "4: only plain values are read here");
+        SLUICE_ECONF, "4: only plain values are supported here");
     row("a line that is nothing", "spring\n", true, SLUICE_ECONF,
-        "1: this is no setting; write key: value\n");
+        "1: this line is not a setting; write key: value\n");
     row("a document of others is the first one",
         "%YAML 1.2\n---\nx: [y]\n---\nrate-limit:\n  enabled: true\n", true,
         SLUICE_ENOENT, "");
@@ -341,20 +342,21 @@ static void test_escapes(void)
     value("  x  :  a\\", "a");
     value("\xef\xbb\xbfx=a", "a");
     row("too few digits", "x=\\u12\n", false, SLUICE_ECONF,
-        "1: a \\u wants four hexadecimal digits that are a character, like "
+        "1: \\u must be followed by the four hexadecimal digits of a "
+        "character, like "
         "\\u00e9\n");
-    row("no digits", "y=1\nx=\\u12g4\n", false, SLUICE_ECONF, "2: a \\u wants");
-    row("in a key", "\\u=1\n", false, SLUICE_ECONF, "1: a \\u wants");
-    row("no character", "x=\\u0000\n", false, SLUICE_ECONF, "1: a \\u wants");
+    row("no digits", "y=1\nx=\\u12g4\n", false, SLUICE_ECONF, "2: \\u must");
+    row("in a key", "\\u=1\n", false, SLUICE_ECONF, "1: \\u must");
+    row("no character", "x=\\u0000\n", false, SLUICE_ECONF, "1: \\u must");
     row("nor does an address have any",
         "fluo.ratelimit.user.requests-per-minute=7\n"
         "quarkus.redis.hosts=redis://a\\u0085:1\n",
-        false, SLUICE_ECONF, "is no address");
-    row("half a pair", "x=\\ud83d\n", false, SLUICE_ECONF, "1: a \\u wants");
+        false, SLUICE_ECONF, "is not an address");
+    row("half a pair", "x=\\ud83d\n", false, SLUICE_ECONF, "1: \\u must");
     row("the wrong half", "x=\\ude00\\ud83d\n", false, SLUICE_ECONF,
-        "1: a \\u wants");
+        "1: \\u must");
     row("half and a letter", "x=\\ud83d\\u0041\n", false, SLUICE_ECONF,
-        "1: a \\u wants");
+        "1: \\u must");
 }
 
 /* Whatever allocation fails, it is said and nothing leaks. */
@@ -420,11 +422,11 @@ static void test_errand(void)
     CASE("the errand");
     CHECK_EQ(SEND_IN(all_tiers, "import", "spring", "-"), 0);
     CHECK_OUT("sluice: 1\n");
-    CHECK_ERR("-:9: rate-limit.tiers.pro.daily-limit comes from");
+    CHECK_ERR("-:9: rate-limit.tiers.pro.daily-limit is read from");
     CHECK_EQ(SEND_IN("a=b\n", "import", "spring", "-"), 1);
-    CHECK_ERR("has no setting that begins with rate-limit.");
+    CHECK_ERR("has no setting whose name begins with rate-limit.");
     CHECK_EQ(SEND_IN("=\n", "import", "spring", "-"), 1);
-    CHECK_ERR("-:1:1: this is no setting");
+    CHECK_ERR("-:1:1: this line is not a setting");
     CHECK_EQ(SEND_IN("rate-limit.enabled=x\n", "import", "spring", "-"), 1);
     CHECK_STR(sent_out, "");
     CHECK_EQ(SEND("import", "spring", "no/such"), 1);

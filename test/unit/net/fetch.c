@@ -200,7 +200,7 @@ static void test_memory(void)
     fail.nth = 1;
     ask(url_of("/0"));
     CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_NO_MEMORY);
-    CHECK_STR(t.fetch.why, "there is no memory");
+    CHECK_STR(t.fetch.why, "out of memory");
     ask(url_of("/0"));
     CHECK_EQ(t.fetch.result, SL_HTTP_FETCH_GOOD);
     close_all();

@@ -149,7 +149,7 @@ static void test_memory(void)
         bool enough = f.calls < n;
 
         fail_check(&f);
-        CHECK_STR(said, enough ? "" : "there is no memory");
+        CHECK_STR(said, enough ? "" : "out of memory");
         if (enough)
             break;
     }

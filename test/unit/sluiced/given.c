@@ -74,24 +74,23 @@ static void check_slips(void)
         const char *word, *value, *says;
     } rows[] = {
         ROW("--listen-htp", NULL,
-            "there is no flag --listen-htp; did you mean --listen-http?"),
-        ROW("--config", "x",
-            "there is no flag --config; did you mean --policy?"),
+            "unknown flag --listen-htp; did you mean --listen-http?"),
+        ROW("--config", "x", "unknown flag --config; did you mean --policy?"),
         ROW("--access-token", "s",
-            "there is no flag --access-token; did you mean "
+            "unknown flag --access-token; did you mean "
             "--access-token-file?"),
-        ROW("--nonsense", NULL,
-            "there is no flag --nonsense; see sluiced --help"),
-        ROW("-x", NULL, "there is no flag -x; see sluiced --help"),
+        ROW("--nonsense", NULL, "unknown flag --nonsense; see sluiced --help"),
+        ROW("-x", NULL, "unknown flag -x; see sluiced --help"),
         ROW("--store", NULL, "--store needs a value: --store URL"),
         ROW("--store=", NULL, "--store needs a value: --store URL"),
         ROW("--check=yes", NULL,
             "--check takes no value, but \"yes\" was given"),
         ROW("sluice.yaml", NULL,
-            "\"sluice.yaml\" is no flag; a policy is named by -c: sluiced -c "
+            "unexpected argument \"sluice.yaml\"; name the policy with -c: "
+            "sluiced -c "
             "sluice.yaml"),
         ROW("-", NULL,
-            "\"-\" is no flag; a policy is named by -c: sluiced -c -"),
+            "unexpected argument \"-\"; name the policy with -c: sluiced -c -"),
     };
 
     CASE("slips are told, with what was meant");
@@ -122,14 +121,15 @@ static void check_variables(void)
     CASE("but an empty token would keep nobody out");
     CHECK_EQ(ENV("SLUICE_ADMIN_TOKEN="), SL_EXIT_USAGE);
     CHECK_STR(why.sentence,
-              "SLUICE_ADMIN_TOKEN is empty, and so nobody would be kept out; "
-              "give it a value, or unset it if that is meant");
+              "SLUICE_ADMIN_TOKEN is empty, which would disable the token "
+              "check; set a value, or unset the variable");
     CHECK_EQ(ENV("SLUICE_ACCESS_TOKEN_FILE="), SL_EXIT_USAGE);
 
     CASE("a near miss is doubted, a far one is somebody else's");
     CHECK_EQ(ENV("SLUICE_LISTN_HTTP=x", "PATH=/bin"), 0);
-    CHECK_STR(given.doubt, "the variable SLUICE_LISTN_HTTP is not read; did "
-                           "you mean SLUICE_LISTEN_HTTP?");
+    CHECK_STR(given.doubt,
+              "the environment variable SLUICE_LISTN_HTTP is unknown; did "
+              "you mean SLUICE_LISTEN_HTTP?");
     CHECK_EQ(ENV("SLUICE_COLOUR_OF_THE_SKY=x", "SLUICE_STORE=memory:"), 0);
     CHECK_STR(given.doubt, "");
 }

@@ -35,7 +35,7 @@ static void check_version(void)
     CASE("doors and stores of later versions are refused by name");
     CHECK_EQ(MAKE(false, {SL_SET_usage, "mysql://u:s3cret@x"}), SL_EXIT_USAGE);
     CHECK_STR(why.sentence,
-              "--usage: \"mysql\" is no registry; write sqlite:PATH, "
+              "--usage: \"mysql\" is not a usage database; write sqlite:PATH, "
               "postgres://HOST/DATABASE, dynamodb://REGION/TABLE or none");
     CHECK_EQ(MAKE(false, {SL_SET_usage, "postgres://u:s3%zzret@h/d"}),
              SL_EXIT_USAGE);
@@ -55,7 +55,7 @@ static void check_version(void)
              SL_EXIT_USAGE);
     CHECK_EQ(MAKE(false, {SL_SET_store, "memery:"}), SL_EXIT_USAGE);
     CHECK_STR(why.sentence,
-              "--store: \"memery\" is no store; write memory:, memory:PATH, "
+              "--store: \"memery\" is not a store; write memory:, memory:PATH, "
               "redis://HOST:PORT or dynamodb://REGION/TABLE");
 
     CASE("to say that they are off is no wish for them");
@@ -113,8 +113,8 @@ static void check_redis(void)
     CASE("a deadline has bounds there");
     CHECK_EQ(MAKE(false, {SL_SET_store, "redis://h"}, {SL_SET_deadline, "0s"}),
              SL_EXIT_USAGE);
-    CHECK_STR(why.sentence, "--deadline: a store may take from 1ms to 10s, not "
-                            "0s; the usual is 20ms");
+    CHECK_STR(why.sentence, "--deadline: the deadline must be between 1ms and "
+                            "10s, not 0s; the default is 20ms");
     CHECK_EQ(MAKE(false, {SL_SET_store, "redis://h"}, {SL_SET_deadline, "11s"}),
              SL_EXIT_USAGE);
     CHECK_EQ(MAKE(false, {SL_SET_store, "redis://h"}, {SL_SET_deadline, "1ms"}),
@@ -220,7 +220,7 @@ static void check_together(void)
                   {SL_SET_listen_grpc, "off"}, {SL_SET_listen_resp, "off"},
                   {SL_SET_listen_admin, "off"}),
              SL_EXIT_USAGE);
-    CHECK(strstr(why.sentence, "no door is open") != NULL);
+    CHECK(strstr(why.sentence, "all listeners are off") != NULL);
 }
 
 static struct sl_settings of(const struct sl_server_conf *server)

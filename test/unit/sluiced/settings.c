@@ -85,8 +85,9 @@ static void check_doors(void)
     CHECK(!s.proxied[SL_PROTOCOL_ADMIN]);
     given.flags[SL_SET_proxy_protocol] = "http,";
     CHECK_EQ(make("p.yaml"), SL_EXIT_USAGE);
-    CHECK_STR(why.sentence, "--proxy-protocol: \"\" is no door; write some of "
-                            "http,grpc,resp,admin or none");
+    CHECK_STR(why.sentence,
+              "--proxy-protocol: \"\" is not a listener; write some of "
+              "http,grpc,resp,admin or none");
     given.flags[SL_SET_proxy_protocol] = "https";
     CHECK_EQ(make("p.yaml"), SL_EXIT_USAGE);
     given.flags[SL_SET_proxy_protocol] = NULL;
@@ -140,20 +141,20 @@ static void check_values(void)
         enum sl_setting id;
         const char *value, *says;
     } rows[] = {
-        {SL_SET_memory,       "64Mb",   "--memory: \"64Mb\": "      },
-        {SL_SET_memory,       "1KiB",   "--memory: the state needs" },
-        {SL_SET_deadline,     "soon",   "--deadline: \"soon\": "    },
-        {SL_SET_drain,        "5",      "--drain: \"5\": "          },
-        {SL_SET_threads,      "0",      "between 1 and 64, not 0"   },
-        {SL_SET_threads,      "65",     "between 1 and 64, not 65"  },
-        {SL_SET_threads,      "many",   "--threads: \"many\": "     },
-        {SL_SET_connections,  "0",      "--connections: it must lie"},
-        {SL_SET_forward_auth, "x",      "original|forwarded|path"   },
-        {SL_SET_log_level,    "loud",   "error|warn|info|debug"     },
-        {SL_SET_log_format,   "xml",    "auto|human|json|journal"   },
-        {SL_SET_watch,        "maybe",  "is not one of on|off"      },
-        {SL_SET_listen_http,  "8080",   "--listen-http: "           },
-        {SL_SET_listen_admin, "host:1", "--listen-admin: "          },
+        {SL_SET_memory,       "64Mb",   "--memory: \"64Mb\": "     },
+        {SL_SET_memory,       "1KiB",   "--memory: the memory must"},
+        {SL_SET_deadline,     "soon",   "--deadline: \"soon\": "   },
+        {SL_SET_drain,        "5",      "--drain: \"5\": "         },
+        {SL_SET_threads,      "0",      "between 1 and 64, not 0"  },
+        {SL_SET_threads,      "65",     "between 1 and 64, not 65" },
+        {SL_SET_threads,      "many",   "--threads: \"many\": "    },
+        {SL_SET_connections,  "0",      "--connections: the value "},
+        {SL_SET_forward_auth, "x",      "original|forwarded|path"  },
+        {SL_SET_log_level,    "loud",   "error|warn|info|debug"    },
+        {SL_SET_log_format,   "xml",    "auto|human|json|journal"  },
+        {SL_SET_watch,        "maybe",  "is not one of on|off"     },
+        {SL_SET_listen_http,  "8080",   "--listen-http: "          },
+        {SL_SET_listen_admin, "host:1", "--listen-admin: "         },
     };
 
     CASE("values that can't be read are a matter of usage");

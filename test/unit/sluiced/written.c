@@ -56,14 +56,14 @@ static void check_demo(void)
                        "http://localhost/metrics") != NULL);
     CHECK(strstr(text, "redis-cli -p 99 CL.THROTTLE carol") != NULL);
     CHECK(strstr(text, "sluice init") != NULL);
-    CHECK(strstr(text, "Nothing of it is kept.") != NULL);
+    CHECK(strstr(text, "State is kept in memory only.") != NULL);
     free(text);
 
     CASE("unless it is kept");
     out = open_memstream(&text, &len);
     sl_demo_print(out, "127.0.0.1:1234", "unix:/r", NULL, "/x.state");
     fclose(out);
-    CHECK(strstr(text, "What was used is kept in /x.state.") != NULL);
+    CHECK(strstr(text, "State is kept in /x.state.") != NULL);
     CHECK(strstr(text, "redis-cli -s /r CL.THROTTLE") != NULL);
     free(text);
 }
@@ -99,10 +99,10 @@ static void check_files(const char *folder)
     sl_buf_done(&out);
     done();
 
-    CASE("what is posted can read neither files nor variables");
+    CASE("what is sent with POST can read neither files nor variables");
     CHECK_EQ(read_it(path, good), SLUICE_ECONF);
     CHECK_EQ(report.errors, 1);
-    CHECK(strstr(report.problems[0].diag.sentence, "posted") != NULL);
+    CHECK(strstr(report.problems[0].diag.sentence, "sent with POST") != NULL);
     done();
     setenv("SL_TEST_SECRET", "s3cret", 1);
     CHECK_EQ(read_it(path, "sluice: 1\nenv: \"${ENV:SL_TEST_SECRET}\"\n"),

@@ -101,7 +101,7 @@ static void test_memory(void)
     struct sl_alloc alloc = fail_alloc(&f);
 
     CASE("without memory it says so");
-    CHECK_STR(read("\"a\"\"\"\n", &alloc), "!1:there is no memory");
+    CHECK_STR(read("\"a\"\"\"\n", &alloc), "!1:out of memory");
     fail_check(&f);
 }
 

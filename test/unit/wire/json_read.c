@@ -228,7 +228,7 @@ static void test_memory(void)
     sl_json_begin(&r, SL_STR("\"a\\n\""), &poor);
     CHECK(!sl_json_text(&r, &got));
     CHECK(r.no_memory);
-    CHECK_STR(r.why, "there is no memory");
+    CHECK_STR(r.why, "out of memory");
     sl_arena_done(&poor);
     fail_check(&fail);
 }
