@@ -134,14 +134,9 @@ static inline void far_note(struct far *far, const struct sl_take *take)
 /* By their names, as a shared store keeps them. */
 static inline void far_carry_out(struct far *far, struct sl_take *take)
 {
-    struct sl_str keys[SL_PARTS];
-
-    for (unsigned i = 0; i < take->count; i++) {
-        keys[i] = take->parts[i].key;
+    for (unsigned i = 0; i < take->count; i++)
         take->parts[i].key = take->parts[i].name;
-    }
     far->inner->calls->take(far->inner, take);
-    (void)keys; /* nobody reads them again before they are set anew */
 }
 
 static inline void far_do(struct far *far, struct sl_take *take)

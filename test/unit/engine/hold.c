@@ -62,6 +62,8 @@ static int end(enum sl_hold_verb verb, const char *name,
     end(SL_VERB_SETTLE, name, (struct sl_hold_question){__VA_ARGS__})
 #define RELEASE(name)                                                          \
     end(SL_VERB_RELEASE, name, (struct sl_hold_question){.now = 0})
+
+/* The hold of a request by acme. The last eight names are kept. */
 static const char *take(const char *path, sl_ns hold, uint64_t cost)
 {
     static char names[8][SL_HOLD_TEXT];
