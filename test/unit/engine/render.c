@@ -91,8 +91,11 @@ static void test_verdicts(void)
               "\"by\":null,\"retry_after_ms\":null,\"request_id\":"
               "\"req_abc123\",\"degraded\":false,\"hold\":null,\"limits\":[],"
               "\"headers\":{},\"body\":null}");
-    CASE("the status is the one that is sent");
+    CASE("what can never be has no retry, whatever the store said");
     verdict(GET("/ai", USER("ann")), 0);
+    rig.d.shown[0].answer.outcome = SL_NEVER;
+    CHECK(has(rig_json(&rig.d, false), "\"retry_after_ms\":null,\"mode\""));
+    CASE("the status is the one that is sent");
     ((struct sl_policy *)(uintptr_t)rig.d.policy)
         ->errors[SL_ERROR_RATE_LIMITED]
         .status = 420;
@@ -323,6 +326,11 @@ static void test_rare(void)
     CASE("the reported limit is listed even as a shadow");
     rig.d.shown[0].mode = rig.d.shown[1].mode = SL_MODE_SHADOW;
     CHECK_STR(header("RateLimit-Policy"), "\"a\";q=5;w=1");
+    CASE("a quota without numbers has no header");
+    rig.d.quota = 1;
+    CHECK_STR(header("X-Org-Quota-Remaining"), "9");
+    rig.d.shown[1].form = SL_RATE_UNLIMITED;
+    CHECK_STR(header("X-Org-Quota-Remaining"), NULL);
     CASE("without numbers nothing is said");
     rig.d.shown[0].answer = (struct sl_answer){.outcome = SL_ALLOW};
     CHECK_STR(header("X-RateLimit-Limit"), NULL);
