@@ -122,7 +122,7 @@ static void test_overrides(void)
     CHECK(rig.d.allowed && rig.d.shown[0].overage);
     CHECK_EQ(rig.d.shown[0].answer.limit, 20);
 
-    CASE("whom an override holds back is not washed out by a flood");
+    CASE("a caller with a lower rate keeps its state through a flood");
     CHECK(rig_ask(&rig, held_back)->allowed);
     for (unsigned i = 0; i < 200000; i++) {
         struct sl_facts other = GET("/ai", PLAN("pro"));
@@ -140,7 +140,7 @@ static void test_visitor(void)
 
     for (int i = 0; i < 4; i++)
         rig_ask(&rig, GET("/a/b"));
-    CASE("shadows and candidates are judged by both keys, and refuse nobody");
+    CASE("shadows and candidates count both keys, and refuse no request");
     rig_ask(&rig, GET("/a/b", USER("ann")));
     CHECK(rig.d.allowed);
     CHECK_EQ(rig.d.shown[0].answer.remaining, 5);

@@ -75,7 +75,7 @@ static const struct {
         "take a:anon:192.0.2.1*0,a:user:ann=1\n"),
     ROW("what lies apart is taken in the route's order", spans, true, "/x",
         "acme", "ann", "take " ONE "=1\ntake " TWO "=1\ntake " THREE "=1\n"),
-    ROW("by whoever asks", NULL, true, "/x", "acme", "bob",
+    ROW("another user", NULL, true, "/x", "acme", "bob",
         "take sluice:default:one:user:{bob}=1\ntake " TWO "=1\ntake " THREE
         "=1\n"),
     ROW("a refusal gives back what was taken, and looks at the rest", NULL,

@@ -64,8 +64,7 @@ static struct sl_debts_stats stats(void)
 
 /* ---- what is owed ---- */
 
-/* How the store is: it answers, it was not reached, or nobody knows whether it
- * was. */
+/* The store answers, was not reached, or was perhaps reached. */
 enum store_state { ANSWERS, FAILS, UNSURE };
 
 /* `count` requests of a path by a user, or, without a slash before it, so many
@@ -89,7 +88,7 @@ static const struct {
     ROW(NULL, 0, FAILS, "/open", "cat", 1, "1, 0; 2 8 0; 0", NULL),
     ROW(NULL, 0, ANSWERS, "/open", "dan", 1, "1, 5; 0 10 0; 0",
         "take " OPEN "dan=1\ncharge " OPEN "bob=1\ncharge " OPEN "cat=1\n"),
-    ROW("who was refused owes nothing", 0, FAILS, "/shut", "eve", 1,
+    ROW("a refused request owes nothing", 0, FAILS, "/shut", "eve", 1,
         "0, 0; 0 10 0; 0", "take " OPEN "eve=1," SHUT "eve=1\n"),
     ROW("a debt of a bucket flows back", 0, FAILS, "/open", "fay", 6,
         "6, 0; 1 10 0; 0", NULL),
@@ -99,8 +98,8 @@ static const struct {
         "3, 3; 1 12 0; 0", NULL),
     ROW(NULL, SL_MIN, ANSWERS, "/window", "bob", 1, "1, 5; 0 12 0; 0",
         "take " WINDOW "bob=1\n"),
-    ROW("nobody owes more than the limit holds", SL_MIN, FAILS, "/open", "cat",
-        100, "100, 0; 1 12 0; 0", NULL),
+    ROW("a debt is never more than the limit holds", SL_MIN, FAILS, "/open",
+        "cat", 100, "100, 0; 1 12 0; 0", NULL),
     ROW(NULL, SL_MIN, ANSWERS, "/open", "cat", 1, "0, 0; 0 18 0; 0",
         "charge " OPEN "cat=6\ntake " OPEN "cat=1\n"),
 

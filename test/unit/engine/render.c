@@ -339,7 +339,7 @@ static void test_rare(void)
     rig_ask(&rig, GET("/", USER("ann"), COST(2)));
     rig.d.retry_in = 0;
     CHECK_STR(header("Retry-After"), "1");
-    CASE("permits that nobody holds");
+    CASE("permits without a retry");
     rig_ask(&rig, GET("/p", USER("ann")));
     rig_ask(&rig, GET("/p", USER("ann")));
     rig_ask(&rig, GET("/p", USER("ann")));
@@ -347,7 +347,7 @@ static void test_rare(void)
     CHECK(has(rig_json(&rig.d, false),
               "Too many at once: the limit \\\"p\\\" allows 2 at a time. Try "
               "again when another one has ended.\""));
-    CASE("a plan that nobody chose is the default");
+    CASE("an unknown plan is the default");
     rig.d.plan = 77;
     CHECK(has(rig_json(&rig.d, true), ",\"plan\":\"default\",\"route\""));
 }

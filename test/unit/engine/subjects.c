@@ -139,14 +139,14 @@ static void test_unknown(void)
     struct sl_known known = {.user = &nobody}, none = {0};
     struct sl_facts eve = GET("/x", USER("eve"));
 
-    CASE("whom the registry does not know has the default plan");
+    CASE("a caller that is not registered has the default plan");
     rig_open(&rig, POLICY("", ""));
     CHECK_EQ(limit_of(eve, &known), 2);
     rig_close(&rig);
     CASE("or is refused");
     rig_open(&rig, POLICY(", unknown_subject: deny", ""));
     CHECK_EQ(look(eve, &known, true)->reason, SL_REASON_UNKNOWN_SUBJECT);
-    CHECK_EQ(look(eve, &none, true)->status, 403); /* nobody is known */
+    CHECK_EQ(look(eve, &none, true)->status, 403); /* an empty registry */
     rig_close(&rig);
     CASE("or passes, where anybody is registered at all");
     rig_open(&rig, POLICY(", unknown_subject: pass", ""));

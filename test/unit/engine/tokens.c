@@ -1,5 +1,5 @@
-/* tokens.c -- where a token is found, whom it names, and a registry that takes
- * its time to say more of the caller.
+/* tokens.c -- where a token is found, which user it names, and a registry that
+ * answers late.
  *
  * The verifier of this test believes "good.NAME" while it has keys and calls
  * every other text expired; src/identity has its own tests. What routes make of
@@ -251,7 +251,7 @@ static void test_blame(void)
     CHECK(!desk.fake.had_ip);
     CHECK(!desk.ask.decision.token_good);
     CHECK(ask(&desk, WITH("/x", "good.ann"))->token_good);
-    CASE("where nobody verifies, no token is believed");
+    CASE("without a verifier no token is believed");
     desk.station.tokens = NULL;
     desk.fake.asked = 0;
     CHECK(ask(&desk, WITH("/x", "good.ann"))->anonymous);
@@ -366,7 +366,7 @@ static void test_waiting(void)
     begin(&desk, &facts, "");
     answer(&desk);
     CHECK_EQ(limit_of(&desk), 9);
-    CASE("whose token is not believed any more has nobody's plan");
+    CASE("a token that is not believed any more gives no plan");
     begin(&desk, &facts, "");
     desk.fake.no_keys = true;
     answer(&desk);
@@ -392,7 +392,7 @@ static void test_waiting(void)
     sl_lookup_wait(lookup, 1000, 400);
     answer(&desk);
     CHECK_EQ(desk.ask.decision.take.deadline, 1200);
-    CASE("and nobody's, if nobody has waited");
+    CASE("and none, if no lookup has waited");
     begin(&desk, &facts, "");
     answer(&desk);
     CHECK_EQ(desk.ask.decision.take.deadline, 0);

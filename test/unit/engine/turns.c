@@ -1,7 +1,7 @@
-/* turns.c -- questions that wait for their turn: who is served, when, and who
- * is sent away; and what becomes of one that is being asked again when its
- * caller goes or its thread ends. The clock is the test's, threads are rooms
- * that ring by setting a flag, and the registry answers when it is told to. */
+/* turns.c -- requests that wait for their turn: which one is served, when, and
+ * which one is sent away. Also a request that is being asked again while its
+ * client leaves or its thread ends. The test moves the clock. A thread is a
+ * room that rings by setting a flag. The registry answers when told to. */
 #include "engine/ask.h"
 #include "engine/hold.h"
 #include "fixture.h"
@@ -208,7 +208,7 @@ static void check_release(void)
     struct client *c = come_at("/one", "c", 20 * SL_S, 1);
     struct client *d = come("/one", "d", 0);
 
-    CASE("a release is somebody's turn at once, on whatever thread");
+    CASE("a release is the next one's turn at once, on any thread");
     serve();
     CHECK(allowed(a) && !b->answers && !c->answers);
     CHECK(away(d, 429)); /* does not wait */
@@ -223,7 +223,7 @@ static void check_release(void)
     CHECK_EQ(c->ask.decision.waited, 2 * SL_S);
     release(c);
 
-    CASE("a holder who is silent is over at the hold's expiry");
+    CASE("a hold that is not released ends at its expiry");
     a = come("/one", "a", 0);
     rig.now += 20 * SL_S;
     b = come("/one", "b", 15);
@@ -279,12 +279,12 @@ static void check_end(void)
     CHECK(allowed(a));
     CHECK(away(full, 503));
     other = come("/own", "z", 0);
-    CHECK(allowed(other)); /* another key waits for nobody */
+    CHECK(allowed(other)); /* another key does not wait */
     pass(5 * SL_S - 1);
     CHECK(!in[1]->answers);
     pass(1);
     CHECK(!in[0]->answers && away(in[1], 503) && !in[2]->answers);
-    CASE("who has gone is passed over");
+    CASE("a client that has left is passed over");
     sl_ask_cancel(&in[0]->ask);
     CHECK(in[0]->answers == 1 && !in[0]->ask.decision.allowed);
     release(a);
@@ -299,7 +299,8 @@ static void check_full(void)
     struct sl_queues *queues = sl_engine_queues(rig.engine);
     struct client *first = come("/own", "f", 0), *other;
 
-    CASE("a full queue tells how long nobody has passed, for each before");
+    CASE("a full queue tells the time since the last one passed, for each "
+         "waiter");
     for (int i = 0; i < 3; i++)
         come("/own", "f", 0);
     other = come("/own", "f", 0);
@@ -387,8 +388,9 @@ static void check_share(void)
 
 /* ---- leaving ---- */
 
-/* One holds, one waits; the permit comes back, and the one who waits is being
- * asked. If `denied`, somebody else has it by then. Returns who waits. */
+/* One holds, one waits; the permit comes back, and the waiter is being
+ * asked. If `denied`, another client has it by then. Returns the one that
+ * waits. */
 static struct client *begin_leaving(bool denied)
 {
     struct client *a = come("/own", "acme", 0), *b = come("/own", "acme", 10);
@@ -400,7 +402,7 @@ static struct client *begin_leaving(bool denied)
     sl_room_serve(&rooms[0], rig.now);
     CHECK(registry.waiting != NULL && !b->answers);
     registry.waits = false;
-    if (denied) /* who does not wait overtakes */
+    if (denied) /* without waiting it overtakes */
         CHECK(allowed(come_at("/own", "acme", SL_NS_NONE, 0)));
     return b;
 }
@@ -449,14 +451,14 @@ int main(void)
     check_share();
     close_rooms();
     rig_close(&rig);
-    check_leaving("who is asked when a drain comes, and passes, has passed",
+    check_leaving("a drain while asked: the one that passes has passed",
                   DRAINED, false);
-    check_leaving("who is asked when a drain comes, and is denied, is told so",
+    check_leaving("a drain while asked: the one that is denied is answered",
                   DRAINED, true);
-    check_leaving("who goes while asked, and passes, has passed", GONE, false);
-    check_leaving("who goes while asked, and is denied, waits no more", GONE,
+    check_leaving("a client leaves while asked: it has passed", GONE, false);
+    check_leaving("a client leaves while asked: denied, it waits no more", GONE,
                   true);
-    check_leaving("whose time is over while asked is answered all the same",
-                  LATE, false);
+    check_leaving("time is over while asked: it is answered all the same", LATE,
+                  false);
     return CHECK_DONE();
 }
