@@ -45,7 +45,7 @@ check "nearly all were run ($passed)" test "$passed" -ge 150
 whys=$(grep '^skip ' <<<"$out" | sed 's/.* (//; s/)$//' | sort | uniq -c |
     sed 's/^ *//')
 check 'what was skipped had a reason' test "$whys" = \
-    "5 the store of a daemon cannot be made to fail"
+    "10 the store of a daemon cannot be made to fail"
 over_http -o tap "$root/test/flow/a01-acts.flow"
 check 'TAP says SKIP, and why' has "$out" "# SKIP the store of a daemon"
 over_http -o json "$root/test/flow/a01-acts.flow"

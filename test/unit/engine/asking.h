@@ -101,24 +101,15 @@ static inline const struct sl_decision *rig_ask(struct rig *rig,
 #define FROM(path_, ip_)                                                       \
     ((struct sl_request){                                                      \
         .method = SL_STR("GET"), .path = SL_STR(path_), .ip = SL_STR(ip_)})
-#define OPTIONS(path_, ...)                                                    \
-    ((struct sl_request){                                                      \
-        .method = SL_STR("OPTIONS"), .path = SL_STR(path_), __VA_ARGS__})
 #define USER(name) .user = SL_STR(name)
 #define ORG(name)  .org = SL_STR(name)
 #define PLAN(name) .plan = SL_STR(name)
-#define ROLE(name) .role = SL_STR(name)
 #define COST(n)    .has_cost = true, .cost = (n)
 
 /* Name of the limit that refused, or "". */
 static inline const char *by_of(const struct sl_decision *d)
 {
     return d->by < 0 ? "" : d->shown[d->by].rule->name.at;
-}
-
-static inline const char *report_of(const struct sl_decision *d)
-{
-    return d->report < 0 ? "" : d->shown[d->report].rule->name.at;
 }
 
 #endif

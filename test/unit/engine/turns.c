@@ -1,10 +1,10 @@
-/* turns.c -- questions that wait for their turn: who is served, when, and who
- * is sent away. The clock is the test's, and rooms ring by setting a flag. */
-#include "asking.h"
-
+/* turns.c -- requests that wait for their turn: which one is served, when, and
+ * which one is sent away. Also a request that is being asked again while its
+ * client leaves or its thread ends. The test moves the clock. A thread is a
+ * room that rings by setting a flag. The registry answers when told to. */
 #include "engine/check.h"
 #include "engine/hold_op.h"
-#include "fail.h"
+#include "fixture.h"
 
 static const char policy[] =
     "sluice: 1\n"
@@ -24,11 +24,43 @@ static const char policy[] =
 
 static struct rig rig;
 
-/* Two threads' rooms, served by hand. */
+/* ---- the registry ---- */
+
+static struct {
+    struct sl_subjects subjects; /* first */
+    struct sl_lookup *waiting;
+    bool waits;
+} registry;
+
+static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
+{
+    (void)subjects;
+    if (registry.waits)
+        registry.waiting = lookup;
+    else
+        lookup->done(lookup);
+}
+
+static void answer_lookup(void)
+{
+    struct sl_lookup *lookup = registry.waiting;
+
+    registry.waiting = NULL;
+    registry.waits = false;
+    if (CHECK(lookup != NULL))
+        lookup->done(lookup);
+}
+
+static const struct sl_subjects_calls calls = {find};
+
+/* ---- two threads' rooms, served by hand ---- */
+
 static struct sl_wait_thread rooms[2];
 static bool rung[2];
-static struct sl_engine_ctx stations[2] = {{.room = &rooms[0]},
-                                           {.room = &rooms[1]}};
+static struct sl_engine_ctx stations[2] = {
+    {.room = &rooms[0], .subjects = &registry.subjects},
+    {.room = &rooms[1], .subjects = &registry.subjects},
+};
 
 static bool on_ring(struct sl_wait_thread *room)
 {
@@ -36,69 +68,26 @@ static bool on_ring(struct sl_wait_thread *room)
     return true;
 }
 
-static void open_rig(const struct sl_alloc *alloc)
+static unsigned waiting(void)
 {
-    (void)alloc;
-    rig_open(&rig, policy);
+    return sl_queues_count(sl_engine_queues(rig.engine));
+}
+
+static void open_rooms(void)
+{
     for (int i = 0; i < 2; i++)
         sl_wait_thread_init(&rooms[i], sl_engine_queues(rig.engine), on_ring,
                             NULL);
 }
 
-static void close_rig(void)
+static void close_rooms(void)
 {
     for (int i = 0; i < 2; i++)
         sl_wait_thread_done(&rooms[i]);
-    CHECK_EQ(sl_queues_count(sl_engine_queues(rig.engine)), 0);
-    rig_close(&rig);
+    CHECK_EQ(waiting(), 0);
 }
 
-struct client {
-    struct sl_check ask;
-    struct sl_request facts;
-    char org[16];
-    bool answered;
-    unsigned turn; /* the how manieth was answered */
-};
-
-static unsigned answers;
-
-static void on_answer(struct sl_check *ask)
-{
-    struct client *c = ask->ctx;
-
-    c->answered = true;
-    c->turn = ++answers;
-}
-
-static struct client *come(const char *path, const char *org, const char *plan,
-                           sl_ns wait, int room)
-{
-    struct client *c = calloc(1, sizeof(*c));
-
-    if (!c)
-        abort();
-    snprintf(c->org, sizeof(c->org), "%s", org);
-    c->facts = (struct sl_request){.method = SL_STR("GET"),
-                                   .path = sl_str_c(path),
-                                   .org = sl_str_c(c->org),
-                                   .plan = sl_str_c(plan),
-                                   .wait = wait,
-                                   .now = rig.now};
-    sl_check_init(&c->ask, rig.engine, &stations[room], &sl_alloc_libc);
-    c->ask.done = on_answer;
-    c->ask.ctx = c;
-    sl_check_begin(&c->ask, &c->facts, true);
-    return c;
-}
-
-static void go(struct client *c)
-{
-    sl_check_done(&c->ask);
-    free(c);
-}
-
-/* Serve whoever rings, until nobody does. */
+/* Serve the rooms that ring, until none does. */
 static void serve(void)
 {
     for (int i = 0; i < 2; i++)
@@ -110,12 +99,73 @@ static void serve(void)
         }
 }
 
+/* ---- clients ---- */
+
+struct client {
+    struct sl_check ask;
+    struct sl_request facts;
+    char org[16];
+    unsigned answers;
+    unsigned turn; /* the how manieth was answered */
+};
+
+static struct client *all[1200];
+static unsigned count, turns;
+
+static void on_answer(struct sl_check *ask)
+{
+    struct client *c = ask->ctx;
+
+    c->answers++;
+    c->turn = ++turns;
+}
+
+static struct client *come_at(const char *path, const char *org, sl_ns wait,
+                              int room)
+{
+    struct client *c = calloc(1, sizeof(*c));
+
+    if (!c || count == SL_LEN(all))
+        abort();
+    all[count++] = c;
+    snprintf(c->org, sizeof(c->org), "%s", org);
+    c->facts = (struct sl_request){.method = SL_STR("GET"),
+                                   .path = sl_str_c(path),
+                                   .org = sl_str_c(c->org),
+                                   .wait = wait,
+                                   .now = rig.now};
+    sl_check_init(&c->ask, rig.engine, &stations[room], &sl_alloc_libc);
+    c->ask.done = on_answer;
+    c->ask.ctx = c;
+    c->ask.no_wait = wait == SL_NS_NONE;
+    sl_check_begin(&c->ask, &c->facts, true);
+    return c;
+}
+
+/* In the first room; `seconds` is how long it waits. */
+static struct client *come(const char *path, const char *org, sl_ns seconds)
+{
+    return come_at(path, org, seconds * SL_S, 0);
+}
+
+/* All were answered, once; forget them. */
+static void all_go(void)
+{
+    while (count > 0) {
+        struct client *c = all[--count];
+
+        CHECK_EQ(c->answers, 1);
+        sl_check_done(&c->ask);
+        free(c);
+    }
+}
+
 static void on_released(struct sl_hold_op *ask)
 {
     CHECK_EQ(ask->err, 0);
 }
 
-static void release(const struct client *c)
+static void release_unserved(const struct client *c)
 {
     struct sl_hold_op_input q = {.verb = SL_VERB_RELEASE,
                                  .name = sl_str_c(c->ask.decision.hold),
@@ -126,223 +176,203 @@ static void release(const struct client *c)
     ask.done = on_released;
     sl_hold_op_begin(&ask, &q);
     sl_hold_op_done(&ask);
+}
+
+static void release(const struct client *c)
+{
+    release_unserved(c);
     serve();
 }
 
 static bool allowed(const struct client *c)
 {
-    return c->answered && c->ask.decision.allowed;
+    return c->answers == 1 && c->ask.decision.allowed;
+}
+
+/* Sent away with `status`. */
+static bool away(const struct client *c, int status)
+{
+    return c->answers == 1 && c->ask.decision.status == status;
+}
+
+static void pass(sl_ns span)
+{
+    rig.now += span;
+    serve();
 }
 
 /* ---- one after the other ---- */
 
 static void check_release(void)
 {
-    struct client *a = come("/one", "a", "free", 0, 0);
-    struct client *b = come("/one", "b", "free", 20 * SL_S, 0);
-    struct client *c = come("/one", "c", "free", 20 * SL_S, 1);
-    struct client *d = come("/one", "d", "free", 0, 0);
+    struct client *a = come("/one", "a", 0), *b = come("/one", "b", 20);
+    struct client *c = come_at("/one", "c", 20 * SL_S, 1);
+    struct client *d = come("/one", "d", 0);
 
-    CASE("a release is somebody's turn at once, on whatever thread");
+    CASE("a release is the next one's turn at once, on any thread");
     serve();
-    CHECK(allowed(a));
-    CHECK(!b->answered && !c->answered);
-    CHECK(d->answered && d->ask.decision.status == 429); /* does not wait */
-    CHECK_EQ(sl_queues_count(sl_engine_queues(rig.engine)), 2);
+    CHECK(allowed(a) && !b->answers && !c->answers);
+    CHECK(away(d, 429)); /* does not wait */
+    CHECK_EQ(waiting(), 2);
     rig.now += SL_S;
     release(a);
-    CHECK(allowed(b));
+    CHECK(allowed(b) && !c->answers);
     CHECK_EQ(b->ask.decision.waited, SL_S);
-    CHECK(!c->answered);
     rig.now += SL_S;
     release(b);
     CHECK(allowed(c));
     CHECK_EQ(c->ask.decision.waited, 2 * SL_S);
     release(c);
-    go(a);
-    go(b);
-    go(c);
-    go(d);
 
-    CASE("a holder who is silent is over at his expiry");
-    a = come("/one", "a", "free", 0, 0);
+    CASE("a hold that is not released ends at its expiry");
+    a = come("/one", "a", 0);
     rig.now += 20 * SL_S;
-    b = come("/one", "b", "free", 15 * SL_S, 0);
+    b = come("/one", "b", 15);
     serve();
-    rig.now += 10 * SL_S - 1;
-    serve();
-    CHECK(!b->answered);
-    rig.now += 1;
-    serve();
+    pass(10 * SL_S - 1);
+    CHECK(!b->answers);
+    pass(1);
     CHECK(allowed(b));
     release(b);
-    go(a);
-    go(b);
+    all_go();
 }
 
 static void check_time(void)
 {
-    struct client *a = come("/drip", "x", "free", 0, 0);
-    struct client *b = come("/drip", "x", "free", 5 * SL_S, 0);
-    struct client *c = come("/drip", "x", "free", 5 * SL_S, 1);
-    struct client *d = come("/drip", "x", "free", 2 * SL_S, 0);
-    struct client *e = come("/hour", "x", "free", 0, 0);
-    struct client *f = come("/hour", "x", "free", 50 * SL_S, 0);
+    struct client *a = come("/drip", "x", 0), *b = come("/drip", "x", 5);
+    struct client *c = come_at("/drip", "x", 5 * SL_S, 1);
+    struct client *d = come("/drip", "x", 2), *e = come("/drip", "x", 3);
+    struct client *f = come("/hour", "x", 0), *g = come("/hour", "x", 50);
 
     CASE("a rate serves its row in time, to the nanosecond");
     serve();
-    CHECK(allowed(a) && !b->answered && !c->answered);
-    rig.now += SL_S - 1;
-    serve();
-    CHECK(!b->answered);
-    rig.now += 1;
-    serve();
-    CHECK(allowed(b) && !c->answered);
-    rig.now += SL_S;
-    serve();
-    CHECK(allowed(c));
-
+    CHECK(allowed(a) && !b->answers && !c->answers);
+    pass(SL_S - 1);
+    CHECK(!b->answers);
+    pass(1);
+    CHECK(allowed(b) && !c->answers);
+    pass(SL_S);
+    CHECK(allowed(c) && !e->answers);
     CASE("an estimate that is longer than the wait is told at once");
-    CHECK(d->answered);
-    CHECK_EQ(d->ask.decision.status, 503);
+    CHECK(away(d, 503));
     CHECK_EQ(d->ask.decision.reason, SL_REASON_QUEUE);
     CHECK_EQ(d->ask.decision.retry_in, 3 * SL_S);
-
+    CASE("one that is just as long is waited for");
+    pass(SL_S - 1);
+    CHECK(!e->answers);
+    pass(1);
+    CHECK_EQ(e->answers, 1);
     CASE("a limit that is not free in time denies as ever");
-    CHECK(allowed(e));
-    CHECK(f->answered);
-    CHECK_EQ(f->ask.decision.status, 429);
-    go(a);
-    go(b);
-    go(c);
-    go(d);
-    go(e);
-    go(f);
+    CHECK(allowed(f));
+    CHECK(away(g, 429));
+    all_go();
 }
 
 static void check_end(void)
 {
-    struct client *a = come("/own", "y", "free", 0, 0), *in[3], *full;
-    struct client *other;
+    struct client *a = come("/own", "y", 0), *in[3], *full, *other;
 
     CASE("a route's wait ends in its time, with 503");
     for (int i = 0; i < 3; i++)
-        in[i] = come("/own", "y", "free", i == 1 ? 5 * SL_S : 0, i % 2);
-    full = come("/own", "y", "free", 0, 0);
+        in[i] = come_at("/own", "y", i == 1 ? 5 * SL_S : 0, i % 2);
+    full = come("/own", "y", 0);
     serve();
     CHECK(allowed(a));
-    CHECK(full->answered && full->ask.decision.status == 503);
-    other = come("/own", "z", "free", 0, 0);
-    CHECK(allowed(other)); /* who has his own key waits for nobody */
-    rig.now += 5 * SL_S;
-    serve();
-    CHECK(!in[0]->answered && in[1]->answered && !in[2]->answered);
-    CHECK_EQ(in[1]->ask.decision.status, 503);
-
-    CASE("who has gone is passed over");
+    CHECK(away(full, 503));
+    other = come("/own", "z", 0);
+    CHECK(allowed(other)); /* another key does not wait */
+    pass(5 * SL_S - 1);
+    CHECK(!in[1]->answers);
+    pass(1);
+    CHECK(!in[0]->answers && away(in[1], 503) && !in[2]->answers);
+    CASE("a client that has left is passed over");
     sl_check_cancel(&in[0]->ask);
-    CHECK(in[0]->answered && !in[0]->ask.decision.allowed);
+    CHECK(in[0]->answers == 1 && !in[0]->ask.decision.allowed);
     release(a);
     CHECK(allowed(in[2]));
     release(in[2]);
     release(other);
-    go(a);
-    go(full);
-    go(other);
-    for (int i = 0; i < 3; i++)
-        go(in[i]);
+    all_go();
 }
 
-/* Who finds no place is told when there may be one. */
 static void check_full(void)
 {
-    struct client *in[4], *full[3], *other;
     struct sl_queues *queues = sl_engine_queues(rig.engine);
+    struct client *first = come("/own", "f", 0), *other;
 
-    CASE("a full queue tells how long nobody has passed, for each before him");
-    for (int i = 0; i < 4; i++)
-        in[i] = come("/own", "f", "free", 0, 0);
-    full[0] = come("/own", "f", "free", 0, 0);
-    CHECK_EQ(full[0]->ask.decision.status, 503);
-    CHECK_EQ(full[0]->ask.decision.retry_in, 4 * SL_S);
+    CASE("a full queue tells the time since the last one passed, for each "
+         "waiter");
+    for (int i = 0; i < 3; i++)
+        come("/own", "f", 0);
+    other = come("/own", "f", 0);
+    CHECK(away(other, 503));
+    CHECK_EQ(other->ask.decision.retry_in, 4 * SL_S);
     rig.now += 3 * SL_S;
-    full[1] = come("/own", "f", "free", 0, 0);
-    CHECK_EQ(full[1]->ask.decision.retry_in, 12 * SL_S);
+    CHECK_EQ(come("/own", "f", 0)->ask.decision.retry_in, 12 * SL_S);
     CASE("and how fast they pass, if they do");
-    release(in[0]);
-    in[0] = (go(in[0]), come("/own", "f", "free", 0, 0));
-    full[2] = come("/own", "f", "free", 20 * SL_S, 0);
-    CHECK_EQ(full[2]->ask.decision.retry_in, 12 * SL_S);
+    release(first);
+    come("/own", "f", 0);
+    CHECK_EQ(come("/own", "f", 20)->ask.decision.retry_in, 12 * SL_S);
 
     CASE("all queues together have an end, too");
     sl_queues_resize(queues, 3);
-    other = come("/one", "g", "free", SL_S, 0);
-    CHECK(allowed(other));
-    go(other);
-    other = come("/one", "g", "free", SL_S, 0);
-    CHECK(other->answered && other->ask.decision.status == 503);
+    CHECK(allowed(come("/one", "g", 1)));
+    other = come("/one", "g", 1);
+    CHECK(away(other, 503));
     CHECK_EQ(other->ask.decision.reason, SL_REASON_QUEUE);
-    go(other);
     sl_queues_resize(queues, 4);
-    other = come("/one", "g", "free", SL_S, 0);
-    CHECK(!other->answered);
-    rig.now += 40 * SL_S;
-    serve();
-    for (int i = 0; i < 4; i++)
-        go(in[i]);
-    for (int i = 0; i < 3; i++)
-        go(full[i]);
-    go(other);
+    CHECK(!come("/one", "g", 1)->answers);
+    pass(40 * SL_S);
+    all_go();
     sl_queues_resize(queues, SL_WAIT_TIMER);
 }
 
-/* Denied by one limit, then by another: he goes over to its queue. */
+/* Denied by one limit, then by another: it goes over to its queue. */
 static void check_both(void)
 {
-    struct client *a = come("/own", "w", "free", 0, 0);
-    struct client *b = come("/drip", "w", "free", 0, 0);
-    struct client *c = come("/both", "w", "free", 20 * SL_S, 0);
+    struct client *a = come("/own", "w", 0);
+    struct client *c = (come("/drip", "w", 0), come("/both", "w", 20));
 
     CASE("from the queue of one limit to that of another");
     serve();
-    CHECK(!c->answered);
-    rig.now += SL_S;
-    serve();
-    CHECK(!c->answered); /* a token is there, a permit is not */
+    CHECK(!c->answers);
+    pass(SL_S);
+    CHECK(!c->answers); /* a token is there, a permit is not */
     release(a);
     CHECK(allowed(c));
     release(c);
-    go(a);
-    go(b);
-    go(c);
+    all_go();
 }
 
 /* ---- fairness ---- */
 
+static const struct client *find_turn(unsigned turn)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (all[i]->answers && all[i]->turn == turn)
+            return all[i];
+    return NULL;
+}
+
 static void check_share(void)
 {
-    static struct client *list[1090];
-    struct client *holder = come("/one", "first", "free", 0, 0);
-    unsigned n = 0, last = 0, served = 0;
+    struct client *holder = come("/one", "first", 0);
+    unsigned last = 0, served = 0;
     char org[16];
 
     CASE("a thousand of one organisation, and ten each of nine: in turns");
     for (unsigned i = 0; i < 1000; i++)
-        list[n++] = come("/one", "big", "free", 50 * SL_S, (int)(i % 2));
-    for (unsigned o = 0; o < 9; o++)
-        for (unsigned i = 0; i < 10; i++) {
-            snprintf(org, sizeof(org), "org%u", o);
-            list[n++] = come("/one", org, "free", 50 * SL_S, (int)(i % 2));
-        }
+        come_at("/one", "big", 50 * SL_S, (int)(i % 2));
+    for (unsigned i = 0; i < 90; i++) {
+        snprintf(org, sizeof(org), "org%u", i / 10);
+        come_at("/one", org, 50 * SL_S, (int)(i % 2));
+    }
     serve();
-    answers = 0;
+    turns = holder->turn = 0;
     release(holder);
     for (unsigned turn = 1; turn <= 200; turn++) {
-        struct client *now = NULL;
+        const struct client *now = find_turn(turn);
 
-        for (unsigned i = 0; i < n; i++)
-            if (list[i]->answered && list[i]->turn == turn)
-                now = list[i];
         if (!CHECK(now && allowed(now)))
             break;
         served++;
@@ -352,21 +382,67 @@ static void check_share(void)
     }
     CHECK_EQ(served, 200);
     CHECK_EQ(last, 100);
-    for (int i = 0; i < 2; i++)
-        sl_wait_thread_done(&rooms[i]);
-    for (unsigned i = 0; i < n; i++) {
-        CHECK(list[i]->answered);
-        go(list[i]);
+    close_rooms();
+    all_go();
+    open_rooms();
+}
+
+/* ---- leaving ---- */
+
+/* One holds, one waits; the permit comes back, and the waiter is being
+ * asked. If `denied`, another client has it by then. Returns the one that
+ * waits. */
+static struct client *begin_leaving(bool denied)
+{
+    struct client *a = come("/own", "acme", 0), *b = come("/own", "acme", 10);
+
+    CHECK(allowed(a) && !b->answers);
+    sl_wait_thread_serve(&rooms[0], rig.now); /* it was called when it joined */
+    release_unserved(a);
+    registry.waits = true;
+    sl_wait_thread_serve(&rooms[0], rig.now);
+    CHECK(registry.waiting != NULL && !b->answers);
+    registry.waits = false;
+    if (denied) /* without waiting it overtakes */
+        CHECK(allowed(come_at("/own", "acme", SL_NS_NONE, 0)));
+    return b;
+}
+
+enum leaving { DRAINED, GONE, LATE };
+
+static void check_leaving(const char *why, enum leaving how, bool denied)
+{
+    struct client *b;
+
+    CASE(why);
+    rig_open(&rig, policy);
+    open_rooms();
+    b = begin_leaving(denied);
+    if (how == DRAINED) {
+        sl_wait_thread_done(&rooms[0]);
+        CHECK_EQ(waiting(), 0);
+    } else if (how == GONE) {
+        sl_check_cancel(&b->ask);
+    } else {
+        rig.now += 11 * SL_S;
+        CHECK_EQ(sl_wait_thread_serve(&rooms[0], rig.now), SL_NS_NONE);
     }
-    for (int i = 0; i < 2; i++)
-        sl_wait_thread_init(&rooms[i], sl_engine_queues(rig.engine), on_ring,
-                            NULL);
-    go(holder);
+    CHECK_EQ(b->answers, 0);
+    answer_lookup();
+    CHECK_EQ(b->answers, 1);
+    CHECK_EQ(b->ask.decision.allowed, !denied);
+    CHECK_EQ(b->ask.decision.hold[0] != 0, !denied);
+    CHECK_EQ(waiting(), 0);
+    close_rooms();
+    all_go();
+    rig_close(&rig);
 }
 
 int main(void)
 {
-    open_rig(NULL);
+    registry.subjects.calls = &calls;
+    rig_open(&rig, policy);
+    open_rooms();
     rig.now = 1000 * SL_S;
     check_release();
     check_time();
@@ -374,6 +450,16 @@ int main(void)
     check_full();
     check_both();
     check_share();
-    close_rig();
+    close_rooms();
+    rig_close(&rig);
+    check_leaving("a drain while asked: the one that passes has passed",
+                  DRAINED, false);
+    check_leaving("a drain while asked: the one that is denied is answered",
+                  DRAINED, true);
+    check_leaving("a client leaves while asked: it has passed", GONE, false);
+    check_leaving("a client leaves while asked: denied, it waits no more", GONE,
+                  true);
+    check_leaving("time is over while asked: it is answered all the same", LATE,
+                  false);
     return CHECK_DONE();
 }

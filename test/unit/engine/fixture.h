@@ -1,15 +1,98 @@
-/* far.h -- a store that is elsewhere: the memory store behind a wall.
- *
- * It wants names, keeps the parts by them, and answers when it is told to: at
- * once, later, or never in time. What it was asked for is written down.
- */
-#ifndef SL_ENGINE_FAR_H
-#define SL_ENGINE_FAR_H
-
-#include <stdio.h>
-#include <string.h>
+/* fixture.h -- what tests of this layer share beside asking.h: explanations,
+ * verdicts, failing allocations, and a store that plays a remote store. */
+#ifndef SL_ENGINE_FIXTURE_H
+#define SL_ENGINE_FIXTURE_H
 
 #include "asking.h"
+#include "engine/render.h"
+#include "fail.h"
+
+/* The text of a buffer, until the next call. */
+static inline const char *rig_text(struct sl_buf *buf)
+{
+    static char text[1 << 16];
+
+    snprintf(text, sizeof(text), "%.*s", SL_STR_ARG(sl_buf_str(buf)));
+    sl_buf_done(buf);
+    return text;
+}
+
+/* The decision as the JSON of /v1/check, or of /v1/explain. */
+static inline const char *rig_json(const struct sl_decision *d, bool explained)
+{
+    struct sl_rendered rendered;
+    struct sl_arena arena;
+    struct sl_buf out;
+
+    sl_arena_init(&arena, 1 << 20, &sl_alloc_libc);
+    sl_buf_init(&out, 1 << 20, &sl_alloc_libc);
+    CHECK_EQ(sl_render(d, &arena, &rendered), 0);
+    CHECK_EQ(explained ? sl_render_explained(d, &rendered, &out)
+                       : sl_render_verdict(d, &rendered, &out),
+             0);
+    sl_arena_done(&arena);
+    return rig_text(&out);
+}
+
+/* The explanation of a decision. */
+static inline const char *rig_explained(const struct sl_decision *d)
+{
+    struct sl_buf out;
+
+    sl_buf_init(&out, 1 << 16, &sl_alloc_libc);
+    CHECK_EQ(sl_explain(d, &out), 0);
+    return rig_text(&out);
+}
+
+/* Decide without spending; the explanation. */
+static inline const char *rig_explain(struct rig *rig, struct sl_request facts)
+{
+    facts.now = rig->now;
+    rig->live = sl_engine_hold(rig->engine, rig->live);
+    CHECK_EQ(sl_engine_decide(rig->engine, rig->live, &facts, false, &rig->d,
+                              &rig->diag),
+             0);
+    return rig_explained(&rig->d);
+}
+
+/* Explain `facts` with each allocation failing in turn: it is an error, and
+ * nothing leaks. Returns how many errors there were. */
+static inline unsigned rig_no_memory(struct rig *rig, struct sl_request facts)
+{
+    struct fail fail = {.nth = 0};
+    struct sl_alloc alloc = fail_alloc(&fail);
+    struct sl_decision d;
+    unsigned errors = 0;
+    int err;
+
+    facts.now = rig->now;
+    do {
+        fail.nth++;
+        fail.calls = 0;
+        sl_decision_init(&d, &alloc);
+        err = sl_engine_decide(rig->engine, rig->live, &facts, false, &d,
+                               &rig->diag);
+        CHECK(err == SLUICE_ENOMEM || (err == 0 && d.status == 200));
+        sl_decision_done(&d);
+        fail_check(&fail);
+        errors += err != 0;
+    } while (fail.calls >= fail.nth && fail.nth < 100);
+    CHECK_EQ(err, 0);
+    return errors;
+}
+
+/* Does `text` contain `part`? */
+static inline bool has(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        printf("# %s\n#   lacks %s\n", text, part);
+    return strstr(text, part) != NULL;
+}
+
+/* ---- a store that is elsewhere ----
+ *
+ * The memory store, which is asked by names. It answers at once, later, or
+ * fails. What it was asked for is written down. */
 
 #define FAR_ASKED 256
 
@@ -50,14 +133,9 @@ static inline void far_note(struct far *far, const struct sl_take *take)
 /* By their names, as a shared store keeps them. */
 static inline void far_carry_out(struct far *far, struct sl_take *take)
 {
-    struct sl_str keys[SL_PARTS];
-
-    for (unsigned i = 0; i < take->count; i++) {
-        keys[i] = take->parts[i].key;
+    for (unsigned i = 0; i < take->count; i++)
         take->parts[i].key = take->parts[i].name;
-    }
     far->inner->calls->take(far->inner, take);
-    (void)keys; /* nobody reads them again before they are set anew */
 }
 
 static inline void far_do(struct far *far, struct sl_take *take)
@@ -147,12 +225,8 @@ static inline void far_open(struct far *far, struct rig *rig, const char *text,
 {
     struct sl_memory_options memory = {
         .size = 1 << 20, .now = rig_now, .now_ctx = rig};
-    struct sl_engine_options options = {
-        .store = &far->store, .now = rig_now, .now_ctx = rig};
-    struct sl_policy *policy = rig_policy(text);
 
     memset(far, 0, sizeof(*far));
-    memset(rig, 0, sizeof(*rig));
     if (sl_memory_open(&memory, &far->inner, &rig->diag)) {
         printf("Bail out! %s\n", rig->diag.sentence);
         exit(1);
@@ -161,12 +235,7 @@ static inline void far_open(struct far *far, struct rig *rig, const char *text,
     far->store.secret = far->inner->secret;
     far->store.wants_names = true;
     far->store.in_slots = in_slots;
-    if (sl_engine_open(&options, policy, &rig->engine, &rig->diag)) {
-        printf("Bail out! %s\n", rig->diag.sentence);
-        exit(1);
-    }
-    sl_policy_unref(policy);
-    sl_decision_init(&rig->d, &sl_alloc_libc);
+    rig_open_on(rig, text, &far->store);
 }
 
 /* What it was asked for since the last time. */

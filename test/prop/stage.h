@@ -1,4 +1,4 @@
-/* stage.h -- decisions made by hand, and what is rendered of them.
+/* stage.h -- decisions made by hand.
  *
  * A stage has one policy with one route and one plan. Limits are put on it by
  * their rate; each begins with everything left and allows.
@@ -96,13 +96,6 @@ static inline struct sl_limit_view *stage_limit(struct stage *s,
     return shown;
 }
 
-static inline void stage_left(struct sl_limit_view *shown, uint64_t remaining,
-                              sl_ns reset_in)
-{
-    shown->answer.remaining = remaining;
-    shown->answer.reset_in = reset_in;
-}
-
 /* The limit refuses; the first that does is told of. */
 static inline void stage_deny(struct stage *s, struct sl_limit_view *shown,
                               sl_ns retry_in)
@@ -131,71 +124,6 @@ static inline void stage_refuse(struct stage *s, enum sl_reason reason,
     s->d.status = status;
     s->d.code = code;
     s->d.by = s->d.report = s->d.quota = -1;
-}
-
-static inline const struct sl_rendered *stage_render(struct stage *s)
-{
-    sl_arena_reset(&s->arena);
-    CHECK_EQ(sl_render(&s->d, &s->arena, &s->out), 0);
-    return &s->out;
-}
-
-/* The slice as a string that lives until the next call. */
-static inline const char *stage_text(struct stage *s, struct sl_str text)
-{
-    const char *copy = sl_arena_copy(&s->texts, text);
-
-    return copy ? copy : "(no memory)";
-}
-
-/* The value of a header; NULL if it is not there. Names with their case. */
-static inline const char *stage_header(struct stage *s, const char *name)
-{
-    for (unsigned i = 0; i < s->out.header_count; i++)
-        if (sl_str_eq(s->out.headers[i].name, sl_str_c(name)))
-            return stage_text(s, s->out.headers[i].value);
-    return NULL;
-}
-
-/* All headers, one a line: `Name: value`. */
-static inline const char *stage_headers(struct stage *s)
-{
-    sl_buf_clear(&s->buf);
-    for (unsigned i = 0; i < s->out.header_count; i++)
-        CHECK_EQ(sl_buf_addf(&s->buf, "%.*s: %.*s\n",
-                             SL_STR_ARG(s->out.headers[i].name),
-                             SL_STR_ARG(s->out.headers[i].value)),
-                 0);
-    return stage_text(s, sl_buf_str(&s->buf));
-}
-
-static inline const char *stage_message(struct stage *s)
-{
-    sl_buf_clear(&s->buf);
-    CHECK_EQ(sl_render_message(&s->d, &s->buf), 0);
-    return stage_text(s, sl_buf_str(&s->buf));
-}
-
-static inline const char *stage_body(struct stage *s)
-{
-    return stage_text(s, stage_render(s)->body);
-}
-
-static inline const char *stage_verdict(struct stage *s)
-{
-    stage_render(s);
-    sl_buf_clear(&s->buf);
-    CHECK_EQ(sl_render_verdict(&s->d, &s->out, &s->buf), 0);
-    return stage_text(s, sl_buf_str(&s->buf));
-}
-
-/* A message of the policy. */
-static inline struct sl_template stage_words(struct stage *s, const char *words)
-{
-    struct sl_template text = {.count = 0};
-
-    CHECK_EQ(sl_template_read(sl_str_c(words), &s->texts, &text, NULL), 0);
-    return text;
 }
 
 #endif

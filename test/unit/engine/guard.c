@@ -1,0 +1,293 @@
+/* guard.c -- repeats, webhooks and guards: what no flow sees of the rules of
+ * engine/idempotency.c and engine/precheck.c, by number. The rest is in
+ * test/flow/g01-webhooks, g02-repeats and k01-guards. */
+#include "engine/engine_int.h"
+
+#include "fixture.h"
+
+static const char policy[] =
+    "sluice: 1\n"
+    "env: prod\n"
+    "limits:\n"
+    "  api: { kind: fixed-window, per: user, rate: 2/hour }\n"
+    "  all: { kind: fixed-window, per: [], rate: 50/hour }\n"
+    "routes:\n"
+    "  - { match: /d, dedupe: header.x-id, limits: [api, all] }\n"
+    "  - match: /h\n"
+    "    verify: { scheme: hmac-sha256, secret: 0123456789abcdef }\n"
+    "    limits: [api]\n"
+    "  - { match: /f, guard: \"f:{org}:{header.x-id}\", limits: [] }\n"
+    "default: []\n";
+
+static struct rig rig;
+static struct sl_header headers[] = {
+    {{"X-Id", 4}, {"1", 1}},
+    {{"x-id", 4}, {"1", 1}},
+};
+
+/* POST `path` with x-id. */
+static struct sl_request post(const char *path, const char *id)
+{
+    headers[0].value = sl_str_c(id);
+    return (struct sl_request){.method = SL_STR("POST"),
+                               .path = sl_str_c(path),
+                               .ip = SL_STR("192.0.2.1"),
+                               USER("eve"),
+                               ORG("acme"),
+                               .headers = headers,
+                               .header_count = 1};
+}
+
+/* ---- repeats ---- */
+
+static struct sl_decision first, second;
+
+/* Decide without asking the store yet. */
+static void begin(struct sl_decision *d, struct sl_request *f)
+{
+    f->now = rig.now;
+    CHECK_EQ(sl_decide_begin(d, rig.live, f, NULL, true,
+                             sl_engine_secret(rig.engine), &rig.diag),
+             0);
+}
+
+static void on_taken(struct sl_take *take)
+{
+    (void)take;
+}
+
+static void end(struct sl_decision *d, int err)
+{
+    while (!err && d->pending) {
+        d->take.done = on_taken;
+        sl_engine_take(rig.engine, d);
+        sl_decide_took(d, rig.live);
+    }
+    sl_precheck_commit(d, rig.live, err);
+}
+
+static void test_running(void)
+{
+    struct sl_request facts = post("/d", "4"), other = post("/d?x", "4");
+
+    CASE("(3) while it is being answered: 409");
+    begin(&first, &facts);
+    CHECK(first.pending);
+    begin(&second, &facts);
+    CHECK_EQ(second.status, 409);
+    CHECK_EQ(second.retry_in, SL_S);
+    CHECK(sl_str_eq(second.code, SL_STR("CONFLICT")));
+    end(&second, 0);
+    CASE("(3) and with another fingerprint: 422, before and after");
+    begin(&second, &other);
+    CHECK_EQ(second.status, 422);
+    end(&second, 0);
+    end(&first, 0);
+    CHECK(first.allowed);
+    begin(&second, &other);
+    CHECK_EQ(second.status, 422);
+    CHECK_EQ(second.retry_in, SL_NS_NONE);
+    begin(&second, &facts);
+    CHECK(second.allowed && second.replayed);
+    CHECK_EQ(second.shown[0].answer.remaining, 1); /* (4), of all limits */
+    CHECK_EQ(second.shown[1].answer.remaining, 49);
+
+    CASE("one that fails is as if it had not come");
+    facts = post("/d", "5");
+    begin(&first, &facts);
+    end(&first, SLUICE_ENOMEM);
+    begin(&second, &facts);
+    CHECK(second.pending && !second.replayed);
+    end(&second, 0);
+}
+
+/* Asked again, as one that waited is. */
+static void again(struct sl_request *facts)
+{
+    sl_precheck_retry(&first, true);
+    sl_decide_open(&first, rig.live, facts, true, sl_engine_secret(rig.engine));
+    sl_precheck_retry(&first, false);
+}
+
+static void test_waiting(void)
+{
+    struct sl_request facts = post("/d", "7"), other = post("/d?x", "7");
+
+    CASE("one that waits and is asked again is no repeat of itself");
+    begin(&first, &facts);
+    again(&facts);
+    again(&facts);
+    CHECK_EQ(sl_decide_descriptor(&first, rig.live, &facts, NULL,
+                                  sl_engine_secret(rig.engine), &rig.diag),
+             0);
+    begin(&second, &facts);
+    CHECK_EQ(second.status, 409);
+    sl_decide_ask(&first, rig.live);
+    CHECK(first.pending);
+    end(&first, SLUICE_EFULL);
+    CASE("nor does it hold what it has no more use for");
+    begin(&first, &facts);
+    again(&other);
+    end(&first, 0);
+    begin(&second, &facts);
+    CHECK(second.pending);
+    end(&second, SLUICE_EFULL);
+}
+
+static void test_repeat_explained(void)
+{
+    struct sl_request facts = post("/d", "6");
+
+    CASE("to explain claims nothing");
+    facts.user = SL_STR("fay");
+    for (int i = 0; i < 2; i++) {
+        rig_explain(&rig, facts);
+        CHECK(!rig.d.replayed);
+    }
+    CHECK(!rig_ask(&rig, facts)->replayed);
+    CHECK(has(rig_explain(&rig, facts), "passes, as it did before"));
+    CHECK(rig.d.replayed);
+}
+
+/* ---- webhooks ---- */
+
+/* A verifier that believes everything but "bad". */
+static enum sl_webhook_fault believe(const struct sl_webhook_rules *rules,
+                                     const struct sl_webhook *message,
+                                     sl_ns now, struct sl_webhook_seen *ret)
+{
+    CHECK_EQ(rules->secret_count, 1);
+    *ret = (struct sl_webhook_seen){
+        {"", 0},
+        now + rules->tolerance
+    };
+    return sl_str_eq(message->body, SL_STR("bad")) ? SL_WEBHOOK_SIGNATURE
+                                                   : SL_WEBHOOK_GOOD;
+}
+
+static const struct {
+    const char *why, *body;
+    bool verifies;
+    unsigned headers;
+    bool spend;
+    unsigned after; /* seconds */
+    enum sl_webhook_fault fault;
+} hooks[] = {
+    {"no header",         "x",   true,  0, true,  0,   SL_WEBHOOK_NO_HEADER},
+    {"two headers",       "x",   true,  2, true,  0,   SL_WEBHOOK_TWICE    },
+    {"no body",           NULL,  true,  1, true,  0,   SL_WEBHOOK_NO_BODY  },
+    {"no verifier",       "x",   false, 1, true,  0,   SL_WEBHOOK_NOT_HERE },
+    {"a bad one",         "bad", true,  1, true,  0,   SL_WEBHOOK_SIGNATURE},
+    {"to explain it",     "x",   true,  1, false, 0,   SL_WEBHOOK_GOOD     },
+    {"changes nothing",   "x",   true,  1, true,  0,   SL_WEBHOOK_GOOD     },
+    {"it passes once",    "x",   true,  1, true,  0,   SL_WEBHOOK_REPLAYED },
+    {"explained as well", "x",   true,  1, false, 0,   SL_WEBHOOK_REPLAYED },
+    {"until it is old",   "x",   true,  1, true,  300, SL_WEBHOOK_GOOD     },
+};
+
+static void test_webhooks(void)
+{
+    static const struct sl_header twice[] = {
+        {{"X-Hub-Signature-256", 19}, {"a", 1}},
+        {{"x-hub-signature-256", 19}, {"a", 1}},
+    };
+    sl_ns begin_at = rig.now;
+
+    for (size_t i = 0; i < SL_LEN(hooks); i++) {
+        struct sl_auth_info known = {.webhook =
+                                         hooks[i].verifies ? believe : NULL};
+        struct sl_request facts = post("/h", "");
+
+        facts.user = SL_STR("hook");
+        facts.headers = twice;
+        facts.header_count = hooks[i].headers;
+        facts.has_body = hooks[i].body != NULL;
+        facts.body = sl_str_c(hooks[i].body);
+        facts.now = rig.now = begin_at + hooks[i].after * SL_S;
+        rig.live = sl_engine_hold(rig.engine, rig.live);
+        CASE(hooks[i].why);
+        CHECK_EQ(sl_engine_decide_known(rig.engine, rig.live, &facts, &known,
+                                        hooks[i].spend, &rig.d, &rig.diag),
+                 0);
+        CHECK_EQ(rig.d.webhook_fault, hooks[i].fault);
+        CHECK_EQ(rig.d.status, hooks[i].fault ? 401 : 200);
+    }
+}
+
+/* ---- guards ---- */
+
+static void test_guard(void)
+{
+    struct sl_request facts = post("/f", "1");
+
+    CASE("(1) the next is refused, and no limit is named");
+    CHECK_EQ(rig_ask(&rig, facts)->status, 200);
+    CHECK_EQ(rig.d.shown_count, 0);
+    CHECK_EQ(rig.d.hold_for, 60 * SL_S);
+    CHECK_EQ(rig_ask(&rig, facts)->reason, SL_REASON_CONFLICT);
+    CHECK(rig.d.by == -1 && rig.d.report == -1);
+    CHECK_STR(rig.d.hold, "");
+    CASE("(1) until its time is over, to the nanosecond");
+    rig.now += 60 * SL_S - 1;
+    CHECK_EQ(rig_ask(&rig, facts)->status, 409);
+    rig.now++;
+    CHECK_EQ(rig_ask(&rig, facts)->status, 200);
+    CASE("(3) a header that comes twice is none");
+    facts.header_count = 2;
+    CHECK_EQ(rig_ask(&rig, facts)->status, 400);
+    CASE("(5) a charge and a refund do not ask the guard");
+    facts = post("/f", "1");
+    facts.charge = true;
+    CHECK_EQ(rig_ask(&rig, facts)->status, 200);
+    facts.charge = false;
+    facts.give_back = true;
+    CHECK_EQ(rig_ask(&rig, facts)->status, 200);
+    facts.give_back = false;
+    CHECK_EQ(rig_ask(&rig, facts)->status, 409);
+}
+
+static void test_keys(void)
+{
+    static char longs[2][700];
+
+    CASE("(2) long values that differ are two");
+    for (int i = 0; i < 2; i++) {
+        memset(longs[i], 'x', sizeof(longs[i]) - 1);
+        longs[i][600] = (char)('0' + i);
+        CHECK_EQ(rig_ask(&rig, post("/f", longs[i]))->status, 200);
+        CHECK_EQ(rig_ask(&rig, post("/f", longs[i]))->status, 409);
+    }
+    CASE("to explain takes nothing, and shows what runs");
+    CHECK(has(rig_explain(&rig, post("/f", "b:c")),
+              "guard    f:acme:b%3Ac, one at a time"));
+    CHECK_EQ(rig_ask(&rig, post("/f", "b:c"))->status, 200);
+    CHECK(has(rig_explain(&rig, post("/f", "b:c")),
+              "guard    f:acme:b%3Ac, where another one is running"));
+    CHECK_EQ(rig.d.status, 409);
+    CASE("its name in a store that is shared");
+    rig.live->wants_names = true;
+    CHECK_EQ(rig_ask(&rig, post("/f", "a:b c"))->status, 200);
+    CHECK_STR(rig.d.running[0].name.at, "sluice:prod:#guard:f:acme:a%3Ab%20c");
+    CHECK_STR(rig.d.shown[0].name.at, "sluice:prod:#guard:f:acme:a%3Ab%20c");
+    CASE("without memory it is an error, and nothing leaks");
+    CHECK(rig_no_memory(&rig, post("/f", "new")) > 1);
+}
+
+int main(void)
+{
+    rig_open(&rig, policy);
+    rig.now = 1000 * SL_S;
+    rig.live = sl_engine_hold(rig.engine, rig.live);
+    sl_decision_init(&first, &sl_alloc_libc);
+    sl_decision_init(&second, &sl_alloc_libc);
+    test_running();
+    test_waiting();
+    test_repeat_explained();
+    test_webhooks();
+    test_guard();
+    test_keys();
+    sl_decision_done(&first);
+    sl_decision_done(&second);
+    rig_close(&rig);
+    return CHECK_DONE();
+}
