@@ -174,7 +174,7 @@ int sl_file_read(const char *path, size_t most, struct sl_buf *out,
     else if (err == SLUICE_EFULL)
         sl_diag_error(diag, err, "%s has more than %zu bytes", path, most);
     else if (err)
-        sl_diag_error(diag, err, "there is no memory");
+        sl_diag_error(diag, err, "out of memory");
     errno = why;
     return err;
 }

@@ -716,6 +716,6 @@ int sl_zone_load(const char *name, const struct sl_alloc *alloc,
                       path);
     sl_buf_done(&bytes);
     if (err == SLUICE_ENOMEM)
-        return sl_diag_error(diag, err, "there is no memory");
+        return sl_diag_error(diag, err, "out of memory");
     return err ? SLUICE_ECONF : 0;
 }

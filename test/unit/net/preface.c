@@ -243,7 +243,7 @@ static void test_faults(struct rig *rig)
             memset(&door, 0, sizeof(door));
             door.trusts = true;
             client = come(preface);
-            is_refused(rig, client, "no memory");
+            is_refused(rig, client, "out of memory");
         }
         sl_proxy_accept_close(preface);
         fail_check(&fail);
