@@ -87,13 +87,13 @@ static int add_beside(struct sl_buf *buf, size_t len, const char *fmt,
     return err;
 }
 
-int sl_buf_addf(struct sl_buf *buf, const char *fmt, ...)
+SL_PRINTF(2, 0)
+static int add_formatted(struct sl_buf *buf, const char *fmt, va_list args)
 {
-    va_list args, again;
+    va_list again;
     size_t len;
     int n, err;
 
-    va_start(args, fmt);
     va_copy(again, args);
     n = vsnprintf(NULL, 0, fmt, args);
     len = n > 0 ? (size_t)n : 0;
@@ -108,8 +108,29 @@ int sl_buf_addf(struct sl_buf *buf, const char *fmt, ...)
     }
 out:
     va_end(again);
+    return err;
+}
+
+int sl_buf_addf(struct sl_buf *buf, const char *fmt, ...)
+{
+    va_list args;
+    int err;
+
+    va_start(args, fmt);
+    err = add_formatted(buf, fmt, args);
     va_end(args);
     return err;
+}
+
+void sl_writer_addf(struct sl_writer *w, const char *fmt, ...)
+{
+    va_list args;
+
+    if (w->err)
+        return;
+    va_start(args, fmt);
+    w->err = add_formatted(w->out, fmt, args);
+    va_end(args);
 }
 
 void sl_buf_drop(struct sl_buf *buf, size_t n)

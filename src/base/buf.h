@@ -62,6 +62,21 @@ SL_MUST_USE static inline int sl_buf_add(struct sl_buf *buf,
 SL_MUST_USE int sl_buf_addf(struct sl_buf *buf, const char *fmt, ...)
     SL_PRINTF(2, 3);
 
+/* A writer appends to a buffer and keeps the first error. Calls after an error
+ * change nothing, so that only the last one needs a check of `err`. */
+struct sl_writer {
+    struct sl_buf *out;
+    int err; /* 0, or what the first failing call returned */
+};
+
+static inline void sl_writer_add(struct sl_writer *w, struct sl_str bytes)
+{
+    if (!w->err)
+        w->err = sl_buf_add(w->out, bytes);
+}
+
+void sl_writer_addf(struct sl_writer *w, const char *fmt, ...) SL_PRINTF(2, 3);
+
 /* Drop the first `n` (<= len) bytes. */
 void sl_buf_drop(struct sl_buf *buf, size_t n);
 

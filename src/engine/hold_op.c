@@ -500,63 +500,64 @@ const struct sl_rule *sl_hold_rule(const struct sl_hold_op *ask, unsigned i)
     return of ? &ask->live->policy->rules[(of - ask->call.limits) / 2] : NULL;
 }
 
-static void write_bool(struct sl_writer *ink, bool value)
+static void write_bool(struct sl_text_writer *ink, bool value)
 {
-    sl_writer_raw(ink, value ? SL_STR("true") : SL_STR("false"));
+    sl_text_writer_raw(ink, value ? SL_STR("true") : SL_STR("false"));
 }
 
 /* A limit that is no longer in the policy has neither name nor numbers. */
-static void write_part(struct sl_writer *ink, const struct sl_hold_op *ask,
+static void write_part(struct sl_text_writer *ink, const struct sl_hold_op *ask,
                        unsigned i)
 {
     const struct sl_held_part *part = &ask->call.parts[i];
     const struct sl_rule *rule = sl_hold_rule(ask, i);
 
-    sl_writer_raw(ink, i > 0 ? SL_STR(",{\"name\":") : SL_STR("{\"name\":"));
+    sl_text_writer_raw(ink,
+                       i > 0 ? SL_STR(",{\"name\":") : SL_STR("{\"name\":"));
     if (rule)
-        sl_writer_string(ink, rule->name);
+        sl_text_writer_string(ink, rule->name);
     else
-        sl_writer_raw(ink, SL_STR("null"));
-    sl_writer_raw(ink, SL_STR(",\"held\":"));
-    sl_writer_number(ink, part->held);
-    sl_writer_raw(ink, SL_STR(",\"cost\":"));
+        sl_text_writer_raw(ink, SL_STR("null"));
+    sl_text_writer_raw(ink, SL_STR(",\"held\":"));
+    sl_text_writer_number(ink, part->held);
+    sl_text_writer_raw(ink, SL_STR(",\"cost\":"));
     if (ask->verb == SL_VERB_EXTEND)
-        sl_writer_raw(ink, SL_STR("null"));
+        sl_text_writer_raw(ink, SL_STR("null"));
     else
-        sl_writer_number(ink, part->cost);
-    sl_writer_raw(ink, SL_STR(",\"remaining\":"));
+        sl_text_writer_number(ink, part->cost);
+    sl_text_writer_raw(ink, SL_STR(",\"remaining\":"));
     if (rule)
-        sl_writer_number(ink, part->answer.remaining);
+        sl_text_writer_number(ink, part->answer.remaining);
     else
-        sl_writer_raw(ink, SL_STR("null"));
-    sl_writer_raw(ink, SL_STR(",\"over\":"));
+        sl_text_writer_raw(ink, SL_STR("null"));
+    sl_text_writer_raw(ink, SL_STR(",\"over\":"));
     write_bool(ink, part->over);
-    sl_writer_raw(ink, SL_STR("}"));
+    sl_text_writer_raw(ink, SL_STR("}"));
 }
 
 int sl_hold_render(const struct sl_hold_op *ask, struct sl_buf *out)
 {
-    struct sl_writer ink = {.out = out, .json = true};
+    struct sl_text_writer ink = {.out = out, .json = true};
     size_t before = out->len;
     bool held = ask->verb == SL_VERB_EXTEND && !sl_hold_is_again(ask);
     char name[SL_HOLD_TEXT];
 
     sl_hold_name_write(&ask->name, name);
-    sl_writer_raw(&ink, SL_STR("{\"hold\":"));
-    sl_writer_string(&ink, sl_str_c(name));
-    sl_writer_raw(&ink, SL_STR(",\"state\":"));
-    sl_writer_string(&ink, sl_str_c(sl_hold_state_word(ask)));
-    sl_writer_raw(&ink, SL_STR(",\"again\":"));
+    sl_text_writer_raw(&ink, SL_STR("{\"hold\":"));
+    sl_text_writer_string(&ink, sl_str_c(name));
+    sl_text_writer_raw(&ink, SL_STR(",\"state\":"));
+    sl_text_writer_string(&ink, sl_str_c(sl_hold_state_word(ask)));
+    sl_text_writer_raw(&ink, SL_STR(",\"again\":"));
     write_bool(&ink, sl_hold_is_again(ask));
-    sl_writer_raw(&ink, SL_STR(",\"expires_ms\":"));
+    sl_text_writer_raw(&ink, SL_STR(",\"expires_ms\":"));
     if (held)
-        sl_writer_number(&ink, sl_span_in(ask->call.expires_in, SL_MS));
+        sl_text_writer_number(&ink, sl_span_in(ask->call.expires_in, SL_MS));
     else
-        sl_writer_raw(&ink, SL_STR("null"));
-    sl_writer_raw(&ink, SL_STR(",\"limits\":["));
+        sl_text_writer_raw(&ink, SL_STR("null"));
+    sl_text_writer_raw(&ink, SL_STR(",\"limits\":["));
     for (unsigned i = 0; i < ask->call.count; i++)
         write_part(&ink, ask, i);
-    sl_writer_raw(&ink, SL_STR("]}"));
+    sl_text_writer_raw(&ink, SL_STR("]}"));
     if (ink.err)
         out->len = before;
     return ink.err;

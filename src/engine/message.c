@@ -14,24 +14,24 @@
 
 void sl_placeholder_value_write(const struct sl_decision *decision,
                                 enum sl_placeholder holder,
-                                struct sl_writer *ink)
+                                struct sl_text_writer *ink)
 {
     struct sl_placeholder_value value;
 
     sl_placeholder_value_of(decision, holder, &value);
     switch (value.kind) {
     case SL_VALUE_NUMBER:
-        sl_writer_number(ink, value.number);
+        sl_text_writer_number(ink, value.number);
         break;
     case SL_VALUE_TEXT:
-        sl_writer_text(ink, value.text);
+        sl_text_writer_text(ink, value.text);
         break;
     case SL_VALUE_MESSAGE:
         sl_message_write(decision, ink);
         break;
     case SL_VALUE_NONE:
         if (value.is_number)
-            sl_writer_number(ink, 0);
+            sl_text_writer_number(ink, 0);
         break;
     }
 }
@@ -53,11 +53,12 @@ static bool is_complete(const struct sl_decision *d,
 }
 
 static void write_text(const struct sl_decision *d,
-                       const struct sl_template *text, struct sl_writer *ink)
+                       const struct sl_template *text,
+                       struct sl_text_writer *ink)
 {
     for (unsigned i = 0; i < text->count; i++) {
         if (text->pieces[i].kind == SL_TEMPLATE_PIECE_LITERAL)
-            sl_writer_text(ink, text->pieces[i].literal);
+            sl_text_writer_text(ink, text->pieces[i].literal);
         else
             sl_placeholder_value_write(d, text->pieces[i].holder, ink);
     }
@@ -82,7 +83,7 @@ static const struct sl_template *written(const struct sl_decision *d)
 /* ---- our own ---- */
 
 /* "in 12 s": the largest unit that leaves at least two of it, rounded up. */
-static void write_span(sl_ns span, struct sl_writer *ink)
+static void write_span(sl_ns span, struct sl_text_writer *ink)
 {
     static const struct {
         sl_ns length;
@@ -101,23 +102,25 @@ static void write_span(sl_ns span, struct sl_writer *ink)
             name = units[i].name;
             break;
         }
-    sl_writer_number(ink, number);
-    sl_writer_text(ink, sl_str_c(name));
+    sl_text_writer_number(ink, number);
+    sl_text_writer_text(ink, sl_str_c(name));
 }
 
 /* "minute", "5 minutes", "500 milliseconds". */
-static void write_units(uint64_t count, const char *unit, struct sl_writer *ink)
+static void write_units(uint64_t count, const char *unit,
+                        struct sl_text_writer *ink)
 {
     if (count != 1) {
-        sl_writer_number(ink, count);
-        sl_writer_text(ink, SL_STR(" "));
+        sl_text_writer_number(ink, count);
+        sl_text_writer_text(ink, SL_STR(" "));
     }
-    sl_writer_text(ink, sl_str_c(unit));
+    sl_text_writer_text(ink, sl_str_c(unit));
     if (count != 1)
-        sl_writer_text(ink, SL_STR("s"));
+        sl_text_writer_text(ink, SL_STR("s"));
 }
 
-static void write_period(const struct sl_limit *limit, struct sl_writer *ink)
+static void write_period(const struct sl_limit *limit,
+                         struct sl_text_writer *ink)
 {
     static const struct {
         sl_ns length;
@@ -136,7 +139,7 @@ static void write_period(const struct sl_limit *limit, struct sl_writer *ink)
     };
     size_t i = 0;
 
-    sl_writer_text(ink, SL_STR(" per "));
+    sl_text_writer_text(ink, SL_STR(" per "));
     if (limit->calendar) {
         write_units(limit->cal.every, calendar[limit->cal.unit], ink);
         return;
@@ -148,73 +151,76 @@ static void write_period(const struct sl_limit *limit, struct sl_writer *ink)
 
 /* `the limit "ai-minute" allows 5 per minute.` */
 static void write_allowance(const struct sl_limit_view *by,
-                            struct sl_writer *ink)
+                            struct sl_text_writer *ink)
 {
-    sl_writer_text(ink, SL_STR("the limit \""));
-    sl_writer_text(ink, by->rule->name);
-    sl_writer_text(ink, SL_STR("\" allows "));
-    sl_writer_number(ink, sl_limit_view_count(by));
+    sl_text_writer_text(ink, SL_STR("the limit \""));
+    sl_text_writer_text(ink, by->rule->name);
+    sl_text_writer_text(ink, SL_STR("\" allows "));
+    sl_text_writer_number(ink, sl_limit_view_count(by));
     if (by->rule->unit.len > 0) {
-        sl_writer_text(ink, SL_STR(" "));
-        sl_writer_text(ink, by->rule->unit);
+        sl_text_writer_text(ink, SL_STR(" "));
+        sl_text_writer_text(ink, by->rule->unit);
     }
     if (by->numbers->kind == SL_PERMITS)
-        sl_writer_text(ink, SL_STR(" at a time"));
+        sl_text_writer_text(ink, SL_STR(" at a time"));
     else if (by->numbers->kind == SL_LEVEL)
-        sl_writer_text(ink, SL_STR(" in all"));
+        sl_text_writer_text(ink, SL_STR(" in all"));
     else
         write_period(by->numbers, ink);
-    sl_writer_text(ink, SL_STR("."));
+    sl_text_writer_text(ink, SL_STR("."));
 }
 
-static void write_retry(sl_ns retry_in, struct sl_writer *ink)
+static void write_retry(sl_ns retry_in, struct sl_text_writer *ink)
 {
     if (retry_in < 0)
         return;
-    sl_writer_text(ink, SL_STR(" Try again in "));
+    sl_text_writer_text(ink, SL_STR(" Try again in "));
     write_span(retry_in, ink);
-    sl_writer_text(ink, SL_STR("."));
+    sl_text_writer_text(ink, SL_STR("."));
 }
 
 static void write_advice(const struct sl_decision *d,
-                         const struct sl_limit_view *by, struct sl_writer *ink)
+                         const struct sl_limit_view *by,
+                         struct sl_text_writer *ink)
 {
     sl_ns retry_in = sl_decision_retry_in(d);
 
     if (d->never && by->answer.outcome == SL_NEVER) {
-        sl_writer_text(ink, SL_STR(" A cost of "));
-        sl_writer_number(ink, by->cost);
-        sl_writer_text(ink, SL_STR(" never fits: it holds "));
-        sl_writer_number(ink, sl_limit_view_capacity(by));
-        sl_writer_text(ink, SL_STR(" at most."));
+        sl_text_writer_text(ink, SL_STR(" A cost of "));
+        sl_text_writer_number(ink, by->cost);
+        sl_text_writer_text(ink, SL_STR(" never fits: it holds "));
+        sl_text_writer_number(ink, sl_limit_view_capacity(by));
+        sl_text_writer_text(ink, SL_STR(" at most."));
     } else if (retry_in >= 0) {
         write_retry(retry_in, ink);
     } else if (by->numbers->kind == SL_PERMITS) {
-        sl_writer_text(ink, SL_STR(" Try again when another one has ended."));
+        sl_text_writer_text(ink,
+                            SL_STR(" Try again when another one has ended."));
     } else if (by->numbers->kind == SL_LEVEL) {
-        sl_writer_text(ink, SL_STR(" Give some back first."));
+        sl_text_writer_text(ink, SL_STR(" Give some back first."));
     }
 }
 
 static void write_limit(const struct sl_decision *d,
-                        const struct sl_limit_view *by, struct sl_writer *ink)
+                        const struct sl_limit_view *by,
+                        struct sl_text_writer *ink)
 {
     if (!by || !sl_limit_view_limited(by)) {
-        sl_writer_text(ink, SL_STR("Too many requests."));
+        sl_text_writer_text(ink, SL_STR("Too many requests."));
         return;
     }
     switch (by->numbers->kind) {
     case SL_QUOTA:
-        sl_writer_text(ink, SL_STR("The quota is used up: "));
+        sl_text_writer_text(ink, SL_STR("The quota is used up: "));
         break;
     case SL_LEVEL:
-        sl_writer_text(ink, SL_STR("There are too many already: "));
+        sl_text_writer_text(ink, SL_STR("There are too many already: "));
         break;
     case SL_PERMITS:
-        sl_writer_text(ink, SL_STR("Too many at once: "));
+        sl_text_writer_text(ink, SL_STR("Too many at once: "));
         break;
     default:
-        sl_writer_text(ink, SL_STR("Too many requests: "));
+        sl_text_writer_text(ink, SL_STR("Too many requests: "));
         break;
     }
     write_allowance(by, ink);
@@ -223,16 +229,17 @@ static void write_limit(const struct sl_decision *d,
 
 /* A sentence with a name in it: `before "name" after`. */
 static void write_about(struct sl_str before, struct sl_str name,
-                        struct sl_str after, struct sl_writer *ink)
+                        struct sl_str after, struct sl_text_writer *ink)
 {
-    sl_writer_text(ink, before);
-    sl_writer_text(ink, SL_STR("\""));
-    sl_writer_text(ink, name);
-    sl_writer_text(ink, SL_STR("\""));
-    sl_writer_text(ink, after);
+    sl_text_writer_text(ink, before);
+    sl_text_writer_text(ink, SL_STR("\""));
+    sl_text_writer_text(ink, name);
+    sl_text_writer_text(ink, SL_STR("\""));
+    sl_text_writer_text(ink, after);
 }
 
-static void write_feature(const struct sl_decision *d, struct sl_writer *ink)
+static void write_feature(const struct sl_decision *d,
+                          struct sl_text_writer *ink)
 {
     const struct sl_feature *feature = sl_decision_feature(d);
 
@@ -240,11 +247,12 @@ static void write_feature(const struct sl_decision *d, struct sl_writer *ink)
         write_about(SL_STR(""), feature->name,
                     SL_STR(" is switched off for now."), ink);
     else
-        sl_writer_text(ink, SL_STR("This is switched off for now."));
+        sl_text_writer_text(ink, SL_STR("This is switched off for now."));
     write_retry(sl_decision_retry_in(d), ink);
 }
 
-static void write_capability(const struct sl_decision *d, struct sl_writer *ink)
+static void write_capability(const struct sl_decision *d,
+                             struct sl_text_writer *ink)
 {
     const struct sl_limit_view *by = sl_decision_about(d);
     struct sl_placeholder_value plan;
@@ -255,18 +263,21 @@ static void write_capability(const struct sl_decision *d, struct sl_writer *ink)
     if (by)
         write_about(SL_STR(""), by->rule->name, SL_STR("."), ink);
     else
-        sl_writer_text(ink, SL_STR("this."));
+        sl_text_writer_text(ink, SL_STR("this."));
 }
 
 /* Nobody is known, perhaps since his token is not believed. */
-static void write_unknown(const struct sl_decision *d, struct sl_writer *ink)
+static void write_unknown(const struct sl_decision *d,
+                          struct sl_text_writer *ink)
 {
     if (d->token_fault != SL_TOKEN_GOOD) {
-        sl_writer_text(ink, SL_STR("Nobody knows who is asking: "));
-        sl_writer_text(ink, sl_str_c(sl_token_error_sentence(d->token_fault)));
-        sl_writer_text(ink, SL_STR("."));
+        sl_text_writer_text(ink, SL_STR("Nobody knows who is asking: "));
+        sl_text_writer_text(ink,
+                            sl_str_c(sl_token_error_sentence(d->token_fault)));
+        sl_text_writer_text(ink, SL_STR("."));
     } else if (d->reason == SL_REASON_ANONYMOUS) {
-        sl_writer_text(ink, SL_STR("This is not for anonymous callers: say who "
+        sl_text_writer_text(ink,
+                            SL_STR("This is not for anonymous callers: say who "
                                    "is asking."));
     } else {
         write_about(SL_STR("This needs to know the "), d->missing_scope,
@@ -275,7 +286,8 @@ static void write_unknown(const struct sl_decision *d, struct sl_writer *ink)
     }
 }
 
-static void write_default(const struct sl_decision *d, struct sl_writer *ink)
+static void write_default(const struct sl_decision *d,
+                          struct sl_text_writer *ink)
 {
     switch (d->reason) {
     case SL_REASON_NONE:
@@ -289,13 +301,15 @@ static void write_default(const struct sl_decision *d, struct sl_writer *ink)
         write_unknown(d, ink);
         break;
     case SL_REASON_ROLE:
-        sl_writer_text(ink, SL_STR("The caller's role does not allow this."));
+        sl_text_writer_text(ink,
+                            SL_STR("The caller's role does not allow this."));
         break;
     case SL_REASON_CAPABILITY:
         write_capability(d, ink);
         break;
     case SL_REASON_PATH:
-        sl_writer_text(ink, SL_STR("This path can be read in too many ways; "
+        sl_text_writer_text(ink,
+                            SL_STR("This path can be read in too many ways; "
                                    "write it plainly."));
         break;
     case SL_REASON_WEBHOOK:
@@ -309,29 +323,31 @@ static void write_default(const struct sl_decision *d, struct sl_writer *ink)
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_UNKNOWN_PLAN:
-        sl_writer_text(ink, SL_STR("The caller's plan is not known here."));
+        sl_text_writer_text(ink,
+                            SL_STR("The caller's plan is not known here."));
         break;
     case SL_REASON_UNKNOWN_SUBJECT:
-        sl_writer_text(ink, SL_STR("The caller is not registered here."));
+        sl_text_writer_text(ink, SL_STR("The caller is not registered here."));
         break;
     case SL_REASON_QUEUE:
-        sl_writer_text(ink, SL_STR("Too many wait for their turn."));
+        sl_text_writer_text(ink, SL_STR("Too many wait for their turn."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_HOLDS:
-        sl_writer_text(ink, SL_STR("No more can be held at the moment."));
+        sl_text_writer_text(ink, SL_STR("No more can be held at the moment."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_STORE:
-        sl_writer_text(ink,
-                       SL_STR("The state of the limits can't be reached, so "
-                              "this can't be decided."));
+        sl_text_writer_text(
+            ink, SL_STR("The state of the limits can't be reached, so "
+                        "this can't be decided."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     }
 }
 
-void sl_message_write(const struct sl_decision *decision, struct sl_writer *ink)
+void sl_message_write(const struct sl_decision *decision,
+                      struct sl_text_writer *ink)
 {
     const struct sl_template *text;
 
@@ -346,7 +362,7 @@ void sl_message_write(const struct sl_decision *decision, struct sl_writer *ink)
 
 int sl_render_message(const struct sl_decision *decision, struct sl_buf *out)
 {
-    struct sl_writer ink = {.out = out};
+    struct sl_text_writer ink = {.out = out};
     size_t before = out->len;
 
     sl_message_write(decision, &ink);
@@ -369,39 +385,39 @@ int sl_render_message(const struct sl_decision *decision, struct sl_buf *out)
 /* A placeholder that is a whole value keeps its type; without one it is null.
  */
 static void write_value(const struct sl_decision *d, enum sl_placeholder holder,
-                        struct sl_writer *ink)
+                        struct sl_text_writer *ink)
 {
     struct sl_placeholder_value value;
 
     sl_placeholder_value_of(d, holder, &value);
     switch (value.kind) {
     case SL_VALUE_NUMBER:
-        sl_writer_number(ink, value.number);
+        sl_text_writer_number(ink, value.number);
         break;
     case SL_VALUE_TEXT:
-        sl_writer_string(ink, value.text);
+        sl_text_writer_string(ink, value.text);
         break;
     case SL_VALUE_MESSAGE:
-        sl_writer_raw(ink, SL_STR("\""));
+        sl_text_writer_raw(ink, SL_STR("\""));
         sl_message_write(d, ink);
-        sl_writer_raw(ink, SL_STR("\""));
+        sl_text_writer_raw(ink, SL_STR("\""));
         break;
     case SL_VALUE_NONE:
-        sl_writer_raw(ink, SL_STR("null"));
+        sl_text_writer_raw(ink, SL_STR("null"));
         break;
     }
 }
 
 static void write_template(const struct sl_decision *d,
                            const struct sl_template *body,
-                           struct sl_writer *ink)
+                           struct sl_text_writer *ink)
 {
     for (unsigned i = 0; i < body->count; i++) {
         const struct sl_template_piece *piece = &body->pieces[i];
 
         switch (piece->kind) {
         case SL_TEMPLATE_PIECE_LITERAL:
-            sl_writer_raw(ink, piece->literal);
+            sl_text_writer_raw(ink, piece->literal);
             break;
         case SL_TEMPLATE_PIECE_TEXT:
             sl_placeholder_value_write(d, piece->holder, ink);
@@ -448,60 +464,63 @@ static struct sl_str title_of(int status)
     }
 }
 
-static void body_write_retry(const struct sl_decision *d, struct sl_writer *ink)
+static void body_write_retry(const struct sl_decision *d,
+                             struct sl_text_writer *ink)
 {
     sl_ns retry_in = sl_decision_retry_in(d);
 
     if (retry_in < 0)
         return;
-    sl_writer_raw(ink, SL_STR(",\"retry_after\":"));
-    sl_writer_number(ink, sl_retry_seconds(retry_in));
-    sl_writer_raw(ink, SL_STR(",\"retry_after_ms\":"));
-    sl_writer_number(ink, sl_span_in(retry_in, SL_MS));
+    sl_text_writer_raw(ink, SL_STR(",\"retry_after\":"));
+    sl_text_writer_number(ink, sl_retry_seconds(retry_in));
+    sl_text_writer_raw(ink, SL_STR(",\"retry_after_ms\":"));
+    sl_text_writer_number(ink, sl_span_in(retry_in, SL_MS));
 }
 
-static void write_violated(const struct sl_decision *d, struct sl_writer *ink)
+static void write_violated(const struct sl_decision *d,
+                           struct sl_text_writer *ink)
 {
     bool first = true;
 
-    sl_writer_raw(ink, SL_STR(",\"violated-policies\":["));
+    sl_text_writer_raw(ink, SL_STR(",\"violated-policies\":["));
     for (unsigned i = 0; i < d->shown_count; i++) {
         if (!sl_decision_view_denies(d, &d->shown[i]))
             continue;
         if (!first)
-            sl_writer_raw(ink, SL_STR(","));
-        sl_writer_string(ink, d->shown[i].rule->name);
+            sl_text_writer_raw(ink, SL_STR(","));
+        sl_text_writer_string(ink, d->shown[i].rule->name);
         first = false;
     }
-    sl_writer_raw(ink, SL_STR("]"));
+    sl_text_writer_raw(ink, SL_STR("]"));
 }
 
-static void write_problem(const struct sl_decision *d, struct sl_writer *ink)
+static void write_problem(const struct sl_decision *d,
+                          struct sl_text_writer *ink)
 {
     int status = sl_decision_status(d);
 
-    sl_writer_raw(ink, SL_STR("{\"type\":"));
-    sl_writer_string(ink, type_of(d, status));
-    sl_writer_raw(ink, SL_STR(",\"title\":"));
-    sl_writer_string(ink, title_of(status));
-    sl_writer_raw(ink, SL_STR(",\"status\":"));
-    sl_writer_number(ink, (uint64_t)status);
-    sl_writer_raw(ink, SL_STR(",\"detail\":\""));
+    sl_text_writer_raw(ink, SL_STR("{\"type\":"));
+    sl_text_writer_string(ink, type_of(d, status));
+    sl_text_writer_raw(ink, SL_STR(",\"title\":"));
+    sl_text_writer_string(ink, title_of(status));
+    sl_text_writer_raw(ink, SL_STR(",\"status\":"));
+    sl_text_writer_number(ink, (uint64_t)status);
+    sl_text_writer_raw(ink, SL_STR(",\"detail\":\""));
     sl_message_write(d, ink);
-    sl_writer_raw(ink, SL_STR("\",\"code\":"));
-    sl_writer_string(ink, d->code);
+    sl_text_writer_raw(ink, SL_STR("\",\"code\":"));
+    sl_text_writer_string(ink, d->code);
     body_write_retry(d, ink);
-    sl_writer_raw(ink, SL_STR(",\"request_id\":"));
-    sl_writer_string(ink, sl_str_c(d->request_id));
+    sl_text_writer_raw(ink, SL_STR(",\"request_id\":"));
+    sl_text_writer_string(ink, sl_str_c(d->request_id));
     write_violated(d, ink);
-    sl_writer_raw(ink, SL_STR("}"));
+    sl_text_writer_raw(ink, SL_STR("}"));
 }
 
 int sl_message_body_write(const struct sl_decision *decision,
                           struct sl_buf *out)
 {
     const struct sl_error_form *form = sl_decision_form(decision);
-    struct sl_writer ink = {.out = out, .json = true};
+    struct sl_text_writer ink = {.out = out, .json = true};
     size_t before = out->len;
 
     if (form->has_body)
@@ -515,53 +534,57 @@ int sl_message_body_write(const struct sl_decision *decision,
 
 /* ---- the sentence of a request that a guard refused. */
 
-static void write_header(struct sl_str header, struct sl_writer *ink)
+static void write_header(struct sl_str header, struct sl_text_writer *ink)
 {
-    sl_writer_text(ink, SL_STR("\""));
-    sl_writer_text(ink, header);
-    sl_writer_text(ink, SL_STR("\""));
+    sl_text_writer_text(ink, SL_STR("\""));
+    sl_text_writer_text(ink, header);
+    sl_text_writer_text(ink, SL_STR("\""));
 }
 
 /* `"x-parts" must be at most 10000.` What was sent is not repeated. */
-static void write_require(const struct sl_decision *d, struct sl_writer *ink)
+static void write_require(const struct sl_decision *d,
+                          struct sl_text_writer *ink)
 {
     const struct sl_require *require = d->require;
 
-    sl_writer_text(ink, SL_STR("The header "));
+    sl_text_writer_text(ink, SL_STR("The header "));
     write_header(require->header, ink);
     switch (d->want) {
     case SL_WANT_NUMBER:
-        sl_writer_text(ink, SL_STR(" must be a whole number"));
+        sl_text_writer_text(ink, SL_STR(" must be a whole number"));
         break;
     case SL_WANT_LESS:
-        sl_writer_text(ink, SL_STR(" must be at most "));
-        sl_writer_number(ink, require->max);
+        sl_text_writer_text(ink, SL_STR(" must be at most "));
+        sl_text_writer_number(ink, require->max);
         break;
     case SL_WANT_MORE:
-        sl_writer_text(ink, SL_STR(" must be at least "));
-        sl_writer_number(ink, require->min);
+        sl_text_writer_text(ink, SL_STR(" must be at least "));
+        sl_text_writer_number(ink, require->min);
         break;
     case SL_WANT_EQUAL:
-        sl_writer_text(ink, SL_STR(" must say the same as "));
+        sl_text_writer_text(ink, SL_STR(" must say the same as "));
         write_header(require->equals, ink);
         break;
     default:
-        sl_writer_text(ink, SL_STR(" must be there, once"));
+        sl_text_writer_text(ink, SL_STR(" must be there, once"));
         break;
     }
-    sl_writer_text(ink, SL_STR("."));
+    sl_text_writer_text(ink, SL_STR("."));
 }
 
-static void write_webhook(const struct sl_decision *d, struct sl_writer *ink)
+static void write_webhook(const struct sl_decision *d,
+                          struct sl_text_writer *ink)
 {
-    sl_writer_text(ink, d->reason == SL_REASON_WEBHOOK
-                            ? SL_STR("The webhook is not believed: ")
-                            : SL_STR("The webhook can't be taken now: "));
-    sl_writer_text(ink, sl_str_c(sl_webhook_fault_sentence(d->webhook_fault)));
-    sl_writer_text(ink, SL_STR("."));
+    sl_text_writer_text(ink, d->reason == SL_REASON_WEBHOOK
+                                 ? SL_STR("The webhook is not believed: ")
+                                 : SL_STR("The webhook can't be taken now: "));
+    sl_text_writer_text(ink,
+                        sl_str_c(sl_webhook_fault_sentence(d->webhook_fault)));
+    sl_text_writer_text(ink, SL_STR("."));
 }
 
-void sl_precheck_message(const struct sl_decision *d, struct sl_writer *ink)
+void sl_precheck_message(const struct sl_decision *d,
+                         struct sl_text_writer *ink)
 {
     switch (d->reason) {
     case SL_REASON_WEBHOOK:
@@ -572,18 +595,18 @@ void sl_precheck_message(const struct sl_decision *d, struct sl_writer *ink)
         write_require(d, ink);
         break;
     case SL_REASON_BACKLOG:
-        sl_writer_text(ink, SL_STR("Too much work is waiting already."));
+        sl_text_writer_text(ink, SL_STR("Too much work is waiting already."));
         break;
     case SL_REASON_RUNNING:
-        sl_writer_text(ink, SL_STR("The same request is being answered."));
+        sl_text_writer_text(ink, SL_STR("The same request is being answered."));
         break;
     case SL_REASON_CONFLICT:
-        sl_writer_text(ink, SL_STR("Another one is running already."));
+        sl_text_writer_text(ink, SL_STR("Another one is running already."));
         break;
     default:
-        sl_writer_text(ink,
-                       SL_STR("The key of this request came with another "
-                              "one before; a new request needs a new key."));
+        sl_text_writer_text(
+            ink, SL_STR("The key of this request came with another "
+                        "one before; a new request needs a new key."));
         break;
     }
 }

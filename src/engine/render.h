@@ -149,7 +149,7 @@ void sl_placeholder_value_of(const struct sl_decision *decision,
  * nothing, so that it is asked for once, at the end.
  */
 
-struct sl_writer {
+struct sl_text_writer {
     struct sl_buf *out;
     bool json; /* texts are escaped */
     int err;
@@ -157,7 +157,8 @@ struct sl_writer {
 
 /* Bytes as they are: JSON of our own making. Mostly there is room, and then a
  * literal is a few moves. */
-static inline void sl_writer_raw(struct sl_writer *ink, struct sl_str bytes)
+static inline void sl_text_writer_raw(struct sl_text_writer *ink,
+                                      struct sl_str bytes)
 {
     struct sl_buf *out = ink->out;
 
@@ -172,7 +173,8 @@ static inline void sl_writer_raw(struct sl_writer *ink, struct sl_str bytes)
 }
 
 /* Text; anybody's. */
-static inline void sl_writer_text(struct sl_writer *ink, struct sl_str text)
+static inline void sl_text_writer_text(struct sl_text_writer *ink,
+                                       struct sl_str text)
 {
     if (!ink->err)
         ink->err = ink->json ? sl_json_inside(ink->out, text)
@@ -180,13 +182,15 @@ static inline void sl_writer_text(struct sl_writer *ink, struct sl_str text)
 }
 
 /* A JSON string, quotes included. */
-static inline void sl_writer_string(struct sl_writer *ink, struct sl_str text)
+static inline void sl_text_writer_string(struct sl_text_writer *ink,
+                                         struct sl_str text)
 {
     if (!ink->err)
         ink->err = sl_json_string(ink->out, text);
 }
 
-static inline void sl_writer_number(struct sl_writer *ink, uint64_t number)
+static inline void sl_text_writer_number(struct sl_text_writer *ink,
+                                         uint64_t number)
 {
     if (!ink->err)
         ink->err = sl_json_number(ink->out, number);
@@ -197,17 +201,17 @@ static inline void sl_writer_number(struct sl_writer *ink, uint64_t number)
 
 /* Write the message; nothing if the decision allows. */
 void sl_message_write(const struct sl_decision *decision,
-                      struct sl_writer *ink);
+                      struct sl_text_writer *ink);
 
 /* Our own sentence where a guard refused, but for when to come again. */
 void sl_precheck_message(const struct sl_decision *decision,
-                         struct sl_writer *ink);
+                         struct sl_text_writer *ink);
 
 /* Write a placeholder's value as text. Without one, a number is 0 and a text
  * is empty. */
 void sl_placeholder_value_write(const struct sl_decision *decision,
                                 enum sl_placeholder holder,
-                                struct sl_writer *ink);
+                                struct sl_text_writer *ink);
 
 /* Append the JSON body of a denial. */
 SL_MUST_USE int sl_message_body_write(const struct sl_decision *decision,

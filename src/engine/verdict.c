@@ -13,103 +13,105 @@
 /* `,"name":` before a value. */
 #define MEMBER(name) SL_STR(",\"" name "\":")
 
-static void write_bool(struct sl_writer *ink, bool value)
+static void write_bool(struct sl_text_writer *ink, bool value)
 {
-    sl_writer_raw(ink, value ? SL_STR("true") : SL_STR("false"));
+    sl_text_writer_raw(ink, value ? SL_STR("true") : SL_STR("false"));
 }
 
-static void write_null(struct sl_writer *ink)
+static void write_null(struct sl_text_writer *ink)
 {
-    sl_writer_raw(ink, SL_STR("null"));
+    sl_text_writer_raw(ink, SL_STR("null"));
 }
 
 /* Milliseconds, rounded up, or null. */
-static void write_ms(struct sl_writer *ink, sl_ns span)
+static void write_ms(struct sl_text_writer *ink, sl_ns span)
 {
     if (span < 0)
         write_null(ink);
     else
-        sl_writer_number(ink, sl_span_in(span, SL_MS));
+        sl_text_writer_number(ink, sl_span_in(span, SL_MS));
 }
 
-static void write_number_if(struct sl_writer *ink, bool there, uint64_t number)
+static void write_number_if(struct sl_text_writer *ink, bool there,
+                            uint64_t number)
 {
     if (there)
-        sl_writer_number(ink, number);
+        sl_text_writer_number(ink, number);
     else
         write_null(ink);
 }
 
-static void write_string_if(struct sl_writer *ink, bool there,
+static void write_string_if(struct sl_text_writer *ink, bool there,
                             struct sl_str text)
 {
     if (there)
-        sl_writer_string(ink, text);
+        sl_text_writer_string(ink, text);
     else
         write_null(ink);
 }
 
 /* ---- limits ---- */
 
-static void write_numbers(struct sl_writer *ink,
+static void write_numbers(struct sl_text_writer *ink,
                           const struct sl_limit_view *shown)
 {
     const struct sl_answer *a = &shown->answer;
     bool limited = sl_limit_view_limited(shown);
     bool answered = sl_limit_view_answered(shown);
 
-    sl_writer_raw(ink, MEMBER("limit"));
+    sl_text_writer_raw(ink, MEMBER("limit"));
     write_number_if(ink, limited, limited ? sl_limit_view_count(shown) : 0);
-    sl_writer_raw(ink, MEMBER("burst"));
+    sl_text_writer_raw(ink, MEMBER("burst"));
     write_number_if(ink, limited, limited ? sl_limit_view_capacity(shown) : 0);
-    sl_writer_raw(ink, MEMBER("remaining"));
+    sl_text_writer_raw(ink, MEMBER("remaining"));
     write_number_if(ink, answered, a->remaining);
-    sl_writer_raw(ink, MEMBER("reset_ms"));
+    sl_text_writer_raw(ink, MEMBER("reset_ms"));
     write_ms(ink, answered ? a->reset_in : SL_NS_NONE);
-    sl_writer_raw(ink, MEMBER("retry_after_ms"));
+    sl_text_writer_raw(ink, MEMBER("retry_after_ms"));
     write_ms(ink, answered && a->outcome == SL_DENY ? a->retry_in : SL_NS_NONE);
 }
 
-static void write_candidate(struct sl_writer *ink,
+static void write_candidate(struct sl_text_writer *ink,
                             const struct sl_limit_view *shown)
 {
     const struct sl_answer *a = &shown->candidate_answer;
 
-    sl_writer_raw(ink, SL_STR(",\"candidate\":{\"limit\":"));
-    sl_writer_number(ink, shown->candidate->count);
-    sl_writer_raw(ink, MEMBER("remaining"));
+    sl_text_writer_raw(ink, SL_STR(",\"candidate\":{\"limit\":"));
+    sl_text_writer_number(ink, shown->candidate->count);
+    sl_text_writer_raw(ink, MEMBER("remaining"));
     write_number_if(ink, a->capacity > 0, a->remaining);
-    sl_writer_raw(ink, MEMBER("allowed"));
+    sl_text_writer_raw(ink, MEMBER("allowed"));
     write_bool(ink, a->outcome == SL_ALLOW);
-    sl_writer_raw(ink, SL_STR("}"));
+    sl_text_writer_raw(ink, SL_STR("}"));
 }
 
 /* What most limits have nothing to say about. */
-static void write_rare(struct sl_writer *ink, const struct sl_limit_view *shown)
+static void write_rare(struct sl_text_writer *ink,
+                       const struct sl_limit_view *shown)
 {
     if (sl_limit_view_answered(shown) && shown->answer.wait > 0) {
-        sl_writer_raw(ink, MEMBER("wait_ms"));
+        sl_text_writer_raw(ink, MEMBER("wait_ms"));
         write_ms(ink, shown->answer.wait);
     }
     if (shown->overridden) {
-        sl_writer_raw(ink, MEMBER("override"));
-        sl_writer_string(ink,
-                         sl_str_c(shown->override_of && shown->override_of[0]
-                                      ? shown->override_of
-                                      : "request"));
+        sl_text_writer_raw(ink, MEMBER("override"));
+        sl_text_writer_string(
+            ink, sl_str_c(shown->override_of && shown->override_of[0]
+                              ? shown->override_of
+                              : "request"));
     }
     if (shown->overage)
-        sl_writer_raw(ink, SL_STR(",\"overage\":true"));
+        sl_text_writer_raw(ink, SL_STR(",\"overage\":true"));
     if (shown->skipped)
-        sl_writer_raw(ink, SL_STR(",\"skipped\":true"));
+        sl_text_writer_raw(ink, SL_STR(",\"skipped\":true"));
     if (shown->untracked)
-        sl_writer_raw(ink, SL_STR(",\"untracked\":true"));
+        sl_text_writer_raw(ink, SL_STR(",\"untracked\":true"));
     if (shown->has_candidate)
         write_candidate(ink, shown);
 }
 
 /* A text that is made in a buffer of its own and then escaped. */
-static struct sl_buf begin_text(const struct sl_writer *ink, size_t most)
+static struct sl_buf begin_text(const struct sl_text_writer *ink, size_t most)
 {
     struct sl_buf text;
 
@@ -117,151 +119,154 @@ static struct sl_buf begin_text(const struct sl_writer *ink, size_t most)
     return text;
 }
 
-static void end_text(struct sl_writer *ink, struct sl_buf *text, int err)
+static void end_text(struct sl_text_writer *ink, struct sl_buf *text, int err)
 {
     if (err && !ink->err)
         ink->err = err;
-    sl_writer_string(ink, sl_buf_str(text));
+    sl_text_writer_string(ink, sl_buf_str(text));
     sl_buf_done(text);
 }
 
-static void write_key(struct sl_writer *ink, const struct sl_decision *d,
+static void write_key(struct sl_text_writer *ink, const struct sl_decision *d,
                       const struct sl_limit_view *shown)
 {
     struct sl_buf key = begin_text(ink, KEY_MAX);
 
-    sl_writer_raw(ink, MEMBER("key"));
+    sl_text_writer_raw(ink, MEMBER("key"));
     if (shown->skipped)
         write_null(ink);
     else
         end_text(ink, &key, sl_decision_key(d, shown, &key));
 }
 
-static void write_limit(struct sl_writer *ink, const struct sl_decision *d,
+static void write_limit(struct sl_text_writer *ink, const struct sl_decision *d,
                         const struct sl_limit_view *shown, bool explain)
 {
-    sl_writer_raw(ink, SL_STR("{\"name\":"));
-    sl_writer_string(ink, shown->rule->name);
-    sl_writer_raw(ink, MEMBER("kind"));
-    sl_writer_string(ink, sl_str_c(sl_kind_name(shown->rule->kind)));
-    sl_writer_raw(ink, MEMBER("plan"));
-    sl_writer_string(ink, shown->plan_name);
-    sl_writer_raw(ink, MEMBER("scope"));
-    sl_writer_string(ink, shown->scope);
+    sl_text_writer_raw(ink, SL_STR("{\"name\":"));
+    sl_text_writer_string(ink, shown->rule->name);
+    sl_text_writer_raw(ink, MEMBER("kind"));
+    sl_text_writer_string(ink, sl_str_c(sl_kind_name(shown->rule->kind)));
+    sl_text_writer_raw(ink, MEMBER("plan"));
+    sl_text_writer_string(ink, shown->plan_name);
+    sl_text_writer_raw(ink, MEMBER("scope"));
+    sl_text_writer_string(ink, shown->scope);
     write_numbers(ink, shown);
-    sl_writer_raw(ink, MEMBER("mode"));
-    sl_writer_string(ink, sl_str_c(sl_mode_words[shown->mode]));
-    sl_writer_raw(ink, MEMBER("allowed"));
+    sl_text_writer_raw(ink, MEMBER("mode"));
+    sl_text_writer_string(ink, sl_str_c(sl_mode_words[shown->mode]));
+    sl_text_writer_raw(ink, MEMBER("allowed"));
     write_bool(ink, shown->allowed);
     write_rare(ink, shown);
     if (explain)
         write_key(ink, d, shown);
-    sl_writer_raw(ink, SL_STR("}"));
+    sl_text_writer_raw(ink, SL_STR("}"));
 }
 
-static void write_limits(struct sl_writer *ink, const struct sl_decision *d,
-                         bool explain)
+static void write_limits(struct sl_text_writer *ink,
+                         const struct sl_decision *d, bool explain)
 {
-    sl_writer_raw(ink, SL_STR(",\"limits\":["));
+    sl_text_writer_raw(ink, SL_STR(",\"limits\":["));
     for (unsigned i = 0; i < d->shown_count; i++) {
         if (i > 0)
-            sl_writer_raw(ink, SL_STR(","));
+            sl_text_writer_raw(ink, SL_STR(","));
         write_limit(ink, d, &d->shown[i], explain);
     }
-    sl_writer_raw(ink, SL_STR("]"));
+    sl_text_writer_raw(ink, SL_STR("]"));
 }
 
 /* ---- the whole ---- */
 
-static void write_headers(struct sl_writer *ink, const struct sl_rendered *r)
+static void write_headers(struct sl_text_writer *ink,
+                          const struct sl_rendered *r)
 {
-    sl_writer_raw(ink, SL_STR(",\"headers\":{"));
+    sl_text_writer_raw(ink, SL_STR(",\"headers\":{"));
     for (unsigned i = 0; i < r->header_count; i++) {
         if (i > 0)
-            sl_writer_raw(ink, SL_STR(","));
-        sl_writer_string(ink, r->headers[i].name);
-        sl_writer_raw(ink, SL_STR(":"));
-        sl_writer_string(ink, r->headers[i].value);
+            sl_text_writer_raw(ink, SL_STR(","));
+        sl_text_writer_string(ink, r->headers[i].name);
+        sl_text_writer_raw(ink, SL_STR(":"));
+        sl_text_writer_string(ink, r->headers[i].value);
     }
-    sl_writer_raw(ink, SL_STR("}"));
+    sl_text_writer_raw(ink, SL_STR("}"));
 }
 
-static void write_message(struct sl_writer *ink, const struct sl_decision *d)
+static void write_message(struct sl_text_writer *ink,
+                          const struct sl_decision *d)
 {
-    sl_writer_raw(ink, MEMBER("message"));
+    sl_text_writer_raw(ink, MEMBER("message"));
     if (d->allowed) {
         write_null(ink);
         return;
     }
-    sl_writer_raw(ink, SL_STR("\""));
+    sl_text_writer_raw(ink, SL_STR("\""));
     sl_message_write(d, ink);
-    sl_writer_raw(ink, SL_STR("\""));
+    sl_text_writer_raw(ink, SL_STR("\""));
 }
 
 /* What /v1/explain says beyond the verdict. */
-static void write_explanation(struct sl_writer *ink,
+static void write_explanation(struct sl_text_writer *ink,
                               const struct sl_decision *d)
 {
     struct sl_buf text = begin_text(ink, TEXT_MAX);
 
-    sl_writer_raw(ink, MEMBER("plan"));
-    sl_writer_string(ink, sl_decision_plan(d));
-    sl_writer_raw(ink, MEMBER("route"));
-    sl_writer_string(ink, d->route->text);
-    sl_writer_raw(ink, MEMBER("endpoint"));
-    sl_writer_string(ink, d->route->endpoint);
-    sl_writer_raw(ink, MEMBER("token_fault"));
+    sl_text_writer_raw(ink, MEMBER("plan"));
+    sl_text_writer_string(ink, sl_decision_plan(d));
+    sl_text_writer_raw(ink, MEMBER("route"));
+    sl_text_writer_string(ink, d->route->text);
+    sl_text_writer_raw(ink, MEMBER("endpoint"));
+    sl_text_writer_string(ink, d->route->endpoint);
+    sl_text_writer_raw(ink, MEMBER("token_fault"));
     write_string_if(ink, d->token_fault != SL_TOKEN_GOOD,
                     sl_str_c(sl_token_error_word(d->token_fault)));
-    sl_writer_raw(ink, MEMBER("explain"));
+    sl_text_writer_raw(ink, MEMBER("explain"));
     end_text(ink, &text, sl_explain(d, &text));
 }
 
-static void write_verdict(struct sl_writer *ink, const struct sl_decision *d,
+static void write_verdict(struct sl_text_writer *ink,
+                          const struct sl_decision *d,
                           const struct sl_rendered *r, bool explain)
 {
     struct sl_str by = {"", 0};
 
     if (d->by >= 0)
         by = d->shown[d->by].rule->name;
-    sl_writer_raw(ink, SL_STR("{\"allowed\":"));
+    sl_text_writer_raw(ink, SL_STR("{\"allowed\":"));
     write_bool(ink, d->allowed);
-    sl_writer_raw(ink, MEMBER("status"));
-    sl_writer_number(ink, (uint64_t)r->status);
-    sl_writer_raw(ink, MEMBER("code"));
+    sl_text_writer_raw(ink, MEMBER("status"));
+    sl_text_writer_number(ink, (uint64_t)r->status);
+    sl_text_writer_raw(ink, MEMBER("code"));
     write_string_if(ink, d->code.len > 0, d->code);
     write_message(ink, d);
-    sl_writer_raw(ink, MEMBER("by"));
+    sl_text_writer_raw(ink, MEMBER("by"));
     write_string_if(ink, d->by >= 0, by);
-    sl_writer_raw(ink, MEMBER("retry_after_ms"));
+    sl_text_writer_raw(ink, MEMBER("retry_after_ms"));
     write_ms(ink, sl_decision_retry_in(d));
-    sl_writer_raw(ink, MEMBER("request_id"));
-    sl_writer_string(ink, sl_str_c(d->request_id));
-    sl_writer_raw(ink, MEMBER("degraded"));
+    sl_text_writer_raw(ink, MEMBER("request_id"));
+    sl_text_writer_string(ink, sl_str_c(d->request_id));
+    sl_text_writer_raw(ink, MEMBER("degraded"));
     write_bool(ink, d->degraded);
-    sl_writer_raw(ink, MEMBER("hold"));
+    sl_text_writer_raw(ink, MEMBER("hold"));
     write_string_if(ink, d->hold[0] != '\0', sl_str_c(d->hold));
     if (d->hold[0]) {
-        sl_writer_raw(ink, MEMBER("hold_expires_ms"));
+        sl_text_writer_raw(ink, MEMBER("hold_expires_ms"));
         write_ms(ink, d->hold_for);
     }
     write_limits(ink, d, explain);
     write_headers(ink, r);
-    sl_writer_raw(ink, MEMBER("body"));
+    sl_text_writer_raw(ink, MEMBER("body"));
     if (r->body.len > 0)
-        sl_writer_raw(ink, r->body);
+        sl_text_writer_raw(ink, r->body);
     else
         write_null(ink);
     if (explain)
         write_explanation(ink, d);
-    sl_writer_raw(ink, SL_STR("}"));
+    sl_text_writer_raw(ink, SL_STR("}"));
 }
 
 static int render(const struct sl_decision *decision,
                   const struct sl_rendered *rendered, bool explain,
                   struct sl_buf *out)
 {
-    struct sl_writer ink = {.out = out, .json = true};
+    struct sl_text_writer ink = {.out = out, .json = true};
     size_t before = out->len;
 
     write_verdict(&ink, decision, rendered, explain);
@@ -285,7 +290,7 @@ int sl_render_explained(const struct sl_decision *decision,
 int sl_render_limit(const struct sl_decision *decision,
                     const struct sl_limit_view *shown, struct sl_buf *out)
 {
-    struct sl_writer ink = {.out = out, .json = true};
+    struct sl_text_writer ink = {.out = out, .json = true};
     size_t before = out->len;
 
     write_limit(&ink, decision, shown, true);

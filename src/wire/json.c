@@ -599,3 +599,72 @@ int sl_json_number(struct sl_buf *out, uint64_t number)
 
     return sl_buf_add(out, (struct sl_str){digits, len});
 }
+
+/* ---- on a writer ---- */
+
+static void put_comma(struct sl_writer *w)
+{
+    const struct sl_buf *out = w->out;
+
+    if (out->len > 0 && !strchr("{[:,\n", out->bytes[out->len - 1]))
+        sl_writer_add(w, SL_STR(","));
+}
+
+void sl_json_open(struct sl_writer *w, char bracket)
+{
+    put_comma(w);
+    sl_writer_add(w, (struct sl_str){&bracket, 1});
+}
+
+void sl_json_close(struct sl_writer *w, char bracket)
+{
+    sl_writer_add(w, (struct sl_str){&bracket, 1});
+}
+
+void sl_json_key(struct sl_writer *w, struct sl_str name)
+{
+    sl_json_str(w, name);
+    sl_writer_add(w, SL_STR(":"));
+}
+
+void sl_json_str(struct sl_writer *w, struct sl_str text)
+{
+    put_comma(w);
+    if (!w->err)
+        w->err = sl_json_string(w->out, text);
+}
+
+void sl_json_uint(struct sl_writer *w, uint64_t number)
+{
+    put_comma(w);
+    if (!w->err)
+        w->err = sl_json_number(w->out, number);
+}
+
+void sl_json_int(struct sl_writer *w, int64_t number)
+{
+    if (number >= 0) {
+        sl_json_uint(w, (uint64_t)number);
+        return;
+    }
+    put_comma(w);
+    sl_writer_add(w, SL_STR("-"));
+    if (!w->err)
+        w->err = sl_json_number(w->out, -(uint64_t)number);
+}
+
+void sl_json_flag(struct sl_writer *w, bool flag)
+{
+    sl_json_raw(w, flag ? SL_STR("true") : SL_STR("false"));
+}
+
+void sl_json_nothing(struct sl_writer *w)
+{
+    sl_json_raw(w, SL_STR("null"));
+}
+
+void sl_json_raw(struct sl_writer *w, struct sl_str json)
+{
+    put_comma(w);
+    sl_writer_add(w, json);
+}

@@ -38,6 +38,21 @@ SL_MUST_USE int sl_json_inside(struct sl_buf *out, struct sl_str text);
 /* Append a whole number; above SL_JSON_MAX it is SL_JSON_MAX. */
 SL_MUST_USE int sl_json_number(struct sl_buf *out, uint64_t number);
 
+/* The same on a writer. A comma is put where a value follows another: unless
+ * the output is empty or ends in one of { [ : , or a newline. Members are a key
+ * and then a value. */
+void sl_json_open(struct sl_writer *w, char bracket); /* { or [ */
+void sl_json_close(struct sl_writer *w, char bracket);
+void sl_json_key(struct sl_writer *w, struct sl_str name);
+void sl_json_str(struct sl_writer *w, struct sl_str text);
+void sl_json_uint(struct sl_writer *w, uint64_t number);
+void sl_json_int(struct sl_writer *w, int64_t number);
+void sl_json_flag(struct sl_writer *w, bool flag);
+void sl_json_nothing(struct sl_writer *w);                 /* null */
+void sl_json_raw(struct sl_writer *w, struct sl_str json); /* a whole value */
+
+/* ---- reading ---- */
+
 enum sl_json_kind {
     SL_JSON_BAD, /* no value begins here: see `why` */
     SL_JSON_NULL,

@@ -212,6 +212,63 @@ static void runs(void)
     CHECK_EQ(sl_json_run(NULL, 0), 0);
 }
 
+/* A document of every kind of value, with commas where they belong. */
+static void write_document(struct sl_writer *w)
+{
+    sl_json_open(w, '{');
+    sl_json_key(w, SL_STR("a"));
+    sl_json_open(w, '[');
+    sl_json_uint(w, 1);
+    sl_json_int(w, -2);
+    sl_json_int(w, INT64_MIN);
+    sl_json_str(w, SL_STR("x\"y"));
+    sl_json_open(w, '[');
+    sl_json_close(w, ']');
+    sl_json_open(w, '{');
+    sl_json_close(w, '}');
+    sl_json_close(w, ']');
+    sl_json_key(w, SL_STR("b"));
+    sl_json_flag(w, true);
+    sl_json_key(w, SL_STR("c"));
+    sl_json_flag(w, false);
+    sl_json_key(w, SL_STR("d"));
+    sl_json_nothing(w);
+    sl_json_key(w, SL_STR("e"));
+    sl_json_raw(w, SL_STR("{\"f\":0}"));
+    sl_json_close(w, '}');
+}
+
+static void test_writer(void)
+{
+    static const char want[] =
+        "{\"a\":[1,-2,-9007199254740991,\"x\\\"y\",[],{}],\"b\":true,"
+        "\"c\":false,\"d\":null,\"e\":{\"f\":0}}";
+    struct sl_writer w;
+    struct sl_buf out;
+
+    CASE("a writer puts the commas");
+    sl_buf_init(&out, CEILING, &sl_alloc_libc);
+    w = (struct sl_writer){.out = &out};
+    write_document(&w);
+    CHECK_EQ(w.err, 0);
+    CHECK(sl_str_eq(sl_buf_str(&out), sl_str_c(want)));
+    sl_buf_done(&out);
+
+    CASE("a writer keeps its first error, whichever call it was");
+    for (size_t ceiling = 1; ceiling < sizeof(want) - 1; ceiling++) {
+        sl_buf_init(&out, ceiling, &sl_alloc_libc);
+        w = (struct sl_writer){.out = &out};
+        write_document(&w);
+        CHECK_EQ(w.err, SLUICE_EFULL);
+        sl_writer_add(&w, SL_STR(""));
+        sl_writer_addf(&w, "%s", "");
+        CHECK_EQ(w.err, SLUICE_EFULL);
+        CHECK(out.len <= ceiling);
+        CHECK(memcmp(out.bytes, want, out.len) == 0);
+        sl_buf_done(&out);
+    }
+}
+
 int main(void)
 {
     runs();
@@ -220,5 +277,6 @@ int main(void)
     numbers();
     ceilings();
     no_memory();
+    test_writer();
     return CHECK_DONE();
 }
