@@ -17,10 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check.h"
 #include "net/loop.h"
-#include "oracle/rng.h"
-#include "oracle/seeds.h"
+#include "prop.h"
 
 #define USERS   5
 #define ALIASES 3
@@ -288,11 +286,8 @@ static bool episode(uint64_t seed, uint64_t *steps)
     return !w.broken;
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "finder", 40000);
-
-    CASE("finder (1) (2) (3) what is found was true");
-    CHECK(seeds_run(&run, episode));
-    return CHECK_DONE();
-}
+const struct property prop_finder = {
+    .name = "finder",
+    .steps = 40000,
+    .cases = {{"finder (1) (2) (3) what is found was true", episode}},
+};

@@ -1,12 +1,20 @@
-/* leased_books.h -- books of one quota, as a few numbers: what the SQL does;
- * and tables that outlive the stores before them. */
+/* leased_books.h -- the usage database of one quota, as a few numbers: what the
+ * SQL does with its rows of leases. */
 #ifndef LEASED_BOOKS_H
 #define LEASED_BOOKS_H
 
-#include "check.h"
+#include "prop.h"
 #include "store/lease/leased.h"
 
 #define NODES 3
+
+/* The random numbers of the current episode. */
+static struct rng chance;
+
+static inline uint64_t any(uint64_t below)
+{
+    return rng_below(&chance, below);
+}
 
 struct row {
     bool there;
@@ -100,36 +108,19 @@ static inline void record(struct books *b, unsigned node, uint64_t amount)
     reduce(b, node, least_of(amount, row->leased));
 }
 
-/* ---- tables ---- */
-
-/* A table that outlives the store before it. */
-struct under {
-    struct sl_store store; /* first */
-    struct sl_store *table;
-};
-
-static inline struct sl_store *table_of(struct sl_store *store)
+/* The table of a killed node was found, with `cell` units used. Its lease ends:
+ * what it has spent of it is recorded, the rest comes back. */
+static inline void recover(struct books *b, unsigned node, uint64_t cell)
 {
-    return ((struct under *)store)->table;
-}
+    struct row *row = &b->rows[node];
+    uint64_t left;
 
-static inline int bind(struct sl_store *s, struct sl_stored *limits,
-                       unsigned count, struct sl_diag *diag)
-{
-    return sl_store_bind(table_of(s), limits, count, diag);
+    if (!row->there)
+        return;
+    left = sl_lease_left(row->base, row->spent, row->leased, cell);
+    record(b, node, row->leased - left);
+    if (row->there)
+        reduce(b, node, left);
 }
-
-static inline void take_under(struct sl_store *s, struct sl_take *take)
-{
-    sl_store_take(table_of(s), take);
-}
-
-static inline void close_nothing(struct sl_store *s)
-{
-    (void)s;
-}
-
-static const struct sl_store_calls under_calls = {
-    .bind = bind, .take = take_under, .close = close_nothing};
 
 #endif

@@ -7,77 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
 #include "core/calendar.h"
-#include "store/lease/lease.h"
+#include "leased_books.h"
 
-#define NODES 3
 #define MONTH SL_CALENDAR_MONTH
-
-/* ---- the books ---- */
-
-struct row {
-    bool there;
-    uint64_t base, spent, leased;
-};
-
-struct books {
-    sl_ns start;
-    uint64_t used, leased;
-    struct row rows[NODES];
-};
-
-/* As the SQL does it. */
-static uint64_t portion(uint64_t left, uint64_t want, uint64_t least)
-{
-    uint64_t share = left / 4;
-
-    if (share > want)
-        return want;
-    return share > least ? share : least;
-}
-
-static void claim(struct books *b, unsigned node, uint64_t cap, uint64_t want,
-                  uint64_t least, uint64_t ceiling, struct sl_lease_terms *ret)
-{
-    struct row *row = &b->rows[node];
-    uint64_t granted = 0;
-
-    if (want > 0 && b->used + b->leased + least <= cap)
-        granted = portion(cap - b->used - b->leased, want, least);
-    if (granted > 0 && !row->there)
-        *row = (struct row){.there = true, .base = ceiling};
-    row->leased += granted;
-    b->leased += granted;
-    *ret = (struct sl_lease_terms){
-        .there = row->there,
-        .granted = granted,
-        .used = b->used,
-        .base = row->there ? row->base : ceiling,
-        .spent = row->spent,
-        .own = row->leased,
-    };
-}
-
-static void reduce(struct books *b, unsigned node, uint64_t units)
-{
-    b->rows[node].leased -= units;
-    b->leased -= units;
-    if (b->rows[node].leased == 0)
-        b->rows[node] = (struct row){.there = false};
-}
-
-static void record(struct books *b, unsigned node, uint64_t amount)
-{
-    struct row *row = &b->rows[node];
-    uint64_t units = amount < row->leased ? amount : row->leased;
-
-    b->used += amount;
-    if (!row->there)
-        return;
-    row->spent += amount;
-    reduce(b, node, units);
-}
 
 /* ---- nodes ---- */
 
@@ -98,29 +31,23 @@ struct world {
     sl_ns now, steady;
 };
 
-static uint64_t any(uint64_t below)
-{
-    return (uint64_t)random() % below;
-}
-
 /* Ask the books; sometimes the answer is lost. */
-static void ask(struct world *w, unsigned i, uint64_t cost, bool answered)
+static void ask_books(struct world *w, unsigned i, uint64_t cost, bool answered)
 {
     struct node *n = &w->nodes[i];
     struct sl_quota_lease *l = &n->lease;
-    struct sl_lease_terms terms;
     struct sl_lease_wish wish = {.cost = cost, .cap = w->cap};
-    uint64_t least = 0, want = 0;
+    struct sl_lease_ask ask = {
+        .cap = w->cap, .ceiling = l->ceiling > l->own ? l->ceiling : l->own};
 
     if (cost > 0)
-        want = sl_lease_want(l, cost, &least);
-    claim(&w->books, i, w->cap, want, least,
-          l->ceiling > l->own ? l->ceiling : l->own, &terms);
+        ask.want = sl_lease_want(l, cost, &wish.least);
+    ask.least = ask.need = wish.least;
+    claim(&w->books, i, &ask, w->steady);
     if (w->books.used <= w->cap) /* (1) */
         CHECK(w->books.used + w->books.leased <= w->cap);
-    wish.least = least;
     if (answered)
-        sl_lease_land(l, &terms, &wish, w->steady);
+        sl_lease_land(l, &ask.terms, &wish, w->steady);
 }
 
 static bool try(struct world *w, struct node *n, uint64_t cost)
@@ -147,7 +74,7 @@ static bool take(struct world *w, unsigned i, uint64_t cost)
     n->lease.own = n->cell;
     if (try(w, n, cost))
         return true;
-    ask(w, i, cost, any(8) != 0);
+    ask_books(w, i, cost, any(8) != 0);
     return try(w, n, cost);
 }
 
@@ -174,8 +101,6 @@ static void give(struct world *w, unsigned i, bool idle)
 static void die(struct world *w, unsigned i, bool found)
 {
     struct node *n = &w->nodes[i];
-    struct row *row = &w->books.rows[i];
-    uint64_t left;
 
     n->remembers = false;
     n->slip = 0;
@@ -183,12 +108,7 @@ static void die(struct world *w, unsigned i, bool found)
         n->lost = true;
         return;
     }
-    if (!row->there)
-        return;
-    left = sl_lease_left(row->base, row->spent, row->leased, n->cell);
-    record(&w->books, i, row->leased - left);
-    if (w->books.rows[i].there)
-        reduce(&w->books, i, left);
+    recover(&w->books, i, n->cell);
     CHECK(!w->books.rows[i].there); /* (4) */
 }
 
@@ -201,7 +121,7 @@ static void turn(struct world *w)
     }
     w->now = w->period.end + (sl_ns)any(SL_DAY);
     w->period = sl_calendar_period(&w->cal, w->now);
-    w->books = (struct books){.start = w->period.start};
+    w->books = (struct books){.cap = w->cap};
     for (unsigned i = 0; i < NODES; i++)
         w->nodes[i] = (struct node){.lost = false};
     w->taken = 0;
@@ -269,13 +189,13 @@ static void use_up(struct world *w)
     CHECK(w->books.used + w->books.leased <= w->cap);
 }
 
-static void run(unsigned seed)
+static bool episode(uint64_t seed, uint64_t *steps)
 {
     struct world w = {.cap = 1, .now = 20000 * SL_DAY};
     unsigned alive = 0;
 
-    srandom(seed);
-    w.cap = 1 + any(any(2) ? 30 : 5000);
+    chance.state = seed;
+    w.cap = w.books.cap = 1 + any(any(2) ? 30 : 5000);
     w.cal = (struct sl_calendar){.zone = &sl_zone_utc,
                                  .unit = MONTH,
                                  .every = 1,
@@ -298,15 +218,18 @@ static void run(unsigned seed)
         alive = 0;
         turn(&w);
     }
+    *steps += 20; /* they are short */
+    return true;
 }
 
 /* 50 of 100 are used, 47 are leased to others, and 7 were asked for. */
-static void test_refusal(void)
+static void finish(uint64_t steps)
 {
     struct sl_lease_terms terms = {.used = 50};
     struct sl_lease_wish wish = {.cost = 7, .least = 7, .cap = 100};
     struct sl_quota_lease l;
 
+    (void)steps;
     sl_lease_begin(&l, 0, SL_DAY, 0);
     sl_lease_land(&l, &terms, &wish, SL_S);
     CASE("what was refused is refused for a moment");
@@ -335,16 +258,9 @@ static void test_refusal(void)
     CHECK(!sl_lease_is_refused(&l, 7, 100, SL_S));
 }
 
-int main(int argc, char **argv)
-{
-    unsigned count = getenv("SL_LONG") ? 20000 : 300;
-
-    CASE("nodes lease, take, give back, die and come back");
-    if (argc > 1)
-        run((unsigned)strtoul(argv[1], NULL, 10));
-    else
-        for (unsigned seed = 1; seed <= count; seed++)
-            run(seed);
-    test_refusal();
-    return CHECK_DONE();
-}
+const struct property prop_leases = {
+    .name = "leases",
+    .steps = 40000,
+    .cases = {{"nodes lease, take, give back, die and come back", episode}},
+    .finish = finish,
+};

@@ -13,8 +13,8 @@
 
 #include "engine/engine.h"
 #include "engine/render.h"
-#include "oracle/seeds.h"
 #include "policy_limits.h"
+#include "prop.h"
 
 #define REQUESTS 40 /* of an episode */
 
@@ -382,15 +382,19 @@ static bool episode(uint64_t seed, uint64_t *steps)
     return good;
 }
 
-int main(int argc, char **argv)
+static void finish(uint64_t steps)
 {
-    struct seeds run = seeds_start(argc, argv, "policy", 40000);
-
-    CASE("policy (0) (1) (2) (3) (4) printed and read again it decides alike");
-    CHECK(seeds_run(&run, episode));
     CASE("and there was something to decide");
     printf("# %" PRIu64 " refused, %" PRIu64 " while the store was away\n",
            denied, faults);
-    CHECK((denied > run.steps / 20 && faults > 0) || run.steps < 1000);
-    return CHECK_DONE();
+    CHECK((denied > steps / 20 && faults > 0) || steps < 1000);
 }
+
+const struct property prop_policy = {
+    .name = "policy",
+    .steps = 40000,
+    .cases =
+        {{"policy (0) (1) (2) (3) (4) printed and read again it decides alike",
+          episode}},
+    .finish = finish,
+};
