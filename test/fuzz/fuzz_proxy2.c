@@ -24,12 +24,14 @@ static enum sl_proxy2_result trickle(const uint8_t *data, size_t size,
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_proxy2(struct sl_str text)
 {
     struct sl_proxy2 whole, cut;
-    enum sl_proxy2_result result = sl_proxy2_read(data, size, &whole);
+    enum sl_proxy2_result result =
+        sl_proxy2_read((const uint8_t *)text.at, text.len, &whole);
 
-    MUST(trickle(data, size, &cut) == result); /* (1), (3) */
+    MUST(trickle((const uint8_t *)text.at, text.len, &cut) ==
+         result); /* (1), (3) */
     if (result == SL_PROXY2_REFUSED) {
         MUST(whole.why && whole.why[0] && strcmp(whole.why, cut.why) == 0);
     } else if (result == SL_PROXY2_DONE) {
@@ -39,5 +41,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(memcmp(&whole.ip, &cut.ip, sizeof(cut.ip)) == 0);
         MUST(!(whole.local && whole.has_ip)); /* (4) */
     }
-    return 0;
 }

@@ -115,18 +115,14 @@ static void try_reply(struct sl_str text, size_t step, size_t most)
     free(b.bytes);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_resp(struct sl_str text, unsigned choice)
 {
-    struct sl_str text;
-    size_t step;
+    size_t step = 1 + (choice >> 2 & 15);
 
-    if (size < 2)
-        return 0;
-    text = (struct sl_str){(const char *)data + 1, size - 1};
-    step = 1 + (data[0] >> 2 & 15);
-    if (data[0] & 1)
+    if (text.len == 0)
+        return;
+    if (choice & 1)
         try_command(text, step);
     else
-        try_reply(text, step, data[0] & 2 ? 64 : SL_RESP_REPLY);
-    return 0;
+        try_reply(text, step, choice & 2 ? 64 : SL_RESP_REPLY);
 }
