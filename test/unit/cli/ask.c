@@ -6,7 +6,7 @@
 #include "cli/reach.h"
 #include "send.h"
 
-static void test_columns(void)
+TEST(columns)
 {
     static const char *const rows[][3] = {
         {"key",                    "n",  "more"},
@@ -32,7 +32,7 @@ static void test_columns(void)
     free(text);
 }
 
-static void test_encode(void)
+TEST(encode)
 {
     struct sl_buf out;
 
@@ -44,7 +44,7 @@ static void test_encode(void)
     sl_buf_done(&out);
 }
 
-static void test_spans(void)
+TEST(spans)
 {
     static const struct {
         sl_ns span;
@@ -67,7 +67,7 @@ static void test_spans(void)
     CHECK(sl_span_print(SL_NS_MAX, out)[0] != '\0');
 }
 
-static void test_usage(void)
+TEST(usage)
 {
     static const struct {
         const char *words[5], *says;
@@ -129,10 +129,7 @@ int main(void)
 {
     unsetenv("SLUICE_URL");
     unsetenv("SLUICE_ADMIN_URL");
-    test_columns();
-    test_encode();
-    test_spans();
-    test_usage();
+    RUN_TESTS();
     send_done();
     return CHECK_DONE();
 }

@@ -174,7 +174,7 @@ static void stop_within(void *ctx)
     sl_loop_stop(w->loop);
 }
 
-static void test_stop(void)
+TEST(stop)
 {
     struct world w;
 
@@ -202,7 +202,7 @@ static void run_turns(struct world *w)
     }
 }
 
-static void test_deadline(void)
+TEST(deadline)
 {
     struct errand first, second;
     struct world w;
@@ -229,7 +229,7 @@ static void test_deadline(void)
 
 /* ---- another day ---- */
 
-static void test_next_day(void)
+TEST(next_day)
 {
     struct errand e, late;
     struct world w;
@@ -264,7 +264,7 @@ static void test_next_day(void)
     close_world(&w);
 }
 
-static void test_machine(void)
+TEST(machine)
 {
     sl_ns before = sl_clock_up();
 
@@ -273,11 +273,4 @@ static void test_machine(void)
     CHECK(sl_clock_up() >= before);
 }
 
-int main(void)
-{
-    test_stop();
-    test_deadline();
-    test_next_day();
-    test_machine();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

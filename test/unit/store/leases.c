@@ -90,7 +90,7 @@ static void lease(struct world *w, const char *key, int64_t has)
 
 /* ---- what is wanted ---- */
 
-static void test_wanted(void)
+TEST(wanted)
 {
     static const struct {
         const char *why;
@@ -128,7 +128,7 @@ static void test_wanted(void)
     sl_leases_close(w.leases);
 }
 
-static void test_applies(void)
+TEST(applies)
 {
     struct world w;
 
@@ -160,7 +160,7 @@ static void test_applies(void)
 
 /* ---- spending ---- */
 
-static void test_spend(void)
+TEST(spend)
 {
     struct world w;
 
@@ -222,7 +222,7 @@ static void melt(struct world *w, uint64_t has)
     CHECK(sl_leases_land(w->leases, &w->asks, 0, &grant, T0));
 }
 
-static void test_melting(void)
+TEST(melting)
 {
     static const struct {
         const char *why;
@@ -254,7 +254,7 @@ static void test_melting(void)
     }
 }
 
-static void test_melted(void)
+TEST(melted)
 {
     struct sl_lease_end end;
     struct world w;
@@ -279,7 +279,7 @@ static void test_melted(void)
     sl_leases_close(w.leases);
 }
 
-static void test_sets(void)
+TEST(sets)
 {
     struct world w;
 
@@ -304,7 +304,7 @@ static void test_sets(void)
 
 /* ---- landing ---- */
 
-static void test_landing(void)
+TEST(landing)
 {
     static const struct {
         const char *why;
@@ -337,7 +337,7 @@ static void test_landing(void)
     }
 }
 
-static void test_counts(void)
+TEST(counts)
 {
     struct world w;
 
@@ -381,7 +381,7 @@ static void test_counts(void)
 
 /* ---- going back ---- */
 
-static void test_end(void)
+TEST(end)
 {
     struct sl_script_how how = {.own_now = true, .near = T0};
     struct sl_lease_end end;
@@ -421,7 +421,7 @@ static void test_end(void)
 
 /* ---- room ---- */
 
-static void test_full(void)
+TEST(full)
 {
     struct world w;
     unsigned leased = 0;
@@ -457,7 +457,7 @@ static void test_full(void)
     sl_leases_close(w.leases);
 }
 
-static void test_memory(void)
+TEST(memory)
 {
     unsigned n = 1;
 
@@ -483,18 +483,4 @@ static void test_memory(void)
     CHECK(n > 2);
 }
 
-int main(void)
-{
-    test_wanted();
-    test_applies();
-    test_spend();
-    test_melting();
-    test_melted();
-    test_sets();
-    test_landing();
-    test_counts();
-    test_end();
-    test_full();
-    test_memory();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "store/redis/fleet/trouble.h"
 
-static void test_keys(void)
+TEST(keys)
 {
     /* As CLUSTER KEYSLOT of Redis 7.0 says. */
     static const struct {
@@ -31,7 +31,7 @@ static void test_keys(void)
             printf("# %s\n", rows[i].key);
 }
 
-static void test_tags(void)
+TEST(tags)
 {
     bool all = true;
 
@@ -45,7 +45,7 @@ static void test_tags(void)
     CHECK(all);
 }
 
-static void test_redirects(void)
+TEST(redirects)
 {
     static const struct {
         const char *text, *want;
@@ -97,7 +97,7 @@ static bool on_range(void *ctx, unsigned from, unsigned to,
     return true;
 }
 
-static void test_maps(void)
+TEST(maps)
 {
     static const struct {
         const char *text, *want;
@@ -148,7 +148,7 @@ static void test_maps(void)
     CHECK(!sl_master_read(SL_STR("*2\r\n$1\r\nh\r\n$1\r\nx\r\n"), &place));
 }
 
-static void test_troubles(void)
+TEST(troubles)
 {
     static const struct {
         enum sl_trouble want;
@@ -183,12 +183,4 @@ static void test_troubles(void)
         CHECK(strlen(sl_trouble_sentence((enum sl_trouble)i)) > 10);
 }
 
-int main(void)
-{
-    test_keys();
-    test_tags();
-    test_redirects();
-    test_maps();
-    test_troubles();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

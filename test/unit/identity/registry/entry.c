@@ -33,7 +33,7 @@ static struct sl_draft full(void)
     return d;
 }
 
-static void test_json(void)
+TEST(json)
 {
     struct sl_draft d = full(), none = {.scope = S("org"), .id = S("x")};
     struct sl_buf out;
@@ -76,7 +76,7 @@ static void test_json(void)
     sl_buf_done(&out);
 }
 
-static void test_pack(void)
+TEST(pack)
 {
     struct sl_draft d = full(), back;
     struct fail f = {0};
@@ -97,7 +97,7 @@ static void test_pack(void)
     fail_check(&f);
 }
 
-static void test_change(void)
+TEST(change)
 {
     struct sl_draft d = full(), before = full();
     struct sl_own_rate rates[2] = {rate(S("zeta"), S("1/s")),
@@ -149,10 +149,4 @@ static void test_change(void)
                              "some away first");
 }
 
-int main(void)
-{
-    test_json();
-    test_pack();
-    test_change();
-    return CHECK_DONE();
-}
+CHECK_MAIN()
