@@ -1,15 +1,15 @@
-/* fuzz_api.c -- what clients and proxies may send to the HTTP door.
+/* fuzz_api.c -- what clients and proxies may send to the HTTP server.
  *
  * The first byte chooses where it goes: a body to /v1/check or /v1/explain; or
  * a query and lines of fields to /v1/auth or /v1/deny, in each family of
- * headers, from a trusted peer or a stranger, with a token or without.
+ * headers, from a trusted peer or another, with a token or without.
  *
  *   (1) Everything has an answer, and its status is one of those documented.
  *   (2) A body is JSON on one line, without a name twice.
  *   (3) A body that is decided is JSON for jansson too.
  *   (4) Written out, the answer has as many lines as it has fields: nothing
  *       that was sent has become a line of its own.
- *   (5) A stranger who names somebody else's request is refused.
+ *   (5) A peer that is not trusted cannot ask for another request.
  *   (6) Without the token there is 401 and nothing else.
  *   (7) All memory is given back, in the size in which it was taken.
  */
@@ -155,7 +155,7 @@ static void check_answer(const struct sl_http_call *call, int place)
 }
 
 static void run(struct sl_http_worker *worker, struct sl_buf *in, int place,
-                bool stranger)
+                bool untrusted)
 {
     static struct sl_http1 parser;
     struct sl_http1_limits limits = {8 << 10, 16 << 10, 1 << 20};
@@ -170,7 +170,7 @@ static void run(struct sl_http_worker *worker, struct sl_buf *in, int place,
     MUST(call != NULL);
     call->request = &parser;
     call->has_peer = sl_ip_parse(
-        stranger ? SL_STR("198.51.100.1") : SL_STR("127.0.0.1"), &call->peer);
+        untrusted ? SL_STR("198.51.100.1") : SL_STR("127.0.0.1"), &call->peer);
     MUST(sl_http_handle(call));
     check_answer(call, place);
     sl_http_call_done(call);

@@ -1,5 +1,5 @@
-/* fuzz_bearer.c -- tokens and cookies in the headers of strangers, and the
- * Cache-Control of whoever has the keys.
+/* fuzz_bearer.c -- tokens and cookies in request headers, and the Cache-Control
+ * of a key set.
  *
  *   (1) A token is a piece of a value that was sent.
  *   (2) What comes twice is none: every header of the request, sent once more,

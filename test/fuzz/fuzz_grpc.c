@@ -1,4 +1,4 @@
-/* fuzz_grpc.c -- frames of any bytes at the grpc door.
+/* fuzz_grpc.c -- frames of any bytes at the gRPC server.
  *
  * The first byte says whether what follows comes after a good beginning
  * (preface and settings) or is all there is, and how it is cut. It goes through

@@ -1,4 +1,4 @@
-/* fuzz_redis.c -- what clients of Redis may send to their door.
+/* fuzz_redis.c -- what clients of Redis may send.
  *
  * The first byte chooses whether a password is needed, and how the rest is cut
  * into pieces.

@@ -6,7 +6,7 @@
  *   (2) Slices lie inside of what was used.
  *   (3) A refusal says why, and stays one.
  *   (4) A command that was read and written again is read as the same.
- *   (5) Whoever walks over a reply ends where the reader ended, with no more
+ *   (5) A walk over a reply ends where the reader ended, with no more
  *       values than bytes.
  *   (6) A reader that asks for more has room for it.
  */

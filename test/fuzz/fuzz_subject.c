@@ -5,8 +5,8 @@
  *   (1) A text is read, or it is refused with a sentence.
  *   (2) What was read is within its bounds: so many of each, so many bytes,
  *       nothing that can't be shown, aliases in lower case.
- *   (3) Applied to nobody and shown, it can be read again and is the same.
- *   (4) A CSV is cut where its records end: the pieces have as many records
+ *   (3) Applied to an empty subject and shown, it can be read again and is the
+ * same. (4) A CSV is cut where its records end: the pieces have as many records
  *       as the whole.
  */
 #include "fuzz.h"

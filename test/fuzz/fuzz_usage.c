@@ -1,4 +1,4 @@
-/* fuzz_usage.c -- reports of usage, and names in the books.
+/* fuzz_usage.c -- reports of usage, and ids in the usage database.
  *
  * The first byte says which: a body of POST /v1/usage, or the text of an id.
  *

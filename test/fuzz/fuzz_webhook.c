@@ -1,4 +1,4 @@
-/* fuzz_webhook.c -- the headers of webhooks, from strangers.
+/* fuzz_webhook.c -- the headers of webhooks, of any bytes.
  *
  *   (1) What is said to be good has a signature, at most as many as there is
  *       room for, and a time unless the scheme has none.

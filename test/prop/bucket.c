@@ -35,7 +35,8 @@ static uint64_t slack(const struct spec *s, uint64_t span)
     return spec_span(s) % spec_grain(s) ? span / 100000 + 1 : 0;
 }
 
-/* (5) Who has used no more than the capacity waits for one refill at most. */
+/* (5) A client that has used no more than the capacity waits for one refill at
+ * most. */
 static void check_wait(struct trial *t)
 {
     const struct spec *s = &t->spec;
@@ -104,8 +105,8 @@ static bool any_span(uint64_t seed, uint64_t *steps)
 }
 
 /* Rates from one in ten years to the fastest there is. The burst is large
- * enough that what grows during one tick (and, for those who come late, during
- * one interval) is not lost at the brim. */
+ * enough that what grows during one tick (and, for clients that come late,
+ * during one interval) is not lost at the brim. */
 static const struct {
     uint64_t count, every;
     enum sl_unit unit;
@@ -197,7 +198,7 @@ static void sustained(uint64_t takes)
 }
 
 /* `gap` is never shorter than an interval, or two of them never shorter than
- * two intervals and the burst is three: then nobody is ever refused. */
+ * two intervals and the burst is three: then no take is ever denied. */
 static bool never_refused(const struct spec *s, uint64_t takes, bool uneven)
 {
     uint64_t tick = spec_tick(s);

@@ -4,7 +4,7 @@
  *   (1)  within a lane, first come is first served
  *   (2)  the lanes are served in turn, each by its weight
  *   (3)  a lane that comes anew stands behind all others
- *   (4)  leaving moves nobody else's turn backwards
+ *   (4)  leaving moves no other turn backwards
  */
 #include "engine/wait/fair.h"
 

@@ -33,7 +33,7 @@ static uint64_t units_at(const struct sl_limit *limit, struct sl_cell cell,
     return sl_adjust(limit, cell, 1, now, now).next.w[1] - limit->token;
 }
 
-/* A trial only for its taste in instants and costs. */
+/* A trial is used for its random instants and costs only. */
 static void begin(struct trial *t, struct rng *rng, uint64_t seed,
                   const struct spec *spec)
 {

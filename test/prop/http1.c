@@ -12,7 +12,7 @@
 
 #define TEXT_MOST 2048
 
-/* What is worth putting somewhere. */
+/* Texts that are put into a request. */
 static const struct sl_str words[] = {
     SLICE("\r\n"),
     SLICE("\n"),
@@ -52,7 +52,7 @@ static const struct sl_str words[] = {
     SLICE(GET HOST "\r\n"),
 };
 
-static uint64_t taken, refused, pending; /* what became of them */
+static uint64_t taken, refused, pending; /* results */
 
 struct text {
     char bytes[TEXT_MOST];

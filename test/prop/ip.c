@@ -32,7 +32,7 @@ static struct sl_ip random_ip(struct rng *rng)
     return ip;
 }
 
-/* Append a group as somebody might write it. */
+/* Append a group in one of its spellings. */
 static size_t write_group(struct rng *rng, char *out, unsigned group)
 {
     static const char *const forms[] = {"%x", "%X", "%04x", "%02X"};

@@ -33,7 +33,7 @@ struct limit {
     char text[SL_KEY_TEXT];
 };
 
-/* A caller, as a limit sees him. */
+/* A caller, as a limit sees it. */
 struct tuple {
     char room[SL_PER_MAX + 1][4 * SL_VALUE_MAX];
     struct sl_key_value values[SL_PER_MAX];
@@ -358,7 +358,7 @@ static bool episode(uint64_t seed, uint64_t *steps)
 
 static void finish(uint64_t steps)
 {
-    CASE("limits did meet where they may, so that (4) says something");
+    CASE("some names did collide, so that (4) was tried");
     printf("# %" PRIu64 " times\n", all_twins);
     CHECK(all_twins > 0 || steps < 100000);
 }

@@ -1,14 +1,14 @@
-/* leases.c -- nodes that lease a quota from the same books, and what can happen
- * to them: invariants (1) to (5) of store/lease/lease.h by number.
+/* leases.c -- nodes that lease a quota from one usage database and fail:
+ * invariants (1) to (5) of store/lease/lease.h by number.
  *
- * The books are a few numbers here; a node is its cell, which outlives it, and
- * what it remembers of its lease, which does not. Time is true months. */
+ * The database is a few numbers. A node is its cell, which survives a kill, and
+ * its lease in memory, which does not. Time is true months. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/calendar.h"
-#include "leased_books.h"
+#include "leased_db.h"
 
 #define MONTH SL_CALENDAR_MONTH
 
@@ -16,14 +16,14 @@
 
 struct node {
     uint64_t cell;  /* in the table */
-    uint64_t slip;  /* taken, and not in the books yet */
+    uint64_t slip;  /* taken, and not recorded yet */
     bool remembers; /* `lease` is one */
     bool lost;      /* it will never come back */
     struct sl_quota_lease lease;
 };
 
 struct world {
-    struct books books; /* of this period */
+    struct usage_db db; /* of this period */
     struct node nodes[NODES];
     struct sl_period period;
     struct sl_calendar cal;
@@ -31,8 +31,8 @@ struct world {
     sl_ns now, steady;
 };
 
-/* Ask the books; sometimes the answer is lost. */
-static void ask_books(struct world *w, unsigned i, uint64_t cost, bool answered)
+/* Ask the database; sometimes the answer is lost. */
+static void ask_db(struct world *w, unsigned i, uint64_t cost, bool answered)
 {
     struct node *n = &w->nodes[i];
     struct sl_quota_lease *l = &n->lease;
@@ -43,9 +43,9 @@ static void ask_books(struct world *w, unsigned i, uint64_t cost, bool answered)
     if (cost > 0)
         ask.want = sl_lease_want(l, cost, &wish.least);
     ask.least = ask.need = wish.least;
-    claim(&w->books, i, &ask, w->steady);
-    if (w->books.used <= w->cap) /* (1) */
-        CHECK(w->books.used + w->books.leased <= w->cap);
+    claim(&w->db, i, &ask, w->steady);
+    if (w->db.used <= w->cap) /* (1) */
+        CHECK(w->db.used + w->db.leased <= w->cap);
     if (answered)
         sl_lease_land(l, &ask.terms, &wish, w->steady);
 }
@@ -74,13 +74,13 @@ static bool take(struct world *w, unsigned i, uint64_t cost)
     n->lease.own = n->cell;
     if (try(w, n, cost))
         return true;
-    ask_books(w, i, cost, any(8) != 0);
+    ask_db(w, i, cost, any(8) != 0);
     return try(w, n, cost);
 }
 
 static void put_down(struct world *w, unsigned i)
 {
-    record(&w->books, i, w->nodes[i].slip);
+    record(&w->db, i, w->nodes[i].slip);
     w->nodes[i].slip = 0;
 }
 
@@ -94,10 +94,10 @@ static void give(struct world *w, unsigned i, bool idle)
     n->lease.own = n->cell;
     units = sl_lease_trim(&n->lease, idle);
     if (units > 0)
-        reduce(&w->books, i, units);
+        reduce(&w->db, i, units);
 }
 
-/* Killed; its table is found again, or not. */
+/* The node is killed; its table is found again, or not. */
 static void die(struct world *w, unsigned i, bool found)
 {
     struct node *n = &w->nodes[i];
@@ -108,8 +108,8 @@ static void die(struct world *w, unsigned i, bool found)
         n->lost = true;
         return;
     }
-    recover(&w->books, i, n->cell);
-    CHECK(!w->books.rows[i].there); /* (4) */
+    recover(&w->db, i, n->cell);
+    CHECK(!w->db.rows[i].there); /* (4) */
 }
 
 /* Another month: cells begin anew when they are taken from. */
@@ -121,11 +121,11 @@ static void turn(struct world *w)
     }
     w->now = w->period.end + (sl_ns)any(SL_DAY);
     w->period = sl_calendar_period(&w->cal, w->now);
-    w->books = (struct books){.cap = w->cap};
+    w->db = (struct usage_db){.cap = w->cap};
     for (unsigned i = 0; i < NODES; i++)
         w->nodes[i] = (struct node){.lost = false};
     w->taken = 0;
-    CHECK_EQ(w->books.leased, 0); /* (5) */
+    CHECK_EQ(w->db.leased, 0); /* (5) */
 }
 
 static void check(const struct world *w)
@@ -133,10 +133,10 @@ static void check(const struct world *w)
     uint64_t rows = 0;
 
     for (unsigned i = 0; i < NODES; i++)
-        rows += w->books.rows[i].leased;
-    CHECK_EQ(w->books.leased, rows);
+        rows += w->db.rows[i].leased;
+    CHECK_EQ(w->db.leased, rows);
     CHECK(w->taken <= w->cap);
-    CHECK(w->taken <= w->books.used + w->books.leased); /* (2) */
+    CHECK(w->taken <= w->db.used + w->db.leased); /* (2) */
 }
 
 static void step(struct world *w)
@@ -167,7 +167,7 @@ static void step(struct world *w)
     }
 }
 
-/* Whoever is left asks for one unit after another, until there is none. */
+/* The nodes that are left take one unit after another, until there is none. */
 static void use_up(struct world *w)
 {
     bool passed = true;
@@ -186,7 +186,7 @@ static void use_up(struct world *w)
     for (unsigned i = 0; i < NODES; i++)
         if (!w->nodes[i].lost)
             die(w, i, true); /* what answers that were lost had granted */
-    CHECK(w->books.used + w->books.leased <= w->cap);
+    CHECK(w->db.used + w->db.leased <= w->cap);
 }
 
 static bool episode(uint64_t seed, uint64_t *steps)
@@ -195,7 +195,7 @@ static bool episode(uint64_t seed, uint64_t *steps)
     unsigned alive = 0;
 
     chance.state = seed;
-    w.cap = w.books.cap = 1 + any(any(2) ? 30 : 5000);
+    w.cap = w.db.cap = 1 + any(any(2) ? 30 : 5000);
     w.cal = (struct sl_calendar){.zone = &sl_zone_utc,
                                  .unit = MONTH,
                                  .every = 1,
@@ -213,7 +213,7 @@ static bool episode(uint64_t seed, uint64_t *steps)
         if (alive == NODES) { /* (3), (4) */
             use_up(&w);
             CHECK_EQ(w.taken, w.cap);
-            CHECK_EQ(w.books.used, w.cap);
+            CHECK_EQ(w.db.used, w.cap);
         }
         alive = 0;
         turn(&w);
@@ -232,24 +232,24 @@ static void finish(uint64_t steps)
     (void)steps;
     sl_lease_begin(&l, 0, SL_DAY, 0);
     sl_lease_land(&l, &terms, &wish, SL_S);
-    CASE("what was refused is refused for a moment");
+    CASE("a denial is remembered for a moment");
     CHECK(sl_lease_is_refused(&l, 7, 100, SL_S));
     CHECK(sl_lease_is_refused(&l, 8, 100, SL_S));
     CHECK(!sl_lease_is_refused(&l, 7, 100, 2 * SL_S));
     CHECK(!sl_lease_is_refused(&l, 7, 101, SL_S));
-    CASE("less may be there");
+    CASE("a smaller cost is asked for");
     CHECK(!sl_lease_is_refused(&l, 6, 100, SL_S));
-    CASE("so it is when less is missing");
+    CASE("a denial ends when less is missing");
     sl_lease_keep(&l, 1);
     CHECK(!sl_lease_is_refused(&l, 7, 100, SL_S));
     CHECK(sl_lease_is_refused(&l, 8, 100, SL_S));
-    CASE("what all together have used, nobody gives back");
+    CASE("what all nodes together have used does not come back");
     wish.least = 0;
     wish.cost = 51;
     sl_lease_land(&l, &terms, &wish, SL_S);
     CHECK(sl_lease_is_refused(&l, 51, 100, SL_S));
     CHECK(!sl_lease_is_refused(&l, 50, 100, SL_S));
-    CASE("who was released is told, and not refused");
+    CASE("a node whose lease was released is told, and not denied");
     wish =
         (struct sl_lease_wish){.cost = 7, .least = 2, .cap = 100, .has = true};
     sl_lease_keep(&l, 5);

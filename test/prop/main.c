@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (p->open) {
-        CASE("it can begin");
+        CASE("the property can start");
         if (!CHECK(p->open()))
             return CHECK_DONE();
     }

@@ -4,7 +4,7 @@
  *   (0)  a random policy, in whatever style, is accepted
  *   (1)  its print is accepted, too, without problems that it did not have
  *   (2)  the print of that is the same
- *   (3)  both give the same verdict, and ask for the same keys, whoever asks
+ *   (3)  both give the same verdict, and ask for the same keys, for any caller
  *        for whatever, and whenever
  *   (4)  each variable of the environment is named in the print, but those of
  *        tokens

@@ -1,7 +1,7 @@
-/* leased_books.h -- the usage database of one quota, as a few numbers: what the
+/* leased_db.h -- the usage database of one quota, as a few numbers: what the
  * SQL does with its rows of leases. */
-#ifndef LEASED_BOOKS_H
-#define LEASED_BOOKS_H
+#ifndef SL_PROP_LEASED_DB_H
+#define SL_PROP_LEASED_DB_H
 
 #include "prop.h"
 #include "store/lease/leased.h"
@@ -21,14 +21,14 @@ struct row {
     uint64_t base, spent, leased;
 };
 
-struct books {
+struct usage_db {
     uint64_t cap, used, leased;
     struct row rows[NODES];
-    sl_ns seen[NODES]; /* by its own clock... */
-    sl_ns skew[NODES]; /* ...which differs by so much from the others' */
+    sl_ns seen[NODES]; /* by its own clock, */
+    sl_ns skew[NODES]; /* which differs by so much from the others' */
 };
 
-static inline void reduce(struct books *b, unsigned node, uint64_t units)
+static inline void reduce(struct usage_db *b, unsigned node, uint64_t units)
 {
     b->rows[node].leased -= units;
     b->leased -= units;
@@ -50,20 +50,20 @@ static inline uint64_t portion(uint64_t left, uint64_t want, uint64_t need)
     return share > need ? share : least_of(need, left);
 }
 
-/* An operator says that a node will not come back. */
-static inline void release(struct books *b, unsigned node, sl_ns now)
+/* An operator releases the lease of a node that will not come back. */
+static inline void release(struct usage_db *b, unsigned node, sl_ns now)
 {
     if (b->rows[node].there && now - b->seen[node] > SL_LEASE_ALIVE)
         reduce(b, node, b->rows[node].leased);
 }
 
-static inline void see(struct books *b, unsigned node, sl_ns at)
+static inline void see(struct usage_db *b, unsigned node, sl_ns at)
 {
     b->seen[node] = at + b->skew[node];
 }
 
 /* It was sent at `sent`. */
-static inline void claim(struct books *b, unsigned node,
+static inline void claim(struct usage_db *b, unsigned node,
                          struct sl_lease_ask *ask, sl_ns sent)
 {
     struct row *row = &b->rows[node];
@@ -97,7 +97,7 @@ static inline void claim(struct books *b, unsigned node,
     };
 }
 
-static inline void record(struct books *b, unsigned node, uint64_t amount)
+static inline void record(struct usage_db *b, unsigned node, uint64_t amount)
 {
     struct row *row = &b->rows[node];
 
@@ -110,7 +110,7 @@ static inline void record(struct books *b, unsigned node, uint64_t amount)
 
 /* The table of a killed node was found, with `cell` units used. Its lease ends:
  * what it has spent of it is recorded, the rest comes back. */
-static inline void recover(struct books *b, unsigned node, uint64_t cell)
+static inline void recover(struct usage_db *b, unsigned node, uint64_t cell)
 {
     struct row *row = &b->rows[node];
     uint64_t left;
