@@ -2,18 +2,15 @@
 # flows.sh -- the flows of the presets, and our own, over HTTP against a running
 # daemon on the virtual clock. Every verdict must be the one that the engine
 # gives in the process of the test, to the byte.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
-root=$(realpath "$tests/../..")
 
 # A daemon for flows; what stands before it goes into its environment.
 start_for_flows() {
     launch env "$@" "$sluiced_test" -c p.yaml --clock=virtual --store memory: \
-        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 --log-format json
+        "${listeners[@]}"
     started
 }
 
@@ -79,13 +76,13 @@ stop
 # ---- not the right one to be asked ----
 
 over_http wrong.flow
-check 'nobody is there' is 4
+check 'there is no daemon' is 4
 check 'which is said' has "$out" "wrong.flow:1: $admin can't be reached"
 
 start -c p.yaml --store memory:
 over_http wrong.flow
 check 'one with a real clock is none' is 1
-check 'and says so' has "$out" 'there is no virtual clock to be set'
+check 'and why' has "$out" 'there is no virtual clock to be set'
 check 'before its policy is touched' test \
     "$(grep -c 'policy loaded' "$log")" = 0
 stop

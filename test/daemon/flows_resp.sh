@@ -1,13 +1,10 @@
 #!/usr/bin/env bash
 # flows_resp.sh -- the flows of the presets, and our own, over the Redis protocol
 # against a running daemon on the virtual clock; as flows.sh does over HTTP.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
-root=$(realpath "$tests/../..")
 
 # A daemon for flows; what stands before it goes into its environment.
 start_for_flows() {

@@ -2,19 +2,15 @@
 # flows.sh SLUICED SLUICED-TEST SLUICE -- the flows of the presets, and our own,
 # over HTTP against a daemon whose limits are in DynamoDB, on the virtual clock.
 # Every verdict must be the one that the engine gives over its own table.
-# shellcheck disable=SC2119,SC2154 # dynamo.sh leaves them
-set -uo pipefail
 
 # shellcheck source=test/dynamo/dynamo.sh
 . "$(dirname "${BASH_SOURCE[0]}")/dynamo.sh"
-root=$(realpath "$here/../..")
 
 cp -r "$root/test/flow/tokens" . # the keys of a policy that is posted are here
 policy p.yaml 2/day
 dynamo_start
 launch env -u FEATURE_BETA "$sluiced_test" -c p.yaml --clock=virtual \
-    --store "$store" --deadline 5s --listen-http 127.0.0.1:0 \
-    --listen-admin 127.0.0.1:0 --log-format json
+    --store "$store" --deadline 5s "${listeners[@]}"
 started
 check 'it is up' until_ is_ok
 

@@ -2,8 +2,6 @@
 # caddy.sh -- the recipe for Caddy, run by Caddy.
 #
 #   caddy.sh SLUICED SLUICED-TEST SLUICE GUIDE
-# shellcheck disable=SC2317 # functions are called by common.sh
-set -uo pipefail
 
 # shellcheck source=test/proxies/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

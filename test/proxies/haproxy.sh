@@ -2,8 +2,6 @@
 # haproxy.sh -- the recipe for HAProxy, run by HAProxy.
 #
 #   haproxy.sh SLUICED SLUICED-TEST SLUICE GUIDE
-# shellcheck disable=SC2317 # functions are called by common.sh
-set -uo pipefail
 
 # shellcheck source=test/proxies/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -3,19 +3,15 @@
 # over HTTP against a daemon whose limits are in a Redis, on the virtual clock.
 # Every verdict must be the one that the engine gives over its own table, to the
 # byte.
-# shellcheck disable=SC2119,SC2154 # redis.sh leaves them
-set -uo pipefail
 
-# shellcheck source=test/shared/redis.sh
-. "$(dirname "${BASH_SOURCE[0]}")/redis.sh"
-root=$(realpath "$here/../..")
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 policy p.yaml 2/day
 cp -r "$root/test/flow/tokens" . # the keys of a policy that is posted are here
 redis_start
 launch env -u FEATURE_BETA "$sluiced_test" -c p.yaml --clock=virtual \
-    --store "$store" --deadline 5s --listen-http 127.0.0.1:0 \
-    --listen-admin 127.0.0.1:0 --log-format json
+    --store "$store" --deadline 5s "${listeners[@]}"
 started
 check 'it is up' until_ is_ok
 
