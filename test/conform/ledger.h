@@ -3,8 +3,8 @@
 #ifndef SL_LEDGER_H
 #define SL_LEDGER_H
 
-#include "../prop/oracle/rng.h"
 #include "conform.h"
+#include "rng.h"
 
 #define KINDS 8
 #define KEYS  2

@@ -108,3 +108,29 @@ left() {
     done
     echo "${list[*]}"
 }
+
+all_healed() {
+    [[ $(pledges) = 0 ]]
+}
+
+is_stalled() {
+    curl -s "$endpoint/_shim" | grep -q '"stalled":[1-9]'
+}
+
+# killed USER PATH SERVED: the daemon, after so many requests: two until
+# the daemon knows what it has to do, the pledge, and a row each
+killed() {
+    local asking
+
+    begin
+    clock 2026-03-10T00:30:00Z
+    shim "{\"serve\":$3}"
+    curl -s "http://$http/v1/check" -o "told.$1" -d \
+        "{\"path\":\"$2\",\"user\":\"$1\",\"org\":\"$1\"}" &
+    asking=$!
+    until_ is_stalled
+    kill -9 "$pid"
+    wait "$pid" 2>/dev/null
+    wait "$asking" 2>/dev/null
+    shim '{}'
+}

@@ -25,10 +25,6 @@ EOP
 
 kinds=(things month bucket tenant)
 
-all_healed() {
-    [[ $(pledges) = 0 ]]
-}
-
 # pledge ID AT-MS ROWS: as an item
 pledge() {
     printf '{"userId":{"S":"sluice:pledges"},"dataType":{"S":"SET#%s"},"at":{"N":"%s"},"rows":{"S":"%s"}}' "$@"
@@ -108,28 +104,6 @@ shim '{}'
 end_by TERM
 
 # ---- rows that go before their set is healed ----
-
-# killed USER PATH SERVED: the daemon, after so many requests: two until
-# the daemon knows what it has to do, the pledge, and a row each
-killed() {
-    local asking
-
-    begin
-    clock 2026-03-10T00:30:00Z
-    shim "{\"serve\":$3}"
-    curl -s "http://$http/v1/check" -o "told.$1" -d \
-        "{\"path\":\"$2\",\"user\":\"$1\",\"org\":\"$1\"}" &
-    asking=$!
-    until_ is_stalled
-    kill -9 "$pid"
-    wait "$pid" 2>/dev/null
-    wait "$asking" 2>/dev/null
-    shim '{}'
-}
-
-is_stalled() {
-    curl -s "$endpoint/_shim" | grep -q '"stalled":[1-9]'
-}
 
 killed kim /dated 6
 check 'told, and killed' grep -q '"allowed":true' told.kim

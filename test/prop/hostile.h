@@ -6,7 +6,7 @@
 #ifndef SL_PROP_HOSTILE_H
 #define SL_PROP_HOSTILE_H
 
-#include "oracle/rng.h"
+#include "rng.h"
 #include "stage.h"
 
 static struct stage s;

@@ -19,7 +19,7 @@
 #define SL_PROP_H
 
 #include "check.h"
-#include "oracle/rng.h"
+#include "rng.h"
 
 /* Runs the episode made from `seed` and adds its steps to *steps. Returns
  * false, or fails a CHECK(), if something disagrees; then it has printed what

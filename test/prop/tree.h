@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "check.h"
-#include "oracle/rng.h"
+#include "rng.h"
 
 enum tree_kind {
     TREE_WORD,  /* with or without quotes, or from the environment */

@@ -393,3 +393,26 @@ story_closed() {
     until_ tells_limits
     check 'sluiced is started again: requests pass' answers 200
 }
+
+# ---- all of them ----
+
+# all_stories NAME: of a proxy that has one recipe, open and closed.
+all_stories() {
+    start_app
+    start_sluiced
+    start_proxy "$folder/open"
+    check "$1 takes the recipe" test -n "$proxy"
+    story_passes
+    story_denied
+    story_pretends
+    story_pads
+    story_misunderstood
+    story_open
+    end_proxy
+
+    start_proxy "$folder/closed" closed
+    check "$1 takes it without the marked lines" test -n "$proxy"
+    story_closed
+    story_app_away
+    end_proxy
+}

@@ -120,17 +120,11 @@ static void hold_one(struct client *c, const struct sl_stored *limits,
 static void test_holds(struct cluster *cluster)
 {
     static struct sl_stored limits[2] = {{.name = "a"}, {.name = "b"}};
-    struct sl_rate day, permits;
     struct client c;
 
     CASE("holds lie in the slots of what they hold");
-    CHECK_EQ(sl_parse_rate(SL_STR("5/day"), &day, NULL), 0);
-    CHECK_EQ(sl_parse_rate(SL_STR("5"), &permits, NULL), 0);
-    CHECK_EQ(sl_limit_init(&limits[0].strictest, SL_FIXED, &day, NULL, NULL),
-             0);
-    CHECK_EQ(
-        sl_limit_init(&limits[1].strictest, SL_PERMITS, &permits, NULL, NULL),
-        0);
+    limits[0].strictest = rate_of(SL_FIXED, "5/day");
+    limits[1].strictest = rate_of(SL_PERMITS, "5");
     open_at(&c, cluster, 5 * SL_S);
     for (unsigned tag = 0; tag < 20; tag++)
         hold_one(&c, limits, tag);
@@ -162,7 +156,7 @@ static void test_slots(struct cluster *cluster)
 
 static void test_spanning(struct cluster *cluster)
 {
-    struct sl_limit limit = client_limit(SL_FIXED, "10/day");
+    struct sl_limit limit = rate_of(SL_FIXED, "10/day");
     struct client c;
     struct asked a;
 
@@ -245,7 +239,7 @@ static void test_reshard(struct cluster *cluster)
     unsigned rounds = is_long() ? 50 : 4;
     redisContext *redis;
 
-    CASE("a slot that moves: exact, and nobody notices");
+    CASE("a slot that moves: exact, and without an error");
     open_at(&c, cluster, 5 * SL_S);
     load_init(&load, &c, "{moved}a");
     load.second = "{moved}b";

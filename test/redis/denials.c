@@ -23,10 +23,10 @@ static void open_at(struct client *c, const struct server *s, bool own_now)
     client_ready(c);
 }
 
-static void test_offender(struct server *s)
+TEST_WITH(offender, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_FIXED, "5/day");
-    struct sl_limit more = client_limit(SL_FIXED, "6/day");
+    struct sl_limit limit = rate_of(SL_FIXED, "5/day");
+    struct sl_limit more = rate_of(SL_FIXED, "6/day");
     struct client c;
     long long before;
     int err;
@@ -64,9 +64,9 @@ static void test_offender(struct server *s)
 }
 
 /* A bucket of one: refused until it is there again, and not a tick longer. */
-static void test_edge(struct server *s)
+TEST_WITH(edge, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_BUCKET, "10/s burst 1");
+    struct sl_limit limit = rate_of(SL_BUCKET, "10/s burst 1");
     struct client c;
     struct asked a;
     sl_ns at = 20000 * SL_DAY;
@@ -91,9 +91,9 @@ static void test_edge(struct server *s)
     client_close(&c);
 }
 
-static void test_permits(struct server *s)
+TEST_WITH(permits, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_LEVEL, "1");
+    struct sl_limit limit = rate_of(SL_LEVEL, "1");
     struct client c;
     int err;
 
@@ -123,9 +123,9 @@ static bool take_at(struct client *c, const struct sl_limit *limit,
     return a.take.allowed;
 }
 
-static void test_held(struct server *s)
+TEST_WITH(held, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_BUCKET, "10/day");
+    struct sl_limit limit = rate_of(SL_BUCKET, "10/day");
     sl_ns at = 20000 * SL_DAY;
     struct client c;
 
@@ -145,10 +145,7 @@ int main(void)
     struct server s = {.pid = 0};
 
     server_start(&s);
-    test_offender(&s);
-    test_edge(&s);
-    test_permits(&s);
-    test_held(&s);
+    RUN_TESTS_WITH(&s);
     server_stop(&s);
     return CHECK_DONE();
 }

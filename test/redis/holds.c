@@ -67,7 +67,7 @@ static sl_ns retry(struct client *c, const struct sl_limit *limit,
     return a.retry_in;
 }
 
-static void test_lives(struct server *s)
+TEST_WITH(lives, struct server *s)
 {
     static const struct {
         const char *what, *name, *rate;
@@ -81,7 +81,7 @@ static void test_lives(struct server *s)
 
     open_at(&c, s, false);
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
-        struct sl_limit limit = client_limit(rows[i].kind, rows[i].rate);
+        struct sl_limit limit = rate_of(rows[i].kind, rows[i].rate);
         long long value, set;
 
         CASE(rows[i].what);
@@ -131,9 +131,9 @@ static void settle(struct client *c, uint64_t number, uint64_t cost, sl_ns now)
 }
 
 /* The take knew its month and the next one, and no more. */
-static void test_quota(struct server *s)
+TEST_WITH(quota, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_QUOTA, "100/month");
+    struct sl_limit limit = rate_of(SL_QUOTA, "100/month");
     sl_ns now = 20000 * SL_DAY;
     struct client c;
     long long before;
@@ -150,11 +150,11 @@ static void test_quota(struct server *s)
 }
 
 /* Of the two parts only the permit is held: the window's is firm. */
-static void test_late(struct server *s)
+TEST_WITH(late, struct server *s)
 {
-    struct sl_limit limits[] = {client_limit(SL_FIXED, "100/day"),
-                                client_limit(SL_BUCKET, "100/day"),
-                                client_limit(SL_PERMITS, "2")};
+    struct sl_limit limits[] = {rate_of(SL_FIXED, "100/day"),
+                                rate_of(SL_BUCKET, "100/day"),
+                                rate_of(SL_PERMITS, "2")};
     static const char *const names[] = {"late:r", "late:b", "late:s"};
     struct sl_stored stored[3];
     struct client c;
@@ -192,11 +192,11 @@ static void test_late(struct server *s)
 
 /* ---- when what is held comes back ---- */
 
-static void test_retry(struct server *s)
+TEST_WITH(retry, struct server *s)
 {
-    struct sl_limit window = client_limit(SL_FIXED, "10/day");
-    struct sl_limit bucket = client_limit(SL_BUCKET, "10/10s burst 20");
-    struct sl_limit level = client_limit(SL_LEVEL, "5");
+    struct sl_limit window = rate_of(SL_FIXED, "10/day");
+    struct sl_limit bucket = rate_of(SL_BUCKET, "10/10s burst 20");
+    struct sl_limit level = rate_of(SL_LEVEL, "5");
     sl_ns now = 20000 * SL_DAY;
     struct client c;
 
@@ -221,10 +221,10 @@ static void test_retry(struct server *s)
 }
 
 /* More of them than anybody looks through. */
-static void test_many(struct server *s)
+TEST_WITH(many, struct server *s)
 {
-    struct sl_limit permits = client_limit(SL_PERMITS, "1200");
-    struct sl_limit day = client_limit(SL_FIXED, "1200/day");
+    struct sl_limit permits = rate_of(SL_PERMITS, "1200");
+    struct sl_limit day = rate_of(SL_FIXED, "1200/day");
     sl_ns now = 20000 * SL_DAY;
     struct client c;
 
@@ -251,7 +251,7 @@ static void test_many(struct server *s)
 
 /* ---- clocks ---- */
 
-static void test_step_back(struct server *s)
+TEST_WITH(step_back, struct server *s)
 {
     static const struct {
         const char *what, *name, *rate;
@@ -265,7 +265,7 @@ static void test_step_back(struct server *s)
 
     open_at(&c, s, true);
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
-        struct sl_limit limit = client_limit(rows[i].kind, rows[i].rate);
+        struct sl_limit limit = rate_of(rows[i].kind, rows[i].rate);
         sl_ns now = 20000 * SL_DAY + 5 * SL_HOUR;
         uint64_t id = 51 + 10 * i;
         struct sl_hold_call look;
@@ -289,9 +289,9 @@ static void test_step_back(struct server *s)
     client_close(&c);
 }
 
-static void test_longest(struct server *s)
+TEST_WITH(longest, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_PERMITS, "1");
+    struct sl_limit limit = rate_of(SL_PERMITS, "1");
     sl_ns now = 20000 * SL_DAY;
     struct sl_hold_call extend = call_of(SL_HOLD_EXTEND, 91, now + SL_S);
     struct client c;
@@ -307,9 +307,9 @@ static void test_longest(struct server *s)
 }
 
 /* Two months after its take a hold comes to more: that is used this month. */
-static void test_more(struct server *s)
+TEST_WITH(more, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_QUOTA, "100/month");
+    struct sl_limit limit = rate_of(SL_QUOTA, "100/month");
     struct sl_stored stored = {.name = "months", .strictest = limit};
     sl_ns now = 20000 * SL_DAY;
     struct sl_hold_call call;
@@ -331,7 +331,7 @@ static void test_more(struct server *s)
     CHECK_EQ(call.parts[0].answer.remaining, 85);
     CHECK_EQ(left(&c, &limit, "months", now), 85);
 
-    CASE("and nothing to a month that nobody knows");
+    CASE("and nothing to an unknown month");
     settle(&c, 23, 40, now);
     CHECK_EQ(left(&c, &limit, "months", now), 85);
     CHECK_EQ(hold(&c, &limit, "months", 85, 0, 0, now), true);
@@ -345,14 +345,7 @@ int main(void)
     struct server s = {.pid = 0};
 
     server_start(&s);
-    test_lives(&s);
-    test_quota(&s);
-    test_late(&s);
-    test_retry(&s);
-    test_many(&s);
-    test_step_back(&s);
-    test_longest(&s);
-    test_more(&s);
+    RUN_TESTS_WITH(&s);
     server_stop(&s);
     return CHECK_DONE();
 }

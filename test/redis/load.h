@@ -1,7 +1,7 @@
 /* load.h -- many takes of one key, some at a time, counted exactly.
  *
  * The limit is a level: what was taken stays taken, so that the number in Redis
- * must be what was allowed, and whatever nobody can tell.
+ * must be what was allowed, and what is not known.
  */
 #ifndef SL_TEST_LOAD_H
 #define SL_TEST_LOAD_H
@@ -26,7 +26,7 @@ static inline void load_init(struct load *load, struct client *client,
     memset(load, 0, sizeof(*load));
     load->client = client;
     load->name = name;
-    load->limit = client_limit(SL_LEVEL, "1000000000");
+    load->limit = rate_of(SL_LEVEL, "1000000000");
     for (unsigned i = 0; i < LOAD_WIDE; i++)
         load->list[i].done = true;
 }

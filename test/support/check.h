@@ -98,7 +98,7 @@ static inline int check_done(void)
 #define CHECK_DONE() check_done()
 
 struct check_test {
-    void (*run)(void);
+    void (*run)(void *ctx);
     int line;
     struct check_test *next;
 };
@@ -115,23 +115,43 @@ static inline void check_add(struct check_test *test)
     *at = test;
 }
 
-#define TEST(name)                                                             \
-    static void test_##name(void);                                             \
-    __attribute__((constructor)) static void add_##name(void)                  \
+/* The names are pasted and not passed on, since some of them are macros. */
+#define CHECK_ADD(add, run)                                                    \
+    __attribute__((constructor)) static void add(void)                         \
     {                                                                          \
-        static struct check_test test = {test_##name, __LINE__, NULL};         \
+        static struct check_test test = {run, __LINE__, NULL};                 \
                                                                                \
         check_add(&test);                                                      \
+    }
+
+#define TEST(name)                                                             \
+    static void test_##name(void);                                             \
+    static void run_##name(void *ctx)                                          \
+    {                                                                          \
+        (void)ctx;                                                             \
+        test_##name();                                                         \
     }                                                                          \
+    CHECK_ADD(add_##name, run_##name)                                          \
     static void test_##name(void)
 
-static inline void check_run(void)
+/* A test that is given what the tests share: TEST_WITH(name, struct x *x). */
+#define TEST_WITH(name, parameter)                                             \
+    static void test_##name(parameter);                                        \
+    static void run_##name(void *ctx)                                          \
+    {                                                                          \
+        test_##name(ctx);                                                      \
+    }                                                                          \
+    CHECK_ADD(add_##name, run_##name)                                          \
+    static void test_##name(parameter)
+
+static inline void check_run(void *ctx)
 {
     for (struct check_test *test = check_tests; test; test = test->next)
-        test->run();
+        test->run(ctx);
 }
 
-#define RUN_TESTS() check_run()
+#define RUN_TESTS()         check_run(NULL)
+#define RUN_TESTS_WITH(ctx) check_run(ctx)
 
 #define CHECK_MAIN()                                                           \
     int main(void)                                                             \

@@ -40,6 +40,7 @@
 #   load SECONDS|refused CONNECTIONS BODY HOST:PORT...   leaves $allowed $denied
 #                      $outage $unanswered $degraded $slowest
 #   take_flows MOST FOLDER...  copies of the flows there, in $flows
+#   start_for_flows, over URL, all_pass URL LEAST   run flows against a daemon
 #   policy FILE RATE [MORE LINES]  a policy of one limit
 #
 # A provider of tokens and keys, see test/daemon/provider.py:
@@ -340,6 +341,41 @@ take_flows() {
             flows+=("${from##*/}/${file##*/}")
         done
     done
+}
+
+# start_for_flows ENV-WORD... -- SLUICED-WORD...: a daemon that flows are run
+# against, on the virtual clock. The keys of a policy that is posted are beside
+# its own.
+start_for_flows() {
+    local env=()
+
+    while [[ $1 != -- ]]; do
+        env+=("$1")
+        shift
+    done
+    shift
+    policy p.yaml 2/day
+    cp -r "$root/test/flow/tokens" .
+    launch env "${env[@]}" "$sluiced_test" -c p.yaml --clock=virtual \
+        "${listeners[@]}" "$@"
+    started
+}
+
+# over URL WORD...: runs flows against the daemon.
+over() {
+    run "$sluice" test --url "$1" --admin-url "http://$admin" "${@:2}"
+}
+
+# all_pass URL LEAST: runs $flows; no flow fails, and LEAST or more are run.
+all_pass() {
+    local all passed skipped
+
+    over "$1" "${flows[@]}"
+    check 'none fails' is 0
+    all=$(cat "${flows[@]}" | grep -c '^flow ')
+    passed=$(grep -c '^ok ' <<<"$out") skipped=$(grep -c '^skip ' <<<"$out")
+    check "all $all were run or skipped" test $((passed + skipped)) = "$all"
+    check "nearly all were run ($passed)" test "$passed" -ge "$2"
 }
 
 # A policy of one limit: policy FILE RATE [MORE LINES]

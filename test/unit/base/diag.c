@@ -36,7 +36,7 @@ TEST(refuse)
              SLUICE_ECONF);
     CHECK_STR(diag.sentence, "once again");
 
-    CASE("nobody listens");
+    CASE("without a diagnostic");
     CHECK_EQ(sl_refuse(NULL, SLUICE_ECONF, "%d", 1), SLUICE_ECONF);
     CHECK_EQ(sl_refuse_at(NULL, SLUICE_EINVAL, 3, "%d", 1), SLUICE_EINVAL);
     sl_hint(NULL, "%d", 1);

@@ -85,7 +85,7 @@ static const struct refusal bad[] = {
         "day "
         "or week",
         "5us"),
-    ROW("a minute or a month? nobody knows", "5M", 1,
+    ROW("a minute or a month", "5M", 1,
         "\"M\" is no unit of time; write ns, us, ms, s, min, h, day or "
         "week",
         ""),

@@ -246,7 +246,7 @@ static const struct refusal bad_periods[] = {
         "week "
         "or month",
         "5/2ms"),
-    ROW("a minute or a month? nobody knows", "5/M", 2,
+    ROW("a minute or a month", "5/M", 2,
         "\"M\" is no unit of time; write ms, s, min, h, day, week or month",
         ""),
     ROW("too short", "5/us", 2,

@@ -6,16 +6,12 @@
 #include "identity/webhook.h"
 
 #include "check.h"
+#include "row.h"
 
 #define FIRST  "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 #define SECOND "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 #define STRIPE "whsec_test_secret_of_stripe"
 #define GITHUB "It's a Secret to Everybody"
-
-#define ROW(...)                                                               \
-    {                                                                          \
-        __VA_ARGS__                                                            \
-    }
 
 static const struct {
     int scheme;

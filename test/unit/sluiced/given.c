@@ -1,5 +1,6 @@
 /* given.c -- flags and variables, and slips in them. */
 #include "check.h"
+#include "row.h"
 #include "sluiced/settings/settings.h"
 
 static struct sl_given given;
@@ -61,12 +62,6 @@ TEST(flags)
     CHECK_EQ(GIVE("-V"), 0);
     CHECK_EQ(given.wish, SL_WISH_VERSION);
 }
-
-/* In a macro, so that the columns are not drawn apart. */
-#define ROW(...)                                                               \
-    {                                                                          \
-        __VA_ARGS__                                                            \
-    }
 
 TEST(slips)
 {

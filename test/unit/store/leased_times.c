@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "check.h"
+#include "limit.h"
 #include "net/loop.h"
 #include "store/lease/leased.h"
 
@@ -87,17 +88,14 @@ static void open_world(struct world *w)
                                         .patience = SL_S,
                                         .steady = read_steady,
                                         .ctx = w};
-    struct sl_rate rate;
 
     *w = (struct world){
         .lender = {.ask = ask, .name = name},
           .steady = SL_HOUR
     };
     sl_clock_init_sources(&w->clock, read_wall, read_steady, w);
-    if (sl_parse_rate(SL_STR("100/day"), &rate, NULL) ||
-        sl_limit_init(&w->quota, SL_QUOTA, &rate, &(struct sl_limit_options){0},
-                      NULL) ||
-        sl_memory_open(&(struct sl_memory_options){.size = 1 << 20},
+    w->quota = rate_of(SL_QUOTA, "100/day");
+    if (sl_memory_open(&(struct sl_memory_options){.size = 1 << 20},
                        &options.store, NULL) ||
         sl_loop_open(&w->clock, &w->loop, NULL) ||
         sl_leased_open(&options, &w->store))

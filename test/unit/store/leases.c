@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "fail.h"
+#include "limit.h"
 
 #define T0 (1000 * SL_S)
 
@@ -22,11 +23,8 @@ struct world {
 
 static void open_world(struct world *w, const char *rate_text, unsigned percent)
 {
-    struct sl_rate rate;
-
     memset(w, 0, sizeof(*w));
-    CHECK_EQ(sl_parse_rate(sl_str_c(rate_text), &rate, NULL), 0);
-    CHECK_EQ(sl_limit_init(&w->limit, SL_BUCKET, &rate, NULL, NULL), 0);
+    w->limit = rate_of(SL_BUCKET, rate_text);
     w->stored = (struct sl_stored){.name = "a", .lease = percent};
     w->take = (struct sl_take){.errand = SL_ERRAND_TAKE, .parts = w->parts};
     CHECK_EQ(

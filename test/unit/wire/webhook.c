@@ -2,6 +2,7 @@
 #include "wire/webhook.h"
 
 #include "check.h"
+#include "row.h"
 
 #define MAC64 "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 #define MACHEX                                                                 \
@@ -17,11 +18,6 @@ enum {
 };
 
 #define FOUR "v1," MAC64 " v1," MAC64 " v1," MAC64 " v1," MAC64 " "
-
-#define ROW(...)                                                               \
-    {                                                                          \
-        __VA_ARGS__                                                            \
-    }
 
 static const struct {
     const char *why;
