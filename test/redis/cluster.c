@@ -53,14 +53,6 @@ static void test_conform(struct cluster *cluster)
     client_close(&c);
 }
 
-static void on_held(struct sl_hold_call *call)
-{
-    struct client *c = call->ctx;
-
-    c->waiting--;
-    sl_loop_stop(c->loop);
-}
-
 static void on_hold_taken(struct sl_take *take)
 {
     struct client *c = take->ctx;
@@ -89,7 +81,7 @@ static void hold_one(struct client *c, const struct sl_stored *limits,
                                 .limits_count = 2,
                                 .cost = 1,
                                 .loop = c->loop,
-                                .done = on_held,
+                                .done = client_on_held,
                                 .ctx = c};
 
     for (unsigned i = 0; i < 2; i++) {
@@ -280,14 +272,6 @@ static struct server *replica_of(struct cluster *cluster,
     return NULL;
 }
 
-static void run_for(struct load *load, sl_ns span)
-{
-    sl_ns until = sl_loop_steady(load->client->loop) + span;
-
-    while (sl_loop_steady(load->client->loop) < until)
-        load_step(load, 2 * SL_MS);
-}
-
 static void check_goes_on(struct load *load)
 {
     struct client *c = load->client;
@@ -313,7 +297,7 @@ static void test_failover(struct cluster *cluster)
         struct server *master = cluster_master(cluster, "handed");
         struct server *replica = master ? replica_of(cluster, master) : NULL;
 
-        run_for(&load, 100 * SL_MS);
+        load_run(&load, 100 * SL_MS);
         if (!CHECK(replica != NULL))
             break;
         for (unsigned k = 0; k < 2000 && replica_of(cluster, replica) != master;
@@ -348,7 +332,7 @@ static void test_lost_master(struct cluster *cluster)
     CASE("a master is killed, and its replica takes over");
     open_at(&c, cluster, 200 * SL_MS);
     load_init(&load, &c, key);
-    run_for(&load, 100 * SL_MS);
+    load_run(&load, 100 * SL_MS);
     CHECK(c.allowed > 0);
     cluster_settle(cluster); /* with a replica that may take over */
     server_kill(master, SIGKILL);

@@ -11,18 +11,6 @@ static long long commands_of(struct server *s)
     return n;
 }
 
-static void open_at(struct client *c, const struct server *s, bool own_now)
-{
-    char where[128];
-
-    memset(c, 0, sizeof(*c));
-    c->options.deadline = 2 * SL_S;
-    c->options.own_now = own_now;
-    snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
-    client_open(c, where);
-    client_ready(c);
-}
-
 TEST_WITH(offender, struct server *s)
 {
     struct sl_limit limit = rate_of(SL_FIXED, "5/day");
@@ -31,7 +19,7 @@ TEST_WITH(offender, struct server *s)
     long long before;
     int err;
 
-    open_at(&c, s, false);
+    client_open_at(&c, s, false);
     CASE("a hot offender hardly reaches Redis");
     before = commands_of(s);
     for (unsigned i = 0; i < 3000; i++)
@@ -71,7 +59,7 @@ TEST_WITH(edge, struct server *s)
     struct asked a;
     sl_ns at = 20000 * SL_DAY;
 
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CASE("a refusal ends at the instant that it named");
     for (unsigned i = 0; i < 300; i++, at += 7 * SL_MS) {
         bool want = i % 15 == 0; /* 105 ms */
@@ -97,7 +85,7 @@ TEST_WITH(permits, struct server *s)
     struct client c;
     int err;
 
-    open_at(&c, s, false);
+    client_open_at(&c, s, false);
     CASE("what others may free at any time is not remembered");
     client_take(&c, SL_ERRAND_TAKE, &limit, "level", 1, &err);
     for (unsigned i = 0; i < 10; i++)
@@ -129,7 +117,7 @@ TEST_WITH(held, struct server *s)
     sl_ns at = 20000 * SL_DAY;
     struct client c;
 
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CASE("a refusal is not remembered over the expiry of a hold");
     CHECK(take_at(&c, &limit, 10, 5 * SL_S, at));
     CHECK(!take_at(&c, &limit, 1, 0, at + SL_S));

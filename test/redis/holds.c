@@ -1,18 +1,6 @@
 /* holds.c -- holds in a Redis: how long what they need lives there. */
 #include "load.h"
 
-static void open_at(struct client *c, const struct server *s, bool own_now)
-{
-    char where[128];
-
-    memset(c, 0, sizeof(*c));
-    c->options.deadline = 2 * SL_S;
-    c->options.own_now = own_now;
-    snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
-    client_open(c, where);
-    client_ready(c);
-}
-
 static struct sl_hold_id id_of(uint64_t number)
 {
     return (struct sl_hold_id){
@@ -79,7 +67,7 @@ TEST_WITH(lives, struct server *s)
     };
     struct client c;
 
-    open_at(&c, s, false);
+    client_open_at(&c, s, false);
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
         struct sl_limit limit = rate_of(rows[i].kind, rows[i].rate);
         long long value, set;
@@ -94,14 +82,6 @@ TEST_WITH(lives, struct server *s)
     client_close(&c);
 }
 
-static void on_settled(struct sl_hold_call *call)
-{
-    struct client *c = call->ctx;
-
-    c->waiting--;
-    sl_loop_stop(c->loop);
-}
-
 static struct sl_hold_call call_of(enum sl_hold_errand errand, uint64_t number,
                                    sl_ns now)
 {
@@ -113,7 +93,7 @@ static enum sl_hold_state call_store(struct client *c,
                                      struct sl_hold_call *call)
 {
     call->loop = c->loop;
-    call->done = on_settled;
+    call->done = client_on_held;
     call->ctx = c;
     c->waiting++;
     sl_store_hold(c->store, call);
@@ -139,7 +119,7 @@ TEST_WITH(quota, struct server *s)
     long long before;
 
     CASE("a quota outlives the end of a hold of two months ago");
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CHECK(hold(&c, &limit, "quota", 10, 21, 100 * SL_DAY, now));
     now += 70 * SL_DAY;
     CHECK(hold(&c, &limit, "quota", 95, 0, 0, now));
@@ -162,7 +142,7 @@ TEST_WITH(late, struct server *s)
     int err;
 
     CASE("what came too late is given back, also what is not held");
-    open_at(&c, s, false);
+    client_open_at(&c, s, false);
     client_take(&c, SL_ERRAND_TAKE, &limits[0], names[0], 1, &err);
     asked_init(&a, &c, SL_ERRAND_TAKE, &limits[0], names[0], 1);
     for (unsigned i = 0; i < SL_LEN(limits); i++) {
@@ -201,7 +181,7 @@ TEST_WITH(retry, struct server *s)
     struct client c;
 
     CASE("who is refused is told when what is held comes back");
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CHECK(hold(&c, &window, "rw", 6, 41, 9 * SL_S, now));
     CHECK(hold(&c, &window, "rw", 4, 42, 4 * SL_S, now));
     CHECK_EQ(retry(&c, &window, "rw", 3, now), 4 * SL_S);
@@ -229,7 +209,7 @@ TEST_WITH(many, struct server *s)
     struct client c;
 
     CASE("of a thousand permits it is known when the first comes back");
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     for (unsigned i = 0; i < 1200; i++) {
         CHECK(hold(&c, &permits, "many", 1, 1000 + i, SL_S + i * SL_MS, now));
         CHECK(hold(&c, &day, "days", 1, 4000 + i, SL_S + i * SL_MS, now));
@@ -263,7 +243,7 @@ TEST_WITH(step_back, struct server *s)
     };
     struct client c;
 
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
         struct sl_limit limit = rate_of(rows[i].kind, rows[i].rate);
         sl_ns now = 20000 * SL_DAY + 5 * SL_HOUR;
@@ -297,7 +277,7 @@ TEST_WITH(longest, struct server *s)
     struct client c;
 
     CASE("after a step a hold lasts as long as it ever did at once");
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CHECK(hold(&c, &limit, "ext", 1, 91, 5 * SL_S, now));
     extend.hold_for = 9 * SL_S;
     CHECK_EQ(call_store(&c, &extend), SL_HOLD_HELD);
@@ -316,7 +296,7 @@ TEST_WITH(more, struct server *s)
     struct client c;
 
     CASE("what is charged beyond a hold is charged to the month of now");
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CHECK(hold(&c, &limit, "months", 10, 22, 200 * SL_DAY, now));
     CHECK(hold(&c, &limit, "months", 10, 23, 200 * SL_DAY, now));
     CHECK(hold(&c, &limit, "months", 10, 24, 200 * SL_DAY, now));

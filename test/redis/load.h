@@ -96,4 +96,36 @@ static inline bool is_long(void)
     return getenv("SL_LONG") != NULL;
 }
 
+/* Steps for `span`. */
+static inline void load_run(struct load *load, sl_ns span)
+{
+    sl_ns until = sl_loop_steady(load->client->loop) + span;
+
+    while (sl_loop_steady(load->client->loop) < until)
+        load_step(load, 2 * SL_MS);
+}
+
+/* A client of the server, ready. With `own_now` the time is take->now. */
+static inline void client_open_at(struct client *c, const struct server *s,
+                                  bool own_now)
+{
+    char where[128];
+
+    memset(c, 0, sizeof(*c));
+    c->options.deadline = 2 * SL_S;
+    c->options.own_now = own_now;
+    snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
+    client_open(c, where);
+    client_ready(c);
+}
+
+/* A call about a hold is answered. */
+static inline void client_on_held(struct sl_hold_call *call)
+{
+    struct client *c = call->ctx;
+
+    c->waiting--;
+    sl_loop_stop(c->loop);
+}
+
 #endif
