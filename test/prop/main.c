@@ -113,7 +113,8 @@ static void run_kept(const struct run *run, prop_episode_f *episode)
 
 static void run_case(const struct run *run, const struct prop_case *c)
 {
-    uint64_t most = c->divisor ? run->steps / c->divisor : run->steps;
+    unsigned divisor = c->divisor ? c->divisor : 1;
+    uint64_t most = run->steps / divisor + (run->steps % divisor != 0);
     uint64_t steps = 0;
     unsigned failures = 0;
 
