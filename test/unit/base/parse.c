@@ -8,7 +8,7 @@
 
 #define MAX UINT64_MAX
 
-static void test_numbers(void)
+TEST(numbers)
 {
     static const struct {
         const char *why, *text;
@@ -118,7 +118,7 @@ static const struct refusal bad_counts[] = {
         "\"18446744073709551615.5\" has a fraction; a count is whole", ""),
 };
 
-static void test_counts(void)
+TEST(counts)
 {
     static const char suffix[] = " is no suffix of a count; write k for a "
                                  "thousand or M for a million, right behind "
@@ -203,7 +203,7 @@ static const struct refusal bad_sizes[] = {
         "\"1.5\" has a fraction; take a smaller unit", ""),
 };
 
-static void test_sizes(void)
+TEST(sizes)
 {
     for (size_t i = 0; i < SL_LEN(good_sizes); i++) {
         CASE(good_sizes[i].why);
@@ -212,10 +212,4 @@ static void test_sizes(void)
     check_refused(sl_parse_size, bad_sizes, SL_LEN(bad_sizes));
 }
 
-int main(void)
-{
-    test_numbers();
-    test_counts();
-    test_sizes();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

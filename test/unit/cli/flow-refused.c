@@ -35,7 +35,7 @@ static void refused(const char *why, const char *line, unsigned column,
     CHECK(sl_str_eq(shown, sl_str_c(line)));
 }
 
-static void test_beginnings(void)
+TEST(beginnings)
 {
     refused("a slip in the first word", "get /x", 1,
             "no line begins with \"get\"; write flow, policy, at, METHOD PATH, "
@@ -51,7 +51,7 @@ static void test_beginnings(void)
             "something is missing; write take LIMIT KEY", "");
 }
 
-static void test_inputs(void)
+TEST(inputs)
 {
     refused("a slip in an input", "GET / usr=ann", 7,
             "no input is called \"usr\"; there are user, org, plan, role, ip, "
@@ -76,7 +76,7 @@ static void test_inputs(void)
             "1 needs a unit; write ns, us, ms, s, min, h, day or week", "1s");
 }
 
-static void test_times(void)
+TEST(times)
 {
     refused("a time that is none", "at noon", 4,
             "a duration needs digits, not \"noon\"", "");
@@ -92,7 +92,7 @@ static void test_times(void)
             "");
 }
 
-static void test_expectations(void)
+TEST(expectations)
 {
     refused("an arrow to nowhere", "GET / ->", 7,
             "nothing is expected behind the arrow; write what, or leave the "
@@ -123,7 +123,7 @@ static void test_expectations(void)
             "");
 }
 
-static void test_quotes(void)
+TEST(quotes)
 {
     refused("a quote that stays open", "GET / user=\"ann", 12,
             "the quote is not closed on this line", "");
@@ -139,7 +139,7 @@ static void test_quotes(void)
             "");
 }
 
-static void test_acts(void)
+TEST(acts)
 {
     refused("a scope that has no subjects", "subject ip 1.2.3.4", 9,
             "write subject user|org ID plan=NAME", "");
@@ -176,7 +176,7 @@ static void refused_file(const char *why, const char *text, unsigned line,
     CHECK_EQ(diag.column, column);
 }
 
-static void test_files(void)
+TEST(files)
 {
     refused_file(
         "nothing", "", 0, 0,
@@ -208,7 +208,7 @@ static struct sl_str stuffed(char *room, size_t len, char c)
     return (struct sl_str){room, head + len};
 }
 
-static void test_bounds(void)
+TEST(bounds)
 {
     char *room = malloc(SL_FLOW_BYTES + 100);
     struct sl_diag diag;
@@ -244,15 +244,4 @@ static void test_bounds(void)
     free(room);
 }
 
-int main(void)
-{
-    test_beginnings();
-    test_inputs();
-    test_times();
-    test_expectations();
-    test_quotes();
-    test_acts();
-    test_files();
-    test_bounds();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -161,7 +161,7 @@ static void row(const char *why, const char *text, bool yml, int err,
     CHECK(says(told, words));
 }
 
-static void test_properties(void)
+TEST(properties)
 {
     row("no such setting", "server.port=1\n", false, SLUICE_ENOENT, "");
     row("a slip is told", "rate-limit.enbled=true\n", false, 0,
@@ -185,7 +185,7 @@ static void test_properties(void)
         "0: rate-limit.tiers.free has no burst-capacity; 8 is taken\n");
 }
 
-static void test_values(void)
+TEST(values)
 {
     row("no number", "rate-limit.tiers.free.daily-limit=x\n", false,
         SLUICE_ECONF,
@@ -207,7 +207,7 @@ static void test_values(void)
         "1: this is no setting; write key=value\n");
 }
 
-static void test_yml(struct sl_buf *out)
+TEST_WITH(yml, struct sl_buf *out)
 {
     row("YAML with braces", "a: {b: c}\n", true, SLUICE_ECONF,
         "1: only plain values are read here; write each key on a line of its "
@@ -249,7 +249,7 @@ static void foreign(const char *why, const char *text)
     CHECK(says(out_of_row->bytes, "free: 6/min burst 8\n"));
 }
 
-static void test_foreign(void)
+TEST(foreign)
 {
     families = sl_spring_families;
     foreign("a list in brackets", "spring.profiles.active: [prod, eu]\n");
@@ -286,7 +286,7 @@ static void test_foreign(void)
     families = NULL;
 }
 
-static void test_not_foreign(void)
+TEST(not_foreign)
 {
     families = sl_spring_families;
     row("not inside what is asked for", "rate-limit: {enabled: true}\n", true,
@@ -324,7 +324,7 @@ static void value(const char *text, const char *want)
     sl_arena_done(&arena);
 }
 
-static void test_escapes(void)
+TEST(escapes)
 {
     CASE("escapes of characters");
     value("x=\\u0041\\u00e9\\u20AC", "A\xc3\xa9\xe2\x82\xac");
@@ -381,7 +381,7 @@ static int without_memory(const char *text, bool yml, unsigned nth)
     return err;
 }
 
-static void test_memory(void)
+TEST(memory)
 {
     for (int yml = 0; yml < 2; yml++) {
         const char *text = yml ? tiers_yml : all_tiers;
@@ -394,7 +394,7 @@ static void test_memory(void)
     }
 }
 
-static void test_count(void)
+TEST(count)
 {
     struct sl_arena arena;
     struct sl_properties props = {.arena = &arena};
@@ -415,7 +415,7 @@ static void test_count(void)
     sl_arena_done(&arena);
 }
 
-static void test_errand(void)
+TEST(errand)
 {
     CASE("the errand");
     CHECK_EQ(SEND_IN(all_tiers, "import", "spring", "-"), 0);
@@ -442,15 +442,7 @@ int main(void)
     test_tiers(&out);
     test_fluo(&out);
     out_of_row = &out;
-    test_properties();
-    test_values();
-    test_yml(&out);
-    test_foreign();
-    test_not_foreign();
-    test_escapes();
-    test_memory();
-    test_count();
-    test_errand();
+    RUN_TESTS_WITH(&out);
     sl_buf_done(&out);
     send_done();
     return CHECK_DONE();

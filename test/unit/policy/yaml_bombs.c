@@ -58,7 +58,7 @@ static const struct bomb {
         "1048576"),
 };
 
-static void test_bombs(void)
+TEST(bombs)
 {
     struct reading *r = malloc(sizeof(*r));
 
@@ -83,7 +83,7 @@ static void test_bombs(void)
     free(r);
 }
 
-static void test_nul(void)
+TEST(nul)
 {
     struct reading *r = malloc(sizeof(*r));
 
@@ -99,7 +99,7 @@ static void test_nul(void)
 }
 
 /* Only our own memory: libfyaml's comes from malloc. */
-static void test_failures(void)
+TEST(failures)
 {
     static const char text[] = "a: {b: [c, \"${ENV:TOKEN}${FILE:./token}\"]}\n"
                                "a: 2\n"
@@ -124,7 +124,7 @@ static void test_failures(void)
     free(r);
 }
 
-static void test_arena(void)
+TEST(arena)
 {
     static const char text[] = "a: {b: [c, d]}\n";
     bool done = false;
@@ -146,11 +146,4 @@ static void test_arena(void)
     CHECK(size > 400);
 }
 
-int main(void)
-{
-    test_bombs();
-    test_nul();
-    test_failures();
-    test_arena();
-    return CHECK_DONE();
-}
+CHECK_MAIN()
