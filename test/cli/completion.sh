@@ -1,16 +1,14 @@
 #!/usr/bin/env bash
 # completion.sh SLUICE -- what shells complete. Shells that are not installed
 # are passed over.
-set -uo pipefail
-
 sluice=$(realpath "$1")
-# shellcheck source=test/cli/tap.sh
-. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 touch policy.yaml 'a file.flow'
 
 # complete WORD...: what bash offers for the last word.
 complete_words() {
-    # shellcheck disable=SC2016,SC2317 # for the other shell, and called by run
+    # shellcheck disable=SC2016 # for the other shell, and called by run
     bash -c 'source <("$0" completion bash)
         COMP_WORDS=(sluice "$@") COMP_CWORD=$#
         _sluice

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # program.sh SLUICE -- exit statuses, pipes, files and terminals.
-set -uo pipefail
-
 sluice=$(realpath "$1")
-# shellcheck source=test/cli/tap.sh
-. "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 unset NO_COLOR CLICOLOR_FORCE
 
 run "$sluice"

@@ -1,17 +1,16 @@
 # shellcheck shell=bash
-# clients.sh -- a daemon for foreign clients to talk to; on top of daemon.sh.
+# clients.sh -- a daemon for foreign clients to talk to; on top of lib.sh.
 #
 #   NAME.sh SLUICED SLUICED-TEST SLUICE [PROGRAM]
 #
 # Each client prints a line for everything that it has seen, and the test
 # compares: a client that is not there fails, since scripts/setup installs it.
 
-clients=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=test/daemon/daemon.sh
-. "$clients/../daemon/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 # Where scripts/setup puts what comes from npm.
-modules=${SLUICE_NODE_MODULES:-$(realpath "$clients/../..")/build/node_modules}
+modules=${SLUICE_NODE_MODULES:-$root/build/node_modules}
 : "$modules"
 
 # A daemon on the virtual clock whose state is nowhere, with a password.
@@ -24,8 +23,6 @@ limits:
 default: [minute, hour]
 EOT
     echo s3cret >token
-    launch "$sluiced_test" -c clients.yaml --clock=virtual --store memory: \
-        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --listen-resp 127.0.0.1:0 --access-token-file token --log-format json
-    started
+    start_virtual -c clients.yaml --store memory: --listen-resp 127.0.0.1:0 \
+        --access-token-file token
 }

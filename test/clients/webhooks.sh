@@ -1,17 +1,13 @@
 #!/usr/bin/env bash
 # webhooks.sh SLUICE -- what the packages of Standard Webhooks and of Stripe
 # sign we verify, and what we sign they verify.
-# shellcheck disable=SC2317 # functions are called by check
-set -uo pipefail
-
 sluice=$(realpath "$1")
-clients=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-modules=${SLUICE_NODE_MODULES:-$(realpath "$clients/../../build/node_modules")}
-# shellcheck source=test/cli/tap.sh
-. "$clients/../cli/tap.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
+modules=${SLUICE_NODE_MODULES:-$root/build/node_modules}
 
 theirs() {
-    node "$clients/webhooks.js" "$modules" "$@"
+    node "$here/webhooks.js" "$modules" "$@"
 }
 
 # ours VERB SCHEME SECRET BODY WORD...

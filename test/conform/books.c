@@ -225,7 +225,7 @@ static void do_hold(struct history *h)
     u.until = h->now + SL_HOUR;
     u.names_in = &names_in;
     if (ends)
-        u.scope = u.id = SL_STR(""); /* nobody says whose */
+        u.scope = u.id = SL_STR(""); /* without a subject */
     sl_job_init(&job, SL_JOB_USAGE, &sl_alloc_libc);
     job.usage = &u;
     job.change_count = 1;

@@ -3,8 +3,8 @@
 #ifndef TEST_BOOKS_MODEL_H
 #define TEST_BOOKS_MODEL_H
 
-#include "../prop/oracle/rng.h"
 #include "registry/usage_db.h"
+#include "rng.h"
 
 #define WHO     2
 #define PERIODS 2 /* of the quota; the level has none */
@@ -72,7 +72,7 @@ enum sl_usage_result model_put(struct model *m, const struct model_report *r,
 void model_hold(struct model *m, unsigned hold, const struct model_report *r);
 void model_end(struct model *m, unsigned hold, const struct model_report *r);
 
-/* Unused units of somebody, at an instant. */
+/* Unused units of a subject, at an instant. */
 int64_t model_credits(const struct model *m, unsigned who, sl_ns at);
 
 #endif

@@ -7,7 +7,7 @@
  *
  *   (4) permits, levels and windows: what is free is exactly what the model
  *       says, at every take;
- *   (5) a hold ends once, and whoever comes later is told how;
+ *   (5) a hold ends once, and later calls are told how;
  *   (6) buckets: what was held and settled, counted at the instant of its
  *       take, keeps the bound in every span.
  */
@@ -16,6 +16,7 @@
 
 #include "check.h"
 #include "held_ask.h"
+#include "limit.h"
 
 static void on_tick(void *ctx)
 {
@@ -225,11 +226,7 @@ static void test_histories(struct world *w)
 static void begin(struct world *w, enum sl_kind kind, const char *text,
                   const char *key)
 {
-    struct sl_rate rate;
-
-    if (sl_parse_rate(sl_str_c(text), &rate, NULL) ||
-        sl_limit_init(&w->limit, kind, &rate, NULL, NULL))
-        bail("no limit");
+    w->limit = rate_of(kind, text);
     w->stored =
         (struct sl_limit_binding){.name = "held", .strictest = w->limit};
     snprintf(w->key, sizeof(w->key), "%s", key);
@@ -292,7 +289,7 @@ static void test_bucket(struct world *w)
         CHECK_EQ(c.parts[0].answer.remaining, 0);
         CHECK_EQ(c.parts[0].answer.limit, 10);
     }
-    CASE("nobody knows what was never held");
+    CASE("a hold that never was is unknown");
     CHECK_EQ(call(w, 0, SL_HOLD_LOOK, fresh(w), 0, false, 0).state,
              SL_HOLD_UNKNOWN);
 }
@@ -305,7 +302,7 @@ static void test_permits(struct world *w)
     };
     struct sl_answer answer;
 
-    CASE("permits of a limit that nobody names come back");
+    CASE("permits of a limit that is not named come back");
     begin(w, SL_PERMITS, "3", "hold:permits");
     CHECK(take(w, 0, 3, a, SL_S, &answer).allowed);
     w->as_held = true;

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "../prop/oracle/rng.h"
+#include "rng.h"
 #include "store/redis/redis.h"
 
 #define NODES 2

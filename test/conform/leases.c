@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../prop/oracle/rng.h"
 #include "check.h"
 #include "far.h"
+#include "rng.h"
 
 #define NODES 3
 #define TAKES 1500
@@ -268,7 +268,7 @@ static bool holds(const struct world *w)
 
 /* ---- tests ---- */
 
-static void test_histories(struct world *w)
+TEST_WITH(histories, struct world *w)
 {
     unsigned seeds = getenv("SL_PROP_STEPS") || !w->far.in_redis ? 12 : 48;
 
@@ -276,7 +276,7 @@ static void test_histories(struct world *w)
         w->rng.state = w->seed;
         make_limit(w);
         run(w);
-        CASE("nobody gets more than the limit");
+        CASE("never more than the limit");
         CHECK(holds(w));
         CHECK(w->count > 0);
     }
@@ -284,7 +284,7 @@ static void test_histories(struct world *w)
 
 /* One node that takes all it can gets all there is, but for a lease; where
  * leases melt, but for a part of a token of each. */
-static void test_enough(struct world *w)
+TEST_WITH(enough, struct world *w)
 {
     const sl_ns step = 3 * SL_MS, span = 5 * SL_S;
     struct sl_rate rate = {.form = SL_RATE_PER,
@@ -309,7 +309,7 @@ static void test_enough(struct world *w)
 }
 
 /* What is not spent goes back when a node is drained. */
-static void test_drain(struct world *w)
+TEST_WITH(drain, struct world *w)
 {
     struct sl_rate rate = {
         .form = SL_RATE_PER, .unit = SL_UNIT_DAY, .every = 1, .count = 20};
@@ -418,9 +418,7 @@ int main(int argc, char **argv)
     w.now = 20000 * SL_DAY;
     for (unsigned i = 0; i < NODES; i++)
         w.nodes[i] = far_open(&w.far);
-    test_histories(&w);
-    test_enough(&w);
-    test_drain(&w);
+    RUN_TESTS_WITH(&w);
     for (unsigned i = 0; i < NODES; i++) {
         close_node(&w, i);
         w.nodes[i] = far_open(&w.far);

@@ -3,8 +3,8 @@
 #ifndef SL_USAGE_DB_H
 #define SL_USAGE_DB_H
 
-#include "../prop/oracle/rng.h"
 #include "conform.h"
+#include "rng.h"
 
 #define KINDS 8
 #define KEYS  2

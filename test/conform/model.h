@@ -2,8 +2,8 @@
 #ifndef SL_CONFORM_MODEL_H
 #define SL_CONFORM_MODEL_H
 
-#include "../prop/oracle/rng.h"
 #include "conform.h"
+#include "rng.h"
 
 #define LIMITS 10
 #define PLANS  3

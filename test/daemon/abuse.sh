@@ -3,12 +3,9 @@
 # than descriptors, and the end without warning, while others are served.
 #
 #   abuse.sh SLUICED SLUICED-TEST SLUICE DAEMON-REFUSE
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
-
 refuse=$(realpath "$4")
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 # What the askers counted: counted FILE WORD
 counted() {
@@ -18,14 +15,7 @@ counted() {
 # In the background: askers FILE HOW [N [GO]]
 askers() {
     rm -f go
-    python3 "$tests/askers.py" "$http" "${@:2}" >"$1" 2>&1 &
-    client=$!
-    running+=("$client")
-}
-
-metric() {
-    tell /metrics
-    sed -n "s/^$1 //p" <<<"$out"
+    background "$1" python3 "$here/askers.py" "$http" "${@:2}"
 }
 
 # A bucket that does not refill while a test runs.
@@ -36,7 +26,7 @@ bucket() {
 
 # ---- slow clients ----
 
-# slow WHAT URL FLAG...: a few seconds of it, with somebody else being served.
+# slow WHAT URL FLAG...: a few seconds of it, while other clients are served.
 slow() {
     local what=$1 url=$2
 
@@ -49,7 +39,7 @@ slow() {
     check "$what: the others are all answered ($(<asked))" \
         test "$(counted asked unanswered)" = 0
     check "$what: and were" test "$(counted asked allowed)" -ge 10
-    # Whoever had to wait for a slow client would wait for ten.
+    # A client that waits for a slow one would wait for ten.
     check "$what: without waiting" test "$(counted asked slowest)" -lt 8000
 }
 
@@ -88,20 +78,18 @@ stop
 
 policy few.yaml 1M/3000d
 launch prlimit --nofile=64:64 "$sluiced" -c few.yaml --store memory: \
-    --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 --log-format json \
-    --threads 1
+    "${listeners[@]}" --threads 1
 started
 askers held held 20 held.go
 until_ grep -qs held held
 holder=$client
-python3 "$tests/crowd.py" "$http" 200 crowd.go >crowd 2>&1 &
-running+=($!)
+background crowd python3 "$here/crowd.py" "$http" 200 crowd.go
 crowd=$!
 until_ grep -qs open crowd
 check 'two hundred more have come' grep -q 'open 200' crowd
 touch held.go
 wait "$holder"
-check 'who was there is served' test "$(counted held allowed)" = 40
+check 'earlier connections are served' test "$(counted held allowed)" = 40
 touch crowd.go
 wait "$crowd"
 served() {
@@ -120,9 +108,7 @@ check 'as if nothing had been' is 0
 bucket kill.yaml 20k
 total=0 unanswered=0 sound=yes
 start_stopped() {
-    launch "$sluiced_test" -c kill.yaml --clock=virtual --store memory:kill.state \
-        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 --log-format json
-    started
+    start_virtual -c kill.yaml --store memory:kill.state
 }
 for i in 1 2 3 4 5; do
     start_stopped || sound=no

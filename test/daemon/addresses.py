@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients that are not who they say they are.
+"""Clients that send forged addresses.
 
   addresses.py rotate HOST:PORT N       N requests on one connection, each with
                                         another User-Agent and language; prints

@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
-# addresses.sh -- where a request comes from, and who says so: forwarded
-# headers, the PROXY protocol, callers without a name, and those who pretend.
+# addresses.sh -- the address that a request comes from: forwarded headers, the
+# PROXY protocol, anonymous callers, and forged headers.
 #
 #   addresses.sh SLUICED SLUICED-TEST SLUICE
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 PATH=$PATH:/usr/sbin
-presets=$(cd "$tests/../../presets" && pwd)
+presets=$(cd "$root/presets" && pwd)
 
 # Every denial tells by what it was counted; a cost that never fits is denied
 # and spends nothing. rules FILE FIELD
@@ -66,7 +64,7 @@ letters() {
 rules for.yaml x-forwarded-for
 start -c for.yaml
 f='X-Forwarded-For:'
-counts 'nobody is named' 127.0.0.1
+counts 'no address is given' 127.0.0.1
 counts 'one hop' 203.0.113.9 -H "$f 203.0.113.9"
 counts 'two hops' 203.0.113.9 -H "$f 203.0.113.9, 10.0.0.2"
 counts 'three hops' 203.0.113.9 -H "$f 203.0.113.9, 10.0.0.3, 10.0.0.2"
@@ -81,7 +79,7 @@ counts 'IPv6 by its prefix' 2001:db8:0:1::/64 -H "$f 2001:db8:0:1:ffff::9"
 counts 'mapped IPv4 is IPv4' 203.0.113.9 -H "$f ::ffff:cb00:7109"
 counts 'a long list' 203.0.113.9 -H "$f 203.0.113.9$(letters 1300 ,10.0.0.1)"
 counts 'ten thousand entries' 431 -H "$f $(letters 10000 10.0.0.1,)"
-counts 'a stranger may not ask for others' 403 --interface 127.0.0.2
+counts 'an untrusted peer may not ask for others' 403 --interface 127.0.0.2
 stop
 
 # ---- Forwarded ----
@@ -94,7 +92,7 @@ counts 'two hops, with ports' 203.0.113.9 \
     -H "$f for=\"203.0.113.9:4711\", for=\"10.0.0.2:_x\""
 counts 'IPv6' 2001:db8:0:1::/64 \
     -H "$f for=\"[2001:db8:0:1::9]:80\", for=\"[2001:db8:aa::1]\""
-counts 'an open quote reaches nobody else' 203.0.113.9 \
+counts 'an open quote changes no other address' 203.0.113.9 \
     -H "$f for=\"6.6.6.6, for=203.0.113.9"
 counts 'a hidden one stops the walk' 10.0.0.2 \
     -H "$f for=6.6.6.6, for=_hidden, for=10.0.0.2"
@@ -113,7 +111,7 @@ ask /v1/auth -H 'X-Original-URI: /x' -H 'X-Original-URL: http://h/user/x'
 check 'two URIs are refused' answers 403
 stop
 
-# ---- nobody gets around, and nobody is locked out by others ----
+# ---- no way around a limit, and no locking out of others ----
 
 # remaining NAME: of a user, as a trusted peer sees it
 remaining() {
@@ -121,7 +119,7 @@ remaining() {
     sed -n 's/.*"remaining":\([0-9]*\).*/\1/p' <<<"$out"
 }
 
-# The proxy hands the request on under its own path, and strangers are
+# The proxy hands the request on under its own path, and untrusted peers are
 # answered as themselves.
 start -c for.yaml --forward-auth path
 ask /v1/auth/user/x -H 'X-User-Id: vic'
@@ -131,8 +129,8 @@ for how in 'X-User-Id: vic' 'X_User_Id: vic' 'Authorization: Bearer vic' \
     for _ in 1 2 3 4; do
         ask /v1/auth/user/x --interface 127.0.0.9 -H "$how"
     done
-    check "a stranger's $how: limited as himself" answers 429
-    check 'and the victim has what he had' test "$(remaining vic)" = 2
+    check "untrusted, $how: limited by its own address" answers 429
+    check 'and the victim has what it had' test "$(remaining vic)" = 2
 done
 for _ in 1 2 3; do
     ask /v1/auth/x -H 'X-Forwarded-For: 203.0.113.9, 198.51.100.66'
@@ -140,7 +138,7 @@ done
 ask /v1/auth/x -H 'X-Forwarded-For: 203.0.113.9'
 check "a victim's address on the left spends nothing of it" answers 200
 ask /v1/auth/x -H 'X-Forwarded-For: 203.0.113.9, 198.51.100.66'
-check 'but of the one who wrote it' answers 429
+check 'but for the sender' answers 429
 
 # No name or no good one, by what the route says of those.
 row=20
@@ -162,10 +160,10 @@ for token in '' 'Authorization: Bearer' 'Authorization: Bearer x.y.z' \
     ask /v1/auth/deny/x --interface "127.0.0.$row" ${token:+-H "$token"}
     check "${token:-no token}, deny: 401" answers 401
 done
-check 'and the victim has what he had' test "$(remaining vic)" = 2
+check 'and the victim has what it had' test "$(remaining vic)" = 2
 stop
 
-# The same with real tokens, made by somebody else's program: each of them
+# The same with real tokens, made by another program: each of them
 # names the victim, and each is bad in its own way.
 secret=0123456789abcdef0123456789abcdef
 sed "/^limits:/i\\  jwt: { algorithms: [HS256], secret: $secret, audience: api }" \
@@ -211,24 +209,22 @@ of no algorithm|{$claims, 'exp': soon}, None, 'none'
 for somebody else|{'sub': 'pat', 'aud': 'web', 'exp': soon}, '$secret', 'HS256'
 with a list to obey|{$claims, 'exp': soon}, '$secret', 'HS256', {'crit': ['b64']}
 EOT
-check 'and the victim has what he had' test "$(remaining pat)" = 2
+check 'and the victim has what it had' test "$(remaining pat)" = 2
 stop
 
 # Ten thousand browsers at one address; a thousand where that takes long.
 browsers=10000
 [[ -z ${SL_SHORT-} ]] || browsers=1000
-launch "$sluiced_test" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-    --log-format json --clock virtual --store memory: -c "$presets/jobseek.yaml"
-started
+start_virtual --store memory: -c "$presets/jobseek.yaml"
 check "$browsers browsers at one address pass fifty times" test \
-    "$(python3 "$tests/addresses.py" rotate "$http" "$browsers")" = 50
+    "$(python3 "$here/addresses.py" rotate "$http" "$browsers")" = 50
 stop
 
 # ---- the PROXY protocol ----
 
 # begins WHAT [TIMES]: the connection's first bytes; whom it counts, or "closed"
 begins() {
-    out=$(python3 "$tests/addresses.py" preface "$http" "$@")
+    out=$(python3 "$here/addresses.py" preface "$http" "$@")
 }
 
 # Three pass and the fourth is told by what it was counted.
@@ -262,7 +258,7 @@ check 'or that there is none' said 'there is no PROXY header'
 ask /v1/auth/x --haproxy-protocol
 check "curl's version 1 is closed" test "$code" = 000
 ask /v1/auth/x --interface 127.0.0.2
-check 'a stranger is not heard' test "$code" = 000
+check 'an untrusted peer is not answered' test "$code" = 000
 check 'and the log says why' said 'may not speak for others'
 tell /metrics
 check 'they are counted' grep -q \
@@ -271,9 +267,9 @@ check 'the admin listener goes on without' answers 200
 stop
 check 'it ends as usual' test "$status" = 0
 
-# Other doors, by the same setting: pings WHAT WANT
+# Other listeners, by the same setting: pings WHAT WANT
 pings() {
-    out=$(python3 "$tests/addresses.py" ping "$resp" "$1")
+    out=$(python3 "$here/addresses.py" ping "$resp" "$1")
     check "the Redis protocol behind $1: $out" test "$out" = "$2"
 }
 
@@ -283,7 +279,7 @@ pings local-slowly +PONG
 pings none closed
 pings v1 closed
 ask /v1/auth -H 'X-Original-URI: /other'
-check 'a door that is not named is as it was' test "$code" != 000
+check 'a listener that is not named is as before' test "$code" != 000
 stop
 
 # A real balancer, which also looks whether we are there (LOCAL).
@@ -304,8 +300,7 @@ backend sluice
     http-check expect rstatus (200|429)
     server one $http send-proxy-v2 check check-send-proxy inter 100ms
 EOT
-    haproxy -f haproxy.cfg >haproxy.log 2>&1 &
-    running+=($!)
+    background haproxy.log haproxy -f haproxy.cfg
     up() {
         fetch "http://$site/v1/auth/x" --interface 127.0.0.7
         [[ $code != 000 ]]
@@ -314,10 +309,10 @@ EOT
     for _ in 1 2 3 4; do
         fetch "http://$site/v1/auth/x" --interface 127.0.0.7
     done
-    check 'HAProxy says who the client is' test "$out" = \
+    check 'HAProxy passes the address of the client' test "$out" = \
         '{"by":"ip","id":"127.0.0.7"}'
     fetch "http://$site/v1/auth/x" --interface 127.0.0.8
-    check 'and who is another' answers 200
+    check 'and that of another' answers 200
     stop
 fi
 

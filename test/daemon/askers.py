@@ -1,6 +1,6 @@
 """askers.py HOST:PORT HOW [N [GO]]: ask for a user's allowance, and count.
 
-  until-denied N   N connections ask until they are denied or nobody answers
+  until-denied N   N connections ask until they are denied or there is no answer
   until-killed N PID   the same, and when a hundred were allowed PID is killed
   until-denied N GO    the same; after half of 20,000 they wait for the file GO
   until GO         one connection after the other, one request each, until the

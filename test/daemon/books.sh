@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
-# books.sh -- what is held, given back or reported while something is away, and
-# still right in the books and in the table afterwards.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
+# books.sh -- units are held, given back or reported while something is away, and
+# the usage database and the table are right afterwards.
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 cat >p.yaml <<'EOT'
 sluice: 1
@@ -24,15 +22,8 @@ default: []
 EOT
 
 begin() {
-    launch "$sluiced_test" -c p.yaml --clock=virtual --threads 1 \
-        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --log-format json "$@"
-    started
-    tell /v1/clock -d '{"now":"2026-11-15T12:00:00Z"}'
-}
-
-report() {
-    ask /v1/usage -d "$1"
+    start_virtual -c p.yaml --threads 1 "$@"
+    clock 2026-11-15T12:00:00Z
 }
 
 # hold ORG COST [MEMBERS]: leaves $hold.
@@ -57,9 +48,9 @@ shows() {
 begin --store memory:./state --usage sqlite:./u.db
 hold acme 50
 check 'what is held counts in the limit' shows '"used":50,'
-check 'and not in the books' shows '"days":[],'
+check 'and is not recorded' shows '"days":[],'
 settle 30
-check 'what it came to is in the books' shows \
+check 'the settled cost is recorded' shows \
     '"days":[{"day":"2026-11-15","used":30,'
 check 'and in the limit' shows '"used":30,'
 hold acme 20
@@ -87,13 +78,13 @@ check 'and the rest is billed' over
 # ---- across a kill ----
 
 hold acme 8
-check 'what is held is known' shows '"used":98,' # and in the books, whose
+check 'what is held is known' shows '"used":98,' # and recorded, whose
 end_by KILL
 begin --store memory:./state --usage sqlite:./u.db
 tell /v1/clock -d '{"now":"2026-11-15T12:05:00Z"}'
 settle 5
 check 'a hold from before a kill is settled' has "$out" '"state":"settled"'
-check 'and is in the books' shows '"used":95,"overage":0}],"mon'
+check 'and is recorded' shows '"used":95,"overage":0}],"mon'
 settle 5
 check 'once' shows '"used":95,"overage":0}],"mon'
 
@@ -122,7 +113,7 @@ links() {
     ask "/v1/usage/org/$1?limit=links"
     has "$out" "\"id\":\"$1\",\"used\":$2,"
 }
-check 'what the books have given back is given back to the table' links rich 2
+check 'a correction of the database is applied to the table' links rich 2
 check 'but never more than they have' links acme 0
 stop
 begin --store memory:./state --usage sqlite:./u.db
@@ -134,7 +125,7 @@ stop
 begin --store redis://127.0.0.1:1 --usage sqlite:./u.db
 report '{"org":"away","limit":"tokens","amount":70}'
 check 'a report is recorded without the store' answers 200
-check 'and says what the books have' has "$out" \
+check 'and shows what is recorded' has "$out" \
     '"used":70,"limit":100,"remaining":30,"share":70,'
 check 'with a word of it' has "$out" '"degraded":true'
 report '{"org":"away","limit":"tokens","amount":20,"release":true}'

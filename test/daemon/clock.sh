@@ -1,16 +1,12 @@
 #!/usr/bin/env bash
 # clock.sh -- a month in a moment, in builds for tests.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 policy p.yaml 2/day
 sed -i 's/fixed-window/quota/; s/day/month/' p.yaml
-launch "$sluiced_test" -c p.yaml --clock=virtual --listen-http 127.0.0.1:0 \
-    --listen-admin 127.0.0.1:0 --log-format json
-started
+start_virtual -c p.yaml
 auth ann
 auth ann
 auth ann

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # descriptors.sh -- more clients than the process may have descriptors.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 # Does every thread sleep? One that tries again and again never does.
 all_sleep() {
@@ -12,12 +10,10 @@ all_sleep() {
         grep -q .
 }
 
-# crowd N [DOOR]: at the http door, or at another one.
+# crowd N [ADDRESS]: connections to the http listener, or to another one.
 crowd() {
     rm -f go answers crowd
-    python3 "$tests/crowd.py" "${2-$http}" "$1" go >crowd 2>&1 &
-    client=$!
-    running+=("$client")
+    background crowd python3 "$here/crowd.py" "${2-$http}" "$1" go
     until_ grep -qs open crowd
 }
 
@@ -29,8 +25,7 @@ counted() {
 
 # ---- the limit is raised as far as it goes ----
 
-launch prlimit --nofile=256:1024 "$sluiced" --listen-http 127.0.0.1:0 \
-    --listen-admin 127.0.0.1:0 --log-format json
+launch prlimit --nofile=256:1024 "$sluiced" "${listeners[@]}"
 started
 check 'the soft limit becomes the hard one' \
     grep -Eq '^Max open files +1024 +1024' "/proc/$pid/limits"
@@ -38,13 +33,12 @@ stop
 
 # ---- and if that is not enough ----
 
-launch prlimit --nofile=64:64 "$sluiced" --listen-http 127.0.0.1:0 \
-    --listen-admin 127.0.0.1:0 --log-format json --threads 2
+launch prlimit --nofile=64:64 "$sluiced" "${listeners[@]}" --threads 2
 started
 check 'it starts with few' test -n "$http"
 crowd 300
 tell /livez
-check 'a crowd at one door leaves the other open' answers 200
+check 'a crowd at one listener leaves the other open' answers 200
 check 'it does not spin' until_ all_sleep
 touch go
 wait "$client"
@@ -71,7 +65,7 @@ until_ served
 check 'and later others are let in' served
 stop
 
-# Nobody is trusted, not even on this machine.
+# No peer is trusted, not even on this machine.
 cat >p.yaml <<'EOT'
 sluice: 1
 identity: { trusted_proxies: [192.0.2.1] }
@@ -89,7 +83,7 @@ until_ served
 check 'and others when these have gone' served
 stop
 
-# Likewise at the other doors.
+# Likewise at the other listeners.
 start -c p.yaml --store memory: --connections-per-address 5 --threads 2 \
     --listen-grpc 127.0.0.1:0 --listen-resp 127.0.0.1:0
 for door in grpc resp; do
@@ -102,9 +96,9 @@ for door in grpc resp; do
     left="sluice_connections{door=\"$door\"} 0"
     until_ counted "$left"
     crowd 5 "$(where $door)"
-    here="sluice_connections{door=\"$door\"} 5"
-    until_ counted "$here"
-    check "$door: and others when these have gone" has "$out" "$here"
+    again="sluice_connections{door=\"$door\"} 5"
+    until_ counted "$again"
+    check "$door: and others when these have gone" has "$out" "$again"
     touch go
     wait "$client"
 done
@@ -120,14 +114,12 @@ touch go
 wait "$client"
 stop
 
-# ---- or if somebody takes them away while it runs ----
+# ---- or if they are taken away while it runs ----
 
-launch "$sluiced" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-    --log-format json --threads 1
-started
+start --threads 1
 tell /metrics
 check 'accepting has not paused yet' has "$out" 'sluice_listener_paused_total 0'
-# Somebody knocks while there is none left. Nobody can look inside then, so it
+# A client connects while there is none left. No metrics can be read then, so it
 # is seen afterwards whether the daemon has tried; on a busy machine, not yet.
 has_paused() {
     prlimit --pid "$pid" --nofile=4:

@@ -7,7 +7,7 @@ So many clients as there are hosts times CLIENTS ask for one unit after another
 (or for 1 to COSTS, if that is in the environment), each at its own host, until
 TAKES were asked for in all. What is not answered,
 or can't be decided just now (503), is asked again after a moment; it is not
-counted, since nobody has acknowledged it. Prints units that were taken, and
+counted, since it was not acknowledged. Prints units that were taken, and
 takes that were refused or not decided.
 """
 import http.client

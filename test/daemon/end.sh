@@ -1,17 +1,13 @@
 #!/usr/bin/env bash
 # end.sh -- how it ends, and what is remembered afterwards.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 # half N: N clients that have sent half of a request; sets $client.
 half() {
     rm -f go answers crowd
-    python3 "$tests/slow.py" "$http" "$1" go >answers 2>&1 &
-    client=$!
-    running+=("$client")
+    background answers python3 "$here/slow.py" "$http" "$1" go
     until_ grep -qs ready answers
 }
 
@@ -29,9 +25,9 @@ start -c p.yaml
 half 4
 kill -TERM "$pid"
 until_ refuses
-check 'TERM: nobody new is let in' refuses
+check 'TERM: new connections are refused' refuses
 tell /readyz
-check 'and readyz says so' answers 503
+check 'and readyz reports it' answers 503
 tell /livez
 check 'though it lives' answers 200
 touch go
@@ -41,13 +37,11 @@ check 'requests under way are finished, and the connection closed' \
 until_ gone "$pid"
 stop
 check 'then it ends as asked' is 0
-check 'and says so' said '"event":"stopped"'
+check 'and logs it' said '"event":"stopped"'
 
-# Whoever got a connection gets an answer.
+# Each connection that was accepted gets an answer.
 start -c p.yaml
-python3 "$tests/storm.py" "$http" >storm 2>&1 &
-client=$!
-running+=("$client")
+background storm python3 "$here/storm.py" "$http"
 until_ grep -qs asking storm
 stop
 wait "$client"
@@ -59,7 +53,7 @@ check "hardly a request is lost at the end ($(tail -n 1 storm))" \
 start -c p.yaml --drain 300ms
 half 1
 stop
-check 'whoever takes too long is cut off' said '"event":"drain timeout: connections closed"'
+check 'requests that take too long are cut off' said '"event":"drain timeout: connections closed"'
 check 'and it still ends as asked' is 0
 start -c p.yaml --drain 1h
 half 1
@@ -96,7 +90,7 @@ auth ann
 check 'nor does that' answers 429
 stop
 
-# Under load: of those who ask meanwhile nobody passes more often.
+# Under load: no client passes more often.
 rm -f sluice.state*
 policy p.yaml 200/3000d
 start -c p.yaml
@@ -154,8 +148,7 @@ check 'a folder is no file' is 5
 on_small_disk() {
     launch unshare -rm bash -c 'mkdir -p disk && mount -t tmpfs -o size=2m \
         none disk && cp p.yaml disk && exec "$@"' - "$sluiced" \
-        -c disk/p.yaml --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --log-format json "$@"
+        -c disk/p.yaml "${listeners[@]}" "$@"
     started
 }
 if unshare -rm true 2>unshared; then

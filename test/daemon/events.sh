@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # events.sh -- listening to what happens in a daemon.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 cat >p.yaml <<'EOT'
 sluice: 1
@@ -96,13 +94,13 @@ after=$(grep -c '^event: ' ev)
 check "sixteen thousand refusals are few events ($((after - before)))" \
     test $((after - before)) -lt 4000
 
-# ---- those who were cut off ----
+# ---- clients that were cut off ----
 
 last=$(grep '^id: ' ev | tail -n 1)
 kill "$listener"
 tell /v1/features/beta -X PUT -d '{"enabled":true}'
 listen again -H "Last-Event-ID: ${last#id: }"
-hears again '"name":"beta","enabled":true' 'whoever comes again has missed nothing'
+hears again '"name":"beta","enabled":true' 'a client that reconnects has missed nothing'
 check 'and hears nothing twice' test "$(grep -c 'enabled":false' again)" = 0
 
 # ---- one that does not read ----
@@ -111,16 +109,16 @@ sleeper=$listener
 kill -STOP "$sleeper"
 listen other
 tell /v1/features/beta -X PUT -d '{"enabled":false}'
-hears other '"enabled":false' 'one that sleeps keeps nobody waiting'
+hears other '"enabled":false' 'a client that sleeps blocks no other'
 kill -CONT "$sleeper"
 hears again '"enabled":false' 'and goes on when it wakes'
 
-# ---- who may, and how many ----
+# ---- permission, and how many ----
 
 tell /v1/events -H 'Origin: http://evil.example'
 check 'no page in a browser' answers 403
-# Only when all of the crowd have an answer is there no place left: whoever
-# asks before, this test too, may have that of another, and leave it free.
+# Only when all clients have an answer is there no place left: a client that
+# asks before, this test too, may take the place of another, and leave it free.
 for i in {1..20}; do
     curl -sSN "http://$admin/v1/events" >"crowd.$i" 2>&1 &
     running+=($!)
@@ -150,9 +148,9 @@ hears other '"state":"nearly_full"' 'a table that is nearly full'
 # ---- the end ----
 
 stop
-check 'it ends while somebody listens' is 0
+check 'it ends while a client listens' is 0
 until_ gone "$listener"
-check 'and he learns of it' gone "$listener"
+check 'and the client is told' gone "$listener"
 check 'and no event is in the log' test "$(grep -c '"key":"ann"' <<<"$err")" = 0
 
 finish

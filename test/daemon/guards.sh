@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
-# guards.sh -- webhooks, repeats and backlogs at the doors of a daemon.
-# shellcheck disable=SC2317 # functions are called by check
-set -uo pipefail
+# guards.sh -- webhooks, repeats and backlogs over all protocols of a daemon.
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 cat >p.yaml <<'EOT'
 sluice: 1
@@ -109,7 +107,7 @@ proxied() {
 }
 proxied /once
 proxied /once
-check "a client's own key, where a route says so" has "$fields" \
+check "a client's own key, where a route asks for it" has "$fields" \
     'Idempotency-Replayed: true'
 proxied /x
 proxied /x
@@ -156,5 +154,5 @@ tell /v1/backlog/transcribe -X PUT -d '{"depth":12}'
 check 'the admin listener takes it too' answers 200
 
 stop
-check 'and nobody hurt it' is 0
+check 'and it ends as asked' is 0
 finish

@@ -1,20 +1,10 @@
 #!/usr/bin/env bash
-# keys.sh -- keys from a URL: whatever the provider does, nobody waits for him.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
+# keys.sh -- keys from a URL: requests never wait for the provider.
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
-/usr/bin/python3 "$tests/provider.py" port 2>provider.err &
-running+=("$!")
-has_port() { [[ -s port ]]; }
-until_ has_port
-provider=$(<port)
-
-token() {
-    curl -sS --max-time 10 "http://$provider/token?$1"
-}
+provider_start
 
 mood() {
     curl -sS --max-time 10 -X POST "http://$provider/mood/$1"
@@ -73,8 +63,7 @@ EOT
 # failure is tried again after a quarter of it to all of it.
 export TEST_JWKS_MS=400
 begin() {
-    launch "$sluiced_test" --listen-http 127.0.0.1:0 \
-        --listen-admin 127.0.0.1:0 --log-format json --threads 2 "$@"
+    launch "$sluiced_test" "${listeners[@]}" --threads 2 "$@"
     started
 }
 
@@ -90,7 +79,7 @@ check 'since they have not come' has "$out" \
 ann=$(token sub=ann)
 bearer "$ann"
 check 'until then no token is believed' answers 401
-check 'and nobody is told that his is wrong' has "$fields" \
+check 'and no token is called wrong' has "$fields" \
     'WWW-Authenticate: Bearer'$'\r'
 check 'but what is the matter' has "$out" 'the keys have not been fetched yet'
 ask /v1/auth -H 'X-Original-URI: /other' -H 'X-Original-Method: GET'
@@ -113,12 +102,12 @@ check 'a key that is not there is fetched' passes "$bob"
 bearer "$ann"
 check 'and one that is withdrawn no longer counts' answers 401
 
-# ---- ten thousand keys that nobody has ----
+# ---- ten thousand unknown keys ----
 
 strangers=10000
 [[ -z ${SL_SHORT-} ]] || strangers=2000
 before=$(asked)
-run /usr/bin/python3 "$tests/strangers.py" "$http" "$strangers"
+run /usr/bin/python3 "$here/strangers.py" "$http" "$strangers"
 check "$strangers tokens of other keys are refused" has "$out" \
     "{401: $strangers}"
 seconds=${out##* } seconds=${seconds/./}
@@ -163,7 +152,7 @@ check 'a redirect is not followed' said \
     'it answers 302, and redirects are not followed'
 check 'ten megabytes are not kept' said 'it sends more than 262144 bytes'
 
-# ---- nobody waits ----
+# ---- no request waits ----
 
 mood hang
 before=$(asked)

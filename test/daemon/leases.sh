@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
-# leases.sh -- two daemons on the same books: a quota is used up to the last
-# unit and never beyond, whoever is killed on the way.
-# shellcheck disable=SC2154,SC2317 # daemon.sh has them; called by until_, check
-set -uo pipefail
+# leases.sh -- two daemons on one usage database: a quota is used up to the last
+# unit and never beyond, also when a daemon is killed.
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 cat >p.yaml <<'EOT'
 sluice: 1
@@ -54,14 +52,14 @@ at() {
 }
 
 load() {
-    python3 "$tests/drain_quota.py" "$@"
+    python3 "$here/drain_quota.py" "$@"
 }
 
 job() {
     ask /v1/check -d "{\"job\":\"$1\",\"org\":\"$2\"${3-}}"
 }
 
-# The books say that so many were used: used ORG COUNT
+# The usage database has this count: used ORG COUNT
 used() {
     ask "/v1/usage/org/$1"
     has "$out" "\"used\":$2,"
@@ -85,9 +83,9 @@ for ((i = 0; i < 40 && taken < 2000; i++)); do
 done
 echo "# taken $taken, refused $refused, not decided $undecided"
 check 'two daemons give out all of a quota, and no more' test "$taken" = 2000
-check 'nobody was left without an answer' test "$undecided" = 0
+check 'each request was answered' test "$undecided" = 0
 at one
-check 'the books of one say so' until_ used acme 2000
+check 'one daemon shows it' until_ used acme 2000
 at two
 check 'and those of the other' until_ used acme 2000
 job work acme
@@ -101,7 +99,7 @@ check 'what is not needed goes back' until_ nothing_leased
 job work beta ',"cost":10'
 check 'one takes some' has "$out" '"remaining":1990,'
 at two
-until_ used beta 10 # it is in the books some 50 ms later
+until_ used beta 10 # it is written some 50 ms later
 job work beta ',"cost":5'
 check 'the other knows' has "$out" '"remaining":1985,'
 ask /v1/usage -d '{"org":"gamma","limit":"units","amount":1999}'
@@ -109,7 +107,7 @@ job work gamma
 check 'a report leaves one' has "$out" '"remaining":0,'
 at one
 job work gamma
-check 'which nobody else gets' has "$out" '"status":402,'
+check 'which no other organisation gets' has "$out" '"status":402,'
 tell /v1/leases
 check 'leases are listed' has "$out" '"scope":"org","id":"beta","limit":"units"'
 node=$(sed -n 's/.*"node":"\([0-9a-f]*\)".*/\1/p' <<<"$out")
@@ -129,7 +127,7 @@ refused() {
     ask /v1/usage -d '{"org":"eta","limit":"small","amount":20,"enforce":true}'
     has "$out" '"status":429,'
 }
-check 'what is more than is left is refused, once it is in the books' \
+check 'more than is left is denied, once the take is written' \
     until_ refused
 at one
 job few eta
@@ -146,7 +144,7 @@ check 'and then nothing is left' has "$out" '"allowed":false,'
 
 # ---- credits, by two ----
 
-# theta MEMBERS: what the books say of it, at any of them.
+# theta MEMBERS: its usage, as any of the daemons shows it.
 theta() {
     ask /v1/usage/org/theta
     has "$out" "\"name\":\"units\"" && has "$out" "$1"
@@ -157,7 +155,7 @@ tell /v1/credits/org/theta -d \
     '{"limit":"units","amount":100,"expires":"2099-01-01"}'
 check 'credits are given' has "$out" '{"number":'
 taken=0
-# Until both know of them; where nobody tells the other, in some seconds.
+# Until both know of them; without notifications, in some seconds.
 take_all() {
     local more
 
@@ -170,7 +168,7 @@ check 'two daemons use up a quota and the credits beside it' until_ take_all
 check 'and no more' test "$taken" = 2400
 for name in one two; do
     at "$name"
-    check "the books have absorbed it once, says $name" until_ theta \
+    check "it is recorded once, at $name" until_ theta \
         '"used":2400,"limit":2000,"remaining":0,"share":120,"overage":0,"credited":400,"credits":0,'
 done
 tell /v1/credits/org/theta
@@ -181,7 +179,7 @@ check 'and the other' has "$out" '"amount":300,"unused":0'
 
 for _ in 1 2 3 4 5 6 7 8 9; do job both delta ',"user":"ann"'; done
 check 'another limit refuses' has "$out" '"by":"narrow"'
-check 'the books have what passed' until_ used delta 5
+check 'what passed is recorded' until_ used delta 5
 at two
 passed=0
 # What the other does not need it gives back, and is asked for again.
@@ -221,13 +219,13 @@ held_passes() {
 }
 check 'what is released comes back' until_ held_passes
 
-# ---- the books are away ----
+# ---- the usage database is away ----
 
 at one
 # Whose plan is not said would have to be looked up there.
 job lenient away ',"plan":"free"'
 job work away ',"plan":"free","cost":40' # what it leases lasts for a while
-# The server stops; a file is locked by somebody else.
+# The server stops; a file is locked by another process.
 lock_books() {
     if [[ -n ${SLUICE_TEST_POSTGRES-} ]]; then
         "$POSTGRES_CTL" stop >/dev/null && echo locked
@@ -250,7 +248,7 @@ locked() {
 }
 until_ locked
 job work away ',"plan":"free"'
-check 'while the books are away, what is leased passes' has "$out" '"status":200,'
+check 'while the database is away, what is leased passes' has "$out" '"status":200,'
 SECONDS=0
 job work nobody ',"plan":"free"'
 check 'what is not can not be decided' has "$out" '"status":503,'
@@ -292,7 +290,7 @@ node=$(grep -o '{"node":"[0-9a-f]*","scope":"org","id":"sleepy"' <<<"$out" |
 for _ in 1 2 3 4 5 6 7 8; do
     tell "/v1/leases/$node" -X DELETE
     answers 409 || break
-    sleep 2 # until nobody has seen it for ten seconds
+    sleep 2 # until it was not seen for ten seconds
 done
 check 'and released' has "$out" '"released":true'
 rest_passed() {
@@ -316,14 +314,12 @@ for name in one two; do
 done
 # On a clock that is moved by hand.
 still() {
-    launch "$sluiced_test" -c p.yaml --usage "$books" --deadline 3s \
-        --clock=virtual --threads 1 --listen-http 127.0.0.1:0 \
-        --listen-admin 127.0.0.1:0 --log-format json --store "$1"
-    started
+    start_virtual -c p.yaml --usage "$books" --deadline 3s --threads 1 \
+        --store "$1"
 }
 
 still memory:
-check 'whoever ends gives everything back' nothing_leased
+check 'a daemon that ends gives everything back' nothing_leased
 tell /v1/clock -d '{"now":"2026-01-31T23:59:00Z"}'
 job work zeta
 check 'a daemon has something leased' has "$out" '"remaining":1999,'
@@ -331,7 +327,7 @@ end_by KILL
 still memory:
 tell /v1/clock -d '{"now":"2026-01-31T23:59:05Z"}'
 tell /v1/leases
-check 'whoever is killed gives nothing back' has "$out" '"id":"zeta"'
+check 'one that is killed gives nothing back' has "$out" '"id":"zeta"'
 node=$(sed -n 's/.*"node":"\([0-9a-f]*\)".*/\1/p' <<<"$out")
 leased=$(sed -n 's/.*"leased":\([0-9]*\).*/\1/p' <<<"$out")
 spent=$(sed -n 's/.*"spent":\([0-9]*\).*/\1/p' <<<"$out")
@@ -343,7 +339,7 @@ tell /v1/clock -d '{"now":"2026-01-31T23:59:30Z"}'
 run "$sluice" leases --admin-url "http://$admin"
 check 'the command lists it' has "$out" "$node  org    zeta"
 run "$sluice" leases release "$node" --admin-url "http://$admin"
-check 'until somebody releases it' has "$out" "released $leased units"
+check 'until an operator releases it' has "$out" "released $leased units"
 run "$sluice" leases release "$node" --admin-url "http://$admin"
 check 'once' is 2
 read -r taken refused undecided <<<"$(load zeta 40 "$http")"
@@ -391,7 +387,7 @@ at one
 stop
 up one --store memory:./partly.state
 partly 1
-check 'who comes back has the rest' has "$out" '"allowed":true,'
+check 'a daemon that comes back has the rest' has "$out" '"allowed":true,'
 for name in one two; do
     at "$name"
     stop
@@ -435,7 +431,7 @@ check 'and decides no more about quotas' has "$out" '"status":503,'
 at copy
 read -r taken refused undecided <<<"$(load twin 2400 "$http")"
 check 'the other has the rest' test "$taken" = 1989
-check 'which the books say' until_ used twin 2000
+check 'which the database shows' until_ used twin 2000
 for name in one copy; do
     at "$name"
     stop
@@ -446,7 +442,7 @@ rm -f one.state copy.state
 
 rounds=4
 [[ -z ${SL_LONG-} ]] || rounds=40
-# At ports that nobody gets while they are away.
+# At ports that no other process gets while they are away.
 up one --store memory:./one.state --listen-http "127.0.0.1:$(free_port)"
 up two --store memory:./two.state --listen-http "127.0.0.1:$(free_port)"
 # storm ORG WORD...: load, and kills; after each of them the words.

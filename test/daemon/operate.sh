@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # operate.sh -- looking into a daemon and setting it right: /v1/top, /v1/keys,
 # and the errands of sluice that ask for them.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 cat >p.yaml <<'EOT'
 sluice: 1
@@ -46,7 +44,7 @@ load /spans acme bob 7  # 5 pass, tenant says no twice
 load /spans b/a bob 9   # 8 pass, tenant says no once
 tell '/v1/top?by=denied'
 check 'top answers' answers 200
-check 'who was refused, the most first' has "$out" '"rows":[{"limit":"member","scope":"org:user","key":"acme:ann","cut":false,"denied":3,"allowed":3,"cost":3,"error":{"denied":0,"allowed":0,"cost":0}},{"limit":"tenant","scope":"org","key":"acme","cut":false,"denied":2,"allowed":8,'
+check 'the denied keys, the most first' has "$out" '"rows":[{"limit":"member","scope":"org:user","key":"acme:ann","cut":false,"denied":3,"allowed":3,"cost":3,"error":{"denied":0,"allowed":0,"cost":0}},{"limit":"tenant","scope":"org","key":"acme","cut":false,"denied":2,"allowed":8,'
 check 'and how many in all' has "$out" '"totals":{"denied":6,"allowed":19,"cost":19}'
 tell '/v1/top?limit=tenant&by=allowed&n=1'
 check 'violations and passes of a tenant' has "$out" '"key":"acme","cut":false,"denied":2,"allowed":8'
@@ -85,7 +83,7 @@ tell /v1/keys/member/acme/ann -X DELETE
 check 'it is reset' has "$out" '"remaining":3,'
 at take 'GET /rules' org=acme user=ann
 check 'but the other limit refuses' is 1
-check 'and says so' has "$out" 'denied 429 by tenant'
+check 'and prints the limit' has "$out" 'denied 429 by tenant'
 at reset tenant acme --look
 check 'sluice reset --look' has "$out" 'tenant  org    free  8   0'
 at reset tenant acme
@@ -115,7 +113,7 @@ check 'a path alone is a GET' has "$out" 'tenant  org    pro   80  77'
 at take tenant acme at=1970-01-01T00:00:00Z
 check 'the clock is the daemon'"'"'s' is 2
 at take tenant acme --url http://127.0.0.1:1
-check 'nobody there is status 4' is 4
+check 'no daemon is status 4' is 4
 at take tenant acme --url ftp://x
 check 'no URL is status 2' is 2
 NO_COLOR=1 CLICOLOR_FORCE=1 at take tenant new

@@ -157,7 +157,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             super().handle()
         except (BrokenPipeError, ConnectionResetError):
-            pass  # whoever asked has given up, which is what is tested
+            pass  # the client has given up, which is tested
 
 
 def main():

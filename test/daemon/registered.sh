@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # registered.sh -- many subjects: imports, pages, kill -9 while they are written,
 # and the command that does it for people.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 cat >p.yaml <<'EOT'
 sluice: 1
@@ -44,7 +42,7 @@ check 'and what they need' has "$err" 'usage: sluice subject get SCOPE ID'
 subject rm user ann
 check 'rm' is 0
 subject get user ann
-check 'nobody' is 2
+check 'no subject' is 2
 
 # ---- imports ----
 

@@ -1,15 +1,8 @@
 #!/usr/bin/env bash
 # reload.sh -- another policy while it runs: by signal, by file, by request.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
-
-metric() {
-    tell /metrics
-    sed -n "s/^$1 //p" <<<"$out"
-}
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 good() {
     [[ $(metric sluice_config_last_reload_successful) = "$1" ]]

@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
-# resp.sh -- the door for Redis clients: with redis-cli, and with those who are
+# resp.sh -- the RESP listener: with redis-cli, and with clients that are
 # none.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
-rows=$tests/../data/resp/throttle.def
+rows=$root/test/data/resp/throttle.def
 
 # redis WORD...: one command by redis-cli; leaves $out, its lines as words.
 redis() {
@@ -26,7 +24,7 @@ refused() {
 
 # raw TEXT: send it, with escapes, and hear all that comes until it is closed.
 raw() {
-    out=$(python3 "$tests/raw.py" "$resp" "$1")
+    out=$(python3 "$here/raw.py" "$resp" "$1")
 }
 
 # ---- settings ----
@@ -38,10 +36,7 @@ check 'it is open unless it is closed' has "$out" \
 # ---- redis-cell's rows, over the wire ----
 
 policy p.yaml 3/3000d
-launch "$sluiced_test" -c p.yaml --clock=virtual --store memory: \
-    --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-    --listen-resp 127.0.0.1:0 --log-format json
-started
+start_virtual -c p.yaml --store memory: --listen-resp 127.0.0.1:0
 count=0 wrong=''
 while read -r line; do
     [[ $line =~ ^ROW\((.*),\ \"(.*)\",\ \"(.*)\"\)$ ]] || continue
@@ -57,11 +52,11 @@ check "all rows are redis-cell's" test "$wrong" = ''
 check "and many they are ($count)" test "$count" -ge 40
 stop
 
-# ---- one state, one policy, whatever the door ----
+# ---- one state and one policy for all protocols ----
 
 start -c p.yaml --listen-resp 127.0.0.1:0
 redis PING
-check 'somebody is there' answered PONG
+check 'it answers' answered PONG
 auth ann
 redis SLUICE.CHECK GET /x user ann
 check 'what HTTP took is taken here' has "$out" 'remaining 1'
@@ -87,7 +82,7 @@ check 'how long they took' has "$out" \
     'sluice_decision_duration_seconds_count{door="resp"} 4'
 check 'and connections' has "$out" 'sluice_connections{door="resp"} 0'
 : >idle.out
-python3 "$tests/raw.py" "$resp" 'PING\r\n' stay >idle.out &
+python3 "$here/raw.py" "$resp" 'PING\r\n' stay >idle.out &
 idle=$!
 running+=("$idle")
 until_ grep -q PONG idle.out
@@ -97,9 +92,9 @@ until_ gone "$idle"
 check 'and idle connections with it' gone "$idle"
 start -c p.yaml --listen-resp 127.0.0.1:0
 redis CL.THROTTLE key 0 1 86400
-check 'a restart hands nobody a fresh allowance' has "$out" '1 1 0 86'
+check 'a restart hands out no fresh allowance' has "$out" '1 1 0 86'
 
-# ---- those who are no clients of Redis ----
+# ---- clients that do not speak RESP ----
 
 fetch "http://$resp/" -d $'CL.THROTTLE web 0 1 60\r\n' --max-time 5
 check 'HTTP is not answered' test "$status" != 0
@@ -189,7 +184,7 @@ for books in sqlite:./alone.db 'sqlite:./shared.db?shared'; do
     stop
     start -c q.yaml --usage "$books" --listen-resp 127.0.0.1:0
     redis SLUICE.CHECK JOB work org acme as json
-    check "$books: the books have forgotten it, too" has "$out" '"remaining":1,'
+    check "$books: it is forgotten there, too" has "$out" '"remaining":1,'
     stop
 done
 

@@ -1,27 +1,18 @@
 #!/usr/bin/env bash
 # runbook.sh -- the presets with a registry: what an operator of each of them
 # does, and what the next request finds.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
-cp -r "$tests/../../presets/." .
+cp -r "$root/presets/." .
 
 serve() { # PRESET
-    launch "$sluiced_test" -c "$1.yaml" --clock=virtual --store memory: \
-        --usage "sqlite:$1.db" --listen-http 127.0.0.1:0 \
-        --listen-admin 127.0.0.1:0 --log-format json
-    started
+    start_virtual -c "$1.yaml" --store memory: --usage "sqlite:$1.db"
 }
 
 subject() {
     run "$sluice" subject --admin-url "http://$admin" "$@"
-}
-
-clock() {
-    tell /v1/clock -d "{\"now\":\"$1\"}"
 }
 
 # times N BODY: how many of N such checks pass
@@ -47,10 +38,10 @@ check '002-R25: a temporary raise' is 0
 check 'counts at once, and what was used stays used' times 11 "$ann" 10
 check 'for every member' times 21 "$bob" 20
 ask /v1/explain -d "$ann"
-check 'explain says whose it is, who gave it and why' \
+check 'explain names its owner, its author and the note' \
     has "$out" '(override of org by ops until 1970-01-01T01:00:00Z: launch)'
 subject set user ann assistant_query=25/10s until=1h
-check 'his own goes first' times 6 "$ann" 5
+check 'the override of the user goes first' times 6 "$ann" 5
 clock 1970-01-01T01:00:00Z
 check 'when it is over it is over' times 11 "$ann" 10
 
@@ -86,9 +77,9 @@ ask /v1/check -d "${get/ANN/ann@example.org}"
 check '000-R15: an e-mail is resolved to the user' \
     has "$out" '"plan":"pro","scope":"user","limit":30,"burst":40,"remaining":39'
 ask /v1/check -d "${get/ANN/4711}"
-check 'and shares his allowance' has "$out" '"remaining":38'
+check 'and shares the allowance' has "$out" '"remaining":38'
 ask /v1/check -d "${get/ANN/stranger}"
-check '000-R09: who is not found passes' has "$out" '"allowed":true'
+check '000-R09: an unknown user passes' has "$out" '"allowed":true'
 check 'untouched' has "$out" '"limits":[]'
 subject set user 4711 plan=BUSINESS_YEARLY
 ask /v1/check -d "${get/ANN/4711}"

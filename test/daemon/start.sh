@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # start.sh -- the first run, settings, and what keeps it from starting.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 # ---- words ----
 
@@ -78,21 +76,21 @@ run "$sluiced" -c shared.yaml --store memory: --check
 check 'unless a flag says otherwise' is 0
 run "$sluiced" --listen-http 0.0.0.0:0
 check 'beyond loopback it needs a token' is 2
-check 'and says so' has "$err" 'access_token or tls.client_ca'
+check 'and what would help' has "$err" 'access_token or tls.client_ca'
 run "$sluiced" --listen-admin '*:0'
 check 'the admin listener too' has "$err" 'set admin_token'
 run "$sluiced" --listen-resp '*:0'
-check 'and the door for Redis clients' has "$err" \
+check 'and the RESP listener' has "$err" \
     '--listen-resp: *:0 is reachable from other machines'
 run "$sluiced" --clock virtual
 check 'the shipped program has no other clock' is 2
 
 # ---- a signal at the start ----
 
-# When the lock is there, the state is being made, and nobody hears signals yet.
+# When the lock is there, the state is being made, and signals are not handled yet.
 policy hup.yaml 3/3000d
-launch "$sluiced" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-    --log-format json -c hup.yaml --memory 256MiB --store memory:hup.state
+launch "$sluiced" "${listeners[@]}" -c hup.yaml --memory 256MiB \
+    --store memory:hup.state
 until [[ -e hup.state.lock ]] || gone "$pid"; do :; done
 kill -HUP "$pid"
 started
@@ -112,7 +110,7 @@ check 'a port that is held' is 1
 check 'is named' has "$err" "$http"
 start -c q.yaml
 check 'a state that is held is status 5' is 5
-check 'with who holds it' has "$err" "(process $first)"
+check 'and the process that holds it' has "$err" "(process $first)"
 check 'and what to do' has "$err" '--store memory:PATH'
 ln -s sluice.state link.state
 start -c q.yaml --store memory:link.state
@@ -129,7 +127,7 @@ echo s3cret >token
 echo 0ther >admin.token
 start --access-token-file token --admin-token-file admin.token
 ask /v1/check -d '{"path":"/x"}'
-check 'without a token nobody is let in' answers 401
+check 'a request without a token is refused' answers 401
 ask /v1/check -d '{"path":"/x"}' -H 'Authorization: Bearer s3cret'
 check 'with it one is' answers 200
 tell /metrics

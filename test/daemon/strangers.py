@@ -1,4 +1,4 @@
-"""strangers.py HOST:PORT COUNT -- tokens of keys that nobody has: COUNT requests
+"""strangers.py HOST:PORT COUNT -- tokens of unknown keys: COUNT requests
 on one connection, each with another key id. Prints the statuses and how often
 each came, and how many seconds it took."""
 import base64

@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
-# subjects.sh -- who is registered: written, found, listed, imported, and what
+# subjects.sh -- the registry: written, found, listed, imported, and what
 # it changes for the next request.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 cat >p.yaml <<'EOT'
 sluice: 1
@@ -36,18 +34,7 @@ patch() {
     tell "/v1/subjects/$1" -X PATCH -d "$2"
 }
 
-clock() {
-    tell /v1/clock -d "{\"now\":\"$1\"}"
-}
-
-start_stopped() {
-    launch "$sluiced_test" -c p.yaml --clock=virtual \
-        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --log-format json
-    started
-}
-
-# limit_of USER [ORG]: the number that the next request of his is held to
+# limit_of USER [ORG]: the limit of the user's next request
 limit_of() {
     ask /v1/explain -d "{\"method\":\"GET\",\"path\":\"/x\",\"user\":\"$1\",
         \"org\":\"${2-}\"}"
@@ -60,11 +47,11 @@ limit_is() {
 
 # ---- one subject ----
 
-start_stopped
+start_virtual -c p.yaml
 check 'a registry is made beside the policy' test -s sluice.db
-check 'for nobody else to read' test "$(stat -c %a sluice.db)" = 600
+check 'readable by its owner only' test "$(stat -c %a sluice.db)" = 600
 tell /v1/subjects/user/ann
-check 'nobody is there yet' answers 404
+check 'it is empty' answers 404
 put user/ann '{"plan":"pro","expires":"1970-01-02","roles":["admin"],
     "aliases":["Ann@Example.org"],"overrides":{"api":"50/hour"},"until":"2h",
     "by":"ops","note":"launch"}'
@@ -82,7 +69,7 @@ check 'a plan that there is not' answers 400
 check 'and which was meant' has "$out" 'did you mean \"pro\"?'
 tell '/v1/subjects/user/gus?force=true' -X PUT -d '{"plan":"gold"}'
 check 'unless it is forced' answers 200
-check 'then it says so' has "$out" 'the policy has no plan \"gold\"'
+check 'then there is a warning' has "$out" 'the policy has no plan \"gold\"'
 patch user/ann '{"overrides":{"api":"5/min"}}'
 check 'a rate of another period' answers 400
 check 'with why' has "$out" 'The period of 5/min differs'
@@ -97,7 +84,7 @@ check 'times are times' has "$out" 'write 2026-12-31T23:59:59Z'
 put user/bob '{"aliases":["ann@example.org"]}'
 check 'an alias stands for one' answers 409
 put user/ann@example.org '{"plan":"free"}'
-check 'and nobody is written over by it' answers 409
+check 'and no other is overwritten' answers 409
 check 'which is told' has "$out" \
     'ann@example.org is an alias of the user ann; change that one'
 tell /v1/subjects -H 'Content-Type: text/csv' \
@@ -112,12 +99,12 @@ check 'like that' has "$out" '"id":"a/b"'
 tell /v1/subjects/user/ann -X PUT -d '{}' -H 'If-Match: "99"'
 check 'a write for another revision' answers 412
 tell /v1/subjects/user/ann -X PUT -d '{}' -H 'If-None-Match: *'
-check 'or for nobody yet' answers 412
+check 'or for a new subject' answers 412
 tell /v1/subjects/user/ann -X PATCH -d '{"note":"x"}' -H 'If-Match: "1"' \
     -H 'X-Sluice-By: eve'
 check 'for this one' has "$out" '"by":"eve"'
 tell '/v1/subjects/user/ann/audit?limit=1'
-check 'its history: who, and from what' has "$out" '"by":"eve","what":"change","before":{"scope":"user","id":"ann","plan":"pro"'
+check 'its history: author, and the state before' has "$out" '"by":"eve","what":"change","before":{"scope":"user","id":"ann","plan":"pro"'
 
 ask /v1/check -d '{"path":"/x","user":"ANN@example.org"}'
 tell /v1/keys/api/ann%40example.org
@@ -182,14 +169,14 @@ until_ said 'policy loaded'
 auth roy /ask
 check 'after a reload' answers 503
 end_by KILL
-FEATURE_ASK=true start_stopped
+FEATURE_ASK=true start_virtual -c p.yaml
 auth roy /ask
 check 'and after a restart, whatever the environment says' answers 503
 check 'with its banner' has "$out" 'Not now.'
 tell /v1/features/ask -X DELETE
 check 'until it is left to the policy' has "$out" '"enabled":true,"by_hand":false'
 stop
-start_stopped
+start_virtual -c p.yaml
 auth roy /ask
 check 'for good' answers 200
 
@@ -205,7 +192,7 @@ start -c p.yaml --store memory:
 tell /v1/subjects
 check 'with a store and no usage there is none' answers 501
 tell /v1/features/ask -X PUT -d '{"enabled":false}'
-check 'then a switch lasts until the restart, and says so' \
+check 'then a switch lasts until the restart, and the answer tells it' \
     has "$out" '"persisted":false,"why":"this daemon keeps nothing of it'
 stop
 

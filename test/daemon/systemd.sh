@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # systemd.sh -- what systemd is told, what it hands over, and its unit.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 listen() {
     rm -f heard
-    python3 "$tests/hear.py" "$1" heard &
+    python3 "$here/hear.py" "$1" heard &
     hearer=$!
     running+=("$hearer")
     until_ grep -qs hearing heard
@@ -58,7 +56,7 @@ unset NOTIFY_SOCKET WATCHDOG_USEC
 
 # ---- sockets that are handed over ----
 
-launch python3 "$tests/hand.py" http:admin "$sluiced" -c p.yaml \
+launch python3 "$here/hand.py" http:admin "$sluiced" -c p.yaml \
     --log-format json --threads 2
 started
 check 'both sockets are taken' test -n "$http" -a -n "$admin"
@@ -67,14 +65,14 @@ check 'and served' answers 200
 tell /readyz
 check 'each as what it is' answers 200
 stop
-launch python3 "$tests/hand.py" http:gopher "$sluiced" -c p.yaml
+launch python3 "$here/hand.py" http:gopher "$sluiced" -c p.yaml
 until_ gone "$pid"
 stop
 check 'one of another name is refused' has "$err" 'FileDescriptorName=http'
 
 # ---- the unit ----
 
-units=$tests/../../ops/systemd
+units=$root/ops/systemd
 if command -v systemd-analyze >/dev/null; then
     mkdir units
     sed "s|/usr/sbin/sluiced|$sluiced|; s|/usr/bin/sluice |$sluice |" \

@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # tls.sh -- certificates, theirs and ours, and new ones while it runs.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 # authority NAME; certificate NAME AUTHORITY
 authority() {
@@ -91,7 +89,7 @@ fetch --cacert ours.pem "https://$admin/metrics"
 check 'metrics are for all' answers 200
 stop
 
-# Who must show a certificate does not change before a restart.
+# Whether clients need a certificate does not change before a restart.
 ask_for() {
     policy q.yaml 9/3000d "server: { access_token: \"t0ken\", tls: { certificate: \
       ./one.pem, key: ./one.key$1 } }"

@@ -1,33 +1,16 @@
 #!/usr/bin/env bash
-# tokens.sh -- who is asking, by real tokens: keys from files and secrets, in
+# tokens.sh -- callers known by real tokens: keys from files and secrets, in
 # headers and cookies, for presets; and that no token is ever written down.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
-root=$(cd "$tests/../.." && pwd)
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
-# Debian's own, which has python3-jwt.
-/usr/bin/python3 "$tests/provider.py" port 2>provider.err &
-running+=("$!")
-has_port() { [[ -s port ]]; }
-until_ has_port
-provider=$(<port)
-
-# token QUERY: one of the provider.
-token() {
-    curl -sS --max-time 10 "http://$provider/token?$1"
-}
+provider_start
 
 # bearer TOKEN [PATH] [CURL-WORD...]
 bearer() {
     ask /v1/auth -H "X-Original-URI: ${2-/orders}" \
         -H 'X-Original-Method: GET' -H "Authorization: Bearer $1" "${@:3}"
-}
-
-field() {
-    grep -i "^$1:" <<<"$fields" | tr -d '\r' | sed 's/^[^:]*: *//'
 }
 
 fields_have() {
@@ -41,10 +24,8 @@ metric() {
 
 # A clock that stands still where tokens are good, so that nothing grows back.
 begin() {
-    launch "$sluiced_test" --clock=virtual --listen-http 127.0.0.1:0 \
-        --listen-admin 127.0.0.1:0 --log-format json "$@"
-    started || return
-    tell /v1/clock -d "{\"now\":\"$(date -u +%FT%TZ)\"}"
+    start_virtual "$@" || return
+    clock "$(date -u +%FT%TZ)"
 }
 
 curl -sS "http://$provider/keys" >jwks.json
@@ -56,8 +37,8 @@ mine='iss=https://issuer.example&aud=api'
 begin -c jwt-redis.yaml --store memory:
 token "$mine&sub=kim&plan=pro" >kim.token
 run "$sluice" take 'GET /orders' token=kim.token --url "http://$http" -o json
-check 'sluice take brings a token: who' has "$out" '"scope":"user"'
-check 'and his plan' has "$out" '"plan":"pro"'
+check 'sluice take brings a token: the user' has "$out" '"scope":"user"'
+check 'and the plan' has "$out" '"plan":"pro"'
 run "$sluice" take 'GET /orders' token=none.token --url "http://$http"
 check 'a token that is not there' is 2
 check 'with where' has "$err" 'none.token'
@@ -82,7 +63,7 @@ ask /v1/check -d "{\"path\":\"/orders\",\"user\":\"eve\",\"headers\":{
     \"Authorization\":\"Bearer $(token "$mine&sub=bob")\"}}"
 check 'what the caller says himself goes first' has "$out" '"remaining":9'
 
-# A bad one counts by address, as none does, and takes from nobody.
+# A bad one counts by address, as none does, and takes from no user.
 bad=(
     "$(token 'iss=https://other.example&aud=api&sub=bob')"
     "$(token 'iss=https://issuer.example&aud=web&sub=bob')"
@@ -168,7 +149,7 @@ for plan in STARTER_MONTHLY PRO_YEARLY; do
 done
 check 'unraveldocs: plans of tokens' test "$codes" = ' 15 30'
 bearer bad /api/v1/ai/extract
-check 'a bad token passes where the policy says so' answers 200
+check 'a bad token passes where the policy allows it' answers 200
 stop
 
 begin -c saas-quotas.yaml --store memory:
@@ -190,7 +171,7 @@ session "__Secure-$name=$(token 'sub=ann')"
 check 'and the same user by the other name' \
     fields_have X-RateLimit-Remaining 8
 session "$name=$(token 'sub=ann'); $name=$(token 'sub=eve')"
-check 'two of them are nobody' fields_have X-RateLimit-Limit 5
+check 'two tokens are none' fields_have X-RateLimit-Limit 5
 stop
 
 # ---- a secret, and 401 ----
@@ -236,7 +217,7 @@ check 'a role in the token: not that one' answers 403
 ask /v1/auth/admin -H "X-Token: Bearer $(hmac "$secret" hal admin)"
 check 'that one' answers 200
 ask /v1/auth/deny -H 'Cookie: user=hal'
-check 'a cookie of a stranger names nobody' answers 401
+check 'a cookie with a foreign signature names no user' answers 401
 
 # ---- no token is written down ----
 

@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # usage.sh -- what was used: reported, charged, read, told, and still there
 # after the daemon was killed.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 books=${4-} # ?shared: quotas are leased, and the same holds
 
 cat >p.yaml <<'EOT'
@@ -31,20 +29,9 @@ routes:
 default: [api]
 EOT
 
-# begin WORD...: on the virtual clock, at noon of a day in November.
+# begin WORD...: on the virtual clock, clock noon of a day in November.
 begin() {
-    launch "$sluiced_test" -c p.yaml --clock=virtual --threads 1 \
-        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --log-format json ${books:+--deadline 5s} "$@"
-    started
-}
-
-at() {
-    tell /v1/clock -d "{\"now\":\"$1\"}"
-}
-
-report() {
-    ask /v1/usage -d "$1"
+    start_virtual -c p.yaml --threads 1 ${books:+--deadline 5s} "$@"
 }
 
 job() {
@@ -56,7 +43,7 @@ meters() {
 }
 
 begin --store memory: --usage "sqlite:./u.db$books"
-at 2026-11-15T12:00:00Z
+clock 2026-11-15T12:00:00Z
 
 # ---- reports ----
 
@@ -130,9 +117,9 @@ meters org/slow
 check 'at this pace it ends half a day before the month' has "$out" \
     '"exhausted":"2026-11-30T11:'
 report '{"org":"slow","limit":"minutes","amount":2,"release":true}'
-at 2026-11-16T12:00:00Z
+clock 2026-11-16T12:00:00Z
 meters org/slow
-check 'and at a slower one it does not' has "$out" '"exhausted":null'
+check 'and clock a slower one it does not' has "$out" '"exhausted":null'
 meters 'org/acme?format=csv'
 check 'CSV' has "$out" $'limit,day,used,overage\r\nminutes,2026-11-15,210,90'
 check 'says what it is' has "$fields" 'text/csv'
@@ -189,7 +176,7 @@ tell /v1/subjects/org/rich -X PUT -d '{"plan":"pro"}'
 report '{"org":"rich","limit":"minutes","amount":1190}'
 job transcribe rich ',"cost":30'
 check 'with overage requests go on' has "$out" '"allowed":true,"status":200,'
-check 'it says so' has "$out" '"overage":true'
+check 'it is marked as overage' has "$out" '"overage":true'
 check 'and nothing is left' has "$out" '"X-Org-Quota-Remaining":"0"'
 meters org/rich
 check 'billable units are counted' has "$out" '"used":1220,"limit":1200,"remaining":0,"share":101,"overage":20,'
@@ -228,7 +215,7 @@ check 'then it ends' has "$out" '"status":402'
 credit lucky '{"limit":"minutes","amount":7}'
 job transcribe lucky ',"cost":2'
 check 'until there are more' has "$out" '"allowed":true'
-meters org/lucky # so that it is in the books
+meters org/lucky # so that it is written
 tell /v1/credits/org/lucky/3 -X DELETE
 check 'one is taken away' has "$out" '{"removed":true}'
 job transcribe lucky
@@ -285,13 +272,13 @@ check 'it ends well' is 0
 
 # ---- after a kill ----
 
-# The daemon, killed and started again. Its clock stands at 1970 then.
+# The daemon, killed and started again. Its clock stands clock 1970 then.
 again() {
     end_by KILL
     begin --store "$1" --usage "sqlite:./k.db$books"
 }
 
-# A report with a key, until it is acknowledged; whoever does not answer is
+# A report with a key, until it is acknowledged; a daemon that does not answer is
 # started again.
 insist() {
     local i
@@ -308,7 +295,7 @@ for store in memory: memory:./state; do
     rm -f k.db* state
     begin --store "$store" --usage "sqlite:./k.db$books"
     job transcribe acme ',"cost":7'
-    meters org/acme # so that it is in the books
+    meters org/acme # so that it is written
     job write acme ',"user":"ann","cost":10'
     meters org:user/acme:ann
     for ((i = 0; i < 40; i++)); do
@@ -328,14 +315,14 @@ for store in memory: memory:./state; do
     meters org/acme
     check "$store: nothing is lost, and nothing counted twice" has "$out" \
         '"used":87,"limit":120,'
-    check "$store: the books say the same" has "$out" \
+    check "$store: the usage database has the same" has "$out" \
         '"days":[{"day":"1970-01-01","used":87,'
     job transcribe acme ',"cost":34'
     check "$store: what does not fit is refused" has "$out" '"status":402'
     job transcribe acme ',"cost":33'
     check "$store: what is left passes" has "$out" '"remaining":0,'
     job write acme ',"user":"ann"'
-    check "$store: who had used up all has nothing" has "$out" '"by":"words"'
+    check "$store: a user without anything left is denied" has "$out" '"by":"words"'
     tell /v1/keys/minutes/acme -X DELETE
     again "$store"
     meters org/acme
@@ -343,11 +330,11 @@ for store in memory: memory:./state; do
     stop
 done
 
-# ---- without books ----
+# ---- without a usage database ----
 
 begin --store memory: --usage none
 report '{"org":"acme","limit":"minutes","amount":1}'
-check 'without books there is nothing to report to' answers 501
+check 'without a usage database there is nothing to report to' answers 501
 check 'and it is said how to have some' has "$out" '--usage sqlite:PATH'
 job transcribe acme ',"cost":7'
 meters org/acme

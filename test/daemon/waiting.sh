@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # waiting.sh -- checks that wait for their turn: served by a release, by the
-# clock, on whatever thread; sent away; and who leaves is passed over.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
+# clock, on whatever thread; denied; and a client that leaves is passed over.
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 cat >p.yaml <<'EOF'
 sluice: 1
@@ -45,9 +43,7 @@ release() {
     ask "/v1/holds/$1/release" -X POST
 }
 
-launch "$sluiced_test" -c p.yaml --clock=virtual --listen-http 127.0.0.1:0 \
-    --listen-admin 127.0.0.1:0 --listen-resp 127.0.0.1:0 --log-format json
-started
+start_virtual -c p.yaml --listen-resp 127.0.0.1:0
 ask /v1/check -d '{"path":"/one","org":"a"}'
 first=$(hold_in "$out")
 check 'a permit is taken' has "$out" '"hold_expires_ms":30000'
@@ -68,18 +64,18 @@ check 'with a time to come back' has "$out" '"Retry-After":"'
 release "$first"
 until_ is_allowed b
 check 'a release is the turn of the first' is_allowed b
-check 'and of nobody else' test ! -s c
+check 'and no other' test ! -s c
 tell /v1/clock -d '{"now":"1970-01-01T00:00:05Z"}'
 until_ test -s d
 check 'a wait ends in its time' has "$(cat d)" '"status":503'
 
 kill "${waiters[1]}"
 until_ waiting 0
-check 'who goes away is noticed' waiting 0
+check 'a client that goes away is noticed' waiting 0
 wait_for f '{"path":"/one","org":"f","wait":"50s"}'
 until_ waiting 1
 tell /v1/clock -d '{"now":"1970-01-01T00:00:29.999Z"}'
-check 'a holder who is silent has his time' test ! -s f
+check 'a silent holder keeps the permit for its time' test ! -s f
 tell /v1/clock -d '{"now":"1970-01-01T00:00:30Z"}'
 until_ is_allowed f
 check 'and not more' is_allowed f
@@ -94,7 +90,7 @@ ask /v1/check -d '[{"path":"/drip","org":"a","wait":"15s"}]'
 check 'the checks of an array do not wait' has "$out" '"status":429'
 tell /v1/clock -d '{"now":"1970-01-01T00:00:40Z"}'
 until_ is_allowed g
-check 'a token is somebody'"'"'s turn' is_allowed g
+check 'a token serves a waiter' is_allowed g
 tell /metrics
 check 'turns are counted' has "$out" 'sluice_turns_total{result="granted"} 3'
 check 'and how long they took' has "$out" 'sluice_turn_wait_seconds_count'
@@ -103,9 +99,9 @@ check 'and holds' has "$out" 'sluice_held '
 wait_for h '{"path":"/one","org":"h","wait":"20s"}'
 until_ waiting 1
 stop
-check 'it ends though somebody waits' is 0
+check 'it ends though a client waits' is 0
 until_ test -s h
-check 'who is told so' has "$(cat h)" '"status":503'
+check 'which gets 503' has "$(cat h)" '"status":503'
 
 # ---- several threads, real time ----
 
@@ -130,7 +126,7 @@ for _ in {1..8}; do
     }
     until_ someone && served=$((served + 1))
 done
-check 'each has his turn' test "$served" = 8
+check 'each is served' test "$served" = 8
 release "$hold"
 ask /v1/check -d '{"path":"/one","org":"a","wait":"1s"}'
 check 'and the permit is back' has "$out" '"allowed":true'

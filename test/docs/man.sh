@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # man.sh SLUICE SLUICED ROOT -- the manual is well formed, and says what the
 # programs say of themselves.
-set -uo pipefail
-
 sluice=$(realpath "$1") sluiced=$(realpath "$2") man=$(realpath "$3")/man
-# shellcheck source=test/cli/tap.sh
-. "$(dirname "${BASH_SOURCE[0]}")/../cli/tap.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 for page in "$man"/*.[1-9]; do
     run mandoc -Tlint -Wwarning "$page"

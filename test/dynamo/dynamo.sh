@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# dynamo.sh -- a DynamoDB of the test's own, on top of daemon.sh: dynalite
+# dynamo.sh -- a DynamoDB of the test's own, on top of lib.sh: dynalite
 # behind dynamo.js.
 #
 #   dynamo_start WORD...  leaves $dynamo_pid, $dynamo_port and $store
@@ -10,10 +10,8 @@
 #   rows                  "KEY SORT" of all rows but those of the store itself
 #   pledges               how many sets are under way, or were left behind
 #   put JSON              a row
-#   share WORD...         sluiced on it, once it answers; as start
-#   metric NAME           of the last daemon
 #
-# shellcheck disable=SC2034,SC2120 # who sources this reads them
+# shellcheck disable=SC2034,SC2120 # the scripts read them
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 modules=${SLUICE_NODE_MODULES:-$here/../../build/node_modules}
@@ -21,11 +19,11 @@ if ! [[ -d $modules/dynalite ]]; then
     echo '1..0 # SKIP dynalite is not installed; run scripts/setup'
     exit 0
 fi
-# shellcheck source=test/daemon/daemon.sh
-. "$here/../daemon/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$here/../support/lib.sh"
 export AWS_ACCESS_KEY_ID=id AWS_SECRET_ACCESS_KEY=secret
 unset AWS_SESSION_TOKEN AWS_PROFILE
-dynamo_pid='' dynamo_port=0 store='' table=jobseek-users
+dynamo_pid='' dynamo_port=0 store='' table=jobseek-users kinds=()
 
 dynamo_is_up() {
     [[ -s $folder/dynamo.port ]]
@@ -95,28 +93,44 @@ put() {
     operation PutItem "{\"TableName\":\"$table\",\"Item\":$1}" >/dev/null
 }
 
-is_ok() {
-    [[ $(curl -s "http://$admin/readyz") = ok ]]
+# begin [DEADLINE]: a daemon on it, on the virtual clock
+begin() {
+    start_virtual -c p.yaml --store "$store" --deadline "${1-5s}" && until_ is_ok
 }
 
-is_degraded() {
-    [[ $(curl -s "http://$admin/readyz") = degraded:* ]]
+# left USER: what each limit of $kinds has left, without taking
+left() {
+    local kind list=()
+
+    for kind in "${kinds[@]}"; do
+        ask_for "$1" "/$kind" ",\"org\":\"$1\",\"cost\":0"
+        list+=("$(member remaining)")
+    done
+    echo "${list[*]}"
 }
 
-# A busy machine keeps a DynamoDB in node waiting.
-share() {
-    start --store "$store" --deadline 5s "$@" && until_ is_ok
+all_healed() {
+    [[ $(pledges) = 0 ]]
 }
 
-metric() {
-    curl -s "http://$admin/metrics" | sed -n "s/^$1 //p"
+is_stalled() {
+    curl -s "$endpoint/_shim" | grep -q '"stalled":[1-9]'
 }
 
-# ask_for USER PATH [MORE]: leaves the verdict in $out.
-ask_for() {
-    ask /v1/check -d "{\"path\":\"$2\",\"user\":\"$1\"${3-}}"
-}
+# killed USER PATH SERVED: the daemon, after so many requests: two until
+# the daemon knows what it has to do, the pledge, and a row each
+killed() {
+    local asking
 
-member() {
-    sed -n "s/.*\"$1\":\([^,}]*\).*/\1/p" <<<"$out"
+    begin
+    clock 2026-03-10T00:30:00Z
+    shim "{\"serve\":$3}"
+    curl -s "http://$http/v1/check" -o "told.$1" -d \
+        "{\"path\":\"$2\",\"user\":\"$1\",\"org\":\"$1\"}" &
+    asking=$!
+    until_ is_stalled
+    kill -9 "$pid"
+    wait "$pid" 2>/dev/null
+    wait "$asking" 2>/dev/null
+    shim '{}'
 }

@@ -3,18 +3,10 @@
 # its original documents it: its own tests by curl, the rows in the table, users
 # from the same table, the words in the log, and what happens without it. Then
 # the same on a Redis, by one line.
-# shellcheck disable=SC2119,SC2154,SC2317 # dynamo.sh leaves them
-set -uo pipefail
 
 # shellcheck source=test/dynamo/dynamo.sh
 . "$(dirname "${BASH_SOURCE[0]}")/dynamo.sh"
-root=$(realpath "$here/../..")
 cp -r "$root/presets" .
-
-# at INSTANT: what the clock shows
-at() {
-    tell /v1/clock -d "{\"now\":\"$1\"}"
-}
 
 # The original's loop: curl, COUNT times, and how many of them were 200.
 session() {
@@ -40,9 +32,7 @@ server:
   deadline: 5s
   forward_auth: path
 EOF
-    launch "$sluiced_test" -c presets/p.yaml --clock=virtual --listen-http 127.0.0.1:0 \
-        --listen-admin 127.0.0.1:0 --log-format json
-    started && until_ is_ok
+    start_virtual -c presets/p.yaml && until_ is_ok
 }
 
 says() {
@@ -55,7 +45,7 @@ check 'it is up' is_ok
 
 # ---- the original's first test: six, of which five pass ----
 
-at 2024-01-01T00:30:00Z
+clock 2024-01-01T00:30:00Z
 check 'a visitor: five sessions in an hour, the sixth is 429' test \
     "$(session 6)" = '5 429'
 check 'with the body of the original' test "$(cat "$folder/body")" = \
@@ -71,7 +61,7 @@ check 'with exactly what is documented' test "$(item "${row%% *}" "${row##* }")"
 
 check 'a user: ten sessions in an hour' test \
     "$(session 11 -H 'x-user: 124')" = '10 429'
-check 'by his name' has "$(item session:user:124 RATE_LIMIT#1704067200000)" \
+check 'by the id' has "$(item session:user:124 RATE_LIMIT#1704067200000)" \
     '"count":{"N":"10"}'
 
 # ---- the rows of its page ----
@@ -92,21 +82,21 @@ check 'the row of a day' test \
 put '{"userId":{"S":"7"},"dataType":{"S":"PROFILE"},"subscriptionTier":{"S":"premium"},"subscriptionExpiry":{"S":"2025-12-31T23:59:59Z"},"name":{"M":{"a":{"L":[]}}}}'
 put '{"userId":{"S":"8"},"dataType":{"S":"PROFILE"},"subscriptionTier":{"S":"premium"}}'
 put '{"userId":{"S":"org:9"},"dataType":{"S":"PROFILE"},"subscriptionTier":{"S":"premium"},"subscriptionExpiry":{"S":"2025-12-31T23:59:59Z"}}'
-at 2025-12-31T22:00:00Z
+clock 2025-12-31T22:00:00Z
 check 'premium: fifty sessions in an hour' test \
     "$(session 51 -H 'x-user: 7')" = '50 429'
 check 'premium without a date is free' test \
     "$(session 11 -H 'x-user: 8')" = '10 429'
-check 'nobody has the plan of an organisation by his name' test \
+check 'a user does not get the plan of an organisation of that name' test \
     "$(session 11 -H 'x-user: org:9')" = '10 429'
-at 2025-12-31T23:59:58Z
+clock 2025-12-31T23:59:58Z
 check 'to its last second' test "$(session 11 -H 'x-user: 7')" = '11 200'
-at 2026-01-01T00:00:00Z
+clock 2026-01-01T00:00:00Z
 check 'and then ten' test "$(session 11 -H 'x-user: 7')" = '10 429'
 
 # ---- a visitor's day, in the original's other row ----
 
-at 2024-01-01T05:00:00Z
+clock 2024-01-01T05:00:00Z
 ask /v1/check -d '{"method":"POST","path":"/api/apply/1","cost":12,"ip":"192.0.2.7"}'
 row=$(rows | grep '^apply:anon:')
 check 'the row of a visitor' test "$(item "${row%% *}" "${row##* }")" = \
@@ -114,7 +104,7 @@ check 'the row of a visitor' test "$(item "${row%% *}" "${row##* }")" = \
 
 # ---- the rows are counters that can be asked for ----
 
-at 2024-01-01T00:40:00Z
+clock 2024-01-01T00:40:00Z
 fetch "http://$http/v1/usage/user/123?limit=search"
 check 'forty-five of a hundred searches' has "$out" \
     '"used":45,"limit":100,"remaining":55'
@@ -134,10 +124,10 @@ print(jwt.encode({"sub": "125", "exp": 2000000000}, key, algorithm="RS256",
                  headers={"kid": "session"}), end="")
 EOF
 serve "$store" "$store" jwt.sub
-at 2024-01-01T00:30:00Z
-check 'a user by his cookie: ten sessions in an hour' test \
+clock 2024-01-01T00:30:00Z
+check 'a user by the cookie: ten sessions in an hour' test \
     "$(session 11 -b "next-auth.session-token=$(cat token)")" = '10 429'
-check 'by his name' has "$(item session:user:125 RATE_LIMIT#1704067200000)" \
+check 'by the id' has "$(item session:user:125 RATE_LIMIT#1704067200000)" \
     '"count":{"N":"10"}'
 
 # ---- without the table ----
@@ -152,12 +142,10 @@ stop
 
 # ---- on a Redis, by one line ----
 
-redis-server --port 0 --unixsocket "$folder/redis.sock" --save '' \
-    --dir "$folder" --logfile "$folder/redis.log" &
-running+=("$!")
+redis_start
 serve "redis+unix://$folder/redis.sock" none
 check 'the same preset on a Redis' is_ok
-at 2024-01-01T00:30:00Z
+clock 2024-01-01T00:30:00Z
 check 'five sessions' test "$(session 6)" = '5 429'
 check 'ten sessions' test "$(session 11 -H 'x-user: 124')" = '10 429'
 

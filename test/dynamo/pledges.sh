@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # pledges.sh SLUICED SLUICED-TEST SLUICE -- pledges of sets in steps that are
 # many, late, or can't be looked for; and rows that go before they are healed.
-# shellcheck disable=SC2119,SC2154,SC2317 # dynamo.sh leaves them
-set -uo pipefail
 
 # shellcheck source=test/dynamo/dynamo.sh
 . "$(dirname "${BASH_SOURCE[0]}")/dynamo.sh"
@@ -25,32 +23,7 @@ routes:
 default: []
 EOP
 
-at() {
-    tell /v1/clock -d "{\"now\":\"$1\"}"
-}
-
-# begin [DEADLINE]
-begin() {
-    launch "$sluiced_test" -c p.yaml --clock=virtual --store "$store" \
-        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --log-format json --deadline "${1-5s}"
-    started && until_ is_ok
-}
-
-# left WHO: what each limit has left of him, without taking
-left() {
-    local kind list=()
-
-    for kind in things month bucket tenant; do
-        ask_for "$1" "/$kind" ",\"org\":\"$1\",\"cost\":0"
-        list+=("$(member remaining)")
-    done
-    echo "${list[*]}"
-}
-
-all_healed() {
-    [[ $(pledges) = 0 ]]
-}
+kinds=(things month bucket tenant)
 
 # pledge ID AT-MS ROWS: as an item
 pledge() {
@@ -74,7 +47,7 @@ young() {
 
 dynamo_start --plain
 begin
-at 2026-03-10T00:30:00Z
+clock 2026-03-10T00:30:00Z
 ask_for dan /steps ',"org":"dan"'
 check 'a set in steps' until_ all_healed
 end_by TERM
@@ -90,7 +63,7 @@ is_healed() {
     [[ $(item sluice:pledges SET#ffffffffffffffffffffffffffffffff) = '{}' ]]
 }
 begin
-at 2026-03-10T00:31:00Z
+clock 2026-03-10T00:31:00Z
 check 'an old one is found behind two megabytes of young ones' until_ is_healed
 check 'which stay' has "$(item sluice:pledges "SET#$(printf '%032x' 110)")" rows
 shim '{"flush":true}'
@@ -100,12 +73,12 @@ end_by TERM
 # ---- too late, before anything was taken ----
 
 begin 1s
-at 2026-03-10T00:30:00Z
+clock 2026-03-10T00:30:00Z
 ask_for eve /steps ',"org":"eve"'
 check 'a set in steps' until_ all_healed
 shim '{"hold":1500,"only":"PutItem"}'
 ask_for u1 /steps ',"org":"u1"'
-check 'who waits too long for his pledge is refused' has "$out" '"status":503'
+check 'a request that waits too long for its pledge is refused' has "$out" '"status":503'
 check 'and it goes, long before it is old' until_ all_healed
 check 'nothing was taken' test "$(left u1)" = '3 3 50 3'
 shim '{"fail":2,"after":1,"only":"UpdateItem","type":"ThrottlingException","hold":600}'
@@ -119,7 +92,7 @@ end_by TERM
 # ---- those that may not look ----
 
 begin
-at 2026-03-10T00:30:00Z
+clock 2026-03-10T00:30:00Z
 ask_for fay /steps ',"org":"fay"'
 check 'a set in steps' until_ all_healed
 shim '{"fail":9999,"only":"Query","type":"AccessDeniedException"}'
@@ -132,35 +105,13 @@ end_by TERM
 
 # ---- rows that go before their set is healed ----
 
-# killed WHO PATH SERVED: what asks for him, after so many requests: two until
-# the daemon knows what it has to do, the pledge, and a row each
-killed() {
-    local asking
-
-    begin
-    at 2026-03-10T00:30:00Z
-    shim "{\"serve\":$3}"
-    curl -s "http://$http/v1/check" -o "told.$1" -d \
-        "{\"path\":\"$2\",\"user\":\"$1\",\"org\":\"$1\"}" &
-    asking=$!
-    until_ is_stalled
-    kill -9 "$pid"
-    wait "$pid" 2>/dev/null
-    wait "$asking" 2>/dev/null
-    shim '{}'
-}
-
-is_stalled() {
-    curl -s "$endpoint/_shim" | grep -q '"stalled":[1-9]'
-}
-
 killed kim /dated 6
 check 'told, and killed' grep -q '"allowed":true' told.kim
 begin
-at 2026-03-10T00:30:10Z
+clock 2026-03-10T00:30:10Z
 tell /v1/keys/tenant/kim -X DELETE
 check 'the row that decides is reset' test "$code" = 200
-at 2026-03-10T00:31:00Z
+clock 2026-03-10T00:31:00Z
 check 'before it is healed' until_ all_healed
 check 'what was told stays taken, but for that' test "$(left kim)" = '3 2 49 3'
 check 'and no row is marked' test -z "$(rows | grep marked)"
@@ -177,7 +128,7 @@ check 'a row that has expired' test -z "$(rows | grep tenant:org:leo)"
 killed mia /steps 6
 check 'killed before all was taken' test ! -s told.mia
 begin
-at 2026-03-10T02:31:00Z
+clock 2026-03-10T02:31:00Z
 check 'two hours later' until_ all_healed
 check 'what was told stays taken' test "$(left leo)" = '3 2 50 3'
 check 'a level never expires: not taken, and undone' test \

@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # rows.sh SLUICED SLUICED-TEST SLUICE -- rows that are removed late, early, or
 # between a look and a write; and policies that a table can't keep.
-# shellcheck disable=SC2119,SC2154,SC2317 # dynamo.sh leaves them
-set -uo pipefail
 
 # shellcheck source=test/dynamo/dynamo.sh
 . "$(dirname "${BASH_SOURCE[0]}")/dynamo.sh"
@@ -24,10 +22,6 @@ default: []
 server: { deadline: 5s }
 EOF
 
-at() {
-    tell /v1/clock -d "{\"now\":\"$1\"}"
-}
-
 # passes USER PATH: how many of four
 passes() {
     local i passed=0
@@ -40,9 +34,7 @@ passes() {
 }
 
 begin() {
-    launch "$sluiced_test" -c p.yaml --clock=virtual --store "$store" \
-        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 --log-format json
-    started && until_ is_ok
+    start_virtual -c p.yaml --store "$store" && until_ is_ok
 }
 
 number() {
@@ -84,11 +76,11 @@ check 'a check that asks for a hold is told no' has "$out" '"status":503'
 
 # ---- late: nothing is ever removed here ----
 
-at 2026-03-01T00:30:00Z
+clock 2026-03-01T00:30:00Z
 for kind in window bucket sliding day; do
     check "three of a $kind pass" test "$(passes ann "/$kind")" = 3
 done
-at 2026-03-03T00:30:00Z
+clock 2026-03-03T00:30:00Z
 check 'all four rows are over, and still there' test \
     "$(expired "$(date -d 2026-03-03T00:30:00Z +%s)")" = 4
 for kind in window bucket sliding day; do
@@ -96,7 +88,7 @@ for kind in window bucket sliding day; do
         "$(passes ann "/$kind")" = 3
 done
 
-# ---- early: somebody removes what is in use ----
+# ---- early: a row in use is removed ----
 
 while read -r row; do
     remove "$row"

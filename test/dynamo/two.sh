@@ -2,8 +2,6 @@
 # two.sh SLUICED SLUICED-TEST SLUICE -- two daemons on one table: what they
 # admit together is exact; an endpoint that throttles, fails, stalls and loses
 # answers; and one without transactions.
-# shellcheck disable=SC2119,SC2154,SC2317 # dynamo.sh leaves them
-set -uo pipefail
 
 # shellcheck source=test/dynamo/dynamo.sh
 . "$(dirname "${BASH_SOURCE[0]}")/dynamo.sh"
@@ -66,7 +64,7 @@ share -c p.yaml --threads 1
 second=$http
 shim '{}'
 read -r passed degraded < <(both 120 ivy /hot)
-check 'a lease lets pass whoever comes, while there is enough' test \
+check 'a lease allows requests, while there is enough' test \
     "$passed $degraded" = '240 0'
 check "by $(asked) requests, not by 240" test "$(asked)" -lt 120
 check 'many of them by leases' test \
@@ -185,12 +183,12 @@ until_ is_ok
 ask_for kim /window
 shim '{"hold":900,"only":"UpdateItem"}'
 ask_for kim /window
-check 'who waits too long is decided without' has "$out" '"degraded":true'
+check 'a request that waits too long is decided without it' has "$out" '"degraded":true'
 shim '{}'
 once() {
     [[ $(count_of window:user:kim) = 2 ]]
 }
-check 'what was taken too late stays with who has passed' until_ once
+check 'a late take is kept where the request has passed' until_ once
 stop
 
 # A quota is read first, and only its write is to be late.
@@ -209,11 +207,11 @@ ask_for kim /org ',"org":"kim"'
 check 'to the unit' has "$out" '"remaining":17'
 stop
 
-# ---- nobody there ----
+# ---- no such host ----
 
 start --store "${store/127.0.0.1/nobody.invalid}" --deadline 300ms -c p.yaml
 ask_for lea /window
-check 'a name that nobody has is an outage' has "$out" '"degraded":true'
+check 'an unknown host is an outage' has "$out" '"degraded":true'
 ask_for lea /set ',"org":"lea"'
 check 'which is 503 where the policy says deny' has "$out" '"status":503'
 check 'and said' until_ grep -qF '"event":"store error"' "$log"

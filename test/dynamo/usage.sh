@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # usage.sh SLUICED SLUICED-TEST SLUICE -- what was used, of limits in DynamoDB:
-# the rows themselves are the counters that everybody can read; and with books
-# in SQLite beside them, reports, history and thresholds.
-# shellcheck disable=SC2119,SC2154,SC2317 # dynamo.sh leaves them
-set -uo pipefail
+# the rows themselves are the counters; and with a usage database in SQLite
+# beside them, reports, history and thresholds.
 
 # shellcheck source=test/dynamo/dynamo.sh
 . "$(dirname "${BASH_SOURCE[0]}")/dynamo.sh"
@@ -25,16 +23,10 @@ routes:
 default: []
 EOF
 
-at() {
-    tell /v1/clock -d "{\"now\":\"$1\"}"
-}
-
 # begin USAGE
 begin() {
-    launch "$sluiced_test" -c p.yaml --clock=virtual --store "$store" \
-        --usage "$1" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --log-format json --deadline 5s
-    started && until_ is_ok
+    start_virtual -c p.yaml --store "$store" --usage "$1" --deadline 5s &&
+        until_ is_ok
 }
 
 # meter NAME MEMBER of the last answer
@@ -45,17 +37,13 @@ for meter in json.loads(sys.argv[1])["meters"]:
         print(meter[sys.argv[3]])' "$out" "$@"
 }
 
-report() {
-    ask /v1/usage -d "$1"
-}
-
 dynamo_start
 put '{"userId":{"S":"7"},"dataType":{"S":"PROFILE"},"subscriptionTier":{"S":"premium"},"subscriptionExpiry":{"S":"2026-12-31T23:59:59+01:00"}}'
 
 # ---- the rows are the counters ----
 
 begin "$store"
-at 2026-03-10T00:30:00Z
+clock 2026-03-10T00:30:00Z
 ask_for 7 /search ',"cost":45'
 ask_for 7 /minutes ',"cost":3'
 ask_for 7 /links
@@ -66,31 +54,31 @@ check 'of the plan that the same table says' test \
     "$(meter searches plan) $(meter searches limit)" = 'premium 500'
 check 'until the window ends' test "$(meter searches reset)" = \
     2026-03-10T01:00:00Z
-check 'and of nobody else' has "$out" '"id":"7"'
-check 'what is kept per others is not his' test -z "$(meter pace used)"
+check 'and of no other user' has "$out" '"id":"7"'
+check 'a limit of organisations is not shown for a user' test -z "$(meter pace used)"
 ask '/v1/usage/user/7?limit=minutes'
 check 'one of them' test "$(meter minutes remaining) $(meter links used)" = '7 '
 ask /v1/usage/user/8
-check 'who has used nothing' test \
+check 'a user without usage' test \
     "$(meter searches used) $(meter searches limit)" = '0 100'
 ask '/v1/usage/user/7?format=csv'
 check 'there is no history' test "$code" = 501
 check 'and it is said what would keep one' has "$out" '--usage sqlite:PATH'
 report '{"user":"7","limit":"minutes","amount":1}'
-check 'nor are there books to report to' test "$code" = 501
+check 'nor can usage be reported' test "$code" = 501
 run "$sluice" usage user 7 --url "http://$http"
 check 'in a terminal' has "$out" '45 of 500'
 dynamo_kill
 ask /v1/usage/user/7
-check 'without the table nobody knows, and says so' has "$out" '"degraded":true'
+check 'without the table the answer is marked' has "$out" '"degraded":true'
 end_by TERM
 
-# ---- books in SQLite, beside it ----
+# ---- a usage database in SQLite, beside it ----
 
 dynamo_port=0
 dynamo_start
 begin "sqlite:$folder/books.db"
-at 2026-03-10T00:30:00Z
+clock 2026-03-10T00:30:00Z
 ask_for ann /minutes ',"cost":2'
 report '{"user":"ann","limit":"minutes","amount":5,"idempotency_key":"k1"}'
 check 'a report is recorded' has "$out" '"recorded":true'
@@ -110,16 +98,16 @@ check 'above the limit it is overage' test \
 kill -9 "$pid"
 wait "$pid" 2>/dev/null
 begin "sqlite:$folder/books.db"
-at 2026-03-10T00:40:00Z
+clock 2026-03-10T00:40:00Z
 ask /v1/usage/user/ann
 check 'after a kill both know it' test \
     "$(meter minutes used) $(meter minutes overage)" = '16 6'
 check 'with its history' has "$out" '"day":"2026-03-10"'
 first=$http
 begin "sqlite:$folder/others.db"
-at 2026-03-10T00:40:00Z
+clock 2026-03-10T00:40:00Z
 ask_for ann /minutes
-check 'another daemon, with other books, decides by the same row' has "$out" \
+check 'another daemon, with another database, decides by the same row' has "$out" \
     '"by":"minutes"'
 check 'two daemons' test "$first" != "$http"
 end_by TERM

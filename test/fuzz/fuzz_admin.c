@@ -10,7 +10,7 @@
  *   (3) Each byte encoded as %XX is decoded to itself, but for NUL.
  *   (4) All memory is given back, in the size in which it was taken.
  */
-#include "held.h"
+#include "engine.h"
 
 #include <jansson.h>
 
@@ -37,21 +37,10 @@ static struct sl_top_keys *top;
 
 static void open_engine(void)
 {
-    struct sl_memory_options memory = {.size = 1 << 20};
-    struct sl_engine_options options = {.store = NULL};
-    struct sl_policy_options reading = {.alloc = NULL};
-    struct sl_policy *policy = NULL;
     struct sl_hash_key secret = {1, 2};
-    struct sl_report report;
-    struct sl_diag diag;
 
-    sl_report_init(&report, "fuzz.yaml", sl_str_c(policy_text), &sl_alloc_libc);
-    MUST(sl_policy_read(&report, &reading, &policy) == 0);
-    MUST(sl_memory_open(&memory, &options.store, &diag) == 0);
-    MUST(sl_engine_open(&options, policy, &engine, &diag) == 0);
+    engine = fuzz_engine(policy_text);
     MUST(sl_top_keys_open(NULL, &secret, 0, &top) == 0);
-    sl_policy_unref(policy);
-    sl_report_done(&report);
 }
 
 static int on_top(void *ctx, const struct sl_top_keys_query *query,
@@ -91,7 +80,7 @@ static void ask(struct sl_http_worker *worker, int place, struct sl_str data,
 
     MUST(call != NULL);
     memset(&request, 0, sizeof(request));
-    sl_buf_init(&target, 1 << 20, &alloc);
+    sl_buf_init(&target, 1 << 20, &fuzz_alloc);
     MUST(sl_buf_addf(&target, "%s", place == TOP ? "/v1/top?" : "/v1/keys/") ==
          0);
     MUST(sl_buf_add(&target, data) == 0);
@@ -116,10 +105,10 @@ static void run(int place, struct sl_str data)
     struct sl_http_worker worker;
     struct sl_buf first, second;
 
-    sl_http_worker_init(&worker, &door, engine, NULL, &alloc);
+    sl_http_worker_init(&worker, &door, engine, NULL, &fuzz_alloc);
     worker.still = SL_HOUR;
-    sl_buf_init(&first, 1 << 20, &alloc);
-    sl_buf_init(&second, 1 << 20, &alloc);
+    sl_buf_init(&first, 1 << 20, &fuzz_alloc);
+    sl_buf_init(&second, 1 << 20, &fuzz_alloc);
     ask(&worker, place, data, &first);
     ask(&worker, place, data, &second);
     MUST(sl_str_eq(sl_buf_str(&first), sl_buf_str(&second))); /* (2) */
@@ -137,8 +126,8 @@ static void decode(struct sl_str data)
     struct sl_buf text;
     int err;
 
-    sl_arena_init(&arena, 4 << 20, &alloc);
-    sl_buf_init(&text, 1 << 20, &alloc);
+    sl_arena_init(&arena, 4 << 20, &fuzz_alloc);
+    sl_buf_init(&text, 1 << 20, &fuzz_alloc);
     for (size_t i = 0; i < data.len; i++)
         MUST(sl_buf_addf(&text, "%%%02x", (unsigned char)data.at[i]) == 0);
     err = sl_admin_decode(&arena, sl_buf_str(&text), data.len % 2, &back);
@@ -152,19 +141,12 @@ static void decode(struct sl_str data)
     sl_buf_done(&text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_admin(struct sl_str text, unsigned choice)
 {
-    struct sl_str text = {(const char *)data + 1, size - 1};
-
-    if (size == 0 || size > 8000)
-        return 0;
     if (!engine)
         open_engine();
-    held = 0;
-    if (data[0] % PLACES == DECODE)
+    if (choice % PLACES == DECODE)
         decode(text);
     else
-        run(data[0] % PLACES, text);
-    MUST(held == 0); /* (4) */
-    return 0;
+        run((int)(choice % PLACES), text);
 }

@@ -85,18 +85,17 @@ static void check(const char *retry_after, const char *reset)
     free(b);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_backoff(struct sl_str text)
 {
-    char *copy = malloc(size + 1), *line;
+    char *copy = malloc(text.len + 1), *line;
 
     MUST(copy);
-    if (size > 0)
-        memcpy(copy, data, size);
-    copy[size] = '\0';
+    if (text.len > 0)
+        memcpy(copy, text.at, text.len);
+    copy[text.len] = '\0';
     line = strchr(copy, '\n');
     if (line)
         *line++ = '\0';
     check(copy, line ? line : "");
     free(copy);
-    return 0;
 }

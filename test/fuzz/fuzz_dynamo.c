@@ -85,9 +85,8 @@ static void must_be_keys(const struct sl_aws_found *found)
         MUST(k->id.at[i] > ' '); /* (3) */
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_dynamo(struct sl_str text)
 {
-    struct sl_str text = {(const char *)data, size};
     static struct sl_aws_found found;
     struct sl_dynamo_url where;
     struct sl_arena arena;
@@ -108,5 +107,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(where.endpoint && where.host.len > 0 && where.table.len >= 3 &&
              where.region.len > 0); /* (4) */
     sl_arena_done(&arena);
-    return 0;
 }

@@ -47,9 +47,8 @@ static void check_policy(struct sl_buf *text)
     sl_report_done(&report);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_envoy(struct sl_str text)
 {
-    struct sl_str text = {(const char *)data, size};
     struct sl_report report;
     struct sl_arena arena;
     struct sl_buf out;
@@ -69,5 +68,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sl_report_done(&report);
     sl_buf_done(&out);
     sl_arena_done(&arena);
-    return 0;
 }

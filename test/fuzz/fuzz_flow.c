@@ -65,24 +65,24 @@ static size_t must_make_sense(const struct sl_flow_file *file, size_t lines)
     return acts;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_flow(struct sl_str text)
 {
-    struct sl_str text = {(const char *)data, size}, line;
+    struct sl_str line;
     struct sl_flow_file file, again;
     struct sl_diag diag;
     size_t lines = 1, acts;
     int err =
         sl_flow_read("f/x.flow", text, &sl_alloc_libc, &file, &diag, &line);
 
-    for (size_t i = 0; i < size; i++)
-        lines += data[i] == '\n';
+    for (size_t i = 0; i < text.len; i++)
+        lines += text.at[i] == '\n';
     MUST(err == 0 || err == SLUICE_ECONF);
     if (err) { /* (1) */
-        must_explain(&diag, size);
+        must_explain(&diag, text.len);
         MUST(diag.line <= lines);
         MUST(line.len == 0 ||
-             (line.at >= text.at && line.at + line.len <= text.at + size));
-        return 0;
+             (line.at >= text.at && line.at + line.len <= text.at + text.len));
+        return;
     }
     acts = must_make_sense(&file, lines); /* (2) */
     MUST(sl_flow_read("f/x.flow", text, &sl_alloc_libc, &again, &diag, &line) ==
@@ -90,5 +90,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(must_make_sense(&again, lines) == acts);
     sl_flow_file_done(&again);
     sl_flow_file_done(&file);
-    return 0;
 }

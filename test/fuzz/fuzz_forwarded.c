@@ -1,9 +1,9 @@
-/* fuzz_forwarded.c -- X-Forwarded-For and Forwarded, as strangers write them.
+/* fuzz_forwarded.c -- X-Forwarded-For and Forwarded of any bytes.
  *
  *   (1) Whatever a client sent, in however many fields: what a trusted proxy
  *       appends to it, in a field of its own or behind a comma, is what counts.
  *   (2) From a peer that is not trusted nothing counts.
- *   (3) The client is the peer, or somebody whose address is in the bytes.
+ *   (3) The client is the peer, or its address is in the bytes.
  *   (4) Cutting elements off ends, loses no byte but commas and blanks, and an
  *       address that was read is read again from its own text.
  */
@@ -71,13 +71,13 @@ static char *append(struct sl_str *value, const char *comma, const char *own)
 static void try_walk(struct sl_str text, const char *own)
 {
     struct sl_str name = sl_str_c(sl_forwarded_words[identity.forwarded]);
-    struct sl_peer ally = peer_at("10.0.0.1"), stranger = peer_at("6.6.6.6");
+    struct sl_peer ally = peer_at("10.0.0.1"), other = peer_at("6.6.6.6");
     struct sl_header fields[LINES + 1];
     unsigned count = split(text, name, fields);
     struct sl_ip ip;
     char *made;
 
-    MUST(sl_forwarded_client(&identity, &stranger, fields, count, &ip));
+    MUST(sl_forwarded_client(&identity, &other, fields, count, &ip));
     must_be(&ip, "6.6.6.6");                                         /* (2) */
     MUST(sl_forwarded_client(&identity, &ally, fields, count, &ip)); /* (3) */
     fields[count] = (struct sl_header){name, sl_str_c(own)};
@@ -112,15 +112,12 @@ static void try_cuts(struct sl_str text)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_forwarded(struct sl_str text)
 {
-    struct sl_str text = {(const char *)data, size};
-
     MUST(sl_net_parse(SL_STR("10.0.0.0/8"), &ours));
     identity.forwarded = SL_FORWARDED_X_FOR;
     try_walk(text, "203.0.113.9, 10.0.0.2");
     identity.forwarded = SL_FORWARDED_RFC7239;
     try_walk(text, "for=203.0.113.9;proto=https, for=\"10.0.0.2:80\"");
     try_cuts(text);
-    return 0;
 }

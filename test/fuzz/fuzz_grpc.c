@@ -1,4 +1,4 @@
-/* fuzz_grpc.c -- frames of any bytes at the grpc door.
+/* fuzz_grpc.c -- frames of any bytes at the gRPC server.
  *
  * The first byte says whether what follows comes after a good beginning
  * (preface and settings) or is all there is, and how it is cut. It goes through
@@ -7,7 +7,7 @@
  *   (1) Nothing crashes, leaks or hangs, whatever comes and wherever it is cut.
  *   (2) In the end the connection is gone, and a good client is answered.
  */
-#include "fuzz.h"
+#include "engine.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -46,18 +46,7 @@ static void turn(void)
 
 static void open_house(void)
 {
-    struct sl_memory_options memory = {.size = 1 << 20};
-    struct sl_engine_options options = {0};
-    struct sl_policy_options none = {0};
-    struct sl_policy *policy;
-    struct sl_report report;
-
-    sl_report_init(&report, "p", sl_str_c(policy_text), &sl_alloc_libc);
-    MUST(sl_policy_read(&report, &none, &policy) == 0);
-    sl_report_done(&report);
-    MUST(sl_memory_open(&memory, &options.store, NULL) == 0);
-    MUST(sl_engine_open(&options, policy, &house.engine, NULL) == 0);
-    sl_policy_unref(policy);
+    house.engine = fuzz_engine(policy_text);
     MUST(sl_loop_open(NULL, &house.loop, NULL) == 0);
     MUST(sl_grpc_worker_open(&house.worker, &house.door, house.loop,
                              house.engine, NULL, NULL, 10, NULL) == 0);
@@ -82,23 +71,19 @@ static void talk(int fd, const char *bytes, size_t len, size_t cut)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_grpc(struct sl_str text, unsigned choice)
 {
     int fds[2];
 
     if (!house.engine)
         open_house();
-    if (size < 1 || size > 8192)
-        return 0;
     MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
     sl_grpc_accept(&house.worker, fds[0], NULL);
-    if (data[0] & 1)
+    if (choice & 1)
         talk(fds[1], beginning, sizeof(beginning) - 1, sizeof(beginning));
-    talk(fds[1], (const char *)data + 1, size - 1,
-         data[0] & 2 ? 8192 : 1 + data[0] / 4);
+    talk(fds[1], text.at, text.len, choice & 2 ? 8192 : 1 + choice / 4);
     close(fds[1]);
     for (int i = 0; i < 100 && sl_conns_count(house.worker.conns) > 0; i++)
         turn();
     MUST(sl_conns_count(house.worker.conns) == 0); /* (2) */
-    return 0;
 }

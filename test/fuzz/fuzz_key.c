@@ -29,18 +29,6 @@ static const struct sl_key_context context = {
     .use = &use,
 };
 
-/* Cut the text off at its first newline. */
-static struct sl_str next_line(struct sl_str *text)
-{
-    struct sl_str line = *text;
-    const char *end = text->len ? memchr(text->at, '\n', text->len) : NULL;
-
-    if (end)
-        line.len = (size_t)(end - text->at);
-    *text = sl_str_from(*text, line.len + 1);
-    return line;
-}
-
 static void must_differ(const struct sl_key_value *a,
                         const struct sl_key_value *b, bool same)
 {
@@ -72,10 +60,9 @@ static void must_name(const struct sl_key_template *key,
     sl_buf_done(&two);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_key(struct sl_str rest)
 {
-    struct sl_str rest = {(const char *)data, size};
-    struct sl_str text = next_line(&rest);
+    struct sl_str text = fuzz_line(&rest);
     struct sl_key_template key = {.count = 77};
     struct sl_key_value a[2], b[2];
     struct sl_diag diag = {.line = 0};
@@ -88,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must_agree(err, &diag, text.len);
     for (unsigned i = 0; i < 4; i++)
         (i < 2 ? a : b)[i % 2] =
-            (struct sl_key_value){scopes[i % 2], next_line(&rest)};
+            (struct sl_key_value){scopes[i % 2], fuzz_line(&rest)};
     for (unsigned i = 0; i < 2; i++)
         same = same && sl_str_eq(a[i].value, b[i].value);
     must_differ(a, b, same);
@@ -97,5 +84,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         must_name(&key, a, b, same);
     sl_arena_done(&arena);
-    return 0;
 }

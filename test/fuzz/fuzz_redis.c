@@ -1,4 +1,4 @@
-/* fuzz_redis.c -- what clients of Redis may send to their door.
+/* fuzz_redis.c -- what clients of Redis may send.
  *
  * The first byte chooses whether a password is needed, and how the rest is cut
  * into pieces.
@@ -11,7 +11,7 @@
  *   (4) What was read is dropped; what waits is the beginning of a command.
  *   (5) All memory is given back, in the size in which it was taken.
  */
-#include "held.h"
+#include "engine.h"
 
 #include "server/resp/resp_int.h"
 
@@ -29,24 +29,6 @@ static const char policy_text[] =
 
 static struct sl_engine *engine;
 
-static struct sl_engine *open_engine(void)
-{
-    struct sl_policy_options options = {0};
-    struct sl_memory_options memory = {.size = 1 << 20};
-    struct sl_engine_options engine_options = {0};
-    struct sl_policy *policy = NULL;
-    struct sl_engine *ret = NULL;
-    struct sl_report report;
-
-    sl_report_init(&report, "p.yaml", sl_str_c(policy_text), &sl_alloc_libc);
-    MUST(sl_policy_read(&report, &options, &policy) == 0);
-    MUST(sl_memory_open(&memory, &engine_options.store, NULL) == 0);
-    MUST(sl_engine_open(&engine_options, policy, &ret, NULL) == 0);
-    sl_report_done(&report);
-    sl_policy_unref(policy);
-    return ret;
-}
-
 /* ---- one conversation ---- */
 
 struct talk {
@@ -63,9 +45,9 @@ static void converse(struct talk *t, struct sl_str text, bool locked,
 
     memset(t, 0, sizeof(*t));
     t->door.token = locked ? SL_STR("s3cret") : SL_STR("");
-    sl_resp_worker_init(&t->worker, &t->door, engine, NULL, &alloc);
-    sl_buf_init(&t->in, 1 << 20, &alloc);
-    sl_buf_init(&t->out, 64 << 20, &alloc);
+    sl_resp_worker_init(&t->worker, &t->door, engine, NULL, &fuzz_alloc);
+    sl_buf_init(&t->in, 1 << 20, &fuzz_alloc);
+    sl_buf_init(&t->out, 64 << 20, &fuzz_alloc);
     sl_resp_session_init(&t->session, &t->worker, &t->out);
     t->session.id = 1;
     while (text.len > 0 && served != SL_RESP_ENDED) {
@@ -117,22 +99,20 @@ static bool has(struct sl_str text, const char *what)
            memmem(text.at, text.len, what, strlen(what)) != NULL;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_redis(struct sl_str text, unsigned choice)
 {
     struct talk whole, cut;
-    struct sl_str text;
     bool locked;
 
-    if (size < 2)
-        return 0;
-    text = (struct sl_str){(const char *)data + 1, size - 1};
-    locked = (data[0] & 1) && !has(text, "s3cret");
-    engine = open_engine();
+    if (text.len == 0)
+        return;
+    locked = (choice & 1) && !has(text, "s3cret");
+    engine = fuzz_engine(policy_text);
     converse(&whole, text, locked, text.len);
     must_be_replies(sl_buf_str(&whole.out), text, locked);
     sl_engine_close(engine);
-    engine = open_engine(); /* the same beginning */
-    converse(&cut, text, locked, 1 + (data[0] >> 1 & 31));
+    engine = fuzz_engine(policy_text); /* the same beginning */
+    converse(&cut, text, locked, 1 + (choice >> 1 & 31));
     /* (2), but for ids that are made up, and counters. */
     if (!has(sl_buf_str(&whole.out), "req_") &&
         !has(sl_buf_str(&whole.out), "total_commands"))
@@ -140,6 +120,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     finish(&whole);
     finish(&cut);
     sl_engine_close(engine);
-    MUST(held == 0); /* (5) */
-    return 0;
 }

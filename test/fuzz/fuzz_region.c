@@ -2,8 +2,8 @@
  *
  * A good state is made once: limits of every kind, buckets so full that keys
  * live in their second and third, holds that are held and that have ended, and
- * changes that were left half done at each step by somebody who was killed. The
- * input is a list of patches to it and then a list of things to do:
+ * changes that were left half done at each step by a process that was killed.
+ * The input is a list of patches to it and then a list of things to do:
  *
  *   byte         patches (low 4 bits), every other limit is forgotten (bit 5),
  *                look at all of it afterwards (bit 6), truncated (bit 7)
@@ -12,7 +12,7 @@
  *
  *   (1) The state is admitted, or refused with a sentence.
  *   (2) What was admitted can be used: everything ends, inside its bounds.
- *   (3) The books count what is there.
+ *   (3) The statistics count what is there.
  *   (4) What was used can be admitted again.
  */
 #include "fuzz.h"
@@ -300,7 +300,7 @@ static uint64_t value_of(unsigned mode, uint64_t at, uint64_t v)
         return old ^ UINT64_C(1) << (v & 63);
     case 2:
         return old + v;
-    case 3: /* somebody's lock: actor and number */
+    case 3: /* a lock: actor and number */
         return SL_LOCKED | (v & 255) << 55 | ((v >> 8) & 0xffff);
     case 4: /* a tag */
         return (v & 15) << SL_TAG_BITS | (v >> 8 & 0xffffff);
@@ -391,11 +391,11 @@ static void use(struct sl_region *r, struct input *in, unsigned step, bool look)
     MUST(sl_region_validate(r, true, NULL) == 0); /* (4) */
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_region(struct sl_str text)
 {
     struct sl_region r = {.base = bytes, .size = SIZE, .fd = -1, .opener = -1};
     struct sl_diag diag = {.line = 0};
-    struct input in = {data, size};
+    struct input in = {(const uint8_t *)text.at, text.len};
     unsigned first = (unsigned)next(&in, 1);
     int err;
 
@@ -408,9 +408,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(err == 0 || err == SLUICE_EDAMAGE);
     if (err) {
         must_explain(&diag, 0); /* (1) */
-        return 0;
+        return;
     }
     MUST(!(first & 128));
     use(&r, &in, first & 32 ? 2 : 1, first & 64);
-    return 0;
 }

@@ -6,7 +6,7 @@
  *   (2) Slices lie inside of what was used.
  *   (3) A refusal says why, and stays one.
  *   (4) A command that was read and written again is read as the same.
- *   (5) Whoever walks over a reply ends where the reader ended, with no more
+ *   (5) A walk over a reply ends where the reader ended, with no more
  *       values than bytes.
  *   (6) A reader that asks for more has room for it.
  */
@@ -115,18 +115,14 @@ static void try_reply(struct sl_str text, size_t step, size_t most)
     free(b.bytes);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_resp(struct sl_str text, unsigned choice)
 {
-    struct sl_str text;
-    size_t step;
+    size_t step = 1 + (choice >> 2 & 15);
 
-    if (size < 2)
-        return 0;
-    text = (struct sl_str){(const char *)data + 1, size - 1};
-    step = 1 + (data[0] >> 2 & 15);
-    if (data[0] & 1)
+    if (text.len == 0)
+        return;
+    if (choice & 1)
         try_command(text, step);
     else
-        try_reply(text, step, data[0] & 2 ? 64 : SL_RESP_REPLY);
-    return 0;
+        try_reply(text, step, choice & 2 ? 64 : SL_RESP_REPLY);
 }

@@ -61,30 +61,29 @@ static void try_take(const int64_t *numbers, unsigned count, unsigned parts)
             MUST(leased.till >= 0 && leased.reset_in >= 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_script(struct sl_str text)
 {
-    struct sl_str text = {(const char *)data, size}, rest;
+    struct sl_str rest;
     int64_t numbers[SL_SCRIPT_NUMBERS] = {0};
     struct sl_resp_reply reader;
     struct sl_resp_value array;
 
     sl_resp_reply_begin(&reader, SL_RESP_REPLY);
     if (sl_resp_reply_read(&reader, text) != SL_RESP_DONE)
-        return 0;
+        return;
     text.len = reader.used;
     try_hold(text);
     rest = text;
     array = sl_resp_next(&rest);
     if (array.type != SL_RESP_ARRAY || array.count > SL_SCRIPT_NUMBERS)
-        return 0;
+        return;
     for (size_t i = 0; i < array.count; i++) {
         struct sl_resp_value value = sl_resp_next(&rest);
 
         if (value.type != SL_RESP_INTEGER)
-            return 0;
+            return;
         numbers[i] = value.integer;
     }
     try_take(numbers, (unsigned)array.count, 1);
     try_take(numbers, (unsigned)array.count, 2);
-    return 0;
 }

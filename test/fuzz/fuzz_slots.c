@@ -48,23 +48,22 @@ static void try_reply(struct sl_str text)
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_slots(struct sl_str text)
 {
-    struct sl_str text = {(const char *)data, size};
     struct sl_redis_redirect to;
 
     MUST(sl_cluster_slot_of(text) < SL_CLUSTER_SLOTS); /* (2) */
-    if (size > 0 && !memchr(data, '{', size) && !memchr(data, '}', size)) {
+    if (text.len > 0 && !memchr(text.at, '{', text.len) &&
+        !memchr(text.at, '}', text.len)) {
         char tagged[256];
         int len = snprintf(tagged, sizeof(tagged), "x{%.*s}y",
-                           size < 200 ? (int)size : 200, (const char *)data);
+                           text.len < 200 ? (int)text.len : 200, text.at);
 
-        if (size < 200 && !memchr(data, 0, size))
+        if (text.len < 200 && !memchr(text.at, 0, text.len))
             MUST(sl_cluster_slot_of((struct sl_str){tagged, (size_t)len}) ==
                  sl_cluster_slot_of(text));
     }
     if (sl_redis_redirect_read(text, &to))
         must_be_place(&to.to);
     try_reply(text);
-    return 0;
 }

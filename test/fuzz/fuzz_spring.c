@@ -30,28 +30,24 @@ static void must_import(const struct sl_properties *props, size_t lines)
     sl_buf_done(&out);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_spring(struct sl_str text, unsigned choice)
 {
-    struct sl_str text = {(const char *)data, size};
     struct sl_diag diag = {.line = 0};
     struct sl_arena arena;
     struct sl_properties props = {.arena = &arena};
     size_t lines = 1;
     int err;
 
-    if (size == 0)
-        return 0;
-    for (size_t i = 0; i < size; i++)
-        lines += data[i] == '\n';
+    for (size_t i = 0; i < text.len; i++)
+        lines += text.at[i] == '\n';
     sl_arena_init(&arena, 64 << 20, &sl_alloc_libc);
-    text = sl_str_from(text, 1);
-    if (data[0] & 2)
+    if (choice & 2)
         props.families = sl_spring_families; /* passing over the others */
-    err = data[0] % 2 ? sl_properties_read_yml(text, &props, &diag)
-                      : sl_properties_read(text, &props, &diag);
+    err = choice % 2 ? sl_properties_read_yml(text, &props, &diag)
+                     : sl_properties_read(text, &props, &diag);
     MUST(err == 0 || err == SLUICE_ECONF || err == SLUICE_EFULL);
     if (err == SLUICE_ECONF) { /* (1) */
-        must_explain(&diag, size);
+        must_explain(&diag, text.len);
         MUST(diag.line >= 1 && diag.line <= lines);
     }
     for (struct sl_prop *p = props.first; p; p = p->next)
@@ -59,5 +55,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!err)
         must_import(&props, lines); /* (3) */
     sl_arena_done(&arena);
-    return 0;
 }

@@ -1,4 +1,4 @@
-/* fuzz_usage.c -- reports of usage, and names in the books.
+/* fuzz_usage.c -- reports of usage, and ids in the usage database.
  *
  * The first byte says which: a body of POST /v1/usage, or the text of an id.
  *
@@ -8,7 +8,7 @@
  *   (3) What was read is JSON for jansson too.
  *   (4) An id that can be split joins again to something that splits alike.
  */
-#include "fuzz.h"
+#include "engine.h"
 
 #include <jansson.h>
 
@@ -24,23 +24,6 @@ static const char policy_text[] =
     "default: [minutes]\n";
 
 static struct sl_engine *engine;
-
-static void open_engine(void)
-{
-    struct sl_memory_options memory = {.size = 1 << 20};
-    struct sl_engine_options options = {.store = NULL};
-    struct sl_policy_options reading = {.alloc = NULL};
-    struct sl_policy *policy = NULL;
-    struct sl_report report;
-    struct sl_diag diag;
-
-    sl_report_init(&report, "fuzz.yaml", sl_str_c(policy_text), &sl_alloc_libc);
-    MUST(sl_policy_read(&report, &reading, &policy) == 0);
-    MUST(sl_memory_open(&memory, &options.store, &diag) == 0);
-    MUST(sl_engine_open(&options, policy, &engine, &diag) == 0);
-    sl_policy_unref(policy);
-    sl_report_done(&report);
-}
 
 static void must_be_bounded(const struct sl_usage_report_item *use)
 {
@@ -103,17 +86,12 @@ static void read_id(struct sl_str text)
     sl_buf_done(&out);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_usage(struct sl_str rest, unsigned choice)
 {
-    struct sl_str rest = {(const char *)data + 1, size - 1};
-
     if (!engine)
-        open_engine();
-    if (size == 0)
-        return 0;
-    if (data[0] % 2)
+        engine = fuzz_engine(policy_text);
+    if (choice % 2)
         read_id(rest);
     else
         read_body(rest);
-    return 0;
 }

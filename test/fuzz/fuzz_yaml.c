@@ -88,7 +88,7 @@ static void must_print(const struct sl_report *report)
     sl_buf_done(&out);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+void fuzz_yaml(struct sl_str text)
 {
     static const struct sl_yaml_options options = {.env = on_env,
                                                    .file = on_file};
@@ -96,8 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct sl_arena arena;
     struct sl_yaml_node *root;
 
-    sl_report_init(&report, "p.yaml", (struct sl_str){(const char *)data, size},
-                   &sl_alloc_libc);
+    sl_report_init(&report, "p.yaml", text, &sl_alloc_libc);
     again = report;
     sl_arena_init(&arena, (size_t)64 << 20, &sl_alloc_libc);
     root = sl_yaml_read(&report, &options, &arena);
@@ -115,5 +114,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     sl_report_done(&again);
     sl_report_done(&report);
     sl_arena_done(&arena);
-    return 0;
 }

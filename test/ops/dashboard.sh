@@ -1,11 +1,8 @@
 #!/usr/bin/env bash
 # dashboard.sh PAGE ROOT -- the dashboard shows what there is, and all of it.
-set -uo pipefail
-
-page=$(realpath "$1") root=$(realpath "$2")
-here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-# shellcheck source=test/cli/tap.sh
-. "$here/../cli/tap.sh"
+page=$(realpath "$1")
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 dashboard=$root/ops/grafana/sluice.json
 
 cat >look.py <<'PY'

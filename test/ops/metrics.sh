@@ -5,11 +5,9 @@
 # PAGE is the program of page.c. If a row of stats.def has changed:
 #
 #   PAGE table     prints what belongs between the marks in docs/operations.md
-set -uo pipefail
-
-page=$(realpath "$1") root=$(realpath "$2")
-# shellcheck source=test/cli/tap.sh
-. "$(dirname "${BASH_SOURCE[0]}")/../cli/tap.sh"
+page=$(realpath "$1")
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 manual=$root/docs/operations.md
 
 for what in text open names table; do
@@ -62,7 +60,7 @@ run diff <(sed 's/ *$//' declared.txt) <(sed 's/ *$//' used.txt)
 check 'samples have the labels that stats.def says, and all have samples' is 0
 
 run grep -oE '(ann|acme|192\.0\.2)' text.txt
-check 'nobody is named' test -z "$out"
+check 'no caller is named' test -z "$out"
 
 # ---- the manual ----
 

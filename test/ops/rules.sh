@@ -1,11 +1,8 @@
 #!/usr/bin/env bash
 # rules.sh PAGE ROOT -- the alert rules: right, tested, explained.
-set -uo pipefail
-
-page=$(realpath "$1") root=$(realpath "$2")
-here=$(realpath "$(dirname "${BASH_SOURCE[0]}")")
-# shellcheck source=test/cli/tap.sh
-. "$here/../cli/tap.sh"
+page=$(realpath "$1")
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 rules=$root/ops/prometheus/rules.yaml
 tests=$root/ops/prometheus/rules.test.yaml
 manual=$root/docs/operations.md
@@ -43,8 +40,7 @@ check 'and would be caught otherwise' has "$out" 'there is no sluice_no_such'
 
 # tested ALERT WHAT: is there a test of the alert with expected alerts (fires)
 # or without (silent)?
-tested() { # shellcheck disable=SC2317 # called by check
-    awk -v name="$1" -v want="$2" '
+tested() {     awk -v name="$1" -v want="$2" '
         /^ *- alertname:/ || /^ *- interval:/ {
             if (ours)
                 found[fires ? "fires" : "silent"] = 1

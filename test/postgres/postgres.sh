@@ -7,11 +7,10 @@
 #                     $a_pid and $b_pid
 #   one               one, as $http, $admin and $pid
 #   sql TEXT          what the database says
-#   used              units of minutes that the books have of acme
+#   used              units of minutes that are recorded of acme
 
-# shellcheck source=test/daemon/daemon.sh
-. "$(dirname "${BASH_SOURCE[0]}")/../daemon/daemon.sh"
-here=$(cd "$tests/../postgres" && pwd)
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 a_http='' a_admin='' a_pid='' a_log='' b_http='' b_admin='' b_pid=''
 
 cat >p.yaml <<'EOT'

@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # query.sh -- plans that stand in tables of others.
-# shellcheck disable=SC2317 # functions are called by until_ and check
 # shellcheck disable=SC2016 # $1 is PostgreSQL's
-set -uo pipefail
 
 # shellcheck source=test/postgres/postgres.sh
 . "$(dirname "${BASH_SOURCE[0]}")/postgres.sh"
@@ -32,11 +30,8 @@ EOT
 
 # at_1970: a daemon that asks, whose clock stands still.
 at_1970() {
-    launch "$sluiced_test" -c q.yaml --clock=virtual --threads 1 \
-        --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --log-format json --store memory: --usage "$SLUICE_TEST_POSTGRES" \
-        --deadline 5s
-    started
+    start_virtual -c q.yaml --threads 1 --store memory: \
+        --usage "$SLUICE_TEST_POSTGRES" --deadline 5s
 }
 
 # has_plan PLAN MEMBERS: what is decided for them.
@@ -48,10 +43,6 @@ is_denied() {
     ask /v1/check -d "{\"method\":\"GET\",\"path\":\"/x\",$1}"
     [[ $out = *'"status":503'* ]]
 }
-now() {
-    tell /v1/clock -d "{\"now\":\"1970-01-01T$1Z\"}"
-}
-
 sql "CREATE TABLE accounts (id text, kind text DEFAULT 'user',
          tier varchar(20), until timestamptz);
      INSERT INTO accounts VALUES ('ann', 'user', 'pro', NULL),
@@ -62,13 +53,13 @@ sql "CREATE TABLE accounts (id text, kind text DEFAULT 'user',
          ('twice', 'user', 'free', NULL), ('acme', 'org', 'team', NULL),
          ('ann', 'org', 'team', NULL)"
 
-# ---- who has which plan ----
+# ---- plans of subjects ----
 
 asking 'SELECT tier AS plan, until AS expires FROM accounts WHERE id = $1 AND kind = $2'
 at_1970
 check 'a plan is read from a table' has_plan pro '"user":"ann"'
 check 'also by another spelling of its name' has_plan pro '"user":"bob"'
-check 'whoever is not there has the default' has_plan free '"user":"eve"'
+check 'an unknown subject has the default' has_plan free '"user":"eve"'
 check 'null is no plan' has_plan free '"user":"nil"'
 check 'one that has ended is none' has_plan free '"user":"old"'
 check 'a quote is a quote' has_plan pro '"user":"o'\''hara\\"'
@@ -79,7 +70,7 @@ check 'an organisation, by $2' has_plan team '"user":"eve","org":"acme"'
 check 'the user goes first' has_plan pro '"user":"ann","org":"acme"'
 ask /v1/auth -H 'x-original-uri: /x' -H 'x-original-method: GET' \
     -H $'x-user-id: ann\xff\xfe'
-check 'bytes that are no text are nobody' answers 200
+check 'bytes that are no text are no subject' answers 200
 check 'with the default plan' has "$fields" 'X-RateLimit-Limit: 1000'
 check 'two rows are a mistake' is_denied '"user":"twice"'
 check 'that is said' said 'there are 2 rows for one id'
@@ -97,23 +88,23 @@ check 'an alias is asked for by its id' has_plan pro '"user":"a@x.org"'
 
 # ---- life ----
 
-now 00:00:10
+clock 1970-01-01T00:00:10Z
 check 'asked again' has_plan free '"user":"new"'
 sql "INSERT INTO accounts VALUES ('new', 'user', 'pro', NULL)"
 check 'an answer is remembered' has_plan free '"user":"new"'
-now 00:00:14.999
+clock 1970-01-01T00:00:14.999Z
 check 'for its life' has_plan free '"user":"new"'
-now 00:00:15
+clock 1970-01-01T00:00:15Z
 check 'and no longer' has_plan pro '"user":"new"'
-now 00:59:59.999
+clock 1970-01-01T00:59:59.999Z
 check 'a plan counts' has_plan pro '"user":"bob"'
-now 01:00:00
+clock 1970-01-01T01:00:00Z
 check 'until it ends' has_plan free '"user":"bob"'
 
 # ---- while it is away, altered, and back ----
 
 sql 'ALTER TABLE accounts ALTER tier TYPE text'
-now 01:00:10
+clock 1970-01-01T01:00:10Z
 altered() {
     has_plan pro '"user":"ann"'
 }
@@ -121,7 +112,7 @@ check 'a table that was altered is asked anew' until_ altered
 "$POSTGRES_CTL" stop >/dev/null
 check 'without a server what was remembered counts' \
     has_plan pro '"user":"ann"'
-now 01:00:20
+clock 1970-01-01T01:00:20Z
 check 'then what the limit says' is_denied '"user":"ann"'
 "$POSTGRES_CTL" start >/dev/null
 check 'and it is found again' until_ altered
@@ -137,11 +128,11 @@ at_1970
 check 'a number' has_plan pro '"user":"7"'
 check 'below zero' has_plan pro '"user":"-8"'
 for id in 07 +7 ' 7' 7.0 99999999999 ann; do
-    check "\"$id\" is nobody" has_plan free "\"user\":\"$id\""
+    check "\"$id\" is no subject" has_plan free "\"user\":\"$id\""
 done
 check 'organisations are not asked for without $2' \
     has_plan free '"user":"x","org":"7"'
-now 23:59:59
+clock 1970-01-01T23:59:59Z
 check 'a day ends' has_plan pro '"user":"7"'
 tell /v1/clock -d '{"now":"1970-01-02T00:00:00Z"}'
 check 'when it begins' has_plan free '"user":"7"'
@@ -162,7 +153,7 @@ while :; do
 done &
 running+=("$!")
 
-# slept: since when somebody has waited for the table.
+# slept: since when a request has waited for the table.
 slept() {
     sql "SELECT query_start FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
 }
@@ -180,8 +171,8 @@ books() {
     tell "/v1/subjects/user/fast$RANDOM" -X PUT -d '{"note":"x"}'
     answers 200
 }
-check 'who waits for the table does not keep others' until_ meanwhile another
-check 'nor the books' until_ meanwhile books
+check 'a request that waits for the table does not block others' until_ meanwhile another
+check 'nor the usage database' until_ meanwhile books
 check 'the server gives it up' until_ said 'statement timeout'
 stop
 

@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
 # trouble.sh -- daemons, connections and the server end at any moment, tables
-# are locked, the disk is full: what was acknowledged is in the books, and what
+# are locked, the disk is full: what was acknowledged is recorded, and what
 # is sent again is there once.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
 # shellcheck source=test/postgres/postgres.sh
 . "$(dirname "${BASH_SOURCE[0]}")/postgres.sh"
@@ -11,7 +9,7 @@ set -uo pipefail
 at=0 # where the keys of the next reports begin
 
 # during COMMAND...: report from two daemons while it happens; leaves $acked
-# and $lost, how much of what was acknowledged the books do not have.
+# and $lost, how much of what was acknowledged is not recorded.
 during() {
     local before reports
 
@@ -126,7 +124,7 @@ at=$((at + 40 + meanwhile))
 all_used() {
     [[ $(used) = "$at" ]]
 }
-check 'and what was decided meanwhile is in the books' until_ all_used
+check 'and what was decided meanwhile is recorded' until_ all_used
 
 # ---- it goes away while it commits ----
 
@@ -152,7 +150,7 @@ doubt() {
     until_ sql 'SELECT 1' >/dev/null 2>&1
 }
 doubt '"idempotency_key":"doubt"'
-check 'what nobody knows is not acknowledged' test "$(<doubt.code)" = 503
+check 'a write in doubt is not acknowledged' test "$(<doubt.code)" = 503
 check 'that it is not known is said' \
     has "$(<doubt.out)" 'it is not known whether it was recorded; send the same'
 doubt '"idempotency_key":"doubt"'
@@ -181,9 +179,9 @@ check 'the same again is recorded' until_ sent_again
 at=$((at + 3))
 check 'once' test "$(used)" = "$at"
 
-# ---- a table that somebody has locked ----
+# ---- a locked table ----
 
-# holding SQL: somebody else's transaction, until $lock is killed.
+# holding SQL: another transaction, until $lock is killed.
 psql -X -q "$SLUICE_TEST_POSTGRES" >/dev/null 2>&1 < <(
     echo 'BEGIN; LOCK TABLE sluice.usage_counters;'
     sleep 60
@@ -196,7 +194,7 @@ locked() {
 check 'a table is locked' until_ locked
 ask /v1/usage -d '{"org":"acme","limit":"minutes","amount":1,
     "idempotency_key":"locked"}'
-check 'nobody waits for it for ever' answers 503
+check 'requests do not wait for it for ever' answers 503
 kill "$lock"
 wait "$lock" 2>/dev/null
 check 'when it is free it goes on' until_ again

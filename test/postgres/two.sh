@@ -1,15 +1,12 @@
 #!/usr/bin/env bash
 # two.sh -- two daemons on one PostgreSQL: what one is told the other knows.
-# shellcheck disable=SC2317 # functions are called by until_ and check
-set -uo pipefail
 
 # shellcheck source=test/postgres/postgres.sh
 . "$(dirname "${BASH_SOURCE[0]}")/postgres.sh"
 
-# ---- who comes first makes the tables ----
+# ---- the first daemon makes the tables ----
 
-launch "$sluiced" -c p.yaml --listen-http 127.0.0.1:0 --threads 1 \
-    --listen-admin 127.0.0.1:0 --log-format json --store memory: \
+launch "$sluiced" "${listeners[@]}" -c p.yaml --threads 1 --store memory: \
     --usage "$SLUICE_TEST_POSTGRES"
 first=$pid first_log=$log
 one
@@ -38,7 +35,7 @@ knows() {
     done
 }
 
-# An entry lives for five seconds. Whoever knows of a change sooner was told. A
+# An entry lives for five seconds. A daemon that knows of a change sooner was told. A
 # machine that is slow has some attempts: told UNDO DO WORD... does DO until it
 # is known soon, and UNDO before it is tried again.
 soon() {
@@ -71,14 +68,14 @@ remove() {
 }
 
 fetch "http://$a_admin/v1/subjects/user/bob" -X PUT -d '{"plan":"free"}'
-check 'somebody is registered' answers 200
+check 'a subject is registered' answers 200
 check 'and the other looks for others, too' until_ knows '"plan":"free"'
 check 'a plan is known to the other at once' \
     told remove pro '"plan":"pro"' '"limit":50'
 check 'an override too' told pro override '"limit":7'
-check 'and that somebody is gone' told pro remove '"limit":5,'
+check 'and that it is gone' told pro remove '"limit":5,'
 
-# Each asks for somebody else: nobody's limit is used up by looking.
+# Each asks for another user: no limit is used up by asking.
 asked=0
 switched() {
     fetch "http://$b_http/v1/check" -d \
@@ -93,10 +90,10 @@ check 'and off at the other' until_ switched 503
 fetch "http://$a_admin/v1/features/assistant" -X DELETE
 check 'and as the policy says again' until_ switched 200
 
-# ---- the same books ----
+# ---- the same usage ----
 
 check 'both report' test "$(send 0 400 "$a_http" "$b_http")" = 400
-check 'and all of it is in the books' test "$(used)" = 400
+check 'and all of it is recorded' test "$(used)" = 400
 check 'by day, too' test "$(days)" = 400
 check 'the same again, the other way round' \
     test "$(send 0 400 "$b_http" "$a_http")" = 400
@@ -104,7 +101,7 @@ check 'is recorded once' test "$(used)" = 400
 fetch "http://$b_http/v1/usage/org/acme"
 check 'each reads what both have reported' has "$out" '"used":400'
 
-# ---- while nobody hears, and after that ----
+# ---- without notifications, and after that ----
 
 sql "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
      WHERE application_name = 'sluiced'" >/dev/null

@@ -9,15 +9,10 @@
  *       other is before the last attempt
  *   (5) the larger the chance, the longer the wait
  */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "sluice_backoff.h"
 
 #include "base/base.h"
-#include "oracle/rng.h"
-#include "oracle/seeds.h"
+#include "prop.h"
 
 __extension__ typedef __int128 wide;
 
@@ -135,12 +130,8 @@ static bool episode(uint64_t seed, uint64_t *steps)
     return good;
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "backoff", 200000);
-    bool good = seeds_run(&run, episode);
-
-    printf("%sok 1 - every wait is inside its bounds\n1..1\n",
-           good ? "" : "not ");
-    return !good;
-}
+const struct property prop_backoff = {
+    .name = "backoff",
+    .steps = 200000,
+    .cases = {{"every wait is inside its bounds", episode}},
+};

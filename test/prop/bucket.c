@@ -13,10 +13,9 @@
  * fraction is left.
  */
 #include "oracle/history.h"
-#include "oracle/seeds.h"
 
 #include "base/arith.h"
-#include "check.h"
+#include "prop.h"
 
 __extension__ typedef __int128 i128;
 
@@ -36,7 +35,8 @@ static uint64_t slack(const struct spec *s, uint64_t span)
     return spec_span(s) % spec_grain(s) ? span / 100000 + 1 : 0;
 }
 
-/* (5) Who has used no more than the capacity waits for one refill at most. */
+/* (5) A client that has used no more than the capacity waits for one refill at
+ * most. */
 static void check_wait(struct trial *t)
 {
     const struct spec *s = &t->spec;
@@ -51,25 +51,19 @@ static void check_wait(struct trial *t)
                     t->last.retry_in, refill);
 }
 
+static struct spec random_bucket(struct rng *rng)
+{
+    return random_spec(rng, rng_once_in(rng, 3) ? SL_LEAKY : SL_BUCKET);
+}
+
 static bool history(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed};
-    struct spec spec =
-        random_spec(&rng, rng_once_in(&rng, 3) ? SL_LEAKY : SL_BUCKET);
-    uint64_t length = rng_between(&rng, 20, 400);
-    struct trial t;
-    bool good;
+    static const struct history h = {.labels = &labels,
+                                     .spec = random_bucket,
+                                     .most = 400,
+                                     .check = check_wait};
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    while (t.step < length && !t.bad) {
-        random_step(&t);
-        check_wait(&t);
-    }
-    *steps += t.step;
-    good = !t.bad;
-    trial_done(&t);
-    return good;
+    return history_run(&h, seed, steps);
 }
 
 /* (4) For all i <= j: what was admitted from i to j is at most burst +
@@ -81,56 +75,38 @@ struct spans {
     bool any;
 };
 
-static bool spans_add(struct spans *a, const struct spec *s, sl_ns now,
-                      uint64_t cost)
+static void spans_add(struct trial *t, uint64_t cost,
+                      const struct sl_take_result *got, void *ctx)
 {
-    uint64_t tick = (uint64_t)now / spec_tick(s);
-    i128 time, height;
+    const struct spec *s = &t->spec;
+    uint64_t tick = (uint64_t)t->now / spec_tick(s);
+    struct spans *a = ctx;
+    i128 height;
 
+    if (got->answer.outcome != SL_ALLOW || cost == 0)
+        return;
     if (!a->any)
         *a = (struct spans){.origin = tick, .any = true};
-    time = (i128)(tick - a->origin) * s->count;
-    height = a->taken * spec_span(s) - time;
+    height = a->taken * spec_span(s) - (i128)(tick - a->origin) * s->count;
     if (height < a->low)
         a->low = height;
     a->taken += cost;
-    return height + (i128)cost * spec_span(s) - a->low <=
-           (i128)s->capacity * spec_span(s);
+    if (height + (i128)cost * spec_span(s) - a->low >
+        (i128)s->capacity * spec_span(s))
+        trial_wrong(t, "bucket (4)", "a span admits too much");
 }
 
-/* A clock that only goes forward, no changes, no corrections. */
 static bool any_span(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed ^ UINT64_C(0x5a5a)};
-    struct spec spec = random_spec(&rng, SL_BUCKET);
-    uint64_t length = rng_between(&rng, 20, 2000);
-    struct sl_limit limit;
-    struct trial t; /* only for its taste in instants and costs */
-    struct spans spans = {0};
+    static const struct history h = {
+        .labels = &labels, .kind = SL_BUCKET, .most = 2000, .took = spans_add};
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    limit = t.limit;
-    for (; t.step < length && !t.bad; t.step++) {
-        uint64_t cost = random_cost(&t);
-        struct sl_take_result got;
-
-        t.now = random_later(&t);
-        got = sl_take(&limit, t.cell, cost, t.now);
-        if (got.answer.outcome == SL_ALLOW && cost &&
-            !spans_add(&spans, &spec, t.now, cost))
-            trial_wrong(&t, "bucket (4)", "a span admits too much");
-        t.cell = got.next;
-        t.last = got.answer;
-    }
-    *steps += t.step;
-    trial_done(&t);
-    return !t.bad;
+    return history_forward(&h, seed, steps, &(struct spans){0});
 }
 
 /* Rates from one in ten years to the fastest there is. The burst is large
- * enough that what grows during one tick (and, for those who come late, during
- * one interval) is not lost at the brim. */
+ * enough that what grows during one tick (and, for clients that come late,
+ * during one interval) is not lost at the brim. */
 static const struct {
     uint64_t count, every;
     enum sl_unit unit;
@@ -222,7 +198,7 @@ static void sustained(uint64_t takes)
 }
 
 /* `gap` is never shorter than an interval, or two of them never shorter than
- * two intervals and the burst is three: then nobody is ever refused. */
+ * two intervals and the burst is three: then no take is ever denied. */
 static bool never_refused(const struct spec *s, uint64_t takes, bool uneven)
 {
     uint64_t tick = spec_tick(s);
@@ -300,55 +276,54 @@ static bool change(uint64_t seed, uint64_t *steps)
 
 /* (8) Unit takes leave in the order in which they came, one interval (whole
  * ticks, rounded down) after the other. */
+struct departure {
+    uint64_t tick;
+    bool any;
+};
+
+static void depart(struct trial *t, uint64_t cost,
+                   const struct sl_take_result *got, void *ctx)
+{
+    uint64_t interval = spec_span(&t->spec) / t->spec.count, leaves;
+    struct departure *last = ctx;
+
+    (void)cost;
+    if (got->answer.outcome != SL_ALLOW)
+        return;
+    leaves = (uint64_t)(t->now + got->answer.wait) / spec_tick(&t->spec);
+    if (last->any && leaves < last->tick + interval)
+        trial_wrong(t, labels.wait, "leaves %" PRIu64 " after %" PRIu64, leaves,
+                    last->tick);
+    *last = (struct departure){leaves, true};
+}
+
 static bool departures(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed};
-    struct spec spec = random_spec(&rng, SL_LEAKY);
-    uint64_t interval = spec_span(&spec) / spec.count;
-    uint64_t length = rng_between(&rng, 20, 1000), last = 0;
-    bool any = false;
-    struct trial t;
+    static const struct history h = {.labels = &labels,
+                                     .kind = SL_LEAKY,
+                                     .most = 1000,
+                                     .by_one = true,
+                                     .took = depart};
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    for (; t.step < length && !t.bad; t.step++) {
-        struct sl_take_result got;
-        uint64_t leaves;
-
-        t.now = random_later(&t);
-        got = sl_take(&t.limit, t.cell, 1, t.now);
-        t.cell = got.next;
-        t.last = got.answer;
-        if (got.answer.outcome != SL_ALLOW)
-            continue;
-        leaves = (uint64_t)(t.now + got.answer.wait) / spec_tick(&spec);
-        if (any && leaves < last + interval)
-            trial_wrong(&t, labels.wait, "leaves %" PRIu64 " after %" PRIu64,
-                        leaves, last);
-        last = leaves;
-        any = true;
-    }
-    *steps += t.step;
-    trial_done(&t);
-    return !t.bad;
+    return history_forward(&h, seed, steps, &(struct departure){0});
 }
 
-int main(int argc, char **argv)
+static void finish(uint64_t steps)
 {
-    struct seeds run = seeds_start(argc, argv, "bucket", 4000000);
-
-    CASE("bucket (1) (2) (3) (5) (6) (7) histories agree with the oracle");
-    CHECK(seeds_run(&run, history));
-    CASE("bucket (4) no span admits more than burst + L * rate");
-    CHECK(seeds_run(&run, any_span));
-    CASE("bucket (8) a leaky bucket spaces departures and keeps their order");
-    CHECK(seeds_run(&run, departures));
-    if (run.only)
-        return CHECK_DONE();
-    run.steps /= 4;
-    CASE("bucket (7) a changed limit keeps what was used, at once");
-    CHECK(seeds_run(&run, change));
-    sustained(run.steps);
-    steady(run.steps / 4);
-    return CHECK_DONE();
+    sustained(steps / 4);
+    steady(steps / 16);
 }
+
+const struct property prop_bucket = {
+    .name = "bucket",
+    .steps = 4000000,
+    .cases = {{"bucket (1) to (3), (5) to (7) histories agree with the oracle",
+               history},
+              {"bucket (4) no span admits more than burst + L * rate",
+               any_span},
+              {"bucket (8) a leaky bucket spaces and orders departures",
+               departures},
+              {"bucket (7) a changed limit keeps what was used, at once",
+               change, 4}},
+    .finish = finish,
+};

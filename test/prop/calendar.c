@@ -12,12 +12,10 @@
  * date; one that is not listed is an error, and so is one that is listed and
  * does not come (unless the zone data of this machine are older).
  */
-#include "oracle/rng.h"
-#include "oracle/seeds.h"
 #include "oracle/zones.h"
 
-#include "check.h"
 #include "core/calendar.h"
+#include "prop.h"
 #include <stdlib.h>
 #include <time.h>
 
@@ -391,12 +389,11 @@ static void civil(uint64_t steps, struct rng *rng)
     CHECK(good);
 }
 
-/* With few --steps only some of the zones are walked: a step is a zone. */
-int main(int argc, char **argv)
+/* With few steps only some of the zones are walked: a step is a zone. */
+static void finish(uint64_t steps)
 {
-    struct seeds run = seeds_start(argc, argv, "calendar", 100000);
-    struct rng rng = {run.seed};
-    bool all = run.steps >= 100000;
+    struct rng rng = {1};
+    bool all = steps >= 100000;
     struct zones zones;
     size_t bad = 0;
 
@@ -407,7 +404,7 @@ int main(int argc, char **argv)
     CHECK(zones.count > 300);
     CASE("calendar (1) (2) (3) periods follow each other, as glibc has them");
     for (size_t i = 0; i < zones.count && bad < 5; i++) {
-        if (!all && !rng_once_in(&rng, 1 + 100000 / (run.steps + 1)))
+        if (!all && !rng_once_in(&rng, 1 + 100000 / (steps + 1)))
             continue;
         if (!CHECK(zone_good(zones.names[i], &rng, i % 8 == 0))) {
             printf("# in %s\n", zones.names[i]);
@@ -421,6 +418,11 @@ int main(int argc, char **argv)
         if (!CHECK(odd_seen[i]))
             printf("# %s %d did not come\n", odds[i].zone, odds[i].date);
     zones_done(&zones);
-    civil(run.steps, &rng);
-    return CHECK_DONE();
+    civil(steps, &rng);
 }
+
+const struct property prop_calendar = {
+    .name = "calendar",
+    .steps = 100000,
+    .finish = finish,
+};

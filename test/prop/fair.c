@@ -4,16 +4,14 @@
  *   (1)  within a lane, first come is first served
  *   (2)  the lanes are served in turn, each by its weight
  *   (3)  a lane that comes anew stands behind all others
- *   (4)  leaving moves nobody else's turn backwards
+ *   (4)  leaving moves no other turn backwards
  */
 #include "engine/wait.h"
-#include "oracle/rng.h"
-#include "oracle/seeds.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
+#include "prop.h"
 
 #define LANES 12
 #define MOST  400
@@ -169,6 +167,7 @@ static void check_share(void)
     unsigned turns = 0, left[10] = {1000, 10, 10, 10, 10, 10, 10, 10, 10, 10};
     unsigned last = 0, nine = 0;
 
+    CASE("a thousand of one organisation cost nine others nothing");
     CHECK_EQ(sl_fair_queue_init(&fair, &sl_alloc_libc), 0);
     for (unsigned lane = 0; lane < 10; lane++)
         for (unsigned i = 0; i < left[lane]; i++)
@@ -200,6 +199,7 @@ static void check_weights(void)
     struct sl_fair_queue fair;
     unsigned heavy = 0;
 
+    CASE("weights are turns in a row");
     CHECK_EQ(sl_fair_queue_init(&fair, &sl_alloc_libc), 0);
     for (unsigned i = 0; i < 80; i++)
         CHECK_EQ(sl_fair_queue_add(&fair, whose(i % 2), i % 2 ? 1 : 3,
@@ -222,15 +222,17 @@ static void check_weights(void)
     sl_fair_queue_done(&fair);
 }
 
-int main(int argc, char **argv)
+static void finish(uint64_t steps)
 {
-    struct seeds run = seeds_start(argc, argv, "fair", 500000);
-
-    CASE("fair (1) (2) (3) (4) random histories agree with the model");
-    CHECK(seeds_run(&run, history));
-    CASE("a thousand of one organisation cost nine others nothing");
+    (void)steps;
     check_share();
-    CASE("weights are turns in a row");
     check_weights();
-    return CHECK_DONE();
 }
+
+const struct property prop_fair = {
+    .name = "fair",
+    .steps = 500000,
+    .cases = {{"fair (1) (2) (3) (4) random histories agree with the model",
+               history}},
+    .finish = finish,
+};

@@ -1,10 +1,10 @@
-/* finder.c -- whatever is written and asked for in whatever order, what is
- * found was true.
+/* finder.c -- a subject that is found was in the registry at that time.
  *
- * Two finders, as two threads have them, and one who writes: plans, aliases
- * that come, go and move, removals. Writes are carried out in the order in
- * which they were asked for, so the registry passes through versions 0, 1, 2
- * and so on, and the model has what each name stood for in every one of them.
+ * There are two subject caches, as two threads have them, and one writer: it
+ * changes plans, adds, moves and removes aliases, and removes subjects. Writes
+ * are carried out in the order of their requests, so the registry passes
+ * through versions 0, 1, 2 and so on. The model has the meaning of each name in
+ * every version.
  *
  *   (1) What is found is what the name stood for in some version between the
  *       last that was acknowledged before the question and the last that was
@@ -17,10 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check.h"
 #include "net/loop.h"
-#include "oracle/rng.h"
-#include "oracle/seeds.h"
+#include "prop.h"
 
 #define USERS   5
 #define ALIASES 3
@@ -30,7 +28,7 @@
 #define KEPT    4 /* entries of a finder: fewer than names */
 #define FINDERS 2
 
-/* What each user has; plan 0: he is not there. */
+/* What each user has; plan 0: there is no such user. */
 struct state {
     unsigned plan[USERS];  /* the version that gave it */
     int alias_of[ALIASES]; /* whose it is, or -1 */
@@ -69,7 +67,7 @@ static const char *const names[NAMES] = {"u0", "u1", "u2", "u3",
 
 /* ---- the model ---- */
 
-/* The plan that a name stands for in a version; 0: nobody. */
+/* The plan that a name stands for in a version; 0: no subject. */
 static unsigned plan_of(const struct state *s, unsigned name)
 {
     int user = name < USERS ? (int)name : s->alias_of[name - USERS];
@@ -288,11 +286,9 @@ static bool episode(uint64_t seed, uint64_t *steps)
     return !w.broken;
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "finder", 40000);
-
-    CASE("finder (1) (2) (3) what is found was true");
-    CHECK(seeds_run(&run, episode));
-    return CHECK_DONE();
-}
+const struct property prop_finder = {
+    .name = "finder",
+    .steps = 40000,
+    .cases = {{"finder (1) (2) (3) a subject that is found was there",
+               episode}},
+};

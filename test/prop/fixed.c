@@ -7,9 +7,8 @@
  */
 #include "oracle/history.h"
 #include "oracle/log.h"
-#include "oracle/seeds.h"
 
-#include "check.h"
+#include "prop.h"
 
 static const struct labels labels = {
     .outcome = "fixed (1)",
@@ -31,66 +30,51 @@ static void check_wait(struct trial *t)
 
 static bool history(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed};
-    struct spec spec = random_spec(&rng, SL_FIXED);
-    uint64_t length = rng_between(&rng, 20, 400);
-    struct trial t;
-    bool good;
+    static const struct history h = {
+        .labels = &labels, .kind = SL_FIXED, .most = 400, .check = check_wait};
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    while (t.step < length && !t.bad) {
-        random_step(&t);
-        check_wait(&t);
-    }
-    *steps += t.step;
-    good = !t.bad;
-    trial_done(&t);
-    return good;
+    return history_run(&h, seed, steps);
+}
+
+/* What was admitted in the current window, and all of it. */
+struct admitted {
+    uint64_t window, inside;
+    struct log log;
+};
+
+static void add(struct trial *t, uint64_t cost,
+                const struct sl_take_result *got, void *ctx)
+{
+    uint64_t span = spec_span(&t->spec);
+    uint64_t tick = (uint64_t)t->now / spec_tick(&t->spec);
+    struct admitted *a = ctx;
+
+    if (got->answer.outcome != SL_ALLOW)
+        return;
+    a->inside = tick / span == a->window ? a->inside + cost : cost;
+    a->window = tick / span;
+    if (a->inside > t->spec.count)
+        trial_wrong(t, labels.outcome, "a window admits too much");
+    if (log_add(&a->log, tick, cost, span) > 2 * t->spec.count)
+        trial_wrong(t, labels.outcome, "a span admits too much");
 }
 
 static bool any_span(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed ^ UINT64_C(0x5a5a)};
-    struct spec spec = random_spec(&rng, SL_FIXED);
-    uint64_t length = rng_between(&rng, 20, 1000), span = spec_span(&spec);
-    uint64_t window = 0, inside = 0;
-    struct log log = {0};
-    struct trial t; /* only for its taste in instants and costs */
+    static const struct history h = {
+        .labels = &labels, .kind = SL_FIXED, .most = 1000, .took = add};
+    struct admitted a = {0};
+    bool good = history_forward(&h, seed, steps, &a);
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    for (; t.step < length && !t.bad; t.step++) {
-        uint64_t cost = random_cost(&t), tick;
-        struct sl_take_result got;
-
-        t.now = random_later(&t);
-        tick = (uint64_t)t.now / spec_tick(&spec);
-        got = sl_take(&t.limit, t.cell, cost, t.now);
-        if (got.answer.outcome == SL_ALLOW) {
-            inside = tick / span == window ? inside + cost : cost;
-            window = tick / span;
-            if (inside > spec.count)
-                trial_wrong(&t, labels.outcome, "a window admits too much");
-            if (log_add(&log, tick, cost, span) > 2 * spec.count)
-                trial_wrong(&t, labels.outcome, "a span admits too much");
-        }
-        t.cell = got.next;
-        t.last = got.answer;
-    }
-    *steps += t.step;
-    log_done(&log);
-    trial_done(&t);
-    return !t.bad;
+    log_done(&a.log);
+    return good;
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "fixed", 5000000);
-
-    CASE("fixed (1) (3) (4) (5) histories agree with the oracle");
-    CHECK(seeds_run(&run, history));
-    CASE("fixed (1) a window admits the limit, any period twice that");
-    CHECK(seeds_run(&run, any_span));
-    return CHECK_DONE();
-}
+const struct property prop_fixed = {
+    .name = "fixed",
+    .steps = 5000000,
+    .cases = {{"fixed (1) (3) (4) (5) histories agree with the oracle",
+               history},
+              {"fixed (1) a window admits the limit, any period twice that",
+               any_span}},
+};

@@ -11,10 +11,9 @@
  *   (3)  windows, quotas, permits and levels against a list of what is held
  */
 #include "oracle/history.h"
-#include "oracle/seeds.h"
 
 #include "base/arith.h"
-#include "check.h"
+#include "prop.h"
 
 __extension__ typedef __int128 i128;
 
@@ -34,7 +33,7 @@ static uint64_t units_at(const struct sl_limit *limit, struct sl_cell cell,
     return sl_adjust(limit, cell, 1, now, now).next.w[1] - limit->token;
 }
 
-/* A trial only for its taste in instants and costs. */
+/* A trial is used for its random instants and costs only. */
 static void begin(struct trial *t, struct rng *rng, uint64_t seed,
                   const struct spec *spec)
 {
@@ -370,15 +369,11 @@ static bool listed(uint64_t seed, uint64_t *steps)
     return !s.t.bad;
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "holds", 1500000);
-
-    CASE("hold (1) between never and for good");
-    CHECK(seeds_run(&run, between));
-    CASE("hold (2) no span admits more than its bound");
-    CHECK(seeds_run(&run, any_span));
-    CASE("hold (3) windows, quotas, permits and levels, exactly");
-    CHECK(seeds_run(&run, listed));
-    return CHECK_DONE();
-}
+const struct property prop_holds = {
+    .name = "holds",
+    .steps = 1500000,
+    .cases = {{"hold (1) between never and for good", between},
+              {"hold (2) no span admits more than its bound", any_span},
+              {"hold (3) windows, quotas, permits and levels, exactly",
+               listed}},
+};

@@ -1,12 +1,12 @@
-/* hostile.h -- decisions of which every text is a stranger's, for render.c.
+/* hostile.h -- decisions with hostile texts everywhere, for render.c.
  *
- * Texts are made of pieces of which it is known what JSON makes of them: valid
- * characters stay, bytes that are no UTF-8 become U+FFFD.
+ * Texts are made of pieces. In JSON valid characters stay, and bytes that are
+ * no UTF-8 become U+FFFD.
  */
 #ifndef SL_PROP_HOSTILE_H
 #define SL_PROP_HOSTILE_H
 
-#include "oracle/rng.h"
+#include "rng.h"
 #include "stage.h"
 
 static struct stage s;

@@ -5,16 +5,14 @@
  *   (3)  what follows a request is left as it was
  *   (4)  a reader that asks for more has room for it
  */
-#include "oracle/rng.h"
-#include "oracle/seeds.h"
 
-#include "check.h"
 #include "http1_diff.h"
+#include "prop.h"
 #include "rows.h"
 
 #define TEXT_MOST 2048
 
-/* What is worth putting somewhere. */
+/* Texts that are put into a request. */
 static const struct sl_str words[] = {
     SLICE("\r\n"),
     SLICE("\n"),
@@ -54,7 +52,7 @@ static const struct sl_str words[] = {
     SLICE(GET HOST "\r\n"),
 };
 
-static uint64_t taken, refused, pending; /* what became of them */
+static uint64_t taken, refused, pending; /* results */
 
 struct text {
     char bytes[TEXT_MOST];
@@ -197,22 +195,24 @@ static bool episode(uint64_t seed, uint64_t *steps)
     return good;
 }
 
-int main(int argc, char **argv)
+static void finish(uint64_t steps)
 {
-    struct seeds run = seeds_start(argc, argv, "http1", 500000);
-    uint64_t all;
+    uint64_t all = taken + refused + pending;
 
-    CASE("http1 (1) (2) (3) (4) damaged requests, in pieces and elsewhere");
-    CHECK(seeds_run(&run, episode));
-    all = taken + refused + pending;
+    (void)steps;
+    CASE("http1: there were enough of each kind to learn from");
     printf("# %" PRIu64 " taken, %" PRIu64 " refused, %" PRIu64 " unfinished\n",
            taken, refused, pending);
-
-    CASE("http1: there were enough of each kind to learn from");
-    if (!run.only) {
-        CHECK(taken > all / 10);
-        CHECK(refused > all / 10);
-        CHECK(pending > all / 100);
-    }
-    return CHECK_DONE();
+    CHECK(taken > all / 10);
+    CHECK(refused > all / 10);
+    CHECK(pending > all / 100);
 }
+
+const struct property prop_http1 = {
+    .name = "http1",
+    .steps = 500000,
+    .cases =
+        {{"http1 (1) (2) (3) (4) damaged requests, in pieces and elsewhere",
+          episode}},
+    .finish = finish,
+};

@@ -7,9 +7,8 @@
  *        in it; a greedy client gets exactly that
  */
 #include "oracle/history.h"
-#include "oracle/seeds.h"
 
-#include "check.h"
+#include "prop.h"
 
 __extension__ typedef __int128 i128;
 
@@ -24,54 +23,40 @@ static const struct labels labels = {
 
 static bool history(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed};
-    struct spec spec = random_spec(&rng, SL_INTERVAL);
-    uint64_t length = rng_between(&rng, 20, 400);
-    struct trial t;
-    bool good;
+    static const struct history h = {
+        .labels = &labels, .kind = SL_INTERVAL, .most = 400};
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    while (t.step < length && !t.bad)
-        random_step(&t);
-    *steps += t.step;
-    good = !t.bad;
-    trial_done(&t);
-    return good;
+    return history_run(&h, seed, steps);
 }
 
 /* (4) Height = tokens taken - count * multiples so far; see bucket.c. */
+struct spans {
+    i128 taken, low;
+    bool any;
+};
+
+static void add(struct trial *t, uint64_t cost,
+                const struct sl_take_result *got, void *ctx)
+{
+    struct spans *s = ctx;
+    i128 height;
+
+    if (got->answer.outcome != SL_ALLOW)
+        return;
+    height = s->taken - (i128)t->spec.count * (t->now / t->spec.period);
+    s->low = s->any && s->low < height ? s->low : height;
+    s->any = true;
+    s->taken += cost;
+    if (height + cost - s->low > t->spec.capacity)
+        trial_wrong(t, "interval (4)", "a span admits too much");
+}
+
 static bool any_span(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed ^ UINT64_C(0x5a5a)};
-    struct spec spec = random_spec(&rng, SL_INTERVAL);
-    uint64_t length = rng_between(&rng, 20, 2000);
-    struct trial t; /* only for its taste in instants and costs */
-    i128 taken = 0, low = 0;
+    static const struct history h = {
+        .labels = &labels, .kind = SL_INTERVAL, .most = 2000, .took = add};
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    low = -(i128)spec.count * (t.now / spec.period);
-    for (; t.step < length && !t.bad; t.step++) {
-        uint64_t cost = random_cost(&t);
-        struct sl_take_result got;
-
-        t.now = random_later(&t);
-        got = sl_take(&t.limit, t.cell, cost, t.now);
-        if (got.answer.outcome == SL_ALLOW) {
-            i128 height = taken - (i128)spec.count * (t.now / spec.period);
-
-            low = height < low ? height : low;
-            taken += cost;
-            if (height + cost - low > spec.capacity)
-                trial_wrong(&t, "interval (4)", "a span admits too much");
-        }
-        t.cell = got.next;
-        t.last = got.answer;
-    }
-    *steps += t.step;
-    trial_done(&t);
-    return !t.bad;
+    return history_forward(&h, seed, steps, &(struct spans){0});
 }
 
 /* Take one by one, waiting as told: the burst, and then count a period. */
@@ -108,15 +93,12 @@ static bool greedy(uint64_t seed, uint64_t *steps)
     return true;
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "interval", 4000000);
-
-    CASE("interval (1) (2) (3) (5) (6) (7) histories agree with the oracle");
-    CHECK(seeds_run(&run, history));
-    CASE("interval (4) no span admits more than burst + count per multiple");
-    CHECK(seeds_run(&run, any_span));
-    CASE("interval (4) greedy clients get exactly that");
-    CHECK(seeds_run(&run, greedy));
-    return CHECK_DONE();
-}
+const struct property prop_interval = {
+    .name = "interval",
+    .steps = 4000000,
+    .cases = {{"interval (1) to (3), (5) to (7) agree with the oracle",
+               history},
+              {"interval (4) a span admits burst + count per multiple",
+               any_span},
+              {"interval (4) greedy clients get exactly that", greedy}},
+};

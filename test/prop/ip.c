@@ -14,9 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "check.h"
-#include "oracle/rng.h"
-#include "oracle/seeds.h"
+#include "prop.h"
 
 /* Bits with a liking for runs of zeros and for the edges of IPv4. */
 static struct sl_ip random_ip(struct rng *rng)
@@ -34,7 +32,7 @@ static struct sl_ip random_ip(struct rng *rng)
     return ip;
 }
 
-/* Append a group as somebody might write it. */
+/* Append a group in one of its spellings. */
 static size_t write_group(struct rng *rng, char *out, unsigned group)
 {
     static const char *const forms[] = {"%x", "%X", "%04x", "%02X"};
@@ -235,11 +233,8 @@ static bool episode(uint64_t seed, uint64_t *steps)
     return true;
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "ip", 300000);
-
-    CASE("ip (1) (2) (3) (4) (5) the bits are all that counts");
-    CHECK(seeds_run(&run, episode));
-    return CHECK_DONE();
-}
+const struct property prop_ip = {
+    .name = "ip",
+    .steps = 300000,
+    .cases = {{"ip (1) (2) (3) (4) (5) the bits are all that counts", episode}},
+};

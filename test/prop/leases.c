@@ -1,97 +1,29 @@
-/* leases.c -- nodes that lease a quota from the same books, and what can happen
- * to them: invariants (1) to (5) of store/quota_lease.h by number.
+/* leases.c -- nodes that lease a quota from one usage database and fail:
+ * invariants (1) to (5) of store/quota_lease.h by number.
  *
- * The books are a few numbers here; a node is its cell, which outlives it, and
- * what it remembers of its lease, which does not. Time is true months. */
+ * The database is a few numbers. A node is its cell, which survives a kill, and
+ * its lease in memory, which does not. Time is true months. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
 #include "core/calendar.h"
-#include "store/quota_lease.h"
+#include "leased_db.h"
 
-#define NODES 3
 #define MONTH SL_CALENDAR_MONTH
-
-/* ---- the books ---- */
-
-struct row {
-    bool there;
-    uint64_t base, spent, leased;
-};
-
-struct books {
-    sl_ns start;
-    uint64_t used, leased;
-    struct row rows[NODES];
-};
-
-/* As the SQL does it. */
-static uint64_t portion(uint64_t left, uint64_t want, uint64_t least)
-{
-    uint64_t share = left / 4;
-
-    if (share > want)
-        return want;
-    return share > least ? share : least;
-}
-
-static void claim(struct books *b, unsigned node, uint64_t cap, uint64_t want,
-                  uint64_t least, uint64_t ceiling,
-                  struct sl_quota_lease_terms *ret)
-{
-    struct row *row = &b->rows[node];
-    uint64_t granted = 0;
-
-    if (want > 0 && b->used + b->leased + least <= cap)
-        granted = portion(cap - b->used - b->leased, want, least);
-    if (granted > 0 && !row->there)
-        *row = (struct row){.there = true, .base = ceiling};
-    row->leased += granted;
-    b->leased += granted;
-    *ret = (struct sl_quota_lease_terms){
-        .there = row->there,
-        .granted = granted,
-        .used = b->used,
-        .base = row->there ? row->base : ceiling,
-        .spent = row->spent,
-        .own = row->leased,
-    };
-}
-
-static void reduce(struct books *b, unsigned node, uint64_t units)
-{
-    b->rows[node].leased -= units;
-    b->leased -= units;
-    if (b->rows[node].leased == 0)
-        b->rows[node] = (struct row){.there = false};
-}
-
-static void record(struct books *b, unsigned node, uint64_t amount)
-{
-    struct row *row = &b->rows[node];
-    uint64_t units = amount < row->leased ? amount : row->leased;
-
-    b->used += amount;
-    if (!row->there)
-        return;
-    row->spent += amount;
-    reduce(b, node, units);
-}
 
 /* ---- nodes ---- */
 
 struct node {
     uint64_t cell;  /* in the table */
-    uint64_t slip;  /* taken, and not in the books yet */
+    uint64_t slip;  /* taken, and not recorded yet */
     bool remembers; /* `lease` is one */
     bool lost;      /* it will never come back */
     struct sl_quota_lease lease;
 };
 
 struct world {
-    struct books books; /* of this period */
+    struct usage_db db; /* of this period */
     struct node nodes[NODES];
     struct sl_period period;
     struct sl_calendar cal;
@@ -99,29 +31,23 @@ struct world {
     sl_ns now, steady;
 };
 
-static uint64_t any(uint64_t below)
-{
-    return (uint64_t)random() % below;
-}
-
-/* Ask the books; sometimes the answer is lost. */
-static void ask(struct world *w, unsigned i, uint64_t cost, bool answered)
+/* Ask the database; sometimes the answer is lost. */
+static void ask_db(struct world *w, unsigned i, uint64_t cost, bool answered)
 {
     struct node *n = &w->nodes[i];
     struct sl_quota_lease *l = &n->lease;
-    struct sl_quota_lease_terms terms;
     struct sl_quota_lease_wish wish = {.cost = cost, .cap = w->cap};
-    uint64_t least = 0, want = 0;
+    struct sl_quota_ask ask = {
+        .cap = w->cap, .ceiling = l->ceiling > l->own ? l->ceiling : l->own};
 
     if (cost > 0)
-        want = sl_quota_lease_shortfall(l, cost, &least);
-    claim(&w->books, i, w->cap, want, least,
-          l->ceiling > l->own ? l->ceiling : l->own, &terms);
-    if (w->books.used <= w->cap) /* (1) */
-        CHECK(w->books.used + w->books.leased <= w->cap);
-    wish.least = least;
+        ask.want = sl_quota_lease_shortfall(l, cost, &wish.least);
+    ask.least = ask.need = wish.least;
+    claim(&w->db, i, &ask, w->steady);
+    if (w->db.used <= w->cap) /* (1) */
+        CHECK(w->db.used + w->db.leased <= w->cap);
     if (answered)
-        sl_quota_lease_granted(l, &terms, &wish, w->steady);
+        sl_quota_lease_granted(l, &ask.terms, &wish, w->steady);
 }
 
 static bool try(struct world *w, struct node *n, uint64_t cost)
@@ -149,13 +75,13 @@ static bool take(struct world *w, unsigned i, uint64_t cost)
     n->lease.own = n->cell;
     if (try(w, n, cost))
         return true;
-    ask(w, i, cost, any(8) != 0);
+    ask_db(w, i, cost, any(8) != 0);
     return try(w, n, cost);
 }
 
 static void put_down(struct world *w, unsigned i)
 {
-    record(&w->books, i, w->nodes[i].slip);
+    record(&w->db, i, w->nodes[i].slip);
     w->nodes[i].slip = 0;
 }
 
@@ -169,15 +95,13 @@ static void give(struct world *w, unsigned i, bool idle)
     n->lease.own = n->cell;
     units = sl_quota_lease_surplus(&n->lease, idle);
     if (units > 0)
-        reduce(&w->books, i, units);
+        reduce(&w->db, i, units);
 }
 
-/* Killed; its table is found again, or not. */
+/* The node is killed; its table is found again, or not. */
 static void die(struct world *w, unsigned i, bool found)
 {
     struct node *n = &w->nodes[i];
-    struct row *row = &w->books.rows[i];
-    uint64_t left;
 
     n->remembers = false;
     n->slip = 0;
@@ -185,13 +109,8 @@ static void die(struct world *w, unsigned i, bool found)
         n->lost = true;
         return;
     }
-    if (!row->there)
-        return;
-    left = sl_quota_lease_left(row->base, row->spent, row->leased, n->cell);
-    record(&w->books, i, row->leased - left);
-    if (w->books.rows[i].there)
-        reduce(&w->books, i, left);
-    CHECK(!w->books.rows[i].there); /* (4) */
+    recover(&w->db, i, n->cell);
+    CHECK(!w->db.rows[i].there); /* (4) */
 }
 
 /* Another month: cells begin anew when they are taken from. */
@@ -203,11 +122,11 @@ static void turn(struct world *w)
     }
     w->now = w->period.end + (sl_ns)any(SL_DAY);
     w->period = sl_calendar_period(&w->cal, w->now);
-    w->books = (struct books){.start = w->period.start};
+    w->db = (struct usage_db){.cap = w->cap};
     for (unsigned i = 0; i < NODES; i++)
         w->nodes[i] = (struct node){.lost = false};
     w->taken = 0;
-    CHECK_EQ(w->books.leased, 0); /* (5) */
+    CHECK_EQ(w->db.leased, 0); /* (5) */
 }
 
 static void check(const struct world *w)
@@ -215,10 +134,10 @@ static void check(const struct world *w)
     uint64_t rows = 0;
 
     for (unsigned i = 0; i < NODES; i++)
-        rows += w->books.rows[i].leased;
-    CHECK_EQ(w->books.leased, rows);
+        rows += w->db.rows[i].leased;
+    CHECK_EQ(w->db.leased, rows);
     CHECK(w->taken <= w->cap);
-    CHECK(w->taken <= w->books.used + w->books.leased); /* (2) */
+    CHECK(w->taken <= w->db.used + w->db.leased); /* (2) */
 }
 
 static void step(struct world *w)
@@ -249,7 +168,7 @@ static void step(struct world *w)
     }
 }
 
-/* Whoever is left asks for one unit after another, until there is none. */
+/* The nodes that are left take one unit after another, until there is none. */
 static void use_up(struct world *w)
 {
     bool passed = true;
@@ -268,16 +187,16 @@ static void use_up(struct world *w)
     for (unsigned i = 0; i < NODES; i++)
         if (!w->nodes[i].lost)
             die(w, i, true); /* what answers that were lost had granted */
-    CHECK(w->books.used + w->books.leased <= w->cap);
+    CHECK(w->db.used + w->db.leased <= w->cap);
 }
 
-static void run(unsigned seed)
+static bool episode(uint64_t seed, uint64_t *steps)
 {
     struct world w = {.cap = 1, .now = 20000 * SL_DAY};
     unsigned alive = 0;
 
-    srandom(seed);
-    w.cap = 1 + any(any(2) ? 30 : 5000);
+    chance.state = seed;
+    w.cap = w.db.cap = 1 + any(any(2) ? 30 : 5000);
     w.cal = (struct sl_calendar){.zone = &sl_zone_utc,
                                  .unit = MONTH,
                                  .every = 1,
@@ -295,40 +214,43 @@ static void run(unsigned seed)
         if (alive == NODES) { /* (3), (4) */
             use_up(&w);
             CHECK_EQ(w.taken, w.cap);
-            CHECK_EQ(w.books.used, w.cap);
+            CHECK_EQ(w.db.used, w.cap);
         }
         alive = 0;
         turn(&w);
     }
+    *steps += 20; /* they are short */
+    return true;
 }
 
 /* 50 of 100 are used, 47 are leased to others, and 7 were asked for. */
-static void test_refusal(void)
+static void finish(uint64_t steps)
 {
     struct sl_quota_lease_terms terms = {.used = 50};
     struct sl_quota_lease_wish wish = {.cost = 7, .least = 7, .cap = 100};
     struct sl_quota_lease l;
 
+    (void)steps;
     sl_quota_lease_begin(&l, 0, SL_DAY, 0);
     sl_quota_lease_granted(&l, &terms, &wish, SL_S);
-    CASE("what was refused is refused for a moment");
+    CASE("a denial is remembered for a moment");
     CHECK(sl_quota_lease_is_refused(&l, 7, 100, SL_S));
     CHECK(sl_quota_lease_is_refused(&l, 8, 100, SL_S));
     CHECK(!sl_quota_lease_is_refused(&l, 7, 100, 2 * SL_S));
     CHECK(!sl_quota_lease_is_refused(&l, 7, 101, SL_S));
-    CASE("less may be there");
+    CASE("a smaller cost is asked for");
     CHECK(!sl_quota_lease_is_refused(&l, 6, 100, SL_S));
-    CASE("so it is when less is missing");
+    CASE("a denial ends when less is missing");
     sl_quota_lease_keep(&l, 1);
     CHECK(!sl_quota_lease_is_refused(&l, 7, 100, SL_S));
     CHECK(sl_quota_lease_is_refused(&l, 8, 100, SL_S));
-    CASE("what all together have used, nobody gives back");
+    CASE("what all nodes together have used does not come back");
     wish.least = 0;
     wish.cost = 51;
     sl_quota_lease_granted(&l, &terms, &wish, SL_S);
     CHECK(sl_quota_lease_is_refused(&l, 51, 100, SL_S));
     CHECK(!sl_quota_lease_is_refused(&l, 50, 100, SL_S));
-    CASE("who was released is told, and not refused");
+    CASE("a node whose lease was released is told, and not denied");
     wish = (struct sl_quota_lease_wish){
         .cost = 7, .least = 2, .cap = 100, .has = true};
     sl_quota_lease_keep(&l, 5);
@@ -337,16 +259,9 @@ static void test_refusal(void)
     CHECK(!sl_quota_lease_is_refused(&l, 7, 100, SL_S));
 }
 
-int main(int argc, char **argv)
-{
-    unsigned count = getenv("SL_LONG") ? 20000 : 300;
-
-    CASE("nodes lease, take, give back, die and come back");
-    if (argc > 1)
-        run((unsigned)strtoul(argv[1], NULL, 10));
-    else
-        for (unsigned seed = 1; seed <= count; seed++)
-            run(seed);
-    test_refusal();
-    return CHECK_DONE();
-}
+const struct property prop_leases = {
+    .name = "leases",
+    .steps = 40000,
+    .cases = {{"nodes lease, take, give back, die and come back", episode}},
+    .finish = finish,
+};

@@ -5,9 +5,8 @@
  *   (2)  giving back never goes below zero
  */
 #include "oracle/history.h"
-#include "oracle/seeds.h"
 
-#include "check.h"
+#include "prop.h"
 
 static const struct labels labels = {
     .outcome = "permits (1)",
@@ -18,35 +17,31 @@ static const struct labels labels = {
     .steps = "permits: no clock",
 };
 
+static struct spec random_held(struct rng *rng)
+{
+    return random_spec(rng, rng_once_in(rng, 2) ? SL_PERMITS : SL_LEVEL);
+}
+
+/* Most of what is taken comes back. */
+static void step(struct trial *t)
+{
+    if (rng_once_in(&t->rng, 3))
+        trial_adjust(t, -(int64_t)rng_log(&t->rng, t->spec.count), t->now,
+                     random_now(t));
+    else
+        random_step(t);
+}
+
 static bool history(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed};
-    struct spec spec =
-        random_spec(&rng, rng_once_in(&rng, 2) ? SL_PERMITS : SL_LEVEL);
-    uint64_t length = rng_between(&rng, 20, 400);
-    struct trial t;
-    bool good;
+    static const struct history h = {
+        .labels = &labels, .spec = random_held, .most = 400, .step = step};
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    while (t.step < length && !t.bad) {
-        if (rng_once_in(&t.rng, 3)) /* most of what is taken comes back */
-            trial_adjust(&t, -(int64_t)rng_log(&t.rng, spec.count), t.now,
-                         random_now(&t));
-        else
-            random_step(&t);
-    }
-    *steps += t.step;
-    good = !t.bad;
-    trial_done(&t);
-    return good;
+    return history_run(&h, seed, steps);
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "permits", 5000000);
-
-    CASE("permits (1) (2) histories agree with the oracle");
-    CHECK(seeds_run(&run, history));
-    return CHECK_DONE();
-}
+const struct property prop_permits = {
+    .name = "permits",
+    .steps = 5000000,
+    .cases = {{"permits (1) (2) histories agree with the oracle", history}},
+};

@@ -4,7 +4,7 @@
  *   (0)  a random policy, in whatever style, is accepted
  *   (1)  its print is accepted, too, without problems that it did not have
  *   (2)  the print of that is the same
- *   (3)  both give the same verdict, and ask for the same keys, whoever asks
+ *   (3)  both give the same verdict, and ask for the same keys, for any caller
  *        for whatever, and whenever
  *   (4)  each variable of the environment is named in the print, but those of
  *        tokens
@@ -13,8 +13,8 @@
 
 #include "engine/engine.h"
 #include "engine/render.h"
-#include "oracle/seeds.h"
 #include "policy_limits.h"
+#include "prop.h"
 
 #define REQUESTS 40 /* of an episode */
 
@@ -383,15 +383,19 @@ static bool episode(uint64_t seed, uint64_t *steps)
     return good;
 }
 
-int main(int argc, char **argv)
+static void finish(uint64_t steps)
 {
-    struct seeds run = seeds_start(argc, argv, "policy", 40000);
-
-    CASE("policy (0) (1) (2) (3) (4) printed and read again it decides alike");
-    CHECK(seeds_run(&run, episode));
     CASE("and there was something to decide");
     printf("# %" PRIu64 " refused, %" PRIu64 " while the store was away\n",
            denied, faults);
-    CHECK((denied > run.steps / 20 && faults > 0) || run.steps < 1000);
-    return CHECK_DONE();
+    CHECK((denied > steps / 20 && faults > 0) || steps < 1000);
 }
+
+const struct property prop_policy = {
+    .name = "policy",
+    .steps = 40000,
+    .cases =
+        {{"policy (0) (1) (2) (3) (4) printed and read again it decides alike",
+          episode}},
+    .finish = finish,
+};

@@ -299,7 +299,7 @@ static void make_route(struct maker *m, struct tree *routes, unsigned i)
     static const char *const failures[] = {"allow", "deny", "local"};
     static const char *const roles[] = {"member", "admin", "null"};
     static const char *const ends[] = {"end", "null", "1"};
-    const char *report = NULL, *quota = NULL, *nobody = PICK(m, anonymous);
+    const char *report = NULL, *quota = NULL, *without = PICK(m, anonymous);
     struct tree *route = put_map(m, routes, NULL);
     bool roles_count = maybe(m, 4);
 
@@ -308,8 +308,8 @@ static void make_route(struct maker *m, struct tree *routes, unsigned i)
         put_limits(m, route, "limits", &report, &quota);
     if (maybe(m, 3))
         put_word(m, route, "endpoint", PICK(m, ends));
-    if (maybe(m, 3) && !(roles_count && nobody == anonymous[1]))
-        put_word(m, route, "anonymous", nobody);
+    if (maybe(m, 3) && !(roles_count && without == anonymous[1]))
+        put_word(m, route, "anonymous", without);
     if (maybe(m, 4))
         put_word(m, route, "sign_in", "fresh");
     if (m->feature_count > 0 && maybe(m, 3))

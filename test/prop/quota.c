@@ -11,10 +11,9 @@
  * zone files; nothing of core/calendar.c is in them.
  */
 #include "oracle/history.h"
-#include "oracle/seeds.h"
 #include "oracle/zones.h"
 
-#include "check.h"
+#include "prop.h"
 
 static const struct labels labels = {
     .outcome = "quota (1)",
@@ -76,14 +75,6 @@ static bool load(void)
     return good;
 }
 
-static void unload(void)
-{
-    for (size_t i = 0; i < SL_LEN(calendars); i++) {
-        sl_zone_done(&calendars[i].shifts, &sl_alloc_libc);
-        bounds_done(&calendars[i].bounds);
-    }
-}
-
 static void follow(struct spec *s, const struct calendar *c)
 {
     s->every = (uint64_t)c->every;
@@ -125,73 +116,69 @@ static void check_wait(struct trial *t)
         trial_wrong(t, labels.retry, "retry_in is not the period's end");
 }
 
+static void step(struct trial *t)
+{
+    if (rng_once_in(&t->rng, 16))
+        move(t);
+    random_step(t);
+}
+
 static bool history(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed};
-    struct spec spec = random_quota(&rng);
-    uint64_t length = rng_between(&rng, 20, 400);
-    struct trial t;
-    bool good;
+    static const struct history h = {.labels = &labels,
+                                     .spec = random_quota,
+                                     .most = 400,
+                                     .step = step,
+                                     .check = check_wait};
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    while (t.step < length && !t.bad) {
-        if (rng_once_in(&t.rng, 16))
-            move(&t);
-        random_step(&t);
-        check_wait(&t);
-    }
-    *steps += t.step;
-    good = !t.bad;
-    trial_done(&t);
-    return good;
+    return history_run(&h, seed, steps);
 }
 
-/* (1) Counted plainly, on a clock that does not go back. */
+/* (1) What was admitted in the period that began at `start`. */
+struct admitted {
+    sl_ns start;
+    uint64_t inside;
+};
+
+static void add(struct trial *t, uint64_t cost,
+                const struct sl_take_result *got, void *ctx)
+{
+    const struct spec *s = &t->spec;
+    struct admitted *a = ctx;
+    sl_ns start =
+        s->bounds ? bounds_start(s->bounds, t->now) : t->now / s->period;
+
+    a->inside = start == a->start ? a->inside : 0;
+    a->start = start;
+    if (got->answer.outcome == SL_ALLOW)
+        a->inside += cost;
+    if (a->inside > s->count || got->answer.remaining != s->count - a->inside)
+        trial_wrong(t, labels.outcome, "%" PRIu64 " in a period", a->inside);
+}
+
 static bool any_period(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed ^ UINT64_C(0x5a5a)};
-    struct spec spec = random_quota(&rng);
-    uint64_t length = rng_between(&rng, 20, 1000), inside = 0;
-    struct trial t; /* only for its taste in instants and costs */
-    sl_ns last = -1;
+    static const struct history h = {
+        .labels = &labels, .spec = random_quota, .most = 1000, .took = add};
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    for (; t.step < length && !t.bad; t.step++) {
-        uint64_t cost = random_cost(&t);
-        struct sl_take_result got;
-        sl_ns start;
-
-        t.now = random_later(&t);
-        got = sl_take(&t.limit, t.cell, cost, t.now);
-        start = spec.bounds ? bounds_start(spec.bounds, t.now)
-                            : t.now / spec.period;
-        inside = start == last ? inside : 0;
-        last = start;
-        if (got.answer.outcome == SL_ALLOW)
-            inside += cost;
-        if (inside > spec.count || got.answer.remaining != spec.count - inside)
-            trial_wrong(&t, labels.outcome, "%" PRIu64 " in a period", inside);
-        t.cell = got.next;
-        t.last = got.answer;
-    }
-    *steps += t.step;
-    trial_done(&t);
-    return !t.bad;
+    return history_forward(&h, seed, steps, &(struct admitted){.start = -1});
 }
 
-int main(int argc, char **argv)
+static void finish(uint64_t steps)
 {
-    struct seeds run = seeds_start(argc, argv, "quota", 3000000);
-
-    CASE("the zones can be read");
-    if (!CHECK(load()))
-        return CHECK_DONE();
-    CASE("quota (1) (2) (3) (4) histories agree with the oracle");
-    CHECK(seeds_run(&run, history));
-    CASE("quota (1) a period admits the limit");
-    CHECK(seeds_run(&run, any_period));
-    unload();
-    return CHECK_DONE();
+    (void)steps;
+    for (size_t i = 0; i < SL_LEN(calendars); i++) {
+        sl_zone_done(&calendars[i].shifts, &sl_alloc_libc);
+        bounds_done(&calendars[i].bounds);
+    }
 }
+
+const struct property prop_quota = {
+    .name = "quota",
+    .steps = 3000000,
+    .cases = {{"quota (1) (2) (3) (4) histories agree with the oracle",
+               history},
+              {"quota (1) a period admits the limit", any_period}},
+    .open = load,
+    .finish = finish,
+};

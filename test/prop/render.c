@@ -11,7 +11,7 @@
 
 #include "fields.h"
 #include "hostile.h"
-#include "oracle/seeds.h"
+#include "prop.h"
 
 #define SF_MAX   UINT64_C(999999999999999)
 #define JSON_TOP UINT64_C(9007199254740991)
@@ -382,11 +382,9 @@ static bool episode(uint64_t seed, uint64_t *steps)
     return good;
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "render", 20000);
-
-    CASE("render (1) (2) (3) (4) what is rendered is read back");
-    CHECK(seeds_run(&run, episode));
-    return CHECK_DONE();
-}
+const struct property prop_render = {
+    .name = "render",
+    .steps = 20000,
+    .cases = {{"render (1) (2) (3) (4) what is rendered is read back",
+               episode}},
+};

@@ -14,9 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "check.h"
-#include "oracle/rng.h"
-#include "oracle/seeds.h"
+#include "prop.h"
 
 #define MOST 60
 
@@ -283,11 +281,9 @@ static bool episode(uint64_t seed, uint64_t *steps)
     return !broken;
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "route", 300000);
-
-    CASE("route (1) (2) (3) (4) the tree agrees with the patterns");
-    CHECK(seeds_run(&run, episode));
-    return CHECK_DONE();
-}
+const struct property prop_route = {
+    .name = "route",
+    .steps = 300000,
+    .cases = {{"route (1) (2) (3) (4) the tree agrees with the patterns",
+               episode}},
+};

@@ -7,9 +7,8 @@
  */
 #include "oracle/history.h"
 #include "oracle/log.h"
-#include "oracle/seeds.h"
 
-#include "check.h"
+#include "prop.h"
 
 static const struct labels labels = {
     .outcome = "sliding (2)",
@@ -30,61 +29,40 @@ static void check_wait(struct trial *t)
 
 static bool history(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed};
-    struct spec spec = random_spec(&rng, SL_SLIDING);
-    uint64_t length = rng_between(&rng, 20, 400);
-    struct trial t;
-    bool good;
+    static const struct history h = {.labels = &labels,
+                                     .kind = SL_SLIDING,
+                                     .most = 400,
+                                     .check = check_wait};
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    while (t.step < length && !t.bad) {
-        random_step(&t);
-        check_wait(&t);
-    }
-    *steps += t.step;
-    good = !t.bad;
-    trial_done(&t);
-    return good;
+    return history_run(&h, seed, steps);
+}
+
+static void add(struct trial *t, uint64_t cost,
+                const struct sl_take_result *got, void *ctx)
+{
+    uint64_t tick = (uint64_t)t->now / spec_tick(&t->spec);
+
+    if (got->answer.outcome == SL_ALLOW &&
+        log_add(ctx, tick, cost, spec_span(&t->spec)) >= 2 * t->spec.count)
+        trial_wrong(t, labels.outcome, "a span admits too much");
 }
 
 static bool any_span(uint64_t seed, uint64_t *steps)
 {
-    struct rng rng = {seed ^ UINT64_C(0x5a5a)};
-    struct spec spec = random_spec(&rng, SL_SLIDING);
-    uint64_t length = rng_between(&rng, 20, 1000);
+    static const struct history h = {
+        .labels = &labels, .kind = SL_SLIDING, .most = 1000, .took = add};
     struct log log = {0};
-    struct trial t; /* only for its taste in instants and costs */
+    bool good = history_forward(&h, seed, steps, &log);
 
-    trial_init(&t, &labels, seed, &spec);
-    t.now = random_start(&rng);
-    for (; t.step < length && !t.bad; t.step++) {
-        uint64_t cost = random_cost(&t);
-        uint64_t tick;
-        struct sl_take_result got;
-
-        t.now = random_later(&t);
-        tick = (uint64_t)t.now / spec_tick(&spec);
-        got = sl_take(&t.limit, t.cell, cost, t.now);
-        if (got.answer.outcome == SL_ALLOW &&
-            log_add(&log, tick, cost, spec_span(&spec)) >= 2 * spec.count)
-            trial_wrong(&t, labels.outcome, "a span admits too much");
-        t.cell = got.next;
-        t.last = got.answer;
-    }
-    *steps += t.step;
     log_done(&log);
-    trial_done(&t);
-    return !t.bad;
+    return good;
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "sliding", 4000000);
-
-    CASE("sliding (2) (3) (4) (5) histories agree with the oracle");
-    CHECK(seeds_run(&run, history));
-    CASE("sliding (2) any period admits fewer than twice the limit");
-    CHECK(seeds_run(&run, any_span));
-    return CHECK_DONE();
-}
+const struct property prop_sliding = {
+    .name = "sliding",
+    .steps = 4000000,
+    .cases = {{"sliding (2) (3) (4) (5) histories agree with the oracle",
+               history},
+              {"sliding (2) any period admits fewer than twice the limit",
+               any_span}},
+};

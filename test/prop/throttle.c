@@ -13,8 +13,7 @@
 #include "engine/throttle.h"
 
 #include "asking.h"
-#include "oracle/rng.h"
-#include "oracle/seeds.h"
+#include "prop.h"
 
 #define KEYS  4
 #define BATCH 7
@@ -205,11 +204,8 @@ static bool episode(uint64_t seed, uint64_t *steps)
     return good;
 }
 
-int main(int argc, char **argv)
-{
-    struct seeds run = seeds_start(argc, argv, "throttle", 200000);
-
-    CASE("answers are redis-cell's");
-    CHECK(seeds_run(&run, episode));
-    return CHECK_DONE();
-}
+const struct property prop_throttle = {
+    .name = "throttle",
+    .steps = 200000,
+    .cases = {{"answers are redis-cell's", episode}},
+};

@@ -1,7 +1,7 @@
 /* tree.h -- a tree of words, lists and maps, and its YAML in a random style.
  *
  * Block or flow, plain or in one of two kinds of quotes, keys in any order,
- * comments and blank lines anywhere: whoever reads it must get the same tree.
+ * comments and blank lines anywhere: a reader must get the same tree.
  * Now and then a word is not written but put into the environment.
  */
 #ifndef SL_PROP_TREE_H
@@ -12,7 +12,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "check.h"
-#include "oracle/rng.h"
+#include "rng.h"
 
 enum tree_kind {
     TREE_WORD,  /* with or without quotes, or from the environment */
@@ -134,7 +134,7 @@ static inline void tree_line(struct forest *f)
         tree_add(f, "   # - nothing: here\n");
 }
 
-/* Could nobody mistake it for anything but this text? */
+/* Can it only be read as this text? */
 static inline bool tree_is_plain(const char *text)
 {
     size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz"

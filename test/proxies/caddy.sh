@@ -2,8 +2,6 @@
 # caddy.sh -- the recipe for Caddy, run by Caddy.
 #
 #   caddy.sh SLUICED SLUICED-TEST SLUICE GUIDE
-# shellcheck disable=SC2317 # functions are called by common.sh
-set -uo pipefail
 
 # shellcheck source=test/proxies/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -21,22 +19,5 @@ proxy_command() {
         caddy run --config "$1/Caddyfile" --adapter caddyfile)
 }
 
-start_app
-start_sluiced
-start_proxy "$folder/open"
-check 'Caddy takes the recipe' test -n "$proxy"
-story_passes
-story_denied
-story_pretends
-story_pads
-story_misunderstood
-story_open
-end_proxy
-
-start_proxy "$folder/closed" closed
-check 'Caddy takes it without the marked lines' test -n "$proxy"
-story_closed
-story_app_away
-end_proxy
-
+all_stories Caddy
 finish

@@ -12,16 +12,13 @@
 #
 # A proxy's script defines recipes FOLDER FILTER, which puts the files there, and
 # proxy_command FOLDER, and calls the stories below. The clock is virtual: nothing
-# grows back unless a story says so.
-#
-# shellcheck disable=SC2317 # functions are called by until_ and check
+# grows back unless a story sets it.
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 guide=$(realpath "$4")
-# shellcheck source=test/daemon/daemon.sh
-. "$here/../daemon/daemon.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 trap 'end_gently; end_all; rm -rf "$folder"' EXIT
-proxy='' site='' app='' app_pid='' sluiced_pid=''
+proxy='' site='' app='' app_pid='' sluiced_pid='' command=()
 
 # Proxies have children, which they stop themselves when they are asked to.
 end_gently() {
@@ -202,7 +199,7 @@ story_denied() {
     check 'the limit' shows X-RateLimit-Limit 5
     check 'nothing left' shows X-RateLimit-Remaining 0
     check 'an id' test -n "$(field X-Request-Id)"
-    check 'nobody keeps it' shows Cache-Control no-store
+    check 'it is not cached' shows Cache-Control no-store
     check 'a problem' shows Content-Type application/problem+json
     check 'with its status' test "$(member status)" = 429
     check 'its code' test "$(member code)" = RATE_LIMITED
@@ -395,4 +392,27 @@ story_closed() {
     start_sluiced
     until_ tells_limits
     check 'sluiced is started again: requests pass' answers 200
+}
+
+# ---- all of them ----
+
+# all_stories NAME: of a proxy that has one recipe, open and closed.
+all_stories() {
+    start_app
+    start_sluiced
+    start_proxy "$folder/open"
+    check "$1 takes the recipe" test -n "$proxy"
+    story_passes
+    story_denied
+    story_pretends
+    story_pads
+    story_misunderstood
+    story_open
+    end_proxy
+
+    start_proxy "$folder/closed" closed
+    check "$1 takes it without the marked lines" test -n "$proxy"
+    story_closed
+    story_app_away
+    end_proxy
 }

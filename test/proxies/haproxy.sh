@@ -2,8 +2,6 @@
 # haproxy.sh -- the recipe for HAProxy, run by HAProxy.
 #
 #   haproxy.sh SLUICED SLUICED-TEST SLUICE GUIDE
-# shellcheck disable=SC2317 # functions are called by common.sh
-set -uo pipefail
 
 # shellcheck source=test/proxies/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -30,22 +28,5 @@ proxy_command() {
     command=(haproxy -db -f "$1/haproxy.cfg")
 }
 
-start_app
-start_sluiced
-start_proxy "$folder/open"
-check 'HAProxy takes the recipe' test -n "$proxy"
-story_passes
-story_denied
-story_pretends
-story_pads
-story_misunderstood
-story_open
-end_proxy
-
-start_proxy "$folder/closed" closed
-check 'HAProxy takes it without the marked lines' test -n "$proxy"
-story_closed
-story_app_away
-end_proxy
-
+all_stories HAProxy
 finish

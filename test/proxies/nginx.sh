@@ -2,8 +2,6 @@
 # nginx.sh -- the recipe for nginx, run by nginx.
 #
 #   nginx.sh SLUICED SLUICED-TEST SLUICE GUIDE
-# shellcheck disable=SC2317 # functions are called by common.sh
-set -uo pipefail
 
 # shellcheck source=test/proxies/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "limit.h"
 #include "store/redis/redis.h"
 
 struct client {
@@ -44,7 +45,7 @@ static inline void client_must(int err, const struct sl_diag *diag)
     exit(1);
 }
 
-/* Let the loop run for `span`, or until somebody stops it. */
+/* Let the loop run for `span`, or until it is stopped. */
 static inline void client_run(struct client *c, sl_ns span)
 {
     sl_timer_start(c->timer, span);
@@ -108,17 +109,6 @@ struct asked {
     bool done;
     bool stops; /* the loop, when it is done */
 };
-
-static inline struct sl_limit client_limit(enum sl_kind kind, const char *rate)
-{
-    struct sl_diag diag = {.sentence = ""};
-    struct sl_rate r;
-    struct sl_limit limit;
-
-    client_must(sl_parse_rate(sl_str_c(rate), &r, &diag), &diag);
-    client_must(sl_limit_init(&limit, kind, &r, NULL, &diag), &diag);
-    return limit;
-}
 
 static void client_on_done(struct sl_take *take)
 {

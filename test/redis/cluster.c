@@ -53,14 +53,6 @@ static void test_conform(struct cluster *cluster)
     client_close(&c);
 }
 
-static void on_held(struct sl_hold_call *call)
-{
-    struct client *c = call->ctx;
-
-    c->waiting--;
-    sl_loop_stop(c->loop);
-}
-
 static void on_hold_taken(struct sl_take *take)
 {
     struct client *c = take->ctx;
@@ -89,7 +81,7 @@ static void hold_one(struct client *c, const struct sl_limit_binding *limits,
                                 .limits_count = 2,
                                 .cost = 1,
                                 .loop = c->loop,
-                                .done = on_held,
+                                .done = client_on_held,
                                 .ctx = c};
 
     for (unsigned i = 0; i < 2; i++) {
@@ -120,17 +112,11 @@ static void hold_one(struct client *c, const struct sl_limit_binding *limits,
 static void test_holds(struct cluster *cluster)
 {
     static struct sl_limit_binding limits[2] = {{.name = "a"}, {.name = "b"}};
-    struct sl_rate day, permits;
     struct client c;
 
     CASE("holds lie in the slots of what they hold");
-    CHECK_EQ(sl_parse_rate(SL_STR("5/day"), &day, NULL), 0);
-    CHECK_EQ(sl_parse_rate(SL_STR("5"), &permits, NULL), 0);
-    CHECK_EQ(sl_limit_init(&limits[0].strictest, SL_FIXED, &day, NULL, NULL),
-             0);
-    CHECK_EQ(
-        sl_limit_init(&limits[1].strictest, SL_PERMITS, &permits, NULL, NULL),
-        0);
+    limits[0].strictest = rate_of(SL_FIXED, "5/day");
+    limits[1].strictest = rate_of(SL_PERMITS, "5");
     open_at(&c, cluster, 5 * SL_S);
     for (unsigned tag = 0; tag < 20; tag++)
         hold_one(&c, limits, tag);
@@ -162,7 +148,7 @@ static void test_slots(struct cluster *cluster)
 
 static void test_spanning(struct cluster *cluster)
 {
-    struct sl_limit limit = client_limit(SL_FIXED, "10/day");
+    struct sl_limit limit = rate_of(SL_FIXED, "10/day");
     struct client c;
     struct asked a;
 
@@ -245,7 +231,7 @@ static void test_reshard(struct cluster *cluster)
     unsigned rounds = is_long() ? 50 : 4;
     redisContext *redis;
 
-    CASE("a slot that moves: exact, and nobody notices");
+    CASE("a slot that moves: exact, and without an error");
     open_at(&c, cluster, 5 * SL_S);
     load_init(&load, &c, "{moved}a");
     load.second = "{moved}b";
@@ -286,14 +272,6 @@ static struct server *replica_of(struct cluster *cluster,
     return NULL;
 }
 
-static void run_for(struct load *load, sl_ns span)
-{
-    sl_ns until = sl_loop_mono(load->client->loop) + span;
-
-    while (sl_loop_mono(load->client->loop) < until)
-        load_step(load, 2 * SL_MS);
-}
-
 static void check_goes_on(struct load *load)
 {
     struct client *c = load->client;
@@ -319,7 +297,7 @@ static void test_failover(struct cluster *cluster)
         struct server *master = cluster_master(cluster, "handed");
         struct server *replica = master ? replica_of(cluster, master) : NULL;
 
-        run_for(&load, 100 * SL_MS);
+        load_run(&load, 100 * SL_MS);
         if (!CHECK(replica != NULL))
             break;
         for (unsigned k = 0; k < 2000 && replica_of(cluster, replica) != master;
@@ -354,7 +332,7 @@ static void test_lost_master(struct cluster *cluster)
     CASE("a master is killed, and its replica takes over");
     open_at(&c, cluster, 200 * SL_MS);
     load_init(&load, &c, key);
-    run_for(&load, 100 * SL_MS);
+    load_run(&load, 100 * SL_MS);
     CHECK(c.allowed > 0);
     cluster_settle(cluster); /* with a replica that may take over */
     server_kill(master, SIGKILL);

@@ -11,27 +11,15 @@ static long long commands_of(struct server *s)
     return n;
 }
 
-static void open_at(struct client *c, const struct server *s, bool own_now)
+TEST_WITH(offender, struct server *s)
 {
-    char where[128];
-
-    memset(c, 0, sizeof(*c));
-    c->options.deadline = 2 * SL_S;
-    c->options.own_now = own_now;
-    snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
-    client_open(c, where);
-    client_ready(c);
-}
-
-static void test_offender(struct server *s)
-{
-    struct sl_limit limit = client_limit(SL_FIXED, "5/day");
-    struct sl_limit more = client_limit(SL_FIXED, "6/day");
+    struct sl_limit limit = rate_of(SL_FIXED, "5/day");
+    struct sl_limit more = rate_of(SL_FIXED, "6/day");
     struct client c;
     long long before;
     int err;
 
-    open_at(&c, s, false);
+    client_open_at(&c, s, false);
     CASE("a hot offender hardly reaches Redis");
     before = commands_of(s);
     for (unsigned i = 0; i < 3000; i++)
@@ -64,14 +52,14 @@ static void test_offender(struct server *s)
 }
 
 /* A bucket of one: refused until it is there again, and not a tick longer. */
-static void test_edge(struct server *s)
+TEST_WITH(edge, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_BUCKET, "10/s burst 1");
+    struct sl_limit limit = rate_of(SL_BUCKET, "10/s burst 1");
     struct client c;
     struct asked a;
     sl_ns at = 20000 * SL_DAY;
 
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CASE("a refusal ends at the instant that it named");
     for (unsigned i = 0; i < 300; i++, at += 7 * SL_MS) {
         bool want = i % 15 == 0; /* 105 ms */
@@ -91,13 +79,13 @@ static void test_edge(struct server *s)
     client_close(&c);
 }
 
-static void test_permits(struct server *s)
+TEST_WITH(permits, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_LEVEL, "1");
+    struct sl_limit limit = rate_of(SL_LEVEL, "1");
     struct client c;
     int err;
 
-    open_at(&c, s, false);
+    client_open_at(&c, s, false);
     CASE("what others may free at any time is not remembered");
     client_take(&c, SL_TAKE_OP_TAKE, &limit, "level", 1, &err);
     for (unsigned i = 0; i < 10; i++)
@@ -123,13 +111,13 @@ static bool take_at(struct client *c, const struct sl_limit *limit,
     return a.take.allowed;
 }
 
-static void test_held(struct server *s)
+TEST_WITH(held, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_BUCKET, "10/day");
+    struct sl_limit limit = rate_of(SL_BUCKET, "10/day");
     sl_ns at = 20000 * SL_DAY;
     struct client c;
 
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CASE("a refusal is not remembered over the expiry of a hold");
     CHECK(take_at(&c, &limit, 10, 5 * SL_S, at));
     CHECK(!take_at(&c, &limit, 1, 0, at + SL_S));
@@ -145,10 +133,7 @@ int main(void)
     struct server s = {.pid = 0};
 
     server_start(&s);
-    test_offender(&s);
-    test_edge(&s);
-    test_permits(&s);
-    test_held(&s);
+    RUN_TESTS_WITH(&s);
     server_stop(&s);
     return CHECK_DONE();
 }

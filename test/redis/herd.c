@@ -54,7 +54,7 @@ static unsigned count_apart(const struct herd *h)
     return apart;
 }
 
-/* A server that hangs up on whoever calls. */
+/* A server that closes every connection. */
 static int open_rude(unsigned port)
 {
     struct sockaddr_in sin = {.sin_family = AF_INET};
@@ -83,7 +83,7 @@ static unsigned hang_up_all(int fd)
 
 static void take_all(struct herd *h)
 {
-    struct sl_limit limit = client_limit(SL_LEVEL, "1000");
+    struct sl_limit limit = rate_of(SL_LEVEL, "1000");
 
     for (unsigned i = 0; i < HERD; i++) {
         int err;

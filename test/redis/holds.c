@@ -1,18 +1,6 @@
 /* holds.c -- holds in a Redis: how long what they need lives there. */
 #include "load.h"
 
-static void open_at(struct client *c, const struct server *s, bool own_now)
-{
-    char where[128];
-
-    memset(c, 0, sizeof(*c));
-    c->options.deadline = 2 * SL_S;
-    c->options.own_now = own_now;
-    snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
-    client_open(c, where);
-    client_ready(c);
-}
-
 static struct sl_hold_id id_of(uint64_t number)
 {
     return (struct sl_hold_id){
@@ -67,7 +55,7 @@ static sl_ns retry(struct client *c, const struct sl_limit *limit,
     return a.retry_in;
 }
 
-static void test_lives(struct server *s)
+TEST_WITH(lives, struct server *s)
 {
     static const struct {
         const char *what, *name, *rate;
@@ -79,9 +67,9 @@ static void test_lives(struct server *s)
     };
     struct client c;
 
-    open_at(&c, s, false);
+    client_open_at(&c, s, false);
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
-        struct sl_limit limit = client_limit(rows[i].kind, rows[i].rate);
+        struct sl_limit limit = rate_of(rows[i].kind, rows[i].rate);
         long long value, set;
 
         CASE(rows[i].what);
@@ -92,14 +80,6 @@ static void test_lives(struct server *s)
         CHECK(set + 1000 > value); /* as long as what it is held of */
     }
     client_close(&c);
-}
-
-static void on_settled(struct sl_hold_call *call)
-{
-    struct client *c = call->ctx;
-
-    c->waiting--;
-    sl_loop_stop(c->loop);
 }
 
 static struct sl_hold_call call_of(enum sl_hold_action errand, uint64_t number,
@@ -113,7 +93,7 @@ static enum sl_hold_state call_store(struct client *c,
                                      struct sl_hold_call *call)
 {
     call->loop = c->loop;
-    call->done = on_settled;
+    call->done = client_on_held;
     call->ctx = c;
     c->waiting++;
     sl_store_hold(c->store, call);
@@ -131,15 +111,15 @@ static void settle(struct client *c, uint64_t number, uint64_t cost, sl_ns now)
 }
 
 /* The take knew its month and the next one, and no more. */
-static void test_quota(struct server *s)
+TEST_WITH(quota, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_QUOTA, "100/month");
+    struct sl_limit limit = rate_of(SL_QUOTA, "100/month");
     sl_ns now = 20000 * SL_DAY;
     struct client c;
     long long before;
 
     CASE("a quota outlives the end of a hold of two months ago");
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CHECK(hold(&c, &limit, "quota", 10, 21, 100 * SL_DAY, now));
     now += 70 * SL_DAY;
     CHECK(hold(&c, &limit, "quota", 95, 0, 0, now));
@@ -150,11 +130,11 @@ static void test_quota(struct server *s)
 }
 
 /* Of the two parts only the permit is held: the window's is firm. */
-static void test_late(struct server *s)
+TEST_WITH(late, struct server *s)
 {
-    struct sl_limit limits[] = {client_limit(SL_FIXED, "100/day"),
-                                client_limit(SL_BUCKET, "100/day"),
-                                client_limit(SL_PERMITS, "2")};
+    struct sl_limit limits[] = {rate_of(SL_FIXED, "100/day"),
+                                rate_of(SL_BUCKET, "100/day"),
+                                rate_of(SL_PERMITS, "2")};
     static const char *const names[] = {"late:r", "late:b", "late:s"};
     struct sl_limit_binding stored[3];
     struct client c;
@@ -162,7 +142,7 @@ static void test_late(struct server *s)
     int err;
 
     CASE("what came too late is given back, also what is not held");
-    open_at(&c, s, false);
+    client_open_at(&c, s, false);
     client_take(&c, SL_TAKE_OP_TAKE, &limits[0], names[0], 1, &err);
     asked_init(&a, &c, SL_TAKE_OP_TAKE, &limits[0], names[0], 1);
     for (unsigned i = 0; i < SL_LEN(limits); i++) {
@@ -192,16 +172,16 @@ static void test_late(struct server *s)
 
 /* ---- when what is held comes back ---- */
 
-static void test_retry(struct server *s)
+TEST_WITH(retry, struct server *s)
 {
-    struct sl_limit window = client_limit(SL_FIXED, "10/day");
-    struct sl_limit bucket = client_limit(SL_BUCKET, "10/10s burst 20");
-    struct sl_limit level = client_limit(SL_LEVEL, "5");
+    struct sl_limit window = rate_of(SL_FIXED, "10/day");
+    struct sl_limit bucket = rate_of(SL_BUCKET, "10/10s burst 20");
+    struct sl_limit level = rate_of(SL_LEVEL, "5");
     sl_ns now = 20000 * SL_DAY;
     struct client c;
 
     CASE("who is refused is told when what is held comes back");
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CHECK(hold(&c, &window, "rw", 6, 41, 9 * SL_S, now));
     CHECK(hold(&c, &window, "rw", 4, 42, 4 * SL_S, now));
     CHECK_EQ(retry(&c, &window, "rw", 3, now), 4 * SL_S);
@@ -221,15 +201,15 @@ static void test_retry(struct server *s)
 }
 
 /* More of them than anybody looks through. */
-static void test_many(struct server *s)
+TEST_WITH(many, struct server *s)
 {
-    struct sl_limit permits = client_limit(SL_PERMITS, "1200");
-    struct sl_limit day = client_limit(SL_FIXED, "1200/day");
+    struct sl_limit permits = rate_of(SL_PERMITS, "1200");
+    struct sl_limit day = rate_of(SL_FIXED, "1200/day");
     sl_ns now = 20000 * SL_DAY;
     struct client c;
 
     CASE("of a thousand permits it is known when the first comes back");
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     for (unsigned i = 0; i < 1200; i++) {
         CHECK(hold(&c, &permits, "many", 1, 1000 + i, SL_S + i * SL_MS, now));
         CHECK(hold(&c, &day, "days", 1, 4000 + i, SL_S + i * SL_MS, now));
@@ -251,7 +231,7 @@ static void test_many(struct server *s)
 
 /* ---- clocks ---- */
 
-static void test_step_back(struct server *s)
+TEST_WITH(step_back, struct server *s)
 {
     static const struct {
         const char *what, *name, *rate;
@@ -263,9 +243,9 @@ static void test_step_back(struct server *s)
     };
     struct client c;
 
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     for (unsigned i = 0; i < SL_LEN(rows); i++) {
-        struct sl_limit limit = client_limit(rows[i].kind, rows[i].rate);
+        struct sl_limit limit = rate_of(rows[i].kind, rows[i].rate);
         sl_ns now = 20000 * SL_DAY + 5 * SL_HOUR;
         uint64_t id = 51 + 10 * i;
         struct sl_hold_call look;
@@ -289,15 +269,15 @@ static void test_step_back(struct server *s)
     client_close(&c);
 }
 
-static void test_longest(struct server *s)
+TEST_WITH(longest, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_PERMITS, "1");
+    struct sl_limit limit = rate_of(SL_PERMITS, "1");
     sl_ns now = 20000 * SL_DAY;
     struct sl_hold_call extend = call_of(SL_HOLD_EXTEND, 91, now + SL_S);
     struct client c;
 
     CASE("after a step a hold lasts as long as it ever did at once");
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CHECK(hold(&c, &limit, "ext", 1, 91, 5 * SL_S, now));
     extend.hold_for = 9 * SL_S;
     CHECK_EQ(call_store(&c, &extend), SL_HOLD_HELD);
@@ -307,16 +287,16 @@ static void test_longest(struct server *s)
 }
 
 /* Two months after its take a hold comes to more: that is used this month. */
-static void test_more(struct server *s)
+TEST_WITH(more, struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_QUOTA, "100/month");
+    struct sl_limit limit = rate_of(SL_QUOTA, "100/month");
     struct sl_limit_binding stored = {.name = "months", .strictest = limit};
     sl_ns now = 20000 * SL_DAY;
     struct sl_hold_call call;
     struct client c;
 
     CASE("what is charged beyond a hold is charged to the month of now");
-    open_at(&c, s, true);
+    client_open_at(&c, s, true);
     CHECK(hold(&c, &limit, "months", 10, 22, 200 * SL_DAY, now));
     CHECK(hold(&c, &limit, "months", 10, 23, 200 * SL_DAY, now));
     CHECK(hold(&c, &limit, "months", 10, 24, 200 * SL_DAY, now));
@@ -331,7 +311,7 @@ static void test_more(struct server *s)
     CHECK_EQ(call.parts[0].answer.remaining, 85);
     CHECK_EQ(left(&c, &limit, "months", now), 85);
 
-    CASE("and nothing to a month that nobody knows");
+    CASE("and nothing to an unknown month");
     settle(&c, 23, 40, now);
     CHECK_EQ(left(&c, &limit, "months", now), 85);
     CHECK_EQ(hold(&c, &limit, "months", 85, 0, 0, now), true);
@@ -345,14 +325,7 @@ int main(void)
     struct server s = {.pid = 0};
 
     server_start(&s);
-    test_lives(&s);
-    test_quota(&s);
-    test_late(&s);
-    test_retry(&s);
-    test_many(&s);
-    test_step_back(&s);
-    test_longest(&s);
-    test_more(&s);
+    RUN_TESTS_WITH(&s);
     server_stop(&s);
     return CHECK_DONE();
 }

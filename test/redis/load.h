@@ -1,7 +1,7 @@
 /* load.h -- many takes of one key, some at a time, counted exactly.
  *
  * The limit is a level: what was taken stays taken, so that the number in Redis
- * must be what was allowed, and whatever nobody can tell.
+ * must be what was allowed, and what is not known.
  */
 #ifndef SL_TEST_LOAD_H
 #define SL_TEST_LOAD_H
@@ -26,7 +26,7 @@ static inline void load_init(struct load *load, struct client *client,
     memset(load, 0, sizeof(*load));
     load->client = client;
     load->name = name;
-    load->limit = client_limit(SL_LEVEL, "1000000000");
+    load->limit = rate_of(SL_LEVEL, "1000000000");
     for (unsigned i = 0; i < LOAD_WIDE; i++)
         load->list[i].done = true;
 }
@@ -94,6 +94,38 @@ static inline void load_check(struct load *load, redisContext *redis)
 static inline bool is_long(void)
 {
     return getenv("SL_LONG") != NULL;
+}
+
+/* Steps for `span`. */
+static inline void load_run(struct load *load, sl_ns span)
+{
+    sl_ns until = sl_loop_mono(load->client->loop) + span;
+
+    while (sl_loop_mono(load->client->loop) < until)
+        load_step(load, 2 * SL_MS);
+}
+
+/* A client of the server, ready. With `own_now` the time is take->now. */
+static inline void client_open_at(struct client *c, const struct server *s,
+                                  bool own_now)
+{
+    char where[128];
+
+    memset(c, 0, sizeof(*c));
+    c->options.deadline = 2 * SL_S;
+    c->options.own_now = own_now;
+    snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
+    client_open(c, where);
+    client_ready(c);
+}
+
+/* A call about a hold is answered. */
+static inline void client_on_held(struct sl_hold_call *call)
+{
+    struct client *c = call->ctx;
+
+    c->waiting--;
+    sl_loop_stop(c->loop);
 }
 
 #endif

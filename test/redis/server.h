@@ -45,7 +45,7 @@ static inline bool is_free(unsigned port)
     return good;
 }
 
-/* A port that nobody has now; the bus of a cluster needs the one 10000 above
+/* A port without a listener; the bus of a cluster needs the one 10000 above
  * it. */
 static inline unsigned free_port(void)
 {
@@ -125,7 +125,7 @@ static inline void server_spawn(struct server *s)
         server_give_up("no Redis");
 }
 
-/* Somebody may take the port before it does. */
+/* Another process may take the port first. */
 static inline void server_start(struct server *s)
 {
     snprintf(s->dir, sizeof(s->dir), "/tmp/sluice-redis-XXXXXX");

@@ -24,14 +24,6 @@ static void open_client(struct client *c, const struct server *s,
     client_ready(c);
 }
 
-static void run_for(struct load *load, sl_ns span)
-{
-    sl_ns until = sl_loop_mono(load->client->loop) + span;
-
-    while (sl_loop_mono(load->client->loop) < until)
-        load_step(load, 2 * SL_MS);
-}
-
 /* It goes on within two seconds: some are allowed again. */
 static void check_recovery(struct load *load)
 {
@@ -56,7 +48,7 @@ static void test_stall(struct server *s, const char *name, const char *what,
 
     open_client(&c, s, DEADLINE);
     load_init(&load, &c, name);
-    run_for(&load, 50 * SL_MS);
+    load_run(&load, 50 * SL_MS);
     CHECK(c.allowed > 0);
     if (strcmp(what, "SIGSTOP") == 0) {
         server_kill(s, SIGSTOP);
@@ -66,7 +58,7 @@ static void test_stall(struct server *s, const char *name, const char *what,
         while (!done)
             redisBufferWrite(other, &done);
     }
-    run_for(&load, span);
+    load_run(&load, span);
     CHECK(c.failed > 0);
     CHECK(c.slowest < SOON);
     CHECK(client_stats(&c).open);
@@ -75,7 +67,7 @@ static void test_stall(struct server *s, const char *name, const char *what,
         server_kill(s, SIGCONT);
     check_recovery(&load);
     CHECK(!client_stats(&c).open);
-    run_for(&load, 100 * SL_MS);
+    load_run(&load, 100 * SL_MS);
     load_end(&load);
     client_run(&c, 50 * SL_MS); /* what is given back */
     load_check(&load, s->redis);
@@ -92,9 +84,9 @@ static void test_late(struct server *s)
 
     open_client(&c, s, DEADLINE);
     load_init(&load, &c, "late");
-    run_for(&load, 50 * SL_MS);
+    load_run(&load, 50 * SL_MS);
     server_say(s, "CLIENT PAUSE 300");
-    run_for(&load, 300 * SL_MS);
+    load_run(&load, 300 * SL_MS);
     check_recovery(&load);
     CLIENT_WAIT(&c, client_stats(&c).returned > 0);
     client_run(&c, 50 * SL_MS);
@@ -114,7 +106,7 @@ static void test_flush(struct server *s)
     open_client(&c, s, PATIENT);
     load_init(&load, &c, "flushed");
     for (unsigned i = 0; i < rounds; i++) {
-        run_for(&load, is_long() ? 100 * SL_MS : 20 * SL_MS);
+        load_run(&load, is_long() ? 100 * SL_MS : 20 * SL_MS);
         server_say(s, "SCRIPT FLUSH");
     }
     load_end(&load);
@@ -132,9 +124,9 @@ static void test_kill(struct server *s)
     open_client(&c, s, DEADLINE);
     load_init(&load, &c, "killed");
     for (unsigned i = 0; i < (is_long() ? 10 : 2); i++) {
-        run_for(&load, 50 * SL_MS);
+        load_run(&load, 50 * SL_MS);
         server_kill(s, SIGKILL);
-        run_for(&load, 300 * SL_MS);
+        load_run(&load, 300 * SL_MS);
         CHECK(c.news[SL_STORE_EVENT_DOWN] >= 1);
         server_spawn(s);
         check_recovery(&load);

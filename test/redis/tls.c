@@ -33,7 +33,7 @@ static void open_at(struct client *c, const struct server *s, unsigned port,
 int main(void)
 {
     struct server s = {.pid = 0};
-    struct sl_limit limit = client_limit(SL_FIXED, "5/day");
+    struct sl_limit limit = rate_of(SL_FIXED, "5/day");
     struct client c;
     unsigned port;
     int err;
@@ -65,7 +65,7 @@ int main(void)
     CHECK(!sl_redis_is_ready(c.store));
     client_close(&c);
 
-    CASE("a name that is nobody's");
+    CASE("a name that no certificate has");
     open_at(&c, &s, port, "no..name", 0);
     CLIENT_WAIT(&c, c.news[SL_STORE_EVENT_DOWN] > 0);
     CHECK(strstr(c.last[SL_STORE_EVENT_DOWN], "can't be found"));

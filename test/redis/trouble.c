@@ -17,7 +17,7 @@ static void open_at(struct client *c, const struct server *s, const char *user)
 /* A take fails, and what is said has these words. */
 static void check_fails(struct client *c, const char *words)
 {
-    struct sl_limit limit = client_limit(SL_FIXED, "1000/day");
+    struct sl_limit limit = rate_of(SL_FIXED, "1000/day");
     int err;
 
     client_take(c, SL_TAKE_OP_TAKE, &limit, "troubled", 1, &err);
@@ -28,7 +28,7 @@ static void check_fails(struct client *c, const char *words)
 
 static void check_works(struct client *c)
 {
-    struct sl_limit limit = client_limit(SL_FIXED, "1000/day");
+    struct sl_limit limit = rate_of(SL_FIXED, "1000/day");
     int err = SLUICE_ESTORE;
 
     for (unsigned i = 0; err && i < 100; i++) { /* the breaker may be open */
@@ -122,7 +122,7 @@ static void check_never_ready(struct client *c, enum sl_store_news news,
 
 static void test_users(struct server *s)
 {
-    struct sl_limit limit = client_limit(SL_FIXED, "1000/day");
+    struct sl_limit limit = rate_of(SL_FIXED, "1000/day");
     struct client c;
     int err;
 
@@ -169,7 +169,7 @@ static void test_strange(struct server *s)
         "SADD %s member",      "PFADD %s one two",
         "XADD %s * a b",       "SET %s 1:0:99999999999999999999:1:1",
     };
-    struct sl_limit limit = client_limit(SL_FIXED, "10/day");
+    struct sl_limit limit = rate_of(SL_FIXED, "10/day");
     struct client c;
     int err;
 
@@ -225,7 +225,7 @@ static void test_marker(struct server *s)
           secret.k1 == sl_store_secret(d.store)->k1);
     client_close(&d);
 
-    CASE("a secret of somebody else's is not ours, and said");
+    CASE("a foreign secret is refused and reported");
     server_say(s, "SET sluice:secret 0123456789abcdef0123456789abcdef");
     CLIENT_WAIT(&c, strstr(c.last[SL_STORE_EVENT_CHANGED], "secret"));
     CHECK(sl_store_secret(c.store)->k0 == secret.k0);

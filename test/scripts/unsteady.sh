@@ -1,12 +1,8 @@
 #!/usr/bin/env bash
 # unsteady.sh ROOT -- a program that starts processes has a second chance, one
 # that does not has none; tried on a project of a few such programs.
-# shellcheck disable=SC2317 # functions are called by check
-set -uo pipefail
-
-root=$(realpath "$1")
-# shellcheck source=test/cli/tap.sh
-. "$root/test/cli/tap.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 unset MESON_TEST_ITERATION SL_PROP_STEPS
 patience=1 at_a_time=2
 : "$patience$at_a_time"

@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # kinds.sh SLUICED SLUICED-TEST SLUICE -- daemons on a Redis by TLS, on one that
 # sentinels watch, on a cluster, and on one that would throw keys away.
-# shellcheck disable=SC2119,SC2154,SC2317 # redis.sh leaves them
-set -uo pipefail
 
-# shellcheck source=test/shared/redis.sh
-. "$(dirname "${BASH_SOURCE[0]}")/redis.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 cat >p.yaml <<'EOF'
 sluice: 1
@@ -35,7 +33,7 @@ exact() {
     first=$http
     share -c p.yaml
     load refused 2 '{"path":"/set","user":"ann","org":"acme"}' "$first" "$http"
-    check "$1: a user has his own part" test \
+    check "$1: a user has its own part" test \
         "$allowed $outage $unanswered $degraded" = '20 0 0 0'
     load refused 2 '{"path":"/set","user":"bob","org":"acme"}' "$first" "$http"
     check "$1: and all of them theirs" test "$allowed $degraded" = '10 0'
@@ -55,7 +53,7 @@ exact TLS
 store="rediss://:hush@localhost:$port"
 start --store "$store" -c p.yaml
 until_ is_degraded
-check 'a certificate that nobody vouches for is not believed' is_degraded
+check 'an unknown certificate is not accepted' is_degraded
 
 # ---- sentinels ----
 
@@ -104,7 +102,7 @@ warned() {
     grep -q 'maxmemory-policy allkeys-lru' "$log"
 }
 until_ warned
-check 'who would throw keys away is named in the log' warned
+check 'a Redis that evicts keys is named in the log' warned
 check 'once' test "$(grep -c allkeys-lru "$log")" = 1
 
 finish

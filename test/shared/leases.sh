@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # leases.sh SLUICED SLUICED-TEST SLUICE -- two daemons that lease from one
 # Redis: never more than the limit, and what is not spent goes back.
-# shellcheck disable=SC2119,SC2154 # redis.sh leaves them
-set -uo pipefail
 
-# shellcheck source=test/shared/redis.sh
-. "$(dirname "${BASH_SOURCE[0]}")/redis.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 cat >p.yaml <<'EOF'
 sluice: 1
@@ -35,7 +33,7 @@ both() {
         "$second"
 }
 
-# bounded NAME MOST: not more, not much less, and nobody decided alone
+# bounded NAME MOST: not more, not much less, and no daemon decided alone
 bounded() {
     check "$1: $allowed of $2 pass at two daemons" test "$allowed" -le "$2"
     check "$1: and most of them" test "$allowed" -ge $(($2 / 2))

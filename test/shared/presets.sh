@@ -2,12 +2,9 @@
 # presets.sh SLUICED SLUICED-TEST SLUICE -- the presets end to end on a real
 # Redis: names of keys as each preset documents them, times to live, answers,
 # and what happens when the Redis is gone.
-# shellcheck disable=SC2119,SC2154,SC2317 # redis.sh leaves them
-set -uo pipefail
 
-# shellcheck source=test/shared/redis.sh
-. "$(dirname "${BASH_SOURCE[0]}")/redis.sh"
-root=$(realpath "$here/../..")
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 cp -r "$root/presets" .
 
 # serve NAME: the preset on an empty Redis
@@ -36,10 +33,6 @@ request() {
     ask /v1/auth -H "X-Original-URI: $1" -H 'X-Original-Method: POST' "${@:2}"
 }
 
-header() {
-    tr -d '\r' <<<"$fields" | sed -n "s/^$1: //Ip"
-}
-
 redis_start
 
 # ---- fluo ----
@@ -55,7 +48,7 @@ check 'fluo: a hundred of a user pass' test "$(member allowed)" = true
 tenant=$(redis get ratelimit:tenant:t1)
 ask_for bob /api/rules ',"org":"t1","cost":100'
 check 'fluo: no more of them do' has "$out" '"status":429'
-check 'fluo: it is the user who is refused' has "$out" \
+check 'fluo: the limit of the user denies' has "$out" \
     'User rate limit exceeded. Retry after'
 check "fluo: the tenant's bucket is untouched" test \
     "$(redis get ratelimit:tenant:t1)" = "$tenant"
@@ -84,17 +77,14 @@ check "unraveldocs: a better plan counts at once, and has what was used ($left)"
 
 # ---- jwt-redis ----
 
-/usr/bin/python3 "$tests/provider.py" "$folder/port" 2>provider.err &
-running+=("$!")
-until_ test -s "$folder/port"
-provider=$(<"$folder/port")
+provider_start
 curl -sS "http://$provider/keys" >presets/jwks.json
-token=$(curl -sS "http://$provider/token?sub=ann&plan=pro&iss=https%3A%2F%2Fissuer.example&aud=api")
+token=$(token "sub=ann&plan=pro&iss=https%3A%2F%2Fissuer.example&aud=api")
 
 serve jwt-redis
 request /orders -H "Authorization: Bearer $token"
 check 'jwt-redis: a token comes in, and its plan counts' test \
-    "$code $(header X-RateLimit-Limit) $(header X-RateLimit-Remaining)" = \
+    "$code $(field X-RateLimit-Limit) $(field X-RateLimit-Remaining)" = \
     '200 10 99'
 check 'jwt-redis: under the name of the policy' test "$(keys)" = \
     'sluice:prod:requests:user:ann '
@@ -131,7 +121,7 @@ ask_for '' /api/search/x ',"method":"GET","ip":"203.0.113.5"'
 check 'jobseek: a visitor passes' test "$(member allowed)" = true
 check 'jobseek: TYPE:USERTYPE:ID' grep -qE '(^| )search:anon:' <<<"$(keys)"
 ask_for 123 /api/search/x ',"method":"GET","ip":"203.0.113.6"'
-check 'jobseek: and a user under his own' has "$(keys)" 'search:user:123 '
+check 'jobseek: and a user by its id' has "$(keys)" 'search:user:123 '
 check 'jobseek: which end by themselves' all_end
 
 # ---- chaos: the Redis is gone ----
@@ -143,8 +133,8 @@ for path in /api/assistant/query /api/recordings/init /api/shares /api/invites; 
     request "$path"
     check "saas-quotas: $path fails safe" answers 503
     check 'saas-quotas: and says when to come back' test \
-        "$(header Retry-After)" -ge 1
-    check 'saas-quotas: and why' test "$(header X-Sluice-Degraded)" = store
+        "$(field Retry-After)" -ge 1
+    check 'saas-quotas: and why' test "$(field X-Sluice-Degraded)" = store
 done
 stop
 check 'it ends as asked all the same' is 0

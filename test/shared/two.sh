@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # two.sh SLUICED SLUICED-TEST SLUICE -- two daemons on one Redis: what they
 # admit together is exact, whatever their clocks say, through reloads and ends.
-# shellcheck disable=SC2119,SC2154,SC2317 # redis.sh leaves them; until_ calls
-set -uo pipefail
 
-# shellcheck source=test/shared/redis.sh
-. "$(dirname "${BASH_SOURCE[0]}")/redis.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 cat >p.yaml <<'EOF'
 sluice: 1
@@ -37,7 +35,7 @@ both() {
         "$second"
 }
 
-# exact NAME WANT: that many passed, and nobody decided without the store
+# exact NAME WANT: that many passed, and no daemon decided without the store
 exact() {
     check "$1: exactly $2 pass at two daemons" test \
         "$allowed $outage $unanswered $degraded" = "$2 0 0 0"
@@ -103,8 +101,7 @@ lib=$(echo /usr/lib/*/faketime/libfaketime.so.1)
 skewed() {
     launch env ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD="$lib" \
         FAKETIME="$1" FAKETIME_DONT_FAKE_MONOTONIC=1 \
-        "$sluiced" --listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 \
-        --log-format json -c p.yaml --store "$store" --deadline 5s
+        "$sluiced" "${listeners[@]}" -c p.yaml --store "$store" --deadline 5s
     started && until_ is_ok
 }
 skewed +30s
@@ -112,7 +109,7 @@ first=$http
 ask_for dan /big
 check 'a daemon that is thirty seconds ahead serves' answers 200
 ahead=$(metric sluice_store_clock_ahead_seconds)
-check "and says so ($ahead)" test "${ahead%%.*}" -le -29
+check "and reports the difference ($ahead)" test "${ahead%%.*}" -le -29
 skewed -30s
 second=$http
 ask_for dan /big

@@ -1,9 +1,20 @@
-/* check.h -- what a test needs: compare, complain with file and line, go on,
- * and answer TAP.
+/* check.h -- compares, prints file and line of a difference, goes on, and
+ * answers TAP.
  *
- * A test program calls CASE("what is being shown") before each group of
- * checks and ends main() with `return CHECK_DONE();`. Each case becomes one
- * TAP line; it fails if any check since the last CASE failed.
+ * A test program is a list of tests, which run in the order in which they are
+ * written:
+ *
+ *     TEST(name)
+ *     {
+ *         CASE("what is being shown");
+ *         CHECK(...);
+ *     }
+ *
+ *     CHECK_MAIN()
+ *
+ * Each case becomes one TAP line; it fails if any check since the last CASE
+ * failed. A program with a main() of its own calls RUN_TESTS(), and ends with
+ * `return CHECK_DONE();`.
  */
 #ifndef SL_CHECK_H
 #define SL_CHECK_H
@@ -13,11 +24,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct {
+/* One for the program: several files of a test count in the same one. */
+extern struct check_state {
     const char *name;
     unsigned cases, failed;
     bool bad; /* a check of the current case failed */
 } check_state;
+
+__attribute__((weak)) struct check_state check_state;
 
 static inline void check_close(void)
 {
@@ -82,5 +96,68 @@ static inline int check_done(void)
 }
 
 #define CHECK_DONE() check_done()
+
+struct check_test {
+    void (*run)(void *ctx);
+    int line;
+    struct check_test *next;
+};
+
+static struct check_test *check_tests; /* by line */
+
+static inline void check_add(struct check_test *test)
+{
+    struct check_test **at = &check_tests;
+
+    while (*at && (*at)->line < test->line)
+        at = &(*at)->next;
+    test->next = *at;
+    *at = test;
+}
+
+/* The names are pasted and not passed on, since some of them are macros. */
+#define CHECK_ADD(add, run)                                                    \
+    __attribute__((constructor)) static void add(void)                         \
+    {                                                                          \
+        static struct check_test test = {run, __LINE__, NULL};                 \
+                                                                               \
+        check_add(&test);                                                      \
+    }
+
+#define TEST(name)                                                             \
+    static void test_##name(void);                                             \
+    static void run_##name(void *ctx)                                          \
+    {                                                                          \
+        (void)ctx;                                                             \
+        test_##name();                                                         \
+    }                                                                          \
+    CHECK_ADD(add_##name, run_##name)                                          \
+    static void test_##name(void)
+
+/* A test that is given what the tests share: TEST_WITH(name, struct x *x). */
+#define TEST_WITH(name, parameter)                                             \
+    static void test_##name(parameter);                                        \
+    static void run_##name(void *ctx)                                          \
+    {                                                                          \
+        test_##name(ctx);                                                      \
+    }                                                                          \
+    CHECK_ADD(add_##name, run_##name)                                          \
+    static void test_##name(parameter)
+
+static inline void check_run(void *ctx)
+{
+    for (struct check_test *test = check_tests; test; test = test->next)
+        test->run(ctx);
+}
+
+#define RUN_TESTS()         check_run(NULL)
+#define RUN_TESTS_WITH(ctx) check_run(ctx)
+
+#define CHECK_MAIN()                                                           \
+    int main(void)                                                             \
+    {                                                                          \
+        RUN_TESTS();                                                           \
+        return CHECK_DONE();                                                   \
+    }
 
 #endif

@@ -30,7 +30,7 @@ struct holding {
     struct sl_store store; /* first */
     struct sl_store *inner;
     bool full;      /* there is no room for a hold */
-    bool fails;     /* whoever ends a hold gets no answer */
+    bool fails;     /* ending a hold gets no answer */
     bool late;      /* the same, until holding_answer() */
     uint32_t place; /* where holds are, as it is told */
     struct sl_hold_call *waiting;

@@ -1,7 +1,7 @@
 /* resp_run.h -- the readers of the Redis protocol, fed in pieces.
  *
  * The bytes are moved before every piece, to memory of exactly their size:
- * whoever keeps a pointer, or reads one byte too far, is caught.
+ * a kept pointer, or a read of one byte too much, is caught.
  */
 #ifndef SL_RESP_RUN_H
 #define SL_RESP_RUN_H

@@ -57,7 +57,7 @@ static void test_among_others(struct hammer *h, struct page *page)
 
         wait_progress(&page->account[2], 1 + next_random(&state) % 50);
         kill_child(pid);
-        for (unsigned i = 0; i < 2; i++) /* nobody hangs */
+        for (unsigned i = 0; i < 2; i++) /* no test hangs */
             wait_progress(&page->account[i], 1);
     }
     atomic_store(&page->stop, 1);
@@ -72,8 +72,8 @@ static void test_among_others(struct hammer *h, struct page *page)
     atomic_store(&page->stop, 0);
 }
 
-/* Nobody else has the file: what was left half done is found by whoever opens
- * it next. */
+/* No other process has the file. The next one to open it finds the half-done
+ * set. */
 static void test_alone(struct hammer *h, struct page *page, child_f *body)
 {
     uint64_t state = 7;
@@ -115,11 +115,11 @@ int main(void)
     static struct hammer h;
     struct page *page = shared_pages(sizeof(struct page));
 
-    alarm(300); /* nobody hangs */
+    alarm(300); /* no test hangs */
     make_dir();
     CASE("killed while others work");
     test_among_others(&h, page);
-    CASE("killed when nobody else is there");
+    CASE("killed when no other process is there");
     test_alone(&h, page, take_body);
     CASE("killed while opening and closing");
     test_alone(&h, page, open_body);

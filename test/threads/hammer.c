@@ -17,7 +17,7 @@ struct thread {
     _Atomic uint64_t *admitted; /* of new keys, or NULL: sets */
 };
 
-static _Atomic bool all_there; /* nobody begins before the last has come */
+static _Atomic bool all_there; /* no thread begins before the last is there */
 
 static void *strike_main(void *arg)
 {
@@ -115,8 +115,8 @@ static void test_new(struct hammer *h, unsigned count)
     sl_table_done(&h->table);
 }
 
-/* A key with little left: whoever comes first, it is all given out and no
- * more. */
+/* A key with little left: in any order of threads all of it is given out, and
+ * no more. */
 static void *drain_main(void *arg)
 {
     struct thread *t = arg;
@@ -172,7 +172,7 @@ int main(void)
 {
     static struct hammer h;
 
-    alarm(300); /* nobody hangs */
+    alarm(300); /* no test hangs */
 #ifdef SL_HOOKS
     sl_step_hook = on_step;
 #endif
@@ -183,9 +183,9 @@ int main(void)
     CASE("150 threads, more than there are records: totals are exact and no "
          "set is half taken");
     test_sets(&h, 150, 80000);
-    CASE("2 threads: what is given back is gone, whoever takes its slot");
+    CASE("2 threads: what is given back is gone, also when its slot is taken");
     test_given_back(&h, 2, 200000);
-    CASE("8 threads: what is given back is gone, whoever takes its slot");
+    CASE("8 threads: what is given back is gone, also when its slot is taken");
     test_given_back(&h, 8, 200000);
     CASE("2 threads: a new key is added once");
     test_new(&h, 2);

@@ -1,4 +1,4 @@
-/* hammer.h -- many at once on a handful of keys, and somebody who counts.
+/* hammer.h -- many threads on a handful of keys, and their counts.
  *
  * Every set takes one from a key on the left and one from a key on the right,
  * in either order, and every other one also from a key that all share, which
@@ -191,8 +191,8 @@ static inline void check_totals(struct hammer *h, uint64_t attempts)
 
 /* ---- giving back ---- */
 
-/* A worker who gives back what he has taken: the same values come again and
- * again, and keys that nobody holds lose their slots to others. */
+/* A worker gives back what it has taken: the same values come again and again,
+ * and keys that are not held lose their slots to others. */
 static inline void strike_back(struct hammer *h, uint64_t seed)
 {
     uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;

@@ -1,11 +1,11 @@
 /* holds.c -- holds with many at once, and with holders that are killed.
  *
  * Every hold takes a permit, some of a bucket of no rate to speak of, and some
- * of a day. The clock is a number that goes up; nobody waits for it.
+ * of a day. The clock is a number that goes up; no thread waits for it.
  *
  *   (4) of store.h: what was granted less what has ended is held, on all
  *       limits; and no more permits are out than there are
- *   (5) each hold is ended by whoever comes first of those who all try
+ *   (5) of all threads that try to end a hold the first one does
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -324,7 +324,7 @@ static void test_killed(struct page *page)
 }
 
 #ifdef SL_HOOKS
-/* Somebody else's turn, at any step. */
+/* Another thread runs, at any step. */
 static void give_way(enum sl_step step)
 {
     static _Thread_local uint64_t state = 7;
@@ -338,7 +338,7 @@ int main(void)
 {
     struct page *page = shared_pages(sizeof(struct page));
 
-    alarm(200); /* nobody hangs */
+    alarm(200); /* no test hangs */
 #ifdef SL_HOOKS
     sl_step_hook = give_way;
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "limit.h"
 #include "store/redis/redis.h"
 
 #define LOOPS 4
@@ -99,16 +100,11 @@ static void open_worker(struct worker *w, struct shared *shared)
 
 static void make_limits(struct shared *s)
 {
-    struct sl_rate rate;
-
-    CHECK_EQ(sl_parse_rate(SL_STR("1000/3000d"), &rate, NULL), 0);
-    CHECK_EQ(sl_limit_init(&s->limit, SL_FIXED, &rate, NULL, NULL), 0);
+    s->limit = rate_of(SL_FIXED, "1000/3000d");
     s->plain =
         (struct sl_limit_binding){.name = "plain", .strictest = s->limit};
-    CHECK_EQ(sl_parse_rate(SL_STR("1M/s"), &rate, NULL), 0);
-    s->leased = (struct sl_limit_binding){.name = "leased", .lease = 1};
-    CHECK_EQ(sl_limit_init(&s->leased.strictest, SL_BUCKET, &rate, NULL, NULL),
-             0);
+    s->leased = (struct sl_limit_binding){
+        .name = "leased", .lease = 1, .strictest = rate_of(SL_BUCKET, "1M/s")};
 }
 
 int main(int argc, char **argv)

@@ -69,7 +69,7 @@ int main(void)
     static struct hammer h;
     struct page *page = shared_pages(sizeof(struct page));
 
-    alarm(300); /* nobody hangs */
+    alarm(300); /* no test hangs */
     make_dir();
     CASE("one is stopped, two get on");
     test_stops(&h, page, 1);

@@ -317,3 +317,55 @@ void random_step(struct trial *t)
     else
         trial_take(t, random_cost(t), now);
 }
+
+static uint64_t begin(const struct history *h, struct rng *rng, uint64_t seed,
+                      struct trial *t)
+{
+    struct spec spec = h->spec ? h->spec(rng) : random_spec(rng, h->kind);
+    uint64_t length = rng_between(rng, 20, h->most);
+
+    trial_init(t, h->labels, seed, &spec);
+    t->now = random_start(rng);
+    return length;
+}
+
+static bool end(struct trial *t, uint64_t *steps)
+{
+    *steps += t->step;
+    trial_done(t);
+    return !t->bad;
+}
+
+bool history_run(const struct history *h, uint64_t seed, uint64_t *steps)
+{
+    struct rng rng = {seed};
+    struct trial t;
+    uint64_t length = begin(h, &rng, seed, &t);
+
+    while (t.step < length && !t.bad) {
+        (h->step ? h->step : random_step)(&t);
+        if (h->check)
+            h->check(&t);
+    }
+    return end(&t, steps);
+}
+
+bool history_forward(const struct history *h, uint64_t seed, uint64_t *steps,
+                     void *ctx)
+{
+    struct rng rng = {seed ^ UINT64_C(0x5a5a)};
+    struct trial t;
+    uint64_t length = begin(h, &rng, seed, &t);
+
+    for (; t.step < length && !t.bad; t.step++) {
+        uint64_t cost = h->by_one ? 1 : random_cost(&t);
+        struct sl_take_result got;
+
+        t.now = random_later(&t);
+        got = sl_take(&t.limit, t.cell, cost, t.now);
+        h->took(&t, cost, &got, ctx);
+        t.cell = got.next;
+        t.last = got.answer;
+    }
+    return end(&t, steps);
+}

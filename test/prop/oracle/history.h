@@ -28,4 +28,28 @@ void random_step(struct trial *t);
 /* The next instant for a clock that never goes back. */
 sl_ns random_later(struct trial *t);
 
+/* How the histories of a kind of limit are made. */
+struct history {
+    const struct labels *labels;
+    enum sl_kind kind;
+    struct spec (*spec)(struct rng *rng); /* or NULL: random_spec() of kind */
+    uint64_t most;                        /* steps: 20 to this many */
+    bool by_one;                          /* forward: each take costs 1 */
+
+    void (*step)(struct trial *t);  /* or NULL: random_step() */
+    void (*check)(struct trial *t); /* called after each step; or NULL */
+    void (*took)(struct trial *t, uint64_t cost,
+                 const struct sl_take_result *got,
+                 void *ctx); /* forward: called after each take */
+};
+
+/* Walks one key through random steps. The oracle judges each of them. Returns
+ * false if something disagreed. */
+bool history_run(const struct history *h, uint64_t seed, uint64_t *steps);
+
+/* Takes on a clock that never goes back; no adjusts, no changes of the limit,
+ * no oracle. took() judges each take. */
+bool history_forward(const struct history *h, uint64_t seed, uint64_t *steps,
+                     void *ctx);
+
 #endif

@@ -80,7 +80,7 @@ static inline uint64_t spec_jitter(const struct spec *s)
     return (uint64_t)SL_JITTER / spec_tick(s);
 }
 
-/* Make the limit that `s` describes. Says so if that is refused. */
+/* Make the limit that `s` describes. Prints the reason if it is refused. */
 SL_MUST_USE bool spec_limit(const struct spec *s, struct sl_limit *ret);
 
 void spec_print(const struct spec *s);

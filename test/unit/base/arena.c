@@ -12,7 +12,7 @@ static bool is_aligned(const void *p)
     return (uintptr_t)p % 16 == 0;
 }
 
-static void test_take(void)
+TEST(take)
 {
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
@@ -57,7 +57,7 @@ static void test_take(void)
     fail_check(&f);
 }
 
-static void test_blocks(void)
+TEST(blocks)
 {
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
@@ -109,7 +109,7 @@ static void test_blocks(void)
     fail_check(&f);
 }
 
-static void test_ceiling(void)
+TEST(ceiling)
 {
     static const struct {
         const char *why;
@@ -139,7 +139,7 @@ static void test_ceiling(void)
     }
 }
 
-static void test_fill(void)
+TEST(fill)
 {
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
@@ -160,7 +160,7 @@ static void test_fill(void)
     fail_check(&f);
 }
 
-static void test_copy(void)
+TEST(copy)
 {
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
@@ -199,7 +199,7 @@ static bool live(struct sl_arena *arena)
     return true;
 }
 
-static void test_failures(void)
+TEST(failures)
 {
     bool lived = false;
     unsigned n;
@@ -220,13 +220,4 @@ static void test_failures(void)
     CHECK(n > 4);
 }
 
-int main(void)
-{
-    test_take();
-    test_blocks();
-    test_ceiling();
-    test_fill();
-    test_copy();
-    test_failures();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -6,7 +6,7 @@
 
 #define MAX UINT64_MAX
 
-static void test_saturating(void)
+TEST(saturating)
 {
     static const struct {
         const char *why;
@@ -30,7 +30,7 @@ static void test_saturating(void)
     }
 }
 
-static void test_instants(void)
+TEST(instants)
 {
     static const struct {
         const char *why;
@@ -48,7 +48,7 @@ static void test_instants(void)
     }
 }
 
-static void test_muldiv(void)
+TEST(muldiv)
 {
     static const struct {
         const char *why;
@@ -74,10 +74,4 @@ static void test_muldiv(void)
     }
 }
 
-int main(void)
-{
-    test_saturating();
-    test_instants();
-    test_muldiv();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

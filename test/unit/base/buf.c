@@ -9,7 +9,7 @@ static bool holds(const struct sl_buf *buf, const char *text)
     return sl_str_eq(sl_buf_str(buf), sl_str_c(text));
 }
 
-static void test_life(void)
+TEST(life)
 {
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
@@ -61,7 +61,7 @@ static void test_life(void)
     fail_check(&f);
 }
 
-static void test_growth(void)
+TEST(growth)
 {
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
@@ -90,7 +90,7 @@ static void test_growth(void)
     fail_check(&f);
 }
 
-static void test_ceiling(void)
+TEST(ceiling)
 {
     static const struct {
         const char *why;
@@ -144,7 +144,7 @@ static int live(struct sl_buf *buf)
     return err;
 }
 
-static void test_failures(void)
+TEST(failures)
 {
     int err = SLUICE_ENOMEM;
     unsigned n;
@@ -190,11 +190,4 @@ static void test_failures(void)
     }
 }
 
-int main(void)
-{
-    test_life();
-    test_growth();
-    test_ceiling();
-    test_failures();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

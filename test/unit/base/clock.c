@@ -66,7 +66,7 @@ static void test_rows(sl_ns mono, const struct row *rows, size_t count)
     }
 }
 
-static void test_steps(void)
+TEST(steps)
 {
     static const struct row rows[] = {
         ROW("the first reading is the wall clock's", 0, 0, 0, 0),
@@ -106,7 +106,7 @@ static void test_steps(void)
     test_rows(SL_HOUR, rows, SL_LEN(rows));
 }
 
-static void test_early(void)
+TEST(early)
 {
     struct sources s = {.wall = -10 * SL_S, .mono = SL_HOUR};
     struct sl_clock clock;
@@ -138,7 +138,7 @@ static void test_early(void)
     CHECK_EQ(clock.jumps, 2);
 }
 
-static void test_ends(void)
+TEST(ends)
 {
     struct sources s = {.wall = SL_NS_MAX - 1, .mono = 5};
     struct sl_clock clock;
@@ -164,7 +164,7 @@ static void test_ends(void)
     CHECK_EQ(sl_clock_now(&clock), SL_NS_MAX - 5);
 }
 
-static void test_preempted(void)
+TEST(preempted)
 {
     struct sources s = {.wall = T0, .mono = 0};
     struct sl_clock clock;
@@ -205,7 +205,7 @@ static void test_preempted(void)
 }
 
 /* (1), whatever the sources do. */
-static void test_order(void)
+TEST(order)
 {
     struct sources s = {.wall = T0, .mono = SL_S};
     struct sl_clock clock;
@@ -231,7 +231,7 @@ static void test_order(void)
     CHECK(jumps > 100);
 }
 
-static void test_virtual(void)
+TEST(virtual)
 {
     static const struct {
         const char *why;
@@ -262,7 +262,7 @@ static void test_virtual(void)
     CHECK_EQ(sl_clock_now(&clock), 0);
 }
 
-static void test_real(void)
+TEST(real)
 {
     struct sl_clock clock;
     sl_ns first, second;
@@ -275,14 +275,4 @@ static void test_real(void)
     CHECK(second >= first);
 }
 
-int main(void)
-{
-    test_steps();
-    test_early();
-    test_ends();
-    test_preempted();
-    test_order();
-    test_virtual();
-    test_real();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "row.h"
 
-static void test_refuse(void)
+TEST(refuse)
 {
     struct sl_diag diag = {.file = "a.yaml", .line = 3, .column = 9};
 
@@ -36,13 +36,13 @@ static void test_refuse(void)
              SLUICE_ECONF);
     CHECK_STR(diag.sentence, "once again");
 
-    CASE("nobody listens");
+    CASE("without a diagnostic");
     CHECK_EQ(sl_diag_error(NULL, SLUICE_ECONF, "%d", 1), SLUICE_ECONF);
     CHECK_EQ(sl_diag_error_at(NULL, SLUICE_EINVAL, 3, "%d", 1), SLUICE_EINVAL);
     sl_diag_hint(NULL, "%d", 1);
 }
 
-static void test_bytes(void)
+TEST(bytes)
 {
     static const struct {
         const char *why, *said, *shown;
@@ -99,7 +99,7 @@ static const char *row_of(size_t len, const char *tail)
     return text;
 }
 
-static void test_cut(void)
+TEST(cut)
 {
     static const struct {
         const char *why;
@@ -139,7 +139,7 @@ static void test_cut(void)
     }
 }
 
-static void test_print(void)
+TEST(print)
 {
     static const struct {
         const char *why;
@@ -194,11 +194,4 @@ static void test_print(void)
     }
 }
 
-int main(void)
-{
-    test_refuse();
-    test_bytes();
-    test_cut();
-    test_print();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -16,7 +16,7 @@ static bool is_right(uint64_t n)
            memcmp(out, want, (size_t)len) == 0 && out[SL_DIGITS] == '?';
 }
 
-static void test_all(void)
+TEST(all)
 {
     uint64_t power = 1, random = 1;
     unsigned wrong = 0;
@@ -40,7 +40,7 @@ static void test_all(void)
     CHECK_EQ(wrong, 0);
 }
 
-static void test_padded(void)
+TEST(padded)
 {
     char out[8] = "???????";
 
@@ -51,9 +51,4 @@ static void test_padded(void)
     CHECK(memcmp(out, "457?", 4) == 0);
 }
 
-int main(void)
-{
-    test_all();
-    test_padded();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

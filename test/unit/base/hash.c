@@ -86,7 +86,7 @@ static void put_hex(uint64_t word, char *out)
         snprintf(out + 2 * i, 3, "%02x", (unsigned)(word >> (8 * i) & 0xff));
 }
 
-static void test_vectors(void)
+TEST(vectors)
 {
     char text[64], hex[33];
 
@@ -107,7 +107,7 @@ static void test_vectors(void)
     }
 }
 
-static void test_slices(void)
+TEST(slices)
 {
     char shifted[8 + 32];
     char text[32];
@@ -138,7 +138,7 @@ static void test_slices(void)
     CHECK(sl_hash64(&key, SL_STR("ann")) != sl_hash64(&key, SL_STR("ann\0")));
 }
 
-static void test_secrets(void)
+TEST(secrets)
 {
     struct sl_hash_key a = {0, 0}, b = {0, 0};
 
@@ -149,10 +149,4 @@ static void test_secrets(void)
     CHECK(a.k0 != 0 && a.k1 != 0);
 }
 
-int main(void)
-{
-    test_vectors();
-    test_slices();
-    test_secrets();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -62,7 +62,7 @@ static const char *const bad[] = {
     "Sun Nov  6 08:49:37 1994 GMT",
 };
 
-static void tables(void)
+TEST(tables)
 {
     for (size_t i = 0; i < SL_LEN(good); i++) {
         sl_ns got = -7;
@@ -97,7 +97,7 @@ static void check_form(const char *form, time_t at)
         CHECK(!sl_httpdate_read((struct sl_str){text, cut}, NOW, &got));
 }
 
-static void second_opinion(void)
+TEST(second_opinion)
 {
     CASE("what strftime() writes is read, in all three forms");
     for (time_t at = 0; at < INT64_C(4600000000); at += 8640007) {
@@ -107,9 +107,4 @@ static void second_opinion(void)
     }
 }
 
-int main(void)
-{
-    tables();
-    second_opinion();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

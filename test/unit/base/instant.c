@@ -34,7 +34,7 @@ static const struct {
     ROW("ahead of UTC", "2026-04-01T01:59:59+02:00", AT(1775001599, 0)),
     ROW("behind UTC", "2026-03-31T19:59:59-04:00", AT(1775001599, 0)),
     ROW("half an hour off", "1970-01-01T05:30:00+05:30", 0),
-    ROW("an offset that nobody knows", "1970-01-01T00:00:00-00:00", 0),
+    ROW("an unknown offset", "1970-01-01T00:00:00-00:00", 0),
     ROW("an offset from before 1970", "1969-12-31T19:00:00-05:00", 0),
     ROW("small letters", "1970-01-01t00:00:00z", 0),
     ROW("a leap second is the next one", "2016-12-31T23:59:60Z",

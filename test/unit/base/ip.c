@@ -17,7 +17,7 @@ static const char *shown(const char *text)
     return out;
 }
 
-static void test_notations(void)
+TEST(notations)
 {
     static const struct {
         const char *why, *text, *want;
@@ -136,7 +136,7 @@ static const char *const refused[] = {
     "localhost",
 };
 
-static void test_refused(void)
+TEST(refused)
 {
     CASE("what is no address is refused, and the result untouched");
     for (size_t i = 0; i < SL_LEN(refused); i++) {
@@ -164,7 +164,7 @@ static const char *prefix_of(const char *text, unsigned bits)
     return out;
 }
 
-static void test_prefix(void)
+TEST(prefix)
 {
     static const struct {
         const char *why, *text;
@@ -190,7 +190,7 @@ static void test_prefix(void)
 }
 
 /* What a thief with a /64 can do: change address 2^16 times, and be one. */
-static void test_rotation(void)
+TEST(rotation)
 {
     struct sl_ip ip, one, first = {{0}};
     unsigned other = 0;
@@ -216,7 +216,7 @@ static void test_rotation(void)
     CHECK_EQ(other, 1U << 16);
 }
 
-static void test_nets(void)
+TEST(nets)
 {
     static const struct {
         const char *net, *ip;
@@ -265,7 +265,7 @@ static void test_nets(void)
     CHECK_EQ(net.bits, 128);
 }
 
-static void test_nets_refused(void)
+TEST(nets_refused)
 {
     static const char *const rows[] = {
         "",
@@ -300,13 +300,4 @@ static void test_nets_refused(void)
     }
 }
 
-int main(void)
-{
-    test_notations();
-    test_refused();
-    test_prefix();
-    test_rotation();
-    test_nets();
-    test_nets_refused();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -8,7 +8,7 @@
 
 #define MAX UINT64_MAX
 
-static void test_numbers(void)
+TEST(numbers)
 {
     static const struct {
         const char *why, *text;
@@ -118,7 +118,7 @@ static const struct refusal bad_counts[] = {
         "\"18446744073709551615.5\" has a fraction. A count must be whole", ""),
 };
 
-static void test_counts(void)
+TEST(counts)
 {
     static const char suffix[] = " of a count. Write k for a thousand or M for "
                                  "a million, directly after the digits";
@@ -201,7 +201,7 @@ static const struct refusal bad_sizes[] = {
         "\"1.5\" has a fraction. Use a smaller unit", ""),
 };
 
-static void test_sizes(void)
+TEST(sizes)
 {
     for (size_t i = 0; i < SL_LEN(good_sizes); i++) {
         CASE(good_sizes[i].why);
@@ -210,10 +210,4 @@ static void test_sizes(void)
     check_refused(sl_parse_size, bad_sizes, SL_LEN(bad_sizes));
 }
 
-int main(void)
-{
-    test_numbers();
-    test_counts();
-    test_sizes();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

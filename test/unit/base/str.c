@@ -10,7 +10,7 @@ static bool same(struct sl_str a, const char *b)
     return sl_str_eq(a, sl_str_c(b));
 }
 
-static void test_equal(void)
+TEST(equal)
 {
     static const struct {
         const char *why, *a, *b;
@@ -39,7 +39,7 @@ static void test_equal(void)
     }
 }
 
-static void test_cut(void)
+TEST(cut)
 {
     struct sl_str none = {NULL, 0};
     char out[16];
@@ -73,7 +73,7 @@ static void test_cut(void)
     CHECK_EQ(sl_str_int(SIZE_MAX), INT_MAX);
 }
 
-static void test_distance(void)
+TEST(distance)
 {
     static const char long64[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
                                  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
@@ -111,7 +111,7 @@ static void test_distance(void)
     }
 }
 
-static void test_nearest(void)
+TEST(nearest)
 {
     static const char *const words[] = {"s",      "min",         "day",
                                         "week",   "burst",       "window",
@@ -153,7 +153,7 @@ static int lower_of(int c)
 
 /* Every two bytes, at the places where a word of eight begins, ends and is
  * joined to the next. */
-static void test_nocase_bytes(void)
+TEST(nocase_bytes)
 {
     static const size_t lens[] = {1, 7, 8, 9, 15, 16, 17};
     unsigned wrong = 0;
@@ -176,12 +176,4 @@ static void test_nocase_bytes(void)
     CHECK_EQ(wrong, 0);
 }
 
-int main(void)
-{
-    test_equal();
-    test_cut();
-    test_distance();
-    test_nearest();
-    test_nocase_bytes();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

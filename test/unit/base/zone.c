@@ -51,7 +51,7 @@ static struct sl_str with_rule(const char *rule)
     return (struct sl_str){bytes, SAMPLE_LEN + (size_t)n};
 }
 
-static void test_sample(void)
+TEST(sample)
 {
     static const struct {
         const char *why;
@@ -145,7 +145,7 @@ static const struct broken broken[] = {
         "The time zone file must end with a rule between two newlines"),
 };
 
-static void test_broken(void)
+TEST(broken)
 {
     for (size_t i = 0; i < SL_LEN(broken); i++) {
         struct sl_str good = with_rule("");
@@ -165,7 +165,7 @@ static void test_broken(void)
     }
 }
 
-static void test_cut_off(void)
+TEST(cut_off)
 {
     struct sl_str whole = with_rule("CET-1CEST,M3.5.0,M10.5.0/3");
 
@@ -223,7 +223,7 @@ static const struct {
         1 * DAYS - 601200 + 89999, 89999, 300 * DAYS + 601200 - 89999, -89999),
 };
 
-static void test_rules(void)
+TEST(rules)
 {
     for (size_t i = 0; i < SL_LEN(rules); i++) {
         struct sl_diag diag = {.line = 0};
@@ -251,7 +251,7 @@ static void test_rules(void)
     }
 }
 
-static void test_years(void)
+TEST(years)
 {
     int64_t start = 0;
 
@@ -265,7 +265,7 @@ static void test_years(void)
     }
 }
 
-static void test_still(void)
+TEST(still)
 {
     static const struct {
         const char *why, *rule;
@@ -328,7 +328,7 @@ static const struct {
     ROW("something behind", "CET-1CEST,M3.5.0,M10.5.0/3 ", 26, "the end"),
 };
 
-static void test_bad_rules(void)
+TEST(bad_rules)
 {
     char sentence[256];
 
@@ -352,7 +352,7 @@ static void test_bad_rules(void)
     }
 }
 
-static void test_far(void)
+TEST(far)
 {
     struct sl_str bytes = with_rule("CET-1CEST,M3.5.0,M10.5.0/3");
     struct sl_diag diag = {.line = 0};
@@ -393,7 +393,7 @@ static void test_far(void)
 }
 
 /* The sample's last time is 300. */
-static void test_seam(void)
+TEST(seam)
 {
     static const struct {
         const char *why, *rule;
@@ -419,7 +419,7 @@ static void test_seam(void)
     }
 }
 
-static void test_failures(void)
+TEST(failures)
 {
     struct sl_str bytes = with_rule("CET-1CEST,M3.5.0,M10.5.0/3");
     int err = SLUICE_ENOMEM;
@@ -440,17 +440,4 @@ static void test_failures(void)
     CHECK_EQ(n, 4);
 }
 
-int main(void)
-{
-    test_sample();
-    test_broken();
-    test_cut_off();
-    test_rules();
-    test_years();
-    test_still();
-    test_bad_rules();
-    test_far();
-    test_seam();
-    test_failures();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -1,7 +1,7 @@
 /* args.c -- words, flags, help, and what is said about slips. */
 #include "send.h"
 
-static void test_help(void)
+TEST(help)
 {
     CASE("alone: three examples, and it is no success");
     CHECK_EQ(send_with("", (const char *const[]){NULL}), 2);
@@ -38,7 +38,7 @@ static void test_help(void)
     }
 }
 
-static void test_slips(void)
+TEST(slips)
 {
     CASE("slips in commands");
     CHECK_EQ(SEND("chekc"), 2);
@@ -82,7 +82,7 @@ static void test_slips(void)
     CHECK_ERR("\"a?[2Jb?\"");
 }
 
-static void test_completion(void)
+TEST(completion)
 {
     CASE("completion knows commands, flags and outputs");
     CHECK_EQ(SEND("completion", "bash"), 0);
@@ -102,9 +102,7 @@ static void test_completion(void)
 int main(void)
 {
     setenv("NO_COLOR", "1", 1);
-    test_help();
-    test_slips();
-    test_completion();
+    RUN_TESTS();
     send_done();
     return CHECK_DONE();
 }

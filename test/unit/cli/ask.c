@@ -4,7 +4,7 @@
 #include "cli/cli.h"
 #include "send.h"
 
-static void test_columns(void)
+TEST(columns)
 {
     static const char *const rows[][3] = {
         {"key",                    "n",  "more"},
@@ -30,7 +30,7 @@ static void test_columns(void)
     free(text);
 }
 
-static void test_encode(void)
+TEST(encode)
 {
     struct sl_buf out;
 
@@ -42,7 +42,7 @@ static void test_encode(void)
     sl_buf_done(&out);
 }
 
-static void test_spans(void)
+TEST(spans)
 {
     static const struct {
         sl_ns span;
@@ -65,7 +65,7 @@ static void test_spans(void)
     CHECK(sl_span_print(SL_NS_MAX, out)[0] != '\0');
 }
 
-static void test_usage(void)
+TEST(usage)
 {
     static const struct {
         const char *words[5], *says;
@@ -128,10 +128,7 @@ int main(void)
 {
     unsetenv("SLUICE_URL");
     unsetenv("SLUICE_ADMIN_URL");
-    test_columns();
-    test_encode();
-    test_spans();
-    test_usage();
+    RUN_TESTS();
     send_done();
     return CHECK_DONE();
 }

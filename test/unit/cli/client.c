@@ -151,7 +151,7 @@ static void refused(const char *answer, const char *why)
     end(&s);
 }
 
-static void test_refused(void)
+TEST(refused)
 {
     CASE("what is no answer of ours");
     refused("", "Connection reset");
@@ -172,7 +172,7 @@ static void test_refused(void)
     refused("220 mail.example.com ESMTP\r\n\r\n", "is not valid");
 }
 
-static void test_urls(void)
+TEST(urls)
 {
     static const char *const bad[] = {
         "",           "localhost",     "http://",         "http://h",
@@ -225,7 +225,7 @@ static bool try(unsigned nth)
     return err == 0;
 }
 
-static void test_memory(void)
+TEST(memory)
 {
     unsigned nth = 1;
 
@@ -235,7 +235,7 @@ static void test_memory(void)
     CHECK(nth > 1 && nth < 20);
 }
 
-static void test_nobody(void)
+TEST(nobody)
 {
     struct server s = {.count = 0};
     struct sl_diag diag = {0};
@@ -260,9 +260,6 @@ int main(void)
     test_answers(false);
     CASE("answers that come byte by byte");
     test_answers(true);
-    test_refused();
-    test_urls();
-    test_memory();
-    test_nobody();
+    RUN_TESTS();
     return CHECK_DONE();
 }

@@ -35,7 +35,7 @@ static void refused(const char *why, const char *line, unsigned column,
     CHECK(sl_str_eq(shown, sl_str_c(line)));
 }
 
-static void test_beginnings(void)
+TEST(beginnings)
 {
     refused("a slip in the first word", "get /x", 1,
             "no statement begins with \"get\"; write flow, policy, at, METHOD "
@@ -52,7 +52,7 @@ static void test_beginnings(void)
             "missing argument; write take LIMIT KEY", "");
 }
 
-static void test_inputs(void)
+TEST(inputs)
 {
     refused("a slip in an input", "GET / usr=ann", 7,
             "unknown input \"usr\"; valid are user, org, plan, role, ip, "
@@ -80,7 +80,7 @@ static void test_inputs(void)
             "1s");
 }
 
-static void test_times(void)
+TEST(times)
 {
     refused("a time that is none", "at noon", 4,
             "Expected digits for a duration, not \"noon\"", "");
@@ -96,7 +96,7 @@ static void test_times(void)
             "");
 }
 
-static void test_expectations(void)
+TEST(expectations)
 {
     refused("an arrow to nowhere", "GET / ->", 7,
             "no expectation after the arrow; write one, or remove the arrow",
@@ -128,7 +128,7 @@ static void test_expectations(void)
             "");
 }
 
-static void test_quotes(void)
+TEST(quotes)
 {
     refused("a quote that stays open", "GET / user=\"ann", 12,
             "the quote is not closed on this line", "");
@@ -144,7 +144,7 @@ static void test_quotes(void)
             "");
 }
 
-static void test_acts(void)
+TEST(acts)
 {
     refused("a scope that has no subjects", "subject ip 1.2.3.4", 9,
             "write subject user|org ID plan=NAME", "");
@@ -180,7 +180,7 @@ static void refused_file(const char *why, const char *text, unsigned line,
     CHECK_EQ(diag.column, column);
 }
 
-static void test_files(void)
+TEST(files)
 {
     refused_file("nothing", "", 0, 0,
                  "the file has no flow; begin with flow \"description\"");
@@ -211,7 +211,7 @@ static struct sl_str stuffed(char *room, size_t len, char c)
     return (struct sl_str){room, head + len};
 }
 
-static void test_bounds(void)
+TEST(bounds)
 {
     char *room = malloc(SL_FLOW_BYTES + 100);
     struct sl_diag diag;
@@ -247,15 +247,4 @@ static void test_bounds(void)
     free(room);
 }
 
-int main(void)
-{
-    test_beginnings();
-    test_inputs();
-    test_times();
-    test_expectations();
-    test_quotes();
-    test_acts();
-    test_files();
-    test_bounds();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

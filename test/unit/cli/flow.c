@@ -33,7 +33,7 @@ static const struct sl_flow_act *read_act(const char *line)
     return read_text(text) ? file.flows->acts : NULL;
 }
 
-static void test_shape(void)
+TEST(shape)
 {
     const struct sl_flow_act *act;
 
@@ -76,7 +76,7 @@ static void test_shape(void)
                     "flow f\npolicy p\nGET /\n"));
 }
 
-static void test_times(void)
+TEST(times)
 {
     static const struct {
         const char *text;
@@ -106,7 +106,7 @@ static void test_times(void)
     }
 }
 
-static void test_inputs(void)
+TEST(inputs)
 {
     const struct sl_flow_act *act;
 
@@ -160,7 +160,7 @@ static void test_inputs(void)
         CHECK_STR(act->names[0], "M-SEARCH");
 }
 
-static void test_acts(void)
+TEST(acts)
 {
     static const struct {
         const char *line;
@@ -203,7 +203,7 @@ static void test_acts(void)
     }
 }
 
-static void test_expects(void)
+TEST(expects)
 {
     const struct sl_flow_act *act;
     const struct sl_expect *e;
@@ -242,7 +242,7 @@ static void test_expects(void)
 }
 
 /* Whatever allocation fails, it is said and nothing leaks. */
-static void test_memory(void)
+TEST(memory)
 {
     static const char text[] =
         "flow \"f\"\npolicy p.yaml\nat 0s\n"
@@ -271,12 +271,7 @@ static void test_memory(void)
 
 int main(void)
 {
-    test_shape();
-    test_times();
-    test_inputs();
-    test_acts();
-    test_expects();
-    test_memory();
+    RUN_TESTS();
     sl_flow_file_done(&file);
     return CHECK_DONE();
 }

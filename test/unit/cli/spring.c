@@ -160,7 +160,7 @@ static void row(const char *why, const char *text, bool yml, int err,
     CHECK(says(told, words));
 }
 
-static void test_properties(void)
+TEST(properties)
 {
     row("no such setting", "server.port=1\n", false, SLUICE_ENOENT, "");
     row("a slip is told", "rate-limit.enbled=true\n", false, 0,
@@ -186,7 +186,7 @@ static void test_properties(void)
         "0: rate-limit.tiers.free has no burst-capacity; 8 is used\n");
 }
 
-static void test_values(void)
+TEST(values)
 {
     row("no number", "rate-limit.tiers.free.daily-limit=x\n", false,
         SLUICE_ECONF,
@@ -208,7 +208,7 @@ static void test_values(void)
         "1: this line is not a setting; write key=value\n");
 }
 
-static void test_yml(struct sl_buf *out)
+TEST_WITH(yml, struct sl_buf *out)
 {
     row("YAML with braces", "a: {b: c}\n", true, SLUICE_ECONF,
         "1: only plain values are supported here; write each key on its own "
@@ -250,7 +250,7 @@ static void foreign(const char *why, const char *text)
     CHECK(says(out_of_row->bytes, "free: 6/min burst 8\n"));
 }
 
-static void test_foreign(void)
+TEST(foreign)
 {
     families = sl_spring_families;
     foreign("a list in brackets", "spring.profiles.active: [prod, eu]\n");
@@ -287,7 +287,7 @@ static void test_foreign(void)
     families = NULL;
 }
 
-static void test_not_foreign(void)
+TEST(not_foreign)
 {
     families = sl_spring_families;
     row("not inside what is asked for", "rate-limit: {enabled: true}\n", true,
@@ -325,7 +325,7 @@ static void value(const char *text, const char *want)
     sl_arena_done(&arena);
 }
 
-static void test_escapes(void)
+TEST(escapes)
 {
     CASE("escapes of characters");
     value("x=\\u0041\\u00e9\\u20AC", "A\xc3\xa9\xe2\x82\xac");
@@ -383,7 +383,7 @@ static int without_memory(const char *text, bool yml, unsigned nth)
     return err;
 }
 
-static void test_memory(void)
+TEST(memory)
 {
     for (int yml = 0; yml < 2; yml++) {
         const char *text = yml ? tiers_yml : all_tiers;
@@ -396,7 +396,7 @@ static void test_memory(void)
     }
 }
 
-static void test_count(void)
+TEST(count)
 {
     struct sl_arena arena;
     struct sl_properties props = {.arena = &arena};
@@ -417,7 +417,7 @@ static void test_count(void)
     sl_arena_done(&arena);
 }
 
-static void test_errand(void)
+TEST(errand)
 {
     CASE("the errand");
     CHECK_EQ(SEND_IN(all_tiers, "import", "spring", "-"), 0);
@@ -444,15 +444,7 @@ int main(void)
     test_tiers(&out);
     test_fluo(&out);
     out_of_row = &out;
-    test_properties();
-    test_values();
-    test_yml(&out);
-    test_foreign();
-    test_not_foreign();
-    test_escapes();
-    test_memory();
-    test_count();
-    test_errand();
+    RUN_TESTS_WITH(&out);
     sl_buf_done(&out);
     send_done();
     return CHECK_DONE();

@@ -37,7 +37,7 @@ static void begin(void)
 
 #define AT(instant) "--jwks", keys, "--now", "1970-01-01T00:" instant "Z"
 
-static void test_good(void)
+TEST(good)
 {
     CASE("a good token: its claims");
     CHECK_EQ(SEND("token", "verify", AT("20:00"), TOKEN), 0);
@@ -83,7 +83,7 @@ static void test_good(void)
         CHECK_STR(sent_err, "sluice token: " why "\n");                        \
     } while (0)
 
-static void test_refused(void)
+TEST(refused)
 {
     CASE("to the second: expired, and not yet");
     CHECK_EQ(SEND("token", "verify", AT("33:19"), TOKEN), 0);
@@ -127,7 +127,7 @@ static void test_refused(void)
     CHECK_EQ(SEND("token", "verify", AT("20:00"), ""), 1);
 }
 
-static void test_keys(void)
+TEST(keys)
 {
     CASE("keys that do not serve");
     write_keys("{\"keys\":[{\"kty\":\"oct\",\"kid\":\"b\",\"k\":\"" K "\"}]}");
@@ -151,7 +151,7 @@ static void test_keys(void)
     CHECK_ERR("contains a private key");
 }
 
-static void test_slips(void)
+TEST(slips)
 {
     CASE("slips");
     CHECK_EQ(SEND("token"), 2);
@@ -184,10 +184,7 @@ static void test_slips(void)
 int main(void)
 {
     begin();
-    test_good();
-    test_refused();
-    test_keys();
-    test_slips();
+    RUN_TESTS();
     send_done();
     unlink(keys);
     return CHECK_DONE();

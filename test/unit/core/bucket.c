@@ -1,6 +1,6 @@
 /* bucket.c -- token buckets (continuous and by interval) and leaky buckets,
  * row by row. */
-#include "row.h"
+#include "takes.h"
 
 #define MOST ((int64_t)SL_AMOUNT_MAX)
 
@@ -60,7 +60,7 @@ static void odd_rates(void)
     CASE("bucket: rates that do not divide, and the edges");
     limit = limit_of(SL_BUCKET, "3/s burst 1");
     ROWS_HOLD(&limit, fresh, third);
-    limit = limit_in(SL_BUCKET, "3/s burst 1", &us);
+    limit = rate_with(SL_BUCKET, "3/s burst 1", &us);
     ROWS_HOLD(&limit, fresh, coarse);
     limit = limit_of(SL_BUCKET, "100000000/s burst 2");
     ROWS_HOLD(&limit, fresh, fast);
@@ -208,7 +208,7 @@ static void coarse(void)
         TAKE("a step back", MS(100), 1, NO, 0, MS(500), MS(1500)),
     };
     struct sl_limit_options us = {.quantum = SL_QUANTUM_US};
-    struct sl_limit limit = limit_in(SL_BUCKET, "2/s burst 3", &us);
+    struct sl_limit limit = rate_with(SL_BUCKET, "2/s burst 3", &us);
 
     CASE("bucket: in microseconds");
     CHECK_EQ(limit.tick, 1000);

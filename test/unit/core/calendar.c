@@ -1,6 +1,7 @@
 /* calendar.c -- periods of a calendar, row by row. */
 #include "core/calendar.h"
 #include "check.h"
+#include "row.h"
 #include "when.h"
 
 enum {
@@ -8,12 +9,6 @@ enum {
     WEEK = SL_CALENDAR_WEEK,
     MON = SL_CALENDAR_MONTH
 };
-
-/* Without it clang-format would align the rows and pass 80 columns. */
-#define ROW(...)                                                               \
-    {                                                                          \
-        __VA_ARGS__                                                            \
-    }
 
 struct row {
     const char *why;

@@ -1,19 +1,9 @@
 /* holds.c -- what comes back of a hold: the edges. The rest is asked by
  * test/prop/holds.c. */
-#include "check.h"
 #include "core/take.h"
+#include "limit.h"
 
 #define NOW (INT64_C(1700000000) * SL_S)
-
-static struct sl_limit limit_of(enum sl_kind kind, const char *text)
-{
-    struct sl_limit limit = {.count = 0};
-    struct sl_rate rate;
-
-    CHECK_EQ(sl_parse_rate(sl_str_c(text), &rate, NULL), 0);
-    CHECK_EQ(sl_limit_init(&limit, kind, &rate, NULL, NULL), 0);
-    return limit;
-}
 
 static uint64_t left(const struct sl_limit *limit, struct sl_cell cell,
                      sl_ns now)
@@ -23,7 +13,7 @@ static uint64_t left(const struct sl_limit *limit, struct sl_cell cell,
 
 static void test_later_cell(void)
 {
-    struct sl_limit limit = limit_of(SL_BUCKET, "10/10s burst 20");
+    struct sl_limit limit = rate_of(SL_BUCKET, "10/10s burst 20");
     struct sl_cell cell = sl_take(&limit, sl_cell_of(0, 0), 10, NOW).next;
     struct sl_hold_snapshot mark = sl_hold_snapshot_of(&limit, cell);
     struct sl_since since = {NOW, NOW + SL_S, 0};
@@ -37,7 +27,7 @@ static void test_later_cell(void)
 
 static void test_permits(void)
 {
-    struct sl_limit limit = limit_of(SL_PERMITS, "5");
+    struct sl_limit limit = rate_of(SL_PERMITS, "5");
     struct sl_hold_snapshot mark =
         sl_hold_snapshot_of(&limit, sl_cell_of(0, 2));
     struct sl_since since = {NOW, NOW, 0};
@@ -64,7 +54,7 @@ static void test_stepped(void)
         {"a step to its very start",     20, 15, 20, 10},
         {"the last instant of its time", 20, 49, 10, 10},
     };
-    struct sl_limit limit = limit_of(SL_FIXED, "10/min");
+    struct sl_limit limit = rate_of(SL_FIXED, "10/min");
     sl_ns start = NOW - NOW % SL_MIN;
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {
@@ -84,7 +74,7 @@ static void test_stepped(void)
 /* While the clock shows no second more, four have passed. */
 static void test_stepped_bucket(void)
 {
-    struct sl_limit limit = limit_of(SL_BUCKET, "10/10s burst 20");
+    struct sl_limit limit = rate_of(SL_BUCKET, "10/10s burst 20");
     struct sl_cell cell = sl_take(&limit, sl_cell_of(0, 0), 10, NOW).next;
     struct sl_hold_snapshot mark = sl_hold_snapshot_of(&limit, cell);
     struct sl_since since = {NOW, NOW, 4 * SL_S};

@@ -1,5 +1,5 @@
 /* limit.c -- what sl_limit_init() accepts and refuses, and shapes. */
-#include "row.h"
+#include "takes.h"
 #include "when.h"
 
 static void accepted(void)
@@ -60,7 +60,7 @@ static void derived(void)
     CHECK_EQ(limit.grain, 5 * SL_US);
     CHECK_EQ(limit.token, 12000000);
     CHECK_EQ(limit.room, 96000000);
-    limit = limit_in(SL_BUCKET, "5/min burst 8", &us);
+    limit = rate_with(SL_BUCKET, "5/min burst 8", &us);
     CHECK_EQ(limit.tick, 1000);
     CHECK_EQ(limit.span, 60000000);
     CHECK_EQ(limit.grain, 50);
@@ -92,7 +92,7 @@ static void grains(void)
     CASE("grains and units, and a limit made again from its numbers");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         struct sl_limit_options options = {.quantum = rows[i].quantum};
-        struct sl_limit limit = limit_in(SL_BUCKET, rows[i].text, &options);
+        struct sl_limit limit = rate_with(SL_BUCKET, rows[i].text, &options);
         struct sl_limit again = limit;
         bool good = CHECK_EQ(limit.grain, rows[i].grain);
 
@@ -113,7 +113,7 @@ static void grains(void)
 static void calendars(void)
 {
     struct sl_limit_options options = {.zone = &new_york, .anchor = 15};
-    struct sl_limit limit = limit_in(SL_QUOTA, "120/3month", &options);
+    struct sl_limit limit = rate_with(SL_QUOTA, "120/3month", &options);
 
     CASE("quotas by the day, the week and the month follow a calendar");
     CHECK(limit.calendar);
@@ -132,7 +132,7 @@ static void calendars(void)
     limit = limit_of(SL_QUOTA, "5/3653day");
     CHECK_EQ(limit.cal.every, 3653);
     options = (struct sl_limit_options){.anchor = 7};
-    limit = limit_in(SL_QUOTA, "9007199254740992/week", &options);
+    limit = rate_with(SL_QUOTA, "9007199254740992/week", &options);
     CHECK_EQ(limit.count, SL_AMOUNT_MAX);
     CHECK_EQ(limit.cal.unit, SL_CALENDAR_WEEK);
     CHECK_EQ(limit.cal.anchor, 7);
@@ -214,7 +214,7 @@ static void refused(void)
     }
 }
 
-/* Whoever reads plans handles these two words before. */
+/* The reader of plans handles these two words before. */
 static void words(void)
 {
     static const char *const texts[] = {"unlimited", "none"};
@@ -238,7 +238,7 @@ static void words(void)
 static uint64_t shape(enum sl_kind kind, const char *text,
                       struct sl_limit_options options)
 {
-    struct sl_limit limit = limit_in(kind, text, &options);
+    struct sl_limit limit = rate_with(kind, text, &options);
 
     return sl_limit_shape(&limit);
 }

@@ -1,5 +1,5 @@
 /* permits.c -- permits and levels, row by row. */
-#include "row.h"
+#include "takes.h"
 
 static void permits(void)
 {

@@ -1,5 +1,5 @@
 /* quota.c -- quotas, row by row. */
-#include "row.h"
+#include "takes.h"
 #include "when.h"
 
 static void calendar(void)
@@ -32,7 +32,7 @@ static void calendar(void)
             "2026-11-02T05:00:00"),
     };
     struct sl_limit_options options = {.zone = &new_york};
-    struct sl_limit limit = limit_in(SL_QUOTA, "3/day", &options);
+    struct sl_limit limit = rate_with(SL_QUOTA, "3/day", &options);
     struct sl_cell cell = fresh;
 
     CASE("quota: 3/day in New York");
@@ -115,26 +115,26 @@ static void changes(void)
 {
     sl_ns now = when("2026-03-10T00:00:00");
     struct sl_limit_options options = {.anchor = 1};
-    struct sl_limit limit = limit_in(SL_QUOTA, "10/month", &options);
+    struct sl_limit limit = rate_with(SL_QUOTA, "10/month", &options);
     struct sl_cell cell = sl_take(&limit, fresh, 7, now).next;
     struct sl_take_result got;
 
     CASE("quota (4): a change keeps what was used");
-    limit = limit_in(SL_QUOTA, "5/month", &options);
+    limit = rate_with(SL_QUOTA, "5/month", &options);
     CHECK_EQ(sl_take(&limit, cell, 0, now).answer.remaining, 0);
-    limit = limit_in(SL_QUOTA, "20/month", &options);
+    limit = rate_with(SL_QUOTA, "20/month", &options);
     CHECK_EQ(sl_take(&limit, cell, 0, now).answer.remaining, 13);
     options.anchor = 5;
-    limit = limit_in(SL_QUOTA, "10/month", &options);
+    limit = rate_with(SL_QUOTA, "10/month", &options);
     got = sl_take(&limit, cell, 0, when("2026-04-04T23:59:59"));
     CHECK_EQ(got.answer.remaining, 3);
     CHECK_EQ(got.answer.reset_in, SL_S);
     options.anchor = 20; /* the last take lies before the new period */
-    limit = limit_in(SL_QUOTA, "10/month", &options);
+    limit = rate_with(SL_QUOTA, "10/month", &options);
     got = sl_take(&limit, cell, 0, when("2026-03-21T00:00:00"));
     CHECK_EQ(got.answer.remaining, 10);
     options = (struct sl_limit_options){.zone = &new_york};
-    limit = limit_in(SL_QUOTA, "10/month", &options);
+    limit = rate_with(SL_QUOTA, "10/month", &options);
     got = sl_take(&limit, cell, 0, when("2026-04-01T03:59:59"));
     CHECK_EQ(got.answer.remaining, 3);
     CHECK_EQ(got.answer.reset_in, SL_S);

@@ -3,7 +3,7 @@
  *
  * V7, V10 and V12 need a shared store, a set of limits and a client.
  */
-#include "row.h"
+#include "takes.h"
 
 /* Ask `count` times, `gap` and `other` apart in turn; how many passed? */
 static unsigned passed(const struct sl_limit *limit, unsigned count, sl_ns gap,

@@ -1,5 +1,5 @@
 /* window.c -- fixed and sliding windows, row by row. */
-#include "row.h"
+#include "takes.h"
 
 static void fixed(void)
 {

@@ -23,7 +23,7 @@ static bool is_read(const char *text, size_t len)
     return true;
 }
 
-static void test_tails(void)
+TEST(tails)
 {
     unsigned two = 0, three = 0, four = 0;
     char text[4];
@@ -50,7 +50,7 @@ static void test_tails(void)
     CHECK_EQ(four, 64);
 }
 
-static void test_letters(void)
+TEST(letters)
 {
     unsigned taken = 0;
 
@@ -65,7 +65,7 @@ static void test_letters(void)
     CHECK_EQ(taken, 8 * 64);
 }
 
-static void test_rows(void)
+TEST(rows)
 {
     static const struct {
         const char *text;
@@ -95,7 +95,7 @@ static void test_rows(void)
         CHECK_EQ(is_read(rows[i].text, strlen(rows[i].text)), rows[i].good);
 }
 
-static void test_copy(void)
+TEST(copy)
 {
     struct sl_arena arena;
     struct sl_str got = {"untouched", 9};
@@ -112,11 +112,4 @@ static void test_copy(void)
     sl_arena_done(&arena);
 }
 
-int main(void)
-{
-    test_tails();
-    test_letters();
-    test_rows();
-    test_copy();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

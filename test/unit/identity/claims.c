@@ -17,7 +17,7 @@ static enum sl_token_error verify_at(const char *payload, sl_ns leeway,
 }
 
 /* exp is 1000, or as the row says. */
-static void test_times(void)
+TEST(times)
 {
     static const struct {
         const char *payload;
@@ -63,7 +63,7 @@ static void test_times(void)
 }
 
 /* Not times; each also where the others of the three stand. */
-static void test_no_times(void)
+TEST(no_times)
 {
     static const char *const values[] = {
         "\"1000\"", "-1",   "-0.5",   "9007199254740993",
@@ -86,7 +86,7 @@ static void test_no_times(void)
         }
 }
 
-static void test_no_expiry(void)
+TEST(no_expiry)
 {
     CASE("a token must expire, unless that is not needed");
     CHECK_FAULT(verify_at("{}", 0, false, AT(1)), SL_TOKEN_NO_EXPIRY);
@@ -108,7 +108,7 @@ static void test_no_expiry(void)
     CHECK_FAULT(verify_at("{\"exp\":9}x", 0, true, AT(1)), SL_TOKEN_MALFORMED);
 }
 
-static void test_for_whom(void)
+TEST(for_whom)
 {
     static const struct sl_str ours[] = {
         {"api", 3},
@@ -156,7 +156,7 @@ static void test_for_whom(void)
     }
 }
 
-static void test_texts(void)
+TEST(texts)
 {
     CASE("claims are texts");
     CHECK_FAULT(
@@ -199,7 +199,7 @@ static void test_texts(void)
                 SL_TOKEN_MALFORMED);
 }
 
-static void test_bounds(void)
+TEST(bounds)
 {
     static char payload[8192];
     size_t len;
@@ -232,7 +232,7 @@ static void test_bounds(void)
     CHECK_FAULT(verify_at(payload, 0, true, AT(1)), SL_TOKEN_GOOD);
 }
 
-static void test_signature_only(void)
+TEST(signature_only)
 {
     struct sl_token_rules rules = {.signature_only = true};
 
@@ -245,7 +245,7 @@ static void test_signature_only(void)
                 SL_TOKEN_GOOD);
 }
 
-static void test_words(void)
+TEST(words)
 {
     CASE("each fault has a word of its own, and a sentence");
     for (unsigned i = 0; i < SL_TOKEN_ERRORS; i++) {
@@ -260,14 +260,7 @@ static void test_words(void)
 int main(void)
 {
     secret = made_set(0);
-    test_times();
-    test_no_times();
-    test_no_expiry();
-    test_for_whom();
-    test_texts();
-    test_bounds();
-    test_signature_only();
-    test_words();
+    RUN_TESTS();
     sl_keyset_unref(secret);
     made_done();
     return CHECK_DONE();

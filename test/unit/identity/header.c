@@ -11,7 +11,7 @@
 static const struct sl_token_rules any;
 static struct sl_keyset *secret;
 
-static void test_shape(void)
+TEST(shape)
 {
     static const struct {
         const char *why;
@@ -95,7 +95,7 @@ static const struct {
     ROW("kid is a number", "{\"alg\":\"HS256\",\"kid\":1}", SL_TOKEN_MALFORMED),
 };
 
-static void test_fields(void)
+TEST(fields)
 {
     for (size_t i = 0; i < SL_LEN(fields); i++) {
         CASE(fields[i].why);
@@ -105,7 +105,7 @@ static void test_fields(void)
     }
 }
 
-static void test_algorithms(void)
+TEST(algorithms)
 {
     struct sl_token_rules only = {.algorithms = SL_ALG_HS384};
     struct sl_keyset *pinned = made_set(SL_ALG_HS512);
@@ -130,7 +130,7 @@ static void test_algorithms(void)
 }
 
 /* An HMAC whose secret is what everybody can read must not be believed. */
-static void test_confusion(void)
+TEST(confusion)
 {
     struct sl_keyset *set = made_read("{\"kty\":\"RSA\",\"kid\":\"r\",\"e\":"
                                       "\"AQAB\",\"n\":\"" RSA_N "\"}",
@@ -155,7 +155,7 @@ static void test_confusion(void)
 #define OTHER       "MTIzNDU2MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA"
 
 /* made_secret is OCT_64; the others are other keys. */
-static void test_names(void)
+TEST(names)
 {
     static const struct {
         const char *why, *set, *kid;
@@ -216,7 +216,7 @@ static void test_names(void)
     }
 }
 
-static void test_sizes(void)
+TEST(sizes)
 {
     static char payload[8000], header[512];
     char name[130] = "";
@@ -247,7 +247,7 @@ static void test_sizes(void)
 }
 
 /* TLS on the same thread looks into the queue. */
-static void test_queue(void)
+TEST(queue)
 {
     struct sl_keyset *set = made_read("{\"kty\":\"EC\",\"crv\":\"P-256\",\"x\":"
                                       "\"" P256_X "\",\"y\":\"" P256_Y "\"}",
@@ -264,13 +264,7 @@ static void test_queue(void)
 int main(void)
 {
     secret = made_set(0);
-    test_shape();
-    test_fields();
-    test_algorithms();
-    test_confusion();
-    test_names();
-    test_sizes();
-    test_queue();
+    RUN_TESTS();
     sl_keyset_unref(secret);
     made_done();
     return CHECK_DONE();

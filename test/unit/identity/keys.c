@@ -7,7 +7,7 @@
 #include "fail.h"
 #include "identity/jwt.h"
 
-static void test_none(void)
+TEST(none)
 {
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
@@ -39,7 +39,7 @@ static void test_none(void)
     fail_check(&f);
 }
 
-static void test_put(void)
+TEST(put)
 {
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
@@ -90,7 +90,7 @@ static void test_put(void)
     fail_check(&f);
 }
 
-static void test_wish(void)
+TEST(wish)
 {
     struct sl_jwks_current *keys = NULL;
 
@@ -131,7 +131,7 @@ static void *on_reader(void *ctx)
     return NULL;
 }
 
-static void test_threads(void)
+TEST(threads)
 {
     struct sl_keyset *set = made_set(0);
     unsigned torn[3] = {0};
@@ -157,11 +157,4 @@ static void test_threads(void)
     sl_keyset_unref(set);
 }
 
-int main(void)
-{
-    test_none();
-    test_put();
-    test_wish();
-    test_threads();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -37,7 +37,7 @@
 #define PS (SL_ALG_PS256 | SL_ALG_PS384 | SL_ALG_PS512)
 
 /* What the first key serves; 0 if the set is refused. */
-static void test_served(void)
+TEST(served)
 {
     static const struct {
         const char *why, *json;
@@ -159,7 +159,7 @@ static const struct {
         "key 2 has the name of another key (a)"),
 };
 
-static void test_refused(void)
+TEST(refused)
 {
     for (size_t i = 0; i < SL_LEN(refused); i++) {
         struct sl_diag diag = {.line = 0};
@@ -180,7 +180,7 @@ static void test_refused(void)
 }
 
 /* Secrets of all lengths around the lengths of the hashes. */
-static void test_secrets(void)
+TEST(secrets)
 {
     static const char bytes[5000] = "a secret, and then nothing more";
     static const char blank[64];
@@ -232,7 +232,7 @@ static void test_secrets(void)
              SLUICE_ECONF);
 }
 
-static void test_bounds(void)
+TEST(bounds)
 {
     static char json[SL_KEYSET_BYTES + 64];
     struct sl_keyset *set = NULL;
@@ -283,7 +283,7 @@ static void test_bounds(void)
     }
 }
 
-static void test_private(void)
+TEST(private)
 {
     struct sl_keyset *set;
 
@@ -320,7 +320,7 @@ static bool is_dumped(const void *at)
     return dumped;
 }
 
-static void test_dump(void)
+TEST(dump)
 {
     struct sl_keyset *one = made_set(0);
     struct sl_keyset *two = made_read(OCT("", OCT_64), SL_ALG_HMAC);
@@ -333,7 +333,7 @@ static void test_dump(void)
     sl_keyset_unref(two);
 }
 
-static void test_names(void)
+TEST(names)
 {
     static const char *const names[] = {
         "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
@@ -348,14 +348,4 @@ static void test_names(void)
     CHECK_EQ(sl_algorithm_of(SL_STR("")), 0);
 }
 
-int main(void)
-{
-    test_served();
-    test_refused();
-    test_secrets();
-    test_bounds();
-    test_private();
-    test_dump();
-    test_names();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -78,7 +78,7 @@ static void done(void)
     sl_jwks_current_close(keys);
 }
 
-static void test_remembered(void)
+TEST(remembered)
 {
     const struct sl_tokens_stats *stats;
     const struct sl_token *token;
@@ -120,7 +120,7 @@ static void test_remembered(void)
     done();
 }
 
-static void test_leeway(void)
+TEST(leeway)
 {
     struct sl_token_rules rules = {.leeway = AT(30)};
 
@@ -136,7 +136,7 @@ static void test_leeway(void)
     done();
 }
 
-static void test_forgotten(void)
+TEST(forgotten)
 {
     struct sl_token_rules strict = {.issuer = SL_STR("https://id/")};
     static const struct sl_token_rules rules;
@@ -163,7 +163,7 @@ static void test_forgotten(void)
     done();
 }
 
-static void test_unknown(void)
+TEST(unknown)
 {
     static const struct sl_token_rules rules;
     struct sl_keyset *set = NULL;
@@ -198,7 +198,7 @@ static unsigned looked_at(const char *from, sl_ns now)
     return 1000;
 }
 
-static void test_held_back(void)
+TEST(held_back)
 {
     CASE("20 bad ones at once, then one a second");
     open_with(0, 0);
@@ -238,7 +238,7 @@ static void test_held_back(void)
     done();
 }
 
-static void test_cheap(void)
+TEST(cheap)
 {
     static const struct sl_token_rules rules = {.algorithms = SL_ALG_HS256};
 
@@ -300,7 +300,7 @@ static bool has(struct sl_token_cache *recall, unsigned n, sl_ns now)
     return found;
 }
 
-static void test_recall(void)
+TEST(recall)
 {
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
@@ -347,7 +347,7 @@ static void test_recall(void)
 }
 
 /* Far more addresses than places. */
-static void test_crowd(void)
+TEST(crowd)
 {
     struct sl_bad_token blame;
     struct sl_ip ip = address("10.0.0.0"), one = address("192.0.2.1");
@@ -372,15 +372,4 @@ static void test_crowd(void)
     sl_bad_token_done(&blame);
 }
 
-int main(void)
-{
-    test_remembered();
-    test_leeway();
-    test_forgotten();
-    test_unknown();
-    test_held_back();
-    test_cheap();
-    test_recall();
-    test_crowd();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

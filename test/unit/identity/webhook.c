@@ -6,16 +6,12 @@
 #include "identity/webhook.h"
 
 #include "check.h"
+#include "row.h"
 
 #define FIRST  "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 #define SECOND "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 #define STRIPE "whsec_test_secret_of_stripe"
 #define GITHUB "It's a Secret to Everybody"
-
-#define ROW(...)                                                               \
-    {                                                                          \
-        __VA_ARGS__                                                            \
-    }
 
 static const struct {
     int scheme;
@@ -66,7 +62,7 @@ static struct sl_webhook message_of(size_t i)
         sl_str_c(vectors[i].signature), sl_str_c(vectors[i].body)};
 }
 
-static void test_vectors(void)
+TEST(vectors)
 {
     struct sl_webhook_seen seen;
 
@@ -90,7 +86,7 @@ static void test_vectors(void)
 }
 
 /* Each byte that is signed or a signature, changed. */
-static void test_changed(void)
+TEST(changed)
 {
     struct sl_webhook_rules rules = rules_of(SL_WEBHOOK_STANDARD, FIRST, NULL);
     struct sl_webhook message = message_of(0);
@@ -118,7 +114,7 @@ static void test_changed(void)
     }
 }
 
-static void test_times(void)
+TEST(times)
 {
     struct sl_webhook_rules rules = rules_of(SL_WEBHOOK_STANDARD, FIRST, NULL);
     struct sl_webhook message = message_of(0);
@@ -138,7 +134,7 @@ static void test_times(void)
              SL_WEBHOOK_SIGNATURE);
 }
 
-static void test_rotation(void)
+TEST(rotation)
 {
     struct sl_webhook message = message_of(1);
     struct sl_webhook_seen seen;
@@ -159,11 +155,4 @@ static void test_rotation(void)
              SL_WEBHOOK_SIGNATURE);
 }
 
-int main(void)
-{
-    test_vectors();
-    test_changed();
-    test_times();
-    test_rotation();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

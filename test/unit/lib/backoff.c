@@ -86,7 +86,7 @@ static void check_course(struct sluice_backoff backoff, const char *retry_after,
     CHECK_EQ(backoff.refused, waits);
 }
 
-static void test_courses(void)
+TEST(courses)
 {
     static const int64_t least[] = {500 * MS, 1 * S, 2 * S, 4 * S, 8 * S};
     static const int64_t most[] = {1 * S, 2 * S, 4 * S, 8 * S, 16 * S};
@@ -134,7 +134,7 @@ static void refuses(const char *name, struct sluice_backoff *backoff,
         CHECK(backoff->refused == 0 || backoff->refused == 5);
 }
 
-static void test_refusals(void)
+TEST(refusals)
 {
     struct sluice_backoff fresh = {0}, spent = {.refused = 5};
     struct sluice_backoff past = {.cap_ns = -1};
@@ -174,7 +174,7 @@ static void test_refusals(void)
     CHECK_STR(sluice_why(), "there is no place for the wait");
 }
 
-static void test_statuses(void)
+TEST(statuses)
 {
     CASE("429 and 503 are asked again, and no other");
     for (int status = -1; status < 1000; status++)
@@ -185,8 +185,6 @@ static void test_statuses(void)
 int main(int argc, char **argv)
 {
     test_vectors(argc > 1 ? argv[1] : "");
-    test_courses();
-    test_refusals();
-    test_statuses();
+    RUN_TESTS();
     return CHECK_DONE();
 }

@@ -33,7 +33,7 @@ static uint64_t give_back(struct sluice *gate, unsigned limit, uint64_t cost,
     return part.answer.remaining;
 }
 
-static void test_give_back(void)
+TEST(give_back)
 {
     struct sluice *gate = fresh_gate();
 
@@ -49,7 +49,7 @@ static void test_give_back(void)
     sluice_close(gate);
 }
 
-static void test_windows(void)
+TEST(windows)
 {
     struct sluice *gate = fresh_gate();
 
@@ -76,7 +76,7 @@ static void test_windows(void)
     sluice_close(gate);
 }
 
-static void test_give_back_set(void)
+TEST(give_back_set)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_part set[3] = {part_of(JOBS, "ann", 2),
@@ -114,7 +114,7 @@ static uint64_t charge(struct sluice *gate, unsigned limit, uint64_t cost)
     return part.answer.remaining;
 }
 
-static void test_charge(void)
+TEST(charge)
 {
     struct sluice *gate = fresh_gate();
 
@@ -140,7 +140,7 @@ static void test_charge(void)
     sluice_close(gate);
 }
 
-static void test_reset(void)
+TEST(reset)
 {
     struct sluice *gate = fresh_gate();
 
@@ -179,7 +179,7 @@ static int see(void *ctx, unsigned limit, uint64_t fingerprint,
     return ++seen->calls == seen->stop_after ? 42 : 0;
 }
 
-static void test_each(void)
+TEST(each)
 {
     struct sluice *gate = fresh_gate();
     static struct seen seen;
@@ -215,7 +215,7 @@ static int take_meanwhile(void *ctx, unsigned limit, uint64_t fingerprint,
     return 0;
 }
 
-static void test_stats(void)
+TEST(stats)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_stats s;
@@ -244,14 +244,4 @@ static void test_stats(void)
     sluice_close(gate);
 }
 
-int main(void)
-{
-    test_give_back();
-    test_windows();
-    test_give_back_set();
-    test_charge();
-    test_reset();
-    test_each();
-    test_stats();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

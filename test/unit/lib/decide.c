@@ -20,7 +20,7 @@ static struct sluice *fresh_gate(void)
     return open_gate(limits, COUNT(limits), &hands);
 }
 
-static void test_answers(void)
+TEST(answers)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_answer a;
@@ -57,7 +57,7 @@ static void test_answers(void)
     sluice_close(gate);
 }
 
-static void test_verdicts(void)
+TEST(verdicts)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_part set[3] = {part_of(LINKS, "ann", 1),
@@ -101,7 +101,7 @@ static void test_verdicts(void)
     sluice_close(gate);
 }
 
-static void test_merging(void)
+TEST(merging)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_part set[3] = {part_of(MINUTE, "ann", 2),
@@ -129,7 +129,7 @@ static void test_merging(void)
     sluice_close(gate);
 }
 
-static void test_sixteen(void)
+TEST(sixteen)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_part set[SLUICE_PARTS_MAX];
@@ -156,7 +156,7 @@ static void test_sixteen(void)
     sluice_close(gate);
 }
 
-static void test_look(void)
+TEST(look)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_part set[2] = {part_of(MINUTE, "ann", 3),
@@ -197,7 +197,7 @@ static uint64_t left_by(struct sluice *gate, unsigned plan)
     return part.answer.remaining;
 }
 
-static void test_plans(void)
+TEST(plans)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_part part = part_of(MINUTE, "ann", 4);
@@ -235,7 +235,7 @@ static bool same_answer(const struct sluice_answer *a,
 
 #define MANY 1000
 
-static void test_batch(void)
+TEST(batch)
 {
     static struct sluice_part one[MANY], all[MANY];
     static char keys[MANY][8];
@@ -277,7 +277,7 @@ static void test_batch(void)
 }
 
 /* V10: a request that one limit refuses costs the others nothing. */
-static void test_v10(void)
+TEST(v10)
 {
     static const struct sluice_limit both[] = {
         {.name = "tenant", .kind = SLUICE_TOKEN_BUCKET, .rate = "1000/min"},
@@ -299,15 +299,4 @@ static void test_v10(void)
     sluice_close(gate);
 }
 
-int main(void)
-{
-    test_answers();
-    test_verdicts();
-    test_merging();
-    test_sixteen();
-    test_look();
-    test_plans();
-    test_batch();
-    test_v10();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

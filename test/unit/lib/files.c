@@ -41,7 +41,7 @@ static struct sluice *must_open(const struct sluice_limit *limit)
     return gate;
 }
 
-static void test_shared(void)
+TEST(shared)
 {
     struct sluice *one = must_open(&hourly), *two = must_open(&hourly);
     struct stat st;
@@ -89,7 +89,7 @@ static void take_and_die(void)
     take(gate, 0, "eve", 1);
 }
 
-static void test_killed(void)
+TEST(killed)
 {
     struct sluice *gate;
     struct sluice_stats stats;
@@ -124,7 +124,7 @@ static void claim_and_die(void)
         _exit(1);
 }
 
-static void test_killed_in_open(void)
+TEST(killed_in_open)
 {
     struct sluice *gate;
 
@@ -154,7 +154,7 @@ static void take_for_ever(int out)
 
 /* Kill a process at work, at moments that nobody chooses. Its sets of two are
  * whole: the counts differ only by the one reset that may be half way. */
-static void test_kill_at_work(void)
+TEST(kill_at_work)
 {
     CASE("whenever a process is killed, no set is half taken");
     for (unsigned round = 0; round < 20; round++) {
@@ -183,7 +183,7 @@ static void test_kill_at_work(void)
     }
 }
 
-static void test_changes(void)
+TEST(changes)
 {
     struct sluice_limit limit = hourly;
     struct sluice *gate = must_open(&limit);
@@ -256,7 +256,7 @@ static void damaged(const char *name, const char *reason)
     sluice_close(gate);
 }
 
-static void test_damage(void)
+TEST(damage)
 {
     struct sluice *gate = NULL;
 
@@ -294,12 +294,7 @@ int main(void)
         return 99;
     snprintf(path, sizeof(path), "%s/state", folder);
     snprintf(aside, sizeof(aside), "%s.damaged-1", path);
-    test_shared();
-    test_killed();
-    test_killed_in_open();
-    test_kill_at_work();
-    test_changes();
-    test_damage();
+    RUN_TESTS();
     unlink(aside);
     unlink(path);
     CASE("nothing else was left behind");

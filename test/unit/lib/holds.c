@@ -61,7 +61,7 @@ static enum sluice_hold_state release(struct sluice *gate,
     return state;
 }
 
-static void test_every_kind(void)
+TEST(every_kind)
 {
     for (unsigned l = 0; l < ALL; l++) {
         struct sluice *gate = fresh_gate();
@@ -83,7 +83,7 @@ static void test_every_kind(void)
     }
 }
 
-static void test_expiry(void)
+TEST(expiry)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_hold_id id = hold(gate, JOBS, 6, 5 * SEC);
@@ -110,7 +110,7 @@ static void test_expiry(void)
     sluice_close(gate);
 }
 
-static void test_window_over(void)
+TEST(window_over)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_hold_id id = hold(gate, MONTH, 6, 60 * DAY);
@@ -123,7 +123,7 @@ static void test_window_over(void)
     sluice_close(gate);
 }
 
-static void test_denied(void)
+TEST(denied)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_part parts[] = {part_of(JOBS, "ann", 1),
@@ -142,7 +142,7 @@ static void test_denied(void)
     sluice_close(gate);
 }
 
-static void test_full(void)
+TEST(full)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_part part = part_of(LINKS, "ann", 0);
@@ -162,7 +162,7 @@ static void test_full(void)
     sluice_close(gate);
 }
 
-static void test_refused(void)
+TEST(refused)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_part part = part_of(JOBS, "ann", 1);
@@ -197,7 +197,7 @@ static void test_refused(void)
     sluice_close(gate);
 }
 
-static void test_not_named(void)
+TEST(not_named)
 {
     struct sluice *gate = fresh_gate();
     struct sluice_part parts[] = {part_of(JOBS, "ann", 2),
@@ -214,7 +214,7 @@ static void test_not_named(void)
     sluice_close(gate);
 }
 
-static void test_file(void)
+TEST(file)
 {
     char path[64];
     struct sluice_options options = {.limits = limits,
@@ -244,13 +244,6 @@ static void test_file(void)
 int main(void)
 {
     limits[MONTH].zone = "Europe/Berlin";
-    test_every_kind();
-    test_expiry();
-    test_window_over();
-    test_denied();
-    test_full();
-    test_refused();
-    test_not_named();
-    test_file();
+    RUN_TESTS();
     return CHECK_DONE();
 }

@@ -13,7 +13,7 @@ static struct sluice *gate_of(struct sluice_limit limit)
 #define MARCH_28_23Z   (INT64_C(1774738800) * SEC) /* midnight in Berlin */
 #define OCTOBER_24_22Z (INT64_C(1792879200) * SEC)
 
-static void test_days(void)
+TEST(days)
 {
     struct sluice *gate;
 
@@ -38,7 +38,7 @@ static void test_days(void)
     sluice_close(gate);
 }
 
-static void test_months(void)
+TEST(months)
 {
     struct sluice *gate;
 
@@ -59,7 +59,7 @@ static void test_months(void)
     sluice_close(gate);
 }
 
-static void test_interval(void)
+TEST(interval)
 {
     struct sluice *gate;
 
@@ -79,7 +79,7 @@ static void test_interval(void)
     sluice_close(gate);
 }
 
-static void test_leaky(void)
+TEST(leaky)
 {
     struct sluice *gate;
     struct sluice_answer a;
@@ -101,7 +101,7 @@ static void test_leaky(void)
     sluice_close(gate);
 }
 
-static void test_sliding(void)
+TEST(sliding)
 {
     struct sluice *gate;
 
@@ -120,7 +120,7 @@ static void test_sliding(void)
 static const struct sluice_limit minute = {
     .name = "a", .kind = SLUICE_TOKEN_BUCKET, .rate = "6/min"};
 
-static void test_step_back(void)
+TEST(step_back)
 {
     struct sluice *gate;
 
@@ -157,7 +157,7 @@ static void test_step_back(void)
     sluice_close(gate);
 }
 
-static void test_reading_twice(void)
+TEST(reading_twice)
 {
     struct sluice *gate;
 
@@ -201,7 +201,7 @@ static void at_odd_instants(const struct sluice_limit *limit, int64_t one,
     sluice_close(gate);
 }
 
-static void test_odd_instants(void)
+TEST(odd_instants)
 {
     static const int64_t odd[] = {INT64_MIN,        -1,       0, 1,
                                   INT64_C(1) << 62, INT64_MAX};
@@ -218,7 +218,7 @@ static void test_odd_instants(void)
         }
 }
 
-static void test_system_clock(void)
+TEST(system_clock)
 {
     struct sluice *gate = open_gate(&minute, 1, NULL);
     struct sluice_answer a;
@@ -231,16 +231,4 @@ static void test_system_clock(void)
     sluice_close(gate);
 }
 
-int main(void)
-{
-    test_days();
-    test_months();
-    test_interval();
-    test_leaky();
-    test_sliding();
-    test_step_back();
-    test_reading_twice();
-    test_odd_instants();
-    test_system_clock();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -11,7 +11,7 @@
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"    \
     "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-static void test_good(void)
+TEST(good)
 {
     static const struct {
         const char *text, *printed;
@@ -132,7 +132,7 @@ static const struct {
         "", 5),
 };
 
-static void test_bad(void)
+TEST(bad)
 {
     for (size_t i = 0; i < SL_LEN(bad); i++) {
         struct sl_address a = {.len = 77};
@@ -155,7 +155,7 @@ static void test_bad(void)
     }
 }
 
-static void test_peers(void)
+TEST(peers)
 {
     struct sl_address a = {.len = sizeof(sa_family_t)};
     struct sockaddr_in6 sin6 = {
@@ -194,10 +194,4 @@ static void test_peers(void)
     CHECK_EQ(sl_address_port(&a), 0);
 }
 
-int main(void)
-{
-    test_good();
-    test_bad();
-    test_peers();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -5,7 +5,7 @@
 
 #include "guest.h"
 
-static void test_echo(struct rig *rig)
+TEST_WITH(echo, struct rig *rig)
 {
     struct guest g = {.echo = true};
 
@@ -44,7 +44,7 @@ static void test_echo(struct rig *rig)
     CHECK_EQ(sl_conns_count(rig->conns), 0);
 }
 
-static void test_peer(struct rig *rig)
+TEST_WITH(peer, struct rig *rig)
 {
     struct guest g = {0};
     struct sl_conn_options options = guest_options(&g);
@@ -63,7 +63,7 @@ static void test_peer(struct rig *rig)
     guest_leave(&g);
 }
 
-static void test_half_close(struct rig *rig)
+TEST_WITH(half_close, struct rig *rig)
 {
     struct guest g = {.leave = true, .at_end = "late answer"};
 
@@ -97,7 +97,7 @@ static void test_half_close(struct rig *rig)
     close(g.client);
 }
 
-static void test_late_answer(struct rig *rig)
+TEST_WITH(late_answer, struct rig *rig)
 {
     struct guest g;
 
@@ -136,7 +136,7 @@ static void test_late_answer(struct rig *rig)
     close(g.client);
 }
 
-static void test_finish(struct rig *rig)
+TEST_WITH(finish, struct rig *rig)
 {
     struct guest g = {.echo = true, .finish = true};
 
@@ -188,7 +188,7 @@ static void test_finish(struct rig *rig)
 }
 
 /* A refusal must not be lost because the client still sends. */
-static void test_refusal(struct rig *rig)
+TEST_WITH(refusal, struct rig *rig)
 {
     struct guest g = {.answer = 1, .take = 9, .finish = true};
     struct sl_address any;
@@ -218,7 +218,7 @@ static void test_refusal(struct rig *rig)
     sl_sockets_close(&s);
 }
 
-static void test_flush(struct rig *rig)
+TEST_WITH(flush, struct rig *rig)
 {
     struct guest g = {.echo = true, .flush = true};
 
@@ -258,7 +258,7 @@ static size_t hear_all(struct guest *g, size_t want)
     return all;
 }
 
-static void test_slow_reader(struct rig *rig)
+TEST_WITH(slow_reader, struct rig *rig)
 {
     struct guest g = {.answer = 1000, .take = 100};
     struct sl_conn_options options = guest_options(&g);
@@ -300,7 +300,7 @@ static void test_slow_reader(struct rig *rig)
     close(g.client);
 }
 
-static void test_ceilings(struct rig *rig)
+TEST_WITH(ceilings, struct rig *rig)
 {
     struct guest g = {.leave = true};
     struct sl_conn_options options = guest_options(&g);
@@ -348,7 +348,7 @@ static void test_ceilings(struct rig *rig)
 
 /* Both are ready in the same turn, and the first to be served ends the other,
  * whose own event follows. */
-static void test_victims(struct rig *rig)
+TEST_WITH(victims, struct rig *rig)
 {
     struct guest a = {.echo = true}, b = {.echo = true};
 
@@ -375,7 +375,7 @@ static void finish_each(struct sl_conn *conn, void *ctx)
     sl_conn_finish(conn);
 }
 
-static void test_set(struct rig *rig)
+TEST_WITH(set, struct rig *rig)
 {
     struct guest guests[5] = {{0}}, late = {0};
     struct sl_conns *few;
@@ -424,7 +424,7 @@ static void test_set(struct rig *rig)
 
 /* Three who do not go: one whom nobody hurries, one that has been waited for
  * when they are hurried, and one that is finished afterwards. */
-static void test_hurry(struct rig *rig)
+TEST_WITH(hurry, struct rig *rig)
 {
     struct guest slow = {0}, before = {0}, after = {0};
     struct rig ending = *rig;
@@ -455,18 +455,7 @@ int main(void)
 
     alarm(60);
     rig_open(&rig, NULL);
-    test_echo(&rig);
-    test_peer(&rig);
-    test_half_close(&rig);
-    test_late_answer(&rig);
-    test_finish(&rig);
-    test_refusal(&rig);
-    test_flush(&rig);
-    test_slow_reader(&rig);
-    test_ceilings(&rig);
-    test_victims(&rig);
-    test_set(&rig);
-    test_hurry(&rig);
+    RUN_TESTS_WITH(&rig);
     CASE("nobody is left");
     CHECK_EQ(sl_conns_count(rig.conns), 0);
     rig_close(&rig);

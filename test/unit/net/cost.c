@@ -51,7 +51,7 @@ static void ask(struct guest *g, unsigned want)
     CHECK_EQ(read(g->client, text, sizeof(text)), 14);
 }
 
-static void test_calls(struct rig *rig)
+TEST_WITH(calls, struct rig *rig)
 {
     struct guest g = {.echo = true};
     struct fail f = {0};
@@ -117,7 +117,7 @@ static unsigned wake_ups(struct rig *rig)
     return waits;
 }
 
-static void test_spinning(struct rig *rig)
+TEST_WITH(spinning, struct rig *rig)
 {
     struct guest g = {.pause = true};
     struct sl_conn_options options = guest_options(&g);
@@ -161,7 +161,7 @@ static void test_spinning(struct rig *rig)
     guest_leave(&g);
 }
 
-static void test_idle(struct rig *rig)
+TEST_WITH(idle, struct rig *rig)
 {
     static struct guest guests[500];
     struct fail f = {0};
@@ -212,9 +212,7 @@ int main(void)
         guest_leave(&g);
         CHECK_EQ(ctls, 2);
     }
-    test_calls(&rig);
-    test_spinning(&rig);
-    test_idle(&rig);
+    RUN_TESTS_WITH(&rig);
     rig_close(&rig);
     return CHECK_DONE();
 }

@@ -30,7 +30,7 @@ static uint64_t next_random(void)
     return state;
 }
 
-static void check_caps(void)
+TEST(caps)
 {
     struct sl_conn_limit *crowd = NULL;
     struct sl_ip a, b;
@@ -72,7 +72,7 @@ static void check_caps(void)
 }
 
 /* (1) (2) (3): places are given back and moved, and nobody is lost. */
-static void check_history(void)
+TEST(history)
 {
     unsigned is[ADDRESSES] = {0}, all = 0, full = 0, many = 0, wrong = 0;
     struct sl_conn_limit *crowd = NULL;
@@ -106,7 +106,7 @@ static void check_history(void)
     sl_conn_limit_close(crowd);
 }
 
-static void check_memory(void)
+TEST(memory)
 {
     struct fail f = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&f);
@@ -131,7 +131,7 @@ static void *come_and_go(void *ctx)
     return NULL;
 }
 
-static void check_threads(void)
+TEST(threads)
 {
     struct sl_conn_limit *crowd = NULL;
     pthread_t threads[3];
@@ -147,11 +147,4 @@ static void check_threads(void)
     sl_conn_limit_close(crowd);
 }
 
-int main(void)
-{
-    check_caps();
-    check_history();
-    check_memory();
-    check_threads();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

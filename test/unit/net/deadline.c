@@ -23,7 +23,7 @@ static void sweep(struct rig *rig)
         tick(rig);
 }
 
-static void test_open(struct rig *rig)
+TEST_WITH(open, struct rig *rig)
 {
     struct guest never = {0}, silent = {0}, moved = {0}, off = {0};
     struct guest polite = {.at_deadline = "408"}, pings = {.again = 10 * SL_S};
@@ -73,7 +73,7 @@ static void test_open(struct rig *rig)
     guest_leave(&never);
 }
 
-static void test_closing(struct rig *rig)
+TEST_WITH(closing, struct rig *rig)
 {
     struct guest deaf = {.answer = 900000, .finish = true};
     struct guest stays = {.echo = true, .finish = true};
@@ -127,7 +127,7 @@ static void swallow(int fd)
         ;
 }
 
-static void test_deaf(struct rig *rig)
+TEST_WITH(deaf, struct rig *rig)
 {
     struct guest deaf = {.answer = 900000}, slow = {.answer = 900000};
 
@@ -170,7 +170,7 @@ static void test_deaf(struct rig *rig)
     guest_leave(&slow);
 }
 
-static void test_many(struct rig *rig)
+TEST_WITH(many, struct rig *rig)
 {
     static struct guest guests[100];
     unsigned closed = 0;
@@ -236,10 +236,7 @@ int main(void)
     by_hand = 1000 * SL_S;
     sl_clock_init_sources(&clock, read_hand, read_hand, NULL);
     rig_open(&rig, &clock);
-    test_open(&rig);
-    test_closing(&rig);
-    test_deaf(&rig);
-    test_many(&rig);
+    RUN_TESTS_WITH(&rig);
     rig_close(&rig);
     return CHECK_DONE();
 }

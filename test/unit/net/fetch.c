@@ -91,7 +91,7 @@ static const char *url_of(const char *path)
     return t.url;
 }
 
-static void test_rows(void)
+TEST(rows)
 {
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         CASE(rows[i].why);
@@ -111,7 +111,7 @@ static void test_rows(void)
     CHECK_STR(t.fetch.cache_control, "");
 }
 
-static void test_places(void)
+TEST(places)
 {
     static const char *const none[] = {
         "file:///etc/passwd",   "ftp://127.0.0.1/x",     "gopher://127.0.0.1/x",
@@ -140,7 +140,7 @@ static void on_time(void *ctx)
     sl_loop_stop(t.loop);
 }
 
-static void test_forget(void)
+TEST(forget)
 {
     struct sl_timer *timer;
 
@@ -213,9 +213,7 @@ int main(void)
     memset(large + strlen(large), 'x', 2 * MOST);
     canned_open(&t.server, answers, SL_LEN(answers));
     open_all(&sl_alloc_libc);
-    test_rows();
-    test_places();
-    test_forget();
+    RUN_TESTS();
     close_all();
     test_memory();
     canned_close(&t.server);

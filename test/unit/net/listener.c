@@ -58,7 +58,7 @@ static void listen_on(struct guests *g, const struct sl_sockets *s)
     sl_listener_watch(g->listener, &g->paused);
 }
 
-static void test_accept(struct rig *rig)
+TEST_WITH(accept, struct rig *rig)
 {
     struct guests g = {.rig = rig};
     struct sl_sockets s;
@@ -108,7 +108,7 @@ static void test_accept(struct rig *rig)
     sl_sockets_close(&s);
 }
 
-static void test_shared(struct rig *rig)
+TEST_WITH(shared, struct rig *rig)
 {
     struct guests a = {.rig = rig}, b = {.rig = rig};
     struct sl_sockets s;
@@ -151,7 +151,7 @@ static void leave_descriptors(unsigned more, struct rlimit *was)
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
-static void test_descriptors(struct rig *rig)
+TEST_WITH(descriptors, struct rig *rig)
 {
     struct guests g = {.rig = rig};
     struct sl_sockets s;
@@ -213,9 +213,7 @@ int main(void)
 
     alarm(60);
     rig_open(&rig, NULL);
-    test_accept(&rig);
-    test_shared(&rig);
-    test_descriptors(&rig);
+    RUN_TESTS_WITH(&rig);
     rig_close(&rig);
     return CHECK_DONE();
 }

@@ -46,7 +46,7 @@ static void on_stop(void *ctx)
     sl_loop_stop(t->rig->loop);
 }
 
-static void test_posts(struct rig *rig)
+TEST_WITH(posts, struct rig *rig)
 {
     struct tally t = {.rig = rig};
 
@@ -77,7 +77,7 @@ static void on_signal(int number)
     sl_loop_stop(signalled);
 }
 
-static void test_stop(struct rig *rig)
+TEST_WITH(stop, struct rig *rig)
 {
     struct tally t = {.rig = rig};
 
@@ -189,7 +189,7 @@ static void on_again(void *ctx)
         sl_timer_start(t->timer, 0);
 }
 
-static void test_timers(struct rig *rig)
+TEST_WITH(timers, struct rig *rig)
 {
     struct tally t = {.rig = rig};
     struct sl_timer *a, *b;
@@ -242,9 +242,7 @@ int main(void)
 
     alarm(60);
     rig_open(&rig, NULL);
-    test_posts(&rig);
-    test_stop(&rig);
-    test_timers(&rig);
+    RUN_TESTS_WITH(&rig);
     CASE("what is posted to a loop that closes is forgotten");
     CHECK_EQ(sl_loop_post(rig.loop, on_a, &t), 0);
     rig_close(&rig);

@@ -109,7 +109,7 @@ static void hand_on(struct rig *rig, const unsigned char *bytes, size_t len,
     sl_proxy_accept_close(preface);
 }
 
-static void test_hand_on(struct rig *rig)
+TEST_WITH(hand_on, struct rig *rig)
 {
     unsigned char bytes[5000];
     static const char path[2 * 108] = "/run/x";
@@ -133,7 +133,7 @@ static void test_hand_on(struct rig *rig)
     hand_on(rig, bytes, len, 9, "10.0.0.1:80");
 }
 
-static void test_at_once(struct rig *rig)
+TEST_WITH(at_once, struct rig *rig)
 {
     struct sl_proxy_accept *preface = open_preface(rig, 10, 60 * SL_S);
     unsigned char bytes[64];
@@ -161,7 +161,7 @@ static void is_refused(struct rig *rig, int client, const char *why)
     close(client);
 }
 
-static void test_refused(struct rig *rig)
+TEST_WITH(refused, struct rig *rig)
 {
     struct sl_proxy_accept *preface = open_preface(rig, 10, 60 * SL_S);
     unsigned char bytes[64];
@@ -196,7 +196,7 @@ static void test_refused(struct rig *rig)
     sl_proxy_accept_close(preface);
 }
 
-static void test_bounds(struct rig *rig)
+TEST_WITH(bounds, struct rig *rig)
 {
     struct sl_proxy_accept *preface = open_preface(rig, 2, 50 * SL_MS);
     int slow = come(preface), silent = come(preface), third;
@@ -225,7 +225,7 @@ static void test_bounds(struct rig *rig)
     sl_proxy_accept_close(NULL);
 }
 
-static void test_faults(struct rig *rig)
+TEST_WITH(faults, struct rig *rig)
 {
     CASE("no memory for a guest");
     for (unsigned nth = 1; nth <= 2; nth++) {
@@ -256,11 +256,7 @@ int main(void)
 
     alarm(60);
     rig_open(&rig, NULL);
-    test_hand_on(&rig);
-    test_at_once(&rig);
-    test_refused(&rig);
-    test_bounds(&rig);
-    test_faults(&rig);
+    RUN_TESTS_WITH(&rig);
     rig_close(&rig);
     return CHECK_DONE();
 }

@@ -64,7 +64,7 @@ static void is_client(const char *ip, unsigned port)
     CHECK_EQ(h.port, port);
 }
 
-static void test_clients(void)
+TEST(clients)
 {
     struct sl_proxy_header h;
     static const char path[2 * 108] = "/run/x";
@@ -120,7 +120,7 @@ static void is_refused_text(const char *what, const char *text, const char *why)
     is_refused(what, why);
 }
 
-static void test_refused(void)
+TEST(refused)
 {
     is_refused_text("a request", "GET / HTTP/1.1\r\n", "no PROXY header");
     is_refused_text("almost version 1", "PROXX TCP4 ", "no PROXY header");
@@ -155,7 +155,7 @@ static void test_refused(void)
     }
 }
 
-static void test_unfinished(void)
+TEST(unfinished)
 {
     struct sl_proxy_header h;
 
@@ -172,10 +172,4 @@ static void test_unfinished(void)
     is_client("203.0.113.9", 4711);
 }
 
-int main(void)
-{
-    test_clients();
-    test_refused();
-    test_unfinished();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -37,7 +37,7 @@ static bool resume(struct rig *rig, struct sl_tls *tls, int version)
     return resumed;
 }
 
-static void test_resume(struct rig *rig)
+TEST_WITH(resume, struct rig *rig)
 {
     static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION};
 
@@ -58,7 +58,7 @@ static void test_resume(struct rig *rig)
     }
 }
 
-static void test_renegotiation(struct rig *rig)
+TEST_WITH(renegotiation, struct rig *rig)
 {
     struct sl_tls *tls = open_tls(false, false);
     struct talk t = {.g = {.echo = true}};
@@ -77,7 +77,7 @@ static void test_renegotiation(struct rig *rig)
 }
 
 /* Many bytes both ways, through buffers that are smaller, with pauses. */
-static void test_bulk(struct rig *rig)
+TEST_WITH(bulk, struct rig *rig)
 {
     struct sl_tls *tls = open_tls(false, false);
     struct talk t = {
@@ -115,7 +115,7 @@ static void test_bulk(struct rig *rig)
 }
 
 /* TLS has bytes that epoll does not know of. */
-static void test_pause(struct rig *rig)
+TEST_WITH(pause, struct rig *rig)
 {
     struct sl_tls *tls = open_tls(false, false);
     struct talk t = {.g = {.pause = true}};
@@ -161,7 +161,7 @@ static void test_pause(struct rig *rig)
     sl_tls_unref(tls);
 }
 
-static void test_gone(struct rig *rig)
+TEST_WITH(gone, struct rig *rig)
 {
     struct sl_tls *tls = open_tls(false, false);
     struct talk t = {.g = {.echo = true}};
@@ -204,7 +204,7 @@ static sl_ns read_hand(void *ctx)
     return by_hand;
 }
 
-static void test_deadline(void)
+TEST(deadline)
 {
     struct sl_tls *tls = open_tls(false, false);
     struct guest g = {.at_deadline = "408"};
@@ -234,12 +234,7 @@ int main(void)
     alarm(90);
     make_files();
     rig_open(&rig, NULL);
-    test_resume(&rig);
-    test_renegotiation(&rig);
-    test_bulk(&rig);
-    test_pause(&rig);
-    test_gone(&rig);
-    test_deadline();
+    RUN_TESTS_WITH(&rig);
     CASE("nobody is left");
     CHECK_EQ(sl_conns_count(rig.conns), 0);
     rig_close(&rig);

@@ -51,7 +51,7 @@ static int foreign(const struct sl_sockets *s, bool addr, bool port)
     return -1;
 }
 
-static void test_port(void)
+TEST(port)
 {
     struct sl_address zero = at("127.0.0.1:0"), same;
     struct sl_sockets s, second = {.count = 99};
@@ -111,7 +111,7 @@ static void test_port(void)
                              "has no such address");
 }
 
-static void test_foreign(void)
+TEST(foreign)
 {
     struct sl_address zero = at("127.0.0.1:0"), same;
     struct sl_sockets s, ours;
@@ -138,7 +138,7 @@ static void test_foreign(void)
 }
 
 /* A connection that ended from our side leaves the port in TIME_WAIT. */
-static void test_restart(void)
+TEST(restart)
 {
     struct sl_address zero = at("127.0.0.1:0"), same;
     struct sl_sockets s;
@@ -163,7 +163,7 @@ static void test_restart(void)
     sl_sockets_close(&s);
 }
 
-static void test_spread(void)
+TEST(spread)
 {
     struct sl_address zero = at("127.0.0.1:0");
     struct sl_sockets s;
@@ -204,7 +204,7 @@ static bool takes(const struct sl_sockets *s, const char *host)
     return taken;
 }
 
-static void test_all(void)
+TEST(all)
 {
     struct sl_address star = at("*:0"), six = at("[::]:0");
     struct sl_sockets s;
@@ -236,7 +236,7 @@ static int foreign_unix(const struct sl_address *a, bool listens)
     return fd;
 }
 
-static void test_unix(void)
+TEST(unix)
 {
     struct sl_address a = at_path("life");
     struct sl_sockets s, second;
@@ -284,7 +284,7 @@ static void test_unix(void)
     sl_sockets_close(&s);
 }
 
-static void test_unix_held(void)
+TEST(unix_held)
 {
     struct sl_address a = at_path("held");
     struct sl_sockets s;
@@ -329,7 +329,7 @@ static void test_unix_held(void)
     sl_sockets_close(&s);
 }
 
-static void test_unix_bad(void)
+TEST(unix_bad)
 {
     struct sl_address a = at_path("file"), none = at_path("none/x");
     struct sl_sockets s;
@@ -391,7 +391,7 @@ static unsigned race(const struct sl_address *a, unsigned count)
     return won;
 }
 
-static void test_races(void)
+TEST(races)
 {
     struct sl_address zero = at("127.0.0.1:0"), a;
     struct sl_sockets s;
@@ -429,7 +429,7 @@ static void test_races(void)
     CHECK(all > 0);
 }
 
-static void test_adopt(void)
+TEST(adopt)
 {
     struct sl_address zero = at("127.0.0.1:0"), a = at_path("adopted");
     struct sl_sockets s, adopted;
@@ -481,16 +481,7 @@ int main(void)
         printf("Bail out! mkdtemp: %s\n", strerror(errno));
         return 1;
     }
-    test_port();
-    test_foreign();
-    test_restart();
-    test_spread();
-    test_all();
-    test_unix();
-    test_unix_held();
-    test_unix_bad();
-    test_races();
-    test_adopt();
+    RUN_TESTS();
     snprintf(command, sizeof(command), "rm -r %s", folder);
     CHECK_EQ(system(command), 0); /* style: a folder that we made */
     return CHECK_DONE();

@@ -84,7 +84,7 @@ static void test_talk(struct rig *rig, int version)
     talk_close(&t);
 }
 
-static void test_refused(struct rig *rig)
+TEST_WITH(refused, struct rig *rig)
 {
     struct sl_tls *tls = open_tls(false, false);
     struct talk t = {.g = {.echo = true}};
@@ -155,7 +155,7 @@ static const char *offer(struct rig *rig, struct sl_tls *tls, const char *list,
     return chosen;
 }
 
-static void test_alpn(struct rig *rig)
+TEST_WITH(alpn, struct rig *rig)
 {
     static const struct {
         const char *why, *offered;
@@ -188,7 +188,7 @@ static void test_alpn(struct rig *rig)
     }
 }
 
-static void test_clients(struct rig *rig)
+TEST_WITH(clients, struct rig *rig)
 {
     struct sl_tls *tls = open_tls(true, false);
     struct talk t = {.g = {.echo = true}};
@@ -240,9 +240,7 @@ int main(void)
     test_files();
     test_talk(&rig, TLS1_2_VERSION);
     test_talk(&rig, TLS1_3_VERSION);
-    test_refused(&rig);
-    test_alpn(&rig);
-    test_clients(&rig);
+    RUN_TESTS_WITH(&rig);
     CASE("nobody is left");
     CHECK_EQ(sl_conns_count(rig.conns), 0);
     rig_close(&rig);

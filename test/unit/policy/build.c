@@ -9,7 +9,7 @@
 #define V   "sluice: 1\n"
 #define ONE "limits: { a: { kind: token-bucket, per: user, rate: 5/min } }\n"
 
-static void test_presets(void)
+TEST(presets)
 {
     struct sl_policy *p;
 
@@ -44,7 +44,7 @@ static void test_presets(void)
         why, text, fallback, anonymous                                         \
     }
 
-static void test_plans(void)
+TEST(plans)
 {
     static const struct {
         const char *why, *text;
@@ -80,7 +80,7 @@ static void test_plans(void)
         why, limit, kind, failure, capacity                                    \
     }
 
-static void test_limits(void)
+TEST(limits)
 {
     static const struct {
         const char *why, *limit;
@@ -127,7 +127,7 @@ static void test_limits(void)
     }
 }
 
-static void test_unlimited(void)
+TEST(unlimited)
 {
     struct sl_policy *p;
     struct sl_plan_limit limit;
@@ -150,7 +150,7 @@ static void test_unlimited(void)
     sl_policy_unref(p);
 }
 
-static void test_modes(void)
+TEST(modes)
 {
     static const char *const words[] = {"enforce", "shadow", "off"};
 
@@ -174,7 +174,7 @@ static void test_modes(void)
         }
 }
 
-static void test_codes(void)
+TEST(codes)
 {
     static const struct {
         int status;
@@ -208,7 +208,7 @@ static void test_codes(void)
     }
 }
 
-static void test_features(void)
+TEST(features)
 {
     static const struct {
         const char *value;
@@ -243,7 +243,7 @@ static void test_features(void)
 }
 
 /* Are these accepted without a word? */
-static void test_quiet(void)
+TEST(quiet)
 {
     static const char *const rows[][2] = {
         {"a route that takes all needs no default",
@@ -310,7 +310,7 @@ static char *repeat(const char *head, const char *line, unsigned count)
 
 /* Half a million pairs of keys, each of which has to be told from the other;
  * when each was walked through, this took minutes. */
-static void test_many_keys(void)
+TEST(many_keys)
 {
     char line[512], filler[240];
     struct sl_policy *p;
@@ -338,7 +338,7 @@ static void test_many_keys(void)
         why, head, line, most, sentence                                        \
     }
 
-static void test_ceilings(void)
+TEST(ceilings)
 {
     static const struct {
         const char *why, *head, *line;
@@ -375,7 +375,7 @@ static void test_ceilings(void)
 }
 
 /* Names, in order and found again. */
-static void test_names(void)
+TEST(names)
 {
     static const char *const words[] = {"b", "a", "C", "aa", "c"};
     struct sl_arena arena;
@@ -408,18 +408,4 @@ static void test_names(void)
     CHECK_EQ(sl_names_find(&names, SL_STR("a")), -1);
 }
 
-int main(void)
-{
-    test_presets();
-    test_plans();
-    test_limits();
-    test_unlimited();
-    test_modes();
-    test_codes();
-    test_features();
-    test_quiet();
-    test_many_keys();
-    test_ceilings();
-    test_names();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -32,7 +32,7 @@ static void refuses(const char *text, const char *sentence)
     CHECK_STR(diag.sentence, sentence);
 }
 
-static void test_parts(void)
+TEST(parts)
 {
     reads("key", SL_PART_ANY, "key", "", false);
     reads("key=value", SL_PART_EXACT, "key", "value", false);
@@ -50,7 +50,7 @@ static void test_parts(void)
 
 /* ---- stars ---- */
 
-static void test_stars(void)
+TEST(stars)
 {
     static const struct {
         const char *pattern, *value;
@@ -103,7 +103,7 @@ static bool is_like(const char *p, const char *v)
     return *p == *v && (*p == '\0' || is_like(p + 1, v + 1));
 }
 
-static void test_all_stars(void)
+TEST(all_stars)
 {
     char p[8] = "", v[8] = "";
 
@@ -154,7 +154,7 @@ static bool matches(struct sl_descriptor d, const char *domain,
     return sl_descriptor_matches(&d, sl_str_c(domain), entries, count);
 }
 
-static void test_patterns(void)
+TEST(patterns)
 {
     const struct sl_descriptor_entry e[] = {
         {SL_STR("a"), SL_STR("1")},
@@ -193,7 +193,7 @@ static const char *id_of(struct sl_descriptor d, const char *a, const char *b)
     return sl_descriptor_id(&d, e, 2, &arena);
 }
 
-static void test_open(void)
+TEST(open)
 {
     CASE("keys are made of what is left open");
     CHECK_STR(id_of(PATTERN("a", "b"), "1", "2"), "1/2");
@@ -210,7 +210,7 @@ static void test_open(void)
     CHECK_STR(id_of(PATTERN("a", "b=2"), "", "2"), "-");
 }
 
-static void test_memory(void)
+TEST(memory)
 {
     struct fail fail = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&fail);
@@ -225,13 +225,4 @@ static void test_memory(void)
     fail_check(&fail);
 }
 
-int main(void)
-{
-    test_parts();
-    test_stars();
-    test_all_stars();
-    test_patterns();
-    test_open();
-    test_memory();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -3,6 +3,7 @@
 
 #include "fail.h"
 #include "read.h"
+#include "row.h"
 
 static const char base[] =
     "sluice: 1\n"
@@ -59,12 +60,6 @@ static void check_diff(const char *from, const char *to, const char *want)
     sl_policy_unref(old);
     sl_policy_unref(new);
 }
-
-/* In a macro, so that the columns are not drawn apart. */
-#define ROW(...)                                                               \
-    {                                                                          \
-        __VA_ARGS__                                                            \
-    }
 
 static const struct {
     const char *why, *from, *to, *want;

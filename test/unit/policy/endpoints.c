@@ -11,7 +11,7 @@
         match, endpoint                                                        \
     }
 
-static void test_endpoints(void)
+TEST(endpoints)
 {
     static const struct {
         const char *match, *endpoint;
@@ -47,7 +47,7 @@ static void test_endpoints(void)
 }
 
 /* Routes without an endpoint, and the endpoints that they get, in order. */
-static void test_told_apart(void)
+TEST(told_apart)
 {
 #define LONG "/12345678901234567890123456789/12345678901234567890123456789"
     static const struct {
@@ -102,7 +102,7 @@ static void test_told_apart(void)
 #undef LONG
 }
 
-static void test_written_endpoints(void)
+TEST(written_endpoints)
 {
     struct sl_policy *p =
         read_policy(V "routes:\n"
@@ -129,7 +129,7 @@ static void test_written_endpoints(void)
 }
 
 /* Names that need numbers, with the nth allocation failing. */
-static void test_memory(void)
+TEST(memory)
 {
     int err = SLUICE_ENOMEM;
 
@@ -153,11 +153,4 @@ static void test_memory(void)
     CHECK_EQ(err, 0);
 }
 
-int main(void)
-{
-    test_endpoints();
-    test_told_apart();
-    test_written_endpoints();
-    test_memory();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -14,7 +14,7 @@ static struct sl_key_context context;
 
 /* ---- the table ---- */
 
-static void test_bytes(void)
+TEST(bytes)
 {
     static const struct sl_key_value one[] = {
         {{"user", 4}, {"ann", 3}}
@@ -98,7 +98,7 @@ static const char *name_of(const char *text, const char *pairs)
     return out;
 }
 
-static void test_names(void)
+TEST(names)
 {
     static const struct {
         const char *why, *key, *values, *want;
@@ -148,7 +148,7 @@ static void test_names(void)
     }
 }
 
-static void test_all_bytes(void)
+TEST(all_bytes)
 {
     struct sl_key_template key = template("{id}");
     unsigned plain = 0, escaped = 0;
@@ -178,7 +178,7 @@ static void test_all_bytes(void)
     CHECK_EQ(escaped, 256 - 67);
 }
 
-static void test_long_names(void)
+TEST(long_names)
 {
     struct sl_key_template key = template("a:{id}");
     static char big[2000];
@@ -216,7 +216,7 @@ static const struct sl_key_value two_values[] = {
     {{"user", 4}, {"a:b:c:d", 7}}
 };
 
-static void test_full(void)
+TEST(full)
 {
     struct sl_key_template key = template("x:{scope}:{id}:{window_start}");
     size_t want = strlen("beforex:org:user:acme:a%3Ab%3Ac%3Ad:1700000000000");
@@ -239,7 +239,7 @@ static void test_full(void)
     }
 }
 
-static void test_failures(void)
+TEST(failures)
 {
     struct sl_key_template key = template("x:{scope}:{id}:{window_start}");
     struct sl_key_template read = {.count = 77};
@@ -283,12 +283,7 @@ int main(void)
 {
     sl_arena_init(&arena, 1024 * 1024, &sl_alloc_libc);
     context = key_context();
-    test_bytes();
-    test_names();
-    test_all_bytes();
-    test_long_names();
-    test_full();
-    test_failures();
+    RUN_TESTS();
     sl_arena_done(&arena);
     return CHECK_DONE();
 }

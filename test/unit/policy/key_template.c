@@ -44,7 +44,7 @@ static const struct {
         "{id}:_{window_start}"),
 };
 
-static void test_refused(void)
+TEST(refused)
 {
     struct sl_key_template key;
     char text[SL_KEY_TEXT + 1];
@@ -76,7 +76,7 @@ static void test_refused(void)
              0);
 }
 
-static void test_pieces(void)
+TEST(pieces)
 {
     struct sl_key_template key = template("a{{:{env}{name}:{id}}}");
 
@@ -163,7 +163,7 @@ static const struct {
     ROW("{user_type}:{id}", "region", 1, false, true, NAMED),
 };
 
-static void test_check(void)
+TEST(check)
 {
     for (size_t i = 0; i < SL_LEN(uses); i++) {
         struct sl_key_template key = template(uses[i].key);
@@ -251,7 +251,7 @@ static const struct {
         true),
 };
 
-static void test_meet(void)
+TEST(meet)
 {
     for (size_t i = 0; i < SL_LEN(meetings); i++) {
         struct sl_key_template a = template(meetings[i].a),
@@ -285,7 +285,7 @@ static void test_meet(void)
     }
 }
 
-static void test_meet_long(void)
+TEST(meet_long)
 {
     static char big[1000];
     struct sl_key_template a = template("{name}:{id}");
@@ -303,11 +303,7 @@ static void test_meet_long(void)
 int main(void)
 {
     sl_arena_init(&arena, 1024 * 1024, &sl_alloc_libc);
-    test_refused();
-    test_pieces();
-    test_check();
-    test_meet();
-    test_meet_long();
+    RUN_TESTS();
     sl_arena_done(&arena);
     return CHECK_DONE();
 }

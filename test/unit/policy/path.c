@@ -54,7 +54,7 @@ static const char *canonical(struct sl_str text, struct sl_path *path)
     return printed;
 }
 
-static void test_forms(void)
+TEST(forms)
 {
     static const struct {
         const char *why, *text, *want;
@@ -179,7 +179,7 @@ static void must_not_be_it(struct sl_str text, const char *got)
         printf("# %s\n#   became %s\n", text.at, got);
 }
 
-static void test_spellings(void)
+TEST(spellings)
 {
     CASE("every spelling of an endpoint is that endpoint");
     CHECK(each_line("paths.txt", must_be_it) >= 170);
@@ -252,7 +252,7 @@ static const char *spelled(struct sl_str text)
     return out;
 }
 
-static void test_readings(void)
+TEST(readings)
 {
     static const struct {
         const char *why, *text, *want;
@@ -326,7 +326,7 @@ static void must_begin_alike(struct sl_str text, const char *got)
     forget(room);
 }
 
-static void test_detours(void)
+TEST(detours)
 {
     CASE("what some server serves from there has a reading there");
     CHECK(each_line("path-readings.txt", must_lead_there) >= 60);
@@ -350,7 +350,7 @@ static struct sl_str repeat(const char *part, size_t count, const char *end)
     return (struct sl_str){text, len * count + end_len};
 }
 
-static void test_deep(void)
+TEST(deep)
 {
     static const struct {
         const char *why, *part;
@@ -382,7 +382,7 @@ static void test_deep(void)
 }
 
 /* Texts of more than SL_PATH_BYTES bytes: what is kept, and what is not. */
-static void test_long(void)
+TEST(long)
 {
     struct sl_str text = repeat("a", SL_PATH_BYTES - 4, "/bcd/ef/../gh/i");
     struct sl_str host = repeat("h", 20000, ENDPOINT);
@@ -411,7 +411,7 @@ static void test_long(void)
 }
 
 /* What a hostile client may do to the readings. */
-static void test_long_readings(void)
+TEST(long_readings)
 {
     static const struct {
         const char *why, *part;
@@ -441,14 +441,4 @@ static void test_long_readings(void)
     }
 }
 
-int main(void)
-{
-    test_forms();
-    test_spellings();
-    test_readings();
-    test_detours();
-    test_deep();
-    test_long();
-    test_long_readings();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -18,7 +18,7 @@ static struct sl_pattern pattern(const char *text)
     return p;
 }
 
-static void test_methods(void)
+TEST(methods)
 {
     static const struct {
         const char *text;
@@ -51,7 +51,7 @@ static void test_methods(void)
     CHECK_EQ(sl_method_of(SL_STR("pAtCh")), SL_METHOD_PATCH);
 }
 
-static void test_segments(void)
+TEST(segments)
 {
     struct sl_pattern p;
 
@@ -175,7 +175,7 @@ static const struct {
         ""),
 };
 
-static void test_refused(void)
+TEST(refused)
 {
     for (size_t i = 0; i < SL_LEN(refused); i++) {
         struct sl_pattern p = {.methods = 77}, again;
@@ -199,7 +199,7 @@ static void test_refused(void)
         SLUICE_ECONF);
 }
 
-static void test_long(void)
+TEST(long)
 {
     char text[SL_PATH_BYTES + 2];
     struct sl_pattern p;
@@ -234,7 +234,7 @@ static bool match(const char *text, const char *method, const char *path_text)
     return sl_pattern_matches(&p, sl_method_of(sl_str_c(method)), &path);
 }
 
-static void test_matches(void)
+TEST(matches)
 {
     static const struct {
         const char *pattern, *method, *path;
@@ -282,7 +282,7 @@ static void test_matches(void)
                    rows[i].path);
 }
 
-static void test_deep(void)
+TEST(deep)
 {
     char deep[200];
 
@@ -303,7 +303,7 @@ static void test_deep(void)
     CHECK(!match(exact, "GET", deep));
 }
 
-static void test_covers(void)
+TEST(covers)
 {
     static const struct {
         const char *wide, *narrow;
@@ -344,7 +344,7 @@ static void test_covers(void)
     }
 }
 
-static void test_failures(void)
+TEST(failures)
 {
     int err = SLUICE_ENOMEM;
     unsigned n;
@@ -372,14 +372,7 @@ static void test_failures(void)
 int main(void)
 {
     sl_arena_init(&arena, 1024 * 1024, &sl_alloc_libc);
-    test_methods();
-    test_segments();
-    test_refused();
-    test_long();
-    test_matches();
-    test_deep();
-    test_covers();
-    test_failures();
+    RUN_TESTS();
     sl_arena_done(&arena);
     return CHECK_DONE();
 }

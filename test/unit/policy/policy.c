@@ -100,7 +100,7 @@ static const char full[] =
 static const char *const variables[] = {"TOKEN", "t0k3n", "FEATURE_SEARCH",
                                         "on", NULL};
 
-static void test_general(const struct sl_policy *p)
+TEST_WITH(general, const struct sl_policy *p)
 {
     CASE("the top of the file");
     CHECK(is(p->env, "prod") && is(p->file, "test.yaml"));
@@ -120,7 +120,7 @@ static void test_general(const struct sl_policy *p)
     CHECK(!p->plans.list[1].overage && p->plans.list[2].overage);
 }
 
-static void test_identity(const struct sl_policy *p)
+TEST_WITH(identity, const struct sl_policy *p)
 {
     const struct sl_identity *id = &p->identity;
 
@@ -148,7 +148,7 @@ static void test_identity(const struct sl_policy *p)
     CHECK_EQ(id->forwarded, SL_FORWARDED_RFC7239);
 }
 
-static void test_buckets(const struct sl_policy *p)
+TEST_WITH(buckets, const struct sl_policy *p)
 {
     const struct sl_rule *daily = &p->rules[0], *minute = &p->rules[1];
 
@@ -193,7 +193,7 @@ static void test_buckets(const struct sl_policy *p)
     CHECK_EQ(minute->strictest.room, 6 * minute->strictest.token);
 }
 
-static void test_quota(const struct sl_policy *p)
+TEST_WITH(quota, const struct sl_policy *p)
 {
     const struct sl_rule *rule = &p->rules[2];
     const struct sl_plan_limit *business = &rule->plans[2];
@@ -229,7 +229,7 @@ static void test_quota(const struct sl_policy *p)
              sl_limit_shape(&business->numbers));
 }
 
-static void test_routes(const struct sl_policy *p)
+TEST_WITH(routes, const struct sl_policy *p)
 {
     const struct sl_route *ai = &p->routes[0], *job = &p->routes[1];
     char room[32];
@@ -276,7 +276,7 @@ static void test_routes(const struct sl_policy *p)
     CHECK_EQ(sl_routes_find(p->tree, SL_METHOD_GET, &path), SL_NO_ROUTE);
 }
 
-static void test_rest(const struct sl_policy *p)
+TEST_WITH(rest, const struct sl_policy *p)
 {
     const struct sl_server_conf *server = &p->server;
 
@@ -311,7 +311,7 @@ static void test_rest(const struct sl_policy *p)
     CHECK(is(server->log_level, "info") && is(server->log_format, "auto"));
 }
 
-static void test_lookups(const struct sl_policy *p)
+TEST_WITH(lookups, const struct sl_policy *p)
 {
     CASE("plans are found without case and by alias");
     CHECK_EQ(sl_policy_plan(p, SL_STR("FREE")), 0);
@@ -329,7 +329,7 @@ static void test_lookups(const struct sl_policy *p)
     CHECK_EQ(sl_policy_job(p, SL_STR("mail")), -1);
 }
 
-static void test_overrides(const struct sl_policy *p)
+TEST_WITH(overrides, const struct sl_policy *p)
 {
     const struct sl_rule *minute = &p->rules[1], *quota = &p->rules[2];
     struct sl_plan_limit limit = {.form = SL_RATE_NONE};
@@ -457,14 +457,7 @@ int main(void)
     p = read_with(full, variables);
     if (!p)
         return CHECK_DONE();
-    test_general(p);
-    test_identity(p);
-    test_buckets(p);
-    test_quota(p);
-    test_routes(p);
-    test_rest(p);
-    test_lookups(p);
-    test_overrides(p);
+    RUN_TESTS_WITH(p);
     sl_policy_unref(p);
     test_memory();
     test_memory_refused();

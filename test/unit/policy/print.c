@@ -120,7 +120,7 @@ static void check_file(const char *name)
     free(want);
 }
 
-static void test_files(void)
+TEST(files)
 {
     CASE("every default is written out");
     check_file("empty");
@@ -154,7 +154,7 @@ static void check_scalar(const struct scalar *row, bool flow)
     sl_buf_done(&out);
 }
 
-static void test_scalars(void)
+TEST(scalars)
 {
 #define SAME(text, print)                                                      \
     {                                                                          \
@@ -202,7 +202,7 @@ static void test_scalars(void)
 
 /* ---- read back ---- */
 
-static void test_odd(void)
+TEST(odd)
 {
     CASE("keys of bodies that only escapes can write");
     check_back("keys", SL_STR("sluice: 1\n"
@@ -258,7 +258,7 @@ static unsigned check_page(const char *path)
     return count;
 }
 
-static void test_ours(void)
+TEST(ours)
 {
     CASE("presets and examples");
     CHECK(check_files(SL_ROOT "/presets/*.yaml") >= 5);
@@ -272,7 +272,7 @@ static void test_ours(void)
 
 /* ---- without memory ---- */
 
-static void test_full(void)
+TEST(full)
 {
     struct sl_policy *policy = read_policy("sluice: 1\n");
     struct sl_buf out;
@@ -326,7 +326,7 @@ static bool fail_read(struct sl_str text, unsigned nth)
     return err != 0;
 }
 
-static void test_memory(void)
+TEST(memory)
 {
     char *text = load(SL_TEST_DATA "/print/outside.yaml");
     struct side s;
@@ -346,13 +346,4 @@ static void test_memory(void)
     free(text);
 }
 
-int main(void)
-{
-    test_files();
-    test_scalars();
-    test_odd();
-    test_ours();
-    test_full();
-    test_memory();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

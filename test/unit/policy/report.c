@@ -26,7 +26,7 @@ static const char *print(const struct sl_report *report)
     return text;
 }
 
-static void test_order(void)
+TEST(order)
 {
     struct sl_report r;
 
@@ -60,7 +60,7 @@ static void test_order(void)
     sl_report_done(&r);
 }
 
-static void test_lines(void)
+TEST(lines)
 {
     struct sl_report r;
 
@@ -97,7 +97,7 @@ static void test_lines(void)
 }
 
 /* A line of 1,000 bytes, two to a character. */
-static void test_long_line(void)
+TEST(long_line)
 {
     static const struct {
         const char *why;
@@ -133,7 +133,7 @@ static void test_long_line(void)
     }
 }
 
-static void test_no_characters(void)
+TEST(no_characters)
 {
     char line[300];
     struct sl_report r;
@@ -147,7 +147,7 @@ static void test_no_characters(void)
     sl_report_done(&r);
 }
 
-static void test_within(void)
+TEST(within)
 {
     static const struct {
         const char *why;
@@ -185,7 +185,7 @@ static void test_within(void)
     sl_report_done(&r);
 }
 
-static void test_diag(void)
+TEST(diag)
 {
     static const char text[] = "a: 5/minn\nb: \"${ENV:X} y\"\n";
     struct sl_diag diag = {.line = 0};
@@ -219,7 +219,7 @@ static unsigned count_kept(const struct sl_report *r, bool warning)
     return count;
 }
 
-static void test_many(void)
+TEST(many)
 {
     struct sl_report r;
     const char *text, *last;
@@ -263,7 +263,7 @@ static void test_many(void)
     sl_report_done(&r);
 }
 
-static void test_sentences(void)
+TEST(sentences)
 {
     char letters[600];
     struct sl_report r;
@@ -299,7 +299,7 @@ static bool live(const struct sl_alloc *alloc)
     return good;
 }
 
-static void test_failures(void)
+TEST(failures)
 {
     bool lived = false;
     unsigned n;
@@ -316,16 +316,4 @@ static void test_failures(void)
     CHECK(n > 4);
 }
 
-int main(void)
-{
-    test_order();
-    test_lines();
-    test_long_line();
-    test_no_characters();
-    test_within();
-    test_diag();
-    test_many();
-    test_sentences();
-    test_failures();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

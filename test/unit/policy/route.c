@@ -78,7 +78,7 @@ static const struct {
     {"GET",     "/apiitems",           SL_NO_ROUTE},
 };
 
-static void test_order(void)
+TEST(order)
 {
     static const char *const texts[] = {
         "GET /api/items/special", /* 0 */
@@ -108,7 +108,7 @@ static void test_order(void)
     sl_arena_done(&t.arena);
 }
 
-static void test_empty(void)
+TEST(empty)
 {
     static const char *const none[] = {NULL}, *const jobs[] = {"-", "-", NULL};
     struct table t;
@@ -124,7 +124,7 @@ static void test_empty(void)
     sl_arena_done(&t.arena);
 }
 
-static void test_deep(void)
+TEST(deep)
 {
     static const char *const texts[] = {"/a/a", "/b/**", "/a/**", "/**", NULL};
     struct table t;
@@ -153,7 +153,7 @@ static void test_deep(void)
 
 /* Every level has a word and a star, and all 2^10 ways through them end in
  * routes: nothing can be pruned but by what was found. */
-static void test_worst(void)
+TEST(worst)
 {
     enum { LEVELS = 10, WAYS = 1 << LEVELS };
     static struct sl_pattern patterns[WAYS];
@@ -186,7 +186,7 @@ static void test_worst(void)
     sl_arena_done(&arena);
 }
 
-static void test_failures(void)
+TEST(failures)
 {
     struct sl_routes *tree = NULL;
     struct sl_pattern patterns[200];
@@ -223,12 +223,4 @@ static void test_failures(void)
     sl_arena_done(&texts);
 }
 
-int main(void)
-{
-    test_order();
-    test_empty();
-    test_deep();
-    test_worst();
-    test_failures();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

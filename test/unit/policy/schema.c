@@ -59,7 +59,7 @@ static const char *at(const struct sl_yaml_node *node, const char *const *path)
 
 #define AT(...) at(r->root, (const char *const[]){__VA_ARGS__, NULL})
 
-static void test_json(void)
+TEST(json)
 {
     size_t len;
     char *text = print(sl_schema_json, &len);
@@ -92,7 +92,7 @@ static void test_json(void)
 }
 
 /* Every reference leads somewhere. */
-static void test_references(void)
+TEST(references)
 {
     size_t len;
     char *text = print(sl_schema_json, &len), *p = text;
@@ -113,7 +113,7 @@ static void test_references(void)
 }
 
 /* Each example, put where it belongs, must be accepted. */
-static void test_examples(void)
+TEST(examples)
 {
     struct reading *r = malloc(sizeof(*r));
 
@@ -181,9 +181,7 @@ int main(int argc, char **argv)
         return show(sl_schema_json);
     if (argc == 2)
         test_page(argv[1]);
-    test_json();
-    test_references();
-    test_examples();
+    RUN_TESTS();
     test_failures(sl_schema_page);
     test_failures(sl_schema_json);
     return CHECK_DONE();

@@ -35,7 +35,7 @@ static const char policy[] =
            "  - { match: /apart, limits: [ip, user, both], atomic: false }\n"
            "default: [user]\n";
 
-static void check_choice(void)
+TEST(choice)
 {
     struct sl_policy *p = read_policy(policy);
     struct sl_source_pos place;
@@ -57,7 +57,7 @@ static void check_choice(void)
 }
 
 /* Each route, which joins what those before it have joined. */
-static void check_routes(void)
+TEST(routes)
 {
     static const struct {
         const char *what, *routes, *sign_in;
@@ -97,7 +97,7 @@ static void check_routes(void)
 }
 
 /* (route 1: org), (route 2: user) can't both have `both`. */
-static void check_chain(void)
+TEST(chain)
 {
     static const char text[] =
         LIMITS "default: []\n"
@@ -117,7 +117,7 @@ static void check_chain(void)
     sl_policy_unref(p);
 }
 
-static void check_urls(void)
+TEST(urls)
 {
     CASE("which stores are clusters");
     CHECK(sl_slots_wanted(SL_STR("redis+cluster://h:7000")));
@@ -127,11 +127,4 @@ static void check_urls(void)
     CHECK(!sl_slots_wanted(SL_STR("")));
 }
 
-int main(void)
-{
-    check_choice();
-    check_routes();
-    check_chain();
-    check_urls();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

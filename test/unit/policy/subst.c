@@ -123,7 +123,7 @@ static const struct problem rows[] = {
 };
 
 /* Texts of 64 KB, again and again: more than all of them may have. */
-static void test_total(void)
+TEST(total)
 {
     struct reading *r = malloc(sizeof(*r));
     char text[2000] = "a:\n";
@@ -142,7 +142,7 @@ static void test_total(void)
     free(r);
 }
 
-static void test_flags(void)
+TEST(flags)
 {
     static const char text[] = "a: \"${ENV:TOKEN}\"\nb: \"$${\"\nc: \"x\"\n";
     struct reading *r = malloc(sizeof(*r));
@@ -156,7 +156,7 @@ static void test_flags(void)
     free(r);
 }
 
-static void test_nobody_knows(void)
+TEST(nobody_knows)
 {
     static const char text[] = "a: \"${ENV:TOKEN}\"\nb: \"${FILE:./token}\"\n";
     static const struct sl_yaml_options none;
@@ -184,8 +184,6 @@ static void test_nobody_knows(void)
 int main(void)
 {
     check_problems(rows, SL_LEN(rows), false);
-    test_total();
-    test_flags();
-    test_nobody_knows();
+    RUN_TESTS();
     return CHECK_DONE();
 }

@@ -3,7 +3,7 @@
 
 #include "read.h"
 
-static void test_sources(void)
+TEST(sources)
 {
     struct sl_policy *p =
         read_policy("sluice: 1\n"
@@ -31,7 +31,7 @@ static void test_sources(void)
     sl_policy_unref(p);
 }
 
-static void test_all_keys(void)
+TEST(all_keys)
 {
     struct sl_policy *p = read_policy(
         "sluice: 1\n"
@@ -63,7 +63,7 @@ static void test_all_keys(void)
     sl_policy_unref(p);
 }
 
-static void test_presets(void)
+TEST(presets)
 {
     struct sl_policy *none = read_policy("sluice: 1\n");
     struct sl_policy *p =
@@ -93,7 +93,7 @@ static void test_presets(void)
 }
 
 /* Which places of keys are taken; test/bad has those that are not. */
-static void test_places(void)
+TEST(places)
 {
     static const char *const rows[] = {
         "file:/etc/keys.json",           "https://id.example",
@@ -117,11 +117,4 @@ static void test_places(void)
     }
 }
 
-int main(void)
-{
-    test_sources();
-    test_all_keys();
-    test_presets();
-    test_places();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

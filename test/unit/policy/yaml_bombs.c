@@ -56,7 +56,7 @@ static const struct bomb {
         "1048576"),
 };
 
-static void test_bombs(void)
+TEST(bombs)
 {
     struct reading *r = malloc(sizeof(*r));
 
@@ -81,7 +81,7 @@ static void test_bombs(void)
     free(r);
 }
 
-static void test_nul(void)
+TEST(nul)
 {
     struct reading *r = malloc(sizeof(*r));
 
@@ -97,7 +97,7 @@ static void test_nul(void)
 }
 
 /* Only our own memory: libfyaml's comes from malloc. */
-static void test_failures(void)
+TEST(failures)
 {
     static const char text[] = "a: {b: [c, \"${ENV:TOKEN}${FILE:./token}\"]}\n"
                                "a: 2\n"
@@ -122,7 +122,7 @@ static void test_failures(void)
     free(r);
 }
 
-static void test_arena(void)
+TEST(arena)
 {
     static const char text[] = "a: {b: [c, d]}\n";
     bool done = false;
@@ -144,11 +144,4 @@ static void test_arena(void)
     CHECK(size > 400);
 }
 
-int main(void)
-{
-    test_bombs();
-    test_nul();
-    test_failures();
-    test_arena();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -2,7 +2,7 @@
  * again for something else, counters that are full. */
 #include "books.h"
 
-static void test_many_credits(struct world *w)
+TEST_WITH(many_credits, struct world *w)
 {
     struct sl_usage_entry u = report("rich", 120, "");
 
@@ -24,7 +24,7 @@ static void test_many_credits(struct world *w)
     CHECK_EQ(known_credit(w, DAY_0, true), 39);
 }
 
-static void test_names_of_keys(struct world *w)
+TEST_WITH(names_of_keys, struct world *w)
 {
     struct sl_usage_entry u = thing("k-a", 1);
 
@@ -39,7 +39,7 @@ static void test_names_of_keys(struct world *w)
     put_one(w, u, SL_USAGE_CONFLICT, 1, 0);
 }
 
-static void test_full(struct world *w)
+TEST_WITH(full, struct world *w)
 {
     const int64_t most = SL_USAGE_MOST;
     struct sl_usage_entry u = thing("big-a", most - 10);
@@ -65,9 +65,7 @@ int main(void)
     struct world w;
 
     world_open(&w);
-    test_many_credits(&w);
-    test_names_of_keys(&w);
-    test_full(&w);
+    RUN_TESTS_WITH(&w);
     world_close(&w);
     return CHECK_DONE();
 }

@@ -34,7 +34,7 @@ static struct sl_subject_draft full(void)
     return d;
 }
 
-static void test_json(void)
+TEST(json)
 {
     struct sl_subject_draft d = full(),
                             none = {.scope = S("org"), .id = S("x")};
@@ -78,7 +78,7 @@ static void test_json(void)
     sl_buf_done(&out);
 }
 
-static void test_pack(void)
+TEST(pack)
 {
     struct sl_subject_draft d = full(), back;
     struct fail f = {0};
@@ -99,7 +99,7 @@ static void test_pack(void)
     fail_check(&f);
 }
 
-static void test_change(void)
+TEST(change)
 {
     struct sl_subject_draft d = full(), before = full();
     struct sl_subject_override rates[2] = {rate(S("zeta"), S("1/s")),
@@ -152,10 +152,4 @@ static void test_change(void)
                              "some away first");
 }
 
-int main(void)
-{
-    test_json();
-    test_pack();
-    test_change();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -132,7 +132,7 @@ static void set_alias(struct place *p, struct sl_str id, struct sl_str alias)
     sl_job_clear(&job);
 }
 
-static void test_hits(struct place *p)
+TEST_WITH(hits, struct place *p)
 {
     CASE("where nobody is registered, nobody is looked for");
     CHECK_STR(plan_of(p, S("ann"), true), "-");
@@ -159,7 +159,7 @@ static void test_hits(struct place *p)
     CHECK_STR(plan_of(p, S(""), true), "?");
 }
 
-static void test_aliases(struct place *p)
+TEST_WITH(aliases, struct place *p)
 {
     CASE("an alias leads to its subject, whatever its case");
     set_alias(p, S("ann"), S("ann@x"));
@@ -180,7 +180,7 @@ static void test_aliases(struct place *p)
     CHECK_STR(plan_of(p, S("Ann@X"), false), "solo");
 }
 
-static void test_life(struct place *p)
+TEST_WITH(life, struct place *p)
 {
     CASE("what is old is asked for again");
     CHECK_STR(plan_of(p, S("bob"), false), "solo");
@@ -190,7 +190,7 @@ static void test_life(struct place *p)
     CHECK_STR(plan_of(p, S("bob"), false), "solo");
 }
 
-static void test_races(struct place *p)
+TEST_WITH(races, struct place *p)
 {
     struct question before, with, after;
 
@@ -212,7 +212,7 @@ static void test_races(struct place *p)
     CHECK_EQ(atomic_load(&sl_subject_cache_counts(p->finder)->hits) > 0, 1);
 }
 
-static void test_bounds(struct place *p)
+TEST_WITH(bounds, struct place *p)
 {
     const struct sl_subject_cache_counts *counts;
     char id[8];
@@ -259,7 +259,7 @@ static void write_many(struct place *p, unsigned count)
     }
 }
 
-static void test_import(struct place *p)
+TEST_WITH(import, struct place *p)
 {
     const struct sl_subject_cache_counts *counts;
     uint64_t before;
@@ -393,7 +393,7 @@ static void test_insistent(struct place *p, struct fail *f)
     test_stale(p, f);
 }
 
-static void test_late(struct place *p)
+TEST_WITH(late, struct place *p)
 {
     static struct fail f;
     static struct sl_alloc alloc;
@@ -459,13 +459,7 @@ int main(void)
     struct place p;
 
     place_open(&p);
-    test_hits(&p);
-    test_aliases(&p);
-    test_life(&p);
-    test_races(&p);
-    test_bounds(&p);
-    test_import(&p);
-    test_late(&p);
+    RUN_TESTS_WITH(&p);
     place_close(&p);
     return CHECK_DONE();
 }

@@ -69,7 +69,7 @@ static void check_ann(struct world *w, struct sl_str by_name)
     sl_job_clear(&job);
 }
 
-static void test_write(struct world *w)
+TEST_WITH(write, struct world *w)
 {
     struct sl_job job;
     struct sl_subject_change again = ann;
@@ -105,7 +105,7 @@ static void test_write(struct world *w)
     check_ann(w, S("ann"));
 }
 
-static void test_patch(struct world *w)
+TEST_WITH(patch, struct world *w)
 {
     static const struct sl_subject_override less[] = {
         {{"search", 6}, {"", 0}, SL_NS_NONE, {"", 0}, {"", 0}}
@@ -155,7 +155,7 @@ static void test_patch(struct world *w)
     sl_job_clear(&job);
 }
 
-static void test_match(struct world *w)
+TEST_WITH(match, struct world *w)
 {
     struct sl_subject_change change = ann;
     struct sl_job job;
@@ -190,7 +190,7 @@ static void test_match(struct world *w)
     sl_job_clear(&job);
 }
 
-static void test_conflicts(struct world *w)
+TEST_WITH(conflicts, struct world *w)
 {
     struct sl_subject_change bob = ann;
     struct sl_job job;
@@ -231,7 +231,7 @@ static void test_conflicts(struct world *w)
     write_one(w, &bob, SL_JOB_DONE);
 }
 
-static void test_batch(struct world *w)
+TEST_WITH(batch, struct world *w)
 {
     struct sl_subject_change batch[3] = {ann, ann, ann};
     struct sl_job job;
@@ -283,7 +283,7 @@ static const char *page(struct world *w, struct sl_str scope,
     return text;
 }
 
-static void test_list(struct world *w)
+TEST_WITH(list, struct world *w)
 {
     struct sl_subject_change acme = ann;
 
@@ -303,7 +303,7 @@ static void test_list(struct world *w)
     CHECK_STR(page(w, S("org"), S("b"), S(""), S(""), 9), "");
 }
 
-static void test_audit(struct world *w)
+TEST_WITH(audit, struct world *w)
 {
     struct sl_job job;
 
@@ -337,7 +337,7 @@ static void test_audit(struct world *w)
     sl_job_clear(&job);
 }
 
-static void test_switches(struct world *w)
+TEST_WITH(switches, struct world *w)
 {
     const struct sl_switched *list;
     unsigned count = 9;
@@ -369,14 +369,7 @@ int main(void)
     struct world w;
 
     world_open(&w);
-    test_write(&w);
-    test_patch(&w);
-    test_match(&w);
-    test_conflicts(&w);
-    test_batch(&w);
-    test_list(&w);
-    test_audit(&w);
-    test_switches(&w);
+    RUN_TESTS_WITH(&w);
     world_close(&w);
     return CHECK_DONE();
 }

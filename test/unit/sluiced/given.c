@@ -1,5 +1,6 @@
 /* given.c -- flags and variables, and slips in them. */
 #include "check.h"
+#include "row.h"
 #include "sluiced/settings.h"
 
 static struct sl_setting_source given;
@@ -21,7 +22,7 @@ static int give(const char *const *argv, const char *const *environment)
 #define ENV(...)                                                               \
     give((const char *[]){"sluiced", NULL}, (const char *[]){__VA_ARGS__, NULL})
 
-static void check_flags(void)
+TEST(flags)
 {
     CASE("nothing serves the demo");
     CHECK_EQ(GIVE(), 0);
@@ -62,13 +63,7 @@ static void check_flags(void)
     CHECK_EQ(given.wish, SL_ARGS_VERSION);
 }
 
-/* In a macro, so that the columns are not drawn apart. */
-#define ROW(...)                                                               \
-    {                                                                          \
-        __VA_ARGS__                                                            \
-    }
-
-static void check_slips(void)
+TEST(slips)
 {
     static const struct {
         const char *word, *value, *says;
@@ -100,7 +95,7 @@ static void check_slips(void)
     }
 }
 
-static void check_variables(void)
+TEST(variables)
 {
     CASE("names of variables");
     CHECK_STR(sl_setting_variable(SL_SET_listen_http).text,
@@ -134,10 +129,4 @@ static void check_variables(void)
     CHECK_STR(given.doubt, "");
 }
 
-int main(void)
-{
-    check_flags();
-    check_slips();
-    check_variables();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

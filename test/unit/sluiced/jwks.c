@@ -8,6 +8,7 @@
 #include "canned.h"
 #include "check.h"
 #include "fail.h"
+#include "files.h"
 
 #define EDDSA                                                                  \
     "{\"kty\":\"OKP\",\"crv\":\"Ed25519\",\"kid\":\"a\","                      \
@@ -34,15 +35,6 @@ static struct {
 } t;
 
 /* ---- policies and files ---- */
-
-static void put_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-
-    CHECK(file && fputs(text, file) >= 0);
-    if (file)
-        fclose(file);
-}
 
 static struct sl_policy *make_policy(const char *jwt)
 {
@@ -161,7 +153,7 @@ static void open_jwks(sl_ns ms, const struct sl_alloc *alloc)
 
 /* ---- at hand ---- */
 
-static void test_local(void)
+TEST(local)
 {
     struct sl_diag diag = {.sentence = ""};
     uint64_t version;
@@ -200,7 +192,7 @@ static void test_local(void)
 
 /* ---- elsewhere ---- */
 
-static void test_remote(void)
+TEST(remote)
 {
     struct sl_buf why;
 
@@ -236,7 +228,7 @@ static void test_remote(void)
     sl_jwks_close(t.jwks);
 }
 
-static void test_wishes(void)
+TEST(wishes)
 {
     unsigned before;
     sl_ns began;
@@ -261,7 +253,7 @@ static void test_wishes(void)
     sl_jwks_close(t.jwks);
 }
 
-static void test_failures(void)
+TEST(failures)
 {
     CASE("an empty set is a failure, and tried again");
     open_jwks(40, &sl_alloc_libc);
@@ -276,7 +268,7 @@ static void test_failures(void)
 }
 
 /* The span until the next try after `failures` in a row, by hundreds. */
-static void test_back_off(void)
+TEST(back_off)
 {
     sl_ns most = SL_S, now;
 
@@ -302,7 +294,7 @@ static void test_back_off(void)
 
 /* What the provider says, between a minute and a day, and up to a tenth less.
  */
-static void test_lives(void)
+TEST(lives)
 {
     static const struct {
         const char *field;
@@ -343,7 +335,7 @@ static void test_lives(void)
 
 /* ---- without memory ---- */
 
-static void test_memory(void)
+TEST(memory)
 {
     static const char *const policies[] = {
         "secret: 0123456789abcdef0123456789abcdef",
@@ -403,13 +395,7 @@ int main(void)
     snprintf(t.path, sizeof(t.path), "%s/p.yaml", t.folder);
     snprintf(t.keys, sizeof(t.keys), "%s/keys.json", t.folder);
     canned_open(&t.server, answers, SL_LEN(answers));
-    test_local();
-    test_remote();
-    test_wishes();
-    test_failures();
-    test_back_off();
-    test_lives();
-    test_memory();
+    RUN_TESTS();
     sl_timer_free(t.timer);
     sl_loop_close(t.loop);
     canned_close(&t.server);

@@ -3,12 +3,7 @@
 
 #include "check.h"
 #include "fail.h"
-
-/* In a macro, so that the columns are not drawn apart. */
-#define ROW(...)                                                               \
-    {                                                                          \
-        __VA_ARGS__                                                            \
-    }
+#include "row.h"
 
 static const struct {
     const char *why, *text, *want;

@@ -30,7 +30,7 @@ static int make(const struct flag *flags, size_t count, bool secret)
     make((struct flag[]){__VA_ARGS__}, SL_LEN(((struct flag[]){__VA_ARGS__})), \
          secret)
 
-static void check_version(void)
+TEST(version)
 {
     CASE("doors and stores of later versions are refused by name");
     CHECK_EQ(MAKE(false, {SL_SET_usage, "mysql://u:s3cret@x"}), SL_EXIT_USAGE);
@@ -80,7 +80,7 @@ static const char *differs(const char *was, const char *is)
     return text;
 }
 
-static void check_redis(void)
+TEST(redis)
 {
     static const struct {
         const char *url, *why; /* NULL: taken */
@@ -131,7 +131,7 @@ static void check_redis(void)
               "server.store memory: -> redis://********@h; needs a restart\n");
 }
 
-static void check_masks(void)
+TEST(masks)
 {
     static const struct {
         const char *url, *shown;
@@ -161,7 +161,7 @@ static void check_masks(void)
     }
 }
 
-static void check_guard(void)
+TEST(guard)
 {
     static const char *const far[] = {"0.0.0.0:8080", "*:8080", "[::]:8080",
                                       "192.0.2.1:80", "[2001:db8::1]:80"};
@@ -198,7 +198,7 @@ static void check_guard(void)
              SL_EXIT_USAGE);
 }
 
-static void check_together(void)
+TEST(together)
 {
     CASE("a certificate and its key go together");
     CHECK_EQ(MAKE(false, {SL_SET_tls_certificate, "c"}), SL_EXIT_USAGE);
@@ -248,7 +248,7 @@ static void check_diff(const struct sl_server_conf *a,
     sl_settings_done(&new);
 }
 
-static void check_diffs(void)
+TEST(diffs)
 {
     struct sl_server_conf none = {0}, other = {0}, tls = {0}, tls2 = {0};
 
@@ -277,12 +277,7 @@ static void check_diffs(void)
 
 int main(void)
 {
-    check_version();
-    check_redis();
-    check_masks();
-    check_guard();
-    check_together();
-    check_diffs();
+    RUN_TESTS();
     sl_settings_done(&s);
     return CHECK_DONE();
 }

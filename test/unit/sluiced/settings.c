@@ -24,7 +24,7 @@ static void begin(void)
     server = (struct sl_server_conf){0};
 }
 
-static void check_order(void)
+TEST(order)
 {
     CASE("without anything: the presets, and no file");
     begin();
@@ -62,7 +62,7 @@ static void check_order(void)
     CHECK_EQ(s.values[SL_SET_memory].origin, SL_ORIGIN_FLAG);
 }
 
-static void check_doors(void)
+TEST(doors)
 {
     CASE("listen opens only the doors that it names");
     begin();
@@ -103,7 +103,7 @@ static void check_doors(void)
     CHECK(s.open[SL_PROTOCOL_HTTP] && !s.open[SL_PROTOCOL_ADMIN]);
 }
 
-static void check_paths(void)
+TEST(paths)
 {
     CASE("the state stands beside the policy");
     begin();
@@ -135,7 +135,7 @@ static void check_paths(void)
     CHECK(s.state == NULL);
 }
 
-static void check_values(void)
+TEST(values)
 {
     static const struct {
         enum sl_setting id;
@@ -206,7 +206,7 @@ static void check_token(const char *text, size_t len, int status,
     unlink(path);
 }
 
-static void check_tokens(void)
+TEST(tokens)
 {
     CASE("a token's file, without the end of its line");
     check_token("s3cret\n", 7, 0, "s3cret");
@@ -252,7 +252,7 @@ static void show(const char *name, char *out, size_t size)
     free(text);
 }
 
-static void check_show(void)
+TEST(show)
 {
     char line[256];
 
@@ -283,12 +283,7 @@ static void check_show(void)
 
 int main(void)
 {
-    check_order();
-    check_doors();
-    check_paths();
-    check_values();
-    check_tokens();
-    check_show();
+    RUN_TESTS();
     sl_settings_done(&s);
     return CHECK_DONE();
 }

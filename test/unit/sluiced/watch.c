@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "files.h"
 
 static void check_noise(void)
 {
@@ -38,15 +39,6 @@ static struct {
     char folder[64], path[96], other[96], link[96], now[96], next[96];
 } t;
 
-static void put(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-
-    CHECK(file && fputs(text, file) >= 0);
-    if (file)
-        fclose(file);
-}
-
 static void on_change(void *ctx, unsigned changed)
 {
     (void)ctx;
@@ -62,7 +54,7 @@ static void on_change_again(void *ctx, unsigned changed)
     const char *paths[] = {t.path, t.other, NULL};
 
     if (t.calls == 0) {
-        put(t.path, "written while it was read");
+        put_file(t.path, "written while it was read");
         CHECK_EQ(sl_file_watch_others(t.watch, paths, 3), 0);
     }
     t.changed |= changed;
@@ -102,32 +94,32 @@ static void end(void)
     t.watch = NULL;
 }
 
-static void check_files(void)
+TEST(files)
 {
-    put(t.path, "a");
-    put(t.other, "b");
+    put_file(t.path, "a");
+    put_file(t.other, "b");
     begin(t.path, t.other);
 
     CASE("several writes are one change");
-    put(t.path, "aa");
-    put(t.path, "aaa");
+    put_file(t.path, "aa");
+    put_file(t.path, "aaa");
     turn(3 * SL_S);
     CHECK_EQ(t.calls, 1);
     CHECK_EQ(t.changed, 1);
 
     CASE("each file has its bit");
-    put(t.other, "bb");
+    put_file(t.other, "bb");
     turn(3 * SL_S);
     CHECK_EQ(t.changed, 2);
 
     CASE("a rename over it");
-    put(t.next, "aaaaa");
+    put_file(t.next, "aaaaa");
     CHECK_EQ(rename(t.next, t.path), 0);
     turn(3 * SL_S);
     CHECK_EQ(t.changed, 1);
 
     CASE("others in the folder are no change");
-    put(t.next, "x");
+    put_file(t.next, "x");
     unlink(t.next);
     turn(600 * SL_MS);
     CHECK_EQ(t.calls, 0);
@@ -136,25 +128,25 @@ static void check_files(void)
     unlink(t.path);
     turn(600 * SL_MS);
     CHECK_EQ(t.calls, 0);
-    put(t.path, "back again");
+    put_file(t.path, "back again");
     turn(3 * SL_S);
     CHECK_EQ(t.changed, 1);
     end();
 }
 
-static void check_others(void)
+TEST(others)
 {
     const char *first[] = {t.path, NULL, NULL};
     const char *both[] = {t.path, t.other, NULL};
     struct sl_diag why = {0};
 
-    put(t.path, "a");
-    put(t.other, "b");
+    put_file(t.path, "a");
+    put_file(t.other, "b");
     CHECK_EQ(sl_file_watch_open(t.loop, first, 3, on_change_again, NULL,
                                 &t.watch, &why),
              0);
     CASE("what is written while it is read is told again, once");
-    put(t.path, "aa");
+    put_file(t.path, "aa");
     turn(3 * SL_S);
     CHECK_EQ(t.calls, 2);
     CHECK_EQ(t.changed, 3); /* and the file that is new */
@@ -171,14 +163,14 @@ static void check_others(void)
 
     CASE("a file that is not watched any more is not told");
     CHECK_EQ(sl_file_watch_others(t.watch, first, 3), 0);
-    put(t.other, "bbb");
+    put_file(t.other, "bbb");
     turn(600 * SL_MS);
     CHECK_EQ(t.calls, 0);
     end();
 }
 
 /* sluice.yaml -> ..data/sluice.yaml; ..data -> ..1, then ..2 */
-static void check_link(void)
+TEST(link)
 {
     char one[96], two[96], file[160];
 
@@ -187,9 +179,9 @@ static void check_link(void)
     CHECK_EQ(mkdir(one, 0700), 0);
     CHECK_EQ(mkdir(two, 0700), 0);
     snprintf(file, sizeof(file), "%s/sluice.yaml", one);
-    put(file, "1");
+    put_file(file, "1");
     snprintf(file, sizeof(file), "%s/sluice.yaml", two);
-    put(file, "22");
+    put_file(file, "22");
     CHECK_EQ(symlink("..1", t.now), 0);
     CHECK_EQ(symlink("..data/sluice.yaml", t.link), 0);
     begin(t.link, NULL);
@@ -217,9 +209,7 @@ int main(void)
     check_noise();
     CHECK_EQ(sl_loop_open(NULL, &t.loop, NULL), 0);
     CHECK_EQ(sl_timer_new(t.loop, on_time, NULL, &t.timer), 0);
-    check_files();
-    check_others();
-    check_link();
+    RUN_TESTS();
     sl_timer_free(t.timer);
     sl_loop_close(t.loop);
     snprintf(command, sizeof(command), "rm -rf '%s'", t.folder);

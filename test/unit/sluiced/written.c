@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "files.h"
 #include "sluiced/daemon.h"
 
 static struct sl_policy_source written;
@@ -26,16 +27,7 @@ static void done(void)
     sl_policy_source_done(&written);
 }
 
-static void put(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-
-    CHECK(file && fputs(text, file) >= 0);
-    if (file)
-        fclose(file);
-}
-
-static void check_demo(void)
+TEST(demo)
 {
     char *text = NULL;
     size_t len = 0;
@@ -74,15 +66,15 @@ static const char good[] =
     "limits: { a: { kind: fixed-window, per: ip, rate: 5/min } }\n"
     "default: [a]\n";
 
-static void check_files(const char *folder)
+TEST_WITH(files, const char *folder)
 {
     char path[96], token[96];
     struct sl_buf out;
 
     snprintf(path, sizeof(path), "%s/p.yaml", folder);
     snprintf(token, sizeof(token), "%s/token", folder);
-    put(path, good);
-    put(token, "s3cret\n");
+    put_file(path, good);
+    put_file(token, "s3cret\n");
 
     CASE("files are found beside the policy");
     CHECK_EQ(read_it(path, NULL), 0);
@@ -120,7 +112,7 @@ static void check_files(const char *folder)
     unlink(token);
 }
 
-static void check_bad(void)
+TEST(bad)
 {
     CASE("a file that is not there");
     CHECK_EQ(read_it("/nowhere/p.yaml", NULL), SLUICE_ESYS);
@@ -139,9 +131,7 @@ int main(void)
     char folder[] = "/tmp/sluiced-written-XXXXXX";
 
     CHECK(mkdtemp(folder) != NULL);
-    check_demo();
-    check_files(folder);
-    check_bad();
+    RUN_TESTS_WITH(folder);
     rmdir(folder);
     return CHECK_DONE();
 }

@@ -12,7 +12,7 @@ static bool note_many(struct sl_breaker *b, bool good, unsigned count, sl_ns at)
     return changed;
 }
 
-static void test_row(void)
+TEST(row)
 {
     struct sl_breaker b = {.is_open = false};
     bool tries;
@@ -45,7 +45,7 @@ static void test_row(void)
     CHECK(!note_many(&b, false, 4, 10 * SL_S));
 }
 
-static void test_share(void)
+TEST(share)
 {
     struct sl_breaker b = {.is_open = false};
     bool opened = false;
@@ -75,7 +75,7 @@ static void test_share(void)
     CHECK(!opened);
 }
 
-static void test_dice(void)
+TEST(dice)
 {
     struct sl_jitter dice;
     sl_ns least = SL_S, most = 0;
@@ -92,10 +92,4 @@ static void test_dice(void)
     CHECK(least < 520 * SL_MS && most > 980 * SL_MS);
 }
 
-int main(void)
-{
-    test_row();
-    test_share();
-    test_dice();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

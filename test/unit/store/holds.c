@@ -37,7 +37,7 @@ static void call(struct world *w, struct called *c, enum sl_hold_action errand)
     sl_store_hold(w->store, &c->call);
 }
 
-static void test_calls(struct world *w)
+TEST_WITH(calls, struct world *w)
 {
     static const struct {
         const char *why, *reply;
@@ -93,7 +93,7 @@ static void test_calls(struct world *w)
     }
 }
 
-static void test_call_words(struct world *w)
+TEST_WITH(call_words, struct world *w)
 {
     struct called c;
 
@@ -140,7 +140,7 @@ static void ask_held(struct world *w, struct asked *a)
     sl_store_take(w->store, &a->take);
 }
 
-static void test_held_late(struct world *w)
+TEST_WITH(held_late, struct world *w)
 {
     struct asked a;
     struct called c;
@@ -173,9 +173,7 @@ int main(void)
     static struct world w;
 
     world_open(&w);
-    test_calls(&w);
-    test_call_words(&w);
-    test_held_late(&w);
+    RUN_TESTS_WITH(&w);
     fake_close(&w.fake);
     return CHECK_DONE();
 }

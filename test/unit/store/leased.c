@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fail.h"
+#include "limit.h"
 #include "net/loop.h"
 #include "store/quota_lease.h"
 
@@ -71,16 +72,6 @@ struct world {
     unsigned done;
 };
 
-static void make_limit(enum sl_kind kind, const char *text,
-                       struct sl_limit *ret)
-{
-    struct sl_rate rate;
-
-    if (sl_parse_rate(sl_str_c(text), &rate, NULL) ||
-        sl_limit_init(ret, kind, &rate, &(struct sl_limit_options){0}, NULL))
-        abort();
-}
-
 static bool open_world(struct world *w)
 {
     struct sl_quota_leases_options options = {
@@ -91,8 +82,8 @@ static bool open_world(struct world *w)
     w->books = (struct books){
         .lender = {.ask = ask, .name = name, .own = look}
     };
-    make_limit(SL_QUOTA, "100/month", &w->quota);
-    make_limit(SL_BUCKET, "5/hour", &w->bucket);
+    w->quota = rate_of(SL_QUOTA, "100/month");
+    w->bucket = rate_of(SL_BUCKET, "5/hour");
     if (sl_memory_open(&(struct sl_memory_options){.size = 1 << 20}, &memory,
                        NULL) ||
         sl_loop_open(NULL, &w->loop, NULL))
@@ -157,7 +148,7 @@ static uint64_t shown(const struct world *w)
     return w->parts[0].answer.remaining;
 }
 
-static void test_taking(struct world *w)
+TEST_WITH(taking, struct world *w)
 {
     uint64_t asked;
 
@@ -193,7 +184,7 @@ static void test_taking(struct world *w)
     CHECK_EQ(w->parts[0].answer.outcome, SL_NEVER);
 }
 
-static void test_carried(struct world *w)
+TEST_WITH(carried, struct world *w)
 {
     uint64_t asked = w->books.asked;
 
@@ -205,7 +196,7 @@ static void test_carried(struct world *w)
     w->stored[0].carried = false;
 }
 
-static void test_end(struct world *w)
+TEST_WITH(end, struct world *w)
 {
     unsigned passed = 0;
     uint64_t asked;
@@ -231,7 +222,7 @@ static void test_end(struct world *w)
     CHECK_EQ(shown(w), 99);
 }
 
-static void test_outage(struct world *w)
+TEST_WITH(outage, struct world *w)
 {
     struct sl_quota_leases_counts counts;
     uint64_t asked;
@@ -293,7 +284,7 @@ static uint64_t keys_of(struct world *w)
     return counts.keys;
 }
 
-static void test_holds(struct world *w)
+TEST_WITH(holds, struct world *w)
 {
     struct sl_hold_call call = {.errand = SL_HOLD_SETTLE,
                                 .release = true,
@@ -356,11 +347,7 @@ int main(void)
     struct world w = {.done = 0};
 
     CHECK(open_world(&w));
-    test_taking(&w);
-    test_carried(&w);
-    test_end(&w);
-    test_outage(&w);
-    test_holds(&w);
+    RUN_TESTS_WITH(&w);
     close_world(&w);
     test_memory();
     return CHECK_DONE();

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "check.h"
+#include "limit.h"
 #include "net/loop.h"
 #include "store/quota_lease.h"
 
@@ -88,17 +89,14 @@ static void open_world(struct world *w)
                                               .patience = SL_S,
                                               .steady = read_steady,
                                               .ctx = w};
-    struct sl_rate rate;
 
     *w = (struct world){
         .lender = {.ask = ask, .name = name},
           .steady = SL_HOUR
     };
     sl_clock_init_sources(&w->clock, read_wall, read_steady, w);
-    if (sl_parse_rate(SL_STR("100/day"), &rate, NULL) ||
-        sl_limit_init(&w->quota, SL_QUOTA, &rate, &(struct sl_limit_options){0},
-                      NULL) ||
-        sl_memory_open(&(struct sl_memory_options){.size = 1 << 20},
+    w->quota = rate_of(SL_QUOTA, "100/day");
+    if (sl_memory_open(&(struct sl_memory_options){.size = 1 << 20},
                        &options.store, NULL) ||
         sl_loop_open(&w->clock, &w->loop, NULL) ||
         sl_quota_leases_open(&options, &w->store))
@@ -176,7 +174,7 @@ static void stop_within(void *ctx)
     sl_loop_stop(w->loop);
 }
 
-static void test_stop(void)
+TEST(stop)
 {
     struct world w;
 
@@ -204,7 +202,7 @@ static void run_turns(struct world *w)
     }
 }
 
-static void test_deadline(void)
+TEST(deadline)
 {
     struct errand first, second;
     struct world w;
@@ -231,7 +229,7 @@ static void test_deadline(void)
 
 /* ---- another day ---- */
 
-static void test_next_day(void)
+TEST(next_day)
 {
     struct errand e, late;
     struct world w;
@@ -266,7 +264,7 @@ static void test_next_day(void)
     close_world(&w);
 }
 
-static void test_machine(void)
+TEST(machine)
 {
     sl_ns before = sl_clock_mono();
 
@@ -275,11 +273,4 @@ static void test_machine(void)
     CHECK(sl_clock_mono() >= before);
 }
 
-int main(void)
-{
-    test_stop();
-    test_deadline();
-    test_next_day();
-    test_machine();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "fail.h"
+#include "limit.h"
 
 #define T0 (1000 * SL_S)
 
@@ -22,11 +23,8 @@ struct world {
 
 static void open_world(struct world *w, const char *rate_text, unsigned percent)
 {
-    struct sl_rate rate;
-
     memset(w, 0, sizeof(*w));
-    CHECK_EQ(sl_parse_rate(sl_str_c(rate_text), &rate, NULL), 0);
-    CHECK_EQ(sl_limit_init(&w->limit, SL_BUCKET, &rate, NULL, NULL), 0);
+    w->limit = rate_of(SL_BUCKET, rate_text);
     w->stored = (struct sl_limit_binding){.name = "a", .lease = percent};
     w->take = (struct sl_take){.errand = SL_TAKE_OP_TAKE, .parts = w->parts};
     CHECK_EQ(sl_lease_cache_open(64, sl_script_keep, false, &sl_alloc_libc,
@@ -90,7 +88,7 @@ static void lease(struct world *w, const char *key, int64_t has)
 
 /* ---- what is wanted ---- */
 
-static void test_wanted(void)
+TEST(wanted)
 {
     static const struct {
         const char *why;
@@ -128,7 +126,7 @@ static void test_wanted(void)
     sl_lease_cache_close(w.leases);
 }
 
-static void test_applies(void)
+TEST(applies)
 {
     struct world w;
 
@@ -160,7 +158,7 @@ static void test_applies(void)
 
 /* ---- spending ---- */
 
-static void test_spend(void)
+TEST(spend)
 {
     struct world w;
 
@@ -223,7 +221,7 @@ static void melt(struct world *w, uint64_t has)
     CHECK(sl_lease_cache_granted(w->leases, &w->asks, 0, &grant, T0));
 }
 
-static void test_melting(void)
+TEST(melting)
 {
     static const struct {
         const char *why;
@@ -255,7 +253,7 @@ static void test_melting(void)
     }
 }
 
-static void test_melted(void)
+TEST(melted)
 {
     struct sl_lease_end end;
     struct world w;
@@ -280,7 +278,7 @@ static void test_melted(void)
     sl_lease_cache_close(w.leases);
 }
 
-static void test_sets(void)
+TEST(sets)
 {
     struct world w;
 
@@ -305,7 +303,7 @@ static void test_sets(void)
 
 /* ---- landing ---- */
 
-static void test_landing(void)
+TEST(landing)
 {
     static const struct {
         const char *why;
@@ -338,7 +336,7 @@ static void test_landing(void)
     }
 }
 
-static void test_counts(void)
+TEST(counts)
 {
     struct world w;
 
@@ -382,7 +380,7 @@ static void test_counts(void)
 
 /* ---- going back ---- */
 
-static void test_end(void)
+TEST(end)
 {
     struct sl_script_options how = {.own_now = true, .near = T0};
     struct sl_lease_end end;
@@ -422,7 +420,7 @@ static void test_end(void)
 
 /* ---- room ---- */
 
-static void test_full(void)
+TEST(full)
 {
     struct world w;
     unsigned leased = 0;
@@ -458,7 +456,7 @@ static void test_full(void)
     sl_lease_cache_close(w.leases);
 }
 
-static void test_memory(void)
+TEST(memory)
 {
     unsigned n = 1;
 
@@ -485,18 +483,4 @@ static void test_memory(void)
     CHECK(n > 2);
 }
 
-int main(void)
-{
-    test_wanted();
-    test_applies();
-    test_spend();
-    test_melting();
-    test_melted();
-    test_sets();
-    test_landing();
-    test_counts();
-    test_end();
-    test_full();
-    test_memory();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

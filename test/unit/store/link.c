@@ -191,7 +191,7 @@ static void test_cut(struct world *w, const char *said, size_t len)
     close_link(w);
 }
 
-static void test_broken(struct world *w)
+TEST_WITH(broken, struct world *w)
 {
     static const char *const garbage[] = {"?\r\n",    "HTTP/1.1 400 No\r\n",
                                           ":12x\r\n", "$99999999999\r\n",
@@ -239,7 +239,7 @@ static void test_broken(struct world *w)
     close_link(w);
 }
 
-static void test_recall(struct world *w)
+TEST_WITH(recall, struct world *w)
 {
     struct sl_redis_conn_options o = options_of(w);
     struct try t[3];
@@ -274,7 +274,7 @@ static void test_recall(struct world *w)
 }
 
 /* With the nth allocation failing: every flight ends once, nothing is left. */
-static void test_memory(struct world *w)
+TEST_WITH(memory, struct world *w)
 {
     unsigned n = 1;
 
@@ -316,9 +316,7 @@ int main(void)
     CASE("a reply that is cut anywhere is none");
     for (size_t len = 0; len <= strlen(reply); len++)
         test_cut(&w, reply, len);
-    test_broken(&w);
-    test_recall(&w);
-    test_memory(&w);
+    RUN_TESTS_WITH(&w);
     fake_close(&w.fake);
     return CHECK_DONE();
 }

@@ -5,6 +5,7 @@
 
 #include "check.h"
 #include "fail.h"
+#include "limit.h"
 #include "store/store.h"
 
 static struct sl_limit bucket, window;
@@ -13,15 +14,6 @@ static unsigned done_calls;
 static void on_done(struct sl_take *take)
 {
     done_calls += take->ctx == &done_calls;
-}
-
-static void make_limit(enum sl_kind kind, const char *text,
-                       struct sl_limit *ret)
-{
-    struct sl_rate rate;
-
-    CHECK_EQ(sl_parse_rate(sl_str_c(text), &rate, NULL), 0);
-    CHECK_EQ(sl_limit_init(ret, kind, &rate, NULL, NULL), 0);
 }
 
 static struct sl_take take_of(enum sl_take_op errand,
@@ -119,7 +111,7 @@ static void test_large(struct sl_store *store)
     struct sl_take take = take_of(SL_TAKE_OP_CHARGE, parts, 1, SL_S);
 
     CASE("a charge of 2^52 is one");
-    make_limit(SL_QUOTA, "9007199254740992/month", &vast);
+    vast = rate_of(SL_QUOTA, "9007199254740992/month");
     of.strictest = vast;
     CHECK_EQ(sl_store_bind(store, &of, 1, NULL), 0);
     for (unsigned i = 0; i < SL_PARTS; i++)
@@ -260,8 +252,8 @@ int main(void)
     struct sl_store *store;
 
     CASE("a store on the heap");
-    make_limit(SL_BUCKET, "10/min", &bucket);
-    make_limit(SL_FIXED, "4/hour", &window);
+    bucket = rate_of(SL_BUCKET, "10/min");
+    window = rate_of(SL_FIXED, "4/hour");
     CHECK_EQ(sl_memory_open(&options, &store, NULL), 0);
     bind(store);
     test_errands(store);

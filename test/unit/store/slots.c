@@ -3,7 +3,7 @@
 
 #include "check.h"
 
-static void test_keys(void)
+TEST(keys)
 {
     /* As CLUSTER KEYSLOT of Redis 7.0 says. */
     static const struct {
@@ -30,7 +30,7 @@ static void test_keys(void)
             printf("# %s\n", rows[i].key);
 }
 
-static void test_tags(void)
+TEST(tags)
 {
     bool all = true;
 
@@ -44,7 +44,7 @@ static void test_tags(void)
     CHECK(all);
 }
 
-static void test_redirects(void)
+TEST(redirects)
 {
     static const struct {
         const char *text, *want;
@@ -96,7 +96,7 @@ static bool on_range(void *ctx, unsigned from, unsigned to,
     return true;
 }
 
-static void test_maps(void)
+TEST(maps)
 {
     static const struct {
         const char *text, *want;
@@ -150,7 +150,7 @@ static void test_maps(void)
         !sl_redis_master_read(SL_STR("*2\r\n$1\r\nh\r\n$1\r\nx\r\n"), &place));
 }
 
-static void test_troubles(void)
+TEST(troubles)
 {
     static const struct {
         enum sl_redis_error want;
@@ -186,12 +186,4 @@ static void test_troubles(void)
         CHECK(strlen(sl_redis_error_sentence((enum sl_redis_error)i)) > 10);
 }
 
-int main(void)
-{
-    test_keys();
-    test_tags();
-    test_redirects();
-    test_maps();
-    test_troubles();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -23,7 +23,7 @@ static void print(const struct sl_redis_url *w, char *out, size_t size)
              w->sentinel_password.len ? w->sentinel_password.at : "");
 }
 
-static void test_good(void)
+TEST(good)
 {
     static const struct {
         const char *text, *want;
@@ -77,7 +77,7 @@ static void test_good(void)
     }
 }
 
-static void test_bad(void)
+TEST(bad)
 {
     static const struct {
         const char *text, *words;
@@ -126,7 +126,7 @@ static void test_bad(void)
     }
 }
 
-static void test_memory(void)
+TEST(memory)
 {
     static const char text[] = "rediss+cluster://u:p@host,two?ca=a&cert=b";
     unsigned n = 1;
@@ -150,10 +150,4 @@ static void test_memory(void)
     CHECK(n > 1);
 }
 
-int main(void)
-{
-    test_good();
-    test_bad();
-    test_memory();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -3,6 +3,7 @@
 #define SL_TEST_STORE_WORLD_H
 
 #include "fake.h"
+#include "limit.h"
 #include "store/redis/redis.h"
 
 #define MARK "$32\r\n0123456789abcdef0123456789abcdef\r\n"
@@ -126,12 +127,9 @@ static inline struct sl_redis_stats stats_of(const struct world *w)
 
 static inline void world_open(struct world *w)
 {
-    struct sl_rate rate;
-
     fake_open(&w->fake);
     CASE("a limit");
-    CHECK_EQ(sl_parse_rate(SL_STR("5/min"), &rate, NULL), 0);
-    CHECK_EQ(sl_limit_init(&w->limit, SL_FIXED, &rate, NULL, NULL), 0);
+    w->limit = rate_of(SL_FIXED, "5/min");
 }
 
 #endif

@@ -134,7 +134,7 @@ static void test_histories(enum sl_kind kind, const char *visitor,
     sl_table_done(&w.table);
 }
 
-static void test_set(void)
+TEST(set)
 {
     struct world w;
     struct sl_part parts[3];
@@ -172,7 +172,7 @@ static void test_set(void)
 }
 
 /* Keys whose first bucket is the same: a table of few buckets. */
-static void test_neighbours(void)
+TEST(neighbours)
 {
     struct world w;
     char visitor[16], user[16];
@@ -232,7 +232,7 @@ static enum sl_set_result interrupt(enum sl_step step, uint64_t before,
     return v;
 }
 
-static void test_between(void)
+TEST(between)
 {
     uint64_t left;
 
@@ -256,8 +256,6 @@ int main(void)
 {
     test_histories(SL_FIXED, "5/hour", "10/hour", 3600 * SL_S);
     test_histories(SL_QUOTA, "5/day", "10/day", 86400 * SL_S);
-    test_set();
-    test_neighbours();
-    test_between();
+    RUN_TESTS();
     return CHECK_DONE();
 }

@@ -26,7 +26,7 @@ static void end(void)
 
 /* ---- ending ---- */
 
-static void test_release(void)
+TEST(release)
 {
     CASE("a released hold gives all back, once");
     begin();
@@ -47,7 +47,7 @@ static void test_release(void)
     end();
 }
 
-static void test_settle(void)
+TEST(settle)
 {
     static const struct {
         const char *what;
@@ -84,7 +84,7 @@ static void test_settle(void)
     }
 }
 
-static void test_unknown_limit(void)
+TEST(unknown_limit)
 {
     CASE("a limit that nobody knows any more is settled all the same");
     begin();
@@ -104,7 +104,7 @@ static void test_unknown_limit(void)
 
 /* ---- expiry ---- */
 
-static void test_expiry(void)
+TEST(expiry)
 {
     sl_ns end_at = NOW + 5 * SL_S;
 
@@ -126,7 +126,7 @@ static void test_expiry(void)
     end();
 }
 
-static void test_extend(void)
+TEST(extend)
 {
     CASE("a heartbeat keeps a hold alive, and may shorten it");
     begin();
@@ -144,7 +144,7 @@ static void test_extend(void)
 
 /* An expired hold is given back as of its expiry: 20 of 20 are used, 10 of them
  * held for 5 seconds at 1 a second. On time, 10 of the 15 come back. */
-static void test_as_of_expiry(void)
+TEST(as_of_expiry)
 {
     CASE("a bucket is given back as of the expiry, however late that is found");
     begin();
@@ -154,7 +154,7 @@ static void test_as_of_expiry(void)
     end();
 }
 
-static void test_reset(void)
+TEST(reset)
 {
     CASE("a hold on a key that was reset has nothing to give back");
     begin();
@@ -177,7 +177,7 @@ static sl_ns retry_of(uint64_t cost, sl_ns now)
     return part.answer.retry_in;
 }
 
-static void test_retry(void)
+TEST(retry)
 {
     struct sl_part parts[2];
 
@@ -200,7 +200,7 @@ static void test_retry(void)
 }
 
 /* The cell of the key looks the same before each question. */
-static void test_retry_again(void)
+TEST(retry_again)
 {
     CASE("what was said before is said again, until another hold is out");
     begin();
@@ -235,7 +235,7 @@ static void test_retry_again(void)
 #define KEYS 400
 
 /* One in three holds a permit of "a"; none of the others is of that key. */
-static void test_crowd(void)
+TEST(crowd)
 {
     struct sl_table_limit far;
     sl_ns gone = NOW + SL_MIN;
@@ -274,7 +274,7 @@ static void test_crowd(void)
 /* Of 30 at 1 a second 10 are used, 10 held for some 2 seconds and 10 for some
  * 8. In their order all comes back: 10 of 28 at 2, 10 of 12 at 8. If the later
  * one ended first there would be but 2 left for the other. */
-static void test_in_order(void)
+TEST(in_order)
 {
     struct sl_table_limit thirty;
     unsigned wrong = 0;
@@ -304,7 +304,7 @@ static void test_in_order(void)
 
 /* ---- many ---- */
 
-static void test_all_parts(void)
+TEST(all_parts)
 {
     struct sl_part parts[SL_PARTS];
     char names[SL_PARTS][8];
@@ -326,7 +326,7 @@ static void test_all_parts(void)
     end();
 }
 
-static void test_same_key(void)
+TEST(same_key)
 {
     struct sl_part parts[2] = {part_of(&day, "a", 3), part_of(&day, "a", 4)};
     struct numbers n = {&day, 1, 5};
@@ -344,7 +344,7 @@ static void test_same_key(void)
     end();
 }
 
-static void test_nothing(void)
+TEST(nothing)
 {
     CASE("a hold of nothing can be settled for something");
     begin();
@@ -355,7 +355,7 @@ static void test_nothing(void)
     end();
 }
 
-static void test_full(void)
+TEST(full)
 {
     struct sl_hold_stats stats;
     uint64_t got = 0, refused = 0;
@@ -395,7 +395,7 @@ static void test_full(void)
 
 /* ---- clocks ---- */
 
-static void test_steps(void)
+TEST(steps)
 {
     CASE("a step back ends no hold early, and none lasts beyond its life");
     begin();
@@ -435,7 +435,7 @@ static void test_steps(void)
     end();
 }
 
-static void test_step_refused(void)
+TEST(step_refused)
 {
     CASE("who is refused after a step mends what he met, and holds nothing");
     begin();
@@ -463,24 +463,4 @@ static void test_step_refused(void)
     end();
 }
 
-int main(void)
-{
-    test_release();
-    test_settle();
-    test_unknown_limit();
-    test_expiry();
-    test_extend();
-    test_as_of_expiry();
-    test_reset();
-    test_retry();
-    test_retry_again();
-    test_crowd();
-    test_in_order();
-    test_all_parts();
-    test_same_key();
-    test_nothing();
-    test_full();
-    test_steps();
-    test_step_refused();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "rig.h"
+#include "row.h"
 
 static char dir[64];
 static char path[96];
@@ -80,7 +81,7 @@ static void write_word(uint64_t at, uint64_t word)
 /* The head of the first record: behind the due words of eleven blocks. */
 #define FIRST_HOLD (4096 + 128 * SL_LIMITS + 4096 * SL_ACTORS + 256 + 16)
 
-static void test_memory(void)
+TEST(memory)
 {
     struct sl_region a, b;
     struct sl_diag diag = {.line = 0};
@@ -118,7 +119,7 @@ static void test_memory(void)
     munmap(pages, 4 * MIB);
 }
 
-static void test_files(void)
+TEST(files)
 {
     struct sl_region a, b;
     struct sl_diag diag;
@@ -171,14 +172,8 @@ static void test_files(void)
                              "or directory");
 }
 
-/* A word is changed in a closed file. Rows are written through a macro, or
- * clang-format would align them and pass 80 columns. */
-#define ROW(...)                                                               \
-    {                                                                          \
-        __VA_ARGS__                                                            \
-    }
-
-static void test_damage(void)
+/* A word is changed in a closed file. */
+TEST(damage)
 {
     const struct {
         const char *what;
@@ -239,7 +234,7 @@ static void test_damage(void)
 }
 
 /* The bytes of a damaged file are kept; the next one gets the next number. */
-static void test_setting_aside(void)
+TEST(setting_aside)
 {
     struct sl_region region;
     struct sl_diag diag;
@@ -276,7 +271,7 @@ static void test_setting_aside(void)
 }
 
 /* What was half done in a file that was not closed is brought to its end. */
-static void test_recovery(void)
+TEST(recovery)
 {
     static struct sl_table table;
     struct sl_table_limit held = limit_of("held", SL_PERMITS, "10", 0);
@@ -316,11 +311,7 @@ int main(void)
     if (!mkdtemp(dir))
         return 1;
     snprintf(path, sizeof(path), "%s/state", dir);
-    test_memory();
-    test_files();
-    test_damage();
-    test_setting_aside();
-    test_recovery();
+    RUN_TESTS();
     unlink(path);
     CASE("nothing else was left behind");
     CHECK_EQ(rmdir(dir), 0);

@@ -69,7 +69,7 @@ static void test_strangers(void)
 }
 
 /* Of 20 at 1 a second, 10 are held, and 10 more; the younger ends first. */
-static void test_younger_first(void)
+TEST(younger_first)
 {
     CASE("the end of a younger hold takes nothing from an older one");
     begin();
@@ -90,7 +90,7 @@ static void test_younger_first(void)
 }
 
 /* Whoever corrects what was taken for good may reach into what is held. */
-static void test_gifts(void)
+TEST(gifts)
 {
     CASE("what was corrected is not given back by a hold again");
     begin();
@@ -148,7 +148,7 @@ static void test_one_stranger(unsigned which)
 }
 
 /* Nothing is used, and something is held. */
-static void test_reset_of_nothing(void)
+TEST(reset_of_nothing)
 {
     CASE("a reset of a key that owes nothing is one to its holds");
     begin();
@@ -174,7 +174,7 @@ static void test_reset_of_nothing(void)
 }
 
 /* A slot counts to 256 and begins again. */
-static void test_resets(void)
+TEST(resets)
 {
     unsigned wrong = 0;
 
@@ -212,9 +212,6 @@ int main(void)
     test_strangers();
     test_one_stranger(0);
     test_one_stranger(1);
-    test_younger_first();
-    test_gifts();
-    test_reset_of_nothing();
-    test_resets();
+    RUN_TESTS();
     return CHECK_DONE();
 }

@@ -11,27 +11,12 @@
 #include <unistd.h>
 
 #include "check.h"
-#include "core/limit.h"
+#include "limit.h"
 #include "table/set.h"
 #include "table/table.h"
 
 #define MIB (UINT64_C(1) << 20)
 #define NOW (INT64_C(1700000000) * SL_S)
-
-static inline struct sl_limit rate_of(enum sl_kind kind, const char *text)
-{
-    struct sl_limit limit = {.count = 0};
-    struct sl_diag diag = {.line = 0};
-    struct sl_rate rate;
-    int err = sl_parse_rate(sl_str_c(text), &rate, &diag);
-
-    if (!err)
-        err = sl_limit_init(&limit, kind, &rate, &(struct sl_limit_options){0},
-                            &diag);
-    if (!CHECK_EQ(err, 0))
-        printf("# %s: %s\n", text, diag.sentence);
-    return limit;
-}
 
 /* A limit of one plan, not known to any table yet. */
 static inline struct sl_table_limit

@@ -36,7 +36,7 @@ static void begin_asked(void)
 }
 
 /* In each case as many are out as before, and the second hold is as it was. */
-static void test_ended(void)
+TEST(ended)
 {
     sl_ns later = NOW + 2 * SL_S;
 
@@ -91,7 +91,7 @@ static void hold_in_first(struct sl_part part, uint64_t number, sl_ns life)
 /* A row has seven signs in two words; the eighth place is 0 for ever. After a
  * hit on the seventh it looks like a hit for the sign 1, and the record behind
  * it is the first of the next row: or beyond the last of all. */
-static void test_eighth(void)
+TEST(eighth)
 {
     struct sl_part part;
 
@@ -139,17 +139,11 @@ static sl_ns retry_among(uint64_t count)
     return retry;
 }
 
-static void test_most(void)
+TEST(most)
 {
     CASE("some 2,048 holds of several permits are read, and no more");
     CHECK_EQ(retry_among(2000), SL_MIN);
     CHECK_EQ(retry_among(2200), SL_NS_NONE);
 }
 
-int main(void)
-{
-    test_ended();
-    test_eighth();
-    test_most();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

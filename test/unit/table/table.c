@@ -48,7 +48,7 @@ static bool buckets_same(void *before, size_t size)
     return same;
 }
 
-static void test_sets(void)
+TEST(sets)
 {
     struct sl_part parts[16];
     void *before;
@@ -96,7 +96,7 @@ static void test_sets(void)
     sl_table_done(&table);
 }
 
-static void test_merging(void)
+TEST(merging)
 {
     struct sl_part parts[16];
 
@@ -142,7 +142,7 @@ static void test_merging(void)
     sl_table_done(&table);
 }
 
-static void test_looking(void)
+TEST(looking)
 {
     struct sl_part parts[3];
     void *before;
@@ -173,7 +173,7 @@ static void test_looking(void)
     sl_table_done(&table);
 }
 
-static void test_correcting(void)
+TEST(correcting)
 {
     CASE("a correction is charged, also beyond the limit");
     begin();
@@ -201,7 +201,7 @@ static void test_correcting(void)
     sl_table_done(&table);
 }
 
-static void test_time(void)
+TEST(time)
 {
     struct sl_part part;
     void *before;
@@ -238,7 +238,7 @@ static void test_time(void)
 
 /* Two who keep their readings for 10 ms, out of phase, share a bucket of 1000
  * a second: whoever lags must not pull the cell back for the other. */
-static void test_loops(void)
+TEST(loops)
 {
     struct sl_table_limit limit =
         limit_of("api", SL_BUCKET, "1000/s burst 100", 0);
@@ -264,7 +264,7 @@ static void test_loops(void)
 }
 
 /* V10: tenant and user. */
-static void test_tenant_and_user(void)
+TEST(tenant_and_user)
 {
     struct sl_table_limit tenant = limit_of("tenant", SL_BUCKET, "1000/day", 0);
     struct sl_table_limit user = limit_of("user", SL_BUCKET, "100/day", 0);
@@ -299,7 +299,7 @@ static bool on_slot(void *ctx, uint32_t limit, uint64_t print,
     return print != 0 && sums[0] < sums[2];
 }
 
-static void test_visiting(void)
+TEST(visiting)
 {
     uint64_t sums[3] = {0, 0, 1000};
     struct sl_table_stats stats;
@@ -329,7 +329,7 @@ static void test_visiting(void)
     sl_table_done(&table);
 }
 
-static void test_knowing(void)
+TEST(knowing)
 {
     struct sl_table_limit again = limit_of("ten", SL_BUCKET, "20/min", 0);
     struct sl_table_limit other = limit_of("ten", SL_BUCKET, "10/h", 0);
@@ -362,16 +362,4 @@ static void test_knowing(void)
     sl_table_done(&table);
 }
 
-int main(void)
-{
-    test_sets();
-    test_merging();
-    test_looking();
-    test_correcting();
-    test_time();
-    test_loops();
-    test_tenant_and_user();
-    test_visiting();
-    test_knowing();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

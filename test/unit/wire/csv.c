@@ -33,7 +33,7 @@ static const char *read(const char *text, const struct sl_alloc *alloc)
     return out;
 }
 
-static void test_rows(void)
+TEST(rows)
 {
     static const struct {
         const char *why, *text, *want;
@@ -74,7 +74,7 @@ static void test_rows(void)
     }
 }
 
-static void test_cut(void)
+TEST(cut)
 {
     static const struct {
         const char *text;
@@ -95,7 +95,7 @@ static void test_cut(void)
         CHECK_EQ(sl_csv_cut(sl_str_c(rows[i].text)), rows[i].len);
 }
 
-static void test_memory(void)
+TEST(memory)
 {
     struct fail f = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&f);
@@ -105,10 +105,4 @@ static void test_memory(void)
     fail_check(&f);
 }
 
-int main(void)
-{
-    test_rows();
-    test_cut();
-    test_memory();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

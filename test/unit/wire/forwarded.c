@@ -21,7 +21,7 @@ static void is(const char *what, const char *element, const char *want)
     CHECK_STR(node(element), want);
 }
 
-static void test_good(void)
+TEST(good)
 {
     is("an address", "for=192.0.2.43", "192.0.2.43");
     is("names have no case", "For=192.0.2.43;PROTO=https", "192.0.2.43");
@@ -41,7 +41,7 @@ static void is_none(const char *what, const char *element)
     is(what, element, "");
 }
 
-static void test_hidden(void)
+TEST(hidden)
 {
     is_none("nothing", "");
     is_none("no for", "proto=https;by=192.0.2.1");
@@ -52,7 +52,7 @@ static void test_hidden(void)
     is_none("unknown with a port", "for=\"unknown:80\"");
 }
 
-static void test_garbage(void)
+TEST(garbage)
 {
     is_none("IPv6 without quotes", "for=[2001:db8::17]");
     is_none("IPv6 in quotes alone", "for=\"2001:db8::17\"");
@@ -96,7 +96,7 @@ static const char *cut(const char *list)
     return text;
 }
 
-static void test_cutting(void)
+TEST(cutting)
 {
     CASE("commas and blanks");
     CHECK_STR(cut("a=1, b=2 ,\tc=3"), "c=3|b=2|a=1|");
@@ -115,7 +115,7 @@ static void test_cutting(void)
 }
 
 /* Ten thousand of anything take no more than a look at each byte. */
-static void test_long(void)
+TEST(long)
 {
     static char list[200000];
     static const char *const pieces[] = {"\\", "\"", ",", "\\\"",
@@ -137,12 +137,4 @@ static void test_long(void)
     }
 }
 
-int main(void)
-{
-    test_good();
-    test_hidden();
-    test_garbage();
-    test_cutting();
-    test_long();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

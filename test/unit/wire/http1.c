@@ -36,7 +36,7 @@ static void check_row(const struct accepted *row, const struct run *run)
     CHECK(!p->expect_continue);
 }
 
-static void test_accepted(void)
+TEST(accepted)
 {
     for (size_t i = 0; i < SL_LEN(accepted_rows); i++) {
         const struct accepted *row = &accepted_rows[i];
@@ -82,7 +82,7 @@ static void check_cuts(struct sl_str text)
     run_done(&cut);
 }
 
-static void test_cuts(void)
+TEST(cuts)
 {
     CASE("every cut of every request in two, and the next one behind it");
     for (size_t i = 0; i < SL_LEN(accepted_rows); i++) {
@@ -98,7 +98,7 @@ static void test_cuts(void)
         check_cuts(refused_rows[i].text);
 }
 
-static void test_incomplete(void)
+TEST(incomplete)
 {
     CASE("what is not all there is never complete");
     for (size_t i = 0; i < SL_LEN(accepted_rows); i++) {
@@ -113,7 +113,7 @@ static void test_incomplete(void)
     }
 }
 
-static void test_pipeline(void)
+TEST(pipeline)
 {
     static const char text[] = GET HOST "\r\n" CHUNKED "3\r\nabc\r\n0\r\n\r\n"
                                         "PUT /x HTTP/1.1\r\n" HOST "\r\n";
@@ -138,7 +138,7 @@ static void test_pipeline(void)
     sl_buf_done(&in);
 }
 
-static void test_fields(void)
+TEST(fields)
 {
     static const char text[] = GET HOST "A: 1\r\nX-Long-Name:  two words \r\n"
                                         "a: 3\r\nEmpty:\r\n\r\n";
@@ -180,7 +180,7 @@ static void check_expect(const char *head, bool at_head)
     run_done(&run);
 }
 
-static void test_expect(void)
+TEST(expect)
 {
     CASE("100 is waited for while none of the body is here");
     check_expect(POST HOST "Expect: 100-continue\r\nContent-Length: 2\r\n\r\n",
@@ -201,7 +201,7 @@ static void test_expect(void)
 
 /* A body in chunks of one byte, read a piece at a time from a buffer that has
  * just the promised room. */
-static void test_room(void)
+TEST(room)
 {
     static const struct sl_http1_limits limits = {100, 100, 5000};
     struct sl_buf in;
@@ -227,14 +227,4 @@ static void test_room(void)
     sl_buf_done(&in);
 }
 
-int main(void)
-{
-    test_accepted();
-    test_cuts();
-    test_incomplete();
-    test_pipeline();
-    test_fields();
-    test_expect();
-    test_room();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -20,7 +20,7 @@ static void check_refused(const struct run *run, int status)
     CHECK(!p->expect_continue);
 }
 
-static void test_table(void)
+TEST(table)
 {
     for (size_t i = 0; i < SL_LEN(refused_rows); i++) {
         const struct refused *row = &refused_rows[i];
@@ -71,7 +71,7 @@ static bool in(int byte, const char *set)
     return byte > 0 && strchr(set, byte) != NULL;
 }
 
-static void test_bytes(void)
+TEST(bytes)
 {
     static const char token[] = "!#$%&'*+-.^_`|~0123456789"
                                 "abcdefghijklmnopqrstuvwxyz"
@@ -151,7 +151,7 @@ static int judge(struct longer *t, const struct sl_http1_limits *limits)
 static const struct sl_http1_limits small = {
     .line = 50, .head = 100, .body = 9};
 
-static void test_line_and_head(void)
+TEST(line_and_head)
 {
     struct longer t = {NULL, 0};
 
@@ -196,7 +196,7 @@ static void test_line_and_head(void)
     CHECK_EQ(judge(&t, &small), 400);
 }
 
-static void test_usual_limits(void)
+TEST(usual_limits)
 {
     struct longer t = {NULL, 0};
 
@@ -229,7 +229,7 @@ static void test_usual_limits(void)
     CHECK_EQ(judge(&t, &run_limits), 0);
 }
 
-static void test_body_limits(void)
+TEST(body_limits)
 {
     struct longer t = {NULL, 0};
 
@@ -266,12 +266,4 @@ static void test_body_limits(void)
     CHECK_EQ(judge(&t, &small), 431);
 }
 
-int main(void)
-{
-    test_table();
-    test_bytes();
-    test_line_and_head();
-    test_usual_limits();
-    test_body_limits();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -31,7 +31,7 @@ static bool writes(const struct sl_http1_answer *answer, const char *want)
     return same;
 }
 
-static void test_whole(void)
+TEST(whole)
 {
     static const struct sl_http1_field fields[] = {
         FIELD("RateLimit", "\"api\";r=4;t=12"),
@@ -69,7 +69,7 @@ static void test_whole(void)
                           "Content-Length: 14\r\n\r\n"));
 }
 
-static void test_framing(void)
+TEST(framing)
 {
     static const struct {
         const char *what;
@@ -141,7 +141,7 @@ static const struct sl_http1_field unfit[] = {
     FIELD("Connection", "upgrade"),
 };
 
-static void test_unfit(void)
+TEST(unfit)
 {
     static const struct sl_http1_field fit[] = {
         FIELD("A", "b\tc \303\244, \"d\""),
@@ -173,7 +173,7 @@ static void test_unfit(void)
     CHECK(writes(&answer, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
 }
 
-static void test_reasons(void)
+TEST(reasons)
 {
     static const int known[] = {
         100, 101, 200, 201, 202, 203, 204, 205, 206, 300, 301, 302, 303,
@@ -198,7 +198,7 @@ static void test_reasons(void)
     CHECK_STR(sl_http1_reason(-1), "");
 }
 
-static void test_failures(void)
+TEST(failures)
 {
     struct sl_http1_answer answer = {.status = 200, .body = SL_STR("body")};
     int err = SLUICE_ENOMEM;
@@ -236,12 +236,4 @@ static void test_failures(void)
     sl_buf_done(&out);
 }
 
-int main(void)
-{
-    test_whole();
-    test_framing();
-    test_unfit();
-    test_reasons();
-    test_failures();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

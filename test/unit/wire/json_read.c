@@ -81,7 +81,7 @@ static const char *const strings[] = {
     "\"\\u00e9 then \xc3\xa9 then \\n\"",
 };
 
-static void test_strings(void)
+TEST(strings)
 {
     struct sl_str got;
 
@@ -96,7 +96,7 @@ static void test_strings(void)
 }
 
 /* Every sequence of up to three bytes from a set that has the edges. */
-static void test_all_short(void)
+TEST(all_short)
 {
     static const char set[] = "\"\\u0dD8a/\x1f\x7f\x80\x8f\x90\x9f\xa0\xbf\xc1"
                               "\xc2\xe0\xed\xef\xf0\xf4\xf5\n";
@@ -140,7 +140,7 @@ static const struct {
     {"1x",                      false, 0               },
 };
 
-static void test_numbers(void)
+TEST(numbers)
 {
     CASE("whole numbers and nothing else");
     for (size_t i = 0; i < SL_LEN(numbers); i++) {
@@ -186,7 +186,7 @@ static const char *walk(const char *text)
     return out;
 }
 
-static void test_brackets(void)
+TEST(brackets)
 {
     CASE("objects and arrays");
     CHECK_STR(walk("{}"), "");
@@ -215,7 +215,7 @@ static void test_brackets(void)
               "a member's name in double quotes is expected here");
 }
 
-static void test_memory(void)
+TEST(memory)
 {
     struct fail fail = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&fail);
@@ -236,11 +236,7 @@ static void test_memory(void)
 int main(void)
 {
     sl_arena_init(&arena, 1 << 20, &sl_alloc_libc);
-    test_strings();
-    test_all_short();
-    test_numbers();
-    test_brackets();
-    test_memory();
+    RUN_TESTS();
     sl_arena_done(&arena);
     return CHECK_DONE();
 }

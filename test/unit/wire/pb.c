@@ -38,7 +38,7 @@ static const char *read_all(struct sl_str bytes)
         CHECK_STR(read_all(SL_STR(bytes)), fields);                            \
     } while (0)
 
-static void test_good(void)
+TEST(good)
 {
     READS("nothing is a message", "", "");
     READS("a small number", "\x08\x05", "1v5");
@@ -65,7 +65,7 @@ static void test_good(void)
           "536870911v1");
 }
 
-static void test_bad(void)
+TEST(bad)
 {
     READS("field 0", "\x00\x01", "!a field has no number that there can be");
     READS("a tag above 32 bits", "\x88\x80\x80\x80\x10\x01",
@@ -98,7 +98,7 @@ static void test_bad(void)
           "1v5!a group ends that has not begun");
 }
 
-static void test_depth(void)
+TEST(depth)
 {
     char bytes[2 * (SL_PB_DEPTH + 1)];
 
@@ -112,7 +112,7 @@ static void test_depth(void)
               "!groups are nested too deeply");
 }
 
-static void test_length(void)
+TEST(length)
 {
     struct sl_pb pb;
 
@@ -122,7 +122,7 @@ static void test_length(void)
     CHECK(!sl_pb_next(&pb, &(struct sl_pb_field){0}));
 }
 
-static void test_utf8(void)
+TEST(utf8)
 {
     static const struct {
         const char *text;
@@ -187,7 +187,7 @@ static size_t length_of(struct sl_str text, const char *what)
     return text.len;
 }
 
-static void test_nesting(void)
+TEST(nesting)
 {
     static const size_t sizes[] = {0,   1,   123, 124,   125,   126,  127,
                                    128, 129, 200, 16376, 16384, 20000};
@@ -203,7 +203,7 @@ static void test_nesting(void)
     }
 }
 
-static void test_full(void)
+TEST(full)
 {
     char bytes[300], whole[300];
     struct sl_pb_out all = {.bytes = whole, .size = sizeof(whole)};
@@ -222,7 +222,7 @@ static void test_full(void)
     CHECK(memcmp(bytes, whole, all.len) == 0);
 }
 
-static void test_numbers(void)
+TEST(numbers)
 {
     char bytes[64];
     struct sl_pb_out out = {.bytes = bytes, .size = sizeof(bytes)};
@@ -240,15 +240,4 @@ static void test_numbers(void)
               "1v0 2v18446744073709551615 536870911v300 4b() 5b(ab)");
 }
 
-int main(void)
-{
-    test_good();
-    test_bad();
-    test_depth();
-    test_length();
-    test_utf8();
-    test_nesting();
-    test_full();
-    test_numbers();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

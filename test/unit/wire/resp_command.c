@@ -19,7 +19,7 @@ static const struct taken {
 #include "commands.def"
 };
 
-static void check_taken(void)
+TEST(taken)
 {
     CASE("arrays and lines are taken, in whatever pieces they come");
     for (size_t i = 0; i < SL_LEN(taken); i++)
@@ -52,7 +52,7 @@ static const struct refused {
 #include "commands.def"
 };
 
-static void check_refused(void)
+TEST(refused)
 {
     CASE("what could be read otherwise is refused, as early as it shows");
     for (size_t i = 0; i < SL_LEN(refused); i++)
@@ -124,7 +124,7 @@ static enum sl_resp_result try_args(unsigned count, size_t len)
     return run.result;
 }
 
-static void check_ceilings(void)
+TEST(ceilings)
 {
     CASE("a line has an end");
     check_line(SL_RESP_INLINE - 1, true);
@@ -152,7 +152,7 @@ static void check_ceilings(void)
     free(run.bytes);
 }
 
-static void check_write(void)
+TEST(write)
 {
     static const struct sl_str args[] = {
         {"a",    1},
@@ -182,11 +182,4 @@ static void check_write(void)
     sl_buf_done(&out);
 }
 
-int main(void)
-{
-    check_taken();
-    check_refused();
-    check_ceilings();
-    check_write();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

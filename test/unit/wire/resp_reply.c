@@ -43,7 +43,7 @@ static const char *const refused[] = {
 #include "replies.def"
 };
 
-static void check_taken(void)
+TEST(taken)
 {
     CASE("every type is taken, in whatever pieces it comes");
     for (size_t i = 0; i < SL_LEN(taken); i++)
@@ -69,7 +69,7 @@ static void check_taken(void)
         }
 }
 
-static void check_refused(void)
+TEST(refused)
 {
     CASE("and nothing else");
     for (size_t i = 0; i < SL_LEN(refused); i++)
@@ -113,7 +113,7 @@ static enum sl_resp_result limited(const char *text, size_t most)
     return run.result;
 }
 
-static void check_ceilings(void)
+TEST(ceilings)
 {
     CASE("arrays in arrays have a bottom");
     CHECK_EQ(nest(SL_RESP_DEPTH), SL_RESP_DONE);
@@ -179,7 +179,7 @@ static void check_written(unsigned version, const char *want)
     sl_buf_done(&out);
 }
 
-static void check_write(void)
+TEST(write)
 {
     CASE("what is written is read, in either version");
     check_written(2, "+O  K -ERR a b :-5 $a\r\n _ *2 :1 :0 $v *0 *5 :0 :16 "
@@ -203,11 +203,4 @@ static void check_write(void)
     }
 }
 
-int main(void)
-{
-    check_taken();
-    check_refused();
-    check_ceilings();
-    check_write();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

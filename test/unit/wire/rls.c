@@ -25,7 +25,7 @@ static int read_request(struct sl_str text, const char **why)
 }
 
 /* The bytes of an answer that another implementation has read. */
-static void test_fixture(void)
+TEST(fixture)
 {
     static const unsigned char want[] = {
         0x08, 0x02, 0x12, 0x0f, 0x08, 0x02, 0x12, 0x07, 0x08, 0x05, 0x10,
@@ -59,7 +59,7 @@ static void test_fixture(void)
                     (struct sl_str){(const char *)want, sizeof(want)}));
 }
 
-static void test_merging(void)
+TEST(merging)
 {
     /* The limit comes as {requests 7} and then as {unit 2}; hits as {5} and
      * then as {}; the domain twice. */
@@ -96,7 +96,7 @@ static void refuses(const char *what, struct sl_str text, const char *sentence)
     CHECK_STR(why, sentence);
 }
 
-static void test_refusals(void)
+TEST(refusals)
 {
     refuses("no domain", SL_STR("\x12\x08\x0a\x06\x0a\x01k\x12\x01v"),
             "rate limit domain must not be empty");
@@ -142,7 +142,7 @@ static int ask_with(unsigned descriptors, unsigned entries, const char **why)
     return read_request(written(&out), why);
 }
 
-static void test_ceilings(void)
+TEST(ceilings)
 {
     const char *why;
 
@@ -160,7 +160,7 @@ static void test_ceilings(void)
 }
 
 /* An answer as large as it can be fits into what its size says. */
-static void test_size(void)
+TEST(size)
 {
     struct sl_pb_out out = {.bytes = bytes, .size = sizeof(bytes)};
 
@@ -188,7 +188,7 @@ static void test_size(void)
     CHECK(out.len <= sl_rls_response_size(&response));
 }
 
-static void test_lower(void)
+TEST(lower)
 {
     struct sl_pb_out out = {.bytes = bytes, .size = sizeof(bytes)};
 
@@ -204,7 +204,7 @@ static void test_lower(void)
     CHECK(sl_str_eq(response.headers[0].value, SL_STR("AbC")));
 }
 
-static void test_every_letter(void)
+TEST(every_letter)
 {
     char name[11];
 
@@ -224,7 +224,7 @@ static void test_every_letter(void)
         }
 }
 
-static void test_units(void)
+TEST(units)
 {
     CASE("units and their lengths");
     CHECK_EQ(sl_rls_unit_length(SL_RLS_MINUTE), SL_MIN);
@@ -236,15 +236,4 @@ static void test_units(void)
     CHECK_EQ(sl_rls_unit_of(0), SL_RLS_UNKNOWN);
 }
 
-int main(void)
-{
-    test_fixture();
-    test_merging();
-    test_refusals();
-    test_ceilings();
-    test_size();
-    test_lower();
-    test_every_letter();
-    test_units();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

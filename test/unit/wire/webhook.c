@@ -2,6 +2,7 @@
 #include "wire/webhook.h"
 
 #include "check.h"
+#include "row.h"
 
 #define MAC64 "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 #define MACHEX                                                                 \
@@ -17,11 +18,6 @@ enum {
 };
 
 #define FOUR "v1," MAC64 " v1," MAC64 " v1," MAC64 " v1," MAC64 " "
-
-#define ROW(...)                                                               \
-    {                                                                          \
-        __VA_ARGS__                                                            \
-    }
 
 static const struct {
     const char *why;
@@ -70,7 +66,7 @@ static const struct {
     ROW("no hex", H, "", "", "sha256=g0010203", NONE, 0),
 };
 
-static void test_rows(void)
+TEST(rows)
 {
     static struct sl_webhook_said said;
 
@@ -96,7 +92,7 @@ static void test_rows(void)
     }
 }
 
-static void test_secrets(void)
+TEST(secrets)
 {
     uint8_t room[64];
     struct sl_str secret;
@@ -115,7 +111,7 @@ static void test_secrets(void)
     CHECK(!sl_webhook_secret(H, sl_str_c(""), room, &secret));
 }
 
-static void test_writing(void)
+TEST(writing)
 {
     struct sl_webhook_sign sign;
     char text[SL_WEBHOOK_TEXT];
@@ -133,7 +129,7 @@ static void test_writing(void)
     CHECK_EQ(strlen(text), 2 + 20 + 4 + 64);
 }
 
-static void test_words(void)
+TEST(words)
 {
     CASE("every fault has a word and a sentence of its own");
     for (int i = 0; i < SL_WEBHOOK_FAULTS; i++)
@@ -148,11 +144,4 @@ static void test_words(void)
         }
 }
 
-int main(void)
-{
-    test_rows();
-    test_secrets();
-    test_writing();
-    test_words();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -57,7 +57,7 @@ static int send_until(struct world *w, struct slip *slip, const char *part)
     return err;
 }
 
-static void test_lost(struct world *w)
+TEST_WITH(lost, struct world *w)
 {
     struct slip slip;
 
@@ -84,7 +84,7 @@ static PGconn *block(void)
     return conn;
 }
 
-static void test_unknown(struct world *w)
+TEST_WITH(unknown, struct world *w)
 {
     struct slip slip, other;
     PGconn *blocker;
@@ -118,7 +118,7 @@ static void test_unknown(struct world *w)
     sl_job_clear(&other.job);
 }
 
-static void test_not_committed(struct world *w)
+TEST_WITH(not_committed, struct world *w)
 {
     struct slip slip;
 
@@ -139,7 +139,7 @@ static void test_not_committed(struct world *w)
     sl_job_clear(&slip.job);
 }
 
-static void test_late(struct world *w)
+TEST_WITH(late, struct world *w)
 {
     struct slip slip;
 
@@ -158,7 +158,7 @@ static void test_late(struct world *w)
     sl_job_clear(&slip.job);
 }
 
-static void test_late_never(struct world *w)
+TEST_WITH(late_never, struct world *w)
 {
     struct slip slip;
 
@@ -175,7 +175,7 @@ static void test_late_never(struct world *w)
 }
 
 /* A switch asks nothing: the server must have answered something else. */
-static void test_late_silent(struct world *w)
+TEST_WITH(late_silent, struct world *w)
 {
     struct sl_job job;
 
@@ -206,12 +206,7 @@ int main(void)
     signal(SIGPIPE, SIG_IGN);
     between_open(&between);
     begin(&w);
-    test_lost(&w);
-    test_unknown(&w);
-    test_not_committed(&w);
-    test_late(&w);
-    test_late_never(&w);
-    test_late_silent(&w);
+    RUN_TESTS_WITH(&w);
     world_close(&w);
     between_close(&between);
     return CHECK_DONE();

@@ -26,7 +26,7 @@ static struct sl_str back(struct sl_str text)
     return out;
 }
 
-static void check_table(void)
+TEST(table)
 {
     static const struct {
         const char *why;
@@ -76,7 +76,7 @@ static void check_table(void)
     }
 }
 
-static void check_long(void)
+TEST(long)
 {
     char text[SL_PG_ID + 1];
     struct sl_str a = {text, sizeof(text)}, short_a, short_b;
@@ -107,7 +107,7 @@ static size_t draw(uint64_t *seed, size_t below)
 }
 
 /* Whatever comes, (1) can be stored, and (3) is read back. */
-static void check_any(void)
+TEST(any)
 {
     uint64_t seed = 15;
     char text[40];
@@ -131,7 +131,7 @@ static void check_any(void)
     CHECK(true);
 }
 
-static void check_memory(void)
+TEST(memory)
 {
     struct sl_arena small;
     struct sl_str out = {"", 0};
@@ -150,10 +150,7 @@ static void check_memory(void)
 int main(void)
 {
     sl_arena_init(&arena, (size_t)1 << 20, &sl_alloc_libc);
-    check_table();
-    check_long();
-    check_any();
-    check_memory();
+    RUN_TESTS();
     sl_arena_done(&arena);
     return CHECK_DONE();
 }

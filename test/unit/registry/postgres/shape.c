@@ -53,7 +53,7 @@ static const struct {
     {SL_PG_UUID,    "",                                     false},
 };
 
-static void test_ids(void)
+TEST(ids)
 {
     char longest[SL_SUBJECT_RECORD_ID + 1];
 
@@ -84,7 +84,7 @@ static sl_ns instant(unsigned type, int64_t number, size_t size)
     return ret;
 }
 
-static void test_instants(void)
+TEST(instants)
 {
     const int64_t zero = INT64_C(946684800); /* 2000-01-01, in seconds */
     const int64_t last = (SL_NS_MAX - zero * SL_S) / SL_US;
@@ -117,9 +117,4 @@ static void test_instants(void)
     CHECK_EQ(instant(SL_PG_INT8, 0, 8), -2);
 }
 
-int main(void)
-{
-    test_ids();
-    test_instants();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

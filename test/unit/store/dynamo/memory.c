@@ -8,6 +8,7 @@
 
 #include "check.h"
 #include "fail.h"
+#include "limit.h"
 #include "store/dynamo/dynamo.h"
 
 /* ---- a table that says yes ---- */
@@ -196,7 +197,6 @@ int main(void)
     struct world w = {
         .leased = {.name = "leased", .lease = 50}
     };
-    struct sl_rate rate;
     unsigned nth = 0;
     char where[128];
 
@@ -213,9 +213,8 @@ int main(void)
     CHECK_EQ(
         sl_dynamo_url_read(sl_str_c(where), &w.arena, &w.options.where, NULL),
         0);
-    CHECK_EQ(sl_parse_rate(SL_STR("1000/hour"), &rate, NULL), 0);
-    CHECK_EQ(sl_limit_init(&w.window, SL_FIXED, &rate, NULL, NULL), 0);
-    CHECK_EQ(sl_limit_init(&w.bucket, SL_BUCKET, &rate, NULL, NULL), 0);
+    w.window = rate_of(SL_FIXED, "1000/hour");
+    w.bucket = rate_of(SL_BUCKET, "1000/hour");
     CHECK_EQ(sl_loop_open(NULL, &w.loop, NULL), 0);
     while (nth < 500 && run(&w, ++nth))
         continue;

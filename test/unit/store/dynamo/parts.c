@@ -53,7 +53,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void test_where(void)
+TEST(where)
 {
     struct sl_arena arena;
 
@@ -88,7 +88,7 @@ static void test_where(void)
 
 /* ---- clocks ---- */
 
-static void test_date(void)
+TEST(date)
 {
     sl_ns at = 0;
 
@@ -105,7 +105,7 @@ static void test_date(void)
 
 /* Whatever the difference and the delays: it is found to a second and half a
  * round trip, and never overdone. */
-static void test_skew(void)
+TEST(skew)
 {
     uint64_t state = 7;
 
@@ -156,7 +156,7 @@ static void check_name(struct sl_str name, const char *want)
     sl_buf_done(&out);
 }
 
-static void test_names(void)
+TEST(names)
 {
     static char text[SL_ROW_NAME_MOST + 1];
 
@@ -249,7 +249,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void test_replies(void)
+TEST(replies)
 {
     for (size_t i = 0; i < SL_LEN(replies); i++) {
         struct sl_row row = {.name = SL_STR("n"), .is_window = true};
@@ -271,7 +271,7 @@ static void test_replies(void)
 
 /* ---- requests ---- */
 
-static void test_requests(void)
+TEST(requests)
 {
     struct sl_row row = {.name = SL_STR("a\"b"),
                          .sort = "RATE_LIMIT#0",
@@ -315,13 +315,4 @@ static void test_requests(void)
     CHECK(nth < 50);
 }
 
-int main(void)
-{
-    test_where();
-    test_date();
-    test_skew();
-    test_names();
-    test_replies();
-    test_requests();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "fail.h"
+#include "limit.h"
 
 #define T0 (20000 * SL_DAY)
 #define ID "0123456789abcdef0123456789abcdef"
@@ -11,11 +12,8 @@
 static void make(struct sl_journal_pledge_row *row, enum sl_kind kind,
                  const char *text, uint64_t cost)
 {
-    struct sl_rate rate;
-
     memset(row, 0, sizeof(*row));
-    CHECK_EQ(sl_parse_rate(sl_str_c(text), &rate, NULL), 0);
-    CHECK_EQ(sl_limit_init(&row->limit, kind, &rate, NULL, NULL), 0);
+    row->limit = rate_of(kind, text);
     row->name = SL_STR("a\"b c");
     row->cost = cost;
     row->taken = T0;

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include "fail.h"
+#include "limit.h"
 
 #define T0 (20000 * SL_DAY)
 
@@ -16,11 +17,8 @@ struct world {
 static void open_world(struct world *w, enum sl_kind kind, const char *text,
                        const struct sl_alloc *alloc)
 {
-    struct sl_rate rate;
-
     memset(w, 0, sizeof(*w));
-    CHECK_EQ(sl_parse_rate(sl_str_c(text), &rate, NULL), 0);
-    CHECK_EQ(sl_limit_init(&w->limit, kind, &rate, NULL, NULL), 0);
+    w->limit = rate_of(kind, text);
     sl_buf_init(&w->sheet.names, 4096, alloc);
     w->part = (struct sl_store_part){
         .limit = &w->limit, .name = SL_STR("k"), .cost = 3, .when = T0};

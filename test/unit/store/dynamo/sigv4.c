@@ -93,7 +93,7 @@ static struct sl_sigv4 request_of(size_t i)
     };
 }
 
-static void test_vectors(void)
+TEST(vectors)
 {
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         struct sl_sigv4 what = request_of(i);
@@ -114,7 +114,7 @@ static void test_vectors(void)
 }
 
 /* Each byte that is signed changes it. */
-static void test_change(void)
+TEST(change)
 {
     struct sl_sigv4 what = request_of(2);
     struct sl_buf out[5];
@@ -142,7 +142,7 @@ static void test_change(void)
         sl_buf_done(&out[i]);
 }
 
-static void test_refused(void)
+TEST(refused)
 {
     struct sl_sigv4 what = request_of(0);
     struct sl_aws_keys long_one = keys;
@@ -178,7 +178,7 @@ static void test_refused(void)
     CHECK(nth > 2 && nth < 50);
 }
 
-static void test_date(void)
+TEST(date)
 {
     char date[SL_SIGV4_DATE];
 
@@ -191,11 +191,4 @@ static void test_date(void)
     CHECK_STR(date, "19700101T235959Z");
 }
 
-int main(void)
-{
-    test_vectors();
-    test_change();
-    test_refused();
-    test_date();
-    return CHECK_DONE();
-}
+CHECK_MAIN()

@@ -1,26 +1,34 @@
-/* leased_books.h -- books of one quota, as a few numbers: what the SQL does;
- * and tables that outlive the stores before them. */
-#ifndef LEASED_BOOKS_H
-#define LEASED_BOOKS_H
+/* leased_db.h -- the usage database of one quota, as a few numbers: what the
+ * SQL does with its rows of leases. */
+#ifndef SL_PROP_LEASED_DB_H
+#define SL_PROP_LEASED_DB_H
 
-#include "check.h"
+#include "prop.h"
 #include "store/quota_lease.h"
 
 #define NODES 3
+
+/* The random numbers of the current episode. */
+static struct rng chance;
+
+static inline uint64_t any(uint64_t below)
+{
+    return rng_below(&chance, below);
+}
 
 struct row {
     bool there;
     uint64_t base, spent, leased;
 };
 
-struct books {
+struct usage_db {
     uint64_t cap, used, leased;
     struct row rows[NODES];
-    sl_ns seen[NODES]; /* by its own clock... */
-    sl_ns skew[NODES]; /* ...which differs by so much from the others' */
+    sl_ns seen[NODES]; /* by its own clock, */
+    sl_ns skew[NODES]; /* which differs by so much from the others' */
 };
 
-static inline void reduce(struct books *b, unsigned node, uint64_t units)
+static inline void reduce(struct usage_db *b, unsigned node, uint64_t units)
 {
     b->rows[node].leased -= units;
     b->leased -= units;
@@ -42,20 +50,20 @@ static inline uint64_t portion(uint64_t left, uint64_t want, uint64_t need)
     return share > need ? share : least_of(need, left);
 }
 
-/* An operator says that a node will not come back. */
-static inline void release(struct books *b, unsigned node, sl_ns now)
+/* An operator releases the lease of a node that will not come back. */
+static inline void release(struct usage_db *b, unsigned node, sl_ns now)
 {
     if (b->rows[node].there && now - b->seen[node] > SL_QUOTA_LEASE_ALIVE)
         reduce(b, node, b->rows[node].leased);
 }
 
-static inline void see(struct books *b, unsigned node, sl_ns at)
+static inline void see(struct usage_db *b, unsigned node, sl_ns at)
 {
     b->seen[node] = at + b->skew[node];
 }
 
 /* It was sent at `sent`. */
-static inline void claim(struct books *b, unsigned node,
+static inline void claim(struct usage_db *b, unsigned node,
                          struct sl_quota_ask *ask, sl_ns sent)
 {
     struct row *row = &b->rows[node];
@@ -89,7 +97,7 @@ static inline void claim(struct books *b, unsigned node,
     };
 }
 
-static inline void record(struct books *b, unsigned node, uint64_t amount)
+static inline void record(struct usage_db *b, unsigned node, uint64_t amount)
 {
     struct row *row = &b->rows[node];
 
@@ -100,36 +108,19 @@ static inline void record(struct books *b, unsigned node, uint64_t amount)
     reduce(b, node, least_of(amount, row->leased));
 }
 
-/* ---- tables ---- */
-
-/* A table that outlives the store before it. */
-struct under {
-    struct sl_store store; /* first */
-    struct sl_store *table;
-};
-
-static inline struct sl_store *table_of(struct sl_store *store)
+/* The table of a killed node was found, with `cell` units used. Its lease ends:
+ * what it has spent of it is recorded, the rest comes back. */
+static inline void recover(struct usage_db *b, unsigned node, uint64_t cell)
 {
-    return ((struct under *)store)->table;
-}
+    struct row *row = &b->rows[node];
+    uint64_t left;
 
-static inline int bind(struct sl_store *s, struct sl_limit_binding *limits,
-                       unsigned count, struct sl_diag *diag)
-{
-    return sl_store_bind(table_of(s), limits, count, diag);
+    if (!row->there)
+        return;
+    left = sl_quota_lease_left(row->base, row->spent, row->leased, cell);
+    record(b, node, row->leased - left);
+    if (row->there)
+        reduce(b, node, left);
 }
-
-static inline void take_under(struct sl_store *s, struct sl_take *take)
-{
-    sl_store_take(table_of(s), take);
-}
-
-static inline void close_nothing(struct sl_store *s)
-{
-    (void)s;
-}
-
-static const struct sl_store_calls under_calls = {
-    .bind = bind, .take = take_under, .close = close_nothing};
 
 #endif

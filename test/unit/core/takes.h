@@ -1,12 +1,14 @@
-/* row.h -- what the tables of this folder are made of.
+/* takes.h -- the tables of takes in this folder.
  *
  * Each row is one take against the same key; `at` counts from the epoch.
  */
-#ifndef SL_UNIT_CORE_ROW_H
-#define SL_UNIT_CORE_ROW_H
+#ifndef SL_UNIT_CORE_TAKES_H
+#define SL_UNIT_CORE_TAKES_H
 
 #include "check.h"
 #include "core/take.h"
+#include "limit.h"
+#include "row.h"
 
 #define MS(n)  ((sl_ns)(n)*SL_MS)
 #define SEC(n) ((sl_ns)(n)*SL_S)
@@ -14,12 +16,7 @@
 
 enum { YES = SL_ALLOW, NO = SL_DENY, NEVER = SL_NEVER };
 
-/* Rows are written through macros, or clang-format would align them and pass
- * 80 columns. TAKE leaves the wait away: 0. */
-#define ROW(...)                                                               \
-    {                                                                          \
-        __VA_ARGS__                                                            \
-    }
+/* TAKE leaves the wait away: 0. */
 #define TAKE(...)                                                              \
     {                                                                          \
         __VA_ARGS__, 0                                                         \
@@ -40,27 +37,11 @@ static const struct sl_cell fresh = {
     {0, 0}
 };
 
-/* The limit that `text` describes; a refusal is a failed check. */
-static inline struct sl_limit limit_in(enum sl_kind kind, const char *text,
-                                       const struct sl_limit_options *options)
-{
-    struct sl_limit limit = {.count = 0};
-    struct sl_diag diag = {.line = 0};
-    struct sl_rate rate;
-    int err = sl_parse_rate(sl_str_c(text), &rate, &diag);
-
-    if (!err)
-        err = sl_limit_init(&limit, kind, &rate, options, &diag);
-    if (!CHECK_EQ(err, 0))
-        printf("# %s: %s\n", text, diag.sentence);
-    return limit;
-}
-
 static inline struct sl_limit limit_of(enum sl_kind kind, const char *text)
 {
     struct sl_limit_options options = {.quantum = SL_QUANTUM_NS};
 
-    return limit_in(kind, text, &options);
+    return rate_with(kind, text, &options);
 }
 
 static inline bool answer_is(const struct sl_answer *got, const struct row *row)

@@ -1,7 +1,7 @@
 /* fail.h -- an allocator whose nth call fails, and that counts what is out.
  *
- * Each piece carries its size in front of it, so that a caller who gives back
- * another size than he took is caught too.
+ * Each piece carries its size in front of it, so that a caller that gives
+ * back another size than it took is caught too.
  */
 #ifndef SL_TEST_FAIL_H
 #define SL_TEST_FAIL_H
@@ -54,7 +54,7 @@ static inline struct sl_alloc fail_alloc(struct fail *f)
     return (struct sl_alloc){.resize = fail_resize, .ctx = f};
 }
 
-/* Nothing is out, and nobody lied. */
+/* Nothing is out, and all sizes were right. */
 static inline void fail_check(const struct fail *f)
 {
     CHECK_EQ(f->pieces, 0);
