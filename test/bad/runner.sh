@@ -5,8 +5,8 @@
 set -uo pipefail
 
 program=$(realpath "$1")
-# shellcheck source=test/cli/tap.sh
-. "$(dirname "$(realpath "$0")")/../cli/tap.sh"
+# shellcheck source=test/support/lib.sh
+. "$(dirname "$(realpath "$0")")/../support/lib.sh"
 
 # good NAME: a correct case.
 good() {
