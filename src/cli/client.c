@@ -107,7 +107,8 @@ static int unreachable(struct sl_client *client, struct sl_diag *diag,
                        const char *why)
 {
     sl_client_close(client);
-    return sl_refuse(diag, SLUICE_ESYS, "cannot connect to %s: %s",
+    return sl_refuse(diag, SLUICE_ESYS,
+                     "cannot connect to %s: %s; is sluiced running there?",
                      client->where, why);
 }
 

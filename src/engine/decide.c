@@ -404,7 +404,7 @@ int sl_decide_side(struct sl_decision *d, const struct sl_live *live,
 
     if (d->side_count == SL_SIDES)
         return sl_refuse(diag, SLUICE_EFULL,
-                         "the request has more than %d sides", SL_SIDES);
+                         "the request has more than %d descriptors", SL_SIDES);
     side = &d->sides[d->side_count++];
     *side = (struct sl_side){.route = &d->policy->fallback};
     if (is_off(d) || d->reason != SL_REASON_NONE)

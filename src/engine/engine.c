@@ -176,8 +176,8 @@ static int keep(struct sl_engine *engine, struct sl_str name, int on,
     if (!kept) {
         if (engine->kept_count == KEPT_MAX || name.len >= sizeof(kept->name))
             return sl_refuse(diag, SLUICE_EFULL,
-                             "%d features are switched by hand already; leave "
-                             "some to the policy again",
+                             "%d features are already switched by hand; reset "
+                             "some to the policy",
                              KEPT_MAX);
         kept = &engine->kept[engine->kept_count++];
         memcpy(kept->name, name.at, name.len);
@@ -354,7 +354,7 @@ int sl_live_tighten(const struct sl_live *live, const struct sl_rule *rule,
     pthread_mutex_lock(&live->engine->lock);
     err = tighten(live, rule, numbers);
     pthread_mutex_unlock(&live->engine->lock);
-    return err ? sl_refuse(diag, err, "the state knows too many limits") : 0;
+    return err ? sl_refuse(diag, err, "the store has too many limits") : 0;
 }
 
 /* ---- deciding ---- */

@@ -28,8 +28,8 @@ static int override(struct sl_shown *shown, struct sl_str rate,
 
     if (!err && !rule->limited)
         err = sl_refuse(diag, SLUICE_ECONF,
-                        "limit \"%.*s\" has no numbers for any plan, so "
-                        "there is nothing to override",
+                        "limit \"%.*s\" has no rate for any plan, so it cannot "
+                        "be overridden",
                         SL_STR_ARG(rule->name));
     if (!err && sl_rate_has_numbers(own.form))
         err = sl_live_tighten(asking->live, rule, &own.numbers, diag);

@@ -228,10 +228,10 @@ static int add_shown(struct sl_decision *d, struct sl_asking *asking,
     int err;
 
     if (d->shown_count == SL_PARTS)
-        return sl_refuse(asking->diag, SLUICE_EFULL,
-                         "the request meets more than %d limits, and no more "
-                         "are taken together",
-                         SL_PARTS);
+        return sl_refuse(
+            asking->diag, SLUICE_EFULL,
+            "the request matches more than %d limits, the maximum for one take",
+            SL_PARTS);
     memset(shown, 0, offsetof(struct sl_shown, values));
     shown->rule = rule;
     d->shown_count++;

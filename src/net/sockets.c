@@ -61,12 +61,11 @@ static int refuse_errno(const struct sl_address *address, const char *what,
     switch (was) {
     case EADDRINUSE:
         sl_refuse(diag, SLUICE_ESYS,
-                  "%s is taken: another program listens there", text);
-        sl_hint(diag, sl_address_is_unix(address)
-                          ? "another path, or stop that program ('ss -lxp' "
-                            "shows which)"
-                          : "another port, or stop that program ('ss -ltnp' "
-                            "shows which)");
+                  "%s is in use by another program ('ss %s' lists it); stop "
+                  "that program, or choose another address",
+                  text, sl_address_is_unix(address) ? "-lxp" : "-ltnp");
+        sl_hint(diag,
+                sl_address_is_unix(address) ? "another path" : "another port");
         break;
     case EADDRNOTAVAIL:
         sl_refuse(diag, SLUICE_ESYS,

@@ -27,7 +27,7 @@ enum sl_rls_unit sl_rls_unit_of(sl_ns length)
 
 static int refuse_message(const struct sl_pb *pb, struct sl_diag *diag)
 {
-    return sl_refuse(diag, SLUICE_EINVAL, "this is no RateLimitRequest: %s",
+    return sl_refuse(diag, SLUICE_EINVAL, "not a RateLimitRequest: %s",
                      pb->why);
 }
 

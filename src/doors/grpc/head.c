@@ -101,16 +101,16 @@ void sl_grpc_stream_head(struct sl_grpc_stream *stream)
                !sl_grpc_admits(stream)) {
         sl_grpc_refuse(stream, SL_GRPC_UNAUTHENTICATED,
                        worker->door->token.len > 0
-                           ? "this needs the token of the door; send it as "
+                           ? "missing or wrong token; send it as "
                              "authorization: Bearer TOKEN"
-                           : "this needs a client certificate that the door's "
-                             "client_ca has signed");
+                           : "missing client certificate; it must be signed by "
+                             "the listener's client_ca");
     } else if (!stream->method) {
         sl_grpc_refuse(stream, SL_GRPC_UNIMPLEMENTED,
-                       "there is no such method; the service is "
+                       "unknown method; the service is "
                        "envoy.service.ratelimit.v3.RateLimitService");
     } else if (stream->bad_timeout) {
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "grpc-timeout is no duration; write one like 20m");
+                       "grpc-timeout is not a duration; write one like 20m");
     }
 }

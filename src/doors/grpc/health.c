@@ -65,10 +65,10 @@ void sl_grpc_check(struct sl_grpc_stream *stream, struct sl_str message)
 
     if (!read_service(message, &service))
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "this is no HealthCheckRequest");
+                       "the message is not a HealthCheckRequest");
     else if (!is_known(service))
         sl_grpc_refuse(stream, (enum sl_grpc_status)NOT_FOUND,
-                       "there is no service \"%.*s\"", SL_STR_ARG(service));
+                       "unknown service \"%.*s\"", SL_STR_ARG(service));
     else if (say(stream, health_of(stream->session->worker)))
         sl_grpc_end(stream);
 }
@@ -90,7 +90,7 @@ void sl_grpc_watch(struct sl_grpc_stream *stream, struct sl_str message)
 
     if (!read_service(message, &service)) {
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "this is no HealthCheckRequest");
+                       "the message is not a HealthCheckRequest");
         return;
     }
     stream->watched = UNTOLD;
@@ -125,7 +125,8 @@ void sl_grpc_end_watching(struct sl_grpc_worker *worker)
     while ((stream = TAILQ_FIRST(&worker->watchers)) != NULL) {
         TAILQ_REMOVE(&worker->watchers, stream, watch_link);
         stream->watches = false;
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "it is being stopped");
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE,
+                       "the daemon is shutting down");
         pump(stream->session);
     }
 }

@@ -50,7 +50,7 @@ static void write_file(struct sl_pb_out *out, const char *name)
     bool found;
 
     if (!name) {
-        write_error(out, NOT_FOUND, "there is no such file or symbol");
+        write_error(out, NOT_FOUND, "unknown file or symbol");
         return;
     }
     mark = sl_pb_open(out, ANSWER_FILES);
@@ -121,7 +121,7 @@ void sl_grpc_reflect(struct sl_grpc_stream *stream, struct sl_str message)
 
     if (!read_question(message, &host, &ask)) {
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "this is no ServerReflectionRequest");
+                       "the message is not a ServerReflectionRequest");
         return;
     }
     out = (struct sl_pb_out){.bytes = sl_grpc_message(stream, room),

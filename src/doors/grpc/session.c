@@ -36,10 +36,10 @@
 #define WRONG_PROTOCOL                                                         \
     "HTTP/1.1 400 Bad Request\r\n"                                             \
     "Content-Type: text/plain\r\n"                                             \
-    "Content-Length: 83\r\n"                                                   \
+    "Content-Length: 91\r\n"                                                   \
     "Connection: close\r\n\r\n"                                                \
-    "this is the grpc door, which speaks HTTP/2 with prior knowledge; ask "    \
-    "the http door\n"
+    "this is the grpc listener, which speaks HTTP/2 with prior knowledge; "    \
+    "use the http listener\n"
 
 static sl_ns or_else(sl_ns set, sl_ns usual)
 {

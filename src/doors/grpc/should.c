@@ -140,8 +140,7 @@ static void on_decided(struct sl_rls_call *rls)
         refuse(stream, rls->err, &rls->ask.diag);
     else if (stream && is_too_late(call))
         sl_grpc_refuse(stream, SL_GRPC_DEADLINE_EXCEEDED,
-                       "the time of grpc-timeout was over before the store "
-                       "had answered");
+                       "the store did not answer within grpc-timeout");
     else if (stream)
         send_answer(stream, &rls->response);
     end(call);

@@ -128,14 +128,14 @@ static bool check_prefix(struct sl_grpc_stream *stream)
     if (stream->in.len > 0 && stream->in.bytes[0] != 0) {
         stream->only_identity = true;
         sl_grpc_refuse(stream, SL_GRPC_UNIMPLEMENTED,
-                       "the message is compressed; send it as it is "
-                       "(grpc-encoding: identity)");
+                       "compressed messages are not supported; send "
+                       "grpc-encoding: identity");
         return false;
     }
     if (stream->in.len >= SL_GRPC_PREFIX &&
         length_of(&stream->in) > SL_GRPC_MESSAGE) {
         sl_grpc_refuse(stream, SL_GRPC_RESOURCE_EXHAUSTED,
-                       "the message has %zu bytes; we take %zu",
+                       "the message has %zu bytes; the maximum is %zu",
                        length_of(&stream->in), SL_GRPC_MESSAGE);
         return false;
     }
@@ -170,8 +170,9 @@ void sl_grpc_stream_data(struct sl_grpc_stream *stream, struct sl_str bytes)
         return;
     if (err)
         sl_grpc_refuse(stream, SL_GRPC_RESOURCE_EXHAUSTED,
-                       err == SLUICE_EFULL ? "there is more than one message"
-                                           : "out of memory");
+                       err == SLUICE_EFULL
+                           ? "the request has more than one message"
+                           : "out of memory");
     while (!stream->ended && stream->method->streams && check_prefix(stream) &&
            has_message(stream))
         hand_on(stream);
@@ -188,15 +189,14 @@ static void finish_unary(struct sl_grpc_stream *stream)
     if (!has_message(stream))
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
                        stream->in.len == 0
-                           ? "there is no message"
-                           : "the message is shorter than it says");
+                           ? "the request has no message"
+                           : "the message is shorter than its length prefix");
     else if (stream->in.len > SL_GRPC_PREFIX + length_of(&stream->in))
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "there is something behind the message");
+                       "the request has bytes after the message");
     else if (is_late(stream))
         sl_grpc_refuse(stream, SL_GRPC_DEADLINE_EXCEEDED,
-                       "the time of grpc-timeout was over before the request "
-                       "had come");
+                       "the request did not arrive within grpc-timeout");
     else
         hand_on(stream);
 }
@@ -213,7 +213,7 @@ void sl_grpc_stream_end(struct sl_grpc_stream *stream)
         finish_unary(stream);
     else if (stream->in.len > 0)
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "the message is shorter than it says");
+                       "the message is shorter than its length prefix");
     else
         sl_grpc_end(stream);
 }

@@ -25,7 +25,8 @@ int sl_grpc_worker_open(struct sl_grpc_worker *worker,
     TAILQ_INIT(&worker->late_calls);
     TAILQ_INIT(&worker->watchers);
     if (sl_hash_key_make(&worker->secret))
-        return sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
+        return sl_refuse(diag, SLUICE_ESYS,
+                         "the system did not provide random bytes");
     err = sl_conns_open(loop, connections_most, &worker->conns);
     return err ? sl_refuse(diag, err, "out of memory") : 0;
 }

@@ -57,8 +57,8 @@ static json_t *read_object(struct sl_http_call *call, const char *like)
                       &error);
     if (!root)
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "the body is no JSON object (%s); send %s", error.text,
-                       like);
+                       "the body is not a JSON object (%s); send %s",
+                       error.text, like);
     return root;
 }
 
@@ -73,7 +73,7 @@ json_t *sl_admin_member(struct sl_http_call *call, const char *name,
     member = json_object_get(*root, name);
     if (!member || json_object_size(*root) != 1) {
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "the body must be an object with \"%s\" alone; send %s",
+                       "the body must be an object with only \"%s\"; send %s",
                        name, like);
         return NULL;
     }
@@ -93,7 +93,8 @@ static void livez(struct sl_http_call *call)
 {
     keep_from_caches(call);
     sl_http_answer(call, 200, plain,
-                   is_verbose(call) ? SL_STR("[+] process: it turns\nok\n")
+                   is_verbose(call) ? SL_STR("[+] process: running\n"
+                                             "ok\n")
                                     : SL_STR("ok\n"));
 }
 
@@ -103,16 +104,15 @@ static int describe(struct sl_http_call *call, bool ready, struct sl_str why)
     int err = 0;
 
     if (is_verbose(call))
-        err = sl_buf_add(out, SL_STR("[+] process: it turns\n"));
+        err = sl_buf_add(out, SL_STR("[+] process: running\n"));
     if (!err && ready && why.len > 0)
         err = sl_buf_addf(out, "%s%.*s\n%s",
                           is_verbose(call) ? "[!] degraded: " : "degraded: ",
                           SL_STR_ARG(why), is_verbose(call) ? "ok\n" : "");
     else if (!err && ready)
-        err =
-            sl_buf_add(out, is_verbose(call)
-                                ? SL_STR("[+] requests: they are served\nok\n")
-                                : SL_STR("ok\n"));
+        err = sl_buf_add(out, is_verbose(call) ? SL_STR("[+] requests: served\n"
+                                                        "ok\n")
+                                               : SL_STR("ok\n"));
     else if (!err)
         err = sl_buf_addf(
             out, "%s%.*s\n%s", is_verbose(call) ? "[-] requests: " : "",
@@ -128,7 +128,7 @@ static void readyz(struct sl_http_call *call)
 
     sl_buf_init(&why, 1024, call->worker->alloc);
     ready = admin->ready(admin->ctx, &why);
-    if (!ready && why.len == 0 && sl_buf_add(&why, SL_STR("it does not serve")))
+    if (!ready && why.len == 0 && sl_buf_add(&why, SL_STR("not serving")))
         why.len = 0; /* the status says it as well */
     sl_admin_answer(call, describe(call, ready, sl_buf_str(&why)), plain);
     if (!ready)
@@ -150,8 +150,8 @@ static bool read_instant(struct sl_http_call *call, json_t *member, sl_ns *ret)
     }
     if (!json_is_string(member)) {
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "\"now\" must be an instant like "
-                       "\"2026-03-31T23:59:59Z\", or nanoseconds since 1970");
+                       "\"now\" must be a time like \"2026-03-31T23:59:59Z\", "
+                       "or nanoseconds since 1970");
         return false;
     }
     text =
@@ -220,7 +220,7 @@ static void set_clock(struct sl_http_call *call)
 
     if (!admin->set_clock) {
         sl_http_refuse(call, 404, "NOT_FOUND",
-                       "there is no virtual clock to be set");
+                       "this daemon has no virtual clock");
         return;
     }
     if (!sl_admin_admit(call))

@@ -317,8 +317,8 @@ static void on_deadline(struct sl_conn *conn)
         return;
     s->parser.keep_alive = false;
     refuse(s, "deadline", 408, "TOO_SLOW",
-           s->phase == HEAD ? "the request's head did not come in time"
-                            : "the request's body did not come in time");
+           s->phase == HEAD ? "the head of the request did not arrive in time"
+                            : "the body of the request did not arrive in time");
 }
 
 static void on_close(struct sl_conn *conn)
@@ -427,7 +427,8 @@ int sl_http_worker_open(struct sl_http_worker *worker,
     sl_http_worker_init(worker, door, engine, stats, NULL);
     worker->loop = loop;
     if (sl_hash_key_make(&worker->secret))
-        return sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
+        return sl_refuse(diag, SLUICE_ESYS,
+                         "the system did not provide random bytes");
     err = sl_conns_open(loop, connections_most, &worker->conns);
     if (err) {
         sl_http_worker_close(worker);

@@ -67,12 +67,12 @@ bool sl_http_admit(struct sl_http_call *call)
     sl_http_field(call, SL_STR("WWW-Authenticate"),
                   SL_STR("Bearer realm=\"sluice\""));
     if (door->token.len > 0)
-        sl_http_refuse(call, 401, "UNAUTHORIZED",
-                       "this needs the token of the door; send it as "
-                       "Authorization: Bearer TOKEN");
+        sl_http_refuse(
+            call, 401, "UNAUTHORIZED",
+            "missing or wrong token; send it as Authorization: Bearer TOKEN");
     else
         sl_http_refuse(call, 401, "UNAUTHORIZED",
-                       "this needs a client certificate that the door's "
-                       "client_ca has signed");
+                       "missing client certificate; it must be signed by the "
+                       "listener's client_ca");
     return false;
 }

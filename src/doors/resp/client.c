@@ -266,7 +266,7 @@ int sl_resp_client(struct sl_resp_session *session,
         return sl_resp_write_simple(session->out, OK);
     return sl_resp_refuse(session,
                           "Unknown subcommand or wrong number of arguments for "
-                          "'%s'; there are ID, INFO, LIST, GETNAME, SETNAME, "
+                          "'%s'; valid are ID, INFO, LIST, GETNAME, SETNAME, "
                           "SETINFO, NO-EVICT, NO-TOUCH and REPLY ON",
                           sl_resp_quote(what).text);
 }

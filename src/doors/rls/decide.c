@@ -186,9 +186,9 @@ static int keep(struct sl_rls_call *call)
         return err;
     count(call);
     if (d->reason == SL_REASON_STORE)
-        return sl_refuse(&ask->diag, SLUICE_ESTORE,
-                         "the store does not answer, and the policy denies "
-                         "then");
+        return sl_refuse(
+            &ask->diag, SLUICE_ESTORE,
+            "the store does not answer, and the policy denies in that case");
     for (unsigned i = 0; i < call->chosen_count; i++)
         sl_rls_status_of(d, i, &call->response.statuses[call->chosen[i]]);
     if (counts_as_quota(call)) {

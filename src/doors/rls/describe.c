@@ -78,7 +78,7 @@ static int take_limit(const struct sl_rls_descriptor *d, struct sl_facts *facts,
     };
     if (facts->imposed.period == 0)
         return sl_refuse(diag, SLUICE_EINVAL,
-                         "the limit of a descriptor has unit %u; there are 1 "
+                         "the limit of a descriptor has unit %u; valid are 1 "
                          "(second) to 6 (year)",
                          d->unit);
     return 0;

@@ -42,8 +42,7 @@ static void answer(struct sl_hold_ask *ask, int err)
 static int refuse_unknown(struct sl_hold_ask *ask)
 {
     return sl_refuse(&ask->diag, SLUICE_ENOENT,
-                     "there is no such hold: it never was, or ended so long "
-                     "ago that nobody remembers");
+                     "there is no such hold, or it ended long ago");
 }
 
 /* ---- costs ---- */

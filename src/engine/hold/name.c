@@ -91,7 +91,7 @@ int sl_hold_span(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
 
     if (!err && span <= 0)
         err = sl_refuse(diag, SLUICE_EINVAL,
-                        "0 is no time at all; write how long, like 30s");
+                        "the duration must be above 0; write one like 30s");
     if (!err)
         *ret = span;
     return err;

@@ -28,11 +28,11 @@ static void write_require(const struct sl_decision *d, struct sl_ink *ink)
         sl_ink_number(ink, require->min);
         break;
     case SL_WANT_EQUAL:
-        sl_ink_text(ink, SL_STR(" must say the same as "));
+        sl_ink_text(ink, SL_STR(" must be equal to "));
         write_header(require->equals, ink);
         break;
     default:
-        sl_ink_text(ink, SL_STR(" must be there, once"));
+        sl_ink_text(ink, SL_STR(" must be present exactly once"));
         break;
     }
     sl_ink_text(ink, SL_STR("."));
@@ -41,8 +41,8 @@ static void write_require(const struct sl_decision *d, struct sl_ink *ink)
 static void write_webhook(const struct sl_decision *d, struct sl_ink *ink)
 {
     sl_ink_text(ink, d->reason == SL_REASON_WEBHOOK
-                         ? SL_STR("The webhook is not believed: ")
-                         : SL_STR("The webhook can't be taken now: "));
+                         ? SL_STR("The webhook is not valid: ")
+                         : SL_STR("The webhook cannot be accepted now: "));
     sl_ink_text(ink, sl_str_c(sl_webhook_fault_sentence(d->webhook_fault)));
     sl_ink_text(ink, SL_STR("."));
 }
@@ -58,17 +58,19 @@ void sl_guard_message(const struct sl_decision *d, struct sl_ink *ink)
         write_require(d, ink);
         break;
     case SL_REASON_BACKLOG:
-        sl_ink_text(ink, SL_STR("Too much work is waiting already."));
+        sl_ink_text(ink, SL_STR("Too many jobs are waiting."));
         break;
     case SL_REASON_RUNNING:
-        sl_ink_text(ink, SL_STR("The same request is being answered."));
+        sl_ink_text(ink,
+                    SL_STR("The same request is already being processed."));
         break;
     case SL_REASON_CONFLICT:
-        sl_ink_text(ink, SL_STR("Another one is running already."));
+        sl_ink_text(ink,
+                    SL_STR("Another request with the same key is running."));
         break;
     default:
-        sl_ink_text(ink, SL_STR("The key of this request came with another "
-                                "one before; a new request needs a new key."));
+        sl_ink_text(ink, SL_STR("The idempotency key was used for another "
+                                "request; a new request needs a new key."));
         break;
     }
 }

@@ -183,15 +183,15 @@ static void write_advice(const struct sl_decision *d, const struct sl_shown *by,
     if (d->never && by->answer.outcome == SL_NEVER) {
         sl_ink_text(ink, SL_STR(" A cost of "));
         sl_ink_number(ink, by->cost);
-        sl_ink_text(ink, SL_STR(" never fits: it holds "));
+        sl_ink_text(ink, SL_STR(" can never pass: the maximum is "));
         sl_ink_number(ink, sl_shown_capacity(by));
-        sl_ink_text(ink, SL_STR(" at most."));
+        sl_ink_text(ink, SL_STR("."));
     } else if (retry_in >= 0) {
         write_retry(retry_in, ink);
     } else if (by->numbers->kind == SL_PERMITS) {
-        sl_ink_text(ink, SL_STR(" Try again when another one has ended."));
+        sl_ink_text(ink, SL_STR(" Try again when another request has ended."));
     } else if (by->numbers->kind == SL_LEVEL) {
-        sl_ink_text(ink, SL_STR(" Give some back first."));
+        sl_ink_text(ink, SL_STR(" Release some first."));
     }
 }
 
@@ -207,10 +207,10 @@ static void write_limit(const struct sl_decision *d, const struct sl_shown *by,
         sl_ink_text(ink, SL_STR("The quota is used up: "));
         break;
     case SL_LEVEL:
-        sl_ink_text(ink, SL_STR("There are too many already: "));
+        sl_ink_text(ink, SL_STR("The maximum is reached: "));
         break;
     case SL_PERMITS:
-        sl_ink_text(ink, SL_STR("Too many at once: "));
+        sl_ink_text(ink, SL_STR("Too many concurrent requests: "));
         break;
     default:
         sl_ink_text(ink, SL_STR("Too many requests: "));
@@ -261,16 +261,16 @@ static void write_capability(const struct sl_decision *d, struct sl_ink *ink)
 static void write_unknown(const struct sl_decision *d, struct sl_ink *ink)
 {
     if (d->token_fault != SL_TOKEN_GOOD) {
-        sl_ink_text(ink, SL_STR("Nobody knows who is asking: "));
+        sl_ink_text(ink, SL_STR("The caller is not authenticated: "));
         sl_ink_text(ink, sl_str_c(sl_token_fault_sentence(d->token_fault)));
         sl_ink_text(ink, SL_STR("."));
     } else if (d->reason == SL_REASON_ANONYMOUS) {
-        sl_ink_text(ink, SL_STR("This is not for anonymous callers: say who "
-                                "is asking."));
+        sl_ink_text(
+            ink,
+            SL_STR("Anonymous callers are not allowed: authenticate first."));
     } else {
-        write_about(SL_STR("This needs to know the "), d->missing_scope,
-                    SL_STR(" that is asking, and the request names none."),
-                    ink);
+        write_about(SL_STR("The request does not name the "), d->missing_scope,
+                    SL_STR(" of the caller, which is required."), ink);
     }
 }
 
@@ -294,8 +294,8 @@ static void write_default(const struct sl_decision *d, struct sl_ink *ink)
         write_capability(d, ink);
         break;
     case SL_REASON_PATH:
-        sl_ink_text(ink, SL_STR("This path can be read in too many ways; "
-                                "write it plainly."));
+        sl_ink_text(
+            ink, SL_STR("The path is ambiguous; send it in normalized form."));
         break;
     case SL_REASON_WEBHOOK:
     case SL_REASON_WEBHOOKS_FULL:
@@ -308,22 +308,22 @@ static void write_default(const struct sl_decision *d, struct sl_ink *ink)
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_UNKNOWN_PLAN:
-        sl_ink_text(ink, SL_STR("The caller's plan is not known here."));
+        sl_ink_text(ink, SL_STR("The caller's plan is unknown."));
         break;
     case SL_REASON_UNKNOWN_SUBJECT:
-        sl_ink_text(ink, SL_STR("The caller is not registered here."));
+        sl_ink_text(ink, SL_STR("The caller is not registered."));
         break;
     case SL_REASON_QUEUE:
-        sl_ink_text(ink, SL_STR("Too many wait for their turn."));
+        sl_ink_text(ink, SL_STR("Too many requests are waiting."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_HOLDS:
-        sl_ink_text(ink, SL_STR("No more can be held at the moment."));
+        sl_ink_text(ink, SL_STR("No more holds are possible at the moment."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_STORE:
-        sl_ink_text(ink, SL_STR("The state of the limits can't be reached, so "
-                                "this can't be decided."));
+        sl_ink_text(ink, SL_STR("The store is not available, so the request "
+                                "cannot be decided."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     }

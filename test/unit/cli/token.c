@@ -117,8 +117,8 @@ static void test_refused(void)
 
     CASE("forged, broken, encrypted");
     CHECK_EQ(SEND("token", "verify", AT("20:00"), TOKEN "="), 1);
-    NOT("this is no token: not three parts of base64url with the JSON of a "
-        "token in them");
+    NOT("the value is not a JWT: it must have three base64url parts that "
+        "contain JSON");
     CHECK_EQ(SEND("token", "verify", AT("20:00"), HEADER "." PAYLOAD ".AAAA"),
              1);
     NOT("the token's signature is wrong");

@@ -77,9 +77,8 @@ static void test_port(void)
     sl_address_print(&s.address, text, sizeof(text));
     same = at(text);
     CHECK_EQ(sl_sockets_open(&same, 4, &second, &diag), SLUICE_ESYS);
-    snprintf(want, sizeof(want), "%s is taken: another program listens there",
-             text);
-    CHECK_STR(diag.sentence, want);
+    snprintf(want, sizeof(want), "%s is in use by another program", text);
+    CHECK(strncmp(diag.sentence, want, strlen(want)) == 0);
     CHECK(diag.hint[0]);
     CHECK_EQ(second.count, 99);
 
@@ -265,7 +264,7 @@ static void test_unix(void)
 
     CASE("somebody answers: refused, and left alone");
     CHECK_EQ(sl_sockets_open(&a, 1, &second, &diag), SLUICE_ESYS);
-    CHECK(strstr(diag.sentence, "is taken: another program listens there"));
+    CHECK(strstr(diag.sentence, "is in use by another program"));
     fd = dial(&s);
     CHECK(fd >= 0);
     close(fd);
@@ -319,7 +318,7 @@ static void test_unix_held(void)
     lock = open(lock_path, O_RDWR | O_CREAT, 0600);
     CHECK_EQ(flock(lock, LOCK_EX), 0);
     CHECK_EQ(sl_sockets_open(&a, 1, &s, &diag), SLUICE_ESYS);
-    CHECK(strstr(diag.sentence, "is taken"));
+    CHECK(strstr(diag.sentence, "is in use"));
     close(lock);
 
     CASE("a lock that a dead daemon left does no harm");

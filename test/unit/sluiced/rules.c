@@ -172,7 +172,8 @@ static void check_guard(void)
     CASE("a door beyond loopback needs a token");
     for (size_t i = 0; i < SL_LEN(far); i++) {
         CHECK_EQ(MAKE(false, {SL_SET_listen_http, far[i]}), SL_EXIT_USAGE);
-        CHECK(strstr(why.sentence, "access_token or tls.client_ca") != NULL);
+        CHECK(strstr(why.sentence,
+                     "access_token (--access-token-file) or tls") != NULL);
         CHECK_EQ(MAKE(false, {SL_SET_listen_admin, far[i]}), SL_EXIT_USAGE);
         CHECK(strstr(why.sentence, "admin_token") != NULL);
         CHECK_EQ(MAKE(true, {SL_SET_listen_http, far[i]},

@@ -119,8 +119,8 @@ static void persist(struct sl_http_call *call, int on)
     struct sl_errand_call *errand;
 
     if (!sl_admin_of(call)->registry) {
-        tell(call, "this daemon keeps nothing of it (usage: none): it lasts "
-                   "until the restart");
+        tell(call, "this daemon has no database (usage: none), so the switch "
+                   "lasts until the restart");
         return;
     }
     errand = sl_errand_new(call, SL_JOB_SWITCH, NULL);
@@ -142,7 +142,7 @@ static void switch_to(struct sl_http_call *call, int on)
     if (err == SLUICE_ENOENT)
         refuse_unknown(call);
     else if (err)
-        sl_http_refuse(call, 500, "FEATURE", "the feature stays: %s",
+        sl_http_refuse(call, 500, "FEATURE", "the feature was not switched: %s",
                        diag.sentence);
     else
         persist(call, on);

@@ -61,12 +61,13 @@ bool sl_admin_admit(struct sl_http_call *call)
     if (count > 0 && (count > 1 || host.len == 0 ||
                       !sl_str_eq_nocase(host_of(origin), host))) {
         sl_http_refuse(call, 403, "CROSS_ORIGIN",
-                       "a page of %.*s may not do this", SL_STR_ARG(origin));
+                       "pages of %.*s are not allowed to do this",
+                       SL_STR_ARG(origin));
         return false;
     }
     if (is_open(call) && host.len > 0 && !is_own_name(host)) {
         sl_http_refuse(call, 403, "WRONG_HOST",
-                       "without an admin_token this is for those who ask "
+                       "without an admin_token, the Host header must be "
                        "localhost or an address, not %.*s",
                        SL_STR_ARG(host));
         return false;

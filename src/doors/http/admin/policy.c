@@ -31,8 +31,8 @@ void sl_admin_rlconfig(struct sl_http_call *call)
         err = admin->configuration(admin->ctx, &call->text);
     if (err == SLUICE_ENOENT)
         sl_http_refuse(call, 404, "NOT_FOUND",
-                       "a policy is in force, see /v1/policy; /rlconfig is for "
-                       "--compat envoy-ratelimit");
+                       "this daemon runs a policy, see /v1/policy; /rlconfig "
+                       "needs --compat envoy-ratelimit");
     else
         sl_admin_answer(call, err, SL_STR("text/plain"));
 }
@@ -78,8 +78,8 @@ static void answer_report(struct sl_http_call *call, bool good,
     int err = sl_buf_add(
         out, good ? SL_STR("{\"ok\":true,\"changes\":")
                   : SL_STR("{\"ok\":false,\"code\":\"POLICY_REFUSED\","
-                           "\"message\":\"the policy was refused; the one "
-                           "before it stays in force\",\"problems\":"));
+                           "\"message\":\"the policy was refused; the previous "
+                           "policy stays active\",\"problems\":"));
 
     if (!err)
         err = write_entries(out, report);
@@ -104,7 +104,7 @@ void sl_admin_policy_post(struct sl_http_call *call)
         sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
     else
         sl_http_refuse(call, 500, "RELOAD_FAILED",
-                       "the policy could not be put in force%s%.*s",
+                       "the policy could not be activated%s%.*s",
                        report.len ? ": " : "", SL_STR_ARG(sl_buf_str(&report)));
     sl_buf_done(&report);
 }

@@ -71,11 +71,11 @@ static bool refuse_unknown(struct sl_http_call *call, struct sl_str name,
     near = sl_str_nearest(name, names, count);
     if (near)
         sl_http_refuse(call, 400, "BAD_QUERY",
-                       "\"%.*s\" is no option of %.*s; did you mean \"%s\"?",
+                       "unknown option \"%.*s\" of %.*s; did you mean \"%s\"?",
                        SL_STR_ARG(name), SL_STR_ARG(call->path), near);
     else
         sl_http_refuse(call, 400, "BAD_QUERY",
-                       "\"%.*s\" is no option of %.*s; there are: %s",
+                       "unknown option \"%.*s\" of %.*s; valid are: %s",
                        SL_STR_ARG(name), SL_STR_ARG(call->path), all);
     return false;
 }
@@ -93,12 +93,12 @@ static bool read_pair(struct sl_http_call *call, struct sl_str pair,
         if (err == SLUICE_ENOMEM)
             sl_http_no_memory(call);
         else if (err)
-            sl_http_refuse(call, 400, "BAD_QUERY",
-                           "\"%.*s\" is not encoded as a query is; write %%25 "
-                           "for a %%",
-                           SL_STR_ARG(pair));
+            sl_http_refuse(
+                call, 400, "BAD_QUERY",
+                "\"%.*s\" is not encoded as a query; write %%25 for a %%",
+                SL_STR_ARG(pair));
         else if (options[i].value->len > 0)
-            sl_http_refuse(call, 400, "BAD_QUERY", "\"%s\" is there twice",
+            sl_http_refuse(call, 400, "BAD_QUERY", "\"%s\" is given twice",
                            options[i].name);
         else
             *options[i].value = value;

@@ -28,7 +28,7 @@ static bool read_by(struct sl_http_call *call, struct sl_str text,
             return true;
         }
     sl_http_refuse(call, 400, "BAD_QUERY",
-                   "\"by\" is denied, allowed or cost, not \"%.*s\"",
+                   "\"by\" must be denied, allowed or cost, not \"%.*s\"",
                    SL_STR_ARG(text));
     return false;
 }
@@ -40,7 +40,7 @@ static bool read_window(struct sl_http_call *call, struct sl_str text,
     if (text.len == 0 || *recent || sl_str_eq(text, SL_STR("start")))
         return true;
     sl_http_refuse(call, 400, "BAD_QUERY",
-                   "\"window\" is start or recent, not \"%.*s\"",
+                   "\"window\" must be start or recent, not \"%.*s\"",
                    SL_STR_ARG(text));
     return false;
 }
@@ -52,9 +52,10 @@ static bool read_rows(struct sl_http_call *call, struct sl_str text,
 
     if (text.len > 0 && (sl_parse_number(text, &rows, NULL) || rows == 0 ||
                          rows > SL_TOP_MOST)) {
-        sl_http_refuse(call, 400, "BAD_QUERY",
-                       "\"n\" is a number of rows from 1 to %d, not \"%.*s\"",
-                       SL_TOP_MOST, SL_STR_ARG(text));
+        sl_http_refuse(
+            call, 400, "BAD_QUERY",
+            "\"n\" must be a number of rows from 1 to %d, not \"%.*s\"",
+            SL_TOP_MOST, SL_STR_ARG(text));
         return false;
     }
     *ret = (unsigned)rows;

@@ -66,10 +66,11 @@ static bool is_twice(const struct sl_http_call *call, struct sl_str name)
 
 static bool refuse_twice(struct sl_http_call *call, struct sl_str name)
 {
-    sl_http_refuse(call, 400, "HEADER_TWICE",
-                   "%.*s is there twice, so nobody can tell which one the "
-                   "proxy means; let it replace what the client sends",
-                   SL_STR_ARG(name));
+    sl_http_refuse(
+        call, 400, "HEADER_TWICE",
+        "the header %.*s is sent twice, so it is not clear which one the proxy "
+        "set; let the proxy replace the client's header",
+        SL_STR_ARG(name));
     return false;
 }
 
@@ -100,12 +101,11 @@ static bool read_family(struct sl_http_call *call, const struct family *family,
  * they were not answered by yes or no. */
 static bool refuse_both(struct sl_http_call *call, const struct family *family)
 {
-    sl_http_refuse(call, 403, "TWO_URIS",
-                   "%.*s and %.*s are both there, so one of them is the "
-                   "client's; let the proxy remove the one that it does not "
-                   "set",
-                   SL_STR_ARG(family->names[URI]),
-                   SL_STR_ARG(family->names[URL]));
+    sl_http_refuse(
+        call, 403, "TWO_URIS",
+        "both %.*s and %.*s are sent, so one of them may come from the client; "
+        "let the proxy remove the header that it does not set",
+        SL_STR_ARG(family->names[URI]), SL_STR_ARG(family->names[URL]));
     return false;
 }
 
@@ -116,8 +116,8 @@ static bool refuse_stranger(struct sl_http_call *call)
     if (call->has_peer)
         sl_ip_print(&call->peer, ip);
     sl_http_refuse(call, 403, "UNTRUSTED_PEER",
-                   "%s may not speak for others; if it is your proxy, name it "
-                   "under identity: trusted_proxies in the policy",
+                   "%s is not a trusted proxy; if it is your proxy, add it to "
+                   "identity: trusted_proxies in the policy",
                    ip);
     return false;
 }
@@ -138,8 +138,8 @@ static bool from_headers(struct sl_http_call *call, const struct family *family,
         facts->path = values[URL];
     if (facts->path.len == 0) {
         sl_http_refuse(call, 400, "NO_ORIGINAL_URI",
-                       "there is no %.*s; the setting forward_auth says that "
-                       "the proxy sends it",
+                       "the header %.*s is missing; with this forward_auth "
+                       "setting the proxy must send it",
                        SL_STR_ARG(family->names[URI]));
         return false;
     }
@@ -338,8 +338,8 @@ void sl_http_auth(struct sl_http_call *call)
 
     if (forward != SL_FORWARD_PATH && call->path.len > strlen(PREFIX))
         sl_http_refuse(call, 404, "NOT_FOUND",
-                       "there is nothing below " PREFIX
-                       " unless the setting forward_auth is `path`");
+                       "no path is served below " PREFIX
+                       " unless forward_auth is `path`");
     else
         ask_for(call, forward);
 }

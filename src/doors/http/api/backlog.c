@@ -82,7 +82,7 @@ static bool read_depth(struct sl_http_call *call, int64_t *ret)
         *ret = json_integer_value(member);
     else if (member)
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "\"depth\" must be a whole number from 0 on");
+                       "\"depth\" must be a whole number of at least 0");
     json_decref(root);
     return good;
 }

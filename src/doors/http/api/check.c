@@ -13,8 +13,8 @@
 
 #define UNDECIDED                                                              \
     "{\"allowed\":false,\"status\":503,\"code\":\"ANSWER_TOO_LARGE\","         \
-    "\"message\":\"The answer to this array has no room for another verdict: " \
-    "this check was not decided, and nothing was spent. Ask again with fewer " \
+    "\"message\":\"The answer to this array is too long for another verdict: " \
+    "this check was not decided and took nothing. Send fewer checks "          \
     "at once.\",\"by\":null,\"retry_after_ms\":null,\"request_id\":null,"      \
     "\"degraded\":false,\"hold\":null,\"limits\":[],\"headers\":{},"           \
     "\"body\":null}"
@@ -120,8 +120,8 @@ bool sl_http_is_page(struct sl_http_call *call)
     if (count == 0 || door->token.len > 0 || door->accepts_client_cert)
         return false;
     sl_http_refuse(call, 403, "CROSS_ORIGIN",
-                   "a page of %.*s may not ask here; set an access_token if "
-                   "browsers are to",
+                   "pages of %.*s are not allowed to ask here; to allow "
+                   "browsers, set an access_token",
                    SL_STR_ARG(origin));
     return true;
 }

@@ -187,8 +187,8 @@ void sl_http_deny(struct sl_http_call *call)
 
     if (!call->trusted) {
         sl_http_refuse(call, 403, "UNTRUSTED_PEER",
-                       "/v1/deny answers proxies only; name yours under "
-                       "identity: trusted_proxies in the policy");
+                       "/v1/deny answers trusted proxies only; add your proxy "
+                       "to identity: trusted_proxies in the policy");
         return;
     }
     if (code.len == 0)

@@ -121,10 +121,10 @@ void sl_http_holds(struct sl_http_call *call)
     if (sl_http_is_page(call))
         return;
     if (!verb) {
-        sl_http_refuse(call, 404, "NOT_FOUND",
-                       "there is no %.*s; write /v1/holds/ID/settle, "
-                       "/release or /extend",
-                       SL_STR_ARG(call->path));
+        sl_http_refuse(
+            call, 404, "NOT_FOUND",
+            "unknown path %.*s; write /v1/holds/ID/settle, /release or /extend",
+            SL_STR_ARG(call->path));
         return;
     }
     q.verb = verb->verb;

@@ -123,7 +123,7 @@ static bool read_status(struct sl_http_call *call, const struct pair *pair,
     uint64_t status;
 
     if (ret->deny_status)
-        return refuse(call, pair, "is there twice");
+        return refuse(call, pair, "is given twice");
     if (!sl_parse_number(pair->value, &status, NULL))
         for (size_t i = 0; i < SL_LEN(may); i++)
             if (status == (uint64_t)may[i])
@@ -136,7 +136,7 @@ static bool read_cost(struct sl_http_call *call, const struct pair *pair,
                       struct sl_auth_options *ret)
 {
     if (ret->has_cost)
-        return refuse(call, pair, "is there twice");
+        return refuse(call, pair, "is given twice");
     ret->has_cost = true;
     if (sl_parse_number(pair->value, &ret->cost, NULL) ||
         ret->cost > SL_JSON_MAX)
@@ -170,9 +170,9 @@ static bool refuse_unknown(struct sl_http_call *call, struct sl_str name)
         names[i] = options[i].name;
     near = sl_str_nearest(name, names, SL_LEN(names));
     sl_http_refuse(
-        call, 400, "BAD_QUERY", "\"%.*s\" is no option of /v1/auth; %s%s%s",
+        call, 400, "BAD_QUERY", "unknown option \"%.*s\" of /v1/auth; %s%s%s",
         SL_STR_ARG(name), near ? "did you mean \"" : "",
-        near ? near : "there are deny_status and cost", near ? "\"?" : "");
+        near ? near : "valid are deny_status and cost", near ? "\"?" : "");
     return false;
 }
 
@@ -193,9 +193,8 @@ bool sl_auth_options_read(struct sl_http_call *call, struct sl_str uri,
         shared = is_shared(&pair, uri);
         if (option && shared)
             return refuse(call, &pair,
-                          "is in the client's query as well, so nobody can "
-                          "tell whose it is; let the proxy send its own query "
-                          "only");
+                          "is in the client's query as well, so its source is "
+                          "not clear; let the proxy send only its own query");
         if (option && !option->read(call, &pair, ret))
             return false;
         if (!option && !shared)

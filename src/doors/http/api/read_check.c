@@ -70,12 +70,11 @@ static bool wrong_limit(struct sl_body *r, const char *member,
 {
     const char *near = sl_body_near_limit(r, name);
 
-    return sl_body_refuse(r, "BAD_REQUEST",
-                          "\"%s\" names \"%.*s\", and the policy has no such "
-                          "limit%s%s%s",
-                          member, SL_STR_ARG(name),
-                          near ? "; did you mean \"" : "", near ? near : "",
-                          near ? "\"?" : "");
+    return sl_body_refuse(
+        r, "BAD_REQUEST",
+        "\"%s\" names the limit \"%.*s\", which is not in the policy%s%s%s",
+        member, SL_STR_ARG(name), near ? "; did you mean \"" : "",
+        near ? near : "", near ? "\"?" : "");
 }
 
 static bool read_costs(struct sl_body *r, struct sl_facts *facts)
@@ -132,7 +131,7 @@ static bool read_body(struct sl_body *r, bool base64, struct sl_facts *facts)
     if (facts->has_body)
         return sl_body_refuse(
             r, "BAD_REQUEST",
-            "a check has \"body\" or \"body_base64\", not both");
+            "a check can have \"body\" or \"body_base64\", not both");
     if (!sl_body_text(r, base64 ? SL_STR("body_base64") : SL_STR("body"),
                       &text))
         return false;
@@ -155,7 +154,7 @@ static bool check_key(struct sl_body *r, struct sl_str key)
     if (key.len > 0 && key.len <= KEY_MOST)
         return true;
     return sl_body_refuse(r, "BAD_REQUEST",
-                          "an idempotency key has 1 to %d bytes, not %zu",
+                          "an idempotency key must have 1 to %d bytes, not %zu",
                           KEY_MOST, key.len);
 }
 
@@ -170,7 +169,7 @@ static bool take_key(struct sl_body *r, struct sl_facts *facts)
         return true;
     if (count > 1)
         return sl_body_refuse(r, "BAD_REQUEST",
-                              "Idempotency-Key is there twice");
+                              "Idempotency-Key is sent twice");
     facts->idempotency_key = key;
     facts->idempotency_index = r->is_array ? r->index + 1 : 0;
     return check_key(r, key);
@@ -268,10 +267,8 @@ static bool check_limit(struct sl_body *r, const struct sl_facts *facts)
     if (facts->limit.len == 0 && facts->key.len == 0)
         return true;
     if (facts->limit.len == 0 || facts->key.len == 0)
-        return sl_body_refuse(
-            r, "BAD_REQUEST",
-            "\"limit\" and \"key\" go together: which limit, and "
-            "whose");
+        return sl_body_refuse(r, "BAD_REQUEST",
+                              "\"limit\" and \"key\" must be given together");
     return sl_policy_rule(policy, facts->limit) >= 0 ||
            wrong_limit(r, "limit", facts->limit);
 }
@@ -284,12 +281,11 @@ static bool check_facts(struct sl_body *r, struct sl_facts *facts)
     if (!check_limit(r, facts))
         return false;
     if (has_path + has_job + has_limit > 1)
-        return sl_body_refuse(r, "BAD_REQUEST",
-                              has_limit
-                                  ? "a check with a \"limit\" has neither "
-                                    "\"path\" nor \"job\""
-                                  : "a check has a \"path\" or a \"job\", not "
-                                    "both");
+        return sl_body_refuse(
+            r, "BAD_REQUEST",
+            has_limit
+                ? "a check with \"limit\" must not have \"path\" or \"job\""
+                : "a check can have \"path\" or \"job\", not both");
     if (!has_path && !has_job && !has_limit)
         return sl_body_refuse(r, "BAD_REQUEST",
                               "a check needs a \"path\" or a \"job\"");
@@ -314,7 +310,7 @@ static bool read_check(struct sl_body *r, struct sl_facts *facts)
         if (!member)
             return unknown(r, name);
         if (seen & 1u << (member - members))
-            return sl_body_refuse(r, "BAD_REQUEST", "\"%s\" is there twice",
+            return sl_body_refuse(r, "BAD_REQUEST", "\"%s\" is given twice",
                                   member->name);
         seen |= 1u << (member - members);
         if (!read_member(r, member, facts))
@@ -332,8 +328,7 @@ static bool add_check(struct sl_body *r, struct sl_check ***last,
     r->index = checks->count;
     if (checks->count == SL_CHECKS)
         return sl_body_refuse(r, "TOO_MANY",
-                              "there are more than %d checks in the array",
-                              SL_CHECKS);
+                              "the array has more than %d checks", SL_CHECKS);
     check = sl_arena_take(&r->call->arena, sizeof(*check));
     if (!check)
         return sl_body_no_memory(r);
@@ -352,8 +347,8 @@ static bool is_short(struct sl_body *r, const struct sl_check *check)
     if (r->json.text.len <= SL_CHECK_BYTES || check->facts.has_body)
         return true;
     sl_http_refuse(r->call, 413, "TOO_LARGE",
-                   "the body has %zu bytes; a check may have %zu, an array or "
-                   "one with a \"body\" more",
+                   "the body has %zu bytes; the maximum is %zu, and more for "
+                   "an array or a check with a \"body\"",
                    r->json.text.len, SL_CHECK_BYTES);
     return false;
 }

@@ -63,10 +63,9 @@ static bool read_status(struct sl_body *r, unsigned *ret)
     if (!sl_body_whole(r, SL_STR("status"), &status))
         return false;
     if (status < 100 || status > 599)
-        return sl_body_refuse(
-            r, "BAD_REQUEST",
-            "\"status\" must be what the vendor answered, from 100 "
-            "to 599");
+        return sl_body_refuse(r, "BAD_REQUEST",
+                              "\"status\" must be the status of the upstream "
+                              "response, from 100 to 599");
     *ret = (unsigned)status;
     return true;
 }
@@ -86,7 +85,7 @@ static bool read_member(struct sl_body *r, struct sl_str name,
         (sl_str_eq(name, SL_STR("status")) && *status > 0);
 
     if (twice)
-        return sl_body_refuse(r, "BAD_REQUEST", "\"%.*s\" is there twice",
+        return sl_body_refuse(r, "BAD_REQUEST", "\"%.*s\" is given twice",
                               SL_STR_ARG(name));
     if (q->verb == SL_VERB_SETTLE && sl_str_eq(name, SL_STR("cost")))
         return read_cost(r, q);
@@ -95,7 +94,7 @@ static bool read_member(struct sl_body *r, struct sl_str name,
     if (q->verb != SL_VERB_EXTEND && sl_str_eq(name, SL_STR("status")))
         return read_status(r, status);
     return sl_body_refuse(r, "BAD_REQUEST",
-                          "\"%.*s\" is no member here; there is %s",
+                          "unknown member \"%.*s\"; valid: %s",
                           SL_STR_ARG(name), lists[q->verb]);
 }
 
@@ -129,5 +128,5 @@ bool sl_hold_read(struct sl_http_call *call, struct sl_hold_question *q,
     if (q->verb != SL_VERB_EXTEND || q->hold > 0)
         return true;
     return sl_body_refuse(&r, "BAD_REQUEST",
-                          "for how long? send {\"hold\":\"30s\"}");
+                          "missing duration; send {\"hold\":\"30s\"}");
 }

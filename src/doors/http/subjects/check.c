@@ -33,7 +33,7 @@ bool sl_reading_time(struct sl_reading *reading, const char *name,
         return true;
     }
     sl_refuse(&reading->diag, SLUICE_ECONF,
-              "\"%s\": \"%.*s\" is no time; write 2026-12-31T23:59:59Z, "
+              "\"%s\": \"%.*s\" is not a time; write 2026-12-31T23:59:59Z, "
               "2026-12-31, or a duration from now such as 2h or 30d",
               name, SL_STR_ARG(text));
     return false;
@@ -44,7 +44,7 @@ bool sl_reading_text(struct sl_reading *reading, const char *name,
 {
     if (text.len > most) {
         sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "\"%s\" has %zu bytes; it can have %zu", name, text.len,
+                  "\"%s\" has %zu bytes; the maximum is %zu", name, text.len,
                   most);
         return false;
     }
@@ -53,8 +53,7 @@ bool sl_reading_text(struct sl_reading *reading, const char *name,
 
         if (len == 0) {
             sl_refuse(&reading->diag, SLUICE_ECONF,
-                      "\"%s\" has bytes that can't be shown: control "
-                      "characters, or not UTF-8",
+                      "\"%s\" has control characters or is not valid UTF-8",
                       name);
             return false;
         }
@@ -69,7 +68,7 @@ static bool check_list(struct sl_reading *reading, const char *name,
     for (unsigned i = 0; i < count; i++) {
         if (list[i].len == 0) {
             sl_refuse(&reading->diag, SLUICE_ECONF,
-                      "one of \"%s\" is empty; leave it out", name);
+                      "\"%s\" contains an empty value; remove it", name);
             return false;
         }
         if (!sl_reading_text(reading, name, list[i], most))
@@ -109,7 +108,7 @@ static bool check_rates(struct sl_reading *reading, const struct sl_change *c)
         for (unsigned k = 0; k < i; k++)
             if (sl_str_eq(c->rates[k].limit, rate->limit)) {
                 sl_refuse(&reading->diag, SLUICE_ECONF,
-                          "the override of \"%.*s\" is there twice",
+                          "the override of \"%.*s\" is given twice",
                           SL_STR_ARG(rate->limit));
                 return false;
             }
@@ -132,7 +131,7 @@ static bool check_names(struct sl_reading *reading, const struct sl_change *c)
     if (!sl_str_eq(c->scope, SL_STR("user")) &&
         !sl_str_eq(c->scope, SL_STR("org"))) {
         sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "a subject's scope is user or org, not \"%.*s\"",
+                  "the scope of a subject must be user or org, not \"%.*s\"",
                   SL_STR_ARG(c->scope));
         return false;
     }
@@ -149,8 +148,7 @@ bool sl_reading_finish(struct sl_reading *reading, struct sl_change *c)
         return false;
     if ((c->has & SL_HAS_EXPIRES) && c->expires != SL_NS_NONE &&
         (c->has & SL_HAS_PLAN) && c->plan.len == 0) {
-        sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "\"expires\" is the end of a plan, and there is none");
+        sl_refuse(&reading->diag, SLUICE_ECONF, "\"expires\" needs a plan");
         return false;
     }
     return sl_reading_text(reading, "id", c->id, SL_ENTRY_ID) &&
@@ -179,7 +177,7 @@ static int refuse_plan(const struct sl_policy *policy, struct sl_str name,
     return sl_refuse(diag, SLUICE_ECONF,
                      "the policy has no plan \"%.*s\"%s%s%s", SL_STR_ARG(name),
                      near ? "; did you mean \"" : "", near ? near : "",
-                     near ? "\"?" : "; with force it is kept nevertheless");
+                     near ? "\"?" : "; set force to keep it anyway");
 }
 
 static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
@@ -195,7 +193,7 @@ static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
     return sl_refuse(diag, SLUICE_ECONF,
                      "the policy has no limit \"%.*s\"%s%s%s", SL_STR_ARG(name),
                      near ? "; did you mean \"" : "", near ? near : "",
-                     near ? "\"?" : "; with force it is kept nevertheless");
+                     near ? "\"?" : "; set force to keep it anyway");
 }
 
 static int check_rate(const struct sl_own_rate *own,

@@ -19,11 +19,11 @@ static void refuse_failed(struct sl_http_call *call, const struct sl_job *job)
     if (job->doubt == 0)
         sl_http_refuse(call, 503,
                        job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "REGISTRY",
-                       "nothing was done: %s", job->diag.sentence);
+                       "nothing was changed: %s", job->diag.sentence);
     else
         sl_http_refuse(call, 503, "REGISTRY_UNKNOWN",
-                       "it is not known whether it was done; look before you "
-                       "do it again: %s",
+                       "it is not known whether the change was made; check "
+                       "before you retry: %s",
                        job->diag.sentence);
 }
 
@@ -48,9 +48,10 @@ sl_errand_new(struct sl_http_call *call, enum sl_job_kind kind,
     struct sl_errand_call *errand;
 
     if (!registry_of(call)) {
-        sl_http_refuse(call, 501, "NO_REGISTRY",
-                       "this daemon keeps no subjects; start it with "
-                       "--usage sqlite:PATH");
+        sl_http_refuse(
+            call, 501, "NO_REGISTRY",
+            "this daemon has no registry (subjects and usage); start it "
+            "with --usage sqlite:PATH");
         return NULL;
     }
     errand = sl_arena_take(&call->arena, sizeof(*errand));
@@ -159,18 +160,18 @@ bool sl_subject_path(struct sl_http_call *call, struct sl_str *scope,
     if (!sl_str_eq(*scope, SL_STR("user")) &&
         !sl_str_eq(*scope, SL_STR("org"))) {
         sl_http_refuse(call, 404, "NOT_FOUND",
-                       "there are subjects of user and org, not of \"%.*s\"; "
-                       "write /v1/subjects/user/ID or /v1/subjects/org/ID",
+                       "unknown scope \"%.*s\"; write /v1/subjects/user/ID or "
+                       "/v1/subjects/org/ID",
                        SL_STR_ARG(*scope));
         return false;
     }
     if (!decode(call, raw, false, id) || id->len == 0 ||
         !sl_reading_text(&reading, "id", *id, SL_ENTRY_ID)) {
-        sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "\"%.*s\" is no id; it has up to %d bytes of UTF-8, "
-                       "and other characters than letters, digits, - . _ and "
-                       "@ as %%XX",
-                       SL_STR_ARG(raw), SL_ENTRY_ID);
+        sl_http_refuse(
+            call, 400, "BAD_REQUEST",
+            "\"%.*s\" is not a valid id; an id has up to %d bytes of UTF-8; "
+            "write characters other than letters, digits, - . _ and @ as %%XX",
+            SL_STR_ARG(raw), SL_ENTRY_ID);
         return false;
     }
     return true;

@@ -129,7 +129,7 @@ static bool next_json(struct import *import, struct sl_reading *reading,
     } while (line.len == 0);
     if (line.len > LINE_MOST) {
         sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "it has %zu bytes, more than %zu", line.len, LINE_MOST);
+                  "the line has %zu bytes, more than %zu", line.len, LINE_MOST);
         return false;
     }
     return sl_change_read_json(reading, line, change);
@@ -304,7 +304,7 @@ void sl_subject_import(struct sl_http_call *call)
         return;
     if (!choose_form(import))
         sl_http_refuse(call, 415, "UNSUPPORTED",
-                       "subjects come as text/csv or as a line of JSON each, "
+                       "send subjects as text/csv, or as JSON lines with "
                        "application/x-ndjson");
     else if (read_head(import) && go_on(import)) {
         sl_http_later(call);

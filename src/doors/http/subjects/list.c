@@ -98,14 +98,14 @@ void sl_subject_list(struct sl_http_call *call)
     job->prefix = sl_query_value(call, "prefix");
     if (job->scope.len > 0 && !is_scope(job->scope))
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "scope is user or org, not \"%.*s\"",
+                       "scope must be user or org, not \"%.*s\"",
                        SL_STR_ARG(job->scope));
     else if (!read_limit(sl_query_value(call, "limit"), &job->most))
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "limit is a number from 1 to %d", SL_LIST_MOST);
+                       "limit must be a number from 1 to %d", SL_LIST_MOST);
     else if (!read_after(sl_query_value(call, "after"), job))
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "after is what a page had as next, like user/ann");
+                       "after must be the `next` of a page, like user/ann");
     else
         sl_errand_send(errand);
 }

@@ -28,7 +28,7 @@ static void tag(struct sl_http_call *call, uint64_t revision)
 
 static void refuse_nobody(struct sl_http_call *call)
 {
-    sl_http_refuse(call, 404, "NO_SUCH_SUBJECT", "nobody is registered as %.*s",
+    sl_http_refuse(call, 404, "NO_SUCH_SUBJECT", "%.*s is not registered",
                    SL_STR_ARG(call->rest));
 }
 
@@ -66,8 +66,8 @@ static void answer_write(struct sl_errand_call *errand)
         break;
     case SL_JOB_CHANGED:
         sl_http_refuse(call, 412, "CHANGED_MEANWHILE",
-                       "the subject is at another revision than the one that "
-                       "was to be changed; read it again");
+                       "the subject has another revision than the one in the "
+                       "request; read it again");
         break;
     case SL_JOB_CONFLICT:
         sl_http_refuse(call, 409, "CONFLICT", "%s", errand->job.diag.sentence);
@@ -106,7 +106,7 @@ static void refuse_condition(struct sl_http_call *call, const char *name,
                              struct sl_str value)
 {
     sl_http_refuse(call, 400, "BAD_REQUEST",
-                   "%s: %.*s is no revision of a subject; send the ETag, as "
+                   "%s: %.*s is not a revision of a subject; send the ETag, as "
                    "in \"12\", or If-None-Match: *",
                    name, SL_STR_ARG(value));
 }
@@ -160,7 +160,7 @@ static bool refuse_tail(struct sl_http_call *call, struct sl_str tail)
     if (tail.len == 0)
         return false;
     sl_http_refuse(call, 404, "NOT_FOUND",
-                   "there is no %.*s; a slash in an id is written %%2F",
+                   "unknown path %.*s; write a slash in an id as %%2F",
                    SL_STR_ARG(call->path));
     return true;
 }
@@ -205,7 +205,7 @@ static bool read_body(struct sl_errand_call *errand)
 
     if (call->request->body.len > SL_SUBJECT_BODY) {
         sl_http_refuse(call, 413, "TOO_LARGE",
-                       "a subject has at most %zu bytes", SL_SUBJECT_BODY);
+                       "a subject can have at most %zu bytes", SL_SUBJECT_BODY);
         return false;
     }
     errand->change.id = errand->job.id;

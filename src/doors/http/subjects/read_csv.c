@@ -41,16 +41,16 @@ static bool check_column(struct sl_reading *reading,
     for (unsigned k = 0; k < i; k++)
         if (sl_str_eq(head->names[k], name)) {
             sl_refuse(&reading->diag, SLUICE_ECONF,
-                      "the column \"%.*s\" is there twice", SL_STR_ARG(name));
+                      "the column \"%.*s\" is given twice", SL_STR_ARG(name));
             return false;
         }
     if (!known && near)
         sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "no column is called \"%.*s\"; did you mean \"%s\"?",
+                  "unknown column \"%.*s\"; did you mean \"%s\"?",
                   SL_STR_ARG(name), near);
     else if (!known)
         sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "no column is called \"%.*s\"; there are scope, id, plan, "
+                  "unknown column \"%.*s\"; valid are scope, id, plan, "
                   "expires, roles, aliases, note, by, until and override.LIMIT",
                   SL_STR_ARG(name));
     return known;
@@ -63,7 +63,8 @@ bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
 
     if (!sl_csv_next(csv, ret->names, SL_CSV_COLUMNS, &ret->count)) {
         sl_refuse(&reading->diag, SLUICE_ECONF, "%s",
-                  csv->why ? csv->why : "there is no first line with columns");
+                  csv->why ? csv->why
+                           : "the first line with the columns is missing");
         return false;
     }
     for (unsigned i = 0; i < ret->count; i++) {
@@ -75,7 +76,7 @@ bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
     if (has_scope && has_id)
         return true;
     sl_refuse(&reading->diag, SLUICE_ECONF,
-              "the first line must name the columns, scope and id among them, "
+              "the first line must name the columns, including scope and id, "
               "as in: scope,id,plan,expires");
     return false;
 }
@@ -182,8 +183,8 @@ bool sl_change_read_csv(struct sl_reading *reading,
     ret->expires = SL_NS_NONE;
     if (count != head->count) {
         sl_refuse(&reading->diag, SLUICE_ECONF,
-                  "there are %u cells, and %u columns in the first line", count,
-                  head->count);
+                  "the line has %u cells, but the first line has %u columns",
+                  count, head->count);
         return false;
     }
     for (unsigned i = 0; i < count; i++)

@@ -35,8 +35,8 @@ static bool refuse(struct draft *d, const char *name, const char *must)
     if (d->json.no_memory)
         sl_refuse(&d->reading->diag, SLUICE_ENOMEM, "out of memory");
     else if (d->json.why)
-        sl_refuse(&d->reading->diag, SLUICE_ECONF, "no JSON at byte %zu: %s",
-                  d->json.at, d->json.why);
+        sl_refuse(&d->reading->diag, SLUICE_ECONF,
+                  "invalid JSON at byte %zu: %s", d->json.at, d->json.why);
     else
         sl_refuse(&d->reading->diag, SLUICE_ECONF, "\"%s\" must be %s, not %s",
                   name, must, sl_json_kind_name(kind));
@@ -48,8 +48,8 @@ static bool read_text(struct draft *d, const char *name, struct sl_str *ret)
 {
     *ret = (struct sl_str){"", 0};
     if (sl_json_peek(&d->json) == SL_JSON_NULL)
-        return sl_json_null(&d->json) || refuse(d, name, "a text or null");
-    return sl_json_text(&d->json, ret) || refuse(d, name, "a text or null");
+        return sl_json_null(&d->json) || refuse(d, name, "a string or null");
+    return sl_json_text(&d->json, ret) || refuse(d, name, "a string or null");
 }
 
 static bool read_time(struct draft *d, const char *name, sl_ns *ret)
@@ -73,17 +73,17 @@ static bool read_names(struct draft *d, const char *name, struct sl_str *list,
                        unsigned most, unsigned *ret_count)
 {
     if (sl_json_peek(&d->json) == SL_JSON_NULL)
-        return sl_json_null(&d->json) || refuse(d, name, "a list of texts");
+        return sl_json_null(&d->json) || refuse(d, name, "a list of strings");
     if (!sl_json_enter(&d->json, '['))
-        return refuse(d, name, "a list of texts");
+        return refuse(d, name, "a list of strings");
     while (sl_json_item(&d->json)) {
         if (*ret_count == most)
             return too_many(d, name, (int)most);
         if (!sl_json_text(&d->json, &list[*ret_count]))
-            return refuse(d, name, "a list of texts");
+            return refuse(d, name, "a list of strings");
         ++*ret_count;
     }
-    return !d->json.why || refuse(d, name, "a list of texts");
+    return !d->json.why || refuse(d, name, "a list of strings");
 }
 
 /* ---- overrides ---- */
@@ -116,7 +116,7 @@ static bool read_rate_object(struct draft *d, struct sl_own_rate *rate,
             good = sl_json_bool(&d->json, &over) || refuse(d, "over", "true");
         } else {
             sl_refuse(&d->reading->diag, SLUICE_ECONF,
-                      "\"%.*s\" says nothing about an override; write rate, "
+                      "unknown member \"%.*s\" of an override; write rate, "
                       "until or note",
                       SL_STR_ARG(name));
             good = false;
@@ -194,7 +194,7 @@ static bool skip_shown(struct draft *d, const char *name)
             return refuse(d, name, "a list");
         while (sl_json_item(&d->json))
             if (!sl_json_text(&d->json, &text))
-                return refuse(d, name, "a list of texts");
+                return refuse(d, name, "a list of strings");
         return !d->json.why || refuse(d, name, "a list");
     default:
         return read_text(d, name, &text);
@@ -279,13 +279,13 @@ static bool read_member(struct draft *d, struct sl_str name)
         i++;
     if (i == SL_LEN(members)) {
         sl_refuse(&d->reading->diag, SLUICE_ECONF,
-                  "\"%.*s\" says nothing about a subject%s%s%s",
+                  "unknown member \"%.*s\" of a subject%s%s%s",
                   SL_STR_ARG(name), near ? "; did you mean \"" : "",
                   near ? near : "", near ? "\"?" : "");
         return false;
     }
     if (d->seen & 1u << i) {
-        sl_refuse(&d->reading->diag, SLUICE_ECONF, "\"%s\" is there twice",
+        sl_refuse(&d->reading->diag, SLUICE_ECONF, "\"%s\" is given twice",
                   members[i]);
         return false;
     }

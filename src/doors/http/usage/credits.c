@@ -51,7 +51,7 @@ static bool read_text(struct sl_http_call *call, const json_t *member,
     if (!member || json_is_null(member))
         return true;
     if (!json_is_string(member))
-        return bad(call, "\"limit\", \"expires\" and \"note\" are strings");
+        return bad(call, "\"limit\", \"expires\" and \"note\" must be strings");
     ret->len = json_string_length(member);
     copy = sl_arena_copy(&call->arena,
                          (struct sl_str){json_string_value(member), ret->len});
@@ -71,10 +71,10 @@ static bool check_limit(struct sl_http_call *call,
         sl_str_eq(policy->identity.scope_names[rule->per[0]], grant->scope))
         return true;
     sl_http_refuse(call, 400, "BAD_REQUEST",
-                   rule ? "credits are for quotas that are kept per %.*s "
-                          "alone; \"%.*s\" is none"
-                        : "credits are for quotas that are kept per %.*s "
-                          "alone; the policy has no limit \"%.*s\"",
+                   rule ? "credits are for quotas with `per: %.*s` only; "
+                          "\"%.*s\" is not one"
+                        : "credits are for quotas with `per: %.*s` only; the "
+                          "policy has no limit \"%.*s\"",
                    SL_STR_ARG(grant->scope), SL_STR_ARG(grant->limit));
     return false;
 }
@@ -93,10 +93,11 @@ static bool read_members(struct sl_http_call *call, const json_t *root,
     for (size_t i = 0; i < SL_LEN(names); i++)
         known += json_object_get(root, names[i]) != NULL;
     if (known != json_object_size(root))
-        return bad(call, "a credit has limit, amount, expires and note");
+        return bad(call,
+                   "a credit may only have limit, amount, expires and note");
     if (!json_is_integer(amount) || json_integer_value(amount) < 1 ||
         json_integer_value(amount) > (json_int_t)SL_AMOUNT_MAX)
-        return bad(call, "\"amount\" is a whole number from 1 on");
+        return bad(call, "\"amount\" must be a whole number of at least 1");
     grant->amount = (uint64_t)json_integer_value(amount);
     if (!read_text(call, json_object_get(root, "limit"), &grant->limit) ||
         !read_text(call, json_object_get(root, "expires"), &expires) ||
@@ -120,7 +121,7 @@ static bool read_grant(struct sl_http_call *call, struct sl_credit_grant *grant)
         root = json_loadb(body.len ? body.at : "", body.len,
                           JSON_REJECT_DUPLICATES, NULL);
     good = json_is_object(root) ? read_members(call, root, grant)
-                                : bad(call, "the body is no JSON object");
+                                : bad(call, "the body is not a JSON object");
     json_decref(root);
     return good;
 }
@@ -172,7 +173,7 @@ void sl_admin_credit_revoke(struct sl_http_call *call)
         return;
     if (sl_parse_number(tail, &errand->job.grant->number, NULL)) {
         sl_http_refuse(call, 404, "NO_SUCH_CREDIT",
-                       "\"%.*s\" is no number of a credit; GET "
+                       "\"%.*s\" is not the number of a credit; GET "
                        "/v1/credits/SCOPE/ID lists them",
                        SL_STR_ARG(tail));
         return;

@@ -49,14 +49,14 @@ static void answer_release(struct sl_errand_call *errand)
     const struct sl_job *job = &errand->job;
 
     if (job->result == SL_JOB_NOBODY)
-        sl_http_refuse(call, 404, "NO_SUCH_NODE",
-                       "nothing is leased to \"%.*s\"; GET /v1/leases lists "
-                       "who has something",
-                       SL_STR_ARG(job->name));
+        sl_http_refuse(
+            call, 404, "NO_SUCH_NODE",
+            "\"%.*s\" has no leases; GET /v1/leases lists all leases",
+            SL_STR_ARG(job->name));
     else if (job->result == SL_JOB_CONFLICT)
         sl_http_refuse(call, 409, "NODE_ALIVE",
-                       "the daemon %.*s lives, and goes on using what it has; "
-                       "stop it, and it gives everything back itself",
+                       "the daemon %.*s is running and uses its leases; stop "
+                       "it, then it returns them",
                        SL_STR_ARG(job->name));
     else
         sl_admin_answer(call,

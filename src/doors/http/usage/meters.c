@@ -45,11 +45,11 @@ struct reading {
 
 static void refuse_path(struct sl_http_call *call)
 {
-    sl_http_refuse(call, 400, "BAD_REQUEST",
-                   "%.*s is no subject; write /v1/usage/org/ID or "
-                   "/v1/usage/user/ID, and other characters than letters, "
-                   "digits, - . _ and @ as %%XX",
-                   SL_STR_ARG(call->path));
+    sl_http_refuse(
+        call, 400, "BAD_REQUEST",
+        "%.*s is not a subject; write /v1/usage/org/ID or /v1/usage/user/ID, "
+        "and write characters other than letters, digits, - . _ and @ as %%XX",
+        SL_STR_ARG(call->path));
 }
 
 static unsigned cut_scopes(struct sl_str scope, struct sl_str *ret)

@@ -63,9 +63,8 @@ static bool read_amount(struct reading *r, uint64_t *place)
         return true;
     return sl_body_refuse(
         &r->body, "BAD_REQUEST",
-        "\"amount\" must be a whole number from 0 to "
-        "9007199254740991; what was given back has \"release\": "
-        "true beside it");
+        "\"amount\" must be a whole number from 0 to 9007199254740991; for a "
+        "refund add \"release\": true");
 }
 
 static bool read_member(struct reading *r, const struct member *member)
@@ -102,7 +101,7 @@ static bool find_rule(struct reading *r)
 
     if (name.len == 0)
         return sl_body_refuse(&r->body, "BAD_REQUEST",
-                              "a report needs a \"limit\": what was used");
+                              "a report needs a \"limit\"");
     if (index >= 0) {
         r->use->rule = &policy->rules[index];
         return true;
@@ -133,11 +132,10 @@ static bool find_keys(struct reading *r)
         if (rule->per[i] == SL_SCOPE_IP)
             value = use->facts.ip, member = "ip";
         if (value.len == 0)
-            return sl_body_refuse(
-                &r->body, "BAD_REQUEST",
-                "limit \"%.*s\" is kept per %.*s: say whose it "
-                "is by \"%s\"",
-                SL_STR_ARG(rule->name), SL_STR_ARG(scope), member);
+            return sl_body_refuse(&r->body, "BAD_REQUEST",
+                                  "limit \"%.*s\" is per %.*s: add \"%s\"",
+                                  SL_STR_ARG(rule->name), SL_STR_ARG(scope),
+                                  member);
         if (value.len > SL_VALUE_MAX)
             return sl_body_refuse(&r->body, "BAD_REQUEST",
                                   "\"%s\" has more than %d bytes", member,
@@ -161,19 +159,16 @@ static bool check_texts(struct reading *r)
     if (use->name.len > 0 && use->rule->kind != SL_LEVEL)
         return sl_body_refuse(
             &r->body, "BAD_REQUEST",
-            "things with a \"name\" are counted by a limit of "
-            "kind level; \"%.*s\" is a %s",
+            "\"name\" is only for limits of kind level; \"%.*s\" is a %s",
             SL_STR_ARG(use->rule->name), sl_kind_name(use->rule->kind));
     if (use->rule->kind == SL_PERMITS)
-        return sl_body_refuse(
-            &r->body, "BAD_REQUEST",
-            "\"%.*s\" has permits, which are held and given back; "
-            "nothing of them is used up",
-            SL_STR_ARG(use->rule->name));
+        return sl_body_refuse(&r->body, "BAD_REQUEST",
+                              "\"%.*s\" has permits, which are held and "
+                              "released; their usage cannot be reported",
+                              SL_STR_ARG(use->rule->name));
     if (!r->has_amount && use->name.len == 0)
-        return sl_body_refuse(
-            &r->body, "BAD_REQUEST",
-            "a report needs an \"amount\": how much was used");
+        return sl_body_refuse(&r->body, "BAD_REQUEST",
+                              "a report needs an \"amount\"");
     if (!r->has_amount)
         use->amount = 1;
     return true;
@@ -216,7 +211,7 @@ static bool read_use(struct reading *r)
             return unknown(r, name);
         if (seen & 1u << i)
             return sl_body_refuse(&r->body, "BAD_REQUEST",
-                                  "\"%s\" is there twice", members[i].name);
+                                  "\"%s\" is given twice", members[i].name);
         seen |= 1u << i;
         if (!read_member(r, &members[i]))
             return false;
@@ -229,8 +224,7 @@ static bool add_use(struct reading *r, struct sl_reports_of_use *ret)
     r->body.index = ret->count;
     if (ret->count == SL_REPORTS)
         return sl_body_refuse(&r->body, "TOO_MANY",
-                              "there are more than %d reports in the array",
-                              SL_REPORTS);
+                              "the array has more than %d reports", SL_REPORTS);
     r->use = &ret->list[ret->count++];
     return read_use(r);
 }

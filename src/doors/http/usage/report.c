@@ -35,7 +35,7 @@ struct sl_meter *sl_http_meter(struct sl_http_call *call)
 
     if (!meter)
         sl_http_refuse(call, 501, "NO_USAGE",
-                       "this daemon keeps no books of usage; start it with "
+                       "this daemon has no usage database; start it with "
                        "--usage sqlite:PATH or --usage postgres://...");
     return meter;
 }
@@ -86,14 +86,13 @@ static void finish(struct reporting *r)
 static void refuse_leased(struct reporting *r, const struct sl_usage *u)
 {
     sl_http_field(r->call, SL_STR("Retry-After"), SL_STR(LEASE_BACK));
-    sl_http_refuse(r->call, 503, "LEASED",
-                   "\"%.*s\" of %.*s has %llu of %llu, and %llu are leased to "
-                   "daemons; what they do not need is back in " LEASE_BACK
-                   " seconds, GET /v1/leases shows who has it; nothing was "
-                   "recorded",
-                   SL_STR_ARG(u->limit), SL_STR_ARG(u->id),
-                   (unsigned long long)u->used, (unsigned long long)u->cap,
-                   (unsigned long long)u->leased);
+    sl_http_refuse(
+        r->call, 503, "LEASED",
+        "\"%.*s\" of %.*s has used %llu of %llu, and %llu are leased to "
+        "daemons; unused leases are returned within " LEASE_BACK
+        " seconds, GET /v1/leases lists them; nothing was recorded",
+        SL_STR_ARG(u->limit), SL_STR_ARG(u->id), (unsigned long long)u->used,
+        (unsigned long long)u->cap, (unsigned long long)u->leased);
 }
 
 static void refuse_item(struct reporting *r, unsigned i)
@@ -110,11 +109,11 @@ static void refuse_item(struct reporting *r, unsigned i)
     else if (u->result == SL_USAGE_LEASED)
         refuse_leased(r, u);
     else
-        sl_http_refuse(r->call, rule->deny.status, rule->deny.code.at,
-                       "\"%.*s\" of %.*s has %llu of %llu; nothing was "
-                       "recorded",
-                       SL_STR_ARG(rule->name), SL_STR_ARG(u->id),
-                       (unsigned long long)u->used, (unsigned long long)u->cap);
+        sl_http_refuse(
+            r->call, rule->deny.status, rule->deny.code.at,
+            "\"%.*s\" of %.*s has used %llu of %llu; nothing was recorded",
+            SL_STR_ARG(rule->name), SL_STR_ARG(u->id),
+            (unsigned long long)u->used, (unsigned long long)u->cap);
 }
 
 static bool has_keys(const struct reporting *r)
@@ -137,13 +136,13 @@ static void refuse_failed(struct reporting *r)
                        job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "USAGE",
                        "nothing was recorded: %s", job->diag.sentence);
     else
-        sl_http_refuse(r->call, 503, "USAGE_UNKNOWN",
-                       "it is not known whether it was recorded; %s: %s",
-                       has_keys(r) ? "send the same again"
-                                   : "look at GET /v1/usage/SCOPE/ID before "
-                                     "you send it again, and give reports an "
-                                     "idempotency_key",
-                       job->diag.sentence);
+        sl_http_refuse(
+            r->call, 503, "USAGE_UNKNOWN",
+            "it is not known whether the report was recorded; %s: %s",
+            has_keys(r) ? "send it again"
+                        : "check GET /v1/usage/SCOPE/ID before you send it "
+                          "again, and give reports an idempotency_key",
+            job->diag.sentence);
 }
 
 /* ---- the steps ---- */
