@@ -126,17 +126,16 @@ static int check(const struct sluice_backoff *b,
                  const int64_t *ret)
 {
     if (!b || !refusal || !ret)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "there is no %s",
+        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "%s is NULL",
                          !b         ? "backoff"
                          : !refusal ? "refusal"
-                                    : "place for the wait");
+                                    : "result");
     if (now < 0 || b->base_ns < 0 || b->cap_ns < 0 || b->longest_ns < 0)
         return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "a time of a backoff is negative");
+                         "a time in the backoff is negative");
     if (!sluice_backoff_retries(refusal->status))
         return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "the server answered %d, and only 429 and 503 are "
-                         "asked again",
+                         "the server answered %d; only 429 and 503 are retried",
                          refusal->status);
     return 0;
 }
@@ -161,7 +160,7 @@ int sluice_backoff_next(struct sluice_backoff *b,
     if (wait > longest)
         return sl_refuse(sl_gate_diag(), SLUICE_EFULL,
                          "the server answered %d and asks to wait %lld s; the "
-                         "longest wait is %lld s",
+                         "maximum wait is %lld s",
                          refusal->status, (long long)(wait / SL_S),
                          (long long)(longest / SL_S));
     step = step_of(b);

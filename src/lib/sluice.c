@@ -24,8 +24,7 @@ struct sl_diag *sluice_private_diag(void)
 
 const char *sluice_why(void)
 {
-    return last_refusal.sentence[0] ? last_refusal.sentence
-                                    : "nothing has gone wrong";
+    return last_refusal.sentence[0] ? last_refusal.sentence : "no error";
 }
 
 const char *sluice_version(void)
@@ -49,14 +48,14 @@ static int check_part(const struct sluice *gate, const struct sluice_part *p)
 {
     if (p->limit >= gate->limit_count)
         return sl_refuse(sl_gate_diag(), SLUICE_ENOENT,
-                         "there is no limit number %u; the gate has %zu",
-                         p->limit, gate->limit_count);
+                         "unknown limit number %u; the gate has %zu", p->limit,
+                         gate->limit_count);
     if (p->plan >= gate->limits[p->limit].plan_count)
         return sl_refuse(sl_gate_diag(), SLUICE_ENOENT,
                          "limit \"%s\" has no plan number %u",
                          gate->limits[p->limit].of.name, p->plan);
     if (!p->key && p->key_len > 0)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "a key is missing");
+        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "the key is NULL");
     return 0;
 }
 
@@ -64,11 +63,11 @@ int sl_gate_check(const struct sluice *gate, const struct sluice_part *parts,
                   size_t count)
 {
     if (!gate || !parts)
-        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "there is no %s",
-                         gate ? "set of parts" : "gate");
+        return sl_refuse(sl_gate_diag(), SLUICE_EINVAL, "%s is NULL",
+                         gate ? "parts" : "gate");
     if (count == 0 || count > SLUICE_PARTS_MAX)
         return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "a set has between 1 and %d parts, not %zu",
+                         "a set needs between 1 and %d parts, not %zu",
                          SLUICE_PARTS_MAX, count);
     for (size_t i = 0; i < count; i++) {
         int err = check_part(gate, &parts[i]);
@@ -234,9 +233,9 @@ static int adjust_all(struct sluice *gate, struct sluice_part *parts,
 
     for (size_t i = 0; !err && i < count; i++)
         if (parts[i].cost > SL_AMOUNT_MAX / SLUICE_PARTS_MAX)
-            err = sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                            "a cost of more than 2^49 can't be given back or "
-                            "charged");
+            err = sl_refuse(
+                sl_gate_diag(), SLUICE_EINVAL,
+                "a cost of more than 2^49 cannot be refunded or charged");
     if (err)
         return err;
     now = sl_gate_clock(gate);
@@ -320,7 +319,7 @@ int sluice_stats(struct sluice *gate, struct sluice_stats *ret)
 
     if (!gate || !ret)
         return sl_refuse(sl_gate_diag(), SLUICE_EINVAL,
-                         "sluice_stats needs a gate and a place");
+                         "sluice_stats needs a gate and a result");
     sl_table_stats(&gate->table, &s);
     sl_table_hold_stats(&gate->table, &holds);
     *ret = (struct sluice_stats){

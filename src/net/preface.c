@@ -153,9 +153,9 @@ static void read_on(struct guest *g)
     if (n > 0)
         return; /* he is gone */
     if (n == 0)
-        send_away(g, "the connection ended within its PROXY header");
+        send_away(g, "the connection was closed within its PROXY header");
     else if (errno != EAGAIN && errno != EINTR)
-        send_away(g, "the connection broke within its PROXY header");
+        send_away(g, "the connection failed within its PROXY header");
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -167,7 +167,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 static void on_deadline(void *ctx)
 {
-    send_away(ctx, "the PROXY header did not come in time");
+    send_away(ctx, "the PROXY header did not arrive in time");
 }
 
 /* ---- the list ---- */
@@ -206,12 +206,13 @@ void sl_preface_accept(void *ctx, int fd, const struct sl_address *peer)
 
     if (!p->options.trusts(p->options.ctx, peer)) {
         refuse(p, fd, peer,
-               "it may not speak for others; if it is your balancer, name it "
-               "under identity: trusted_proxies in the policy");
+               "the peer is not a trusted proxy; if it is your load balancer, "
+               "add it to identity: trusted_proxies in the policy");
         return;
     }
     if (p->count == p->options.most) {
-        refuse(p, fd, peer, "too many connections have not sent their header");
+        refuse(p, fd, peer,
+               "too many connections are waiting for their PROXY header");
         return;
     }
     g = greet(p, fd, peer);

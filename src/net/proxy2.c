@@ -43,12 +43,12 @@ static enum sl_proxy2_result refuse_other(const unsigned char *bytes,
     size_t size = sizeof(version1) - 1;
 
     if (!may_be(bytes, len, version1, size))
-        return refuse(ret, "there is no PROXY header; let the balancer send "
-                           "one, or leave this door out of proxy_protocol");
+        return refuse(ret, "missing PROXY header; let the load balancer send "
+                           "it, or remove this listener from proxy_protocol");
     if (len < size)
         return want(ret, SL_PROXY2_HEAD);
-    return refuse(ret, "version 1 of the PROXY protocol is not understood; let "
-                       "the balancer send version 2 (send-proxy-v2)");
+    return refuse(ret, "version 1 of the PROXY protocol is not supported; let "
+                       "the load balancer send version 2 (send-proxy-v2)");
 }
 
 static unsigned number(const unsigned char *bytes)
@@ -115,8 +115,8 @@ enum sl_proxy2_result sl_proxy2_read(const unsigned char *bytes, size_t len,
         return SL_PROXY2_DONE;
     addresses = addresses_size(bytes[13]);
     if (addresses < 0)
-        return refuse(ret, "the PROXY header is not about a connection of "
-                           "TCP or a unix socket");
+        return refuse(ret, "the PROXY header does not describe a TCP or unix "
+                           "socket connection");
     if (behind < (size_t)addresses)
         return refuse(ret, "the PROXY header ends within its addresses");
     if (len < SL_PROXY2_HEAD + (size_t)addresses)

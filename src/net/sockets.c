@@ -69,21 +69,20 @@ static int refuse_errno(const struct sl_address *address, const char *what,
         break;
     case EADDRNOTAVAIL:
         sl_refuse(diag, SLUICE_ESYS,
-                  "%s can't be listened on: this machine has no such address",
+                  "cannot listen on %s: this machine does not have the address",
                   text);
         break;
     case EACCES:
     case EPERM:
         sl_refuse(diag, SLUICE_ESYS,
-                  "%s can't be listened on: this user may not (%s)", text,
-                  what);
+                  "cannot listen on %s: permission denied (%s)", text, what);
         if (sl_address_port(address) > 0 && sl_address_port(address) < 1024)
             sl_hint(diag, "a port above 1023, or give the program "
                           "CAP_NET_BIND_SERVICE");
         break;
     default:
-        sl_refuse(diag, SLUICE_ESYS, "%s can't be listened on: %s: %s", text,
-                  what, strerror(was));
+        sl_refuse(diag, SLUICE_ESYS, "cannot listen on %s: %s: %s", text, what,
+                  strerror(was));
     }
     errno = was;
     return SLUICE_ESYS;
@@ -205,11 +204,11 @@ static int clear_path(const struct sl_address *address, const char *path,
     if (lstat(path, &st))
         return errno == ENOENT ? 0 : refuse_errno(address, "lstat", diag);
     if (!S_ISSOCK(st.st_mode))
-        return sl_refuse(diag, SLUICE_ESYS,
-                         "unix:%s can't be listened on: there is a file of "
-                         "that name which is no socket; remove it or write "
-                         "another path",
-                         path);
+        return sl_refuse(
+            diag, SLUICE_ESYS,
+            "cannot listen on unix:%s: a file with this name exists and is not "
+            "a socket; remove it or write another path",
+            path);
     if (is_answered(address)) {
         errno = EADDRINUSE;
         return refuse_errno(address, "connect", diag);
@@ -286,7 +285,8 @@ static int share(struct sl_sockets *s, unsigned loops, struct sl_diag *diag)
 static int refuse_loops(unsigned loops, struct sl_diag *diag)
 {
     return sl_refuse(diag, SLUICE_EINVAL,
-                     "an address is shared by 1 to 64 loops, not %u", loops);
+                     "a listener is shared by 1 to 64 worker threads, not %u",
+                     loops);
 }
 
 int sl_sockets_open(const struct sl_address *address, unsigned loops,
@@ -342,11 +342,11 @@ int sl_sockets_adopt(int fd, unsigned loops, struct sl_sockets *ret,
     if (!is_listening(fd, &s.address) || flags < 0 ||
         fcntl(fd, F_SETFL, flags | O_NONBLOCK) ||
         fcntl(fd, F_SETFD, FD_CLOEXEC))
-        return sl_refuse(diag, SLUICE_ESYS,
-                         "descriptor %d, handed in by systemd, is no stream "
-                         "socket that listens; write ListenStream= in the "
-                         ".socket unit, and Accept=no",
-                         fd);
+        return sl_refuse(
+            diag, SLUICE_ESYS,
+            "descriptor %d, passed by systemd, is not a listening stream "
+            "socket; write ListenStream= in the .socket unit, and Accept=no",
+            fd);
     if (!sl_address_is_unix(&s.address))
         set_flag(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     sl_address_print(&s.address, s.address.text, sizeof(s.address.text));

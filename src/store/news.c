@@ -31,8 +31,8 @@ void sl_herald_note(const struct sl_herald *herald, struct sl_breaker *breaker,
     atomic_store(is_open, breaker->is_open);
     if (breaker->is_open)
         sl_herald_tell(herald, SL_NEWS_OPENED,
-                       "too many takes fail; they fail at once now, but for "
-                       "one now and then that tries");
+                       "too many takes fail; the circuit breaker is open, "
+                       "takes fail at once except for occasional probes");
     else
-        sl_herald_tell(herald, SL_NEWS_CLOSED, "it answers again");
+        sl_herald_tell(herald, SL_NEWS_CLOSED, "the store answers again");
 }

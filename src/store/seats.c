@@ -39,7 +39,7 @@ int sl_seats_add(struct sl_seats *seats, struct sl_loop *loop, void *seat,
     pthread_mutex_unlock(&seats->lock);
     if (at < SL_SEATS)
         return 0;
-    return sl_refuse(diag, SLUICE_EFULL, "these are more than %d loops",
+    return sl_refuse(diag, SLUICE_EFULL, "more than %d worker threads",
                      SL_SEATS);
 }
 

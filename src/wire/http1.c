@@ -31,7 +31,7 @@
 
 #define METHOD_MOST 32
 
-#define LINE_END "a line ends in LF or CR alone; end each with CR LF"
+#define LINE_END "a line ends with a bare LF or CR; end each line with CR LF"
 
 enum {
     T = SL_HTTP1_TOKEN,
@@ -143,7 +143,7 @@ static enum sl_http1_result read_method(struct sl_http1 *p, const char *bytes,
     if (p->at == end)
         return SL_HTTP1_MORE;
     if (bytes[p->at] != ' ' || p->at == p->from)
-        return bad(p, "the method is no word with one blank behind it");
+        return bad(p, "the method is not a token followed by one space");
     p->method = (struct sl_str){bytes + p->from, p->at - p->from};
     p->mark = ++p->at;
     p->step = SL_HTTP1_TARGET;
@@ -159,7 +159,7 @@ static enum sl_http1_result read_target(struct sl_http1 *p, const char *bytes,
     if (bytes[p->at] == '#')
         return bad(p, "the target has a fragment; leave it out");
     if (bytes[p->at] != ' ' || p->at == p->mark)
-        return bad(p, "the target is no URL with one blank behind it and then "
+        return bad(p, "the target is not a URL followed by one space and "
                       "HTTP/1.1; encode other bytes as %XX");
     p->target = (struct sl_str){bytes + p->mark, p->at - p->mark};
     p->mark = ++p->at;
@@ -181,13 +181,14 @@ static enum sl_http1_result refuse_version(struct sl_http1 *p,
         c = bytes[p->mark + i];
         if (shape[i] == '0' ? c >= '0' && c <= '9' : c == shape[i])
             continue;
-        return bad(p, i >= 8 && (c == '\n' || i == 9)
-                          ? LINE_END
-                          : "behind the target stands no HTTP/1.1 or HTTP/1.0");
+        return bad(p,
+                   i >= 8 && (c == '\n' || i == 9)
+                       ? LINE_END
+                       : "the target is not followed by HTTP/1.1 or HTTP/1.0");
     }
     return sl_http1_refuse(p, 505,
                            "the version is not HTTP/1.1 or HTTP/1.0; for "
-                           "HTTP/2 use the port that speaks it");
+                           "HTTP/2 use the grpc listener");
 }
 
 /* "http://host/path", as sent to proxies, which RFC 9112, 3.2.2 asks every
@@ -209,7 +210,7 @@ static enum sl_http1_result split_target(struct sl_http1 *p)
         end++;
     p->host = (struct sl_str){t.at + host, end - host};
     if (!sl_http1_is_host(p->host))
-        return bad(p, "the host in the target is no name or address");
+        return bad(p, "the host in the target is not a name or an address");
     if (end == t.len) /* the path is "/"; there is one right before the host */
         p->target = (struct sl_str){t.at + host - 1, 1};
     else if (t.at[end] == '?')
@@ -222,13 +223,13 @@ static enum sl_http1_result split_target(struct sl_http1 *p)
 static enum sl_http1_result check_target(struct sl_http1 *p)
 {
     if (sl_str_eq(p->method, SL_STR("CONNECT")))
-        return sl_http1_refuse(p, 501, "CONNECT is for proxies");
+        return sl_http1_refuse(p, 501, "CONNECT is only for proxies");
     if (p->target.at[0] == '/')
         return SL_HTTP1_DONE;
     if (sl_str_eq(p->target, SL_STR("*"))) {
         if (sl_str_eq(p->method, SL_STR("OPTIONS")))
             return SL_HTTP1_DONE;
-        return bad(p, "the target \"*\" is for OPTIONS alone");
+        return bad(p, "the target \"*\" is only for OPTIONS");
     }
     return split_target(p);
 }
@@ -283,15 +284,16 @@ static enum sl_http1_result end_name(struct sl_http1 *p, const char *bytes,
         return SL_HTTP1_DONE;
     }
     if (c == ' ' || c == '\t')
-        return bad(p, first ? "a line is folded; write each field on one line"
-                            : "there is a blank in the name of a field or "
-                              "before its colon; leave it out");
+        return bad(p, first ? "folded header lines are not supported; write "
+                              "each field on one line"
+                            : "there is a space in the name of a field or "
+                              "before its colon; remove it");
     if (first && c == '\n')
         return bad(p, LINE_END);
     if (c == '\r' || c == '\n')
         return bad(p, "a field has no colon");
     return bad(p, first && c == ':' ? "a field has no name"
-                                    : "the name of a field is no token");
+                                    : "the name of a field is not a token");
 }
 
 /* The byte at `at` is no part of a value. */
@@ -375,7 +377,8 @@ static enum sl_http1_result read_head(struct sl_http1 *p,
     most = p->limits.head;
     r = read_fields(p, in->bytes, least(in->len, most));
     if (r == SL_HTTP1_MORE && in->len >= most) /* (3) */
-        return sl_http1_refuse(p, 431, "the fields are too long together");
+        return sl_http1_refuse(p, 431,
+                               "the header fields are too long together");
     return r == SL_HTTP1_DONE ? sl_http1_judge(p) : r;
 }
 

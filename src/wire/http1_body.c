@@ -50,13 +50,13 @@ static enum sl_http1_result end_size(struct sl_http1 *p,
     char c = in->bytes[p->at];
 
     if (p->at == p->from || c != '\r')
-        return bad(p, c == ';' ? "a chunk has an extension; leave it out"
-                               : "the size of a chunk is no hexadecimal "
-                                 "number with CR LF behind it");
+        return bad(p, c == ';' ? "chunk extensions are not supported; remove it"
+                               : "the size of a chunk is not a hexadecimal "
+                                 "number followed by CR LF");
     if (p->at + 1 == in->len)
         return SL_HTTP1_MORE;
     if (in->bytes[p->at + 1] != '\n')
-        return bad(p, "the size of a chunk ends in CR alone");
+        return bad(p, "the size of a chunk ends with a bare CR");
     if (p->left > p->limits.body - p->body.len)
         return sl_http1_refuse(p, 413, "the body is too long");
     p->at += 2;
@@ -109,7 +109,7 @@ static enum sl_http1_result read_data_end(struct sl_http1 *p,
         if (p->at == in->len)
             return SL_HTTP1_MORE;
         if (in->bytes[p->at] != "\r\n"[p->at - p->from])
-            return bad(p, "behind the bytes of a chunk stands no CR LF");
+            return bad(p, "the bytes of a chunk are not followed by CR LF");
     }
     p->from = p->at;
     p->step = SL_HTTP1_SIZE;

@@ -83,7 +83,7 @@ static enum sl_http1_result on_host(struct sl_http1 *p, struct meaning *m,
     if (m->hosts++)
         return bad(p, "there are two Host fields");
     if (value.len > 0 && !sl_http1_is_host(value))
-        return bad(p, "Host is no name or address");
+        return bad(p, "Host is not a name or an address");
     if (p->host.len == 0)
         p->host = value;
     else if (!sl_str_eq_nocase(p->host, value))
@@ -114,14 +114,15 @@ static enum sl_http1_result on_length(struct sl_http1 *p, struct meaning *m,
     if (m->lengths++)
         return bad(p, "there are two Content-Length fields");
     if (has_tab(field))
-        return bad(p, "there is a tab in Content-Length; leave it out");
+        return bad(p, "there is a tab in Content-Length; remove it");
     if (value.len == 0 || value.len > 19 ||
         (value.at[0] == '0' && value.len > 1))
-        return bad(p, "Content-Length is no number of 1 to 19 digits without "
-                      "leading zeros");
+        return bad(p, "Content-Length is not a number of 1 to 19 digits "
+                      "without leading zeros");
     for (size_t i = 0; i < value.len; i++) {
         if (value.at[i] < '0' || value.at[i] > '9')
-            return bad(p, "Content-Length has something else than digits");
+            return bad(p,
+                       "Content-Length contains something other than digits");
         m->length = m->length * 10 + (uint64_t)(value.at[i] - '0');
     }
     return SL_HTTP1_DONE;
@@ -136,7 +137,7 @@ static enum sl_http1_result on_coding(struct sl_http1 *p, struct meaning *m,
     if (m->codings++)
         return bad(p, "there are two Transfer-Encoding fields");
     if (has_tab(field))
-        return bad(p, "there is a tab in Transfer-Encoding; leave it out");
+        return bad(p, "there is a tab in Transfer-Encoding; remove it");
     if (value.len == 0)
         return bad(p, "Transfer-Encoding is empty");
     if (!sl_str_eq(value, SL_STR("chunked")))
@@ -204,9 +205,9 @@ static enum sl_http1_result judge_end(struct sl_http1 *p,
                                       const struct meaning *m)
 {
     if (m->codings && m->lengths)
-        return bad(p, "there are both Content-Length and Transfer-Encoding");
+        return bad(p, "Content-Length and Transfer-Encoding are both present");
     if (m->codings && p->minor == 0)
-        return bad(p, "HTTP/1.0 has no Transfer-Encoding");
+        return bad(p, "Transfer-Encoding is not allowed in HTTP/1.0");
     if (m->length > p->limits.body)
         return sl_http1_refuse(p, 413, "the body is too long");
     p->chunked = m->codings > 0;
@@ -230,7 +231,7 @@ enum sl_http1_result sl_http1_judge(struct sl_http1 *p)
             return r;
     }
     if (m.hosts == 0 && p->minor > 0)
-        return bad(p, "there is no Host field");
+        return bad(p, "the Host field is missing");
     r = judge_end(p, &m);
     if (r != SL_HTTP1_DONE)
         return r;

@@ -36,7 +36,7 @@ static int take_text(const struct sl_pb_field *field, const char *what,
                      struct sl_str *ret, struct sl_diag *diag)
 {
     if (!sl_pb_is_utf8(field->bytes))
-        return sl_refuse(diag, SLUICE_EINVAL, "%s is not UTF-8", what);
+        return sl_refuse(diag, SLUICE_EINVAL, "%s is not valid UTF-8", what);
     *ret = field->bytes;
     return 0;
 }

@@ -84,7 +84,7 @@ def test_answers(tap, where):
 
 def test_refusals(tap, where):
     rows = (
-        ("no JSON", "{", "name in double quotes"),
+        ("no JSON", "{", "in double quotes"),
         ("nothing", "", ""),
         ("no domain", '{"descriptors": [{}]}', "domain must not be empty"),
         ("no descriptors", '{"domain": "d"}', "list must not be empty"),

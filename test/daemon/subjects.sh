@@ -99,7 +99,7 @@ check 'an alias stands for one' answers 409
 put user/ann@example.org '{"plan":"free"}'
 check 'and nobody is written over by it' answers 409
 check 'which is told' has "$out" \
-    'ann@example.org is an alias of the user ann; change that one'
+    'ann@example.org is an alias of the user ann; change that subject'
 tell /v1/subjects -H 'Content-Type: text/csv' \
     --data-binary $'scope,id,plan\nuser,ann@example.org,free\n'
 check 'nor by a line of an import' has "$out" 'is an alias of the user ann'

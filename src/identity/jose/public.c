@@ -94,17 +94,16 @@ static bool is_roca(const BIGNUM *n)
 static const char *rsa_fault(const BIGNUM *n, const BIGNUM *e)
 {
     if (BN_num_bits(n) < RSA_LEAST)
-        return "has fewer than 2048 bits, which can be broken";
+        return "has fewer than 2048 bits, which is not secure";
     if (BN_num_bits(n) > RSA_MOST)
         return "has more than 16384 bits";
     if (!BN_is_odd(n))
         return "has an even modulus, which no RSA key has";
     if (!BN_is_odd(e) || BN_is_one(e) || BN_num_bits(e) > E_MOST)
-        return "has an exponent \"e\" that is not odd, 3 or more, and below "
-               "2^64; write AQAB if that is meant";
+        return "has an exponent \"e\" that is not odd, at least 3 and below "
+               "2^64; AQAB is common";
     if (is_roca(n))
-        return "was made by a generator whose keys can be broken "
-               "(CVE-2017-15361)";
+        return "was made by a generator with weak keys (CVE-2017-15361)";
     return NULL;
 }
 
@@ -200,7 +199,7 @@ int sl_public_ec(const json_t *jwk, const struct sl_alg *alg, EVP_PKEY **ret,
         return 0;
     }
     EVP_PKEY_free(pkey);
-    return refuse_made(why, "is a point that is not on its curve");
+    return refuse_made(why, "is not a point on its curve");
 }
 
 /* ---- Edwards curves ---- */

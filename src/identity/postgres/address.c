@@ -24,10 +24,11 @@ int sl_pg_address(const char *url, char shown[SL_PG_SHOWN],
         return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     PQfreemem(why);
     if (!options)
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "this is no address of a PostgreSQL; write "
-                         "postgres://USER@HOST:PORT/DATABASE, with "
-                         "%%XX for what is no letter or digit in a name");
+        return sl_refuse(
+            diag, SLUICE_ECONF,
+            "this is not the URL of a PostgreSQL database; write "
+            "postgres://USER@HOST:PORT/DATABASE, and write characters other "
+            "than letters and digits in a name as %%XX");
     port = value_of(options, "port");
     snprintf(shown, SL_PG_SHOWN, "%s%s%s/%s", value_of(options, "host"),
              port[0] ? ":" : "", port, value_of(options, "dbname"));

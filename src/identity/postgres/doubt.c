@@ -113,7 +113,7 @@ int sl_pg_commit(struct sl_database *db)
     PQclear(result);
     return done ? 0
                 : sl_refuse(&db->diag, SLUICE_ESTORE,
-                            "the registry at %s took a transaction back",
+                            "the registry at %s rolled back a transaction",
                             s->link.shown);
 }
 

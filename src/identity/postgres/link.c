@@ -89,7 +89,7 @@ static int await(struct sl_pg_link *l, bool more_to_send, sl_ns until)
     int got;
 
     if (left <= 0)
-        return lose(l, "it does not answer");
+        return lose(l, "the server does not answer");
     got = poll(&fd, 1, (int)(left / SL_MS) + 1);
     if (got < 0 && errno != EINTR)
         return lose(l, strerror(errno));
@@ -161,7 +161,7 @@ static int read_to_sync(struct sl_pg_link *l)
             return SLUICE_ESTORE;
         ends = result ? 0 : ends + 1;
         if (ends > 1)
-            return lose(l, "it answers what was not asked");
+            return lose(l, "unexpected answer");
         if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
             l->synced = false;
         else if (result && !is_good(result))
@@ -262,7 +262,7 @@ static int open_link(struct sl_pg_link *l, struct sl_diag *diag)
         err = refuse_saying(l, diag, SLUICE_ESTORE, PQerrorMessage(l->conn));
     else if (PQserverVersion(l->conn) < 130000)
         err = refuse_saying(l, diag, SLUICE_ESTORE,
-                            "it is too old; PostgreSQL 13 or later is needed");
+                            "PostgreSQL 13 or later is required");
     else if (PQsetnonblocking(l->conn, 1))
         err = sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     else
@@ -302,10 +302,10 @@ int sl_pg_need(struct sl_pg_link *l, struct sl_diag *diag)
         sl_pg_lose(l);
     now = sl_pg_now(l);
     if (now < l->next_try)
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "the registry at %s is away; it is tried again in a "
-                         "moment",
-                         l->shown);
+        return sl_refuse(
+            diag, SLUICE_ESTORE,
+            "the registry at %s is unavailable; the connection is retried",
+            l->shown);
     err = open_link(l, diag);
     l->pause = err ? (l->pause ? 2 * l->pause : PAUSE_MIN) : 0;
     if (l->pause > PAUSE_MAX)
@@ -425,7 +425,7 @@ static int read_answer(struct sl_pg_link *l, bool by_row, PGresult **ret)
     if (!by_row)
         return read_statement(l, ret);
     if (!PQsetSingleRowMode(l->conn))
-        return lose(l, "it can't answer row by row");
+        return lose(l, "the server cannot answer row by row");
     return sl_pg_more(l, ret);
 }
 

@@ -296,7 +296,7 @@ static int start(struct sl_pg_plans *plans, struct sl_diag *diag)
         seat->has_thread = code == 0;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return code ? sl_refuse(diag, SLUICE_ESYS, "there can be no more threads")
+    return code ? sl_refuse(diag, SLUICE_ESYS, "cannot start another thread")
                 : 0;
 }
 

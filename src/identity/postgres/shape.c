@@ -35,18 +35,18 @@ static int read_params(const PGresult *described, struct sl_pg_shape *shape,
     shape->params = PQnparams(described);
     if (shape->params < 1 || shape->params > 2)
         return sl_refuse(diag, SLUICE_ECONF,
-                         "it has %d parameters; $1 is the id, and $2, which "
-                         "may be left out, \"user\" or \"org\"",
+                         "the query has %d parameters; $1 is the id, and the "
+                         "optional $2 is \"user\" or \"org\"",
                          shape->params);
     shape->id_type = PQparamtype(described, 0);
     if (!is_id(shape->id_type))
-        return sl_refuse(diag, SLUICE_ECONF,
-                         "$1 is neither a text nor a whole number nor a uuid; "
-                         "compare texts: write id::text = $1");
+        return sl_refuse(
+            diag, SLUICE_ECONF,
+            "$1 must be text, a whole number or a uuid; write id::text = $1");
     if (shape->params > 1 && !is_text(PQparamtype(described, 1)))
         return sl_refuse(diag, SLUICE_ECONF,
-                         "$2 is \"user\" or \"org\", and is compared with "
-                         "something else; write $2::text");
+                         "$2 is \"user\" or \"org\" and must be compared with "
+                         "text; write $2::text");
     return 0;
 }
 
@@ -58,7 +58,7 @@ static int read_plan(const PGresult *described, int column,
     if (is_text(shape->plan_type) || shape->plan_type == SL_PG_NAME)
         return 0;
     return sl_refuse(diag, SLUICE_ECONF,
-                     "the column plan is no text; write plan::text AS plan");
+                     "the column plan is not text; write plan::text AS plan");
 }
 
 static int read_expires(const PGresult *described, int column,
@@ -69,7 +69,7 @@ static int read_expires(const PGresult *described, int column,
     if (is_instant(shape->expires_type))
         return 0;
     return sl_refuse(diag, SLUICE_ECONF,
-                     "the column expires is no time; write "
+                     "the column expires is not a time; write "
                      "expires::timestamptz AS expires");
 }
 
@@ -87,11 +87,11 @@ int sl_pg_shape(const PGresult *described, struct sl_pg_shape *ret,
         else if (strcmp(name, "expires") == 0 && shape.expires < 0)
             err = read_expires(described, i, &shape, diag);
         else
-            err = sl_refuse(diag, SLUICE_ECONF,
-                            "there is a column \"%.48s\"; it answers plan and "
-                            "expires, once each: leave it out, or write AS "
-                            "plan",
-                            name);
+            err = sl_refuse(
+                diag, SLUICE_ECONF,
+                "unexpected column \"%.48s\"; the query must return plan and "
+                "expires, once each: remove it, or write AS plan",
+                name);
     }
     if (!err && shape.plan < 0)
         err = sl_refuse(diag, SLUICE_ECONF,
@@ -210,18 +210,18 @@ int sl_pg_row(const PGresult *result, const struct sl_pg_shape *shape,
         return 0;
     if (PQntuples(result) > 1)
         return sl_refuse(diag, SLUICE_ESTORE,
-                         "identity.subjects.query: there are %d rows for one "
-                         "id; order them, and write LIMIT 1",
+                         "identity.subjects.query: the query returned %d rows "
+                         "for one id; order them, and write LIMIT 1",
                          PQntuples(result));
     plan = value(result, shape->plan); /* null is empty */
     while (shape->plan_type == SL_PG_CHAR && plan.len > 0 &&
            plan.at[plan.len - 1] == ' ')
         plan.len--;
     if (plan.len > sizeof(row.plan))
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "identity.subjects.query: a plan has %zu bytes; a "
-                         "name has %d at the most",
-                         plan.len, SL_ENTRY_NAME);
+        return sl_refuse(
+            diag, SLUICE_ESTORE,
+            "identity.subjects.query: a plan has %zu bytes; the maximum is %d",
+            plan.len, SL_ENTRY_NAME);
     if (plan.len > 0)
         memcpy(row.plan, plan.at, plan.len);
     row.plan_len = plan.len;
@@ -229,7 +229,7 @@ int sl_pg_row(const PGresult *result, const struct sl_pg_shape *shape,
         sl_pg_instant(shape->expires_type, value(result, shape->expires),
                       &row.expires))
         return sl_refuse(diag, SLUICE_ESTORE,
-                         "identity.subjects.query: expires is no time");
+                         "identity.subjects.query: expires is not a time");
     *ret = row;
     return 0;
 }

@@ -209,10 +209,10 @@ static bool change_rate(struct sl_draft *draft, const struct sl_own_rate *new,
         remove_rate(draft, old);
     } else if (new->rate.len > 0) {
         if (draft->rate_count == SL_ENTRY_RATES) {
-            sl_refuse(diag, SLUICE_ECONF,
-                      "a subject can have %d overrides at most; take some "
-                      "away first",
-                      SL_ENTRY_RATES);
+            sl_refuse(
+                diag, SLUICE_ECONF,
+                "a subject can have at most %d overrides; remove some first",
+                SL_ENTRY_RATES);
             return false;
         }
         insert_rate(draft, new);

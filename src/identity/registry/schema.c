@@ -144,8 +144,8 @@ int sl_schema_error(sqlite3 *db, struct sl_diag *diag)
 static int refuse_locked(const char *path, struct sl_diag *diag)
 {
     return sl_refuse(diag, SLUICE_ESTORE,
-                     "another process uses the registry %s; stop that one, "
-                     "or give this one its own: --usage sqlite:PATH",
+                     "another process uses the registry %s; stop it, or choose "
+                     "another file with --usage sqlite:PATH",
                      path);
 }
 
@@ -159,12 +159,12 @@ static int refuse_open(sqlite3 *db, const char *path, struct sl_diag *diag)
         return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         return sl_refuse(diag, SLUICE_EDAMAGE,
-                         "the registry %s is damaged (%s); put a backup in "
-                         "its place, or move it away",
+                         "the registry %s is damaged (%s); restore a backup, "
+                         "or move the file away",
                          path, sqlite3_errmsg(db));
     return sl_refuse(diag, SLUICE_ESTORE,
-                     "the registry %s can't be used: %s; name another by "
-                     "--usage sqlite:PATH, or keep none by --usage none",
+                     "cannot use the registry %s: %s; choose another file with "
+                     "--usage sqlite:PATH, or none with --usage none",
                      path, sqlite3_errmsg(db));
 }
 
@@ -241,8 +241,8 @@ static int give_up(sqlite3 *db, int version, struct sl_diag *diag)
 
     if (!sqlite3_get_autocommit(db))
         run(db, "ROLLBACK");
-    return sl_refuse(diag, err, "it can't be brought to version %d: %s",
-                     version, why.sentence);
+    return sl_refuse(diag, err, "the upgrade to version %d failed: %s", version,
+                     why.sentence);
 }
 
 int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
@@ -253,11 +253,11 @@ int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
     if (ask_number(db, "PRAGMA user_version", &version) != SQLITE_OK)
         return sl_schema_error(db, diag);
     if (version > count)
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "the registry was written by a later version of "
-                         "sluiced (tables %lld, here %d); start that one, or "
-                         "name another file",
-                         (long long)version, count);
+        return sl_refuse(
+            diag, SLUICE_ESTORE,
+            "the registry was written by a later version of sluiced (schema "
+            "%lld, this version %d); use that version, or another file",
+            (long long)version, count);
     while (version < count) {
         if (take_step(db, list[version], version) != SQLITE_OK)
             return give_up(db, (int)version + 1, diag);
@@ -271,8 +271,8 @@ int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
 static int refuse_stranger(const char *path, struct sl_diag *diag)
 {
     return sl_refuse(diag, SLUICE_ESTORE,
-                     "%s is a database of another program; name another "
-                     "file by --usage sqlite:PATH",
+                     "%s is a database of another program; choose another file "
+                     "with --usage sqlite:PATH",
                      path);
 }
 
@@ -315,10 +315,11 @@ static int make_private(const char *path, struct sl_diag *diag)
     bool strange;
 
     if (fd < 0)
-        return sl_refuse(diag, SLUICE_ESTORE,
-                         "the registry %s can't be written: %s; name another "
-                         "by --usage sqlite:PATH, or keep none by --usage none",
-                         path, strerror(errno));
+        return sl_refuse(
+            diag, SLUICE_ESTORE,
+            "cannot write the registry %s: %s; choose another file with "
+            "--usage sqlite:PATH, or none with --usage none",
+            path, strerror(errno));
     strange = is_strange(fd);
     close(fd);
     return strange ? refuse_stranger(path, diag) : 0;
@@ -334,8 +335,8 @@ static int set_journal(sqlite3 *db, const char *path, struct sl_diag *diag)
         return refuse_open(db, path, diag);
     if (!is_wal)
         return sl_refuse(diag, SLUICE_ESTORE,
-                         "the registry %s can't keep a log beside it (journal "
-                         "\"%s\"); name a folder that can be written to",
+                         "the registry %s cannot have a write-ahead log "
+                         "(journal \"%s\"); use a writable folder",
                          path, said);
     return 0;
 }
@@ -392,8 +393,8 @@ static int examine(sqlite3 *db, const char *path, struct sl_diag *diag)
         return sl_refuse(diag, SLUICE_ENOMEM, "out of memory");
     if (!good)
         return sl_refuse(diag, SLUICE_EDAMAGE,
-                         "the registry %s is damaged (%.80s); put a backup in "
-                         "its place, or move it away",
+                         "the registry %s is damaged (%.80s); restore a "
+                         "backup, or move the file away",
                          path, said);
     return 0;
 }

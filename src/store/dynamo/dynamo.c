@@ -171,7 +171,8 @@ int sl_dynamo_open(const struct sl_dynamo_options *options,
     sl_seats_init(&dynamo->seats);
     if (sl_shared_init(&dynamo->shared, &dynamo->store) ||
         sl_hash_key_make(&dynamo->store.secret))
-        err = sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
+        err = sl_refuse(diag, SLUICE_ESYS,
+                        "the system did not provide random bytes");
     if (err) {
         close_dynamo(&dynamo->store);
         return err;

@@ -218,7 +218,7 @@ void sl_trip_go_on(struct sl_trip *trip)
         return;
     }
     fail(trip, SL_UNSENT,
-         err == SLUICE_ESTORE ? "there are no keys" : "out of memory");
+         err == SLUICE_ESTORE ? "no AWS credentials" : "out of memory");
 }
 
 static void rest(struct sl_trip *trip, unsigned turn)
@@ -304,7 +304,7 @@ static void on_counted(struct sl_trip *trip)
     int64_t before = (int64_t)row->cell.w[1] - sl_sheet_count(&trip->sheet).add;
 
     if (!row->there || before < 0) {
-        fail(trip, SL_UNSURE, "the count is none of ours");
+        fail(trip, SL_UNSURE, "the count was not written by Sluice");
         return;
     }
     row->cell = sl_row_cell(row, (uint64_t)before, trip->sheet.now);

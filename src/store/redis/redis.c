@@ -184,7 +184,8 @@ int sl_redis_open(const struct sl_redis_options *options, struct sl_store **ret,
     sl_seats_init(&redis->seats);
     if (sl_shared_init(&redis->shared, &redis->store) ||
         sl_hash_key_make(&redis->store.secret))
-        err = sl_refuse(diag, SLUICE_ESYS, "the system gives no random bytes");
+        err = sl_refuse(diag, SLUICE_ESYS,
+                        "the system did not provide random bytes");
     if (!err && options->where.tls)
         err = sl_tls_open_client(&tls, &redis->tls, diag);
     if (err) {

@@ -136,7 +136,7 @@ static void test_keys(void)
     write_keys("{\"kty\":\"oct\",\n\"k\":}");
     CHECK_EQ(SEND("token", "verify", AT("20:00"), TOKEN), 1);
     CHECK_ERR(":2:");
-    CHECK_ERR("the set of keys is not JSON");
+    CHECK_ERR("the JWKS is not valid JSON");
     write_keys("{\"kty\":\"oct\",\"k\":\"c2VjcmV0\"}");
     CHECK_EQ(SEND("token", "verify", AT("20:00"), TOKEN), 1);
     CHECK_ERR("HS256 needs 32 bytes");

@@ -134,13 +134,13 @@ static void test_no_json(struct asked *a)
 {
     CASE("what is no JSON, or no check, is refused");
     refused(a, "", "the body is empty");
-    refused(a, "{", "a member's name");
+    refused(a, "{", "the name of a member");
     refused(a, "{\"path\":", "the text ends too early");
     refused(a, "{}", "needs a \\\"path\\\" or a");
     refused(a, "nul", "a check must be an object, not null");
     refused(a, "\"x\"", "a check must be an object, not a string");
-    refused(a, "{\"path\":\"/x\"} x", "something follows the value");
-    refused(a, "{\"path\":\"/x\",}", "a member's name");
+    refused(a, "{\"path\":\"/x\"} x", "there is something after the value");
+    refused(a, "{\"path\":\"/x\",}", "the name of a member");
 }
 
 static void test_members_refused(struct asked *a)
@@ -167,8 +167,8 @@ static void test_members_refused(struct asked *a)
     refused(a, "{\"limit\":\"mont\",\"key\":\"a\"}",
             "\\\"limit\\\" names the limit \\\"mont\\\", which is not in the "
             "policy; did you mean \\\"month\\\"?");
-    refused(a, "{\"path\":\"/x\\u0000\"}", "no NUL");
-    refused(a, "{\"path\":\"/\xff\"}", "not UTF-8");
+    refused(a, "{\"path\":\"/x\\u0000\"}", "not contain NUL");
+    refused(a, "{\"path\":\"/\xff\"}", "invalid UTF-8");
 }
 
 static void test_costs_refused(struct asked *a)

@@ -61,7 +61,7 @@ static const struct {
     ROW("{\"expires\":\"2026-12-31T23:59:59.5+02:00\"}", ""),
     ROW("", "invalid JSON at byte 0: the text ends too early"),
     ROW("[]", "\"the body\" must be an object, not an array"),
-    ROW("{} x", "invalid JSON at byte 3: something follows the value"),
+    ROW("{} x", "invalid JSON at byte 3: there is something after the value"),
     ROW("{\"plan\":1}", "\"plan\" must be a string or null, not a number"),
     ROW("{\"plna\":\"x\"}",
         "unknown member \"plna\" of a subject; did you mean "

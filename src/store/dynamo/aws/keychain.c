@@ -83,7 +83,7 @@ static void arrive(struct sl_keychain *chain, const struct sl_aws_found *found)
 
         look_again(chain, in > LEAST ? in : LEAST);
     }
-    tell(chain, true, "keys are there");
+    tell(chain, true, "credentials found");
 }
 
 /* ---- what lies here ---- */
@@ -255,8 +255,7 @@ static void ask_container(struct sl_keychain *chain)
     if (env->container_token_file) {
         if (read_token(chain, env->container_token_file, chain->header,
                        sizeof(chain->header))) {
-            fail(chain, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE can't be "
-                        "read");
+            fail(chain, "cannot read AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
             return;
         }
     } else if (env->container_token) {
@@ -284,8 +283,8 @@ static void on_role(struct sl_keychain *chain)
     struct sl_str role = first_word(sl_buf_str(&chain->fetch.body));
 
     if (role.len == 0 || role.len > 128) {
-        fail(chain, "the instance has no role; give it one that may use the "
-                    "table");
+        fail(chain, "the instance has no role; give it a role with access to "
+                    "the table");
         return;
     }
     chain->step = DOCUMENT;
@@ -314,7 +313,8 @@ static void on_fetched(struct sl_fetch *fetch)
     struct sl_diag why;
 
     if (fetch->result != SL_FETCH_GOOD) {
-        sl_refuse(&why, 0, "there are no keys: %s service of keys fails: %s",
+        sl_refuse(&why, 0,
+                  "no AWS credentials: %s credential service failed: %s",
                   whose[chain->step], fetch->why);
         fail(chain, why.sentence);
     } else if (chain->step == TOKEN) {
@@ -341,7 +341,7 @@ static void look(struct sl_keychain *chain)
     else if (!env->no_metadata)
         ask_instance(chain);
     else
-        fail(chain, "there are no keys: set AWS_ACCESS_KEY_ID and "
+        fail(chain, "no AWS credentials: set AWS_ACCESS_KEY_ID and "
                     "AWS_SECRET_ACCESS_KEY, or write ~/.aws/credentials");
 }
 

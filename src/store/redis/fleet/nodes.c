@@ -241,7 +241,7 @@ void sl_nodes_renew(struct sl_nodes *nodes, sl_ns now, sl_ns rest)
         /* Where nobody else can be asked, its name may lead elsewhere now. */
         node->stale = nodes->scout != NULL;
         node->doubted = now - rest;
-        sl_link_renew(node->link, "it is a replica");
+        sl_link_renew(node->link, "the server is a replica");
     }
 }
 
