@@ -156,7 +156,7 @@ static void seed_004(void)
     CHECK_STR(stage_body(&s),
               "{\"error\":\"Rate limit exceeded\",\"message\":\"Too many "
               "requests: the limit \\\"user\\\" allows 100 per minute. A cost "
-              "of 101 never fits: it holds 100 at most.\","
+              "of 101 can never pass: the maximum is 100.\","
               "\"retryAfterSeconds\":null}");
     stage_close(&s);
 }
@@ -345,8 +345,8 @@ static void other_problems(void)
     s.d.retry_in = SL_S;
     CHECK_STR(stage_body(&s),
               TYPES "#temporary-reduced-capacity\",\"title\":\"Service "
-                    "unavailable\",\"status\":503,\"detail\":\"The state of "
-                    "the limits can't be reached, so this can't be decided. "
+                    "unavailable\",\"status\":503,\"detail\":\"The store is "
+                    "not available, so the request cannot be decided. "
                     "Try again in 1 s.\",\"code\":\"SERVICE_UNAVAILABLE\","
                     "\"retry_after\":1,\"retry_after_ms\":1000,"
                     "\"request_id\":\"req_abc123\",\"violated-policies\":[]}");

@@ -272,7 +272,7 @@ static void test_explained(void)
     explained(facts_of("/f", "a", "b:c"), "guard    f:a:b%3Ac, one at a time");
     CHECK_EQ(ask("/f", "a", "b:c"), 200);
     explained(facts_of("/f", "a", "b:c"),
-              "guard    f:a:b%3Ac, where another one is running");
+              "guard    f:a:b%3Ac, where another request is running");
     CHECK_EQ(rig.d.status, 409);
     rig_close(&rig);
 }

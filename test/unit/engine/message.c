@@ -35,14 +35,16 @@ static void limit_messages(void)
             "The quota is used up: the limit \"l\" allows 7 per 2 weeks. Try "
             "again in 2 days."),
         ROW("permits", SL_PERMITS, "2", "", SL_NS_NONE,
-            "Too many at once: the limit \"l\" allows 2 at a time. Try again "
-            "when another one has ended."),
+            "Too many concurrent requests: the limit \"l\" allows 2 at a time. "
+            "Try again "
+            "when another request has ended."),
         ROW("permits that expire", SL_PERMITS, "2", "", 5 * SL_S,
-            "Too many at once: the limit \"l\" allows 2 at a time. Try again "
+            "Too many concurrent requests: the limit \"l\" allows 2 at a time. "
+            "Try again "
             "in 5 s."),
         ROW("a level", SL_LEVEL, "5", "links", SL_NS_NONE,
-            "There are too many already: the limit \"l\" allows 5 links in "
-            "all. Give some back first."),
+            "The maximum is reached: the limit \"l\" allows 5 links in all. "
+            "Release some first."),
     };
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {
@@ -84,13 +86,13 @@ static void reason_messages(void)
               "\"assistant\" is switched off for now. Try again in 60 s.");
     CASE("nobody");
     stage_refuse(&s, SL_REASON_ANONYMOUS, 401, SL_STR("X"));
-    CHECK_STR(stage_message(&s), "This is not for anonymous callers: say who "
-                                 "is asking.");
+    CHECK_STR(stage_message(&s),
+              "Anonymous callers are not allowed: authenticate first.");
     CASE("somebody, but of which organisation?");
     s.d.missing_scope = SL_STR("org");
     stage_refuse(&s, SL_REASON_MISSING, 401, SL_STR("X"));
-    CHECK_STR(stage_message(&s), "This needs to know the \"org\" that is "
-                                 "asking, and the request names none.");
+    CHECK_STR(stage_message(&s), "The request does not name the \"org\" of the "
+                                 "caller, which is required.");
     CASE("a plan that lacks it");
     s.d.shown[0].form = SL_RATE_NONE;
     stage_refuse(&s, SL_REASON_CAPABILITY, 403, SL_STR("X"));
@@ -98,7 +100,7 @@ static void reason_messages(void)
               "The plan \"free\" does not include \"search\".");
     CASE("a plan that nobody knows");
     stage_refuse(&s, SL_REASON_UNKNOWN_PLAN, 403, SL_STR("X"));
-    CHECK_STR(stage_message(&s), "The caller's plan is not known here.");
+    CHECK_STR(stage_message(&s), "The caller's plan is unknown.");
     stage_close(&s);
 }
 
