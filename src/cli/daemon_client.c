@@ -108,7 +108,8 @@ static int unreachable(struct sl_daemon_client *client, struct sl_diag *diag,
                        const char *why)
 {
     sl_daemon_client_close(client);
-    return sl_diag_error(diag, SLUICE_ESYS, "cannot connect to %s: %s",
+    return sl_diag_error(diag, SLUICE_ESYS,
+                         "cannot connect to %s: %s; is sluiced running there?",
                          client->where, why);
 }
 

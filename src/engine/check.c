@@ -409,7 +409,7 @@ int sl_decide_descriptor(struct sl_decision *d,
 
     if (d->side_count == SL_DESCRIPTOR_MATCHES)
         return sl_diag_error(diag, SLUICE_EFULL,
-                             "the request has more than %d sides",
+                             "the request has more than %d descriptors",
                              SL_DESCRIPTOR_MATCHES);
     side = &d->sides[d->side_count++];
     *side = (struct sl_descriptor_match){.route = &d->policy->fallback};

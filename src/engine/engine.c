@@ -177,8 +177,8 @@ static int keep(struct sl_engine *engine, struct sl_str name, int on,
         if (engine->kept_count == KEPT_MAX || name.len >= sizeof(kept->name))
             return sl_diag_error(
                 diag, SLUICE_EFULL,
-                "%d features are switched by hand already; leave "
-                "some to the policy again",
+                "%d features are already switched by hand; reset "
+                "some to the policy",
                 KEPT_MAX);
         kept = &engine->kept[engine->kept_count++];
         memcpy(kept->name, name.at, name.len);
@@ -358,8 +358,7 @@ int sl_active_set_strictest(const struct sl_active_policy *live,
     pthread_mutex_lock(&live->engine->lock);
     err = tighten(live, rule, numbers);
     pthread_mutex_unlock(&live->engine->lock);
-    return err ? sl_diag_error(diag, err, "the state knows too many limits")
-               : 0;
+    return err ? sl_diag_error(diag, err, "the store has too many limits") : 0;
 }
 
 /* ---- deciding ---- */

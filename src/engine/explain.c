@@ -10,24 +10,25 @@
 
 static const char *const reasons[] = {
     [SL_REASON_NONE] = "",
-    [SL_REASON_FEATURE] = "its feature is switched off",
-    [SL_REASON_ANONYMOUS] = "the route wants to know who asks",
-    [SL_REASON_MISSING] = "a limit needs to know who asks",
-    [SL_REASON_ROLE] = "the caller's role is not among those of the route",
-    [SL_REASON_CAPABILITY] = "the plan does not have this",
-    [SL_REASON_UNKNOWN_PLAN] = "there is no such plan",
-    [SL_REASON_UNKNOWN_SUBJECT] = "the registry has nobody of that name",
+    [SL_REASON_FEATURE] = "the feature is switched off",
+    [SL_REASON_ANONYMOUS] = "the route requires an authenticated caller",
+    [SL_REASON_MISSING] = "a limit requires an authenticated caller",
+    [SL_REASON_ROLE] = "the route does not allow the caller's role",
+    [SL_REASON_CAPABILITY] = "the plan does not include this",
+    [SL_REASON_UNKNOWN_PLAN] = "the plan is unknown",
+    [SL_REASON_UNKNOWN_SUBJECT] = "the caller is not registered",
     [SL_REASON_STORE] = "the store did not answer",
-    [SL_REASON_WEBHOOK] = "the webhook is not believed",
-    [SL_REASON_WEBHOOKS_FULL] = "no more webhooks can be remembered",
-    [SL_REASON_REQUIRE] = "a header is not what the route requires",
-    [SL_REASON_BACKLOG] = "too much work is waiting",
-    [SL_REASON_RUNNING] = "the same request is being answered",
-    [SL_REASON_REUSED] = "its key came with another request before",
-    [SL_REASON_PATH] = "its path can be read in too many ways",
-    [SL_REASON_HOLDS] = "nothing more can be held",
-    [SL_REASON_QUEUE] = "it would have to wait too long for its turn",
-    [SL_REASON_CONFLICT] = "another one is running",
+    [SL_REASON_WEBHOOK] = "the webhook is not valid",
+    [SL_REASON_WEBHOOKS_FULL] = "the memory for webhooks is full",
+    [SL_REASON_REQUIRE] =
+        "a header does not meet the requirements of the route",
+    [SL_REASON_BACKLOG] = "too many jobs are waiting",
+    [SL_REASON_RUNNING] = "the same request is already being processed",
+    [SL_REASON_REUSED] = "the idempotency key was used for another request",
+    [SL_REASON_PATH] = "the path is ambiguous",
+    [SL_REASON_HOLDS] = "no more holds are possible",
+    [SL_REASON_QUEUE] = "the wait for its turn would be too long",
+    [SL_REASON_CONFLICT] = "another request with the same key is running",
 };
 
 static sl_ns round_up(sl_ns span, sl_ns step)
@@ -100,24 +101,25 @@ static int add_verdict(struct sl_buf *out, const struct sl_decision *d)
     int err;
 
     if (d->allowed)
-        return sl_buf_addf(out, "verdict  %d, passes%s%s%s\n", d->status,
+        return sl_buf_addf(out, "verdict  %d, allowed%s%s%s\n", d->status,
                            d->untouched ? ": no limit applies" : "",
-                           d->replayed ? ", as it did before" : "",
+                           d->replayed ? ", as before (same idempotency key)"
+                                       : "",
                            d->degraded ? ", although the store failed" : "");
     err = sl_buf_addf(out, "verdict  %d", d->status);
     if (!err && d->by >= 0)
         err = sl_buf_addf(out, " by %.*s",
                           SL_STR_ARG(d->shown[d->by].rule->name));
     if (!err && d->reason != SL_REASON_NONE)
-        err = sl_buf_addf(out, ", refused: %s", reasons[d->reason]);
+        err = sl_buf_addf(out, ", denied: %s", reasons[d->reason]);
     if (!err && d->reason == SL_REASON_MISSING)
         err = sl_buf_addf(out, " (%.*s)", SL_STR_ARG(d->missing_scope));
     if (!err && d->never)
-        err = sl_buf_addf(out, ": will never pass; it asks for more than the "
-                               "limit can hold, or no clock frees it");
+        err = sl_buf_addf(out, ": can never pass; the cost exceeds the limit, "
+                               "or time frees nothing");
     if (!err && d->retry_in >= 0) {
         sl_timestamp_print(d->now + d->retry_in, d->retry_in % SL_S != 0, at);
-        err = sl_buf_addf(out, ": come back in %s, at %s",
+        err = sl_buf_addf(out, ": retry in %s, at %s",
                           span_text(d->retry_in, span), at);
     }
     return err ? err : sl_buf_add(out, SL_STR("\n"));
@@ -136,9 +138,10 @@ static int add_caller(struct sl_buf *out, const struct sl_decision *d)
             err = add_name(out, who->value);
     }
     if (!err)
-        err = sl_buf_addf(out, "; plan %.*s%s\n",
-                          SL_STR_ARG(d->policy->plans.list[d->plan].name),
-                          d->plan_ended ? ", since his own has ended" : "");
+        err = sl_buf_addf(
+            out, "; plan %.*s%s\n",
+            SL_STR_ARG(d->policy->plans.list[d->plan].name),
+            d->plan_ended ? ", because the caller's own plan has expired" : "");
     return err;
 }
 
@@ -150,7 +153,7 @@ static int add_guards(struct sl_buf *out, const struct sl_decision *d)
     for (unsigned i = 0; !err && i < d->running_count; i++)
         err = sl_buf_addf(
             out, "guard    %.*s, %s\n", SL_STR_ARG(d->running[i].text),
-            d->reason == SL_REASON_CONFLICT ? "where another one is running"
+            d->reason == SL_REASON_CONFLICT ? "where another request is running"
                                             : "one at a time");
     return err;
 }
@@ -226,12 +229,12 @@ static int add_numbers(struct sl_buf *out, const struct sl_decision *d,
     if (!err && a->wait > 0)
         err = sl_buf_addf(out, ", wait %s", span_text(a->wait, span));
     if (!err && shown->overage)
-        err = sl_buf_addf(out, ", beyond the plan and counted");
+        err = sl_buf_addf(out, ", above the plan's quota, counted as overage");
     if (!err && !shown->allowed && a->retry_in >= 0)
-        err = sl_buf_addf(out, "; refuses, retry in %s",
+        err = sl_buf_addf(out, "; denies, retry in %s",
                           span_text(a->retry_in, span));
     else if (!err && !shown->allowed)
-        err = sl_buf_addf(out, "; refuses for good");
+        err = sl_buf_addf(out, "; denies permanently");
     return err;
 }
 
@@ -270,7 +273,7 @@ static int add_override(struct sl_buf *out, const struct sl_limit_view *shown)
 static int add_limit(struct sl_buf *out, const struct sl_decision *d,
                      const struct sl_limit_view *shown)
 {
-    static const char *const modes[] = {"", " (shadow: never refuses)", ""};
+    static const char *const modes[] = {"", " (shadow: never denies)", ""};
     char span[32];
     int err =
         sl_buf_addf(out, "limit    %.*s%s: ", SL_STR_ARG(shown->rule->name),
@@ -279,12 +282,12 @@ static int add_limit(struct sl_buf *out, const struct sl_decision *d,
     if (err)
         return err;
     if (shown->skipped)
-        return sl_buf_addf(out, "does not apply: an attribute that it is kept "
-                                "per is not known\n");
+        return sl_buf_addf(out,
+                           "does not apply: a `per` attribute is missing\n");
     if (shown->form == SL_RATE_UNLIMITED)
         err = sl_buf_addf(out, "unlimited");
     else if (shown->form == SL_RATE_NONE)
-        err = sl_buf_addf(out, "none: the plan lacks it");
+        err = sl_buf_addf(out, "none: not included in the plan");
     else if (d->blind || d->reason != SL_REASON_NONE)
         err = add_rate(out, shown->numbers);
     else
@@ -298,8 +301,9 @@ static int add_limit(struct sl_buf *out, const struct sl_decision *d,
     if (!err)
         err = add_name(out, sl_str_c(shown->id));
     if (!err && shown->rule->kind == SL_PERMITS)
-        err = sl_buf_addf(out, ", held for %s unless the check says",
-                          span_text(shown->rule->hold, span));
+        err =
+            sl_buf_addf(out, ", held for %s unless the check sets another time",
+                        span_text(shown->rule->hold, span));
     if (!err)
         err = sl_buf_addf(out, ", key ");
     if (!err)
@@ -314,7 +318,7 @@ int sl_explain(const struct sl_decision *decision, struct sl_buf *out)
     if (!err)
         err = add_route(out, decision);
     if (!err && decision->token_fault != SL_TOKEN_GOOD)
-        err = sl_buf_addf(out, "token    not believed: %s\n",
+        err = sl_buf_addf(out, "token    rejected: %s\n",
                           sl_token_error_sentence(decision->token_fault));
     for (unsigned i = 0; !err && i < decision->shown_count; i++)
         err = add_limit(out, decision, &decision->shown[i]);

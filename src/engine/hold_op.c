@@ -45,10 +45,8 @@ static void answer(struct sl_hold_op *ask, int err)
 
 static int refuse_unknown(struct sl_hold_op *ask)
 {
-    return sl_diag_error(
-        &ask->diag, SLUICE_ENOENT,
-        "there is no such hold: it never was, or ended so long "
-        "ago that nobody remembers");
+    return sl_diag_error(&ask->diag, SLUICE_ENOENT,
+                         "there is no such hold, or it ended long ago");
 }
 
 /* ---- costs ---- */
@@ -433,7 +431,7 @@ int sl_hold_span(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
 
     if (!err && span <= 0)
         err = sl_diag_error(diag, SLUICE_EINVAL,
-                            "0 is no time at all; write how long, like 30s");
+                            "the duration must be above 0; write one like 30s");
     if (!err)
         *ret = span;
     return err;

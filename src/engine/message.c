@@ -188,16 +188,16 @@ static void write_advice(const struct sl_decision *d,
     if (d->never && by->answer.outcome == SL_NEVER) {
         sl_text_writer_text(ink, SL_STR(" A cost of "));
         sl_text_writer_number(ink, by->cost);
-        sl_text_writer_text(ink, SL_STR(" never fits: it holds "));
+        sl_text_writer_text(ink, SL_STR(" can never pass: the maximum is "));
         sl_text_writer_number(ink, sl_limit_view_capacity(by));
-        sl_text_writer_text(ink, SL_STR(" at most."));
+        sl_text_writer_text(ink, SL_STR("."));
     } else if (retry_in >= 0) {
         write_retry(retry_in, ink);
     } else if (by->numbers->kind == SL_PERMITS) {
-        sl_text_writer_text(ink,
-                            SL_STR(" Try again when another one has ended."));
+        sl_text_writer_text(
+            ink, SL_STR(" Try again when another request has ended."));
     } else if (by->numbers->kind == SL_LEVEL) {
-        sl_text_writer_text(ink, SL_STR(" Give some back first."));
+        sl_text_writer_text(ink, SL_STR(" Release some first."));
     }
 }
 
@@ -214,10 +214,10 @@ static void write_limit(const struct sl_decision *d,
         sl_text_writer_text(ink, SL_STR("The quota is used up: "));
         break;
     case SL_LEVEL:
-        sl_text_writer_text(ink, SL_STR("There are too many already: "));
+        sl_text_writer_text(ink, SL_STR("The maximum is reached: "));
         break;
     case SL_PERMITS:
-        sl_text_writer_text(ink, SL_STR("Too many at once: "));
+        sl_text_writer_text(ink, SL_STR("Too many concurrent requests: "));
         break;
     default:
         sl_text_writer_text(ink, SL_STR("Too many requests: "));
@@ -271,18 +271,17 @@ static void write_unknown(const struct sl_decision *d,
                           struct sl_text_writer *ink)
 {
     if (d->token_fault != SL_TOKEN_GOOD) {
-        sl_text_writer_text(ink, SL_STR("Nobody knows who is asking: "));
+        sl_text_writer_text(ink, SL_STR("The caller is not authenticated: "));
         sl_text_writer_text(ink,
                             sl_str_c(sl_token_error_sentence(d->token_fault)));
         sl_text_writer_text(ink, SL_STR("."));
     } else if (d->reason == SL_REASON_ANONYMOUS) {
-        sl_text_writer_text(ink,
-                            SL_STR("This is not for anonymous callers: say who "
-                                   "is asking."));
+        sl_text_writer_text(
+            ink,
+            SL_STR("Anonymous callers are not allowed: authenticate first."));
     } else {
-        write_about(SL_STR("This needs to know the "), d->missing_scope,
-                    SL_STR(" that is asking, and the request names none."),
-                    ink);
+        write_about(SL_STR("The request does not name the "), d->missing_scope,
+                    SL_STR(" of the caller, which is required."), ink);
     }
 }
 
@@ -308,9 +307,8 @@ static void write_default(const struct sl_decision *d,
         write_capability(d, ink);
         break;
     case SL_REASON_PATH:
-        sl_text_writer_text(ink,
-                            SL_STR("This path can be read in too many ways; "
-                                   "write it plainly."));
+        sl_text_writer_text(
+            ink, SL_STR("The path is ambiguous; send it in normalized form."));
         break;
     case SL_REASON_WEBHOOK:
     case SL_REASON_WEBHOOKS_FULL:
@@ -323,24 +321,24 @@ static void write_default(const struct sl_decision *d,
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_UNKNOWN_PLAN:
-        sl_text_writer_text(ink,
-                            SL_STR("The caller's plan is not known here."));
+        sl_text_writer_text(ink, SL_STR("The caller's plan is unknown."));
         break;
     case SL_REASON_UNKNOWN_SUBJECT:
-        sl_text_writer_text(ink, SL_STR("The caller is not registered here."));
+        sl_text_writer_text(ink, SL_STR("The caller is not registered."));
         break;
     case SL_REASON_QUEUE:
-        sl_text_writer_text(ink, SL_STR("Too many wait for their turn."));
+        sl_text_writer_text(ink, SL_STR("Too many requests are waiting."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_HOLDS:
-        sl_text_writer_text(ink, SL_STR("No more can be held at the moment."));
+        sl_text_writer_text(
+            ink, SL_STR("No more holds are possible at the moment."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     case SL_REASON_STORE:
-        sl_text_writer_text(
-            ink, SL_STR("The state of the limits can't be reached, so "
-                        "this can't be decided."));
+        sl_text_writer_text(ink,
+                            SL_STR("The store is not available, so the request "
+                                   "cannot be decided."));
         write_retry(sl_decision_retry_in(d), ink);
         break;
     }
@@ -562,11 +560,11 @@ static void write_require(const struct sl_decision *d,
         sl_text_writer_number(ink, require->min);
         break;
     case SL_WANT_EQUAL:
-        sl_text_writer_text(ink, SL_STR(" must say the same as "));
+        sl_text_writer_text(ink, SL_STR(" must be equal to "));
         write_header(require->equals, ink);
         break;
     default:
-        sl_text_writer_text(ink, SL_STR(" must be there, once"));
+        sl_text_writer_text(ink, SL_STR(" must be present exactly once"));
         break;
     }
     sl_text_writer_text(ink, SL_STR("."));
@@ -575,9 +573,10 @@ static void write_require(const struct sl_decision *d,
 static void write_webhook(const struct sl_decision *d,
                           struct sl_text_writer *ink)
 {
-    sl_text_writer_text(ink, d->reason == SL_REASON_WEBHOOK
-                                 ? SL_STR("The webhook is not believed: ")
-                                 : SL_STR("The webhook can't be taken now: "));
+    sl_text_writer_text(ink,
+                        d->reason == SL_REASON_WEBHOOK
+                            ? SL_STR("The webhook is not valid: ")
+                            : SL_STR("The webhook cannot be accepted now: "));
     sl_text_writer_text(ink,
                         sl_str_c(sl_webhook_fault_sentence(d->webhook_fault)));
     sl_text_writer_text(ink, SL_STR("."));
@@ -595,18 +594,20 @@ void sl_precheck_message(const struct sl_decision *d,
         write_require(d, ink);
         break;
     case SL_REASON_BACKLOG:
-        sl_text_writer_text(ink, SL_STR("Too much work is waiting already."));
+        sl_text_writer_text(ink, SL_STR("Too many jobs are waiting."));
         break;
     case SL_REASON_RUNNING:
-        sl_text_writer_text(ink, SL_STR("The same request is being answered."));
+        sl_text_writer_text(
+            ink, SL_STR("The same request is already being processed."));
         break;
     case SL_REASON_CONFLICT:
-        sl_text_writer_text(ink, SL_STR("Another one is running already."));
+        sl_text_writer_text(
+            ink, SL_STR("Another request with the same key is running."));
         break;
     default:
-        sl_text_writer_text(
-            ink, SL_STR("The key of this request came with another "
-                        "one before; a new request needs a new key."));
+        sl_text_writer_text(ink,
+                            SL_STR("The idempotency key was used for another "
+                                   "request; a new request needs a new key."));
         break;
     }
 }

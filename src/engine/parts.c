@@ -232,8 +232,7 @@ static int add_shown(struct sl_decision *d, struct sl_check_step *asking,
     if (d->shown_count == SL_PARTS)
         return sl_diag_error(
             asking->diag, SLUICE_EFULL,
-            "the request meets more than %d limits, and no more "
-            "are taken together",
+            "the request matches more than %d limits, the maximum for one take",
             SL_PARTS);
     memset(shown, 0, offsetof(struct sl_limit_view, values));
     shown->rule = rule;
@@ -495,10 +494,11 @@ static int override(struct sl_limit_view *shown, struct sl_str rate,
     int err = sl_rule_rate(rule, rate, &own, diag);
 
     if (!err && !rule->limited)
-        err = sl_diag_error(diag, SLUICE_ECONF,
-                            "limit \"%.*s\" has no numbers for any plan, so "
-                            "there is nothing to override",
-                            SL_STR_ARG(rule->name));
+        err = sl_diag_error(
+            diag, SLUICE_ECONF,
+            "limit \"%.*s\" has no rate for any plan, so it cannot "
+            "be overridden",
+            SL_STR_ARG(rule->name));
     if (!err && sl_rate_has_numbers(own.form))
         err = sl_active_set_strictest(asking->live, rule, &own.numbers, diag);
     if (err)

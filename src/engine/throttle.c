@@ -82,11 +82,11 @@ int sl_throttle_set(struct sl_throttle *throttle, int64_t capacity,
     if (count == 0 || period_s == 0)
         return sl_diag_error(
             diag, SLUICE_EINVAL,
-            "Zero rates are not supported: count and period are "
-            "at least 1");
+            "Zero rates are not supported: count and period must "
+            "be at least 1");
     if (count < 0 || period_s < 0)
         return sl_diag_error(diag, SLUICE_EINVAL,
-                             "count and period are at least 1, not %" PRId64
+                             "count and period must be at least 1, not %" PRId64
                              " and %" PRId64,
                              count, period_s);
     if (period_s > PERIOD_MOST)
@@ -95,14 +95,15 @@ int sl_throttle_set(struct sl_throttle *throttle, int64_t capacity,
                              " seconds is longer than ten years",
                              period_s);
     if (capacity < 1 || capacity > (int64_t)SL_COUNT_MAX)
-        return sl_diag_error(diag, SLUICE_EINVAL,
-                             "the burst is out of range; it counts to %" PRIu64,
-                             SL_COUNT_MAX - 1);
+        return sl_diag_error(
+            diag, SLUICE_EINVAL,
+            "the burst is out of range; the maximum is %" PRIu64,
+            SL_COUNT_MAX - 1);
     interval = period_s * SL_S / count;
     if (interval == 0)
         return sl_diag_error(diag, SLUICE_EINVAL,
                              "%" PRId64 " in %" PRId64
-                             " s is faster than one in a nanosecond",
+                             " s is faster than one per nanosecond",
                              count, period_s);
     if ((sl_u128)capacity * (uint64_t)interval > FULL_MOST)
         return sl_diag_error(diag, SLUICE_EINVAL,

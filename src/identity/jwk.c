@@ -45,10 +45,10 @@ static int read_purpose(const struct reading *r, bool *ret)
     bool verifies = !ops;
 
     if (use && !json_is_string(use))
-        return refuse(r, "has a \"use\" that is no text; write \"sig\"");
+        return refuse(r, "has a \"use\" that is not a string; write \"sig\"");
     if (ops && !json_is_array(ops))
-        return refuse(r, "has \"key_ops\" that are no list; write "
-                         "[\"verify\"]");
+        return refuse(r,
+                      "has \"key_ops\" that is not a list; write [\"verify\"]");
     for (size_t i = 0; i < json_array_size(ops); i++)
         if (sl_str_eq(sl_json_slice(json_array_get(ops, i)), SL_STR("verify")))
             verifies = true;
@@ -72,8 +72,9 @@ static int read_kind(struct reading *r, unsigned *ret)
     struct sl_str kty, curve = {NULL, 0};
 
     if (!sl_json_object_text(r->jwk, "kty", &kty))
-        return refuse(r, "does not say what it is; write \"kty\": \"RSA\", "
-                         "\"EC\", \"OKP\" or \"oct\"");
+        return refuse(
+            r,
+            "has no type; write \"kty\": \"RSA\", \"EC\", \"OKP\" or \"oct\"");
     for (size_t i = 0; i < SL_LEN(kinds); i++)
         if (sl_str_eq(kty, sl_str_c(kinds[i].name))) {
             r->kind = kinds[i].kind;
@@ -82,7 +83,7 @@ static int read_kind(struct reading *r, unsigned *ret)
     if (!(*ret & (sl_alg_kind(SL_KEY_EC) | SL_ALG_EDDSA)))
         return 0;
     if (!sl_json_object_text(r->jwk, "crv", &curve))
-        return refuse(r, "does not name its curve \"crv\"");
+        return refuse(r, "has no curve \"crv\"");
     if (r->kind == SL_KEY_EC) {
         r->curve = sl_alg_curve(curve);
         *ret = r->curve ? r->curve->bit : 0;
@@ -102,11 +103,11 @@ static int read_alg(const struct reading *r, unsigned *algorithms)
     if (!alg)
         return 0;
     if (!json_is_string(alg))
-        return refuse(r, "has an \"alg\" that is no text");
+        return refuse(r, "has an \"alg\" that is not a string");
     bit = sl_algorithm_of(sl_json_slice(alg));
     if (bit && !(bit & *algorithms))
-        return refuse(r, "has an \"alg\" that does not go with its \"kty\" "
-                         "and \"crv\"");
+        return refuse(
+            r, "has an \"alg\" that does not match its \"kty\" and \"crv\"");
     *algorithms = bit;
     return 0;
 }
@@ -119,7 +120,7 @@ static int read_kid(const struct reading *r)
     if (!kid)
         return 0;
     if (!json_is_string(kid))
-        return refuse(r, "has a \"kid\" that is no text");
+        return refuse(r, "has a \"kid\" that is not a string");
     if (len > SL_KID_BYTES)
         return refuse(r, "has a \"kid\" of more than 128 bytes");
     memcpy(r->key->kid, json_string_value(kid), len);
@@ -153,11 +154,11 @@ static int read_secret(const struct reading *r)
         return refuse(r, "has a secret \"k\" that is not base64url");
     key->algorithms &= sl_alg_hmac_fits(key->secret.len);
     if (!key->algorithms)
-        return refuse(r, "has a secret that is shorter than the hash: HS256 "
-                         "needs 32 bytes, HS384 48, HS512 64");
+        return refuse(r, "has a secret shorter than the hash: HS256 needs 32 "
+                         "bytes, HS384 48, HS512 64");
     if (sl_secure_mem_is_blank(key->secret.bytes, key->secret.len))
-        return refuse(r, "has a secret of one byte over and over, which "
-                         "anybody would try; make one by openssl rand");
+        return refuse(r, "has a secret that repeats one byte, which is easy to "
+                         "guess; create one with openssl rand");
     return 0;
 }
 
@@ -193,7 +194,7 @@ static int read_key(struct reading *r, unsigned wanted, unsigned *ret_kinds)
     int err;
 
     if (!json_is_object(r->jwk))
-        return refuse(r, "is no object; a key is written {\"kty\": ...}");
+        return refuse(r, "is not an object; write a key as {\"kty\": ...}");
     err = read_purpose(r, &verifies);
     if (err || !verifies)
         return err;
@@ -320,17 +321,16 @@ static bool is_roca(const BIGNUM *n)
 static const char *rsa_fault(const BIGNUM *n, const BIGNUM *e)
 {
     if (BN_num_bits(n) < RSA_LEAST)
-        return "has fewer than 2048 bits, which can be broken";
+        return "has fewer than 2048 bits, which is not secure";
     if (BN_num_bits(n) > RSA_MOST)
         return "has more than 16384 bits";
     if (!BN_is_odd(n))
         return "has an even modulus, which no RSA key has";
     if (!BN_is_odd(e) || BN_is_one(e) || BN_num_bits(e) > E_MOST)
-        return "has an exponent \"e\" that is not odd, 3 or more, and below "
-               "2^64; write AQAB if that is meant";
+        return "has an exponent \"e\" that is not odd, at least 3 and below "
+               "2^64; AQAB is common";
     if (is_roca(n))
-        return "was made by a generator whose keys can be broken "
-               "(CVE-2017-15361)";
+        return "was made by a generator with weak keys (CVE-2017-15361)";
     return NULL;
 }
 
@@ -427,7 +427,7 @@ int sl_jwk_public_ec(const json_t *jwk, const struct sl_alg *alg,
         return 0;
     }
     EVP_PKEY_free(pkey);
-    return refuse_made(why, "is a point that is not on its curve");
+    return refuse_made(why, "is not a point on its curve");
 }
 
 /* ---- Edwards curves ---- */

@@ -45,8 +45,8 @@ static int check_name(const struct sl_keyset *set, const struct sl_jwk *key,
             (set->keys[i].algorithms & key->algorithms))
             return sl_diag_error(
                 diag, SLUICE_ECONF,
-                "key %zu has the name of another key (%.*s) and "
-                "its algorithm; a token could mean either",
+                "key %zu has the same id (%.*s) and algorithm as "
+                "another key, so tokens would be ambiguous",
                 index + 1, (int)(key->kid_len > 40 ? 40 : key->kid_len),
                 key->kid);
     return 0;
@@ -69,9 +69,8 @@ static int add_keys(struct sl_keyset *set, json_t *keys, unsigned wanted,
         if ((seen & SL_ALG_HMAC) && (seen & ~(unsigned)SL_ALG_HMAC)) /* (2) */
             err = sl_diag_error(
                 diag, SLUICE_ECONF,
-                "key %zu makes it a set of secrets and public keys "
-                "together; write two sets, for a public set must "
-                "hold no secret",
+                "key %zu mixes secrets and public keys in one set; use two "
+                "sets, because a public set must not contain secrets",
                 i + 1);
         else if (key->algorithms)
             err = check_name(set, key, i, diag);
@@ -89,12 +88,10 @@ static int refuse_none(size_t keys, struct sl_diag *diag)
 {
     if (keys == 0)
         return sl_diag_error(diag, SLUICE_ECONF, "the set has no keys");
-    return sl_diag_error(
-        diag, SLUICE_ECONF,
-        "none of the %zu keys serves: each has another \"kty\", "
-        "\"crv\", \"alg\", \"use\" or \"key_ops\" than those "
-        "wanted",
-        keys);
+    return sl_diag_error(diag, SLUICE_ECONF,
+                         "none of the %zu keys can be used: \"kty\", \"crv\", "
+                         "\"alg\", \"use\" or \"key_ops\" do not match",
+                         keys);
 }
 
 static int read_array(json_t *keys, unsigned wanted,
@@ -107,7 +104,7 @@ static int read_array(json_t *keys, unsigned wanted,
 
     if (count > SL_KEYSET_KEYS)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "%zu keys are too many; %d are the most", count,
+                             "there are %zu keys; the maximum is %d", count,
                              SL_KEYSET_KEYS);
     set = make((unsigned)count, alloc);
     if (!set)
@@ -138,10 +135,9 @@ static json_t *keys_of(json_t *root, struct sl_diag *diag, int *err)
     if (keys)
         return json_incref(keys);
     if (!json_object_get(root, "kty")) {
-        *err =
-            sl_diag_error(diag, SLUICE_ECONF,
-                          "this is neither a set of keys, {\"keys\": [...]}, "
-                          "nor a key, {\"kty\": ...}");
+        *err = sl_diag_error(diag, SLUICE_ECONF,
+                             "this is neither a JWKS, {\"keys\": [...]}, nor a "
+                             "JWK, {\"kty\": ...}");
         return NULL;
     }
     keys = json_array();
@@ -156,11 +152,10 @@ static int refuse_object(const struct sl_json_object_why *why,
                          struct sl_diag *diag)
 {
     static const char *const sentences[] = {
-        [SL_OBJECT_BROKEN] = "the set of keys is not JSON, or has a name "
-                             "twice",
-        [SL_OBJECT_OTHER] = "a set of keys is a JSON object: {\"keys\": "
-                            "[...]}",
-        [SL_OBJECT_DEEP] = "the set of keys is nested more than 8 deep",
+        [SL_OBJECT_BROKEN] =
+            "the JWKS is not valid JSON, or has a duplicate name",
+        [SL_OBJECT_OTHER] = "a JWKS is a JSON object: {\"keys\": [...]}",
+        [SL_OBJECT_DEEP] = "the JWKS is nested more than 8 levels deep",
     };
 
     if (why->fault == SL_OBJECT_NO_MEMORY)
@@ -183,11 +178,9 @@ int sl_keyset_read(struct sl_str json, unsigned algorithms,
     int err;
 
     if (json.len > SL_KEYSET_BYTES)
-        return sl_diag_error(
-            diag, SLUICE_ECONF,
-            "%zu bytes are too many for a set of keys; 256 KiB "
-            "are the most",
-            json.len);
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "the JWKS has %zu bytes; the maximum is 256 KiB",
+                             json.len);
     root = sl_json_object_read(json, &why);
     if (!root)
         return refuse_object(&why, diag);
@@ -215,8 +208,9 @@ int sl_keyset_secret(struct sl_str secret, unsigned algorithms,
     struct sl_jwk *key;
 
     if (!(wanted & SL_ALG_HMAC))
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "a secret serves HS256, HS384 and HS512 only");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "a secret can only be used with HS256, HS384 and HS512");
     if (!(fits & wanted))
         return sl_diag_error(
             diag, SLUICE_ECONF,
@@ -226,12 +220,13 @@ int sl_keyset_secret(struct sl_str secret, unsigned algorithms,
     if (sl_secure_mem_is_blank((const uint8_t *)secret.at, secret.len))
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "a secret of one byte over and over is none; make one "
-            "by openssl rand -base64 64");
+            "a secret that repeats one byte is not secure; create "
+            "one with openssl rand -base64 64");
     if (secret.len > SL_SECRET_BYTES)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "a secret of %zu bytes is too long; 4096 are the most", secret.len);
+            "a secret of %zu bytes is too long; the maximum is 4096",
+            secret.len);
     set = make(1, alloc);
     if (!set)
         return SLUICE_ENOMEM;

@@ -21,34 +21,34 @@ const char *sl_token_error_sentence(enum sl_token_error fault)
 {
     switch (fault) {
     case SL_TOKEN_GOOD:
-        return "the token is good";
+        return "the token is valid";
     case SL_TOKEN_MALFORMED:
-        return "this is no token: not three parts of base64url "
-               "with the JSON of a token in them";
+        return "the value is not a JWT: it must have three base64url parts "
+               "that contain JSON";
     case SL_TOKEN_TOO_LARGE:
-        return "the token has more than 8 KiB, 64 claims, 8 "
-               "levels, or 128 bytes of \"kid\"";
+        return "the token exceeds 8 KiB, 64 claims, 8 levels, or 128 bytes of "
+               "\"kid\"";
     case SL_TOKEN_ALGORITHM:
-        return "the token's algorithm is not one that is allowed";
+        return "the token's algorithm is not allowed";
     case SL_TOKEN_HEADER:
-        return "the token's header has a field that is never "
-               "believed: crit, b64, zip, jku, jwk, x5u or x5c";
+        return "the token's header has a field that is not accepted: crit, "
+               "b64, zip, jku, jwk, x5u or x5c";
     case SL_TOKEN_NO_KEY:
-        return "there is no key that could verify the token";
+        return "no key matches the token";
     case SL_TOKEN_SIGNATURE:
         return "the token's signature is wrong";
     case SL_TOKEN_EXPIRED:
         return "the token has expired";
     case SL_TOKEN_NOT_YET:
-        return "the token is not good yet";
+        return "the token is not valid yet";
     case SL_TOKEN_NO_EXPIRY:
-        return "the token has no \"exp\", and must expire";
+        return "the token has no \"exp\", which is required";
     case SL_TOKEN_ISSUER:
         return "the token is from another issuer";
     case SL_TOKEN_AUDIENCE:
         return "the token is for another audience";
     case SL_TOKEN_HELD_BACK:
-        return "too many bad tokens came from this address lately";
+        return "too many invalid tokens came from this address recently";
     case SL_TOKEN_NO_KEYS:
         return "the keys have not been fetched yet";
     default:

@@ -166,7 +166,7 @@ int sl_tokens_open(const struct sl_tokens_options *options,
         sl_tokens_close(&t->base);
         return sl_diag_error(diag, err,
                              err == SLUICE_ESYS
-                                 ? "the kernel gives no random numbers"
+                                 ? "the kernel did not provide random numbers"
                                  : "out of memory");
     }
     *ret = &t->base;

@@ -125,18 +125,18 @@ static int check(const struct sluice_backoff *b,
                  const int64_t *ret)
 {
     if (!b || !refusal || !ret)
-        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "there is no %s",
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "%s is NULL",
                              !b         ? "backoff"
                              : !refusal ? "refusal"
-                                        : "place for the wait");
+                                        : "result");
     if (now < 0 || b->base_ns < 0 || b->cap_ns < 0 || b->longest_ns < 0)
         return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
-                             "a time of a backoff is negative");
+                             "a time in the backoff is negative");
     if (!sluice_backoff_retries(refusal->status))
-        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
-                             "the server answered %d, and only 429 and 503 are "
-                             "asked again",
-                             refusal->status);
+        return sl_diag_error(
+            sl_gate_diag(), SLUICE_EINVAL,
+            "the server answered %d; only 429 and 503 are retried",
+            refusal->status);
     return 0;
 }
 
@@ -162,7 +162,7 @@ int sluice_backoff_next(struct sluice_backoff *b,
         return sl_diag_error(
             sl_gate_diag(), SLUICE_EFULL,
             "the server answered %d and asks to wait %lld s; the "
-            "longest wait is %lld s",
+            "maximum wait is %lld s",
             refusal->status, (long long)(wait / SL_S),
             (long long)(longest / SL_S));
     step = step_of(b);

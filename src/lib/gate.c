@@ -29,8 +29,7 @@ struct sl_diag *sluice_private_diag(void)
 
 const char *sluice_why(void)
 {
-    return last_refusal.sentence[0] ? last_refusal.sentence
-                                    : "nothing has gone wrong";
+    return last_refusal.sentence[0] ? last_refusal.sentence : "no error";
 }
 
 const char *sluice_version(void)
@@ -54,14 +53,14 @@ static int check_part(const struct sluice *gate, const struct sluice_part *p)
 {
     if (p->limit >= gate->limit_count)
         return sl_diag_error(sl_gate_diag(), SLUICE_ENOENT,
-                             "there is no limit number %u; the gate has %zu",
+                             "unknown limit number %u; the gate has %zu",
                              p->limit, gate->limit_count);
     if (p->plan >= gate->limits[p->limit].plan_count)
         return sl_diag_error(sl_gate_diag(), SLUICE_ENOENT,
                              "limit \"%s\" has no plan number %u",
                              gate->limits[p->limit].of.name, p->plan);
     if (!p->key && p->key_len > 0)
-        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "a key is missing");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "the key is NULL");
     return 0;
 }
 
@@ -69,11 +68,11 @@ int sl_gate_check(const struct sluice *gate, const struct sluice_part *parts,
                   size_t count)
 {
     if (!gate || !parts)
-        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "there is no %s",
-                             gate ? "set of parts" : "gate");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "%s is NULL",
+                             gate ? "parts" : "gate");
     if (count == 0 || count > SLUICE_PARTS_MAX)
         return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
-                             "a set has between 1 and %d parts, not %zu",
+                             "a set needs between 1 and %d parts, not %zu",
                              SLUICE_PARTS_MAX, count);
     for (size_t i = 0; i < count; i++) {
         int err = check_part(gate, &parts[i]);
@@ -240,10 +239,9 @@ static int adjust_all(struct sluice *gate, struct sluice_part *parts,
 
     for (size_t i = 0; !err && i < count; i++)
         if (parts[i].cost > SL_AMOUNT_MAX / SLUICE_PARTS_MAX)
-            err =
-                sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
-                              "a cost of more than 2^49 can't be given back or "
-                              "charged");
+            err = sl_diag_error(
+                sl_gate_diag(), SLUICE_EINVAL,
+                "a cost of more than 2^49 cannot be refunded or charged");
     if (err)
         return err;
     now = sl_gate_clock(gate);
@@ -327,7 +325,7 @@ int sluice_stats(struct sluice *gate, struct sluice_stats *ret)
 
     if (!gate || !ret)
         return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
-                             "sluice_stats needs a gate and a place");
+                             "sluice_stats needs a gate and a result");
     sl_table_stats(&gate->table, &s);
     sl_table_hold_stats(&gate->table, &holds);
     *ret = (struct sluice_stats){
@@ -437,8 +435,8 @@ static int read_plans(struct sluice *gate, struct sl_gate_limit *gl,
         if (sl_limit_shape(&gl->plans[i]) != sl_limit_shape(&gl->plans[0]))
             return sl_diag_error(
                 sl_gate_diag(), SLUICE_ECONF,
-                "limit \"%s\": %s has another period than %s; the "
-                "plans of one limit share theirs",
+                "limit \"%s\": %s has another period than %s; all "
+                "plans of a limit must have the same period",
                 from->name, text, from->rate);
     }
     gl->of.strictest = strictest(gl);
@@ -456,23 +454,23 @@ static int read_limit(struct sluice *gate, struct sl_gate_limit *gl,
                              "a limit needs a name");
     if ((unsigned)from->kind > SLUICE_LEVEL)
         return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
-                             "limit \"%s\": %d is no kind", from->name,
+                             "limit \"%s\": %d is not a kind", from->name,
                              (int)from->kind);
     if (from->kind != SLUICE_QUOTA && (from->zone || from->anchor))
         return sl_diag_error(
             sl_gate_diag(), SLUICE_ECONF,
-            "limit \"%s\": only a quota has a time zone and an "
-            "anchor",
+            "limit \"%s\": only a quota can have a time zone and an anchor",
             from->name);
     if (from->kind != SLUICE_TOKEN_BUCKET && from->interval)
-        return sl_diag_error(sl_gate_diag(), SLUICE_ECONF,
-                             "limit \"%s\": only a token-bucket refills by the "
-                             "interval",
-                             from->name);
+        return sl_diag_error(
+            sl_gate_diag(), SLUICE_ECONF,
+            "limit \"%s\": only a token-bucket can refill by the interval",
+            from->name);
     if (from->share > 1000)
-        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
-                             "limit \"%s\": a share of %u is more than 1000",
-                             from->name, from->share);
+        return sl_diag_error(
+            sl_gate_diag(), SLUICE_EINVAL,
+            "limit \"%s\": a share of %u is more than the maximum of 1000",
+            from->name, from->share);
     if (from->zone) {
         err = sl_zone_load(from->zone, &gate->alloc, &gl->zone, &why);
         if (err)
@@ -495,7 +493,7 @@ static int read_limits(struct sluice *gate, const struct sluice_options *o)
 
     if (!o->limits || o->limit_count == 0 || o->limit_count > SL_LIMITS)
         return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
-                             "a gate has between 1 and %d limits, not %zu",
+                             "a gate needs between 1 and %d limits, not %zu",
                              SL_LIMITS, o->limit_count);
     gate->limits = sl_alloc_new(&gate->alloc, size);
     if (!gate->limits)
@@ -510,7 +508,7 @@ static int read_limits(struct sluice *gate, const struct sluice_options *o)
         for (size_t j = 0; j < i; j++)
             if (strcmp(o->limits[i].name, o->limits[j].name) == 0)
                 return sl_diag_error(sl_gate_diag(), SLUICE_ECONF,
-                                     "two limits are called \"%s\"",
+                                     "two limits have the name \"%s\"",
                                      o->limits[i].name);
         shares += o->limits[i].share;
     }
@@ -531,19 +529,17 @@ static int open_region(struct sluice *gate, const struct sluice_options *o,
 
     if ((unsigned)o->on_full > SLUICE_FULL_DENY ||
         (unsigned)o->on_damage > SLUICE_DAMAGE_REFUSE)
-        return sl_diag_error(diag, SLUICE_EINVAL,
-                             "%d is no choice for on_full, or %d for on_damage",
-                             (int)o->on_full, (int)o->on_damage);
+        return sl_diag_error(
+            diag, SLUICE_EINVAL,
+            "%d is not a value of on_full, or %d is not a value of on_damage",
+            (int)o->on_full, (int)o->on_damage);
     if (o->memory && !o->size)
-        return sl_diag_error(diag, SLUICE_EINVAL,
-                             "memory that is handed in needs its size");
+        return sl_diag_error(diag, SLUICE_EINVAL, "memory needs a size");
     if (o->path && !*o->path)
         return sl_diag_error(diag, SLUICE_EINVAL, "the path is empty");
     if (o->path && o->memory)
-        return sl_diag_error(
-            diag, SLUICE_EINVAL,
-            "the state is either in a file or in memory that was "
-            "handed in, not in both");
+        return sl_diag_error(diag, SLUICE_EINVAL,
+                             "give either a path or memory, not both");
     if (o->memory)
         return sl_region_open_memory(ret, o->memory, size, diag);
     if (!o->path)
@@ -555,14 +551,14 @@ static int open_region(struct sluice *gate, const struct sluice_options *o,
                                   : SL_DAMAGE_SET_ASIDE,
                               &why);
     if (err == SLUICE_EDAMAGE)
-        return sl_diag_error(diag, err, "%s can't be used: %s", o->path,
+        return sl_diag_error(diag, err, "cannot use %s: %s", o->path,
                              why.sentence);
     if (err)
         *diag = why;
     else if (ret->set_aside[0])
         snprintf(gate->notice, sizeof(gate->notice),
-                 "%s could not be used: %s; it is now %s, and an empty state "
-                 "was begun",
+                 "cannot use %s: %s; it was moved to %s, and an empty state "
+                 "file was created",
                  o->path, why.sentence, ret->set_aside);
     return err;
 }
@@ -578,8 +574,8 @@ static int make_known(struct sluice *gate)
         if (sl_table_add_limit(&gate->table, of))
             return sl_diag_error(
                 sl_gate_diag(), SLUICE_EFULL,
-                "the state knows %d limits already, of this and "
-                "earlier policies; begin a new one",
+                "the state file already has %d limits, from this "
+                "and earlier policies; start a new one",
                 SL_LIMITS);
     }
     return 0;
@@ -626,9 +622,8 @@ int sluice_open(const struct sluice_options *options, struct sluice **ret)
     int err;
 
     if (!options || !ret)
-        return sl_diag_error(
-            sl_gate_diag(), SLUICE_EINVAL,
-            "sluice_open needs options and a place for the gate");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+                             "sluice_open needs options and a result");
     if (options->resize)
         alloc = (struct sl_alloc){options->resize, options->resize_ctx};
     gate = new_gate(&alloc);
@@ -639,7 +634,7 @@ int sluice_open(const struct sluice_options *options, struct sluice **ret)
     err = read_limits(gate, options);
     if (!err && sl_hash_key_make(&gate->ids))
         err = sl_diag_error(sl_gate_diag(), SLUICE_ESYS,
-                            "the kernel gives no random numbers");
+                            "the kernel did not provide random numbers");
     if (!err)
         err = open_region(gate, options, &region);
     if (err) {

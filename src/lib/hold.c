@@ -38,7 +38,7 @@ int sluice_hold(struct sluice *gate, struct sluice_part *parts, size_t count,
 
     if (!err && !id)
         err = sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
-                            "sluice_hold needs a place for the id");
+                            "sluice_hold needs a result for the id");
     if (!err)
         err = check_life(for_ns);
     if (err)
@@ -52,10 +52,9 @@ int sluice_hold(struct sluice *gate, struct sluice_part *parts, size_t count,
                                     for_ns, r.now, r.fresh)) == SL_SET_STALE)
         sl_gate_read_again(gate, &r);
     if (verdict == SL_SET_NO_HOLD_ROOM)
-        return sl_diag_error(
-            sl_gate_diag(), SLUICE_EFULL,
-            "the state has no room for another hold; give it more "
-            "memory, or let holds end sooner");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EFULL,
+                             "there is no room for another hold; increase the "
+                             "memory, or let holds end sooner");
     for (size_t i = 0; i < count; i++)
         sl_gate_answer(&set[i].answer, set[i].untracked, &parts[i].answer);
     *id = (struct sluice_hold_id){
@@ -130,17 +129,16 @@ static int check_costs(const struct sluice *gate,
                              "costs are missing");
     for (size_t i = 0; i < count; i++) {
         if (costs[i].limit >= gate->limit_count)
-            return sl_diag_error(
-                sl_gate_diag(), SLUICE_ENOENT,
-                "there is no limit number %u; the gate has %zu", costs[i].limit,
-                gate->limit_count);
+            return sl_diag_error(sl_gate_diag(), SLUICE_ENOENT,
+                                 "unknown limit number %u; the gate has %zu",
+                                 costs[i].limit, gate->limit_count);
         if (costs[i].cost > SL_HOLD_COST_MAX)
             return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
-                                 "a cost of more than 2^49 can't be settled");
+                                 "a cost of more than 2^49 cannot be settled");
         for (size_t j = 0; j < i; j++)
             if (costs[j].limit == costs[i].limit)
                 return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
-                                     "limit \"%s\" is named twice",
+                                     "limit \"%s\" is given twice",
                                      gate->limits[costs[i].limit].of.name);
     }
     return 0;
@@ -149,7 +147,7 @@ static int check_costs(const struct sluice *gate,
 static int check_gate(const struct sluice *gate)
 {
     if (!gate)
-        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "there is no gate");
+        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "gate is NULL");
     return 0;
 }
 

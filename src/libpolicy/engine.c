@@ -55,7 +55,7 @@ int sluice_engine_open(struct sluice_policy *policy,
 
     if (!policy || !ret)
         return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
-                             "sluice_engine_open needs a policy and a place");
+                             "sluice_engine_open needs a policy and a result");
     engine = sl_libpolicy_new(sizeof(*engine));
     if (!engine)
         return sl_diag_error(sluice_private_diag(), SLUICE_ENOMEM,
@@ -183,18 +183,19 @@ static int check_request(const struct sluice_request *r)
     if (r->cost_count > LIST_MAX || r->override_count > LIST_MAX)
         return sl_diag_error(
             diag, SLUICE_EINVAL,
-            "a request has at most %d costs and overrides each", LIST_MAX);
+            "a request can have at most %d costs and as many overrides",
+            LIST_MAX);
     if ((r->header_count && !r->headers) || (r->cost_count && !r->costs) ||
         (r->override_count && !r->overrides))
         return sl_diag_error(
             diag, SLUICE_EINVAL,
-            "a request counts headers, costs or overrides that "
-            "it does not have");
+            "a request has counts of headers, costs or overrides "
+            "without the arrays");
     if (!is_good(r->user_subject) || !is_good(r->org_subject))
         return sl_diag_error(
             diag, SLUICE_EINVAL,
-            "a subject has at most %d roles and %d grants, and "
-            "those that it counts",
+            "a subject can have at most %d roles and %d grants, "
+            "and needs the arrays for its counts",
             ROLES_MAX, GRANTS_MAX);
     if (!r->path && !r->job && !r->limit)
         return sl_diag_error(diag, SLUICE_EINVAL,
@@ -320,7 +321,7 @@ static int decide(struct sluice_engine *engine,
     if (!engine || !request || !d)
         return sl_diag_error(
             diag, SLUICE_EINVAL,
-            "a decision needs an engine, a request and a place");
+            "a decision needs an engine, a request and a result");
     err = check_request(request);
     if (err)
         return err;

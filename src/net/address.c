@@ -71,17 +71,17 @@ static int parse_unix(struct sl_str text, struct sl_address *ret,
     if (path.at[0] == '@')
         return sl_diag_error_at(
             diag, SLUICE_ECONF, UNIX_PREFIX.len,
-            "abstract sockets have neither owner nor mode, so "
-            "anybody could connect; write a path");
+            "abstract unix sockets have no owner and no mode, "
+            "so every local user could connect; write a path");
     if (memchr(path.at, '\0', path.len) || path.at[path.len - 1] == '/')
         return sl_diag_error_at(diag, SLUICE_ECONF, UNIX_PREFIX.len,
-                                "\"%.*s\" is no path of a file",
+                                "\"%.*s\" is not the path of a file",
                                 SL_STR_ARG(path));
     if (path.len > PATH_MOST)
         return sl_diag_error_at(
             diag, SLUICE_ECONF, UNIX_PREFIX.len,
             "the path of a unix socket has at most %zu bytes, "
-            "not %zu; write a shorter one",
+            "not %zu; write a shorter path",
             PATH_MOST, path.len);
     set_unix(ret, path);
     return 0;
@@ -96,7 +96,7 @@ static int parse_port(struct sl_str text, size_t at, uint16_t *ret,
     if (sl_parse_number(port, &n, NULL) || n > UINT16_MAX)
         return sl_diag_error_at(
             diag, SLUICE_ECONF, at,
-            "a port is a number from 0 to 65535, not \"%.*s\"",
+            "a port must be a number from 0 to 65535, not \"%.*s\"",
             SL_STR_ARG(port));
     *ret = (uint16_t)n;
     return 0;
@@ -109,7 +109,7 @@ static int refuse_no_port(struct sl_str text, struct sl_diag *diag)
     uint64_t n;
 
     sl_diag_error(diag, SLUICE_ECONF,
-                  "\"%.*s\" is no address with a port; write one like "
+                  "\"%.*s\" is not an address with a port; write one like "
                   "127.0.0.1:8080, [::1]:8080, *:8080 or unix:/run/sluice.sock",
                   SL_STR_ARG(text));
     if (sl_parse_number(text, &n, NULL) == 0 && n <= UINT16_MAX)
@@ -131,25 +131,25 @@ static int refuse_host(struct sl_str host, struct sl_str port,
     struct sl_ip ip;
 
     if (host.len == 0) {
-        sl_diag_error(diag, SLUICE_ECONF,
-                      "the address before the port is missing; write 127.0.0.1 "
-                      "for this machine alone, * for all");
+        sl_diag_error(
+            diag, SLUICE_ECONF,
+            "the address before the port is missing; write 127.0.0.1 for "
+            "this machine only, or * for all addresses");
         sl_diag_hint(diag, "127.0.0.1:%.*s", SL_STR_ARG(port));
     } else if (memchr(host.at, '%', host.len)) {
         sl_diag_error(diag, SLUICE_ECONF,
                       "\"%.*s\" has a zone, which is not supported; write the "
-                      "address without it or [::] for all of IPv6",
+                      "address without it, or [::] for all IPv6 addresses",
                       SL_STR_ARG(host));
     } else if (host.at[0] != '[' && sl_ip_parse(host, &ip)) {
         sl_diag_error(diag, SLUICE_ECONF,
-                      "an IPv6 address before a port needs "
-                      "brackets");
+                      "an IPv6 address with a port needs brackets");
         sl_diag_hint(diag, "[%.*s]:%.*s", SL_STR_ARG(host), SL_STR_ARG(port));
     } else {
         sl_diag_error(
             diag, SLUICE_ECONF,
-            "\"%.*s\" is no numeric address, and names are not looked "
-            "up; write its address, localhost, or * for all",
+            "\"%.*s\" is not a numeric address, and names are not looked up; "
+            "write a numeric address, localhost, or * for all addresses",
             SL_STR_ARG(host));
     }
     return SLUICE_ECONF;
@@ -205,7 +205,7 @@ int sl_address_parse(struct sl_str text, struct sl_address *ret,
 
     if (text.len == 0)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "an address is missing; write one like "
+                             "the address is missing; write one like "
                              "127.0.0.1:8080 or unix:/run/sluice.sock");
     if (begins(text, UNIX_PREFIX)) {
         err = parse_unix(text, &address, diag);

@@ -95,15 +95,16 @@ static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
     if (code == CURLE_FILESIZE_EXCEEDED)
         fetch->result = SL_HTTP_FETCH_TOO_LARGE;
     if (fetch->result == SL_HTTP_FETCH_TOO_LARGE)
-        snprintf(fetch->why, sizeof(fetch->why), "it sends more than %zu bytes",
-                 fetch->most);
+        snprintf(fetch->why, sizeof(fetch->why),
+                 "the answer is larger than %zu bytes", fetch->most);
     else if (fetch->result == SL_HTTP_FETCH_NO_MEMORY ||
              code == CURLE_OUT_OF_MEMORY)
         snprintf(fetch->why, sizeof(fetch->why), "out of memory");
     else if (code != CURLE_OK)
         snprintf(fetch->why, sizeof(fetch->why), "%s", why);
     else if (status != 200)
-        snprintf(fetch->why, sizeof(fetch->why), "it answers %ld%s", status,
+        snprintf(fetch->why, sizeof(fetch->why), "the server answers %ld%s",
+                 status,
                  status / 100 == 3 ? ", and redirects are not followed" : "");
     if (fetch->result != SL_HTTP_FETCH_GOOD)
         return;
@@ -236,7 +237,7 @@ int sl_http_fetcher_open(struct sl_loop *loop, const struct sl_alloc *alloc,
 
     pthread_once(&once, init_once);
     if (global != CURLE_OK)
-        return sl_diag_error(diag, SLUICE_ESYS, "libcurl does not start: %s",
+        return sl_diag_error(diag, SLUICE_ESYS, "libcurl failed to start: %s",
                              curl_easy_strerror(global));
     fetcher = sl_alloc_new(alloc, sizeof(*fetcher));
     if (!fetcher)

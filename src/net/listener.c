@@ -62,32 +62,32 @@ static int refuse_errno(const struct sl_address *address, const char *what,
     sl_address_print(address, text, sizeof(text));
     switch (was) {
     case EADDRINUSE:
-        sl_diag_error(diag, SLUICE_ESYS,
-                      "%s is taken: another program listens there", text);
-        sl_diag_hint(diag,
-                     sl_address_is_unix(address)
-                         ? "another path, or stop that program ('ss -lxp' "
-                           "shows which)"
-                         : "another port, or stop that program ('ss -ltnp' "
-                           "shows which)");
+        sl_diag_error(
+            diag, SLUICE_ESYS,
+            "%s is in use by another program ('ss %s' lists it); stop "
+            "that program, or choose another address",
+            text, sl_address_is_unix(address) ? "-lxp" : "-ltnp");
+        sl_diag_hint(diag, sl_address_is_unix(address) ? "another path"
+                                                       : "another port");
         break;
     case EADDRNOTAVAIL:
         sl_diag_error(
             diag, SLUICE_ESYS,
-            "%s can't be listened on: this machine has no such address", text);
+            "cannot listen on %s: this machine does not have the address",
+            text);
         break;
     case EACCES:
     case EPERM:
         sl_diag_error(diag, SLUICE_ESYS,
-                      "%s can't be listened on: this user may not (%s)", text,
+                      "cannot listen on %s: permission denied (%s)", text,
                       what);
         if (sl_address_port(address) > 0 && sl_address_port(address) < 1024)
             sl_diag_hint(diag, "a port above 1023, or give the program "
                                "CAP_NET_BIND_SERVICE");
         break;
     default:
-        sl_diag_error(diag, SLUICE_ESYS, "%s can't be listened on: %s: %s",
-                      text, what, strerror(was));
+        sl_diag_error(diag, SLUICE_ESYS, "cannot listen on %s: %s: %s", text,
+                      what, strerror(was));
     }
     errno = was;
     return SLUICE_ESYS;
@@ -209,11 +209,11 @@ static int clear_path(const struct sl_address *address, const char *path,
     if (lstat(path, &st))
         return errno == ENOENT ? 0 : refuse_errno(address, "lstat", diag);
     if (!S_ISSOCK(st.st_mode))
-        return sl_diag_error(diag, SLUICE_ESYS,
-                             "unix:%s can't be listened on: there is a file of "
-                             "that name which is no socket; remove it or write "
-                             "another path",
-                             path);
+        return sl_diag_error(
+            diag, SLUICE_ESYS,
+            "cannot listen on unix:%s: a file with this name exists and is not "
+            "a socket; remove it or write another path",
+            path);
     if (is_answered(address)) {
         errno = EADDRINUSE;
         return refuse_errno(address, "connect", diag);
@@ -289,9 +289,9 @@ static int share(struct sl_sockets *s, unsigned loops, struct sl_diag *diag)
 
 static int refuse_loops(unsigned loops, struct sl_diag *diag)
 {
-    return sl_diag_error(diag, SLUICE_EINVAL,
-                         "an address is shared by 1 to 64 loops, not %u",
-                         loops);
+    return sl_diag_error(
+        diag, SLUICE_EINVAL,
+        "a listener is shared by 1 to 64 worker threads, not %u", loops);
 }
 
 int sl_sockets_open(const struct sl_address *address, unsigned loops,
@@ -349,9 +349,8 @@ int sl_sockets_adopt(int fd, unsigned loops, struct sl_sockets *ret,
         fcntl(fd, F_SETFD, FD_CLOEXEC))
         return sl_diag_error(
             diag, SLUICE_ESYS,
-            "descriptor %d, handed in by systemd, is no stream "
-            "socket that listens; write ListenStream= in the "
-            ".socket unit, and Accept=no",
+            "descriptor %d, passed by systemd, is not a listening stream "
+            "socket; write ListenStream= in the .socket unit, and Accept=no",
             fd);
     if (!sl_address_is_unix(&s.address))
         set_flag(fd, IPPROTO_TCP, TCP_NODELAY, 1);

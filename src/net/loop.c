@@ -166,7 +166,7 @@ int sl_loop_open(struct sl_clock *clock, struct sl_loop **ret,
     loop->base = open_base();
     if (!loop->base || open_bell(loop)) {
         err = errno == ENOMEM ? SLUICE_ENOMEM : SLUICE_ESYS;
-        sl_diag_error(diag, err, "an event loop can't be made: %s",
+        sl_diag_error(diag, err, "cannot create an event loop: %s",
                       strerror(errno));
         sl_loop_close(loop);
         return err;

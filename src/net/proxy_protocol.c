@@ -151,9 +151,9 @@ static void read_on(struct guest *g)
     if (n > 0)
         return; /* he is gone */
     if (n == 0)
-        send_away(g, "the connection ended within its PROXY header");
+        send_away(g, "the connection was closed within its PROXY header");
     else if (errno != EAGAIN && errno != EINTR)
-        send_away(g, "the connection broke within its PROXY header");
+        send_away(g, "the connection failed within its PROXY header");
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -165,7 +165,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 
 static void on_deadline(void *ctx)
 {
-    send_away(ctx, "the PROXY header did not come in time");
+    send_away(ctx, "the PROXY header did not arrive in time");
 }
 
 /* ---- the list ---- */
@@ -204,12 +204,13 @@ void sl_proxy_accept_accept(void *ctx, int fd, const struct sl_address *peer)
 
     if (!p->options.trusts(p->options.ctx, peer)) {
         refuse(p, fd, peer,
-               "it may not speak for others; if it is your balancer, name it "
-               "under identity: trusted_proxies in the policy");
+               "the peer is not a trusted proxy; if it is your load balancer, "
+               "add it to identity: trusted_proxies in the policy");
         return;
     }
     if (p->count == p->options.most) {
-        refuse(p, fd, peer, "too many connections have not sent their header");
+        refuse(p, fd, peer,
+               "too many connections are waiting for their PROXY header");
         return;
     }
     g = greet(p, fd, peer);
@@ -301,13 +302,13 @@ static enum sl_proxy_header_result refuse_other(const unsigned char *bytes,
 
     if (!may_be(bytes, len, version1, size))
         return header_refuse(ret,
-                             "there is no PROXY header; let the balancer send "
-                             "one, or leave this door out of proxy_protocol");
+                             "missing PROXY header; let the load balancer send "
+                             "it, or remove this listener from proxy_protocol");
     if (len < size)
         return want(ret, SL_PROXY_HEADER_HEAD);
     return header_refuse(
-        ret, "version 1 of the PROXY protocol is not understood; let "
-             "the balancer send version 2 (send-proxy-v2)");
+        ret, "version 1 of the PROXY protocol is not supported; let "
+             "the load balancer send version 2 (send-proxy-v2)");
 }
 
 static unsigned number(const unsigned char *bytes)
@@ -377,8 +378,8 @@ enum sl_proxy_header_result sl_proxy_header_read(const unsigned char *bytes,
     addresses = addresses_size(bytes[13]);
     if (addresses < 0)
         return header_refuse(ret,
-                             "the PROXY header is not about a connection of "
-                             "TCP or a unix socket");
+                             "the PROXY header does not describe a TCP or unix "
+                             "socket connection");
     if (behind < (size_t)addresses)
         return header_refuse(ret, "the PROXY header ends within its addresses");
     if (len < SL_PROXY_HEADER_HEAD + (size_t)addresses)

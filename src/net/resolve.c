@@ -111,8 +111,8 @@ static void *run(void *ctx)
         freeaddrinfo(list);
     }
     if (resolved.count == 0)
-        snprintf(resolved.why, sizeof(resolved.why), "can't be found: %s",
-                 why ? gai_strerror(why) : "it has no address");
+        snprintf(resolved.why, sizeof(resolved.why), "cannot be resolved: %s",
+                 why ? gai_strerror(why) : "no address");
     n = send(task->fd, &resolved, sizeof(resolved), MSG_NOSIGNAL);
     (void)n; /* nobody waits any more */
     close(task->fd);
@@ -152,7 +152,7 @@ static void on_answer(evutil_socket_t fd, short what, void *arg)
     (void)what;
     if (recv(fd, &resolved, sizeof(resolved), 0) != sizeof(resolved)) {
         resolved.count = 0;
-        snprintf(resolved.why, sizeof(resolved.why), "can't be asked for");
+        snprintf(resolved.why, sizeof(resolved.why), "cannot be looked up");
     }
     sl_resolve_cancel(resolve);
     done(ctx, &resolved);

@@ -77,13 +77,13 @@ static const char *reason(void)
     unsigned long err = ERR_peek_error();
     const char *text = err ? ERR_reason_error_string(err) : NULL;
 
-    return text ? text : "it holds none";
+    return text ? text : "the file contains none";
 }
 
 static int refuse_unreadable(const char *what, const char *path,
                              struct sl_diag *diag)
 {
-    return sl_diag_error(diag, SLUICE_ECONF, "%s %s can't be read: %s", what,
+    return sl_diag_error(diag, SLUICE_ECONF, "cannot read %s %s: %s", what,
                          path, strerror(errno));
 }
 
@@ -98,9 +98,8 @@ static int load_certificate(struct sl_tls *tls, const char *path,
     if (SSL_CTX_use_certificate_chain_file(tls->ctx, path) != 1)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "the certificate %s can't be used: %s; it must be in "
-            "PEM form, the server's certificate first, then the "
-            "chain",
+            "cannot use the certificate %s: %s; it must be in PEM "
+            "form, the server's certificate first, then the chain",
             path, reason());
     return 0;
 }
@@ -121,22 +120,20 @@ static int load_key(struct sl_tls *tls, const char *path,
         EVP_PKEY_free(key);
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "the key %s is encrypted, and nobody is there to type "
-            "its password; store it without one, mode 0600",
+            "the key %s is encrypted; store it without a password, mode 0600",
             path);
     }
     if (!key)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "the key %s can't be used: %s; it must be a private "
-            "key in PEM form",
+            "cannot use the key %s: %s; it must be a private key in PEM form",
             path, reason());
     good = SSL_CTX_use_PrivateKey(tls->ctx, key) == 1 &&
            SSL_CTX_check_private_key(tls->ctx) == 1;
     EVP_PKEY_free(key);
     if (!good)
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "the key %s does not belong to the certificate %s",
+                             "the key %s does not match the certificate %s",
                              path, certificate);
     return 0;
 }
@@ -154,7 +151,7 @@ static int load_client_ca(struct sl_tls *tls, const char *path,
     if (!names || SSL_CTX_load_verify_locations(tls->ctx, path, NULL) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "client_ca %s can't be used: %s; it must hold "
+                             "cannot use client_ca %s: %s; it must contain "
                              "certificates in PEM form",
                              path, reason());
     }
@@ -215,7 +212,7 @@ int sl_tls_open(const struct sl_tls_options *options, struct sl_tls **ret,
     if (set_up_server(tls))
         err = load_certificate(tls, options->certificate, diag);
     else
-        err = sl_diag_error(diag, SLUICE_ESYS, "OpenSSL refuses to start: %s",
+        err = sl_diag_error(diag, SLUICE_ESYS, "OpenSSL failed to start: %s",
                             reason());
     if (!err)
         err = load_key(tls, options->key, options->certificate, diag);
@@ -238,15 +235,14 @@ static int load_ca(struct sl_tls *tls, const char *path, struct sl_diag *diag)
     if (!path)
         return SSL_CTX_set_default_verify_paths(tls->ctx) == 1
                    ? 0
-                   : sl_diag_error(diag, SLUICE_ESYS,
-                                   "the certificates that this system trusts "
-                                   "can't be read");
+                   : sl_diag_error(
+                         diag, SLUICE_ESYS,
+                         "cannot read the trusted certificates of this system");
     if (SSL_CTX_load_verify_locations(tls->ctx, path, NULL) == 1)
         return 0;
     return sl_diag_error(
         diag, SLUICE_ECONF,
-        "the file %s can't be used: %s; it must hold certificates "
-        "in PEM form",
+        "cannot use the file %s: %s; it must contain certificates in PEM form",
         path, reason());
 }
 
@@ -263,7 +259,7 @@ int sl_tls_open_client(const struct sl_tls_client_options *options,
     if (set_up(tls, TLS_client_method()))
         err = load_ca(tls, options->ca, diag);
     else
-        err = sl_diag_error(diag, SLUICE_ESYS, "OpenSSL refuses to start: %s",
+        err = sl_diag_error(diag, SLUICE_ESYS, "OpenSSL failed to start: %s",
                             reason());
     if (!err && options->certificate)
         err = load_certificate(tls, options->certificate, diag);

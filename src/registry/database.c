@@ -400,7 +400,8 @@ int sl_database_open(struct sl_database *db, const struct sl_driver *driver,
     db->node = SL_STR("");
     err = sl_hash_key_make(&random);
     if (err)
-        return sl_diag_error(diag, err, "the system gives no random bytes");
+        return sl_diag_error(diag, err,
+                             "the system did not provide random bytes");
     snprintf(db->word, sizeof(db->word), "%016" PRIx64, random.k0);
     sl_arena_init(&db->arena, ARENA_MOST, alloc);
     if (!driver)

@@ -169,11 +169,10 @@ static int refuse(struct sl_job *job, enum sl_job_result result)
 static int refuse_alias(struct sl_job *job, struct sl_str scope,
                         struct sl_str alias, struct sl_str owner)
 {
-    sl_diag_error(
-        &job->diag, SLUICE_ECONF,
-        "%.*s is an alias of the %.*s %.*s; change that one, or take the "
-        "alias away first",
-        SL_STR_ARG(alias), SL_STR_ARG(scope), SL_STR_ARG(owner));
+    sl_diag_error(&job->diag, SLUICE_ECONF,
+                  "%.*s is an alias of the %.*s %.*s; change that subject, or "
+                  "remove the alias first",
+                  SL_STR_ARG(alias), SL_STR_ARG(scope), SL_STR_ARG(owner));
     return refuse(job, SL_JOB_CONFLICT);
 }
 
@@ -198,8 +197,8 @@ static int check_names(struct sl_registry *r, struct sl_job *job,
             continue;
         sl_diag_error(
             &job->diag, SLUICE_ECONF,
-            "the alias %.*s stands for the %.*s %.*s already; take it "
-            "away there first",
+            "the alias %.*s already belongs to the %.*s %.*s; remove it "
+            "there first",
             SL_STR_ARG(new->aliases[i]), SL_STR_ARG(new->scope),
             SL_STR_ARG(other.id));
         return refuse(job, SL_JOB_CONFLICT);
@@ -358,7 +357,7 @@ static int read_meters(struct sl_registry *r, struct sl_job *job)
     int err = sl_usage_db_read(&r->db, job->scope, job->id, job->since,
                                job->started, job->now, &job->text);
 
-    return spare(job, err, "the history is too long; ask for fewer days");
+    return spare(job, err, "the history is too long; request fewer days");
 }
 
 static int read_credits(struct sl_registry *r, struct sl_job *job)
@@ -367,8 +366,8 @@ static int read_credits(struct sl_registry *r, struct sl_job *job)
                                        &job->text);
 
     return spare(job, err,
-                 "there are too many credits to show; delete those "
-                 "that are used up or have expired");
+                 "there are too many credits to show; delete those that are "
+                 "used or expired");
 }
 
 static int release(struct sl_registry *r, struct sl_job *job)

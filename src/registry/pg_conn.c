@@ -91,7 +91,7 @@ static int await(struct sl_pg_conn *l, bool more_to_send, sl_ns until)
     int got;
 
     if (left <= 0)
-        return lose(l, "it does not answer");
+        return lose(l, "the server does not answer");
     got = poll(&fd, 1, (int)(left / SL_MS) + 1);
     if (got < 0 && errno != EINTR)
         return lose(l, strerror(errno));
@@ -163,7 +163,7 @@ static int read_to_sync(struct sl_pg_conn *l)
             return SLUICE_ESTORE;
         ends = result ? 0 : ends + 1;
         if (ends > 1)
-            return lose(l, "it answers what was not asked");
+            return lose(l, "unexpected answer");
         if (PQresultStatus(result) == PGRES_PIPELINE_SYNC)
             l->synced = false;
         else if (result && !is_good(result))
@@ -264,7 +264,7 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
         err = refuse_saying(l, diag, SLUICE_ESTORE, PQerrorMessage(l->conn));
     else if (PQserverVersion(l->conn) < 130000)
         err = refuse_saying(l, diag, SLUICE_ESTORE,
-                            "it is too old; PostgreSQL 13 or later is needed");
+                            "PostgreSQL 13 or later is required");
     else if (PQsetnonblocking(l->conn, 1))
         err = sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     else
@@ -306,8 +306,7 @@ int sl_pg_conn_ensure(struct sl_pg_conn *l, struct sl_diag *diag)
     if (now < l->next_try)
         return sl_diag_error(
             diag, SLUICE_ESTORE,
-            "the registry at %s is away; it is tried again in a "
-            "moment",
+            "the registry at %s is unavailable; the connection is retried",
             l->shown);
     err = open_link(l, diag);
     l->pause = err ? (l->pause ? 2 * l->pause : PAUSE_MIN) : 0;
@@ -428,7 +427,7 @@ static int read_answer(struct sl_pg_conn *l, bool by_row, PGresult **ret)
     if (!by_row)
         return read_statement(l, ret);
     if (!PQsetSingleRowMode(l->conn))
-        return lose(l, "it can't answer row by row");
+        return lose(l, "the server cannot answer row by row");
     return sl_pg_conn_next(l, ret);
 }
 
@@ -607,7 +606,7 @@ int sl_pg_commit(struct sl_database *db)
     PQclear(result);
     return done ? 0
                 : sl_diag_error(&db->diag, SLUICE_ESTORE,
-                                "the registry at %s took a transaction back",
+                                "the registry at %s rolled back a transaction",
                                 s->link.shown);
 }
 
@@ -663,10 +662,11 @@ int sl_pg_url(const char *url, char shown[SL_PG_SHOWN], struct sl_diag *diag)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     PQfreemem(why);
     if (!options)
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "this is no address of a PostgreSQL; write "
-                             "postgres://USER@HOST:PORT/DATABASE, with "
-                             "%%XX for what is no letter or digit in a name");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "this is not the URL of a PostgreSQL database; write "
+            "postgres://USER@HOST:PORT/DATABASE, and write characters other "
+            "than letters and digits in a name as %%XX");
     port = value_of(options, "port");
     snprintf(shown, SL_PG_SHOWN, "%s%s%s/%s", value_of(options, "host"),
              port[0] ? ":" : "", port, value_of(options, "dbname"));

@@ -518,11 +518,10 @@ static int check_encoding(struct sl_pg_conn *l, struct sl_diag *diag)
 
     if (err || strcmp(encoding, "UTF8") == 0)
         return err;
-    return sl_diag_error(
-        diag, SLUICE_ESTORE,
-        "the database at %s has the encoding %s; make one that "
-        "has UTF8: createdb -E UTF8 -T template0 NAME",
-        l->shown, encoding);
+    return sl_diag_error(diag, SLUICE_ESTORE,
+                         "the database at %s has the encoding %s, but UTF8 is "
+                         "required: createdb -E UTF8 -T template0 NAME",
+                         l->shown, encoding);
 }
 
 /* Which version is there? 0: none. */
@@ -575,7 +574,7 @@ static int take_steps(struct sl_pg_conn *l, const char *const *list, int from,
             err = sl_pg_exec(l, mark, NULL, &why);
         if (err)
             return sl_diag_error(diag, err,
-                                 "it can't be brought to version %d: %s", i + 1,
+                                 "the upgrade to version %d failed: %s", i + 1,
                                  why.sentence);
     }
     return 0;
@@ -583,11 +582,11 @@ static int take_steps(struct sl_pg_conn *l, const char *const *list, int from,
 
 static int refuse_later(int version, int count, struct sl_diag *diag)
 {
-    return sl_diag_error(diag, SLUICE_ESTORE,
-                         "the registry was written by a later version of "
-                         "sluiced (tables %d, here %d); start that one, or "
-                         "name another database",
-                         version, count);
+    return sl_diag_error(
+        diag, SLUICE_ESTORE,
+        "the registry was written by a later version of sluiced (schema %d, "
+        "this version %d); use that version, or another database",
+        version, count);
 }
 
 /* With the lock, and so with nobody between what is read and what is made. */

@@ -159,7 +159,7 @@ int sl_pg_notify_open(const struct sl_pg_notify_options *options,
     l->stop = eventfd(0, EFD_CLOEXEC);
     if (l->stop < 0 || start(l)) {
         sl_pg_notify_close(l);
-        return sl_diag_error(diag, SLUICE_ESYS, "there can be no more threads");
+        return sl_diag_error(diag, SLUICE_ESYS, "cannot start another thread");
     }
     *ret = l;
     return 0;

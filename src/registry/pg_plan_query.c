@@ -294,9 +294,9 @@ static int start(struct sl_pg_plan *plans, struct sl_diag *diag)
         seat->has_thread = code == 0;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return code ? sl_diag_error(diag, SLUICE_ESYS,
-                                "there can be no more threads")
-                : 0;
+    return code
+               ? sl_diag_error(diag, SLUICE_ESYS, "cannot start another thread")
+               : 0;
 }
 
 static int set_up(struct sl_pg_plan *plans, struct sl_diag *diag)

@@ -37,19 +37,19 @@ static int read_params(const PGresult *described,
     if (shape->params < 1 || shape->params > 2)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "it has %d parameters; $1 is the id, and $2, which "
-            "may be left out, \"user\" or \"org\"",
+            "the query has %d parameters; $1 is the id, and the "
+            "optional $2 is \"user\" or \"org\"",
             shape->params);
     shape->id_type = PQparamtype(described, 0);
     if (!is_id(shape->id_type))
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "$1 is neither a text nor a whole number nor a uuid; "
-            "compare texts: write id::text = $1");
+            "$1 must be text, a whole number or a uuid; write id::text = $1");
     if (shape->params > 1 && !is_text(PQparamtype(described, 1)))
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "$2 is \"user\" or \"org\", and is compared with "
-                             "something else; write $2::text");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "$2 is \"user\" or \"org\" and must be compared with "
+            "text; write $2::text");
     return 0;
 }
 
@@ -62,7 +62,7 @@ static int read_plan(const PGresult *described, int column,
         return 0;
     return sl_diag_error(
         diag, SLUICE_ECONF,
-        "the column plan is no text; write plan::text AS plan");
+        "the column plan is not text; write plan::text AS plan");
 }
 
 static int read_expires(const PGresult *described, int column,
@@ -73,7 +73,7 @@ static int read_expires(const PGresult *described, int column,
     if (is_instant(shape->expires_type))
         return 0;
     return sl_diag_error(diag, SLUICE_ECONF,
-                         "the column expires is no time; write "
+                         "the column expires is not a time; write "
                          "expires::timestamptz AS expires");
 }
 
@@ -93,9 +93,8 @@ int sl_pg_plan_shape(const PGresult *described, struct sl_pg_plan_shape *ret,
         else
             err = sl_diag_error(
                 diag, SLUICE_ECONF,
-                "there is a column \"%.48s\"; it answers plan and "
-                "expires, once each: leave it out, or write AS "
-                "plan",
+                "unexpected column \"%.48s\"; the query must return plan and "
+                "expires, once each: remove it, or write AS plan",
                 name);
     }
     if (!err && shape.plan < 0)
@@ -216,18 +215,18 @@ int sl_pg_row(const PGresult *result, const struct sl_pg_plan_shape *shape,
     if (PQntuples(result) > 1)
         return sl_diag_error(
             diag, SLUICE_ESTORE,
-            "identity.subjects.query: there are %d rows for one "
-            "id; order them, and write LIMIT 1",
+            "identity.subjects.query: the query returned %d rows "
+            "for one id; order them, and write LIMIT 1",
             PQntuples(result));
     plan = value(result, shape->plan); /* null is empty */
     while (shape->plan_type == SL_PG_CHAR && plan.len > 0 &&
            plan.at[plan.len - 1] == ' ')
         plan.len--;
     if (plan.len > sizeof(row.plan))
-        return sl_diag_error(diag, SLUICE_ESTORE,
-                             "identity.subjects.query: a plan has %zu bytes; a "
-                             "name has %d at the most",
-                             plan.len, SL_SUBJECT_RECORD_NAME);
+        return sl_diag_error(
+            diag, SLUICE_ESTORE,
+            "identity.subjects.query: a plan has %zu bytes; the maximum is %d",
+            plan.len, SL_SUBJECT_RECORD_NAME);
     if (plan.len > 0)
         memcpy(row.plan, plan.at, plan.len);
     row.plan_len = plan.len;
@@ -235,7 +234,7 @@ int sl_pg_row(const PGresult *result, const struct sl_pg_plan_shape *shape,
         sl_pg_instant(shape->expires_type, value(result, shape->expires),
                       &row.expires))
         return sl_diag_error(diag, SLUICE_ESTORE,
-                             "identity.subjects.query: expires is no time");
+                             "identity.subjects.query: expires is not a time");
     *ret = row;
     return 0;
 }

@@ -326,7 +326,7 @@ int sl_registry_open(const struct sl_registry_options *options,
     init(r, options);
     err = sl_hash_key_make(&r->secret);
     if (err)
-        sl_diag_error(diag, err, "the system gives no random bytes");
+        sl_diag_error(diag, err, "the system did not provide random bytes");
     if (!err)
         err = sl_database_open(&r->db, options->driver, options->path, r->alloc,
                                diag);
@@ -349,7 +349,7 @@ int sl_registry_open(const struct sl_registry_options *options,
     if (!err)
         err = sl_sharing_listen(r, diag);
     if (!err && start(r))
-        err = sl_diag_error(diag, SLUICE_ESYS, "there can be no more threads");
+        err = sl_diag_error(diag, SLUICE_ESYS, "cannot start another thread");
     if (err) {
         sl_registry_close(r);
         return err;

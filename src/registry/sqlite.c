@@ -143,10 +143,11 @@ int sl_schema_error(sqlite3 *db, struct sl_diag *diag)
 
 static int refuse_locked(const char *path, struct sl_diag *diag)
 {
-    return sl_diag_error(diag, SLUICE_ESTORE,
-                         "another process uses the registry %s; stop that one, "
-                         "or give this one its own: --usage sqlite:PATH",
-                         path);
+    return sl_diag_error(
+        diag, SLUICE_ESTORE,
+        "another process uses the registry %s; stop it, or choose "
+        "another file with --usage sqlite:PATH",
+        path);
 }
 
 static int refuse_open(sqlite3 *db, const char *path, struct sl_diag *diag)
@@ -158,14 +159,16 @@ static int refuse_open(sqlite3 *db, const char *path, struct sl_diag *diag)
     if (code == SQLITE_NOMEM)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
-        return sl_diag_error(diag, SLUICE_EDAMAGE,
-                             "the registry %s is damaged (%s); put a backup in "
-                             "its place, or move it away",
-                             path, sqlite3_errmsg(db));
-    return sl_diag_error(diag, SLUICE_ESTORE,
-                         "the registry %s can't be used: %s; name another by "
-                         "--usage sqlite:PATH, or keep none by --usage none",
-                         path, sqlite3_errmsg(db));
+        return sl_diag_error(
+            diag, SLUICE_EDAMAGE,
+            "the registry %s is damaged (%s); restore a backup, "
+            "or move the file away",
+            path, sqlite3_errmsg(db));
+    return sl_diag_error(
+        diag, SLUICE_ESTORE,
+        "cannot use the registry %s: %s; choose another file with "
+        "--usage sqlite:PATH, or none with --usage none",
+        path, sqlite3_errmsg(db));
 }
 
 /* ---- asking ---- */
@@ -241,7 +244,7 @@ static int give_up(sqlite3 *db, int version, struct sl_diag *diag)
 
     if (!sqlite3_get_autocommit(db))
         run(db, "ROLLBACK");
-    return sl_diag_error(diag, err, "it can't be brought to version %d: %s",
+    return sl_diag_error(diag, err, "the upgrade to version %d failed: %s",
                          version, why.sentence);
 }
 
@@ -255,9 +258,8 @@ int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
     if (version > count)
         return sl_diag_error(
             diag, SLUICE_ESTORE,
-            "the registry was written by a later version of "
-            "sluiced (tables %lld, here %d); start that one, or "
-            "name another file",
+            "the registry was written by a later version of sluiced (schema "
+            "%lld, this version %d); use that version, or another file",
             (long long)version, count);
     while (version < count) {
         if (take_step(db, list[version], version) != SQLITE_OK)
@@ -271,10 +273,11 @@ int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
 
 static int refuse_stranger(const char *path, struct sl_diag *diag)
 {
-    return sl_diag_error(diag, SLUICE_ESTORE,
-                         "%s is a database of another program; name another "
-                         "file by --usage sqlite:PATH",
-                         path);
+    return sl_diag_error(
+        diag, SLUICE_ESTORE,
+        "%s is a database of another program; choose another file "
+        "with --usage sqlite:PATH",
+        path);
 }
 
 /* SQLite's format, 1.3 and 1.6: the first page has the file's header, and then
@@ -318,8 +321,8 @@ static int make_private(const char *path, struct sl_diag *diag)
     if (fd < 0)
         return sl_diag_error(
             diag, SLUICE_ESTORE,
-            "the registry %s can't be written: %s; name another "
-            "by --usage sqlite:PATH, or keep none by --usage none",
+            "cannot write the registry %s: %s; choose another file with "
+            "--usage sqlite:PATH, or none with --usage none",
             path, strerror(errno));
     strange = is_strange(fd);
     close(fd);
@@ -335,11 +338,10 @@ static int set_journal(sqlite3 *db, const char *path, struct sl_diag *diag)
         SQLITE_OK)
         return refuse_open(db, path, diag);
     if (!is_wal)
-        return sl_diag_error(
-            diag, SLUICE_ESTORE,
-            "the registry %s can't keep a log beside it (journal "
-            "\"%s\"); name a folder that can be written to",
-            path, said);
+        return sl_diag_error(diag, SLUICE_ESTORE,
+                             "the registry %s cannot have a write-ahead log "
+                             "(journal \"%s\"); use a writable folder",
+                             path, said);
     return 0;
 }
 
@@ -394,11 +396,10 @@ static int examine(sqlite3 *db, const char *path, struct sl_diag *diag)
     if (!good && strstr(said, NO_MEMORY))
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     if (!good)
-        return sl_diag_error(
-            diag, SLUICE_EDAMAGE,
-            "the registry %s is damaged (%.80s); put a backup in "
-            "its place, or move it away",
-            path, said);
+        return sl_diag_error(diag, SLUICE_EDAMAGE,
+                             "the registry %s is damaged (%.80s); restore a "
+                             "backup, or move the file away",
+                             path, said);
     return 0;
 }
 

@@ -215,10 +215,10 @@ static bool change_rate(struct sl_subject_draft *draft,
         remove_rate(draft, old);
     } else if (new->rate.len > 0) {
         if (draft->rate_count == SL_SUBJECT_RECORD_RATES) {
-            sl_diag_error(diag, SLUICE_ECONF,
-                          "a subject can have %d overrides at most; take some "
-                          "away first",
-                          SL_SUBJECT_RECORD_RATES);
+            sl_diag_error(
+                diag, SLUICE_ECONF,
+                "a subject can have at most %d overrides; remove some first",
+                SL_SUBJECT_RECORD_RATES);
             return false;
         }
         insert_rate(draft, new);

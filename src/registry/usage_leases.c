@@ -532,9 +532,8 @@ static int say_alive(struct sl_database *db, struct sl_str node,
         return err;
     return sl_diag_error(
         &db->diag, SLUICE_ESTORE,
-        "another daemon was started with the name of this one, "
-        "%.*s; it has a copy of the state: stop it and remove "
-        "the copy",
+        "another daemon was started with the node name of this daemon, %.*s; "
+        "it runs on a copy of the state file: stop it and remove the copy",
         SL_STR_ARG(node));
 }
 

@@ -189,9 +189,9 @@ static int keep(struct sl_rls_call *call)
         return err;
     count(call);
     if (d->reason == SL_REASON_STORE)
-        return sl_diag_error(&ask->diag, SLUICE_ESTORE,
-                             "the store does not answer, and the policy denies "
-                             "then");
+        return sl_diag_error(
+            &ask->diag, SLUICE_ESTORE,
+            "the store does not answer, and the policy denies in that case");
     for (unsigned i = 0; i < call->chosen_count; i++)
         sl_rls_status_of(d, i, &call->response.statuses[call->chosen[i]]);
     if (counts_as_quota(call)) {
@@ -372,7 +372,7 @@ static int take_limit(const struct sl_rls_descriptor *d,
     if (facts->imposed.period == 0)
         return sl_diag_error(
             diag, SLUICE_EINVAL,
-            "the limit of a descriptor has unit %u; there are 1 "
+            "the limit of a descriptor has unit %u; valid are 1 "
             "(second) to 6 (year)",
             d->unit);
     return 0;

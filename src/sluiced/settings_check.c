@@ -84,14 +84,15 @@ int sl_settings_check_exposed(const struct sl_settings *settings,
         return sl_settings_refuse(
             settings, id, diag,
             "%s is reachable from other machines and has no token; set "
-            "admin_token, or listen on 127.0.0.1 or a unix socket",
+            "admin_token (--admin-token-file), or listen on 127.0.0.1 or a "
+            "unix socket",
             where);
     if (!admin && settings->access_token.len == 0 && !settings->tls_client_ca)
         return sl_settings_refuse(
             settings, id, diag,
             "%s is reachable from other machines and has no token; set "
-            "access_token or tls.client_ca, or listen on 127.0.0.1 or a unix "
-            "socket",
+            "access_token (--access-token-file) or tls.client_ca, or listen on "
+            "127.0.0.1 or a unix socket",
             where);
     return 0;
 }

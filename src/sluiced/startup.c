@@ -250,7 +250,7 @@ int sl_engine_again(struct sl_daemon *daemon)
 /* ---- what runs when nobody has written a policy yet. */
 
 const char sl_demo_policy[] =
-    "# The demo of sluiced. 'sluice init' writes a policy to begin with.\n"
+    "# The demo of sluiced. 'sluice init' writes a sample policy.\n"
     "sluice: 1\n"
     "env: demo\n"
     "\n"
@@ -265,7 +265,7 @@ const char sl_demo_policy[] =
     "  trusted_proxies: [127.0.0.0/8, \"::1\"]\n"
     "\n"
     "limits:\n"
-    "  per-address:             # whoever it is: one address, one allowance\n"
+    "  per-address:             # one allowance for each address\n"
     "    kind: sliding-window\n"
     "    per: ip\n"
     "    missing: skip          # asked over a unix socket, without an "

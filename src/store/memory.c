@@ -55,8 +55,8 @@ static int bind(struct sl_store *store, struct sl_limit_binding *limits,
             sl_table_add_limit(&of(store)->table, &limits[i].table))
             return sl_diag_error(
                 diag, SLUICE_EFULL,
-                "the state knows %d limits already, of this and "
-                "earlier policies; begin a new one",
+                "the state file already has %d limits, from this "
+                "and earlier policies; start a new one",
                 SL_LIMITS);
     }
     return 0;
@@ -371,8 +371,8 @@ static int open_region(struct memory *m, const struct sl_memory_options *o,
     }
     if (ret->set_aside[0])
         snprintf(m->notice, sizeof(m->notice),
-                 "%s could not be used: %s; it is now %s, and an empty state "
-                 "was begun",
+                 "cannot use %s: %s; it was moved to %s, and an empty state "
+                 "file was created",
                  o->path, why.sentence, ret->set_aside);
     return 0;
 }

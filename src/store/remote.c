@@ -209,10 +209,11 @@ void sl_store_log_note(const struct sl_store_log *herald,
     atomic_store(is_open, breaker->is_open);
     if (breaker->is_open)
         sl_store_log_tell(herald, SL_STORE_EVENT_OPENED,
-                          "too many takes fail; they fail at once now, but for "
-                          "one now and then that tries");
+                          "too many takes fail; the circuit breaker is open, "
+                          "takes fail at once except for occasional probes");
     else
-        sl_store_log_tell(herald, SL_STORE_EVENT_CLOSED, "it answers again");
+        sl_store_log_tell(herald, SL_STORE_EVENT_CLOSED,
+                          "the store answers again");
 }
 
 /* ---- seats by loop. */
@@ -256,7 +257,7 @@ int sl_remote_clients_add(struct sl_remote_clients *seats, struct sl_loop *loop,
     pthread_mutex_unlock(&seats->lock);
     if (at < SL_REMOTE_CLIENTS)
         return 0;
-    return sl_diag_error(diag, SLUICE_EFULL, "these are more than %d loops",
+    return sl_diag_error(diag, SLUICE_EFULL, "more than %d worker threads",
                          SL_REMOTE_CLIENTS);
 }
 

@@ -93,7 +93,8 @@ static int make(struct sl_region *r, struct sl_diag *diag)
     lay_out(&head, r->size);
     err = sl_hash_key_make(&head.key);
     if (err)
-        return sl_diag_error(diag, err, "the kernel gives no random numbers");
+        return sl_diag_error(diag, err,
+                             "the kernel did not provide random numbers");
     head.sum = sum_of_head(&head);
     memcpy(r->base + 8, (const char *)&head + 8, sizeof(head) - 8);
     atomic_store(sl_region_word(r, 0), head.magic);
@@ -106,7 +107,8 @@ int sl_region_check_head(const struct sl_region *r, struct sl_diag *diag)
     struct sl_region_head want;
 
     if (head->magic != MAGIC)
-        return sl_diag_error(diag, SLUICE_EDAMAGE, "it is no state of Sluice");
+        return sl_diag_error(diag, SLUICE_EDAMAGE,
+                             "it is not a state file of Sluice");
     if (head->version != SL_REGION_VERSION)
         return sl_diag_error(diag, SLUICE_EDAMAGE,
                              "its format is version %" PRIu64
@@ -114,15 +116,14 @@ int sl_region_check_head(const struct sl_region *r, struct sl_diag *diag)
                              head->version, SL_REGION_VERSION);
     if (head->size != r->size)
         return sl_diag_error(diag, SLUICE_EDAMAGE,
-                             "it was made for %" PRIu64
+                             "it was created for %" PRIu64
                              " bytes, not for %" PRIu64,
                              head->size, r->size);
     if (head->sum != sum_of_head(head))
         return sl_diag_error(diag, SLUICE_EDAMAGE, "its head is damaged");
     lay_out(&want, r->size);
     if (memcmp(&want, head, offsetof(struct sl_region_head, key)) != 0)
-        return sl_diag_error(diag, SLUICE_EDAMAGE,
-                             "it is laid out in another way");
+        return sl_diag_error(diag, SLUICE_EDAMAGE, "it has another layout");
     return 0;
 }
 
@@ -147,7 +148,7 @@ static int check_size(uint64_t size, struct sl_diag *diag)
     if (size < SL_REGION_MIN || size > SL_REGION_MAX)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "a table takes between 1 MiB and 1 TiB, not %" PRIu64 " bytes",
+            "a table needs between 1 MiB and 1 TiB, not %" PRIu64 " bytes",
             size);
     return 0;
 }
@@ -228,13 +229,13 @@ static int map_file(struct sl_region *r, const char *path, bool fresh,
         err = posix_fallocate(r->fd, 0, (off_t)r->size);
         if (err) {
             errno = err;
-            return system_error(diag, path, "can't be given its size");
+            return system_error(diag, path, "cannot be resized");
         }
     }
     r->map = mmap(NULL, r->size, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
     if (r->map == MAP_FAILED) {
         r->map = NULL;
-        return system_error(diag, path, "can't be mapped");
+        return system_error(diag, path, "cannot be mapped");
     }
     r->map_len = r->size;
     r->base = r->map;
@@ -253,7 +254,7 @@ int sl_region_validate(struct sl_region *r, bool alone, struct sl_diag *diag)
     sealed = atomic_load(&head->sealed);
     if (sealed && sealed != sum_of_all(r))
         return sl_diag_error(diag, SLUICE_EDAMAGE,
-                             "it has changed since it was closed");
+                             "it was changed after it was closed");
     /* First, and on the disk: the check mends what it finds, and a seal that
      * survives a crash of the machine must not meet what came later. */
     atomic_store(&head->sealed, 0);
@@ -290,9 +291,9 @@ static int open_locked(struct sl_region *r, const char *path, struct stat *st,
     for (;;) {
         r->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
         if (r->fd < 0)
-            return system_error(diag, path, "can't be opened");
+            return system_error(diag, path, "cannot be opened");
         if (!lock_byte(r->fd, LOCK_OPENING, F_WRLCK, true) || fstat(r->fd, st))
-            return system_error(diag, path, "can't be locked");
+            return system_error(diag, path, "cannot be locked");
         if (stat(path, &there) == 0 && there.st_ino == st->st_ino &&
             there.st_dev == st->st_dev)
             return 0;
@@ -323,7 +324,7 @@ static int try_file(struct sl_region *r, const char *path, bool *alone,
     if (err)
         return err;
     if (!S_ISREG(st.st_mode))
-        return sl_diag_error(diag, SLUICE_EINVAL, "%s is no regular file",
+        return sl_diag_error(diag, SLUICE_EINVAL, "%s is not a regular file",
                              path);
     *alone = lock_byte(r->fd, LOCK_USING, F_WRLCK, false);
     fresh = st.st_size == 0 && *alone;
@@ -340,7 +341,7 @@ static int try_file(struct sl_region *r, const char *path, bool *alone,
     else
         err = sl_region_validate(r, *alone, diag);
     if (!err && !lock_byte(r->fd, LOCK_USING, F_RDLCK, true))
-        err = system_error(diag, path, "can't be locked");
+        err = system_error(diag, path, "cannot be locked");
     if (!err)
         lock_byte(r->fd, LOCK_OPENING, F_UNLCK, false);
     return err;
@@ -361,9 +362,9 @@ static int set_aside(struct sl_region *r, const char *path,
             return 0;
         }
         if (errno != EEXIST)
-            return system_error(diag, path, "can't be set aside");
+            return system_error(diag, path, "cannot be moved aside");
     }
-    return sl_diag_error(diag, SLUICE_ESYS, "%s: can't be set aside", path);
+    return sl_diag_error(diag, SLUICE_ESYS, "%s: cannot be moved aside", path);
 }
 
 int sl_region_open_file(struct sl_region *ret, const char *path, uint64_t size,

@@ -70,7 +70,7 @@ static bool read_quoted(struct sl_csv *csv, struct sl_str *ret)
 
     for (;; csv->at++) {
         if (is_end(csv))
-            return fail(csv, "a quote is opened here and not closed");
+            return fail(csv, "a quote is opened here and never closed");
         if (here(csv) == '\n')
             csv->lines++;
         if (here(csv) != '"')
@@ -91,8 +91,8 @@ static bool read_plain(struct sl_csv *csv, struct sl_str *ret)
 
     while (!is_end(csv) && here(csv) != ',' && here(csv) != '\n') {
         if (here(csv) == '"')
-            return fail(csv, "a quote stands inside of a cell; put the whole "
-                             "cell in quotes and write it twice");
+            return fail(csv, "there is a quote inside a cell; quote the whole "
+                             "cell and double the quote");
         csv->at++;
     }
     *ret = (struct sl_str){csv->text.at + from, csv->at - from};
@@ -136,7 +136,7 @@ bool sl_csv_next(struct sl_csv *csv, struct sl_str *cells, unsigned most,
         if (is_end(csv) || pass_line_end(csv))
             break;
         if (here(csv) != ',')
-            return fail(csv, "a comma is expected behind the quote");
+            return fail(csv, "a comma is expected after the quote");
         csv->at++;
     }
     *ret_count = count;

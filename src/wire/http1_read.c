@@ -31,7 +31,7 @@
 
 #define METHOD_MOST 32
 
-#define LINE_END "a line ends in LF or CR alone; end each with CR LF"
+#define LINE_END "a line ends with a bare LF or CR; end each line with CR LF"
 
 enum {
     T = SL_HTTP1_TOKEN,
@@ -143,7 +143,7 @@ static enum sl_http1_result read_method(struct sl_http1 *p, const char *bytes,
     if (p->at == end)
         return SL_HTTP1_MORE;
     if (bytes[p->at] != ' ' || p->at == p->from)
-        return bad(p, "the method is no word with one blank behind it");
+        return bad(p, "the method is not a token followed by one space");
     p->method = (struct sl_str){bytes + p->from, p->at - p->from};
     p->mark = ++p->at;
     p->step = SL_HTTP1_TARGET;
@@ -159,7 +159,7 @@ static enum sl_http1_result read_target(struct sl_http1 *p, const char *bytes,
     if (bytes[p->at] == '#')
         return bad(p, "the target has a fragment; leave it out");
     if (bytes[p->at] != ' ' || p->at == p->mark)
-        return bad(p, "the target is no URL with one blank behind it and then "
+        return bad(p, "the target is not a URL followed by one space and "
                       "HTTP/1.1; encode other bytes as %XX");
     p->target = (struct sl_str){bytes + p->mark, p->at - p->mark};
     p->mark = ++p->at;
@@ -181,13 +181,14 @@ static enum sl_http1_result refuse_version(struct sl_http1 *p,
         c = bytes[p->mark + i];
         if (shape[i] == '0' ? c >= '0' && c <= '9' : c == shape[i])
             continue;
-        return bad(p, i >= 8 && (c == '\n' || i == 9)
-                          ? LINE_END
-                          : "behind the target stands no HTTP/1.1 or HTTP/1.0");
+        return bad(p,
+                   i >= 8 && (c == '\n' || i == 9)
+                       ? LINE_END
+                       : "the target is not followed by HTTP/1.1 or HTTP/1.0");
     }
     return sl_http1_refuse(p, 505,
                            "the version is not HTTP/1.1 or HTTP/1.0; for "
-                           "HTTP/2 use the port that speaks it");
+                           "HTTP/2 use the grpc listener");
 }
 
 /* "http://host/path", as sent to proxies, which RFC 9112, 3.2.2 asks every
@@ -209,7 +210,7 @@ static enum sl_http1_result split_target(struct sl_http1 *p)
         end++;
     p->host = (struct sl_str){t.at + host, end - host};
     if (!sl_http1_is_host(p->host))
-        return bad(p, "the host in the target is no name or address");
+        return bad(p, "the host in the target is not a name or an address");
     if (end == t.len) /* the path is "/"; there is one right before the host */
         p->target = (struct sl_str){t.at + host - 1, 1};
     else if (t.at[end] == '?')
@@ -222,13 +223,13 @@ static enum sl_http1_result split_target(struct sl_http1 *p)
 static enum sl_http1_result check_target(struct sl_http1 *p)
 {
     if (sl_str_eq(p->method, SL_STR("CONNECT")))
-        return sl_http1_refuse(p, 501, "CONNECT is for proxies");
+        return sl_http1_refuse(p, 501, "CONNECT is only for proxies");
     if (p->target.at[0] == '/')
         return SL_HTTP1_DONE;
     if (sl_str_eq(p->target, SL_STR("*"))) {
         if (sl_str_eq(p->method, SL_STR("OPTIONS")))
             return SL_HTTP1_DONE;
-        return bad(p, "the target \"*\" is for OPTIONS alone");
+        return bad(p, "the target \"*\" is only for OPTIONS");
     }
     return split_target(p);
 }
@@ -283,15 +284,16 @@ static enum sl_http1_result end_name(struct sl_http1 *p, const char *bytes,
         return SL_HTTP1_DONE;
     }
     if (c == ' ' || c == '\t')
-        return bad(p, first ? "a line is folded; write each field on one line"
-                            : "there is a blank in the name of a field or "
-                              "before its colon; leave it out");
+        return bad(p, first ? "folded header lines are not supported; write "
+                              "each field on one line"
+                            : "there is a space in the name of a field or "
+                              "before its colon; remove it");
     if (first && c == '\n')
         return bad(p, LINE_END);
     if (c == '\r' || c == '\n')
         return bad(p, "a field has no colon");
     return bad(p, first && c == ':' ? "a field has no name"
-                                    : "the name of a field is no token");
+                                    : "the name of a field is not a token");
 }
 
 /* The byte at `at` is no part of a value. */
@@ -375,7 +377,8 @@ static enum sl_http1_result read_head(struct sl_http1 *p,
     most = p->limits.head;
     r = read_fields(p, in->bytes, least(in->len, most));
     if (r == SL_HTTP1_MORE && in->len >= most) /* (3) */
-        return sl_http1_refuse(p, 431, "the fields are too long together");
+        return sl_http1_refuse(p, 431,
+                               "the header fields are too long together");
     return r == SL_HTTP1_DONE ? sl_http1_judge(p) : r;
 }
 
@@ -517,7 +520,7 @@ static enum sl_http1_result on_host(struct sl_http1 *p, struct meaning *m,
     if (m->hosts++)
         return bad(p, "there are two Host fields");
     if (value.len > 0 && !sl_http1_is_host(value))
-        return bad(p, "Host is no name or address");
+        return bad(p, "Host is not a name or an address");
     if (p->host.len == 0)
         p->host = value;
     else if (!sl_str_eq_nocase(p->host, value))
@@ -548,14 +551,15 @@ static enum sl_http1_result on_length(struct sl_http1 *p, struct meaning *m,
     if (m->lengths++)
         return bad(p, "there are two Content-Length fields");
     if (has_tab(field))
-        return bad(p, "there is a tab in Content-Length; leave it out");
+        return bad(p, "there is a tab in Content-Length; remove it");
     if (value.len == 0 || value.len > 19 ||
         (value.at[0] == '0' && value.len > 1))
-        return bad(p, "Content-Length is no number of 1 to 19 digits without "
-                      "leading zeros");
+        return bad(p, "Content-Length is not a number of 1 to 19 digits "
+                      "without leading zeros");
     for (size_t i = 0; i < value.len; i++) {
         if (value.at[i] < '0' || value.at[i] > '9')
-            return bad(p, "Content-Length has something else than digits");
+            return bad(p,
+                       "Content-Length contains something other than digits");
         m->length = m->length * 10 + (uint64_t)(value.at[i] - '0');
     }
     return SL_HTTP1_DONE;
@@ -570,7 +574,7 @@ static enum sl_http1_result on_coding(struct sl_http1 *p, struct meaning *m,
     if (m->codings++)
         return bad(p, "there are two Transfer-Encoding fields");
     if (has_tab(field))
-        return bad(p, "there is a tab in Transfer-Encoding; leave it out");
+        return bad(p, "there is a tab in Transfer-Encoding; remove it");
     if (value.len == 0)
         return bad(p, "Transfer-Encoding is empty");
     if (!sl_str_eq(value, SL_STR("chunked")))
@@ -638,9 +642,9 @@ static enum sl_http1_result judge_end(struct sl_http1 *p,
                                       const struct meaning *m)
 {
     if (m->codings && m->lengths)
-        return bad(p, "there are both Content-Length and Transfer-Encoding");
+        return bad(p, "Content-Length and Transfer-Encoding are both present");
     if (m->codings && p->minor == 0)
-        return bad(p, "HTTP/1.0 has no Transfer-Encoding");
+        return bad(p, "Transfer-Encoding is not allowed in HTTP/1.0");
     if (m->length > p->limits.body)
         return sl_http1_refuse(p, 413, "the body is too long");
     p->chunked = m->codings > 0;
@@ -664,7 +668,7 @@ enum sl_http1_result sl_http1_judge(struct sl_http1 *p)
             return r;
     }
     if (m.hosts == 0 && p->minor > 0)
-        return bad(p, "there is no Host field");
+        return bad(p, "the Host field is missing");
     r = judge_end(p, &m);
     if (r != SL_HTTP1_DONE)
         return r;
@@ -720,13 +724,13 @@ static enum sl_http1_result end_size(struct sl_http1 *p,
     char c = in->bytes[p->at];
 
     if (p->at == p->from || c != '\r')
-        return bad(p, c == ';' ? "a chunk has an extension; leave it out"
-                               : "the size of a chunk is no hexadecimal "
-                                 "number with CR LF behind it");
+        return bad(p, c == ';' ? "chunk extensions are not supported; remove it"
+                               : "the size of a chunk is not a hexadecimal "
+                                 "number followed by CR LF");
     if (p->at + 1 == in->len)
         return SL_HTTP1_MORE;
     if (in->bytes[p->at + 1] != '\n')
-        return bad(p, "the size of a chunk ends in CR alone");
+        return bad(p, "the size of a chunk ends with a bare CR");
     if (p->left > p->limits.body - p->body.len)
         return sl_http1_refuse(p, 413, "the body is too long");
     p->at += 2;
@@ -779,7 +783,7 @@ static enum sl_http1_result read_data_end(struct sl_http1 *p,
         if (p->at == in->len)
             return SL_HTTP1_MORE;
         if (in->bytes[p->at] != "\r\n"[p->at - p->from])
-            return bad(p, "behind the bytes of a chunk stands no CR LF");
+            return bad(p, "the bytes of a chunk are not followed by CR LF");
     }
     p->from = p->at;
     p->step = SL_HTTP1_SIZE;

@@ -180,13 +180,14 @@ bool sl_json_whole(struct sl_json_reader *r, uint64_t *ret)
             break;
         n = n * 10 + (uint64_t)(c - '0');
         if (n > SL_JSON_MAX)
-            return fail(r, "the number is above 9007199254740991");
+            return fail(r,
+                        "the number is above the maximum of 9007199254740991");
     }
     c = here(r);
     if (r->at == at || c == '.' || c == 'e' || c == 'E')
-        return fail(r, "a whole number without sign is expected here");
+        return fail(r, "a whole number without a sign is expected here");
     if (r->text.at[at] == '0' && r->at > at + 1)
-        return fail(r, "a number has no zero before it");
+        return fail(r, "a number must not have leading zeros");
     *ret = n;
     return true;
 }
@@ -233,11 +234,12 @@ bool sl_json_member(struct sl_json_reader *r, struct sl_str *name)
     if (!go_on(r, '}', "a comma or a closing brace is expected here"))
         return false;
     if (skip_blanks(r) != '"')
-        return fail(r, "a member's name in double quotes is expected here");
+        return fail(r,
+                    "the name of a member in double quotes is expected here");
     if (!sl_json_text(r, name))
         return false;
     if (skip_blanks(r) != ':')
-        return fail(r, "a colon is expected behind a member's name");
+        return fail(r, "a colon is expected after the name of a member");
     r->at++;
     return true;
 }
@@ -247,7 +249,8 @@ bool sl_json_end(struct sl_json_reader *r)
     skip_blanks(r);
     if (r->why)
         return false;
-    return r->at == r->text.len || fail(r, "something follows the value");
+    return r->at == r->text.len ||
+           fail(r, "there is something after the value");
 }
 
 /* ---- strings ---- */
@@ -286,7 +289,7 @@ static bool read_hex(struct sl_json_reader *r, uint32_t *ret)
         else if ((c | 32) >= 'a' && (c | 32) <= 'f')
             n = n << 4 | (uint32_t)((c | 32) - 'a' + 10);
         else
-            return fail(r, "four hex digits are expected behind \\u");
+            return fail(r, "four hexadecimal digits are expected after \\u");
         r->at++;
     }
     *ret = n;
@@ -301,17 +304,17 @@ static bool read_code(struct sl_json_reader *r, uint32_t *ret)
     if (!read_hex(r, ret))
         return false;
     if (*ret == 0)
-        return fail(r, "a string has no NUL in it");
+        return fail(r, "a string must not contain NUL");
     if (*ret < 0xd800 || *ret > 0xdfff)
         return true;
     if (*ret > 0xdbff || r->text.len - r->at < 2 || r->text.at[r->at] != '\\' ||
         r->text.at[r->at + 1] != 'u')
-        return fail(r, "half a surrogate pair");
+        return fail(r, "incomplete surrogate pair");
     r->at += 2;
     if (!read_hex(r, &low))
         return false;
     if (low < 0xdc00 || low > 0xdfff)
-        return fail(r, "half a surrogate pair");
+        return fail(r, "incomplete surrogate pair");
     *ret = 0x10000 + ((*ret - 0xd800) << 10) + (low - 0xdc00);
     return true;
 }
@@ -353,7 +356,7 @@ static bool read_escape(struct sl_json_reader *r, char **out)
         return true;
     }
     if (c != 'u')
-        return fail(r, "a backslash is followed by one of \"\\/bfnrtu");
+        return fail(r, "a backslash must be followed by one of \"\\/bfnrtu");
     r->at++;
     if (!read_code(r, &code))
         return false;
@@ -378,8 +381,8 @@ static bool pass_plain(struct sl_json_reader *r)
         if (len == 0) {
             r->at = at;
             return fail(r, s[at] < 0x20
-                               ? "a control byte in a string; escape it"
-                               : "a byte that is not UTF-8");
+                               ? "control character in a string; escape it"
+                               : "invalid UTF-8");
         }
     }
     r->at = at;

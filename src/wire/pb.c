@@ -79,7 +79,7 @@ static bool read_tag(struct sl_pb *pb, struct sl_pb_field *ret)
     if (!read_varint(pb, &tag))
         return false;
     if (tag > UINT32_MAX || tag >> 3 == 0 || tag >> 3 > NUMBER_MAX)
-        return refuse(pb, "a field has no number that there can be");
+        return refuse(pb, "a field has an invalid number");
     ret->number = (uint32_t)(tag >> 3);
     ret->wire = (enum sl_pb_wire)(tag & 7);
     return true;
@@ -102,7 +102,7 @@ static bool read_value(struct sl_pb *pb, struct sl_pb_field *ret)
     case SL_PB_GROUP_END:
         break;
     }
-    return refuse(pb, "a field is of a type that there is not");
+    return refuse(pb, "a field has an invalid wire type");
 }
 
 /* Pass all until the end of the group that has begun, and of those in it. */
@@ -124,7 +124,7 @@ static bool skip_group(struct sl_pb *pb, uint32_t number)
             open[depth++] = field.number;
         } else if (field.wire == SL_PB_GROUP_END) {
             if (open[--depth] != field.number)
-                return refuse(pb, "a group ends that has not begun");
+                return refuse(pb, "a group ends that did not begin");
         } else if (!read_value(pb, &field)) {
             return false;
         }
@@ -138,7 +138,7 @@ bool sl_pb_next(struct sl_pb *pb, struct sl_pb_field *ret)
         if (!read_tag(pb, ret))
             return false;
         if (ret->wire == SL_PB_GROUP_END)
-            return refuse(pb, "a group ends that has not begun");
+            return refuse(pb, "a group ends that did not begin");
         if (ret->wire != SL_PB_GROUP)
             return read_value(pb, ret);
         if (!skip_group(pb, ret->number))

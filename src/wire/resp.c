@@ -448,12 +448,12 @@ static enum sl_resp_result read_argument(struct sl_resp_command *c,
     bulk = c->bulk - 1;
     if (len - c->at > bulk && bytes[c->at + bulk] != '\r')
         return command_refuse(
-            c, "Protocol error: a bulk does not end where it said");
+            c, "Protocol error: a bulk string does not end with CR LF");
     if (len - c->at < bulk + 2)
         return SL_RESP_MORE;
     if (bytes[c->at + bulk + 1] != '\n')
         return command_refuse(
-            c, "Protocol error: a bulk does not end where it said");
+            c, "Protocol error: a bulk string does not end with CR LF");
     c->args[c->count++] = (struct sl_str){bytes + c->at, bulk};
     c->at += bulk + 2;
     c->bulk = 0;
@@ -553,15 +553,16 @@ static enum sl_resp_result split_line(struct sl_resp_command *c, char *from,
                                       const char *end)
 {
     if (memchr(from, '\0', (size_t)(end - from)))
-        return command_refuse(c, "Protocol error: a line has a NUL in it");
+        return command_refuse(c,
+                              "Protocol error: NUL byte in an inline command");
     for (;;) {
         while (from < end && is_blank(*from))
             from++;
         if (from == end)
             return SL_RESP_DONE;
         if (c->count == SL_RESP_ARGS)
-            return command_refuse(c,
-                                  "Protocol error: too many words on a line");
+            return command_refuse(
+                c, "Protocol error: too many words in an inline command");
         if (!read_word(c, &from, end))
             return command_refuse(
                 c, "Protocol error: unbalanced quotes in request");

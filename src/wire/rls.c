@@ -69,7 +69,7 @@ enum sl_rls_unit sl_rls_unit_of(sl_ns length)
 
 static int refuse_message(const struct sl_pb *pb, struct sl_diag *diag)
 {
-    return sl_diag_error(diag, SLUICE_EINVAL, "this is no RateLimitRequest: %s",
+    return sl_diag_error(diag, SLUICE_EINVAL, "not a RateLimitRequest: %s",
                          pb->why);
 }
 
@@ -78,7 +78,8 @@ static int take_text(const struct sl_pb_field *field, const char *what,
                      struct sl_str *ret, struct sl_diag *diag)
 {
     if (!sl_pb_is_utf8(field->bytes))
-        return sl_diag_error(diag, SLUICE_EINVAL, "%s is not UTF-8", what);
+        return sl_diag_error(diag, SLUICE_EINVAL, "%s is not valid UTF-8",
+                             what);
     *ret = field->bytes;
     return 0;
 }

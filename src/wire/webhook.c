@@ -259,30 +259,30 @@ const char *sl_webhook_fault_sentence(enum sl_webhook_fault fault)
 {
     switch (fault) {
     case SL_WEBHOOK_GOOD:
-        return "the webhook is good";
+        return "the webhook is valid";
     case SL_WEBHOOK_NO_BODY:
-        return "its body was not sent along, so its signature can't be "
-               "verified; let the proxy or the application send it";
+        return "its body is missing, so its signature cannot be verified; let "
+               "the proxy or the application send it";
     case SL_WEBHOOK_NO_HEADER:
-        return "a header that it is verified by is missing";
+        return "a signature header is missing";
     case SL_WEBHOOK_TWICE:
-        return "a header that it is verified by is there twice";
+        return "a signature header is sent twice";
     case SL_WEBHOOK_MALFORMED:
-        return "a header that it is verified by can't be read";
+        return "a signature header is malformed";
     case SL_WEBHOOK_NO_SIGNATURE:
-        return "it has no signature of a version that is known";
+        return "it has no signature of a known version";
     case SL_WEBHOOK_SIGNATURE:
         return "its signature is wrong";
     case SL_WEBHOOK_TOO_OLD:
         return "it was sent too long ago";
     case SL_WEBHOOK_TOO_NEW:
-        return "it says that it was sent in the future";
+        return "its timestamp is in the future";
     case SL_WEBHOOK_REPLAYED:
-        return "the very same one has come before";
+        return "it was received before";
     case SL_WEBHOOK_TOO_MANY:
-        return "more of them came lately than can be remembered";
+        return "too many webhooks arrived recently to remember them all";
     case SL_WEBHOOK_NOT_HERE:
-        return "signatures are not verified here";
+        return "this daemon does not verify signatures";
     default:
         return "out of memory";
     }

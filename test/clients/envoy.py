@@ -461,12 +461,12 @@ def test_reload(tap, program):
 
 def test_flags(tap, program):
     for flags, want in (
-            (["--compat", "envoy-ratelimit"], "write --config-dir FOLDER"),
-            (["--config-dir", "/tmp"], "write --compat envoy-ratelimit"),
+            (["--compat", "envoy-ratelimit"], "add --config-dir FOLDER"),
+            (["--config-dir", "/tmp"], "add --compat envoy-ratelimit"),
             (["--compat", "kong", "--config-dir", "/tmp"],
-             "nothing is known of it"),
+             "unknown program"),
             (["--compat", "envoy-ratelimit", "--config-dir", "/tmp", "-c",
-              "x"], "leave out one of them")):
+              "x"], "remove one of them")):
         got = run(program, "--check", *flags)
         tap.check(" ".join(flags), got.returncode == 2 and want in got.stderr,
                   got.stderr)

@@ -248,8 +248,8 @@ def test_errors(tap, client):
     many = [{"user": f"u{i}"} for i in range(6)]
     tap.same("too many limits at once",
              client.error(lambda: client.ask("many", *many)),
-             ("RESOURCE_EXHAUSTED", "the request meets more than 16 limits, "
-              "and no more are taken together"))
+             ("RESOURCE_EXHAUSTED", "the request matches more than 16 limits, "
+              "the maximum for one take"))
     tap.same("as many as can be are fine",
              client.short("many", *many[:5]).split()[0], "OK")
     other = client.channel.unary_unary("/a.b.C/D", lambda x: x, lambda x: x)
@@ -258,12 +258,12 @@ def test_errors(tap, client):
     raw = client.channel.unary_unary(SHOULD, lambda x: x, lambda x: x)
     tap.same("no message of ours",
              client.error(lambda: raw(b"\x0a\x05d", timeout=60)),
-             ("INVALID_ARGUMENT", "this is no RateLimitRequest: a field is "
+             ("INVALID_ARGUMENT", "not a RateLimitRequest: a field is "
               "longer than the message"))
     tap.same("sentences come through whatever is in them",
              client.error(lambda: client.check(
                  HealthRequest(service="50% é"), timeout=60)),
-             ("NOT_FOUND", 'there is no service "50% é"'))
+             ("NOT_FOUND", 'unknown service "50% é"'))
     zipped = grpc.insecure_channel(client.where, options=[
         ("grpc.default_compression_algorithm",
          grpc.Compression.Gzip.value)]).unary_unary(

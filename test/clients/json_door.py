@@ -84,25 +84,25 @@ def test_answers(tap, where):
 
 def test_refusals(tap, where):
     rows = (
-        ("no JSON", "{", "name in double quotes"),
+        ("no JSON", "{", "in double quotes"),
         ("nothing", "", ""),
         ("no domain", '{"descriptors": [{}]}', "domain must not be empty"),
         ("no descriptors", '{"domain": "d"}', "list must not be empty"),
-        ("an unknown member", '{"domain": "d", "x": 1}', "a request has"),
+        ("an unknown member", '{"domain": "d", "x": 1}', "a request may only have"),
         ("of a descriptor", '{"domain": "d", "descriptors": [{"x": 1}]}',
-         "a descriptor has"),
+         "a descriptor may only have"),
         ("of an entry", '{"domain": "d", "descriptors": [{"entries": '
-         '[{"key": "a", "x": "b"}]}]}', "an entry has"),
+         '[{"key": "a", "x": "b"}]}]}', "an entry may only have"),
         ("an entry without a key", '{"domain": "d", "descriptors": '
          '[{"entries": [{"value": "a"}]}]}', "no key"),
         ("a negative number", '{"domain": "d", "descriptors": [{}], '
          '"hitsAddend": -1}', ""),
         ("a number that is none", '{"domain": "d", "descriptors": [{}], '
-         '"hitsAddend": "x"}', "no whole number"),
+         '"hitsAddend": "x"}', "not a whole number"),
         ("one that is too large", '{"domain": "d", "descriptors": [{}], '
          '"hitsAddend": 4294967296}', "too large"),
         ("a unit that there is not", '{"domain": "d", "descriptors": '
-         '[{"limit": {"unit": "FORTNIGHT"}}]}', "no such unit"),
+         '[{"limit": {"unit": "FORTNIGHT"}}]}', "unknown unit"),
         ("unit 0", '{"domain": "d", "descriptors": [{"limit": {}}]}',
          "has unit 0"),
         ("too many descriptors", json.dumps(

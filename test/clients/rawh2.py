@@ -192,18 +192,18 @@ def test_messages(tap, daemon):
     client = Client(daemon.grpc)
     tap.same("a good one is answered", client.ask()[0], "0")
     tap.same("no message", client.ask(b"")[:2],
-             ("3", "there is no message"))
+             ("3", "the request has no message"))
     tap.same("a message that ends early",
              client.ask(message(ann(), length=len(ann()) + 1))[:2],
-             ("3", "the message is shorter than it says"))
+             ("3", "the message is shorter than its length prefix"))
     tap.same("half a prefix", client.ask(b"\0\0\0")[:2],
-             ("3", "the message is shorter than it says"))
+             ("3", "the message is shorter than its length prefix"))
     tap.same("something behind it", client.ask(message(ann()) + b"x")[:2],
-             ("3", "there is something behind the message"))
+             ("3", "the request has bytes after the message"))
     tap.same("two of them", client.ask(2 * message(ann()))[0], "3")
     tap.same("a length of four gigabytes",
              client.ask(message(ann(), length=2**32 - 1))[:2],
-             ("8", "the message has 4294967295 bytes; we take 65536"))
+             ("8", "the message has 4294967295 bytes; the maximum is 65536"))
     tap.same("the longest is read", client.ask(
         message(b"\x0a\x01d" + b"\x22\xf9\xff\x03" + 65529 * b"x"))[:2],
         ("3", "rate limit descriptor list must not be empty"))
@@ -215,7 +215,7 @@ def test_messages(tap, daemon):
              ["12", True, "identity"])
     tap.same("sentences are encoded", client.ask(
         message(b"\x0a\x02\xc3\xa9"), path="/grpc.health.v1.Health/Check")[:2],
-        ("5", "there is no service \"%C3%A9\""))
+        ("5", "unknown service \"%C3%A9\""))
     client.close()
 
 
@@ -243,7 +243,7 @@ def test_heads(tap, daemon):
              "4")
     stream = client.begin(end=True)
     tap.same("a head alone", client.wait(stream)[:2],
-             ("3", "there is no message"))
+             ("3", "the request has no message"))
     stream = client.begin(x="y" * 17000)
     client.wait(stream)
     tap.check("a head that is too long ends its stream",
@@ -269,7 +269,7 @@ def test_other_protocols(tap, daemon):
     plain.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
     got = plain.rest()
     tap.check("HTTP/1 is told where it is", got is not None and
-              got.startswith(b"HTTP/1.1 400 ") and b"grpc door" in got, got)
+              got.startswith(b"HTTP/1.1 400 ") and b"grpc listener" in got, got)
     head, _, body = got.partition(b"\r\n\r\n")
     tap.check("in a whole answer",
               b"Content-Length: %d\r\n" % len(body) in head, got)

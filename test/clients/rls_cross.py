@@ -26,7 +26,7 @@ OUR_REASONS = (
     "a descriptor has more than",
     "the descriptors have more than",
     # Of a tag with more than 32 bits protobuf drops those it has no room for.
-    "this is no RateLimitRequest: a field has no number that there can be",
+    "not a RateLimitRequest: a field has an invalid number",
 )
 find = protos.load("rls.proto")
 Request = find(PACKAGE + "RateLimitRequest")

@@ -254,12 +254,12 @@ for what in udp long v1 none; do
     check "$what is closed" test "$out" = closed
 done
 check 'and the log says that version 2 is wanted' said 'send-proxy-v2'
-check 'or that there is none' said 'there is no PROXY header'
+check 'or that there is none' said 'missing PROXY header'
 ask /v1/auth/x --haproxy-protocol
 check "curl's version 1 is closed" test "$code" = 000
 ask /v1/auth/x --interface 127.0.0.2
 check 'an untrusted peer is not answered' test "$code" = 000
-check 'and the log says why' said 'may not speak for others'
+check 'and the log says why' said 'is not a trusted proxy'
 tell /metrics
 check 'they are counted' grep -q \
     'sluice_http_refused_total{door="http",why="proxy_header"} [1-9]' <<<"$out"

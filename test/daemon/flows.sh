@@ -58,7 +58,7 @@ check 'which is said' has "$out" "wrong.flow:1: cannot connect to $admin"
 start -c p.yaml --store memory:
 over "http://$http" wrong.flow
 check 'one with a real clock is none' is 1
-check 'and why' has "$out" 'there is no virtual clock to be set'
+check 'and why' has "$out" 'this daemon has no virtual clock'
 check 'before its policy is touched' test \
     "$(grep -c 'policy loaded' "$log")" = 0
 stop

@@ -149,8 +149,8 @@ misbehave close unreachable
 misbehave hang unreachable
 misbehave drip unreachable
 check 'a redirect is not followed' said \
-    'it answers 302, and redirects are not followed'
-check 'ten megabytes are not kept' said 'it sends more than 262144 bytes'
+    'the server answers 302, and redirects are not followed'
+check 'ten megabytes are not kept' said 'the answer is larger than 262144 bytes'
 
 # ---- no request waits ----
 

@@ -55,7 +55,7 @@ lines",7/hour,30d
 EOT
 subject import some.csv
 check 'a note has one line' is 1
-check 'the one that has two is named' has "$err" 'some.csv:4: "note" has bytes'
+check 'the one that has two is named' has "$err" 'some.csv:4: "note" has control'
 sed -z 's/two\n/two /' some.csv >good.csv
 subject import good.csv
 check 'quotes, commas, blank lines' is 0
@@ -72,7 +72,7 @@ subject import bad.csv
 check 'a column that there is not' has "$err" 'did you mean "plan"?'
 printf 'id,plan\neve,pro\n' >bad.csv
 subject import bad.csv
-check 'or that is missing' has "$err" 'scope and id among them'
+check 'or that is missing' has "$err" 'including scope and id'
 subject import nowhere.csv
 check 'a file that there is not' has "$err" 'cannot read nowhere.csv'
 

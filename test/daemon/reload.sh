@@ -59,7 +59,7 @@ check 'a restart is asked for where it is needed' said \
 check 'and not where it is not' said 'server.log.level info -> debug"'
 policy p.yaml 4/3000d 'server: { usage: "postgres://h/%zz" }'
 kill -HUP "$pid"
-until_ said "this is no address of a PostgreSQL"
+until_ said "this is not the URL of a PostgreSQL"
 check 'what would not start is not loaded' good 0
 
 # ---- by request ----

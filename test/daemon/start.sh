@@ -70,13 +70,13 @@ check 'which is named' has "$err" 'none.yaml can'
 policy shared.yaml 3/3000d 'server: { store: "redis://u:s3cret@h:99999" }'
 run "$sluiced" -c shared.yaml
 check 'a store that it can not mean' has "$err" \
-    'shared.yaml: server.store: "99999" is no port'
+    'shared.yaml: server.store: "99999" is not a port'
 check 'and no password is printed' test "${err/s3cret/}" = "$err"
 run "$sluiced" -c shared.yaml --store memory: --check
 check 'unless a flag says otherwise' is 0
 run "$sluiced" --listen-http 0.0.0.0:0
 check 'beyond loopback it needs a token' is 2
-check 'and what would help' has "$err" 'access_token or tls.client_ca'
+check 'and what would help' has "$err" 'access_token (--access-token-file) or tls.client_ca'
 run "$sluiced" --listen-admin '*:0'
 check 'the admin listener too' has "$err" 'set admin_token'
 run "$sluiced" --listen-resp '*:0'

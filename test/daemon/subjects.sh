@@ -76,7 +76,7 @@ check 'with why' has "$out" 'The period of 5/min differs'
 patch user/ann '{"overrides":{"apo":"5/hour"}}'
 check 'a limit that there is not' has "$out" 'did you mean \"api\"?'
 patch user/ann '{"plan":"pro","plan":"free"}'
-check 'nothing twice' has "$out" 'is there twice'
+check 'nothing twice' has "$out" 'is given twice'
 patch user/ann '{"plam":"pro"}'
 check 'and no other names' has "$out" 'did you mean \"plan\"?'
 patch user/ann '{"expires":"tomorrow"}'
@@ -86,7 +86,7 @@ check 'an alias stands for one' answers 409
 put user/ann@example.org '{"plan":"free"}'
 check 'and no other is overwritten' answers 409
 check 'which is told' has "$out" \
-    'ann@example.org is an alias of the user ann; change that one'
+    'ann@example.org is an alias of the user ann; change that subject'
 tell /v1/subjects -H 'Content-Type: text/csv' \
     --data-binary $'scope,id,plan\nuser,ann@example.org,free\n'
 check 'nor by a line of an import' has "$out" 'is an alias of the user ann'
@@ -127,7 +127,7 @@ check 'to its end' limit_is 20 ann
 clock 1970-01-02T00:00:00Z
 check 'and then the default' limit_is 2 ann
 ask /v1/explain -d '{"method":"GET","path":"/x","user":"ann"}'
-check 'which is explained' has "$out" 'since his own has ended'
+check 'which is explained' has "$out" 'own plan has expired'
 put org/acme '{"plan":"pro","overrides":{"api":"30/hour"},"by":"boss"}'
 check 'an organisation has members' limit_is 30 ann acme
 ask /v1/explain -d '{"method":"GET","path":"/x","user":"ann","org":"acme"}'
@@ -192,8 +192,8 @@ start -c p.yaml --store memory:
 tell /v1/subjects
 check 'with a store and no usage there is none' answers 501
 tell /v1/features/ask -X PUT -d '{"enabled":false}'
-check 'then a switch lasts until the restart, and the answer tells it' \
-    has "$out" '"persisted":false,"why":"this daemon keeps nothing of it'
+check 'then a switch lasts until the restart, and the answer has the reason' \
+    has "$out" '"persisted":false,"why":"this daemon has no database'
 stop
 
 finish

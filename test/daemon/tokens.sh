@@ -89,7 +89,7 @@ check 'and took nothing from whom they name' \
     fields_have X-RateLimit-Remaining 7
 ask /v1/explain -d "{\"path\":\"/orders\",\"headers\":{\"Authorization\":
     \"Bearer ${bad[2]}\"}}"
-check 'explain says why' has "$out" 'not believed: the token has expired'
+check 'explain says why' has "$out" 'rejected: the token has expired'
 check 'as a word, too' has "$out" '"token_fault":"expired"'
 check 'metrics: good ones' test \
     "$(metric 'sluice_tokens_total{result="good"}')" -ge 15
@@ -208,7 +208,7 @@ check 'another secret: 401' answers 401
 check 'with a challenge that says why' fields_have WWW-Authenticate \
     "Bearer error=\"invalid_token\", error_description=\"the token's signature"
 check 'and a body that does' has "$out" \
-    "Nobody knows who is asking: the token's signature is wrong."
+    "The caller is not authenticated: the token's signature is wrong."
 ask /v1/auth/deny
 check 'none: 401, and what to send' fields_have WWW-Authenticate Bearer
 check 'without an error' test "$(field WWW-Authenticate)" = Bearer

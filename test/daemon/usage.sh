@@ -84,13 +84,13 @@ done <<'EOT'
 |400 {"type":"about:blank","title":"Bad Request","status":400,"detail":"the body is empty
 {"org":"a","limit":"minute","amount":1}|did you mean \"minutes\"?
 {"org":"a","amount":1}|a report needs a \"limit\"
-{"limit":"minutes","amount":1}|limit \"minutes\" is kept per org: say whose it is by \"org\"
-{"org":"a","limit":"words","amount":1}|by \"user\"
+{"limit":"minutes","amount":1}|limit \"minutes\" is per org: add \"org\"
+{"org":"a","limit":"words","amount":1}|add \"user\"
 {"org":"a","limit":"minutes"}|needs an \"amount\"
 {"org":"a","limit":"minutes","amount":-1}|\"release\": true
 {"org":"a","limit":"minutes","amount":1.5}|must be a whole number
 {"org":"a","limit":"minutes","amount":"1"}|\"amount\" must be a whole number, not a string
-{"org":"a","limit":"minutes","amount":1,"amount":1}|\"amount\" is there twice
+{"org":"a","limit":"minutes","amount":1,"amount":1}|\"amount\" is given twice
 {"org":"a","limit":"minutes","amonut":1}|did you mean \"amount\"?
 {"org":"a","limit":"minutes","amount":1,"name":"x"}|of kind level
 {"org":"a","limit":"slots","amount":1}|has permits
@@ -227,9 +227,9 @@ check 'credits are for quotas' has "$out" 'credits are for quotas'
 credit lucky '{"limit":"minuts","amount":7}'
 check 'of the policy' has "$out" 'has no limit \"minuts\"'
 credit lucky '{"limit":"minutes","amount":0}'
-check 'with an amount' has "$out" 'is a whole number from 1 on'
+check 'with an amount' has "$out" 'must be a whole number of at least 1'
 credit lucky '{"limit":"minutes","amount":1,"till":"x"}'
-check 'and no other members' has "$out" 'a credit has limit, amount, expires and note'
+check 'and no other members' has "$out" 'a credit may only have limit, amount, expires and note'
 credit lucky '{"limit":"minutes","amount":1,"expires":"soon"}'
 check 'and a time that is one' answers 400
 
@@ -243,7 +243,7 @@ job share acme
 check 'decisions see it' has "$out" '"remaining":0,'
 report '{"org":"acme","limit":"links","name":"c","enforce":true}'
 check 'what does not fit is refused' answers 402
-check 'with its numbers' has "$out" '\"links\" of acme has 3 of 3'
+check 'with its numbers' has "$out" '\"links\" of acme has used 3 of 3'
 report '{"org":"acme","limit":"links","name":"a","release":true}'
 report '{"org":"acme","limit":"links","name":"a","release":true}'
 check 'gone is gone, once' has "$out" '"used":2,'

@@ -97,7 +97,7 @@ ask_for fay /steps ',"org":"fay"'
 check 'a set in steps' until_ all_healed
 shim '{"fail":9999,"only":"Query","type":"AccessDeniedException"}'
 check 'keys that may not query: it is said' until_ grep -q \
-    'the keys are refused; .*Query.* (400 AccessDeniedException' "$log"
+    'access denied; .*Query.* (400 AccessDeniedException' "$log"
 ask_for fay /steps ',"org":"fay"'
 check 'and others go on' has "$out" '"allowed":true'
 shim '{}'

@@ -69,7 +69,7 @@ for served in {2..15}; do
 done
 check 'the answer came before all was done' grep -q '"allowed":true' told.u10
 check 'no row is marked' test -z "$(rows | grep marked)"
-check 'it is said' until_ grep -qF 'left half taken' "$log"
+check 'it is said' until_ grep -qF 'in the middle of a take' "$log"
 check 'and counted' test "$(metric sluice_store_returned_total)" = 5
 
 # ---- another writer in between ----

@@ -148,7 +148,7 @@ shim '{}'
 charged() {
     [[ $(count_of window:user:dan) = 2 ]]
 }
-check 'what passed is charged when it answers again' until_ charged
+check 'what passed is charged when the store answers again' until_ charged
 # What is still on its way from before may meet the failure instead: then another
 # one is tried.
 for try in 1 2 3 4 5; do

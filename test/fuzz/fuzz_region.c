@@ -347,7 +347,7 @@ static void decide(struct sl_table *table, unsigned what, unsigned limit,
         unsigned l = (limit + i) % LIMITS;
 
         parts[i] = part_of(l - l % step, key + i / 4, texts[i]);
-        parts[i].act = (enum sl_act)(what & 3);
+        parts[i].act = (enum sl_part_op)(what & 3);
         parts[i].cost = 1 + (limit >> 4);
         parts[i].delta = i % 2 ? 3 : -3;
     }

@@ -73,7 +73,7 @@ ask /v1/auth -H 'x-original-uri: /x' -H 'x-original-method: GET' \
 check 'bytes that are no text are no subject' answers 200
 check 'with the default plan' has "$fields" 'X-RateLimit-Limit: 1000'
 check 'two rows are a mistake' is_denied '"user":"twice"'
-check 'that is said' said 'there are 2 rows for one id'
+check 'that is said' said 'the query returned 2 rows for one id'
 
 # ---- beside the registry ----
 
@@ -198,15 +198,15 @@ refuses 'two statements' 'cannot insert multiple commands' \
     'SELECT plan FROM numbers WHERE id = $1; SELECT 1'
 refuses 'no plan' 'it answers no column plan' \
     'SELECT expires FROM numbers WHERE id = $1'
-refuses 'another column' 'there is a column "tier"' \
+refuses 'another column' 'unexpected column "tier"' \
     'SELECT tier FROM accounts WHERE id = $1'
-refuses 'a plan that is no text' 'the column plan is no text' \
+refuses 'a plan that is no text' 'the column plan is not text' \
     'SELECT id AS plan FROM numbers WHERE id = $1'
-refuses 'an end that is no time' 'the column expires is no time' \
+refuses 'an end that is no time' 'the column expires is not a time' \
     'SELECT plan, id AS expires FROM numbers WHERE id = $1'
 refuses 'an id of another type' 'write id::text = $1' \
     'SELECT plan FROM numbers WHERE expires = $1'
-refuses 'too many parameters' 'it has 3 parameters' \
+refuses 'too many parameters' 'the query has 3 parameters' \
     'SELECT plan FROM accounts, numbers WHERE tier = $1 AND kind = $2 AND tier = $3'
 asking 'SELECT plan FROM numbers WHERE id = $1'
 run "$sluiced" -c q.yaml --store memory: --usage sqlite::memory:

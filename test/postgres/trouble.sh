@@ -152,7 +152,7 @@ doubt() {
 doubt '"idempotency_key":"doubt"'
 check 'a write in doubt is not acknowledged' test "$(<doubt.code)" = 503
 check 'that it is not known is said' \
-    has "$(<doubt.out)" 'it is not known whether it was recorded; send the same'
+    has "$(<doubt.out)" 'it is not known whether the report was recorded; send it'
 doubt '"idempotency_key":"doubt"'
 check 'also when it comes again' test "$(<doubt.code)" = 503
 sql "CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON sluice.usage_credits
@@ -167,7 +167,7 @@ wait "$report"
 "$POSTGRES_CTL" start >/dev/null
 until_ sql 'SELECT 1' >/dev/null 2>&1
 check 'of a credit it is said, too' \
-    has "$(<doubt.out)" 'it is not known whether it was done'
+    has "$(<doubt.out)" 'it is not known whether the change was made'
 sql 'DROP TRIGGER slow ON sluice.usage_credits'
 sql 'DROP TRIGGER slow ON sluice.usage_keys'
 sent_again() {

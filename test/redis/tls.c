@@ -68,7 +68,7 @@ int main(void)
     CASE("a name that no certificate has");
     open_at(&c, &s, port, "no..name", 0);
     CLIENT_WAIT(&c, c.news[SL_STORE_EVENT_DOWN] > 0);
-    CHECK(strstr(c.last[SL_STORE_EVENT_DOWN], "can't be found"));
+    CHECK(strstr(c.last[SL_STORE_EVENT_DOWN], "cannot be resolved"));
     client_close(&c);
     server_stop(&s);
     return CHECK_DONE();

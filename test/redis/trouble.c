@@ -66,7 +66,7 @@ static void test_misconf(struct server *s)
     server_say(s, "CONFIG SET save %s", "100000 1");
     server_say(s, "BGSAVE");
     client_run(&c, 300 * SL_MS);
-    check_fails(&c, "can't save");
+    check_fails(&c, "cannot save");
     server_say(s, "CONFIG SET stop-writes-on-bgsave-error no");
     server_say(s, "CONFIG SET save %s", "");
     check_works(&c);
@@ -129,7 +129,7 @@ static void test_users(struct server *s)
     CASE("a user without rights");
     server_say(s, "ACL SETUSER bare on >word +ping +auth");
     open_at(&c, s, "bare:word@");
-    check_never_ready(&c, SL_STORE_EVENT_TROUBLE, "may not");
+    check_never_ready(&c, SL_STORE_EVENT_TROUBLE, "lacks permissions");
     client_take(&c, SL_TAKE_OP_TAKE, &limit, "troubled", 1, &err);
     CHECK_EQ(err, SLUICE_ESTORE);
     client_close(&c);

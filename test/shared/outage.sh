@@ -122,7 +122,7 @@ wait "$!"
 check 'all are answered while it stalls' test "$unanswered $outage" = '0 0'
 check 'none of them as 429' test "$denied" = 0
 check "some of them without it ($degraded)" test "$degraded" -gt 0
-check "long before it answers again (${slowest} ms)" test "$slowest" -lt 8000
+check "long before the store answers again (${slowest} ms)" test "$slowest" -lt 8000
 after=$(rss)
 # A sanitizer keeps what was given back for a while.
 ! grep -q __asan_init "$sluiced" || after=$before

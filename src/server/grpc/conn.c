@@ -37,10 +37,10 @@
 #define WRONG_PROTOCOL                                                         \
     "HTTP/1.1 400 Bad Request\r\n"                                             \
     "Content-Type: text/plain\r\n"                                             \
-    "Content-Length: 83\r\n"                                                   \
+    "Content-Length: 91\r\n"                                                   \
     "Connection: close\r\n\r\n"                                                \
-    "this is the grpc door, which speaks HTTP/2 with prior knowledge; ask "    \
-    "the http door\n"
+    "this is the grpc listener, which speaks HTTP/2 with prior knowledge; "    \
+    "use the http listener\n"
 
 static sl_ns or_else(sl_ns set, sl_ns usual)
 {
@@ -651,7 +651,7 @@ int sl_grpc_worker_open(struct sl_grpc_worker *worker,
     TAILQ_INIT(&worker->watchers);
     if (sl_hash_key_make(&worker->secret))
         return sl_diag_error(diag, SLUICE_ESYS,
-                             "the system gives no random bytes");
+                             "the system did not provide random bytes");
     err = sl_conns_open(loop, connections_most, &worker->conns);
     return err ? sl_diag_error(diag, err, "out of memory") : 0;
 }

@@ -140,8 +140,7 @@ static void on_decided(struct sl_rls_call *rls)
         refuse(stream, rls->err, &rls->ask.diag);
     else if (stream && is_too_late(call))
         sl_grpc_refuse(stream, SL_GRPC_DEADLINE_EXCEEDED,
-                       "the time of grpc-timeout was over before the store "
-                       "had answered");
+                       "the store did not answer within grpc-timeout");
     else if (stream)
         send_answer(stream, &rls->response);
     end(call);
@@ -245,10 +244,10 @@ void sl_grpc_check(struct sl_grpc_stream *stream, struct sl_str message)
 
     if (!read_service(message, &service))
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "this is no HealthCheckRequest");
+                       "the message is not a HealthCheckRequest");
     else if (!is_known(service))
         sl_grpc_refuse(stream, (enum sl_grpc_status)NOT_FOUND,
-                       "there is no service \"%.*s\"", SL_STR_ARG(service));
+                       "unknown service \"%.*s\"", SL_STR_ARG(service));
     else if (say(stream, health_of(stream->session->worker)))
         sl_grpc_end(stream);
 }
@@ -270,7 +269,7 @@ void sl_grpc_watch(struct sl_grpc_stream *stream, struct sl_str message)
 
     if (!read_service(message, &service)) {
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "this is no HealthCheckRequest");
+                       "the message is not a HealthCheckRequest");
         return;
     }
     stream->watched = UNTOLD;
@@ -305,7 +304,8 @@ void sl_grpc_end_watching(struct sl_grpc_worker *worker)
     while ((stream = TAILQ_FIRST(&worker->watchers)) != NULL) {
         TAILQ_REMOVE(&worker->watchers, stream, watch_link);
         stream->watches = false;
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "it is being stopped");
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE,
+                       "the daemon is shutting down");
         pump(stream->session);
     }
 }
@@ -358,7 +358,7 @@ static void write_file(struct sl_pb_out *out, const char *name)
     bool found;
 
     if (!name) {
-        write_error(out, NOT_FOUND, "there is no such file or symbol");
+        write_error(out, NOT_FOUND, "unknown file or symbol");
         return;
     }
     mark = sl_pb_open(out, ANSWER_FILES);
@@ -429,7 +429,7 @@ void sl_grpc_reflect(struct sl_grpc_stream *stream, struct sl_str message)
 
     if (!read_question(message, &host, &ask)) {
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "this is no ServerReflectionRequest");
+                       "the message is not a ServerReflectionRequest");
         return;
     }
     out = (struct sl_pb_out){.bytes = sl_grpc_message(stream, room),

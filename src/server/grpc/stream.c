@@ -130,14 +130,14 @@ static bool check_prefix(struct sl_grpc_stream *stream)
     if (stream->in.len > 0 && stream->in.bytes[0] != 0) {
         stream->only_identity = true;
         sl_grpc_refuse(stream, SL_GRPC_UNIMPLEMENTED,
-                       "the message is compressed; send it as it is "
-                       "(grpc-encoding: identity)");
+                       "compressed messages are not supported; send "
+                       "grpc-encoding: identity");
         return false;
     }
     if (stream->in.len >= SL_GRPC_PREFIX &&
         length_of(&stream->in) > SL_GRPC_MESSAGE) {
         sl_grpc_refuse(stream, SL_GRPC_RESOURCE_EXHAUSTED,
-                       "the message has %zu bytes; we take %zu",
+                       "the message has %zu bytes; the maximum is %zu",
                        length_of(&stream->in), SL_GRPC_MESSAGE);
         return false;
     }
@@ -172,8 +172,9 @@ void sl_grpc_stream_data(struct sl_grpc_stream *stream, struct sl_str bytes)
         return;
     if (err)
         sl_grpc_refuse(stream, SL_GRPC_RESOURCE_EXHAUSTED,
-                       err == SLUICE_EFULL ? "there is more than one message"
-                                           : "out of memory");
+                       err == SLUICE_EFULL
+                           ? "the request has more than one message"
+                           : "out of memory");
     while (!stream->ended && stream->method->streams && check_prefix(stream) &&
            has_message(stream))
         hand_on(stream);
@@ -190,15 +191,14 @@ static void finish_unary(struct sl_grpc_stream *stream)
     if (!has_message(stream))
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
                        stream->in.len == 0
-                           ? "there is no message"
-                           : "the message is shorter than it says");
+                           ? "the request has no message"
+                           : "the message is shorter than its length prefix");
     else if (stream->in.len > SL_GRPC_PREFIX + length_of(&stream->in))
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "there is something behind the message");
+                       "the request has bytes after the message");
     else if (is_late(stream))
         sl_grpc_refuse(stream, SL_GRPC_DEADLINE_EXCEEDED,
-                       "the time of grpc-timeout was over before the request "
-                       "had come");
+                       "the request did not arrive within grpc-timeout");
     else
         hand_on(stream);
 }
@@ -215,7 +215,7 @@ void sl_grpc_stream_end(struct sl_grpc_stream *stream)
         finish_unary(stream);
     else if (stream->in.len > 0)
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "the message is shorter than it says");
+                       "the message is shorter than its length prefix");
     else
         sl_grpc_end(stream);
 }
@@ -490,16 +490,16 @@ void sl_grpc_stream_head(struct sl_grpc_stream *stream)
                !sl_grpc_admits(stream)) {
         sl_grpc_refuse(stream, SL_GRPC_UNAUTHENTICATED,
                        worker->door->token.len > 0
-                           ? "this needs the token of the door; send it as "
+                           ? "missing or wrong token; send it as "
                              "authorization: Bearer TOKEN"
-                           : "this needs a client certificate that the door's "
-                             "client_ca has signed");
+                           : "missing client certificate; it must be signed by "
+                             "the listener's client_ca");
     } else if (!stream->method) {
         sl_grpc_refuse(stream, SL_GRPC_UNIMPLEMENTED,
-                       "there is no such method; the service is "
+                       "unknown method; the service is "
                        "envoy.service.ratelimit.v3.RateLimitService");
     } else if (stream->bad_timeout) {
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "grpc-timeout is no duration; write one like 20m");
+                       "grpc-timeout is not a duration; write one like 20m");
     }
 }

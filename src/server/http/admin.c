@@ -59,8 +59,8 @@ static json_t *read_object(struct sl_http_call *call, const char *like)
                       &error);
     if (!root)
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "the body is no JSON object (%s); send %s", error.text,
-                       like);
+                       "the body is not a JSON object (%s); send %s",
+                       error.text, like);
     return root;
 }
 
@@ -75,7 +75,7 @@ json_t *sl_admin_member(struct sl_http_call *call, const char *name,
     member = json_object_get(*root, name);
     if (!member || json_object_size(*root) != 1) {
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "the body must be an object with \"%s\" alone; send %s",
+                       "the body must be an object with only \"%s\"; send %s",
                        name, like);
         return NULL;
     }
@@ -95,7 +95,8 @@ static void livez(struct sl_http_call *call)
 {
     keep_from_caches(call);
     sl_http_answer(call, 200, plain,
-                   is_verbose(call) ? SL_STR("[+] process: it turns\nok\n")
+                   is_verbose(call) ? SL_STR("[+] process: running\n"
+                                             "ok\n")
                                     : SL_STR("ok\n"));
 }
 
@@ -105,16 +106,15 @@ static int describe(struct sl_http_call *call, bool ready, struct sl_str why)
     int err = 0;
 
     if (is_verbose(call))
-        err = sl_buf_add(out, SL_STR("[+] process: it turns\n"));
+        err = sl_buf_add(out, SL_STR("[+] process: running\n"));
     if (!err && ready && why.len > 0)
         err = sl_buf_addf(out, "%s%.*s\n%s",
                           is_verbose(call) ? "[!] degraded: " : "degraded: ",
                           SL_STR_ARG(why), is_verbose(call) ? "ok\n" : "");
     else if (!err && ready)
-        err =
-            sl_buf_add(out, is_verbose(call)
-                                ? SL_STR("[+] requests: they are served\nok\n")
-                                : SL_STR("ok\n"));
+        err = sl_buf_add(out, is_verbose(call) ? SL_STR("[+] requests: served\n"
+                                                        "ok\n")
+                                               : SL_STR("ok\n"));
     else if (!err)
         err = sl_buf_addf(
             out, "%s%.*s\n%s", is_verbose(call) ? "[-] requests: " : "",
@@ -130,7 +130,7 @@ static void readyz(struct sl_http_call *call)
 
     sl_buf_init(&why, 1024, call->worker->alloc);
     ready = admin->ready(admin->ctx, &why);
-    if (!ready && why.len == 0 && sl_buf_add(&why, SL_STR("it does not serve")))
+    if (!ready && why.len == 0 && sl_buf_add(&why, SL_STR("not serving")))
         why.len = 0; /* the status says it as well */
     sl_admin_answer(call, describe(call, ready, sl_buf_str(&why)), plain);
     if (!ready)
@@ -152,8 +152,8 @@ static bool read_instant(struct sl_http_call *call, json_t *member, sl_ns *ret)
     }
     if (!json_is_string(member)) {
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "\"now\" must be an instant like "
-                       "\"2026-03-31T23:59:59Z\", or nanoseconds since 1970");
+                       "\"now\" must be a time like \"2026-03-31T23:59:59Z\", "
+                       "or nanoseconds since 1970");
         return false;
     }
     text =
@@ -222,7 +222,7 @@ static void set_clock(struct sl_http_call *call)
 
     if (!admin->set_clock) {
         sl_http_refuse(call, 404, "NOT_FOUND",
-                       "there is no virtual clock to be set");
+                       "this daemon has no virtual clock");
         return;
     }
     if (!sl_admin_admit(call))
@@ -388,8 +388,8 @@ static void persist(struct sl_http_call *call, int on)
     struct sl_subject_job_call *errand;
 
     if (!sl_admin_of(call)->registry) {
-        tell(call, "this daemon keeps nothing of it (usage: none): it lasts "
-                   "until the restart");
+        tell(call, "this daemon has no database (usage: none), so the switch "
+                   "lasts until the restart");
         return;
     }
     errand = sl_subject_job_new(call, SL_JOB_SWITCH, NULL);
@@ -411,7 +411,7 @@ static void switch_to(struct sl_http_call *call, int on)
     if (err == SLUICE_ENOENT)
         refuse_unknown(call);
     else if (err)
-        sl_http_refuse(call, 500, "FEATURE", "the feature stays: %s",
+        sl_http_refuse(call, 500, "FEATURE", "the feature was not switched: %s",
                        diag.sentence);
     else
         persist(call, on);
@@ -499,12 +499,13 @@ bool sl_admin_admit(struct sl_http_call *call)
     if (count > 0 && (count > 1 || host.len == 0 ||
                       !sl_str_eq_nocase(host_of(origin), host))) {
         sl_http_refuse(call, 403, "CROSS_ORIGIN",
-                       "a page of %.*s may not do this", SL_STR_ARG(origin));
+                       "pages of %.*s are not allowed to do this",
+                       SL_STR_ARG(origin));
         return false;
     }
     if (is_open(call) && host.len > 0 && !is_own_name(host)) {
         sl_http_refuse(call, 403, "WRONG_HOST",
-                       "without an admin_token this is for those who ask "
+                       "without an admin_token, the Host header must be "
                        "localhost or an address, not %.*s",
                        SL_STR_ARG(host));
         return false;
@@ -615,8 +616,8 @@ void sl_admin_rlconfig(struct sl_http_call *call)
         err = admin->configuration(admin->ctx, &call->text);
     if (err == SLUICE_ENOENT)
         sl_http_refuse(call, 404, "NOT_FOUND",
-                       "a policy is in force, see /v1/policy; /rlconfig is for "
-                       "--compat envoy-ratelimit");
+                       "this daemon runs a policy, see /v1/policy; /rlconfig "
+                       "needs --compat envoy-ratelimit");
     else
         sl_admin_answer(call, err, SL_STR("text/plain"));
 }
@@ -662,8 +663,8 @@ static void answer_report(struct sl_http_call *call, bool good,
     int err = sl_buf_add(
         out, good ? SL_STR("{\"ok\":true,\"changes\":")
                   : SL_STR("{\"ok\":false,\"code\":\"POLICY_REFUSED\","
-                           "\"message\":\"the policy was refused; the one "
-                           "before it stays in force\",\"problems\":"));
+                           "\"message\":\"the policy was refused; the previous "
+                           "policy stays active\",\"problems\":"));
 
     if (!err)
         err = write_entries(out, report);
@@ -688,7 +689,7 @@ void sl_admin_policy_post(struct sl_http_call *call)
         sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
     else
         sl_http_refuse(call, 500, "RELOAD_FAILED",
-                       "the policy could not be put in force%s%.*s",
+                       "the policy could not be activated%s%.*s",
                        report.len ? ": " : "", SL_STR_ARG(sl_buf_str(&report)));
     sl_buf_done(&report);
 }
@@ -761,11 +762,11 @@ static bool option_refuse_unknown(struct sl_http_call *call, struct sl_str name,
     near = sl_str_nearest(name, names, count);
     if (near)
         sl_http_refuse(call, 400, "BAD_QUERY",
-                       "\"%.*s\" is no option of %.*s; did you mean \"%s\"?",
+                       "unknown option \"%.*s\" of %.*s; did you mean \"%s\"?",
                        SL_STR_ARG(name), SL_STR_ARG(call->path), near);
     else
         sl_http_refuse(call, 400, "BAD_QUERY",
-                       "\"%.*s\" is no option of %.*s; there are: %s",
+                       "unknown option \"%.*s\" of %.*s; valid are: %s",
                        SL_STR_ARG(name), SL_STR_ARG(call->path), all);
     return false;
 }
@@ -783,12 +784,12 @@ static bool read_pair(struct sl_http_call *call, struct sl_str pair,
         if (err == SLUICE_ENOMEM)
             sl_http_no_memory(call);
         else if (err)
-            sl_http_refuse(call, 400, "BAD_QUERY",
-                           "\"%.*s\" is not encoded as a query is; write %%25 "
-                           "for a %%",
-                           SL_STR_ARG(pair));
+            sl_http_refuse(
+                call, 400, "BAD_QUERY",
+                "\"%.*s\" is not encoded as a query; write %%25 for a %%",
+                SL_STR_ARG(pair));
         else if (options[i].value->len > 0)
-            sl_http_refuse(call, 400, "BAD_QUERY", "\"%s\" is there twice",
+            sl_http_refuse(call, 400, "BAD_QUERY", "\"%s\" is given twice",
                            options[i].name);
         else
             *options[i].value = value;

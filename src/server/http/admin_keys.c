@@ -41,10 +41,11 @@ static bool decode(struct sl_http_call *call, struct sl_str text,
     if (err == SLUICE_ENOMEM)
         sl_http_no_memory(call);
     else if (err || ret->len == 0)
-        sl_http_refuse(call, 400, "BAD_PATH",
-                       "\"%.*s\" is no value; write /v1/keys/LIMIT/VALUE, with "
-                       "%%2F for a slash and %%25 for a %%",
-                       SL_STR_ARG(text));
+        sl_http_refuse(
+            call, 400, "BAD_PATH",
+            "\"%.*s\" is not a valid value; write /v1/keys/LIMIT/VALUE, with "
+            "%%2F for a slash and %%25 for a %%",
+            SL_STR_ARG(text));
     return call->status == 200;
 }
 
@@ -81,8 +82,7 @@ static bool refuse_count(struct errand *e)
             like + len, sizeof(like) - len, "/%.*s",
             SL_STR_ARG(policy->identity.scope_names[e->rule->per[i]]));
     sl_http_refuse(e->call, 400, "BAD_PATH",
-                   "limit \"%.*s\" is kept per %u value%s; write "
-                   "/v1/keys/%.*s%s",
+                   "limit \"%.*s\" has %u `per` value%s; write /v1/keys/%.*s%s",
                    SL_STR_ARG(e->rule->name), e->rule->per_count,
                    e->rule->per_count == 1 ? "" : "s",
                    SL_STR_ARG(e->rule->name), like);
@@ -116,8 +116,8 @@ static bool read_path(struct errand *e)
 static bool refuse_scope(struct errand *e, struct sl_str scope)
 {
     sl_http_refuse(e->call, 400, "BAD_QUERY",
-                   "\"scope\" has a name for each value, joined by ':', such "
-                   "as org:user or anon; \"%.*s\" is none of the policy's",
+                   "\"scope\" needs one name per value, joined by ':', such as "
+                   "org:user or anon; \"%.*s\" is not in the policy",
                    SL_STR_ARG(scope));
     return false;
 }
@@ -168,7 +168,8 @@ static bool read_ip(struct errand *e, unsigned i)
     if (sl_str_eq(e->values[i], SL_STR("unknown")))
         return true;
     if (!sl_ip_parse(text, &ip)) {
-        sl_http_refuse(e->call, 400, "BAD_PATH", "\"%.*s\" is no address",
+        sl_http_refuse(e->call, 400, "BAD_PATH",
+                       "\"%.*s\" is not an IP address",
                        SL_STR_ARG(e->values[i]));
         return false;
     }
@@ -253,10 +254,10 @@ static void answer(struct errand *e)
     else if (ask->err)
         sl_http_refuse(call, 400, "BAD_REQUEST", "%s", ask->diag.sentence);
     else if (d->shown_count == 0)
-        sl_http_refuse(call, 409, "SWITCHED_OFF",
-                       "limit \"%.*s\" is switched off by the policy, so "
-                       "nobody asks it",
-                       SL_STR_ARG(e->rule->name));
+        sl_http_refuse(
+            call, 409, "SWITCHED_OFF",
+            "limit \"%.*s\" is switched off in the policy, so it has no keys",
+            SL_STR_ARG(e->rule->name));
     else
         sl_admin_answer(call, sl_render_limit(d, &d->shown[0], &call->text),
                         sl_admin_json);
@@ -354,7 +355,7 @@ static bool read_by(struct sl_http_call *call, struct sl_str text,
             return true;
         }
     sl_http_refuse(call, 400, "BAD_QUERY",
-                   "\"by\" is denied, allowed or cost, not \"%.*s\"",
+                   "\"by\" must be denied, allowed or cost, not \"%.*s\"",
                    SL_STR_ARG(text));
     return false;
 }
@@ -366,7 +367,7 @@ static bool read_window(struct sl_http_call *call, struct sl_str text,
     if (text.len == 0 || *recent || sl_str_eq(text, SL_STR("start")))
         return true;
     sl_http_refuse(call, 400, "BAD_QUERY",
-                   "\"window\" is start or recent, not \"%.*s\"",
+                   "\"window\" must be start or recent, not \"%.*s\"",
                    SL_STR_ARG(text));
     return false;
 }
@@ -378,9 +379,10 @@ static bool read_rows(struct sl_http_call *call, struct sl_str text,
 
     if (text.len > 0 && (sl_parse_number(text, &rows, NULL) || rows == 0 ||
                          rows > SL_TOP_KEYS_MOST)) {
-        sl_http_refuse(call, 400, "BAD_QUERY",
-                       "\"n\" is a number of rows from 1 to %d, not \"%.*s\"",
-                       SL_TOP_KEYS_MOST, SL_STR_ARG(text));
+        sl_http_refuse(
+            call, 400, "BAD_QUERY",
+            "\"n\" must be a number of rows from 1 to %d, not \"%.*s\"",
+            SL_TOP_KEYS_MOST, SL_STR_ARG(text));
         return false;
     }
     *ret = (unsigned)rows;

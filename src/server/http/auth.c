@@ -69,10 +69,11 @@ static bool is_twice(const struct sl_http_call *call, struct sl_str name)
 
 static bool refuse_twice(struct sl_http_call *call, struct sl_str name)
 {
-    sl_http_refuse(call, 400, "HEADER_TWICE",
-                   "%.*s is there twice, so nobody can tell which one the "
-                   "proxy means; let it replace what the client sends",
-                   SL_STR_ARG(name));
+    sl_http_refuse(
+        call, 400, "HEADER_TWICE",
+        "the header %.*s is sent twice, so it is not clear which one the proxy "
+        "set; let the proxy replace the client's header",
+        SL_STR_ARG(name));
     return false;
 }
 
@@ -103,12 +104,11 @@ static bool read_family(struct sl_http_call *call, const struct family *family,
  * they were not answered by yes or no. */
 static bool refuse_both(struct sl_http_call *call, const struct family *family)
 {
-    sl_http_refuse(call, 403, "TWO_URIS",
-                   "%.*s and %.*s are both there, so one of them is the "
-                   "client's; let the proxy remove the one that it does not "
-                   "set",
-                   SL_STR_ARG(family->names[URI]),
-                   SL_STR_ARG(family->names[URL]));
+    sl_http_refuse(
+        call, 403, "TWO_URIS",
+        "both %.*s and %.*s are sent, so one of them may come from the client; "
+        "let the proxy remove the header that it does not set",
+        SL_STR_ARG(family->names[URI]), SL_STR_ARG(family->names[URL]));
     return false;
 }
 
@@ -119,8 +119,8 @@ static bool refuse_stranger(struct sl_http_call *call)
     if (call->has_peer)
         sl_ip_print(&call->peer, ip);
     sl_http_refuse(call, 403, "UNTRUSTED_PEER",
-                   "%s may not speak for others; if it is your proxy, name it "
-                   "under identity: trusted_proxies in the policy",
+                   "%s is not a trusted proxy; if it is your proxy, add it to "
+                   "identity: trusted_proxies in the policy",
                    ip);
     return false;
 }
@@ -141,8 +141,8 @@ static bool from_headers(struct sl_http_call *call, const struct family *family,
         facts->path = values[URL];
     if (facts->path.len == 0) {
         sl_http_refuse(call, 400, "NO_ORIGINAL_URI",
-                       "there is no %.*s; the setting forward_auth says that "
-                       "the proxy sends it",
+                       "the header %.*s is missing; with this forward_auth "
+                       "setting the proxy must send it",
                        SL_STR_ARG(family->names[URI]));
         return false;
     }
@@ -341,8 +341,8 @@ void sl_http_auth(struct sl_http_call *call)
 
     if (forward != SL_FORWARD_PATH && call->path.len > strlen(PREFIX))
         sl_http_refuse(call, 404, "NOT_FOUND",
-                       "there is nothing below " PREFIX
-                       " unless the setting forward_auth is `path`");
+                       "no path is served below " PREFIX
+                       " unless forward_auth is `path`");
     else
         ask_for(call, forward);
 }
@@ -467,7 +467,7 @@ static bool read_status(struct sl_http_call *call, const struct pair *pair,
     uint64_t status;
 
     if (ret->deny_status)
-        return refuse(call, pair, "is there twice");
+        return refuse(call, pair, "is given twice");
     if (!sl_parse_number(pair->value, &status, NULL))
         for (size_t i = 0; i < SL_LEN(may); i++)
             if (status == (uint64_t)may[i])
@@ -480,7 +480,7 @@ static bool read_cost(struct sl_http_call *call, const struct pair *pair,
                       struct sl_auth_options *ret)
 {
     if (ret->has_cost)
-        return refuse(call, pair, "is there twice");
+        return refuse(call, pair, "is given twice");
     ret->has_cost = true;
     if (sl_parse_number(pair->value, &ret->cost, NULL) ||
         ret->cost > SL_JSON_MAX)
@@ -514,9 +514,9 @@ static bool refuse_unknown(struct sl_http_call *call, struct sl_str name)
         names[i] = options[i].name;
     near = sl_str_nearest(name, names, SL_LEN(names));
     sl_http_refuse(
-        call, 400, "BAD_QUERY", "\"%.*s\" is no option of /v1/auth; %s%s%s",
+        call, 400, "BAD_QUERY", "unknown option \"%.*s\" of /v1/auth; %s%s%s",
         SL_STR_ARG(name), near ? "did you mean \"" : "",
-        near ? near : "there are deny_status and cost", near ? "\"?" : "");
+        near ? near : "valid are deny_status and cost", near ? "\"?" : "");
     return false;
 }
 
@@ -537,9 +537,8 @@ bool sl_auth_options_read(struct sl_http_call *call, struct sl_str uri,
         shared = is_shared(&pair, uri);
         if (option && shared)
             return refuse(call, &pair,
-                          "is in the client's query as well, so nobody can "
-                          "tell whose it is; let the proxy send its own query "
-                          "only");
+                          "is in the client's query as well, so its source is "
+                          "not clear; let the proxy send only its own query");
         if (option && !option->read(call, &pair, ret))
             return false;
         if (!option && !shared)
@@ -731,8 +730,8 @@ void sl_http_deny(struct sl_http_call *call)
 
     if (!call->trusted) {
         sl_http_refuse(call, 403, "UNTRUSTED_PEER",
-                       "/v1/deny answers proxies only; name yours under "
-                       "identity: trusted_proxies in the policy");
+                       "/v1/deny answers trusted proxies only; add your proxy "
+                       "to identity: trusted_proxies in the policy");
         return;
     }
     if (code.len == 0)

@@ -77,8 +77,7 @@ static bool wrong_limit(struct sl_json_body *r, const char *member,
 
     return sl_json_body_refuse(
         r, "BAD_REQUEST",
-        "\"%s\" names \"%.*s\", and the policy has no such "
-        "limit%s%s%s",
+        "\"%s\" names the limit \"%.*s\", which is not in the policy%s%s%s",
         member, SL_STR_ARG(name), near ? "; did you mean \"" : "",
         near ? near : "", near ? "\"?" : "");
 }
@@ -138,7 +137,7 @@ static bool read_body(struct sl_json_body *r, bool base64,
     if (facts->has_body)
         return sl_json_body_refuse(
             r, "BAD_REQUEST",
-            "a check has \"body\" or \"body_base64\", not both");
+            "a check can have \"body\" or \"body_base64\", not both");
     if (!sl_json_body_text(r, base64 ? SL_STR("body_base64") : SL_STR("body"),
                            &text))
         return false;
@@ -160,9 +159,9 @@ static bool check_key(struct sl_json_body *r, struct sl_str key)
 {
     if (key.len > 0 && key.len <= KEY_MOST)
         return true;
-    return sl_json_body_refuse(r, "BAD_REQUEST",
-                               "an idempotency key has 1 to %d bytes, not %zu",
-                               KEY_MOST, key.len);
+    return sl_json_body_refuse(
+        r, "BAD_REQUEST", "an idempotency key must have 1 to %d bytes, not %zu",
+        KEY_MOST, key.len);
 }
 
 /* The key of the whole call counts for each of its checks, by its place. */
@@ -176,7 +175,7 @@ static bool take_key(struct sl_json_body *r, struct sl_request *facts)
         return true;
     if (count > 1)
         return sl_json_body_refuse(r, "BAD_REQUEST",
-                                   "Idempotency-Key is there twice");
+                                   "Idempotency-Key is sent twice");
     facts->idempotency_key = key;
     facts->idempotency_index = r->is_array ? r->index + 1 : 0;
     return check_key(r, key);
@@ -276,9 +275,7 @@ static bool check_limit(struct sl_json_body *r, const struct sl_request *facts)
         return true;
     if (facts->limit.len == 0 || facts->key.len == 0)
         return sl_json_body_refuse(
-            r, "BAD_REQUEST",
-            "\"limit\" and \"key\" go together: which limit, and "
-            "whose");
+            r, "BAD_REQUEST", "\"limit\" and \"key\" must be given together");
     return sl_policy_rule(policy, facts->limit) >= 0 ||
            wrong_limit(r, "limit", facts->limit);
 }
@@ -293,10 +290,9 @@ static bool check_facts(struct sl_json_body *r, struct sl_request *facts)
     if (has_path + has_job + has_limit > 1)
         return sl_json_body_refuse(
             r, "BAD_REQUEST",
-            has_limit ? "a check with a \"limit\" has neither "
-                        "\"path\" nor \"job\""
-                      : "a check has a \"path\" or a \"job\", not "
-                        "both");
+            has_limit
+                ? "a check with \"limit\" must not have \"path\" or \"job\""
+                : "a check can have \"path\" or \"job\", not both");
     if (!has_path && !has_job && !has_limit)
         return sl_json_body_refuse(r, "BAD_REQUEST",
                                    "a check needs a \"path\" or a \"job\"");
@@ -322,7 +318,7 @@ static bool read_check(struct sl_json_body *r, struct sl_request *facts)
             return unknown(r, name);
         if (seen & 1u << (member - members))
             return sl_json_body_refuse(r, "BAD_REQUEST",
-                                       "\"%s\" is there twice", member->name);
+                                       "\"%s\" is given twice", member->name);
         seen |= 1u << (member - members);
         if (!read_member(r, member, facts))
             return false;
@@ -338,9 +334,8 @@ static bool add_check(struct sl_json_body *r, struct sl_check_input ***last,
 
     r->index = checks->count;
     if (checks->count == SL_CHECKS)
-        return sl_json_body_refuse(r, "TOO_MANY",
-                                   "there are more than %d checks in the array",
-                                   SL_CHECKS);
+        return sl_json_body_refuse(
+            r, "TOO_MANY", "the array has more than %d checks", SL_CHECKS);
     check = sl_arena_take(&r->call->arena, sizeof(*check));
     if (!check)
         return sl_json_body_no_memory(r);
@@ -359,8 +354,8 @@ static bool is_short(struct sl_json_body *r, const struct sl_check_input *check)
     if (r->json.text.len <= SL_CHECK_BYTES || check->facts.has_body)
         return true;
     sl_http_refuse(r->call, 413, "TOO_LARGE",
-                   "the body has %zu bytes; a check may have %zu, an array or "
-                   "one with a \"body\" more",
+                   "the body has %zu bytes; the maximum is %zu, and more for "
+                   "an array or a check with a \"body\"",
                    r->json.text.len, SL_CHECK_BYTES);
     return false;
 }
@@ -410,8 +405,8 @@ bool sl_check_inputs_read(struct sl_http_call *call,
 
 #define UNDECIDED                                                              \
     "{\"allowed\":false,\"status\":503,\"code\":\"ANSWER_TOO_LARGE\","         \
-    "\"message\":\"The answer to this array has no room for another verdict: " \
-    "this check was not decided, and nothing was spent. Ask again with fewer " \
+    "\"message\":\"The answer to this array is too long for another verdict: " \
+    "this check was not decided and took nothing. Send fewer checks "          \
     "at once.\",\"by\":null,\"retry_after_ms\":null,\"request_id\":null,"      \
     "\"degraded\":false,\"hold\":null,\"limits\":[],\"headers\":{},"           \
     "\"body\":null}"
@@ -517,8 +512,8 @@ bool sl_http_is_page(struct sl_http_call *call)
     if (count == 0 || door->token.len > 0 || door->accepts_client_cert)
         return false;
     sl_http_refuse(call, 403, "CROSS_ORIGIN",
-                   "a page of %.*s may not ask here; set an access_token if "
-                   "browsers are to",
+                   "pages of %.*s are not allowed to ask here; to allow "
+                   "browsers, set an access_token",
                    SL_STR_ARG(origin));
     return true;
 }
@@ -688,7 +683,7 @@ static bool read_depth(struct sl_http_call *call, int64_t *ret)
         *ret = json_integer_value(member);
     else if (member)
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "\"depth\" must be a whole number from 0 on");
+                       "\"depth\" must be a whole number of at least 0");
     json_decref(root);
     return good;
 }

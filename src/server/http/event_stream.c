@@ -238,8 +238,8 @@ static bool read_from(struct sl_http_call *call, uint64_t *ret)
     if (id.len == 0 || *ret == 0 || sl_events_parse(admin->events, id, ret))
         return true;
     sl_http_refuse(call, 400, "BAD_EVENT_ID",
-                   "\"%.*s\" is no event's id; send one that was received, or "
-                   "0 for all that are kept",
+                   "\"%.*s\" is not the id of an event; send an id that you "
+                   "received, or 0 for all stored events",
                    SL_STR_ARG(id));
     return false;
 }
@@ -251,11 +251,11 @@ static void refuse(struct sl_http_call *call, int err)
         return;
     }
     sl_http_field(call, SL_STR("Retry-After"), SL_STR("5"));
-    sl_http_refuse(call, 503, "TOO_MANY_LISTENERS",
-                   "%d listen already, and all of them have begun in the "
-                   "last ten minutes; try again when one of them has gone, or "
-                   "in ten minutes",
-                   SL_EVENT_STREAM_LISTENERS);
+    sl_http_refuse(
+        call, 503, "TOO_MANY_LISTENERS",
+        "the maximum of %d event streams is reached, and all started within "
+        "the last ten minutes; retry when one has closed, or in ten minutes",
+        SL_EVENT_STREAM_LISTENERS);
 }
 
 void sl_admin_events(struct sl_http_call *call)
@@ -267,7 +267,7 @@ void sl_admin_events(struct sl_http_call *call)
     if (!sl_admin_admit(call))
         return;
     if (!admin->feed) {
-        sl_http_refuse(call, 404, "NOT_FOUND", "there are no events here");
+        sl_http_refuse(call, 404, "NOT_FOUND", "this daemon has no events");
         return;
     }
     if (!read_from(call, &from))

@@ -122,10 +122,10 @@ void sl_http_holds(struct sl_http_call *call)
     if (sl_http_is_page(call))
         return;
     if (!verb) {
-        sl_http_refuse(call, 404, "NOT_FOUND",
-                       "there is no %.*s; write /v1/holds/ID/settle, "
-                       "/release or /extend",
-                       SL_STR_ARG(call->path));
+        sl_http_refuse(
+            call, 404, "NOT_FOUND",
+            "unknown path %.*s; write /v1/holds/ID/settle, /release or /extend",
+            SL_STR_ARG(call->path));
         return;
     }
     q.verb = verb->verb;
@@ -197,8 +197,8 @@ static bool read_status(struct sl_json_body *r, unsigned *ret)
     if (status < 100 || status > 599)
         return sl_json_body_refuse(
             r, "BAD_REQUEST",
-            "\"status\" must be what the vendor answered, from 100 "
-            "to 599");
+            "\"status\" must be the status of the upstream "
+            "response, from 100 to 599");
     *ret = (unsigned)status;
     return true;
 }
@@ -218,7 +218,7 @@ static bool read_member(struct sl_json_body *r, struct sl_str name,
         (sl_str_eq(name, SL_STR("status")) && *status > 0);
 
     if (twice)
-        return sl_json_body_refuse(r, "BAD_REQUEST", "\"%.*s\" is there twice",
+        return sl_json_body_refuse(r, "BAD_REQUEST", "\"%.*s\" is given twice",
                                    SL_STR_ARG(name));
     if (q->verb == SL_VERB_SETTLE && sl_str_eq(name, SL_STR("cost")))
         return read_cost(r, q);
@@ -227,7 +227,7 @@ static bool read_member(struct sl_json_body *r, struct sl_str name,
     if (q->verb != SL_VERB_EXTEND && sl_str_eq(name, SL_STR("status")))
         return read_status(r, status);
     return sl_json_body_refuse(r, "BAD_REQUEST",
-                               "\"%.*s\" is no member here; there is %s",
+                               "unknown member \"%.*s\"; valid: %s",
                                SL_STR_ARG(name), lists[q->verb]);
 }
 
@@ -261,5 +261,5 @@ bool sl_hold_input_read(struct sl_http_call *call, struct sl_hold_op_input *q,
     if (q->verb != SL_VERB_EXTEND || q->hold > 0)
         return true;
     return sl_json_body_refuse(&r, "BAD_REQUEST",
-                               "for how long? send {\"hold\":\"30s\"}");
+                               "missing duration; send {\"hold\":\"30s\"}");
 }

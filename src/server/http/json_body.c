@@ -42,7 +42,7 @@ bool sl_json_body_broken(struct sl_json_body *body)
         return sl_json_body_no_memory(body);
     return sl_json_body_refuse(
         body, "BAD_JSON", "the body is not JSON: %s, at byte %zu",
-        json->why ? json->why : "it can't be read", json->at);
+        json->why ? json->why : "it cannot be read", json->at);
 }
 
 bool sl_json_body_wrong(struct sl_json_body *body, struct sl_str member,
@@ -63,7 +63,7 @@ bool sl_json_body_unknown(struct sl_json_body *body, struct sl_str name,
     const char *near = sl_str_nearest(name, names, count);
 
     return sl_json_body_refuse(
-        body, "BAD_REQUEST", "\"%.*s\" is no member of a %s%s%s%s",
+        body, "BAD_REQUEST", "unknown member \"%.*s\" of a %s%s%s%s",
         SL_STR_ARG(name), body->one, near ? "; did you mean \"" : "",
         near ? near : "", near ? "\"?" : "");
 }

@@ -45,7 +45,7 @@ static bool read_number(struct reading *r, uint64_t most, uint64_t *ret)
             return false;
     } else if (!sl_json_text(&r->json, &text) ||
                sl_parse_number(text, ret, NULL)) {
-        return refuse(r, "a number is no whole number");
+        return refuse(r, "a number is not a whole number");
     }
     return *ret <= most || refuse(r, "a number is too large");
 }
@@ -64,7 +64,7 @@ static bool read_entry(struct reading *r, struct sl_rls_entry *ret)
         bool is_key = is(name, "key", "key");
 
         if (!is_key && !is(name, "value", "value"))
-            return refuse(r, "an entry has a key and a value, and no more");
+            return refuse(r, "an entry may only have a key and a value");
         if (!sl_json_text(&r->json, is_key ? &ret->key : &ret->value))
             return false;
     }
@@ -112,7 +112,7 @@ static bool read_unit(struct reading *r, struct sl_rls_descriptor *d)
             d->unit = i;
             return true;
         }
-    return refuse(r, "there is no such unit");
+    return refuse(r, "unknown unit");
 }
 
 static bool read_limit(struct reading *r, struct sl_rls_descriptor *d)
@@ -131,7 +131,7 @@ static bool read_limit(struct reading *r, struct sl_rls_descriptor *d)
         else if (is(name, "unit", "unit"))
             good = read_unit(r, d);
         else
-            good = refuse(r, "a limit has requestsPerUnit and unit");
+            good = refuse(r, "a limit may only have requestsPerUnit and unit");
         if (!good)
             return false;
     }
@@ -149,8 +149,8 @@ static bool read_field(struct reading *r, struct sl_rls_descriptor *d,
     if (is(name, "isNegativeHits", "is_negative_hits"))
         return sl_json_bool(&r->json, &d->negative);
     if (!is(name, "hitsAddend", "hits_addend"))
-        return refuse(r, "a descriptor has entries, limit, hitsAddend and "
-                         "isNegativeHits");
+        return refuse(r, "a descriptor may only have entries, limit, "
+                         "hitsAddend and isNegativeHits");
     d->has_hits = true;
     return read_number(r, UINT64_MAX, &d->hits);
 }
@@ -199,8 +199,9 @@ static bool read_request(struct reading *r)
         else if (is(name, "hitsAddend", "hits_addend"))
             good = read_number(r, UINT32_MAX, &hits);
         else
-            good = refuse(r, "a request has domain, descriptors and "
-                             "hitsAddend");
+            good = refuse(
+                r,
+                "a request may only have domain, descriptors and hitsAddend");
         if (!good)
             return false;
     }
@@ -374,10 +375,10 @@ void sl_http_json(struct sl_http_call *call)
             sl_http_no_memory(call);
         else
             sl_http_refuse(call, 400, "BAD_REQUEST",
-                           "this is no RateLimitRequest: %s",
+                           "not a RateLimitRequest: %s",
                            r.json.why ? r.json.why
                            : r.why    ? r.why
-                                      : "a member is of another type");
+                                      : "a member has the wrong type");
         sl_rls_call_done(rls);
         sl_alloc_free(call->worker->alloc, rls, sizeof(*rls));
         return;
@@ -390,7 +391,7 @@ void sl_http_healthcheck(struct sl_http_call *call)
 {
     if (call->worker->draining)
         sl_http_answer(call, 500, SL_STR("text/plain"),
-                       SL_STR("it is being stopped\n"));
+                       SL_STR("the daemon is shutting down\n"));
     else
         sl_http_answer(call, 200, SL_STR("text/plain"), SL_STR("OK"));
 }

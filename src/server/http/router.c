@@ -75,9 +75,10 @@ static void refuse_method(struct sl_http_call *call)
     if (len >= ALLOW_MAX)
         len = ALLOW_MAX - 1;
     sl_http_field(call, SL_STR("Allow"), (struct sl_str){allow, len});
-    sl_http_refuse(
-        call, 405, "METHOD_NOT_ALLOWED", "%.*s does not take %.*s; it takes %s",
-        SL_STR_ARG(call->path), SL_STR_ARG(call->request->method), allow);
+    sl_http_refuse(call, 405, "METHOD_NOT_ALLOWED",
+                   "%.*s does not support %.*s; it supports %s",
+                   SL_STR_ARG(call->path), SL_STR_ARG(call->request->method),
+                   allow);
 }
 
 /* With a slash more or less, or with a letter or two mistaken. */
@@ -103,10 +104,10 @@ static void refuse_path(struct sl_http_call *call)
 
     if (near)
         sl_http_refuse(call, 404, "NOT_FOUND",
-                       "there is no %.*s; did you mean %s?",
+                       "unknown path %.*s; did you mean %s?",
                        SL_STR_ARG(call->path), near);
     else
-        sl_http_refuse(call, 404, "NOT_FOUND", "there is no %.*s",
+        sl_http_refuse(call, 404, "NOT_FOUND", "unknown path %.*s",
                        SL_STR_ARG(call->path));
 }
 

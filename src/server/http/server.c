@@ -320,8 +320,8 @@ static void on_deadline(struct sl_conn *conn)
         return;
     s->parser.keep_alive = false;
     refuse(s, "deadline", 408, "TOO_SLOW",
-           s->phase == HEAD ? "the request's head did not come in time"
-                            : "the request's body did not come in time");
+           s->phase == HEAD ? "the head of the request did not arrive in time"
+                            : "the body of the request did not arrive in time");
 }
 
 static void on_close(struct sl_conn *conn)
@@ -431,7 +431,7 @@ int sl_http_worker_open(struct sl_http_worker *worker,
     worker->loop = loop;
     if (sl_hash_key_make(&worker->secret))
         return sl_diag_error(diag, SLUICE_ESYS,
-                             "the system gives no random bytes");
+                             "the system did not provide random bytes");
     err = sl_conns_open(loop, connections_most, &worker->conns);
     if (err) {
         sl_http_worker_close(worker);
@@ -598,13 +598,13 @@ bool sl_http_admit(struct sl_http_call *call)
     sl_http_field(call, SL_STR("WWW-Authenticate"),
                   SL_STR("Bearer realm=\"sluice\""));
     if (door->token.len > 0)
-        sl_http_refuse(call, 401, "UNAUTHORIZED",
-                       "this needs the token of the door; send it as "
-                       "Authorization: Bearer TOKEN");
+        sl_http_refuse(
+            call, 401, "UNAUTHORIZED",
+            "missing or wrong token; send it as Authorization: Bearer TOKEN");
     else
         sl_http_refuse(call, 401, "UNAUTHORIZED",
-                       "this needs a client certificate that the door's "
-                       "client_ca has signed");
+                       "missing client certificate; it must be signed by the "
+                       "listener's client_ca");
     return false;
 }
 

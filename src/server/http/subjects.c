@@ -133,7 +133,8 @@ static bool next_json(struct import *import, struct sl_reading *reading,
     } while (line.len == 0);
     if (line.len > LINE_MOST) {
         sl_diag_error(&reading->diag, SLUICE_ECONF,
-                      "it has %zu bytes, more than %zu", line.len, LINE_MOST);
+                      "the line has %zu bytes, more than %zu", line.len,
+                      LINE_MOST);
         return false;
     }
     return sl_subject_change_read_json(reading, line, change);
@@ -308,7 +309,7 @@ void sl_subject_import(struct sl_http_call *call)
         return;
     if (!choose_form(import))
         sl_http_refuse(call, 415, "UNSUPPORTED",
-                       "subjects come as text/csv or as a line of JSON each, "
+                       "send subjects as text/csv, or as JSON lines with "
                        "application/x-ndjson");
     else if (read_head(import) && go_on(import)) {
         sl_http_suspend(call);
@@ -341,7 +342,7 @@ static void tag(struct sl_http_call *call, uint64_t revision)
 
 static void refuse_nobody(struct sl_http_call *call)
 {
-    sl_http_refuse(call, 404, "NO_SUCH_SUBJECT", "nobody is registered as %.*s",
+    sl_http_refuse(call, 404, "NO_SUCH_SUBJECT", "%.*s is not registered",
                    SL_STR_ARG(call->rest));
 }
 
@@ -379,8 +380,8 @@ static void answer_write(struct sl_subject_job_call *errand)
         break;
     case SL_JOB_CHANGED:
         sl_http_refuse(call, 412, "CHANGED_MEANWHILE",
-                       "the subject is at another revision than the one that "
-                       "was to be changed; read it again");
+                       "the subject has another revision than the one in the "
+                       "request; read it again");
         break;
     case SL_JOB_CONFLICT:
         sl_http_refuse(call, 409, "CONFLICT", "%s", errand->job.diag.sentence);
@@ -419,7 +420,7 @@ static void refuse_condition(struct sl_http_call *call, const char *name,
                              struct sl_str value)
 {
     sl_http_refuse(call, 400, "BAD_REQUEST",
-                   "%s: %.*s is no revision of a subject; send the ETag, as "
+                   "%s: %.*s is not a revision of a subject; send the ETag, as "
                    "in \"12\", or If-None-Match: *",
                    name, SL_STR_ARG(value));
 }
@@ -474,7 +475,7 @@ static bool refuse_tail(struct sl_http_call *call, struct sl_str tail)
     if (tail.len == 0)
         return false;
     sl_http_refuse(call, 404, "NOT_FOUND",
-                   "there is no %.*s; a slash in an id is written %%2F",
+                   "unknown path %.*s; write a slash in an id as %%2F",
                    SL_STR_ARG(call->path));
     return true;
 }
@@ -519,7 +520,7 @@ static bool read_body(struct sl_subject_job_call *errand)
 
     if (call->request->body.len > SL_SUBJECT_BODY) {
         sl_http_refuse(call, 413, "TOO_LARGE",
-                       "a subject has at most %zu bytes", SL_SUBJECT_BODY);
+                       "a subject can have at most %zu bytes", SL_SUBJECT_BODY);
         return false;
     }
     errand->change.id = errand->job.id;
@@ -679,14 +680,14 @@ void sl_subject_list(struct sl_http_call *call)
     job->prefix = sl_query_value(call, "prefix");
     if (job->scope.len > 0 && !is_scope(job->scope))
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "scope is user or org, not \"%.*s\"",
+                       "scope must be user or org, not \"%.*s\"",
                        SL_STR_ARG(job->scope));
     else if (!read_limit(sl_query_value(call, "limit"), &job->most))
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "limit is a number from 1 to %d", SL_LIST_MOST);
+                       "limit must be a number from 1 to %d", SL_LIST_MOST);
     else if (!read_after(sl_query_value(call, "after"), job))
         sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "after is what a page had as next, like user/ann");
+                       "after must be the `next` of a page, like user/ann");
     else
         sl_subject_job_send(errand);
 }
@@ -709,11 +710,11 @@ static void refuse_failed(struct sl_http_call *call, const struct sl_job *job)
     if (job->doubt == 0)
         sl_http_refuse(call, 503,
                        job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "REGISTRY",
-                       "nothing was done: %s", job->diag.sentence);
+                       "nothing was changed: %s", job->diag.sentence);
     else
         sl_http_refuse(call, 503, "REGISTRY_UNKNOWN",
-                       "it is not known whether it was done; look before you "
-                       "do it again: %s",
+                       "it is not known whether the change was made; check "
+                       "before you retry: %s",
                        job->diag.sentence);
 }
 
@@ -738,9 +739,10 @@ sl_subject_job_new(struct sl_http_call *call, enum sl_job_kind kind,
     struct sl_subject_job_call *errand;
 
     if (!registry_of(call)) {
-        sl_http_refuse(call, 501, "NO_REGISTRY",
-                       "this daemon keeps no subjects; start it with "
-                       "--usage sqlite:PATH");
+        sl_http_refuse(
+            call, 501, "NO_REGISTRY",
+            "this daemon has no registry (subjects and usage); start it "
+            "with --usage sqlite:PATH");
         return NULL;
     }
     errand = sl_arena_take(&call->arena, sizeof(*errand));
@@ -849,18 +851,18 @@ bool sl_subject_path(struct sl_http_call *call, struct sl_str *scope,
     if (!sl_str_eq(*scope, SL_STR("user")) &&
         !sl_str_eq(*scope, SL_STR("org"))) {
         sl_http_refuse(call, 404, "NOT_FOUND",
-                       "there are subjects of user and org, not of \"%.*s\"; "
-                       "write /v1/subjects/user/ID or /v1/subjects/org/ID",
+                       "unknown scope \"%.*s\"; write /v1/subjects/user/ID or "
+                       "/v1/subjects/org/ID",
                        SL_STR_ARG(*scope));
         return false;
     }
     if (!decode(call, raw, false, id) || id->len == 0 ||
         !sl_reading_text(&reading, "id", *id, SL_SUBJECT_RECORD_ID)) {
-        sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "\"%.*s\" is no id; it has up to %d bytes of UTF-8, "
-                       "and other characters than letters, digits, - . _ and "
-                       "@ as %%XX",
-                       SL_STR_ARG(raw), SL_SUBJECT_RECORD_ID);
+        sl_http_refuse(
+            call, 400, "BAD_REQUEST",
+            "\"%.*s\" is not a valid id; an id has up to %d bytes of UTF-8; "
+            "write characters other than letters, digits, - . _ and @ as %%XX",
+            SL_STR_ARG(raw), SL_SUBJECT_RECORD_ID);
         return false;
     }
     return true;

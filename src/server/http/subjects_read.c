@@ -39,7 +39,7 @@ static bool refuse(struct draft *d, const char *name, const char *must)
         sl_diag_error(&d->reading->diag, SLUICE_ENOMEM, "out of memory");
     else if (d->json.why)
         sl_diag_error(&d->reading->diag, SLUICE_ECONF,
-                      "no JSON at byte %zu: %s", d->json.at, d->json.why);
+                      "invalid JSON at byte %zu: %s", d->json.at, d->json.why);
     else
         sl_diag_error(&d->reading->diag, SLUICE_ECONF,
                       "\"%s\" must be %s, not %s", name, must,
@@ -52,8 +52,8 @@ static bool read_text(struct draft *d, const char *name, struct sl_str *ret)
 {
     *ret = (struct sl_str){"", 0};
     if (sl_json_peek(&d->json) == SL_JSON_NULL)
-        return sl_json_null(&d->json) || refuse(d, name, "a text or null");
-    return sl_json_text(&d->json, ret) || refuse(d, name, "a text or null");
+        return sl_json_null(&d->json) || refuse(d, name, "a string or null");
+    return sl_json_text(&d->json, ret) || refuse(d, name, "a string or null");
 }
 
 static bool read_time(struct draft *d, const char *name, sl_ns *ret)
@@ -77,17 +77,17 @@ static bool read_names(struct draft *d, const char *name, struct sl_str *list,
                        unsigned most, unsigned *ret_count)
 {
     if (sl_json_peek(&d->json) == SL_JSON_NULL)
-        return sl_json_null(&d->json) || refuse(d, name, "a list of texts");
+        return sl_json_null(&d->json) || refuse(d, name, "a list of strings");
     if (!sl_json_enter(&d->json, '['))
-        return refuse(d, name, "a list of texts");
+        return refuse(d, name, "a list of strings");
     while (sl_json_item(&d->json)) {
         if (*ret_count == most)
             return too_many(d, name, (int)most);
         if (!sl_json_text(&d->json, &list[*ret_count]))
-            return refuse(d, name, "a list of texts");
+            return refuse(d, name, "a list of strings");
         ++*ret_count;
     }
-    return !d->json.why || refuse(d, name, "a list of texts");
+    return !d->json.why || refuse(d, name, "a list of strings");
 }
 
 /* ---- overrides ---- */
@@ -119,11 +119,10 @@ static bool read_rate_object(struct draft *d, struct sl_subject_override *rate,
         } else if (sl_str_eq(name, SL_STR("over"))) {
             good = sl_json_bool(&d->json, &over) || refuse(d, "over", "true");
         } else {
-            sl_diag_error(
-                &d->reading->diag, SLUICE_ECONF,
-                "\"%.*s\" says nothing about an override; write rate, "
-                "until or note",
-                SL_STR_ARG(name));
+            sl_diag_error(&d->reading->diag, SLUICE_ECONF,
+                          "unknown member \"%.*s\" of an override; write rate, "
+                          "until or note",
+                          SL_STR_ARG(name));
             good = false;
         }
         if (!good)
@@ -200,7 +199,7 @@ static bool skip_shown(struct draft *d, const char *name)
             return refuse(d, name, "a list");
         while (sl_json_item(&d->json))
             if (!sl_json_text(&d->json, &text))
-                return refuse(d, name, "a list of texts");
+                return refuse(d, name, "a list of strings");
         return !d->json.why || refuse(d, name, "a list");
     default:
         return read_text(d, name, &text);
@@ -286,13 +285,13 @@ static bool read_member(struct draft *d, struct sl_str name)
         i++;
     if (i == SL_LEN(members)) {
         sl_diag_error(&d->reading->diag, SLUICE_ECONF,
-                      "\"%.*s\" says nothing about a subject%s%s%s",
+                      "unknown member \"%.*s\" of a subject%s%s%s",
                       SL_STR_ARG(name), near ? "; did you mean \"" : "",
                       near ? near : "", near ? "\"?" : "");
         return false;
     }
     if (d->seen & 1u << i) {
-        sl_diag_error(&d->reading->diag, SLUICE_ECONF, "\"%s\" is there twice",
+        sl_diag_error(&d->reading->diag, SLUICE_ECONF, "\"%s\" is given twice",
                       members[i]);
         return false;
     }
@@ -421,18 +420,18 @@ static bool check_column(struct sl_reading *reading,
     for (unsigned k = 0; k < i; k++)
         if (sl_str_eq(head->names[k], name)) {
             sl_diag_error(&reading->diag, SLUICE_ECONF,
-                          "the column \"%.*s\" is there twice",
+                          "the column \"%.*s\" is given twice",
                           SL_STR_ARG(name));
             return false;
         }
     if (!known && near)
         sl_diag_error(&reading->diag, SLUICE_ECONF,
-                      "no column is called \"%.*s\"; did you mean \"%s\"?",
+                      "unknown column \"%.*s\"; did you mean \"%s\"?",
                       SL_STR_ARG(name), near);
     else if (!known)
         sl_diag_error(
             &reading->diag, SLUICE_ECONF,
-            "no column is called \"%.*s\"; there are scope, id, plan, "
+            "unknown column \"%.*s\"; valid are scope, id, plan, "
             "expires, roles, aliases, note, by, until and override.LIMIT",
             SL_STR_ARG(name));
     return known;
@@ -446,7 +445,7 @@ bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
     if (!sl_csv_next(csv, ret->names, SL_CSV_COLUMNS, &ret->count)) {
         sl_diag_error(&reading->diag, SLUICE_ECONF, "%s",
                       csv->why ? csv->why
-                               : "there is no first line with columns");
+                               : "the first line with the columns is missing");
         return false;
     }
     for (unsigned i = 0; i < ret->count; i++) {
@@ -459,7 +458,7 @@ bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
         return true;
     sl_diag_error(
         &reading->diag, SLUICE_ECONF,
-        "the first line must name the columns, scope and id among them, "
+        "the first line must name the columns, including scope and id, "
         "as in: scope,id,plan,expires");
     return false;
 }
@@ -568,9 +567,10 @@ bool sl_subject_change_read_csv(struct sl_reading *reading,
     ret->rates = rates;
     ret->expires = SL_NS_NONE;
     if (count != head->count) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF,
-                      "there are %u cells, and %u columns in the first line",
-                      count, head->count);
+        sl_diag_error(
+            &reading->diag, SLUICE_ECONF,
+            "the line has %u cells, but the first line has %u columns", count,
+            head->count);
         return false;
     }
     for (unsigned i = 0; i < count; i++)
@@ -614,7 +614,7 @@ bool sl_reading_time(struct sl_reading *reading, const char *name,
         return true;
     }
     sl_diag_error(&reading->diag, SLUICE_ECONF,
-                  "\"%s\": \"%.*s\" is no time; write 2026-12-31T23:59:59Z, "
+                  "\"%s\": \"%.*s\" is not a time; write 2026-12-31T23:59:59Z, "
                   "2026-12-31, or a duration from now such as 2h or 30d",
                   name, SL_STR_ARG(text));
     return false;
@@ -625,8 +625,8 @@ bool sl_reading_text(struct sl_reading *reading, const char *name,
 {
     if (text.len > most) {
         sl_diag_error(&reading->diag, SLUICE_ECONF,
-                      "\"%s\" has %zu bytes; it can have %zu", name, text.len,
-                      most);
+                      "\"%s\" has %zu bytes; the maximum is %zu", name,
+                      text.len, most);
         return false;
     }
     while (text.len > 0) {
@@ -634,8 +634,7 @@ bool sl_reading_text(struct sl_reading *reading, const char *name,
 
         if (len == 0) {
             sl_diag_error(&reading->diag, SLUICE_ECONF,
-                          "\"%s\" has bytes that can't be shown: control "
-                          "characters, or not UTF-8",
+                          "\"%s\" has control characters or is not valid UTF-8",
                           name);
             return false;
         }
@@ -650,7 +649,7 @@ static bool check_list(struct sl_reading *reading, const char *name,
     for (unsigned i = 0; i < count; i++) {
         if (list[i].len == 0) {
             sl_diag_error(&reading->diag, SLUICE_ECONF,
-                          "one of \"%s\" is empty; leave it out", name);
+                          "\"%s\" contains an empty value; remove it", name);
             return false;
         }
         if (!sl_reading_text(reading, name, list[i], most))
@@ -692,7 +691,7 @@ static bool check_rates(struct sl_reading *reading,
         for (unsigned k = 0; k < i; k++)
             if (sl_str_eq(c->rates[k].limit, rate->limit)) {
                 sl_diag_error(&reading->diag, SLUICE_ECONF,
-                              "the override of \"%.*s\" is there twice",
+                              "the override of \"%.*s\" is given twice",
                               SL_STR_ARG(rate->limit));
                 return false;
             }
@@ -717,9 +716,10 @@ static bool check_names(struct sl_reading *reading,
 {
     if (!sl_str_eq(c->scope, SL_STR("user")) &&
         !sl_str_eq(c->scope, SL_STR("org"))) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF,
-                      "a subject's scope is user or org, not \"%.*s\"",
-                      SL_STR_ARG(c->scope));
+        sl_diag_error(
+            &reading->diag, SLUICE_ECONF,
+            "the scope of a subject must be user or org, not \"%.*s\"",
+            SL_STR_ARG(c->scope));
         return false;
     }
     if (c->id.len == 0) {
@@ -735,8 +735,7 @@ bool sl_reading_finish(struct sl_reading *reading, struct sl_subject_change *c)
         return false;
     if ((c->has & SL_HAS_EXPIRES) && c->expires != SL_NS_NONE &&
         (c->has & SL_HAS_PLAN) && c->plan.len == 0) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF,
-                      "\"expires\" is the end of a plan, and there is none");
+        sl_diag_error(&reading->diag, SLUICE_ECONF, "\"expires\" needs a plan");
         return false;
     }
     return sl_reading_text(reading, "id", c->id, SL_SUBJECT_RECORD_ID) &&
@@ -765,7 +764,7 @@ static int refuse_plan(const struct sl_policy *policy, struct sl_str name,
     return sl_diag_error(
         diag, SLUICE_ECONF, "the policy has no plan \"%.*s\"%s%s%s",
         SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
-        near ? "\"?" : "; with force it is kept nevertheless");
+        near ? "\"?" : "; set force to keep it anyway");
 }
 
 static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
@@ -781,7 +780,7 @@ static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
     return sl_diag_error(
         diag, SLUICE_ECONF, "the policy has no limit \"%.*s\"%s%s%s",
         SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
-        near ? "\"?" : "; with force it is kept nevertheless");
+        near ? "\"?" : "; set force to keep it anyway");
 }
 
 static int check_rate(const struct sl_subject_override *own,

@@ -50,11 +50,11 @@ struct reading {
 
 static void refuse_path(struct sl_http_call *call)
 {
-    sl_http_refuse(call, 400, "BAD_REQUEST",
-                   "%.*s is no subject; write /v1/usage/org/ID or "
-                   "/v1/usage/user/ID, and other characters than letters, "
-                   "digits, - . _ and @ as %%XX",
-                   SL_STR_ARG(call->path));
+    sl_http_refuse(
+        call, 400, "BAD_REQUEST",
+        "%.*s is not a subject; write /v1/usage/org/ID or /v1/usage/user/ID, "
+        "and write characters other than letters, digits, - . _ and @ as %%XX",
+        SL_STR_ARG(call->path));
 }
 
 static unsigned cut_scopes(struct sl_str scope, struct sl_str *ret)
@@ -612,7 +612,7 @@ static bool read_text(struct sl_http_call *call, const json_t *member,
     if (!member || json_is_null(member))
         return true;
     if (!json_is_string(member))
-        return bad(call, "\"limit\", \"expires\" and \"note\" are strings");
+        return bad(call, "\"limit\", \"expires\" and \"note\" must be strings");
     ret->len = json_string_length(member);
     copy = sl_arena_copy(&call->arena,
                          (struct sl_str){json_string_value(member), ret->len});
@@ -632,10 +632,10 @@ static bool check_limit(struct sl_http_call *call,
         sl_str_eq(policy->identity.scope_names[rule->per[0]], grant->scope))
         return true;
     sl_http_refuse(call, 400, "BAD_REQUEST",
-                   rule ? "credits are for quotas that are kept per %.*s "
-                          "alone; \"%.*s\" is none"
-                        : "credits are for quotas that are kept per %.*s "
-                          "alone; the policy has no limit \"%.*s\"",
+                   rule ? "credits are for quotas with `per: %.*s` only; "
+                          "\"%.*s\" is not one"
+                        : "credits are for quotas with `per: %.*s` only; the "
+                          "policy has no limit \"%.*s\"",
                    SL_STR_ARG(grant->scope), SL_STR_ARG(grant->limit));
     return false;
 }
@@ -654,10 +654,11 @@ static bool read_members(struct sl_http_call *call, const json_t *root,
     for (size_t i = 0; i < SL_LEN(names); i++)
         known += json_object_get(root, names[i]) != NULL;
     if (known != json_object_size(root))
-        return bad(call, "a credit has limit, amount, expires and note");
+        return bad(call,
+                   "a credit may only have limit, amount, expires and note");
     if (!json_is_integer(amount) || json_integer_value(amount) < 1 ||
         json_integer_value(amount) > (json_int_t)SL_AMOUNT_MAX)
-        return bad(call, "\"amount\" is a whole number from 1 on");
+        return bad(call, "\"amount\" must be a whole number of at least 1");
     grant->amount = (uint64_t)json_integer_value(amount);
     if (!read_text(call, json_object_get(root, "limit"), &grant->limit) ||
         !read_text(call, json_object_get(root, "expires"), &expires) ||
@@ -681,7 +682,7 @@ static bool read_grant(struct sl_http_call *call, struct sl_credit_grant *grant)
         root = json_loadb(body.len ? body.at : "", body.len,
                           JSON_REJECT_DUPLICATES, NULL);
     good = json_is_object(root) ? read_members(call, root, grant)
-                                : bad(call, "the body is no JSON object");
+                                : bad(call, "the body is not a JSON object");
     json_decref(root);
     return good;
 }
@@ -733,7 +734,7 @@ void sl_admin_credit_revoke(struct sl_http_call *call)
         return;
     if (sl_parse_number(tail, &errand->job.grant->number, NULL)) {
         sl_http_refuse(call, 404, "NO_SUCH_CREDIT",
-                       "\"%.*s\" is no number of a credit; GET "
+                       "\"%.*s\" is not the number of a credit; GET "
                        "/v1/credits/SCOPE/ID lists them",
                        SL_STR_ARG(tail));
         return;
@@ -813,14 +814,14 @@ static void answer_release(struct sl_subject_job_call *errand)
     const struct sl_job *job = &errand->job;
 
     if (job->result == SL_JOB_NOT_FOUND)
-        sl_http_refuse(call, 404, "NO_SUCH_NODE",
-                       "nothing is leased to \"%.*s\"; GET /v1/leases lists "
-                       "who has something",
-                       SL_STR_ARG(job->name));
+        sl_http_refuse(
+            call, 404, "NO_SUCH_NODE",
+            "\"%.*s\" has no leases; GET /v1/leases lists all leases",
+            SL_STR_ARG(job->name));
     else if (job->result == SL_JOB_CONFLICT)
         sl_http_refuse(call, 409, "NODE_ALIVE",
-                       "the daemon %.*s lives, and goes on using what it has; "
-                       "stop it, and it gives everything back itself",
+                       "the daemon %.*s is running and uses its leases; stop "
+                       "it, then it returns them",
                        SL_STR_ARG(job->name));
     else
         sl_admin_answer(call,

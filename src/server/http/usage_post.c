@@ -36,7 +36,7 @@ struct sl_usage_sink *sl_http_meter(struct sl_http_call *call)
 
     if (!meter)
         sl_http_refuse(call, 501, "NO_USAGE",
-                       "this daemon keeps no books of usage; start it with "
+                       "this daemon has no usage database; start it with "
                        "--usage sqlite:PATH or --usage postgres://...");
     return meter;
 }
@@ -87,14 +87,13 @@ static void finish(struct reporting *r)
 static void refuse_leased(struct reporting *r, const struct sl_usage_entry *u)
 {
     sl_http_field(r->call, SL_STR("Retry-After"), SL_STR(LEASE_BACK));
-    sl_http_refuse(r->call, 503, "LEASED",
-                   "\"%.*s\" of %.*s has %llu of %llu, and %llu are leased to "
-                   "daemons; what they do not need is back in " LEASE_BACK
-                   " seconds, GET /v1/leases shows who has it; nothing was "
-                   "recorded",
-                   SL_STR_ARG(u->limit), SL_STR_ARG(u->id),
-                   (unsigned long long)u->used, (unsigned long long)u->cap,
-                   (unsigned long long)u->leased);
+    sl_http_refuse(
+        r->call, 503, "LEASED",
+        "\"%.*s\" of %.*s has used %llu of %llu, and %llu are leased to "
+        "daemons; unused leases are returned within " LEASE_BACK
+        " seconds, GET /v1/leases lists them; nothing was recorded",
+        SL_STR_ARG(u->limit), SL_STR_ARG(u->id), (unsigned long long)u->used,
+        (unsigned long long)u->cap, (unsigned long long)u->leased);
 }
 
 static void refuse_item(struct reporting *r, unsigned i)
@@ -111,11 +110,11 @@ static void refuse_item(struct reporting *r, unsigned i)
     else if (u->result == SL_USAGE_LEASED)
         refuse_leased(r, u);
     else
-        sl_http_refuse(r->call, rule->deny.status, rule->deny.code.at,
-                       "\"%.*s\" of %.*s has %llu of %llu; nothing was "
-                       "recorded",
-                       SL_STR_ARG(rule->name), SL_STR_ARG(u->id),
-                       (unsigned long long)u->used, (unsigned long long)u->cap);
+        sl_http_refuse(
+            r->call, rule->deny.status, rule->deny.code.at,
+            "\"%.*s\" of %.*s has used %llu of %llu; nothing was recorded",
+            SL_STR_ARG(rule->name), SL_STR_ARG(u->id),
+            (unsigned long long)u->used, (unsigned long long)u->cap);
 }
 
 static bool has_keys(const struct reporting *r)
@@ -138,13 +137,13 @@ static void refuse_failed(struct reporting *r)
                        job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "USAGE",
                        "nothing was recorded: %s", job->diag.sentence);
     else
-        sl_http_refuse(r->call, 503, "USAGE_UNKNOWN",
-                       "it is not known whether it was recorded; %s: %s",
-                       has_keys(r) ? "send the same again"
-                                   : "look at GET /v1/usage/SCOPE/ID before "
-                                     "you send it again, and give reports an "
-                                     "idempotency_key",
-                       job->diag.sentence);
+        sl_http_refuse(
+            r->call, 503, "USAGE_UNKNOWN",
+            "it is not known whether the report was recorded; %s: %s",
+            has_keys(r) ? "send it again"
+                        : "check GET /v1/usage/SCOPE/ID before you send it "
+                          "again, and give reports an idempotency_key",
+            job->diag.sentence);
 }
 
 /* ---- the steps ---- */
@@ -414,9 +413,8 @@ static bool read_amount(struct reading *r, uint64_t *place)
         return true;
     return sl_json_body_refuse(
         &r->body, "BAD_REQUEST",
-        "\"amount\" must be a whole number from 0 to "
-        "9007199254740991; what was given back has \"release\": "
-        "true beside it");
+        "\"amount\" must be a whole number from 0 to 9007199254740991; for a "
+        "refund add \"release\": true");
 }
 
 static bool read_member(struct reading *r, const struct member *member)
@@ -453,7 +451,7 @@ static bool find_rule(struct reading *r)
 
     if (name.len == 0)
         return sl_json_body_refuse(&r->body, "BAD_REQUEST",
-                                   "a report needs a \"limit\": what was used");
+                                   "a report needs a \"limit\"");
     if (index >= 0) {
         r->use->rule = &policy->rules[index];
         return true;
@@ -484,11 +482,10 @@ static bool find_keys(struct reading *r)
         if (rule->per[i] == SL_SCOPE_IP)
             value = use->facts.ip, member = "ip";
         if (value.len == 0)
-            return sl_json_body_refuse(
-                &r->body, "BAD_REQUEST",
-                "limit \"%.*s\" is kept per %.*s: say whose it "
-                "is by \"%s\"",
-                SL_STR_ARG(rule->name), SL_STR_ARG(scope), member);
+            return sl_json_body_refuse(&r->body, "BAD_REQUEST",
+                                       "limit \"%.*s\" is per %.*s: add \"%s\"",
+                                       SL_STR_ARG(rule->name),
+                                       SL_STR_ARG(scope), member);
         if (value.len > SL_VALUE_MAX)
             return sl_json_body_refuse(&r->body, "BAD_REQUEST",
                                        "\"%s\" has more than %d bytes", member,
@@ -512,19 +509,16 @@ static bool check_texts(struct reading *r)
     if (use->name.len > 0 && use->rule->kind != SL_LEVEL)
         return sl_json_body_refuse(
             &r->body, "BAD_REQUEST",
-            "things with a \"name\" are counted by a limit of "
-            "kind level; \"%.*s\" is a %s",
+            "\"name\" is only for limits of kind level; \"%.*s\" is a %s",
             SL_STR_ARG(use->rule->name), sl_kind_name(use->rule->kind));
     if (use->rule->kind == SL_PERMITS)
-        return sl_json_body_refuse(
-            &r->body, "BAD_REQUEST",
-            "\"%.*s\" has permits, which are held and given back; "
-            "nothing of them is used up",
-            SL_STR_ARG(use->rule->name));
+        return sl_json_body_refuse(&r->body, "BAD_REQUEST",
+                                   "\"%.*s\" has permits, which are held and "
+                                   "released; their usage cannot be reported",
+                                   SL_STR_ARG(use->rule->name));
     if (!r->has_amount && use->name.len == 0)
-        return sl_json_body_refuse(
-            &r->body, "BAD_REQUEST",
-            "a report needs an \"amount\": how much was used");
+        return sl_json_body_refuse(&r->body, "BAD_REQUEST",
+                                   "a report needs an \"amount\"");
     if (!r->has_amount)
         use->amount = 1;
     return true;
@@ -567,7 +561,7 @@ static bool read_use(struct reading *r)
             return unknown(r, name);
         if (seen & 1u << i)
             return sl_json_body_refuse(&r->body, "BAD_REQUEST",
-                                       "\"%s\" is there twice",
+                                       "\"%s\" is given twice",
                                        members[i].name);
         seen |= 1u << i;
         if (!read_member(r, &members[i]))
@@ -580,9 +574,9 @@ static bool add_use(struct reading *r, struct sl_usage_report_items *ret)
 {
     r->body.index = ret->count;
     if (ret->count == SL_REPORTS)
-        return sl_json_body_refuse(
-            &r->body, "TOO_MANY", "there are more than %d reports in the array",
-            SL_REPORTS);
+        return sl_json_body_refuse(&r->body, "TOO_MANY",
+                                   "the array has more than %d reports",
+                                   SL_REPORTS);
     r->use = &ret->list[ret->count++];
     return read_use(r);
 }

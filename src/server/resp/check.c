@@ -433,13 +433,13 @@ static bool unknown(struct sl_str word, struct sl_diag *why)
     for (size_t i = 0; i < SL_LEN(others); i++)
         names[SL_LEN(fields) + i] = others[i];
     near = sl_str_nearest(word, names, SL_LEN(names));
-    sl_diag_error(
-        why, SLUICE_EINVAL, "'%s' is none of the words%s%s%s",
-        sl_resp_quote(word).text, near ? "; did you mean '" : "",
-        near ? near
-             : " user, org, plan, role, ip, id, body, idempotency_key, "
-               "cost, cost.LIMIT, hold, wait, header.NAME and as",
-        near ? "'?" : "");
+    sl_diag_error(why, SLUICE_EINVAL, "unknown word '%s'%s%s%s",
+                  sl_resp_quote(word).text, near ? "; did you mean '" : "",
+                  near ? near
+                       : "; valid are user, org, plan, role, ip, id, body, "
+                         "idempotency_key, cost, cost.LIMIT, hold, wait, "
+                         "header.NAME and as",
+                  near ? "'?" : "");
     return false;
 }
 
@@ -448,7 +448,8 @@ static bool read_amount(struct sl_str word, uint64_t *ret, struct sl_diag *why)
     int64_t n;
 
     if (!sl_resp_integer(word, &n) || n < 0)
-        return refuse(why, "a cost is a whole number from 0 on, not '%s'",
+        return refuse(why,
+                      "the cost must be a whole number of at least 0, not '%s'",
                       word);
     *ret = (uint64_t)n;
     return true;
@@ -462,16 +463,16 @@ static bool read_cost(struct sl_resp_call *call, struct sl_str name,
 
     if (name.len == 0) {
         if (facts->has_cost)
-            return refuse(why, "there are two costs, the second is '%s'",
-                          value);
+            return refuse(
+                why, "the cost is given twice, the second time as '%s'", value);
         facts->has_cost = true;
         return read_amount(value, &facts->cost, why);
     }
     for (unsigned i = 0; i < facts->cost_count; i++)
         if (sl_str_eq(call->costs[i].limit, name))
-            return refuse(why, "'%s' has two costs", name);
+            return refuse(why, "the cost of '%s' is given twice", name);
     if (facts->cost_count == SL_RESP_FACTS)
-        return refuse(why, "there are too many costs; '%s' is one", name);
+        return refuse(why, "too many costs, at '%s'", name);
     cost->limit = name;
     facts->cost_count++;
     return read_amount(value, &cost->cost, why);
@@ -484,9 +485,9 @@ static bool read_header(struct sl_resp_call *call, struct sl_str name,
 
     for (unsigned i = 0; i < facts->header_count; i++)
         if (sl_str_eq_nocase(call->headers[i].name, name))
-            return refuse(why, "the header '%s' is there twice", name);
+            return refuse(why, "the header '%s' is given twice", name);
     if (facts->header_count == SL_RESP_FACTS)
-        return refuse(why, "there are too many headers; '%s' is one", name);
+        return refuse(why, "too many headers, at '%s'", name);
     call->headers[facts->header_count++] = (struct sl_header){name, value};
     return true;
 }
@@ -496,7 +497,7 @@ static bool read_span(sl_ns *span, struct sl_str name, struct sl_str value,
                       struct sl_diag *why)
 {
     if (*span != 0)
-        return refuse(why, "'%s' is there twice", name);
+        return refuse(why, "'%s' is given twice", name);
     return !read(value, span, why);
 }
 
@@ -521,7 +522,7 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
         if (!sl_str_eq_nocase(name, fields[i].name))
             continue;
         if (at->at)
-            return refuse(why, "'%s' is there twice", name);
+            return refuse(why, "'%s' is given twice", name);
         *at = value;
         return true;
     }
@@ -539,7 +540,8 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
         return unknown(name, why);
     call->json = IS(value, "json");
     return call->json ||
-           refuse(why, "it is answered 'as json', not as '%s'", value);
+           refuse(why, "the answer can be requested 'as json', not as '%s'",
+                  value);
 }
 
 /* A word of ours where a method should be: the path was forgotten. */
@@ -589,15 +591,14 @@ bool sl_resp_read_check(struct sl_resp_call *call,
     call->json = false;
     at = read_subject(facts, c);
     if (at == 0)
-        return refuse(why,
-                      "ask for METHOD /path, JOB name or LIMIT name key, not "
-                      "for '%s'",
-                      c->args[1]);
+        return refuse(
+            why, "write METHOD /path, JOB name or LIMIT name key, not '%s'",
+            c->args[1]);
     for (; at + 1 < c->count; at += 2)
         if (!read_field(call, c->args[at], c->args[at + 1], why))
             return false;
     if (at < c->count)
-        return refuse(why, "'%s' has no value behind it", c->args[at]);
+        return refuse(why, "'%s' has no value after it", c->args[at]);
     facts->has_body = facts->body.at != NULL;
     return sl_request_check(call->ask.live->policy, facts, why) == 0;
 }

@@ -268,7 +268,7 @@ int sl_resp_client(struct sl_resp_session *session,
         return sl_resp_write_simple(session->out, OK);
     return sl_resp_refuse(session,
                           "Unknown subcommand or wrong number of arguments for "
-                          "'%s'; there are ID, INFO, LIST, GETNAME, SETNAME, "
+                          "'%s'; valid are ID, INFO, LIST, GETNAME, SETNAME, "
                           "SETINFO, NO-EVICT, NO-TOUCH and REPLY ON",
                           sl_resp_quote(what).text);
 }
@@ -432,7 +432,7 @@ int sl_resp_select(struct sl_resp_session *session,
 {
     if (sl_str_eq(command->args[1], SL_STR("0")))
         return sl_resp_write_simple(session->out, SL_STR("OK"));
-    return sl_resp_refuse(session, "DB index is out of range; there is 0 only");
+    return sl_resp_refuse(session, "DB index is out of range; only 0 exists");
 }
 
 int sl_resp_info(struct sl_resp_session *session,
@@ -482,9 +482,8 @@ int sl_resp_config(struct sl_resp_session *session,
     int err;
 
     if (!sl_str_eq_nocase(command->args[1], SL_STR("get")))
-        return sl_resp_refuse(session,
-                              "there is CONFIG GET, and little to be found; "
-                              "settings are in the policy and sluiced(8)");
+        return sl_resp_refuse(session, "only CONFIG GET is supported; settings "
+                                       "are in the policy and sluiced(8)");
     for (size_t i = 0; i < SL_LEN(settings) && command->count == 3; i++)
         if (sl_str_eq_nocase(command->args[2], sl_str_c(settings[i].name)))
             found = i;
@@ -600,6 +599,5 @@ int sl_resp_commands(struct sl_resp_session *session,
         if (sl_str_eq_nocase(command->args[1], sl_str_c(forms[i].name)))
             return write_rows(session, command, forms[i].write, forms[i].docs);
     return sl_resp_refuse(session,
-                          "there are COMMAND, COMMAND COUNT, LIST, INFO and "
-                          "DOCS");
+                          "write COMMAND, COMMAND COUNT, LIST, INFO or DOCS");
 }

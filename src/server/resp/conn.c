@@ -246,7 +246,7 @@ int sl_resp_worker_open(struct sl_resp_worker *worker,
     worker->loop = worker->throttles.loop = loop;
     if (sl_hash_key_make(&worker->secret))
         return sl_diag_error(diag, SLUICE_ESYS,
-                             "the system gives no random bytes");
+                             "the system did not provide random bytes");
     err = sl_conns_open(loop, connections_most, &worker->conns);
     if (err) {
         sl_resp_worker_close(worker);

@@ -96,8 +96,8 @@ static int reply_hold(struct sl_resp_call *call)
     count(call);
     if (ask->err == SLUICE_ENOENT)
         return sl_resp_write_error(
-            s->out, SL_STR("UNKNOWNHOLD it never was, or ended so long ago "
-                           "that nobody remembers"));
+            s->out,
+            SL_STR("UNKNOWNHOLD there is no such hold, or it ended long ago"));
     if (ask->err)
         return sl_resp_refuse(s, "%s",
                               ask->diag.sentence[0] ? ask->diag.sentence
@@ -154,7 +154,7 @@ static bool read_costs(struct sl_resp_call *call, const struct sl_str *words,
         if (read_cost(words[0], &q->cost))
             return true;
         sl_diag_error(why, SLUICE_EINVAL,
-                      "a cost is a whole number from 0 on, not '%s'",
+                      "the cost must be a whole number of at least 0, not '%s'",
                       sl_resp_quote(words[0]).text);
         return false;
     }
@@ -165,8 +165,7 @@ static bool read_costs(struct sl_resp_call *call, const struct sl_str *words,
             !read_cost(words[i + 1], &cost->cost)) {
             sl_diag_error(
                 why, SLUICE_EINVAL,
-                "write LIMIT COST, each limit once and at most %d, not "
-                "'%s'",
+                "write LIMIT COST, each limit once and at most %d, not '%s'",
                 SL_RESP_FACTS, sl_resp_quote(words[i]).text);
             return false;
         }
@@ -175,7 +174,7 @@ static bool read_costs(struct sl_resp_call *call, const struct sl_str *words,
     }
     if (count % 2 == 0)
         return true;
-    sl_diag_error(why, SLUICE_EINVAL, "'%s' has no cost behind it",
+    sl_diag_error(why, SLUICE_EINVAL, "'%s' has no cost after it",
                   sl_resp_quote(words[count - 1]).text);
     return false;
 }
@@ -199,8 +198,8 @@ static bool read_words(struct sl_resp_call *call,
         return true;
     sl_diag_error(why, SLUICE_EINVAL,
                   q->verb == SL_VERB_EXTEND
-                      ? "for how long? write SLUICE.EXTEND id 30s"
-                      : "write SLUICE.RELEASE id, and no more");
+                      ? "missing duration; write SLUICE.EXTEND id 30s"
+                      : "unexpected argument; write SLUICE.RELEASE id");
     return false;
 }
 

@@ -30,8 +30,8 @@ static int write_one(struct sl_buf *out, const struct sl_throttle *t, bool crab)
                       retry, reset};
 
     if (t->err == SLUICE_EFULL)
-        return sl_resp_write_error(
-            out, SL_STR("ERR the state knows too many limits already"));
+        return sl_resp_write_error(out,
+                                   SL_STR("ERR the store has too many limits"));
     if (t->err)
         return sl_resp_write_error(
             out, SL_STR("ERR the store did not answer in time"));
@@ -124,7 +124,7 @@ static bool read_number(const struct sl_resp_command *c, unsigned index,
 
     if (sl_resp_integer(c->args[index], ret))
         return true;
-    sl_diag_error(why, SLUICE_EINVAL, "%s is a whole number, not '%s'",
+    sl_diag_error(why, SLUICE_EINVAL, "%s must be a whole number, not '%s'",
                   names[index - 2], sl_resp_quote(c->args[index]).text);
     return false;
 }
@@ -143,8 +143,9 @@ static bool read_throttle(struct sl_throttle *t,
     if (!crab && burst < INT64_MAX)
         burst++; /* redis-cell lets one more through than its burst says */
     if (crab && t->quantity < 0) {
-        sl_diag_error(why, SLUICE_EINVAL,
-                      "quantity is not negative; CL.THROTTLE gives back");
+        sl_diag_error(
+            why, SLUICE_EINVAL,
+            "quantity must not be negative; use CL.THROTTLE to refund");
         return false;
     }
     t->key = c->args[1];

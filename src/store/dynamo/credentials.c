@@ -84,7 +84,7 @@ static void arrive(struct sl_aws_credentials *chain,
 
         look_again(chain, in > LEAST ? in : LEAST);
     }
-    tell(chain, true, "keys are there");
+    tell(chain, true, "credentials found");
 }
 
 /* ---- what lies here ---- */
@@ -256,8 +256,7 @@ static void ask_container(struct sl_aws_credentials *chain)
     if (env->container_token_file) {
         if (read_token(chain, env->container_token_file, chain->header,
                        sizeof(chain->header))) {
-            fail(chain, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE can't be "
-                        "read");
+            fail(chain, "cannot read AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
             return;
         }
     } else if (env->container_token) {
@@ -285,8 +284,8 @@ static void on_role(struct sl_aws_credentials *chain)
     struct sl_str role = first_word(sl_buf_str(&chain->fetch.body));
 
     if (role.len == 0 || role.len > 128) {
-        fail(chain, "the instance has no role; give it one that may use the "
-                    "table");
+        fail(chain, "the instance has no role; give it a role with access to "
+                    "the table");
         return;
     }
     chain->step = DOCUMENT;
@@ -316,7 +315,7 @@ static void on_fetched(struct sl_http_fetch *fetch)
 
     if (fetch->result != SL_HTTP_FETCH_GOOD) {
         sl_diag_error(&why, 0,
-                      "there are no keys: %s service of keys fails: %s",
+                      "no AWS credentials: %s credential service failed: %s",
                       whose[chain->step], fetch->why);
         fail(chain, why.sentence);
     } else if (chain->step == TOKEN) {
@@ -343,7 +342,7 @@ static void look(struct sl_aws_credentials *chain)
     else if (!env->no_metadata)
         ask_instance(chain);
     else
-        fail(chain, "there are no keys: set AWS_ACCESS_KEY_ID and "
+        fail(chain, "no AWS credentials: set AWS_ACCESS_KEY_ID and "
                     "AWS_SECRET_ACCESS_KEY, or write ~/.aws/credentials");
 }
 

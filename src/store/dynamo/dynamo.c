@@ -448,7 +448,7 @@ int sl_dynamo_open(const struct sl_dynamo_options *options,
     if (sl_store_identity_init(&dynamo->shared, &dynamo->store) ||
         sl_hash_key_make(&dynamo->store.secret))
         err = sl_diag_error(diag, SLUICE_ESYS,
-                            "the system gives no random bytes");
+                            "the system did not provide random bytes");
     if (err) {
         close_dynamo(&dynamo->store);
         return err;

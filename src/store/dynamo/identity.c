@@ -46,8 +46,9 @@ static void on_secret(struct sl_dynamo_identity *hello, const char *text)
     bool changed = false;
 
     if (!sl_store_identity_see_secret(seat->shared, sl_str_c(text), &changed)) {
-        sl_dynamo_client_trouble(seat, SL_REFUSED,
-                                 "sluice:secret is none of ours");
+        sl_dynamo_client_trouble(
+            seat, SL_REFUSED,
+            "the row sluice:secret was not written by Sluice");
         ask_later(hello);
         return;
     }

@@ -220,7 +220,7 @@ void sl_dynamo_op_go_on(struct sl_dynamo_op *trip)
         return;
     }
     fail(trip, SL_UNSENT,
-         err == SLUICE_ESTORE ? "there are no keys" : "out of memory");
+         err == SLUICE_ESTORE ? "no AWS credentials" : "out of memory");
 }
 
 static void rest(struct sl_dynamo_op *trip, unsigned turn)
@@ -308,7 +308,7 @@ static void on_counted(struct sl_dynamo_op *trip)
         (int64_t)row->cell.w[1] - sl_take_rows_count(&trip->sheet).add;
 
     if (!row->there || before < 0) {
-        fail(trip, SL_UNSURE, "the count is none of ours");
+        fail(trip, SL_UNSURE, "the count was not written by Sluice");
         return;
     }
     row->cell = sl_row_cell(row, (uint64_t)before, trip->sheet.now);

@@ -142,8 +142,8 @@ static void on_end(struct sl_recovery *healer)
         SL_DYNAMO_ADD(healer->seat->counts.returned);
         sl_store_log_tell(
             &healer->seat->herald, SL_STORE_EVENT_TROUBLE,
-            "a set of limits was left half taken by a daemon that "
-            "is gone; it was given back");
+            "a daemon stopped in the middle of a take from several "
+            "limits; the take was refunded");
     }
     ask(healer, QUERIES);
 }

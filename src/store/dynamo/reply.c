@@ -39,20 +39,21 @@ const char *sl_dynamo_status_sentence(enum sl_dynamo_status answered)
 {
     static const char *const sentences[] = {
         [SL_DYNAMO_ANSWERED] = "",
-        [SL_UNMET] = "the same rows are written by too many at once",
-        [SL_THROTTLED] = "the table is throttled; give it more capacity",
-        [SL_SKEWED] = "clock skew: this machine's clock is too far from that "
-                      "of AWS; set it by NTP",
-        [SL_FORBIDDEN] = "the keys are refused; they need GetItem, "
+        [SL_UNMET] = "too many concurrent writes to the same rows",
+        [SL_THROTTLED] = "the table is throttled; increase its capacity",
+        [SL_SKEWED] = "clock skew: this machine's clock differs too much from "
+                      "the clock of AWS; synchronize it with NTP",
+        [SL_FORBIDDEN] = "access denied; the credentials need GetItem, "
                          "BatchGetItem, Query, UpdateItem, PutItem, DeleteItem "
                          "and ConditionCheckItem on the table",
-        [SL_NO_TABLE] = "there is no such table; make it with the string keys "
-                        "userId (partition) and dataType (sort)",
-        [SL_NO_TRANSACTION] = "the endpoint has no TransactWriteItems; routes "
-                              "with several limits must say atomic: false",
-        [SL_REFUSED] = "the endpoint does not understand us; is it DynamoDB?",
-        [SL_UNSENT] = "the endpoint can't be reached",
-        [SL_UNSURE] = "the endpoint fails",
+        [SL_NO_TABLE] = "the table does not exist; create it with the string "
+                        "keys userId (partition) and dataType (sort)",
+        [SL_NO_TRANSACTION] =
+            "the endpoint does not support TransactWriteItems; routes with "
+            "several limits must say atomic: false",
+        [SL_REFUSED] = "the endpoint rejected the request; is it DynamoDB?",
+        [SL_UNSENT] = "cannot connect to the endpoint",
+        [SL_UNSURE] = "the endpoint failed",
     };
 
     return sentences[answered];
@@ -272,7 +273,7 @@ enum sl_dynamo_status sl_dynamo_reply_read(int status, struct sl_str body,
     if (status == 200 && json_is_object(root)) {
         answered = read_rows(root, rows, count, now, ret_told);
         if (answered == SL_REFUSED)
-            snprintf(why, SL_REPLY_WHY, "a row is none of ours");
+            snprintf(why, SL_REPLY_WHY, "a row was not written by Sluice");
     } else {
         answered = status == 200 ? SL_UNSURE : meaning_of(status, root);
         quote(status, root, why);

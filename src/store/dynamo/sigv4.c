@@ -266,18 +266,18 @@ int sl_aws_keep(const struct sl_aws_keys *keys, sl_ns expires,
     char *at = ret->text;
 
     if (keys->id.len == 0 || keys->secret.len == 0)
-        return sl_diag_error(diag, SLUICE_ECONF, "there is %s; both are needed",
-                             keys->id.len == 0 ? "no access key id"
-                                               : "no secret access key");
+        return sl_diag_error(
+            diag, SLUICE_ECONF, "there is %s; both are required",
+            keys->id.len == 0 ? "no access key id" : "no secret access key");
     if (keys->id.len > 128 || keys->secret.len > 256 || keys->token.len > 4096)
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "a key is longer than those of AWS are: 128 bytes of "
-            "id, 256 of secret, 4096 of token");
+            "a key is too long; the maximum is 128 bytes for the "
+            "id, 256 for the secret and 4096 for the token");
     if (!is_clean(keys->id) || !is_clean(keys->secret) ||
         !is_clean(keys->token))
         return sl_diag_error(diag, SLUICE_ECONF,
-                             "a key has blanks or control bytes in it");
+                             "a key contains spaces or control characters");
     ret->keys.id = copy(&at, keys->id);
     ret->keys.secret = copy(&at, keys->secret);
     ret->keys.token = copy(&at, keys->token);
@@ -376,13 +376,13 @@ static int read_object(const json_t *object, struct sl_aws_found *ret,
     sl_ns expires = SL_NS_NONE;
 
     if (code.len > 0 && !sl_str_eq(code, SL_STR("Success")))
-        return sl_diag_error(diag, SLUICE_ECONF, "it answers \"%.*s\"",
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "the service answered \"%.*s\"",
                              code.len < 60 ? (int)code.len : 60, code.at);
     if (until.len > 0 && sl_timestamp_parse(until, &expires, NULL))
         return sl_diag_error(
             diag, SLUICE_ECONF,
-            "its Expiration is no instant; it should look like "
-            "2026-03-31T23:59:59Z");
+            "Expiration is not a time; it must look like 2026-03-31T23:59:59Z");
     return sl_aws_keep(&keys, expires, ret, diag);
 }
 
@@ -396,9 +396,10 @@ int sl_aws_read_document(struct sl_str text, struct sl_aws_found *ret,
     if (json_is_object(root))
         err = read_object(root, ret, diag);
     else
-        err = sl_diag_error(diag, SLUICE_ECONF,
-                            "that is no JSON object with AccessKeyId and "
-                            "SecretAccessKey");
+        err =
+            sl_diag_error(diag, SLUICE_ECONF,
+                          "the document is not a JSON object with AccessKeyId "
+                          "and SecretAccessKey");
     json_decref(root);
     return err;
 }

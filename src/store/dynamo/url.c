@@ -63,10 +63,10 @@ static struct sl_str unescape(struct sl_str text, struct sl_arena *arena)
 
 static int refuse_endpoint(struct sl_str text, struct sl_diag *diag)
 {
-    return sl_diag_error(diag, SLUICE_ECONF,
-                         "\"%.*s\" is no endpoint; write http://HOST:PORT or "
-                         "https://HOST",
-                         SL_STR_ARG(text));
+    return sl_diag_error(
+        diag, SLUICE_ECONF,
+        "\"%.*s\" is not an endpoint; write http://HOST:PORT or https://HOST",
+        SL_STR_ARG(text));
 }
 
 static int set_endpoint(struct sl_str text, struct sl_arena *arena,
@@ -125,8 +125,8 @@ static int read_option(struct sl_str option, struct sl_arena *arena,
     }
     near = sl_str_nearest(name, names, SL_LEN(names));
     return sl_diag_error(
-        diag, SLUICE_ECONF, "\"%.*s\" is no option of dynamodb://; %s%s",
-        SL_STR_ARG(name), near ? "did you mean " : "there are ",
+        diag, SLUICE_ECONF, "unknown option \"%.*s\" of dynamodb://; %s%s",
+        SL_STR_ARG(name), near ? "did you mean " : "valid are ",
         near ? near : "endpoint and profile");
 }
 
@@ -166,11 +166,10 @@ static int read_names(struct sl_str *rest, struct sl_dynamo_url *ret,
         ret->table = SL_STR(TABLE);
     if (ret->table.len < TABLE_LEAST || ret->table.len > TABLE_MOST ||
         !is_of(ret->table, "_.-"))
-        return sl_diag_error(
-            diag, SLUICE_ECONF,
-            "\"%.*s\" is no name of a table: 3 to 255 letters, "
-            "digits, '_', '-' or '.'",
-            SL_STR_ARG(ret->table));
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "\"%.*s\" is not a table name: 3 to 255 letters, "
+                             "digits, '_', '-' or '.'",
+                             SL_STR_ARG(ret->table));
     return 0;
 }
 
@@ -184,8 +183,9 @@ int sl_dynamo_url_read(struct sl_str text, struct sl_arena *arena,
 
     if (text.len < scheme.len || text.len > TEXT_MOST ||
         memcmp(text.at, scheme.at, scheme.len) != 0)
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "that is no table; write dynamodb://REGION/TABLE");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "the table is missing; write dynamodb://REGION/TABLE");
     text = sl_str_from(text, scheme.len);
     rest = (struct sl_str){sl_arena_copy(arena, text), text.len};
     if (!rest.at)

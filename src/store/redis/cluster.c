@@ -247,7 +247,7 @@ void sl_redis_nodes_reconnect(struct sl_redis_nodes *nodes, sl_ns now,
         /* Where nobody else can be asked, its name may lead elsewhere now. */
         node->stale = nodes->scout != NULL;
         node->doubted = now - rest;
-        sl_redis_conn_reconnect(node->link, "it is a replica");
+        sl_redis_conn_reconnect(node->link, "the server is a replica");
     }
 }
 

@@ -216,7 +216,7 @@ static void on_greeting(struct sl_redis_conn *link, struct sl_str reply)
 
     if (value.type == SL_RESP_ERROR) {
         value.text.len = value.text.len < 100 ? value.text.len : 100;
-        sl_diag_error(&said, SLUICE_ESTORE, "it answers: %.*s",
+        sl_diag_error(&said, SLUICE_ESTORE, "Redis answers: %.*s",
                       SL_STR_ARG(value.text)); /* fit to be printed */
         go_down(link, said.sentence);
     } else if (--link->greetings == 0) {
@@ -233,7 +233,7 @@ static void on_reply(struct sl_redis_conn *link, struct sl_str reply)
     if (link->state == GREETING)
         on_greeting(link, reply);
     else if (!flight)
-        go_down(link, "it answers what nobody asked");
+        go_down(link, "unexpected reply");
     else if (flight->skip > 0)
         flight->skip--;
     else
@@ -259,7 +259,7 @@ static void on_input(struct sl_conn *conn)
         if (result == SL_RESP_MORE)
             break;
         if (result == SL_RESP_REFUSED) {
-            go_down(link, "it does not speak the Redis protocol");
+            go_down(link, "the reply is not valid RESP (Redis protocol)");
             return;
         }
         bytes.len = link->reader.used;
@@ -299,7 +299,7 @@ static void on_close(struct sl_conn *conn)
     if (link->state == CALLING)
         dial_next(link);
     else
-        go_down(link, "it has closed the connection");
+        go_down(link, "the connection was closed");
 }
 
 static const struct sl_conn_calls calls = {
@@ -334,7 +334,7 @@ static void dial_next(struct sl_redis_conn *link)
         sl_timer_start(link->timer, CALL_TIME);
         return;
     }
-    go_down(link, "it can't be reached");
+    go_down(link, "cannot connect");
 }
 
 static void on_resolved(void *ctx, const struct sl_resolved *resolved)
@@ -344,7 +344,7 @@ static void on_resolved(void *ctx, const struct sl_resolved *resolved)
 
     link->resolve = NULL;
     if (resolved->count == 0) {
-        snprintf(why, sizeof(why), "it %s", resolved->why);
+        snprintf(why, sizeof(why), "the server %s", resolved->why);
         go_down(link, why);
         return;
     }
@@ -364,10 +364,10 @@ static void call(struct sl_redis_conn *link)
     }
     sl_timer_start(link->timer, FIND_TIME);
     if (o->port == 0)
-        go_down(link, "its path is too long");
+        go_down(link, "the path of the socket is too long");
     else if (sl_resolve_begin(o->loop, o->name, o->port, on_resolved, link,
                               &link->resolve))
-        go_down(link, "nobody can be asked for its address");
+        go_down(link, "cannot start the address lookup");
 }
 
 /* ---- time ---- */
@@ -380,7 +380,7 @@ static void watch(struct sl_redis_conn *link)
     sl_ns waited = oldest ? sl_loop_mono(link->options.loop) - oldest->sent : 0;
 
     if (waited >= patience)
-        go_down(link, "it does not answer");
+        go_down(link, "the connection timed out");
     else
         sl_timer_start(link->timer, patience - waited);
 }
@@ -394,14 +394,14 @@ static void on_timer(void *ctx)
         call(link);
         break;
     case FINDING:
-        go_down(link, "nobody says where it is");
+        go_down(link, "the address lookup timed out");
         break;
     case CALLING:
         let_go(link);
         dial_next(link);
         break;
     case GREETING:
-        go_down(link, "it does not answer");
+        go_down(link, "no reply in time");
         break;
     case UP:
         watch(link);

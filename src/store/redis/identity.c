@@ -61,11 +61,10 @@ static void see_memory(struct sl_redis_identity *welcome, struct sl_str text)
     if (most.len == 0 || sl_str_eq(most, SL_STR("0")) || policy.len == 0 ||
         policy.len > 32 || sl_str_eq(policy, SL_STR("noeviction")))
         return;
-    sl_diag_error(
-        &said, 0,
-        "when Redis is full it throws keys away, and with them what was "
-        "used (maxmemory-policy %.*s); write maxmemory-policy noeviction",
-        SL_STR_ARG(policy));
+    sl_diag_error(&said, 0,
+                  "Redis evicts keys when it is full, and their usage is lost "
+                  "(maxmemory-policy %.*s); set maxmemory-policy noeviction",
+                  SL_STR_ARG(policy));
     o->on_warning(o->ctx, said.sentence);
 }
 
@@ -107,9 +106,9 @@ static void see_secret(struct sl_redis_identity *welcome, struct sl_str text)
     if (!sl_store_identity_see_secret(o->shared, text, &changed))
         return;
     if (changed)
-        o->on_changed(o->ctx, "the secret in Redis is another one than ours; "
-                              "callers without a name count for each daemon "
-                              "alone until it is started again");
+        o->on_changed(o->ctx,
+                      "the secret in Redis has changed; anonymous callers are "
+                      "counted per daemon until this daemon is restarted");
     if (!welcome->ready) {
         welcome->ready = true;
         o->on_ready(o->ctx);
@@ -123,8 +122,8 @@ static void see_epoch(struct sl_redis_identity *welcome, struct sl_str text)
     bool changed;
 
     if (sl_store_identity_see_epoch(o->shared, text, &changed) && changed)
-        o->on_changed(o->ctx, "the data in Redis is not what it was: it was "
-                              "flushed, restored, or is another server's");
+        o->on_changed(o->ctx, "the data in Redis was replaced: it was flushed "
+                              "or restored, or this is another server");
 }
 
 static void on_done(struct sl_redis_cmd *voyage, enum sl_redis_result landing,

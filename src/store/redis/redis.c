@@ -560,7 +560,7 @@ int sl_redis_open(const struct sl_redis_options *options, struct sl_store **ret,
     if (sl_store_identity_init(&redis->shared, &redis->store) ||
         sl_hash_key_make(&redis->store.secret))
         err = sl_diag_error(diag, SLUICE_ESYS,
-                            "the system gives no random bytes");
+                            "the system did not provide random bytes");
     if (!err && options->where.tls)
         err = sl_tls_open_client(&tls, &redis->tls, diag);
     if (err) {

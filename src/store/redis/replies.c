@@ -214,25 +214,24 @@ static const char *const words[SL_REDIS_ERRORS] = {
 
 static const char *const sentences[SL_REDIS_ERRORS] = {
     "nothing is wrong",
-    "Redis does not know the script; it is told again",
-    "this Redis is a node of a cluster; write redis+cluster://",
-    ("this Redis is a node of a cluster, and a slot is moving; write "
+    "Redis does not have the script; it is sent again",
+    "this Redis is a cluster node; write redis+cluster://",
+    ("this Redis is a cluster node, and a slot is moving; write "
      "redis+cluster://"),
-    "the keys of a set are on their way to another node",
+    "the keys of a take are moving to another cluster node",
     "the cluster is down: some slots have no master",
-    ("this Redis is a replica, which takes no writes; name its master, or use "
-     "redis+sentinel://"),
-    "the keys of a set lie in several slots; give them one hash tag",
-    "Redis has reached its maxmemory; give it more",
+    ("this Redis is a read-only replica; use its master, or redis+sentinel://"),
+    "the keys of a take are in several cluster slots; give them one hash tag",
+    "Redis has reached its maxmemory; increase it",
     "Redis is still loading its data",
-    "Redis is busy with somebody's script that does not end",
-    "Redis can't save its data and takes no writes; see its log",
+    "Redis is busy running a script",
+    "Redis cannot save its data and refuses writes; see its log",
     "Redis has fewer replicas than its min-replicas-to-write",
-    "Redis wants a password; write it as redis://:PASSWORD@HOST",
-    "Redis does not know this user and password",
-    ("this user of Redis may not do that; it needs +eval +evalsha +get +set "
-     "+del +time, and all keys of the policy"),
-    "Redis says what is not understood",
+    "Redis requires a password; write it as redis://:PASSWORD@HOST",
+    "Redis rejected the user or the password",
+    ("the Redis user lacks permissions; it needs +eval +evalsha +get +set +del "
+     "+time, and all keys of the policy"),
+    "Redis sent an unknown error",
 };
 
 static bool begins(struct sl_str text, const char *word)

@@ -106,8 +106,8 @@ static int read_user(struct reader *r)
     if (!at && all.len > 0 && rest.len > 0 && memchr(rest.at, '@', rest.len))
         return sl_diag_error(
             r->diag, SLUICE_ECONF,
-            "there is an @ behind a / or ?; in a password write "
-            "%%2F and %%3F for those, and %%40 for an @");
+            "there is an @ after a / or ?; in a password write "
+            "%%2F and %%3F for these, and %%40 for an @");
     if (!at)
         return 0;
     password = (struct sl_str){all.at, (size_t)(at - all.at)};
@@ -131,7 +131,7 @@ static int read_number(struct reader *r, struct sl_str text, const char *what,
     }
     if (!good || n > most)
         return sl_diag_error(r->diag, SLUICE_ECONF,
-                             "\"%.*s\" is no %s; write a number up to %u",
+                             "\"%.*s\" is not a %s; write a number up to %u",
                              SL_STR_ARG(text), what, most);
     *ret = n;
     return 0;
@@ -145,18 +145,18 @@ static int add_host(struct reader *r, struct sl_str name, unsigned port)
     if (!copy)
         return no_memory(r);
     if (name.len == 0)
-        return sl_diag_error(r->diag, SLUICE_ECONF,
-                             "there is no host; write one like "
-                             "redis://127.0.0.1:6379");
+        return sl_diag_error(
+            r->diag, SLUICE_ECONF,
+            "the host is missing; write one like redis://127.0.0.1:6379");
     if (name.len > NAME_MOST)
         return sl_diag_error(r->diag, SLUICE_ECONF,
-                             "a host's name has at most %d bytes, not %zu",
+                             "the name of a host has at most %d bytes, not %zu",
                              NAME_MOST, name.len);
     if (where->host_count == SL_REDIS_HOSTS)
-        return sl_diag_error(r->diag, SLUICE_ECONF,
-                             "these are more than %d hosts; some are enough to "
-                             "find the others",
-                             SL_REDIS_HOSTS);
+        return sl_diag_error(
+            r->diag, SLUICE_ECONF,
+            "there are more than %d hosts; some are enough to find the others",
+            SL_REDIS_HOSTS);
     where->hosts[where->host_count++] = (struct sl_redis_host){copy, port};
     return 0;
 }
@@ -173,15 +173,13 @@ static int read_name(struct reader *r, struct sl_str *ret)
     r->rest = sl_str_from(r->rest, 1);
     *ret = cut(&r->rest, "]");
     if (r->rest.len == 0)
-        return sl_diag_error(r->diag, SLUICE_ECONF,
-                             "behind \"[%.*s\" a ] is missing",
+        return sl_diag_error(r->diag, SLUICE_ECONF, "missing ] after \"[%.*s\"",
                              SL_STR_ARG(*ret));
     r->rest = sl_str_from(r->rest, 1);
     if (r->rest.len > 0 && !memchr(behind, r->rest.at[0], sizeof(behind)))
         return sl_diag_error(
             r->diag, SLUICE_ECONF,
-            "behind [%.*s] there may be a port, like :6379, not "
-            "\"%.*s\"",
+            "after [%.*s] only a port is allowed, like :6379, not \"%.*s\"",
             SL_STR_ARG(*ret), SL_STR_ARG(r->rest));
     return 0;
 }
@@ -195,7 +193,7 @@ static int read_host(struct reader *r, unsigned port)
         r->rest = sl_str_from(r->rest, 1);
         err = read_number(r, cut(&r->rest, ",/?"), "port", 65535, &port);
         if (!err && port == 0)
-            err = sl_diag_error(r->diag, SLUICE_ECONF, "0 is no port");
+            err = sl_diag_error(r->diag, SLUICE_ECONF, "0 is not a port");
     }
     return err ? err : add_host(r, name, port);
 }
@@ -206,10 +204,9 @@ static int read_hosts(struct reader *r, const struct scheme *scheme)
 
     while (!err && r->rest.len > 0 && r->rest.at[0] == ',') {
         if (scheme->kind == SL_REDIS_ONE)
-            return sl_diag_error(
-                r->diag, SLUICE_ECONF,
-                "redis:// is one server; write redis+cluster:// "
-                "for several");
+            return sl_diag_error(r->diag, SLUICE_ECONF,
+                                 "redis:// names one server; write "
+                                 "redis+cluster:// for several");
         r->rest = sl_str_from(r->rest, 1);
         err = read_host(r, scheme->port);
     }
@@ -232,7 +229,7 @@ static int read_path(struct reader *r)
         (!where->master || !where->master[0]))
         return sl_diag_error(
             r->diag, SLUICE_ECONF,
-            "sentinels watch several masters; write which, like "
+            "the name of the master is missing; write one like "
             "redis+sentinel://127.0.0.1:26379/mymaster");
     if (r->rest.len == 0 || r->rest.at[0] != '/')
         return 0;
@@ -241,10 +238,9 @@ static int read_path(struct reader *r)
     if (word.len == 0)
         return 0;
     if (where->kind == SL_REDIS_CLUSTER)
-        return sl_diag_error(
-            r->diag, SLUICE_ECONF,
-            "a cluster has one database only; leave /%.*s away",
-            SL_STR_ARG(word));
+        return sl_diag_error(r->diag, SLUICE_ECONF,
+                             "a cluster has one database only; remove /%.*s",
+                             SL_STR_ARG(word));
     return read_number(r, word, "database", DATABASES, &where->database);
 }
 
@@ -256,10 +252,10 @@ static int read_file(struct reader *r, struct sl_str name, struct sl_str value,
     int err;
 
     if (!r->where->tls)
-        return sl_diag_error(r->diag, SLUICE_ECONF,
-                             "\"%.*s\" is for TLS; write rediss:// instead of "
-                             "redis://",
-                             SL_STR_ARG(name));
+        return sl_diag_error(
+            r->diag, SLUICE_ECONF,
+            "\"%.*s\" needs TLS; write rediss:// instead of redis://",
+            SL_STR_ARG(name));
     err = unescape(r, value, &text);
     if (!err)
         *ret = text.at;
@@ -286,9 +282,8 @@ static int read_option(struct reader *r, struct sl_str name,
         return unescape(r, value, &where->sentinel_password);
     return sl_diag_error(
         r->diag, SLUICE_ECONF,
-        "there is no option \"%.*s\" here; there are ca, cert "
-        "and key for TLS, db but for clusters, and sentinel_user "
-        "and sentinel_password for sentinels",
+        "unknown option \"%.*s\"; valid are ca, cert and key for TLS, db (not "
+        "for clusters), and sentinel_user and sentinel_password for sentinels",
         SL_STR_ARG(name));
 }
 
@@ -316,16 +311,15 @@ int sl_redis_url_read(struct sl_str text, struct sl_arena *arena,
 
     *ret = (struct sl_redis_url){.host_count = 0};
     if (!scheme)
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "a store in Redis is written redis://HOST:PORT, "
-                             "rediss://, redis+unix://, redis+cluster:// or "
-                             "redis+sentinel://");
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "unknown Redis URL; write redis://HOST:PORT, rediss://, "
+            "redis+unix://, redis+cluster:// or redis+sentinel://");
     for (size_t i = 0; i < text.len; i++)
         if ((unsigned char)text.at[i] <= ' ' || text.at[i] == 0x7f)
-            return sl_diag_error_at(
-                diag, SLUICE_ECONF, i,
-                "there is a blank or a control character in "
-                "the address; write %%20 for a blank");
+            return sl_diag_error_at(diag, SLUICE_ECONF, i,
+                                    "the address contains a space or a control "
+                                    "character; write %%20 for a space");
     ret->kind = scheme->kind;
     ret->tls = scheme->tls;
     err = read_user(&r);

@@ -117,8 +117,8 @@ TEST(refused)
 
     CASE("forged, broken, encrypted");
     CHECK_EQ(SEND("token", "verify", AT("20:00"), TOKEN "="), 1);
-    NOT("this is no token: not three parts of base64url with the JSON of a "
-        "token in them");
+    NOT("the value is not a JWT: it must have three base64url parts that "
+        "contain JSON");
     CHECK_EQ(SEND("token", "verify", AT("20:00"), HEADER "." PAYLOAD ".AAAA"),
              1);
     NOT("the token's signature is wrong");
@@ -136,7 +136,7 @@ TEST(keys)
     write_keys("{\"kty\":\"oct\",\n\"k\":}");
     CHECK_EQ(SEND("token", "verify", AT("20:00"), TOKEN), 1);
     CHECK_ERR(":2:");
-    CHECK_ERR("the set of keys is not JSON");
+    CHECK_ERR("the JWKS is not valid JSON");
     write_keys("{\"kty\":\"oct\",\"k\":\"c2VjcmV0\"}");
     CHECK_EQ(SEND("token", "verify", AT("20:00"), TOKEN), 1);
     CHECK_ERR("HS256 needs 32 bytes");

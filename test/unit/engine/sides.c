@@ -133,14 +133,15 @@ static void test_many(void)
     CASE("as many limits as a set has, and no more");
     CHECK(ask(sides, 5, true)->allowed);
     CHECK_EQ(decide(sides, 6, true), SLUICE_EFULL);
-    CHECK_STR(rig.diag.sentence, "the request meets more than 16 limits, and "
-                                 "no more are taken together");
+    CHECK_STR(
+        rig.diag.sentence,
+        "the request matches more than 16 limits, the maximum for one take");
     CASE("nor more sides than there is room for");
     for (unsigned i = 0; i < SL_LEN(sides); i++)
         sides[i].job = SL_STR("nowhere");
     CHECK_EQ(decide(sides, SL_DESCRIPTOR_MATCHES, true), 0);
     CHECK_EQ(decide(sides, SL_DESCRIPTOR_MATCHES + 1, true), SLUICE_EFULL);
-    CHECK_STR(rig.diag.sentence, "the request has more than 64 sides");
+    CHECK_STR(rig.diag.sentence, "the request has more than 64 descriptors");
 }
 
 static void test_failure(void)

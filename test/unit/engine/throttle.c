@@ -24,22 +24,22 @@ static void check_bounds(void)
         int64_t capacity, count, period;
         const char *why; /* NULL: taken */
     } rows[] = {
-        {1,          1,          1,         NULL                             },
-        {4294967295, 100,        1,         NULL                             },
-        {1,          1000000000, 1,         NULL                             },
-        {1,          1,          72057594,  NULL                             },
-        {1,          0,          1,         "Zero rates are not supported"   },
-        {1,          1,          0,         "Zero rates are not supported"   },
-        {1,          -1,         1,         "at least 1, not -1 and 1"       },
-        {1,          1,          -1,        "at least 1, not 1 and -1"       },
-        {0,          1,          1,         "the burst is out of range"      },
-        {INT64_MIN,  1,          1,         "the burst is out of range"      },
-        {4294967296, 1,          1,         "the burst is out of range"      },
-        {1,          1000000001, 1,         "faster than one in a nanosecond"},
-        {1,          1,          315619201, "longer than ten years"          },
-        {1,          1,          INT64_MAX, "longer than ten years"          },
-        {1,          1,          72057595,  "more than 833 days"             },
-        {4294967295, 1,          60,        "more than 833 days"             },
+        {1,          1,          1,         NULL                            },
+        {4294967295, 100,        1,         NULL                            },
+        {1,          1000000000, 1,         NULL                            },
+        {1,          1,          72057594,  NULL                            },
+        {1,          0,          1,         "Zero rates are not supported"  },
+        {1,          1,          0,         "Zero rates are not supported"  },
+        {1,          -1,         1,         "at least 1, not -1 and 1"      },
+        {1,          1,          -1,        "at least 1, not 1 and -1"      },
+        {0,          1,          1,         "the burst is out of range"     },
+        {INT64_MIN,  1,          1,         "the burst is out of range"     },
+        {4294967296, 1,          1,         "the burst is out of range"     },
+        {1,          1000000001, 1,         "faster than one per nanosecond"},
+        {1,          1,          315619201, "longer than ten years"         },
+        {1,          1,          INT64_MAX, "longer than ten years"         },
+        {1,          1,          72057595,  "more than 833 days"            },
+        {4294967295, 1,          60,        "more than 833 days"            },
     };
 
     CASE("numbers have bounds, and a sentence for each");

@@ -275,8 +275,8 @@ static void test_words(void)
     CASE("a bad token is told");
     d = ask(&desk, WITH("/deny", "bad.ann"));
     CHECK(says(d, "\"token_fault\":\"expired\""));
-    CHECK(says(d, "token    not believed: the token has expired\\n"));
-    CHECK(says(d, "\"detail\":\"Nobody knows who is asking: the token has "
+    CHECK(says(d, "token    rejected: the token has expired\\n"));
+    CHECK(says(d, "\"detail\":\"The caller is not authenticated: the token has "
                   "expired.\""));
     CHECK(says(d, "\"WWW-Authenticate\":\"Bearer error=\\\"invalid_token\\\", "
                   "error_description=\\\"the token has expired\\\"\""));
@@ -287,7 +287,7 @@ static void test_words(void)
     CHECK(says(d, "\"WWW-Authenticate\":\"Bearer\""));
     CASE("what is missing is said with a bad token too");
     d = ask(&desk, WITH("/needs", "bad.ann"));
-    CHECK(says(d, "Nobody knows who is asking: the token has expired."));
+    CHECK(says(d, "The caller is not authenticated: the token has expired."));
     desk_close(&desk);
 }
 

@@ -148,30 +148,28 @@ TEST(refusals)
     refuses("the sixth attempt", &spent, &plain, NOW, SLUICE_EFULL,
             "the server answered 429 to the last of 6 attempts");
     refuses("a day", &fresh, &day, NOW, SLUICE_EFULL,
-            "the server answered 429 and asks to wait 86400 s; the longest "
+            "the server answered 429 and asks to wait 86400 s; the maximum "
             "wait is 900 s");
     refuses("a day, for who waits an hour", &patient, &day, NOW, SLUICE_EFULL,
-            "the server answered 429 and asks to wait 86400 s; the longest "
+            "the server answered 429 and asks to wait 86400 s; the maximum "
             "wait is 3600 s");
     refuses("more than 64 bits", &fresh, &huge, NOW, SLUICE_EFULL,
             "the server answered 503 and asks to wait 9223372036 s; the "
-            "longest wait is 900 s");
+            "maximum wait is 900 s");
     refuses("the year 5138", &fresh, &far, NOW, SLUICE_EFULL,
             "the server answered 503 and asks to wait 7428671236 s; the "
-            "longest wait is 900 s");
+            "maximum wait is 900 s");
     refuses("another status", &fresh, &gone, NOW, SLUICE_EINVAL,
-            "the server answered 404, and only 429 and 503 are asked again");
-    refuses("no backoff", NULL, &plain, NOW, SLUICE_EINVAL,
-            "there is no backoff");
-    refuses("no refusal", &fresh, NULL, NOW, SLUICE_EINVAL,
-            "there is no refusal");
+            "the server answered 404; only 429 and 503 are retried");
+    refuses("no backoff", NULL, &plain, NOW, SLUICE_EINVAL, "backoff is NULL");
+    refuses("no refusal", &fresh, NULL, NOW, SLUICE_EINVAL, "refusal is NULL");
     refuses("before 1970", &fresh, &plain, -1, SLUICE_EINVAL,
-            "a time of a backoff is negative");
+            "a time in the backoff is negative");
     refuses("a cap below zero", &past, &plain, NOW, SLUICE_EINVAL,
-            "a time of a backoff is negative");
-    CASE("no place for the wait");
+            "a time in the backoff is negative");
+    CASE("no result");
     CHECK_EQ(sluice_backoff_next(&fresh, &plain, NOW, 0, NULL), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(), "there is no place for the wait");
+    CHECK_STR(sluice_why(), "result is NULL");
 }
 
 TEST(statuses)

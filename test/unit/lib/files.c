@@ -242,13 +242,13 @@ static void damaged(const char *name, const char *reason)
     CHECK_EQ(open_as(&hourly, SIZE, SLUICE_DAMAGE_REFUSE, &gate),
              SLUICE_EDAMAGE);
     CHECK(gate == mark);
-    snprintf(want, sizeof(want), "%s can't be used: %s", path, reason);
+    snprintf(want, sizeof(want), "cannot use %s: %s", path, reason);
     CHECK_STR(sluice_why(), want);
     CHECK_EQ(access(aside, F_OK), -1);
     gate = must_open(&hourly);
     snprintf(want, sizeof(want),
-             "%s could not be used: %s; it is now %s, and an empty state was "
-             "begun",
+             "cannot use %s: %s; it was moved to %s, and an empty state file "
+             "was created",
              path, reason, aside);
     CHECK_STR(sluice_notice(gate), want);
     CHECK_EQ(access(aside, F_OK), 0);
@@ -262,9 +262,9 @@ TEST(damage)
 
     flip_byte(SIZE - 4000);
     damaged("a byte changed while it was closed",
-            "it has changed since it was closed");
+            "it was changed after it was closed");
     flip_byte(0);
-    damaged("the first byte is wrong", "it is no state of Sluice");
+    damaged("the first byte is wrong", "it is not a state file of Sluice");
     flip_byte(8);
     damaged("a later format",
             "its format is version 69; this Sluice reads version 5");

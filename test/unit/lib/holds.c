@@ -155,8 +155,8 @@ TEST(full)
     for (unsigned i = 0; !err && i < 1000; i++)
         err = sluice_hold(gate, &part, 1, SEC, &id, NULL);
     CHECK_EQ(err, SLUICE_EFULL);
-    CHECK_STR(sluice_why(), "the state has no room for another hold; give it "
-                            "more memory, or let holds end sooner");
+    CHECK_STR(sluice_why(), "there is no room for another hold; increase the "
+                            "memory, or let holds end sooner");
     hands.now += SEC;
     CHECK_EQ(sluice_hold(gate, &part, 1, SEC, &id, NULL), 0);
     sluice_close(gate);
@@ -178,21 +178,21 @@ TEST(refused)
     CHECK_EQ(sluice_hold(gate, &part, 1, 0, &id, NULL), SLUICE_EINVAL);
     CHECK_STR(sluice_why(), "a hold lasts between 1 ns and 10 years");
     CHECK_EQ(sluice_hold(gate, &part, 1, SEC, NULL, NULL), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(), "sluice_hold needs a place for the id");
+    CHECK_STR(sluice_why(), "sluice_hold needs a result for the id");
     CHECK_EQ(sluice_hold(gate, &part, 0, SEC, &id, NULL), SLUICE_EINVAL);
     CHECK_EQ(sluice_extend(gate, id, -1, NULL), SLUICE_EINVAL);
     CHECK_EQ(sluice_extend(NULL, id, SEC, NULL), SLUICE_EINVAL);
     CHECK_EQ(sluice_release(NULL, id, NULL), SLUICE_EINVAL);
     CHECK_EQ(sluice_settle(NULL, id, NULL, 0, NULL), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(), "there is no gate");
+    CHECK_STR(sluice_why(), "gate is NULL");
     CHECK_EQ(sluice_settle(gate, id, NULL, 1, NULL), SLUICE_EINVAL);
     CHECK_STR(sluice_why(), "costs are missing");
     CHECK_EQ(sluice_settle(gate, id, costs, 2, NULL), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(), "limit \"jobs\" is named twice");
+    CHECK_STR(sluice_why(), "limit \"jobs\" is given twice");
     CHECK_EQ(sluice_settle(gate, id, costs + 2, 1, NULL), SLUICE_ENOENT);
-    CHECK_STR(sluice_why(), "there is no limit number 7; the gate has 7");
+    CHECK_STR(sluice_why(), "unknown limit number 7; the gate has 7");
     CHECK_EQ(sluice_settle(gate, id, costs + 3, 1, NULL), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(), "a cost of more than 2^49 can't be settled");
+    CHECK_STR(sluice_why(), "a cost of more than 2^49 cannot be settled");
     CHECK_EQ(left(gate, JOBS, "ann"), 5);
     sluice_close(gate);
 }

@@ -42,7 +42,7 @@ static void test_names_and_rates(void)
         SLUICE_EINVAL, "a limit needs a name");
     one("a kind that is none",
         LIMIT(.name = "a", .kind = (enum sluice_kind)7, .rate = "5/min"),
-        SLUICE_EINVAL, "limit \"a\": 7 is no kind");
+        SLUICE_EINVAL, "limit \"a\": 7 is not a kind");
     one("no rate", LIMIT(.name = "a", .kind = BUCKET), SLUICE_EINVAL,
         "limit \"a\" has no rate");
     one("no text for a rate",
@@ -82,11 +82,12 @@ static void test_names_and_rates(void)
     one("a plan with another period",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5/min", .plans = hourly),
         SLUICE_ECONF,
-        "limit \"a\": 100/hour has another period than 5/min; the "
-        "plans of one limit share theirs");
+        "limit \"a\": 100/hour has another period than 5/min; all plans of a "
+        "limit must have the same period");
     one("a share of more than everything",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5/min", .share = 1001),
-        SLUICE_EINVAL, "limit \"a\": a share of 1001 is more than 1000");
+        SLUICE_EINVAL,
+        "limit \"a\": a share of 1001 is more than the maximum of 1000");
 }
 
 static void test_quotas(void)
@@ -124,11 +125,11 @@ static void test_quotas(void)
     one("a zone for a bucket",
         LIMIT(.name = "a", .kind = BUCKET, .rate = "5/day", .zone = "UTC"),
         SLUICE_ECONF,
-        "limit \"a\": only a quota has a time zone and an anchor");
+        "limit \"a\": only a quota can have a time zone and an anchor");
     one("an interval for a quota",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/day", .interval = 1),
         SLUICE_ECONF,
-        "limit \"a\": only a token-bucket refills by the interval");
+        "limit \"a\": only a token-bucket can refill by the interval");
     one("an anchor that no week has",
         LIMIT(.name = "a", .kind = QUOTA, .rate = "5/week", .anchor = 8),
         SLUICE_ECONF,
@@ -149,7 +150,7 @@ static void test_two(void)
     two[1].name = "a";
     two[1].kind = QUOTA;
     refuses("two limits of one name", &options, SLUICE_ECONF,
-            "two limits are called \"a\"");
+            "two limits have the name \"a\"");
 }
 
 static void test_places(void)
@@ -161,22 +162,21 @@ static void test_places(void)
                                      .size = 1 << 20};
 
     refuses("a file in a folder that is not there", &options, SLUICE_ESYS,
-            "/nowhere/state: can't be opened: No such file or directory");
+            "/nowhere/state: cannot be opened: No such file or directory");
     options.memory = &limit;
     refuses("a path and memory", &options, SLUICE_EINVAL,
-            "the state is either in a file or in memory that was handed in, "
-            "not in both");
+            "give either a path or memory, not both");
     options.memory = NULL;
     options.path = "";
     refuses("an empty path", &options, SLUICE_EINVAL, "the path is empty");
     options.path = NULL;
     options.on_full = (enum sluice_on_full)9;
     refuses("a choice that is none", &options, SLUICE_EINVAL,
-            "9 is no choice for on_full, or 0 for on_damage");
+            "9 is not a value of on_full, or 0 is not a value of on_damage");
     options.on_full = SLUICE_FULL_ALLOW;
     options.size = (1 << 20) - 1;
     refuses("too small a size", &options, SLUICE_ECONF,
-            "a table takes between 1 MiB and 1 TiB, not 1048575 bytes");
+            "a table needs between 1 MiB and 1 TiB, not 1048575 bytes");
 }
 
 static void test_no_options(void)
@@ -189,14 +189,13 @@ static void test_no_options(void)
     CASE("an opening without options, place or limits");
     CHECK_EQ(sluice_open(NULL, &gate), SLUICE_EINVAL);
     CHECK_EQ(sluice_open(&options, NULL), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(),
-              "sluice_open needs options and a place for the gate");
+    CHECK_STR(sluice_why(), "sluice_open needs options and a result");
     options.limit_count = 0;
     CHECK_EQ(sluice_open(&options, &gate), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(), "a gate has between 1 and 1024 limits, not 0");
+    CHECK_STR(sluice_why(), "a gate needs between 1 and 1024 limits, not 0");
     options.limit_count = 1025;
     CHECK_EQ(sluice_open(&options, &gate), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(), "a gate has between 1 and 1024 limits, not 1025");
+    CHECK_STR(sluice_why(), "a gate needs between 1 and 1024 limits, not 1025");
     options.limits = NULL;
     options.limit_count = 1;
     CHECK_EQ(sluice_open(&options, &gate), SLUICE_EINVAL);
@@ -222,10 +221,10 @@ static void test_memory(void)
     options.memory = piece;
     options.size = 0;
     CHECK_EQ(sluice_open(&options, &gate), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(), "memory that is handed in needs its size");
+    CHECK_STR(sluice_why(), "memory needs a size");
     options.size = 1 << 20;
     CHECK_EQ(sluice_open(&options, &gate), SLUICE_EDAMAGE);
-    CHECK_STR(sluice_why(), "it is no state of Sluice");
+    CHECK_STR(sluice_why(), "it is not a state file of Sluice");
     CHECK(gate == NULL);
     free(piece);
 }
@@ -296,16 +295,16 @@ static void test_parts(const struct call *c, struct sluice *gate)
     struct sluice_part parts[2] = {part_of(0, "ann", 1), part_of(2, "b", 1)};
 
     refused(c, gate, parts, SLUICE_ENOENT,
-            "there is no limit number 2; the gate has 2");
+            "unknown limit number 2; the gate has 2");
     parts[1] = part_of(0, "b", 1);
     parts[1].plan = 2;
     refused(c, gate, parts, SLUICE_ENOENT, "limit \"a\" has no plan number 2");
     parts[1] = (struct sluice_part){.limit = 0, .key_len = 3};
-    refused(c, gate, parts, SLUICE_EINVAL, "a key is missing");
+    refused(c, gate, parts, SLUICE_EINVAL, "the key is NULL");
     parts[1] = part_of(1, "b", (UINT64_C(1) << 49) + 1);
     if (!c->large)
         refused(c, gate, parts, SLUICE_EINVAL,
-                "a cost of more than 2^49 can't be given back or charged");
+                "a cost of more than 2^49 cannot be refunded or charged");
 }
 
 static void test_counts(const struct call *c, struct sluice *gate)
@@ -323,7 +322,7 @@ static void test_counts(const struct call *c, struct sluice *gate)
     }
     CHECK_EQ(c->call(gate, parts, 0), SLUICE_EINVAL);
     CHECK_EQ(c->call(gate, parts, 17), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(), "a set has between 1 and 16 parts, not 17");
+    CHECK_STR(sluice_why(), "a set needs between 1 and 16 parts, not 17");
     CHECK_EQ(left(gate, 0, "ann"), 5);
 }
 
@@ -348,7 +347,7 @@ static void test_the_others(struct sluice *gate)
     CHECK_EQ(sluice_each(gate, never_called, NULL), 0);
     CHECK_EQ(sluice_stats(gate, NULL), SLUICE_EINVAL);
     CHECK_EQ(sluice_stats(NULL, &stats), SLUICE_EINVAL);
-    CHECK_STR(sluice_why(), "sluice_stats needs a gate and a place");
+    CHECK_STR(sluice_why(), "sluice_stats needs a gate and a result");
     CHECK_EQ(stats.takes, 77);
     CHECK(sluice_notice(NULL) == NULL);
     CHECK(sluice_notice(gate) == NULL);
@@ -361,7 +360,7 @@ int main(void)
     struct sluice *gate;
 
     CASE("before anything has gone wrong");
-    CHECK_STR(sluice_why(), "nothing has gone wrong");
+    CHECK_STR(sluice_why(), "no error");
     CHECK_STR(sluice_version(), SLUICE_VERSION);
     test_no_options();
     test_names_and_rates();

@@ -58,77 +58,78 @@ static const struct {
     size_t at;
 } bad[] = {
     ROW("",
-        "an address is missing; write one like 127.0.0.1:8080 or "
+        "the address is missing; write one like 127.0.0.1:8080 or "
         "unix:/run/sluice.sock",
         "", 0),
     ROW("8080",
-        "\"8080\" is no address with a port; write one like "
+        "\"8080\" is not an address with a port; write one like "
         "127.0.0.1:8080, "
         "[::1]:8080, *:8080 or unix:/run/sluice.sock",
         "127.0.0.1:8080", 0),
     ROW("127.0.0.1",
-        "\"127.0.0.1\" is no address with a port; write one like "
+        "\"127.0.0.1\" is not an address with a port; write one like "
         "127.0.0.1:8080, [::1]:8080, *:8080 or unix:/run/sluice.sock",
         "127.0.0.1:8080", 0),
     ROW("*",
-        "\"*\" is no address with a port; write one like 127.0.0.1:8080, "
+        "\"*\" is not an address with a port; write one like 127.0.0.1:8080, "
         "[::1]:8080, *:8080 or unix:/run/sluice.sock",
         "*:8080", 0),
     ROW("::1",
-        "\"::1\" is no address with a port; write one like 127.0.0.1:8080, "
+        "\"::1\" is not an address with a port; write one like 127.0.0.1:8080, "
         "[::1]:8080, *:8080 or unix:/run/sluice.sock",
         "[::1]:8080", 0),
     ROW("[::1]",
-        "\"[::1]\" is no address with a port; write one like "
+        "\"[::1]\" is not an address with a port; write one like "
         "127.0.0.1:8080, "
         "[::1]:8080, *:8080 or unix:/run/sluice.sock",
         "[::1]:8080", 0),
     ROW(":8080",
         "the address before the port is missing; write 127.0.0.1 for this "
-        "machine alone, * for all",
+        "machine only, or * for all addresses",
         "127.0.0.1:8080", 0),
-    ROW("::1:8080", "an IPv6 address before a port needs brackets",
-        "[::1]:8080", 0),
+    ROW("::1:8080", "an IPv6 address with a port needs brackets", "[::1]:8080",
+        0),
     ROW("example.com:80",
-        "\"example.com\" is no numeric address, and names are not looked "
-        "up; "
-        "write its address, localhost, or * for all",
+        "\"example.com\" is not a numeric address, and names are not looked "
+        "up; write a numeric address, localhost, or * for all addresses",
         "", 0),
     ROW("127.1:80",
-        "\"127.1\" is no numeric address, and names are not looked up; "
-        "write its address, localhost, or * for all",
+        "\"127.1\" is not a numeric address, and names are not looked up; "
+        "write a numeric address, localhost, or * for all addresses",
         "", 0),
     ROW("[::1]x:80",
-        "\"[::1]x\" is no numeric address, and names are not looked up; "
-        "write its address, localhost, or * for all",
+        "\"[::1]x\" is not a numeric address, and names are not looked up; "
+        "write a numeric address, localhost, or * for all addresses",
         "", 0),
     ROW("[::1]:9:80",
-        "\"[::1]:9\" is no numeric address, and names are not looked up; "
-        "write its address, localhost, or * for all",
+        "\"[::1]:9\" is not a numeric address, and names are not looked up; "
+        "write a numeric address, localhost, or * for all addresses",
         "", 0),
     ROW("[fe80::1%lo]:80",
         "\"[fe80::1%lo]\" has a zone, which is not supported; write the "
-        "address without it or [::] for all of IPv6",
+        "address without it, or [::] for all IPv6 addresses",
         "", 0),
-    ROW("127.0.0.1:", "a port is a number from 0 to 65535, not \"\"", "", 10),
-    ROW("127.0.0.1:65536", "a port is a number from 0 to 65535, not \"65536\"",
-        "", 10),
-    ROW("127.0.0.1:http", "a port is a number from 0 to 65535, not \"http\"",
-        "", 10),
-    ROW("127.0.0.1:-1", "a port is a number from 0 to 65535, not \"-1\"", "",
+    ROW("127.0.0.1:", "a port must be a number from 0 to 65535, not \"\"", "",
         10),
+    ROW("127.0.0.1:65536",
+        "a port must be a number from 0 to 65535, not \"65536\"", "", 10),
+    ROW("127.0.0.1:http",
+        "a port must be a number from 0 to 65535, not \"http\"", "", 10),
+    ROW("127.0.0.1:-1", "a port must be a number from 0 to 65535, not \"-1\"",
+        "", 10),
     ROW("unix:",
         "a unix socket needs a path; write one like "
         "unix:/run/sluice/http.sock",
         "", 0),
     ROW("unix:@x",
-        "abstract sockets have neither owner nor mode, so anybody could "
+        "abstract unix sockets have no owner and no mode, so every local user "
+        "could "
         "connect; write a path",
         "", 5),
-    ROW("unix:/tmp/", "\"/tmp/\" is no path of a file", "", 5),
+    ROW("unix:/tmp/", "\"/tmp/\" is not the path of a file", "", 5),
     ROW("unix:" P107 "b",
         "the path of a unix socket has at most 107 bytes, not 108; write a "
-        "shorter one",
+        "shorter path",
         "", 5),
 };
 

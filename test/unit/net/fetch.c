@@ -41,19 +41,19 @@ static const struct {
     const char *body, *words; /* words: in the sentence */
 } rows[] = {
     ROW("a document", "/0", GOOD, 200, "hello", ""),
-    ROW("an error", "/1", STATUS, 500, "", "it answers 500"),
+    ROW("an error", "/1", STATUS, 500, "", "the server answers 500"),
     ROW("a redirect", "/2", STATUS, 302, "", "redirects are not"),
     ROW("a redirect to a file", "/3", STATUS, 302, "", "redirects"),
     ROW("too large, by its length", "/4", TOO_LARGE, 200, "",
-        "more than 1000 bytes"),
+        "larger than 1000 bytes"),
     ROW("too large, as it comes", "/5", TOO_LARGE, 200, NULL,
-        "more than 1000 bytes"),
+        "larger than 1000 bytes"),
     ROW("cut off", "/6", UNREACHABLE, 200, NULL, ""),
     ROW("another protocol", "/7", UNREACHABLE, 0, NULL, ""),
     ROW("in chunks", "/8", GOOD, 200, "abc", ""),
     ROW("packed: it stays so", "/9", GOOD, 200, "abc", ""),
     ROW("no answer", "/10", UNREACHABLE, 0, "", "imeout"),
-    ROW("nothing", "/11", STATUS, 204, "", "it answers 204"),
+    ROW("nothing", "/11", STATUS, 204, "", "the server answers 204"),
 };
 
 static struct {

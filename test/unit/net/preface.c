@@ -170,14 +170,14 @@ TEST_WITH(refused, struct rig *rig)
     CASE("who is not trusted is not even heard");
     door.trusts = false;
     client = come(preface);
-    is_refused(rig, client, "may not speak for others");
+    is_refused(rig, client, "is not a trusted proxy");
     door.trusts = true;
 
     CASE("no header");
     door.refused = 0;
     client = come(preface);
     say(client, "X");
-    is_refused(rig, client, "no PROXY header");
+    is_refused(rig, client, "missing PROXY header");
 
     CASE("version 1");
     door.refused = 0;
@@ -191,7 +191,7 @@ TEST_WITH(refused, struct rig *rig)
     proxy2_say(bytes, 0x21, 0x11, PROXY2_TCP4, 12, 0);
     send_bytes(client, bytes, 27);
     shutdown(client, SHUT_WR);
-    is_refused(rig, client, "ended within");
+    is_refused(rig, client, "closed within");
     CHECK_EQ(sl_proxy_accept_count(preface), 0);
     sl_proxy_accept_close(preface);
 }

@@ -122,8 +122,8 @@ static void is_refused_text(const char *what, const char *text, const char *why)
 
 TEST(refused)
 {
-    is_refused_text("a request", "GET / HTTP/1.1\r\n", "no PROXY header");
-    is_refused_text("almost version 1", "PROXX TCP4 ", "no PROXY header");
+    is_refused_text("a request", "GET / HTTP/1.1\r\n", "missing PROXY header");
+    is_refused_text("almost version 1", "PROXX TCP4 ", "missing PROXY header");
     is_refused_text("version 1", "PROXY TCP4 203.0.113.9 10.0.0.1 1 2\r\n",
                     "version 1");
     say_(0x11, 0x11, PROXY2_TCP4, 12, 0);
@@ -136,7 +136,7 @@ TEST(refused)
         if (fp == 0x11 || fp == 0x21 || fp == 0x31)
             continue;
         say_(0x21, fp, NULL, 0, 250);
-        is_refused("neither TCP nor unix", "not about a connection");
+        is_refused("neither TCP nor unix", "does not describe a");
     }
     say_(0x21, 0x11, PROXY2_TCP4, 11, 0);
     is_refused("half an address", "ends within its addresses");
@@ -151,7 +151,7 @@ TEST(refused)
     for (size_t i = 0; i < 12; i++) {
         say_(0x21, 0x11, PROXY2_TCP4, 12, 0);
         bytes[i] ^= 1;
-        is_refused("a bit of the signature", "no PROXY header");
+        is_refused("a bit of the signature", "missing PROXY header");
     }
 }
 

@@ -57,7 +57,7 @@ static void test_names(struct rig *rig)
     CHECK_EQ(sl_resolve_begin(rig->loop, "no..name", 80, on_done, &b, &one), 0);
     WAIT_FOR(rig, b.done == 1);
     CHECK_EQ(b.resolved.count, 0);
-    CHECK(strncmp(b.resolved.why, "can't be found: ", 16) == 0);
+    CHECK(strncmp(b.resolved.why, "cannot be resolved: ", 20) == 0);
 
     CASE("whoever does not wait is not called");
     CHECK_EQ(sl_resolve_begin(rig->loop, "localhost", 80, on_done, &a, &one),

@@ -148,8 +148,8 @@ TEST(change)
         CHECK_EQ(sl_subject_draft_change(&d, &c, 0, &diag),
                  i + 1 < SL_SUBJECT_RECORD_RATES);
     }
-    CHECK_STR(diag.sentence, "a subject can have 64 overrides at most; take "
-                             "some away first");
+    CHECK_STR(diag.sentence,
+              "a subject can have at most 64 overrides; remove some first");
 }
 
 CHECK_MAIN()

@@ -246,7 +246,7 @@ static void test_twin(struct world *w)
     CHECK_EQ(lease(w, "pair", 10, 10), 10);
     world_stop(w);
     CHECK_EQ(sl_registry_open(&options, &w->registry, &diag), SLUICE_ESTORE);
-    CHECK(strstr(diag.sentence, "with the name of this one, pair;"));
+    CHECK(strstr(diag.sentence, "with the node name of this daemon, pair;"));
     CHECK_EQ(world_start(w, NULL), 0);
     CHECK_EQ(look(w, "pair").leased, 10);
 }

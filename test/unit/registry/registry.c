@@ -199,8 +199,8 @@ TEST_WITH(conflicts, struct world *w)
     bob.id = S("bob");
     ask_write(w, &job, &bob, 1);
     CHECK_EQ(job.result, SL_JOB_CONFLICT);
-    CHECK_STR(job.diag.sentence, "the alias ann@x.org stands for the user ann "
-                                 "already; take it away there first");
+    CHECK_STR(job.diag.sentence, "the alias ann@x.org already belongs to the "
+                                 "user ann; remove it there first");
     sl_job_clear(&job);
 
     CASE("nobody says all of a subject by its alias, nor in an import");
@@ -210,7 +210,7 @@ TEST_WITH(conflicts, struct world *w)
     ask_write(w, &job, &bob, 1);
     CHECK_EQ(job.result, SL_JOB_CONFLICT);
     CHECK_STR(job.diag.sentence, "ANN@x.org is an alias of the user ann; "
-                                 "change that one, or take the alias away "
+                                 "change that subject, or remove the alias "
                                  "first");
     sl_job_clear(&job);
     bob.kind = SL_CHANGE_PATCH;

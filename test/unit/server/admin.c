@@ -153,25 +153,24 @@ static void check_health(void)
     CHECK_EQ(ask("GET", "/livez", NULL, ""), 200);
     CHECK_STR(body, "ok\n");
     CHECK_EQ(ask("GET", "/livez?verbose", NULL, ""), 200);
-    CHECK_STR(body, "[+] process: it turns\nok\n");
+    CHECK_STR(body, "[+] process: running\nok\n");
 
     CASE("not ready, and why");
     CHECK_EQ(ask("GET", "/readyz", NULL, ""), 503);
     CHECK_STR(body, "it is about to stop\n");
     CHECK_EQ(ask("GET", "/readyz?verbose", NULL, ""), 503);
-    CHECK_STR(body, "[+] process: it turns\n"
+    CHECK_STR(body, "[+] process: running\n"
                     "[-] requests: it is about to stop\nnot ready\n");
     program.silent = true;
     CHECK_EQ(ask("GET", "/healthz", NULL, ""), 503);
-    CHECK_STR(body, "it does not serve\n");
+    CHECK_STR(body, "not serving\n");
 
     CASE("ready");
     program.ready = true;
     CHECK_EQ(ask("GET", "/readyz", NULL, ""), 200);
     CHECK_STR(body, "ok\n");
     CHECK_EQ(ask("GET", "/healthz?verbose=1", NULL, ""), 200);
-    CHECK_STR(body, "[+] process: it turns\n"
-                    "[+] requests: they are served\nok\n");
+    CHECK_STR(body, "[+] process: running\n[+] requests: served\nok\n");
     CHECK_STR(type_of_answer(), "text/plain; charset=utf-8");
 
     CASE("no cache may answer");
@@ -250,8 +249,8 @@ static void check_policy(void)
     CHECK_EQ(ask("POST", "/v1/policy", NULL, "slice: 1"), 422);
     CHECK_STR(program.text, "slice: 1");
     CHECK_STR(body, "{\"ok\":false,\"code\":\"POLICY_REFUSED\",\"message\":"
-                    "\"the policy was refused; the one before it stays in "
-                    "force\",\"problems\":[\"body:1:1: no\\n  slice: 1\\n  "
+                    "\"the policy was refused; the previous policy stays "
+                    "active\",\"problems\":[\"body:1:1: no\\n  slice: 1\\n  "
                     "^\",\"body:2:1: also no\"]}");
 
     CASE("other failures are not the policy's");
@@ -260,7 +259,7 @@ static void check_policy(void)
     program.err = SLUICE_ESYS;
     program.report = "it is gone";
     CHECK_EQ(ask("POST", "/v1/policy", NULL, ""), 500);
-    CHECK(strstr(body, "could not be put in force: it is gone"));
+    CHECK(strstr(body, "could not be activated: it is gone"));
     program.err = 0;
 
     CASE("no other methods");

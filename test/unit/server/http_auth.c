@@ -119,7 +119,7 @@ static void test_families(struct asked *a)
 {
     CASE("original: method and URI, or URL");
     CHECK_EQ(asked_get(a, "GET /v1/auth", ""), 400);
-    CHECK(asked_says(a, "there is no x-original-uri"));
+    CHECK(asked_says(a, "the header x-original-uri is missing"));
     CHECK_EQ(asked_get(a, "GET /v1/auth", "X_Original_URI: /x\r\n"), 400);
     CHECK_EQ(asked_get(a, "GET /v1/auth", "X-Forwarded-Uri: /free\r\n"), 400);
     CHECK_EQ(asked_get(a, "GET /v1/auth", "X-Original-URI:\r\n"), 400);
@@ -130,7 +130,7 @@ static void test_families(struct asked *a)
     CHECK_EQ(asked_get(a, "GET /v1/auth",
                        "X-Original-URL: /free\r\n" URI("/x") USER_("eve")),
              403);
-    CHECK(asked_says(a, "x-original-uri and x-original-url are both there"));
+    CHECK(asked_says(a, "both x-original-uri and x-original-url are sent"));
     CHECK_EQ(asked_get(a, "GET /v1/auth",
                        "X-Original-URL:\r\n" URI("/x") USER_("eve")),
              200);
@@ -146,14 +146,14 @@ static void test_families(struct asked *a)
 
     CASE("a header twice is refused");
     CHECK_EQ(asked_get(a, "GET /v1/auth", URI("/x") URI("/x")), 400);
-    CHECK(asked_says(a, "x-original-uri is there twice"));
+    CHECK(asked_says(a, "x-original-uri is sent twice"));
     CHECK_EQ(asked_get(a, "GET /v1/auth",
                        URI("/x") "X-Original-Method: GET\r\n"
                                  "x-original-method: POST\r\n"),
              400);
     CHECK_EQ(asked_get(a, "GET /v1/auth", URI("/x") USER_("eve") USER_("zoe")),
              400);
-    CHECK(asked_says(a, "x-user-id is there twice"));
+    CHECK(asked_says(a, "x-user-id is sent twice"));
     CHECK_EQ(asked_get(a, "GET /v1/auth/", URI("/x")), 404);
     CHECK_EQ(asked_get(a, "GET /v1/auth/x", URI("/x")), 404);
 }
@@ -163,7 +163,7 @@ static void test_other_families(struct asked *a)
     CASE("forwarded: and no other");
     a->door.forward = SL_FORWARD_FORWARDED;
     CHECK_EQ(asked_get(a, "GET /v1/auth", URI("/free")), 400);
-    CHECK(asked_says(a, "there is no x-forwarded-uri"));
+    CHECK(asked_says(a, "the header x-forwarded-uri is missing"));
     CHECK_EQ(asked_get(a, "GET /v1/auth",
                        "X-Forwarded-Method: POST\r\nX-Forwarded-Uri: /ip\r\n"
                        "X-Forwarded-For: 203.0.113.2\r\n" URI("/free")),
@@ -202,7 +202,7 @@ static void test_peers(struct asked *a)
     CASE("strangers speak for nobody");
     asked_from(a, "198.51.100.7");
     CHECK_EQ(asked_get(a, "GET /v1/auth", URI("/x")), 403);
-    CHECK(asked_says(a, "198.51.100.7 may not speak for others"));
+    CHECK(asked_says(a, "198.51.100.7 is not a trusted proxy"));
     CHECK_EQ(asked_get(a, "GET /v1/deny", ""), 403);
 
     CASE("by its path a stranger may ask, as himself");

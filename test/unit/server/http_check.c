@@ -134,26 +134,26 @@ static void test_no_json(struct asked *a)
 {
     CASE("what is no JSON, or no check, is refused");
     refused(a, "", "the body is empty");
-    refused(a, "{", "a member's name");
+    refused(a, "{", "the name of a member");
     refused(a, "{\"path\":", "the text ends too early");
     refused(a, "{}", "needs a \\\"path\\\" or a");
     refused(a, "nul", "a check must be an object, not null");
     refused(a, "\"x\"", "a check must be an object, not a string");
-    refused(a, "{\"path\":\"/x\"} x", "something follows the value");
-    refused(a, "{\"path\":\"/x\",}", "a member's name");
+    refused(a, "{\"path\":\"/x\"} x", "there is something after the value");
+    refused(a, "{\"path\":\"/x\",}", "the name of a member");
 }
 
 static void test_members_refused(struct asked *a)
 {
     CASE("a member that is wrong is named");
     refused(a, "{\"path\":\"/x\",\"path\":\"/y\"}",
-            "\\\"path\\\" is there twice");
+            "\\\"path\\\" is given twice");
     refused(a, "{\"path\":\"/x\",\"p\\u0061th\":\"/y\"}",
-            "\\\"path\\\" is there twice");
+            "\\\"path\\\" is given twice");
     refused(a, "{\"path\":\"/x\",\"usr\":\"ann\"}",
             "did you mean \\\"user\\\"?");
     refused(a, "{\"path\":\"/x\",\"zebra\":1}",
-            "\\\"zebra\\\" is no member of a check\"");
+            "unknown member \\\"zebra\\\" of a check\"");
     refused(a, "{\"path\":7}", "\\\"path\\\" must be a string, not a number");
     refused(a, "{\"path\":\"/x\",\"user\":[]}",
             "\\\"user\\\" must be a string, not an array");
@@ -161,14 +161,14 @@ static void test_members_refused(struct asked *a)
             "\\\"ip\\\" must be a string, not a boolean");
     refused(a, "{\"path\":\"/x\",\"job\":\"mail\"}", "not both");
     refused(a, "{\"path\":\"/x\",\"limit\":\"month\",\"key\":\"a\"}",
-            "has neither \\\"path\\\" nor \\\"job\\\"");
-    refused(a, "{\"limit\":\"month\"}", "go together");
-    refused(a, "{\"path\":\"/x\",\"key\":\"a\"}", "go together");
+            "must not have \\\"path\\\" or \\\"job\\\"");
+    refused(a, "{\"limit\":\"month\"}", "must be given together");
+    refused(a, "{\"path\":\"/x\",\"key\":\"a\"}", "must be given together");
     refused(a, "{\"limit\":\"mont\",\"key\":\"a\"}",
-            "\\\"limit\\\" names \\\"mont\\\", and the policy has no such "
-            "limit; did you mean \\\"month\\\"?");
-    refused(a, "{\"path\":\"/x\\u0000\"}", "no NUL");
-    refused(a, "{\"path\":\"/\xff\"}", "not UTF-8");
+            "\\\"limit\\\" names the limit \\\"mont\\\", which is not in the "
+            "policy; did you mean \\\"month\\\"?");
+    refused(a, "{\"path\":\"/x\\u0000\"}", "not contain NUL");
+    refused(a, "{\"path\":\"/\xff\"}", "invalid UTF-8");
 }
 
 static void test_costs_refused(struct asked *a)
@@ -312,7 +312,8 @@ static void test_explain(struct asked *a)
     CHECK_STR(member(a, "route"), "\"/both\"");
     CHECK_STR(member(a, "endpoint"), "\"two\"");
     CHECK_STR(member(a, "plan"), "\"free\"");
-    CHECK(strstr(member(a, "explain"), "verdict  200, passes\\nroute") != NULL);
+    CHECK(strstr(member(a, "explain"), "verdict  200, allowed\\nroute") !=
+          NULL);
     CHECK_EQ(asked_check(a, gus), 200);
     CHECK_STR(member(a, "limits.1.remaining"), "1");
     CHECK_STR(member(a, "explain"), "(none)");

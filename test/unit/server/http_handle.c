@@ -37,7 +37,7 @@ static void test_paths(struct asked *a)
     CHECK_EQ(asked_send(a, "POST /v1/chek", "", sl_str_c(check)), 404);
     CHECK_STR(asked_body(a),
               "{\"type\":\"about:blank\",\"title\":\"Not Found\",\"status\":"
-              "404,\"detail\":\"there is no /v1/chek; did you mean "
+              "404,\"detail\":\"unknown path /v1/chek; did you mean "
               "/v1/check?\",\"code\":\"NOT_FOUND\"}");
     CHECK_STR(asked_text(a, a->call->content_type), "application/problem+json");
     CHECK_EQ(asked_get(a, "GET /v1/check/", ""), 404);
@@ -45,12 +45,12 @@ static void test_paths(struct asked *a)
     CHECK_EQ(asked_get(a, "GET /far/away/from/everything", ""), 404);
     CHECK(!strstr(asked_body(a), "did you mean"));
     CHECK_EQ(asked_get(a, "GET /\"><script>", ""), 404);
-    CHECK(asked_says(a, "there is no /\\\"><script>"));
+    CHECK(asked_says(a, "unknown path /\\\"><script>"));
 
     CASE("another method is 405 and says which there are");
     CHECK_EQ(asked_get(a, "GET /v1/check", ""), 405);
     CHECK_STR(asked_field(a, "Allow"), "POST");
-    CHECK(asked_says(a, "/v1/check does not take GET; it takes POST"));
+    CHECK(asked_says(a, "/v1/check does not support GET; it supports POST"));
     CHECK_EQ(asked_get(a, "POST /v1/deny", ""), 405);
     CHECK_STR(asked_field(a, "Allow"), "GET, HEAD");
     CHECK_EQ(asked_get(a, "HEAD /v1/deny", ""), 429);
@@ -124,7 +124,7 @@ static void test_certificates(struct asked *a)
     CHECK_EQ(asked_get(a, "GET /v1/at/", "X-Sluice-Token: s3cret\r\n"), 200);
     a->door.token = SL_STR("");
     CHECK_EQ(asked_get(a, "GET /v1/at/", "X-Sluice-Token: \r\n"), 401);
-    CHECK(asked_says(a, "needs a client certificate"));
+    CHECK(asked_says(a, "missing client certificate"));
 }
 
 int main(void)

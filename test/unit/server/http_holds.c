@@ -102,23 +102,23 @@ static void check_refused(void)
     static const struct {
         const char *verb, *body, *words;
     } rows[] = {
-        {"settle",  "[]",                       "must be an object"        },
-        {"settle",  "{\"cost\":\"1\"}",         "or an object"             },
-        {"settle",  "{\"cost\":-1}",            "from 0 to 900719"         },
-        {"settle",  "{\"cost\":1.5}",           "from 0 to 900719"         },
-        {"settle",  "{\"cost\":{\"tokns\":1}}", "no limit"                 },
-        {"settle",  "{\"cost\":1,\"cost\":2}",  "is there twice"           },
-        {"settle",  "{\"status\":99}",          "from 100 to 599"          },
-        {"settle",  "{\"status\":\"200\"}",     "a whole number"           },
-        {"settle",  "{\"hold\":\"3s\"}",        "there is \\\"cost\\\" and"},
-        {"settle",  "{\"cost\":1",              "the body is not JSON"     },
-        {"settle",  "{} {}",                    "the body is not JSON"     },
-        {"release", "{\"cost\":1}",             "there is \\\"status\\\""  },
-        {"extend",  "",                         "for how long?"            },
-        {"extend",  "{}",                       "for how long?"            },
-        {"extend",  "{\"hold\":30}",            "a string such as"         },
-        {"extend",  "{\"hold\":\"0s\"}",        "no time at all"           },
-        {"extend",  "{\"hold\":\"soon\"}",      "soon"                     },
+        {"settle",  "[]",                       "must be an object"      },
+        {"settle",  "{\"cost\":\"1\"}",         "or an object"           },
+        {"settle",  "{\"cost\":-1}",            "from 0 to 900719"       },
+        {"settle",  "{\"cost\":1.5}",           "from 0 to 900719"       },
+        {"settle",  "{\"cost\":{\"tokns\":1}}", "no limit"               },
+        {"settle",  "{\"cost\":1,\"cost\":2}",  "is given twice"         },
+        {"settle",  "{\"status\":99}",          "from 100 to 599"        },
+        {"settle",  "{\"status\":\"200\"}",     "a whole number"         },
+        {"settle",  "{\"hold\":\"3s\"}",        "valid: \\\"cost\\\" and"},
+        {"settle",  "{\"cost\":1",              "the body is not JSON"   },
+        {"settle",  "{} {}",                    "the body is not JSON"   },
+        {"release", "{\"cost\":1}",             "valid: \\\"status\\\""  },
+        {"extend",  "",                         "missing duration"       },
+        {"extend",  "{}",                       "missing duration"       },
+        {"extend",  "{\"hold\":30}",            "a string such as"       },
+        {"extend",  "{\"hold\":\"0s\"}",        "must be above 0"        },
+        {"extend",  "{\"hold\":\"soon\"}",      "soon"                   },
     };
     const char *hold;
 
@@ -167,7 +167,7 @@ static void check_trouble(void)
     store.full = true;
     CHECK_EQ(asked_check(&a, "{\"path\":\"/work\",\"org\":\"acme\"}"), 200);
     CHECK(asked_says(&a, "\"status\":503,\"code\":\"SERVICE_UNAVAILABLE\","
-                         "\"message\":\"No more can be held"));
+                         "\"message\":\"No more holds are possible"));
     store.full = false;
     CHECK_EQ(end("release", hold, ""), 200);
 

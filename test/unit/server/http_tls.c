@@ -81,7 +81,7 @@ static void test_certificates(struct served *s)
     CASE("without one hands are not shaken");
     CHECK_EQ(ask(s, "Authorization: Bearer s3cret\r\n", false), 0);
     stop(s);
-    CASE("where it does not serve as token, the token is needed too");
+    CASE("where not serving as token, the token is needed too");
     s->door.accepts_client_cert = false;
     start(s, "127.0.0.1:0", 10);
     CHECK_EQ(ask(s, "", true), 401);

@@ -82,19 +82,19 @@ static void check_refused(void)
     static const struct {
         const char *line, *reply;
     } rows[] = {
-        {"SLUICE.SETTLE x\r\n",          "-UNKNOWNHOLD it never was"     },
-        {"SLUICE.RELEASE x\r\n",         "-UNKNOWNHOLD it never was"     },
+        {"SLUICE.SETTLE x\r\n",          "-UNKNOWNHOLD there is no such hold"},
+        {"SLUICE.RELEASE x\r\n",         "-UNKNOWNHOLD there is no such hold"},
         {"SLUICE.SETTLE x y\r\n",
-         "-ERR a cost is a whole number from 0 on, not 'y'"              },
+         "-ERR the cost must be a whole number of at least 0, not 'y'"       },
         {"SLUICE.SETTLE x -1\r\n",
-         "-ERR a cost is a whole number from 0 on, not '-1'"             },
-        {"SLUICE.SETTLE x tokens y\r\n", "-ERR write LIMIT COST"         },
-        {"SLUICE.SETTLE x a 1 a 2\r\n",  "-ERR write LIMIT COST"         },
-        {"SLUICE.SETTLE x a 1 b\r\n",    "-ERR 'b' has no cost behind it"},
-        {"SLUICE.RELEASE x 1\r\n",       "-ERR write SLUICE.RELEASE id"  },
-        {"SLUICE.EXTEND x 0s\r\n",       "-ERR 0 is no time at all"      },
-        {"SLUICE.EXTEND x soon\r\n",     "-ERR "                         },
-        {"SLUICE.EXTEND x as json\r\n",  "-ERR for how long?"            },
+         "-ERR the cost must be a whole number of at least 0, not '-1'"      },
+        {"SLUICE.SETTLE x tokens y\r\n", "-ERR write LIMIT COST"             },
+        {"SLUICE.SETTLE x a 1 a 2\r\n",  "-ERR write LIMIT COST"             },
+        {"SLUICE.SETTLE x a 1 b\r\n",    "-ERR 'b' has no cost after it"     },
+        {"SLUICE.RELEASE x 1\r\n",       "-ERR unexpected argument"          },
+        {"SLUICE.EXTEND x 0s\r\n",       "-ERR the duration must be above 0" },
+        {"SLUICE.EXTEND x soon\r\n",     "-ERR "                             },
+        {"SLUICE.EXTEND x as json\r\n",  "-ERR missing duration"             },
     };
     char hold[SL_HOLD_TEXT];
 
@@ -106,9 +106,9 @@ static void check_refused(void)
             printf("# %s# got %s", rows[i].line, got);
     }
     CHECK(strstr(talk(&t, "SLUICE.CHECK GET /x hold 0s\r\n"),
-                 "-ERR 0 is no time at all"));
+                 "-ERR the duration must be above 0"));
     CHECK(strstr(talk(&t, "SLUICE.CHECK GET /x hold 1s hold 2s\r\n"),
-                 "-ERR 'hold' is there twice"));
+                 "-ERR 'hold' is given twice"));
     memcpy(hold, hold_in(talk(&t, "SLUICE.CHECK GET /work org b\r\n")),
            sizeof(hold));
     CHECK(strstr(say("SLUICE.SETTLE %s tokns 1\r\n", hold),

@@ -47,30 +47,32 @@ static void check_wrong(void)
 {
     CASE("what is no number is named");
     check_reply("CL.THROTTLE a x 1 1",
-                "-ERR max_burst is a whole number, not 'x'");
+                "-ERR max_burst must be a whole number, not 'x'");
     check_reply("CL.THROTTLE a 1 1.5 1",
-                "-ERR count is a whole number, not '1.5'");
+                "-ERR count must be a whole number, not '1.5'");
     check_reply("CL.THROTTLE a 1 1 \"\"",
-                "-ERR period is a whole number, not ''");
-    check_reply("CL.THROTTLE a 1 1 1 9223372036854775808",
-                "-ERR quantity is a whole number, not '9223372036854775808'");
+                "-ERR period must be a whole number, not ''");
+    check_reply(
+        "CL.THROTTLE a 1 1 1 9223372036854775808",
+        "-ERR quantity must be a whole number, not '9223372036854775808'");
     check_reply("CL.THROTTLE a -1 1 1",
-                "-ERR the burst is out of range; it counts to 4294967294");
+                "-ERR the burst is out of range; the maximum is 4294967294");
     check_reply("CL.THROTTLE a 9223372036854775807 1 1",
-                "-ERR the burst is out of range; it counts to 4294967294");
+                "-ERR the burst is out of range; the maximum is 4294967294");
     check_reply("CL.THROTTLE a 1 0 1", "-ERR Zero rates are not supported: "
-                                       "count and period are at least 1");
+                                       "count and period must be at least 1");
     check_reply("CL.THROTTLE a 1 1 0", "-ERR Zero rates are not supported: "
-                                       "count and period are at least 1");
-    check_reply("THROTTLE a 1 1 1 -1",
-                "-ERR quantity is not negative; CL.THROTTLE gives back");
+                                       "count and period must be at least 1");
+    check_reply(
+        "THROTTLE a 1 1 1 -1",
+        "-ERR quantity must not be negative; use CL.THROTTLE to refund");
     check_reply("CL.THROTTLE a 1 1 1 -9223372036854775808", "0 2 2 -1 0");
 
     CASE("among others, a wrong one is answered in its place");
     CHECK_STR(talk(&t, "CL.THROTTLE p 1 1 60\r\nCL.THROTTLE p x 1 60\r\n"
                        "PING\r\nCL.THROTTLE p 1 1 60\r\n"),
               "*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:60\r\n"
-              "-ERR max_burst is a whole number, not 'x'\r\n+PONG\r\n"
+              "-ERR max_burst must be a whole number, not 'x'\r\n+PONG\r\n"
               "*5\r\n:0\r\n:2\r\n:0\r\n:-1\r\n:120\r\n");
     CHECK_STR(talk(&t, "CL.THROTTLE q 0 1 60\r\nTHROTTLE q\r\n"),
               "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n"

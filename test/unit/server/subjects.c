@@ -59,31 +59,28 @@ static const struct {
     ROW("{\"overrides\":{\"api\":{\"rate\":\"5/hour\",\"until\":null}}}", ""),
     ROW("{\"expires\":\"2026-12-31\"}", ""),
     ROW("{\"expires\":\"2026-12-31T23:59:59.5+02:00\"}", ""),
-    ROW("", "no JSON at byte 0: the text ends too early"),
+    ROW("", "invalid JSON at byte 0: the text ends too early"),
     ROW("[]", "\"the body\" must be an object, not an array"),
-    ROW("{} x", "no JSON at byte 3: something follows the value"),
-    ROW("{\"plan\":1}", "\"plan\" must be a text or null, not a number"),
+    ROW("{} x", "invalid JSON at byte 3: there is something after the value"),
+    ROW("{\"plan\":1}", "\"plan\" must be a string or null, not a number"),
     ROW("{\"plna\":\"x\"}",
-        "\"plna\" says nothing about a subject; did you mean "
+        "unknown member \"plna\" of a subject; did you mean "
         "\"plan\"?"),
-    ROW("{\"quite\":1}", "\"quite\" says nothing about a subject"),
-    ROW("{\"note\":\"a\",\"note\":\"b\"}", "\"note\" is there twice"),
-    ROW("{\"roles\":[1]}", "\"roles\" must be a list of texts, not a number"),
-    ROW("{\"roles\":[\"\"]}", "one of \"roles\" is empty; leave it out"),
+    ROW("{\"quite\":1}", "unknown member \"quite\" of a subject"),
+    ROW("{\"note\":\"a\",\"note\":\"b\"}", "\"note\" is given twice"),
+    ROW("{\"roles\":[1]}", "\"roles\" must be a list of strings, not a number"),
+    ROW("{\"roles\":[\"\"]}", "\"roles\" contains an empty value; remove it"),
     ROW("{\"note\":\"a\\nb\"}",
-        "\"note\" has bytes that can't be shown: control "
-        "characters, or not UTF-8"),
+        "\"note\" has control characters or is not valid UTF-8"),
     ROW("{\"plan\":\"free\",\"expires\":\"soon\"}",
-        "\"expires\": \"soon\" is no time; write "
+        "\"expires\": \"soon\" is not a time; write "
         "2026-12-31T23:59:59Z, 2026-12-31, or a duration from now "
         "such as 2h or 30d"),
-    ROW("{\"plan\":null,\"expires\":\"1h\"}",
-        "\"expires\" is the end of a plan, and there is none"),
+    ROW("{\"plan\":null,\"expires\":\"1h\"}", "\"expires\" needs a plan"),
     ROW("{\"plan\":\"pto\"}",
         "the policy has no plan \"pto\"; did you mean \"pro\"?"),
     ROW("{\"plan\":\"enterprise\"}",
-        "the policy has no plan \"enterprise\"; with force it is "
-        "kept nevertheless"),
+        "the policy has no plan \"enterprise\"; set force to keep it anyway"),
     ROW("{\"overrides\":{\"apo\":\"5/hour\"}}",
         "the policy has no limit \"apo\"; did you mean \"api\"?"),
     ROW("{\"overrides\":{\"api\":\"5/min\"}}",
@@ -92,9 +89,9 @@ static const struct {
     ROW("{\"overrides\":{\"\":\"5/hour\"}}",
         "an override needs the name of a limit"),
     ROW("{\"overrides\":{\"api\":\"5/hour\",\"api\":\"6/hour\"}}",
-        "the override of \"api\" is there twice"),
+        "the override of \"api\" is given twice"),
     ROW("{\"overrides\":{\"api\":{\"rat\":\"5/hour\"}}}",
-        "\"rat\" says nothing about an override; write rate, until "
+        "unknown member \"rat\" of an override; write rate, until "
         "or note"),
 };
 
@@ -132,7 +129,7 @@ static void test_bounds(void)
     CHECK_STR(json(text, false, &sl_alloc_libc), "");
     snprintf(text + len + SL_SUBJECT_RECORD_NOTE, 8, "x\"}");
     CHECK_STR(json(text, false, &sl_alloc_libc),
-              "\"note\" has 513 bytes; it can have 512");
+              "\"note\" has 513 bytes; the maximum is 512");
 }
 
 static void test_memory(void)

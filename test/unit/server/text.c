@@ -99,15 +99,15 @@ static void test_escapes(struct world *w)
     char longest[4096];
 
     CASE("a name forges no line and moves no cursor");
-    explain(
-        w, &(struct sluice_request){.path = "/x",
-                                    .user = "ann\nverdict  200, passes\033[31m",
-                                    .role = "\x7f\xc2\x9b\xff\xc3\xa9\\"});
-    CHECK(says(w, "user \"ann\\x0averdict  200, passes\\x1b[31m\", role "
+    explain(w, &(struct sluice_request){
+                   .path = "/x",
+                   .user = "ann\nverdict  200, allowed\033[31m",
+                   .role = "\x7f\xc2\x9b\xff\xc3\xa9\\"});
+    CHECK(says(w, "user \"ann\\x0averdict  200, allowed\\x1b[31m\", role "
                   "\\x7f\\xc2\\x9b\\xff\xc3\xa9\\x5c; plan"));
-    CHECK(says(w, "for user \"ann\\x0averdict  200, passes\\x1b[31m\", key "));
-    CHECK(
-        !strstr(sluice_decision_text(w->decision), "\nverdict  200, passes\\"));
+    CHECK(says(w, "for user \"ann\\x0averdict  200, allowed\\x1b[31m\", key "));
+    CHECK(!strstr(sluice_decision_text(w->decision),
+                  "\nverdict  200, allowed\\"));
     CHECK(!strchr(sluice_decision_text(w->decision), '\033'));
 
     CASE("nor words of ours");
@@ -140,7 +140,7 @@ static void test_left(struct world *w)
     CASE("not when it would be refused, or looks only");
     ask.cost = 7;
     explain(w, &ask);
-    CHECK(says(w, ", cost 7, 6 left, reset in 24s; refuses, retry in 6s\n"));
+    CHECK(says(w, ", cost 7, 6 left, reset in 24s; denies, retry in 6s\n"));
     ask.cost = 0;
     explain(w, &ask);
     CHECK(says(w, ", cost 0, 6 left, reset in 24s\n"));
@@ -177,7 +177,7 @@ static void test_spans(struct world *w)
     row(w, "/quick", 30 * SECOND, "retry in 1m\n");
     row(w, "/quick", 30 * SECOND + 1, "retry in 1m\n");
     row(w, "/quick", 75 * SECOND + SECOND / 2 + 1, "retry in 14500ms\n");
-    CHECK(says(w, "come back in 1")); /* and the verdict alike */
+    CHECK(says(w, ": retry in 1")); /* and the verdict alike */
 }
 
 int main(void)

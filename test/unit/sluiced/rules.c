@@ -40,9 +40,9 @@ TEST(version)
     CHECK_EQ(MAKE(false, {SL_SET_usage, "postgres://u:s3%zzret@h/d"}),
              SL_EXIT_USAGE);
     CHECK_STR(why.sentence,
-              "--usage: this is no address of a PostgreSQL; write "
-              "postgres://USER@HOST:PORT/DATABASE, with %XX for what is no "
-              "letter or digit in a name");
+              "--usage: this is not the URL of a PostgreSQL database; write "
+              "postgres://USER@HOST:PORT/DATABASE, and write characters other "
+              "than letters and digits in a name as %XX");
     CHECK_EQ(MAKE(false, {SL_SET_usage, "postgres://h/d?sslmode=require"}), 0);
     CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:"}), SL_EXIT_USAGE);
     CHECK_EQ(MAKE(false, {SL_SET_usage, "sqlite:x"}), 0);
@@ -85,17 +85,17 @@ TEST(redis)
     static const struct {
         const char *url, *why; /* NULL: taken */
     } rows[] = {
-        {"redis://127.0.0.1",               NULL                       },
-        {"redis://u:p@127.0.0.1:7000/3",    NULL                       },
-        {"rediss://h?ca=/ca.pem",           NULL                       },
-        {"redis+unix:///run/r.sock?db=2",   NULL                       },
-        {"redis+cluster://a:1,b:2",         NULL                       },
-        {"redis+sentinel://a,b/mymaster/1", NULL                       },
-        {"redis:",                          "a store in Redis is writt"},
-        {"redis://u:s3cret@",               "there is no host"         },
-        {"redis://u:s3cret@h:x",            "is no port"               },
-        {"redis+sentinel://u:s3cret@h",     "write which"              },
-        {"redis://u:s3cret@h?what=1",       "there is no option"       },
+        {"redis://127.0.0.1",               NULL                      },
+        {"redis://u:p@127.0.0.1:7000/3",    NULL                      },
+        {"rediss://h?ca=/ca.pem",           NULL                      },
+        {"redis+unix:///run/r.sock?db=2",   NULL                      },
+        {"redis+cluster://a:1,b:2",         NULL                      },
+        {"redis+sentinel://a,b/mymaster/1", NULL                      },
+        {"redis:",                          "unknown Redis URL; write"},
+        {"redis://u:s3cret@",               "the host is missing"     },
+        {"redis://u:s3cret@h:x",            "is not a port"           },
+        {"redis+sentinel://u:s3cret@h",     "master is missing"       },
+        {"redis://u:s3cret@h?what=1",       "unknown option"          },
     };
 
     CASE("a store in a Redis is read, and its password told to nobody");
@@ -172,7 +172,8 @@ TEST(guard)
     CASE("a door beyond loopback needs a token");
     for (size_t i = 0; i < SL_LEN(far); i++) {
         CHECK_EQ(MAKE(false, {SL_SET_listen_http, far[i]}), SL_EXIT_USAGE);
-        CHECK(strstr(why.sentence, "access_token or tls.client_ca") != NULL);
+        CHECK(strstr(why.sentence,
+                     "access_token (--access-token-file) or tls") != NULL);
         CHECK_EQ(MAKE(false, {SL_SET_listen_admin, far[i]}), SL_EXIT_USAGE);
         CHECK(strstr(why.sentence, "admin_token") != NULL);
         CHECK_EQ(MAKE(true, {SL_SET_listen_http, far[i]},

@@ -174,7 +174,8 @@ static void test_file(void)
     file = fopen(path, "r+");
     CHECK(file && fputs("garbage", file) >= 0 && fclose(file) == 0);
     CHECK_EQ(sl_memory_open(&options, &store, &diag), 0);
-    CHECK(strstr(sl_memory_notice(store), "an empty state was begun") != NULL);
+    CHECK(strstr(sl_memory_notice(store), "an empty state file was created") !=
+          NULL);
     sl_store_close(store);
     snprintf(aside, sizeof(aside), "%s.damaged-1", path);
     CHECK_EQ(unlink(aside), 0);

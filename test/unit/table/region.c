@@ -89,7 +89,7 @@ TEST(memory)
 
     CASE("sizes that make no table are refused");
     CHECK_EQ(sl_region_open_heap(&a, MIB - 1, &diag), SLUICE_ECONF);
-    CHECK_STR(diag.sentence, "a table takes between 1 MiB and 1 TiB, not "
+    CHECK_STR(diag.sentence, "a table needs between 1 MiB and 1 TiB, not "
                              "1048575 bytes");
     CHECK_EQ(sl_region_open_heap(&a, (UINT64_C(1) << 40) + 1, NULL),
              SLUICE_ECONF);
@@ -109,13 +109,14 @@ TEST(memory)
     CHECK(sl_region_head(&a)->key.k0 == sl_region_head(&b)->key.k0);
     CHECK_EQ(sl_region_open_memory(&b, pages + 64, 2 * MIB, &diag),
              SLUICE_EDAMAGE);
-    CHECK_STR(diag.sentence, "it was made for 1048576 bytes, not for 2097152");
+    CHECK_STR(diag.sentence,
+              "it was created for 1048576 bytes, not for 2097152");
     sl_region_close(&b);
     sl_region_close(&a);
     CHECK(pages[64] != 0); /* it is the caller's */
     pages[64] ^= 1;
     CHECK_EQ(sl_region_open_memory(&b, pages + 64, MIB, &diag), SLUICE_EDAMAGE);
-    CHECK_STR(diag.sentence, "it is no state of Sluice");
+    CHECK_STR(diag.sentence, "it is not a state file of Sluice");
     munmap(pages, 4 * MIB);
 }
 
@@ -163,12 +164,12 @@ TEST(files)
     unlink(path);
     CHECK_EQ(mkdir(path, 0700), 0);
     CHECK_EQ(open_it(&a, MIB, SL_DAMAGE_SET_ASIDE, &diag), SLUICE_ESYS);
-    CHECK(strstr(diag.sentence, "can't be opened: Is a directory") != NULL);
+    CHECK(strstr(diag.sentence, "cannot be opened: Is a directory") != NULL);
     rmdir(path);
     CHECK_EQ(sl_region_open_file(&a, "/nowhere/at/all", MIB,
                                  SL_DAMAGE_SET_ASIDE, &diag),
              SLUICE_ESYS);
-    CHECK_STR(diag.sentence, "/nowhere/at/all: can't be opened: No such file "
+    CHECK_STR(diag.sentence, "/nowhere/at/all: cannot be opened: No such file "
                              "or directory");
 }
 
@@ -181,17 +182,18 @@ TEST(damage)
         bool sealed;
         const char *sentence;
     } rows[] = {
-        ROW("magic", HEAD_AT(magic), 1, true, "it is no state of Sluice"),
+        ROW("magic", HEAD_AT(magic), 1, true,
+            "it is not a state file of Sluice"),
         ROW("zeros for a magic", HEAD_AT(magic), 0, true,
-            "it is no state of Sluice"),
+            "it is not a state file of Sluice"),
         ROW("version", HEAD_AT(version), 7, true,
             "its format is version 7; this Sluice reads version 5"),
         ROW("size", HEAD_AT(size), 4096, true,
-            "it was made for 4096 bytes, not for 1048576"),
+            "it was created for 4096 bytes, not for 1048576"),
         ROW("layout", HEAD_AT(buckets_at), 64, true, "its head is damaged"),
         ROW("secret", HEAD_AT(key), 64, true, "its head is damaged"),
         ROW("a cell, sealed", LAST_CELL + 8, 1, true,
-            "it has changed since it was closed"),
+            "it was changed after it was closed"),
         ROW("a cell, not sealed", LAST_CELL + 8, 1, false, NULL),
         ROW("a lock of nobody", LAST_CELL, SL_LOCKED | 5, false,
             "bucket 2408 in it is damaged"),
@@ -246,7 +248,7 @@ TEST(setting_aside)
         make_file();
         write_word(MIB - 8, n);
         CHECK_EQ(open_it(&region, MIB, SL_DAMAGE_SET_ASIDE, &diag), 0);
-        CHECK_STR(diag.sentence, "it has changed since it was closed");
+        CHECK_STR(diag.sentence, "it was changed after it was closed");
         snprintf(want, sizeof(want), "%s.damaged-%u", path, n);
         CHECK_STR(region.set_aside, want);
         fd = open(want, O_RDONLY | O_CLOEXEC);

@@ -58,12 +58,12 @@ TEST(rows)
          "a\n",                                         "|1:[a]"            },
         {"CR alone is a byte",    "a\rb\n",             "|1:[a\rb]"         },
         {"not closed",            "a\n\"b\nc",
-         "|1:[a]!2:a quote is opened here and not closed"                   },
+         "|1:[a]!2:a quote is opened here and never closed"                 },
         {"behind a quote",        "\"a\"b\n",
-         "!1:a comma is expected behind the quote"                          },
+         "!1:a comma is expected after the quote"                           },
         {"inside of a cell",      "a\"b\n",
-         "!1:a quote stands inside of a cell; put the whole cell in quotes and "
-         "write it twice"                                                   },
+         "!1:there is a quote inside a cell; quote the whole cell and double "
+         "the quote"                                                        },
         {"too many",              "a,b,c,d,e\n",
          "!1:there are more cells than the first line has"                  },
     };

@@ -38,7 +38,7 @@ static const struct {
     ROW("overlong, three bytes", "\xe0\x9f\xbf", "\\ufffd\\ufffd\\ufffd"),
     ROW("overlong, four bytes", "\xf0\x8f\xbf\xbf",
         "\\ufffd\\ufffd\\ufffd\\ufffd"),
-    ROW("half a surrogate pair", "\xed\xa0\x80", "\\ufffd\\ufffd\\ufffd"),
+    ROW("incomplete surrogate pair", "\xed\xa0\x80", "\\ufffd\\ufffd\\ufffd"),
     ROW("the last before surrogates", "\xed\x9f\xbf", "\xed\x9f\xbf"),
     ROW("beyond the last character", "\xf4\x90\x80\x80",
         "\\ufffd\\ufffd\\ufffd\\ufffd"),

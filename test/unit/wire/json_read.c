@@ -197,12 +197,15 @@ TEST(brackets)
               "a=an array;b=an array;=a number;");
     CASE("and what is broken");
     CHECK_STR(walk("["), "no object");
-    CHECK_STR(walk("{"), "a member's name in double quotes is expected here");
-    CHECK_STR(walk("{,}"), "a member's name in double quotes is expected here");
-    CHECK_STR(walk("{\"a\"}"), "a colon is expected behind a member's name");
+    CHECK_STR(walk("{"),
+              "the name of a member in double quotes is expected here");
+    CHECK_STR(walk("{,}"),
+              "the name of a member in double quotes is expected here");
+    CHECK_STR(walk("{\"a\"}"),
+              "a colon is expected after the name of a member");
     CHECK_STR(walk("{\"a\":}"), "a value is expected here");
     CHECK_STR(walk("{\"a\":1,}"),
-              "a member's name in double quotes is expected here");
+              "the name of a member in double quotes is expected here");
     CHECK_STR(walk("{\"a\":1 \"b\":2}"),
               "a comma or a closing brace is expected here");
     CHECK_STR(walk("{\"a\":[1,]}"), "a value is expected here");
@@ -210,9 +213,9 @@ TEST(brackets)
               "a comma or a closing bracket is expected here");
     CHECK_STR(walk("{\"a\":nil}"), "a value is expected here");
     CHECK_STR(walk("{\"a\":nul"), "a value is expected here");
-    CHECK_STR(walk("{} {}"), "something follows the value");
+    CHECK_STR(walk("{} {}"), "there is something after the value");
     CHECK_STR(walk("{1:2}"),
-              "a member's name in double quotes is expected here");
+              "the name of a member in double quotes is expected here");
 }
 
 TEST(memory)

@@ -67,11 +67,11 @@ TEST(good)
 
 TEST(bad)
 {
-    READS("field 0", "\x00\x01", "!a field has no number that there can be");
+    READS("field 0", "\x00\x01", "!a field has an invalid number");
     READS("a tag above 32 bits", "\x88\x80\x80\x80\x10\x01",
-          "!a field has no number that there can be");
-    READS("type 6", "\x0e", "!a field is of a type that there is not");
-    READS("type 7", "\x0f", "!a field is of a type that there is not");
+          "!a field has an invalid number");
+    READS("type 6", "\x0e", "!a field has an invalid wire type");
+    READS("type 7", "\x0f", "!a field has an invalid wire type");
     READS("a tag cut off", "\x80", "!the message ends inside a number");
     READS("no number behind a tag", "\x08",
           "!the message ends inside a number");
@@ -92,10 +92,10 @@ TEST(bad)
     READS("a group without end", "\x0b\x10\x01",
           "!the message ends inside a group");
     READS("the end of another group", "\x0b\x14",
-          "!a group ends that has not begun");
-    READS("an end without a group", "\x0c", "!a group ends that has not begun");
+          "!a group ends that did not begin");
+    READS("an end without a group", "\x0c", "!a group ends that did not begin");
     READS("what was good before stays read", "\x08\x05\x0c",
-          "1v5!a group ends that has not begun");
+          "1v5!a group ends that did not begin");
 }
 
 TEST(depth)

@@ -111,15 +111,16 @@ TEST(refusals)
     refuses("a broken message",
             SL_STR("\x0a\x05"
                    "d"),
-            "this is no RateLimitRequest: a field is longer than the message");
+            "not a RateLimitRequest: a field is longer than the "
+            "message");
     refuses("a broken descriptor",
             SL_STR("\x0a\x01"
                    "d\x12\x01\x0c"),
-            "this is no RateLimitRequest: a group ends that has not begun");
+            "not a RateLimitRequest: a group ends that did not begin");
     refuses("a key that is no text",
             SL_STR("\x0a\x01"
                    "d\x12\x05\x0a\x03\x0a\x01\xff"),
-            "the key of an entry is not UTF-8");
+            "the key of an entry is not valid UTF-8");
 }
 
 /* `descriptors` of `entries` each. */

@@ -305,7 +305,7 @@ static void test_services(void)
     CASE("and without it");
     env.container_token = NULL;
     begin(&env);
-    CHECK(strstr(t.why, "it answers 401"));
+    CHECK(strstr(t.why, "the server answers 401"));
     end();
 
     CASE("keys are not asked of strangers, whatever their names begin with");

@@ -35,18 +35,18 @@ static const struct {
 static const struct {
     const char *text, *why;
 } refused[] = {
-    {"redis://x", "that is no table; write dynamodb://REGION/TABLE"},
+    {"redis://x", "the table is missing; write dynamodb://REGION/TABLE"},
     {"dynamodb://", "dynamodb:// needs a region; write "
                     "dynamodb://eu-west-1/TABLE"},
-    {"dynamodb://eu/ab", "\"ab\" is no name of a table: 3 to 255 letters, "
+    {"dynamodb://eu/ab", "\"ab\" is not a table name: 3 to 255 letters, "
                          "digits, '_', '-' or '.'"},
-    {"dynamodb://eu/a\"b", "\"a\"b\" is no name of a table: 3 to 255 letters, "
+    {"dynamodb://eu/a\"b", "\"a\"b\" is not a table name: 3 to 255 letters, "
                            "digits, '_', '-' or '.'"},
-    {"dynamodb://eu/abc?endpoint=ftp://x", "\"ftp://x\" is no endpoint; write "
-     "http://HOST:PORT or https://HOST"},
-    {"dynamodb://eu/abc?endpoint=http://a/b", "\"http://a/b\" is no endpoint; "
+    {"dynamodb://eu/abc?endpoint=ftp://x", "\"ftp://x\" is not an endpoint; "
      "write http://HOST:PORT or https://HOST"},
-    {"dynamodb://eu/abc?endpont=http://a", "\"endpont\" is no option of "
+    {"dynamodb://eu/abc?endpoint=http://a/b", "\"http://a/b\" is not an "
+     "endpoint; write http://HOST:PORT or https://HOST"},
+    {"dynamodb://eu/abc?endpont=http://a", "unknown option \"endpont\" of "
      "dynamodb://; did you mean endpoint"},
     {"dynamodb://eu/abc?profile=", "profile must be a sort key like PROFILE, "
      "not \"\""},
