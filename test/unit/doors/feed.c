@@ -4,22 +4,21 @@
 
 #include "doors/http/admin.h"
 #include "fail.h"
-#include "turns.h"
+#include "serve.h"
 
 #define LISTEN "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-static struct rig rig;
+static struct served rig;
 static struct sl_events *events;
 static struct sl_admin admin;
 static struct sl_http_door door;
 static struct sl_http_worker worker;
-static struct sl_buf heard;
 
 static void begin(sl_ns silence)
 {
     struct sl_diag diag = {.line = 0};
 
-    rig_open(&rig, NULL);
+    serve_begin(&rig, 0);
     CHECK_EQ(sl_events_open(NULL, 5 * SL_S, &events), 0);
     CHECK_EQ(sl_feed_open(rig.loop, events, silence, NULL, &admin.feed), 0);
     admin.events = events;
@@ -30,7 +29,6 @@ static void begin(sl_ns silence)
     CHECK_EQ(
         sl_http_worker_open(&worker, &door, rig.loop, NULL, NULL, 100, &diag),
         0);
-    sl_buf_init(&heard, 64 << 20, &sl_alloc_libc);
 }
 
 static void end(void)
@@ -39,37 +37,29 @@ static void end(void)
     admin.feed = NULL;
     sl_http_worker_close(&worker);
     sl_events_close(events);
-    rig_close(&rig);
-    sl_buf_done(&heard);
+    serve_end(&rig);
 }
 
-static int come(const char *request)
+static int join(const char *request)
 {
-    int fds[2];
+    int fd = come(sl_http_accept, &worker, NULL);
 
-    pair(fds);
-    sl_http_accept(&worker, fds[0], NULL);
-    say(fds[1], request);
-    return fds[1];
+    say(fd, request);
+    return fd;
 }
 
-/* All that has come since `heard` was cleared, with a NUL behind it. */
-static const char *all(int fd)
-{
-    const char *text = hear(fd);
-
-    while (text[0] && strcmp(text, "-") != 0 && strcmp(text, "!") != 0) {
-        CHECK_EQ(sl_buf_add(&heard, sl_str_c(text)), 0);
-        text = hear(fd);
-    }
-    CHECK_EQ(sl_buf_reserve(&heard, 1), 0);
-    heard.bytes[heard.len] = '\0';
-    return heard.bytes;
-}
-
+/* Is it in what has come since `rig.got` was cleared? */
 static bool has(int fd, const char *text)
 {
-    return strstr(all(fd), text) != NULL;
+    take_in(&rig, fd);
+    return strstr(rig.got.bytes, text) != NULL;
+}
+
+/* The connection has ended, and nothing more came. */
+static bool has_ended(int fd)
+{
+    sl_buf_clear(&rig.got);
+    return !take_in(&rig, fd) && rig.got.len == 0;
 }
 
 static void publish(const char *members)
@@ -84,7 +74,7 @@ static void check_listening(void)
     CASE("a listener is greeted, and told what happens from then on");
     begin(0);
     publish("\"n\":1");
-    fd = come(LISTEN);
+    fd = join(LISTEN);
     WAIT_FOR(&rig, has(fd, ": listening\n\n"));
     CHECK(has(fd, "HTTP/1.1 200 OK\r\n"));
     CHECK(has(fd, "Content-Type: text/event-stream\r\n"));
@@ -100,7 +90,7 @@ static void check_listening(void)
     CASE("what he says is dropped");
     say(fd, LISTEN "nonsense");
     publish("\"n\":3");
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     WAIT_FOR(&rig, has(fd, "\"n\":3"));
     CHECK(!has(fd, "HTTP/1.1"));
     CHECK_EQ(sl_feed_count(admin.feed), 1);
@@ -112,16 +102,16 @@ static void check_listening(void)
 
     CASE("and goes on where he was");
     publish("\"n\":4");
-    sl_buf_clear(&heard);
-    fd = come("GET /v1/events HTTP/1.1\r\nHost: localhost\r\n"
+    sl_buf_clear(&rig.got);
+    fd = join("GET /v1/events HTTP/1.1\r\nHost: localhost\r\n"
               "Last-Event-ID: 5000-2\r\n\r\n");
     WAIT_FOR(&rig, has(fd, "\"n\":4"));
     CHECK(has(fd, "\"n\":3") && !has(fd, "\"n\":2"));
     close(fd);
 
     CASE("0 is all that is kept");
-    sl_buf_clear(&heard);
-    fd = come("GET /v1/events?last_event_id=0 HTTP/1.1\r\nHost: localhost\r\n"
+    sl_buf_clear(&rig.got);
+    fd = join("GET /v1/events?last_event_id=0 HTTP/1.1\r\nHost: localhost\r\n"
               "\r\n");
     WAIT_FOR(&rig, has(fd, "\"n\":4"));
     CHECK(has(fd, "\"n\":1") && !has(fd, "lost"));
@@ -158,7 +148,7 @@ static void check_slow(void)
     CASE("a slow one is overtaken and told so, and keeps nobody waiting");
     begin(0);
     snprintf(long_one, sizeof(long_one), "\"text\":\"%0700d\"", 7);
-    fd = come(LISTEN);
+    fd = join(LISTEN);
     WAIT_FOR(&rig, has(fd, ": listening\n\n"));
     for (unsigned i = 0; i < times; i++) {
         publish(long_one);
@@ -168,12 +158,12 @@ static void check_slow(void)
     }
     CHECK(most_waiting > 0 && most_waiting < 20 << 10);
     publish("\"n\":9");
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     for (unsigned i = 0; i < 4000 && !has(fd, "\"n\":9"); i++) {
         sl_feed_pump(admin.feed);
         step(&rig, i);
     }
-    count(heard.bytes, &told, &lost);
+    count(rig.got.bytes, &told, &lost);
     CHECK_EQ(told + lost, times + 1);
     CHECK(lost > 0 && told >= SL_EVENTS);
     CHECK(has(fd, "event: lost\ndata: {\"count\":"));
@@ -188,29 +178,29 @@ static void check_many(void)
     CASE("so many may listen, and no more");
     begin(0);
     for (unsigned i = 0; i < SL_LEN(fds); i++)
-        fds[i] = come(LISTEN);
+        fds[i] = join(LISTEN);
     WAIT_FOR(&rig, sl_feed_count(admin.feed) == SL_FEED_LISTENERS);
-    one_more = come(LISTEN);
+    one_more = join(LISTEN);
     WAIT_FOR(&rig, has(one_more, "TOO_MANY_LISTENERS"));
     CHECK(has(one_more, "HTTP/1.1 503 ") && has(one_more, "Retry-After: 5"));
     close(one_more);
     close(fds[0]);
     WAIT_FOR(&rig, sl_feed_count(admin.feed) == SL_FEED_LISTENERS - 1);
-    sl_buf_clear(&heard);
-    fds[0] = come(LISTEN);
+    sl_buf_clear(&rig.got);
+    fds[0] = join(LISTEN);
     WAIT_FOR(&rig, has(fds[0], ": listening"));
 
     CASE("each is told");
     publish("\"n\":5");
     for (unsigned i = 0; i < SL_LEN(fds); i++) {
-        sl_buf_clear(&heard);
+        sl_buf_clear(&rig.got);
         WAIT_FOR(&rig, has(fds[i], "\"n\":5"));
     }
 
     CASE("at the end all are let go");
     sl_http_drain(&worker);
     CHECK_EQ(sl_feed_count(admin.feed), 0);
-    WAIT_FOR(&rig, strcmp(hear(fds[3]), "-") == 0);
+    WAIT_FOR(&rig, has_ended(fds[3]));
     for (unsigned i = 0; i < SL_LEN(fds); i++)
         close(fds[i]);
     end();
@@ -223,24 +213,24 @@ static void check_deaf(void)
     CASE("those who are there and read nothing do not keep others out");
     begin(SL_MS);
     for (unsigned i = 0; i < SL_LEN(fds); i++) {
-        fds[i] = come(LISTEN);
+        fds[i] = join(LISTEN);
         WAIT_FOR(&rig, sl_feed_count(admin.feed) == i + 1);
     }
     for (unsigned i = 0; i < 200; i++)
         tick(&rig); /* more than forty silences */
-    one_more = come(LISTEN);
+    one_more = join(LISTEN);
     WAIT_FOR(&rig, has(one_more, ": listening"));
     CHECK_EQ(sl_feed_count(admin.feed), SL_FEED_LISTENERS);
 
     CASE("the first has made room, and the second has not");
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     publish("\"n\":6");
     WAIT_FOR(&rig, has(one_more, "\"n\":6"));
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     WAIT_FOR(&rig, has(fds[1], "\"n\":6"));
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     CHECK(!has(fds[0], "\"n\":6"));
-    WAIT_FOR(&rig, strcmp(hear(fds[0]), "-") == 0);
+    WAIT_FOR(&rig, has_ended(fds[0]));
     for (unsigned i = 0; i < SL_LEN(fds); i++)
         close(fds[i]);
     close(one_more);
@@ -253,7 +243,7 @@ static void check_silence(void)
 
     CASE("whoever hears nothing gets a comment");
     begin(SL_MS);
-    fd = come(LISTEN);
+    fd = join(LISTEN);
     WAIT_FOR(&rig, has(fd, "\n: still here\n\n"));
     end(); /* with a listener there */
     close(fd);
@@ -268,7 +258,7 @@ static void check_refusals(void)
 
     CASE("what is no id, no option, no method");
     begin(0);
-    fd = come("GET /v1/events?last_event_id=7 HTTP/1.1\r\nHost: localhost\r\n"
+    fd = join("GET /v1/events?last_event_id=7 HTTP/1.1\r\nHost: localhost\r\n"
               "\r\n");
     WAIT_FOR(&rig, has(fd, "is no event's id"));
     say(fd, "GET /v1/events?since=7 HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -277,7 +267,7 @@ static void check_refusals(void)
     WAIT_FOR(&rig, has(fd, "METHOD_NOT_ALLOWED"));
 
     CASE("HEAD is answered, and the connection stays");
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     say(fd, "HEAD /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
             "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     WAIT_FOR(&rig, has(fd, "ok\n"));
@@ -292,7 +282,7 @@ static void check_refusals(void)
     CHECK_EQ(sl_feed_open(rig.loop, events, 0, &alloc, &feed), 0);
     poor = admin.feed;
     admin.feed = feed;
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     say(fd, LISTEN);
     WAIT_FOR(&rig, has(fd, "NO_MEMORY"));
     CHECK_EQ(sl_feed_count(feed), 0);

@@ -7,10 +7,9 @@
  * `curl -i` the whole, otherwise the body. Bodies are cut into lines on the
  * page; a line that begins with blanks goes on where the one before it ended.
  */
-#include "asked.h"
+#include "serve.h"
 
 #define NOON INT64_C(1794744000) /* 2026-11-15T12:00:00Z */
-#define DATE "Sun, 15 Nov 2026 12:00:00 GMT"
 
 struct curl {
     char method[16], target[256], fields[1024], body[1024];
@@ -18,6 +17,15 @@ struct curl {
 };
 
 static char page[65536];
+static struct served s;
+static struct sl_arena texts;
+
+static const char *keep(const char *text, size_t len)
+{
+    const char *copy = sl_arena_copy(&texts, (struct sl_str){text, len});
+
+    return copy ? copy : "(no memory)";
+}
 
 static void read_page(const char *path)
 {
@@ -80,48 +88,49 @@ static void read_curl(const char *at, struct curl *ret)
 /* ---- answers ---- */
 
 /* The answer as curl prints it, without CRs. */
-static const char *answer(struct asked *a, const struct curl *curl)
+static const char *answer(const struct curl *curl)
 {
-    char line[300];
-    struct sl_http1_answer out;
+    int fd = call(&s);
+    char text[4096];
+    const char *from;
     size_t len = 0;
 
-    snprintf(line, sizeof(line), "%s %s", curl->method, curl->target);
-    asked_send(a, line, curl->fields, sl_str_c(curl->body));
-    if (!curl->whole)
-        return asked_body(a);
-    out = (struct sl_http1_answer){
-        .status = a->call->status,
-        .fields = a->call->fields,
-        .field_count = a->call->field_count,
-        .content_type = a->call->content_type,
-        .body = a->call->body,
-        .keep_alive = true,
-        .minor = 1,
-        .date = SL_STR(DATE),
-    };
-    sl_buf_clear(&a->text);
-    CHECK_EQ(sl_http1_write(&a->text, &out), 0);
-    for (size_t i = 0; i < a->text.len; i++)
-        if (a->text.bytes[i] != '\r')
-            a->text.bytes[len++] = a->text.bytes[i];
-    while (len > 0 && a->text.bytes[len - 1] == '\n')
+    snprintf(text, sizeof(text),
+             "%s %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: "
+             "%zu\r\n\r\n%s",
+             curl->method, curl->target, curl->fields, strlen(curl->body),
+             curl->body);
+    say(fd, text);
+    for (int i = 0; i < 4; i++)
+        turn(&s);
+    sl_buf_clear(&s.got);
+    CHECK(take_in(&s, fd));
+    close(fd);
+    from = curl->whole ? s.got.bytes : strstr(s.got.bytes, "\r\n\r\n") + 4;
+    for (; *from; from++)
+        if (*from != '\r')
+            s.got.bytes[len++] = *from;
+    while (len > 0 && s.got.bytes[len - 1] == '\n')
         len--; /* of a head without a body */
-    a->text.len = len;
-    return asked_text(a, sl_buf_str(&a->text));
+    return keep(s.got.bytes, len);
 }
 
 /* A block of the page with its lines joined. */
-static const char *join(struct asked *a, const char *from, const char *end)
+static const char *join(const char *from, const char *end)
 {
-    sl_buf_clear(&a->text);
+    char *to = sl_arena_take(&texts, (size_t)(end - from) + 1);
+    size_t len = 0;
+
+    if (!to)
+        return "(no memory)";
     for (; from < end; from++) {
         if (*from == '\n' && (from[1] == ' ' || from + 1 == end))
             from += strspn(from + 1, " ");
         else
-            CHECK_EQ(sl_buf_add(&a->text, (struct sl_str){from, 1}), 0);
+            to[len++] = *from;
     }
-    return asked_text(a, sl_buf_str(&a->text));
+    to[len] = '\0';
+    return to;
 }
 
 /* Cut where a line becomes too long: behind a comma that parts two members,
@@ -154,7 +163,7 @@ static const char *find(const char *text, const char *from)
     return found ? found + strlen(text) : NULL;
 }
 
-static void open_by_page(struct asked *a)
+static void open_by_page(void)
 {
     const char *from = find("```yaml\n", page), *end = find("```", from);
     static char policy[4096];
@@ -164,11 +173,13 @@ static void open_by_page(struct asked *a)
         exit(1);
     }
     snprintf(policy, sizeof(policy), "%.*s", (int)(end - 3 - from), from);
-    asked_open(a, policy);
-    a->worker.still = NOON * SL_S;
+    serve_begin(&s, NOON * SL_S);
+    rig_open(&s.rig, policy);
+    serve_http(&s, 10);
+    sl_arena_init(&texts, 1 << 20, &sl_alloc_libc);
 }
 
-static void compare(struct asked *a)
+static void compare(void)
 {
     const char *at = page, *from, *end;
     static char line[2048];
@@ -176,17 +187,17 @@ static void compare(struct asked *a)
 
     while ((at = find("\n```sh\n", at)) != NULL) {
         snprintf(line, sizeof(line), "%.*s", (int)strcspn(at, "\n"), at);
-        CASE(asked_text(a, sl_str_c(line)));
+        CASE(keep(line, strlen(line)));
         read_curl(at, &curl);
         from = find(curl.whole ? "\n```\n```http\n" : "\n```\n```json\n", at);
         end = from ? strstr(from - 1, "\n```\n") : NULL;
         if (!CHECK(end != NULL))
             return;
-        CHECK_STR(answer(a, &curl), join(a, from, end));
+        CHECK_STR(answer(&curl), join(from, end));
     }
 }
 
-static void print(struct asked *a)
+static void print(void)
 {
     const char *at = page, *done = page, *from;
     struct curl curl;
@@ -197,7 +208,7 @@ static void print(struct asked *a)
         if (!from)
             break;
         printf("%.*s", (int)(from - done), done);
-        print_cut(answer(a, &curl));
+        print_cut(answer(&curl));
         done = strstr(from - 1, "\n```\n") + 1;
     }
     printf("%s", done);
@@ -205,18 +216,20 @@ static void print(struct asked *a)
 
 int main(int argc, char **argv)
 {
-    struct asked a;
     int result;
 
     if (argc < 2)
         return 2;
     read_page(argv[1]);
-    open_by_page(&a);
+    open_by_page();
     if (argc > 2)
-        print(&a);
+        print();
     else
-        compare(&a);
+        compare();
     result = argc > 2 ? 0 : CHECK_DONE(); /* the page names the cases */
-    asked_close(&a);
+    sl_arena_done(&texts);
+    sl_http_worker_close(&s.worker);
+    rig_close(&s.rig);
+    serve_end(&s);
     return result;
 }

@@ -9,12 +9,16 @@
  */
 #include <stdarg.h>
 
-#include "resp_talk.h"
+#include "base/parse.h"
+#include "doors/resp/inner.h"
+#include "serve.h"
 
 static char page[65536];
 static struct sl_buf out;
-static struct talk t;
-static sl_ns now;
+static struct served s;
+static struct sl_resp_door door;
+static struct sl_resp_worker worker;
+static int fd = -1;
 
 static void add(struct sl_str text)
 {
@@ -100,23 +104,27 @@ static void run_command(struct sl_str line)
     struct sl_str rest;
 
     addf("> %.*s\n", SL_STR_ARG(line));
-    talk_at(&t, now);
-    talk_bytes(&t, line);
-    talk(&t, "\r\n");
-    rest = sl_buf_str(&t.out);
+    CHECK_EQ(send(fd, line.at, line.len, MSG_NOSIGNAL), line.len);
+    say(fd, "\r\n");
+    for (int i = 0; i < 4; i++)
+        turn(&s);
+    sl_buf_clear(&s.got);
+    CHECK(take_in(&s, fd));
+    rest = sl_buf_str(&s.got);
     while (rest.len > 0)
         print_value(&rest);
 }
 
 static void run_line(struct sl_str line)
 {
-    sl_ns step;
+    sl_ns span;
 
     if (line.len > 2 && memcmp(line.at, "> ", 2) == 0) {
         run_command(sl_str_from(line, 2));
     } else if (line.len > 3 && memcmp(line.at, "# +", 3) == 0) {
-        CHECK_EQ(sl_parse_duration(sl_str_from(line, 3), &step, NULL), 0);
-        now += step;
+        CHECK_EQ(sl_parse_duration(sl_str_from(line, 3), &span, NULL), 0);
+        s.rig.now += span;
+        sl_clock_set(&s.clock, s.rig.now);
         addf("%.*s\n", SL_STR_ARG(line));
     } /* anything else is a reply, and comes anew */
 }
@@ -139,15 +147,33 @@ static void print_commands(void)
     }
 }
 
+static void close_server(void)
+{
+    if (fd < 0)
+        return;
+    close(fd);
+    sl_resp_worker_close(&worker);
+    rig_close(&s.rig);
+    serve_end(&s);
+}
+
 /* The policy of the page, for the commands that follow it. */
 static void open_policy(const char *from)
 {
     static char text[4096];
     const char *end = strstr(from, "```\n");
+    sl_ns now = s.rig.now; /* time goes on */
 
     snprintf(text, sizeof(text), "%.*s", (int)(end ? end - from : 0), from);
-    talk_close(&t);
-    talk_begin(&t, text, "", NULL);
+    close_server();
+    serve_begin(&s, now);
+    rig_open(&s.rig, text);
+    s.rig.now = now;
+    door.token = SL_STR("");
+    must(sl_resp_worker_open(&worker, &door, s.loop, s.rig.engine, NULL, 10,
+                             NULL),
+         "worker", NULL);
+    fd = come(sl_resp_accept, &worker, LOCAL);
 }
 
 static void make_page(void)
@@ -182,9 +208,9 @@ int main(int argc, char **argv)
         return 2;
     read_page(argv[1]);
     sl_buf_init(&out, 1 << 20, &sl_alloc_libc);
-    talk_open(&t, "", NULL);
+    open_policy("sluice: 1\ndefault: []\n```\n"); /* until the page has one */
     make_page();
-    talk_close(&t);
+    close_server();
     if (argc > 2) {
         fwrite(out.bytes, 1, out.len, stdout);
         return 0;
