@@ -25,6 +25,7 @@ static struct {
     bool is_unread;   /* no `<` line has followed it yet */
     bool is_http;     /* `sent` is not yet as HTTP has it */
     unsigned times;
+    const char *each;   /* what the rows of a table begin with */
     bool holding;       /* the next store is one with holds that can fail */
     struct sl_buf sent; /* the request that is being read */
     struct sl_buf want; /* the body that is wanted, */

@@ -148,6 +148,25 @@ static void read_wanted(const char *text)
     }
 }
 
+/* A row below `each REQUEST`: the rest of a request, " -> ", and its answer. */
+static void read_row(const char *row)
+{
+    const char *arrow = strstr(row, " -> ");
+    struct sl_buf line;
+
+    if (!arrow)
+        stop("a row has a ->, not", row);
+    sl_buf_init(&line, FILE_MOST, &sl_alloc_libc);
+    add(&line, "> ", 2);
+    add(&line, talk.each, strlen(talk.each));
+    add(&line, " ", talk.each[0] != '\0');
+    add(&line, row, (size_t)(arrow - row));
+    read_request(keep(line.bytes, line.len));
+    read_wanted(arrow + 4);
+    check_body();
+    sl_buf_done(&line);
+}
+
 /* ---- words ---- */
 
 /* "30s", "+30s" or an instant. */
@@ -187,6 +206,8 @@ static void read_word(const char *line)
         s.door.forward = begins(rest, "path")        ? SL_FORWARD_PATH
                          : begins(rest, "forwarded") ? SL_FORWARD_FORWARDED
                                                      : SL_FORWARD_ORIGINAL;
+    } else if (strcmp(word, "each") == 0) {
+        talk.each = rest;
     } else if (strcmp(word, "listener") == 0) {
         talk.usual = listener_of(rest);
     } else if (strcmp(word, "peer") == 0) {
@@ -219,6 +240,10 @@ static void read_line(const char *line)
         return;
     }
     check_body();
+    if (begins(line, "  ")) {
+        read_row(line + 2);
+        return;
+    }
     if (line[to] == '>' && (to == 0 || strspn(line, "adhimnprtes") == to)) {
         read_request(line);
         return;
