@@ -1,10 +1,8 @@
 /* no_memory.c -- requests to the HTTP servers where an allocation fails: there
  * is an answer all the same, or the connection is closed, and nothing leaks. */
-#include "asking.h"
-#include "counted.h"
-#include "doors/http/admin.h"
 #include "doors/http/subjects/subjects.h"
 #include "fail.h"
+#include "servers.h"
 
 static const char policy[] =
     "sluice: 1\n"
@@ -20,51 +18,6 @@ static const char policy[] =
     "  - { match: /llm, limits: [tokens] }\n"
     "  - { match: /both, limits: [day, minute] }\n"
     "default: [minute]\n";
-
-static struct rig rig;
-static struct counted metrics;
-static struct sl_top *top;
-
-static bool on_ready(void *ctx, struct sl_buf *why)
-{
-    (void)ctx;
-    (void)why;
-    return true;
-}
-
-static int on_reload(void *ctx, struct sl_str text, struct sl_buf *report)
-{
-    (void)ctx;
-    (void)text;
-    return sl_buf_add(report, SL_STR("one\ntwo"));
-}
-
-static int on_policy(void *ctx, struct sl_buf *out)
-{
-    (void)ctx;
-    return sl_buf_add(out, SL_STR("sluice: 1\n"));
-}
-
-static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
-{
-    (void)ctx;
-    return sl_stats_render(metrics.stats, 1, &metrics.now, open_metrics, out);
-}
-
-static int on_top(void *ctx, const struct sl_top_query *query,
-                  struct sl_arena *arena, struct sl_top_answer *ret)
-{
-    (void)ctx;
-    return sl_top_read(&top, 1, query, arena, ret);
-}
-
-static struct sl_admin admin = {.ready = on_ready,
-                                .reload = on_reload,
-                                .policy = on_policy,
-                                .metrics = on_metrics,
-                                .top = on_top};
-static struct sl_http_door http = {.name = "http"};
-static struct sl_http_door admin_door = {.name = "admin", .ctx = &admin};
 
 static char body[1 << 16]; /* of the last answer */
 
@@ -108,7 +61,7 @@ static void check_each(struct sl_http_door *door, const char *method,
 
         fail.nth++;
         fail.calls = 0;
-        sl_http_worker_init(&worker, door, rig.engine, NULL, &alloc);
+        sl_http_worker_init(&worker, door, s.rig.engine, NULL, &alloc);
         status = ask(&worker, method, target, sent);
         if (status == 503)
             CHECK(strstr(body, "\"code\":\"NO_MEMORY\""));
@@ -128,21 +81,22 @@ static void check_requests(void)
         int status;
     } rows[] = {
 #define ROW(...) {__VA_ARGS__}
-        ROW(&http, "POST", "/v1/explain",
+        ROW(&s.door, "POST", "/v1/explain",
             "[{\"path\":\"/x\",\"user\":\"h\\u0061l\",\"cost\":{\"minute\":1},"
             "\"headers\":{\"a\":\"b\"}},{\"path\":\"/both\",\"user\":\"hal\"}]",
             200),
-        ROW(&http, "GET", "/v1/auth?cost=0", "", 200),
-        ROW(&admin_door, "GET", "/readyz?verbose", "", 200),
-        ROW(&admin_door, "GET", "/metrics", "", 200),
-        ROW(&admin_door, "GET", "/v1/policy", "", 200),
-        ROW(&admin_door, "POST", "/v1/policy", "x", 200),
-        ROW(&admin_door, "GET", "/v1/features", "", 200),
-        ROW(&admin_door, "GET", "/v1/features/beta", "", 200),
-        ROW(&admin_door, "GET", "/v1/keys/member/o/ann?plan=pro", "", 200),
-        ROW(&admin_door, "DELETE", "/v1/keys/day/ann", "", 200),
-        ROW(&admin_door, "GET", "/v1/keys/dai/ann", "", 404),
-        ROW(&admin_door, "GET", "/v1/top?limit=day", "", 200),
+        ROW(&s.door, "GET", "/v1/auth?cost=0", "", 200),
+        ROW(&servers.admin_door, "GET", "/readyz?verbose", "", 200),
+        ROW(&servers.admin_door, "GET", "/metrics", "", 200),
+        ROW(&servers.admin_door, "GET", "/v1/policy", "", 200),
+        ROW(&servers.admin_door, "POST", "/v1/policy", "x", 200),
+        ROW(&servers.admin_door, "GET", "/v1/features", "", 200),
+        ROW(&servers.admin_door, "GET", "/v1/features/beta", "", 200),
+        ROW(&servers.admin_door, "GET", "/v1/keys/member/o/ann?plan=pro", "",
+            200),
+        ROW(&servers.admin_door, "DELETE", "/v1/keys/day/ann", "", 200),
+        ROW(&servers.admin_door, "GET", "/v1/keys/dai/ann", "", 404),
+        ROW(&servers.admin_door, "GET", "/v1/top?limit=day", "", 200),
     };
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {
@@ -159,14 +113,14 @@ static void check_holds(void)
     char target[96];
 
     CASE("a hold is not settled, or is, and the answer tells which");
-    sl_http_worker_init(&worker, &http, rig.engine, NULL, NULL);
+    sl_http_worker_init(&worker, &s.door, s.rig.engine, NULL, NULL);
     CHECK_EQ(ask(&worker, "POST", "/v1/check",
                  "{\"path\":\"/llm\",\"org\":\"b\",\"hold\":\"30s\"}"),
              200);
     at = strstr(body, "\"hold\":\"");
     snprintf(target, sizeof(target), "/v1/holds/%.40s/settle",
              at ? at + 8 : "");
-    check_each(&http, "POST", target, "{\"cost\":{\"tokens\":1}}", 200);
+    check_each(&s.door, "POST", target, "{\"cost\":{\"tokens\":1}}", 200);
     CHECK_EQ(ask(&worker, "POST", target, ""), 200);
     CHECK(strstr(body, "\"again\":true"));
     sl_http_worker_done(&worker);
@@ -179,7 +133,7 @@ static void check_warm(void)
     struct sl_http_worker worker;
 
     CASE("once warm, a usual request takes no memory");
-    sl_http_worker_init(&worker, &http, rig.engine, NULL, &alloc);
+    sl_http_worker_init(&worker, &s.door, s.rig.engine, NULL, &alloc);
     for (int i = 0; i < 8; i++) {
         fail.calls = 0;
         CHECK_EQ(ask(&worker, "POST", "/v1/check",
@@ -222,21 +176,12 @@ static void check_subject(void)
 
 int main(void)
 {
-    static const struct sl_hash_key secret = {1, 2};
-
-    rig_open(&rig, policy);
-    counted_open(&metrics, 1);
-    CHECK_EQ(sl_top_open(NULL, &secret, 0, &top), 0);
-    http.paths = sl_api_paths;
-    http.path_count = sl_api_path_count;
-    admin_door.paths = sl_admin_paths;
-    admin_door.path_count = sl_admin_path_count;
+    open_servers(policy, false);
+    snprintf(program.report, sizeof(program.report), "one\ntwo");
     check_requests();
     check_holds();
     check_warm();
     check_subject();
-    sl_top_close(top);
-    counted_close(&metrics);
-    rig_close(&rig);
+    close_servers();
     return CHECK_DONE();
 }

@@ -98,7 +98,7 @@ static struct sl_admin admin = {
 
 /* ---- the servers ---- */
 
-static void open_registry(void)
+static inline void open_registry(void)
 {
     struct sl_bookkeeper_options keeping = {
         .node = {"", 0}
@@ -121,7 +121,7 @@ static void open_registry(void)
     admin.registry = servers.registry;
 }
 
-static void close_registry(void)
+static inline void close_registry(void)
 {
     char command[128];
 
@@ -137,7 +137,7 @@ static void close_registry(void)
     servers.station.meter = NULL;
 }
 
-static void close_servers(void)
+static inline void close_servers(void)
 {
     if (!servers.open)
         return;
@@ -153,7 +153,7 @@ static void close_servers(void)
 }
 
 /* All listeners over one engine, from 1970 on. */
-static void open_servers(const char *policy, bool holding)
+static inline void open_servers(const char *policy, bool holding)
 {
     struct sl_memory_options memory = {
         .size = 1 << 20, .now = rig_now, .now_ctx = &s.rig};
@@ -192,7 +192,7 @@ static void open_servers(const char *policy, bool holding)
 
 /* ---- what the test chooses ---- */
 
-static void set_store(const char *word)
+static inline void set_store(const char *word)
 {
     s.rig.fault = strcmp(word, "down") == 0;
     if (servers.holding) {
@@ -203,7 +203,7 @@ static void set_store(const char *word)
 
 /* "ready no", "why TEXT", "report TEXT" with \n for a line end, "fails ENOMEM",
  * "clock no". False if it is none of them. */
-static bool set_program(const char *line)
+static inline bool set_program(const char *line)
 {
     static const char *const names[] = {"nothing", "EFULL", "ENOMEM",
                                         "ECONF",   "ESYS",  "ESTORE"};
