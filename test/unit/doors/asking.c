@@ -165,7 +165,7 @@ static void test_names(struct world *w)
 
 #define MANY 1000
 
-/* Ask with `count` headers behind MANY that nobody reads. */
+/* Ask with `count` headers behind MANY that no policy reads. */
 static void ask_behind(struct world *w, const char *method, const char *path,
                        const struct sluice_header *headers, size_t count)
 {
@@ -226,7 +226,7 @@ static void test_visitors(void)
     char one[64];
 
     world_begin(&w, visitors);
-    CASE("the fingerprint of nobody");
+    CASE("the fingerprint of an anonymous caller");
     ASK(&w, "GET", "/x", {"User-Agent", "a"});
     snprintf(one, sizeof(one), "%s", sluice_decision_limit(w.decision, 0).id);
     ASK(&w, "GET", "/x", {"User-Agent", "b"});

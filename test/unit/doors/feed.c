@@ -1,5 +1,5 @@
-/* Listening to events: the admin door on a loop that is driven step by step,
- * and listeners beside it. */
+/* The event stream of the admin server, and its listeners, on a loop that is
+ * driven step by step. */
 #include "doors/http/feed.h"
 
 #include "doors/http/admin.h"
@@ -71,7 +71,7 @@ static void check_listening(void)
 {
     int fd;
 
-    CASE("a listener is greeted, and told what happens from then on");
+    CASE("a listener gets a greeting, and the events from then on");
     begin(0);
     publish("\"n\":1");
     fd = join(LISTEN);
@@ -87,7 +87,7 @@ static void check_listening(void)
                   "00:00:07.000Z\",\"n\":2}\n\n"));
     CHECK(!has(fd, "\"n\":1"));
 
-    CASE("what he says is dropped");
+    CASE("what a listener sends is dropped");
     say(fd, LISTEN "nonsense");
     publish("\"n\":3");
     sl_buf_clear(&rig.got);
@@ -95,12 +95,12 @@ static void check_listening(void)
     CHECK(!has(fd, "HTTP/1.1"));
     CHECK_EQ(sl_feed_count(admin.feed), 1);
 
-    CASE("when he goes he is forgotten");
+    CASE("a listener that closes is forgotten");
     close(fd);
     WAIT_FOR(&rig, sl_feed_count(admin.feed) == 0);
-    CHECK(sl_events_wanted(events)); /* he may come again */
+    CHECK(sl_events_wanted(events)); /* it may connect again */
 
-    CASE("and goes on where he was");
+    CASE("Last-Event-ID continues where the listener was");
     publish("\"n\":4");
     sl_buf_clear(&rig.got);
     fd = join("GET /v1/events HTTP/1.1\r\nHost: localhost\r\n"
@@ -145,7 +145,7 @@ static void check_slow(void)
     unsigned told, lost, times = 3 * SL_EVENTS;
     int fd;
 
-    CASE("a slow one is overtaken and told so, and keeps nobody waiting");
+    CASE("a slow listener loses events, gets their number, and delays no one");
     begin(0);
     snprintf(long_one, sizeof(long_one), "\"text\":\"%0700d\"", 7);
     fd = join(LISTEN);
@@ -175,7 +175,7 @@ static void check_many(void)
 {
     int fds[SL_FEED_LISTENERS], one_more;
 
-    CASE("so many may listen, and no more");
+    CASE("the number of listeners is bounded");
     begin(0);
     for (unsigned i = 0; i < SL_LEN(fds); i++)
         fds[i] = join(LISTEN);
@@ -190,14 +190,14 @@ static void check_many(void)
     fds[0] = join(LISTEN);
     WAIT_FOR(&rig, has(fds[0], ": listening"));
 
-    CASE("each is told");
+    CASE("each listener gets the event");
     publish("\"n\":5");
     for (unsigned i = 0; i < SL_LEN(fds); i++) {
         sl_buf_clear(&rig.got);
         WAIT_FOR(&rig, has(fds[i], "\"n\":5"));
     }
 
-    CASE("at the end all are let go");
+    CASE("draining closes all listeners");
     sl_http_drain(&worker);
     CHECK_EQ(sl_feed_count(admin.feed), 0);
     WAIT_FOR(&rig, has_ended(fds[3]));
@@ -210,7 +210,7 @@ static void check_deaf(void)
 {
     int fds[SL_FEED_LISTENERS], one_more;
 
-    CASE("those who are there and read nothing do not keep others out");
+    CASE("listeners that read nothing do not keep others out");
     begin(SL_MS);
     for (unsigned i = 0; i < SL_LEN(fds); i++) {
         fds[i] = join(LISTEN);
@@ -222,7 +222,7 @@ static void check_deaf(void)
     WAIT_FOR(&rig, has(one_more, ": listening"));
     CHECK_EQ(sl_feed_count(admin.feed), SL_FEED_LISTENERS);
 
-    CASE("the first has made room, and the second has not");
+    CASE("the first listener made room, and the second did not");
     sl_buf_clear(&rig.got);
     publish("\"n\":6");
     WAIT_FOR(&rig, has(one_more, "\"n\":6"));
@@ -241,7 +241,7 @@ static void check_silence(void)
 {
     int fd;
 
-    CASE("whoever hears nothing gets a comment");
+    CASE("an idle listener gets a comment");
     begin(SL_MS);
     fd = join(LISTEN);
     WAIT_FOR(&rig, has(fd, "\n: still here\n\n"));
@@ -256,7 +256,7 @@ static void check_refusals(void)
     struct sl_feed *feed = NULL, *poor;
     int fd;
 
-    CASE("what is no id, no option, no method");
+    CASE("wrong ids, options and methods");
     begin(0);
     fd = join("GET /v1/events?last_event_id=7 HTTP/1.1\r\nHost: localhost\r\n"
               "\r\n");
@@ -274,7 +274,7 @@ static void check_refusals(void)
     CHECK(has(fd, "text/event-stream"));
     CHECK_EQ(sl_feed_count(admin.feed), 0);
 
-    CASE("without memory nobody can listen");
+    CASE("without memory there are no listeners");
     CHECK_EQ(sl_feed_open(rig.loop, events, 0, &alloc, &feed), SLUICE_ENOMEM);
     CHECK(!feed);
     f.nth = 2;
@@ -289,7 +289,7 @@ static void check_refusals(void)
     sl_feed_close(feed);
     fail_check(&f);
 
-    CASE("where there are none");
+    CASE("without an event stream");
     admin.feed = NULL;
     say(fd, LISTEN);
     WAIT_FOR(&rig, has(fd, "there are no events here"));

@@ -29,21 +29,21 @@ static const char *const two[] = {"bob", "cy"};
 
 /* ---- tests ---- */
 
-/* What he asked is read after he has gone, and what he said is still there. */
+/* A request is read after its client has gone: its bytes are still there. */
 static void test_left(void)
 {
     struct guest *g = guest_new();
     struct asked *first, *second;
     struct sl_lookup *lookup;
 
-    CASE("who takes his question back while the registry is asked has paid");
+    CASE("a request that is cancelled during a lookup is still counted");
     late.finding = true;
     first = guest_should(g, "api", eve, 1, NULL);
     UNTIL(g, late.lookup_count > 0);
     lookup = late.lookups[0];
     late.finding = false;
     CHECK_EQ(nghttp2_submit_rst_stream(g->h2, 0, first->id, NGHTTP2_CANCEL), 0);
-    for (int i = 0; i < 3; i++) { /* over the bytes of his stream */
+    for (int i = 0; i < 3; i++) { /* over the bytes of the stream */
         second = guest_should(g, "elsewhere", two, 2, NULL);
         UNTIL(g, second->closed);
     }
@@ -52,7 +52,7 @@ static void test_left(void)
     second = guest_should(g, "api", eve, 1, NULL);
     UNTIL(g, second->closed);
     check_answer(second, SL_RLS_OK, 3);
-    CASE("and so has he whose connection ends");
+    CASE("so is a request whose connection ends");
     late.lookup_count = 0;
     late.finding = true;
     guest_should(g, "api", eve, 1, NULL);
@@ -99,7 +99,7 @@ static void test_late(void)
     UNTIL(g, third->closed);
     check_answer(third, SL_RLS_OK, 3);
 
-    CASE("who has waited in vain is told so");
+    CASE("a request whose deadline has passed fails");
     first = guest_should(g, "api", ann, 1, "30m");
     UNTIL(g, late.take_count == 1);
     CHECK(late.takes[0]->deadline > 0);
@@ -110,7 +110,7 @@ static void test_late(void)
     UNTIL(g, first->closed);
     CHECK_EQ(first->status, 4);
 
-    CASE("who goes before his answer comes is not missed");
+    CASE("a client that leaves before its answer is not missed");
     guest_should(g, "api", ann, 1, NULL);
     UNTIL(g, late.take_count == 1);
     guest_free(g);
@@ -132,7 +132,7 @@ static void test_times(void)
     struct guest *g;
     struct asked *a;
 
-    CASE("a connection that has come of age is asked to go");
+    CASE("a connection that is too old gets a GOAWAY");
     door.age_most = 30 * SL_MS;
     g = guest_new();
     a = guest_should(g, "nowhere", ann, 1, NULL);
@@ -151,7 +151,7 @@ static void test_times(void)
     guest_free(g);
     door.idle_deadline = 0;
 
-    CASE("one that does not begin, too");
+    CASE("a connection without a preface is closed, too");
     door.head_deadline = SL_MS;
     g = guest_new();
     for (unsigned i = 0; i < 1000 && recv(g->fd, &(char){0}, 1, MSG_DONTWAIT);
@@ -265,7 +265,7 @@ static void test_drain_silent(void)
     struct guest *busy = guest_new(), *idle = guest_new();
     struct asked *a;
 
-    CASE("at the end nobody waits for a guest who is idle and silent");
+    CASE("draining does not wait for an idle client that reads nothing");
     worker.draining = false;
     late.on = true;
     a = guest_should(busy, "api", ann, 1, NULL);
@@ -275,7 +275,7 @@ static void test_drain_silent(void)
     sl_grpc_warn(&worker);
     sl_grpc_drain(&worker);
     wait_alone(1);
-    CASE("but for one who has asked for something, though he is silent");
+    CASE("but it waits for a request of a client that reads nothing");
     let_go(0);
     wait_alone(0);
     guest_turn(busy);
@@ -293,7 +293,7 @@ static void test_drain(void)
     struct guest *g = guest_new(), *idle = guest_new();
     struct asked *a, *watch;
 
-    CASE("at the end what is under way is finished, and all go");
+    CASE("draining finishes what is under way, and closes all");
     late.on = true;
     a = guest_should(g, "api", ann, 1, NULL);
     watch = guest_ask(g, "/grpc.health.v1.Health/Watch", SL_STR(""), NULL);

@@ -208,7 +208,7 @@ static inline void let_go_all(struct served *s, unsigned count)
     }
 }
 
-/* The registry knows none of those who were looked up. */
+/* The registry knows no subject that was looked up. */
 static inline void answer_lookups(void)
 {
     unsigned count = late.lookup_count;

@@ -62,7 +62,7 @@ static void check_now(void)
 {
     struct counted c;
 
-    CASE("what is asked for when somebody looks");
+    CASE("values that are read when the page is printed");
     counted_open(&c, 1);
     c.now = (struct sl_stats_now){
         .table_places = 100,
@@ -161,7 +161,7 @@ static void check_doors(void)
                          "why=\"too slow\"}"),
              2);
 
-    CASE("a door where nobody decides has no durations");
+    CASE("a server without decisions has no durations");
     CHECK(!strstr(counted_page(&c), "sluice_decision_duration_seconds_count"));
 
     counted_close(&c);

@@ -200,7 +200,7 @@ static void check_memory(void)
     CHECK(!top);
     sl_top_close(top);
 
-    CASE("without memory nobody looks, and counting goes on");
+    CASE("without memory a query fails, and counting goes on");
     begin();
     ask(0, GET("/spans", ORG("acme")), 2);
     for (unsigned nth = 1, err = 1; err && nth < 20; nth++) {
