@@ -119,28 +119,44 @@ static void expand(struct sl_buf *out, const char *at)
     }
 }
 
+/* How many bytes of a pattern stand for themselves. */
+static size_t literal(const char *pattern)
+{
+    size_t len = 0;
+
+    while (pattern[len] && !begins(pattern + len, "...") &&
+           !(pattern[len] == '$' && islower((unsigned char)pattern[len + 1])))
+        len++;
+    return len;
+}
+
 /* Does `text` match a pattern in which ... is any text, and $name a word that
  * is kept? */
 static bool matches(const char *pattern, const char *text)
 {
-    size_t name = 1, len = 0;
+    size_t name = 1, len = literal(pattern);
     char *value;
 
-    while (*pattern && !begins(pattern, "...") &&
-           !(pattern[0] == '$' && islower((unsigned char)pattern[1])))
-        if (*pattern++ != *text++)
-            return false;
+    if (strncmp(pattern, text, len) != 0)
+        return false;
+    pattern += len;
+    text += len;
     if (!*pattern)
         return !*text;
     if (*pattern == '.') {
-        while (!matches(pattern + 3, text))
-            if (!*text++)
+        pattern += 3;
+        len = literal(pattern);
+        while (*pattern && !matches(pattern, text)) {
+            text =
+                *text ? memmem(text + 1, strlen(text + 1), pattern, len) : NULL;
+            if (!text)
                 return false;
+        }
         return true;
     }
     while (islower((unsigned char)pattern[name]))
         name++;
-    while (isalnum((unsigned char)text[len]))
+    for (len = 0; isalnum((unsigned char)text[len]);)
         len++;
     if (len == 0 || !matches(pattern + name, text + len))
         return false;
