@@ -71,6 +71,21 @@ static void test_repeats(struct world *w)
     CHECK_STR(sluice_decision_content_type(d), "");
 }
 
+static void test_text(struct world *w)
+{
+    char name[] = "eve";
+    struct sluice_request ask = {
+        .path = "/x", .user = name, .has_cost = 1, .cost = 2};
+    const char *text;
+
+    CASE("the text of a decision that spends outlives its request");
+    CHECK_EQ(sluice_decide(w->engine, &ask, w->decision), 0);
+    memset(name, 'X', 3);
+    text = sluice_decision_text(w->decision);
+    CHECK(text && strstr(text, "caller   user eve; plan"));
+    CHECK(text && strstr(text, ", cost 2, 1 left, reset in 40s\n"));
+}
+
 /* ---- failures ---- */
 
 /* A call that fails must leave nothing of an earlier answer. */
@@ -242,6 +257,7 @@ int main(void)
 
     world_begin(&w, policy);
     test_repeats(&w);
+    test_text(&w);
     test_failures(&w);
     test_names(&w);
     test_headers(&w);

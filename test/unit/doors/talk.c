@@ -141,6 +141,12 @@ static void read_wanted(const char *text)
             want_body(text + 4);
         else if (text[3] && !begins(text + 3, " | "))
             stop("what is", text);
+    } else if (text[0] == '*') {
+        char *part;
+        unsigned long want = strtoul(text + 1, &part, 10);
+
+        if (answer.body && count_in(answer.body, part + 1) != want)
+            fail("not so often in the body:", text);
     } else if (text[0] != '!') {
         want_body(text);
     } else if (answer.body && strstr(answer.body, text + 2)) {
