@@ -1,5 +1,6 @@
 /* no_memory.c -- requests to the HTTP servers where an allocation fails: there
- * is an answer all the same, or the connection is closed, and nothing leaks. */
+ * is an answer all the same, or the connection is closed, and nothing leaks.
+ * Also every path of the admin server without its token. */
 #include "doors/http/subjects/subjects.h"
 #include "fail.h"
 #include "servers.h"
@@ -174,6 +175,28 @@ static void check_subject(void)
     }
 }
 
+/* Those that need no token are listed, so that none is added by mistake. */
+static void check_guards(void)
+{
+    static const char *const open[] = {"/livez", "/readyz", "/healthz",
+                                       "/metrics"};
+    struct sl_http_worker worker;
+
+    CASE("every path of the admin server but four needs the token");
+    servers.admin_door.token = SL_STR("secret");
+    sl_http_worker_init(&worker, &servers.admin_door, s.rig.engine, NULL, NULL);
+    for (unsigned i = 0; i < sl_admin_path_count; i++) {
+        const struct sl_http_path *row = &sl_admin_paths[i];
+        int want = 401;
+
+        for (size_t k = 0; k < SL_LEN(open); k++)
+            want = strcmp(open[k], row->path) == 0 ? 200 : want;
+        if (!CHECK_EQ(ask(&worker, row->method, row->path, ""), want))
+            printf("# %s %s\n", row->method, row->path);
+    }
+    sl_http_worker_done(&worker);
+}
+
 int main(void)
 {
     open_servers(policy, false);
@@ -182,6 +205,7 @@ int main(void)
     check_holds();
     check_warm();
     check_subject();
+    check_guards();
     close_servers();
     return CHECK_DONE();
 }
