@@ -5,7 +5,7 @@
 # shellcheck source=test/support/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
-rows=$root/test/data/resp/throttle.def
+rows=$root/test/server/resp/redis-cell.talk
 
 # redis WORD...: one command by redis-cli; leaves $out, its lines as words.
 redis() {
@@ -38,16 +38,24 @@ check 'it is open unless it is closed' has "$out" \
 policy p.yaml 3/3000d
 start_virtual -c p.yaml --store memory: --listen-resp 127.0.0.1:0
 count=0 wrong=''
-while read -r line; do
-    [[ $line =~ ^ROW\((.*),\ \"(.*)\",\ \"(.*)\"\)$ ]] || continue
-    at=${BASH_REMATCH[1]} words=${BASH_REMATCH[2]} want=${BASH_REMATCH[3]}
-    at=$((at))
-    tell /v1/clock -d "{\"now\":$at}"
-    # shellcheck disable=SC2086 # words of a command
-    redis $words
-    answered "$want" || wrong+="$words at $at: $out instead of $want; "
-    count=$((count + 1))
-done < <(sed 's/SL_MS/1000000/g; s/SL_US/1000/g' "$rows")
+while read -r word rest; do
+    case $word in
+    clock)
+        at=${rest/%us/000}
+        at=${at/%ms/000000}
+        tell /v1/clock -d "{\"now\":${at/%s/000000000}}"
+        ;;
+    '>')
+        # shellcheck disable=SC2086 # words of a command
+        redis $rest
+        ;;
+    '<')
+        want=$(tr -d '[]:' <<<"$rest")
+        answered "$want" || wrong+="$out at $at instead of $want; "
+        count=$((count + 1))
+        ;;
+    esac
+done <"$rows"
 check "all rows are redis-cell's" test "$wrong" = ''
 check "and many they are ($count)" test "$count" -ge 40
 stop

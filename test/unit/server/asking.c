@@ -71,6 +71,21 @@ static void test_repeats(struct world *w)
     CHECK_STR(sluice_decision_content_type(d), "");
 }
 
+static void test_text(struct world *w)
+{
+    char name[] = "eve";
+    struct sluice_request ask = {
+        .path = "/x", .user = name, .has_cost = 1, .cost = 2};
+    const char *text;
+
+    CASE("the text of a decision that spends outlives its request");
+    CHECK_EQ(sluice_decide(w->engine, &ask, w->decision), 0);
+    memset(name, 'X', 3);
+    text = sluice_decision_text(w->decision);
+    CHECK(text && strstr(text, "caller   user eve; plan"));
+    CHECK(text && strstr(text, ", cost 2, 1 left, reset in 40s\n"));
+}
+
 /* ---- failures ---- */
 
 /* A call that fails must leave nothing of an earlier answer. */
@@ -165,7 +180,7 @@ static void test_names(struct world *w)
 
 #define MANY 1000
 
-/* Ask with `count` headers behind MANY that nobody reads. */
+/* Ask with `count` headers behind MANY that no policy reads. */
 static void ask_behind(struct world *w, const char *method, const char *path,
                        const struct sluice_header *headers, size_t count)
 {
@@ -226,7 +241,7 @@ static void test_visitors(void)
     char one[64];
 
     world_begin(&w, visitors);
-    CASE("the fingerprint of nobody");
+    CASE("the fingerprint of an anonymous caller");
     ASK(&w, "GET", "/x", {"User-Agent", "a"});
     snprintf(one, sizeof(one), "%s", sluice_decision_limit(w.decision, 0).id);
     ASK(&w, "GET", "/x", {"User-Agent", "b"});
@@ -242,6 +257,7 @@ int main(void)
 
     world_begin(&w, policy);
     test_repeats(&w);
+    test_text(&w);
     test_failures(&w);
     test_names(&w);
     test_headers(&w);

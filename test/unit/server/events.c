@@ -48,7 +48,7 @@ static void check_ring(void)
     CHECK_STR(event.data, "{\"at\":\"1970-01-01T00:00:07.000Z\"}");
     CHECK(!sl_events_next(events, &at, &event, &lost));
 
-    CASE("(2) a slow reader is told how many he has lost");
+    CASE("(2) a slow reader gets the number of events it has lost");
     for (unsigned i = 0; i < SL_EVENTS + 10; i++)
         publish("\"n\":2");
     CHECK(sl_events_next(events, &at, &event, &lost));
@@ -61,7 +61,7 @@ static void check_ring(void)
     }
     CHECK(!sl_events_next(events, &at, &event, &lost));
 
-    CASE("whoever wants all that is kept has lost nothing");
+    CASE("a reader that wants all kept events has lost nothing");
     at = 0;
     CHECK(sl_events_next(events, &at, &event, &lost));
     CHECK_EQ(lost, 0);
@@ -167,12 +167,12 @@ static void check_gathering(void)
     CHECK_EQ(sl_denial_batch_open(NULL, events, &denials), 0);
     sl_metrics_watch(stats, NULL, denials);
 
-    CASE("while nobody listens nothing is gathered");
+    CASE("without a listener nothing is gathered");
     ask(GET("/day", USER("ann")), 3);
     CHECK_EQ(sl_denial_batch_take(denials, rows, &others), 0);
     CHECK_EQ(others, 0);
 
-    CASE("refusals of one key are one row");
+    CASE("denials of one key are one row");
     sl_events_want(events, true);
     ask(GET("/day", USER("ann"), .request_id = SL_STR("r1")), 1);
     ask(GET("/x", USER("ann"), .request_id = SL_STR("r2")), 4);

@@ -1,25 +1,24 @@
-/* Listening to events: the admin door on a loop that is driven step by step,
- * and listeners beside it. */
+/* The event stream of the admin server, and its listeners, on a loop that is
+ * driven step by step. */
 #include "server/http/http.h"
 
 #include "fail.h"
+#include "serve.h"
 #include "server/http/admin.h"
-#include "turns.h"
 
 #define LISTEN "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
-static struct rig rig;
+static struct served rig;
 static struct sl_events *events;
 static struct sl_admin admin;
 static struct sl_http_door door;
 static struct sl_http_worker worker;
-static struct sl_buf heard;
 
 static void begin(sl_ns silence)
 {
     struct sl_diag diag = {.line = 0};
 
-    rig_open(&rig, NULL);
+    serve_begin(&rig, 0);
     CHECK_EQ(sl_events_open(NULL, 5 * SL_S, &events), 0);
     CHECK_EQ(sl_event_stream_open(rig.loop, events, silence, NULL, &admin.feed),
              0);
@@ -31,7 +30,6 @@ static void begin(sl_ns silence)
     CHECK_EQ(
         sl_http_worker_open(&worker, &door, rig.loop, NULL, NULL, 100, &diag),
         0);
-    sl_buf_init(&heard, 64 << 20, &sl_alloc_libc);
 }
 
 static void end(void)
@@ -40,37 +38,29 @@ static void end(void)
     admin.feed = NULL;
     sl_http_worker_close(&worker);
     sl_events_close(events);
-    rig_close(&rig);
-    sl_buf_done(&heard);
+    serve_end(&rig);
 }
 
-static int come(const char *request)
+static int join(const char *request)
 {
-    int fds[2];
+    int fd = come(sl_http_accept, &worker, NULL);
 
-    pair(fds);
-    sl_http_accept(&worker, fds[0], NULL);
-    say(fds[1], request);
-    return fds[1];
+    say(fd, request);
+    return fd;
 }
 
-/* All that has come since `heard` was cleared, with a NUL behind it. */
-static const char *all(int fd)
-{
-    const char *text = hear(fd);
-
-    while (text[0] && strcmp(text, "-") != 0 && strcmp(text, "!") != 0) {
-        CHECK_EQ(sl_buf_add(&heard, sl_str_c(text)), 0);
-        text = hear(fd);
-    }
-    CHECK_EQ(sl_buf_reserve(&heard, 1), 0);
-    heard.bytes[heard.len] = '\0';
-    return heard.bytes;
-}
-
+/* Is it in what has come since `rig.got` was cleared? */
 static bool has(int fd, const char *text)
 {
-    return strstr(all(fd), text) != NULL;
+    take_in(&rig, fd);
+    return strstr(rig.got.bytes, text) != NULL;
+}
+
+/* The connection has ended, and nothing more came. */
+static bool has_ended(int fd)
+{
+    sl_buf_clear(&rig.got);
+    return !take_in(&rig, fd) && rig.got.len == 0;
 }
 
 static void publish(const char *members)
@@ -82,10 +72,10 @@ static void check_listening(void)
 {
     int fd;
 
-    CASE("a listener is greeted, and told what happens from then on");
+    CASE("a listener gets a greeting, and the events from then on");
     begin(0);
     publish("\"n\":1");
-    fd = come(LISTEN);
+    fd = join(LISTEN);
     WAIT_FOR(&rig, has(fd, ": listening\n\n"));
     CHECK(has(fd, "HTTP/1.1 200 OK\r\n"));
     CHECK(has(fd, "Content-Type: text/event-stream\r\n"));
@@ -98,31 +88,31 @@ static void check_listening(void)
                   "00:00:07.000Z\",\"n\":2}\n\n"));
     CHECK(!has(fd, "\"n\":1"));
 
-    CASE("what he says is dropped");
+    CASE("what a listener sends is dropped");
     say(fd, LISTEN "nonsense");
     publish("\"n\":3");
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     WAIT_FOR(&rig, has(fd, "\"n\":3"));
     CHECK(!has(fd, "HTTP/1.1"));
     CHECK_EQ(sl_event_stream_count(admin.feed), 1);
 
-    CASE("when he goes he is forgotten");
+    CASE("a listener that closes is forgotten");
     close(fd);
     WAIT_FOR(&rig, sl_event_stream_count(admin.feed) == 0);
-    CHECK(sl_events_wanted(events)); /* he may come again */
+    CHECK(sl_events_wanted(events)); /* it may connect again */
 
-    CASE("and goes on where he was");
+    CASE("Last-Event-ID continues where the listener was");
     publish("\"n\":4");
-    sl_buf_clear(&heard);
-    fd = come("GET /v1/events HTTP/1.1\r\nHost: localhost\r\n"
+    sl_buf_clear(&rig.got);
+    fd = join("GET /v1/events HTTP/1.1\r\nHost: localhost\r\n"
               "Last-Event-ID: 5000-2\r\n\r\n");
     WAIT_FOR(&rig, has(fd, "\"n\":4"));
     CHECK(has(fd, "\"n\":3") && !has(fd, "\"n\":2"));
     close(fd);
 
     CASE("0 is all that is kept");
-    sl_buf_clear(&heard);
-    fd = come("GET /v1/events?last_event_id=0 HTTP/1.1\r\nHost: localhost\r\n"
+    sl_buf_clear(&rig.got);
+    fd = join("GET /v1/events?last_event_id=0 HTTP/1.1\r\nHost: localhost\r\n"
               "\r\n");
     WAIT_FOR(&rig, has(fd, "\"n\":4"));
     CHECK(has(fd, "\"n\":1") && !has(fd, "lost"));
@@ -156,10 +146,10 @@ static void check_slow(void)
     unsigned told, lost, times = 3 * SL_EVENTS;
     int fd;
 
-    CASE("a slow one is overtaken and told so, and keeps nobody waiting");
+    CASE("a slow listener loses events, gets their number, and delays no one");
     begin(0);
     snprintf(long_one, sizeof(long_one), "\"text\":\"%0700d\"", 7);
-    fd = come(LISTEN);
+    fd = join(LISTEN);
     WAIT_FOR(&rig, has(fd, ": listening\n\n"));
     for (unsigned i = 0; i < times; i++) {
         publish(long_one);
@@ -169,12 +159,12 @@ static void check_slow(void)
     }
     CHECK(most_waiting > 0 && most_waiting < 20 << 10);
     publish("\"n\":9");
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     for (unsigned i = 0; i < 4000 && !has(fd, "\"n\":9"); i++) {
         sl_event_stream_pump(admin.feed);
         step(&rig, i);
     }
-    count(heard.bytes, &told, &lost);
+    count(rig.got.bytes, &told, &lost);
     CHECK_EQ(told + lost, times + 1);
     CHECK(lost > 0 && told >= SL_EVENTS);
     CHECK(has(fd, "event: lost\ndata: {\"count\":"));
@@ -186,34 +176,34 @@ static void check_many(void)
 {
     int fds[SL_EVENT_STREAM_LISTENERS], one_more;
 
-    CASE("so many may listen, and no more");
+    CASE("the number of listeners is bounded");
     begin(0);
     for (unsigned i = 0; i < SL_LEN(fds); i++)
-        fds[i] = come(LISTEN);
+        fds[i] = join(LISTEN);
     WAIT_FOR(&rig,
              sl_event_stream_count(admin.feed) == SL_EVENT_STREAM_LISTENERS);
-    one_more = come(LISTEN);
+    one_more = join(LISTEN);
     WAIT_FOR(&rig, has(one_more, "TOO_MANY_LISTENERS"));
     CHECK(has(one_more, "HTTP/1.1 503 ") && has(one_more, "Retry-After: 5"));
     close(one_more);
     close(fds[0]);
     WAIT_FOR(&rig, sl_event_stream_count(admin.feed) ==
                        SL_EVENT_STREAM_LISTENERS - 1);
-    sl_buf_clear(&heard);
-    fds[0] = come(LISTEN);
+    sl_buf_clear(&rig.got);
+    fds[0] = join(LISTEN);
     WAIT_FOR(&rig, has(fds[0], ": listening"));
 
-    CASE("each is told");
+    CASE("each listener gets the event");
     publish("\"n\":5");
     for (unsigned i = 0; i < SL_LEN(fds); i++) {
-        sl_buf_clear(&heard);
+        sl_buf_clear(&rig.got);
         WAIT_FOR(&rig, has(fds[i], "\"n\":5"));
     }
 
-    CASE("at the end all are let go");
+    CASE("draining closes all listeners");
     sl_http_drain(&worker);
     CHECK_EQ(sl_event_stream_count(admin.feed), 0);
-    WAIT_FOR(&rig, strcmp(hear(fds[3]), "-") == 0);
+    WAIT_FOR(&rig, has_ended(fds[3]));
     for (unsigned i = 0; i < SL_LEN(fds); i++)
         close(fds[i]);
     end();
@@ -223,27 +213,27 @@ static void check_deaf(void)
 {
     int fds[SL_EVENT_STREAM_LISTENERS], one_more;
 
-    CASE("those who are there and read nothing do not keep others out");
+    CASE("listeners that read nothing do not keep others out");
     begin(SL_MS);
     for (unsigned i = 0; i < SL_LEN(fds); i++) {
-        fds[i] = come(LISTEN);
+        fds[i] = join(LISTEN);
         WAIT_FOR(&rig, sl_event_stream_count(admin.feed) == i + 1);
     }
     for (unsigned i = 0; i < 200; i++)
         tick(&rig); /* more than forty silences */
-    one_more = come(LISTEN);
+    one_more = join(LISTEN);
     WAIT_FOR(&rig, has(one_more, ": listening"));
     CHECK_EQ(sl_event_stream_count(admin.feed), SL_EVENT_STREAM_LISTENERS);
 
-    CASE("the first has made room, and the second has not");
-    sl_buf_clear(&heard);
+    CASE("the first listener made room, and the second did not");
+    sl_buf_clear(&rig.got);
     publish("\"n\":6");
     WAIT_FOR(&rig, has(one_more, "\"n\":6"));
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     WAIT_FOR(&rig, has(fds[1], "\"n\":6"));
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     CHECK(!has(fds[0], "\"n\":6"));
-    WAIT_FOR(&rig, strcmp(hear(fds[0]), "-") == 0);
+    WAIT_FOR(&rig, has_ended(fds[0]));
     for (unsigned i = 0; i < SL_LEN(fds); i++)
         close(fds[i]);
     close(one_more);
@@ -254,9 +244,9 @@ static void check_silence(void)
 {
     int fd;
 
-    CASE("whoever hears nothing gets a comment");
+    CASE("an idle listener gets a comment");
     begin(SL_MS);
-    fd = come(LISTEN);
+    fd = join(LISTEN);
     WAIT_FOR(&rig, has(fd, "\n: still here\n\n"));
     end(); /* with a listener there */
     close(fd);
@@ -269,9 +259,9 @@ static void check_refusals(void)
     struct sl_event_stream *feed = NULL, *poor;
     int fd;
 
-    CASE("what is no id, no option, no method");
+    CASE("wrong ids, options and methods");
     begin(0);
-    fd = come("GET /v1/events?last_event_id=7 HTTP/1.1\r\nHost: localhost\r\n"
+    fd = join("GET /v1/events?last_event_id=7 HTTP/1.1\r\nHost: localhost\r\n"
               "\r\n");
     WAIT_FOR(&rig, has(fd, "is not the id of an event"));
     say(fd, "GET /v1/events?since=7 HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -280,14 +270,14 @@ static void check_refusals(void)
     WAIT_FOR(&rig, has(fd, "METHOD_NOT_ALLOWED"));
 
     CASE("HEAD is answered, and the connection stays");
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     say(fd, "HEAD /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n"
             "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
     WAIT_FOR(&rig, has(fd, "ok\n"));
     CHECK(has(fd, "text/event-stream"));
     CHECK_EQ(sl_event_stream_count(admin.feed), 0);
 
-    CASE("without memory nobody can listen");
+    CASE("without memory there are no listeners");
     CHECK_EQ(sl_event_stream_open(rig.loop, events, 0, &alloc, &feed),
              SLUICE_ENOMEM);
     CHECK(!feed);
@@ -296,14 +286,14 @@ static void check_refusals(void)
     CHECK_EQ(sl_event_stream_open(rig.loop, events, 0, &alloc, &feed), 0);
     poor = admin.feed;
     admin.feed = feed;
-    sl_buf_clear(&heard);
+    sl_buf_clear(&rig.got);
     say(fd, LISTEN);
     WAIT_FOR(&rig, has(fd, "NO_MEMORY"));
     CHECK_EQ(sl_event_stream_count(feed), 0);
     sl_event_stream_close(feed);
     fail_check(&f);
 
-    CASE("where there are none");
+    CASE("without an event stream");
     admin.feed = NULL;
     say(fd, LISTEN);
     WAIT_FOR(&rig, has(fd, "this daemon has no events"));

@@ -1,18 +1,12 @@
-/* guest.h -- a client of the grpc door, in the thread of its loop.
- *
- * nghttp2 on the other end of a pair of sockets. Neither side waits: the guest
- * says something, the loop turns, the guest reads what is there.
- */
+/* guest.h -- a client of the grpc server, in the thread of its loop: nghttp2 on
+ * the other end of a pair of sockets. It says something, the loop turns, it
+ * reads what is there. */
 #ifndef SL_DOORS_GUEST_H
 #define SL_DOORS_GUEST_H
 
-#include <errno.h>
 #include <nghttp2/nghttp2.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include "asking.h"
+#include "serve.h"
 #include "server/grpc/grpc.h"
 #include "wire/rls.h"
 
@@ -42,46 +36,8 @@ struct guest {
     unsigned count;
 };
 
-struct house {
-    struct rig rig; /* the engine */
-    struct sl_loop *loop;
-    struct sl_clock clock;
-    struct sl_timer *tick;
-    struct sl_grpc_door door;
-    struct sl_grpc_worker worker;
-};
-
-static void house_stop(void *ctx)
-{
-    sl_loop_stop(ctx);
-}
-
-/* The door over rig->engine. False without memory. */
-static inline bool house_open(struct house *h, const struct sl_alloc *alloc)
-{
-    struct sl_diag diag = {0};
-
-    return sl_grpc_worker_open(&h->worker, &h->door, h->loop, h->rig.engine,
-                               NULL, alloc, 100, &diag) == 0;
-}
-
-static inline void house_begin(struct house *h)
-{
-    struct sl_diag diag = {0};
-
-    sl_clock_init_virtual(&h->clock, 0);
-    if (sl_loop_open(&h->clock, &h->loop, &diag) ||
-        sl_timer_new(h->loop, house_stop, h->loop, &h->tick)) {
-        printf("Bail out! %s\n", diag.sentence);
-        exit(1);
-    }
-}
-
-static inline void house_end(struct house *h)
-{
-    sl_timer_free(h->tick);
-    sl_loop_close(h->loop);
-}
+static struct served s;
+static struct sl_grpc_worker worker;
 
 /* ---- what nghttp2 tells ---- */
 
@@ -158,35 +114,26 @@ static int guest_frame(nghttp2_session *h2, const nghttp2_frame *frame,
 
 /* ---- the guest ---- */
 
-static inline struct guest *guest_new(struct house *h)
+static struct guest *guest_new(void)
 {
     struct guest *g = calloc(1, sizeof(*g));
     nghttp2_session_callbacks *calls;
-    int fds[2];
 
-    if (!g || nghttp2_session_callbacks_new(&calls) ||
-        socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds)) {
-        printf("Bail out! no guest\n");
-        exit(1);
-    }
+    must(!g || nghttp2_session_callbacks_new(&calls), "client", NULL);
     nghttp2_session_callbacks_set_send_callback(calls, guest_send);
     nghttp2_session_callbacks_set_on_header_callback(calls, guest_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(calls,
                                                               guest_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(calls, guest_closed);
     nghttp2_session_callbacks_set_on_frame_recv_callback(calls, guest_frame);
-    if (nghttp2_session_client_new(&g->h2, calls, g)) {
-        printf("Bail out! no session\n");
-        exit(1);
-    }
+    must(nghttp2_session_client_new(&g->h2, calls, g), "session", NULL);
     nghttp2_session_callbacks_del(calls);
-    g->fd = fds[1];
     CHECK_EQ(nghttp2_submit_settings(g->h2, 0, NULL, 0), 0);
-    sl_grpc_accept(&h->worker, fds[0], NULL);
+    g->fd = come(sl_grpc_accept, &worker, NULL);
     return g;
 }
 
-static inline void guest_free(struct guest *g)
+static void guest_free(struct guest *g)
 {
     close(g->fd);
     nghttp2_session_del(g->h2);
@@ -194,7 +141,7 @@ static inline void guest_free(struct guest *g)
 }
 
 /* Send and receive what can be. */
-static inline void guest_turn(struct guest *g)
+static void guest_turn(struct guest *g)
 {
     uint8_t bytes[65536];
     ssize_t n;
@@ -208,18 +155,17 @@ static inline void guest_turn(struct guest *g)
     (void)nghttp2_session_send(g->h2);
 }
 
-static inline void house_turn(struct house *h, struct guest *g)
+static void both_turn(struct guest *g)
 {
     guest_turn(g);
-    sl_timer_start(h->tick, SL_MS);
-    sl_loop_run(h->loop);
+    tick(&s);
     guest_turn(g);
 }
 
-#define WAIT_FOR(h, g, cond)                                                   \
+#define UNTIL(g, cond)                                                         \
     do {                                                                       \
         for (unsigned i_ = 0; !(cond) && i_ < 2000; i_++)                      \
-            house_turn((h), (g));                                              \
+            both_turn(g);                                                      \
         CHECK(cond);                                                           \
     } while (0)
 
@@ -250,9 +196,8 @@ static ssize_t guest_read(nghttp2_session *h2, int32_t id, uint8_t *to,
     }
 
 /* Ask; `timeout` NULL is none. */
-static inline struct asked *guest_ask(struct guest *g, const char *path,
-                                      struct sl_str message,
-                                      const char *timeout)
+static struct asked *guest_ask(struct guest *g, const char *path,
+                               struct sl_str message, const char *timeout)
 {
     struct asked *a = &g->asks[g->count++];
     nghttp2_nv fields[] = {
@@ -282,9 +227,9 @@ static inline struct asked *guest_ask(struct guest *g, const char *path,
 }
 
 /* A request of `count` descriptors, each of one user. */
-static inline struct asked *guest_should(struct guest *g, const char *domain,
-                                         const char *const *users,
-                                         unsigned count, const char *timeout)
+static struct asked *guest_should(struct guest *g, const char *domain,
+                                  const char *const *users, unsigned count,
+                                  const char *timeout)
 {
     static char bytes[2048];
     struct sl_pb_out out = {.bytes = bytes, .size = sizeof(bytes)};
@@ -302,7 +247,7 @@ static inline struct asked *guest_should(struct guest *g, const char *domain,
 }
 
 /* The code of an answer, and what is left at its first descriptor. */
-static inline void check_answer(const struct asked *a, int code, unsigned left)
+static void check_answer(const struct asked *a, int code, unsigned left)
 {
     static struct sl_rls_response r;
 
