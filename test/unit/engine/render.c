@@ -345,8 +345,9 @@ static void test_rare(void)
     rig_ask(&rig, GET("/p", USER("ann")));
     rig.d.retry_in = rig.d.shown[0].answer.retry_in = SL_NS_NONE;
     CHECK(has(rig_json(&rig.d, false),
-              "Too many at once: the limit \\\"p\\\" allows 2 at a time. Try "
-              "again when another one has ended.\""));
+              "Too many concurrent requests: the limit \\\"p\\\" allows 2 at a "
+              "time. Try "
+              "again when another request has ended.\""));
     CASE("an unknown plan is the default");
     rig.d.plan = 77;
     CHECK(has(rig_json(&rig.d, true), ",\"plan\":\"default\",\"route\""));
