@@ -8,6 +8,7 @@
 #   3 requests of user ann to /ai (bucket and sliding window), 30 units of the
 #   monthly quota of acme, 2 links of acme, 1 of 2 permits of acme held for 1h,
 #   and in the databases: user bea has the plan pro
+# shellcheck source=test/support/lib.sh
 . "$(dirname "$(realpath "$0")")/../support/lib.sh"
 
 data=$root/test/data/state
