@@ -2,7 +2,7 @@
 # metrics.sh PAGE ROOT -- the page of metrics, read by those it is made for,
 # and the table in the manual.
 #
-# PAGE is the program of page.c. If a row of stats.def has changed:
+# PAGE is the program of page.c. If a row of metrics.def has changed:
 #
 #   PAGE table     prints what belongs between the marks in docs/operations.md
 page=$(realpath "$1")
@@ -57,7 +57,7 @@ sed -nE '/^#/d
 awk '{ line = $1; for (i = 3; i <= NF; i++) line = line " " $i; print line }' \
     names.txt | sort -u >declared.txt
 run diff <(sed 's/ *$//' declared.txt) <(sed 's/ *$//' used.txt)
-check 'samples have the labels that stats.def says, and all have samples' is 0
+check 'samples have the labels that metrics.def says, and all have samples' is 0
 
 run grep -oE '(ann|acme|192\.0\.2)' text.txt
 check 'no caller is named' test -z "$out"
@@ -66,6 +66,6 @@ check 'no caller is named' test -z "$out"
 
 sed -n '/<!-- metrics -->/,/<!-- end -->/p' "$manual" | grep '^| `' >there.txt
 run diff table.txt there.txt
-check 'the table of the manual is that of stats.def' is 0
+check 'the table of the manual is that of metrics.def' is 0
 
 finish
