@@ -404,6 +404,67 @@ void sl_metrics_throttles(struct sl_metrics *stats,
     add(&stats->store_errors, counted->failed);
 }
 
+/* ---- holds, waiting and upstream answers ----
+ *
+ * The client that settles a hold may report the status of the upstream answer.
+ * It is counted by endpoint and class of status. The endpoints are those of
+ * the policy; there is a maximum nevertheless.
+ */
+
+void sl_metrics_hold(struct sl_metrics *stats, enum sl_hold_event event)
+{
+    add(&stats->holds[event], 1);
+}
+
+void sl_metrics_turn(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    if (d->reason == SL_REASON_QUEUE)
+        add(&stats->turns[SL_WAIT_REFUSED], 1);
+    else if (d->waited >= 0)
+        add(&stats->turns[d->allowed ? SL_WAIT_GRANTED : SL_WAIT_DENIED], 1);
+    if (d->waited >= 0)
+        observe(stats->turn_waits, sl_wait_bounds, SL_WAIT_BOUNDS, d->waited);
+}
+
+static bool is_of(const struct sl_upstream_stats *row, struct sl_str endpoint)
+{
+    return strlen(row->endpoint) == endpoint.len &&
+           memcmp(row->endpoint, endpoint.at, endpoint.len) == 0;
+}
+
+/* Returns the row of the endpoint. The last row is for all other endpoints. */
+static struct sl_upstream_stats *find_upstream(struct sl_metrics *stats,
+                                               struct sl_str endpoint)
+{
+    unsigned count =
+        atomic_load_explicit(&stats->upstream_count, memory_order_relaxed);
+    struct sl_upstream_stats *row = stats->upstream;
+
+    for (unsigned i = 0; i < count; i++, row++)
+        if (is_of(row, endpoint))
+            return row;
+    if (count == SL_UPSTREAMS)
+        return row - 1;
+    if (count == SL_UPSTREAMS - 1 || endpoint.len == 0 ||
+        endpoint.len >= sizeof(row->endpoint))
+        endpoint = SL_STR("other");
+    for (unsigned i = 0; i < count; i++)
+        if (is_of(&stats->upstream[i], endpoint))
+            return &stats->upstream[i];
+    memcpy(row->endpoint, endpoint.at, endpoint.len);
+    atomic_store_explicit(&stats->upstream_count, count + 1,
+                          memory_order_release);
+    return row;
+}
+
+void sl_metrics_upstream(struct sl_metrics *stats, struct sl_str endpoint,
+                         unsigned status)
+{
+    unsigned class = status >= 100 && status <= 599 ? status / 100 : 0;
+
+    add(&find_upstream(stats, endpoint)->classes[class], 1);
+}
+
 /* ---- the series of one thread: found by their labels, never lost.
  *
  * Looking a series up by its texts costs more than adding to it, so the last

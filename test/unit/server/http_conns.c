@@ -115,12 +115,12 @@ static void test_deadlines(struct served *s)
     head = call(s);
     say(head, "GET / HT");
     CHECK(strncmp(hear(s, head, NULL, 0), "HTTP/1.1 408", 12) == 0);
-    CHECK(strstr(s->got.bytes, "head did not come in time") != NULL);
+    CHECK(strstr(s->got.bytes, "head of the request did not arrive") != NULL);
     CHECK(strstr(s->got.bytes, "Connection: close\r\n") != NULL);
     body = call(s);
     say(body, CHECK_HEAD "{\"path\"");
     CHECK(strncmp(hear(s, body, NULL, 0), "HTTP/1.1 408", 12) == 0);
-    CHECK(strstr(s->got.bytes, "body did not come in time") != NULL);
+    CHECK(strstr(s->got.bytes, "body of the request did not arrive") != NULL);
     close(head);
     close(body);
 

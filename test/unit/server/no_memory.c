@@ -169,8 +169,8 @@ static void check_subject(void)
         sl_arena_done(&arena);
         enough = f.calls < n;
         CHECK_EQ(good, enough);
-        CHECK_STR(good ? "there is no memory" : reading.diag.sentence,
-                  "there is no memory");
+        CHECK_STR(good ? "out of memory" : reading.diag.sentence,
+                  "out of memory");
         fail_check(&f);
     }
 }

@@ -171,7 +171,7 @@ static void check_late(void)
     say(other, "CL.THROTTLE c 0 1 60\r\nCL.THROTTLE c x 1 60\r\n*-1\r\n");
     let_go_all(&s, 1);
     CHECK_STR(hear(&s, other, NULL, 0),
-              FIRST "-ERR max_burst is a whole number, not 'x'\r\n-ERR "
+              FIRST "-ERR max_burst must be a whole number, not 'x'\r\n-ERR "
                     "Protocol error: invalid multibulk length\r\n");
     close(fd);
     close(other);

@@ -43,7 +43,7 @@ static void check_every_metric(void)
     struct counted c;
     char line[128];
 
-    CASE("every row of stats.def is on the page, with help and type");
+    CASE("every row of metrics.def is on the page, with help and type");
     counted_open(&c, 1);
     for (size_t i = 0; i < SL_LEN(names); i++) {
         snprintf(line, sizeof(line), "# HELP %s", names[i]);
