@@ -32,7 +32,7 @@ passes() {
 on_example() {
     local rule=$1 file=$2
 
-    rm -rf src test docs scripts include
+    rm -rf src test docs scripts include presets
     mkdir -p "$(dirname "$file")"
     cat >"$file"
     [[ -z $beside ]] || : >"$beside"
@@ -60,6 +60,8 @@ self_test() (
     try_purity
     try_includes
     try_comments
+    try_old_words
+    try_names
     try_tools
     try_rule_zero
     echo "self-test: $((tried - missed)) examples right, $missed wrong"
@@ -166,6 +168,40 @@ try_comments() {
     caught words src/base/a.c 1 <<<$'/* FIX''ME */'
     caught words docs/a.md 1 <<<$'See /ho''me/ann/x.'
     passes words docs/a.md <<<'An allow list, and POST /v1/users/x.'
+}
+
+# Two lines are left for one word of this list, and none for another.
+try_old_words() {
+    local list='scripts/lib/old_words'
+
+    old_words=$view/old_words
+    printf '%s\n' '# a list' '2 voyages? => command' '0 nobody => no caller' \
+        >"$old_words"
+    caught old_words docs/a.md 2 <<<$'# A\nNobody knows.'
+    caught old_words src/base/a.c 1 <<<'int nobody_asks;'
+    passes old_words docs/a.md <<<'Nobodys and annobody.'
+    passes old_words src/base/a.c <<<'/* Nobody. */ /* style: a title */'
+    passes old_words presets/a.yaml <<<'# nobody'
+    passes old_words docs/a.md <<<$'A voyage.\nTwo Voyages.'
+    judge old_words "$list:2" "$(on_example old_words src/base/a.c \
+        <<<$'int voyage;\nint sl_voyage_a;\nint voyages;' | cut -d: -f 1,2)"
+    rm -rf src && mkdir docs && echo 'A voyage.' >docs/a.md
+    prepare
+    judge old_words 'voyages?: 2 -> 1' "$(lower_old_words)"
+    caught old_words docs/a.md 1 <<<'Somebody, nobody.'
+    printf '0 trips? => operation\n0 flights? => command\n' >"$old_words"
+    passes old_words docs/a.md <<<'A round trip in flight: in_flight_most.'
+    caught old_words docs/a.md 1 <<<'A round trip of a trip.'
+}
+
+try_names() {
+    caught tags src/base/a.c 4 <<<$'struct sl_a {\n    int x;\n};\nunion sl_a { int y; };'
+    caught tags src/base/a.h 2 <<<$'enum sl_a { A };\nenum sl_a { B };'
+    passes tags src/base/a.c <<<$'struct a { int x; };\nenum a { B };'
+    passes tags src/base/a.c <<<$'struct sl_a { int x; };\nstruct sl_a *f(struct sl_a *b);'
+    caught file_names src/base/inner.h 1 <<<'int a;'
+    caught file_names test/unit/inside.h 1 <<<'int a;'
+    passes file_names src/base/base_int.h <<<'int a;'
 }
 
 try_tools() {

@@ -25,8 +25,8 @@ text_files+='|^test/mutants/|^\.[a-z-]+$'
 call_begins='(^|[^A-Za-z0-9_.>])'
 
 rules=(format file_length function_length line_length banned_calls memory
-    secrets clocks purity includes own_header empty_comments todos words tabs trailing_blanks
-    conflicts shell headers)
+    secrets clocks purity includes own_header empty_comments todos words old_words
+    tags file_names tabs trailing_blanks conflicts shell headers)
 slow_rules=(tidy)
 tools=(awk clang-format clang-tidy ctags gcc g++ git grep shellcheck timeout xargs)
 
@@ -78,10 +78,15 @@ prepare() {
 # rule a grep that finds nothing is good news, not a failure.
 violations() (
     set +e +o pipefail
-    "rule_$1" | sort -u -t: -k1,1 -k2,2n -k3 | awk -F: '
+    "rule_$1" | sort -u -t: -k1,1 -k2,2n -k3 | not_excused
+)
+
+# Standard input without the lines FILE:LINE:... that are excused.
+not_excused() {
+    awk -F: '
         FILENAME != "-" { excused[$1 ":" $2] = 1; next }
         !(($1 ":" $2) in excused)' "$view/excused" -
-)
+}
 
 # Lines of code that match $3, in files that match $1 but not $2; in the
 # sentence $4, % stands for what was found.
@@ -303,6 +308,84 @@ rule_words() {
             sentence=${line##* => } awk -F: '
                 { print $1 ":" $2 ": " ENVIRON["sentence"] }'
     done <"$rules_lib/words"
+}
+
+# The file with the old words; the self-test has another.
+old_words=$rules_lib/old_words
+
+# Print FILE:LINE: for each line with an old word that matches $1, a whole
+# word of letters: `_` and digits separate words. The phrases of the field that
+# contain an old word are removed first, and so are names of stored tables.
+old_word_lines() {
+    files "$text_files|^README" '^(scripts/lib/|CHANGELOG|presets/|examples/|test/data/)' |
+        xargs -r -d '\n' grep -HniE -- "(^|[^a-z])($1)([^a-z]|\$)" |
+        word="(^|[^a-z])($1)([^a-z]|\$)" awk '{
+            at = match($0, /:[0-9]+:/) + RLENGTH
+            text = tolower(substr($0, at))
+            gsub(/in[ _-]flight|round[ -]trips?|sluice:pledges/, "", text)
+            if (text ~ ENVIRON["word"])
+                print substr($0, 1, at - 1)
+        }' | not_excused
+}
+
+# Print LINE <tab> COUNT <tab> REGEXP <tab> WORD of each line of the list.
+list_old_words() {
+    sed -nE 's/^([0-9]+) (.*) => (.*)$/\1\t\2\t\3/; t found; b
+        :found; =; p' "$old_words" | paste - -
+}
+
+# The list allows a number of lines for each old word. More lines are a
+# violation at the line of the list. If the number is 0, each line is one.
+rule_old_words() {
+    local line most word instead found count
+
+    while IFS=$'\t' read -r line most word instead; do
+        found=$(old_word_lines "$word")
+        count=$(grep -c . <<<"$found")
+        if ((count <= most)); then
+            continue
+        elif ((most == 0)); then
+            sentence="an old word; write $instead" awk '
+                { print $0 " " ENVIRON["sentence"] }' <<<"$found"
+        else
+            echo "scripts/lib/old_words:$line: '$word' is on $count lines," \
+                "$most are left to remove: write $instead" \
+                "('scripts/check --old-word \"$word\"' lists them)"
+        fi
+    done < <(list_old_words)
+}
+
+# Write the numbers of today into the list, where they are lower.
+lower_old_words() {
+    local line most word instead count
+
+    while IFS=$'\t' read -r line most word instead; do
+        count=$(old_word_lines "$word" | wc -l)
+        if ((count < most)); then
+            sed -i "${line}s/^$most /$count /" "$old_words"
+            echo "$word: $most -> $count"
+        fi
+    done < <(list_old_words)
+}
+
+# ---- what it is called ----
+
+# A tag names one type in all of src/. Tags without sl_ belong to their file.
+# `sl_exit` is still in cli and in sluiced.
+rule_tags() {
+    on_files '^src/.*\.(c|h)$' ctags --language-force=C --kinds-C=sgu \
+        --fields=+n -x --_xformat='%N:%F:%n' | sort -t: -k1,1 -k2,2 -k3,3n |
+        awk -F: -v known='^sl_exit$' '
+            $1 ~ /^sl_/ && $1 == last && $1 !~ known {
+                print $2 ":" $3 ": " $1 " is defined in " place ", too"
+            }
+            { last = $1; place = $2 ":" $3 }'
+}
+
+# A private header is called after its folder: net/net_int.h.
+rule_file_names() {
+    files '(^|/)(inner|inside|words)\.h$' |
+        sed 's|$|:1: call a private header FOLDER_int.h|'
 }
 
 # ---- what other tools say ----
