@@ -1,9 +1,9 @@
-/* base.h -- the few words that every room speaks.
+/* base.h -- types and macros for every layer.
  *
- * Time is sl_ns: nanoseconds since 1970-01-01T00:00:00Z for an instant, plain
- * nanoseconds for a span. It is signed so that a difference can be taken
- * without a thought, and no instant before 1970 is ever handed around. Inside
- * the house durations carry no unit suffix; at the border they always do.
+ * Time is sl_ns: nanoseconds since 1970-01-01T00:00:00Z for an instant,
+ * nanoseconds for a duration. It is signed, so that differences can be taken;
+ * instants before 1970 do not occur. Durations have no unit suffix inside the
+ * program, and always one in public interfaces.
  */
 #ifndef SL_BASE_BASE_H
 #define SL_BASE_BASE_H
@@ -21,7 +21,7 @@ typedef int64_t sl_ns;
 /* Instants lie in [0, SL_TIME_END): from 1970 to February 2116. */
 #define SL_TIME_END (INT64_C(1) << 62)
 
-/* "There is no such time": for answers that name no instant. */
+/* No instant. */
 #define SL_NS_NONE ((sl_ns)-1)
 
 #define SL_US   INT64_C(1000)
@@ -32,12 +32,22 @@ typedef int64_t sl_ns;
 #define SL_DAY  (24 * SL_HOUR)
 #define SL_WEEK (7 * SL_DAY)
 
-/* What holds although the analyzer of clang can't see it. */
+/* A condition that holds although the analyzer of clang cannot see it. */
 #ifdef __clang_analyzer__
 #define SL_HOLDS(what) ((what) ? (void)0 : __builtin_unreachable())
 #else
 #define SL_HOLDS(what) ((void)0)
 #endif
+
+/* Exit codes of both programs. */
+enum sl_exit {
+    SL_EXIT_OK = 0,          /* done, or allowed */
+    SL_EXIT_FAILED = 1,      /* failed, or denied */
+    SL_EXIT_USAGE = 2,       /* flags or variables are invalid */
+    SL_EXIT_POLICY = 3,      /* a policy is invalid */
+    SL_EXIT_UNREACHABLE = 4, /* a daemon could not be reached */
+    SL_EXIT_STORE = 5,       /* a store failed */
+};
 
 #define SL_LEN(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -19,16 +19,6 @@
 #include "cli/flow/flow.h"
 #include "sluice_policy.h"
 
-/* What the program's exit status says. */
-enum sl_exit {
-    SL_EXIT_OK = 0,          /* done, or allowed */
-    SL_EXIT_FAILED = 1,      /* failed, or denied */
-    SL_EXIT_USAGE = 2,       /* not understood */
-    SL_EXIT_POLICY = 3,      /* a policy was refused */
-    SL_EXIT_UNREACHABLE = 4, /* a daemon could not be reached */
-    SL_EXIT_STORE = 5,       /* a store failed */
-};
-
 enum sl_format { SL_FORMAT_TABLE, SL_FORMAT_JSON, SL_FORMAT_TAP };
 
 /* The world, as far as the program sees it. */

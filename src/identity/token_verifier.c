@@ -1,13 +1,13 @@
-/* token_verifier.c -- verified tokens of one thread.
+/* token_verifier.c -- verifies the tokens of one thread.
  *
- *     keys changed? ---> forget all
- *     remembered? -----> good, at the price of a SHA-256
- *     held back? ------> no, at no price
- *     verify ----------> good: remember it; bad: blame the address
+ *     keys changed? ------------> clear the cache
+ *     in the cache? ------------> good, for the price of a SHA-256
+ *     address over its limit? --> refused without a check
+ *     verify -------------------> good: cache it; bad: count it
  *
- * Blamed is only what cost the check of a signature. Garbage is refused for
- * less than it costs to send, and a browser that sends a cookie of some other
- * program with every request would otherwise shut out its whole network; so
+ * Only tokens that cost a signature check count as bad. Malformed tokens are
+ * refused for less than they cost to send. A browser that sends a cookie of
+ * another program with every request would otherwise lock out its network; so
  * would keys that have changed and are not fetched yet.
  */
 #include "identity/token_verifier.h"
@@ -16,7 +16,7 @@
 
 #include "base/arith.h"
 
-#define REMEMBERED     4096
+#define CACHED         4096
 #define BAD_PER_MINUTE 60
 
 struct tokens {
@@ -24,36 +24,36 @@ struct tokens {
     struct sl_alloc alloc;
     struct sl_jwks_current *keys;
     struct sl_jwks_held held;
-    struct sl_token_cache recall;
-    struct sl_bad_token blame;
+    struct sl_map cache;
+    struct sl_bad_token limiter;
     struct sl_arena arena;
     EVP_MD *hash;
-    EVP_MD_CTX *hashing;
-    struct sl_token token; /* the last one that was good */
+    EVP_MD_CTX *digest_ctx;
+    struct sl_token token; /* the last good token */
     struct sl_tokens_stats stats;
 };
 
-/* Whoever puts keys in force finds them obeyed from the next token on. */
+/* New keys are in force from the next token on. */
 static void follow_keys(struct tokens *t)
 {
     if (sl_jwks_current_version(t->keys) == t->held.version)
         return;
     sl_jwks_current_release(&t->held);
     sl_jwks_current_hold(t->keys, &t->held);
-    sl_token_cache_forget(&t->recall);
+    sl_map_clear(&t->cache);
 }
 
 static bool digest_of(struct tokens *t, struct sl_str text,
                       struct sl_digest *ret)
 {
-    return EVP_DigestInit_ex2(t->hashing, t->hash, NULL) &&
-           EVP_DigestUpdate(t->hashing, text.at, text.len) &&
-           EVP_DigestFinal_ex(t->hashing, ret->bytes, NULL);
+    return EVP_DigestInit_ex2(t->digest_ctx, t->hash, NULL) &&
+           EVP_DigestUpdate(t->digest_ctx, text.at, text.len) &&
+           EVP_DigestFinal_ex(t->digest_ctx, ret->bytes, NULL);
 }
 
-static bool cost_a_check(enum sl_token_error fault)
+static bool has_cost_check(enum sl_token_error error)
 {
-    switch (fault) {
+    switch (error) {
     case SL_TOKEN_SIGNATURE:
     case SL_TOKEN_EXPIRED:
     case SL_TOKEN_NOT_YET:
@@ -72,30 +72,30 @@ static enum sl_token_error check(struct tokens *t, struct sl_str text,
 {
     const struct sl_token_rules *rules = t->held.rules;
     struct sl_token *token = &t->token;
-    enum sl_token_error fault;
+    enum sl_token_error error;
     sl_ns until = SL_NS_MAX;
 
-    if (from && sl_bad_token_holds(&t->blame, from, now))
+    if (from && sl_bad_token_denies(&t->limiter, from, now))
         return SL_TOKEN_HELD_BACK;
     sl_arena_reset(&t->arena);
-    fault =
+    error =
         sl_token_verify(t->held.set, rules, text, now, &t->arena, token, NULL);
-    if (fault == SL_TOKEN_NO_KEY)
+    if (error == SL_TOKEN_NO_KEY)
         sl_jwks_current_request_refresh(t->keys);
-    if (from && cost_a_check(fault))
-        sl_bad_token_note(&t->blame, from, now);
-    if (fault)
-        return fault;
+    if (from && has_cost_check(error))
+        sl_bad_token_count(&t->limiter, from, now);
+    if (error)
+        return error;
     if (token->expires != SL_NS_NONE)
         until = sl_ns_add_sat(token->expires, rules->leeway);
-    sl_token_cache_keep(&t->recall, digest, token,
-                        token->begins - rules->leeway, until);
+    sl_token_cache_add(&t->cache, digest, token, token->begins - rules->leeway,
+                       until);
     return SL_TOKEN_GOOD;
 }
 
-/* The token is in t->token if it is good. */
-static enum sl_token_error look(struct tokens *t, struct sl_str text,
-                                const struct sl_ip *from, sl_ns now)
+/* Leaves a good token in t->token. */
+static enum sl_token_error find_or_check(struct tokens *t, struct sl_str text,
+                                         const struct sl_ip *from, sl_ns now)
 {
     struct sl_digest digest;
 
@@ -108,8 +108,8 @@ static enum sl_token_error look(struct tokens *t, struct sl_str text,
         return SL_TOKEN_TOO_LARGE;
     if (!digest_of(t, text, &digest))
         return SL_TOKEN_NO_MEMORY;
-    if (sl_token_cache_find(&t->recall, &digest, now, &t->token)) {
-        t->stats.remembered++;
+    if (sl_token_cache_find(&t->cache, &digest, now, &t->token)) {
+        t->stats.cached++;
         return SL_TOKEN_GOOD;
     }
     return check(t, text, &digest, from, now);
@@ -122,7 +122,7 @@ static const struct sl_token *verify(struct sl_tokens *tokens,
 {
     struct tokens *t = (struct tokens *)tokens;
 
-    *why = look(t, text, from, now);
+    *why = find_or_check(t, text, from, now);
     if (*why) {
         t->stats.bad[*why]++;
         return NULL;
@@ -135,18 +135,18 @@ static const struct sl_tokens_calls calls = {.verify = verify};
 
 static int fill(struct tokens *t, const struct sl_tokens_options *options)
 {
-    unsigned most = options->remembered ? options->remembered : REMEMBERED;
+    unsigned most = options->cached ? options->cached : CACHED;
     unsigned bad =
         options->bad_per_minute ? options->bad_per_minute : BAD_PER_MINUTE;
-    int err = sl_token_cache_init(&t->recall, most, &t->alloc);
+    int err = sl_token_cache_init(&t->cache, most, &t->alloc);
 
     if (!err)
-        err = sl_bad_token_init(&t->blame, bad, &t->alloc);
+        err = sl_bad_token_init(&t->limiter, bad, &t->alloc);
     if (err)
         return err;
     t->hash = EVP_MD_fetch(NULL, "SHA256", NULL);
-    t->hashing = EVP_MD_CTX_new();
-    return t->hash && t->hashing ? 0 : SLUICE_ENOMEM;
+    t->digest_ctx = EVP_MD_CTX_new();
+    return t->hash && t->digest_ctx ? 0 : SLUICE_ENOMEM;
 }
 
 int sl_tokens_open(const struct sl_tokens_options *options,
@@ -181,10 +181,10 @@ void sl_tokens_close(struct sl_tokens *tokens)
     if (!t)
         return;
     sl_jwks_current_release(&t->held);
-    sl_token_cache_done(&t->recall);
-    sl_bad_token_done(&t->blame);
+    sl_map_done(&t->cache);
+    sl_bad_token_done(&t->limiter);
     sl_arena_done(&t->arena);
-    EVP_MD_CTX_free(t->hashing);
+    EVP_MD_CTX_free(t->digest_ctx);
     EVP_MD_free(t->hash);
     alloc = t->alloc;
     sl_alloc_free(&alloc, t, sizeof(*t));

@@ -1,66 +1,63 @@
-/* subject_cache.c -- what was asked for lately.
+/* subject_cache.c -- the subjects that one thread has looked up lately.
  *
- *     find --> at hand, its stamp current, young enough? --> done, at once
- *      |                                                        ^
- *      no --> is it being loaded, under the current stamp?      |
- *              |            |                                   |
- *              no           yes --> wait with the others        |
- *              v                              |                 |
- *             load --> registry --> on_loaded +--> kept ---> done, later
- *
- * A hash with chains, and a list in the order of use: the entry that nobody
- * asked for the longest goes first. Loads are few and kept in a list of their
- * own.
+ *     find --> cached, same version, young enough? --> done, at once
+ *      |                                                  ^
+ *      no --> is it being loaded, under this version?     |
+ *              |            |                             |
+ *              no           yes --> wait for that load    |
+ *              v                              |           |
+ *             load --> source --> on_loaded --+--> cached + done, later
  *
  * Invariants (test/prop/finder.c).
- *   (1) What is found was in the registry at some instant between the question
- *       and the answer, or since the last write that was acknowledged before
- *       the question, or, on another machine, less than `life` ago; while
- *       the registry does not answer, less than `stale` ago.
- *   (2) At most `most` entries of at most `bytes` are kept.
- *   (3) Every lookup is answered once: found, failed, or when its deadline has
- *       come.
+ *   (1) The result was in the registry at some instant between the lookup and
+ *       its answer, or since the last write acknowledged before the lookup, or,
+ *       for writes of other programs, less than `life` ago; while the registry
+ *       does not answer, less than `stale` ago.
+ *   (2) At most `most` records of at most `bytes` are cached.
+ *   (3) Every lookup is answered once: found, failed, or at its deadline.
  */
 #include "registry/subject_cache.h"
 
 #include <string.h>
 #include <sys/queue.h>
 
+#include "base/map.h"
 #include "net/loop.h"
 
-#define MOST    8192
-#define BYTES   ((size_t)16 << 20)
-#define LIFE    (5 * SL_S)
-#define STALE   SL_HOUR
-#define LOADING 1024
-#define AGAIN   SL_S /* what is old holds, after there was no answer */
-#define BUCKETS 8192 /* of chains; a power of two */
+#define MOST       8192
+#define BYTES      ((size_t)16 << 20)
+#define LIFE       (5 * SL_S)
+#define STALE      SL_HOUR
+#define MOST_LOADS 1024
+#define RETRY      SL_S /* how long a stale record is used before a new load */
 
-/* An entry at hand. */
-struct kept {
-    TAILQ_ENTRY(kept) order; /* the one used last comes first */
-    struct kept *next;       /* in its chain */
-    uint64_t hash;
-    uint64_t stamp;
-    sl_ns until;  /* steady */
-    sl_ns latest; /* the same, while the registry does not answer */
-    sl_ns since;  /* wall */
-    struct sl_subject_record *entry;
+/* By the name that was looked up: an id or an alias. */
+struct key {
     bool is_org;
-    size_t id_len; /* the name it was asked for by: an id or an alias */
+    struct sl_str id;
+};
+
+struct entry {
+    struct sl_map_entry map; /* first */
+    uint64_t version;
+    sl_ns until;       /* monotonic */
+    sl_ns stale_until; /* the same, while the registry does not answer */
+    sl_ns since;       /* wall clock */
+    struct sl_subject_record *record;
+    bool is_org;
+    size_t id_len;
     char id[];
 };
 
-/* A question to the registry. */
 struct load {
     TAILQ_ENTRY(load) order;
-    struct sl_subject_cache *finder;
+    struct sl_subject_cache *cache;
     struct sl_job job;
     uint64_t hash;
-    uint64_t stamp; /* when it was asked */
+    uint64_t version; /* when it began */
     bool is_org;
-    struct sl_lookup *waiting; /* the last first */
-    char id[SL_SUBJECT_RECORD_ID];
+    struct sl_lookup *waiting; /* newest first */
+    char id[];
 };
 
 struct sl_subject_cache {
@@ -68,25 +65,25 @@ struct sl_subject_cache {
     struct sl_registry *registry;
     struct sl_loop *loop;
     struct sl_subject_cache_options options;
-    struct sl_timer *timer;           /* for the next deadline */
-    sl_ns wakes;                      /* steady; 0: it does not run */
-    struct sl_subject_record *nobody; /* for names that nobody can have */
-    TAILQ_HEAD(order, kept) order;
+    struct sl_hash_key secret;
+    struct sl_timer *timer;            /* for the next deadline */
+    sl_ns timer_at;                    /* monotonic; 0: not running */
+    struct sl_subject_record *unknown; /* for ids that cannot exist */
+    struct sl_map map;
     TAILQ_HEAD(loads, load) loads;
-    unsigned loading;
+    unsigned load_count;
     struct sl_subject_cache_counts counts;
-    struct kept *chains[BUCKETS];
 };
 
-static uint64_t get(const _Atomic uint64_t *count)
+static void set(_Atomic uint64_t *count, uint64_t n)
 {
-    return atomic_load_explicit(count, memory_order_relaxed);
+    atomic_store_explicit(count, n, memory_order_relaxed);
 }
 
+/* One thread writes: a load and a store are enough. */
 static void add(_Atomic uint64_t *count, uint64_t n)
 {
-    /* One thread writes: a load and a store are enough. */
-    atomic_store_explicit(count, get(count) + n, memory_order_relaxed);
+    set(count, atomic_load_explicit(count, memory_order_relaxed) + n);
 }
 
 static bool is_org(struct sl_str scope)
@@ -94,178 +91,195 @@ static bool is_org(struct sl_str scope)
     return sl_str_eq(scope, SL_STR("org"));
 }
 
-static uint64_t hash_of(const struct sl_subject_cache *f, struct sl_str scope,
+static uint64_t hash_of(const struct sl_subject_cache *c, struct sl_str scope,
                         struct sl_str id)
 {
-    struct sl_hash_key key = *sl_registry_secret(f->registry);
+    struct sl_hash_key key = c->secret;
 
     key.k1 ^= is_org(scope);
     return sl_hash64(&key, id);
 }
 
-static uint64_t stamp_now(const struct sl_subject_cache *f, struct sl_str scope,
-                          struct sl_str id)
+static uint64_t version_of(const struct sl_subject_cache *c,
+                           struct sl_str scope, struct sl_str id)
 {
-    return atomic_load_explicit(sl_registry_version(f->registry, scope, id),
-                                memory_order_acquire);
+    return c->registry ? atomic_load_explicit(
+                             sl_registry_version(c->registry, scope, id),
+                             memory_order_acquire)
+                       : 0;
 }
 
-/* ---- what is at hand ---- */
+/* ---- cached records ---- */
 
-static size_t size_of(const struct kept *kept)
+static size_t size_of(const struct entry *entry)
 {
-    return sizeof(*kept) + kept->id_len + kept->entry->size;
+    return sizeof(*entry) + entry->id_len;
 }
 
-static struct kept **find_kept(struct sl_subject_cache *f, uint64_t hash,
-                               bool org, struct sl_str id)
+static bool equals(const struct sl_map_entry *map_entry, const void *key)
 {
-    struct kept **at = &f->chains[hash % BUCKETS];
+    const struct entry *entry = (const struct entry *)map_entry;
+    const struct key *k = key;
 
-    while (*at && ((*at)->hash != hash || (*at)->is_org != org ||
-                   !sl_str_eq((struct sl_str){(*at)->id, (*at)->id_len}, id)))
-        at = &(*at)->next;
-    return at;
+    return entry->is_org == k->is_org &&
+           sl_str_eq((struct sl_str){entry->id, entry->id_len}, k->id);
 }
 
-static void drop(struct sl_subject_cache *f, struct kept **at)
+static void free_entry(void *alloc, struct sl_map_entry *map_entry)
 {
-    struct kept *kept = *at;
+    struct entry *entry = (struct entry *)map_entry;
 
-    SL_HOLDS(kept);
-    *at = kept->next;
-    TAILQ_REMOVE(&f->order, kept, order);
-    add(&f->counts.entries, (uint64_t)-1);
-    add(&f->counts.bytes, (uint64_t)0 - size_of(kept));
-    sl_subject_unref(&kept->entry->subject);
-    sl_alloc_free(f->options.alloc, kept, sizeof(*kept) + kept->id_len);
+    sl_subject_unref(&entry->record->subject);
+    sl_alloc_free(alloc, entry, size_of(entry));
 }
 
-static void drop_last(struct sl_subject_cache *f)
+static struct entry *find_entry(struct sl_subject_cache *c, struct sl_str scope,
+                                struct sl_str id)
 {
-    struct kept *last = TAILQ_LAST(&f->order, order);
+    struct key key = {is_org(scope), id};
 
-    drop(f, find_kept(f, last->hash, last->is_org,
-                      (struct sl_str){last->id, last->id_len}));
+    return (struct entry *)sl_map_find(&c->map, hash_of(c, scope, id), &key,
+                                       sl_loop_mono(c->loop));
 }
 
-/* Keep what was loaded, if there is memory. One reference of it is taken. */
-static void keep(struct sl_subject_cache *f, const struct load *load)
+static void count_entries(struct sl_subject_cache *c)
+{
+    set(&c->counts.entries, c->map.count);
+    set(&c->counts.bytes, c->map.bytes);
+}
+
+/* Caches a loaded record, if there is memory. */
+static void keep(struct sl_subject_cache *c, const struct load *load)
 {
     struct sl_str id = load->job.id;
-    struct kept **at = find_kept(f, load->hash, load->is_org, id);
-    struct kept *kept = sl_alloc_new(f->options.alloc, sizeof(*kept) + id.len);
-    sl_ns now = sl_loop_mono(f->loop);
+    struct entry *entry = find_entry(c, load->job.scope, id);
+    sl_ns now = sl_loop_mono(c->loop);
 
-    if (*at)
-        drop(f, at);
-    if (!kept)
-        return;
-    *kept = (struct kept){
-        .next = f->chains[load->hash % BUCKETS],
-        .hash = load->hash,
-        .stamp = load->job.stamp,
-        .until = now + f->options.life,
-        .latest = now + f->options.stale,
-        .since = sl_loop_now(f->loop),
-        .entry = load->job.entries,
-        .is_org = load->is_org,
-        .id_len = id.len,
-    };
-    memcpy(kept->id, id.at, id.len);
-    sl_subject_ref(&kept->entry->subject);
-    f->chains[load->hash % BUCKETS] = kept;
-    TAILQ_INSERT_HEAD(&f->order, kept, order);
-    add(&f->counts.entries, 1);
-    add(&f->counts.bytes, size_of(kept));
-    while (get(&f->counts.entries) > f->options.most ||
-           get(&f->counts.bytes) > f->options.bytes)
-        drop_last(f);
+    if (entry)
+        sl_map_remove(&c->map, &entry->map);
+    entry = c->options.life < 0
+                ? NULL
+                : sl_alloc_new(c->options.alloc, sizeof(*entry) + id.len);
+    if (entry) {
+        *entry = (struct entry){
+            .map = {.hash = load->hash, .expires = SL_NS_MAX},
+            .version = load->job.stamp,
+            .until = now + c->options.life,
+            .stale_until = now + c->options.stale,
+            .since = sl_loop_now(c->loop),
+            .record = load->job.entries,
+            .is_org = load->is_org,
+            .id_len = id.len,
+        };
+        memcpy(entry->id, id.at, id.len);
+        entry->map.size = size_of(entry) + entry->record->size;
+        sl_subject_ref(&entry->record->subject);
+        sl_map_add(&c->map, &entry->map);
+    }
+    count_entries(c);
 }
 
-/* What the registry said last, if no write came since; or NULL. */
+/* Returns the last record if no write came since, or NULL. */
 static struct sl_subject_record *
-find_stale(struct sl_subject_cache *f, struct sl_str scope, struct sl_str id)
+find_stale(struct sl_subject_cache *c, struct sl_str scope, struct sl_str id)
 {
-    struct kept *kept = *find_kept(f, hash_of(f, scope, id), is_org(scope), id);
-    sl_ns now = sl_loop_mono(f->loop);
+    struct entry *entry = find_entry(c, scope, id);
+    sl_ns now = sl_loop_mono(c->loop);
 
-    if (!kept || f->options.ask || now >= kept->latest ||
-        kept->stamp != stamp_now(f, scope, id))
+    if (!entry || c->options.source.ask || now >= entry->stale_until ||
+        entry->version != version_of(c, scope, id))
         return NULL;
-    kept->until = now + AGAIN < kept->latest ? now + AGAIN : kept->latest;
-    return kept->entry;
+    entry->until =
+        now + RETRY < entry->stale_until ? now + RETRY : entry->stale_until;
+    return entry->record;
+}
+
+/* Other programs may write without notice. The wall clock may be set back. */
+static bool is_old(const struct sl_subject_cache *c, const struct entry *entry)
+{
+    sl_ns now = sl_loop_now(c->loop);
+
+    return sl_loop_mono(c->loop) >= entry->until ||
+           (c->options.source.ask &&
+            (now < entry->since || now - entry->since >= c->options.life));
+}
+
+/* Returns the cached record if it is valid. An old one stays until a load
+ * replaces it. */
+static struct sl_subject_record *find_valid(struct sl_subject_cache *c,
+                                            const struct sl_lookup *lookup,
+                                            uint64_t version)
+{
+    struct entry *entry = find_entry(c, lookup->scope, lookup->id);
+
+    if (entry && entry->version != version) {
+        sl_map_remove(&c->map, &entry->map);
+        count_entries(c);
+        entry = NULL;
+    }
+    return entry && !is_old(c, entry) ? entry->record : NULL;
 }
 
 /* ---- answers ---- */
 
-static void answer(struct sl_lookup *lookup, struct sl_subject_record *entry,
+static void answer(struct sl_lookup *lookup, struct sl_subject_record *record,
                    int err)
 {
     lookup->err = err;
-    lookup->found = entry ? sl_subject_ref(&entry->subject) : NULL;
+    lookup->found = record ? sl_subject_ref(&record->subject) : NULL;
     lookup->done(lookup);
 }
 
-/* A load is over: whoever asks from now on, perhaps in his answer to it, begins
- * another. */
-static void end_load(struct sl_subject_cache *f, struct load *load)
+/* Answers all lookups of a load and frees it. A lookup made by one of their
+ * done() begins another load. */
+static void end_load(struct load *load, struct sl_subject_record *record,
+                     int err)
 {
-    TAILQ_REMOVE(&f->loads, load, order);
-    f->loading--;
-}
-
-/* Forget one that is over; nobody waits for it. */
-static void free_load(struct sl_subject_cache *f, struct load *load)
-{
-    sl_job_clear(&load->job);
-    sl_alloc_free(f->options.alloc, load, sizeof(*load));
-}
-
-static void answer_all(struct load *load, struct sl_subject_record *entry,
-                       int err)
-{
+    struct sl_subject_cache *c = load->cache;
     struct sl_lookup *waiting = load->waiting;
+    size_t size = sizeof(*load) + load->job.id.len;
 
-    load->waiting = NULL;
+    TAILQ_REMOVE(&c->loads, load, order);
+    c->load_count--;
     for (struct sl_lookup *next; waiting; waiting = next) {
         next = waiting->next;
-        answer(waiting, entry, err);
+        answer(waiting, record, err);
     }
+    sl_job_clear(&load->job);
+    sl_alloc_free(c->options.alloc, load, size);
 }
 
 static void on_loaded(struct sl_job *job)
 {
     struct load *load = job->ctx;
-    struct sl_subject_cache *f = load->finder;
-    struct sl_subject_record *entry = job->entries;
+    struct sl_subject_cache *c = load->cache;
+    struct sl_subject_record *record = job->entries;
 
     if (job->err) {
-        add(&f->counts.faults, 1);
-        entry = find_stale(f, job->scope, job->id);
+        add(&c->counts.faults, 1);
+        record = find_stale(c, job->scope, job->id);
     } else {
-        add(&f->counts.unknown, !entry->subject.known);
-        keep(f, load);
+        add(&c->counts.unknown, !record->subject.known);
+        keep(c, load);
     }
-    end_load(f, load);
-    answer_all(load, entry, entry ? 0 : job->err);
-    free_load(f, load);
+    end_load(load, record, record ? 0 : job->err);
 }
 
 /* ---- deadlines ---- */
 
-static void wake_at(struct sl_subject_cache *f, sl_ns deadline)
+static void wake_at(struct sl_subject_cache *c, sl_ns deadline)
 {
-    sl_ns now = sl_loop_mono(f->loop);
+    sl_ns now = sl_loop_mono(c->loop);
 
-    if (deadline == 0 || (f->wakes > 0 && f->wakes <= deadline))
+    if (deadline == 0 || (c->timer_at > 0 && c->timer_at <= deadline))
         return;
-    f->wakes = deadline;
-    sl_timer_start(f->timer, deadline > now ? deadline - now : 0);
+    c->timer_at = deadline;
+    sl_timer_start(c->timer, deadline > now ? deadline - now : 0);
 }
 
-/* Take those out of a load's list whose time has come, with their answers. */
-static struct sl_lookup *take_late(struct sl_subject_cache *f,
+/* Moves the lookups of a load whose deadline has passed to `late`, with their
+ * answers. */
+static struct sl_lookup *take_late(struct sl_subject_cache *c,
                                    struct load *load, sl_ns now,
                                    struct sl_lookup *late)
 {
@@ -276,12 +290,12 @@ static struct sl_lookup *take_late(struct sl_subject_cache *f,
         struct sl_subject_record *stale;
 
         if (lookup->deadline == 0 || lookup->deadline > now) {
-            wake_at(f, lookup->deadline);
+            wake_at(c, lookup->deadline);
             at = &lookup->next;
             continue;
         }
         *at = lookup->next;
-        stale = find_stale(f, load->job.scope, load->job.id);
+        stale = find_stale(c, load->job.scope, load->job.id);
         lookup->found = stale ? sl_subject_ref(&stale->subject) : NULL;
         lookup->err = stale ? 0 : SLUICE_ESTORE;
         lookup->next = late;
@@ -290,145 +304,113 @@ static struct sl_lookup *take_late(struct sl_subject_cache *f,
     return late;
 }
 
-/* The load goes on: whoever asks next finds what it brings. */
+/* The loads go on; later lookups use their results. */
 static void on_time(void *ctx)
 {
-    struct sl_subject_cache *f = ctx;
+    struct sl_subject_cache *c = ctx;
     struct sl_lookup *late = NULL, *next;
     struct load *load;
 
-    f->wakes = 0;
-    TAILQ_FOREACH(load, &f->loads, order)
-    late = take_late(f, load, sl_loop_mono(f->loop), late);
+    c->timer_at = 0;
+    TAILQ_FOREACH(load, &c->loads, order)
+    late = take_late(c, load, sl_loop_mono(c->loop), late);
     for (; late; late = next) {
         next = late->next;
-        add(&f->counts.late, 1);
+        add(&c->counts.late, 1);
         late->done(late);
     }
 }
 
-/* ---- questions ---- */
+/* ---- lookups ---- */
 
-static void wait_for(struct sl_subject_cache *f, struct load *load,
+static void wait_for(struct sl_subject_cache *c, struct load *load,
                      struct sl_lookup *lookup)
 {
-    if (lookup->deadline == 0 && f->options.patience > 0)
-        sl_lookup_wait(lookup, sl_loop_mono(f->loop), f->options.patience);
+    if (lookup->deadline == 0 && c->options.timeout > 0)
+        sl_lookup_wait(lookup, sl_loop_mono(c->loop), c->options.timeout);
     lookup->next = load->waiting;
     load->waiting = lookup;
-    wake_at(f, lookup->deadline);
+    wake_at(c, lookup->deadline);
 }
 
-/* One under way that has seen all that was acknowledged. */
-static struct load *find_load(struct sl_subject_cache *f, uint64_t hash,
-                              bool org, struct sl_str id, uint64_t stamp)
+/* Returns an open load that began after the last acknowledged write. */
+static struct load *find_load(struct sl_subject_cache *c, uint64_t hash,
+                              const struct sl_lookup *lookup, uint64_t version)
 {
     struct load *load;
 
-    TAILQ_FOREACH(load, &f->loads, order)
-    if (load->hash == hash && load->is_org == org && load->stamp == stamp &&
-        sl_str_eq(load->job.id, id))
+    TAILQ_FOREACH(load, &c->loads, order)
+    if (load->hash == hash && load->is_org == is_org(lookup->scope) &&
+        load->version == version && sl_str_eq(load->job.id, lookup->id))
         return load;
     return NULL;
 }
 
-static void begin_load(struct sl_subject_cache *f, struct sl_lookup *lookup,
-                       uint64_t hash, uint64_t stamp)
+static void begin_load(struct sl_subject_cache *c, struct sl_lookup *lookup,
+                       uint64_t hash, uint64_t version)
 {
+    const struct sl_subject_source *source = &c->options.source;
+    bool full = c->load_count >= c->options.most_loads;
     struct load *load = NULL;
 
-    if (f->loading < f->options.loading)
-        load = sl_alloc_new(f->options.alloc, sizeof(*load));
+    if (!full)
+        load = sl_alloc_new(c->options.alloc, sizeof(*load) + lookup->id.len);
     if (!load) {
-        add(&f->counts.busy, 1);
-        answer(lookup, NULL,
-               f->loading < f->options.loading ? SLUICE_ENOMEM : SLUICE_ESTORE);
+        add(&c->counts.busy, 1);
+        answer(lookup, NULL, full ? SLUICE_ESTORE : SLUICE_ENOMEM);
         return;
     }
     memset(load, 0, sizeof(*load));
-    load->finder = f;
+    load->cache = c;
     load->hash = hash;
-    load->stamp = stamp;
+    load->version = version;
     load->is_org = is_org(lookup->scope);
     memcpy(load->id, lookup->id.at, lookup->id.len);
-    sl_job_init(&load->job, SL_JOB_FIND, f->options.alloc);
-    load->job.loop = f->loop;
+    sl_job_init(&load->job, SL_JOB_FIND, c->options.alloc);
+    load->job.loop = c->loop;
     load->job.done = on_loaded;
     load->job.ctx = load;
-    load->job.now = sl_loop_now(f->loop);
+    load->job.now = sl_loop_now(c->loop);
     load->job.scope = load->is_org ? SL_STR("org") : SL_STR("user");
     load->job.id = (struct sl_str){load->id, lookup->id.len};
-    TAILQ_INSERT_TAIL(&f->loads, load, order);
-    f->loading++;
-    add(&f->counts.loads, 1);
-    wait_for(f, load, lookup);
-    if (f->options.ask)
-        f->options.ask(f->options.ctx, &load->job);
+    TAILQ_INSERT_TAIL(&c->loads, load, order);
+    c->load_count++;
+    add(&c->counts.loads, 1);
+    wait_for(c, load, lookup);
+    if (source->ask)
+        source->ask(source->ctx, &load->job);
     else
-        sl_registry_ask(f->registry, &load->job);
-}
-
-/* Nobody tells us what others write; nor does a clock that was set back. */
-static bool is_old(const struct sl_subject_cache *f, const struct kept *kept)
-{
-    sl_ns now = sl_loop_now(f->loop);
-
-    return sl_loop_mono(f->loop) >= kept->until ||
-           (f->options.ask &&
-            (now < kept->since || now - kept->since >= f->options.life));
-}
-
-/* What is at hand, if it still holds. */
-static struct kept *look(struct sl_subject_cache *f,
-                         const struct sl_lookup *lookup, uint64_t hash,
-                         uint64_t stamp)
-{
-    struct kept **at = find_kept(f, hash, is_org(lookup->scope), lookup->id);
-    struct kept *kept = *at;
-
-    if (!kept)
-        return NULL;
-    if (kept->stamp != stamp) {
-        drop(f, at);
-        return NULL;
-    }
-    if (is_old(f, kept))
-        return NULL; /* it stays until there is a better one */
-    if (kept != TAILQ_FIRST(&f->order)) {
-        TAILQ_REMOVE(&f->order, kept, order);
-        TAILQ_INSERT_HEAD(&f->order, kept, order);
-    }
-    return kept;
+        sl_registry_ask(c->registry, &load->job);
 }
 
 static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
 {
-    struct sl_subject_cache *f = (struct sl_subject_cache *)subjects;
+    struct sl_subject_cache *c = (struct sl_subject_cache *)subjects;
+    struct sl_subject_record *record;
     struct load *load;
-    struct kept *kept;
-    uint64_t hash, stamp;
+    uint64_t hash, version;
 
-    if (!f->options.ask && !sl_registry_has_any(f->registry)) {
+    if (!c->options.source.ask && !sl_registry_has_any(c->registry)) {
         answer(lookup, NULL, 0);
         return;
     }
-    if (lookup->id.len == 0 || lookup->id.len > SL_SUBJECT_RECORD_ID) {
-        answer(lookup, f->nobody, 0);
+    if (lookup->id.len == 0 || lookup->id.len > c->options.most_id) {
+        answer(lookup, c->unknown, 0);
         return;
     }
-    hash = hash_of(f, lookup->scope, lookup->id);
-    stamp = stamp_now(f, lookup->scope, lookup->id);
-    kept = look(f, lookup, hash, stamp);
-    if (kept) {
-        add(&f->counts.hits, 1);
-        answer(lookup, kept->entry, 0);
+    version = version_of(c, lookup->scope, lookup->id);
+    record = find_valid(c, lookup, version);
+    if (record) {
+        add(&c->counts.hits, 1);
+        answer(lookup, record, 0);
         return;
     }
-    load = find_load(f, hash, is_org(lookup->scope), lookup->id, stamp);
+    hash = hash_of(c, lookup->scope, lookup->id);
+    load = find_load(c, hash, lookup, version);
     if (load)
-        wait_for(f, load, lookup);
+        wait_for(c, load, lookup);
     else
-        begin_load(f, lookup, hash, stamp);
+        begin_load(c, lookup, hash, version);
 }
 
 static const struct sl_subjects_calls calls = {find};
@@ -442,64 +424,86 @@ static void fill_in(struct sl_subject_cache_options *o)
     o->bytes = o->bytes ? o->bytes : BYTES;
     o->life = o->life ? o->life : LIFE;
     o->stale = o->stale ? o->stale : STALE;
-    o->loading = o->loading ? o->loading : LOADING;
+    o->most_loads = o->most_loads ? o->most_loads : MOST_LOADS;
+    o->most_id = o->most_id ? o->most_id : SL_SUBJECT_RECORD_ID;
+}
+
+static int set_up(struct sl_subject_cache *c)
+{
+    static const struct sl_subject_draft unknown = {.expires = SL_NS_NONE};
+    const struct sl_subject_cache_options *o = &c->options;
+    struct sl_map_options map = {.most = o->most,
+                                 .most_bytes = o->bytes,
+                                 .equals = equals,
+                                 .free = free_entry,
+                                 .ctx = (void *)o->alloc,
+                                 .alloc = o->alloc};
+    int err = 0;
+
+    if (c->registry)
+        c->secret = *sl_registry_secret(c->registry);
+    else
+        err = sl_hash_key_make(&c->secret);
+    if (!err)
+        err = sl_map_init(&c->map, &map);
+    if (err)
+        return err;
+    c->unknown = sl_subject_record_new(&unknown, false, o->alloc);
+    return c->unknown ? sl_timer_new(c->loop, on_time, c, &c->timer)
+                      : SLUICE_ENOMEM;
 }
 
 int sl_subject_cache_open(struct sl_registry *registry, struct sl_loop *loop,
                           const struct sl_subject_cache_options *options,
                           struct sl_subject_cache **ret, struct sl_diag *diag)
 {
-    static const struct sl_subject_draft nobody = {.expires = SL_NS_NONE};
     struct sl_subject_cache_options o = *options;
-    struct sl_subject_cache *f;
+    struct sl_subject_cache *c;
     int err;
 
     fill_in(&o);
-    f = sl_alloc_new(o.alloc, sizeof(*f));
-    if (!f)
+    c = sl_alloc_new(o.alloc, sizeof(*c));
+    if (!c)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
-    memset(f, 0, sizeof(*f));
-    f->subjects.calls = &calls;
-    f->registry = registry;
-    f->loop = loop;
-    f->options = o;
-    TAILQ_INIT(&f->order);
-    TAILQ_INIT(&f->loads);
-    f->nobody = sl_subject_record_new(&nobody, false, o.alloc);
-    err = f->nobody ? sl_timer_new(loop, on_time, f, &f->timer) : SLUICE_ENOMEM;
+    memset(c, 0, sizeof(*c));
+    c->subjects.calls = &calls;
+    c->registry = registry;
+    c->loop = loop;
+    c->options = o;
+    TAILQ_INIT(&c->loads);
+    err = set_up(c);
     if (err) {
-        sl_subject_cache_close(f);
+        sl_subject_cache_close(c);
         return sl_diag_error(diag, err, "out of memory");
     }
-    *ret = f;
+    *ret = c;
     return 0;
 }
 
-void sl_subject_cache_close(struct sl_subject_cache *f)
+void sl_subject_cache_close(struct sl_subject_cache *c)
 {
     struct load *load;
 
-    if (!f)
+    if (!c)
         return;
-    while ((load = TAILQ_FIRST(&f->loads))) {
-        end_load(f, load);
-        answer_all(load, NULL, SLUICE_ESTORE);
-        free_load(f, load);
+    while ((load = TAILQ_FIRST(&c->loads))) {
+        if (c->options.source.cancel)
+            c->options.source.cancel(c->options.source.ctx, &load->job);
+        end_load(load, NULL, SLUICE_ESTORE);
     }
-    while (!TAILQ_EMPTY(&f->order))
-        drop_last(f);
-    sl_subject_records_free(f->nobody);
-    sl_timer_free(f->timer);
-    sl_alloc_free(f->options.alloc, f, sizeof(*f));
+    sl_map_done(&c->map);
+    sl_subject_records_free(c->unknown);
+    sl_timer_free(c->timer);
+    sl_alloc_free(c->options.alloc, c, sizeof(*c));
 }
 
-struct sl_subjects *sl_subject_cache_subjects(struct sl_subject_cache *finder)
+struct sl_subjects *sl_subject_cache_subjects(struct sl_subject_cache *cache)
 {
-    return &finder->subjects;
+    return &cache->subjects;
 }
 
 const struct sl_subject_cache_counts *
-sl_subject_cache_counts(const struct sl_subject_cache *finder)
+sl_subject_cache_counts(const struct sl_subject_cache *cache)
 {
-    return &finder->counts;
+    return &cache->counts;
 }

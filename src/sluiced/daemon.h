@@ -283,11 +283,11 @@ struct sl_worker {
     struct sl_metrics *stats;
     struct sl_top_keys *top;
     struct sl_denial_batch *denials;
-    struct sl_engine_ctx station;        /* what its doors have at hand */
-    struct sl_wait_timer waiting;        /* where its questions wait */
-    struct sl_subject_cache *finder;     /* or NULL: no registry */
-    struct sl_usage_buffer *keeper;      /* likewise */
-    struct sl_dynamo_subjects *profiles; /* or NULL: subjects are not there */
+    struct sl_engine_ctx station;           /* what its doors have at hand */
+    struct sl_wait_timer waiting;           /* where its questions wait */
+    struct sl_subject_cache *subject_cache; /* or NULL: no subjects */
+    struct sl_usage_buffer *usage_buffer;   /* or NULL: no registry */
+    struct sl_dynamo_subjects *dynamo_subjects; /* or NULL: not in DynamoDB */
     struct sl_listener_worker
         stands[SL_PROTOCOLS];  /* admin: on the first only */
     struct sl_timer *emptying; /* looks whether connections are gone */
@@ -543,29 +543,23 @@ SL_MUST_USE int sl_test_reset(const struct sl_redis_url *where);
 /* Only of the DynamoDB of our tests: it has a word for that. */
 SL_MUST_USE int sl_test_reset_dynamo(const struct sl_dynamo_url *where);
 
-/* ---- subjects whose plan is written in a table of DynamoDB.
+/* ---- the plans of subjects in a table of DynamoDB.
  *
  *   userId   dataType   subscriptionTier   subscriptionExpiry
  *   123      PROFILE    premium            2026-12-31T23:59:59Z
  *
- * The table is that of the application, and only read: plans are changed there.
- * An organisation is looked for under "org:" and its id. A tier without a date,
- * or with one that is none, has ended: whoever has it has the default plan.
- *
- * Answers are kept for some seconds, also that there is nobody. Whoever asks
- * for the same one meanwhile waits for one answer together. One of these
- * belongs to one loop.
+ * The table belongs to the application and is only read. An organisation has
+ * the key "org:" and its id. A tier without a valid date has ended: its subject
+ * has the default plan. A source belongs to one loop; subject_cache.h caches
+ * its answers.
  */
 
 struct sl_dynamo_subjects_options {
-    struct sl_dynamo_url where; /* its texts outlive this, as those of */
-    struct sl_aws_env env;      /* this one do */
+    struct sl_dynamo_url where; /* its texts and those of env outlive this */
+    struct sl_aws_env env;
     struct sl_loop *loop;
     const struct sl_alloc *alloc;
-    sl_ns life;       /* of an answer; 0: none is kept */
-    sl_ns patience;   /* with the endpoint */
-    unsigned most;    /* answers at hand; 0: 4096 */
-    unsigned loading; /* questions at once; 0: 256 */
+    sl_ns timeout; /* of the endpoint */
     void (*on_fault)(void *ctx, const char *sentence);
     void *ctx;
 };
@@ -576,17 +570,10 @@ SL_MUST_USE int
 sl_dynamo_subjects_open(const struct sl_dynamo_subjects_options *options,
                         struct sl_dynamo_subjects **ret);
 
-/* Whoever waits is told that it failed. NULL is allowed. */
-void sl_dynamo_subjects_close(struct sl_dynamo_subjects *profiles);
+/* Close the cache first: it cancels open jobs. NULL is allowed. */
+void sl_dynamo_subjects_close(struct sl_dynamo_subjects *subjects);
 
-struct sl_subjects *
-sl_dynamo_subjects_subjects(struct sl_dynamo_subjects *profiles);
-
-/* Counted by its own thread; read by any. */
-struct sl_dynamo_subjects_counts {
-    _Atomic uint64_t hits, loads, faults, busy;
-};
-const struct sl_dynamo_subjects_counts *
-sl_dynamo_subjects_counts(const struct sl_dynamo_subjects *profiles);
+struct sl_subject_source
+sl_dynamo_subjects_source(struct sl_dynamo_subjects *subjects);
 
 #endif

@@ -17,15 +17,6 @@
 #include "store/dynamo/dynamo.h"
 #include "store/redis/redis.h"
 
-/* What the program's exit status says; as that of `sluice`. */
-enum sl_exit {
-    SL_EXIT_OK = 0,
-    SL_EXIT_FAILED = 1,
-    SL_EXIT_USAGE = 2,  /* flags or variables were not understood */
-    SL_EXIT_POLICY = 3, /* the policy was refused */
-    SL_EXIT_STORE = 5,  /* the state can't be used */
-};
-
 /* The doors, in the order in which they are opened. */
 enum sl_protocol_id {
     SL_PROTOCOL_HTTP,

@@ -1,17 +1,20 @@
-/* subjects.c -- subjects: who is registered, and how the workers find them.
+/* subjects.c -- the registry of the daemon, and the subject caches of its
+ * workers.
  *
- * The registry has a thread of its own; each worker has a finder that keeps
- * what it was asked for lately. Plans may stand in tables of others, who are
- * asked by threads of their own (plans.h). At the end the registry stops first,
- * when no loop turns any more: whatever it has answered is then told, so that
- * no answer is lost and no request is left behind.
+ * The registry has its own thread, each worker a subject cache. Plans can be in
+ * tables of other programs: in PostgreSQL, queried by threads of their own
+ * (registry/pg.h), or in DynamoDB. At shutdown the registry stops first, when
+ * no loop runs any more. The loops then deliver its last answers, so that no
+ * request is left behind.
  */
 #include <stdio.h>
 
 #include "registry/pg.h"
 #include "sluiced/daemon.h"
 
-#define PROFILE_LIFE (5 * SL_S)
+#define DYNAMO_LIFE  (5 * SL_S)
+#define DYNAMO_MOST  4096
+#define DYNAMO_LOADS 256
 
 static void on_fault(void *ctx, const char *sentence)
 {
@@ -19,7 +22,7 @@ static void on_fault(void *ctx, const char *sentence)
     sl_log(SL_LOG_ERROR, "registry error", "why", sentence, NULL);
 }
 
-/* On a thread of the registry's. */
+/* Runs on the registry's thread. */
 static void on_switch(void *ctx, struct sl_str name, int on)
 {
     struct sl_daemon *daemon = ctx;
@@ -36,7 +39,7 @@ static void on_switch(void *ctx, struct sl_str name, int on)
            NULL);
 }
 
-/* What was switched by hand goes on. */
+/* Features that were switched by hand stay switched. */
 static int restore_switches(struct sl_daemon *daemon)
 {
     unsigned count;
@@ -56,7 +59,7 @@ static int restore_switches(struct sl_daemon *daemon)
     return err;
 }
 
-static int ask_others(struct sl_daemon *daemon)
+static int open_plans(struct sl_daemon *daemon)
 {
     static const char *const scopes[] = {"", "user", "org"};
     const struct sl_plan_query *query =
@@ -75,7 +78,7 @@ static int ask_others(struct sl_daemon *daemon)
     return err ? SL_EXIT_STORE : 0;
 }
 
-static void find_both(void *ctx, struct sl_job *job)
+static void ask_plans(void *ctx, struct sl_job *job)
 {
     struct sl_daemon *daemon = ctx;
 
@@ -104,7 +107,7 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     if (sl_registry_open(&options, &daemon->registry, &daemon->why))
         return SL_EXIT_STORE;
     status = restore_switches(daemon) ? SL_EXIT_FAILED : 0;
-    return status ? status : ask_others(daemon);
+    return status ? status : open_plans(daemon);
 }
 
 void sl_subjects_end(struct sl_daemon *daemon)
@@ -115,74 +118,79 @@ void sl_subjects_end(struct sl_daemon *daemon)
     daemon->registry = NULL;
 }
 
-static int find_profiles(struct sl_worker *worker)
+/* Opens the table of subjects in DynamoDB as a source. */
+static int open_dynamo(struct sl_worker *worker,
+                       struct sl_subject_cache_options *cache)
 {
     struct sl_daemon *daemon = worker->daemon;
     struct sl_dynamo_subjects_options options = {
         .where = daemon->settings.subjects,
         .loop = worker->loop,
         .alloc = &sl_alloc_libc,
-        .life = daemon->settings.virtual_clock ? 0 : PROFILE_LIFE,
-        .patience = daemon->settings.deadline,
+        .timeout = daemon->settings.deadline,
         .on_fault = on_fault,
     };
     int err;
 
     sl_remote_env(&options.env);
-    err = sl_dynamo_subjects_open(&options, &worker->profiles);
+    err = sl_dynamo_subjects_open(&options, &worker->dynamo_subjects);
     if (err)
         return sl_diag_error(&daemon->why, err, "out of memory");
-    worker->station.subjects = sl_dynamo_subjects_subjects(worker->profiles);
+    cache->source = sl_dynamo_subjects_source(worker->dynamo_subjects);
+    cache->life = daemon->settings.virtual_clock ? -1 : DYNAMO_LIFE;
+    cache->most = DYNAMO_MOST;
+    cache->most_loads = DYNAMO_LOADS;
+    cache->most_id = SIZE_MAX; /* the source checks it */
     return 0;
 }
 
-/* As long as nobody turns its loop any more. */
-static void stop_profiles(struct sl_daemon *daemon)
+static void close_cache(struct sl_worker *worker)
 {
-    for (unsigned i = 0; i < daemon->worker_count; i++) {
-        struct sl_worker *worker = &daemon->workers[i];
-
-        if (!worker->profiles)
-            continue;
-        worker->station.subjects = NULL;
-        sl_dynamo_subjects_close(worker->profiles);
-        worker->profiles = NULL;
-    }
+    worker->station.subjects = NULL;
+    sl_subject_cache_close(worker->subject_cache);
+    worker->subject_cache = NULL;
+    sl_dynamo_subjects_close(worker->dynamo_subjects);
+    worker->dynamo_subjects = NULL;
 }
 
 int sl_worker_open_subjects(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
-    struct sl_subject_cache_options options = {.patience =
+    bool in_dynamo = daemon->settings.subjects_in_dynamo;
+    struct sl_subject_cache_options options = {.timeout =
                                                    daemon->settings.deadline};
-    int err;
+    int err = 0;
 
-    if (daemon->settings.subjects_in_dynamo)
-        return find_profiles(worker);
-    if (!daemon->registry)
+    if (in_dynamo) {
+        err = open_dynamo(worker, &options);
+    } else if (!daemon->registry) {
         return 0;
-    if (daemon->plans) {
-        options.ask = find_both;
-        options.ctx = daemon;
+    } else if (daemon->plans) {
+        options.source = (struct sl_subject_source){ask_plans, NULL, daemon};
         options.life = daemon->written.policy->identity.subjects.life;
     }
-    err = sl_subject_cache_open(daemon->registry, worker->loop, &options,
-                                &worker->finder, &daemon->why);
     if (!err)
-        worker->station.subjects = sl_subject_cache_subjects(worker->finder);
-    return err ? err : sl_worker_open_usage(worker);
+        err = sl_subject_cache_open(in_dynamo ? NULL : daemon->registry,
+                                    worker->loop, &options,
+                                    &worker->subject_cache, &daemon->why);
+    if (err)
+        return err;
+    worker->station.subjects = sl_subject_cache_subjects(worker->subject_cache);
+    return in_dynamo ? 0 : sl_worker_open_usage(worker);
 }
 
 void sl_subjects_stop(struct sl_daemon *daemon)
 {
-    stop_profiles(daemon);
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        if (daemon->workers[i].dynamo_subjects)
+            close_cache(&daemon->workers[i]);
     if (!daemon->registry)
         return;
     sl_pg_plan_stop(daemon->plans);
     for (unsigned i = 0; i < daemon->worker_count; i++)
-        if (daemon->workers[i].keeper)
+        if (daemon->workers[i].usage_buffer)
             sl_usage_buffer_flush(
-                sl_usage_buffer_sink(daemon->workers[i].keeper));
+                sl_usage_buffer_sink(daemon->workers[i].usage_buffer));
     sl_quota_node_drain(daemon);
     sl_registry_stop(daemon->registry);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
@@ -190,11 +198,9 @@ void sl_subjects_stop(struct sl_daemon *daemon)
 
         if (worker->loop) {
             sl_loop_stop(worker->loop);
-            sl_loop_run(worker->loop); /* calls what is posted, and returns */
+            sl_loop_run(worker->loop); /* runs posted calls, and returns */
         }
-        worker->station.subjects = NULL;
-        sl_subject_cache_close(worker->finder);
-        worker->finder = NULL;
+        close_cache(worker);
         sl_worker_close_usage(worker);
     }
 }
@@ -207,9 +213,9 @@ static uint64_t get(const _Atomic uint64_t *count)
 }
 
 static void add(struct sl_metrics_subjects *all,
-                const struct sl_subject_cache *finder)
+                const struct sl_subject_cache *cache)
 {
-    const struct sl_subject_cache_counts *c = sl_subject_cache_counts(finder);
+    const struct sl_subject_cache_counts *c = sl_subject_cache_counts(cache);
 
     all->results[SL_LOOKUP_HIT] += get(&c->hits);
     all->results[SL_LOOKUP_LOADED] += get(&c->loads);
@@ -219,18 +225,6 @@ static void add(struct sl_metrics_subjects *all,
     all->numbers[SL_SUBJECTS_AT_HAND] += get(&c->entries);
 }
 
-static void add_profiles(struct sl_metrics_subjects *all,
-                         const struct sl_dynamo_subjects *profiles)
-{
-    const struct sl_dynamo_subjects_counts *c =
-        sl_dynamo_subjects_counts(profiles);
-
-    all->results[SL_LOOKUP_HIT] += get(&c->hits);
-    all->results[SL_LOOKUP_LOADED] += get(&c->loads);
-    all->results[SL_LOOKUP_FAILED] += get(&c->faults);
-    all->results[SL_LOOKUP_BUSY] += get(&c->busy);
-}
-
 void sl_subjects_count(const struct sl_daemon *daemon,
                        struct sl_metrics_subjects *ret)
 {
@@ -238,13 +232,10 @@ void sl_subjects_count(const struct sl_daemon *daemon,
 
     *ret = (struct sl_metrics_subjects){.numbers = {0}};
     for (unsigned i = 0; i < daemon->worker_count; i++)
-        if (daemon->workers[i].profiles)
-            add_profiles(ret, daemon->workers[i].profiles);
+        if (daemon->workers[i].subject_cache)
+            add(ret, daemon->workers[i].subject_cache);
     if (!daemon->registry)
         return;
-    for (unsigned i = 0; i < daemon->worker_count; i++)
-        if (daemon->workers[i].finder)
-            add(ret, daemon->workers[i].finder);
     sl_registry_count(daemon->registry, &counts);
     ret->numbers[SL_SUBJECT_COMMITS] = counts.commits;
     ret->numbers[SL_SUBJECT_ERRORS] = counts.faults;

@@ -159,18 +159,18 @@ int sl_worker_open_usage(struct sl_worker *worker)
         .ctx = worker,
         .node = sl_str_c(daemon->lending.node)};
     int err = sl_usage_buffer_open(daemon->registry, worker->loop, &options,
-                                   &worker->keeper, &daemon->why);
+                                   &worker->usage_buffer, &daemon->why);
 
     if (!err)
-        worker->station.meter = sl_usage_buffer_sink(worker->keeper);
+        worker->station.meter = sl_usage_buffer_sink(worker->usage_buffer);
     return err;
 }
 
 void sl_worker_close_usage(struct sl_worker *worker)
 {
     worker->station.meter = NULL;
-    sl_usage_buffer_close(worker->keeper);
-    worker->keeper = NULL;
+    sl_usage_buffer_close(worker->usage_buffer);
+    worker->usage_buffer = NULL;
 }
 
 /* ---- counts ---- */
@@ -200,12 +200,12 @@ void sl_usage_count(const struct sl_daemon *daemon,
 {
     count_leases(daemon, ret);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
-        const struct sl_usage_buffer *keeper = daemon->workers[i].keeper;
+        const struct sl_usage_buffer *buffer = daemon->workers[i].usage_buffer;
         const struct sl_usage_buffer_counts *c;
 
-        if (!keeper)
+        if (!buffer)
             continue;
-        c = sl_usage_buffer_counts(keeper);
+        c = sl_usage_buffer_counts(buffer);
         ret->numbers[SL_USAGE_SPENT] += get(&c->spent);
         ret->numbers[SL_USAGE_WRITTEN] += get(&c->written);
         ret->numbers[SL_USAGE_ERRORS] += get(&c->failed);

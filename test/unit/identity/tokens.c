@@ -59,12 +59,11 @@ static void put(const char *secret, const struct sl_token_rules *rules)
     sl_keyset_unref(set);
 }
 
-static void open_with(unsigned remembered, unsigned bad)
+static void open_with(unsigned cached, unsigned bad)
 {
     static const struct sl_token_rules rules;
-    struct sl_tokens_options options = {.remembered = remembered,
-                                        .bad_per_minute = bad,
-                                        .alloc = &sl_alloc_libc};
+    struct sl_tokens_options options = {
+        .cached = cached, .bad_per_minute = bad, .alloc = &sl_alloc_libc};
 
     CHECK_EQ(sl_jwks_current_open(&sl_alloc_libc, &keys), 0);
     options.keys = keys;
@@ -97,10 +96,10 @@ TEST(remembered)
         }
         CHECK_EQ(why, SL_TOKEN_GOOD);
         CHECK_EQ(stats->good, i + 1);
-        CHECK_EQ(stats->remembered, i);
+        CHECK_EQ(stats->cached, i);
     }
     CHECK(ask(token_of(7, 100, 1000), "192.0.2.1", AT(1000) - 1));
-    CHECK_EQ(stats->remembered, 3);
+    CHECK_EQ(stats->cached, 3);
     CHECK(!ask(token_of(7, 100, 1000), "192.0.2.1", AT(1000)));
     CHECK_FAULT(why, SL_TOKEN_EXPIRED);
     CHECK_EQ(stats->bad[SL_TOKEN_EXPIRED], 1);
@@ -130,7 +129,7 @@ TEST(leeway)
     CHECK(ask(token_of(1, 100, 200), "192.0.2.1", AT(70)));
     CHECK(ask(token_of(1, 100, 200), "192.0.2.1", AT(230) - 1));
     CHECK(ask(token_of(1, 100, 200), "192.0.2.1", AT(70)));
-    CHECK_EQ(sl_tokens_stats(tokens)->remembered, 2);
+    CHECK_EQ(sl_tokens_stats(tokens)->cached, 2);
     CHECK(!ask(token_of(1, 100, 200), "192.0.2.1", AT(70) - 1));
     CHECK(!ask(token_of(1, 100, 200), "192.0.2.1", AT(230)));
     done();
@@ -168,7 +167,7 @@ TEST(unknown)
     static const struct sl_token_rules rules;
     struct sl_keyset *set = NULL;
 
-    CASE("a key that is not there is wished for, and nobody is to blame");
+    CASE("a key that is not there is wished for, and nobody is to limiter");
     open_with(0, 3);
     CHECK_EQ(sl_keyset_read(
                  SL_STR("{\"kty\":\"oct\",\"kid\":\"old\",\"k\":"
@@ -230,7 +229,7 @@ TEST(held_back)
     CHECK_EQ(looked_at("192.0.2.9", AT(100)), 0);
     CHECK_EQ(looked_at("192.0.2.9", AT(121)), 20);
 
-    CASE("nobody is blamed without an address");
+    CASE("nobody is limiterd without an address");
     for (unsigned i = 0; i < 100; i++) {
         tokens->calls->verify(tokens, bad_token(), NULL, AT(600), &why);
         CHECK_FAULT(why, SL_TOKEN_SIGNATURE);
@@ -242,7 +241,7 @@ TEST(cheap)
 {
     static const struct sl_token_rules rules = {.algorithms = SL_ALG_HS256};
 
-    CASE("what cost no check of a signature is not blamed");
+    CASE("what cost no check of a signature is not limiterd");
     open_with(0, 3);
     put(made_secret, &rules);
     for (unsigned i = 0; i < 100; i++) {
@@ -276,7 +275,7 @@ static struct sl_digest digest_of(unsigned n)
     return digest;
 }
 
-static void keep(struct sl_token_cache *recall, unsigned n, size_t bytes)
+static void keep(struct sl_map *cache, unsigned n, size_t bytes)
 {
     static char text[100000];
     struct sl_digest digest = digest_of(n);
@@ -285,91 +284,91 @@ static void keep(struct sl_token_cache *recall, unsigned n, size_t bytes)
     token.claims[0] = (struct sl_claim){
         SL_STR("x"), {text, bytes}
     };
-    sl_token_cache_keep(recall, &digest, &token, 0, 100);
-    sl_token_cache_check(recall);
+    sl_token_cache_add(cache, &digest, &token, 0, 100);
+    sl_map_check(cache);
 }
 
-static bool has(struct sl_token_cache *recall, unsigned n, sl_ns now)
+static bool has(struct sl_map *cache, unsigned n, sl_ns now)
 {
     struct sl_digest digest = digest_of(n);
     struct sl_token token;
-    bool found = sl_token_cache_find(recall, &digest, now, &token);
+    bool found = sl_token_cache_find(cache, &digest, now, &token);
 
-    sl_token_cache_check(recall);
+    sl_map_check(cache);
     CHECK(!found || token.expires == n);
     return found;
 }
 
-TEST(recall)
+TEST(cache)
 {
     struct fail f = {0};
     struct sl_alloc alloc = fail_alloc(&f);
-    struct sl_token_cache recall;
+    struct sl_map cache;
 
     CASE("the one asked for longest ago gives way");
-    CHECK_EQ(sl_token_cache_init(&recall, 4, &alloc), 0);
+    CHECK_EQ(sl_token_cache_init(&cache, 4, &alloc), 0);
     for (unsigned i = 0; i < 4; i++)
-        keep(&recall, i, 10);
-    CHECK(has(&recall, 0, 50));
-    keep(&recall, 4, 10);
-    CHECK(!has(&recall, 1, 50));
-    CHECK(has(&recall, 0, 50) && has(&recall, 2, 50) && has(&recall, 3, 50));
-    CHECK_EQ(recall.count, 4);
+        keep(&cache, i, 10);
+    CHECK(has(&cache, 0, 50));
+    keep(&cache, 4, 10);
+    CHECK(!has(&cache, 1, 50));
+    CHECK(has(&cache, 0, 50) && has(&cache, 2, 50) && has(&cache, 3, 50));
+    CHECK_EQ(cache.count, 4);
 
     CASE("its time has an end, which is not in it");
-    CHECK(has(&recall, 0, 99));
-    CHECK(!has(&recall, 0, 100));
-    CHECK(!has(&recall, 2, -1));
-    CHECK_EQ(recall.count, 2);
+    CHECK(has(&cache, 0, 99));
+    CHECK(!has(&cache, 0, 100));
+    CHECK(!has(&cache, 2, -1));
+    CHECK_EQ(cache.count, 2);
 
     CASE("bytes are bounded, too");
     for (unsigned i = 10; i < 14; i++)
-        keep(&recall, i, 3000);
-    CHECK_EQ(recall.count, 2);
-    keep(&recall, 20, 50000);
-    CHECK_EQ(recall.count, 1);
-    CHECK(has(&recall, 20, 1));
-    keep(&recall, 21, 1);
-    CHECK_EQ(recall.count, 1);
-    CHECK(has(&recall, 21, 1));
+        keep(&cache, i, 3000);
+    CHECK_EQ(cache.count, 2);
+    keep(&cache, 20, 50000);
+    CHECK_EQ(cache.count, 1);
+    CHECK(has(&cache, 20, 1));
+    keep(&cache, 21, 1);
+    CHECK_EQ(cache.count, 1);
+    CHECK(has(&cache, 21, 1));
 
     CASE("without memory nothing is kept, and nothing lost");
     f.nth = f.calls + 1;
-    keep(&recall, 22, 1);
-    CHECK(!has(&recall, 22, 1));
-    CHECK(has(&recall, 21, 1));
-    sl_token_cache_forget(&recall);
-    sl_token_cache_check(&recall);
-    CHECK(!has(&recall, 21, 1));
-    keep(&recall, 23, 1);
-    sl_token_cache_done(&recall);
+    keep(&cache, 22, 1);
+    CHECK(!has(&cache, 22, 1));
+    CHECK(has(&cache, 21, 1));
+    sl_map_clear(&cache);
+    sl_map_check(&cache);
+    CHECK(!has(&cache, 21, 1));
+    keep(&cache, 23, 1);
+    sl_map_done(&cache);
     fail_check(&f);
 }
 
 /* Far more addresses than places. */
 TEST(crowd)
 {
-    struct sl_bad_token blame;
+    struct sl_bad_token limiter;
     struct sl_ip ip = address("10.0.0.0"), one = address("192.0.2.1");
     unsigned held = 0;
 
     CASE("a crowd does not wash out who owes much");
-    CHECK_EQ(sl_bad_token_init(&blame, 60, &sl_alloc_libc), 0);
+    CHECK_EQ(sl_bad_token_init(&limiter, 60, &sl_alloc_libc), 0);
     for (unsigned i = 0; i < 20; i++)
-        sl_bad_token_note(&blame, &one, AT(1));
-    CHECK(sl_bad_token_holds(&blame, &one, AT(1)));
+        sl_bad_token_count(&limiter, &one, AT(1));
+    CHECK(sl_bad_token_denies(&limiter, &one, AT(1)));
     for (unsigned i = 0; i < 100000; i++) {
         ip.bytes[13] = (uint8_t)(i >> 16);
         ip.bytes[14] = (uint8_t)(i >> 8);
         ip.bytes[15] = (uint8_t)i;
-        held += sl_bad_token_holds(&blame, &ip, AT(1));
-        sl_bad_token_note(&blame, &ip, AT(1));
+        held += sl_bad_token_denies(&limiter, &ip, AT(1));
+        sl_bad_token_count(&limiter, &ip, AT(1));
     }
-    CHECK(sl_bad_token_holds(&blame, &one, AT(1)));
+    CHECK(sl_bad_token_denies(&limiter, &one, AT(1)));
     CHECK_EQ(held, 0);
-    CHECK(!sl_bad_token_holds(&blame, &one, AT(2)));
-    sl_bad_token_done(&blame);
-    sl_bad_token_done(&blame);
+    CHECK(!sl_bad_token_denies(&limiter, &one, AT(2)));
+    sl_bad_token_done(&limiter);
+    sl_bad_token_done(&limiter);
 }
 
 CHECK_MAIN()

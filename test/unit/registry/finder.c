@@ -50,7 +50,7 @@ struct place {
 static void place_finder(struct place *p, unsigned most, unsigned loading)
 {
     struct sl_subject_cache_options options = {.most = most,
-                                               .loading = loading};
+                                               .most_loads = loading};
 
     CHECK_EQ(sl_subject_cache_open(p->w.registry, p->loop, &options, &p->finder,
                                    NULL),
