@@ -76,7 +76,7 @@ static void open_late(void)
     memset(&s.rig, 0, sizeof(s.rig));
     must(late_open(policy, &s.rig.engine, NULL), "engine");
     sl_policy_unref(policy);
-    sl_decision_init(&s.rig.d, &sl_alloc_libc);
+    rig_check(&s.rig.check, s.rig.engine, &sl_alloc_libc);
 }
 
 /* From the test: when so many have come, they may go. */

@@ -113,9 +113,7 @@ static void check_verdicts(void)
     CHECK(!strstr(counted_page(&c), "ann") && !strstr(c.page.bytes, "192.0"));
 
     CASE("what is only explained is not counted");
-    CHECK_EQ(sl_engine_decide(rig.engine, rig.live, &GET("/ai", USER("eve")),
-                              false, &rig.d, NULL),
-             0);
+    CHECK_EQ(rig_decide(&rig, &GET("/ai", USER("eve")), 1, NULL, false), 0);
     sl_metrics_decision(c.stats[0], &rig.d, "http", SL_US);
     CHECK_EQ(counted_sum(&c, "sluice_decisions_total"), 22);
     end();

@@ -313,9 +313,7 @@ static void check_stats(void)
     sl_metrics_watch(stats, tops[1], NULL);
     sl_metrics_decision(stats, rig_ask(&rig, GET("/spans", ORG("acme"))),
                         "http", SL_US);
-    CHECK_EQ(sl_engine_decide(rig.engine, rig.live, &GET("/spans", ORG("acme")),
-                              false, &rig.d, NULL),
-             0);
+    CHECK_EQ(rig_decide(&rig, &GET("/spans", ORG("acme")), 1, NULL, false), 0);
     sl_metrics_decision(stats, &rig.d, "http", SL_US);
     look((struct sl_top_keys_query){.by = SL_ALLOWED});
     CHECK_STR(row(0), "tenant org acme 0/1/1");
