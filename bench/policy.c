@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "engine/engine.h"
+#include "engine/check.h"
 #include "engine/render.h"
 #include "pair.h"
 
@@ -15,9 +15,8 @@
 
 struct bench {
     struct sl_engine *engine;
-    struct sl_active_policy *live;
     struct sl_table *table;
-    struct sl_decision decision;
+    struct sl_check check;
     struct sl_arena arena, texts;
     unsigned routes;
     struct sl_str paths[1000], users[KEYS];
@@ -71,6 +70,7 @@ static void make_requests(struct bench *b)
 
 static void open_bench(struct bench *b, unsigned routes)
 {
+    static const struct sl_engine_ctx at_once;
     struct sl_policy_options options = {0};
     struct sl_memory_options memory = {.size = 8 << 20};
     struct sl_engine_options engine = {0};
@@ -88,11 +88,11 @@ static void open_bench(struct bench *b, unsigned routes)
     if (sl_memory_open(&memory, &engine.store, &diag) ||
         sl_engine_open(&engine, policy, &b->engine, &diag))
         die(diag.sentence);
-    b->live = sl_engine_hold(b->engine, NULL);
     b->table = sl_memory_table(engine.store);
     b->routes = routes;
     b->now = INT64_C(1790000000) * SL_S;
-    sl_decision_init(&b->decision, &sl_alloc_libc);
+    sl_check_init(&b->check, b->engine, &at_once, &sl_alloc_libc);
+    sl_check_hold(&b->check);
     sl_arena_init(&b->arena, 1 << 20, &sl_alloc_libc);
     sl_arena_init(&b->texts, 1 << 20, &sl_alloc_libc);
     make_requests(b);
@@ -122,11 +122,11 @@ static uint64_t whole_decision(void *ctx, uint64_t rounds)
             .now = b->now += 1000,
         };
 
-        if (sl_engine_decide(b->engine, b->live, &facts, true, &b->decision,
-                             NULL))
+        sl_check_start(&b->check, &facts, 1, true);
+        if (b->check.err)
             die("could not decide");
         sl_arena_reset(&b->arena);
-        if (sl_render(&b->decision, &b->arena, &out))
+        if (sl_render(&b->check.decision, &b->arena, &out))
             die("could not render");
         sum += out.header_count;
     }
@@ -136,13 +136,14 @@ static uint64_t whole_decision(void *ctx, uint64_t rounds)
 static uint64_t bare_take(void *ctx, uint64_t rounds)
 {
     struct bench *b = ctx;
-    const struct sl_plan_limit *plan = &b->live->policy->rules[0].plans[1];
+    const struct sl_plan_limit *plan =
+        &b->check.live->policy->rules[0].plans[1];
     uint64_t sum = 0;
 
     for (uint64_t i = 0; i < rounds; i++) {
         uint64_t key = b->at++ * 7919 % KEYS;
         struct sl_part part = {
-            .of = &b->live->stored[0].table,
+            .of = &b->check.live->stored[0].table,
             .limit = &plan->numbers,
             .key = {(const char *)&key, sizeof(key)},
             .cost = 1,

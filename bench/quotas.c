@@ -183,7 +183,7 @@ static uint64_t decide(struct bench *b, struct sl_check *ask, struct sl_str job,
                                    .org = b->orgs[b->at++ * 7919 % KEYS],
                                    .now = b->now += 1000};
 
-        sl_check_begin(ask, &facts, true);
+        sl_check_start(ask, &facts, 1, true);
         sum += ask->decision.shown[0].answer.remaining;
     }
     return sum;
@@ -248,7 +248,7 @@ static void lease_all(struct bench *b)
                                    .cost = 10000000,
                                    .now = b->now};
 
-        sl_check_begin(ask, &facts, true);
+        sl_check_start(ask, &facts, 1, true);
         sl_loop_run(b->loop);
     }
     ask->done = on_decided;

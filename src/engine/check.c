@@ -1,13 +1,22 @@
-/* check.c -- the steps of a decision.
+/* check.c -- the states of a check.
  *
- *     who asks --> route --> switched off? nobody? role? plan? --> limits
- *                                     |                             |
- *                                     v                             v
- *                                 refused                      store's take
+ *     start --> IDENTIFY --> LOOKUP --> PREPARE --+--> (refused) ---> DONE
+ *                  ^  ^                 |         |
+ *      next request|  +-----------------+         v
+ *                  |                    +---> TAKE --> COUNT_DENIED
+ *                  |       others wait  |      | ^          |
+ *                  |                    v      | | local    v
+ *                 WAIT <----------------+      +-+       SHADOW
+ *                  ^                                        |
+ *                  +---- denied, may wait ---- DONE <-- NEXT_UNIT
  *
- * What is refused on the left has touched no limit. Order matters where two
- * reasons apply: a switch goes before everything, then who it is, then what he
- * may do, then how often.
+ * advance() runs until the check is answered or something else must answer
+ * first: a lookup, the store, a wait queue. That calls sl_check_resume(), which
+ * runs advance() again. A state without a take is skipped. sl_check_reset()
+ * has a state of its own, RESET.
+ *
+ * Order. A request that is refused in PREPARE has touched no limit. Where two
+ * reasons apply the first counts: switched off, caller, role, plan, limits.
  */
 #include "engine/check.h"
 
@@ -32,7 +41,7 @@ void sl_decision_done(struct sl_decision *decision)
     sl_arena_done(&decision->arena);
 }
 
-/* All but the arrays, which are filled as far as they are used. */
+/* Clears all but the arrays, which are filled as far as they are used. */
 static void clear(struct sl_decision *d, const struct sl_active_policy *live,
                   const struct sl_request *facts, bool spend)
 {
@@ -42,7 +51,7 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *live,
     d->reason = SL_REASON_NONE;
     d->by = d->report = d->quota = -1;
     d->never = d->degraded = d->blind = d->unsure = false;
-    d->pending = d->on_local = false;
+    d->on_local = false;
     d->tagged = live->in_slots;
     d->share = 1;
     d->retry_in = SL_NS_NONE;
@@ -54,7 +63,6 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *live,
     d->anonymous = d->plan_ended = false;
     d->who_count = 0;
     d->now = facts->now;
-    d->step = SL_DECIDED;
     d->spend = spend;
     d->give_back = facts->give_back;
     d->insist = facts->insist;
@@ -72,11 +80,22 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *live,
     sl_arena_reset(&d->arena);
 }
 
-static void pass(struct sl_decision *d)
+static bool is_off(const struct sl_decision *d)
 {
-    d->untouched = true;
-    d->allowed = true;
-    d->step = SL_DECIDED;
+    return !d->policy->enabled || d->policy->mode == SL_MODE_OFF;
+}
+
+/* Begins the decision over `check->requests`. */
+static void open(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+
+    c->request_index = 0;
+    c->answered = c->sending = false;
+    c->state = SL_CHECK_IDENTIFY;
+    clear(d, c->live, c->requests, c->spend);
+    sl_decision_choose_id(d, c->requests, sl_engine_secret(c->engine));
+    d->untouched = is_off(d);
 }
 
 /* ---- the route ---- */
@@ -199,35 +218,35 @@ static bool choose_plan(struct sl_decision *d, const struct sl_caller *caller)
 
 /* `unknown_subject: pass`. Where nobody at all is registered, nobody passes by
  * it: an empty registry is rather a mistake than a policy. */
-static bool is_let_pass(const struct sl_decision *d,
-                        const struct sl_check_step *asking)
+static bool is_let_pass(const struct sl_check *c)
 {
-    return asking->caller.unregistered &&
+    const struct sl_decision *d = &c->decision;
+    return c->caller.unregistered &&
            d->policy->identity.unknown_subject == SL_UNKNOWN_PASS &&
-           (asking->known->user || asking->known->org);
+           (c->known->user || c->known->org);
 }
 
 /* Everything that a route decides without a limit. False if it has nothing
  * more to say: refused, or passed. */
-static bool check_route(struct sl_decision *d, struct sl_check_step *asking,
-                        const struct sl_route *route)
+static bool check_route(struct sl_check *c, const struct sl_route *route)
 {
-    const struct sl_caller *caller = &asking->caller;
+    struct sl_decision *d = &c->decision;
+    const struct sl_caller *caller = &c->caller;
 
     if (route->feature != SL_NO_FEATURE &&
-        !atomic_load_explicit(&asking->live->features[route->feature],
+        !atomic_load_explicit(&c->live->features[route->feature],
                               memory_order_relaxed)) {
         sl_decision_refuse(d, SL_REASON_FEATURE);
         d->retry_in = d->policy->features[route->feature].retry_after;
         return false;
     }
-    if (!sl_precheck_run(d, asking, route))
+    if (!sl_precheck_run(c, route))
         return false;
     if (caller->anonymous && route->anonymous == SL_ANONYMOUS_PASS)
         return false;
-    if (asking->preflight)
+    if (c->preflight)
         return true;
-    if (is_let_pass(d, asking))
+    if (is_let_pass(c))
         return false;
     if (caller->anonymous && route->anonymous == SL_ANONYMOUS_DENY)
         sl_decision_refuse(d, SL_REASON_ANONYMOUS);
@@ -239,60 +258,46 @@ static bool check_route(struct sl_decision *d, struct sl_check_step *asking,
     return d->reason == SL_REASON_NONE;
 }
 
-/* ---- the steps ---- */
+/* ---- the limits ---- */
 
-static int find_rule(struct sl_decision *d, struct sl_check_step *asking,
-                     const struct sl_rule **ret)
+static int find_rule(struct sl_check *c, const struct sl_rule **ret)
 {
-    struct sl_str name = asking->facts->limit;
+    struct sl_decision *d = &c->decision;
+    struct sl_str name = c->facts->limit;
     int index = sl_policy_rule(d->policy, name);
 
     if (index < 0)
-        return sl_diag_error(asking->diag, SLUICE_ENOENT,
+        return sl_diag_error(&c->diag, SLUICE_ENOENT,
                              "the policy has no limit \"%.*s\"",
                              SL_STR_ARG(name));
     *ret = &d->policy->rules[index];
     return 0;
 }
 
-/* What comes after the limits that count. */
-static void go_on(struct sl_decision *d, const struct sl_active_policy *live)
+static int show(struct sl_check *c, const struct sl_rule *const *rules,
+                unsigned count)
 {
-    if (d->step == SL_DECIDING)
-        sl_parts_count_denied(d, live);
-    if (d->step == SL_INSISTING && !d->pending)
-        sl_parts_ask_shadows(d, live);
-    if (d->step == SL_SHADOWING && !d->pending)
-        sl_parts_peek_next(d, live);
-    if (!d->pending)
-        d->step = SL_DECIDED;
-}
+    int err = c->no_memory ? SLUICE_ENOMEM : sl_parts_add(c, rules, count);
 
-static int show(struct sl_decision *d, struct sl_check_step *asking,
-                const struct sl_rule *const *rules, unsigned count)
-{
-    int err = asking->no_memory ? SLUICE_ENOMEM
-                                : sl_parts_add(d, asking, rules, count);
-
-    return err == SLUICE_ENOMEM
-               ? sl_diag_error(asking->diag, err, "out of memory")
-               : err;
+    return err == SLUICE_ENOMEM ? sl_diag_error(&c->diag, err, "out of memory")
+                                : err;
 }
 
 /* One limit by its name. Its key says who it is. */
-static int ask_one(struct sl_decision *d, struct sl_check_step *asking)
+static int ask_one(struct sl_check *c)
 {
+    struct sl_decision *d = &c->decision;
     const struct sl_rule *rule;
-    int err = find_rule(d, asking, &rule);
+    int err = find_rule(c, &rule);
 
     if (err)
         return err;
-    asking->caller.anonymous = false;
-    if (!choose_plan(d, &asking->caller))
+    c->caller.anonymous = false;
+    if (!choose_plan(d, &c->caller))
         sl_decision_refuse(d, SL_REASON_UNKNOWN_PLAN);
-    if (asking->facts->idempotency_key.len > 0)
-        sl_idempotency_claim(d, asking, NULL);
-    return d->reason == SL_REASON_NONE ? show(d, asking, &rule, 1) : 0;
+    if (c->facts->idempotency_key.len > 0)
+        sl_idempotency_claim(c, NULL);
+    return d->reason == SL_REASON_NONE ? show(c, &rule, 1) : 0;
 }
 
 /* Add the rules of a route that are not there yet. False if they are too many
@@ -316,49 +321,35 @@ static bool add_rules(const struct sl_route *route,
 
 /* The rules of all routes that have something to say, each once. Nobody gets
  * round one of them by being at too many routes at once. */
-static int ask_routes(struct sl_decision *d, struct sl_check_step *asking,
-                      const struct routes *routes)
+static int ask_routes(struct sl_check *c, const struct routes *routes)
 {
+    struct sl_decision *d = &c->decision;
     const struct sl_rule *rules[SL_PARTS];
     unsigned count = 0;
 
-    if (!choose_plan(d, &asking->caller))
+    if (!choose_plan(d, &c->caller))
         sl_decision_refuse(d, SL_REASON_UNKNOWN_PLAN);
     for (unsigned i = 0; i < routes->count; i++) {
         const struct sl_route *route = routes->list[i];
 
-        if (!check_route(d, asking, route))
+        if (!check_route(c, route))
             continue;
         if (!add_rules(route, rules, &count))
             sl_decision_refuse(d, SL_REASON_PATH);
-        asking->carry |= route->sign_in == SL_SIGN_IN_CARRY;
-        asking->cap |= route->sign_in == SL_SIGN_IN_CAP;
-        if (route->guards || asking->facts->idempotency_key.len > 0)
-            sl_idempotency_claim(d, asking, route->guards);
+        c->carry |= route->sign_in == SL_SIGN_IN_CARRY;
+        c->cap |= route->sign_in == SL_SIGN_IN_CAP;
+        if (route->guards || c->facts->idempotency_key.len > 0)
+            sl_idempotency_claim(c, route->guards);
     }
-    return d->reason == SL_REASON_NONE ? show(d, asking, rules, count) : 0;
-}
-
-static bool is_off(const struct sl_decision *d)
-{
-    return !d->policy->enabled || d->policy->mode == SL_MODE_OFF;
-}
-
-void sl_decide_open(struct sl_decision *d, const struct sl_active_policy *live,
-                    const struct sl_request *facts, bool spend,
-                    const struct sl_hash_key *secret)
-{
-    clear(d, live, facts, spend);
-    sl_decision_choose_id(d, facts, secret);
-    if (is_off(d))
-        pass(d);
+    return d->reason == SL_REASON_NONE ? show(c, rules, count) : 0;
 }
 
 /* What the route of a descriptor leaves open is a scope of its own. */
-static int keep_open_values(struct sl_decision *d, struct sl_check_step *asking)
+static int keep_open_values(struct sl_check *c)
 {
-    const struct sl_request *facts = asking->facts;
-    struct sl_str *value = &asking->caller.values[SL_SCOPE_DESCRIPTOR];
+    struct sl_decision *d = &c->decision;
+    const struct sl_request *facts = c->facts;
+    struct sl_str *value = &c->caller.values[SL_SCOPE_DESCRIPTOR];
 
     if (!d->route->is_descriptor)
         return 0;
@@ -367,76 +358,104 @@ static int keep_open_values(struct sl_decision *d, struct sl_check_step *asking)
     return value->at ? 0 : SLUICE_ENOMEM;
 }
 
-static int add_side(struct sl_decision *d, struct sl_check_step *asking)
+/* ---- PREPARE ---- */
+
+static int add_limits(struct sl_check *c)
 {
-    const struct sl_request *facts = asking->facts;
+    struct sl_decision *d = &c->decision;
+    const struct sl_request *facts = c->facts;
     struct routes routes;
     int err;
 
-    sl_identify(d->policy, facts, asking->known, &asking->caller);
+    sl_identify(d->policy, facts, c->known, &c->caller);
     if (d->side_count == 1) {
-        d->token_good = asking->known->token != NULL;
-        d->token_fault = asking->known->token_fault;
-        d->anonymous = asking->caller.anonymous;
-        d->plan_ended = asking->caller.plan_ended;
-        sl_decision_who(d, &asking->caller, facts);
+        d->token_good = c->known->token != NULL;
+        d->token_fault = c->known->token_fault;
+        d->anonymous = c->caller.anonymous;
+        d->plan_ended = c->caller.plan_ended;
+        sl_decision_who(d, &c->caller, facts);
     }
     if (facts->limit.len > 0)
-        return ask_one(d, asking);
+        return ask_one(c);
     err = find_routes(d, facts, &routes);
     if (!err)
-        err = keep_open_values(d, asking);
+        err = keep_open_values(c);
     if (err)
-        return sl_diag_error(asking->diag, err, "out of memory");
-    asking->preflight = is_preflight(facts);
-    return ask_routes(d, asking, &routes);
+        return sl_diag_error(&c->diag, err, "out of memory");
+    c->preflight = is_preflight(facts);
+    return ask_routes(c, &routes);
 }
 
-/* The verdict has the face of the first side that limits anything, or of the
- * one that is refused. */
-int sl_decide_descriptor(struct sl_decision *d,
-                         const struct sl_active_policy *live,
-                         const struct sl_request *facts,
-                         const struct sl_auth_info *known,
-                         const struct sl_hash_key *secret, struct sl_diag *diag)
+/* Adds one request to the decision: its caller, routes and limits. The
+ * decision shows the route of the first request that has limits, or of the
+ * request that is refused. */
+static int prepare_request(struct sl_check *c)
 {
-    static const struct sl_auth_info nothing;
-    struct sl_check_step asking;
-    const struct sl_route *face = d->route;
+    struct sl_decision *d = &c->decision;
+    const struct sl_route *route = d->route;
     unsigned plan = d->plan;
     struct sl_descriptor_match *side;
-    int err = 0;
+    int err;
 
     if (d->side_count == SL_DESCRIPTOR_MATCHES)
-        return sl_diag_error(diag, SLUICE_EFULL,
+        return sl_diag_error(&c->diag, SLUICE_EFULL,
                              "the request has more than %d descriptors",
                              SL_DESCRIPTOR_MATCHES);
     side = &d->sides[d->side_count++];
     *side = (struct sl_descriptor_match){.route = &d->policy->fallback};
     if (is_off(d) || d->reason != SL_REASON_NONE)
         return 0;
-    asking.live = live;
-    asking.facts = facts;
-    asking.known = known ? known : &nothing;
-    asking.secret = secret;
-    asking.diag = diag;
-    asking.preflight = asking.carry = asking.cap = asking.no_memory = false;
-    asking.shown = 0;
-    err = add_side(d, &asking); /* which begins with the caller */
+    c->secret = sl_engine_secret(c->engine);
+    c->preflight = c->carry = c->cap = c->no_memory = false;
+    c->shown = 0;
+    err = add_limits(c);
     side->route = d->route;
-    side->shown = asking.shown;
+    side->shown = c->shown;
     side->refused = d->reason != SL_REASON_NONE;
-    d->unsure |= asking.known->subjects_failed && asking.caller.plan.len == 0 &&
+    d->unsure |= c->known->subjects_failed && c->caller.plan.len == 0 &&
                  d->shown_count > 0;
-    if (d->side_count > 1 && !side->refused && face->rule_count > 0) {
-        d->route = face;
+    if (d->side_count > 1 && !side->refused && route->rule_count > 0) {
+        d->route = route;
         d->plan = plan;
     }
     return err;
 }
 
-void sl_decide_ask(struct sl_decision *d, const struct sl_active_policy *live)
+/* Moves to the next state that has a take, or to DONE. */
+static void next_take(struct sl_check *c)
 {
+    if (c->decision.reason != SL_REASON_NONE) {
+        c->state = SL_CHECK_DONE;
+        return;
+    }
+    switch (c->state) {
+    case SL_CHECK_TAKE:
+        c->state = SL_CHECK_COUNT_DENIED;
+        if (sl_parts_count_denied(c))
+            break;
+        /* fall through */
+    case SL_CHECK_COUNT_DENIED:
+        c->state = SL_CHECK_SHADOW;
+        if (sl_parts_ask_shadows(c))
+            break;
+        /* fall through */
+    case SL_CHECK_SHADOW:
+        c->state = SL_CHECK_NEXT_UNIT;
+        if (sl_parts_peek_next(c))
+            break;
+        /* fall through */
+    default:
+        c->state = SL_CHECK_DONE;
+    }
+}
+
+/* All requests are prepared. Moves to TAKE, or to a later state if there is
+ * nothing to take. */
+static void prepare_take(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+
+    c->state = SL_CHECK_DONE;
     if (is_off(d))
         return;
     if (!sl_sign_in_fits(d))
@@ -446,371 +465,366 @@ void sl_decide_ask(struct sl_decision *d, const struct sl_active_policy *live)
     d->untouched = d->shown_count + d->running_count == 0;
     if (d->unsure)
         sl_decision_conclude_unsure(d);
-    if (d->reason != SL_REASON_NONE || sl_idempotency_begin(d, live))
+    if (d->reason != SL_REASON_NONE || sl_idempotency_begin(c))
         return;
-    if (!d->blind)
-        sl_parts_ask_limits(d, live);
-    if (!d->pending && d->reason == SL_REASON_NONE) {
+    if (d->blind) {
         sl_decision_conclude(d);
-        go_on(d, live);
+        return;
     }
+    c->state = SL_CHECK_TAKE;
+    if (sl_parts_ask_limits(c))
+        return;
+    if (d->reason == SL_REASON_NONE)
+        sl_decision_conclude(d);
+    next_take(c);
 }
 
-int sl_decide_begin(struct sl_decision *d, const struct sl_active_policy *live,
-                    const struct sl_request *facts,
-                    const struct sl_auth_info *known, bool spend,
-                    const struct sl_hash_key *secret, struct sl_diag *diag)
+const struct sl_route *sl_check_route(struct sl_check *c,
+                                      const struct sl_request *request)
 {
-    int err;
-
-    sl_decide_open(d, live, facts, spend, secret);
-    err = sl_decide_descriptor(d, live, facts, known, secret, diag);
-    if (!err)
-        sl_decide_ask(d, live);
-    return err;
-}
-
-const struct sl_route *sl_decide_route(struct sl_decision *d,
-                                       const struct sl_active_policy *live,
-                                       const struct sl_request *facts)
-{
+    struct sl_decision *d = &c->decision;
     struct routes routes;
 
-    clear(d, live, facts, false);
-    return find_routes(d, facts, &routes) ? NULL : d->route;
+    clear(d, c->live, request, false);
+    return find_routes(d, request, &routes) ? NULL : d->route;
 }
 
-void sl_decide_took(struct sl_decision *d, const struct sl_active_policy *live)
+/* ---- IDENTIFY and LOOKUP ---- */
+
+static void verify_token(struct sl_check *c)
 {
-    d->pending = false;
-    if (d->take.err) {
-        if (d->step == SL_DECIDING && d->take.err == SLUICE_EFULL)
-            sl_hold_refuse(d);
-        else if (d->step == SL_DECIDING)
-            sl_decision_conclude_failure(d, live);
-        else
-            d->step = SL_DECIDED; /* the verdict stands without them */
-        return;
+    sl_auth_info_token(&c->verified, c->engine_ctx->tokens, c->live->policy,
+                       c->facts);
+}
+
+static void release_subjects(struct sl_check *c)
+{
+    for (unsigned i = 0; i < SL_LEN(c->lookups); i++) {
+        sl_subject_unref(c->lookups[i].found);
+        c->lookups[i].found = NULL;
+        c->lookups[i].err = 0;
     }
-    sl_parts_answers(d);
-    if (d->step == SL_DECIDING) {
-        d->degraded = d->degraded || d->on_local;
-        sl_decision_conclude(d);
-        sl_hold_taken(d);
-        if (d->on_local && live->engine)
-            sl_outage_add_debt(live, d);
-    }
-    go_on(d, live);
+    c->verified.user = c->verified.org = NULL;
 }
 
-/* ---- one question to the engine, answered at once or later.
- *
- * Each step ends in a call that goes on: by the store, by the registry, or
- * right here. They call each other at most as deep as a decision has takes.
- */
-
-void sl_check_init(struct sl_check *ask, struct sl_engine *engine,
-                   const struct sl_engine_ctx *station,
-                   const struct sl_alloc *alloc)
+/* One deadline applies to the lookups and to the store. */
+static void note_time(struct sl_check *c, const struct sl_lookup *lookup)
 {
-    memset(ask, 0, sizeof(*ask));
-    ask->engine = engine;
-    ask->station = station;
-    sl_decision_init(&ask->decision, alloc);
-}
-
-void sl_check_done(struct sl_check *ask)
-{
-    sl_active_policy_release(ask->live);
-    ask->live = NULL;
-    sl_decision_done(&ask->decision);
-}
-
-struct sl_active_policy *sl_check_hold(struct sl_check *ask)
-{
-    ask->live = sl_engine_hold(ask->engine, ask->live);
-    return ask->live;
-}
-
-static void answer(struct sl_check *ask, int err)
-{
-    sl_precheck_commit(&ask->decision, ask->live, err);
-    sl_queue_leave(&ask->waiter, ask->decision.now, false);
-    ask->err = err;
-    ask->busy = false;
-    ask->done(ask);
-}
-
-/* ---- his token ---- */
-
-static void know_token(struct sl_check *ask)
-{
-    sl_auth_info_token(&ask->known, ask->station->tokens, ask->live->policy,
-                       &ask->facts[ask->side]);
-}
-
-/* ---- the store ---- */
-
-static void on_taken(struct sl_take *take);
-
-void sl_check_start(struct sl_check *ask)
-{
-    struct sl_decision *d = &ask->decision;
-
-    if (sl_wait_check_behind(ask))
-        return;
-    d->take.done = on_taken;
-    d->take.ctx = ask;
-    d->take.loop = ask->station->loop;
-    sl_engine_take(ask->engine, d);
-}
-
-/* Only if nobody who asks meanwhile could see that it was begun, and if it is
- * sure to be answered when it goes on. */
-static bool may_be_deferred(struct sl_check *ask)
-{
-    const struct sl_decision *d = &ask->decision;
-
-    return !d->repeat_claimed && !d->webhook_claimed &&
-           !sl_wait_check_may_wait(ask) &&
-           sl_engine_prefetch(ask->engine, &ask->decision);
-}
-
-static bool is_deferred(struct sl_check *ask)
-{
-    const struct sl_decision *d = &ask->decision;
-
-    return ask->defers && d->step == SL_DECIDING && !d->on_local &&
-           ask->defers(ask, may_be_deferred(ask));
-}
-
-static void check_go_on(struct sl_check *ask)
-{
-    struct sl_decision *d = &ask->decision;
-
-    if (!d->pending) {
-        if (sl_wait_check_waits(ask))
-            return;
-        sl_usage_report_send(ask->station->meter, d, false);
-        answer(ask, 0);
-    } else if (!is_deferred(ask)) {
-        sl_check_start(ask);
-    }
-}
-
-static void on_taken(struct sl_take *take)
-{
-    struct sl_check *ask = take->ctx;
-
-    sl_outage_pay_debts(ask->engine, &ask->decision);
-    sl_decide_took(&ask->decision, ask->live);
-    check_go_on(ask);
-}
-
-/* ---- the decision ---- */
-
-static void forget_subjects(struct sl_check *ask)
-{
-    for (unsigned i = 0; i < SL_LEN(ask->lookups); i++) {
-        sl_subject_unref(ask->lookups[i].found);
-        ask->lookups[i].found = NULL;
-        ask->lookups[i].err = 0;
-    }
-    ask->known.user = ask->known.org = NULL;
-}
-
-/* Others may have come after a good token, and the keys may have gone: then
- * those who were looked up by its name are not his. A bad one stays bad, and
- * is not paid for twice. */
-static void know_again(struct sl_check *ask)
-{
-    if (!ask->known.token)
-        return;
-    know_token(ask);
-    if (!ask->known.token)
-        forget_subjects(ask);
-}
-
-static void look_at_side(struct sl_check *ask);
-
-static void decide(struct sl_check *ask)
-{
-    int err;
-
-    if (ask->has_waited)
-        know_again(ask);
-    ask->known.user = ask->lookups[0].found;
-    ask->known.org = ask->lookups[1].found;
-    ask->known.subjects_failed = ask->lookups[0].err || ask->lookups[1].err;
-    err = sl_decide_descriptor(&ask->decision, ask->live,
-                               &ask->facts[ask->side], &ask->known,
-                               sl_engine_secret(ask->engine), &ask->diag);
-    forget_subjects(ask);
-    if (err) {
-        answer(ask, err);
-    } else if (++ask->side < ask->sides) {
-        look_at_side(ask);
-    } else {
-        sl_decide_ask(&ask->decision, ask->live);
-        check_go_on(ask);
-    }
-}
-
-/* ---- his subjects ---- */
-
-/* There is one deadline for his subjects and the store. */
-static void note_time(struct sl_check *ask, const struct sl_lookup *lookup)
-{
-    sl_ns *deadline = &ask->decision.take.deadline;
+    sl_ns *deadline = &c->decision.take.deadline;
 
     if (lookup->over > 0 && (*deadline == 0 || lookup->over < *deadline))
         *deadline = lookup->over;
     if (lookup->over > 0)
-        ask->lookups_until = lookup->deadline;
+        c->lookups_until = lookup->deadline;
 }
 
 static void on_found(struct sl_lookup *lookup)
 {
-    struct sl_check *ask = lookup->ctx;
+    struct sl_check *c = lookup->ctx;
 
-    note_time(ask, lookup);
-    if (--ask->lookups_open == 0)
-        decide(ask);
+    note_time(c, lookup);
+    if (--c->lookups_open == 0)
+        sl_check_resume(c);
 }
 
-static void look_up(struct sl_check *ask, struct sl_lookup *lookup,
+static void look_up(struct sl_check *c, struct sl_lookup *lookup,
                     const char *scope, struct sl_str id)
 {
-    struct sl_subjects *subjects = ask->station->subjects;
+    struct sl_subjects *subjects = c->engine_ctx->subjects;
 
     if (id.len == 0)
         return;
     *lookup = (struct sl_lookup){.scope = sl_str_c(scope),
                                  .id = id,
-                                 .deadline = ask->lookups_until,
+                                 .deadline = c->lookups_until,
                                  .done = on_found,
-                                 .ctx = ask};
-    ask->lookups_open++;
+                                 .ctx = c};
+    c->lookups_open++;
     subjects->calls->find(subjects, lookup);
 }
 
-static void find_subjects(struct sl_check *ask)
+/* Verifies the token and starts the lookups. False if a lookup has not
+ * answered yet. */
+static bool identify(struct sl_check *c)
 {
-    struct sl_caller caller;
-
-    sl_identify(ask->live->policy, &ask->facts[ask->side], &ask->known,
-                &caller);
-    ask->lookups_open = 1; /* so that nobody goes on before both are asked */
-    look_up(ask, &ask->lookups[0], "user", caller.values[SL_SCOPE_USER]);
-    look_up(ask, &ask->lookups[1], "org", caller.values[SL_SCOPE_ORG]);
-    ask->has_waited = ask->lookups_open > 1;
-    if (--ask->lookups_open == 0)
-        decide(ask);
+    c->facts = &c->requests[c->request_index];
+    c->has_waited = false;
+    c->known = c->auth;
+    if (c->auth)
+        return true;
+    c->known = &c->verified;
+    verify_token(c);
+    if (!c->engine_ctx->subjects || !c->live->policy->enabled)
+        return true;
+    sl_identify(c->live->policy, c->facts, &c->verified, &c->caller);
+    c->lookups_open = 1; /* on_found() resumes only after both have started */
+    look_up(c, &c->lookups[0], "user", c->caller.values[SL_SCOPE_USER]);
+    look_up(c, &c->lookups[1], "org", c->caller.values[SL_SCOPE_ORG]);
+    c->has_waited = c->lookups_open > 1;
+    return --c->lookups_open == 0;
 }
 
-/* ---- the question ---- */
-
-static void look_at_side(struct sl_check *ask)
+/* The lookups are complete. Other tokens may have been verified meanwhile, so
+ * a good token is verified again; if it is bad now, the subjects that it named
+ * do not count. A bad token stays bad and is not counted twice. */
+static void keep_subjects(struct sl_check *c)
 {
-    ask->has_waited = false;
-    know_token(ask);
-    if (ask->station->subjects && ask->live->policy->enabled)
-        find_subjects(ask);
-    else
-        decide(ask);
+    if (c->has_waited && c->verified.token) {
+        verify_token(c);
+        if (!c->verified.token)
+            release_subjects(c);
+    }
+    c->verified.user = c->lookups[0].found;
+    c->verified.org = c->lookups[1].found;
+    c->verified.subjects_failed = c->lookups[0].err || c->lookups[1].err;
 }
 
-void sl_check_descriptors(struct sl_check *ask, const struct sl_request *facts,
-                          unsigned count, bool spend)
+/* ---- takes ---- */
+
+static void on_taken(struct sl_take *take)
 {
-    ask->facts = facts;
-    ask->sides = count;
-    ask->side = 0;
-    ask->spend = spend;
-    ask->busy = true;
-    ask->in_turn = false;
-    ask->lookups_until = 0;
-    ask->gone = false;
-    ask->wait = 0;
-    ask->waiter.queue = NULL;
-    ask->diag.sentence[0] = '\0';
-    ask->known.webhook = ask->station->webhook;
-    if (!ask->live)
-        sl_check_hold(ask);
-    sl_decide_open(&ask->decision, ask->live, facts, spend,
-                   sl_engine_secret(ask->engine));
-    look_at_side(ask);
+    struct sl_check *c = take->ctx;
+
+    c->answered = true;
+    if (!c->sending)
+        sl_check_resume(c);
 }
 
-void sl_check_begin(struct sl_check *ask, const struct sl_request *facts,
-                    bool spend)
+/* Sends the take of this state, unless it was answered already. False if the
+ * store has not answered yet. */
+static bool take(struct sl_check *c)
 {
-    sl_check_descriptors(ask, facts, 1, spend);
+    struct sl_decision *d = &c->decision;
+
+    if (!c->answered) {
+        d->take.done = on_taken;
+        d->take.ctx = c;
+        d->take.loop = c->engine_ctx->loop;
+        c->sending = true;
+        sl_engine_take(c->engine, d);
+        c->sending = false;
+        if (!c->answered)
+            return false;
+    }
+    c->answered = false;
+    return true;
 }
 
-/* ---- its turn ---- */
-
-void sl_check_answer(struct sl_check *ask, int err)
+/* May the first take be deferred? Only if no other check could see that this
+ * one has begun, and if the store then answers at once. */
+static bool may_be_deferred(struct sl_check *c)
 {
-    answer(ask, err);
+    const struct sl_decision *d = &c->decision;
+
+    return !d->repeat_claimed && !d->webhook_claimed &&
+           !sl_wait_check_may_wait(c) &&
+           sl_engine_prefetch(c->engine, &c->decision);
 }
 
-void sl_check_again(struct sl_check *ask)
+/* The take of this state was answered. Moves to the next state. */
+static void took(struct sl_check *c)
 {
-    ask->facts = &ask->again;
-    ask->side = 0;
-    sl_check_hold(ask); /* the policy may have changed meanwhile */
-    sl_precheck_retry(&ask->decision, true);
-    sl_decide_open(&ask->decision, ask->live, ask->facts, ask->spend,
-                   sl_engine_secret(ask->engine));
-    sl_precheck_retry(&ask->decision, false);
-    look_at_side(ask);
-}
+    struct sl_decision *d = &c->decision;
 
-/* One that is being asked for is answered soon, and then counts; it does not
- * go on waiting. */
-void sl_check_cancel(struct sl_check *ask)
-{
-    struct sl_waiter *w = &ask->waiter;
-
-    ask->gone = true;
-    if (!ask->busy || !w->queue || w->asked)
-        return;
-    sl_queue_leave(w, ask->decision.now, false);
-    w->on_late(w, ask->decision.now);
-}
-
-/* ---- forgetting ---- */
-
-static void on_forgotten(struct sl_take *take)
-{
-    struct sl_check *ask = take->ctx;
-    struct sl_decision *d = &ask->decision;
-
-    d->pending = false;
-    if (!take->err && !d->on_local && ask->live->local) {
-        d->on_local = true;
-        sl_parts_ask_reset(d, ask->live);
-        sl_engine_take(ask->engine, d);
+    sl_outage_pay_debts(c->engine, d);
+    if (d->take.err) {
+        if (c->state == SL_CHECK_TAKE && d->take.err == SLUICE_EFULL)
+            sl_hold_refuse(d);
+        else if (c->state == SL_CHECK_TAKE && sl_decision_conclude_failure(c))
+            return;               /* take from the local table */
+        c->state = SL_CHECK_DONE; /* the verdict does not need later takes */
         return;
     }
-    if (!take->err)
-        sl_usage_report_send(ask->station->meter, d, true);
-    answer(ask, take->err);
+    sl_parts_answers(c);
+    if (c->state == SL_CHECK_TAKE) {
+        d->degraded = d->degraded || d->on_local;
+        sl_decision_conclude(d);
+        sl_hold_taken(d);
+        if (d->on_local)
+            sl_outage_add_debt(c->live, d);
+    }
+    next_take(c);
 }
 
-void sl_check_reset(struct sl_check *ask)
+/* The reset was answered. True if it is complete; false if the local table is
+ * next. */
+static bool was_reset(struct sl_check *c)
 {
-    struct sl_decision *d = &ask->decision;
+    struct sl_decision *d = &c->decision;
 
-    ask->busy = true;
-    d->on_local = false;
-    sl_parts_ask_reset(d, ask->live);
-    d->take.done = on_forgotten;
-    d->take.ctx = ask;
-    d->take.loop = ask->station->loop;
-    if (d->pending)
-        sl_engine_take(ask->engine, d);
+    if (!d->take.err && !d->on_local && c->live->local) {
+        d->on_local = true;
+        return !sl_parts_ask_reset(c);
+    }
+    if (!d->take.err)
+        sl_usage_report_send(c->engine_ctx->meter, d, true);
+    return true;
+}
+
+/* ---- the machine ---- */
+
+void sl_check_finish(struct sl_check *c, int err)
+{
+    sl_precheck_commit(c, err);
+    if (c->waiter.queue)
+        sl_queue_leave(&c->waiter, c->decision.now, false);
+    c->state = SL_CHECK_DONE;
+    c->err = err;
+    c->busy = false;
+    if (c->done)
+        c->done(c);
+}
+
+/* Evaluates a request again whose turn has come. The policy may have changed;
+ * claimed keys stay claimed. */
+static void start_again(struct sl_check *c)
+{
+    c->requests = &c->again;
+    sl_check_hold(c);
+    sl_precheck_retry(&c->decision, true);
+    open(c);
+    sl_precheck_retry(&c->decision, false);
+}
+
+/* PREPARE. False if the check was answered or its take is deferred. */
+static bool prepare(struct sl_check *c)
+{
+    int err = prepare_request(c);
+
+    if (c->has_waited)
+        release_subjects(c);
+    if (err) {
+        sl_check_finish(c, err);
+        return false;
+    }
+    if (++c->request_index < c->request_count) {
+        c->state = SL_CHECK_IDENTIFY;
+        return true;
+    }
+    prepare_take(c);
+    return c->state != SL_CHECK_TAKE || !c->defers ||
+           !c->defers(c, may_be_deferred(c));
+}
+
+static void advance(struct sl_check *c)
+{
+    for (;;) {
+        switch (c->state) {
+        case SL_CHECK_IDENTIFY:
+            c->state = SL_CHECK_LOOKUP;
+            if (!identify(c))
+                return;
+            /* fall through */
+        case SL_CHECK_LOOKUP:
+            if (!c->auth)
+                keep_subjects(c);
+            c->state = SL_CHECK_PREPARE;
+            /* fall through */
+        case SL_CHECK_PREPARE:
+            if (!prepare(c))
+                return;
+            break;
+        case SL_CHECK_WAIT:
+            start_again(c);
+            break;
+        case SL_CHECK_TAKE:
+            if (!c->answered && sl_wait_check_behind(c))
+                return;
+            /* fall through */
+        case SL_CHECK_COUNT_DENIED:
+        case SL_CHECK_SHADOW:
+        case SL_CHECK_NEXT_UNIT:
+            if (!take(c))
+                return;
+            took(c);
+            break;
+        case SL_CHECK_RESET:
+            if (!take(c))
+                return;
+            if (!was_reset(c))
+                break;
+            sl_check_finish(c, c->decision.take.err);
+            return;
+        case SL_CHECK_DONE:
+            if (sl_wait_check_waits(c))
+                return;
+            sl_usage_report_send(c->engine_ctx->meter, &c->decision, false);
+            sl_check_finish(c, 0);
+            return;
+        }
+    }
+}
+
+/* ---- public ---- */
+
+void sl_check_init(struct sl_check *c, struct sl_engine *engine,
+                   const struct sl_engine_ctx *ctx,
+                   const struct sl_alloc *alloc)
+{
+    memset(c, 0, sizeof(*c));
+    c->engine = engine;
+    c->engine_ctx = ctx;
+    sl_decision_init(&c->decision, alloc);
+}
+
+void sl_check_done(struct sl_check *c)
+{
+    sl_active_policy_release(c->live);
+    c->live = NULL;
+    sl_decision_done(&c->decision);
+}
+
+struct sl_active_policy *sl_check_hold(struct sl_check *c)
+{
+    c->live = sl_engine_hold(c->engine, c->live);
+    return c->live;
+}
+
+void sl_check_start(struct sl_check *c, const struct sl_request *requests,
+                    unsigned count, bool spend)
+{
+    c->requests = requests;
+    c->request_count = count;
+    c->spend = spend;
+    c->busy = true;
+    c->in_turn = c->gone = false;
+    c->lookups_until = 0;
+    c->wait = 0;
+    c->waiter.queue = NULL;
+    c->diag.sentence[0] = '\0';
+    c->verified.webhook = c->engine_ctx->webhook;
+    if (!c->live)
+        sl_check_hold(c);
+    open(c);
+    advance(c);
+}
+
+void sl_check_resume(struct sl_check *c)
+{
+    advance(c);
+}
+
+/* A check whose turn has come is answered soon and counts; it does not wait
+ * again. */
+void sl_check_cancel(struct sl_check *c)
+{
+    struct sl_waiter *w = &c->waiter;
+
+    c->gone = true;
+    if (!c->busy || !w->queue || w->asked)
+        return;
+    sl_queue_leave(w, c->decision.now, false);
+    w->on_late(w, c->decision.now);
+}
+
+void sl_check_reset(struct sl_check *c)
+{
+    c->busy = true;
+    c->answered = false;
+    c->decision.on_local = false;
+    c->state = SL_CHECK_RESET;
+    if (sl_parts_ask_reset(c))
+        advance(c);
     else
-        answer(ask, 0);
+        sl_check_finish(c, 0);
 }

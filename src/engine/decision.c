@@ -58,8 +58,6 @@ void sl_decision_refuse(struct sl_decision *d, enum sl_reason reason)
     d->report = -1;
     d->quota = -1;
     d->retry_in = SL_NS_NONE;
-    d->pending = false;
-    d->step = SL_DECIDED;
 }
 
 static bool counts(const struct sl_decision *d,
@@ -207,40 +205,28 @@ void sl_decision_conclude_unsure(struct sl_decision *d)
     }
 }
 
-/* Not a second of the limits' time is told: it is the store that is waited
- * for. */
-static sl_ns retry_of(const struct sl_decision *d,
-                      const struct sl_active_policy *live)
+bool sl_decision_conclude_failure(struct sl_check *c)
 {
-    return live->engine ? sl_engine_retry_in(live->engine, d->take.loop)
-                        : STORE_RETRY;
-}
-
-void sl_decision_conclude_failure(struct sl_decision *d,
-                                  const struct sl_active_policy *live)
-{
+    struct sl_decision *d = &c->decision;
     enum sl_failure wish = strictest_wish(d);
 
-    /* That is so, whoever answers. */
+    /* What was used is reported, whatever the limits say. */
     if (d->charge || (d->give_back && wish == SL_FAILURE_DENY))
         wish = SL_FAILURE_ALLOW;
-    if (wish == SL_FAILURE_LOCAL && !d->on_local && live->local) {
+    if (wish == SL_FAILURE_LOCAL && !d->on_local && c->live->local) {
         d->on_local = true;
-        if (live->engine)
-            d->share = sl_engine_local_share(live->engine);
-        sl_parts_ask_limits(d, live);
-        return;
+        d->share = sl_engine_local_share(c->engine);
+        return sl_parts_ask_limits(c);
     }
     if (wish != SL_FAILURE_ALLOW) {
         sl_decision_refuse(d, SL_REASON_STORE);
-        d->retry_in = retry_of(d, live);
+        /* The caller waits for the store, not for the limits. */
+        d->retry_in = sl_engine_retry_in(c->engine, d->take.loop);
     }
     d->degraded = true;
     d->blind = true;
     if (d->allowed)
         sl_decision_conclude(d);
-    if (live->engine)
-        sl_outage_add_debt(live, d);
-    d->pending = false;
-    d->step = SL_DECIDED;
+    sl_outage_add_debt(c->live, d);
+    return false;
 }

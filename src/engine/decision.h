@@ -1,25 +1,7 @@
-/* decision.h -- facts to a decision: identity, route, plan, take.
+/* decision.h -- the result of a check, and what it was made from.
  *
- * A decision is made in steps, and between any two of them may lie many turns
- * of a loop; the decision keeps everything that it needs.
- *
- *   sl_decide_begin()   who asks, which route, which plan, which numbers: all
- *                       that needs no store. Decided already (switched off, no
- *                       capability, nobody) or with a first take `pending`
- *   the store           carries out decision->take
- *   sl_decide_took()    makes something of the answers; perhaps there is a
- *                       further take `pending`: shadows and candidates after
- *                       the limits that count, the local table after a store
- *                       that failed
- *
- * sl_engine_decide() (engine.h) does it all on a store that answers at once.
- *
- * Sides. A request may be described by several facts at once, as Envoy does by
- * descriptors: each is a side of it. All sides are one decision, taken together
- * or not at all; a limit that two sides meet under the same key is asked once,
- * with the larger cost. sl_decide_begin() is for one side; for several there
- * are its steps: sl_decide_open(), sl_decide_descriptor() for each,
- * sl_decide_ask().
+ * check.c fills it. Servers and libpolicy read it, as JSON, headers or text
+ * (render.h).
  */
 #ifndef SL_ENGINE_DECISION_H
 #define SL_ENGINE_DECISION_H
@@ -329,16 +311,8 @@ struct sl_decision {
     struct sl_store_part parts[SL_PARTS];
     unsigned part_shown[SL_PARTS]; /* which of `shown` a part belongs to */
 
-    bool pending;   /* `take` is to be carried out */
     bool on_local;  /* on the engine's own table, not the shared store */
     unsigned share; /* then: among how many a limit is parted */
-    enum sl_step_of_decision {
-        SL_DECIDING,  /* the limits that count */
-        SL_INSISTING, /* counting what was refused; see facts.h */
-        SL_SHADOWING, /* those that only look on */
-        SL_NEXT_UNIT, /* when there will be one more */
-        SL_DECIDED,
-    } step;
     /* What is remembered of it; guard.h. */
     bool webhook_verified, webhook_claimed, repeat_wanted, repeat_claimed;
     struct sl_replay_cache_claim webhook, repeat;
@@ -398,44 +372,6 @@ SL_MUST_USE int sl_active_set_strictest(const struct sl_active_policy *live,
 void sl_decision_init(struct sl_decision *decision,
                       const struct sl_alloc *alloc);
 void sl_decision_done(struct sl_decision *decision);
-
-/* Begin. Everything of `facts` that the decision needs later is copied, but
- * not the policy: the caller holds `live` as long as the decision is used.
- * `known` (NULL: nothing) is what was found out about him; `secret` is for the
- * fingerprints of callers. SLUICE_ENOENT if a limit is
- * named that does not exist, SLUICE_ECONF if an override is no rate,
- * SLUICE_ENOMEM. */
-SL_MUST_USE int sl_decide_begin(struct sl_decision *decision,
-                                const struct sl_active_policy *live,
-                                const struct sl_request *facts,
-                                const struct sl_auth_info *known, bool spend,
-                                const struct sl_hash_key *secret,
-                                struct sl_diag *diag);
-
-/* Its steps, for several sides: open with the facts of the first, then add
- * each, then ask. Adding fails as above, and with SLUICE_EFULL if the sides
- * have more limits than can be taken together, or are too many. */
-void sl_decide_open(struct sl_decision *decision,
-                    const struct sl_active_policy *live,
-                    const struct sl_request *facts, bool spend,
-                    const struct sl_hash_key *secret);
-SL_MUST_USE int sl_decide_descriptor(struct sl_decision *decision,
-                                     const struct sl_active_policy *live,
-                                     const struct sl_request *facts,
-                                     const struct sl_auth_info *known,
-                                     const struct sl_hash_key *secret,
-                                     struct sl_diag *diag);
-void sl_decide_ask(struct sl_decision *decision,
-                   const struct sl_active_policy *live);
-
-/* Which route the facts take; nothing is decided. NULL without memory. */
-const struct sl_route *sl_decide_route(struct sl_decision *decision,
-                                       const struct sl_active_policy *live,
-                                       const struct sl_request *facts);
-
-/* The pending take has been carried out. */
-void sl_decide_took(struct sl_decision *decision,
-                    const struct sl_active_policy *live);
 
 /* The name of one of the shown limits in a shared store, from its `key`. */
 SL_MUST_USE int sl_decision_key(const struct sl_decision *decision,

@@ -461,40 +461,6 @@ int sl_engine_forget(struct sl_engine *engine, struct sl_diag *diag)
     return 0;
 }
 
-/* ---- at once ---- */
-
-static void on_taken(struct sl_take *take)
-{
-    (void)take; /* the store has answered before it returned */
-}
-
-int sl_engine_decide_known(struct sl_engine *engine,
-                           const struct sl_active_policy *live,
-                           const struct sl_request *facts,
-                           const struct sl_auth_info *known, bool spend,
-                           struct sl_decision *ret, struct sl_diag *diag)
-{
-    int err = sl_decide_begin(ret, live, facts, known, spend,
-                              sl_store_secret(engine->store), diag);
-
-    while (!err && ret->pending) {
-        ret->take.done = on_taken;
-        sl_engine_take(engine, ret);
-        sl_outage_pay_debts(engine, ret);
-        sl_decide_took(ret, live);
-    }
-    sl_precheck_commit(ret, live, err);
-    return err;
-}
-
-int sl_engine_decide(struct sl_engine *engine,
-                     const struct sl_active_policy *live,
-                     const struct sl_request *facts, bool spend,
-                     struct sl_decision *ret, struct sl_diag *diag)
-{
-    return sl_engine_decide_known(engine, live, facts, NULL, spend, ret, diag);
-}
-
 /* ---- how much work is waiting, and what is kept beside the policy.
  *
  * Workers report depths by name. The last report of each name is kept with the

@@ -94,18 +94,4 @@ struct sl_active_policy *sl_engine_hold(struct sl_engine *engine,
 /* NULL is allowed. */
 void sl_active_policy_release(struct sl_active_policy *live);
 
-/* Decide by `live` on a store that answers at once. */
-SL_MUST_USE int sl_engine_decide(struct sl_engine *engine,
-                                 const struct sl_active_policy *live,
-                                 const struct sl_request *facts, bool spend,
-                                 struct sl_decision *ret, struct sl_diag *diag);
-
-/* The same, with what others have found out about the caller. */
-SL_MUST_USE int sl_engine_decide_known(struct sl_engine *engine,
-                                       const struct sl_active_policy *live,
-                                       const struct sl_request *facts,
-                                       const struct sl_auth_info *known,
-                                       bool spend, struct sl_decision *ret,
-                                       struct sl_diag *diag);
-
 #endif

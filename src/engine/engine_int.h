@@ -21,22 +21,6 @@
  * by where he comes from: `anonymous` in the policy.
  */
 
-struct sl_caller {
-    struct sl_str values[SL_SCOPES]; /* by scope; empty: not known. That of
-                                      * ip is empty until it is asked for */
-    struct sl_str plan, role;
-    const struct sl_str *roles; /* of the registry, if it gave `role` */
-    unsigned role_count;
-    bool plan_ended;   /* the registry's: then it is the default */
-    bool unregistered; /* named, and nothing tells his plan: nobody whom the
-                        * registry knows, if there is one */
-    bool anonymous;    /* no name of any scope is known */
-    struct sl_str anonymous_id; /* made on first need; see below */
-    bool has_ip;                /* values[SL_SCOPE_IP] is an address */
-    char ip[SL_IP_TEXT + 5];    /* canonical, with the prefix of IPv6 */
-    char fingerprint[33];
-};
-
 /* An address as limits know it: canonical, IPv6 by the policy's prefix, in
  * `out`; "unknown" if it is none. */
 struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
@@ -66,28 +50,11 @@ struct sl_key_value sl_caller_stand_in(struct sl_caller *caller,
                                        const struct sl_request *facts,
                                        const struct sl_hash_key *secret);
 
-/* What the steps of sl_decide_begin() hand to each other. It is not cleared:
- * sl_decide_descriptor() sets each of them, but for the caller. */
-struct sl_check_step {
-    const struct sl_active_policy *live;
-    const struct sl_request *facts;
-    const struct sl_auth_info *known; /* never NULL */
-    const struct sl_hash_key *secret;
-    struct sl_diag *diag;
-    struct sl_caller caller;
-    bool preflight; /* nobody is asked for his name */
-    bool no_memory; /* out */
-    uint32_t shown; /* out: which limits this side meets, as bits */
-    bool carry;     /* what he used before he signed in counts, too */
-    bool cap;       /* limits per address count those who signed in, too */
-};
-
 /* Add `count` rules to decision->shown: plan, numbers, key, cost. Sets
  * decision->reason if one of them can't be asked at all (no capability, an
  * attribute is missing). One that another side has met under the same key
  * already is not added again. SLUICE_EFULL if they are too many. */
-SL_MUST_USE int sl_parts_add(struct sl_decision *decision,
-                             struct sl_check_step *asking,
+SL_MUST_USE int sl_parts_add(struct sl_check *check,
                              const struct sl_rule *const *rules,
                              unsigned count);
 
@@ -103,34 +70,28 @@ struct sl_str sl_name_of(struct sl_str name, bool candidate);
 
 /* Find the key that the caller had before he signed in, if what he used then is
  * carried over: shown->visitor. */
-SL_MUST_USE int sl_sign_in_find(struct sl_decision *decision,
-                                struct sl_check_step *asking,
+SL_MUST_USE int sl_sign_in_find(struct sl_check *check,
                                 struct sl_limit_view *shown);
 
 /* Is there room in one set for all limits and what is carried to them? */
 bool sl_sign_in_fits(const struct sl_decision *decision);
 
 /* Its numbers for this caller, and its cost. numbers.c */
-SL_MUST_USE int sl_parts_numbers(struct sl_decision *decision,
-                                 struct sl_check_step *asking,
+SL_MUST_USE int sl_parts_numbers(struct sl_check *check,
                                  struct sl_limit_view *shown);
 
-/* Make the next take pending, or say that all is decided. */
-void sl_parts_ask_limits(struct sl_decision *decision,
-                         const struct sl_active_policy *live);
-void sl_parts_count_denied(struct sl_decision *decision,
-                           const struct sl_active_policy *live);
-void sl_parts_ask_shadows(struct sl_decision *decision,
-                          const struct sl_active_policy *live);
-void sl_parts_peek_next(struct sl_decision *decision,
-                        const struct sl_active_policy *live);
+/* Fill the take of the state. False if there is nothing to take, or the
+ * request was refused. */
+bool sl_parts_ask_limits(struct sl_check *check);
+bool sl_parts_count_denied(struct sl_check *check);
+bool sl_parts_ask_shadows(struct sl_check *check);
+bool sl_parts_peek_next(struct sl_check *check);
 
-/* Make a take pending that forgets what the keys of `shown` have used. */
-void sl_parts_ask_reset(struct sl_decision *decision,
-                        const struct sl_active_policy *live);
+/* The same, to reset the keys of `shown`. */
+bool sl_parts_ask_reset(struct sl_check *check);
 
 /* Copy the answers of the take into `shown`. */
-void sl_parts_answers(struct sl_decision *decision);
+void sl_parts_answers(struct sl_check *check);
 
 /* On the local table each of those who share the store has its part of a limit,
  * by what a request costs there: as much as all of them would let through.
@@ -186,20 +147,19 @@ struct sl_store *sl_engine_store(struct sl_engine *engine);
 const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine);
 
 /* It is decided, or failed: keep what was claimed, or drop it. repeat.c */
-void sl_precheck_commit(struct sl_decision *decision,
-                        const struct sl_active_policy *live, int err);
+void sl_precheck_commit(struct sl_check *check, int err);
 
 /* It waits and is asked again: what was claimed stays so, from before
- * sl_decide_open() (`keep`) to behind it. repeat.c */
+ * the decision is cleared (`keep`) to behind it. repeat.c */
 void sl_precheck_retry(struct sl_decision *decision, bool keep);
 
 /* The registry has failed, and the plan is not known: refused, or passed
  * without numbers (`blind`), or decided by the default plan. */
 void sl_decision_conclude_unsure(struct sl_decision *decision);
 
-/* The store has failed: allowed, refused, or asked again on the local table. */
-void sl_decision_conclude_failure(struct sl_decision *decision,
-                                  const struct sl_active_policy *live);
+/* The store has failed: allow or refuse. True if the take was filled for the
+ * local table instead. */
+bool sl_decision_conclude_failure(struct sl_check *check);
 
 /* ---- what was let through and given back while the store was away.
  *
@@ -406,19 +366,16 @@ SL_MUST_USE bool sl_usage_report_look(struct sl_engine *engine,
  */
 
 /* Ask what `route` asks. False if the request was refused. */
-SL_MUST_USE bool sl_precheck_run(struct sl_decision *decision,
-                                 struct sl_check_step *asking,
+SL_MUST_USE bool sl_precheck_run(struct sl_check *check,
                                  const struct sl_route *route);
 
 /* Find the key that repeats of this request have. guards may be NULL. */
-void sl_idempotency_claim(struct sl_decision *decision,
-                          struct sl_check_step *asking,
+void sl_idempotency_claim(struct sl_check *check,
                           const struct sl_prechecks *guards);
 
 /* Has it been answered? Then the decision is that answer, and true. It may be
  * refused, too. */
-SL_MUST_USE bool sl_idempotency_begin(struct sl_decision *decision,
-                                      const struct sl_active_policy *live);
+SL_MUST_USE bool sl_idempotency_begin(struct sl_check *check);
 
 static inline bool sl_claims_same(const struct sl_replay_cache_claim *a,
                                   const struct sl_replay_cache_claim *b)
@@ -445,8 +402,7 @@ struct sl_hash128 sl_fingerprint_add(const struct sl_hash_key *secret,
 
 /* Note the key that `guard` makes of this request, or refuse it if a value is
  * missing. Sets asking->no_memory. */
-void sl_guard_claim(struct sl_decision *decision, struct sl_check_step *asking,
-                    const struct sl_guard *guard);
+void sl_guard_claim(struct sl_check *check, const struct sl_guard *guard);
 
 void sl_guard_show(struct sl_decision *decision);
 void sl_guard_conclude(struct sl_decision *decision);
@@ -464,9 +420,8 @@ bool sl_wait_check_behind(struct sl_check *ask);
 /* It is decided. True if it was denied and waits now, or goes on waiting. */
 bool sl_wait_check_waits(struct sl_check *ask);
 
-/* What is to be done again when its turn comes; ask.c. */
-void sl_check_again(struct sl_check *ask);
-void sl_check_answer(struct sl_check *ask, int err);
+/* Answer the check; check.c. */
+void sl_check_finish(struct sl_check *check, int err);
 
 /* A hold has ended: call those who wait for what it held. */
 struct sl_hold_op;

@@ -291,20 +291,18 @@ static bool make_id(struct sl_hold_id *ret)
     return true;
 }
 
-static bool has_holds(const struct sl_decision *d,
-                      const struct sl_active_policy *live)
+static bool has_holds(const struct sl_check *c)
 {
-    const struct sl_engine *engine = live->engine;
-    const struct sl_store *store;
+    const struct sl_engine *engine = c->engine;
+    const struct sl_store *store =
+        c->decision.on_local ? engine->local : engine->store;
 
-    if (!engine)
-        return false;
-    store = d->on_local ? engine->local : engine->store;
     return store->calls->hold != NULL;
 }
 
-void sl_hold_prepare(struct sl_decision *d, const struct sl_active_policy *live)
+void sl_hold_prepare(struct sl_check *c)
 {
+    struct sl_decision *d = &c->decision;
     struct sl_take *take = &d->take;
     sl_ns span = d->hold_asked ? d->hold_asked : span_of_permits(d);
     uint32_t all = (uint32_t)((UINT64_C(1) << take->count) - 1);
@@ -314,7 +312,7 @@ void sl_hold_prepare(struct sl_decision *d, const struct sl_active_policy *live)
     take->firm = find_firm(d);
     if (take->firm == all)
         return; /* there is nothing to hold */
-    if (!has_holds(d, live)) {
+    if (!has_holds(c)) {
         /* Permits of a store that has no holds stay taken, as a level is; but
          * nobody would ever end a guard. */
         if (d->hold_asked || d->running_count > 0)

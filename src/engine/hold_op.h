@@ -62,8 +62,7 @@ SL_MUST_USE int sl_wait_span(struct sl_str text, sl_ns *ret,
 
 /* The take of a decision is made up: have it held, if that is wanted. Refuses
  * the request if it can't be. */
-void sl_hold_prepare(struct sl_decision *decision,
-                     const struct sl_active_policy *live);
+void sl_hold_prepare(struct sl_check *check);
 
 /* It was taken, or not. */
 void sl_hold_taken(struct sl_decision *decision);

@@ -47,18 +47,18 @@ _Static_assert(sizeof(struct memo) + SL_PARTS * sizeof(struct item) <=
 
 /* ---- keys ---- */
 
-static struct sl_hash128 add_number(const struct sl_check_step *asking,
+static struct sl_hash128 add_number(const struct sl_check *c,
                                     struct sl_hash128 print, uint64_t number)
 {
     return sl_fingerprint_add(
-        asking->secret, print,
+        c->secret, print,
         (struct sl_str){(const char *)&number, sizeof(number)});
 }
 
-static struct sl_hash128 add_text(const struct sl_check_step *asking,
+static struct sl_hash128 add_text(const struct sl_check *c,
                                   struct sl_hash128 print, struct sl_str text)
 {
-    return sl_fingerprint_add(asking->secret, print, text);
+    return sl_fingerprint_add(c->secret, print, text);
 }
 
 /* "key" of structured fields (RFC 9651) is the same as a bare key. */
@@ -72,124 +72,121 @@ static struct sl_str unquote(struct sl_str text)
 
 /* (2) Who has no name is told apart as limits do it, unless his signature has
  * told who it is: senders of webhooks have many addresses. */
-static struct sl_hash128 print_caller(const struct sl_decision *d,
-                                      struct sl_check_step *asking,
+static struct sl_hash128 print_caller(struct sl_check *c,
                                       struct sl_hash128 print)
 {
-    struct sl_caller *caller = &asking->caller;
+    const struct sl_decision *d = &c->decision;
+    struct sl_caller *caller = &c->caller;
     struct sl_str nobody = {"", 0};
 
-    if (caller->anonymous && !d->webhook_verified &&
-        asking->facts->limit.len == 0)
-        nobody = sl_caller_anonymous(caller, d->policy, asking->facts,
-                                     asking->secret)
-                     .value;
-    print = add_text(asking, print, nobody);
-    print = add_text(asking, print, asking->facts->key); /* of one limit */
+    if (caller->anonymous && !d->webhook_verified && c->facts->limit.len == 0)
+        nobody =
+            sl_caller_anonymous(caller, d->policy, c->facts, c->secret).value;
+    print = add_text(c, print, nobody);
+    print = add_text(c, print, c->facts->key); /* of one limit */
     for (unsigned s = 0; s < SL_SCOPES; s++)
         if (s != SL_SCOPE_IP && s != SL_SCOPE_ANON)
-            print = add_text(asking, print, caller->values[s]);
+            print = add_text(c, print, caller->values[s]);
     return print;
 }
 
 /* ---- fingerprints ---- */
 
-static struct sl_hash128 print_cost(const struct sl_check_step *asking,
+static struct sl_hash128 print_cost(const struct sl_check *c,
                                     struct sl_hash128 print)
 {
-    const struct sl_request *facts = asking->facts;
+    const struct sl_request *facts = c->facts;
 
-    print = add_number(asking, print, facts->has_cost ? facts->cost + 1 : 0);
-    print = add_number(asking, print, facts->cost_count);
+    print = add_number(c, print, facts->has_cost ? facts->cost + 1 : 0);
+    print = add_number(c, print, facts->cost_count);
     for (unsigned i = 0; i < facts->cost_count; i++) {
-        print = add_text(asking, print, facts->costs[i].limit);
-        print = add_number(asking, print, facts->costs[i].cost);
+        print = add_text(c, print, facts->costs[i].limit);
+        print = add_number(c, print, facts->costs[i].cost);
     }
     return print;
 }
 
-static struct sl_hash128 print_path(const struct sl_check_step *asking,
+static struct sl_hash128 print_path(const struct sl_check *c,
                                     struct sl_hash128 print)
 {
-    const struct sl_request *facts = asking->facts;
+    const struct sl_request *facts = c->facts;
 
-    print = add_text(asking, print, facts->job);
-    return add_text(asking, print, facts->path);
+    print = add_text(c, print, facts->job);
+    return add_text(c, print, facts->path);
 }
 
-static struct sl_hash128 print_body(const struct sl_check_step *asking,
+static struct sl_hash128 print_body(const struct sl_check *c,
                                     struct sl_hash128 print)
 {
-    print = add_number(asking, print, asking->facts->has_body);
-    return add_text(asking, print, asking->facts->body);
+    print = add_number(c, print, c->facts->has_body);
+    return add_text(c, print, c->facts->body);
 }
 
-static struct sl_hash128 print_trait(const struct sl_check_step *asking,
+static struct sl_hash128 print_trait(const struct sl_check *c,
                                      struct sl_hash128 print,
                                      const struct sl_dedupe_field *trait)
 {
     switch (trait->kind) {
     case SL_DEDUPE_FIELD_METHOD:
-        return add_text(asking, print, asking->facts->method);
+        return add_text(c, print, c->facts->method);
     case SL_DEDUPE_FIELD_PATH:
-        return print_path(asking, print);
+        return print_path(c, print);
     case SL_DEDUPE_FIELD_COST:
-        return print_cost(asking, print);
+        return print_cost(c, print);
     case SL_DEDUPE_FIELD_BODY:
-        return print_body(asking, print);
+        return print_body(c, print);
     default:
-        return add_text(asking, print,
-                        sl_request_header(asking->facts, trait->header));
+        return add_text(c, print, sl_request_header(c->facts, trait->header));
     }
 }
 
 /* Everything that the question says. */
-static struct sl_hash128 print_question(const struct sl_check_step *asking)
+static struct sl_hash128 print_question(const struct sl_check *c)
 {
-    const struct sl_request *facts = asking->facts;
+    const struct sl_request *facts = c->facts;
     struct sl_hash128 print = {0, 0};
 
-    print = add_text(asking, print, facts->method);
-    print = print_path(asking, print);
-    print = add_text(asking, print, facts->limit);
-    print = print_cost(asking, print);
-    print = add_number(asking, print, (uint64_t)facts->hold);
-    return print_body(asking, print);
+    print = add_text(c, print, facts->method);
+    print = print_path(c, print);
+    print = add_text(c, print, facts->limit);
+    print = print_cost(c, print);
+    print = add_number(c, print, (uint64_t)facts->hold);
+    return print_body(c, print);
 }
 
 /* ---- claiming ---- */
 
-static void claim_given(struct sl_decision *d, struct sl_check_step *asking)
+static void claim_given(struct sl_check *c)
 {
-    const struct sl_request *facts = asking->facts;
+    struct sl_decision *d = &c->decision;
+    const struct sl_request *facts = c->facts;
     struct sl_hash128 key = {1, 0};
 
-    key = print_caller(d, asking, key);
-    key = add_text(asking, key, unquote(facts->idempotency_key));
+    key = print_caller(c, key);
+    key = add_text(c, key, unquote(facts->idempotency_key));
     d->repeat = (struct sl_replay_cache_claim){
-        .key = add_number(asking, key, facts->idempotency_index),
-        .print = print_question(asking),
+        .key = add_number(c, key, facts->idempotency_index),
+        .print = print_question(c),
         .until = d->now + LIFE,
         .repeats = UINT32_MAX,
     };
     d->repeat_wanted = true;
 }
 
-static void claim_header(struct sl_decision *d, struct sl_check_step *asking,
-                         const struct sl_dedupe *dedupe)
+static void claim_header(struct sl_check *c, const struct sl_dedupe *dedupe)
 {
-    struct sl_str value =
-        unquote(sl_request_single(asking->facts, dedupe->header));
+    struct sl_decision *d = &c->decision;
+    struct sl_str value = unquote(sl_request_single(c->facts, dedupe->header));
     struct sl_hash128 key = {2, 0}, print = {0, 0};
 
     if (value.len == 0)
         return;
-    key = print_caller(d, asking, key);
-    key = add_text(asking, key, d->route->text);
+    key = print_caller(c, key);
+    key = add_text(c, key, d->route->text);
     for (unsigned i = 0; i < dedupe->trait_count; i++)
-        print = print_trait(asking, print, &dedupe->traits[i]);
+        print = print_trait(c, print, &dedupe->traits[i]);
     d->repeat = (struct sl_replay_cache_claim){
-        .key = add_text(asking, key, value),
+        .key = add_text(c, key, value),
         .print = print,
         .until = d->now + dedupe->life,
         .repeats = dedupe->repeats, /* (5) */
@@ -197,15 +194,15 @@ static void claim_header(struct sl_decision *d, struct sl_check_step *asking,
     d->repeat_wanted = true;
 }
 
-void sl_idempotency_claim(struct sl_decision *d, struct sl_check_step *asking,
-                          const struct sl_prechecks *guards)
+void sl_idempotency_claim(struct sl_check *c, const struct sl_prechecks *guards)
 {
+    struct sl_decision *d = &c->decision;
     if (d->repeat_wanted || d->side_count != 1)
         return;
-    if (asking->facts->idempotency_key.len > 0)
-        claim_given(d, asking);
+    if (c->facts->idempotency_key.len > 0)
+        claim_given(c);
     else if (guards && guards->dedupe.written)
-        claim_header(d, asking, &guards->dedupe);
+        claim_header(c, &guards->dedupe);
 }
 
 /* ---- again ---- */
@@ -257,8 +254,6 @@ static void answer_again(struct sl_decision *d, const unsigned char *bytes)
         shown->has_candidate = false;
     }
     sl_decision_conclude(d);
-    d->pending = false;
-    d->step = SL_DECIDED;
 }
 
 static void refuse(struct sl_decision *d, enum sl_reason reason, sl_ns retry)
@@ -268,10 +263,11 @@ static void refuse(struct sl_decision *d, enum sl_reason reason, sl_ns retry)
         d->retry_in = retry;
 }
 
-bool sl_idempotency_begin(struct sl_decision *d,
-                          const struct sl_active_policy *live)
+bool sl_idempotency_begin(struct sl_check *c)
 {
-    struct sl_replay_cache *once = live->engine ? live->engine->repeats : NULL;
+    struct sl_decision *d = &c->decision;
+    struct sl_replay_cache *once =
+        c->live->engine ? c->live->engine->repeats : NULL;
     unsigned char bytes[SL_REPLAY_CACHE_MEMO];
     size_t len;
 
@@ -348,29 +344,29 @@ void sl_precheck_retry(struct sl_decision *d, bool keep)
 }
 
 /* What another policy has no use for. */
-static void drop_kept(struct sl_decision *d,
-                      const struct sl_active_policy *live)
+static void drop_kept(struct sl_check *c)
 {
+    struct sl_decision *d = &c->decision;
     if (d->repeat_kept)
-        sl_replay_cache_drop(live->engine->repeats, &d->kept_repeat);
+        sl_replay_cache_drop(c->live->engine->repeats, &d->kept_repeat);
     if (d->webhook_kept)
-        sl_replay_cache_drop(live->engine->replays, &d->kept_webhook);
+        sl_replay_cache_drop(c->live->engine->replays, &d->kept_webhook);
     d->repeat_kept = d->webhook_kept = false;
 }
 
-void sl_precheck_commit(struct sl_decision *d,
-                        const struct sl_active_policy *live, int err)
+void sl_precheck_commit(struct sl_check *c, int err)
 {
+    struct sl_decision *d = &c->decision;
     bool passed = !err && d->allowed;
 
     if (d->repeat_claimed && passed)
-        keep(d, live->engine->repeats);
+        keep(d, c->live->engine->repeats);
     else if (d->repeat_claimed)
-        sl_replay_cache_drop(live->engine->repeats, &d->repeat); /* (1) */
+        sl_replay_cache_drop(c->live->engine->repeats, &d->repeat); /* (1) */
     if (d->webhook_claimed && passed)
-        sl_replay_cache_finish(live->engine->replays, &d->webhook, NULL, 0);
+        sl_replay_cache_finish(c->live->engine->replays, &d->webhook, NULL, 0);
     else if (d->webhook_claimed)
-        sl_replay_cache_drop(live->engine->replays, &d->webhook);
+        sl_replay_cache_drop(c->live->engine->replays, &d->webhook);
     d->repeat_claimed = d->webhook_claimed = false;
-    drop_kept(d, live);
+    drop_kept(c);
 }

@@ -24,11 +24,11 @@ static void use_name(struct sl_str asked, struct sl_str name,
 }
 
 /* What was said of number `i`, where one limit is asked by its name. */
-static void use_given(const struct sl_check_step *asking, unsigned i,
+static void use_given(const struct sl_check *c, unsigned i,
                       struct sl_key_value *ret)
 {
-    const struct sl_request *facts = asking->facts;
-    const struct sl_str *names = asking->caller.values;
+    const struct sl_request *facts = c->facts;
+    const struct sl_str *names = c->caller.values;
 
     ret->value = i < facts->key_count ? facts->keys[i] : facts->key;
     if (i >= facts->key_count || !facts->key_scopes)
@@ -40,31 +40,29 @@ static void use_given(const struct sl_check_step *asking, unsigned i,
 
 /* The value of `per` number `i` of a rule. False if it is missing and the rule
  * does not take anonymous callers. */
-static bool find_value(struct sl_decision *d, struct sl_check_step *asking,
-                       const struct sl_rule *rule, unsigned i,
-                       struct sl_key_value *ret)
+static bool find_value(struct sl_check *c, const struct sl_rule *rule,
+                       unsigned i, struct sl_key_value *ret)
 {
+    struct sl_decision *d = &c->decision;
     const struct sl_policy *policy = d->policy;
     unsigned scope = rule->per[i];
 
     ret->scope = policy->identity.scope_names[scope];
-    if (asking->facts->limit.len > 0)
-        use_given(asking, i, ret);
+    if (c->facts->limit.len > 0)
+        use_given(c, i, ret);
     else if (scope == SL_SCOPE_ENDPOINT)
         ret->value = d->route->endpoint;
     else if (scope == SL_SCOPE_ANON)
-        *ret = sl_caller_anonymous(&asking->caller, policy, asking->facts,
-                                   asking->secret);
+        *ret = sl_caller_anonymous(&c->caller, policy, c->facts, c->secret);
     else if (scope == SL_SCOPE_IP)
-        ret->value = sl_caller_ip(&asking->caller, policy, asking->facts);
+        ret->value = sl_caller_ip(&c->caller, policy, c->facts);
     else
-        ret->value = asking->caller.values[scope];
+        ret->value = c->caller.values[scope];
     if (ret->value.len > 0)
         return true;
     if (rule->missing != SL_MISSING_ANONYMOUS)
         return false;
-    *ret = sl_caller_stand_in(&asking->caller, policy, asking->facts,
-                              asking->secret);
+    *ret = sl_caller_stand_in(&c->caller, policy, c->facts, c->secret);
     return true;
 }
 
@@ -168,11 +166,11 @@ static void refuse_capability(struct sl_decision *d,
         d->by = (int)(shown - d->shown);
 }
 
-static int show(struct sl_decision *d, struct sl_check_step *asking,
-                struct sl_limit_view *shown)
+static int show(struct sl_check *c, struct sl_limit_view *shown)
 {
+    struct sl_decision *d = &c->decision;
     const struct sl_rule *rule = shown->rule;
-    int err = sl_parts_numbers(d, asking, shown);
+    int err = sl_parts_numbers(c, shown);
 
     if (err)
         return err;
@@ -181,14 +179,14 @@ static int show(struct sl_decision *d, struct sl_check_step *asking,
     shown->id = (char *)"";
     shown->next_in = SL_NS_NONE;
     for (unsigned i = 0; i < rule->per_count; i++) {
-        if (find_value(d, asking, rule, i, &shown->values[i])) {
+        if (find_value(c, rule, i, &shown->values[i])) {
             shown->value_count++;
             continue;
         }
         shown->skipped = true;
         shown->value_count = 0;
         if (rule->missing == SL_MISSING_DENY && rule->mode == SL_MODE_ENFORCE &&
-            !asking->preflight) {
+            !c->preflight) {
             d->missing_scope = shown->values[i].scope;
             sl_decision_refuse(d, SL_REASON_MISSING);
         }
@@ -196,11 +194,11 @@ static int show(struct sl_decision *d, struct sl_check_step *asking,
     }
     if (shown->form == SL_RATE_NONE && rule->mode == SL_MODE_ENFORCE)
         refuse_capability(d, shown);
-    err = make_key(d, shown, asking->secret);
-    if (!err && asking->live->wants_names)
+    err = make_key(d, shown, c->secret);
+    if (!err && c->live->wants_names)
         err = sl_name_make(d, shown, shown->values, shown->value_count,
                            &shown->name);
-    return err ? err : sl_sign_in_find(d, asking, shown);
+    return err ? err : sl_sign_in_find(c, shown);
 }
 
 /* What another side meets already is asked once, with the larger cost. */
@@ -223,53 +221,54 @@ static unsigned merge(struct sl_decision *d, unsigned before)
     return last;
 }
 
-static int add_shown(struct sl_decision *d, struct sl_check_step *asking,
-                     const struct sl_rule *rule, unsigned before)
+static int add_shown(struct sl_check *c, const struct sl_rule *rule,
+                     unsigned before)
 {
+    struct sl_decision *d = &c->decision;
     struct sl_limit_view *shown = &d->shown[d->shown_count];
     int err;
 
     if (d->shown_count == SL_PARTS)
         return sl_diag_error(
-            asking->diag, SLUICE_EFULL,
+            &c->diag, SLUICE_EFULL,
             "the request matches more than %d limits, the maximum for one take",
             SL_PARTS);
     memset(shown, 0, offsetof(struct sl_limit_view, values));
     shown->rule = rule;
     d->shown_count++;
-    err = show(d, asking, shown);
+    err = show(c, shown);
     if (!err)
-        asking->shown |= UINT32_C(1) << merge(d, before);
+        c->shown |= UINT32_C(1) << merge(d, before);
     return err;
 }
 
-int sl_parts_add(struct sl_decision *decision, struct sl_check_step *asking,
-                 const struct sl_rule *const *rules, unsigned count)
+int sl_parts_add(struct sl_check *c, const struct sl_rule *const *rules,
+                 unsigned count)
 {
-    unsigned before = decision->shown_count; /* those of other sides */
+    unsigned before = c->decision.shown_count; /* of earlier requests */
     int err = 0;
 
     for (unsigned i = 0; i < count && !err; i++)
         if (rules[i]->mode != SL_MODE_OFF)
-            err = add_shown(decision, asking, rules[i], before);
+            err = add_shown(c, rules[i], before);
     return err;
 }
 
 /* ---- asking ---- */
 
-static void add_part(struct sl_decision *d, const struct sl_active_policy *live,
-                     unsigned index, bool candidate)
+static void add_part(struct sl_check *c, unsigned index, bool candidate)
 {
+    struct sl_decision *d = &c->decision;
     const struct sl_limit_view *shown = &d->shown[index];
     unsigned stored = 2 * shown->rule->index + candidate;
     struct sl_store_part part = {
-        .of = d->on_local ? &live->local[stored] : &live->stored[stored],
+        .of = d->on_local ? &c->live->local[stored] : &c->live->stored[stored],
         .limit = candidate ? shown->candidate : shown->numbers,
         .key = shown->key,
         .name = sl_name_of(shown->name, candidate),
         .cost = shown->cost,
         .when = d->now,
-        .whose = d->step == SL_SHADOWING || d->on_local ? NULL : shown,
+        .whose = c->state == SL_CHECK_SHADOW || d->on_local ? NULL : shown,
     };
 
     if (shown->open && !candidate)
@@ -297,10 +296,8 @@ static bool has_room(const struct sl_decision *d,
     return d->take.count + 1 + (shown->visitor.len > 0) <= SL_PARTS;
 }
 
-static void begin_take(struct sl_decision *d, enum sl_step_of_decision step,
-                       enum sl_take_op errand)
+static void begin_take(struct sl_decision *d, enum sl_take_op errand)
 {
-    d->step = step;
     d->take.errand = errand;
     d->take.parts = d->parts;
     d->take.count = 0;
@@ -321,70 +318,67 @@ static enum sl_take_op errand_of(const struct sl_decision *d,
     return d->give_back ? SL_TAKE_OP_REFUND : usual;
 }
 
-void sl_parts_ask_limits(struct sl_decision *d,
-                         const struct sl_active_policy *live)
+bool sl_parts_ask_limits(struct sl_check *c)
 {
-    begin_take(d, SL_DECIDING, errand_of(d, SL_TAKE_OP_TAKE));
+    struct sl_decision *d = &c->decision;
+    begin_take(d, errand_of(d, SL_TAKE_OP_TAKE));
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
-            add_part(d, live, i, false);
+            add_part(c, i, false);
     sl_guard_show(d);
     for (unsigned i = 0; i < d->running_count; i++)
-        add_part(d, live, d->shown_count + i, false);
-    d->pending = d->take.count > 0;
-    sl_hold_prepare(d, live);
+        add_part(c, d->shown_count + i, false);
+    sl_hold_prepare(c);
+    return d->take.count > 0 && d->reason == SL_REASON_NONE;
 }
 
 /* Whoever counts in windows and means to count what they refuse, too: it is
  * charged. It says nothing new to the caller. */
-void sl_parts_count_denied(struct sl_decision *d,
-                           const struct sl_active_policy *live)
+bool sl_parts_count_denied(struct sl_check *c)
 {
-    begin_take(d, SL_INSISTING, SL_TAKE_OP_CHARGE);
-    d->pending = false;
+    struct sl_decision *d = &c->decision;
+    begin_take(d, SL_TAKE_OP_CHARGE);
     if (!d->insist || !d->spend || d->give_back || d->allowed)
-        return;
+        return false;
     for (unsigned i = 0; i < d->shown_count; i++) {
         const struct sl_limit_view *shown = &d->shown[i];
         enum sl_kind kind = shown->rule->kind;
 
         if (has_numbers(shown) && shown->mode == SL_MODE_ENFORCE &&
             !shown->allowed && (kind == SL_FIXED || kind == SL_QUOTA))
-            add_part(d, live, i, false);
+            add_part(c, i, false);
     }
-    d->pending = d->take.count > 0;
+    return d->take.count > 0;
 }
 
 /* A route has at most SL_PARTS limits, and each may have a candidate: those
  * that find no room among the parts are not asked this time. */
-void sl_parts_ask_shadows(struct sl_decision *d,
-                          const struct sl_active_policy *live)
+bool sl_parts_ask_shadows(struct sl_check *c)
 {
-    begin_take(d, SL_SHADOWING,
-               d->allowed ? errand_of(d, SL_TAKE_OP_EACH) : SL_TAKE_OP_PEEK);
+    struct sl_decision *d = &c->decision;
+    begin_take(d, d->allowed ? errand_of(d, SL_TAKE_OP_EACH) : SL_TAKE_OP_PEEK);
     for (unsigned i = 0; i < d->shown_count; i++) {
         struct sl_limit_view *shown = &d->shown[i];
 
         if (has_numbers(shown) && shown->mode == SL_MODE_SHADOW)
-            add_part(d, live, i, false);
+            add_part(c, i, false);
     }
     for (unsigned i = 0; i < d->shown_count; i++)
         if (d->shown[i].has_candidate && !d->shown[i].skipped &&
             has_room(d, &d->shown[i]))
-            add_part(d, live, i, true);
-    d->pending = d->take.count > 0;
+            add_part(c, i, true);
+    return d->take.count > 0;
 }
 
-void sl_parts_peek_next(struct sl_decision *d,
-                        const struct sl_active_policy *live)
+bool sl_parts_peek_next(struct sl_check *c)
 {
+    struct sl_decision *d = &c->decision;
     struct sl_limit_view *shown;
     const struct sl_answer *a;
 
-    begin_take(d, SL_NEXT_UNIT, SL_TAKE_OP_PEEK);
-    d->pending = false;
+    begin_take(d, SL_TAKE_OP_PEEK);
     if (d->report < 0 || d->route->reset != SL_RESET_NEXT)
-        return;
+        return false;
     shown = &d->shown[d->report];
     a = &shown->answer;
     if (!shown->allowed)
@@ -392,37 +386,37 @@ void sl_parts_peek_next(struct sl_decision *d,
     else if (a->remaining >= a->capacity || shown->open)
         shown->next_in = 0;
     else {
-        add_part(d, live, (unsigned)d->report, false);
+        add_part(c, (unsigned)d->report, false);
         d->parts[d->take.count - 1].cost = a->remaining + 1;
         if (d->on_local)
             d->parts[d->take.count - 1].cost =
                 sl_local_cost(d, &d->parts[d->take.count - 1]);
-        d->pending = true;
     }
+    return d->take.count > 0;
 }
 
 /* Also what candidates and shadows remember, and whether or not the plan has
  * numbers. */
-void sl_parts_ask_reset(struct sl_decision *d,
-                        const struct sl_active_policy *live)
+bool sl_parts_ask_reset(struct sl_check *c)
 {
-    begin_take(d, SL_DECIDED, SL_TAKE_OP_RESET);
+    struct sl_decision *d = &c->decision;
+    begin_take(d, SL_TAKE_OP_RESET);
     for (unsigned i = 0; i < d->shown_count; i++) {
         const struct sl_rule *rule = d->shown[i].rule;
 
         if (d->shown[i].skipped || !rule->limited)
             continue;
         if (d->take.count < SL_PARTS) {
-            add_part(d, live, i, false);
+            add_part(c, i, false);
             d->parts[d->take.count - 1].limit = &rule->strictest;
         }
         if (rule->candidate_strictest.capacity > 0 &&
             d->take.count < SL_PARTS) {
-            add_part(d, live, i, true);
+            add_part(c, i, true);
             d->parts[d->take.count - 1].limit = &rule->candidate_strictest;
         }
     }
-    d->pending = d->take.count > 0;
+    return d->take.count > 0;
 }
 
 /* With overage the store was asked without a ceiling: show what is left of
@@ -442,21 +436,23 @@ static void show_overage(struct sl_limit_view *shown)
         shown->over = used - count < shown->cost ? used - count : shown->cost;
 }
 
-void sl_parts_answers(struct sl_decision *d)
+void sl_parts_answers(struct sl_check *c)
 {
+    struct sl_decision *d = &c->decision;
+
     for (unsigned i = 0; i < d->take.count; i++) {
         struct sl_store_part *part = &d->parts[i];
         struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
         const struct sl_answer *a = &part->answer;
 
-        if (d->step == SL_INSISTING)
+        if (c->state == SL_CHECK_COUNT_DENIED)
             continue;
         if (d->on_local)
             sl_local_answer(d, part, shown->open || part->carried);
         if (part->carried) {
-            if (d->step == SL_DECIDING)
+            if (c->state == SL_CHECK_TAKE)
                 shown->carried = a->capacity - a->remaining;
-        } else if (d->step == SL_NEXT_UNIT) {
+        } else if (c->state == SL_CHECK_NEXT_UNIT) {
             shown->next_in = part->answer.retry_in;
         } else if (part->limit == shown->candidate) {
             shown->candidate_answer = part->answer;
@@ -487,7 +483,7 @@ static const struct sl_override *find_override(const struct sl_request *facts,
 }
 
 static int override(struct sl_limit_view *shown, struct sl_str rate,
-                    struct sl_check_step *asking, struct sl_diag *diag)
+                    struct sl_check *c, struct sl_diag *diag)
 {
     const struct sl_rule *rule = shown->rule;
     struct sl_plan_limit own;
@@ -500,7 +496,7 @@ static int override(struct sl_limit_view *shown, struct sl_str rate,
             "be overridden",
             SL_STR_ARG(rule->name));
     if (!err && sl_rate_has_numbers(own.form))
-        err = sl_active_set_strictest(asking->live, rule, &own.numbers, diag);
+        err = sl_active_set_strictest(c->live, rule, &own.numbers, diag);
     if (err)
         return err;
     shown->overridden = true;
@@ -525,14 +521,14 @@ static struct sl_str note(struct sl_decision *d, struct sl_str text)
 /* A rate of the registry that the limit can't have, after the policy changed
  * perhaps, is left aside: nobody is refused for it. */
 static int use_registered(struct sl_decision *d, struct sl_limit_view *shown,
-                          struct sl_check_step *asking,
+                          struct sl_check *c,
                           const struct sl_subject_override *own, const char *of)
 {
     struct sl_diag diag = {0};
-    int err = override(shown, own->rate, asking, &diag);
+    int err = override(shown, own->rate, c, &diag);
 
     if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
-        return sl_diag_error(asking->diag, err, "%s", diag.sentence);
+        return sl_diag_error(&c->diag, err, "%s", diag.sentence);
     if (err) {
         shown->override_bad = note(d, sl_str_c(diag.sentence));
         return 0;
@@ -546,22 +542,21 @@ static int use_registered(struct sl_decision *d, struct sl_limit_view *shown,
 
 /* Few have any. */
 static int override_registered(struct sl_decision *d,
-                               struct sl_limit_view *shown,
-                               struct sl_check_step *asking)
+                               struct sl_limit_view *shown, struct sl_check *c)
 {
     const struct sl_subject_override *own;
     const char *of;
 
-    if (!asking->known->user && !asking->known->org)
+    if (!c->known->user && !c->known->org)
         return 0;
-    own = sl_auth_info_rate(asking->known, shown->rule->name, d->now, &of);
-    return own ? use_registered(d, shown, asking, own, of) : 0;
+    own = sl_auth_info_rate(c->known, shown->rule->name, d->now, &of);
+    return own ? use_registered(d, shown, c, own, of) : 0;
 }
 
 /* Numbers that the request brings along count for limits of that period. */
-static int impose(struct sl_limit_view *shown, struct sl_check_step *asking)
+static int impose(struct sl_limit_view *shown, struct sl_check *c)
 {
-    const struct sl_fixed_rate *imposed = &asking->facts->imposed;
+    const struct sl_fixed_rate *imposed = &c->facts->imposed;
     char rate[64] = "none";
 
     if (imposed->period == 0 || !sl_rate_has_numbers(shown->form) ||
@@ -570,19 +565,17 @@ static int impose(struct sl_limit_view *shown, struct sl_check_step *asking)
     if (imposed->count > 0)
         snprintf(rate, sizeof(rate), "%" PRIu64 "/%" PRId64 "s", imposed->count,
                  imposed->period / SL_S);
-    return override(shown, sl_str_c(rate), asking, asking->diag);
+    return override(shown, sl_str_c(rate), c, &c->diag);
 }
 
 /* Of whom else are the numbers that hold an address, if his own plan has
  * none: see `sign_in: cap`. */
-static unsigned numbers_of(const struct sl_decision *d,
-                           const struct sl_check_step *asking,
-                           const struct sl_rule *rule)
+static unsigned numbers_of(const struct sl_check *c, const struct sl_rule *rule)
 {
+    const struct sl_decision *d = &c->decision;
     bool by_address = rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP;
 
-    if (asking->cap && by_address &&
-        rule->plans[d->plan].form == SL_RATE_UNLIMITED)
+    if (c->cap && by_address && rule->plans[d->plan].form == SL_RATE_UNLIMITED)
         return d->policy->plans.anonymous;
     return d->plan;
 }
@@ -612,25 +605,24 @@ static void raise_to(struct sl_limit_view *shown, uint64_t ceiling)
 
 /* Whoever meters sees what lies beyond the ceiling; whoever has credits may
  * take as much more. */
-static void open_up(const struct sl_decision *d,
-                    const struct sl_check_step *asking,
-                    struct sl_limit_view *shown)
+static void open_up(const struct sl_check *c, struct sl_limit_view *shown)
 {
+    const struct sl_decision *d = &c->decision;
     const struct sl_rule *rule = shown->rule;
     uint64_t more, count;
 
     if (!sl_rate_has_numbers(shown->form) || shown->open)
         return;
     count = shown->numbers->count;
-    if (asking->facts->metered) {
+    if (c->facts->metered) {
         if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
             raise_to(shown, SL_AMOUNT_MAX);
         return;
     }
     if (rule->kind != SL_QUOTA || rule->per_count != 1 ||
-        !sl_auth_info_credits(asking->known))
+        !sl_auth_info_credits(c->known))
         return;
-    more = sl_auth_info_credit(asking->known, rule->per[0], rule->name,
+    more = sl_auth_info_credit(c->known, rule->per[0], rule->name,
                                sl_rule_start(rule, shown->numbers, d->now),
                                d->now);
     if (more > 0)
@@ -638,15 +630,15 @@ static void open_up(const struct sl_decision *d,
                  count + more < SL_AMOUNT_MAX ? count + more : SL_AMOUNT_MAX);
 }
 
-static int find_numbers(struct sl_decision *d, struct sl_check_step *asking,
-                        struct sl_limit_view *shown)
+static int find_numbers(struct sl_check *c, struct sl_limit_view *shown)
 {
+    struct sl_decision *d = &c->decision;
     const struct sl_rule *rule = shown->rule;
-    unsigned plan = numbers_of(d, asking, rule);
+    unsigned plan = numbers_of(c, rule);
     const struct sl_plan_limit *limit = &rule->plans[plan];
-    const struct sl_override *o = find_override(asking->facts, rule->name);
+    const struct sl_override *o = find_override(c->facts, rule->name);
 
-    shown->cost = choose_cost(asking->facts, rule);
+    shown->cost = choose_cost(c->facts, rule);
     shown->plan = plan;
     shown->plan_name = d->policy->plans.list[plan].name;
     shown->form = limit->form;
@@ -659,19 +651,18 @@ static int find_numbers(struct sl_decision *d, struct sl_check_step *asking,
         shown->candidate = &rule->candidates[d->plan].numbers;
     }
     if (o)
-        return override(shown, o->rate, asking, asking->diag);
-    if (asking->facts->imposed.period > 0)
-        return impose(shown, asking);
-    return override_registered(d, shown, asking);
+        return override(shown, o->rate, c, &c->diag);
+    if (c->facts->imposed.period > 0)
+        return impose(shown, c);
+    return override_registered(d, shown, c);
 }
 
-int sl_parts_numbers(struct sl_decision *d, struct sl_check_step *asking,
-                     struct sl_limit_view *shown)
+int sl_parts_numbers(struct sl_check *c, struct sl_limit_view *shown)
 {
-    int err = find_numbers(d, asking, shown);
+    int err = find_numbers(c, shown);
 
     if (!err)
-        open_up(d, asking, shown);
+        open_up(c, shown);
     return err;
 }
 
@@ -770,41 +761,40 @@ static bool is_name(unsigned scope)
            scope >= SL_SCOPE_NAMED;
 }
 
-static bool is_carried(const struct sl_check_step *asking,
-                       const struct sl_rule *rule)
+static bool is_carried(const struct sl_check *c, const struct sl_rule *rule)
 {
     bool named = false;
 
     for (unsigned i = 0; i < rule->per_count; i++)
         named |= is_name(rule->per[i]);
-    return asking->carry && named && !asking->caller.anonymous &&
+    return c->carry && named && !c->caller.anonymous &&
            rule->missing == SL_MISSING_ANONYMOUS && ends_at_once(rule);
 }
 
-int sl_sign_in_find(struct sl_decision *d, struct sl_check_step *asking,
-                    struct sl_limit_view *shown)
+int sl_sign_in_find(struct sl_check *c, struct sl_limit_view *shown)
 {
+    struct sl_decision *d = &c->decision;
     const struct sl_rule *rule = shown->rule;
     struct sl_key_value values[SL_PER_MAX];
     char bytes[SL_KEY_MAX];
 
-    if (!is_carried(asking, rule))
+    if (!is_carried(c, rule))
         return 0;
-    (void)sl_caller_ip(&asking->caller, d->policy, asking->facts);
-    if (!asking->caller.has_ip)
+    (void)sl_caller_ip(&c->caller, d->policy, c->facts);
+    if (!c->caller.has_ip)
         return 0;
     for (unsigned i = 0; i < rule->per_count; i++)
         values[i] = is_name(rule->per[i])
-                        ? sl_caller_anonymous(&asking->caller, d->policy,
-                                              asking->facts, asking->secret)
+                        ? sl_caller_anonymous(&c->caller, d->policy, c->facts,
+                                              c->secret)
                         : shown->values[i];
     shown->visitor.len =
-        sl_key_bytes(values, rule->per_count, asking->secret, bytes);
+        sl_key_bytes(values, rule->per_count, c->secret, bytes);
     shown->visitor.at =
         sl_arena_copy(&d->arena, (struct sl_str){bytes, shown->visitor.len});
     if (!shown->visitor.at)
         return SLUICE_ENOMEM;
-    return asking->live->wants_names
+    return c->live->wants_names
                ? sl_name_make(d, shown, values, rule->per_count,
                               &shown->visitor_name)
                : 0;

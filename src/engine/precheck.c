@@ -58,7 +58,7 @@ static enum sl_webhook_fault read_message(const struct sl_request *facts,
 }
 
 /* Not by its signature: while secrets change, a message has several. */
-static struct sl_hash128 print_message(const struct sl_check_step *asking,
+static struct sl_hash128 print_message(const struct sl_check *c,
                                        const struct sl_route *route,
                                        const struct sl_webhook *message,
                                        struct sl_str seconds)
@@ -68,16 +68,16 @@ static struct sl_hash128 print_message(const struct sl_check_step *asking,
     struct sl_hash128 print = {0, 0};
 
     for (size_t i = 0; i < SL_LEN(texts); i++)
-        print = sl_fingerprint_add(asking->secret, print, texts[i]);
+        print = sl_fingerprint_add(c->secret, print, texts[i]);
     return print;
 }
 
 /* Has the very same come before? */
-static enum sl_webhook_fault remember(struct sl_decision *d,
-                                      const struct sl_check_step *asking,
+static enum sl_webhook_fault remember(struct sl_check *c,
                                       const struct sl_replay_cache_claim *claim)
 {
-    struct sl_engine *engine = asking->live->engine;
+    struct sl_decision *d = &c->decision;
+    struct sl_engine *engine = c->live->engine;
     size_t len;
 
     if (!engine || !engine->replays)
@@ -101,34 +101,33 @@ static enum sl_webhook_fault remember(struct sl_decision *d,
     }
 }
 
-static enum sl_webhook_fault verify_route(struct sl_decision *d,
-                                          const struct sl_check_step *asking,
+static enum sl_webhook_fault verify_route(struct sl_check *c,
                                           const struct sl_route *route)
 {
+    struct sl_decision *d = &c->decision;
     const struct sl_verify *verify = &route->guards->verify;
     struct sl_webhook message = {
         .id = {"", 0}
     };
     struct sl_webhook_seen seen;
     struct sl_replay_cache_claim claim = {.repeats = UINT32_MAX};
-    enum sl_webhook_fault fault = read_message(asking->facts, verify, &message);
+    enum sl_webhook_fault fault = read_message(c->facts, verify, &message);
 
-    if (!fault && !asking->known->webhook)
+    if (!fault && !c->known->webhook)
         fault = SL_WEBHOOK_NOT_HERE;
     if (!fault)
-        fault = asking->known->webhook(&verify->rules, &message, d->now, &seen);
+        fault = c->known->webhook(&verify->rules, &message, d->now, &seen);
     if (fault)
         return fault;
-    claim.key = print_message(asking, route, &message, seen.seconds);
+    claim.key = print_message(c, route, &message, seen.seconds);
     claim.until = seen.until;
-    return d->webhook_claimed ? SL_WEBHOOK_GOOD : remember(d, asking, &claim);
+    return d->webhook_claimed ? SL_WEBHOOK_GOOD : remember(c, &claim);
 }
 
-static void check_webhook(struct sl_decision *d,
-                          const struct sl_check_step *asking,
-                          const struct sl_route *route)
+static void check_webhook(struct sl_check *c, const struct sl_route *route)
 {
-    enum sl_webhook_fault fault = verify_route(d, asking, route);
+    struct sl_decision *d = &c->decision;
+    enum sl_webhook_fault fault = verify_route(c, route);
 
     d->webhook_verified = !fault;
     d->webhook_fault = fault;
@@ -177,13 +176,13 @@ static enum sl_want judge(const struct sl_request *facts,
                                                      : SL_WANT_NOTHING;
 }
 
-static void check_requires(struct sl_decision *d,
-                           const struct sl_check_step *asking,
+static void check_requires(struct sl_check *c,
                            const struct sl_prechecks *guards)
 {
+    struct sl_decision *d = &c->decision;
     for (unsigned i = 0; i < guards->require_count; i++) {
         const struct sl_require *require = &guards->requires[i];
-        enum sl_want want = judge(asking->facts, require);
+        enum sl_want want = judge(c->facts, require);
 
         if (want == SL_WANT_NOTHING || d->reason != SL_REASON_NONE)
             continue;
@@ -199,16 +198,15 @@ static void check_requires(struct sl_decision *d,
 
 /* ---- backlog ---- */
 
-static void check_backlog(struct sl_decision *d,
-                          const struct sl_active_policy *live,
-                          const struct sl_backlog *backlog)
+static void check_backlog(struct sl_check *c, const struct sl_backlog *backlog)
 {
+    struct sl_decision *d = &c->decision;
     const struct sl_depth *depth;
     sl_ns at;
 
-    if (!backlog->written || !live->depths)
+    if (!backlog->written || !c->live->depths)
         return;
-    depth = &live->depths[backlog->index];
+    depth = &c->live->depths[backlog->index];
     at = atomic_load_explicit(&depth->at, memory_order_acquire);
     if (at == SL_NS_NONE || d->now - at > backlog->stale ||
         atomic_load_explicit(&depth->depth, memory_order_relaxed) <=
@@ -221,21 +219,21 @@ static void check_backlog(struct sl_decision *d,
 
 /* ---- all of them ---- */
 
-bool sl_precheck_run(struct sl_decision *d, struct sl_check_step *asking,
-                     const struct sl_route *route)
+bool sl_precheck_run(struct sl_check *c, const struct sl_route *route)
 {
+    struct sl_decision *d = &c->decision;
     const struct sl_prechecks *guards = route->guards;
 
     if (!guards)
         return true;
     if (guards->verify.written)
-        check_webhook(d, asking, route);
+        check_webhook(c, route);
     if (d->reason == SL_REASON_NONE)
-        check_requires(d, asking, guards);
+        check_requires(c, guards);
     if (d->reason == SL_REASON_NONE)
-        check_backlog(d, asking->live, &guards->backlog);
+        check_backlog(c, &guards->backlog);
     if (d->reason == SL_REASON_NONE && guards->guard.written)
-        sl_guard_claim(d, asking, &guards->guard);
+        sl_guard_claim(c, &guards->guard);
     return d->reason == SL_REASON_NONE;
 }
 
@@ -259,18 +257,18 @@ bool sl_precheck_run(struct sl_decision *d, struct sl_check_step *asking,
 
 /* ---- the key ---- */
 
-static struct sl_str find_value(struct sl_decision *d,
-                                struct sl_check_step *asking,
+static struct sl_str find_value(struct sl_check *c,
                                 const struct sl_guard_piece *piece)
 {
+    struct sl_decision *d = &c->decision;
     struct sl_str value;
 
     if (piece->header)
-        value = sl_request_single(asking->facts, piece->header->header);
+        value = sl_request_single(c->facts, piece->header->header);
     else if (piece->scope == SL_SCOPE_IP)
-        value = sl_caller_ip(&asking->caller, d->policy, asking->facts);
+        value = sl_caller_ip(&c->caller, d->policy, c->facts);
     else
-        value = asking->caller.values[piece->scope];
+        value = c->caller.values[piece->scope];
     return sl_str_trim(value);
 }
 
@@ -289,13 +287,13 @@ static void refuse_missing(struct sl_decision *d,
 }
 
 /* False if a value is missing. */
-static bool has_values(struct sl_decision *d, struct sl_check_step *asking,
-                       const struct sl_guard *guard)
+static bool has_values(struct sl_check *c, const struct sl_guard *guard)
 {
+    struct sl_decision *d = &c->decision;
     for (unsigned i = 0; i < guard->count; i++) {
         const struct sl_guard_piece *piece = &guard->pieces[i];
 
-        if (piece->literal.len > 0 || find_value(d, asking, piece).len > 0)
+        if (piece->literal.len > 0 || find_value(c, piece).len > 0)
             continue;
         if (!guard->skip)
             refuse_missing(d, piece);
@@ -304,8 +302,8 @@ static bool has_values(struct sl_decision *d, struct sl_check_step *asking,
     return true;
 }
 
-static int write_text(struct sl_decision *d, struct sl_check_step *asking,
-                      const struct sl_guard *guard, struct sl_buf *out)
+static int write_text(struct sl_check *c, const struct sl_guard *guard,
+                      struct sl_buf *out)
 {
     int err = 0;
 
@@ -314,7 +312,7 @@ static int write_text(struct sl_decision *d, struct sl_check_step *asking,
 
         err = piece->literal.len > 0
                   ? sl_buf_add(out, piece->literal)
-                  : sl_key_add_value(out, find_value(d, asking, piece));
+                  : sl_key_add_value(out, find_value(c, piece));
     }
     return err;
 }
@@ -352,16 +350,17 @@ static int make_name(struct sl_decision *d, struct sl_guard_key *running)
 }
 
 /* (2) */
-static int make_keys(struct sl_decision *d, struct sl_check_step *asking,
-                     const struct sl_guard *guard, struct sl_guard_key *ret)
+static int make_keys(struct sl_check *c, const struct sl_guard *guard,
+                     struct sl_guard_key *ret)
 {
+    struct sl_decision *d = &c->decision;
     struct sl_key_value value = {.scope = SL_STR("guard")};
     char bytes[SL_KEY_MAX];
     struct sl_buf text;
     int err;
 
     sl_buf_init(&text, TEXT_MOST, d->arena.alloc);
-    err = write_text(d, asking, guard, &text);
+    err = write_text(c, guard, &text);
     if (!err)
         err = keep(d, sl_buf_str(&text), &ret->text);
     sl_buf_done(&text);
@@ -369,18 +368,17 @@ static int make_keys(struct sl_decision *d, struct sl_check_step *asking,
         return err;
     value.value = ret->text;
     err = keep(
-        d,
-        (struct sl_str){bytes, sl_key_bytes(&value, 1, asking->secret, bytes)},
+        d, (struct sl_str){bytes, sl_key_bytes(&value, 1, c->secret, bytes)},
         &ret->key);
-    return !err && asking->live->wants_names ? make_name(d, ret) : err;
+    return !err && c->live->wants_names ? make_name(d, ret) : err;
 }
 
 /* ---- claiming ---- */
 
-static bool is_asked(const struct sl_decision *d,
-                     const struct sl_check_step *asking)
+static bool is_asked(const struct sl_check *c)
 {
-    return !asking->preflight && !d->charge && !d->give_back &&
+    const struct sl_decision *d = &c->decision;
+    return !c->preflight && !d->charge && !d->give_back &&
            d->policy->mode == SL_MODE_ENFORCE;
 }
 
@@ -394,19 +392,19 @@ static bool is_known(const struct sl_decision *d,
     return false;
 }
 
-void sl_guard_claim(struct sl_decision *d, struct sl_check_step *asking,
-                    const struct sl_guard *guard)
+void sl_guard_claim(struct sl_check *c, const struct sl_guard *guard)
 {
-    const struct sl_request *facts = asking->facts;
+    struct sl_decision *d = &c->decision;
+    const struct sl_request *facts = c->facts;
     struct sl_guard_key one = {
         .hold = guard->hold,
         .cost = facts->has_cost && facts->cost == 0 ? 0 : 1, /* (5) */
     };
 
-    if (!is_asked(d, asking) || !has_values(d, asking, guard))
+    if (!is_asked(c) || !has_values(c, guard))
         return;
-    if (make_keys(d, asking, guard, &one)) {
-        asking->no_memory = true;
+    if (make_keys(c, guard, &one)) {
+        c->no_memory = true;
         return;
     }
     if (is_known(d, &one))

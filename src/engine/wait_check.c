@@ -23,35 +23,35 @@
 
 /* ---- which queue ---- */
 
-static uint64_t name_of(const struct sl_check *ask, const struct sl_rule *rule)
+static uint64_t name_of(const struct sl_check *c, const struct sl_rule *rule)
 {
-    return sl_hash64(sl_engine_secret(ask->engine), rule->name);
+    return sl_hash64(sl_engine_secret(c->engine), rule->name);
 }
 
 /* State belongs to name and key, and so do queues. */
-static struct sl_queue_of queue_of(const struct sl_check *ask,
+static struct sl_queue_of queue_of(const struct sl_check *c,
                                    const struct sl_limit_view *shown)
 {
-    struct sl_hash_key key = *sl_engine_secret(ask->engine);
+    struct sl_hash_key key = *sl_engine_secret(c->engine);
 
-    key.k0 ^= name_of(ask, shown->rule);
+    key.k0 ^= name_of(c, shown->rule);
     return (struct sl_queue_of){
         .key = sl_hash128(&key, shown->key),
-        .limit = name_of(ask, shown->rule),
+        .limit = name_of(c, shown->rule),
         .most = shown->rule->queue,
     };
 }
 
 /* His organisation, or whoever else he is. */
-static struct sl_hash128 whose(const struct sl_check *ask)
+static struct sl_hash128 whose(const struct sl_check *c)
 {
-    const struct sl_decision *d = &ask->decision;
+    const struct sl_decision *d = &c->decision;
     struct sl_str who = {"", 0};
 
     for (unsigned i = 0; i < d->who_count; i++)
         if (who.len == 0 || sl_str_eq(d->who[i].scope, SL_STR("org")))
             who = d->who[i].value;
-    return sl_hash128(sl_engine_secret(ask->engine), who);
+    return sl_hash128(sl_engine_secret(c->engine), who);
 }
 
 static unsigned weight_of(const struct sl_decision *d)
@@ -85,9 +85,9 @@ static sl_ns estimate(const struct sl_limit_view *shown, sl_ns retry,
 }
 
 /* (3) */
-static void refuse(struct sl_check *ask, sl_ns retry)
+static void refuse(struct sl_check *c, sl_ns retry)
 {
-    struct sl_decision *d = &ask->decision;
+    struct sl_decision *d = &c->decision;
 
     sl_decision_refuse(d, SL_REASON_QUEUE);
     if (d->reason == SL_REASON_QUEUE)
@@ -112,37 +112,37 @@ static sl_ns guess(const struct sl_queue_view *view, sl_ns now)
 /* He waited in vain. */
 static void on_late(struct sl_waiter *w, sl_ns now)
 {
-    struct sl_check *ask = w->ctx;
+    struct sl_check *c = w->ctx;
 
-    ask->decision.waited = now - w->since;
-    refuse(ask, ask->estimate);
-    sl_check_answer(ask, 0);
+    c->decision.waited = now - w->since;
+    refuse(c, c->estimate);
+    sl_check_finish(c, 0);
 }
 
 static void on_turn(struct sl_waiter *w, sl_ns now)
 {
-    struct sl_check *ask = w->ctx;
+    struct sl_check *c = w->ctx;
 
-    ask->again.now = now;
-    sl_check_again(ask);
+    c->again.now = now;
+    sl_check_resume(c);
 }
 
-static void begin_wait(struct sl_check *ask)
+static void begin_wait(struct sl_check *c)
 {
-    struct sl_waiter *w = &ask->waiter;
+    struct sl_waiter *w = &c->waiter;
 
-    if (ask->in_turn)
+    if (c->in_turn)
         return; /* it goes on */
     *w = (struct sl_waiter){
-        .room = ask->station->room,
-        .since = ask->decision.now,
-        .until = sl_ns_add_sat(ask->decision.now, ask->wait),
+        .room = c->engine_ctx->room,
+        .since = c->decision.now,
+        .until = sl_ns_add_sat(c->decision.now, c->wait),
         .on_turn = on_turn,
         .on_late = on_late,
-        .ctx = ask,
+        .ctx = c,
     };
-    ask->again = *ask->facts;
-    ask->in_turn = true;
+    c->again = *c->requests;
+    c->in_turn = true;
 }
 
 /* When to try again. Permits are tried once in a while, too, as another process
@@ -158,87 +158,88 @@ static sl_ns due_of(const struct sl_limit_view *shown, sl_ns now, sl_ns retry)
 
 /* Stand in the queue of a limit that may be tried in `retry`. False if it was
  * refused. */
-static bool join(struct sl_check *ask, const struct sl_limit_view *shown,
+static bool join(struct sl_check *c, const struct sl_limit_view *shown,
                  sl_ns retry)
 {
-    struct sl_queues *queues = ask->engine->queues;
-    struct sl_queue_of of = queue_of(ask, shown);
-    const struct sl_decision *d = &ask->decision;
+    struct sl_queues *queues = c->engine->queues;
+    struct sl_queue_of of = queue_of(c, shown);
+    const struct sl_decision *d = &c->decision;
     bool permits = shown->rule->kind == SL_PERMITS;
     sl_ns now = d->now;
     struct sl_queue_view view;
 
-    begin_wait(ask);
-    sl_queue_look(queues, &of, whose(ask), weight_of(d), &view);
+    begin_wait(c);
+    sl_queue_look(queues, &of, whose(c), weight_of(d), &view);
     if (view.waiting > 0 && view.due > now && view.due - now > retry)
         retry = view.due - now;
-    ask->estimate = estimate(shown, retry, view.ahead, view.pace);
-    if (ask->estimate > ask->waiter.until - now) {
-        refuse(ask, ask->estimate);
+    c->estimate = estimate(shown, retry, view.ahead, view.pace);
+    if (c->estimate > c->waiter.until - now) {
+        refuse(c, c->estimate);
         return false;
     }
-    if (sl_queue_join(queues, &of, whose(ask), weight_of(d), now,
-                      due_of(shown, now, retry), permits, &ask->waiter)) {
-        refuse(ask, ask->estimate < 0 ? guess(&view, now) : ask->estimate);
+    if (sl_queue_join(queues, &of, whose(c), weight_of(d), now,
+                      due_of(shown, now, retry), permits, &c->waiter)) {
+        refuse(c, c->estimate < 0 ? guess(&view, now) : c->estimate);
         return false;
     }
-    if (ask->estimate < 0)
-        ask->estimate = retry; /* at the latest, as far as anybody knows */
-    if (ask->waits)
-        ask->waits(ask);
+    if (c->estimate < 0)
+        c->estimate = retry; /* at the latest, as far as anybody knows */
+    c->state = SL_CHECK_WAIT;
+    if (c->waits)
+        c->waits(c);
     return true;
 }
 
 /* How long such a question may wait; 0: not at all. */
-static sl_ns wait_of(const struct sl_check *ask)
+static sl_ns wait_of(const struct sl_check *c)
 {
-    sl_ns wait = ask->facts->wait;
+    sl_ns wait = c->requests->wait;
 
-    if (!ask->station || !ask->station->room || !ask->station->room->queues ||
-        ask->sides != 1 || !ask->spend || ask->no_wait)
+    if (!c->engine_ctx || !c->engine_ctx->room ||
+        !c->engine_ctx->room->queues || c->request_count != 1 || !c->spend ||
+        c->no_wait)
         return 0;
     if (wait < 0)
         return 0;
     if (wait == 0)
-        wait = ask->decision.route->wait;
+        wait = c->decision.route->wait;
     return wait < SL_WAIT_MOST ? wait : SL_WAIT_MOST;
 }
 
-bool sl_wait_check_may_wait(const struct sl_check *ask)
+bool sl_wait_check_may_wait(const struct sl_check *c)
 {
-    return wait_of(ask) > 0;
+    return wait_of(c) > 0;
 }
 
-bool sl_wait_check_behind(struct sl_check *ask)
+bool sl_wait_check_behind(struct sl_check *c)
 {
-    struct sl_decision *d = &ask->decision;
+    struct sl_decision *d = &c->decision;
 
-    if (ask->in_turn || d->step != SL_DECIDING || d->on_local)
+    if (c->in_turn || d->on_local)
         return false;
-    ask->wait = wait_of(ask);
-    if (ask->wait == 0 || !sl_queues_any(ask->engine->queues))
+    c->wait = wait_of(c);
+    if (c->wait == 0 || !sl_queues_any(c->engine->queues))
         return false;
     for (unsigned i = 0; i < d->take.count; i++) {
         const struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
-        struct sl_queue_of of = queue_of(ask, shown);
+        struct sl_queue_of of = queue_of(c, shown);
         struct sl_queue_view view;
 
-        sl_queue_look(ask->engine->queues, &of, whose(ask), 1, &view);
+        sl_queue_look(c->engine->queues, &of, whose(c), 1, &view);
         if (view.waiting == 0)
             continue;
-        d->pending = false;
-        if (!join(ask, shown, SL_NS_NONE)) /* (2) */
-            sl_check_answer(ask, 0);
+        if (!join(c, shown, SL_NS_NONE)) /* (2) */
+            sl_check_finish(c, 0);
         return true;
     }
     return false;
 }
 
 /* (1): which limit he waits for, or NULL. */
-static const struct sl_limit_view *find_denial(const struct sl_check *ask,
+static const struct sl_limit_view *find_denial(const struct sl_check *c,
                                                sl_ns left, sl_ns *ret_retry)
 {
-    const struct sl_decision *d = &ask->decision;
+    const struct sl_decision *d = &c->decision;
     const struct sl_limit_view *first = NULL;
 
     for (unsigned i = 0; i < d->shown_count; i++) {
@@ -264,39 +265,40 @@ static const struct sl_limit_view *find_denial(const struct sl_check *ask,
 }
 
 /* His turn brought nothing. True if he goes on waiting. */
-static bool go_on_waiting(struct sl_check *ask,
-                          const struct sl_limit_view *shown, sl_ns retry)
+static bool go_on_waiting(struct sl_check *c, const struct sl_limit_view *shown,
+                          sl_ns retry)
 {
-    struct sl_waiter *w = &ask->waiter;
-    struct sl_queue_of of = queue_of(ask, shown);
-    sl_ns now = ask->decision.now;
+    struct sl_waiter *w = &c->waiter;
+    struct sl_queue_of of = queue_of(c, shown);
+    sl_ns now = c->decision.now;
 
     if (w->queue && sl_queue_is(w, &of)) {
+        c->state = SL_CHECK_WAIT;
         sl_queue_stay(w, now, due_of(shown, now, retry));
         return true;
     }
     sl_queue_leave(w, now, false);
-    return join(ask, shown, retry);
+    return join(c, shown, retry);
 }
 
-bool sl_wait_check_waits(struct sl_check *ask)
+bool sl_wait_check_waits(struct sl_check *c)
 {
-    struct sl_decision *d = &ask->decision;
+    struct sl_decision *d = &c->decision;
     const struct sl_limit_view *shown = NULL;
-    sl_ns left = ask->in_turn ? ask->waiter.until - d->now : ask->wait;
+    sl_ns left = c->in_turn ? c->waiter.until - d->now : c->wait;
     sl_ns retry = SL_NS_NONE;
 
-    if (ask->wait == 0)
+    if (c->wait == 0)
         return false;
-    if (d->by >= 0 && d->reason == SL_REASON_NONE && left > 0 && !ask->gone)
-        shown = find_denial(ask, left, &retry);
-    if (shown && ask->in_turn && go_on_waiting(ask, shown, retry))
+    if (d->by >= 0 && d->reason == SL_REASON_NONE && left > 0 && !c->gone)
+        shown = find_denial(c, left, &retry);
+    if (shown && c->in_turn && go_on_waiting(c, shown, retry))
         return true;
-    if (shown && !ask->in_turn && join(ask, shown, retry))
+    if (shown && !c->in_turn && join(c, shown, retry))
         return true;
-    if (ask->in_turn)
-        d->waited = d->now - ask->waiter.since;
-    sl_queue_leave(&ask->waiter, d->now, d->allowed);
+    if (c->in_turn)
+        d->waited = d->now - c->waiter.since;
+    sl_queue_leave(&c->waiter, d->now, d->allowed);
     return false;
 }
 

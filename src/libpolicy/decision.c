@@ -6,7 +6,7 @@
 
 int sluice_decision_allowed(const struct sluice_decision *d)
 {
-    return d && d->usable && d->made.allowed;
+    return d && d->usable && d->check.decision.allowed;
 }
 
 int sluice_decision_status(const struct sluice_decision *d)
@@ -16,30 +16,32 @@ int sluice_decision_status(const struct sluice_decision *d)
 
 int sluice_decision_never(const struct sluice_decision *d)
 {
-    return d && d->usable && d->made.never;
+    return d && d->usable && d->check.decision.never;
 }
 
 int sluice_decision_degraded(const struct sluice_decision *d)
 {
-    return d && d->usable && d->made.degraded;
+    return d && d->usable && d->check.decision.degraded;
 }
 
 const char *sluice_decision_by(const struct sluice_decision *d)
 {
-    return d && d->usable && d->made.by >= 0
-               ? d->made.shown[d->made.by].rule->name.at
+    return d && d->usable && d->check.decision.by >= 0
+               ? d->check.decision.shown[d->check.decision.by].rule->name.at
                : "";
 }
 
 const char *sluice_decision_code(const struct sluice_decision *d)
 {
-    return d && d->usable && d->made.code.at ? d->made.code.at : "";
+    return d && d->usable && d->check.decision.code.at
+               ? d->check.decision.code.at
+               : "";
 }
 
 const char *sl_libpolicy_message(struct sluice_decision *d)
 {
     if (!d->has_message) {
-        if (sl_render_message(&d->made, &d->message) ||
+        if (sl_render_message(&d->check.decision, &d->message) ||
             sl_buf_add(&d->message, (struct sl_str){"", 1}))
             return "";
         d->has_message = true;
@@ -57,19 +59,22 @@ const char *sluice_decision_message(const struct sluice_decision *d)
 
 int64_t sluice_decision_retry_in_ns(const struct sluice_decision *d)
 {
-    return d && d->usable && !d->made.allowed ? d->made.retry_in : -1;
+    return d && d->usable && !d->check.decision.allowed
+               ? d->check.decision.retry_in
+               : -1;
 }
 
 uint64_t sluice_decision_quota(const struct sluice_decision *d)
 {
-    return d && d->usable && d->made.quota >= 0
-               ? d->made.shown[d->made.quota].answer.remaining
+    return d && d->usable && d->check.decision.quota >= 0
+               ? d->check.decision.shown[d->check.decision.quota]
+                     .answer.remaining
                : UINT64_MAX;
 }
 
 int sluice_decision_report(const struct sluice_decision *d)
 {
-    return d && d->usable ? d->made.report : -1;
+    return d && d->usable ? d->check.decision.report : -1;
 }
 
 /* ---- limits ---- */
@@ -105,7 +110,7 @@ static const char *key_of(struct sluice_decision *d, const char **kept,
     if (*kept || shown->skipped)
         return *kept ? *kept : "";
     sl_buf_init(&buf, KEY_MAX, &sl_alloc_libc);
-    if (!sl_decision_key(&d->made, shown, &buf))
+    if (!sl_decision_key(&d->check.decision, shown, &buf))
         keep(d, kept, sl_buf_str(&buf));
     sl_buf_done(&buf);
     return *kept ? *kept : "";
@@ -114,13 +119,14 @@ static const char *key_of(struct sluice_decision *d, const char **kept,
 static bool has_numbers(const struct sluice_decision *d,
                         const struct sl_limit_view *shown)
 {
-    return !d->made.blind && !shown->skipped &&
-           d->made.reason == SL_REASON_NONE && sl_rate_has_numbers(shown->form);
+    return !d->check.decision.blind && !shown->skipped &&
+           d->check.decision.reason == SL_REASON_NONE &&
+           sl_rate_has_numbers(shown->form);
 }
 
 size_t sluice_decision_limits(const struct sluice_decision *d)
 {
-    return d && d->usable ? d->made.shown_count : 0;
+    return d && d->usable ? d->check.decision.shown_count : 0;
 }
 
 struct sluice_shown
@@ -133,7 +139,7 @@ sluice_decision_limit(const struct sluice_decision *decision, size_t index)
 
     if (index >= sluice_decision_limits(d))
         return ret;
-    shown = &d->made.shown[index];
+    shown = &d->check.decision.shown[index];
     texts = &d->texts[index];
     ret.name = shown->rule->name.at;
     ret.kind = sl_kind_name(shown->rule->kind);
@@ -160,12 +166,14 @@ sluice_decision_limit(const struct sluice_decision *decision, size_t index)
 
 const char *sluice_decision_hold(const struct sluice_decision *d)
 {
-    return d && d->usable ? d->made.hold : "";
+    return d && d->usable ? d->check.decision.hold : "";
 }
 
 int64_t sluice_decision_hold_ns(const struct sluice_decision *d)
 {
-    return d && d->usable && d->made.hold[0] ? d->made.hold_for : -1;
+    return d && d->usable && d->check.decision.hold[0]
+               ? d->check.decision.hold_for
+               : -1;
 }
 
 /* ---- what to send ---- */
@@ -222,7 +230,7 @@ const char *sluice_decision_json(struct sluice_decision *d)
     if (!d || !d->usable)
         return NULL;
     if (d->json.len == 0 &&
-        (sl_render_verdict(&d->made, &d->rendered, &d->json) ||
+        (sl_render_verdict(&d->check.decision, &d->rendered, &d->json) ||
          sl_buf_add(&d->json, (struct sl_str){"", 1}))) {
         sl_buf_clear(&d->json);
         return NULL;
@@ -234,7 +242,7 @@ const char *sluice_decision_text(struct sluice_decision *d)
 {
     if (!d || !d->usable)
         return NULL;
-    if (d->text.len == 0 && (sl_explain(&d->made, &d->text) ||
+    if (d->text.len == 0 && (sl_explain(&d->check.decision, &d->text) ||
                              sl_buf_add(&d->text, (struct sl_str){"", 1}))) {
         sl_buf_clear(&d->text);
         return NULL;

@@ -130,11 +130,12 @@ void sluice_engine_close(struct sluice_engine *engine)
 
 struct sluice_decision *sluice_decision_new(void)
 {
+    static const struct sl_engine_ctx at_once;
     struct sluice_decision *d = sl_libpolicy_new(sizeof(*d));
 
     if (!d)
         return NULL;
-    sl_decision_init(&d->made, &sl_alloc_libc);
+    sl_check_init(&d->check, NULL, &at_once, &sl_alloc_libc);
     sl_arena_init(&d->arena, RENDER_MAX, &sl_alloc_libc);
     sl_buf_init(&d->message, TEXT_MAX, &sl_alloc_libc);
     sl_buf_init(&d->json, 4 * TEXT_MAX, &sl_alloc_libc);
@@ -146,12 +147,11 @@ void sluice_decision_free(struct sluice_decision *decision)
 {
     if (!decision)
         return;
-    sl_decision_done(&decision->made);
+    sl_check_done(&decision->check);
     sl_arena_done(&decision->arena);
     sl_buf_done(&decision->message);
     sl_buf_done(&decision->json);
     sl_buf_done(&decision->text);
-    sl_active_policy_release(decision->held);
     sl_libpolicy_free(decision, sizeof(*decision));
 }
 
@@ -313,6 +313,7 @@ static int decide(struct sluice_engine *engine,
     struct lists lists;
     struct registered user, org;
     struct sl_auth_info known = {0};
+    const struct sl_policy *policy;
     struct sl_request facts;
     int err;
 
@@ -325,9 +326,9 @@ static int decide(struct sluice_engine *engine,
     err = check_request(request);
     if (err)
         return err;
-    d->held = sl_engine_hold(engine->engine, d->held);
-    facts =
-        facts_of(request, d->held->policy, &lists, sl_libpolicy_now(engine));
+    d->check.engine = engine->engine;
+    policy = sl_check_hold(&d->check)->policy;
+    facts = facts_of(request, policy, &lists, sl_libpolicy_now(engine));
     if (request->registry && request->user) {
         fill(&user, request->user_subject, request->user);
         known.user = &user.subject;
@@ -337,14 +338,17 @@ static int decide(struct sluice_engine *engine,
         known.org = &org.subject;
     }
     known.webhook = engine->webhook;
-    sl_auth_info_token(&known, engine->tokens, d->held->policy, &facts);
-    err = sl_request_check(d->held->policy, &facts, diag);
-    if (!err)
-        err = sl_engine_decide_known(engine->engine, d->held, &facts, &known,
-                                     spend, &d->made, diag);
+    sl_auth_info_token(&known, engine->tokens, policy, &facts);
+    err = sl_request_check(policy, &facts, diag);
     if (err)
         return err;
-    if (sl_render(&d->made, &d->arena, &d->rendered))
+    d->check.auth = &known;
+    sl_check_start(&d->check, &facts, 1, spend);
+    if (d->check.err) {
+        *diag = d->check.diag;
+        return d->check.err;
+    }
+    if (sl_render(&d->check.decision, &d->arena, &d->rendered))
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     d->usable = true;
     return 0;

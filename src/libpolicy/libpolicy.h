@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/check.h"
 #include "engine/render.h"
 #include "sluice_policy.h"
 
@@ -24,9 +24,8 @@ struct sluice_engine {
 };
 
 struct sluice_decision {
-    struct sl_decision made;
-    struct sl_active_policy *held; /* the policy that it was made by */
-    bool usable;                   /* there has been a decision */
+    struct sl_check check; /* decides, and keeps the decision */
+    bool usable;           /* there has been a decision */
     struct sl_rendered rendered;
     struct sl_arena arena;         /* of what was rendered and asked for */
     struct sluice_header *headers; /* with NULs; made on first need */

@@ -223,7 +223,7 @@ static bool ask(struct sl_rls_call *call)
     call->ask.ctx = call;
     call->asked_at = sl_clock_wall();
     call->inside = true;
-    sl_check_descriptors(&call->ask, call->facts, call->chosen_count, spend);
+    sl_check_start(&call->ask, call->facts, call->chosen_count, spend);
     call->inside = false;
     return !call->ask.busy;
 }
@@ -274,7 +274,7 @@ static int choose_way(struct sl_rls_call *call, struct sl_diag *diag)
         err = sl_rls_describe(call, i, &call->facts[0], diag);
         if (err)
             break;
-        route = sl_decide_route(&call->ask.decision, live, &call->facts[0]);
+        route = sl_check_route(&call->ask, &call->facts[0]);
         call->routes[i] = route;
         if (!route)
             err = sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");

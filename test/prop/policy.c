@@ -11,7 +11,7 @@
  */
 #include "policy/policy.h"
 
-#include "engine/engine.h"
+#include "engine/check.h"
 #include "engine/render.h"
 #include "policy_limits.h"
 #include "prop.h"
@@ -28,8 +28,7 @@ struct side {
     struct sl_report report;
     struct sl_buf text; /* its print */
     struct sl_engine *engine;
-    struct sl_active_policy *live;
-    struct sl_decision decision;
+    struct sl_check check;
     struct sl_arena arena;
     struct sl_buf verdict;
 };
@@ -106,6 +105,7 @@ static void side_open(struct side *s)
 {
     struct sl_memory_options memory = {.size = 1 << 20, .now = on_now};
     struct sl_engine_options options = {.fault = on_fault};
+    static const struct sl_engine_ctx at_once;
     struct sl_diag diag = {.line = 0};
 
     if (sl_memory_open(&memory, &options.store, &diag))
@@ -115,7 +115,7 @@ static void side_open(struct side *s)
         printf("# %s\n", diag.sentence);
         abort();
     }
-    sl_decision_init(&s->decision, &sl_alloc_libc);
+    sl_check_init(&s->check, s->engine, &at_once, &sl_alloc_libc);
     sl_arena_init(&s->arena, 1 << 20, &sl_alloc_libc);
     sl_buf_init(&s->verdict, 1 << 20, &sl_alloc_libc);
 }
@@ -123,8 +123,7 @@ static void side_open(struct side *s)
 static void side_close(struct side *s)
 {
     if (s->engine) {
-        sl_decision_done(&s->decision);
-        sl_active_policy_release(s->live);
+        sl_check_done(&s->check);
         sl_engine_close(s->engine);
         sl_arena_done(&s->arena);
         sl_buf_done(&s->verdict);
@@ -138,27 +137,25 @@ static void side_close(struct side *s)
 static int side_decide(struct side *s, const struct sl_request *facts,
                        bool spend)
 {
+    struct sl_decision *d = &s->check.decision;
     struct sl_rendered rendered;
-    int err;
 
     sl_arena_reset(&s->arena);
     sl_buf_clear(&s->verdict);
-    s->live = sl_engine_hold(s->engine, s->live);
-    err =
-        sl_engine_decide(s->engine, s->live, facts, spend, &s->decision, NULL);
-    if (err)
-        return err;
-    for (char *at = s->decision.hold; *at; at++)
+    sl_check_hold(&s->check);
+    sl_check_start(&s->check, facts, 1, spend);
+    if (s->check.err)
+        return s->check.err;
+    for (char *at = d->hold; *at; at++)
         *at = '#'; /* it is random */
-    if (sl_render(&s->decision, &s->arena, &rendered) ||
-        sl_render_verdict(&s->decision, &rendered, &s->verdict) ||
-        sl_buf_addf(&s->verdict, " %.*s %.*s",
-                    SL_STR_ARG(s->decision.route->text),
-                    SL_STR_ARG(s->decision.route->endpoint)))
+    if (sl_render(d, &s->arena, &rendered) ||
+        sl_render_verdict(d, &rendered, &s->verdict) ||
+        sl_buf_addf(&s->verdict, " %.*s %.*s", SL_STR_ARG(d->route->text),
+                    SL_STR_ARG(d->route->endpoint)))
         abort();
-    for (unsigned i = 0; i < s->decision.shown_count; i++)
+    for (unsigned i = 0; i < d->shown_count; i++)
         if (sl_buf_add(&s->verdict, SL_STR(" ")) ||
-            sl_decision_key(&s->decision, &s->decision.shown[i], &s->verdict))
+            sl_decision_key(d, &d->shown[i], &s->verdict))
             abort();
     return 0;
 }
@@ -305,7 +302,7 @@ static bool verdicts_agree(struct rng *rng, struct side *a, struct side *b)
     ask(rng, a->policy, &q);
     one = side_decide(a, &q.facts, spend);
     two = side_decide(b, &q.facts, spend);
-    denied += !one && !a->decision.allowed;
+    denied += !one && !a->check.decision.allowed;
     faults += fault;
     if (one == two &&
         sl_str_eq(sl_buf_str(&a->verdict), sl_buf_str(&b->verdict)))

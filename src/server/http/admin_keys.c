@@ -274,7 +274,7 @@ static void look(struct errand *e)
 
     ask->done = on_done;
     ask->ctx = e;
-    sl_check_begin(ask, &e->facts, false);
+    sl_check_start(ask, &e->facts, 1, false);
 }
 
 static void on_reset(struct sl_check *ask)

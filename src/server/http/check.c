@@ -549,7 +549,7 @@ void sl_http_explain(struct sl_http_call *call)
 
 /* ---- the one place where the door asks the engine.
  *
- * The answer may come before sl_check_begin() returns or many turns later; the
+ * The answer may come before sl_check_start() returns or many turns later; the
  * handler goes on in the ask's done().
  */
 
@@ -579,7 +579,7 @@ void sl_http_ask(struct sl_http_call *call, const struct sl_request *facts,
     call->ask.ctx = ctx;
     call->ask.waits = on_waits;
     call->asked_at = sl_clock_wall();
-    sl_check_begin(&call->ask, facts, spend);
+    sl_check_start(&call->ask, facts, 1, spend);
 }
 
 bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)

@@ -172,7 +172,7 @@ static void start_check(struct sl_resp_call *call, bool spend,
     call->ask.done = done;
     call->ask.ctx = call;
     call->ask.waits = on_waits;
-    sl_check_begin(&call->ask, &call->facts, spend);
+    sl_check_start(&call->ask, &call->facts, 1, spend);
 }
 
 /* What can't wait is decided at once, and what came before it even sooner. */
@@ -241,7 +241,7 @@ int sl_resp_decide_checks(struct sl_resp_session *s)
 
     s->check_count = 0;
     for (unsigned i = 0; i < count; i++)
-        sl_check_start(&s->checks[i]->ask);
+        sl_check_resume(&s->checks[i]->ask);
     for (unsigned i = 0; i < count; i++) {
         if (!err)
             err = reply_check(s->checks[i]);

@@ -86,7 +86,7 @@ static void test_trust(void)
     struct sl_peer peer = {.has_ip = true};
 
     CASE("what is behind a translator is not trusted for it");
-    rig.live = sl_engine_hold(rig.engine, rig.live);
+    rig.live = sl_check_hold(&rig.check);
     CHECK(sl_ip_parse(SL_STR("64:ff9b::10.0.0.1"), &peer.ip));
     CHECK(!sl_peer_trusted(&rig.live->policy->identity, &peer));
     CHECK(sl_ip_parse(SL_STR("::ffff:10.0.0.1"), &peer.ip));

@@ -5,12 +5,15 @@
 #include <stdlib.h>
 
 #include "check.h"
-#include "engine/engine.h"
+#include "engine/check.h"
 
 struct rig {
     struct sl_engine *engine;
-    struct sl_active_policy *live;
-    struct sl_decision d;
+    struct sl_active_policy *live; /* of the check */
+    union {
+        struct sl_check check;
+        struct sl_decision d; /* the first member of the check */
+    };
     struct sl_diag diag;
     int fault; /* the store fails while this is not 0 */
     sl_ns now;
@@ -45,6 +48,15 @@ static inline struct sl_policy *rig_policy(const char *text)
     return policy;
 }
 
+/* A check without tokens, subjects and a loop. */
+static inline void rig_check(struct sl_check *check, struct sl_engine *engine,
+                             const struct sl_alloc *alloc)
+{
+    static const struct sl_engine_ctx at_once;
+
+    sl_check_init(check, engine, &at_once, alloc);
+}
+
 /* Over `store`, or over one in memory. */
 static inline void rig_open_on(struct rig *rig, const char *text,
                                struct sl_store *store)
@@ -65,7 +77,7 @@ static inline void rig_open_on(struct rig *rig, const char *text,
         exit(1);
     }
     sl_policy_unref(policy);
-    sl_decision_init(&rig->d, &sl_alloc_libc);
+    rig_check(&rig->check, rig->engine, &sl_alloc_libc);
 }
 
 static inline void rig_open(struct rig *rig, const char *text)
@@ -75,20 +87,29 @@ static inline void rig_open(struct rig *rig, const char *text)
 
 static inline void rig_close(struct rig *rig)
 {
-    sl_decision_done(&rig->d);
-    sl_active_policy_release(rig->live);
+    sl_check_done(&rig->check);
     sl_engine_close(rig->engine);
 }
 
-/* Decide; the answer is in rig->d. */
+/* Decide by the active policy; the answer is in rig->d. */
+static inline int rig_decide(struct rig *rig, const struct sl_request *requests,
+                             unsigned count, const struct sl_auth_info *auth,
+                             bool spend)
+{
+    rig->live = sl_check_hold(&rig->check);
+    rig->check.auth = auth;
+    sl_check_start(&rig->check, requests, count, spend);
+    CHECK(!rig->check.busy);
+    rig->diag = rig->check.diag;
+    return rig->check.err;
+}
+
+/* The same for one request at rig->now. */
 static inline const struct sl_decision *rig_ask(struct rig *rig,
                                                 struct sl_request facts)
 {
     facts.now = rig->now;
-    rig->live = sl_engine_hold(rig->engine, rig->live);
-    CHECK_EQ(sl_engine_decide(rig->engine, rig->live, &facts, true, &rig->d,
-                              &rig->diag),
-             0);
+    CHECK_EQ(rig_decide(rig, &facts, 1, NULL, true), 0);
     return &rig->d;
 }
 

@@ -59,9 +59,7 @@ static void test_unknown(void)
     struct sl_request cals = {.limit = SL_STR("cals"), .key = SL_STR("nan")};
 
     CASE("a limit or a feature that the policy has not");
-    CHECK_EQ(
-        sl_engine_decide(rig.engine, rig.live, &cals, true, &rig.d, &rig.diag),
-        SLUICE_ENOENT);
+    CHECK_EQ(rig_decide(&rig, &cals, 1, NULL, true), SLUICE_ENOENT);
     CHECK_EQ(sl_engine_switch(rig.engine, SL_STR("alpha"), true, &rig.diag),
              SLUICE_ENOENT);
     CHECK_STR(rig.diag.sentence, "the policy has no feature \"alpha\"");

@@ -48,10 +48,7 @@ static inline const char *rig_explained(const struct sl_decision *d)
 static inline const char *rig_explain(struct rig *rig, struct sl_request facts)
 {
     facts.now = rig->now;
-    rig->live = sl_engine_hold(rig->engine, rig->live);
-    CHECK_EQ(sl_engine_decide(rig->engine, rig->live, &facts, false, &rig->d,
-                              &rig->diag),
-             0);
+    CHECK_EQ(rig_decide(rig, &facts, 1, NULL, false), 0);
     return rig_explained(&rig->d);
 }
 
@@ -61,7 +58,7 @@ static inline unsigned rig_no_memory(struct rig *rig, struct sl_request facts)
 {
     struct fail fail = {.nth = 0};
     struct sl_alloc alloc = fail_alloc(&fail);
-    struct sl_decision d;
+    struct sl_check check;
     unsigned errors = 0;
     int err;
 
@@ -69,11 +66,12 @@ static inline unsigned rig_no_memory(struct rig *rig, struct sl_request facts)
     do {
         fail.nth++;
         fail.calls = 0;
-        sl_decision_init(&d, &alloc);
-        err = sl_engine_decide(rig->engine, rig->live, &facts, false, &d,
-                               &rig->diag);
-        CHECK(err == SLUICE_ENOMEM || (err == 0 && d.status == 200));
-        sl_decision_done(&d);
+        rig_check(&check, rig->engine, &alloc);
+        sl_check_start(&check, &facts, 1, false);
+        err = check.err;
+        CHECK(err == SLUICE_ENOMEM ||
+              (err == 0 && check.decision.status == 200));
+        sl_check_done(&check);
         fail_check(&fail);
         errors += err != 0;
     } while (fail.calls >= fail.nth && fail.nth < 100);

@@ -40,30 +40,33 @@ static struct sl_request post(const char *path, const char *id)
 
 /* ---- repeats ---- */
 
-static struct sl_decision first, second;
+/* Two checks. The take of each waits until end(). */
+static struct sl_check first, second;
+
+static bool on_defers(struct sl_check *check, bool may)
+{
+    (void)may;
+    (void)check;
+    return true;
+}
 
 /* Decide without asking the store yet. */
-static void begin(struct sl_decision *d, struct sl_request *f)
+static void begin(struct sl_check *c, struct sl_request *f)
 {
     f->now = rig.now;
-    CHECK_EQ(sl_decide_begin(d, rig.live, f, NULL, true,
-                             sl_engine_secret(rig.engine), &rig.diag),
-             0);
+    c->defers = on_defers;
+    sl_check_hold(c);
+    sl_check_start(c, f, 1, true);
 }
 
-static void on_taken(struct sl_take *take)
+/* Ask the store, or let the check fail. */
+static void end(struct sl_check *c, int err)
 {
-    (void)take;
-}
-
-static void end(struct sl_decision *d, int err)
-{
-    while (!err && d->pending) {
-        d->take.done = on_taken;
-        sl_engine_take(rig.engine, d);
-        sl_decide_took(d, rig.live);
-    }
-    sl_precheck_commit(d, rig.live, err);
+    if (err)
+        sl_check_finish(c, err);
+    else
+        sl_check_resume(c);
+    CHECK(!c->busy);
 }
 
 static void test_running(void)
@@ -72,65 +75,62 @@ static void test_running(void)
 
     CASE("(3) while it is being answered: 409");
     begin(&first, &facts);
-    CHECK(first.pending);
+    CHECK(first.busy);
     begin(&second, &facts);
-    CHECK_EQ(second.status, 409);
-    CHECK_EQ(second.retry_in, SL_S);
-    CHECK(sl_str_eq(second.code, SL_STR("CONFLICT")));
-    end(&second, 0);
+    CHECK_EQ(second.decision.status, 409);
+    CHECK_EQ(second.decision.retry_in, SL_S);
+    CHECK(sl_str_eq(second.decision.code, SL_STR("CONFLICT")));
     CASE("(3) and with another fingerprint: 422, before and after");
     begin(&second, &other);
-    CHECK_EQ(second.status, 422);
-    end(&second, 0);
+    CHECK_EQ(second.decision.status, 422);
     end(&first, 0);
-    CHECK(first.allowed);
+    CHECK(first.decision.allowed);
     begin(&second, &other);
-    CHECK_EQ(second.status, 422);
-    CHECK_EQ(second.retry_in, SL_NS_NONE);
+    CHECK_EQ(second.decision.status, 422);
+    CHECK_EQ(second.decision.retry_in, SL_NS_NONE);
     begin(&second, &facts);
-    CHECK(second.allowed && second.replayed);
-    CHECK_EQ(second.shown[0].answer.remaining, 1); /* (4), of all limits */
-    CHECK_EQ(second.shown[1].answer.remaining, 49);
+    CHECK(second.decision.allowed && second.decision.replayed);
+    CHECK_EQ(second.decision.shown[0].answer.remaining, 1); /* (4), of all */
+    CHECK_EQ(second.decision.shown[1].answer.remaining, 49);
 
     CASE("one that fails is as if it had not come");
     facts = post("/d", "5");
     begin(&first, &facts);
     end(&first, SLUICE_ENOMEM);
     begin(&second, &facts);
-    CHECK(second.pending && !second.replayed);
+    CHECK(second.busy && !second.decision.replayed);
     end(&second, 0);
 }
 
-/* Asked again, as one that waited is. */
+/* Its turn has come: asked again, as one that waited is. */
 static void again(struct sl_request *facts)
 {
-    sl_precheck_retry(&first, true);
-    sl_decide_open(&first, rig.live, facts, true, sl_engine_secret(rig.engine));
-    sl_precheck_retry(&first, false);
+    first.again = *facts;
+    first.again.now = rig.now;
+    first.state = SL_CHECK_WAIT;
+    sl_check_resume(&first);
 }
 
 static void test_waiting(void)
 {
-    struct sl_request facts = post("/d", "7"), other = post("/d?x", "7");
+    struct sl_request facts = post("/d", "7"), other;
 
     CASE("one that waits and is asked again is no repeat of itself");
     begin(&first, &facts);
     again(&facts);
     again(&facts);
-    CHECK_EQ(sl_decide_descriptor(&first, rig.live, &facts, NULL,
-                                  sl_engine_secret(rig.engine), &rig.diag),
-             0);
+    CHECK(first.busy);
     begin(&second, &facts);
-    CHECK_EQ(second.status, 409);
-    sl_decide_ask(&first, rig.live);
-    CHECK(first.pending);
+    CHECK_EQ(second.decision.status, 409);
     end(&first, SLUICE_EFULL);
     CASE("nor does it hold what it has no more use for");
     begin(&first, &facts);
+    other = post("/d", "8");
     again(&other);
-    end(&first, 0);
+    end(&first, SLUICE_EFULL);
+    facts = post("/d", "7");
     begin(&second, &facts);
-    CHECK(second.pending);
+    CHECK(second.busy);
     end(&second, SLUICE_EFULL);
 }
 
@@ -204,11 +204,8 @@ static void test_webhooks(void)
         facts.has_body = hooks[i].body != NULL;
         facts.body = sl_str_c(hooks[i].body);
         facts.now = rig.now = begin_at + hooks[i].after * SL_S;
-        rig.live = sl_engine_hold(rig.engine, rig.live);
         CASE(hooks[i].why);
-        CHECK_EQ(sl_engine_decide_known(rig.engine, rig.live, &facts, &known,
-                                        hooks[i].spend, &rig.d, &rig.diag),
-                 0);
+        CHECK_EQ(rig_decide(&rig, &facts, 1, &known, hooks[i].spend), 0);
         CHECK_EQ(rig.d.webhook_fault, hooks[i].fault);
         CHECK_EQ(rig.d.status, hooks[i].fault ? 401 : 200);
     }
@@ -277,17 +274,16 @@ int main(void)
 {
     rig_open(&rig, policy);
     rig.now = 1000 * SL_S;
-    rig.live = sl_engine_hold(rig.engine, rig.live);
-    sl_decision_init(&first, &sl_alloc_libc);
-    sl_decision_init(&second, &sl_alloc_libc);
+    rig_check(&first, rig.engine, &sl_alloc_libc);
+    rig_check(&second, rig.engine, &sl_alloc_libc);
     test_running();
     test_waiting();
     test_repeat_explained();
     test_webhooks();
     test_guard();
     test_keys();
-    sl_decision_done(&first);
-    sl_decision_done(&second);
+    sl_check_done(&first);
+    sl_check_done(&second);
     rig_close(&rig);
     return CHECK_DONE();
 }

@@ -174,7 +174,7 @@ static void check_forget(void)
     far_open(&far, &rig, fluo, false);
     sl_check_init(&ask, rig.engine, &station, &sl_alloc_libc);
     ask.done = on_done;
-    sl_check_begin(&ask, &facts, false);
+    sl_check_start(&ask, &facts, 1, false);
     far_asked(&far);
     sl_check_reset(&ask);
     CHECK_STR(far_asked(&far), "reset ratelimit:tenant:acme=1,"

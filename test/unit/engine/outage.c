@@ -168,9 +168,7 @@ static void check_debts(void)
             CHECK_STR(far_asked(&far), steps[i].log);
     }
     CASE("to look owes nothing");
-    CHECK_EQ(sl_engine_decide(rig.engine, rig.live, &GET("/open", USER("eve")),
-                              false, &rig.d, &rig.diag),
-             0);
+    CHECK_EQ(rig_decide(&rig, &GET("/open", USER("eve")), 1, NULL, false), 0);
     CHECK_EQ(stats().keys, 0);
     rig_close(&rig);
 }
@@ -238,7 +236,7 @@ static void check_reloads(void)
     sl_active_policy_release(first);
     second = sl_engine_hold(rig.engine, NULL);
     reload();
-    rig.live = sl_engine_hold(rig.engine, rig.live);
+    rig.live = sl_check_hold(&rig.check);
     CHECK(rig.live != second);
     CHECK_EQ(atomic_load(&second->refs), 2); /* the debt, and we */
     sl_active_policy_release(second);
@@ -344,7 +342,7 @@ static void check_late(void)
         facts.path = sl_str_c(rows[i].path);
         sl_check_init(&ask, rig.engine, &station, &sl_alloc_libc);
         ask.done = on_answer;
-        sl_check_begin(&ask, &facts, true);
+        sl_check_start(&ask, &facts, 1, true);
         CHECK_EQ(answered, 0);
         CHECK_EQ(far_answer(&far), 1);
         CHECK_EQ(answered, 1);

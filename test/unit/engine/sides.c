@@ -1,7 +1,5 @@
 /* sides.c -- one decision over several sides of a request, and what only
  * callers in C can ask: to give back, to insist, with numbers of their own. */
-#include "engine/engine_int.h"
-
 #include "fixture.h"
 
 static const char policy[] =
@@ -29,33 +27,13 @@ static struct rig rig;
 
 static int decide(const struct sl_request *sides, unsigned count, bool spend)
 {
-    const struct sl_hash_key *secret = sl_engine_secret(rig.engine);
-    int err = 0;
-
-    rig.live = sl_engine_hold(rig.engine, rig.live);
-    sl_decide_open(&rig.d, rig.live, sides, spend, secret);
-    for (unsigned i = 0; i < count && !err; i++)
-        err = sl_decide_descriptor(&rig.d, rig.live, &sides[i], NULL, secret,
-                                   &rig.diag);
-    if (!err)
-        sl_decide_ask(&rig.d, rig.live);
-    return err;
-}
-
-static void on_taken(struct sl_take *take)
-{
-    (void)take;
+    return rig_decide(&rig, sides, count, NULL, spend);
 }
 
 static const struct sl_decision *ask(const struct sl_request *sides,
                                      unsigned count, bool spend)
 {
     CHECK_EQ(decide(sides, count, spend), 0);
-    while (rig.d.pending) {
-        rig.d.take.done = on_taken;
-        sl_engine_take(rig.engine, &rig.d);
-        sl_decide_took(&rig.d, rig.live);
-    }
     return &rig.d;
 }
 
@@ -222,9 +200,9 @@ static void test_routes(void)
     struct sl_request facts = JOB("bucket");
 
     CASE("which route facts take, without deciding");
-    CHECK_STR(sl_decide_route(&rig.d, rig.live, &facts)->job.at, "bucket");
+    CHECK_STR(sl_check_route(&rig.check, &facts)->job.at, "bucket");
     facts.job = SL_STR("nowhere");
-    CHECK_STR(sl_decide_route(&rig.d, rig.live, &facts)->text.at, "default");
+    CHECK_STR(sl_check_route(&rig.check, &facts)->text.at, "default");
 }
 
 int main(void)

@@ -31,10 +31,7 @@ static const struct sl_decision *
 look(struct sl_request facts, const struct sl_auth_info *known, bool spend)
 {
     facts.now = rig.now;
-    rig.live = sl_engine_hold(rig.engine, rig.live);
-    CHECK_EQ(sl_engine_decide_known(rig.engine, rig.live, &facts, known, spend,
-                                    &rig.d, &rig.diag),
-             0);
+    CHECK_EQ(rig_decide(&rig, &facts, 1, known, spend), 0);
     return &rig.d;
 }
 
@@ -195,7 +192,7 @@ static void test_switches(void)
     CHECK(sl_engine_is_kept(rig.engine, SL_STR("ask")));
     CHECK_EQ(sl_engine_switch(rig.engine, SL_STR("ask"), -1, &rig.diag), 0);
     CHECK(!sl_engine_is_kept(rig.engine, SL_STR("ask")));
-    rig.live = sl_engine_hold(rig.engine, rig.live);
+    rig.live = sl_check_hold(&rig.check);
     CHECK(!atomic_load(&rig.live->features[0]));
     CASE("one that the policy has not can be kept for another policy");
     CHECK_EQ(sl_engine_switch(rig.engine, SL_STR("no"), 1, &rig.diag),

@@ -109,7 +109,7 @@ static void desk_close(struct desk *desk)
 static const struct sl_decision *ask(struct desk *desk, struct sl_request facts)
 {
     desk->done = false;
-    sl_check_begin(&desk->ask, &facts, true);
+    sl_check_start(&desk->ask, &facts, 1, true);
     CHECK(desk->done);
     CHECK_EQ(desk->ask.err, 0);
     return &desk->ask.decision;
@@ -331,7 +331,7 @@ static void begin(struct desk *desk, struct sl_request *facts, const char *user)
     facts->user = sl_str_c(user);
     desk->done = false;
     desk->fake.asked = 0;
-    sl_check_begin(&desk->ask, facts, true);
+    sl_check_start(&desk->ask, facts, 1, true);
     CHECK(!desk->done);
 }
 
@@ -388,7 +388,7 @@ static void test_waiting(void)
     CASE("which is the asker's, if that is earlier");
     facts.deadline = 1200;
     desk.done = false;
-    sl_check_begin(&desk.ask, &facts, true);
+    sl_check_start(&desk.ask, &facts, 1, true);
     sl_lookup_wait(lookup, 1000, 400);
     answer(&desk);
     CHECK_EQ(desk.ask.decision.take.deadline, 1200);

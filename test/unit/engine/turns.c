@@ -138,7 +138,7 @@ static struct client *come_at(const char *path, const char *org, sl_ns wait,
     c->ask.done = on_answer;
     c->ask.ctx = c;
     c->ask.no_wait = wait == SL_NS_NONE;
-    sl_check_begin(&c->ask, &c->facts, true);
+    sl_check_start(&c->ask, &c->facts, 1, true);
     return c;
 }
 
