@@ -1,7 +1,7 @@
-/* identity.h -- a verified token, as those see it who decide.
+/* identity.h -- tokens, subjects and usage, as the engine sees them.
  *
- * Whoever verifies tokens (tokens.h, on OpenSSL and jansson) hands out this
- * plain struct; the engine reads it and depends on neither.
+ * Plain structs. The code behind them uses OpenSSL, jansson and databases; the
+ * engine depends on none of these.
  */
 #ifndef SL_IDENTITY_IDENTITY_H
 #define SL_IDENTITY_IDENTITY_H
@@ -12,11 +12,11 @@
 #include "base/str.h"
 #include "core/limit.h"
 
-#define SL_CLAIMS 64 /* of a token that can be asked for */
+#define SL_CLAIMS 64 /* claims of a token */
 
-/* One claim that is a text, a whole number or true or false, as text. Members
- * of objects are called by their path: "realm.role". A list of texts is one
- * text, its items joined by a space. */
+/* One claim as text: a text, a whole number, true or false. Members of objects
+ * are named by their path: "realm.role". A list of texts is one text, its items
+ * joined by a space. */
 struct sl_claim {
     struct sl_str path;
     struct sl_str value;
@@ -25,7 +25,7 @@ struct sl_claim {
 struct sl_token {
     struct sl_claim claims[SL_CLAIMS]; /* in the token's order */
     unsigned claim_count;
-    sl_ns expires; /* SL_NS_NONE if it never does */
+    sl_ns expires; /* SL_NS_NONE: never */
     sl_ns begins;  /* nbf or iat, the later one; 0 without either */
 };
 
@@ -39,8 +39,8 @@ static inline struct sl_str sl_token_claim(const struct sl_token *token,
     return (struct sl_str){NULL, 0};
 }
 
-/* Why a token is not believed. Each has a word for metrics and a sentence for
- * people in fault.c. */
+/* Why a token is rejected. token_error.c has a word for metrics and a sentence
+ * for each. */
 enum sl_token_error {
     SL_TOKEN_GOOD,
     SL_TOKEN_MALFORMED, /* not three parts of strict base64url and JSON */
@@ -49,29 +49,27 @@ enum sl_token_error {
     SL_TOKEN_HEADER,    /* crit, zip, b64, jku, x5u, x5c, jwk */
     SL_TOKEN_NO_KEY,    /* no key of that id, or none that fits */
     SL_TOKEN_SIGNATURE, /* does not match */
-    SL_TOKEN_EXPIRED,   /* exp is over */
-    SL_TOKEN_NOT_YET,   /* nbf or iat lie ahead */
-    SL_TOKEN_NO_EXPIRY, /* has no exp, and must */
+    SL_TOKEN_EXPIRED,   /* exp has passed */
+    SL_TOKEN_NOT_YET,   /* nbf or iat is in the future */
+    SL_TOKEN_NO_EXPIRY, /* has no exp, which is required */
     SL_TOKEN_ISSUER,    /* another issuer */
-    SL_TOKEN_AUDIENCE,  /* for somebody else */
-    SL_TOKEN_HELD_BACK, /* too many bad ones from this address lately */
-    SL_TOKEN_NO_KEYS,   /* the keys have not been fetched yet */
+    SL_TOKEN_AUDIENCE,  /* another audience */
+    SL_TOKEN_HELD_BACK, /* too many bad tokens from this address */
+    SL_TOKEN_NO_KEYS,   /* the keys are not fetched yet */
     SL_TOKEN_NO_MEMORY,
     SL_TOKEN_ERRORS
 };
 
-/* "expired" for metrics; "the token has expired" for people (fault.c, which
- * stands on nothing). */
+/* "expired" for metrics; "the token has expired" for people. */
 const char *sl_token_error_word(enum sl_token_error fault);
 const char *sl_token_error_sentence(enum sl_token_error fault);
 
-/* Who verifies tokens on one thread. */
+/* Verifies tokens on one thread. */
 struct sl_tokens;
 
 struct sl_tokens_calls {
-    /* The token that `text` is, until the next call on this thread; NULL and
-     * `why` if it is not believed. `from` (NULL: not known) is held to account
-     * for bad ones. Never waits. */
+    /* Returns the token, valid until the next call on this thread, or NULL and
+     * `why`. `from` (NULL: unknown) is charged for bad tokens. Never blocks. */
     const struct sl_token *(*verify)(struct sl_tokens *tokens,
                                      struct sl_str text,
                                      const struct sl_ip *from, sl_ns now,
@@ -82,47 +80,45 @@ struct sl_tokens {
     const struct sl_tokens_calls *calls;
 };
 
-/* ---- a subject of the registry, as those see it who decide.
+/* ---- subjects.
  *
- * A subject is a user or an organisation of whom the registry knows a plan,
- * roles, or rates of his own. Whoever keeps the registry (registry.h, on
- * SQLite) hands out this plain struct; the engine reads it and depends on no
- * database.
+ * A subject is a user or an organisation with a plan, roles or overrides.
  */
 
-/* A rate for one limit instead of the plan's, for a time. */
+/* A rate for one limit instead of the plan's. */
 struct sl_subject_override {
     struct sl_str limit;
     struct sl_str rate;     /* as a policy writes it: "10/min burst 20" */
-    sl_ns until;            /* SL_NS_NONE: for good */
-    struct sl_str by, note; /* who gave it, and why; for explanations */
+    sl_ns until;            /* SL_NS_NONE: no end */
+    struct sl_str by, note; /* author and reason; for explanations */
 };
 
-/* Units that he was given beside what his plan has of a limit. */
+/* Units granted in addition to a limit of the plan. */
 struct sl_credit {
     struct sl_str limit;
     uint64_t units;
-    sl_ns start;   /* used in the period that began then; SL_NS_NONE: unused */
+    sl_ns start;   /* start of the period in which they were used; SL_NS_NONE:
+                    * unused */
     sl_ns expires; /* SL_NS_NONE: never */
 };
 
 struct sl_subject {
-    unsigned refs; /* of one thread: see below */
+    unsigned refs; /* not atomic: see below */
     void (*free)(struct sl_subject *subject);
 
-    bool known;       /* false: the registry has nobody of that name */
-    struct sl_str id; /* his own, where he was found by an alias */
+    bool known;       /* false: the registry has no such subject */
+    struct sl_str id; /* its own, if it was found by an alias */
     struct sl_str plan;
     sl_ns expires; /* of the plan; SL_NS_NONE: never */
     const struct sl_str *roles;
     unsigned role_count;
     const struct sl_subject_override *rates;
     unsigned rate_count;
-    const struct sl_credit *credits; /* also of one that is not known */
+    const struct sl_credit *credits; /* also of an unknown subject */
     unsigned credit_count;
 };
 
-/* A subject belongs to the thread that found it: counting is not atomic. */
+/* A subject belongs to one thread: the count is not atomic. */
 static inline struct sl_subject *sl_subject_ref(struct sl_subject *subject)
 {
     subject->refs++;
@@ -135,24 +131,23 @@ static inline void sl_subject_unref(struct sl_subject *subject)
         subject->free(subject);
 }
 
-/* One question to the registry. It belongs to whoever asks; the registry
- * borrows it until done(). */
+/* One lookup. The caller owns it; the registry borrows it until done(). */
 struct sl_lookup {
     struct sl_str scope;      /* "user" or "org" */
-    struct sl_str id;         /* only until find() returns: copied if need be */
-    sl_ns deadline;           /* steady; 0: as long as it takes */
-    sl_ns over;               /* out: see sl_lookup_wait(); 0: not said */
-    struct sl_subject *found; /* out: one reference, the asker's; NULL when it
-                               * failed, or the registry has nobody at all */
+    struct sl_str id;         /* valid until find() returns */
+    sl_ns deadline;           /* monotonic; 0: none */
+    sl_ns over;               /* out: see sl_lookup_wait(); 0: not set */
+    struct sl_subject *found; /* out: a reference for the caller; NULL if it
+                               * failed, or the registry is empty */
     int err;                  /* out: 0 or SLUICE_ESTORE, SLUICE_ENOMEM */
     void (*done)(struct sl_lookup *lookup);
-    void *ctx;              /* the asker's */
-    struct sl_lookup *next; /* the registry's */
+    void *ctx;              /* of the caller */
+    struct sl_lookup *next; /* of the registry */
 };
 
-/* Who answers it has `patience` for the whole question: a quarter is left to
- * the store, so that what is known already is not refused because a registry
- * that is not needed does not answer. */
+/* Sets the deadlines of a lookup that has `patience` for the whole check. A
+ * quarter is left for the store, so that a registry that does not answer leaves
+ * time for the rest of the check. */
 static inline void sl_lookup_wait(struct sl_lookup *lookup, sl_ns now,
                                   sl_ns patience)
 {
@@ -160,12 +155,12 @@ static inline void sl_lookup_wait(struct sl_lookup *lookup, sl_ns now,
     lookup->deadline = lookup->over - patience / 4;
 }
 
-/* The registry as one thread sees it. */
+/* The subjects, for one thread. */
 struct sl_subjects;
 
 struct sl_subjects_calls {
-    /* Never waits: done() is called once, before this returns (what was asked
-     * for lately is at hand) or later on this thread's loop. */
+    /* Never blocks. done() is called once, before this returns or later on this
+     * thread's loop. */
     void (*find)(struct sl_subjects *subjects, struct sl_lookup *lookup);
 };
 
@@ -173,55 +168,53 @@ struct sl_subjects {
     const struct sl_subjects_calls *calls;
 };
 
-/* ---- what was used, as those see it who decide.
+/* ---- usage.
  *
- * Whoever keeps the books of usage (ledger/, on a database) is told of every
- * decision that took from a quota or a level; the engine reads this plain
- * struct and depends on no database.
+ * The usage sink receives every amount that a decision took from a quota or a
+ * level.
  */
 
-/* What became of the units of one limit. */
+/* What happened to the units of one limit. */
 enum sl_usage_act {
-    SL_USAGE_ACT_TAKE,        /* they are used */
-    SL_USAGE_ACT_HOLD,        /* they are held, until... */
-    SL_USAGE_ACT_HOLD_END,    /* ...it is known how many were used. Nobody says
-                                 whose */
-    SL_USAGE_ACT_HOLD_EXTEND, /* they are held for longer */
-    SL_USAGE_ACT_REFUNDED, /* what a report gave back has been given back to the
-                              table */
+    SL_USAGE_ACT_TAKE,        /* used */
+    SL_USAGE_ACT_HOLD,        /* held until HOLD_END */
+    SL_USAGE_ACT_HOLD_END,    /* the used part of a hold is known; the owner is
+                               * not given */
+    SL_USAGE_ACT_HOLD_EXTEND, /* held for longer */
+    SL_USAGE_ACT_REFUNDED,    /* the table has applied the refund of a report */
 };
 
-/* Units of one limit. All of it is borrowed. */
+/* Units of one limit. All texts are borrowed. */
 struct sl_usage_delta {
     enum sl_usage_act act;
-    uint64_t hold[2]; /* HOLD, END, EXTEND: its id */
-    sl_ns until;      /* HOLD, EXTEND: its expiry */
+    uint64_t hold[2]; /* HOLD, HOLD_END, HOLD_EXTEND: its id */
+    sl_ns until;      /* HOLD, HOLD_EXTEND: its expiry */
 
-    struct sl_hash128 print; /* of limit, scope and values together, if somebody
-                              * has made it; zeros: nobody has */
+    struct sl_hash128 print; /* of limit, scope and values; zeros: not computed
+                              */
     struct sl_str limit;
     struct sl_str scope;         /* "org"; "org:user"; "all" */
     const struct sl_str *values; /* one for each scope; none for "all" */
     unsigned value_count;
-    sl_ns start;    /* of the period that they count in; 0: it has none */
+    sl_ns start;    /* of its period; 0: none */
     sl_ns at;       /* when */
-    int64_t amount; /* less than 0: given back */
-    uint64_t over;  /* how much of it lies beyond the limit */
+    int64_t amount; /* < 0: refund */
+    uint64_t over;  /* part of it beyond the limit */
     uint64_t cap;   /* the limit; UINT64_MAX: none */
-    bool level;     /* it has no period, ever */
-    bool reset;     /* somebody said that nothing was used */
+    bool level;     /* it has no period */
+    bool reset;     /* set the usage to 0 */
     struct sl_thresholds marks;
 };
 
 struct sl_usage_sink;
 
 struct sl_usage_sink_calls {
-    /* Never waits and never fails. */
+    /* Never blocks and never fails. */
     void (*spent)(struct sl_usage_sink *meter,
                   const struct sl_usage_delta *spent);
 };
 
-/* The books as one thread sees them. */
+/* The usage database, for one thread. */
 struct sl_usage_sink {
     const struct sl_usage_sink_calls *calls;
 };

@@ -1,4 +1,4 @@
-/* jwk.c -- one key: what it is for, and what is in it. */
+/* jwk.c -- keys, signatures, secure memory, the table of algorithms. */
 #include "identity/jwk.h"
 
 #include <openssl/bn.h>
@@ -35,9 +35,9 @@ static int refuse(const struct reading *r, const char *what)
                          what);
 }
 
-/* ---- what it is for ---- */
+/* ---- purpose ---- */
 
-/* Say in *ret whether the key is for verifying signatures. */
+/* Sets *ret if the key is for verifying signatures. */
 static int read_purpose(const struct reading *r, bool *ret)
 {
     const json_t *use = json_object_get(r->jwk, "use");
@@ -56,8 +56,8 @@ static int read_purpose(const struct reading *r, bool *ret)
     return 0;
 }
 
-/* The kind, and in *ret the algorithms of such keys; none if it is a kind that
- * we do not know. */
+/* Reads the kind; *ret are the algorithms of such keys, 0 for an unknown kind.
+ */
 static int read_kind(struct reading *r, unsigned *ret)
 {
     static const struct {
@@ -93,8 +93,8 @@ static int read_kind(struct reading *r, unsigned *ret)
     return 0;
 }
 
-/* Narrow *algorithms to what "alg" says. An algorithm that we do not know
- * leaves none; one of another kind or curve is a contradiction. */
+/* Restricts *algorithms to "alg". An unknown algorithm leaves none; one of
+ * another kind or curve is an error. */
 static int read_alg(const struct reading *r, unsigned *algorithms)
 {
     const json_t *alg = json_object_get(r->jwk, "alg");
@@ -129,7 +129,7 @@ static int read_kid(const struct reading *r)
     return 0;
 }
 
-/* ---- what is in it ---- */
+/* ---- material ---- */
 
 unsigned sl_alg_hmac_fits(size_t len)
 {
@@ -235,10 +235,10 @@ void sl_jwk_done(struct sl_jwk *key)
     sl_secure_mem_done(&key->secret);
 }
 
-/* ---- the public half of a key, from its numbers to OpenSSL's own. */
+/* ---- public keys, from numbers to OpenSSL. */
 
 #define RSA_LEAST 2048  /* bits: RFC 7518, 3.3 */
-#define RSA_MOST  16384 /* what OpenSSL would verify with */
+#define RSA_MOST  16384 /* the most that OpenSSL accepts */
 #define E_MOST    64    /* bits: a longer one only costs time */
 
 /* The largest number that a member may hold, with room for a sign byte. */
@@ -250,8 +250,8 @@ struct number {
     size_t len;
 };
 
-/* The bytes of a member; false if it is not there, no text, no base64url, or
- * too long. */
+/* Reads the bytes of a member. Returns false if it is missing, no text, no
+ * base64url, or too long. */
 static bool number_of(const json_t *jwk, const char *name, struct number *ret)
 {
     struct sl_str text;
@@ -267,7 +267,7 @@ static int public_refuse(const char **why, const char *what)
     return SLUICE_ECONF;
 }
 
-/* OpenSSL did not make a key of it: memory, or `what`. */
+/* OpenSSL did not make a key: no memory, or `what`. */
 static int refuse_made(const char **why, const char *what)
 {
     if (ERR_GET_REASON(ERR_peek_last_error()) == ERR_R_MALLOC_FAILURE)
@@ -303,8 +303,8 @@ static bool is_power(const BIGNUM *n, unsigned p)
 }
 
 /* CVE-2017-15361: a generator in many smart cards made primes that are powers
- * of 65537 modulo all small primes, and so are their products. They can be
- * found from the product. One in 2^27 other keys looks the same. */
+ * of 65537 modulo all small primes, and so are their products. Such keys can be
+ * factored. One in 2^27 good keys looks the same. */
 static bool is_roca(const BIGNUM *n)
 {
     static const unsigned char primes[] = {
@@ -471,10 +471,10 @@ int sl_jwk_public_okp(const json_t *jwk, EVP_PKEY **ret, const char **why)
     return 0;
 }
 
-/* ---- one JSON object that a stranger wrote. */
+/* ---- JSON objects from clients. */
 
-/* How deep the brackets go. Brackets in strings are none; where the text is no
- * JSON the depth means nothing, and the parser will say so. */
+/* Returns the depth of brackets outside strings. For invalid JSON the value
+ * does not matter: the parser refuses it. */
 static unsigned depth_of(struct sl_str text)
 {
     unsigned depth = 0, most = 0;
@@ -525,7 +525,7 @@ json_t *sl_json_object_read(struct sl_str text, struct sl_json_object_why *why)
         json_decref(json);
         return object_refuse(why, SL_OBJECT_OTHER, NULL);
     }
-    /* Without memory jansson gives up without a word, or with a wrong one. */
+    /* Without memory jansson reports nothing, or the wrong error. */
     return object_refuse(
         why, error.text[0] ? SL_OBJECT_BROKEN : SL_OBJECT_NO_MEMORY, &error);
 }
@@ -541,13 +541,13 @@ bool sl_json_object_text(const json_t *object, const char *name,
     return true;
 }
 
-/* ---- did this key sign this text?
+/* ---- signatures.
  *
- * Lengths are checked here to the byte, since OpenSSL forgives some: a
+ * Lengths are checked to the byte, because OpenSSL accepts some others: a
  * signature has one spelling. Secrets are compared in constant time.
  */
 
-/* Two numbers of 66 bytes with their heads, and the head of both. */
+/* Two numbers of 66 bytes with their headers, and the header of both. */
 #define DER_BYTES 160
 
 static const unsigned char *bytes_of(struct sl_str text)
@@ -575,8 +575,8 @@ static enum sl_token_error check_mac(const struct sl_jwk *key,
     return same ? SL_TOKEN_GOOD : SL_TOKEN_SIGNATURE;
 }
 
-/* r and s, side by side, as OpenSSL wants them; the length, or 0 without
- * memory. */
+/* Encodes r and s as DER for OpenSSL. Returns the length, or 0 without memory.
+ */
 static size_t to_der(struct sl_str rs, unsigned char out[DER_BYTES])
 {
     int half = (int)rs.len / 2, len = 0;
@@ -585,7 +585,7 @@ static size_t to_der(struct sl_str rs, unsigned char out[DER_BYTES])
     BIGNUM *s = BN_bin2bn(bytes_of(rs) + half, half, NULL);
 
     if (pair && r && s && ECDSA_SIG_set0(pair, r, s)) {
-        r = s = NULL; /* the pair took them */
+        r = s = NULL; /* the pair owns them */
         len = i2d_ECDSA_SIG(pair, &out);
     }
     BN_free(r);
@@ -594,7 +594,7 @@ static size_t to_der(struct sl_str rs, unsigned char out[DER_BYTES])
     return len > 0 ? (size_t)len : 0;
 }
 
-/* The padding of PS: a salt as long as the hash, and the same hash inside. */
+/* The padding of PS: a salt as long as the hash, and the same hash for MGF1. */
 static bool set_pss(EVP_PKEY_CTX *ctx, const struct sl_alg *alg)
 {
     return EVP_PKEY_CTX_set_rsa_padding(ctx, RSA_PKCS1_PSS_PADDING) > 0 &&
@@ -652,14 +652,14 @@ enum sl_token_error sl_signature_check(const struct sl_jwk *key,
 {
     enum sl_token_error fault;
 
-    /* A failure left in the queue would be taken for one of TLS. */
+    /* An error left in the queue would be taken for an error of TLS. */
     ERR_set_mark();
     fault = check(key, alg, text, signature);
     ERR_pop_to_mark();
     return fault;
 }
 
-/* ---- bytes that nobody else shall see. */
+/* ---- secure memory. */
 
 int sl_secure_mem_new(size_t room, struct sl_secure_mem *ret)
 {
@@ -668,7 +668,7 @@ int sl_secure_mem_new(size_t room, struct sl_secure_mem *ret)
 
     if (pages == MAP_FAILED)
         return SLUICE_ENOMEM;
-    /* Where the kernel does not know the advice, there is none to be had. */
+    /* The kernel may not support it; then there is no protection. */
     (void)madvise(pages, room, MADV_DONTDUMP);
     *ret = (struct sl_secure_mem){.bytes = pages, .room = room};
     return 0;
@@ -744,7 +744,7 @@ const struct sl_alg *sl_alg_curve(struct sl_str curve)
     return NULL;
 }
 
-/* ---- what is written in base64url, into an arena. */
+/* ---- base64url into an arena. */
 
 int sl_base64url_copy(struct sl_str text, struct sl_arena *arena,
                       struct sl_str *ret)

@@ -1,18 +1,17 @@
-/* jwk.h -- one key: RFC 7517, and RFC 7518 and 8037 for what is in it.
+/* jwk.h -- one key: RFC 7517, RFC 7518 and RFC 8037.
  *
- * A key says what it is for: `use`, `key_ops` and `alg` bind. A key for
- * something else is passed over, since a provider's set may hold others; one
- * that is for us and broken is refused, since nobody would notice otherwise
- * until a token fails.
+ * `use`, `key_ops` and `alg` restrict a key. A key for another purpose is
+ * skipped, because a provider's set may have such keys. A broken key for our
+ * purpose is refused, because it would otherwise be noticed only when a token
+ * fails.
  *
  *   RSA   2048 bits and more; the exponent is odd, 3 and more, and fits 64
- *         bits; not made by the generator that gave its primes away (ROCA)
+ *         bits; not made by a generator with weak primes (ROCA)
  *   EC    P-256, P-384, P-521; both coordinates at full length, on the curve
  *   OKP   Ed25519, Ed448
  *   oct   at least as long as the hash
  *
- * Private members are never read. That they are there is remembered, for
- * whoever can tell somebody.
+ * Private members are never read. Their presence is recorded for a warning.
  */
 #ifndef SL_IDENTITY_JWK_H
 #define SL_IDENTITY_JWK_H
@@ -28,31 +27,30 @@
 #include "identity/identity.h"
 #include "identity/jwt.h"
 
-/* ---- bytes that nobody else shall see.
+/* ---- secure memory.
  *
- * They lie on pages of their own, which are left out of core dumps, and are
- * wiped before they are given back.
+ * Secrets are on their own pages, which core dumps omit, and are wiped before
+ * they are freed.
  */
 
 #define SL_SECRET_BYTES 4096 /* no key is longer */
 
 struct sl_secure_mem {
-    uint8_t *bytes; /* NULL: there is none */
+    uint8_t *bytes; /* NULL: none */
     size_t len;     /* 1 .. room */
     size_t room;
 };
 
-/* Room for `room` bytes, 1 .. SL_SECRET_BYTES; `len` is the caller's to set.
- * SLUICE_ENOMEM if the kernel gives none. */
+/* Allocates `room` bytes, 1 .. SL_SECRET_BYTES; the caller sets `len`. Returns
+ * 0 or SLUICE_ENOMEM. */
 SL_MUST_USE int sl_secure_mem_new(size_t room, struct sl_secure_mem *ret);
-void sl_secure_mem_done(
-    struct sl_secure_mem *secret); /* one without bytes too */
+void sl_secure_mem_done(struct sl_secure_mem *secret); /* zeros are allowed */
 
-/* Is it one byte over and over? Such a key is a mistake, a file of zeros or a
- * placeholder, and the first that anybody tries. */
+/* Returns whether all bytes are equal: a file of zeros or a placeholder is not
+ * a key. */
 bool sl_secure_mem_is_blank(const uint8_t *bytes, size_t len);
 
-/* ---- what each algorithm needs, once.
+/* ---- algorithms.
  *
  *   kind    of key          signature
  *   RSA     modulus         as long as the modulus
@@ -67,7 +65,7 @@ struct sl_alg {
     const char *name;
     unsigned bit; /* of enum sl_algorithm */
     enum sl_jwk_kind kind;
-    const EVP_MD *(*hash)(void); /* NULL: the algorithm brings its own */
+    const EVP_MD *(*hash)(void); /* NULL: part of the algorithm */
     size_t hash_len;
     bool pss;
     const char *curve; /* EC: the only one */
@@ -76,45 +74,44 @@ struct sl_alg {
 
 #define SL_ALG_ALL ((1u << 13) - 1)
 
-/* The row of one bit; NULL if it is none. */
+/* Returns the row of one bit, or NULL. */
 const struct sl_alg *sl_alg_of(unsigned bit);
 
-/* All bits of a kind of key. */
+/* Returns all bits of a kind of key. */
 unsigned sl_alg_kind(enum sl_jwk_kind kind);
 
-/* The algorithm of a curve of EC keys, or NULL. */
+/* Returns the algorithm of a curve of EC keys, or NULL. */
 const struct sl_alg *sl_alg_curve(struct sl_str curve);
 
 struct sl_jwk {
-    unsigned algorithms;         /* that it serves; 0: passed over */
+    unsigned algorithms;         /* that it can verify; 0: skipped */
     EVP_PKEY *pkey;              /* a public key, or NULL */
-    struct sl_secure_mem secret; /* or this */
+    struct sl_secure_mem secret; /* or a secret */
     bool is_private;             /* it had private members */
     bool has_kid;
     unsigned char kid_len;
     char kid[SL_KID_BYTES];
 };
 
-/* Wipe the secrets in it: jansson does not when it gives memory back. */
+/* Wipes the secrets: jansson does not. */
 void sl_jwk_wipe(json_t *jwk);
 
-/* Read one for any of `wanted`. `index` (from 0) is its place, for the
- * sentence. SLUICE_ECONF if it is broken, SLUICE_ENOMEM. A key that is passed
- * over has no algorithms; *ret_kinds gets those that it could serve if they
- * were wanted. */
+/* Reads a key for any of `wanted`. `index` (from 0) is its position, for the
+ * sentence. Returns 0, SLUICE_ECONF if it is broken, or SLUICE_ENOMEM. A
+ * skipped key has no algorithms; *ret_kinds are those that it could verify. */
 SL_MUST_USE int sl_jwk_read(json_t *jwk, unsigned wanted, size_t index,
                             struct sl_jwk *ret, unsigned *ret_kinds,
                             struct sl_diag *diag);
 
 void sl_jwk_done(struct sl_jwk *key);
 
-/* HMAC algorithms for which a secret of `len` bytes is long enough. */
+/* Returns the HMAC algorithms for which `len` bytes are enough. */
 unsigned sl_alg_hmac_fits(size_t len);
 
-/* ---- the public half of a key, from its numbers to OpenSSL's own.
+/* ---- public keys, from numbers to OpenSSL.
  *
- * Each hands over a new key; SLUICE_ECONF if the numbers are not good ones,
- * and then *why is the rest of a sentence that begins with the key's name.
+ * Each call returns a new key, or SLUICE_ECONF for invalid numbers; then *why
+ * is the rest of a sentence that begins with the name of the key.
  */
 
 SL_MUST_USE int sl_jwk_public_rsa(const json_t *jwk, EVP_PKEY **ret,
@@ -122,39 +119,39 @@ SL_MUST_USE int sl_jwk_public_rsa(const json_t *jwk, EVP_PKEY **ret,
 SL_MUST_USE int sl_jwk_public_ec(const json_t *jwk, const struct sl_alg *alg,
                                  EVP_PKEY **ret, const char **why);
 
-/* Is `curve` one that EdDSA signs on? */
+/* Returns whether `curve` is a curve of EdDSA. */
 bool sl_jwk_public_is_okp(struct sl_str curve);
 SL_MUST_USE int sl_jwk_public_okp(const json_t *jwk, EVP_PKEY **ret,
                                   const char **why);
 
-/* ---- one JSON object that a stranger wrote.
+/* ---- JSON objects from clients.
  *
- * Read by jansson, which holds whatever it reads on the heap; so what goes in
- * is bounded before, in length by the caller and in depth here. A NUL byte is
- * refused, names that come twice too.
+ * jansson keeps the whole object on the heap, so its size is limited: the
+ * length by the caller, the depth here. NUL bytes and duplicate names are
+ * refused.
  */
 
 #define SL_OBJECT_DEPTH SL_TOKEN_DEPTH /* the object itself is 1 */
 
 enum sl_json_object_error {
-    SL_OBJECT_BROKEN, /* not JSON, a NUL, a name twice */
+    SL_OBJECT_BROKEN, /* not JSON, a NUL, a duplicate name */
     SL_OBJECT_OTHER,  /* JSON, but no object */
     SL_OBJECT_DEEP,
     SL_OBJECT_NO_MEMORY,
 };
 
-/* Why, and where if that is known. What was read is not quoted: it may be a
+/* The error and its position, if known. The text is not quoted: it may be a
  * secret. */
 struct sl_json_object_why {
     enum sl_json_object_error fault;
-    unsigned line, column; /* from 1; 0: not known */
+    unsigned line, column; /* from 1; 0: unknown */
 };
 
-/* A new reference, or NULL and *why. */
+/* Returns a new reference, or NULL and *why. */
 SL_MUST_USE json_t *sl_json_object_read(struct sl_str text,
                                         struct sl_json_object_why *why);
 
-/* The text called `name`: false if there is none or if it is no text. */
+/* Reads the text `name`. Returns false if it is missing or no text. */
 SL_MUST_USE bool sl_json_object_text(const json_t *object, const char *name,
                                      struct sl_str *ret);
 
@@ -165,25 +162,25 @@ static inline struct sl_str sl_json_slice(const json_t *string)
                            json_string_length(string)};
 }
 
-/* ---- did this key sign this text? */
+/* ---- signatures. */
 
-/* Check by algorithm `alg`, one of the key's. SL_TOKEN_GOOD,
+/* Checks a signature by algorithm `alg` of the key. Returns SL_TOKEN_GOOD,
  * SL_TOKEN_SIGNATURE or SL_TOKEN_NO_MEMORY. */
 SL_MUST_USE enum sl_token_error sl_signature_check(const struct sl_jwk *key,
                                                    const struct sl_alg *alg,
                                                    struct sl_str text,
                                                    struct sl_str signature);
 
-/* ---- what is written in base64url, into an arena.
+/* ---- base64url into an arena.
  *
- * No two spellings of a token pass as the same: see base64.h.
+ * A token has one spelling only: see base/str.h.
  */
 
 /* SLUICE_ECONF if it is not base64url, SLUICE_ENOMEM without room. */
 SL_MUST_USE int sl_base64url_copy(struct sl_str text, struct sl_arena *arena,
                                   struct sl_str *ret);
 
-/* ---- what a set of keys is made of; for those who verify. */
+/* ---- key sets. */
 
 struct sl_keyset {
     atomic_uint refs;

@@ -1,9 +1,9 @@
-/* jwks.c -- the keys that tokens are verified with.
+/* jwks.c -- key sets, and the current one.
  *
  * Invariants.
- *   (1) Every key serves at least one algorithm that was wanted.
+ *   (1) Every key verifies at least one wanted algorithm.
  *   (2) All keys are secrets, or none is.
- *   (3) No two keys of one name serve the same algorithm.
+ *   (3) No two keys of one name verify the same algorithm.
  */
 #include <openssl/err.h>
 #include <pthread.h>
@@ -52,7 +52,7 @@ static int check_name(const struct sl_keyset *set, const struct sl_jwk *key,
     return 0;
 }
 
-/* Add the keys that serve; those passed over count only for (2). */
+/* Adds the keys that can verify. Skipped keys count for (2) only. */
 static int add_keys(struct sl_keyset *set, json_t *keys, unsigned wanted,
                     struct sl_diag *diag)
 {
@@ -119,7 +119,8 @@ static int read_array(json_t *keys, unsigned wanted,
     return err;
 }
 
-/* The array of keys: a new reference, or NULL. A single key is one. */
+/* Returns a new reference to the array of keys, or NULL. A single key is an
+ * array of one. */
 static json_t *keys_of(json_t *root, struct sl_diag *diag, int *err)
 {
     json_t *keys = json_object_get(root, "keys");
@@ -186,7 +187,7 @@ int sl_keyset_read(struct sl_str json, unsigned algorithms,
         return refuse_object(&why, diag);
     keys = keys_of(root, diag, &err);
     if (keys) {
-        /* What OpenSSL has to say is none of the next caller's business. */
+        /* Errors of OpenSSL must not reach the next caller. */
         ERR_set_mark();
         err = read_array(keys, wanted, alloc, ret, diag);
         ERR_pop_to_mark();
@@ -272,12 +273,11 @@ bool sl_keyset_has_private(const struct sl_keyset *set)
     return set->has_private;
 }
 
-/* ---- the keys in force.
+/* ---- the current key set.
  *
- * What is in force is one block, counted by those who hold it: the set, and
- * the rules with all their texts behind them. Putting another in its place
- * takes the lock for a few instructions; holding one too. Who verifies holds
- * his until the version has changed, so that the lock is taken once a change.
+ * A reference-counted block holds the set, the rules and their texts. Replacing
+ * it and taking a reference lock for a few instructions. A verifier keeps its
+ * reference until the version changes, so it locks once per change.
  */
 
 struct block {
@@ -286,7 +286,7 @@ struct block {
     size_t size;
     struct sl_keyset *set;
     struct sl_token_rules rules;
-    struct sl_str audiences[]; /* and the bytes of all texts */
+    struct sl_str audiences[]; /* followed by all texts */
 };
 
 struct sl_jwks_current {
@@ -421,7 +421,8 @@ void sl_jwks_current_release(struct sl_jwks_held *held)
 
 void sl_jwks_current_request_refresh(struct sl_jwks_current *keys)
 {
-    /* Look first: a line that all threads write would be a line they share. */
+    /* Read first: an unconditional write would share a cache line between
+     * threads. */
     if (!atomic_load_explicit(&keys->wished, memory_order_relaxed))
         atomic_store_explicit(&keys->wished, true, memory_order_relaxed);
 }

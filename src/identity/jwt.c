@@ -1,8 +1,8 @@
-/* jwt.c -- is this text a token that we believe?
+/* jwt.c -- verifies a token.
  *
- * In this order: the shape, the header, the keys, the signature, the claims.
- * Nothing in the payload is looked at before the signature was found good, and
- * nothing in the header chooses more than a key by its name.
+ * In this order: shape, header, keys, signature, claims. The payload is not
+ * read before the signature is verified. The header chooses nothing but a key
+ * by its name.
  */
 #include "identity/jwt.h"
 
@@ -12,12 +12,12 @@
 #include "base/str.h"
 #include "identity/jwk.h"
 
-/* A token without a key's name is tried with so many: each costs a check. */
+/* Most keys tried for a token without a key name: each costs a check. */
 #define TRIED_MOST 4
 
 struct parts {
     struct sl_str header, payload, signature; /* decoded */
-    struct sl_str text;                       /* what was signed */
+    struct sl_str text;                       /* the signed text */
 };
 
 struct asked {
@@ -26,7 +26,7 @@ struct asked {
     struct sl_str kid; /* in the arena */
 };
 
-/* ---- the shape ---- */
+/* ---- shape ---- */
 
 static enum sl_token_error decode(struct sl_str text, struct sl_arena *arena,
                                   struct sl_str *ret)
@@ -76,10 +76,9 @@ static enum sl_token_error read_object(struct sl_str text, json_t **ret)
                                        : SL_TOKEN_MALFORMED;
 }
 
-/* ---- the header ---- */
+/* ---- header ---- */
 
-/* Where to find a key, how to read the rest differently, and extensions: none
- * of it is for the sender to say. */
+/* Members by which a sender would choose the key or the format. */
 static bool has_refused(const json_t *header)
 {
     static const char *const names[] = {"crit", "b64", "zip", "jku",
@@ -141,7 +140,7 @@ static enum sl_token_error read_header(struct sl_str text, unsigned allowed,
     return fault;
 }
 
-/* ---- the keys ---- */
+/* ---- keys ---- */
 
 static bool is_called(const struct sl_jwk *key, struct sl_str kid)
 {
@@ -149,7 +148,7 @@ static bool is_called(const struct sl_jwk *key, struct sl_str kid)
            sl_str_eq((struct sl_str){key->kid, key->kid_len}, kid);
 }
 
-/* The only key of the set that has no name, or NULL. */
+/* Returns the only key of the set without a name, or NULL. */
 static const struct sl_jwk *nameless(const struct sl_keyset *set)
 {
     const struct sl_jwk *found = NULL;
@@ -163,8 +162,8 @@ static const struct sl_jwk *nameless(const struct sl_keyset *set)
     return found;
 }
 
-/* The keys to try: those of that name, or the only one that has none; without
- * a name, those that fit. */
+/* Selects the keys to try: those of the name, or the only one without a name;
+ * for a token without a key name, all that fit. */
 static enum sl_token_error choose(const struct sl_keyset *set,
                                   const struct asked *asked,
                                   const struct sl_jwk *ret[TRIED_MOST],
@@ -190,7 +189,7 @@ static enum sl_token_error choose(const struct sl_keyset *set,
     *ret_count = count;
     if (count > 0)
         return SL_TOKEN_GOOD;
-    /* A key of that name is there, but pinned to another algorithm. */
+    /* A key of that name exists for another algorithm only. */
     return asked->has_kid && named > 0 ? SL_TOKEN_ALGORITHM : SL_TOKEN_NO_KEY;
 }
 
@@ -211,7 +210,7 @@ static enum sl_token_error check_signature(const struct sl_keyset *set,
     return fault;
 }
 
-/* ---- the claims ---- */
+/* ---- claims ---- */
 
 static enum sl_token_error read_claims(struct sl_str text,
                                        const struct sl_token_rules *rules,
@@ -256,18 +255,17 @@ enum sl_token_error sl_token_verify(const struct sl_keyset *set,
     return fault;
 }
 
-/* ---- what a signed token claims.
+/* ---- claims of a verified token.
  *
- * Times are seconds since 1970: whole numbers, or fractions that stand for one
- * (1700000000.0). Beyond 2^53 a reader of JSON may not know them any more, and
- * before 1970 there were no tokens.
+ * Times are seconds since 1970: whole numbers, also written as 1700000000.0.
+ * Numbers beyond 2^53 are not exact in JSON, and times before 1970 are refused.
  */
 
 #define SECONDS_MOST (INT64_C(1) << 53)
 
 /* ---- times ---- */
 
-/* Real numbers come from jansson as doubles; nothing is computed with them. */
+/* jansson returns reals as doubles; nothing is computed with them. */
 static bool whole_seconds(const json_t *value, int64_t *ret)
 {
     double real;
@@ -285,8 +283,8 @@ static bool whole_seconds(const json_t *value, int64_t *ret)
     return (double)*ret == real;
 }
 
-/* The instant of claim `name`, or SL_NS_NONE without one; false if it is no
- * time. */
+/* Reads the time of claim `name`, SL_NS_NONE without one. Returns false if it
+ * is no time. */
 static bool read_time(const json_t *claims, const char *name, sl_ns *ret)
 {
     const json_t *value = json_object_get(claims, name);
@@ -301,8 +299,8 @@ static bool read_time(const json_t *claims, const char *name, sl_ns *ret)
     return true;
 }
 
-/* exp is the first instant at which it is over; nbf the first at which it is
- * good. A token from the future is not believed either. */
+/* exp is the first instant at which the token is expired, nbf the first at
+ * which it is valid. A token issued in the future is rejected. */
 static enum sl_token_error check_times(const json_t *claims,
                                        const struct sl_token_rules *rules,
                                        sl_ns now, struct sl_token *ret)
@@ -325,7 +323,7 @@ static enum sl_token_error check_times(const json_t *claims,
     return SL_TOKEN_GOOD;
 }
 
-/* ---- who made it, and for whom ---- */
+/* ---- issuer and audience ---- */
 
 static bool is_ours(const json_t *audience, const struct sl_token_rules *rules)
 {
@@ -402,7 +400,8 @@ static enum sl_token_error add_number(struct copying *c, struct sl_str path,
     return add(c, path, (struct sl_str){text, sign + len});
 }
 
-/* Can the list be one text, its items parted by blanks? Its length, or 0. */
+/* Returns the length of the list joined by spaces, or 0 if that would be
+ * ambiguous. */
 static size_t joined_len(const json_t *list)
 {
     size_t len = 0;
@@ -438,7 +437,7 @@ static enum sl_token_error add_list(struct copying *c, struct sl_str path,
     return add(c, path, (struct sl_str){text, len - 1});
 }
 
-/* "outer.name", or "name" at the top; empty if that is too long. */
+/* Makes "outer.name", or "name" at the top; empty if that is too long. */
 static bool path_of(struct copying *c, struct sl_str outer, struct sl_str name,
                     struct sl_str *ret)
 {
@@ -460,7 +459,7 @@ static bool path_of(struct copying *c, struct sl_str outer, struct sl_str name,
     return true;
 }
 
-/* Objects in objects: as deep as object.h lets them be. */
+/* Recurses into objects, at most SL_OBJECT_DEPTH deep. */
 static enum sl_token_error add_members(struct copying *c, struct sl_str outer,
                                        json_t *object)
 {

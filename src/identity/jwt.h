@@ -1,7 +1,7 @@
-/* jwt.h -- is this text a token that we believe?
+/* jwt.h -- verifies tokens: JWS in compact form.
  *
- * Verify only, compact form only. What the token says about itself chooses
- * nothing but a key's name: the key decides the algorithm.
+ * A token chooses nothing but the name of a key. The key determines the
+ * algorithm.
  */
 #ifndef SL_IDENTITY_JWT_H
 #define SL_IDENTITY_JWT_H
@@ -14,11 +14,11 @@
 #include "base/str.h"
 #include "identity/identity.h"
 
-/* ---- the keys that tokens are verified with: a JWKS, read once.
+/* ---- key sets: a JWKS, read once.
  *
- * A set is immutable and counted by its users, on any thread. Each key has one
- * algorithm, or those of its kind that the set was read for; HMAC keys and
- * public keys never live in one set.
+ * A set is immutable and reference-counted across threads. Each key has one
+ * algorithm, or those of its kind that the set was read for. HMAC keys and
+ * public keys are never in one set.
  */
 
 /* Algorithms, as bits. */
@@ -39,7 +39,7 @@ enum sl_token_algorithm {
     SL_ALG_HMAC = SL_ALG_HS256 | SL_ALG_HS384 | SL_ALG_HS512,
 };
 
-/* The bit of "RS256" and so on, in exactly that spelling; 0 if it is none. */
+/* Returns the bit of "RS256" and so on, in exactly that spelling, or 0. */
 unsigned sl_algorithm_of(struct sl_str name);
 
 struct sl_keyset;
@@ -47,15 +47,14 @@ struct sl_keyset;
 #define SL_KEYSET_BYTES ((size_t)256 << 10)
 #define SL_KEYSET_KEYS  64
 
-/* Read a JWKS or a single JWK. Keys that can't verify by any of `algorithms`
- * (0: all but HMAC) are passed over, as a provider's set may hold others; a key
- * that is broken, or HMAC and public keys together, are refused, and so is a
- * set without a key that serves: SLUICE_ECONF. */
+/* Reads a JWKS or a single JWK. Skips keys that verify none of `algorithms` (0:
+ * all but HMAC). Returns SLUICE_ECONF for a broken key, HMAC and public keys
+ * together, or no usable key. */
 SL_MUST_USE int sl_keyset_read(struct sl_str json, unsigned algorithms,
                                const struct sl_alloc *alloc,
                                struct sl_keyset **ret, struct sl_diag *diag);
 
-/* A set of one HMAC key that has no name: the bytes themselves. */
+/* Makes a set of one HMAC key without a name. */
 SL_MUST_USE int sl_keyset_secret(struct sl_str secret, unsigned algorithms,
                                  const struct sl_alloc *alloc,
                                  struct sl_keyset **ret, struct sl_diag *diag);
@@ -64,42 +63,40 @@ struct sl_keyset *sl_keyset_ref(struct sl_keyset *set);
 void sl_keyset_unref(struct sl_keyset *set); /* NULL is allowed */
 unsigned sl_keyset_count(const struct sl_keyset *set);
 
-/* Did a key that serves bring its private half? That is never read, but whoever
- * else can read the set can sign. */
+/* Returns whether a usable key has private members. They are not read, but
+ * other readers of the file can sign with them. */
 bool sl_keyset_has_private(const struct sl_keyset *set);
 
 #define SL_TOKEN_BYTES ((size_t)8 << 10)
 #define SL_KID_BYTES   128
 #define SL_TOKEN_DEPTH 8
-#define SL_CLAIM_PATH  256 /* bytes: claims with longer paths are left out */
+#define SL_CLAIM_PATH  256 /* bytes: claims with longer paths are omitted */
 
-/* An arena of this ceiling holds what any token needs. */
+/* The limit of an arena that is enough for any token. */
 #define SL_TOKEN_ARENA ((size_t)1 << 20)
 
 struct sl_token_rules {
-    unsigned algorithms;  /* bits; 0: those of the keys */
+    unsigned algorithms;  /* bits; 0: all of the keys */
     struct sl_str issuer; /* "": any */
     const struct sl_str *audiences;
     unsigned audience_count; /* 0: any */
     sl_ns leeway;
     bool needs_no_expiry;
-    bool signature_only; /* claims are not looked at, and may be no JSON */
+    bool signature_only; /* do not read the claims; they need not be JSON */
 };
 
-/* Verify `text` by the keys of `set` at `now`. The claims are kept in `arena`
- * and *ret; a token that is refused for its times has those there, and no
- * claims. `kid` (NULL allowed) gets the name of the key that was asked for and
- * not found, for SL_TOKEN_NO_KEY. */
+/* Verifies `text` with the keys of `set` at `now`. Claims are in `arena` and
+ * *ret. A token rejected for its times has these and no claims. `kid` (may be
+ * NULL) is the unknown key name, for SL_TOKEN_NO_KEY. */
 SL_MUST_USE enum sl_token_error
 sl_token_verify(const struct sl_keyset *set, const struct sl_token_rules *rules,
                 struct sl_str text, sl_ns now, struct sl_arena *arena,
                 struct sl_token *ret, struct sl_str *kid);
 
-/* ---- the keys in force, shared by all threads and changed by one.
+/* ---- the current key set, shared by all threads and changed by one.
  *
- * Whoever fetches keys puts a new set in; whoever verifies sees by one atomic
- * read that there is another one and only then takes the lock. An unknown key
- * id leaves a wish, of which there is one at a time however many ask.
+ * A verifier checks the version by one atomic read and locks only when it has
+ * changed. An unknown key id requests a refresh; many requests count as one.
  */
 
 struct sl_jwks_current;
@@ -108,7 +105,7 @@ SL_MUST_USE int sl_jwks_current_open(const struct sl_alloc *alloc,
                                      struct sl_jwks_current **ret);
 void sl_jwks_current_close(struct sl_jwks_current *keys); /* NULL is allowed */
 
-/* Put keys (NULL: none yet) and rules in force; both are copied or counted. */
+/* Replaces keys (NULL: none yet) and rules; both are copied or referenced. */
 SL_MUST_USE int sl_jwks_current_put(struct sl_jwks_current *keys,
                                     struct sl_keyset *set,
                                     const struct sl_token_rules *rules);
@@ -116,7 +113,7 @@ SL_MUST_USE int sl_jwks_current_put(struct sl_jwks_current *keys,
 /* Changes with every sl_jwks_current_put(); never 0. */
 uint64_t sl_jwks_current_version(const struct sl_jwks_current *keys);
 
-/* A reference to what is in force: give it back. */
+/* A reference to the current set; release it. */
 struct sl_jwks_held {
     uint64_t version;
     struct sl_keyset *set; /* NULL: none yet */
@@ -127,26 +124,25 @@ void sl_jwks_current_hold(struct sl_jwks_current *keys,
                           struct sl_jwks_held *ret);
 void sl_jwks_current_release(struct sl_jwks_held *held);
 
-/* Somebody asked for a key that is not there. Cheap, from any thread. */
+/* Requests a refresh, because of an unknown key. Cheap, from any thread. */
 void sl_jwks_current_request_refresh(struct sl_jwks_current *keys);
-/* Has somebody, since the last time this was asked? */
+/* Returns whether a refresh was requested since the last call. */
 bool sl_jwks_current_refresh_requested(struct sl_jwks_current *keys);
 
-/* ---- what a signed token claims: is it for us, now; and as texts. */
+/* ---- claims of a verified token. */
 
-/* Hold the claims against the rules: times, issuer, audience. The times go to
- * ret->expires and ret->begins, also of a token that is refused for them. */
+/* Checks times, issuer and audience. Sets ret->expires and ret->begins, also if
+ * the token is rejected for them. */
 SL_MUST_USE enum sl_token_error
 sl_claims_check(const json_t *claims, const struct sl_token_rules *rules,
                 sl_ns now, struct sl_token *ret);
 
-/* Copy the claims that can be asked for to ret->claims and `arena`: texts,
- * whole numbers, true and false, lists of texts; members of objects by their
- * path. Left out is what has no text of its own (null, fractions, other lists),
- * what has no name or one of more than SL_CLAIM_PATH bytes, and a list with an
- * item that is empty or has a blank: joined, it could be taken for others. Two
- * claims of one path ("a.b", and b in a) are SL_TOKEN_MALFORMED, more than
- * SL_CLAIMS SL_TOKEN_TOO_LARGE. */
+/* Copies claims to ret->claims and `arena`: texts, whole numbers, booleans and
+ * lists of texts; members of objects by their path. Omits values without a text
+ * form (null, fractions, other lists), names that are empty or longer than
+ * SL_CLAIM_PATH, and lists with an item that is empty or has a space. Returns
+ * SL_TOKEN_MALFORMED for two claims of one path ("a.b", and b in a),
+ * SL_TOKEN_TOO_LARGE for more than SL_CLAIMS. */
 SL_MUST_USE enum sl_token_error
 sl_claims_copy(json_t *claims, struct sl_arena *arena, struct sl_token *ret);
 

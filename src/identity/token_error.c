@@ -1,4 +1,4 @@
-/* token_error.c -- why a token is not believed, in words. */
+/* token_error.c -- words and sentences for rejected tokens. */
 #include "identity/jwt.h"
 
 static const char *const words[SL_TOKEN_ERRORS] = {

@@ -1,11 +1,11 @@
-/* webhook.c -- is a webhook from whom it says, and is it from now? */
+/* webhook.c -- verifies and signs webhooks. */
 #include "identity/webhook.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
 
-/* Sign ID.TIMESTAMP.BODY, or those of them that the scheme has. */
+/* Signs ID.TIMESTAMP.BODY, or the parts that the scheme has. */
 static bool feed(EVP_MAC_CTX *mac, enum sl_webhook_scheme scheme,
                  const struct sl_webhook *message, struct sl_str seconds)
 {
@@ -58,7 +58,7 @@ static EVP_MAC_CTX *open_mac(void)
     return mac;
 }
 
-/* All of them are compared, whichever matches. */
+/* Compares all signatures, also after a match. */
 static bool match(const struct sl_webhook_said *said,
                   const struct sl_webhook_sign *own)
 {
@@ -111,7 +111,7 @@ enum sl_webhook_fault sl_webhook_verify(const struct sl_webhook_rules *rules,
     if (said.timed && said.at - now > rules->tolerance)
         return SL_WEBHOOK_TOO_NEW;
     ret->seconds = said.seconds;
-    /* Believed up to that instant, and remembered beyond it. */
+    /* Valid up to this instant; kept beyond it against replays. */
     ret->until = (said.timed ? said.at : now) + rules->tolerance + 1;
     return SL_WEBHOOK_GOOD;
 }

@@ -1,17 +1,17 @@
-/* webhook.h -- is a webhook from whom it says, and is it from now?
+/* webhook.h -- verifies and signs webhooks.
  *
- * Any of a route's secrets will do, so that one can take another's place while
- * both are in use. What is compared is compared in constant time.
+ * Any secret of a route is accepted, so that secrets can be rotated.
+ * Comparisons take constant time.
  */
 #ifndef SL_IDENTITY_WEBHOOK_H
 #define SL_IDENTITY_WEBHOOK_H
 
 #include "wire/webhook.h"
 
-/* A message that was believed: the time that it names, as written, and how
- * long the same one would be believed. */
+/* An accepted message: its timestamp as written, and how long it would be
+ * accepted again. */
 struct sl_webhook_seen {
-    struct sl_str seconds; /* "": it names none */
+    struct sl_str seconds; /* "": none */
     sl_ns until;
 };
 
@@ -20,12 +20,13 @@ typedef enum sl_webhook_fault sl_webhook_f(const struct sl_webhook_rules *rules,
                                            sl_ns now,
                                            struct sl_webhook_seen *ret);
 
-/* Believe it? The signature is looked at first, so that who has no secret
- * learns nothing of our clock. REPLAYED and TOO_MANY are for the caller. */
+/* Verifies a message. The signature is checked first, so that senders without a
+ * secret learn nothing about our clock. REPLAYED and TOO_MANY are set by the
+ * caller. */
 sl_webhook_f sl_webhook_verify;
 
-/* The signature that `message` (id, timestamp and body) must have by the first
- * secret. SLUICE_ENOMEM if the library of ciphers fails. */
+/* Signs `message` (id, timestamp and body) with the first secret. Returns 0 or
+ * SLUICE_ENOMEM. */
 SL_MUST_USE int sl_webhook_sign(const struct sl_webhook_rules *rules,
                                 const struct sl_webhook *message,
                                 struct sl_webhook_sign *ret);

@@ -1,8 +1,7 @@
-/* database.c -- what the registry asks of its tables.
+/* database.c -- the queries of the registry.
  *
- * All questions are prepared once, by the driver. A text that is bound is
- * borrowed until the question is reset, and a text that was read is copied to
- * the arena, for it is gone with the next row.
+ * The driver prepares all queries once. A bound text is borrowed until the
+ * query is reset. A text of a row is copied to the arena.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +10,7 @@
 #include "base/hash.h"
 #include "registry/registry_int.h"
 
-/* What the texts of a subject and its two pictures for the history need. */
+/* For the texts of a subject, and its JSON before and after a change. */
 #define ARENA_MOST ((size_t)4 << 20)
 
 const char *const sl_queries[SL_QUERIES] = {
@@ -19,7 +18,7 @@ const char *const sl_queries[SL_QUERIES] = {
 #include "registry/queries.def"
 };
 
-/* ---- one question ---- */
+/* ---- one query ---- */
 
 void sl_query_text(struct sl_database *db, enum sl_query query, int at,
                    struct sl_str text)
@@ -33,7 +32,7 @@ void sl_query_number(struct sl_database *db, enum sl_query query, int at,
     db->driver->number(db, query, at, number);
 }
 
-/* NULL is never, and what is not bound is NULL. */
+/* An unbound parameter is NULL: never. */
 static void bind_time(struct sl_database *db, enum sl_query query, int at,
                       sl_ns time)
 {
@@ -102,7 +101,7 @@ static int keep_column(struct sl_database *db, enum sl_query query, int column,
     return keep(db, sl_query_column(db, query, column), ret);
 }
 
-/* A question without an answer, whose texts are bound already. */
+/* Runs a query without rows whose parameters are bound. */
 static int finish(struct sl_database *db, enum sl_query query)
 {
     return db->driver->run(db, query);

@@ -1,8 +1,8 @@
-/* jobs.c -- the jobs of the registry, carried out.
+/* jobs.c -- runs the jobs of the registry.
  *
- * Writes that wait together are committed together, and each stands or falls
- * by itself: a savepoint takes one back that is not accepted. What the file
- * can't do fails all of them, since none of them is on the disk then.
+ * Waiting writes are committed together. Each has a savepoint: a refused write
+ * is rolled back alone. A database error fails all of them, because none is on
+ * disk.
  */
 #include <string.h>
 
@@ -10,17 +10,17 @@
 #include "registry/registry_int.h"
 #include "wire/json.h"
 
-/* ---- stamps ---- */
+/* ---- versions ---- */
 
 static void touch(struct sl_registry *r, struct sl_str scope, struct sl_str id)
 {
-    unsigned stamp = sl_registry_version_of(r, scope, id);
+    unsigned version = sl_registry_version_of(r, scope, id);
 
-    r->touched[stamp / 64] |= UINT64_C(1) << stamp % 64;
+    r->dirty[version / 64] |= UINT64_C(1) << version % 64;
     sl_sharing_touch(r, scope, id);
 }
 
-/* The subject's own name, and all that stand for it. */
+/* Marks the id and all aliases of a subject as changed. */
 static void touch_names(struct sl_registry *r,
                         const struct sl_subject_draft *draft)
 {
@@ -33,12 +33,12 @@ static void touch_names(struct sl_registry *r,
 
 static void raise_stamps(struct sl_registry *r)
 {
-    for (unsigned i = 0; i < SL_LEN(r->touched); i++) {
-        for (uint64_t left = r->touched[i]; left; left &= left - 1)
+    for (unsigned i = 0; i < SL_LEN(r->dirty); i++) {
+        for (uint64_t left = r->dirty[i]; left; left &= left - 1)
             atomic_fetch_add_explicit(
-                &r->stamps[64 * i + (unsigned)__builtin_ctzll(left)], 1,
+                &r->versions[64 * i + (unsigned)__builtin_ctzll(left)], 1,
                 memory_order_release);
-        r->touched[i] = 0;
+        r->dirty[i] = 0;
     }
 }
 
@@ -75,8 +75,8 @@ static int find(struct sl_registry *r, struct sl_job *job)
     bool found = false;
     int err;
 
-    job->stamp = atomic_load_explicit(
-        &r->stamps[sl_registry_version_of(r, job->scope, job->id)],
+    job->version = atomic_load_explicit(
+        &r->versions[sl_registry_version_of(r, job->scope, job->id)],
         memory_order_acquire);
     err = sl_database_load(&r->db, job->scope, job->id, &draft, &found);
     if (err)
@@ -95,7 +95,7 @@ static int list_scope(struct sl_registry *r, struct sl_job *job,
                       struct sl_str scope, struct sl_str after,
                       struct sl_subject_record ***end, unsigned *count)
 {
-    char last[SL_SUBJECT_RECORD_ID]; /* the arena is reset for each */
+    char last[SL_SUBJECT_RECORD_ID]; /* the arena is reset for each subject */
     struct sl_subject_draft draft;
     struct sl_str id = after;
     bool found = true;
@@ -131,7 +131,7 @@ static int list(struct sl_registry *r, struct sl_job *job)
 
         if (job->scope.len > 0 && !sl_str_eq(job->scope, scopes[i]))
             continue;
-        /* What was listed before is not listed again. */
+        /* The id listed last is not listed again. */
         if (i == 0 && sl_str_eq(job->after_scope, scopes[1]))
             continue;
         err = list_scope(r, job, scopes[i], here ? job->id : SL_STR(""), &end,
@@ -176,7 +176,7 @@ static int refuse_alias(struct sl_job *job, struct sl_str scope,
     return refuse(job, SL_JOB_CONFLICT);
 }
 
-/* Nobody else has the name, and none of its aliases is the name of another. */
+/* Checks that no other subject has the name or one of the aliases. */
 static int check_names(struct sl_registry *r, struct sl_job *job,
                        const struct sl_subject_draft *old,
                        const struct sl_subject_draft *new)
@@ -247,15 +247,14 @@ static int replace_one(struct sl_registry *r, struct sl_job *job,
     return err ? err : answer_one(r, job, &new);
 }
 
-/* Does it name a subject that it would say all of, or one line of many? Then
- * it must be by its own name: whoever writes a list of ids does not mean the
- * subject that one of them happens to be an alias of. */
+/* A full or imported change must use the id itself: a list of ids does not mean
+ * a subject that has one of them as an alias. */
 static bool needs_own_name(const struct sl_subject_change *change)
 {
     return change->kind == SL_CHANGE_PUT || change->line > 0;
 }
 
-/* One change. A subject that is changed by an alias keeps its own name. */
+/* Applies one change. A subject changed by an alias keeps its id. */
 static int change_one(struct sl_registry *r, struct sl_job *job,
                       const struct sl_subject_change *change)
 {
@@ -303,7 +302,7 @@ static int forget(struct sl_registry *r)
 {
     int err;
 
-    memset(r->touched, 0xff, sizeof(r->touched));
+    memset(r->dirty, 0xff, sizeof(r->dirty));
     sl_sharing_touch_all(r);
     err = sl_database_script(&r->db, "DELETE FROM subjects; DELETE FROM roles;"
                                      "DELETE FROM aliases; DELETE FROM "
@@ -312,7 +311,7 @@ static int forget(struct sl_registry *r)
     return err ? err : sl_database_script(&r->db, sl_usage_db_forget);
 }
 
-/* One report that is not accepted takes all of its job back. */
+/* A refused amount rolls back its whole job. */
 static int record(struct sl_registry *r, struct sl_job *job)
 {
     int err = sl_database_run(&r->db, SL_QUERY_MARK);
@@ -342,8 +341,8 @@ static int grant(struct sl_registry *r, struct sl_job *job)
     return err;
 }
 
-/* It stands in the row of writes, so that it sees those before it. They need
- * not care if its answer finds no room. */
+/* This read is in the queue of writes, to see those before it. If its answer
+ * finds no room, the writes are not affected. */
 static int spare(struct sl_job *job, int err, const char *why)
 {
     if (err != SLUICE_EFULL)
@@ -402,7 +401,7 @@ static int carry_lease(struct sl_registry *r, struct sl_job *job)
 
 static int write(struct sl_registry *r, struct sl_job *job)
 {
-    if (job->is_done)
+    if (job->already_done)
         return 0;
     if (job->kind == SL_JOB_USAGE_READ)
         return read_meters(r, job);
@@ -423,20 +422,20 @@ static int write(struct sl_registry *r, struct sl_job *job)
     return job->kind == SL_JOB_CLEAR ? forget(r) : write_all(r, job);
 }
 
-/* None of them is on the disk. */
+/* None of the jobs is on disk. */
 static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
 {
     struct sl_diag why = r->db.diag;
 
     sl_database_rollback(&r->db);
     for (struct sl_job *job = first; job; job = job->next) {
-        if (job->is_done)
+        if (job->already_done)
             continue;
         sl_subject_records_free(job->entries);
         job->entries = NULL;
         job->result = SL_JOB_DONE;
-        if (job->doubt == 0)
-            job->doubt = r->db.doubt;
+        if (job->uncertain_txn == 0)
+            job->uncertain_txn = r->db.uncertain_txn;
         r->db.diag = why;
         fault(r, job, err);
     }
@@ -447,14 +446,14 @@ int sl_job_run_look(struct sl_registry *r)
     int any = sl_query_step(&r->db, SL_QUERY_ANY);
 
     sl_query_reset(&r->db, SL_QUERY_ANY);
-    /* What others have told meanwhile is not forgotten. */
-    if (any > 0 || (any == 0 && !r->db.driver->tell))
-        atomic_store_explicit(&r->has_any, any > 0, memory_order_release);
+    /* A notification of another process may have come meanwhile. */
+    if (any > 0 || (any == 0 && !r->db.driver->notify))
+        atomic_store_explicit(&r->has_subjects, any > 0, memory_order_release);
     return any < 0 ? any : 0;
 }
 
-/* A transaction that has all whom it is about to itself. It begins anew for
- * holds that were put down meanwhile, each of them once. */
+/* Begins a transaction and locks the slots of its subjects. Begins again, once
+ * for each, for holds that were recorded meanwhile. */
 static int begin(struct sl_registry *r, struct sl_job *first)
 {
     bool again = true;
@@ -484,23 +483,22 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first)
         fail_all(r, first, err);
     else
         atomic_fetch_add_explicit(&r->commits, 1, memory_order_relaxed);
-    /* Also after a failure: a commit that failed may yet have come through. */
+    /* Also after a failure: the commit may have succeeded. */
     if (sl_job_run_look(r))
-        atomic_store_explicit(&r->has_any, true, memory_order_release);
+        atomic_store_explicit(&r->has_subjects, true, memory_order_release);
     raise_stamps(r);
 }
 
-/* ---- who changed what, when, from what to what.
+/* ---- history: the changes of a subject.
  *
- * A line has the whole subject before and after, as JSON: whoever reads it
- * needs no other line. The number of the line is the revision of the subject,
- * so that revisions grow also over a removal. A subject keeps its latest
- * SL_AUDIT_KEPT lines, also when it is gone.
+ * A row has the whole subject before and after, as JSON. The number of the row
+ * is the revision of the subject, so revisions grow over a removal too. A
+ * subject keeps its latest SL_AUDIT_KEPT rows, also after its removal.
  */
 
 #define PICTURE_MOST ((size_t)1 << 20)
 
-/* {"scope":...} as a text in the arena; NULL stays NULL. */
+/* Makes {"scope":...} in the arena; NULL stays NULL. */
 static int picture(struct sl_database *db, const struct sl_subject_draft *draft,
                    sl_ns now, struct sl_str *ret)
 {
@@ -557,7 +555,7 @@ int sl_database_note(struct sl_database *db, const struct sl_subject_draft *old,
     sl_query_number(db, q, 3, now);
     sl_query_text(db, q, 4, by);
     sl_query_text(db, q, 5, sl_str_c(what));
-    if (before.at) /* what is not bound is NULL */
+    if (before.at) /* unbound is NULL */
         sl_query_text(db, q, 6, before);
     if (after.at)
         sl_query_text(db, q, 7, after);

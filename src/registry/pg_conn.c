@@ -17,7 +17,7 @@
 
 /* ---- errors ---- */
 
-/* The first line of what libpq says, without its end. */
+/* Sets the first line of libpq's message, without its newline. */
 static int refuse_saying(struct sl_pg_conn *l, struct sl_diag *diag, int err,
                          const char *what)
 {
@@ -36,7 +36,7 @@ static int refuse_result(struct sl_pg_conn *l, struct sl_diag *diag,
                          what ? what : PQresultErrorMessage(result));
 }
 
-/* The first error of a pipeline is the reason of all that follow. */
+/* Keeps the first error of a pipeline, which causes all later ones. */
 static int note(struct sl_pg_conn *l, const PGresult *result)
 {
     if (!l->failed && PQresultStatus(result) != PGRES_PIPELINE_ABORTED)
@@ -82,7 +82,7 @@ sl_ns sl_pg_now(const struct sl_pg_conn *l)
     return l->clock.mono(l->clock.ctx);
 }
 
-/* Until there is something to read, or what is to be sent can go on. */
+/* Waits until there is input, or output can continue. */
 static int await(struct sl_pg_conn *l, bool more_to_send, sl_ns until)
 {
     struct pollfd fd = {.fd = PQsocket(l->conn),
@@ -98,10 +98,10 @@ static int await(struct sl_pg_conn *l, bool more_to_send, sl_ns until)
     return 0;
 }
 
-/* The next answer; *ret NULL is the end of those of a statement. */
+/* Reads the next result; *ret NULL is the end of a statement. */
 static int get(struct sl_pg_conn *l, PGresult **ret)
 {
-    sl_ns until = sl_pg_now(l) + l->patience;
+    sl_ns until = sl_pg_now(l) + l->timeout;
     int sending = PQflush(l->conn);
 
     while (sending >= 0 && PQisBusy(l->conn)) {
@@ -123,7 +123,7 @@ static int get(struct sl_pg_conn *l, PGresult **ret)
     return lose(l, NULL);
 }
 
-/* All answers of one statement; the first is handed over, if it is wanted. */
+/* Reads all results of one statement and hands over the first, if `ret`. */
 static int read_statement(struct sl_pg_conn *l, PGresult **ret)
 {
     PGresult *result = NULL, *first = NULL;
@@ -152,7 +152,7 @@ static int read_statement(struct sl_pg_conn *l, PGresult **ret)
     return err;
 }
 
-/* Whatever comes, up to the sync that was sent. */
+/* Reads all results up to the last sync. */
 static int read_to_sync(struct sl_pg_conn *l)
 {
     unsigned ends = 0;
@@ -187,7 +187,7 @@ static int send_sync(struct sl_pg_conn *l)
 void sl_pg_init(struct sl_pg_conn *l)
 {
     sl_clock_init_real(&l->clock);
-    l->patience = SL_PG_WAIT;
+    l->timeout = SL_PG_WAIT;
 }
 
 void sl_pg_close(struct sl_pg_conn *l)
@@ -231,7 +231,7 @@ static int set_up(struct sl_pg_conn *l, struct sl_diag *diag)
     return err ? err : l->on_open(l, diag);
 }
 
-/* What stands before the address can be said otherwise in it. */
+/* Parameters before the URI are defaults; the URI overrides them. */
 static PGconn *begin(const struct sl_pg_conn *l)
 {
     static const char *const names[] = {
@@ -242,7 +242,7 @@ static PGconn *begin(const struct sl_pg_conn *l)
     return PQconnectdbParams(names, values, 1);
 }
 
-/* What the server says unasked would go to stderr. */
+/* Discards notices of the server, which libpq prints to stderr. */
 static void ignore(void *ctx, const char *message)
 {
     (void)ctx;
@@ -276,7 +276,8 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
     return err;
 }
 
-/* Has the other side gone while nobody looked? It says why before it does. */
+/* Returns false if the server has closed the connection; it sends a reason
+ * first. */
 static bool is_alive(struct sl_pg_conn *l)
 {
     struct pollfd fd = {.events = POLLIN};
@@ -416,12 +417,12 @@ static int read_before(struct sl_pg_conn *l)
     while (!err && l->unread > 1) {
         err = read_statement(l, NULL);
         if (err && l->conn)
-            err = 0; /* it is noted; those that follow must be read, too */
+            err = 0; /* it is kept; later results must be read, too */
     }
     return err;
 }
 
-/* The answer, or the first of its rows. */
+/* Reads the result, or the first of its rows. */
 static int read_answer(struct sl_pg_conn *l, bool by_row, PGresult **ret)
 {
     if (!by_row)
@@ -474,7 +475,7 @@ int sl_pg_conn_query(struct sl_pg_conn *l, const char *name,
     if (!err && l->failed)
         err = SLUICE_ESTORE;
     if (last && l->conn)
-        l->failed = false; /* it is over, and the next begins anew */
+        l->failed = false; /* the transaction has ended */
     if (err)
         PQclear(result);
     else
@@ -498,34 +499,32 @@ void sl_pg_conn_rollback(struct sl_pg_conn *l)
         sl_pg_conn_drop(l);
 }
 
-/* ---- how a transaction ended whose COMMIT was not answered.
+/* ---- the status of a transaction whose COMMIT was not answered.
  *
- * Who writes has a row of his own in `writers`, by a random word that is chosen
- * when he starts, and every transaction numbers it: if the row has the number,
- * the transaction was committed.
+ * Each writer has a row in `writers`, by a random name chosen at its start.
+ * Every transaction writes its number there: if the row has the number, the
+ * transaction was committed.
  *
- *     BEGIN, number ... something is answered ... COMMIT
+ *     BEGIN, number ... a result arrives ... COMMIT
  *
- * The number is the first that a transaction writes, and its COMMIT is not sent
- * before the server has answered something behind it: from then on the row is
- * locked until the transaction is over. So whoever reads the row with a lock
- * waits, also at a server that has not noticed that the connection is gone, and
- * for a COMMIT that is still on its way.
+ * The number is the first write of a transaction. COMMIT is not sent before a
+ * later result has arrived: from then on the row is locked until the
+ * transaction ends. A read of the row with a lock therefore waits for a COMMIT
+ * in flight, also at a server that has not noticed the lost connection.
  *
- *     COMMIT sent, no answer --> doubtful --> the row could be read: known
+ *     COMMIT sent, no answer --> uncertain --> the row was read: known
  *                                  ^  |
- *                                  +--+ it could not: asked again
+ *                                  +--+ it was not: read again
  *
- * As long as there is a doubt nothing is written: the next number would hide
- * the one in doubt. What was found is kept for those who come to ask
- * (SL_PG_UNHEARD of them; each costs a connection that is lost, and who asks
- * at all asks within a second).
+ * While a transaction is uncertain nothing is written: the next number would
+ * replace it. Results are kept for later questions (SL_PG_COMMITTED of them;
+ * each one costs a lost connection, and is asked for within a second).
  *
- * Numbers of PostgreSQL's own (pg_xact_status) would not do: after a crash it
- * may give the number of a transaction that it has lost to another.
+ * pg_xact_status() does not serve: after a crash PostgreSQL may reuse the
+ * number of a lost transaction.
  */
 
-/* Rows of those who were killed, and will not come back. */
+/* How long rows of dead writers are kept. */
 #define KEPT_FOR "30 days"
 
 static const struct {
@@ -569,7 +568,7 @@ int sl_pg_commit_begin(struct sl_database *db)
     return sl_pg_conn_send(&s->link, "number", NULL, &p) ? sl_pg_fail(db) : 0;
 }
 
-/* A transaction that has asked nothing yet: has the server its number? */
+/* Waits until the server has the number of a transaction without queries. */
 static int await_row(struct sl_database *db)
 {
     struct sl_pg_store *s = sl_pg_store_of(db);
@@ -598,8 +597,8 @@ int sl_pg_commit(struct sl_database *db)
     s->link.was_lost = false;
     s->in_transaction = false;
     if (sl_pg_conn_query(&s->link, name, &none, true, false, &result)) {
-        s->doubtful = s->link.was_lost ? s->number : 0;
-        db->doubt = s->doubtful;
+        s->uncertain_txn = s->link.was_lost ? s->number : 0;
+        db->uncertain_txn = s->uncertain_txn;
         return sl_pg_fail(db);
     }
     done = strcmp(PQcmdStatus(result), "COMMIT") == 0;
@@ -617,16 +616,16 @@ int sl_pg_commit_resolve(struct sl_database *db)
     PGresult *result = NULL;
     uint64_t mark = 0;
 
-    if (s->doubtful == 0)
+    if (s->uncertain_txn == 0)
         return 0;
     if (sl_pg_conn_query(&s->link, "marked", &p, true, false, &result))
         return sl_pg_fail(db);
     if (PQntuples(result) == 1)
         mark = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
     PQclear(result);
-    if (mark == s->doubtful)
-        s->unheard[s->unheard_count++ % SL_PG_UNHEARD] = mark;
-    s->doubtful = 0;
+    if (mark == s->uncertain_txn)
+        s->committed[s->committed_count++ % SL_PG_COMMITTED] = mark;
+    s->uncertain_txn = 0;
     return 0;
 }
 
@@ -636,13 +635,13 @@ int sl_pg_commit_status(struct sl_database *db, uint64_t number)
 
     if (sl_pg_conn_ensure(&s->link, &db->diag) || sl_pg_commit_resolve(db))
         return SLUICE_ESTORE;
-    for (unsigned i = 0; i < SL_PG_UNHEARD; i++)
-        if (s->unheard[i] == number)
+    for (unsigned i = 0; i < SL_PG_COMMITTED; i++)
+        if (s->committed[i] == number)
             return 1;
     return 0;
 }
 
-/* ---- the address of a PostgreSQL, read by libpq. */
+/* ---- the address, read by libpq. */
 
 static const char *value_of(const PQconninfoOption *options, const char *name)
 {

@@ -1,7 +1,7 @@
-/* pg_driver.c -- the questions of the registry, asked of PostgreSQL.
+/* pg_driver.c -- runs the queries of the registry on PostgreSQL.
  *
- * All statements are prepared when a connection is opened. Those without an
- * answer are only sent; a question waits for all before it (link.h).
+ * All statements are prepared when a connection is opened. Statements without
+ * rows are only sent. A query waits for all before it (pg.h).
  */
 #include <inttypes.h>
 #include <libpq-fe.h>
@@ -13,10 +13,10 @@
 
 #define SQL_MOST 4096
 
-/* Of the locks of subjects; "sluc". */
+/* Advisory locks of subjects; "sluc". */
 #define LOCK_SPACE "1936487779"
 
-/* What PostgreSQL says otherwise. Keys are trimmed by whoever comes first. */
+/* Queries that differ for PostgreSQL. Any daemon may trim old keys. */
 static const struct {
     enum sl_query query;
     const char *sql;
@@ -31,7 +31,7 @@ static const struct {
      " WHERE expires < $1 ORDER BY expires LIMIT 4 FOR UPDATE SKIP LOCKED)"},
 };
 
-/* What only PostgreSQL is asked. */
+/* Queries for PostgreSQL only. */
 static const struct {
     const char *name, *sql;
 } more[] = {
@@ -63,8 +63,8 @@ static void bind_text(struct sl_database *db, enum sl_query query, int at,
 {
     struct sl_str escaped;
 
-    /* What can't be bound is NULL, which no column that has a text accepts and
-     * no comparison finds. */
+    /* An unbound parameter is NULL, which no text column accepts and no
+     * comparison matches. */
     if (!sl_pg_escape(&db->arena, text, at == 2, &escaped))
         bind(sl_pg_store_of(db), query, at, NULL, 0, true);
     else
@@ -82,7 +82,7 @@ static void bind_number(struct sl_database *db, enum sl_query query, int at,
     bind(s, query, at, text, strlen(text), false);
 }
 
-/* All parameters, also those behind the last that was bound: they are NULL. */
+/* Binds all parameters; those after the last bound one are NULL. */
 static const struct sl_pg_params *take_bound(struct sl_pg_store *s,
                                              enum sl_query query)
 {
@@ -119,7 +119,7 @@ static int begin(struct sl_database *db)
 
 /* ---- one question ---- */
 
-/* One that stands alone is a transaction of its own. */
+/* Runs a single statement as its own transaction. */
 static int run_alone(struct sl_database *db, enum sl_query query)
 {
     struct sl_pg_store *s = sl_pg_store_of(db);
@@ -155,7 +155,7 @@ static int run(struct sl_database *db, enum sl_query query)
     return query == SL_QUERY_BEGIN ? sl_pg_commit_begin(db) : 0;
 }
 
-/* Every counter may be more than there is memory for. */
+/* Reading all counters may need more memory than there is. */
 static bool is_long(enum sl_query query)
 {
     return query == SL_QUERY_EACH_COUNTER;
@@ -284,7 +284,7 @@ static int tell(struct sl_database *db, struct sl_str message)
     return sl_pg_conn_send(&s->link, "tell", NULL, &p) ? sl_pg_fail(db) : 0;
 }
 
-static int hear(struct sl_database *db, sl_heard_f *heard, void *ctx,
+static int hear(struct sl_database *db, sl_notified_f *heard, void *ctx,
                 struct sl_diag *diag)
 {
     struct sl_pg_store *s = sl_pg_store_of(db);
@@ -299,7 +299,7 @@ static int hear(struct sl_database *db, sl_heard_f *heard, void *ctx,
 
 /* ---- opening ---- */
 
-/* ?1 becomes $1. Returns how many parameters there are. */
+/* Replaces ?1 by $1. Returns the number of parameters. */
 static int translate(const char *sql, char out[SQL_MOST])
 {
     int most = 0;
@@ -398,25 +398,25 @@ const struct sl_driver sl_driver_postgres = {
     .script = script,
     .rollback = rollback,
     .lock = lock,
-    .tell = tell,
-    .outcome = sl_pg_commit_status,
+    .notify = tell,
+    .commit_status = sl_pg_commit_status,
     .listen = hear,
 };
 
 /* ---- the tables of the registry in PostgreSQL. */
 
-/* Of the lock of those who make tables; "sluc", and a number. */
+/* Advisory lock of migrations; "sluc", and a number. */
 #define LOCK "1936487779, 0"
 
-/* Making tables may take longer than asking them. */
+/* Migrations may take longer than queries. */
 #define PATIENCE SL_MIN
 
-/* Names compare by their bytes, as they do everywhere else. */
+/* Names compare by their bytes. */
 #define NAME "text COLLATE \"C\" NOT NULL"
 #define SIZE "bigint NOT NULL"
 
-/* The SQL of each version. A version that was released is never edited: a
- * change is one more step. Times are ns since 1970; NULL is never. */
+/* The SQL of each version. A released version is never edited: a change is one
+ * more step. Times are ns since 1970; NULL is never. */
 static const char *const steps[] = {
     "CREATE TABLE subjects(scope " NAME ", id " NAME ", plan " NAME ","
     " expires bigint, note " NAME ", author " NAME ", updated " SIZE ","
@@ -459,7 +459,8 @@ static const char *const steps[] = {
     " author " NAME ", at " SIZE ");"
     "CREATE INDEX usage_credits_of ON usage_credits(scope, id, limit_name);",
 
-    /* A key is for one thing. What is held, and what is owed to the table. */
+    /* A key is for one report. Holds, and refunds that the table has not
+     * applied. */
     "ALTER TABLE usage_keys ADD COLUMN name text COLLATE \"C\";"
     "CREATE TABLE usage_holds(hold " NAME " PRIMARY KEY,"
     " scope text COLLATE \"C\", id text COLLATE \"C\","
@@ -477,14 +478,14 @@ static const char *const steps[] = {
     " spent " SIZE ", leased " SIZE ", since " SIZE ", seen " SIZE ","
     " PRIMARY KEY(node, scope, id, limit_name, period_start));",
 
-    /* To whose table it is owed; '': to that of whoever comes first. */
+    /* The node whose table must apply the refund; '': any. */
     "ALTER TABLE usage_owed ADD COLUMN node " NAME " DEFAULT '';"
     "ALTER TABLE usage_owed DROP CONSTRAINT usage_owed_pkey;"
     "ALTER TABLE usage_owed ADD PRIMARY KEY(node, scope, id, limit_name,"
     " period_start);",
 
-    /* When each node was seen, and the word that it has chosen when it
-     * started. The last transaction of each who writes. */
+    /* When each node was seen, and the random name of its current run. The last
+     * transaction of each writer. */
     "CREATE TABLE usage_nodes(node " NAME " PRIMARY KEY, word " NAME ","
     " seen " SIZE ");"
     "INSERT INTO usage_nodes SELECT node, '', max(seen) FROM usage_leases"
@@ -496,7 +497,7 @@ static const char *const steps[] = {
 
 /* ---- asking ---- */
 
-/* The first column of the only row; "" if it is NULL. */
+/* Returns the first column of the only row; "" if it is NULL. */
 static int schema_ask(struct sl_pg_conn *l, const char *sql, char ret[64],
                       struct sl_diag *diag)
 {
@@ -524,7 +525,7 @@ static int check_encoding(struct sl_pg_conn *l, struct sl_diag *diag)
                          l->shown, encoding);
 }
 
-/* Which version is there? 0: none. */
+/* Reads the version of the tables; 0: none. */
 static int ask_version(struct sl_pg_conn *l, int *ret, struct sl_diag *diag)
 {
     char text[64] = "";
@@ -589,7 +590,7 @@ static int refuse_later(int version, int count, struct sl_diag *diag)
         version, count);
 }
 
-/* With the lock, and so with nobody between what is read and what is made. */
+/* Runs under the lock, so the version does not change meanwhile. */
 static int bring_up(struct sl_pg_conn *l, const char *const *list, int count,
                     struct sl_diag *diag)
 {
@@ -624,7 +625,7 @@ int sl_pg_migrate(struct sl_pg_conn *l, const char *const *list, int count,
         return err;
     if (version > count)
         return refuse_later(version, count, diag);
-    l->patience = PATIENCE;
+    l->timeout = PATIENCE;
     err = sl_pg_exec(l,
                      "BEGIN; SET LOCAL statement_timeout = '60s';"
                      " SET LOCAL lock_timeout = '60s'",
@@ -635,7 +636,7 @@ int sl_pg_migrate(struct sl_pg_conn *l, const char *const *list, int count,
         err = sl_pg_exec(l, "COMMIT", NULL, diag);
     else if (l->conn && sl_pg_exec(l, "ROLLBACK", NULL, &ignored))
         err = SLUICE_ESTORE;
-    l->patience = SL_PG_WAIT;
+    l->timeout = SL_PG_WAIT;
     return err;
 }
 

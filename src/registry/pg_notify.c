@@ -1,4 +1,4 @@
-/* pg_notify.c -- what other daemons have changed, heard by NOTIFY. */
+/* pg_notify.c -- notifications of other daemons. */
 #include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 
 #include "registry/pg.h"
 
-/* How often a connection on which nothing is heard is tried. */
+/* How often a silent connection is checked. */
 #define SILENCE (5 * SL_S)
 #define AGAIN   (200 * SL_MS)
 
@@ -25,14 +25,14 @@ struct sl_pg_notify {
     int stop; /* an eventfd */
 };
 
-/* ---- what is heard ---- */
+/* ---- messages ---- */
 
 static void hear(struct sl_pg_notify *l, struct sl_str text)
 {
     struct sl_str message;
 
     sl_arena_reset(&l->arena);
-    /* One that can't be read may be about anything. */
+    /* An unreadable message may be about anything. */
     if (!sl_pg_unescape(&l->arena, text, &message))
         message = SL_STR("");
     l->options.heard(l->options.ctx, message);
@@ -51,8 +51,8 @@ static void hear_all(struct sl_pg_notify *l)
 
 /* ---- the connection ---- */
 
-/* What may have been missed, as it would have been told: that there is anybody,
- * and how features are switched. */
+/* Makes up for missed messages: whether there are subjects, and all switches.
+ */
 static const char missed[] =
     "SELECT 's::' WHERE EXISTS(SELECT 1 FROM subjects) OR"
     " EXISTS(SELECT 1 FROM usage_credits) UNION ALL"
@@ -75,8 +75,7 @@ static int on_open(struct sl_pg_conn *link, struct sl_diag *diag)
     return 0;
 }
 
-/* Until something is heard, or the silence is long, or it is time to end:
- * false. */
+/* Waits for input or for `most`. Returns false if the thread must end. */
 static bool wait_for(struct sl_pg_notify *l, int fd, sl_ns most,
                      bool *ret_heard)
 {
@@ -90,7 +89,7 @@ static bool wait_for(struct sl_pg_notify *l, int fd, sl_ns most,
     return fds[0].revents == 0;
 }
 
-/* A connection that nothing comes from may be dead. */
+/* A silent connection may be dead. */
 static void listen_once(struct sl_pg_notify *l, bool heard)
 {
     struct sl_diag diag = {0};
@@ -127,7 +126,7 @@ static void *serve(void *ctx)
 
 /* ---- opening ---- */
 
-/* Signals are for the thread that waits for them. */
+/* Signals are handled by another thread. */
 static int start(struct sl_pg_notify *l)
 {
     sigset_t all, old;
@@ -170,7 +169,7 @@ void sl_pg_notify_close(struct sl_pg_notify *l)
     if (!l)
         return;
     if (l->has_thread) {
-        /* A counter that is 0 takes a 1. */
+        /* A write of 1 to a counter of 0 does not block. */
         (void)!write(l->stop, &(uint64_t){1}, sizeof(uint64_t));
         pthread_join(l->thread, NULL);
     }

@@ -1,4 +1,4 @@
-/* pg_plan_query.c -- plans that stand in tables of others. */
+/* pg_plan_query.c -- plans in tables of other programs. */
 #include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
@@ -9,31 +9,31 @@
 #include "net/loop.h"
 #include "registry/pg.h"
 
-#define SEATS    4
-#define PATIENCE (3 * SL_S)
-#define ANEW     SL_S /* how soon a statement that failed is prepared again */
-#define AGAIN_MS 10   /* an answer for which a loop had no memory */
+#define WORKERS        4
+#define TIMEOUT        (3 * SL_S)
+#define PREPARE_PERIOD SL_S /* between two tries to prepare the statement */
+#define REPOST_MS      10   /* pause after a loop had no memory */
 
-/* An answer that comes later than that is of use to nobody. */
+/* Later answers would miss the deadline of the check. */
 static const char limits[] = "SET statement_timeout = 1000;"
                              "SET lock_timeout = 500";
 
-struct question {
-    STAILQ_ENTRY(question) order;
+struct query {
+    STAILQ_ENTRY(query) order;
     struct sl_pg_plan *plans;
-    struct sl_job *job; /* its done() and ctx are ours meanwhile */
+    struct sl_job *job; /* its done() and ctx are replaced meanwhile */
     void (*done)(struct sl_job *job);
     void *ctx;
     struct sl_pg_row row;
     int err;
 };
 
-struct seat {
+struct worker {
     struct sl_pg_plan *plans;
     struct sl_pg_conn link;
     struct sl_pg_plan_shape shape;
-    bool was_there; /* the server */
-    sl_ns opened;   /* steady */
+    bool was_there; /* the server was reached */
+    sl_ns opened;   /* monotonic */
     pthread_t thread;
     bool has_thread;
 };
@@ -45,23 +45,23 @@ struct sl_pg_plan {
     bool users, orgs;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    STAILQ_HEAD(, question) queue; /* by lock, as is: */
+    STAILQ_HEAD(, query) queue; /* protected by lock, as is: */
     bool stopped;
-    struct seat seats[SEATS];
+    struct worker workers[WORKERS];
 };
 
-/* ---- one seat ---- */
+/* ---- one connection ---- */
 
-static int describe(struct seat *seat, struct sl_diag *diag)
+static int describe(struct worker *worker, struct sl_diag *diag)
 {
     struct sl_diag why = {0};
     PGresult *described = NULL;
-    int err = sl_pg_describe(&seat->link, "plan", &described);
+    int err = sl_pg_describe(&worker->link, "plan", &described);
 
     if (err)
-        *diag = seat->link.diag;
+        *diag = worker->link.diag;
     if (!err)
-        err = sl_pg_plan_shape(described, &seat->shape, &why);
+        err = sl_pg_plan_shape(described, &worker->shape, &why);
     if (why.sentence[0])
         sl_diag_error(diag, err, "identity.subjects.query: %s", why.sentence);
     PQclear(described);
@@ -70,62 +70,62 @@ static int describe(struct seat *seat, struct sl_diag *diag)
 
 static int on_open(struct sl_pg_conn *link, struct sl_diag *diag)
 {
-    struct seat *seat = link->ctx;
+    struct worker *worker = link->ctx;
     int err = sl_pg_exec(link, limits, NULL, diag);
 
-    seat->was_there = true;
-    seat->opened = sl_pg_now(link);
+    worker->was_there = true;
+    worker->opened = sl_pg_now(link);
     if (!err)
         err = sl_pg_pipeline(link, diag);
     if (!err)
-        err = sl_pg_prepare(link, "plan", seat->plans->sql);
+        err = sl_pg_prepare(link, "plan", worker->plans->sql);
     if (!err)
         err = sl_pg_settle(link, diag);
-    return err ? err : describe(seat, diag);
+    return err ? err : describe(worker, diag);
 }
 
-/* `id` NULL is nobody. */
-static int ask(struct seat *seat, const char *id, const char *scope,
+/* `id` NULL: a null id. */
+static int ask(struct worker *worker, const char *id, const char *scope,
                struct sl_pg_row *ret, struct sl_diag *diag)
 {
-    struct sl_pg_conn *link = &seat->link;
+    struct sl_pg_conn *link = &worker->link;
     struct sl_pg_params params = {
-        .count = seat->shape.params, .values = {id, scope},
+        .count = worker->shape.params, .values = {id, scope},
              .binary = 1
     };
     PGresult *result = NULL;
     int err = sl_pg_conn_query(link, "plan", &params, true, false, &result);
 
     if (!err) {
-        err = sl_pg_row(result, &seat->shape, ret, diag);
+        err = sl_pg_row(result, &worker->shape, ret, diag);
         PQclear(result);
         return err;
     }
     *diag = link->diag;
-    if (link->conn && sl_pg_now(link) - seat->opened > ANEW)
+    if (link->conn && sl_pg_now(link) - worker->opened > PREPARE_PERIOD)
         sl_pg_conn_drop(link);
     return err;
 }
 
-static int answer(struct seat *seat, struct question *q, struct sl_diag *diag)
+static int answer(struct worker *worker, struct query *q, struct sl_diag *diag)
 {
     struct sl_str id = q->job->entries->subject.id;
     char text[SL_SUBJECT_RECORD_ID + 1];
-    int err = sl_pg_conn_ensure(&seat->link, diag);
+    int err = sl_pg_conn_ensure(&worker->link, diag);
 
     if (err || id.len > SL_SUBJECT_RECORD_ID ||
-        !sl_pg_can_be(seat->shape.id_type, id))
+        !sl_pg_can_be(worker->shape.id_type, id))
         return err;
     memcpy(text, id.at, id.len);
     text[id.len] = '\0';
-    return ask(seat, text,
+    return ask(worker, text,
                sl_str_eq(q->job->scope, SL_STR("org")) ? "org" : "user",
                &q->row, diag);
 }
 
 /* ---- back on the loop ---- */
 
-static void finish(struct question *q)
+static void finish(struct query *q)
 {
     struct sl_job *job = q->job;
 
@@ -135,8 +135,8 @@ static void finish(struct question *q)
     job->done(job);
 }
 
-/* What the registry knows of him, with the plan that the row has. */
-static int merge(struct question *q)
+/* Puts the plan of the row into the record of the registry. */
+static int merge(struct query *q)
 {
     struct sl_subject_record *entry;
     struct sl_subject_draft draft;
@@ -154,7 +154,7 @@ static int merge(struct question *q)
 
 static void on_asked(void *ctx)
 {
-    struct question *q = ctx;
+    struct query *q = ctx;
 
     if (!q->err && q->row.known)
         q->err = merge(q);
@@ -162,19 +162,19 @@ static void on_asked(void *ctx)
     finish(q);
 }
 
-/* An answer must be told: whoever asked waits for it. */
-static void post(struct question *q)
+/* Retries until it is posted: the lookup waits for it. */
+static void post(struct query *q)
 {
     while (sl_loop_post(q->job->loop, on_asked, q))
-        poll(NULL, 0, AGAIN_MS);
+        poll(NULL, 0, REPOST_MS);
 }
 
 /* ---- the threads ---- */
 
-/* NULL: it is time to end. */
-static struct question *take(struct sl_pg_plan *plans)
+/* Returns NULL to end. */
+static struct query *take(struct sl_pg_plan *plans)
 {
-    struct question *q = NULL;
+    struct query *q = NULL;
 
     pthread_mutex_lock(&plans->lock);
     while (!plans->stopped && STAILQ_EMPTY(&plans->queue))
@@ -189,14 +189,14 @@ static struct question *take(struct sl_pg_plan *plans)
 
 static void *serve(void *ctx)
 {
-    struct seat *seat = ctx;
-    struct sl_pg_plan *plans = seat->plans;
-    struct question *q;
+    struct worker *worker = ctx;
+    struct sl_pg_plan *plans = worker->plans;
+    struct query *q;
 
     while ((q = take(plans))) {
         struct sl_diag diag = {0};
 
-        q->err = answer(seat, q, &diag) ? SLUICE_ESTORE : 0;
+        q->err = answer(worker, q, &diag) ? SLUICE_ESTORE : 0;
         if (q->err && plans->options.on_fault)
             plans->options.on_fault(plans->options.ctx, diag.sentence);
         post(q);
@@ -204,7 +204,7 @@ static void *serve(void *ctx)
     return NULL;
 }
 
-/* ---- questions ---- */
+/* ---- jobs ---- */
 
 static bool is_asked(const struct sl_pg_plan *plans, struct sl_str scope)
 {
@@ -213,7 +213,7 @@ static bool is_asked(const struct sl_pg_plan *plans, struct sl_str scope)
 
 static void on_found(struct sl_job *job)
 {
-    struct question *q = job->ctx;
+    struct query *q = job->ctx;
     struct sl_pg_plan *plans = q->plans;
     bool stopped;
 
@@ -237,14 +237,14 @@ static void on_found(struct sl_job *job)
 void sl_pg_plan_find(struct sl_pg_plan *plans, struct sl_registry *registry,
                      struct sl_job *job)
 {
-    struct question *q = sl_alloc_new(plans->alloc, sizeof(*q));
+    struct query *q = sl_alloc_new(plans->alloc, sizeof(*q));
 
     if (!q) {
         job->err = SLUICE_ENOMEM;
         job->done(job);
         return;
     }
-    *q = (struct question){
+    *q = (struct query){
         .plans = plans, .job = job, .done = job->done, .ctx = job->ctx};
     job->done = on_found;
     job->ctx = q;
@@ -253,19 +253,18 @@ void sl_pg_plan_find(struct sl_pg_plan *plans, struct sl_registry *registry,
 
 /* ---- opening ---- */
 
-/* Nobody is called null; but whatever is wrong with the statement when it is
- * carried out is wrong with this one. */
-static int try_it(struct sl_pg_plan *plans, struct sl_diag *diag)
+/* No row has a null id, but errors of the statement show up. */
+static int try_query(struct sl_pg_plan *plans, struct sl_diag *diag)
 {
-    struct seat *seat = &plans->seats[0];
+    struct worker *worker = &plans->workers[0];
     struct sl_str scope = plans->options.scope;
     struct sl_pg_row row;
     struct sl_diag why = {0};
-    int err = sl_pg_conn_ensure(&seat->link, &why);
+    int err = sl_pg_conn_ensure(&worker->link, &why);
 
     if (!err)
-        err = ask(seat, NULL, "user", &row, &why);
-    if (err && !seat->was_there)
+        err = ask(worker, NULL, "user", &row, &why);
+    if (err && !worker->was_there)
         return sl_diag_error(diag, SLUICE_ESTORE, "%s", why.sentence);
     if (err)
         return sl_diag_error(diag, SLUICE_ECONF, "%s%s",
@@ -275,11 +274,11 @@ static int try_it(struct sl_pg_plan *plans, struct sl_diag *diag)
                              why.sentence);
     plans->users = !sl_str_eq(scope, SL_STR("org"));
     plans->orgs = sl_str_eq(scope, SL_STR("org")) ||
-                  (scope.len == 0 && seat->shape.params > 1);
+                  (scope.len == 0 && worker->shape.params > 1);
     return 0;
 }
 
-/* Signals are for the thread that waits for them. */
+/* Signals are handled by another thread. */
 static int start(struct sl_pg_plan *plans, struct sl_diag *diag)
 {
     sigset_t all, old;
@@ -287,11 +286,11 @@ static int start(struct sl_pg_plan *plans, struct sl_diag *diag)
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    for (int i = 0; i < SEATS && code == 0; i++) {
-        struct seat *seat = &plans->seats[i];
+    for (int i = 0; i < WORKERS && code == 0; i++) {
+        struct worker *worker = &plans->workers[i];
 
-        code = pthread_create(&seat->thread, NULL, serve, seat);
-        seat->has_thread = code == 0;
+        code = pthread_create(&worker->thread, NULL, serve, worker);
+        worker->has_thread = code == 0;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return code
@@ -310,17 +309,17 @@ static int set_up(struct sl_pg_plan *plans, struct sl_diag *diag)
         return err ? err : sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memcpy(plans->sql, sql.at, sql.len);
     plans->sql[sql.len] = '\0';
-    for (int i = 0; i < SEATS; i++) {
-        struct seat *seat = &plans->seats[i];
+    for (int i = 0; i < WORKERS; i++) {
+        struct worker *worker = &plans->workers[i];
 
-        seat->plans = plans;
-        seat->link.url = plans->options.url;
-        memcpy(seat->link.shown, shown, sizeof(shown));
-        seat->link.read_only = true;
-        seat->link.on_open = on_open;
-        seat->link.ctx = seat;
-        sl_pg_init(&seat->link);
-        seat->link.patience = PATIENCE;
+        worker->plans = plans;
+        worker->link.url = plans->options.url;
+        memcpy(worker->link.shown, shown, sizeof(shown));
+        worker->link.read_only = true;
+        worker->link.on_open = on_open;
+        worker->link.ctx = worker;
+        sl_pg_init(&worker->link);
+        worker->link.timeout = TIMEOUT;
     }
     return 0;
 }
@@ -343,7 +342,7 @@ int sl_pg_plan_open(const struct sl_pg_plan_options *options,
     STAILQ_INIT(&plans->queue);
     err = set_up(plans, diag);
     if (!err)
-        err = try_it(plans, diag);
+        err = try_query(plans, diag);
     if (!err)
         err = start(plans, diag);
     if (err) {
@@ -356,7 +355,7 @@ int sl_pg_plan_open(const struct sl_pg_plan_options *options,
 
 void sl_pg_plan_stop(struct sl_pg_plan *plans)
 {
-    struct question *q;
+    struct query *q;
 
     if (!plans)
         return;
@@ -364,10 +363,10 @@ void sl_pg_plan_stop(struct sl_pg_plan *plans)
     plans->stopped = true;
     pthread_cond_broadcast(&plans->wake);
     pthread_mutex_unlock(&plans->lock);
-    for (int i = 0; i < SEATS; i++) {
-        if (plans->seats[i].has_thread)
-            pthread_join(plans->seats[i].thread, NULL);
-        plans->seats[i].has_thread = false;
+    for (int i = 0; i < WORKERS; i++) {
+        if (plans->workers[i].has_thread)
+            pthread_join(plans->workers[i].thread, NULL);
+        plans->workers[i].has_thread = false;
     }
     while ((q = STAILQ_FIRST(&plans->queue))) {
         STAILQ_REMOVE_HEAD(&plans->queue, order);
@@ -381,8 +380,8 @@ void sl_pg_plan_close(struct sl_pg_plan *plans)
     if (!plans)
         return;
     sl_pg_plan_stop(plans);
-    for (int i = 0; i < SEATS; i++)
-        sl_pg_close(&plans->seats[i].link);
+    for (int i = 0; i < WORKERS; i++)
+        sl_pg_close(&plans->workers[i].link);
     pthread_cond_destroy(&plans->wake);
     pthread_mutex_destroy(&plans->lock);
     if (plans->sql)

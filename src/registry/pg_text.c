@@ -1,4 +1,4 @@
-/* pg_text.c -- what a question of others is about, and what it answers. */
+/* pg_text.c -- texts and the plan query of PostgreSQL. */
 #include <libpq-fe.h>
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "registry/pg.h"
 #include "wire/pb.h"
 
-#define SINCE_2000 (INT64_C(946684800) * SL_S) /* PostgreSQL's zero */
+#define SINCE_2000 (INT64_C(946684800) * SL_S) /* epoch of PostgreSQL */
 #define DAY        (INT64_C(86400) * SL_S)
 #define UUID_LEN   36
 
@@ -108,7 +108,7 @@ int sl_pg_plan_shape(const PGresult *described, struct sl_pg_plan_shape *ret,
 
 /* ---- ids ---- */
 
-/* In its one spelling, and no more than `most`. */
+/* Accepts a number in its one spelling, of at most `most`. */
 static bool is_whole(struct sl_str id, uint64_t most)
 {
     bool minus = id.len > 0 && id.at[0] == '-';
@@ -151,7 +151,7 @@ bool sl_pg_can_be(unsigned type, struct sl_str id)
     case SL_PG_UUID:
         return is_uuid(id);
     default:
-        /* char(n) takes "ann " for "ann". */
+        /* char(n) compares "ann " equal to "ann". */
         return id.len > 0 && id.len <= SL_SUBJECT_RECORD_ID &&
                !memchr(id.at, '\0', id.len) && sl_pb_is_utf8(id) &&
                (type != SL_PG_CHAR || id.at[id.len - 1] != ' ');
@@ -169,7 +169,7 @@ static uint64_t read_big(struct sl_str bytes)
     return number;
 }
 
-/* `count` units since 2000; the least and the most there are stand for ever. */
+/* `count` units since 2000; the smallest and the largest are infinity. */
 static sl_ns instant_of(int64_t count, sl_ns unit)
 {
     if (count > (SL_NS_MAX - SINCE_2000) / unit)
@@ -239,7 +239,7 @@ int sl_pg_row(const PGresult *result, const struct sl_pg_plan_shape *shape,
     return 0;
 }
 
-/* ---- any bytes as a text of PostgreSQL, and back. */
+/* ---- escaping. */
 
 #define ESC '\x1b'
 
@@ -248,7 +248,7 @@ static bool has(struct sl_str text, char c)
     return text.len > 0 && memchr(text.at, c, text.len);
 }
 
-/* Bytes of the character at `at`; 0 if it must be escaped. */
+/* Returns the length of the character at `at`, or 0 if it must be escaped. */
 static size_t clean_len(struct sl_str text, size_t at)
 {
     if (text.at[at] == '\0' || text.at[at] == ESC)
@@ -347,7 +347,7 @@ bool sl_pg_unescape(struct sl_arena *arena, struct sl_str text,
             low = digit(text.at[at + 2]);
         }
         out[len++] = text.at[at];
-        if (high < 0 || low < 0) /* of a name that was shortened */
+        if (high < 0 || low < 0) /* a shortened id */
             continue;
         out[len - 1] = (char)(16 * high + low);
         at += 2;

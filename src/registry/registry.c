@@ -4,9 +4,9 @@
  *          ^                                                   |  at a time
  *          +---------------------------------------------------+
  *
- * A group is bounded by the number of changes, so that a reader waits for one
- * fsync and not for an import. So does a claim of units, on which decisions
- * wait: it goes before all writes, unless one of them forgets what was used.
+ * The number of changes in a group is limited, so that a reader waits for one
+ * fsync and not for an import. Decisions wait for claims of units: they run
+ * before all writes, unless one of the writes clears usage.
  */
 #include "registry/registry.h"
 
@@ -19,15 +19,15 @@
 
 #define GROUP_CHANGES 500
 
-/* How often an answer is posted again for which a loop had no memory. */
-#define UNHEARD_EVERY (10 * SL_MS)
+/* How often done() is posted again after a loop had no memory. */
+#define REPOST_PERIOD (10 * SL_MS)
 
 #define NAMES_MOST ((size_t)1 << 20)
 #define TEXT_MOST  ((size_t)16 << 20)
 
-/* ---- stamps ---- */
+/* ---- versions ---- */
 
-/* Aliases compare without case, so the stamps of all names do. */
+/* Aliases compare without case, so versions do too. */
 unsigned sl_registry_version_of(const struct sl_registry *r,
                                 struct sl_str scope, struct sl_str id)
 {
@@ -45,12 +45,12 @@ const _Atomic uint64_t *sl_registry_version(const struct sl_registry *registry,
                                             struct sl_str scope,
                                             struct sl_str id)
 {
-    return &registry->stamps[sl_registry_version_of(registry, scope, id)];
+    return &registry->versions[sl_registry_version_of(registry, scope, id)];
 }
 
-bool sl_registry_has_any(const struct sl_registry *registry)
+bool sl_registry_is_empty(const struct sl_registry *registry)
 {
-    return atomic_load_explicit(&registry->has_any, memory_order_acquire);
+    return !atomic_load_explicit(&registry->has_subjects, memory_order_acquire);
 }
 
 const struct sl_hash_key *sl_registry_secret(const struct sl_registry *registry)
@@ -103,21 +103,21 @@ static void answer(struct sl_registry *r, struct sl_job *job)
     atomic_fetch_sub_explicit(&r->waiting, 1, memory_order_relaxed);
     if (sl_loop_post(job->loop, on_answer, job) == 0)
         return;
-    job->next = r->unheard;
-    r->unheard = job;
+    job->next = r->undelivered;
+    r->undelivered = job;
 }
 
 static void answer_again(struct sl_registry *r)
 {
-    struct sl_job *list = r->unheard;
+    struct sl_job *list = r->undelivered;
 
-    r->unheard = NULL;
+    r->undelivered = NULL;
     for (struct sl_job *next; list; list = next) {
         next = list->next;
         if (sl_loop_post(list->loop, on_answer, list) == 0)
             continue;
-        list->next = r->unheard;
-        r->unheard = list;
+        list->next = r->undelivered;
+        r->undelivered = list;
     }
 }
 
@@ -125,16 +125,16 @@ static void answer_again(struct sl_registry *r)
 
 static void wait_locked(struct sl_registry *r)
 {
-    sl_ns end = sl_clock_wall() + UNHEARD_EVERY;
+    sl_ns end = sl_clock_wall() + REPOST_PERIOD;
     struct timespec until = {end / SL_S, end % SL_S};
 
-    if (r->unheard)
+    if (r->undelivered)
         pthread_cond_timedwait(&r->more, &r->lock, &until);
     else
         pthread_cond_wait(&r->more, &r->lock);
 }
 
-/* All jobs that wait; NULL if it is time to end. */
+/* Returns all waiting jobs, or NULL to end. */
 static struct sl_job *take_jobs(struct sl_registry *r, bool may_wait)
 {
     struct sl_job *jobs;
@@ -142,7 +142,7 @@ static struct sl_job *take_jobs(struct sl_registry *r, bool may_wait)
     pthread_mutex_lock(&r->lock);
     while (may_wait && !r->first && !r->stop) {
         wait_locked(r);
-        if (r->unheard)
+        if (r->undelivered)
             break;
     }
     jobs = r->first;
@@ -152,7 +152,7 @@ static struct sl_job *take_jobs(struct sl_registry *r, bool may_wait)
     return jobs;
 }
 
-/* Jobs in a row. */
+/* A list of jobs. */
 struct row {
     struct sl_job *first, **end;
 };
@@ -169,7 +169,7 @@ static void append(struct row *row, struct sl_job *job)
     row->end = &job->next;
 }
 
-/* Whoever claims after it counts on it. */
+/* A claim queued after a reset must see it. */
 static bool is_reset(const struct sl_job *job)
 {
     if (job->kind != SL_JOB_USAGE)
@@ -180,7 +180,7 @@ static bool is_reset(const struct sl_job *job)
     return false;
 }
 
-/* Answer those that read; the others stand in their rows. */
+/* Runs the reads; puts the others in their lists. */
 static void sort_out(struct sl_registry *r, struct sl_job *jobs,
                      struct rows *rows)
 {
@@ -198,7 +198,7 @@ static void sort_out(struct sl_registry *r, struct sl_job *jobs,
     }
 }
 
-/* As many as make a group, from the front of a row. */
+/* Takes a group from the front of a list. */
 static struct sl_job *take_group(struct row *row)
 {
     struct sl_job *first = row->first, *last = first;
@@ -227,7 +227,7 @@ static void carry_group(struct sl_registry *r, struct rows *rows,
         rows->resets -= is_reset(job);
     sl_job_run_writes(r, group);
     for (struct sl_job *next; group; group = next) {
-        next = group->next; /* answered, it is not ours any more */
+        next = group->next; /* after done() the job is not ours */
         answer(r, group);
     }
 }
@@ -260,7 +260,7 @@ static void *serve(void *ctx)
     return NULL;
 }
 
-/* Signals are for the thread that waits for them. */
+/* Signals are handled by another thread. */
 static int start(struct sl_registry *r)
 {
     sigset_t all, old;
@@ -336,7 +336,7 @@ int sl_registry_open(const struct sl_registry_options *options,
         err = read_switches(r);
         if (!err)
             err = sl_job_run_look(r);
-        /* What the table has is looked at before anything is charged to it. */
+        /* Leases are compared with the table before usage is charged to it. */
         if (!err && options->on_lease)
             err = sl_usage_db_resume(&r->db, options->node, options->now,
                                      options->on_lease, options->ctx, r->alloc);

@@ -1,19 +1,18 @@
-/* sharing.c -- the registry among others who write to the same tables.
+/* sharing.c -- several processes that write to the same tables.
  *
- * The jobs of a transaction name whom they are about. Each name belongs to a
- * slot by its hash, the same on every machine, and a transaction has all slots
- * of its names before it reads anything, in their order: no other changes what
- * it has read, and no two wait for each other. Subjects and switches share slot
- * 0, since an alias may clash with any name. Who ends a hold does not know
- * whose it is: that is looked up first, and again when the hold itself is
- * locked. If somebody has put it down in between, all slots are let go, and it
- * begins anew.
+ * The hash of a subject selects a slot, the same on every machine. Before it
+ * reads, a transaction locks the slots of all its subjects in ascending order:
+ * no other process changes what it has read, and there is no deadlock. Subjects
+ * and switches share slot 0, because an alias may clash with any name. The end
+ * of a hold does not name its owner. The owner is looked up first, and again
+ * under the lock. If the hold was recorded in between, the transaction begins
+ * again.
  *
- * A transaction whose COMMIT was sent and not answered may have been carried
- * out. Its jobs fail, and remember its number: when one of them is given to the
- * registry again, the number is looked up first.
+ * A transaction whose COMMIT was not answered may have been committed. Its jobs
+ * fail and keep its number. When one of them is queued again, the number is
+ * looked up first.
  *
- * What has changed is told to the others in words:
+ * Notifications:
  *     s:SCOPE:ID     a subject, its overrides, or its credits
  *     f:1:NAME       a feature was switched on; 0: off; -: as the policy says
  *     *              everything
@@ -55,12 +54,13 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
     else if (job->kind == SL_JOB_LEASE)
         sl_slot_take(slots, job->claim->scope, job->claim->id);
     else if (job->kind == SL_JOB_RELEASE)
-        memset(slots, 0xff, SL_SHARE_SLOTS / 8); /* whoever it had units of */
+        memset(slots, 0xff, SL_SHARE_SLOTS / 8); /* the owners of its units are
+                                                  * not known */
     else if (job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_CREDITS)
         slots[0] |= 1;
 }
 
-/* Of all ends that do not say whose hold it is. *ret: somebody was found. */
+/* Finds the owners of the holds that end. *ret: one was found. */
 static int find_owners(struct sl_registry *r, struct sl_job *job, bool *ret)
 {
     int err = 0;
@@ -107,22 +107,22 @@ int sl_sharing_lock(struct sl_registry *r, struct sl_job *first,
     return err ? err : find_all(r, first, ret_again);
 }
 
-/* ---- doubts ---- */
+/* ---- lost commits ---- */
 
 int sl_sharing_check_commit(struct sl_registry *r, struct sl_job *first)
 {
     int known = 0;
 
-    r->db.doubt = 0;
+    r->db.uncertain_txn = 0;
     for (struct sl_job *job = first; job; job = job->next) {
-        job->is_done = false;
-        if (job->doubt == 0 || known < 0)
+        job->already_done = false;
+        if (job->uncertain_txn == 0 || known < 0)
             continue;
-        known = r->db.driver->outcome(&r->db, job->doubt);
+        known = r->db.driver->commit_status(&r->db, job->uncertain_txn);
         if (known < 0)
             continue;
-        job->is_done = known == 1;
-        job->doubt = 0;
+        job->already_done = known == 1;
+        job->uncertain_txn = 0;
     }
     return known < 0 ? known : 0;
 }
@@ -133,16 +133,16 @@ int sl_sharing_commit(struct sl_registry *r)
     struct sl_diag why = r->db.diag;
     int known;
 
-    if (!err || r->db.doubt == 0)
+    if (!err || r->db.uncertain_txn == 0)
         return err;
-    known = r->db.driver->outcome(&r->db, r->db.doubt);
+    known = r->db.driver->commit_status(&r->db, r->db.uncertain_txn);
     r->db.diag = why;
     if (known >= 0)
-        r->db.doubt = 0;
+        r->db.uncertain_txn = 0;
     return known == 1 ? 0 : err;
 }
 
-/* ---- tidings ---- */
+/* ---- notifications ---- */
 
 static void tell(struct sl_registry *r, const char *kind, struct sl_str a,
                  struct sl_str b)
@@ -150,15 +150,15 @@ static void tell(struct sl_registry *r, const char *kind, struct sl_str a,
     char text[MESSAGE_MOST];
     int len = snprintf(text, sizeof(text), "%s", kind);
 
-    if (!r->db.driver->tell || a.len + b.len + 8 > sizeof(text))
+    if (!r->db.driver->notify || a.len + b.len + 8 > sizeof(text))
         return;
     memcpy(text + len, a.at, a.len);
     len += (int)a.len;
     text[len++] = ':';
     memcpy(text + len, b.at, b.len);
     len += (int)b.len;
-    /* A failure is told by the COMMIT. */
-    (void)!r->db.driver->tell(&r->db, (struct sl_str){text, (size_t)len});
+    /* COMMIT reports a failure. */
+    (void)!r->db.driver->notify(&r->db, (struct sl_str){text, (size_t)len});
 }
 
 void sl_sharing_touch(struct sl_registry *r, struct sl_str scope,
@@ -180,10 +180,10 @@ void sl_sharing_switch(struct sl_registry *r, struct sl_str name, int on)
 static void raise_all(struct sl_registry *r)
 {
     for (unsigned i = 0; i < SL_REGISTRY_VERSIONS; i++)
-        atomic_fetch_add_explicit(&r->stamps[i], 1, memory_order_release);
+        atomic_fetch_add_explicit(&r->versions[i], 1, memory_order_release);
 }
 
-/* What stands before the next ':'; *text is what stands behind it. */
+/* Cuts off the text before the next ':'; *text is the rest. */
 static struct sl_str cut(struct sl_str *text)
 {
     const char *colon = text->len ? memchr(text->at, ':', text->len) : NULL;
@@ -215,10 +215,10 @@ static void hear(void *ctx, struct sl_str message)
         raise_all(r);
         return;
     }
-    /* Before the stamp: whoever sees a new one asks. */
-    atomic_store_explicit(&r->has_any, true, memory_order_release);
+    /* Before the version: a reader of the new version asks the registry. */
+    atomic_store_explicit(&r->has_subjects, true, memory_order_release);
     atomic_fetch_add_explicit(
-        &r->stamps[sl_registry_version_of(r, first, message)], 1,
+        &r->versions[sl_registry_version_of(r, first, message)], 1,
         memory_order_release);
 }
 

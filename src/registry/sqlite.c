@@ -1,5 +1,4 @@
-/* sqlite.c -- the file of the registry: opened, locked, checked, up to date.
- */
+/* sqlite.c -- the SQLite driver: opens, locks, checks and migrates the file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,18 +7,18 @@
 
 #include "registry/registry_int.h"
 
-#define APPLICATION 0x536c7563 /* "Sluc": says whose file it is */
+#define APPLICATION 0x536c7563 /* "Sluc", the application id of our files */
 
-/* How long somebody who only looks (a backup) may hold the file. */
+/* How long a reader (a backup) may lock the file. */
 #define BUSY_MS 2000
 
 #define PATH_MOST 4096
 
-/* How a check says that it had no room for a page, which is no damage. */
+/* How integrity_check reports a lack of memory, which is not damage. */
 #define NO_MEMORY "error code=7" /* SQLITE_NOMEM */
 
-/* The SQL of each version. A version that was released is never edited: a
- * change is one more step. Times are ns since 1970; NULL is never. */
+/* The SQL of each version. A released version is never edited: a change is one
+ * more step. Times are ns since 1970; NULL is never. */
 static const char *const steps[] = {
     "CREATE TABLE subjects(scope TEXT NOT NULL, id TEXT NOT NULL,"
     " plan TEXT NOT NULL, expires INTEGER, note TEXT NOT NULL,"
@@ -77,10 +76,9 @@ static const char *const steps[] = {
     " note TEXT NOT NULL, author TEXT NOT NULL, at INTEGER NOT NULL) STRICT;"
     "CREATE INDEX usage_credits_of ON usage_credits(scope, id, limit_name);",
 
-    /* A key is for one thing; NULL: nobody has put it down. What is held of a
-     * limit ("ID:LIMIT"), and by whom, until it has ended; without a scope: it
-     * has ended, and who held it is not known yet. What is to be given back to
-     * the table. */
+    /* A key is for one report; NULL: unknown. Usage of holds ("ID:LIMIT") and
+     * their owners until they end; without a scope: it has ended, and its owner
+     * is not known yet. Refunds that the table has not applied. */
     "ALTER TABLE usage_keys ADD COLUMN name TEXT;"
     "CREATE TABLE usage_holds(hold TEXT PRIMARY KEY, scope TEXT, id TEXT,"
     " period_start INTEGER NOT NULL, amount INTEGER NOT NULL, cap INTEGER,"
@@ -92,9 +90,9 @@ static const char *const steps[] = {
     " PRIMARY KEY(scope, id, limit_name, period_start))"
     " STRICT, WITHOUT ROWID;",
 
-    /* Leases: what is promised to nodes and not used, as far as is known. In a
-     * counter: to all of them, and what the last one was granted. `base` is
-     * what the node's own cell had when its lease began. */
+    /* Leases: units granted to nodes and not used yet. In a counter: to all
+     * nodes, and the last grant. `base` is the count of the node's cell when
+     * its lease began. */
     "ALTER TABLE usage_counters ADD COLUMN leased INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE usage_counters ADD COLUMN granted INTEGER NOT NULL DEFAULT 0;"
     "CREATE TABLE usage_leases(node TEXT NOT NULL, scope TEXT NOT NULL,"
@@ -105,7 +103,7 @@ static const char *const steps[] = {
     " PRIMARY KEY(node, scope, id, limit_name, period_start))"
     " STRICT, WITHOUT ROWID;",
 
-    /* To whose table it is owed; '': to that of whoever comes first. */
+    /* The node whose table must apply the refund; '': any. */
     "ALTER TABLE usage_owed RENAME TO owed_before;"
     "CREATE TABLE usage_owed(node TEXT NOT NULL, scope TEXT NOT NULL,"
     " id TEXT NOT NULL, limit_name TEXT NOT NULL,"
@@ -116,8 +114,8 @@ static const char *const steps[] = {
     " units FROM owed_before;"
     "DROP TABLE owed_before;",
 
-    /* Who has leases: when each was seen, in one row and not in all of its
-     * leases, and the word that it has chosen when it started. */
+    /* Nodes with leases: when each was seen (one row, not one per lease), and
+     * the random name of its current run. */
     "CREATE TABLE usage_nodes(node TEXT PRIMARY KEY, word TEXT NOT NULL,"
     " seen INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
     "INSERT INTO usage_nodes SELECT node, '', max(seen) FROM usage_leases"
@@ -171,14 +169,14 @@ static int refuse_open(sqlite3 *db, const char *path, struct sl_diag *diag)
         path, sqlite3_errmsg(db));
 }
 
-/* ---- asking ---- */
+/* ---- simple queries ---- */
 
 static int run(sqlite3 *db, const char *sql)
 {
     return sqlite3_exec(db, sql, NULL, NULL, NULL);
 }
 
-/* The first column of the first row, as a number. */
+/* Returns the first column of the first row as a number. */
 static int ask_number(sqlite3 *db, const char *sql, int64_t *ret)
 {
     sqlite3_stmt *st = NULL;
@@ -192,7 +190,7 @@ static int ask_number(sqlite3 *db, const char *sql, int64_t *ret)
     return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
-/* Does the first row say `word`? What it says otherwise is put down. */
+/* Checks that the first row is `word`; otherwise it becomes the diagnostic. */
 static int ask_word(sqlite3 *db, const char *sql, const char *word, bool *ret,
                     char said[128])
 {
@@ -213,8 +211,7 @@ static int ask_word(sqlite3 *db, const char *sql, const char *word, bool *ret,
 
 /* ---- versions ---- */
 
-/* From `version` to the next. Whoever shares the file may have been faster:
- * then nothing is done. */
+/* Applies one step. Does nothing if another process was faster. */
 static int take_step(sqlite3 *db, const char *sql, int64_t version)
 {
     char mark[64];
@@ -236,7 +233,7 @@ static int take_step(sqlite3 *db, const char *sql, int64_t version)
     return code;
 }
 
-/* Undo what a step has begun, and keep what it complained of. */
+/* Rolls back a step and keeps its error. */
 static int give_up(sqlite3 *db, int version, struct sl_diag *diag)
 {
     struct sl_diag why = {0};
@@ -280,8 +277,8 @@ static int refuse_stranger(const char *path, struct sl_diag *diag)
         path);
 }
 
-/* SQLite's format, 1.3 and 1.6: the first page has the file's header, and then
- * the root of the table of tables. */
+/* SQLite's file format, 1.3 and 1.6: the first page has the header of the file,
+ * then the root of the schema table. */
 #define HEAD_BYTES     108
 #define APPLICATION_AT 68
 #define ROOT_KIND_AT   100
@@ -294,9 +291,9 @@ static uint32_t read_u32(const unsigned char *at)
            (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Is it somebody else's? Found out without SQLite, since all that is asked of
- * that may change the file: locking it makes its journal a log. Whatever is in
- * doubt is left to recognize(). */
+/* Returns whether the file belongs to another program. Reads it without SQLite,
+ * because even locking may change the file. Unclear cases are left to
+ * recognize(). */
 static bool is_strange(int fd)
 {
     unsigned char head[HEAD_BYTES];
@@ -312,7 +309,7 @@ static bool is_strange(int fd)
     return application != APPLICATION && (application != 0 || !is_empty);
 }
 
-/* Names and addresses of people are nobody else's business. */
+/* The file has names and addresses of users: no access for other accounts. */
 static int make_private(const char *path, struct sl_diag *diag)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -345,7 +342,7 @@ static int set_journal(sqlite3 *db, const char *path, struct sl_diag *diag)
     return 0;
 }
 
-/* Locked from here on, for as long as it is open, unless it is shared. */
+/* The file is locked from here on while it is open, unless it is shared. */
 static int lock(sqlite3 *db, bool in_memory, bool shared, const char *path,
                 struct sl_diag *diag)
 {
@@ -368,7 +365,7 @@ static int lock(sqlite3 *db, bool in_memory, bool shared, const char *path,
     return err;
 }
 
-/* Is it ours, or new? */
+/* Checks that the file is ours, or new. */
 static int recognize(sqlite3 *db, const char *path, struct sl_diag *diag)
 {
     char mark[64];
@@ -448,10 +445,9 @@ int sl_schema_open(const char *path, sqlite3 **ret, struct sl_diag *diag)
     return open_file(alone, true, ret, diag);
 }
 
-/* ---- the questions of the registry, asked of a file of SQLite.
+/* ---- queries.
  *
- * Nobody else has the file (schema.h), so that nothing comes between two
- * questions.
+ * The connection is the only one, so no write comes between two queries.
  */
 
 struct file {
@@ -470,13 +466,13 @@ static sqlite3_stmt *statement(const struct sl_database *db,
     return file_of(db)->queries[query];
 }
 
-/* ---- one question ---- */
+/* ---- one query ---- */
 
 static void bind_text(struct sl_database *db, enum sl_query query, int at,
                       struct sl_str text)
 {
-    /* A text that can't be bound (too long, no memory) is NULL, which no
-     * column that has a text accepts and no comparison finds. */
+    /* A text that cannot be bound (too long, no memory) is NULL, which no text
+     * column accepts and no comparison matches. */
     sqlite3_bind_text(statement(db, query), at, text.at ? text.at : "",
                       sl_str_int(text.len), SQLITE_STATIC);
 }
@@ -499,7 +495,7 @@ static int step(struct sl_database *db, enum sl_query query)
 
 static void reset(struct sl_database *db, enum sl_query query)
 {
-    sqlite3_reset(statement(db, query)); /* its error was told by the step */
+    sqlite3_reset(statement(db, query)); /* step() has reported the error */
     sqlite3_clear_bindings(statement(db, query));
 }
 
@@ -531,7 +527,7 @@ static int64_t read_integer(struct sl_database *db, enum sl_query query,
     return sqlite3_column_int64(statement(db, query), column);
 }
 
-/* ---- all of it ---- */
+/* ---- the driver ---- */
 
 static int script(struct sl_database *db, const char *sql)
 {
@@ -548,8 +544,8 @@ static void rollback(struct sl_database *db)
 
     if (!sqlite3_get_autocommit(f->db))
         sqlite3_exec(f->db, "ROLLBACK", NULL, NULL, NULL);
-    /* What the log holds is moved to the file, so that the log can begin anew:
-     * on a full disk there may be room for the next write then. */
+    /* Empties the log into the file: on a full disk that may make room for the
+     * next write. */
     sqlite3_wal_checkpoint_v2(f->db, NULL, SQLITE_CHECKPOINT_RESTART, NULL,
                               NULL);
 }

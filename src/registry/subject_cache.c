@@ -163,7 +163,7 @@ static void keep(struct sl_subject_cache *c, const struct load *load)
     if (entry) {
         *entry = (struct entry){
             .map = {.hash = load->hash, .expires = SL_NS_MAX},
-            .version = load->job.stamp,
+            .version = load->job.version,
             .until = now + c->options.life,
             .stale_until = now + c->options.stale,
             .since = sl_loop_now(c->loop),
@@ -390,7 +390,7 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
     struct load *load;
     uint64_t hash, version;
 
-    if (!c->options.source.ask && !sl_registry_has_any(c->registry)) {
+    if (!c->options.source.ask && sl_registry_is_empty(c->registry)) {
         answer(lookup, NULL, 0);
         return;
     }

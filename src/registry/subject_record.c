@@ -1,5 +1,4 @@
-/* subject_record.c -- an entry of the registry in one piece, and how it
- * changes. */
+/* subject_record.c -- subject records, and changes of subjects. */
 #include <string.h>
 
 #include "base/timestamp.h"
@@ -40,7 +39,7 @@ static size_t texts_size(const struct sl_subject_draft *d)
     return size;
 }
 
-/* Copy `text` behind what is there. */
+/* Appends a copy of `text`. */
 static struct sl_str put(char **at, struct sl_str text)
 {
     struct sl_str copy = {*at, text.len};
@@ -173,7 +172,7 @@ static bool same_rate(const struct sl_subject_override *a,
            a->until == b->until && sl_str_eq(a->note, b->note);
 }
 
-/* Rates stay in the order of their names, as they are read. */
+/* Overrides are sorted by limit, as the database returns them. */
 static void insert_rate(struct sl_subject_draft *draft,
                         const struct sl_subject_override *rate)
 {
@@ -209,7 +208,7 @@ static bool change_rate(struct sl_subject_draft *draft,
     struct sl_subject_override *old = find_rate(draft, new->limit);
 
     if (old && new->rate.len > 0) {
-        if (!same_rate(old, new)) /* its giver stays otherwise */
+        if (!same_rate(old, new)) /* otherwise `by` stays */
             *old = *new;
     } else if (old) {
         remove_rate(draft, old);
@@ -226,8 +225,8 @@ static bool change_rate(struct sl_subject_draft *draft,
     return true;
 }
 
-/* What a PUT does not mention is gone, but an override that it repeats is the
- * one that was there. */
+/* A PUT removes what it does not mention. An override that it repeats keeps its
+ * `by` and `note`. */
 static void keep_mentioned(struct sl_subject_draft *draft,
                            const struct sl_subject_change *change)
 {
@@ -259,8 +258,8 @@ bool sl_subject_draft_change(struct sl_subject_draft *draft,
     if (change->kind == SL_CHANGE_PUT)
         keep_mentioned(draft, change);
     if (change->has & SL_HAS_PLAN) {
-        /* The end of one plan is not that of the next, nor of one that is
-         * given again after it has ended. */
+        /* A new plan, or the same one after its expiry, does not inherit the
+         * expiry. */
         if (!sl_str_eq(draft->plan, change->plan) ||
             is_over(draft->expires, now))
             draft->expires = SL_NS_NONE;
@@ -290,7 +289,7 @@ bool sl_subject_draft_change(struct sl_subject_draft *draft,
 
 /* ---- comparing ---- */
 
-/* The order of names says nothing. */
+/* Compares two lists in any order. */
 static bool same_names(const struct sl_str *a, unsigned a_count,
                        const struct sl_str *b, unsigned b_count)
 {
@@ -368,7 +367,7 @@ static int json_rates(struct sl_buf *out, const struct sl_subject_draft *d)
     return err ? err : sl_buf_add(out, SL_STR("}"));
 }
 
-/* The one end that all overrides have, or none. */
+/* Returns the common end of all overrides, or SL_NS_NONE. */
 static sl_ns common_end(const struct sl_subject_draft *d)
 {
     for (unsigned i = 1; i < d->rate_count; i++)

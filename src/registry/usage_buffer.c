@@ -1,4 +1,4 @@
-/* usage_buffer.c -- one thread's slips: filled, sent, tried again. */
+/* usage_buffer.c -- batches of usage: filled, sent, retried. */
 #include "registry/usage_buffer.h"
 
 #include <string.h>
@@ -10,21 +10,23 @@
 #define PAUSE (50 * SL_MS)
 #define AGAIN (500 * SL_MS) /* after a failure */
 
-#define LINES       1024
-#define PLACES      (2 * LINES)
-#define SLIPS       (SL_SLIP / LINES * 16)
-#define TEXT_MOST   ((size_t)4 << 20)
-#define TEXT_WANTED ((size_t)1 << 20) /* then a slip is full, too */
+#define LINES     1024
+#define PLACES    (2 * LINES)
+#define SLIPS     (SL_USAGE_BATCH / LINES * 16)
+#define TEXT_MOST ((size_t)4 << 20)
+#define TEXT_WANTED                                                            \
+    ((size_t)1 << 20) /* a batch with that much text is full,                  \
+                       * too */
 
-struct slip {
-    struct sl_usage_buffer *keeper;
+struct batch {
+    struct sl_usage_buffer *buffer;
     struct sl_job job;
     struct sl_arena texts;
     unsigned count;
     size_t bytes;
-    uint16_t places[PLACES]; /* by hash: a line's number + 1 */
+    uint16_t places[PLACES]; /* by hash: number of the line + 1 */
     struct sl_usage_entry lines[LINES];
-    TAILQ_ENTRY(slip) link;
+    TAILQ_ENTRY(batch) link;
 };
 
 struct sl_usage_buffer {
@@ -34,10 +36,10 @@ struct sl_usage_buffer {
     struct sl_usage_buffer_options options;
     struct sl_timer *timer;
     bool timed;
-    struct slip *open;  /* or NULL: nothing was spent */
-    struct slip *spare; /* or NULL */
-    unsigned slips;     /* all of them */
-    TAILQ_HEAD(, slip) failed;
+    struct batch *open;  /* or NULL: no amounts yet */
+    struct batch *spare; /* or NULL */
+    unsigned batches;    /* all batches */
+    TAILQ_HEAD(, batch) failed;
     struct sl_usage_buffer_counts counts;
 };
 
@@ -56,57 +58,57 @@ static void start_timer(struct sl_usage_buffer *k, sl_ns after)
     sl_timer_start(k->timer, after);
 }
 
-/* ---- slips ---- */
+/* ---- batches ---- */
 
-static void free_slip(struct sl_usage_buffer *k, struct slip *slip)
+static void free_slip(struct sl_usage_buffer *k, struct batch *batch)
 {
-    if (!slip)
+    if (!batch)
         return;
-    sl_job_clear(&slip->job);
-    sl_arena_done(&slip->texts);
-    sl_alloc_free(k->options.alloc, slip, sizeof(*slip));
-    k->slips--;
+    sl_job_clear(&batch->job);
+    sl_arena_done(&batch->texts);
+    sl_alloc_free(k->options.alloc, batch, sizeof(*batch));
+    k->batches--;
 }
 
-static struct slip *new_slip(struct sl_usage_buffer *k)
+static struct batch *new_slip(struct sl_usage_buffer *k)
 {
-    struct slip *slip = k->spare;
+    struct batch *batch = k->spare;
 
-    if (slip) {
+    if (batch) {
         k->spare = NULL;
-        return slip;
+        return batch;
     }
-    if (k->slips == SLIPS)
+    if (k->batches == SLIPS)
         return NULL;
-    slip = sl_alloc_new(k->options.alloc, sizeof(*slip));
-    if (!slip)
+    batch = sl_alloc_new(k->options.alloc, sizeof(*batch));
+    if (!batch)
         return NULL;
-    k->slips++;
-    slip->keeper = k;
-    slip->count = 0;
-    slip->bytes = 0;
-    memset(slip->places, 0, sizeof(slip->places));
-    sl_arena_init(&slip->texts, TEXT_MOST, k->options.alloc);
-    sl_job_init(&slip->job, SL_JOB_USAGE, k->options.alloc);
-    return slip;
+    k->batches++;
+    batch->buffer = k;
+    batch->count = 0;
+    batch->bytes = 0;
+    memset(batch->places, 0, sizeof(batch->places));
+    sl_arena_init(&batch->texts, TEXT_MOST, k->options.alloc);
+    sl_job_init(&batch->job, SL_JOB_USAGE, k->options.alloc);
+    return batch;
 }
 
-static void put_away(struct sl_usage_buffer *k, struct slip *slip)
+static void put_away(struct sl_usage_buffer *k, struct batch *batch)
 {
     if (k->spare) {
-        free_slip(k, slip);
+        free_slip(k, batch);
         return;
     }
-    slip->count = 0;
-    slip->bytes = 0;
-    memset(slip->places, 0, sizeof(slip->places));
-    sl_arena_reset(&slip->texts);
-    k->spare = slip;
+    batch->count = 0;
+    batch->bytes = 0;
+    memset(batch->places, 0, sizeof(batch->places));
+    sl_arena_reset(&batch->texts);
+    k->spare = batch;
 }
 
 /* ---- sending ---- */
 
-void sl_usage_buffer_marked(struct sl_usage_sink *meter,
+void sl_usage_buffer_report(struct sl_usage_sink *meter,
                             const struct sl_usage_entry *usage)
 {
     struct sl_usage_buffer *k = (struct sl_usage_buffer *)meter;
@@ -114,54 +116,54 @@ void sl_usage_buffer_marked(struct sl_usage_sink *meter,
     if (usage->told <= usage->told_before)
         return;
     add(&k->counts.marks, 1);
-    if (k->options.on_mark)
-        k->options.on_mark(k->options.ctx, usage);
+    if (k->options.on_threshold)
+        k->options.on_threshold(k->options.ctx, usage);
 }
 
 static void on_written(struct sl_job *job)
 {
-    struct slip *slip = job->ctx;
-    struct sl_usage_buffer *k = slip->keeper;
+    struct batch *batch = job->ctx;
+    struct sl_usage_buffer *k = batch->buffer;
 
     if (job->err) {
         add(&k->counts.failed, 1);
-        TAILQ_INSERT_TAIL(&k->failed, slip, link);
+        TAILQ_INSERT_TAIL(&k->failed, batch, link);
         start_timer(k, AGAIN);
         return;
     }
-    add(&k->counts.written, slip->count);
-    for (unsigned i = 0; i < slip->count; i++)
-        sl_usage_buffer_marked(&k->meter, &slip->lines[i]);
-    put_away(k, slip);
+    add(&k->counts.written, batch->count);
+    for (unsigned i = 0; i < batch->count; i++)
+        sl_usage_buffer_report(&k->meter, &batch->lines[i]);
+    put_away(k, batch);
 }
 
-static void send(struct sl_usage_buffer *k, struct slip *slip)
+static void send(struct sl_usage_buffer *k, struct batch *batch)
 {
-    slip->job.loop = k->loop;
-    slip->job.done = on_written;
-    slip->job.ctx = slip;
-    slip->job.usage = slip->lines;
-    slip->job.change_count = slip->count;
-    slip->job.err = 0;
-    slip->job.result = SL_JOB_DONE;
-    sl_registry_ask(k->registry, &slip->job);
+    batch->job.loop = k->loop;
+    batch->job.done = on_written;
+    batch->job.ctx = batch;
+    batch->job.usage = batch->lines;
+    batch->job.change_count = batch->count;
+    batch->job.err = 0;
+    batch->job.result = SL_JOB_DONE;
+    sl_registry_ask(k->registry, &batch->job);
 }
 
 void sl_usage_buffer_flush(struct sl_usage_sink *meter)
 {
     struct sl_usage_buffer *k = (struct sl_usage_buffer *)meter;
-    struct slip *slip;
+    struct batch *batch;
 
     if (!k)
         return;
-    while ((slip = TAILQ_FIRST(&k->failed))) {
-        TAILQ_REMOVE(&k->failed, slip, link);
-        send(k, slip);
+    while ((batch = TAILQ_FIRST(&k->failed))) {
+        TAILQ_REMOVE(&k->failed, batch, link);
+        send(k, batch);
     }
-    slip = k->open;
+    batch = k->open;
     k->open = NULL;
-    if (slip)
-        send(k, slip);
+    if (batch)
+        send(k, batch);
 }
 
 static void on_time(void *ctx)
@@ -190,7 +192,7 @@ static uint64_t hash_of(const struct sl_usage_buffer *k,
     struct sl_hash_key key = *sl_registry_secret(k->registry);
 
     if (is_held(u))
-        return u->hold[0]; /* which is random */
+        return u->hold[0]; /* it is random */
     if (has_print(u->print))
         return u->print.lo;
     key.k0 ^= (uint64_t)u->start;
@@ -198,8 +200,8 @@ static uint64_t hash_of(const struct sl_usage_buffer *k,
     return sl_hash64(&key, u->id);
 }
 
-/* Is one's amount added to the other's? What is given back was leased by who
- * used it, and is no longer: there, the sum would not say how much was used. */
+/* Returns whether two amounts can be summed. Refunds and usage of a leased
+ * quota cannot: the sum would hide how much was used. */
 static bool is_same(const struct sl_usage_entry *a,
                     const struct sl_usage_entry *b)
 {
@@ -213,32 +215,32 @@ static bool is_same(const struct sl_usage_entry *a,
            sl_str_eq(a->id, b->id);
 }
 
-static bool keep(struct slip *slip, struct sl_str *text)
+static bool keep(struct batch *batch, struct sl_str *text)
 {
-    const char *copy = sl_arena_copy(&slip->texts, *text);
+    const char *copy = sl_arena_copy(&batch->texts, *text);
 
     text->at = copy;
-    slip->bytes += text->len + 1;
+    batch->bytes += text->len + 1;
     return copy;
 }
 
-static bool write_line(struct slip *slip, const struct sl_usage_entry *u,
+static bool write_line(struct batch *batch, const struct sl_usage_entry *u,
                        uint16_t *place)
 {
-    struct sl_usage_entry *line = &slip->lines[slip->count];
+    struct sl_usage_entry *line = &batch->lines[batch->count];
 
     *line = *u;
-    line->names_in = &slip->texts;
-    if (!keep(slip, &line->limit) || !keep(slip, &line->scope) ||
-        !keep(slip, &line->id))
+    line->names_in = &batch->texts;
+    if (!keep(batch, &line->limit) || !keep(batch, &line->scope) ||
+        !keep(batch, &line->id))
         return false;
-    *place = (uint16_t)++slip->count;
+    *place = (uint16_t)++batch->count;
     return true;
 }
 
-/* ---- adding up ---- */
+/* ---- adding ---- */
 
-/* Sums stay where a counter could be. */
+/* Limits sums to the range of a counter. */
 static int64_t add_amount(int64_t a, int64_t b)
 {
     int64_t most = SL_USAGE_MOST, sum = a + b;
@@ -255,9 +257,8 @@ static uint64_t add_over(uint64_t a, uint64_t b)
     return a + b < most ? a + b : most;
 }
 
-/* More is told of a hold that is on the slip. If it was taken and has ended
- * there, it is as if it had been used at once, but for what lies beyond the
- * limit, which nobody has found out. */
+/* Updates a hold that is in the batch. If it was taken and ended there, it
+ * counts as a take, except for overage, which is not known yet. */
 static void go_on(struct sl_usage_entry *line, const struct sl_usage_entry *u)
 {
     line->until = u->until;
@@ -278,17 +279,17 @@ static void go_on(struct sl_usage_entry *line, const struct sl_usage_entry *u)
     }
 }
 
-/* The usual case, and the one that must be quick: there is a line for it. Two
- * keys never have the same print, so no text is looked at. */
-static bool add_up(struct slip *slip, const struct sl_usage_delta *s)
+/* The fast path: the key has a line. Fingerprints of two keys never collide, so
+ * no text is compared. */
+static bool add_up(struct batch *batch, const struct sl_usage_delta *s)
 {
     unsigned at = (unsigned)(s->print.lo % PLACES);
 
-    if (!slip || !has_print(s->print) || s->act != SL_USAGE_ACT_TAKE ||
+    if (!batch || !has_print(s->print) || s->act != SL_USAGE_ACT_TAKE ||
         s->reset)
         return false;
-    for (; slip->places[at]; at = (at + 1) % PLACES) {
-        struct sl_usage_entry *line = &slip->lines[slip->places[at] - 1];
+    for (; batch->places[at]; at = (at + 1) % PLACES) {
+        struct sl_usage_entry *line = &batch->lines[batch->places[at] - 1];
 
         if (line->print.lo != s->print.lo || line->print.hi != s->print.hi ||
             line->start != s->start || line->act != SL_USAGE_ACT_TAKE ||
@@ -298,22 +299,22 @@ static bool add_up(struct slip *slip, const struct sl_usage_delta *s)
         line->over = add_over(line->over, s->over);
         line->at = s->at;
         line->cap = s->cap;
-        return true; /* marks that were changed meanwhile count from the next */
+        return true; /* changed thresholds apply from the next batch on */
     }
     return false;
 }
 
 static bool put_down(struct sl_usage_buffer *k, const struct sl_usage_entry *u)
 {
-    struct slip *slip = k->open;
+    struct batch *batch = k->open;
     unsigned at = (unsigned)(hash_of(k, u) % PLACES);
 
-    if (!slip)
-        slip = k->open = new_slip(k);
-    if (!slip)
+    if (!batch)
+        batch = k->open = new_slip(k);
+    if (!batch)
         return false;
-    for (; slip->places[at]; at = (at + 1) % PLACES) {
-        struct sl_usage_entry *line = &slip->lines[slip->places[at] - 1];
+    for (; batch->places[at]; at = (at + 1) % PLACES) {
+        struct sl_usage_entry *line = &batch->lines[batch->places[at] - 1];
 
         if (!is_same(line, u))
             continue;
@@ -328,10 +329,10 @@ static bool put_down(struct sl_usage_buffer *k, const struct sl_usage_entry *u)
         line->marks = u->marks;
         return true;
     }
-    return write_line(slip, u, &slip->places[at]);
+    return write_line(batch, u, &batch->places[at]);
 }
 
-/* Usually one name, which is borrowed; several are joined in `room`. */
+/* Usually one name, which is borrowed. Several names are joined in `room`. */
 static bool name_of(const struct sl_usage_delta *s, struct sl_buf *room,
                     struct sl_str *ret)
 {
@@ -344,8 +345,8 @@ static bool name_of(const struct sl_usage_delta *s, struct sl_buf *room,
     return good && ret->len <= SL_USAGE_ID;
 }
 
-/* Another line, or more of one that is found by its texts. False: there is no
- * room. */
+/* Adds a line, or adds to one with the same texts. Returns false without room.
+ */
 static bool write_down(struct sl_usage_buffer *k,
                        const struct sl_usage_delta *s)
 {
@@ -367,13 +368,13 @@ static bool write_down(struct sl_usage_buffer *k,
     struct sl_buf room;
     bool good;
 
-    /* Where others use the same, only the books know what lies beyond. */
+    /* With several nodes only the database knows the overage. */
     if (k->options.node.len > 0 && !s->level) {
         u.node = k->options.node;
         u.reported = true;
     }
     if (!is_held(&u))
-        u.print = s->print; /* holds are known by their ids */
+        u.print = s->print; /* holds are found by their ids */
     sl_buf_init(&room, SL_USAGE_ID, k->options.alloc);
     good = name_of(s, &room, &u.id) && put_down(k, &u);
     sl_buf_done(&room);
@@ -386,7 +387,7 @@ static void spent(struct sl_usage_sink *meter, const struct sl_usage_delta *s)
 
     add(&k->counts.spent, 1);
     if (add_up(k->open, s))
-        return; /* whoever opened the slip has seen to its end */
+        return; /* the caller that opened the batch sends it */
     if (!write_down(k, s))
         add(&k->counts.lost, s->amount > 0 ? (uint64_t)s->amount : 0);
     if (k->open &&
@@ -427,13 +428,13 @@ int sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
 
 void sl_usage_buffer_close(struct sl_usage_buffer *k)
 {
-    struct slip *slip;
+    struct batch *batch;
 
     if (!k)
         return;
-    while ((slip = TAILQ_FIRST(&k->failed))) {
-        TAILQ_REMOVE(&k->failed, slip, link);
-        free_slip(k, slip);
+    while ((batch = TAILQ_FIRST(&k->failed))) {
+        TAILQ_REMOVE(&k->failed, batch, link);
+        free_slip(k, batch);
     }
     free_slip(k, k->open);
     free_slip(k, k->spare);
@@ -441,9 +442,9 @@ void sl_usage_buffer_close(struct sl_usage_buffer *k)
     sl_alloc_free(k->options.alloc, k, sizeof(*k));
 }
 
-struct sl_usage_sink *sl_usage_buffer_sink(struct sl_usage_buffer *keeper)
+struct sl_usage_sink *sl_usage_buffer_sink(struct sl_usage_buffer *buffer)
 {
-    return &keeper->meter;
+    return &buffer->meter;
 }
 
 struct sl_registry *sl_usage_buffer_registry(const struct sl_usage_sink *meter)
@@ -452,7 +453,7 @@ struct sl_registry *sl_usage_buffer_registry(const struct sl_usage_sink *meter)
 }
 
 const struct sl_usage_buffer_counts *
-sl_usage_buffer_counts(const struct sl_usage_buffer *keeper)
+sl_usage_buffer_counts(const struct sl_usage_buffer *buffer)
 {
-    return &keeper->counts;
+    return &buffer->counts;
 }

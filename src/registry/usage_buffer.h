@@ -1,71 +1,70 @@
-/* usage_buffer.h -- one thread's own slip: what its decisions used, until it is
- * put down in the books.
+/* usage_buffer.h -- the usage of one thread's decisions, until it is recorded.
  *
- *     decision --> spent() --> slip, added up by limit and subject
+ *     decision --> spent() --> batch, summed by limit and subject
  *                                |  every PAUSE, or when it is full
  *                                v
  *                     one job to the registry: one transaction
  *
- * A decision waits for nobody. So the books are up to PAUSE behind the table;
- * what a process had on its slip is lost with it if it is killed, and not
- * otherwise: the table of a file knows it, and it is told at the end.
+ * A decision never waits. The usage database is up to PAUSE behind the table. A
+ * killed process loses its open batch, unless its table is in a file: the next
+ * start compares the two.
  *
- * A job that fails is tried again with all that has come meanwhile. Beyond
- * SL_SLIP keys nothing more is put down, but counted as lost.
+ * A failed job is retried together with newer amounts. Beyond SL_USAGE_BATCH
+ * keys amounts are not recorded but counted as lost.
  *
- * It belongs to one thread.
+ * A buffer belongs to one thread.
  */
 #ifndef SL_REGISTRY_USAGE_BUFFER_H
 #define SL_REGISTRY_USAGE_BUFFER_H
 
 #include "registry/registry.h"
 
-#define SL_SLIP 4096 /* keys that wait, and 16 times that under way */
+#define SL_USAGE_BATCH 4096 /* keys in a batch, and 16 times that in flight */
 
 struct sl_usage_buffer; /* begins with a struct sl_usage_sink */
 
-/* An amount was put down that crossed marks: u->told_before, u->told. On the
- * loop. */
-typedef void sl_marked_f(void *ctx, const struct sl_usage_entry *usage);
+/* Called on the loop when a recorded amount crossed thresholds: u->told_before,
+ * u->told. */
+typedef void sl_threshold_f(void *ctx, const struct sl_usage_entry *usage);
 
 struct sl_usage_buffer_options {
     const struct sl_alloc *alloc;
-    sl_marked_f *on_mark; /* or NULL */
+    sl_threshold_f *on_threshold; /* or NULL */
     void *ctx;
-    struct sl_str node; /* quotas are leased to it; "": they are not. It
-                         * outlives the bookkeeper */
+    struct sl_str node; /* name of this node if quotas are leased to it, or "";
+                         * outlives the buffer */
 };
 
-/* `registry` and `loop` outlive it. */
+/* `registry` and `loop` are borrowed and outlive it. */
 SL_MUST_USE int
 sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
                      const struct sl_usage_buffer_options *options,
                      struct sl_usage_buffer **ret, struct sl_diag *diag);
 
-/* When no job is under way any more: the registry has been stopped, and the
- * loop has called what was posted. NULL is allowed. */
-void sl_usage_buffer_close(struct sl_usage_buffer *keeper);
+/* Call it when no job is in flight: the registry has stopped, and the loop has
+ * run all posted calls. NULL is allowed. */
+void sl_usage_buffer_close(struct sl_usage_buffer *buffer);
 
-struct sl_usage_sink *sl_usage_buffer_sink(struct sl_usage_buffer *keeper);
+struct sl_usage_sink *sl_usage_buffer_sink(struct sl_usage_buffer *buffer);
 struct sl_registry *sl_usage_buffer_registry(const struct sl_usage_sink *meter);
 
-/* Send what is on the slip now: whatever is asked of the registry afterwards
- * finds it there. NULL is allowed. */
+/* Sends the open batch now. Registry jobs queued afterwards see it. NULL is
+ * allowed. */
 void sl_usage_buffer_flush(struct sl_usage_sink *meter);
 
-/* Somebody else's report was put down: tell of the marks that it crossed. */
-void sl_usage_buffer_marked(struct sl_usage_sink *meter,
+/* Publishes the thresholds that a report from elsewhere has crossed. */
+void sl_usage_buffer_report(struct sl_usage_sink *meter,
                             const struct sl_usage_entry *usage);
 
 /* Read by any thread. */
 struct sl_usage_buffer_counts {
-    _Atomic uint64_t spent;   /* amounts that were put on the slip */
-    _Atomic uint64_t written; /* of them, as they were put down: keys */
-    _Atomic uint64_t failed;  /* jobs that have to be tried again */
-    _Atomic uint64_t lost;    /* units for which there was no room */
-    _Atomic uint64_t marks;   /* that were crossed */
+    _Atomic uint64_t spent;   /* amounts added to batches */
+    _Atomic uint64_t written; /* keys recorded */
+    _Atomic uint64_t failed;  /* jobs to retry */
+    _Atomic uint64_t lost;    /* units dropped for lack of room */
+    _Atomic uint64_t marks;   /* thresholds crossed */
 };
 const struct sl_usage_buffer_counts *
-sl_usage_buffer_counts(const struct sl_usage_buffer *keeper);
+sl_usage_buffer_counts(const struct sl_usage_buffer *buffer);
 
 #endif

@@ -1,7 +1,6 @@
-/* usage_db.c -- amounts put down in the books.
+/* usage_db.c -- records usage.
  *
- * A counter is read, moved and written: one thread writes, so nothing comes
- * between.
+ * A counter is read, changed and written. There is one writer, or a lock.
  */
 #include "registry/usage_db.h"
 
@@ -68,7 +67,7 @@ static int store(struct sl_database *db, const struct sl_usage_entry *u,
     return sl_database_run(db, q);
 }
 
-/* By day or by month. Of a level, how much there is; else what has come. */
+/* Adds to a day or month: the level, or the amount. */
 static int add_up(struct sl_database *db, enum sl_query q, int64_t when,
                   const struct sl_usage_entry *u, int64_t over)
 {
@@ -83,7 +82,7 @@ static int add_up(struct sl_database *db, enum sl_query q, int64_t when,
 
 /* ---- keys ---- */
 
-/* Is the key known? Then the result says whether for the same. */
+/* Looks the key up. If it is known, the result is REPLAYED or CONFLICT. */
 static int check_key(struct sl_database *db, struct sl_usage_entry *u,
                      bool *ret)
 {
@@ -128,7 +127,7 @@ static int keep_key(struct sl_database *db, const struct sl_usage_entry *u)
     return sl_database_run(db, SL_QUERY_TRIM_KEYS);
 }
 
-/* ---- things ---- */
+/* ---- named amounts ---- */
 
 static void bind_thing(struct sl_database *db, enum sl_query q,
                        const struct sl_usage_entry *u)
@@ -138,7 +137,7 @@ static void bind_thing(struct sl_database *db, enum sl_query q,
     sl_query_text(db, q, 4, u->name);
 }
 
-/* How much of the thing there was. */
+/* Returns the old amount of the name. */
 static int find_thing(struct sl_database *db, const struct sl_usage_entry *u,
                       int64_t *ret)
 {
@@ -154,8 +153,9 @@ static int find_thing(struct sl_database *db, const struct sl_usage_entry *u,
     return err < 0 ? err : 0;
 }
 
-/* A counter ends at SL_USAGE_MOST. Of a thing that it has no room for, the rest
- * counts: else it would take away from others when it goes. */
+/* A counter ends at SL_USAGE_MOST. Of an amount that does not fit, only the
+ * part that fits is stored: its removal would otherwise reduce other amounts.
+ */
 static int put_thing(struct sl_database *db, const struct sl_usage_entry *u,
                      int64_t counts)
 {
@@ -180,9 +180,9 @@ static int drop_things(struct sl_database *db, const struct sl_usage_entry *u)
     return sl_database_run(db, q);
 }
 
-/* ---- marks ---- */
+/* ---- thresholds ---- */
 
-/* The highest mark that `used` has reached. */
+/* Returns the highest threshold that `used` has reached. */
 static unsigned reached(const struct sl_usage_entry *u, int64_t used)
 {
     unsigned mark = 0;
@@ -197,7 +197,7 @@ static unsigned reached(const struct sl_usage_entry *u, int64_t used)
 
 /* ---- one amount ---- */
 
-/* How much of what is moved lies beyond the cap. */
+/* Returns how much of the amount is beyond the cap. */
 static int64_t beyond(const struct sl_usage_entry *u, const struct counter *was,
                       int64_t after)
 {
@@ -209,7 +209,7 @@ static int64_t beyond(const struct sl_usage_entry *u, const struct counter *was,
         return (int64_t)u->over;
     if (moved <= 0 || (uint64_t)after <= u->cap)
         return 0;
-    /* What was given back and is used again was paid for already. */
+    /* Usage refunded and used again was paid for already. */
     over = after - (int64_t)u->cap - was->overage - was->credited;
     if (over < 0)
         return 0;
@@ -231,8 +231,8 @@ static void show(struct sl_usage_entry *u, const struct counter *c)
     u->told = c->told;
 }
 
-/* What a node has used is no longer leased to it. A reset changes no lease:
- * what is unspent of it, nobody has used. */
+/* Usage of a node is no longer leased to it. A reset changes no lease: its
+ * unspent units are not used. */
 static int move_lease(struct sl_database *db, const struct sl_usage_entry *u)
 {
     if (u->node.len == 0 || u->reset || u->amount <= 0)
@@ -276,8 +276,8 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
     return err ? err : keep_key(db, u);
 }
 
-/* What is leased may be used at any moment, so that nothing is promised beside
- * it; but it is not used up, and what nobody needs comes back. */
+/* Leased units may be used at any time, so nothing is granted beside them. They
+ * may also come back. */
 static void refuse(struct sl_usage_entry *u, const struct counter *c,
                    int64_t by)
 {
@@ -338,12 +338,11 @@ int sl_usage_db_record(struct sl_database *db, struct sl_usage_entry *list,
     return err;
 }
 
-/* ---- credits: units that were given to somebody, and that absorb what
- * lies beyond a limit; those that expire first go first.
+/* ---- credits: units granted to a subject that pay for overage. The first to
+ * expire is used first.
  *
- * Whoever decides counts what is unused and what was used in the period of the
- * decision: their sum does not change when one becomes the other, so that it
- * does not matter how fresh his numbers are.
+ * A decision sees the unused credits and those used in its period. Their sum
+ * does not change when a credit is used, so slightly old numbers do no harm.
  */
 
 static sl_ns time_of(struct sl_database *db, enum sl_query q, int column)
@@ -351,9 +350,9 @@ static sl_ns time_of(struct sl_database *db, enum sl_query q, int column)
     return sl_query_time(db, q, column);
 }
 
-/* ---- using them up ---- */
+/* ---- using credits ---- */
 
-/* The next credit that has something left: its number, and how much. */
+/* Finds the next credit with units left: its number and units. */
 static int find_next(struct sl_database *db, const struct sl_usage_entry *u,
                      int64_t *seq, int64_t *unused)
 {
@@ -393,7 +392,7 @@ int sl_usage_db_absorb(struct sl_database *db, const struct sl_usage_entry *u,
     return err < 0 ? err : 0;
 }
 
-/* ---- giving and taking away ---- */
+/* ---- granting and removing ---- */
 
 int sl_usage_db_grant(struct sl_database *db, struct sl_credit_grant *grant,
                       sl_ns now)
@@ -487,7 +486,7 @@ int sl_usage_db_credits_json(struct sl_database *db, struct sl_str scope,
     return err;
 }
 
-/* Until there are `most`; what is bound besides is bound already. */
+/* Reads up to `most` rows; other parameters are bound already. */
 static int credit_load(struct sl_database *db, enum sl_query q,
                        struct sl_str scope, struct sl_str id, unsigned most,
                        struct sl_subject_draft *draft)
@@ -515,8 +514,7 @@ static int credit_load(struct sl_database *db, enum sl_query q,
     return err < 0 ? err : 0;
 }
 
-/* What was used comes first: without it, the rest would be counted as used up
- * twice. */
+/* Used credits come first: without them the rest would count as used twice. */
 int sl_usage_db_credits(struct sl_database *db, struct sl_str scope,
                         struct sl_str id, sl_ns now,
                         struct sl_subject_draft *draft)
@@ -531,7 +529,7 @@ int sl_usage_db_credits(struct sl_database *db, struct sl_str scope,
                        SL_SUBJECT_RECORD_CREDITS, draft);
 }
 
-/* ---- what the books call a subject, and a month. */
+/* ---- names of subjects and months. */
 
 static int add_escaped(struct sl_buf *out, struct sl_str value)
 {
@@ -564,7 +562,7 @@ static int digit(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Of one value, in place. False if an escape is none of ours. */
+/* Unescapes one value in place. Returns false if an escape is invalid. */
 static bool unescape(struct sl_str *value)
 {
     char *at = (char *)value->at;
@@ -624,7 +622,7 @@ int64_t sl_month_of(sl_ns at)
     return year * 100 + month;
 }
 
-/* ---- what the books have. */
+/* ---- reading. */
 
 const char sl_usage_db_forget[] =
     "DELETE FROM usage_counters; DELETE FROM usage_days;"
@@ -648,7 +646,7 @@ static int read_rows(struct sl_database *db, enum sl_query q,
     int err;
 
     while ((err = sl_query_step(db, q)) == 1) {
-        memset(&row, 0, sizeof(row)); /* also what lies between its members */
+        memset(&row, 0, sizeof(row)); /* including padding */
         limit = sl_query_column(db, q, 0);
         if (limit.len > SL_USAGE_NAME)
             continue;

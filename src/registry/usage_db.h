@@ -1,23 +1,22 @@
-/* usage_db.h -- the books: how much was used, by whom, of what, and when.
+/* usage_db.h -- the usage database: amounts by limit, subject and period.
  *
- * For each limit of each subject and each period there is one counter; beside
- * it, what was used by day and by month (UTC), which outlive the period. All of
- * it lies in the registry's file and is written by its thread, in the same
- * transactions: what was acknowledged is on the disk.
+ * Each limit of a subject has one counter per period, and sums by day and month
+ * (UTC), which outlive the period. The registry's thread writes them to its
+ * database in the same transactions: an acknowledged amount is on disk.
  *
- * A report with a key is recorded once, however often it comes; keys are
- * remembered for SL_KEY_LIFE. One with a name says how much of a thing there is
- * from now on (a link: 1; gone: 0), and is harmless to repeat.
+ * A report with a key is recorded once, however often it is sent; keys are kept
+ * for SL_KEY_LIFE. A report with a name sets the amount of one thing (a link:
+ * 1; gone: 0), and may be repeated.
  *
- * Overage is what was used beyond the limit and not paid for by credits.
+ * Overage is usage beyond the limit that no credit paid for.
  *
- * Invariants. (test/unit/identity/ledger checks each by number.)
- *   (1) used = the sum of all amounts that were recorded, never below 0.
+ * Invariants. (test/unit/registry checks each by number.)
+ *   (1) used = the sum of all recorded amounts, never below 0.
  *   (2) A key is recorded once; with another amount it is refused.
- *   (3) Each mark is crossed once in a period, unless less is used again.
+ *   (3) Each threshold is crossed once in a period, unless usage falls again.
  *   (4) The reports of one job are recorded all or not at all.
- *   (5) Credits are used up in the order of their expiry, and never below 0.
- *   (6) What was held is recorded once, with what it came to.
+ *   (5) Credits are used in the order of their expiry, and never below 0.
+ *   (6) The usage of a hold is recorded once, with its final amount.
  */
 #ifndef SL_REGISTRY_USAGE_DB_H
 #define SL_REGISTRY_USAGE_DB_H
@@ -26,8 +25,8 @@
 #include "base/diag.h"
 #include "identity/identity.h"
 
-#define SL_USAGE_ID   2560 /* bytes: values of a limit, joined */
-#define SL_USAGE_KEY  256  /* bytes of a report's key, or a thing's name */
+#define SL_USAGE_ID   2560 /* bytes: the values of a limit, joined */
+#define SL_USAGE_KEY  256  /* bytes of the key of a report, or of a name */
 #define SL_USAGE_NAME 64   /* of a limit */
 #define SL_KEY_LIFE   (7 * SL_DAY)
 
@@ -35,84 +34,85 @@ struct sl_database;
 
 enum sl_usage_result {
     SL_USAGE_RECORDED,
-    SL_USAGE_REPLAYED, /* its key is known, or nothing has changed */
-    SL_USAGE_CONFLICT, /* its key was used for something else */
+    SL_USAGE_REPLAYED, /* the key is known, or nothing changed */
+    SL_USAGE_CONFLICT, /* the key was used for another report */
     SL_USAGE_FULL,     /* `enforce`, and it does not fit */
-    SL_USAGE_LEASED,   /* `enforce`: it fits if nodes give something back */
+    SL_USAGE_LEASED,   /* `enforce`: it fits if nodes return units */
 };
 
-#define SL_USAGE_MOST (INT64_C(1) << 53) /* of a counter, and of a sum */
+#define SL_USAGE_MOST (INT64_C(1) << 53) /* largest counter and sum */
 
-/* One amount. Texts are borrowed. What is held is put down when it ends, and
- * until then it is known whose it is:
+/* One amount. Texts are borrowed. The usage of a hold is recorded when it ends.
+ * Until then a row keeps its owner:
  *
- *     HOLD ---> a row of usage_holds ---> END: the row's owner has used that
+ *     HOLD ---> a row of usage_holds ---> HOLD_END: its owner has used this
  *
- * They come from different threads, and so perhaps in the other order: then the
- * END waits for its HOLD. */
+ * The two may come from different threads in the other order: then the HOLD_END
+ * waits for its HOLD.
+ */
 struct sl_usage_entry {
-    /* What a line that is added to needs lies together. */
-    struct sl_hash128 print; /* of scope, id and limit; zeros: nobody made it */
+    /* Fields that adding needs are together. */
+    struct sl_hash128 print; /* of scope, id and limit; zeros: not computed */
     enum sl_usage_act act;
-    bool reported;  /* what lies beyond the cap is found out here */
-    bool level;     /* it has no period: days show how much there was */
-    bool reset;     /* nothing was used */
-    bool enforce;   /* only if it fits */
-    sl_ns start;    /* of the period; 0: none */
-    sl_ns at;       /* when */
-    int64_t amount; /* with a name: how much of it there is now */
-    uint64_t over;  /* decided: how much lies beyond the cap */
-    uint64_t cap;   /* UINT64_MAX: none */
-    struct sl_thresholds marks; /* percent of the cap that are told */
+    bool reported;              /* overage is computed here */
+    bool level;                 /* has no period: days show the level */
+    bool reset;                 /* set the counter to 0 */
+    bool enforce;               /* refuse it if it does not fit */
+    sl_ns start;                /* of the period; 0: none */
+    sl_ns at;                   /* when */
+    int64_t amount;             /* with a name: the new total of the name */
+    uint64_t over;              /* decided: units beyond the cap */
+    uint64_t cap;               /* UINT64_MAX: none */
+    struct sl_thresholds marks; /* percent of the cap that fire events */
 
-    uint64_t hold[2];          /* of all acts but SPEND */
-    sl_ns until;               /* HOLD, EXTEND */
-    struct sl_arena *names_in; /* END: where scope and id are copied */
+    uint64_t hold[2];          /* id, for all kinds but TAKE */
+    sl_ns until;               /* HOLD, HOLD_EXTEND */
+    struct sl_arena *names_in; /* HOLD_END: copies scope and id here */
     struct sl_str scope, id, limit;
     struct sl_str key;  /* "": none */
     struct sl_str name; /* "": none */
-    bool owes;          /* what is given back is owed to the table */
-    struct sl_str node; /* who had it leased; "": nobody */
+    bool owes;          /* a refund that the table must apply */
+    struct sl_str node; /* node that had leased the units; "": none */
 
     enum sl_usage_result result; /* out */
-    int64_t moved;               /* out: by how much `used` has changed */
+    int64_t moved;               /* out: change of `used` */
     uint64_t used, overage, credited;
-    uint64_t owed;              /* out, of sl_usage_db_each() */
-    uint64_t leased;            /* out, of LEASED: to all nodes */
-    bool absorbed;              /* out: credits were used up */
-    unsigned told_before, told; /* out: the highest mark, before and now */
+    uint64_t owed;              /* out of sl_usage_db_each() */
+    uint64_t leased;            /* out with LEASED: units leased to all nodes */
+    bool absorbed;              /* out: credits were used */
+    unsigned told_before, told; /* out: highest threshold, before and now */
 };
 
-/* Put down `count` amounts. SLUICE_ESTORE..., or 0: then look at the result of
- * the last one that was looked at, *ret_failed; those of CONFLICT and beyond
- * must be taken back with all others. */
+/* Records `count` amounts. Returns 0 or SLUICE_ESTORE... With 0, check the
+ * result of entry *ret_failed, the last one processed: from CONFLICT on, the
+ * caller must roll back all amounts. */
 SL_MUST_USE int sl_usage_db_record(struct sl_database *db,
                                    struct sl_usage_entry *list, unsigned count,
                                    unsigned *ret_failed);
 
-/* Put down one amount, as sl_usage_db_record() does. */
+/* Records one amount, like sl_usage_db_record(). */
 SL_MUST_USE int sl_usage_db_put(struct sl_database *db,
                                 struct sl_usage_entry *usage);
 
-/* ---- what is held: held.c ---- */
+/* ---- usage of holds: usage_holds.c ---- */
 
-#define SL_HOLD_KEPT SL_DAY /* after its expiry, for those who come late */
+#define SL_HOLD_KEPT SL_DAY /* after its expiry, for late answers */
 
-/* An amount of any act but SPEND. */
+/* Records an amount of any kind but TAKE. */
 SL_MUST_USE int sl_usage_db_held(struct sl_database *db,
                                  struct sl_usage_entry *usage);
 
-/* Whose is the hold of an END? Before it is put down: into its scope and id,
- * which are left empty if nobody knows yet. */
+/* Finds the owner of the hold of a HOLD_END: sets its scope and id, or leaves
+ * them empty if the hold is not known yet. */
 SL_MUST_USE int sl_usage_db_owner(struct sl_database *db,
                                   struct sl_usage_entry *usage);
 
-/* What a report gave back is owed to the table until that has it, too: whoever
- * dies in between finds it again. */
+/* Stores a refund that the table has not applied yet, so that it survives a
+ * crash. */
 SL_MUST_USE int sl_usage_db_pending_refund(struct sl_database *db,
                                            const struct sl_usage_entry *usage);
 
-/* ---- credits: credit.c ---- */
+/* ---- credits ---- */
 
 struct sl_subject_draft;
 
@@ -121,7 +121,7 @@ struct sl_credit_grant {
     uint64_t amount;
     sl_ns expires; /* SL_NS_NONE: never */
     struct sl_str note, by;
-    uint64_t number; /* out; of the one that is taken away */
+    uint64_t number; /* out; or of the credit to remove */
 };
 
 SL_MUST_USE int sl_usage_db_grant(struct sl_database *db,
@@ -130,18 +130,17 @@ SL_MUST_USE int sl_usage_db_revoke(struct sl_database *db,
                                    const struct sl_credit_grant *grant,
                                    bool *ret_found);
 
-/* Use up credits for `over` units of `u`; *ret is how many there were. */
+/* Uses credits for `over` units of `u`; *ret is the number of units paid. */
 SL_MUST_USE int sl_usage_db_absorb(struct sl_database *db,
                                    const struct sl_usage_entry *u, int64_t over,
                                    int64_t *ret);
 
-/* All of a subject's, as items of a JSON array. */
+/* Appends all credits of a subject as items of a JSON array. */
 SL_MUST_USE int sl_usage_db_credits_json(struct sl_database *db,
                                          struct sl_str scope, struct sl_str id,
                                          sl_ns now, struct sl_buf *out);
 
-/* What of them those must know who decide, at `now` or later:
- * draft->credits. */
+/* Fills draft->credits with the credits valid at `now` or later. */
 SL_MUST_USE int sl_usage_db_credits(struct sl_database *db, struct sl_str scope,
                                     struct sl_str id, sl_ns now,
                                     struct sl_subject_draft *draft);
@@ -162,76 +161,76 @@ struct sl_usage_row {
     uint64_t used, overage, credited;
 };
 
-/* Append all rows of a subject, as structs, by limit and time: days and months
+/* Appends all rows of a subject as structs, by limit and time: days and months
  * since `since`, counters of periods that began since `started`. */
 SL_MUST_USE int sl_usage_db_read(struct sl_database *db, struct sl_str scope,
                                  struct sl_str id, sl_ns since, sl_ns started,
                                  sl_ns now, struct sl_buf *out);
 
-/* Every counter that has been written since `since`, with what is owed to this
- * node's table; afterwards nothing is. The texts live until f() returns. */
+/* Calls f() for every counter written since `since`, with the refunds that this
+ * node's table has not applied; clears these. Texts live until f() returns. */
 typedef void sl_usage_db_f(void *ctx, const struct sl_usage_entry *usage);
 SL_MUST_USE int sl_usage_db_each(struct sl_database *db, sl_ns since,
                                  sl_usage_db_f *f, void *ctx);
 
-/* Forget everything; for tests that begin anew. SQL. */
+/* SQL that deletes everything; for tests. */
 extern const char sl_usage_db_forget[];
 
 /* ---- names ---- */
 
-/* The values of a limit as one text: alone as it is, several joined by ':' with
- * ':' and '%' escaped. Longer than SL_USAGE_ID: false. */
+/* Joins the values of a limit: one as it is, several with ':' between them and
+ * ':' and '%' escaped. Returns false if longer than SL_USAGE_ID. */
 SL_MUST_USE bool sl_usage_join(const struct sl_str *values, unsigned count,
                                struct sl_buf *out);
 
-/* And back, in place, into `count` values. False if it has another number. */
+/* Splits a joined text in place into `count` values. Returns false if it has
+ * another number. */
 SL_MUST_USE bool sl_usage_split(char *text, size_t len, unsigned count,
                                 struct sl_str *ret);
 
 /* 202611 */
 int64_t sl_month_of(sl_ns at);
 
-/* ---- units of a quota that are promised to one of several nodes.
+/* ---- quota leases: units granted to one of several nodes.
  *
- * A counter says how much was used by all, and how much is leased: promised to
- * nodes, and not used as far as the books know. Each node has a row for what it
- * was promised: how much of it was spent, and how much is still out. Together
- * they never pass the cap by a claim.
+ * A counter has the units used by all, and the units leased: granted to nodes
+ * and not recorded as used. Each node has a row for its grant: the units spent,
+ * and the units still leased. Claims never exceed the cap.
  *
- *     claimed    the counter's `leased` and the node's row grow by as much
- *     recorded   what the node has used moves from `leased` to `used`
- *     returned   what it does not need is free again
+ *     claimed    `leased` of the counter and of the node's row grow
+ *     recorded   usage of the node moves from `leased` to `used`
+ *     returned   units that the node does not need are free again
  *     released   by an operator, when the node will not come back
  *
- * Invariants. (test/unit/identity/registry/leases.c checks each by number.)
- *   (1) A counter's `leased` is the sum of the rows'.
+ * Invariants. (test/unit/registry/leases.c checks each by number.)
+ *   (1) `leased` of a counter is the sum of its rows'.
  *   (2) A claim is granted only if used + leased stay within the cap.
- *   (3) base + spent + leased of a row is how far the node's cell may go.
- *   (4) A row without units is gone.
- *   (5) A name belongs to whoever has started with it last; who had it before
- *       finds that out when it says that it lives, or leases something new.
+ *   (3) base + spent + leased of a row is the highest count of the node's cell.
+ *   (4) A row without units is deleted.
+ *   (5) A name belongs to the node that started with it last. The node that had
+ *       it before finds out at its next heartbeat or claim.
  */
 
 #define SL_NODE_NAME 64 /* bytes */
 
-/* One wish of a node. Texts are borrowed. */
+/* A claim of a node. Texts are borrowed. */
 struct sl_usage_lease_claim {
-    struct sl_str node, scope, id, limit; /* no scope: it lives, that is all */
+    struct sl_str node, scope, id, limit; /* no scope: heartbeat only */
     sl_ns start;
     sl_ns at;
     uint64_t cap;
-    uint64_t want, least; /* 0: nothing, but to know how it stands */
-    uint64_t need;        /* if there is as much; by all who wait there */
-    uint64_t ceiling;     /* how far its cell may go, if there is no row */
-    uint64_t give;        /* so many come back; then nothing is wanted */
-    bool has;             /* it has units, it says: only if there is a row, */
-                          /* more are granted */
-    bool lives;           /* that is to be known, too */
+    uint64_t want, least; /* 0: read the state only */
+    uint64_t need;        /* of all takes that wait for it */
+    uint64_t ceiling;     /* highest count of its cell, if there is no row */
+    uint64_t give;        /* units to return; then nothing is claimed */
+    bool has;             /* the node has units of this key: grant more only */
+                          /* if there is a row */
+    bool lives;           /* also a heartbeat */
 
-    bool there;                     /* out: it has a row */
+    bool there;                     /* out: there is a row */
     uint64_t granted, used, leased; /* out: leased to all */
-    uint64_t base, spent, own;      /* out: of its row; leased to it */
-    bool lost; /* out: another has the name; nothing was granted */
+    uint64_t base, spent, own;      /* out: of its row; leased to this node */
+    bool lost; /* out: another node has the name; nothing was granted */
 };
 
 SL_MUST_USE int sl_usage_db_claim(struct sl_database *db,
@@ -240,38 +239,36 @@ SL_MUST_USE int sl_usage_db_claim(struct sl_database *db,
 struct sl_usage_lease_claim
 sl_usage_lease_claim_of(const struct sl_usage_entry *usage);
 
-/* What a node has used was recorded: `amount` of it, u->node. Inside
- * sl_usage_db_record(). */
+/* Records that node u->node spent `amount`. Called by sl_usage_db_record(). */
 SL_MUST_USE int sl_usage_db_spend(struct sl_database *db,
                                   const struct sl_usage_entry *u,
                                   uint64_t amount);
 
-/* All rows, as items of a JSON array; *ret_cut: the first ones only, of which
- * there are `most`, or as many as there is room for. */
+/* Appends all rows as items of a JSON array, at most `most`, and as many as
+ * there is room for. *ret_cut: there are more. */
 SL_MUST_USE int sl_usage_db_leases_json(struct sl_database *db,
                                         struct sl_str own, unsigned most,
                                         struct sl_buf *out, bool *ret_cut);
 
-/* What was promised to a node is free again; *ret is how many rows that was.
- * *ret_alive: it was seen since, and nothing is done. */
+/* Frees the units of a node; *ret is the number of rows. *ret_alive: it was
+ * seen since, and nothing is done. */
 SL_MUST_USE int sl_usage_db_release(struct sl_database *db, struct sl_str node,
                                     sl_ns since, bool *ret_alive, unsigned *ret,
                                     uint64_t *ret_units);
 
-/* ---- a node that comes back: resume.c ---- */
+/* ---- a node that restarts ---- */
 
-/* One of its rows, the newest of each key first. */
+/* A row of the node, newest of each key first. */
 struct sl_usage_lease_row {
     struct sl_str scope, id, limit;
     sl_ns start;
     uint64_t base, spent, leased;
-    sl_ns seen; /* when the node was, before it came back; 0: nobody knows */
-    bool older; /* there is a newer one of this key */
+    sl_ns seen; /* when the node was last seen; 0: unknown */
+    bool older; /* there is a newer row of this key */
 };
 
-/* How much of row->leased was not taken, and may be given back; what was is put
- * down in the books at *at, unless `held` says that some of it may yet come
- * back. */
+/* Returns how much of row->leased was not taken and can be returned. The taken
+ * part is recorded at *at, unless `held`: some of it may yet be refunded. */
 typedef uint64_t sl_lease_f(void *ctx, const struct sl_usage_lease_row *row,
                             bool *held, sl_ns *at);
 

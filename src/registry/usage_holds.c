@@ -1,8 +1,8 @@
-/* usage_holds.c -- what is held, and what is owed to the table.
+/* usage_holds.c -- usage of holds, and refunds that the table has not applied.
  *
- * Whoever settles a hold says how much was used, and not whose it was: that is
- * kept here from the moment that it was taken. A row without a scope is the
- * other half, of an end that came first.
+ * The end of a hold names its amount, but not its owner. A row keeps the owner
+ * from the take on. A row without a scope is an end that arrived before its
+ * take.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static struct sl_str name_of(const struct sl_usage_entry *u, struct name *room)
 /* ---- rows ---- */
 
 struct row {
-    struct sl_str scope, id; /* in the database's arena; "": not known */
+    struct sl_str scope, id; /* in the database's arena; "": unknown */
     sl_ns start;
     int64_t amount;
     uint64_t cap;
@@ -98,10 +98,10 @@ static int put(struct sl_database *db, struct sl_str name,
     return sl_database_run(db, SL_QUERY_TRIM_HOLDS);
 }
 
-/* ---- acts ---- */
+/* ---- kinds ---- */
 
-/* Put a part of it down. A job that fails comes again: what it asked for is
- * left as it was. */
+/* Records a part of the entry. The entry stays unchanged, because a failed job
+ * is retried. */
 static int put_part(struct sl_database *db, struct sl_usage_entry *u,
                     const struct row *row, sl_ns start, int64_t amount)
 {
@@ -123,8 +123,8 @@ static int put_part(struct sl_database *db, struct sl_usage_entry *u,
     return err;
 }
 
-/* `amount` units of the hold were used: those that were held when it was taken,
- * the rest at the time of its end, `now`. */
+/* `amount` units of the hold were used: those held at the time of the take, the
+ * rest at its end, `now`. */
 static int spend(struct sl_database *db, struct sl_usage_entry *u,
                  const struct row *row, int64_t amount, sl_ns now)
 {
@@ -174,8 +174,8 @@ static int end(struct sl_database *db, struct sl_usage_entry *u)
     if (err || !known)
         return err ? err : put(db, name, u, u->at);
     if (row.scope.len == 0)
-        return 0; /* it has ended before */
-    /* Where others write, too, that is known by now: he is locked. */
+        return 0; /* it has ended already */
+    /* With several writers the owner is known by now: its slot is locked. */
     if (u->scope.len == 0)
         err = sl_usage_db_owner(db, u);
     if (!err)
@@ -193,7 +193,7 @@ static int extend(struct sl_database *db, const struct sl_usage_entry *u)
     return sl_database_run(db, q);
 }
 
-/* ---- what is owed ---- */
+/* ---- pending refunds ---- */
 
 static void bind(struct sl_database *db, enum sl_query q,
                  const struct sl_usage_entry *u, int64_t units)

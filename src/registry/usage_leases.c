@@ -1,5 +1,4 @@
-/* usage_leases.c -- units of a quota that are promised to one of several nodes.
- */
+/* usage_leases.c -- quota leases. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -55,7 +54,7 @@ static int find_row(struct sl_database *db,
     return err < 0 ? err : 0;
 }
 
-/* `units` are no longer leased; of them `spent` were used. (1) (4) */
+/* Removes `units` from a lease; `spent` of them were used. (1) (4) */
 static int reduce(struct sl_database *db, const struct sl_usage_lease_claim *c,
                   const struct row *row, uint64_t units, uint64_t spent)
 {
@@ -80,7 +79,7 @@ static int reduce(struct sl_database *db, const struct sl_usage_lease_claim *c,
 
 /* ---- claims ---- */
 
-/* How it stands, when nothing was granted. */
+/* Reads the state when nothing was granted. */
 static int look(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     const enum sl_query q = SL_QUERY_COUNTER;
@@ -114,7 +113,7 @@ static int give(struct sl_database *db, const struct sl_usage_lease_claim *c)
     return err || !row.there ? err : reduce(db, c, &row, units, 0);
 }
 
-/* Unless another has the name by now. (5) */
+/* Heartbeat, unless another node has the name. (5) */
 static int live(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     const enum sl_query q = SL_QUERY_SEEN_NODE;
@@ -129,8 +128,8 @@ static int live(struct sl_database *db, struct sl_usage_lease_claim *c)
     return found < 0 ? found : 0;
 }
 
-/* Whoever has its first lease of something lives, which nobody may have seen
- * for a while; or it has lost its name, and gets nothing. */
+/* The first lease of a node counts as a heartbeat. If the node has lost its
+ * name, it gets nothing. */
 static int look_alive(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     int err = live(db, c);
@@ -171,8 +170,8 @@ static uint64_t need_of(const struct sl_usage_lease_claim *c)
     return need > c->least ? need : c->least;
 }
 
-/* It did not know that it was released, and counts on units that are others'
- * by now. With a row it would go on using them: it is told first. */
+/* The node was released without knowing, and counts on units that others have
+ * now. With a row it would go on using them, so it is told first. */
 static int take_back(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     struct row row = {.leased = c->granted, .there = true};
@@ -223,7 +222,7 @@ int sl_usage_db_claim(struct sl_database *db, struct sl_usage_lease_claim *c)
     return c->want > 0 ? want(db, c) : look(db, c);
 }
 
-/* ---- what was used ---- */
+/* ---- usage ---- */
 
 struct sl_usage_lease_claim
 sl_usage_lease_claim_of(const struct sl_usage_entry *u)
@@ -329,7 +328,7 @@ int sl_usage_db_release(struct sl_database *db, struct sl_str node, sl_ns since,
     err = sl_database_run(db, q);
     if (err)
         return err;
-    q = SL_QUERY_DROP_OWED; /* his table will not come back either */
+    q = SL_QUERY_DROP_OWED; /* its table will not come back either */
     sl_query_text(db, q, 1, node);
     err = sl_database_run(db, q);
     if (err)
@@ -349,24 +348,24 @@ int sl_usage_db_release(struct sl_database *db, struct sl_str node, sl_ns since,
     return err;
 }
 
-/* ---- a node that comes back: its name, and what it had leased.
+/* ---- a node that restarts: its name and its leases.
  *
- * The name is taken first: from then on nobody releases what it has. Its rows
- * are then gone through a few at a time, each time with the slots of those whom
- * they are about, so that the others who write wait for a few and not for all;
- * and each time it says that it lives, since nobody else does so meanwhile.
+ * The name is taken first: from then on no operator releases its units. Its
+ * rows are then processed a few at a time, each time with the slots of their
+ * subjects locked, so that other writers wait for a few rows only. Each portion
+ * is also a heartbeat.
  */
 
-/* Rows of one node. */
+/* Bytes of the rows of one node. */
 #define ROWS_MOST ((size_t)64 << 20)
-#define PORTION   64 /* of them in a transaction */
+#define PORTION   64 /* rows in a transaction */
 
-/* Nodes that were not seen for so long, and have nothing, are forgotten. */
+/* Nodes without leases are deleted after this time. */
 #define NODE_KEPT (30 * SL_DAY)
 
 /* ---- the name ---- */
 
-/* When it was seen last; untouched if it never was. */
+/* Reads when the node was last seen; unchanged if never. */
 static int find_seen(struct sl_database *db, struct sl_str node, sl_ns *ret)
 {
     const enum sl_query q = SL_QUERY_NODE_LAST;
@@ -493,18 +492,18 @@ static int resume_row(struct sl_database *db, struct sl_str node,
     c.give = left < row->leased ? left : row->leased;
     u.amount = (int64_t)(row->leased - c.give);
     if (u.amount == 0)
-        c.give = (uint64_t)SL_USAGE_MOST; /* a row without units, too */
+        c.give = (uint64_t)SL_USAGE_MOST; /* also a row without units */
     err = c.give > 0 ? sl_usage_db_claim(db, &c) : 0;
     if (err || held || u.amount == 0)
         return err;
     return sl_usage_db_record(db, &u, 1, &failed);
 }
 
-/* The time that the caller has said, and what has gone by since. */
+/* The caller's time plus the time passed since. */
 struct watch {
     struct sl_clock clock;
     sl_ns now;
-    sl_ns began; /* steady */
+    sl_ns began; /* monotonic */
 };
 
 static void start_watch(struct watch *watch, sl_ns now)
@@ -514,7 +513,7 @@ static void start_watch(struct watch *watch, sl_ns now)
     watch->began = watch->clock.mono(watch->clock.ctx);
 }
 
-/* By whole seconds: the caller's clock may be one that stands still. */
+/* In whole seconds: the caller's clock may be virtual. */
 static sl_ns read_watch(const struct watch *watch)
 {
     sl_ns gone = watch->clock.mono(watch->clock.ctx) - watch->began;
@@ -537,7 +536,7 @@ static int say_alive(struct sl_database *db, struct sl_str node,
         SL_STR_ARG(node));
 }
 
-/* As many as are gone through at once. */
+/* Processes one portion. */
 static int resume_some(struct sl_database *db, struct sl_str node,
                        const struct watch *watch, struct found **rows,
                        sl_lease_f *f, void *ctx)

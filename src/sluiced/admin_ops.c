@@ -33,7 +33,7 @@ static int on_policy(void *ctx, struct sl_buf *out)
 {
     const struct sl_daemon *daemon = ctx;
 
-    return sl_policy_source_print(&daemon->written, out);
+    return sl_policy_source_print(&daemon->policy_source, out);
 }
 
 static uint64_t count_pauses(const struct sl_daemon *daemon)
@@ -77,7 +77,7 @@ static void look(struct sl_daemon *daemon, struct sl_metrics_now *ret)
         .reloaded_at = daemon->reloaded_at,
         .reloads_good = daemon->reloads_good,
         .reloads_bad = daemon->reloads_bad,
-        .policy_hash = daemon->written.hash,
+        .policy_hash = daemon->policy_source.hash,
         .store = !shared.on                   ? "memory"
                  : daemon->settings.in_dynamo ? "dynamodb"
                                               : "redis",
@@ -135,7 +135,7 @@ static int on_top(void *ctx, const struct sl_top_keys_query *query,
 /* What the policy and the environment say. */
 static bool is_enabled(const struct sl_daemon *daemon, struct sl_str name)
 {
-    const struct sl_policy *policy = daemon->written.policy;
+    const struct sl_policy *policy = daemon->policy_source.policy;
     int index = sl_policy_feature(policy, name);
 
     return index >= 0 && policy->features[index].enabled;
@@ -177,9 +177,9 @@ static int on_set_clock(void *ctx, sl_ns now)
 static int on_forget(void *ctx)
 {
     struct sl_daemon *daemon = ctx;
-    int err = sl_tokens_again(daemon);
+    int err = sl_tokens_reset(daemon);
 
-    return err ? err : sl_engine_again(daemon);
+    return err ? err : sl_engine_reset(daemon);
 }
 #endif
 
@@ -196,7 +196,7 @@ void sl_admin_ops_open(struct sl_daemon *daemon)
         .top = on_top,
         .feature = on_feature,
         .registry = daemon->registry,
-        .node = daemon->lending.node,
+        .node = daemon->quota_node.node,
     };
 #ifdef SL_VIRTUAL_CLOCK
     if (daemon->settings.virtual_clock) {

@@ -196,7 +196,7 @@ struct sl_node_count {
     struct sl_store_part part;
     char name[128];
     unsigned before; /* counted in the window before this one */
-    bool looks;      /* otherwise it signs */
+    bool reading;    /* otherwise it signs */
     bool ended;
 };
 
@@ -208,7 +208,7 @@ SL_MUST_USE int sl_node_count_begin(struct sl_node_count *roll,
 void sl_node_count_end(struct sl_node_count *roll);
 
 /* The done() of its takes; for tests. */
-void sl_node_count_told(struct sl_take *take);
+void sl_node_count_done(struct sl_take *take);
 
 /* ---- a store that other daemons use, too: the daemon's part. */
 
@@ -237,12 +237,12 @@ void sl_remote_env(struct sl_aws_env *ret);
 struct sl_event_publisher {
     struct sl_events *events;
     struct sl_event_stream *feed;
-    struct sl_timer *beat;
+    struct sl_timer *timer;
     uint64_t degraded; /* decisions without the store, when last looked */
     uint64_t phase;    /* of these, in the phase that lasts; 0: there is none */
     sl_ns last;        /* when the last of them was seen; steady */
-    bool crowded;      /* the table is nearly full */
-    struct sl_said {   /* what the log was told of, and when; steady */
+    bool is_table_full; /* the table is nearly full */
+    struct sl_said {    /* what the log was told of, and when; steady */
         uint64_t count;
         sl_ns at;
     } denied, failed;
@@ -296,27 +296,27 @@ struct sl_worker {
     bool has_thread;
 
     /* Between threads. */
-    _Atomic bool empty;      /* drained: no connection is left */
-    _Atomic uint64_t pulse;  /* the last beat that was answered */
-    _Atomic uint64_t paused; /* how often accepting had to */
+    _Atomic bool empty;              /* drained: no connection is left */
+    _Atomic uint64_t heartbeat_seen; /* the last beat that was answered */
+    _Atomic uint64_t paused;         /* how often accepting had to */
 };
 
 struct sl_daemon {
     struct sl_setting_source given;
-    const char *path;                /* of the policy; NULL is the demo */
-    bool compat;                     /* it is a folder of another program's */
-    struct sl_settings settings;     /* with which it was started */
-    struct sl_settings latest;       /* of the policy in force */
-    struct sl_policy_source written; /* the policy in force */
+    const char *path;            /* of the policy; NULL is the demo */
+    bool compat;                 /* it is a folder of another program's */
+    struct sl_settings settings; /* with which it was started */
+    struct sl_settings latest;   /* of the policy in force */
+    struct sl_policy_source policy_source; /* the policy in force */
     struct sl_notify notify;
     struct sl_activated activated;
     struct sl_state state;
-    struct sl_remote_state common; /* if others use it, too */
-    struct sl_quota_node lending;  /* if the books are shared */
+    struct sl_remote_state remote;   /* if others use it, too */
+    struct sl_quota_node quota_node; /* if the books are shared */
     struct sl_engine *engine;
-    struct sl_registry *registry; /* or NULL */
-    struct sl_pg_plan *plans;     /* or NULL: no tables of others are asked */
-    struct sl_clock stopped;      /* the virtual clock, if it was asked for */
+    struct sl_registry *registry;  /* or NULL */
+    struct sl_pg_plan *plan_query; /* or NULL: no tables of others are asked */
+    struct sl_clock stopped;       /* the virtual clock, if it was asked for */
     struct sl_admin desk;
     struct sl_hash_key top_secret; /* all workers' */
     struct sl_event_publisher tidings;
@@ -328,9 +328,9 @@ struct sl_daemon {
 
     /* living.c */
     int signals;
-    struct sl_fd_watch *ear;
+    struct sl_fd_watch *signal_watch;
     struct sl_timer *watchdog;
-    uint64_t beat;
+    uint64_t heartbeat;
     bool draining, admin_draining;
     sl_ns drain_until;  /* steady */
     sl_ns settle_until; /* and what is on its way to the store comes back */
@@ -356,7 +356,7 @@ sl_unstep_f sl_process_end, sl_policy_end, sl_state_end, sl_engine_end;
 /* The policy in force over an empty state, at 1970. The state must be one of
  * memory alone, or in a Redis, of which nothing stays; on failure everything
  * does. */
-SL_MUST_USE int sl_engine_again(struct sl_daemon *daemon);
+SL_MUST_USE int sl_engine_reset(struct sl_daemon *daemon);
 #endif
 
 /* shared.c */
@@ -372,7 +372,7 @@ void sl_remote_drain(struct sl_worker *worker);
 /* Is something on its way to the store, or may it be? One that `tells` knows.
  */
 bool sl_remote_is_busy(const struct sl_daemon *daemon);
-bool sl_remote_tells(const struct sl_daemon *daemon);
+bool sl_remote_has_count(const struct sl_daemon *daemon);
 void sl_remote_detach(struct sl_worker *worker);
 
 /* Those who share it are counted. */
@@ -467,7 +467,7 @@ sl_unstep_f sl_tokens_end;
 
 #ifdef SL_VIRTUAL_CLOCK
 /* Whoever verifies on the only worker remembers nobody any more. */
-SL_MUST_USE int sl_tokens_again(struct sl_daemon *daemon);
+SL_MUST_USE int sl_tokens_reset(struct sl_daemon *daemon);
 #endif
 
 /* Believe the tokens that `policy` says, which was perhaps posted. On failure
@@ -484,7 +484,7 @@ sl_unstep_f sl_lifecycle_end;
 void sl_lifecycle_run(struct sl_daemon *daemon);
 
 /* A worker has no connections left, or it is time to look again. */
-void sl_lifecycle_emptied(struct sl_daemon *daemon);
+void sl_lifecycle_drained(struct sl_daemon *daemon);
 
 /* files.c */
 sl_step_f sl_reload_files_begin;

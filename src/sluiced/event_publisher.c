@@ -20,10 +20,10 @@
 #include "sluiced/daemon.h"
 #include "wire/json.h"
 
-#define BEAT  (250 * SL_MS)
-#define MOST  20 /* refusals that are told one by one, at each beat */
-#define QUIET (5 * SL_S)
-#define AGAIN (10 * SL_S) /* the log is told of the same */
+#define PERIOD (250 * SL_MS)
+#define MOST   20 /* refusals that are told one by one, at each beat */
+#define QUIET  (5 * SL_S)
+#define AGAIN  (10 * SL_S) /* the log is told of the same */
 
 /* The table, in percent of its places; new ones end at 81. As the alert. */
 #define NEARLY_FULL 70
@@ -88,7 +88,8 @@ void sl_event_publisher_policy(struct sl_daemon *daemon, bool good,
                           good ? "true" : "false", cause);
 
     if (!err && good)
-        err = sl_buf_addf(&members, ",\"hash\":\"%s\"", daemon->written.hash);
+        err = sl_buf_addf(&members, ",\"hash\":\"%s\"",
+                          daemon->policy_source.hash);
     if (!err)
         err = add_lines(&members, report);
     publish(daemon, "policy", &members, err);
@@ -206,28 +207,28 @@ static void look_at_table(struct sl_daemon *daemon)
 {
     struct sl_event_publisher *t = &daemon->tidings;
     struct sl_table_stats table;
-    unsigned bound = t->crowded ? ROOM_AGAIN : NEARLY_FULL;
+    unsigned bound = t->is_table_full ? ROOM_AGAIN : NEARLY_FULL;
     struct sl_buf members;
-    bool crowded;
+    bool is_table_full;
     int err;
 
     if (!daemon->state.table)
         return;
     sl_table_stats(daemon->state.table, &table);
-    crowded = table.occupied * 100 >= table.slots * bound;
-    if (crowded == t->crowded)
+    is_table_full = table.occupied * 100 >= table.slots * bound;
+    if (is_table_full == t->is_table_full)
         return;
-    t->crowded = crowded;
+    t->is_table_full = is_table_full;
     members = begin();
     err = sl_buf_addf(&members,
                       "\"state\":\"%s\",\"entries\":%" PRIu64
                       ",\"capacity\":%" PRIu64 ",\"full\":%" PRIu64,
-                      crowded ? "nearly_full" : "normal", table.occupied,
+                      is_table_full ? "nearly_full" : "normal", table.occupied,
                       table.slots, table.counted[SL_STAT_FULL]);
     publish(daemon, "table", &members, err);
 }
 
-static void on_beat(void *ctx)
+static void on_timer(void *ctx)
 {
     struct sl_daemon *daemon = ctx;
 
@@ -237,7 +238,7 @@ static void on_beat(void *ctx)
     look_at_store(daemon);
     look_at_table(daemon);
     say_counts(daemon);
-    sl_timer_start(daemon->tidings.beat, BEAT);
+    sl_timer_start(daemon->tidings.timer, PERIOD);
 }
 
 /* ---- steps ---- */
@@ -268,17 +269,17 @@ int sl_event_stream_begin(struct sl_daemon *daemon)
     struct sl_loop *loop = daemon->workers[0].loop;
 
     if (sl_event_stream_open(loop, t->events, 0, &sl_alloc_libc, &t->feed) ||
-        sl_timer_new(loop, on_beat, daemon, &t->beat))
+        sl_timer_new(loop, on_timer, daemon, &t->timer))
         return failed(daemon);
     daemon->desk.feed = t->feed;
-    sl_timer_start(t->beat, BEAT);
+    sl_timer_start(t->timer, PERIOD);
     return 0;
 }
 
 void sl_event_stream_end(struct sl_daemon *daemon)
 {
-    sl_timer_free(daemon->tidings.beat);
-    daemon->tidings.beat = NULL;
+    sl_timer_free(daemon->tidings.timer);
+    daemon->tidings.timer = NULL;
     daemon->desk.feed = NULL;
     sl_event_stream_close(daemon->tidings.feed);
     daemon->tidings.feed = NULL;

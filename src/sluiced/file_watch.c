@@ -40,7 +40,7 @@ struct file {
 struct sl_file_watch {
     struct sl_loop *loop;
     int fd;
-    struct sl_fd_watch *ear;
+    struct sl_fd_watch *fd_watch;
     struct sl_timer *soon, *poll;
     sl_ns since; /* the first event that was not looked at yet; 0: none */
     sl_file_watch_f *on_change;
@@ -242,8 +242,8 @@ static int start(struct sl_file_watch *watch)
     watch->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (watch->fd < 0)
         return SLUICE_ESYS;
-    err =
-        sl_fd_watch_open(watch->loop, watch->fd, on_event, watch, &watch->ear);
+    err = sl_fd_watch_open(watch->loop, watch->fd, on_event, watch,
+                           &watch->fd_watch);
     if (!err)
         err = sl_timer_new(watch->loop, on_soon, watch, &watch->soon);
     if (!err)
@@ -322,7 +322,7 @@ void sl_file_watch_close(struct sl_file_watch *watch)
 {
     if (!watch)
         return;
-    sl_fd_watch_close(watch->ear);
+    sl_fd_watch_close(watch->fd_watch);
     sl_timer_free(watch->soon);
     sl_timer_free(watch->poll);
     if (watch->fd >= 0)

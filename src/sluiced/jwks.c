@@ -629,7 +629,8 @@ int sl_tokens_begin(struct sl_daemon *daemon)
 
     if (open_keys(daemon))
         return SL_EXIT_FAILED;
-    if (sl_tokens_use(daemon, daemon->written.policy, false, &daemon->why))
+    if (sl_tokens_use(daemon, daemon->policy_source.policy, false,
+                      &daemon->why))
         return SL_EXIT_POLICY;
     options.keys = sl_jwks_keys(daemon->jwks);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
@@ -642,7 +643,7 @@ int sl_tokens_begin(struct sl_daemon *daemon)
 }
 
 #ifdef SL_VIRTUAL_CLOCK
-int sl_tokens_again(struct sl_daemon *daemon)
+int sl_tokens_reset(struct sl_daemon *daemon)
 {
     struct sl_tokens_options options = {.keys = sl_jwks_keys(daemon->jwks),
                                         .alloc = &sl_alloc_libc};

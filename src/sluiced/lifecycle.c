@@ -62,7 +62,7 @@ static sl_ns settle_end(const struct sl_daemon *daemon, sl_ns now)
     sl_ns deadline = daemon->settings.deadline;
     sl_ns least = now + SETTLE + (deadline < SL_S ? deadline : SL_S);
 
-    if (sl_remote_tells(daemon) && daemon->drain_until > least)
+    if (sl_remote_has_count(daemon) && daemon->drain_until > least)
         return daemon->drain_until; /* or sooner: when all is done */
     return least;
 }
@@ -74,7 +74,7 @@ static void drain_admin(struct sl_daemon *daemon, sl_ns now)
         &daemon->workers[0].stands[SL_PROTOCOL_ADMIN];
 
     daemon->admin_draining = true;
-    if (daemon->common.store)
+    if (daemon->remote.store)
         daemon->settle_until = settle_end(daemon, now);
     daemon->drain_until = now + ADMIN_DRAIN;
     sl_listener_close(admin->listener);
@@ -83,7 +83,7 @@ static void drain_admin(struct sl_daemon *daemon, sl_ns now)
         sl_protocol_admin.drain(admin);
 }
 
-void sl_lifecycle_emptied(struct sl_daemon *daemon)
+void sl_lifecycle_drained(struct sl_daemon *daemon)
 {
     struct sl_worker *first = &daemon->workers[0];
     const struct sl_listener_worker *admin = &first->stands[SL_PROTOCOL_ADMIN];
@@ -136,7 +136,7 @@ static int open_signals(struct sl_daemon *daemon)
     if (daemon->signals < 0)
         return SLUICE_ESYS;
     return sl_fd_watch_open(daemon->workers[0].loop, daemon->signals, on_signal,
-                            daemon, &daemon->ear);
+                            daemon, &daemon->signal_watch);
 }
 
 /* ---- the watchdog ---- */
@@ -145,7 +145,7 @@ static void on_pulse(void *ctx)
 {
     struct sl_worker *worker = ctx;
 
-    atomic_fetch_add(&worker->pulse, 1);
+    atomic_fetch_add(&worker->heartbeat_seen, 1);
 }
 
 /* Every loop must have turned since the last beat, not only ours. */
@@ -157,15 +157,17 @@ static void on_watchdog(void *ctx)
     for (unsigned i = 1; i < daemon->worker_count; i++) {
         struct sl_worker *worker = &daemon->workers[i];
 
-        if (atomic_load(&worker->pulse) < daemon->beat && !daemon->draining) {
+        if (atomic_load(&worker->heartbeat_seen) < daemon->heartbeat &&
+            !daemon->draining) {
             alive = false;
             sl_log(SL_LOG_ERROR, "worker thread not responding", NULL);
         } else if (sl_loop_post(worker->loop, on_pulse, worker)) {
-            atomic_fetch_add(&worker->pulse, 1); /* no memory is no hang */
+            atomic_fetch_add(&worker->heartbeat_seen,
+                             1); /* no memory is no hang */
         }
     }
     if (alive) {
-        daemon->beat++;
+        daemon->heartbeat++;
         sl_notify(&daemon->notify, "WATCHDOG=1");
     }
     sl_timer_start(daemon->watchdog, daemon->notify.watchdog);
@@ -235,7 +237,7 @@ int sl_lifecycle_begin(struct sl_daemon *daemon)
 void sl_lifecycle_end(struct sl_daemon *daemon)
 {
     sl_timer_free(daemon->watchdog);
-    sl_fd_watch_close(daemon->ear);
+    sl_fd_watch_close(daemon->signal_watch);
     if (daemon->signals > 0)
         close(daemon->signals);
 }

@@ -61,7 +61,7 @@ static void on_carried(struct sl_job *job)
     int err = lost ? SLUICE_ESTORE : job->err;
 
     if (ask)
-        ask->unsure = err && job->doubt != 0;
+        ask->unsure = err && job->uncertain_txn != 0;
     if (ask)
         ask->terms = (struct sl_quota_lease_terms){.there = e->claim.there,
                                                    .granted = e->claim.granted,
@@ -169,7 +169,7 @@ static bool look_own(struct sl_quota_lessor *lender,
 
 int sl_quota_node_wrap(struct sl_daemon *daemon)
 {
-    struct sl_quota_node *desk = &daemon->lending;
+    struct sl_quota_node *desk = &daemon->quota_node;
     struct sl_quota_leases_options options = {.store = daemon->state.store,
                                               .lender = &desk->lender,
                                               .patience =
@@ -220,7 +220,7 @@ static sl_ns day_of(struct sl_daemon *daemon,
                     const struct sl_usage_lease_row *row)
 {
     sl_ns at = row->seen > row->start ? row->seen : row->start;
-    sl_ns end = end_of(daemon->written.policy, row);
+    sl_ns end = end_of(daemon->policy_source.policy, row);
 
     if (at == 0)
         return sl_quota_node_now(daemon);
@@ -239,7 +239,7 @@ uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
 
     /* Of a limit that is gone, or a period that is long over: nobody will use
      * it any more. */
-    if (row->older || !look_own(&daemon->lending.lender, &who, &own))
+    if (row->older || !look_own(&daemon->quota_node.lender, &who, &own))
         return row->leased;
     *held = has_holds(daemon);
     *at = day_of(daemon, row);
@@ -250,7 +250,7 @@ uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
 
 static void show_life(struct sl_daemon *daemon, struct sl_loop *loop)
 {
-    struct sl_quota_node *desk = &daemon->lending;
+    struct sl_quota_node *desk = &daemon->quota_node;
     struct errand *e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
 
     if (!e)
@@ -267,16 +267,17 @@ static void on_beat(void *ctx)
     struct sl_loop *loop = daemon->workers[0].loop;
     struct sl_quota_leases_counts counts;
 
-    sl_quota_leases_count(daemon->lending.store, &counts);
-    sl_quota_leases_heartbeat(daemon->lending.store, loop, sl_loop_now(loop));
-    if (counts.keys > 0 && !atomic_load(&daemon->lending.lost))
+    sl_quota_leases_count(daemon->quota_node.store, &counts);
+    sl_quota_leases_heartbeat(daemon->quota_node.store, loop,
+                              sl_loop_now(loop));
+    if (counts.keys > 0 && !atomic_load(&daemon->quota_node.lost))
         show_life(daemon, loop);
-    sl_timer_start(daemon->lending.timer, BEAT);
+    sl_timer_start(daemon->quota_node.timer, BEAT);
 }
 
 int sl_quota_node_begin(struct sl_daemon *daemon)
 {
-    struct sl_quota_node *desk = &daemon->lending;
+    struct sl_quota_node *desk = &daemon->quota_node;
 
     if (!desk->store)
         return 0;
@@ -290,13 +291,13 @@ int sl_quota_node_begin(struct sl_daemon *daemon)
 
 void sl_quota_node_end(struct sl_daemon *daemon)
 {
-    sl_timer_free(daemon->lending.timer);
-    daemon->lending.timer = NULL;
+    sl_timer_free(daemon->quota_node.timer);
+    daemon->quota_node.timer = NULL;
 }
 
 void sl_quota_node_drain(struct sl_daemon *daemon)
 {
-    struct sl_quota_node *desk = &daemon->lending;
+    struct sl_quota_node *desk = &daemon->quota_node;
     struct sl_loop *loop = daemon->workers[0].loop;
 
     if (desk->store && loop)

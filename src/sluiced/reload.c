@@ -23,7 +23,7 @@ static const char *const causes[] = {"signal", "file", "asked", "posted"};
 struct reload {
     struct sl_daemon *daemon;
     enum sl_reload_cause cause;
-    struct sl_policy_source written;
+    struct sl_policy_source policy_source;
     struct sl_settings settings;
     bool has_settings;
     struct sl_report problems;
@@ -86,7 +86,8 @@ static int read_settings(struct reload *r)
         return 0;
     r->has_settings = true;
     if (sl_settings_make(&r->settings, &daemon->given,
-                         &r->written.policy->server, daemon->path, &r->why))
+                         &r->policy_source.policy->server, daemon->path,
+                         &r->why))
         return SLUICE_ECONF;
     err = sl_settings_diff(&daemon->latest, &r->settings, true, &r->report);
     if (!err)
@@ -102,12 +103,12 @@ static int use(struct reload *r)
     struct sl_daemon *daemon = r->daemon;
     bool posted = r->cause == SL_RELOAD_POSTED;
     struct sl_diag diag;
-    int err = sl_tokens_use(daemon, r->written.policy, posted, &r->why);
+    int err = sl_tokens_use(daemon, r->policy_source.policy, posted, &r->why);
 
     if (err)
         return err;
-    err = sl_engine_use(daemon->engine, r->written.policy, &r->why);
-    if (err && sl_tokens_use(daemon, daemon->written.policy, true, &diag))
+    err = sl_engine_use(daemon->engine, r->policy_source.policy, &r->why);
+    if (err && sl_tokens_use(daemon, daemon->policy_source.policy, true, &diag))
         sl_log(SL_LOG_ERROR,
                "reload failed, token keys of the refused policy in use", "why",
                diag.sentence, NULL);
@@ -117,8 +118,8 @@ static int use(struct reload *r)
 static int build(struct reload *r)
 {
     struct sl_daemon *daemon = r->daemon;
-    int err =
-        sl_policy_diff(daemon->written.policy, r->written.policy, &r->report);
+    int err = sl_policy_diff(daemon->policy_source.policy,
+                             r->policy_source.policy, &r->report);
 
     if (!err)
         err = read_settings(r);
@@ -134,10 +135,10 @@ static int build(struct reload *r)
 static void take_over(struct reload *r)
 {
     struct sl_daemon *daemon = r->daemon;
-    struct sl_policy_source old = daemon->written;
+    struct sl_policy_source old = daemon->policy_source;
 
-    daemon->written = r->written;
-    r->written = old;
+    daemon->policy_source = r->policy_source;
+    r->policy_source = old;
     if (r->has_settings) {
         struct sl_settings before = daemon->latest;
 
@@ -151,7 +152,7 @@ static void take_over(struct reload *r)
     daemon->reloaded_at = sl_loop_now(daemon->workers[0].loop);
     sl_log(SL_LOG_INFO, "policy loaded", "file",
            daemon->path ? daemon->path : "demo", "cause", causes[r->cause],
-           "hash", daemon->written.hash, NULL);
+           "hash", daemon->policy_source.hash, NULL);
     log_problems(r);
     log_lines(sl_buf_str(&r->report));
     sl_event_publisher_policy(daemon, true, causes[r->cause],
@@ -192,7 +193,7 @@ static void turn_down(struct reload *r)
 static void finish(struct reload *r)
 {
     sl_report_done(&r->problems);
-    sl_policy_source_done(&r->written);
+    sl_policy_source_done(&r->policy_source);
     if (r->has_settings)
         sl_settings_done(&r->settings);
     sl_buf_done(&r->report);
@@ -209,9 +210,10 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
               (long long)(steady / SL_US));
     sl_buf_init(&r.report, REPORT_MOST, &sl_alloc_libc);
     if (daemon->compat && !posted)
-        err = sl_compat_read(&r.written, daemon->path, &r.problems, &r.why);
+        err =
+            sl_compat_read(&r.policy_source, daemon->path, &r.problems, &r.why);
     else
-        err = sl_policy_source_read(&r.written, daemon->path, posted,
+        err = sl_policy_source_read(&r.policy_source, daemon->path, posted,
                                     &r.problems, &r.why);
     if (!err)
         err = build(&r);
@@ -241,8 +243,9 @@ static bool is_same(const struct sl_daemon *daemon)
     if (daemon->compat)
         return false; /* it is read to find out */
     sl_buf_init(&text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
-    same = sl_file_read(daemon->path, SL_YAML_BYTES, &text, &why) == 0 &&
-           sl_str_eq(sl_buf_str(&text), sl_buf_str(&daemon->written.text));
+    same =
+        sl_file_read(daemon->path, SL_YAML_BYTES, &text, &why) == 0 &&
+        sl_str_eq(sl_buf_str(&text), sl_buf_str(&daemon->policy_source.text));
     sl_buf_done(&text);
     return same;
 }

@@ -33,11 +33,11 @@ static void on_news(void *ctx, enum sl_store_news news, const char *sentence)
 
     switch (news) {
     case SL_STORE_EVENT_DOWN:
-        keep_why(&daemon->common, sentence);
+        keep_why(&daemon->remote, sentence);
         break;
     case SL_STORE_EVENT_OPENED:
-        if (!daemon->common.why[0])
-            keep_why(&daemon->common, sentence);
+        if (!daemon->remote.why[0])
+            keep_why(&daemon->remote, sentence);
         break;
     case SL_STORE_EVENT_UP:
     case SL_STORE_EVENT_CLOSED:
@@ -60,10 +60,10 @@ static void read_stats(const struct sl_daemon *daemon,
     struct sl_dynamo_stats s;
 
     if (!daemon->settings.in_dynamo) {
-        sl_redis_stats(daemon->common.store, ret);
+        sl_redis_stats(daemon->remote.store, ret);
         return;
     }
-    sl_dynamo_stats(daemon->common.store, &s);
+    sl_dynamo_stats(daemon->remote.store, &s);
     *ret = (struct sl_redis_stats){
         .taken = s.taken,
         .late = s.late,
@@ -102,8 +102,8 @@ static void say_gone(struct sl_daemon *daemon)
 {
     char why[256];
 
-    copy_why(&daemon->common, why);
-    daemon->common.is_gone = true;
+    copy_why(&daemon->remote, why);
+    daemon->remote.is_gone = true;
     sl_log(SL_LOG_WARN, "store unavailable", "why",
            why[0] ? why : "the store does not answer", "then",
            "on_store_failure of each limit applies", NULL);
@@ -111,7 +111,7 @@ static void say_gone(struct sl_daemon *daemon)
 
 static void say_back(struct sl_daemon *daemon, sl_ns steady)
 {
-    struct sl_remote_state *common = &daemon->common;
+    struct sl_remote_state *common = &daemon->remote;
     char span[32];
 
     sl_format_duration((steady - common->gone_since) / SL_MS * SL_MS, span);
@@ -122,7 +122,7 @@ static void say_back(struct sl_daemon *daemon, sl_ns steady)
 
 void sl_remote_poll(struct sl_daemon *daemon)
 {
-    struct sl_remote_state *common = &daemon->common;
+    struct sl_remote_state *common = &daemon->remote;
     struct sl_loop *loop = daemon->workers[0].loop;
     sl_ns steady = sl_loop_mono(loop);
     struct sl_redis_stats stats;
@@ -145,7 +145,7 @@ void sl_remote_poll(struct sl_daemon *daemon)
 
 bool sl_remote_answers(struct sl_daemon *daemon, struct sl_buf *why)
 {
-    struct sl_remote_state *common = &daemon->common;
+    struct sl_remote_state *common = &daemon->remote;
     struct sl_redis_stats stats;
     char text[256];
 
@@ -170,7 +170,7 @@ void sl_remote_count(struct sl_daemon *daemon, struct sl_metrics_shared *ret)
     struct sl_redis_stats s;
     struct sl_debts_stats d;
 
-    *ret = (struct sl_metrics_shared){.on = daemon->common.store != NULL};
+    *ret = (struct sl_metrics_shared){.on = daemon->remote.store != NULL};
     if (!ret->on)
         return;
     read_stats(daemon, &s);
@@ -195,7 +195,7 @@ void sl_remote_count(struct sl_daemon *daemon, struct sl_metrics_shared *ret)
     ret->numbers[SL_STORE_NUM_EPOCHS] = s.epochs;
     ret->numbers[SL_STORE_NUM_LOOPS] = s.up;
     ret->numbers[SL_STORE_NUM_BREAKER] = s.open;
-    ret->numbers[SL_STORE_NUM_NODES] = atomic_load(&daemon->common.nodes);
+    ret->numbers[SL_STORE_NUM_NODES] = atomic_load(&daemon->remote.nodes);
     ret->numbers[SL_STORE_NUM_DEBTS] = d.keys;
     ret->numbers[SL_STORE_NUM_CHARGED] = d.charged;
     ret->numbers[SL_STORE_NUM_FORGIVEN] = d.forgiven;
@@ -267,10 +267,10 @@ static int open_redis(struct sl_daemon *daemon)
 int sl_remote_open(struct sl_daemon *daemon)
 {
     daemon->state = (struct sl_state){.lock = -1};
-    pthread_mutex_init(&daemon->common.lock, NULL);
+    pthread_mutex_init(&daemon->remote.lock, NULL);
     if (daemon->settings.in_dynamo ? open_dynamo(daemon) : open_redis(daemon))
         return SL_EXIT_STORE;
-    daemon->common.store = daemon->state.store;
+    daemon->remote.store = daemon->state.store;
     return 0;
 }
 
@@ -278,12 +278,12 @@ int sl_remote_attach(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
 
-    if (!daemon->common.store)
+    if (!daemon->remote.store)
         return 0;
     return daemon->settings.in_dynamo
-               ? sl_dynamo_attach(daemon->common.store, worker->loop,
+               ? sl_dynamo_attach(daemon->remote.store, worker->loop,
                                   &daemon->why)
-               : sl_redis_attach(daemon->common.store, worker->loop,
+               : sl_redis_attach(daemon->remote.store, worker->loop,
                                  &daemon->why);
 }
 
@@ -291,28 +291,28 @@ void sl_remote_drain(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
 
-    if (!daemon->common.store)
+    if (!daemon->remote.store)
         return;
     if (daemon->settings.in_dynamo)
-        sl_dynamo_drain(daemon->common.store, worker->loop,
+        sl_dynamo_drain(daemon->remote.store, worker->loop,
                         sl_loop_now(worker->loop));
     else
-        sl_redis_drain(daemon->common.store, worker->loop,
+        sl_redis_drain(daemon->remote.store, worker->loop,
                        sl_loop_now(worker->loop));
 }
 
-bool sl_remote_tells(const struct sl_daemon *daemon)
+bool sl_remote_has_count(const struct sl_daemon *daemon)
 {
-    return daemon->common.store && daemon->settings.in_dynamo;
+    return daemon->remote.store && daemon->settings.in_dynamo;
 }
 
 bool sl_remote_is_busy(const struct sl_daemon *daemon)
 {
     struct sl_dynamo_stats stats;
 
-    if (!sl_remote_tells(daemon))
-        return daemon->common.store != NULL;
-    sl_dynamo_stats(daemon->common.store, &stats);
+    if (!sl_remote_has_count(daemon))
+        return daemon->remote.store != NULL;
+    sl_dynamo_stats(daemon->remote.store, &stats);
     return stats.under_way > 0;
 }
 
@@ -320,26 +320,26 @@ void sl_remote_detach(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
 
-    if (!daemon->common.store || !worker->loop)
+    if (!daemon->remote.store || !worker->loop)
         return;
     if (daemon->settings.in_dynamo)
-        sl_dynamo_detach(daemon->common.store, worker->loop);
+        sl_dynamo_detach(daemon->remote.store, worker->loop);
     else
-        sl_redis_detach(daemon->common.store, worker->loop);
+        sl_redis_detach(daemon->remote.store, worker->loop);
 }
 
 static void on_count(void *ctx, unsigned count)
 {
     struct sl_daemon *daemon = ctx;
 
-    atomic_store(&daemon->common.nodes, count);
+    atomic_store(&daemon->remote.nodes, count);
     sl_engine_nodes(daemon->engine, count);
 }
 
 /* A clock that stands still has no windows to be counted in. */
 int sl_remote_begin(struct sl_daemon *daemon)
 {
-    struct sl_remote_state *common = &daemon->common;
+    struct sl_remote_state *common = &daemon->remote;
 
     if (!common->store || daemon->settings.virtual_clock)
         return 0;
@@ -347,7 +347,7 @@ int sl_remote_begin(struct sl_daemon *daemon)
     common->roll.ctx = daemon;
     if (!sl_node_count_begin(&common->roll, common->store,
                              daemon->workers[0].loop,
-                             daemon->written.policy->env))
+                             daemon->policy_source.policy->env))
         return 0;
     sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
     return SL_EXIT_FAILED;
@@ -355,7 +355,7 @@ int sl_remote_begin(struct sl_daemon *daemon)
 
 void sl_remote_end(struct sl_daemon *daemon)
 {
-    sl_node_count_end(&daemon->common.roll);
+    sl_node_count_end(&daemon->remote.roll);
 }
 
 /* ---- how many daemons share a store. */
@@ -368,14 +368,14 @@ void sl_remote_end(struct sl_daemon *daemon)
 
 static void ask(struct sl_node_count *roll)
 {
-    roll->part.cost = roll->looks ? 0 : 1;
+    roll->part.cost = roll->reading ? 0 : 1;
     roll->take = (struct sl_take){
         .errand = SL_TAKE_OP_TAKE,
         .parts = &roll->part,
         .count = 1,
         .now = sl_loop_now(roll->loop),
         .loop = roll->loop,
-        .done = sl_node_count_told,
+        .done = sl_node_count_done,
         .ctx = roll,
     };
     sl_store_take(roll->store, &roll->take);
@@ -393,7 +393,7 @@ static void count(struct sl_node_count *roll, unsigned is)
         roll->on_count(roll->ctx, is > roll->before ? is : roll->before);
 }
 
-void sl_node_count_told(struct sl_take *take)
+void sl_node_count_done(struct sl_take *take)
 {
     struct sl_node_count *roll = take->ctx;
     const struct sl_answer *a = &roll->part.answer;
@@ -403,18 +403,18 @@ void sl_node_count_told(struct sl_take *take)
     if (roll->ended)
         return;
     if (take->err) {
-        roll->looks = false;
+        roll->reading = false;
         sl_timer_start(roll->timer, AGAIN);
         return;
     }
     count(roll, is);
-    if (!roll->looks && a->reset_in > EARLY) {
-        roll->looks = true;
+    if (!roll->reading && a->reset_in > EARLY) {
+        roll->reading = true;
         sl_timer_start(roll->timer, a->reset_in - EARLY);
         return;
     }
     roll->before = is;
-    roll->looks = false;
+    roll->reading = false;
     sl_timer_start(roll->timer, a->reset_in + LATE);
 }
 

@@ -80,10 +80,10 @@ static int read_policy(struct sl_daemon *daemon)
 {
     struct sl_report report;
     int err = daemon->compat
-                  ? sl_compat_read(&daemon->written, daemon->path, &report,
-                                   &daemon->why)
-                  : sl_policy_source_read(&daemon->written, daemon->path, NULL,
-                                          &report, &daemon->why);
+                  ? sl_compat_read(&daemon->policy_source, daemon->path,
+                                   &report, &daemon->why)
+                  : sl_policy_source_read(&daemon->policy_source, daemon->path,
+                                          NULL, &report, &daemon->why);
 
     print_report(&report);
     if (err && report.errors > 0)
@@ -95,7 +95,7 @@ static int read_policy(struct sl_daemon *daemon)
 /* Tables of others are asked for plans where the registry is. */
 static int check_query(struct sl_daemon *daemon)
 {
-    if (daemon->written.policy->identity.subjects.text.len == 0 ||
+    if (daemon->policy_source.policy->identity.subjects.text.len == 0 ||
         daemon->settings.in_postgres)
         return 0;
     return sl_diag_error(
@@ -120,12 +120,12 @@ int sl_policy_begin(struct sl_daemon *daemon)
     if (status)
         return status;
     status = sl_settings_make(&daemon->settings, given,
-                              &daemon->written.policy->server, daemon->path,
-                              &daemon->why);
+                              &daemon->policy_source.policy->server,
+                              daemon->path, &daemon->why);
     if (!status)
         status = sl_settings_make(&daemon->latest, given,
-                                  &daemon->written.policy->server, daemon->path,
-                                  &daemon->why);
+                                  &daemon->policy_source.policy->server,
+                                  daemon->path, &daemon->why);
     if (!status)
         status = check_query(daemon);
     if (status)
@@ -139,7 +139,7 @@ int sl_policy_begin(struct sl_daemon *daemon)
 
 void sl_policy_end(struct sl_daemon *daemon)
 {
-    sl_policy_source_done(&daemon->written);
+    sl_policy_source_done(&daemon->policy_source);
     sl_settings_done(&daemon->latest);
     sl_settings_done(&daemon->settings);
 }
@@ -195,8 +195,8 @@ void sl_state_end(struct sl_daemon *daemon)
 int sl_engine_begin(struct sl_daemon *daemon)
 {
     struct sl_engine_options options = {.store = daemon->state.store};
-    int err = sl_engine_open(&options, daemon->written.policy, &daemon->engine,
-                             &daemon->why);
+    int err = sl_engine_open(&options, daemon->policy_source.policy,
+                             &daemon->engine, &daemon->why);
 
     if (err == SLUICE_ECONF)
         return SL_EXIT_POLICY;
@@ -215,7 +215,7 @@ void sl_engine_end(struct sl_daemon *daemon)
 }
 
 #ifdef SL_VIRTUAL_CLOCK
-int sl_engine_again(struct sl_daemon *daemon)
+int sl_engine_reset(struct sl_daemon *daemon)
 {
     struct sl_worker *worker = &daemon->workers[0]; /* there is no other */
     struct sl_engine *engine = daemon->engine;

@@ -63,7 +63,7 @@ static int open_plans(struct sl_daemon *daemon)
 {
     static const char *const scopes[] = {"", "user", "org"};
     const struct sl_plan_query *query =
-        &daemon->written.policy->identity.subjects;
+        &daemon->policy_source.policy->identity.subjects;
     struct sl_pg_plan_options options = {.url = daemon->settings.registry,
                                          .sql = query->text,
                                          .scope =
@@ -72,7 +72,7 @@ static int open_plans(struct sl_daemon *daemon)
     int err = 0;
 
     if (query->text.len > 0)
-        err = sl_pg_plan_open(&options, &daemon->plans, &daemon->why);
+        err = sl_pg_plan_open(&options, &daemon->plan_query, &daemon->why);
     if (err == SLUICE_ECONF)
         return SL_EXIT_POLICY;
     return err ? SL_EXIT_STORE : 0;
@@ -82,7 +82,7 @@ static void ask_plans(void *ctx, struct sl_job *job)
 {
     struct sl_daemon *daemon = ctx;
 
-    sl_pg_plan_find(daemon->plans, daemon->registry, job);
+    sl_pg_plan_find(daemon->plan_query, daemon->registry, job);
 }
 
 int sl_subjects_begin(struct sl_daemon *daemon)
@@ -99,9 +99,9 @@ int sl_subjects_begin(struct sl_daemon *daemon)
         return 0;
     if (daemon->settings.in_postgres)
         options.driver = &sl_driver_postgres;
-    if (daemon->lending.store) {
+    if (daemon->quota_node.store) {
         options.on_lease = sl_quota_node_resume;
-        options.node = sl_str_c(daemon->lending.node);
+        options.node = sl_str_c(daemon->quota_node.node);
         options.now = sl_quota_node_now(daemon);
     }
     if (sl_registry_open(&options, &daemon->registry, &daemon->why))
@@ -112,8 +112,8 @@ int sl_subjects_begin(struct sl_daemon *daemon)
 
 void sl_subjects_end(struct sl_daemon *daemon)
 {
-    sl_pg_plan_close(daemon->plans);
-    daemon->plans = NULL;
+    sl_pg_plan_close(daemon->plan_query);
+    daemon->plan_query = NULL;
     sl_registry_close(daemon->registry);
     daemon->registry = NULL;
 }
@@ -165,9 +165,9 @@ int sl_worker_open_subjects(struct sl_worker *worker)
         err = open_dynamo(worker, &options);
     } else if (!daemon->registry) {
         return 0;
-    } else if (daemon->plans) {
+    } else if (daemon->plan_query) {
         options.source = (struct sl_subject_source){ask_plans, NULL, daemon};
-        options.life = daemon->written.policy->identity.subjects.life;
+        options.life = daemon->policy_source.policy->identity.subjects.life;
     }
     if (!err)
         err = sl_subject_cache_open(in_dynamo ? NULL : daemon->registry,
@@ -186,7 +186,7 @@ void sl_subjects_stop(struct sl_daemon *daemon)
             close_cache(&daemon->workers[i]);
     if (!daemon->registry)
         return;
-    sl_pg_plan_stop(daemon->plans);
+    sl_pg_plan_stop(daemon->plan_query);
     for (unsigned i = 0; i < daemon->worker_count; i++)
         if (daemon->workers[i].usage_buffer)
             sl_usage_buffer_flush(

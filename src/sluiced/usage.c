@@ -77,10 +77,10 @@ bool sl_usage_spent(const struct sl_usage_entry *usage,
  * the books say how far it may go. But who is carried to is not leased. */
 static bool is_leased(struct sl_daemon *daemon, struct sl_str limit)
 {
-    const struct sl_policy *policy = daemon->written.policy;
+    const struct sl_policy *policy = daemon->policy_source.policy;
     int index = sl_policy_rule(policy, limit);
 
-    return daemon->lending.store && index >= 0 &&
+    return daemon->quota_node.store && index >= 0 &&
            policy->rules[index].kind == SL_QUOTA &&
            !policy->rules[index].carried;
 }
@@ -142,7 +142,7 @@ static void tell_mark(struct sl_worker *worker, const struct sl_usage_entry *u,
            "used", used, NULL);
 }
 
-static void on_mark(void *ctx, const struct sl_usage_entry *u)
+static void on_threshold(void *ctx, const struct sl_usage_entry *u)
 {
     for (unsigned i = 0; i < u->marks.count; i++)
         if (u->marks.list[i] > u->told_before && u->marks.list[i] <= u->told)
@@ -155,9 +155,9 @@ int sl_worker_open_usage(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
     struct sl_usage_buffer_options options = {
-        .on_mark = on_mark,
+        .on_threshold = on_threshold,
         .ctx = worker,
-        .node = sl_str_c(daemon->lending.node)};
+        .node = sl_str_c(daemon->quota_node.node)};
     int err = sl_usage_buffer_open(daemon->registry, worker->loop, &options,
                                    &worker->usage_buffer, &daemon->why);
 
@@ -185,9 +185,9 @@ static void count_leases(const struct sl_daemon *daemon,
 {
     struct sl_quota_leases_counts counts;
 
-    if (!daemon->lending.store)
+    if (!daemon->quota_node.store)
         return;
-    sl_quota_leases_count(daemon->lending.store, &counts);
+    sl_quota_leases_count(daemon->quota_node.store, &counts);
     ret->numbers[SL_QUOTA_LEASE_ASKS] = counts.asked;
     ret->numbers[SL_QUOTA_LEASE_FAILURES] = counts.failed;
     ret->numbers[SL_LEASE_KEYS] = counts.keys;

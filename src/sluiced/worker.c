@@ -109,7 +109,7 @@ static void on_emptying(void *ctx)
     if (left == 0)
         atomic_store(&worker->empty, true);
     if (worker->index == 0)
-        sl_lifecycle_emptied(worker->daemon);
+        sl_lifecycle_drained(worker->daemon);
     if (left > 0 || worker->index == 0)
         sl_timer_start(worker->emptying, LOOK_AGAIN);
 }

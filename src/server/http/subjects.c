@@ -707,7 +707,7 @@ static struct sl_registry *registry_of(struct sl_http_call *call)
 static void refuse_failed(struct sl_http_call *call, const struct sl_job *job)
 {
     sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
-    if (job->doubt == 0)
+    if (job->uncertain_txn == 0)
         sl_http_refuse(call, 503,
                        job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "REGISTRY",
                        "nothing was changed: %s", job->diag.sentence);

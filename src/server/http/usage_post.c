@@ -132,7 +132,7 @@ static void refuse_failed(struct reporting *r)
 
     r->failed = true;
     sl_http_field(r->call, SL_STR("Retry-After"), SL_STR("1"));
-    if (job->doubt == 0)
+    if (job->uncertain_txn == 0)
         sl_http_refuse(r->call, 503,
                        job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "USAGE",
                        "nothing was recorded: %s", job->diag.sentence);
@@ -160,7 +160,7 @@ static void on_recorded(struct sl_job *job)
         refuse_item(r, job->failed);
     } else {
         for (unsigned i = 0; i < r->uses.count; i++)
-            sl_usage_buffer_marked(r->meter, &r->usage[i]);
+            sl_usage_buffer_report(r->meter, &r->usage[i]);
     }
     r->charging = true;
     r->next = 0;

@@ -31,7 +31,7 @@ struct told {
     char id[16];
 };
 
-static void on_mark(void *ctx, const struct sl_usage_entry *u)
+static void on_threshold(void *ctx, const struct sl_usage_entry *u)
 {
     struct told *told = ctx;
 
@@ -78,26 +78,27 @@ static void play(struct sl_usage_sink *meter, uint64_t hold, const char *acts)
 
 static void test_scripts(struct world *w)
 {
-    struct sl_usage_buffer_options options = {.on_mark = NULL};
-    struct sl_usage_buffer *keeper = NULL;
+    struct sl_usage_buffer_options options = {.on_threshold = NULL};
+    struct sl_usage_buffer *buffer = NULL;
     uint64_t used = 0;
 
     CHECK_EQ(
-        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
+        sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
     for (size_t i = 0; i < SL_LEN(scripts); i++) {
         printf("# (6) %s\n", scripts[i].why);
-        play(sl_usage_buffer_sink(keeper), i + 1, scripts[i].acts);
+        play(sl_usage_buffer_sink(buffer), i + 1, scripts[i].acts);
         used += scripts[i].used;
         CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), used);
         CHECK_EQ(sum(w, "acme", SL_ROW_DAY), used);
     }
-    sl_usage_buffer_close(keeper);
+    sl_usage_buffer_close(buffer);
 }
 
 static void test_two_keepers(struct world *w)
 {
     struct told told = {0};
-    struct sl_usage_buffer_options options = {.on_mark = on_mark, .ctx = &told};
+    struct sl_usage_buffer_options options = {.on_threshold = on_threshold,
+                                              .ctx = &told};
     struct sl_usage_buffer *keepers[2] = {NULL, NULL};
     struct sl_usage_delta take = held(100, SL_USAGE_ACT_HOLD, 200);
     struct sl_usage_delta end = held(100, SL_USAGE_ACT_HOLD_END, 150);
@@ -179,8 +180,8 @@ static void await_waiter(PGconn *conn, bool of, int slot)
  * the hold is put down, and ended by another. */
 static void test_two_ends(struct world *w)
 {
-    struct sl_usage_buffer_options options = {.on_mark = NULL};
-    struct sl_usage_buffer *keeper = NULL;
+    struct sl_usage_buffer_options options = {.on_threshold = NULL};
+    struct sl_usage_buffer *buffer = NULL;
     struct sl_usage_delta end = held(200, SL_USAGE_ACT_HOLD_END, 4);
     PGconn *all = PQconnectdb(backed_url()), *own = PQconnectdb(backed_url());
     int slot = slot_of(S("org"), S("twice"));
@@ -188,7 +189,7 @@ static void test_two_ends(struct world *w)
 
     CASE("(6) a hold that two end at once is recorded once");
     CHECK_EQ(
-        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
+        sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
     put_one(w, report("twice", 0, ""), SL_USAGE_RECORDED, 0, 0);
     snprintf(sql, sizeof(sql),
              "BEGIN; SELECT pg_advisory_xact_lock(" LOCKS ", %d)", slot);
@@ -198,9 +199,9 @@ static void test_two_ends(struct world *w)
              " FROM generate_series(0, 255) AS slot WHERE slot <> %d",
              slot);
     say(all, sql);
-    sl_usage_buffer_sink(keeper)->calls->spent(sl_usage_buffer_sink(keeper),
+    sl_usage_buffer_sink(buffer)->calls->spent(sl_usage_buffer_sink(buffer),
                                                &end);
-    sl_usage_buffer_flush(sl_usage_buffer_sink(keeper));
+    sl_usage_buffer_flush(sl_usage_buffer_sink(buffer));
     await_waiter(own, false, slot);
     say(all, "INSERT INTO sluice.usage_holds(hold, scope, id, period_start,"
              " amount, cap, expires) VALUES('00000000000000c80000000000000007"
@@ -211,7 +212,7 @@ static void test_two_ends(struct world *w)
     say(own, "UPDATE sluice.usage_counters SET used = 4 WHERE id = 'twice'");
     say(own, "COMMIT");
     CHECK_EQ(sum(w, "twice", SL_ROW_COUNTER), 4);
-    sl_usage_buffer_close(keeper);
+    sl_usage_buffer_close(buffer);
     PQfinish(all);
     PQfinish(own);
 }
@@ -277,8 +278,8 @@ static void test_nodes(struct world *w)
 
 static void test_owed(struct world *w)
 {
-    struct sl_usage_buffer_options options = {.on_mark = NULL};
-    struct sl_usage_buffer *keeper = NULL;
+    struct sl_usage_buffer_options options = {.on_threshold = NULL};
+    struct sl_usage_buffer *buffer = NULL;
     struct sl_usage_entry u = report("debtor", 50, "");
     struct sl_str debtor = S("debtor");
     struct sl_usage_delta paid = held(0, SL_USAGE_ACT_REFUNDED, 8);
@@ -297,17 +298,17 @@ static void test_owed(struct world *w)
     CASE("some of it may be paid");
     put_one(w, u, SL_USAGE_RECORDED, 10, 0);
     CHECK_EQ(
-        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
+        sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
     paid.hold[1] = 0;
     paid.scope = S("org");
     paid.values = &debtor;
     paid.value_count = 1;
     for (int i = 0; i < 2; i++)
-        sl_usage_buffer_sink(keeper)->calls->spent(sl_usage_buffer_sink(keeper),
+        sl_usage_buffer_sink(buffer)->calls->spent(sl_usage_buffer_sink(buffer),
                                                    &paid);
-    sl_usage_buffer_flush(sl_usage_buffer_sink(keeper));
+    sl_usage_buffer_flush(sl_usage_buffer_sink(buffer));
     CHECK_EQ(sum(w, "debtor", SL_ROW_COUNTER), 10);
-    sl_usage_buffer_close(keeper);
+    sl_usage_buffer_close(buffer);
     CHECK_EQ(start_again(w).owed, 4);
     CASE("a reset forgets it");
     put_one(w, u, SL_USAGE_RECORDED, 0, 0);
@@ -323,23 +324,23 @@ static void test_no_memory(struct world *w)
         struct fail f = {.nth = nth};
         struct sl_alloc alloc = fail_alloc(&f);
         struct sl_usage_buffer_options options = {.alloc = &alloc};
-        struct sl_usage_buffer *keeper = NULL;
+        struct sl_usage_buffer *buffer = NULL;
         struct sl_usage_delta spent = held(1000 + nth, SL_USAGE_ACT_HOLD, 3);
         uint64_t before = sum(w, "acme", SL_ROW_COUNTER), lost;
 
-        if (sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL))
+        if (sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL))
             continue;
-        sl_usage_buffer_sink(keeper)->calls->spent(sl_usage_buffer_sink(keeper),
+        sl_usage_buffer_sink(buffer)->calls->spent(sl_usage_buffer_sink(buffer),
                                                    &spent);
-        sl_usage_buffer_flush(sl_usage_buffer_sink(keeper));
+        sl_usage_buffer_flush(sl_usage_buffer_sink(buffer));
         sum(w, "acme", SL_ROW_COUNTER);
         spent = held(1000 + nth, SL_USAGE_ACT_HOLD_END, 3);
-        sl_usage_buffer_sink(keeper)->calls->spent(sl_usage_buffer_sink(keeper),
+        sl_usage_buffer_sink(buffer)->calls->spent(sl_usage_buffer_sink(buffer),
                                                    &spent);
-        sl_usage_buffer_flush(sl_usage_buffer_sink(keeper));
-        lost = sl_usage_buffer_counts(keeper)->lost;
+        sl_usage_buffer_flush(sl_usage_buffer_sink(buffer));
+        lost = sl_usage_buffer_counts(buffer)->lost;
         CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), before + 3 - lost);
-        sl_usage_buffer_close(keeper);
+        sl_usage_buffer_close(buffer);
         fail_check(&f);
     }
 }
@@ -368,14 +369,14 @@ static void spend(struct sl_usage_sink *meter, struct sl_str id, uint64_t print,
 /* Those of 5 and of 5 + 2^20 are looked for in the same place of the slip. */
 static void test_prints(struct world *w)
 {
-    struct sl_usage_buffer_options options = {.on_mark = NULL};
-    struct sl_usage_buffer *keeper = NULL;
+    struct sl_usage_buffer_options options = {.on_threshold = NULL};
+    struct sl_usage_buffer *buffer = NULL;
     struct sl_usage_sink *meter;
 
     CASE("what has the same print is one line, and nothing else is");
     CHECK_EQ(
-        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
-    meter = sl_usage_buffer_sink(keeper);
+        sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
+    meter = sl_usage_buffer_sink(buffer);
     for (int i = 0; i < 3; i++) {
         spend(meter, S("first"), 5, 10);
         spend(meter, S("second"), 5 + (1 << 20), 100);
@@ -385,10 +386,10 @@ static void test_prints(struct world *w)
     sl_usage_buffer_flush(meter);
     CHECK_EQ(sum(w, "first", SL_ROW_COUNTER), 27);
     CHECK_EQ(sum(w, "second", SL_ROW_COUNTER), 300);
-    CHECK_EQ(sl_usage_buffer_counts(keeper)->spent, 8);
-    CHECK_EQ(sl_usage_buffer_counts(keeper)->written, 3);
-    CHECK_EQ(sl_usage_buffer_counts(keeper)->lost, 0);
-    sl_usage_buffer_close(keeper);
+    CHECK_EQ(sl_usage_buffer_counts(buffer)->spent, 8);
+    CHECK_EQ(sl_usage_buffer_counts(buffer)->written, 3);
+    CHECK_EQ(sl_usage_buffer_counts(buffer)->lost, 0);
+    sl_usage_buffer_close(buffer);
 }
 
 int main(void)

@@ -100,15 +100,15 @@ static void tell(struct sl_usage_sink *meter, int64_t amount)
 static void test_slip(struct world *w)
 {
     struct sl_usage_buffer_options options = {.node = S("a")};
-    struct sl_usage_buffer *keeper = NULL;
+    struct sl_usage_buffer *buffer = NULL;
     uint64_t used = look(w, "a").used, leased = look(w, "a").leased;
     struct sl_usage_sink *meter;
 
     CASE("what was used and given back on one slip was leased, and is free");
     CHECK_EQ(lease(w, "a", 9, 9), 9);
     CHECK_EQ(
-        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
-    meter = sl_usage_buffer_sink(keeper);
+        sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
+    meter = sl_usage_buffer_sink(buffer);
     tell(meter, 5);
     tell(meter, -6);
     tell(meter, 1);
@@ -118,7 +118,7 @@ static void test_slip(struct world *w)
     CHECK_EQ(look(w, "a").own, 3);
     hand_back(w, "a", 3);
     CHECK_EQ(look(w, "a").leased, leased);
-    sl_usage_buffer_close(keeper);
+    sl_usage_buffer_close(buffer);
 }
 
 static void release(struct world *w, const char *node, sl_ns since,

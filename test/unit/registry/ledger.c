@@ -307,7 +307,7 @@ struct told {
     unsigned last;
 };
 
-static void on_mark(void *ctx, const struct sl_usage_entry *usage)
+static void on_threshold(void *ctx, const struct sl_usage_entry *usage)
 {
     struct told *told = ctx;
 
@@ -341,17 +341,18 @@ static void spend(struct sl_usage_sink *meter, const char *id, int64_t amount)
 static void test_slips(struct world *w)
 {
     struct told told = {0};
-    struct sl_usage_buffer_options options = {.on_mark = on_mark, .ctx = &told};
-    struct sl_usage_buffer *keeper = NULL;
+    struct sl_usage_buffer_options options = {.on_threshold = on_threshold,
+                                              .ctx = &told};
+    struct sl_usage_buffer *buffer = NULL;
     const struct sl_usage_buffer_counts *counts;
     struct sl_usage_sink *meter;
     char id[16];
 
     CASE("decisions are added up on a slip, and put down as one");
     CHECK_EQ(
-        sl_usage_buffer_open(w->registry, w->loop, &options, &keeper, NULL), 0);
-    meter = sl_usage_buffer_sink(keeper);
-    counts = sl_usage_buffer_counts(keeper);
+        sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
+    meter = sl_usage_buffer_sink(buffer);
+    counts = sl_usage_buffer_counts(buffer);
     for (int i = 0; i < 50; i++)
         spend(meter, "slip", 2);
     spend(meter, "slip", -10);
@@ -387,7 +388,7 @@ static void test_slips(struct world *w)
     CHECK_EQ(sum(w, "many2999", SL_ROW_COUNTER), 1);
     CHECK_EQ(counts->written, 3008);
     CHECK_EQ(counts->lost, 0);
-    sl_usage_buffer_close(keeper);
+    sl_usage_buffer_close(buffer);
 }
 
 static void test_no_memory(struct world *w)
@@ -397,22 +398,22 @@ static void test_no_memory(struct world *w)
         struct fail f = {.nth = nth};
         struct sl_alloc alloc = fail_alloc(&f);
         struct sl_usage_buffer_options options = {.alloc = &alloc};
-        struct sl_usage_buffer *keeper = NULL;
+        struct sl_usage_buffer *buffer = NULL;
         char id[16];
 
         snprintf(id, sizeof(id), "failed%u", nth);
-        if (sl_usage_buffer_open(w->registry, w->loop, &options, &keeper,
+        if (sl_usage_buffer_open(w->registry, w->loop, &options, &buffer,
                                  NULL)) {
             fail_check(&f);
             continue;
         }
         for (int i = 0; i < 3; i++)
-            spend(sl_usage_buffer_sink(keeper), id, 1);
-        sl_usage_buffer_flush(sl_usage_buffer_sink(keeper));
+            spend(sl_usage_buffer_sink(buffer), id, 1);
+        sl_usage_buffer_flush(sl_usage_buffer_sink(buffer));
         CHECK_EQ(sum(w, id, SL_ROW_COUNTER) +
-                     sl_usage_buffer_counts(keeper)->lost,
+                     sl_usage_buffer_counts(buffer)->lost,
                  3);
-        sl_usage_buffer_close(keeper);
+        sl_usage_buffer_close(buffer);
         fail_check(&f);
     }
 }

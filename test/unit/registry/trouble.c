@@ -24,7 +24,7 @@ static bool put_key(struct world *w, unsigned number)
     ask(w, &job);
     good = job.err == 0;
     CHECK(good || job.err == SLUICE_ESTORE);
-    CHECK_EQ(job.doubt, 0); /* it is known that it was not */
+    CHECK_EQ(job.uncertain_txn, 0); /* it is known that it was not */
     CHECK_EQ(job.result, SL_JOB_DONE);
     sl_job_clear(&job);
     return good;

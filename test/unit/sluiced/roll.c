@@ -19,7 +19,7 @@ static void on_count(void *ctx, unsigned count)
 /* What its timer would do. */
 static void ask(unsigned i)
 {
-    rolls[i].part.cost = rolls[i].looks ? 0 : 1;
+    rolls[i].part.cost = rolls[i].reading ? 0 : 1;
     rolls[i].take.errand = SL_TAKE_OP_TAKE;
     rolls[i].take.now = sl_clock_now(&clocks[i]);
     sl_store_take(rolls[i].store, &rolls[i].take);
@@ -43,7 +43,7 @@ static void open_all(struct sl_store *store, unsigned count)
                  0);
         rolls[i].take = (struct sl_take){.parts = &rolls[i].part,
                                          .count = 1,
-                                         .done = sl_node_count_told,
+                                         .done = sl_node_count_done,
                                          .ctx = &rolls[i]};
     }
 }
@@ -62,14 +62,14 @@ int main(void)
     for (unsigned i = 0; i < DAEMONS; i++) {
         ask(i);
         CHECK_EQ(counted[i], i + 1);
-        CHECK(rolls[i].looks);
+        CHECK(rolls[i].reading);
     }
     CASE("at its end all see all");
     go_to(SL_NODE_COUNT - SL_S / 2);
     for (unsigned i = 0; i < DAEMONS; i++) {
         ask(i);
         CHECK_EQ(counted[i], DAEMONS);
-        CHECK(!rolls[i].looks);
+        CHECK(!rolls[i].reading);
     }
     CASE("in the next window the count of the last one stays at first");
     go_to(SL_NODE_COUNT + SL_S);
@@ -85,14 +85,14 @@ int main(void)
     CHECK_EQ(counted[0], DAEMONS - 1);
     CASE("a failure changes nothing, and it signs again");
     rolls[0].take.err = SLUICE_ESTORE;
-    sl_node_count_told(&rolls[0].take);
+    sl_node_count_done(&rolls[0].take);
     CHECK_EQ(counted[0], DAEMONS - 1);
-    CHECK(!rolls[0].looks);
+    CHECK(!rolls[0].reading);
     CASE("what comes back after the end is nobody's business");
     for (unsigned i = 0; i < DAEMONS; i++) {
         sl_node_count_end(&rolls[i]);
         counted[i] = 77;
-        sl_node_count_told(&rolls[i].take);
+        sl_node_count_done(&rolls[i].take);
         CHECK_EQ(counted[i], 77);
         sl_loop_close(loops[i]);
     }

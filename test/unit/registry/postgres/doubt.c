@@ -24,55 +24,55 @@ static void begin(struct world *w)
 
 /* A slip of one line without a key: only its doubt keeps it from being put
  * down twice. */
-struct slip {
+struct batch {
     struct sl_usage_entry usage;
     struct sl_job job;
 };
 
-static void fill(struct slip *slip)
+static void fill(struct batch *batch)
 {
-    slip->usage = report("acme", 5, "");
-    sl_job_init(&slip->job, SL_JOB_USAGE, &sl_alloc_libc);
-    slip->job.usage = &slip->usage;
-    slip->job.change_count = 1;
+    batch->usage = report("acme", 5, "");
+    sl_job_init(&batch->job, SL_JOB_USAGE, &sl_alloc_libc);
+    batch->job.usage = &batch->usage;
+    batch->job.change_count = 1;
 }
 
-static int hand_in(struct world *w, struct slip *slip)
+static int hand_in(struct world *w, struct batch *batch)
 {
-    slip->job.err = 0;
-    slip->job.result = SL_JOB_DONE;
-    ask(w, &slip->job);
-    return slip->job.err;
+    batch->job.err = 0;
+    batch->job.result = SL_JOB_DONE;
+    ask(w, &batch->job);
+    return batch->job.err;
 }
 
 /* While the registry does not even try. */
-static int send_until(struct world *w, struct slip *slip, const char *part)
+static int send_until(struct world *w, struct batch *batch, const char *part)
 {
-    int err = hand_in(w, slip);
+    int err = hand_in(w, batch);
 
     for (int i = 0; err && !strstr(w->fault, part) && i < 500; i++) {
         poll(NULL, 0, 20); /* it tries again after a pause */
-        err = hand_in(w, slip);
+        err = hand_in(w, batch);
     }
     return err;
 }
 
 TEST_WITH(lost, struct world *w)
 {
-    struct slip slip;
+    struct batch batch;
 
     CASE("the answer is lost, and found at once");
-    fill(&slip);
+    fill(&batch);
     atomic_store(&between.armed, true);
-    CHECK_EQ(hand_in(w, &slip), 0);
-    CHECK_EQ(slip.job.doubt, 0);
+    CHECK_EQ(hand_in(w, &batch), 0);
+    CHECK_EQ(batch.job.uncertain_txn, 0);
     CHECK(!atomic_load(&between.armed));
     CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), 5);
     CASE("and what stands outside of transactions is asked as before");
     set_plan(w, S("ann"), S("pro"));
-    ask_find(w, &slip.job, S("user"), S("ann"));
-    CHECK_EQ(slip.job.err, 0);
-    sl_job_clear(&slip.job);
+    ask_find(w, &batch.job, S("user"), S("ann"));
+    CHECK_EQ(batch.job.err, 0);
+    sl_job_clear(&batch.job);
 }
 
 static PGconn *block(void)
@@ -86,92 +86,92 @@ static PGconn *block(void)
 
 TEST_WITH(unknown, struct world *w)
 {
-    struct slip slip, other;
+    struct batch batch, other;
     PGconn *blocker;
 
     CASE("the server is away: nobody knows");
-    fill(&slip);
+    fill(&batch);
     fill(&other);
     atomic_store(&between.shuts, true);
     atomic_store(&between.armed, true);
-    CHECK_EQ(hand_in(w, &slip), SLUICE_ESTORE);
-    CHECK(slip.job.doubt != 0);
-    CHECK_EQ(hand_in(w, &slip), SLUICE_ESTORE);
-    CHECK(slip.job.doubt != 0);
+    CHECK_EQ(hand_in(w, &batch), SLUICE_ESTORE);
+    CHECK(batch.job.uncertain_txn != 0);
+    CHECK_EQ(hand_in(w, &batch), SLUICE_ESTORE);
+    CHECK(batch.job.uncertain_txn != 0);
     CASE("it is back and does not say: still nobody knows");
     blocker = block();
     atomic_store(&between.shut, false);
-    CHECK_EQ(send_until(w, &slip, "lock timeout"), SLUICE_ESTORE);
+    CHECK_EQ(send_until(w, &batch, "lock timeout"), SLUICE_ESTORE);
     CHECK(strstr(w->fault, "lock timeout"));
-    CHECK(slip.job.doubt != 0);
+    CHECK(batch.job.uncertain_txn != 0);
     CASE("until then nothing else is written");
     CHECK_EQ(hand_in(w, &other), SLUICE_ESTORE);
-    CHECK_EQ(other.job.doubt, 0);
+    CHECK_EQ(other.job.uncertain_txn, 0);
     PQfinish(blocker);
     CASE("it was committed: it is not put down again, and the other is");
     CHECK_EQ(send_until(w, &other, "never"), 0);
-    CHECK_EQ(send_until(w, &slip, "never"), 0);
-    CHECK_EQ(slip.job.doubt, 0);
+    CHECK_EQ(send_until(w, &batch, "never"), 0);
+    CHECK_EQ(batch.job.uncertain_txn, 0);
     CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), 15);
     CHECK_EQ(sum(w, "acme", SL_ROW_DAY), 15);
-    sl_job_clear(&slip.job);
+    sl_job_clear(&batch.job);
     sl_job_clear(&other.job);
 }
 
 TEST_WITH(not_committed, struct world *w)
 {
-    struct slip slip;
+    struct batch batch;
 
     CASE("the session ends before it is committed");
-    fill(&slip);
+    fill(&batch);
     backed_run("CREATE FUNCTION sluice.ends() RETURNS trigger LANGUAGE plpgsql"
                " AS 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid());"
                " PERFORM pg_sleep(9); RETURN NULL; END';"
                "CREATE CONSTRAINT TRIGGER ends AFTER UPDATE ON"
                " sluice.usage_counters DEFERRABLE INITIALLY DEFERRED"
                " FOR EACH ROW EXECUTE FUNCTION sluice.ends()");
-    CHECK_EQ(hand_in(w, &slip), SLUICE_ESTORE);
-    CHECK_EQ(slip.job.doubt, 0);
+    CHECK_EQ(hand_in(w, &batch), SLUICE_ESTORE);
+    CHECK_EQ(batch.job.uncertain_txn, 0);
     backed_run("DROP TRIGGER ends ON sluice.usage_counters");
     CASE("that is known, and it is put down when it comes again");
-    CHECK_EQ(send_until(w, &slip, "never"), 0);
+    CHECK_EQ(send_until(w, &batch, "never"), 0);
     CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), 20);
-    sl_job_clear(&slip.job);
+    sl_job_clear(&batch.job);
 }
 
 TEST_WITH(late, struct world *w)
 {
-    struct slip slip;
+    struct batch batch;
 
     CASE("the line is lost while the COMMIT is on its way: nobody knows");
-    fill(&slip);
+    fill(&batch);
     atomic_store(&between.keeps, true);
-    CHECK_EQ(hand_in(w, &slip), SLUICE_ESTORE);
+    CHECK_EQ(hand_in(w, &batch), SLUICE_ESTORE);
     CHECK(!atomic_load(&between.keeps));
-    CHECK(slip.job.doubt != 0);
+    CHECK(batch.job.uncertain_txn != 0);
     CASE("it comes late, and what it is about is put down once");
     CHECK(between_bring(&between));
-    CHECK_EQ(send_until(w, &slip, "never"), 0);
-    CHECK_EQ(slip.job.doubt, 0);
+    CHECK_EQ(send_until(w, &batch, "never"), 0);
+    CHECK_EQ(batch.job.uncertain_txn, 0);
     CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), 25);
     CHECK_EQ(sum(w, "acme", SL_ROW_DAY), 25);
-    sl_job_clear(&slip.job);
+    sl_job_clear(&batch.job);
 }
 
 TEST_WITH(late_never, struct world *w)
 {
-    struct slip slip;
+    struct batch batch;
 
     CASE("it never comes");
-    fill(&slip);
+    fill(&batch);
     atomic_store(&between.keeps, true);
-    CHECK_EQ(hand_in(w, &slip), SLUICE_ESTORE);
-    CHECK(slip.job.doubt != 0);
+    CHECK_EQ(hand_in(w, &batch), SLUICE_ESTORE);
+    CHECK(batch.job.uncertain_txn != 0);
     close(between.kept_for);
     CASE("and it is put down when it is handed in again");
-    CHECK_EQ(send_until(w, &slip, "never"), 0);
+    CHECK_EQ(send_until(w, &batch, "never"), 0);
     CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), 30);
-    sl_job_clear(&slip.job);
+    sl_job_clear(&batch.job);
 }
 
 /* A switch asks nothing: the server must have answered something else. */
@@ -187,7 +187,7 @@ TEST_WITH(late_silent, struct world *w)
     atomic_store(&between.keeps, true);
     ask(w, &job);
     CHECK_EQ(job.err, SLUICE_ESTORE);
-    CHECK(job.doubt != 0);
+    CHECK(job.uncertain_txn != 0);
     CHECK(between_bring(&between));
     for (int i = 0; job.err && i < 500; i++) {
         poll(NULL, 0, 20);
@@ -195,7 +195,7 @@ TEST_WITH(late_silent, struct world *w)
         ask(w, &job);
     }
     CHECK_EQ(job.err, 0);
-    CHECK_EQ(job.doubt, 0);
+    CHECK_EQ(job.uncertain_txn, 0);
     sl_job_clear(&job);
 }
 
