@@ -215,26 +215,18 @@ static bool read_errand(struct errand *e)
 
 /* ---- the answer ---- */
 
-/* Others want to know who was let go. */
-static void tell(struct errand *e, const struct sl_limit_view *shown)
+/* Publish that the key was reset. */
+static void publish(struct errand *e, const struct sl_limit_view *shown)
 {
     const struct sl_admin *admin = sl_admin_of(e->call);
     struct sl_buf members;
-    int err;
+    struct sl_writer w = {.out = &members};
 
     sl_buf_init(&members, SL_EVENT_BYTES, e->call->worker->alloc);
-    err = sl_buf_addf(&members, "\"limit\":");
-    if (!err)
-        err = sl_json_string(&members, shown->rule->name);
-    if (!err)
-        err = sl_buf_addf(&members, ",\"scope\":");
-    if (!err)
-        err = sl_json_string(&members, shown->scope);
-    if (!err)
-        err = sl_buf_addf(&members, ",\"key\":");
-    if (!err)
-        err = sl_json_string(&members, sl_str_c(shown->id));
-    if (err) /* a key that is longer than an event: they learn that it was */
+    sl_json_member_str(&w, "limit", shown->rule->name);
+    sl_json_member_str(&w, "scope", shown->scope);
+    sl_json_member_str(&w, "key", sl_str_c(shown->id));
+    if (w.err) /* the key is longer than an event: publish without it */
         sl_buf_clear(&members);
     sl_events_publish(admin->events, "reset", e->facts.now,
                       sl_buf_str(&members));
@@ -262,7 +254,7 @@ static void answer(struct errand *e)
         sl_admin_answer(call, sl_render_limit(d, &d->shown[0], &call->text),
                         sl_admin_json);
     if (e->done && !ask->err && d->shown_count > 0)
-        tell(e, &d->shown[0]);
+        publish(e, &d->shown[0]);
     sl_http_resume_finish(call);
 }
 
@@ -412,76 +404,49 @@ static bool read_query(struct sl_http_call *call,
 
 /* ---- the answer ---- */
 
-/* "denied":9,"allowed":120,"cost":120 */
-static int write_counts(struct sl_buf *out, const uint64_t *counts)
+/* Write "denied":9,"allowed":120,"cost":120 */
+static void write_counts(struct sl_writer *w, const uint64_t *counts)
 {
-    int err = 0;
-
-    for (unsigned m = 0; m < SL_MEASURES && !err; m++) {
-        err = sl_buf_addf(out, "%s\"%s\":", m > 0 ? "," : "",
-                          sl_measure_names[m]);
-        if (!err)
-            err = sl_json_number(out, counts[m]);
+    for (unsigned m = 0; m < SL_MEASURES; m++) {
+        sl_json_key(w, sl_str_c(sl_measure_names[m]));
+        sl_json_uint(w, counts[m]);
     }
-    return err;
 }
 
-static int write_text(struct sl_buf *out, const char *name, struct sl_str text)
+static void write_row(struct sl_writer *w, const struct sl_top_keys_row *row)
 {
-    int err = sl_buf_addf(out, "%s", name);
-
-    return err ? err : sl_json_string(out, text);
-}
-
-static int write_row(struct sl_buf *out, const struct sl_top_keys_row *row)
-{
-    int err = write_text(out, "{\"limit\":", row->limit);
-
-    if (!err)
-        err = write_text(out, ",\"scope\":", row->scope);
-    if (!err)
-        err = write_text(out, ",\"key\":", row->key);
-    if (!err)
-        err = sl_buf_addf(out, ",\"cut\":%s,", row->cut ? "true" : "false");
-    if (!err)
-        err = write_counts(out, row->count);
-    if (!err)
-        err = sl_buf_addf(out, ",\"error\":{");
-    if (!err)
-        err = write_counts(out, row->error);
-    return err ? err : sl_buf_addf(out, "}}");
-}
-
-static int write_head(struct sl_buf *out, const struct sl_top_keys_query *query,
-                      const struct sl_top_keys_answer *answer)
-{
-    char from[SL_TIMESTAMP_TEXT], to[SL_TIMESTAMP_TEXT];
-    int err;
-
-    sl_timestamp_print(answer->from > 0 ? answer->from : 0, true, from);
-    sl_timestamp_print(query->now, true, to);
-    err = sl_buf_addf(out,
-                      "{\"by\":\"%s\",\"window\":\"%s\",\"from\":\"%s\","
-                      "\"to\":\"%s\",\"totals\":{",
-                      sl_measure_names[query->by],
-                      query->recent ? "recent" : "start", from, to);
-    if (!err)
-        err = write_counts(out, answer->total);
-    return err ? err : sl_buf_addf(out, "},\"rows\":[");
+    sl_json_open(w, '{');
+    sl_json_member_str(w, "limit", row->limit);
+    sl_json_member_str(w, "scope", row->scope);
+    sl_json_member_str(w, "key", row->key);
+    sl_json_key(w, SL_STR("cut"));
+    sl_json_flag(w, row->cut);
+    write_counts(w, row->count);
+    sl_writer_add(w, SL_STR(",\"error\":{"));
+    write_counts(w, row->error);
+    sl_writer_add(w, SL_STR("}}"));
 }
 
 static int write_answer(struct sl_buf *out,
                         const struct sl_top_keys_query *query,
                         const struct sl_top_keys_answer *answer)
 {
-    int err = write_head(out, query, answer);
+    char from[SL_TIMESTAMP_TEXT], to[SL_TIMESTAMP_TEXT];
+    struct sl_writer w = {.out = out};
 
-    for (unsigned i = 0; i < answer->count && !err; i++) {
-        err = i > 0 ? sl_buf_addf(out, ",") : 0;
-        if (!err)
-            err = write_row(out, &answer->rows[i]);
-    }
-    return err ? err : sl_buf_addf(out, "]}");
+    sl_timestamp_print(answer->from > 0 ? answer->from : 0, true, from);
+    sl_timestamp_print(query->now, true, to);
+    sl_writer_addf(&w,
+                   "{\"by\":\"%s\",\"window\":\"%s\",\"from\":\"%s\","
+                   "\"to\":\"%s\",\"totals\":{",
+                   sl_measure_names[query->by],
+                   query->recent ? "recent" : "start", from, to);
+    write_counts(&w, answer->total);
+    sl_writer_add(&w, SL_STR("},\"rows\":["));
+    for (unsigned i = 0; i < answer->count; i++)
+        write_row(&w, &answer->rows[i]);
+    sl_writer_add(&w, SL_STR("]}"));
+    return w.err;
 }
 
 void sl_admin_top(struct sl_http_call *call)
