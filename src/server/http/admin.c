@@ -189,25 +189,25 @@ static void turn_clock(struct sl_http_call *call, sl_ns now)
 }
 
 /* The registry has forgotten all, too. */
-static void on_forgotten(struct sl_subject_job_call *errand)
+static void on_forgotten(struct sl_subject_job_call *op)
 {
-    turn_clock(errand->call, errand->job.now);
+    turn_clock(op->call, op->job.now);
 }
 
 static void begin_turn(struct sl_http_call *call, sl_ns now)
 {
-    struct sl_subject_job_call *errand;
+    struct sl_subject_job_call *op;
 
     if (!sl_admin_of(call)->registry ||
         !sl_str_eq(call->query, SL_STR("forget=true"))) {
         turn_clock(call, now);
         return;
     }
-    errand = sl_subject_job_new(call, SL_JOB_CLEAR, on_forgotten);
-    if (!errand)
+    op = sl_subject_job_new(call, SL_JOB_CLEAR, on_forgotten);
+    if (!op)
         return;
-    errand->job.now = now;
-    sl_subject_job_send(errand);
+    op->job.now = now;
+    sl_subject_job_send(op);
 }
 
 static void set_clock(struct sl_http_call *call)
@@ -362,21 +362,21 @@ static void on_written(struct sl_job *job)
 /* Write the switch to the database, then answer. */
 static void persist(struct sl_http_call *call, int on)
 {
-    struct sl_subject_job_call *errand;
+    struct sl_subject_job_call *op;
 
     if (!sl_admin_of(call)->registry) {
         answer_switch(call, "this daemon has no database (usage: none), so the "
                             "switch lasts until the restart");
         return;
     }
-    errand = sl_subject_job_new(call, SL_JOB_SWITCH, NULL);
-    if (!errand)
+    op = sl_subject_job_new(call, SL_JOB_SWITCH, NULL);
+    if (!op)
         return;
-    errand->job.name = call->rest;
-    errand->job.by = sl_subject_by(call, (struct sl_str){"", 0});
-    errand->job.on = on;
-    errand->job.done = on_written;
-    sl_subject_job_send(errand);
+    op->job.name = call->rest;
+    op->job.by = sl_subject_by(call, (struct sl_str){"", 0});
+    op->job.on = on;
+    op->job.done = on_written;
+    sl_subject_job_send(op);
 }
 
 static void switch_to(struct sl_http_call *call, int on)

@@ -20,7 +20,7 @@
 #include "server/http/http_int.h"
 #include "wire/json.h"
 
-struct errand {
+struct key_op {
     struct sl_http_call *call;
     const struct sl_rule *rule;
     struct sl_request facts;
@@ -71,7 +71,7 @@ static bool refuse_limit(struct sl_http_call *call, struct sl_str name)
 }
 
 /* What is to be written for a limit: "ORG/USER". */
-static bool refuse_count(struct errand *e)
+static bool refuse_count(struct key_op *e)
 {
     const struct sl_policy *policy = e->call->ask.live->policy;
     char like[160] = "";
@@ -89,7 +89,7 @@ static bool refuse_count(struct errand *e)
     return false;
 }
 
-static bool read_path(struct errand *e)
+static bool read_path(struct key_op *e)
 {
     struct sl_http_call *call = e->call;
     const struct sl_policy *policy = call->ask.live->policy;
@@ -113,7 +113,7 @@ static bool read_path(struct errand *e)
 
 /* ---- the query ---- */
 
-static bool refuse_scope(struct errand *e, struct sl_str scope)
+static bool refuse_scope(struct key_op *e, struct sl_str scope)
 {
     sl_http_refuse(e->call, 400, "BAD_QUERY",
                    "\"scope\" needs one name per value, joined by ':', such as "
@@ -131,7 +131,7 @@ static bool is_scope(const struct sl_identity *identity, struct sl_str name)
 }
 
 /* The names of the scopes: those of ?scope=, or the rule's own. */
-static bool read_scopes(struct errand *e, struct sl_str text)
+static bool read_scopes(struct key_op *e, struct sl_str text)
 {
     const struct sl_identity *identity = &e->call->ask.live->policy->identity;
     struct sl_str rest = text;
@@ -146,7 +146,7 @@ static bool read_scopes(struct errand *e, struct sl_str text)
            refuse_scope(e, text);
 }
 
-static bool check_plan(struct errand *e)
+static bool check_plan(struct key_op *e)
 {
     const struct sl_policy *policy = e->call->ask.live->policy;
 
@@ -159,7 +159,7 @@ static bool check_plan(struct errand *e)
 
 /* Addresses in one notation, as limits know them. /v1/top shows IPv6 with its
  * prefix. */
-static bool read_ip(struct errand *e, unsigned i)
+static bool read_ip(struct key_op *e, unsigned i)
 {
     const struct sl_policy *policy = e->call->ask.live->policy;
     struct sl_str rest = e->values[i], text = sl_admin_cut(&rest, '/');
@@ -178,7 +178,7 @@ static bool read_ip(struct errand *e, unsigned i)
 }
 
 /* Who it is decides the plan, where the registry knows him. */
-static bool fill_facts(struct errand *e)
+static bool fill_facts(struct key_op *e)
 {
     struct sl_request *facts = &e->facts;
 
@@ -200,7 +200,7 @@ static bool fill_facts(struct errand *e)
     return true;
 }
 
-static bool read_errand(struct errand *e)
+static bool read_input(struct key_op *e)
 {
     struct sl_str scope;
     const struct sl_admin_option options[] = {
@@ -216,7 +216,7 @@ static bool read_errand(struct errand *e)
 /* ---- the answer ---- */
 
 /* Publish that the key was reset. */
-static void publish(struct errand *e, const struct sl_limit_view *shown)
+static void publish(struct key_op *e, const struct sl_limit_view *shown)
 {
     const struct sl_admin *admin = sl_admin_of(e->call);
     struct sl_buf members;
@@ -233,7 +233,7 @@ static void publish(struct errand *e, const struct sl_limit_view *shown)
     sl_buf_done(&members);
 }
 
-static void answer(struct errand *e)
+static void answer(struct key_op *e)
 {
     struct sl_http_call *call = e->call;
     const struct sl_check *ask = &call->ask;
@@ -260,7 +260,7 @@ static void answer(struct errand *e)
 
 static void on_done(struct sl_check *ask);
 
-static void look(struct errand *e)
+static void peek(struct key_op *e)
 {
     struct sl_check *ask = &e->call->ask;
 
@@ -271,18 +271,18 @@ static void look(struct errand *e)
 
 static void on_reset(struct sl_check *ask)
 {
-    struct errand *e = ask->ctx;
+    struct key_op *e = ask->ctx;
 
     e->done = !ask->err;
     if (ask->err)
         answer(e);
     else
-        look(e);
+        peek(e);
 }
 
 static void on_done(struct sl_check *ask)
 {
-    struct errand *e = ask->ctx;
+    struct key_op *e = ask->ctx;
 
     if (ask->err || !e->reset || ask->decision.shown_count == 0) {
         answer(e);
@@ -295,7 +295,7 @@ static void on_done(struct sl_check *ask)
 
 static void begin(struct sl_http_call *call, bool reset)
 {
-    struct errand *e;
+    struct key_op *e;
 
     if (!sl_admin_admit(call))
         return;
@@ -307,10 +307,10 @@ static void begin(struct sl_http_call *call, bool reset)
     memset(e, 0, sizeof(*e));
     e->call = call;
     e->reset = reset;
-    if (!read_errand(e))
+    if (!read_input(e))
         return;
     sl_http_suspend(call);
-    look(e);
+    peek(e);
 }
 
 void sl_admin_key_get(struct sl_http_call *call)
