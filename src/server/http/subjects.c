@@ -92,16 +92,12 @@ static bool next_csv(struct import *import, struct sl_reading *reading,
     unsigned count = 0;
 
     *ret_more = false;
-    if (!cells) {
-        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "out of memory");
-        return false;
-    }
+    if (!cells)
+        return SL_REFUSE(reading, "out of memory");
     *ret_more = sl_csv_next(&import->csv, cells, import->head.count, &count);
     import->line = import->csv.line;
-    if (import->csv.why) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF, "%s", import->csv.why);
-        return false;
-    }
+    if (import->csv.why)
+        return SL_REFUSE(reading, "%s", import->csv.why);
     return !*ret_more || sl_subject_change_read_csv(reading, &import->head,
                                                     cells, count, change);
 }
@@ -128,12 +124,9 @@ static bool next_json(struct import *import, struct sl_reading *reading,
             line.len--;
         line = sl_str_trim(line);
     } while (line.len == 0);
-    if (line.len > LINE_MOST) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF,
-                      "the line has %zu bytes, more than %zu", line.len,
-                      LINE_MOST);
-        return false;
-    }
+    if (line.len > LINE_MOST)
+        return SL_REFUSE(reading, "the line has %zu bytes, more than %zu",
+                         line.len, LINE_MOST);
     return sl_subject_change_read_json(reading, line, change);
 }
 

@@ -27,6 +27,10 @@ struct sl_reading {
     struct sl_diag diag;    /* why it was refused */
 };
 
+/* Set the diagnostic of a reading. The value is false. */
+#define SL_REFUSE(reading, ...)                                                \
+    (!sl_diag_error(&(reading)->diag, SLUICE_ECONF, __VA_ARGS__))
+
 /* One object. Its members are those that a subject is shown with; what can't
  * be said (revision, updated...) is passed over, so that what was read can be
  * written back. False with a sentence, or without memory. */
