@@ -297,31 +297,20 @@ unsigned sl_denial_batch_take(struct sl_denial_batch *denials,
     return taken;
 }
 
-static int write_text(struct sl_buf *out, const char *name, const char *text)
-{
-    int err = sl_buf_addf(out, "%s", name);
-
-    return err ? err : sl_json_string(out, sl_str_c(text));
-}
-
 int sl_denial_write(const struct sl_denial *denial, struct sl_buf *out)
 {
-    int err = write_text(out, "\"limit\":", denial->limit);
+    struct sl_writer w = {.out = out};
+    sl_ns retry = denial->retry_in;
 
-    if (!err)
-        err = write_text(out, ",\"scope\":", denial->scope);
-    if (!err)
-        err = write_text(out, ",\"key\":", denial->key);
-    if (!err)
-        err = write_text(out, ",\"endpoint\":", denial->endpoint);
-    if (!err)
-        err = sl_buf_addf(out, ",\"status\":%d,\"count\":%" PRIu64,
-                          denial->status, denial->count);
-    if (!err && denial->retry_in >= 0)
-        err = sl_buf_addf(out, ",\"retry_after_ms\":%" PRId64,
-                          denial->retry_in / SL_MS +
-                              (denial->retry_in % SL_MS > 0));
-    if (!err)
-        err = write_text(out, ",\"request_id\":", denial->request_id);
-    return err;
+    sl_json_member_str(&w, "limit", sl_str_c(denial->limit));
+    sl_json_member_str(&w, "scope", sl_str_c(denial->scope));
+    sl_json_member_str(&w, "key", sl_str_c(denial->key));
+    sl_json_member_str(&w, "endpoint", sl_str_c(denial->endpoint));
+    sl_writer_addf(&w, ",\"status\":%d,\"count\":%" PRIu64, denial->status,
+                   denial->count);
+    if (retry >= 0)
+        sl_writer_addf(&w, ",\"retry_after_ms\":%" PRId64,
+                       retry / SL_MS + (retry % SL_MS > 0));
+    sl_json_member_str(&w, "request_id", sl_str_c(denial->request_id));
+    return w.err;
 }

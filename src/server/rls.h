@@ -59,14 +59,4 @@ void sl_rls_call_reset(struct sl_rls_call *call);
  * denies then. */
 void sl_rls_decide(struct sl_rls_call *call);
 
-/* ---- describe.c ---- */
-
-/* The facts of one descriptor. SLUICE_ENOMEM, SLUICE_EINVAL. */
-SL_MUST_USE int sl_rls_describe(struct sl_rls_call *call, unsigned index,
-                                struct sl_request *ret, struct sl_diag *diag);
-
-/* The status of the descriptor that is side `index` of the decision. */
-void sl_rls_status_of(const struct sl_decision *decision, unsigned index,
-                      struct sl_rls_status *ret);
-
 #endif

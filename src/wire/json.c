@@ -630,6 +630,13 @@ void sl_json_key(struct sl_writer *w, struct sl_str name)
     sl_writer_add(w, SL_STR(":"));
 }
 
+void sl_json_member_str(struct sl_writer *w, const char *name,
+                        struct sl_str text)
+{
+    sl_json_key(w, sl_str_c(name));
+    sl_json_str(w, text);
+}
+
 void sl_json_str(struct sl_writer *w, struct sl_str text)
 {
     put_comma(w);

@@ -44,6 +44,8 @@ SL_MUST_USE int sl_json_number(struct sl_buf *out, uint64_t number);
 void sl_json_open(struct sl_writer *w, char bracket); /* { or [ */
 void sl_json_close(struct sl_writer *w, char bracket);
 void sl_json_key(struct sl_writer *w, struct sl_str name);
+void sl_json_member_str(struct sl_writer *w, const char *name,
+                        struct sl_str text);
 void sl_json_str(struct sl_writer *w, struct sl_str text);
 void sl_json_uint(struct sl_writer *w, uint64_t number);
 void sl_json_int(struct sl_writer *w, int64_t number);

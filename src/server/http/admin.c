@@ -38,7 +38,7 @@ void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type)
                        "the answer is larger than %zu bytes",
                        call->text.ceiling);
     else
-        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
+        sl_http_no_memory(call);
 }
 
 /* ---- bodies ---- */
@@ -102,24 +102,20 @@ static void livez(struct sl_http_call *call)
 
 static int describe(struct sl_http_call *call, bool ready, struct sl_str why)
 {
-    struct sl_buf *out = &call->text;
-    int err = 0;
+    struct sl_writer w = {.out = &call->text};
+    bool verbose = is_verbose(call);
 
-    if (is_verbose(call))
-        err = sl_buf_add(out, SL_STR("[+] process: running\n"));
-    if (!err && ready && why.len > 0)
-        err = sl_buf_addf(out, "%s%.*s\n%s",
-                          is_verbose(call) ? "[!] degraded: " : "degraded: ",
-                          SL_STR_ARG(why), is_verbose(call) ? "ok\n" : "");
-    else if (!err && ready)
-        err = sl_buf_add(out, is_verbose(call) ? SL_STR("[+] requests: served\n"
-                                                        "ok\n")
-                                               : SL_STR("ok\n"));
-    else if (!err)
-        err = sl_buf_addf(
-            out, "%s%.*s\n%s", is_verbose(call) ? "[-] requests: " : "",
-            SL_STR_ARG(why), is_verbose(call) ? "not ready\n" : "");
-    return err;
+    if (verbose)
+        sl_writer_add(&w, SL_STR("[+] process: running\n"));
+    if (!ready)
+        sl_writer_addf(&w, "%s%.*s\n%s", verbose ? "[-] requests: " : "",
+                       SL_STR_ARG(why), verbose ? "not ready\n" : "");
+    else if (why.len > 0)
+        sl_writer_addf(&w, "%sdegraded: %.*s\n%s", verbose ? "[!] " : "",
+                       SL_STR_ARG(why), verbose ? "ok\n" : "");
+    else
+        sl_writer_addf(&w, "%sok\n", verbose ? "[+] requests: served\n" : "");
+    return w.err;
 }
 
 static void readyz(struct sl_http_call *call)
@@ -193,25 +189,25 @@ static void turn_clock(struct sl_http_call *call, sl_ns now)
 }
 
 /* The registry has forgotten all, too. */
-static void on_forgotten(struct sl_subject_job_call *errand)
+static void on_forgotten(struct sl_subject_job_call *op)
 {
-    turn_clock(errand->call, errand->job.now);
+    turn_clock(op->call, op->job.now);
 }
 
 static void begin_turn(struct sl_http_call *call, sl_ns now)
 {
-    struct sl_subject_job_call *errand;
+    struct sl_subject_job_call *op;
 
     if (!sl_admin_of(call)->registry ||
         !sl_str_eq(call->query, SL_STR("forget=true"))) {
         turn_clock(call, now);
         return;
     }
-    errand = sl_subject_job_new(call, SL_JOB_CLEAR, on_forgotten);
-    if (!errand)
+    op = sl_subject_job_new(call, SL_JOB_CLEAR, on_forgotten);
+    if (!op)
         return;
-    errand->job.now = now;
-    sl_subject_job_send(errand);
+    op->job.now = now;
+    sl_subject_job_send(op);
 }
 
 static void set_clock(struct sl_http_call *call)
@@ -278,49 +274,34 @@ const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);
  * deleted.
  */
 
-/* {"name":"assistant","enabled":true,"by_hand":false */
-static int open_feature(struct sl_buf *out, const struct sl_active_policy *live,
-                        unsigned index)
-{
-    struct sl_str name = live->policy->features[index].name;
-    bool on = atomic_load(&live->features[index]);
-    bool by_hand = sl_engine_is_kept(live->engine, name);
-    int err = sl_buf_add(out, SL_STR("{\"name\":"));
-
-    if (!err)
-        err = sl_json_string(out, name);
-    if (!err)
-        err = sl_buf_addf(out, ",\"enabled\":%s,\"by_hand\":%s",
-                          on ? "true" : "false", by_hand ? "true" : "false");
-    return err;
-}
-
-static int write_feature(struct sl_buf *out,
+/* Write {"name":"assistant","enabled":true,"by_hand":false and no brace. */
+static void open_feature(struct sl_writer *w,
                          const struct sl_active_policy *live, unsigned index)
 {
-    int err = open_feature(out, live, index);
+    struct sl_str name = live->policy->features[index].name;
 
-    return err ? err : sl_buf_add(out, SL_STR("}"));
+    sl_json_open(w, '{');
+    sl_json_member_str(w, "name", name);
+    sl_json_key(w, SL_STR("enabled"));
+    sl_json_flag(w, atomic_load(&live->features[index]));
+    sl_json_key(w, SL_STR("by_hand"));
+    sl_json_flag(w, sl_engine_is_kept(live->engine, name));
 }
 
 void sl_admin_features(struct sl_http_call *call)
 {
     const struct sl_active_policy *live = call->ask.live;
-    struct sl_buf *out = &call->text;
-    int err;
+    struct sl_writer w = {.out = &call->text};
 
     if (!sl_admin_admit(call))
         return;
-    err = sl_buf_add(out, SL_STR("{\"features\":["));
-    for (unsigned i = 0; i < live->policy->feature_count && !err; i++) {
-        if (i > 0)
-            err = sl_buf_add(out, SL_STR(","));
-        if (!err)
-            err = write_feature(out, live, i);
+    sl_writer_add(&w, SL_STR("{\"features\":["));
+    for (unsigned i = 0; i < live->policy->feature_count; i++) {
+        open_feature(&w, live, i);
+        sl_json_close(&w, '}');
     }
-    if (!err)
-        err = sl_buf_add(out, SL_STR("]}"));
-    sl_admin_answer(call, err, sl_admin_json);
+    sl_writer_add(&w, SL_STR("]}"));
+    sl_admin_answer(call, w.err, sl_admin_json);
 }
 
 static void refuse_unknown(struct sl_http_call *call)
@@ -330,76 +311,72 @@ static void refuse_unknown(struct sl_http_call *call)
                    SL_STR_ARG(call->rest));
 }
 
-static void show(struct sl_http_call *call)
+void sl_admin_feature_get(struct sl_http_call *call)
 {
     const struct sl_active_policy *live = call->ask.live;
     int index = sl_policy_feature(live->policy, call->rest);
+    struct sl_writer w = {.out = &call->text};
 
-    if (index < 0)
+    if (!sl_admin_admit(call))
+        return;
+    if (index < 0) {
         refuse_unknown(call);
-    else
-        sl_admin_answer(call, write_feature(&call->text, live, (unsigned)index),
-                        sl_admin_json);
+        return;
+    }
+    open_feature(&w, live, (unsigned)index);
+    sl_json_close(&w, '}');
+    sl_admin_answer(call, w.err, sl_admin_json);
 }
 
-void sl_admin_feature_get(struct sl_http_call *call)
+/* Answer the state of the feature. `why` is the reason that the switch was not
+ * written to the database, or NULL. */
+static void answer_switch(struct sl_http_call *call, const char *why)
 {
-    if (sl_admin_admit(call))
-        show(call);
-}
-
-/* Answer how it stands; `why` it was not written down, or NULL. */
-static void tell(struct sl_http_call *call, const char *why)
-{
-    /* Another policy may have come in force meanwhile. */
+    /* Another policy may be active by now. */
     const struct sl_active_policy *live = sl_check_hold(&call->ask);
     int index = sl_policy_feature(live->policy, call->rest);
-    struct sl_buf *out = &call->text;
-    int err;
+    struct sl_writer w = {.out = &call->text};
 
     if (index < 0) {
         refuse_unknown(call);
         return;
     }
-    err = open_feature(out, live, (unsigned)index);
-    if (!err)
-        err = sl_buf_addf(out, ",\"persisted\":%s", why ? "false" : "true");
-    if (!err && why)
-        err = sl_buf_add(out, SL_STR(",\"why\":"));
-    if (!err && why)
-        err = sl_json_string(out, sl_str_c(why));
-    if (!err)
-        err = sl_buf_add(out, SL_STR("}"));
-    sl_admin_answer(call, err, sl_admin_json);
+    open_feature(&w, live, (unsigned)index);
+    sl_json_key(&w, SL_STR("persisted"));
+    sl_json_flag(&w, !why);
+    if (why)
+        sl_json_member_str(&w, "why", sl_str_c(why));
+    sl_json_close(&w, '}');
+    sl_admin_answer(call, w.err, sl_admin_json);
 }
 
 static void on_written(struct sl_job *job)
 {
     struct sl_http_call *call = ((struct sl_subject_job_call *)job->ctx)->call;
 
-    tell(call, job->err ? job->diag.sentence : NULL);
+    answer_switch(call, job->err ? job->diag.sentence : NULL);
     sl_job_clear(job);
     sl_http_resume_finish(call);
 }
 
-/* Write it down. */
+/* Write the switch to the database, then answer. */
 static void persist(struct sl_http_call *call, int on)
 {
-    struct sl_subject_job_call *errand;
+    struct sl_subject_job_call *op;
 
     if (!sl_admin_of(call)->registry) {
-        tell(call, "this daemon has no database (usage: none), so the switch "
-                   "lasts until the restart");
+        answer_switch(call, "this daemon has no database (usage: none), so the "
+                            "switch lasts until the restart");
         return;
     }
-    errand = sl_subject_job_new(call, SL_JOB_SWITCH, NULL);
-    if (!errand)
+    op = sl_subject_job_new(call, SL_JOB_SWITCH, NULL);
+    if (!op)
         return;
-    errand->job.name = call->rest;
-    errand->job.by = sl_subject_by(call, (struct sl_str){"", 0});
-    errand->job.on = on;
-    errand->job.done = on_written;
-    sl_subject_job_send(errand);
+    op->job.name = call->rest;
+    op->job.by = sl_subject_by(call, (struct sl_str){"", 0});
+    op->job.on = on;
+    op->job.done = on_written;
+    sl_subject_job_send(op);
 }
 
 static void switch_to(struct sl_http_call *call, int on)
@@ -520,17 +497,6 @@ static const struct sl_str prometheus = {
 static const struct sl_str open_metrics = {
     "application/openmetrics-text; version=1.0.0; charset=utf-8", 58};
 
-/* Cut off what stands before `mark`, or all of it; `rest` is what follows. */
-static struct sl_str cut(struct sl_str *rest, char mark)
-{
-    const char *end = rest->len ? memchr(rest->at, mark, rest->len) : NULL;
-    struct sl_str piece = *rest;
-
-    piece.len = end ? (size_t)(end - rest->at) : rest->len;
-    *rest = sl_str_from(*rest, piece.len + (end != NULL));
-    return sl_str_trim(piece);
-}
-
 /* "q=0.75" as 750; 1000 for any other parameter. */
 static unsigned read_q(struct sl_str parameter)
 {
@@ -559,12 +525,13 @@ static unsigned wish(struct sl_str accept, struct sl_str type)
     unsigned best = 0;
 
     while (accept.len > 0) {
-        struct sl_str range = cut(&accept, ',');
-        bool named = sl_str_eq_nocase(cut(&range, ';'), type);
+        struct sl_str range = sl_admin_cut(&accept, ',');
+        bool named =
+            sl_str_eq_nocase(sl_str_trim(sl_admin_cut(&range, ';')), type);
         unsigned q = 1000;
 
         while (range.len > 0) {
-            unsigned said = read_q(cut(&range, ';'));
+            unsigned said = read_q(sl_str_trim(sl_admin_cut(&range, ';')));
 
             q = said < q ? said : q;
         }
@@ -638,38 +605,25 @@ static struct sl_str next_entry(struct sl_str *rest)
     return entry;
 }
 
-static int write_entries(struct sl_buf *out, struct sl_str report)
-{
-    const char *comma = "";
-    int err = sl_buf_add(out, SL_STR("["));
-
-    while (!err && report.len > 0) {
-        struct sl_str entry = next_entry(&report);
-
-        if (entry.len == 0)
-            continue;
-        err = sl_buf_add(out, sl_str_c(comma));
-        if (!err)
-            err = sl_json_string(out, entry);
-        comma = ",";
-    }
-    return err ? err : sl_buf_add(out, SL_STR("]}"));
-}
-
 static void answer_report(struct sl_http_call *call, bool good,
                           struct sl_str report)
 {
-    struct sl_buf *out = &call->text;
-    int err = sl_buf_add(
-        out, good ? SL_STR("{\"ok\":true,\"changes\":")
-                  : SL_STR("{\"ok\":false,\"code\":\"POLICY_REFUSED\","
-                           "\"message\":\"the policy was refused; the previous "
-                           "policy stays active\",\"problems\":"));
+    struct sl_writer w = {.out = &call->text};
 
-    if (!err)
-        err = write_entries(out, report);
-    sl_admin_answer(call, err, sl_admin_json);
-    if (!err && !good)
+    sl_writer_add(&w, good ? SL_STR("{\"ok\":true,\"changes\":[")
+                           : SL_STR("{\"ok\":false,\"code\":\"POLICY_REFUSED\","
+                                    "\"message\":\"the policy was refused; the "
+                                    "previous policy stays active\","
+                                    "\"problems\":["));
+    while (report.len > 0) {
+        struct sl_str entry = next_entry(&report);
+
+        if (entry.len > 0)
+            sl_json_str(&w, entry);
+    }
+    sl_writer_add(&w, SL_STR("]}"));
+    sl_admin_answer(call, w.err, sl_admin_json);
+    if (!w.err && !good)
         call->status = 422;
 }
 
@@ -686,7 +640,7 @@ void sl_admin_policy_post(struct sl_http_call *call)
     if (!err || err == SLUICE_ECONF)
         answer_report(call, !err, sl_buf_str(&report));
     else if (err == SLUICE_ENOMEM)
-        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
+        sl_http_no_memory(call);
     else
         sl_http_refuse(call, 500, "RELOAD_FAILED",
                        "the policy could not be activated%s%.*s",

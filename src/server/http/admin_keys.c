@@ -20,7 +20,7 @@
 #include "server/http/http_int.h"
 #include "wire/json.h"
 
-struct errand {
+struct key_op {
     struct sl_http_call *call;
     const struct sl_rule *rule;
     struct sl_request facts;
@@ -71,7 +71,7 @@ static bool refuse_limit(struct sl_http_call *call, struct sl_str name)
 }
 
 /* What is to be written for a limit: "ORG/USER". */
-static bool refuse_count(struct errand *e)
+static bool refuse_count(struct key_op *e)
 {
     const struct sl_policy *policy = e->call->ask.live->policy;
     char like[160] = "";
@@ -89,7 +89,7 @@ static bool refuse_count(struct errand *e)
     return false;
 }
 
-static bool read_path(struct errand *e)
+static bool read_path(struct key_op *e)
 {
     struct sl_http_call *call = e->call;
     const struct sl_policy *policy = call->ask.live->policy;
@@ -113,7 +113,7 @@ static bool read_path(struct errand *e)
 
 /* ---- the query ---- */
 
-static bool refuse_scope(struct errand *e, struct sl_str scope)
+static bool refuse_scope(struct key_op *e, struct sl_str scope)
 {
     sl_http_refuse(e->call, 400, "BAD_QUERY",
                    "\"scope\" needs one name per value, joined by ':', such as "
@@ -131,7 +131,7 @@ static bool is_scope(const struct sl_identity *identity, struct sl_str name)
 }
 
 /* The names of the scopes: those of ?scope=, or the rule's own. */
-static bool read_scopes(struct errand *e, struct sl_str text)
+static bool read_scopes(struct key_op *e, struct sl_str text)
 {
     const struct sl_identity *identity = &e->call->ask.live->policy->identity;
     struct sl_str rest = text;
@@ -146,7 +146,7 @@ static bool read_scopes(struct errand *e, struct sl_str text)
            refuse_scope(e, text);
 }
 
-static bool check_plan(struct errand *e)
+static bool check_plan(struct key_op *e)
 {
     const struct sl_policy *policy = e->call->ask.live->policy;
 
@@ -159,7 +159,7 @@ static bool check_plan(struct errand *e)
 
 /* Addresses in one notation, as limits know them. /v1/top shows IPv6 with its
  * prefix. */
-static bool read_ip(struct errand *e, unsigned i)
+static bool read_ip(struct key_op *e, unsigned i)
 {
     const struct sl_policy *policy = e->call->ask.live->policy;
     struct sl_str rest = e->values[i], text = sl_admin_cut(&rest, '/');
@@ -178,7 +178,7 @@ static bool read_ip(struct errand *e, unsigned i)
 }
 
 /* Who it is decides the plan, where the registry knows him. */
-static bool fill_facts(struct errand *e)
+static bool fill_facts(struct key_op *e)
 {
     struct sl_request *facts = &e->facts;
 
@@ -200,7 +200,7 @@ static bool fill_facts(struct errand *e)
     return true;
 }
 
-static bool read_errand(struct errand *e)
+static bool read_input(struct key_op *e)
 {
     struct sl_str scope;
     const struct sl_admin_option options[] = {
@@ -215,33 +215,25 @@ static bool read_errand(struct errand *e)
 
 /* ---- the answer ---- */
 
-/* Others want to know who was let go. */
-static void tell(struct errand *e, const struct sl_limit_view *shown)
+/* Publish that the key was reset. */
+static void publish(struct key_op *e, const struct sl_limit_view *shown)
 {
     const struct sl_admin *admin = sl_admin_of(e->call);
     struct sl_buf members;
-    int err;
+    struct sl_writer w = {.out = &members};
 
     sl_buf_init(&members, SL_EVENT_BYTES, e->call->worker->alloc);
-    err = sl_buf_addf(&members, "\"limit\":");
-    if (!err)
-        err = sl_json_string(&members, shown->rule->name);
-    if (!err)
-        err = sl_buf_addf(&members, ",\"scope\":");
-    if (!err)
-        err = sl_json_string(&members, shown->scope);
-    if (!err)
-        err = sl_buf_addf(&members, ",\"key\":");
-    if (!err)
-        err = sl_json_string(&members, sl_str_c(shown->id));
-    if (err) /* a key that is longer than an event: they learn that it was */
+    sl_json_member_str(&w, "limit", shown->rule->name);
+    sl_json_member_str(&w, "scope", shown->scope);
+    sl_json_member_str(&w, "key", sl_str_c(shown->id));
+    if (w.err) /* the key is longer than an event: publish without it */
         sl_buf_clear(&members);
     sl_events_publish(admin->events, "reset", e->facts.now,
                       sl_buf_str(&members));
     sl_buf_done(&members);
 }
 
-static void answer(struct errand *e)
+static void answer(struct key_op *e)
 {
     struct sl_http_call *call = e->call;
     const struct sl_check *ask = &call->ask;
@@ -262,13 +254,13 @@ static void answer(struct errand *e)
         sl_admin_answer(call, sl_render_limit(d, &d->shown[0], &call->text),
                         sl_admin_json);
     if (e->done && !ask->err && d->shown_count > 0)
-        tell(e, &d->shown[0]);
+        publish(e, &d->shown[0]);
     sl_http_resume_finish(call);
 }
 
 static void on_done(struct sl_check *ask);
 
-static void look(struct errand *e)
+static void peek(struct key_op *e)
 {
     struct sl_check *ask = &e->call->ask;
 
@@ -279,18 +271,18 @@ static void look(struct errand *e)
 
 static void on_reset(struct sl_check *ask)
 {
-    struct errand *e = ask->ctx;
+    struct key_op *e = ask->ctx;
 
     e->done = !ask->err;
     if (ask->err)
         answer(e);
     else
-        look(e);
+        peek(e);
 }
 
 static void on_done(struct sl_check *ask)
 {
-    struct errand *e = ask->ctx;
+    struct key_op *e = ask->ctx;
 
     if (ask->err || !e->reset || ask->decision.shown_count == 0) {
         answer(e);
@@ -303,7 +295,7 @@ static void on_done(struct sl_check *ask)
 
 static void begin(struct sl_http_call *call, bool reset)
 {
-    struct errand *e;
+    struct key_op *e;
 
     if (!sl_admin_admit(call))
         return;
@@ -315,10 +307,10 @@ static void begin(struct sl_http_call *call, bool reset)
     memset(e, 0, sizeof(*e));
     e->call = call;
     e->reset = reset;
-    if (!read_errand(e))
+    if (!read_input(e))
         return;
     sl_http_suspend(call);
-    look(e);
+    peek(e);
 }
 
 void sl_admin_key_get(struct sl_http_call *call)
@@ -412,76 +404,49 @@ static bool read_query(struct sl_http_call *call,
 
 /* ---- the answer ---- */
 
-/* "denied":9,"allowed":120,"cost":120 */
-static int write_counts(struct sl_buf *out, const uint64_t *counts)
+/* Write "denied":9,"allowed":120,"cost":120 */
+static void write_counts(struct sl_writer *w, const uint64_t *counts)
 {
-    int err = 0;
-
-    for (unsigned m = 0; m < SL_MEASURES && !err; m++) {
-        err = sl_buf_addf(out, "%s\"%s\":", m > 0 ? "," : "",
-                          sl_measure_names[m]);
-        if (!err)
-            err = sl_json_number(out, counts[m]);
+    for (unsigned m = 0; m < SL_MEASURES; m++) {
+        sl_json_key(w, sl_str_c(sl_measure_names[m]));
+        sl_json_uint(w, counts[m]);
     }
-    return err;
 }
 
-static int write_text(struct sl_buf *out, const char *name, struct sl_str text)
+static void write_row(struct sl_writer *w, const struct sl_top_keys_row *row)
 {
-    int err = sl_buf_addf(out, "%s", name);
-
-    return err ? err : sl_json_string(out, text);
-}
-
-static int write_row(struct sl_buf *out, const struct sl_top_keys_row *row)
-{
-    int err = write_text(out, "{\"limit\":", row->limit);
-
-    if (!err)
-        err = write_text(out, ",\"scope\":", row->scope);
-    if (!err)
-        err = write_text(out, ",\"key\":", row->key);
-    if (!err)
-        err = sl_buf_addf(out, ",\"cut\":%s,", row->cut ? "true" : "false");
-    if (!err)
-        err = write_counts(out, row->count);
-    if (!err)
-        err = sl_buf_addf(out, ",\"error\":{");
-    if (!err)
-        err = write_counts(out, row->error);
-    return err ? err : sl_buf_addf(out, "}}");
-}
-
-static int write_head(struct sl_buf *out, const struct sl_top_keys_query *query,
-                      const struct sl_top_keys_answer *answer)
-{
-    char from[SL_TIMESTAMP_TEXT], to[SL_TIMESTAMP_TEXT];
-    int err;
-
-    sl_timestamp_print(answer->from > 0 ? answer->from : 0, true, from);
-    sl_timestamp_print(query->now, true, to);
-    err = sl_buf_addf(out,
-                      "{\"by\":\"%s\",\"window\":\"%s\",\"from\":\"%s\","
-                      "\"to\":\"%s\",\"totals\":{",
-                      sl_measure_names[query->by],
-                      query->recent ? "recent" : "start", from, to);
-    if (!err)
-        err = write_counts(out, answer->total);
-    return err ? err : sl_buf_addf(out, "},\"rows\":[");
+    sl_json_open(w, '{');
+    sl_json_member_str(w, "limit", row->limit);
+    sl_json_member_str(w, "scope", row->scope);
+    sl_json_member_str(w, "key", row->key);
+    sl_json_key(w, SL_STR("cut"));
+    sl_json_flag(w, row->cut);
+    write_counts(w, row->count);
+    sl_writer_add(w, SL_STR(",\"error\":{"));
+    write_counts(w, row->error);
+    sl_writer_add(w, SL_STR("}}"));
 }
 
 static int write_answer(struct sl_buf *out,
                         const struct sl_top_keys_query *query,
                         const struct sl_top_keys_answer *answer)
 {
-    int err = write_head(out, query, answer);
+    char from[SL_TIMESTAMP_TEXT], to[SL_TIMESTAMP_TEXT];
+    struct sl_writer w = {.out = out};
 
-    for (unsigned i = 0; i < answer->count && !err; i++) {
-        err = i > 0 ? sl_buf_addf(out, ",") : 0;
-        if (!err)
-            err = write_row(out, &answer->rows[i]);
-    }
-    return err ? err : sl_buf_addf(out, "]}");
+    sl_timestamp_print(answer->from > 0 ? answer->from : 0, true, from);
+    sl_timestamp_print(query->now, true, to);
+    sl_writer_addf(&w,
+                   "{\"by\":\"%s\",\"window\":\"%s\",\"from\":\"%s\","
+                   "\"to\":\"%s\",\"totals\":{",
+                   sl_measure_names[query->by],
+                   query->recent ? "recent" : "start", from, to);
+    write_counts(&w, answer->total);
+    sl_writer_add(&w, SL_STR("},\"rows\":["));
+    for (unsigned i = 0; i < answer->count; i++)
+        write_row(&w, &answer->rows[i]);
+    sl_writer_add(&w, SL_STR("]}"));
+    return w.err;
 }
 
 void sl_admin_top(struct sl_http_call *call)

@@ -19,52 +19,12 @@ SL_MUST_USE bool sl_http_decided(struct sl_http_call *call,
 
 /* ---- read_check.c ---- */
 
-#define SL_CHECKS       1000               /* in one array */
-#define SL_CHECK_BYTES  ((size_t)64 << 10) /* of a body with a single one */
-#define SL_CHECK_FIELDS 100                /* headers or costs of a check */
-
-struct sl_check_input {
-    struct sl_request facts;
-    struct sl_check_input *next;
-};
-
-struct sl_check_inputs {
-    bool is_array;
-    unsigned count;
-    struct sl_check_input *first;
-};
-
-/* Read the body of a check. False if it was refused, with 400 and the member
- * that is wrong: then nothing of it is right. */
-SL_MUST_USE bool sl_check_inputs_read(struct sl_http_call *call,
-                                      struct sl_check_inputs *ret);
+#define SL_CHECK_FIELDS 100 /* headers or costs of a check */
 
 /* ---- check.c ---- */
 
 /* Does a page on the web ask where it may not? Then it was refused. */
 SL_MUST_USE bool sl_http_is_page(struct sl_http_call *call);
-
-/* ---- read_hold.c ---- */
-
-/* Read the body of a question whose verb is set; *status is the vendor's, or 0.
- * False if it was refused, with 400. */
-SL_MUST_USE bool sl_hold_input_read(struct sl_http_call *call,
-                                    struct sl_hold_op_input *question,
-                                    unsigned *status);
-
-/* ---- query.c ---- */
-
-/* What the query of /v1/auth may say. */
-struct sl_auth_options {
-    bool has_cost;
-    uint64_t cost;
-    int deny_status; /* 0: the verdict's */
-};
-
-/* `uri` is that of the original request. False if it was refused. */
-SL_MUST_USE bool sl_auth_options_read(struct sl_http_call *call,
-                                      struct sl_str uri,
-                                      struct sl_auth_options *ret);
 
 /* ---- handlers ---- */
 

@@ -48,6 +48,13 @@ static const struct family {
 
 #define MEMBERS SL_LEN(families[0].names)
 
+/* The options in the query of /v1/auth. */
+struct auth_options {
+    bool has_cost;
+    uint64_t cost;
+    int deny_status; /* 0: the status of the verdict */
+};
+
 /* Which of the family's names it is; MEMBERS if none. */
 static size_t find_member(const struct family *family, struct sl_str name)
 {
@@ -158,6 +165,198 @@ static void from_path(const struct sl_http_call *call, struct sl_request *facts)
     facts->path = sl_str_from(call->path, strlen(PREFIX));
     if (facts->path.len == 0)
         facts->path = SL_STR("/");
+}
+
+/* ---- what the query of /v1/auth says: ?deny_status=403&cost=5
+ *
+ * It is meant to be written by whoever set up the proxy. But some proxies put
+ * the client's own query behind our path (Caddy does, unless its `uri` ends in
+ * a question mark). Whatever is in both queries may be the client's, who must
+ * not choose what his request costs:
+ *
+ *   - an option that the original request has too, with the same value, is
+ *     refused, for nobody can tell whose it is;
+ *   - any other parameter that the original request has too is passed over;
+ *   - what is left and not known is a slip of whoever set up the proxy.
+ *
+ * Each of these questions walks through the client's query, which may hold
+ * thousands of parameters. So options, of which there are two, are always
+ * asked about, and of all others only the first few: a slip stands there.
+ *
+ * Names and values are compared as a form decodes them: a proxy may have
+ * written them anew.
+ */
+
+/* Parameters that are no options and are looked up in the client's query. */
+#define FOREIGN_MOST 16
+
+struct pair {
+    struct sl_str name, value; /* as they were sent */
+};
+
+/* Cut the first pair off a query. */
+static bool cut_pair(struct sl_str *query, struct pair *ret)
+{
+    size_t len = 0, mark;
+
+    if (query->len == 0)
+        return false;
+    while (len < query->len && query->at[len] != '&' && query->at[len] != ';')
+        len++;
+    for (mark = 0; mark < len && query->at[mark] != '=';)
+        mark++;
+    ret->name = (struct sl_str){query->at, mark};
+    ret->value = (struct sl_str){query->at + mark, len - mark};
+    ret->value = sl_str_from(ret->value, 1);
+    *query = sl_str_from(*query, len + 1);
+    return true;
+}
+
+/* The next byte of a form's text, or -1 at its end. */
+static int next_byte(struct sl_str *text)
+{
+    int byte, high, low;
+
+    if (text->len == 0)
+        return -1;
+    byte = (unsigned char)text->at[0];
+    if (byte == '+')
+        byte = ' ';
+    if (byte == '%' && text->len > 2) {
+        high = sl_hex_value(text->at[1]);
+        low = sl_hex_value(text->at[2]);
+        if (high >= 0 && low >= 0) {
+            byte = high << 4 | low;
+            *text = sl_str_from(*text, 2);
+        }
+    }
+    *text = sl_str_from(*text, 1);
+    return byte;
+}
+
+static bool is_same(struct sl_str a, struct sl_str b)
+{
+    int x, y;
+
+    do {
+        x = next_byte(&a);
+        y = next_byte(&b);
+    } while (x == y && x >= 0);
+    return x == y;
+}
+
+/* Does the original request have the same parameter? */
+static bool is_shared(const struct pair *pair, struct sl_str uri)
+{
+    const char *mark = uri.len > 0 ? memchr(uri.at, '?', uri.len) : NULL;
+    struct sl_str query;
+    struct pair other;
+
+    if (!mark)
+        return false;
+    query = sl_str_from(uri, (size_t)(mark - uri.at) + 1);
+    while (cut_pair(&query, &other))
+        if (is_same(pair->name, other.name) &&
+            is_same(pair->value, other.value))
+            return true;
+    return false;
+}
+
+/* ---- options ---- */
+
+static bool refuse(struct sl_http_call *call, const struct pair *pair,
+                   const char *what)
+{
+    sl_http_refuse(call, 400, "BAD_QUERY", "\"%.*s=%.*s\" %s",
+                   SL_STR_ARG(pair->name), SL_STR_ARG(pair->value), what);
+    return false;
+}
+
+static bool read_status(struct sl_http_call *call, const struct pair *pair,
+                        struct auth_options *ret)
+{
+    static const int may[] = {401, 403, 429, 503};
+    uint64_t status;
+
+    if (ret->deny_status)
+        return refuse(call, pair, "is given twice");
+    if (!sl_parse_number(pair->value, &status, NULL))
+        for (size_t i = 0; i < SL_LEN(may); i++)
+            if (status == (uint64_t)may[i])
+                ret->deny_status = may[i];
+    return ret->deny_status ||
+           refuse(call, pair, "must be one of 401, 403, 429 and 503");
+}
+
+static bool read_cost(struct sl_http_call *call, const struct pair *pair,
+                      struct auth_options *ret)
+{
+    if (ret->has_cost)
+        return refuse(call, pair, "is given twice");
+    ret->has_cost = true;
+    if (sl_parse_number(pair->value, &ret->cost, NULL) ||
+        ret->cost > SL_JSON_MAX)
+        return refuse(call, pair,
+                      "must be a whole number from 0 to 9007199254740991");
+    return true;
+}
+
+static const struct option {
+    const char *name;
+    bool (*read)(struct sl_http_call *call, const struct pair *pair,
+                 struct auth_options *ret);
+} option_rows[] = {
+    {"deny_status", read_status},
+    {"cost",        read_cost  },
+};
+
+static const struct option *find_option(struct sl_str name)
+{
+    for (size_t i = 0; i < SL_LEN(option_rows); i++)
+        if (is_same(name, sl_str_c(option_rows[i].name)))
+            return &option_rows[i];
+    return NULL;
+}
+
+static bool refuse_unknown(struct sl_http_call *call, struct sl_str name)
+{
+    const char *names[SL_LEN(option_rows)], *near;
+
+    for (size_t i = 0; i < SL_LEN(option_rows); i++)
+        names[i] = option_rows[i].name;
+    near = sl_str_nearest(name, names, SL_LEN(names));
+    sl_http_refuse(
+        call, 400, "BAD_QUERY", "unknown option \"%.*s\" of /v1/auth; %s%s%s",
+        SL_STR_ARG(name), near ? "did you mean \"" : "",
+        near ? near : "valid are deny_status and cost", near ? "\"?" : "");
+    return false;
+}
+
+static bool read_options(struct sl_http_call *call, struct sl_str uri,
+                         struct auth_options *ret)
+{
+    struct sl_str query = call->query;
+    unsigned foreign = 0;
+    struct pair pair;
+
+    *ret = (struct auth_options){.cost = 0};
+    while (cut_pair(&query, &pair)) {
+        const struct option *option = find_option(pair.name);
+        bool shared;
+
+        if (!option && (pair.name.len == 0 || foreign++ >= FOREIGN_MOST))
+            continue;
+        shared = is_shared(&pair, uri);
+        if (option && shared)
+            return refuse(call, &pair,
+                          "is in the client's query as well, so its source is "
+                          "not clear; let the proxy send only its own query");
+        if (option && !option->read(call, &pair, ret))
+            return false;
+        if (!option && !shared)
+            return refuse_unknown(call, pair.name);
+    }
+    return true;
 }
 
 /* ---- headers and address ---- */
@@ -283,14 +482,13 @@ static void answer(struct sl_http_call *call,
 }
 
 static bool read_request(struct sl_http_call *call, const struct family *family,
-                         struct sl_request *facts,
-                         struct sl_auth_options *options)
+                         struct sl_request *facts, struct auth_options *options)
 {
-    *options = (struct sl_auth_options){.cost = 0};
+    *options = (struct auth_options){.cost = 0};
     if (call->worker->door->forward == SL_FORWARD_PATH)
         from_path(call, facts); /* and its query is the client's */
     else if (!from_headers(call, family, facts) ||
-             !sl_auth_options_read(call, facts->path, options))
+             !read_options(call, facts->path, options))
         return false;
     return check_identity(call) && copy_headers(call, family, facts);
 }
@@ -299,7 +497,7 @@ static bool read_request(struct sl_http_call *call, const struct family *family,
 struct asked {
     struct sl_http_call *call;
     struct sl_request facts;
-    struct sl_auth_options options;
+    struct auth_options options;
 };
 
 static void on_decided(struct sl_check *ask)
@@ -345,206 +543,6 @@ void sl_http_auth(struct sl_http_call *call)
                        " unless forward_auth is `path`");
     else
         ask_for(call, forward);
-}
-
-/* ---- what the query of /v1/auth says: ?deny_status=403&cost=5
- *
- * It is meant to be written by whoever set up the proxy. But some proxies put
- * the client's own query behind our path (Caddy does, unless its `uri` ends in
- * a question mark). Whatever is in both queries may be the client's, who must
- * not choose what his request costs:
- *
- *   - an option that the original request has too, with the same value, is
- *     refused, for nobody can tell whose it is;
- *   - any other parameter that the original request has too is passed over;
- *   - what is left and not known is a slip of whoever set up the proxy.
- *
- * Each of these questions walks through the client's query, which may hold
- * thousands of parameters. So options, of which there are two, are always
- * asked about, and of all others only the first few: a slip stands there.
- *
- * Names and values are compared as a form decodes them: a proxy may have
- * written them anew.
- */
-
-/* Parameters that are no options and are looked up in the client's query. */
-#define FOREIGN_MOST 16
-
-struct pair {
-    struct sl_str name, value; /* as they were sent */
-};
-
-/* Cut the first pair off a query. */
-static bool cut_pair(struct sl_str *query, struct pair *ret)
-{
-    size_t len = 0, mark;
-
-    if (query->len == 0)
-        return false;
-    while (len < query->len && query->at[len] != '&' && query->at[len] != ';')
-        len++;
-    for (mark = 0; mark < len && query->at[mark] != '=';)
-        mark++;
-    ret->name = (struct sl_str){query->at, mark};
-    ret->value = (struct sl_str){query->at + mark, len - mark};
-    ret->value = sl_str_from(ret->value, 1);
-    *query = sl_str_from(*query, len + 1);
-    return true;
-}
-
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 32;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* The next byte of a form's text, or -1 at its end. */
-static int next_byte(struct sl_str *text)
-{
-    int byte, high, low;
-
-    if (text->len == 0)
-        return -1;
-    byte = (unsigned char)text->at[0];
-    if (byte == '+')
-        byte = ' ';
-    if (byte == '%' && text->len > 2) {
-        high = hex(text->at[1]);
-        low = hex(text->at[2]);
-        if (high >= 0 && low >= 0) {
-            byte = high << 4 | low;
-            *text = sl_str_from(*text, 2);
-        }
-    }
-    *text = sl_str_from(*text, 1);
-    return byte;
-}
-
-static bool is_same(struct sl_str a, struct sl_str b)
-{
-    int x, y;
-
-    do {
-        x = next_byte(&a);
-        y = next_byte(&b);
-    } while (x == y && x >= 0);
-    return x == y;
-}
-
-/* Does the original request have the same parameter? */
-static bool is_shared(const struct pair *pair, struct sl_str uri)
-{
-    const char *mark = uri.len > 0 ? memchr(uri.at, '?', uri.len) : NULL;
-    struct sl_str query;
-    struct pair other;
-
-    if (!mark)
-        return false;
-    query = sl_str_from(uri, (size_t)(mark - uri.at) + 1);
-    while (cut_pair(&query, &other))
-        if (is_same(pair->name, other.name) &&
-            is_same(pair->value, other.value))
-            return true;
-    return false;
-}
-
-/* ---- options ---- */
-
-static bool refuse(struct sl_http_call *call, const struct pair *pair,
-                   const char *what)
-{
-    sl_http_refuse(call, 400, "BAD_QUERY", "\"%.*s=%.*s\" %s",
-                   SL_STR_ARG(pair->name), SL_STR_ARG(pair->value), what);
-    return false;
-}
-
-static bool read_status(struct sl_http_call *call, const struct pair *pair,
-                        struct sl_auth_options *ret)
-{
-    static const int may[] = {401, 403, 429, 503};
-    uint64_t status;
-
-    if (ret->deny_status)
-        return refuse(call, pair, "is given twice");
-    if (!sl_parse_number(pair->value, &status, NULL))
-        for (size_t i = 0; i < SL_LEN(may); i++)
-            if (status == (uint64_t)may[i])
-                ret->deny_status = may[i];
-    return ret->deny_status ||
-           refuse(call, pair, "must be one of 401, 403, 429 and 503");
-}
-
-static bool read_cost(struct sl_http_call *call, const struct pair *pair,
-                      struct sl_auth_options *ret)
-{
-    if (ret->has_cost)
-        return refuse(call, pair, "is given twice");
-    ret->has_cost = true;
-    if (sl_parse_number(pair->value, &ret->cost, NULL) ||
-        ret->cost > SL_JSON_MAX)
-        return refuse(call, pair,
-                      "must be a whole number from 0 to 9007199254740991");
-    return true;
-}
-
-static const struct option {
-    const char *name;
-    bool (*read)(struct sl_http_call *call, const struct pair *pair,
-                 struct sl_auth_options *ret);
-} options[] = {
-    {"deny_status", read_status},
-    {"cost",        read_cost  },
-};
-
-static const struct option *find_option(struct sl_str name)
-{
-    for (size_t i = 0; i < SL_LEN(options); i++)
-        if (is_same(name, sl_str_c(options[i].name)))
-            return &options[i];
-    return NULL;
-}
-
-static bool refuse_unknown(struct sl_http_call *call, struct sl_str name)
-{
-    const char *names[SL_LEN(options)], *near;
-
-    for (size_t i = 0; i < SL_LEN(options); i++)
-        names[i] = options[i].name;
-    near = sl_str_nearest(name, names, SL_LEN(names));
-    sl_http_refuse(
-        call, 400, "BAD_QUERY", "unknown option \"%.*s\" of /v1/auth; %s%s%s",
-        SL_STR_ARG(name), near ? "did you mean \"" : "",
-        near ? near : "valid are deny_status and cost", near ? "\"?" : "");
-    return false;
-}
-
-bool sl_auth_options_read(struct sl_http_call *call, struct sl_str uri,
-                          struct sl_auth_options *ret)
-{
-    struct sl_str query = call->query;
-    unsigned foreign = 0;
-    struct pair pair;
-
-    *ret = (struct sl_auth_options){.cost = 0};
-    while (cut_pair(&query, &pair)) {
-        const struct option *option = find_option(pair.name);
-        bool shared;
-
-        if (!option && (pair.name.len == 0 || foreign++ >= FOREIGN_MOST))
-            continue;
-        shared = is_shared(&pair, uri);
-        if (option && shared)
-            return refuse(call, &pair,
-                          "is in the client's query as well, so its source is "
-                          "not clear; let the proxy send only its own query");
-        if (option && !option->read(call, &pair, ret))
-            return false;
-        if (!option && !shared)
-            return refuse_unknown(call, pair.name);
-    }
-    return true;
 }
 
 /* ---- GET /v1/deny: a denial made of what a denial said before.
@@ -669,25 +667,24 @@ static const char *type_of(int status)
 static int write_body(struct sl_buf *out, const struct words *words,
                       struct sl_str code, struct sl_str retry, struct sl_str id)
 {
-    int err = sl_buf_addf(out,
-                          "{\"type\":\"%s\",\"title\":\"%s\","
-                          "\"status\":%d,\"detail\":\"%s",
-                          type_of(words->status), words->title, words->status,
-                          words->sentence);
+    struct sl_writer w = {.out = out};
 
-    if (!err && retry.len > 0)
-        err = sl_buf_addf(out, " Please try again in %.*s second%s.",
-                          SL_STR_ARG(retry),
-                          sl_str_eq(retry, SL_STR("1")) ? "" : "s");
-    if (!err)
-        err = sl_buf_addf(out, "\",\"code\":\"%.*s\"", SL_STR_ARG(code));
-    if (!err && retry.len > 0)
-        err = sl_buf_addf(out, ",\"retry_after\":%.*s", SL_STR_ARG(retry));
-    if (!err && id.len > 0)
-        err = sl_buf_add(out, SL_STR(",\"request_id\":"));
-    if (!err && id.len > 0)
-        err = sl_json_string(out, id);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
+    sl_writer_addf(&w,
+                   "{\"type\":\"%s\",\"title\":\"%s\","
+                   "\"status\":%d,\"detail\":\"%s",
+                   type_of(words->status), words->title, words->status,
+                   words->sentence);
+    if (retry.len > 0)
+        sl_writer_addf(&w, " Please try again in %.*s second%s.",
+                       SL_STR_ARG(retry),
+                       sl_str_eq(retry, SL_STR("1")) ? "" : "s");
+    sl_writer_addf(&w, "\",\"code\":\"%.*s\"", SL_STR_ARG(code));
+    if (retry.len > 0)
+        sl_writer_addf(&w, ",\"retry_after\":%.*s", SL_STR_ARG(retry));
+    if (id.len > 0)
+        sl_json_member_str(&w, "request_id", id);
+    sl_json_close(&w, '}');
+    return w.err;
 }
 
 /* Browsers hide from scripts what is not named here. */

@@ -23,7 +23,20 @@
 #include "server/http/usage.h"
 #include "wire/json.h"
 
-#define KEY_MOST 256 /* bytes of an idempotency key */
+#define KEY_MOST    256                /* bytes of an idempotency key */
+#define CHECKS_MOST 1000               /* checks in one array */
+#define CHECK_BYTES ((size_t)64 << 10) /* of a body with a single check */
+
+struct check_input {
+    struct sl_request facts;
+    struct check_input *next;
+};
+
+struct check_inputs {
+    bool is_array;
+    unsigned count;
+    struct check_input *first;
+};
 
 /* `count` things of `size` bytes, moved from the stack to where they stay. */
 static void *keep(struct sl_json_body *r, const void *list, unsigned count,
@@ -327,15 +340,15 @@ static bool read_check(struct sl_json_body *r, struct sl_request *facts)
                        : check_facts(r, facts) && take_key(r, facts);
 }
 
-static bool add_check(struct sl_json_body *r, struct sl_check_input ***last,
-                      struct sl_check_inputs *checks)
+static bool add_check(struct sl_json_body *r, struct check_input ***last,
+                      struct check_inputs *checks)
 {
-    struct sl_check_input *check;
+    struct check_input *check;
 
     r->index = checks->count;
-    if (checks->count == SL_CHECKS)
+    if (checks->count == CHECKS_MOST)
         return sl_json_body_refuse(
-            r, "TOO_MANY", "the array has more than %d checks", SL_CHECKS);
+            r, "TOO_MANY", "the array has more than %d checks", CHECKS_MOST);
     check = sl_arena_take(&r->call->arena, sizeof(*check));
     if (!check)
         return sl_json_body_no_memory(r);
@@ -349,20 +362,20 @@ static bool add_check(struct sl_json_body *r, struct sl_check_input ***last,
 /* ---- the body ---- */
 
 /* A single one is small, unless it brings a body along. */
-static bool is_short(struct sl_json_body *r, const struct sl_check_input *check)
+static bool is_short(struct sl_json_body *r, const struct check_input *check)
 {
-    if (r->json.text.len <= SL_CHECK_BYTES || check->facts.has_body)
+    if (r->json.text.len <= CHECK_BYTES || check->facts.has_body)
         return true;
     sl_http_refuse(r->call, 413, "TOO_LARGE",
                    "the body has %zu bytes; the maximum is %zu, and more for "
                    "an array or a check with a \"body\"",
-                   r->json.text.len, SL_CHECK_BYTES);
+                   r->json.text.len, CHECK_BYTES);
     return false;
 }
 
-static bool read_all(struct sl_json_body *r, struct sl_check_inputs *ret)
+static bool read_all(struct sl_json_body *r, struct check_inputs *ret)
 {
-    struct sl_check_input **last = &ret->first;
+    struct check_input **last = &ret->first;
 
     ret->is_array = r->is_array = sl_json_enter(&r->json, '[');
     if (!ret->is_array) {
@@ -377,13 +390,12 @@ static bool read_all(struct sl_json_body *r, struct sl_check_inputs *ret)
     return sl_json_end(&r->json) || sl_json_body_broken(r);
 }
 
-bool sl_check_inputs_read(struct sl_http_call *call,
-                          struct sl_check_inputs *ret)
+static bool read_inputs(struct sl_http_call *call, struct check_inputs *ret)
 {
     struct sl_json_body r;
 
     sl_json_body_begin(&r, call, "check");
-    *ret = (struct sl_check_inputs){.count = 0};
+    *ret = (struct check_inputs){.count = 0};
     if (call->request->body.len == 0)
         return sl_json_body_refuse(&r, "BAD_REQUEST",
                                    "the body is empty; send a check such as "
@@ -413,8 +425,8 @@ bool sl_check_inputs_read(struct sl_http_call *call,
 
 struct answering {
     struct sl_http_call *call;
-    struct sl_check_inputs checks;
-    const struct sl_check_input *next; /* to be decided */
+    struct check_inputs checks;
+    const struct check_input *next; /* to be decided */
     bool explain;
     bool stepping; /* step() is there to go on */
     bool failed;   /* the call was refused */
@@ -530,7 +542,7 @@ static void run(struct sl_http_call *call, bool explain)
         return;
     }
     *a = (struct answering){.call = call, .explain = explain};
-    if (!sl_check_inputs_read(call, &a->checks))
+    if (!read_inputs(call, &a->checks))
         return;
     a->next = a->checks.first;
     sl_http_suspend(call);
@@ -611,23 +623,22 @@ bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
 
 #define DEPTH_MOST ((INT64_C(1) << 53) - 1)
 
-/* {"name":"transcribe","depth":12,"age_ms":300}, or null for both. */
-static int write_backlog(struct sl_http_call *call, struct sl_buf *out,
-                         unsigned index)
+/* Write {"name":"transcribe","depth":12,"age_ms":300}. Without a report, depth
+ * and age are null. */
+static void write_backlog(struct sl_http_call *call, struct sl_writer *w,
+                          unsigned index)
 {
     const struct sl_active_policy *live = call->ask.live;
     const struct sl_depth *depth = &live->depths[index];
     sl_ns at = atomic_load_explicit(&depth->at, memory_order_acquire);
     sl_ns age = sl_http_now(call) - at;
-    int err = sl_buf_add(out, SL_STR("{\"name\":"));
 
-    if (!err)
-        err = sl_json_string(out, live->policy->backlogs[index]);
-    if (err)
-        return err;
+    sl_json_open(w, '{');
+    sl_json_member_str(w, "name", live->policy->backlogs[index]);
     if (at == SL_NS_NONE)
-        return sl_buf_add(out, SL_STR(",\"depth\":null,\"age_ms\":null}"));
-    return sl_buf_addf(out, ",\"depth\":%llu,\"age_ms\":%lld}",
+        sl_writer_add(w, SL_STR(",\"depth\":null,\"age_ms\":null}"));
+    else
+        sl_writer_addf(w, ",\"depth\":%llu,\"age_ms\":%lld}",
                        (unsigned long long)atomic_load(&depth->depth),
                        (long long)(age > 0 ? age / SL_MS : 0));
 }
@@ -635,18 +646,13 @@ static int write_backlog(struct sl_http_call *call, struct sl_buf *out,
 void sl_http_backlogs(struct sl_http_call *call)
 {
     const struct sl_policy *policy = call->ask.live->policy;
-    struct sl_buf *out = &call->text;
-    int err = sl_buf_add(out, SL_STR("{\"backlogs\":["));
+    struct sl_writer w = {.out = &call->text};
 
-    for (unsigned i = 0; i < policy->backlog_count && !err; i++) {
-        if (i > 0)
-            err = sl_buf_add(out, SL_STR(","));
-        if (!err)
-            err = write_backlog(call, out, i);
-    }
-    if (!err)
-        err = sl_buf_add(out, SL_STR("]}"));
-    sl_admin_answer(call, err, sl_admin_json);
+    sl_writer_add(&w, SL_STR("{\"backlogs\":["));
+    for (unsigned i = 0; i < policy->backlog_count; i++)
+        write_backlog(call, &w, i);
+    sl_writer_add(&w, SL_STR("]}"));
+    sl_admin_answer(call, w.err, sl_admin_json);
 }
 
 /* The index of the one that the path names; -1 if it was refused. */
@@ -666,10 +672,12 @@ static int find(struct sl_http_call *call)
 void sl_http_backlog_get(struct sl_http_call *call)
 {
     int index = find(call);
+    struct sl_writer w = {.out = &call->text};
 
-    if (index >= 0)
-        sl_admin_answer(call, write_backlog(call, &call->text, (unsigned)index),
-                        sl_admin_json);
+    if (index < 0)
+        return;
+    write_backlog(call, &w, (unsigned)index);
+    sl_admin_answer(call, w.err, sl_admin_json);
 }
 
 static bool read_depth(struct sl_http_call *call, int64_t *ret)

@@ -8,130 +8,6 @@
 #include "server/http/api.h"
 #include "server/http/http_int.h"
 
-struct ending {
-    struct sl_http_call *call;
-    struct sl_hold_op ask;
-    unsigned status; /* the vendor's; 0: not told */
-};
-
-static const struct verb {
-    const char *path;
-    enum sl_hold_verb verb;
-    enum sl_hold_event event;
-} verbs[] = {
-    {"/settle",  SL_VERB_SETTLE,  SL_HOLD_SETTLED_NOW },
-    {"/release", SL_VERB_RELEASE, SL_HOLD_RELEASED_NOW},
-    {"/extend",  SL_VERB_EXTEND,  SL_HOLD_EXTENDED    },
-};
-
-/* The row of what stands behind the hold's name, which is cut off. */
-static const struct verb *cut_verb(struct sl_str *name)
-{
-    for (size_t i = 0; i < SL_LEN(verbs); i++) {
-        size_t len = strlen(verbs[i].path);
-
-        if (name->len > len &&
-            memcmp(name->at + name->len - len, verbs[i].path, len) == 0) {
-            name->len -= len;
-            return &verbs[i];
-        }
-    }
-    return NULL;
-}
-
-static void count(const struct ending *e)
-{
-    struct sl_metrics *stats = e->call->worker->stats;
-    const struct sl_hold_op *ask = &e->ask;
-    struct sl_str endpoint;
-
-    if (!stats)
-        return;
-    if (ask->err == SLUICE_ENOENT)
-        sl_metrics_hold(stats, SL_HOLD_MISSED);
-    if (ask->err)
-        return;
-    sl_metrics_hold(stats, sl_hold_is_again(ask) ? SL_HOLD_AGAIN
-                                                 : verbs[ask->verb].event);
-    if (e->status == 0 || sl_hold_is_again(ask))
-        return;
-    endpoint = sl_hold_find_endpoint(ask->live->policy, ask->name.endpoint);
-    sl_metrics_upstream(stats, endpoint, e->status);
-}
-
-static void refuse(struct sl_http_call *call, const struct sl_hold_op *ask)
-{
-    switch (ask->err) {
-    case SLUICE_ENOENT:
-        sl_http_refuse(call, 404, "HOLD_UNKNOWN", "%s", ask->diag.sentence);
-        break;
-    case SLUICE_ECONF:
-        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", ask->diag.sentence);
-        break;
-    case SLUICE_ESTORE:
-        sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
-        sl_http_refuse(call, 503, "SERVICE_UNAVAILABLE", "%s",
-                       ask->diag.sentence);
-        break;
-    default:
-        sl_http_no_memory(call);
-    }
-}
-
-static void on_ended(struct sl_hold_op *ask)
-{
-    struct ending *e = ask->ctx;
-    struct sl_http_call *call = e->call;
-
-    count(e);
-    if (ask->err)
-        refuse(call, ask);
-    else if (sl_hold_render(ask, &call->text))
-        sl_http_no_memory(call);
-    else
-        sl_http_answer(call, 200, SL_STR("application/json"),
-                       sl_buf_str(&call->text));
-    sl_hold_op_done(ask);
-    sl_http_resume_finish(call);
-}
-
-static void begin(struct sl_http_call *call, struct sl_hold_op_input *q)
-{
-    struct sl_http_worker *worker = call->worker;
-    struct ending *e = sl_arena_take(&call->arena, sizeof(*e));
-
-    if (!e) {
-        sl_http_no_memory(call);
-        return;
-    }
-    e->call = call;
-    if (!sl_hold_input_read(call, q, &e->status))
-        return;
-    sl_hold_op_init(&e->ask, worker->engine, worker->station, worker->alloc);
-    e->ask.done = on_ended;
-    e->ask.ctx = e;
-    sl_http_suspend(call);
-    sl_hold_op_begin(&e->ask, q);
-}
-
-void sl_http_holds(struct sl_http_call *call)
-{
-    struct sl_hold_op_input q = {.name = call->rest, .now = sl_http_now(call)};
-    const struct verb *verb = cut_verb(&q.name);
-
-    if (sl_http_is_page(call))
-        return;
-    if (!verb) {
-        sl_http_refuse(
-            call, 404, "NOT_FOUND",
-            "unknown path %.*s; write /v1/holds/ID/settle, /release or /extend",
-            SL_STR_ARG(call->path));
-        return;
-    }
-    q.verb = verb->verb;
-    begin(call, &q);
-}
-
 /* ---- the bodies of /v1/holds/ID/...: JSON to a question.
  *
  *     settle    {"cost": 350} or {"cost": {"tokens": 350}}, "status": 200
@@ -249,8 +125,8 @@ static bool read_members(struct sl_json_body *r, struct sl_hold_op_input *q,
     return (!r->json.why && sl_json_end(&r->json)) || sl_json_body_broken(r);
 }
 
-bool sl_hold_input_read(struct sl_http_call *call, struct sl_hold_op_input *q,
-                        unsigned *status)
+static bool read_input(struct sl_http_call *call, struct sl_hold_op_input *q,
+                       unsigned *status)
 {
     struct sl_json_body r;
 
@@ -262,4 +138,128 @@ bool sl_hold_input_read(struct sl_http_call *call, struct sl_hold_op_input *q,
         return true;
     return sl_json_body_refuse(&r, "BAD_REQUEST",
                                "missing duration; send {\"hold\":\"30s\"}");
+}
+
+struct ending {
+    struct sl_http_call *call;
+    struct sl_hold_op ask;
+    unsigned status; /* the vendor's; 0: not told */
+};
+
+static const struct verb {
+    const char *path;
+    enum sl_hold_verb verb;
+    enum sl_hold_event event;
+} verbs[] = {
+    {"/settle",  SL_VERB_SETTLE,  SL_HOLD_SETTLED_NOW },
+    {"/release", SL_VERB_RELEASE, SL_HOLD_RELEASED_NOW},
+    {"/extend",  SL_VERB_EXTEND,  SL_HOLD_EXTENDED    },
+};
+
+/* The row of what stands behind the hold's name, which is cut off. */
+static const struct verb *cut_verb(struct sl_str *name)
+{
+    for (size_t i = 0; i < SL_LEN(verbs); i++) {
+        size_t len = strlen(verbs[i].path);
+
+        if (name->len > len &&
+            memcmp(name->at + name->len - len, verbs[i].path, len) == 0) {
+            name->len -= len;
+            return &verbs[i];
+        }
+    }
+    return NULL;
+}
+
+static void count(const struct ending *e)
+{
+    struct sl_metrics *stats = e->call->worker->stats;
+    const struct sl_hold_op *ask = &e->ask;
+    struct sl_str endpoint;
+
+    if (!stats)
+        return;
+    if (ask->err == SLUICE_ENOENT)
+        sl_metrics_hold(stats, SL_HOLD_MISSED);
+    if (ask->err)
+        return;
+    sl_metrics_hold(stats, sl_hold_is_again(ask) ? SL_HOLD_AGAIN
+                                                 : verbs[ask->verb].event);
+    if (e->status == 0 || sl_hold_is_again(ask))
+        return;
+    endpoint = sl_hold_find_endpoint(ask->live->policy, ask->name.endpoint);
+    sl_metrics_upstream(stats, endpoint, e->status);
+}
+
+static void refuse(struct sl_http_call *call, const struct sl_hold_op *ask)
+{
+    switch (ask->err) {
+    case SLUICE_ENOENT:
+        sl_http_refuse(call, 404, "HOLD_UNKNOWN", "%s", ask->diag.sentence);
+        break;
+    case SLUICE_ECONF:
+        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", ask->diag.sentence);
+        break;
+    case SLUICE_ESTORE:
+        sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
+        sl_http_refuse(call, 503, "SERVICE_UNAVAILABLE", "%s",
+                       ask->diag.sentence);
+        break;
+    default:
+        sl_http_no_memory(call);
+    }
+}
+
+static void on_ended(struct sl_hold_op *ask)
+{
+    struct ending *e = ask->ctx;
+    struct sl_http_call *call = e->call;
+
+    count(e);
+    if (ask->err)
+        refuse(call, ask);
+    else if (sl_hold_render(ask, &call->text))
+        sl_http_no_memory(call);
+    else
+        sl_http_answer(call, 200, SL_STR("application/json"),
+                       sl_buf_str(&call->text));
+    sl_hold_op_done(ask);
+    sl_http_resume_finish(call);
+}
+
+static void begin(struct sl_http_call *call, struct sl_hold_op_input *q)
+{
+    struct sl_http_worker *worker = call->worker;
+    struct ending *e = sl_arena_take(&call->arena, sizeof(*e));
+
+    if (!e) {
+        sl_http_no_memory(call);
+        return;
+    }
+    e->call = call;
+    if (!read_input(call, q, &e->status))
+        return;
+    sl_hold_op_init(&e->ask, worker->engine, worker->station, worker->alloc);
+    e->ask.done = on_ended;
+    e->ask.ctx = e;
+    sl_http_suspend(call);
+    sl_hold_op_begin(&e->ask, q);
+}
+
+void sl_http_holds(struct sl_http_call *call)
+{
+    struct sl_hold_op_input q = {.name = call->rest, .now = sl_http_now(call)};
+    const struct verb *verb = cut_verb(&q.name);
+
+    if (sl_http_is_page(call))
+        return;
+    if (!verb) {
+        sl_http_refuse(
+            call, 404, "NOT_FOUND",
+            "unknown path %.*s; write /v1/holds/ID/settle, /release or /extend",
+            SL_STR_ARG(call->path));
+        return;
+    }
+    q.verb = verb->verb;
+    begin(call, &q);
 }

@@ -218,101 +218,83 @@ static bool read_request(struct reading *r)
 
 static const char *const codes[] = {"UNKNOWN", "OK", "OVER_LIMIT"};
 
-static int write_limit(struct sl_buf *out, const struct sl_rls_status *s)
+static void write_limit(struct sl_writer *w, const struct sl_rls_status *s)
 {
     static const char *const units[] = {"UNKNOWN", "SECOND", "MINUTE", "HOUR",
                                         "DAY",     "MONTH",  "YEAR",   "WEEK"};
-    int err = sl_buf_addf(out,
-                          ",\"currentLimit\":{\"requestsPerUnit\":%" PRIu32
-                          ",\"unit\":\"%s\",\"name\":",
-                          s->requests_per_unit, units[s->unit]);
 
-    if (!err)
-        err = sl_json_string(out, s->name);
-    return err ? err : sl_buf_addf(out, "}");
+    sl_writer_addf(
+        w, ",\"currentLimit\":{\"requestsPerUnit\":%" PRIu32 ",\"unit\":\"%s\"",
+        s->requests_per_unit, units[s->unit]);
+    sl_json_member_str(w, "name", s->name);
+    sl_json_close(w, '}');
 }
 
-/* "12s", "0.500s": seconds with three, six or nine digits behind them. */
-static int write_reset(struct sl_buf *out, sl_ns reset)
+/* Write "12s" or "0.500s": the seconds have no, three or nine decimals. */
+static void write_reset(struct sl_writer *w, sl_ns reset)
 {
     int64_t nanos = reset % SL_S;
 
-    if (nanos == 0)
-        return sl_buf_addf(out, ",\"durationUntilReset\":\"%" PRId64 "s\"",
-                           reset / SL_S);
-    if (nanos % SL_MS == 0)
-        return sl_buf_addf(
-            out, ",\"durationUntilReset\":\"%" PRId64 ".%03" PRId64 "s\"",
-            reset / SL_S, nanos / SL_MS);
-    return sl_buf_addf(out,
-                       ",\"durationUntilReset\":\"%" PRId64 ".%09" PRId64 "s\"",
-                       reset / SL_S, nanos);
+    sl_writer_addf(w, ",\"durationUntilReset\":\"%" PRId64, reset / SL_S);
+    if (nanos % SL_MS != 0)
+        sl_writer_addf(w, ".%09" PRId64, nanos);
+    else if (nanos != 0)
+        sl_writer_addf(w, ".%03" PRId64, nanos / SL_MS);
+    sl_writer_add(w, SL_STR("s\""));
 }
 
-static int write_status(struct sl_buf *out, const struct sl_rls_status *s)
+static void write_status(struct sl_writer *w, const struct sl_rls_status *s)
 {
-    int err = sl_buf_addf(out, "{\"code\":\"%s\"", codes[s->code]);
-
-    if (!err && s->has_limit)
-        err = write_limit(out, s);
-    if (!err && s->remaining > 0)
-        err = sl_buf_addf(out, ",\"limitRemaining\":%" PRIu32, s->remaining);
-    if (!err && s->reset_in >= 0)
-        err = write_reset(out, s->reset_in);
-    return err ? err : sl_buf_addf(out, "}");
+    sl_json_open(w, '{');
+    sl_json_member_str(w, "code", sl_str_c(codes[s->code]));
+    if (s->has_limit)
+        write_limit(w, s);
+    if (s->remaining > 0)
+        sl_writer_addf(w, ",\"limitRemaining\":%" PRIu32, s->remaining);
+    if (s->reset_in >= 0)
+        write_reset(w, s->reset_in);
+    sl_json_close(w, '}');
 }
 
-static int write_header(struct sl_buf *out, const struct sl_rls_header *h)
+/* In this JSON, bytes are base64. */
+static void write_body(struct sl_writer *w, struct sl_str body)
 {
-    int err = sl_buf_addf(out, "{\"key\":");
+    struct sl_buf *out = w->out;
 
-    if (!err)
-        err = sl_json_string(out, h->key);
-    if (!err)
-        err = sl_buf_addf(out, ",\"value\":");
-    if (!err)
-        err = sl_json_string(out, h->value);
-    return err ? err : sl_buf_addf(out, "}");
-}
-
-/* Bytes are base64 in this JSON. */
-static int write_body(struct sl_buf *out, struct sl_str body)
-{
-    int err = sl_buf_addf(out, ",\"rawBody\":\"");
-
-    if (!err)
-        err = sl_buf_reserve(out, 4 * (body.len / 3 + 1) + 1);
-    if (err)
-        return err;
+    sl_writer_add(w, SL_STR(",\"rawBody\":\""));
+    if (!w->err)
+        w->err = sl_buf_reserve(out, 4 * (body.len / 3 + 1) + 1);
+    if (w->err)
+        return;
     out->len +=
         (size_t)EVP_EncodeBlock((unsigned char *)out->bytes + out->len,
                                 (const unsigned char *)body.at, (int)body.len);
-    return sl_buf_addf(out, "\"");
+    sl_writer_add(w, SL_STR("\""));
 }
 
 static int write_response(struct sl_buf *out, const struct sl_rls_response *r)
 {
-    int err = sl_buf_addf(out, "{\"overallCode\":\"%s\",\"statuses\":[",
-                          codes[r->code]);
+    struct sl_writer w = {.out = out};
 
-    for (unsigned i = 0; i < r->count && !err; i++) {
-        err = i > 0 ? sl_buf_addf(out, ",") : 0;
-        if (!err)
-            err = write_status(out, &r->statuses[i]);
+    sl_writer_addf(&w, "{\"overallCode\":\"%s\",\"statuses\":[",
+                   codes[r->code]);
+    for (unsigned i = 0; i < r->count; i++)
+        write_status(&w, &r->statuses[i]);
+    sl_json_close(&w, ']');
+    if (r->header_count > 0)
+        sl_writer_add(&w, SL_STR(",\"responseHeadersToAdd\":["));
+    for (unsigned i = 0; i < r->header_count; i++) {
+        sl_json_open(&w, '{');
+        sl_json_member_str(&w, "key", r->headers[i].key);
+        sl_json_member_str(&w, "value", r->headers[i].value);
+        sl_json_close(&w, '}');
     }
-    if (!err)
-        err = sl_buf_addf(out, "]");
-    for (unsigned i = 0; i < r->header_count && !err; i++) {
-        err =
-            sl_buf_addf(out, "%s", i > 0 ? "," : ",\"responseHeadersToAdd\":[");
-        if (!err)
-            err = write_header(out, &r->headers[i]);
-    }
-    if (!err && r->header_count > 0)
-        err = sl_buf_addf(out, "]");
-    if (!err && r->body.len > 0)
-        err = write_body(out, r->body);
-    return err ? err : sl_buf_addf(out, "}");
+    if (r->header_count > 0)
+        sl_json_close(&w, ']');
+    if (r->body.len > 0)
+        write_body(&w, r->body);
+    sl_json_close(&w, '}');
+    return w.err;
 }
 
 /* ---- the handlers ---- */

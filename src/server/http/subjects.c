@@ -17,13 +17,14 @@
 
 #include "base/parse.h"
 #include "server/events.h"
+#include "server/http/http_int.h"
 #include "wire/json.h"
 
 #define LINE_MOST  ((size_t)64 << 10)
 #define ARENA_MOST ((size_t)64 << 20)
 
 struct import {
-    struct sl_subject_job_call *errand;
+    struct sl_subject_job_call *op;
     struct sl_http_call *call;
     bool is_csv, force;
     struct sl_csv csv;
@@ -58,31 +59,27 @@ static void answer_counts(struct import *import)
                     sl_admin_json);
 }
 
-/* Like other refusals, with the line and what is in. */
+/* Refuse with the line and the number of imported subjects. */
 static void refuse(struct import *import, int status, const char *code,
                    const char *sentence)
 {
     struct sl_http_call *call = import->call;
-    struct sl_buf *out = &call->text;
-    int err;
+    struct sl_writer w = {.out = &call->text};
 
-    sl_buf_clear(out);
-    err = sl_buf_addf(out,
-                      "{\"type\":\"about:blank\",\"title\":\"%s\","
-                      "\"status\":%d,\"detail\":\"line %u: ",
-                      sl_http1_reason(status) + 4, status, import->failed_line);
-    if (!err)
-        err = sl_json_inside(out, sl_str_c(sentence));
-    if (!err)
-        err = sl_buf_addf(out,
-                          "\",\"code\":\"%s\",\"line\":%u,"
-                          "\"imported\":%u}",
-                          code, import->failed_line, import->imported);
-    if (err)
-        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
+    sl_buf_clear(w.out);
+    sl_writer_addf(&w,
+                   "{\"type\":\"about:blank\",\"title\":\"%s\","
+                   "\"status\":%d,\"detail\":\"line %u: ",
+                   sl_http1_reason(status) + 4, status, import->failed_line);
+    if (!w.err)
+        w.err = sl_json_inside(w.out, sl_str_c(sentence));
+    sl_writer_addf(&w, "\",\"code\":\"%s\",\"line\":%u,\"imported\":%u}", code,
+                   import->failed_line, import->imported);
+    if (w.err)
+        sl_http_no_memory(call);
     else
         sl_http_answer(call, status, SL_STR("application/problem+json"),
-                       sl_buf_str(out));
+                       sl_buf_str(w.out));
 }
 
 /* ---- reading ---- */
@@ -95,16 +92,12 @@ static bool next_csv(struct import *import, struct sl_reading *reading,
     unsigned count = 0;
 
     *ret_more = false;
-    if (!cells) {
-        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "out of memory");
-        return false;
-    }
+    if (!cells)
+        return SL_REFUSE(reading, "out of memory");
     *ret_more = sl_csv_next(&import->csv, cells, import->head.count, &count);
     import->line = import->csv.line;
-    if (import->csv.why) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF, "%s", import->csv.why);
-        return false;
-    }
+    if (import->csv.why)
+        return SL_REFUSE(reading, "%s", import->csv.why);
     return !*ret_more || sl_subject_change_read_csv(reading, &import->head,
                                                     cells, count, change);
 }
@@ -131,12 +124,9 @@ static bool next_json(struct import *import, struct sl_reading *reading,
             line.len--;
         line = sl_str_trim(line);
     } while (line.len == 0);
-    if (line.len > LINE_MOST) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF,
-                      "the line has %zu bytes, more than %zu", line.len,
-                      LINE_MOST);
-        return false;
-    }
+    if (line.len > LINE_MOST)
+        return SL_REFUSE(reading, "the line has %zu bytes, more than %zu",
+                         line.len, LINE_MOST);
     return sl_subject_change_read_json(reading, line, change);
 }
 
@@ -168,7 +158,7 @@ static bool next(struct import *import, struct sl_reading *reading,
 static bool read_batch(struct import *import)
 {
     struct sl_reading reading = {
-        .arena = &import->arena, .now = import->errand->job.now, .named = true};
+        .arena = &import->arena, .now = import->op->job.now, .named = true};
     bool more = true;
 
     sl_arena_reset(&import->arena);
@@ -195,7 +185,7 @@ static void on_written(struct sl_job *job);
  * was answered. */
 static bool go_on(struct import *import)
 {
-    struct sl_job *job = &import->errand->job;
+    struct sl_job *job = &import->op->job;
 
     if (!read_batch(import))
         return false;
@@ -278,16 +268,16 @@ static bool read_head(struct import *import)
 }
 
 static struct import *new_import(struct sl_http_call *call,
-                                 struct sl_subject_job_call *errand)
+                                 struct sl_subject_job_call *op)
 {
     struct import *import = sl_arena_take(&call->arena, sizeof(*import));
 
     if (!import) {
-        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
+        sl_http_no_memory(call);
         return NULL;
     }
     memset(import, 0, sizeof(*import));
-    import->errand = errand;
+    import->op = op;
     import->call = call;
     import->rest = call->request->body;
     import->force = sl_str_eq(sl_query_value(call, "force"), SL_STR("true"));
@@ -298,13 +288,13 @@ static struct import *new_import(struct sl_http_call *call,
 
 void sl_subject_import(struct sl_http_call *call)
 {
-    struct sl_subject_job_call *errand;
+    struct sl_subject_job_call *op;
     struct import *import;
 
     if (!sl_admin_admit(call))
         return;
-    errand = sl_subject_job_new(call, SL_JOB_WRITE, NULL);
-    import = errand ? new_import(call, errand) : NULL;
+    op = sl_subject_job_new(call, SL_JOB_WRITE, NULL);
+    import = op ? new_import(call, op) : NULL;
     if (!import)
         return;
     if (!choose_form(import))
@@ -346,34 +336,33 @@ static void refuse_nobody(struct sl_http_call *call)
                    SL_STR_ARG(call->rest));
 }
 
-static void show(struct sl_subject_job_call *errand)
+static void show(struct sl_subject_job_call *op)
 {
-    struct sl_http_call *call = errand->call;
-    const struct sl_subject_record *entry = errand->job.entries;
+    struct sl_http_call *call = op->call;
+    const struct sl_subject_record *entry = op->job.entries;
+    struct sl_writer w = {.out = &call->text};
 
     tag(call, entry->revision);
-    sl_admin_answer(call,
-                    sl_subject_record_write(entry, call->ask.live->policy,
-                                            errand->job.now, &call->text),
-                    sl_admin_json);
+    sl_subject_record_write(entry, call->ask.live->policy, op->job.now, &w);
+    sl_admin_answer(call, w.err, sl_admin_json);
 }
 
-static void answer_get(struct sl_subject_job_call *errand)
+static void answer_get(struct sl_subject_job_call *op)
 {
-    if (errand->job.result == SL_JOB_NOT_FOUND)
-        refuse_nobody(errand->call);
+    if (op->job.result == SL_JOB_NOT_FOUND)
+        refuse_nobody(op->call);
     else
-        show(errand);
+        show(op);
 }
 
-static void answer_write(struct sl_subject_job_call *errand)
+static void answer_write(struct sl_subject_job_call *op)
 {
-    struct sl_http_call *call = errand->call;
+    struct sl_http_call *call = op->call;
 
-    switch (errand->job.result) {
+    switch (op->job.result) {
     case SL_JOB_DONE:
-        sl_subject_events_publish(errand);
-        show(errand);
+        sl_subject_events_publish(op);
+        show(op);
         break;
     case SL_JOB_NOT_FOUND:
         refuse_nobody(call);
@@ -384,34 +373,40 @@ static void answer_write(struct sl_subject_job_call *errand)
                        "request; read it again");
         break;
     case SL_JOB_CONFLICT:
-        sl_http_refuse(call, 409, "CONFLICT", "%s", errand->job.diag.sentence);
+        sl_http_refuse(call, 409, "CONFLICT", "%s", op->job.diag.sentence);
         break;
     }
 }
 
-static void answer_remove(struct sl_subject_job_call *errand)
+static void answer_remove(struct sl_subject_job_call *op)
 {
-    struct sl_http_call *call = errand->call;
+    struct sl_http_call *call = op->call;
 
-    if (errand->job.result != SL_JOB_DONE) {
-        answer_write(errand);
+    if (op->job.result != SL_JOB_DONE) {
+        answer_write(op);
         return;
     }
-    sl_subject_events_publish(errand);
+    sl_subject_events_publish(op);
     sl_admin_answer(call, sl_buf_addf(&call->text, "{\"removed\":true}"),
                     sl_admin_json);
 }
 
-static void answer_audit(struct sl_subject_job_call *errand)
+/* Answer {"NAME":[ROWS]}, where the registry has written the rows. */
+void sl_subject_answer_rows(struct sl_subject_job_call *op, const char *name)
 {
-    struct sl_http_call *call = errand->call;
-    int err = sl_buf_add(&call->text, SL_STR("{\"audit\":["));
+    struct sl_http_call *call = op->call;
+    struct sl_writer w = {.out = &call->text};
 
-    if (!err)
-        err = sl_buf_add(&call->text, sl_buf_str(&errand->job.text));
-    if (!err)
-        err = sl_buf_add(&call->text, SL_STR("]}"));
-    sl_admin_answer(call, err, sl_admin_json);
+    sl_writer_addf(&w, "{\"%s\":[", name);
+    sl_writer_add(&w, sl_buf_str(&op->job.text));
+    sl_writer_add(&w,
+                  op->job.cut ? SL_STR("],\"truncated\":true}") : SL_STR("]}"));
+    sl_admin_answer(call, w.err, sl_admin_json);
+}
+
+static void answer_audit(struct sl_subject_job_call *op)
+{
+    sl_subject_answer_rows(op, "audit");
 }
 
 /* ---- conditions ---- */
@@ -456,18 +451,17 @@ static bool read_conditions(struct sl_http_call *call,
 
 struct sl_subject_job_call *
 sl_subject_job(struct sl_http_call *call, enum sl_job_kind kind,
-               void (*answer)(struct sl_subject_job_call *errand),
+               void (*answer)(struct sl_subject_job_call *op),
                struct sl_str *tail)
 {
-    struct sl_subject_job_call *errand;
+    struct sl_subject_job_call *op;
 
     if (!sl_admin_admit(call))
         return NULL;
-    errand = sl_subject_job_new(call, kind, answer);
-    if (!errand ||
-        !sl_subject_path(call, &errand->job.scope, &errand->job.id, tail))
+    op = sl_subject_job_new(call, kind, answer);
+    if (!op || !sl_subject_path(call, &op->job.scope, &op->job.id, tail))
         return NULL;
-    return errand;
+    return op;
 }
 
 static bool refuse_tail(struct sl_http_call *call, struct sl_str tail)
@@ -493,28 +487,28 @@ static unsigned number_of(struct sl_http_call *call, const char *name,
 void sl_subject_get(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_subject_job_call *errand =
+    struct sl_subject_job_call *op =
         sl_subject_job(call, SL_JOB_FIND, answer_get, &tail);
     uint64_t before = 0;
 
-    if (!errand)
+    if (!op)
         return;
     if (sl_str_eq(tail, SL_STR("audit"))) {
-        errand->job.kind = SL_JOB_AUDIT;
-        errand->answer = answer_audit;
-        errand->job.most = number_of(call, "limit", 50, AUDIT_MOST);
+        op->job.kind = SL_JOB_AUDIT;
+        op->answer = answer_audit;
+        op->job.most = number_of(call, "limit", 50, AUDIT_MOST);
         if (!sl_parse_number(sl_query_value(call, "before"), &before, NULL))
-            errand->job.before = before;
+            op->job.before = before;
     } else if (refuse_tail(call, tail)) {
         return;
     }
-    sl_subject_job_send(errand);
+    sl_subject_job_send(op);
 }
 
-static bool read_body(struct sl_subject_job_call *errand)
+static bool read_body(struct sl_subject_job_call *op)
 {
-    struct sl_http_call *call = errand->call;
-    struct sl_reading reading = {.arena = &call->arena, .now = errand->job.now};
+    struct sl_http_call *call = op->call;
+    struct sl_reading reading = {.arena = &call->arena, .now = op->job.now};
     struct sl_str force = sl_query_value(call, "force");
     struct sl_diag diag = {0};
 
@@ -523,13 +517,13 @@ static bool read_body(struct sl_subject_job_call *errand)
                        "a subject can have at most %zu bytes", SL_SUBJECT_BODY);
         return false;
     }
-    errand->change.id = errand->job.id;
+    op->change.id = op->job.id;
     if (!sl_subject_change_read_json(&reading, call->request->body,
-                                     &errand->change)) {
+                                     &op->change)) {
         sl_http_refuse(call, 400, "BAD_REQUEST", "%s", reading.diag.sentence);
         return false;
     }
-    if (sl_subject_change_check(&errand->change, call->ask.live->policy,
+    if (sl_subject_change_check(&op->change, call->ask.live->policy,
                                 sl_str_eq(force, SL_STR("true")), &diag)) {
         sl_http_refuse(call, 400, "BAD_REQUEST", "%s", diag.sentence);
         return false;
@@ -538,36 +532,36 @@ static bool read_body(struct sl_subject_job_call *errand)
 }
 
 /* By whom, also for each override of the write. */
-static void sign(struct sl_subject_job_call *errand)
+static void sign(struct sl_subject_job_call *op)
 {
-    struct sl_subject_change *change = &errand->change;
+    struct sl_subject_change *change = &op->change;
     struct sl_subject_override *rates =
         (struct sl_subject_override *)change->rates;
 
-    change->by = sl_subject_by(errand->call, change->by);
+    change->by = sl_subject_by(op->call, change->by);
     for (unsigned i = 0; i < change->rate_count; i++)
         rates[i].by = change->by;
 }
 
 static void write_subject(struct sl_http_call *call,
                           enum sl_subject_change_kind kind,
-                          void (*answer)(struct sl_subject_job_call *errand))
+                          void (*answer)(struct sl_subject_job_call *op))
 {
     struct sl_str tail;
-    struct sl_subject_job_call *errand =
+    struct sl_subject_job_call *op =
         sl_subject_job(call, SL_JOB_WRITE, answer, &tail);
 
-    if (!errand || refuse_tail(call, tail) ||
-        (kind != SL_CHANGE_REMOVE && !read_body(errand)) ||
-        !read_conditions(call, &errand->change))
+    if (!op || refuse_tail(call, tail) ||
+        (kind != SL_CHANGE_REMOVE && !read_body(op)) ||
+        !read_conditions(call, &op->change))
         return;
-    sign(errand);
-    errand->change.kind = kind;
-    errand->change.scope = errand->job.scope;
-    errand->change.id = errand->job.id;
-    errand->job.changes = &errand->change;
-    errand->job.change_count = 1;
-    sl_subject_job_send(errand);
+    sign(op);
+    op->change.kind = kind;
+    op->change.scope = op->job.scope;
+    op->change.id = op->job.id;
+    op->job.changes = &op->change;
+    op->job.change_count = 1;
+    sl_subject_job_send(op);
 }
 
 void sl_subject_put(struct sl_http_call *call)
@@ -594,42 +588,40 @@ void sl_subject_remove(struct sl_http_call *call)
 
 #define PAGE 100
 
-static int write_next(struct sl_buf *out, const struct sl_subject_record *last)
+/* Write the name of the last subject, "user/ann", or null. */
+static void write_next(struct sl_writer *w,
+                       const struct sl_subject_record *last)
 {
-    int err;
-
-    if (!last)
-        return sl_buf_add(out, SL_STR("],\"next\":null}"));
-    err = sl_buf_add(out, SL_STR("],\"next\":\""));
-    if (!err)
-        err = sl_json_inside(out, last->scope);
-    if (!err)
-        err = sl_buf_add(out, SL_STR("/"));
-    if (!err)
-        err = sl_json_inside(out, last->subject.id);
-    return err ? err : sl_buf_add(out, SL_STR("\"}"));
+    if (!last) {
+        sl_json_nothing(w);
+        return;
+    }
+    sl_writer_add(w, SL_STR("\""));
+    if (!w->err)
+        w->err = sl_json_inside(w->out, last->scope);
+    sl_writer_add(w, SL_STR("/"));
+    if (!w->err)
+        w->err = sl_json_inside(w->out, last->subject.id);
+    sl_writer_add(w, SL_STR("\""));
 }
 
-static void answer_list(struct sl_subject_job_call *errand)
+static void answer_list(struct sl_subject_job_call *op)
 {
-    struct sl_http_call *call = errand->call;
+    struct sl_http_call *call = op->call;
     const struct sl_subject_record *last = NULL;
-    struct sl_buf *out = &call->text;
+    struct sl_writer w = {.out = &call->text};
     unsigned count = 0;
-    int err = sl_buf_add(out, SL_STR("{\"subjects\":["));
 
-    for (const struct sl_subject_record *e = errand->job.entries; e && !err;
-         e = e->next) {
-        if (count++ > 0)
-            err = sl_buf_add(out, SL_STR(","));
-        if (!err)
-            err = sl_subject_record_write(e, call->ask.live->policy,
-                                          errand->job.now, out);
+    sl_writer_add(&w, SL_STR("{\"subjects\":["));
+    for (const struct sl_subject_record *e = op->job.entries; e; e = e->next) {
+        sl_subject_record_write(e, call->ask.live->policy, op->job.now, &w);
         last = e;
+        count++;
     }
-    if (!err)
-        err = write_next(out, count == errand->job.most ? last : NULL);
-    sl_admin_answer(call, err, sl_admin_json);
+    sl_writer_add(&w, SL_STR("],\"next\":"));
+    write_next(&w, count == op->job.most ? last : NULL);
+    sl_json_close(&w, '}');
+    sl_admin_answer(call, w.err, sl_admin_json);
 }
 
 static bool is_scope(struct sl_str text)
@@ -666,15 +658,15 @@ static bool read_limit(struct sl_str text, unsigned *ret)
 
 void sl_subject_list(struct sl_http_call *call)
 {
-    struct sl_subject_job_call *errand;
+    struct sl_subject_job_call *op;
     struct sl_job *job;
 
     if (!sl_admin_admit(call))
         return;
-    errand = sl_subject_job_new(call, SL_JOB_LIST, answer_list);
-    if (!errand)
+    op = sl_subject_job_new(call, SL_JOB_LIST, answer_list);
+    if (!op)
         return;
-    job = &errand->job;
+    job = &op->job;
     job->most = PAGE;
     job->scope = sl_query_value(call, "scope");
     job->prefix = sl_query_value(call, "prefix");
@@ -689,7 +681,7 @@ void sl_subject_list(struct sl_http_call *call)
         sl_http_refuse(call, 400, "BAD_REQUEST",
                        "after must be the `next` of a page, like user/ann");
     else
-        sl_subject_job_send(errand);
+        sl_subject_job_send(op);
 }
 
 /* ---- a call that waits for the registry, and where it leads.
@@ -720,13 +712,13 @@ static void refuse_failed(struct sl_http_call *call, const struct sl_job *job)
 
 static void on_done(struct sl_job *job)
 {
-    struct sl_subject_job_call *errand = job->ctx;
-    struct sl_http_call *call = errand->call;
+    struct sl_subject_job_call *op = job->ctx;
+    struct sl_http_call *call = op->call;
 
     if (job->err) {
         refuse_failed(call, job);
     } else {
-        errand->answer(errand);
+        op->answer(op);
     }
     sl_job_clear(job);
     sl_http_resume_finish(call);
@@ -734,9 +726,9 @@ static void on_done(struct sl_job *job)
 
 struct sl_subject_job_call *
 sl_subject_job_new(struct sl_http_call *call, enum sl_job_kind kind,
-                   void (*answer)(struct sl_subject_job_call *errand))
+                   void (*answer)(struct sl_subject_job_call *op))
 {
-    struct sl_subject_job_call *errand;
+    struct sl_subject_job_call *op;
 
     if (!registry_of(call)) {
         sl_http_refuse(
@@ -745,118 +737,61 @@ sl_subject_job_new(struct sl_http_call *call, enum sl_job_kind kind,
             "with --usage sqlite:PATH");
         return NULL;
     }
-    errand = sl_arena_take(&call->arena, sizeof(*errand));
-    if (!errand) {
-        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
+    op = sl_arena_take(&call->arena, sizeof(*op));
+    if (!op) {
+        sl_http_no_memory(call);
         return NULL;
     }
-    memset(errand, 0, sizeof(*errand));
-    sl_job_init(&errand->job, kind, call->worker->alloc);
-    errand->call = call;
-    errand->answer = answer;
-    errand->job.loop = call->worker->loop;
-    errand->job.now = sl_http_now(call);
-    errand->job.done = on_done;
-    errand->job.ctx = errand;
-    return errand;
+    memset(op, 0, sizeof(*op));
+    sl_job_init(&op->job, kind, call->worker->alloc);
+    op->call = call;
+    op->answer = answer;
+    op->job.loop = call->worker->loop;
+    op->job.now = sl_http_now(call);
+    op->job.done = on_done;
+    op->job.ctx = op;
+    return op;
 }
 
-void sl_subject_job_send(struct sl_subject_job_call *errand)
+void sl_subject_job_send(struct sl_subject_job_call *op)
 {
-    sl_http_suspend(errand->call);
-    sl_registry_ask(registry_of(errand->call), &errand->job);
+    sl_http_suspend(op->call);
+    sl_registry_ask(registry_of(op->call), &op->job);
 }
 
 /* ---- names ---- */
 
-static int hex(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c |= 32;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Undo %41, and '+' in a query. False if a '%' leads nowhere, without memory,
- * or if there is a NUL. */
-static bool decode(struct sl_http_call *call, struct sl_str text, bool form,
-                   struct sl_str *ret)
-{
-    char *out = sl_arena_take(&call->arena, text.len + 1);
-    size_t len = 0;
-
-    if (!out)
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        char c = text.at[i];
-
-        if (form && c == '+') {
-            c = ' ';
-        } else if (c == '%') {
-            int high = i + 2 < text.len ? hex(text.at[i + 1]) : -1;
-            int low = i + 2 < text.len ? hex(text.at[i + 2]) : -1;
-
-            if (high < 0 || low < 0)
-                return false;
-            c = (char)(high * 16 + low);
-            i += 2;
-        }
-        if (!c)
-            return false;
-        out[len++] = c;
-    }
-    *ret = (struct sl_str){out, len};
-    return true;
-}
-
 struct sl_str sl_query_value(struct sl_http_call *call, const char *name)
 {
-    struct sl_str rest = call->query, value = {"", 0};
+    struct sl_str rest = call->query, value;
 
     while (rest.len > 0) {
-        const char *end = memchr(rest.at, '&', rest.len);
-        size_t len = end ? (size_t)(end - rest.at) : rest.len;
-        struct sl_str pair = {rest.at, len};
-        const char *equals = memchr(pair.at, '=', pair.len);
-        size_t name_len = equals ? (size_t)(equals - pair.at) : pair.len;
+        struct sl_str pair = sl_admin_cut(&rest, '&');
 
-        if (sl_str_eq((struct sl_str){pair.at, name_len}, sl_str_c(name)) &&
-            decode(call, sl_str_from(pair, name_len + 1), true, &value))
+        if (sl_str_eq(sl_admin_cut(&pair, '='), sl_str_c(name)) &&
+            !sl_admin_decode(&call->arena, pair, true, &value))
             return value;
-        rest = sl_str_from(rest, len + 1);
     }
     return (struct sl_str){"", 0};
-}
-
-static struct sl_str cut(struct sl_str *rest, bool *slash)
-{
-    const char *at = rest->len ? memchr(rest->at, '/', rest->len) : NULL;
-    struct sl_str part = {rest->at, at ? (size_t)(at - rest->at) : rest->len};
-
-    *slash = at != NULL;
-    *rest = sl_str_from(*rest, part.len + 1);
-    return part;
 }
 
 bool sl_subject_path(struct sl_http_call *call, struct sl_str *scope,
                      struct sl_str *id, struct sl_str *tail)
 {
     struct sl_reading reading = {.arena = &call->arena};
-    struct sl_str rest = call->rest, raw;
-    bool slash;
+    struct sl_str raw;
 
-    *scope = cut(&rest, &slash);
-    raw = cut(&rest, &slash);
-    *tail = rest;
-    if (!sl_str_eq(*scope, SL_STR("user")) &&
-        !sl_str_eq(*scope, SL_STR("org"))) {
+    *tail = call->rest;
+    *scope = sl_admin_cut(tail, '/');
+    raw = sl_admin_cut(tail, '/');
+    if (!is_scope(*scope)) {
         sl_http_refuse(call, 404, "NOT_FOUND",
                        "unknown scope \"%.*s\"; write /v1/subjects/user/ID or "
                        "/v1/subjects/org/ID",
                        SL_STR_ARG(*scope));
         return false;
     }
-    if (!decode(call, raw, false, id) || id->len == 0 ||
+    if (sl_admin_decode(&call->arena, raw, false, id) || id->len == 0 ||
         !sl_reading_text(&reading, "id", *id, SL_SUBJECT_RECORD_ID)) {
         sl_http_refuse(
             call, 400, "BAD_REQUEST",
@@ -888,57 +823,42 @@ struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said)
  *   subjects   an import: how many
  */
 
-/* A subject with more overrides than an event can hold is told without. */
-static int add_rates(struct sl_buf *out, const struct sl_subject *s)
+/* A subject that does not fit into an event is published without its plan and
+ * overrides. */
+void sl_subject_events_publish(struct sl_subject_job_call *op)
 {
-    int err = sl_buf_addf(out, ",\"overrides\":{");
-
-    for (unsigned i = 0; i < s->rate_count && !err; i++) {
-        err = sl_buf_addf(out, "%s", i > 0 ? "," : "");
-        if (!err)
-            err = sl_json_string(out, s->rates[i].limit);
-        if (!err)
-            err = sl_buf_addf(out, ":");
-        if (!err)
-            err = sl_json_string(out, s->rates[i].rate);
-    }
-    return err ? err : sl_buf_addf(out, "}");
-}
-
-static int add_who(struct sl_buf *out, const struct sl_subject_change *change,
-                   const char *what)
-{
-    int err = sl_buf_addf(out, "\"scope\":");
-
-    if (!err)
-        err = sl_json_string(out, change->scope);
-    if (!err)
-        err = sl_buf_addf(out, ",\"id\":");
-    if (!err)
-        err = sl_json_string(out, change->id);
-    if (!err)
-        err = sl_buf_addf(out, ",\"what\":\"%s\",\"by\":", what);
-    return err ? err : sl_json_string(out, change->by);
-}
-
-void sl_subject_events_publish(struct sl_subject_job_call *errand)
-{
-    const struct sl_admin *admin = sl_admin_of(errand->call);
-    const struct sl_subject_record *entry = errand->job.entries;
+    const struct sl_admin *admin = sl_admin_of(op->call);
+    const struct sl_subject_record *entry = op->job.entries;
+    const struct sl_subject_change *change = &op->change;
     struct sl_buf members;
+    struct sl_writer w = {.out = &members};
     size_t len;
 
-    if (!admin->events || errand->job.same > 0)
+    if (!admin->events || op->job.same > 0)
         return;
-    sl_buf_init(&members, SL_EVENT_BYTES, errand->call->worker->alloc);
-    if (add_who(&members, &errand->change, entry ? "set" : "removed"))
-        sl_buf_clear(&members);
-    len = members.len;
-    if (entry && (sl_buf_addf(&members, ",\"plan\":") ||
-                  sl_json_string(&members, entry->subject.plan) ||
-                  add_rates(&members, &entry->subject)))
+    sl_buf_init(&members, SL_EVENT_BYTES, op->call->worker->alloc);
+    sl_json_member_str(&w, "scope", change->scope);
+    sl_json_member_str(&w, "id", change->id);
+    sl_json_member_str(&w, "what", entry ? SL_STR("set") : SL_STR("removed"));
+    sl_json_member_str(&w, "by", change->by);
+    len = w.err ? 0 : members.len;
+    w.err = 0;
+    members.len = len;
+    if (entry) {
+        const struct sl_subject *s = &entry->subject;
+
+        sl_writer_add(&w, SL_STR(",\"plan\":"));
+        sl_json_str(&w, s->plan);
+        sl_writer_add(&w, SL_STR(",\"overrides\":{"));
+        for (unsigned i = 0; i < s->rate_count; i++) {
+            sl_json_key(&w, s->rates[i].limit);
+            sl_json_str(&w, s->rates[i].rate);
+        }
+        sl_json_close(&w, '}');
+    }
+    if (w.err)
         members.len = len;
-    sl_events_publish(admin->events, "subject", errand->job.now,
+    sl_events_publish(admin->events, "subject", op->job.now,
                       sl_buf_str(&members));
     sl_buf_done(&members);
 }
@@ -967,28 +887,16 @@ void sl_subjects_tell(struct sl_http_call *call, unsigned imported,
  * looks is told.
  */
 
-struct warnings {
-    struct sl_buf *out;
-    unsigned count;
-    int err;
-};
-
-static void warn(struct warnings *w, const char *fmt, struct sl_str name,
+static void warn(struct sl_writer *w, const char *fmt, struct sl_str name,
                  const char *more)
 {
     char text[512];
-    int len = snprintf(text, sizeof(text), fmt, SL_STR_ARG(name), more);
 
-    if (!w->err && w->count++ > 0)
-        w->err = sl_buf_add(w->out, SL_STR(","));
-    if (!w->err)
-        w->err = sl_json_string(w->out,
-                                (struct sl_str){text, (size_t)len < sizeof(text)
-                                                          ? (size_t)len
-                                                          : sizeof(text) - 1});
+    snprintf(text, sizeof(text), fmt, SL_STR_ARG(name), more);
+    sl_json_str(w, sl_str_c(text));
 }
 
-static void warn_of_rate(struct warnings *w,
+static void warn_of_rate(struct sl_writer *w,
                          const struct sl_subject_override *own,
                          const struct sl_policy *policy)
 {
@@ -1004,26 +912,22 @@ static void warn_of_rate(struct warnings *w,
              why.sentence);
 }
 
-int sl_subject_record_write(const struct sl_subject_record *entry,
-                            const struct sl_policy *policy, sl_ns now,
-                            struct sl_buf *out)
+void sl_subject_record_write(const struct sl_subject_record *entry,
+                             const struct sl_policy *policy, sl_ns now,
+                             struct sl_writer *w)
 {
     const struct sl_subject *s = &entry->subject;
-    struct warnings w = {.out = out};
     struct sl_subject_draft draft;
-    int err = sl_buf_add(out, SL_STR("{"));
 
     sl_subject_draft_of(entry, &draft);
-    if (!err)
-        err = sl_subject_draft_json(&draft, now, false, out);
-    if (!err)
-        err = sl_buf_add(out, SL_STR(",\"warnings\":["));
-    if (err)
-        return err;
+    sl_json_open(w, '{');
+    if (!w->err)
+        w->err = sl_subject_draft_json(&draft, now, false, w->out);
+    sl_writer_add(w, SL_STR(",\"warnings\":["));
     if (s->plan.len > 0 && sl_policy_plan(policy, s->plan) < 0)
-        warn(&w, "the policy has no plan \"%.*s\": it counts as unknown%s",
+        warn(w, "the policy has no plan \"%.*s\": it counts as unknown%s",
              s->plan, "");
     for (unsigned i = 0; i < s->rate_count; i++)
-        warn_of_rate(&w, &s->rates[i], policy);
-    return w.err ? w.err : sl_buf_add(out, SL_STR("]}"));
+        warn_of_rate(w, &s->rates[i], policy);
+    sl_writer_add(w, SL_STR("]}"));
 }

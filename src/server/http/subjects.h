@@ -27,6 +27,10 @@ struct sl_reading {
     struct sl_diag diag;    /* why it was refused */
 };
 
+/* Set the diagnostic of a reading. The value is false. */
+#define SL_REFUSE(reading, ...)                                                \
+    (!sl_diag_error(&(reading)->diag, SLUICE_ECONF, __VA_ARGS__))
+
 /* One object. Its members are those that a subject is shown with; what can't
  * be said (revision, updated...) is passed over, so that what was read can be
  * written back. False with a sentence, or without memory. */
@@ -77,16 +81,16 @@ SL_MUST_USE int sl_subject_change_check(const struct sl_subject_change *change,
 
 /* {"scope":...,"warnings":[...]}: the last says what has no effect under the
  * policy. */
-SL_MUST_USE int sl_subject_record_write(const struct sl_subject_record *entry,
-                                        const struct sl_policy *policy,
-                                        sl_ns now, struct sl_buf *out);
+void sl_subject_record_write(const struct sl_subject_record *entry,
+                             const struct sl_policy *policy, sl_ns now,
+                             struct sl_writer *w);
 
 /* ---- telling ---- */
 
 struct sl_subject_job_call;
 
 /* A write was done: publish it, unless it changed nothing. */
-void sl_subject_events_publish(struct sl_subject_job_call *errand);
+void sl_subject_events_publish(struct sl_subject_job_call *op);
 void sl_subjects_tell(struct sl_http_call *call, unsigned imported,
                       unsigned changed);
 
@@ -97,17 +101,21 @@ struct sl_subject_job_call {
     struct sl_http_call *call;
     struct sl_job job;
     struct sl_subject_change change;
-    void (*answer)(struct sl_subject_job_call *errand);
+    void (*answer)(struct sl_subject_job_call *op);
 };
 
 /* A new one, or NULL: then the call was refused (no registry, no memory). */
 SL_MUST_USE struct sl_subject_job_call *
 sl_subject_job_new(struct sl_http_call *call, enum sl_job_kind kind,
-                   void (*answer)(struct sl_subject_job_call *errand));
+                   void (*answer)(struct sl_subject_job_call *op));
 
 /* Ask the registry. answer() is called later, if the registry did not fail;
  * the call is finished behind it. */
-void sl_subject_job_send(struct sl_subject_job_call *errand);
+void sl_subject_job_send(struct sl_subject_job_call *op);
+
+/* Answer {"NAME":[ROWS]}; the registry has written the rows. With job.cut the
+ * answer also has "truncated":true. */
+void sl_subject_answer_rows(struct sl_subject_job_call *op, const char *name);
 
 /* The value of one parameter of the query, decoded to the arena; an empty
  * slice if it is not there. */
@@ -119,10 +127,10 @@ SL_MUST_USE bool sl_subject_path(struct sl_http_call *call,
                                  struct sl_str *scope, struct sl_str *id,
                                  struct sl_str *tail);
 
-/* An errand for the subject of the path, or NULL: then it was refused. */
+/* An op for the subject of the path, or NULL: then it was refused. */
 SL_MUST_USE struct sl_subject_job_call *
 sl_subject_job(struct sl_http_call *call, enum sl_job_kind kind,
-               void (*answer)(struct sl_subject_job_call *errand),
+               void (*answer)(struct sl_subject_job_call *op),
                struct sl_str *tail);
 
 /* Who does it: X-Sluice-By, or the body's `by`, or "admin". */

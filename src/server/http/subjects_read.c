@@ -31,20 +31,22 @@ struct draft {
     unsigned seen; /* members, as bits */
 };
 
+static bool is(struct sl_str text, const char *word)
+{
+    return sl_str_eq(text, sl_str_c(word));
+}
+
 static bool refuse(struct draft *d, const char *name, const char *must)
 {
-    enum sl_json_kind kind = sl_json_peek(&d->json); /* or it tells why not */
+    enum sl_json_kind kind = sl_json_peek(&d->json); /* may set json.why */
 
     if (d->json.no_memory)
-        sl_diag_error(&d->reading->diag, SLUICE_ENOMEM, "out of memory");
-    else if (d->json.why)
-        sl_diag_error(&d->reading->diag, SLUICE_ECONF,
-                      "invalid JSON at byte %zu: %s", d->json.at, d->json.why);
-    else
-        sl_diag_error(&d->reading->diag, SLUICE_ECONF,
-                      "\"%s\" must be %s, not %s", name, must,
-                      sl_json_kind_name(kind));
-    return false;
+        return SL_REFUSE(d->reading, "out of memory");
+    if (d->json.why)
+        return SL_REFUSE(d->reading, "invalid JSON at byte %zu: %s", d->json.at,
+                         d->json.why);
+    return SL_REFUSE(d->reading, "\"%s\" must be %s, not %s", name, must,
+                     sl_json_kind_name(kind));
 }
 
 /* A text, or null: then it is empty. */
@@ -68,9 +70,7 @@ static bool read_time(struct draft *d, const char *name, sl_ns *ret)
 
 static bool too_many(struct draft *d, const char *name, int most)
 {
-    sl_diag_error(&d->reading->diag, SLUICE_ECONF, "there are more than %d %s",
-                  most, name);
-    return false;
+    return SL_REFUSE(d->reading, "there are more than %d %s", most, name);
 }
 
 static bool read_names(struct draft *d, const char *name, struct sl_str *list,
@@ -92,7 +92,8 @@ static bool read_names(struct draft *d, const char *name, struct sl_str *list,
 
 /* ---- overrides ---- */
 
-/* {"rate":"5/min","until":"2h","note":"..."}, and what is shown beside. */
+/* Read {"rate":"5/min","until":"2h","note":"..."}. Members that are only shown
+ * are skipped. */
 static bool read_rate_object(struct draft *d, struct sl_subject_override *rate,
                              bool *own_until, bool *own_note)
 {
@@ -102,29 +103,25 @@ static bool read_rate_object(struct draft *d, struct sl_subject_override *rate,
     if (!sl_json_enter(&d->json, '{'))
         return refuse(d, "overrides", "a map of limits to rates");
     while (sl_json_member(&d->json, &name)) {
-        bool good = true;
+        bool good;
 
-        if (sl_str_eq(name, SL_STR("rate"))) {
+        if (is(name, "rate"))
             good = read_text(d, "rate", &rate->rate);
-        } else if (sl_str_eq(name, SL_STR("until"))) {
-            good = read_time(d, "until", &rate->until);
-            *own_until = true;
-        } else if (sl_str_eq(name, SL_STR("note"))) {
-            good = read_text(d, "note", &rate->note);
-            *own_note = true;
-        } else if (sl_str_eq(name, SL_STR("limit"))) {
+        else if (is(name, "until"))
+            good = *own_until = read_time(d, "until", &rate->until);
+        else if (is(name, "note"))
+            good = *own_note = read_text(d, "note", &rate->note);
+        else if (is(name, "limit"))
             good = read_text(d, "limit", &rate->limit);
-        } else if (sl_str_eq(name, SL_STR("by"))) {
+        else if (is(name, "by"))
             good = read_text(d, "by", &text);
-        } else if (sl_str_eq(name, SL_STR("over"))) {
+        else if (is(name, "over"))
             good = sl_json_bool(&d->json, &over) || refuse(d, "over", "true");
-        } else {
-            sl_diag_error(&d->reading->diag, SLUICE_ECONF,
-                          "unknown member \"%.*s\" of an override; write rate, "
-                          "until or note",
-                          SL_STR_ARG(name));
-            good = false;
-        }
+        else
+            good = SL_REFUSE(d->reading,
+                             "unknown member \"%.*s\" of an override; write "
+                             "rate, until or note",
+                             SL_STR_ARG(name));
         if (!good)
             return false;
     }
@@ -283,18 +280,13 @@ static bool read_member(struct draft *d, struct sl_str name)
 
     while (i < SL_LEN(members) && !sl_str_eq(sl_str_c(members[i]), name))
         i++;
-    if (i == SL_LEN(members)) {
-        sl_diag_error(&d->reading->diag, SLUICE_ECONF,
-                      "unknown member \"%.*s\" of a subject%s%s%s",
-                      SL_STR_ARG(name), near ? "; did you mean \"" : "",
-                      near ? near : "", near ? "\"?" : "");
-        return false;
-    }
-    if (d->seen & 1u << i) {
-        sl_diag_error(&d->reading->diag, SLUICE_ECONF, "\"%s\" is given twice",
-                      members[i]);
-        return false;
-    }
+    if (i == SL_LEN(members))
+        return SL_REFUSE(d->reading,
+                         "unknown member \"%.*s\" of a subject%s%s%s",
+                         SL_STR_ARG(name), near ? "; did you mean \"" : "",
+                         near ? near : "", near ? "\"?" : "");
+    if (d->seen & 1u << i)
+        return SL_REFUSE(d->reading, "\"%s\" is given twice", members[i]);
     d->seen |= 1u << i;
     return read_value(d, i);
 }
@@ -351,8 +343,7 @@ static bool make_room(struct draft *d)
         sl_arena_take(arena, SL_SUBJECT_RECORD_RATES * sizeof(*d->details));
     if (d->roles && d->aliases && d->rates && d->details)
         return true;
-    sl_diag_error(&d->reading->diag, SLUICE_ENOMEM, "out of memory");
-    return false;
+    return SL_REFUSE(d->reading, "out of memory");
 }
 
 bool sl_subject_change_read_json(struct sl_reading *reading, struct sl_str text,
@@ -395,11 +386,6 @@ static const char *const columns[] = {
     "scope", "id", "plan", "expires", "roles", "aliases", "note", "by", "until",
 };
 
-static bool is(struct sl_str text, const char *word)
-{
-    return sl_str_eq(text, sl_str_c(word));
-}
-
 static bool is_override(struct sl_str name)
 {
     return name.len > strlen(override_prefix) &&
@@ -418,23 +404,20 @@ static bool check_column(struct sl_reading *reading,
     for (size_t k = 0; k < SL_LEN(columns); k++)
         known = known || is(name, columns[k]);
     for (unsigned k = 0; k < i; k++)
-        if (sl_str_eq(head->names[k], name)) {
-            sl_diag_error(&reading->diag, SLUICE_ECONF,
-                          "the column \"%.*s\" is given twice",
-                          SL_STR_ARG(name));
-            return false;
-        }
-    if (!known && near)
-        sl_diag_error(&reading->diag, SLUICE_ECONF,
-                      "unknown column \"%.*s\"; did you mean \"%s\"?",
-                      SL_STR_ARG(name), near);
-    else if (!known)
-        sl_diag_error(
-            &reading->diag, SLUICE_ECONF,
-            "unknown column \"%.*s\"; valid are scope, id, plan, "
-            "expires, roles, aliases, note, by, until and override.LIMIT",
-            SL_STR_ARG(name));
-    return known;
+        if (sl_str_eq(head->names[k], name))
+            return SL_REFUSE(reading, "the column \"%.*s\" is given twice",
+                             SL_STR_ARG(name));
+    if (known)
+        return true;
+    if (near)
+        return SL_REFUSE(reading,
+                         "unknown column \"%.*s\"; did you mean \"%s\"?",
+                         SL_STR_ARG(name), near);
+    return SL_REFUSE(
+        reading,
+        "unknown column \"%.*s\"; valid are scope, id, plan, "
+        "expires, roles, aliases, note, by, until and override.LIMIT",
+        SL_STR_ARG(name));
 }
 
 bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
@@ -442,12 +425,10 @@ bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
 {
     bool has_scope = false, has_id = false;
 
-    if (!sl_csv_next(csv, ret->names, SL_CSV_COLUMNS, &ret->count)) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF, "%s",
-                      csv->why ? csv->why
-                               : "the first line with the columns is missing");
-        return false;
-    }
+    if (!sl_csv_next(csv, ret->names, SL_CSV_COLUMNS, &ret->count))
+        return SL_REFUSE(
+            reading, "%s",
+            csv->why ? csv->why : "the first line with the columns is missing");
     for (unsigned i = 0; i < ret->count; i++) {
         if (!check_column(reading, ret, i))
             return false;
@@ -456,11 +437,10 @@ bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
     }
     if (has_scope && has_id)
         return true;
-    sl_diag_error(
-        &reading->diag, SLUICE_ECONF,
+    return SL_REFUSE(
+        reading,
         "the first line must name the columns, including scope and id, "
         "as in: scope,id,plan,expires");
-    return false;
 }
 
 /* ---- a line ---- */
@@ -472,10 +452,8 @@ static bool split(struct sl_reading *reading, const char *what,
 {
     struct sl_str *list = sl_arena_take(reading->arena, most * sizeof(*list));
 
-    if (!list) {
-        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "out of memory");
-        return false;
-    }
+    if (!list)
+        return SL_REFUSE(reading, "out of memory");
     *ret = list;
     *ret_count = 0;
     while (text.len > 0) {
@@ -483,11 +461,8 @@ static bool split(struct sl_reading *reading, const char *what,
 
         while (len < text.len && !strchr("; ", text.at[len]))
             len++;
-        if (len > 0 && *ret_count == most) {
-            sl_diag_error(&reading->diag, SLUICE_ECONF,
-                          "there are more than %u %s", most, what);
-            return false;
-        }
+        if (len > 0 && *ret_count == most)
+            return SL_REFUSE(reading, "there are more than %u %s", most, what);
         if (len > 0)
             list[(*ret_count)++] = (struct sl_str){text.at, len};
         text = sl_str_from(text, len + 1);
@@ -501,12 +476,9 @@ static bool read_override(struct sl_reading *reading, struct sl_str name,
     struct sl_subject_override *rates =
         (struct sl_subject_override *)change->rates;
 
-    if (change->rate_count == SL_SUBJECT_RECORD_RATES) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF,
-                      "there are more than %d overrides",
-                      SL_SUBJECT_RECORD_RATES);
-        return false;
-    }
+    if (change->rate_count == SL_SUBJECT_RECORD_RATES)
+        return SL_REFUSE(reading, "there are more than %d overrides",
+                         SL_SUBJECT_RECORD_RATES);
     rates[change->rate_count++] = (struct sl_subject_override){
         .limit = sl_str_from(name, strlen(override_prefix)),
         .rate = rate,
@@ -520,35 +492,41 @@ static bool read_cell(struct sl_reading *reading, struct sl_str name,
                       struct sl_str cell, struct sl_subject_change *c,
                       sl_ns *until)
 {
-    if (is(name, "scope"))
-        c->scope = cell;
-    else if (is(name, "id"))
-        c->id = cell;
-    else if (is(name, "by"))
-        c->by = cell;
-    if (is(name, "plan")) {
-        c->plan = cell;
-        c->has |= SL_HAS_PLAN;
-    } else if (is(name, "note")) {
-        c->note = cell;
-        c->has |= SL_HAS_NOTE;
-    } else if (is(name, "expires")) {
+    static const struct {
+        const char *name;
+        unsigned has;
+        size_t offset;
+    } texts[] = {
+        {"scope", 0,           offsetof(struct sl_subject_change, scope)},
+        {"id",    0,           offsetof(struct sl_subject_change, id)   },
+        {"by",    0,           offsetof(struct sl_subject_change, by)   },
+        {"plan",  SL_HAS_PLAN, offsetof(struct sl_subject_change, plan) },
+        {"note",  SL_HAS_NOTE, offsetof(struct sl_subject_change, note) },
+    };
+
+    for (size_t i = 0; i < SL_LEN(texts); i++)
+        if (is(name, texts[i].name)) {
+            *(struct sl_str *)((char *)c + texts[i].offset) = cell;
+            c->has |= texts[i].has;
+            return true;
+        }
+    if (is(name, "until"))
+        return sl_reading_time(reading, "until", cell, until);
+    if (is(name, "expires")) {
         c->has |= SL_HAS_EXPIRES;
         return sl_reading_time(reading, "expires", cell, &c->expires);
-    } else if (is(name, "until")) {
-        return sl_reading_time(reading, "until", cell, until);
-    } else if (is(name, "roles")) {
+    }
+    if (is(name, "roles")) {
         c->has |= SL_HAS_ROLES;
         return split(reading, "roles", cell, SL_SUBJECT_RECORD_ROLES, &c->roles,
                      &c->role_count);
-    } else if (is(name, "aliases")) {
+    }
+    if (is(name, "aliases")) {
         c->has |= SL_HAS_ALIASES;
         return split(reading, "aliases", cell, SL_SUBJECT_RECORD_ALIASES,
                      &c->aliases, &c->alias_count);
-    } else if (is_override(name)) {
-        return read_override(reading, name, cell, c);
     }
-    return true;
+    return read_override(reading, name, cell, c);
 }
 
 bool sl_subject_change_read_csv(struct sl_reading *reading,
@@ -560,19 +538,14 @@ bool sl_subject_change_read_csv(struct sl_reading *reading,
         sl_arena_take(reading->arena, SL_SUBJECT_RECORD_RATES * sizeof(*rates));
     sl_ns until = SL_NS_NONE;
 
-    if (!rates) {
-        sl_diag_error(&reading->diag, SLUICE_ENOMEM, "out of memory");
-        return false;
-    }
+    if (!rates)
+        return SL_REFUSE(reading, "out of memory");
     ret->rates = rates;
     ret->expires = SL_NS_NONE;
-    if (count != head->count) {
-        sl_diag_error(
-            &reading->diag, SLUICE_ECONF,
-            "the line has %u cells, but the first line has %u columns", count,
-            head->count);
-        return false;
-    }
+    if (count != head->count)
+        return SL_REFUSE(
+            reading, "the line has %u cells, but the first line has %u columns",
+            count, head->count);
     for (unsigned i = 0; i < count; i++)
         if (cells[i].len > 0 &&
             !read_cell(reading, head->names[i], cells[i], ret, &until))
@@ -613,31 +586,26 @@ bool sl_reading_time(struct sl_reading *reading, const char *name,
         *ret = reading->now + span;
         return true;
     }
-    sl_diag_error(&reading->diag, SLUICE_ECONF,
-                  "\"%s\": \"%.*s\" is not a time; write 2026-12-31T23:59:59Z, "
-                  "2026-12-31, or a duration from now such as 2h or 30d",
-                  name, SL_STR_ARG(text));
-    return false;
+    return SL_REFUSE(
+        reading,
+        "\"%s\": \"%.*s\" is not a time; write 2026-12-31T23:59:59Z, "
+        "2026-12-31, or a duration from now such as 2h or 30d",
+        name, SL_STR_ARG(text));
 }
 
 bool sl_reading_text(struct sl_reading *reading, const char *name,
                      struct sl_str text, size_t most)
 {
-    if (text.len > most) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF,
-                      "\"%s\" has %zu bytes; the maximum is %zu", name,
-                      text.len, most);
-        return false;
-    }
+    if (text.len > most)
+        return SL_REFUSE(reading, "\"%s\" has %zu bytes; the maximum is %zu",
+                         name, text.len, most);
     while (text.len > 0) {
         size_t len = sl_limit_view_len(text);
 
-        if (len == 0) {
-            sl_diag_error(&reading->diag, SLUICE_ECONF,
-                          "\"%s\" has control characters or is not valid UTF-8",
-                          name);
-            return false;
-        }
+        if (len == 0)
+            return SL_REFUSE(
+                reading, "\"%s\" has control characters or is not valid UTF-8",
+                name);
         text = sl_str_from(text, len);
     }
     return true;
@@ -647,11 +615,9 @@ static bool check_list(struct sl_reading *reading, const char *name,
                        const struct sl_str *list, unsigned count, size_t most)
 {
     for (unsigned i = 0; i < count; i++) {
-        if (list[i].len == 0) {
-            sl_diag_error(&reading->diag, SLUICE_ECONF,
-                          "\"%s\" contains an empty value; remove it", name);
-            return false;
-        }
+        if (list[i].len == 0)
+            return SL_REFUSE(reading,
+                             "\"%s\" contains an empty value; remove it", name);
         if (!sl_reading_text(reading, name, list[i], most))
             return false;
     }
@@ -669,10 +635,8 @@ static bool lower_aliases(struct sl_reading *reading,
         char *room = sl_arena_take(reading->arena, list[i].len + 1);
         unsigned k = 0;
 
-        if (!room) {
-            sl_diag_error(&reading->diag, SLUICE_ENOMEM, "out of memory");
-            return false;
-        }
+        if (!room)
+            return SL_REFUSE(reading, "out of memory");
         list[kept] = sl_str_lower(list[i], room);
         while (k < kept && !sl_str_eq(list[k], list[kept]))
             k++;
@@ -689,17 +653,12 @@ static bool check_rates(struct sl_reading *reading,
         const struct sl_subject_override *rate = &c->rates[i];
 
         for (unsigned k = 0; k < i; k++)
-            if (sl_str_eq(c->rates[k].limit, rate->limit)) {
-                sl_diag_error(&reading->diag, SLUICE_ECONF,
-                              "the override of \"%.*s\" is given twice",
-                              SL_STR_ARG(rate->limit));
-                return false;
-            }
-        if (rate->limit.len == 0) {
-            sl_diag_error(&reading->diag, SLUICE_ECONF,
-                          "an override needs the name of a limit");
-            return false;
-        }
+            if (sl_str_eq(c->rates[k].limit, rate->limit))
+                return SL_REFUSE(reading,
+                                 "the override of \"%.*s\" is given twice",
+                                 SL_STR_ARG(rate->limit));
+        if (rate->limit.len == 0)
+            return SL_REFUSE(reading, "an override needs the name of a limit");
         if (!sl_reading_text(reading, "overrides", rate->limit,
                              SL_SUBJECT_RECORD_NAME) ||
             !sl_reading_text(reading, "overrides", rate->rate,
@@ -714,19 +673,11 @@ static bool check_rates(struct sl_reading *reading,
 static bool check_names(struct sl_reading *reading,
                         const struct sl_subject_change *c)
 {
-    if (!sl_str_eq(c->scope, SL_STR("user")) &&
-        !sl_str_eq(c->scope, SL_STR("org"))) {
-        sl_diag_error(
-            &reading->diag, SLUICE_ECONF,
-            "the scope of a subject must be user or org, not \"%.*s\"",
+    if (!is(c->scope, "user") && !is(c->scope, "org"))
+        return SL_REFUSE(
+            reading, "the scope of a subject must be user or org, not \"%.*s\"",
             SL_STR_ARG(c->scope));
-        return false;
-    }
-    if (c->id.len == 0) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF, "a subject needs an id");
-        return false;
-    }
-    return true;
+    return c->id.len > 0 || SL_REFUSE(reading, "a subject needs an id");
 }
 
 bool sl_reading_finish(struct sl_reading *reading, struct sl_subject_change *c)
@@ -734,10 +685,8 @@ bool sl_reading_finish(struct sl_reading *reading, struct sl_subject_change *c)
     if (reading->named && !check_names(reading, c))
         return false;
     if ((c->has & SL_HAS_EXPIRES) && c->expires != SL_NS_NONE &&
-        (c->has & SL_HAS_PLAN) && c->plan.len == 0) {
-        sl_diag_error(&reading->diag, SLUICE_ECONF, "\"expires\" needs a plan");
-        return false;
-    }
+        (c->has & SL_HAS_PLAN) && c->plan.len == 0)
+        return SL_REFUSE(reading, "\"expires\" needs a plan");
     return sl_reading_text(reading, "id", c->id, SL_SUBJECT_RECORD_ID) &&
            sl_reading_text(reading, "plan", c->plan, SL_SUBJECT_RECORD_NAME) &&
            sl_reading_text(reading, "note", c->note, SL_SUBJECT_RECORD_NOTE) &&
@@ -751,20 +700,28 @@ bool sl_reading_finish(struct sl_reading *reading, struct sl_subject_change *c)
 
 /* ---- the policy ---- */
 
+/* Refuse a plan or a limit that is not in the policy. */
+static int refuse_name(const char *what, struct sl_str name,
+                       const char *const *names, size_t count,
+                       struct sl_diag *diag)
+{
+    const char *near = sl_str_nearest(name, names, count);
+
+    return sl_diag_error(
+        diag, SLUICE_ECONF, "the policy has no %s \"%.*s\"%s%s%s", what,
+        SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
+        near ? "\"?" : "; set force to keep it anyway");
+}
+
 static int refuse_plan(const struct sl_policy *policy, struct sl_str name,
                        struct sl_diag *diag)
 {
     const char *names[256];
     size_t count = 0;
-    const char *near;
 
     for (; count < policy->plans.count && count < SL_LEN(names); count++)
         names[count] = policy->plans.list[count].name.at;
-    near = sl_str_nearest(name, names, count);
-    return sl_diag_error(
-        diag, SLUICE_ECONF, "the policy has no plan \"%.*s\"%s%s%s",
-        SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
-        near ? "\"?" : "; set force to keep it anyway");
+    return refuse_name("plan", name, names, count, diag);
 }
 
 static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
@@ -772,15 +729,10 @@ static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
 {
     const char *names[256];
     size_t count = 0;
-    const char *near;
 
     for (; count < policy->rule_count && count < SL_LEN(names); count++)
         names[count] = policy->rules[count].name.at;
-    near = sl_str_nearest(name, names, count);
-    return sl_diag_error(
-        diag, SLUICE_ECONF, "the policy has no limit \"%.*s\"%s%s%s",
-        SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
-        near ? "\"?" : "; set force to keep it anyway");
+    return refuse_name("limit", name, names, count, diag);
 }
 
 static int check_rate(const struct sl_subject_override *own,

@@ -43,9 +43,9 @@ SL_MUST_USE bool sl_uses_read(struct sl_http_call *call,
 struct sl_meter_view {
     const struct sl_rule *rule;
     struct sl_str plan, scope, id;
-    bool limited;    /* `limit` is one */
-    bool blind;      /* the store was not asked: used is what the books have */
-    bool from_books; /* `used` is */
+    bool limited; /* `limit` is one */
+    bool blind;   /* the store was not asked: used is what the books have */
+    bool from_database; /* `used` is */
     uint64_t used, limit, overage, credited, credits;
     uint64_t left; /* as the limit itself says; of what does not count up */
     uint64_t cap;  /* for the books: what lies beyond it is overage */
@@ -59,22 +59,12 @@ struct sl_meter_view {
 void sl_meter_view_of(const struct sl_check *ask, const struct sl_rule *rule,
                       sl_ns now, struct sl_meter_view *ret);
 
-/* "name":"transcription",... without braces. */
-SL_MUST_USE int sl_meter_view_write(const struct sl_meter_view *view,
-                                    struct sl_buf *out);
+/* Write "name":"transcription",... without braces. */
+void sl_meter_view_write(const struct sl_meter_view *view, struct sl_writer *w);
 
 /* When a limit will be used up, if it goes on like this; SL_NS_NONE: not in
  * this period. */
 sl_ns sl_meter_view_exhausted(const struct sl_meter_view *view);
-
-/* ,"days":[{"day":"2026-11-15","used":1,"overage":0},...],"months":[...] of a
- * limit. */
-SL_MUST_USE int sl_history_write(const struct sl_usage_row *rows, size_t count,
-                                 struct sl_str limit, struct sl_buf *out);
-
-/* limit,day,used,overage of all limits; lines end in CR LF. */
-SL_MUST_USE int sl_history_csv(const struct sl_usage_row *rows, size_t count,
-                               struct sl_buf *out);
 
 /* ---- handlers ---- */
 

@@ -31,7 +31,7 @@ struct reading {
     struct sl_str scope, id;
     struct sl_str limit; /* "": all */
     bool csv;
-    bool books; /* there are some */
+    bool has_database; /* there are some */
     uint64_t days;
     struct sl_str values[SL_PER_MAX];
     struct sl_str scopes[SL_PER_MAX];
@@ -41,7 +41,6 @@ struct reading {
     const struct sl_usage_row *rows;
     size_t row_count;
     unsigned next; /* rule */
-    unsigned shown;
     bool stepping;
     bool failed;
 };
@@ -115,6 +114,64 @@ static bool read_query(struct reading *r)
     return true;
 }
 
+/* ---- history ---- */
+
+/* Print "2026-11-15", or "2026-11" for a month. */
+static void print_when(const struct sl_usage_row *row, char out[32])
+{
+    int64_t year, month, day;
+
+    if (row->kind == SL_ROW_MONTH) {
+        snprintf(out, 32, "%04" PRId64 "-%02" PRId64, row->when / 100,
+                 row->when % 100);
+        return;
+    }
+    sl_civil_from_days(row->when, &year, &month, &day);
+    snprintf(out, 32, "%04" PRId64 "-%02" PRId64 "-%02" PRId64, year, month,
+             day);
+}
+
+/* Write ,"days":[{"day":"2026-11-15","used":1,"overage":0},...] or the same
+ * with "months" and "month". */
+static void write_rows(const struct reading *r, struct sl_str limit,
+                       enum sl_usage_row_kind kind, struct sl_writer *w)
+{
+    const char *word = kind == SL_ROW_DAY ? "day" : "month";
+    char when[32];
+
+    sl_writer_addf(w, ",\"%ss\":[", word);
+    for (size_t i = 0; i < r->row_count; i++) {
+        const struct sl_usage_row *row = &r->rows[i];
+
+        if (row->kind != kind || !sl_str_eq(sl_str_c(row->limit), limit))
+            continue;
+        print_when(row, when);
+        sl_json_open(w, '{');
+        sl_writer_addf(
+            w, "\"%s\":\"%s\",\"used\":%" PRIu64 ",\"overage\":%" PRIu64 "}",
+            word, when, row->used, row->overage);
+    }
+    sl_json_close(w, ']');
+}
+
+/* Write the days of all limits as CSV. Lines end in CR LF. Names of limits have
+ * no comma and no quote. */
+static void write_csv(const struct reading *r, struct sl_writer *w)
+{
+    char when[32];
+
+    sl_writer_add(w, SL_STR("limit,day,used,overage\r\n"));
+    for (size_t i = 0; i < r->row_count; i++) {
+        const struct sl_usage_row *row = &r->rows[i];
+
+        if (row->kind != SL_ROW_DAY)
+            continue;
+        print_when(row, when);
+        sl_writer_addf(w, "%s,%s,%" PRIu64 ",%" PRIu64 "\r\n", row->limit, when,
+                       row->used, row->overage);
+    }
+}
+
 /* ---- the answer ---- */
 
 static void finish(struct reading *r)
@@ -158,10 +215,9 @@ static uint64_t sum_credits(const struct reading *r, struct sl_str limit)
 
 static int write_meter(struct reading *r, const struct sl_rule *rule)
 {
-    struct sl_buf *out = &r->call->text;
+    struct sl_writer w = {.out = &r->call->text};
     const struct sl_usage_row *counter;
     struct sl_meter_view view;
-    int err;
 
     sl_meter_view_of(&r->call->ask, rule, r->facts.now, &view);
     view.scope = r->scope;
@@ -170,17 +226,19 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
     if (counter) {
         view.overage = counter->overage;
         view.credited = counter->credited;
-        view.from_books = !view.limited || view.blind;
-        if (view.from_books)
+        view.from_database = !view.limited || view.blind;
+        if (view.from_database)
             view.used = counter->used;
     }
     view.credits = sum_credits(r, rule->name);
-    err = sl_buf_addf(out, "%s{", r->shown++ > 0 ? "," : "");
-    if (!err)
-        err = sl_meter_view_write(&view, out);
-    if (!err && r->days > 0)
-        err = sl_history_write(r->rows, r->row_count, rule->name, out);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
+    sl_json_open(&w, '{');
+    sl_meter_view_write(&view, &w);
+    if (r->days > 0) {
+        write_rows(r, rule->name, SL_ROW_DAY, &w);
+        write_rows(r, rule->name, SL_ROW_MONTH, &w);
+    }
+    sl_json_close(&w, '}');
+    return w.err;
 }
 
 /* Is the limit kept per just these scopes, and one that is metered? */
@@ -188,7 +246,7 @@ static bool is_wanted(const struct reading *r, const struct sl_rule *rule)
 {
     const struct sl_policy *policy = r->call->ask.live->policy;
     bool metered =
-        !r->books || rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
+        !r->has_database || rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
 
     if (r->limit.len > 0 && !sl_str_eq(rule->name, r->limit))
         return false;
@@ -243,19 +301,17 @@ static void step(struct reading *r)
 
 static int begin_answer(struct reading *r)
 {
-    struct sl_buf *out = &r->call->text;
-    int err;
+    struct sl_writer w = {.out = &r->call->text};
 
-    if (r->csv)
-        return sl_history_csv(r->rows, r->row_count, out);
-    err = sl_buf_add(out, SL_STR("{\"scope\":"));
-    if (!err)
-        err = sl_json_string(out, r->scope);
-    if (!err)
-        err = sl_buf_add(out, SL_STR(",\"id\":"));
-    if (!err)
-        err = sl_json_string(out, r->id);
-    return err ? err : sl_buf_add(out, SL_STR(",\"meters\":["));
+    if (r->csv) {
+        write_csv(r, &w);
+        return w.err;
+    }
+    sl_json_open(&w, '{');
+    sl_json_member_str(&w, "scope", r->scope);
+    sl_json_member_str(&w, "id", r->id);
+    sl_writer_add(&w, SL_STR(",\"meters\":["));
+    return w.err;
 }
 
 static void on_read(struct sl_job *job)
@@ -336,7 +392,7 @@ void sl_http_usage_read(struct sl_http_call *call)
         return;
     sl_job_init(&r->job, SL_JOB_USAGE_READ, call->worker->alloc);
     prepare(r);
-    r->books = meter != NULL;
+    r->has_database = meter != NULL;
     if (!meter) {
         read_without(r);
         return;
@@ -346,9 +402,7 @@ void sl_http_usage_read(struct sl_http_call *call)
     sl_registry_ask(sl_usage_buffer_registry(meter), &r->job);
 }
 
-/* ---- a meter as JSON, a history as JSON and CSV. */
-
-/* ---- what a decision says ---- */
+/* ---- meters ---- */
 
 /* Does it count up to its limit? What grows back, or slides, says itself what
  * is left of it. */
@@ -419,148 +473,69 @@ sl_ns sl_meter_view_exhausted(const struct sl_meter_view *v)
                : SL_NS_NONE;
 }
 
-/* ---- JSON ---- */
-
-static int add_text(struct sl_buf *out, const char *before, struct sl_str text)
-{
-    int err = sl_buf_addf(out, "%s", before);
-
-    return err ? err : sl_json_string(out, text);
-}
-
-static int add_instant(struct sl_buf *out, const char *before, sl_ns at)
+static void write_time(struct sl_writer *w, const char *name, sl_ns at)
 {
     char text[SL_TIMESTAMP_TEXT];
 
-    if (at < 0)
-        return sl_buf_addf(out, "%snull", before);
+    sl_json_key(w, sl_str_c(name));
+    if (at < 0) {
+        sl_json_nothing(w);
+        return;
+    }
     sl_timestamp_print(at, false, text);
-    return sl_buf_addf(out, "%s\"%s\"", before, text);
+    sl_json_str(w, sl_str_c(text));
 }
 
-static int add_numbers(struct sl_buf *out, const struct sl_meter_view *v)
+static void write_numbers(struct sl_writer *w, const struct sl_meter_view *v)
 {
     uint64_t left =
         counts_up(v->rule) ? sl_sub_floor(v->limit, v->used) : v->left;
-    int err = sl_buf_addf(out, ",\"used\":%" PRIu64, v->used);
 
-    if (err || !v->limited)
-        return err ? err
-                   : sl_buf_addf(out, ",\"limit\":null,\"remaining\":null,"
-                                      "\"share\":null");
-    return sl_buf_addf(
-        out,
-        ",\"limit\":%" PRIu64 ",\"remaining\":%" PRIu64 ",\"share\":%" PRIu64,
-        v->limit, left,
-        v->limit ? (uint64_t)((unsigned __int128)v->used * 100 / v->limit) : 0);
+    sl_writer_addf(w, ",\"used\":%" PRIu64, v->used);
+    if (v->limited)
+        sl_writer_addf(
+            w,
+            ",\"limit\":%" PRIu64 ",\"remaining\":%" PRIu64
+            ",\"share\":%" PRIu64,
+            v->limit, left,
+            v->limit ? (uint64_t)((unsigned __int128)v->used * 100 / v->limit)
+                     : 0);
+    else
+        sl_writer_add(w, SL_STR(",\"limit\":null,\"remaining\":null,"
+                                "\"share\":null"));
+    sl_writer_addf(w,
+                   ",\"overage\":%" PRIu64 ",\"credited\":%" PRIu64
+                   ",\"credits\":%" PRIu64,
+                   v->overage, v->credited, v->credits);
 }
 
 /* What is neither a quota nor from the books has no period that it is counted
  * from. */
 static sl_ns period_of(const struct sl_meter_view *v)
 {
-    bool has = v->rule->kind == SL_QUOTA || v->from_books;
+    bool has = v->rule->kind == SL_QUOTA || v->from_database;
 
     return has && v->start > 0 ? v->start : SL_NS_NONE;
 }
 
-int sl_meter_view_write(const struct sl_meter_view *v, struct sl_buf *out)
+void sl_meter_view_write(const struct sl_meter_view *v, struct sl_writer *w)
 {
-    int err = add_text(out, "\"name\":", v->rule->name);
-
-    if (!err)
-        err =
-            add_text(out, ",\"kind\":", sl_str_c(sl_kind_name(v->rule->kind)));
-    if (!err)
-        err = add_text(out, ",\"unit\":", v->rule->unit);
-    if (!err)
-        err = add_text(out, ",\"plan\":", v->plan);
-    if (!err)
-        err = add_text(out, ",\"scope\":", v->scope);
-    if (!err)
-        err = add_text(out, ",\"id\":", v->id);
-    if (!err)
-        err = add_numbers(out, v);
-    if (!err)
-        err = sl_buf_addf(out,
-                          ",\"overage\":%" PRIu64 ",\"credited\":%" PRIu64
-                          ",\"credits\":%" PRIu64,
-                          v->overage, v->credited, v->credits);
-    if (!err)
-        err = add_instant(out, ",\"period_start\":", period_of(v));
-    if (!err)
-        err = add_instant(out, ",\"reset\":", v->end);
-    if (!err)
-        err = v->end < 0 ? sl_buf_addf(out, ",\"reset_ms\":null")
-                         : sl_buf_addf(out, ",\"reset_ms\":%" PRId64,
-                                       (v->end - v->now) / SL_MS);
-    if (!err)
-        err = add_instant(out, ",\"exhausted\":", sl_meter_view_exhausted(v));
-    return err || !v->blind ? err : sl_buf_addf(out, ",\"degraded\":true");
-}
-
-/* ---- history ---- */
-
-/* "2026-11-15", or "2026-11". */
-static void print_when(const struct sl_usage_row *row, char out[32])
-{
-    int64_t year, month, day;
-
-    if (row->kind == SL_ROW_MONTH) {
-        snprintf(out, 32, "%04" PRId64 "-%02" PRId64, row->when / 100,
-                 row->when % 100);
-        return;
-    }
-    sl_civil_from_days(row->when, &year, &month, &day);
-    snprintf(out, 32, "%04" PRId64 "-%02" PRId64 "-%02" PRId64, year, month,
-             day);
-}
-
-static int add_rows(const struct sl_usage_row *rows, size_t count,
-                    struct sl_str limit, enum sl_usage_row_kind kind,
-                    struct sl_buf *out)
-{
-    const char *word = kind == SL_ROW_DAY ? "day" : "month";
-    unsigned written = 0;
-    char when[32];
-    int err = sl_buf_addf(out, ",\"%ss\":[", word);
-
-    for (size_t i = 0; i < count && !err; i++) {
-        if (rows[i].kind != kind || !sl_str_eq(sl_str_c(rows[i].limit), limit))
-            continue;
-        print_when(&rows[i], when);
-        err = sl_buf_addf(out,
-                          "%s{\"%s\":\"%s\",\"used\":%" PRIu64
-                          ",\"overage\":%" PRIu64 "}",
-                          written++ > 0 ? "," : "", word, when, rows[i].used,
-                          rows[i].overage);
-    }
-    return err ? err : sl_buf_add(out, SL_STR("]"));
-}
-
-int sl_history_write(const struct sl_usage_row *rows, size_t count,
-                     struct sl_str limit, struct sl_buf *out)
-{
-    int err = add_rows(rows, count, limit, SL_ROW_DAY, out);
-
-    return err ? err : add_rows(rows, count, limit, SL_ROW_MONTH, out);
-}
-
-/* Names of limits have no comma and no quote. */
-int sl_history_csv(const struct sl_usage_row *rows, size_t count,
-                   struct sl_buf *out)
-{
-    char when[32];
-    int err = sl_buf_add(out, SL_STR("limit,day,used,overage\r\n"));
-
-    for (size_t i = 0; i < count && !err; i++) {
-        if (rows[i].kind != SL_ROW_DAY)
-            continue;
-        print_when(&rows[i], when);
-        err = sl_buf_addf(out, "%s,%s,%" PRIu64 ",%" PRIu64 "\r\n",
-                          rows[i].limit, when, rows[i].used, rows[i].overage);
-    }
-    return err;
+    sl_json_member_str(w, "name", v->rule->name);
+    sl_json_member_str(w, "kind", sl_str_c(sl_kind_name(v->rule->kind)));
+    sl_json_member_str(w, "unit", v->rule->unit);
+    sl_json_member_str(w, "plan", v->plan);
+    sl_json_member_str(w, "scope", v->scope);
+    sl_json_member_str(w, "id", v->id);
+    write_numbers(w, v);
+    write_time(w, "period_start", period_of(v));
+    write_time(w, "reset", v->end);
+    if (v->end < 0)
+        sl_writer_add(w, SL_STR(",\"reset_ms\":null"));
+    else
+        sl_writer_addf(w, ",\"reset_ms\":%" PRId64, (v->end - v->now) / SL_MS);
+    write_time(w, "exhausted", sl_meter_view_exhausted(v));
+    if (v->blind)
+        sl_writer_add(w, SL_STR(",\"degraded\":true"));
 }
 
 /* ---- /v1/credits/SCOPE/ID of the admin listener: units that somebody
@@ -580,25 +555,23 @@ static bool bad(struct sl_http_call *call, const char *sentence)
     return false;
 }
 
-/* An errand for the subject of the path, or NULL: then it was refused. */
+/* An op for the subject of the path, or NULL: then it was refused. */
 static struct sl_subject_job_call *
 begin(struct sl_http_call *call, enum sl_job_kind kind,
-      void (*answer)(struct sl_subject_job_call *errand), struct sl_str *tail)
+      void (*answer)(struct sl_subject_job_call *op), struct sl_str *tail)
 {
-    struct sl_subject_job_call *errand =
-        sl_subject_job(call, kind, answer, tail);
+    struct sl_subject_job_call *op = sl_subject_job(call, kind, answer, tail);
 
-    if (!errand)
+    if (!op)
         return NULL;
-    errand->job.grant = sl_arena_take(&call->arena, sizeof(*errand->job.grant));
-    if (!errand->job.grant) {
-        sl_http_refuse(call, 503, "NO_MEMORY", "out of memory");
+    op->job.grant = sl_arena_take(&call->arena, sizeof(*op->job.grant));
+    if (!op->job.grant) {
+        sl_http_no_memory(call);
         return NULL;
     }
-    *errand->job.grant = (struct sl_credit_grant){.scope = errand->job.scope,
-                                                  .id = errand->job.id,
-                                                  .expires = SL_NS_NONE};
-    return errand;
+    *op->job.grant = (struct sl_credit_grant){
+        .scope = op->job.scope, .id = op->job.id, .expires = SL_NS_NONE};
+    return op;
 }
 
 /* ---- giving ---- */
@@ -687,36 +660,36 @@ static bool read_grant(struct sl_http_call *call, struct sl_credit_grant *grant)
     return good;
 }
 
-static void answer_grant(struct sl_subject_job_call *errand)
+static void answer_grant(struct sl_subject_job_call *op)
 {
-    struct sl_http_call *call = errand->call;
+    struct sl_http_call *call = op->call;
 
     sl_admin_answer(call,
                     sl_buf_addf(&call->text, "{\"number\":%" PRIu64 "}",
-                                errand->job.grant->number),
+                                op->job.grant->number),
                     sl_admin_json);
 }
 
 void sl_admin_credit_give(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_subject_job_call *errand =
+    struct sl_subject_job_call *op =
         begin(call, SL_JOB_GRANT, answer_grant, &tail);
 
-    if (!errand || !read_grant(call, errand->job.grant))
+    if (!op || !read_grant(call, op->job.grant))
         return;
-    errand->job.grant->by = sl_subject_by(call, SL_STR(""));
-    errand->job.on = 1;
-    sl_subject_job_send(errand);
+    op->job.grant->by = sl_subject_by(call, SL_STR(""));
+    op->job.on = 1;
+    sl_subject_job_send(op);
 }
 
 /* ---- taking away ---- */
 
-static void answer_revoke(struct sl_subject_job_call *errand)
+static void answer_revoke(struct sl_subject_job_call *op)
 {
-    struct sl_http_call *call = errand->call;
+    struct sl_http_call *call = op->call;
 
-    if (errand->job.result == SL_JOB_NOT_FOUND)
+    if (op->job.result == SL_JOB_NOT_FOUND)
         sl_http_refuse(call, 404, "NO_SUCH_CREDIT", "there is no credit %.*s",
                        SL_STR_ARG(call->rest));
     else
@@ -727,44 +700,37 @@ static void answer_revoke(struct sl_subject_job_call *errand)
 void sl_admin_credit_revoke(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_subject_job_call *errand =
+    struct sl_subject_job_call *op =
         begin(call, SL_JOB_GRANT, answer_revoke, &tail);
 
-    if (!errand)
+    if (!op)
         return;
-    if (sl_parse_number(tail, &errand->job.grant->number, NULL)) {
+    if (sl_parse_number(tail, &op->job.grant->number, NULL)) {
         sl_http_refuse(call, 404, "NO_SUCH_CREDIT",
                        "\"%.*s\" is not the number of a credit; GET "
                        "/v1/credits/SCOPE/ID lists them",
                        SL_STR_ARG(tail));
         return;
     }
-    errand->job.on = 0;
-    sl_subject_job_send(errand);
+    op->job.on = 0;
+    sl_subject_job_send(op);
 }
 
 /* ---- reading ---- */
 
-static void answer_list(struct sl_subject_job_call *errand)
+static void answer_list(struct sl_subject_job_call *op)
 {
-    struct sl_http_call *call = errand->call;
-    int err = sl_buf_add(&call->text, SL_STR("{\"credits\":["));
-
-    if (!err)
-        err = sl_buf_add(&call->text, sl_buf_str(&errand->job.text));
-    if (!err)
-        err = sl_buf_add(&call->text, SL_STR("]}"));
-    sl_admin_answer(call, err, sl_admin_json);
+    sl_subject_answer_rows(op, "credits");
 }
 
 void sl_admin_credits(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_subject_job_call *errand =
+    struct sl_subject_job_call *op =
         begin(call, SL_JOB_CREDITS, answer_list, &tail);
 
-    if (errand)
-        sl_subject_job_send(errand);
+    if (op)
+        sl_subject_job_send(op);
 }
 
 /* ---- /v1/leases of the admin listener: units of quotas that are
@@ -778,40 +744,31 @@ void sl_admin_credits(struct sl_http_call *call)
 
 /* ---- reading ---- */
 
-static void leases_answer_list(struct sl_subject_job_call *errand)
+static void answer_leases(struct sl_subject_job_call *op)
 {
-    struct sl_http_call *call = errand->call;
-    int err = sl_buf_add(&call->text, SL_STR("{\"leases\":["));
-
-    if (!err)
-        err = sl_buf_add(&call->text, sl_buf_str(&errand->job.text));
-    if (!err)
-        err = sl_buf_add(&call->text, errand->job.cut
-                                          ? SL_STR("],\"truncated\":true}")
-                                          : SL_STR("]}"));
-    sl_admin_answer(call, err, sl_admin_json);
+    sl_subject_answer_rows(op, "leases");
 }
 
 void sl_admin_leases(struct sl_http_call *call)
 {
-    struct sl_subject_job_call *errand =
+    struct sl_subject_job_call *op =
         sl_admin_admit(call)
-            ? sl_subject_job_new(call, SL_JOB_LEASES, leases_answer_list)
+            ? sl_subject_job_new(call, SL_JOB_LEASES, answer_leases)
             : NULL;
 
-    if (!errand)
+    if (!op)
         return;
-    errand->job.most = LIST_MOST;
-    errand->job.name = sl_str_c(sl_admin_of(call)->node);
-    sl_subject_job_send(errand);
+    op->job.most = LIST_MOST;
+    op->job.name = sl_str_c(sl_admin_of(call)->node);
+    sl_subject_job_send(op);
 }
 
 /* ---- releasing ---- */
 
-static void answer_release(struct sl_subject_job_call *errand)
+static void answer_release(struct sl_subject_job_call *op)
 {
-    struct sl_http_call *call = errand->call;
-    const struct sl_job *job = &errand->job;
+    struct sl_http_call *call = op->call;
+    const struct sl_job *job = &op->job;
 
     if (job->result == SL_JOB_NOT_FOUND)
         sl_http_refuse(
@@ -834,14 +791,14 @@ static void answer_release(struct sl_subject_job_call *errand)
 
 void sl_admin_lease_release(struct sl_http_call *call)
 {
-    struct sl_subject_job_call *errand =
+    struct sl_subject_job_call *op =
         sl_admin_admit(call)
             ? sl_subject_job_new(call, SL_JOB_RELEASE, answer_release)
             : NULL;
 
-    if (!errand)
+    if (!op)
         return;
-    errand->job.name = call->rest;
-    errand->job.since = errand->job.now - SL_QUOTA_LEASE_ALIVE;
-    sl_subject_job_send(errand);
+    op->job.name = call->rest;
+    op->job.since = op->job.now - SL_QUOTA_LEASE_ALIVE;
+    sl_subject_job_send(op);
 }

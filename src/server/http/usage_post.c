@@ -43,42 +43,42 @@ struct sl_usage_sink *sl_http_meter(struct sl_http_call *call)
 
 /* ---- answering ---- */
 
-static int write_one(const struct reporting *r, unsigned i, struct sl_buf *out)
+static void write_one(const struct reporting *r, unsigned i,
+                      struct sl_writer *w)
 {
     const struct sl_usage_entry *u = &r->usage[i];
     struct sl_meter_view view = r->views[i];
-    int err = sl_buf_addf(out, "%s{\"recorded\":%s,", i > 0 ? "," : "",
-                          u->result == SL_USAGE_RECORDED ? "true" : "false");
 
     view.overage = u->overage;
     view.credited = u->credited;
-    view.from_books = !view.limited || view.blind;
-    if (view.from_books)
+    view.from_database = !view.limited || view.blind;
+    if (view.from_database)
         view.used = u->used;
-    if (!err)
-        err = sl_meter_view_write(&view, out);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
+    sl_json_open(w, '{');
+    sl_json_key(w, SL_STR("recorded"));
+    sl_json_flag(w, u->result == SL_USAGE_RECORDED);
+    sl_meter_view_write(&view, w);
+    sl_json_close(w, '}');
 }
 
 static void finish(struct reporting *r)
 {
     struct sl_http_call *call = r->call;
-    struct sl_buf *out = &call->text;
-    int err = 0;
+    struct sl_writer w = {.out = &call->text};
 
     sl_job_clear(&r->job);
     if (!r->failed) {
         if (r->uses.is_array)
-            err = sl_buf_add(out, SL_STR("["));
-        for (unsigned i = 0; i < r->uses.count && !err; i++)
-            err = write_one(r, i, out);
-        if (!err && r->uses.is_array)
-            err = sl_buf_add(out, SL_STR("]"));
-        if (err)
+            sl_json_open(&w, '[');
+        for (unsigned i = 0; i < r->uses.count; i++)
+            write_one(r, i, &w);
+        if (r->uses.is_array)
+            sl_json_close(&w, ']');
+        if (w.err)
             sl_http_no_memory(call);
         else
             sl_http_answer(call, 200, SL_STR("application/json"),
-                           sl_buf_str(out));
+                           sl_buf_str(w.out));
     }
     sl_http_resume_finish(call);
 }
@@ -168,7 +168,7 @@ static void on_recorded(struct sl_job *job)
 }
 
 /* What decisions have used until now goes first. */
-static void put_down(struct reporting *r)
+static void record(struct reporting *r)
 {
     struct sl_http_call *call = r->call;
 
@@ -249,7 +249,7 @@ static bool fill(struct reporting *r, unsigned i)
 }
 
 /* The table has what was given back. */
-static void pay(struct reporting *r, const struct sl_usage_entry *u)
+static void refund(struct reporting *r, const struct sl_usage_entry *u)
 {
     struct sl_usage_delta spent = {
         .act = SL_USAGE_ACT_REFUNDED,
@@ -284,7 +284,7 @@ static void on_asked(struct sl_check *ask)
         r->views[i].left = after.left;
         r->views[i].blind = after.blind;
         if (r->usage[i].owes && r->usage[i].moved < 0 && !after.blind)
-            pay(r, &r->usage[i]);
+            refund(r, &r->usage[i]);
     }
     if (!r->stepping)
         step(r);
@@ -318,7 +318,7 @@ static void step(struct reporting *r)
     if (r->failed || r->charging || r->uses.count == 0)
         finish(r);
     else
-        put_down(r);
+        record(r);
 }
 
 void sl_http_usage_report(struct sl_http_call *call)
