@@ -44,20 +44,20 @@ struct bench {
 };
 
 /* A number between `least` and `most`, or what is there if the flag is not. */
-static int read_number(struct sl_cli_args *call, const char *flag,
+static int read_number(struct sl_cli_args *args, const char *flag,
                        uint64_t least, uint64_t most, uint64_t *value)
 {
-    const char *text = sl_cli_args_flag(call, flag);
+    const char *text = sl_cli_args_flag(args, flag);
     struct sl_diag diag = {.line = 0};
     uint64_t n = 0;
 
     if (!text)
         return 0;
     if (sl_parse_count(sl_str_c(text), &n, &diag))
-        return sl_cli_error(call, SL_EXIT_USAGE, "--%s: %s", flag,
+        return sl_cli_error(args, SL_EXIT_USAGE, "--%s: %s", flag,
                             diag.sentence);
     if (n < least || n > most)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "--%s must lie between %" PRIu64 " and %" PRIu64
                             ", not %s",
                             flag, least, most, text);
@@ -65,62 +65,62 @@ static int read_number(struct sl_cli_args *call, const char *flag,
     return 0;
 }
 
-static int read_duration(struct sl_cli_args *call, sl_ns *value)
+static int read_duration(struct sl_cli_args *args, sl_ns *value)
 {
-    const char *text = sl_cli_args_flag(call, "duration");
+    const char *text = sl_cli_args_flag(args, "duration");
     struct sl_diag diag = {.line = 0};
     sl_ns span = 0;
 
     if (!text)
         return 0;
     if (sl_parse_duration(sl_str_c(text), &span, &diag))
-        return sl_cli_error(call, SL_EXIT_USAGE, "--duration: %s",
+        return sl_cli_error(args, SL_EXIT_USAGE, "--duration: %s",
                             diag.sentence);
     if (span < SL_MS || span > DURATION_MAX)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "--duration must lie between 1ms and 10m, not %s",
                             text);
     *value = span;
     return 0;
 }
 
-static int read_flags(struct sl_cli_args *call, struct sl_load *load)
+static int read_flags(struct sl_cli_args *args, struct sl_load *load)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t threads = cpus > 0 && cpus <= SL_LOAD_THREADS ? (uint64_t)cpus : 1;
     int status;
 
-    if (sl_cli_args_flag(call, "url"))
-        return sl_cli_error(call, SL_EXIT_USAGE,
+    if (sl_cli_args_flag(args, "url"))
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "--url is not supported in this version");
     load->keys = DEFAULT_KEYS;
     load->duration = DEFAULT_DURATION;
-    status = read_number(call, "threads", 1, SL_LOAD_THREADS, &threads);
+    status = read_number(args, "threads", 1, SL_LOAD_THREADS, &threads);
     if (!status)
-        status = read_number(call, "keys", 1, KEYS_MAX, &load->keys);
+        status = read_number(args, "keys", 1, KEYS_MAX, &load->keys);
     if (!status)
-        status = read_duration(call, &load->duration);
+        status = read_duration(args, &load->duration);
     load->threads = (unsigned)threads;
     return status;
 }
 
-static int open_policy(struct sl_cli_args *call, struct sl_load *load)
+static int open_policy(struct sl_cli_args *args, struct sl_load *load)
 {
-    if (call->word_count > 0)
-        return sl_need_policy(call, call->words[0], &load->policy);
+    if (args->word_count > 0)
+        return sl_need_policy(args, args->words[0], &load->policy);
     if (sluice_policy_parse("built-in", built_in, strlen(built_in), NULL,
                             &load->policy, NULL))
-        return sl_cli_error(call, SL_EXIT_STORE, "%s", sluice_why());
+        return sl_cli_error(args, SL_EXIT_STORE, "%s", sluice_why());
     return 0;
 }
 
-static int measure(struct sl_cli_args *call, struct bench *b)
+static int measure(struct sl_cli_args *args, struct bench *b)
 {
     uint64_t capacity;
     int err = sl_load_aim(&b->load);
 
     if (err == SLUICE_ENOENT)
-        return sl_cli_error(call, SL_EXIT_FAILED,
+        return sl_cli_error(args, SL_EXIT_FAILED,
                             "no route of the policy has a limit per user or "
                             "org; there is nothing to measure");
     if (!err)
@@ -130,11 +130,11 @@ static int measure(struct sl_cli_args *call, struct bench *b)
         err = sl_load_hot(&b->load, capacity + HOT_MORE, &b->admitted);
         /* A plan with overage is never refused. */
         b->verified =
-            call->word_count == 0 || b->admitted < capacity + HOT_MORE;
+            args->word_count == 0 || b->admitted < capacity + HOT_MORE;
     }
     /* What a thread was told stays with that thread. */
     if (err)
-        return sl_cli_error(call, SL_EXIT_STORE, "%s",
+        return sl_cli_error(args, SL_EXIT_STORE, "%s",
                             sluice_why()[0] ? sluice_why()
                                             : "a decision failed");
     return 0;
@@ -215,22 +215,22 @@ static void print_table(FILE *out, const struct bench *b)
             b->admitted, b->load.target.capacity);
 }
 
-static int run(struct sl_cli_args *call)
+static int run(struct sl_cli_args *args)
 {
     struct bench bench = {.verified = false};
-    int status = read_flags(call, &bench.load);
+    int status = read_flags(args, &bench.load);
 
     if (!status)
-        status = open_policy(call, &bench.load);
+        status = open_policy(args, &bench.load);
     if (!status)
-        status = measure(call, &bench);
+        status = measure(args, &bench);
     sluice_policy_release(bench.load.policy);
     if (status)
         return status;
-    if (call->format == SL_FORMAT_JSON)
-        print_json(call->cli->out, &bench);
+    if (args->format == SL_FORMAT_JSON)
+        print_json(args->cli->out, &bench);
     else
-        print_table(call->cli->out, &bench);
+        print_table(args->cli->out, &bench);
     return bench.verified && !is_exact(&bench) ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 

@@ -77,46 +77,46 @@ static void print_json(FILE *out, const char *path, int err, const char *why,
     fputs("]}\n", out);
 }
 
-static int print_text(struct sl_cli_args *call, char *text)
+static int print_text(struct sl_cli_args *args, char *text)
 {
     if (!text)
-        return sl_cli_error(call, SL_EXIT_FAILED, "out of memory");
-    fputs(text, call->cli->out);
+        return sl_cli_error(args, SL_EXIT_FAILED, "out of memory");
+    fputs(text, args->cli->out);
     if (!text[0] || text[strlen(text) - 1] != '\n')
-        fputc('\n', call->cli->out);
+        fputc('\n', args->cli->out);
     sl_free_text(text);
     return SL_EXIT_OK;
 }
 
 /* What is right about a policy that was not refused. */
-static int print_right(struct sl_cli_args *call, const char *path,
+static int print_right(struct sl_cli_args *args, const char *path,
                        const struct sluice_policy *policy, size_t warnings)
 {
-    if (sl_cli_args_flag(call, "print"))
-        return print_text(call, sluice_policy_print(policy));
-    print_ok(call->cli->out, path, policy, warnings);
+    if (sl_cli_args_flag(args, "print"))
+        return print_text(args, sluice_policy_print(policy));
+    print_ok(args->cli->out, path, policy, warnings);
     return SL_EXIT_OK;
 }
 
-static int check(struct sl_cli_args *call, const char *path)
+static int check(struct sl_cli_args *args, const char *path)
 {
     struct sluice_policy *policy = NULL;
     struct sluice_problems *problems;
-    int err = sl_load_policy(call->cli, path, &policy, &problems);
+    int err = sl_load_policy(args->cli, path, &policy, &problems);
     bool told = problems && sluice_problems_count(problems) > 0;
     const char *why = err && !told ? sl_load_why(path) : NULL;
     size_t warnings = problems ? sluice_problems_warnings(problems) : 0;
     int status = err ? SL_EXIT_POLICY : SL_EXIT_OK;
 
-    if (call->format == SL_FORMAT_JSON) {
-        print_json(call->cli->out, path, err, why, problems);
+    if (args->format == SL_FORMAT_JSON) {
+        print_json(args->cli->out, path, err, why, problems);
     } else {
         if (told)
-            sl_print_problems(call->cli->err, problems);
+            sl_print_problems(args->cli->err, problems);
         if (why)
-            sl_cli_error(call, 0, "%s", why);
+            sl_cli_error(args, 0, "%s", why);
         if (!err)
-            status = print_right(call, path, policy, warnings);
+            status = print_right(args, path, policy, warnings);
     }
     sluice_policy_release(policy);
     sluice_problems_free(problems);
@@ -124,37 +124,37 @@ static int check(struct sl_cli_args *call, const char *path)
 }
 
 /* A print is one policy, in YAML. */
-static int refuse_print(const struct sl_cli_args *call)
+static int refuse_print(const struct sl_cli_args *args)
 {
-    if (!sl_cli_args_flag(call, "print"))
+    if (!sl_cli_args_flag(args, "print"))
         return SL_EXIT_OK;
-    if (call->format == SL_FORMAT_JSON)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+    if (args->format == SL_FORMAT_JSON)
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "--print writes YAML; remove -o json or --print");
-    if (call->word_count > 1)
+    if (args->word_count > 1)
         return sl_cli_error(
-            call, SL_EXIT_USAGE,
+            args, SL_EXIT_USAGE,
             "--print accepts one policy, not %zu; run it once per policy",
-            call->word_count);
+            args->word_count);
     return SL_EXIT_OK;
 }
 
-static int run(struct sl_cli_args *call)
+static int run(struct sl_cli_args *args)
 {
     int status = SL_EXIT_OK;
 
-    if (sl_cli_args_flag(call, "schema"))
-        return print_text(call, sluice_schema_json());
-    if (sl_cli_args_flag(call, "reference"))
-        return print_text(call, sluice_schema_page());
-    if (call->word_count == 0)
+    if (sl_cli_args_flag(args, "schema"))
+        return print_text(args, sluice_schema_json());
+    if (sl_cli_args_flag(args, "reference"))
+        return print_text(args, sluice_schema_page());
+    if (args->word_count == 0)
         return sl_cli_error(
-            call, SL_EXIT_USAGE,
+            args, SL_EXIT_USAGE,
             "missing policy file; write: sluice check sluice.yaml");
-    if (refuse_print(call))
+    if (refuse_print(args))
         return SL_EXIT_USAGE;
-    for (size_t i = 0; i < call->word_count; i++) {
-        int one = check(call, call->words[i]);
+    for (size_t i = 0; i < args->word_count; i++) {
+        int one = check(args, args->words[i]);
 
         if (one)
             status = one;
@@ -205,29 +205,29 @@ static int64_t on_now(void *ctx)
     return ((struct sl_check_args *)ctx)->now;
 }
 
-static int print(struct sl_cli_args *call, struct sluice_decision *decision)
+static int print(struct sl_cli_args *args, struct sluice_decision *decision)
 {
-    bool json = call->format == SL_FORMAT_JSON;
+    bool json = args->format == SL_FORMAT_JSON;
     const char *text =
         json ? sluice_decision_json(decision) : sluice_decision_text(decision);
 
     if (!text)
-        return sl_cli_error(call, SL_EXIT_STORE, "out of memory");
-    fputs(text, call->cli->out);
+        return sl_cli_error(args, SL_EXIT_STORE, "out of memory");
+    fputs(text, args->cli->out);
     if (!text[0] || text[strlen(text) - 1] != '\n')
-        fputc('\n', call->cli->out);
+        fputc('\n', args->cli->out);
     return sluice_decision_allowed(decision) ? SL_EXIT_OK : SL_EXIT_FAILED;
 }
 
 /* token=FILE becomes a header, and the engine believes it or not. */
-static int bring_token(struct sl_cli_args *call, struct sl_check_args *q,
+static int bring_token(struct sl_cli_args *args, struct sl_check_args *q,
                        struct sluice_policy *policy,
                        struct sluice_engine *engine,
                        struct sl_flow_tokens *tokens)
 {
     struct sl_diag diag = {.sentence = ""};
     struct sluice_header header;
-    int err = sl_flow_tokens_open(tokens, engine, policy, call->words[0]);
+    int err = sl_flow_tokens_open(tokens, engine, policy, args->words[0]);
 
     if (!err && q->in.token)
         err = sl_flow_tokens_header(tokens, policy, q->in.token, &q->arena,
@@ -237,11 +237,11 @@ static int bring_token(struct sl_cli_args *call, struct sl_check_args *q,
     if (!err)
         return 0;
     return sl_cli_error(
-        call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_FAILED, "%s",
+        args, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_FAILED, "%s",
         diag.sentence[0] ? diag.sentence : "out of memory");
 }
 
-static int explain(struct sl_cli_args *call, struct sl_check_args *q,
+static int explain(struct sl_cli_args *args, struct sl_check_args *q,
                    struct sluice_engine *engine,
                    struct sluice_decision *decision)
 {
@@ -252,12 +252,12 @@ static int explain(struct sl_cli_args *call, struct sl_check_args *q,
     err = sluice_explain(engine, &request, decision);
     if (err) /* no such limit: a slip */
         return sl_cli_error(
-            call, err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE, "%s",
+            args, err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE, "%s",
             sluice_why());
-    return print(call, decision);
+    return print(args, decision);
 }
 
-static int ask(struct sl_cli_args *call, struct sl_check_args *q,
+static int ask(struct sl_cli_args *args, struct sl_check_args *q,
                struct sluice_policy *policy)
 {
     struct sluice_engine_options options = {
@@ -268,32 +268,32 @@ static int ask(struct sl_cli_args *call, struct sl_check_args *q,
     int status;
 
     if (!decision)
-        status = sl_cli_error(call, SL_EXIT_STORE, "out of memory");
+        status = sl_cli_error(args, SL_EXIT_STORE, "out of memory");
     else if (sluice_engine_open(policy, &options, &engine))
-        status = sl_cli_error(call, SL_EXIT_STORE, "%s", sluice_why());
+        status = sl_cli_error(args, SL_EXIT_STORE, "%s", sluice_why());
     else
-        status = bring_token(call, q, policy, engine, &tokens);
+        status = bring_token(args, q, policy, engine, &tokens);
     if (engine && !status)
-        status = explain(call, q, engine, decision);
+        status = explain(args, q, engine, decision);
     sluice_decision_free(decision);
     sluice_engine_close(engine);
     sl_flow_tokens_close(&tokens);
     return status;
 }
 
-static int explain_run(struct sl_cli_args *call)
+static int explain_run(struct sl_cli_args *args)
 {
     struct sl_check_args q;
     struct sluice_policy *policy = NULL;
     int status;
 
     sl_check_args_init(&q, sl_clock_wall());
-    q.takes_token = true;
-    status = sl_check_args_read(call, 1, &q);
+    q.accepts_token = true;
+    status = sl_check_args_read(args, 1, &q);
     if (!status)
-        status = sl_need_policy(call, call->words[0], &policy);
+        status = sl_need_policy(args, args->words[0], &policy);
     if (!status)
-        status = ask(call, &q, policy);
+        status = ask(args, &q, policy);
     sluice_policy_release(policy);
     sl_check_args_done(&q);
     return status;
@@ -380,25 +380,25 @@ static const char starter[] =
     "# Whatever no route matches.\n"
     "default: [api]\n";
 
-static int write_file(struct sl_cli_args *call, const char *path)
+static int write_file(struct sl_cli_args *args, const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     size_t len = strlen(starter);
     ssize_t n;
 
     if (fd < 0 && errno == EEXIST)
-        return sl_cli_error(call, SL_EXIT_FAILED,
+        return sl_cli_error(args, SL_EXIT_FAILED,
                             "%s already exists and was not changed; name "
                             "another file, or - to print the policy",
                             path);
     if (fd < 0)
-        return sl_cli_error(call, SL_EXIT_FAILED, "%s: %s", path,
+        return sl_cli_error(args, SL_EXIT_FAILED, "%s: %s", path,
                             strerror(errno));
     n = write(fd, starter, len);
     if (close(fd) || n != (ssize_t)len)
-        return sl_cli_error(call, SL_EXIT_FAILED, "%s could not be written: %s",
+        return sl_cli_error(args, SL_EXIT_FAILED, "%s could not be written: %s",
                             path, strerror(errno));
-    fprintf(call->cli->out,
+    fprintf(args->cli->out,
             "Wrote %s. Next steps:\n"
             "\n"
             "  sluice check %s\n"
@@ -407,13 +407,13 @@ static int write_file(struct sl_cli_args *call, const char *path)
     return SL_EXIT_OK;
 }
 
-static int init_run(struct sl_cli_args *call)
+static int init_run(struct sl_cli_args *args)
 {
-    const char *path = call->word_count ? call->words[0] : DEFAULT_FILE;
+    const char *path = args->word_count ? args->words[0] : DEFAULT_FILE;
 
     if (strcmp(path, "-") != 0)
-        return write_file(call, path);
-    fputs(starter, call->cli->out);
+        return write_file(args, path);
+    fputs(starter, args->cli->out);
     return SL_EXIT_OK;
 }
 
@@ -494,14 +494,14 @@ static bool is_limit(const struct sl_check_args *q)
     return q->bare_limits && second[0] != '/' && !strstr(second, "://");
 }
 
-static int read_names(struct sl_cli_args *call, struct sl_check_args *q)
+static int read_names(struct sl_cli_args *args, struct sl_check_args *q)
 {
     const char *first = q->words.at[0].text;
     size_t count = name_count(q);
 
     if (q->words.count < count)
         return sl_cli_error(
-            call, SL_EXIT_USAGE,
+            args, SL_EXIT_USAGE,
             "\"%s\" is not a request; write 'GET /path', 'job NAME' or %s",
             first, q->bare_limits ? "LIMIT KEY" : "'take LIMIT KEY'");
     if (count == 1) {
@@ -527,12 +527,12 @@ static int read_names(struct sl_cli_args *call, struct sl_check_args *q)
     return 0;
 }
 
-static int refuse(struct sl_cli_args *call, const struct sl_diag *diag)
+static int refuse(struct sl_cli_args *args, const struct sl_diag *diag)
 {
     if (diag->hint[0])
-        return sl_cli_error(call, SL_EXIT_USAGE, "%s; write: %s",
+        return sl_cli_error(args, SL_EXIT_USAGE, "%s; write: %s",
                             diag->sentence, diag->hint);
-    return sl_cli_error(call, SL_EXIT_USAGE, "%s",
+    return sl_cli_error(args, SL_EXIT_USAGE, "%s",
                         diag->sentence[0] ? diag->sentence : "out of memory");
 }
 
@@ -555,15 +555,15 @@ static const char *pointless(const struct sl_check_args *q)
 {
     const struct sl_inputs *in = &q->in;
 
-    return in->times > 1                  ? "xN"
-           : in->every                    ? "every="
-           : in->hold && !q->takes_hold   ? "hold="
-           : in->as                       ? "as="
-           : in->token && !q->takes_token ? "token="
-                                          : NULL;
+    return in->times > 1                             ? "xN"
+           : in->every                               ? "every="
+           : in->request.hold_ns && !q->accepts_hold ? "hold="
+           : in->as                                  ? "as="
+           : in->token && !q->accepts_token          ? "token="
+                                                     : NULL;
 }
 
-static int read_inputs(struct sl_cli_args *call, struct sl_check_args *q)
+static int read_inputs(struct sl_cli_args *args, struct sl_check_args *q)
 {
     struct sl_diag diag = {.line = 0};
     int err = 0;
@@ -577,28 +577,28 @@ static int read_inputs(struct sl_cli_args *call, struct sl_check_args *q)
             err = sl_input_read(&q->words, i, &q->arena, &q->in, &diag);
     }
     if (err)
-        return refuse(call, &diag);
+        return refuse(args, &diag);
     if (pointless(q))
-        return sl_cli_error(call, SL_EXIT_USAGE, "%s cannot be used with %s",
-                            pointless(q), call->errand->name);
+        return sl_cli_error(args, SL_EXIT_USAGE, "%s cannot be used with %s",
+                            pointless(q), args->command->name);
     return 0;
 }
 
-int sl_check_args_read(struct sl_cli_args *call, size_t from,
+int sl_check_args_read(struct sl_cli_args *args, size_t from,
                        struct sl_check_args *q)
 {
-    bool fits = take_apart(q, call->words[from]);
+    bool fits = take_apart(q, args->words[from]);
     int status;
 
-    for (size_t i = from + 1; fits && i < call->word_count; i++)
-        fits = add_word(q, call->words[i]);
+    for (size_t i = from + 1; fits && i < args->word_count; i++)
+        fits = add_word(q, args->words[i]);
     if (!fits)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             q->words.count
                                 ? "too many arguments"
                                 : "missing request; write 'GET /path'");
-    status = read_names(call, q);
-    return status ? status : read_inputs(call, q);
+    status = read_names(args, q);
+    return status ? status : read_inputs(args, q);
 }
 
 void sl_check_args_init(struct sl_check_args *q, sl_ns now)

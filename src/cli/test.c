@@ -54,7 +54,7 @@ static void table_flow(struct sl_test *test, const char *file,
                        const struct sl_flow *flow,
                        const struct sl_flow_outcome *o)
 {
-    FILE *out = test->call->cli->out;
+    FILE *out = test->args->cli->out;
     bool passed = o->end == SL_END_PASSED;
     bool skipped = o->end == SL_END_SKIPPED;
 
@@ -76,7 +76,7 @@ static void tap_flow(struct sl_test *test, const char *file,
                      const struct sl_flow *flow,
                      const struct sl_flow_outcome *o)
 {
-    FILE *out = test->call->cli->out;
+    FILE *out = test->args->cli->out;
 
     print_why(out, "# ", file, o);
     if (o->end == SL_END_BAD_POLICY)
@@ -115,7 +115,7 @@ static void json_flow(struct sl_test *test, const char *file,
                       const struct sl_flow *flow,
                       const struct sl_flow_outcome *o)
 {
-    FILE *out = test->call->cli->out;
+    FILE *out = test->args->cli->out;
     bool passed = is_good(o);
 
     fputs(test->flows > 1 ? ",{" : "{", out);
@@ -134,8 +134,8 @@ static void json_flow(struct sl_test *test, const char *file,
 
 void sl_test_begin(struct sl_test *test)
 {
-    if (test->call->format == SL_FORMAT_JSON)
-        fputs("{\"flows\":[", test->call->cli->out);
+    if (test->args->format == SL_FORMAT_JSON)
+        fputs("{\"flows\":[", test->args->cli->out);
 }
 
 /* What is not understood goes before what was refused, and that before what
@@ -166,9 +166,9 @@ static void tell(struct sl_test *test, const char *text)
     if (strcmp(test->told, text) == 0)
         return;
     snprintf(test->told, sizeof(test->told), "%s", text);
-    fputs(text, test->call->cli->err);
+    fputs(text, test->args->cli->err);
     if (len == 0 || text[len - 1] != '\n')
-        fputc('\n', test->call->cli->err);
+        fputc('\n', test->args->cli->err);
 }
 
 void sl_test_flow(struct sl_test *test, const char *file,
@@ -186,9 +186,9 @@ void sl_test_flow(struct sl_test *test, const char *file,
     set_status(test, status[out->end]);
     if (out->end == SL_END_BAD_POLICY)
         tell(test, out->message);
-    if (test->call->format == SL_FORMAT_JSON)
+    if (test->args->format == SL_FORMAT_JSON)
         json_flow(test, file, flow, out);
-    else if (test->call->format == SL_FORMAT_TAP)
+    else if (test->args->format == SL_FORMAT_TAP)
         tap_flow(test, file, flow, out);
     else
         table_flow(test, file, flow, out);
@@ -197,15 +197,15 @@ void sl_test_flow(struct sl_test *test, const char *file,
 void sl_test_refused(struct sl_test *test, const char *file, const char *why)
 {
     struct sl_flow_outcome out = {.end = SL_END_FAILED, .message = why};
-    FILE *to = test->call->cli->out;
+    FILE *to = test->args->cli->out;
 
     test->flows++;
     test->failed++;
     set_status(test, SL_EXIT_USAGE);
     tell(test, why);
-    if (test->call->format == SL_FORMAT_JSON) {
+    if (test->args->format == SL_FORMAT_JSON) {
         json_flow(test, file, NULL, &out);
-    } else if (test->call->format == SL_FORMAT_TAP) {
+    } else if (test->args->format == SL_FORMAT_TAP) {
         fprintf(to, "not ok %u - ", test->flows);
         sl_out_clean(to, file);
         fputs(": cannot be read\n", to);
@@ -214,17 +214,17 @@ void sl_test_refused(struct sl_test *test, const char *file, const char *why)
 
 void sl_test_end(struct sl_test *test)
 {
-    FILE *out = test->call->cli->out;
+    FILE *out = test->args->cli->out;
     unsigned passed = test->flows - test->failed - test->skipped;
     char skipped[48] = "";
 
-    if (test->call->format == SL_FORMAT_JSON) {
+    if (test->args->format == SL_FORMAT_JSON) {
         if (test->skipped > 0)
             snprintf(skipped, sizeof(skipped), ",\"skipped\":%u",
                      test->skipped);
         fprintf(out, "],\"passed\":%u,\"failed\":%u%s}\n", passed, test->failed,
                 skipped);
-    } else if (test->call->format == SL_FORMAT_TAP) {
+    } else if (test->args->format == SL_FORMAT_TAP) {
         fprintf(out, "1..%u\n", test->flows);
     } else {
         if (test->skipped > 0)
@@ -288,7 +288,7 @@ static void run_file(struct sl_test *test, const char *path,
 
     /* One byte more than is allowed, so that too much is seen. */
     sl_buf_init(&buf, SL_FLOW_BYTES + 1, &sl_alloc_libc);
-    if (sl_read_all(test->call->cli, path, &buf)) {
+    if (sl_read_all(test->args->cli, path, &buf)) {
         refuse_errno(test, name, errno);
     } else {
         err = sl_flow_read(name, sl_buf_str(&buf), &sl_alloc_libc, &file, &diag,
@@ -305,43 +305,43 @@ static void run_file(struct sl_test *test, const char *path,
     sl_buf_done(&buf);
 }
 
-static int run_all(struct sl_cli_args *call, struct sl_flow_daemon *remote)
+static int run_all(struct sl_cli_args *args, struct sl_flow_daemon *remote)
 {
-    struct sl_test test = {.call = call};
+    struct sl_test test = {.args = args};
 
     sl_test_begin(&test);
-    for (size_t i = 0; i < call->word_count; i++)
-        run_file(&test, call->words[i], remote);
+    for (size_t i = 0; i < args->word_count; i++)
+        run_file(&test, args->words[i], remote);
     sl_test_end(&test);
     return test.status;
 }
 
-static int run_over_http(struct sl_cli_args *call, const char *url,
+static int run_over_http(struct sl_cli_args *args, const char *url,
                          const char *admin)
 {
     struct sl_flow_daemon remote;
     int status;
 
     if (sl_flow_daemon_init(&remote, url, admin, &sl_alloc_libc))
-        status = sl_cli_error(call, SL_EXIT_USAGE, "%s", remote.why.sentence);
+        status = sl_cli_error(args, SL_EXIT_USAGE, "%s", remote.why.sentence);
     else
-        status = run_all(call, &remote);
+        status = run_all(args, &remote);
     sl_flow_daemon_done(&remote);
     return status;
 }
 
-static int run(struct sl_cli_args *call)
+static int run(struct sl_cli_args *args)
 {
-    const char *url = sl_cli_args_flag(call, "url");
-    const char *admin = sl_cli_args_flag(call, "admin-url");
+    const char *url = sl_cli_args_flag(args, "url");
+    const char *admin = sl_cli_args_flag(args, "admin-url");
 
     if (!url && !admin)
-        return run_all(call, NULL);
+        return run_all(args, NULL);
     if (!url || !admin)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "--url and --admin-url must be used together: "
                             "checks go to one, policy and clock to the other");
-    return run_over_http(call, url, admin);
+    return run_over_http(args, url, admin);
 }
 
 static const struct sl_flag flags[] = {

@@ -1,18 +1,15 @@
 /* fixtures.c -- token=FILE: the token of a request, and who verifies it here.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/parse.h"
-#include "cli/flow/daemon.h"
 #include "cli/flow/flow.h"
 #include "identity/token_verifier.h"
 #include "identity/webhook.h"
 #include "libpolicy/libpolicy.h"
 #include "server/jwt_keys_file.h"
-#include "wire/json.h"
 
 #define TOKEN_BYTES ((size_t)64 << 10) /* too large ones are worth a test */
 
@@ -209,7 +206,7 @@ int sl_flow_holds_end(struct sluice_engine *engine,
                       const struct sl_flow_act *act, struct sluice_ended *ended,
                       bool *ret_known)
 {
-    const struct sl_inputs *in = act->in;
+    const struct sluice_request *in = &act->in->request;
     struct sluice_actual actual = {
         .has_cost = in->has_cost,
         .cost = in->cost,
@@ -223,7 +220,7 @@ int sl_flow_holds_end(struct sluice_engine *engine,
     else if (act->kind == SL_FLOW_ACT_RELEASE)
         err = sluice_engine_release(engine, hold->own, ended);
     else
-        err = sluice_engine_extend(engine, hold->own, in->hold, ended);
+        err = sluice_engine_extend(engine, hold->own, in->hold_ns, ended);
     *ret_known = err != SLUICE_ENOENT;
     return err == SLUICE_ENOENT ? 0 : err;
 }
@@ -367,7 +364,7 @@ int sl_usage_fill(const struct sl_flow_act *act, struct sluice_request *ret,
 
     *ret = (struct sluice_request){.limit = act->names[2],
                                    .key = act->names[1],
-                                   .plan = act->in->plan,
+                                   .plan = act->in->request.plan,
                                    .trusted = 1,
                                    .has_cost = 1,
                                    .used = amount[0] == '-' ? -1 : 1};
@@ -380,64 +377,4 @@ int sl_usage_fill(const struct sl_flow_act *act, struct sluice_request *ret,
             diag, SLUICE_ECONF,
             "usage is reported for user or org, not for \"%s\"", scope);
     return sl_parse_count(sl_str_c(amount + (ret->used < 0)), &ret->cost, diag);
-}
-
-/* ---- over HTTP ---- */
-
-/* ,"name":"text" */
-static int add_text(struct sl_buf *out, const char *name, const char *text)
-{
-    int err;
-
-    if (!text)
-        return 0;
-    err = sl_buf_addf(out, ",\"%s\":", name);
-    return err ? err : sl_json_string(out, sl_str_c(text));
-}
-
-static int write_usage(struct sl_buf *out, const struct sluice_request *r)
-{
-    int err = sl_buf_addf(out, "{\"amount\":%" PRIu64 "%s", r->cost,
-                          r->used < 0 ? ",\"release\":true" : "");
-
-    if (!err)
-        err = add_text(out, "limit", r->limit);
-    if (!err)
-        err = add_text(out, "user", r->user);
-    if (!err)
-        err = add_text(out, "org", r->org);
-    if (!err)
-        err = add_text(out, "plan", r->plan);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-static int post(struct sl_flow_daemon *remote, struct sl_str body)
-{
-    struct sl_str answer;
-    int status = 0;
-    int err = sl_daemon_client_ask(&remote->door, "POST", "/v1/usage", body,
-                                   &status, &answer, &remote->why);
-
-    if (err || status == 200)
-        return err;
-    return sl_diag_error(&remote->why, SLUICE_ECONF,
-                         "the daemon rejected a report with status %d: %.*s",
-                         status, sl_str_int(answer.len), answer.at);
-}
-
-int sl_flow_daemon_usage(struct sl_flow_daemon *remote,
-                         const struct sluice_request *request)
-{
-    struct sl_buf body;
-    int err = sl_flow_daemon_ready(remote);
-
-    if (err)
-        return err;
-    sl_buf_init(&body, 1 << 16, &sl_alloc_libc);
-    if (write_usage(&body, request))
-        err = sl_diag_error(&remote->why, SLUICE_ENOMEM, "out of memory");
-    else
-        err = post(remote, sl_buf_str(&body));
-    sl_buf_done(&body);
-    return err;
 }

@@ -51,22 +51,44 @@ struct sl_moment {
     sl_ns at;
 };
 
-/* What a request brings along. NULL was not written. */
+/* The inputs of a request. NULL: not given. `headers` and `costs` are what
+ * `request` points at. */
 struct sl_inputs {
-    const char *user, *org, *plan, *role, *ip;
-    const char *token, *as;
-    sl_ns hold; /* > 0, or 0: not written */
-    const char *body, *idempotency_key;
+    struct sluice_request request;
     struct sluice_header *headers;
-    size_t header_count;
-    bool has_cost;
-    uint64_t cost;
     struct sluice_cost *costs;
-    size_t cost_count;
+    const char *token, *as;
     uint64_t times; /* >= 1 */
     sl_ns every;    /* between two repeats */
-    bool single;    /* `sluice explain`: sentences do not name these two */
+    bool single;    /* of a command: messages do not mention repeats */
 };
+
+/* The inputs by name. Reads arguments and flow files, and writes requests to a
+ * daemon. */
+struct sl_input_field {
+    const char *name; /* "header.NAME" stands for all names with the prefix */
+    enum { SL_INPUT_TEXT, SL_INPUT_SPAN, SL_INPUT_COST, SL_INPUT_HEADER } kind;
+    size_t offset;  /* of TEXT and SPAN, in struct sl_inputs */
+    bool flow_only; /* not an argument of a command */
+};
+
+extern const struct sl_input_field sl_input_fields[]; /* ended by no name */
+
+/* Is the field a text of struct sluice_request? */
+static inline bool sl_input_in_request(const struct sl_input_field *field)
+{
+    return field->kind == SL_INPUT_TEXT &&
+           field->offset < sizeof(struct sluice_request);
+}
+
+/* That text of a request. */
+static inline const char *const *
+sl_request_text(const struct sluice_request *request,
+                const struct sl_input_field *field)
+{
+    return (const char *const *)(const void *)((const char *)request +
+                                               field->offset);
+}
 
 /* What the registry is told. */
 struct sl_flow_subject_args {

@@ -331,7 +331,7 @@ static int check_outcome(struct reader *r, const struct sl_flow_act *act)
                 "for a hold, expect ok, a state (settled, "
                 "released, expired, held, unknown) or body.FIELD");
     }
-    if (act->kind == SL_FLOW_ACT_EXTEND && act->in->hold == 0)
+    if (act->kind == SL_FLOW_ACT_EXTEND && act->in->request.hold_ns == 0)
         return sl_diag_error(at_end(r), SLUICE_ECONF,
                              "missing duration; write extend NAME hold=TIME");
     return 0;

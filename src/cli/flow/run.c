@@ -25,7 +25,7 @@
 struct run {
     const char *file;
     struct sl_arena *arena;
-    struct sl_flow_daemon *remote; /* or NULL */
+    struct sl_flow_daemon *daemon; /* or NULL */
     struct sluice_policy *policy;
     struct sluice_engine *engine;
     struct sluice_decision *decision;
@@ -94,7 +94,7 @@ static bool agreed(struct run *run, int err)
         return true;
     if (err == SLUICE_ENOMEM)
         return out_of_memory(run);
-    return stop(run, ends[err != SLUICE_ESYS], "%s", run->remote->why.sentence);
+    return stop(run, ends[err != SLUICE_ESYS], "%s", run->daemon->why.sentence);
 }
 
 /* ---- policies ---- */
@@ -144,7 +144,7 @@ static bool open_engine(struct run *run, const struct sl_flow *flow)
         sl_flow_tokens_open(&run->tokens, run->engine, run->policy, path))
         return out_of_memory(run);
     run->out->line = flow->line;
-    return !run->remote || agreed(run, sl_flow_daemon_begin(run->remote, path));
+    return !run->daemon || agreed(run, sl_flow_daemon_begin(run->daemon, path));
 }
 
 static bool do_reload(struct run *run, const struct sl_flow_act *act)
@@ -164,8 +164,8 @@ static bool do_reload(struct run *run, const struct sl_flow_act *act)
     run->policy = policy;
     if (sl_flow_tokens_open(&run->tokens, run->engine, policy, path))
         return out_of_memory(run);
-    return !run->remote ||
-           agreed(run, sl_flow_daemon_policy(run->remote, path));
+    return !run->daemon ||
+           agreed(run, sl_flow_daemon_policy(run->daemon, path));
 }
 
 /* ---- time ---- */
@@ -176,7 +176,7 @@ static bool move_to(struct run *run, sl_ns at)
         return stop(run, SL_END_FAILED,
                     "the clock would be after the year 2115");
     run->now = at;
-    return !run->remote || agreed(run, sl_flow_daemon_clock(run->remote, at));
+    return !run->daemon || agreed(run, sl_flow_daemon_clock(run->daemon, at));
 }
 
 static bool do_at(struct run *run, const struct sl_flow_act *act)
@@ -217,23 +217,23 @@ static bool check_names(struct run *run, const struct sl_flow_act *act)
 {
     if (act->kind == SL_FLOW_ACT_TAKE && !has_limit(run, act->names[0]))
         return no_limit(run, act->names[0]);
-    for (size_t i = 0; i < act->in->cost_count; i++)
-        if (!has_limit(run, act->in->costs[i].limit))
-            return no_limit(run, act->in->costs[i].limit);
+    for (size_t i = 0; i < act->in->request.cost_count; i++)
+        if (!has_limit(run, act->in->request.costs[i].limit))
+            return no_limit(run, act->in->request.costs[i].limit);
     return true;
 }
 
 /* Ask the daemon the same. */
-static bool ask_remote(struct run *run, const struct sluice_request *request)
+static bool check_daemon(struct run *run, const struct sluice_request *request)
 {
     const char *verdict;
 
-    if (!run->remote)
+    if (!run->daemon)
         return true;
     verdict = sluice_decision_json(run->decision);
     if (!verdict)
         return out_of_memory(run);
-    return agreed(run, sl_flow_daemon_check(run->remote, request, verdict));
+    return agreed(run, sl_flow_daemon_check(run->daemon, request, verdict));
 }
 
 static bool repeat(struct run *run, const struct sl_flow_act *act,
@@ -248,14 +248,14 @@ static bool repeat(struct run *run, const struct sl_flow_act *act,
         sl_flow_subjects_fill(&run->subjects, &request);
         if (sluice_decide(run->engine, &request, run->decision))
             return broken(run);
-        if (!ask_remote(run, &request))
+        if (!check_daemon(run, &request))
             return false;
         if (sluice_decision_allowed(run->decision))
             tally->allowed++;
         else
             tally->denied++;
     }
-    return !run->remote || agreed(run, sl_flow_daemon_flush(run->remote));
+    return !run->daemon || agreed(run, sl_flow_daemon_flush(run->daemon));
 }
 
 /* token=FILE becomes a header. */
@@ -286,7 +286,7 @@ static bool keep_hold(struct run *run, const struct sl_inputs *in)
         return true;
     return !sl_flow_holds_set(&run->holds, in->as,
                               sluice_decision_hold(run->decision),
-                              run->remote ? run->remote->hold : NULL) ||
+                              run->daemon ? run->daemon->hold : NULL) ||
            out_of_memory(run);
 }
 
@@ -320,8 +320,8 @@ static bool use_once(struct run *run, const struct sluice_request *request)
 {
     if (sluice_decide(run->engine, request, run->decision))
         return broken(run);
-    return !run->remote ||
-           agreed(run, sl_flow_daemon_usage(run->remote, request));
+    return !run->daemon ||
+           agreed(run, sl_flow_daemon_usage(run->daemon, request));
 }
 
 static bool do_usage(struct run *run, const struct sl_flow_act *act)
@@ -344,17 +344,17 @@ static bool do_usage(struct run *run, const struct sl_flow_act *act)
 /* ---- holds ---- */
 
 /* Ask the daemon the same. */
-static bool end_remote(struct run *run, const struct sl_flow_act *act,
-                       const struct sl_flow_hold *hold, bool known)
+static bool end_daemon_hold(struct run *run, const struct sl_flow_act *act,
+                            const struct sl_flow_hold *hold, bool known)
 {
     const char *want = known ? sluice_ended_json(run->ended) : "{}";
 
-    if (!run->remote)
+    if (!run->daemon)
         return true;
     if (!want)
         return out_of_memory(run);
     return agreed(run,
-                  sl_flow_daemon_hold(run->remote, act, hold->remote, want));
+                  sl_flow_daemon_hold(run->daemon, act, hold->remote, want));
 }
 
 static bool do_hold(struct run *run, const struct sl_flow_act *act)
@@ -372,7 +372,7 @@ static bool do_hold(struct run *run, const struct sl_flow_act *act)
         return false;
     if (sl_flow_holds_end(run->engine, hold, act, run->ended, &known))
         return broken(run);
-    if (!end_remote(run, act, hold, known))
+    if (!end_daemon_hold(run, act, hold, known))
         return false;
     if (sl_flow_holds_compare(act, run->ended, known, run->arena,
                               &run->out->misses))
@@ -394,8 +394,8 @@ static bool do_subject(struct run *run, const struct sl_flow_act *act)
                     GRANTS_MOST);
     if (sl_flow_subjects_set(&run->subjects, act, run->now))
         return out_of_memory(run);
-    return !run->remote ||
-           agreed(run, sl_flow_daemon_subject(run->remote, act, run->now));
+    return !run->daemon ||
+           agreed(run, sl_flow_daemon_subject(run->daemon, act, run->now));
 }
 
 static bool do_feature(struct run *run, const struct sl_flow_act *act)
@@ -408,8 +408,8 @@ static bool do_feature(struct run *run, const struct sl_flow_act *act)
                     act->names[0]);
     if (err)
         return broken(run);
-    return !run->remote ||
-           agreed(run, sl_flow_daemon_feature(run->remote, act->names[0], on));
+    return !run->daemon ||
+           agreed(run, sl_flow_daemon_feature(run->daemon, act->names[0], on));
 }
 
 static bool do_backlog(struct run *run, const struct sl_flow_act *act)
@@ -422,8 +422,8 @@ static bool do_backlog(struct run *run, const struct sl_flow_act *act)
                     act->names[0]);
     if (err)
         return broken(run);
-    return !run->remote || agreed(run, sl_flow_daemon_backlog(
-                                           run->remote, act->names[0], depth));
+    return !run->daemon || agreed(run, sl_flow_daemon_backlog(
+                                           run->daemon, act->names[0], depth));
 }
 
 static bool do_store(struct run *run, const struct sl_flow_act *act)
@@ -474,16 +474,16 @@ static void run_acts(struct run *run, const struct sl_flow *flow)
 }
 
 void sl_flow_run(const struct sl_flow *flow, const char *file,
-                 struct sl_flow_daemon *remote, struct sl_arena *arena,
+                 struct sl_flow_daemon *daemon, struct sl_arena *arena,
                  struct sl_flow_outcome *ret)
 {
     struct run run = {.file = file,
                       .arena = arena,
-                      .remote = remote,
+                      .daemon = daemon,
                       .subjects.arena = arena,
                       .holds.arena = arena,
                       .out = ret};
-    const char *cannot = remote ? sl_flow_daemon_cannot(remote, flow) : NULL;
+    const char *cannot = daemon ? sl_flow_daemon_cannot(daemon, flow) : NULL;
 
     *ret = (struct sl_flow_outcome){.end = SL_END_PASSED, .message = ""};
     if (cannot)
@@ -765,24 +765,12 @@ void sl_flow_request_fill(const struct sl_flow_act *act,
 {
     const struct sl_inputs *in = act->in;
 
-    *ret = (struct sluice_request){
-        .user = in->user,
-        .org = in->org,
-        .plan = in->plan,
-        .role = in->role,
-        .ip = in->ip ? in->ip : DEFAULT_IP,
-        .headers = in->headers,
-        .header_count = in->header_count,
-        .trusted = 1,
-        .has_cost = in->has_cost,
-        .cost = in->cost,
-        .costs = in->costs,
-        .cost_count = in->cost_count,
-        .body = in->body,
-        .body_len = in->body ? strlen(in->body) : 0,
-        .idempotency_key = in->idempotency_key,
-        .hold_ns = in->hold,
-    };
+    *ret = in->request;
+    ret->trusted = 1;
+    if (!ret->ip)
+        ret->ip = DEFAULT_IP;
+    if (ret->body)
+        ret->body_len = strlen(ret->body);
     if (act->kind == SL_FLOW_ACT_JOB)
         ret->job = act->names[0];
     if (act->kind == SL_FLOW_ACT_TAKE) {
