@@ -1,8 +1,8 @@
-/* check.c -- sluice check: is a policy right?
+/* check.c -- `sluice check`, `sluice explain` and `sluice init`, and the
+ * request as arguments.
  *
- * Problems are messages and go to err; that a policy is right is data. As JSON
- * everything is data: one object per file, one per line. With --print the
- * policy itself is the data.
+ * `sluice check` prints problems on err and results on out. With -o json it
+ * prints one object per file on out. With --print it prints the policy.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void print_problem(FILE *out, const struct sluice_problem *p)
     fputc('}', out);
 }
 
-/* `why` is what is wrong if no problem says so, or NULL. */
+/* `why` is the reason of a failure without problems, or NULL. */
 static void print_json(FILE *out, const char *path, int err, const char *why,
                        const struct sluice_problems *problems)
 {
@@ -88,8 +88,8 @@ static int print_text(struct sl_cli_args *args, char *text)
     return SL_EXIT_OK;
 }
 
-/* What is right about a policy that was not refused. */
-static int print_right(struct sl_cli_args *args, const char *path,
+/* Print the result for a valid policy. */
+static int print_valid(struct sl_cli_args *args, const char *path,
                        const struct sluice_policy *policy, size_t warnings)
 {
     if (sl_cli_args_flag(args, "print"))
@@ -116,14 +116,14 @@ static int check(struct sl_cli_args *args, const char *path)
         if (why)
             sl_cli_error(args, 0, "%s", why);
         if (!err)
-            status = print_right(args, path, policy, warnings);
+            status = print_valid(args, path, policy, warnings);
     }
     sluice_policy_release(policy);
     sluice_problems_free(problems);
     return status;
 }
 
-/* A print is one policy, in YAML. */
+/* --print needs one policy and no -o json. */
 static int refuse_print(const struct sl_cli_args *args)
 {
     if (!sl_cli_args_flag(args, "print"))
@@ -192,10 +192,10 @@ const struct sl_command sl_command_check = {
     .run = run,
 };
 
-/* ---- sluice explain: what would happen to a request, and why.
+/* ---- sluice explain: the decision for one request ----
  *
- * The words behind the policy are those of an act in a flow file. The state is
- * empty, and nothing is spent.
+ * The words after the policy are those of an act in a flow file. The state is
+ * empty and nothing is taken.
  */
 
 #define STATE_BYTES ((size_t)1 << 20) /* for a single request */
@@ -219,11 +219,10 @@ static int print(struct sl_cli_args *args, struct sluice_decision *decision)
     return sluice_decision_allowed(decision) ? SL_EXIT_OK : SL_EXIT_FAILED;
 }
 
-/* token=FILE becomes a header, and the engine believes it or not. */
-static int bring_token(struct sl_cli_args *args, struct sl_check_args *q,
-                       struct sluice_policy *policy,
-                       struct sluice_engine *engine,
-                       struct sl_flow_tokens *tokens)
+/* token=FILE becomes a header; the engine verifies it. */
+static int add_token(struct sl_cli_args *args, struct sl_check_args *q,
+                     struct sluice_policy *policy, struct sluice_engine *engine,
+                     struct sl_flow_tokens *tokens)
 {
     struct sl_diag diag = {.sentence = ""};
     struct sluice_header header;
@@ -250,7 +249,7 @@ static int explain(struct sl_cli_args *args, struct sl_check_args *q,
 
     sl_flow_request_fill(&q->act, &request);
     err = sluice_explain(engine, &request, decision);
-    if (err) /* no such limit: a slip */
+    if (err) /* unknown limit */
         return sl_cli_error(
             args, err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE, "%s",
             sluice_why());
@@ -272,7 +271,7 @@ static int ask(struct sl_cli_args *args, struct sl_check_args *q,
     else if (sluice_engine_open(policy, &options, &engine))
         status = sl_cli_error(args, SL_EXIT_STORE, "%s", sluice_why());
     else
-        status = bring_token(args, q, policy, engine, &tokens);
+        status = add_token(args, q, policy, engine, &tokens);
     if (engine && !status)
         status = explain(args, q, engine, decision);
     sluice_decision_free(decision);
@@ -281,7 +280,7 @@ static int ask(struct sl_cli_args *args, struct sl_check_args *q,
     return status;
 }
 
-static int explain_run(struct sl_cli_args *args)
+static int run_explain(struct sl_cli_args *args)
 {
     struct sl_check_args q;
     struct sluice_policy *policy = NULL;
@@ -320,14 +319,14 @@ const struct sl_command sl_command_explain = {
     .formats = "table|json",
     .least = 2,
     .most = (unsigned)-1,
-    .run = explain_run,
+    .run = run_explain,
 };
 
-/* ---- sluice init: a policy to begin with. */
+/* ---- sluice init: write a sample policy ---- */
 
 #define DEFAULT_FILE "sluice.yaml"
 
-/* It passes `sluice check` without a warning; a test sees to that. */
+/* A test checks that it has no warnings. */
 static const char starter[] =
     "# A policy for sluice: who may do what, how often.\n"
     "#\n"
@@ -407,7 +406,7 @@ static int write_file(struct sl_cli_args *args, const char *path)
     return SL_EXIT_OK;
 }
 
-static int init_run(struct sl_cli_args *args)
+static int run_init(struct sl_cli_args *args)
 {
     const char *path = args->word_count ? args->words[0] : DEFAULT_FILE;
 
@@ -430,14 +429,14 @@ const struct sl_command sl_command_init = {
             "  sluice init - | sluice check -\n",
     .words = "file",
     .most = 1,
-    .run = init_run,
+    .run = run_init,
 };
 
 /* ---- what is asked for, in the words of a command line. */
 
 #define ARENA_BYTES (1024 * 1024)
 
-/* The next argument as a word; blanks in it are its own. */
+/* Add an argument as one word; it may contain blanks. */
 static bool add_word(struct sl_check_args *q, const char *text)
 {
     const char *equals = strchr(text, '=');
@@ -454,9 +453,9 @@ static bool add_word(struct sl_check_args *q, const char *text)
     return true;
 }
 
-/* 'GET /path' is two words, and so may be GET /path. Only the first argument
- * is taken apart: values may have blanks. */
-static bool take_apart(struct sl_check_args *q, char *text)
+/* Split the first argument at blanks: 'GET /path' is the same as GET /path.
+ * Later arguments are not split, because values may contain blanks. */
+static bool split_first(struct sl_check_args *q, char *text)
 {
     char *at = text;
 
@@ -476,7 +475,7 @@ static bool take_apart(struct sl_check_args *q, char *text)
     }
 }
 
-/* How many words name what is asked for. */
+/* The number of words that name the target. */
 static size_t name_count(const struct sl_check_args *q)
 {
     const char *first = q->words.at[0].text;
@@ -486,7 +485,7 @@ static size_t name_count(const struct sl_check_args *q)
     return strcmp(first, "take") == 0 ? 3 : 2;
 }
 
-/* LIMIT KEY, where nobody could mean METHOD /PATH by it. */
+/* LIMIT KEY, unless the second word looks like a path or a URL. */
 static bool is_limit(const struct sl_check_args *q)
 {
     const char *second = q->words.at[1].text;
@@ -550,8 +549,8 @@ static int read_at(const struct sl_flow_word *word, struct sl_check_args *q,
     return 0;
 }
 
-/* What has no meaning for a single question. */
-static const char *pointless(const struct sl_check_args *q)
+/* An input that has no meaning for a single request, or NULL. */
+static const char *meaningless(const struct sl_check_args *q)
 {
     const struct sl_inputs *in = &q->in;
 
@@ -578,16 +577,16 @@ static int read_inputs(struct sl_cli_args *args, struct sl_check_args *q)
     }
     if (err)
         return refuse(args, &diag);
-    if (pointless(q))
+    if (meaningless(q))
         return sl_cli_error(args, SL_EXIT_USAGE, "%s cannot be used with %s",
-                            pointless(q), args->command->name);
+                            meaningless(q), args->command->name);
     return 0;
 }
 
 int sl_check_args_read(struct sl_cli_args *args, size_t from,
                        struct sl_check_args *q)
 {
-    bool fits = take_apart(q, args->words[from]);
+    bool fits = split_first(q, args->words[from]);
     int status;
 
     for (size_t i = from + 1; fits && i < args->word_count; i++)

@@ -340,7 +340,7 @@ struct sl_test {
     struct sl_cli_args *args;
     unsigned flows, failed, skipped;
     int status;      /* the exit status so far */
-    char told[4096]; /* the last message, to print repeats once */
+    char last[4096]; /* the last message, to print repeats once */
 };
 
 void sl_test_begin(struct sl_test *test);

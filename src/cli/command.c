@@ -1,5 +1,4 @@
-/* command.c -- the table of commands, and who is sent.
- */
+/* command.c -- the table of commands, help, and the reading of arguments. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -124,7 +123,7 @@ static int refuse_command(struct sl_cli_args *args, const char *name)
                         "unknown command \"%s\"; see 'sluice --help'", name);
 }
 
-/* A full disk must not look like success. */
+/* A write error on standard output is a failure of the command. */
 static int flush(struct sl_cli_args *args, int status)
 {
     if (!ferror(args->cli->out) && fflush(args->cli->out) == 0)
@@ -159,7 +158,7 @@ static int help_on(struct sl_cli_args *args, int argc, char **argv)
     const struct sl_command *command = argc > 0 ? find(argv[0]) : NULL;
 
     if (argc > 0 && (!command || !command->run))
-        return send(args, argv[0], 0, argv); /* says why not */
+        return send(args, argv[0], 0, argv); /* prints why not */
     if (command)
         print_help(args->cli->out, command);
     else
@@ -195,25 +194,25 @@ int sl_cli_run(struct sl_cli *cli, int argc, char **argv)
     return send(&args, first, argc - 2, argv + 2);
 }
 
-/* ---- words and flags of one command.
+/* ---- words and flags of one command ----
  *
- * Flags may stand anywhere; behind `--` everything is a word, and a lone `-`
- * always is. A value follows its flag, or stands behind `=` (--output=json) or
- * right behind the letter (-ojson).
+ * Flags may stand anywhere. After `--` everything is a word; a lone `-` is
+ * always a word. The value follows its flag, or stands after `=`
+ * (--output=json) or directly after the letter (-ojson).
  */
 
 static const struct sl_flag help_flag = {'h', "help", NULL, "print this help"};
 
 struct arg_reader {
     struct sl_cli_args *args;
-    struct sl_flag output; /* -o with the command's formats */
+    struct sl_flag output; /* -o with the formats of the command */
     int argc, at;
     char **argv;
     bool help;
 };
 
-/* Flag number `index` of the command: its own, then --output, then --help;
- * NULL behind the last. */
+/* Flag number `index`: those of the command, then --output, then --help. NULL
+ * after the last. */
 static const struct sl_flag *flag_at(const struct arg_reader *reader,
                                      size_t index)
 {
@@ -293,7 +292,7 @@ static int set_format(struct arg_reader *reader, const char *value)
                         reader->args->command->formats);
 }
 
-/* `value` is what stood behind = or the letter, or NULL. */
+/* `value` is the text after = or the letter, or NULL. */
 static int take_flag(struct arg_reader *reader, const struct sl_flag *flag,
                      size_t index, const char *value)
 {

@@ -1,13 +1,13 @@
-/* completion.c -- sluice completion: scripts that complete the command line.
+/* completion.c -- `sluice completion`: scripts that complete the command line.
  *
- * They are made from the table of commands, so that they know what this program
- * knows. Commands of later versions are left out.
+ * The scripts are generated from the table of commands. Commands without `run`
+ * are left out.
  */
 #include <string.h>
 
 #include "cli/cli.h"
 
-/* The flags of an command, each behind a blank: " --schema --output -o". */
+/* The flags of a command, each after a blank: " --schema --output -o". */
 static void put_flags(FILE *out, const struct sl_command *e)
 {
     for (size_t i = 0; e->flags && e->flags[i].name; i++)
@@ -17,7 +17,7 @@ static void put_flags(FILE *out, const struct sl_command *e)
     fputs(" --help -h", out);
 }
 
-/* "a|b|c" with blanks instead of bars. */
+/* Print "a|b|c" with blanks instead of bars. */
 static void put_words(FILE *out, const char *words)
 {
     for (; *words; words++)
@@ -91,7 +91,7 @@ static void put_bash(FILE *out)
 
 /* ---- zsh ---- */
 
-/* Inside single quotes and brackets. */
+/* Escape for single quotes and brackets. */
 static void put_quoted(FILE *out, const char *text)
 {
     for (; *text; text++) {

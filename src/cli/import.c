@@ -1,4 +1,4 @@
-/* import.c -- sluice import: a policy from the settings of another program. */
+/* import.c -- `sluice import`: convert the settings of another program. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* token.c -- sluice token verify: is a token good, and if not, why?
+/* token.c -- `sluice token verify`: verify a JWT against a file of keys.
  *
- * The same code that the daemon verifies with, on a file of keys. What the
- * token claims is data; why it is not believed is a message.
+ * Uses the same code as the daemon. Claims are data and go to out. The reason
+ * of a refusal is a message and goes to err.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -17,12 +17,12 @@
 
 struct question {
     struct sl_cli_args *args;
-    const char *path; /* of the keys */
+    const char *path; /* of the file with keys */
     unsigned algorithms;
     struct sl_str audience;
     struct sl_token_rules rules;
     sl_ns now;
-    struct sl_buf keys, typed; /* what was read */
+    struct sl_buf keys, typed; /* texts of the files */
     struct sl_str text;        /* the token */
     struct sl_keyset *set;
     struct sl_arena arena;
@@ -114,7 +114,7 @@ static int read_flags(struct question *q)
 
 static int read_keys(struct question *q)
 {
-    /* The file is the caller's own: secrets may be in it. */
+    /* The file belongs to the caller, so secret keys are allowed. */
     unsigned all = SL_ALG_HMAC | (SL_ALG_HMAC - 1);
     unsigned wanted = q->algorithms ? q->algorithms : all;
     struct sl_diag diag = {.file = q->path};
@@ -140,7 +140,7 @@ static int read_keys(struct question *q)
     return 0;
 }
 
-/* The token itself, or standard input without what ends its line. */
+/* The token itself, or standard input without its line end. */
 static int read_token(struct question *q)
 {
     const char *word = q->args->words[1];
@@ -170,7 +170,7 @@ static bool is_encrypted(struct sl_str text)
     return dots == 4;
 }
 
-/* Why, with what is known of it; into `out`. */
+/* Write the reason with its details to `out`. */
 static void explain(const struct question *q, enum sl_token_error fault,
                     char *out, size_t size)
 {
@@ -210,7 +210,7 @@ static int print_refused(const struct question *q, enum sl_token_error fault)
     return sl_cli_error(q->args, SL_EXIT_FAILED, "%s", why);
 }
 
-/* Paths are not copied with a NUL behind them. */
+/* Claim paths do not end in NUL. */
 static const char *text_of(struct question *q, struct sl_str text)
 {
     const char *copy = sl_arena_copy(&q->arena, text);

@@ -1,6 +1,6 @@
-/* webhook.c -- sluice webhook: sign a webhook, or verify one and say why not.
+/* webhook.c -- `sluice webhook`: sign or verify a webhook.
  *
- * The same code that the daemon verifies with. Replays are not known here.
+ * Uses the same code as the daemon. Replays are not detected.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -24,7 +24,7 @@ struct question {
     struct sl_webhook_rules rules;
     struct sl_str secrets[SL_WEBHOOK_SECRETS];
     struct sl_webhook message;
-    struct sl_buf secret, decoded, body; /* what was read */
+    struct sl_buf secret, decoded, body; /* texts of the files */
     char seconds[SL_DIGITS];
     sl_ns now;
 };
@@ -90,7 +90,7 @@ static int add_secret(struct question *q, struct sl_str line)
     return 0;
 }
 
-/* One on each line. */
+/* One secret per line. */
 static int read_secrets(struct question *q)
 {
     const char *path = sl_cli_args_flag(q->args, "secret-file");
@@ -137,7 +137,7 @@ static int read_body(struct question *q)
     return 0;
 }
 
-/* ---- the answers ---- */
+/* ---- output ---- */
 
 static int verify(struct question *q)
 {

@@ -1,5 +1,4 @@
-/* fixtures.c -- token=FILE: the token of a request, and who verifies it here.
- */
+/* fixtures.c -- tokens, holds, subjects and usage of a flow. */
 #include <stdio.h>
 #include <string.h>
 
@@ -11,9 +10,11 @@
 #include "libpolicy/libpolicy.h"
 #include "server/jwt_keys_file.h"
 
-#define TOKEN_BYTES ((size_t)64 << 10) /* too large ones are worth a test */
+#define TOKEN_BYTES                                                            \
+    ((size_t)64 << 10) /* large enough for a test of the                       \
+                        * maximum */
 
-/* ---- who verifies ---- */
+/* ---- tokens: the verifier ---- */
 
 static int read_keys(const struct sl_jwt *jwt, const char *path,
                      struct sl_keyset **ret, struct sl_diag *diag)
@@ -80,7 +81,7 @@ void sl_flow_tokens_close(struct sl_flow_tokens *t)
     *t = (struct sl_flow_tokens){.keys = NULL};
 }
 
-/* ---- a token ---- */
+/* ---- tokens: the header of a request ---- */
 
 static int read_token(const char *path, struct sl_buf *out,
                       struct sl_diag *diag)
@@ -118,9 +119,9 @@ static int write_header(const struct sl_source *source, struct sl_str token,
     return 0;
 }
 
-static int bring(const struct sl_source *source, const char *path,
-                 struct sl_arena *arena, struct sluice_header *ret,
-                 struct sl_diag *diag)
+static int make_header(const struct sl_source *source, const char *path,
+                       struct sl_arena *arena, struct sluice_header *ret,
+                       struct sl_diag *diag)
 {
     struct sl_buf text;
     int err;
@@ -136,11 +137,11 @@ static int bring(const struct sl_source *source, const char *path,
 int sl_flow_bearer(const char *path, struct sl_arena *arena,
                    struct sluice_header *ret, struct sl_diag *diag)
 {
-    static const struct sl_source usual = {
+    static const struct sl_source bearer = {
         .kind = SL_SOURCE_HEADER, .name = {"authorization", 13}
     };
 
-    return bring(&usual, path, arena, ret, diag);
+    return make_header(&bearer, path, arena, ret, diag);
 }
 
 int sl_flow_tokens_header(const struct sl_flow_tokens *t,
@@ -157,14 +158,13 @@ int sl_flow_tokens_header(const struct sl_flow_tokens *t,
             "identity.jwt");
     if (!t->tokens)
         return sl_diag_error(diag, SLUICE_ECONF, "token=: %s", t->why.sentence);
-    return bring(&jwt->from.list[0], path, arena, ret, diag);
+    return make_header(&jwt->from.list[0], path, arena, ret, diag);
 }
 
-/* ---- the holds of a flow: settled, released, extended, and what is
- * expected of that.
+/* ---- holds: settle, release, extend, and their expectations ----
  *
- * `ok` is that it happened now. Otherwise the word is how the hold stands:
- * settled, released, expired, held; or unknown.
+ * The outcome is `ok` if the act changed the hold. Otherwise it is the state of
+ * the hold: settled, released, expired, held or unknown.
  */
 
 static struct sl_flow_hold *find(const struct sl_flow_holds *holds,
@@ -225,9 +225,7 @@ int sl_flow_holds_end(struct sluice_engine *engine,
     return err == SLUICE_ENOENT ? 0 : err;
 }
 
-/* ---- expectations ---- */
-
-/* Is one field as expected? *ret_got is what it is; NULL without memory. */
+/* Compare one field. *ret_got is its text; NULL: out of memory. */
 static bool is_right(const struct sl_expect *e, struct sluice_ended *ended,
                      bool known, struct sl_arena *arena, const char **ret_got)
 {
@@ -275,10 +273,9 @@ int sl_flow_holds_compare(const struct sl_flow_act *act,
     return 0;
 }
 
-/* ---- the registry of a flow.
+/* ---- subjects ----
  *
- * A list that is searched from its beginning: a flow has a handful of
- * subjects. Ten thousand of them would want a hash.
+ * A list, searched in O(n): a flow has a few subjects.
  */
 
 static struct sl_flow_subject *
@@ -354,9 +351,9 @@ void sl_flow_subjects_fill(const struct sl_flow_subjects *subjects,
         request->org_subject = &s->subject;
 }
 
-/* ---- `usage SCOPE ID LIMIT AMOUNT`: what was used already. */
+/* ---- `usage SCOPE ID LIMIT AMOUNT`: report usage ---- */
 
-/* An amount of less than 0 is given back. */
+/* A negative amount is a refund. */
 int sl_usage_fill(const struct sl_flow_act *act, struct sluice_request *ret,
                   struct sl_diag *diag)
 {

@@ -1,5 +1,5 @@
-/* words.c -- what an act brings along: user=ann plan=free cost=3 x8 every=1s.
- */
+/* words.c -- the words of a line, and the inputs of an act: user=ann plan=free
+ * cost=3 x8 every=1s. */
 #include <stddef.h>
 #include <string.h>
 
@@ -257,17 +257,17 @@ int sl_input_read(const struct sl_words *words, size_t index,
     return 0;
 }
 
-/* ---- a line of a flow file as words.
+/* ---- a line of a flow file as words ----
  *
- * The words of a line are written one behind the other into one piece of
- * memory: unquoting only shortens, and the NUL behind a word takes the place
- * of the blank or the end of line that was there.
+ * The words of a line are written to one piece of memory. It is large enough:
+ * unquoting only shortens, and the NUL after a word replaces a blank or the
+ * line end.
  */
 
 struct lexer {
     struct sl_str line;
     size_t at;
-    char *out; /* where the next byte goes */
+    char *out; /* the next byte to write */
     struct sl_diag *diag;
 };
 
@@ -306,7 +306,7 @@ static bool word_ends(const struct lexer *lex)
     return lex->at == lex->line.len || is_blank(peek(lex));
 }
 
-/* The `\` of an escape has been passed. */
+/* After the `\` of an escape. */
 static int read_escape(struct lexer *lex)
 {
     char c = peek(lex);
@@ -321,7 +321,7 @@ static int read_escape(struct lexer *lex)
     return 0;
 }
 
-/* The opening quote is next. */
+/* At the opening quote. */
 static int read_quoted(struct lexer *lex)
 {
     unsigned opened = column(lex);
@@ -356,8 +356,8 @@ static int refuse_quote(struct lexer *lex)
         "and write \\\" for a quote in it");
 }
 
-/* A word that begins without a quote: up to a blank, or up to its first `=`
- * and then perhaps quoted. */
+/* A word that does not begin with a quote: up to a blank, or up to its first
+ * `=` and a quoted value. */
 static int read_plain(struct lexer *lex, struct sl_flow_word *word)
 {
     const char *from = lex->out;
@@ -461,9 +461,9 @@ const char *sl_flow_word_value(const struct sl_flow_word *word)
     return word->text + word->equals + 1;
 }
 
-/* ---- what the registry is told: plan=pro until=30d api=100/min. */
+/* ---- the arguments of `subject`: plan=pro until=30d api=100/min ---- */
 
-/* A pair that is neither plan nor until: a limit and its rate. */
+/* A pair other than plan and until: a limit and its rate. */
 static int read_override(const struct sl_words *words, size_t index,
                          struct sl_arena *arena,
                          struct sl_flow_subject_args *record,
