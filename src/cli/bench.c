@@ -1,8 +1,8 @@
-/* bench.c -- sluice bench: how fast, and is it exact?
+/* bench.c -- `sluice bench`: measure speed and check exactness.
  *
- * Speed is measured on random keys with the clock running. Exactness is shown
- * on one key with the clock standing still: however many threads ask at once,
- * the limits admit what they hold, not one more and not one less.
+ * Speed is measured on random keys with a running clock. Exactness is checked
+ * on one key with a stopped clock: any number of threads must be admitted
+ * exactly as often as the limits allow.
  */
 #include "cli/bench.h"
 
@@ -22,8 +22,10 @@
 #define KEYS_MAX         100000000
 #define DEFAULT_DURATION (2 * SL_S)
 #define DURATION_MAX     (10 * SL_MIN)
-#define HOT_MAX          5000000 /* what can be emptied in a few seconds */
-#define HOT_MORE         1000    /* and so many are turned away */
+#define HOT_MAX                                                                \
+    5000000           /* admissions that take a few seconds at                 \
+                       * most */
+#define HOT_MORE 1000 /* number of denials to provoke */
 
 static const char built_in[] = "sluice: 1\n"
                                "limits:\n"
@@ -39,25 +41,25 @@ static const char built_in[] = "sluice: 1\n"
 struct bench {
     struct sl_load load;
     struct sl_load_result result;
-    bool verified; /* could exactness be tried? */
+    bool verified; /* false: exactness cannot be checked */
     uint64_t admitted;
 };
 
-/* A number between `least` and `most`, or what is there if the flag is not. */
-static int read_number(struct sl_cli_args *call, const char *flag,
+/* Read a flag between `least` and `most`; keep the value if it is not given. */
+static int read_number(struct sl_cli_args *args, const char *flag,
                        uint64_t least, uint64_t most, uint64_t *value)
 {
-    const char *text = sl_cli_args_flag(call, flag);
+    const char *text = sl_cli_args_flag(args, flag);
     struct sl_diag diag = {.line = 0};
     uint64_t n = 0;
 
     if (!text)
         return 0;
     if (sl_parse_count(sl_str_c(text), &n, &diag))
-        return sl_cli_error(call, SL_EXIT_USAGE, "--%s: %s", flag,
+        return sl_cli_error(args, SL_EXIT_USAGE, "--%s: %s", flag,
                             diag.sentence);
     if (n < least || n > most)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "--%s must lie between %" PRIu64 " and %" PRIu64
                             ", not %s",
                             flag, least, most, text);
@@ -65,62 +67,62 @@ static int read_number(struct sl_cli_args *call, const char *flag,
     return 0;
 }
 
-static int read_duration(struct sl_cli_args *call, sl_ns *value)
+static int read_duration(struct sl_cli_args *args, sl_ns *value)
 {
-    const char *text = sl_cli_args_flag(call, "duration");
+    const char *text = sl_cli_args_flag(args, "duration");
     struct sl_diag diag = {.line = 0};
     sl_ns span = 0;
 
     if (!text)
         return 0;
     if (sl_parse_duration(sl_str_c(text), &span, &diag))
-        return sl_cli_error(call, SL_EXIT_USAGE, "--duration: %s",
+        return sl_cli_error(args, SL_EXIT_USAGE, "--duration: %s",
                             diag.sentence);
     if (span < SL_MS || span > DURATION_MAX)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "--duration must lie between 1ms and 10m, not %s",
                             text);
     *value = span;
     return 0;
 }
 
-static int read_flags(struct sl_cli_args *call, struct sl_load *load)
+static int read_flags(struct sl_cli_args *args, struct sl_load *load)
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t threads = cpus > 0 && cpus <= SL_LOAD_THREADS ? (uint64_t)cpus : 1;
     int status;
 
-    if (sl_cli_args_flag(call, "url"))
-        return sl_cli_error(call, SL_EXIT_USAGE,
+    if (sl_cli_args_flag(args, "url"))
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "--url is not supported in this version");
     load->keys = DEFAULT_KEYS;
     load->duration = DEFAULT_DURATION;
-    status = read_number(call, "threads", 1, SL_LOAD_THREADS, &threads);
+    status = read_number(args, "threads", 1, SL_LOAD_THREADS, &threads);
     if (!status)
-        status = read_number(call, "keys", 1, KEYS_MAX, &load->keys);
+        status = read_number(args, "keys", 1, KEYS_MAX, &load->keys);
     if (!status)
-        status = read_duration(call, &load->duration);
+        status = read_duration(args, &load->duration);
     load->threads = (unsigned)threads;
     return status;
 }
 
-static int open_policy(struct sl_cli_args *call, struct sl_load *load)
+static int open_policy(struct sl_cli_args *args, struct sl_load *load)
 {
-    if (call->word_count > 0)
-        return sl_need_policy(call, call->words[0], &load->policy);
+    if (args->word_count > 0)
+        return sl_need_policy(args, args->words[0], &load->policy);
     if (sluice_policy_parse("built-in", built_in, strlen(built_in), NULL,
                             &load->policy, NULL))
-        return sl_cli_error(call, SL_EXIT_STORE, "%s", sluice_why());
+        return sl_cli_error(args, SL_EXIT_STORE, "%s", sluice_why());
     return 0;
 }
 
-static int measure(struct sl_cli_args *call, struct bench *b)
+static int measure(struct sl_cli_args *args, struct bench *b)
 {
     uint64_t capacity;
     int err = sl_load_aim(&b->load);
 
     if (err == SLUICE_ENOENT)
-        return sl_cli_error(call, SL_EXIT_FAILED,
+        return sl_cli_error(args, SL_EXIT_FAILED,
                             "no route of the policy has a limit per user or "
                             "org; there is nothing to measure");
     if (!err)
@@ -128,13 +130,13 @@ static int measure(struct sl_cli_args *call, struct bench *b)
     capacity = b->load.target.capacity;
     if (!err && capacity <= HOT_MAX) {
         err = sl_load_hot(&b->load, capacity + HOT_MORE, &b->admitted);
-        /* A plan with overage is never refused. */
+        /* A plan with overage never denies. */
         b->verified =
-            call->word_count == 0 || b->admitted < capacity + HOT_MORE;
+            args->word_count == 0 || b->admitted < capacity + HOT_MORE;
     }
-    /* What a thread was told stays with that thread. */
+    /* sluice_why() is per thread and may be empty here. */
     if (err)
-        return sl_cli_error(call, SL_EXIT_STORE, "%s",
+        return sl_cli_error(args, SL_EXIT_STORE, "%s",
                             sluice_why()[0] ? sluice_why()
                                             : "a decision failed");
     return 0;
@@ -215,22 +217,22 @@ static void print_table(FILE *out, const struct bench *b)
             b->admitted, b->load.target.capacity);
 }
 
-static int run(struct sl_cli_args *call)
+static int run(struct sl_cli_args *args)
 {
     struct bench bench = {.verified = false};
-    int status = read_flags(call, &bench.load);
+    int status = read_flags(args, &bench.load);
 
     if (!status)
-        status = open_policy(call, &bench.load);
+        status = open_policy(args, &bench.load);
     if (!status)
-        status = measure(call, &bench);
+        status = measure(args, &bench);
     sluice_policy_release(bench.load.policy);
     if (status)
         return status;
-    if (call->format == SL_FORMAT_JSON)
-        print_json(call->cli->out, &bench);
+    if (args->format == SL_FORMAT_JSON)
+        print_json(args->cli->out, &bench);
     else
-        print_table(call->cli->out, &bench);
+        print_table(args->cli->out, &bench);
     return bench.verified && !is_exact(&bench) ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
@@ -264,17 +266,16 @@ const struct sl_command sl_command_bench = {
     .run = run,
 };
 
-/* ---- what to ask for: the first route that limits a plain caller.
+/* ---- choosing a request: the first route that limits a plain caller ----
  *
- * How often one key is admitted follows from what the limits show before
- * anything was taken: the least of what is there, divided by what the request
- * costs.
+ * The number of admissions of one key follows from what the limits show before
+ * anything is taken: the smallest of remaining divided by cost.
  */
 
 #define STATE_BYTES ((size_t)1 << 20)
 
-/* A path that the pattern matches: each star and each named segment becomes
- * an x. */
+/* A path that matches the pattern: each star and each named segment becomes
+ * x. */
 static void fill_path(const char *pattern, char *out, size_t size)
 {
     size_t len = 0;
@@ -292,7 +293,7 @@ static void fill_path(const char *pattern, char *out, size_t size)
     out[len] = '\0';
 }
 
-/* "GET,POST /api/x", "/api/x" or "job transcribe" as a request. */
+/* Make a request of "GET,POST /api/x", "/api/x" or "job transcribe". */
 static void aim_at_route(struct sl_target *t, const char *route)
 {
     const char *blank = strchr(route, ' ');
@@ -319,7 +320,7 @@ static void aim_at_limit(struct sl_target *t, const char *limit)
     t->request = (struct sluice_request){.limit = t->path};
 }
 
-/* A plain caller. */
+/* Fill in a plain caller. */
 static struct sluice_request as_somebody(const struct sl_target *t)
 {
     struct sluice_request request = t->request;
@@ -330,7 +331,7 @@ static struct sluice_request as_somebody(const struct sl_target *t)
     return request;
 }
 
-/* The limits of `now` with what is there divided by what is asked for. */
+/* The smallest of remaining divided by cost, over all limits. */
 static uint64_t least(const struct sluice_decision *now, const uint64_t *costs,
                       size_t count)
 {
@@ -363,14 +364,14 @@ static int target_measure(struct sluice_engine *engine,
         count = SLUICE_PARTS_MAX;
     for (size_t i = 0; i < count; i++)
         costs[i] = sluice_decision_limit(decision, i).cost;
-    request.has_cost = 1; /* cost 0: what is there */
+    request.has_cost = 1; /* cost 0 shows what remains */
     err = sluice_explain(engine, &request, decision);
     if (!err)
         t->capacity = least(decision, costs, count);
     return err;
 }
 
-/* Routes first, then limits by name. */
+/* Try routes first, then limits by name. */
 static int choose(struct sl_load *load, struct sluice_engine *engine,
                   struct sluice_decision *decision)
 {
@@ -407,9 +408,9 @@ int sl_load_aim(struct sl_load *load)
     return err;
 }
 
-/* ---- durations in steps that grow with them. */
+/* ---- histogram with steps that grow with the value ---- */
 
-#define FINE 4 /* bits of a value that are kept below its highest one */
+#define FINE 4 /* bits of a value that are kept below its highest bit */
 
 static unsigned step_of(uint64_t value)
 {
@@ -450,7 +451,7 @@ void sl_histogram_merge(struct sl_histogram *into,
 
 uint64_t sl_histogram_at(const struct sl_histogram *h, unsigned permille)
 {
-    /* Rounded up: a rank below it would leave too many above. */
+    /* Rounded up, so that enough values are at or below the result. */
     uint64_t rank =
         h->total / 1000 * permille + (h->total % 1000 * permille + 999) / 1000;
     uint64_t seen = 0;
@@ -463,19 +464,19 @@ uint64_t sl_histogram_at(const struct sl_histogram *h, unsigned permille)
     return 0;
 }
 
-/* ---- many threads that ask an engine.
+/* ---- threads that call an engine ----
  *
- * A thread reads the clock once per decision: the end of one is the beginning
- * of the next, so that what is shown includes that reading.
+ * A thread reads the clock once per decision. The end of one is the start of
+ * the next, so latencies include the reading.
  */
 
 struct shared {
     const struct sl_load *load;
     struct sluice_engine *engine;
-    sl_ns now;              /* hot: where time stands still */
+    sl_ns now;              /* hot: the stopped clock */
     uint64_t attempts;      /* hot */
     _Atomic uint64_t asked; /* hot */
-    atomic_bool stop;       /* a thread could not go on */
+    atomic_bool stop;       /* a thread failed */
 };
 
 struct worker {
@@ -531,7 +532,7 @@ static int drive(struct worker *w, struct sluice_decision *decision)
     while (!err && before < end && !atomic_load(&w->shared->stop)) {
         err = ask(w, decision, next_random(&w->seed) % load->keys);
         now = sl_clock_now(&clock);
-        /* A step of the wall clock is no latency. */
+        /* Ignore a step of the wall clock. */
         sl_histogram_add(&w->latency,
                          now > before ? (uint64_t)(now - before) : 0);
         before = now;
@@ -565,7 +566,7 @@ static void *on_thread(void *ctx)
     return NULL;
 }
 
-/* Begin all, wait for all. */
+/* Start all threads and join them. */
 static int run_threads(struct shared *shared, struct worker *workers,
                        unsigned count)
 {
@@ -593,7 +594,7 @@ static int run_threads(struct shared *shared, struct worker *workers,
     return err;
 }
 
-/* Open an engine, let the threads at it, close it. */
+/* Open an engine, run the threads, close it. */
 static int with_engine(const struct sl_load *load, struct shared *shared,
                        struct worker *workers,
                        const struct sluice_engine_options *options)

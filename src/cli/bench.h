@@ -1,15 +1,13 @@
-/* bench.h -- many threads that ask an engine, and how that went. */
+/* bench.h -- threads that call an engine, and a histogram of latencies. */
 #ifndef SL_CLI_BENCH_H
 #define SL_CLI_BENCH_H
 
 #include "base/base.h"
 #include "sluice_policy.h"
 
-/* ---- many durations, and which of them is larger than p percent
- * of the others.
+/* ---- histogram ----
  *
- * Sixteen steps to each power of two: what is read back is at most 6.25 %
- * above what was put in.
+ * Sixteen steps per power of two: a result is at most 6.25 % above the value.
  */
 
 #define SL_HISTOGRAM_STEPS 1024
@@ -23,21 +21,20 @@ void sl_histogram_add(struct sl_histogram *h, uint64_t value);
 void sl_histogram_merge(struct sl_histogram *into,
                         const struct sl_histogram *from);
 
-/* The smallest value that at least `permille` of 1000 do not pass; 0 if there
+/* The smallest value that at least `permille` of 1000 do not exceed; 0 if there
  * are none. */
 uint64_t sl_histogram_at(const struct sl_histogram *h, unsigned permille);
 
 #define SL_LOAD_THREADS 128
 #define SL_LOAD_TEXT    512
 
-/* What is asked for: a request that a route of the policy is about. */
+/* The request to send: one that a route of the policy limits. */
 struct sl_target {
     char text[SL_LOAD_TEXT]; /* "GET /api/x" */
     struct sluice_request request;
     char method[SL_LOAD_TEXT], path[SL_LOAD_TEXT];
 
-    /* How often it is admitted to one key before it is refused, from the
-     * numbers of its limits; UINT64_MAX if nothing limits it. */
+    /* Admissions of one key before a denial; UINT64_MAX: unlimited. */
     uint64_t capacity;
 };
 
@@ -55,15 +52,15 @@ struct sl_load_result {
     struct sl_histogram latency;
 };
 
-/* Choose what to ask for. SLUICE_ENOENT if the policy limits nothing. */
+/* Choose the request. SLUICE_ENOENT: the policy limits nothing. */
 SL_MUST_USE int sl_load_aim(struct sl_load *load);
 
-/* Ask for random keys as fast as it goes, for as long as it is to last. */
+/* Call with random keys for the duration of the run. */
 SL_MUST_USE int sl_load_drive(const struct sl_load *load,
                               struct sl_load_result *ret);
 
-/* All threads ask for one key while time stands still. *ret is how many were
- * admitted of `attempts`. */
+/* Call with one key from all threads while the clock stands still. *ret is the
+ * number of admissions of `attempts`. */
 SL_MUST_USE int sl_load_hot(const struct sl_load *load, uint64_t attempts,
                             uint64_t *ret);
 

@@ -1,8 +1,8 @@
-/* check.c -- sluice check: is a policy right?
+/* check.c -- `sluice check`, `sluice explain` and `sluice init`, and the
+ * request as arguments.
  *
- * Problems are messages and go to err; that a policy is right is data. As JSON
- * everything is data: one object per file, one per line. With --print the
- * policy itself is the data.
+ * `sluice check` prints problems on err and results on out. With -o json it
+ * prints one object per file on out. With --print it prints the policy.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void print_problem(FILE *out, const struct sluice_problem *p)
     fputc('}', out);
 }
 
-/* `why` is what is wrong if no problem says so, or NULL. */
+/* `why` is the reason of a failure without problems, or NULL. */
 static void print_json(FILE *out, const char *path, int err, const char *why,
                        const struct sluice_problems *problems)
 {
@@ -77,84 +77,84 @@ static void print_json(FILE *out, const char *path, int err, const char *why,
     fputs("]}\n", out);
 }
 
-static int print_text(struct sl_cli_args *call, char *text)
+static int print_text(struct sl_cli_args *args, char *text)
 {
     if (!text)
-        return sl_cli_error(call, SL_EXIT_FAILED, "out of memory");
-    fputs(text, call->cli->out);
+        return sl_cli_error(args, SL_EXIT_FAILED, "out of memory");
+    fputs(text, args->cli->out);
     if (!text[0] || text[strlen(text) - 1] != '\n')
-        fputc('\n', call->cli->out);
+        fputc('\n', args->cli->out);
     sl_free_text(text);
     return SL_EXIT_OK;
 }
 
-/* What is right about a policy that was not refused. */
-static int print_right(struct sl_cli_args *call, const char *path,
+/* Print the result for a valid policy. */
+static int print_valid(struct sl_cli_args *args, const char *path,
                        const struct sluice_policy *policy, size_t warnings)
 {
-    if (sl_cli_args_flag(call, "print"))
-        return print_text(call, sluice_policy_print(policy));
-    print_ok(call->cli->out, path, policy, warnings);
+    if (sl_cli_args_flag(args, "print"))
+        return print_text(args, sluice_policy_print(policy));
+    print_ok(args->cli->out, path, policy, warnings);
     return SL_EXIT_OK;
 }
 
-static int check(struct sl_cli_args *call, const char *path)
+static int check(struct sl_cli_args *args, const char *path)
 {
     struct sluice_policy *policy = NULL;
     struct sluice_problems *problems;
-    int err = sl_load_policy(call->cli, path, &policy, &problems);
+    int err = sl_load_policy(args->cli, path, &policy, &problems);
     bool told = problems && sluice_problems_count(problems) > 0;
     const char *why = err && !told ? sl_load_why(path) : NULL;
     size_t warnings = problems ? sluice_problems_warnings(problems) : 0;
     int status = err ? SL_EXIT_POLICY : SL_EXIT_OK;
 
-    if (call->format == SL_FORMAT_JSON) {
-        print_json(call->cli->out, path, err, why, problems);
+    if (args->format == SL_FORMAT_JSON) {
+        print_json(args->cli->out, path, err, why, problems);
     } else {
         if (told)
-            sl_print_problems(call->cli->err, problems);
+            sl_print_problems(args->cli->err, problems);
         if (why)
-            sl_cli_error(call, 0, "%s", why);
+            sl_cli_error(args, 0, "%s", why);
         if (!err)
-            status = print_right(call, path, policy, warnings);
+            status = print_valid(args, path, policy, warnings);
     }
     sluice_policy_release(policy);
     sluice_problems_free(problems);
     return status;
 }
 
-/* A print is one policy, in YAML. */
-static int refuse_print(const struct sl_cli_args *call)
+/* --print needs one policy and no -o json. */
+static int refuse_print(const struct sl_cli_args *args)
 {
-    if (!sl_cli_args_flag(call, "print"))
+    if (!sl_cli_args_flag(args, "print"))
         return SL_EXIT_OK;
-    if (call->format == SL_FORMAT_JSON)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+    if (args->format == SL_FORMAT_JSON)
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "--print writes YAML; remove -o json or --print");
-    if (call->word_count > 1)
+    if (args->word_count > 1)
         return sl_cli_error(
-            call, SL_EXIT_USAGE,
+            args, SL_EXIT_USAGE,
             "--print accepts one policy, not %zu; run it once per policy",
-            call->word_count);
+            args->word_count);
     return SL_EXIT_OK;
 }
 
-static int run(struct sl_cli_args *call)
+static int run(struct sl_cli_args *args)
 {
     int status = SL_EXIT_OK;
 
-    if (sl_cli_args_flag(call, "schema"))
-        return print_text(call, sluice_schema_json());
-    if (sl_cli_args_flag(call, "reference"))
-        return print_text(call, sluice_schema_page());
-    if (call->word_count == 0)
+    if (sl_cli_args_flag(args, "schema"))
+        return print_text(args, sluice_schema_json());
+    if (sl_cli_args_flag(args, "reference"))
+        return print_text(args, sluice_schema_page());
+    if (args->word_count == 0)
         return sl_cli_error(
-            call, SL_EXIT_USAGE,
+            args, SL_EXIT_USAGE,
             "missing policy file; write: sluice check sluice.yaml");
-    if (refuse_print(call))
+    if (refuse_print(args))
         return SL_EXIT_USAGE;
-    for (size_t i = 0; i < call->word_count; i++) {
-        int one = check(call, call->words[i]);
+    for (size_t i = 0; i < args->word_count; i++) {
+        int one = check(args, args->words[i]);
 
         if (one)
             status = one;
@@ -192,10 +192,10 @@ const struct sl_command sl_command_check = {
     .run = run,
 };
 
-/* ---- sluice explain: what would happen to a request, and why.
+/* ---- sluice explain: the decision for one request ----
  *
- * The words behind the policy are those of an act in a flow file. The state is
- * empty, and nothing is spent.
+ * The words after the policy are those of an act in a flow file. The state is
+ * empty and nothing is taken.
  */
 
 #define STATE_BYTES ((size_t)1 << 20) /* for a single request */
@@ -205,29 +205,28 @@ static int64_t on_now(void *ctx)
     return ((struct sl_check_args *)ctx)->now;
 }
 
-static int print(struct sl_cli_args *call, struct sluice_decision *decision)
+static int print(struct sl_cli_args *args, struct sluice_decision *decision)
 {
-    bool json = call->format == SL_FORMAT_JSON;
+    bool json = args->format == SL_FORMAT_JSON;
     const char *text =
         json ? sluice_decision_json(decision) : sluice_decision_text(decision);
 
     if (!text)
-        return sl_cli_error(call, SL_EXIT_STORE, "out of memory");
-    fputs(text, call->cli->out);
+        return sl_cli_error(args, SL_EXIT_STORE, "out of memory");
+    fputs(text, args->cli->out);
     if (!text[0] || text[strlen(text) - 1] != '\n')
-        fputc('\n', call->cli->out);
+        fputc('\n', args->cli->out);
     return sluice_decision_allowed(decision) ? SL_EXIT_OK : SL_EXIT_FAILED;
 }
 
-/* token=FILE becomes a header, and the engine believes it or not. */
-static int bring_token(struct sl_cli_args *call, struct sl_check_args *q,
-                       struct sluice_policy *policy,
-                       struct sluice_engine *engine,
-                       struct sl_flow_tokens *tokens)
+/* token=FILE becomes a header; the engine verifies it. */
+static int add_token(struct sl_cli_args *args, struct sl_check_args *q,
+                     struct sluice_policy *policy, struct sluice_engine *engine,
+                     struct sl_flow_tokens *tokens)
 {
     struct sl_diag diag = {.sentence = ""};
     struct sluice_header header;
-    int err = sl_flow_tokens_open(tokens, engine, policy, call->words[0]);
+    int err = sl_flow_tokens_open(tokens, engine, policy, args->words[0]);
 
     if (!err && q->in.token)
         err = sl_flow_tokens_header(tokens, policy, q->in.token, &q->arena,
@@ -237,11 +236,11 @@ static int bring_token(struct sl_cli_args *call, struct sl_check_args *q,
     if (!err)
         return 0;
     return sl_cli_error(
-        call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_FAILED, "%s",
+        args, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_FAILED, "%s",
         diag.sentence[0] ? diag.sentence : "out of memory");
 }
 
-static int explain(struct sl_cli_args *call, struct sl_check_args *q,
+static int explain(struct sl_cli_args *args, struct sl_check_args *q,
                    struct sluice_engine *engine,
                    struct sluice_decision *decision)
 {
@@ -250,14 +249,14 @@ static int explain(struct sl_cli_args *call, struct sl_check_args *q,
 
     sl_flow_request_fill(&q->act, &request);
     err = sluice_explain(engine, &request, decision);
-    if (err) /* no such limit: a slip */
+    if (err) /* unknown limit */
         return sl_cli_error(
-            call, err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE, "%s",
+            args, err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE, "%s",
             sluice_why());
-    return print(call, decision);
+    return print(args, decision);
 }
 
-static int ask(struct sl_cli_args *call, struct sl_check_args *q,
+static int ask(struct sl_cli_args *args, struct sl_check_args *q,
                struct sluice_policy *policy)
 {
     struct sluice_engine_options options = {
@@ -268,32 +267,32 @@ static int ask(struct sl_cli_args *call, struct sl_check_args *q,
     int status;
 
     if (!decision)
-        status = sl_cli_error(call, SL_EXIT_STORE, "out of memory");
+        status = sl_cli_error(args, SL_EXIT_STORE, "out of memory");
     else if (sluice_engine_open(policy, &options, &engine))
-        status = sl_cli_error(call, SL_EXIT_STORE, "%s", sluice_why());
+        status = sl_cli_error(args, SL_EXIT_STORE, "%s", sluice_why());
     else
-        status = bring_token(call, q, policy, engine, &tokens);
+        status = add_token(args, q, policy, engine, &tokens);
     if (engine && !status)
-        status = explain(call, q, engine, decision);
+        status = explain(args, q, engine, decision);
     sluice_decision_free(decision);
     sluice_engine_close(engine);
     sl_flow_tokens_close(&tokens);
     return status;
 }
 
-static int explain_run(struct sl_cli_args *call)
+static int run_explain(struct sl_cli_args *args)
 {
     struct sl_check_args q;
     struct sluice_policy *policy = NULL;
     int status;
 
     sl_check_args_init(&q, sl_clock_wall());
-    q.takes_token = true;
-    status = sl_check_args_read(call, 1, &q);
+    q.accepts_token = true;
+    status = sl_check_args_read(args, 1, &q);
     if (!status)
-        status = sl_need_policy(call, call->words[0], &policy);
+        status = sl_need_policy(args, args->words[0], &policy);
     if (!status)
-        status = ask(call, &q, policy);
+        status = ask(args, &q, policy);
     sluice_policy_release(policy);
     sl_check_args_done(&q);
     return status;
@@ -320,14 +319,14 @@ const struct sl_command sl_command_explain = {
     .formats = "table|json",
     .least = 2,
     .most = (unsigned)-1,
-    .run = explain_run,
+    .run = run_explain,
 };
 
-/* ---- sluice init: a policy to begin with. */
+/* ---- sluice init: write a sample policy ---- */
 
 #define DEFAULT_FILE "sluice.yaml"
 
-/* It passes `sluice check` without a warning; a test sees to that. */
+/* A test checks that it has no warnings. */
 static const char starter[] =
     "# A policy for sluice: who may do what, how often.\n"
     "#\n"
@@ -380,25 +379,25 @@ static const char starter[] =
     "# Whatever no route matches.\n"
     "default: [api]\n";
 
-static int write_file(struct sl_cli_args *call, const char *path)
+static int write_file(struct sl_cli_args *args, const char *path)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     size_t len = strlen(starter);
     ssize_t n;
 
     if (fd < 0 && errno == EEXIST)
-        return sl_cli_error(call, SL_EXIT_FAILED,
+        return sl_cli_error(args, SL_EXIT_FAILED,
                             "%s already exists and was not changed; name "
                             "another file, or - to print the policy",
                             path);
     if (fd < 0)
-        return sl_cli_error(call, SL_EXIT_FAILED, "%s: %s", path,
+        return sl_cli_error(args, SL_EXIT_FAILED, "%s: %s", path,
                             strerror(errno));
     n = write(fd, starter, len);
     if (close(fd) || n != (ssize_t)len)
-        return sl_cli_error(call, SL_EXIT_FAILED, "%s could not be written: %s",
+        return sl_cli_error(args, SL_EXIT_FAILED, "%s could not be written: %s",
                             path, strerror(errno));
-    fprintf(call->cli->out,
+    fprintf(args->cli->out,
             "Wrote %s. Next steps:\n"
             "\n"
             "  sluice check %s\n"
@@ -407,13 +406,13 @@ static int write_file(struct sl_cli_args *call, const char *path)
     return SL_EXIT_OK;
 }
 
-static int init_run(struct sl_cli_args *call)
+static int run_init(struct sl_cli_args *args)
 {
-    const char *path = call->word_count ? call->words[0] : DEFAULT_FILE;
+    const char *path = args->word_count ? args->words[0] : DEFAULT_FILE;
 
     if (strcmp(path, "-") != 0)
-        return write_file(call, path);
-    fputs(starter, call->cli->out);
+        return write_file(args, path);
+    fputs(starter, args->cli->out);
     return SL_EXIT_OK;
 }
 
@@ -430,14 +429,14 @@ const struct sl_command sl_command_init = {
             "  sluice init - | sluice check -\n",
     .words = "file",
     .most = 1,
-    .run = init_run,
+    .run = run_init,
 };
 
 /* ---- what is asked for, in the words of a command line. */
 
 #define ARENA_BYTES (1024 * 1024)
 
-/* The next argument as a word; blanks in it are its own. */
+/* Add an argument as one word; it may contain blanks. */
 static bool add_word(struct sl_check_args *q, const char *text)
 {
     const char *equals = strchr(text, '=');
@@ -454,9 +453,9 @@ static bool add_word(struct sl_check_args *q, const char *text)
     return true;
 }
 
-/* 'GET /path' is two words, and so may be GET /path. Only the first argument
- * is taken apart: values may have blanks. */
-static bool take_apart(struct sl_check_args *q, char *text)
+/* Split the first argument at blanks: 'GET /path' is the same as GET /path.
+ * Later arguments are not split, because values may contain blanks. */
+static bool split_first(struct sl_check_args *q, char *text)
 {
     char *at = text;
 
@@ -476,7 +475,7 @@ static bool take_apart(struct sl_check_args *q, char *text)
     }
 }
 
-/* How many words name what is asked for. */
+/* The number of words that name the target. */
 static size_t name_count(const struct sl_check_args *q)
 {
     const char *first = q->words.at[0].text;
@@ -486,7 +485,7 @@ static size_t name_count(const struct sl_check_args *q)
     return strcmp(first, "take") == 0 ? 3 : 2;
 }
 
-/* LIMIT KEY, where nobody could mean METHOD /PATH by it. */
+/* LIMIT KEY, unless the second word looks like a path or a URL. */
 static bool is_limit(const struct sl_check_args *q)
 {
     const char *second = q->words.at[1].text;
@@ -494,14 +493,14 @@ static bool is_limit(const struct sl_check_args *q)
     return q->bare_limits && second[0] != '/' && !strstr(second, "://");
 }
 
-static int read_names(struct sl_cli_args *call, struct sl_check_args *q)
+static int read_names(struct sl_cli_args *args, struct sl_check_args *q)
 {
     const char *first = q->words.at[0].text;
     size_t count = name_count(q);
 
     if (q->words.count < count)
         return sl_cli_error(
-            call, SL_EXIT_USAGE,
+            args, SL_EXIT_USAGE,
             "\"%s\" is not a request; write 'GET /path', 'job NAME' or %s",
             first, q->bare_limits ? "LIMIT KEY" : "'take LIMIT KEY'");
     if (count == 1) {
@@ -527,12 +526,12 @@ static int read_names(struct sl_cli_args *call, struct sl_check_args *q)
     return 0;
 }
 
-static int refuse(struct sl_cli_args *call, const struct sl_diag *diag)
+static int refuse(struct sl_cli_args *args, const struct sl_diag *diag)
 {
     if (diag->hint[0])
-        return sl_cli_error(call, SL_EXIT_USAGE, "%s; write: %s",
+        return sl_cli_error(args, SL_EXIT_USAGE, "%s; write: %s",
                             diag->sentence, diag->hint);
-    return sl_cli_error(call, SL_EXIT_USAGE, "%s",
+    return sl_cli_error(args, SL_EXIT_USAGE, "%s",
                         diag->sentence[0] ? diag->sentence : "out of memory");
 }
 
@@ -550,20 +549,20 @@ static int read_at(const struct sl_flow_word *word, struct sl_check_args *q,
     return 0;
 }
 
-/* What has no meaning for a single question. */
-static const char *pointless(const struct sl_check_args *q)
+/* An input that has no meaning for a single request, or NULL. */
+static const char *meaningless(const struct sl_check_args *q)
 {
     const struct sl_inputs *in = &q->in;
 
-    return in->times > 1                  ? "xN"
-           : in->every                    ? "every="
-           : in->hold && !q->takes_hold   ? "hold="
-           : in->as                       ? "as="
-           : in->token && !q->takes_token ? "token="
-                                          : NULL;
+    return in->times > 1                             ? "xN"
+           : in->every                               ? "every="
+           : in->request.hold_ns && !q->accepts_hold ? "hold="
+           : in->as                                  ? "as="
+           : in->token && !q->accepts_token          ? "token="
+                                                     : NULL;
 }
 
-static int read_inputs(struct sl_cli_args *call, struct sl_check_args *q)
+static int read_inputs(struct sl_cli_args *args, struct sl_check_args *q)
 {
     struct sl_diag diag = {.line = 0};
     int err = 0;
@@ -577,28 +576,28 @@ static int read_inputs(struct sl_cli_args *call, struct sl_check_args *q)
             err = sl_input_read(&q->words, i, &q->arena, &q->in, &diag);
     }
     if (err)
-        return refuse(call, &diag);
-    if (pointless(q))
-        return sl_cli_error(call, SL_EXIT_USAGE, "%s cannot be used with %s",
-                            pointless(q), call->errand->name);
+        return refuse(args, &diag);
+    if (meaningless(q))
+        return sl_cli_error(args, SL_EXIT_USAGE, "%s cannot be used with %s",
+                            meaningless(q), args->command->name);
     return 0;
 }
 
-int sl_check_args_read(struct sl_cli_args *call, size_t from,
+int sl_check_args_read(struct sl_cli_args *args, size_t from,
                        struct sl_check_args *q)
 {
-    bool fits = take_apart(q, call->words[from]);
+    bool fits = split_first(q, args->words[from]);
     int status;
 
-    for (size_t i = from + 1; fits && i < call->word_count; i++)
-        fits = add_word(q, call->words[i]);
+    for (size_t i = from + 1; fits && i < args->word_count; i++)
+        fits = add_word(q, args->words[i]);
     if (!fits)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             q->words.count
                                 ? "too many arguments"
                                 : "missing request; write 'GET /path'");
-    status = read_names(call, q);
-    return status ? status : read_inputs(call, q);
+    status = read_names(args, q);
+    return status ? status : read_inputs(args, q);
 }
 
 void sl_check_args_init(struct sl_check_args *q, sl_ns now)

@@ -1,10 +1,8 @@
-/* cli.h -- what the program `sluice` can be sent for.
+/* cli.h -- the commands of the program `sluice`.
  *
- * errand.c has the table of errands; each has a file of its own. Help,
- * completion and the reading of arguments are loops over the table.
- *
- * Data goes to `out`, messages to `err`. The errands use the public header
- * and nothing of the engine behind it: what they can do, any program can.
+ * command.c has the table of commands. Help, completion and the reading of
+ * arguments are loops over the table. Data goes to `out`, messages to `err`.
+ * The commands use the public headers and not the engine behind them.
  */
 #ifndef SL_CLI_CLI_H
 #define SL_CLI_CLI_H
@@ -21,7 +19,7 @@
 
 enum sl_format { SL_FORMAT_TABLE, SL_FORMAT_JSON, SL_FORMAT_TAP };
 
-/* The world, as far as the program sees it. */
+/* The standard streams. Tests pass their own. */
 struct sl_cli {
     FILE *in, *out, *err;
 };
@@ -29,39 +27,39 @@ struct sl_cli {
 struct sl_flag {
     char letter;       /* -o, or NUL */
     const char *name;  /* --output */
-    const char *value; /* what it takes: "DURATION", "table|json"; NULL none */
+    const char *value; /* its value: "DURATION", "table|json"; NULL: none */
     const char *summary;
 };
 
-#define SL_FLAGS_MAX 8 /* of one errand */
+#define SL_FLAGS_MAX 8 /* of one command */
 
 struct sl_cli_args;
 
-typedef int sl_command_f(struct sl_cli_args *call);
+typedef int sl_command_f(struct sl_cli_args *args);
 
 struct sl_command {
     const char *name;
-    const char *usage;   /* behind the name: "POLICY..." */
+    const char *usage;   /* after the name: "POLICY..." */
     const char *summary; /* one line */
     const char *help;    /* paragraphs and examples */
-    const char *words;   /* what to complete: "file", "a|b|c" or "" */
-    const char *formats; /* of -o: "table|json", or NULL for no such flag */
-    const struct sl_flag *flags; /* a row without a name ends them; or NULL */
-    unsigned least, most;        /* words */
+    const char *words;   /* to complete: "file", "a|b|c" or "" */
+    const char *formats; /* of -o: "table|json", or NULL: no such flag */
+    const struct sl_flag *flags; /* ended by a row without a name; or NULL */
+    unsigned least, most;        /* number of words */
     sl_command_f *run;           /* NULL: not in this version */
 };
 
-/* One errand, as it was called. */
+/* The arguments of one command. */
 struct sl_cli_args {
     struct sl_cli *cli;
-    const struct sl_command *errand;
-    const char *given[SL_FLAGS_MAX]; /* by row of errand->flags; NULL: not */
+    const struct sl_command *command;
+    const char *values[SL_FLAGS_MAX]; /* by row of command->flags, or NULL */
     char **words;
     size_t word_count;
     enum sl_format format;
 };
 
-/* All of them; a NULL ends them. */
+/* All commands; NULL-terminated. */
 extern const struct sl_command *const sl_commands[];
 
 extern const struct sl_command sl_command_check;
@@ -82,65 +80,63 @@ extern const struct sl_command sl_command_webhook;
 extern const struct sl_command sl_command_reset;
 extern const struct sl_command sl_command_usage;
 
-/* The whole program. `argv` is put in another order. Returns an exit status. */
+/* Run the program. Reorders `argv`. Returns an exit status. */
 int sl_cli_run(struct sl_cli *cli, int argc, char **argv);
 
-/* Read the words and flags behind an errand's name into `call`, whose cli and
- * errand are set. SL_EXIT_USAGE if they are not understood, and then that was
- * said; *ret_help if somebody asked for help. */
-SL_MUST_USE int sl_args_read(struct sl_cli_args *call, int argc, char **argv,
+/* Read the words and flags after the name of a command into `args`. Its cli and
+ * command must be set. *ret_help is true for -h and --help. Returns
+ * SL_EXIT_USAGE after printing why. */
+SL_MUST_USE int sl_args_read(struct sl_cli_args *args, int argc, char **argv,
                              bool *ret_help);
 
-/* The value of the flag called `name`, or NULL. */
-const char *sl_cli_args_flag(const struct sl_cli_args *call, const char *name);
+/* The value of the flag `name`, "" for a flag without a value, NULL: not
+ * given. */
+const char *sl_cli_args_flag(const struct sl_cli_args *args, const char *name);
 
-/* Say what is wrong, "sluice check: ...", on err, without control characters;
- * returns `status`. */
-int sl_cli_error(const struct sl_cli_args *call, int status, const char *fmt,
+/* Print "sluice check: ..." on err, without control characters. Returns
+ * `status`. */
+int sl_cli_error(const struct sl_cli_args *args, int status, const char *fmt,
                  ...) SL_PRINTF(3, 4);
 
-/* ---- what errands read and print. */
+/* ---- input and output of commands ---- */
 
-/* A text without what could move a cursor: control characters are '?', but
- * for ends of lines. */
+/* Print `text` with '?' for control characters other than newline and tab. */
 void sl_out_clean(FILE *out, const char *text);
 
-/* A JSON string, quotes included. */
+/* Print a JSON string, with its quotes. */
 void sl_out_json(FILE *out, const char *text);
 
-/* Colours, where `out` is a terminal or CLICOLOR_FORCE asks for them, and
- * NO_COLOR does not forbid them; else nothing. */
+/* Print a colour code if `out` is a terminal or CLICOLOR_FORCE is set, unless
+ * NO_COLOR is set. */
 enum sl_colour { SL_PLAIN, SL_GREEN, SL_RED, SL_YELLOW };
 void sl_out_colour(FILE *out, enum sl_colour colour);
 
-/* Read a file, or standard input if `path` is "-", into `buf` up to its
- * ceiling; one that is larger is cut there. -1 if it cannot be read; see
- * errno. */
+/* Read a file, or standard input for "-", into `buf`. Stops at its ceiling.
+ * Returns -1 with errno set on failure. */
 SL_MUST_USE int sl_read_all(struct sl_cli *cli, const char *path,
                             struct sl_buf *buf);
 
-/* Load the policy in a file, or on standard input if `path` is "-". As
+/* Load a policy from a file, or from standard input for "-". Returns as
  * sluice_policy_load(). */
 SL_MUST_USE int sl_load_policy(struct sl_cli *cli, const char *path,
                                struct sluice_policy **ret,
                                struct sluice_problems **problems);
 
-/* Why that failed, where there is no problem that says so; a sentence. */
+/* The reason of a failure that left no problems. */
 const char *sl_load_why(const char *path);
 
-/* The problems of a policy as text, with an end of line. */
+/* Print the problems of a policy as text, ended by a newline. */
 void sl_print_problems(FILE *out, const struct sluice_problems *problems);
 
-/* Give back what sluice_schema_json() handed over. */
+/* Free a text that the public interface handed over. */
 void sl_free_text(char *text);
 
-/* Load it or say on err why not: 0 or an exit status. Warnings are for
- * `sluice check` to tell. */
-SL_MUST_USE int sl_need_policy(struct sl_cli_args *call, const char *path,
+/* Load a policy, or print why it is invalid and return an exit status. Does not
+ * print warnings. */
+SL_MUST_USE int sl_need_policy(struct sl_cli_args *args, const char *path,
                                struct sluice_policy **ret);
 
-/* ---- a table in a terminal: columns as wide as their widest cell.
- */
+/* ---- a table with aligned columns ---- */
 
 #define SL_COLUMNS_MAX 10
 
@@ -149,41 +145,58 @@ struct sl_columns {
     size_t widths[SL_COLUMNS_MAX];
     struct sl_columns_row *rows, **last;
     struct sl_arena arena;
-    bool failed; /* there was no memory: some rows are missing */
+    bool failed; /* out of memory: rows are missing */
 };
 
 void sl_columns_init(struct sl_columns *columns, unsigned count);
 void sl_columns_done(struct sl_columns *columns);
 
-/* One more row of `count` cells; they are copied. The first is the heading. */
+/* Append a row. Copies its `count` cells. The first row is the heading. */
 void sl_columns_add(struct sl_columns *columns, const char *const *cells);
 
-/* Print them, without what could move a cursor. */
+/* Print all rows without control characters. */
 void sl_columns_print(const struct sl_columns *columns, FILE *out);
 
-/* ---- the limits of a verdict, as JSON has them, in columns. */
+/* Print all rows, or report a lack of memory; then free the columns. Returns 0
+ * or an exit status. */
+SL_MUST_USE int sl_columns_finish(struct sl_columns *columns,
+                                  struct sl_cli_args *args);
 
-/* Print a row for each limit of the array; 0 or an exit status. */
-SL_MUST_USE int sl_numbers_print(struct sl_cli_args *call, json_t *limits);
+/* ---- JSON answers ---- */
 
-/* A span for people: longer than ten seconds to the second, longer than an hour
- * to the minute, rounded up. Returns out. */
+/* A member of an object: `missing`, 0 or false if there is none of the type. */
+const char *sl_member_text(const json_t *map, const char *name,
+                           const char *missing);
+json_int_t sl_member_int(const json_t *map, const char *name);
+bool sl_member_true(const json_t *map, const char *name);
+
+/* A member in milliseconds as sl_span_print() prints it, or NULL. */
+const char *sl_member_span(const json_t *map, const char *name, char out[32]);
+
+/* Print a table with a row for each limit of a verdict. Returns 0 or an exit
+ * status. */
+SL_MUST_USE int sl_numbers_print(struct sl_cli_args *args, json_t *limits);
+
+/* Print a duration, rounded up: to seconds above ten seconds, to minutes above
+ * an hour. Returns out. */
 char *sl_span_print(sl_ns span, char out[32]);
 
-/* The JSON on one line; 0 or an exit status. */
-SL_MUST_USE int sl_json_print(struct sl_cli_args *call, json_t *root);
+/* Print JSON on one line. Returns 0 or an exit status. */
+SL_MUST_USE int sl_json_print(struct sl_cli_args *args, json_t *root);
 
-/* ---- what is asked for, in the words of a command line: those of an
- * act in a flow file, 'GET /path' user=ann plan=free cost=2.
+/* ---- a request as arguments ----
+ *
+ * The words are those of an act in a flow file: 'GET /path' user=ann plan=free
+ * cost=2.
  */
 
 struct sl_check_args {
     struct sl_flow_act act;
     struct sl_inputs in;
-    sl_ns now;        /* or what at= said */
-    bool bare_limits; /* LIMIT KEY is as good as take LIMIT KEY */
-    bool takes_token; /* token= has a meaning */
-    bool takes_hold;  /* and so has hold= */
+    sl_ns now;          /* the time of at=, or the initial value */
+    bool bare_limits;   /* LIMIT KEY means take LIMIT KEY */
+    bool accepts_token; /* token= is valid */
+    bool accepts_hold;  /* hold= is valid */
     struct sl_arena arena;
     struct sl_words words;
 };
@@ -191,17 +204,16 @@ struct sl_check_args {
 void sl_check_args_init(struct sl_check_args *q, sl_ns now);
 void sl_check_args_done(struct sl_check_args *q);
 
-/* Read the words of `call` from number `from` on, of which there is one. 0 or
- * an exit status, and then that was said. The question points into them. */
-SL_MUST_USE int sl_check_args_read(struct sl_cli_args *call, size_t from,
+/* Read the words of `args` from number `from` on; there is at least one. `q`
+ * borrows them. Returns 0, or an exit status after printing why. */
+SL_MUST_USE int sl_check_args_read(struct sl_cli_args *args, size_t from,
                                    struct sl_check_args *q);
 
-/* ---- HTTP/1.1, or the Redis protocol, from this side: ask, and wait
- * for the answer.
+/* ---- client of a daemon: HTTP/1.1 or the Redis protocol ----
  *
- * One connection, kept from one question to the next. It blocks, but never
- * longer than SL_DAEMON_CLIENT_WAIT at a time, and understands what a daemon of
- * ours answers: a status and a body with a Content-Length.
+ * One connection, reused by the next request. Calls block, at most
+ * SL_DAEMON_CLIENT_WAIT for each read or write. An HTTP answer must have a
+ * Content-Length.
  */
 
 #define SL_DAEMON_CLIENT_WAIT  10                         /* seconds */
@@ -209,94 +221,116 @@ SL_MUST_USE int sl_check_args_read(struct sl_cli_args *call, size_t from,
 
 struct sl_daemon_client {
     int fd;     /* or -1 */
-    bool redis; /* its URL was redis://; then sl_daemon_client_pipeline() is for
-                   it */
+    bool redis; /* redis:// URL: use sl_daemon_client_pipeline() */
     char host[256], port[8];
-    char where[280]; /* HOST:PORT, as it is said */
-    char token[512]; /* to be shown with each question, or "" */
+    char where[280]; /* HOST:PORT, for messages */
+    char token[512]; /* sent with each HTTP request, or "" */
     struct sl_buf out, in;
 };
 
-/* The server of a URL such as http://127.0.0.1:8080, or redis://127.0.0.1:6380,
- * or at a socket, unix:/run/sluice.sock. Nothing is opened yet. It has no
- * token. `alloc` is borrowed for the client's life. SLUICE_ECONF: not such a
- * URL. */
+/* Set the server by its URL: http://127.0.0.1:8080, redis://127.0.0.1:6380 or
+ * unix:/run/sluice.sock. Does not connect. `alloc` is borrowed for the client's
+ * life. Returns SLUICE_ECONF for an invalid URL. */
 SL_MUST_USE int sl_daemon_client_init(struct sl_daemon_client *client,
                                       const char *url,
                                       const struct sl_alloc *alloc,
                                       struct sl_diag *diag);
 void sl_daemon_client_done(struct sl_daemon_client *client);
 
-/* Close the connection; the next question opens another. */
+/* Close the connection. The next request opens a new one. */
 void sl_daemon_client_close(struct sl_daemon_client *client);
 
-/* Ask. On success *ret_status is the answer's, and *ret_body is borrowed until
- * the next question. SLUICE_ESYS: nobody answered, or no HTTP; the connection
- * is closed then, and nothing is asked twice. SLUICE_ENOMEM. */
+/* Send a request and read the answer. *ret_body is borrowed until the next
+ * request. SLUICE_ESYS: no connection, no answer, or not HTTP; the connection
+ * is closed. A request is never repeated. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_daemon_client_ask(struct sl_daemon_client *client,
                                      const char *method, const char *path,
                                      struct sl_str body, int *ret_status,
                                      struct sl_str *ret_body,
                                      struct sl_diag *diag);
 
-/* Send `commands`, of which there are `count`, to a redis:// server. On success
- * *ret_replies has as many replies, borrowed until the next question. The rest
- * is as above. */
+/* Send `count` commands to a redis:// server and read as many replies.
+ * *ret_replies is borrowed until the next request. Fails as above. */
 SL_MUST_USE int sl_daemon_client_pipeline(struct sl_daemon_client *client,
                                           struct sl_str commands,
                                           unsigned count,
                                           struct sl_str *ret_replies,
                                           struct sl_diag *diag);
 
-/* ---- the daemon that an errand asks.
+/* ---- the request of a command to a daemon ----
  *
- * Where it is: --url or --admin-url, else SLUICE_URL or SLUICE_ADMIN_URL, else
- * where a daemon stands that was told nothing. The token that it wants: in the
- * file of --token-file, else in the variables that the daemon itself reads.
+ * The URL is --url or --admin-url, else SLUICE_URL or SLUICE_ADMIN_URL, else
+ * the default address of the listener. The token is in the file of
+ * --token-file, else in the variables that the daemon reads.
  */
 
-/* Rows for an errand's table of flags. */
-#define SL_DAEMON_REACH_URL                                                    \
+/* Rows for a table of flags. */
+#define SL_FLAG_URL                                                            \
     {                                                                          \
         '\0', "url", "URL", "URL of the http listener (http://127.0.0.1:8080)" \
     }
-#define SL_DAEMON_REACH_ADMIN_URL                                              \
+#define SL_FLAG_ADMIN_URL                                                      \
     {                                                                          \
         '\0', "admin-url", "URL",                                              \
             "URL of the admin listener (http://127.0.0.1:9090)"                \
     }
-#define SL_DAEMON_REACH_TOKEN                                                  \
+#define SL_FLAG_TOKEN                                                          \
     {                                                                          \
         '\0', "token-file", "FILE", "file with the token of the listener"      \
     }
 
-/* Find out whom to ask; nothing is opened yet. 0 or an exit status, and then
- * that was said. Give it back with sl_daemon_client_done() either way. */
-SL_MUST_USE int sl_daemon_reach(struct sl_cli_args *call, bool admin,
-                                struct sl_daemon_client *client);
+struct sl_daemon_request {
+    struct sl_cli_args *args;
+    struct sl_daemon_client client;
+    struct sl_buf path_text, body_text;
+    struct sl_writer path, body; /* append to the two buffers */
+};
 
-/* Ask, and read the JSON of the answer, which is the caller's. 0 or an exit
- * status, and then that was said: nobody there, or a refusal with the daemon's
- * own sentence. */
-SL_MUST_USE int sl_daemon_reach_ask(struct sl_cli_args *call,
-                                    struct sl_daemon_client *client,
-                                    const char *method, const char *path,
-                                    struct sl_str body, json_t **ret);
+/* A request with an empty path of at most `path_most` bytes and an empty body.
+ * End it with sl_daemon_request_done(). */
+void sl_daemon_request_init(struct sl_daemon_request *r,
+                            struct sl_cli_args *args, size_t path_most);
+void sl_daemon_request_done(struct sl_daemon_request *r);
 
-/* Append `text` as it may stand in a path or a query. */
-SL_MUST_USE int sl_daemon_reach_encode(struct sl_buf *out, struct sl_str text);
+/* Set URL and token; does not connect. Returns 0, or an exit status after
+ * printing why. */
+SL_MUST_USE int sl_daemon_request_open(struct sl_daemon_request *r, bool admin);
 
-/* ---- how the flows of `sluice test` went, as they go.
+/* Append "/TEXT" or "?NAME=VALUE" to the path, percent-encoded. A NULL value
+ * appends nothing. */
+void sl_daemon_request_segment(struct sl_daemon_request *r, const char *text);
+void sl_daemon_request_option(struct sl_daemon_request *r, const char *name,
+                              const char *value);
+
+/* Send the request and read the JSON of the answer into *ret, which the caller
+ * frees. `too_long` is the message if path or body did not fit. Returns 0, or
+ * an exit status after printing why. */
+SL_MUST_USE int sl_daemon_request_send(struct sl_daemon_request *r,
+                                       const char *method, const char *too_long,
+                                       json_t **ret);
+
+/* Send the request and print the answer: as JSON with -o json, else by
+ * `print`. */
+typedef int sl_print_f(struct sl_cli_args *args, json_t *answer);
+SL_MUST_USE int sl_daemon_request_print(struct sl_daemon_request *r,
+                                        const char *method,
+                                        const char *too_long,
+                                        sl_print_f *print);
+
+/* Append `text`, percent-encoded for a path or a query. */
+void sl_url_encode(struct sl_writer *w, struct sl_str text);
+
+/* ---- the report of `sluice test` ----
  *
- * What is wrong with a flow is the data of a test and goes to out; a file that
- * is no flow file and a policy that was refused are messages.
+ * A failed flow is data and goes to out. An invalid flow file or policy is a
+ * message.
  */
 
 struct sl_test {
-    struct sl_cli_args *call;
+    struct sl_cli_args *args;
     unsigned flows, failed, skipped;
     int status;      /* the exit status so far */
-    char told[4096]; /* the last message; longer ones are never the same */
+    char last[4096]; /* the last message, to print repeats once */
 };
 
 void sl_test_begin(struct sl_test *test);
@@ -304,7 +338,7 @@ void sl_test_flow(struct sl_test *test, const char *file,
                   const struct sl_flow *flow,
                   const struct sl_flow_outcome *out);
 
-/* A whole file could not be read as flows; `why` has what to say. */
+/* Report that `file` is not a flow file; `why` is the message. */
 void sl_test_refused(struct sl_test *test, const char *file, const char *why);
 void sl_test_end(struct sl_test *test);
 

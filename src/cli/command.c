@@ -1,5 +1,4 @@
-/* command.c -- the table of errands, and who is sent.
- */
+/* command.c -- the table of commands, help, and the reading of arguments. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -46,19 +45,19 @@ static const struct sl_command *find(const char *name)
     return NULL;
 }
 
-int sl_cli_error(const struct sl_cli_args *call, int status, const char *fmt,
+int sl_cli_error(const struct sl_cli_args *args, int status, const char *fmt,
                  ...)
 {
     char text[2048];
-    va_list args;
+    va_list list;
 
-    va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
-    va_end(args);
-    fprintf(call->cli->err, "sluice%s%s: ", call->errand ? " " : "",
-            call->errand ? call->errand->name : "");
-    sl_out_clean(call->cli->err, text);
-    fputc('\n', call->cli->err);
+    va_start(list, fmt);
+    vsnprintf(text, sizeof(text), fmt, list);
+    va_end(list);
+    fprintf(args->cli->err, "sluice%s%s: ", args->command ? " " : "",
+            args->command ? args->command->name : "");
+    sl_out_clean(args->cli->err, text);
+    fputc('\n', args->cli->err);
     return status;
 }
 
@@ -112,59 +111,59 @@ static const char *meant(const char *name)
     return sl_str_nearest(sl_str_c(name), names, count);
 }
 
-static int refuse_command(struct sl_cli_args *call, const char *name)
+static int refuse_command(struct sl_cli_args *args, const char *name)
 {
     const char *near = meant(name);
 
     if (near)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "unknown command \"%s\"; did you mean %s?", name,
                             near);
-    return sl_cli_error(call, SL_EXIT_USAGE,
+    return sl_cli_error(args, SL_EXIT_USAGE,
                         "unknown command \"%s\"; see 'sluice --help'", name);
 }
 
-/* A full disk must not look like success. */
-static int flush(struct sl_cli_args *call, int status)
+/* A write error on standard output is a failure of the command. */
+static int flush(struct sl_cli_args *args, int status)
 {
-    if (!ferror(call->cli->out) && fflush(call->cli->out) == 0)
+    if (!ferror(args->cli->out) && fflush(args->cli->out) == 0)
         return status;
-    return sl_cli_error(call, status ? status : SL_EXIT_FAILED,
+    return sl_cli_error(args, status ? status : SL_EXIT_FAILED,
                         "writing to standard output failed");
 }
 
-static int send(struct sl_cli_args *call, const char *name, int argc,
+static int send(struct sl_cli_args *args, const char *name, int argc,
                 char **argv)
 {
-    const struct sl_command *errand = find(name);
+    const struct sl_command *command = find(name);
     bool help = false;
     int status;
 
-    if (!errand)
-        return refuse_command(call, name);
-    call->errand = errand;
-    if (!errand->run)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+    if (!command)
+        return refuse_command(args, name);
+    args->command = command;
+    if (!command->run)
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "this command is not supported in this version");
-    status = sl_args_read(call, argc, argv, &help);
+    status = sl_args_read(args, argc, argv, &help);
     if (status)
         return status;
     if (help)
-        print_help(call->cli->out, errand);
-    return flush(call, help ? SL_EXIT_OK : errand->run(call));
+        print_help(args->cli->out, command);
+    return flush(args, help ? SL_EXIT_OK : command->run(args));
 }
 
-static int help_on(struct sl_cli_args *call, int argc, char **argv)
+static int help_on(struct sl_cli_args *args, int argc, char **argv)
 {
-    const struct sl_command *errand = argc > 0 ? find(argv[0]) : NULL;
+    const struct sl_command *command = argc > 0 ? find(argv[0]) : NULL;
 
-    if (argc > 0 && (!errand || !errand->run))
-        return send(call, argv[0], 0, argv); /* says why not */
-    if (errand)
-        print_help(call->cli->out, errand);
+    if (argc > 0 && (!command || !command->run))
+        return send(args, argv[0], 0, argv); /* prints why not */
+    if (command)
+        print_help(args->cli->out, command);
     else
-        print_commands(call->cli->out);
-    return flush(call, SL_EXIT_OK);
+        print_commands(args->cli->out);
+    return flush(args, SL_EXIT_OK);
 }
 
 static bool is_either(const char *text, const char *a, const char *b)
@@ -174,7 +173,7 @@ static bool is_either(const char *text, const char *a, const char *b)
 
 int sl_cli_run(struct sl_cli *cli, int argc, char **argv)
 {
-    struct sl_cli_args call = {.cli = cli};
+    struct sl_cli_args args = {.cli = cli};
     const char *first = argc > 1 ? argv[1] : NULL;
 
     if (!first) {
@@ -182,60 +181,61 @@ int sl_cli_run(struct sl_cli *cli, int argc, char **argv)
         return SL_EXIT_USAGE;
     }
     if (is_either(first, "-h", "--help") || strcmp(first, "help") == 0)
-        return help_on(&call, argc - 2, argv + 2);
+        return help_on(&args, argc - 2, argv + 2);
     if (is_either(first, "-V", "--version")) {
         fprintf(cli->out, "sluice %s\n", sluice_version());
-        return flush(&call, SL_EXIT_OK);
+        return flush(&args, SL_EXIT_OK);
     }
     if (first[0] == '-')
         return sl_cli_error(
-            &call, SL_EXIT_USAGE,
+            &args, SL_EXIT_USAGE,
             "unknown flag %s; a command comes first, see 'sluice --help'",
             first);
-    return send(&call, first, argc - 2, argv + 2);
+    return send(&args, first, argc - 2, argv + 2);
 }
 
-/* ---- words and flags of one errand.
+/* ---- words and flags of one command ----
  *
- * Flags may stand anywhere; behind `--` everything is a word, and a lone `-`
- * always is. A value follows its flag, or stands behind `=` (--output=json) or
- * right behind the letter (-ojson).
+ * Flags may stand anywhere. After `--` everything is a word; a lone `-` is
+ * always a word. The value follows its flag, or stands after `=`
+ * (--output=json) or directly after the letter (-ojson).
  */
 
 static const struct sl_flag help_flag = {'h', "help", NULL, "print this help"};
 
-struct args {
-    struct sl_cli_args *call;
-    struct sl_flag output; /* -o with the errand's formats */
+struct arg_reader {
+    struct sl_cli_args *args;
+    struct sl_flag output; /* -o with the formats of the command */
     int argc, at;
     char **argv;
     bool help;
 };
 
-/* Flag number `index` of the errand: its own, then --output, then --help;
- * NULL behind the last. */
-static const struct sl_flag *flag_at(const struct args *args, size_t index)
+/* Flag number `index`: those of the command, then --output, then --help. NULL
+ * after the last. */
+static const struct sl_flag *flag_at(const struct arg_reader *reader,
+                                     size_t index)
 {
-    const struct sl_flag *own = args->call->errand->flags;
+    const struct sl_flag *own = reader->args->command->flags;
     size_t count = 0;
 
     while (own && own[count].name)
         count++;
     if (index < count)
         return &own[index];
-    if (!args->output.name)
+    if (!reader->output.name)
         index++;
     if (index == count)
-        return &args->output;
+        return &reader->output;
     return index == count + 1 ? &help_flag : NULL;
 }
 
-static const struct sl_flag *find_long(const struct args *args,
+static const struct sl_flag *find_long(const struct arg_reader *reader,
                                        struct sl_str name, size_t *ret_index)
 {
     const struct sl_flag *flag;
 
-    for (size_t i = 0; (flag = flag_at(args, i)); i++)
+    for (size_t i = 0; (flag = flag_at(reader, i)); i++)
         if (sl_str_eq(name, sl_str_c(flag->name))) {
             *ret_index = i;
             return flag;
@@ -243,12 +243,12 @@ static const struct sl_flag *find_long(const struct args *args,
     return NULL;
 }
 
-static const struct sl_flag *find_letter(const struct args *args, char letter,
-                                         size_t *ret_index)
+static const struct sl_flag *find_letter(const struct arg_reader *reader,
+                                         char letter, size_t *ret_index)
 {
     const struct sl_flag *flag;
 
-    for (size_t i = 0; (flag = flag_at(args, i)); i++)
+    for (size_t i = 0; (flag = flag_at(reader, i)); i++)
         if (flag->letter == letter) {
             *ret_index = i;
             return flag;
@@ -256,143 +256,144 @@ static const struct sl_flag *find_letter(const struct args *args, char letter,
     return NULL;
 }
 
-static int refuse_flag(struct args *args, const char *text, struct sl_str name)
+static int refuse_flag(struct arg_reader *reader, const char *text,
+                       struct sl_str name)
 {
     const char *names[SL_FLAGS_MAX + 2];
     const struct sl_flag *flag;
     const char *near;
     size_t count = 0;
 
-    while (count < SL_LEN(names) && (flag = flag_at(args, count)))
+    while (count < SL_LEN(names) && (flag = flag_at(reader, count)))
         names[count++] = flag->name;
     near = sl_str_nearest(name, names, count);
     if (near)
-        return sl_cli_error(args->call, SL_EXIT_USAGE,
+        return sl_cli_error(reader->args, SL_EXIT_USAGE,
                             "unknown flag %s; did you mean --%s?", text, near);
-    return sl_cli_error(args->call, SL_EXIT_USAGE,
+    return sl_cli_error(reader->args, SL_EXIT_USAGE,
                         "unknown flag %s; see 'sluice %s --help'", text,
-                        args->call->errand->name);
+                        reader->args->command->name);
 }
 
 /* -o json */
-static int set_format(struct args *args, const char *value)
+static int set_format(struct arg_reader *reader, const char *value)
 {
     static const char *const words[] = {"table", "json", "tap"};
     struct sl_str text = sl_str_c(value);
 
     for (size_t i = 0; i < SL_LEN(words); i++)
         if (sl_str_eq(text, sl_str_c(words[i])) &&
-            strstr(args->call->errand->formats, words[i])) {
-            args->call->format = (enum sl_format)i;
+            strstr(reader->args->command->formats, words[i])) {
+            reader->args->format = (enum sl_format)i;
             return 0;
         }
-    return sl_cli_error(args->call, SL_EXIT_USAGE,
+    return sl_cli_error(reader->args, SL_EXIT_USAGE,
                         "unknown output format \"%s\"; write -o %s", value,
-                        args->call->errand->formats);
+                        reader->args->command->formats);
 }
 
-/* `value` is what stood behind = or the letter, or NULL. */
-static int take_flag(struct args *args, const struct sl_flag *flag,
+/* `value` is the text after = or the letter, or NULL. */
+static int take_flag(struct arg_reader *reader, const struct sl_flag *flag,
                      size_t index, const char *value)
 {
     if (!flag->value && value)
-        return sl_cli_error(args->call, SL_EXIT_USAGE,
+        return sl_cli_error(reader->args, SL_EXIT_USAGE,
                             "--%s takes no value, but \"%s\" was given",
                             flag->name, value);
     if (flag->value && !value) {
-        if (args->at == args->argc)
-            return sl_cli_error(args->call, SL_EXIT_USAGE,
+        if (reader->at == reader->argc)
+            return sl_cli_error(reader->args, SL_EXIT_USAGE,
                                 "--%s needs a value: --%s %s", flag->name,
                                 flag->name, flag->value);
-        value = args->argv[args->at++];
+        value = reader->argv[reader->at++];
     }
     if (flag == &help_flag)
-        args->help = true;
-    else if (flag == &args->output)
-        return set_format(args, value);
+        reader->help = true;
+    else if (flag == &reader->output)
+        return set_format(reader, value);
     else
-        args->call->given[index] = value ? value : "";
+        reader->args->values[index] = value ? value : "";
     return 0;
 }
 
 /* "--output=json", "--help" */
-static int read_long(struct args *args, const char *text)
+static int read_long(struct arg_reader *reader, const char *text)
 {
     const char *equals = strchr(text, '=');
     struct sl_str name = {text + 2, equals ? (size_t)(equals - text) - 2
                                            : strlen(text) - 2};
     size_t index = 0;
-    const struct sl_flag *flag = find_long(args, name, &index);
+    const struct sl_flag *flag = find_long(reader, name, &index);
 
     if (!flag)
-        return refuse_flag(args, text, name);
-    return take_flag(args, flag, index, equals ? equals + 1 : NULL);
+        return refuse_flag(reader, text, name);
+    return take_flag(reader, flag, index, equals ? equals + 1 : NULL);
 }
 
 /* "-o", "-ojson", "-h" */
-static int read_short(struct args *args, const char *text)
+static int read_short(struct arg_reader *reader, const char *text)
 {
     size_t index = 0;
-    const struct sl_flag *flag = find_letter(args, text[1], &index);
+    const struct sl_flag *flag = find_letter(reader, text[1], &index);
 
     if (!flag || (!flag->value && text[2]))
-        return refuse_flag(args, text, sl_str_c(text + 1));
-    return take_flag(args, flag, index, text[2] ? text + 2 : NULL);
+        return refuse_flag(reader, text, sl_str_c(text + 1));
+    return take_flag(reader, flag, index, text[2] ? text + 2 : NULL);
 }
 
-static int check_count(const struct args *args)
+static int check_count(const struct arg_reader *reader)
 {
-    const struct sl_cli_args *call = args->call;
-    const struct sl_command *e = call->errand;
+    const struct sl_cli_args *args = reader->args;
+    const struct sl_command *e = args->command;
 
-    if (args->help)
+    if (reader->help)
         return 0;
-    if (call->word_count < e->least)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+    if (args->word_count < e->least)
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "missing argument; usage: sluice %s %s", e->name,
                             e->usage);
-    if (call->word_count > e->most)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+    if (args->word_count > e->most)
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "unexpected argument \"%s\"; usage: sluice %s %s",
-                            call->words[e->most], e->name, e->usage);
+                            args->words[e->most], e->name, e->usage);
     return 0;
 }
 
-int sl_args_read(struct sl_cli_args *call, int argc, char **argv,
+int sl_args_read(struct sl_cli_args *args, int argc, char **argv,
                  bool *ret_help)
 {
-    struct args args = {.call = call, .argc = argc, .argv = argv};
+    struct arg_reader reader = {.args = args, .argc = argc, .argv = argv};
     bool all_words = false;
     int status = 0;
 
-    if (call->errand->formats)
-        args.output = (struct sl_flag){'o', "output", call->errand->formats,
-                                       "output format"};
-    call->words = argv;
-    while (args.at < argc && !status) {
-        char *text = argv[args.at++];
+    if (args->command->formats)
+        reader.output = (struct sl_flag){'o', "output", args->command->formats,
+                                         "output format"};
+    args->words = argv;
+    while (reader.at < argc && !status) {
+        char *text = argv[reader.at++];
 
         if (!all_words && strcmp(text, "--") == 0)
             all_words = true;
         else if (all_words || text[0] != '-' || !text[1])
-            argv[call->word_count++] = text; /* never ahead of args.at */
+            argv[args->word_count++] = text; /* never ahead of reader.at */
         else if (text[1] == '-')
-            status = read_long(&args, text);
+            status = read_long(&reader, text);
         else
-            status = read_short(&args, text);
+            status = read_short(&reader, text);
     }
     if (!status)
-        status = check_count(&args);
-    *ret_help = args.help;
+        status = check_count(&reader);
+    *ret_help = reader.help;
     return status;
 }
 
-const char *sl_cli_args_flag(const struct sl_cli_args *call, const char *name)
+const char *sl_cli_args_flag(const struct sl_cli_args *args, const char *name)
 {
-    const struct sl_flag *flags = call->errand->flags;
+    const struct sl_flag *flags = args->command->flags;
 
     for (size_t i = 0; flags && flags[i].name; i++)
         if (strcmp(flags[i].name, name) == 0)
-            return call->given[i];
+            return args->values[i];
     return NULL;
 }

@@ -1,13 +1,13 @@
-/* completion.c -- sluice completion: scripts that complete the command line.
+/* completion.c -- `sluice completion`: scripts that complete the command line.
  *
- * They are made from the table of errands, so that they know what this program
- * knows. Commands of later versions are left out.
+ * The scripts are generated from the table of commands. Commands without `run`
+ * are left out.
  */
 #include <string.h>
 
 #include "cli/cli.h"
 
-/* The flags of an errand, each behind a blank: " --schema --output -o". */
+/* The flags of a command, each after a blank: " --schema --output -o". */
 static void put_flags(FILE *out, const struct sl_command *e)
 {
     for (size_t i = 0; e->flags && e->flags[i].name; i++)
@@ -17,7 +17,7 @@ static void put_flags(FILE *out, const struct sl_command *e)
     fputs(" --help -h", out);
 }
 
-/* "a|b|c" with blanks instead of bars. */
+/* Print "a|b|c" with blanks instead of bars. */
 static void put_words(FILE *out, const char *words)
 {
     for (; *words; words++)
@@ -39,7 +39,7 @@ static void put_names(FILE *out)
 
 /* ---- bash ---- */
 
-static void bash_errand(FILE *out, const struct sl_command *e)
+static void bash_command(FILE *out, const struct sl_command *e)
 {
     fprintf(out, "    %s)\n        words=\"", e->name);
     if (!has_files(e))
@@ -64,7 +64,7 @@ static void put_bash(FILE *out)
           out);
     for (size_t i = 0; sl_commands[i]; i++)
         if (sl_commands[i]->run)
-            bash_errand(out, sl_commands[i]);
+            bash_command(out, sl_commands[i]);
     fputs("    esac\n"
           "    if ((COMP_CWORD == 1)); then\n"
           "        words=\"",
@@ -91,7 +91,7 @@ static void put_bash(FILE *out)
 
 /* ---- zsh ---- */
 
-/* Inside single quotes and brackets. */
+/* Escape for single quotes and brackets. */
 static void put_quoted(FILE *out, const char *text)
 {
     for (; *text; text++) {
@@ -121,7 +121,7 @@ static void zsh_flag(FILE *out, const struct sl_flag *flag)
     fputs("' \\\n", out);
 }
 
-static void zsh_errand(FILE *out, const struct sl_command *e)
+static void zsh_command(FILE *out, const struct sl_command *e)
 {
     struct sl_flag output = {'o', "output", e->formats, "output format"};
     struct sl_flag help = {'h', "help", NULL, "print this help"};
@@ -168,7 +168,7 @@ static void put_zsh(FILE *out)
           out);
     for (size_t i = 0; sl_commands[i]; i++)
         if (sl_commands[i]->run)
-            zsh_errand(out, sl_commands[i]);
+            zsh_command(out, sl_commands[i]);
     fputs("    esac\n"
           "}\n"
           "if [[ $funcstack[1] == _sluice ]]; then\n"
@@ -181,10 +181,11 @@ static void put_zsh(FILE *out)
 
 /* ---- fish ---- */
 
-static void fish_flag(FILE *out, const char *errand, const struct sl_flag *flag)
+static void fish_flag(FILE *out, const char *command,
+                      const struct sl_flag *flag)
 {
     fprintf(out, "complete -c sluice -n '__fish_seen_subcommand_from %s' -l %s",
-            errand, flag->name);
+            command, flag->name);
     if (flag->letter)
         fprintf(out, " -s %c", flag->letter);
     if (flag->value && strchr(flag->value, '|')) {
@@ -197,7 +198,7 @@ static void fish_flag(FILE *out, const char *errand, const struct sl_flag *flag)
     fprintf(out, " -d '%s'\n", flag->summary);
 }
 
-static void fish_errand(FILE *out, const struct sl_command *e)
+static void fish_command(FILE *out, const struct sl_command *e)
 {
     struct sl_flag output = {'o', "output", e->formats, "output format"};
     struct sl_flag help = {'h', "help", NULL, "print this help"};
@@ -225,22 +226,22 @@ static void put_fish(FILE *out)
           out);
     for (size_t i = 0; sl_commands[i]; i++)
         if (sl_commands[i]->run)
-            fish_errand(out, sl_commands[i]);
+            fish_command(out, sl_commands[i]);
 }
 
-static int run(struct sl_cli_args *call)
+static int run(struct sl_cli_args *args)
 {
-    const char *shell = call->words[0];
+    const char *shell = args->words[0];
 
     if (strcmp(shell, "bash") == 0)
-        put_bash(call->cli->out);
+        put_bash(args->cli->out);
     else if (strcmp(shell, "zsh") == 0)
-        put_zsh(call->cli->out);
+        put_zsh(args->cli->out);
     else if (strcmp(shell, "fish") == 0)
-        put_fish(call->cli->out);
+        put_fish(args->cli->out);
     else
         return sl_cli_error(
-            call, SL_EXIT_USAGE,
+            args, SL_EXIT_USAGE,
             "no completion script for \"%s\"; write bash, zsh or fish", shell);
     return SL_EXIT_OK;
 }

@@ -1,4 +1,4 @@
-/* daemon_client.c -- HTTP/1.1 from this side. */
+/* daemon_client.c -- client of a daemon, and the requests of commands. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -16,8 +16,8 @@
 #include "sluice.h"
 #include "wire/resp.h"
 
-#define PIECE     65536
-#define HEAD_MOST 65536
+#define READ_BYTES 65536
+#define HEAD_MAX   65536
 
 /* ---- the URL ---- */
 
@@ -29,7 +29,7 @@ static int refuse_url(struct sl_diag *diag, const char *url)
                          url);
 }
 
-static bool keep(char *to, size_t size, struct sl_str text)
+static bool copy_text(char *to, size_t size, struct sl_str text)
 {
     if (text.len == 0 || text.len >= size)
         return false;
@@ -45,25 +45,26 @@ static bool split(struct sl_daemon_client *client, struct sl_str text)
     struct sl_str host, port;
     uint64_t number;
 
-    if (!colon || !keep(client->where, sizeof(client->where), text))
+    if (!colon || !copy_text(client->where, sizeof(client->where), text))
         return false;
     host = (struct sl_str){text.at, (size_t)(colon - text.at)};
     port = sl_str_from(text, host.len + 1);
     if (host.len > 1 && host.at[0] == '[' && host.at[host.len - 1] == ']')
         host = (struct sl_str){host.at + 1, host.len - 2};
     return sl_parse_number(port, &number, NULL) == 0 && number > 0 &&
-           number < 65536 && keep(client->port, sizeof(client->port), port) &&
-           keep(client->host, sizeof(client->host), host);
+           number < 65536 &&
+           copy_text(client->port, sizeof(client->port), port) &&
+           copy_text(client->host, sizeof(client->host), host);
 }
 
-/* A unix socket has no port, and its host is its path. */
-static bool is_socket(struct sl_daemon_client *client, struct sl_str path)
+/* For a Unix socket, `host` is the path and `port` is empty. */
+static bool set_socket(struct sl_daemon_client *client, struct sl_str path)
 {
     struct sockaddr_un at;
 
     return path.len < sizeof(at.sun_path) &&
-           keep(client->host, sizeof(client->host), path) &&
-           keep(client->where, sizeof(client->where), path);
+           copy_text(client->host, sizeof(client->host), path) &&
+           copy_text(client->where, sizeof(client->where), path);
 }
 
 int sl_daemon_client_init(struct sl_daemon_client *client, const char *url,
@@ -76,8 +77,8 @@ int sl_daemon_client_init(struct sl_daemon_client *client, const char *url,
     sl_buf_init(&client->out, SL_DAEMON_CLIENT_BYTES, alloc);
     sl_buf_init(&client->in, SL_DAEMON_CLIENT_BYTES, alloc);
     if (strncmp(url, "unix:", 5) == 0)
-        return is_socket(client, sl_str_from(text, 5)) ? 0
-                                                       : refuse_url(diag, url);
+        return set_socket(client, sl_str_from(text, 5)) ? 0
+                                                        : refuse_url(diag, url);
     client->redis = strncmp(url, redis, strlen(redis)) == 0;
     if (!client->redis && strncmp(url, http, strlen(http)) != 0)
         return refuse_url(diag, url);
@@ -162,12 +163,12 @@ static int connect_unix(struct sl_daemon_client *client, struct sl_diag *diag)
 
 static int connect_to(struct sl_daemon_client *client, struct sl_diag *diag)
 {
-    struct addrinfo wanted = {.ai_socktype = SOCK_STREAM}, *list, *at;
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list, *at;
     int err;
 
     if (!client->port[0])
         return connect_unix(client, diag);
-    err = getaddrinfo(client->host, client->port, &wanted, &list);
+    err = getaddrinfo(client->host, client->port, &hints, &list);
     if (err)
         return unreachable(client, diag, gai_strerror(err));
     for (at = list; at && client->fd < 0; at = at->ai_next)
@@ -177,9 +178,15 @@ static int connect_to(struct sl_daemon_client *client, struct sl_diag *diag)
     return client->fd < 0 ? unreachable(client, diag, strerror(err)) : 0;
 }
 
+/* Connect if necessary and send `out`. */
 static int send_all(struct sl_daemon_client *client, struct sl_diag *diag)
 {
     struct sl_str left = sl_buf_str(&client->out);
+    int err = client->fd < 0 ? connect_to(client, diag) : 0;
+
+    sl_buf_clear(&client->in);
+    if (err)
+        return err;
 
     while (left.len > 0) {
         ssize_t sent = send(client->fd, left.at, left.len, MSG_NOSIGNAL);
@@ -193,16 +200,16 @@ static int send_all(struct sl_daemon_client *client, struct sl_diag *diag)
     return 0;
 }
 
-/* Read some more of the answer. */
+/* Read once from the connection. */
 static int receive(struct sl_daemon_client *client, struct sl_diag *diag)
 {
     struct sl_buf *in = &client->in;
     ssize_t got;
 
-    if (sl_buf_reserve(in, PIECE))
+    if (sl_buf_reserve(in, READ_BYTES))
         return no_memory(client, diag);
     do
-        got = recv(client->fd, in->bytes + in->len, PIECE, 0);
+        got = recv(client->fd, in->bytes + in->len, READ_BYTES, 0);
     while (got < 0 && errno == EINTR);
     if (got == 0)
         errno = ECONNRESET;
@@ -284,7 +291,7 @@ static int read_answer(struct sl_daemon_client *client, struct head *head,
     const char *end = NULL;
     int err = 0;
 
-    while (!err && !end && in->len <= HEAD_MOST) {
+    while (!err && !end && in->len <= HEAD_MAX) {
         err = receive(client, diag);
         if (!err)
             end = memmem(in->bytes, in->len, "\r\n\r\n", 4);
@@ -302,21 +309,20 @@ static int read_answer(struct sl_daemon_client *client, struct head *head,
     return err;
 }
 
-static int write_question(struct sl_daemon_client *client, const char *method,
-                          const char *path, struct sl_str body)
+static int write_request(struct sl_daemon_client *client, const char *method,
+                         const char *path, struct sl_str body)
 {
-    int err;
+    struct sl_writer w = {.out = &client->out};
 
     sl_buf_clear(&client->out);
-    err = sl_buf_addf(
-        &client->out, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n",
-        method, path, client->port[0] ? client->where : "localhost", body.len);
-    if (!err && client->token[0])
-        err = sl_buf_addf(&client->out, "Authorization: Bearer %s\r\n",
-                          client->token);
-    if (!err)
-        err = sl_buf_add(&client->out, SL_STR("\r\n"));
-    return err ? err : sl_buf_add(&client->out, body);
+    sl_writer_addf(&w, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %zu\r\n",
+                   method, path, client->port[0] ? client->where : "localhost",
+                   body.len);
+    if (client->token[0])
+        sl_writer_addf(&w, "Authorization: Bearer %s\r\n", client->token);
+    sl_writer_add(&w, SL_STR("\r\n"));
+    sl_writer_add(&w, body);
+    return w.err;
 }
 
 int sl_daemon_client_ask(struct sl_daemon_client *client, const char *method,
@@ -324,21 +330,17 @@ int sl_daemon_client_ask(struct sl_daemon_client *client, const char *method,
                          struct sl_str *ret_body, struct sl_diag *diag)
 {
     struct head head = {.status = 0};
-    int err = 0;
+    int err;
 
-    if (write_question(client, method, path, body))
+    if (write_request(client, method, path, body))
         return no_memory(client, diag);
-    if (client->fd < 0)
-        err = connect_to(client, diag);
-    sl_buf_clear(&client->in);
-    if (!err)
-        err = send_all(client, diag);
+    err = send_all(client, diag);
     if (!err)
         err = read_answer(client, &head, diag);
     if (err)
         return err;
     if (client->in.len != head.len + head.body)
-        return no_http(client, diag); /* more than was asked for */
+        return no_http(client, diag); /* bytes after the answer */
     *ret_status = head.status;
     *ret_body = sl_str_from(sl_buf_str(&client->in), head.len);
     if (head.close) {
@@ -387,16 +389,12 @@ int sl_daemon_client_pipeline(struct sl_daemon_client *client,
                               struct sl_str commands, unsigned count,
                               struct sl_str *ret_replies, struct sl_diag *diag)
 {
-    int err = 0;
+    int err;
 
     sl_buf_clear(&client->out);
     if (sl_buf_add(&client->out, commands))
         return no_memory(client, diag);
-    if (client->fd < 0)
-        err = connect_to(client, diag);
-    sl_buf_clear(&client->in);
-    if (!err)
-        err = send_all(client, diag);
+    err = send_all(client, diag);
     if (!err)
         err = read_replies(client, count, diag);
     if (!err)
@@ -404,11 +402,9 @@ int sl_daemon_client_pipeline(struct sl_daemon_client *client,
     return err;
 }
 
-/* ---- the daemon that an errand asks. */
+/* ---- URL and token of a command ---- */
 
 #define TOKEN_BYTES 4096
-
-/* ---- where, and with which token ---- */
 
 static const char *variable(const char *name)
 {
@@ -417,9 +413,9 @@ static const char *variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-static const char *choose_url(struct sl_cli_args *call, bool admin)
+static const char *find_url(struct sl_cli_args *args, bool admin)
 {
-    const char *url = sl_cli_args_flag(call, admin ? "admin-url" : "url");
+    const char *url = sl_cli_args_flag(args, admin ? "admin-url" : "url");
 
     if (!url)
         url = variable(admin ? "SLUICE_ADMIN_URL" : "SLUICE_URL");
@@ -428,14 +424,14 @@ static const char *choose_url(struct sl_cli_args *call, bool admin)
     return url;
 }
 
-/* A token is one line of visible ASCII: nothing else can be a header. */
-static int keep_token(struct sl_cli_args *call, struct sl_daemon_client *client,
-                      struct sl_str text, const char *from)
+/* A token is one line of visible ASCII, because it is sent in a header. */
+static int set_token(struct sl_cli_args *args, struct sl_daemon_client *client,
+                     struct sl_str text, const char *from)
 {
     while (text.len > 0 && strchr("\r\n \t", text.at[text.len - 1]))
         text.len--;
     if (text.len == 0 || text.len >= sizeof(client->token))
-        return sl_cli_error(call, SL_EXIT_USAGE,
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "%s contains %s; a token has 1 to %zu characters",
                             from,
                             text.len ? "a token that is too long" : "no token",
@@ -443,14 +439,14 @@ static int keep_token(struct sl_cli_args *call, struct sl_daemon_client *client,
     for (size_t i = 0; i < text.len; i++)
         if (text.at[i] <= ' ' || text.at[i] > '~')
             return sl_cli_error(
-                call, SL_EXIT_USAGE,
+                args, SL_EXIT_USAGE,
                 "%s contains a character that is not allowed in a token", from);
     memcpy(client->token, text.at, text.len);
     client->token[text.len] = '\0';
     return 0;
 }
 
-static int read_token(struct sl_cli_args *call, struct sl_daemon_client *client,
+static int read_token(struct sl_cli_args *args, struct sl_daemon_client *client,
                       const char *path)
 {
     struct sl_diag diag = {.line = 0};
@@ -459,17 +455,17 @@ static int read_token(struct sl_cli_args *call, struct sl_daemon_client *client,
 
     sl_buf_init(&text, 2 * TOKEN_BYTES, &sl_alloc_libc);
     if (sl_file_read(path, TOKEN_BYTES, &text, &diag))
-        status = sl_cli_error(call, SL_EXIT_USAGE, "%s", diag.sentence);
+        status = sl_cli_error(args, SL_EXIT_USAGE, "%s", diag.sentence);
     else
-        status = keep_token(call, client, sl_buf_str(&text), path);
+        status = set_token(args, client, sl_buf_str(&text), path);
     sl_buf_done(&text);
     return status;
 }
 
-static int find_token(struct sl_cli_args *call, bool admin,
+static int find_token(struct sl_cli_args *args, bool admin,
                       struct sl_daemon_client *client)
 {
-    const char *file = sl_cli_args_flag(call, "token-file");
+    const char *file = sl_cli_args_flag(args, "token-file");
     const char *name = admin ? "SLUICE_ADMIN_TOKEN" : "SLUICE_ACCESS_TOKEN";
     const char *value = variable(name);
 
@@ -477,24 +473,62 @@ static int find_token(struct sl_cli_args *call, bool admin,
         file = variable(admin ? "SLUICE_ADMIN_TOKEN_FILE"
                               : "SLUICE_ACCESS_TOKEN_FILE");
     if (file)
-        return read_token(call, client, file);
-    return value ? keep_token(call, client, sl_str_c(value), name) : 0;
+        return read_token(args, client, file);
+    return value ? set_token(args, client, sl_str_c(value), name) : 0;
 }
 
-int sl_daemon_reach(struct sl_cli_args *call, bool admin,
-                    struct sl_daemon_client *client)
+/* ---- requests ---- */
+
+#define BODY_BYTES ((size_t)1 << 20) /* a daemon accepts 1 MiB */
+
+void sl_daemon_request_init(struct sl_daemon_request *r,
+                            struct sl_cli_args *args, size_t path_most)
+{
+    *r = (struct sl_daemon_request){.args = args, .client.fd = -1};
+    sl_buf_init(&r->client.out, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
+    sl_buf_init(&r->client.in, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
+    sl_buf_init(&r->path_text, path_most, &sl_alloc_libc);
+    sl_buf_init(&r->body_text, BODY_BYTES, &sl_alloc_libc);
+    r->path.out = &r->path_text;
+    r->body.out = &r->body_text;
+}
+
+void sl_daemon_request_done(struct sl_daemon_request *r)
+{
+    sl_daemon_client_done(&r->client);
+    sl_buf_done(&r->path_text);
+    sl_buf_done(&r->body_text);
+}
+
+int sl_daemon_request_open(struct sl_daemon_request *r, bool admin)
 {
     struct sl_diag diag = {.line = 0};
 
-    if (sl_daemon_client_init(client, choose_url(call, admin), &sl_alloc_libc,
-                              &diag))
-        return sl_cli_error(call, SL_EXIT_USAGE, "%s", diag.sentence);
-    return find_token(call, admin, client);
+    if (sl_daemon_client_init(&r->client, find_url(r->args, admin),
+                              &sl_alloc_libc, &diag))
+        return sl_cli_error(r->args, SL_EXIT_USAGE, "%s", diag.sentence);
+    return find_token(r->args, admin, &r->client);
 }
 
-/* ---- asking ---- */
+void sl_daemon_request_segment(struct sl_daemon_request *r, const char *text)
+{
+    sl_writer_add(&r->path, SL_STR("/"));
+    sl_url_encode(&r->path, sl_str_c(text));
+}
 
-/* What a refusal is to whoever asked. */
+void sl_daemon_request_option(struct sl_daemon_request *r, const char *name,
+                              const char *value)
+{
+    struct sl_str path = sl_buf_str(&r->path_text);
+    bool first = path.len == 0 || !memchr(path.at, '?', path.len);
+
+    if (!value)
+        return;
+    sl_writer_addf(&r->path, "%c%s=", first ? '?' : '&', name);
+    sl_url_encode(&r->path, sl_str_c(value));
+}
+
+/* The exit status for an HTTP status. */
 static int status_of(int code)
 {
     switch (code) {
@@ -511,42 +545,59 @@ static int status_of(int code)
     }
 }
 
-static int refused(struct sl_cli_args *call,
+static int refused(struct sl_cli_args *args,
                    const struct sl_daemon_client *client, int code,
                    json_t *problem)
 {
     const char *detail = json_string_value(json_object_get(problem, "detail"));
 
     if (code == 401)
-        return sl_cli_error(call, SL_EXIT_FAILED,
+        return sl_cli_error(args, SL_EXIT_FAILED,
                             "%s requires a token; name the file that contains "
                             "it with --token-file",
                             client->where);
-    return sl_cli_error(call, status_of(code), "%s",
+    return sl_cli_error(args, status_of(code), "%s",
                         detail ? detail : "the daemon rejected the request");
 }
 
-int sl_daemon_reach_ask(struct sl_cli_args *call,
-                        struct sl_daemon_client *client, const char *method,
-                        const char *path, struct sl_str body, json_t **ret)
+/* A path ends in NUL for the client; the NUL is not part of it. */
+static int end_path(struct sl_daemon_request *r)
+{
+    int err = r->path.err ? r->path.err : r->body.err;
+
+    if (!err)
+        err = sl_buf_add(&r->path_text, (struct sl_str){"", 1});
+    if (!err)
+        r->path_text.len--;
+    return err;
+}
+
+int sl_daemon_request_send(struct sl_daemon_request *r, const char *method,
+                           const char *too_long, json_t **ret)
 {
     struct sl_diag diag = {.line = 0};
     struct sl_str text;
     json_t *root;
     int code, status = 0;
-    int err =
-        sl_daemon_client_ask(client, method, path, body, &code, &text, &diag);
+    int err = end_path(r);
 
+    if (err == SLUICE_EFULL)
+        return sl_cli_error(r->args, SL_EXIT_USAGE, "%s", too_long);
     if (err)
-        return sl_cli_error(
-            call, err == SLUICE_ENOMEM ? SL_EXIT_FAILED : SL_EXIT_UNREACHABLE,
-            "%s", diag.sentence);
+        return sl_cli_error(r->args, SL_EXIT_FAILED, "out of memory");
+    err = sl_daemon_client_ask(&r->client, method, r->path_text.bytes,
+                               sl_buf_str(&r->body_text), &code, &text, &diag);
+    if (err)
+        return sl_cli_error(r->args,
+                            err == SLUICE_ENOMEM ? SL_EXIT_FAILED
+                                                 : SL_EXIT_UNREACHABLE,
+                            "%s", diag.sentence);
     root = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, NULL);
     if (code >= 400)
-        status = refused(call, client, code, root);
+        status = refused(r->args, &r->client, code, root);
     else if (!root)
-        status = sl_cli_error(call, SL_EXIT_FAILED,
-                              "the answer of %s is not JSON", client->where);
+        status = sl_cli_error(r->args, SL_EXIT_FAILED,
+                              "the answer of %s is not JSON", r->client.where);
     if (status)
         json_decref(root);
     else
@@ -554,20 +605,31 @@ int sl_daemon_reach_ask(struct sl_cli_args *call,
     return status;
 }
 
-int sl_daemon_reach_encode(struct sl_buf *out, struct sl_str text)
+int sl_daemon_request_print(struct sl_daemon_request *r, const char *method,
+                            const char *too_long, sl_print_f *print)
 {
-    static const char digits[] = "0123456789ABCDEF";
-    int err = 0;
+    json_t *answer = NULL;
+    int status = sl_daemon_request_send(r, method, too_long, &answer);
 
-    for (size_t i = 0; i < text.len && !err; i++) {
+    if (!status)
+        status = r->args->format == SL_FORMAT_JSON
+                     ? sl_json_print(r->args, answer)
+                     : print(r->args, answer);
+    json_decref(answer);
+    return status;
+}
+
+void sl_url_encode(struct sl_writer *w, struct sl_str text)
+{
+    for (size_t i = 0; i < text.len; i++) {
         unsigned char c = (unsigned char)text.at[i];
         unsigned char letter = c | 0x20;
-        char coded[3] = {'%', digits[c >> 4], digits[c & 15]};
         bool plain = (letter >= 'a' && letter <= 'z') ||
                      (c >= '0' && c <= '9') || (c && strchr("-._~", c));
 
-        err = plain ? sl_buf_add(out, (struct sl_str){text.at + i, 1})
-                    : sl_buf_add(out, (struct sl_str){coded, 3});
+        if (plain)
+            sl_writer_add(w, (struct sl_str){text.at + i, 1});
+        else
+            sl_writer_addf(w, "%%%02X", c);
     }
-    return err;
 }

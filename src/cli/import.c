@@ -1,4 +1,4 @@
-/* import.c -- sluice import: a policy from the settings of another program. */
+/* import.c -- `sluice import`: convert the settings of another program. */
 #include <errno.h>
 #include <string.h>
 
@@ -10,14 +10,14 @@
 #define ARENA_BYTES  (64 * 1024 * 1024)
 
 struct import {
-    struct sl_cli_args *call;
+    struct sl_cli_args *args;
     const char *path;
 };
 
 static void on_tell(void *ctx, unsigned line, const char *sentence)
 {
     struct import *import = ctx;
-    FILE *err = import->call->cli->err;
+    FILE *err = import->args->cli->err;
 
     sl_out_clean(err, import->path);
     if (line)
@@ -43,19 +43,19 @@ static int read_props(struct import *import, struct sl_str text,
     int err;
 
     if (text.len > SL_PROPERTIES_BYTES)
-        return sl_cli_error(import->call, SL_EXIT_FAILED,
+        return sl_cli_error(import->args, SL_EXIT_FAILED,
                             "%s is larger than 1 MB", import->path);
     err = yml ? sl_properties_read_yml(text, props, &diag)
               : sl_properties_read(text, props, &diag);
     if (err == SLUICE_ENOMEM)
-        return sl_cli_error(import->call, SL_EXIT_FAILED, "out of memory");
+        return sl_cli_error(import->args, SL_EXIT_FAILED, "out of memory");
     if (err == SLUICE_EFULL)
-        return sl_cli_error(import->call, SL_EXIT_FAILED,
+        return sl_cli_error(import->args, SL_EXIT_FAILED,
                             "%s has more than %d settings", import->path,
                             SL_PROPERTIES_COUNT);
     if (err) {
         sl_diag_print(&diag, (struct sl_str){NULL, 0}, words, sizeof(words));
-        fprintf(import->call->cli->err, "%s\n", words);
+        fprintf(import->args->cli->err, "%s\n", words);
         return SL_EXIT_FAILED;
     }
     return 0;
@@ -71,21 +71,21 @@ static int write_policy(struct import *import,
     sl_buf_init(&out, POLICY_BYTES, &sl_alloc_libc);
     err = sl_spring_write(&spring, &out);
     if (!err)
-        fwrite(out.bytes, 1, out.len, import->call->cli->out);
+        fwrite(out.bytes, 1, out.len, import->args->cli->out);
     sl_buf_done(&out);
     if (err == SLUICE_ENOENT)
-        return sl_cli_error(import->call, SL_EXIT_FAILED,
+        return sl_cli_error(import->args, SL_EXIT_FAILED,
                             "%s has no setting whose name begins with "
                             "rate-limit. or fluo.ratelimit.",
                             import->path);
     if (err == SLUICE_ENOMEM)
-        return sl_cli_error(import->call, SL_EXIT_FAILED, "out of memory");
+        return sl_cli_error(import->args, SL_EXIT_FAILED, "out of memory");
     return err ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
-static int import_spring(struct sl_cli_args *call, const char *path)
+static int import_spring(struct sl_cli_args *args, const char *path)
 {
-    struct import import = {.call = call, .path = path};
+    struct import import = {.args = args, .path = path};
     struct sl_properties props = {.first = NULL};
     struct sl_arena arena;
     struct sl_buf buf;
@@ -95,9 +95,9 @@ static int import_spring(struct sl_cli_args *call, const char *path)
     sl_buf_init(&buf, SL_PROPERTIES_BYTES + 1, &sl_alloc_libc);
     props.arena = &arena;
     props.families = sl_spring_families;
-    if (sl_read_all(call->cli, path, &buf))
+    if (sl_read_all(args->cli, path, &buf))
         status =
-            sl_cli_error(call, SL_EXIT_FAILED, "%s: %s", path, strerror(errno));
+            sl_cli_error(args, SL_EXIT_FAILED, "%s: %s", path, strerror(errno));
     else
         status = read_props(&import, sl_buf_str(&buf), &props);
     if (!status)
@@ -111,16 +111,16 @@ static int import_spring(struct sl_cli_args *call, const char *path)
 
 static void on_told(void *ctx, const struct sl_report *report)
 {
-    struct sl_cli_args *call = ctx;
+    struct sl_cli_args *args = ctx;
     struct sl_buf words;
 
     sl_buf_init(&words, POLICY_BYTES, &sl_alloc_libc);
     if (sl_report_print(report, &words) == 0 && words.len > 0)
-        fwrite(words.bytes, 1, words.len, call->cli->err);
+        fwrite(words.bytes, 1, words.len, args->cli->err);
     sl_buf_done(&words);
 }
 
-static int import_envoy(struct sl_cli_args *call, const char *path)
+static int import_envoy(struct sl_cli_args *args, const char *path)
 {
     static struct sl_envoy envoy;
     struct sl_diag diag = {0};
@@ -131,30 +131,30 @@ static int import_envoy(struct sl_cli_args *call, const char *path)
     sl_arena_init(&arena, ARENA_BYTES, &sl_alloc_libc);
     sl_buf_init(&out, 4 * POLICY_BYTES, &sl_alloc_libc);
     envoy.arena = &arena;
-    err = sl_envoy_load(&envoy, path, on_told, call, &diag);
+    err = sl_envoy_load(&envoy, path, on_told, args, &diag);
     if (!err)
         err = sl_envoy_write(&envoy, &out);
     if (!err)
-        fwrite(out.bytes, 1, out.len, call->cli->out);
+        fwrite(out.bytes, 1, out.len, args->cli->out);
     sl_buf_done(&out);
     sl_arena_done(&arena);
     if (err && diag.sentence[0])
-        return sl_cli_error(call, SL_EXIT_FAILED, "%s", diag.sentence);
+        return sl_cli_error(args, SL_EXIT_FAILED, "%s", diag.sentence);
     if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
-        return sl_cli_error(call, SL_EXIT_FAILED,
+        return sl_cli_error(args, SL_EXIT_FAILED,
                             "the policy would be too long");
     return err ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
-static int run(struct sl_cli_args *call)
+static int run(struct sl_cli_args *args)
 {
-    const char *from = call->words[0];
+    const char *from = args->words[0];
 
     if (strcmp(from, "spring") == 0)
-        return import_spring(call, call->words[1]);
+        return import_spring(args, args->words[1]);
     if (strcmp(from, "envoy-ratelimit") == 0)
-        return import_envoy(call, call->words[1]);
-    return sl_cli_error(call, SL_EXIT_USAGE,
+        return import_envoy(args, args->words[1]);
+    return sl_cli_error(args, SL_EXIT_USAGE,
                         "unknown format \"%s\"; write: sluice import spring "
                         "FILE, or sluice import envoy-ratelimit FOLDER",
                         from);

@@ -1,4 +1,4 @@
-/* main.c -- the program `sluice`. What it can be sent for is in errand.c. */
+/* main.c -- the program `sluice`; its commands are in command.c. */
 #include "cli/cli.h"
 
 int main(int argc, char **argv)

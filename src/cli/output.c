@@ -1,4 +1,4 @@
-/* output.c -- what errands read and print. */
+/* output.c -- input and output of commands. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "cli/cli.h"
 #include "wire/json.h"
 
-#define POLICY_BYTES (1024 * 1024 + 1) /* one more than a policy may have */
-#define PIECE        16384
+#define POLICY_BYTES (1024 * 1024 + 1) /* one above the maximum */
+#define READ_BYTES   16384
 
-/* Eight-bit controls, as UTF-8 spells them. */
+/* A C1 control character, U+0080 to U+009F, in UTF-8. */
 static bool is_c1(const unsigned char *p)
 {
     return p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0;
@@ -39,7 +39,7 @@ void sl_out_json(FILE *out, const char *text)
     size_t len = strlen(text);
     struct sl_buf buf;
 
-    /* A byte becomes six at most. */
+    /* A byte becomes at most six. */
     sl_buf_init(&buf, 6 * len + 2, &sl_alloc_libc);
     if (sl_json_string(&buf, sl_str_c(text)) == 0)
         fwrite(buf.bytes, 1, buf.len, out);
@@ -85,8 +85,8 @@ static int read_stream(FILE *in, struct sl_buf *buf)
     do {
         size_t room = buf->ceiling - buf->len;
 
-        if (room > PIECE)
-            room = PIECE;
+        if (room > READ_BYTES)
+            room = READ_BYTES;
         if (sl_buf_reserve(buf, room)) {
             errno = ENOMEM;
             return -1;
@@ -99,17 +99,17 @@ static int read_stream(FILE *in, struct sl_buf *buf)
 
 int sl_read_all(struct sl_cli *cli, const char *path, struct sl_buf *buf)
 {
-    bool standard = strcmp(path, "-") == 0;
-    FILE *in = standard ? cli->in : fopen(path, "re");
-    int err, why;
+    bool is_stdin = strcmp(path, "-") == 0;
+    FILE *in = is_stdin ? cli->in : fopen(path, "re");
+    int err, saved;
 
     if (!in)
         return -1;
     err = read_stream(in, buf);
-    why = errno;
-    if (!standard)
+    saved = errno;
+    if (!is_stdin)
         fclose(in);
-    errno = why;
+    errno = saved;
     return err;
 }
 
@@ -151,24 +151,24 @@ void sl_print_problems(FILE *out, const struct sluice_problems *problems)
 
 void sl_free_text(char *text)
 {
-    free(text); /* style: the public header hands it over like this */
+    free(text); /* style: the public interface uses malloc() */
 }
 
-int sl_need_policy(struct sl_cli_args *call, const char *path,
+int sl_need_policy(struct sl_cli_args *args, const char *path,
                    struct sluice_policy **ret)
 {
     struct sluice_problems *problems;
-    int err = sl_load_policy(call->cli, path, ret, &problems);
+    int err = sl_load_policy(args->cli, path, ret, &problems);
 
     if (err && problems && sluice_problems_count(problems) > 0)
-        sl_print_problems(call->cli->err, problems);
+        sl_print_problems(args->cli->err, problems);
     else if (err)
-        sl_cli_error(call, 0, "%s", sl_load_why(path));
+        sl_cli_error(args, 0, "%s", sl_load_why(path));
     sluice_problems_free(problems);
     return err ? SL_EXIT_POLICY : 0;
 }
 
-/* ---- a table in a terminal. */
+/* ---- a table with aligned columns ---- */
 
 #define ARENA_BYTES ((size_t)16 << 20)
 #define GAP         2
@@ -191,7 +191,7 @@ void sl_columns_done(struct sl_columns *columns)
     sl_arena_done(&columns->arena);
 }
 
-/* Characters, not bytes: those that go on are not counted. */
+/* The number of characters: UTF-8 continuation bytes do not count. */
 static size_t width_of(const char *text)
 {
     size_t width = 0;
@@ -255,26 +255,59 @@ void sl_columns_print(const struct sl_columns *columns, FILE *out)
         print_row(columns, row, out);
 }
 
-/* ---- the limits of a verdict, in columns. */
+int sl_columns_finish(struct sl_columns *columns, struct sl_cli_args *args)
+{
+    int status = 0;
 
-#define FINE (10 * SL_S)
+    if (columns->failed)
+        status = sl_cli_error(args, SL_EXIT_FAILED, "out of memory");
+    else
+        sl_columns_print(columns, args->cli->out);
+    sl_columns_done(columns);
+    return status;
+}
+
+/* ---- JSON answers ---- */
+
+#define ROUND_ABOVE (10 * SL_S)
 
 char *sl_span_print(sl_ns span, char out[32])
 {
     sl_ns unit = span > SL_HOUR ? SL_MIN : SL_S;
 
-    if (span > FINE && span < SL_NS_MAX - unit)
+    if (span > ROUND_ABOVE && span < SL_NS_MAX - unit)
         span = (span + unit - 1) / unit * unit;
     return sl_format_duration(span, out);
 }
 
 enum { NAME, SCOPE, PLAN, LIMIT, REMAINING, RESET, RETRY, MODE, COLUMNS };
 
-static const char *text_of(json_t *limit, const char *name)
+const char *sl_member_text(const json_t *map, const char *name,
+                           const char *missing)
 {
-    const char *text = json_string_value(json_object_get(limit, name));
+    const char *text = json_string_value(json_object_get(map, name));
 
-    return text ? text : "-";
+    return text ? text : missing;
+}
+
+json_int_t sl_member_int(const json_t *map, const char *name)
+{
+    return json_integer_value(json_object_get(map, name));
+}
+
+bool sl_member_true(const json_t *map, const char *name)
+{
+    return json_is_true(json_object_get(map, name));
+}
+
+const char *sl_member_span(const json_t *map, const char *name, char out[32])
+{
+    json_t *ms = json_object_get(map, name);
+
+    if (!json_is_integer(ms) || json_integer_value(ms) < 0 ||
+        json_integer_value(ms) > SL_NS_MAX / SL_MS)
+        return NULL;
+    return sl_span_print(json_integer_value(ms) * SL_MS, out);
 }
 
 static const char *number_of(json_t *limit, const char *name, char out[32])
@@ -289,12 +322,9 @@ static const char *number_of(json_t *limit, const char *name, char out[32])
 
 static const char *span_of(json_t *limit, const char *name, char out[32])
 {
-    json_t *ms = json_object_get(limit, name);
+    const char *text = sl_member_span(limit, name, out);
 
-    if (!json_is_integer(ms) || json_integer_value(ms) < 0 ||
-        json_integer_value(ms) > SL_NS_MAX / SL_MS)
-        return "-";
-    return sl_span_print(json_integer_value(ms) * SL_MS, out);
+    return text ? text : "-";
 }
 
 static void add_limit(struct sl_columns *columns, json_t *limit)
@@ -302,18 +332,18 @@ static void add_limit(struct sl_columns *columns, json_t *limit)
     const char *cells[COLUMNS];
     char room[COLUMNS][32];
 
-    cells[NAME] = text_of(limit, "name");
-    cells[SCOPE] = text_of(limit, "scope");
-    cells[PLAN] = text_of(limit, "plan");
+    cells[NAME] = sl_member_text(limit, "name", "-");
+    cells[SCOPE] = sl_member_text(limit, "scope", "-");
+    cells[PLAN] = sl_member_text(limit, "plan", "-");
     cells[LIMIT] = number_of(limit, "limit", room[LIMIT]);
     cells[REMAINING] = number_of(limit, "remaining", room[REMAINING]);
     cells[RESET] = span_of(limit, "reset_ms", room[RESET]);
     cells[RETRY] = span_of(limit, "retry_after_ms", room[RETRY]);
-    cells[MODE] = text_of(limit, "mode");
+    cells[MODE] = sl_member_text(limit, "mode", "-");
     sl_columns_add(columns, cells);
 }
 
-int sl_numbers_print(struct sl_cli_args *call, json_t *limits)
+int sl_numbers_print(struct sl_cli_args *args, json_t *limits)
 {
     static const char *const head[COLUMNS] = {
         "limit", "scope", "plan", "of", "remaining", "reset", "retry", "mode",
@@ -321,26 +351,20 @@ int sl_numbers_print(struct sl_cli_args *call, json_t *limits)
     struct sl_columns columns;
     json_t *limit;
     size_t i;
-    int status = 0;
 
     sl_columns_init(&columns, COLUMNS);
     sl_columns_add(&columns, head);
     json_array_foreach(limits, i, limit) add_limit(&columns, limit);
-    if (columns.failed)
-        status = sl_cli_error(call, SL_EXIT_FAILED, "out of memory");
-    else
-        sl_columns_print(&columns, call->cli->out);
-    sl_columns_done(&columns);
-    return status;
+    return sl_columns_finish(&columns, args);
 }
 
-int sl_json_print(struct sl_cli_args *call, json_t *root)
+int sl_json_print(struct sl_cli_args *args, json_t *root)
 {
     char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER);
 
     if (!text)
-        return sl_cli_error(call, SL_EXIT_FAILED, "out of memory");
-    fprintf(call->cli->out, "%s\n", text);
+        return sl_cli_error(args, SL_EXIT_FAILED, "out of memory");
+    fprintf(args->cli->out, "%s\n", text);
     sl_free_text(text);
     return 0;
 }

@@ -1,11 +1,10 @@
-/* properties.c -- application.properties.
+/* properties.c -- read application.properties and application.yml.
  *
  *   key=value   key: value   key value     # comment   ! comment
  *
- * A line that ends in a backslash goes on in the next one, whose blanks at the
- * beginning do not count. Elsewhere a backslash takes the meaning from the
- * character behind it, but for \t, \n, \r, \f and \uXXXX: UTF-16, of which
- * UTF-8 is made.
+ * A backslash at the end of a line continues it; the next line's leading blanks
+ * do not count. Elsewhere a backslash quotes the next character, except in \t,
+ * \n, \r, \f and \uXXXX, which is UTF-16.
  */
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +72,7 @@ char sl_properties_letter(struct sl_str s, size_t *at)
                                                 : s.at[(*at)++];
 }
 
-/* Does one of the two stand below the other, or are they the same? */
+/* Are the keys equal, or is one below the other? */
 static bool meet(struct sl_str key, struct sl_str family)
 {
     size_t i = 0, k = 0;
@@ -116,7 +115,7 @@ static struct sl_str skip_blanks(struct sl_str s)
     return s;
 }
 
-/* An odd number of backslashes at the end. */
+/* Does the line end in an odd number of backslashes? */
 static bool goes_on(struct sl_str line)
 {
     size_t n = 0;
@@ -126,7 +125,7 @@ static bool goes_on(struct sl_str line)
     return n % 2 == 1;
 }
 
-/* Where the key ends: at a separator that no backslash stands before. */
+/* The end of the key: at a separator without a backslash before it. */
 static size_t key_end(struct sl_str s)
 {
     size_t i = 0;
@@ -136,7 +135,7 @@ static size_t key_end(struct sl_str s)
     return i;
 }
 
-/* Blanks, at most one = or :, and blanks. */
+/* Skip blanks, at most one = or :, and blanks. */
 static struct sl_str skip_separator(struct sl_str s)
 {
     s = skip_blanks(s);
@@ -147,8 +146,8 @@ static struct sl_str skip_separator(struct sl_str s)
 
 /* ---- escapes ---- */
 
-/* The four digits behind \u at the beginning of `s`; false if there are not
- * four. */
+/* Read the four digits after \u at the start of `s`; false if there are
+ * fewer. */
 static bool read_unit(struct sl_str s, uint32_t *ret)
 {
     *ret = 0;
@@ -165,8 +164,8 @@ static bool read_unit(struct sl_str s, uint32_t *ret)
     return true;
 }
 
-/* Read the character of one \uXXXX, or of the two that make a pair. Returns
- * how many bytes of `s` it took; 0 if it is none that a text can have. */
+/* Read one \uXXXX, or the two of a surrogate pair. Returns the number of bytes
+ * read; 0 if it is not a valid character. */
 static size_t read_character(struct sl_str s, uint32_t *ret)
 {
     uint32_t high, low;
@@ -183,7 +182,7 @@ static size_t read_character(struct sl_str s, uint32_t *ret)
     return 12;
 }
 
-/* As UTF-8, which is never longer than the escape. Returns its length. */
+/* Write UTF-8, which is never longer than the escape. Returns its length. */
 static size_t put_character(uint32_t c, char *out)
 {
     size_t len = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -195,7 +194,7 @@ static size_t put_character(uint32_t c, char *out)
     return len;
 }
 
-/* Take the backslashes out: `out` has s.len bytes. False if a \u is wrong. */
+/* Remove the backslashes; `out` has s.len bytes. False for an invalid \u. */
 static bool unescape(struct sl_str s, char *out, struct sl_str *ret)
 {
     static const char letters[] = "tnrf", meant[] = "\t\n\r\f";
@@ -263,7 +262,7 @@ int sl_properties_read(struct sl_str text, struct sl_properties *props,
                        struct sl_diag *diag)
 {
     struct sl_str line;
-    struct sl_buf whole; /* a line with those that it goes on in */
+    struct sl_buf whole; /* a line with its continuations */
     unsigned number = 0, first = 0;
     int err = 0;
 
@@ -291,30 +290,30 @@ int sl_properties_read(struct sl_str text, struct sl_properties *props,
     return err;
 }
 
-/* ---- application.yml, as far as such files go.
+/* ---- application.yml, the subset that such files use ----
  *
  *   rate-limit:
  *     tiers:
- *       free: { not: read }       refused: write it in lines of its own
+ *       free: { not: read }       refused: flow style is not read
  *       starter:
  *         daily-limit: 200        rate-limit.tiers.starter.daily-limit
  *     list:
  *       - one                     rate-limit.list[0]
  *
- * A line's indentation says below which of the keys above it stands. Only the
- * first document of a file is read; the others are for profiles.
+ * The indentation of a line gives its parent key. Only the first document is
+ * read; the others are for profiles.
  *
- * A key of no family that is asked for is passed over with all that belongs to
- * it: the lines that are indented further, the items of a list that are not,
- * and what a bracket or a quote holds open.
+ * A key outside the wanted families is skipped with everything that belongs to
+ * it: lines that are indented further, list items at the same indentation, and
+ * text inside open brackets or quotes.
  */
 
 #define KEY_BYTES 512
 
 struct level {
     size_t indent;
-    size_t len;     /* of the key up to here */
-    unsigned items; /* of a list below it, so far */
+    size_t len;     /* of the key so far */
+    unsigned items; /* of list items so far */
 };
 
 struct tree {
@@ -324,11 +323,11 @@ struct tree {
     unsigned depth;
     char key[KEY_BYTES];
     unsigned line;
-    bool begun; /* there was something in this document */
+    bool begun; /* the document is not empty */
 
-    bool passing;       /* over a key that nobody asks for */
+    bool passing;       /* inside a key that is not wanted */
     size_t pass_indent; /* of that key */
-    bool open;          /* it has a bracket or a quote that is not closed */
+    bool open;          /* a bracket or a quote is open */
     unsigned brackets;
     char quote; /* or NUL */
 };
@@ -342,15 +341,15 @@ static int yaml_refuse(struct tree *t, size_t at, const char *sentence)
     return sl_diag_error(t->diag, SLUICE_ECONF, "%s", sentence);
 }
 
-/* ---- passing over ---- */
+/* ---- skipping ---- */
 
-/* '' inside '...' is one of them. */
+/* '' inside '...' is a quote. */
 static bool is_doubled(struct sl_str s, size_t i)
 {
     return s.at[i] == '\'' && i + 1 < s.len && s.at[i + 1] == '\'';
 }
 
-/* Does what is open end on this line? */
+/* Does the open bracket or quote end on this line? */
 static void scan_open(struct tree *t, struct sl_str s)
 {
     for (size_t i = 0; i < s.len && t->open; i++) {
@@ -374,7 +373,7 @@ static void scan_open(struct tree *t, struct sl_str s)
     }
 }
 
-/* Pass over the key at `indent`; `rest` stands behind it. */
+/* Skip the key at `indent`; `rest` is the text after it. */
 static int pass_over(struct tree *t, size_t indent, struct sl_str rest)
 {
     t->passing = true;
@@ -393,13 +392,13 @@ static int pass_over(struct tree *t, size_t indent, struct sl_str rest)
     return 0;
 }
 
-/* An item of a list, or a part of a mapping that is written with ? and :. */
+/* A list item, or a mapping entry with ? and :. */
 static bool is_part(struct sl_str s)
 {
     return strchr("-?:", s.at[0]) && (s.len == 1 || s.at[1] == ' ');
 }
 
-/* Does the line belong to what is passed over? `s` is without its blanks. */
+/* Does the line belong to the skipped key? `s` has no leading blanks. */
 static bool passes(struct tree *t, struct sl_str s, size_t indent)
 {
     if (t->open) {
@@ -414,13 +413,13 @@ static bool passes(struct tree *t, struct sl_str s, size_t indent)
 
 /* ---- reading ---- */
 
-/* The key so far: that of the innermost level. */
+/* The key of the innermost level. */
 static size_t key_len(const struct tree *t)
 {
     return t->depth ? t->levels[t->depth - 1].len : 0;
 }
 
-/* A value without quotes and without a comment behind it. */
+/* A value without its quotes and its comment. */
 static int read_value(struct tree *t, struct sl_str s, size_t at,
                       struct sl_str *ret)
 {
@@ -448,8 +447,8 @@ static int read_value(struct tree *t, struct sl_str s, size_t at,
     return 0;
 }
 
-/* Put `step` behind the first `len` bytes of the key. Returns the new length,
- * or 0 if it is too long. */
+/* Append `step` to the first `len` bytes of the key. Returns the new length, or
+ * 0 if it is too long. */
 static size_t extend(struct tree *t, size_t len, struct sl_str step, bool item)
 {
     int n = snprintf(t->key + len, sizeof(t->key) - len,
@@ -490,7 +489,7 @@ static int read_item(struct tree *t, struct sl_str s, size_t indent)
     return add_value(t, len, rest, indent + 2);
 }
 
-/* Where the colon behind a key stands, or s.len. */
+/* The position of the colon after a key, or s.len. */
 static size_t colon(struct sl_str s)
 {
     for (size_t i = 0; i < s.len; i++)
@@ -546,7 +545,7 @@ static int read_line(struct tree *t, struct sl_str line)
     if (memchr(s.at, '\0', s.len))
         return yaml_refuse(t, indent, "NUL byte found; the file must be text");
     if (s.at[0] == '-' && (s.len == 1 || s.at[1] == ' ')) {
-        /* An item may stand below its key without being indented. */
+        /* A list item may have the same indentation as its key. */
         while (t->depth && t->levels[t->depth - 1].indent > indent)
             t->depth--;
         return read_item(t, s, indent);

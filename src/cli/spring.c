@@ -1,4 +1,4 @@
-/* spring.c -- what was read, as a policy. */
+/* spring.c -- the settings of two Java programs as a policy. */
 #include "cli/spring.h"
 
 #include <inttypes.h>
@@ -117,7 +117,7 @@ static bool has_aliases(const char *tier)
            strcmp(tier, "business") == 0;
 }
 
-/* The names under which such plans are sold. */
+/* Names of plans. */
 static void put_plan(struct writer *w, const struct sl_tier *t)
 {
     char upper[sizeof(t->name)], line[160];
@@ -230,12 +230,11 @@ int sl_spring_policy(const struct sl_spring_tiers *tiers,
     return w.err;
 }
 
-/* ---- rate-limit.*: what each plan may do.
+/* ---- rate-limit.*: tiers ----
  *
- * The free tier is built into the original: 5 a minute, a burst of 8, 50 a
- * day. A paid tier that is not configured there makes its customers free
- * without a word; here it is told. One that is configured in part is refused,
- * as nobody can know what was meant.
+ * The original has a built-in free tier: 5 a minute, a burst of 8, 50 a day. A
+ * paid tier that is not configured there silently becomes free; here it is
+ * reported. A tier that is configured in part is refused.
  */
 
 #define FREE_RPM   5
@@ -249,7 +248,7 @@ static const char *const fields[] = {"requests-per-minute", "burst-capacity",
 
 static const char *const tops[] = {"enabled", "tiers"};
 
-/* The part of a key up to the next dot; *rest is what is behind it. */
+/* The part of a key up to the next dot; *rest is the text after it. */
 static struct sl_str step(struct sl_str *rest)
 {
     const char *dot = rest->len ? memchr(rest->at, '.', rest->len) : NULL;
@@ -275,8 +274,8 @@ static void unknown(struct sl_spring *spring, const struct sl_prop *prop,
                        "%s is not a known setting and was ignored", prop->key);
 }
 
-/* The tier of that name, a new one if there is none; NULL if there are too
- * many or the name could not be a plan's. */
+/* The tier of that name, added if it is new; NULL if there are too many or the
+ * name is not valid for a plan. */
 static struct sl_tier *find_tier(struct sl_spring_tiers *tiers,
                                  struct sl_str name)
 {
@@ -346,8 +345,8 @@ static void read_prop(struct sl_spring *spring, const struct sl_prop *prop,
         unknown(spring, prop, first, tops, SL_LEN(tops));
 }
 
-/* A field that may be missing gets `preset`, and that is told; one without a
- * preset (0) may not be. */
+/* A missing field gets `preset`, with a message; without a preset (0) it is an
+ * error. */
 static void read_count(struct sl_spring *spring, const struct sl_tier *t,
                        const struct sl_prop *prop, const char *field,
                        uint64_t preset, uint64_t *ret)
@@ -392,7 +391,7 @@ static bool has_tier(const struct sl_spring_tiers *tiers, const char *name)
 void sl_spring_tiers_read(struct sl_spring *spring, struct sl_spring_tiers *ret)
 {
     *ret = (struct sl_spring_tiers){.enabled = true};
-    find_tier(ret, SL_STR("free")); /* there is always one, and it is first */
+    find_tier(ret, SL_STR("free")); /* always present, and first */
     for (const struct sl_prop *p = spring->props->first; p; p = p->next)
         read_prop(spring, p, ret);
     if (!ret->there)
@@ -408,9 +407,9 @@ void sl_spring_tiers_read(struct sl_spring *spring, struct sl_spring_tiers *ret)
                            paid[i]);
 }
 
-/* ---- settings of two Java programs as a policy. */
+/* ---- reading settings ---- */
 
-#define COUNT_MAX UINT64_C(4000000000) /* what a bucket can hold, roundly */
+#define COUNT_MAX UINT64_C(4000000000) /* the maximum of a bucket, rounded */
 
 static void say(struct sl_spring *spring, unsigned line, const char *fmt,
                 va_list args) SL_PRINTF(3, 0);
@@ -544,12 +543,12 @@ int sl_spring_write(struct sl_spring *spring, struct sl_buf *out)
     return sl_spring_policy(&tiers, &fluo, out);
 }
 
-/* ---- fluo.ratelimit.* and the Redis settings beside it. */
+/* ---- fluo.ratelimit.* and the Redis settings ---- */
 
 #define TENANT_RPM 1000
 #define USER_RPM   100
 
-/* A caller that waits for a decision longer than this has noticed. */
+/* A longer timeout would delay callers noticeably. */
 #define SLOW (100 * SL_MS)
 
 static const char *const known[] = {

@@ -1,4 +1,4 @@
-/* subject.c -- what `sluice subject` is made of. */
+/* subject.c -- `sluice subject`: manage the subjects of a daemon. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,32 +10,18 @@
 #include "wire/csv.h"
 #include "wire/json.h"
 
-#define SL_SUBJECT_PATH                                                        \
-    ((size_t)8 << 10) /* a daemon's own bound for a line                       \
-                       */
+#define PATH_BYTES ((size_t)8 << 10) /* a daemon's maximum for a line */
 
-/* Each returns an exit status, and has said why it is not 0. Words are those
- * behind the verb. */
-typedef int sl_subject_f(struct sl_cli_args *call,
-                         struct sl_daemon_client *client, char **words,
-                         size_t count);
+/* An action of `sluice subject`. `words` are those after its name. Returns an
+ * exit status. */
+typedef int subject_f(struct sl_daemon_request *r, char **words, size_t count);
 
-sl_subject_f sl_subject_get, sl_subject_set, sl_subject_rm, sl_subject_list,
-    sl_subject_import;
+static int out_of_memory(struct sl_cli_args *args)
+{
+    return sl_cli_error(args, SL_EXIT_FAILED, "out of memory");
+}
 
-/* Who does it: --by, or who is logged in; NULL if nobody is known. */
-const char *sl_subject_by(struct sl_cli_args *call);
-
-/* One subject as a daemon shows it: JSON, or some lines for people. */
-SL_MUST_USE int sl_subject_print(struct sl_cli_args *call, json_t *subject);
-
-SL_MUST_USE int sl_subject_no_memory(struct sl_cli_args *call);
-
-/* ---- get, set and rm: one subject. */
-
-#define BODY_BYTES ((size_t)64 << 10)
-
-/* ---- printing ---- */
+/* ---- get, set and rm: one subject ---- */
 
 static void print_text(FILE *out, const char *label, const char *text)
 {
@@ -44,6 +30,11 @@ static void print_text(FILE *out, const char *label, const char *text)
     fprintf(out, "%-9s", label);
     sl_out_clean(out, text);
     fputc('\n', out);
+}
+
+static const char *text_of(const json_t *map, const char *name)
+{
+    return sl_member_text(map, name, "");
 }
 
 static void print_list(FILE *out, const char *label, const json_t *list)
@@ -63,14 +54,7 @@ static void print_list(FILE *out, const char *label, const json_t *list)
     fputc('\n', out);
 }
 
-static const char *text_of(const json_t *map, const char *name)
-{
-    const char *text = json_string_value(json_object_get(map, name));
-
-    return text ? text : "";
-}
-
-static void print_rate(FILE *out, const json_t *rate)
+static void print_override(FILE *out, const json_t *rate)
 {
     fputs("override ", out);
     sl_out_clean(out, text_of(rate, "limit"));
@@ -78,7 +62,7 @@ static void print_rate(FILE *out, const json_t *rate)
     sl_out_clean(out, text_of(rate, "rate"));
     if (text_of(rate, "until")[0])
         fprintf(out, ", %s %s",
-                json_is_true(json_object_get(rate, "over")) ? "ended" : "until",
+                sl_member_true(rate, "over") ? "ended" : "until",
                 text_of(rate, "until"));
     if (text_of(rate, "by")[0]) {
         fputs(", by ", out);
@@ -100,20 +84,17 @@ static void print_plan(FILE *out, const json_t *subject)
                                                   : "none");
     if (expires[0])
         fprintf(out, ", %s %s",
-                json_is_true(json_object_get(subject, "expired")) ? "ended"
-                                                                  : "until",
+                sl_member_true(subject, "expired") ? "ended" : "until",
                 expires);
     fputc('\n', out);
 }
 
-int sl_subject_print(struct sl_cli_args *call, json_t *subject)
+static int print_subject(struct sl_cli_args *args, json_t *subject)
 {
-    FILE *out = call->cli->out;
+    FILE *out = args->cli->out;
     json_t *item;
     size_t i;
 
-    if (call->format == SL_FORMAT_JSON)
-        return sl_json_print(call, subject);
     fprintf(out, "%-9s", text_of(subject, "scope"));
     sl_out_clean(out, text_of(subject, "id"));
     fputc('\n', out);
@@ -121,248 +102,191 @@ int sl_subject_print(struct sl_cli_args *call, json_t *subject)
     print_list(out, "roles", json_object_get(subject, "roles"));
     print_list(out, "aliases", json_object_get(subject, "aliases"));
     json_array_foreach(json_object_get(subject, "override_details"), i, item)
-        print_rate(out, item);
+        print_override(out, item);
     print_text(out, "note", text_of(subject, "note"));
     fprintf(out, "changed  %s by ", text_of(subject, "updated"));
     sl_out_clean(out, text_of(subject, "by"));
     fputc('\n', out);
     json_array_foreach(json_object_get(subject, "warnings"), i, item)
-        print_text(call->cli->err, "warning:", json_string_value(item));
+        print_text(args->cli->err, "warning:", json_string_value(item));
     return SL_EXIT_OK;
 }
 
-/* ---- asking ---- */
-
-int sl_subject_no_memory(struct sl_cli_args *call)
+static int print_removed(struct sl_cli_args *args, json_t *answer)
 {
-    return sl_cli_error(call, SL_EXIT_FAILED, "out of memory");
+    (void)answer;
+    fprintf(args->cli->out, "removed %s\n", args->words[2]);
+    return SL_EXIT_OK;
 }
 
-static int check_scope(struct sl_cli_args *call, const char *scope)
+/* Send a request about /v1/subjects/SCOPE/ID. */
+static int ask(struct sl_daemon_request *r, const char *method, char **words,
+               sl_print_f *print)
 {
-    if (strcmp(scope, "user") == 0 || strcmp(scope, "org") == 0)
-        return 0;
-    return sl_cli_error(call, SL_EXIT_USAGE,
-                        "unknown scope \"%s\"; write user ID or org ID", scope);
+    if (strcmp(words[0], "user") != 0 && strcmp(words[0], "org") != 0)
+        return sl_cli_error(r->args, SL_EXIT_USAGE,
+                            "unknown scope \"%s\"; write user ID or org ID",
+                            words[0]);
+    sl_writer_addf(&r->path, "/v1/subjects/%s", words[0]);
+    sl_daemon_request_segment(r, words[1]);
+    if (sl_cli_args_flag(r->args, "force"))
+        sl_daemon_request_option(r, "force", "true");
+    return sl_daemon_request_print(r, method, "the id is too long", print);
 }
 
-/* /v1/subjects/SCOPE/ID with a NUL behind it. */
-static int write_path(struct sl_cli_args *call, struct sl_buf *path,
-                      char **words)
+static int get_subject(struct sl_daemon_request *r, char **words, size_t count)
 {
-    int err = sl_buf_addf(path, "/v1/subjects/%s/", words[0]);
-
-    if (!err)
-        err = sl_daemon_reach_encode(path, sl_str_c(words[1]));
-    if (!err && sl_cli_args_flag(call, "force"))
-        err = sl_buf_addf(path, "?force=true");
-    return err ? err : sl_buf_add(path, (struct sl_str){"", 1});
-}
-
-static int ask(struct sl_cli_args *call, struct sl_daemon_client *client,
-               const char *method, char **words, struct sl_str body,
-               json_t **ret)
-{
-    struct sl_buf path;
-    int status = check_scope(call, words[0]);
-
-    if (status)
-        return status;
-    sl_buf_init(&path, SL_SUBJECT_PATH, &sl_alloc_libc);
-    if (write_path(call, &path, words))
-        status = sl_cli_error(call, SL_EXIT_USAGE, "the id is too long");
-    else
-        status =
-            sl_daemon_reach_ask(call, client, method, path.bytes, body, ret);
-    sl_buf_done(&path);
-    return status;
-}
-
-int sl_subject_get(struct sl_cli_args *call, struct sl_daemon_client *client,
-                   char **words, size_t count)
-{
-    json_t *subject = NULL;
-    int status = ask(call, client, "GET", words, SL_STR(""), &subject);
-
     (void)count;
-    if (!status)
-        status = sl_subject_print(call, subject);
-    json_decref(subject);
-    return status;
+    return ask(r, "GET", words, print_subject);
 }
 
-int sl_subject_rm(struct sl_cli_args *call, struct sl_daemon_client *client,
-                  char **words, size_t count)
+static int remove_subject(struct sl_daemon_request *r, char **words,
+                          size_t count)
 {
-    json_t *answer = NULL;
-    int status = ask(call, client, "DELETE", words, SL_STR(""), &answer);
-
     (void)count;
-    if (!status && call->format == SL_FORMAT_JSON)
-        status = sl_json_print(call, answer);
-    else if (!status)
-        fprintf(call->cli->out, "removed %s\n", words[1]);
-    json_decref(answer);
-    return status;
+    return ask(r, "DELETE", words, print_removed);
 }
 
 /* ---- set ---- */
 
-/* What is written of a subject; texts and overrides, in turn. */
-struct body {
-    struct sl_buf text, rates;
-    unsigned count, rate_count;
-};
-
-static int add_name(struct sl_buf *out, unsigned *count, struct sl_str name)
+/* An empty value removes what was there. */
+static void write_text(struct sl_writer *w, struct sl_str value)
 {
-    int err = sl_buf_add(out, (*count)++ > 0 ? SL_STR(",") : SL_STR(""));
-
-    if (!err)
-        err = sl_json_string(out, name);
-    return err ? err : sl_buf_add(out, SL_STR(":"));
-}
-
-/* "" takes it away. */
-static int add_value(struct sl_buf *out, struct sl_str value)
-{
-    return value.len > 0 ? sl_json_string(out, value)
-                         : sl_buf_add(out, SL_STR("null"));
+    if (value.len > 0)
+        sl_json_str(w, value);
+    else
+        sl_json_nothing(w);
 }
 
 /* a,b,c */
-static int add_list(struct sl_buf *out, struct sl_str value)
+static void write_list(struct sl_writer *w, struct sl_str value)
 {
-    int err = sl_buf_add(out, SL_STR("["));
-    bool first = true;
-
-    while (value.len > 0 && !err) {
+    sl_json_open(w, '[');
+    while (value.len > 0) {
         const char *comma = memchr(value.at, ',', value.len);
         size_t len = comma ? (size_t)(comma - value.at) : value.len;
 
-        if (!first)
-            err = sl_buf_add(out, SL_STR(","));
-        if (!err)
-            err = sl_json_string(out, (struct sl_str){value.at, len});
+        sl_json_str(w, (struct sl_str){value.at, len});
         value = sl_str_from(value, len + 1);
-        first = false;
     }
-    return err ? err : sl_buf_add(out, SL_STR("]"));
+    sl_json_close(w, ']');
 }
 
-static int add_pair(struct body *body, struct sl_str name, struct sl_str value)
+typedef void write_f(struct sl_writer *w, struct sl_str value);
+
+/* How the value of a setting is written; NULL: the name is a limit. */
+static write_f *find_setting(struct sl_str name)
 {
-    static const char *const texts[] = {"plan", "expires", "until", "note"};
-    static const char *const lists[] = {"roles", "aliases"};
-    int err;
+    static const struct {
+        const char *name;
+        write_f *write;
+    } settings[] = {
+        {"plan",    write_text},
+        {"expires", write_text},
+        {"until",   write_text},
+        {"note",    write_text},
+        {"roles",   write_list},
+        {"aliases", write_list},
+    };
 
-    for (size_t i = 0; i < SL_LEN(texts); i++)
-        if (sl_str_eq(name, sl_str_c(texts[i]))) {
-            err = add_name(&body->text, &body->count, name);
-            return err ? err : add_value(&body->text, value);
-        }
-    for (size_t i = 0; i < SL_LEN(lists); i++)
-        if (sl_str_eq(name, sl_str_c(lists[i]))) {
-            err = add_name(&body->text, &body->count, name);
-            return err ? err : add_list(&body->text, value);
-        }
-    err = add_name(&body->rates, &body->rate_count, name);
-    return err ? err : add_value(&body->rates, value);
+    for (size_t i = 0; i < SL_LEN(settings); i++)
+        if (sl_str_eq(name, sl_str_c(settings[i].name)))
+            return settings[i].write;
+    return NULL;
 }
 
-static int read_pairs(struct sl_cli_args *call, struct body *body, char **words,
-                      size_t count)
+/* Write the settings, or the overrides, among NAME=VALUE... */
+static void write_pairs(struct sl_writer *w, char **words, size_t count,
+                        bool overrides)
 {
     for (size_t i = 0; i < count; i++) {
         const char *equals = strchr(words[i], '=');
-        struct sl_str name = {words[i],
-                              equals ? (size_t)(equals - words[i]) : 0};
+        struct sl_str name = {words[i], (size_t)(equals - words[i])};
+        write_f *write = find_setting(name);
 
-        if (name.len == 0)
+        if (overrides == (write != NULL))
+            continue;
+        sl_json_key(w, name);
+        (write ? write : write_text)(w, sl_str_c(equals + 1));
+    }
+}
+
+/* Check the form of the pairs; *ret_overrides: one of them is an override. */
+static int check_pairs(struct sl_cli_args *args, char **words, size_t count,
+                       bool *ret_overrides)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *equals = strchr(words[i], '=');
+
+        if (!equals || equals == words[i])
             return sl_cli_error(
-                call, SL_EXIT_USAGE,
+                args, SL_EXIT_USAGE,
                 "\"%s\" is not a setting of a subject; write plan=NAME, "
                 "expires=TIME, roles=A,B, aliases=A,B, note=TEXT, LIMIT=RATE "
                 "or until=TIME",
                 words[i]);
-        if (add_pair(body, name, sl_str_c(equals + 1)))
-            return sl_subject_no_memory(call);
+        if (!find_setting(
+                (struct sl_str){words[i], (size_t)(equals - words[i])}))
+            *ret_overrides = true;
     }
     return 0;
 }
 
-static int finish(struct sl_cli_args *call, struct body *body)
+/* The author of the change: --by, or the user of the session, or NULL. */
+static const char *author(struct sl_cli_args *args)
 {
-    const char *by = sl_subject_by(call);
-    int err = 0;
+    const char *by = sl_cli_args_flag(args, "by");
 
-    if (by) {
-        err = add_name(&body->text, &body->count, SL_STR("by"));
-        if (!err)
-            err = sl_json_string(&body->text, sl_str_c(by));
-    }
-    if (!err && body->rate_count > 0) {
-        err = add_name(&body->text, &body->count, SL_STR("overrides"));
-        if (!err)
-            err = sl_buf_add(&body->text, SL_STR("{"));
-        if (!err)
-            err = sl_buf_add(&body->text, sl_buf_str(&body->rates));
-        if (!err)
-            err = sl_buf_add(&body->text, SL_STR("}"));
-    }
-    if (!err)
-        err = sl_buf_add(&body->text, SL_STR("}"));
-    return err ? sl_subject_no_memory(call) : 0;
+    if (!by)
+        by = getenv("SUDO_USER");
+    if (!by || !by[0])
+        by = getenv("USER");
+    return by && by[0] ? by : NULL;
 }
 
-int sl_subject_set(struct sl_cli_args *call, struct sl_daemon_client *client,
-                   char **words, size_t count)
+static int set_subject(struct sl_daemon_request *r, char **words, size_t count)
 {
-    const char *method = sl_cli_args_flag(call, "replace") ? "PUT" : "PATCH";
-    struct body body = {.count = 0};
-    json_t *subject = NULL;
-    int status;
+    const char *method = sl_cli_args_flag(r->args, "replace") ? "PUT" : "PATCH";
+    bool overrides = false;
+    int status = check_pairs(r->args, words + 2, count - 2, &overrides);
 
-    sl_buf_init(&body.text, BODY_BYTES, &sl_alloc_libc);
-    sl_buf_init(&body.rates, BODY_BYTES, &sl_alloc_libc);
-    status = sl_buf_add(&body.text, SL_STR("{"))
-                 ? sl_subject_no_memory(call)
-                 : read_pairs(call, &body, words + 2, count - 2);
-    if (!status)
-        status = finish(call, &body);
-    if (!status)
-        status =
-            ask(call, client, method, words, sl_buf_str(&body.text), &subject);
-    if (!status)
-        status = sl_subject_print(call, subject);
-    json_decref(subject);
-    sl_buf_done(&body.text);
-    sl_buf_done(&body.rates);
-    return status;
+    if (status)
+        return status;
+    sl_json_open(&r->body, '{');
+    write_pairs(&r->body, words + 2, count - 2, false);
+    sl_json_member_text(&r->body, "by", author(r->args));
+    if (overrides) {
+        sl_json_key(&r->body, SL_STR("overrides"));
+        sl_json_open(&r->body, '{');
+        write_pairs(&r->body, words + 2, count - 2, true);
+        sl_json_close(&r->body, '}');
+    }
+    sl_json_close(&r->body, '}');
+    return ask(r, method, words, print_subject);
 }
 
-/* ---- many subjects from a file, batch by batch.
+/* ---- import: many subjects from a file ----
  *
- * The file is read as it is sent, and may be of any length. A batch is written
- * as a whole or not at all. When a line is refused, what came before its batch
- * is in, and --from goes on at a line; to begin again from the first does no
- * harm either, for what is there already is not written twice.
+ * The file is sent in batches while it is read, so it may have any length. A
+ * batch is written as a whole or not at all. If a line is refused, the earlier
+ * batches are imported, and --from continues at a line. Importing the file
+ * again from its first line is safe: unchanged subjects are not written.
  */
 
 #define BATCH_LINES 500
-#define BATCH_BYTES ((size_t)512 << 10) /* a daemon takes 1 MiB */
+#define BATCH_BYTES ((size_t)512 << 10) /* a daemon accepts 1 MiB */
 #define READ_BYTES  ((size_t)64 << 10)
 
 struct import {
-    struct sl_cli_args *call;
+    struct sl_cli_args *args;
     struct sl_daemon_client *client;
     const char *name;
     FILE *file;
-    bool is_csv, at_end, shows;
-    uint64_t size, done; /* bytes of the file, and sent; 0: not known */
-    uint64_t from;       /* the first line that is to be sent */
-    struct sl_buf text;  /* that was read and not sent */
-    struct sl_buf head;  /* the first line of a CSV */
+    bool is_csv, at_end, has_progress;
+    uint64_t size, done; /* bytes of the file, and processed; 0: unknown */
+    uint64_t from;       /* the first line to send */
+    struct sl_buf text;  /* read, not yet processed */
+    struct sl_buf head;  /* the first line of a CSV file */
     struct sl_buf batch;
     unsigned count;      /* records of the batch */
     uint64_t line;       /* of the next record */
@@ -370,16 +294,14 @@ struct import {
     uint64_t imported, changed;
 };
 
-/* ---- what is told ---- */
-
-static void show(struct import *import, bool last)
+static void show_progress(struct import *import, bool last)
 {
-    FILE *err = import->call->cli->err;
+    FILE *err = import->args->cli->err;
     unsigned share =
         import->size > 0 ? (unsigned)(import->done * 100 / import->size) : 0;
     char bar[41];
 
-    if (!import->shows)
+    if (!import->has_progress)
         return;
     memset(bar, ' ', sizeof(bar) - 1);
     memset(bar, '#', share * (sizeof(bar) - 1) / 100);
@@ -398,28 +320,28 @@ static int refused(struct import *import, int code, struct sl_str body)
 {
     json_t *root = json_loadb(body.at, body.len, 0, NULL);
     const char *detail = json_string_value(json_object_get(root, "detail"));
-    json_int_t nth = json_integer_value(json_object_get(root, "line"));
+    json_int_t nth = sl_member_int(root, "line");
     const char *sentence = detail ? strstr(detail, ": ") : NULL;
     uint64_t line = import->batch_line;
     int status;
 
-    show(import, true);
+    show_progress(import, true);
     if (code == 401)
         status =
-            sl_cli_error(import->call, SL_EXIT_FAILED,
+            sl_cli_error(import->args, SL_EXIT_FAILED,
                          "%s requires a token; name the file that contains "
                          "it with --token-file",
                          import->client->where);
     else if (nth == 0 || !sentence)
         status = sl_cli_error(
-            import->call, code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED,
+            import->args, code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED,
             "%s:%llu: %s", import->name, (unsigned long long)line,
             detail ? detail : "the daemon rejected the request");
     else {
-        /* The daemon counts the lines of the batch, its head included. */
+        /* The daemon counts lines from the head of the batch. */
         line = import->batch_line + (uint64_t)nth - 1 - import->is_csv;
         status = sl_cli_error(
-            import->call, code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED,
+            import->args, code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED,
             "%s:%llu: %s (the %llu subjects before line %llu are imported; "
             "correct the line and continue with --from %llu)",
             import->name, (unsigned long long)line, sentence + 2,
@@ -431,11 +353,9 @@ static int refused(struct import *import, int code, struct sl_str body)
     return status;
 }
 
-/* ---- a batch ---- */
-
 static int send_batch(struct import *import)
 {
-    const char *path = sl_cli_args_flag(import->call, "force")
+    const char *path = sl_cli_args_flag(import->args, "force")
                            ? "/v1/subjects?force=true"
                            : "/v1/subjects";
     struct sl_diag diag = {.line = 0};
@@ -447,9 +367,9 @@ static int send_batch(struct import *import)
         return 0;
     if (sl_daemon_client_ask(import->client, "POST", path,
                              sl_buf_str(&import->batch), &code, &body, &diag)) {
-        show(import, true);
+        show_progress(import, true);
         return sl_cli_error(
-            import->call, SL_EXIT_UNREACHABLE,
+            import->args, SL_EXIT_UNREACHABLE,
             "%s; the %llu subjects before line %llu are imported",
             diag.sentence, (unsigned long long)import->imported,
             (unsigned long long)import->batch_line);
@@ -458,12 +378,11 @@ static int send_batch(struct import *import)
         return refused(import, code, body);
     root = json_loadb(body.at, body.len, 0, NULL);
     import->imported += import->count;
-    import->changed +=
-        (uint64_t)json_integer_value(json_object_get(root, "changed"));
+    import->changed += (uint64_t)sl_member_int(root, "changed");
     json_decref(root);
     sl_buf_clear(&import->batch);
     import->count = 0;
-    show(import, false);
+    show_progress(import, false);
     return 0;
 }
 
@@ -493,7 +412,7 @@ static int add_record(struct import *import, struct sl_str record)
     import->done += record.len;
     if (import->is_csv && import->head.len == 0) {
         if (sl_buf_add(&import->head, record))
-            return sl_subject_no_memory(import->call);
+            return out_of_memory(import->args);
         return 0;
     }
     if (line < import->from || (is_blank(record) && import->count == 0))
@@ -503,7 +422,7 @@ static int add_record(struct import *import, struct sl_str record)
         status = send_batch(import);
     if (status)
         return status;
-    /* Blank lines are sent along, so that the daemon counts as we do. */
+    /* Blank lines are sent too: the daemon counts lines. */
     import->count += !is_blank(record) && import->count > 0;
     if (import->count == 0) {
         import->count = 1;
@@ -515,15 +434,13 @@ static int add_record(struct import *import, struct sl_str record)
         err = sl_buf_add(&import->batch, record);
     if (!err && record.at[record.len - 1] != '\n')
         err = sl_buf_add(&import->batch, SL_STR("\n"));
-    return err ? sl_cli_error(import->call, SL_EXIT_FAILED,
+    return err ? sl_cli_error(import->args, SL_EXIT_FAILED,
                               "%s:%llu: the line is too long", import->name,
                               (unsigned long long)line)
                : 0;
 }
 
-/* ---- the file ---- */
-
-/* How long the next record is; 0: more must be read. */
+/* The length of the next record; 0: more must be read. */
 static size_t record_len(const struct import *import)
 {
     struct sl_str text = sl_buf_str(&import->text);
@@ -541,7 +458,7 @@ static int read_more(struct import *import)
 
     if (sl_buf_reserve(&import->text, READ_BYTES))
         return sl_cli_error(
-            import->call, SL_EXIT_FAILED,
+            import->args, SL_EXIT_FAILED,
             "%s:%llu: the line is too long, or a quote is not closed",
             import->name, (unsigned long long)import->line);
     got = fread(import->text.bytes + import->text.len, 1, READ_BYTES,
@@ -549,13 +466,13 @@ static int read_more(struct import *import)
     import->text.len += got;
     import->at_end = got == 0;
     if (ferror(import->file))
-        return sl_cli_error(import->call, SL_EXIT_FAILED, "cannot read %s: %s",
+        return sl_cli_error(import->args, SL_EXIT_FAILED, "cannot read %s: %s",
                             import->name, strerror(errno));
     return 0;
 }
 
-/* By its first byte: an object, or the names of columns. */
-static int look_at_form(struct import *import)
+/* A file that begins with '{' has JSON lines; others are CSV. */
+static int detect_format(struct import *import)
 {
     struct sl_str text;
     int status = read_more(import);
@@ -569,7 +486,7 @@ static int look_at_form(struct import *import)
 
 static int send_file(struct import *import)
 {
-    int status = look_at_form(import);
+    int status = detect_format(import);
 
     while (!status) {
         size_t len = record_len(import);
@@ -588,11 +505,11 @@ static int send_file(struct import *import)
 
 static int read_from(struct import *import)
 {
-    const char *from = sl_cli_args_flag(import->call, "from");
+    const char *from = sl_cli_args_flag(import->args, "from");
 
     if (from && (sl_parse_number(sl_str_c(from), &import->from, NULL) ||
                  import->from == 0))
-        return sl_cli_error(import->call, SL_EXIT_USAGE,
+        return sl_cli_error(import->args, SL_EXIT_USAGE,
                             "--from must be a line number, not \"%s\"", from);
     return 0;
 }
@@ -602,26 +519,26 @@ static int open_file(struct import *import)
     struct stat st;
 
     if (strcmp(import->name, "-") == 0)
-        import->file = import->call->cli->in;
+        import->file = import->args->cli->in;
     else
         import->file = fopen(import->name, "r");
     if (!import->file)
-        return sl_cli_error(import->call, SL_EXIT_FAILED, "cannot read %s: %s",
+        return sl_cli_error(import->args, SL_EXIT_FAILED, "cannot read %s: %s",
                             import->name, strerror(errno));
     if (fileno(import->file) >= 0 && fstat(fileno(import->file), &st) == 0 &&
         S_ISREG(st.st_mode))
         import->size = (uint64_t)st.st_size;
-    import->shows = fileno(import->call->cli->err) >= 0 &&
-                    isatty(fileno(import->call->cli->err));
+    import->has_progress = fileno(import->args->cli->err) >= 0 &&
+                           isatty(fileno(import->args->cli->err));
     return 0;
 }
 
-static int tell(struct import *import)
+static int print_imported(struct import *import)
 {
-    FILE *out = import->call->cli->out;
+    FILE *out = import->args->cli->out;
 
-    show(import, true);
-    if (import->call->format == SL_FORMAT_JSON)
+    show_progress(import, true);
+    if (import->args->format == SL_FORMAT_JSON)
         fprintf(out, "{\"imported\":%llu,\"changed\":%llu}\n",
                 (unsigned long long)import->imported,
                 (unsigned long long)import->changed);
@@ -632,11 +549,11 @@ static int tell(struct import *import)
     return SL_EXIT_OK;
 }
 
-int sl_subject_import(struct sl_cli_args *call, struct sl_daemon_client *client,
-                      char **words, size_t count)
+static int import_subjects(struct sl_daemon_request *r, char **words,
+                           size_t count)
 {
     struct import import = {
-        .call = call, .client = client, .name = words[0], .line = 1};
+        .args = r->args, .client = &r->client, .name = words[0], .line = 1};
     int status = read_from(&import);
 
     (void)count;
@@ -648,8 +565,8 @@ int sl_subject_import(struct sl_cli_args *call, struct sl_daemon_client *client,
     if (!status)
         status = send_file(&import);
     if (!status)
-        status = tell(&import);
-    if (import.file && import.file != call->cli->in)
+        status = print_imported(&import);
+    if (import.file && import.file != r->args->cli->in)
         fclose(import.file);
     sl_buf_done(&import.text);
     sl_buf_done(&import.head);
@@ -657,48 +574,28 @@ int sl_subject_import(struct sl_cli_args *call, struct sl_daemon_client *client,
     return status;
 }
 
-/* ---- all subjects, or some, page by page.
+/* ---- list: all subjects, page by page ----
  *
- * As JSON it is a line for each, which `import` reads again: a backup of a
- * daemon that runs.
+ * As JSON it is one line per subject, which `import` can read.
  */
 
-#define PAGE 500
+#define PAGE_ROWS "500"
 
-static int add_option(struct sl_buf *path, const char *name, const char *value)
+static int ask_page(struct sl_daemon_request *r, const char *after,
+                    json_t **ret)
 {
-    int err;
+    const char *scope = sl_cli_args_flag(r->args, "scope");
+    const char *prefix = sl_cli_args_flag(r->args, "prefix");
 
-    if (!value || !value[0])
-        return 0;
-    err = sl_buf_addf(path, "&%s=", name);
-    return err ? err : sl_daemon_reach_encode(path, sl_str_c(value));
+    sl_buf_clear(&r->path_text);
+    sl_writer_add(&r->path, SL_STR("/v1/subjects?limit=" PAGE_ROWS));
+    sl_daemon_request_option(r, "scope", scope && scope[0] ? scope : NULL);
+    sl_daemon_request_option(r, "prefix", prefix && prefix[0] ? prefix : NULL);
+    sl_daemon_request_option(r, "after", after[0] ? after : NULL);
+    return sl_daemon_request_send(r, "GET", "the prefix is too long", ret);
 }
 
-static int ask_page(struct sl_cli_args *call, struct sl_daemon_client *client,
-                    const char *after, json_t **ret)
-{
-    struct sl_buf path;
-    int err, status;
-
-    sl_buf_init(&path, SL_SUBJECT_PATH, &sl_alloc_libc);
-    err = sl_buf_addf(&path, "/v1/subjects?limit=%d", PAGE);
-    if (!err)
-        err = add_option(&path, "scope", sl_cli_args_flag(call, "scope"));
-    if (!err)
-        err = add_option(&path, "prefix", sl_cli_args_flag(call, "prefix"));
-    if (!err)
-        err = add_option(&path, "after", after);
-    if (!err)
-        err = sl_buf_add(&path, (struct sl_str){"", 1});
-    status = err ? sl_cli_error(call, SL_EXIT_USAGE, "the prefix is too long")
-                 : sl_daemon_reach_ask(call, client, "GET", path.bytes,
-                                       SL_STR(""), ret);
-    sl_buf_done(&path);
-    return status;
-}
-
-/* "a, b" */
+/* a,b */
 static void join(const json_t *list, char *out, size_t size)
 {
     size_t i, len = 0;
@@ -713,14 +610,14 @@ static void join(const json_t *list, char *out, size_t size)
     }
 }
 
-static void join_rates(json_t *rates, char *out, size_t size)
+static void join_overrides(json_t *overrides, char *out, size_t size)
 {
     const char *limit;
     size_t len = 0;
     json_t *rate;
 
     out[0] = '\0';
-    json_object_foreach(rates, limit, rate)
+    json_object_foreach(overrides, limit, rate)
     {
         if (len < size)
             len += (size_t)snprintf(out + len, size - len, "%s%s=%s",
@@ -743,25 +640,24 @@ static void add_row(struct sl_columns *columns, const json_t *subject)
     };
 
     snprintf(expires, sizeof(expires), "%s%s", text_of(subject, "expires"),
-             json_is_true(json_object_get(subject, "expired")) ? " (over)"
-                                                               : "");
+             sl_member_true(subject, "expired") ? " (over)" : "");
     join(json_object_get(subject, "roles"), roles, sizeof(roles));
-    join_rates(json_object_get(subject, "overrides"), rates, sizeof(rates));
+    join_overrides(json_object_get(subject, "overrides"), rates, sizeof(rates));
     sl_columns_add(columns, cells);
 }
 
-static void warn(struct sl_cli_args *call, const json_t *subject)
+static void warn(struct sl_cli_args *args, const json_t *subject)
 {
     json_t *item;
     size_t i;
 
     json_array_foreach(json_object_get(subject, "warnings"), i, item)
-        sl_cli_error(call, 0, "%s %s: %s", text_of(subject, "scope"),
+        sl_cli_error(args, 0, "%s %s: %s", text_of(subject, "scope"),
                      text_of(subject, "id"), json_string_value(item));
 }
 
-static int show_page(struct sl_cli_args *call, struct sl_columns *columns,
-                     const json_t *page)
+static int add_page(struct sl_cli_args *args, struct sl_columns *columns,
+                    const json_t *page)
 {
     json_t *subject;
     int status = 0;
@@ -769,9 +665,9 @@ static int show_page(struct sl_cli_args *call, struct sl_columns *columns,
 
     json_array_foreach(json_object_get(page, "subjects"), i, subject)
     {
-        warn(call, subject);
-        if (call->format == SL_FORMAT_JSON)
-            status = sl_json_print(call, subject);
+        warn(args, subject);
+        if (args->format == SL_FORMAT_JSON)
+            status = sl_json_print(args, subject);
         else
             add_row(columns, subject);
         if (status)
@@ -780,11 +676,11 @@ static int show_page(struct sl_cli_args *call, struct sl_columns *columns,
     return status;
 }
 
-int sl_subject_list(struct sl_cli_args *call, struct sl_daemon_client *client,
-                    char **words, size_t count)
+static int list_subjects(struct sl_daemon_request *r, char **words,
+                         size_t count)
 {
-    static const char *const heads[] = {"SCOPE", "ID",        "PLAN", "EXPIRES",
-                                        "ROLES", "OVERRIDES", "NOTE"};
+    static const char *const head[] = {"SCOPE", "ID",        "PLAN", "EXPIRES",
+                                       "ROLES", "OVERRIDES", "NOTE"};
     struct sl_columns columns;
     char after[1024] = "";
     bool more = true;
@@ -792,86 +688,74 @@ int sl_subject_list(struct sl_cli_args *call, struct sl_daemon_client *client,
 
     (void)words;
     (void)count;
-    sl_columns_init(&columns, SL_LEN(heads));
-    sl_columns_add(&columns, heads);
+    sl_columns_init(&columns, SL_LEN(head));
+    sl_columns_add(&columns, head);
     while (more && !status) {
         json_t *page = NULL;
 
-        status = ask_page(call, client, after, &page);
+        status = ask_page(r, after, &page);
         if (!status)
-            status = show_page(call, &columns, page);
+            status = add_page(r->args, &columns, page);
         snprintf(after, sizeof(after), "%s", text_of(page, "next"));
         more = after[0];
         json_decref(page);
     }
-    if (!status && columns.failed)
-        status = sl_subject_no_memory(call);
-    if (!status && call->format != SL_FORMAT_JSON)
-        sl_columns_print(&columns, call->cli->out);
+    if (!status && r->args->format != SL_FORMAT_JSON)
+        return sl_columns_finish(&columns, r->args);
     sl_columns_done(&columns);
     return status;
 }
 
-/* ---- sluice subject: who is registered in a daemon that runs. */
+/* ---- sluice subject ---- */
 
-static const struct verb {
+static const struct action {
     const char *name;
-    size_t least, most; /* words behind it */
+    size_t least, most; /* words after it */
     const char *usage;
-    sl_subject_f *run;
-} verbs[] = {
-    {"get",    2, 2,  "SCOPE ID",                 sl_subject_get   },
-    {"set",    3, 90, "SCOPE ID NAME=VALUE...",   sl_subject_set   },
-    {"rm",     2, 2,  "SCOPE ID",                 sl_subject_rm    },
-    {"list",   0, 0,  "[--scope S] [--prefix P]", sl_subject_list  },
-    {"import", 1, 1,  "FILE",                     sl_subject_import},
+    subject_f *run;
+} actions[] = {
+    {"get",    2, 2,  "SCOPE ID",                 get_subject    },
+    {"set",    3, 90, "SCOPE ID NAME=VALUE...",   set_subject    },
+    {"rm",     2, 2,  "SCOPE ID",                 remove_subject },
+    {"list",   0, 0,  "[--scope S] [--prefix P]", list_subjects  },
+    {"import", 1, 1,  "FILE",                     import_subjects},
 };
 
-const char *sl_subject_by(struct sl_cli_args *call)
+static int refuse_action(struct sl_cli_args *args, const char *word)
 {
-    const char *by = sl_cli_args_flag(call, "by");
-
-    if (!by)
-        by = getenv("SUDO_USER");
-    if (!by || !by[0])
-        by = getenv("USER");
-    return by && by[0] ? by : NULL;
-}
-
-static int refuse_verb(struct sl_cli_args *call, const char *word)
-{
-    const char *names[SL_LEN(verbs)];
+    const char *names[SL_LEN(actions)];
     const char *near;
 
-    for (size_t i = 0; i < SL_LEN(verbs); i++)
-        names[i] = verbs[i].name;
+    for (size_t i = 0; i < SL_LEN(actions); i++)
+        names[i] = actions[i].name;
     near = sl_str_nearest(sl_str_c(word), names, SL_LEN(names));
-    return sl_cli_error(call, SL_EXIT_USAGE, "unknown action \"%s\"; write %s",
+    return sl_cli_error(args, SL_EXIT_USAGE, "unknown action \"%s\"; write %s",
                         word, near ? near : "get, set, rm, list or import");
 }
 
-static int carry_out(struct sl_cli_args *call, const struct verb *verb)
+static int run_action(struct sl_cli_args *args, const struct action *action)
 {
-    size_t count = call->word_count - 1;
-    struct sl_daemon_client client;
+    size_t count = args->word_count - 1;
+    struct sl_daemon_request r;
     int status;
 
-    if (count < verb->least || count > verb->most)
-        return sl_cli_error(call, SL_EXIT_USAGE, "usage: sluice subject %s %s",
-                            verb->name, verb->usage);
-    status = sl_daemon_reach(call, true, &client);
+    if (count < action->least || count > action->most)
+        return sl_cli_error(args, SL_EXIT_USAGE, "usage: sluice subject %s %s",
+                            action->name, action->usage);
+    sl_daemon_request_init(&r, args, PATH_BYTES);
+    status = sl_daemon_request_open(&r, true);
     if (!status)
-        status = verb->run(call, &client, call->words + 1, count);
-    sl_daemon_client_done(&client);
+        status = action->run(&r, args->words + 1, count);
+    sl_daemon_request_done(&r);
     return status;
 }
 
-static int run(struct sl_cli_args *call)
+static int run(struct sl_cli_args *args)
 {
-    for (size_t i = 0; i < SL_LEN(verbs); i++)
-        if (strcmp(call->words[0], verbs[i].name) == 0)
-            return carry_out(call, &verbs[i]);
-    return refuse_verb(call, call->words[0]);
+    for (size_t i = 0; i < SL_LEN(actions); i++)
+        if (strcmp(args->words[0], actions[i].name) == 0)
+            return run_action(args, &actions[i]);
+    return refuse_action(args, args->words[0]);
 }
 
 static const struct sl_flag flags[] = {
@@ -881,8 +765,8 @@ static const struct sl_flag flags[] = {
     {'\0', "replace", NULL,     "set: replace, do not merge"        },
     {'\0', "force",   NULL,     "accept names not in the policy"    },
     {'\0', "from",    "LINE",   "import: start at this line"        },
-    SL_DAEMON_REACH_ADMIN_URL,
-    SL_DAEMON_REACH_TOKEN,
+    SL_FLAG_ADMIN_URL,
+    SL_FLAG_TOKEN,
     {'\0', NULL,      NULL,     NULL                                },
 };
 

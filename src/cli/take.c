@@ -1,8 +1,8 @@
-/* take.c -- sluice take: ask a daemon that runs, and spend.
+/* take.c -- `sluice take` and `sluice hold`: checks against a running daemon.
  *
- * The words are those of `sluice explain`, but for the policy: that is the
- * daemon's.
+ * The words of `sluice take` are those of `sluice explain` without the policy.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -12,52 +12,42 @@
 #include "cli/flow/flow.h"
 #include "wire/json.h"
 
-#define CHECK_BYTES ((size_t)1 << 20)
+#define PATH_BYTES 512
 
-static const char *text_of(json_t *verdict, const char *name)
-{
-    const char *text = json_string_value(json_object_get(verdict, name));
+/* ---- sluice take ---- */
 
-    return text ? text : "";
-}
-
-/* held for 30s as 6f1c0a... */
+/* held for 30s, id 6f1c0a... */
 static void print_hold(FILE *out, json_t *verdict)
 {
-    const char *hold = text_of(verdict, "hold");
-    json_t *left = json_object_get(verdict, "hold_expires_ms");
-    char span[32];
+    const char *hold = sl_member_text(verdict, "hold", "");
+    char text[32];
+    const char *span = sl_member_span(verdict, "hold_expires_ms", text);
 
-    if (!hold[0] || !json_is_integer(left) || json_integer_value(left) < 0 ||
-        json_integer_value(left) > SL_NS_MAX / SL_MS)
+    if (!hold[0] || !span)
         return;
-    fprintf(out, "held for %s, id ",
-            sl_span_print(json_integer_value(left) * SL_MS, span));
+    fprintf(out, "held for %s, id ", span);
     sl_out_clean(out, hold);
     fputc('\n', out);
 }
 
-/* denied 429 by ai-minute; come back in 12s */
+/* denied 429 by ai-minute; retry in 12s */
 static void print_verdict(FILE *out, json_t *verdict, bool allowed)
 {
-    json_t *retry = json_object_get(verdict, "retry_after_ms");
-    const char *by = text_of(verdict, "by");
-    const char *message = text_of(verdict, "message");
-    char span[32];
+    const char *by = sl_member_text(verdict, "by", "");
+    const char *message = sl_member_text(verdict, "message", "");
+    char text[32];
+    const char *retry = sl_member_span(verdict, "retry_after_ms", text);
 
     sl_out_colour(out, allowed ? SL_GREEN : SL_RED);
     fputs(allowed ? "allowed" : "denied", out);
     sl_out_colour(out, SL_PLAIN);
-    fprintf(out, " %d",
-            (int)json_integer_value(json_object_get(verdict, "status")));
+    fprintf(out, " %d", (int)sl_member_int(verdict, "status"));
     if (by[0])
         fputs(" by ", out);
     sl_out_clean(out, by);
-    if (json_is_integer(retry) && json_integer_value(retry) >= 0 &&
-        json_integer_value(retry) <= SL_NS_MAX / SL_MS)
-        fprintf(out, "; retry in %s",
-                sl_span_print(json_integer_value(retry) * SL_MS, span));
-    if (json_is_true(json_object_get(verdict, "degraded")))
+    if (retry)
+        fprintf(out, "; retry in %s", retry);
+    if (sl_member_true(verdict, "degraded"))
         fputs("; decided without the store", out);
     fputc('\n', out);
     print_hold(out, verdict);
@@ -67,51 +57,47 @@ static void print_verdict(FILE *out, json_t *verdict, bool allowed)
     }
 }
 
-static int print(struct sl_cli_args *call, json_t *verdict)
+static int print_take(struct sl_cli_args *args, json_t *verdict)
 {
     json_t *limits = json_object_get(verdict, "limits");
-    bool allowed = json_is_true(json_object_get(verdict, "allowed"));
+    bool allowed = sl_member_true(verdict, "allowed");
     int status = 0;
 
-    if (call->format == SL_FORMAT_JSON) {
-        status = sl_json_print(call, verdict);
+    if (args->format == SL_FORMAT_JSON) {
+        status = sl_json_print(args, verdict);
     } else {
-        print_verdict(call->cli->out, verdict, allowed);
+        print_verdict(args->cli->out, verdict, allowed);
         if (json_array_size(limits) > 0)
-            status = sl_numbers_print(call, limits);
+            status = sl_numbers_print(args, limits);
     }
     if (status)
         return status;
     return allowed ? SL_EXIT_OK : SL_EXIT_FAILED;
 }
 
-static int ask(struct sl_cli_args *call, const struct sl_check_args *q,
-               struct sl_daemon_client *client)
+static int check_request(struct sl_daemon_request *r,
+                         const struct sl_check_args *q)
 {
     struct sluice_request request;
     json_t *verdict = NULL;
-    struct sl_buf check;
     int status;
 
     sl_flow_request_fill(&q->act, &request);
     if (request.has_cost && request.cost_count > 0)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+        return sl_cli_error(r->args, SL_EXIT_USAGE,
                             "a check accepts cost= or cost.LIMIT=, not both");
-    sl_buf_init(&check, CHECK_BYTES, &sl_alloc_libc);
-    if (sl_flow_check_write(&check, &request, SL_STR("null")))
-        status = sl_cli_error(call, SL_EXIT_USAGE, "the request is too large");
-    else
-        status = sl_daemon_reach_ask(call, client, "POST", "/v1/check",
-                                     sl_buf_str(&check), &verdict);
+    sl_writer_add(&r->path, SL_STR("/v1/check"));
+    sl_flow_check_write(&r->body, &request, SL_STR("null"));
+    status =
+        sl_daemon_request_send(r, "POST", "the request is too large", &verdict);
     if (!status)
-        status = print(call, verdict);
+        status = print_take(r->args, verdict);
     json_decref(verdict);
-    sl_buf_done(&check);
     return status;
 }
 
-/* token=FILE goes where tokens usually are: the policy is the daemon's. */
-static int bring_token(struct sl_cli_args *call, struct sl_check_args *q)
+/* token=FILE becomes an Authorization header. */
+static int add_token(struct sl_cli_args *args, struct sl_check_args *q)
 {
     struct sl_diag diag = {.sentence = ""};
     struct sluice_header header;
@@ -125,65 +111,65 @@ static int bring_token(struct sl_cli_args *call, struct sl_check_args *q)
     if (!err)
         return 0;
     return sl_cli_error(
-        call, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_USAGE, "%s",
+        args, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_USAGE, "%s",
         diag.sentence[0] ? diag.sentence : "out of memory");
 }
 
-/* --hold says the same as hold=. */
-static int read_hold(struct sl_cli_args *call, struct sl_check_args *q)
+/* --hold is the same as hold=. */
+static int read_hold(struct sl_cli_args *args, struct sl_check_args *q)
 {
-    const char *text = sl_cli_args_flag(call, "hold");
+    const char *text = sl_cli_args_flag(args, "hold");
     struct sl_diag diag = {.sentence = ""};
 
     if (!text)
         return 0;
-    if (q->in.hold > 0)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+    if (q->in.request.hold_ns > 0)
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "--hold and hold= are both given; remove one");
-    if (sl_parse_duration(sl_str_c(text), &q->in.hold, &diag))
-        return sl_cli_error(call, SL_EXIT_USAGE, "--hold %s: %s", text,
+    if (sl_parse_duration(sl_str_c(text), &q->in.request.hold_ns, &diag))
+        return sl_cli_error(args, SL_EXIT_USAGE, "--hold %s: %s", text,
                             diag.sentence);
-    if (q->in.hold == 0)
+    if (q->in.request.hold_ns == 0)
         return sl_cli_error(
-            call, SL_EXIT_USAGE,
+            args, SL_EXIT_USAGE,
             "a hold needs a duration above 0; write one like --hold 30s");
     return 0;
 }
 
-static int run(struct sl_cli_args *call)
+static int run_take(struct sl_cli_args *args)
 {
     struct sl_check_args q;
-    struct sl_daemon_client client;
+    struct sl_daemon_request r;
     int status;
 
+    sl_daemon_request_init(&r, args, PATH_BYTES);
     sl_check_args_init(&q, SL_NS_NONE);
     q.bare_limits = true;
-    q.takes_token = true;
-    q.takes_hold = true;
-    status = sl_check_args_read(call, 0, &q);
+    q.accepts_token = true;
+    q.accepts_hold = true;
+    status = sl_check_args_read(args, 0, &q);
     if (!status)
-        status = read_hold(call, &q);
+        status = read_hold(args, &q);
     if (!status)
-        status = bring_token(call, &q);
+        status = add_token(args, &q);
     if (!status && q.now != SL_NS_NONE)
         status = sl_cli_error(
-            call, SL_EXIT_USAGE,
+            args, SL_EXIT_USAGE,
             "at= cannot be used with take: the daemon uses its own clock");
-    if (!status) {
-        status = sl_daemon_reach(call, false, &client);
-        if (!status)
-            status = ask(call, &q, &client);
-        sl_daemon_client_done(&client);
-    }
+    if (!status)
+        status = sl_daemon_request_open(&r, false);
+    if (!status)
+        status = check_request(&r, &q);
     sl_check_args_done(&q);
+    sl_daemon_request_done(&r);
     return status;
 }
 
-static const struct sl_flag flags[] = {
+static const struct sl_flag take_flags[] = {
     {'\0', "hold", "DURATION",
      "hold the cost for this time; see `sluice hold`"},
-    SL_DAEMON_REACH_URL,
-    SL_DAEMON_REACH_TOKEN,
+    SL_FLAG_URL,
+    SL_FLAG_TOKEN,
     {'\0', NULL,   NULL,       NULL                  },
 };
 
@@ -207,193 +193,166 @@ const struct sl_command sl_command_take = {
             "  sluice take ai-minute ann cost=0\n",
     .words = "",
     .formats = "table|json",
-    .flags = flags,
+    .flags = take_flags,
     .least = 1,
     .most = (unsigned)-1,
-    .run = run,
+    .run = run_take,
 };
 
-/* ---- sluice hold: end or extend what a daemon holds. */
+/* ---- sluice hold: settle, release or extend a hold ---- */
 
-#define BODY_BYTES  ((size_t)64 << 10)
-#define NAME_BYTES  128
-#define LIMITS_MOST 64
+#define WORDS_MAX 64
 
-/* ---- what is asked ---- */
-
-/* cost=N, or cost.LIMIT=N, or status=N; each as a member. */
-static int add_word(struct sl_cli_args *call, struct sl_buf *costs,
-                    struct sl_buf *body, const char *word)
+/* cost=N, cost.LIMIT=N or status=N. */
+static int read_pair(struct sl_cli_args *args, const char *word,
+                     struct sl_str *ret_name, uint64_t *ret_number)
 {
     const char *equals = strchr(word, '=');
     struct sl_str name = {word, equals ? (size_t)(equals - word) : 0};
-    uint64_t number = 0;
-    bool limit = sl_flow_word_under(name, "cost.");
-    int err;
 
-    if (!limit && !sl_str_eq(name, SL_STR("cost")) &&
-        !sl_str_eq(name, SL_STR("status")))
+    if (!sl_flow_word_under(name, "cost.") &&
+        !sl_str_eq(name, SL_STR("cost")) && !sl_str_eq(name, SL_STR("status")))
         return sl_cli_error(
-            call, SL_EXIT_USAGE,
+            args, SL_EXIT_USAGE,
             "unknown argument \"%s\"; write cost=N, cost.LIMIT=N or status=N",
             word);
-    if (sl_parse_number(sl_str_c(equals + 1), &number, NULL))
-        return sl_cli_error(call, SL_EXIT_USAGE,
+    if (sl_parse_number(sl_str_c(equals + 1), ret_number, NULL))
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "\"%s\" needs a whole number after the '='", word);
-    if (limit) {
-        err = sl_buf_addf(costs, "%s", costs->len > 0 ? "," : "");
-        if (!err)
-            err = sl_json_string(costs, sl_str_from(name, strlen("cost.")));
-        if (!err)
-            err = sl_buf_addf(costs, ":%s", equals + 1);
-    } else {
-        err = sl_buf_addf(body, "%s\"%.*s\":%s", body->len > 1 ? "," : "",
-                          SL_STR_ARG(name), equals + 1);
-    }
-    return err ? sl_cli_error(call, SL_EXIT_USAGE, "too many arguments") : 0;
+    *ret_name = name;
+    return 0;
 }
 
-static int write_settle(struct sl_cli_args *call, struct sl_buf *body)
+/* The members cost and status, then the costs per limit as one object. */
+static int write_settle(struct sl_cli_args *args, struct sl_writer *body)
 {
-    struct sl_buf costs;
-    int status = 0;
+    bool any = false;
+    struct sl_str name;
+    uint64_t number = 0;
 
-    sl_buf_init(&costs, BODY_BYTES, &sl_alloc_libc);
-    for (size_t i = 2; i < call->word_count && !status; i++)
-        status = add_word(call, &costs, body, call->words[i]);
-    if (!status && costs.len > 0 &&
-        sl_buf_addf(body, "%s\"cost\":{%.*s}", body->len > 1 ? "," : "",
-                    SL_STR_ARG(sl_buf_str(&costs))))
-        status = sl_cli_error(call, SL_EXIT_USAGE, "too many arguments");
-    sl_buf_done(&costs);
-    return status;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 2; i < args->word_count; i++) {
+            int status = read_pair(args, args->words[i], &name, &number);
+            bool limit;
+
+            if (status)
+                return status;
+            limit = sl_flow_word_under(name, "cost.");
+            if (limit != (pass == 1))
+                continue;
+            if (limit && !any) {
+                sl_json_key(body, SL_STR("cost"));
+                sl_json_open(body, '{');
+                any = true;
+            }
+            sl_json_key(body,
+                        limit ? sl_str_from(name, strlen("cost.")) : name);
+            sl_writer_addf(body, "%" PRIu64, number);
+        }
+    }
+    if (any)
+        sl_json_close(body, '}');
+    return 0;
 }
 
-static int write_extend(struct sl_cli_args *call, struct sl_buf *body)
+static int write_extend(struct sl_cli_args *args, struct sl_writer *body)
 {
     struct sl_diag diag = {.sentence = ""};
     sl_ns span;
 
-    if (call->word_count != 3)
+    if (args->word_count != 3)
         return sl_cli_error(
-            call, SL_EXIT_USAGE,
+            args, SL_EXIT_USAGE,
             "missing duration; write sluice hold extend ID 30s");
-    if (sl_parse_duration(sl_str_c(call->words[2]), &span, &diag))
-        return sl_cli_error(call, SL_EXIT_USAGE, "%s", diag.sentence);
-    if (sl_buf_addf(body, "\"hold\":\"%s\"", call->words[2]))
-        return sl_cli_error(call, SL_EXIT_USAGE, "too many arguments");
+    if (sl_parse_duration(sl_str_c(args->words[2]), &span, &diag))
+        return sl_cli_error(args, SL_EXIT_USAGE, "%s", diag.sentence);
+    sl_json_member_text(body, "hold", args->words[2]);
     return 0;
 }
 
-static int write_body(struct sl_cli_args *call, struct sl_buf *body)
+static int write_body(struct sl_cli_args *args, struct sl_writer *body)
 {
-    const char *verb = call->words[0];
+    const char *action = args->words[0];
     int status = 0;
 
-    if (sl_buf_addf(body, "{"))
-        return sl_cli_error(call, SL_EXIT_STORE, "out of memory");
-    if (strcmp(verb, "settle") == 0)
-        status = write_settle(call, body);
-    else if (strcmp(verb, "extend") == 0)
-        status = write_extend(call, body);
-    else if (strcmp(verb, "release") != 0)
+    sl_json_open(body, '{');
+    if (strcmp(action, "settle") == 0)
+        status = write_settle(args, body);
+    else if (strcmp(action, "extend") == 0)
+        status = write_extend(args, body);
+    else if (strcmp(action, "release") != 0)
         status = sl_cli_error(
-            call, SL_EXIT_USAGE,
-            "unknown action \"%s\"; write settle, release or extend", verb);
-    else if (call->word_count != 2)
+            args, SL_EXIT_USAGE,
+            "unknown action \"%s\"; write settle, release or extend", action);
+    else if (args->word_count != 2)
         status =
-            sl_cli_error(call, SL_EXIT_USAGE,
+            sl_cli_error(args, SL_EXIT_USAGE,
                          "release accepts the id of the hold and nothing else");
-    if (!status && sl_buf_addf(body, "}"))
-        status = sl_cli_error(call, SL_EXIT_STORE, "out of memory");
+    sl_json_close(body, '}');
     return status;
 }
 
-/* ---- what is answered ---- */
-
 static void print_limit(FILE *out, json_t *limit)
 {
-    const char *name = json_string_value(json_object_get(limit, "name"));
     json_t *cost = json_object_get(limit, "cost");
 
     fputs("  ", out);
-    sl_out_clean(out, name ? name : "(no longer in the policy)");
-    fprintf(out, ": held %" JSON_INTEGER_FORMAT,
-            json_integer_value(json_object_get(limit, "held")));
+    sl_out_clean(out,
+                 sl_member_text(limit, "name", "(no longer in the policy)"));
+    fprintf(out, ": held %" JSON_INTEGER_FORMAT, sl_member_int(limit, "held"));
     if (json_is_integer(cost))
         fprintf(out, ", settled with %" JSON_INTEGER_FORMAT,
                 json_integer_value(cost));
     fprintf(out, ", %" JSON_INTEGER_FORMAT " left%s\n",
-            json_integer_value(json_object_get(limit, "remaining")),
-            json_is_true(json_object_get(limit, "over")) ? "; over the limit"
-                                                         : "");
+            sl_member_int(limit, "remaining"),
+            sl_member_true(limit, "over") ? "; over the limit" : "");
 }
 
-/* settled; it had ended before */
-static int hold_print(struct sl_cli_args *call, json_t *answer)
+/* "settled", or "settled already; nothing was changed" */
+static int print_ended(struct sl_cli_args *args, json_t *answer)
 {
-    const char *state = json_string_value(json_object_get(answer, "state"));
-    bool again = json_is_true(json_object_get(answer, "again"));
-    json_t *left = json_object_get(answer, "expires_ms"), *limit;
+    FILE *out = args->cli->out;
+    json_t *limit;
     size_t i;
 
-    if (call->format == SL_FORMAT_JSON)
-        return sl_json_print(call, answer);
-    sl_out_clean(call->cli->out, state ? state : "?");
-    if (json_is_integer(left))
-        fprintf(call->cli->out, " for %" JSON_INTEGER_FORMAT " ms",
-                json_integer_value(left));
-    fputs(again ? " already; nothing was changed\n" : "\n", call->cli->out);
+    sl_out_clean(out, sl_member_text(answer, "state", "?"));
+    if (json_is_integer(json_object_get(answer, "expires_ms")))
+        fprintf(out, " for %" JSON_INTEGER_FORMAT " ms",
+                sl_member_int(answer, "expires_ms"));
+    fputs(sl_member_true(answer, "again") ? " already; nothing was changed\n"
+                                          : "\n",
+          out);
     json_array_foreach(json_object_get(answer, "limits"), i, limit)
-        print_limit(call->cli->out, limit);
+        print_limit(out, limit);
     return SL_EXIT_OK;
 }
 
-static int hold_ask(struct sl_cli_args *call, struct sl_daemon_client *client,
-                    struct sl_str body)
+static int run_hold(struct sl_cli_args *args)
 {
-    struct sl_buf path;
-    json_t *answer = NULL;
+    struct sl_daemon_request r;
+    char too_long[120];
     int status;
 
-    sl_buf_init(&path, 4 * NAME_BYTES, &sl_alloc_libc);
-    if (sl_buf_addf(&path, "/v1/holds/") ||
-        sl_daemon_reach_encode(&path, sl_str_c(call->words[1])) ||
-        sl_buf_addf(&path, "/%s%c", call->words[0], '\0'))
-        status = sl_cli_error(call, SL_EXIT_USAGE,
-                              "\"%.40s...\" is too long for the id of a hold",
-                              call->words[1]);
-    else
-        status = sl_daemon_reach_ask(call, client, "POST", path.bytes, body,
-                                     &answer);
+    snprintf(too_long, sizeof(too_long),
+             "\"%.40s...\" is too long for the id of a hold", args->words[1]);
+    sl_daemon_request_init(&r, args, PATH_BYTES);
+    status = write_body(args, &r.body);
     if (!status)
-        status = hold_print(call, answer);
-    json_decref(answer);
-    sl_buf_done(&path);
-    return status;
-}
-
-static int hold_run(struct sl_cli_args *call)
-{
-    struct sl_daemon_client client;
-    struct sl_buf body;
-    int status;
-
-    sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
-    status = write_body(call, &body);
-    if (!status) {
-        status = sl_daemon_reach(call, false, &client);
-        if (!status)
-            status = hold_ask(call, &client, sl_buf_str(&body));
-        sl_daemon_client_done(&client);
-    }
-    sl_buf_done(&body);
+        status = sl_daemon_request_open(&r, false);
+    if (!status && r.body.err)
+        status = sl_cli_error(args, SL_EXIT_USAGE, "too many arguments");
+    sl_writer_add(&r.path, SL_STR("/v1/holds"));
+    sl_daemon_request_segment(&r, args->words[1]);
+    sl_writer_addf(&r.path, "/%s", args->words[0]);
+    if (!status)
+        status = sl_daemon_request_print(&r, "POST", too_long, print_ended);
+    sl_daemon_request_done(&r);
     return status;
 }
 
 static const struct sl_flag hold_flags[] = {
-    SL_DAEMON_REACH_URL,
-    SL_DAEMON_REACH_TOKEN,
+    SL_FLAG_URL,
+    SL_FLAG_TOKEN,
     {'\0', NULL, NULL, NULL},
 };
 
@@ -419,6 +378,6 @@ const struct sl_command sl_command_hold = {
     .formats = "table|json",
     .flags = hold_flags,
     .least = 2,
-    .most = LIMITS_MOST,
-    .run = hold_run,
+    .most = WORDS_MAX,
+    .run = run_hold,
 };

@@ -1,6 +1,4 @@
-/* test.c -- how the flows of `sluice test` went: for people, as TAP and as
- * JSON.
- */
+/* test.c -- `sluice test`: run flow files and report as text, TAP or JSON. */
 #include <errno.h>
 #include <string.h>
 
@@ -26,13 +24,13 @@ static void print_miss(FILE *out, const char *file, unsigned line,
     fputc('\n', out);
 }
 
-/* What was skipped did not fail. */
+/* A skipped flow did not fail. */
 static bool is_good(const struct sl_flow_outcome *o)
 {
     return o->end == SL_END_PASSED || o->end == SL_END_SKIPPED;
 }
 
-/* Why a flow failed, each line behind `prefix`. */
+/* Print why a flow failed, each line after `prefix`. */
 static void print_why(FILE *out, const char *prefix, const char *file,
                       const struct sl_flow_outcome *o)
 {
@@ -54,7 +52,7 @@ static void table_flow(struct sl_test *test, const char *file,
                        const struct sl_flow *flow,
                        const struct sl_flow_outcome *o)
 {
-    FILE *out = test->call->cli->out;
+    FILE *out = test->args->cli->out;
     bool passed = o->end == SL_END_PASSED;
     bool skipped = o->end == SL_END_SKIPPED;
 
@@ -76,7 +74,7 @@ static void tap_flow(struct sl_test *test, const char *file,
                      const struct sl_flow *flow,
                      const struct sl_flow_outcome *o)
 {
-    FILE *out = test->call->cli->out;
+    FILE *out = test->args->cli->out;
 
     print_why(out, "# ", file, o);
     if (o->end == SL_END_BAD_POLICY)
@@ -115,7 +113,7 @@ static void json_flow(struct sl_test *test, const char *file,
                       const struct sl_flow *flow,
                       const struct sl_flow_outcome *o)
 {
-    FILE *out = test->call->cli->out;
+    FILE *out = test->args->cli->out;
     bool passed = is_good(o);
 
     fputs(test->flows > 1 ? ",{" : "{", out);
@@ -134,12 +132,12 @@ static void json_flow(struct sl_test *test, const char *file,
 
 void sl_test_begin(struct sl_test *test)
 {
-    if (test->call->format == SL_FORMAT_JSON)
-        fputs("{\"flows\":[", test->call->cli->out);
+    if (test->args->format == SL_FORMAT_JSON)
+        fputs("{\"flows\":[", test->args->cli->out);
 }
 
-/* What is not understood goes before what was refused, and that before what
- * failed: it has to be mended first. */
+/* Keep the most basic failure: invalid arguments, then an invalid policy, then
+ * an unreachable daemon, a failed store, a failed flow. */
 static void set_status(struct sl_test *test, int status)
 {
     static const int order[] = {SL_EXIT_FAILED, SL_EXIT_STORE,
@@ -157,27 +155,30 @@ static void set_status(struct sl_test *test, int status)
         test->status = status;
 }
 
-/* On err, with an end of line, and not twice in a row: many flows share one
- * bad policy. */
-static void tell(struct sl_test *test, const char *text)
+/* Print a message on err unless it repeats the last one: many flows share one
+ * invalid policy. */
+static void print_once(struct sl_test *test, const char *text)
 {
     size_t len = strlen(text);
 
-    if (strcmp(test->told, text) == 0)
+    if (strcmp(test->last, text) == 0)
         return;
-    snprintf(test->told, sizeof(test->told), "%s", text);
-    fputs(text, test->call->cli->err);
+    snprintf(test->last, sizeof(test->last), "%s", text);
+    fputs(text, test->args->cli->err);
     if (len == 0 || text[len - 1] != '\n')
-        fputc('\n', test->call->cli->err);
+        fputc('\n', test->args->cli->err);
 }
 
 void sl_test_flow(struct sl_test *test, const char *file,
                   const struct sl_flow *flow, const struct sl_flow_outcome *out)
 {
     static const int status[] = {
-        [SL_END_PASSED] = SL_EXIT_OK,          [SL_END_FAILED] = SL_EXIT_FAILED,
-        [SL_END_BAD_POLICY] = SL_EXIT_POLICY,  [SL_END_BROKEN] = SL_EXIT_STORE,
-        [SL_END_NOBODY] = SL_EXIT_UNREACHABLE, [SL_END_SKIPPED] = SL_EXIT_OK,
+        [SL_END_PASSED] = SL_EXIT_OK,
+        [SL_END_FAILED] = SL_EXIT_FAILED,
+        [SL_END_BAD_POLICY] = SL_EXIT_POLICY,
+        [SL_END_BROKEN] = SL_EXIT_STORE,
+        [SL_END_UNREACHABLE] = SL_EXIT_UNREACHABLE,
+        [SL_END_SKIPPED] = SL_EXIT_OK,
     };
 
     test->flows++;
@@ -185,10 +186,10 @@ void sl_test_flow(struct sl_test *test, const char *file,
     test->skipped += out->end == SL_END_SKIPPED;
     set_status(test, status[out->end]);
     if (out->end == SL_END_BAD_POLICY)
-        tell(test, out->message);
-    if (test->call->format == SL_FORMAT_JSON)
+        print_once(test, out->message);
+    if (test->args->format == SL_FORMAT_JSON)
         json_flow(test, file, flow, out);
-    else if (test->call->format == SL_FORMAT_TAP)
+    else if (test->args->format == SL_FORMAT_TAP)
         tap_flow(test, file, flow, out);
     else
         table_flow(test, file, flow, out);
@@ -197,15 +198,15 @@ void sl_test_flow(struct sl_test *test, const char *file,
 void sl_test_refused(struct sl_test *test, const char *file, const char *why)
 {
     struct sl_flow_outcome out = {.end = SL_END_FAILED, .message = why};
-    FILE *to = test->call->cli->out;
+    FILE *to = test->args->cli->out;
 
     test->flows++;
     test->failed++;
     set_status(test, SL_EXIT_USAGE);
-    tell(test, why);
-    if (test->call->format == SL_FORMAT_JSON) {
+    print_once(test, why);
+    if (test->args->format == SL_FORMAT_JSON) {
         json_flow(test, file, NULL, &out);
-    } else if (test->call->format == SL_FORMAT_TAP) {
+    } else if (test->args->format == SL_FORMAT_TAP) {
         fprintf(to, "not ok %u - ", test->flows);
         sl_out_clean(to, file);
         fputs(": cannot be read\n", to);
@@ -214,17 +215,17 @@ void sl_test_refused(struct sl_test *test, const char *file, const char *why)
 
 void sl_test_end(struct sl_test *test)
 {
-    FILE *out = test->call->cli->out;
+    FILE *out = test->args->cli->out;
     unsigned passed = test->flows - test->failed - test->skipped;
     char skipped[48] = "";
 
-    if (test->call->format == SL_FORMAT_JSON) {
+    if (test->args->format == SL_FORMAT_JSON) {
         if (test->skipped > 0)
             snprintf(skipped, sizeof(skipped), ",\"skipped\":%u",
                      test->skipped);
         fprintf(out, "],\"passed\":%u,\"failed\":%u%s}\n", passed, test->failed,
                 skipped);
-    } else if (test->call->format == SL_FORMAT_TAP) {
+    } else if (test->args->format == SL_FORMAT_TAP) {
         fprintf(out, "1..%u\n", test->flows);
     } else {
         if (test->skipped > 0)
@@ -233,12 +234,12 @@ void sl_test_end(struct sl_test *test)
     }
 }
 
-/* ---- sluice test: run flow files. */
+/* ---- running flow files ---- */
 
-#define OUTCOME_BYTES (4 * 1024 * 1024) /* what can be said about one flow */
-#define LINE_SHOWN    400               /* longer lines are not shown */
+#define OUTCOME_BYTES (4 * 1024 * 1024) /* for the messages of one flow */
+#define LINE_SHOWN    400               /* longer lines are not printed */
 
-/* What is wrong with a file, with its line and a caret. */
+/* Report an invalid file with its line and a caret. */
 static void refuse_file(struct sl_test *test, const char *path,
                         const struct sl_diag *diag, struct sl_str line)
 {
@@ -261,7 +262,7 @@ static void refuse_errno(struct sl_test *test, const char *path, int why)
 }
 
 static void run_flows(struct sl_test *test, const struct sl_flow_file *file,
-                      struct sl_flow_daemon *remote)
+                      struct sl_flow_daemon *daemon)
 {
     const struct sl_flow *flow;
     struct sl_arena arena;
@@ -269,7 +270,7 @@ static void run_flows(struct sl_test *test, const struct sl_flow_file *file,
 
     sl_arena_init(&arena, OUTCOME_BYTES, &sl_alloc_libc);
     for (flow = file->flows; flow; flow = flow->next) {
-        sl_flow_run(flow, file->name, remote, &arena, &out);
+        sl_flow_run(flow, file->name, daemon, &arena, &out);
         sl_test_flow(test, file->name, flow, &out);
         sl_arena_reset(&arena);
     }
@@ -277,7 +278,7 @@ static void run_flows(struct sl_test *test, const struct sl_flow_file *file,
 }
 
 static void run_file(struct sl_test *test, const char *path,
-                     struct sl_flow_daemon *remote)
+                     struct sl_flow_daemon *daemon)
 {
     const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
     struct sl_flow_file file;
@@ -286,9 +287,9 @@ static void run_file(struct sl_test *test, const char *path,
     struct sl_buf buf;
     int err;
 
-    /* One byte more than is allowed, so that too much is seen. */
+    /* One byte above the maximum, so that a longer file is noticed. */
     sl_buf_init(&buf, SL_FLOW_BYTES + 1, &sl_alloc_libc);
-    if (sl_read_all(test->call->cli, path, &buf)) {
+    if (sl_read_all(test->args->cli, path, &buf)) {
         refuse_errno(test, name, errno);
     } else {
         err = sl_flow_read(name, sl_buf_str(&buf), &sl_alloc_libc, &file, &diag,
@@ -298,50 +299,50 @@ static void run_file(struct sl_test *test, const char *path,
         else if (err)
             refuse_file(test, name, &diag, line);
         else
-            run_flows(test, &file, remote);
+            run_flows(test, &file, daemon);
         if (!err)
             sl_flow_file_done(&file);
     }
     sl_buf_done(&buf);
 }
 
-static int run_all(struct sl_cli_args *call, struct sl_flow_daemon *remote)
+static int run_all(struct sl_cli_args *args, struct sl_flow_daemon *daemon)
 {
-    struct sl_test test = {.call = call};
+    struct sl_test test = {.args = args};
 
     sl_test_begin(&test);
-    for (size_t i = 0; i < call->word_count; i++)
-        run_file(&test, call->words[i], remote);
+    for (size_t i = 0; i < args->word_count; i++)
+        run_file(&test, args->words[i], daemon);
     sl_test_end(&test);
     return test.status;
 }
 
-static int run_over_http(struct sl_cli_args *call, const char *url,
+static int run_over_http(struct sl_cli_args *args, const char *url,
                          const char *admin)
 {
-    struct sl_flow_daemon remote;
+    struct sl_flow_daemon daemon;
     int status;
 
-    if (sl_flow_daemon_init(&remote, url, admin, &sl_alloc_libc))
-        status = sl_cli_error(call, SL_EXIT_USAGE, "%s", remote.why.sentence);
+    if (sl_flow_daemon_init(&daemon, url, admin, &sl_alloc_libc))
+        status = sl_cli_error(args, SL_EXIT_USAGE, "%s", daemon.why.sentence);
     else
-        status = run_all(call, &remote);
-    sl_flow_daemon_done(&remote);
+        status = run_all(args, &daemon);
+    sl_flow_daemon_done(&daemon);
     return status;
 }
 
-static int run(struct sl_cli_args *call)
+static int run(struct sl_cli_args *args)
 {
-    const char *url = sl_cli_args_flag(call, "url");
-    const char *admin = sl_cli_args_flag(call, "admin-url");
+    const char *url = sl_cli_args_flag(args, "url");
+    const char *admin = sl_cli_args_flag(args, "admin-url");
 
     if (!url && !admin)
-        return run_all(call, NULL);
+        return run_all(args, NULL);
     if (!url || !admin)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "--url and --admin-url must be used together: "
                             "checks go to one, policy and clock to the other");
-    return run_over_http(call, url, admin);
+    return run_over_http(args, url, admin);
 }
 
 static const struct sl_flag flags[] = {

@@ -1,7 +1,7 @@
-/* token.c -- sluice token verify: is a token good, and if not, why?
+/* token.c -- `sluice token verify`: verify a JWT against a file of keys.
  *
- * The same code that the daemon verifies with, on a file of keys. What the
- * token claims is data; why it is not believed is a message.
+ * Uses the same code as the daemon. Claims are data and go to out. The reason
+ * of a refusal is a message and goes to err.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -16,13 +16,13 @@
 #define LEEWAY_MOST (5 * SL_MIN)
 
 struct question {
-    struct sl_cli_args *call;
-    const char *path; /* of the keys */
+    struct sl_cli_args *args;
+    const char *path; /* of the file with keys */
     unsigned algorithms;
     struct sl_str audience;
     struct sl_token_rules rules;
     sl_ns now;
-    struct sl_buf keys, typed; /* what was read */
+    struct sl_buf keys, typed; /* texts of the files */
     struct sl_str text;        /* the token */
     struct sl_keyset *set;
     struct sl_arena arena;
@@ -40,11 +40,11 @@ static int refuse_algorithm(const struct question *q, struct sl_str word)
     const char *near = sl_str_nearest(word, names, SL_LEN(names));
 
     if (near)
-        return sl_cli_error(q->call, SL_EXIT_USAGE,
+        return sl_cli_error(q->args, SL_EXIT_USAGE,
                             "unknown algorithm \"%.*s\"; did you mean %s?",
                             SL_STR_ARG(word), near);
     return sl_cli_error(
-        q->call, SL_EXIT_USAGE,
+        q->args, SL_EXIT_USAGE,
         "unknown algorithm \"%.*s\"; write one or more of RS256, RS384, RS512, "
         "PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, HS256, HS384, HS512, "
         "separated by commas",
@@ -69,39 +69,39 @@ static int read_algorithms(struct question *q, const char *list)
 
 static int read_times(struct question *q)
 {
-    const char *leeway = sl_cli_args_flag(q->call, "leeway");
-    const char *now = sl_cli_args_flag(q->call, "now");
+    const char *leeway = sl_cli_args_flag(q->args, "leeway");
+    const char *now = sl_cli_args_flag(q->args, "now");
     struct sl_diag diag = {.line = 0};
 
     q->now = sl_clock_wall();
     if (leeway && sl_parse_duration(sl_str_c(leeway), &q->rules.leeway, &diag))
-        return sl_cli_error(q->call, SL_EXIT_USAGE, "--leeway: %s",
+        return sl_cli_error(q->args, SL_EXIT_USAGE, "--leeway: %s",
                             diag.sentence);
     if (q->rules.leeway > LEEWAY_MOST)
-        return sl_cli_error(q->call, SL_EXIT_USAGE,
+        return sl_cli_error(q->args, SL_EXIT_USAGE,
                             "--leeway: %s is more than the maximum of 5m",
                             leeway);
     if (now && sl_timestamp_parse(sl_str_c(now), &q->now, &diag))
-        return sl_cli_error(q->call, SL_EXIT_USAGE, "--now: %s", diag.sentence);
+        return sl_cli_error(q->args, SL_EXIT_USAGE, "--now: %s", diag.sentence);
     return 0;
 }
 
 static int read_flags(struct question *q)
 {
-    const char *audience = sl_cli_args_flag(q->call, "audience");
-    int status = read_algorithms(q, sl_cli_args_flag(q->call, "algorithms"));
+    const char *audience = sl_cli_args_flag(q->args, "audience");
+    int status = read_algorithms(q, sl_cli_args_flag(q->args, "algorithms"));
 
-    q->path = sl_cli_args_flag(q->call, "jwks");
+    q->path = sl_cli_args_flag(q->args, "jwks");
     if (!q->path)
         return sl_cli_error(
-            q->call, SL_EXIT_USAGE,
+            q->args, SL_EXIT_USAGE,
             "missing keys; write: sluice token verify --jwks FILE TOKEN");
     if (status)
         return status;
     q->rules.algorithms = q->algorithms;
-    q->rules.issuer = sl_str_c(sl_cli_args_flag(q->call, "issuer"));
+    q->rules.issuer = sl_str_c(sl_cli_args_flag(q->args, "issuer"));
     q->rules.signature_only =
-        sl_cli_args_flag(q->call, "signature-only") != NULL;
+        sl_cli_args_flag(q->args, "signature-only") != NULL;
     if (audience) {
         q->audience = sl_str_c(audience);
         q->rules.audiences = &q->audience;
@@ -114,43 +114,43 @@ static int read_flags(struct question *q)
 
 static int read_keys(struct question *q)
 {
-    /* The file is the caller's own: secrets may be in it. */
+    /* The file belongs to the caller, so secret keys are allowed. */
     unsigned all = SL_ALG_HMAC | (SL_ALG_HMAC - 1);
     unsigned wanted = q->algorithms ? q->algorithms : all;
     struct sl_diag diag = {.file = q->path};
     char words[1024];
     int err;
 
-    if (sl_read_all(q->call->cli, q->path, &q->keys))
-        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s: %s", q->path,
+    if (sl_read_all(q->args->cli, q->path, &q->keys))
+        return sl_cli_error(q->args, SL_EXIT_FAILED, "%s: %s", q->path,
                             strerror(errno));
     err = sl_keyset_read(sl_buf_str(&q->keys), wanted, &sl_alloc_libc, &q->set,
                          &diag);
     if (err == SLUICE_ENOMEM)
-        return sl_cli_error(q->call, SL_EXIT_FAILED, "out of memory");
+        return sl_cli_error(q->args, SL_EXIT_FAILED, "out of memory");
     if (err) {
         sl_diag_print(&diag, (struct sl_str){NULL, 0}, words, sizeof(words));
-        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s", words);
+        return sl_cli_error(q->args, SL_EXIT_FAILED, "%s", words);
     }
     if (sl_keyset_has_private(q->set))
-        sl_cli_error(q->call, 0,
+        sl_cli_error(q->args, 0,
                      "%s contains a private key, which is not needed to verify "
                      "tokens; anyone who reads the file can sign tokens",
                      q->path);
     return 0;
 }
 
-/* The token itself, or standard input without what ends its line. */
+/* The token itself, or standard input without its line end. */
 static int read_token(struct question *q)
 {
-    const char *word = q->call->words[1];
+    const char *word = q->args->words[1];
     size_t len;
 
     q->text = sl_str_c(word);
     if (strcmp(word, "-") != 0)
         return 0;
-    if (sl_read_all(q->call->cli, "-", &q->typed))
-        return sl_cli_error(q->call, SL_EXIT_FAILED, "standard input: %s",
+    if (sl_read_all(q->args->cli, "-", &q->typed))
+        return sl_cli_error(q->args, SL_EXIT_FAILED, "standard input: %s",
                             strerror(errno));
     len = q->typed.len;
     while (len > 0 && strchr("\r\n", q->typed.bytes[len - 1]))
@@ -170,7 +170,7 @@ static bool is_encrypted(struct sl_str text)
     return dots == 4;
 }
 
-/* Why, with what is known of it; into `out`. */
+/* Write the reason with its details to `out`. */
 static void explain(const struct question *q, enum sl_token_error fault,
                     char *out, size_t size)
 {
@@ -197,20 +197,20 @@ static void explain(const struct question *q, enum sl_token_error fault,
 
 static int print_refused(const struct question *q, enum sl_token_error fault)
 {
-    FILE *out = q->call->cli->out;
+    FILE *out = q->args->cli->out;
     char why[1024];
 
     explain(q, fault, why, sizeof(why));
-    if (q->call->format == SL_FORMAT_JSON) {
+    if (q->args->format == SL_FORMAT_JSON) {
         fprintf(out, "{\"verified\":false,\"reason\":\"%s\",\"message\":",
                 sl_token_error_word(fault));
         sl_out_json(out, why);
         fputs("}\n", out);
     }
-    return sl_cli_error(q->call, SL_EXIT_FAILED, "%s", why);
+    return sl_cli_error(q->args, SL_EXIT_FAILED, "%s", why);
 }
 
-/* Paths are not copied with a NUL behind them. */
+/* Claim paths do not end in NUL. */
 static const char *text_of(struct question *q, struct sl_str text)
 {
     const char *copy = sl_arena_copy(&q->arena, text);
@@ -220,7 +220,7 @@ static const char *text_of(struct question *q, struct sl_str text)
 
 static void print_json(struct question *q)
 {
-    FILE *out = q->call->cli->out;
+    FILE *out = q->args->cli->out;
     char when[SL_TIMESTAMP_TEXT];
 
     fputs("{\"verified\":true,\"expires\":", out);
@@ -243,7 +243,7 @@ static void print_json(struct question *q)
 
 static void print_table(struct question *q)
 {
-    FILE *out = q->call->cli->out;
+    FILE *out = q->args->cli->out;
     size_t widest = 0;
 
     if (q->rules.signature_only)
@@ -276,23 +276,23 @@ static int verify(struct question *q)
                             &q->token, &q->kid);
     if (fault)
         return print_refused(q, fault);
-    if (q->call->format == SL_FORMAT_JSON)
+    if (q->args->format == SL_FORMAT_JSON)
         print_json(q);
     else
         print_table(q);
     return SL_EXIT_OK;
 }
 
-static int run(struct sl_cli_args *call)
+static int run(struct sl_cli_args *args)
 {
-    struct question q = {.call = call};
+    struct question q = {.args = args};
     int status;
 
-    if (strcmp(call->words[0], "verify") != 0)
-        return sl_cli_error(call, SL_EXIT_USAGE,
+    if (strcmp(args->words[0], "verify") != 0)
+        return sl_cli_error(args, SL_EXIT_USAGE,
                             "unknown action \"%s\"; write: sluice token verify "
                             "--jwks FILE TOKEN",
-                            call->words[0]);
+                            args->words[0]);
     sl_buf_init(&q.keys, SL_KEYSET_BYTES + 1, &sl_alloc_libc);
     sl_buf_init(&q.typed, SL_TOKEN_BYTES + 3, &sl_alloc_libc);
     sl_arena_init(&q.arena, 2 * SL_TOKEN_ARENA, &sl_alloc_libc);

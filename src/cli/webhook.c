@@ -1,6 +1,6 @@
-/* webhook.c -- sluice webhook: sign a webhook, or verify one and say why not.
+/* webhook.c -- `sluice webhook`: sign or verify a webhook.
  *
- * The same code that the daemon verifies with. Replays are not known here.
+ * Uses the same code as the daemon. Replays are not detected.
  */
 #include <errno.h>
 #include <openssl/crypto.h>
@@ -20,11 +20,11 @@
 #define TOLERANCE   (5 * SL_MIN)
 
 struct question {
-    struct sl_cli_args *call;
+    struct sl_cli_args *args;
     struct sl_webhook_rules rules;
     struct sl_str secrets[SL_WEBHOOK_SECRETS];
     struct sl_webhook message;
-    struct sl_buf secret, decoded, body; /* what was read */
+    struct sl_buf secret, decoded, body; /* texts of the files */
     char seconds[SL_DIGITS];
     sl_ns now;
 };
@@ -33,7 +33,7 @@ struct question {
 
 static int read_scheme(struct question *q)
 {
-    const char *text = sl_cli_args_flag(q->call, "scheme");
+    const char *text = sl_cli_args_flag(q->args, "scheme");
     const char *near;
 
     for (int i = 0; text && i < SL_WEBHOOK_SCHEMES; i++)
@@ -45,28 +45,28 @@ static int read_scheme(struct question *q)
                                  SL_WEBHOOK_SCHEMES)
                 : NULL;
     if (near)
-        return sl_cli_error(q->call, SL_EXIT_USAGE,
+        return sl_cli_error(q->args, SL_EXIT_USAGE,
                             "unknown scheme \"%s\"; did you mean %s?", text,
                             near);
-    return sl_cli_error(q->call, SL_EXIT_USAGE,
+    return sl_cli_error(q->args, SL_EXIT_USAGE,
                         "unknown or missing scheme; write --scheme "
                         "standard-webhooks, stripe or hmac-sha256");
 }
 
 static int read_times(struct question *q)
 {
-    const char *tolerance = sl_cli_args_flag(q->call, "tolerance");
-    const char *now = sl_cli_args_flag(q->call, "now");
+    const char *tolerance = sl_cli_args_flag(q->args, "tolerance");
+    const char *now = sl_cli_args_flag(q->args, "now");
     struct sl_diag diag = {.line = 0};
 
     q->now = sl_clock_wall();
     q->rules.tolerance = TOLERANCE;
     if (tolerance &&
         sl_parse_duration(sl_str_c(tolerance), &q->rules.tolerance, &diag))
-        return sl_cli_error(q->call, SL_EXIT_USAGE, "--tolerance: %s",
+        return sl_cli_error(q->args, SL_EXIT_USAGE, "--tolerance: %s",
                             diag.sentence);
     if (now && sl_timestamp_parse(sl_str_c(now), &q->now, &diag))
-        return sl_cli_error(q->call, SL_EXIT_USAGE, "--now: %s", diag.sentence);
+        return sl_cli_error(q->args, SL_EXIT_USAGE, "--now: %s", diag.sentence);
     return 0;
 }
 
@@ -77,32 +77,32 @@ static int add_secret(struct question *q, struct sl_str line)
     uint8_t *room = (uint8_t *)q->decoded.bytes + q->decoded.len;
 
     if (q->rules.secret_count == SL_WEBHOOK_SECRETS)
-        return sl_cli_error(q->call, SL_EXIT_USAGE,
+        return sl_cli_error(q->args, SL_EXIT_USAGE,
                             "the file has more than %d secrets",
                             SL_WEBHOOK_SECRETS);
     if (!sl_webhook_secret(q->rules.scheme, line, room,
                            &q->secrets[q->rules.secret_count]))
         return sl_cli_error(
-            q->call, SL_EXIT_FAILED,
+            q->args, SL_EXIT_FAILED,
             "secret %u is not base64, which standard-webhooks requires",
             q->rules.secret_count + 1);
     q->decoded.len += q->secrets[q->rules.secret_count++].len;
     return 0;
 }
 
-/* One on each line. */
+/* One secret per line. */
 static int read_secrets(struct question *q)
 {
-    const char *path = sl_cli_args_flag(q->call, "secret-file");
+    const char *path = sl_cli_args_flag(q->args, "secret-file");
     struct sl_str rest;
     int status = 0;
 
     if (!path)
-        return sl_cli_error(q->call, SL_EXIT_USAGE,
+        return sl_cli_error(q->args, SL_EXIT_USAGE,
                             "missing secret; write --secret-file FILE");
-    if (sl_read_all(q->call->cli, path, &q->secret) ||
+    if (sl_read_all(q->args->cli, path, &q->secret) ||
         sl_buf_reserve(&q->decoded, q->secret.len + 1))
-        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s: %s", path,
+        return sl_cli_error(q->args, SL_EXIT_FAILED, "%s: %s", path,
                             strerror(errno));
     rest = sl_buf_str(&q->secret);
     while (rest.len > 0 && !status) {
@@ -117,7 +117,7 @@ static int read_secrets(struct question *q)
             status = add_secret(q, line);
     }
     if (!status && q->rules.secret_count == 0)
-        status = sl_cli_error(q->call, SL_EXIT_FAILED, "%s contains no secret",
+        status = sl_cli_error(q->args, SL_EXIT_FAILED, "%s contains no secret",
                               path);
     q->rules.secrets = q->secrets;
     return status;
@@ -125,35 +125,35 @@ static int read_secrets(struct question *q)
 
 static int read_body(struct question *q)
 {
-    const char *path = q->call->words[1];
+    const char *path = q->args->words[1];
 
-    if (sl_read_all(q->call->cli, path, &q->body))
-        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s: %s", path,
+    if (sl_read_all(q->args->cli, path, &q->body))
+        return sl_cli_error(q->args, SL_EXIT_FAILED, "%s: %s", path,
                             strerror(errno));
     if (q->body.len == BODY_MOST)
-        return sl_cli_error(q->call, SL_EXIT_FAILED, "%s is larger than 16 MiB",
+        return sl_cli_error(q->args, SL_EXIT_FAILED, "%s is larger than 16 MiB",
                             path);
     q->message.body = sl_buf_str(&q->body);
     return 0;
 }
 
-/* ---- the answers ---- */
+/* ---- output ---- */
 
 static int verify(struct question *q)
 {
     struct sl_webhook_seen seen;
     enum sl_webhook_fault fault;
-    FILE *out = q->call->cli->out;
+    FILE *out = q->args->cli->out;
 
-    if (!sl_cli_args_flag(q->call, "signature"))
-        return sl_cli_error(q->call, SL_EXIT_USAGE,
+    if (!sl_cli_args_flag(q->args, "signature"))
+        return sl_cli_error(q->args, SL_EXIT_USAGE,
                             "missing signature; write --signature TEXT, the "
                             "value of its header");
     fault = q->rules.scheme == SL_WEBHOOK_STANDARD &&
                     (q->message.id.len == 0 || q->message.timestamp.len == 0)
                 ? SL_WEBHOOK_NO_HEADER
                 : sl_webhook_verify(&q->rules, &q->message, q->now, &seen);
-    if (q->call->format == SL_FORMAT_JSON) {
+    if (q->args->format == SL_FORMAT_JSON) {
         fprintf(out, "{\"verified\":%s,\"reason\":\"%s\",\"message\":",
                 fault ? "false" : "true", sl_webhook_fault_word(fault));
         sl_out_json(out, sl_webhook_fault_sentence(fault));
@@ -161,7 +161,7 @@ static int verify(struct question *q)
     } else if (!fault) {
         fputs("the webhook is valid\n", out);
     }
-    return fault ? sl_cli_error(q->call, SL_EXIT_FAILED, "%s",
+    return fault ? sl_cli_error(q->args, SL_EXIT_FAILED, "%s",
                                 sl_webhook_fault_sentence(fault))
                  : SL_EXIT_OK;
 }
@@ -173,7 +173,7 @@ static int sign(struct question *q)
     struct sl_webhook *message = &q->message;
     struct sl_webhook_sign made;
     char text[SL_WEBHOOK_TEXT];
-    FILE *out = q->call->cli->out;
+    FILE *out = q->args->cli->out;
 
     if (message->timestamp.len == 0)
         message->timestamp = (struct sl_str){
@@ -181,7 +181,7 @@ static int sign(struct question *q)
     if (message->id.len == 0)
         message->id = SL_STR("msg_test");
     if (sl_webhook_sign(&q->rules, message, &made))
-        return sl_cli_error(q->call, SL_EXIT_FAILED, "out of memory");
+        return sl_cli_error(q->args, SL_EXIT_FAILED, "out of memory");
     sl_webhook_write(q->rules.scheme, &made, message->timestamp, text);
     if (q->rules.scheme == SL_WEBHOOK_STANDARD)
         fprintf(out, "webhook-id: %.*s\nwebhook-timestamp: %.*s\n",
@@ -190,21 +190,21 @@ static int sign(struct question *q)
     return SL_EXIT_OK;
 }
 
-/* ---- the errand ---- */
+/* ---- the command ---- */
 
 static int answer(struct question *q)
 {
-    bool signs = strcmp(q->call->words[0], "sign") == 0;
+    bool signs = strcmp(q->args->words[0], "sign") == 0;
     int status = 0;
 
-    if (!signs && strcmp(q->call->words[0], "verify") != 0)
-        return sl_cli_error(q->call, SL_EXIT_USAGE,
+    if (!signs && strcmp(q->args->words[0], "verify") != 0)
+        return sl_cli_error(q->args, SL_EXIT_USAGE,
                             "unknown action \"%s\"; write: sluice webhook "
                             "verify or sluice webhook sign",
-                            q->call->words[0]);
-    q->message.id = sl_str_c(sl_cli_args_flag(q->call, "id"));
-    q->message.timestamp = sl_str_c(sl_cli_args_flag(q->call, "timestamp"));
-    q->message.signature = sl_str_c(sl_cli_args_flag(q->call, "signature"));
+                            q->args->words[0]);
+    q->message.id = sl_str_c(sl_cli_args_flag(q->args, "id"));
+    q->message.timestamp = sl_str_c(sl_cli_args_flag(q->args, "timestamp"));
+    q->message.signature = sl_str_c(sl_cli_args_flag(q->args, "signature"));
     status = read_scheme(q);
     if (!status)
         status = read_times(q);
@@ -224,9 +224,9 @@ static void forget(struct sl_buf *buf)
     sl_buf_done(buf);
 }
 
-static int run(struct sl_cli_args *call)
+static int run(struct sl_cli_args *args)
 {
-    struct question q = {.call = call};
+    struct question q = {.args = args};
     int status;
 
     sl_buf_init(&q.secret, SECRET_MOST, &sl_alloc_libc);

@@ -678,3 +678,12 @@ void sl_json_raw(struct sl_writer *w, struct sl_str json)
     put_comma(w);
     sl_writer_add(w, json);
 }
+
+void sl_json_member_text(struct sl_writer *w, const char *name,
+                         const char *text)
+{
+    if (!text)
+        return;
+    sl_json_key(w, sl_str_c(name));
+    sl_json_str(w, sl_str_c(text));
+}

@@ -53,6 +53,10 @@ void sl_json_flag(struct sl_writer *w, bool flag);
 void sl_json_nothing(struct sl_writer *w);                 /* null */
 void sl_json_raw(struct sl_writer *w, struct sl_str json); /* a whole value */
 
+/* The member NAME: TEXT on a writer. A NULL text adds nothing. */
+void sl_json_member_text(struct sl_writer *w, const char *name,
+                         const char *text);
+
 /* ---- reading ---- */
 
 enum sl_json_kind {

@@ -27,10 +27,10 @@ static void must_bring(const struct sl_inputs *in)
 {
     MUST(in->times >= 1 && in->times <= SL_FLOW_TIMES);
     MUST(in->every >= 0);
-    for (size_t i = 0; i < in->header_count; i++)
-        MUST(in->headers[i].name[0] && in->headers[i].value);
-    for (size_t i = 0; i < in->cost_count; i++)
-        MUST(in->costs[i].limit[0]);
+    for (size_t i = 0; i < in->request.header_count; i++)
+        MUST(in->request.headers[i].name[0] && in->request.headers[i].value);
+    for (size_t i = 0; i < in->request.cost_count; i++)
+        MUST(in->request.costs[i].limit[0]);
 }
 
 static void must_act(const struct sl_flow_act *act)

@@ -2,6 +2,7 @@
 #include "cli/flow/daemon.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,278 +12,511 @@
 #include "wire/json.h"
 #include "wire/resp.h"
 
-#define CHECKS_MOST  100                  /* in one array */
-#define CHECKS_BYTES ((size_t)512 * 1024) /* a daemon takes 1 MiB */
+#define CHECKS_MAX   100                  /* in one array */
+#define CHECKS_BYTES ((size_t)512 * 1024) /* a daemon accepts 1 MiB */
 #define POLICY_BYTES ((size_t)1024 * 1024)
-#define SHOWN        90 /* bytes of a verdict that differs */
+#define BODY_BYTES   ((size_t)1 << 20)
+#define SHOWN_BYTES  90 /* of a verdict that differs */
 
-int sl_flow_daemon_init(struct sl_flow_daemon *remote, const char *url,
+int sl_flow_daemon_init(struct sl_flow_daemon *daemon, const char *url,
                         const char *admin, const struct sl_alloc *alloc)
 {
     int err;
 
-    *remote = (struct sl_flow_daemon){.now = 0};
-    sl_buf_init(&remote->checks, 2 * CHECKS_BYTES, alloc);
-    sl_buf_init(&remote->wants, SL_DAEMON_CLIENT_BYTES, alloc);
-    sl_buf_init(&remote->verdicts, SL_DAEMON_CLIENT_BYTES, alloc);
-    /* Both, so that both can be given back. */
-    err = sl_daemon_client_init(&remote->admin, admin, alloc, &remote->why);
-    if (sl_daemon_client_init(&remote->door, url, alloc, &remote->why))
+    *daemon = (struct sl_flow_daemon){.now = 0};
+    sl_buf_init(&daemon->checks, 2 * CHECKS_BYTES, alloc);
+    sl_buf_init(&daemon->wants, SL_DAEMON_CLIENT_BYTES, alloc);
+    sl_buf_init(&daemon->verdicts, SL_DAEMON_CLIENT_BYTES, alloc);
+    /* Both are initialised, so that both can be freed. */
+    err = sl_daemon_client_init(&daemon->admin, admin, alloc, &daemon->why);
+    if (sl_daemon_client_init(&daemon->client, url, alloc, &daemon->why))
         err = SLUICE_ECONF;
     return err;
 }
 
-void sl_flow_daemon_done(struct sl_flow_daemon *remote)
+void sl_flow_daemon_done(struct sl_flow_daemon *daemon)
 {
-    sl_daemon_client_done(&remote->door);
-    sl_daemon_client_done(&remote->admin);
-    sl_buf_done(&remote->checks);
-    sl_buf_done(&remote->wants);
-    sl_buf_done(&remote->verdicts);
+    sl_daemon_client_done(&daemon->client);
+    sl_daemon_client_done(&daemon->admin);
+    sl_buf_done(&daemon->checks);
+    sl_buf_done(&daemon->wants);
+    sl_buf_done(&daemon->verdicts);
 }
 
-static void drop(struct sl_flow_daemon *remote)
+static void drop_checks(struct sl_flow_daemon *daemon)
 {
-    sl_buf_clear(&remote->checks);
-    sl_buf_clear(&remote->wants);
-    remote->count = 0;
+    sl_buf_clear(&daemon->checks);
+    sl_buf_clear(&daemon->wants);
+    daemon->count = 0;
 }
 
-static int no_memory(struct sl_flow_daemon *remote)
+static int no_memory(struct sl_flow_daemon *daemon)
 {
-    return sl_diag_error(&remote->why, SLUICE_ENOMEM, "out of memory");
+    return sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
 }
 
 /* ---- the admin listener ---- */
 
-static int tell(struct sl_flow_daemon *remote, const char *method,
-                const char *path, struct sl_str body)
+static int send_admin(struct sl_flow_daemon *daemon, const char *method,
+                      const char *path, struct sl_str body)
 {
     struct sl_str answer;
     int status, err;
 
-    err = sl_daemon_client_ask(&remote->admin, method, path, body, &status,
-                               &answer, &remote->why);
+    err = sl_daemon_client_ask(&daemon->admin, method, path, body, &status,
+                               &answer, &daemon->why);
     if (err || status == 200)
         return err;
-    return sl_diag_error(&remote->why, SLUICE_ECONF,
+    return sl_diag_error(&daemon->why, SLUICE_ECONF,
                          "the daemon answered %s %s with status %d: %.*s",
-                         method, path, status, sl_str_int(answer.len),
-                         answer.at);
+                         method, path, status, SL_STR_ARG(answer));
 }
 
-static int set_clock(struct sl_flow_daemon *remote, const char *path)
+static int set_clock(struct sl_flow_daemon *daemon, const char *path)
 {
-    char text[64];
-    struct sl_str body = {text, 0};
+    char body[64];
     int err;
 
-    body.len = (size_t)snprintf(text, sizeof(text), "{\"now\":%" PRId64 "}",
-                                remote->now);
-    err = tell(remote, "POST", path, body);
+    snprintf(body, sizeof(body), "{\"now\":%" PRId64 "}", daemon->now);
+    err = send_admin(daemon, "POST", path, sl_str_c(body));
     if (!err)
-        remote->told = remote->now;
+        daemon->set = daemon->now;
     return err;
 }
 
-int sl_flow_daemon_policy(struct sl_flow_daemon *remote, const char *path)
+static int sync_clock(struct sl_flow_daemon *daemon)
+{
+    return daemon->set == daemon->now ? 0 : set_clock(daemon, "/v1/clock");
+}
+
+/* Send the collected checks and set the clock. */
+static int flush_and_sync(struct sl_flow_daemon *daemon)
+{
+    int err = sl_flow_daemon_flush(daemon);
+
+    return err ? err : sync_clock(daemon);
+}
+
+int sl_flow_daemon_policy(struct sl_flow_daemon *daemon, const char *path)
 {
     struct sl_buf text;
-    int err = sl_flow_daemon_flush(remote);
+    int err = sl_flow_daemon_flush(daemon);
 
     sl_buf_init(&text, POLICY_BYTES + 4096, &sl_alloc_libc);
     if (!err)
-        err = sl_file_read(path, POLICY_BYTES, &text, &remote->why);
+        err = sl_file_read(path, POLICY_BYTES, &text, &daemon->why);
     if (!err)
-        err = tell(remote, "POST", "/v1/policy", sl_buf_str(&text));
+        err = send_admin(daemon, "POST", "/v1/policy", sl_buf_str(&text));
     sl_buf_done(&text);
     return err;
 }
 
-int sl_flow_daemon_begin(struct sl_flow_daemon *remote, const char *policy)
+int sl_flow_daemon_begin(struct sl_flow_daemon *daemon, const char *policy)
 {
     int err;
 
-    /* What is left of a flow that failed. */
-    sl_daemon_client_close(&remote->door);
-    sl_daemon_client_close(&remote->admin);
-    drop(remote);
-    remote->now = 0;
-    err = set_clock(remote, "/v1/clock?forget=true");
-    return err ? err : sl_flow_daemon_policy(remote, policy);
+    /* An earlier flow may have failed in the middle. */
+    sl_daemon_client_close(&daemon->client);
+    sl_daemon_client_close(&daemon->admin);
+    drop_checks(daemon);
+    daemon->now = 0;
+    err = set_clock(daemon, "/v1/clock?forget=true");
+    return err ? err : sl_flow_daemon_policy(daemon, policy);
 }
 
-int sl_flow_daemon_clock(struct sl_flow_daemon *remote, sl_ns now)
+int sl_flow_daemon_clock(struct sl_flow_daemon *daemon, sl_ns now)
 {
-    int err = now == remote->now ? 0 : sl_flow_daemon_flush(remote);
+    int err = now == daemon->now ? 0 : sl_flow_daemon_flush(daemon);
 
-    remote->now = now;
+    daemon->now = now;
     return err;
 }
 
-int sl_flow_daemon_feature(struct sl_flow_daemon *remote, const char *name,
+int sl_flow_daemon_feature(struct sl_flow_daemon *daemon, const char *name,
                            bool on)
 {
     char path[300];
-    int err = sl_flow_daemon_flush(remote);
+    int err = sl_flow_daemon_flush(daemon);
 
     if (err)
         return err;
     snprintf(path, sizeof(path), "/v1/features/%.256s", name);
-    return tell(remote, "PUT", path,
-                on ? SL_STR("{\"enabled\":true}")
-                   : SL_STR("{\"enabled\":false}"));
+    return send_admin(daemon, "PUT", path,
+                      on ? SL_STR("{\"enabled\":true}")
+                         : SL_STR("{\"enabled\":false}"));
 }
 
-int sl_flow_daemon_backlog(struct sl_flow_daemon *remote, const char *name,
+int sl_flow_daemon_backlog(struct sl_flow_daemon *daemon, const char *name,
                            uint64_t depth)
 {
-    char path[300], text[64];
-    struct sl_str body = {text, 0};
-    int err = sl_flow_daemon_flush(remote);
+    char path[300], body[64];
+    int err = flush_and_sync(daemon);
 
-    if (!err && remote->told != remote->now)
-        err = set_clock(remote, "/v1/clock");
     if (err)
         return err;
     snprintf(path, sizeof(path), "/v1/backlog/%.64s", name);
-    body.len =
-        (size_t)snprintf(text, sizeof(text), "{\"depth\":%" PRIu64 "}", depth);
-    return tell(remote, "PUT", path, body);
+    snprintf(body, sizeof(body), "{\"depth\":%" PRIu64 "}", depth);
+    return send_admin(daemon, "PUT", path, sl_str_c(body));
 }
 
 /* ---- the registry ---- */
 
-static int add_overrides(struct sl_buf *out,
-                         const struct sl_flow_subject_args *record)
+static void write_subject(struct sl_writer *w,
+                          const struct sl_flow_subject_args *subject,
+                          int64_t end)
 {
-    int err = sl_buf_addf(out, ",\"overrides\":{");
+    char until[SL_TIMESTAMP_TEXT];
 
-    for (size_t i = 0; i < record->override_count && !err; i++) {
-        err = sl_buf_addf(out, "%s", i > 0 ? "," : "");
-        if (!err)
-            err = sl_json_string(out, sl_str_c(record->overrides[i].limit));
-        if (!err)
-            err = sl_buf_add(out, SL_STR(":"));
-        if (!err)
-            err = sl_json_string(out, sl_str_c(record->overrides[i].rate));
+    sl_json_open(w, '{');
+    sl_json_member_text(w, "by", "flow");
+    sl_json_member_text(w, "plan", subject->plan);
+    if (end >= 0) {
+        sl_timestamp_print(end, true, until);
+        sl_json_member_text(w, "expires", subject->plan ? until : NULL);
+        sl_json_member_text(w, "until", until);
     }
-    return err ? err : sl_buf_add(out, SL_STR("}"));
+    sl_json_key(w, SL_STR("overrides"));
+    sl_json_open(w, '{');
+    for (size_t i = 0; i < subject->override_count; i++)
+        sl_json_member_text(w, subject->overrides[i].limit,
+                            subject->overrides[i].rate);
+    sl_json_close(w, '}');
+    sl_json_close(w, '}');
 }
 
-static int add_record(struct sl_buf *out,
-                      const struct sl_flow_subject_args *record, int64_t end)
-{
-    char at[SL_TIMESTAMP_TEXT];
-    int err = sl_buf_addf(out, "{\"by\":\"flow\"");
-
-    if (!err && record->plan) {
-        err = sl_buf_addf(out, ",\"plan\":");
-        if (!err)
-            err = sl_json_string(out, sl_str_c(record->plan));
-    }
-    if (!err && end >= 0) {
-        sl_timestamp_print(end, true, at);
-        err = sl_buf_addf(out, "%s%s%s,\"until\":\"%s\"",
-                          record->plan ? ",\"expires\":\"" : "",
-                          record->plan ? at : "", record->plan ? "\"" : "", at);
-    }
-    if (!err)
-        err = add_overrides(out, record);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-/* A name as a part of a path. */
-static int add_part(struct sl_buf *out, const char *name)
-{
-    int err = 0;
-
-    for (const char *at = name; *at && !err; at++) {
-        bool plain = (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') ||
-                     (*at >= '0' && *at <= '9') || strchr("-_.", *at);
-
-        err = plain ? sl_buf_addf(out, "%c", *at)
-                    : sl_buf_addf(out, "%%%02X", (unsigned char)*at);
-    }
-    return err;
-}
-
-int sl_flow_daemon_subject(struct sl_flow_daemon *remote,
+int sl_flow_daemon_subject(struct sl_flow_daemon *daemon,
                            const struct sl_flow_act *act, sl_ns now)
 {
     struct sl_buf body, path;
-    int err = sl_flow_daemon_flush(remote);
+    struct sl_writer body_writer = {.out = &body};
+    struct sl_writer path_writer = {.out = &path};
+    int err = sl_flow_daemon_flush(daemon);
 
     if (err)
         return err;
-    sl_buf_init(&body, 1 << 20, &sl_alloc_libc);
+    sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
     sl_buf_init(&path, 1 << 16, &sl_alloc_libc);
-    if (sl_buf_addf(&path, "/v1/subjects/%s/", act->names[0]) ||
-        add_part(&path, act->names[1]) ||
-        sl_buf_addf(&path, "?force=true%c", '\0') ||
-        add_record(&body, act->record, sl_flow_record_end(act->record, now)))
-        err = no_memory(remote);
-    if (!err)
-        err = tell(remote, "PUT", path.bytes, sl_buf_str(&body));
+    sl_writer_addf(&path_writer, "/v1/subjects/%s/", act->names[0]);
+    sl_url_encode(&path_writer, sl_str_c(act->names[1]));
+    sl_writer_addf(&path_writer, "?force=true%c", '\0');
+    write_subject(&body_writer, act->record,
+                  sl_flow_record_end(act->record, now));
+    if (path_writer.err || body_writer.err)
+        err = no_memory(daemon);
+    else
+        err = send_admin(daemon, "PUT", path.bytes, sl_buf_str(&body));
     sl_buf_done(&body);
     sl_buf_done(&path);
     return err;
 }
 
-/* ---- checks ---- */
+/* ---- checks as JSON ---- */
 
-/* ,"name":"text" */
-static int add_text(struct sl_buf *out, const char *name, const char *text)
+/* Not sl_json_uint(): the daemon must see a number that is too large. */
+static void write_number(struct sl_writer *w, uint64_t n)
 {
+    sl_writer_addf(w, "%" PRIu64, n);
+}
+
+static void write_costs(struct sl_writer *w, const struct sluice_request *r)
+{
+    if (!r->has_cost && r->cost_count == 0)
+        return;
+    sl_json_key(w, SL_STR("cost"));
+    if (r->cost_count == 0) {
+        write_number(w, r->cost);
+        return;
+    }
+    sl_json_open(w, '{');
+    for (size_t i = 0; i < r->cost_count; i++) {
+        sl_json_key(w, sl_str_c(r->costs[i].limit));
+        write_number(w, r->costs[i].cost);
+    }
+    sl_json_close(w, '}');
+}
+
+static void write_hold(struct sl_writer *w, int64_t span)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%" PRId64 "ns", span);
+    sl_json_member_text(w, "hold", span > 0 ? text : NULL);
+}
+
+void sl_flow_check_write(struct sl_writer *w,
+                         const struct sluice_request *request, struct sl_str id)
+{
+    sl_json_open(w, '{');
+    sl_json_member_text(w, "wait", "0s"); /* do not wait for capacity */
+    sl_json_key(w, SL_STR("request_id"));
+    sl_json_raw(w, id);
+    sl_json_member_text(w, "method", request->method);
+    sl_json_member_text(w, "path", request->path);
+    sl_json_member_text(w, "job", request->job);
+    sl_json_member_text(w, "limit", request->limit);
+    sl_json_member_text(w, "key", request->key);
+    for (const struct sl_input_field *f = sl_input_fields; f->name; f++)
+        if (sl_input_in_request(f))
+            sl_json_member_text(w, f->name, *sl_request_text(request, f));
+    if (request->header_count > 0) {
+        sl_json_key(w, SL_STR("headers"));
+        sl_json_open(w, '{');
+        for (size_t i = 0; i < request->header_count; i++)
+            sl_json_member_text(w, request->headers[i].name,
+                                request->headers[i].value);
+        sl_json_close(w, '}');
+    }
+    write_costs(w, request);
+    write_hold(w, request->hold_ns);
+    sl_json_close(w, '}');
+}
+
+/* ---- checks as commands of the Redis protocol ---- */
+
+#define WORD_BYTES 300 /* "header." and a name */
+
+/* The words of a command, and the texts of words that are composed here. */
+struct command {
+    struct sl_str words[SL_RESP_ARGS];
+    unsigned count;
+    char texts[SL_RESP_ARGS][WORD_BYTES];
+    bool full;
+};
+
+static void add(struct command *c, struct sl_str word)
+{
+    if (c->count < SL_RESP_ARGS)
+        c->words[c->count++] = word;
+    else
+        c->full = true;
+}
+
+static void add_composed(struct command *c, const char *fmt, ...)
+    SL_PRINTF(2, 3);
+
+static void add_composed(struct command *c, const char *fmt, ...)
+{
+    char *text = c->texts[c->count < SL_RESP_ARGS ? c->count : 0];
+    va_list list;
+
+    va_start(list, fmt);
+    if (vsnprintf(text, WORD_BYTES, fmt, list) >= WORD_BYTES)
+        c->full = true;
+    va_end(list);
+    add(c, sl_str_c(text));
+}
+
+static void add_pair(struct command *c, const char *name, const char *text)
+{
+    if (!text)
+        return;
+    add(c, sl_str_c(name));
+    add(c, sl_str_c(text));
+}
+
+/* METHOD PATH, JOB NAME or LIMIT NAME KEY */
+static void add_target(struct command *c, const struct sluice_request *r)
+{
+    if (r->job) {
+        add_pair(c, "JOB", r->job);
+    } else if (r->limit) {
+        add_pair(c, "LIMIT", r->limit);
+        add(c, sl_str_c(r->key));
+    } else {
+        add(c, sl_str_c(r->method ? r->method : "GET"));
+        add(c, sl_str_c(r->path));
+    }
+}
+
+static int too_many(struct sl_flow_daemon *daemon)
+{
+    return sl_diag_error(
+        &daemon->why, SLUICE_ECONF,
+        "the check has too many arguments for the Redis protocol");
+}
+
+/* SLUICE_EINVAL: the command would have too many words. */
+static int write_command(struct sl_buf *out, const struct sluice_request *r,
+                         struct sl_str id)
+{
+    struct command c = {.count = 0};
+
+    add(&c, SL_STR("SLUICE.CHECK"));
+    add_target(&c, r);
+    for (const struct sl_input_field *f = sl_input_fields; f->name; f++)
+        if (sl_input_in_request(f))
+            add_pair(&c, f->name, *sl_request_text(r, f));
+    for (size_t i = 0; i < r->header_count; i++) {
+        add_composed(&c, "header.%s", r->headers[i].name);
+        add(&c, sl_str_c(r->headers[i].value));
+    }
+    if (r->has_cost) {
+        add(&c, SL_STR("cost"));
+        add_composed(&c, "%" PRIu64, r->cost);
+    }
+    for (size_t i = 0; i < r->cost_count; i++) {
+        add_composed(&c, "cost.%s", r->costs[i].limit);
+        add_composed(&c, "%" PRIu64, r->costs[i].cost);
+    }
+    if (r->hold_ns > 0) {
+        add(&c, SL_STR("hold"));
+        add_composed(&c, "%" PRId64 "ns", r->hold_ns);
+    }
+    if (id.len > 2 && id.at[0] == '"') {
+        add(&c, SL_STR("id"));
+        add(&c, (struct sl_str){id.at + 1, id.len - 2});
+    }
+    add_pair(&c, "wait", "0s");
+    add_pair(&c, "as", "json");
+    return c.full ? SLUICE_EINVAL
+                  : sl_resp_command_write(out, c.words, c.count);
+}
+
+/* Send the collected commands. *ret has the verdicts, one after the other. */
+static int pipeline(struct sl_flow_daemon *daemon, struct sl_str *ret)
+{
+    struct sl_str replies;
+    int err =
+        sl_daemon_client_pipeline(&daemon->client, sl_buf_str(&daemon->checks),
+                                  daemon->count, &replies, &daemon->why);
+
+    sl_buf_clear(&daemon->verdicts);
+    while (!err && replies.len > 0) {
+        struct sl_resp_value v = sl_resp_next(&replies);
+
+        if (v.type != SL_RESP_STRING)
+            return sl_diag_error(&daemon->why, SLUICE_ECONF,
+                                 "the daemon rejected a check: %.*s",
+                                 SL_STR_ARG(v.text));
+        if (sl_buf_add(&daemon->verdicts, v.text))
+            err = no_memory(daemon);
+    }
+    if (!err)
+        *ret = sl_buf_str(&daemon->verdicts);
+    return err;
+}
+
+/* ---- comparing verdicts ----
+ *
+ * The ids of holds are random on both sides. They are not compared, and the
+ * daemon's id is kept for later requests.
+ */
+
+static const char *const hold_members[] = {"\"hold\":\"",
+                                           "\"X-Sluice-Hold\":\""};
+
+/* The next id of a hold from `from` on, or NULL. */
+static char *next_hold(char *from, char *end)
+{
+    char *first = NULL;
+
+    for (size_t i = 0; i < SL_LEN(hold_members); i++) {
+        size_t len = strlen(hold_members[i]);
+        char *at = memmem(from, (size_t)(end - from), hold_members[i], len);
+
+        if (at && (!first || at + len < first))
+            first = at + len;
+    }
+    return first;
+}
+
+/* Remove the ids of holds from verdicts. */
+static void remove_holds(struct sl_buf *text)
+{
+    char *end = text->bytes + text->len;
+    char *to = text->bytes, *from = text->bytes, *at;
+
+    if (text->len == 0)
+        return;
+    while ((at = next_hold(from, end)) != NULL) {
+        memmove(to, from, (size_t)(at - from));
+        to += at - from;
+        from = memchr(at, '"', (size_t)(end - at));
+        if (!from)
+            from = end;
+    }
+    memmove(to, from, (size_t)(end - from));
+    text->len = (size_t)(to - text->bytes) + (size_t)(end - from);
+}
+
+/* Keep the id of the hold in a verdict, or "". */
+static void keep_hold(struct sl_flow_daemon *daemon, struct sl_str verdict)
+{
+    const char *member = hold_members[0];
+    char *at = verdict.len == 0
+                   ? NULL
+                   : memmem(verdict.at, verdict.len, member, strlen(member));
+    size_t len = 0;
+
+    daemon->hold[0] = '\0';
+    if (!at)
+        return;
+    at += strlen(member);
+    while (len + 1 < sizeof(daemon->hold) &&
+           at + len < verdict.at + verdict.len && at[len] != '"')
+        len++;
+    memcpy(daemon->hold, at, len);
+    daemon->hold[len] = '\0';
+}
+
+/* The offset of the first member that differs. */
+static size_t find_difference(struct sl_str a, struct sl_str b)
+{
+    size_t at = 0;
+
+    while (at < a.len && at < b.len && a.at[at] == b.at[at])
+        at++;
+    while (at > 0 && (at >= a.len || a.at[at] != '"' || a.at[at - 1] != ','))
+        at--;
+    return at;
+}
+
+static int compare_masked(struct sl_flow_daemon *daemon, struct sl_str want,
+                          struct sl_str got)
+{
+    size_t at;
+
+    if (sl_str_eq(want, got))
+        return 0;
+    at = find_difference(want, got);
+    want = sl_str_from(want, at);
+    got = sl_str_from(got, at);
+    return sl_diag_error(
+        &daemon->why, SLUICE_ENOENT, "over %s: want %.*s..., got %.*s...",
+        daemon->client.redis ? "RESP" : "HTTP",
+        want.len < SHOWN_BYTES ? (int)want.len : SHOWN_BYTES, want.at,
+        got.len < SHOWN_BYTES ? (int)got.len : SHOWN_BYTES, got.at);
+}
+
+/* SLUICE_ENOENT unless `got` equals `want`, except for the ids of holds. */
+static int compare(struct sl_flow_daemon *daemon, struct sl_str want,
+                   struct sl_str got)
+{
+    struct sl_buf masked_want, masked_got;
     int err;
 
-    if (!text)
+    keep_hold(daemon, got);
+    if (sl_str_eq(want, got))
         return 0;
-    err = sl_buf_addf(out, ",\"%s\":", name);
-    return err ? err : sl_json_string(out, sl_str_c(text));
-}
-
-static int add_headers(struct sl_buf *out, const struct sluice_request *request)
-{
-    int err = 0;
-
-    if (request->header_count == 0)
-        return 0;
-    err = sl_buf_addf(out, ",\"headers\":{");
-    for (size_t i = 0; i < request->header_count && !err; i++) {
-        err = sl_buf_addf(out, "%s", i > 0 ? "," : "");
-        if (!err)
-            err = sl_json_string(out, sl_str_c(request->headers[i].name));
-        if (!err)
-            err = sl_buf_add(out, SL_STR(":"));
-        if (!err)
-            err = sl_json_string(out, sl_str_c(request->headers[i].value));
+    sl_buf_init(&masked_want, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
+    sl_buf_init(&masked_got, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
+    if (sl_buf_add(&masked_want, want) || sl_buf_add(&masked_got, got)) {
+        err = no_memory(daemon);
+    } else {
+        remove_holds(&masked_want);
+        remove_holds(&masked_got);
+        err = compare_masked(daemon, sl_buf_str(&masked_want),
+                             sl_buf_str(&masked_got));
     }
-    return err ? err : sl_buf_add(out, SL_STR("}"));
+    sl_buf_done(&masked_want);
+    sl_buf_done(&masked_got);
+    return err;
 }
 
-static int add_costs(struct sl_buf *out, const struct sluice_request *request)
-{
-    int err = 0;
+/* ---- collecting and sending checks ---- */
 
-    if (request->cost_count == 0)
-        return request->has_cost
-                   ? sl_buf_addf(out, ",\"cost\":%" PRIu64, request->cost)
-                   : 0;
-    err = sl_buf_addf(out, ",\"cost\":{");
-    for (size_t i = 0; i < request->cost_count && !err; i++) {
-        err = sl_buf_addf(out, "%s", i > 0 ? "," : "");
-        if (!err)
-            err = sl_json_string(out, sl_str_c(request->costs[i].limit));
-        if (!err)
-            err = sl_buf_addf(out, ":%" PRIu64, request->costs[i].cost);
-    }
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-/* The id that the verdict has, as JSON: the daemon is told the same one. Only
- * the member itself can look like this, for inside of texts quotes are
- * escaped. */
+/* The request id of a verdict, as JSON, so that the daemon uses the same. Only
+ * the member itself can look like this: texts have their quotes escaped. */
 static struct sl_str request_id(const char *verdict)
 {
     static const char member[] = ",\"request_id\":";
@@ -295,211 +529,91 @@ static struct sl_str request_id(const char *verdict)
     return (struct sl_str){at, (size_t)(end - at)};
 }
 
-int sl_flow_check_write(struct sl_buf *out,
-                        const struct sluice_request *request, struct sl_str id)
-{
-    const struct {
-        const char *name, *text;
-    } texts[] = {
-        {"method",          request->method         },
-        {"path",            request->path           },
-        {"job",             request->job            },
-        {"limit",           request->limit          },
-        {"key",             request->key            },
-        {"user",            request->user           },
-        {"org",             request->org            },
-        {"plan",            request->plan           },
-        {"role",            request->role           },
-        {"ip",              request->ip             },
-        {"body",            request->body           },
-        {"idempotency_key", request->idempotency_key},
-    };
-    /* Whoever asks here waits for nothing but the answer. */
-    int err = sl_buf_addf(out, "{\"wait\":\"0s\",\"request_id\":");
-
-    if (!err)
-        err = sl_buf_add(out, id);
-    for (size_t i = 0; i < SL_LEN(texts) && !err; i++)
-        err = add_text(out, texts[i].name, texts[i].text);
-    if (!err)
-        err = add_headers(out, request);
-    if (!err)
-        err = add_costs(out, request);
-    if (!err && request->hold_ns > 0)
-        err = sl_buf_addf(out, ",\"hold\":\"%" PRId64 "ns\"", request->hold_ns);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-/* A cost for every limit and others for some are two forms of one member. */
-static int refuse_both(struct sl_flow_daemon *remote)
-{
-    return sl_diag_error(
-        &remote->why, SLUICE_ECONF,
-        "a check over HTTP accepts cost= or cost.LIMIT=, not both");
-}
-
-static int refuse_long(struct sl_flow_daemon *remote)
-{
-    return sl_diag_error(
-        &remote->why, SLUICE_ECONF,
-        "the check has too many arguments for the Redis protocol");
-}
-
-/* One more of an array. */
-static int add_check(struct sl_flow_daemon *remote,
+/* Append a check to the array, and begin its verdict. */
+static int add_check(struct sl_flow_daemon *daemon,
                      const struct sluice_request *request, const char *verdict)
 {
-    struct sl_str before = remote->count > 0 ? SL_STR(",") : SL_STR("[");
-    int err = sl_buf_add(&remote->checks, before);
+    struct sl_str before = daemon->count > 0 ? SL_STR(",") : SL_STR("[");
+    struct sl_writer w = {.out = &daemon->checks};
 
-    if (!err)
-        err = sl_buf_add(&remote->wants, before);
-    return err ? err
-               : sl_flow_check_write(&remote->checks, request,
-                                     request_id(verdict));
+    sl_writer_add(&w, before);
+    sl_flow_check_write(&w, request, request_id(verdict));
+    return w.err ? w.err : sl_buf_add(&daemon->wants, before);
 }
 
-int sl_flow_daemon_check(struct sl_flow_daemon *remote,
+int sl_flow_daemon_check(struct sl_flow_daemon *daemon,
                          const struct sluice_request *request,
                          const char *verdict)
 {
     int err;
 
-    if (!remote->door.redis && request->has_cost && request->cost_count > 0)
-        return refuse_both(remote);
-    err = remote->door.redis ? sl_flow_command_write(&remote->checks, request,
-                                                     request_id(verdict))
-                             : add_check(remote, request, verdict);
+    if (!daemon->client.redis && request->has_cost && request->cost_count > 0)
+        return sl_diag_error(
+            &daemon->why, SLUICE_ECONF,
+            "a check over HTTP accepts cost= or cost.LIMIT=, not both");
+    err = daemon->client.redis
+              ? write_command(&daemon->checks, request, request_id(verdict))
+              : add_check(daemon, request, verdict);
     if (err == SLUICE_EINVAL)
-        return refuse_long(remote);
+        return too_many(daemon);
     if (!err)
-        err = sl_buf_add(&remote->wants, sl_str_c(verdict));
+        err = sl_buf_add(&daemon->wants, sl_str_c(verdict));
     if (err)
-        return no_memory(remote);
-    remote->count++;
-    if (remote->count < CHECKS_MOST && remote->checks.len < CHECKS_BYTES)
+        return no_memory(daemon);
+    daemon->count++;
+    if (daemon->count < CHECKS_MAX && daemon->checks.len < CHECKS_BYTES)
         return 0;
-    return sl_flow_daemon_flush(remote);
+    return sl_flow_daemon_flush(daemon);
 }
 
-/* Where two verdicts part: the beginning of the member. */
-static size_t parting(struct sl_str a, struct sl_str b)
-{
-    size_t at = 0;
-
-    while (at < a.len && at < b.len && a.at[at] == b.at[at])
-        at++;
-    while (at > 0 && (at >= a.len || a.at[at] != '"' || a.at[at - 1] != ','))
-        at--;
-    return at;
-}
-
-static int judge(struct sl_flow_daemon *remote, struct sl_str want,
-                 struct sl_str got)
-{
-    size_t at;
-
-    if (sl_str_eq(want, got))
-        return 0;
-    at = parting(want, got);
-    want = sl_str_from(want, at);
-    got = sl_str_from(got, at);
-    return sl_diag_error(&remote->why, SLUICE_ENOENT,
-                         "over %s: want %.*s..., got %.*s...",
-                         remote->door.redis ? "RESP" : "HTTP",
-                         want.len < SHOWN ? (int)want.len : SHOWN, want.at,
-                         got.len < SHOWN ? (int)got.len : SHOWN, got.at);
-}
-
-int sl_flow_daemon_judge(struct sl_flow_daemon *remote, struct sl_str want,
-                         struct sl_str got)
-{
-    struct sl_buf mine, yours;
-    int err;
-
-    sl_flow_daemon_note(remote, got);
-    if (sl_str_eq(want, got))
-        return 0;
-    sl_buf_init(&mine, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
-    sl_buf_init(&yours, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
-    if (sl_buf_add(&mine, want) || sl_buf_add(&yours, got)) {
-        err = no_memory(remote);
-    } else {
-        sl_flow_daemon_mask(&mine);
-        sl_flow_daemon_mask(&yours);
-        err = judge(remote, sl_buf_str(&mine), sl_buf_str(&yours));
-    }
-    sl_buf_done(&mine);
-    sl_buf_done(&yours);
-    return err;
-}
-
-/* What was collected: an array, or the one that it has. */
+/* The collected array, or its only item without the bracket. */
 static struct sl_str collected(const struct sl_buf *buf, unsigned count)
 {
     return sl_str_from(sl_buf_str(buf), count == 1);
 }
 
-static int exchange(struct sl_flow_daemon *remote, unsigned count)
+static int send_checks(struct sl_flow_daemon *daemon, unsigned count)
 {
     struct sl_str answer;
     int status, err;
 
-    if (remote->door.redis) {
-        err = sl_flow_daemon_pipeline(remote, &answer);
-        return err ? err
-                   : sl_flow_daemon_judge(remote, sl_buf_str(&remote->wants),
-                                          answer);
+    if (daemon->client.redis) {
+        err = pipeline(daemon, &answer);
+        return err ? err : compare(daemon, sl_buf_str(&daemon->wants), answer);
     }
-    if (count > 1 && (sl_buf_add(&remote->checks, SL_STR("]")) ||
-                      sl_buf_add(&remote->wants, SL_STR("]"))))
-        return no_memory(remote);
-    err = sl_daemon_client_ask(&remote->door, "POST", "/v1/check",
-                               collected(&remote->checks, count), &status,
-                               &answer, &remote->why);
+    if (count > 1 && (sl_buf_add(&daemon->checks, SL_STR("]")) ||
+                      sl_buf_add(&daemon->wants, SL_STR("]"))))
+        return no_memory(daemon);
+    err = sl_daemon_client_ask(&daemon->client, "POST", "/v1/check",
+                               collected(&daemon->checks, count), &status,
+                               &answer, &daemon->why);
     if (err)
         return err;
     if (status != 200)
-        return sl_diag_error(&remote->why, SLUICE_ECONF,
+        return sl_diag_error(&daemon->why, SLUICE_ECONF,
                              "the daemon rejected a check with status %d: %.*s",
-                             status, sl_str_int(answer.len), answer.at);
-    return sl_flow_daemon_judge(remote, collected(&remote->wants, count),
-                                answer);
+                             status, SL_STR_ARG(answer));
+    return compare(daemon, collected(&daemon->wants, count), answer);
 }
 
-int sl_flow_daemon_tell_time(struct sl_flow_daemon *remote)
+int sl_flow_daemon_flush(struct sl_flow_daemon *daemon)
 {
-    return remote->told == remote->now ? 0 : set_clock(remote, "/v1/clock");
-}
+    int err;
 
-int sl_flow_daemon_flush(struct sl_flow_daemon *remote)
-{
-    int err = 0;
-
-    if (remote->count == 0)
+    if (daemon->count == 0)
         return 0;
-    err = sl_flow_daemon_tell_time(remote);
+    err = sync_clock(daemon);
     if (!err)
-        err = exchange(remote, remote->count);
-    drop(remote);
+        err = send_checks(daemon, daemon->count);
+    drop_checks(daemon);
     return err;
 }
 
-int sl_flow_daemon_ready(struct sl_flow_daemon *remote)
-{
-    int err = sl_flow_daemon_flush(remote);
-
-    return err || remote->told == remote->now ? err
-                                              : set_clock(remote, "/v1/clock");
-}
-
-/* ---- what can't be done ---- */
-
-const char *sl_flow_daemon_cannot(const struct sl_flow_daemon *remote,
+const char *sl_flow_daemon_cannot(const struct sl_flow_daemon *daemon,
                                   const struct sl_flow *flow)
 {
     for (const struct sl_flow_act *act = flow->acts; act; act = act->next) {
-        if (act->kind == SL_FLOW_ACT_USAGE && remote->door.redis)
+        if (act->kind == SL_FLOW_ACT_USAGE && daemon->client.redis)
             return "usage cannot be reported over RESP";
         if (act->kind == SL_FLOW_ACT_STORE)
             return "the store of a daemon cannot be made to fail";
@@ -507,189 +621,119 @@ const char *sl_flow_daemon_cannot(const struct sl_flow_daemon *remote,
     return NULL;
 }
 
-/* ---- the holds of a flow, at a daemon.
- *
- * Both sides hold under names that nobody can guess, so names are not
- * compared, and the daemon's are told to it again.
- */
+/* ---- usage ---- */
 
-#define BODY_BYTES ((size_t)64 << 10)
-
-static const char *const marks[] = {"\"hold\":\"", "\"X-Sluice-Hold\":\""};
-
-/* The next name of a hold from `from` on, or NULL at the end. */
-static char *next_name(char *from, char *end)
+int sl_flow_daemon_usage(struct sl_flow_daemon *daemon,
+                         const struct sluice_request *r)
 {
-    char *first = NULL;
+    struct sl_buf body;
+    struct sl_writer w = {.out = &body};
+    struct sl_str answer;
+    int status = 0, err = flush_and_sync(daemon);
 
-    for (size_t i = 0; i < SL_LEN(marks); i++) {
-        size_t len = strlen(marks[i]);
-        char *at = memmem(from, (size_t)(end - from), marks[i], len);
-
-        if (at && (!first || at + len < first))
-            first = at + len;
-    }
-    return first;
+    if (err)
+        return err;
+    sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
+    sl_writer_addf(&w, "{\"amount\":%" PRIu64 "%s", r->cost,
+                   r->used < 0 ? ",\"release\":true" : "");
+    sl_json_member_text(&w, "limit", r->limit);
+    sl_json_member_text(&w, "user", r->user);
+    sl_json_member_text(&w, "org", r->org);
+    sl_json_member_text(&w, "plan", r->plan);
+    sl_json_close(&w, '}');
+    err = w.err ? no_memory(daemon)
+                : sl_daemon_client_ask(&daemon->client, "POST", "/v1/usage",
+                                       sl_buf_str(&body), &status, &answer,
+                                       &daemon->why);
+    sl_buf_done(&body);
+    if (err || status == 200)
+        return err;
+    return sl_diag_error(&daemon->why, SLUICE_ECONF,
+                         "the daemon rejected a report with status %d: %.*s",
+                         status, SL_STR_ARG(answer));
 }
 
-void sl_flow_daemon_mask(struct sl_buf *text)
-{
-    char *end = text->bytes + text->len;
-    char *to = text->bytes, *from = text->bytes, *at;
+/* ---- holds ---- */
 
-    if (text->len == 0)
-        return;
-    while ((at = next_name(from, end)) != NULL) {
-        memmove(to, from, (size_t)(at - from));
-        to += at - from;
-        from = memchr(at, '"', (size_t)(end - at));
-        if (!from)
-            from = end;
-    }
-    memmove(to, from, (size_t)(end - from));
-    text->len = (size_t)(to - text->bytes) + (size_t)(end - from);
-}
+static const struct action {
+    const char *name;
+    struct sl_str command;
+} actions[] = {
+    [SL_FLOW_ACT_SETTLE] = {"settle",  {"SLUICE.SETTLE", 13} },
+    [SL_FLOW_ACT_RELEASE] = {"release", {"SLUICE.RELEASE", 14}},
+    [SL_FLOW_ACT_EXTEND] = {"extend",  {"SLUICE.EXTEND", 13} },
+};
 
-void sl_flow_daemon_note(struct sl_flow_daemon *remote, struct sl_str verdict)
-{
-    const char *mark = marks[0];
-    char *at = verdict.len == 0
-                   ? NULL
-                   : memmem(verdict.at, verdict.len, mark, strlen(mark));
-    size_t len = 0;
-
-    remote->hold[0] = '\0';
-    if (!at)
-        return;
-    at += strlen(mark);
-    while (len + 1 < sizeof(remote->hold) &&
-           at + len < verdict.at + verdict.len && at[len] != '"')
-        len++;
-    memcpy(remote->hold, at, len);
-    remote->hold[len] = '\0';
-}
-
-/* ---- over HTTP ---- */
-
-static const char *verb_of(const struct sl_flow_act *act)
-{
-    return act->kind == SL_FLOW_ACT_SETTLE    ? "settle"
-           : act->kind == SL_FLOW_ACT_RELEASE ? "release"
-                                              : "extend";
-}
-
-static int hold_add_costs(struct sl_buf *out, const struct sl_inputs *in)
-{
-    int err;
-
-    if (in->cost_count == 0)
-        return in->has_cost ? sl_buf_addf(out, "\"cost\":%" PRIu64, in->cost)
-                            : 0;
-    err = sl_buf_addf(out, "\"cost\":{");
-    for (size_t i = 0; i < in->cost_count && !err; i++) {
-        err = sl_buf_addf(out, "%s", i > 0 ? "," : "");
-        if (!err)
-            err = sl_json_string(out, sl_str_c(in->costs[i].limit));
-        if (!err)
-            err = sl_buf_addf(out, ":%" PRIu64, in->costs[i].cost);
-    }
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-static int add_body(struct sl_buf *out, const struct sl_flow_act *act)
-{
-    int err = sl_buf_addf(out, "{");
-
-    if (!err && act->kind == SL_FLOW_ACT_SETTLE)
-        err = hold_add_costs(out, act->in);
-    if (!err && act->kind == SL_FLOW_ACT_EXTEND)
-        err = sl_buf_addf(out, "\"hold\":\"%" PRId64 "ns\"", act->in->hold);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-static int ask_http(struct sl_flow_daemon *remote,
-                    const struct sl_flow_act *act, const char *hold,
-                    struct sl_str *ret)
+static int end_over_http(struct sl_flow_daemon *daemon,
+                         const struct sl_flow_act *act, const char *hold,
+                         struct sl_str *ret)
 {
     char path[160];
     struct sl_buf body;
+    struct sl_writer w = {.out = &body};
     int status = 0, err;
 
-    snprintf(path, sizeof(path), "/v1/holds/%.100s/%s", hold, verb_of(act));
+    snprintf(path, sizeof(path), "/v1/holds/%.100s/%s", hold,
+             actions[act->kind].name);
     sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
-    err = add_body(&body, act);
-    if (err)
-        sl_diag_error(&remote->why, SLUICE_ENOMEM, "out of memory");
-    else
-        err =
-            sl_daemon_client_ask(&remote->door, "POST", path, sl_buf_str(&body),
-                                 &status, ret, &remote->why);
+    sl_json_open(&w, '{');
+    if (act->kind == SL_FLOW_ACT_SETTLE)
+        write_costs(&w, &act->in->request);
+    if (act->kind == SL_FLOW_ACT_EXTEND)
+        write_hold(&w, act->in->request.hold_ns);
+    sl_json_close(&w, '}');
+    err = w.err ? no_memory(daemon)
+                : sl_daemon_client_ask(&daemon->client, "POST", path,
+                                       sl_buf_str(&body), &status, ret,
+                                       &daemon->why);
     sl_buf_done(&body);
     if (!err && status == 404)
         *ret = SL_STR("{}");
     else if (!err && status != 200)
-        err = sl_diag_error(&remote->why, SLUICE_ECONF,
+        err = sl_diag_error(&daemon->why, SLUICE_ECONF,
                             "the daemon answered POST %s with status %d: %.*s",
-                            path, status, sl_str_int(ret->len), ret->at);
+                            path, status, SL_STR_ARG(*ret));
     return err;
 }
 
-/* ---- over the Redis protocol ---- */
-
-#define WORDS_MOST 70
-
-/* Returns how many words. */
-static unsigned write_words(const struct sl_flow_act *act, const char *hold,
-                            struct sl_str words[WORDS_MOST],
-                            char numbers[WORDS_MOST][32])
+static void write_end(struct command *c, const struct sl_flow_act *act,
+                      const char *hold)
 {
-    const struct sl_inputs *in = act->in;
-    unsigned n = 0;
+    const struct sluice_request *r = &act->in->request;
 
-    words[n++] = act->kind == SL_FLOW_ACT_SETTLE    ? SL_STR("SLUICE.SETTLE")
-                 : act->kind == SL_FLOW_ACT_RELEASE ? SL_STR("SLUICE.RELEASE")
-                                                    : SL_STR("SLUICE.EXTEND");
-    words[n++] = sl_str_c(hold);
-    if (act->kind == SL_FLOW_ACT_EXTEND) {
-        snprintf(numbers[n], sizeof(numbers[n]), "%" PRId64 "ns", in->hold);
-        words[n] = sl_str_c(numbers[n]);
-        n++;
-    }
-    if (act->kind == SL_FLOW_ACT_SETTLE && in->has_cost &&
-        in->cost_count == 0) {
-        snprintf(numbers[n], sizeof(numbers[n]), "%" PRIu64, in->cost);
-        words[n] = sl_str_c(numbers[n]);
-        n++;
-    }
-    for (size_t i = 0; act->kind == SL_FLOW_ACT_SETTLE && i < in->cost_count &&
-                       n + 4 < WORDS_MOST;
+    add(c, actions[act->kind].command);
+    add(c, sl_str_c(hold));
+    if (act->kind == SL_FLOW_ACT_EXTEND)
+        add_composed(c, "%" PRId64 "ns", r->hold_ns);
+    if (act->kind == SL_FLOW_ACT_SETTLE && r->has_cost && r->cost_count == 0)
+        add_composed(c, "%" PRIu64, r->cost);
+    for (size_t i = 0; act->kind == SL_FLOW_ACT_SETTLE && i < r->cost_count;
          i++) {
-        words[n++] = sl_str_c(in->costs[i].limit);
-        snprintf(numbers[n], sizeof(numbers[n]), "%" PRIu64, in->costs[i].cost);
-        words[n] = sl_str_c(numbers[n]);
-        n++;
+        add(c, sl_str_c(r->costs[i].limit));
+        add_composed(c, "%" PRIu64, r->costs[i].cost);
     }
-    words[n++] = SL_STR("as");
-    words[n++] = SL_STR("json");
-    return n;
+    add_pair(c, "as", "json");
 }
 
-static int ask_redis(struct sl_flow_daemon *remote,
-                     const struct sl_flow_act *act, const char *hold,
-                     struct sl_str *ret)
+static int end_over_resp(struct sl_flow_daemon *daemon,
+                         const struct sl_flow_act *act, const char *hold,
+                         struct sl_str *ret)
 {
-    struct sl_str words[WORDS_MOST], replies;
-    char numbers[WORDS_MOST][32];
-    unsigned count = write_words(act, hold, words, numbers);
+    struct command c = {.count = 0};
+    struct sl_str replies;
     struct sl_resp_value v;
     int err;
 
-    sl_buf_clear(&remote->checks);
-    if (sl_resp_command_write(&remote->checks, words, count))
-        return sl_diag_error(&remote->why, SLUICE_ENOMEM, "out of memory");
-    err = sl_daemon_client_pipeline(&remote->door, sl_buf_str(&remote->checks),
-                                    1, &replies, &remote->why);
-    sl_buf_clear(&remote->checks);
+    write_end(&c, act, hold);
+    sl_buf_clear(&daemon->checks);
+    if (c.full)
+        return too_many(daemon);
+    if (sl_resp_command_write(&daemon->checks, c.words, c.count))
+        return no_memory(daemon);
+    err =
+        sl_daemon_client_pipeline(&daemon->client, sl_buf_str(&daemon->checks),
+                                  1, &replies, &daemon->why);
+    sl_buf_clear(&daemon->checks);
     if (err)
         return err;
     v = sl_resp_next(&replies);
@@ -699,156 +743,20 @@ static int ask_redis(struct sl_flow_daemon *remote,
     *ret = SL_STR("{}");
     if (v.text.len > 11 && memcmp(v.text.at, "UNKNOWNHOLD", 11) == 0)
         return 0;
-    return sl_diag_error(&remote->why, SLUICE_ECONF,
-                         "the daemon did not %s a hold: %.*s", verb_of(act),
-                         SL_STR_ARG(v.text));
+    return sl_diag_error(&daemon->why, SLUICE_ECONF,
+                         "the daemon did not %s a hold: %.*s",
+                         actions[act->kind].name, SL_STR_ARG(v.text));
 }
 
-int sl_flow_daemon_hold(struct sl_flow_daemon *remote,
+int sl_flow_daemon_hold(struct sl_flow_daemon *daemon,
                         const struct sl_flow_act *act, const char *hold,
                         const char *want)
 {
     struct sl_str got;
-    int err = sl_flow_daemon_tell_time(remote);
+    int err = sync_clock(daemon);
 
     if (!err)
-        err = remote->door.redis ? ask_redis(remote, act, hold, &got)
-                                 : ask_http(remote, act, hold, &got);
-    return err ? err : sl_flow_daemon_judge(remote, sl_str_c(want), got);
-}
-
-/* ---- a flow against a daemon over the Redis protocol. */
-
-#define NAME_MOST 300 /* "header." and what is behind it */
-
-/* The words of a command, and the texts of those that are made up here. */
-struct words {
-    struct sl_str list[SL_RESP_ARGS];
-    unsigned count;
-    char names[SL_RESP_ARGS][NAME_MOST];
-    bool full;
-};
-
-static void add(struct words *w, struct sl_str word)
-{
-    if (w->count < SL_RESP_ARGS)
-        w->list[w->count++] = word;
-    else
-        w->full = true;
-}
-
-static void resp_add_text(struct words *w, const char *name, const char *text)
-{
-    if (!text)
-        return;
-    add(w, sl_str_c(name));
-    add(w, sl_str_c(text));
-}
-
-/* "cost.LIMIT" or "header.NAME". */
-static void add_name(struct words *w, const char *kind, const char *name)
-{
-    char *to = w->names[w->count < SL_RESP_ARGS ? w->count : 0];
-
-    if (snprintf(to, NAME_MOST, "%s.%s", kind, name) >= NAME_MOST)
-        w->full = true;
-    add(w, sl_str_c(to));
-}
-
-static void add_number(struct words *w, uint64_t n)
-{
-    char *to = w->names[w->count < SL_RESP_ARGS ? w->count : 0];
-
-    snprintf(to, NAME_MOST, "%" PRIu64, n);
-    add(w, sl_str_c(to));
-}
-
-static void add_subject(struct words *w, const struct sluice_request *r)
-{
-    if (r->job) {
-        resp_add_text(w, "JOB", r->job);
-    } else if (r->limit) {
-        resp_add_text(w, "LIMIT", r->limit);
-        add(w, sl_str_c(r->key));
-    } else {
-        add(w, sl_str_c(r->method ? r->method : "GET"));
-        add(w, sl_str_c(r->path));
-    }
-}
-
-static void resp_add_costs(struct words *w, const struct sluice_request *r)
-{
-    if (r->has_cost) {
-        add(w, SL_STR("cost"));
-        add_number(w, r->cost);
-    }
-    for (size_t i = 0; i < r->cost_count; i++) {
-        add_name(w, "cost", r->costs[i].limit);
-        add_number(w, r->costs[i].cost);
-    }
-}
-
-static void add_hold(struct words *w, int64_t span)
-{
-    char *to;
-
-    if (span <= 0)
-        return;
-    add(w, SL_STR("hold"));
-    to = w->names[w->count < SL_RESP_ARGS ? w->count : 0];
-    snprintf(to, NAME_MOST, "%" PRId64 "ns", span);
-    add(w, sl_str_c(to));
-}
-
-int sl_flow_command_write(struct sl_buf *out,
-                          const struct sluice_request *request,
-                          struct sl_str id)
-{
-    struct words w = {.count = 0};
-
-    add(&w, SL_STR("SLUICE.CHECK"));
-    add_subject(&w, request);
-    resp_add_text(&w, "user", request->user);
-    resp_add_text(&w, "org", request->org);
-    resp_add_text(&w, "plan", request->plan);
-    resp_add_text(&w, "role", request->role);
-    resp_add_text(&w, "ip", request->ip);
-    for (size_t i = 0; i < request->header_count; i++) {
-        add_name(&w, "header", request->headers[i].name);
-        add(&w, sl_str_c(request->headers[i].value));
-    }
-    resp_add_costs(&w, request);
-    resp_add_text(&w, "body", request->body);
-    resp_add_text(&w, "idempotency_key", request->idempotency_key);
-    add_hold(&w, request->hold_ns);
-    if (id.len > 2 && id.at[0] == '"') {
-        add(&w, SL_STR("id"));
-        add(&w, (struct sl_str){id.at + 1, id.len - 2});
-    }
-    resp_add_text(&w, "wait", "0s");
-    resp_add_text(&w, "as", "json");
-    return w.full ? SLUICE_EINVAL : sl_resp_command_write(out, w.list, w.count);
-}
-
-int sl_flow_daemon_pipeline(struct sl_flow_daemon *remote, struct sl_str *ret)
-{
-    struct sl_str replies;
-    int err =
-        sl_daemon_client_pipeline(&remote->door, sl_buf_str(&remote->checks),
-                                  remote->count, &replies, &remote->why);
-
-    sl_buf_clear(&remote->verdicts);
-    while (!err && replies.len > 0) {
-        struct sl_resp_value v = sl_resp_next(&replies);
-
-        if (v.type != SL_RESP_STRING)
-            return sl_diag_error(&remote->why, SLUICE_ECONF,
-                                 "the daemon rejected a check: %.*s",
-                                 SL_STR_ARG(v.text));
-        if (sl_buf_add(&remote->verdicts, v.text))
-            err = sl_diag_error(&remote->why, SLUICE_ENOMEM, "out of memory");
-    }
-    if (!err)
-        *ret = sl_buf_str(&remote->verdicts);
-    return err;
+        err = daemon->client.redis ? end_over_resp(daemon, act, hold, &got)
+                                   : end_over_http(daemon, act, hold, &got);
+    return err ? err : compare(daemon, sl_str_c(want), got);
 }

@@ -1,22 +1,20 @@
-/* fixtures.c -- token=FILE: the token of a request, and who verifies it here.
- */
-#include <inttypes.h>
+/* fixtures.c -- tokens, holds, subjects and usage of a flow. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/parse.h"
-#include "cli/flow/daemon.h"
 #include "cli/flow/flow.h"
 #include "identity/token_verifier.h"
 #include "identity/webhook.h"
 #include "libpolicy/libpolicy.h"
 #include "server/jwt_keys_file.h"
-#include "wire/json.h"
 
-#define TOKEN_BYTES ((size_t)64 << 10) /* too large ones are worth a test */
+#define TOKEN_BYTES                                                            \
+    ((size_t)64 << 10) /* large enough for a test of the                       \
+                        * maximum */
 
-/* ---- who verifies ---- */
+/* ---- tokens: the verifier ---- */
 
 static int read_keys(const struct sl_jwt *jwt, const char *path,
                      struct sl_keyset **ret, struct sl_diag *diag)
@@ -83,7 +81,7 @@ void sl_flow_tokens_close(struct sl_flow_tokens *t)
     *t = (struct sl_flow_tokens){.keys = NULL};
 }
 
-/* ---- a token ---- */
+/* ---- tokens: the header of a request ---- */
 
 static int read_token(const char *path, struct sl_buf *out,
                       struct sl_diag *diag)
@@ -121,9 +119,9 @@ static int write_header(const struct sl_source *source, struct sl_str token,
     return 0;
 }
 
-static int bring(const struct sl_source *source, const char *path,
-                 struct sl_arena *arena, struct sluice_header *ret,
-                 struct sl_diag *diag)
+static int make_header(const struct sl_source *source, const char *path,
+                       struct sl_arena *arena, struct sluice_header *ret,
+                       struct sl_diag *diag)
 {
     struct sl_buf text;
     int err;
@@ -139,11 +137,11 @@ static int bring(const struct sl_source *source, const char *path,
 int sl_flow_bearer(const char *path, struct sl_arena *arena,
                    struct sluice_header *ret, struct sl_diag *diag)
 {
-    static const struct sl_source usual = {
+    static const struct sl_source bearer = {
         .kind = SL_SOURCE_HEADER, .name = {"authorization", 13}
     };
 
-    return bring(&usual, path, arena, ret, diag);
+    return make_header(&bearer, path, arena, ret, diag);
 }
 
 int sl_flow_tokens_header(const struct sl_flow_tokens *t,
@@ -160,14 +158,13 @@ int sl_flow_tokens_header(const struct sl_flow_tokens *t,
             "identity.jwt");
     if (!t->tokens)
         return sl_diag_error(diag, SLUICE_ECONF, "token=: %s", t->why.sentence);
-    return bring(&jwt->from.list[0], path, arena, ret, diag);
+    return make_header(&jwt->from.list[0], path, arena, ret, diag);
 }
 
-/* ---- the holds of a flow: settled, released, extended, and what is
- * expected of that.
+/* ---- holds: settle, release, extend, and their expectations ----
  *
- * `ok` is that it happened now. Otherwise the word is how the hold stands:
- * settled, released, expired, held; or unknown.
+ * The outcome is `ok` if the act changed the hold. Otherwise it is the state of
+ * the hold: settled, released, expired, held or unknown.
  */
 
 static struct sl_flow_hold *find(const struct sl_flow_holds *holds,
@@ -209,7 +206,7 @@ int sl_flow_holds_end(struct sluice_engine *engine,
                       const struct sl_flow_act *act, struct sluice_ended *ended,
                       bool *ret_known)
 {
-    const struct sl_inputs *in = act->in;
+    const struct sluice_request *in = &act->in->request;
     struct sluice_actual actual = {
         .has_cost = in->has_cost,
         .cost = in->cost,
@@ -223,14 +220,12 @@ int sl_flow_holds_end(struct sluice_engine *engine,
     else if (act->kind == SL_FLOW_ACT_RELEASE)
         err = sluice_engine_release(engine, hold->own, ended);
     else
-        err = sluice_engine_extend(engine, hold->own, in->hold, ended);
+        err = sluice_engine_extend(engine, hold->own, in->hold_ns, ended);
     *ret_known = err != SLUICE_ENOENT;
     return err == SLUICE_ENOENT ? 0 : err;
 }
 
-/* ---- expectations ---- */
-
-/* Is one field as expected? *ret_got is what it is; NULL without memory. */
+/* Compare one field. *ret_got is its text; NULL: out of memory. */
 static bool is_right(const struct sl_expect *e, struct sluice_ended *ended,
                      bool known, struct sl_arena *arena, const char **ret_got)
 {
@@ -278,10 +273,9 @@ int sl_flow_holds_compare(const struct sl_flow_act *act,
     return 0;
 }
 
-/* ---- the registry of a flow.
+/* ---- subjects ----
  *
- * A list that is searched from its beginning: a flow has a handful of
- * subjects. Ten thousand of them would want a hash.
+ * A list, searched in O(n): a flow has a few subjects.
  */
 
 static struct sl_flow_subject *
@@ -357,9 +351,9 @@ void sl_flow_subjects_fill(const struct sl_flow_subjects *subjects,
         request->org_subject = &s->subject;
 }
 
-/* ---- `usage SCOPE ID LIMIT AMOUNT`: what was used already. */
+/* ---- `usage SCOPE ID LIMIT AMOUNT`: report usage ---- */
 
-/* An amount of less than 0 is given back. */
+/* A negative amount is a refund. */
 int sl_usage_fill(const struct sl_flow_act *act, struct sluice_request *ret,
                   struct sl_diag *diag)
 {
@@ -367,7 +361,7 @@ int sl_usage_fill(const struct sl_flow_act *act, struct sluice_request *ret,
 
     *ret = (struct sluice_request){.limit = act->names[2],
                                    .key = act->names[1],
-                                   .plan = act->in->plan,
+                                   .plan = act->in->request.plan,
                                    .trusted = 1,
                                    .has_cost = 1,
                                    .used = amount[0] == '-' ? -1 : 1};
@@ -380,64 +374,4 @@ int sl_usage_fill(const struct sl_flow_act *act, struct sluice_request *ret,
             diag, SLUICE_ECONF,
             "usage is reported for user or org, not for \"%s\"", scope);
     return sl_parse_count(sl_str_c(amount + (ret->used < 0)), &ret->cost, diag);
-}
-
-/* ---- over HTTP ---- */
-
-/* ,"name":"text" */
-static int add_text(struct sl_buf *out, const char *name, const char *text)
-{
-    int err;
-
-    if (!text)
-        return 0;
-    err = sl_buf_addf(out, ",\"%s\":", name);
-    return err ? err : sl_json_string(out, sl_str_c(text));
-}
-
-static int write_usage(struct sl_buf *out, const struct sluice_request *r)
-{
-    int err = sl_buf_addf(out, "{\"amount\":%" PRIu64 "%s", r->cost,
-                          r->used < 0 ? ",\"release\":true" : "");
-
-    if (!err)
-        err = add_text(out, "limit", r->limit);
-    if (!err)
-        err = add_text(out, "user", r->user);
-    if (!err)
-        err = add_text(out, "org", r->org);
-    if (!err)
-        err = add_text(out, "plan", r->plan);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-static int post(struct sl_flow_daemon *remote, struct sl_str body)
-{
-    struct sl_str answer;
-    int status = 0;
-    int err = sl_daemon_client_ask(&remote->door, "POST", "/v1/usage", body,
-                                   &status, &answer, &remote->why);
-
-    if (err || status == 200)
-        return err;
-    return sl_diag_error(&remote->why, SLUICE_ECONF,
-                         "the daemon rejected a report with status %d: %.*s",
-                         status, sl_str_int(answer.len), answer.at);
-}
-
-int sl_flow_daemon_usage(struct sl_flow_daemon *remote,
-                         const struct sluice_request *request)
-{
-    struct sl_buf body;
-    int err = sl_flow_daemon_ready(remote);
-
-    if (err)
-        return err;
-    sl_buf_init(&body, 1 << 16, &sl_alloc_libc);
-    if (write_usage(&body, request))
-        err = sl_diag_error(&remote->why, SLUICE_ENOMEM, "out of memory");
-    else
-        err = post(remote, sl_buf_str(&body));
-    sl_buf_done(&body);
-    return err;
 }

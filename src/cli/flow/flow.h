@@ -1,19 +1,17 @@
-/* flow.h -- a flow file as it was read.
+/* flow.h -- flow files: reading and running them.
  *
- * A flow file tests a policy: a row of flows, each a name, a policy and a row
- * of acts, and behind an act what is expected of it. Reading needs no policy
- * and no engine; running is in run.h.
+ * A flow file tests a policy. It has flows; each has a name, a policy, acts,
+ * and the expectations of each act. Reading needs no policy and no engine.
  *
  *     flow "a free user bursts eight"
  *     policy unraveldocs.yaml
  *     at 0s
  *       GET /api/v1/ai/extract user=ann plan=FREE x8  -> allowed=8
  *
- * Everything that was read lives in the file's arena. Texts end in NUL and
- * have none inside.
+ * All data is in the arena of the file. Texts end in NUL and contain none.
  *
- * Limits: a file of SL_FLOW_BYTES, lines of SL_FLOW_LINE, SL_FLOW_WORDS words
- * on a line, SL_FLOW_TIMES repeats. Whatever is beyond is refused.
+ * Limits: a file has at most SL_FLOW_BYTES, a line SL_FLOW_LINE bytes and
+ * SL_FLOW_WORDS words, an act SL_FLOW_TIMES repeats.
  */
 #ifndef SL_CLI_FLOW_FLOW_H
 #define SL_CLI_FLOW_FLOW_H
@@ -43,32 +41,54 @@ enum sl_flow_act_kind {
     SL_FLOW_ACT_EXTEND,  /* NAME */
 };
 
-#define SL_FLOW_ACT_NAMES 4 /* the most words that an act names things by */
+#define SL_FLOW_ACT_NAMES 4 /* maximum number of names of an act */
 
-/* An instant, or a span from now. */
+/* A time since 1970, or relative to now. */
 struct sl_moment {
     bool relative;
     sl_ns at;
 };
 
-/* What a request brings along. NULL was not written. */
+/* The inputs of a request. NULL: not given. `request` borrows `headers` and
+ * `costs`. */
 struct sl_inputs {
-    const char *user, *org, *plan, *role, *ip;
-    const char *token, *as;
-    sl_ns hold; /* > 0, or 0: not written */
-    const char *body, *idempotency_key;
+    struct sluice_request request;
     struct sluice_header *headers;
-    size_t header_count;
-    bool has_cost;
-    uint64_t cost;
     struct sluice_cost *costs;
-    size_t cost_count;
+    const char *token, *as;
     uint64_t times; /* >= 1 */
     sl_ns every;    /* between two repeats */
-    bool single;    /* `sluice explain`: sentences do not name these two */
+    bool single;    /* of a command: messages do not mention repeats */
 };
 
-/* What the registry is told. */
+/* The inputs by name: to read arguments and flow files, and to write requests
+ * to a daemon. */
+struct sl_input_field {
+    const char *name; /* "header.NAME" matches all names with the prefix */
+    enum { SL_INPUT_TEXT, SL_INPUT_SPAN, SL_INPUT_COST, SL_INPUT_HEADER } kind;
+    size_t offset;  /* of TEXT and SPAN, in struct sl_inputs */
+    bool flow_only; /* not an argument of a command */
+};
+
+extern const struct sl_input_field sl_input_fields[]; /* NULL name: end */
+
+/* Is the field a text of struct sluice_request? */
+static inline bool sl_input_in_request(const struct sl_input_field *field)
+{
+    return field->kind == SL_INPUT_TEXT &&
+           field->offset < sizeof(struct sluice_request);
+}
+
+/* The text of the field in a request. */
+static inline const char *const *
+sl_request_text(const struct sluice_request *request,
+                const struct sl_input_field *field)
+{
+    return (const char *const *)(const void *)((const char *)request +
+                                               field->offset);
+}
+
+/* The arguments of `subject`. */
 struct sl_flow_subject_args {
     const char *plan; /* or NULL */
     bool has_until;
@@ -78,7 +98,7 @@ struct sl_flow_subject_args {
 };
 
 enum sl_field {
-    SL_FIELD_OUTCOME, /* allow, deny, never, ok; of holds their states */
+    SL_FIELD_OUTCOME, /* allow, deny, never, ok, or the state of a hold */
     SL_FIELD_STATUS,
     SL_FIELD_BY,
     SL_FIELD_LIMIT,
@@ -96,9 +116,9 @@ enum sl_field {
 struct sl_expect {
     enum sl_field field;
     const char *label; /* as written: "retry", "header.X-A"; "" for a word */
-    const char *name;  /* HEADER, BODY: behind the dot */
+    const char *name;  /* HEADER, BODY: after the dot */
     const char *want;  /* as written */
-    bool none;         /* a number or a span: there is none */
+    bool none;         /* of a number or duration: "none" */
     uint64_t number;
     sl_ns span;
 };
@@ -118,9 +138,9 @@ struct sl_flow_act {
 struct sl_flow {
     const char *name;
     unsigned line;
-    const char *policy; /* its path, as seen from the working folder */
+    const char *policy; /* relative to the working folder */
     struct sl_flow_act *acts, *last;
-    size_t act_count; /* those that move the clock not counted */
+    size_t act_count; /* without AT */
     struct sl_flow *next;
 };
 
@@ -131,10 +151,10 @@ struct sl_flow_file {
     struct sl_arena arena;
 };
 
-/* Read `text`. On success *ret is yours until sl_flow_file_done(). On failure
- * it is untouched, `diag` has file, line and column (`name` is borrowed for
- * that), and *ret_line is the line in question. SLUICE_ECONF: not a flow file.
- * SLUICE_ENOMEM: without memory. */
+/* Read `text`. The caller ends *ret with sl_flow_file_done(). On failure *ret
+ * is untouched, `diag` has file (borrowed from `name`), line and column, and
+ * *ret_line is the text of the line. SLUICE_ECONF: not a flow file.
+ * SLUICE_ENOMEM. */
 SL_MUST_USE int sl_flow_read(const char *name, struct sl_str text,
                              const struct sl_alloc *alloc,
                              struct sl_flow_file *ret, struct sl_diag *diag,
@@ -142,16 +162,15 @@ SL_MUST_USE int sl_flow_read(const char *name, struct sl_str text,
 
 void sl_flow_file_done(struct sl_flow_file *file);
 
-/* A path that is relative to `file`, as seen from the working folder. NULL
- * without memory. */
+/* Resolve a path relative to `file`. NULL: out of memory. */
 SL_MUST_USE const char *sl_flow_path(const char *file, const char *path,
                                      struct sl_arena *arena);
 
-/* ---- a line of a flow file as words.
+/* ---- a line of a flow file as words ----
  *
- * Words stand between blanks. A word, or what stands behind its first `=`, may
+ * Words are separated by blanks. A word, or the value after its first `=`, may
  * be in double quotes; inside them \" is a quote and \\ a backslash. A `#` at
- * the beginning of a word begins a comment.
+ * the start of a word begins a comment.
  */
 
 #define SL_NO_EQUALS SIZE_MAX
@@ -162,7 +181,7 @@ struct sl_flow_word {
     size_t equals;         /* offset of the first `=` outside quotes */
     unsigned column;       /* from 1 */
     unsigned value_column; /* of the first byte of the value */
-    bool quoted;           /* as a whole */
+    bool quoted;           /* the whole word */
 };
 
 struct sl_words {
@@ -170,87 +189,88 @@ struct sl_words {
     size_t count;
 };
 
-/* The texts live in `arena`. SLUICE_ECONF with a column in `diag`, or
- * SLUICE_ENOMEM. */
+/* Split a line. The texts are in `arena`. SLUICE_ECONF with a column in `diag`,
+ * or SLUICE_ENOMEM. */
 SL_MUST_USE int sl_words_read(struct sl_str line, struct sl_arena *arena,
                               struct sl_words *ret, struct sl_diag *diag);
 
-/* Words that nobody quoted: the same as `text`? */
+/* Is the word not quoted and equal to `text`? */
 bool sl_flow_word_is(const struct sl_flow_word *word, const char *text);
 
-/* What stands before and behind the `=`; all and nothing if there is none. */
+/* The text before and after the `=`. Without `=`: the whole word and "". */
 struct sl_str sl_flow_word_name(const struct sl_flow_word *word);
 const char *sl_flow_word_value(const struct sl_flow_word *word);
 
-/* Put the column into `diag` and give it back, so that a refusal can name its
- * place in one statement. */
+/* Set the column of `diag` and return it. */
 struct sl_diag *sl_diag_at(struct sl_diag *diag, unsigned column);
 
-/* The same for a refusal that counted from the value's beginning. */
+/* Set the column of an error whose position counts from the start of the value.
+ * Returns err. */
 int sl_flow_value_refused(struct sl_diag *diag, const struct sl_flow_word *word,
                           int err);
 
-/* ---- what the words of an act mean, one by one; for flow files and for
- * the arguments of `sluice explain`.
+/* ---- the meaning of words, in flow files and arguments ----
  *
- * All of these answer SLUICE_ECONF with a column and a sentence in `diag`, or
+ * These return SLUICE_ECONF with a column and a message in `diag`, or
  * SLUICE_ENOMEM.
  */
 
-/* "0s", "1h30m": from 1970; "+500ms": from now; or RFC 3339. `word` is where
- * `text`, all of it or its value, stands. */
+/* Read "0s" or "1h30m" (since 1970), "+500ms" (from now) or RFC 3339. `word`
+ * contains `text`, as a whole or as its value. */
 SL_MUST_USE int sl_moment_read(const char *text,
                                const struct sl_flow_word *word,
                                struct sl_moment *ret, struct sl_diag *diag);
 
-/* Inputs with nothing in them. */
+/* Empty inputs. */
 void sl_inputs_init(struct sl_inputs *in);
 
-/* One more header, behind those there are. SLUICE_ENOMEM. */
+/* Append a header. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_inputs_header(struct sl_inputs *in,
                                  const struct sluice_header *header,
                                  struct sl_arena *arena);
 
-/* Add the word words->at[index] to `in`: user=ann, header.x-a=b, x8. */
+/* Read the word words->at[index] into `in`: user=ann, header.x-a=b, x8. */
 SL_MUST_USE int sl_input_read(const struct sl_words *words, size_t index,
                               struct sl_arena *arena, struct sl_inputs *in,
                               struct sl_diag *diag);
 
-/* The words from `from` on: what is expected. */
+/* Read the words from `from` on as expectations. */
 SL_MUST_USE int sl_expects_read(const struct sl_words *words, size_t from,
                                 struct sl_arena *arena, struct sl_flow_act *act,
                                 struct sl_diag *diag);
 
-/* The words from `from` on: what the registry is told. */
+/* Read the words from `from` on as the arguments of `subject`. */
 SL_MUST_USE int sl_flow_subject_args_read(const struct sl_words *words,
                                           size_t from, struct sl_arena *arena,
                                           struct sl_flow_act *act,
                                           struct sl_diag *diag);
 
-/* Has an earlier word of the line, from `from` on, the same name? Then refuse
- * the one at `index`. */
+/* Refuse the word at `index` if an earlier word, from `from` on, has the same
+ * name. */
 SL_MUST_USE int sl_flow_word_once(const struct sl_words *words, size_t from,
                                   size_t index, struct sl_diag *diag);
 
-/* Is `name` the prefix and something behind it? */
+/* Does `name` begin with the prefix and continue? */
 bool sl_flow_word_under(struct sl_str name, const char *prefix);
 
-/* ---- a flow at work: an engine of its own, empty, on a clock that only
- * the flow moves; and if there is a daemon to be asked, that one too.
+/* ---- running a flow ----
+ *
+ * A flow has its own empty engine and its own clock. If there is a daemon, it
+ * receives the same requests.
  */
 
 struct sl_flow_daemon;
 
 enum sl_flow_result {
     SL_END_PASSED,
-    SL_END_FAILED,     /* an act was not answered as expected */
-    SL_END_BAD_POLICY, /* a policy was refused; `message` has its problems */
-    SL_END_BROKEN,     /* the engine failed; `message` says how */
-    SL_END_NOBODY,     /* the daemon could not be reached; likewise */
-    SL_END_SKIPPED,    /* it can't be run so; `message` says why */
+    SL_END_FAILED,      /* an answer was not as expected */
+    SL_END_BAD_POLICY,  /* invalid policy; `message` has its problems */
+    SL_END_BROKEN,      /* the engine failed; see `message` */
+    SL_END_UNREACHABLE, /* the daemon is unreachable; see `message` */
+    SL_END_SKIPPED,     /* cannot run this way; see `message` */
 };
 
-/* One field that came out other than expected. */
+/* One field that is not as expected. */
 struct sl_flow_mismatch {
     const char *label; /* "retry"; "" for a status or a word */
     const char *want, *got;
@@ -259,56 +279,55 @@ struct sl_flow_mismatch {
 
 struct sl_flow_outcome {
     enum sl_flow_result end;
-    unsigned line; /* where it stopped; 0 before the first act */
-    size_t acts;   /* done, the one that failed included */
+    unsigned line; /* of the last act; 0: before the first */
+    size_t acts;   /* including the one that failed */
     struct sl_flow_mismatch
-        *misses;         /* FAILED: what was wrong, perhaps nothing */
-    const char *message; /* or why else it failed; "" none */
+        *misses;         /* FAILED: the fields that differ, or NULL */
+    const char *message; /* another reason, or "" */
 };
 
-/* Run one flow, with `remote` (may be NULL) over HTTP. The texts of *ret live
+/* Run one flow, also against `daemon` unless it is NULL. The texts of *ret are
  * in `arena`. */
 void sl_flow_run(const struct sl_flow *flow, const char *file,
-                 struct sl_flow_daemon *remote, struct sl_arena *arena,
+                 struct sl_flow_daemon *daemon, struct sl_arena *arena,
                  struct sl_flow_outcome *ret);
 
-/* Put what a REQUEST, JOB or TAKE says into a request. */
+/* Fill the request of a REQUEST, JOB or TAKE. */
 void sl_flow_request_fill(const struct sl_flow_act *act,
                           struct sluice_request *ret);
 
-/* What `usage SCOPE ID LIMIT AMOUNT` reports; in usage.c. SLUICE_ECONF with a
- * sentence. */
+/* Fill the request of `usage SCOPE ID LIMIT AMOUNT`. SLUICE_ECONF with a
+ * message. */
 SL_MUST_USE int sl_usage_fill(const struct sl_flow_act *act,
                               struct sluice_request *ret, struct sl_diag *diag);
 
-/* ---- what an act was answered, against what was expected. */
+/* ---- comparing answers ---- */
 
-/* How the repeats of an act went. */
+/* The results of the repeats of an act. */
 struct sl_flow_counts {
     uint64_t allowed, denied;
 };
 
-/* Append to *ret what is not as expected; the texts live in `arena`.
- * `decision` is that of the last repeat. SLUICE_ENOMEM without memory. */
+/* Append the fields that differ to *ret; the texts are in `arena`. `decision`
+ * is that of the last repeat. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_compare(const struct sl_flow_act *act,
-                           const struct sl_flow_counts *tally,
+                           const struct sl_flow_counts *counts,
                            const struct sluice_decision *decision,
                            struct sl_arena *arena,
                            struct sl_flow_mismatch **ret);
 
-/* The field of a JSON text at a dotted path, as text: strings without quotes,
- * everything else as JSON. NULL if there is no such field; *ret_err is
- * SLUICE_ENOMEM without memory. */
+/* The field of a JSON text at a dotted path: a string without quotes, other
+ * values as JSON. NULL: no such field. *ret_err is set to SLUICE_ENOMEM without
+ * memory. */
 const char *sl_flow_body_field(const char *json, const char *path,
                                struct sl_arena *arena, int *ret_err);
 
-/* ---- the holds of a flow, by the names that it gives them.
- */
+/* ---- the holds of a flow, by name ---- */
 
 struct sl_flow_hold {
     const char *name;   /* as=NAME */
-    const char *own;    /* what the engine calls it; "" if nothing is held */
-    const char *remote; /* what the daemon does; NULL: there is none */
+    const char *own;    /* the engine's id; "" if nothing is held */
+    const char *remote; /* the daemon's id, or NULL */
     struct sl_flow_hold *next;
 };
 
@@ -317,33 +336,32 @@ struct sl_flow_holds {
     struct sl_flow_hold *list;
 };
 
-/* Keep a hold by its name; a later one of that name takes its place. The texts
- * are copied. SLUICE_ENOMEM. */
+/* Add a hold, or replace the one of that name. Copies the texts.
+ * SLUICE_ENOMEM. */
 SL_MUST_USE int sl_flow_holds_set(struct sl_flow_holds *holds, const char *name,
                                   const char *own, const char *remote);
 
-/* The one of that name, or NULL. */
+/* The hold of that name, or NULL. */
 const struct sl_flow_hold *sl_flow_holds_find(const struct sl_flow_holds *holds,
                                               const char *name);
 
-/* Settle, release or extend as `act` says. Returns as sluice_engine_settle();
- * a hold that nobody knows is an answer: *ret_known is false then. */
+/* Settle, release or extend a hold. Returns as sluice_engine_settle(), but 0
+ * for an unknown hold; *ret_known is false then. */
 SL_MUST_USE int sl_flow_holds_end(struct sluice_engine *engine,
                                   const struct sl_flow_hold *hold,
                                   const struct sl_flow_act *act,
                                   struct sluice_ended *ended, bool *ret_known);
 
-/* What became of it, against what was expected. SLUICE_ENOMEM. */
+/* Append the fields that differ to *ret. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_flow_holds_compare(const struct sl_flow_act *act,
                                       struct sluice_ended *ended, bool known,
                                       struct sl_arena *arena,
                                       struct sl_flow_mismatch **ret);
 
-/* ---- the registry of a flow: who has which plan and which numbers
- * of his own.
+/* ---- the subjects of a flow ----
  *
- * It stands in for the subjects of a daemon: whose word goes first is decided
- * by the same engine. A record replaces the one before it.
+ * They replace the registry of a daemon. A later record replaces an earlier
+ * one.
  */
 
 struct sl_flow_subject {
@@ -357,54 +375,53 @@ struct sl_flow_subjects {
     struct sl_arena *arena;
 };
 
-/* The act is borrowed for the life of the registry. What `until` says goes for
- * the plan and for all numbers. */
+/* Add or replace a subject. Borrows the act for the life of the list. `until`
+ * applies to the plan and to all overrides. */
 SL_MUST_USE int sl_flow_subjects_set(struct sl_flow_subjects *subjects,
                                      const struct sl_flow_act *act, sl_ns now);
 
-/* Let the request know what the registry has of its user and org. */
+/* Put the subjects of the user and the org into the request. */
 void sl_flow_subjects_fill(const struct sl_flow_subjects *subjects,
                            struct sluice_request *request);
 
-/* When a record ends; -1: never. */
+/* When a subject's plan and overrides end; -1: never. */
 int64_t sl_flow_record_end(const struct sl_flow_subject_args *record,
                            sl_ns now);
 
-/* ---- token=FILE: the token of a request, and who verifies it here.
+/* ---- the tokens of a flow: token=FILE ----
  *
- * The engine that runs in this process verifies tokens by the keys that the
- * policy has at hand. Keys at a URL are not fetched.
+ * The engine of this process verifies tokens with the keys of the policy. Keys
+ * at a URL are not fetched.
  */
 
 struct sl_jwks_current;
 struct sl_tokens;
 
-/* Zeros are good: nobody verifies. */
+/* All zero: no token is verified. */
 struct sl_flow_tokens {
     struct sl_jwks_current *keys;
     struct sl_tokens *tokens;
-    struct sl_diag why; /* there are no keys; "" if none are asked for */
+    struct sl_diag why; /* why there are no keys, or "" */
 };
 
-/* Let `engine` believe webhooks, and the tokens of its policy, which was read
- * from `path`. What was open before is closed. If the keys can't be read, that
- * is said when the first token comes: see below. SLUICE_ENOMEM. */
+/* Let `engine` verify webhooks and the tokens of its policy, which was read
+ * from `path`. Closes what was open. Unreadable keys are reported by
+ * sl_flow_tokens_header(). SLUICE_ENOMEM. */
 SL_MUST_USE int sl_flow_tokens_open(struct sl_flow_tokens *tokens,
                                     struct sluice_engine *engine,
                                     const struct sluice_policy *policy,
                                     const char *path);
 void sl_flow_tokens_close(struct sl_flow_tokens *tokens);
 
-/* The header that brings the token in the file `path` to where the policy
- * looks first; its texts live in `arena`. SLUICE_ECONF, with a sentence, if
- * that can't be done. */
+/* The header for the token in the file `path`, where the policy looks first.
+ * Its texts are in `arena`. SLUICE_ECONF with a message. */
 SL_MUST_USE int sl_flow_tokens_header(const struct sl_flow_tokens *tokens,
                                       const struct sluice_policy *policy,
                                       const char *path, struct sl_arena *arena,
                                       struct sluice_header *ret,
                                       struct sl_diag *diag);
 
-/* The same where the policy is not known: Authorization: Bearer TOKEN. */
+/* The header without a policy: Authorization: Bearer TOKEN. */
 SL_MUST_USE int sl_flow_bearer(const char *path, struct sl_arena *arena,
                                struct sluice_header *ret, struct sl_diag *diag);
 

@@ -1,8 +1,7 @@
-/* read.c -- a flow file, line by line.
+/* read.c -- read a flow file, line by line.
  *
  *   flow "NAME"      begins a flow
- *   policy PATH      of this flow; before the first flow: of all that have
- *                    none of their own
+ *   policy PATH      of this flow; before the first flow: the default
  *   at TIME          moves the clock
  *   ACT [INPUT...] [-> EXPECTATION...]
  */
@@ -11,23 +10,23 @@
 #include "base/parse.h"
 #include "cli/flow/flow.h"
 
-/* 1 MB of the shortest lines becomes some 50 MB of acts. */
+/* 1 MB of the shortest lines becomes about 50 MB of acts. */
 #define ARENA_BYTES ((size_t)256 << 20)
 
 struct reader {
     struct sl_flow_file *file;
     struct sl_diag *diag;
     struct sl_words words; /* of the current line */
-    const char *policy;    /* for flows without one of their own */
+    const char *policy;    /* the default for flows without a policy */
     unsigned line;
 };
 
-/* An act that begins with a word of its own. */
+/* An act that begins with a keyword. */
 struct form {
     const char *word;
     enum sl_flow_act_kind kind;
-    unsigned names; /* how many it needs */
-    bool inputs;    /* may NAME=VALUE follow? */
+    unsigned names; /* number of names */
+    bool inputs;    /* NAME=VALUE may follow */
     const char *usage;
 };
 
@@ -48,7 +47,7 @@ static const struct form forms[] = {
 static const struct form request = {"", SL_FLOW_ACT_REQUEST, 1, true,
                                     "METHOD PATH"};
 
-/* For suggestions: whatever a line may begin with. */
+/* The first words of a line, for suggestions. */
 static const char *const beginnings[] = {
     "flow",    "policy",  "at",      "job",     "take",   "usage",  "settle",
     "extend",  "release", "subject", "feature", "store",  "reload", "GET",
@@ -78,7 +77,7 @@ static struct sl_diag *at_word(struct reader *r, size_t index)
     return sl_diag_at(r->diag, r->words.at[index].column);
 }
 
-/* The column behind the last word. */
+/* The column after the last word. */
 static struct sl_diag *at_end(struct reader *r)
 {
     const struct sl_flow_word *last = &r->words.at[r->words.count - 1];
@@ -86,7 +85,7 @@ static struct sl_diag *at_end(struct reader *r)
     return sl_diag_at(r->diag, last->column + (unsigned)last->len);
 }
 
-/* A line of a word and one thing. */
+/* A keyword and one value. */
 static int one_thing(struct reader *r, const char *like)
 {
     if (r->words.count < 2)
@@ -147,7 +146,7 @@ static int read_policy(struct reader *r)
     return 0;
 }
 
-/* A new act at the end of the current flow. */
+/* Append an act to the current flow. */
 static int new_act(struct reader *r, enum sl_flow_act_kind kind,
                    struct sl_flow_act **ret)
 {
@@ -191,7 +190,8 @@ static int read_at(struct reader *r)
                           r->diag);
 }
 
-/* What is behind the arrow, if there is one; the words end before it then. */
+/* Read the expectations after the arrow, if any. The words then end before the
+ * arrow. */
 static int read_arrow(struct reader *r, struct sl_flow_act *act)
 {
     int err;
@@ -211,8 +211,8 @@ static int read_arrow(struct reader *r, struct sl_flow_act *act)
     return 0;
 }
 
-/* Does the word stand where a name should, but is an input? A path may have
- * an equals sign in it. */
+/* Is the word an input in the place of a name? A path may contain an equals
+ * sign. */
 static bool is_no_name(const struct form *form, const struct sl_flow_word *word)
 {
     if (word->quoted)
@@ -223,7 +223,7 @@ static bool is_no_name(const struct form *form, const struct sl_flow_word *word)
     return word->equals != SL_NO_EQUALS;
 }
 
-/* The things that an act names, from word `from` on. */
+/* Read the names of an act, from word `from` on. */
 static int read_names(struct reader *r, const struct form *form, size_t from,
                       struct sl_flow_act *act)
 {
@@ -271,7 +271,7 @@ static bool is_one_of(const char *text, const char *a, const char *b,
     return strcmp(text, a) == 0 || strcmp(text, b) == 0 || strcmp(text, c) == 0;
 }
 
-/* Acts whose words are fixed, and that answer nothing but ok. */
+/* Acts with fixed words, whose only answer is ok. */
 static int check_act(struct reader *r, const struct form *form,
                      const struct sl_flow_act *act)
 {
@@ -307,7 +307,7 @@ static bool is_state(const struct sl_expect *e)
            strcmp(e->want, "ok") != 0;
 }
 
-/* Holds have states, and requests do not. */
+/* Holds have states; requests do not. */
 static int check_outcome(struct reader *r, const struct sl_flow_act *act)
 {
     bool hold = act->kind == SL_FLOW_ACT_SETTLE ||
@@ -331,7 +331,7 @@ static int check_outcome(struct reader *r, const struct sl_flow_act *act)
                 "for a hold, expect ok, a state (settled, "
                 "released, expired, held, unknown) or body.FIELD");
     }
-    if (act->kind == SL_FLOW_ACT_EXTEND && act->in->hold == 0)
+    if (act->kind == SL_FLOW_ACT_EXTEND && act->in->request.hold_ns == 0)
         return sl_diag_error(at_end(r), SLUICE_ECONF,
                              "missing duration; write extend NAME hold=TIME");
     return 0;
@@ -363,7 +363,7 @@ static int read_act(struct reader *r, const struct form *form)
     return err ? err : check_act(r, form, act);
 }
 
-/* Methods are tokens in capitals. */
+/* A method is a word in capitals. */
 static bool is_method(const struct sl_flow_word *word)
 {
     for (size_t i = 0; i < word->len; i++) {
@@ -430,7 +430,7 @@ static int read_lines(struct reader *r, struct sl_str text,
     return err;
 }
 
-/* A test that tests nothing must not pass. */
+/* A flow without a check must not pass. */
 static int check_flows(struct reader *r, struct sl_str *ret_line)
 {
     r->diag->line = r->diag->column = 0;
@@ -449,7 +449,7 @@ static int check_flows(struct reader *r, struct sl_str *ret_line)
     return 0;
 }
 
-/* Editors of some systems begin a file with a mark. */
+/* Some editors write a byte order mark. */
 static struct sl_str without_mark(struct sl_str text)
 {
     bool marked = text.len >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0;
@@ -487,11 +487,10 @@ void sl_flow_file_done(struct sl_flow_file *file)
     sl_arena_done(&file->arena);
 }
 
-/* ---- what stands behind the arrow: 429 by=ai-minute retry=12s.
+/* ---- the expectations after the arrow: 429 by=ai-minute retry=12s ----
  *
- * How a value is read depends on its field: a text is kept as it is, numbers
- * and spans are parsed, and of those that may be missing from an answer `none`
- * says so.
+ * The field decides how a value is read. Texts are kept as they are; numbers
+ * and durations are parsed. `none` means that the answer has no such value.
  */
 
 enum want_form { TEXT, NUMBER, SPAN };
@@ -513,7 +512,7 @@ static const struct field {
     {"denied",    SL_FIELD_DENIED,    NUMBER, false},
 };
 
-/* For suggestions. */
+/* The names of fields, for suggestions. */
 static const char *const names[] = {
     "by",    "limit",   "remaining", "retry",       "reset",      "wait",
     "quota", "allowed", "denied",    "header.NAME", "body.FIELD",
@@ -568,7 +567,7 @@ static int refuse_outcome(const struct sl_flow_word *word, size_t nth,
     return SLUICE_ECONF;
 }
 
-/* "429", or one of the words. */
+/* "429", or one of the outcomes. */
 static int read_outcome(const struct sl_flow_word *word, size_t nth,
                         struct sl_expect *ret, struct sl_diag *diag)
 {

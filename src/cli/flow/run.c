@@ -1,9 +1,8 @@
-/* run.c -- a flow at work.
+/* run.c -- run a flow.
  *
- * The engine's clock is the runner's `now`, and its store fails while the
- * runner says so. The first act that is not answered as expected ends the
- * flow: whatever came behind it would be judged on another state than its
- * author had in mind.
+ * The engine uses the clock `now` of the run, and its store fails while
+ * `store_fails` is set. The flow ends at the first act that is not answered as
+ * expected, because later acts would run on another state.
  */
 #include <inttypes.h>
 #include <jansson.h>
@@ -16,16 +15,16 @@
 #include "cli/flow/daemon.h"
 #include "cli/flow/flow.h"
 
-/* One line brings one key, so that the smallest state holds any flow; four
- * times that keeps it from ever being tight. */
+/* A line adds at most one key, so the smallest state is enough for any flow;
+ * this is four times as much. */
 #define STATE_BYTES ((size_t)4 << 20)
 
-#define GRANTS_MOST 64 /* of a subject */
+#define OVERRIDES_MAX 64 /* of a subject */
 
 struct run {
     const char *file;
     struct sl_arena *arena;
-    struct sl_flow_daemon *remote; /* or NULL */
+    struct sl_flow_daemon *daemon; /* or NULL */
     struct sluice_policy *policy;
     struct sluice_engine *engine;
     struct sluice_decision *decision;
@@ -48,8 +47,7 @@ static int on_store(void *ctx)
     return ((struct run *)ctx)->store_fails;
 }
 
-/* End the flow and say why. Returns false, so that refusing is one
- * statement. */
+/* End the flow with a message. Returns false. */
 static bool stop(struct run *run, enum sl_flow_result end, const char *fmt, ...)
     SL_PRINTF(3, 4);
 
@@ -73,28 +71,30 @@ static bool out_of_memory(struct run *run)
     return stop(run, SL_END_BROKEN, "out of memory");
 }
 
-/* The engine failed with what sluice_why() has. */
+/* End the flow with the message of sluice_why(). */
 static bool broken(struct run *run)
 {
     return stop(run, SL_END_BROKEN, "%s", sluice_why());
 }
 
-static bool absent(struct run *run, const char *what)
+static bool unsupported(struct run *run, const char *what)
 {
     return stop(run, SL_END_FAILED, "%s is not supported in this version",
                 what);
 }
 
-/* Did the daemon do as it was told? If not, it has said why. */
-static bool agreed(struct run *run, int err)
+/* True if a call to the daemon succeeded, else ends the flow with its
+ * message. */
+static bool daemon_ok(struct run *run, int err)
 {
-    static const enum sl_flow_result ends[] = {SL_END_NOBODY, SL_END_FAILED};
+    static const enum sl_flow_result ends[] = {SL_END_UNREACHABLE,
+                                               SL_END_FAILED};
 
     if (!err)
         return true;
     if (err == SLUICE_ENOMEM)
         return out_of_memory(run);
-    return stop(run, ends[err != SLUICE_ESYS], "%s", run->remote->why.sentence);
+    return stop(run, ends[err != SLUICE_ESYS], "%s", run->daemon->why.sentence);
 }
 
 /* ---- policies ---- */
@@ -144,7 +144,8 @@ static bool open_engine(struct run *run, const struct sl_flow *flow)
         sl_flow_tokens_open(&run->tokens, run->engine, run->policy, path))
         return out_of_memory(run);
     run->out->line = flow->line;
-    return !run->remote || agreed(run, sl_flow_daemon_begin(run->remote, path));
+    return !run->daemon ||
+           daemon_ok(run, sl_flow_daemon_begin(run->daemon, path));
 }
 
 static bool do_reload(struct run *run, const struct sl_flow_act *act)
@@ -164,8 +165,8 @@ static bool do_reload(struct run *run, const struct sl_flow_act *act)
     run->policy = policy;
     if (sl_flow_tokens_open(&run->tokens, run->engine, policy, path))
         return out_of_memory(run);
-    return !run->remote ||
-           agreed(run, sl_flow_daemon_policy(run->remote, path));
+    return !run->daemon ||
+           daemon_ok(run, sl_flow_daemon_policy(run->daemon, path));
 }
 
 /* ---- time ---- */
@@ -176,7 +177,8 @@ static bool move_to(struct run *run, sl_ns at)
         return stop(run, SL_END_FAILED,
                     "the clock would be after the year 2115");
     run->now = at;
-    return !run->remote || agreed(run, sl_flow_daemon_clock(run->remote, at));
+    return !run->daemon ||
+           daemon_ok(run, sl_flow_daemon_clock(run->daemon, at));
 }
 
 static bool do_at(struct run *run, const struct sl_flow_act *act)
@@ -185,8 +187,8 @@ static bool do_at(struct run *run, const struct sl_flow_act *act)
     return move_to(run, act->when.at + (act->when.relative ? run->now : 0));
 }
 
-/* Between two repeats. */
-static bool pass(struct run *run, sl_ns span)
+/* Move the clock between two repeats. */
+static bool advance(struct run *run, sl_ns span)
 {
     sl_ns at;
 
@@ -212,54 +214,54 @@ static bool no_limit(struct run *run, const char *name)
     return stop(run, SL_END_FAILED, "the policy has no limit \"%s\"", name);
 }
 
-/* Names that the policy does not know are slips, not answers. */
+/* A limit that the policy does not have is an error of the flow. */
 static bool check_names(struct run *run, const struct sl_flow_act *act)
 {
     if (act->kind == SL_FLOW_ACT_TAKE && !has_limit(run, act->names[0]))
         return no_limit(run, act->names[0]);
-    for (size_t i = 0; i < act->in->cost_count; i++)
-        if (!has_limit(run, act->in->costs[i].limit))
-            return no_limit(run, act->in->costs[i].limit);
+    for (size_t i = 0; i < act->in->request.cost_count; i++)
+        if (!has_limit(run, act->in->request.costs[i].limit))
+            return no_limit(run, act->in->request.costs[i].limit);
     return true;
 }
 
-/* Ask the daemon the same. */
-static bool ask_remote(struct run *run, const struct sluice_request *request)
+/* Send the request to the daemon too. */
+static bool check_daemon(struct run *run, const struct sluice_request *request)
 {
     const char *verdict;
 
-    if (!run->remote)
+    if (!run->daemon)
         return true;
     verdict = sluice_decision_json(run->decision);
     if (!verdict)
         return out_of_memory(run);
-    return agreed(run, sl_flow_daemon_check(run->remote, request, verdict));
+    return daemon_ok(run, sl_flow_daemon_check(run->daemon, request, verdict));
 }
 
 static bool repeat(struct run *run, const struct sl_flow_act *act,
-                   struct sl_flow_counts *tally)
+                   struct sl_flow_counts *counts)
 {
     struct sluice_request request;
 
     for (uint64_t i = 0; i < act->in->times; i++) {
-        if (i > 0 && !pass(run, act->in->every))
+        if (i > 0 && !advance(run, act->in->every))
             return false;
         sl_flow_request_fill(act, &request);
         sl_flow_subjects_fill(&run->subjects, &request);
         if (sluice_decide(run->engine, &request, run->decision))
             return broken(run);
-        if (!ask_remote(run, &request))
+        if (!check_daemon(run, &request))
             return false;
         if (sluice_decision_allowed(run->decision))
-            tally->allowed++;
+            counts->allowed++;
         else
-            tally->denied++;
+            counts->denied++;
     }
-    return !run->remote || agreed(run, sl_flow_daemon_flush(run->remote));
+    return !run->daemon || daemon_ok(run, sl_flow_daemon_flush(run->daemon));
 }
 
 /* token=FILE becomes a header. */
-static bool bring_token(struct run *run, struct sl_inputs *in)
+static bool add_token(struct run *run, struct sl_inputs *in)
 {
     struct sl_diag why = {.sentence = ""};
     struct sluice_header header;
@@ -279,22 +281,22 @@ static bool bring_token(struct run *run, struct sl_inputs *in)
     return !err || stop(run, SL_END_FAILED, "%s", why.sentence);
 }
 
-/* as=NAME: the last of the repeats, if several. */
+/* as=NAME keeps the hold of the last repeat. */
 static bool keep_hold(struct run *run, const struct sl_inputs *in)
 {
     if (!in->as)
         return true;
     return !sl_flow_holds_set(&run->holds, in->as,
                               sluice_decision_hold(run->decision),
-                              run->remote ? run->remote->hold : NULL) ||
+                              run->daemon ? run->daemon->hold : NULL) ||
            out_of_memory(run);
 }
 
-/* Is it as expected? */
-static bool judge(struct run *run, const struct sl_flow_act *act,
-                  const struct sl_flow_counts *tally)
+/* Compare the answer with the expectations. */
+static bool compare_answer(struct run *run, const struct sl_flow_act *act,
+                           const struct sl_flow_counts *counts)
 {
-    if (sl_compare(act, tally, run->decision, run->arena, &run->out->misses))
+    if (sl_compare(act, counts, run->decision, run->arena, &run->out->misses))
         return out_of_memory(run);
     if (run->out->misses)
         run->out->end = SL_END_FAILED;
@@ -305,13 +307,13 @@ static bool do_request(struct run *run, const struct sl_flow_act *written)
 {
     struct sl_inputs in = *written->in;
     struct sl_flow_act brought = *written, *act = &brought;
-    struct sl_flow_counts tally = {0};
+    struct sl_flow_counts counts = {0};
 
     act->in = &in;
-    if (!bring_token(run, &in) || !check_names(run, act) ||
-        !repeat(run, act, &tally) || !keep_hold(run, &in))
+    if (!add_token(run, &in) || !check_names(run, act) ||
+        !repeat(run, act, &counts) || !keep_hold(run, &in))
         return false;
-    return judge(run, act, &tally);
+    return compare_answer(run, act, &counts);
 }
 
 /* ---- usage ---- */
@@ -320,13 +322,13 @@ static bool use_once(struct run *run, const struct sluice_request *request)
 {
     if (sluice_decide(run->engine, request, run->decision))
         return broken(run);
-    return !run->remote ||
-           agreed(run, sl_flow_daemon_usage(run->remote, request));
+    return !run->daemon ||
+           daemon_ok(run, sl_flow_daemon_usage(run->daemon, request));
 }
 
 static bool do_usage(struct run *run, const struct sl_flow_act *act)
 {
-    struct sl_flow_counts tally = {.allowed = act->in->times};
+    struct sl_flow_counts counts = {.allowed = act->in->times};
     struct sluice_request request;
     struct sl_diag why = {.sentence = ""};
 
@@ -336,25 +338,26 @@ static bool do_usage(struct run *run, const struct sl_flow_act *act)
         return stop(run, SL_END_FAILED, "%s", why.sentence);
     sl_flow_subjects_fill(&run->subjects, &request);
     for (uint64_t i = 0; i < act->in->times; i++)
-        if ((i > 0 && !pass(run, act->in->every)) || !use_once(run, &request))
+        if ((i > 0 && !advance(run, act->in->every)) ||
+            !use_once(run, &request))
             return false;
-    return judge(run, act, &tally);
+    return compare_answer(run, act, &counts);
 }
 
 /* ---- holds ---- */
 
-/* Ask the daemon the same. */
-static bool end_remote(struct run *run, const struct sl_flow_act *act,
-                       const struct sl_flow_hold *hold, bool known)
+/* Send the same to the daemon. */
+static bool end_daemon_hold(struct run *run, const struct sl_flow_act *act,
+                            const struct sl_flow_hold *hold, bool known)
 {
     const char *want = known ? sluice_ended_json(run->ended) : "{}";
 
-    if (!run->remote)
+    if (!run->daemon)
         return true;
     if (!want)
         return out_of_memory(run);
-    return agreed(run,
-                  sl_flow_daemon_hold(run->remote, act, hold->remote, want));
+    return daemon_ok(run,
+                     sl_flow_daemon_hold(run->daemon, act, hold->remote, want));
 }
 
 static bool do_hold(struct run *run, const struct sl_flow_act *act)
@@ -372,7 +375,7 @@ static bool do_hold(struct run *run, const struct sl_flow_act *act)
         return false;
     if (sl_flow_holds_end(run->engine, hold, act, run->ended, &known))
         return broken(run);
-    if (!end_remote(run, act, hold, known))
+    if (!end_daemon_hold(run, act, hold, known))
         return false;
     if (sl_flow_holds_compare(act, run->ended, known, run->arena,
                               &run->out->misses))
@@ -382,20 +385,20 @@ static bool do_hold(struct run *run, const struct sl_flow_act *act)
     return !run->out->misses;
 }
 
-/* ---- the rest ---- */
+/* ---- other acts ---- */
 
 static bool do_subject(struct run *run, const struct sl_flow_act *act)
 {
     for (size_t i = 0; i < act->record->override_count; i++)
         if (!has_limit(run, act->record->overrides[i].limit))
             return no_limit(run, act->record->overrides[i].limit);
-    if (act->record->override_count > GRANTS_MOST)
+    if (act->record->override_count > OVERRIDES_MAX)
         return stop(run, SL_END_FAILED, "a subject can have at most %d rates",
-                    GRANTS_MOST);
+                    OVERRIDES_MAX);
     if (sl_flow_subjects_set(&run->subjects, act, run->now))
         return out_of_memory(run);
-    return !run->remote ||
-           agreed(run, sl_flow_daemon_subject(run->remote, act, run->now));
+    return !run->daemon ||
+           daemon_ok(run, sl_flow_daemon_subject(run->daemon, act, run->now));
 }
 
 static bool do_feature(struct run *run, const struct sl_flow_act *act)
@@ -408,8 +411,8 @@ static bool do_feature(struct run *run, const struct sl_flow_act *act)
                     act->names[0]);
     if (err)
         return broken(run);
-    return !run->remote ||
-           agreed(run, sl_flow_daemon_feature(run->remote, act->names[0], on));
+    return !run->daemon || daemon_ok(run, sl_flow_daemon_feature(
+                                              run->daemon, act->names[0], on));
 }
 
 static bool do_backlog(struct run *run, const struct sl_flow_act *act)
@@ -422,14 +425,15 @@ static bool do_backlog(struct run *run, const struct sl_flow_act *act)
                     act->names[0]);
     if (err)
         return broken(run);
-    return !run->remote || agreed(run, sl_flow_daemon_backlog(
-                                           run->remote, act->names[0], depth));
+    return !run->daemon ||
+           daemon_ok(run,
+                     sl_flow_daemon_backlog(run->daemon, act->names[0], depth));
 }
 
 static bool do_store(struct run *run, const struct sl_flow_act *act)
 {
     if (strcmp(act->names[0], "slow") == 0)
-        return absent(run, "store slow");
+        return unsupported(run, "store slow");
     run->store_fails = strcmp(act->names[0], "fails") == 0;
     return true;
 }
@@ -474,16 +478,16 @@ static void run_acts(struct run *run, const struct sl_flow *flow)
 }
 
 void sl_flow_run(const struct sl_flow *flow, const char *file,
-                 struct sl_flow_daemon *remote, struct sl_arena *arena,
+                 struct sl_flow_daemon *daemon, struct sl_arena *arena,
                  struct sl_flow_outcome *ret)
 {
     struct run run = {.file = file,
                       .arena = arena,
-                      .remote = remote,
+                      .daemon = daemon,
                       .subjects.arena = arena,
                       .holds.arena = arena,
                       .out = ret};
-    const char *cannot = remote ? sl_flow_daemon_cannot(remote, flow) : NULL;
+    const char *cannot = daemon ? sl_flow_daemon_cannot(daemon, flow) : NULL;
 
     *ret = (struct sl_flow_outcome){.end = SL_END_PASSED, .message = ""};
     if (cannot)
@@ -497,23 +501,23 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
     sluice_policy_release(run.policy);
 }
 
-/* ---- what an act was answered, against what was expected.
+/* ---- comparing an answer with the expectations ----
  *
- * The numbers of an answer are those of the limit that refused, or, when it
- * was allowed, of the limit that the headers show. Where an answer has no such
- * number, it is "none".
+ * The numbers are those of the limit that denied, or of the limit that the
+ * headers show if the request was allowed. A number that the answer does not
+ * have is "none".
  */
 
 struct answer {
     const struct sluice_decision *decision;
-    const struct sl_flow_counts *tally;
-    struct sluice_shown shown; /* of the limit that counts */
+    const struct sl_flow_counts *counts;
+    struct sluice_shown shown; /* of the limit that is compared */
     bool has_numbers;
     struct sl_arena *arena;
 };
 
-/* Which limit's numbers count: an index, or -1. */
-static int which(const struct sluice_decision *decision)
+/* The index of the limit that is compared, or -1. */
+static int find_limit(const struct sluice_decision *decision)
 {
     const char *by = sluice_decision_by(decision);
     size_t count = sluice_decision_limits(decision);
@@ -544,7 +548,7 @@ static const char *span_text(const struct answer *a, int64_t span)
     return copy(a->arena, sl_format_duration(span, text));
 }
 
-/* Numbers and spans: is it as expected, and how is it written? */
+/* Compare a number; *ret_got is its text. */
 static bool number_is(const struct answer *a, const struct sl_expect *e,
                       bool there, uint64_t number, const char **ret_got)
 {
@@ -569,7 +573,7 @@ static bool outcome_is(const struct answer *a, const struct sl_expect *e,
     *ret_got = allowed ? "allow" : never ? "never" : "deny";
     if (strcmp(e->want, "never") == 0)
         return never && !allowed;
-    /* What never passes is denied too. */
+    /* `never` is a denial too. */
     return allowed == (strcmp(e->want, "deny") != 0);
 }
 
@@ -585,7 +589,7 @@ static const char *header_value(const struct sluice_decision *decision,
         if (sl_str_eq_nocase(sl_str_c(h.name), sl_str_c(name)))
             return h.value;
     }
-    /* It belongs to the body and goes out with the headers. */
+    /* It belongs to the body but is sent as a header. */
     if (sl_str_eq_nocase(sl_str_c(name), SL_STR("Content-Type")) && type[0])
         return type;
     return NULL;
@@ -616,7 +620,7 @@ static bool body_is(const struct answer *a, const struct sl_expect *e,
     return text_is(a, e, field, ret_got);
 }
 
-/* Is one field as expected? *ret_got is what it is; NULL without memory. */
+/* Compare one field. *ret_got is its text; NULL: out of memory. */
 static bool is_right(const struct answer *a, const struct sl_expect *e,
                      const char **ret_got)
 {
@@ -645,9 +649,9 @@ static bool is_right(const struct answer *a, const struct sl_expect *e,
     case SL_FIELD_QUOTA:
         return number_is(a, e, quota != UINT64_MAX, quota, ret_got);
     case SL_FIELD_ALLOWED:
-        return number_is(a, e, true, a->tally->allowed, ret_got);
+        return number_is(a, e, true, a->counts->allowed, ret_got);
     case SL_FIELD_DENIED:
-        return number_is(a, e, true, a->tally->denied, ret_got);
+        return number_is(a, e, true, a->counts->denied, ret_got);
     case SL_FIELD_HEADER:
         return text_is(a, e, header_value(d, e->name), ret_got);
     case SL_FIELD_BODY:
@@ -657,12 +661,12 @@ static bool is_right(const struct answer *a, const struct sl_expect *e,
 }
 
 int sl_compare(const struct sl_flow_act *act,
-               const struct sl_flow_counts *tally,
+               const struct sl_flow_counts *counts,
                const struct sluice_decision *decision, struct sl_arena *arena,
                struct sl_flow_mismatch **ret)
 {
-    struct answer a = {.decision = decision, .tally = tally, .arena = arena};
-    int index = which(decision);
+    struct answer a = {.decision = decision, .counts = counts, .arena = arena};
+    int index = find_limit(decision);
 
     if (index >= 0) {
         a.shown = sluice_decision_limit(decision, (size_t)index);
@@ -686,10 +690,10 @@ int sl_compare(const struct sl_flow_act *act,
     return 0;
 }
 
-/* ---- one field of a JSON text, by its dotted path.
+/* ---- one field of a JSON text, by its dotted path ----
  *
- * `error.code` is the member `code` of the member `error`; a member that has
- * dots in its own name goes first. In an array the step is an index.
+ * `error.code` is the member `code` of the member `error`. A member with dots
+ * in its name takes precedence. In an array, a step is an index.
  */
 
 static json_t *member(json_t *at, struct sl_str step)
@@ -756,7 +760,7 @@ const char *sl_flow_body_field(const char *json, const char *path,
     return text;
 }
 
-/* ---- what an act says, as a request to the engine. */
+/* ---- the request of an act ---- */
 
 #define DEFAULT_IP "192.0.2.1" /* TEST-NET-1 */
 
@@ -765,24 +769,12 @@ void sl_flow_request_fill(const struct sl_flow_act *act,
 {
     const struct sl_inputs *in = act->in;
 
-    *ret = (struct sluice_request){
-        .user = in->user,
-        .org = in->org,
-        .plan = in->plan,
-        .role = in->role,
-        .ip = in->ip ? in->ip : DEFAULT_IP,
-        .headers = in->headers,
-        .header_count = in->header_count,
-        .trusted = 1,
-        .has_cost = in->has_cost,
-        .cost = in->cost,
-        .costs = in->costs,
-        .cost_count = in->cost_count,
-        .body = in->body,
-        .body_len = in->body ? strlen(in->body) : 0,
-        .idempotency_key = in->idempotency_key,
-        .hold_ns = in->hold,
-    };
+    *ret = in->request;
+    ret->trusted = 1;
+    if (!ret->ip)
+        ret->ip = DEFAULT_IP;
+    if (ret->body)
+        ret->body_len = strlen(ret->body);
     if (act->kind == SL_FLOW_ACT_JOB)
         ret->job = act->names[0];
     if (act->kind == SL_FLOW_ACT_TAKE) {

@@ -1,37 +1,48 @@
-/* words.c -- what an act brings along: user=ann plan=free cost=3 x8 every=1s.
- */
+/* words.c -- the words of a line, and the inputs of an act: user=ann plan=free
+ * cost=3 x8 every=1s. */
+#include <stddef.h>
 #include <string.h>
 
 #include "base/parse.h"
 #include "base/timestamp.h"
 #include "cli/flow/flow.h"
 
-static const char *const names[] = {
-    "user",        "org",
-    "plan",        "role",
-    "ip",          "token",
-    "hold",        "as",
-    "cost",        "every",
-    "header.NAME", "cost.LIMIT",
-    "body",        "idempotency_key",
+#define OF_INPUTS(member)  offsetof(struct sl_inputs, member)
+#define OF_REQUEST(member) offsetof(struct sl_inputs, request.member)
+
+const struct sl_input_field sl_input_fields[] = {
+    {"user",            SL_INPUT_TEXT,   OF_REQUEST(user),            false},
+    {"org",             SL_INPUT_TEXT,   OF_REQUEST(org),             false},
+    {"plan",            SL_INPUT_TEXT,   OF_REQUEST(plan),            false},
+    {"role",            SL_INPUT_TEXT,   OF_REQUEST(role),            false},
+    {"ip",              SL_INPUT_TEXT,   OF_REQUEST(ip),              false},
+    {"token",           SL_INPUT_TEXT,   OF_INPUTS(token),            false},
+    {"hold",            SL_INPUT_SPAN,   OF_REQUEST(hold_ns),         false},
+    {"as",              SL_INPUT_TEXT,   OF_INPUTS(as),               true },
+    {"cost",            SL_INPUT_COST,   0,                           false},
+    {"every",           SL_INPUT_SPAN,   OF_INPUTS(every),            true },
+    {"header.NAME",     SL_INPUT_HEADER, 0,                           false},
+    {"cost.LIMIT",      SL_INPUT_COST,   0,                           false},
+    {"body",            SL_INPUT_TEXT,   OF_REQUEST(body),            false},
+    {"idempotency_key", SL_INPUT_TEXT,   OF_REQUEST(idempotency_key), false},
+    {NULL,              SL_INPUT_TEXT,   0,                           false},
 };
 
-/* Of a question that is asked once. */
-static const char *const single_names[] = {
-    "user",
-    "org",
-    "plan",
-    "role",
-    "ip",
-    "at",
-    "cost",
-    "header.NAME",
-    "cost.LIMIT",
-    "token",
-    "hold",
-    "body",
-    "idempotency_key",
-};
+_Static_assert(offsetof(struct sl_inputs, request) == 0,
+               "sl_request_text() uses the same offsets");
+
+static const struct sl_input_field *find_field(struct sl_str name)
+{
+    for (const struct sl_input_field *f = sl_input_fields; f->name; f++) {
+        const char *dot = strchr(f->name, '.');
+        size_t prefix = dot ? (size_t)(dot - f->name) + 1 : 0;
+
+        if (dot ? name.len > prefix && memcmp(name.at, f->name, prefix) == 0
+                : sl_str_eq(name, sl_str_c(f->name)))
+            return f;
+    }
+    return NULL;
+}
 
 int sl_moment_read(const char *text, const struct sl_flow_word *word,
                    struct sl_moment *ret, struct sl_diag *diag)
@@ -64,7 +75,7 @@ void sl_inputs_init(struct sl_inputs *in)
 int sl_inputs_header(struct sl_inputs *in, const struct sluice_header *header,
                      struct sl_arena *arena)
 {
-    size_t count = in->header_count;
+    size_t count = in->request.header_count;
     struct sluice_header *list =
         sl_arena_take(arena, (count + 1) * sizeof(*list));
 
@@ -73,8 +84,8 @@ int sl_inputs_header(struct sl_inputs *in, const struct sluice_header *header,
     if (count > 0)
         memcpy(list, in->headers, count * sizeof(*list));
     list[count] = *header;
-    in->headers = list;
-    in->header_count = count + 1;
+    in->request.headers = in->headers = list;
+    in->request.header_count = count + 1;
     return 0;
 }
 
@@ -127,67 +138,38 @@ static int read_times(const struct sl_flow_word *word, struct sl_inputs *in,
     return 0;
 }
 
-/* Room for as many as there are words is enough. */
-static int add_header(const struct sl_words *words, const char *name,
-                      const char *value, struct sl_arena *arena,
-                      struct sl_inputs *in)
+/* header.NAME=VALUE. A list never has more items than the line has words. */
+static int read_header(const struct sl_words *words,
+                       const struct sl_flow_word *word, struct sl_arena *arena,
+                       struct sl_inputs *in)
 {
+    struct sl_str name = sl_flow_word_name(word);
+    const char *copy =
+        sl_arena_copy(arena, sl_str_from(name, strlen("header.")));
+
     if (!in->headers)
         in->headers = sl_arena_take(arena, words->count * sizeof(*in->headers));
-    if (!in->headers)
+    if (!in->headers || !copy)
         return SLUICE_ENOMEM;
-    in->headers[in->header_count++] =
-        (struct sluice_header){.name = name, .value = value};
+    in->headers[in->request.header_count++] =
+        (struct sluice_header){.name = copy, .value = sl_flow_word_value(word)};
+    in->request.headers = in->headers;
     return 0;
-}
-
-static int add_cost(const struct sl_words *words, const char *limit,
-                    uint64_t cost, struct sl_arena *arena, struct sl_inputs *in)
-{
-    if (!in->costs)
-        in->costs = sl_arena_take(arena, words->count * sizeof(*in->costs));
-    if (!in->costs)
-        return SLUICE_ENOMEM;
-    in->costs[in->cost_count++] =
-        (struct sluice_cost){.limit = limit, .cost = cost};
-    return 0;
-}
-
-/* An input that is a plain text, kept as it is; false if it is none. */
-static bool take_text(struct sl_inputs *in, struct sl_str name,
-                      const char *value)
-{
-    const struct {
-        const char *name;
-        const char **slot;
-    } slots[] = {
-        {"user",            &in->user           },
-        {"org",             &in->org            },
-        {"plan",            &in->plan           },
-        {"role",            &in->role           },
-        {"ip",              &in->ip             },
-        {"token",           &in->token          },
-        {"as",              &in->as             },
-        {"body",            &in->body           },
-        {"idempotency_key", &in->idempotency_key},
-    };
-
-    for (size_t i = 0; i < SL_LEN(slots); i++)
-        if (sl_str_eq(name, sl_str_c(slots[i].name))) {
-            *slots[i].slot = value;
-            return true;
-        }
-    return false;
 }
 
 static int refuse_input(const struct sl_flow_word *word,
                         const struct sl_inputs *in, struct sl_diag *diag)
 {
     struct sl_str name = sl_flow_word_name(word);
-    const char *near =
-        in->single ? sl_str_nearest(name, single_names, SL_LEN(single_names))
-                   : sl_str_nearest(name, names, SL_LEN(names));
+    const char *names[24], *near;
+    size_t count = 0;
 
+    for (const struct sl_input_field *f = sl_input_fields; f->name; f++)
+        if (!in->single || !f->flow_only)
+            names[count++] = f->name;
+    if (in->single)
+        names[count++] = "at";
+    near = sl_str_nearest(name, names, count);
     sl_diag_at(diag, word->column);
     if (word->equals == SL_NO_EQUALS)
         sl_diag_error(diag, SLUICE_ECONF,
@@ -205,6 +187,7 @@ static int refuse_input(const struct sl_flow_word *word,
     return SLUICE_ECONF;
 }
 
+/* cost=N or cost.LIMIT=N */
 static int read_cost(const struct sl_words *words,
                      const struct sl_flow_word *word, struct sl_arena *arena,
                      struct sl_inputs *in, struct sl_diag *diag)
@@ -217,33 +200,31 @@ static int read_cost(const struct sl_words *words,
 
     if (err)
         return sl_flow_value_refused(diag, word, err);
-    if (limit.len > 0) {
-        copy = sl_arena_copy(arena, limit);
-        return copy ? add_cost(words, copy, cost, arena, in) : SLUICE_ENOMEM;
+    if (limit.len == 0) {
+        in->request.has_cost = true;
+        in->request.cost = cost;
+        return 0;
     }
-    in->has_cost = true;
-    in->cost = cost;
+    copy = sl_arena_copy(arena, limit);
+    if (!in->costs)
+        in->costs = sl_arena_take(arena, words->count * sizeof(*in->costs));
+    if (!in->costs || !copy)
+        return SLUICE_ENOMEM;
+    in->costs[in->request.cost_count++] =
+        (struct sluice_cost){.limit = copy, .cost = cost};
+    in->request.costs = in->costs;
     return 0;
 }
 
-static int read_every(const struct sl_flow_word *word, struct sl_inputs *in,
-                      struct sl_diag *diag)
-{
-    int err =
-        sl_parse_duration(sl_str_c(sl_flow_word_value(word)), &in->every, diag);
-
-    return err ? sl_flow_value_refused(diag, word, err) : 0;
-}
-
-static int read_hold(const struct sl_flow_word *word, struct sl_inputs *in,
+/* every=1s or hold=30s */
+static int read_span(const struct sl_flow_word *word, sl_ns *ret, bool positive,
                      struct sl_diag *diag)
 {
-    int err =
-        sl_parse_duration(sl_str_c(sl_flow_word_value(word)), &in->hold, diag);
+    int err = sl_parse_duration(sl_str_c(sl_flow_word_value(word)), ret, diag);
 
     if (err)
         return sl_flow_value_refused(diag, word, err);
-    if (in->hold == 0)
+    if (positive && *ret == 0)
         return sl_diag_error(
             sl_diag_at(diag, word->value_column), SLUICE_ECONF,
             "a hold needs a duration above 0; write one like hold=30s");
@@ -255,43 +236,38 @@ int sl_input_read(const struct sl_words *words, size_t index,
                   struct sl_diag *diag)
 {
     const struct sl_flow_word *word = &words->at[index];
-    struct sl_str name = sl_flow_word_name(word);
-    const char *copy;
+    const struct sl_input_field *field = find_field(sl_flow_word_name(word));
+    void *at = field ? (char *)in + field->offset : NULL;
 
     if (is_times(word))
         return read_times(word, in, diag);
     if (word->equals == SL_NO_EQUALS)
         return refuse_input(word, in, diag);
-    if (sl_flow_word_under(name, "header.")) {
-        copy = sl_arena_copy(arena, sl_str_from(name, strlen("header.")));
-        if (!copy)
-            return SLUICE_ENOMEM;
-        return add_header(words, copy, sl_flow_word_value(word), arena, in);
-    }
+    if (field && field->kind == SL_INPUT_HEADER)
+        return read_header(words, word, arena, in);
     if (sl_flow_word_once(words, 0, index, diag))
         return SLUICE_ECONF;
-    if (take_text(in, name, sl_flow_word_value(word)))
-        return 0;
-    if (sl_str_eq(name, SL_STR("cost")) || sl_flow_word_under(name, "cost."))
+    if (!field)
+        return refuse_input(word, in, diag);
+    if (field->kind == SL_INPUT_COST)
         return read_cost(words, word, arena, in, diag);
-    if (sl_str_eq(name, SL_STR("every")))
-        return read_every(word, in, diag);
-    if (sl_str_eq(name, SL_STR("hold")))
-        return read_hold(word, in, diag);
-    return refuse_input(word, in, diag);
+    if (field->kind == SL_INPUT_SPAN)
+        return read_span(word, at, at == (void *)&in->request.hold_ns, diag);
+    *(const char **)at = sl_flow_word_value(word);
+    return 0;
 }
 
-/* ---- a line of a flow file as words.
+/* ---- a line of a flow file as words ----
  *
- * The words of a line are written one behind the other into one piece of
- * memory: unquoting only shortens, and the NUL behind a word takes the place
- * of the blank or the end of line that was there.
+ * The words of a line are written to one piece of memory. It is large enough:
+ * unquoting only shortens, and the NUL after a word replaces a blank or the
+ * line end.
  */
 
 struct lexer {
     struct sl_str line;
     size_t at;
-    char *out; /* where the next byte goes */
+    char *out; /* the next byte to write */
     struct sl_diag *diag;
 };
 
@@ -330,7 +306,7 @@ static bool word_ends(const struct lexer *lex)
     return lex->at == lex->line.len || is_blank(peek(lex));
 }
 
-/* The `\` of an escape has been passed. */
+/* After the `\` of an escape. */
 static int read_escape(struct lexer *lex)
 {
     char c = peek(lex);
@@ -345,7 +321,7 @@ static int read_escape(struct lexer *lex)
     return 0;
 }
 
-/* The opening quote is next. */
+/* At the opening quote. */
 static int read_quoted(struct lexer *lex)
 {
     unsigned opened = column(lex);
@@ -380,8 +356,8 @@ static int refuse_quote(struct lexer *lex)
         "and write \\\" for a quote in it");
 }
 
-/* A word that begins without a quote: up to a blank, or up to its first `=`
- * and then perhaps quoted. */
+/* A word that does not begin with a quote: up to a blank, or up to its first
+ * `=` and a quoted value. */
 static int read_plain(struct lexer *lex, struct sl_flow_word *word)
 {
     const char *from = lex->out;
@@ -485,9 +461,9 @@ const char *sl_flow_word_value(const struct sl_flow_word *word)
     return word->text + word->equals + 1;
 }
 
-/* ---- what the registry is told: plan=pro until=30d api=100/min. */
+/* ---- the arguments of `subject`: plan=pro until=30d api=100/min ---- */
 
-/* A pair that is neither plan nor until: a limit and its rate. */
+/* A pair other than plan and until: a limit and its rate. */
 static int read_override(const struct sl_words *words, size_t index,
                          struct sl_arena *arena,
                          struct sl_flow_subject_args *record,

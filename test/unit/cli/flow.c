@@ -117,33 +117,34 @@ TEST(inputs)
                    "token=t hold=5m as=h1");
     if (act) {
         CHECK_STR(act->names[1], "/x?a=b");
-        CHECK_STR(act->in->user, "ann");
-        CHECK_STR(act->in->org, "acme");
-        CHECK_STR(act->in->plan, "FREE");
-        CHECK_STR(act->in->role, "admin");
-        CHECK_STR(act->in->ip, "2001:db8::1");
-        CHECK_EQ(act->in->header_count, 2);
-        CHECK_STR(act->in->headers[0].name, "User-Agent");
-        CHECK_STR(act->in->headers[0].value, "a \"b\" \\c");
-        CHECK_STR(act->in->headers[1].name, "x");
-        CHECK_STR(act->in->headers[1].value, "");
-        CHECK(act->in->has_cost);
-        CHECK_EQ(act->in->cost, 10000);
-        CHECK_EQ(act->in->cost_count, 1);
-        CHECK_STR(act->in->costs[0].limit, "api-day");
-        CHECK_EQ(act->in->costs[0].cost, 3);
+        CHECK_STR(act->in->request.user, "ann");
+        CHECK_STR(act->in->request.org, "acme");
+        CHECK_STR(act->in->request.plan, "FREE");
+        CHECK_STR(act->in->request.role, "admin");
+        CHECK_STR(act->in->request.ip, "2001:db8::1");
+        CHECK_EQ(act->in->request.header_count, 2);
+        CHECK_STR(act->in->request.headers[0].name, "User-Agent");
+        CHECK_STR(act->in->request.headers[0].value, "a \"b\" \\c");
+        CHECK_STR(act->in->request.headers[1].name, "x");
+        CHECK_STR(act->in->request.headers[1].value, "");
+        CHECK(act->in->request.has_cost);
+        CHECK_EQ(act->in->request.cost, 10000);
+        CHECK_EQ(act->in->request.cost_count, 1);
+        CHECK_STR(act->in->request.costs[0].limit, "api-day");
+        CHECK_EQ(act->in->request.costs[0].cost, 3);
         CHECK_EQ(act->in->times, 2000);
         CHECK_EQ(act->in->every, 700 * SL_MS);
         CHECK_STR(act->in->token, "t");
-        CHECK_EQ(act->in->hold, 300 * SL_S);
+        CHECK_EQ(act->in->request.hold_ns, 300 * SL_S);
         CHECK_STR(act->in->as, "h1");
     }
     CASE("what is not written is not known");
     act = read_act("GET /");
     if (act) {
-        CHECK(!act->in->user && !act->in->plan && !act->in->ip);
-        CHECK(!act->in->has_cost);
-        CHECK_EQ(act->in->header_count, 0);
+        CHECK(!act->in->request.user && !act->in->request.plan &&
+              !act->in->request.ip);
+        CHECK(!act->in->request.has_cost);
+        CHECK_EQ(act->in->request.header_count, 0);
         CHECK_EQ(act->expect_count, 0);
     }
     CASE("a quoted word is never an input, and a sharp in a word no comment");
@@ -152,7 +153,7 @@ TEST(inputs)
         CHECK_EQ(act->kind, SL_FLOW_ACT_TAKE);
         CHECK_STR(act->names[0], "a=b");
         CHECK_STR(act->names[1], "c d");
-        CHECK_STR(act->in->user, "x#y");
+        CHECK_STR(act->in->request.user, "x#y");
     }
     CASE("methods of any name");
     act = read_act("M-SEARCH *");
