@@ -1,12 +1,4 @@
-/* redis_int.h -- what is behind a seat; for seat.c and landing.c.
- *
- * A record is a voyage with its take.
- *   (1) It waits (is in `waiting`) exactly as long as it has a take or a call.
- *   (2) It is freed when its voyage has ended or was recalled, and by then its
- *       take was told.
- *   (3) A take is told once, and nothing of its record is touched after that
- *       but by whoever frees it: done() may ask for the next take.
- */
+/* redis_int.h -- the inside of the Redis store. */
 #ifndef SL_STORE_REDIS_REDIS_INT_H
 #define SL_STORE_REDIS_REDIS_INT_H
 
@@ -278,40 +270,6 @@ struct sl_redis_cluster_counts {
 const struct sl_redis_cluster_counts *
 sl_redis_cluster_counts(const struct sl_redis_cluster *fleet);
 
-/* ---- what one loop has of the store: its connections, and what is on its
- * way. For redis.c and seat.c. */
-
-/* Counted by one thread, read by others. */
-struct sl_redis_counts {
-    _Atomic uint64_t taken, late, failed, returned, uncertain, strange,
-        repaired, remembered, spanning, leased, lease_tokens, lease_over,
-        lease_under;
-    _Atomic bool up, ready, open;
-    _Atomic sl_ns ahead;
-};
-
-struct sl_redis_client;
-
-SL_MUST_USE int sl_redis_client_open(const struct sl_redis_options *options,
-                                     struct sl_store_identity *shared,
-                                     struct sl_tls *tls, struct sl_loop *loop,
-                                     struct sl_redis_client **ret);
-
-/* All takes are told. Not from within one's done(). NULL is allowed. */
-void sl_redis_client_close(struct sl_redis_client *seat);
-void sl_redis_client_take(struct sl_redis_client *seat, struct sl_take *take);
-void sl_redis_client_hold(struct sl_redis_client *seat,
-                          struct sl_hold_call *call);
-void sl_redis_client_keep(struct sl_redis_client *seat);
-
-/* All leases end. `now` counts if time is the takes' own. */
-void sl_redis_client_drain(struct sl_redis_client *seat, sl_ns now);
-sl_ns sl_redis_client_retry_in(const struct sl_redis_client *seat);
-
-/* From any thread: add to *ret. */
-void sl_redis_client_stats(const struct sl_redis_client *seat,
-                           struct sl_redis_stats *ret);
-
 /* ---- what a seat asks before all else, and now and then again: the
  * secret that all who share this Redis have, and the marker of its data. And
  * once, of all seats: whether it would throw keys away when it is full. */
@@ -473,117 +431,42 @@ void sl_script_land(struct sl_lease_cache *leases,
                     struct sl_lease_requests *asks, const int64_t *numbers,
                     unsigned count, sl_ns sent, struct sl_lease_counts *counts);
 
-/* End the next lease: as sl_lease_cache_end(), and its command is appended to
- * `out`, unless nothing was left: then `out` stays empty. SLUICE_ENOMEM loses
- * it. */
-SL_MUST_USE bool sl_script_end(struct sl_lease_cache *leases, sl_ns now,
-                               bool all, const struct sl_script_options *how,
-                               struct sl_lease_end *ret, struct sl_buf *out);
+/* ---- one client and its ops ---- */
 
 struct sl_redis_op {
-    struct sl_redis_cmd voyage; /* first */
-    TAILQ_ENTRY(sl_redis_op) waits;
-    struct sl_buf command; /* by the script's name */
-    struct sl_buf whole;   /* with its text, if the server had to be told */
-    struct sl_redis_client *seat;
-    struct sl_take *take;      /* NULL: was told already, or it is a... */
-    struct sl_hold_call *call; /* ...call about a hold; NULL: likewise */
-    bool is_call;
-    struct sl_hold_id hold; /* a take's, if it is held */
+    struct sl_remote_op base; /* first */
+    struct sl_redis_cmd cmd;
+    struct sl_buf command;  /* with the script's hash */
+    struct sl_buf whole;    /* with the script's text, after NOSCRIPT */
+    struct sl_hold_id hold; /* of a take; none: it is not held */
     sl_ns hold_now;
-    enum sl_take_op errand;
-    bool tries;      /* for the breaker */
-    bool keeps;      /* if it was taken, it stays */
-    bool ends_lease; /* and does nothing else */
     unsigned repairs;
-    sl_ns sent;  /* steady, or take->now; see time_of() */
-    sl_ns until; /* steady; 0: it is an errand of our own */
-    struct sl_denial_key key;
-    struct sl_lease_requests asks; /* what goes with it; count 0: nothing */
 };
 
 struct sl_redis_client {
-    struct sl_redis_options options;
-    struct sl_store_identity *shared;
-    struct sl_loop *loop;
-    struct sl_redis_cluster *fleet;
-    struct sl_redis_identity *welcome;
-    struct sl_denial_cache *denials; /* NULL: none yet */
-    struct sl_lease_cache *leases;   /* NULL: none yet */
-    struct sl_timer *lease_timer;
-    struct sl_breaker breaker;
-    struct sl_timer *timer;
-    TAILQ_HEAD(sl_records, sl_redis_op) waiting; /* by deadline */
-    TAILQ_HEAD(, sl_redis_op) spare;
-    unsigned spare_count;
-    bool closing;
-    bool drains; /* nothing is leased any more */
-    struct sl_redis_op
-        *telling; /* whose take is told now, of one that goes on */
-    struct sl_store_log herald;
-    struct sl_redis_counts counts;
+    struct sl_remote_client base; /* first */
+    struct sl_redis_cluster *cluster;
+    struct sl_redis_identity *identity;
 };
 
-#define SL_ADD(counter)                                                        \
-    atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
+/* The server's time, as far as known, when ours is `now`. */
+sl_ns sl_redis_client_near(const struct sl_redis_client *client, sl_ns now);
 
-/* In seat.c: how a take has ended, for the breaker; and what Redis says. */
-void sl_redis_client_note(struct sl_redis_op *r, bool good);
-void sl_redis_client_trouble(struct sl_redis_client *seat, struct sl_str reply);
+/* Logs an error reply. */
+void sl_redis_client_error(struct sl_redis_client *client, struct sl_str reply);
 
-/* What times of refusals count by. */
-static inline sl_ns sl_redis_client_time(const struct sl_redis_client *seat,
-                                         const struct sl_take *take)
-{
-    return seat->options.own_now ? take->now : sl_loop_mono(seat->loop);
-}
-
-/* The server's time, as far as we know, when ours is `now`. */
-static inline sl_ns sl_redis_client_near(const struct sl_redis_client *seat,
-                                         sl_ns now)
-{
-    sl_ns ahead =
-        atomic_load_explicit(&seat->counts.ahead, memory_order_relaxed);
-
-    return seat->options.own_now ? now : now + ahead;
-}
-
-/* In leasing.c: may this be decided by leases? Then its keys are in *ret. */
-bool sl_redis_client_leases(struct sl_redis_client *seat,
-                            const struct sl_take *take,
-                            struct sl_lease_keys *ret);
-
-/* What is asked for with the take of a record. */
-void sl_redis_op_ask_leases(struct sl_redis_op *r,
-                            const struct sl_lease_keys *keys,
-                            const struct sl_take *take,
-                            struct sl_script_options *how);
-
-/* What was asked for was answered, or is lost. */
-void sl_redis_op_leases_granted(struct sl_redis_op *r, const int64_t *numbers,
-                                unsigned count);
-void sl_redis_op_leases_lost(struct sl_redis_op *r, bool unsent);
-
-/* In holding.c: what the record of a hold is called; what a call's reply says;
- * the command that releases a hold whose take was given up. */
-struct sl_str sl_redis_op_record(const struct sl_redis_client *seat,
-                                 struct sl_hold_id id, unsigned slot,
-                                 char room[SL_HOLD_NAME]);
-SL_MUST_USE bool sl_redis_op_hold(struct sl_redis_op *r, struct sl_str reply);
-SL_MUST_USE int sl_redis_op_release(const struct sl_redis_op *r,
-                                    struct sl_buf *out);
-
-/* In seat.c: it waits for its answer, until its own deadline or the seat's. */
-void sl_redis_op_wait(struct sl_redis_op *r, sl_ns deadline);
-
-/* In landing.c. */
-struct sl_redis_op *sl_redis_op_new(struct sl_redis_client *seat); /* or NULL */
-void sl_redis_op_free(struct sl_redis_op *r);
-void sl_redis_op_answer(struct sl_redis_op *r, int err); /* (3) */
-
-/* What makes it sooner for others is done, or perhaps: what they were refused
- * is forgotten. */
-void sl_redis_op_forget(const struct sl_redis_op *r);
+/* In op.c: the back end's calls for ops. */
+int sl_redis_op_init(struct sl_remote_op *base);
+void sl_redis_op_reset(struct sl_remote_op *base);
+void sl_redis_op_done(struct sl_remote_op *base);
+int sl_redis_op_encode_take(struct sl_remote_op *base, struct sl_take *take,
+                            const struct sl_lease_keys *keys);
+int sl_redis_op_encode_hold(struct sl_remote_op *base,
+                            struct sl_hold_call *call);
+int sl_redis_op_encode_refund(struct sl_remote_op *base);
+int sl_redis_op_encode_lease_end(struct sl_remote_op *base,
+                                 const struct sl_lease_end *end, sl_ns now);
+void sl_redis_op_send(struct sl_remote_op *base);
 
 /* ---- the first words to a Redis: who we are, which database, and
  * whether anybody is there. */
