@@ -155,7 +155,7 @@ void sl_redis_op_send(struct sl_remote_op *base)
     struct sl_redis_op *op = of(base);
 
     op->cmd.slot = base->place;
-    op->cmd.flight.command = sl_buf_str(&op->command);
+    op->cmd.wire.command = sl_buf_str(&op->command);
     sl_redis_cluster_send(client_of(op)->cluster, &op->cmd);
 }
 
@@ -279,7 +279,7 @@ static void on_lease_end(struct sl_redis_op *op, enum sl_redis_result result,
 static bool repair(struct sl_redis_op *op)
 {
     sl_ns *text_sent = sl_redis_cluster_note(&op->cmd);
-    bool by_hash = *text_sent >= op->cmd.flight.sent && op->repairs == 0;
+    bool by_hash = *text_sent >= op->cmd.wire.sent && op->repairs == 0;
 
     if (++op->repairs > REPAIRS)
         return false;
@@ -287,7 +287,7 @@ static bool repair(struct sl_redis_op *op)
         sl_buf_clear(&op->whole);
         if (sl_script_eval(sl_buf_str(&op->command), &op->whole))
             return false;
-        op->cmd.flight.command = sl_buf_str(&op->whole);
+        op->cmd.wire.command = sl_buf_str(&op->whole);
         *text_sent = sl_loop_mono(op->base.client->loop);
     }
     SL_REMOTE_COUNT(op->base.client, repaired);

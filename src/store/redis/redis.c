@@ -108,7 +108,7 @@ static int client_open(struct sl_remote_client *base)
     };
     int err = sl_redis_cluster_open(&cluster, &client->cluster);
 
-    identity.fleet = client->cluster;
+    identity.cluster = client->cluster;
     return err ? err : sl_redis_identity_open(&identity, &client->identity);
 }
 

@@ -42,13 +42,13 @@ enum sl_redis_result {
 };
 
 struct sl_redis_wire_cmd {
-    TAILQ_ENTRY(sl_redis_wire_cmd) link;
+    TAILQ_ENTRY(sl_redis_wire_cmd) links;
     struct sl_str command; /* stays until done() */
     bool asking;           /* with ASKING before it */
     unsigned skip;         /* the link's own: replies before the one */
     sl_ns sent;            /* steady; 0: not yet */
     /* `reply` is one whole reply, until done() returns. */
-    void (*done)(struct sl_redis_wire_cmd *flight, enum sl_redis_result landing,
+    void (*done)(struct sl_redis_wire_cmd *wire, enum sl_redis_result result,
                  struct sl_str reply);
 };
 
@@ -77,31 +77,31 @@ SL_MUST_USE int sl_redis_conn_open(const struct sl_redis_conn_options *options,
                                    struct sl_redis_conn **ret);
 
 /* All flights end. NULL is allowed. Not from within a done(). */
-void sl_redis_conn_close(struct sl_redis_conn *link);
+void sl_redis_conn_close(struct sl_redis_conn *conn);
 
 /* Send. done() may be called before this returns: then it was grounded. */
-void sl_redis_conn_send(struct sl_redis_conn *link,
-                        struct sl_redis_wire_cmd *flight);
+void sl_redis_conn_send(struct sl_redis_conn *conn,
+                        struct sl_redis_wire_cmd *wire);
 
 /* Take a flight back that is not sent yet; its done() is not called. False if
  * it is on its way. It was given to this link. */
-SL_MUST_USE bool sl_redis_conn_cancel(struct sl_redis_conn *link,
-                                      struct sl_redis_wire_cmd *flight);
+SL_MUST_USE bool sl_redis_conn_cancel(struct sl_redis_conn *conn,
+                                      struct sl_redis_wire_cmd *wire);
 
-bool sl_redis_conn_is_up(const struct sl_redis_conn *link);
+bool sl_redis_conn_is_up(const struct sl_redis_conn *conn);
 
 /* May flights be sent, or at least wait? */
-bool sl_redis_conn_is_accepting(const struct sl_redis_conn *link);
+bool sl_redis_conn_is_accepting(const struct sl_redis_conn *conn);
 
 /* Flights that have not ended. */
-unsigned sl_redis_conn_count(const struct sl_redis_conn *link);
+unsigned sl_redis_conn_count(const struct sl_redis_conn *conn);
 
 /* Hang up and call again, at once: what answered is not what we want. Not from
  * within a done(). */
-void sl_redis_conn_reconnect(struct sl_redis_conn *link, const char *why);
+void sl_redis_conn_reconnect(struct sl_redis_conn *conn, const char *why);
 
 /* Until it calls again by itself; 0 unless DOWN. */
-sl_ns sl_redis_conn_reconnect_in(const struct sl_redis_conn *link);
+sl_ns sl_redis_conn_reconnect_in(const struct sl_redis_conn *conn);
 
 /* ---- a cluster's 16,384 slots: which key lies in which, and which node
  * has which.
@@ -180,7 +180,7 @@ enum sl_redis_error {
 enum sl_redis_error sl_redis_error_of(struct sl_str reply, struct sl_str *text);
 
 /* What it means and what helps, for a log; no full stop. */
-const char *sl_redis_error_sentence(enum sl_redis_error trouble);
+const char *sl_redis_error_sentence(enum sl_redis_error error);
 
 /* ---- all connections of one loop to a store in Redis: one server, the
  * masters of a cluster, or the master that sentinels watch.
@@ -202,15 +202,15 @@ const char *sl_redis_error_sentence(enum sl_redis_error trouble);
 struct sl_redis_node;
 
 struct sl_redis_cmd {
-    struct sl_redis_wire_cmd flight;
+    struct sl_redis_wire_cmd wire;
     TAILQ_ENTRY(sl_redis_cmd) waits;
-    struct sl_redis_cluster *fleet;
+    struct sl_redis_cluster *cluster;
     struct sl_redis_node *node; /* it is there; NULL: it waits */
     unsigned slot;              /* of a cluster: set by whoever sends it */
     unsigned hops, tries;
     bool retried; /* READONLY, once */
     sl_ns due;    /* steady: it waits until then */
-    void (*done)(struct sl_redis_cmd *voyage, enum sl_redis_result landing,
+    void (*done)(struct sl_redis_cmd *cmd, enum sl_redis_result result,
                  struct sl_str reply);
 };
 
@@ -232,35 +232,35 @@ sl_redis_cluster_open(const struct sl_redis_cluster_options *options,
                       struct sl_redis_cluster **ret);
 
 /* All voyages end. NULL is allowed. Not from within a done(). */
-void sl_redis_cluster_close(struct sl_redis_cluster *fleet);
+void sl_redis_cluster_close(struct sl_redis_cluster *cluster);
 
 /* Send voyage->flight.command. done() may be called before this returns. */
-void sl_redis_cluster_send(struct sl_redis_cluster *fleet,
-                           struct sl_redis_cmd *voyage);
+void sl_redis_cluster_send(struct sl_redis_cluster *cluster,
+                           struct sl_redis_cmd *cmd);
 
 /* From within its done(): once more to the same node, perhaps with another
  * command. */
-void sl_redis_cluster_again(struct sl_redis_cmd *voyage);
+void sl_redis_cluster_again(struct sl_redis_cmd *cmd);
 
 /* Take a voyage back that is on the ground; its done() is not called. False if
  * it is on its way. */
-SL_MUST_USE bool sl_redis_cluster_cancel(struct sl_redis_cmd *voyage);
+SL_MUST_USE bool sl_redis_cluster_cancel(struct sl_redis_cmd *cmd);
 
 /* May voyages to this slot be sent, or at least wait? */
-bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *fleet,
+bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *cluster,
                                    unsigned slot);
 
-bool sl_redis_cluster_is_cluster(const struct sl_redis_cluster *fleet);
+bool sl_redis_cluster_is_cluster(const struct sl_redis_cluster *cluster);
 
 /* Is every node up that is needed? */
-bool sl_redis_cluster_is_up(const struct sl_redis_cluster *fleet);
+bool sl_redis_cluster_is_up(const struct sl_redis_cluster *cluster);
 
 /* Until somebody who is down is called again; 0: nobody is. */
-sl_ns sl_redis_cluster_reconnect_in(const struct sl_redis_cluster *fleet);
+sl_ns sl_redis_cluster_reconnect_in(const struct sl_redis_cluster *cluster);
 
 /* From within its done(), for whoever sends: a time that belongs to its node,
  * and is 0 at first. */
-sl_ns *sl_redis_cluster_note(const struct sl_redis_cmd *voyage);
+sl_ns *sl_redis_cluster_note(const struct sl_redis_cmd *cmd);
 
 /* Counted by one thread, read by others: how often voyages were sent on, and
  * how often that was too often. */
@@ -268,14 +268,14 @@ struct sl_redis_cluster_counts {
     _Atomic uint64_t redirected, storms;
 };
 const struct sl_redis_cluster_counts *
-sl_redis_cluster_counts(const struct sl_redis_cluster *fleet);
+sl_redis_cluster_counts(const struct sl_redis_cluster *cluster);
 
 /* ---- what a seat asks before all else, and now and then again: the
  * secret that all who share this Redis have, and the marker of its data. And
  * once, of all seats: whether it would throw keys away when it is full. */
 
 struct sl_redis_identity_options {
-    struct sl_redis_cluster *fleet;
+    struct sl_redis_cluster *cluster;
     struct sl_loop *loop;
     struct sl_store_identity *shared;
     sl_ns every; /* 0: 5 s */
@@ -294,10 +294,10 @@ SL_MUST_USE int
 sl_redis_identity_open(const struct sl_redis_identity_options *options,
                        struct sl_redis_identity **ret);
 void sl_redis_identity_close(
-    struct sl_redis_identity *welcome); /* NULL is allowed */
+    struct sl_redis_identity *identity); /* NULL is allowed */
 
 /* A node has come up: ask now. */
-void sl_redis_identity_go(struct sl_redis_identity *welcome);
+void sl_redis_identity_go(struct sl_redis_identity *identity);
 
 /* ---- a take as the words of a command, and its reply as answers.
  *
@@ -479,7 +479,7 @@ struct sl_redis_handshake {
 /* Append them. *ret_replies will come, none of which may be an error. */
 SL_MUST_USE int
 sl_redis_conn_handshake(struct sl_buf *out,
-                        const struct sl_redis_handshake *greeting,
+                        const struct sl_redis_handshake *handshake,
                         unsigned *ret_replies);
 
 /* ---- asks around: one question to one host after the other, until one
@@ -512,10 +512,10 @@ SL_MUST_USE int
 sl_redis_discovery_open(const struct sl_redis_discovery_options *options,
                         struct sl_redis_discovery **ret);
 void sl_redis_discovery_close(
-    struct sl_redis_discovery *scout); /* NULL is allowed */
+    struct sl_redis_discovery *discovery); /* NULL is allowed */
 
 /* Go, if it is not out already. */
-void sl_redis_discovery_go(struct sl_redis_discovery *scout);
+void sl_redis_discovery_go(struct sl_redis_discovery *discovery);
 
 /* ---- the servers that a fleet knows, and which of them is meant. For
  * fleet.c and nodes.c.
@@ -530,7 +530,7 @@ void sl_redis_discovery_go(struct sl_redis_discovery *scout);
 
 struct sl_redis_node {
     struct sl_redis_addr place;
-    struct sl_redis_conn *link;
+    struct sl_redis_conn *conn;
     struct sl_redis_nodes *nodes;
     unsigned number; /* its place in the list, from 1 */
     bool wanted;     /* the map has it */
@@ -542,7 +542,7 @@ struct sl_redis_node {
 struct sl_redis_nodes {
     const struct sl_redis_cluster_options *options;
     struct sl_conns *conns;
-    struct sl_redis_discovery *scout;                /* NULL: one server */
+    struct sl_redis_discovery *discovery;            /* NULL: one server */
     struct sl_redis_node *list[SL_REDIS_NODES_MOST]; /* NULL: free */
     struct sl_redis_node *master;                    /* but for clusters */
     uint16_t *slots, *fresh; /* clusters: numbers by slot; the next map */
