@@ -75,10 +75,10 @@ static void open_store(struct world *w)
     struct sl_timer *timer;
 
     if (sl_dynamo_open(&w->options, &w->store, NULL) ||
-        sl_dynamo_attach(w->store, w->loop, NULL) ||
+        sl_remote_store_attach(w->store, w->loop, NULL) ||
         sl_timer_new(w->loop, on_tick, w->loop, &timer))
         die("there is no store");
-    for (unsigned i = 0; i < 5000 && !sl_dynamo_is_ready(w->store); i++) {
+    for (unsigned i = 0; i < 5000 && !sl_remote_store_is_ready(w->store); i++) {
         sl_timer_start(timer, SL_MS);
         sl_loop_run(w->loop);
     }
@@ -116,7 +116,7 @@ static bool take(struct world *w, struct sl_store_part *part)
 static double run(struct world *w, const struct row *row, bool spares,
                   unsigned *ret_passed)
 {
-    struct sl_dynamo_stats stats;
+    struct sl_remote_stats stats;
     struct sl_limit_binding stored = {.name = row->name, .lease = row->lease};
     struct sl_rate rate;
     struct sl_limit limit;
@@ -128,14 +128,14 @@ static double run(struct world *w, const struct row *row, bool spares,
     if (sl_parse_rate(sl_str_c(row->rate), &rate, NULL) ||
         sl_limit_init(&limit, row->kind, &rate, NULL, NULL))
         die("that is no rate");
-    w->options.no_denials = w->options.no_leases = !spares;
+    w->options.remote.no_denials = w->options.remote.no_leases = !spares;
     w->now = 20000 * SL_DAY;
     open_store(w);
     *ret_passed = 0;
     for (unsigned i = 0; i < TAKES; i++, w->now += row->every)
         *ret_passed += take(w, &part);
-    sl_dynamo_stats(w->store, &stats);
-    sl_dynamo_detach(w->store, w->loop);
+    sl_remote_store_stats(w->store, &stats);
+    sl_remote_store_detach(w->store, w->loop);
     sl_store_close(w->store);
     return (double)stats.asked / TAKES;
 }
@@ -173,8 +173,8 @@ int main(void)
     };
     struct world w = {
         .options = {.env = {.key_id = "id", .secret = "secret"},
-                    .own_now = true,
-                    .deadline = 10 * SL_S}
+                    .remote.own_now = true,
+                    .remote.deadline = 10 * SL_S}
     };
     char where[128];
 

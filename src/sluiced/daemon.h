@@ -212,7 +212,7 @@ void sl_node_count_done(struct sl_take *take);
 
 /* ---- a store that other daemons use, too: the daemon's part. */
 
-struct sl_redis_stats;
+struct sl_remote_stats;
 struct sl_aws_env;
 
 struct sl_remote_state {

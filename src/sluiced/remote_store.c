@@ -27,7 +27,7 @@ static void keep_why(struct sl_remote_state *common, const char *sentence)
     pthread_mutex_unlock(&common->lock);
 }
 
-static void on_news(void *ctx, enum sl_store_news news, const char *sentence)
+static void on_news(void *ctx, enum sl_store_event news, const char *sentence)
 {
     struct sl_daemon *daemon = ctx;
 
@@ -53,41 +53,9 @@ static void on_news(void *ctx, enum sl_store_news news, const char *sentence)
 
 /* ---- looking ---- */
 
-/* What both kinds of stores count, in the words of one. */
-static void read_stats(const struct sl_daemon *daemon,
-                       struct sl_redis_stats *ret)
+static bool answers(const struct sl_remote_stats *stats)
 {
-    struct sl_dynamo_stats s;
-
-    if (!daemon->settings.in_dynamo) {
-        sl_redis_stats(daemon->remote.store, ret);
-        return;
-    }
-    sl_dynamo_stats(daemon->remote.store, &s);
-    *ret = (struct sl_redis_stats){
-        .taken = s.taken,
-        .late = s.late,
-        .failed = s.failed,
-        .returned = s.returned,
-        .uncertain = s.uncertain,
-        .remembered = s.remembered,
-        .spanning = s.spanning,
-        .leased = s.leased,
-        .lease_tokens = s.lease_tokens,
-        .lease_under = s.lease_under,
-        .repaired = s.unmet,
-        .storms = s.throttled,
-        .up = s.up,
-        .ready = s.ready,
-        .seats = s.seats,
-        .open = s.open,
-        .ahead = s.ahead,
-    };
-}
-
-static bool answers(const struct sl_redis_stats *stats)
-{
-    return stats->up == stats->seats && stats->ready == stats->seats &&
+    return stats->up == stats->clients && stats->ready == stats->clients &&
            !stats->open;
 }
 
@@ -125,11 +93,11 @@ void sl_remote_poll(struct sl_daemon *daemon)
     struct sl_remote_state *common = &daemon->remote;
     struct sl_loop *loop = daemon->workers[0].loop;
     sl_ns steady = sl_loop_mono(loop);
-    struct sl_redis_stats stats;
+    struct sl_remote_stats stats;
 
     if (!common->store)
         return;
-    read_stats(daemon, &stats);
+    sl_remote_store_stats(common->store, &stats);
     if (answers(&stats)) {
         if (common->is_gone)
             say_back(daemon, steady);
@@ -146,12 +114,12 @@ void sl_remote_poll(struct sl_daemon *daemon)
 bool sl_remote_answers(struct sl_daemon *daemon, struct sl_buf *why)
 {
     struct sl_remote_state *common = &daemon->remote;
-    struct sl_redis_stats stats;
+    struct sl_remote_stats stats;
     char text[256];
 
     if (!common->store)
         return true;
-    read_stats(daemon, &stats);
+    sl_remote_store_stats(common->store, &stats);
     if (answers(&stats))
         return true;
     copy_why(common, text);
@@ -167,13 +135,13 @@ bool sl_remote_answers(struct sl_daemon *daemon, struct sl_buf *why)
 
 void sl_remote_count(struct sl_daemon *daemon, struct sl_metrics_shared *ret)
 {
-    struct sl_redis_stats s;
+    struct sl_remote_stats s;
     struct sl_debts_stats d;
 
     *ret = (struct sl_metrics_shared){.on = daemon->remote.store != NULL};
     if (!ret->on)
         return;
-    read_stats(daemon, &s);
+    sl_remote_store_stats(daemon->remote.store, &s);
     sl_engine_debts(daemon->engine, &d);
     ret->answers = answers(&s);
     ret->ahead = s.ahead;
@@ -189,9 +157,9 @@ void sl_remote_count(struct sl_daemon *daemon, struct sl_metrics_shared *ret)
     ret->numbers[SL_STORE_NUM_RETURNED] = s.returned;
     ret->numbers[SL_STORE_NUM_UNCERTAIN] = s.uncertain;
     ret->numbers[SL_STORE_NUM_FOREIGN] = s.strange;
-    ret->numbers[SL_STORE_NUM_REPAIRS] = s.repaired;
+    ret->numbers[SL_STORE_NUM_REPAIRS] = s.repaired + s.unmet;
     ret->numbers[SL_STORE_NUM_REDIRECTED] = s.redirected;
-    ret->numbers[SL_STORE_NUM_STORMS] = s.storms;
+    ret->numbers[SL_STORE_NUM_STORMS] = s.storms + s.throttled;
     ret->numbers[SL_STORE_NUM_EPOCHS] = s.epochs;
     ret->numbers[SL_STORE_NUM_LOOPS] = s.up;
     ret->numbers[SL_STORE_NUM_BREAKER] = s.open;
@@ -237,12 +205,12 @@ static int open_dynamo(struct sl_daemon *daemon)
 {
     struct sl_dynamo_options options = {
         .where = daemon->settings.dynamo,
-        .deadline = daemon->settings.deadline,
-        .own_now = daemon->settings.virtual_clock,
-        .no_denials = daemon->settings.virtual_clock,
-        .no_leases = daemon->settings.virtual_clock,
-        .on_news = on_news,
-        .ctx = daemon,
+        .remote.deadline = daemon->settings.deadline,
+        .remote.own_now = daemon->settings.virtual_clock,
+        .remote.no_denials = daemon->settings.virtual_clock,
+        .remote.no_leases = daemon->settings.virtual_clock,
+        .remote.on_event = on_news,
+        .remote.ctx = daemon,
     };
 
     sl_remote_env(&options.env);
@@ -253,12 +221,12 @@ static int open_redis(struct sl_daemon *daemon)
 {
     struct sl_redis_options options = {
         .where = daemon->settings.redis,
-        .deadline = daemon->settings.deadline,
-        .own_now = daemon->settings.virtual_clock,
-        .no_denials = daemon->settings.virtual_clock,
-        .no_leases = daemon->settings.virtual_clock,
-        .on_news = on_news,
-        .ctx = daemon,
+        .remote.deadline = daemon->settings.deadline,
+        .remote.own_now = daemon->settings.virtual_clock,
+        .remote.no_denials = daemon->settings.virtual_clock,
+        .remote.no_leases = daemon->settings.virtual_clock,
+        .remote.on_event = on_news,
+        .remote.ctx = daemon,
     };
 
     return sl_redis_open(&options, &daemon->state.store, &daemon->why);
@@ -280,25 +248,17 @@ int sl_remote_attach(struct sl_worker *worker)
 
     if (!daemon->remote.store)
         return 0;
-    return daemon->settings.in_dynamo
-               ? sl_dynamo_attach(daemon->remote.store, worker->loop,
-                                  &daemon->why)
-               : sl_redis_attach(daemon->remote.store, worker->loop,
-                                 &daemon->why);
+    return sl_remote_store_attach(daemon->remote.store, worker->loop,
+                                  &daemon->why);
 }
 
 void sl_remote_drain(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
 
-    if (!daemon->remote.store)
-        return;
-    if (daemon->settings.in_dynamo)
-        sl_dynamo_drain(daemon->remote.store, worker->loop,
-                        sl_loop_now(worker->loop));
-    else
-        sl_redis_drain(daemon->remote.store, worker->loop,
-                       sl_loop_now(worker->loop));
+    if (daemon->remote.store)
+        sl_remote_store_drain(daemon->remote.store, worker->loop,
+                              sl_loop_now(worker->loop));
 }
 
 bool sl_remote_has_count(const struct sl_daemon *daemon)
@@ -308,11 +268,11 @@ bool sl_remote_has_count(const struct sl_daemon *daemon)
 
 bool sl_remote_is_busy(const struct sl_daemon *daemon)
 {
-    struct sl_dynamo_stats stats;
+    struct sl_remote_stats stats;
 
     if (!sl_remote_has_count(daemon))
         return daemon->remote.store != NULL;
-    sl_dynamo_stats(daemon->remote.store, &stats);
+    sl_remote_store_stats(daemon->remote.store, &stats);
     return stats.under_way > 0;
 }
 
@@ -320,12 +280,8 @@ void sl_remote_detach(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
 
-    if (!daemon->remote.store || !worker->loop)
-        return;
-    if (daemon->settings.in_dynamo)
-        sl_dynamo_detach(daemon->remote.store, worker->loop);
-    else
-        sl_redis_detach(daemon->remote.store, worker->loop);
+    if (daemon->remote.store && worker->loop)
+        sl_remote_store_detach(daemon->remote.store, worker->loop);
 }
 
 static void on_count(void *ctx, unsigned count)

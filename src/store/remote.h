@@ -1,160 +1,391 @@
-/* remote.h -- what the seats of one store have in common: the secret, the
- * marker, and what was forgotten. */
+/* remote.h -- the part that all remote stores share: one client for each loop,
+ * store ops and their deadlines, the circuit breaker, the denial cache, leases,
+ * refunds of late takes, statistics and the log of the store's status.
+ *
+ *     take --> leases --> denial cache --> breaker --> encode, send --> reply
+ *                                                         |             |
+ *          deadline: the take fails; the op is cancelled, |             |
+ *          or goes on without its take <------------------+             |
+ *                                         |                             |
+ *                       late success: refunded            answered <----+
+ *
+ * A back end (Redis, DynamoDB) encodes, sends and decodes: struct
+ * sl_remote_backend. Invariants of an op:
+ *   (1) It is in `waiting` exactly as long as it has a take or a hold call.
+ *   (2) Its owner frees it after its request has completed or was cancelled.
+ *       The take's done() has run by then.
+ *   (3) done() runs once. After that only the owner of the op touches it:
+ *       done() may start the next take.
+ */
 #ifndef SL_STORE_REMOTE_H
 #define SL_STORE_REMOTE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/queue.h>
 
 #include "base/base.h"
 #include "base/diag.h"
 #include "base/hash.h"
+#include "net/loop.h"
 #include "store/caches.h"
 
-#define SL_STORE_IDENTITY 32 /* hex digits of a secret or a marker */
+/* ---- store identity: the secret and the epoch that are kept in the store ----
+ */
+
+#define SL_STORE_IDENTITY 32 /* hex digits of a secret or an epoch */
 
 struct sl_store_identity {
     pthread_mutex_t lock;
-    struct sl_store *store;    /* whose secret it is */
-    struct sl_hash_key secret; /* written once, and then shown to others */
+    struct sl_store *store;    /* it publishes the secret */
+    struct sl_hash_key secret; /* written once, before it is published */
     bool has_secret, has_epoch;
-    char secret_text[SL_STORE_IDENTITY + 1]; /* what we propose, or know */
+    char secret_text[SL_STORE_IDENTITY + 1]; /* proposed, or read */
     char epoch[SL_STORE_IDENTITY + 1];
-    _Atomic uint64_t epochs;
+    _Atomic uint64_t epochs; /* changes of the epoch */
     _Atomic bool memory_asked;
     struct sl_denial_forgets forgets;
 };
 
-SL_MUST_USE int sl_store_identity_init(struct sl_store_identity *shared,
+SL_MUST_USE int sl_store_identity_init(struct sl_store_identity *identity,
                                        struct sl_store *store);
-void sl_store_identity_done(struct sl_store_identity *shared);
+void sl_store_identity_done(struct sl_store_identity *identity);
 
-/* What to put there if there is none. */
-void sl_store_identity_secret(struct sl_store_identity *shared,
+/* Copies the secret to write if the store has none. */
+void sl_store_identity_secret(struct sl_store_identity *identity,
                               char ret[SL_STORE_IDENTITY + 1]);
 SL_MUST_USE int sl_store_identity_fresh(char ret[SL_STORE_IDENTITY + 1]);
 
-/* What is there. False if it is none of ours. *ret_changed if it is another
- * than before: a secret is then kept nevertheless. */
-SL_MUST_USE bool sl_store_identity_see_secret(struct sl_store_identity *shared,
-                                              struct sl_str text,
-                                              bool *ret_changed);
-SL_MUST_USE bool sl_store_identity_see_epoch(struct sl_store_identity *shared,
+/* Reads what the store has. Returns false if the text is malformed.
+ * *ret_changed: it differs from the last one. The first secret is kept even
+ * then. */
+SL_MUST_USE bool
+sl_store_identity_see_secret(struct sl_store_identity *identity,
+                             struct sl_str text, bool *ret_changed);
+SL_MUST_USE bool sl_store_identity_see_epoch(struct sl_store_identity *identity,
                                              struct sl_str text,
                                              bool *ret_changed);
 
-/* ---- when to stop asking a store that does not answer.
+/* ---- circuit breaker: stops calls to a store that does not answer.
  *
  *     CLOSED --FAILURES in a row, or half of many--> OPEN
  *        ^                                            |
- *        +-------- one that tried has succeeded ------+
+ *        +------------- a probe has succeeded --------+
  *
- * While it is open nobody is made to wait: takes fail at once, but for one now
- * and then that tries. The next one is not let through before that has ended,
- * and the time between them is jittered, so that many daemons do not try at
- * one instant.
+ * While the breaker is open, takes fail at once. One probe passes from time to
+ * time, and the next probe waits for its end. The time between probes is
+ * jittered, so that many daemons do not probe at one instant.
  *
- * Pure: time is handed in.
+ * Pure: the caller passes the time.
  */
 
 struct sl_breaker {
-    struct sl_jitter dice;
+    struct sl_jitter jitter;
     bool is_open;
-    bool tries;      /* one is on its way */
-    sl_ns try_at;    /* OPEN: when the next one may */
+    bool probing;    /* a probe is in flight */
+    sl_ns probe_at;  /* OPEN: the earliest next probe */
     unsigned in_row; /* failures */
     sl_ns began;     /* of the second that is counted */
     unsigned good, bad;
 };
 
-/* May one be asked now? If it is one that tries, *ret_tries says so, and its
- * end must be noted. */
-bool sl_breaker_may(struct sl_breaker *breaker, sl_ns now, bool *ret_tries);
+/* May a take be sent now? *ret_probe: it is a probe, and its end must be
+ * recorded or cancelled. */
+bool sl_breaker_allows(struct sl_breaker *breaker, sl_ns now, bool *ret_probe);
 
-/* How one has ended. True if that has opened or closed it. */
-bool sl_breaker_note(struct sl_breaker *breaker, bool good, bool tried,
-                     sl_ns now);
+/* Records how a take ended. Returns true if that opened or closed the breaker.
+ */
+bool sl_breaker_record(struct sl_breaker *breaker, bool good, bool probe,
+                       sl_ns now);
 
-/* It ended without having been asked. */
-void sl_breaker_forget(struct sl_breaker *breaker, bool tried);
+/* A take ended without being sent. */
+void sl_breaker_cancel(struct sl_breaker *breaker, bool probe);
 
-/* Until the next one may try; 0 when it is closed. */
-sl_ns sl_breaker_tries_in(const struct sl_breaker *breaker, sl_ns now);
+/* Time until the next probe; 0 while the breaker is closed. */
+sl_ns sl_breaker_probe_in(const struct sl_breaker *breaker, sl_ns now);
 
-/* ---- what there is to say about a store elsewhere, for a log: each thing
- * once, and the same trouble not too often. Of one seat. */
+/* ---- status log of one client: each event once, the same error at most every
+ * ten seconds ---- */
 
-enum sl_store_news {
-    SL_STORE_EVENT_UP,      /* it is there */
+enum sl_store_event {
+    SL_STORE_EVENT_UP,      /* it is reachable */
     SL_STORE_EVENT_DOWN,    /* it is not, and why */
-    SL_STORE_EVENT_OPENED,  /* the breaker: nobody waits for it any more */
-    SL_STORE_EVENT_CLOSED,  /* it answers again */
-    SL_STORE_EVENT_TROUBLE, /* it answers with an error, and what that means */
-    SL_STORE_EVENT_CHANGED, /* its marker */
+    SL_STORE_EVENT_OPENED,  /* the breaker opened: takes fail at once */
+    SL_STORE_EVENT_CLOSED,  /* the breaker closed */
+    SL_STORE_EVENT_TROUBLE, /* the store replied with an error */
+    SL_STORE_EVENT_CHANGED, /* its secret or epoch changed */
 };
 
 /* The sentence has no secrets and no full stop. */
-typedef void sl_store_event_f(void *ctx, enum sl_store_news news,
+typedef void sl_store_event_f(void *ctx, enum sl_store_event event,
                               const char *sentence);
 
 struct sl_store_log {
-    sl_store_event_f *on_news; /* or NULL */
+    sl_store_event_f *on_event; /* or NULL */
     void *ctx;
-    bool closing;  /* nothing is told any more */
-    int told;      /* which trouble, last... */
-    sl_ns told_at; /* ...and when: steady; 0: none yet */
+    bool closing;    /* nothing is written any more */
+    int last_error;  /* written last... */
+    sl_ns last_time; /* ...at this monotonic time; 0: none yet */
 };
 
-void sl_store_log_tell(const struct sl_store_log *herald,
-                       enum sl_store_news news, const char *sentence);
+void sl_store_log_write(const struct sl_store_log *log,
+                        enum sl_store_event event, const char *sentence);
 
-/* Is that trouble to be told now? The same one is after ten seconds. */
-SL_MUST_USE bool sl_store_log_may(struct sl_store_log *herald, int trouble,
-                                  sl_ns now);
+/* Is this error to be written now? The same one is, after ten seconds. */
+SL_MUST_USE bool sl_store_log_is_due(struct sl_store_log *log, int error,
+                                     sl_ns now);
 
-/* How a take has ended: tell the breaker, and of it. *tries is its take's. */
-void sl_store_log_note(const struct sl_store_log *herald,
-                       struct sl_breaker *breaker, bool good, bool *tries,
-                       sl_ns now, _Atomic bool *is_open);
+/* ---- statistics ---- */
 
-/* ---- what each loop has of a store that is elsewhere: its seat.
- *
- * A take finds its seat without a lock, since only its own thread changes the
- * place of its loop. Whoever looks at all seats holds the lock, so that none is
- * closed meanwhile.
- */
+/* Counted by the client's thread, read by others. */
+#define SL_REMOTE_COUNTERS(X)                                                  \
+    X(asked)        /* requests sent; DynamoDB only */                         \
+    X(taken)        /* takes answered in time */                               \
+    X(late)         /* deadlines that passed */                                \
+    X(failed)       /* not sent, lost, or answered with an error */            \
+    X(returned)     /* late, had succeeded, and were refunded */               \
+    X(uncertain)    /* the outcome is not known */                             \
+    X(strange)      /* stored values not written by Sluice */                  \
+    X(repaired)     /* Redis did not know the script */                        \
+    X(remembered)   /* denied by the denial cache */                           \
+    X(spanning)     /* sets over several slots, or several rows without        \
+                     * transactions: failed */                                 \
+    X(redirected)   /* redirected to another cluster node */                   \
+    X(storms)       /* redirected too often: failed */                         \
+    X(unmet)        /* DynamoDB conditions not met; most were retried */       \
+    X(throttled)    /* DynamoDB replies that say so */                         \
+    X(leased)       /* takes decided by leases */                              \
+    X(lease_tokens) /* taken in advance */                                     \
+    X(lease_over)   /* spent of leases that the store no longer knew */        \
+    X(lease_under)  /* taken in advance, not spent, and lost */
+
+struct sl_remote_counts {
+#define SL_REMOTE_FIELD(name) _Atomic uint64_t name;
+    SL_REMOTE_COUNTERS(SL_REMOTE_FIELD)
+#undef SL_REMOTE_FIELD
+    _Atomic bool up, ready, open;
+    _Atomic unsigned under_way;
+    _Atomic sl_ns ahead;
+};
+
+#define SL_REMOTE_COUNT(client, name)                                          \
+    atomic_fetch_add_explicit(&(client)->counts.name, 1, memory_order_relaxed)
+
+/* Sums over all clients, closed ones included. */
+struct sl_remote_stats {
+#define SL_REMOTE_FIELD(name) uint64_t name;
+    SL_REMOTE_COUNTERS(SL_REMOTE_FIELD)
+#undef SL_REMOTE_FIELD
+    uint64_t epochs;    /* changes of the epoch */
+    unsigned under_way; /* ops in flight */
+    unsigned up, ready, clients;
+    bool open;   /* the breaker of any client */
+    sl_ns ahead; /* of the server's clock, against ours; SL_NS_NONE: unknown */
+};
+
+/* ---- the store ---- */
 
 #define SL_REMOTE_CLIENTS 256
 
-struct sl_loop;
-
-struct sl_remote_clients {
-    pthread_mutex_t lock; /* over what follows, but for a seat's own thread */
-    struct {
-        struct sl_loop *_Atomic loop; /* NULL: free */
-        void *seat;                   /* the store's */
-    } list[SL_REMOTE_CLIENTS];
-    _Atomic unsigned count; /* places up to the last that was ever taken */
+struct sl_remote_options {
+    sl_ns deadline;          /* 0: 20 ms; a take's own may be earlier */
+    bool own_now;            /* test builds: take->now is the time */
+    unsigned in_flight_most; /* ops of one loop; 0: the back end's default */
+    unsigned denials_most;   /* cached denials of one loop; 0: 1024 */
+    bool no_denials;         /* no denial cache */
+    unsigned leases_most;    /* keys of one loop; 0: 4096 */
+    bool no_leases;          /* nothing is taken in advance */
+    const struct sl_alloc *alloc;
+    /* Runs on the loop's thread. It must not call this store. */
+    sl_store_event_f *on_event;
+    void *ctx;
 };
 
-/* All zeros before. */
-void sl_remote_clients_init(struct sl_remote_clients *seats);
-void sl_remote_clients_done(struct sl_remote_clients *seats);
+struct sl_remote_backend;
+struct sl_remote_client;
 
-/* The seat of this loop, asked by its thread; or NULL. */
-void *sl_remote_clients_find(const struct sl_remote_clients *seats,
-                             const struct sl_loop *loop);
+/* The back end's store begins with it. */
+struct sl_remote_store {
+    struct sl_store store; /* first */
+    const struct sl_remote_backend *backend;
+    struct sl_remote_options options;
+    struct sl_store_identity identity;
+    /* A take finds its client without the lock, since only the loop's own
+     * thread changes the entry of its loop. Every other reader holds it. */
+    pthread_mutex_t lock;
+    struct {
+        struct sl_loop *_Atomic loop; /* NULL: free */
+        struct sl_remote_client *client;
+    } clients[SL_REMOTE_CLIENTS];
+    _Atomic unsigned client_count; /* entries up to the last one ever used */
+    struct sl_remote_stats closed; /* of closed clients; under the lock */
+};
 
-/* SLUICE_EFULL if there are too many loops. */
-SL_MUST_USE int sl_remote_clients_add(struct sl_remote_clients *seats,
-                                      struct sl_loop *loop, void *seat,
-                                      struct sl_diag *diag);
+/* Opens a client for `loop`: before the loop runs, or on its thread.
+ * SLUICE_EFULL: too many loops. */
+SL_MUST_USE int sl_remote_store_attach(struct sl_store *store,
+                                       struct sl_loop *loop,
+                                       struct sl_diag *diag);
 
-/* The seat that this loop had, or NULL. */
-void *sl_remote_clients_remove(struct sl_remote_clients *seats,
+/* Closes it; ops in flight fail. On the loop's thread, or after it has stopped;
+ * not from within a take's done(). */
+void sl_remote_store_detach(struct sl_store *store, struct sl_loop *loop);
+
+/* Returns all leases of this loop and takes no more. On the loop's thread.
+ * `now` is used with own_now only. */
+void sl_remote_store_drain(struct sl_store *store, struct sl_loop *loop,
+                           sl_ns now);
+
+/* Has every client read the secret? From any thread. */
+bool sl_remote_store_is_ready(const struct sl_store *store);
+
+/* How long after a failed take a retry is useful: the next attempt to connect
+ * or to probe; 0: at once. On the loop's thread. */
+sl_ns sl_remote_store_retry_in(const struct sl_store *store,
                                const struct sl_loop *loop);
 
-/* With the lock held: the seat at place `i` < count, or NULL. */
-void *sl_remote_clients_at(const struct sl_remote_clients *seats, unsigned i);
+/* From any thread. */
+void sl_remote_store_stats(const struct sl_store *store,
+                           struct sl_remote_stats *ret);
+
+/* ---- for back ends ---- */
+
+struct sl_remote_op {
+    TAILQ_ENTRY(sl_remote_op) links; /* in flight, or spare */
+    TAILQ_ENTRY(sl_remote_op) waits; /* by deadline */
+    struct sl_remote_client *client;
+    struct sl_take *take;      /* NULL: answered, or not a take */
+    struct sl_hold_call *hold; /* NULL: answered, or not a hold call */
+    enum sl_take_op kind;
+    bool is_hold;    /* a hold call, also after its answer */
+    bool probe;      /* of the breaker */
+    bool keep_taken; /* a late success is not refunded */
+    bool is_refund;  /* it refunds a late take, or: */
+    bool ends_lease; /* it returns what is left of a lease */
+    unsigned place;  /* the back end's: a cluster slot */
+    sl_ns sent;      /* monotonic, or take->now: sl_remote_client_time() */
+    sl_ns deadline;  /* monotonic */
+    struct sl_denial_key denial;
+    struct sl_lease_requests leases; /* sent with it; count 0: none */
+};
+
+TAILQ_HEAD(sl_remote_ops, sl_remote_op);
+
+struct sl_remote_client {
+    struct sl_remote_store *store;
+    const struct sl_remote_backend *backend; /* the store's */
+    const struct sl_remote_options *options; /* the store's */
+    struct sl_store_identity *identity;      /* the store's */
+    struct sl_loop *loop;
+    struct sl_denial_cache *denials; /* NULL: none yet */
+    struct sl_lease_cache *leases;   /* NULL: none yet */
+    struct sl_timer *lease_timer, *timer;
+    struct sl_breaker breaker;
+    struct sl_remote_ops waiting; /* by deadline */
+    struct sl_remote_ops in_flight, spare;
+    unsigned in_flight_count, spare_count;
+    bool closing;
+    bool draining;                  /* nothing is leased any more */
+    struct sl_remote_op *answering; /* its take fails now, and it goes on */
+    struct sl_store_log log;
+    struct sl_remote_counts counts;
+};
+
+struct sl_remote_backend {
+    size_t store_size, client_size, op_size; /* each begins with the frame's */
+    unsigned spares;                         /* ops kept for reuse */
+    sl_lease_keep_f *keep_part;              /* for leases */
+    bool leases_melt;
+    void (*store_close)(struct sl_remote_store *store); /* or NULL */
+
+    /* client_stop() ends all ops. Both accept a client that open() left half
+     * built. */
+    int (*client_open)(struct sl_remote_client *client);
+    void (*client_stop)(struct sl_remote_client *client);
+    void (*client_close)(struct sl_remote_client *client);
+
+    /* Where the take goes; false: it can't be sent. NULL: place 0. */
+    bool (*place)(struct sl_remote_client *client, const struct sl_take *take,
+                  unsigned *ret);
+    bool (*accepts)(const struct sl_remote_client *client, unsigned place);
+    sl_ns (*reconnect_in)(const struct sl_remote_client *client); /* or NULL */
+    void (*stats)(const struct sl_remote_client *client,
+                  struct sl_remote_stats *ret); /* or NULL: adds its own */
+
+    /* op_init() gets zeroed memory; op_reset() prepares an op for reuse. */
+    int (*op_init)(struct sl_remote_op *op);
+    void (*op_reset)(struct sl_remote_op *op);
+    void (*op_done)(struct sl_remote_op *op);
+
+    /* Each writes the request into the op. `keys` is NULL, or the leases to
+     * request with sl_remote_op_request_leases(). */
+    int (*encode_take)(struct sl_remote_op *op, struct sl_take *take,
+                       const struct sl_lease_keys *keys);
+    int (*encode_hold)(struct sl_remote_op *op,
+                       struct sl_hold_call *call); /* NULL: no holds */
+    int (*encode_refund)(struct sl_remote_op *op); /* after a late success */
+    int (*encode_lease_end)(struct sl_remote_op *op,
+                            const struct sl_lease_end *end, sl_ns now);
+    void (*send)(struct sl_remote_op *op);
+
+    /* At the deadline. True: the op has ended and did nothing. False: it goes
+     * on; *ret_uncertain: the store may do it. */
+    bool (*cancel)(struct sl_remote_op *op, bool *ret_uncertain);
+};
+
+/* Opens a store of this back end; *ret begins with zeros behind the frame's
+ * part. Closed by sl_store_close(). */
+SL_MUST_USE int sl_remote_store_open(const struct sl_remote_backend *backend,
+                                     const struct sl_remote_options *options,
+                                     struct sl_remote_store **ret,
+                                     struct sl_diag *diag);
+
+/* An op of no kind; NULL: out of memory. */
+struct sl_remote_op *sl_remote_op_new(struct sl_remote_client *client);
+
+/* (2) Leases still requested are lost. */
+void sl_remote_op_free(struct sl_remote_op *op);
+
+/* The op succeeded. A take or hold call that waits is answered; the back end
+ * has filled it in. `cacheable`: a denial may be cached. */
+void sl_remote_op_succeed(struct sl_remote_op *op, bool cacheable);
+
+/* It succeeded after its take had failed. Returns true if it goes on as a
+ * refund. `taken`: the take was allowed. */
+SL_MUST_USE bool sl_remote_op_late(struct sl_remote_op *op, bool taken);
+
+enum sl_remote_result {
+    SL_REMOTE_NOT_DONE,  /* nothing has happened */
+    SL_REMOTE_REJECTED,  /* likewise, and the store works */
+    SL_REMOTE_ERROR,     /* the store replied with an error */
+    SL_REMOTE_UNCERTAIN, /* it may have happened */
+};
+
+/* The op failed; so does its take or hold call. */
+void sl_remote_op_fail(struct sl_remote_op *op, enum sl_remote_result result);
+
+/* Forgets cached denials, if the op frees something: when it is sent, and when
+ * it has ended. */
+void sl_remote_op_forget(const struct sl_remote_op *op);
+
+/* Fills op->leases with the leases that a take requests and returns. `near` is
+ * the server's time. */
+void sl_remote_op_request_leases(struct sl_remote_op *op,
+                                 const struct sl_take *take,
+                                 const struct sl_lease_keys *keys, sl_ns near);
+
+/* The leases of the op were granted or have ended: counts them. */
+void sl_remote_op_leases_granted(struct sl_remote_op *op,
+                                 const struct sl_lease_counts *counts);
+
+/* They were not. `not_sent`: nothing has happened. */
+void sl_remote_op_leases_lost(struct sl_remote_op *op, bool not_sent);
+
+/* The clock of denials and leases. */
+static inline sl_ns sl_remote_client_time(const struct sl_remote_client *client,
+                                          const struct sl_take *take)
+{
+    return client->options->own_now ? take->now : sl_loop_mono(client->loop);
+}
 
 #endif

@@ -24,7 +24,7 @@ static void on_wake(void *ctx)
     sl_loop_stop(ctx);
 }
 
-static void on_dynamo_news(void *ctx, enum sl_store_news news,
+static void on_dynamo_news(void *ctx, enum sl_store_event news,
                            const char *sentence)
 {
     (void)ctx;
@@ -44,14 +44,15 @@ void far_init(struct far *far, const char *arg)
                  ? "redis+unix://%s"
                  : "dynamodb://eu-west-1?endpoint=http://127.0.0.1:%s",
              arg);
-    far->redis = (struct sl_redis_options){
-        .own_now = true, .no_denials = true, .deadline = 10 * SL_S};
+    far->redis = (struct sl_redis_options){.remote.own_now = true,
+                                           .remote.no_denials = true,
+                                           .remote.deadline = 10 * SL_S};
     far->dynamo = (struct sl_dynamo_options){
         .env = {.key_id = "id", .secret = "secret", .token = "to/ken+="},
-        .own_now = true,
-        .no_denials = true,
-        .deadline = 10 * SL_S,
-        .on_news = on_dynamo_news,
+        .remote.own_now = true,
+        .remote.no_denials = true,
+        .remote.deadline = 10 * SL_S,
+        .remote.on_event = on_dynamo_news,
     };
     must(far->in_redis ? sl_redis_url_read(sl_str_c(where), &far->arena,
                                            &far->redis.where, &diag)
@@ -67,11 +68,6 @@ void far_done(struct far *far)
     sl_arena_done(&far->arena);
 }
 
-static bool is_ready(const struct far *far, const struct sl_store *store)
-{
-    return far->in_redis ? sl_redis_is_ready(store) : sl_dynamo_is_ready(store);
-}
-
 /* Until the secret is known takes fail. */
 static void wait_ready(const struct far *far, const struct sl_store *store)
 {
@@ -79,7 +75,7 @@ static void wait_ready(const struct far *far, const struct sl_store *store)
     struct sl_timer *timer;
 
     must(sl_timer_new(far->loop, on_wake, far->loop, &timer), &diag);
-    for (unsigned i = 0; i < 5000 && !is_ready(far, store); i++) {
+    for (unsigned i = 0; i < 5000 && !sl_remote_store_is_ready(store); i++) {
         sl_timer_start(timer, SL_MS);
         sl_loop_run(far->loop);
     }
@@ -94,66 +90,37 @@ struct sl_store *far_open(struct far *far)
     must(far->in_redis ? sl_redis_open(&far->redis, &store, &diag)
                        : sl_dynamo_open(&far->dynamo, &store, &diag),
          &diag);
-    must(far->in_redis ? sl_redis_attach(store, far->loop, &diag)
-                       : sl_dynamo_attach(store, far->loop, &diag),
-         &diag);
+    must(sl_remote_store_attach(store, far->loop, &diag), &diag);
     wait_ready(far, store);
     return store;
 }
 
 void far_close(struct far *far, struct sl_store *store)
 {
-    if (far->in_redis)
-        sl_redis_detach(store, far->loop);
-    else
-        sl_dynamo_detach(store, far->loop);
+    sl_remote_store_detach(store, far->loop);
     sl_store_close(store);
 }
 
 void far_drain(struct far *far, struct sl_store *store, sl_ns now)
 {
-    if (far->in_redis)
-        sl_redis_drain(store, far->loop, now);
-    else
-        sl_dynamo_drain(store, far->loop, now);
+    sl_remote_store_drain(store, far->loop, now);
 }
 
-static struct far_stats redis_stats(const struct sl_store *store)
+void far_stats(const struct sl_store *store, struct far_stats *ret)
 {
-    struct sl_redis_stats s;
+    struct sl_remote_stats s;
 
-    sl_redis_stats(store, &s);
-    return (struct far_stats){
+    sl_remote_store_stats(store, &s);
+    *ret = (struct far_stats){
         .taken = s.taken,
         .failed = s.failed,
         .late = s.late,
         .uncertain = s.uncertain,
-        .repaired = s.repaired,
+        .repaired = s.repaired + s.unmet,
         .leased = s.leased,
         .lease_over = s.lease_over,
-    };
-}
-
-static struct far_stats dynamo_stats(const struct sl_store *store)
-{
-    struct sl_dynamo_stats s;
-
-    sl_dynamo_stats(store, &s);
-    return (struct far_stats){
-        .taken = s.taken,
-        .failed = s.failed,
-        .late = s.late,
-        .uncertain = s.uncertain,
-        .repaired = s.unmet,
-        .leased = s.leased,
         .asked = s.asked,
     };
-}
-
-void far_stats(const struct far *far, const struct sl_store *store,
-               struct far_stats *ret)
-{
-    *ret = far->in_redis ? redis_stats(store) : dynamo_stats(store);
 }
 
 void far_conform(struct far *far, struct conform *ret)

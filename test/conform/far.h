@@ -32,8 +32,7 @@ void far_done(struct far *far);
 struct sl_store *far_open(struct far *far);
 void far_close(struct far *far, struct sl_store *store);
 void far_drain(struct far *far, struct sl_store *store, sl_ns now);
-void far_stats(const struct far *far, const struct sl_store *store,
-               struct far_stats *ret);
+void far_stats(const struct sl_store *store, struct far_stats *ret);
 
 /* What conform_run() and its sisters need of it. */
 void far_conform(struct far *far, struct conform *ret);

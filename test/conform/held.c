@@ -26,16 +26,17 @@ static void on_tick(void *ctx)
 static void open_node(struct world *w, unsigned i)
 {
     struct sl_redis_options options = {.where = w->where,
-                                       .own_now = true,
-                                       .no_denials = true,
-                                       .deadline = 10 * SL_S};
+                                       .remote.own_now = true,
+                                       .remote.no_denials = true,
+                                       .remote.deadline = 10 * SL_S};
     struct sl_timer *timer;
 
     if (sl_redis_open(&options, &w->nodes[i], NULL) ||
-        sl_redis_attach(w->nodes[i], w->loop, NULL) ||
+        sl_remote_store_attach(w->nodes[i], w->loop, NULL) ||
         sl_timer_new(w->loop, on_tick, w->loop, &timer))
         bail("no store");
-    for (unsigned k = 0; k < 2000 && !sl_redis_is_ready(w->nodes[i]); k++) {
+    for (unsigned k = 0; k < 2000 && !sl_remote_store_is_ready(w->nodes[i]);
+         k++) {
         sl_timer_start(timer, SL_MS);
         sl_loop_run(w->loop);
     }
@@ -415,7 +416,7 @@ int main(int argc, char **argv)
     test_step_back(&w);
     test_histories(&w);
     for (unsigned i = 0; i < NODES; i++) {
-        sl_redis_detach(w.nodes[i], w.loop);
+        sl_remote_store_detach(w.nodes[i], w.loop);
         sl_store_close(w.nodes[i]);
     }
     sl_loop_close(w.loop);

@@ -55,7 +55,7 @@ static void close_node(struct world *w, unsigned i)
 {
     struct far_stats stats;
 
-    far_stats(&w->far, w->nodes[i], &stats);
+    far_stats(w->nodes[i], &stats);
     w->leased += stats.leased;
     w->over += stats.lease_over;
     far_close(&w->far, w->nodes[i]);

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
         CHECK(conform_ledger(&conform, seed, steps));
     }
     CASE("and was told its script once");
-    far_stats(&far, conform.store, &stats);
+    far_stats(conform.store, &stats);
     CHECK(stats.repaired >= 1);
     CHECK_EQ(stats.failed + stats.late + stats.uncertain, 0);
     far_close(&far, conform.store);

@@ -70,7 +70,7 @@ EOF
 "$sluiced" -c q.yaml --store "$store" --listen-http 127.0.0.1:0 \
     --listen-admin 127.0.0.1:0 >q.out 2>&1 </dev/null
 check 'permits by a flag that names DynamoDB are refused' test $? = 3
-check 'with what to do' grep -q 'keep it in memory or in Redis' q.out
+check 'with what to do' grep -q 'Use a store in memory or in Redis' q.out
 ask_for ann /window ',"hold":"30s"'
 check 'a check that asks for a hold is told no' has "$out" '"status":503'
 

@@ -23,7 +23,7 @@ struct client {
     char last[6][256];
 };
 
-static void client_on_news(void *ctx, enum sl_store_news news,
+static void client_on_news(void *ctx, enum sl_store_event news,
                            const char *sentence)
 {
     struct client *c = ctx;
@@ -60,11 +60,11 @@ static inline void client_run(struct client *c, sl_ns span)
         CHECK(cond);                                                           \
     } while (0)
 
-static inline struct sl_redis_stats client_stats(const struct client *c)
+static inline struct sl_remote_stats client_stats(const struct client *c)
 {
-    struct sl_redis_stats stats;
+    struct sl_remote_stats stats;
 
-    sl_redis_stats(c->store, &stats);
+    sl_remote_store_stats(c->store, &stats);
     return stats;
 }
 
@@ -77,22 +77,22 @@ static inline void client_open(struct client *c, const char *where)
     client_must(
         sl_redis_url_read(sl_str_c(where), &c->arena, &c->options.where, &diag),
         &diag);
-    c->options.on_news = client_on_news;
-    c->options.ctx = c;
+    c->options.remote.on_event = client_on_news;
+    c->options.remote.ctx = c;
     client_must(sl_loop_open(NULL, &c->loop, &diag), &diag);
     client_must(sl_timer_new(c->loop, client_stop, c->loop, &c->timer), &diag);
     client_must(sl_redis_open(&c->options, &c->store, &diag), &diag);
-    client_must(sl_redis_attach(c->store, c->loop, &diag), &diag);
+    client_must(sl_remote_store_attach(c->store, c->loop, &diag), &diag);
 }
 
 static inline void client_ready(struct client *c)
 {
-    CLIENT_WAIT(c, sl_redis_is_ready(c->store));
+    CLIENT_WAIT(c, sl_remote_store_is_ready(c->store));
 }
 
 static inline void client_close(struct client *c)
 {
-    sl_redis_detach(c->store, c->loop);
+    sl_remote_store_detach(c->store, c->loop);
     CHECK_EQ(c->waiting, 0);
     sl_store_close(c->store);
     sl_timer_free(c->timer);

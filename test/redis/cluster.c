@@ -10,7 +10,7 @@ static void open_at(struct client *c, const struct cluster *cluster,
                     sl_ns deadline)
 {
     memset(c, 0, sizeof(*c));
-    c->options.deadline = deadline;
+    c->options.remote.deadline = deadline;
     client_open(c, cluster->where);
     client_ready(c);
 }
@@ -28,8 +28,9 @@ static void on_wake(void *ctx)
 static void test_conform(struct cluster *cluster)
 {
     struct client c = {
-        .options = {
-                    .own_now = true, .no_denials = true, .deadline = 10 * SL_S}
+        .options = {.remote.own_now = true,
+                    .remote.no_denials = true,
+                    .remote.deadline = 10 * SL_S}
     };
     struct conform conform = {
         .quantum = SL_QUANTUM_US, .wait = on_wait, .wake = on_wake};

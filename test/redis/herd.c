@@ -15,12 +15,13 @@ static void open_herd(struct herd *h, const struct server *s)
     char where[64];
 
     snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
-    h->c.options.deadline = 5 * SL_S;
+    h->c.options.remote.deadline = 5 * SL_S;
     client_open(&h->c, where);
     h->stores[0] = h->c.store;
     for (unsigned i = 1; i < HERD; i++) {
         client_must(sl_redis_open(&h->c.options, &h->stores[i], NULL), NULL);
-        client_must(sl_redis_attach(h->stores[i], h->c.loop, NULL), NULL);
+        client_must(sl_remote_store_attach(h->stores[i], h->c.loop, NULL),
+                    NULL);
     }
 }
 
@@ -29,10 +30,10 @@ static unsigned count_up(const struct herd *h)
     unsigned up = 0;
 
     for (unsigned i = 0; i < HERD; i++) {
-        struct sl_redis_stats stats;
+        struct sl_remote_stats stats;
 
-        sl_redis_stats(h->stores[i], &stats);
-        up += stats.up > 0 && sl_redis_is_ready(h->stores[i]);
+        sl_remote_store_stats(h->stores[i], &stats);
+        up += stats.up > 0 && sl_remote_store_is_ready(h->stores[i]);
     }
     return up;
 }
@@ -46,7 +47,7 @@ static unsigned count_apart(const struct herd *h)
     for (unsigned i = 0; i < HERD; i++) {
         bool alone = true;
 
-        at[i] = sl_redis_retry_in(h->stores[i], h->c.loop);
+        at[i] = sl_remote_store_retry_in(h->stores[i], h->c.loop);
         for (unsigned k = 0; k < i; k++)
             alone &= at[k] != at[i];
         apart += alone;
@@ -128,7 +129,7 @@ int main(void)
     CLIENT_WAIT(&h.c, count_up(&h) == HERD);
     take_all(&h);
     for (unsigned i = 1; i < HERD; i++) {
-        sl_redis_detach(h.stores[i], h.c.loop);
+        sl_remote_store_detach(h.stores[i], h.c.loop);
         sl_store_close(h.stores[i]);
     }
     client_close(&h.c);

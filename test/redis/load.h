@@ -74,7 +74,7 @@ static inline long long held_in(redisContext *redis, const char *name)
 /* (1) Nothing that was allowed is missing, and nothing is there twice. */
 static inline void load_check(struct load *load, redisContext *redis)
 {
-    struct sl_redis_stats stats = client_stats(load->client);
+    struct sl_remote_stats stats = client_stats(load->client);
     long long held = held_in(redis, load->name);
 
     printf("# %u sent: %u allowed, %u failed (%llu late); held %lld, "
@@ -112,8 +112,8 @@ static inline void client_open_at(struct client *c, const struct server *s,
     char where[128];
 
     memset(c, 0, sizeof(*c));
-    c->options.deadline = 2 * SL_S;
-    c->options.own_now = own_now;
+    c->options.remote.deadline = 2 * SL_S;
+    c->options.remote.own_now = own_now;
     snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
     client_open(c, where);
     client_ready(c);

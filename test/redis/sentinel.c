@@ -99,21 +99,21 @@ static void check_goes_on(struct load *load)
 
 static void test_unknown(const struct watched *w)
 {
-    struct client c = {.options = {.deadline = 100 * SL_MS}};
+    struct client c = {.options = {.remote.deadline = 100 * SL_MS}};
     char where[192];
 
     CASE("a master that no sentinel knows is not found");
     snprintf(where, sizeof(where), "%s2", w->where);
     client_open(&c, where);
     client_run(&c, 300 * SL_MS);
-    CHECK(!sl_redis_is_ready(c.store));
+    CHECK(!sl_remote_store_is_ready(c.store));
     client_close(&c);
 }
 
 int main(void)
 {
     static struct watched w;
-    struct client c = {.options = {.deadline = 100 * SL_MS}};
+    struct client c = {.options = {.remote.deadline = 100 * SL_MS}};
     struct load load;
 
     start(&w);

@@ -18,7 +18,7 @@ static void open_client(struct client *c, const struct server *s,
     char where[64];
 
     memset(c, 0, sizeof(*c));
-    c->options.deadline = deadline;
+    c->options.remote.deadline = deadline;
     snprintf(where, sizeof(where), "redis://127.0.0.1:%u", s->port);
     client_open(c, where);
     client_ready(c);
@@ -80,7 +80,7 @@ static void test_late(struct server *s)
 {
     struct client c;
     struct load load;
-    struct sl_redis_stats stats;
+    struct sl_remote_stats stats;
 
     open_client(&c, s, DEADLINE);
     load_init(&load, &c, "late");

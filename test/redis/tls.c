@@ -24,7 +24,7 @@ static void open_at(struct client *c, const struct server *s, unsigned port,
     char where[256];
 
     memset(c, 0, sizeof(*c));
-    c->options.deadline = 2 * SL_S;
+    c->options.remote.deadline = 2 * SL_S;
     snprintf(where, sizeof(where), "rediss://%s:%u?ca=%s/cert%u.pem", name,
              port, s->dir, ca);
     client_open(c, where);
@@ -56,13 +56,13 @@ int main(void)
     CASE("one that we do not trust");
     open_at(&c, &s, port, "localhost", 1);
     CLIENT_WAIT(&c, c.news[SL_STORE_EVENT_DOWN] > 0);
-    CHECK(!sl_redis_is_ready(c.store));
+    CHECK(!sl_remote_store_is_ready(c.store));
     client_close(&c);
 
     CASE("one that is called otherwise");
     open_at(&c, &s, port, "127.0.0.1", 0);
     CLIENT_WAIT(&c, c.news[SL_STORE_EVENT_DOWN] > 0);
-    CHECK(!sl_redis_is_ready(c.store));
+    CHECK(!sl_remote_store_is_ready(c.store));
     client_close(&c);
 
     CASE("a name that no certificate has");

@@ -8,7 +8,7 @@ static void open_at(struct client *c, const struct server *s, const char *user)
     char where[128];
 
     memset(c, 0, sizeof(*c));
-    c->options.deadline = 200 * SL_MS;
+    c->options.remote.deadline = 200 * SL_MS;
     c->options.look_every = 50 * SL_MS;
     snprintf(where, sizeof(where), "redis://%s127.0.0.1:%u", user, s->port);
     client_open(c, where);
@@ -111,13 +111,13 @@ static void test_readonly(struct server *s)
 }
 
 /* Before the secret is known nothing is taken, and the log says why. */
-static void check_never_ready(struct client *c, enum sl_store_news news,
+static void check_never_ready(struct client *c, enum sl_store_event news,
                               const char *words)
 {
     CLIENT_WAIT(c, c->news[news] > 0);
     if (!CHECK(strstr(c->last[news], words) != NULL))
         printf("# %s\n", c->last[news]);
-    CHECK(!sl_redis_is_ready(c->store));
+    CHECK(!sl_remote_store_is_ready(c->store));
 }
 
 static void test_users(struct server *s)

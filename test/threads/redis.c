@@ -66,7 +66,7 @@ static void on_timer(void *ctx)
     struct worker *w = ctx;
 
     w->secret ^= sl_store_secret(w->shared->store)->k0; /* it may be read */
-    if (!sl_redis_is_ready(w->shared->store)) {
+    if (!sl_remote_store_is_ready(w->shared->store)) {
         sl_timer_start(w->timer, SL_MS);
     } else if (w->asked < 2 * TAKES) {
         ask_next(w);
@@ -81,8 +81,8 @@ static void *run(void *ctx)
     struct worker *w = ctx;
 
     sl_loop_run(w->loop);
-    sl_redis_drain(w->shared->store, w->loop, 0);
-    sl_redis_detach(w->shared->store, w->loop);
+    sl_remote_store_drain(w->shared->store, w->loop, 0);
+    sl_remote_store_detach(w->shared->store, w->loop);
     return NULL;
 }
 
@@ -91,7 +91,7 @@ static void open_worker(struct worker *w, struct shared *shared)
     w->shared = shared;
     if (sl_loop_open(NULL, &w->loop, NULL) ||
         sl_timer_new(w->loop, on_timer, w, &w->timer) ||
-        sl_redis_attach(shared->store, w->loop, NULL)) {
+        sl_remote_store_attach(shared->store, w->loop, NULL)) {
         printf("Bail out! no loop\n");
         exit(1);
     }
@@ -110,8 +110,8 @@ static void make_limits(struct shared *s)
 int main(int argc, char **argv)
 {
     static struct worker workers[LOOPS];
-    struct sl_redis_options options = {.deadline = 10 * SL_S};
-    struct sl_redis_stats stats;
+    struct sl_redis_options options = {.remote.deadline = 10 * SL_S};
+    struct sl_remote_stats stats;
     struct shared shared;
     struct sl_arena arena;
     unsigned allowed = 0, failed = 0;
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
     for (unsigned i = 0; i < LOOPS; i++)
         pthread_create(&workers[i].thread, NULL, run, &workers[i]);
     do
-        sl_redis_stats(shared.store, &stats); /* as the daemon does */
+        sl_remote_store_stats(shared.store, &stats); /* as the daemon does */
     while (stats.taken < LOOPS * TAKES / 2);
     for (unsigned i = 0; i < LOOPS; i++) {
         pthread_join(workers[i].thread, NULL);
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
     }
     CHECK_EQ(failed, 0);
     CHECK_EQ(allowed, LOOPS * TAKES + MOST); /* all that is leased passes */
-    sl_redis_stats(shared.store, &stats);
+    sl_remote_store_stats(shared.store, &stats);
     CHECK(stats.leased > 0);
     CHECK_EQ(stats.lease_over, 0);
     sl_store_close(shared.store);

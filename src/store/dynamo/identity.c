@@ -18,7 +18,7 @@
 
 struct sl_dynamo_identity {
     struct sl_dynamo_call call; /* first */
-    struct sl_dynamo_client *seat;
+    struct sl_dynamo_client *client;
     struct sl_timer *timer;
     bool puts;
     sl_ns again;
@@ -29,93 +29,94 @@ static const struct sl_row secret_row = {
     .sort = "SLUICE",
 };
 
-static void ask(struct sl_dynamo_identity *hello);
+static void ask(struct sl_dynamo_identity *identity);
 
-static void ask_later(struct sl_dynamo_identity *hello)
+static void ask_later(struct sl_dynamo_identity *identity)
 {
-    sl_timer_start(hello->timer,
-                   sl_jitter_span(&hello->seat->dice, hello->again));
-    hello->again = hello->again < CALM / 2 ? 2 * hello->again : CALM;
+    sl_timer_start(identity->timer,
+                   sl_jitter_span(&identity->client->jitter, identity->again));
+    identity->again = identity->again < CALM / 2 ? 2 * identity->again : CALM;
 }
 
 /* ---- answers ---- */
 
-static void on_secret(struct sl_dynamo_identity *hello, const char *text)
+static void on_secret(struct sl_dynamo_identity *identity, const char *text)
 {
-    struct sl_dynamo_client *seat = hello->seat;
+    struct sl_dynamo_client *client = identity->client;
     bool changed = false;
 
-    if (!sl_store_identity_see_secret(seat->shared, sl_str_c(text), &changed)) {
-        sl_dynamo_client_trouble(
-            seat, SL_REFUSED,
+    if (!sl_store_identity_see_secret(client->base.identity, sl_str_c(text),
+                                      &changed)) {
+        sl_dynamo_client_error(
+            client, SL_REFUSED,
             "the row sluice:secret was not written by Sluice");
-        ask_later(hello);
+        ask_later(identity);
         return;
     }
-    atomic_store(&seat->counts.ready, true);
-    hello->again = AGAIN;
-    if (seat->healer)
-        sl_recovery_go(seat->healer);
+    atomic_store(&client->base.counts.ready, true);
+    identity->again = AGAIN;
+    if (client->recovery)
+        sl_recovery_go(client->recovery);
 }
 
-static void on_got(struct sl_dynamo_identity *hello)
+static void on_got(struct sl_dynamo_identity *identity)
 {
-    struct sl_dynamo_call *call = &hello->call;
+    struct sl_dynamo_call *call = &identity->call;
     char secret[SL_STORE_IDENTITY + 2], steps[8], why[SL_REPLY_WHY] = "";
     struct sl_dynamo_text texts[] = {
         {"secret", secret, sizeof(secret), false},
         {"steps",  steps,  sizeof(steps),  false},
     };
     bool there = false;
-    enum sl_dynamo_status answered =
+    enum sl_dynamo_status status =
         call->status == 0 ? SL_UNSENT
                           : sl_dynamo_texts(call->status, call->reply, texts,
                                             SL_LEN(texts), &there, why);
 
-    sl_dynamo_client_heard(hello->seat, call->status > 0,
+    sl_dynamo_client_heard(identity->client, call->status > 0,
                            call->status > 0 ? why : call->fetch.why);
-    if (answered == SL_DYNAMO_ANSWERED && there) {
+    if (status == SL_DYNAMO_ANSWERED && there) {
         if (strcmp(steps, "yes") == 0)
-            atomic_store(hello->seat->in_notes, true);
-        on_secret(hello, secret);
-    } else if (answered == SL_DYNAMO_ANSWERED) {
-        hello->puts = true;
-        ask(hello);
+            atomic_store(identity->client->has_journals, true);
+        on_secret(identity, secret);
+    } else if (status == SL_DYNAMO_ANSWERED) {
+        identity->puts = true;
+        ask(identity);
     } else {
-        sl_dynamo_client_trouble(hello->seat, answered,
-                                 why[0] ? why : call->fetch.why);
-        if (answered == SL_FORBIDDEN)
-            sl_dynamo_http_doubt(hello->seat->client);
-        ask_later(hello);
+        sl_dynamo_client_error(identity->client, status,
+                               why[0] ? why : call->fetch.why);
+        if (status == SL_FORBIDDEN)
+            sl_dynamo_http_doubt(identity->client->http);
+        ask_later(identity);
     }
 }
 
 static void on_done(struct sl_dynamo_call *call)
 {
-    struct sl_dynamo_identity *hello = (struct sl_dynamo_identity *)call;
+    struct sl_dynamo_identity *identity = (struct sl_dynamo_identity *)call;
 
-    if (!hello->puts) {
-        on_got(hello);
+    if (!identity->puts) {
+        on_got(identity);
         return;
     }
-    hello->puts = false;
+    identity->puts = false;
     if (call->status == 200)
-        ask(hello); /* whoever was first */
+        ask(identity); /* whoever was first */
     else
-        ask_later(hello);
+        ask_later(identity);
 }
 
 /* ---- questions ---- */
 
-static int put_secret(struct sl_dynamo_identity *hello)
+static int put_secret(struct sl_dynamo_identity *identity)
 {
-    struct sl_dynamo_client *seat = hello->seat;
-    struct sl_str table = seat->options.where.table;
+    struct sl_dynamo_client *client = identity->client;
+    struct sl_str table = client->options->where.table;
     char secret[SL_STORE_IDENTITY + 1];
     int err;
 
-    sl_store_identity_secret(seat->shared, secret);
-    err = sl_buf_addf(&hello->call.body,
+    sl_store_identity_secret(client->base.identity, secret);
+    err = sl_buf_addf(&identity->call.body,
                       "{\"TableName\":\"%.*s\",\"Item\":{\"userId\":{\"S\":"
                       "\"%.*s\"},\"dataType\":{\"S\":\"%s\"},\"secret\":"
                       "{\"S\":\"%s\"}},\"ConditionExpression\":"
@@ -139,67 +140,69 @@ int sl_dynamo_identity_put_note(struct sl_buf *out, struct sl_str table)
                        secret_row.sort);
 }
 
-static void ask(struct sl_dynamo_identity *hello)
+static void ask(struct sl_dynamo_identity *identity)
 {
-    struct sl_dynamo_client *seat = hello->seat;
+    struct sl_dynamo_client *client = identity->client;
     int err;
 
-    sl_buf_clear(&hello->call.body);
-    err = hello->puts ? put_secret(hello)
-                      : sl_row_put_get(&hello->call.body,
-                                       seat->options.where.table, &secret_row);
+    sl_buf_clear(&identity->call.body);
+    err = identity->puts
+              ? put_secret(identity)
+              : sl_row_put_get(&identity->call.body,
+                               client->options->where.table, &secret_row);
     if (!err)
         err = sl_dynamo_call_send(
-            &hello->call, hello->puts ? "PutItem" : "GetItem", PATIENCE);
+            &identity->call, identity->puts ? "PutItem" : "GetItem", PATIENCE);
     if (!err)
         return;
-    hello->puts = false;
-    ask_later(hello);
+    identity->puts = false;
+    ask_later(identity);
 }
 
 static void on_timer(void *ctx)
 {
-    struct sl_dynamo_identity *hello = ctx;
+    struct sl_dynamo_identity *identity = ctx;
 
-    if (!sl_dynamo_call_is_open(&hello->call))
-        ask(hello);
+    if (!sl_dynamo_call_is_open(&identity->call))
+        ask(identity);
 }
 
 /* ---- life ---- */
 
-void sl_dynamo_identity_go(struct sl_dynamo_identity *hello)
+void sl_dynamo_identity_go(struct sl_dynamo_identity *identity)
 {
-    sl_timer_start(hello->timer, 0);
+    sl_timer_start(identity->timer, 0);
 }
 
-int sl_dynamo_identity_open(struct sl_dynamo_client *seat,
+int sl_dynamo_identity_open(struct sl_dynamo_client *client,
                             struct sl_dynamo_identity **ret)
 {
-    struct sl_dynamo_identity *hello =
-        sl_alloc_new(seat->options.alloc, sizeof(*hello));
+    struct sl_dynamo_identity *identity =
+        sl_alloc_new(client->base.options->alloc, sizeof(*identity));
     int err;
 
-    if (!hello)
+    if (!identity)
         return SLUICE_ENOMEM;
-    memset(hello, 0, sizeof(*hello));
-    hello->seat = seat;
-    hello->again = AGAIN;
-    sl_dynamo_call_init(&hello->call, seat->client);
-    hello->call.done = on_done;
-    err = sl_timer_new(seat->loop, on_timer, hello, &hello->timer);
+    memset(identity, 0, sizeof(*identity));
+    identity->client = client;
+    identity->again = AGAIN;
+    sl_dynamo_call_init(&identity->call, client->http);
+    identity->call.done = on_done;
+    err = sl_timer_new(client->base.loop, on_timer, identity, &identity->timer);
     if (err) {
-        sl_dynamo_identity_close(hello);
+        sl_dynamo_identity_close(identity);
         return err;
     }
-    *ret = hello;
+    *ret = identity;
     return 0;
 }
 
-void sl_dynamo_identity_close(struct sl_dynamo_identity *hello)
+void sl_dynamo_identity_close(struct sl_dynamo_identity *identity)
 {
-    if (!hello)
+    if (!identity)
         return;
-    sl_dynamo_call_done(&hello->call);
-    sl_timer_free(hello->timer);
-    sl_alloc_free(hello->seat->options.alloc, hello, sizeof(*hello));
+    sl_dynamo_call_done(&identity->call);
+    sl_timer_free(identity->timer);
+    sl_alloc_free(identity->client->base.options->alloc, identity,
+                  sizeof(*identity));
 }

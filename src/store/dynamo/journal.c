@@ -25,286 +25,290 @@
 #define LIFE        (10 * SL_S)
 #define PLEDGE_MOST ((size_t)64 << 10)
 
-static struct sl_row *row_at(struct sl_dynamo_op *trip, unsigned step)
+static struct sl_row *row_at(struct sl_dynamo_op *op, unsigned step)
 {
-    return &trip->sheet.rows[trip->order[step]];
+    return &op->take_rows.rows[op->order[step]];
 }
 
-static struct sl_row *row_of(struct sl_dynamo_op *trip)
+static struct sl_row *row_of(struct sl_dynamo_op *op)
 {
-    return row_at(trip, trip->step);
+    return row_at(op, op->step);
 }
 
-bool sl_journal_is_one(const struct sl_dynamo_op *trip)
+bool sl_journal_is_one(const struct sl_dynamo_op *op)
 {
-    return trip->phase > SL_DYNAMO_OP_WRITES;
+    return op->phase > SL_DYNAMO_OP_WRITES;
 }
 
-struct sl_row *sl_journal_row(struct sl_dynamo_op *trip)
+struct sl_row *sl_journal_row(struct sl_dynamo_op *op)
 {
-    bool has = trip->phase >= SL_DYNAMO_OP_STEPS &&
-               trip->phase <= SL_DYNAMO_OP_REVIEWS;
+    bool has =
+        op->phase >= SL_DYNAMO_OP_STEPS && op->phase <= SL_DYNAMO_OP_REVIEWS;
 
-    return has ? row_of(trip) : NULL;
+    return has ? row_of(op) : NULL;
 }
 
-bool sl_journal_is_last(const struct sl_dynamo_op *trip)
+bool sl_journal_is_last(const struct sl_dynamo_op *op)
 {
-    return trip->phase == SL_DYNAMO_OP_STEPS && trip->step + 1 == trip->steps;
+    return op->phase == SL_DYNAMO_OP_STEPS && op->step + 1 == op->steps;
 }
 
 /* ---- what is asked ---- */
 
-static void describe(const struct sl_dynamo_op *trip, unsigned step,
+static void describe(const struct sl_dynamo_op *op, unsigned step,
                      struct sl_journal_pledge_row *ret)
 {
-    const struct sl_take_rows *sheet = &trip->sheet;
-    unsigned k = trip->order[step], i = sheet->first[k];
+    const struct sl_take_rows *take_rows = &op->take_rows;
+    unsigned k = op->order[step], i = take_rows->first[k];
 
-    *ret = (struct sl_journal_pledge_row){.name = sheet->rows[k].name,
-                                          .limit = sheet->limits[i],
-                                          .period = sheet->periods[i],
-                                          .shape =
-                                              sl_limit_shape(&sheet->limits[i]),
-                                          .cost = sheet->cost[k],
-                                          .taken = sheet->at[k]};
+    *ret = (struct sl_journal_pledge_row){
+        .name = take_rows->rows[k].name,
+        .limit = take_rows->limits[i],
+        .period = take_rows->periods[i],
+        .shape = sl_limit_shape(&take_rows->limits[i]),
+        .cost = take_rows->cost[k],
+        .taken = take_rows->at[k]};
 }
 
-static int put_pledge(struct sl_dynamo_op *trip)
+static int put_pledge(struct sl_dynamo_op *op)
 {
-    struct sl_dynamo_client *seat = trip->seat;
+    struct sl_dynamo_client *client = sl_dynamo_op_client(op);
     struct sl_buf rows;
     int err = 0;
 
-    sl_buf_init(&rows, PLEDGE_MOST, seat->options.alloc);
-    for (unsigned i = 0; i < trip->steps && !err; i++) {
+    sl_buf_init(&rows, PLEDGE_MOST, client->base.options->alloc);
+    for (unsigned i = 0; i < op->steps && !err; i++) {
         struct sl_journal_pledge_row row;
 
-        describe(trip, i, &row);
+        describe(op, i, &row);
         err = sl_journal_pledge_add(&rows, &row);
     }
     if (!err)
-        err = sl_journal_pledge_put(&trip->call.body, seat->options.where.table,
-                                    trip->set, sl_dynamo_client_wall(seat),
-                                    sl_buf_str(&rows));
+        err = sl_journal_pledge_put(
+            &op->call.body, client->options->where.table, op->set,
+            sl_dynamo_client_wall(client), sl_buf_str(&rows));
     sl_buf_done(&rows);
     return err;
 }
 
-int sl_journal_put(struct sl_dynamo_op *trip, const char **ret_operation)
+int sl_journal_put(struct sl_dynamo_op *op, const char **ret_operation)
 {
-    struct sl_str table = trip->seat->options.where.table;
-    struct sl_buf *out = &trip->call.body;
+    struct sl_str table = sl_dynamo_op_client(op)->options->where.table;
+    struct sl_buf *out = &op->call.body;
 
     *ret_operation = "UpdateItem";
-    switch (trip->phase) {
+    switch (op->phase) {
     case SL_DYNAMO_OP_NOTES:
         return sl_dynamo_identity_put_note(out, table);
     case SL_DYNAMO_OP_PLEDGES:
         *ret_operation = "PutItem";
-        return put_pledge(trip);
+        return put_pledge(op);
     case SL_DYNAMO_OP_REVIEWS:
         *ret_operation = "GetItem";
-        return sl_row_put_get(out, table, row_of(trip));
+        return sl_row_put_get(out, table, row_of(op));
     case SL_DYNAMO_OP_CLEARS:
-        return sl_row_put_unmark(out, table, row_of(trip));
+        return sl_row_put_unmark(out, table, row_of(op));
     case SL_DYNAMO_OP_ENDS:
         *ret_operation = "DeleteItem";
-        return sl_journal_pledge_put_delete(out, table, trip->set);
+        return sl_journal_pledge_put_delete(out, table, op->set);
     default:
-        return sl_row_put_swap(out, table, row_of(trip));
+        return sl_row_put_swap(out, table, row_of(op));
     }
 }
 
 /* ---- on its way ---- */
 
-static void go(struct sl_dynamo_op *trip, unsigned phase)
+static void go(struct sl_dynamo_op *op, unsigned phase)
 {
-    trip->phase = phase;
-    trip->paused = 0;
-    sl_dynamo_op_go_on(trip);
+    op->phase = phase;
+    op->paused = 0;
+    sl_dynamo_op_go_on(op);
 }
 
-static void add_steps(struct sl_dynamo_op *trip, bool expire)
+static void add_steps(struct sl_dynamo_op *op, bool expire)
 {
-    const struct sl_take_rows *sheet = &trip->sheet;
+    const struct sl_take_rows *take_rows = &op->take_rows;
 
-    for (unsigned k = 0; k < sheet->row_count; k++)
-        if (sheet->rows[k].changed && (sheet->rows[k].ttl > 0) == expire)
-            trip->order[trip->steps++] = (uint8_t)k;
+    for (unsigned k = 0; k < take_rows->row_count; k++)
+        if (take_rows->rows[k].changed &&
+            (take_rows->rows[k].ttl > 0) == expire)
+            op->order[op->steps++] = (uint8_t)k;
 }
 
 /* Those that never expire come last, since the last one decides. */
-static void put_in_order(struct sl_dynamo_op *trip)
+static void put_in_order(struct sl_dynamo_op *op)
 {
-    trip->steps = 0;
-    add_steps(trip, true);
-    add_steps(trip, false);
+    op->steps = 0;
+    add_steps(op, true);
+    add_steps(op, false);
 }
 
-bool sl_journal_begin(struct sl_dynamo_op *trip)
+bool sl_journal_begin(struct sl_dynamo_op *op)
 {
-    struct sl_dynamo_client *seat = trip->seat;
+    struct sl_dynamo_client *client = sl_dynamo_op_client(op);
 
-    put_in_order(trip);
-    if (sl_store_identity_fresh(trip->set))
+    put_in_order(op);
+    if (sl_store_identity_fresh(op->set))
         return false;
-    for (unsigned i = 0; i < trip->steps; i++) {
-        row_at(trip, i)->set = trip->set;
-        row_at(trip, i)->unmarks = false;
+    for (unsigned i = 0; i < op->steps; i++) {
+        row_at(op, i)->set = op->set;
+        row_at(op, i)->unmarks = false;
     }
-    trip->step = 0;
-    go(trip,
-       atomic_load(seat->in_notes) ? SL_DYNAMO_OP_PLEDGES : SL_DYNAMO_OP_NOTES);
+    op->step = 0;
+    go(op, atomic_load(client->has_journals) ? SL_DYNAMO_OP_PLEDGES
+                                             : SL_DYNAMO_OP_NOTES);
     return true;
 }
 
-/* The steps below `trip->step` were taken: the last of them goes first. */
-static void undo(struct sl_dynamo_op *trip)
+/* The steps below `op->step` were taken: the last of them goes first. */
+static void undo(struct sl_dynamo_op *op)
 {
-    if (trip->step > 0) {
-        trip->step--;
-        go(trip, SL_DYNAMO_OP_REVIEWS);
+    if (op->step > 0) {
+        op->step--;
+        go(op, SL_DYNAMO_OP_REVIEWS);
         return;
     }
     /* Whoever was refused by what it had taken may pass. */
-    sl_denial_forgets_add(&trip->seat->shared->forgets, &trip->key);
-    if (!trip->take)
-        SL_DYNAMO_ADD(trip->seat->counts.returned);
-    go(trip, SL_DYNAMO_OP_ENDS);
+    sl_denial_forgets_add(&sl_dynamo_op_client(op)->base.identity->forgets,
+                          &op->base.denial);
+    if (!op->base.take)
+        SL_REMOTE_COUNT(op->base.client, returned);
+    go(op, SL_DYNAMO_OP_ENDS);
 }
 
 /* The pledge is gone: if somebody waits it was undone, and is tried again. */
-static void on_end(struct sl_dynamo_op *trip)
+static void on_end(struct sl_dynamo_op *op)
 {
-    if (!trip->take) {
-        sl_dynamo_op_free(trip);
+    if (!op->base.take) {
+        sl_dynamo_op_free(op);
         return;
     }
-    trip->pledged = false;
-    trip->phase = SL_DYNAMO_OP_READS;
-    sl_dynamo_op_again(trip, false);
+    op->pledged = false;
+    op->phase = SL_DYNAMO_OP_READS;
+    sl_dynamo_op_again(op, false);
 }
 
-static bool is_wanted(const struct sl_dynamo_op *trip)
+static bool is_wanted(const struct sl_dynamo_op *op)
 {
-    return (trip->take || trip->keeps) &&
-           sl_loop_mono(trip->seat->loop) - trip->pledged_at < LIFE;
+    return (op->base.take || op->base.keep_taken) &&
+           sl_loop_mono(sl_dynamo_op_client(op)->base.loop) - op->pledged_at <
+               LIFE;
 }
 
-static void on_step(struct sl_dynamo_op *trip)
+static void on_step(struct sl_dynamo_op *op)
 {
-    trip->step++;
-    if (!is_wanted(trip))
-        undo(trip);
-    else if (trip->step < trip->steps)
-        go(trip, SL_DYNAMO_OP_STEPS);
-    else if (trip->take)
-        sl_dynamo_op_finish(trip); /* which comes back, to sl_journal_clear() */
+    op->step++;
+    if (!is_wanted(op))
+        undo(op);
+    else if (op->step < op->steps)
+        go(op, SL_DYNAMO_OP_STEPS);
+    else if (op->base.take)
+        sl_dynamo_op_finish(op); /* which comes back, to sl_journal_clear() */
     else
-        sl_journal_clear(trip);
+        sl_journal_clear(op);
 }
 
 /* The row as it is now: without its mark there is nothing to be undone. */
-static void on_review(struct sl_dynamo_op *trip)
+static void on_review(struct sl_dynamo_op *op)
 {
-    struct sl_row *row = row_of(trip);
+    struct sl_row *row = row_of(op);
     struct sl_journal_pledge_row taken;
 
     if (!row->marked) {
-        undo(trip);
+        undo(op);
         return;
     }
-    describe(trip, trip->step, &taken);
-    row->next = sl_journal_pledge_undo(&taken, row->cell,
-                                       trip->seat->options.own_now
-                                           ? taken.taken
-                                           : sl_dynamo_client_wall(trip->seat));
+    describe(op, op->step, &taken);
+    row->next = sl_journal_pledge_undo(
+        &taken, row->cell,
+        sl_dynamo_op_client(op)->base.options->own_now
+            ? taken.taken
+            : sl_dynamo_client_wall(sl_dynamo_op_client(op)));
     row->unmarks = true;
     if (!row->is_window)
         row->ttl = 0; /* it stays: others may have taken more meanwhile */
-    go(trip, SL_DYNAMO_OP_UNDOES);
+    go(op, SL_DYNAMO_OP_UNDOES);
 }
 
-static void on_cleared(struct sl_dynamo_op *trip)
+static void on_cleared(struct sl_dynamo_op *op)
 {
-    if (++trip->step < trip->steps)
-        go(trip, SL_DYNAMO_OP_CLEARS);
+    if (++op->step < op->steps)
+        go(op, SL_DYNAMO_OP_CLEARS);
     else
-        go(trip, SL_DYNAMO_OP_ENDS);
+        go(op, SL_DYNAMO_OP_ENDS);
 }
 
-void sl_journal_clear(struct sl_dynamo_op *trip)
+void sl_journal_clear(struct sl_dynamo_op *op)
 {
-    trip->step = 0;
-    go(trip, SL_DYNAMO_OP_CLEARS);
+    op->step = 0;
+    go(op, SL_DYNAMO_OP_CLEARS);
 }
 
-void sl_journal_on_answer(struct sl_dynamo_op *trip)
+void sl_journal_on_answer(struct sl_dynamo_op *op)
 {
-    switch (trip->phase) {
+    switch (op->phase) {
     case SL_DYNAMO_OP_NOTES:
-        atomic_store(trip->seat->in_notes, true);
-        go(trip, SL_DYNAMO_OP_PLEDGES);
+        atomic_store(sl_dynamo_op_client(op)->has_journals, true);
+        go(op, SL_DYNAMO_OP_PLEDGES);
         break;
     case SL_DYNAMO_OP_PLEDGES:
-        trip->pledged = true;
-        trip->pledged_at = sl_loop_mono(trip->seat->loop);
-        go(trip, is_wanted(trip) ? SL_DYNAMO_OP_STEPS : SL_DYNAMO_OP_ENDS);
+        op->pledged = true;
+        op->pledged_at = sl_loop_mono(sl_dynamo_op_client(op)->base.loop);
+        go(op, is_wanted(op) ? SL_DYNAMO_OP_STEPS : SL_DYNAMO_OP_ENDS);
         break;
     case SL_DYNAMO_OP_STEPS:
-        on_step(trip);
+        on_step(op);
         break;
     case SL_DYNAMO_OP_REVIEWS:
-        on_review(trip);
+        on_review(op);
         break;
     case SL_DYNAMO_OP_UNDOES:
-        undo(trip);
+        undo(op);
         break;
     case SL_DYNAMO_OP_CLEARS:
-        on_cleared(trip);
+        on_cleared(op);
         break;
     default:
-        on_end(trip);
+        on_end(op);
         break;
     }
 }
 
 /* A condition was not met, and nothing has happened. */
-void sl_journal_on_unmet(struct sl_dynamo_op *trip)
+void sl_journal_on_unmet(struct sl_dynamo_op *op)
 {
-    if (trip->phase == SL_DYNAMO_OP_STEPS) {
-        undo(trip);
-    } else if (trip->phase == SL_DYNAMO_OP_CLEARS) {
-        on_cleared(trip);
+    if (op->phase == SL_DYNAMO_OP_STEPS) {
+        undo(op);
+    } else if (op->phase == SL_DYNAMO_OP_CLEARS) {
+        on_cleared(op);
     } else { /* UNDOES: somebody came between, or took it back for us */
-        trip->phase = SL_DYNAMO_OP_REVIEWS;
-        sl_dynamo_op_again(trip, false);
+        op->phase = SL_DYNAMO_OP_REVIEWS;
+        sl_dynamo_op_again(op, false);
     }
 }
 
-bool sl_journal_give_up(struct sl_dynamo_op *trip)
+bool sl_journal_give_up(struct sl_dynamo_op *op)
 {
-    bool idle = !sl_dynamo_call_is_open(&trip->call);
+    bool idle = !sl_dynamo_call_is_open(&op->call);
 
-    if (trip->phase == SL_DYNAMO_OP_NOTES)
+    if (op->phase == SL_DYNAMO_OP_NOTES)
         return false;
-    if (idle && trip->phase == SL_DYNAMO_OP_PLEDGES) { /* it may be there */
-        trip->pledged = true;
-        trip->phase = SL_DYNAMO_OP_ENDS;
+    if (idle && op->phase == SL_DYNAMO_OP_PLEDGES) { /* it may be there */
+        op->pledged = true;
+        op->phase = SL_DYNAMO_OP_ENDS;
     }
-    if (idle && trip->phase == SL_DYNAMO_OP_STEPS)
-        sl_timer_start(trip->pausing, 0); /* and turns round */
+    if (idle && op->phase == SL_DYNAMO_OP_STEPS)
+        sl_timer_start(op->retry_timer, 0); /* and turns round */
     return true;
 }
 
-bool sl_journal_invert(struct sl_dynamo_op *trip)
+bool sl_journal_invert(struct sl_dynamo_op *op)
 {
-    if (trip->phase != SL_DYNAMO_OP_STEPS || is_wanted(trip))
+    if (op->phase != SL_DYNAMO_OP_STEPS || is_wanted(op))
         return false;
-    if (trip->step > 0)
-        undo(trip);
+    if (op->step > 0)
+        undo(op);
     else
-        go(trip, SL_DYNAMO_OP_ENDS);
+        go(op, SL_DYNAMO_OP_ENDS);
     return true;
 }

@@ -1,592 +1,87 @@
-/* op.c -- a take on its way: read, judged, written; or too late.
+/* op.c -- ops of the DynamoDB store: read, judge, write.
  *
- *     begin --+--> COUNTS (one fixed window) ----------> answered
+ *     begin --+--> COUNTS (one fixed window) ----------> status
  *             |       | condition not met
- *             +--> READS --> judge --+-- nothing to write --> answered
- *                     ^              +--> WRITES -----------> answered
- *                     |                     | somebody came between
+ *             +--> READS --> judge --+-- nothing to write --> status
+ *                     ^              +--> WRITES -----------> status
+ *                     |                     | condition not met
  *                     +---------------------+ (bounded, jittered)
  *
- *     deadline: failed. A read is given up; a write goes on without its take,
- *     and if it succeeds a trip of ours gives it back.
+ *     deadline: failed. A read is cancelled; a write goes on without its take,
+ *     and is refunded if it succeeds.
  *
- * Whatever proves that nothing has happened may be asked again. What leaves
- * that open never is: it is uncertain.
+ * A request is sent again only if a reply proves that nothing has happened.
+ * Otherwise the op is uncertain.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "store/dynamo/dynamo_int.h"
 
-#define AGAIN_MOST 64 /* when somebody came between; a deadline is sooner */
-#define PAUSE_MOST 3  /* when it is throttled */
+#define AGAIN_MOST 64 /* retries after conflicts; a deadline is earlier */
+#define PAUSE_MOST 3  /* retries when throttled */
 #define PAUSE      (4 * SL_MS)
-#define DENIALS    1024
 #define PATIENCE   (5 * SL_S) /* for one call: writes outlive their deadline */
+#define NAMES_MOST ((size_t)64 << 10)
+
+static struct sl_dynamo_op *of(struct sl_remote_op *base)
+{
+    return (struct sl_dynamo_op *)base;
+}
 
 /* ---- ends ---- */
 
-static bool frees(enum sl_take_op errand)
+void sl_dynamo_op_free(struct sl_dynamo_op *op)
 {
-    return errand == SL_TAKE_OP_REFUND || errand == SL_TAKE_OP_RESET;
-}
-
-static void forget(const struct sl_dynamo_op *trip)
-{
-    if (frees(trip->sheet.errand))
-        sl_denial_forgets_add(&trip->seat->shared->forgets, &trip->key);
-}
-
-/* (1) */
-static void tell(struct sl_dynamo_op *trip, int err)
-{
-    struct sl_take *take = trip->take;
-
-    sl_timer_stop(trip->timer);
-    trip->take = NULL;
-    take->err = err;
-    take->allowed = !err && trip->allowed;
-    if (!err)
-        sl_take_rows_answer(&trip->sheet, take);
-    take->done(take);
+    sl_remote_op_leases_lost(&op->base, true);
+    sl_remote_op_free(&op->base);
 }
 
 /* Can an answer be asked for again? Of a set in steps all can but the steps:
  * its marks say what has happened. */
-static bool is_write(const struct sl_dynamo_op *trip)
+static bool is_write(const struct sl_dynamo_op *op)
 {
-    return trip->phase == SL_DYNAMO_OP_COUNTS ||
-           trip->phase == SL_DYNAMO_OP_WRITES ||
-           trip->phase == SL_DYNAMO_OP_STEPS;
+    return op->phase == SL_DYNAMO_OP_COUNTS ||
+           op->phase == SL_DYNAMO_OP_WRITES || op->phase == SL_DYNAMO_OP_STEPS;
 }
 
 /* May the endpoint have done it, and we not know? */
-static bool is_uncertain(const struct sl_dynamo_op *trip,
-                         enum sl_dynamo_status answered)
+static bool is_uncertain(const struct sl_dynamo_op *op,
+                         enum sl_dynamo_status status)
 {
-    if (sl_journal_is_one(trip) && !sl_journal_is_last(trip))
+    if (sl_journal_is_one(op) && !sl_journal_is_last(op))
         return false; /* whatever it was, it is undone */
-    return answered == SL_UNSURE && is_write(trip);
+    return status == SL_UNSURE && is_write(op);
 }
 
-static void fail(struct sl_dynamo_op *trip, enum sl_dynamo_status answered,
+static void fail(struct sl_dynamo_op *op, enum sl_dynamo_status status,
                  const char *why)
 {
-    struct sl_dynamo_client *seat = trip->seat;
-    bool uncertain = is_uncertain(trip, answered);
+    bool works = status == SL_UNMET || status == SL_NO_TRANSACTION;
 
-    sl_dynamo_client_trouble(seat, answered, why);
-    if (uncertain || (trip->ours && !trip->ends_lease))
-        SL_DYNAMO_ADD(seat->counts.uncertain);
-    sl_dynamo_op_lost(trip, !uncertain && !trip->ends_lease);
-    forget(trip);
-    if (trip->take) {
-        SL_DYNAMO_ADD(seat->counts.failed);
-        trip->take->sent = uncertain;
-        /* Whoever says that has answered. */
-        sl_dynamo_client_note(trip, answered == SL_UNMET ||
-                                        answered == SL_NO_TRANSACTION);
-        tell(trip, SLUICE_ESTORE);
-    }
-    sl_dynamo_op_free(trip);
+    sl_dynamo_client_error(sl_dynamo_op_client(op), status, why);
+    sl_remote_op_fail(&op->base, is_uncertain(op, status) ? SL_REMOTE_UNCERTAIN
+                                 : works                  ? SL_REMOTE_REJECTED
+                                                          : SL_REMOTE_NOT_DONE);
+    sl_dynamo_op_free(op);
 }
 
-static void remember(struct sl_dynamo_op *trip)
-{
-    struct sl_dynamo_client *seat = trip->seat;
-    unsigned most =
-        seat->options.denials_most ? seat->options.denials_most : DENIALS;
-    struct sl_take *take = trip->take;
-    sl_ns now = seat->options.own_now ? take->now : sl_loop_mono(seat->loop);
-
-    if (trip->sheet.errand != SL_TAKE_OP_TAKE || trip->allowed ||
-        seat->options.no_denials)
-        return;
-    if (!seat->denials &&
-        sl_denial_caches_open(most, seat->options.alloc, &seat->denials))
-        return; /* there is no memory: then it is asked for again */
-    take->allowed = false;
-    sl_take_rows_answer(&trip->sheet, take);
-    sl_denial_cache_add(seat->denials, &trip->key, &seat->shared->forgets, take,
-                        trip->sent, now);
-}
-
-static sl_ns now_of(struct sl_dynamo_client *seat)
-{
-    return sl_loop_now(seat->loop) + sl_dynamo_http_skew(seat->client);
-}
-
-/* It was written, but whoever asked was told that it has failed. */
-static void land_late(struct sl_dynamo_op *trip)
-{
-    struct sl_dynamo_client *seat = trip->seat;
-    bool takes = trip->sheet.errand == SL_TAKE_OP_TAKE;
-
-    if (!takes)
-        SL_DYNAMO_ADD(seat->counts.uncertain);
-    if (!takes || !trip->allowed || trip->keeps || seat->closing) {
-        sl_dynamo_op_free(trip);
-        return;
-    }
-    sl_take_rows_invert(&trip->sheet,
-                        seat->options.own_now ? trip->sheet.now : now_of(seat));
-    trip->ours = true;
-    trip->again = trip->paused = 0;
-    sl_dynamo_op_begin(trip);
-}
-
-/* All that was asked for is done. */
-void sl_dynamo_op_finish(struct sl_dynamo_op *trip)
-{
-    struct sl_dynamo_client *seat = trip->seat;
-
-    forget(trip);
-    sl_dynamo_op_landed(trip);
-    if (trip->take) {
-        sl_dynamo_client_note(trip, true);
-        SL_DYNAMO_ADD(seat->counts.taken);
-        remember(trip);
-        tell(trip, 0);
-    } else if (trip->ours) {
-        if (!trip->ends_lease)
-            SL_DYNAMO_ADD(seat->counts.returned);
-    } else {
-        land_late(trip);
-        return;
-    }
-    if (trip->pledged)
-        sl_journal_clear(trip);
-    else
-        sl_dynamo_op_free(trip);
-}
-
-/* ---- calls ---- */
-
-static int put_write(struct sl_dynamo_op *trip, const char **ret_operation)
-{
-    struct sl_take_rows *sheet = &trip->sheet;
-    struct sl_str table = trip->seat->options.where.table;
-    struct sl_row *row = &sheet->rows[trip->written];
-
-    if (trip->written == SL_PARTS) {
-        *ret_operation = "TransactWriteItems";
-        return sl_row_put_set(&trip->call.body, table, sheet->rows,
-                              sheet->row_count);
-    }
-    *ret_operation = row->deletes ? "DeleteItem" : "UpdateItem";
-    return row->deletes ? sl_row_put_delete(&trip->call.body, table, row)
-                        : sl_row_put_swap(&trip->call.body, table, row);
-}
-
-static int put_body(struct sl_dynamo_op *trip, const char **ret_operation)
-{
-    struct sl_take_rows *sheet = &trip->sheet;
-    struct sl_str table = trip->seat->options.where.table;
-    struct sl_buf *out = &trip->call.body;
-    struct sl_row_count count;
-
-    sl_buf_clear(out);
-    switch (trip->phase) {
-    case SL_DYNAMO_OP_READS:
-        *ret_operation = sheet->row_count == 1 ? "GetItem" : "BatchGetItem";
-        return sheet->row_count == 1
-                   ? sl_row_put_get(out, table, &sheet->rows[0])
-                   : sl_row_put_batch(out, table, sheet->rows,
-                                      sheet->row_count);
-    case SL_DYNAMO_OP_COUNTS:
-        *ret_operation = "UpdateItem";
-        count = sl_take_rows_count(sheet);
-        return sl_row_put_count(out, table, &sheet->rows[0], &count);
-    case SL_DYNAMO_OP_WRITES:
-        return put_write(trip, ret_operation);
-    default:
-        return sl_journal_put(trip, ret_operation);
-    }
-}
-
-/* Ask what its phase asks. */
-void sl_dynamo_op_go_on(struct sl_dynamo_op *trip)
-{
-    const char *operation = "";
-    int err;
-
-    if (sl_journal_invert(trip))
-        return;
-    err = put_body(trip, &operation);
-    if (!err)
-        err = sl_dynamo_call_send(&trip->call, operation, PATIENCE);
-    if (!err) {
-        SL_DYNAMO_ADD(trip->seat->counts.asked);
-        return;
-    }
-    fail(trip, SL_UNSENT,
-         err == SLUICE_ESTORE ? "no AWS credentials" : "out of memory");
-}
-
-static void rest(struct sl_dynamo_op *trip, unsigned turn)
-{
-    sl_ns most = PAUSE << (turn < 4 ? turn : 4);
-
-    sl_timer_start(trip->pausing, sl_jitter_span(&trip->seat->dice, most));
-}
-
-/* The first row that changed; of a take, the first from which nothing is taken:
- * it is healed, and so for itself. SL_PARTS: none. */
-static unsigned one_to_write(const struct sl_dynamo_op *trip, bool heals)
-{
-    const struct sl_take_rows *sheet = &trip->sheet;
-
-    heals = heals && trip->allowed;
-    for (unsigned k = 0; k < sheet->row_count; k++)
-        if (sheet->rows[k].changed && (!heals || sheet->cost[k] == 0))
-            return k;
-    return SL_PARTS;
-}
-
-/* Without transactions: a row alone; in steps, if it may be; or not at all. */
-static void write_apart(struct sl_dynamo_op *trip)
-{
-    bool takes = trip->sheet.errand == SL_TAKE_OP_TAKE;
-
-    trip->phase = SL_DYNAMO_OP_WRITES;
-    trip->written = SL_PARTS;
-    if (sl_take_rows_writes(&trip->sheet) == 1)
-        trip->written = one_to_write(trip, false);
-    else if (takes)
-        trip->written = one_to_write(trip, true);
-    if (trip->written < SL_PARTS) {
-        sl_dynamo_op_go_on(trip);
-    } else if (!trip->apart || !sl_journal_begin(trip)) {
-        trip->phase = SL_DYNAMO_OP_READS; /* nothing was sent */
-        SL_DYNAMO_ADD(trip->seat->counts.spanning);
-        fail(trip, SL_NO_TRANSACTION, "");
-    }
-}
-
-/* One row is written: without transactions there may be others. */
-static void on_written(struct sl_dynamo_op *trip)
-{
-    struct sl_take_rows *sheet = &trip->sheet;
-
-    if (trip->written < SL_PARTS)
-        sheet->rows[trip->written].changed = false;
-    if (trip->take && trip->written < SL_PARTS &&
-        sl_take_rows_writes(sheet) > 0)
-        write_apart(trip);
-    else
-        sl_dynamo_op_finish(trip);
-}
-
-/* The rows say what is: decide, and write what must be. */
-static void decide(struct sl_dynamo_op *trip)
-{
-    struct sl_take_rows *sheet = &trip->sheet;
-    unsigned writes;
-
-    trip->allowed = sl_take_rows_judge(sheet);
-    writes = sl_take_rows_writes(sheet);
-    if (writes == 0) {
-        sl_dynamo_op_finish(trip);
-        return;
-    }
-    trip->phase = SL_DYNAMO_OP_WRITES;
-    trip->written = SL_PARTS;
-    if (atomic_load(trip->seat->in_steps)) {
-        write_apart(trip);
-        return;
-    }
-    if (writes == 1 && sl_take_rows_checks(sheet) == 0)
-        trip->written = one_to_write(trip, false);
-    sl_dynamo_op_go_on(trip);
-}
-
-/* A window was counted: what it was before, and what that means. */
-static void on_counted(struct sl_dynamo_op *trip)
-{
-    struct sl_row *row = &trip->sheet.rows[0];
-    int64_t before =
-        (int64_t)row->cell.w[1] - sl_take_rows_count(&trip->sheet).add;
-
-    if (!row->there || before < 0) {
-        fail(trip, SL_UNSURE, "the count was not written by Sluice");
-        return;
-    }
-    row->cell = sl_row_cell(row, (uint64_t)before, trip->sheet.now);
-    trip->allowed = sl_take_rows_judge(&trip->sheet);
-    sl_dynamo_op_finish(trip);
-}
-
-/* Nothing has happened, since another was there first. */
-static void on_unmet(struct sl_dynamo_op *trip, bool told)
-{
-    SL_DYNAMO_ADD(trip->seat->counts.unmet);
-    if (sl_journal_is_one(trip)) {
-        sl_journal_on_unmet(trip);
-        return;
-    }
-    if (!trip->take && !trip->ours) {
-        sl_dynamo_op_free(trip); /* too late, and not taken */
-        return;
-    }
-    trip->phase = SL_DYNAMO_OP_READS;
-    sl_dynamo_op_again(trip, told);
-}
-
-void sl_dynamo_op_again(struct sl_dynamo_op *trip, bool told)
-{
-    if (++trip->again > AGAIN_MOST) {
-        fail(trip, SL_UNMET, "");
-        return;
-    }
-    if (trip->again >= 3) /* or the quicker of two is so every time */
-        rest(trip, trip->again / 4);
-    else if (told && trip->sheet.row_count == 1)
-        decide(trip);
-    else
-        sl_dynamo_op_go_on(trip);
-}
-
-static void on_answered(struct sl_dynamo_op *trip)
-{
-    switch (trip->phase) {
-    case SL_DYNAMO_OP_READS:
-        decide(trip);
-        break;
-    case SL_DYNAMO_OP_COUNTS:
-        on_counted(trip);
-        break;
-    case SL_DYNAMO_OP_WRITES:
-        on_written(trip);
-        break;
-    default:
-        sl_journal_on_answer(trip);
-        break;
-    }
-}
-
-static bool may_pause(struct sl_dynamo_op *trip, enum sl_dynamo_status answered)
-{
-    if (answered == SL_THROTTLED)
-        SL_DYNAMO_ADD(trip->seat->counts.throttled);
-    else if (answered != SL_UNSURE || is_write(trip))
-        return false;
-    return (trip->take || trip->ours || trip->pledged) &&
-           trip->paused < PAUSE_MOST;
-}
-
-static enum sl_dynamo_status read_reply(struct sl_dynamo_op *trip,
-                                        bool *ret_told, char why[SL_REPLY_WHY])
-{
-    struct sl_dynamo_call *call = &trip->call;
-    struct sl_take_rows *sheet = &trip->sheet;
-    struct sl_row *rows = sheet->rows;
-    unsigned count = sheet->row_count;
-
-    *ret_told = false;
-    if (call->status == 0) {
-        snprintf(why, SL_REPLY_WHY, "%.150s", call->fetch.why);
-        return call->unsent ? SL_UNSENT : SL_UNSURE;
-    }
-    if (trip->phase == SL_DYNAMO_OP_WRITES) {
-        count = trip->written < SL_PARTS;
-        rows += count ? trip->written : 0;
-    } else if (sl_journal_is_one(trip)) {
-        /* What a step was answered with says nothing: the row is reviewed. */
-        rows = sl_journal_row(trip);
-        count = trip->phase == SL_DYNAMO_OP_REVIEWS;
-    }
-    return sl_dynamo_reply_read(call->status, call->reply, rows, count,
-                                sheet->now, ret_told, why);
-}
-
-void sl_dynamo_op_on_reply(struct sl_dynamo_call *call)
-{
-    struct sl_dynamo_op *trip = (struct sl_dynamo_op *)call;
-    struct sl_dynamo_client *seat = trip->seat;
-    char why[SL_REPLY_WHY] = "";
-    bool told = false;
-    enum sl_dynamo_status answered = read_reply(trip, &told, why);
-
-    sl_dynamo_client_heard(seat, call->status > 0, why);
-    if (answered == SL_DYNAMO_ANSWERED) {
-        on_answered(trip);
-    } else if (answered == SL_UNMET) {
-        on_unmet(trip, told);
-    } else if (answered == SL_SKEWED && !trip->skewed) {
-        trip->skewed = true; /* and by now the Date was seen */
-        sl_dynamo_op_go_on(trip);
-    } else if (may_pause(trip, answered)) {
-        rest(trip, trip->paused++);
-    } else {
-        if (answered == SL_NO_TRANSACTION) {
-            atomic_store(seat->in_steps, true);
-            if (trip->take && trip->phase == SL_DYNAMO_OP_WRITES) {
-                write_apart(trip);
-                return;
-            }
-        }
-        if (answered == SL_FORBIDDEN)
-            sl_dynamo_http_doubt(seat->client);
-        fail(trip, answered, why);
-    }
-}
-
-/* ---- beginning, and the deadline ---- */
-
-void sl_dynamo_op_begin(struct sl_dynamo_op *trip)
-{
-    struct sl_take_rows *sheet = &trip->sheet;
-
-    forget(trip);
-    trip->phase =
-        sl_take_rows_is_count(sheet) ? SL_DYNAMO_OP_COUNTS : SL_DYNAMO_OP_READS;
-    sl_dynamo_op_go_on(trip);
-}
-
-void sl_dynamo_op_give_up(struct sl_dynamo_op *trip)
-{
-    struct sl_dynamo_client *seat = trip->seat;
-    bool goes_on = sl_journal_is_one(trip)
-                       ? sl_journal_give_up(trip)
-                       : is_write(trip) && sl_dynamo_call_is_open(&trip->call);
-
-    if (!trip->take)
-        return;
-    SL_DYNAMO_ADD(seat->counts.late);
-    trip->take->sent = goes_on && is_write(trip);
-    sl_dynamo_client_note(trip, false);
-    trip->sheet.orphaned = true;
-    seat->telling = goes_on ? trip : NULL;
-    tell(trip, SLUICE_ESTORE);
-    seat->telling = NULL;
-    if (!goes_on)
-        sl_dynamo_op_free(trip);
-}
-
-void sl_dynamo_op_abandon(struct sl_dynamo_op *trip)
-{
-    bool sent = is_write(trip) && sl_dynamo_call_is_open(&trip->call);
-
-    if (sent) {
-        SL_DYNAMO_ADD(trip->seat->counts.uncertain);
-        sl_dynamo_op_lost(trip, false);
-    }
-    if (trip->take) {
-        SL_DYNAMO_ADD(trip->seat->counts.failed);
-        trip->take->sent = sent;
-        tell(trip, SLUICE_ESTORE);
-    }
-    sl_dynamo_op_free(trip);
-}
-
-/* ---- trips come and go: those that have ended are kept for the next. */
-
-#define SPARES     64
-#define NAMES_MOST ((size_t)64 << 10)
-
-static void on_deadline(void *ctx)
-{
-    sl_dynamo_op_give_up(ctx);
-}
-
-static void on_pause(void *ctx)
-{
-    sl_dynamo_op_go_on(ctx);
-}
-
-void sl_dynamo_op_destroy(struct sl_dynamo_op *trip)
-{
-    const struct sl_alloc *alloc = trip->seat->options.alloc;
-
-    sl_dynamo_call_done(&trip->call);
-    sl_timer_free(trip->timer);
-    sl_timer_free(trip->pausing);
-    sl_buf_done(&trip->sheet.names);
-    sl_alloc_free(alloc, trip, sizeof(*trip));
-}
-
-static struct sl_dynamo_op *make(struct sl_dynamo_client *seat)
-{
-    struct sl_dynamo_op *trip =
-        sl_alloc_new(seat->options.alloc, sizeof(*trip));
-
-    if (!trip)
-        return NULL;
-    memset(trip, 0, sizeof(*trip));
-    trip->seat = seat;
-    sl_dynamo_call_init(&trip->call, seat->client);
-    trip->call.done = sl_dynamo_op_on_reply;
-    trip->sheet.slot = seat->lease_slot;
-    sl_buf_init(&trip->sheet.names, NAMES_MOST, seat->options.alloc);
-    if (sl_timer_new(seat->loop, on_deadline, trip, &trip->timer) ||
-        sl_timer_new(seat->loop, on_pause, trip, &trip->pausing)) {
-        sl_dynamo_op_destroy(trip);
-        return NULL;
-    }
-    return trip;
-}
-
-struct sl_dynamo_op *sl_dynamo_op_new(struct sl_dynamo_client *seat)
-{
-    struct sl_dynamo_op *trip = TAILQ_FIRST(&seat->spare);
-
-    if (trip) {
-        TAILQ_REMOVE(&seat->spare, trip, links);
-        seat->spare_count--;
-    } else {
-        trip = make(seat);
-        if (!trip)
-            return NULL;
-    }
-    sl_buf_clear(&trip->sheet.names);
-    trip->take = NULL;
-    trip->allowed = trip->tries = trip->keeps = trip->ours = false;
-    trip->skewed = trip->ends_lease = trip->pledged = trip->apart = false;
-    trip->asks.count = 0;
-    trip->asks.frees = false;
-    trip->again = trip->paused = 0;
-    TAILQ_INSERT_TAIL(&seat->under_way, trip, links);
-    atomic_store(&seat->counts.under_way, ++seat->under_way_count);
-    return trip;
-}
-
-void sl_dynamo_op_free(struct sl_dynamo_op *trip)
-{
-    struct sl_dynamo_client *seat = trip->seat;
-
-    sl_dynamo_op_lost(trip, !trip->ends_lease);
-    sl_dynamo_call_cancel(&trip->call);
-    sl_timer_stop(trip->timer);
-    sl_timer_stop(trip->pausing);
-    TAILQ_REMOVE(&seat->under_way, trip, links);
-    atomic_store(&seat->counts.under_way, --seat->under_way_count);
-    if (seat->spare_count >= SPARES || seat->closing) {
-        sl_dynamo_op_destroy(trip);
-        return;
-    }
-    TAILQ_INSERT_HEAD(&seat->spare, trip, links);
-    seat->spare_count++;
-}
-
-/* ---- the leases of a seat: when they are asked for, and how they go
- * back. What a lease is stands in store/caches.h.
+/* ---- leases.
  *
- * To the table a lease is counted as any take is. Beside it stands what each
- * loop has, for a reset to leave taken; no take looks at that. So a lease must
- * not be spent when a refill may have covered it. Of a window, a quota and an
- * interval it dies with these; of a bucket it melts. A machine that is gone
- * keeps what it had leased of a window until that ends; a bucket refills. */
+ * The table counts a lease as any take. Each loop also notes its leases in an
+ * attribute of the row, so that a reset leaves them taken; no take reads that.
+ * So a lease must not be spent when a refill may have covered it. The lease of
+ * a window, a quota or an interval ends with it; that of a bucket melts. What a
+ * dead machine had leased of a window stays taken until the window ends. */
 
-#define LEASES 4096
-
-/* What is kept of a part, behind its name. */
+/* Kept of a part, behind its name. */
 struct kept {
     struct sl_limit limit;
     struct sl_period period;
 };
 
-static int keep(const struct sl_store_part *part, sl_ns near,
-                struct sl_buf *out, size_t *ret_name_len)
+int sl_dynamo_op_keep_part(const struct sl_store_part *part, sl_ns near,
+                           struct sl_buf *out, size_t *ret_name_len)
 {
     struct sl_str name = sl_take_part_name(part);
     struct kept kept = {.limit = *part->limit};
@@ -600,174 +95,473 @@ static int keep(const struct sl_store_part *part, sl_ns near,
                             (struct sl_str){(const char *)&kept, sizeof(kept)});
 }
 
-/* ---- going back ---- */
-
-static void send_end(struct sl_dynamo_op *trip, const struct sl_lease_end *end,
-                     sl_ns now)
+static struct sl_lease_grant grant_of(const struct sl_dynamo_op *op, unsigned i)
 {
+    const struct sl_take_rows *take_rows = &op->take_rows;
+    unsigned k = take_rows->row_of[i];
+    sl_ns life = sl_take_rows_lease_end(take_rows, k) - take_rows->now;
+
+    return (struct sl_lease_grant){
+        .has = take_rows->lease[k].has,
+        .life = life < SL_S ? life : SL_S,
+        .till = (uint64_t)take_rows->now,
+        .remaining = take_rows->parts[i].answer.remaining,
+        .reset_in = take_rows->parts[i].answer.reset_in,
+    };
+}
+
+/* The leases of the op were written, or have ended. */
+static void grant_leases(struct sl_dynamo_op *op)
+{
+    struct sl_lease_requests *leases = &op->base.leases;
+    struct sl_lease_cache *cache = op->base.client->leases;
+    struct sl_lease_counts counts = {0};
+
+    if (leases->count == 0)
+        return;
+    for (unsigned i = 0; i < leases->count; i++) {
+        struct sl_lease_grant grant;
+
+        if (!leases->list[i])
+            continue;
+        if (!op->base.ends_lease)
+            grant = grant_of(op, i);
+        if (sl_lease_cache_granted(cache, leases, i,
+                                   op->base.ends_lease ? NULL : &grant,
+                                   op->base.sent))
+            counts.granted += grant.has;
+    }
+    sl_remote_op_leases_granted(&op->base, &counts);
+}
+
+/* ---- success ---- */
+
+/* It was written, but its take had failed. */
+static void finish_late(struct sl_dynamo_op *op)
+{
+    if (!sl_remote_op_late(&op->base, op->allowed))
+        sl_dynamo_op_free(op);
+}
+
+void sl_dynamo_op_finish(struct sl_dynamo_op *op)
+{
+    struct sl_take *take = op->base.take;
+
+    grant_leases(op);
+    if (!take && !op->base.is_refund) {
+        sl_remote_op_forget(&op->base);
+        finish_late(op);
+        return;
+    }
+    if (take) {
+        take->allowed = op->allowed;
+        sl_take_rows_answer(&op->take_rows, take);
+    }
+    sl_remote_op_succeed(&op->base, true);
+    if (op->pledged)
+        sl_journal_clear(op);
+    else
+        sl_dynamo_op_free(op);
+}
+
+/* ---- calls ---- */
+
+static int put_write(struct sl_dynamo_op *op, const char **ret_operation)
+{
+    struct sl_take_rows *take_rows = &op->take_rows;
+    struct sl_str table = sl_dynamo_op_client(op)->options->where.table;
+    struct sl_row *row = &take_rows->rows[op->written];
+
+    if (op->written == SL_PARTS) {
+        *ret_operation = "TransactWriteItems";
+        return sl_row_put_set(&op->call.body, table, take_rows->rows,
+                              take_rows->row_count);
+    }
+    *ret_operation = row->deletes ? "DeleteItem" : "UpdateItem";
+    return row->deletes ? sl_row_put_delete(&op->call.body, table, row)
+                        : sl_row_put_swap(&op->call.body, table, row);
+}
+
+static int put_body(struct sl_dynamo_op *op, const char **ret_operation)
+{
+    struct sl_take_rows *take_rows = &op->take_rows;
+    struct sl_str table = sl_dynamo_op_client(op)->options->where.table;
+    struct sl_buf *out = &op->call.body;
+    struct sl_row_count count;
+
+    sl_buf_clear(out);
+    switch (op->phase) {
+    case SL_DYNAMO_OP_READS:
+        *ret_operation = take_rows->row_count == 1 ? "GetItem" : "BatchGetItem";
+        return take_rows->row_count == 1
+                   ? sl_row_put_get(out, table, &take_rows->rows[0])
+                   : sl_row_put_batch(out, table, take_rows->rows,
+                                      take_rows->row_count);
+    case SL_DYNAMO_OP_COUNTS:
+        *ret_operation = "UpdateItem";
+        count = sl_take_rows_count(take_rows);
+        return sl_row_put_count(out, table, &take_rows->rows[0], &count);
+    case SL_DYNAMO_OP_WRITES:
+        return put_write(op, ret_operation);
+    default:
+        return sl_journal_put(op, ret_operation);
+    }
+}
+
+/* Ask what its phase asks. */
+void sl_dynamo_op_go_on(struct sl_dynamo_op *op)
+{
+    const char *operation = "";
+    int err;
+
+    if (sl_journal_invert(op))
+        return;
+    err = put_body(op, &operation);
+    if (!err)
+        err = sl_dynamo_call_send(&op->call, operation, PATIENCE);
+    if (!err) {
+        SL_REMOTE_COUNT(op->base.client, asked);
+        return;
+    }
+    fail(op, SL_UNSENT,
+         err == SLUICE_ESTORE ? "no AWS credentials" : "out of memory");
+}
+
+static void rest(struct sl_dynamo_op *op, unsigned turn)
+{
+    sl_ns most = PAUSE << (turn < 4 ? turn : 4);
+
+    sl_timer_start(op->retry_timer,
+                   sl_jitter_span(&sl_dynamo_op_client(op)->jitter, most));
+}
+
+/* The first row that changed; of a take, the first from which nothing is taken:
+ * it is healed, and so for itself. SL_PARTS: none. */
+static unsigned one_to_write(const struct sl_dynamo_op *op, bool heals)
+{
+    const struct sl_take_rows *take_rows = &op->take_rows;
+
+    heals = heals && op->allowed;
+    for (unsigned k = 0; k < take_rows->row_count; k++)
+        if (take_rows->rows[k].changed && (!heals || take_rows->cost[k] == 0))
+            return k;
+    return SL_PARTS;
+}
+
+/* Without transactions: a row alone; in steps, if it may be; or not at all. */
+static void write_apart(struct sl_dynamo_op *op)
+{
+    bool takes = op->take_rows.errand == SL_TAKE_OP_TAKE;
+
+    op->phase = SL_DYNAMO_OP_WRITES;
+    op->written = SL_PARTS;
+    if (sl_take_rows_writes(&op->take_rows) == 1)
+        op->written = one_to_write(op, false);
+    else if (takes)
+        op->written = one_to_write(op, true);
+    if (op->written < SL_PARTS) {
+        sl_dynamo_op_go_on(op);
+    } else if (!op->may_split || !sl_journal_begin(op)) {
+        op->phase = SL_DYNAMO_OP_READS; /* nothing was sent */
+        SL_REMOTE_COUNT(op->base.client, spanning);
+        fail(op, SL_NO_TRANSACTION, "");
+    }
+}
+
+/* One row is written: without transactions there may be others. */
+static void on_written(struct sl_dynamo_op *op)
+{
+    struct sl_take_rows *take_rows = &op->take_rows;
+
+    if (op->written < SL_PARTS)
+        take_rows->rows[op->written].changed = false;
+    if (op->base.take && op->written < SL_PARTS &&
+        sl_take_rows_writes(take_rows) > 0)
+        write_apart(op);
+    else
+        sl_dynamo_op_finish(op);
+}
+
+/* The rows say what is: decide, and write what must be. */
+static void decide(struct sl_dynamo_op *op)
+{
+    struct sl_take_rows *take_rows = &op->take_rows;
+    unsigned writes;
+
+    op->allowed = sl_take_rows_judge(take_rows);
+    writes = sl_take_rows_writes(take_rows);
+    if (writes == 0) {
+        sl_dynamo_op_finish(op);
+        return;
+    }
+    op->phase = SL_DYNAMO_OP_WRITES;
+    op->written = SL_PARTS;
+    if (atomic_load(&sl_dynamo_op_client(op)->base.store->store.in_steps)) {
+        write_apart(op);
+        return;
+    }
+    if (writes == 1 && sl_take_rows_checks(take_rows) == 0)
+        op->written = one_to_write(op, false);
+    sl_dynamo_op_go_on(op);
+}
+
+/* A window was counted: what it was before, and what that means. */
+static void on_counted(struct sl_dynamo_op *op)
+{
+    struct sl_row *row = &op->take_rows.rows[0];
+    int64_t before =
+        (int64_t)row->cell.w[1] - sl_take_rows_count(&op->take_rows).add;
+
+    if (!row->there || before < 0) {
+        fail(op, SL_UNSURE, "the count was not written by Sluice");
+        return;
+    }
+    row->cell = sl_row_cell(row, (uint64_t)before, op->take_rows.now);
+    op->allowed = sl_take_rows_judge(&op->take_rows);
+    sl_dynamo_op_finish(op);
+}
+
+/* Nothing has happened, since another was there first. */
+static void on_unmet(struct sl_dynamo_op *op, bool told)
+{
+    SL_REMOTE_COUNT(op->base.client, unmet);
+    if (sl_journal_is_one(op)) {
+        sl_journal_on_unmet(op);
+        return;
+    }
+    if (!op->base.take && !op->base.is_refund) {
+        sl_dynamo_op_free(op); /* too late, and not taken */
+        return;
+    }
+    op->phase = SL_DYNAMO_OP_READS;
+    sl_dynamo_op_again(op, told);
+}
+
+void sl_dynamo_op_again(struct sl_dynamo_op *op, bool told)
+{
+    if (++op->again > AGAIN_MOST) {
+        fail(op, SL_UNMET, "");
+        return;
+    }
+    if (op->again >= 3) /* or the quicker of two is so every time */
+        rest(op, op->again / 4);
+    else if (told && op->take_rows.row_count == 1)
+        decide(op);
+    else
+        sl_dynamo_op_go_on(op);
+}
+
+static void on_answered(struct sl_dynamo_op *op)
+{
+    switch (op->phase) {
+    case SL_DYNAMO_OP_READS:
+        decide(op);
+        break;
+    case SL_DYNAMO_OP_COUNTS:
+        on_counted(op);
+        break;
+    case SL_DYNAMO_OP_WRITES:
+        on_written(op);
+        break;
+    default:
+        sl_journal_on_answer(op);
+        break;
+    }
+}
+
+static bool may_pause(struct sl_dynamo_op *op, enum sl_dynamo_status status)
+{
+    if (status == SL_THROTTLED)
+        SL_REMOTE_COUNT(op->base.client, throttled);
+    else if (status != SL_UNSURE || is_write(op))
+        return false;
+    return (op->base.take || op->base.is_refund || op->pledged) &&
+           op->paused < PAUSE_MOST;
+}
+
+static enum sl_dynamo_status read_reply(struct sl_dynamo_op *op, bool *ret_told,
+                                        char why[SL_REPLY_WHY])
+{
+    struct sl_dynamo_call *call = &op->call;
+    struct sl_take_rows *take_rows = &op->take_rows;
+    struct sl_row *rows = take_rows->rows;
+    unsigned count = take_rows->row_count;
+
+    *ret_told = false;
+    if (call->status == 0) {
+        snprintf(why, SL_REPLY_WHY, "%.150s", call->fetch.why);
+        return call->unsent ? SL_UNSENT : SL_UNSURE;
+    }
+    if (op->phase == SL_DYNAMO_OP_WRITES) {
+        count = op->written < SL_PARTS;
+        rows += count ? op->written : 0;
+    } else if (sl_journal_is_one(op)) {
+        /* What a step was status with says nothing: the row is reviewed. */
+        rows = sl_journal_row(op);
+        count = op->phase == SL_DYNAMO_OP_REVIEWS;
+    }
+    return sl_dynamo_reply_read(call->status, call->reply, rows, count,
+                                take_rows->now, ret_told, why);
+}
+
+static void on_reply(struct sl_dynamo_call *call)
+{
+    struct sl_dynamo_op *op = call->ctx;
+    struct sl_dynamo_client *client = sl_dynamo_op_client(op);
+    char why[SL_REPLY_WHY] = "";
+    bool told = false;
+    enum sl_dynamo_status status = read_reply(op, &told, why);
+
+    sl_dynamo_client_heard(client, call->status > 0, why);
+    if (status == SL_DYNAMO_ANSWERED) {
+        on_answered(op);
+    } else if (status == SL_UNMET) {
+        on_unmet(op, told);
+    } else if (status == SL_SKEWED && !op->skewed) {
+        op->skewed = true; /* and by now the Date was seen */
+        sl_dynamo_op_go_on(op);
+    } else if (may_pause(op, status)) {
+        rest(op, op->paused++);
+    } else {
+        if (status == SL_NO_TRANSACTION) {
+            atomic_store(&client->base.store->store.in_steps, true);
+            if (op->base.take && op->phase == SL_DYNAMO_OP_WRITES) {
+                write_apart(op);
+                return;
+            }
+        }
+        if (status == SL_FORBIDDEN)
+            sl_dynamo_http_doubt(client->http);
+        fail(op, status, why);
+    }
+}
+
+/* ---- begin, deadline, close ---- */
+
+void sl_dynamo_op_begin(struct sl_remote_op *base)
+{
+    struct sl_dynamo_op *op = of(base);
+
+    op->phase = sl_take_rows_is_count(&op->take_rows) ? SL_DYNAMO_OP_COUNTS
+                                                      : SL_DYNAMO_OP_READS;
+    sl_dynamo_op_go_on(op);
+}
+
+bool sl_dynamo_op_cancel(struct sl_remote_op *base, bool *ret_uncertain)
+{
+    struct sl_dynamo_op *op = of(base);
+    bool goes_on = sl_journal_is_one(op)
+                       ? sl_journal_give_up(op)
+                       : is_write(op) && sl_dynamo_call_is_open(&op->call);
+
+    *ret_uncertain = goes_on && is_write(op);
+    op->take_rows.orphaned = true;
+    return !goes_on;
+}
+
+void sl_dynamo_op_abandon(struct sl_dynamo_op *op)
+{
+    bool sent = is_write(op) && sl_dynamo_call_is_open(&op->call);
+
+    sl_remote_op_fail(&op->base,
+                      sent ? SL_REMOTE_UNCERTAIN : SL_REMOTE_NOT_DONE);
+    sl_dynamo_op_free(op);
+}
+
+/* ---- the back end's calls ---- */
+
+static void on_retry(void *ctx)
+{
+    sl_dynamo_op_go_on(ctx);
+}
+
+int sl_dynamo_op_init(struct sl_remote_op *base)
+{
+    struct sl_dynamo_op *op = of(base);
+    struct sl_dynamo_client *client = sl_dynamo_op_client(op);
+
+    sl_dynamo_call_init(&op->call, client->http);
+    op->call.done = on_reply;
+    op->call.ctx = op;
+    op->take_rows.slot = client->lease_slot;
+    sl_buf_init(&op->take_rows.names, NAMES_MOST, base->client->options->alloc);
+    return sl_timer_new(base->client->loop, on_retry, op, &op->retry_timer);
+}
+
+void sl_dynamo_op_reset(struct sl_remote_op *base)
+{
+    struct sl_dynamo_op *op = of(base);
+
+    sl_dynamo_call_cancel(&op->call);
+    sl_timer_stop(op->retry_timer);
+    sl_buf_clear(&op->take_rows.names);
+    op->allowed = op->skewed = op->pledged = op->may_split = false;
+    op->again = op->paused = 0;
+}
+
+void sl_dynamo_op_done(struct sl_remote_op *base)
+{
+    struct sl_dynamo_op *op = of(base);
+
+    sl_dynamo_call_done(&op->call);
+    sl_timer_free(op->retry_timer);
+    sl_buf_done(&op->take_rows.names);
+}
+
+int sl_dynamo_op_encode_take(struct sl_remote_op *base, struct sl_take *take,
+                             const struct sl_lease_keys *keys)
+{
+    struct sl_dynamo_op *op = of(base);
+    struct sl_take_rows *take_rows = &op->take_rows;
+    sl_ns skew = sl_dynamo_http_skew(sl_dynamo_op_client(op)->http);
+    sl_ns now = take->now + (base->client->options->own_now ? 0 : skew);
+    int err = sl_take_rows_fill(take_rows, take, now > 0 ? now : 0);
+
+    atomic_store_explicit(&base->client->counts.ahead, skew,
+                          memory_order_relaxed);
+    if (err)
+        return err;
+    op->may_split = take->apart && take->errand == SL_TAKE_OP_TAKE;
+    if (keys)
+        sl_remote_op_request_leases(base, take, keys, take_rows->now);
+    for (unsigned i = 0; i < base->leases.count; i++) {
+        const struct sl_lease_request *lease = &base->leases.words[i];
+
+        take_rows->lease[take_rows->row_of[i]] =
+            (struct sl_row_lease){.want = lease->want,
+                                  .back = lease->left,
+                                  .taken = (sl_ns)lease->till};
+    }
+    return 0;
+}
+
+int sl_dynamo_op_encode_refund(struct sl_remote_op *base)
+{
+    struct sl_dynamo_op *op = of(base);
+    struct sl_remote_client *client = base->client;
+
+    sl_take_rows_invert(&op->take_rows,
+                        client->options->own_now
+                            ? op->take_rows.now
+                            : sl_dynamo_client_wall(sl_dynamo_op_client(op)));
+    op->again = op->paused = 0;
+    return 0;
+}
+
+int sl_dynamo_op_encode_lease_end(struct sl_remote_op *base,
+                                  const struct sl_lease_end *end, sl_ns now)
+{
+    struct sl_dynamo_op *op = of(base);
+    struct sl_dynamo_client *client = sl_dynamo_op_client(op);
+    sl_ns skew =
+        base->client->options->own_now ? 0 : sl_dynamo_http_skew(client->http);
+    struct kept kept;
     struct sl_lease_rest rest = {.name = end->name,
                                  .amount = end->asks.words[0].left,
                                  .taken = (sl_ns)end->asks.words[0].till};
-    struct kept kept;
 
     memcpy(&kept, end->numbers.at, sizeof(kept));
     rest.limit = kept.limit;
     rest.period = kept.period;
-    trip->asks = end->asks;
-    trip->ours = trip->ends_lease = true;
-    trip->key = (struct sl_denial_key){.count = 1, .names = {end->place}};
-    if (sl_take_rows_fill_rest(&trip->sheet, &rest, now))
-        sl_dynamo_op_free(trip);
-    else
-        sl_dynamo_op_begin(trip);
-}
-
-/* Those that are due, or all of them. `now` is what leases count by, `wall`
- * what rows are judged at. Without memory what is left is lost. */
-static void end_leases(struct sl_dynamo_client *seat, sl_ns now, sl_ns wall,
-                       bool all)
-{
-    struct sl_lease_end end;
-
-    while (sl_lease_cache_end(seat->leases, now, all, &end)) {
-        struct sl_dynamo_op *trip =
-            end.asks.frees ? sl_dynamo_op_new(seat) : NULL;
-        struct sl_lease_counts counts = {0};
-
-        if (trip) {
-            send_end(trip, &end, wall);
-            continue;
-        }
-        sl_lease_cache_lost(seat->leases, &end.asks, false, &counts);
-        atomic_fetch_add(&seat->counts.lease_under, counts.under);
-    }
-}
-
-static sl_ns wall_of(const struct sl_dynamo_client *seat)
-{
-    return sl_loop_now(seat->loop) + sl_dynamo_http_skew(seat->client);
-}
-
-static void wait_for_next(struct sl_dynamo_client *seat)
-{
-    sl_ns due = sl_lease_cache_due(seat->leases);
-    sl_ns now = sl_loop_mono(seat->loop);
-
-    if (due != SL_NS_NONE && !seat->options.own_now)
-        sl_timer_start(seat->lease_timer, due > now ? due - now : 0);
-}
-
-static void on_lease_timer(void *ctx)
-{
-    struct sl_dynamo_client *seat = ctx;
-
-    end_leases(seat, sl_loop_mono(seat->loop), wall_of(seat), false);
-    wait_for_next(seat);
-}
-
-void sl_dynamo_client_drain(struct sl_dynamo_client *seat, sl_ns now)
-{
-    bool own = seat->options.own_now;
-
-    seat->drains = true;
-    if (seat->leases)
-        end_leases(seat, own ? now : sl_loop_mono(seat->loop),
-                   own ? now : wall_of(seat), true);
-}
-
-/* ---- taking ---- */
-
-/* False if there are none to be had. */
-static bool open_leases(struct sl_dynamo_client *seat)
-{
-    unsigned most =
-        seat->options.leases_most ? seat->options.leases_most : LEASES;
-
-    if (!seat->lease_timer &&
-        sl_timer_new(seat->loop, on_lease_timer, seat, &seat->lease_timer))
-        return false;
-    return seat->leases ||
-           !sl_lease_cache_open(most, keep, true, seat->options.alloc,
-                                &seat->leases);
-}
-
-bool sl_dynamo_client_leases(struct sl_dynamo_client *seat,
-                             const struct sl_take *take,
-                             struct sl_lease_keys *ret)
-{
-    if (seat->options.no_leases || seat->drains ||
-        !sl_lease_cache_apply(take) || !open_leases(seat))
-        return false;
-    sl_lease_keys(&seat->shared->forgets, take, ret);
-    return true;
-}
-
-void sl_dynamo_op_ask_leases(struct sl_dynamo_op *trip,
-                             const struct sl_lease_keys *keys)
-{
-    struct sl_dynamo_client *seat = trip->seat;
-    struct sl_take_rows *sheet = &trip->sheet;
-
-    sl_lease_cache_ask(seat->leases, keys, trip->take, 0, sheet->now,
-                       sl_dynamo_client_time(seat, trip->take), &trip->asks);
-    for (unsigned i = 0; i < trip->asks.count; i++) {
-        const struct sl_lease_request *word = &trip->asks.words[i];
-
-        sheet->lease[sheet->row_of[i]] = (struct sl_row_lease){
-            .want = word->want, .back = word->left, .taken = (sl_ns)word->till};
-    }
-    if (trip->asks.frees) { /* what was refused so far may pass now */
-        sl_denial_forgets_add(&seat->shared->forgets, &trip->key);
-        trip->key = sl_denial_key(&seat->shared->forgets, trip->take);
-    }
-}
-
-/* ---- landing ---- */
-
-static void land(struct sl_dynamo_op *trip, unsigned i)
-{
-    const struct sl_take_rows *sheet = &trip->sheet;
-    unsigned k = sheet->row_of[i];
-    sl_ns life = sl_take_rows_lease_end(sheet, k) - sheet->now;
-    struct sl_lease_grant grant = {
-        .has = sheet->lease[k].has,
-        .life = life < SL_S ? life : SL_S,
-        .till = (uint64_t)sheet->now,
-        .remaining = sheet->parts[i].answer.remaining,
-        .reset_in = sheet->parts[i].answer.reset_in,
-    };
-
-    if (sl_lease_cache_granted(trip->seat->leases, &trip->asks, i, &grant,
-                               trip->sent))
-        atomic_fetch_add(&trip->seat->counts.lease_tokens, grant.has);
-}
-
-void sl_dynamo_op_landed(struct sl_dynamo_op *trip)
-{
-    struct sl_dynamo_client *seat = trip->seat;
-
-    if (trip->asks.count == 0)
-        return;
-    for (unsigned i = 0; i < trip->asks.count; i++)
-        if (trip->asks.list[i] && trip->ends_lease)
-            (void)sl_lease_cache_granted(seat->leases, &trip->asks, i, NULL, 0);
-        else if (trip->asks.list[i])
-            land(trip, i);
-    trip->asks.count = 0;
-    if (trip->asks.frees)
-        sl_denial_forgets_add(&seat->shared->forgets, &trip->key);
-    if (seat->drains && trip->take) /* it was asked for before that */
-        sl_dynamo_client_drain(seat, trip->take->now);
-    else
-        wait_for_next(seat);
-}
-
-void sl_dynamo_op_lost(struct sl_dynamo_op *trip, bool unsent)
-{
-    struct sl_lease_counts counts = {0};
-
-    if (trip->asks.count == 0)
-        return;
-    sl_lease_cache_lost(trip->seat->leases, &trip->asks, unsent, &counts);
-    atomic_fetch_add(&trip->seat->counts.lease_under, counts.under);
+    return sl_take_rows_fill_rest(&op->take_rows, &rest, now + skew);
 }

@@ -7,9 +7,9 @@
  *      |                            |                     |
  *      +---------- ENDS <-----------+---------------------+
  *
- * Every daemon looks, one seat of each; two at the same pledge do no harm: what
- * is given back takes its mark away in the same write, and marks are taken away
- * from the first row to the last.
+ * Every daemon looks, one client of each; two at the same pledge do no harm:
+ * what is given back takes its mark away in the same write, and marks are taken
+ * away from the first row to the last.
  *
  * One that can't be healed now is passed over until the next round: those
  * behind it need not wait.
@@ -30,7 +30,7 @@
 
 struct sl_recovery {
     struct sl_dynamo_call call; /* first */
-    struct sl_dynamo_client *seat;
+    struct sl_dynamo_client *client;
     struct sl_timer *timer;
     enum { QUERIES, JUDGES, CLEARS, REVIEWS, UNDOES, ENDS } phase;
     struct sl_buf after; /* where the next page begins; "": the first */
@@ -41,225 +41,228 @@ struct sl_recovery {
     bool undone; /* something was */
 };
 
-static void rest(struct sl_recovery *healer)
+static void rest(struct sl_recovery *recovery)
 {
-    sl_timer_start(healer->timer, sl_jitter_span(&healer->seat->dice, EVERY));
+    sl_timer_start(recovery->timer,
+                   sl_jitter_span(&recovery->client->jitter, EVERY));
 }
 
 /* ---- questions ---- */
 
-static int put_body(struct sl_recovery *healer, const char **ret_operation)
+static int put_body(struct sl_recovery *recovery, const char **ret_operation)
 {
-    struct sl_str table = healer->seat->options.where.table;
-    struct sl_buf *out = &healer->call.body;
+    struct sl_str table = recovery->client->options->where.table;
+    struct sl_buf *out = &recovery->call.body;
 
     sl_buf_clear(out);
     *ret_operation = "UpdateItem";
-    switch (healer->phase) {
+    switch (recovery->phase) {
     case QUERIES:
         *ret_operation = "Query";
         return sl_journal_pledge_put_query(out, table,
-                                           sl_buf_str(&healer->after));
+                                           sl_buf_str(&recovery->after));
     case JUDGES:
     case REVIEWS:
         *ret_operation = "GetItem";
-        return sl_row_put_get(out, table, &healer->row);
+        return sl_row_put_get(out, table, &recovery->row);
     case CLEARS:
-        return sl_row_put_unmark(out, table, &healer->row);
+        return sl_row_put_unmark(out, table, &recovery->row);
     case UNDOES:
-        return sl_row_put_swap(out, table, &healer->row);
+        return sl_row_put_swap(out, table, &recovery->row);
     case ENDS:
         break;
     }
     *ret_operation = "DeleteItem";
-    return sl_journal_pledge_put_delete(out, table, healer->pledge.id);
+    return sl_journal_pledge_put_delete(out, table, recovery->pledge.id);
 }
 
-static void ask(struct sl_recovery *healer, unsigned phase)
+static void ask(struct sl_recovery *recovery, unsigned phase)
 {
     const char *operation = "";
     int err;
 
-    healer->phase = phase;
-    err = put_body(healer, &operation);
+    recovery->phase = phase;
+    err = put_body(recovery, &operation);
     if (!err)
-        err = sl_dynamo_call_send(&healer->call, operation, PATIENCE);
+        err = sl_dynamo_call_send(&recovery->call, operation, PATIENCE);
     if (err)
-        rest(healer); /* for want of keys or memory */
+        rest(recovery); /* for want of keys or memory */
 }
 
 /* Row `at` of the pledge, by `phase`; behind the last one it ends. */
-static void ask_at(struct sl_recovery *healer, unsigned at, unsigned phase)
+static void ask_at(struct sl_recovery *recovery, unsigned at, unsigned phase)
 {
-    healer->at = at;
-    if (at == healer->pledge.count) {
-        ask(healer, ENDS);
+    recovery->at = at;
+    if (at == recovery->pledge.count) {
+        ask(recovery, ENDS);
         return;
     }
-    sl_journal_pledge_row_of(&healer->pledge.rows[at], healer->pledge.id,
-                             &healer->row);
-    ask(healer, phase);
+    sl_journal_pledge_row_of(&recovery->pledge.rows[at], recovery->pledge.id,
+                             &recovery->row);
+    ask(recovery, phase);
 }
 
 /* ---- answers ---- */
 
-static void on_page(struct sl_recovery *healer)
+static void on_page(struct sl_recovery *recovery)
 {
     bool found = sl_journal_pledge_read(
-        healer->call.reply, sl_dynamo_client_wall(healer->seat) - OLD,
-        &healer->pledge, &healer->after);
+        recovery->call.reply, sl_dynamo_client_wall(recovery->client) - OLD,
+        &recovery->pledge, &recovery->after);
 
     if (found) {
-        healer->undone = false;
-        healer->again = 0;
-        ask_at(healer, healer->pledge.count - 1, JUDGES);
-    } else if (healer->after.len > 0) {
-        ask(healer, QUERIES);
+        recovery->undone = false;
+        recovery->again = 0;
+        ask_at(recovery, recovery->pledge.count - 1, JUDGES);
+    } else if (recovery->after.len > 0) {
+        ask(recovery, QUERIES);
     } else {
-        rest(healer);
+        rest(recovery);
     }
 }
 
 /* The row was read, and is to be undone if it has the mark. */
-static void review(struct sl_recovery *healer)
+static void review(struct sl_recovery *recovery)
 {
-    struct sl_row *row = &healer->row;
+    struct sl_row *row = &recovery->row;
 
     if (!row->marked) {
-        ask_at(healer, healer->at + 1, REVIEWS);
+        ask_at(recovery, recovery->at + 1, REVIEWS);
         return;
     }
     row->next =
-        sl_journal_pledge_undo(&healer->pledge.rows[healer->at], row->cell,
-                               sl_dynamo_client_wall(healer->seat));
+        sl_journal_pledge_undo(&recovery->pledge.rows[recovery->at], row->cell,
+                               sl_dynamo_client_wall(recovery->client));
     row->unmarks = true;
-    ask(healer, UNDOES);
+    ask(recovery, UNDOES);
 }
 
-static void on_end(struct sl_recovery *healer)
+static void on_end(struct sl_recovery *recovery)
 {
-    if (healer->undone) {
-        SL_DYNAMO_ADD(healer->seat->counts.returned);
-        sl_store_log_tell(
-            &healer->seat->herald, SL_STORE_EVENT_TROUBLE,
-            "a daemon stopped in the middle of a take from several "
-            "limits; the take was refunded");
+    if (recovery->undone) {
+        SL_REMOTE_COUNT(&recovery->client->base, returned);
+        sl_store_log_write(&recovery->client->base.log, SL_STORE_EVENT_TROUBLE,
+                           "a daemon stopped in the middle of a take from "
+                           "several limits; the take was refunded");
     }
-    ask(healer, QUERIES);
+    ask(recovery, QUERIES);
 }
 
-static void on_answered(struct sl_recovery *healer)
+static void on_answered(struct sl_recovery *recovery)
 {
-    switch (healer->phase) {
+    switch (recovery->phase) {
     case QUERIES:
-        on_page(healer);
+        on_page(recovery);
         break;
     case JUDGES:
-        ask_at(healer, 0,
-               sl_journal_pledge_was_taken(&healer->pledge, &healer->row,
-                                           sl_dynamo_client_wall(healer->seat))
-                   ? CLEARS
-                   : REVIEWS);
+        ask_at(
+            recovery, 0,
+            sl_journal_pledge_was_taken(&recovery->pledge, &recovery->row,
+                                        sl_dynamo_client_wall(recovery->client))
+                ? CLEARS
+                : REVIEWS);
         break;
     case REVIEWS:
-        review(healer);
+        review(recovery);
         break;
     case UNDOES:
-        healer->undone = true;
-        ask_at(healer, healer->at + 1, REVIEWS);
+        recovery->undone = true;
+        ask_at(recovery, recovery->at + 1, REVIEWS);
         break;
     case CLEARS:
-        ask_at(healer, healer->at + 1, CLEARS);
+        ask_at(recovery, recovery->at + 1, CLEARS);
         break;
     case ENDS:
-        on_end(healer);
+        on_end(recovery);
         break;
     }
 }
 
 /* Whoever may not look, or not write, is to know it. */
-static void give_up(struct sl_recovery *healer, enum sl_dynamo_status answered,
+static void give_up(struct sl_recovery *recovery, enum sl_dynamo_status status,
                     const char *why)
 {
-    if (healer->phase == QUERIES)
-        sl_buf_clear(&healer->after);
-    sl_dynamo_client_trouble(healer->seat, answered, why);
-    rest(healer);
+    if (recovery->phase == QUERIES)
+        sl_buf_clear(&recovery->after);
+    sl_dynamo_client_error(recovery->client, status, why);
+    rest(recovery);
 }
 
 static void on_done(struct sl_dynamo_call *call)
 {
-    struct sl_recovery *healer = (struct sl_recovery *)call;
-    bool reads = healer->phase == JUDGES || healer->phase == REVIEWS;
+    struct sl_recovery *recovery = (struct sl_recovery *)call;
+    bool reads = recovery->phase == JUDGES || recovery->phase == REVIEWS;
     char why[SL_REPLY_WHY];
     bool told;
-    enum sl_dynamo_status answered =
+    enum sl_dynamo_status status =
         call->status == 0
             ? SL_UNSENT
-            : sl_dynamo_reply_read(call->status, call->reply, &healer->row,
-                                   reads, sl_dynamo_client_wall(healer->seat),
-                                   &told, why);
+            : sl_dynamo_reply_read(
+                  call->status, call->reply, &recovery->row, reads,
+                  sl_dynamo_client_wall(recovery->client), &told, why);
 
-    if (answered == SL_DYNAMO_ANSWERED)
-        on_answered(healer);
-    else if (answered == SL_UNMET && healer->phase == CLEARS)
-        ask_at(healer, healer->at + 1, CLEARS); /* another did */
-    else if (answered == SL_UNMET && healer->again++ < AGAIN_MOST)
-        ask(healer, REVIEWS);
+    if (status == SL_DYNAMO_ANSWERED)
+        on_answered(recovery);
+    else if (status == SL_UNMET && recovery->phase == CLEARS)
+        ask_at(recovery, recovery->at + 1, CLEARS); /* another did */
+    else if (status == SL_UNMET && recovery->again++ < AGAIN_MOST)
+        ask(recovery, REVIEWS);
     else
-        give_up(healer, answered, call->status ? why : call->fetch.why);
+        give_up(recovery, status, call->status ? why : call->fetch.why);
 }
 
 /* ---- life ---- */
 
 static void on_timer(void *ctx)
 {
-    struct sl_recovery *healer = ctx;
+    struct sl_recovery *recovery = ctx;
 
-    if (sl_dynamo_call_is_open(&healer->call))
+    if (sl_dynamo_call_is_open(&recovery->call))
         return;
-    if (atomic_load(healer->seat->in_notes))
-        ask(healer, QUERIES);
+    if (atomic_load(recovery->client->has_journals))
+        ask(recovery, QUERIES);
     else
-        rest(healer);
+        rest(recovery);
 }
 
-void sl_recovery_go(struct sl_recovery *healer)
+void sl_recovery_go(struct sl_recovery *recovery)
 {
-    sl_timer_start(healer->timer, 0);
+    sl_timer_start(recovery->timer, 0);
 }
 
-int sl_recovery_open(struct sl_dynamo_client *seat, struct sl_recovery **ret)
+int sl_recovery_open(struct sl_dynamo_client *client, struct sl_recovery **ret)
 {
-    struct sl_recovery *healer =
-        sl_alloc_new(seat->options.alloc, sizeof(*healer));
+    struct sl_recovery *recovery =
+        sl_alloc_new(client->base.options->alloc, sizeof(*recovery));
     int err;
 
-    if (!healer)
+    if (!recovery)
         return SLUICE_ENOMEM;
-    memset(healer, 0, sizeof(*healer));
-    healer->seat = seat;
-    sl_dynamo_call_init(&healer->call, seat->client);
-    healer->call.done = on_done;
-    sl_buf_init(&healer->pledge.names, NAMES_MOST, seat->options.alloc);
-    sl_buf_init(&healer->after, KEY_MOST, seat->options.alloc);
-    err = sl_timer_new(seat->loop, on_timer, healer, &healer->timer);
+    memset(recovery, 0, sizeof(*recovery));
+    recovery->client = client;
+    sl_dynamo_call_init(&recovery->call, client->http);
+    recovery->call.done = on_done;
+    sl_buf_init(&recovery->pledge.names, NAMES_MOST,
+                client->base.options->alloc);
+    sl_buf_init(&recovery->after, KEY_MOST, client->base.options->alloc);
+    err = sl_timer_new(client->base.loop, on_timer, recovery, &recovery->timer);
     if (err) {
-        sl_recovery_close(healer);
+        sl_recovery_close(recovery);
         return err;
     }
-    rest(healer);
-    *ret = healer;
+    rest(recovery);
+    *ret = recovery;
     return 0;
 }
 
-void sl_recovery_close(struct sl_recovery *healer)
+void sl_recovery_close(struct sl_recovery *recovery)
 {
-    if (!healer)
+    if (!recovery)
         return;
-    sl_dynamo_call_done(&healer->call);
-    sl_timer_free(healer->timer);
-    sl_buf_done(&healer->pledge.names);
-    sl_buf_done(&healer->after);
-    sl_alloc_free(healer->seat->options.alloc, healer, sizeof(*healer));
+    sl_dynamo_call_done(&recovery->call);
+    sl_timer_free(recovery->timer);
+    sl_buf_done(&recovery->pledge.names);
+    sl_buf_done(&recovery->after);
+    sl_alloc_free(recovery->client->base.options->alloc, recovery,
+                  sizeof(*recovery));
 }

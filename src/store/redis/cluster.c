@@ -32,7 +32,7 @@ static void on_change(void *ctx, bool up, const char *why)
 static int open_link(struct sl_redis_node *node)
 {
     const struct sl_redis_cluster_options *o = node->nodes->options;
-    struct sl_redis_conn_options link = {
+    struct sl_redis_conn_options conn = {
         .conns = node->nodes->conns,
         .loop = o->loop,
         .name = node->place.name,
@@ -47,7 +47,7 @@ static int open_link(struct sl_redis_node *node)
         .ctx = node,
     };
 
-    return sl_redis_conn_open(&link, &node->link);
+    return sl_redis_conn_open(&conn, &node->conn);
 }
 
 static void node_free(struct sl_redis_node *node)
@@ -55,7 +55,7 @@ static void node_free(struct sl_redis_node *node)
     struct sl_redis_nodes *nodes = node->nodes;
 
     nodes->list[node->number - 1] = NULL;
-    sl_redis_conn_close(node->link);
+    sl_redis_conn_close(node->conn);
     sl_alloc_free(nodes->options->alloc, node, sizeof(*node));
 }
 
@@ -188,7 +188,7 @@ static const struct sl_redis_node *somebody(const struct sl_redis_nodes *nodes,
         const struct sl_redis_node *node =
             nodes->list[(turn + i) % SL_REDIS_NODES_MOST];
 
-        if (node && node->wanted && sl_redis_conn_is_up(node->link))
+        if (node && node->wanted && sl_redis_conn_is_up(node->conn))
             return node;
     }
     return NULL;
@@ -216,8 +216,8 @@ static bool whom_to_ask(void *ctx, unsigned turn, struct sl_redis_addr *ret)
 
 void sl_redis_nodes_ask(struct sl_redis_nodes *nodes)
 {
-    if (nodes->scout)
-        sl_redis_discovery_go(nodes->scout);
+    if (nodes->discovery)
+        sl_redis_discovery_go(nodes->discovery);
 }
 
 /* ---- replicas ---- */
@@ -241,13 +241,13 @@ void sl_redis_nodes_reconnect(struct sl_redis_nodes *nodes, sl_ns now,
     for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++) {
         struct sl_redis_node *node = nodes->list[i];
 
-        if (!node || !node->stale || sl_redis_conn_count(node->link) > 0 ||
+        if (!node || !node->stale || sl_redis_conn_count(node->conn) > 0 ||
             now - node->doubted >= rest)
             continue;
         /* Where nobody else can be asked, its name may lead elsewhere now. */
-        node->stale = nodes->scout != NULL;
+        node->stale = nodes->discovery != NULL;
         node->doubted = now - rest;
-        sl_redis_conn_reconnect(node->link, "the server is a replica");
+        sl_redis_conn_reconnect(node->conn, "the server is a replica");
     }
 }
 
@@ -262,7 +262,7 @@ void sl_redis_nodes_prune(struct sl_redis_nodes *nodes, sl_ns now)
             continue;
         if (now - node->doubted > DOUBT_MOST)
             node->stale = false;
-        if (!node->wanted && sl_redis_conn_count(node->link) == 0)
+        if (!node->wanted && sl_redis_conn_count(node->conn) == 0)
             node_free(node);
     }
     if (!sl_redis_nodes_are_up(nodes))
@@ -275,7 +275,7 @@ bool sl_redis_nodes_are_up(const struct sl_redis_nodes *nodes)
 
     for (unsigned i = 0; up && i < SL_REDIS_NODES_MOST; i++)
         up = !nodes->list[i] || !nodes->list[i]->wanted ||
-             sl_redis_conn_is_up(nodes->list[i]->link);
+             sl_redis_conn_is_up(nodes->list[i]->conn);
     return up;
 }
 
@@ -285,7 +285,7 @@ sl_ns sl_redis_nodes_reconnect_in(const struct sl_redis_nodes *nodes)
 
     for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++) {
         sl_ns in = nodes->list[i] && nodes->list[i]->wanted
-                       ? sl_redis_conn_reconnect_in(nodes->list[i]->link)
+                       ? sl_redis_conn_reconnect_in(nodes->list[i]->conn)
                        : 0;
 
         most = in > most ? in : most;
@@ -303,7 +303,7 @@ static int open_scout(struct sl_redis_nodes *nodes)
     struct sl_str master[3] = {SL_STR("SENTINEL"),
                                SL_STR("GET-MASTER-ADDR-BY-NAME"),
                                sl_str_c(o->where->master)};
-    struct sl_redis_discovery_options scout = {
+    struct sl_redis_discovery_options discovery = {
         .conns = nodes->conns,
         .loop = o->loop,
         .tls = o->tls,
@@ -317,7 +317,7 @@ static int open_scout(struct sl_redis_nodes *nodes)
     int err = cluster ? sl_resp_command_write(&nodes->question, map, 2)
                       : sl_resp_command_write(&nodes->question, master, 3);
 
-    scout.command = sl_buf_str(&nodes->question);
+    discovery.command = sl_buf_str(&nodes->question);
     if (!err && cluster) {
         nodes->slots = sl_alloc_new(o->alloc, MAP);
         nodes->fresh = sl_alloc_new(o->alloc, MAP);
@@ -325,7 +325,7 @@ static int open_scout(struct sl_redis_nodes *nodes)
             return SLUICE_ENOMEM;
         memset(nodes->slots, 0, MAP);
     }
-    return err ? err : sl_redis_discovery_open(&scout, &nodes->scout);
+    return err ? err : sl_redis_discovery_open(&discovery, &nodes->discovery);
 }
 
 int sl_redis_nodes_open(struct sl_redis_nodes *nodes,
@@ -348,7 +348,7 @@ int sl_redis_nodes_open(struct sl_redis_nodes *nodes,
     }
     err = open_scout(nodes);
     if (!err)
-        sl_redis_discovery_go(nodes->scout);
+        sl_redis_discovery_go(nodes->discovery);
     return err;
 }
 
@@ -359,8 +359,8 @@ void sl_redis_nodes_close(struct sl_redis_nodes *nodes)
     if (!nodes->options)
         return; /* it was never opened */
     alloc = nodes->options->alloc;
-    sl_redis_discovery_close(nodes->scout);
-    nodes->scout = NULL;
+    sl_redis_discovery_close(nodes->discovery);
+    nodes->discovery = NULL;
     nodes->master = NULL; /* those that end now may look for it */
     for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++)
         if (nodes->list[i])
@@ -393,239 +393,240 @@ struct sl_redis_cluster {
 
 static const struct sl_str nothing = {"", 0};
 
-static struct sl_redis_cmd *of(struct sl_redis_wire_cmd *flight)
+static struct sl_redis_cmd *of(struct sl_redis_wire_cmd *wire)
 {
-    return (struct sl_redis_cmd *)((char *)flight -
-                                   offsetof(struct sl_redis_cmd, flight));
+    return (struct sl_redis_cmd *)((char *)wire -
+                                   offsetof(struct sl_redis_cmd, wire));
 }
 
-static sl_ns now_of(const struct sl_redis_cluster *fleet)
+static sl_ns now_of(const struct sl_redis_cluster *cluster)
 {
-    return sl_loop_mono(fleet->options.loop);
+    return sl_loop_mono(cluster->options.loop);
 }
 
-static void finish(struct sl_redis_cmd *voyage, enum sl_redis_result landing,
+static void finish(struct sl_redis_cmd *cmd, enum sl_redis_result result,
                    struct sl_str reply)
 {
-    voyage->fleet->count--;
-    voyage->done(voyage, landing, reply);
+    cmd->cluster->count--;
+    cmd->done(cmd, result, reply);
 }
 
 /* ---- waiting ---- */
 
-static void wait_for(struct sl_redis_cmd *voyage, sl_ns span)
+static void wait_for(struct sl_redis_cmd *cmd, sl_ns span)
 {
-    struct sl_redis_cluster *fleet = voyage->fleet;
+    struct sl_redis_cluster *cluster = cmd->cluster;
 
-    if (fleet->closing) {
-        finish(voyage, SL_REDIS_NOT_SENT, nothing);
+    if (cluster->closing) {
+        finish(cmd, SL_REDIS_NOT_SENT, nothing);
         return;
     }
-    voyage->node = NULL;
-    voyage->flight.asking = false;
-    voyage->due = now_of(fleet) + span;
-    if (TAILQ_EMPTY(&fleet->waiting))
-        sl_timer_start(fleet->tick, TRY_AGAIN);
-    TAILQ_INSERT_TAIL(&fleet->waiting, voyage, waits);
+    cmd->node = NULL;
+    cmd->wire.asking = false;
+    cmd->due = now_of(cluster) + span;
+    if (TAILQ_EMPTY(&cluster->waiting))
+        sl_timer_start(cluster->tick, TRY_AGAIN);
+    TAILQ_INSERT_TAIL(&cluster->waiting, cmd, waits);
 }
 
-static void send_to(struct sl_redis_cmd *voyage, struct sl_redis_node *node)
+static void send_to(struct sl_redis_cmd *cmd, struct sl_redis_node *node)
 {
-    voyage->node = node;
-    sl_redis_conn_send(node->link, &voyage->flight);
+    cmd->node = node;
+    sl_redis_conn_send(node->conn, &cmd->wire);
 }
 
 /* To the node that has its slot; false if it must wait for that. */
-static bool set_out(struct sl_redis_cmd *voyage)
+static bool set_out(struct sl_redis_cmd *cmd)
 {
     struct sl_redis_node *node =
-        sl_redis_nodes_for(&voyage->fleet->nodes, voyage->slot);
+        sl_redis_nodes_for(&cmd->cluster->nodes, cmd->slot);
 
     if (!node || node->stale)
         return false;
-    send_to(voyage, node);
+    send_to(cmd, node);
     return true;
 }
 
 /* Those that are due set out; one pass, since some come back at once. */
 static void on_tick(void *ctx)
 {
-    struct sl_redis_cluster *fleet = ctx;
+    struct sl_redis_cluster *cluster = ctx;
     TAILQ_HEAD(, sl_redis_cmd) list = TAILQ_HEAD_INITIALIZER(list);
-    sl_ns now = now_of(fleet);
-    struct sl_redis_cmd *voyage;
+    sl_ns now = now_of(cluster);
+    struct sl_redis_cmd *cmd;
 
-    sl_redis_nodes_reconnect(&fleet->nodes, now, RENEW);
-    TAILQ_CONCAT(&list, &fleet->waiting, waits);
-    while ((voyage = TAILQ_FIRST(&list)) != NULL) {
-        TAILQ_REMOVE(&list, voyage, waits);
-        if (voyage->due > now || !set_out(voyage))
-            TAILQ_INSERT_TAIL(&fleet->waiting, voyage, waits);
+    sl_redis_nodes_reconnect(&cluster->nodes, now, RENEW);
+    TAILQ_CONCAT(&list, &cluster->waiting, waits);
+    while ((cmd = TAILQ_FIRST(&list)) != NULL) {
+        TAILQ_REMOVE(&list, cmd, waits);
+        if (cmd->due > now || !set_out(cmd))
+            TAILQ_INSERT_TAIL(&cluster->waiting, cmd, waits);
     }
-    if (!TAILQ_EMPTY(&fleet->waiting))
-        sl_timer_start(fleet->tick, TRY_AGAIN);
+    if (!TAILQ_EMPTY(&cluster->waiting))
+        sl_timer_start(cluster->tick, TRY_AGAIN);
 }
 
 static void on_round(void *ctx)
 {
-    struct sl_redis_cluster *fleet = ctx;
+    struct sl_redis_cluster *cluster = ctx;
 
-    sl_redis_nodes_prune(&fleet->nodes, now_of(fleet));
-    sl_timer_start(fleet->round, ROUND);
+    sl_redis_nodes_prune(&cluster->nodes, now_of(cluster));
+    sl_timer_start(cluster->round, ROUND);
 }
 
 /* ---- replies ---- */
 
 /* Sent on: true if it goes where it was told to. */
-static bool redirect(struct sl_redis_cmd *voyage, struct sl_str error)
+static bool redirect(struct sl_redis_cmd *cmd, struct sl_str error)
 {
-    struct sl_redis_cluster *fleet = voyage->fleet;
+    struct sl_redis_cluster *cluster = cmd->cluster;
     struct sl_redis_redirect to;
     struct sl_redis_node *node;
 
-    if (!sl_redis_cluster_is_cluster(fleet) ||
+    if (!sl_redis_cluster_is_cluster(cluster) ||
         !sl_redis_redirect_read(error, &to))
         return false;
-    if (++voyage->hops > HOPS) {
-        fleet->counts.storms++;
+    if (++cmd->hops > HOPS) {
+        cluster->counts.storms++;
         return false;
     }
-    node = sl_redis_nodes_redirect(&fleet->nodes, &to, voyage->node);
+    node = sl_redis_nodes_redirect(&cluster->nodes, &to, cmd->node);
     if (!node)
         return false;
-    fleet->counts.redirected++;
-    voyage->flight.asking = to.asks;
-    send_to(voyage, node);
+    cluster->counts.redirected++;
+    cmd->wire.asking = to.asks;
+    send_to(cmd, node);
     return true;
 }
 
-static bool try_again(struct sl_redis_cmd *voyage)
+static bool try_again(struct sl_redis_cmd *cmd)
 {
-    if (++voyage->tries > TRIES)
+    if (++cmd->tries > TRIES)
         return false;
-    wait_for(voyage, TRY_AGAIN);
+    wait_for(cmd, TRY_AGAIN);
     return true;
 }
 
 /* The node is a replica. Whatever else is on its way there is told so, too;
  * then it is called anew. */
-static bool find_master(struct sl_redis_cmd *voyage)
+static bool find_master(struct sl_redis_cmd *cmd)
 {
-    struct sl_redis_cluster *fleet = voyage->fleet;
+    struct sl_redis_cluster *cluster = cmd->cluster;
 
-    if (voyage->retried || !sl_redis_nodes_suspect(&fleet->nodes, voyage->node,
-                                                   now_of(fleet), RENEW))
+    if (cmd->retried || !sl_redis_nodes_suspect(&cluster->nodes, cmd->node,
+                                                now_of(cluster), RENEW))
         return false;
-    voyage->retried = true;
-    wait_for(voyage, 0);
+    cmd->retried = true;
+    wait_for(cmd, 0);
     return true;
 }
 
 /* True if it goes on. */
-static bool goes_on(struct sl_redis_cmd *voyage, struct sl_str reply)
+static bool goes_on(struct sl_redis_cmd *cmd, struct sl_str reply)
 {
     struct sl_str text;
 
     switch (sl_redis_error_of(reply, &text)) {
     case SL_REDIS_ERROR_MOVED:
     case SL_REDIS_ERROR_ASK:
-        return redirect(voyage, text);
+        return redirect(cmd, text);
     case SL_REDIS_ERROR_CLUSTERDOWN:
-        sl_redis_nodes_ask(&voyage->fleet->nodes);
-        return try_again(voyage);
+        sl_redis_nodes_ask(&cmd->cluster->nodes);
+        return try_again(cmd);
     case SL_REDIS_ERROR_TRYAGAIN:
-        return try_again(voyage);
+        return try_again(cmd);
     case SL_REDIS_ERROR_READONLY:
-        return find_master(voyage);
+        return find_master(cmd);
     default:
         return false;
     }
 }
 
-static void on_flight(struct sl_redis_wire_cmd *flight,
-                      enum sl_redis_result landing, struct sl_str reply)
+static void on_flight(struct sl_redis_wire_cmd *wire,
+                      enum sl_redis_result result, struct sl_str reply)
 {
-    struct sl_redis_cmd *voyage = of(flight);
+    struct sl_redis_cmd *cmd = of(wire);
 
-    if (landing != SL_REDIS_REPLIED)
-        sl_redis_nodes_ask(&voyage->fleet->nodes);
-    else if (goes_on(voyage, reply))
+    if (result != SL_REDIS_REPLIED)
+        sl_redis_nodes_ask(&cmd->cluster->nodes);
+    else if (goes_on(cmd, reply))
         return;
-    finish(voyage, landing, reply);
+    finish(cmd, result, reply);
 }
 
 /* ---- what the owner asks ---- */
 
-void sl_redis_cluster_send(struct sl_redis_cluster *fleet,
-                           struct sl_redis_cmd *voyage)
+void sl_redis_cluster_send(struct sl_redis_cluster *cluster,
+                           struct sl_redis_cmd *cmd)
 {
-    voyage->fleet = fleet;
-    voyage->node = NULL;
-    voyage->hops = voyage->tries = 0;
-    voyage->retried = voyage->flight.asking = false;
-    voyage->flight.done = on_flight;
-    fleet->count++;
-    if (fleet->count > fleet->options.most || fleet->closing) {
-        finish(voyage, SL_REDIS_NOT_SENT, nothing);
-    } else if (!set_out(voyage)) {
-        sl_redis_nodes_ask(&fleet->nodes);
-        wait_for(voyage, 0);
+    cmd->cluster = cluster;
+    cmd->node = NULL;
+    cmd->hops = cmd->tries = 0;
+    cmd->retried = cmd->wire.asking = false;
+    cmd->wire.done = on_flight;
+    cluster->count++;
+    if (cluster->count > cluster->options.most || cluster->closing) {
+        finish(cmd, SL_REDIS_NOT_SENT, nothing);
+    } else if (!set_out(cmd)) {
+        sl_redis_nodes_ask(&cluster->nodes);
+        wait_for(cmd, 0);
     }
 }
 
-void sl_redis_cluster_again(struct sl_redis_cmd *voyage)
+void sl_redis_cluster_again(struct sl_redis_cmd *cmd)
 {
-    voyage->fleet->count++;
-    send_to(voyage, voyage->node);
+    cmd->cluster->count++;
+    send_to(cmd, cmd->node);
 }
 
-bool sl_redis_cluster_cancel(struct sl_redis_cmd *voyage)
+bool sl_redis_cluster_cancel(struct sl_redis_cmd *cmd)
 {
-    struct sl_redis_cluster *fleet = voyage->fleet;
+    struct sl_redis_cluster *cluster = cmd->cluster;
 
-    if (voyage->node) {
-        if (!sl_redis_conn_cancel(voyage->node->link, &voyage->flight))
+    if (cmd->node) {
+        if (!sl_redis_conn_cancel(cmd->node->conn, &cmd->wire))
             return false;
     } else {
-        TAILQ_REMOVE(&fleet->waiting, voyage, waits);
+        TAILQ_REMOVE(&cluster->waiting, cmd, waits);
     }
-    fleet->count--;
+    cluster->count--;
     return true;
 }
 
-bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *fleet,
+bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *cluster,
                                    unsigned slot)
 {
-    const struct sl_redis_node *node = sl_redis_nodes_for(&fleet->nodes, slot);
+    const struct sl_redis_node *node =
+        sl_redis_nodes_for(&cluster->nodes, slot);
 
-    return fleet->count < fleet->options.most &&
-           (!node || node->stale || sl_redis_conn_is_accepting(node->link));
+    return cluster->count < cluster->options.most &&
+           (!node || node->stale || sl_redis_conn_is_accepting(node->conn));
 }
 
-bool sl_redis_cluster_is_cluster(const struct sl_redis_cluster *fleet)
+bool sl_redis_cluster_is_cluster(const struct sl_redis_cluster *cluster)
 {
-    return fleet->options.where->kind == SL_REDIS_CLUSTER;
+    return cluster->options.where->kind == SL_REDIS_CLUSTER;
 }
 
-bool sl_redis_cluster_is_up(const struct sl_redis_cluster *fleet)
+bool sl_redis_cluster_is_up(const struct sl_redis_cluster *cluster)
 {
-    return sl_redis_nodes_are_up(&fleet->nodes);
+    return sl_redis_nodes_are_up(&cluster->nodes);
 }
 
-sl_ns sl_redis_cluster_reconnect_in(const struct sl_redis_cluster *fleet)
+sl_ns sl_redis_cluster_reconnect_in(const struct sl_redis_cluster *cluster)
 {
-    return sl_redis_nodes_reconnect_in(&fleet->nodes);
+    return sl_redis_nodes_reconnect_in(&cluster->nodes);
 }
 
-sl_ns *sl_redis_cluster_note(const struct sl_redis_cmd *voyage)
+sl_ns *sl_redis_cluster_note(const struct sl_redis_cmd *cmd)
 {
-    return &voyage->node->note;
+    return &cmd->node->note;
 }
 
 const struct sl_redis_cluster_counts *
-sl_redis_cluster_counts(const struct sl_redis_cluster *fleet)
+sl_redis_cluster_counts(const struct sl_redis_cluster *cluster)
 {
-    return &fleet->counts;
+    return &cluster->counts;
 }
 
 /* ---- life ---- */
@@ -633,43 +634,43 @@ sl_redis_cluster_counts(const struct sl_redis_cluster *fleet)
 int sl_redis_cluster_open(const struct sl_redis_cluster_options *options,
                           struct sl_redis_cluster **ret)
 {
-    struct sl_redis_cluster *fleet =
-        sl_alloc_new(options->alloc, sizeof(*fleet));
+    struct sl_redis_cluster *cluster =
+        sl_alloc_new(options->alloc, sizeof(*cluster));
     int err;
 
-    if (!fleet)
+    if (!cluster)
         return SLUICE_ENOMEM;
-    memset(fleet, 0, sizeof(*fleet));
-    fleet->options = *options;
-    TAILQ_INIT(&fleet->waiting);
-    err = sl_timer_new(options->loop, on_tick, fleet, &fleet->tick);
+    memset(cluster, 0, sizeof(*cluster));
+    cluster->options = *options;
+    TAILQ_INIT(&cluster->waiting);
+    err = sl_timer_new(options->loop, on_tick, cluster, &cluster->tick);
     if (!err)
-        err = sl_timer_new(options->loop, on_round, fleet, &fleet->round);
+        err = sl_timer_new(options->loop, on_round, cluster, &cluster->round);
     if (!err)
-        err = sl_redis_nodes_open(&fleet->nodes, &fleet->options);
+        err = sl_redis_nodes_open(&cluster->nodes, &cluster->options);
     if (err) {
-        sl_redis_cluster_close(fleet);
+        sl_redis_cluster_close(cluster);
         return err;
     }
     if (options->where->kind != SL_REDIS_ONE)
-        sl_timer_start(fleet->round, ROUND);
-    *ret = fleet;
+        sl_timer_start(cluster->round, ROUND);
+    *ret = cluster;
     return 0;
 }
 
-void sl_redis_cluster_close(struct sl_redis_cluster *fleet)
+void sl_redis_cluster_close(struct sl_redis_cluster *cluster)
 {
-    struct sl_redis_cmd *voyage;
+    struct sl_redis_cmd *cmd;
 
-    if (!fleet)
+    if (!cluster)
         return;
-    fleet->closing = true;
-    sl_redis_nodes_close(&fleet->nodes); /* what is there comes to an end */
-    while ((voyage = TAILQ_FIRST(&fleet->waiting)) != NULL) {
-        TAILQ_REMOVE(&fleet->waiting, voyage, waits);
-        finish(voyage, SL_REDIS_NOT_SENT, nothing);
+    cluster->closing = true;
+    sl_redis_nodes_close(&cluster->nodes); /* what is there comes to an end */
+    while ((cmd = TAILQ_FIRST(&cluster->waiting)) != NULL) {
+        TAILQ_REMOVE(&cluster->waiting, cmd, waits);
+        finish(cmd, SL_REDIS_NOT_SENT, nothing);
     }
-    sl_timer_free(fleet->tick);
-    sl_timer_free(fleet->round);
-    sl_alloc_free(fleet->options.alloc, fleet, sizeof(*fleet));
+    sl_timer_free(cluster->tick);
+    sl_timer_free(cluster->round);
+    sl_alloc_free(cluster->options.alloc, cluster, sizeof(*cluster));
 }

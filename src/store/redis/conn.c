@@ -16,200 +16,199 @@
 #define OUT_HIGH       ((size_t)8 << 20)
 #define ASKING         SL_STR("*1\r\n$6\r\nASKING\r\n")
 
-enum state { DOWN, FINDING, CALLING, GREETING, UP };
+enum state { DOWN, RESOLVING, CONNECTING, HANDSHAKE, UP };
 
-TAILQ_HEAD(flights, sl_redis_wire_cmd);
+TAILQ_HEAD(cmds, sl_redis_wire_cmd);
 
 struct sl_redis_conn {
     struct sl_redis_conn_options options;
     char *words; /* copies of name, user and password */
     size_t words_size;
     enum state state;
-    struct sl_conn *conn; /* NULL: DOWN or FINDING */
+    struct sl_conn *net; /* NULL: DOWN or FINDING */
     struct sl_timer *timer;
     struct sl_resolve *resolve; /* FINDING */
     struct sl_resolved found;
     unsigned tried;        /* of those */
-    struct flights ground; /* to be sent when it is UP */
-    struct flights sky;    /* sent, in order */
+    struct cmds queue;     /* to be sent when it is UP */
+    struct cmds sent_list; /* sent, in order */
     unsigned count;        /* of both */
-    unsigned greetings;    /* replies to our own words that are to come */
+    unsigned replies_due;  /* replies to our own words that are to come */
     unsigned failures;     /* since it was UP */
-    sl_ns calls_at;        /* steady: DOWN */
+    sl_ns reconnect_at;    /* steady: DOWN */
     struct sl_resp_reply reader;
     char why[160];
-    struct sl_jitter dice;
+    struct sl_jitter jitter;
 };
 
 static const struct sl_str nothing = {"", 0};
 
-static void call(struct sl_redis_conn *link);
+static void call(struct sl_redis_conn *conn);
 
-static sl_ns patience_of(const struct sl_redis_conn *link)
+static sl_ns patience_of(const struct sl_redis_conn *conn)
 {
-    return link->options.patience > 0 ? link->options.patience : PATIENCE;
+    return conn->options.patience > 0 ? conn->options.patience : PATIENCE;
 }
 
-static void say(struct sl_redis_conn *link, bool up)
+static void say(struct sl_redis_conn *conn, bool up)
 {
-    if (link->options.on_change)
-        link->options.on_change(link->options.ctx, up, up ? "" : link->why);
+    if (conn->options.on_change)
+        conn->options.on_change(conn->options.ctx, up, up ? "" : conn->why);
 }
 
 /* ---- flights ---- */
 
-static void end(struct sl_redis_conn *link, struct flights *list,
-                struct sl_redis_wire_cmd *flight, enum sl_redis_result landing,
+static void end(struct sl_redis_conn *conn, struct cmds *list,
+                struct sl_redis_wire_cmd *wire, enum sl_redis_result result,
                 struct sl_str reply)
 {
-    TAILQ_REMOVE(list, flight, link);
-    link->count--;
-    flight->done(flight, landing, reply);
+    TAILQ_REMOVE(list, wire, links);
+    conn->count--;
+    wire->done(wire, result, reply);
 }
 
 /* Only those that are there: some may be sent again by their done(). */
-static void end_all(struct sl_redis_conn *link)
+static void end_all(struct sl_redis_conn *conn)
 {
-    struct flights sky = TAILQ_HEAD_INITIALIZER(sky);
-    struct flights ground = TAILQ_HEAD_INITIALIZER(ground);
-    struct sl_redis_wire_cmd *flight;
+    struct cmds sent_list = TAILQ_HEAD_INITIALIZER(sent_list);
+    struct cmds queue = TAILQ_HEAD_INITIALIZER(queue);
+    struct sl_redis_wire_cmd *wire;
 
-    TAILQ_CONCAT(&sky, &link->sky, link);
-    TAILQ_CONCAT(&ground, &link->ground, link);
-    while ((flight = TAILQ_FIRST(&sky)) != NULL)
-        end(link, &sky, flight, SL_UNCERTAIN, nothing);
-    while ((flight = TAILQ_FIRST(&ground)) != NULL)
-        end(link, &ground, flight, SL_REDIS_NOT_SENT, nothing);
+    TAILQ_CONCAT(&sent_list, &conn->sent_list, links);
+    TAILQ_CONCAT(&queue, &conn->queue, links);
+    while ((wire = TAILQ_FIRST(&sent_list)) != NULL)
+        end(conn, &sent_list, wire, SL_UNCERTAIN, nothing);
+    while ((wire = TAILQ_FIRST(&queue)) != NULL)
+        end(conn, &queue, wire, SL_REDIS_NOT_SENT, nothing);
 }
 
 /* Both words or none. */
-static bool put_out(struct sl_redis_conn *link,
-                    struct sl_redis_wire_cmd *flight)
+static bool put_out(struct sl_redis_conn *conn, struct sl_redis_wire_cmd *wire)
 {
-    struct sl_buf *out = &link->conn->out;
+    struct sl_buf *out = &conn->net->out;
     size_t before = out->len;
 
-    if ((flight->asking && sl_buf_add(out, ASKING)) ||
-        sl_buf_add(out, flight->command)) {
+    if ((wire->asking && sl_buf_add(out, ASKING)) ||
+        sl_buf_add(out, wire->command)) {
         out->len = before;
         return false;
     }
-    flight->skip = flight->asking;
-    flight->sent = sl_loop_mono(link->options.loop);
-    TAILQ_INSERT_TAIL(&link->sky, flight, link);
+    wire->skip = wire->asking;
+    wire->sent = sl_loop_mono(conn->options.loop);
+    TAILQ_INSERT_TAIL(&conn->sent_list, wire, links);
     return true;
 }
 
-void sl_redis_conn_send(struct sl_redis_conn *link,
-                        struct sl_redis_wire_cmd *flight)
+void sl_redis_conn_send(struct sl_redis_conn *conn,
+                        struct sl_redis_wire_cmd *wire)
 {
-    flight->sent = 0;
-    if (link->state == DOWN || link->count >= link->options.most) {
-        flight->done(flight, SL_REDIS_NOT_SENT, nothing);
+    wire->sent = 0;
+    if (conn->state == DOWN || conn->count >= conn->options.most) {
+        wire->done(wire, SL_REDIS_NOT_SENT, nothing);
         return;
     }
-    link->count++;
-    if (link->state != UP) {
-        TAILQ_INSERT_TAIL(&link->ground, flight, link);
+    conn->count++;
+    if (conn->state != UP) {
+        TAILQ_INSERT_TAIL(&conn->queue, wire, links);
         return;
     }
-    if (!put_out(link, flight)) { /* there is no memory */
-        link->count--;
-        flight->done(flight, SL_REDIS_NOT_SENT, nothing);
+    if (!put_out(conn, wire)) { /* there is no memory */
+        conn->count--;
+        wire->done(wire, SL_REDIS_NOT_SENT, nothing);
         return;
     }
-    sl_conn_push(link->conn);
+    sl_conn_push(conn->net);
 }
 
-bool sl_redis_conn_cancel(struct sl_redis_conn *link,
-                          struct sl_redis_wire_cmd *flight)
+bool sl_redis_conn_cancel(struct sl_redis_conn *conn,
+                          struct sl_redis_wire_cmd *wire)
 {
-    if (flight->sent > 0)
+    if (wire->sent > 0)
         return false;
-    TAILQ_REMOVE(&link->ground, flight, link);
-    link->count--;
+    TAILQ_REMOVE(&conn->queue, wire, links);
+    conn->count--;
     return true;
 }
 
 /* ---- down ---- */
 
-static sl_ns back_off(struct sl_redis_conn *link)
+static sl_ns back_off(struct sl_redis_conn *conn)
 {
-    unsigned shift = link->failures < 6 ? link->failures : 6;
+    unsigned shift = conn->failures < 6 ? conn->failures : 6;
     sl_ns most = BACK_OFF_LEAST << shift;
 
-    return sl_jitter_span(&link->dice,
+    return sl_jitter_span(&conn->jitter,
                           most < BACK_OFF_MOST ? most : BACK_OFF_MOST);
 }
 
 /* Hang up, or stop whatever it does to get there. */
-static void let_go(struct sl_redis_conn *link)
+static void let_go(struct sl_redis_conn *conn)
 {
-    struct sl_conn *conn = link->conn;
+    struct sl_conn *net = conn->net;
 
-    sl_resolve_cancel(link->resolve);
-    link->resolve = NULL;
-    link->conn = NULL;
-    if (!conn)
+    sl_resolve_cancel(conn->resolve);
+    conn->resolve = NULL;
+    conn->net = NULL;
+    if (!net)
         return;
-    conn->owner = NULL; /* it is nobody's from now on */
-    sl_conn_abort(conn);
+    net->owner = NULL; /* it is nobody's from now on */
+    sl_conn_abort(net);
 }
 
-static void go_down(struct sl_redis_conn *link, const char *why)
+static void go_down(struct sl_redis_conn *conn, const char *why)
 {
-    bool is_news = link->state == UP || link->failures == 0;
-    sl_ns wait = back_off(link);
+    bool is_news = conn->state == UP || conn->failures == 0;
+    sl_ns wait = back_off(conn);
 
-    let_go(link);
-    link->state = DOWN;
-    link->failures++;
-    link->calls_at = sl_loop_mono(link->options.loop) + wait;
-    snprintf(link->why, sizeof(link->why), "%s", why);
-    sl_timer_start(link->timer, wait);
+    let_go(conn);
+    conn->state = DOWN;
+    conn->failures++;
+    conn->reconnect_at = sl_loop_mono(conn->options.loop) + wait;
+    snprintf(conn->why, sizeof(conn->why), "%s", why);
+    sl_timer_start(conn->timer, wait);
     if (is_news)
-        say(link, false);
-    end_all(link);
+        say(conn, false);
+    end_all(conn);
 }
 
-void sl_redis_conn_reconnect(struct sl_redis_conn *link, const char *why)
+void sl_redis_conn_reconnect(struct sl_redis_conn *conn, const char *why)
 {
-    if (link->state != UP)
+    if (conn->state != UP)
         return; /* it is on its way already */
-    let_go(link);
-    snprintf(link->why, sizeof(link->why), "%s", why);
-    call(link);
-    say(link, false);
-    end_all(link);
+    let_go(conn);
+    snprintf(conn->why, sizeof(conn->why), "%s", why);
+    call(conn);
+    say(conn, false);
+    end_all(conn);
 }
 
 /* ---- greeting ---- */
 
-static void take_off(struct sl_redis_conn *link)
+static void take_off(struct sl_redis_conn *conn)
 {
-    struct flights ground = TAILQ_HEAD_INITIALIZER(ground);
-    struct sl_redis_wire_cmd *flight;
+    struct cmds queue = TAILQ_HEAD_INITIALIZER(queue);
+    struct sl_redis_wire_cmd *wire;
 
-    TAILQ_CONCAT(&ground, &link->ground, link);
-    while ((flight = TAILQ_FIRST(&ground)) != NULL) {
-        TAILQ_REMOVE(&ground, flight, link);
-        if (put_out(link, flight))
+    TAILQ_CONCAT(&queue, &conn->queue, links);
+    while ((wire = TAILQ_FIRST(&queue)) != NULL) {
+        TAILQ_REMOVE(&queue, wire, links);
+        if (put_out(conn, wire))
             continue;
-        link->count--;
-        flight->done(flight, SL_REDIS_NOT_SENT, nothing);
+        conn->count--;
+        wire->done(wire, SL_REDIS_NOT_SENT, nothing);
     }
 }
 
-static void go_up(struct sl_redis_conn *link)
+static void go_up(struct sl_redis_conn *conn)
 {
-    link->state = UP;
-    link->failures = 0;
-    sl_timer_start(link->timer, patience_of(link));
-    say(link, true);
-    take_off(link);
+    conn->state = UP;
+    conn->failures = 0;
+    sl_timer_start(conn->timer, patience_of(conn));
+    say(conn, true);
+    take_off(conn);
 }
 
-static void on_greeting(struct sl_redis_conn *link, struct sl_str reply)
+static void on_greeting(struct sl_redis_conn *conn, struct sl_str reply)
 {
     struct sl_resp_value value = sl_resp_next(&reply);
     struct sl_diag said;
@@ -218,26 +217,26 @@ static void on_greeting(struct sl_redis_conn *link, struct sl_str reply)
         value.text.len = value.text.len < 100 ? value.text.len : 100;
         sl_diag_error(&said, SLUICE_ESTORE, "Redis answers: %.*s",
                       SL_STR_ARG(value.text)); /* fit to be printed */
-        go_down(link, said.sentence);
-    } else if (--link->greetings == 0) {
-        go_up(link);
+        go_down(conn, said.sentence);
+    } else if (--conn->replies_due == 0) {
+        go_up(conn);
     }
 }
 
 /* ---- replies ---- */
 
-static void on_reply(struct sl_redis_conn *link, struct sl_str reply)
+static void on_reply(struct sl_redis_conn *conn, struct sl_str reply)
 {
-    struct sl_redis_wire_cmd *flight = TAILQ_FIRST(&link->sky);
+    struct sl_redis_wire_cmd *wire = TAILQ_FIRST(&conn->sent_list);
 
-    if (link->state == GREETING)
-        on_greeting(link, reply);
-    else if (!flight)
-        go_down(link, "unexpected reply");
-    else if (flight->skip > 0)
-        flight->skip--;
+    if (conn->state == HANDSHAKE)
+        on_greeting(conn, reply);
+    else if (!wire)
+        go_down(conn, "unexpected reply");
+    else if (wire->skip > 0)
+        wire->skip--;
     else
-        end(link, &link->sky, flight, SL_REDIS_REPLIED, reply);
+        end(conn, &conn->sent_list, wire, SL_REDIS_REPLIED, reply);
 }
 
 static bool is_push(struct sl_str reply)
@@ -246,60 +245,61 @@ static bool is_push(struct sl_str reply)
     return reply.len > 0 && reply.at[0] == '>';
 }
 
-static void on_input(struct sl_conn *conn)
+static void on_input(struct sl_conn *net)
 {
-    struct sl_redis_conn *link = conn->owner;
+    struct sl_redis_conn *conn = net->owner;
     size_t used = 0;
 
     /* It may be dropped by what it says, and is somebody else's then. */
-    while (link && link->conn == conn && used < conn->in.len) {
-        struct sl_str bytes = sl_str_from(sl_buf_str(&conn->in), used);
-        enum sl_resp_result result = sl_resp_reply_read(&link->reader, bytes);
+    while (conn && conn->net == net && used < net->in.len) {
+        struct sl_str bytes = sl_str_from(sl_buf_str(&net->in), used);
+        enum sl_resp_result result = sl_resp_reply_read(&conn->reader, bytes);
 
         if (result == SL_RESP_MORE)
             break;
         if (result == SL_RESP_REFUSED) {
-            go_down(link, "the reply is not valid RESP (Redis protocol)");
+            go_down(conn, "the reply is not valid RESP (Redis protocol)");
             return;
         }
-        bytes.len = link->reader.used;
+        bytes.len = conn->reader.used;
         used += bytes.len;
-        sl_resp_reply_begin(&link->reader, SL_RESP_REPLY);
+        sl_resp_reply_begin(&conn->reader, SL_RESP_REPLY);
         if (!is_push(bytes))
-            on_reply(link, bytes);
+            on_reply(conn, bytes);
     }
-    sl_buf_drop(&conn->in, used);
+    sl_buf_drop(&net->in, used);
 }
 
-static void on_open(struct sl_conn *conn)
+static void on_open(struct sl_conn *net)
 {
-    struct sl_redis_conn *link = conn->owner;
-    struct sl_redis_handshake greeting;
+    struct sl_redis_conn *conn = net->owner;
+    struct sl_redis_handshake handshake;
 
-    if (!link)
+    if (!conn)
         return;
-    greeting = (struct sl_redis_handshake){
-        link->options.user, link->options.password, link->options.database};
-    link->state = GREETING;
-    if (sl_redis_conn_handshake(&link->conn->out, &greeting, &link->greetings))
-        go_down(link, "out of memory");
+    handshake = (struct sl_redis_handshake){
+        conn->options.user, conn->options.password, conn->options.database};
+    conn->state = HANDSHAKE;
+    if (sl_redis_conn_handshake(&conn->net->out, &handshake,
+                                &conn->replies_due))
+        go_down(conn, "out of memory");
 }
 
 /* ---- calling ---- */
 
-static void dial_next(struct sl_redis_conn *link);
+static void dial_next(struct sl_redis_conn *conn);
 
-static void on_close(struct sl_conn *conn)
+static void on_close(struct sl_conn *net)
 {
-    struct sl_redis_conn *link = conn->owner;
+    struct sl_redis_conn *conn = net->owner;
 
-    if (!link)
+    if (!conn)
         return;
-    link->conn = NULL;
-    if (link->state == CALLING)
-        dial_next(link);
+    conn->net = NULL;
+    if (conn->state == CONNECTING)
+        dial_next(conn);
     else
-        go_down(link, "the connection was closed");
+        go_down(conn, "the connection was closed");
 }
 
 static const struct sl_conn_calls calls = {
@@ -309,140 +309,141 @@ static const struct sl_conn_calls calls = {
 };
 
 /* Try the addresses from the next one on. */
-static void dial_next(struct sl_redis_conn *link)
+static void dial_next(struct sl_redis_conn *conn)
 {
     struct sl_conn_options options = {
         .calls = &calls,
-        .owner = link,
+        .owner = conn,
         .in_most = SL_RESP_REPLY + 1024,
         .out_most = OUT_MOST,
         .out_high = OUT_HIGH,
-        .tls = link->options.tls,
-        .server_name = link->options.name,
-        .alloc = link->options.alloc,
+        .tls = conn->options.tls,
+        .server_name = conn->options.name,
+        .alloc = conn->options.alloc,
     };
 
-    link->state = CALLING;
-    sl_resp_reply_begin(&link->reader, SL_RESP_REPLY);
-    while (link->tried < link->found.count) {
-        const struct sl_address *to = &link->found.list[link->tried++];
+    conn->state = CONNECTING;
+    sl_resp_reply_begin(&conn->reader, SL_RESP_REPLY);
+    while (conn->tried < conn->found.count) {
+        const struct sl_address *to = &conn->found.list[conn->tried++];
 
-        if (sl_conn_connect(link->options.conns, to, &options, &link->conn)) {
-            link->conn = NULL;
+        if (sl_conn_connect(conn->options.conns, to, &options, &conn->net)) {
+            conn->net = NULL;
             continue;
         }
-        sl_timer_start(link->timer, CALL_TIME);
+        sl_timer_start(conn->timer, CALL_TIME);
         return;
     }
-    go_down(link, "cannot connect");
+    go_down(conn, "cannot connect");
 }
 
 static void on_resolved(void *ctx, const struct sl_resolved *resolved)
 {
-    struct sl_redis_conn *link = ctx;
-    char why[sizeof(link->why)];
+    struct sl_redis_conn *conn = ctx;
+    char why[sizeof(conn->why)];
 
-    link->resolve = NULL;
+    conn->resolve = NULL;
     if (resolved->count == 0) {
-        snprintf(why, sizeof(why), "the server %s", resolved->why);
-        go_down(link, why);
+        snprintf(why, sizeof(why), "it %s", resolved->why);
+        go_down(conn, why);
         return;
     }
-    link->found = *resolved;
-    dial_next(link);
+    conn->found = *resolved;
+    dial_next(conn);
 }
 
-static void call(struct sl_redis_conn *link)
+static void call(struct sl_redis_conn *conn)
 {
-    const struct sl_redis_conn_options *o = &link->options;
+    const struct sl_redis_conn_options *o = &conn->options;
 
-    link->tried = 0;
-    link->state = FINDING;
-    if (sl_resolve_digits(o->name, o->port, &link->found)) {
-        dial_next(link);
+    conn->tried = 0;
+    conn->state = RESOLVING;
+    if (sl_resolve_digits(o->name, o->port, &conn->found)) {
+        dial_next(conn);
         return;
     }
-    sl_timer_start(link->timer, FIND_TIME);
+    sl_timer_start(conn->timer, FIND_TIME);
     if (o->port == 0)
-        go_down(link, "the path of the socket is too long");
-    else if (sl_resolve_begin(o->loop, o->name, o->port, on_resolved, link,
-                              &link->resolve))
-        go_down(link, "cannot start the address lookup");
+        go_down(conn, "the path of the socket is too long");
+    else if (sl_resolve_begin(o->loop, o->name, o->port, on_resolved, conn,
+                              &conn->resolve))
+        go_down(conn, "cannot start the address lookup");
 }
 
 /* ---- time ---- */
 
 /* The oldest flight has waited for too long, or we have looked too early. */
-static void watch(struct sl_redis_conn *link)
+static void watch(struct sl_redis_conn *conn)
 {
-    const struct sl_redis_wire_cmd *oldest = TAILQ_FIRST(&link->sky);
-    sl_ns patience = patience_of(link);
-    sl_ns waited = oldest ? sl_loop_mono(link->options.loop) - oldest->sent : 0;
+    const struct sl_redis_wire_cmd *oldest = TAILQ_FIRST(&conn->sent_list);
+    sl_ns patience = patience_of(conn);
+    sl_ns waited = oldest ? sl_loop_mono(conn->options.loop) - oldest->sent : 0;
 
     if (waited >= patience)
-        go_down(link, "the connection timed out");
+        go_down(conn, "no reply in time");
     else
-        sl_timer_start(link->timer, patience - waited);
+        sl_timer_start(conn->timer, patience - waited);
 }
 
 static void on_timer(void *ctx)
 {
-    struct sl_redis_conn *link = ctx;
+    struct sl_redis_conn *conn = ctx;
 
-    switch (link->state) {
+    switch (conn->state) {
     case DOWN:
-        call(link);
+        call(conn);
         break;
-    case FINDING:
-        go_down(link, "the address lookup timed out");
+    case RESOLVING:
+        go_down(conn, "the address lookup timed out");
         break;
-    case CALLING:
-        let_go(link);
-        dial_next(link);
+    case CONNECTING:
+        let_go(conn);
+        dial_next(conn);
         break;
-    case GREETING:
-        go_down(link, "no reply in time");
+    case HANDSHAKE:
+        go_down(conn, "no reply in time");
         break;
     case UP:
-        watch(link);
+        watch(conn);
         break;
     }
 }
 
-bool sl_redis_conn_is_up(const struct sl_redis_conn *link)
+bool sl_redis_conn_is_up(const struct sl_redis_conn *conn)
 {
-    return link->state == UP;
+    return conn->state == UP;
 }
 
-bool sl_redis_conn_is_accepting(const struct sl_redis_conn *link)
+bool sl_redis_conn_is_accepting(const struct sl_redis_conn *conn)
 {
-    return link->state != DOWN && link->count < link->options.most;
+    return conn->state != DOWN && conn->count < conn->options.most;
 }
 
-unsigned sl_redis_conn_count(const struct sl_redis_conn *link)
+unsigned sl_redis_conn_count(const struct sl_redis_conn *conn)
 {
-    return link->count;
+    return conn->count;
 }
 
-sl_ns sl_redis_conn_reconnect_in(const struct sl_redis_conn *link)
+sl_ns sl_redis_conn_reconnect_in(const struct sl_redis_conn *conn)
 {
-    sl_ns now = sl_loop_mono(link->options.loop);
+    sl_ns now = sl_loop_mono(conn->options.loop);
 
-    return link->state == DOWN && link->calls_at > now ? link->calls_at - now
-                                                       : 0;
+    return conn->state == DOWN && conn->reconnect_at > now
+               ? conn->reconnect_at - now
+               : 0;
 }
 
 /* ---- life ---- */
 
 /* Name, NUL, user, password. */
-static bool keep_words(struct sl_redis_conn *link)
+static bool keep_words(struct sl_redis_conn *conn)
 {
-    struct sl_redis_conn_options *o = &link->options;
+    struct sl_redis_conn_options *o = &conn->options;
     size_t name = strlen(o->name) + 1;
     char *at;
 
-    link->words_size = name + o->user.len + o->password.len;
-    at = link->words = sl_alloc_new(o->alloc, link->words_size);
+    conn->words_size = name + o->user.len + o->password.len;
+    at = conn->words = sl_alloc_new(o->alloc, conn->words_size);
     if (!at)
         return false;
     memcpy(at, o->name, name);
@@ -459,46 +460,46 @@ static bool keep_words(struct sl_redis_conn *link)
 int sl_redis_conn_open(const struct sl_redis_conn_options *options,
                        struct sl_redis_conn **ret)
 {
-    struct sl_redis_conn *link = sl_alloc_new(options->alloc, sizeof(*link));
+    struct sl_redis_conn *conn = sl_alloc_new(options->alloc, sizeof(*conn));
     int err = SLUICE_ENOMEM;
 
-    if (!link)
+    if (!conn)
         return err;
-    *link = (struct sl_redis_conn){.options = *options, .state = DOWN};
-    TAILQ_INIT(&link->ground);
-    TAILQ_INIT(&link->sky);
+    *conn = (struct sl_redis_conn){.options = *options, .state = DOWN};
+    TAILQ_INIT(&conn->queue);
+    TAILQ_INIT(&conn->sent_list);
     sl_tls_ref(options->tls);
-    if (keep_words(link))
-        err = sl_timer_new(options->loop, on_timer, link, &link->timer);
+    if (keep_words(conn))
+        err = sl_timer_new(options->loop, on_timer, conn, &conn->timer);
     if (!err)
-        err = sl_jitter_init(&link->dice);
+        err = sl_jitter_init(&conn->jitter);
     if (err) {
-        sl_redis_conn_close(link);
+        sl_redis_conn_close(conn);
         return err;
     }
-    *ret = link;
-    call(link);
+    *ret = conn;
+    call(conn);
     return 0;
 }
 
-void sl_redis_conn_close(struct sl_redis_conn *link)
+void sl_redis_conn_close(struct sl_redis_conn *conn)
 {
     const struct sl_alloc *alloc;
 
-    if (!link)
+    if (!conn)
         return;
-    alloc = link->options.alloc;
-    link->options.on_change = NULL;
-    let_go(link);
-    link->state = DOWN;
-    end_all(link);
-    sl_timer_free(link->timer);
-    sl_tls_unref(link->options.tls);
-    if (link->words) {
-        explicit_bzero(link->words, link->words_size);
-        sl_alloc_free(alloc, link->words, link->words_size);
+    alloc = conn->options.alloc;
+    conn->options.on_change = NULL;
+    let_go(conn);
+    conn->state = DOWN;
+    end_all(conn);
+    sl_timer_free(conn->timer);
+    sl_tls_unref(conn->options.tls);
+    if (conn->words) {
+        explicit_bzero(conn->words, conn->words_size);
+        sl_alloc_free(alloc, conn->words, conn->words_size);
     }
-    sl_alloc_free(alloc, link, sizeof(*link));
+    sl_alloc_free(alloc, conn, sizeof(*conn));
 }
 
 /* ---- the first words to a Redis. */
@@ -511,25 +512,25 @@ static int handshake_say(struct sl_buf *out, const struct sl_str *words,
 }
 
 int sl_redis_conn_handshake(struct sl_buf *out,
-                            const struct sl_redis_handshake *greeting,
+                            const struct sl_redis_handshake *handshake,
                             unsigned *ret_replies)
 {
     char digits[SL_DIGITS];
-    struct sl_str auth[3] = {SL_STR("AUTH"), greeting->user,
-                             greeting->password};
-    struct sl_str plain[2] = {SL_STR("AUTH"), greeting->password};
+    struct sl_str auth[3] = {SL_STR("AUTH"), handshake->user,
+                             handshake->password};
+    struct sl_str plain[2] = {SL_STR("AUTH"), handshake->password};
     struct sl_str select[2] = {
-        SL_STR("SELECT"), {digits, sl_digits(greeting->database, digits)}
+        SL_STR("SELECT"), {digits, sl_digits(handshake->database, digits)}
     };
     struct sl_str ping[1] = {SL_STR("PING")};
     int err = 0;
 
     *ret_replies = 0;
-    if (greeting->user.len > 0)
+    if (handshake->user.len > 0)
         err = handshake_say(out, auth, 3, ret_replies);
-    else if (greeting->password.len > 0)
+    else if (handshake->password.len > 0)
         err = handshake_say(out, plain, 2, ret_replies);
-    if (!err && greeting->database > 0)
+    if (!err && handshake->database > 0)
         err = handshake_say(out, select, 2, ret_replies);
     return err ? err : handshake_say(out, ping, 1, ret_replies);
 }

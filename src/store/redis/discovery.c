@@ -14,8 +14,8 @@ enum state { RESTING, SOON, OUT, BACK };
 
 struct sl_redis_discovery {
     struct sl_redis_discovery_options options;
-    struct sl_redis_wire_cmd flight; /* OUT */
-    struct sl_redis_conn *link;      /* OUT and BACK */
+    struct sl_redis_wire_cmd wire; /* OUT */
+    struct sl_redis_conn *conn;    /* OUT and BACK */
     struct sl_timer *timer;
     struct sl_redis_addr at;
     enum state state;
@@ -23,40 +23,40 @@ struct sl_redis_discovery {
     unsigned turn;
     unsigned failures; /* since it knew */
     sl_ns rests_until; /* steady */
-    struct sl_jitter dice;
+    struct sl_jitter jitter;
 };
 
-static struct sl_redis_discovery *of(struct sl_redis_wire_cmd *flight)
+static struct sl_redis_discovery *of(struct sl_redis_wire_cmd *wire)
 {
-    return (struct sl_redis_discovery *)((char *)flight -
-                                         offsetof(struct sl_redis_discovery,
-                                                  flight));
+    return (
+        struct sl_redis_discovery *)((char *)wire -
+                                     offsetof(struct sl_redis_discovery, wire));
 }
 
-static void come_back(struct sl_redis_discovery *scout, bool knows)
+static void come_back(struct sl_redis_discovery *discovery, bool knows)
 {
-    scout->state = BACK;
-    scout->knows = knows;
-    sl_timer_start(scout->timer, 0); /* a link is not closed in a done() */
+    discovery->state = BACK;
+    discovery->knows = knows;
+    sl_timer_start(discovery->timer, 0); /* a link is not closed in a done() */
 }
 
-static void on_done(struct sl_redis_wire_cmd *flight,
-                    enum sl_redis_result landing, struct sl_str reply)
+static void on_done(struct sl_redis_wire_cmd *wire, enum sl_redis_result result,
+                    struct sl_str reply)
 {
-    struct sl_redis_discovery *scout = of(flight);
-    const struct sl_redis_discovery_options *o = &scout->options;
+    struct sl_redis_discovery *discovery = of(wire);
+    const struct sl_redis_discovery_options *o = &discovery->options;
 
-    come_back(scout, landing == SL_REDIS_REPLIED &&
-                         o->on_reply(o->ctx, &scout->at, reply));
+    come_back(discovery, result == SL_REDIS_REPLIED &&
+                             o->on_reply(o->ctx, &discovery->at, reply));
 }
 
-static void go_out(struct sl_redis_discovery *scout)
+static void go_out(struct sl_redis_discovery *discovery)
 {
-    const struct sl_redis_discovery_options *o = &scout->options;
-    struct sl_redis_conn_options link = {
+    const struct sl_redis_discovery_options *o = &discovery->options;
+    struct sl_redis_conn_options conn = {
         .conns = o->conns,
         .loop = o->loop,
-        .name = scout->at.name,
+        .name = discovery->at.name,
         .tls = o->tls,
         .user = o->user,
         .password = o->password,
@@ -64,96 +64,99 @@ static void go_out(struct sl_redis_discovery *scout)
         .alloc = o->alloc,
     };
 
-    scout->state = OUT;
-    if (!o->host(o->ctx, scout->turn++, &scout->at)) {
-        come_back(scout, false);
+    discovery->state = OUT;
+    if (!o->host(o->ctx, discovery->turn++, &discovery->at)) {
+        come_back(discovery, false);
         return;
     }
-    link.port = scout->at.port;
-    if (sl_redis_conn_open(&link, &scout->link)) {
-        scout->link = NULL;
-        come_back(scout, false);
+    conn.port = discovery->at.port;
+    if (sl_redis_conn_open(&conn, &discovery->conn)) {
+        discovery->conn = NULL;
+        come_back(discovery, false);
         return;
     }
-    scout->flight.command = o->command;
-    scout->flight.done = on_done;
-    sl_redis_conn_send(scout->link, &scout->flight);
+    discovery->wire.command = o->command;
+    discovery->wire.done = on_done;
+    sl_redis_conn_send(discovery->conn, &discovery->wire);
 }
 
-static void rest(struct sl_redis_discovery *scout)
+static void rest(struct sl_redis_discovery *discovery)
 {
-    scout->failures = 0;
-    scout->state = RESTING;
-    scout->rests_until =
-        sl_loop_mono(scout->options.loop) + sl_jitter_span(&scout->dice, REST);
+    discovery->failures = 0;
+    discovery->state = RESTING;
+    discovery->rests_until = sl_loop_mono(discovery->options.loop) +
+                             sl_jitter_span(&discovery->jitter, REST);
 }
 
-static void try_another(struct sl_redis_discovery *scout)
+static void try_another(struct sl_redis_discovery *discovery)
 {
-    unsigned shift = scout->failures < 8 ? scout->failures++ : 8;
+    unsigned shift = discovery->failures < 8 ? discovery->failures++ : 8;
     sl_ns most = AGAIN << shift;
 
-    scout->state = SOON;
-    sl_timer_start(
-        scout->timer,
-        sl_jitter_span(&scout->dice, most < AGAIN_MOST ? most : AGAIN_MOST));
+    discovery->state = SOON;
+    sl_timer_start(discovery->timer,
+                   sl_jitter_span(&discovery->jitter,
+                                  most < AGAIN_MOST ? most : AGAIN_MOST));
 }
 
 static void on_timer(void *ctx)
 {
-    struct sl_redis_discovery *scout = ctx;
-    struct sl_redis_conn *link = scout->link;
+    struct sl_redis_discovery *discovery = ctx;
+    struct sl_redis_conn *conn = discovery->conn;
 
-    if (scout->state == SOON) {
-        go_out(scout);
-    } else if (scout->state == BACK) {
-        scout->link = NULL;
-        sl_redis_conn_close(link);
-        if (scout->knows)
-            rest(scout);
+    if (discovery->state == SOON) {
+        go_out(discovery);
+    } else if (discovery->state == BACK) {
+        discovery->conn = NULL;
+        sl_redis_conn_close(conn);
+        if (discovery->knows)
+            rest(discovery);
         else
-            try_another(scout);
+            try_another(discovery);
     }
 }
 
-void sl_redis_discovery_go(struct sl_redis_discovery *scout)
+void sl_redis_discovery_go(struct sl_redis_discovery *discovery)
 {
-    sl_ns now = sl_loop_mono(scout->options.loop);
+    sl_ns now = sl_loop_mono(discovery->options.loop);
 
-    if (scout->state != RESTING)
+    if (discovery->state != RESTING)
         return;
-    scout->state = SOON;
-    sl_timer_start(scout->timer,
-                   scout->rests_until > now ? scout->rests_until - now : 0);
+    discovery->state = SOON;
+    sl_timer_start(discovery->timer, discovery->rests_until > now
+                                         ? discovery->rests_until - now
+                                         : 0);
 }
 
 int sl_redis_discovery_open(const struct sl_redis_discovery_options *options,
                             struct sl_redis_discovery **ret)
 {
-    struct sl_redis_discovery *scout =
-        sl_alloc_new(options->alloc, sizeof(*scout));
+    struct sl_redis_discovery *discovery =
+        sl_alloc_new(options->alloc, sizeof(*discovery));
     int err;
 
-    if (!scout)
+    if (!discovery)
         return SLUICE_ENOMEM;
-    *scout = (struct sl_redis_discovery){.options = *options, .state = RESTING};
-    err = sl_jitter_init(&scout->dice);
+    *discovery =
+        (struct sl_redis_discovery){.options = *options, .state = RESTING};
+    err = sl_jitter_init(&discovery->jitter);
     if (!err)
-        err = sl_timer_new(options->loop, on_timer, scout, &scout->timer);
+        err =
+            sl_timer_new(options->loop, on_timer, discovery, &discovery->timer);
     if (err) {
-        sl_redis_discovery_close(scout);
+        sl_redis_discovery_close(discovery);
         return err;
     }
-    scout->turn = (unsigned)(sl_jitter_next(&scout->dice) % 1024);
-    *ret = scout;
+    discovery->turn = (unsigned)(sl_jitter_next(&discovery->jitter) % 1024);
+    *ret = discovery;
     return 0;
 }
 
-void sl_redis_discovery_close(struct sl_redis_discovery *scout)
+void sl_redis_discovery_close(struct sl_redis_discovery *discovery)
 {
-    if (!scout)
+    if (!discovery)
         return;
-    sl_redis_conn_close(scout->link); /* its flight ends */
-    sl_timer_free(scout->timer);
-    sl_alloc_free(scout->options.alloc, scout, sizeof(*scout));
+    sl_redis_conn_close(discovery->conn); /* its flight ends */
+    sl_timer_free(discovery->timer);
+    sl_alloc_free(discovery->options.alloc, discovery, sizeof(*discovery));
 }

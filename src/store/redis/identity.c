@@ -19,8 +19,8 @@ static const char script[] =
     "return ARGV[1]";
 
 struct question {
-    struct sl_redis_cmd voyage; /* first */
-    struct sl_redis_identity *welcome;
+    struct sl_redis_cmd cmd; /* first */
+    struct sl_redis_identity *identity;
     const char *key;
     struct sl_buf command;
     bool is_out;
@@ -51,9 +51,9 @@ static struct sl_str info_of(struct sl_str text, const char *name)
 }
 
 /* A server that may not be asked, or says something else, is left alone. */
-static void see_memory(struct sl_redis_identity *welcome, struct sl_str text)
+static void see_memory(struct sl_redis_identity *identity, struct sl_str text)
 {
-    const struct sl_redis_identity_options *o = &welcome->options;
+    const struct sl_redis_identity_options *o = &identity->options;
     struct sl_str most = info_of(text, "\nmaxmemory:");
     struct sl_str policy = info_of(text, "\nmaxmemory_policy:");
     struct sl_diag said;
@@ -68,39 +68,39 @@ static void see_memory(struct sl_redis_identity *welcome, struct sl_str text)
     o->on_warning(o->ctx, said.sentence);
 }
 
-static void on_memory(struct sl_redis_cmd *voyage, enum sl_redis_result landing,
+static void on_memory(struct sl_redis_cmd *cmd, enum sl_redis_result result,
                       struct sl_str reply)
 {
-    struct question *q = (struct question *)voyage;
+    struct question *q = (struct question *)cmd;
     struct sl_resp_value value;
 
     q->is_out = false;
-    if (landing != SL_REDIS_REPLIED)
+    if (result != SL_REDIS_REPLIED)
         return;
     value = sl_resp_next(&reply);
     if (value.type == SL_RESP_STRING)
-        see_memory(q->welcome, value.text);
+        see_memory(q->identity, value.text);
 }
 
 /* Once, by whichever seat is the first. */
-static void ask_memory(struct sl_redis_identity *welcome)
+static void ask_memory(struct sl_redis_identity *identity)
 {
-    struct question *q = &welcome->memory;
+    struct question *q = &identity->memory;
     struct sl_str words[] = {SL_STR("INFO"), SL_STR("memory")};
 
-    if (atomic_exchange(&welcome->options.shared->memory_asked, true) ||
+    if (atomic_exchange(&identity->options.shared->memory_asked, true) ||
         sl_resp_command_write(&q->command, words, SL_LEN(words)))
         return;
     q->is_out = true;
-    q->voyage.flight.command = sl_buf_str(&q->command);
-    q->voyage.slot = 0;
-    q->voyage.done = on_memory;
-    sl_redis_cluster_send(welcome->options.fleet, &q->voyage);
+    q->cmd.wire.command = sl_buf_str(&q->command);
+    q->cmd.slot = 0;
+    q->cmd.done = on_memory;
+    sl_redis_cluster_send(identity->options.cluster, &q->cmd);
 }
 
-static void see_secret(struct sl_redis_identity *welcome, struct sl_str text)
+static void see_secret(struct sl_redis_identity *identity, struct sl_str text)
 {
-    const struct sl_redis_identity_options *o = &welcome->options;
+    const struct sl_redis_identity_options *o = &identity->options;
     bool changed;
 
     if (!sl_store_identity_see_secret(o->shared, text, &changed))
@@ -109,16 +109,16 @@ static void see_secret(struct sl_redis_identity *welcome, struct sl_str text)
         o->on_changed(o->ctx,
                       "the secret in Redis has changed; anonymous callers are "
                       "counted per daemon until this daemon is restarted");
-    if (!welcome->ready) {
-        welcome->ready = true;
+    if (!identity->ready) {
+        identity->ready = true;
         o->on_ready(o->ctx);
-        ask_memory(welcome);
+        ask_memory(identity);
     }
 }
 
-static void see_epoch(struct sl_redis_identity *welcome, struct sl_str text)
+static void see_epoch(struct sl_redis_identity *identity, struct sl_str text)
 {
-    const struct sl_redis_identity_options *o = &welcome->options;
+    const struct sl_redis_identity_options *o = &identity->options;
     bool changed;
 
     if (sl_store_identity_see_epoch(o->shared, text, &changed) && changed)
@@ -126,24 +126,24 @@ static void see_epoch(struct sl_redis_identity *welcome, struct sl_str text)
                               "or restored, or this is another server");
 }
 
-static void on_done(struct sl_redis_cmd *voyage, enum sl_redis_result landing,
+static void on_done(struct sl_redis_cmd *cmd, enum sl_redis_result result,
                     struct sl_str reply)
 {
-    struct question *q = (struct question *)voyage;
-    struct sl_redis_identity *welcome = q->welcome;
+    struct question *q = (struct question *)cmd;
+    struct sl_redis_identity *identity = q->identity;
     struct sl_str rest = reply;
     struct sl_resp_value value;
 
     q->is_out = false;
-    if (landing != SL_REDIS_REPLIED)
+    if (result != SL_REDIS_REPLIED)
         return;
     value = sl_resp_next(&rest);
     if (value.type != SL_RESP_STRING)
-        welcome->options.on_reply(welcome->options.ctx, reply);
-    else if (q == &welcome->secret)
-        see_secret(welcome, value.text);
+        identity->options.on_reply(identity->options.ctx, reply);
+    else if (q == &identity->secret)
+        see_secret(identity, value.text);
     else
-        see_epoch(welcome, value.text);
+        see_epoch(identity, value.text);
 }
 
 static void ask(struct question *q, const char *proposal)
@@ -155,79 +155,79 @@ static void ask(struct question *q, const char *proposal)
     if (sl_resp_command_write(&q->command, words, SL_LEN(words)))
         return; /* there is no memory: the next time */
     q->is_out = true;
-    q->voyage.flight.command = sl_buf_str(&q->command);
-    q->voyage.slot = sl_cluster_slot_of(sl_str_c(q->key));
-    q->voyage.done = on_done;
-    sl_redis_cluster_send(q->welcome->options.fleet, &q->voyage);
+    q->cmd.wire.command = sl_buf_str(&q->command);
+    q->cmd.slot = sl_cluster_slot_of(sl_str_c(q->key));
+    q->cmd.done = on_done;
+    sl_redis_cluster_send(q->identity->options.cluster, &q->cmd);
 }
 
-void sl_redis_identity_go(struct sl_redis_identity *welcome)
+void sl_redis_identity_go(struct sl_redis_identity *identity)
 {
     char text[SL_STORE_IDENTITY + 1];
 
-    if (!welcome->secret.is_out) {
-        sl_store_identity_secret(welcome->options.shared, text);
-        ask(&welcome->secret, text);
+    if (!identity->secret.is_out) {
+        sl_store_identity_secret(identity->options.shared, text);
+        ask(&identity->secret, text);
         explicit_bzero(text, sizeof(text));
     }
-    if (!welcome->epoch.is_out && sl_store_identity_fresh(text) == 0)
-        ask(&welcome->epoch, text);
+    if (!identity->epoch.is_out && sl_store_identity_fresh(text) == 0)
+        ask(&identity->epoch, text);
 }
 
 static void on_timer(void *ctx)
 {
-    struct sl_redis_identity *welcome = ctx;
-    sl_ns every = welcome->options.every > 0 ? welcome->options.every : EVERY;
+    struct sl_redis_identity *identity = ctx;
+    sl_ns every = identity->options.every > 0 ? identity->options.every : EVERY;
 
-    sl_redis_identity_go(welcome);
+    sl_redis_identity_go(identity);
     sl_timer_start(
-        welcome->timer,
-        sl_jitter_span(&welcome->dice, welcome->ready ? every : AGAIN));
+        identity->timer,
+        sl_jitter_span(&identity->dice, identity->ready ? every : AGAIN));
 }
 
-static void question_init(struct sl_redis_identity *welcome, struct question *q,
-                          const char *key)
+static void question_init(struct sl_redis_identity *identity,
+                          struct question *q, const char *key)
 {
-    q->welcome = welcome;
+    q->identity = identity;
     q->key = key;
-    sl_buf_init(&q->command, COMMAND, welcome->options.alloc);
+    sl_buf_init(&q->command, COMMAND, identity->options.alloc);
 }
 
 int sl_redis_identity_open(const struct sl_redis_identity_options *options,
                            struct sl_redis_identity **ret)
 {
-    struct sl_redis_identity *welcome =
-        sl_alloc_new(options->alloc, sizeof(*welcome));
+    struct sl_redis_identity *identity =
+        sl_alloc_new(options->alloc, sizeof(*identity));
     int err;
 
-    if (!welcome)
+    if (!identity)
         return SLUICE_ENOMEM;
-    *welcome = (struct sl_redis_identity){.options = *options};
-    question_init(welcome, &welcome->secret, "sluice:secret");
-    question_init(welcome, &welcome->epoch, "sluice:epoch");
-    question_init(welcome, &welcome->memory, "");
-    err = sl_jitter_init(&welcome->dice);
+    *identity = (struct sl_redis_identity){.options = *options};
+    question_init(identity, &identity->secret, "sluice:secret");
+    question_init(identity, &identity->epoch, "sluice:epoch");
+    question_init(identity, &identity->memory, "");
+    err = sl_jitter_init(&identity->dice);
     if (!err)
-        err = sl_timer_new(options->loop, on_timer, welcome, &welcome->timer);
+        err = sl_timer_new(options->loop, on_timer, identity, &identity->timer);
     if (err) {
-        sl_redis_identity_close(welcome);
+        sl_redis_identity_close(identity);
         return err;
     }
-    *ret = welcome;
-    sl_timer_start(welcome->timer, 0);
+    *ret = identity;
+    sl_timer_start(identity->timer, 0);
     return 0;
 }
 
-void sl_redis_identity_close(struct sl_redis_identity *welcome)
+void sl_redis_identity_close(struct sl_redis_identity *identity)
 {
-    if (!welcome)
+    if (!identity)
         return;
-    sl_timer_free(welcome->timer);
-    if (welcome->secret.command.bytes)
-        explicit_bzero(welcome->secret.command.bytes,
-                       welcome->secret.command.size);
-    sl_buf_done(&welcome->secret.command);
-    sl_buf_done(&welcome->epoch.command);
-    sl_buf_done(&welcome->memory.command);
-    sl_alloc_free(welcome->options.alloc, welcome, sizeof(*welcome));
+    sl_timer_free(identity->timer);
+    if (identity->secret.command.bytes)
+        explicit_bzero(identity->secret.command.bytes,
+                       identity->secret.command.size);
+    sl_buf_done(&identity->secret.command);
+    sl_buf_done(&identity->epoch.command);
+    sl_buf_done(&identity->memory.command);
+    sl_alloc_free(identity->options.alloc, identity, sizeof(*identity));
 }

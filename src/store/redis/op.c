@@ -1,125 +1,162 @@
-/* op.c -- what becomes of a voyage: answered, repaired, given back. */
+/* op.c -- ops of the Redis store: commands are encoded, replies decoded.
+ *
+ * NOSCRIPT proves that nothing has happened: the op is sent again with the
+ * script's text.
+ */
+#include <stddef.h>
 #include <string.h>
 
 #include "store/redis/redis_int.h"
 
-#define DENIALS      1024
-#define SPARES       256
 #define COMMAND_MOST ((size_t)128 << 10)
 #define REPAIRS      3
 
-/* ---- records ---- */
-
-static void on_done(struct sl_redis_cmd *voyage, enum sl_redis_result landing,
+static void on_done(struct sl_redis_cmd *cmd, enum sl_redis_result result,
                     struct sl_str reply);
 
-struct sl_redis_op *sl_redis_op_new(struct sl_redis_client *seat)
+static struct sl_redis_op *of(struct sl_remote_op *base)
 {
-    struct sl_redis_op *r = TAILQ_FIRST(&seat->spare);
+    return (struct sl_redis_op *)base;
+}
 
-    if (r) {
-        TAILQ_REMOVE(&seat->spare, r, waits);
-        seat->spare_count--;
-    } else {
-        r = sl_alloc_new(seat->options.alloc, sizeof(*r));
-        if (!r)
-            return NULL;
-        sl_buf_init(&r->command, COMMAND_MOST, seat->options.alloc);
-        sl_buf_init(&r->whole, COMMAND_MOST, seat->options.alloc);
-        r->seat = seat;
-    }
-    sl_buf_clear(&r->command);
-    r->take = NULL;
-    r->call = NULL;
-    r->hold = (struct sl_hold_id){
-        {0, 0}
+static struct sl_redis_client *client_of(const struct sl_redis_op *op)
+{
+    return (struct sl_redis_client *)op->base.client;
+}
+
+/* ---- life ---- */
+
+int sl_redis_op_init(struct sl_remote_op *base)
+{
+    struct sl_redis_op *op = of(base);
+
+    sl_buf_init(&op->command, COMMAND_MOST, base->client->options->alloc);
+    sl_buf_init(&op->whole, COMMAND_MOST, base->client->options->alloc);
+    op->cmd.done = on_done;
+    return 0;
+}
+
+void sl_redis_op_reset(struct sl_remote_op *base)
+{
+    struct sl_redis_op *op = of(base);
+
+    sl_buf_clear(&op->command);
+    sl_buf_done(&op->whole);
+    memset(&op->hold, 0, sizeof(op->hold));
+    op->repairs = 0;
+}
+
+void sl_redis_op_done(struct sl_remote_op *base)
+{
+    sl_buf_done(&of(base)->whole);
+    sl_buf_done(&of(base)->command);
+}
+
+/* ---- commands ---- */
+
+static struct sl_script_options options_of(const struct sl_redis_op *op,
+                                           sl_ns now)
+{
+    const struct sl_redis_client *client = client_of(op);
+
+    return (struct sl_script_options){
+        .own_now = client->base.options->own_now,
+        .near = sl_redis_client_near(client, now),
     };
-    r->is_call = r->tries = r->keeps = r->ends_lease = false;
-    r->asks.count = 0;
-    r->asks.frees = false;
-    r->repairs = 0;
-    r->until = 0;
-    r->voyage.done = on_done;
-    return r;
 }
 
-void sl_redis_op_free(struct sl_redis_op *r)
+/* The name of a hold's record, in the slot of the op. */
+static struct sl_str record_of(const struct sl_redis_op *op,
+                               struct sl_hold_id id, char room[SL_HOLD_NAME])
 {
-    struct sl_redis_client *seat = r->seat;
+    bool in_slots = sl_redis_cluster_is_cluster(client_of(op)->cluster);
 
-    sl_redis_op_leases_lost(r, false);
-    sl_buf_done(&r->whole);
-    if (seat->spare_count < SPARES && !seat->closing) {
-        TAILQ_INSERT_HEAD(&seat->spare, r, waits);
-        seat->spare_count++;
-        return;
-    }
-    sl_buf_done(&r->command);
-    sl_alloc_free(seat->options.alloc, r, sizeof(*r));
+    sl_script_hold_name(id, in_slots, op->base.place, room);
+    return sl_str_c(room);
 }
 
-/* (3) */
-void sl_redis_op_answer(struct sl_redis_op *r, int err)
+int sl_redis_op_encode_take(struct sl_remote_op *base, struct sl_take *take,
+                            const struct sl_lease_keys *keys)
 {
-    struct sl_take *take = r->take;
-    struct sl_hold_call *call = r->call;
+    struct sl_redis_op *op = of(base);
+    struct sl_script_options how = options_of(op, take->now);
+    char name[SL_HOLD_NAME];
 
-    TAILQ_REMOVE(&r->seat->waiting, r, waits);
-    r->take = NULL;
-    r->call = NULL;
-    if (call) {
-        call->err = err;
-        call->done(call);
-        return;
-    }
-    take->err = err;
+    if (keys)
+        sl_remote_op_request_leases(base, take, keys, how.near);
+    if (base->leases.count > 0)
+        how.leases = base->leases.words;
+    if (take->errand == SL_TAKE_OP_TAKE && !sl_hold_id_is_none(take->hold))
+        how.record = record_of(op, take->hold, name);
+    take->place = base->place;
+    op->hold = take->hold;
+    op->hold_now = take->now;
+    return sl_script_write(take, &how, &op->command);
+}
+
+static int encode_call(struct sl_redis_op *op, const struct sl_hold_call *call,
+                       bool undo, struct sl_buf *out)
+{
+    char name[SL_HOLD_NAME];
+    struct sl_script_options how = options_of(op, call->now);
+
+    how.record = record_of(op, call->id, name);
+    how.undo = undo;
+    return sl_script_hold_write(call, &how, out);
+}
+
+int sl_redis_op_encode_hold(struct sl_remote_op *base,
+                            struct sl_hold_call *call)
+{
+    struct sl_redis_op *op = of(base);
+
+    base->place = sl_redis_cluster_is_cluster(client_of(op)->cluster)
+                      ? call->place % SL_CLUSTER_SLOTS
+                      : 0;
+    return encode_call(op, call, false, &op->command);
+}
+
+/* The refund takes the place of the command. */
+int sl_redis_op_encode_refund(struct sl_remote_op *base)
+{
+    struct sl_redis_op *op = of(base);
+    struct sl_hold_call release = {.errand = SL_HOLD_SETTLE,
+                                   .id = op->hold,
+                                   .release = true,
+                                   .now = op->hold_now};
+    struct sl_buf command;
+    int err;
+
+    sl_buf_clear(&op->whole);
+    err = sl_hold_id_is_none(op->hold)
+              ? sl_script_give_back(sl_buf_str(&op->command), &op->whole)
+              : encode_call(op, &release, true, &op->whole);
     if (err)
-        take->allowed = false;
-    take->done(take);
+        return err;
+    command = op->command;
+    op->command = op->whole;
+    op->whole = command;
+    op->repairs = 0;
+    return 0;
 }
 
-static bool changes(const struct sl_redis_op *r)
+int sl_redis_op_encode_lease_end(struct sl_remote_op *base,
+                                 const struct sl_lease_end *end, sl_ns now)
 {
-    return r->errand != SL_TAKE_OP_PEEK;
+    struct sl_redis_op *op = of(base);
+    struct sl_script_options how = options_of(op, now);
+
+    return sl_script_end_lease(end->name, end->numbers, &how,
+                               &end->asks.words[0], &op->command);
 }
 
-static bool frees(enum sl_take_op errand)
+void sl_redis_op_send(struct sl_remote_op *base)
 {
-    return errand == SL_TAKE_OP_REFUND || errand == SL_TAKE_OP_RESET;
-}
+    struct sl_redis_op *op = of(base);
 
-void sl_redis_op_forget(const struct sl_redis_op *r)
-{
-    if (frees(r->errand))
-        sl_denial_forgets_add(&r->seat->shared->forgets, &r->key);
-}
-
-/* ---- giving back ---- */
-
-static int write_back(const struct sl_redis_op *r, struct sl_buf *out)
-{
-    return sl_hold_id_is_none(r->hold)
-               ? sl_script_give_back(sl_buf_str(&r->command), out)
-               : sl_redis_op_release(r, out);
-}
-
-static void give_back(struct sl_redis_op *r)
-{
-    struct sl_redis_client *seat = r->seat;
-    struct sl_redis_op *back = sl_redis_op_new(seat);
-
-    if (!back || write_back(r, &back->command)) {
-        SL_ADD(seat->counts.uncertain);
-        if (back)
-            sl_redis_op_free(back);
-        return;
-    }
-    back->errand = SL_TAKE_OP_REFUND;
-    back->key = r->key;
-    back->voyage.slot = r->voyage.slot;
-    back->voyage.flight.command = sl_buf_str(&back->command);
-    sl_redis_op_forget(back);
-    sl_redis_cluster_send(seat->fleet, &back->voyage);
+    op->cmd.slot = base->place;
+    op->cmd.wire.command = sl_buf_str(&op->command);
+    sl_redis_cluster_send(client_of(op)->cluster, &op->cmd);
 }
 
 /* ---- replies ---- */
@@ -141,269 +178,60 @@ static bool read_numbers(struct sl_str reply, int64_t *numbers, unsigned *count)
     return true;
 }
 
-static void remember(struct sl_redis_op *r)
+static void read_leases(struct sl_redis_op *op, const int64_t *numbers,
+                        unsigned count)
 {
-    struct sl_redis_client *seat = r->seat;
-    unsigned most =
-        seat->options.denials_most ? seat->options.denials_most : DENIALS;
+    struct sl_remote_op *base = &op->base;
+    struct sl_lease_counts counts = {0};
 
-    if (r->errand != SL_TAKE_OP_TAKE || r->take->allowed ||
-        seat->options.no_denials)
+    if (base->leases.count == 0)
         return;
-    if (!seat->denials &&
-        sl_denial_caches_open(most, seat->options.alloc, &seat->denials))
-        return; /* there is no memory: then it is asked for again */
-    sl_denial_cache_add(seat->denials, &r->key, &seat->shared->forgets, r->take,
-                        r->sent, sl_redis_client_time(seat, r->take));
+    sl_script_land(base->client->leases, &base->leases, numbers, count,
+                   base->sent, &counts);
+    sl_remote_op_leases_granted(base, &counts);
 }
 
-static void note_said(struct sl_redis_client *seat,
-                      const struct sl_script_reply *said)
-{
-    if (said->strange)
-        atomic_fetch_add(&seat->counts.strange, said->strange);
-    if (!seat->options.own_now)
-        atomic_store_explicit(&seat->counts.ahead,
-                              said->now - sl_loop_now(seat->loop),
-                              memory_order_relaxed);
-}
-
-static void fail(struct sl_redis_op *r)
-{
-    SL_ADD(r->seat->counts.failed);
-    sl_redis_client_note(r, false);
-    sl_redis_op_answer(r, SLUICE_ESTORE);
-}
-
-/* In time. */
-static void answer(struct sl_redis_op *r, const int64_t *numbers,
+/* The reply is in time. */
+static void answer(struct sl_redis_op *op, const int64_t *numbers,
                    unsigned count)
 {
+    struct sl_remote_client *client = op->base.client;
     struct sl_script_reply said;
 
-    if (!sl_script_read(r->take, numbers, count, &said)) {
-        fail(r);
+    if (!sl_script_read(op->base.take, numbers, count, &said)) {
+        sl_remote_op_fail(&op->base, SL_REMOTE_ERROR);
         return;
     }
-    note_said(r->seat, &said);
-    sl_redis_client_note(r, true);
-    SL_ADD(r->seat->counts.taken);
-    if (!said.passing)
-        remember(r);
-    sl_redis_op_answer(r, 0);
+    if (said.strange)
+        atomic_fetch_add(&client->counts.strange, said.strange);
+    if (!client->options->own_now)
+        atomic_store_explicit(&client->counts.ahead,
+                              said.now - sl_loop_now(client->loop),
+                              memory_order_relaxed);
+    sl_remote_op_succeed(&op->base, !said.passing);
 }
 
-/* Too late: whoever asked was told that it has failed. */
-static void undo(struct sl_redis_op *r, const int64_t *numbers, unsigned count)
+/* True: the op goes on as a refund. */
+static bool on_take(struct sl_redis_op *op, struct sl_str reply)
 {
-    if (r->errand != SL_TAKE_OP_TAKE && changes(r))
-        SL_ADD(r->seat->counts.uncertain);
-    else if (r->errand == SL_TAKE_OP_TAKE && count > 0 && numbers[0] == 1 &&
-             !r->keeps)
-        give_back(r);
-}
+    int64_t numbers[SL_SCRIPT_NUMBERS];
+    unsigned count = 0;
 
-/* The server does not know the script: nothing has happened. If somebody has
- * brought it there since this was sent, the name will do. True if it is asked
- * again. */
-static bool repair(struct sl_redis_op *r)
-{
-    sl_ns *brought = sl_redis_cluster_note(&r->voyage);
-    bool by_name = *brought >= r->voyage.flight.sent && r->repairs == 0;
-
-    if (++r->repairs > REPAIRS)
+    if (!read_numbers(reply, numbers, &count)) {
+        sl_redis_client_error(client_of(op), reply);
+        sl_remote_op_fail(&op->base, SL_REMOTE_ERROR);
         return false;
-    if (!by_name) {
-        sl_buf_clear(&r->whole);
-        if (sl_script_eval(sl_buf_str(&r->command), &r->whole))
-            return false;
-        r->voyage.flight.command = sl_buf_str(&r->whole);
-        *brought = sl_loop_mono(r->seat->loop);
     }
-    SL_ADD(r->seat->counts.repaired);
-    sl_redis_cluster_again(&r->voyage);
-    return true;
-}
-
-/* An errand of our own has ended: a late take was given back, or not. */
-static void on_given_back(struct sl_redis_op *r, bool done)
-{
-    if (done)
-        SL_ADD(r->seat->counts.returned);
-    else
-        SL_ADD(r->seat->counts.uncertain);
-    sl_redis_op_forget(r);
-}
-
-static void on_landed(struct sl_redis_op *r, struct sl_str reply)
-{
-    int64_t numbers[SL_SCRIPT_NUMBERS];
-    unsigned count = 0;
-    bool good = read_numbers(reply, numbers, &count);
-
-    if (!good)
-        sl_redis_client_trouble(r->seat, reply);
-    sl_redis_op_forget(r);
-    if (good)
-        sl_redis_op_leases_granted(r, numbers, count);
-    if (r->take && good)
-        answer(r, numbers, count);
-    else if (r->take)
-        fail(r);
-    else if (good)
-        undo(r, numbers, count);
-    if (r->asks.frees)
-        sl_denial_forgets_add(&r->seat->shared->forgets, &r->key);
-}
-
-/* A hold has ended, or was looked at. What comes too late is done all the
- * same: whoever asks again is told. */
-static void on_call_landed(struct sl_redis_op *r, struct sl_str reply)
-{
-    bool good = sl_redis_op_hold(r, reply);
-
-    if (!good)
-        sl_redis_client_trouble(r->seat, reply);
-    if (!r->call)
-        return;
-    if (!good) {
-        fail(r);
-        return;
+    read_leases(op, numbers, count);
+    if (op->base.take) {
+        answer(op, numbers, count);
+        return false;
     }
-    sl_redis_client_note(r, true);
-    SL_ADD(r->seat->counts.taken);
-    sl_redis_op_answer(r, 0);
+    sl_remote_op_forget(&op->base);
+    return sl_remote_op_late(&op->base, count > 0 && numbers[0] == 1);
 }
 
-/* A lease has ended before its time. */
-static void on_lease_ended(struct sl_redis_op *r, enum sl_redis_result landing,
-                           struct sl_str reply)
-{
-    int64_t numbers[SL_SCRIPT_NUMBERS];
-    unsigned count = 0;
-
-    if (landing == SL_REDIS_REPLIED && read_numbers(reply, numbers, &count))
-        sl_redis_op_leases_granted(r, numbers, count);
-    sl_denial_forgets_add(&r->seat->shared->forgets, &r->key);
-}
-
-static void on_lost(struct sl_redis_op *r, enum sl_redis_result landing)
-{
-    if (landing == SL_UNCERTAIN && changes(r))
-        SL_ADD(r->seat->counts.uncertain);
-    sl_redis_op_leases_lost(r, landing == SL_REDIS_NOT_SENT);
-    sl_redis_op_forget(r);
-    if (r->take)
-        r->take->sent = landing == SL_UNCERTAIN;
-    if (r->take || r->call)
-        fail(r);
-}
-
-/* Our own errands have no take, and no deadline at which they lost it. */
-static bool is_ours(const struct sl_redis_op *r)
-{
-    return r->until == 0;
-}
-
-static void on_done(struct sl_redis_cmd *voyage, enum sl_redis_result landing,
-                    struct sl_str reply)
-{
-    struct sl_redis_op *r = (struct sl_redis_op *)voyage;
-    struct sl_str text;
-    enum sl_redis_error trouble = SL_REDIS_ERROR_NONE;
-
-    if (landing == SL_REDIS_REPLIED)
-        trouble = sl_redis_error_of(reply, &text);
-    if (trouble == SL_REDIS_ERROR_NOSCRIPT && repair(r))
-        return;
-    if (r->ends_lease)
-        on_lease_ended(r, landing, reply);
-    else if (r->is_call && landing == SL_REDIS_REPLIED)
-        on_call_landed(r, reply);
-    else if (is_ours(r))
-        on_given_back(r, landing == SL_REDIS_REPLIED &&
-                             trouble == SL_REDIS_ERROR_NONE);
-    else if (landing == SL_REDIS_REPLIED)
-        on_landed(r, reply);
-    else
-        on_lost(r, landing);
-    sl_redis_op_free(r); /* (2) */
-}
-
-/* ---- holds of a seat: how they end. How one begins is a take's
- * business; what it is called in Redis is said here. */
-
-/* ---- names ---- */
-
-struct sl_str sl_redis_op_record(const struct sl_redis_client *seat,
-                                 struct sl_hold_id id, unsigned slot,
-                                 char room[SL_HOLD_NAME])
-{
-    sl_script_hold_name(id, sl_redis_cluster_is_cluster(seat->fleet), slot,
-                        room);
-    return sl_str_c(room);
-}
-
-/* ---- asking ---- */
-
-static void refuse(struct sl_redis_client *seat, struct sl_hold_call *call)
-{
-    SL_ADD(seat->counts.failed);
-    call->err = SLUICE_ESTORE;
-    call->done(call);
-}
-
-static int write_call(const struct sl_redis_client *seat,
-                      const struct sl_hold_call *call, unsigned slot, bool undo,
-                      struct sl_buf *out)
-{
-    char name[SL_HOLD_NAME];
-    struct sl_script_options how = {
-        .own_now = seat->options.own_now,
-        .near = sl_redis_client_near(seat, call->now),
-        .record = sl_redis_op_record(seat, call->id, slot, name),
-        .undo = undo,
-    };
-
-    return sl_script_hold_write(call, &how, out);
-}
-
-void sl_redis_client_hold(struct sl_redis_client *seat,
-                          struct sl_hold_call *call)
-{
-    bool in_slots = sl_redis_cluster_is_cluster(seat->fleet);
-    unsigned slot = in_slots ? call->place % SL_CLUSTER_SLOTS : 0;
-    struct sl_redis_op *r = NULL;
-    bool tries;
-
-    if (seat->closing || !atomic_load(&seat->counts.ready) ||
-        !sl_breaker_may(&seat->breaker, sl_loop_mono(seat->loop), &tries)) {
-        refuse(seat, call);
-        return;
-    }
-    if (sl_redis_cluster_is_accepting(seat->fleet, slot))
-        r = sl_redis_op_new(seat);
-    if (!r || write_call(seat, call, slot, false, &r->command)) {
-        sl_breaker_forget(&seat->breaker, tries);
-        if (r)
-            sl_redis_op_free(r);
-        refuse(seat, call);
-        return;
-    }
-    r->call = call;
-    r->is_call = true;
-    r->errand = SL_TAKE_OP_REFUND; /* it changes something, perhaps */
-    r->tries = tries;
-    r->key.count = 0;
-    r->voyage.slot = slot;
-    r->voyage.flight.command = sl_buf_str(&r->command);
-    sl_redis_op_wait(r, call->deadline);
-    sl_redis_cluster_send(seat->fleet, &r->voyage);
-}
-
-/* ---- landing ---- */
-
-/* Whoever was refused for this key may pass now. */
+/* Denials for this key are no longer certain. */
 static void on_key(void *ctx, struct sl_str key)
 {
     struct sl_denial_forgets *forgets = ctx;
@@ -414,171 +242,85 @@ static void on_key(void *ctx, struct sl_str key)
     sl_denial_forgets_add(forgets, &names);
 }
 
-bool sl_redis_op_hold(struct sl_redis_op *r, struct sl_str reply)
+/* A hold has ended, or was looked at. A late call is done nevertheless: a
+ * repeated call reads its result. */
+static void on_hold(struct sl_redis_op *op, struct sl_str reply)
 {
-    struct sl_hold_call gone = {.errand = SL_HOLD_LOOK};
+    struct sl_hold_call unused = {.errand = SL_HOLD_LOOK};
+    struct sl_remote_op *base = &op->base;
 
-    return sl_script_hold_read(r->call ? r->call : &gone, reply, on_key,
-                               &r->seat->shared->forgets);
-}
-
-/* ---- too late ---- */
-
-int sl_redis_op_release(const struct sl_redis_op *r, struct sl_buf *out)
-{
-    struct sl_hold_call call = {.errand = SL_HOLD_SETTLE,
-                                .id = r->hold,
-                                .release = true,
-                                .now = r->hold_now};
-
-    return write_call(r->seat, &call, r->voyage.slot, true, out);
-}
-
-/* ---- the leases of a seat: when they are asked for, and how they go
- * back. What a lease is stands in leases.h. */
-
-#define LEASES 4096
-
-static void add_counts(struct sl_redis_client *seat,
-                       const struct sl_lease_counts *counts)
-{
-    atomic_fetch_add(&seat->counts.lease_tokens, counts->granted);
-    atomic_fetch_add(&seat->counts.lease_over, counts->over);
-    atomic_fetch_add(&seat->counts.lease_under, counts->under);
-}
-
-/* ---- going back ---- */
-
-static void send_end(struct sl_redis_client *seat, struct sl_redis_op *r,
-                     const struct sl_lease_end *end)
-{
-    r->asks = end->asks;
-    r->ends_lease = true;
-    r->errand = SL_TAKE_OP_TAKE;
-    r->key = (struct sl_denial_key){.count = 1, .names = {end->place}};
-    r->sent = 0; /* nothing is granted */
-    r->voyage.slot = end->slot;
-    r->voyage.flight.command = sl_buf_str(&r->command);
-    sl_denial_forgets_add(&seat->shared->forgets, &r->key);
-    sl_redis_cluster_send(seat->fleet, &r->voyage);
-}
-
-/* Those that are due, or all of them. Without memory what is left is lost: the
- * store frees it when the lease dies. */
-static void end_leases(struct sl_redis_client *seat, sl_ns now, bool all)
-{
-    bool own = seat->options.own_now;
-    struct sl_script_options how = {
-        .own_now = own,
-        .near =
-            sl_redis_client_near(seat, own ? now : sl_loop_now(seat->loop))};
-    struct sl_lease_end end;
-    struct sl_redis_op *r = sl_redis_op_new(seat);
-
-    while (r &&
-           sl_script_end(seat->leases, now, all, &how, &end, &r->command)) {
-        if (r->command.len > 0) {
-            send_end(seat, r, &end);
-            r = sl_redis_op_new(seat);
-        } else {
-            r->asks = end.asks;
-            sl_redis_op_leases_lost(r, false);
-        }
+    if (sl_script_hold_read(base->hold ? base->hold : &unused, reply, on_key,
+                            &base->client->identity->forgets)) {
+        sl_remote_op_succeed(base, false);
+        return;
     }
-    if (r)
-        sl_redis_op_free(r);
+    sl_redis_client_error(client_of(op), reply);
+    if (base->hold)
+        sl_remote_op_fail(base, SL_REMOTE_ERROR);
 }
 
-static void wait_for_next(struct sl_redis_client *seat)
+static void on_lease_end(struct sl_redis_op *op, enum sl_redis_result result,
+                         struct sl_str reply)
 {
-    sl_ns due = sl_lease_cache_due(seat->leases);
-    sl_ns now = sl_loop_mono(seat->loop);
+    int64_t numbers[SL_SCRIPT_NUMBERS];
+    unsigned count = 0;
 
-    if (due != SL_NS_NONE && !seat->options.own_now)
-        sl_timer_start(seat->lease_timer, due > now ? due - now : 0);
+    if (result == SL_REDIS_REPLIED && read_numbers(reply, numbers, &count)) {
+        read_leases(op, numbers, count);
+        sl_remote_op_succeed(&op->base, false);
+    } else {
+        sl_remote_op_fail(&op->base, SL_REMOTE_ERROR);
+    }
 }
 
-static void on_lease_timer(void *ctx)
+/* The server does not know the script, and nothing has happened. If the text
+ * was sent there after this command, its hash will do. True if the command is
+ * sent again. */
+static bool repair(struct sl_redis_op *op)
 {
-    struct sl_redis_client *seat = ctx;
+    sl_ns *text_sent = sl_redis_cluster_note(&op->cmd);
+    bool by_hash = *text_sent >= op->cmd.wire.sent && op->repairs == 0;
 
-    end_leases(seat, sl_loop_mono(seat->loop), false);
-    wait_for_next(seat);
-}
-
-void sl_redis_client_drain(struct sl_redis_client *seat, sl_ns now)
-{
-    seat->drains = true;
-    if (seat->leases)
-        end_leases(seat, seat->options.own_now ? now : sl_loop_mono(seat->loop),
-                   true);
-}
-
-/* ---- taking ---- */
-
-/* False if there are none to be had. */
-static bool open_leases(struct sl_redis_client *seat)
-{
-    unsigned most =
-        seat->options.leases_most ? seat->options.leases_most : LEASES;
-
-    if (!seat->lease_timer &&
-        sl_timer_new(seat->loop, on_lease_timer, seat, &seat->lease_timer))
+    if (++op->repairs > REPAIRS)
         return false;
-    return seat->leases ||
-           !sl_lease_cache_open(most, sl_script_keep, false,
-                                seat->options.alloc, &seat->leases);
-}
-
-bool sl_redis_client_leases(struct sl_redis_client *seat,
-                            const struct sl_take *take,
-                            struct sl_lease_keys *ret)
-{
-    if (seat->options.no_leases || seat->drains ||
-        !sl_lease_cache_apply(take) || !open_leases(seat))
-        return false;
-    sl_lease_keys(&seat->shared->forgets, take, ret);
+    if (!by_hash) {
+        sl_buf_clear(&op->whole);
+        if (sl_script_eval(sl_buf_str(&op->command), &op->whole))
+            return false;
+        op->cmd.wire.command = sl_buf_str(&op->whole);
+        *text_sent = sl_loop_mono(op->base.client->loop);
+    }
+    SL_REMOTE_COUNT(op->base.client, repaired);
+    sl_redis_cluster_again(&op->cmd);
     return true;
 }
 
-void sl_redis_op_ask_leases(struct sl_redis_op *r,
-                            const struct sl_lease_keys *keys,
-                            const struct sl_take *take,
-                            struct sl_script_options *how)
+static void on_done(struct sl_redis_cmd *cmd, enum sl_redis_result result,
+                    struct sl_str reply)
 {
-    struct sl_redis_client *seat = r->seat;
+    struct sl_redis_op *op =
+        (struct sl_redis_op *)((char *)cmd - offsetof(struct sl_redis_op, cmd));
+    bool replied = result == SL_REDIS_REPLIED;
+    struct sl_str text;
+    enum sl_redis_error error = SL_REDIS_ERROR_NONE;
 
-    sl_lease_cache_ask(seat->leases, keys, take, r->voyage.slot, how->near,
-                       sl_redis_client_time(seat, take), &r->asks);
-    if (r->asks.count > 0)
-        how->leases = r->asks.words;
-    if (r->asks.frees) { /* what was refused so far may pass now */
-        sl_denial_forgets_add(&seat->shared->forgets, &r->key);
-        r->key = sl_denial_key(&seat->shared->forgets, take);
-    }
-}
-
-/* ---- landing ---- */
-
-void sl_redis_op_leases_granted(struct sl_redis_op *r, const int64_t *numbers,
-                                unsigned count)
-{
-    struct sl_lease_counts counts = {0};
-
-    if (r->asks.count == 0)
+    if (replied)
+        error = sl_redis_error_of(reply, &text);
+    if (error == SL_REDIS_ERROR_NOSCRIPT && repair(op))
         return;
-    sl_script_land(r->seat->leases, &r->asks, numbers, count, r->sent, &counts);
-    add_counts(r->seat, &counts);
-    wait_for_next(r->seat);
-}
-
-void sl_redis_op_leases_lost(struct sl_redis_op *r, bool unsent)
-{
-    struct sl_lease_counts counts = {0};
-
-    if (r->asks.count == 0)
+    if (op->base.ends_lease)
+        on_lease_end(op, result, reply);
+    else if (op->base.is_hold && replied)
+        on_hold(op, reply);
+    else if (op->base.is_refund && replied && error == SL_REDIS_ERROR_NONE)
+        sl_remote_op_succeed(&op->base, false);
+    else if (op->base.is_refund)
+        sl_remote_op_fail(&op->base, SL_REMOTE_ERROR);
+    else if (!replied)
+        sl_remote_op_fail(&op->base, result == SL_UNCERTAIN
+                                         ? SL_REMOTE_UNCERTAIN
+                                         : SL_REMOTE_NOT_DONE);
+    else if (on_take(op, reply))
         return;
-    sl_lease_cache_lost(r->seat->leases, &r->asks, unsent && !r->ends_lease,
-                        &counts);
-    add_counts(r->seat, &counts);
+    sl_remote_op_free(&op->base); /* (2) */
 }

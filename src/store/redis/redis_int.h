@@ -1,12 +1,4 @@
-/* redis_int.h -- what is behind a seat; for seat.c and landing.c.
- *
- * A record is a voyage with its take.
- *   (1) It waits (is in `waiting`) exactly as long as it has a take or a call.
- *   (2) It is freed when its voyage has ended or was recalled, and by then its
- *       take was told.
- *   (3) A take is told once, and nothing of its record is touched after that
- *       but by whoever frees it: done() may ask for the next take.
- */
+/* redis_int.h -- the inside of the Redis store. */
 #ifndef SL_STORE_REDIS_REDIS_INT_H
 #define SL_STORE_REDIS_REDIS_INT_H
 
@@ -50,13 +42,13 @@ enum sl_redis_result {
 };
 
 struct sl_redis_wire_cmd {
-    TAILQ_ENTRY(sl_redis_wire_cmd) link;
+    TAILQ_ENTRY(sl_redis_wire_cmd) links;
     struct sl_str command; /* stays until done() */
     bool asking;           /* with ASKING before it */
     unsigned skip;         /* the link's own: replies before the one */
     sl_ns sent;            /* steady; 0: not yet */
     /* `reply` is one whole reply, until done() returns. */
-    void (*done)(struct sl_redis_wire_cmd *flight, enum sl_redis_result landing,
+    void (*done)(struct sl_redis_wire_cmd *wire, enum sl_redis_result result,
                  struct sl_str reply);
 };
 
@@ -85,31 +77,31 @@ SL_MUST_USE int sl_redis_conn_open(const struct sl_redis_conn_options *options,
                                    struct sl_redis_conn **ret);
 
 /* All flights end. NULL is allowed. Not from within a done(). */
-void sl_redis_conn_close(struct sl_redis_conn *link);
+void sl_redis_conn_close(struct sl_redis_conn *conn);
 
 /* Send. done() may be called before this returns: then it was grounded. */
-void sl_redis_conn_send(struct sl_redis_conn *link,
-                        struct sl_redis_wire_cmd *flight);
+void sl_redis_conn_send(struct sl_redis_conn *conn,
+                        struct sl_redis_wire_cmd *wire);
 
 /* Take a flight back that is not sent yet; its done() is not called. False if
  * it is on its way. It was given to this link. */
-SL_MUST_USE bool sl_redis_conn_cancel(struct sl_redis_conn *link,
-                                      struct sl_redis_wire_cmd *flight);
+SL_MUST_USE bool sl_redis_conn_cancel(struct sl_redis_conn *conn,
+                                      struct sl_redis_wire_cmd *wire);
 
-bool sl_redis_conn_is_up(const struct sl_redis_conn *link);
+bool sl_redis_conn_is_up(const struct sl_redis_conn *conn);
 
 /* May flights be sent, or at least wait? */
-bool sl_redis_conn_is_accepting(const struct sl_redis_conn *link);
+bool sl_redis_conn_is_accepting(const struct sl_redis_conn *conn);
 
 /* Flights that have not ended. */
-unsigned sl_redis_conn_count(const struct sl_redis_conn *link);
+unsigned sl_redis_conn_count(const struct sl_redis_conn *conn);
 
 /* Hang up and call again, at once: what answered is not what we want. Not from
  * within a done(). */
-void sl_redis_conn_reconnect(struct sl_redis_conn *link, const char *why);
+void sl_redis_conn_reconnect(struct sl_redis_conn *conn, const char *why);
 
 /* Until it calls again by itself; 0 unless DOWN. */
-sl_ns sl_redis_conn_reconnect_in(const struct sl_redis_conn *link);
+sl_ns sl_redis_conn_reconnect_in(const struct sl_redis_conn *conn);
 
 /* ---- a cluster's 16,384 slots: which key lies in which, and which node
  * has which.
@@ -188,7 +180,7 @@ enum sl_redis_error {
 enum sl_redis_error sl_redis_error_of(struct sl_str reply, struct sl_str *text);
 
 /* What it means and what helps, for a log; no full stop. */
-const char *sl_redis_error_sentence(enum sl_redis_error trouble);
+const char *sl_redis_error_sentence(enum sl_redis_error error);
 
 /* ---- all connections of one loop to a store in Redis: one server, the
  * masters of a cluster, or the master that sentinels watch.
@@ -210,15 +202,15 @@ const char *sl_redis_error_sentence(enum sl_redis_error trouble);
 struct sl_redis_node;
 
 struct sl_redis_cmd {
-    struct sl_redis_wire_cmd flight;
+    struct sl_redis_wire_cmd wire;
     TAILQ_ENTRY(sl_redis_cmd) waits;
-    struct sl_redis_cluster *fleet;
+    struct sl_redis_cluster *cluster;
     struct sl_redis_node *node; /* it is there; NULL: it waits */
     unsigned slot;              /* of a cluster: set by whoever sends it */
     unsigned hops, tries;
     bool retried; /* READONLY, once */
     sl_ns due;    /* steady: it waits until then */
-    void (*done)(struct sl_redis_cmd *voyage, enum sl_redis_result landing,
+    void (*done)(struct sl_redis_cmd *cmd, enum sl_redis_result result,
                  struct sl_str reply);
 };
 
@@ -240,35 +232,35 @@ sl_redis_cluster_open(const struct sl_redis_cluster_options *options,
                       struct sl_redis_cluster **ret);
 
 /* All voyages end. NULL is allowed. Not from within a done(). */
-void sl_redis_cluster_close(struct sl_redis_cluster *fleet);
+void sl_redis_cluster_close(struct sl_redis_cluster *cluster);
 
 /* Send voyage->flight.command. done() may be called before this returns. */
-void sl_redis_cluster_send(struct sl_redis_cluster *fleet,
-                           struct sl_redis_cmd *voyage);
+void sl_redis_cluster_send(struct sl_redis_cluster *cluster,
+                           struct sl_redis_cmd *cmd);
 
 /* From within its done(): once more to the same node, perhaps with another
  * command. */
-void sl_redis_cluster_again(struct sl_redis_cmd *voyage);
+void sl_redis_cluster_again(struct sl_redis_cmd *cmd);
 
 /* Take a voyage back that is on the ground; its done() is not called. False if
  * it is on its way. */
-SL_MUST_USE bool sl_redis_cluster_cancel(struct sl_redis_cmd *voyage);
+SL_MUST_USE bool sl_redis_cluster_cancel(struct sl_redis_cmd *cmd);
 
 /* May voyages to this slot be sent, or at least wait? */
-bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *fleet,
+bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *cluster,
                                    unsigned slot);
 
-bool sl_redis_cluster_is_cluster(const struct sl_redis_cluster *fleet);
+bool sl_redis_cluster_is_cluster(const struct sl_redis_cluster *cluster);
 
 /* Is every node up that is needed? */
-bool sl_redis_cluster_is_up(const struct sl_redis_cluster *fleet);
+bool sl_redis_cluster_is_up(const struct sl_redis_cluster *cluster);
 
 /* Until somebody who is down is called again; 0: nobody is. */
-sl_ns sl_redis_cluster_reconnect_in(const struct sl_redis_cluster *fleet);
+sl_ns sl_redis_cluster_reconnect_in(const struct sl_redis_cluster *cluster);
 
 /* From within its done(), for whoever sends: a time that belongs to its node,
  * and is 0 at first. */
-sl_ns *sl_redis_cluster_note(const struct sl_redis_cmd *voyage);
+sl_ns *sl_redis_cluster_note(const struct sl_redis_cmd *cmd);
 
 /* Counted by one thread, read by others: how often voyages were sent on, and
  * how often that was too often. */
@@ -276,48 +268,14 @@ struct sl_redis_cluster_counts {
     _Atomic uint64_t redirected, storms;
 };
 const struct sl_redis_cluster_counts *
-sl_redis_cluster_counts(const struct sl_redis_cluster *fleet);
-
-/* ---- what one loop has of the store: its connections, and what is on its
- * way. For redis.c and seat.c. */
-
-/* Counted by one thread, read by others. */
-struct sl_redis_counts {
-    _Atomic uint64_t taken, late, failed, returned, uncertain, strange,
-        repaired, remembered, spanning, leased, lease_tokens, lease_over,
-        lease_under;
-    _Atomic bool up, ready, open;
-    _Atomic sl_ns ahead;
-};
-
-struct sl_redis_client;
-
-SL_MUST_USE int sl_redis_client_open(const struct sl_redis_options *options,
-                                     struct sl_store_identity *shared,
-                                     struct sl_tls *tls, struct sl_loop *loop,
-                                     struct sl_redis_client **ret);
-
-/* All takes are told. Not from within one's done(). NULL is allowed. */
-void sl_redis_client_close(struct sl_redis_client *seat);
-void sl_redis_client_take(struct sl_redis_client *seat, struct sl_take *take);
-void sl_redis_client_hold(struct sl_redis_client *seat,
-                          struct sl_hold_call *call);
-void sl_redis_client_keep(struct sl_redis_client *seat);
-
-/* All leases end. `now` counts if time is the takes' own. */
-void sl_redis_client_drain(struct sl_redis_client *seat, sl_ns now);
-sl_ns sl_redis_client_retry_in(const struct sl_redis_client *seat);
-
-/* From any thread: add to *ret. */
-void sl_redis_client_stats(const struct sl_redis_client *seat,
-                           struct sl_redis_stats *ret);
+sl_redis_cluster_counts(const struct sl_redis_cluster *cluster);
 
 /* ---- what a seat asks before all else, and now and then again: the
  * secret that all who share this Redis have, and the marker of its data. And
  * once, of all seats: whether it would throw keys away when it is full. */
 
 struct sl_redis_identity_options {
-    struct sl_redis_cluster *fleet;
+    struct sl_redis_cluster *cluster;
     struct sl_loop *loop;
     struct sl_store_identity *shared;
     sl_ns every; /* 0: 5 s */
@@ -336,10 +294,10 @@ SL_MUST_USE int
 sl_redis_identity_open(const struct sl_redis_identity_options *options,
                        struct sl_redis_identity **ret);
 void sl_redis_identity_close(
-    struct sl_redis_identity *welcome); /* NULL is allowed */
+    struct sl_redis_identity *identity); /* NULL is allowed */
 
 /* A node has come up: ask now. */
-void sl_redis_identity_go(struct sl_redis_identity *welcome);
+void sl_redis_identity_go(struct sl_redis_identity *identity);
 
 /* ---- a take as the words of a command, and its reply as answers.
  *
@@ -473,117 +431,42 @@ void sl_script_land(struct sl_lease_cache *leases,
                     struct sl_lease_requests *asks, const int64_t *numbers,
                     unsigned count, sl_ns sent, struct sl_lease_counts *counts);
 
-/* End the next lease: as sl_lease_cache_end(), and its command is appended to
- * `out`, unless nothing was left: then `out` stays empty. SLUICE_ENOMEM loses
- * it. */
-SL_MUST_USE bool sl_script_end(struct sl_lease_cache *leases, sl_ns now,
-                               bool all, const struct sl_script_options *how,
-                               struct sl_lease_end *ret, struct sl_buf *out);
+/* ---- one client and its ops ---- */
 
 struct sl_redis_op {
-    struct sl_redis_cmd voyage; /* first */
-    TAILQ_ENTRY(sl_redis_op) waits;
-    struct sl_buf command; /* by the script's name */
-    struct sl_buf whole;   /* with its text, if the server had to be told */
-    struct sl_redis_client *seat;
-    struct sl_take *take;      /* NULL: was told already, or it is a... */
-    struct sl_hold_call *call; /* ...call about a hold; NULL: likewise */
-    bool is_call;
-    struct sl_hold_id hold; /* a take's, if it is held */
+    struct sl_remote_op base; /* first */
+    struct sl_redis_cmd cmd;
+    struct sl_buf command;  /* with the script's hash */
+    struct sl_buf whole;    /* with the script's text, after NOSCRIPT */
+    struct sl_hold_id hold; /* of a take; none: it is not held */
     sl_ns hold_now;
-    enum sl_take_op errand;
-    bool tries;      /* for the breaker */
-    bool keeps;      /* if it was taken, it stays */
-    bool ends_lease; /* and does nothing else */
     unsigned repairs;
-    sl_ns sent;  /* steady, or take->now; see time_of() */
-    sl_ns until; /* steady; 0: it is an errand of our own */
-    struct sl_denial_key key;
-    struct sl_lease_requests asks; /* what goes with it; count 0: nothing */
 };
 
 struct sl_redis_client {
-    struct sl_redis_options options;
-    struct sl_store_identity *shared;
-    struct sl_loop *loop;
-    struct sl_redis_cluster *fleet;
-    struct sl_redis_identity *welcome;
-    struct sl_denial_cache *denials; /* NULL: none yet */
-    struct sl_lease_cache *leases;   /* NULL: none yet */
-    struct sl_timer *lease_timer;
-    struct sl_breaker breaker;
-    struct sl_timer *timer;
-    TAILQ_HEAD(sl_records, sl_redis_op) waiting; /* by deadline */
-    TAILQ_HEAD(, sl_redis_op) spare;
-    unsigned spare_count;
-    bool closing;
-    bool drains; /* nothing is leased any more */
-    struct sl_redis_op
-        *telling; /* whose take is told now, of one that goes on */
-    struct sl_store_log herald;
-    struct sl_redis_counts counts;
+    struct sl_remote_client base; /* first */
+    struct sl_redis_cluster *cluster;
+    struct sl_redis_identity *identity;
 };
 
-#define SL_ADD(counter)                                                        \
-    atomic_fetch_add_explicit(&(counter), 1, memory_order_relaxed)
+/* The server's time, as far as known, when ours is `now`. */
+sl_ns sl_redis_client_near(const struct sl_redis_client *client, sl_ns now);
 
-/* In seat.c: how a take has ended, for the breaker; and what Redis says. */
-void sl_redis_client_note(struct sl_redis_op *r, bool good);
-void sl_redis_client_trouble(struct sl_redis_client *seat, struct sl_str reply);
+/* Logs an error reply. */
+void sl_redis_client_error(struct sl_redis_client *client, struct sl_str reply);
 
-/* What times of refusals count by. */
-static inline sl_ns sl_redis_client_time(const struct sl_redis_client *seat,
-                                         const struct sl_take *take)
-{
-    return seat->options.own_now ? take->now : sl_loop_mono(seat->loop);
-}
-
-/* The server's time, as far as we know, when ours is `now`. */
-static inline sl_ns sl_redis_client_near(const struct sl_redis_client *seat,
-                                         sl_ns now)
-{
-    sl_ns ahead =
-        atomic_load_explicit(&seat->counts.ahead, memory_order_relaxed);
-
-    return seat->options.own_now ? now : now + ahead;
-}
-
-/* In leasing.c: may this be decided by leases? Then its keys are in *ret. */
-bool sl_redis_client_leases(struct sl_redis_client *seat,
-                            const struct sl_take *take,
-                            struct sl_lease_keys *ret);
-
-/* What is asked for with the take of a record. */
-void sl_redis_op_ask_leases(struct sl_redis_op *r,
-                            const struct sl_lease_keys *keys,
-                            const struct sl_take *take,
-                            struct sl_script_options *how);
-
-/* What was asked for was answered, or is lost. */
-void sl_redis_op_leases_granted(struct sl_redis_op *r, const int64_t *numbers,
-                                unsigned count);
-void sl_redis_op_leases_lost(struct sl_redis_op *r, bool unsent);
-
-/* In holding.c: what the record of a hold is called; what a call's reply says;
- * the command that releases a hold whose take was given up. */
-struct sl_str sl_redis_op_record(const struct sl_redis_client *seat,
-                                 struct sl_hold_id id, unsigned slot,
-                                 char room[SL_HOLD_NAME]);
-SL_MUST_USE bool sl_redis_op_hold(struct sl_redis_op *r, struct sl_str reply);
-SL_MUST_USE int sl_redis_op_release(const struct sl_redis_op *r,
-                                    struct sl_buf *out);
-
-/* In seat.c: it waits for its answer, until its own deadline or the seat's. */
-void sl_redis_op_wait(struct sl_redis_op *r, sl_ns deadline);
-
-/* In landing.c. */
-struct sl_redis_op *sl_redis_op_new(struct sl_redis_client *seat); /* or NULL */
-void sl_redis_op_free(struct sl_redis_op *r);
-void sl_redis_op_answer(struct sl_redis_op *r, int err); /* (3) */
-
-/* What makes it sooner for others is done, or perhaps: what they were refused
- * is forgotten. */
-void sl_redis_op_forget(const struct sl_redis_op *r);
+/* In op.c: the back end's calls for ops. */
+int sl_redis_op_init(struct sl_remote_op *base);
+void sl_redis_op_reset(struct sl_remote_op *base);
+void sl_redis_op_done(struct sl_remote_op *base);
+int sl_redis_op_encode_take(struct sl_remote_op *base, struct sl_take *take,
+                            const struct sl_lease_keys *keys);
+int sl_redis_op_encode_hold(struct sl_remote_op *base,
+                            struct sl_hold_call *call);
+int sl_redis_op_encode_refund(struct sl_remote_op *base);
+int sl_redis_op_encode_lease_end(struct sl_remote_op *base,
+                                 const struct sl_lease_end *end, sl_ns now);
+void sl_redis_op_send(struct sl_remote_op *base);
 
 /* ---- the first words to a Redis: who we are, which database, and
  * whether anybody is there. */
@@ -596,7 +479,7 @@ struct sl_redis_handshake {
 /* Append them. *ret_replies will come, none of which may be an error. */
 SL_MUST_USE int
 sl_redis_conn_handshake(struct sl_buf *out,
-                        const struct sl_redis_handshake *greeting,
+                        const struct sl_redis_handshake *handshake,
                         unsigned *ret_replies);
 
 /* ---- asks around: one question to one host after the other, until one
@@ -629,10 +512,10 @@ SL_MUST_USE int
 sl_redis_discovery_open(const struct sl_redis_discovery_options *options,
                         struct sl_redis_discovery **ret);
 void sl_redis_discovery_close(
-    struct sl_redis_discovery *scout); /* NULL is allowed */
+    struct sl_redis_discovery *discovery); /* NULL is allowed */
 
 /* Go, if it is not out already. */
-void sl_redis_discovery_go(struct sl_redis_discovery *scout);
+void sl_redis_discovery_go(struct sl_redis_discovery *discovery);
 
 /* ---- the servers that a fleet knows, and which of them is meant. For
  * fleet.c and nodes.c.
@@ -647,7 +530,7 @@ void sl_redis_discovery_go(struct sl_redis_discovery *scout);
 
 struct sl_redis_node {
     struct sl_redis_addr place;
-    struct sl_redis_conn *link;
+    struct sl_redis_conn *conn;
     struct sl_redis_nodes *nodes;
     unsigned number; /* its place in the list, from 1 */
     bool wanted;     /* the map has it */
@@ -659,7 +542,7 @@ struct sl_redis_node {
 struct sl_redis_nodes {
     const struct sl_redis_cluster_options *options;
     struct sl_conns *conns;
-    struct sl_redis_discovery *scout;                /* NULL: one server */
+    struct sl_redis_discovery *discovery;            /* NULL: one server */
     struct sl_redis_node *list[SL_REDIS_NODES_MOST]; /* NULL: free */
     struct sl_redis_node *master;                    /* but for clusters */
     uint16_t *slots, *fresh; /* clusters: numbers by slot; the next map */

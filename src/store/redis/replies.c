@@ -280,7 +280,7 @@ enum sl_redis_error sl_redis_error_of(struct sl_str reply, struct sl_str *text)
     return found == SL_REDIS_ERROR_OTHER ? nested(value.text) : found;
 }
 
-const char *sl_redis_error_sentence(enum sl_redis_error trouble)
+const char *sl_redis_error_sentence(enum sl_redis_error error)
 {
-    return sentences[trouble];
+    return sentences[error];
 }

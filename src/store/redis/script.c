@@ -728,15 +728,3 @@ void sl_script_land(struct sl_lease_cache *leases,
     }
     asks->count = 0;
 }
-
-bool sl_script_end(struct sl_lease_cache *leases, sl_ns now, bool all,
-                   const struct sl_script_options *how,
-                   struct sl_lease_end *ret, struct sl_buf *out)
-{
-    if (!sl_lease_cache_end(leases, now, all, ret))
-        return false;
-    if (ret->asks.frees && sl_script_end_lease(ret->name, ret->numbers, how,
-                                               &ret->asks.words[0], out))
-        sl_buf_clear(out);
-    return true;
-}

@@ -391,14 +391,18 @@ TEST(end)
     open_world(&w, "50/s burst 100", 50);
     CASE("nothing is due where nothing is leased");
     CHECK_EQ(sl_lease_cache_due(w.leases), SL_NS_NONE);
-    CHECK(!sl_script_end(w.leases, T0, true, &how, &end, &out));
+    CHECK(!sl_lease_cache_end(w.leases, T0, true, &end));
     lease(&w, "k", 8);
     lease(&w, "empty", 8);
     CHECK(spend(&w, T0));
     CASE("a lease goes back before it is over");
     CHECK_EQ(sl_lease_cache_due(w.leases), T0 + 800 * SL_MS);
-    CHECK(!sl_script_end(w.leases, T0 + 799 * SL_MS, false, &how, &end, &out));
-    CHECK(sl_script_end(w.leases, T0 + 800 * SL_MS, false, &how, &end, &out));
+    CHECK(!sl_lease_cache_end(w.leases, T0 + 799 * SL_MS, false, &end));
+    CHECK(sl_lease_cache_end(w.leases, T0 + 800 * SL_MS, false, &end));
+    CHECK(end.asks.frees);
+    CHECK_EQ(sl_script_end_lease(end.name, end.numbers, &how,
+                                 &end.asks.words[0], &out),
+             0);
     CHECK(out.len > 0 && memmem(out.bytes, out.len, "$1\r\nk\r\n", 7));
     CHECK(memmem(out.bytes, out.len, "$1\r\n8\r\n$1\r\n8\r\n", 14));
     CHECK_EQ(end.slot, 7);
@@ -408,9 +412,8 @@ TEST(end)
     CHECK_EQ(w.counts.under, 8);
 
     CASE("one that is spent goes quietly");
-    sl_buf_clear(&out);
-    CHECK(sl_script_end(w.leases, T0, true, &how, &end, &out));
-    CHECK_EQ(out.len, 0);
+    CHECK(sl_lease_cache_end(w.leases, T0, true, &end));
+    CHECK(!end.asks.frees);
     sl_lease_cache_lost(w.leases, &end.asks, false, &w.counts);
     CHECK_EQ(w.counts.under, 8);
     CHECK_EQ(sl_lease_cache_due(w.leases), SL_NS_NONE);

@@ -8,26 +8,26 @@
 
 struct
 try {
-    struct sl_redis_wire_cmd flight; /* first */
+    struct sl_redis_wire_cmd wire; /* first */
     unsigned done;
-    enum sl_redis_result landing;
+    enum sl_redis_result result;
     char reply[64];
 };
 
 struct world {
     struct fake fake;
-    struct sl_redis_conn *link;
+    struct sl_redis_conn *conn;
     unsigned ups, downs;
     char why[256];
 };
 
-static void on_done(struct sl_redis_wire_cmd *flight,
-                    enum sl_redis_result landing, struct sl_str reply)
+static void on_done(struct sl_redis_wire_cmd *wire, enum sl_redis_result result,
+                    struct sl_str reply)
 {
-    struct try *t = (struct try *)flight;
+    struct try *t = (struct try *)wire;
 
     t->done++;
-    t->landing = landing;
+    t->result = result;
     snprintf(t->reply, sizeof(t->reply), "%.*s", SL_STR_ARG(reply));
 }
 
@@ -58,7 +58,7 @@ static void open_with(struct world *w,
                       const struct sl_redis_conn_options *options)
 {
     memset(&w->ups, 0, sizeof(*w) - offsetof(struct world, ups));
-    CHECK_EQ(sl_redis_conn_open(options, &w->link), 0);
+    CHECK_EQ(sl_redis_conn_open(options, &w->conn), 0);
 }
 
 static void come_up(struct world *w)
@@ -71,7 +71,7 @@ static void come_up(struct world *w)
 
 static void close_link(struct world *w)
 {
-    sl_redis_conn_close(w->link);
+    sl_redis_conn_close(w->conn);
     turn(&w->fake.rig);
     fake_hang_up(&w->fake);
 }
@@ -79,9 +79,9 @@ static void close_link(struct world *w)
 static void start(struct world *w, struct try *t)
 {
     memset(t, 0, sizeof(*t));
-    t->flight.command = SL_STR(COMMAND);
-    t->flight.done = on_done;
-    sl_redis_conn_send(w->link, &t->flight);
+    t->wire.command = SL_STR(COMMAND);
+    t->wire.done = on_done;
+    sl_redis_conn_send(w->conn, &t->wire);
 }
 
 static void test_greeting(struct world *w)
@@ -103,9 +103,9 @@ static void test_greeting(struct world *w)
     CHECK_STR(command, "*1\r\n$4\r\nPING\r\n");
     fake_says(&w->fake, "+OK\r\n+OK\r\n");
     turn(&w->fake.rig);
-    CHECK(!sl_redis_conn_is_up(w->link));
+    CHECK(!sl_redis_conn_is_up(w->conn));
     fake_says(&w->fake, "+PONG\r\n");
-    WAIT_FOR(&w->fake.rig, sl_redis_conn_is_up(w->link));
+    WAIT_FOR(&w->fake.rig, sl_redis_conn_is_up(w->conn));
     CHECK_EQ(w->ups, 1);
     close_link(w);
 
@@ -114,16 +114,16 @@ static void test_greeting(struct world *w)
     open_with(w, &o);
     struct try t;
     start(w, &t);
-    CHECK_EQ(sl_redis_conn_count(w->link), 1);
+    CHECK_EQ(sl_redis_conn_count(w->conn), 1);
     fake_wait_call(&w->fake);
     fake_wait(&w->fake);
     fake_says(&w->fake, "-NOAUTH \x1b[31m no\r\n");
     WAIT_FOR(&w->fake.rig, w->downs == 1);
     CHECK_STR(w->why, "Redis answers: NOAUTH ?[31m no");
     CHECK_EQ(t.done, 1);
-    CHECK_EQ(t.landing, SL_REDIS_NOT_SENT);
-    CHECK(!sl_redis_conn_is_accepting(w->link));
-    CHECK(sl_redis_conn_reconnect_in(w->link) > 0);
+    CHECK_EQ(t.result, SL_REDIS_NOT_SENT);
+    CHECK(!sl_redis_conn_is_accepting(w->conn));
+    CHECK(sl_redis_conn_reconnect_in(w->conn) > 0);
     close_link(w);
 }
 
@@ -140,7 +140,7 @@ static void test_order(struct world *w)
     for (unsigned i = 2; i < 5; i++)
         start(w, &t[i]);
     CHECK_EQ(t[4].done, 1); /* one too many */
-    CHECK_EQ(t[4].landing, SL_REDIS_NOT_SENT);
+    CHECK_EQ(t[4].result, SL_REDIS_NOT_SENT);
     for (unsigned i = 0; i < 4; i++)
         fake_wait(&w->fake);
     fake_says(&w->fake, ":0\r\n:1\r\n>1\r\n+push\r\n:2\r\n:");
@@ -150,13 +150,13 @@ static void test_order(struct world *w)
     CHECK_EQ(t[3].done, 0);
     fake_says(&w->fake, "3\r\n");
     WAIT_FOR(&w->fake.rig, t[3].done);
-    CHECK_EQ(sl_redis_conn_count(w->link), 0);
+    CHECK_EQ(sl_redis_conn_count(w->conn), 0);
 
     CASE("ASKING goes before a command, and its reply is passed over");
     memset(&t[0], 0, sizeof(t[0]));
-    t[0].flight = (struct sl_redis_wire_cmd){
+    t[0].wire = (struct sl_redis_wire_cmd){
         .command = SL_STR(COMMAND), .asking = true, .done = on_done};
-    sl_redis_conn_send(w->link, &t[0].flight);
+    sl_redis_conn_send(w->conn, &t[0].wire);
     const char *command = NULL;
     command = fake_wait(&w->fake);
     CHECK_STR(command, "*1\r\n$6\r\nASKING\r\n");
@@ -184,9 +184,9 @@ static void test_cut(struct world *w, const char *said, size_t len)
     fake_hang_up(&w->fake);
     WAIT_FOR(&w->fake.rig, w->downs == 1);
     CHECK_EQ(t[0].done, 1);
-    CHECK_EQ(t[0].landing, whole ? SL_REDIS_REPLIED : SL_UNCERTAIN);
+    CHECK_EQ(t[0].result, whole ? SL_REDIS_REPLIED : SL_UNCERTAIN);
     CHECK_EQ(t[1].done, 1);
-    CHECK_EQ(t[1].landing, SL_UNCERTAIN);
+    CHECK_EQ(t[1].result, SL_UNCERTAIN);
     come_up(w); /* it calls again by itself */
     close_link(w);
 }
@@ -208,7 +208,7 @@ TEST_WITH(broken, struct world *w)
         WAIT_FOR(&w->fake.rig, w->downs == 1);
         CHECK_STR(w->why, "the reply is not valid RESP (Redis protocol)");
         CHECK_EQ(t.done, 1);
-        CHECK_EQ(t.landing, SL_UNCERTAIN);
+        CHECK_EQ(t.result, SL_UNCERTAIN);
         close_link(w);
     }
     CASE("so does an answer to nothing");
@@ -226,7 +226,7 @@ TEST_WITH(broken, struct world *w)
     start(w, &t);
     WAIT_FOR(&w->fake.rig, w->downs == 1);
     CHECK_STR(w->why, "the connection timed out");
-    CHECK_EQ(t.landing, SL_UNCERTAIN);
+    CHECK_EQ(t.result, SL_UNCERTAIN);
     close_link(w);
 
     CASE("nobody is there");
@@ -234,7 +234,7 @@ TEST_WITH(broken, struct world *w)
     open_with(w, &o);
     start(w, &t);
     CHECK_EQ(t.done, 1);
-    CHECK_EQ(t.landing, SL_REDIS_NOT_SENT);
+    CHECK_EQ(t.result, SL_REDIS_NOT_SENT);
     CHECK_STR(w->why, "cannot connect");
     close_link(w);
 }
@@ -248,10 +248,10 @@ TEST_WITH(recall, struct world *w)
     open_with(w, &o);
     for (unsigned i = 0; i < 3; i++)
         start(w, &t[i]);
-    CHECK(sl_redis_conn_cancel(w->link, &t[1].flight));
-    CHECK_EQ(sl_redis_conn_count(w->link), 2);
+    CHECK(sl_redis_conn_cancel(w->conn, &t[1].wire));
+    CHECK_EQ(sl_redis_conn_count(w->conn), 2);
     come_up(w);
-    CHECK(!sl_redis_conn_cancel(w->link, &t[0].flight));
+    CHECK(!sl_redis_conn_cancel(w->conn, &t[0].wire));
     fake_wait(&w->fake);
     fake_says(&w->fake, ":0\r\n:2\r\n");
     WAIT_FOR(&w->fake.rig, t[2].done);
@@ -261,8 +261,8 @@ TEST_WITH(recall, struct world *w)
     CASE("one that is called anew ends what it had, and comes up again");
     start(w, &t[0]);
     turn(&w->fake.rig);
-    sl_redis_conn_reconnect(w->link, "we want another");
-    CHECK_EQ(t[0].landing, SL_UNCERTAIN);
+    sl_redis_conn_reconnect(w->conn, "we want another");
+    CHECK_EQ(t[0].result, SL_UNCERTAIN);
     CHECK_EQ(w->downs, 1);
     start(w, &t[1]); /* it waits */
     CHECK_EQ(t[1].done, 0);
@@ -270,7 +270,7 @@ TEST_WITH(recall, struct world *w)
     fake_wait(&w->fake);
     close_link(w);
     CHECK_EQ(t[1].done, 1);
-    CHECK_EQ(t[1].landing, SL_UNCERTAIN);
+    CHECK_EQ(t[1].result, SL_UNCERTAIN);
 }
 
 /* With the nth allocation failing: every flight ends once, nothing is left. */
@@ -287,7 +287,7 @@ TEST_WITH(memory, struct world *w)
 
         o.alloc = &alloc;
         memset(&w->ups, 0, sizeof(*w) - offsetof(struct world, ups));
-        if (sl_redis_conn_open(&o, &w->link) == 0) {
+        if (sl_redis_conn_open(&o, &w->conn) == 0) {
             start(w, &t);
             for (unsigned i = 0; i < 200 && !t.done; i++) {
                 fake_greeted(&w->fake);

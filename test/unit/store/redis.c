@@ -75,12 +75,12 @@ static void test_early(struct world *w)
 
     CASE("a seat that has gone leaves its place and its numbers");
     for (unsigned i = 0; i < 300; i++) {
-        sl_redis_detach(w->store, w->fake.rig.loop);
+        sl_remote_store_detach(w->store, w->fake.rig.loop);
         fake_clear(&w->fake);
-        CHECK_EQ(sl_redis_attach(w->store, w->fake.rig.loop, NULL), 0);
+        CHECK_EQ(sl_remote_store_attach(w->store, w->fake.rig.loop, NULL), 0);
     }
     CHECK_EQ(stats_of(w).failed, 1);
-    CHECK_EQ(stats_of(w).seats, 1);
+    CHECK_EQ(stats_of(w).clients, 1);
     close_store(w);
 }
 
@@ -186,7 +186,8 @@ static void test_memory(struct world *w)
         struct asked a = {.done = 0};
 
         if (open_store(w, &alloc, 5 * SL_MS) == 0) {
-            for (unsigned i = 0; i < 300 && !sl_redis_is_ready(w->store); i++)
+            for (unsigned i = 0; i < 300 && !sl_remote_store_is_ready(w->store);
+                 i++)
                 play(w, 2);
             ask(w, &a, SL_TAKE_OP_TAKE);
             if (play(w, 40))

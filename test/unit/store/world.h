@@ -30,7 +30,7 @@ static inline void on_done(struct sl_take *take)
     ((struct asked *)take)->done++;
 }
 
-static inline void on_news(void *ctx, enum sl_store_news news,
+static inline void on_news(void *ctx, enum sl_store_event news,
                            const char *sentence)
 {
     struct world *w = ctx;
@@ -42,11 +42,11 @@ static inline void on_news(void *ctx, enum sl_store_news news,
 static inline int open_store(struct world *w, const struct sl_alloc *alloc,
                              sl_ns deadline)
 {
-    struct sl_redis_options o = {.deadline = deadline,
-                                 .alloc = alloc,
+    struct sl_redis_options o = {.remote.deadline = deadline,
+                                 .remote.alloc = alloc,
                                  .look_every = 100 * SL_S,
-                                 .on_news = on_news,
-                                 .ctx = w};
+                                 .remote.on_event = on_news,
+                                 .remote.ctx = w};
     char where[96];
     int err;
 
@@ -57,7 +57,7 @@ static inline int open_store(struct world *w, const struct sl_alloc *alloc,
     w->store = NULL;
     err = sl_redis_open(&o, &w->store, NULL);
     if (!err)
-        err = sl_redis_attach(w->store, w->fake.rig.loop, NULL);
+        err = sl_remote_store_attach(w->store, w->fake.rig.loop, NULL);
     return err;
 }
 
@@ -97,9 +97,9 @@ static inline bool hears(struct world *w, const char *words)
 
 static inline void make_ready(struct world *w)
 {
-    for (unsigned i = 0; i < 1000 && !sl_redis_is_ready(w->store); i++)
+    for (unsigned i = 0; i < 1000 && !sl_remote_store_is_ready(w->store); i++)
         play(w, 2);
-    CHECK(sl_redis_is_ready(w->store));
+    CHECK(sl_remote_store_is_ready(w->store));
 }
 
 static inline void ask(struct world *w, struct asked *a, enum sl_take_op errand)
@@ -117,11 +117,11 @@ static inline void ask(struct world *w, struct asked *a, enum sl_take_op errand)
     sl_store_take(w->store, &a->take);
 }
 
-static inline struct sl_redis_stats stats_of(const struct world *w)
+static inline struct sl_remote_stats stats_of(const struct world *w)
 {
-    struct sl_redis_stats stats;
+    struct sl_remote_stats stats;
 
-    sl_redis_stats(w->store, &stats);
+    sl_remote_store_stats(w->store, &stats);
     return stats;
 }
 

@@ -121,12 +121,12 @@ static void wait_ready(struct world *w)
 
     if (!CHECK_EQ(sl_timer_new(w->loop, on_tick, w->loop, &timer), 0))
         return;
-    for (unsigned i = 0; i < 3000 && !sl_dynamo_is_ready(w->store); i++) {
+    for (unsigned i = 0; i < 3000 && !sl_remote_store_is_ready(w->store); i++) {
         sl_timer_start(timer, SL_MS);
         sl_loop_run(w->loop);
     }
     sl_timer_free(timer);
-    CHECK(sl_dynamo_is_ready(w->store));
+    CHECK(sl_remote_store_is_ready(w->store));
 }
 
 static void take(struct world *w, enum sl_take_op errand, unsigned parts,
@@ -164,7 +164,7 @@ static void take_all(struct world *w)
     take(w, SL_TAKE_OP_TAKE, 2, &w->bucket);
     take(w, SL_TAKE_OP_REFUND, 1, &w->window);
     take(w, SL_TAKE_OP_RESET, 1, &w->bucket);
-    sl_dynamo_drain(w->store, w->loop, 20000 * SL_DAY);
+    sl_remote_store_drain(w->store, w->loop, 20000 * SL_DAY);
     take(w, SL_TAKE_OP_PEEK, 1, &w->window);
 }
 
@@ -176,13 +176,13 @@ static bool run(struct world *w, unsigned nth)
     struct sl_diag diag = {.sentence = ""};
     int err;
 
-    w->options.alloc = &alloc;
+    w->options.remote.alloc = &alloc;
     err = sl_dynamo_open(&w->options, &w->store, &diag);
     if (!err) {
-        err = sl_dynamo_attach(w->store, w->loop, &diag);
+        err = sl_remote_store_attach(w->store, w->loop, &diag);
         if (!err) {
             take_all(w);
-            sl_dynamo_detach(w->store, w->loop);
+            sl_remote_store_detach(w->store, w->loop);
         }
         sl_store_close(w->store);
     }
@@ -202,8 +202,8 @@ int main(void)
 
     w.options = (struct sl_dynamo_options){
         .env = {.key_id = "id", .secret = "secret"},
-        .own_now = true,
-        .deadline = 10 * SL_S,
+        .remote.own_now = true,
+        .remote.deadline = 10 * SL_S,
     };
     CASE("memory that is short at any one place");
     CHECK(start_table());
