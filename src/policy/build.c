@@ -407,15 +407,16 @@ static int find_dialect(const struct sl_yaml_node *item)
     return i;
 }
 
-int sl_build_dialects(struct sl_build *b, const struct sl_yaml_node *node,
-                      int preset)
+void sl_fill_dialects(struct sl_build *b, const struct sl_schema_key *row,
+                      const struct sl_yaml_node *map, void *into)
 {
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
     const struct sl_yaml_node *item, *none = NULL;
     int bits = 0;
 
     if (!node || node->kind == SL_NODE_EMPTY ||
         !sl_build_short(b, node, SL_LEN(dialects), "dialects"))
-        return preset;
+        return;
     for (item = sl_build_first(node); item; item = sl_build_next(node, item)) {
         int i = find_dialect(item);
 
@@ -430,19 +431,14 @@ int sl_build_dialects(struct sl_build *b, const struct sl_yaml_node *node,
         sl_report_error(b->report, SL_AT(none),
                         "\"none\" excludes all other dialects. Remove it, or "
                         "remove the others");
-    return bits;
+    sl_schema_set(row, into, bits);
 }
 
-int sl_build_status(struct sl_build *b, const struct sl_yaml_node *map,
-                    int preset)
+void sl_fill_message(struct sl_build *b, const struct sl_schema_key *row,
+                     const struct sl_yaml_node *map, void *into)
 {
-    return (int)sl_build_number(b, map, "status", 400, 599, (uint64_t)preset);
-}
-
-void sl_build_message(struct sl_build *b, const struct sl_yaml_node *map,
-                      struct sl_template *ret)
-{
-    const struct sl_yaml_node *node = sl_build_scalar(map, "message");
+    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
+    struct sl_template *ret = (void *)((char *)into + row->offset);
     struct sl_diag diag = {0};
 
     if (node)
@@ -452,20 +448,11 @@ void sl_build_message(struct sl_build *b, const struct sl_yaml_node *map,
 
 void sl_build_general(struct sl_build *b)
 {
-    const struct sl_yaml_node *env = sl_build_scalar(b->root, "env");
     struct sl_policy *policy = b->policy;
 
     policy->env = SL_STR("default");
-    if (env && sl_build_name(b, "an environment", env))
-        policy->env = sl_build_keep(b, env->text);
-    policy->enabled = sl_build_bool(b->root, "enabled", true);
-    policy->mode =
-        (enum sl_mode)sl_build_choice(b->root, "mode", sl_mode_words, 3, 0);
-    policy->reset =
-        (enum sl_reset)sl_build_choice(b->root, "reset", sl_reset_words, 2, 0);
-    policy->dialects = sl_build_dialects(
-        b, sl_yaml_node_get(b->root, "headers"), DIALECTS_PRESET);
-    sl_build_hold_max(b);
+    policy->dialects = DIALECTS_PRESET;
+    sl_schema_fill(b, SL_LEVEL_TOP, b->root, policy);
     policy->file = sl_build_keep(b, sl_str_c(b->report->file));
 }
 
@@ -530,10 +517,7 @@ static void read_feature(struct sl_build *b, const struct sl_yaml_node *node,
     bool good = sl_build_key_name(b, "a feature", node);
 
     feature->name = sl_build_keep(b, node->key);
-    feature->enabled = sl_build_bool(node, "enabled", true);
-    feature->retry_after =
-        sl_build_duration(b, node, "retry_after", SL_NS_NONE);
-    sl_build_message(b, node, &feature->message);
+    sl_schema_fill(b, SL_LEVEL_FEATURE, node, feature);
     if (good)
         ask_environment(b, node, feature);
 }
@@ -615,9 +599,11 @@ static struct sl_str print_body(struct sl_build *b,
 {
     struct sl_str text = SL_STR("");
     struct sl_buf out;
+    struct sl_writer w = {&out, 0};
 
     sl_buf_init(&out, PRINTED_BYTES, b->scratch->alloc);
-    if (sl_print_body(&out, body))
+    sl_print_body(&w, body);
+    if (w.err)
         b->no_memory = true;
     else
         text = sl_build_keep(b, sl_buf_str(&out));
@@ -661,21 +647,22 @@ static bool is_in(const struct family *family, int status)
     return *one != 0;
 }
 
-static int read_status(struct sl_build *b, const struct sl_yaml_node *node,
-                       const struct family *family)
+/* A status that the error cannot have is reported. */
+static void check_status(struct sl_build *b, const struct sl_yaml_node *node,
+                         const struct family *family,
+                         struct sl_error_form *form)
 {
-    int status = sl_build_status(b, node, 0);
     const struct sl_yaml_node *text = sl_build_scalar(node, "status");
 
-    if (status == 0 || !text || is_in(family, status))
-        return status;
+    if (form->status == 0 || !text || is_in(family, form->status))
+        return;
     sl_diag_hint(sl_report_error(b->report, SL_AT(text),
                                  "Status %s is not valid for the error \"%s\". "
                                  "Valid statuses: %s",
                                  sl_build_shown(text).text, family->name,
                                  family->words),
                  "status: %d", family->usual);
-    return 0;
+    form->status = 0;
 }
 
 void sl_build_errors(struct sl_build *b)
@@ -689,7 +676,8 @@ void sl_build_errors(struct sl_build *b)
         struct sl_error_form *form = &b->policy->errors[i];
         int err;
 
-        form->status = read_status(b, node, &families[i]);
+        sl_schema_fill(b, SL_LEVEL_ERROR, node, form);
+        check_status(b, node, &families[i], form);
         if (!body || body->kind == SL_NODE_EMPTY)
             continue;
         err = sl_template_read_body(body, b->arena, &form->body, b->report);

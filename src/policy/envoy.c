@@ -205,35 +205,32 @@ static int write_limit(struct writing *w, struct sl_envoy_node *node)
 
 /* ---- routes ---- */
 
-static int write_part(struct writing *w, const struct sl_envoy_node *node)
+static void write_part(struct sl_writer *w, const struct sl_envoy_node *node)
 {
-    char mark = node->shared ? '~' : '=';
     struct sl_buf text;
-    int err;
+    struct sl_writer part = {&text, w->err};
 
     sl_buf_init(&text, SL_YAML_BYTES, w->out->alloc);
-    err = sl_buf_add(&text, node->key);
-    if (!err && node->value.len > 0)
-        err = sl_buf_addf(&text, "%c", mark);
-    if (!err && node->value.len > 0)
-        err = sl_buf_add(&text, node->value);
-    if (!err)
-        err = sl_buf_addf(w->out, ", ");
-    if (!err)
-        err = sl_print_scalar(w->out, sl_buf_str(&text), true);
+    sl_writer_add(&part, node->key);
+    if (node->value.len > 0) {
+        sl_writer_add(&part, node->shared ? SL_STR("~") : SL_STR("="));
+        sl_writer_add(&part, node->value);
+    }
+    w->err = part.err;
+    sl_writer_add(w, SL_STR(", "));
+    sl_print_scalar(w, sl_buf_str(&text), true);
     sl_buf_done(&text);
-    return err;
 }
 
 static int write_pattern(struct writing *w)
 {
-    int err = sl_buf_addf(w->out, "  - descriptor: [");
+    struct sl_writer out = {w->out, 0};
 
-    if (!err)
-        err = sl_print_scalar(w->out, w->domain, true);
-    for (unsigned i = 0; i < w->depth && !err; i++)
-        err = write_part(w, w->path[i]);
-    return err;
+    sl_writer_add(&out, SL_STR("  - descriptor: ["));
+    sl_print_scalar(&out, w->domain, true);
+    for (unsigned i = 0; i < w->depth; i++)
+        write_part(&out, w->path[i]);
+    return out.err;
 }
 
 /* What a limit replaces, by the names that the others have here. */

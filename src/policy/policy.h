@@ -395,6 +395,13 @@ struct sl_server_conf {
     struct sl_str log_level, log_format;
 };
 
+/* The value of the key below `server` ("log.level") as a policy writes it;
+ * empty if it was not written or there is no such key. `room` is used for it.
+ */
+#define SL_SERVER_TEXT 64
+struct sl_str sl_server_conf_text(const struct sl_server_conf *conf,
+                                  const char *key, char room[SL_SERVER_TEXT]);
+
 /* A value from ${ENV:...} or ${FILE:...}. It may be a secret: whoever shows
  * the policy shows what was written. */
 struct sl_external_value {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "policy/policy_int.h"
 
 /* A value on its way, and whose it is. */
 struct value {
@@ -22,6 +23,9 @@ struct value {
     struct sl_quoted key; /* as the user wrote it */
     bool item;            /* one of a list or map that is the key's value */
 };
+
+static void check_map(struct sl_yaml_node *map, enum sl_schema_level level,
+                      struct sl_report *report);
 
 /* What was found, in words: "a list", "\"abc\"". */
 static const char *found(const struct sl_yaml_node *node, char out[80])
@@ -233,7 +237,7 @@ static void check_item(const struct value *v)
     if (kind == SL_NODE_EMPTY)
         refuse_nothing(v);
     else if (kind == SL_NODE_MAP && maps)
-        sl_schema_check_map(v->node, v->row->below, v->report);
+        check_map(v->node, v->row->below, v->report);
     else if (kind == SL_NODE_SCALAR && !maps)
         check_scalar(v);
     else
@@ -290,7 +294,7 @@ void sl_schema_check_value(struct sl_yaml_node *node,
         refuse_nothing(&v);
     else if (node->kind == SL_NODE_MAP &&
              (type == SL_TYPE_MAP || type == SL_TYPE_SHORT))
-        sl_schema_check_map(node, row->below, report);
+        check_map(node, row->below, report);
     else if ((node->kind == SL_NODE_MAP && type == SL_TYPE_RATES) ||
              (node->kind == SL_NODE_LIST && has_lists(type)))
         check_items(&v);
@@ -414,8 +418,8 @@ static void check_missing(const struct sl_yaml_node *map,
     }
 }
 
-void sl_schema_check_map(struct sl_yaml_node *map, enum sl_schema_level level,
-                         struct sl_report *report)
+static void check_map(struct sl_yaml_node *map, enum sl_schema_level level,
+                      struct sl_report *report)
 {
     struct sl_yaml_node **link = &map->child;
 
@@ -435,7 +439,7 @@ void sl_schema_check(struct sl_yaml_node *root, struct sl_report *report)
     if (root->kind == SL_NODE_EMPTY)
         return; /* refused by the reader, which said so */
     if (root->kind == SL_NODE_MAP) {
-        sl_schema_check_map(root, SL_LEVEL_TOP, report);
+        check_map(root, SL_LEVEL_TOP, report);
         return;
     }
     sl_diag_hint(
@@ -455,23 +459,28 @@ const struct sl_schema_kind sl_schema_kinds[SL_TYPES] = {
 };
 
 const struct sl_schema_part sl_schema_parts[SL_LEVELS] = {
-#define LEVEL(id, word, label, title, meaning)                                 \
-    [SL_LEVEL_##id] = {word, label, title, meaning},
+#define LEVEL(id, name, label, title, ...)                                     \
+    [SL_LEVEL_##id] = {.word = name, label, title, __VA_ARGS__},
 #include "policy/schema.def"
 };
 
-/* Those without a level below have SL_LEVELS there. */
-#define ROW(level, name, type, words, below, when, meaning, example)           \
-    {SL_LEVEL_##level, name,    SL_TYPE_##type, words, below,                  \
-     SL_WHEN_##when,   meaning, example},
+/* Rows without a level below have SL_LEVELS there. */
+#define ROW(of, name, type, words, below, when, ...)                           \
+    {.level = SL_LEVEL_##of,                                                   \
+     name,                                                                     \
+     SL_TYPE_##type,                                                           \
+     words,                                                                    \
+     below,                                                                    \
+     SL_WHEN_##when,                                                           \
+     __VA_ARGS__},
 
 const struct sl_schema_key sl_schema_keys[] = {
-#define KEY(level, name, type, when, meaning, example)                         \
-    ROW(level, name, type, "", SL_LEVELS, when, meaning, example)
-#define WORD(level, name, type, words, when, meaning, example)                 \
-    ROW(level, name, type, words, SL_LEVELS, when, meaning, example)
-#define BELOW(level, name, type, below, when, meaning, example)                \
-    ROW(level, name, type, "", SL_LEVEL_##below, when, meaning, example)
+#define KEY(level, name, type, when, ...)                                      \
+    ROW(level, name, type, "", SL_LEVELS, when, __VA_ARGS__)
+#define WORD(level, name, type, words, when, ...)                              \
+    ROW(level, name, type, words, SL_LEVELS, when, __VA_ARGS__)
+#define BELOW(level, name, type, below, when, ...)                             \
+    ROW(level, name, type, "", SL_LEVEL_##below, when, __VA_ARGS__)
 #include "policy/schema.def"
 };
 

@@ -60,61 +60,20 @@ static int no_memory(struct sl_diag *diag)
 
 /* ---- choosing ---- */
 
-static const char *print_size(struct sl_arena *arena, uint64_t bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
-    char text[32];
-    size_t i = 0;
-
-    while (i + 1 < SL_LEN(units) && bytes > 0 && bytes % 1024 == 0) {
-        bytes /= 1024;
-        i++;
-    }
-    snprintf(text, sizeof(text), "%" PRIu64 "%s", bytes, units[i]);
-    return sl_arena_copy(arena, sl_str_c(text));
-}
-
-/* Texts of a policy are copied: settings outlive it. "" is not written. */
+/* Texts of a policy are copied: settings outlive it. "" is not set. NULL: out
+ * of memory. */
 static const char *policy_text(struct sl_arena *arena,
-                               const struct sl_server_conf *p,
+                               const struct sl_server_conf *conf,
                                enum sl_setting id)
 {
-    char span[32];
+    const struct sl_setting_row *row = &sl_setting_rows[id];
+    char room[SL_SERVER_TEXT];
+    struct sl_str text = sl_server_conf_text(conf, row->key, room);
 
-    switch (id) {
-    case SL_SET_memory:
-        return p->memory ? print_size(arena, p->memory) : "";
-    case SL_SET_deadline:
-        sl_format_duration(p->deadline, span);
-        return p->deadline ? sl_arena_copy(arena, sl_str_c(span)) : "";
-    default:
-        break;
-    }
-
-    const struct sl_str texts[SL_SETTINGS] = {
-        [SL_SET_listen_http] = p->http,
-        [SL_SET_listen_grpc] = p->grpc,
-        [SL_SET_listen_resp] = p->resp,
-        [SL_SET_listen_admin] = p->admin,
-        [SL_SET_store] = p->store,
-        [SL_SET_usage] = p->usage,
-        [SL_SET_forward_auth] = p->forward_auth,
-        [SL_SET_proxy_protocol] = p->proxy_protocol,
-        [SL_SET_access_token] = p->access_token,
-        [SL_SET_admin_token] = p->admin_token,
-        [SL_SET_tls_certificate] = p->tls_certificate,
-        [SL_SET_tls_key] = p->tls_key,
-        [SL_SET_tls_client_ca] = p->tls_client_ca,
-        [SL_SET_log_level] = p->log_level,
-        [SL_SET_log_format] = p->log_format,
-    };
-
-    if (texts[id].len > 0)
-        return sl_arena_copy(arena, texts[id]);
-    /* `listen` opens only the doors that it names. */
-    return p->has_listen && sl_setting_rows[id].kind == SL_SETTING_ADDRESS
-               ? "off"
-               : "";
+    if (text.len > 0)
+        return sl_arena_copy(arena, text);
+    /* `listen` opens only the listeners that it names. */
+    return conf->has_listen && row->kind == SL_SETTING_ADDRESS ? "off" : "";
 }
 
 static struct sl_setting_value choose(struct sl_settings *s,
