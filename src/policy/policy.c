@@ -241,26 +241,13 @@ static bool dedupe_same(const struct sl_dedupe *a, const struct sl_dedupe *b)
     return true;
 }
 
-static bool message_same(const struct sl_template *a,
-                         const struct sl_template *b)
-{
-    if (a->count != b->count)
-        return false;
-    for (unsigned i = 0; i < a->count; i++)
-        if (a->pieces[i].kind != b->pieces[i].kind ||
-            a->pieces[i].holder != b->pieces[i].holder ||
-            !sl_str_eq(a->pieces[i].literal, b->pieces[i].literal))
-            return false;
-    return true;
-}
-
 static bool require_same(const struct sl_require *a, const struct sl_require *b)
 {
     return sl_str_eq(a->header, b->header) && a->has_min == b->has_min &&
            a->has_max == b->has_max && a->min == b->min && a->max == b->max &&
            sl_str_eq(a->equals, b->equals) && a->optional == b->optional &&
            a->status == b->status && sl_str_eq(a->code, b->code) &&
-           message_same(&a->message, &b->message);
+           sl_template_same(&a->message, &b->message);
 }
 
 static bool guard_same(const struct sl_guard *a, const struct sl_guard *b)

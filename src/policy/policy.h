@@ -528,22 +528,6 @@ SL_MUST_USE int sl_policy_diff(const struct sl_policy *old,
 SL_MUST_USE int sl_rate_print(const struct sl_plan_limit *limit,
                               struct sl_buf *out);
 
-/* ---- between the files of the diff ---- */
-
-/* Lines are put together here; after a failure nothing more is said. */
-struct sl_changes {
-    const struct sl_policy *old, *new;
-    struct sl_buf *out;
-    int err;
-};
-
-void sl_diff_line(struct sl_changes *c, const char *fmt, ...) SL_PRINTF(2, 3);
-
-/* What `new` does to the limits (diff_limits.c). */
-void sl_changes_limits(struct sl_changes *c);
-
-bool sl_template_same(const struct sl_template *a, const struct sl_template *b);
-
 /* ---- where the states of a policy lie in a Redis Cluster.
  *
  * A cluster takes a set in one step only if all of its names lie in one slot,

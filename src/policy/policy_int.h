@@ -242,6 +242,18 @@ void sl_build_warnings(struct sl_build *b);
 /* What came from the environment or from files, and from where. */
 void sl_build_outside(struct sl_build *b);
 
+/* ---- the reload diff ---- */
+
+struct sl_changes {
+    const struct sl_policy *old, *new;
+    struct sl_writer w;
+};
+
+/* Append a line. A long line is cut and ends in "...". */
+void sl_diff_line(struct sl_changes *c, const char *fmt, ...) SL_PRINTF(2, 3);
+
+bool sl_template_same(const struct sl_template *a, const struct sl_template *b);
+
 /* ---- hooks of schema.def: see struct sl_schema_key ---- */
 
 typedef void sl_fill_f(struct sl_build *b, const struct sl_schema_key *row,
