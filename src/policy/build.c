@@ -54,21 +54,6 @@ const struct sl_yaml_node *sl_build_scalar(const struct sl_yaml_node *map,
     return node && node->kind == SL_NODE_SCALAR ? node : NULL;
 }
 
-struct sl_str sl_build_text(struct sl_build *b, const struct sl_yaml_node *map,
-                            const char *key)
-{
-    const struct sl_yaml_node *node = sl_build_scalar(map, key);
-
-    return node ? sl_build_keep(b, node->text) : SL_STR("");
-}
-
-bool sl_build_bool(const struct sl_yaml_node *map, const char *key, bool preset)
-{
-    const struct sl_yaml_node *node = sl_build_scalar(map, key);
-
-    return node ? sl_str_eq(node->text, SL_STR("true")) : preset;
-}
-
 int sl_build_choice(const struct sl_yaml_node *map, const char *key,
                     const char *const *words, int count, int preset)
 {

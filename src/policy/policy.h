@@ -153,15 +153,8 @@ enum sl_failure { SL_FAILURE_ALLOW, SL_FAILURE_LOCAL, SL_FAILURE_DENY };
 
 /* How each of these is written in a policy, by its value. */
 extern const char *const sl_mode_words[3];
-extern const char *const sl_missing_words[3];
-extern const char *const sl_anonymous_words[3];
-extern const char *const sl_unknown_words[3];
-extern const char *const sl_reset_words[2];
 extern const char *const sl_forwarded_words[2];
-extern const char *const sl_sign_in_words[3];
 extern const char *const sl_failure_words[3];
-extern const char *const sl_full_words[2]; /* enum sl_on_full */
-extern const char *const sl_count_words[3];
 
 /* Algorithms of tokens, in the order of the bits of enum
  * sl_token_algorithm. */

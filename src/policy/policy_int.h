@@ -124,13 +124,6 @@ struct sl_str sl_build_keep(struct sl_build *b, struct sl_str text);
 const struct sl_yaml_node *sl_build_scalar(const struct sl_yaml_node *map,
                                            const char *key);
 
-/* Its text, kept; empty if it is not there. */
-struct sl_str sl_build_text(struct sl_build *b, const struct sl_yaml_node *map,
-                            const char *key);
-
-bool sl_build_bool(const struct sl_yaml_node *map, const char *key,
-                   bool preset);
-
 /* Which of the words it is; `preset` if it is not there. */
 int sl_build_choice(const struct sl_yaml_node *map, const char *key,
                     const char *const *words, int count, int preset);
@@ -276,11 +269,11 @@ sl_print_f sl_print_algorithms, sl_print_aliases, sl_print_anchor,
     sl_print_audiences, sl_print_backlog_name, sl_print_bound, sl_print_cost,
     sl_print_default, sl_print_dialects, sl_print_error_body, sl_print_errors,
     sl_print_feature, sl_print_features, sl_print_fingerprint, sl_print_header,
-    sl_print_identity, sl_print_jwt, sl_print_jwt_secret, sl_print_kind,
-    sl_print_lease, sl_print_limits, sl_print_message, sl_print_mode,
+    sl_print_jwt_secret, sl_print_kind,
+    sl_print_lease, sl_print_limits, sl_print_message,
     sl_print_per, sl_print_pick, sl_print_plans, sl_print_prechecks,
     sl_print_proxied, sl_print_rates, sl_print_replaces, sl_print_roles,
-    sl_print_route_headers, sl_print_route_limits, sl_print_route_reset,
+    sl_print_inherited, sl_print_route_limits,
     sl_print_routes, sl_print_scopes, sl_print_target, sl_print_thresholds,
     sl_print_token, sl_print_trusted, sl_print_url, sl_print_webhook_secret,
     sl_print_zone;

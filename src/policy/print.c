@@ -48,6 +48,14 @@ static void print_rules(struct sl_printer *p, const char *key,
     sl_print_list(p, key, &list);
 }
 
+static void print_map(struct sl_printer *p, struct sl_str key,
+                      enum sl_schema_level level, const void *from)
+{
+    sl_print_open(p, key);
+    sl_schema_print(p, level, from);
+    sl_print_close(p);
+}
+
 /* ---- plans ---- */
 
 static bool has_one_plan(const struct sl_printer *p)
@@ -78,11 +86,8 @@ void sl_print_plans(struct sl_printer *p, const struct sl_schema_key *row,
         sl_print_at(p, SL_STR("anonymous")))
         sl_print_text(p, "anonymous", plans->list[plans->anonymous].name);
     sl_schema_print(p, SL_LEVEL_PLANS, plans);
-    for (unsigned i = 0; !has_one_plan(p) && i < plans->count; i++) {
-        sl_print_open(p, plans->list[i].name);
-        sl_schema_print(p, SL_LEVEL_PLAN, &plans->list[i]);
-        sl_print_close(p);
-    }
+    for (unsigned i = 0; !has_one_plan(p) && i < plans->count; i++)
+        print_map(p, plans->list[i].name, SL_LEVEL_PLAN, &plans->list[i]);
     sl_print_close(p);
 }
 
@@ -190,18 +195,6 @@ void sl_print_jwt_secret(struct sl_printer *p, const struct sl_schema_key *row,
         sl_print_from(p, sl_str_c(row->name), &secret);
 }
 
-void sl_print_jwt(struct sl_printer *p, const struct sl_schema_key *row,
-                  const void *from)
-{
-    const struct sl_jwt *jwt = &((const struct sl_identity *)from)->jwt;
-
-    if (!jwt->written)
-        return;
-    sl_print_open(p, sl_str_c(row->name));
-    sl_schema_print(p, row->below, jwt);
-    sl_print_close(p);
-}
-
 void sl_print_scopes(struct sl_printer *p, const struct sl_schema_key *row,
                      const void *from)
 {
@@ -210,14 +203,6 @@ void sl_print_scopes(struct sl_printer *p, const struct sl_schema_key *row,
     (void)row;
     for (unsigned i = SL_SCOPE_NAMED; i < identity->scope_count; i++)
         sl_print_sources(p, identity->scope_names[i].at, &identity->scopes[i]);
-}
-
-void sl_print_identity(struct sl_printer *p, const struct sl_schema_key *row,
-                       const void *from)
-{
-    sl_print_open(p, sl_str_c(row->name));
-    sl_schema_print(p, row->below, &((const struct sl_policy *)from)->identity);
-    sl_print_close(p);
 }
 
 /* ---- routes ---- */
@@ -313,23 +298,22 @@ void sl_print_replaces(struct sl_printer *p, const struct sl_schema_key *row,
         print_rules(p, row->name, route->replaces, route->replace_count);
 }
 
-/* `headers` and `reset` are left out if they only repeat a value of the policy
- * that came from ENV or FILE. */
-void sl_print_route_headers(struct sl_printer *p,
-                            const struct sl_schema_key *row, const void *from)
+/* `headers` and `reset` of a route, `mode` of a limit: left out if they only
+ * repeat a value of the policy that came from ENV or FILE. */
+void sl_print_inherited(struct sl_printer *p, const struct sl_schema_key *row,
+                        const void *from)
 {
-    if (((const struct sl_route *)from)->dialects != p->policy->dialects ||
-        !sl_print_follows(p, row->name))
+    const struct sl_schema_key *top =
+        sl_schema_find(SL_LEVEL_TOP, sl_str_c(row->name));
+    char room[SL_SCHEMA_TEXT];
+
+    if (sl_schema_get(row, from) == sl_schema_get(top, p->policy) &&
+        sl_print_follows(p, row->name))
+        return;
+    if (row->type == SL_TYPE_CHOICES)
         sl_print_dialects(p, row, from);
-}
-
-void sl_print_route_reset(struct sl_printer *p, const struct sl_schema_key *row,
-                          const void *from)
-{
-    enum sl_reset reset = ((const struct sl_route *)from)->reset;
-
-    if (reset != p->policy->reset || !sl_print_follows(p, row->name))
-        sl_print_word(p, row->name, sl_reset_words[reset]);
+    else
+        sl_print_yaml(p, sl_str_c(row->name), sl_schema_text(row, from, room));
 }
 
 /* A policy without routes has none on purpose: its limits are taken by name.
@@ -370,11 +354,9 @@ void sl_print_features(struct sl_printer *p, const struct sl_schema_key *row,
     if (policy->feature_count == 0)
         return;
     sl_print_open(p, sl_str_c(row->name));
-    for (unsigned i = 0; i < policy->feature_count; i++) {
-        sl_print_open(p, policy->features[i].name);
-        sl_schema_print(p, SL_LEVEL_FEATURE, &policy->features[i]);
-        sl_print_close(p);
-    }
+    for (unsigned i = 0; i < policy->feature_count; i++)
+        print_map(p, policy->features[i].name, SL_LEVEL_FEATURE,
+                  &policy->features[i]);
     sl_print_close(p);
 }
 
@@ -407,11 +389,8 @@ void sl_print_errors(struct sl_printer *p, const struct sl_schema_key *row,
     sl_print_open(p, sl_str_c(row->name));
     /* The rows are in the order of enum sl_error. */
     for (int i = 0; (error = sl_schema_next(SL_LEVEL_ERRORS, error)); i++) {
-        if (!is_written(&forms[i]))
-            continue;
-        sl_print_open(p, sl_str_c(error->name));
-        sl_schema_print(p, error->below, &forms[i]);
-        sl_print_close(p);
+        if (is_written(&forms[i]))
+            print_map(p, sl_str_c(error->name), error->below, &forms[i]);
     }
     sl_print_close(p);
 }
@@ -651,15 +630,6 @@ void sl_print_anchor(struct sl_printer *p, const struct sl_schema_key *row,
         sl_print_number(p, row->name, anchor ? anchor : 1);
 }
 
-void sl_print_mode(struct sl_printer *p, const struct sl_schema_key *row,
-                   const void *from)
-{
-    enum sl_mode mode = ((const struct sl_rule *)from)->mode;
-
-    if (mode != p->policy->mode || !sl_print_follows(p, row->name))
-        sl_print_word(p, row->name, sl_mode_words[mode]);
-}
-
 void sl_print_limits(struct sl_printer *p, const struct sl_schema_key *row,
                      const void *from)
 {
@@ -668,11 +638,8 @@ void sl_print_limits(struct sl_printer *p, const struct sl_schema_key *row,
     if (policy->rule_count == 0)
         return;
     sl_print_open(p, sl_str_c(row->name));
-    for (unsigned i = 0; i < policy->rule_count; i++) {
-        sl_print_open(p, policy->rules[i].name);
-        sl_schema_print(p, SL_LEVEL_LIMIT, &policy->rules[i]);
-        sl_print_close(p);
-    }
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        print_map(p, policy->rules[i].name, SL_LEVEL_LIMIT, &policy->rules[i]);
     sl_print_close(p);
 }
 
@@ -765,17 +732,6 @@ void sl_print_backlog_name(struct sl_printer *p,
     sl_print_text(p, row->name, p->policy->backlogs[backlog->index]);
 }
 
-static void print_map(struct sl_printer *p, const char *key,
-                      enum sl_schema_level level, bool written,
-                      const void *from)
-{
-    if (!written)
-        return;
-    sl_print_open(p, sl_str_c(key));
-    sl_schema_print(p, level, from);
-    sl_print_close(p);
-}
-
 /* All of them, at the row of `verify`. */
 void sl_print_prechecks(struct sl_printer *p, const struct sl_schema_key *row,
                         const void *from)
@@ -785,25 +741,21 @@ void sl_print_prechecks(struct sl_printer *p, const struct sl_schema_key *row,
 
     if (!checks)
         return;
-    print_map(p, row->name, row->below, checks->verify.written,
-              &checks->verify);
-    if (checks->require_count > 0) {
+    if (checks->verify.written)
+        print_map(p, sl_str_c(row->name), row->below, &checks->verify);
+    if (checks->require_count > 0)
         sl_print_open(p, SL_STR("require"));
-        for (unsigned i = 0; i < checks->require_count; i++) {
-            const struct sl_require *require = &checks->requires[i];
-
-            sl_print_open(p, header_of(require->header, room));
-            sl_schema_print(p, SL_LEVEL_BOUNDS, require);
-            sl_print_close(p);
-        }
+    for (unsigned i = 0; i < checks->require_count; i++)
+        print_map(p, header_of(checks->requires[i].header, room),
+                  SL_LEVEL_BOUNDS, &checks->requires[i]);
+    if (checks->require_count > 0)
         sl_print_close(p);
-    }
-    print_map(p, "backlog", SL_LEVEL_BACKLOG, checks->backlog.written,
-              &checks->backlog);
-    print_map(p, "dedupe", SL_LEVEL_DEDUPE, checks->dedupe.written,
-              &checks->dedupe);
-    print_map(p, "guard", SL_LEVEL_GUARD, checks->guard.written,
-              &checks->guard);
+    if (checks->backlog.written)
+        print_map(p, SL_STR("backlog"), SL_LEVEL_BACKLOG, &checks->backlog);
+    if (checks->dedupe.written)
+        print_map(p, SL_STR("dedupe"), SL_LEVEL_DEDUPE, &checks->dedupe);
+    if (checks->guard.written)
+        print_map(p, SL_STR("guard"), SL_LEVEL_GUARD, &checks->guard);
 }
 
 /* ---- `server`: the settings that the policy has.

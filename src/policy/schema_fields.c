@@ -56,6 +56,10 @@ static struct sl_str text_of(const struct sl_schema_key *row, const void *from)
 
 static bool is_set(const struct sl_schema_key *row, const void *from)
 {
+    if (row->type == SL_TYPE_SOURCES)
+        return ((const struct sl_sources *)(const void *)((const char *)from +
+                                                          row->offset))
+                   ->count > 0;
     return is_text(row) ? text_of(row, from).len > 0
                         : sl_schema_get(row, from) != 0;
 }
@@ -262,7 +266,7 @@ static bool is_empty(enum sl_schema_level level, const void *from)
     while ((row = sl_schema_next(level, row)))
         if (row->type == SL_TYPE_MAP
                 ? !is_empty(row->below, (const char *)from + row->offset)
-                : is_set(row, from))
+                : row->size && is_set(row, from))
             return false;
     return true;
 }
