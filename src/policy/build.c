@@ -253,7 +253,7 @@ int sl_build_find(struct sl_build *b, const struct sl_names *names,
     return index;
 }
 
-/* ---- names in order, and what they stand for. */
+/* ---- sorted names and their indices. */
 
 #define FEW 8
 
@@ -284,7 +284,7 @@ static unsigned char lower(char c)
     return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-/* Not strcasecmp(): that one follows the locale. */
+/* Not strcasecmp(), which depends on the locale. */
 static int compare(struct sl_str a, struct sl_str b, bool nocase)
 {
     size_t len = a.len < b.len ? a.len : b.len;
@@ -330,7 +330,7 @@ void sl_names_close(struct sl_names *names)
               names->nocase ? in_order_nocase : in_order);
 }
 
-/* A handful is looked through: nearly all differ in length already. */
+/* A short list is searched in order: most names differ in length. */
 static int find_among_few(const struct sl_names *names, struct sl_str name)
 {
     for (unsigned i = 0; i < names->count; i++)
@@ -371,8 +371,8 @@ const char *sl_names_nearest(const struct sl_names *names, struct sl_str typo)
     return sl_str_nearest(typo, names->words, names->count);
 }
 
-/* ---- the keys at the top of the file, and what several parts have:
- * dialects, statuses, messages. */
+/* ---- the keys of the top level, and what several levels share: dialects and
+ * messages. */
 
 #define DIALECTS_PRESET (SL_DIALECT_X_RATELIMIT | SL_DIALECT_IETF)
 
@@ -382,7 +382,7 @@ static const char *const dialects[] = {
 };
 #define NONE (SL_LEN(dialects) - 1)
 
-/* Which of the dialects; the schema has let no other word through. */
+/* The index of the dialect. The schema has accepted no other word. */
 static int find_dialect(const struct sl_yaml_node *item)
 {
     int i = 0;
@@ -471,7 +471,7 @@ static bool is_one(const char *value, const char *const words[3])
     return false;
 }
 
-/* The environment goes before the file: it is what one reaches for at night. */
+/* The environment overrides the file. */
 static void ask_environment(struct sl_build *b, const struct sl_yaml_node *node,
                             struct sl_feature *feature)
 {
@@ -507,7 +507,7 @@ static void read_feature(struct sl_build *b, const struct sl_yaml_node *node,
         ask_environment(b, node, feature);
 }
 
-/* Two features that one variable switches can't be told apart at night. */
+/* Two features with the same variable could not be switched separately. */
 static void refuse_same_variables(struct sl_build *b,
                                   const struct sl_yaml_node *node)
 {
@@ -572,13 +572,13 @@ void sl_build_features(struct sl_build *b)
     refuse_same_variables(b, node);
 }
 
-/* ---- `errors`: what a refusal looks like. */
+/* ---- `errors`: the bodies of denials. */
 
 /* A character of the file makes at most six of the print, \uXXXX. */
 #define PRINTED_BYTES ((size_t)8 * SL_YAML_BYTES)
 
-/* The pieces of a body don't tell what came from outside, so it is printed
- * while its nodes are there. */
+/* A body is printed from its nodes, because its pieces do not show which values
+ * came from ENV or FILE. */
 static struct sl_str print_body(struct sl_build *b,
                                 const struct sl_yaml_node *body)
 {
@@ -596,8 +596,8 @@ static struct sl_str print_body(struct sl_build *b,
     return text;
 }
 
-/* What each error may be called in HTTP. Clients go by the status: a store that
- * fails must not look like a limit, nor a limit like something forbidden. */
+/* The statuses that each error can have. Clients go by the status: a failing
+ * store must not look like a limit. */
 struct family {
     const char *name;
     int usual;

@@ -245,8 +245,8 @@ void sl_fill_tls(struct sl_build *b, const struct sl_schema_key *row,
                         "`tls` needs both `certificate` and `key`");
 }
 
-/* ---- what can be seen only when all parts are there: states that
- * would meet, ways round a limit. */
+/* ---- checks of the whole policy: keys that collide, limits that clients can
+ * avoid. */
 
 /* What a rule's name in a shared store is made of. */
 struct use {
@@ -258,15 +258,14 @@ struct use {
 
 /* ---- names in shared stores ---- */
 
-/* A value that a request may lack. */
+/* Can a request lack a value of the scope? */
 static bool may_be_missing(unsigned scope)
 {
     return scope != SL_SCOPE_IP && scope != SL_SCOPE_ANON &&
            scope != SL_SCOPE_ENDPOINT;
 }
 
-/* May the rule be kept by an anonymous caller's fingerprint in place of a
- * value that he lacks? */
+/* Can the rule count a caller without a value by their fingerprint? */
 static bool falls_back(const struct sl_rule *rule)
 {
     bool any = false;
@@ -346,7 +345,7 @@ static void count_endpoints(struct sl_build *b, struct use *uses)
     }
 }
 
-/* Where to say something about a rule's key. */
+/* The position of a rule's key, for messages. */
 static struct sl_source_pos key_place(const struct sl_build *b, unsigned rule)
 {
     return b->keys[rule] ? SL_AT(b->keys[rule]) : b->rules[rule].place;
@@ -410,7 +409,7 @@ static bool is_per(const struct sl_rule *rule, unsigned scope)
     return false;
 }
 
-/* Does somebody who lies about a header get another state of this rule? */
+/* Does a caller with a forged header get a new count of this rule? */
 static bool is_keyed_by_fingerprint(const struct sl_rule *rule)
 {
     return is_per(rule, SL_SCOPE_ANON) || falls_back(rule);
@@ -587,7 +586,7 @@ static void check_carry(struct sl_build *b, const struct sl_route *route)
                         route->rule_count, carried, SL_PARTS);
 }
 
-/* Does it hold an address, whoever comes from there? */
+/* Does it limit an address, whichever callers use it? */
 static bool caps(const struct sl_build *b, const struct sl_rule *rule)
 {
     return rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP &&
@@ -641,7 +640,7 @@ void sl_build_checks(struct sl_build *b)
         sl_build_warnings(b);
 }
 
-/* ---- what is allowed, but was perhaps not meant. */
+/* ---- warnings: valid, but probably not intended. */
 
 /* ---- limits ---- */
 
@@ -661,8 +660,8 @@ static bool *find_used(struct sl_build *b)
     return used;
 }
 
-/* Not where there are no routes: there, limits are taken by name. What limits
- * nobody is there to be metered. */
+/* Without routes, limits are taken by name. A limit without numbers only
+ * counts. */
 static void warn_of_idle(struct sl_build *b, const struct sl_rule *rule)
 {
     if (rule->limited && (sl_yaml_node_get(b->root, "routes") ||
@@ -780,10 +779,10 @@ void sl_build_warnings(struct sl_build *b)
     warn_of_limits(b);
 }
 
-/* ---- what came from the environment or from files.
+/* ---- values from ENV and FILE.
  *
- * A policy does not know any more which of its values may be secrets, and
- * whoever prints it must. So they are put down with their paths, in order:
+ * A policy does not know which of its values can be secrets, and its print
+ * must. So they are listed with their paths, sorted:
  *
  *     limits:
  *       api:
@@ -791,10 +790,10 @@ void sl_build_warnings(struct sl_build *b)
  *
  * becomes "\nlimits\napi\ndeny\nmessage". No key has a newline.
  *
- * Bodies are left out: they are printed while they are read (errors.c).
+ * Bodies are left out: build.c prints them when it reads them.
  */
 
-/* A way through the tree. */
+/* A walk through the nodes. */
 struct walk {
     struct sl_build *b;
     struct sl_external_value *list; /* NULL: only count */

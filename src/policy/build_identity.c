@@ -1,5 +1,5 @@
-/* build_identity.c -- `identity`: where a caller's user, org, plan and so on
- * come from, and whose word is believed. */
+/* build_identity.c -- `identity` and `plans`: the sources of user,
+ * organisation, plan and role, trusted proxies, tokens, and the plans. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,8 +35,8 @@ static bool is_token(char c)
            (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-/* Many servers take X_User for X-User, so a client could write the name that a
- * proxy takes care to overwrite: no door looks at such headers. */
+/* Many servers read X_User as X-User, so that a client could send the name that
+ * a proxy overwrites. Listeners ignore such headers. */
 static void refuse_underscore(struct sl_build *b,
                               const struct sl_yaml_node *item,
                               struct sl_str name)
@@ -99,7 +99,7 @@ static void read_cookie(struct sl_build *b, const struct sl_yaml_node *item,
         *ret = (struct sl_source){SL_SOURCE_COOKIE, sl_build_keep(b, name)};
 }
 
-/* Some providers name their claims by URLs, so that anything visible goes. */
+/* Some providers use URLs as names of claims: every visible byte is valid. */
 static void read_claim(struct sl_build *b, const struct sl_yaml_node *item,
                        struct sl_source *ret)
 {
@@ -152,7 +152,7 @@ static void refuse_source(struct sl_build *b, const struct sl_yaml_node *item,
                 item);
 }
 
-/* It is a source, but not here. Always true. */
+/* Reports a source that is not valid here. Always true. */
 static bool refuse_here(struct sl_build *b, const struct sl_yaml_node *item,
                         const char *why)
 {
@@ -160,7 +160,7 @@ static bool refuse_here(struct sl_build *b, const struct sl_yaml_node *item,
     return true;
 }
 
-/* Is it a source that may not be here? Then say why. */
+/* Reports a known source that is not valid here. */
 static bool is_misplaced(struct sl_build *b, const struct sl_yaml_node *item,
                          enum sl_sources_of of)
 {
@@ -190,7 +190,7 @@ static bool is_misplaced(struct sl_build *b, const struct sl_yaml_node *item,
     return false;
 }
 
-/* The registry knows a plan and roles, and each is good for one thing. */
+/* The registry has plans and roles, each for one attribute. */
 static void read_subject(struct sl_build *b, const struct sl_yaml_node *item,
                          enum sl_sources_of of, struct sl_source *ret)
 {
@@ -238,7 +238,7 @@ static bool read_source(struct sl_build *b, const struct sl_yaml_node *item,
     return ret->name.len > 0;
 }
 
-/* The same header in another case is the same: the second never counts. */
+/* Header names ignore case, so the second one would never be used. */
 static bool is_again(struct sl_build *b, const struct sl_yaml_node *item,
                      const struct sl_sources *sources)
 {
@@ -438,7 +438,7 @@ void sl_build_identity(struct sl_build *b)
     sl_schema_fill(b, SL_LEVEL_IDENTITY, node, &b->policy->identity);
 }
 
-/* ---- `plans`: names, aliases, and which plan is whose. */
+/* ---- `plans`: names, aliases, and the plans of callers without one. */
 
 /* The keys of `plans` that are not plans, and refused ones. */
 static bool is_setting(const struct sl_yaml_node *node)
@@ -591,7 +591,7 @@ static unsigned named_plan(struct sl_build *b, const struct sl_yaml_node *plans,
     return index < 0 ? preset : (unsigned)index;
 }
 
-/* Which plan have those whose plan is not known, if nothing is written? */
+/* The default plan if none is written: `free`, else `default`. */
 static unsigned guess_default(struct sl_build *b,
                               const struct sl_yaml_node *plans)
 {
@@ -639,8 +639,8 @@ void sl_build_plans(struct sl_build *b)
     sl_schema_fill(b, SL_LEVEL_PLANS, node, plans);
 }
 
-/* ---- `identity: subjects`: the question by which plans are read from
- * tables of others, as far as it can be judged without a server. */
+/* ---- `identity: subjects`: the query for plans in other tables, as far as it
+ * can be checked without a server. */
 
 #define QUERY_MOST 8192
 
@@ -672,8 +672,8 @@ static void check_query(struct sl_build *b, const struct sl_yaml_node *query)
             EXAMPLE);
 }
 
-/* Flags and variables may say otherwise, so that nothing is said of a policy
- * that does not say where. */
+/* Flags and variables can override `usage`, so a policy without it is not
+ * reported. */
 static void check_usage(struct sl_build *b, const struct sl_yaml_node *query)
 {
     const struct sl_yaml_node *usage =
@@ -959,7 +959,7 @@ static const struct sl_yaml_node *find_claim(const struct sl_yaml_node *list)
     return NULL;
 }
 
-/* A claim of a token that nobody verifies names nobody, ever. */
+/* Without keys no token is verified, so that its claims are never used. */
 static void refuse_claims(struct sl_build *b,
                           const struct sl_yaml_node *identity)
 {

@@ -132,7 +132,7 @@ static void read_calendar(struct sl_build *b, const struct sl_yaml_node *node,
         (uint32_t)sl_build_number(b, node, "anchor", 1, 31, 0);
 }
 
-/* A quota by the hour follows no calendar, whatever is written. */
+/* A quota by the hour has no calendar. */
 static void refuse_idle_calendar(struct sl_build *b,
                                  const struct sl_yaml_node *node,
                                  const struct sl_rule *rule)
@@ -437,11 +437,11 @@ void sl_build_limits(struct sl_build *b)
 /* ---- `rate` and `candidate`: one for all plans, or one for each.
  *
  * A map has a rate for every plan, since every plan can reach every route, and
- * a paying caller must not fall back to what the free ones have because a line
- * was forgotten.
+ * a paying caller must not get the rate of a free plan because a line is
+ * missing.
  *
  * All plans of a limit count in one period: what was used is kept in units of
- * the period, and a caller who changes his plan takes it with him.
+ * the period, and callers keep it when they change their plan.
  */
 
 /* A reading of one of the two keys. */
@@ -460,7 +460,7 @@ static bool has_numbers(const struct sl_plan_limit *limit)
     return sl_rate_has_numbers(limit->form);
 }
 
-/* Its count stays: it says what lies beyond it. */
+/* The count stays: usage above it is overage. */
 struct sl_limit sl_build_open(const struct sl_limit *limit)
 {
     struct sl_limit open = *limit;
@@ -735,8 +735,7 @@ const struct sl_plan_limit *sl_build_rates(struct sl_build *b,
     return r.bad ? NULL : r.plans;
 }
 
-/* ---- `thresholds` of a limit: how much of it is used when somebody is
- * told. */
+/* ---- `thresholds` of a limit: the usage at which events are sent. */
 
 static bool has_marks(const struct sl_rule *rule)
 {
@@ -804,11 +803,11 @@ void sl_fill_thresholds(struct sl_build *b, const struct sl_schema_key *row,
         add_mark(b, i, &rule->marks);
 }
 
-/* ---- how long what is taken may be held, and who waits how long. */
+/* ---- how long units are held, and how long requests wait. */
 
 #define HOLD_PRESET (60 * SL_S)
 
-/* Neither nothing nor for ever. `most` is what `limit` allows. */
+/* A duration in (0, most]. `limit` is put behind `most` in the message. */
 static sl_ns read_span(struct sl_build *b, const struct sl_yaml_node *map,
                        const char *key, sl_ns preset, sl_ns most,
                        const char *limit)

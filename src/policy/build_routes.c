@@ -1,4 +1,5 @@
-/* build_routes.c -- `routes` and `default`: what is limited by what. */
+/* build_routes.c -- `routes` and `default`: what requests match, the checks
+ * before their limits, and their limits. */
 #include <stdio.h>
 #include <string.h>
 
@@ -336,7 +337,7 @@ static void read_backlog(struct sl_build *b, const struct sl_yaml_node *node,
  * different values never make one key.
  *
  * All guards are kept by one rule of one permit, which stands behind the limits
- * of the policy and has no name that anybody could write.
+ * of the policy and has a name that a policy cannot write.
  */
 
 struct guard_reader {
@@ -563,7 +564,7 @@ static void read_prechecks(struct sl_build *b, const struct sl_yaml_node *node,
     read_guard(b, sl_yaml_node_get(node, "guard"), route, &guards->guard);
 }
 
-/* ---- what an endpoint is called that nobody named.
+/* ---- names of endpoints without `endpoint`.
  *
  *     /api/v1/ai/(2 stars)   api-v1-ai
  *     /api/items/:id         api-items-_id

@@ -337,7 +337,7 @@ int sl_envoy_dump(const struct sl_envoy *envoy, struct sl_buf *out)
  *
  * Keys that they do not know are refused here as there; what they would find
  * out only when a request comes, or never, is refused, too: two descriptors
- * that are one, names that nobody has.
+ * that are equal, and names that no limit has.
  */
 
 #define RATE_MAX 100000000 /* per second */

@@ -177,7 +177,7 @@ int sl_build_find(struct sl_build *b, const struct sl_names *names,
                   const struct sl_yaml_node *item, const char *what);
 
 /* Add what was meant and return it; or NULL, also if so many problems were
- * found that nobody would read it. */
+ * found that hints are left out. */
 const char *sl_build_meant(struct sl_build *b, struct sl_diag *diag,
                            const struct sl_names *names, struct sl_str typo);
 
@@ -211,7 +211,7 @@ enum sl_sources_of {
     SL_OF_TOKENS,
     SL_OF_PLAN,
     SL_OF_ROLE,
-    SL_OF_PRECHECKS, /* headers of anybody's */
+    SL_OF_PRECHECKS, /* headers only */
 };
 void sl_build_sources(struct sl_build *b, const struct sl_yaml_node *node,
                       enum sl_sources_of of, struct sl_sources *ret);
@@ -269,14 +269,12 @@ sl_print_f sl_print_algorithms, sl_print_aliases, sl_print_anchor,
     sl_print_audiences, sl_print_backlog_name, sl_print_bound, sl_print_cost,
     sl_print_default, sl_print_dialects, sl_print_error_body, sl_print_errors,
     sl_print_feature, sl_print_features, sl_print_fingerprint, sl_print_header,
-    sl_print_jwt_secret, sl_print_kind,
-    sl_print_lease, sl_print_limits, sl_print_message,
-    sl_print_per, sl_print_pick, sl_print_plans, sl_print_prechecks,
-    sl_print_proxied, sl_print_rates, sl_print_replaces, sl_print_roles,
-    sl_print_inherited, sl_print_route_limits,
-    sl_print_routes, sl_print_scopes, sl_print_target, sl_print_thresholds,
-    sl_print_token, sl_print_trusted, sl_print_url, sl_print_webhook_secret,
-    sl_print_zone;
+    sl_print_jwt_secret, sl_print_kind, sl_print_lease, sl_print_limits,
+    sl_print_message, sl_print_per, sl_print_pick, sl_print_plans,
+    sl_print_prechecks, sl_print_proxied, sl_print_rates, sl_print_replaces,
+    sl_print_roles, sl_print_inherited, sl_print_route_limits, sl_print_routes,
+    sl_print_scopes, sl_print_target, sl_print_thresholds, sl_print_token,
+    sl_print_trusted, sl_print_url, sl_print_webhook_secret, sl_print_zone;
 
 /* ---- keys, values and lists of a policy's print; for print.c, this
  * folder and build/errors.c.

@@ -1,11 +1,11 @@
-/* schema.c -- has each value the right type?
+/* schema.c -- checks keys and values of a file against schema.def.
  *
- * Values are judged by their form only: a duration looks like one, a word is
- * among the choices. Whether 5 makes sense is for build/ to say. What is wrong
- * becomes an empty node, so that nobody further on stumbles over it.
+ * Values are checked by their form only: a duration has units, a word is among
+ * the choices. The build checks what they mean. An invalid value becomes an
+ * empty node; later steps skip empty nodes.
  *
- * A value that came from outside (${ENV:...}, ${FILE:...}) is never quoted in
- * a complaint, for it may be a secret.
+ * A value from ${ENV:...} or ${FILE:...} is never quoted in a message, because
+ * it can be a secret.
  */
 #include "policy/schema.h"
 
@@ -15,7 +15,7 @@
 #include "base/parse.h"
 #include "policy/policy_int.h"
 
-/* A value on its way, and whose it is. */
+/* A value and its key. */
 struct value {
     struct sl_yaml_node *node;
     const struct sl_schema_key *row;
@@ -153,7 +153,7 @@ static void check_choice(const struct value *v)
         sl_diag_hint(diag, "%s", meant);
 }
 
-/* What a parser makes of the text; its sentence is better than ours. */
+/* The parser of the type reports in detail. */
 static void check_parsed(const struct value *v)
 {
     struct sl_str text = v->node->text;
@@ -304,12 +304,11 @@ void sl_schema_check_value(struct sl_yaml_node *node,
         refuse_map(&v);
 }
 
-/* ---- is each key where it belongs?
+/* ---- keys.
  *
- * A map is compared with the rows of its level. Keys that are unknown or of a
- * later version are taken out after saying so; values are judged in
- * schema_value.c, which comes back here for the maps below. The reader has
- * bounded the depth, and with it the recursion.
+ * A map is compared with the rows of its level. Unknown keys and keys of a
+ * later version are reported and removed. The reader limits the depth, and with
+ * it the recursion.
  */
 
 /* The labels of the levels that have the key, or an empty list. */
@@ -437,7 +436,7 @@ static void check_map(struct sl_yaml_node *map, enum sl_schema_level level,
 void sl_schema_check(struct sl_yaml_node *root, struct sl_report *report)
 {
     if (root->kind == SL_NODE_EMPTY)
-        return; /* refused by the reader, which said so */
+        return; /* reported by the reader */
     if (root->kind == SL_NODE_MAP) {
         check_map(root, SL_LEVEL_TOP, report);
         return;

@@ -18,9 +18,9 @@ struct sl_printer;
 /* Check `root` against the language: unknown keys (with a suggestion), wrong
  * types, words that are not among the choices, missing keys, keys of parts
  * that this version does not have. Says everything in `report`. Values that
- * are wrong are turned into SL_NODE_EMPTY, and keys that are unknown are taken
- * out, so that whoever builds finds only what has the right type. Numbers,
- * durations, sizes and rates are checked for their form only. */
+ * are wrong become SL_NODE_EMPTY, and unknown keys are removed, so that the
+ * build finds only values of the right type. Numbers, durations, sizes and
+ * rates are checked for their form only. */
 void sl_schema_check(struct sl_yaml_node *root, struct sl_report *report);
 
 /* The JSON Schema (draft 2020-12), and the reference page in Markdown. */

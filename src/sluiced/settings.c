@@ -1,7 +1,7 @@
-/* settings.c -- texts from four places to what the daemon works with.
+/* settings.c -- the settings of the daemon, from four sources.
  *
- * First each setting is chosen: the flag, else the variable, else what the
- * policy says, else the preset. Then the texts are read. Paths of the policy
+ * First each setting is chosen: the flag, else the variable, else the value of
+ * the policy, else the preset. Then the texts are read. Paths of the policy
  * and of presets are relative to the policy's folder, those of flags and
  * variables to where the program was started.
  */
@@ -411,7 +411,7 @@ void sl_settings_done(struct sl_settings *settings)
 /* ---- the command line and the environment.
  *
  * A value follows its flag or stands behind `=`. There are no words without a
- * flag: whoever writes `sluiced policy.yaml` is told what to write.
+ * flag: for `sluiced policy.yaml` the message says what to write.
  */
 
 #define PREFIX "SLUICE_"
@@ -424,7 +424,7 @@ const struct sl_setting_row sl_setting_rows[SL_SETTINGS] = {
 #include "sluiced/settings.def"
 };
 
-/* Flags that say what to do instead of how to serve. */
+/* Flags that name an action other than serving. */
 static const struct {
     char letter;
     const char *flag;
@@ -576,8 +576,8 @@ static const char *find(const char *const *environment, const char *name)
     return NULL;
 }
 
-/* An empty variable is as good as none; but one of a token was meant to keep
- * others out, and whoever filled it in had nothing to fill in. */
+/* An empty variable counts as unset. An empty variable of a token is an error,
+ * because it would disable the token check. */
 static int take_variable(const char *const *environment,
                          const struct sl_variable *name, bool is_token,
                          const char **ret, struct sl_diag *diag)
@@ -607,8 +607,8 @@ static bool is_known(struct sl_str name)
     return false;
 }
 
-/* A slip in a variable's name would go unseen. Others may have variables of
- * this prefix too, so only what is near to one of ours is doubted. */
+/* A misspelt variable would be ignored silently. Other programs can use the
+ * prefix, so only names close to a known one are reported. */
 static void doubt(struct sl_setting_source *given, struct sl_str name)
 {
     struct sl_variable own[SL_SETTINGS];
