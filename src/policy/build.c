@@ -54,21 +54,6 @@ const struct sl_yaml_node *sl_build_scalar(const struct sl_yaml_node *map,
     return node && node->kind == SL_NODE_SCALAR ? node : NULL;
 }
 
-struct sl_str sl_build_text(struct sl_build *b, const struct sl_yaml_node *map,
-                            const char *key)
-{
-    const struct sl_yaml_node *node = sl_build_scalar(map, key);
-
-    return node ? sl_build_keep(b, node->text) : SL_STR("");
-}
-
-bool sl_build_bool(const struct sl_yaml_node *map, const char *key, bool preset)
-{
-    const struct sl_yaml_node *node = sl_build_scalar(map, key);
-
-    return node ? sl_str_eq(node->text, SL_STR("true")) : preset;
-}
-
 int sl_build_choice(const struct sl_yaml_node *map, const char *key,
                     const char *const *words, int count, int preset)
 {
@@ -268,7 +253,7 @@ int sl_build_find(struct sl_build *b, const struct sl_names *names,
     return index;
 }
 
-/* ---- names in order, and what they stand for. */
+/* ---- sorted names and their indices. */
 
 #define FEW 8
 
@@ -299,7 +284,7 @@ static unsigned char lower(char c)
     return (unsigned char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
 }
 
-/* Not strcasecmp(): that one follows the locale. */
+/* Not strcasecmp(), which depends on the locale. */
 static int compare(struct sl_str a, struct sl_str b, bool nocase)
 {
     size_t len = a.len < b.len ? a.len : b.len;
@@ -345,7 +330,7 @@ void sl_names_close(struct sl_names *names)
               names->nocase ? in_order_nocase : in_order);
 }
 
-/* A handful is looked through: nearly all differ in length already. */
+/* A short list is searched in order: most names differ in length. */
 static int find_among_few(const struct sl_names *names, struct sl_str name)
 {
     for (unsigned i = 0; i < names->count; i++)
@@ -386,8 +371,8 @@ const char *sl_names_nearest(const struct sl_names *names, struct sl_str typo)
     return sl_str_nearest(typo, names->words, names->count);
 }
 
-/* ---- the keys at the top of the file, and what several parts have:
- * dialects, statuses, messages. */
+/* ---- the keys of the top level, and what several levels share: dialects and
+ * messages. */
 
 #define DIALECTS_PRESET (SL_DIALECT_X_RATELIMIT | SL_DIALECT_IETF)
 
@@ -397,7 +382,7 @@ static const char *const dialects[] = {
 };
 #define NONE (SL_LEN(dialects) - 1)
 
-/* Which of the dialects; the schema has let no other word through. */
+/* The index of the dialect. The schema has accepted no other word. */
 static int find_dialect(const struct sl_yaml_node *item)
 {
     int i = 0;
@@ -407,15 +392,16 @@ static int find_dialect(const struct sl_yaml_node *item)
     return i;
 }
 
-int sl_build_dialects(struct sl_build *b, const struct sl_yaml_node *node,
-                      int preset)
+void sl_fill_dialects(struct sl_build *b, const struct sl_schema_key *row,
+                      const struct sl_yaml_node *map, void *into)
 {
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
     const struct sl_yaml_node *item, *none = NULL;
     int bits = 0;
 
     if (!node || node->kind == SL_NODE_EMPTY ||
         !sl_build_short(b, node, SL_LEN(dialects), "dialects"))
-        return preset;
+        return;
     for (item = sl_build_first(node); item; item = sl_build_next(node, item)) {
         int i = find_dialect(item);
 
@@ -430,19 +416,14 @@ int sl_build_dialects(struct sl_build *b, const struct sl_yaml_node *node,
         sl_report_error(b->report, SL_AT(none),
                         "\"none\" excludes all other dialects. Remove it, or "
                         "remove the others");
-    return bits;
+    sl_schema_set(row, into, bits);
 }
 
-int sl_build_status(struct sl_build *b, const struct sl_yaml_node *map,
-                    int preset)
+void sl_fill_message(struct sl_build *b, const struct sl_schema_key *row,
+                     const struct sl_yaml_node *map, void *into)
 {
-    return (int)sl_build_number(b, map, "status", 400, 599, (uint64_t)preset);
-}
-
-void sl_build_message(struct sl_build *b, const struct sl_yaml_node *map,
-                      struct sl_template *ret)
-{
-    const struct sl_yaml_node *node = sl_build_scalar(map, "message");
+    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
+    struct sl_template *ret = (void *)((char *)into + row->offset);
     struct sl_diag diag = {0};
 
     if (node)
@@ -452,20 +433,11 @@ void sl_build_message(struct sl_build *b, const struct sl_yaml_node *map,
 
 void sl_build_general(struct sl_build *b)
 {
-    const struct sl_yaml_node *env = sl_build_scalar(b->root, "env");
     struct sl_policy *policy = b->policy;
 
     policy->env = SL_STR("default");
-    if (env && sl_build_name(b, "an environment", env))
-        policy->env = sl_build_keep(b, env->text);
-    policy->enabled = sl_build_bool(b->root, "enabled", true);
-    policy->mode =
-        (enum sl_mode)sl_build_choice(b->root, "mode", sl_mode_words, 3, 0);
-    policy->reset =
-        (enum sl_reset)sl_build_choice(b->root, "reset", sl_reset_words, 2, 0);
-    policy->dialects = sl_build_dialects(
-        b, sl_yaml_node_get(b->root, "headers"), DIALECTS_PRESET);
-    sl_build_hold_max(b);
+    policy->dialects = DIALECTS_PRESET;
+    sl_schema_fill(b, SL_LEVEL_TOP, b->root, policy);
     policy->file = sl_build_keep(b, sl_str_c(b->report->file));
 }
 
@@ -499,7 +471,7 @@ static bool is_one(const char *value, const char *const words[3])
     return false;
 }
 
-/* The environment goes before the file: it is what one reaches for at night. */
+/* The environment overrides the file. */
 static void ask_environment(struct sl_build *b, const struct sl_yaml_node *node,
                             struct sl_feature *feature)
 {
@@ -530,15 +502,12 @@ static void read_feature(struct sl_build *b, const struct sl_yaml_node *node,
     bool good = sl_build_key_name(b, "a feature", node);
 
     feature->name = sl_build_keep(b, node->key);
-    feature->enabled = sl_build_bool(node, "enabled", true);
-    feature->retry_after =
-        sl_build_duration(b, node, "retry_after", SL_NS_NONE);
-    sl_build_message(b, node, &feature->message);
+    sl_schema_fill(b, SL_LEVEL_FEATURE, node, feature);
     if (good)
         ask_environment(b, node, feature);
 }
 
-/* Two features that one variable switches can't be told apart at night. */
+/* Two features with the same variable could not be switched separately. */
 static void refuse_same_variables(struct sl_build *b,
                                   const struct sl_yaml_node *node)
 {
@@ -603,21 +572,23 @@ void sl_build_features(struct sl_build *b)
     refuse_same_variables(b, node);
 }
 
-/* ---- `errors`: what a refusal looks like. */
+/* ---- `errors`: the bodies of denials. */
 
 /* A character of the file makes at most six of the print, \uXXXX. */
 #define PRINTED_BYTES ((size_t)8 * SL_YAML_BYTES)
 
-/* The pieces of a body don't tell what came from outside, so it is printed
- * while its nodes are there. */
+/* A body is printed from its nodes, because its pieces do not show which values
+ * came from ENV or FILE. */
 static struct sl_str print_body(struct sl_build *b,
                                 const struct sl_yaml_node *body)
 {
     struct sl_str text = SL_STR("");
     struct sl_buf out;
+    struct sl_writer w = {&out, 0};
 
     sl_buf_init(&out, PRINTED_BYTES, b->scratch->alloc);
-    if (sl_print_body(&out, body))
+    sl_print_body(&w, body);
+    if (w.err)
         b->no_memory = true;
     else
         text = sl_build_keep(b, sl_buf_str(&out));
@@ -625,8 +596,8 @@ static struct sl_str print_body(struct sl_build *b,
     return text;
 }
 
-/* What each error may be called in HTTP. Clients go by the status: a store that
- * fails must not look like a limit, nor a limit like something forbidden. */
+/* The statuses that each error can have. Clients go by the status: a failing
+ * store must not look like a limit. */
 struct family {
     const char *name;
     int usual;
@@ -661,21 +632,22 @@ static bool is_in(const struct family *family, int status)
     return *one != 0;
 }
 
-static int read_status(struct sl_build *b, const struct sl_yaml_node *node,
-                       const struct family *family)
+/* A status that the error cannot have is reported. */
+static void check_status(struct sl_build *b, const struct sl_yaml_node *node,
+                         const struct family *family,
+                         struct sl_error_form *form)
 {
-    int status = sl_build_status(b, node, 0);
     const struct sl_yaml_node *text = sl_build_scalar(node, "status");
 
-    if (status == 0 || !text || is_in(family, status))
-        return status;
+    if (form->status == 0 || !text || is_in(family, form->status))
+        return;
     sl_diag_hint(sl_report_error(b->report, SL_AT(text),
                                  "Status %s is not valid for the error \"%s\". "
                                  "Valid statuses: %s",
                                  sl_build_shown(text).text, family->name,
                                  family->words),
                  "status: %d", family->usual);
-    return 0;
+    form->status = 0;
 }
 
 void sl_build_errors(struct sl_build *b)
@@ -689,7 +661,8 @@ void sl_build_errors(struct sl_build *b)
         struct sl_error_form *form = &b->policy->errors[i];
         int err;
 
-        form->status = read_status(b, node, &families[i]);
+        sl_schema_fill(b, SL_LEVEL_ERROR, node, form);
+        check_status(b, node, &families[i], form);
         if (!body || body->kind == SL_NODE_EMPTY)
             continue;
         err = sl_template_read_body(body, b->arena, &form->body, b->report);

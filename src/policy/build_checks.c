@@ -9,10 +9,7 @@
 #include "policy/policy.h"
 #include "policy/policy_int.h"
 
-#define IDEMPOTENCY_MIN (UINT64_C(1) << 20)
-#define WAITING_MOST    1000000
-#define MEMORY_MIN      (UINT64_C(1) << 20)
-#define DOORS           4
+#define LISTENERS 4
 
 /* ---- addresses ---- */
 
@@ -86,14 +83,13 @@ static void refuse_same(struct sl_build *b, const struct sl_yaml_node *listen,
     }
 }
 
-static struct sl_str read_address(struct sl_build *b,
-                                  const struct sl_yaml_node *listen,
-                                  const char *key)
+void sl_fill_address(struct sl_build *b, const struct sl_schema_key *row,
+                     const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *node = sl_build_scalar(listen, key);
+    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
 
     if (!node)
-        return SL_STR("");
+        return;
     if (!is_address(node->text))
         hint_address(sl_report_error(b->report, SL_AT(node),
                                      "Invalid listen address \"%s\". Write "
@@ -101,21 +97,19 @@ static struct sl_str read_address(struct sl_build *b,
                                      sl_build_shown(node).text),
                      node);
     else if (!any_port(node->text))
-        refuse_same(b, listen, node);
-    return sl_build_keep(b, node->text);
+        refuse_same(b, map, node);
+    *(struct sl_str *)sl_schema_field(row, into) = sl_build_keep(b, node->text);
 }
 
-static void read_listen(struct sl_build *b, const struct sl_yaml_node *node)
+void sl_fill_listen(struct sl_build *b, const struct sl_schema_key *row,
+                    const struct sl_yaml_node *map, void *into)
 {
-    struct sl_server_conf *server = &b->policy->server;
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
 
     if (!node || node->kind != SL_NODE_MAP)
         return;
-    server->has_listen = true;
-    server->http = read_address(b, node, "http");
-    server->grpc = read_address(b, node, "grpc");
-    server->resp = read_address(b, node, "resp");
-    server->admin = read_address(b, node, "admin");
+    ((struct sl_server_conf *)into)->has_listen = true;
+    sl_schema_fill(b, row->below, node, into);
     if (node->count == 0)
         sl_report_error(b->report, SL_AT(node),
                         "`listen` names no listener, so none would open. "
@@ -147,31 +141,8 @@ static bool has_scheme(struct sl_str text, const char *word)
            memcmp(text.at + len + 1, slashes(word), rest) == 0;
 }
 
-static struct sl_str read_url(struct sl_build *b,
-                              const struct sl_yaml_node *server,
-                              const char *key, const struct schemes *schemes)
-{
-    const struct sl_yaml_node *node = sl_build_scalar(server, key);
-    struct sl_str scheme;
-    struct sl_diag *diag;
-    const char *meant;
-
-    if (!node)
-        return SL_STR("");
-    for (size_t i = 0; i < schemes->count; i++)
-        if (has_scheme(node->text, schemes->words[i]))
-            return sl_build_keep(b, node->text);
-    scheme = (struct sl_str){node->text.at, strcspn(node->text.at, ":")};
-    diag = sl_report_error(
-        b->report, SL_AT(node), "`%s` must begin with %s, not with \"%s\"", key,
-        schemes->all, node->substituted ? "..." : sl_quote(scheme).text);
-    meant = sl_str_nearest(scheme, schemes->words, schemes->count);
-    if (meant)
-        sl_diag_hint(diag, "%s:%s", meant, slashes(meant));
-    return SL_STR("");
-}
-
-static void read_stores(struct sl_build *b, const struct sl_yaml_node *node)
+void sl_fill_url(struct sl_build *b, const struct sl_schema_key *row,
+                 const struct sl_yaml_node *map, void *into)
 {
     static const struct schemes stores = {
         "memory:, redis://, rediss://, redis+unix://, redis+cluster://, "
@@ -185,131 +156,97 @@ static void read_stores(struct sl_build *b, const struct sl_yaml_node *node)
         {"sqlite", "postgres", "dynamodb"},
         3,
     };
+    bool is_usage = strcmp(row->name, "usage") == 0;
+    const struct schemes *schemes = is_usage ? &usages : &stores;
+    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
+    struct sl_str scheme;
+    struct sl_diag *diag;
+    const char *meant;
+    bool known;
 
-    const struct sl_yaml_node *none = sl_build_scalar(node, "usage");
-
-    b->policy->server.store = read_url(b, node, "store", &stores);
-    if (none && sl_str_eq(none->text, SL_STR("none")))
-        b->policy->server.usage = SL_STR("none");
-    else
-        b->policy->server.usage = read_url(b, node, "usage", &usages);
+    if (!node)
+        return;
+    known = is_usage && sl_str_eq(node->text, SL_STR("none"));
+    for (size_t i = 0; i < schemes->count; i++)
+        known = known || has_scheme(node->text, schemes->words[i]);
+    if (known) {
+        *(struct sl_str *)sl_schema_field(row, into) =
+            sl_build_keep(b, node->text);
+        return;
+    }
+    scheme = (struct sl_str){node->text.at, strcspn(node->text.at, ":")};
+    diag = sl_report_error(b->report, SL_AT(node),
+                           "`%s` must begin with %s, not with \"%s\"",
+                           row->name, schemes->all,
+                           node->substituted ? "..." : sl_quote(scheme).text);
+    meant = sl_str_nearest(scheme, schemes->words, schemes->count);
+    if (meant)
+        sl_diag_hint(diag, "%s:%s", meant, slashes(meant));
 }
 
 /* ---- the rest ---- */
 
-static void read_idempotency(struct sl_build *b,
-                             const struct sl_yaml_node *node)
+void sl_fill_deadline(struct sl_build *b, const struct sl_schema_key *row,
+                      const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *size = sl_build_scalar(node, "idempotency");
-    struct sl_server_conf *server = &b->policy->server;
-    struct sl_diag diag = {0};
+    sl_ns deadline = sl_build_duration(b, map, row->name, SL_NS_NONE);
 
-    if (size &&
-        sl_build_ok(b, size,
-                    sl_parse_size(size->text, &server->idempotency, &diag),
-                    &diag) &&
-        server->idempotency < IDEMPOTENCY_MIN)
-        sl_diag_hint(sl_report_error(b->report, SL_AT(size),
-                                     "%" PRIu64 " bytes are too small for "
-                                     "`idempotency`. The minimum is 1MiB",
-                                     server->idempotency),
-                     "idempotency: 16MiB");
-}
-
-static void read_budgets(struct sl_build *b, const struct sl_yaml_node *node)
-{
-    const struct sl_yaml_node *memory = sl_build_scalar(node, "memory");
-    const struct sl_yaml_node *deadline = sl_build_scalar(node, "deadline");
-    struct sl_server_conf *server = &b->policy->server;
-    struct sl_diag diag = {0};
-
-    if (memory &&
-        sl_build_ok(b, memory,
-                    sl_parse_size(memory->text, &server->memory, &diag),
-                    &diag) &&
-        server->memory < MEMORY_MIN)
-        sl_diag_hint(sl_report_error(b->report, SL_AT(memory),
-                                     "%" PRIu64 " bytes are too small for "
-                                     "`memory`. The minimum is 1MiB",
-                                     server->memory),
-                     "memory: 64MiB");
-    read_idempotency(b, node);
-    server->waiting =
-        (unsigned)sl_build_number(b, node, "waiting", 1, WAITING_MOST, 0);
-    server->deadline = sl_build_duration(b, node, "deadline", SL_NS_NONE);
-    if (server->deadline == 0)
-        sl_diag_hint(sl_report_error(b->report, SL_AT(deadline),
+    if (deadline == 0)
+        sl_diag_hint(sl_report_error(b->report,
+                                     SL_AT(sl_yaml_node_get(map, row->name)),
                                      "`deadline` must be longer than 0"),
                      "deadline: 20ms");
-    if (server->deadline == SL_NS_NONE)
-        server->deadline = 0;
+    sl_schema_set(row, into, deadline == SL_NS_NONE ? 0 : deadline);
 }
 
-/* The doors, as a flag would have them: "http,resp". */
-static struct sl_str read_proxied(struct sl_build *b,
-                                  const struct sl_yaml_node *node)
+/* The listeners, as a flag has them: "http,resp". */
+void sl_fill_proxied(struct sl_build *b, const struct sl_schema_key *row,
+                     const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *item;
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name), *item;
     char text[64];
     size_t len = 0;
 
     if (!node || node->kind == SL_NODE_EMPTY ||
-        !sl_build_short(b, node, DOORS, "doors"))
-        return SL_STR("");
+        !sl_build_short(b, node, LISTENERS, "doors"))
+        return;
     for (item = sl_build_first(node); item; item = sl_build_next(node, item))
         if (!sl_build_twice(b, node, item, "Listener"))
             len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%.*s",
                                     len > 0 ? "," : "", SL_STR_ARG(item->text));
-    return sl_build_keep(b, (struct sl_str){text, len});
+    *(struct sl_str *)sl_schema_field(row, into) =
+        sl_build_keep(b, (struct sl_str){text, len});
 }
 
-/* A token from the environment that is empty there would let everyone in. */
-static struct sl_str
-read_token(struct sl_build *b, const struct sl_yaml_node *node, const char *key)
+/* An empty token, of an unset variable for example, would disable the check. */
+void sl_fill_token(struct sl_build *b, const struct sl_schema_key *row,
+                   const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *token = sl_build_scalar(node, key);
+    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
 
-    if (token && token->text.len == 0)
-        sl_report_error(b->report, SL_AT(token), "`%s` must not be empty", key);
-    return sl_build_text(b, node, key);
+    if (!node)
+        return;
+    if (node->text.len == 0)
+        sl_report_error(b->report, SL_AT(node), "`%s` must not be empty",
+                        row->name);
+    *(struct sl_str *)sl_schema_field(row, into) = sl_build_keep(b, node->text);
 }
 
-static void read_tls(struct sl_build *b, const struct sl_yaml_node *node)
+void sl_fill_tls(struct sl_build *b, const struct sl_schema_key *row,
+                 const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *certificate =
-        sl_yaml_node_get(node, "certificate");
-    const struct sl_yaml_node *key = sl_yaml_node_get(node, "key");
-    struct sl_server_conf *server = &b->policy->server;
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
 
-    server->tls_certificate = sl_build_text(b, node, "certificate");
-    server->tls_key = sl_build_text(b, node, "key");
-    server->tls_client_ca = sl_build_text(b, node, "client_ca");
-    if (node && node->kind == SL_NODE_MAP && (!certificate || !key))
+    sl_schema_fill(b, row->below, node, into);
+    if (node && node->kind == SL_NODE_MAP &&
+        (!sl_yaml_node_get(node, "certificate") ||
+         !sl_yaml_node_get(node, "key")))
         sl_report_error(b->report, SL_AT_KEY(node),
                         "`tls` needs both `certificate` and `key`");
 }
 
-void sl_build_server(struct sl_build *b)
-{
-    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "server");
-    const struct sl_yaml_node *log = sl_yaml_node_get(node, "log");
-    struct sl_server_conf *server = &b->policy->server;
-
-    read_listen(b, sl_yaml_node_get(node, "listen"));
-    read_stores(b, node);
-    read_budgets(b, node);
-    read_tls(b, sl_yaml_node_get(node, "tls"));
-    server->access_token = read_token(b, node, "access_token");
-    server->admin_token = read_token(b, node, "admin_token");
-    server->forward_auth = sl_build_text(b, node, "forward_auth");
-    server->proxy_protocol =
-        read_proxied(b, sl_yaml_node_get(node, "proxy_protocol"));
-    server->log_level = sl_build_text(b, log, "level");
-    server->log_format = sl_build_text(b, log, "format");
-}
-
-/* ---- what can be seen only when all parts are there: states that
- * would meet, ways round a limit. */
+/* ---- checks of the whole policy: keys that collide, limits that clients can
+ * avoid. */
 
 /* What a rule's name in a shared store is made of. */
 struct use {
@@ -321,15 +258,14 @@ struct use {
 
 /* ---- names in shared stores ---- */
 
-/* A value that a request may lack. */
+/* Can a request lack a value of the scope? */
 static bool may_be_missing(unsigned scope)
 {
     return scope != SL_SCOPE_IP && scope != SL_SCOPE_ANON &&
            scope != SL_SCOPE_ENDPOINT;
 }
 
-/* May the rule be kept by an anonymous caller's fingerprint in place of a
- * value that he lacks? */
+/* Can the rule count a caller without a value by their fingerprint? */
 static bool falls_back(const struct sl_rule *rule)
 {
     bool any = false;
@@ -409,7 +345,7 @@ static void count_endpoints(struct sl_build *b, struct use *uses)
     }
 }
 
-/* Where to say something about a rule's key. */
+/* The position of a rule's key, for messages. */
 static struct sl_source_pos key_place(const struct sl_build *b, unsigned rule)
 {
     return b->keys[rule] ? SL_AT(b->keys[rule]) : b->rules[rule].place;
@@ -473,7 +409,7 @@ static bool is_per(const struct sl_rule *rule, unsigned scope)
     return false;
 }
 
-/* Does somebody who lies about a header get another state of this rule? */
+/* Does a caller with a forged header get a new count of this rule? */
 static bool is_keyed_by_fingerprint(const struct sl_rule *rule)
 {
     return is_per(rule, SL_SCOPE_ANON) || falls_back(rule);
@@ -571,6 +507,116 @@ static void check_holds(struct sl_build *b)
         sl_report_diag(b->report, place, &diag);
 }
 
+/* ---- `sign_in`: may what was used before be carried, or capped?
+ *
+ * carry  The key that stood in for the name is looked at beside the name's, and
+ *        both must end together. In a bucket, a pace or a sliding window they
+ *        would not: each flows back by itself, and no retry that is told would
+ *        be right. Refused rather than told wrong.
+ * cap    Limits kept per address count everybody who comes from it, also those
+ *        whose plan has no number there: they have the visitors'.
+ */
+
+static bool has_ip(const struct sl_sources *sources)
+{
+    for (unsigned i = 0; i < sources->count; i++)
+        if (sources->list[i].kind == SL_SOURCE_IP)
+            return true;
+    return false;
+}
+
+/* Is the rule kept by something in place of a name that is missing? */
+static bool stands_in(const struct sl_rule *rule)
+{
+    for (unsigned i = 0; i < rule->per_count; i++)
+        if (rule->per[i] != SL_SCOPE_IP && rule->per[i] != SL_SCOPE_ANON &&
+            rule->per[i] != SL_SCOPE_ENDPOINT)
+            return rule->missing == SL_MISSING_ANONYMOUS &&
+                   rule->mode != SL_MODE_OFF;
+    return false;
+}
+
+static bool ends_at_once(const struct sl_rule *rule)
+{
+    return rule->kind == SL_FIXED || rule->kind == SL_QUOTA ||
+           rule->kind == SL_KINDS; /* what is wrong with it was said */
+}
+
+static void refuse_kind(struct sl_build *b, const struct sl_route *route,
+                        const struct sl_rule *rule)
+{
+    sl_diag_hint(
+        sl_report_error(b->report, route->place,
+                        "`sign_in: carry` cannot carry the usage of limit "
+                        "\"%s\", because the usage of a %s decays "
+                        "gradually. Make it a fixed-window or a quota",
+                        rule->name.at, sl_kind_name(rule->kind)),
+        "sign_in: cap");
+}
+
+/* And mark what it carries to. */
+static void check_carry(struct sl_build *b, const struct sl_route *route)
+{
+    unsigned carried = 0;
+
+    if (!has_ip(&b->policy->identity.anonymous))
+        sl_report_error(b->report, route->place,
+                        "`sign_in: carry` could carry the usage of other "
+                        "clients that send the same headers. Put ip into "
+                        "identity: anonymous");
+    for (unsigned i = 0; i < route->rule_count; i++) {
+        const struct sl_rule *rule = route->rules[i];
+
+        if (!stands_in(rule))
+            continue;
+        carried++;
+        b->rules[rule->index].carried = true;
+        if (!ends_at_once(rule))
+            refuse_kind(b, route, rule);
+    }
+    if (carried == 0 || route->anonymous != SL_ANONYMOUS_LIMIT)
+        sl_report_error(b->report, route->place,
+                        "`sign_in: carry` has nothing to carry. No limit of "
+                        "the route counts callers without identity in place "
+                        "of users");
+    else if (route->rule_count + carried > SL_PARTS)
+        sl_report_error(b->report, route->place,
+                        "%u limits, and the usage carried to %u of them, are "
+                        "too many for one route. The maximum is %d",
+                        route->rule_count, carried, SL_PARTS);
+}
+
+/* Does it limit an address, whichever callers use it? */
+static bool caps(const struct sl_build *b, const struct sl_rule *rule)
+{
+    return rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP &&
+           rule->mode != SL_MODE_OFF &&
+           (!rule->plans ||
+            rule->plans[b->policy->plans.anonymous].form != SL_RATE_UNLIMITED);
+}
+
+static void check_cap(struct sl_build *b, const struct sl_route *route)
+{
+    for (unsigned i = 0; i < route->rule_count; i++)
+        if (caps(b, route->rules[i]))
+            return;
+    sl_report_error(b->report, route->place,
+                    "`sign_in: cap` needs a limit with `per: ip` that has a "
+                    "number for callers without identity");
+}
+
+static void check_sign_in(struct sl_build *b)
+{
+    for (unsigned i = 0; i < b->policy->route_count; i++) {
+        const struct sl_route *route = &b->policy->routes[i];
+
+        if (route->sign_in == SL_SIGN_IN_CARRY)
+            check_carry(b, route);
+        else if (route->sign_in == SL_SIGN_IN_CAP)
+            check_cap(b, route);
+    }
+}
+
 void sl_build_checks(struct sl_build *b)
 {
     const struct sl_policy *policy = b->policy;
@@ -586,7 +632,7 @@ void sl_build_checks(struct sl_build *b)
         return;
     check_keys(b, uses);
     check_guards(b);
-    sl_build_sign_in(b);
+    check_sign_in(b);
     check_slots(b);
     check_holds(b);
     /* In a file with errors something may be idle because it is misspelt. */
@@ -594,7 +640,7 @@ void sl_build_checks(struct sl_build *b)
         sl_build_warnings(b);
 }
 
-/* ---- what is allowed, but was perhaps not meant. */
+/* ---- warnings: valid, but probably not intended. */
 
 /* ---- limits ---- */
 
@@ -614,8 +660,8 @@ static bool *find_used(struct sl_build *b)
     return used;
 }
 
-/* Not where there are no routes: there, limits are taken by name. What limits
- * nobody is there to be metered. */
+/* Without routes, limits are taken by name. A limit without numbers only
+ * counts. */
 static void warn_of_idle(struct sl_build *b, const struct sl_rule *rule)
 {
     if (rule->limited && (sl_yaml_node_get(b->root, "routes") ||
@@ -733,10 +779,10 @@ void sl_build_warnings(struct sl_build *b)
     warn_of_limits(b);
 }
 
-/* ---- what came from the environment or from files.
+/* ---- values from ENV and FILE.
  *
- * A policy does not know any more which of its values may be secrets, and
- * whoever prints it must. So they are put down with their paths, in order:
+ * A policy does not know which of its values can be secrets, and its print
+ * must. So they are listed with their paths, sorted:
  *
  *     limits:
  *       api:
@@ -744,10 +790,10 @@ void sl_build_warnings(struct sl_build *b)
  *
  * becomes "\nlimits\napi\ndeny\nmessage". No key has a newline.
  *
- * Bodies are left out: they are printed while they are read (errors.c).
+ * Bodies are left out: build.c prints them when it reads them.
  */
 
-/* A way through the tree. */
+/* A walk through the nodes. */
 struct walk {
     struct sl_build *b;
     struct sl_external_value *list; /* NULL: only count */

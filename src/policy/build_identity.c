@@ -1,5 +1,5 @@
-/* build_identity.c -- `identity`: where a caller's user, org, plan and so on
- * come from, and whose word is believed. */
+/* build_identity.c -- `identity` and `plans`: the sources of user,
+ * organisation, plan and role, trusted proxies, tokens, and the plans. */
 #include <stdio.h>
 #include <string.h>
 
@@ -35,8 +35,8 @@ static bool is_token(char c)
            (c >= '0' && c <= '9') || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-/* Many servers take X_User for X-User, so a client could write the name that a
- * proxy takes care to overwrite: no door looks at such headers. */
+/* Many servers read X_User as X-User, so that a client could send the name that
+ * a proxy overwrites. Listeners ignore such headers. */
 static void refuse_underscore(struct sl_build *b,
                               const struct sl_yaml_node *item,
                               struct sl_str name)
@@ -99,7 +99,7 @@ static void read_cookie(struct sl_build *b, const struct sl_yaml_node *item,
         *ret = (struct sl_source){SL_SOURCE_COOKIE, sl_build_keep(b, name)};
 }
 
-/* Some providers name their claims by URLs, so that anything visible goes. */
+/* Some providers use URLs as names of claims: every visible byte is valid. */
 static void read_claim(struct sl_build *b, const struct sl_yaml_node *item,
                        struct sl_source *ret)
 {
@@ -152,7 +152,7 @@ static void refuse_source(struct sl_build *b, const struct sl_yaml_node *item,
                 item);
 }
 
-/* It is a source, but not here. Always true. */
+/* Reports a source that is not valid here. Always true. */
 static bool refuse_here(struct sl_build *b, const struct sl_yaml_node *item,
                         const char *why)
 {
@@ -160,7 +160,7 @@ static bool refuse_here(struct sl_build *b, const struct sl_yaml_node *item,
     return true;
 }
 
-/* Is it a source that may not be here? Then say why. */
+/* Reports a known source that is not valid here. */
 static bool is_misplaced(struct sl_build *b, const struct sl_yaml_node *item,
                          enum sl_sources_of of)
 {
@@ -190,7 +190,7 @@ static bool is_misplaced(struct sl_build *b, const struct sl_yaml_node *item,
     return false;
 }
 
-/* The registry knows a plan and roles, and each is good for one thing. */
+/* The registry has plans and roles, each for one attribute. */
 static void read_subject(struct sl_build *b, const struct sl_yaml_node *item,
                          enum sl_sources_of of, struct sl_source *ret)
 {
@@ -238,7 +238,7 @@ static bool read_source(struct sl_build *b, const struct sl_yaml_node *item,
     return ret->name.len > 0;
 }
 
-/* The same header in another case is the same: the second never counts. */
+/* Header names ignore case, so the second one would never be used. */
 static bool is_again(struct sl_build *b, const struct sl_yaml_node *item,
                      const struct sl_sources *sources)
 {
@@ -277,20 +277,6 @@ void sl_build_sources(struct sl_build *b, const struct sl_yaml_node *node,
 
 /* ---- scopes ---- */
 
-static bool is_setting(struct sl_str key)
-{
-    static const char *const settings[] = {
-        "user",        "org",       "plan",      "role", "trusted_proxies",
-        "ipv6_prefix", "forwarded", "anonymous", "jwt",  "unknown_subject",
-        "subjects",
-    };
-
-    for (size_t i = 0; i < SL_LEN(settings); i++)
-        if (sl_str_eq(key, sl_str_c(settings[i])))
-            return true;
-    return false;
-}
-
 static void add_scope(struct sl_build *b, struct sl_str name,
                       struct sl_source_pos place)
 {
@@ -300,7 +286,7 @@ static void add_scope(struct sl_build *b, struct sl_str name,
     sl_names_add(&b->box->scopes, name, identity->scope_count++, place);
 }
 
-/* A further scope, that somebody named. */
+/* A scope that the policy names. */
 static void read_named(struct sl_build *b, const struct sl_yaml_node *node)
 {
     struct sl_identity *identity = &b->policy->identity;
@@ -328,7 +314,6 @@ static void read_named(struct sl_build *b, const struct sl_yaml_node *node)
 
 static void read_scopes(struct sl_build *b, const struct sl_yaml_node *node)
 {
-    struct sl_identity *identity = &b->policy->identity;
     const struct sl_yaml_node *n;
 
     if (!sl_names_init(&b->box->scopes, SL_SCOPES, false, b->arena)) {
@@ -337,25 +322,23 @@ static void read_scopes(struct sl_build *b, const struct sl_yaml_node *node)
     }
     for (int i = 0; i < SL_SCOPE_NAMED; i++)
         add_scope(b, sl_str_c(scope_names[i]), (struct sl_source_pos){0, 0});
-    sl_build_sources(b, sl_yaml_node_get(node, "user"), SL_OF_NAMES,
-                     &identity->scopes[SL_SCOPE_USER]);
-    sl_build_sources(b, sl_yaml_node_get(node, "org"), SL_OF_NAMES,
-                     &identity->scopes[SL_SCOPE_ORG]);
     for (n = node && node->kind == SL_NODE_MAP ? node->child : NULL; n;
          n = n->next)
-        if (!is_setting(n->key))
+        if (!sl_schema_find(SL_LEVEL_IDENTITY, n->key))
             read_named(b, n);
     sl_names_close(&b->box->scopes);
 }
 
 /* ---- callers without a name ---- */
 
-static void read_anonymous(struct sl_build *b, const struct sl_yaml_node *node)
+void sl_fill_anonymous(struct sl_build *b, const struct sl_schema_key *row,
+                       const struct sl_yaml_node *map, void *into)
 {
     static const struct sl_source ip = {
         SL_SOURCE_IP, {"ip", 2}
     };
-    struct sl_identity *identity = &b->policy->identity;
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
+    struct sl_identity *identity = into;
 
     sl_build_sources(b, node, SL_OF_ANONYMOUS, &identity->anonymous);
     if (node && node->kind == SL_NODE_LIST && node->count == 0)
@@ -428,10 +411,11 @@ static bool read_net(struct sl_build *b, const struct sl_yaml_node *item,
     return true;
 }
 
-static void read_trusted(struct sl_build *b, const struct sl_yaml_node *node)
+void sl_fill_trusted(struct sl_build *b, const struct sl_schema_key *row,
+                     const struct sl_yaml_node *map, void *into)
 {
-    struct sl_identity *identity = &b->policy->identity;
-    const struct sl_yaml_node *item;
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name), *item;
+    struct sl_identity *identity = into;
     struct sl_net *list;
 
     if (!node || node->kind == SL_NODE_EMPTY ||
@@ -449,34 +433,17 @@ static void read_trusted(struct sl_build *b, const struct sl_yaml_node *node)
 void sl_build_identity(struct sl_build *b)
 {
     const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "identity");
-    struct sl_identity *identity = &b->policy->identity;
 
     read_scopes(b, node);
-    sl_build_sources(b, sl_yaml_node_get(node, "plan"), SL_OF_PLAN,
-                     &identity->plan);
-    sl_build_sources(b, sl_yaml_node_get(node, "role"), SL_OF_ROLE,
-                     &identity->role);
-    read_anonymous(b, sl_yaml_node_get(node, "anonymous"));
-    read_trusted(b, sl_yaml_node_get(node, "trusted_proxies"));
-    sl_build_jwt(b, node);
-    identity->forwarded = (enum sl_forwarded)sl_build_choice(
-        node, "forwarded", sl_forwarded_words, 2, SL_FORWARDED_X_FOR);
-    identity->ipv6_prefix =
-        (unsigned)sl_build_number(b, node, "ipv6_prefix", 32, 128, 64);
-    identity->unknown_subject = (enum sl_unknown)sl_build_choice(
-        node, "unknown_subject", sl_unknown_words, 3, SL_UNKNOWN_DEFAULT);
-    sl_build_subjects(b, sl_yaml_node_get(node, "subjects"));
+    sl_schema_fill(b, SL_LEVEL_IDENTITY, node, &b->policy->identity);
 }
 
-/* ---- `plans`: names, aliases, and which plan is whose. */
+/* ---- `plans`: names, aliases, and the plans of callers without one. */
 
-/* The keys of `plans` that are no plans; and what the schema refused, for
- * nobody knows what that was meant to be. */
-static bool plans_is_setting(const struct sl_yaml_node *node)
+/* The keys of `plans` that are not plans, and refused ones. */
+static bool is_setting(const struct sl_yaml_node *node)
 {
-    return sl_build_refused(node) || sl_str_eq(node->key, SL_STR("default")) ||
-           sl_str_eq(node->key, SL_STR("anonymous")) ||
-           sl_str_eq(node->key, SL_STR("unknown_plan"));
+    return sl_build_refused(node) || sl_schema_find(SL_LEVEL_PLANS, node->key);
 }
 
 static bool has_holes(const struct sl_yaml_node *plans)
@@ -494,7 +461,7 @@ static unsigned count_plans(const struct sl_yaml_node *plans)
 
     for (const struct sl_yaml_node *n = plans ? plans->child : NULL; n;
          n = n->next)
-        count += !plans_is_setting(n);
+        count += !is_setting(n);
     return count;
 }
 
@@ -541,8 +508,7 @@ static void read_plan(struct sl_build *b, const struct sl_yaml_node *node,
 {
     (void)sl_build_key_name(b, "a plan", node);
     plan->name = sl_build_keep(b, node->key);
-    plan->overage = sl_build_bool(node, "overage", false);
-    plan->weight = (unsigned)sl_build_number(b, node, "weight", 1, 1000, 1);
+    sl_schema_fill(b, SL_LEVEL_PLAN, node, plan);
     sl_names_add(&b->box->plans, plan->name, index, SL_AT_KEY(node));
     read_aliases(b, node, plan, index);
 }
@@ -553,7 +519,7 @@ static unsigned count_names(const struct sl_yaml_node *plans)
     unsigned count = 0;
 
     for (const struct sl_yaml_node *n = plans->child; n; n = n->next)
-        if (!plans_is_setting(n))
+        if (!is_setting(n))
             count += 1 + sl_build_most(sl_yaml_node_get(n, "aliases"));
     return count;
 }
@@ -595,7 +561,7 @@ static void read_plans(struct sl_build *b, const struct sl_yaml_node *node,
     b->policy->plans.list = list;
     b->policy->plans.count = count;
     for (const struct sl_yaml_node *n = node->child; n; n = n->next)
-        if (!plans_is_setting(n)) {
+        if (!is_setting(n)) {
             read_plan(b, n, &list[i], i);
             i++;
         }
@@ -625,7 +591,7 @@ static unsigned named_plan(struct sl_build *b, const struct sl_yaml_node *plans,
     return index < 0 ? preset : (unsigned)index;
 }
 
-/* Which plan have those whose plan is not known, if nothing is written? */
+/* The default plan if none is written: `free`, else `default`. */
 static unsigned guess_default(struct sl_build *b,
                               const struct sl_yaml_node *plans)
 {
@@ -649,7 +615,6 @@ void sl_build_plans(struct sl_build *b)
 {
     const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "plans");
     struct sl_plans *plans = &b->policy->plans;
-    static const char *const unknown[] = {"default", "deny"};
     unsigned count = count_plans(node);
     bool too_many = count > SL_PLANS_MAX ||
                     (count && count_names(node) > SL_PLAN_NAMES_MAX);
@@ -671,17 +636,13 @@ void sl_build_plans(struct sl_build *b)
         too_many || sl_build_refused(node) || has_holes(node);
     plans->fallback = named_plan(b, node, "default", guess_default(b, node));
     plans->anonymous = named_plan(b, node, "anonymous", plans->fallback);
-    plans->deny_unknown =
-        sl_build_choice(node, "unknown_plan", unknown, 2, 0) == 1;
+    sl_schema_fill(b, SL_LEVEL_PLANS, node, plans);
 }
 
-/* ---- `identity: subjects`: the question by which plans are read from
- * tables of others, as far as it can be judged without a server. */
+/* ---- `identity: subjects`: the query for plans in other tables, as far as it
+ * can be checked without a server. */
 
 #define QUERY_MOST 8192
-#define LIFE       (5 * SL_S)
-#define LIFE_MIN   SL_S
-#define LIFE_MAX   (3600 * SL_S)
 
 #define EXAMPLE "query: \"SELECT plan, expires FROM accounts WHERE id = $1\""
 
@@ -711,8 +672,8 @@ static void check_query(struct sl_build *b, const struct sl_yaml_node *query)
             EXAMPLE);
 }
 
-/* Flags and variables may say otherwise, so that nothing is said of a policy
- * that does not say where. */
+/* Flags and variables can override `usage`, so a policy without it is not
+ * reported. */
 static void check_usage(struct sl_build *b, const struct sl_yaml_node *query)
 {
     const struct sl_yaml_node *usage =
@@ -731,142 +692,345 @@ static void check_usage(struct sl_build *b, const struct sl_yaml_node *query)
         "usage: \"postgres://sluice@db/app\"");
 }
 
-static sl_ns read_life(struct sl_build *b, const struct sl_yaml_node *map)
+void sl_fill_subjects(struct sl_build *b, const struct sl_schema_key *row,
+                      const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *node = sl_build_scalar(map, "life");
-    sl_ns life = sl_build_duration(b, map, "life", LIFE);
-
-    if (node && (life < LIFE_MIN || life > LIFE_MAX))
-        sl_diag_hint(sl_report_error(b->report, SL_AT(node),
-                                     "`life` must be between 1s and 1h, not "
-                                     "\"%.64s\"",
-                                     sl_build_shown(node).text),
-                     "life: 5s");
-    return life;
-}
-
-void sl_build_subjects(struct sl_build *b, const struct sl_yaml_node *node)
-{
-    static const char *const scopes[] = {"", "user", "org"};
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
     const struct sl_yaml_node *query = sl_build_scalar(node, "query");
-    struct sl_plan_query *subjects = &b->policy->identity.subjects;
 
     if (!query)
-        return; /* the schema has said why, if it was meant */
+        return; /* reported by the schema, if `subjects` is there */
     check_query(b, query);
     check_usage(b, query);
-    subjects->text = sl_build_text(b, node, "query");
-    subjects->scope =
-        (enum sl_asked)sl_build_choice(node, "scope", scopes, 3, SL_ASKED_ANY);
-    subjects->life = read_life(b, node);
+    sl_schema_fill(b, row->below, node, sl_schema_field(row, into));
 }
 
-/* ---- `sign_in`: may what was used before be carried, or capped?
+/* ---- `identity: jwt`: which tokens are valid, and their keys.
  *
- * carry  The key that stood in for the name is looked at beside the name's, and
- *        both must end together. In a bucket, a pace or a sliding window they
- *        would not: each flows back by itself, and no retry that is told would
- *        be right. Refused rather than told wrong.
- * cap    Limits kept per address count everybody who comes from it, also those
- *        whose plan has no number there: they have the visitors'.
+ * What could let a forged token in is refused here: a secret beside public
+ * keys (a public key could serve as a secret), a short secret, and keys fetched
+ * without encryption.
  */
 
-static bool has_ip(const struct sl_sources *sources)
+#define AUDIENCES_MAX 16
+#define LEEWAY_MAX    (300 * SL_S)
+#define SECRET_MIN    32 /* bytes: as many as HS256 makes of it (RFC 7518) */
+
+/* HS256, HS384 and HS512 are the last of the words. */
+#define HMAC (7u << (SL_ALGORITHMS - 3))
+
+/* ---- algorithms ---- */
+
+/* The schema has let no other word through. */
+static unsigned bit_of(struct sl_str word)
+{
+    for (unsigned i = 0; i < SL_ALGORITHMS; i++)
+        if (sl_str_eq(word, sl_str_c(sl_algorithm_words[i])))
+            return 1u << i;
+    return 0;
+}
+
+void sl_fill_algorithms(struct sl_build *b, const struct sl_schema_key *row,
+                        const struct sl_yaml_node *map, void *into)
+{
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name), *item;
+    unsigned bits = 0;
+
+    if (!node || node->kind == SL_NODE_EMPTY ||
+        !sl_build_short(b, node, SL_ALGORITHMS, "algorithms"))
+        return;
+    for (item = sl_build_first(node); item; item = sl_build_next(node, item))
+        if (!sl_build_twice(b, node, item, "Algorithm"))
+            bits |= bit_of(item->text);
+    if ((bits & HMAC) && (bits & ~HMAC))
+        sl_report_error(b->report, SL_AT(node),
+                        "HS256, HS384 and HS512 use a secret, and the other "
+                        "algorithms use public keys. A list must not mix "
+                        "them, because a public key could serve as a secret");
+    ((struct sl_jwt *)into)->algorithms = bits;
+}
+
+/* ---- where the keys are ---- */
+
+/* The host of a URL behind its scheme: "[::1]" or "id.example". */
+static struct sl_str host_of(struct sl_str rest)
+{
+    size_t len = 0;
+
+    while (len < rest.len && !strchr("/?#", rest.at[len])) /* the NUL too */
+        len++;
+    rest.len = len;
+    if (rest.len > 0 && rest.at[0] == '[') {
+        const char *end = memchr(rest.at, ']', rest.len);
+
+        rest.len = end ? (size_t)(end - rest.at) + 1 : 0;
+    } else {
+        const char *colon = memchr(rest.at, ':', rest.len);
+
+        rest.len = colon ? (size_t)(colon - rest.at) : rest.len;
+    }
+    return rest;
+}
+
+static bool is_loopback(struct sl_str host)
+{
+    static const struct sl_ip one = {{[15] = 1}};
+    struct sl_ip ip;
+
+    if (sl_str_eq_nocase(host, SL_STR("localhost")))
+        return true;
+    if (!sl_ip_parse(host, &ip))
+        return false;
+    return sl_ip_is_v4(&ip) ? ip.bytes[12] == 127
+                            : memcmp(&ip, &one, sizeof(ip)) == 0;
+}
+
+static bool is_visible(struct sl_str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.at[i] <= ' ' || text.at[i] == 127)
+            return false;
+    return true;
+}
+
+/* Why it is no URL of keys, or NULL. */
+static const char *url_error(struct sl_str text)
+{
+    bool plain = begins(text, "http://");
+    struct sl_str rest = sl_str_from(text, plain ? 7 : 8);
+    struct sl_str host = host_of(rest);
+
+    if (host.len == 0 || !is_visible(text))
+        return "has no host. Write it like "
+               "https://id.example/.well-known/jwks.json";
+    if (plain && !is_loopback(host))
+        return "would fetch keys without encryption, and an attacker could "
+               "replace them. Write https:// (http:// is allowed only on "
+               "loopback)";
+    return NULL;
+}
+
+static const char *jwks_error(struct sl_str text)
+{
+    if (begins(text, "file:"))
+        return text.len > strlen("file:")
+                   ? NULL
+                   : "has no file name. Write it like file:./jwks.json";
+    if (begins(text, "http://") || begins(text, "https://"))
+        return url_error(text);
+    return "is not a file or a URL. Write it like file:./jwks.json or "
+           "https://id.example/.well-known/jwks.json";
+}
+
+static void check_jwks(struct sl_build *b, const struct sl_yaml_node *node,
+                       const struct sl_jwt *jwt)
+{
+    const char *error = jwks_error(node->text);
+    struct sl_diag *diag;
+
+    if (memmem(node->text.at, node->text.len, "://", 3) &&
+        memchr(node->text.at, '@', node->text.len)) {
+        sl_report_error(b->report, SL_AT(node),
+                        "The URL must not contain a user name or a password. "
+                        "Keys are public");
+        return; /* and is not quoted */
+    }
+    if (!error) {
+        if ((jwt->algorithms & HMAC) && !begins(node->text, "file:"))
+            sl_report_error(b->report, SL_AT(node),
+                            "HS256, HS384 and HS512 use a secret, which must "
+                            "not be fetched from a URL. Write `secret`, or a "
+                            "file");
+        return;
+    }
+    diag = sl_report_error(b->report, SL_AT(node), "\"%.128s\" %s",
+                           sl_build_shown(node).text, error);
+    if (!node->substituted && begins(node->text, "/"))
+        sl_diag_hint(diag, "jwks: \"file:%.128s\"", node->text.at);
+}
+
+static void check_secret(struct sl_build *b, const struct sl_yaml_node *node,
+                         struct sl_jwt *jwt)
+{
+    if (node->text.len < SECRET_MIN)
+        sl_report_error(b->report, SL_AT(node),
+                        "A secret of %zu bytes is too short. The minimum is "
+                        "%d. `openssl rand -base64 32` prints a good secret",
+                        node->text.len, SECRET_MIN);
+    if (jwt->algorithms & ~HMAC)
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(node),
+                            "`secret` is valid only for HS256, HS384 and "
+                            "HS512. The other algorithms need `jwks`"),
+            "algorithms: [HS256]");
+    if (jwt->algorithms == 0)
+        jwt->algorithms = HMAC;
+}
+
+static void check_token_keys(struct sl_build *b,
+                             const struct sl_yaml_node *node,
+                             struct sl_jwt *jwt)
+{
+    const struct sl_yaml_node *jwks = sl_build_scalar(node, "jwks");
+    const struct sl_yaml_node *secret = sl_build_scalar(node, "secret");
+
+    if (jwks)
+        check_jwks(b, jwks, jwt);
+    if (jwks && secret)
+        sl_report_error(b->report, SL_AT_KEY(secret),
+                        "`secret` and `jwks` exclude each other, because a "
+                        "public key could serve as a secret. Remove one");
+    else if (secret)
+        check_secret(b, secret, jwt);
+    else if (!jwks && !sl_build_refused(sl_yaml_node_get(node, "jwks")) &&
+             !sl_build_refused(sl_yaml_node_get(node, "secret")))
+        sl_diag_hint(sl_report_error(b->report, SL_AT_KEY(node),
+                                     "`jwt` needs keys to verify tokens. Write "
+                                     "`jwks` or `secret`"),
+                     "jwks: \"file:./jwks.json\"");
+}
+
+/* ---- the claims ---- */
+
+void sl_fill_audiences(struct sl_build *b, const struct sl_schema_key *row,
+                       const struct sl_yaml_node *map, void *into)
+{
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name), *item;
+    struct sl_jwt *jwt = into;
+    struct sl_str *list;
+
+    if (!node || node->kind == SL_NODE_EMPTY ||
+        !sl_build_short(b, node, AUDIENCES_MAX, "audiences"))
+        return;
+    if (node->kind == SL_NODE_LIST && node->count == 0)
+        sl_report_error(b->report, SL_AT(node),
+                        "`audience` must not be an empty list. Leave it out "
+                        "to accept tokens for any audience");
+    list = sl_build_take(b, AUDIENCES_MAX, sizeof(*list));
+    if (!list)
+        return;
+    jwt->audiences = list;
+    for (item = sl_build_first(node); item; item = sl_build_next(node, item))
+        if (item->text.len == 0)
+            sl_report_error(b->report, SL_AT(item),
+                            "An `audience` must not be empty. Leave it out to "
+                            "accept tokens for any audience");
+        else if (!sl_build_twice(b, node, item, "Audience"))
+            list[jwt->audience_count++] = sl_build_keep(b, item->text);
+}
+
+static void check_claims(struct sl_build *b, const struct sl_yaml_node *node,
+                         const struct sl_jwt *jwt)
+{
+    const struct sl_yaml_node *issuer = sl_build_scalar(node, "issuer");
+    const struct sl_yaml_node *leeway = sl_build_scalar(node, "leeway");
+
+    if (issuer && issuer->text.len == 0)
+        sl_report_error(b->report, SL_AT(issuer),
+                        "`issuer` must not be empty. Leave it out to accept "
+                        "tokens of any issuer");
+    if (leeway && jwt->leeway > LEEWAY_MAX)
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(leeway),
+                            "A leeway of \"%.64s\" would accept tokens "
+                            "long after they expired. The maximum is 5m",
+                            sl_build_shown(leeway).text),
+            "leeway: 30s");
+}
+
+/* ---- all of it ---- */
+
+static bool has_claim(const struct sl_sources *sources)
 {
     for (unsigned i = 0; i < sources->count; i++)
-        if (sources->list[i].kind == SL_SOURCE_IP)
+        if (sources->list[i].kind == SL_SOURCE_JWT)
             return true;
     return false;
 }
 
-/* Is the rule kept by something in place of a name that is missing? */
-static bool stands_in(const struct sl_rule *rule)
+/* The item of `list` that is a claim, or NULL. */
+static const struct sl_yaml_node *find_claim(const struct sl_yaml_node *list)
 {
-    for (unsigned i = 0; i < rule->per_count; i++)
-        if (rule->per[i] != SL_SCOPE_IP && rule->per[i] != SL_SCOPE_ANON &&
-            rule->per[i] != SL_SCOPE_ENDPOINT)
-            return rule->missing == SL_MISSING_ANONYMOUS &&
-                   rule->mode != SL_MODE_OFF;
-    return false;
+    const struct sl_yaml_node *item;
+
+    for (item = sl_build_first(list); item; item = sl_build_next(list, item))
+        if (item->kind == SL_NODE_SCALAR && begins(item->text, "jwt."))
+            return item;
+    return NULL;
 }
 
-static bool ends_at_once(const struct sl_rule *rule)
+/* Without keys no token is verified, so that its claims are never used. */
+static void refuse_claims(struct sl_build *b,
+                          const struct sl_yaml_node *identity)
 {
-    return rule->kind == SL_FIXED || rule->kind == SL_QUOTA ||
-           rule->kind == SL_KINDS; /* what is wrong with it was said */
-}
+    const struct sl_yaml_node *n = identity ? identity->child : NULL;
 
-static void refuse_kind(struct sl_build *b, const struct sl_route *route,
-                        const struct sl_rule *rule)
-{
-    sl_diag_hint(
-        sl_report_error(b->report, route->place,
-                        "`sign_in: carry` cannot carry the usage of limit "
-                        "\"%s\", because the usage of a %s decays "
-                        "gradually. Make it a fixed-window or a quota",
-                        rule->name.at, sl_kind_name(rule->kind)),
-        "sign_in: cap");
-}
+    for (; n; n = n->next) {
+        const struct sl_yaml_node *claim = find_claim(n);
 
-/* And mark what it carries to. */
-static void check_carry(struct sl_build *b, const struct sl_route *route)
-{
-    unsigned carried = 0;
-
-    if (!has_ip(&b->policy->identity.anonymous))
-        sl_report_error(b->report, route->place,
-                        "`sign_in: carry` could carry the usage of other "
-                        "clients that send the same headers. Put ip into "
-                        "identity: anonymous");
-    for (unsigned i = 0; i < route->rule_count; i++) {
-        const struct sl_rule *rule = route->rules[i];
-
-        if (!stands_in(rule))
+        if (!claim || sl_str_eq(n->key, SL_STR("anonymous")))
             continue;
-        carried++;
-        b->rules[rule->index].carried = true;
-        if (!ends_at_once(rule))
-            refuse_kind(b, route, rule);
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(claim),
+                            "\"%.64s\" is a claim, and tokens cannot be "
+                            "verified without keys. Add `jwt` to "
+                            "`identity`",
+                            sl_build_shown(claim).text),
+            "jwt: { algorithms: [RS256], jwks: \"file:./jwks.json\" }");
+        return; /* once is enough */
     }
-    if (carried == 0 || route->anonymous != SL_ANONYMOUS_LIMIT)
-        sl_report_error(b->report, route->place,
-                        "`sign_in: carry` has nothing to carry. No limit of "
-                        "the route counts callers without identity in place "
-                        "of users");
-    else if (route->rule_count + carried > SL_PARTS)
-        sl_report_error(b->report, route->place,
-                        "%u limits, and the usage carried to %u of them, are "
-                        "too many for one route. The maximum is %d",
-                        route->rule_count, carried, SL_PARTS);
 }
 
-/* Does it hold an address, whoever comes from there? */
-static bool caps(const struct sl_build *b, const struct sl_rule *rule)
+static void warn_of_idle(struct sl_build *b, const struct sl_yaml_node *node)
 {
-    return rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP &&
-           rule->mode != SL_MODE_OFF &&
-           (!rule->plans ||
-            rule->plans[b->policy->plans.anonymous].form != SL_RATE_UNLIMITED);
+    const struct sl_identity *identity = &b->policy->identity;
+    bool used = has_claim(&identity->plan) || has_claim(&identity->role);
+
+    for (unsigned i = 0; i < identity->scope_count; i++)
+        used = used || has_claim(&identity->scopes[i]);
+    if (!used)
+        sl_diag_hint(
+            sl_report_warning(b->report, SL_AT_KEY(node),
+                              "Tokens are verified, but no source uses "
+                              "their claims"),
+            "user: [jwt.sub]");
 }
 
-static void check_cap(struct sl_build *b, const struct sl_route *route)
+void sl_fill_token_sources(struct sl_build *b, const struct sl_schema_key *row,
+                           const struct sl_yaml_node *map, void *into)
 {
-    for (unsigned i = 0; i < route->rule_count; i++)
-        if (caps(b, route->rules[i]))
-            return;
-    sl_report_error(b->report, route->place,
-                    "`sign_in: cap` needs a limit with `per: ip` that has a "
-                    "number for callers without identity");
+    static const struct sl_source authorization = {
+        SL_SOURCE_HEADER, {"authorization", 13}
+    };
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
+    struct sl_jwt *jwt = into;
+
+    sl_build_sources(b, node, SL_OF_TOKENS, &jwt->from);
+    if (node && node->kind == SL_NODE_LIST && node->count == 0)
+        sl_diag_hint(
+            sl_report_error(b->report, SL_AT(node),
+                            "`from` must not be empty. Without a source, "
+                            "no token is found"),
+            "from: [header.authorization]");
+    if (jwt->from.count == 0)
+        jwt->from = (struct sl_sources){&authorization, 1};
 }
 
-void sl_build_sign_in(struct sl_build *b)
+void sl_fill_jwt(struct sl_build *b, const struct sl_schema_key *row,
+                 const struct sl_yaml_node *map, void *into)
 {
-    for (unsigned i = 0; i < b->policy->route_count; i++) {
-        const struct sl_route *route = &b->policy->routes[i];
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
+    struct sl_jwt *jwt = sl_schema_field(row, into);
 
-        if (route->sign_in == SL_SIGN_IN_CARRY)
-            check_carry(b, route);
-        else if (route->sign_in == SL_SIGN_IN_CAP)
-            check_cap(b, route);
+    if (!node) {
+        refuse_claims(b, map);
+        return;
     }
+    if (node->kind != SL_NODE_MAP)
+        return; /* reported by the schema */
+    jwt->written = true;
+    sl_schema_fill(b, row->below, node, jwt);
+    check_token_keys(b, node, jwt);
+    check_claims(b, node, jwt);
+    warn_of_idle(b, node);
 }

@@ -132,7 +132,7 @@ static void read_calendar(struct sl_build *b, const struct sl_yaml_node *node,
         (uint32_t)sl_build_number(b, node, "anchor", 1, 31, 0);
 }
 
-/* A quota by the hour follows no calendar, whatever is written. */
+/* A quota by the hour has no calendar. */
 static void refuse_idle_calendar(struct sl_build *b,
                                  const struct sl_yaml_node *node,
                                  const struct sl_rule *rule)
@@ -179,18 +179,16 @@ static bool is_code(struct sl_str text)
     return len == text.len && len > 0 && len <= 64;
 }
 
-static void read_deny(struct sl_build *b, const struct sl_yaml_node *node,
-                      struct sl_deny *deny)
+/* The row of `status` comes first: it decides the preset. */
+void sl_fill_code(struct sl_build *b, const struct sl_schema_key *row,
+                  const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *code = sl_build_scalar(node, "code");
+    const struct sl_yaml_node *code = sl_build_scalar(map, row->name);
+    struct sl_deny *deny = into;
 
-    deny->status = sl_build_status(b, node, 429);
-    deny->code = sl_str_c(preset_code(deny->status));
-    sl_build_message(b, node, &deny->message);
-    if (!code)
-        return;
-    deny->code = sl_build_keep(b, code->text);
-    if (!is_code(code->text))
+    deny->code = code ? sl_build_keep(b, code->text)
+                      : sl_str_c(preset_code(deny->status));
+    if (code && !is_code(code->text))
         sl_report_error(b->report, SL_AT(code),
                         "Invalid code \"%.64s\". A code has up to 64 letters, "
                         "digits, '_', '.' and '-', like RATE_LIMITED",
@@ -211,29 +209,21 @@ static enum sl_failure preset_failure(enum sl_kind kind)
     }
 }
 
-static void read_words(struct sl_build *b, const struct sl_yaml_node *node,
-                       struct sl_rule *rule)
+/* The mode of a limit is the weaker one of its own and of the policy's. */
+void sl_fill_mode(struct sl_build *b, const struct sl_schema_key *row,
+                  const struct sl_yaml_node *map, void *into)
 {
-    int mode = sl_build_choice(node, "mode", sl_mode_words, 3, SL_MODE_ENFORCE);
+    int mode = sl_build_choice(map, row->name, sl_mode_words, 3, 0);
 
-    rule->missing = (enum sl_missing)sl_build_choice(node, "missing",
-                                                     sl_missing_words, 3, 0);
-    rule->mode =
+    ((struct sl_rule *)into)->mode =
         mode > (int)b->policy->mode ? (enum sl_mode)mode : b->policy->mode;
-    rule->failure = (enum sl_failure)sl_build_choice(
-        node, "on_store_failure", sl_failure_words, 3,
-        (int)preset_failure(rule->kind));
-    rule->on_full =
-        (enum sl_on_full)sl_build_choice(node, "on_full", sl_full_words, 2, 0);
-    rule->unit = sl_build_text(b, node, "unit");
-    rule->dialects =
-        sl_build_dialects(b, sl_yaml_node_get(node, "headers"), -1);
 }
 
-static void read_cost(struct sl_build *b, const struct sl_yaml_node *node,
-                      struct sl_rule *rule)
+void sl_fill_cost(struct sl_build *b, const struct sl_schema_key *row,
+                  const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *cost = sl_build_scalar(node, "cost");
+    const struct sl_yaml_node *cost = sl_build_scalar(map, row->name);
+    struct sl_rule *rule = into;
     struct sl_diag diag = {0};
     uint64_t n = 1;
 
@@ -278,10 +268,11 @@ static const char *unleased(enum sl_kind kind)
     }
 }
 
-static void read_lease(struct sl_build *b, const struct sl_yaml_node *node,
-                       struct sl_rule *rule)
+void sl_fill_lease(struct sl_build *b, const struct sl_schema_key *row,
+                   const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *lease = sl_build_scalar(node, "lease");
+    const struct sl_yaml_node *lease = sl_build_scalar(map, row->name);
+    struct sl_rule *rule = into;
     const char *why = unleased(rule->kind);
 
     if (!lease)
@@ -345,7 +336,6 @@ static void read_key(struct sl_build *b, const struct sl_yaml_node *node,
     struct sl_diag diag = {0};
     int err;
 
-    rule->key_text = key ? sl_build_keep(b, key->text) : SL_STR(SL_KEY_DEFAULT);
     b->keys[rule->index] = key;
     err = sl_key_template_read(rule->key_text, b->arena, &rule->key, &diag);
     if (sl_build_ok(b, key ? key : node, err, &diag) && key &&
@@ -379,15 +369,12 @@ static void read_limit(struct sl_build *b, const struct sl_yaml_node *node,
     rule->place = SL_AT_KEY(node);
     rule->kind = SL_KINDS;
     if (node->kind != SL_NODE_MAP)
-        return; /* the schema has said it */
+        return; /* reported by the schema */
     read_kind(b, node, rule);
     read_calendar(b, node, rule);
-    read_words(b, node, rule);
-    read_cost(b, node, rule);
-    sl_build_marks(b, node, rule);
-    sl_build_hold(b, node, rule);
-    read_lease(b, node, rule);
-    read_deny(b, sl_yaml_node_get(node, "deny"), &rule->deny);
+    rule->failure = preset_failure(rule->kind);
+    rule->key_text = SL_STR(SL_KEY_DEFAULT);
+    sl_schema_fill(b, SL_LEVEL_LIMIT, node, rule);
     errors = b->report->errors;
     read_per(b, node, rule);
     read_key(b, node, rule);
@@ -450,11 +437,11 @@ void sl_build_limits(struct sl_build *b)
 /* ---- `rate` and `candidate`: one for all plans, or one for each.
  *
  * A map has a rate for every plan, since every plan can reach every route, and
- * a paying caller must not fall back to what the free ones have because a line
- * was forgotten.
+ * a paying caller must not get the rate of a free plan because a line is
+ * missing.
  *
  * All plans of a limit count in one period: what was used is kept in units of
- * the period, and a caller who changes his plan takes it with him.
+ * the period, and callers keep it when they change their plan.
  */
 
 /* A reading of one of the two keys. */
@@ -473,7 +460,7 @@ static bool has_numbers(const struct sl_plan_limit *limit)
     return sl_rate_has_numbers(limit->form);
 }
 
-/* Its count stays: it says what lies beyond it. */
+/* The count stays: usage above it is overage. */
 struct sl_limit sl_build_open(const struct sl_limit *limit)
 {
     struct sl_limit open = *limit;
@@ -748,8 +735,7 @@ const struct sl_plan_limit *sl_build_rates(struct sl_build *b,
     return r.bad ? NULL : r.plans;
 }
 
-/* ---- `thresholds` of a limit: how much of it is used when somebody is
- * told. */
+/* ---- `thresholds` of a limit: the usage at which events are sent. */
 
 static bool has_marks(const struct sl_rule *rule)
 {
@@ -789,10 +775,11 @@ static void add_mark(struct sl_build *b, const struct sl_yaml_node *item,
         marks->list[marks->count++] = (uint16_t)mark;
 }
 
-void sl_build_marks(struct sl_build *b, const struct sl_yaml_node *limit,
-                    struct sl_rule *rule)
+void sl_fill_thresholds(struct sl_build *b, const struct sl_schema_key *row,
+                        const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *list = sl_yaml_node_get(limit, "thresholds");
+    const struct sl_yaml_node *list = sl_yaml_node_get(map, row->name);
+    struct sl_rule *rule = into;
 
     if (!list || sl_build_refused(list)) {
         if (has_marks(rule))
@@ -816,16 +803,11 @@ void sl_build_marks(struct sl_build *b, const struct sl_yaml_node *limit,
         add_mark(b, i, &rule->marks);
 }
 
-/* ---- how long what is taken may be held, and who waits how long. */
+/* ---- how long units are held, and how long requests wait. */
 
-#define HOLD_MAX_PRESET (3600 * SL_S)
-#define HOLD_PRESET     (60 * SL_S)
-#define WAIT_LONGEST    (55 * SL_S)
-#define QUEUE_PRESET    1000
-#define QUEUE_MOST      1000000
-#define HOLD_LONGEST    (30 * 24 * 3600 * SL_S)
+#define HOLD_PRESET (60 * SL_S)
 
-/* Neither nothing nor for ever. `most` is what `limit` allows. */
+/* A duration in (0, most]. `limit` is put behind `most` in the message. */
 static sl_ns read_span(struct sl_build *b, const struct sl_yaml_node *map,
                        const char *key, sl_ns preset, sl_ns most,
                        const char *limit)
@@ -842,36 +824,32 @@ static sl_ns read_span(struct sl_build *b, const struct sl_yaml_node *map,
     return preset < most ? preset : most;
 }
 
-void sl_build_hold_max(struct sl_build *b)
+void sl_fill_span(struct sl_build *b, const struct sl_schema_key *row,
+                  const struct sl_yaml_node *map, void *into)
 {
-    b->policy->hold_max =
-        read_span(b, b->root, "hold_max", HOLD_MAX_PRESET, HOLD_LONGEST, "");
+    sl_schema_set(row, into,
+                  read_span(b, map, row->name, row->preset, row->most, ""));
 }
 
-void sl_build_wait(struct sl_build *b, const struct sl_yaml_node *node,
-                   struct sl_route *route)
-{
-    if (sl_build_scalar(node, "wait"))
-        route->wait = read_span(b, node, "wait", 0, WAIT_LONGEST, "");
-}
-
-sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_yaml_node *node)
+void sl_fill_hold(struct sl_build *b, const struct sl_schema_key *row,
+                  const struct sl_yaml_node *map, void *into)
 {
     sl_ns most = b->policy->hold_max;
 
-    return read_span(b, node, "hold", HOLD_PRESET < most ? HOLD_PRESET : most,
-                     most, ", the `hold_max` of the policy");
+    sl_schema_set(row, into,
+                  read_span(b, map, row->name,
+                            HOLD_PRESET < most ? HOLD_PRESET : most, most,
+                            ", the `hold_max` of the policy"));
 }
 
-void sl_build_hold(struct sl_build *b, const struct sl_yaml_node *node,
-                   struct sl_rule *rule)
+void sl_fill_permit_hold(struct sl_build *b, const struct sl_schema_key *row,
+                         const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *hold = sl_build_scalar(node, "hold");
+    const struct sl_yaml_node *hold = sl_build_scalar(map, row->name);
+    const struct sl_rule *rule = into;
 
-    rule->queue = (unsigned)sl_build_number(b, node, "queue", 1, QUEUE_MOST,
-                                            QUEUE_PRESET);
     if (rule->kind == SL_PERMITS)
-        rule->hold = sl_build_hold_span(b, node);
+        sl_fill_hold(b, row, map, into);
     else if (hold && rule->kind != SL_KINDS)
         sl_report_error(b->report, SL_AT_KEY(hold),
                         "`hold` is valid only for concurrency limits. Limit "

@@ -1,358 +1,570 @@
-/* build_routes.c -- `routes` and `default`: what is limited by what. */
+/* build_routes.c -- `routes` and `default`: what requests match, the checks
+ * before their limits, and their limits. */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/parse.h"
 #include "policy/policy_int.h"
 
-#define ROLES_MAX 64
+#define ROLES_MAX    64
+#define SECRET_MIN   16 /* bytes; Standard Webhooks asks for 24 */
+#define BACKLOGS_MAX 256
+#define AMOUNT_MAX   ((UINT64_C(1) << 53) - 1)
 
-/* ---- match and job ---- */
+/* ---- headers ---- */
 
-static void read_match(struct sl_build *b, const struct sl_yaml_node *node,
-                       struct sl_route *route)
+/* The header that `node` or its key names: "header.x-event-id". */
+static struct sl_str read_header(struct sl_build *b,
+                                 const struct sl_yaml_node *node, bool by_key)
+{
+    struct sl_sources sources = {0};
+    struct sl_yaml_node item = *node;
+
+    if (by_key) {
+        item.text = node->key;
+        item.place = node->key_place;
+        item.substituted = false;
+    }
+    item.kind = SL_NODE_SCALAR;
+    item.next = NULL;
+    sl_build_sources(b, &item, SL_OF_PRECHECKS, &sources);
+    return sources.count > 0 ? sources.list[0].name : SL_STR("");
+}
+
+void sl_fill_header(struct sl_build *b, const struct sl_schema_key *row,
+                    const struct sl_yaml_node *map, void *into)
+{
+    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
+
+    if (node)
+        *(struct sl_str *)sl_schema_field(row, into) =
+            read_header(b, node, false);
+}
+
+/* ---- verify ---- */
+
+static void read_secret(struct sl_build *b, const struct sl_yaml_node *item,
+                        enum sl_webhook_scheme scheme, struct sl_str *ret)
+{
+    uint8_t *room = sl_build_take(b, item->text.len + 1, 1);
+
+    if (!room)
+        return;
+    if (!sl_webhook_secret(scheme, item->text, room, ret))
+        sl_report_error(b->report, SL_AT(item),
+                        scheme == SL_WEBHOOK_STANDARD
+                            ? "A secret of standard-webhooks must be base64, "
+                              "like whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+                            : "The secret must not be empty");
+    else if (ret->len < SECRET_MIN)
+        sl_report_error(b->report, SL_AT(item),
+                        "A secret of %zu bytes is too short. The minimum is %d",
+                        ret->len, SECRET_MIN);
+}
+
+static void read_secrets(struct sl_build *b, const struct sl_yaml_node *list,
+                         struct sl_webhook_rules *rules)
+{
+    const struct sl_yaml_node *item;
+    struct sl_str *secrets;
+
+    if (!list || list->kind == SL_NODE_EMPTY ||
+        !sl_build_short(b, list, SL_WEBHOOK_SECRETS, "secrets"))
+        return;
+    if (list->kind == SL_NODE_LIST && list->count == 0)
+        sl_report_error(b->report, SL_AT(list),
+                        "The list of secrets is empty. No webhook could be "
+                        "verified");
+    secrets = sl_build_take(b, SL_WEBHOOK_SECRETS, sizeof(*secrets));
+    if (!secrets)
+        return;
+    rules->secrets = secrets;
+    for (item = sl_build_first(list); item; item = sl_build_next(list, item))
+        read_secret(b, item, rules->scheme, &secrets[rules->secret_count++]);
+}
+
+/* "webhook" and "-id" in lower case. */
+static struct sl_str join(struct sl_build *b, struct sl_str name,
+                          const char *behind)
+{
+    size_t len = strlen(behind);
+    char *text = sl_build_take(b, name.len + len + 1, 1);
+
+    if (!text)
+        return SL_STR("");
+    for (size_t i = 0; i < name.len; i++)
+        text[i] = (char)(name.at[i] >= 'A' && name.at[i] <= 'Z'
+                             ? name.at[i] - 'A' + 'a'
+                             : name.at[i]);
+    memcpy(text + name.len, behind, len + 1);
+    return (struct sl_str){text, name.len + len};
+}
+
+/* Of standard-webhooks `header` is what three of them begin with. */
+static void name_headers(struct sl_build *b, const struct sl_yaml_node *node,
+                         struct sl_verify *verify)
+{
+    static const char *const usual[] = {"webhook", "stripe-signature",
+                                        "x-hub-signature-256"};
+    static const char *const behind[] = {"-id", "-timestamp", "-signature"};
+    const struct sl_yaml_node *header = sl_build_scalar(node, "header");
+    struct sl_str name = sl_str_c(usual[verify->rules.scheme]);
+
+    if (header && sl_build_name(b, "a header", header) &&
+        !memchr(header->text.at, '_', header->text.len))
+        name = header->text;
+    else if (header && memchr(header->text.at, '_', header->text.len))
+        sl_report_error(b->report, SL_AT(header),
+                        "Headers with an underscore are ignored, because many "
+                        "servers read it as a hyphen");
+    verify->header = join(b, name, "");
+    verify->names[2] = verify->header;
+    for (int i = 0; i < 3 && verify->rules.scheme == SL_WEBHOOK_STANDARD; i++)
+        verify->names[i] = join(b, name, behind[i]);
+}
+
+static void read_verify(struct sl_build *b, const struct sl_yaml_node *node,
+                        struct sl_verify *verify)
+{
+    if (!node || node->kind != SL_NODE_MAP)
+        return;
+    verify->written = true;
+    if (!sl_build_scalar(node, "scheme"))
+        return; /* reported by the schema */
+    sl_schema_fill(b, SL_LEVEL_VERIFY, node, verify);
+    read_secrets(b, sl_yaml_node_get(node, "secret"), &verify->rules);
+    name_headers(b, node, verify);
+}
+
+/* ---- dedupe ---- */
+
+static bool read_trait(struct sl_build *b, const struct sl_yaml_node *item,
+                       struct sl_dedupe_field *ret)
+{
+    for (unsigned i = 0; i < SL_LEN(sl_dedupe_field_words); i++)
+        if (sl_str_eq(item->text, sl_str_c(sl_dedupe_field_words[i]))) {
+            ret->kind = (enum sl_dedupe_field_kind)i;
+            return true;
+        }
+    if (item->text.len > 7 && memcmp(item->text.at, "header.", 7) == 0) {
+        ret->kind = SL_DEDUPE_FIELD_HEADER;
+        ret->header = read_header(b, item, false);
+        return ret->header.len > 0;
+    }
+    sl_report_error(b->report, SL_AT(item),
+                    "Unknown part \"%.64s\" of a fingerprint. Write method, "
+                    "path, cost, body or header.NAME",
+                    sl_build_shown(item).text);
+    return false;
+}
+
+static void read_traits(struct sl_build *b, const struct sl_yaml_node *list,
+                        struct sl_dedupe *dedupe)
+{
+    static const struct sl_dedupe_field usual[] = {
+        {.kind = SL_DEDUPE_FIELD_METHOD},
+        {.kind = SL_DEDUPE_FIELD_PATH},
+        {.kind = SL_DEDUPE_FIELD_COST},
+        {.kind = SL_DEDUPE_FIELD_BODY}};
+    const struct sl_yaml_node *item;
+    struct sl_dedupe_field *traits;
+
+    dedupe->traits = usual;
+    dedupe->trait_count = SL_LEN(usual);
+    if (!list || list->kind == SL_NODE_EMPTY ||
+        !sl_build_short(b, list, SL_DEDUPE_FIELDS_MAX, "traits"))
+        return;
+    traits = sl_build_take(b, SL_DEDUPE_FIELDS_MAX, sizeof(*traits));
+    if (!traits)
+        return;
+    dedupe->traits = traits;
+    dedupe->trait_count = 0;
+    for (item = sl_build_first(list); item; item = sl_build_next(list, item))
+        if (!sl_build_twice(b, list, item, "Part") &&
+            read_trait(b, item, &traits[dedupe->trait_count]))
+            dedupe->trait_count++;
+}
+
+static void read_dedupe(struct sl_build *b, const struct sl_yaml_node *node,
+                        struct sl_dedupe *dedupe)
+{
+    bool is_map = node && node->kind == SL_NODE_MAP;
+    const struct sl_yaml_node *key =
+        is_map ? sl_build_scalar(node, "key") : node;
+
+    if (!key || key->kind != SL_NODE_SCALAR)
+        return;
+    dedupe->written = true;
+    dedupe->header = read_header(b, key, false);
+    sl_schema_fill(b, SL_LEVEL_DEDUPE, is_map ? node : NULL, dedupe);
+    read_traits(b, sl_yaml_node_get(node, "fingerprint"), dedupe);
+}
+
+/* ---- require ---- */
+
+/* A count or a size: 10k, 5GB. */
+static bool read_amount(struct sl_build *b, const struct sl_yaml_node *node,
+                        uint64_t *ret)
 {
     struct sl_diag diag = {0};
 
-    route->text = sl_build_keep(b, node->text);
-    if (!sl_build_ok(
-            b, node,
-            sl_pattern_read(route->text, b->arena, &route->pattern, &diag),
-            &diag))
-        route->pattern = (struct sl_pattern){.methods = 0}; /* unknown */
-    else
-        route->endpoint = sl_build_endpoint(b, &route->pattern);
-}
-
-static void read_job(struct sl_build *b, const struct sl_yaml_node *node,
-                     struct sl_route *route)
-{
-    char text[SL_NAME_MAX + 8] = "job ";
-
-    route->is_job = true;
-    if (!sl_build_name(b, "a job", node))
-        return;
-    memcpy(text + 4, node->text.at, node->text.len);
-    route->text = sl_build_keep(b, (struct sl_str){text, 4 + node->text.len});
-    route->job = sl_str_from(route->text, 4);
-    route->endpoint = route->job;
-}
-
-static void read_target(struct sl_build *b, const struct sl_yaml_node *node,
-                        struct sl_route *route)
-{
-    const struct sl_yaml_node *match = sl_yaml_node_get(node, "match");
-    const struct sl_yaml_node *job = sl_yaml_node_get(node, "job");
-    const struct sl_yaml_node *descriptor =
-        sl_yaml_node_get(node, "descriptor");
-
-    if (!match && !job && !descriptor)
+    if (sl_parse_count(node->text, ret, &diag) &&
+        sl_parse_size(node->text, ret, &diag)) {
         sl_report_error(b->report, SL_AT(node),
-                        "A route needs `match` or `job`. Write match: /path, "
-                        "or job: NAME");
-    else if (match && job)
-        sl_report_error(b->report, SL_AT_KEY(job),
-                        "A route can have `match` or `job`, not both. Write "
-                        "two routes");
-    else if (descriptor && (match || job))
-        sl_report_error(b->report, SL_AT_KEY(descriptor),
-                        "A route can have `%s` or `descriptor`, not both. "
-                        "Write two routes",
-                        match ? "match" : "job");
-    else if (descriptor)
-        sl_build_descriptor(b, descriptor, route);
-    else if (match && match->kind == SL_NODE_SCALAR)
-        read_match(b, match, route);
-    else if (job && job->kind == SL_NODE_SCALAR)
-        read_job(b, job, route);
-    else
-        route->is_job = job != NULL; /* the schema has said it */
-}
-
-/* ---- limits ---- */
-
-static void read_rules(struct sl_build *b, const struct sl_yaml_node *list,
-                       struct sl_route *route)
-{
-    const struct sl_rule **rules;
-    const struct sl_yaml_node *item;
-
-    if (!list || !sl_build_short(b, list, SL_PARTS, "limits of one route"))
-        return;
-    rules = sl_build_take(b, sl_build_most(list) + 1, sizeof(struct sl_rule *));
-    if (!rules)
-        return;
-    route->rules = rules;
-    for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
-        int rule = sl_build_find(b, &b->box->rules, item, "limit");
-
-        if (rule >= 0 && !sl_build_twice(b, list, item, "Limit"))
-            rules[route->rule_count++] = &b->rules[rule];
+                        "\"%.64s\" is not a count or a size. Write it like "
+                        "10000 or 5GB",
+                        sl_build_shown(node).text);
+        return false;
     }
+    if (*ret <= AMOUNT_MAX)
+        return true;
+    sl_report_error(b->report, SL_AT(node),
+                    "\"%.64s\" is too large. The maximum is 2^53",
+                    sl_build_shown(node).text);
+    return false;
 }
 
-/* Is a limit of that name in the route's list, whether it exists or not? */
-static bool is_listed(const struct sl_yaml_node *list, struct sl_str name)
+void sl_fill_bound(struct sl_build *b, const struct sl_schema_key *row,
+                   const struct sl_yaml_node *map, void *into)
 {
-    const struct sl_yaml_node *item = sl_build_first(list);
+    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
+    struct sl_require *require = into;
+    bool good = node && read_amount(b, node, sl_schema_field(row, into));
 
-    while (item && !sl_str_eq(item->text, name))
-        item = sl_build_next(list, item);
-    return item != NULL;
+    if (strcmp(row->name, "min") == 0)
+        require->has_min = good;
+    else
+        require->has_max = good;
 }
 
-/* The place in route->rules of the limit that `key` names, or -1. */
-static int read_pick(struct sl_build *b, const struct sl_yaml_node *node,
-                     const char *key, const struct sl_route *route)
+static void check_bounds(struct sl_build *b, const struct sl_yaml_node *node,
+                         const struct sl_require *require)
 {
-    const struct sl_yaml_node *pick = sl_build_scalar(node, key);
-    const struct sl_yaml_node *list = sl_yaml_node_get(node, "limits");
-
-    if (!pick)
-        return -1;
-    for (unsigned i = 0; i < route->rule_count; i++)
-        if (sl_str_eq(route->rules[i]->name, pick->text))
-            return (int)i;
-    if (sl_build_refused(list) || is_listed(list, pick->text))
-        return -1; /* what is wrong with it was said there */
-    if (sl_build_find(b, &b->box->rules, pick, "limit") >= 0)
-        sl_report_error(b->report, SL_AT(pick),
-                        "`%s` must be a limit of the route. \"%.64s\" is not "
-                        "in its `limits`",
-                        key, sl_build_shown(pick).text);
-    return -1;
-}
-
-static int read_quota(struct sl_build *b, const struct sl_yaml_node *node,
-                      const struct sl_route *route)
-{
-    const struct sl_yaml_node *pick = sl_build_scalar(node, "quota");
-    int index = read_pick(b, node, "quota", route);
-    enum sl_kind kind;
-
-    if (index < 0)
-        return index;
-    kind = route->rules[index]->kind;
-    if (kind != SL_QUOTA && kind != SL_KINDS)
-        sl_report_error(b->report, SL_AT(pick),
-                        "`quota` must be a limit of kind quota. \"%.64s\" is "
-                        "a %s",
-                        sl_build_shown(pick).text, sl_kind_name(kind));
-    return index;
-}
-
-/* ---- the rest ---- */
-
-static void read_roles(struct sl_build *b, const struct sl_yaml_node *list,
-                       struct sl_route *route)
-{
-    const struct sl_yaml_node *item;
-    struct sl_str *roles;
-
-    if (!list || !sl_build_short(b, list, ROLES_MAX, "roles"))
-        return;
-    roles = sl_build_take(b, sl_build_most(list) + 1, sizeof(*roles));
-    if (!roles)
-        return;
-    route->roles = roles;
-    for (item = sl_build_first(list); item; item = sl_build_next(list, item))
-        if (sl_build_name(b, "a role", item) &&
-            !sl_build_twice(b, list, item, "Role"))
-            roles[route->role_count++] = sl_build_keep(b, item->text);
-    if (list->kind == SL_NODE_LIST && list->count == 0)
-        sl_report_error(b->report, SL_AT(list),
-                        "An empty list of roles denies every request. Leave "
-                        "`roles` out to allow all roles");
-}
-
-/* Callers without a name pass before anyone asks for a role: behind an
- * application that knows its own users that may be meant. */
-static void warn_of_pass(struct sl_build *b, const struct sl_yaml_node *roles,
-                         const struct sl_route *route)
-{
-    if (roles && route->anonymous == SL_ANONYMOUS_PASS)
+    if (require->has_min && require->has_max && require->min > require->max)
+        sl_report_error(b->report, SL_AT(sl_yaml_node_get(node, "max")),
+                        "`max` must not be less than `min`");
+    if (!sl_yaml_node_get(node, "min") && !sl_yaml_node_get(node, "max") &&
+        !sl_yaml_node_get(node, "equals"))
         sl_diag_hint(
-            sl_report_warning(b->report, SL_AT_KEY(roles),
-                              "`anonymous: pass` allows all callers "
-                              "without identity. `roles` applies only to "
-                              "callers with identity"),
-            "anonymous: deny");
+            sl_report_error(b->report, SL_AT_KEY(node),
+                            "The header has no bounds. Write min, max or "
+                            "equals"),
+            "max: 5GB");
 }
 
-static void read_feature(struct sl_build *b, const struct sl_yaml_node *node,
-                         struct sl_route *route)
+static void read_require(struct sl_build *b, const struct sl_yaml_node *node,
+                         struct sl_require *ret)
 {
-    const struct sl_yaml_node *feature = sl_build_scalar(node, "feature");
-    int index;
+    const struct sl_yaml_node *code = sl_build_scalar(node, "code");
 
-    if (!feature)
-        return;
-    index = sl_build_find(b, &b->box->features, feature, "feature");
-    if (index >= 0)
-        route->feature = (unsigned)index;
-}
-
-static void preset(const struct sl_build *b, struct sl_route *route)
-{
-    route->feature = SL_NO_FEATURE;
-    route->report = route->quota = route->failure = -1;
-    route->dialects = b->policy->dialects;
-    route->reset = b->policy->reset;
-}
-
-static void read_route(struct sl_build *b, const struct sl_yaml_node *node,
-                       struct sl_route *route)
-{
-    const struct sl_yaml_node *endpoint = sl_build_scalar(node, "endpoint");
-
-    preset(b, route);
-    route->place = SL_AT(node);
     if (node->kind != SL_NODE_MAP)
         return;
-    read_target(b, node, route);
-    route->names_endpoint = endpoint != NULL;
-    if (endpoint && sl_build_name(b, "an endpoint", endpoint))
-        route->endpoint = sl_build_keep(b, endpoint->text);
-    route->anonymous = (enum sl_anonymous)sl_build_choice(
-        node, "anonymous", sl_anonymous_words, 3, 0);
-    route->sign_in = (enum sl_sign_in)sl_build_choice(
-        node, "sign_in", sl_sign_in_words, 3, SL_SIGN_IN_FRESH);
-    read_feature(b, node, route);
-    read_roles(b, sl_yaml_node_get(node, "roles"), route);
-    warn_of_pass(b, sl_yaml_node_get(node, "roles"), route);
-    read_rules(b, sl_yaml_node_get(node, "limits"), route);
-    route->report = read_pick(b, node, "report", route);
-    route->quota = read_quota(b, node, route);
-    route->dialects = sl_build_dialects(b, sl_yaml_node_get(node, "headers"),
-                                        route->dialects);
-    route->reset = (enum sl_reset)sl_build_choice(node, "reset", sl_reset_words,
-                                                  2, (int)route->reset);
-    sl_build_wait(b, node, route);
-    route->failure = sl_build_choice(node, "on_store_failure", sl_failure_words,
-                                     3, route->failure);
-    route->apart = !sl_build_bool(node, "atomic", true);
-    route->count =
-        (enum sl_count)sl_build_choice(node, "count", sl_count_words, 3, 0);
-    b->policy->counts_each |= route->count != SL_COUNT_ALL;
-    sl_build_replaces(b, sl_yaml_node_get(node, "replaces"), route);
-    sl_build_guards(b, node, route);
+    ret->header = read_header(b, node, true);
+    sl_schema_fill(b, SL_LEVEL_BOUNDS, node, ret);
+    ret->code =
+        ret->status == 413 ? SL_STR("TOO_LARGE") : SL_STR("BAD_REQUEST");
+    if (code && sl_build_name(b, "a code", code))
+        ret->code = sl_build_keep(b, code->text);
+    check_bounds(b, node, ret);
 }
 
-static bool is_match(const struct sl_route *route)
+static void read_requires(struct sl_build *b, const struct sl_yaml_node *node,
+                          struct sl_prechecks *guards)
 {
-    return !route->is_job && !route->is_descriptor &&
-           route->pattern.methods != 0;
-}
+    struct sl_require *list;
 
-/* ---- all routes ---- */
-
-/* A route that an earlier one covers is a mistake: its limits never apply.
- * Every pair is looked at: a few ms for a thousand routes, 0.1 s for ten
- * thousand. */
-static void refuse_covered(struct sl_build *b, const struct sl_route *list,
-                           unsigned count)
-{
-    for (unsigned i = 1; i < count; i++)
-        for (unsigned j = 0; j < i; j++) {
-            if (!is_match(&list[i]) || !is_match(&list[j]) ||
-                !sl_pattern_covers(&list[j].pattern, &list[i].pattern))
-                continue;
-            sl_report_error(b->report, list[i].place,
-                            "No request reaches this route. \"%.64s\" on line "
-                            "%u matches all of them. Put the narrower route "
-                            "first",
-                            list[j].text.at, list[j].place.line);
-            break;
-        }
-}
-
-static void refuse_same_jobs(struct sl_build *b)
-{
-    const struct sl_names *jobs = &b->box->jobs;
-
-    for (unsigned i = 1; i < jobs->count; i++)
-        if (sl_names_again(jobs, i))
-            sl_report_error(b->report, jobs->list[i].place,
-                            "Job \"%.64s\" already has a route on line %u",
-                            jobs->list[i].name.at,
-                            jobs->list[i - 1].place.line);
-}
-
-static void build_tree(struct sl_build *b, const struct sl_route *list,
-                       unsigned count)
-{
-    const struct sl_pattern **patterns =
-        sl_build_take(b, count + 1, sizeof(struct sl_pattern *));
-
-    if (!patterns)
+    if (!node || node->kind != SL_NODE_MAP ||
+        !sl_build_short(b, node, SL_REQUIRES_MAX, "requirements"))
         return;
-    for (unsigned i = 0; i < count; i++)
-        patterns[i] = is_match(&list[i]) ? &list[i].pattern : NULL;
-    b->policy->tree = sl_routes_build(patterns, count, b->arena);
-    if (!b->policy->tree)
-        b->no_memory = true;
-}
-
-static void read_routes(struct sl_build *b, const struct sl_yaml_node *node)
-{
-    unsigned count = node ? node->count : 0, i = 0;
-    struct sl_route *list = sl_build_take(b, count + 1, sizeof(*list));
-
-    if (!list || !sl_names_init(&b->box->jobs, count, false, b->arena)) {
-        b->no_memory = true;
+    list = sl_build_take(b, SL_REQUIRES_MAX, sizeof(*list));
+    if (!list)
         return;
-    }
-    for (const struct sl_yaml_node *n = node ? node->child : NULL; n;
-         n = n->next) {
-        list[i].index = i;
-        read_route(b, n, &list[i]);
-        if (list[i].job.len > 0)
-            sl_names_add(&b->box->jobs, list[i].job, i, list[i].place);
-        i++;
-    }
-    sl_names_close(&b->box->jobs);
-    b->policy->routes = list;
-    b->policy->route_count = count;
-    if (b->no_memory)
-        return;
-    sl_build_index_descriptors(b, list, count);
-    sl_build_tell_apart(b, list, count);
-    refuse_same_jobs(b);
-    refuse_covered(b, list, count);
-    build_tree(b, list, count);
+    guards->requires = list;
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next)
+        read_require(b, n, &list[guards->require_count++]);
 }
 
-/* ---- what no route matches ---- */
+/* ---- backlog ---- */
 
-static void read_default(struct sl_build *b)
+/* Routes that lead to the same work share one. */
+static unsigned find_backlog(struct sl_build *b,
+                             const struct sl_yaml_node *node,
+                             struct sl_str name)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "default");
-    struct sl_route *route = &b->policy->fallback;
+    struct sl_policy *policy = b->policy;
+    struct sl_str *list = (struct sl_str *)(uintptr_t)policy->backlogs;
 
-    preset(b, route);
-    route->text = route->endpoint = SL_STR("default");
-    if (node)
-        route->place = SL_AT(node);
-    read_rules(b, node, route);
-}
-
-void sl_build_routes(struct sl_build *b)
-{
-    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "routes");
-
-    if (node && node->kind != SL_NODE_LIST)
-        node = NULL; /* the schema has said it */
-    if (node && node->count > SL_ROUTES_MAX) {
+    if (!list)
+        list = sl_build_take(b, BACKLOGS_MAX, sizeof(*list));
+    if (!list)
+        return 0;
+    policy->backlogs = list;
+    for (unsigned i = 0; i < policy->backlog_count; i++)
+        if (sl_str_eq(list[i], name))
+            return i;
+    if (policy->backlog_count == BACKLOGS_MAX) {
         sl_report_error(b->report, SL_AT_KEY(node),
-                        "%u routes are too many. The maximum is %d",
-                        node->count, SL_ROUTES_MAX);
-        node = NULL;
+                        "The policy has more than %d backlogs. Let routes "
+                        "share a backlog by `name`",
+                        BACKLOGS_MAX);
+        return 0;
     }
-    read_routes(b, node);
-    if (!b->no_memory)
-        read_default(b);
+    list[policy->backlog_count] = name;
+    return policy->backlog_count++;
 }
 
-/* ---- what an endpoint is called that nobody named.
+static void read_backlog(struct sl_build *b, const struct sl_yaml_node *node,
+                         struct sl_str endpoint, struct sl_backlog *ret)
+{
+    const struct sl_yaml_node *name;
+
+    if (!node || node->kind != SL_NODE_MAP)
+        return;
+    name = sl_build_scalar(node, "name");
+    ret->written = true;
+    sl_schema_fill(b, SL_LEVEL_BACKLOG, node, ret);
+    if (name && sl_build_name(b, "a backlog", name))
+        endpoint = sl_build_keep(b, name->text);
+    ret->index = find_backlog(b, node, endpoint);
+}
+
+/* ---- `guard` of a route: the key of what is done by one at a time.
+ *
+ *     finalize:{org}:{header.x-recording-id}
+ *
+ * Values are escaped in it as in the names of limits (policy/key.h), and
+ * between two placeholders there must be a byte that no escaped value has: so
+ * different values never make one key.
+ *
+ * All guards are kept by one rule of one permit, which stands behind the limits
+ * of the policy and has a name that a policy cannot write.
+ */
+
+struct guard_reader {
+    struct sl_build *b;
+    const struct sl_yaml_node *node; /* the text */
+    struct sl_str text;              /* of it, what is not read yet */
+    struct sl_guard_piece *pieces;
+    unsigned count, values;
+    bool parted; /* from the value before, or there was none */
+};
+
+/* ---- the rule ---- */
+
+static bool make_rule(struct sl_build *b, struct sl_rule *rule)
+{
+    const struct sl_rate one = {.form = SL_RATE_PLAIN, .count = 1};
+    const struct sl_limit_options options = {.anchor = 0};
+
+    *rule = (struct sl_rule){
+        .name = SL_STR(SL_GUARD_NAME),
+        .index = b->policy->rule_count,
+        .kind = SL_PERMITS,
+        .failure = SL_FAILURE_DENY,
+        .on_full = SL_FULL_DENY, /* never two */
+        .cost = 1,
+        .limited = true,
+        .key_text = SL_STR("sluice:{env}:" SL_GUARD_NAME ":"),
+    };
+    if (!sl_limit_init(&rule->strictest, SL_PERMITS, &one, &options, NULL) &&
+        !sl_key_template_read(rule->key_text, b->arena, &rule->key, NULL))
+        return true;
+    b->no_memory = true;
+    return false;
+}
+
+/* Behind the last limit there is room for one. */
+static void add_rule(struct sl_build *b)
+{
+    struct sl_policy *policy = b->policy;
+
+    if (policy->rule_total > policy->rule_count)
+        return;
+    if (!b->rules)
+        b->rules = sl_build_take(b, 1, sizeof(*b->rules));
+    if (!b->rules || !make_rule(b, &b->rules[policy->rule_count]))
+        return;
+    policy->rules = b->rules;
+    policy->rule_total = policy->rule_count + 1;
+}
+
+/* ---- its key ---- */
+
+static bool refuse(struct guard_reader *r, const char *sentence)
+{
+    sl_report_error(r->b->report, SL_AT(r->node), "%s", sentence);
+    return false;
+}
+
+static const struct sl_require *guard_read_header(struct guard_reader *r,
+                                                  struct sl_str word)
+{
+    struct sl_sources sources = {0};
+    struct sl_yaml_node item = *r->node;
+    struct sl_require *require;
+
+    item.text = sl_build_keep(r->b, word);
+    item.next = NULL;
+    sl_build_sources(r->b, &item, SL_OF_PRECHECKS, &sources);
+    require = sl_build_take(r->b, 1, sizeof(*require));
+    if (!require || sources.count == 0)
+        return NULL;
+    require->header = sources.list[0].name;
+    require->status = 400;
+    require->code = SL_STR("BAD_REQUEST");
+    return require;
+}
+
+static bool read_scope(struct guard_reader *r, struct sl_str word,
+                       struct sl_guard_piece *piece)
+{
+    int scope = sl_names_find(&r->b->box->scopes, word);
+
+    if (scope == SL_SCOPE_USER || scope == SL_SCOPE_ORG ||
+        scope == SL_SCOPE_IP || scope >= SL_SCOPE_NAMED) {
+        piece->scope = (unsigned)scope;
+        return true;
+    }
+    if (!r->b->box->scopes.unsure)
+        sl_diag_hint(
+            sl_report_error(r->b->report, SL_AT(r->node),
+                            "Unknown placeholder {%s} in a guard. Valid "
+                            "placeholders: {header.NAME}, {user}, {org}, "
+                            "{ip} and the scopes of `identity`",
+                            sl_quote(word).text),
+            "{header.%s}", sl_quote(word).text);
+    return false;
+}
+
+static bool read_value(struct guard_reader *r)
+{
+    static const char header[] = "header.";
+    struct sl_guard_piece *piece = &r->pieces[r->count];
+    struct sl_str word = sl_str_from(r->text, 1);
+    const char *end = word.len ? memchr(word.at, '}', word.len) : NULL;
+
+    if (!end)
+        return refuse(r, "Missing closing brace in the guard's key. Write {{ "
+                         "for a literal brace");
+    word.len = (size_t)(end - word.at);
+    if (!r->parted)
+        return refuse(r, "Two placeholders of the guard's key have no "
+                         "separator, so different values could produce the "
+                         "same key. Write a colon between them");
+    if (r->values == SL_GUARD_VALUES)
+        return refuse(r, "A guard's key can have at most 4 placeholders");
+    if (word.len >= sizeof(header) - 1 &&
+        memcmp(word.at, header, sizeof(header) - 1) == 0) {
+        piece->header = guard_read_header(r, word);
+        if (!piece->header)
+            return false;
+    } else if (!read_scope(r, word, piece)) {
+        return false;
+    }
+    r->text = sl_str_from(r->text, word.len + 2);
+    r->count++;
+    r->values++;
+    r->parted = false;
+    return true;
+}
+
+static bool is_single(struct sl_str text, char brace)
+{
+    return text.at[0] == brace && !(text.len > 1 && text.at[1] == brace);
+}
+
+/* Up to the next placeholder. */
+static bool read_literal(struct guard_reader *r)
+{
+    char *room = sl_build_take(r->b, r->text.len + 1, 1);
+    size_t len = 0;
+
+    while (room && r->text.len > 0 && !is_single(r->text, '{')) {
+        char c = r->text.at[0];
+
+        if (is_single(r->text, '}'))
+            return refuse(r, "Unexpected closing brace in the guard's key. "
+                             "Write }} for a literal brace");
+        if ((c & 0xe0) == 0 || c == 0x7f)
+            return refuse(r, "A guard's key must not contain control "
+                             "characters");
+        room[len++] = c;
+        r->parted |= !sl_key_is_plain((unsigned char)c) && c != '%';
+        r->text = sl_str_from(r->text, c == '{' || c == '}' ? 2 : 1);
+    }
+    r->pieces[r->count++].literal = (struct sl_str){room, room ? len : 0};
+    return room != NULL;
+}
+
+static void read_key(struct guard_reader *r, struct sl_guard *ret)
+{
+    size_t len = r->text.len;
+    bool good = true;
+
+    if (len == 0 || len > SL_KEY_TEXT) {
+        sl_diag_hint(
+            sl_report_error(r->b->report, SL_AT(r->node),
+                            "A guard's key must have 1 to %d bytes, not "
+                            "%zu",
+                            SL_KEY_TEXT, len),
+            "finalize:{header.x-recording-id}");
+        return;
+    }
+    r->pieces = sl_build_take(r->b, len, sizeof(*r->pieces));
+    while (r->pieces && good && r->text.len > 0)
+        good = is_single(r->text, '{') ? read_value(r) : read_literal(r);
+    ret->pieces = r->pieces;
+    ret->count = r->pieces ? r->count : 0;
+}
+
+static void read_guard(struct sl_build *b, const struct sl_yaml_node *node,
+                       const struct sl_route *route, struct sl_guard *ret)
+{
+    bool is_map = node && node->kind == SL_NODE_MAP;
+    const struct sl_yaml_node *key =
+        is_map ? sl_build_scalar(node, "key") : node;
+    struct guard_reader r = {.b = b, .node = key, .parted = true};
+
+    if (!key || key->kind != SL_NODE_SCALAR)
+        return;
+    ret->written = true;
+    ret->text = sl_build_keep(b, key->text);
+    sl_schema_fill(b, SL_LEVEL_GUARD, is_map ? node : NULL, ret);
+    r.text = ret->text;
+    read_key(&r, ret);
+    add_rule(b);
+    if (route->rule_count == SL_PARTS)
+        sl_report_error(b->report, SL_AT_KEY(node),
+                        "A route with a guard can have at most %d limits",
+                        SL_PARTS - 1);
+}
+
+/* ---- all of them ---- */
+
+static void read_prechecks(struct sl_build *b, const struct sl_yaml_node *node,
+                           struct sl_route *route)
+{
+    static const char *const keys[] = {"verify", "dedupe", "require", "backlog",
+                                       "guard"};
+    struct sl_prechecks *guards;
+    bool any = false;
+
+    for (size_t i = 0; i < SL_LEN(keys); i++)
+        any = any || sl_yaml_node_get(node, keys[i]);
+    guards = any ? sl_build_take(b, 1, sizeof(*guards)) : NULL;
+    if (!guards)
+        return;
+    guards->next = b->policy->guarded;
+    b->policy->guarded = route->guards = guards;
+    read_verify(b, sl_yaml_node_get(node, "verify"), &guards->verify);
+    read_dedupe(b, sl_yaml_node_get(node, "dedupe"), &guards->dedupe);
+    read_requires(b, sl_yaml_node_get(node, "require"), guards);
+    read_backlog(b, sl_yaml_node_get(node, "backlog"), route->endpoint,
+                 &guards->backlog);
+    read_guard(b, sl_yaml_node_get(node, "guard"), route, &guards->guard);
+}
+
+/* ---- names of endpoints without `endpoint`.
  *
  *     /api/v1/ai/(2 stars)   api-v1-ai
  *     /api/items/:id         api-items-_id
@@ -389,7 +601,7 @@ static size_t add_word(char out[SL_NAME_MAX], size_t len, struct sl_str word)
     return len;
 }
 
-struct sl_str sl_build_name_of(struct sl_build *b, struct sl_str text)
+static struct sl_str make_name(struct sl_build *b, struct sl_str text)
 {
     char name[SL_NAME_MAX];
     size_t len = add_word(name, 0, text);
@@ -414,8 +626,8 @@ static size_t add_one(char out[SL_NAME_MAX], size_t len, struct sl_str name)
     return len;
 }
 
-struct sl_str sl_build_endpoint(struct sl_build *b,
-                                const struct sl_pattern *pattern)
+static struct sl_str name_endpoint(struct sl_build *b,
+                                   const struct sl_pattern *pattern)
 {
     char name[SL_NAME_MAX];
     size_t len = 0;
@@ -510,8 +722,8 @@ static void tell_group(struct sl_build *b, const struct sl_names *names,
     }
 }
 
-void sl_build_tell_apart(struct sl_build *b, struct sl_route *list,
-                         unsigned count)
+static void name_endpoints(struct sl_build *b, struct sl_route *list,
+                           unsigned count)
 {
     struct sl_names names;
     unsigned end;
@@ -586,8 +798,8 @@ static struct sl_str make_text(struct sl_build *b,
     return sl_build_keep(b, (struct sl_str){text, len});
 }
 
-void sl_build_descriptor(struct sl_build *b, const struct sl_yaml_node *list,
-                         struct sl_route *route)
+static void read_descriptor(struct sl_build *b, const struct sl_yaml_node *list,
+                            struct sl_route *route)
 {
     unsigned most = sl_build_most(list);
     struct sl_descriptor_part *parts;
@@ -609,33 +821,13 @@ void sl_build_descriptor(struct sl_build *b, const struct sl_yaml_node *list,
     read_parts(b, list, parts, &route->descriptor);
     route->text = make_text(b, list);
     route->endpoint =
-        sl_build_name_of(b, sl_str_from(route->text, strlen("descriptor ")));
-}
-
-void sl_build_replaces(struct sl_build *b, const struct sl_yaml_node *list,
-                       struct sl_route *route)
-{
-    const struct sl_rule **rules;
-    const struct sl_yaml_node *item;
-
-    if (!list)
-        return;
-    rules = sl_build_take(b, sl_build_most(list) + 1, sizeof(struct sl_rule *));
-    if (!rules)
-        return;
-    route->replaces = rules;
-    for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
-        int rule = sl_build_find(b, &b->box->rules, item, "limit");
-
-        if (rule >= 0 && !sl_build_twice(b, list, item, "Limit"))
-            rules[route->replace_count++] = &b->rules[rule];
-    }
+        make_name(b, sl_str_from(route->text, strlen("descriptor ")));
 }
 
 /* ---- all of them ---- */
 
-void sl_build_index_descriptors(struct sl_build *b, const struct sl_route *list,
-                                unsigned count)
+static void index_descriptors(struct sl_build *b, const struct sl_route *list,
+                              unsigned count)
 {
     unsigned *indices = sl_build_take(b, count + 1, sizeof(*indices));
 
@@ -645,4 +837,343 @@ void sl_build_index_descriptors(struct sl_build *b, const struct sl_route *list,
     for (unsigned i = 0; i < count; i++)
         if (list[i].is_descriptor && list[i].descriptor.domain.len > 0)
             indices[b->policy->descriptor_count++] = i;
+}
+
+/* ---- match and job ---- */
+
+static void read_match(struct sl_build *b, const struct sl_yaml_node *node,
+                       struct sl_route *route)
+{
+    struct sl_diag diag = {0};
+
+    route->text = sl_build_keep(b, node->text);
+    if (!sl_build_ok(
+            b, node,
+            sl_pattern_read(route->text, b->arena, &route->pattern, &diag),
+            &diag))
+        route->pattern = (struct sl_pattern){.methods = 0}; /* unknown */
+    else
+        route->endpoint = name_endpoint(b, &route->pattern);
+}
+
+static void read_job(struct sl_build *b, const struct sl_yaml_node *node,
+                     struct sl_route *route)
+{
+    char text[SL_NAME_MAX + 8] = "job ";
+
+    route->is_job = true;
+    if (!sl_build_name(b, "a job", node))
+        return;
+    memcpy(text + 4, node->text.at, node->text.len);
+    route->text = sl_build_keep(b, (struct sl_str){text, 4 + node->text.len});
+    route->job = sl_str_from(route->text, 4);
+    route->endpoint = route->job;
+}
+
+static void read_target(struct sl_build *b, const struct sl_yaml_node *node,
+                        struct sl_route *route)
+{
+    const struct sl_yaml_node *match = sl_yaml_node_get(node, "match");
+    const struct sl_yaml_node *job = sl_yaml_node_get(node, "job");
+    const struct sl_yaml_node *descriptor =
+        sl_yaml_node_get(node, "descriptor");
+
+    if (!match && !job && !descriptor)
+        sl_report_error(b->report, SL_AT(node),
+                        "A route needs `match` or `job`. Write match: /path, "
+                        "or job: NAME");
+    else if (match && job)
+        sl_report_error(b->report, SL_AT_KEY(job),
+                        "A route can have `match` or `job`, not both. Write "
+                        "two routes");
+    else if (descriptor && (match || job))
+        sl_report_error(b->report, SL_AT_KEY(descriptor),
+                        "A route can have `%s` or `descriptor`, not both. "
+                        "Write two routes",
+                        match ? "match" : "job");
+    else if (descriptor)
+        read_descriptor(b, descriptor, route);
+    else if (match && match->kind == SL_NODE_SCALAR)
+        read_match(b, match, route);
+    else if (job && job->kind == SL_NODE_SCALAR)
+        read_job(b, job, route);
+    else
+        route->is_job = job != NULL; /* the schema has said it */
+}
+
+/* ---- limits ---- */
+
+/* The limits that a list names. `what` limits the length of the list; NULL: it
+ * is not limited. */
+static const struct sl_rule **read_rules(struct sl_build *b,
+                                         const struct sl_yaml_node *list,
+                                         const char *what, unsigned *count)
+{
+    const struct sl_rule **rules;
+    const struct sl_yaml_node *item;
+
+    if (!list || (what && !sl_build_short(b, list, SL_PARTS, what)))
+        return NULL;
+    rules = sl_build_take(b, sl_build_most(list) + 1, sizeof(struct sl_rule *));
+    if (!rules)
+        return NULL;
+    for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
+        int rule = sl_build_find(b, &b->box->rules, item, "limit");
+
+        if (rule >= 0 && !sl_build_twice(b, list, item, "Limit"))
+            rules[(*count)++] = &b->rules[rule];
+    }
+    return rules;
+}
+
+/* Is a limit of that name in the route's list, whether it exists or not? */
+static bool is_listed(const struct sl_yaml_node *list, struct sl_str name)
+{
+    const struct sl_yaml_node *item = sl_build_first(list);
+
+    while (item && !sl_str_eq(item->text, name))
+        item = sl_build_next(list, item);
+    return item != NULL;
+}
+
+/* The place in route->rules of the limit that `key` names, or -1. */
+static int read_pick(struct sl_build *b, const struct sl_yaml_node *node,
+                     const char *key, const struct sl_route *route)
+{
+    const struct sl_yaml_node *pick = sl_build_scalar(node, key);
+    const struct sl_yaml_node *list = sl_yaml_node_get(node, "limits");
+
+    if (!pick)
+        return -1;
+    for (unsigned i = 0; i < route->rule_count; i++)
+        if (sl_str_eq(route->rules[i]->name, pick->text))
+            return (int)i;
+    if (sl_build_refused(list) || is_listed(list, pick->text))
+        return -1; /* what is wrong with it was said there */
+    if (sl_build_find(b, &b->box->rules, pick, "limit") >= 0)
+        sl_report_error(b->report, SL_AT(pick),
+                        "`%s` must be a limit of the route. \"%.64s\" is not "
+                        "in its `limits`",
+                        key, sl_build_shown(pick).text);
+    return -1;
+}
+
+static int read_quota(struct sl_build *b, const struct sl_yaml_node *node,
+                      const struct sl_route *route)
+{
+    const struct sl_yaml_node *pick = sl_build_scalar(node, "quota");
+    int index = read_pick(b, node, "quota", route);
+    enum sl_kind kind;
+
+    if (index < 0)
+        return index;
+    kind = route->rules[index]->kind;
+    if (kind != SL_QUOTA && kind != SL_KINDS)
+        sl_report_error(b->report, SL_AT(pick),
+                        "`quota` must be a limit of kind quota. \"%.64s\" is "
+                        "a %s",
+                        sl_build_shown(pick).text, sl_kind_name(kind));
+    return index;
+}
+
+/* ---- the rest ---- */
+
+void sl_fill_roles(struct sl_build *b, const struct sl_schema_key *row,
+                   const struct sl_yaml_node *map, void *into)
+{
+    const struct sl_yaml_node *list = sl_yaml_node_get(map, row->name), *item;
+    struct sl_route *route = into;
+    struct sl_str *roles;
+
+    if (!list || !sl_build_short(b, list, ROLES_MAX, "roles"))
+        return;
+    roles = sl_build_take(b, sl_build_most(list) + 1, sizeof(*roles));
+    if (!roles)
+        return;
+    route->roles = roles;
+    for (item = sl_build_first(list); item; item = sl_build_next(list, item))
+        if (sl_build_name(b, "a role", item) &&
+            !sl_build_twice(b, list, item, "Role"))
+            roles[route->role_count++] = sl_build_keep(b, item->text);
+    if (list->kind == SL_NODE_LIST && list->count == 0)
+        sl_report_error(b->report, SL_AT(list),
+                        "An empty list of roles denies every request. Leave "
+                        "`roles` out to allow all roles");
+}
+
+/* Callers without a name pass before anyone asks for a role: behind an
+ * application that knows its own users that may be meant. */
+static void warn_of_pass(struct sl_build *b, const struct sl_yaml_node *roles,
+                         const struct sl_route *route)
+{
+    if (roles && route->anonymous == SL_ANONYMOUS_PASS)
+        sl_diag_hint(
+            sl_report_warning(b->report, SL_AT_KEY(roles),
+                              "`anonymous: pass` allows all callers "
+                              "without identity. `roles` applies only to "
+                              "callers with identity"),
+            "anonymous: deny");
+}
+
+void sl_fill_feature(struct sl_build *b, const struct sl_schema_key *row,
+                     const struct sl_yaml_node *map, void *into)
+{
+    const struct sl_yaml_node *feature = sl_build_scalar(map, row->name);
+    int index;
+
+    if (!feature)
+        return;
+    index = sl_build_find(b, &b->box->features, feature, "feature");
+    if (index >= 0)
+        sl_schema_set(row, into, index);
+}
+
+/* The keys of a route; of `default` (node is NULL) the presets. */
+static void fill_route(struct sl_build *b, const struct sl_yaml_node *node,
+                       struct sl_route *route)
+{
+    route->dialects = b->policy->dialects;
+    route->reset = b->policy->reset;
+    sl_schema_fill(b, SL_LEVEL_ROUTE, node, route);
+}
+
+static void read_route(struct sl_build *b, const struct sl_yaml_node *node,
+                       struct sl_route *route)
+{
+    const struct sl_yaml_node *endpoint = sl_build_scalar(node, "endpoint");
+    bool is_map = node->kind == SL_NODE_MAP;
+
+    fill_route(b, is_map ? node : NULL, route);
+    route->place = SL_AT(node);
+    if (!is_map)
+        return;
+    read_target(b, node, route);
+    route->names_endpoint = endpoint != NULL;
+    if (endpoint && sl_build_name(b, "an endpoint", endpoint))
+        route->endpoint = sl_build_keep(b, endpoint->text);
+    warn_of_pass(b, sl_yaml_node_get(node, "roles"), route);
+    route->rules = read_rules(b, sl_yaml_node_get(node, "limits"),
+                              "limits of one route", &route->rule_count);
+    route->report = read_pick(b, node, "report", route);
+    route->quota = read_quota(b, node, route);
+    b->policy->counts_each |= route->count != SL_COUNT_ALL;
+    route->replaces = read_rules(b, sl_yaml_node_get(node, "replaces"), NULL,
+                                 &route->replace_count);
+    read_prechecks(b, node, route);
+}
+
+static bool is_match(const struct sl_route *route)
+{
+    return !route->is_job && !route->is_descriptor &&
+           route->pattern.methods != 0;
+}
+
+/* ---- all routes ---- */
+
+/* A route that an earlier one covers is a mistake: its limits never apply.
+ * Every pair is looked at: a few ms for a thousand routes, 0.1 s for ten
+ * thousand. */
+static void refuse_covered(struct sl_build *b, const struct sl_route *list,
+                           unsigned count)
+{
+    for (unsigned i = 1; i < count; i++)
+        for (unsigned j = 0; j < i; j++) {
+            if (!is_match(&list[i]) || !is_match(&list[j]) ||
+                !sl_pattern_covers(&list[j].pattern, &list[i].pattern))
+                continue;
+            sl_report_error(b->report, list[i].place,
+                            "No request reaches this route. \"%.64s\" on line "
+                            "%u matches all of them. Put the narrower route "
+                            "first",
+                            list[j].text.at, list[j].place.line);
+            break;
+        }
+}
+
+static void refuse_same_jobs(struct sl_build *b)
+{
+    const struct sl_names *jobs = &b->box->jobs;
+
+    for (unsigned i = 1; i < jobs->count; i++)
+        if (sl_names_again(jobs, i))
+            sl_report_error(b->report, jobs->list[i].place,
+                            "Job \"%.64s\" already has a route on line %u",
+                            jobs->list[i].name.at,
+                            jobs->list[i - 1].place.line);
+}
+
+static void build_tree(struct sl_build *b, const struct sl_route *list,
+                       unsigned count)
+{
+    const struct sl_pattern **patterns =
+        sl_build_take(b, count + 1, sizeof(struct sl_pattern *));
+
+    if (!patterns)
+        return;
+    for (unsigned i = 0; i < count; i++)
+        patterns[i] = is_match(&list[i]) ? &list[i].pattern : NULL;
+    b->policy->tree = sl_routes_build(patterns, count, b->arena);
+    if (!b->policy->tree)
+        b->no_memory = true;
+}
+
+static void read_routes(struct sl_build *b, const struct sl_yaml_node *node)
+{
+    unsigned count = node ? node->count : 0, i = 0;
+    struct sl_route *list = sl_build_take(b, count + 1, sizeof(*list));
+
+    if (!list || !sl_names_init(&b->box->jobs, count, false, b->arena)) {
+        b->no_memory = true;
+        return;
+    }
+    for (const struct sl_yaml_node *n = node ? node->child : NULL; n;
+         n = n->next) {
+        list[i].index = i;
+        read_route(b, n, &list[i]);
+        if (list[i].job.len > 0)
+            sl_names_add(&b->box->jobs, list[i].job, i, list[i].place);
+        i++;
+    }
+    sl_names_close(&b->box->jobs);
+    b->policy->routes = list;
+    b->policy->route_count = count;
+    if (b->no_memory)
+        return;
+    index_descriptors(b, list, count);
+    name_endpoints(b, list, count);
+    refuse_same_jobs(b);
+    refuse_covered(b, list, count);
+    build_tree(b, list, count);
+}
+
+/* ---- what no route matches ---- */
+
+static void read_default(struct sl_build *b)
+{
+    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "default");
+    struct sl_route *route = &b->policy->fallback;
+
+    fill_route(b, NULL, route);
+    route->text = route->endpoint = SL_STR("default");
+    if (node)
+        route->place = SL_AT(node);
+    route->rules =
+        read_rules(b, node, "limits of one route", &route->rule_count);
+}
+
+void sl_build_routes(struct sl_build *b)
+{
+    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "routes");
+
+    if (node && node->kind != SL_NODE_LIST)
+        node = NULL; /* the schema has said it */
+    if (node && node->count > SL_ROUTES_MAX) {
+        sl_report_error(b->report, SL_AT_KEY(node),
+                        "%u routes are too many. The maximum is %d",
+                        node->count, SL_ROUTES_MAX);
+        node = NULL;
+    }
+    read_routes(b, node);
+    if (!b->no_memory)
+        read_default(b);
 }

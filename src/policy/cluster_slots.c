@@ -11,7 +11,7 @@
 
 struct groups {
     unsigned *parent; /* by rule; a group is called by one of its rules */
-    uint32_t *scopes; /* of that one: bits, by scope */
+    uint32_t *scopes; /* of that rule: bits, by scope */
 };
 
 static unsigned group_of(const struct groups *g, unsigned rule)

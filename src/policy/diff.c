@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "policy/policy.h"
+#include "policy/policy_int.h"
 
 #define LINE_MAX_ 1024 /* of one change; a longer one ends in "..." */
 
@@ -14,14 +14,12 @@ void sl_diff_line(struct sl_changes *c, const char *fmt, ...)
     va_list args;
     int len;
 
-    if (c->err)
-        return;
     va_start(args, fmt);
     len = vsnprintf(line, sizeof(line), fmt, args);
     va_end(args);
     if (len >= LINE_MAX_)
         memcpy(line + LINE_MAX_ - 4, "...", 4);
-    c->err = sl_buf_addf(c->out, "%s\n", line);
+    sl_writer_addf(&c->w, "%s\n", line);
 }
 
 bool sl_template_same(const struct sl_template *a, const struct sl_template *b)
@@ -50,20 +48,238 @@ static bool lists_same(const struct sl_str *a, unsigned a_count,
     return true;
 }
 
+/* ---- rates ---- */
+
+static int add_period(const struct sl_limit *limit, struct sl_buf *out)
+{
+    static const char *const calendar[] = {"day", "week", "month"};
+    static const enum sl_unit units[] = {SL_UNIT_SECOND, SL_UNIT_MINUTE,
+                                         SL_UNIT_HOUR, SL_UNIT_DAY};
+    char span[32];
+
+    if (limit->calendar && limit->cal.every == 1)
+        return sl_buf_addf(out, "/%s", calendar[limit->cal.unit]);
+    if (limit->calendar)
+        return sl_buf_addf(out, "/%u%s", (unsigned)limit->cal.every,
+                           calendar[limit->cal.unit]);
+    if (limit->period == 0)
+        return 0;
+    for (size_t i = 0; i < SL_LEN(units); i++)
+        if (limit->period == sl_unit_length(units[i]))
+            return sl_buf_addf(out, "/%s", sl_unit_name(units[i]));
+    return sl_buf_addf(out, "/%s", sl_format_duration(limit->period, span));
+}
+
+int sl_rate_print(const struct sl_plan_limit *limit, struct sl_buf *out)
+{
+    const struct sl_limit *n = &limit->numbers;
+    int err;
+
+    if (limit->form == SL_RATE_UNLIMITED || limit->form == SL_RATE_NONE)
+        return sl_buf_addf(out,
+                           limit->form == SL_RATE_NONE ? "none" : "unlimited");
+    err = sl_buf_addf(out, "%" PRIu64, n->count);
+    if (!err)
+        err = add_period(n, out);
+    if (!err && n->kind == SL_LEAKY)
+        err = sl_buf_addf(out, " queue %" PRIu64, n->capacity - 1);
+    else if (!err && n->capacity != n->count)
+        err = sl_buf_addf(out, " burst %" PRIu64, n->capacity);
+    return err;
+}
+
+/* Both have numbers, and the one may not read the other's cells. */
+static bool shapes_differ(const struct sl_plan_limit *a,
+                          const struct sl_plan_limit *b)
+{
+    bool a_has = a->form == SL_RATE_PER || a->form == SL_RATE_PLAIN;
+    bool b_has = b->form == SL_RATE_PER || b->form == SL_RATE_PLAIN;
+
+    return a_has && b_has &&
+           sl_limit_shape(&a->numbers) != sl_limit_shape(&b->numbers);
+}
+
+/* "[plan] 5/min -> 10/min" behind `what`, or nothing if they are the same. */
+static void compare_rate(struct sl_changes *c, const char *what,
+                         struct sl_str plan, const struct sl_plan_limit *old,
+                         const struct sl_plan_limit *new)
+{
+    struct sl_buf from, to;
+    const char *fate = shapes_differ(old, new) ? "usage reset" : "usage kept";
+
+    sl_buf_init(&from, 256, c->w.out->alloc);
+    sl_buf_init(&to, 256, c->w.out->alloc);
+    if (sl_rate_print(old, &from) || sl_rate_print(new, &to))
+        c->w.err = c->w.err ? c->w.err : SLUICE_ENOMEM;
+    else if (!sl_str_eq(sl_buf_str(&from), sl_buf_str(&to)))
+        sl_diff_line(c, "%s%s%.*s %.*s -> %.*s; %s", what,
+                     plan.len > 0 ? " " : "", SL_STR_ARG(plan),
+                     SL_STR_ARG(sl_buf_str(&from)), SL_STR_ARG(sl_buf_str(&to)),
+                     fate);
+    sl_buf_done(&from);
+    sl_buf_done(&to);
+}
+
+/* Plans that came or went are told of as plans. A policy with one plan need
+ * not name it. */
+static void compare_plans(struct sl_changes *c, const char *what,
+                          const struct sl_plan_limit *old,
+                          const struct sl_plan_limit *new)
+{
+    const struct sl_plans *plans = &c->new->plans;
+
+    for (unsigned i = 0; i < plans->count; i++) {
+        struct sl_str name = plans->list[i].name;
+        int was = sl_policy_plan(c->old, name);
+
+        if (was >= 0)
+            compare_rate(c, what, plans->count > 1 ? name : (struct sl_str){0},
+                         &old[was], &new[i]);
+    }
+}
+
+/* ---- what it is kept by ---- */
+
+struct scopes {
+    char text[SL_PER_MAX * 68 + 3];
+};
+
+/* "user", "org+user", "[]" */
+static struct scopes print_per(const struct sl_policy *policy,
+                               const struct sl_rule *rule)
+{
+    struct scopes ret = {"[]"};
+    size_t len = 0;
+
+    for (unsigned i = 0; i < rule->per_count; i++) {
+        struct sl_str name = policy->identity.scope_names[rule->per[i]];
+        int n = snprintf(ret.text + len, sizeof(ret.text) - len, "%s%.*s",
+                         i > 0 ? "+" : "", SL_STR_ARG(name));
+
+        if (n < 0 || (size_t)n >= sizeof(ret.text) - len)
+            break; /* a long one is cut; the kinds of cuts are the same */
+        len += (size_t)n;
+    }
+    return ret;
+}
+
+static bool same_kind(enum sl_kind a, enum sl_kind b)
+{
+    return strcmp(sl_kind_name(a), sl_kind_name(b)) == 0;
+}
+
+static const char *refill_of(const struct sl_rule *rule)
+{
+    return rule->kind == SL_INTERVAL ? "interval" : "continuous";
+}
+
+static void compare_keys(struct sl_changes *c, const char *of,
+                         const struct sl_rule *old, const struct sl_rule *new)
+{
+    sl_schema_diff(c, SL_LEVEL_LIMIT, of, old, new);
+    if (strcmp(refill_of(old), refill_of(new)) != 0)
+        sl_diff_line(c, "%srefill %s -> %s", of, refill_of(old),
+                     refill_of(new));
+    if (old->marks.count != new->marks.count ||
+        memcmp(old->marks.list, new->marks.list, sizeof(old->marks.list)) != 0)
+        sl_diff_line(c, "%sthresholds changed", of);
+    if (old->cost == new->cost && old->fixed_cost != new->fixed_cost)
+        sl_diff_line(c, "%scost %s", of,
+                     new->fixed_cost ? "fixed" : "no longer fixed");
+    if (old->lease != new->lease)
+        sl_diff_line(c, "%slease %u%% -> %u%%", of, old->lease, new->lease);
+    if (!sl_str_eq(old->zone_name, new->zone_name) ||
+        old->options.anchor != new->options.anchor)
+        sl_diff_line(c, "%szone or anchor changed; usage kept", of);
+    if (!sl_str_eq(old->key_text, new->key_text))
+        sl_diff_line(c, "%skey changed; usage in a remote store reset", of);
+    else if (old->tag != new->tag && sl_slots_wanted(c->new->server.store))
+        sl_diff_line(c,
+                     "%scluster slot changed, because it is taken with other "
+                     "limits; usage reset",
+                     of);
+}
+
+static void compare_deny(struct sl_changes *c, const char *of,
+                         const struct sl_rule *old, const struct sl_rule *new)
+{
+    sl_schema_diff(c, SL_LEVEL_DENY, of, &old->deny, &new->deny);
+    if (!sl_str_eq(old->deny.code, new->deny.code) ||
+        !sl_template_same(&old->deny.message, &new->deny.message))
+        sl_diff_line(c, "%scode or message changed", of);
+    if (!sl_str_eq(old->unit, new->unit) || old->dialects != new->dialects)
+        sl_diff_line(c, "%sheaders changed", of);
+}
+
+static void compare_candidates(struct sl_changes *c, const struct sl_rule *old,
+                               const struct sl_rule *new)
+{
+    char what[160];
+
+    if (old->has_candidate != new->has_candidate) {
+        sl_diff_line(c, "limit %.*s: candidate %s", SL_STR_ARG(new->name),
+                     new->has_candidate ? "added" : "removed");
+    } else if (new->has_candidate) {
+        snprintf(what, sizeof(what), "%.*s candidate", SL_STR_ARG(new->name));
+        compare_plans(c, what, old->candidates, new->candidates);
+    }
+}
+
+/* After a change of kind, rates and other numbers are not compared. */
+static void compare_rule(struct sl_changes *c, const struct sl_rule *old,
+                         const struct sl_rule *new)
+{
+    struct scopes was = print_per(c->old, old), is = print_per(c->new, new);
+    char name[SL_NAME_MAX + 1], of[SL_NAME_MAX + 16];
+
+    snprintf(name, sizeof(name), "%.*s", SL_STR_ARG(new->name));
+    snprintf(of, sizeof(of), "limit %s: ", name);
+    if (!same_kind(old->kind, new->kind)) {
+        sl_diff_line(c, "%skind %s -> %s; usage reset", of,
+                     sl_kind_name(old->kind), sl_kind_name(new->kind));
+    } else {
+        if (strcmp(was.text, is.text) != 0)
+            sl_diff_line(c, "%sper %s -> %s; usage reset", of, was.text,
+                         is.text);
+        compare_plans(c, name, old->plans, new->plans);
+        compare_candidates(c, old, new);
+        compare_keys(c, of, old, new);
+    }
+    compare_deny(c, of, old, new);
+}
+
+static void changes_limits(struct sl_changes *c)
+{
+    for (unsigned i = 0; i < c->new->rule_count; i++) {
+        const struct sl_rule *rule = &c->new->rules[i];
+        int was = sl_policy_rule(c->old, rule->name);
+
+        if (was >= 0)
+            compare_rule(c, &c->old->rules[was], rule);
+        else
+            sl_diff_line(c, "limit %.*s added", SL_STR_ARG(rule->name));
+    }
+    for (unsigned i = 0; i < c->old->rule_count; i++)
+        if (sl_policy_rule(c->new, c->old->rules[i].name) < 0)
+            sl_diff_line(c, "limit %.*s removed",
+                         SL_STR_ARG(c->old->rules[i].name));
+}
+
 /* ---- plans ---- */
 
 static void compare_plan(struct sl_changes *c, const struct sl_plan *old,
                          const struct sl_plan *new)
 {
+    char of[SL_NAME_MAX + 16];
+
     if (!lists_same(old->aliases, old->alias_count, new->aliases,
                     new->alias_count))
         sl_diff_line(c, "plan %.*s: aliases changed", SL_STR_ARG(new->name));
     if (old->overage != new->overage)
         sl_diff_line(c, "plan %.*s: overage %s", SL_STR_ARG(new->name),
                      new->overage ? "on" : "off");
-    if (old->weight != new->weight)
-        sl_diff_line(c, "plan %.*s: weight %u -> %u", SL_STR_ARG(new->name),
-                     old->weight, new->weight);
+    snprintf(of, sizeof(of), "plan %.*s: ", SL_STR_ARG(new->name));
+    sl_schema_diff(c, SL_LEVEL_PLAN, of, old, new);
 }
 
 static void say_plan(struct sl_changes *c, const char *key, unsigned old,
@@ -94,9 +310,7 @@ static void changes_plans(struct sl_changes *c)
             sl_diff_line(c, "plan %.*s removed", SL_STR_ARG(old->list[i].name));
     say_plan(c, "default", old->fallback, new->fallback);
     say_plan(c, "anonymous", old->anonymous, new->anonymous);
-    if (old->deny_unknown != new->deny_unknown)
-        sl_diff_line(c, "plans: unknown_plan %s",
-                     new->deny_unknown ? "default -> deny" : "deny -> default");
+    sl_schema_diff(c, SL_LEVEL_PLANS, "plans: ", old, new);
 }
 
 /* ---- routes ---- */
@@ -118,12 +332,13 @@ static const struct sl_route *find_route(const struct sl_policy *policy,
     return NULL;
 }
 
-static bool same_rules(const struct sl_route *a, const struct sl_route *b)
+static bool rules_same(const struct sl_rule *const *a, unsigned a_count,
+                       const struct sl_rule *const *b, unsigned b_count)
 {
-    if (a->rule_count != b->rule_count)
+    if (a_count != b_count)
         return false;
-    for (unsigned i = 0; i < a->rule_count; i++)
-        if (!sl_str_eq(a->rules[i]->name, b->rules[i]->name))
+    for (unsigned i = 0; i < a_count; i++)
+        if (!sl_str_eq(a[i]->name, b[i]->name))
             return false;
     return true;
 }
@@ -149,18 +364,8 @@ static struct sl_str feature_of(const struct sl_policy *policy,
                : policy->features[route->feature].name;
 }
 
-static bool same_replaced(const struct sl_route *a, const struct sl_route *b)
-{
-    if (a->replace_count != b->replace_count)
-        return false;
-    for (unsigned i = 0; i < a->replace_count; i++)
-        if (!sl_str_eq(a->replaces[i]->name, b->replaces[i]->name))
-            return false;
-    return true;
-}
-
-static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
-                         const struct sl_route *b)
+static bool same_keys(const struct sl_changes *c, const struct sl_route *a,
+                      const struct sl_route *b)
 {
     return sl_str_eq(a->endpoint, b->endpoint) &&
            a->anonymous == b->anonymous && a->sign_in == b->sign_in &&
@@ -168,7 +373,9 @@ static bool same_manners(const struct sl_changes *c, const struct sl_route *a,
            sl_str_eq(feature_of(c->old, a), feature_of(c->new, b)) &&
            a->report == b->report && a->quota == b->quota &&
            a->dialects == b->dialects && a->reset == b->reset &&
-           a->count == b->count && same_replaced(a, b) &&
+           a->count == b->count &&
+           rules_same(a->replaces, a->replace_count, b->replaces,
+                      b->replace_count) &&
            a->failure == b->failure && a->apart == b->apart &&
            a->wait == b->wait && sl_prechecks_same(a->guards, b->guards);
 }
@@ -179,11 +386,11 @@ static void compare_route(struct sl_changes *c, const char *what,
 {
     char was[LINE_MAX_ / 3], is[LINE_MAX_ / 3];
 
-    if (!same_rules(old, new)) {
+    if (!rules_same(old->rules, old->rule_count, new->rules, new->rule_count)) {
         print_rules(old, was, sizeof(was));
         print_rules(new, is, sizeof(is));
         sl_diff_line(c, "%s: limits [%s] -> [%s]", what, was, is);
-    } else if (!same_manners(c, old, new)) {
+    } else if (!same_keys(c, old, new)) {
         sl_diff_line(c, "%s changed", what);
     }
 }
@@ -334,22 +541,10 @@ static void changes_identity(struct sl_changes *c)
         sl_diff_line(c, "identity: sources changed");
     if (!same_trust(old, new))
         sl_diff_line(c, "identity: trusted_proxies changed");
-    if (old->forwarded != new->forwarded)
-        sl_diff_line(c, "identity: forwarded %s -> %s",
-                     sl_forwarded_words[old->forwarded],
-                     sl_forwarded_words[new->forwarded]);
     if (!same_sources(&old->anonymous, &new->anonymous))
         sl_diff_line(c, "identity: anonymous changed; usage of anonymous "
                         "callers reset");
-    if (old->ipv6_prefix != new->ipv6_prefix)
-        sl_diff_line(c,
-                     "identity: ipv6_prefix %u -> %u; usage of IPv6 "
-                     "addresses reset",
-                     old->ipv6_prefix, new->ipv6_prefix);
-    if (old->unknown_subject != new->unknown_subject)
-        sl_diff_line(c, "identity: unknown_subject %s -> %s",
-                     sl_unknown_words[old->unknown_subject],
-                     sl_unknown_words[new->unknown_subject]);
+    sl_schema_diff(c, SL_LEVEL_IDENTITY, "identity: ", old, new);
     changes_tokens(c, &old->jwt, &new->jwt);
     if (!sl_str_eq(old->subjects.text, new->subjects.text) ||
         old->subjects.scope != new->subjects.scope ||
@@ -369,292 +564,20 @@ static bool same_errors(const struct sl_policy *a, const struct sl_policy *b)
     return true;
 }
 
-static void changes_general(struct sl_changes *c)
-{
-    const struct sl_policy *old = c->old, *new = c->new;
-    char was[32], is[32];
-
-    if (old->enabled != new->enabled)
-        sl_diff_line(c, "enabled %s",
-                     new->enabled ? "false -> true" : "true -> false");
-    if (old->mode != new->mode)
-        sl_diff_line(c, "mode %s -> %s", sl_mode_words[old->mode],
-                     sl_mode_words[new->mode]);
-    if (!sl_str_eq(old->env, new->env))
-        sl_diff_line(c, "env \"%.*s\" -> \"%.*s\"", SL_STR_ARG(old->env),
-                     SL_STR_ARG(new->env));
-    if (old->dialects != new->dialects)
-        sl_diff_line(c, "headers changed");
-    if (old->reset != new->reset)
-        sl_diff_line(c, "reset %s",
-                     new->reset == SL_RESET_NEXT ? "full -> next"
-                                                 : "next -> full");
-    if (old->hold_max != new->hold_max)
-        sl_diff_line(c, "hold_max %s -> %s",
-                     sl_format_duration(old->hold_max, was),
-                     sl_format_duration(new->hold_max, is));
-    if (!same_errors(old, new))
-        sl_diff_line(c, "errors changed");
-}
-
 int sl_policy_diff(const struct sl_policy *old, const struct sl_policy *new,
                    struct sl_buf *out)
 {
-    struct sl_changes c = {.old = old, .new = new, .out = out};
+    struct sl_changes c = {
+        .old = old, .new = new, .w = {out, 0}
+    };
 
-    changes_general(&c);
-    sl_changes_limits(&c);
+    sl_schema_diff(&c, SL_LEVEL_TOP, "", old, new);
+    if (!same_errors(old, new))
+        sl_diff_line(&c, "errors changed");
+    changes_limits(&c);
     changes_plans(&c);
     changes_routes(&c);
     changes_features(&c);
     changes_identity(&c);
-    return c.err;
-}
-
-/* ---- what a new policy does to the limits of the old one. */
-
-/* ---- rates ---- */
-
-static int add_period(const struct sl_limit *limit, struct sl_buf *out)
-{
-    static const char *const calendar[] = {"day", "week", "month"};
-    static const enum sl_unit units[] = {SL_UNIT_SECOND, SL_UNIT_MINUTE,
-                                         SL_UNIT_HOUR, SL_UNIT_DAY};
-    char span[32];
-
-    if (limit->calendar && limit->cal.every == 1)
-        return sl_buf_addf(out, "/%s", calendar[limit->cal.unit]);
-    if (limit->calendar)
-        return sl_buf_addf(out, "/%u%s", (unsigned)limit->cal.every,
-                           calendar[limit->cal.unit]);
-    if (limit->period == 0)
-        return 0;
-    for (size_t i = 0; i < SL_LEN(units); i++)
-        if (limit->period == sl_unit_length(units[i]))
-            return sl_buf_addf(out, "/%s", sl_unit_name(units[i]));
-    return sl_buf_addf(out, "/%s", sl_format_duration(limit->period, span));
-}
-
-int sl_rate_print(const struct sl_plan_limit *limit, struct sl_buf *out)
-{
-    const struct sl_limit *n = &limit->numbers;
-    int err;
-
-    if (limit->form == SL_RATE_UNLIMITED || limit->form == SL_RATE_NONE)
-        return sl_buf_addf(out,
-                           limit->form == SL_RATE_NONE ? "none" : "unlimited");
-    err = sl_buf_addf(out, "%" PRIu64, n->count);
-    if (!err)
-        err = add_period(n, out);
-    if (!err && n->kind == SL_LEAKY)
-        err = sl_buf_addf(out, " queue %" PRIu64, n->capacity - 1);
-    else if (!err && n->capacity != n->count)
-        err = sl_buf_addf(out, " burst %" PRIu64, n->capacity);
-    return err;
-}
-
-/* Both have numbers, and the one may not read the other's cells. */
-static bool shapes_differ(const struct sl_plan_limit *a,
-                          const struct sl_plan_limit *b)
-{
-    bool a_has = a->form == SL_RATE_PER || a->form == SL_RATE_PLAIN;
-    bool b_has = b->form == SL_RATE_PER || b->form == SL_RATE_PLAIN;
-
-    return a_has && b_has &&
-           sl_limit_shape(&a->numbers) != sl_limit_shape(&b->numbers);
-}
-
-/* "[plan] 5/min -> 10/min" behind `what`, or nothing if they are the same. */
-static void compare_rate(struct sl_changes *c, const char *what,
-                         struct sl_str plan, const struct sl_plan_limit *old,
-                         const struct sl_plan_limit *new)
-{
-    struct sl_buf from, to;
-    const char *fate = shapes_differ(old, new) ? "usage reset" : "usage kept";
-
-    sl_buf_init(&from, 256, c->out->alloc);
-    sl_buf_init(&to, 256, c->out->alloc);
-    if (sl_rate_print(old, &from) || sl_rate_print(new, &to))
-        c->err = c->err ? c->err : SLUICE_ENOMEM;
-    else if (!sl_str_eq(sl_buf_str(&from), sl_buf_str(&to)))
-        sl_diff_line(c, "%s%s%.*s %.*s -> %.*s; %s", what,
-                     plan.len > 0 ? " " : "", SL_STR_ARG(plan),
-                     SL_STR_ARG(sl_buf_str(&from)), SL_STR_ARG(sl_buf_str(&to)),
-                     fate);
-    sl_buf_done(&from);
-    sl_buf_done(&to);
-}
-
-/* Plans that came or went are told of as plans. A policy with one plan need
- * not name it. */
-static void compare_plans(struct sl_changes *c, const char *what,
-                          const struct sl_plan_limit *old,
-                          const struct sl_plan_limit *new)
-{
-    const struct sl_plans *plans = &c->new->plans;
-
-    for (unsigned i = 0; i < plans->count; i++) {
-        struct sl_str name = plans->list[i].name;
-        int was = sl_policy_plan(c->old, name);
-
-        if (was >= 0)
-            compare_rate(c, what, plans->count > 1 ? name : (struct sl_str){0},
-                         &old[was], &new[i]);
-    }
-}
-
-/* ---- what it is kept by ---- */
-
-struct scopes {
-    char text[SL_PER_MAX * 68 + 3];
-};
-
-/* "user", "org+user", "[]" */
-static struct scopes print_per(const struct sl_policy *policy,
-                               const struct sl_rule *rule)
-{
-    struct scopes ret = {"[]"};
-    size_t len = 0;
-
-    for (unsigned i = 0; i < rule->per_count; i++) {
-        struct sl_str name = policy->identity.scope_names[rule->per[i]];
-        int n = snprintf(ret.text + len, sizeof(ret.text) - len, "%s%.*s",
-                         i > 0 ? "+" : "", SL_STR_ARG(name));
-
-        if (n < 0 || (size_t)n >= sizeof(ret.text) - len)
-            break; /* a long one is cut; the kinds of cuts are the same */
-        len += (size_t)n;
-    }
-    return ret;
-}
-
-static bool same_kind(enum sl_kind a, enum sl_kind b)
-{
-    return strcmp(sl_kind_name(a), sl_kind_name(b)) == 0;
-}
-
-static void say_word(struct sl_changes *c, const struct sl_rule *rule,
-                     const char *key, const char *old, const char *new)
-{
-    if (strcmp(old, new) != 0)
-        sl_diff_line(c, "limit %.*s: %s %s -> %s", SL_STR_ARG(rule->name), key,
-                     old, new);
-}
-
-static void compare_words(struct sl_changes *c, const struct sl_rule *old,
-                          const struct sl_rule *new)
-{
-    char was[32], is[32];
-
-    say_word(c, new, "mode", sl_mode_words[old->mode],
-             sl_mode_words[new->mode]);
-    say_word(c, new, "missing", sl_missing_words[old->missing],
-             sl_missing_words[new->missing]);
-    say_word(c, new, "on_store_failure", sl_failure_words[old->failure],
-             sl_failure_words[new->failure]);
-    say_word(c, new, "on_full", sl_full_words[old->on_full],
-             sl_full_words[new->on_full]);
-    say_word(c, new, "refill",
-             old->kind == SL_INTERVAL ? "interval" : "continuous",
-             new->kind == SL_INTERVAL ? "interval" : "continuous");
-    if (old->cost != new->cost)
-        sl_diff_line(c, "limit %.*s: cost %" PRIu64 " -> %" PRIu64,
-                     SL_STR_ARG(new->name), old->cost, new->cost);
-    if (old->marks.count != new->marks.count ||
-        memcmp(old->marks.list, new->marks.list, sizeof(old->marks.list)) != 0)
-        sl_diff_line(c, "limit %.*s: thresholds changed",
-                     SL_STR_ARG(new->name));
-    if (old->cost == new->cost && old->fixed_cost != new->fixed_cost)
-        sl_diff_line(c, "limit %.*s: cost %s", SL_STR_ARG(new->name),
-                     new->fixed_cost ? "fixed" : "no longer fixed");
-    if (old->queue != new->queue)
-        sl_diff_line(c, "limit %.*s: queue %u -> %u", SL_STR_ARG(new->name),
-                     old->queue, new->queue);
-    if (old->hold != new->hold)
-        sl_diff_line(c, "limit %.*s: hold %s -> %s", SL_STR_ARG(new->name),
-                     sl_format_duration(old->hold, was),
-                     sl_format_duration(new->hold, is));
-    if (old->lease != new->lease)
-        sl_diff_line(c, "limit %.*s: lease %u%% -> %u%%", SL_STR_ARG(new->name),
-                     old->lease, new->lease);
-    if (!sl_str_eq(old->zone_name, new->zone_name) ||
-        old->options.anchor != new->options.anchor)
-        sl_diff_line(c, "limit %.*s: zone or anchor changed; usage kept",
-                     SL_STR_ARG(new->name));
-    if (!sl_str_eq(old->key_text, new->key_text))
-        sl_diff_line(c,
-                     "limit %.*s: key changed; usage in a remote store reset",
-                     SL_STR_ARG(new->name));
-    else if (old->tag != new->tag && sl_slots_wanted(c->new->server.store))
-        sl_diff_line(c,
-                     "limit %.*s: cluster slot changed, because it is taken "
-                     "with other limits; usage reset",
-                     SL_STR_ARG(new->name));
-}
-
-static void compare_deny(struct sl_changes *c, const struct sl_rule *old,
-                         const struct sl_rule *new)
-{
-    if (old->deny.status != new->deny.status)
-        sl_diff_line(c, "limit %.*s: status %d -> %d", SL_STR_ARG(new->name),
-                     old->deny.status, new->deny.status);
-    if (!sl_str_eq(old->deny.code, new->deny.code) ||
-        !sl_template_same(&old->deny.message, &new->deny.message))
-        sl_diff_line(c, "limit %.*s: code or message changed",
-                     SL_STR_ARG(new->name));
-    if (!sl_str_eq(old->unit, new->unit) || old->dialects != new->dialects)
-        sl_diff_line(c, "limit %.*s: headers changed", SL_STR_ARG(new->name));
-}
-
-static void compare_candidates(struct sl_changes *c, const struct sl_rule *old,
-                               const struct sl_rule *new)
-{
-    char what[160];
-
-    if (old->has_candidate != new->has_candidate) {
-        sl_diff_line(c, "limit %.*s: candidate %s", SL_STR_ARG(new->name),
-                     new->has_candidate ? "added" : "removed");
-    } else if (new->has_candidate) {
-        snprintf(what, sizeof(what), "%.*s candidate", SL_STR_ARG(new->name));
-        compare_plans(c, what, old->candidates, new->candidates);
-    }
-}
-
-/* Kind and `per` say all: the rates of two kinds are not compared. */
-static void compare_rule(struct sl_changes *c, const struct sl_rule *old,
-                         const struct sl_rule *new)
-{
-    struct scopes was = print_per(c->old, old), is = print_per(c->new, new);
-    char name[128];
-
-    snprintf(name, sizeof(name), "%.*s", SL_STR_ARG(new->name));
-    if (!same_kind(old->kind, new->kind)) {
-        sl_diff_line(c, "limit %s: kind %s -> %s; usage reset", name,
-                     sl_kind_name(old->kind), sl_kind_name(new->kind));
-    } else {
-        if (strcmp(was.text, is.text) != 0)
-            sl_diff_line(c, "limit %s: per %s -> %s; usage reset", name,
-                         was.text, is.text);
-        compare_plans(c, name, old->plans, new->plans);
-        compare_candidates(c, old, new);
-        compare_words(c, old, new);
-    }
-    compare_deny(c, old, new);
-}
-
-void sl_changes_limits(struct sl_changes *c)
-{
-    for (unsigned i = 0; i < c->new->rule_count; i++) {
-        const struct sl_rule *rule = &c->new->rules[i];
-        int was = sl_policy_rule(c->old, rule->name);
-
-        if (was >= 0)
-            compare_rule(c, &c->old->rules[was], rule);
-        else
-            sl_diff_line(c, "limit %.*s added", SL_STR_ARG(rule->name));
-    }
-    for (unsigned i = 0; i < c->old->rule_count; i++)
-        if (sl_policy_rule(c->new, c->old->rules[i].name) < 0)
-            sl_diff_line(c, "limit %.*s removed",
-                         SL_STR_ARG(c->old->rules[i].name));
+    return c.w.err;
 }

@@ -27,13 +27,13 @@
 
 struct writing {
     struct sl_envoy *envoy;
-    struct sl_buf *out;
+    struct sl_writer out;
     struct sl_str domain;
     const struct sl_envoy_node *path[SL_ENVOY_DEPTH];
     unsigned depth;
 };
 
-typedef int sl_yaml_node_f(struct writing *w, struct sl_envoy_node *node);
+typedef void sl_envoy_node_f(struct writing *w, struct sl_envoy_node *node);
 
 static bool has_star(const struct sl_envoy_node *node)
 {
@@ -94,13 +94,13 @@ static void make_unique(struct writing *w, struct sl_envoy_node *node,
     memcpy(node->limit, text, strlen(text) + 1);
 }
 
-static int name_node(struct writing *w, struct sl_envoy_node *node)
+static void name_node(struct writing *w, struct sl_envoy_node *node)
 {
     char name[NAME_MOST + 1];
     size_t len;
 
     if (!node->has_limit)
-        return 0;
+        return;
     len = add_word(name, 0, node->name.len > 0 ? node->name : w->domain);
     for (unsigned i = 0; i < w->depth && node->name.len == 0; i++) {
         len = add_word(name, len, SL_STR("."));
@@ -112,54 +112,44 @@ static int name_node(struct writing *w, struct sl_envoy_node *node)
     }
     name[len] = '\0';
     make_unique(w, node, len > 0 ? name : "limit");
-    return 0;
 }
 
 /* ---- walking ---- */
 
-static int walk(struct writing *w, struct sl_envoy_node *nodes,
-                sl_yaml_node_f *f, sl_yaml_node_f *after);
+static void walk(struct writing *w, struct sl_envoy_node *nodes,
+                 sl_envoy_node_f *f, sl_envoy_node_f *after);
 
-static int visit(struct writing *w, struct sl_envoy_node *node,
-                 sl_yaml_node_f *f, sl_yaml_node_f *after)
+static void visit(struct writing *w, struct sl_envoy_node *node,
+                  sl_envoy_node_f *f, sl_envoy_node_f *after)
 {
-    int err;
-
     if (w->depth == SL_ENVOY_DEPTH)
-        return 0; /* it was refused when it was read */
+        return; /* refused when it was read */
     w->path[w->depth++] = node;
-    err = walk(w, node->child, f, after);
-    if (!err)
-        err = f(w, node);
-    if (!err && after)
-        err = after(w, node);
+    walk(w, node->child, f, after);
+    f(w, node);
+    if (after)
+        after(w, node);
     w->depth--;
-    return err;
 }
 
-/* Those of a level, in the order in which they are looked for. */
-static int walk(struct writing *w, struct sl_envoy_node *nodes,
-                sl_yaml_node_f *f, sl_yaml_node_f *after)
+/* The nodes of a level, in the order in which they are matched. */
+static void walk(struct writing *w, struct sl_envoy_node *nodes,
+                 sl_envoy_node_f *f, sl_envoy_node_f *after)
 {
-    int err = 0;
-
     for (int r = 0; r <= 2; r++)
-        for (struct sl_envoy_node *n = nodes; n && !err; n = n->next)
+        for (struct sl_envoy_node *n = nodes; n; n = n->next)
             if (rank(n) == r)
-                err = visit(w, n, f, after);
-    return err;
+                visit(w, n, f, after);
 }
 
-static int walk_all(struct writing *w, sl_yaml_node_f *f, sl_yaml_node_f *after)
+static void walk_all(struct writing *w, sl_envoy_node_f *f,
+                     sl_envoy_node_f *after)
 {
-    int err = 0;
-
-    for (unsigned i = 0; i < w->envoy->domain_count && !err; i++) {
+    for (unsigned i = 0; i < w->envoy->domain_count; i++) {
         w->domain = w->envoy->domains[i].name;
         w->depth = 0;
-        err = walk(w, w->envoy->domains[i].nodes, f, after);
+        walk(w, w->envoy->domains[i].nodes, f, after);
     }
-    return err;
 }
 
 /* ---- limits ---- */
@@ -174,66 +164,49 @@ static bool is_open(const struct writing *w)
     return false;
 }
 
-static int write_rate(struct writing *w, const struct sl_envoy_node *node)
+static void write_limit(struct writing *w, struct sl_envoy_node *node)
 {
     static const char *const periods[SL_ENVOY_UNITS] = {
         "s", "min", "hour", "day", "7d", "30d", "365d"};
 
-    if (node->unlimited)
-        return sl_buf_addf(w->out, "unlimited");
-    if (node->requests == 0)
-        return sl_buf_addf(w->out, "none");
-    return sl_buf_addf(w->out, "%" PRIu32 "/%s", node->requests,
-                       periods[node->unit]);
-}
-
-static int write_limit(struct writing *w, struct sl_envoy_node *node)
-{
-    int err;
-
     if (!node->has_limit)
-        return 0;
-    err = sl_buf_addf(
-        w->out, "  %s: { kind: fixed-window, per: %s, rate: ", node->limit,
-        is_open(w) ? "descriptor, missing: skip" : "[]");
-    if (!err)
-        err = write_rate(w, node);
-    if (!err && node->shadow)
-        err = sl_buf_addf(w->out, ", mode: shadow");
-    return err ? err : sl_buf_addf(w->out, " }\n");
+        return;
+    sl_writer_addf(&w->out,
+                   "  %s: { kind: fixed-window, per: %s, rate: ", node->limit,
+                   is_open(w) ? "descriptor, missing: skip" : "[]");
+    if (node->unlimited || node->requests == 0)
+        sl_writer_addf(&w->out, node->unlimited ? "unlimited" : "none");
+    else
+        sl_writer_addf(&w->out, "%" PRIu32 "/%s", node->requests,
+                       periods[node->unit]);
+    sl_writer_addf(&w->out, "%s }\n", node->shadow ? ", mode: shadow" : "");
 }
 
 /* ---- routes ---- */
 
-static int write_part(struct writing *w, const struct sl_envoy_node *node)
+static void write_part(struct sl_writer *w, const struct sl_envoy_node *node)
 {
-    char mark = node->shared ? '~' : '=';
     struct sl_buf text;
-    int err;
+    struct sl_writer part = {&text, w->err};
 
     sl_buf_init(&text, SL_YAML_BYTES, w->out->alloc);
-    err = sl_buf_add(&text, node->key);
-    if (!err && node->value.len > 0)
-        err = sl_buf_addf(&text, "%c", mark);
-    if (!err && node->value.len > 0)
-        err = sl_buf_add(&text, node->value);
-    if (!err)
-        err = sl_buf_addf(w->out, ", ");
-    if (!err)
-        err = sl_print_scalar(w->out, sl_buf_str(&text), true);
+    sl_writer_add(&part, node->key);
+    if (node->value.len > 0) {
+        sl_writer_add(&part, node->shared ? SL_STR("~") : SL_STR("="));
+        sl_writer_add(&part, node->value);
+    }
+    w->err = part.err;
+    sl_writer_add(w, SL_STR(", "));
+    sl_print_scalar(w, sl_buf_str(&text), true);
     sl_buf_done(&text);
-    return err;
 }
 
-static int write_pattern(struct writing *w)
+static void write_pattern(struct writing *w)
 {
-    int err = sl_buf_addf(w->out, "  - descriptor: [");
-
-    if (!err)
-        err = sl_print_scalar(w->out, w->domain, true);
-    for (unsigned i = 0; i < w->depth && !err; i++)
-        err = write_part(w, w->path[i]);
-    return err;
+    sl_writer_add(&w->out, SL_STR("  - descriptor: ["));
+    sl_print_scalar(&w->out, w->domain, true);
+    for (unsigned i = 0; i < w->depth; i++)
+        write_part(&w->out, w->path[i]);
 }
 
 /* What a limit replaces, by the names that the others have here. */
@@ -243,52 +216,42 @@ struct search {
     unsigned found;
 };
 
-static int write_named(struct search *s, const struct sl_envoy_node *nodes)
+static void write_named(struct search *s, const struct sl_envoy_node *nodes)
 {
-    int err = 0;
-
-    for (; nodes && !err; nodes = nodes->next) {
+    for (; nodes; nodes = nodes->next) {
         if (nodes->has_limit && sl_str_eq(nodes->name, s->name))
-            err = sl_buf_addf(s->w->out, "%s%s", s->found++ > 0 ? ", " : "",
-                              nodes->limit);
-        if (!err)
-            err = write_named(s, nodes->child);
+            sl_writer_addf(&s->w->out, "%s%s", s->found++ > 0 ? ", " : "",
+                           nodes->limit);
+        write_named(s, nodes->child);
     }
-    return err;
 }
 
-static int write_replaces(struct writing *w, const struct sl_envoy_node *node)
+static void write_replaces(struct writing *w, const struct sl_envoy_node *node)
 {
     struct search s = {.w = w};
-    size_t before = w->out->len;
-    int err = sl_buf_addf(w->out, "    replaces: [");
+    size_t before = w->out.out->len;
 
-    for (const struct sl_yaml_node *n = node->replaces->child; n && !err;
-         n = n->next) {
+    sl_writer_add(&w->out, SL_STR("    replaces: ["));
+    for (const struct sl_yaml_node *n = node->replaces->child; n; n = n->next) {
         s.name = sl_yaml_node_get(n, "name")->text;
-        for (unsigned i = 0; i < w->envoy->domain_count && !err; i++)
-            err = write_named(&s, w->envoy->domains[i].nodes);
+        for (unsigned i = 0; i < w->envoy->domain_count; i++)
+            write_named(&s, w->envoy->domains[i].nodes);
     }
     if (s.found == 0)
-        w->out->len = before; /* nobody is called so, and nothing happens */
-    else if (!err)
-        err = sl_buf_addf(w->out, "]\n");
-    return err;
+        w->out.out->len = before; /* no limit has one of the names */
+    else
+        sl_writer_add(&w->out, SL_STR("]\n"));
 }
 
-static int write_route(struct writing *w, struct sl_envoy_node *node)
+static void write_route(struct writing *w, struct sl_envoy_node *node)
 {
-    int err;
-
     if (!node->has_limit)
-        return 0;
-    err = write_pattern(w);
-    if (!err)
-        err = sl_buf_addf(w->out, "]\n    limits: [%s]\n    count: %s\n",
-                          node->limit, node->quota ? "quota" : "each");
-    if (!err && node->replaces)
-        err = write_replaces(w, node);
-    return err;
+        return;
+    write_pattern(w);
+    sl_writer_addf(&w->out, "]\n    limits: [%s]\n    count: %s\n", node->limit,
+                   node->quota ? "quota" : "each");
+    if (node->replaces)
+        write_replaces(w, node);
 }
 
 /* Could one that is looked for later match what this one does? */
@@ -311,72 +274,70 @@ static bool is_covered(const struct writing *w,
     return false;
 }
 
-static int write_rest(struct writing *w, struct sl_envoy_node *node)
+static void write_rest(struct writing *w, struct sl_envoy_node *node)
 {
-    int err;
-
     if (!is_covered(w, node))
-        return 0;
-    err = write_pattern(w);
-    return err ? err
-               : sl_buf_addf(w->out, ", \"**\"]\n    limits: []\n"
-                                     "    count: each\n");
+        return;
+    write_pattern(w);
+    sl_writer_add(&w->out, SL_STR(", \"**\"]\n    limits: []\n"
+                                  "    count: each\n"));
 }
 
 /* ---- all of it ---- */
 
 int sl_envoy_write(struct sl_envoy *envoy, struct sl_buf *out)
 {
-    struct writing w = {.envoy = envoy, .out = out};
-    int err = walk_all(&w, name_node, NULL);
+    struct writing w = {
+        .envoy = envoy, .out = {out, 0}
+    };
 
-    if (!err)
-        err = sl_buf_addf(out, "sluice: 1\n%s",
-                          envoy->limit_count > 0 ? "\nlimits:\n" : "");
-    if (!err)
-        err = walk_all(&w, write_limit, NULL);
-    if (!err && envoy->limit_count > 0)
-        err = sl_buf_addf(out, "\nroutes:\n");
-    if (!err && envoy->limit_count > 0)
-        err = walk_all(&w, write_route, write_rest);
-    return err ? err : sl_buf_addf(out, "\ndefault: []\n");
+    walk_all(&w, name_node, NULL);
+    sl_writer_addf(&w.out, "sluice: 1\n%s",
+                   envoy->limit_count > 0 ? "\nlimits:\n" : "");
+    walk_all(&w, write_limit, NULL);
+    if (envoy->limit_count > 0) {
+        sl_writer_add(&w.out, SL_STR("\nroutes:\n"));
+        walk_all(&w, write_route, write_rest);
+    }
+    sl_writer_add(&w.out, SL_STR("\ndefault: []\n"));
+    return w.out.err;
 }
 
-static int dump_node(struct writing *w, struct sl_envoy_node *node)
+static void dump_node(struct writing *w, struct sl_envoy_node *node)
 {
     static const char *const units[SL_ENVOY_UNITS] = {
         "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR"};
-    int err = 0;
 
     if (!node->has_limit)
-        return 0;
-    err = sl_buf_add(w->out, w->domain);
-    for (unsigned i = 0; i < w->depth && !err; i++)
-        err = sl_buf_addf(w->out, ".%.*s%s%.*s", SL_STR_ARG(w->path[i]->key),
-                          w->path[i]->value.len > 0 ? "_" : "",
-                          SL_STR_ARG(w->path[i]->value));
-    if (err)
-        return err;
-    return sl_buf_addf(w->out,
-                       ": unit=%s requests_per_unit=%" PRIu32
-                       ", shadow_mode: %s, quota_mode: %s\n",
-                       node->unlimited ? "UNKNOWN" : units[node->unit],
-                       node->requests, node->shadow ? "true" : "false",
-                       node->quota ? "true" : "false");
+        return;
+    sl_writer_add(&w->out, w->domain);
+    for (unsigned i = 0; i < w->depth; i++)
+        sl_writer_addf(&w->out, ".%.*s%s%.*s", SL_STR_ARG(w->path[i]->key),
+                       w->path[i]->value.len > 0 ? "_" : "",
+                       SL_STR_ARG(w->path[i]->value));
+    sl_writer_addf(&w->out,
+                   ": unit=%s requests_per_unit=%" PRIu32
+                   ", shadow_mode: %s, quota_mode: %s\n",
+                   node->unlimited ? "UNKNOWN" : units[node->unit],
+                   node->requests, node->shadow ? "true" : "false",
+                   node->quota ? "true" : "false");
 }
 
 int sl_envoy_dump(const struct sl_envoy *envoy, struct sl_buf *out)
 {
-    struct writing w = {.envoy = (struct sl_envoy *)envoy, .out = out};
+    struct writing w = {
+        .envoy = (struct sl_envoy *)envoy, .out = {out, 0}
+    };
 
-    return walk_all(&w, dump_node, NULL);
+    walk_all(&w, dump_node, NULL);
+    return w.out.err;
 }
 
 /* ---- a file of envoyproxy/ratelimit.
  *
  * Keys that they do not know are refused here as there; what they would find
  * out only when a request comes, or never, is refused, too: two descriptors
- * that are one, names that nobody has.
+ * that are equal, and names that no limit has.
  */
 
 #define RATE_MAX 100000000 /* per second */

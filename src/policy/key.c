@@ -286,7 +286,7 @@ static int check_merges(const struct sl_key_template *key,
     return 0;
 }
 
-/* Attributes that a caller may lack; then his address or fingerprint stands in
+/* Attributes that a caller can lack; their address or fingerprint stands in
  * their place, and must not be taken for one of them. */
 static int check_anonymous(const struct sl_key_template *key,
                            const struct sl_key_use *use, struct sl_diag *diag)

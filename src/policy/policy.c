@@ -70,8 +70,7 @@ static void build_parts(struct sl_build *b)
     static void (*const parts[])(struct sl_build * b) = {
         sl_build_general,  sl_build_plans,  sl_build_identity,
         sl_build_features, sl_build_limits, sl_build_routes,
-        sl_build_errors,   sl_build_server, sl_build_checks,
-        sl_build_outside,
+        sl_build_errors,   sl_build_checks, sl_build_outside,
     };
 
     for (size_t i = 0; i < SL_LEN(parts) && !b->no_memory; i++)
@@ -242,26 +241,13 @@ static bool dedupe_same(const struct sl_dedupe *a, const struct sl_dedupe *b)
     return true;
 }
 
-static bool message_same(const struct sl_template *a,
-                         const struct sl_template *b)
-{
-    if (a->count != b->count)
-        return false;
-    for (unsigned i = 0; i < a->count; i++)
-        if (a->pieces[i].kind != b->pieces[i].kind ||
-            a->pieces[i].holder != b->pieces[i].holder ||
-            !sl_str_eq(a->pieces[i].literal, b->pieces[i].literal))
-            return false;
-    return true;
-}
-
 static bool require_same(const struct sl_require *a, const struct sl_require *b)
 {
     return sl_str_eq(a->header, b->header) && a->has_min == b->has_min &&
            a->has_max == b->has_max && a->min == b->min && a->max == b->max &&
            sl_str_eq(a->equals, b->equals) && a->optional == b->optional &&
            a->status == b->status && sl_str_eq(a->code, b->code) &&
-           message_same(&a->message, &b->message);
+           sl_template_same(&a->message, &b->message);
 }
 
 static bool guard_same(const struct sl_guard *a, const struct sl_guard *b)
@@ -328,16 +314,9 @@ bool sl_prechecks_read(const struct sl_prechecks *guards, struct sl_str header)
 /* ---- how choices are written in a policy, by their values. */
 
 const char *const sl_mode_words[3] = {"enforce", "shadow", "off"};
-const char *const sl_missing_words[3] = {"anonymous", "skip", "deny"};
-const char *const sl_anonymous_words[3] = {"limit", "pass", "deny"};
-const char *const sl_unknown_words[3] = {"default", "pass", "deny"};
-const char *const sl_reset_words[2] = {"full", "next"};
 const char *const sl_forwarded_words[2] = {"x-forwarded-for", "forwarded"};
-const char *const sl_sign_in_words[3] = {"fresh", "carry", "cap"};
 const char *const sl_failure_words[3] = {"allow", "local", "deny"};
-const char *const sl_full_words[2] = {"allow", "deny"};
 const char *const sl_algorithm_words[SL_ALGORITHMS] = {
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
     "ES384", "ES512", "EdDSA", "HS256", "HS384", "HS512",
 };
-const char *const sl_count_words[3] = {"all", "each", "quota"};

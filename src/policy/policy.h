@@ -1,13 +1,13 @@
-/* policy.h -- a checked policy: immutable, counted by its users.
+/* policy.h -- a checked policy: immutable and reference counted.
  *
- * sl_policy_read() makes one from the text of a file, or says everything that
- * is wrong with it. Names have become indices, rates checked integers, texts
- * pieces: whoever decides by a policy looks nothing up by name and can't fail.
+ * sl_policy_read() makes a policy from the text of a file, or reports every
+ * problem of the file. Names become indices, rates checked integers, texts
+ * pieces, so that a decision needs no lookup by name and cannot fail.
  *
- * Everything lives in the policy's arena and dies with the last reference.
+ * All memory is in the policy's arena and is freed with the last reference.
  *
- * A limit of a policy is a rule here: a name, what it is kept per, and numbers
- * for each plan.
+ * A limit of a policy is a rule here: a name, its scopes, and numbers for each
+ * plan.
  */
 #ifndef SL_POLICY_POLICY_H
 #define SL_POLICY_POLICY_H
@@ -41,7 +41,7 @@
 /* In the names of guards' keys, and in no other's. */
 #define SL_GUARD_NAME "#guard"
 
-/* Which webhooks are believed. */
+/* `verify`: which webhooks are valid. */
 struct sl_verify {
     bool written; /* false: none of it, and all else is empty */
     struct sl_webhook_rules rules;
@@ -110,7 +110,7 @@ struct sl_guard {
     struct sl_str text; /* the key, as written */
     const struct sl_guard_piece *pieces;
     unsigned count;
-    sl_ns hold; /* how long, if nobody says or ends it; > 0 */
+    sl_ns hold; /* default duration; > 0 */
     bool skip;  /* who lacks a value of the key is not guarded */
 };
 
@@ -134,7 +134,7 @@ bool sl_prechecks_read(const struct sl_prechecks *guards, struct sl_str header);
 enum sl_mode { SL_MODE_ENFORCE, SL_MODE_SHADOW, SL_MODE_OFF };
 enum sl_missing { SL_MISSING_ANONYMOUS, SL_MISSING_SKIP, SL_MISSING_DENY };
 enum sl_anonymous { SL_ANONYMOUS_LIMIT, SL_ANONYMOUS_PASS, SL_ANONYMOUS_DENY };
-/* Whom the registry does not know. */
+/* Subjects that the registry does not have. */
 enum sl_unknown { SL_UNKNOWN_DEFAULT, SL_UNKNOWN_PASS, SL_UNKNOWN_DENY };
 enum sl_reset { SL_RESET_FULL, SL_RESET_NEXT };
 
@@ -142,26 +142,19 @@ enum sl_reset { SL_RESET_FULL, SL_RESET_NEXT };
  * denied only if all of these are. */
 enum sl_count { SL_COUNT_ALL, SL_COUNT_EACH, SL_COUNT_QUOTA };
 
-/* The field in which proxies say whom they speak for. */
+/* The header in which proxies send the address of the client. */
 enum sl_forwarded { SL_FORWARDED_X_FOR, SL_FORWARDED_RFC7239 };
 
-/* What becomes of what a caller used before he signed in. */
+/* The usage of a caller from before sign-in. */
 enum sl_sign_in { SL_SIGN_IN_FRESH, SL_SIGN_IN_CARRY, SL_SIGN_IN_CAP };
 
-/* When the store does not answer. The larger is the stricter. */
+/* The decision if the store does not answer; a larger value is stricter. */
 enum sl_failure { SL_FAILURE_ALLOW, SL_FAILURE_LOCAL, SL_FAILURE_DENY };
 
 /* How each of these is written in a policy, by its value. */
 extern const char *const sl_mode_words[3];
-extern const char *const sl_missing_words[3];
-extern const char *const sl_anonymous_words[3];
-extern const char *const sl_unknown_words[3];
-extern const char *const sl_reset_words[2];
 extern const char *const sl_forwarded_words[2];
-extern const char *const sl_sign_in_words[3];
 extern const char *const sl_failure_words[3];
-extern const char *const sl_full_words[2]; /* enum sl_on_full */
-extern const char *const sl_count_words[3];
 
 /* Algorithms of tokens, in the order of the bits of enum
  * sl_token_algorithm. */
@@ -209,7 +202,7 @@ struct sl_sources {
     unsigned count;
 };
 
-/* Which tokens are believed: `identity: jwt`. */
+/* `identity: jwt`: which tokens are valid. */
 struct sl_jwt {
     bool written;           /* false: none, and all else is empty */
     struct sl_sources from; /* headers and cookies that a token comes in */
@@ -224,7 +217,7 @@ struct sl_jwt {
     bool expiry_optional;
 };
 
-/* Plans that stand in tables of others: `identity: subjects`. */
+/* `identity: subjects`: plans in the user's own tables. */
 enum sl_asked { SL_ASKED_ANY, SL_ASKED_USER, SL_ASKED_ORG };
 struct sl_plan_query {
     struct sl_str text; /* "": none, and all else is empty */
@@ -292,7 +285,7 @@ struct sl_rule {
     struct sl_thresholds marks; /* `thresholds` */
     uint64_t cost;   /* of a request that names none; 1 if not written */
     bool fixed_cost; /* it was written: settling a hold leaves it alone */
-    sl_ns hold;      /* permits: how long, if nobody says; else 0 */
+    sl_ns hold;      /* permits: default duration; else 0 */
     unsigned queue;  /* how many may wait for it, in one process */
     unsigned lease;  /* percent of the capacity; 0: nothing is leased */
     bool carried;    /* a route carries to it what visitors have used */
@@ -343,7 +336,7 @@ struct sl_route {
     enum sl_sign_in sign_in;
     unsigned feature; /* index or SL_NO_FEATURE */
     const struct sl_str *roles;
-    unsigned role_count; /* 0: everybody */
+    unsigned role_count; /* 0: all roles */
     const struct sl_rule *const *rules;
     unsigned rule_count; /* <= SL_PARTS */
     int report;          /* index into rules; -1: the tightest */
@@ -395,8 +388,15 @@ struct sl_server_conf {
     struct sl_str log_level, log_format;
 };
 
-/* A value from ${ENV:...} or ${FILE:...}. It may be a secret: whoever shows
- * the policy shows what was written. */
+/* The value of the key below `server` ("log.level") as a policy writes it;
+ * empty if it was not written or there is no such key. `room` is used for it.
+ */
+#define SL_SERVER_TEXT 64
+struct sl_str sl_server_conf_text(const struct sl_server_conf *conf,
+                                  const char *key, char room[SL_SERVER_TEXT]);
+
+/* A value from ${ENV:...} or ${FILE:...}. It can be a secret: a print of the
+ * policy shows what was written. */
 struct sl_external_value {
     struct sl_str path; /* keys and, in lists, indices from the top down, a
                          * newline before each */
@@ -496,18 +496,18 @@ struct sl_policy;
 SL_MUST_USE int sl_policy_print(const struct sl_policy *policy,
                                 struct sl_buf *out);
 
-/* ---- what a new policy changes, for those who have just loaded it.
+/* ---- what a new policy changes: the reload diff.
  *
- * One line for each change: first what is said of the whole, then limits,
- * plans, routes, features and identity:
+ * One line for each change: first the top level, then limits, plans, routes,
+ * features and identity:
  *
  *     ai-minute free 5/min -> 10/min; usage kept
  *     limit search added
- *     limit exports: kind fixed-window -> quota; starts afresh
+ *     limit exports: kind fixed-window -> quota; usage reset
  *     route GET /api/search: limits [search] -> [search, api]
  *
- * What was used belongs to a limit's name, kind, `per` and period; whoever
- * changes one of these begins again, and is told.
+ * Usage belongs to a limit's name, kind, `per` and period. A change of one of
+ * these resets it, and the line says "usage reset".
  */
 
 /* Append the lines, each with a newline behind it; none if the two decide
@@ -520,22 +520,6 @@ SL_MUST_USE int sl_policy_diff(const struct sl_policy *old,
  * "120/month", "unlimited". */
 SL_MUST_USE int sl_rate_print(const struct sl_plan_limit *limit,
                               struct sl_buf *out);
-
-/* ---- between the files of the diff ---- */
-
-/* Lines are put together here; after a failure nothing more is said. */
-struct sl_changes {
-    const struct sl_policy *old, *new;
-    struct sl_buf *out;
-    int err;
-};
-
-void sl_diff_line(struct sl_changes *c, const char *fmt, ...) SL_PRINTF(2, 3);
-
-/* What `new` does to the limits (diff_limits.c). */
-void sl_changes_limits(struct sl_changes *c);
-
-bool sl_template_same(const struct sl_template *a, const struct sl_template *b);
 
 /* ---- where the states of a policy lie in a Redis Cluster.
  *
@@ -565,11 +549,11 @@ SL_MUST_USE int sl_slots_check(const struct sl_policy *policy,
 /* Is that the URL of a cluster? */
 bool sl_slots_wanted(struct sl_str store);
 
-/* ---- what a policy needs that not every store has: holds.
+/* ---- holds, which not every store has.
  *
- * Permits and guards are holds: they come back when whoever has them is done,
- * or is silent for too long. In a store without holds a permit would stay taken
- * for good, so such a policy is refused when it is loaded.
+ * Permits and guards are holds: they end when they are released or expire. In a
+ * store without holds a permit would stay taken, so that such a policy is
+ * refused when it is loaded.
  */
 
 /* Can the policy be kept in a store without holds? SLUICE_ECONF with a

@@ -23,6 +23,7 @@
 #include "base/zone.h"
 #include "policy/policy.h"
 #include "policy/report.h"
+#include "policy/schema.h"
 
 /* ---- names in order, and what they stand for.
  *
@@ -123,13 +124,6 @@ struct sl_str sl_build_keep(struct sl_build *b, struct sl_str text);
 const struct sl_yaml_node *sl_build_scalar(const struct sl_yaml_node *map,
                                            const char *key);
 
-/* Its text, kept; empty if it is not there. */
-struct sl_str sl_build_text(struct sl_build *b, const struct sl_yaml_node *map,
-                            const char *key);
-
-bool sl_build_bool(const struct sl_yaml_node *map, const char *key,
-                   bool preset);
-
 /* Which of the words it is; `preset` if it is not there. */
 int sl_build_choice(const struct sl_yaml_node *map, const char *key,
                     const char *const *words, int count, int preset);
@@ -183,7 +177,7 @@ int sl_build_find(struct sl_build *b, const struct sl_names *names,
                   const struct sl_yaml_node *item, const char *what);
 
 /* Add what was meant and return it; or NULL, also if so many problems were
- * found that nobody would read it. */
+ * found that hints are left out. */
 const char *sl_build_meant(struct sl_build *b, struct sl_diag *diag,
                            const struct sl_names *names, struct sl_str typo);
 
@@ -193,28 +187,12 @@ const char *sl_build_meant(struct sl_build *b, struct sl_diag *diag,
 
 /* ---- shared by several parts ---- */
 
-/* The bits of a list of dialects; `preset` if there is none. */
-int sl_build_dialects(struct sl_build *b, const struct sl_yaml_node *node,
-                      int preset);
-
-/* A status from 400 to 599; `preset` if it is not there. */
-int sl_build_status(struct sl_build *b, const struct sl_yaml_node *map,
-                    int preset);
-
-/* A message; no pieces if it is not there. */
-void sl_build_message(struct sl_build *b, const struct sl_yaml_node *map,
-                      struct sl_template *ret);
-
 /* Numbers for each plan, from the child `key` of `limit`: `rate` or
  * `candidate` (rates.c). NULL if they can't be had; what is wrong was said. */
 const struct sl_plan_limit *sl_build_rates(struct sl_build *b,
                                            const struct sl_rule *rule,
                                            const struct sl_yaml_node *limit,
                                            const char *key);
-
-/* `thresholds` of a limit (marks.c). */
-void sl_build_marks(struct sl_build *b, const struct sl_yaml_node *limit,
-                    struct sl_rule *rule);
 
 /* The smallest count and capacity over the plans that have numbers; false if
  * none has. */
@@ -225,26 +203,6 @@ bool sl_build_strictest(const struct sl_policy *policy,
 /* The same limit without a ceiling, for overage. */
 struct sl_limit sl_build_open(const struct sl_limit *limit);
 
-/* A name for the endpoint of a pattern (endpoints.c). */
-struct sl_str sl_build_endpoint(struct sl_build *b,
-                                const struct sl_pattern *pattern);
-
-/* A name made of any text. */
-struct sl_str sl_build_name_of(struct sl_build *b, struct sl_str text);
-
-/* `descriptor` and `replaces` of a route, and the list of those that have the
- * first (descriptors.c). */
-void sl_build_descriptor(struct sl_build *b, const struct sl_yaml_node *list,
-                         struct sl_route *route);
-void sl_build_replaces(struct sl_build *b, const struct sl_yaml_node *list,
-                       struct sl_route *route);
-void sl_build_index_descriptors(struct sl_build *b, const struct sl_route *list,
-                                unsigned count);
-
-/* Give different endpoints different names, where nobody wrote one. */
-void sl_build_tell_apart(struct sl_build *b, struct sl_route *list,
-                         unsigned count);
-
 /* The sources of an attribute (identity.c). Not all kinds of them may be
  * everywhere. */
 enum sl_sources_of {
@@ -253,37 +211,10 @@ enum sl_sources_of {
     SL_OF_TOKENS,
     SL_OF_PLAN,
     SL_OF_ROLE,
-    SL_OF_PRECHECKS, /* headers of anybody's */
+    SL_OF_PRECHECKS, /* headers only */
 };
 void sl_build_sources(struct sl_build *b, const struct sl_yaml_node *node,
                       enum sl_sources_of of, struct sl_sources *ret);
-
-/* What a route asks before its limits (guards.c). */
-void sl_build_guards(struct sl_build *b, const struct sl_yaml_node *node,
-                     struct sl_route *route);
-
-/* `guard` of a route, and the rule behind all others by which guards are kept
- * (guard.c). */
-void sl_build_guard(struct sl_build *b, const struct sl_yaml_node *node,
-                    const struct sl_route *route, struct sl_guard *ret);
-
-/* `identity: jwt` (tokens.c). */
-void sl_build_jwt(struct sl_build *b, const struct sl_yaml_node *identity);
-
-/* `identity: subjects` (subjects.c). NULL is allowed. */
-void sl_build_subjects(struct sl_build *b, const struct sl_yaml_node *node);
-
-/* `hold_max`, and `hold` of a limit (holds.c). */
-void sl_build_hold_max(struct sl_build *b);
-void sl_build_hold(struct sl_build *b, const struct sl_yaml_node *node,
-                   struct sl_rule *rule);
-
-/* `hold` of a limit of permits, or of a guard (holds.c). */
-sl_ns sl_build_hold_span(struct sl_build *b, const struct sl_yaml_node *node);
-
-/* `wait` of a route (holds.c). */
-void sl_build_wait(struct sl_build *b, const struct sl_yaml_node *node,
-                   struct sl_route *route);
 
 /* ---- the parts, in their order ---- */
 
@@ -294,19 +225,56 @@ void sl_build_features(struct sl_build *b);
 void sl_build_limits(struct sl_build *b);
 void sl_build_routes(struct sl_build *b);
 void sl_build_errors(struct sl_build *b);
-void sl_build_server(struct sl_build *b);
 
 /* What concerns several parts: keys that meet, ways round. */
 void sl_build_checks(struct sl_build *b);
-
-/* What routes do with what was used before signing in; called by the checks. */
-void sl_build_sign_in(struct sl_build *b);
 
 /* What is allowed, but was perhaps not meant; called by the checks. */
 void sl_build_warnings(struct sl_build *b);
 
 /* What came from the environment or from files, and from where. */
 void sl_build_outside(struct sl_build *b);
+
+/* ---- the reload diff ---- */
+
+struct sl_changes {
+    const struct sl_policy *old, *new;
+    struct sl_writer w;
+};
+
+/* Append a line. A long line is cut and ends in "...". */
+void sl_diff_line(struct sl_changes *c, const char *fmt, ...) SL_PRINTF(2, 3);
+
+bool sl_template_same(const struct sl_template *a, const struct sl_template *b);
+
+/* ---- hooks of schema.def: see struct sl_schema_key ---- */
+
+typedef void sl_fill_f(struct sl_build *b, const struct sl_schema_key *row,
+                       const struct sl_yaml_node *map, void *into);
+typedef void sl_print_f(struct sl_printer *p, const struct sl_schema_key *row,
+                        const void *from);
+
+sl_fill_f sl_fill_address, sl_fill_algorithms, sl_fill_anonymous,
+    sl_fill_audiences, sl_fill_bound, sl_fill_code, sl_fill_cost,
+    sl_fill_deadline, sl_fill_dialects, sl_fill_feature, sl_fill_header,
+    sl_fill_jwt, sl_fill_later, sl_fill_lease, sl_fill_listen, sl_fill_message,
+    sl_fill_mode, sl_fill_permit_hold, sl_fill_proxied, sl_fill_roles,
+    sl_fill_span, sl_fill_subjects, sl_fill_thresholds, sl_fill_tls,
+    sl_fill_token, sl_fill_token_sources, sl_fill_trusted, sl_fill_url,
+    sl_fill_hold;
+
+/* sl_fill_later does nothing: other code fills the field. */
+
+sl_print_f sl_print_algorithms, sl_print_aliases, sl_print_anchor,
+    sl_print_audiences, sl_print_backlog_name, sl_print_bound, sl_print_cost,
+    sl_print_default, sl_print_dialects, sl_print_error_body, sl_print_errors,
+    sl_print_feature, sl_print_features, sl_print_fingerprint, sl_print_header,
+    sl_print_jwt_secret, sl_print_kind, sl_print_lease, sl_print_limits,
+    sl_print_message, sl_print_per, sl_print_pick, sl_print_plans,
+    sl_print_prechecks, sl_print_proxied, sl_print_rates, sl_print_replaces,
+    sl_print_roles, sl_print_inherited, sl_print_route_limits, sl_print_routes,
+    sl_print_scopes, sl_print_target, sl_print_thresholds, sl_print_token,
+    sl_print_trusted, sl_print_url, sl_print_webhook_secret, sl_print_zone;
 
 /* ---- keys, values and lists of a policy's print; for print.c, this
  * folder and build/errors.c.
@@ -322,30 +290,27 @@ void sl_build_outside(struct sl_build *b);
 
 struct sl_printer {
     const struct sl_policy *policy;
-    struct sl_buf *out;
+    struct sl_writer w;
     unsigned depth; /* of maps */
     bool item;      /* the next key is the first of an item of a list */
     char path[SL_PRINT_PATH];
     size_t path_len;
-    int err;
 };
 
-/* ---- scalars (scalar.c) ---- */
+/* ---- scalars ---- */
 
 /* Append a text, without quotes where it is safe to leave them out; inside of
  * `flow` brackets fewer are. */
-SL_MUST_USE int sl_print_scalar(struct sl_buf *out, struct sl_str text,
-                                bool flow);
+void sl_print_scalar(struct sl_writer *w, struct sl_str text, bool flow);
 
 /* The same for a key. */
-SL_MUST_USE int sl_print_key(struct sl_buf *out, struct sl_str key);
+void sl_print_key(struct sl_writer *w, struct sl_str key);
 
 /* Append a text that has ${...} to be replaced. */
-SL_MUST_USE int sl_print_written(struct sl_buf *out, struct sl_str written);
+void sl_print_written(struct sl_writer *w, struct sl_str written);
 
 /* Append a body as YAML on one line that is read back as the same. */
-SL_MUST_USE int sl_print_body(struct sl_buf *out,
-                              const struct sl_yaml_node *node);
+void sl_print_body(struct sl_writer *w, const struct sl_yaml_node *node);
 
 /* ---- the printer (printer.c) ---- */
 
@@ -361,12 +326,6 @@ void sl_print_close_item(struct sl_printer *p);
 void sl_print_text(struct sl_printer *p, const char *key, struct sl_str text);
 void sl_print_word(struct sl_printer *p, const char *key, const char *word);
 void sl_print_number(struct sl_printer *p, const char *key, uint64_t number);
-void sl_print_bool(struct sl_printer *p, const char *key, bool value);
-void sl_print_duration(struct sl_printer *p, const char *key, sl_ns span);
-
-/* A text with its placeholders; nothing if it has no pieces. */
-void sl_print_message(struct sl_printer *p, const char *key,
-                      const struct sl_template *message);
 
 /* `key: ` of the user's, and what is YAML already. */
 void sl_print_yaml(struct sl_printer *p, struct sl_str key, struct sl_str yaml);
@@ -384,9 +343,6 @@ struct sl_print_list {
 };
 void sl_print_list(struct sl_printer *p, const char *key,
                    const struct sl_print_list *list);
-
-/* `headers`. */
-void sl_print_dialects(struct sl_printer *p, int dialects);
 
 /* `key: ` and what was written for it. */
 void sl_print_from(struct sl_printer *p, struct sl_str key,
@@ -409,19 +365,8 @@ const struct sl_external_value *sl_print_below(const struct sl_printer *p,
 
 /* ---- parts of a policy ---- */
 
-/* Has the policy only the plan that those without plans have? No other can be
- * called `default`, which is a key of `plans`. */
-bool sl_print_only_plan(const struct sl_printer *p);
-
-/* A list of sources (tokens.c). */
+/* A list of sources. */
 void sl_print_sources(struct sl_printer *p, const char *key,
                       const struct sl_sources *sources);
-
-/* What a route asks before its limits. */
-void sl_print_guards(struct sl_printer *p, const struct sl_prechecks *guards);
-
-void sl_print_jwt(struct sl_printer *p); /* `identity: jwt` */
-void sl_print_limits(struct sl_printer *p);
-void sl_print_server(struct sl_printer *p);
 
 #endif

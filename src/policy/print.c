@@ -5,14 +5,15 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "policy/policy.h"
 #include "policy/policy_int.h"
 
 /* ---- lists ---- */
 
-static struct sl_str text_of(const void *ctx, unsigned i,
-                             char room[SL_PRINT_ITEM])
+static struct sl_str text_item(const void *ctx, unsigned i,
+                               char room[SL_PRINT_ITEM])
 {
     const struct sl_str *list = ctx;
 
@@ -23,32 +24,41 @@ static struct sl_str text_of(const void *ctx, unsigned i,
 static void print_texts(struct sl_printer *p, const char *key,
                         const struct sl_str *texts, unsigned count)
 {
-    struct sl_print_list list = {.item = text_of, .ctx = texts, .count = count};
+    struct sl_print_list list = {
+        .item = text_item, .ctx = texts, .count = count};
 
     sl_print_list(p, key, &list);
 }
 
-static struct sl_str rule_of(const void *ctx, unsigned i,
-                             char room[SL_PRINT_ITEM])
+static struct sl_str rule_item(const void *ctx, unsigned i,
+                               char room[SL_PRINT_ITEM])
 {
-    const struct sl_route *route = ctx;
+    const struct sl_rule *const *rules = ctx;
 
     (void)room;
-    return route->rules[i]->name;
+    return rules[i]->name;
 }
 
 static void print_rules(struct sl_printer *p, const char *key,
-                        const struct sl_route *route)
+                        const struct sl_rule *const *rules, unsigned count)
 {
     struct sl_print_list list = {
-        .item = rule_of, .ctx = route, .count = route->rule_count};
+        .item = rule_item, .ctx = rules, .count = count};
 
     sl_print_list(p, key, &list);
+}
+
+static void print_map(struct sl_printer *p, struct sl_str key,
+                      enum sl_schema_level level, const void *from)
+{
+    sl_print_open(p, key);
+    sl_schema_print(p, level, from);
+    sl_print_close(p);
 }
 
 /* ---- plans ---- */
 
-bool sl_print_only_plan(const struct sl_printer *p)
+static bool has_one_plan(const struct sl_printer *p)
 {
     const struct sl_plans *plans = &p->policy->plans;
 
@@ -56,26 +66,28 @@ bool sl_print_only_plan(const struct sl_printer *p)
            sl_str_eq(plans->list[0].name, SL_STR("default"));
 }
 
-static void print_plans(struct sl_printer *p)
+void sl_print_aliases(struct sl_printer *p, const struct sl_schema_key *row,
+                      const void *from)
 {
-    const struct sl_plans *plans = &p->policy->plans;
+    const struct sl_plan *plan = from;
 
-    sl_print_open(p, SL_STR("plans"));
+    print_texts(p, row->name, plan->aliases, plan->alias_count);
+}
+
+void sl_print_plans(struct sl_printer *p, const struct sl_schema_key *row,
+                    const void *from)
+{
+    const struct sl_plans *plans = &((const struct sl_policy *)from)->plans;
+
+    sl_print_open(p, sl_str_c(row->name));
     sl_print_text(p, "default", plans->list[plans->fallback].name);
     if (plans->anonymous != plans->fallback ||
         !sl_print_at(p, SL_STR("default")) ||
         sl_print_at(p, SL_STR("anonymous")))
         sl_print_text(p, "anonymous", plans->list[plans->anonymous].name);
-    sl_print_word(p, "unknown_plan", plans->deny_unknown ? "deny" : "default");
-    for (unsigned i = 0; !sl_print_only_plan(p) && i < plans->count; i++) {
-        const struct sl_plan *plan = &plans->list[i];
-
-        sl_print_open(p, plan->name);
-        print_texts(p, "aliases", plan->aliases, plan->alias_count);
-        sl_print_bool(p, "overage", plan->overage);
-        sl_print_number(p, "weight", plan->weight);
-        sl_print_close(p);
-    }
+    sl_schema_print(p, SL_LEVEL_PLANS, plans);
+    for (unsigned i = 0; !has_one_plan(p) && i < plans->count; i++)
+        print_map(p, plans->list[i].name, SL_LEVEL_PLAN, &plans->list[i]);
     sl_print_close(p);
 }
 
@@ -95,46 +107,102 @@ static struct sl_str net_of(const void *ctx, unsigned i,
     return (struct sl_str){room, len};
 }
 
-static void print_subjects(struct sl_printer *p)
+void sl_print_trusted(struct sl_printer *p, const struct sl_schema_key *row,
+                      const void *from)
 {
-    const struct sl_plan_query *query = &p->policy->identity.subjects;
-
-    if (query->text.len == 0)
-        return;
-    sl_print_open(p, SL_STR("subjects"));
-    sl_print_text(p, "query", query->text);
-    if (query->scope != SL_ASKED_ANY)
-        sl_print_word(p, "scope",
-                      query->scope == SL_ASKED_ORG ? "org" : "user");
-    sl_print_duration(p, "life", query->life);
-    sl_print_close(p);
-}
-
-static void print_identity(struct sl_printer *p)
-{
-    const struct sl_identity *identity = &p->policy->identity;
+    const struct sl_identity *identity = from;
     struct sl_print_list nets = {.item = net_of,
                                  .ctx = identity->trusted,
                                  .count = identity->trusted_count};
 
-    sl_print_open(p, SL_STR("identity"));
-    sl_print_sources(p, "user", &identity->scopes[SL_SCOPE_USER]);
-    sl_print_sources(p, "org", &identity->scopes[SL_SCOPE_ORG]);
-    sl_print_sources(p, "plan", &identity->plan);
-    sl_print_sources(p, "role", &identity->role);
-    sl_print_sources(p, "anonymous", &identity->anonymous);
+    sl_print_list(p, row->name, &nets);
+}
+
+#define TOKEN_SECRET "(a secret, which is not shown here)"
+
+static struct sl_str source_of(const void *ctx, unsigned i,
+                               char room[SL_PRINT_ITEM])
+{
+    static const char *const kinds[] = {
+        [SL_SOURCE_HEADER] = "header",
+        [SL_SOURCE_JWT] = "jwt",
+        [SL_SOURCE_COOKIE] = "cookie",
+        [SL_SOURCE_SUBJECT] = "subject",
+    };
+    const struct sl_source *source = &((const struct sl_sources *)ctx)->list[i];
+    int len;
+
+    if (source->kind == SL_SOURCE_IP)
+        return SL_STR("ip");
+    len = snprintf(room, SL_PRINT_ITEM, "%s.%.*s", kinds[source->kind],
+                   SL_STR_ARG(source->name));
+    return (struct sl_str){room, (size_t)len};
+}
+
+void sl_print_sources(struct sl_printer *p, const char *key,
+                      const struct sl_sources *sources)
+{
+    struct sl_print_list list = {
+        .item = source_of, .ctx = sources, .count = sources->count};
+
+    sl_print_list(p, key, &list);
+}
+
+/* The `i`th of the algorithms that are there. */
+static struct sl_str algorithm_of(const void *ctx, unsigned i,
+                                  char room[SL_PRINT_ITEM])
+{
+    unsigned bits = *(const unsigned *)ctx, at = 0;
+
+    (void)room;
+    for (;; at++)
+        if ((bits & 1u << at) && i-- == 0)
+            return sl_str_c(sl_algorithm_words[at]);
+}
+
+void sl_print_algorithms(struct sl_printer *p, const struct sl_schema_key *row,
+                         const void *from)
+{
+    const struct sl_jwt *jwt = from;
+    struct sl_print_list list = {
+        .item = algorithm_of, .ctx = &jwt->algorithms, .in_any_order = true};
+
+    for (unsigned i = 0; i < SL_ALGORITHMS; i++)
+        list.count += jwt->algorithms >> i & 1;
+    if (list.count > 0)
+        sl_print_list(p, row->name, &list);
+}
+
+void sl_print_audiences(struct sl_printer *p, const struct sl_schema_key *row,
+                        const void *from)
+{
+    const struct sl_jwt *jwt = from;
+
+    if (jwt->audience_count > 0)
+        print_texts(p, row->name, jwt->audiences, jwt->audience_count);
+}
+
+/* A secret is never shown. The text in its place is long enough to be read
+ * back as a secret. */
+void sl_print_jwt_secret(struct sl_printer *p, const struct sl_schema_key *row,
+                         const void *from)
+{
+    static const struct sl_external_value secret = {
+        .written = {TOKEN_SECRET, sizeof(TOKEN_SECRET) - 1}
+    };
+
+    if (((const struct sl_jwt *)from)->secret.len > 0)
+        sl_print_from(p, sl_str_c(row->name), &secret);
+}
+
+void sl_print_scopes(struct sl_printer *p, const struct sl_schema_key *row,
+                     const void *from)
+{
+    const struct sl_identity *identity = from;
+
+    (void)row;
     for (unsigned i = SL_SCOPE_NAMED; i < identity->scope_count; i++)
         sl_print_sources(p, identity->scope_names[i].at, &identity->scopes[i]);
-    sl_print_list(p, "trusted_proxies", &nets);
-    if (identity->forwarded != SL_FORWARDED_X_FOR ||
-        sl_print_at(p, SL_STR("forwarded")))
-        sl_print_word(p, "forwarded", sl_forwarded_words[identity->forwarded]);
-    sl_print_number(p, "ipv6_prefix", identity->ipv6_prefix);
-    sl_print_word(p, "unknown_subject",
-                  sl_unknown_words[identity->unknown_subject]);
-    sl_print_jwt(p);
-    print_subjects(p);
-    sl_print_close(p);
 }
 
 /* ---- routes ---- */
@@ -169,26 +237,11 @@ static void print_descriptor(struct sl_printer *p, const struct sl_route *route)
         sl_print_text(p, "endpoint", route->endpoint);
 }
 
-static struct sl_str replaced_of(const void *ctx, unsigned i,
-                                 char room[SL_PRINT_ITEM])
+void sl_print_target(struct sl_printer *p, const struct sl_schema_key *row,
+                     const void *from)
 {
-    const struct sl_route *route = ctx;
-
-    (void)room;
-    return route->replaces[i]->name;
-}
-
-static void print_replaced(struct sl_printer *p, const struct sl_route *route)
-{
-    struct sl_print_list list = {
-        .item = replaced_of, .ctx = route, .count = route->replace_count};
-
-    sl_print_list(p, "replaces", &list);
-}
-
-static void print_target(struct sl_printer *p, const struct sl_route *route)
-{
-    const char *key = route->is_job ? "job" : "match";
+    const struct sl_route *route = from;
+    const char *key = route->is_job ? "job" : row->name;
 
     if (route->is_descriptor) {
         print_descriptor(p, route);
@@ -199,83 +252,111 @@ static void print_target(struct sl_printer *p, const struct sl_route *route)
         sl_print_text(p, "endpoint", route->endpoint);
 }
 
-/* How it is answered, where the policy as a whole does not say so. */
-static void print_answer(struct sl_printer *p, const struct sl_route *route)
+void sl_print_feature(struct sl_printer *p, const struct sl_schema_key *row,
+                      const void *from)
 {
-    const struct sl_policy *policy = p->policy;
+    const struct sl_route *route = from;
 
-    if (route->dialects != policy->dialects || !sl_print_follows(p, "headers"))
-        sl_print_dialects(p, route->dialects);
-    if (route->reset != policy->reset || !sl_print_follows(p, "reset"))
-        sl_print_word(p, "reset", sl_reset_words[route->reset]);
-    if (route->count != SL_COUNT_ALL)
-        sl_print_word(p, "count", sl_count_words[route->count]);
-    if (route->replace_count > 0)
-        print_replaced(p, route);
-    if (route->wait > 0)
-        sl_print_duration(p, "wait", route->wait);
-    if (route->failure >= 0)
-        sl_print_word(p, "on_store_failure", sl_failure_words[route->failure]);
-    if (route->apart || sl_print_at(p, SL_STR("atomic")))
-        sl_print_bool(p, "atomic", !route->apart);
+    if (route->feature != SL_NO_FEATURE)
+        sl_print_text(p, row->name, p->policy->features[route->feature].name);
 }
 
-static void print_route(struct sl_printer *p, const struct sl_route *route)
+void sl_print_roles(struct sl_printer *p, const struct sl_schema_key *row,
+                    const void *from)
 {
-    const struct sl_rule *const *rules = route->rules;
+    const struct sl_route *route = from;
 
-    sl_print_open_item(p, route->index);
-    print_target(p, route);
-    sl_print_word(p, "anonymous", sl_anonymous_words[route->anonymous]);
-    if (route->sign_in != SL_SIGN_IN_FRESH || sl_print_at(p, SL_STR("sign_in")))
-        sl_print_word(p, "sign_in", sl_sign_in_words[route->sign_in]);
-    if (route->feature != SL_NO_FEATURE)
-        sl_print_text(p, "feature", p->policy->features[route->feature].name);
     if (route->role_count > 0)
-        print_texts(p, "roles", route->roles, route->role_count);
-    sl_print_guards(p, route->guards);
-    print_rules(p, "limits", route);
-    if (route->report >= 0)
-        sl_print_text(p, "report", rules[route->report]->name);
-    if (route->quota >= 0)
-        sl_print_text(p, "quota", rules[route->quota]->name);
-    print_answer(p, route);
-    sl_print_close_item(p);
+        print_texts(p, row->name, route->roles, route->role_count);
+}
+
+void sl_print_route_limits(struct sl_printer *p,
+                           const struct sl_schema_key *row, const void *from)
+{
+    const struct sl_route *route = from;
+
+    print_rules(p, row->name, route->rules, route->rule_count);
+}
+
+/* `report` or `quota`. */
+void sl_print_pick(struct sl_printer *p, const struct sl_schema_key *row,
+                   const void *from)
+{
+    const struct sl_route *route = from;
+    int64_t pick = sl_schema_get(row, from);
+
+    if (pick >= 0)
+        sl_print_text(p, row->name, route->rules[pick]->name);
+}
+
+void sl_print_replaces(struct sl_printer *p, const struct sl_schema_key *row,
+                       const void *from)
+{
+    const struct sl_route *route = from;
+
+    if (route->replace_count > 0)
+        print_rules(p, row->name, route->replaces, route->replace_count);
+}
+
+/* `headers` and `reset` of a route, `mode` of a limit: left out if they only
+ * repeat a value of the policy that came from ENV or FILE. */
+void sl_print_inherited(struct sl_printer *p, const struct sl_schema_key *row,
+                        const void *from)
+{
+    const struct sl_schema_key *top =
+        sl_schema_find(SL_LEVEL_TOP, sl_str_c(row->name));
+    char room[SL_SCHEMA_TEXT];
+
+    if (sl_schema_get(row, from) == sl_schema_get(top, p->policy) &&
+        sl_print_follows(p, row->name))
+        return;
+    if (row->type == SL_TYPE_CHOICES)
+        sl_print_dialects(p, row, from);
+    else
+        sl_print_yaml(p, sl_str_c(row->name), sl_schema_text(row, from, room));
 }
 
 /* A policy without routes has none on purpose: its limits are taken by name.
  * An empty list would be taken for something that was forgotten. */
-static void print_routes(struct sl_printer *p)
+void sl_print_routes(struct sl_printer *p, const struct sl_schema_key *row,
+                     const void *from)
 {
-    const struct sl_policy *policy = p->policy;
+    const struct sl_policy *policy = from;
 
-    if (policy->route_count > 0) {
-        sl_print_open(p, SL_STR("routes"));
-        for (unsigned i = 0; i < policy->route_count; i++)
-            print_route(p, &policy->routes[i]);
-        sl_print_close(p);
+    if (policy->route_count == 0)
+        return;
+    sl_print_open(p, sl_str_c(row->name));
+    for (unsigned i = 0; i < policy->route_count; i++) {
+        sl_print_open_item(p, i);
+        sl_schema_print(p, row->below, &policy->routes[i]);
+        sl_print_close_item(p);
     }
-    if (policy->route_count > 0 || policy->fallback.rule_count > 0)
-        print_rules(p, "default", &policy->fallback);
+    sl_print_close(p);
+}
+
+void sl_print_default(struct sl_printer *p, const struct sl_schema_key *row,
+                      const void *from)
+{
+    const struct sl_policy *policy = from;
+    const struct sl_route *route = &policy->fallback;
+
+    if (policy->route_count > 0 || route->rule_count > 0)
+        print_rules(p, row->name, route->rules, route->rule_count);
 }
 
 /* ---- features and errors ---- */
 
-static void print_features(struct sl_printer *p)
+void sl_print_features(struct sl_printer *p, const struct sl_schema_key *row,
+                       const void *from)
 {
-    if (p->policy->feature_count == 0)
-        return;
-    sl_print_open(p, SL_STR("features"));
-    for (unsigned i = 0; i < p->policy->feature_count; i++) {
-        const struct sl_feature *feature = &p->policy->features[i];
+    const struct sl_policy *policy = from;
 
-        sl_print_open(p, feature->name);
-        sl_print_bool(p, "enabled", feature->enabled);
-        sl_print_message(p, "message", &feature->message);
-        if (feature->retry_after != SL_NS_NONE)
-            sl_print_duration(p, "retry_after", feature->retry_after);
-        sl_print_close(p);
-    }
+    if (policy->feature_count == 0)
+        return;
+    sl_print_open(p, sl_str_c(row->name));
+    for (unsigned i = 0; i < policy->feature_count; i++)
+        print_map(p, policy->features[i].name, SL_LEVEL_FEATURE,
+                  &policy->features[i]);
     sl_print_close(p);
 }
 
@@ -284,34 +365,32 @@ static bool is_written(const struct sl_error_form *form)
     return form->status != 0 || form->has_body;
 }
 
-static void print_errors(struct sl_printer *p)
+void sl_print_error_body(struct sl_printer *p, const struct sl_schema_key *row,
+                         const void *from)
 {
-    static const char *const names[SL_ERRORS] = {
-        [SL_ERROR_RATE_LIMITED] = "rate_limited",
-        [SL_ERROR_PLAN_LIMIT] = "plan_limit",
-        [SL_ERROR_FORBIDDEN] = "forbidden",
-        [SL_ERROR_UNAUTHORIZED] = "unauthorized",
-        [SL_ERROR_CONFLICT] = "conflict",
-        [SL_ERROR_UNAVAILABLE] = "unavailable",
-    };
+    const struct sl_error_form *form = from;
+
+    if (form->has_body)
+        sl_print_yaml(p, sl_str_c(row->name), form->printed);
+}
+
+void sl_print_errors(struct sl_printer *p, const struct sl_schema_key *row,
+                     const void *from)
+{
+    const struct sl_error_form *forms =
+        ((const struct sl_policy *)from)->errors;
+    const struct sl_schema_key *error = NULL;
     bool any = false;
 
     for (int i = 0; i < SL_ERRORS; i++)
-        any |= is_written(&p->policy->errors[i]);
+        any |= is_written(&forms[i]);
     if (!any)
         return;
-    sl_print_open(p, SL_STR("errors"));
-    for (int i = 0; i < SL_ERRORS; i++) {
-        const struct sl_error_form *form = &p->policy->errors[i];
-
-        if (!is_written(form))
-            continue;
-        sl_print_open(p, sl_str_c(names[i]));
-        if (form->status != 0)
-            sl_print_number(p, "status", (uint64_t)form->status);
-        if (form->has_body)
-            sl_print_yaml(p, SL_STR("body"), form->printed);
-        sl_print_close(p);
+    sl_print_open(p, sl_str_c(row->name));
+    /* The rows are in the order of enum sl_error. */
+    for (int i = 0; (error = sl_schema_next(SL_LEVEL_ERRORS, error)); i++) {
+        if (is_written(&forms[i]))
+            print_map(p, sl_str_c(error->name), error->below, &forms[i]);
     }
     sl_print_close(p);
 }
@@ -320,26 +399,15 @@ static void print_errors(struct sl_printer *p)
 
 int sl_policy_print(const struct sl_policy *policy, struct sl_buf *out)
 {
-    struct sl_printer p = {.policy = policy, .out = out};
+    struct sl_printer p = {
+        .policy = policy, .w = {out, 0}
+    };
     size_t before = out->len;
 
-    sl_print_word(&p, "sluice", "1");
-    sl_print_text(&p, "env", policy->env);
-    sl_print_bool(&p, "enabled", policy->enabled);
-    sl_print_word(&p, "mode", sl_mode_words[policy->mode]);
-    sl_print_dialects(&p, policy->dialects);
-    sl_print_word(&p, "reset", sl_reset_words[policy->reset]);
-    sl_print_duration(&p, "hold_max", policy->hold_max);
-    print_plans(&p);
-    print_identity(&p);
-    sl_print_limits(&p);
-    print_routes(&p);
-    print_features(&p);
-    print_errors(&p);
-    sl_print_server(&p);
-    if (p.err)
+    sl_schema_print(&p, SL_LEVEL_TOP, policy);
+    if (p.w.err)
         out->len = before;
-    return p.err;
+    return p.w.err;
 }
 
 /* ---- `limits`: rules, and their rates as people write them.
@@ -438,20 +506,23 @@ static void print_plan_rate(struct sl_printer *p, unsigned i,
         sl_print_yaml(p, name, print_rate(plan, rate));
 }
 
-static void print_rates(struct sl_printer *p, const char *key,
-                        const struct sl_plan_limit *list)
+/* `rate` or `candidate`. */
+void sl_print_rates(struct sl_printer *p, const struct sl_schema_key *row,
+                    const void *from)
 {
-    const struct sl_plans *plans = &p->policy->plans;
+    const struct sl_plan_limit *list = *(
+        const struct sl_plan_limit *const *)(const void *)((const char *)from +
+                                                           row->offset);
     char rate[RATE_BYTES];
 
     if (!list)
         return;
-    if (sl_print_only_plan(p)) {
-        sl_print_yaml(p, sl_str_c(key), print_rate(&list[0], rate));
+    if (has_one_plan(p)) {
+        sl_print_yaml(p, sl_str_c(row->name), print_rate(&list[0], rate));
         return;
     }
-    sl_print_open(p, sl_str_c(key));
-    for (unsigned i = 0; i < plans->count; i++)
+    sl_print_open(p, sl_str_c(row->name));
+    for (unsigned i = 0; i < p->policy->plans.count; i++)
         print_plan_rate(p, i, &list[i]);
     sl_print_close(p);
 }
@@ -472,13 +543,14 @@ static struct sl_str scope(const void *ctx, unsigned i,
     return s->policy->identity.scope_names[s->rule->per[i]];
 }
 
-static void print_per_list(struct sl_printer *p, const struct sl_rule *rule)
+void sl_print_per(struct sl_printer *p, const struct sl_schema_key *row,
+                  const void *from)
 {
-    struct scopes scopes = {p->policy, rule};
+    struct scopes scopes = {p->policy, from};
     struct sl_print_list list = {
-        .item = scope, .ctx = &scopes, .count = rule->per_count};
+        .item = scope, .ctx = &scopes, .count = scopes.rule->per_count};
 
-    sl_print_list(p, "per", &list);
+    sl_print_list(p, row->name, &list);
 }
 
 /* A quota that no plan limits may have a calendar all the same. */
@@ -488,9 +560,12 @@ static bool has_calendar(const struct sl_rule *rule)
            (!rule->limited || rule->strictest.calendar);
 }
 
-static void print_kind(struct sl_printer *p, enum sl_kind kind)
+void sl_print_kind(struct sl_printer *p, const struct sl_schema_key *row,
+                   const void *from)
 {
-    sl_print_word(p, "kind", sl_kind_name(kind));
+    enum sl_kind kind = ((const struct sl_rule *)from)->kind;
+
+    sl_print_word(p, row->name, sl_kind_name(kind));
     if (kind == SL_BUCKET || kind == SL_INTERVAL)
         sl_print_word(p, "refill",
                       kind == SL_BUCKET ? "continuous" : "interval");
@@ -505,76 +580,66 @@ static struct sl_str mark_item(const void *ctx, unsigned i,
     return (struct sl_str){room, (size_t)len};
 }
 
-static void print_marks(struct sl_printer *p, const struct sl_rule *rule)
+void sl_print_thresholds(struct sl_printer *p, const struct sl_schema_key *row,
+                         const void *from)
 {
+    const struct sl_rule *rule = from;
     struct sl_print_list list = {mark_item, &rule->marks, rule->marks.count,
                                  false};
 
     if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
-        sl_print_list(p, "thresholds", &list);
+        sl_print_list(p, row->name, &list);
 }
 
-static void print_counting(struct sl_printer *p, const struct sl_rule *rule)
+void sl_print_cost(struct sl_printer *p, const struct sl_schema_key *row,
+                   const void *from)
 {
-    uint32_t anchor = rule->options.anchor;
+    const struct sl_rule *rule = from;
 
     if (rule->fixed_cost)
-        sl_print_number(p, "cost", rule->cost);
-    if (rule->hold > 0)
-        sl_print_duration(p, "hold", rule->hold);
-    sl_print_number(p, "queue", rule->queue);
-    print_marks(p, rule);
-    if (rule->unit.len > 0)
-        sl_print_text(p, "unit", rule->unit);
-    if (rule->lease > 0) {
-        char text[16];
+        sl_print_number(p, row->name, rule->cost);
+}
 
-        snprintf(text, sizeof(text), "%u%%", rule->lease);
-        sl_print_text(p, "lease", sl_str_c(text));
-    }
-    if (!has_calendar(rule))
+void sl_print_lease(struct sl_printer *p, const struct sl_schema_key *row,
+                    const void *from)
+{
+    const struct sl_rule *rule = from;
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u%%", rule->lease);
+    if (rule->lease > 0)
+        sl_print_text(p, row->name, sl_str_c(text));
+}
+
+void sl_print_zone(struct sl_printer *p, const struct sl_schema_key *row,
+                   const void *from)
+{
+    const struct sl_rule *rule = from;
+
+    if (has_calendar(rule))
+        sl_print_text(p, row->name, rule->zone_name);
+}
+
+void sl_print_anchor(struct sl_printer *p, const struct sl_schema_key *row,
+                     const void *from)
+{
+    const struct sl_rule *rule = from;
+    uint32_t anchor = rule->options.anchor;
+
+    if (has_calendar(rule))
+        sl_print_number(p, row->name, anchor ? anchor : 1);
+}
+
+void sl_print_limits(struct sl_printer *p, const struct sl_schema_key *row,
+                     const void *from)
+{
+    const struct sl_policy *policy = from;
+
+    if (policy->rule_count == 0)
         return;
-    sl_print_text(p, "zone", rule->zone_name);
-    sl_print_number(p, "anchor", anchor ? anchor : 1);
-}
-
-static void print_deny(struct sl_printer *p, const struct sl_deny *deny)
-{
-    sl_print_open(p, SL_STR("deny"));
-    sl_print_number(p, "status", (uint64_t)deny->status);
-    sl_print_text(p, "code", deny->code);
-    sl_print_message(p, "message", &deny->message);
-    sl_print_close(p);
-}
-
-static void print_limit(struct sl_printer *p, const struct sl_rule *rule)
-{
-
-    sl_print_open(p, rule->name);
-    print_kind(p, rule->kind);
-    print_per_list(p, rule);
-    sl_print_word(p, "missing", sl_missing_words[rule->missing]);
-    print_rates(p, "rate", rule->plans);
-    print_rates(p, "candidate", rule->candidates);
-    print_counting(p, rule);
-    sl_print_text(p, "key", rule->key_text);
-    if (rule->mode != p->policy->mode || !sl_print_follows(p, "mode"))
-        sl_print_word(p, "mode", sl_mode_words[rule->mode]);
-    sl_print_word(p, "on_store_failure", sl_failure_words[rule->failure]);
-    sl_print_word(p, "on_full", sl_full_words[rule->on_full]);
-    if (rule->dialects >= 0)
-        sl_print_dialects(p, rule->dialects);
-    print_deny(p, &rule->deny);
-    sl_print_close(p);
-}
-
-void sl_print_limits(struct sl_printer *p)
-{
-    if (p->policy->rule_count == 0)
-        return;
-    sl_print_open(p, SL_STR("limits"));
-    for (unsigned i = 0; i < p->policy->rule_count; i++)
-        print_limit(p, &p->policy->rules[i]);
+    sl_print_open(p, sl_str_c(row->name));
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        print_map(p, policy->rules[i].name, SL_LEVEL_LIMIT, &policy->rules[i]);
     sl_print_close(p);
 }
 
@@ -595,26 +660,20 @@ static struct sl_str secret_of(const void *ctx, unsigned i,
     return SL_STR(SECRET);
 }
 
-static void print_verify(struct sl_printer *p, const struct sl_verify *verify)
+void sl_print_webhook_secret(struct sl_printer *p,
+                             const struct sl_schema_key *row, const void *from)
 {
     static const struct sl_external_value secret = {
         .written = {SECRET, sizeof(SECRET) - 1}
     };
-    const struct sl_webhook_rules *rules = &verify->rules;
+    const struct sl_verify *verify = from;
     struct sl_print_list list = {.item = secret_of,
-                                 .count = rules->secret_count};
+                                 .count = verify->rules.secret_count};
 
-    if (!verify->written)
-        return;
-    sl_print_open(p, SL_STR("verify"));
-    sl_print_word(p, "scheme", sl_webhook_words[rules->scheme]);
     if (list.count == 1)
-        sl_print_from(p, SL_STR("secret"), &secret);
+        sl_print_from(p, sl_str_c(row->name), &secret);
     else
-        sl_print_list(p, "secret", &list);
-    sl_print_duration(p, "tolerance", rules->tolerance);
-    sl_print_text(p, "header", verify->header);
-    sl_print_close(p);
+        sl_print_list(p, row->name, &list);
 }
 
 static struct sl_str header_of(struct sl_str name, char room[SL_PRINT_ITEM])
@@ -622,6 +681,16 @@ static struct sl_str header_of(struct sl_str name, char room[SL_PRINT_ITEM])
     int len = snprintf(room, SL_PRINT_ITEM, "header.%.*s", SL_STR_ARG(name));
 
     return (struct sl_str){room, (size_t)len};
+}
+
+void sl_print_header(struct sl_printer *p, const struct sl_schema_key *row,
+                     const void *from)
+{
+    char room[SL_PRINT_ITEM], text[SL_SCHEMA_TEXT];
+    struct sl_str name = sl_schema_text(row, from, text);
+
+    if (name.len > 0)
+        sl_print_text(p, row->name, header_of(name, room));
 }
 
 static struct sl_str trait_of(const void *ctx, unsigned i,
@@ -635,77 +704,247 @@ static struct sl_str trait_of(const void *ctx, unsigned i,
                : sl_str_c(sl_dedupe_field_words[trait->kind]);
 }
 
-static void print_dedupe(struct sl_printer *p, const struct sl_dedupe *dedupe)
+void sl_print_fingerprint(struct sl_printer *p, const struct sl_schema_key *row,
+                          const void *from)
 {
+    const struct sl_dedupe *dedupe = from;
     struct sl_print_list list = {
         .item = trait_of, .ctx = dedupe, .count = dedupe->trait_count};
+
+    sl_print_list(p, row->name, &list);
+}
+
+/* `min` or `max`. */
+void sl_print_bound(struct sl_printer *p, const struct sl_schema_key *row,
+                    const void *from)
+{
+    const struct sl_require *require = from;
+
+    if (strcmp(row->name, "min") == 0 ? require->has_min : require->has_max)
+        sl_print_number(p, row->name, (uint64_t)sl_schema_get(row, from));
+}
+
+void sl_print_backlog_name(struct sl_printer *p,
+                           const struct sl_schema_key *row, const void *from)
+{
+    const struct sl_backlog *backlog = from;
+
+    sl_print_text(p, row->name, p->policy->backlogs[backlog->index]);
+}
+
+/* All of them, at the row of `verify`. */
+void sl_print_prechecks(struct sl_printer *p, const struct sl_schema_key *row,
+                        const void *from)
+{
+    const struct sl_prechecks *checks = ((const struct sl_route *)from)->guards;
     char room[SL_PRINT_ITEM];
 
-    if (!dedupe->written)
+    if (!checks)
         return;
-    sl_print_open(p, SL_STR("dedupe"));
-    sl_print_text(p, "key", header_of(dedupe->header, room));
-    sl_print_duration(p, "life", dedupe->life);
-    sl_print_number(p, "repeats", dedupe->repeats);
-    sl_print_list(p, "fingerprint", &list);
-    sl_print_close(p);
-}
-
-static void print_require(struct sl_printer *p,
-                          const struct sl_require *require)
-{
-    char room[SL_PRINT_ITEM];
-
-    sl_print_open(p, header_of(require->header, room));
-    if (require->has_min)
-        sl_print_number(p, "min", require->min);
-    if (require->has_max)
-        sl_print_number(p, "max", require->max);
-    if (require->equals.len > 0)
-        sl_print_text(p, "equals", header_of(require->equals, room));
-    sl_print_bool(p, "required", !require->optional);
-    sl_print_number(p, "status", (uint64_t)require->status);
-    sl_print_text(p, "code", require->code);
-    sl_print_message(p, "message", &require->message);
-    sl_print_close(p);
-}
-
-static void print_backlog(struct sl_printer *p,
-                          const struct sl_backlog *backlog)
-{
-    if (!backlog->written)
-        return;
-    sl_print_open(p, SL_STR("backlog"));
-    sl_print_text(p, "name", p->policy->backlogs[backlog->index]);
-    sl_print_number(p, "max", backlog->max);
-    sl_print_duration(p, "retry_after", backlog->retry_after);
-    sl_print_duration(p, "stale", backlog->stale);
-    sl_print_close(p);
-}
-
-static void print_guard(struct sl_printer *p, const struct sl_guard *guard)
-{
-    if (!guard->written)
-        return;
-    sl_print_open(p, SL_STR("guard"));
-    sl_print_text(p, "key", guard->text);
-    sl_print_duration(p, "hold", guard->hold);
-    sl_print_word(p, "missing", guard->skip ? "skip" : "deny");
-    sl_print_close(p);
-}
-
-void sl_print_guards(struct sl_printer *p, const struct sl_prechecks *guards)
-{
-    if (!guards)
-        return;
-    print_verify(p, &guards->verify);
-    if (guards->require_count > 0)
+    if (checks->verify.written)
+        print_map(p, sl_str_c(row->name), row->below, &checks->verify);
+    if (checks->require_count > 0)
         sl_print_open(p, SL_STR("require"));
-    for (unsigned i = 0; i < guards->require_count; i++)
-        print_require(p, &guards->requires[i]);
-    if (guards->require_count > 0)
+    for (unsigned i = 0; i < checks->require_count; i++)
+        print_map(p, header_of(checks->requires[i].header, room),
+                  SL_LEVEL_BOUNDS, &checks->requires[i]);
+    if (checks->require_count > 0)
         sl_print_close(p);
-    print_backlog(p, &guards->backlog);
-    print_dedupe(p, &guards->dedupe);
-    print_guard(p, &guards->guard);
+    if (checks->backlog.written)
+        print_map(p, SL_STR("backlog"), SL_LEVEL_BACKLOG, &checks->backlog);
+    if (checks->dedupe.written)
+        print_map(p, SL_STR("dedupe"), SL_LEVEL_DEDUPE, &checks->dedupe);
+    if (checks->guard.written)
+        print_map(p, SL_STR("guard"), SL_LEVEL_GUARD, &checks->guard);
+}
+
+/* ---- `server`: the settings that the policy has.
+ *
+ * Tokens are never shown, and neither are passwords in URLs of stores.
+ */
+
+/* An address on its way. */
+struct url {
+    struct sl_writer w;
+    bool written; /* ${...} in it stands for something */
+};
+
+/* Bytes before the next `c` that is not in a ${...}. */
+static size_t seek(const struct url *url, struct sl_str text, char c)
+{
+    bool inside = false;
+
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] == c && !inside)
+            return i;
+        if (url->written && i > 0 && memcmp(text.at + i - 1, "${", 2) == 0)
+            inside = true;
+        else if (text.at[i] == '}')
+            inside = false;
+    }
+    return text.len;
+}
+
+/* The first `len` bytes, as they are. */
+static void add_bytes(struct url *url, struct sl_str text, size_t len)
+{
+    sl_writer_add(&url->w, (struct sl_str){text.at, len});
+}
+
+/* A single ${...} is no secret. */
+static void add_hidden(struct url *url, struct sl_str secret)
+{
+    bool reference =
+        url->written && secret.len > 3 && memcmp(secret.at, "${", 2) == 0 &&
+        memchr(secret.at, '}', secret.len) == secret.at + secret.len - 1;
+
+    sl_writer_add(&url->w, secret.len == 0 || reference
+                               ? secret
+                               : SL_STR(SL_PRINT_SECRET));
+}
+
+/* "user:password". */
+static void add_user(struct url *url, struct sl_str user)
+{
+    size_t len = seek(url, user, ':');
+
+    len += len < user.len;
+    add_bytes(url, user, len);
+    add_hidden(url, sl_str_from(user, len));
+}
+
+static bool is_secret_name(struct sl_str name)
+{
+    static const char *const parts[] = {"pass", "secret", "token", "key"};
+
+    for (size_t i = 0; i < SL_LEN(parts); i++)
+        for (size_t at = 0; at + strlen(parts[i]) <= name.len; at++) {
+            struct sl_str part = {name.at + at, strlen(parts[i])};
+
+            if (sl_str_eq_nocase(part, sl_str_c(parts[i])))
+                return true;
+        }
+    return false;
+}
+
+/* "name=value". */
+static void add_setting(struct url *url, struct sl_str setting)
+{
+    size_t len = seek(url, setting, '=');
+    bool secret = is_secret_name((struct sl_str){setting.at, len});
+
+    len += len < setting.len;
+    add_bytes(url, setting, len);
+    if (secret)
+        add_hidden(url, sl_str_from(setting, len));
+    else
+        sl_writer_add(&url->w, sl_str_from(setting, len));
+}
+
+/* "?name=value&name=value". */
+static void add_settings(struct url *url, struct sl_str rest)
+{
+    while (rest.len > 0) {
+        size_t len;
+
+        add_bytes(url, rest, 1);
+        rest = sl_str_from(rest, 1);
+        len = seek(url, rest, '&');
+        add_setting(url, (struct sl_str){rest.at, len});
+        rest = sl_str_from(rest, len);
+    }
+}
+
+/* Bytes before the last @, or 0. Wherever it is: better too little is shown
+ * than half of a password that has a slash in it. */
+static size_t seek_last_at(const struct url *url, struct sl_str text)
+{
+    size_t last = 0;
+
+    for (size_t at = seek(url, text, '@'); at < text.len;) {
+        last = at;
+        at += 1 + seek(url, sl_str_from(text, at + 1), '@');
+    }
+    return last;
+}
+
+static void add_url(struct url *url, struct sl_str text)
+{
+    const char *slashes = memmem(text.at, text.len, "://", 3);
+    size_t len = slashes ? (size_t)(slashes - text.at) + 3 : 0;
+    struct sl_str rest = sl_str_from(text, len);
+
+    add_bytes(url, text, len);
+    len = slashes ? seek_last_at(url, rest) : 0;
+    add_user(url, (struct sl_str){rest.at, len});
+    rest = sl_str_from(rest, len);
+    len = seek(url, rest, '?');
+    add_bytes(url, rest, len);
+    add_settings(url, sl_str_from(rest, len));
+}
+
+void sl_print_url(struct sl_printer *p, const struct sl_schema_key *row,
+                  const void *from)
+{
+    const struct sl_external_value *at = sl_print_at(p, sl_str_c(row->name));
+    struct sl_external_value shown;
+    char room[SL_SCHEMA_TEXT];
+    struct sl_str text = sl_schema_text(row, from, room);
+    struct sl_buf out;
+    struct url url = {
+        {&out, p->w.err},
+        at != NULL
+    };
+
+    if (text.len == 0)
+        return;
+    sl_buf_init(&out, p->w.out->ceiling, p->w.out->alloc);
+    add_url(&url, at ? at->written : text);
+    p->w.err = url.w.err;
+    shown.written = sl_buf_str(&out);
+    if (at)
+        sl_print_from(p, sl_str_c(row->name), &shown);
+    else
+        sl_print_text(p, row->name, shown.written);
+    sl_buf_done(&out);
+}
+
+/* Never shown, wherever the token comes from. */
+void sl_print_token(struct sl_printer *p, const struct sl_schema_key *row,
+                    const void *from)
+{
+    static const struct sl_external_value secret = {
+        .written = {SL_PRINT_SECRET, sizeof(SL_PRINT_SECRET) - 1}
+    };
+    char room[SL_SCHEMA_TEXT];
+
+    if (sl_schema_text(row, from, room).len > 0)
+        sl_print_from(p, sl_str_c(row->name), &secret);
+}
+
+/* The ith of "http,resp". */
+static struct sl_str listener_item(const void *ctx, unsigned i, char *room)
+{
+    struct sl_str rest = *(const struct sl_str *)ctx;
+    const char *comma;
+
+    (void)room;
+    while ((comma = memchr(rest.at, ',', rest.len)) != NULL && i-- > 0)
+        rest = sl_str_from(rest, (size_t)(comma - rest.at) + 1);
+    if (comma)
+        rest.len = (size_t)(comma - rest.at);
+    return rest;
+}
+
+void sl_print_proxied(struct sl_printer *p, const struct sl_schema_key *row,
+                      const void *from)
+{
+    const struct sl_server_conf *server = from;
+    struct sl_print_list list = {
+        .item = listener_item, .ctx = &server->proxy_protocol, .count = 1};
+
+    for (size_t i = 0; i < server->proxy_protocol.len; i++)
+        list.count += server->proxy_protocol.at[i] == ',';
+    if (server->proxy_protocol.len > 0)
+        sl_print_list(p, row->name, &list);
 }

@@ -12,21 +12,7 @@
 
 static void put(struct sl_printer *p, struct sl_str bytes)
 {
-    if (!p->err)
-        p->err = sl_buf_add(p->out, bytes);
-}
-
-static void put_scalar(struct sl_printer *p, struct sl_str text, bool flow)
-{
-    if (!p->err)
-        p->err = sl_print_scalar(p->out, text, flow);
-}
-
-static void put_written(struct sl_printer *p,
-                        const struct sl_external_value *from)
-{
-    if (!p->err)
-        p->err = sl_print_written(p->out, from->written);
+    sl_writer_add(&p->w, bytes);
 }
 
 static void put_indent(struct sl_printer *p, unsigned depth)
@@ -41,8 +27,7 @@ static void put_key(struct sl_printer *p, struct sl_str key)
     if (p->item)
         put(p, SL_STR("- "));
     p->item = false;
-    if (!p->err)
-        p->err = sl_print_key(p->out, key);
+    sl_print_key(&p->w, key);
     put(p, SL_STR(":"));
 }
 
@@ -208,7 +193,7 @@ void sl_print_from(struct sl_printer *p, struct sl_str key,
 {
     put_key(p, key);
     put(p, SL_STR(" "));
-    put_written(p, from);
+    sl_print_written(&p->w, from->written);
     put(p, SL_STR("\n"));
 }
 
@@ -238,7 +223,7 @@ void sl_print_text(struct sl_printer *p, const char *key, struct sl_str text)
         return;
     put_key(p, sl_str_c(key));
     put(p, SL_STR(" "));
-    put_scalar(p, text, false);
+    sl_print_scalar(&p->w, text, false);
     put(p, SL_STR("\n"));
 }
 
@@ -255,50 +240,39 @@ void sl_print_number(struct sl_printer *p, const char *key, uint64_t number)
     sl_print_word(p, key, digits);
 }
 
-void sl_print_bool(struct sl_printer *p, const char *key, bool value)
-{
-    sl_print_word(p, key, value ? "true" : "false");
-}
-
-void sl_print_duration(struct sl_printer *p, const char *key, sl_ns span)
-{
-    char text[32];
-
-    sl_print_word(p, key, sl_format_duration(span, text));
-}
-
 /* A brace that means itself is written twice. */
-static int add_literal(struct sl_buf *out, struct sl_str literal)
+static void add_literal(struct sl_writer *w, struct sl_str literal)
 {
-    int err = 0;
-
-    for (size_t i = 0; i < literal.len && !err; i++) {
+    for (size_t i = 0; i < literal.len; i++) {
         struct sl_str byte = {literal.at + i, 1};
 
-        err = sl_buf_add(out, byte);
-        if (!err && (*byte.at == '{' || *byte.at == '}'))
-            err = sl_buf_add(out, byte);
+        sl_writer_add(w, byte);
+        if (*byte.at == '{' || *byte.at == '}')
+            sl_writer_add(w, byte);
     }
-    return err;
 }
 
-void sl_print_message(struct sl_printer *p, const char *key,
-                      const struct sl_template *message)
+void sl_print_message(struct sl_printer *p, const struct sl_schema_key *row,
+                      const void *from)
 {
+    const struct sl_template *message =
+        (const void *)((const char *)from + row->offset);
     struct sl_buf text;
+    struct sl_writer w = {&text, p->w.err};
 
-    if (message->count == 0 || p->err)
+    if (message->count == 0)
         return;
-    sl_buf_init(&text, p->out->ceiling, p->out->alloc);
-    for (unsigned i = 0; i < message->count && !p->err; i++) {
+    sl_buf_init(&text, p->w.out->ceiling, p->w.out->alloc);
+    for (unsigned i = 0; i < message->count; i++) {
         const struct sl_template_piece *piece = &message->pieces[i];
 
-        p->err =
-            piece->kind == SL_TEMPLATE_PIECE_LITERAL
-                ? add_literal(&text, piece->literal)
-                : sl_buf_addf(&text, "{%s}", sl_holder_names[piece->holder]);
+        if (piece->kind == SL_TEMPLATE_PIECE_LITERAL)
+            add_literal(&w, piece->literal);
+        else
+            sl_writer_addf(&w, "{%s}", sl_holder_names[piece->holder]);
     }
-    sl_print_text(p, key, sl_buf_str(&text));
+    p->w.err = w.err;
+    sl_print_text(p, row->name, sl_buf_str(&text));
     sl_buf_done(&text);
 }
 
@@ -339,9 +313,9 @@ static void put_item(struct sl_printer *p, const struct sl_print_list *list,
         p->path_len = back;
     }
     if (from)
-        put_written(p, from);
+        sl_print_written(&p->w, from->written);
     else
-        put_scalar(p, text, flow);
+        sl_print_scalar(&p->w, text, flow);
 }
 
 static void put_flow(struct sl_printer *p, const struct sl_print_list *list)
@@ -369,14 +343,14 @@ static void put_block(struct sl_printer *p, const struct sl_print_list *list)
 void sl_print_list(struct sl_printer *p, const char *key,
                    const struct sl_print_list *list)
 {
-    size_t line = p->out->len, at, back;
+    size_t line = p->w.out->len, at, back;
 
     put_key(p, sl_str_c(key));
-    at = p->out->len;
+    at = p->w.out->len;
     back = enter(p, sl_str_c(key));
     put_flow(p, list);
-    if (!p->err && p->out->len - line > COLUMNS + 1 && list->count > 1) {
-        p->out->len = at;
+    if (!p->w.err && p->w.out->len - line > COLUMNS + 1 && list->count > 1) {
+        p->w.out->len = at;
         put_block(p, list);
     }
     p->path_len = back;
@@ -399,16 +373,20 @@ static struct sl_str dialect(const void *ctx, unsigned i,
     return SL_STR("none");
 }
 
-void sl_print_dialects(struct sl_printer *p, int dialects)
+void sl_print_dialects(struct sl_printer *p, const struct sl_schema_key *row,
+                       const void *from)
 {
+    int dialects = (int)sl_schema_get(row, from);
     struct sl_print_list list = {
         .item = dialect, .ctx = &dialects, .in_any_order = true};
 
+    if (dialects < 0)
+        return;
     for (int bits = dialects; bits; bits &= bits - 1)
         list.count++;
     if (list.count == 0)
         list.count = 1;
-    sl_print_list(p, "headers", &list);
+    sl_print_list(p, row->name, &list);
 }
 
 /* ---- texts as YAML, with as few quotes as are safe.
@@ -510,41 +488,45 @@ static size_t find_escape(struct sl_str rest, char out[8])
 
 /* The text in quotes. If it is a `value`, a "${" in it means itself; keys have
  * nothing replaced. */
-static int add_quoted(struct sl_buf *out, struct sl_str text, bool value)
+static void add_quoted(struct sl_writer *w, struct sl_str text, bool value)
 {
-    int err = sl_buf_add(out, SL_STR("\""));
     char escape[8];
 
-    for (size_t i = 0, len = 1; i < text.len && !err; i += len) {
+    sl_writer_add(w, SL_STR("\""));
+    for (size_t i = 0, len = 1; i < text.len; i += len) {
         struct sl_str rest = sl_str_from(text, i);
         size_t escaped = find_escape(rest, escape);
 
         len = escaped ? escaped : 1;
         if (escaped)
-            err = sl_buf_add(out, sl_str_c(escape));
+            sl_writer_add(w, sl_str_c(escape));
         else if (value && rest.len > 1 && memcmp(rest.at, "${", 2) == 0)
-            err = sl_buf_add(out, SL_STR("$$"));
+            sl_writer_add(w, SL_STR("$$"));
         else
-            err = sl_buf_add(out, (struct sl_str){rest.at, 1});
+            sl_writer_add(w, (struct sl_str){rest.at, 1});
     }
-    return err ? err : sl_buf_add(out, SL_STR("\""));
+    sl_writer_add(w, SL_STR("\""));
 }
 
-int sl_print_scalar(struct sl_buf *out, struct sl_str text, bool flow)
+void sl_print_scalar(struct sl_writer *w, struct sl_str text, bool flow)
 {
-    return is_plain(text, flow) ? sl_buf_add(out, text)
-                                : add_quoted(out, text, true);
+    if (is_plain(text, flow))
+        sl_writer_add(w, text);
+    else
+        add_quoted(w, text, true);
 }
 
-int sl_print_key(struct sl_buf *out, struct sl_str key)
+void sl_print_key(struct sl_writer *w, struct sl_str key)
 {
-    return is_plain(key, true) ? sl_buf_add(out, key)
-                               : add_quoted(out, key, false);
+    if (is_plain(key, true))
+        sl_writer_add(w, key);
+    else
+        add_quoted(w, key, false);
 }
 
-int sl_print_written(struct sl_buf *out, struct sl_str written)
+void sl_print_written(struct sl_writer *w, struct sl_str written)
 {
-    return add_quoted(out, written, false);
+    add_quoted(w, written, false);
 }
 
 /* ---- bodies ---- */
@@ -569,44 +551,41 @@ static bool is_bare(const struct sl_yaml_node *node)
     return true;
 }
 
-static int print_leaf(struct sl_buf *out, const struct sl_yaml_node *node)
+static void print_leaf(struct sl_writer *w, const struct sl_yaml_node *node)
 {
     if (node->kind == SL_NODE_EMPTY)
-        return sl_buf_add(out, SL_STR("null"));
-    if (node->substituted)
-        return sl_print_written(out, node->written);
-    return is_bare(node) ? sl_buf_add(out, node->text)
-                         : sl_print_scalar(out, node->text, true);
+        sl_writer_add(w, SL_STR("null"));
+    else if (node->substituted)
+        sl_print_written(w, node->written);
+    else if (is_bare(node))
+        sl_writer_add(w, node->text);
+    else
+        sl_print_scalar(w, node->text, true);
 }
 
-/* `key: ` of a child of a map. */
-static int print_member(struct sl_buf *out, const struct sl_yaml_node *child)
-{
-    /* A long key is one only if it is said to be. */
-    int err = child->key.len > 128 ? sl_buf_add(out, SL_STR("? ")) : 0;
-
-    if (!err)
-        err = sl_print_key(out, child->key);
-    return err ? err : sl_buf_add(out, SL_STR(": "));
-}
-
-int sl_print_body(struct sl_buf *out, const struct sl_yaml_node *node)
+void sl_print_body(struct sl_writer *w, const struct sl_yaml_node *node)
 {
     bool map = node->kind == SL_NODE_MAP;
-    int err;
 
-    if (!map && node->kind != SL_NODE_LIST)
-        return print_leaf(out, node);
-    if (!node->child)
-        return sl_buf_add(out, map ? SL_STR("{}") : SL_STR("[]"));
-    err = sl_buf_add(out, map ? SL_STR("{ ") : SL_STR("["));
-    for (const struct sl_yaml_node *c = node->child; c && !err; c = c->next) {
-        if (c != node->child)
-            err = sl_buf_add(out, SL_STR(", "));
-        if (!err && map)
-            err = print_member(out, c);
-        if (!err)
-            err = sl_print_body(out, c); /* SL_YAML_DEPTH deep at most */
+    if (!map && node->kind != SL_NODE_LIST) {
+        print_leaf(w, node);
+        return;
     }
-    return err ? err : sl_buf_add(out, map ? SL_STR(" }") : SL_STR("]"));
+    if (!node->child) {
+        sl_writer_add(w, map ? SL_STR("{}") : SL_STR("[]"));
+        return;
+    }
+    sl_writer_add(w, map ? SL_STR("{ ") : SL_STR("["));
+    for (const struct sl_yaml_node *c = node->child; c; c = c->next) {
+        if (c != node->child)
+            sl_writer_add(w, SL_STR(", "));
+        if (map && c->key.len > 128) /* YAML needs it for a long key */
+            sl_writer_add(w, SL_STR("? "));
+        if (map) {
+            sl_print_key(w, c->key);
+            sl_writer_add(w, SL_STR(": "));
+        }
+        sl_print_body(w, c); /* at most SL_YAML_DEPTH deep */
+    }
+    sl_writer_add(w, map ? SL_STR(" }") : SL_STR("]"));
 }

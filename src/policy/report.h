@@ -28,7 +28,7 @@ struct sl_report {
     bool no_memory;
     const struct sl_alloc *alloc;
     unsigned room;        /* problems allocated */
-    struct sl_diag spare; /* written where there is no room; nobody reads it */
+    struct sl_diag spare; /* written if there is no room; never read */
 };
 
 /* Both `file` and `text` are borrowed for the report's life. */
@@ -47,7 +47,7 @@ struct sl_source_pos {
  *
  *     sl_diag_hint(sl_report_error(report, place, "..."), "%s", meant);
  *
- * Never NULL: when there is no more room it is one that nobody reads. */
+ * Never NULL: without room it is a spare one that is not printed. */
 struct sl_diag *sl_report_error(struct sl_report *report,
                                 struct sl_source_pos place, const char *fmt,
                                 ...) SL_PRINTF(3, 4);

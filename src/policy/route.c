@@ -499,7 +499,7 @@ bool sl_pattern_covers(const struct sl_pattern *wide,
  * part in making.
  */
 
-#define NONE 0 /* no node, no entry: the root is nobody's child */
+#define NONE 0 /* no node, no entry: the root is not a child */
 
 /* A route that ends at a node, or has its rest there. */
 struct entry {

@@ -108,7 +108,7 @@ struct sl_pattern {
     uint64_t words; /* a bit for each word and its place; see pattern.c */
 };
 
-/* Read a pattern; refuses methods nobody knows, paths without a leading slash,
+/* Read a pattern; refuses unknown methods, paths without a leading slash,
  * two stars that are not last, half wildcards ("a*"), empty segments, dots,
  * queries and escapes that decode to a slash. */
 SL_MUST_USE int sl_pattern_read(struct sl_str text, struct sl_arena *arena,

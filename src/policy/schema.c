@@ -1,11 +1,11 @@
-/* schema.c -- has each value the right type?
+/* schema.c -- checks keys and values of a file against schema.def.
  *
- * Values are judged by their form only: a duration looks like one, a word is
- * among the choices. Whether 5 makes sense is for build/ to say. What is wrong
- * becomes an empty node, so that nobody further on stumbles over it.
+ * Values are checked by their form only: a duration has units, a word is among
+ * the choices. The build checks what they mean. An invalid value becomes an
+ * empty node; later steps skip empty nodes.
  *
- * A value that came from outside (${ENV:...}, ${FILE:...}) is never quoted in
- * a complaint, for it may be a secret.
+ * A value from ${ENV:...} or ${FILE:...} is never quoted in a message, because
+ * it can be a secret.
  */
 #include "policy/schema.h"
 
@@ -13,8 +13,9 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "policy/policy_int.h"
 
-/* A value on its way, and whose it is. */
+/* A value and its key. */
 struct value {
     struct sl_yaml_node *node;
     const struct sl_schema_key *row;
@@ -22,6 +23,9 @@ struct value {
     struct sl_quoted key; /* as the user wrote it */
     bool item;            /* one of a list or map that is the key's value */
 };
+
+static void check_map(struct sl_yaml_node *map, enum sl_schema_level level,
+                      struct sl_report *report);
 
 /* What was found, in words: "a list", "\"abc\"". */
 static const char *found(const struct sl_yaml_node *node, char out[80])
@@ -149,7 +153,7 @@ static void check_choice(const struct value *v)
         sl_diag_hint(diag, "%s", meant);
 }
 
-/* What a parser makes of the text; its sentence is better than ours. */
+/* The parser of the type reports in detail. */
 static void check_parsed(const struct value *v)
 {
     struct sl_str text = v->node->text;
@@ -233,7 +237,7 @@ static void check_item(const struct value *v)
     if (kind == SL_NODE_EMPTY)
         refuse_nothing(v);
     else if (kind == SL_NODE_MAP && maps)
-        sl_schema_check_map(v->node, v->row->below, v->report);
+        check_map(v->node, v->row->below, v->report);
     else if (kind == SL_NODE_SCALAR && !maps)
         check_scalar(v);
     else
@@ -290,7 +294,7 @@ void sl_schema_check_value(struct sl_yaml_node *node,
         refuse_nothing(&v);
     else if (node->kind == SL_NODE_MAP &&
              (type == SL_TYPE_MAP || type == SL_TYPE_SHORT))
-        sl_schema_check_map(node, row->below, report);
+        check_map(node, row->below, report);
     else if ((node->kind == SL_NODE_MAP && type == SL_TYPE_RATES) ||
              (node->kind == SL_NODE_LIST && has_lists(type)))
         check_items(&v);
@@ -300,12 +304,11 @@ void sl_schema_check_value(struct sl_yaml_node *node,
         refuse_map(&v);
 }
 
-/* ---- is each key where it belongs?
+/* ---- keys.
  *
- * A map is compared with the rows of its level. Keys that are unknown or of a
- * later version are taken out after saying so; values are judged in
- * schema_value.c, which comes back here for the maps below. The reader has
- * bounded the depth, and with it the recursion.
+ * A map is compared with the rows of its level. Unknown keys and keys of a
+ * later version are reported and removed. The reader limits the depth, and with
+ * it the recursion.
  */
 
 /* The labels of the levels that have the key, or an empty list. */
@@ -414,8 +417,8 @@ static void check_missing(const struct sl_yaml_node *map,
     }
 }
 
-void sl_schema_check_map(struct sl_yaml_node *map, enum sl_schema_level level,
-                         struct sl_report *report)
+static void check_map(struct sl_yaml_node *map, enum sl_schema_level level,
+                      struct sl_report *report)
 {
     struct sl_yaml_node **link = &map->child;
 
@@ -433,9 +436,9 @@ void sl_schema_check_map(struct sl_yaml_node *map, enum sl_schema_level level,
 void sl_schema_check(struct sl_yaml_node *root, struct sl_report *report)
 {
     if (root->kind == SL_NODE_EMPTY)
-        return; /* refused by the reader, which said so */
+        return; /* reported by the reader */
     if (root->kind == SL_NODE_MAP) {
-        sl_schema_check_map(root, SL_LEVEL_TOP, report);
+        check_map(root, SL_LEVEL_TOP, report);
         return;
     }
     sl_diag_hint(
@@ -455,23 +458,28 @@ const struct sl_schema_kind sl_schema_kinds[SL_TYPES] = {
 };
 
 const struct sl_schema_part sl_schema_parts[SL_LEVELS] = {
-#define LEVEL(id, word, label, title, meaning)                                 \
-    [SL_LEVEL_##id] = {word, label, title, meaning},
+#define LEVEL(id, name, label, title, ...)                                     \
+    [SL_LEVEL_##id] = {.word = name, label, title, __VA_ARGS__},
 #include "policy/schema.def"
 };
 
-/* Those without a level below have SL_LEVELS there. */
-#define ROW(level, name, type, words, below, when, meaning, example)           \
-    {SL_LEVEL_##level, name,    SL_TYPE_##type, words, below,                  \
-     SL_WHEN_##when,   meaning, example},
+/* Rows without a level below have SL_LEVELS there. */
+#define ROW(of, name, type, words, below, when, ...)                           \
+    {.level = SL_LEVEL_##of,                                                   \
+     name,                                                                     \
+     SL_TYPE_##type,                                                           \
+     words,                                                                    \
+     below,                                                                    \
+     SL_WHEN_##when,                                                           \
+     __VA_ARGS__},
 
 const struct sl_schema_key sl_schema_keys[] = {
-#define KEY(level, name, type, when, meaning, example)                         \
-    ROW(level, name, type, "", SL_LEVELS, when, meaning, example)
-#define WORD(level, name, type, words, when, meaning, example)                 \
-    ROW(level, name, type, words, SL_LEVELS, when, meaning, example)
-#define BELOW(level, name, type, below, when, meaning, example)                \
-    ROW(level, name, type, "", SL_LEVEL_##below, when, meaning, example)
+#define KEY(level, name, type, when, ...)                                      \
+    ROW(level, name, type, "", SL_LEVELS, when, __VA_ARGS__)
+#define WORD(level, name, type, words, when, ...)                              \
+    ROW(level, name, type, words, SL_LEVELS, when, __VA_ARGS__)
+#define BELOW(level, name, type, below, when, ...)                             \
+    ROW(level, name, type, "", SL_LEVEL_##below, when, __VA_ARGS__)
 #include "policy/schema.def"
 };
 

@@ -1,22 +1,26 @@
-/* schema.h -- the rows of schema.def; for the schema's files only. */
+/* schema.h -- the rows of schema.def, and the loops over them.
+ *
+ * The check of a file, the JSON Schema for editors, the reference page, the
+ * suggestions for misspelt keys, the build of a policy, its print and its diff
+ * use these rows.
+ */
 #ifndef SL_POLICY_SCHEMA_H
 #define SL_POLICY_SCHEMA_H
 
+#include <stddef.h>
+
 #include "policy/yaml.h"
 
-/* ---- the policy language, once.
- *
- * schema.def has every key with its type and a sentence. The check of a file,
- * the JSON Schema for editors, the reference page and the suggestions for
- * misspelt keys are loops over it.
- */
+struct sl_build;
+struct sl_changes;
+struct sl_printer;
 
 /* Check `root` against the language: unknown keys (with a suggestion), wrong
  * types, words that are not among the choices, missing keys, keys of parts
  * that this version does not have. Says everything in `report`. Values that
- * are wrong are turned into SL_NODE_EMPTY, and keys that are unknown are taken
- * out, so that whoever builds finds only what has the right type. Numbers,
- * durations, sizes and rates are checked for their form only. */
+ * are wrong become SL_NODE_EMPTY, and unknown keys are removed, so that the
+ * build finds only values of the right type. Numbers, durations, sizes and
+ * rates are checked for their form only. */
 void sl_schema_check(struct sl_yaml_node *root, struct sl_report *report);
 
 /* The JSON Schema (draft 2020-12), and the reference page in Markdown. */
@@ -30,7 +34,7 @@ enum sl_schema_type {
 };
 
 enum sl_schema_level {
-#define LEVEL(id, word, label, title, meaning) SL_LEVEL_##id,
+#define LEVEL(id, word, label, title, ...) SL_LEVEL_##id,
 #include "policy/schema.def"
     SL_LEVELS
 };
@@ -42,7 +46,14 @@ struct sl_schema_kind {
 };
 
 struct sl_schema_part {
-    const char *word, *label, *title, *meaning;
+    const char *word, *label, *title, *meaning, *order;
+};
+
+/* When the key is printed. */
+enum sl_schema_show {
+    SL_SHOW_ALWAYS,
+    SL_SHOW_SET,     /* if the field is not 0 and not empty */
+    SL_SHOW_CHANGED, /* if it is not the preset, or came from ENV or FILE */
 };
 
 struct sl_schema_key {
@@ -50,9 +61,29 @@ struct sl_schema_key {
     const char *name; /* "*": any other */
     enum sl_schema_type type;
     const char *words;          /* CHOICE and CHOICES: with blanks between */
-    enum sl_schema_level below; /* MAP and MAPS */
+    enum sl_schema_level below; /* MAP, MAPS and SHORT */
     enum sl_schema_when when;
     const char *meaning, *example;
+
+    /* Optional. */
+    uint16_t offset, size; /* of the field in the struct of the level */
+    int64_t preset;        /* of the field, unless 0 */
+    int64_t least, most;   /* NUMBER, SIZE and DURATION */
+    const char *values;    /* CHOICE: the words by value; NULL: `words` */
+    const char *noun;      /* TEXT: it is a name, of "an environment" */
+    const char *hint;      /* DURATION out of range; NULL: the preset */
+    int of;                /* SOURCES: enum sl_sources_of */
+    bool inverted;         /* BOOL: the field is true for `false` */
+    enum sl_schema_show show;
+    bool in_diff;       /* a change is one line of the diff */
+    const char *effect; /* behind that line */
+
+    /* For what the type does not say; NULL: by the type. `map` has the key,
+     * `into` and `from` are the struct of the level. */
+    void (*fill)(struct sl_build *b, const struct sl_schema_key *row,
+                 const struct sl_yaml_node *map, void *into);
+    void (*print)(struct sl_printer *p, const struct sl_schema_key *row,
+                  const void *from);
 };
 
 extern const struct sl_schema_kind sl_schema_kinds[SL_TYPES];
@@ -94,13 +125,41 @@ struct sl_schema_list {
 void sl_schema_list_add(struct sl_schema_list *list, struct sl_str word,
                         bool last);
 
-/* Check the value of a key (schema_value.c). */
+/* Check the value of a key; see sl_schema_check(). */
 void sl_schema_check_value(struct sl_yaml_node *node,
                            const struct sl_schema_key *row,
                            struct sl_report *report);
 
-/* Check the keys of a map (schema.c). */
-void sl_schema_check_map(struct sl_yaml_node *map, enum sl_schema_level level,
-                         struct sl_report *report);
+/* ---- fields (schema_fields.c) ---- */
+
+/* Fill the fields of `into`, the struct of the level, from the keys of `map`
+ * (NULL: it has none). Presets are set first; other fields of missing keys keep
+ * their values. Invalid values are reported and leave the field as it is. */
+void sl_schema_fill(struct sl_build *b, enum sl_schema_level level,
+                    const struct sl_yaml_node *map, void *into);
+
+/* Print the keys of a level, in its order. */
+void sl_schema_print(struct sl_printer *p, enum sl_schema_level level,
+                     const void *from);
+
+/* Add a line for each field that differs and whose row is `in_diff`. `of` is
+ * put before the key: "limit api: ". */
+void sl_schema_diff(struct sl_changes *c, enum sl_schema_level level,
+                    const char *of, const void *old, const void *new);
+
+/* Where the field of the row is. */
+static inline void *sl_schema_field(const struct sl_schema_key *row, void *into)
+{
+    return (char *)into + row->offset;
+}
+
+/* The field of a BOOL, a CHOICE, a NUMBER, a COUNT, a SIZE or a DURATION. */
+int64_t sl_schema_get(const struct sl_schema_key *row, const void *from);
+void sl_schema_set(const struct sl_schema_key *row, void *into, int64_t value);
+
+/* The field as a text. `room` is used for it. */
+#define SL_SCHEMA_TEXT 64
+struct sl_str sl_schema_text(const struct sl_schema_key *row, const void *from,
+                             char room[SL_SCHEMA_TEXT]);
 
 #endif

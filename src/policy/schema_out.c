@@ -16,26 +16,19 @@
 #define NAME_REF   "{\"$ref\":\"#/$defs/name\"}"
 #define TEXT_TYPES "[\"string\",\"number\",\"boolean\"]"
 
-/* Where it goes, and what went wrong first; then nothing is added any more. */
-struct out {
-    struct sl_buf *buf;
-    int err;
-};
-
-static void put(struct out *out, const char *text)
+static void put(struct sl_writer *w, const char *text)
 {
-    if (!out->err)
-        out->err = sl_buf_add(out->buf, sl_str_c(text));
+    sl_writer_add(w, sl_str_c(text));
 }
 
-static void put_string(struct out *out, struct sl_str text)
+static void put_string(struct sl_writer *w, struct sl_str text)
 {
-    if (!out->err)
-        out->err = sl_json_string(out->buf, text);
+    if (!w->err)
+        w->err = sl_json_string(w->out, text);
 }
 
 /* "name": */
-static void put_key(struct out *out, bool *first, const char *name)
+static void put_key(struct sl_writer *out, bool *first, const char *name)
 {
     put(out, *first ? "" : ",");
     *first = false;
@@ -43,7 +36,7 @@ static void put_key(struct out *out, bool *first, const char *name)
     put(out, ":");
 }
 
-static void put_ref(struct out *out, const char *definition)
+static void put_ref(struct sl_writer *out, const char *definition)
 {
     put(out, "\"$ref\":\"#/$defs/");
     put(out, definition);
@@ -51,7 +44,8 @@ static void put_ref(struct out *out, const char *definition)
 }
 
 /* A scalar that may also be a string with something to put in. */
-static void put_pattern(struct out *out, const char *types, const char *pattern)
+static void put_pattern(struct sl_writer *out, const char *types,
+                        const char *pattern)
 {
     char text[256];
 
@@ -65,7 +59,7 @@ static void put_pattern(struct out *out, const char *types, const char *pattern)
 }
 
 /* One, or a list of them. */
-static void put_one_or_list(struct out *out, const char *one)
+static void put_one_or_list(struct sl_writer *out, const char *one)
 {
     put(out, "{\"anyOf\":[");
     put(out, one);
@@ -75,7 +69,7 @@ static void put_one_or_list(struct out *out, const char *one)
 }
 
 /* The definition of a type. Those with choices and levels have none. */
-static void put_type(struct out *out, enum sl_schema_type type)
+static void put_type(struct sl_writer *out, enum sl_schema_type type)
 {
     const char *pattern = sl_schema_kinds[type].pattern;
 
@@ -116,7 +110,7 @@ static bool has_definition(enum sl_schema_type type)
 }
 
 /* "enum":[...] */
-static void put_words(struct out *out, const struct sl_schema_key *row)
+static void put_words(struct sl_writer *out, const struct sl_schema_key *row)
 {
     const char *rest = row->words;
     struct sl_str word;
@@ -132,7 +126,7 @@ static void put_words(struct out *out, const struct sl_schema_key *row)
 }
 
 /* "anyOf":[...] for words; what is put in from outside fits too. */
-static void put_choice(struct out *out, const struct sl_schema_key *row)
+static void put_choice(struct sl_writer *out, const struct sl_schema_key *row)
 {
     put(out, "\"anyOf\":[{");
     put_words(out, row);
@@ -147,7 +141,7 @@ static void put_choice(struct out *out, const struct sl_schema_key *row)
 }
 
 /* What fits a row, and its meaning. */
-static void put_row(struct out *out, const struct sl_schema_key *row)
+static void put_row(struct sl_writer *out, const struct sl_schema_key *row)
 {
     if (row->when == SL_WHEN_LATER) {
         put(out, "false");
@@ -186,7 +180,7 @@ static bool has_required(enum sl_schema_level level)
     return false;
 }
 
-static void put_required(struct out *out, enum sl_schema_level level)
+static void put_required(struct sl_writer *out, enum sl_schema_level level)
 {
     const struct sl_schema_key *row = NULL;
     bool first = true;
@@ -201,7 +195,7 @@ static void put_required(struct out *out, enum sl_schema_level level)
 }
 
 /* The inside of the definition of a level. */
-static void put_level(struct out *out, enum sl_schema_level level)
+static void put_level(struct sl_writer *out, enum sl_schema_level level)
 {
     const struct sl_schema_key *row = NULL, *any = sl_schema_any(level);
     bool first = true;
@@ -225,7 +219,7 @@ static void put_level(struct out *out, enum sl_schema_level level)
     put_required(out, level);
 }
 
-static void put_definitions(struct out *out)
+static void put_definitions(struct sl_writer *out)
 {
     bool first = true;
 
@@ -246,7 +240,7 @@ static void put_definitions(struct out *out)
 
 int sl_schema_json(struct sl_buf *ret)
 {
-    struct out out = {.buf = ret};
+    struct sl_writer out = {ret, 0};
 
     put(&out, "{\"$schema\":\"" DRAFT "\",\"title\":\"Sluice policy\",");
     put_level(&out, SL_LEVEL_TOP);
@@ -283,24 +277,24 @@ static const char head[] =
     "Keys marked *later* are reserved. This version refuses them.\n";
 
 /* A text in a cell, where a bar would end it. */
-static void put_cell(struct out *out, const char *text)
+static void put_cell(struct sl_writer *out, const char *text)
 {
     for (const char *p = text; *p; p++) {
         if (*p == '|')
             put(out, "\\");
-        if (!out->err)
-            out->err = sl_buf_add(out->buf, (struct sl_str){p, 1});
+        sl_writer_add(out, (struct sl_str){p, 1});
     }
 }
 
-static void put_code(struct out *out, const char *text)
+static void put_code(struct sl_writer *out, const char *text)
 {
     put(out, "`");
     put_cell(out, text);
     put(out, "`");
 }
 
-static void page_put_words(struct out *out, const struct sl_schema_key *row)
+static void page_put_words(struct sl_writer *out,
+                           const struct sl_schema_key *row)
 {
     const char *rest = row->words;
     struct sl_str word;
@@ -308,15 +302,14 @@ static void page_put_words(struct out *out, const struct sl_schema_key *row)
 
     while ((word = sl_schema_word(&rest)).len > 0) {
         put(out, first ? "`" : ", `");
-        if (!out->err)
-            out->err = sl_buf_add(out->buf, word);
+        sl_writer_add(out, word);
         put(out, "`");
         first = false;
     }
     put(out, row->type == SL_TYPE_CHOICES ? ", or a list of them" : "");
 }
 
-static void page_put_row(struct out *out, const struct sl_schema_key *row)
+static void page_put_row(struct sl_writer *out, const struct sl_schema_key *row)
 {
     bool any = !strcmp(row->name, "*");
 
@@ -341,7 +334,7 @@ static void page_put_row(struct out *out, const struct sl_schema_key *row)
     put(out, " |\n");
 }
 
-static void page_put_level(struct out *out, enum sl_schema_level level)
+static void page_put_level(struct sl_writer *out, enum sl_schema_level level)
 {
     const struct sl_schema_key *row = NULL;
 
@@ -354,7 +347,7 @@ static void page_put_level(struct out *out, enum sl_schema_level level)
         page_put_row(out, row);
 }
 
-static void put_types(struct out *out)
+static void put_types(struct sl_writer *out)
 {
     put(out, "\n## Values\n\n| value | is |\n|---|---|\n");
     for (unsigned t = 0; t < SL_TYPES; t++) {
@@ -368,7 +361,7 @@ static void put_types(struct out *out)
 
 int sl_schema_page(struct sl_buf *ret)
 {
-    struct out out = {.buf = ret};
+    struct sl_writer out = {ret, 0};
 
     put(&out, head);
     for (unsigned l = 0; l < SL_LEVELS; l++)

@@ -498,7 +498,7 @@ static bool lay_in(void)
 
     if (!piece)
         return false;
-    piece[0] = 0; /* lest the compiler finds that nobody needs it */
+    piece[0] = 0; /* so that the compiler keeps it */
     sl_alloc_free(&sl_alloc_libc, (void *)piece, size);
     return true;
 }

@@ -1,7 +1,7 @@
-/* settings.c -- texts from four places to what the daemon works with.
+/* settings.c -- the settings of the daemon, from four sources.
  *
- * First each setting is chosen: the flag, else the variable, else what the
- * policy says, else the preset. Then the texts are read. Paths of the policy
+ * First each setting is chosen: the flag, else the variable, else the value of
+ * the policy, else the preset. Then the texts are read. Paths of the policy
  * and of presets are relative to the policy's folder, those of flags and
  * variables to where the program was started.
  */
@@ -60,61 +60,20 @@ static int no_memory(struct sl_diag *diag)
 
 /* ---- choosing ---- */
 
-static const char *print_size(struct sl_arena *arena, uint64_t bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
-    char text[32];
-    size_t i = 0;
-
-    while (i + 1 < SL_LEN(units) && bytes > 0 && bytes % 1024 == 0) {
-        bytes /= 1024;
-        i++;
-    }
-    snprintf(text, sizeof(text), "%" PRIu64 "%s", bytes, units[i]);
-    return sl_arena_copy(arena, sl_str_c(text));
-}
-
-/* Texts of a policy are copied: settings outlive it. "" is not written. */
+/* Texts of a policy are copied: settings outlive it. "" is not set. NULL: out
+ * of memory. */
 static const char *policy_text(struct sl_arena *arena,
-                               const struct sl_server_conf *p,
+                               const struct sl_server_conf *conf,
                                enum sl_setting id)
 {
-    char span[32];
+    const struct sl_setting_row *row = &sl_setting_rows[id];
+    char room[SL_SERVER_TEXT];
+    struct sl_str text = sl_server_conf_text(conf, row->key, room);
 
-    switch (id) {
-    case SL_SET_memory:
-        return p->memory ? print_size(arena, p->memory) : "";
-    case SL_SET_deadline:
-        sl_format_duration(p->deadline, span);
-        return p->deadline ? sl_arena_copy(arena, sl_str_c(span)) : "";
-    default:
-        break;
-    }
-
-    const struct sl_str texts[SL_SETTINGS] = {
-        [SL_SET_listen_http] = p->http,
-        [SL_SET_listen_grpc] = p->grpc,
-        [SL_SET_listen_resp] = p->resp,
-        [SL_SET_listen_admin] = p->admin,
-        [SL_SET_store] = p->store,
-        [SL_SET_usage] = p->usage,
-        [SL_SET_forward_auth] = p->forward_auth,
-        [SL_SET_proxy_protocol] = p->proxy_protocol,
-        [SL_SET_access_token] = p->access_token,
-        [SL_SET_admin_token] = p->admin_token,
-        [SL_SET_tls_certificate] = p->tls_certificate,
-        [SL_SET_tls_key] = p->tls_key,
-        [SL_SET_tls_client_ca] = p->tls_client_ca,
-        [SL_SET_log_level] = p->log_level,
-        [SL_SET_log_format] = p->log_format,
-    };
-
-    if (texts[id].len > 0)
-        return sl_arena_copy(arena, texts[id]);
-    /* `listen` opens only the doors that it names. */
-    return p->has_listen && sl_setting_rows[id].kind == SL_SETTING_ADDRESS
-               ? "off"
-               : "";
+    if (text.len > 0)
+        return sl_arena_copy(arena, text);
+    /* `listen` opens only the listeners that it names. */
+    return conf->has_listen && row->kind == SL_SETTING_ADDRESS ? "off" : "";
 }
 
 static struct sl_setting_value choose(struct sl_settings *s,
@@ -452,7 +411,7 @@ void sl_settings_done(struct sl_settings *settings)
 /* ---- the command line and the environment.
  *
  * A value follows its flag or stands behind `=`. There are no words without a
- * flag: whoever writes `sluiced policy.yaml` is told what to write.
+ * flag: for `sluiced policy.yaml` the message says what to write.
  */
 
 #define PREFIX "SLUICE_"
@@ -465,7 +424,7 @@ const struct sl_setting_row sl_setting_rows[SL_SETTINGS] = {
 #include "sluiced/settings.def"
 };
 
-/* Flags that say what to do instead of how to serve. */
+/* Flags that name an action other than serving. */
 static const struct {
     char letter;
     const char *flag;
@@ -617,8 +576,8 @@ static const char *find(const char *const *environment, const char *name)
     return NULL;
 }
 
-/* An empty variable is as good as none; but one of a token was meant to keep
- * others out, and whoever filled it in had nothing to fill in. */
+/* An empty variable counts as unset. An empty variable of a token is an error,
+ * because it would disable the token check. */
 static int take_variable(const char *const *environment,
                          const struct sl_variable *name, bool is_token,
                          const char **ret, struct sl_diag *diag)
@@ -648,8 +607,8 @@ static bool is_known(struct sl_str name)
     return false;
 }
 
-/* A slip in a variable's name would go unseen. Others may have variables of
- * this prefix too, so only what is near to one of ours is doubted. */
+/* A misspelt variable would be ignored silently. Other programs can use the
+ * prefix, so only names close to a known one are reported. */
 static void doubt(struct sl_setting_source *given, struct sl_str name)
 {
     struct sl_variable own[SL_SETTINGS];

@@ -1,8 +1,8 @@
-/* settings.h -- what the daemon was told, and by whom.
+/* settings.h -- the settings of the daemon and their sources.
  *
- * Flags go before variables, variables before the policy, the policy before
- * presets. Each setting is a text with its origin; what the daemon works with
- * is made of these texts, here and nowhere else.
+ * Flags override variables, variables override the policy, the policy
+ * overrides presets. Each setting is a text with its origin. Only this file
+ * makes values of these texts.
  */
 #ifndef SL_SLUICED_SETTINGS_H
 #define SL_SLUICED_SETTINGS_H
@@ -17,7 +17,7 @@
 #include "store/dynamo/dynamo.h"
 #include "store/redis/redis.h"
 
-/* The doors, in the order in which they are opened. */
+/* The listeners, in the order in which they are opened. */
 enum sl_protocol_id {
     SL_PROTOCOL_HTTP,
     SL_PROTOCOL_GRPC,
@@ -148,17 +148,17 @@ SL_MUST_USE int sl_settings_make(struct sl_settings *settings,
                                  const char *path, struct sl_diag *diag);
 void sl_settings_done(struct sl_settings *settings);
 
-/* May a door stand at `address` without asking who comes? Also for sockets
- * that systemd hands in. 0 or an exit status. */
+/* Is a token needed for a listener at `address`, and missing? Also for sockets
+ * from systemd. 0 or an exit status. */
 SL_MUST_USE int sl_settings_check_exposed(const struct sl_settings *settings,
                                           enum sl_protocol_id door,
                                           const struct sl_address *address,
                                           struct sl_diag *diag);
 
-/* Where each door is said to be. */
+/* The setting with the address of each listener. */
 extern const enum sl_setting sl_setting_of_door[SL_PROTOCOLS];
 
-/* Refuse the value of a setting; the exit status says whose fault it is. */
+/* Refuse the value of a setting. The exit status depends on its source. */
 int sl_settings_refuse(const struct sl_settings *settings, enum sl_setting id,
                        struct sl_diag *diag, const char *fmt, ...)
     SL_PRINTF(4, 5);
@@ -215,11 +215,10 @@ const char *sl_settings_path(struct sl_settings *settings,
     "sqlite::memory:" /* a registry that ends with us                          \
                        */
 
-/* Where subjects are kept if it is said where state is, and no more: whoever
- * says it of one says it of both. */
+/* The usage database if only the store is set: both must be chosen together. */
 const char *sl_rules_usage(const struct sl_setting_source *given);
 
-/* ---- the tokens of the doors. */
+/* ---- the tokens of the listeners. */
 
 /* Read the token that was chosen: a text of the policy, or a file. */
 SL_MUST_USE int sl_settings_token(struct sl_settings *settings,

@@ -1,8 +1,8 @@
 /* settings_check.c -- what settings must keep, one by one and together.
  *
- * A door that strangers can reach asks who comes, or is not opened. What was
- * asked for and is not there is refused rather than left out: whoever wrote
- * `store: redis://` believes that his servers share their limits.
+ * A listener beyond loopback needs a token or client certificates. Features
+ * that this version does not have are refused and not ignored: with
+ * `store: redis://` the user expects that servers share their limits.
  */
 #include <string.h>
 
@@ -52,8 +52,7 @@ int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
     return 0;
 }
 
-/* A daemon on a virtual clock is there for flows, which register somebody now
- * and then. */
+/* Flows on a virtual clock register subjects, so that they need a database. */
 const char *sl_rules_usage(const struct sl_setting_source *given)
 {
 #ifdef SL_VIRTUAL_CLOCK
@@ -110,7 +109,7 @@ static bool is_any_port(const char *where)
     return len > 2 && strcmp(where + len - 2, ":0") == 0;
 }
 
-/* Nobody else is at the address of a door. */
+/* Each listener has its own address. */
 static int check_apart(const struct sl_settings *s, int door,
                        struct sl_diag *diag)
 {
@@ -336,7 +335,7 @@ int sl_settings_redis(struct sl_settings *s, struct sl_diag *diag)
 
 /* ---- shown ---- */
 
-/* Up to the next '&' it is nobody's business. */
+/* Masks the value of a secret option, up to the next '&'. */
 static const char *mask_option(const char *at, char **out, const char *end)
 {
     static const char *const names[] = {
@@ -379,7 +378,7 @@ void sl_settings_mask(const char *text, char *out, size_t size)
     *out = '\0';
 }
 
-/* ---- the tokens of the doors. */
+/* ---- the tokens of the listeners. */
 
 #define TOKEN_MOST ((size_t)4096)
 

@@ -146,10 +146,12 @@ static void check_scalar(const struct scalar *row, bool flow)
     const char *want = flow ? row->flow : row->block;
     char quoted[64];
     struct sl_buf out;
+    struct sl_writer w = {&out, 0};
 
     snprintf(quoted, sizeof(quoted), "\"%s\"", row->text);
     sl_buf_init(&out, 256, &sl_alloc_libc);
-    CHECK_EQ(sl_print_scalar(&out, sl_str_c(row->text), flow), 0);
+    sl_print_scalar(&w, sl_str_c(row->text), flow);
+    CHECK_EQ(w.err, 0);
     CHECK(is(sl_buf_str(&out), want ? want : quoted));
     sl_buf_done(&out);
 }

@@ -112,6 +112,33 @@ TEST(references)
     free(text);
 }
 
+/* A key that is not in the order of its level would never be printed. */
+TEST(order)
+{
+    CASE("the print order of a level has each of its keys once");
+    for (unsigned l = 0; l < SL_LEVELS; l++) {
+        const char *rest = sl_schema_parts[l].order;
+        const struct sl_schema_key *row = NULL;
+        unsigned words = 0, rows = 0;
+
+        if (!rest)
+            continue;
+        while (sl_schema_word(&rest).len > 0)
+            words++;
+        while ((row = sl_schema_next((enum sl_schema_level)l, row))) {
+            struct sl_str word = {"", 0};
+
+            rows++;
+            rest = sl_schema_parts[l].order;
+            do
+                word = sl_schema_word(&rest);
+            while (word.len > 0 && !sl_str_eq(word, sl_str_c(row->name)));
+            CHECK(word.len > 0);
+        }
+        CHECK_EQ(words, rows);
+    }
+}
+
 /* Each example, put where it belongs, must be accepted. */
 TEST(examples)
 {

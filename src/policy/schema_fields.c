@@ -1,0 +1,383 @@
+/* schema_fields.c -- the fields of a policy, by the rows of schema.def.
+ *
+ * A row names the field of its key. Here the field is filled from a checked
+ * node, printed and compared, by the type of the row. Rows with a hook do it
+ * themselves.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "policy/policy_int.h"
+
+/* ---- fields ---- */
+
+int64_t sl_schema_get(const struct sl_schema_key *row, const void *from)
+{
+    const char *field = (const char *)from + row->offset;
+    int32_t small;
+    int64_t large;
+
+    if (row->size == sizeof(bool))
+        return *(const bool *)field;
+    if (row->size == sizeof(small)) {
+        memcpy(&small, field, sizeof(small));
+        return small;
+    }
+    memcpy(&large, field, sizeof(large));
+    return large;
+}
+
+void sl_schema_set(const struct sl_schema_key *row, void *into, int64_t value)
+{
+    char *field = (char *)into + row->offset;
+    int32_t small = (int32_t)value;
+
+    if (row->size == sizeof(bool))
+        *(bool *)field = value != 0;
+    else if (row->size == sizeof(small))
+        memcpy(field, &small, sizeof(small));
+    else
+        memcpy(field, &value, sizeof(value));
+}
+
+/* Texts are slices; all other fields that are not hooks' are smaller. */
+static bool is_text(const struct sl_schema_key *row)
+{
+    return row->size == sizeof(struct sl_str);
+}
+
+static struct sl_str text_of(const struct sl_schema_key *row, const void *from)
+{
+    return *(const struct sl_str *)(const void *)((const char *)from +
+                                                  row->offset);
+}
+
+static bool is_set(const struct sl_schema_key *row, const void *from)
+{
+    if (row->type == SL_TYPE_SOURCES)
+        return ((const struct sl_sources *)(const void *)((const char *)from +
+                                                          row->offset))
+                   ->count > 0;
+    return is_text(row) ? text_of(row, from).len > 0
+                        : sl_schema_get(row, from) != 0;
+}
+
+/* The words of a CHOICE, by the value of the field. */
+static const char *values_of(const struct sl_schema_key *row)
+{
+    return row->values ? row->values : row->words;
+}
+
+static struct sl_str word_of(const struct sl_schema_key *row, int64_t value)
+{
+    const char *rest = values_of(row);
+    struct sl_str word = sl_schema_word(&rest);
+
+    while (value-- > 0)
+        word = sl_schema_word(&rest);
+    return word;
+}
+
+static const char *print_size(uint64_t size, char *room)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    unsigned unit = 0;
+
+    while (size > 0 && size % 1024 == 0 && unit + 1 < SL_LEN(units)) {
+        size /= 1024;
+        unit++;
+    }
+    snprintf(room, SL_SCHEMA_TEXT, "%" PRIu64 "%s", size, units[unit]);
+    return room;
+}
+
+struct sl_str sl_schema_text(const struct sl_schema_key *row, const void *from,
+                             char room[SL_SCHEMA_TEXT])
+{
+    int64_t value;
+
+    if (is_text(row))
+        return text_of(row, from);
+    value = row->size ? sl_schema_get(row, from) : 1; /* VERSION */
+    switch (row->type) {
+    case SL_TYPE_BOOL:
+        return sl_str_c((value != 0) != row->inverted ? "true" : "false");
+    case SL_TYPE_CHOICE:
+        return word_of(row, value);
+    case SL_TYPE_SIZE:
+        return sl_str_c(print_size((uint64_t)value, room));
+    case SL_TYPE_DURATION:
+        return sl_str_c(sl_format_duration(value, room));
+    default:
+        snprintf(room, SL_SCHEMA_TEXT, "%" PRIu64, (uint64_t)value);
+        return sl_str_c(room);
+    }
+}
+
+/* ---- filling ---- */
+
+static int64_t find_value(const struct sl_schema_key *row, struct sl_str word)
+{
+    const char *rest = values_of(row);
+    int64_t value = 0;
+
+    while (!sl_str_eq(sl_schema_word(&rest), word))
+        value++; /* the check has accepted only words of the row */
+    return value;
+}
+
+static int64_t read_size(struct sl_build *b, const struct sl_schema_key *row,
+                         const struct sl_yaml_node *node, int64_t preset)
+{
+    struct sl_diag diag = {0};
+    uint64_t size;
+
+    if (!sl_build_ok(b, node, sl_parse_size(node->text, &size, &diag), &diag))
+        return preset;
+    if (size < (uint64_t)row->least)
+        sl_diag_hint(sl_report_error(b->report, SL_AT(node),
+                                     "%" PRIu64 " bytes are too small for "
+                                     "`%s`. The minimum is 1MiB",
+                                     size, row->name),
+                     "%s: %s", row->name, row->example);
+    return (int64_t)size;
+}
+
+static int64_t read_count(struct sl_build *b, const struct sl_yaml_node *node,
+                          int64_t preset)
+{
+    struct sl_diag diag = {0};
+    uint64_t count;
+
+    return sl_build_ok(b, node, sl_parse_count(node->text, &count, &diag),
+                       &diag)
+               ? (int64_t)count
+               : preset;
+}
+
+static void refuse_span(struct sl_build *b, const struct sl_schema_key *row,
+                        const struct sl_yaml_node *node)
+{
+    char least[32], most[32], preset[32];
+    const char *shown = sl_build_shown(node).text;
+    struct sl_diag *diag;
+
+    sl_format_duration(row->most, most);
+    if (row->least > 0)
+        diag = sl_report_error(b->report, SL_AT(node),
+                               "`%s` must be between %s and %s, not \"%.64s\"",
+                               row->name, sl_format_duration(row->least, least),
+                               most, shown);
+    else
+        diag = sl_report_error(b->report, SL_AT(node),
+                               "`%s` must be longer than 0 and at most %s, not "
+                               "\"%.64s\"",
+                               row->name, most, shown);
+    sl_diag_hint(diag, "%s: %s", row->name,
+                 row->hint ? row->hint
+                           : sl_format_duration(row->preset, preset));
+}
+
+static int64_t read_span(struct sl_build *b, const struct sl_schema_key *row,
+                         const struct sl_yaml_node *map, int64_t preset)
+{
+    sl_ns span = sl_build_duration(b, map, row->name, preset);
+
+    if (!row->most || (span >= row->least && span > 0 && span <= row->most))
+        return span;
+    refuse_span(b, row, sl_yaml_node_get(map, row->name));
+    return preset;
+}
+
+static int64_t read_value(struct sl_build *b, const struct sl_schema_key *row,
+                          const struct sl_yaml_node *map,
+                          const struct sl_yaml_node *node, int64_t preset)
+{
+    switch (row->type) {
+    case SL_TYPE_BOOL:
+        return sl_str_eq(node->text, SL_STR("true")) != row->inverted;
+    case SL_TYPE_CHOICE:
+        return find_value(row, node->text);
+    case SL_TYPE_COUNT:
+        return read_count(b, node, preset);
+    case SL_TYPE_SIZE:
+        return read_size(b, row, node, preset);
+    case SL_TYPE_DURATION:
+        return read_span(b, row, map, preset);
+    default:
+        return (int64_t)sl_build_number(b, map, row->name, (uint64_t)row->least,
+                                        (uint64_t)row->most, (uint64_t)preset);
+    }
+}
+
+static void fill_field(struct sl_build *b, const struct sl_schema_key *row,
+                       const struct sl_yaml_node *map, void *into)
+{
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
+    void *field = (char *)into + row->offset;
+
+    if (row->type == SL_TYPE_MAP) {
+        sl_schema_fill(b, row->below, node, field);
+    } else if (row->type == SL_TYPE_SOURCES) {
+        sl_build_sources(b, node, (enum sl_sources_of)row->of, field);
+    } else if (!node || node->kind != SL_NODE_SCALAR) {
+        return;
+    } else if (is_text(row)) {
+        if (!row->noun || sl_build_name(b, row->noun, node))
+            *(struct sl_str *)field = sl_build_keep(b, node->text);
+    } else {
+        sl_schema_set(row, into,
+                      read_value(b, row, map, node, sl_schema_get(row, into)));
+    }
+}
+
+void sl_schema_fill(struct sl_build *b, enum sl_schema_level level,
+                    const struct sl_yaml_node *map, void *into)
+{
+    const struct sl_schema_key *row = NULL;
+
+    while ((row = sl_schema_next(level, row))) {
+        if (row->preset)
+            sl_schema_set(row, into, row->preset);
+        if (row->fill)
+            row->fill(b, row, map, into);
+        else if (row->size)
+            fill_field(b, row, map, into);
+    }
+}
+
+void sl_fill_later(struct sl_build *b, const struct sl_schema_key *row,
+                   const struct sl_yaml_node *map, void *into)
+{
+    (void)b;
+    (void)row;
+    (void)map;
+    (void)into;
+}
+
+/* ---- printing ---- */
+
+static bool is_empty(enum sl_schema_level level, const void *from)
+{
+    const struct sl_schema_key *row = NULL;
+
+    while ((row = sl_schema_next(level, row)))
+        if (row->type == SL_TYPE_MAP
+                ? !is_empty(row->below, (const char *)from + row->offset)
+                : row->size && is_set(row, from))
+            return false;
+    return true;
+}
+
+static bool is_shown(struct sl_printer *p, const struct sl_schema_key *row,
+                     const void *from)
+{
+    switch (row->show) {
+    case SL_SHOW_SET:
+        return is_set(row, from);
+    case SL_SHOW_CHANGED:
+        return sl_schema_get(row, from) != row->preset ||
+               sl_print_at(p, sl_str_c(row->name));
+    default:
+        return row->size > 0 || row->type == SL_TYPE_VERSION;
+    }
+}
+
+static void print_field(struct sl_printer *p, const struct sl_schema_key *row,
+                        const void *from)
+{
+    const void *field = (const char *)from + row->offset;
+    char room[SL_SCHEMA_TEXT];
+
+    if (row->type == SL_TYPE_SOURCES) {
+        sl_print_sources(p, row->name, field);
+    } else if (is_text(row)) {
+        sl_print_text(p, row->name, text_of(row, from));
+    } else if (row->type != SL_TYPE_MAP) {
+        sl_print_yaml(p, sl_str_c(row->name), sl_schema_text(row, from, room));
+    } else if (!is_empty(row->below, field)) {
+        sl_print_open(p, sl_str_c(row->name));
+        sl_schema_print(p, row->below, field);
+        sl_print_close(p);
+    }
+}
+
+static void print_row(struct sl_printer *p, const struct sl_schema_key *row,
+                      const void *from)
+{
+    if (row->print)
+        row->print(p, row, from);
+    else if (is_shown(p, row, from))
+        print_field(p, row, from);
+}
+
+void sl_schema_print(struct sl_printer *p, enum sl_schema_level level,
+                     const void *from)
+{
+    const char *order = sl_schema_parts[level].order;
+    const struct sl_schema_key *row = NULL;
+    struct sl_str name;
+
+    while (!order && (row = sl_schema_next(level, row)))
+        print_row(p, row, from);
+    while (order && (name = sl_schema_word(&order)).len > 0) {
+        row = sl_schema_find(level, name);
+        print_row(p, row ? row : sl_schema_any(level), from);
+    }
+}
+
+/* ---- comparing ---- */
+
+static void diff_row(struct sl_changes *c, const struct sl_schema_key *row,
+                     const char *of, const void *old, const void *new)
+{
+    char was[SL_SCHEMA_TEXT], is[SL_SCHEMA_TEXT];
+    const char *effect = row->effect ? row->effect : "";
+    const char *quote = is_text(row) ? "\"" : "";
+    struct sl_str from, to;
+
+    if (!is_text(row) && sl_schema_get(row, old) == sl_schema_get(row, new))
+        return;
+    if (row->type == SL_TYPE_CHOICES) {
+        sl_diff_line(c, "%s%s changed%s", of, row->name, effect);
+        return;
+    }
+    from = sl_schema_text(row, old, was);
+    to = sl_schema_text(row, new, is);
+    if (!sl_str_eq(from, to))
+        sl_diff_line(c, "%s%s %s%.*s%s -> %s%.*s%s%s", of, row->name, quote,
+                     SL_STR_ARG(from), quote, quote, SL_STR_ARG(to), quote,
+                     effect);
+}
+
+void sl_schema_diff(struct sl_changes *c, enum sl_schema_level level,
+                    const char *of, const void *old, const void *new)
+{
+    const struct sl_schema_key *row = NULL;
+
+    while ((row = sl_schema_next(level, row)))
+        if (row->in_diff)
+            diff_row(c, row, of, old, new);
+}
+
+/* ---- settings ---- */
+
+struct sl_str sl_server_conf_text(const struct sl_server_conf *conf,
+                                  const char *key, char room[SL_SERVER_TEXT])
+{
+    enum sl_schema_level level = SL_LEVEL_SERVER;
+    const struct sl_schema_key *row = NULL;
+
+    for (bool more = true; more; key += strlen(key) > 0) {
+        struct sl_str name = {key, strcspn(key, ".")};
+
+        row = sl_schema_find(level, name);
+        key += name.len;
+        more = row && *key;
+        level = row ? row->below : level;
+    }
+    return row && is_set(row, conf) ? sl_schema_text(row, conf, room)
+                                    : SL_STR("");
+}
