@@ -94,8 +94,9 @@ static struct sl_admin admin = {
     .set_clock = on_clock,
 };
 
-static struct sl_http_door door = {.name = "admin", .ctx = &admin};
-static struct sl_http_worker worker;
+static struct sl_server door = {
+    .protocol = &sl_protocol_http, .name = "admin", .ctx = &admin};
+static struct sl_server_worker worker;
 static struct sl_http1 request;
 static struct sl_http_call *call; /* the last one */
 static char body[1 << 16];
@@ -135,7 +136,7 @@ static void done(void)
 {
     sl_http_call_done(call);
     call = NULL;
-    sl_http_worker_done(&worker);
+    sl_server_worker_close(&worker);
 }
 
 static const char *type_of_answer(void)
@@ -451,8 +452,8 @@ static void check_no_memory(void)
         do {
             f.nth++;
             f.calls = 0;
-            sl_http_worker_init(&worker, &door, program.rig.engine, NULL,
-                                &alloc);
+            sl_server_worker_init(&worker, &door, program.rig.engine, NULL,
+                                  &alloc);
             status = ask("GET", targets[i], NULL, "");
             CHECK(status == 200 || status == 503 || f.nth == 1);
             done();
@@ -465,7 +466,7 @@ static void check_no_memory(void)
     do {
         f.nth++;
         f.calls = 0;
-        sl_http_worker_init(&worker, &door, program.rig.engine, NULL, &alloc);
+        sl_server_worker_init(&worker, &door, program.rig.engine, NULL, &alloc);
         status = ask("POST", "/v1/policy", NULL, "x");
         CHECK(status == 200 || status == 503 || f.nth == 1);
         done();
@@ -480,7 +481,7 @@ int main(void)
     door.path_count = sl_admin_path_count;
     rig_open(&program.rig, policy);
     counted_open(&program.counted, 1);
-    sl_http_worker_init(&worker, &door, program.rig.engine, NULL, NULL);
+    sl_server_worker_init(&worker, &door, program.rig.engine, NULL, NULL);
     program.report = "";
     check_health();
     check_metrics();

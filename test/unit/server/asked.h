@@ -11,8 +11,8 @@
 
 struct asked {
     struct rig rig;
-    struct sl_http_door door;
-    struct sl_http_worker worker;
+    struct sl_server door;
+    struct sl_server_worker worker;
     struct sl_http1 parser;
     struct sl_http_call *call; /* the last one */
     struct sl_ip peer;
@@ -33,10 +33,11 @@ static inline void asked_open_on(struct asked *a, const char *policy,
 {
     memset(a, 0, sizeof(*a));
     rig_open_on(&a->rig, policy, store);
+    a->door.protocol = &sl_protocol_http;
     a->door.paths = sl_api_paths;
     a->door.path_count = sl_api_path_count;
     a->door.name = "http";
-    sl_http_worker_init(&a->worker, &a->door, a->rig.engine, NULL, NULL);
+    sl_server_worker_init(&a->worker, &a->door, a->rig.engine, NULL, NULL);
     sl_buf_init(&a->in, 4 << 20, &sl_alloc_libc);
     sl_buf_init(&a->text, 4 << 20, &sl_alloc_libc);
     sl_arena_init(&a->texts, 64 << 20, &sl_alloc_libc);
@@ -51,7 +52,7 @@ static inline void asked_open(struct asked *a, const char *policy)
 static inline void asked_close(struct asked *a)
 {
     sl_http_call_done(a->call);
-    sl_http_worker_done(&a->worker);
+    sl_server_worker_close(&a->worker);
     sl_buf_done(&a->in);
     sl_buf_done(&a->text);
     sl_arena_done(&a->texts);
@@ -63,8 +64,8 @@ static inline void asked_forget(struct asked *a, const struct sl_alloc *alloc)
 {
     sl_http_call_done(a->call);
     a->call = NULL;
-    sl_http_worker_done(&a->worker);
-    sl_http_worker_init(&a->worker, &a->door, a->rig.engine, NULL, alloc);
+    sl_server_worker_close(&a->worker);
+    sl_server_worker_init(&a->worker, &a->door, a->rig.engine, NULL, alloc);
 }
 
 /* Read `text`, a whole request, and carry it out. Returns the status. */

@@ -11,8 +11,8 @@
 static struct rig rig;
 static struct sl_events *events;
 static struct sl_admin admin;
-static struct sl_http_door door;
-static struct sl_http_worker worker;
+static struct sl_server door;
+static struct sl_server_worker worker;
 static struct sl_buf heard;
 
 static void begin(sl_ns silence)
@@ -24,13 +24,13 @@ static void begin(sl_ns silence)
     CHECK_EQ(sl_event_stream_open(rig.loop, events, silence, NULL, &admin.feed),
              0);
     admin.events = events;
-    door = (struct sl_http_door){.paths = sl_admin_paths,
-                                 .path_count = sl_admin_path_count,
-                                 .name = "admin",
-                                 .ctx = &admin};
-    CHECK_EQ(
-        sl_http_worker_open(&worker, &door, rig.loop, NULL, NULL, 100, &diag),
-        0);
+    door = (struct sl_server){.protocol = &sl_protocol_http,
+                              .paths = sl_admin_paths,
+                              .path_count = sl_admin_path_count,
+                              .name = "admin",
+                              .ctx = &admin};
+    sl_server_worker_init(&worker, &door, NULL, NULL, NULL);
+    CHECK_EQ(sl_server_worker_open(&worker, rig.loop, 100, &diag), 0);
     sl_buf_init(&heard, 64 << 20, &sl_alloc_libc);
 }
 
@@ -38,7 +38,7 @@ static void end(void)
 {
     sl_event_stream_close(admin.feed);
     admin.feed = NULL;
-    sl_http_worker_close(&worker);
+    sl_server_worker_close(&worker);
     sl_events_close(events);
     rig_close(&rig);
     sl_buf_done(&heard);
@@ -49,7 +49,7 @@ static int come(const char *request)
     int fds[2];
 
     pair(fds);
-    sl_http_accept(&worker, fds[0], NULL);
+    sl_server_accept(&worker, fds[0], NULL);
     say(fds[1], request);
     return fds[1];
 }
@@ -211,7 +211,7 @@ static void check_many(void)
     }
 
     CASE("at the end all are let go");
-    sl_http_drain(&worker);
+    sl_server_drain(&worker);
     CHECK_EQ(sl_event_stream_count(admin.feed), 0);
     WAIT_FOR(&rig, strcmp(hear(fds[3]), "-") == 0);
     for (unsigned i = 0; i < SL_LEN(fds); i++)

@@ -221,7 +221,7 @@ static void test_times(struct house *h)
     struct asked *a;
 
     CASE("a connection that has come of age is asked to go");
-    h->door.age_most = 30 * SL_MS;
+    h->door.max_age = 30 * SL_MS;
     g = guest_new(h);
     a = guest_should(g, "nowhere", ann, 1, NULL);
     WAIT_FOR(h, g, a->closed);
@@ -229,18 +229,18 @@ static void test_times(struct house *h)
     WAIT_FOR(h, g, g->gone);
     CHECK(g->goaway);
     guest_free(g);
-    h->door.age_most = 0;
+    h->door.max_age = 0;
 
     CASE("an idle one is closed");
-    h->door.idle_deadline = SL_MS;
+    h->door.idle_timeout = SL_MS;
     g = guest_new(h);
     WAIT_FOR(h, g, g->gone);
     CHECK(g->goaway);
     guest_free(g);
-    h->door.idle_deadline = 0;
+    h->door.idle_timeout = 0;
 
     CASE("one that does not begin, too");
-    h->door.head_deadline = SL_MS;
+    h->door.begin_timeout = SL_MS;
     g = guest_new(h);
     for (unsigned i = 0; i < 1000 && recv(g->fd, &(char){0}, 1, MSG_DONTWAIT);
          i++) {
@@ -249,7 +249,7 @@ static void test_times(struct house *h)
     }
     CHECK_EQ(recv(g->fd, &(char){0}, 1, MSG_DONTWAIT), 0);
     guest_free(g);
-    h->door.head_deadline = 0;
+    h->door.begin_timeout = 0;
 }
 
 static void test_unfinished(struct house *h)
@@ -258,7 +258,7 @@ static void test_unfinished(struct house *h)
     struct asked *a;
 
     CASE("a request that does not come is given up, and the others go on");
-    h->door.body_deadline = 10 * SL_MS;
+    h->door.body_timeout = 10 * SL_MS;
     g = guest_new(h);
     a = guest_should(g, "nowhere", ann, 1, NULL);
     a->waits = true;
@@ -268,7 +268,7 @@ static void test_unfinished(struct house *h)
     WAIT_FOR(h, g, a->closed);
     CHECK_EQ(a->status, 0);
     guest_free(g);
-    h->door.body_deadline = 0;
+    h->door.body_timeout = 0;
 }
 
 /* Whichever allocation fails: an answer, an error or the end, and no leak. */
@@ -280,7 +280,7 @@ static void test_memory(struct house *h)
     bool whole = false;
 
     CASE("without memory there is an error or the end, and nothing leaks");
-    sl_grpc_worker_close(&h->worker);
+    sl_server_worker_close(&h->worker.base);
     while (!whole && fail.nth < 200) {
         struct guest *g;
         struct asked *a;
@@ -300,7 +300,7 @@ static void test_memory(struct house *h)
         guest_free(g);
         for (int i = 0; i < 20; i++)
             sl_timer_start(h->tick, SL_MS), sl_loop_run(h->loop);
-        sl_grpc_worker_close(&h->worker);
+        sl_server_worker_close(&h->worker.base);
         fail_check(&fail);
     }
     CHECK(whole);
@@ -318,7 +318,7 @@ static void test_warm(struct house *h)
     unsigned calls;
 
     CASE("once warm, a usual request takes no memory");
-    sl_grpc_worker_close(&h->worker);
+    sl_server_worker_close(&h->worker.base);
     CHECK(house_open(h, &alloc));
     g = guest_new(h);
     for (unsigned i = 0; i < 4; i++) {
@@ -335,7 +335,7 @@ static void test_warm(struct house *h)
 #endif
     printf("# %u allocations\n", fail.calls - calls);
     guest_free(g);
-    sl_grpc_worker_close(&h->worker);
+    sl_server_worker_close(&h->worker.base);
     fail_check(&fail);
     CHECK(house_open(h, NULL));
 }
@@ -343,9 +343,10 @@ static void test_warm(struct house *h)
 /* Turns in which no guest does anything. */
 static void wait_alone(struct house *h, unsigned conns)
 {
-    for (int i = 0; i < 2000 && sl_conns_count(h->worker.conns) > conns; i++)
+    for (int i = 0; i < 2000 && sl_conns_count(h->worker.base.conns) > conns;
+         i++)
         sl_timer_start(h->tick, SL_MS), sl_loop_run(h->loop);
-    CHECK_EQ(sl_conns_count(h->worker.conns), conns);
+    CHECK_EQ(sl_conns_count(h->worker.base.conns), conns);
 }
 
 /* Some read nothing while they ask nothing. */
@@ -355,14 +356,14 @@ static void test_drain_silent(struct house *h)
     struct asked *a;
 
     CASE("at the end nobody waits for a guest who is idle and silent");
-    h->worker.draining = false;
+    h->worker.base.draining = false;
     late.on = true;
     a = guest_should(busy, "api", ann, 1, NULL);
     WAIT_FOR(h, busy, late.count == 1);
     guest_turn(idle);
     house_turn(h, idle);
-    sl_grpc_announce_drain(&h->worker);
-    sl_grpc_drain(&h->worker);
+    sl_server_announce_drain(&h->worker.base);
+    sl_server_drain(&h->worker.base);
     wait_alone(h, 1);
     CASE("but for one who has asked for something, though he is silent");
     let_go(0);
@@ -389,11 +390,11 @@ static void test_drain(struct house *h)
     WAIT_FOR(h, g, late.count == 1 && watch->got_len > 0);
     guest_turn(idle);
     house_turn(h, idle);
-    sl_grpc_announce_drain(&h->worker);
+    sl_server_announce_drain(&h->worker.base);
     WAIT_FOR(h, g, watch->got_len == 14);
     CHECK_EQ(watch->got[6], 1);
     CHECK_EQ(watch->got[13], 2);
-    sl_grpc_drain(&h->worker);
+    sl_server_drain(&h->worker.base);
     WAIT_FOR(h, g, watch->closed);
     CHECK_EQ(watch->status, 14);
     WAIT_FOR(h, idle, idle->gone);
@@ -417,7 +418,7 @@ int main(void)
     house_begin(&h);
     CHECK(house_open(&h, NULL));
     registry.subjects.calls = &registry_calls;
-    h.worker.station = &station;
+    h.worker.base.station = &station;
     test_left(&h);
     test_late(&h);
     test_times(&h);
@@ -426,7 +427,7 @@ int main(void)
     test_warm(&h);
     test_drain(&h);
     test_drain_silent(&h);
-    sl_grpc_worker_close(&h.worker);
+    sl_server_worker_close(&h.worker.base);
     house_end(&h);
     sl_engine_close(h.rig.engine);
     return CHECK_DONE();

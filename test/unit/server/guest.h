@@ -47,7 +47,7 @@ struct house {
     struct sl_loop *loop;
     struct sl_clock clock;
     struct sl_timer *tick;
-    struct sl_grpc_door door;
+    struct sl_server door;
     struct sl_grpc_worker worker;
 };
 
@@ -61,8 +61,11 @@ static inline bool house_open(struct house *h, const struct sl_alloc *alloc)
 {
     struct sl_diag diag = {0};
 
-    return sl_grpc_worker_open(&h->worker, &h->door, h->loop, h->rig.engine,
-                               NULL, alloc, 100, &diag) == 0;
+    h->door.protocol = &sl_protocol_grpc;
+    h->door.name = "grpc";
+    sl_server_worker_init(&h->worker.base, &h->door, h->rig.engine, NULL,
+                          alloc);
+    return sl_server_worker_open(&h->worker.base, h->loop, 100, &diag) == 0;
 }
 
 static inline void house_begin(struct house *h)
@@ -182,7 +185,7 @@ static inline struct guest *guest_new(struct house *h)
     nghttp2_session_callbacks_del(calls);
     g->fd = fds[1];
     CHECK_EQ(nghttp2_submit_settings(g->h2, 0, NULL, 0), 0);
-    sl_grpc_accept(&h->worker, fds[0], NULL);
+    sl_server_accept(&h->worker.base, fds[0], NULL);
     return g;
 }
 

@@ -123,7 +123,7 @@ static void test_breaking(struct served *s)
 
 static void drain(void *ctx)
 {
-    sl_http_drain(&((struct served *)ctx)->worker);
+    sl_server_drain(&((struct served *)ctx)->worker);
 }
 
 static void test_drain(struct served *s)

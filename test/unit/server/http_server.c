@@ -174,7 +174,7 @@ static void test_deadlines(struct served *s)
 {
     int idle, head, body;
 
-    s->door.head_deadline = s->door.body_deadline = 1;
+    s->door.begin_timeout = s->door.body_timeout = 1;
     start(s, "127.0.0.1:0", 100);
     CASE("a head and a body that do not come: 408");
     head = call(s);
@@ -189,7 +189,7 @@ static void test_deadlines(struct served *s)
     close(head);
     close(body);
     stop(s);
-    s->door.idle_deadline = 1;
+    s->door.idle_timeout = 1;
     start(s, "127.0.0.1:0", 100);
     CASE("an idle connection is closed without a word");
     idle = call(s);
@@ -198,7 +198,7 @@ static void test_deadlines(struct served *s)
     stop(s);
     CHECK_EQ(refused(s, "deadline"), 2);
     CHECK_EQ(counted(&s->counted, "sluice_connections{door=\"http\"}"), 0);
-    s->door.head_deadline = s->door.body_deadline = s->door.idle_deadline = 0;
+    s->door.begin_timeout = s->door.body_timeout = s->door.idle_timeout = 0;
 }
 
 static void test_cap(struct served *s)
@@ -226,7 +226,7 @@ static void test_cap(struct served *s)
 
 static void drain(void *ctx)
 {
-    sl_http_drain(&((struct served *)ctx)->worker);
+    sl_server_drain(&((struct served *)ctx)->worker);
 }
 
 static void test_drain(struct served *s)

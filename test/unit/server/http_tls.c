@@ -95,7 +95,7 @@ static void test_deadline(struct served *s)
     int fd;
 
     CASE("who does not shake hands is not waited for");
-    s->door.head_deadline = 1;
+    s->door.begin_timeout = 1;
     start(s, "127.0.0.1:0", 10);
     fd = call(s);
     CHECK(is_over(fd));

@@ -17,11 +17,6 @@ static const char policy[] =
 static struct holding store;
 static struct talk t;
 
-void sl_resp_resume(struct sl_resp_session *session)
-{
-    (void)session;
-}
-
 /* The name behind "hold" in a reply. */
 static const char *hold_in(const char *reply)
 {

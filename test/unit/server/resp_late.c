@@ -15,7 +15,7 @@ struct served {
     struct rig rig;
     struct sl_clock clock;
     struct sl_loop *loop;
-    struct sl_resp_door door;
+    struct sl_server door;
     struct sl_resp_worker worker;
     struct sl_sockets sockets;
     struct sl_listener *listener;
@@ -49,11 +49,13 @@ static void start(const char *where)
     must(sl_loop_open(&s.clock, &s.loop, NULL), "loop");
     must(sl_address_parse(sl_str_c(where), &address, NULL), "address");
     must(sl_sockets_open(&address, 1, &s.sockets, NULL), "sockets");
-    must(sl_resp_worker_open(&s.worker, &s.door, s.loop, s.rig.engine,
-                             s.counted.stats[0], 100, NULL),
-         "worker");
-    must(sl_listener_open(s.loop, s.sockets.fds[0], sl_resp_accept, &s.worker,
-                          &s.listener),
+    s.door.protocol = &sl_protocol_resp;
+    s.door.name = "resp";
+    sl_server_worker_init(&s.worker.base, &s.door, s.rig.engine,
+                          s.counted.stats[0], NULL);
+    must(sl_server_worker_open(&s.worker.base, s.loop, 100, NULL), "worker");
+    must(sl_listener_open(s.loop, s.sockets.fds[0], sl_server_accept,
+                          &s.worker.base, &s.listener),
          "listener");
     must(pthread_create(&s.thread, NULL, run, NULL), "thread");
 }
@@ -63,7 +65,7 @@ static void stop(void)
     sl_loop_stop(s.loop);
     pthread_join(s.thread, NULL);
     sl_listener_close(s.listener);
-    sl_resp_worker_close(&s.worker);
+    sl_server_worker_close(&s.worker.base);
     sl_sockets_close(&s.sockets);
     sl_loop_close(s.loop);
 }
@@ -214,7 +216,7 @@ static void check_deadlines(void)
 
     CASE("a command that does not come whole is given up, an idle one not");
     stop();
-    s.door.command_deadline = SL_MS;
+    s.door.begin_timeout = SL_MS;
     start("127.0.0.1:0");
     fd = call();
     check_say(fd, "PING\r\n", "+PONG\r\n");
@@ -231,7 +233,7 @@ static void check_deadlines(void)
     close(fd);
     stop();
     s.door.token = SL_STR("");
-    s.door.command_deadline = 0;
+    s.door.begin_timeout = 0;
     start("127.0.0.1:0");
     CHECK_EQ(
         counted(&s.counted,
@@ -315,7 +317,7 @@ static void check_leaving(void)
 static void drain(void *ctx)
 {
     (void)ctx;
-    sl_resp_drain(&s.worker);
+    sl_server_drain(&s.worker.base);
 }
 
 static void check_drain(void)

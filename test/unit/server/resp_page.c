@@ -134,7 +134,7 @@ static void print_commands(void)
         else
             snprintf(words, sizeof(words), "%u to %u", row->least - 1,
                      row->most - 1);
-        addf("| `%s`%s | %s | %s |\n", row->name, row->for_anybody ? "*" : "",
+        addf("| `%s`%s | %s | %s |\n", row->name, row->is_public ? "*" : "",
              words, row->summary);
     }
 }

@@ -176,11 +176,11 @@ static void check_spare(void)
         CHECK_EQ(sl_buf_add(&line, SL_STR("SLUICE.CHECK GET /x user a\r\n")),
                  0);
     talk_bytes(&t, sl_buf_str(&line));
-    CHECK_EQ(t.worker.spare_count, SL_RESP_CHECKS);
+    CHECK_EQ(t.worker.base.spare_count, SL_RESP_CHECKS);
     CHECK_EQ(sl_engine_use(t.rig.engine, policy, &t.rig.diag), 0);
     sl_policy_unref(policy);
     talk(&t, "SLUICE.CHECK GET /x user a\r\n");
-    CHECK_EQ(t.worker.spare_count, 1);
+    CHECK_EQ(t.worker.base.spare_count, 1);
     sl_buf_done(&line);
     talk_close(&t);
 }

@@ -25,19 +25,16 @@ static const char talk_policy[] =
 
 struct talk {
     struct rig rig;
-    struct sl_resp_door door;
+    struct sl_server door;
     struct sl_resp_worker worker;
-    struct sl_resp_session session;
+    struct sl_resp_conn session;
     struct sl_buf in, out;
     enum sl_resp_served served;
 };
 
-/* Tests without connections never wait for one. */
-void sl_resp_resume(struct sl_resp_session *session);
-
 static inline void talk_again(struct talk *t)
 {
-    sl_resp_session_init(&t->session, &t->worker, &t->out);
+    sl_resp_conn_init(&t->session, &t->worker, &t->out);
 }
 
 /* Over `store`, or over one in memory if it is NULL. */
@@ -47,8 +44,11 @@ static inline void talk_begin_on(struct talk *t, const char *policy,
 {
     memset(t, 0, sizeof(*t));
     rig_open_on(&t->rig, policy, store);
+    t->door.protocol = &sl_protocol_resp;
+    t->door.name = "resp";
     t->door.token = sl_str_c(token);
-    sl_resp_worker_init(&t->worker, &t->door, t->rig.engine, NULL, alloc);
+    sl_server_worker_init(&t->worker.base, &t->door, t->rig.engine, NULL,
+                          alloc);
     sl_buf_init(&t->in, 1 << 20, &sl_alloc_libc);
     sl_buf_init(&t->out, 8 << 20, &sl_alloc_libc);
     talk_again(t);
@@ -70,7 +70,7 @@ static inline void talk_close(struct talk *t)
 {
     if (t->session.call)
         sl_resp_call_done(t->session.call);
-    sl_resp_worker_done(&t->worker);
+    sl_server_worker_close(&t->worker.base);
     sl_buf_done(&t->in);
     sl_buf_done(&t->out);
     rig_close(&t->rig);
@@ -78,7 +78,7 @@ static inline void talk_close(struct talk *t)
 
 static inline void talk_at(struct talk *t, sl_ns now)
 {
-    t->rig.now = t->worker.still = now;
+    t->rig.now = t->worker.base.still = now;
 }
 
 /* Say bytes, and hear the replies: a text until the next call. */

@@ -30,8 +30,8 @@ struct served {
     struct rig rig;
     struct sl_clock clock;
     struct sl_loop *loop;
-    struct sl_http_door door;
-    struct sl_http_worker worker;
+    struct sl_server door;
+    struct sl_server_worker worker;
     struct sl_sockets sockets;
     struct sl_listener *listener;
     struct sl_tls *tls; /* used by start(), if it is there */
@@ -65,11 +65,12 @@ static inline void start(struct served *s, const char *where, unsigned most)
     must(sl_loop_open(&s->clock, &s->loop, &diag), "loop", &diag);
     must(sl_address_parse(sl_str_c(where), &address, &diag), "address", &diag);
     must(sl_sockets_open(&address, 1, &s->sockets, &diag), "sockets", &diag);
-    must(sl_http_worker_open(&s->worker, &s->door, s->loop, s->rig.engine,
-                             s->counted.stats[0], most, &diag),
-         "worker", &diag);
-    sl_http_worker_tls(&s->worker, s->tls);
-    must(sl_listener_open(s->loop, s->sockets.fds[0], sl_http_accept,
+    sl_server_worker_init(&s->worker, &s->door, s->rig.engine,
+                          s->counted.stats[0], NULL);
+    must(sl_server_worker_open(&s->worker, s->loop, most, &diag), "worker",
+         &diag);
+    sl_server_set_tls(&s->worker, s->tls);
+    must(sl_listener_open(s->loop, s->sockets.fds[0], sl_server_accept,
                           &s->worker, &s->listener),
          "listener", &diag);
     if (pthread_create(&s->thread, NULL, run, s))
@@ -81,7 +82,7 @@ static inline void stop(struct served *s)
     sl_loop_stop(s->loop);
     pthread_join(s->thread, NULL);
     sl_listener_close(s->listener);
-    sl_http_worker_close(&s->worker);
+    sl_server_worker_close(&s->worker);
     sl_sockets_close(&s->sockets);
     sl_loop_close(s->loop);
 }
@@ -155,10 +156,11 @@ static inline void served_open(struct served *s)
     rig_open(&s->rig, served_policy);
     counted_open(&s->counted, 1);
     sl_buf_init(&s->got, 64 << 20, &sl_alloc_libc);
-    s->door = (struct sl_http_door){.paths = sl_api_paths,
-                                    .path_count = sl_api_path_count,
-                                    .name = "http",
-                                    .pipeline_most = 8};
+    s->door = (struct sl_server){.protocol = &sl_protocol_http,
+                                 .paths = sl_api_paths,
+                                 .path_count = sl_api_path_count,
+                                 .name = "http",
+                                 .max_pipeline = 8};
 }
 
 static inline void served_close(struct served *s)
