@@ -166,7 +166,17 @@ void sl_server_on_close(struct sl_conn *conn)
 
 /* ---- ops ---- */
 
-static void free_op(struct sl_server_worker *worker, struct sl_server_op *op)
+struct sl_server_op *sl_server_op_new(struct sl_server_worker *worker)
+{
+    const struct sl_protocol *protocol = worker->server->protocol;
+    struct sl_server_op *op = sl_alloc_new(worker->alloc, protocol->op_size);
+
+    if (op)
+        protocol->op_init(worker, op);
+    return op;
+}
+
+void sl_server_op_free(struct sl_server_worker *worker, struct sl_server_op *op)
 {
     const struct sl_protocol *protocol = worker->server->protocol;
 
@@ -174,51 +184,24 @@ static void free_op(struct sl_server_worker *worker, struct sl_server_op *op)
     sl_alloc_free(worker->alloc, op, protocol->op_size);
 }
 
-struct sl_server_op *sl_server_op_get(struct sl_server_worker *worker)
-{
-    const struct sl_protocol *protocol = worker->server->protocol;
-    struct sl_server_op *op = TAILQ_FIRST(&worker->spare);
-
-    if (op) {
-        TAILQ_REMOVE(&worker->spare, op, link);
-        worker->spare_count--;
-        return op;
-    }
-    op = sl_alloc_new(worker->alloc, protocol->op_size);
-    if (op)
-        protocol->op_init(worker, op);
-    return op;
-}
-
-void sl_server_op_put(struct sl_server_worker *worker, struct sl_server_op *op)
-{
-    if (worker->spare_count == worker->server->protocol->max_spare_ops) {
-        free_op(worker, op);
-        return;
-    }
-    TAILQ_INSERT_HEAD(&worker->spare, op, link);
-    worker->spare_count++;
-}
-
 void sl_server_op_suspend(struct sl_server_worker *worker,
                           struct sl_server_op *op)
 {
-    TAILQ_INSERT_TAIL(&worker->suspended, op, link);
+    LIST_INSERT_HEAD(&worker->suspended, op, link);
 }
 
-void sl_server_op_resume(struct sl_server_worker *worker,
-                         struct sl_server_op *op)
+void sl_server_op_resume(struct sl_server_op *op)
 {
-    TAILQ_REMOVE(&worker->suspended, op, link);
+    LIST_REMOVE(op, link);
 }
 
 static void free_ops(struct sl_server_worker *worker, struct sl_server_ops *ops)
 {
     struct sl_server_op *op;
 
-    while ((op = TAILQ_FIRST(ops)) != NULL) {
-        TAILQ_REMOVE(ops, op, link);
-        free_op(worker, op);
+    while ((op = LIST_FIRST(ops)) != NULL) {
+        LIST_REMOVE(op, link);
+        sl_server_op_free(worker, op);
     }
 }
 
@@ -243,8 +226,8 @@ void sl_server_worker_init(struct sl_server_worker *worker,
     worker->station = &no_ctx;
     worker->stats = stats;
     worker->alloc = alloc ? alloc : &sl_alloc_libc;
-    TAILQ_INIT(&worker->spare);
-    TAILQ_INIT(&worker->suspended);
+    LIST_INIT(&worker->spare);
+    LIST_INIT(&worker->suspended);
     if (protocol->worker_init)
         protocol->worker_init(worker);
     sl_server_set_engine(worker, engine);

@@ -103,7 +103,7 @@ struct sl_server {
 
 /* ---- workers ---- */
 
-TAILQ_HEAD(sl_server_ops, sl_server_op);
+LIST_HEAD(sl_server_ops, sl_server_op);
 
 struct sl_server_worker {
     const struct sl_server *server;
@@ -203,21 +203,44 @@ void sl_server_conn_free(struct sl_server_conn *c);
 /* ---- ops ---- */
 
 struct sl_server_op {
-    TAILQ_ENTRY(sl_server_op) link; /* in worker->spare or ->suspended */
+    LIST_ENTRY(sl_server_op) link; /* in worker->spare or ->suspended */
 };
 
-/* A spare op or a new one; NULL without memory. */
+/* Allocate or free an op: use get and put. */
 SL_MUST_USE struct sl_server_op *
-sl_server_op_get(struct sl_server_worker *worker);
+sl_server_op_new(struct sl_server_worker *worker);
+void sl_server_op_free(struct sl_server_worker *worker,
+                       struct sl_server_op *op);
+
+/* A spare op or a new one; NULL without memory. */
+SL_MUST_USE static inline struct sl_server_op *
+sl_server_op_get(struct sl_server_worker *worker)
+{
+    struct sl_server_op *op = LIST_FIRST(&worker->spare);
+
+    if (!op)
+        return sl_server_op_new(worker);
+    LIST_REMOVE(op, link);
+    worker->spare_count--;
+    return op;
+}
 
 /* Keep the op for the next request, or free it if enough are spare. */
-void sl_server_op_put(struct sl_server_worker *worker, struct sl_server_op *op);
+static inline void sl_server_op_put(struct sl_server_worker *worker,
+                                    struct sl_server_op *op)
+{
+    if (worker->spare_count == worker->server->protocol->max_spare_ops) {
+        sl_server_op_free(worker, op);
+        return;
+    }
+    LIST_INSERT_HEAD(&worker->spare, op, link);
+    worker->spare_count++;
+}
 
 /* The answer comes later; the answer has come. */
 void sl_server_op_suspend(struct sl_server_worker *worker,
                           struct sl_server_op *op);
-void sl_server_op_resume(struct sl_server_worker *worker,
-                         struct sl_server_op *op);
+void sl_server_op_resume(struct sl_server_op *op);
 
 /* Free spare ops, with the policies that they hold. */
 void sl_server_free_spare(struct sl_server_worker *worker);

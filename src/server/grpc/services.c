@@ -51,7 +51,7 @@ static void end(struct sl_grpc_call *call)
     call->stream = NULL;
     sl_buf_done(&call->detached);
     if (call->is_suspended)
-        sl_server_op_resume(worker, &call->op);
+        sl_server_op_resume(&call->op);
     sl_rls_call_reset(&call->rls);
     sl_server_op_put(worker, &call->op);
 }

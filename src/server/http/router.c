@@ -291,7 +291,7 @@ void sl_http_resume_finish(struct sl_http_call *call)
     call->stage = SL_HTTP_FINISHED;
     if (call->in_handler)
         return; /* sl_http_handle() continues */
-    sl_server_op_resume(call->worker, &call->op);
+    sl_server_op_resume(&call->op);
     sl_http_count(call);
     if (call->client)
         sl_http_resume(call);

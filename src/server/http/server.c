@@ -297,7 +297,7 @@ static void on_input(struct sl_conn *conn)
     }
 }
 
-/* The frame of net/ closes the connection if this does nothing. */
+/* Without an answer here, conn.c closes the connection. */
 static void on_deadline(struct sl_conn *conn)
 {
     struct sl_http_conn *c = conn->owner;

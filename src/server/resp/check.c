@@ -753,7 +753,7 @@ void sl_resp_answered(struct sl_resp_call *call)
 
     if (--call->open > 0 || call->begins)
         return;
-    sl_server_op_resume(&call->worker->base, &call->op);
+    sl_server_op_resume(&call->op);
     if (!client) {
         sl_resp_call_done(call);
         return;
