@@ -52,105 +52,53 @@
 #include "store/redis/redis.h"
 #include "store/store.h"
 
-/* ---- doors that balancers stand before: `proxy_protocol`.
- */
-
-struct sl_protocol;
-struct sl_proxy_listeners;
-struct sl_listener_worker;
-struct sl_worker;
-
-/* Let the connections of a stand begin with whom they are for: stand->proxied.
- */
-SL_MUST_USE int sl_proxy_listeners_open(struct sl_worker *worker,
-                                        const struct sl_protocol *kind,
-                                        struct sl_listener_worker *stand);
-
-/* NULL is allowed, here and below. */
-void sl_proxy_listeners_close(struct sl_proxy_listeners *proxied);
-
-/* An sl_accept_f whose ctx is the sl_proxy_listeners. */
-void sl_proxy_listeners_accept(void *ctx, int fd,
-                               const struct sl_address *peer);
-
-/* How many connections have not said it yet. */
-unsigned sl_proxy_listeners_count(const struct sl_proxy_listeners *proxied);
-
-/* ---- the doors of the daemon, each by the same few calls.
+/* ---- listeners.
  *
- * A doorway is where a door stands: its sockets, its certificate, and what all
- * loops share of it. A stand is one loop's place at one door. What differs from
- * door to door is a row of calls, struct sl_protocol, in doors/NAME.c; nothing
- * else in the daemon asks which door it is.
+ * A listener has its sockets, its TLS context and its server: what all workers
+ * share. Each worker has one struct sl_listener_worker per listener.
  *
- * To add a door: add its words to enum sl_protocol_id (settings.h), its structs
- * to the two unions below, and its row to sl_protocols.
+ * To add a protocol: add it to enum sl_protocol_id (settings.h) and to the
+ * table in listeners.c.
  */
 
 struct sl_daemon;
+struct sl_proxy_listener;
 struct sl_worker;
 
 struct sl_server_listener {
     bool open;
     struct sl_sockets sockets;
     struct sl_tls *tls;
-    bool accepts_client_cert; /* a client's certificate serves as token */
     char where[128];
-    struct sl_conn_limit *crowd; /* NULL: each loop counts for itself */
-    union {                      /* read only while it is open */
-        struct sl_http_door http;
-        struct sl_grpc_door grpc;
-        struct sl_resp_door resp;
-    };
+    struct sl_server server; /* read-only while workers serve it */
 };
 
 struct sl_listener_worker {
-    bool up;
+    struct sl_server_worker *server; /* NULL: this worker does not serve it */
     struct sl_listener *listener;
-    struct sl_proxy_listeners *proxied; /* NULL: who connects is the client */
-    _Atomic(struct sl_tls *) next_tls;  /* to be used from now on, or NULL */
-    union {
-        struct sl_http_worker http;
-        struct sl_grpc_worker grpc;
-        struct sl_resp_worker resp;
-    };
+    struct sl_proxy_listener *proxy;   /* NULL: clients connect directly */
+    _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
 };
 
-struct sl_protocol {
-    const char *name; /* for systemd, metrics and logs */
-    bool operates;    /* the admin listener: on the first loop only, its
-                       * own token, and open to the last */
-    bool http2;       /* offer h2 by ALPN */
+/* The admin listener runs on the first worker only, has its own token and
+ * drains last. */
+static inline bool sl_listener_is_admin(int id)
+{
+    return id == SL_PROTOCOL_ADMIN;
+}
 
-    /* Fill in what the loops share; sockets and certificate are there. */
-    void (*describe)(struct sl_daemon *daemon, struct sl_server_listener *way);
+/* Open and close a worker's part of a listener. `max_conns` is the number of
+ * connections at once. */
+SL_MUST_USE int sl_listener_worker_open(struct sl_worker *worker, int id,
+                                        unsigned max_conns);
+void sl_listener_worker_close(struct sl_listener_worker *l);
 
-    /* Use way->crowd; NULL if its loops count each for itself. */
-    void (*gather)(struct sl_server_listener *way);
+/* Accept connections from `fd`, and all that are in the queue of `fd`. */
+SL_MUST_USE int sl_listener_worker_listen(struct sl_worker *worker, int id);
+void sl_listener_worker_accept_queued(struct sl_listener_worker *l, int fd);
 
-    /* Serve on the worker's loop, with `most` connections at once. */
-    int (*open)(struct sl_listener_worker *stand, struct sl_worker *worker,
-                const struct sl_server_listener *way, unsigned most);
-    void (*close)(struct sl_listener_worker *stand);
-    sl_accept_f *accept; /* its ctx is the stand */
-    void (*certify)(struct sl_listener_worker *stand, struct sl_tls *tls);
-
-    /* It ends: what is answered from now on may say so. */
-    void (*warn)(struct sl_listener_worker *stand);
-    /* Finish what is under way, close what is idle. */
-    void (*drain)(struct sl_listener_worker *stand);
-    unsigned (*count)(
-        const struct sl_listener_worker *stand); /* of connections */
-
-    /* Decide by another engine from now on; for the virtual clock. */
-    void (*move)(struct sl_listener_worker *stand, struct sl_engine *engine);
-};
-
-/* By door; NULL where this version has none. */
-extern const struct sl_protocol *const sl_protocols[SL_PROTOCOLS];
-
-extern const struct sl_protocol sl_protocol_http, sl_protocol_grpc,
-    sl_protocol_resp, sl_protocol_admin;
+/* Open connections, including those without a complete PROXY header. */
+unsigned sl_listener_worker_count(const struct sl_listener_worker *l);
 
 /* ---- quotas leased from books that other daemons use, too. */
 
@@ -283,14 +231,13 @@ struct sl_worker {
     struct sl_metrics *stats;
     struct sl_top_keys *top;
     struct sl_denial_batch *denials;
-    struct sl_engine_ctx station;           /* what its doors have at hand */
-    struct sl_wait_timer waiting;           /* where its questions wait */
-    struct sl_subject_cache *subject_cache; /* or NULL: no subjects */
-    struct sl_usage_buffer *usage_buffer;   /* or NULL: no registry */
+    struct sl_engine_ctx station;               /* passed to every check */
+    struct sl_wait_timer waiting;               /* wait queue of its checks */
+    struct sl_subject_cache *subject_cache;     /* or NULL: no subjects */
+    struct sl_usage_buffer *usage_buffer;       /* or NULL: no registry */
     struct sl_dynamo_subjects *dynamo_subjects; /* or NULL: not in DynamoDB */
-    struct sl_listener_worker
-        stands[SL_PROTOCOLS];  /* admin: on the first only */
-    struct sl_timer *emptying; /* looks whether connections are gone */
+    struct sl_listener_worker listeners[SL_PROTOCOLS];
+    struct sl_timer *drain_timer; /* polls until connections are gone */
     bool idle_closed;
     pthread_t thread;
     bool has_thread;
@@ -320,7 +267,7 @@ struct sl_daemon {
     struct sl_admin desk;
     struct sl_hash_key top_secret; /* all workers' */
     struct sl_event_publisher tidings;
-    struct sl_server_listener doors[SL_PROTOCOLS];
+    struct sl_server_listener listeners[SL_PROTOCOLS];
     struct sl_worker *workers;
     unsigned worker_count;
     struct sl_file_watch *watch;
@@ -440,25 +387,25 @@ sl_unstep_f sl_quota_node_end;
  * asked. */
 void sl_quota_node_drain(struct sl_daemon *daemon);
 
-/* doors.c */
+/* listeners.c */
 sl_step_f sl_listeners_begin;
 sl_unstep_f sl_listeners_end;
 
-/* Make contexts of the certificates that `settings` name and hand them to the
- * workers. On failure the old ones stay. */
+/* Load the certificates that `settings` name and pass them to the workers. On
+ * failure the old ones stay. */
 SL_MUST_USE int sl_listeners_set_tls(struct sl_daemon *daemon,
                                      const struct sl_settings *settings,
                                      struct sl_diag *diag);
 
-/* workers.c */
+/* worker.c */
 sl_step_f sl_workers_begin, sl_workers_start;
 sl_unstep_f sl_workers_end, sl_workers_join;
 
-/* From the main thread: use `tls` at this door from now on. */
-void sl_worker_set_tls(struct sl_worker *worker, enum sl_protocol_id door,
+/* From the main thread: use `tls` for new connections of this listener. */
+void sl_worker_set_tls(struct sl_worker *worker, enum sl_protocol_id id,
                        struct sl_tls *tls);
 
-/* From the main thread: take no more connections, finish those there are. */
+/* From the main thread: accept no more connections and drain. */
 void sl_worker_drain(struct sl_worker *worker);
 
 /* tokens.c */

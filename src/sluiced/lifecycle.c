@@ -67,11 +67,11 @@ static sl_ns settle_end(const struct sl_daemon *daemon, sl_ns now)
     return least;
 }
 
-/* The admin listener stays to the last: somebody may be asking /readyz. */
+/* The admin listener drains last: clients may ask for /readyz. */
 static void drain_admin(struct sl_daemon *daemon, sl_ns now)
 {
     struct sl_listener_worker *admin =
-        &daemon->workers[0].stands[SL_PROTOCOL_ADMIN];
+        &daemon->workers[0].listeners[SL_PROTOCOL_ADMIN];
 
     daemon->admin_draining = true;
     if (daemon->remote.store)
@@ -79,14 +79,15 @@ static void drain_admin(struct sl_daemon *daemon, sl_ns now)
     daemon->drain_until = now + ADMIN_DRAIN;
     sl_listener_close(admin->listener);
     admin->listener = NULL;
-    if (admin->up)
-        sl_protocol_admin.drain(admin);
+    if (admin->server)
+        sl_server_drain(admin->server);
 }
 
 void sl_lifecycle_drained(struct sl_daemon *daemon)
 {
     struct sl_worker *first = &daemon->workers[0];
-    const struct sl_listener_worker *admin = &first->stands[SL_PROTOCOL_ADMIN];
+    const struct sl_listener_worker *admin =
+        &first->listeners[SL_PROTOCOL_ADMIN];
     sl_ns now = sl_loop_mono(first->loop);
     bool late = now >= daemon->drain_until;
 
@@ -99,7 +100,8 @@ void sl_lifecycle_drained(struct sl_daemon *daemon)
                    "requests took longer than --drain", NULL);
         if (late || all_empty(daemon))
             drain_admin(daemon, now);
-    } else if (late || !admin->up || sl_protocol_admin.count(admin) == 0) {
+    } else if (late || !admin->server ||
+               sl_conns_count(admin->server->conns) == 0) {
         end(daemon);
     }
 }
@@ -175,19 +177,18 @@ static void on_watchdog(void *ctx)
 
 /* ---- life ---- */
 
-/* Where a door is, or NULL if it is closed. */
-static const char *where(const struct sl_daemon *daemon,
-                         enum sl_protocol_id door)
+/* The address of a listener, or NULL if it is closed. */
+static const char *where(const struct sl_daemon *daemon, enum sl_protocol_id id)
 {
-    const struct sl_server_listener *way = &daemon->doors[door];
+    const struct sl_server_listener *l = &daemon->listeners[id];
 
-    return way->open ? way->where : NULL;
+    return l->open ? l->where : NULL;
 }
 
 static bool has_tls(const struct sl_daemon *daemon)
 {
     for (int i = 0; i < SL_PROTOCOLS; i++)
-        if (i != SL_PROTOCOL_ADMIN && daemon->doors[i].tls)
+        if (i != SL_PROTOCOL_ADMIN && daemon->listeners[i].tls)
             return true;
     return false;
 }

@@ -1,19 +1,30 @@
-/* listeners.c -- where clients come in: sockets, tokens and certificates.
+/* listeners.c -- the listeners of the daemon: sockets, TLS, servers.
  *
- * TLS is for addresses; a unix socket is guarded by its folder. Clients of
- * the admin listener are told by its token, not by certificates: /livez and
- * /metrics are for anybody who can reach them.
+ * A listener on a unix socket has no TLS: its folder protects it. The admin
+ * listener checks its token and no client certificates, because /livez and
+ * /metrics are public.
  */
 #include <string.h>
+#include <sys/socket.h>
 
 #include "engine/request.h"
 #include "sluiced/daemon.h"
 
+static const struct {
+    const char *name; /* for systemd, metrics and logs */
+    const struct sl_protocol *protocol;
+} listeners[SL_PROTOCOLS] = {
+    [SL_PROTOCOL_HTTP] = {"http",  &sl_protocol_http},
+    [SL_PROTOCOL_GRPC] = {"grpc",  &sl_protocol_grpc},
+    [SL_PROTOCOL_RESP] = {"resp",  &sl_protocol_resp},
+    [SL_PROTOCOL_ADMIN] = {"admin", &sl_protocol_http},
+};
+
 /* ---- certificates ---- */
 
-/* Whether clients must show a certificate is settled at the start: a reload
- * that begins or ceases to ask for them says that it needs a restart, and must
- * not lock out those who have none before that. */
+/* Whether clients need a certificate is fixed at the start. A reload that
+ * changes it logs that it needs a restart, and must not lock out clients
+ * without one before that. */
 static const char *client_ca(const struct sl_daemon *daemon,
                              const struct sl_settings *settings)
 {
@@ -23,22 +34,22 @@ static const char *client_ca(const struct sl_daemon *daemon,
 }
 
 static int open_tls(const struct sl_daemon *daemon,
-                    const struct sl_settings *settings,
-                    const struct sl_protocol *kind, struct sl_tls **ret,
-                    struct sl_diag *diag)
+                    const struct sl_settings *settings, int id,
+                    struct sl_tls **ret, struct sl_diag *diag)
 {
     struct sl_tls_options options = {
         .certificate = settings->tls_certificate,
         .key = settings->tls_key,
-        .client_ca = kind->operates ? NULL : client_ca(daemon, settings),
-        .http2 = kind->http2,
+        .client_ca =
+            sl_listener_is_admin(id) ? NULL : client_ca(daemon, settings),
+        .http2 = listeners[id].protocol->http2,
     };
 
     *ret = NULL;
     return settings->tls_certificate ? sl_tls_open(&options, ret, diag) : 0;
 }
 
-/* All or none: a door of the old and one of the new would be neither. */
+/* All or none: listeners must not differ in their certificates. */
 static int make_contexts(const struct sl_daemon *daemon,
                          const struct sl_settings *settings,
                          struct sl_tls *ret[SL_PROTOCOLS], struct sl_diag *diag)
@@ -46,8 +57,8 @@ static int make_contexts(const struct sl_daemon *daemon,
     int err = 0;
 
     for (int i = 0; i < SL_PROTOCOLS && !err; i++)
-        if (daemon->doors[i].open && daemon->doors[i].tls)
-            err = open_tls(daemon, settings, sl_protocols[i], &ret[i], diag);
+        if (daemon->listeners[i].open && daemon->listeners[i].tls)
+            err = open_tls(daemon, settings, i, &ret[i], diag);
     for (int i = 0; i < SL_PROTOCOLS && err; i++)
         sl_tls_unref(ret[i]);
     return err;
@@ -66,8 +77,8 @@ int sl_listeners_set_tls(struct sl_daemon *daemon,
     for (int i = 0; i < SL_PROTOCOLS; i++) {
         if (!fresh[i])
             continue;
-        sl_tls_unref(daemon->doors[i].tls);
-        daemon->doors[i].tls = fresh[i];
+        sl_tls_unref(daemon->listeners[i].tls);
+        daemon->listeners[i].tls = fresh[i];
         for (unsigned k = 0; k < daemon->worker_count; k++)
             sl_worker_set_tls(&daemon->workers[k], (enum sl_protocol_id)i,
                               fresh[i]);
@@ -75,47 +86,70 @@ int sl_listeners_set_tls(struct sl_daemon *daemon,
     return 0;
 }
 
-/* ---- sockets ---- */
+/* ---- sockets and settings ---- */
 
-/* The socket of this name that systemd opened, or one of our own. */
-static int bind_door(struct sl_daemon *daemon, enum sl_protocol_id door,
-                     unsigned loops)
+static struct sl_server configure(struct sl_daemon *daemon, int id)
 {
-    struct sl_server_listener *way = &daemon->doors[door];
-    int fd = sl_activated_find(&daemon->activated, sl_protocols[door]->name);
+    const struct sl_settings *s = &daemon->settings;
+    struct sl_server server = {
+        .protocol = listeners[id].protocol,
+        .name = listeners[id].name,
+        .token = s->access_token,
+        /* Without TLS a client has no certificate. */
+        .accepts_client_cert = daemon->listeners[id].tls && s->tls_client_ca,
+        .max_age = s->age,
+        .paths = sl_api_paths,
+        .path_count = sl_api_path_count,
+        .forward = s->forward,
+    };
+
+    if (sl_listener_is_admin(id))
+        server = (struct sl_server){
+            .protocol = server.protocol,
+            .name = server.name,
+            .token = s->admin_token,
+            .paths = sl_admin_paths,
+            .path_count = sl_admin_path_count,
+            .ctx = &daemon->desk,
+        };
+    return server;
+}
+
+/* Use the socket of this name that systemd opened, or bind one. */
+static int bind_listener(struct sl_daemon *daemon, int id)
+{
+    struct sl_server_listener *l = &daemon->listeners[id];
+    unsigned loops = sl_listener_is_admin(id) ? 1 : daemon->settings.threads;
+    int fd = sl_activated_find(&daemon->activated, listeners[id].name);
     int err;
 
     if (fd >= 0)
-        err = sl_sockets_adopt(fd, loops, &way->sockets, &daemon->why);
+        err = sl_sockets_adopt(fd, loops, &l->sockets, &daemon->why);
     else
-        err = sl_sockets_open(&daemon->settings.at[door], loops, &way->sockets,
+        err = sl_sockets_open(&daemon->settings.at[id], loops, &l->sockets,
                               &daemon->why);
     if (err)
         return SL_EXIT_FAILED;
-    way->open = true;
-    sl_address_print(&way->sockets.address, way->where, sizeof(way->where));
+    l->open = true;
+    sl_address_print(&l->sockets.address, l->where, sizeof(l->where));
     return 0;
 }
 
-static int open_door(struct sl_daemon *daemon, enum sl_protocol_id door)
+static int open_listener(struct sl_daemon *daemon, enum sl_protocol_id id)
 {
     const struct sl_settings *s = &daemon->settings;
-    const struct sl_protocol *kind = sl_protocols[door];
-    struct sl_server_listener *way = &daemon->doors[door];
-    int status = bind_door(daemon, door, kind->operates ? 1 : s->threads);
+    struct sl_server_listener *l = &daemon->listeners[id];
+    int status = bind_listener(daemon, id);
 
     if (!status)
-        status = sl_settings_check_exposed(s, door, &way->sockets.address,
-                                           &daemon->why);
-    if (!status && !sl_address_is_unix(&way->sockets.address) &&
-        open_tls(daemon, s, kind, &way->tls, &daemon->why))
+        status =
+            sl_settings_check_exposed(s, id, &l->sockets.address, &daemon->why);
+    if (!status && !sl_address_is_unix(&l->sockets.address) &&
+        open_tls(daemon, s, id, &l->tls, &daemon->why))
         status = SL_EXIT_FAILED;
-    if (status)
-        return status;
-    /* Where there is no TLS nobody can show a certificate. */
-    way->accepts_client_cert = !kind->operates && way->tls && s->tls_client_ca;
-    kind->describe(daemon, way);
-    return 0;
+    if (!status)
+        l->server = configure(daemon, id);
+    return status;
 }
 
 int sl_listeners_begin(struct sl_daemon *daemon)
@@ -124,330 +158,49 @@ int sl_listeners_begin(struct sl_daemon *daemon)
 
     sl_admin_ops_open(daemon);
     for (int i = 0; i < SL_PROTOCOLS && !status; i++)
-        if (sl_protocols[i] &&
-            (daemon->settings.open[i] ||
-             sl_activated_find(&daemon->activated, sl_protocols[i]->name) >= 0))
-            status = open_door(daemon, (enum sl_protocol_id)i);
+        if (daemon->settings.open[i] ||
+            sl_activated_find(&daemon->activated, listeners[i].name) >= 0)
+            status = open_listener(daemon, (enum sl_protocol_id)i);
     return status;
-}
-
-static void close_door(struct sl_server_listener *way)
-{
-    if (way->open)
-        sl_sockets_close(&way->sockets);
-    way->open = false;
-    sl_tls_unref(way->tls);
-    way->tls = NULL;
-    sl_conn_limit_close(way->crowd);
-    way->crowd = NULL;
 }
 
 void sl_listeners_end(struct sl_daemon *daemon)
 {
-    for (int i = 0; i < SL_PROTOCOLS; i++)
-        close_door(&daemon->doors[i]);
+    for (int i = 0; i < SL_PROTOCOLS; i++) {
+        struct sl_server_listener *l = &daemon->listeners[i];
+
+        if (l->open)
+            sl_sockets_close(&l->sockets);
+        l->open = false;
+        sl_tls_unref(l->tls);
+        l->tls = NULL;
+        sl_conn_limit_close(l->server.limit);
+        l->server.limit = NULL;
+    }
 }
 
-/* ---- the two doors that speak HTTP: decisions, and operation. */
-
-static void describe_http(struct sl_daemon *daemon,
-                          struct sl_server_listener *way)
-{
-    way->http = (struct sl_http_door){
-        .paths = sl_api_paths,
-        .path_count = sl_api_path_count,
-        .token = daemon->settings.access_token,
-        .accepts_client_cert = way->accepts_client_cert,
-        .name = "http",
-        .forward = daemon->settings.forward,
-    };
-}
-
-static void describe_admin(struct sl_daemon *daemon,
-                           struct sl_server_listener *way)
-{
-    way->http = (struct sl_http_door){
-        .paths = sl_admin_paths,
-        .path_count = sl_admin_path_count,
-        .token = daemon->settings.admin_token,
-        .name = "admin",
-        .ctx = &daemon->desk,
-    };
-}
-
-static void gather_http(struct sl_server_listener *way)
-{
-    way->http.crowd = way->crowd;
-}
-
-static int open_http(struct sl_listener_worker *stand, struct sl_worker *worker,
-                     const struct sl_server_listener *way, unsigned most)
-{
-    int err = sl_http_worker_open(&stand->http, &way->http, worker->loop,
-                                  worker->daemon->engine, worker->stats, most,
-                                  &worker->daemon->why);
-
-    stand->http.station = &worker->station;
-    return err;
-}
-
-static void close_http(struct sl_listener_worker *stand)
-{
-    sl_http_worker_close(&stand->http);
-}
-
-static void accept_http(void *ctx, int fd, const struct sl_address *peer)
-{
-    struct sl_listener_worker *stand = ctx;
-
-    sl_http_accept(&stand->http, fd, peer);
-}
-
-static void certify_http(struct sl_listener_worker *stand, struct sl_tls *tls)
-{
-    sl_http_worker_tls(&stand->http, tls);
-}
-
-static void warn_http(struct sl_listener_worker *stand)
-{
-    stand->http.draining = true;
-}
-
-static void drain_http(struct sl_listener_worker *stand)
-{
-    sl_http_drain(&stand->http);
-}
-
-static unsigned count_http(const struct sl_listener_worker *stand)
-{
-    return sl_conns_count(stand->http.conns);
-}
-
-static void move_http(struct sl_listener_worker *stand,
-                      struct sl_engine *engine)
-{
-    sl_http_worker_engine(&stand->http, engine);
-}
-
-const struct sl_protocol sl_protocol_http = {
-    .name = "http",
-    .describe = describe_http,
-    .gather = gather_http,
-    .open = open_http,
-    .close = close_http,
-    .accept = accept_http,
-    .certify = certify_http,
-    .warn = warn_http,
-    .drain = drain_http,
-    .count = count_http,
-    .move = move_http,
-};
-
-const struct sl_protocol sl_protocol_admin = {
-    .name = "admin",
-    .operates = true,
-    .describe = describe_admin,
-    .open = open_http,
-    .close = close_http,
-    .accept = accept_http,
-    .certify = certify_http,
-    .warn = warn_http,
-    .drain = drain_http,
-    .count = count_http,
-    .move = move_http,
-};
-
-/* ---- the door for Envoy and other clients of gRPC. */
-
-static void describe(struct sl_daemon *daemon, struct sl_server_listener *way)
-{
-    way->grpc = (struct sl_grpc_door){
-        .token = daemon->settings.access_token,
-        .accepts_client_cert = way->accepts_client_cert,
-        .age_most = daemon->settings.age,
-    };
-}
-
-static void gather(struct sl_server_listener *way)
-{
-    way->grpc.crowd = way->crowd;
-}
-
-static int open_grpc(struct sl_listener_worker *stand, struct sl_worker *worker,
-                     const struct sl_server_listener *way, unsigned most)
-{
-    int err = sl_grpc_worker_open(&stand->grpc, &way->grpc, worker->loop,
-                                  worker->daemon->engine, worker->stats, NULL,
-                                  most, &worker->daemon->why);
-
-    stand->grpc.station = &worker->station;
-    return err;
-}
-
-static void close_grpc(struct sl_listener_worker *stand)
-{
-    sl_grpc_worker_close(&stand->grpc);
-}
-
-static void accept_grpc(void *ctx, int fd, const struct sl_address *peer)
-{
-    struct sl_listener_worker *stand = ctx;
-
-    sl_grpc_accept(&stand->grpc, fd, peer);
-}
-
-static void certify(struct sl_listener_worker *stand, struct sl_tls *tls)
-{
-    sl_grpc_worker_tls(&stand->grpc, tls);
-}
-
-static void warn(struct sl_listener_worker *stand)
-{
-    sl_grpc_announce_drain(&stand->grpc);
-}
-
-static void drain(struct sl_listener_worker *stand)
-{
-    sl_grpc_drain(&stand->grpc);
-}
-
-static unsigned count(const struct sl_listener_worker *stand)
-{
-    return sl_conns_count(stand->grpc.conns);
-}
-
-static void move(struct sl_listener_worker *stand, struct sl_engine *engine)
-{
-    sl_grpc_worker_engine(&stand->grpc, engine);
-}
-
-const struct sl_protocol sl_protocol_grpc = {
-    .name = "grpc",
-    .http2 = true,
-    .describe = describe,
-    .gather = gather,
-    .open = open_grpc,
-    .close = close_grpc,
-    .accept = accept_grpc,
-    .certify = certify,
-    .warn = warn,
-    .drain = drain,
-    .count = count,
-    .move = move,
-};
-
-/* ---- the door for clients of Redis. */
-
-static void resp_describe(struct sl_daemon *daemon,
-                          struct sl_server_listener *way)
-{
-    way->resp = (struct sl_resp_door){
-        .token = daemon->settings.access_token,
-        .accepts_client_cert = way->accepts_client_cert,
-    };
-}
-
-static void resp_gather(struct sl_server_listener *way)
-{
-    way->resp.crowd = way->crowd;
-}
-
-static int open_resp(struct sl_listener_worker *stand, struct sl_worker *worker,
-                     const struct sl_server_listener *way, unsigned most)
-{
-    int err = sl_resp_worker_open(&stand->resp, &way->resp, worker->loop,
-                                  worker->daemon->engine, worker->stats, most,
-                                  &worker->daemon->why);
-
-    stand->resp.station = &worker->station;
-    return err;
-}
-
-static void close_resp(struct sl_listener_worker *stand)
-{
-    sl_resp_worker_close(&stand->resp);
-}
-
-static void accept_resp(void *ctx, int fd, const struct sl_address *peer)
-{
-    struct sl_listener_worker *stand = ctx;
-
-    sl_resp_accept(&stand->resp, fd, peer);
-}
-
-static void resp_certify(struct sl_listener_worker *stand, struct sl_tls *tls)
-{
-    sl_resp_worker_tls(&stand->resp, tls);
-}
-
-/* A reply has no room to say so; its connection is closed behind it. */
-static void resp_warn(struct sl_listener_worker *stand)
-{
-    stand->resp.draining = true;
-}
-
-static void resp_drain(struct sl_listener_worker *stand)
-{
-    sl_resp_drain(&stand->resp);
-}
-
-static unsigned resp_count(const struct sl_listener_worker *stand)
-{
-    return sl_conns_count(stand->resp.conns);
-}
-
-static void resp_move(struct sl_listener_worker *stand,
-                      struct sl_engine *engine)
-{
-    sl_resp_worker_engine(&stand->resp, engine);
-}
-
-const struct sl_protocol sl_protocol_resp = {
-    .name = "resp",
-    .describe = resp_describe,
-    .gather = resp_gather,
-    .open = open_resp,
-    .close = close_resp,
-    .accept = accept_resp,
-    .certify = resp_certify,
-    .warn = resp_warn,
-    .drain = resp_drain,
-    .count = resp_count,
-    .move = resp_move,
-};
-
-/* ---- which doors there are. */
-
-const struct sl_protocol *const sl_protocols[SL_PROTOCOLS] = {
-    [SL_PROTOCOL_HTTP] = &sl_protocol_http,
-    [SL_PROTOCOL_GRPC] = &sl_protocol_grpc,
-    [SL_PROTOCOL_RESP] = &sl_protocol_resp,
-    [SL_PROTOCOL_ADMIN] = &sl_protocol_admin,
-};
-
-/* ---- doors that balancers stand before: who may say whom they speak
- * for, and what is heard of the others.
+/* ---- PROXY protocol.
  *
- * Trusted are those of the policy in force when a connection comes: a reload
- * changes who is let in next.
+ * The policy in force decides which proxies are trusted: a reload applies to
+ * new connections.
  */
 
-struct sl_proxy_listeners {
+struct sl_proxy_listener {
     struct sl_worker *worker;
-    const struct sl_protocol *kind;
-    struct sl_proxy_accept *preface;
+    const char *name;
+    struct sl_proxy_accept *accept;
 };
 
 static bool trusts(void *ctx, const struct sl_address *peer)
 {
-    struct sl_proxy_listeners *p = ctx;
+    struct sl_proxy_listener *p = ctx;
     struct sl_active_policy *live =
         sl_engine_hold(p->worker->daemon->engine, NULL);
-    struct sl_peer who = {.is_unix = sl_address_is_unix(peer)};
+    struct sl_peer from = {.is_unix = sl_address_is_unix(peer)};
     bool trusted;
 
-    who.has_ip = sl_address_ip(peer, &who.ip);
-    trusted = sl_peer_trusted(&live->policy->identity, &who);
+    from.has_ip = sl_address_ip(peer, &from.ip);
+    trusted = sl_peer_trusted(&live->policy->identity, &from);
     sl_active_policy_release(live);
     return trusted;
 }
@@ -455,23 +208,21 @@ static bool trusts(void *ctx, const struct sl_address *peer)
 static void on_refused(void *ctx, const struct sl_address *peer,
                        const char *why)
 {
-    struct sl_proxy_listeners *p = ctx;
+    struct sl_proxy_listener *p = ctx;
     char where[128];
 
     sl_address_print(peer, where, sizeof(where));
-    sl_metrics_refused(p->worker->stats, p->kind->name, "proxy_header");
-    sl_log(SL_LOG_WARN, "connection rejected", "door", p->kind->name, "peer",
-           where, "why", why, NULL);
+    sl_metrics_refused(p->worker->stats, p->name, "proxy_header");
+    sl_log(SL_LOG_WARN, "connection rejected", "door", p->name, "peer", where,
+           "why", why, NULL);
 }
 
-int sl_proxy_listeners_open(struct sl_worker *worker,
-                            const struct sl_protocol *kind,
-                            struct sl_listener_worker *stand)
+static int open_proxy(struct sl_worker *worker, struct sl_listener_worker *l)
 {
-    struct sl_proxy_listeners *p = sl_alloc_new(&sl_alloc_libc, sizeof(*p));
+    struct sl_proxy_listener *p = sl_alloc_new(&sl_alloc_libc, sizeof(*p));
     struct sl_proxy_accept_options options = {
-        .on_accept = kind->accept,
-        .door = stand,
+        .on_accept = sl_server_accept,
+        .door = l->server,
         .trusts = trusts,
         .on_refused = on_refused,
         .ctx = p,
@@ -481,32 +232,98 @@ int sl_proxy_listeners_open(struct sl_worker *worker,
 
     if (!p)
         return SLUICE_ENOMEM;
-    *p = (struct sl_proxy_listeners){.worker = worker, .kind = kind};
-    err = sl_proxy_accept_open(worker->loop, &options, &p->preface);
+    *p = (struct sl_proxy_listener){worker, l->server->server->name, NULL};
+    err = sl_proxy_accept_open(worker->loop, &options, &p->accept);
     if (err) {
         sl_alloc_free(&sl_alloc_libc, p, sizeof(*p));
         return err;
     }
-    stand->proxied = p;
+    l->proxy = p;
     return 0;
 }
 
-void sl_proxy_listeners_close(struct sl_proxy_listeners *proxied)
+static void close_proxy(struct sl_proxy_listener *p)
 {
-    if (!proxied)
+    if (!p)
         return;
-    sl_proxy_accept_close(proxied->preface);
-    sl_alloc_free(&sl_alloc_libc, proxied, sizeof(*proxied));
+    sl_proxy_accept_close(p->accept);
+    sl_alloc_free(&sl_alloc_libc, p, sizeof(*p));
 }
 
-void sl_proxy_listeners_accept(void *ctx, int fd, const struct sl_address *peer)
-{
-    struct sl_proxy_listeners *p = ctx;
+/* ---- the part of a worker ---- */
 
-    sl_proxy_accept_accept(p->preface, fd, peer);
+int sl_listener_worker_open(struct sl_worker *worker, int id,
+                            unsigned max_conns)
+{
+    struct sl_daemon *daemon = worker->daemon;
+    const struct sl_server *server = &daemon->listeners[id].server;
+    struct sl_listener_worker *l = &worker->listeners[id];
+    int err;
+
+    l->server = sl_alloc_new(&sl_alloc_libc, server->protocol->worker_size);
+    if (!l->server)
+        return SLUICE_ENOMEM;
+    sl_server_worker_init(l->server, server, daemon->engine, worker->stats,
+                          NULL);
+    l->server->station = &worker->station;
+    err =
+        sl_server_worker_open(l->server, worker->loop, max_conns, &daemon->why);
+    if (!err)
+        sl_server_set_tls(l->server, daemon->listeners[id].tls);
+    if (!err && daemon->settings.proxied[id])
+        err = open_proxy(worker, l);
+    return err;
 }
 
-unsigned sl_proxy_listeners_count(const struct sl_proxy_listeners *proxied)
+void sl_listener_worker_close(struct sl_listener_worker *l)
 {
-    return proxied ? sl_proxy_accept_count(proxied->preface) : 0;
+    sl_listener_close(l->listener);
+    close_proxy(l->proxy);
+    if (l->server) {
+        size_t size = l->server->server->protocol->worker_size;
+
+        sl_server_worker_close(l->server);
+        sl_alloc_free(&sl_alloc_libc, l->server, size);
+    }
+    sl_tls_unref(atomic_exchange(&l->next_tls, NULL));
+}
+
+/* Passes a connection to the PROXY protocol, or to the server. */
+static void on_accept(void *ctx, int fd, const struct sl_address *peer)
+{
+    struct sl_listener_worker *l = ctx;
+
+    if (l->proxy)
+        sl_proxy_accept_accept(l->proxy->accept, fd, peer);
+    else
+        sl_server_accept(l->server, fd, peer);
+}
+
+int sl_listener_worker_listen(struct sl_worker *worker, int id)
+{
+    struct sl_listener_worker *l = &worker->listeners[id];
+    int fd = worker->daemon->listeners[id].sockets.fds[worker->index];
+    int err = sl_listener_open(worker->loop, fd, on_accept, l, &l->listener);
+
+    if (!err)
+        sl_listener_watch(l->listener, &worker->paused);
+    return err;
+}
+
+void sl_listener_worker_accept_queued(struct sl_listener_worker *l, int fd)
+{
+    struct sl_address peer = {.len = sizeof(peer.bytes)};
+    int client;
+
+    while ((client = accept4(fd, (struct sockaddr *)&peer.bytes, &peer.len,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+        on_accept(l, client, &peer);
+        peer = (struct sl_address){.len = sizeof(peer.bytes)};
+    }
+}
+
+unsigned sl_listener_worker_count(const struct sl_listener_worker *l)
+{
+    return sl_conns_count(l->server->conns) +
+           (l->proxy ? sl_proxy_accept_count(l->proxy->accept) : 0);
 }

@@ -239,8 +239,8 @@ int sl_engine_reset(struct sl_daemon *daemon)
     }
     sl_wait_timer_engine(&worker->waiting, daemon->engine);
     for (int i = 0; i < SL_PROTOCOLS; i++)
-        if (worker->stands[i].up)
-            sl_protocols[i]->move(&worker->stands[i], daemon->engine);
+        if (worker->listeners[i].server)
+            sl_server_set_engine(worker->listeners[i].server, daemon->engine);
     sl_engine_close(engine);
     sl_state_close(&state);
     return 0;

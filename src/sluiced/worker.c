@@ -1,8 +1,8 @@
-/* worker.c -- one thread and one loop each.
+/* worker.c -- worker threads, one loop each.
  *
- * Every worker has its own socket of each door, its own clock, its own
- * counters. They share the table, which needs no lock, and the engine, whose
- * policy each holds for itself.
+ * Every worker has its own socket of each listener, its own clock and its own
+ * metrics. Workers share the table, which needs no lock, and the engine, whose
+ * policy each of them holds for itself.
  */
 #include <errno.h>
 #include <signal.h>
@@ -13,85 +13,67 @@
 
 #include "sluiced/daemon.h"
 
-#define LOOK_AGAIN (10 * SL_MS)
+#define DRAIN_POLL (10 * SL_MS)
 
-/* What has been sent already is read within this, before connections that seem
- * to be idle are closed. */
-#define GRACE (50 * SL_MS)
+/* Input that is in transit is read within this time, before idle connections
+ * are closed. */
+#define DRAIN_GRACE (50 * SL_MS)
 
 /* Descriptors that are not connections: standard ones, state, loops, sockets,
- * and some to spare. */
+ * and a reserve. */
 #define OWN_DESCRIPTORS        24
 #define DESCRIPTORS_PER_WORKER 8
-#define CONNECTIONS_LEAST      4
+#define MIN_CONNECTIONS        4
 #define ADMIN_CONNECTIONS      64
 
 /* ---- one worker ---- */
 
-static unsigned open_doors_of(const struct sl_daemon *daemon)
+static unsigned count_open(const struct sl_daemon *daemon)
 {
     unsigned count = 0;
 
     for (int i = 0; i < SL_PROTOCOLS; i++)
-        count += daemon->doors[i].open && !sl_protocols[i]->operates;
+        count += daemon->listeners[i].open && !sl_listener_is_admin(i);
     return count;
 }
 
-/* At each door so many that accepting stops before descriptors run out. */
-static unsigned connections_most(const struct sl_daemon *daemon)
+/* Connections of each listener, so that accepting stops before descriptors run
+ * out. */
+static unsigned max_conns(const struct sl_daemon *daemon)
 {
     unsigned threads = daemon->worker_count;
-    unsigned doors = open_doors_of(daemon);
+    unsigned open = count_open(daemon);
     rlim_t own = OWN_DESCRIPTORS + DESCRIPTORS_PER_WORKER * (rlim_t)threads;
-    rlim_t most = daemon->settings.connections;
+    rlim_t max = daemon->settings.connections;
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
-        limit.rlim_cur < own + most * doors)
-        most = limit.rlim_cur > own ? (limit.rlim_cur - own) / doors : 0;
-    return most > CONNECTIONS_LEAST ? (unsigned)most : CONNECTIONS_LEAST;
+        limit.rlim_cur < own + max * open)
+        max = limit.rlim_cur > own ? (limit.rlim_cur - own) / open : 0;
+    return max > MIN_CONNECTIONS ? (unsigned)max : MIN_CONNECTIONS;
 }
 
-/* Where all loops count together, each may have all there are. */
-static unsigned connections_each(const struct sl_daemon *daemon,
-                                 const struct sl_server_listener *way)
-{
-    unsigned most = connections_most(daemon);
-
-    if (way->crowd)
-        return most;
-    most /= daemon->worker_count;
-    return most > CONNECTIONS_LEAST ? most : CONNECTIONS_LEAST;
-}
-
-static int open_stand(struct sl_worker *worker, enum sl_protocol_id door)
+/* Opens the worker's part of a listener. The listener's connection limit counts
+ * all workers together, so each of them may have all connections. */
+static int open_listener(struct sl_worker *worker, int id)
 {
     struct sl_daemon *daemon = worker->daemon;
-    const struct sl_protocol *kind = sl_protocols[door];
-    const struct sl_server_listener *way = &daemon->doors[door];
-    struct sl_listener_worker *stand = &worker->stands[door];
-    int err;
 
-    if (!way->open || (kind->operates && worker->index > 0))
+    if (!daemon->listeners[id].open ||
+        (sl_listener_is_admin(id) && worker->index > 0))
         return 0;
-    err = kind->open(stand, worker, way,
-                     kind->operates ? ADMIN_CONNECTIONS
-                                    : connections_each(daemon, way));
-    stand->up = !err;
-    if (!err)
-        kind->certify(stand, way->tls);
-    if (!err && daemon->settings.proxied[door])
-        err = sl_proxy_listeners_open(worker, kind, stand);
-    return err;
+    return sl_listener_worker_open(
+        worker, id,
+        sl_listener_is_admin(id) ? ADMIN_CONNECTIONS : max_conns(daemon));
 }
 
-/* All doors that close when it ends; the admin listener is not one of them. */
-static bool drains(const struct sl_worker *worker, int door)
+/* Listeners that close when the daemon drains: all but the admin listener. */
+static bool drains(const struct sl_worker *worker, int id)
 {
-    return worker->stands[door].up && !sl_protocols[door]->operates;
+    return worker->listeners[id].server && !sl_listener_is_admin(id);
 }
 
-static void on_emptying(void *ctx)
+static void on_drain_timer(void *ctx)
 {
     struct sl_worker *worker = ctx;
     unsigned left = 0;
@@ -101,9 +83,8 @@ static void on_emptying(void *ctx)
         if (!drains(worker, i))
             continue;
         if (!worker->idle_closed)
-            sl_protocols[i]->drain(&worker->stands[i]);
-        left += sl_protocols[i]->count(&worker->stands[i]) +
-                sl_proxy_listeners_count(worker->stands[i].proxied);
+            sl_server_drain(worker->listeners[i].server);
+        left += sl_listener_worker_count(&worker->listeners[i]);
     }
     worker->idle_closed = true;
     if (left == 0)
@@ -111,7 +92,7 @@ static void on_emptying(void *ctx)
     if (worker->index == 0)
         sl_lifecycle_drained(worker->daemon);
     if (left > 0 || worker->index == 0)
-        sl_timer_start(worker->emptying, LOOK_AGAIN);
+        sl_timer_start(worker->drain_timer, DRAIN_POLL);
 }
 
 static int open_worker(struct sl_worker *worker)
@@ -144,108 +125,69 @@ static int open_worker(struct sl_worker *worker)
     if (!err)
         sl_metrics_watch(worker->stats, worker->top, worker->denials);
     if (!err)
-        err =
-            sl_timer_new(worker->loop, on_emptying, worker, &worker->emptying);
+        err = sl_timer_new(worker->loop, on_drain_timer, worker,
+                           &worker->drain_timer);
     for (int i = 0; i < SL_PROTOCOLS && !err; i++)
-        err = open_stand(worker, (enum sl_protocol_id)i);
+        err = open_listener(worker, i);
     return err;
 }
 
-static void close_stand(struct sl_listener_worker *stand,
-                        const struct sl_protocol *kind)
-{
-    sl_listener_close(stand->listener);
-    sl_proxy_listeners_close(stand->proxied);
-    if (stand->up)
-        kind->close(stand);
-    sl_tls_unref(atomic_exchange(&stand->next_tls, NULL));
-}
-
-/* The seat first: whoever still waits for the store is told, and his door is
- * there to hear it. */
+/* Detaches from the store first: pending takes complete while their servers
+ * still exist. */
 static void close_worker(struct sl_worker *worker)
 {
     sl_wait_timer_close(&worker->waiting);
     sl_remote_detach(worker);
     for (int i = 0; i < SL_PROTOCOLS; i++)
-        close_stand(&worker->stands[i], sl_protocols[i]);
-    sl_timer_free(worker->emptying);
+        sl_listener_worker_close(&worker->listeners[i]);
+    sl_timer_free(worker->drain_timer);
     sl_metrics_close(worker->stats);
     sl_top_keys_close(worker->top);
     sl_denial_batch_close(worker->denials);
     sl_loop_close(worker->loop);
 }
 
-/* Who takes the connections of a stand: its door, or somebody before it.
- * Returns his ctx. */
-static void *entrance(struct sl_listener_worker *stand, int door,
-                      sl_accept_f **ret)
-{
-    *ret = stand->proxied ? sl_proxy_listeners_accept : NULL;
-    if (stand->proxied)
-        return stand->proxied;
-    if (sl_protocols[door])
-        *ret = sl_protocols[door]->accept;
-    return stand;
-}
+/* ---- posted to a worker ---- */
 
-/* ---- errands ---- */
-
-static void on_certify(void *ctx)
+static void on_set_tls(void *ctx)
 {
     struct sl_worker *worker = ctx;
 
     for (int i = 0; i < SL_PROTOCOLS; i++) {
-        struct sl_listener_worker *stand = &worker->stands[i];
-        struct sl_tls *tls = atomic_exchange(&stand->next_tls, NULL);
+        struct sl_listener_worker *l = &worker->listeners[i];
+        struct sl_tls *tls = atomic_exchange(&l->next_tls, NULL);
 
-        if (tls && stand->up)
-            sl_protocols[i]->certify(stand, tls);
+        if (tls && l->server)
+            sl_server_set_tls(l->server, tls);
         sl_tls_unref(tls);
     }
 }
 
-void sl_worker_set_tls(struct sl_worker *worker, enum sl_protocol_id door,
+void sl_worker_set_tls(struct sl_worker *worker, enum sl_protocol_id id,
                        struct sl_tls *tls)
 {
-    struct sl_listener_worker *stand = &worker->stands[door];
+    struct sl_listener_worker *l = &worker->listeners[id];
 
-    if (!stand->up)
+    if (!l->server)
         return;
-    sl_tls_unref(atomic_exchange(&stand->next_tls, sl_tls_ref(tls)));
-    if (sl_loop_post(worker->loop, on_certify, worker))
+    sl_tls_unref(atomic_exchange(&l->next_tls, sl_tls_ref(tls)));
+    if (sl_loop_post(worker->loop, on_set_tls, worker))
         sl_log(SL_LOG_ERROR, "certificates not renewed", "why", "out of memory",
                NULL);
 }
 
-/* Whoever is in the queue of the socket has connected, and will be reset if it
- * is closed: let him in. */
-static void accept_rest(sl_accept_f *accept, void *ctx, int fd)
+/* New clients must be refused at once, so that they try another server. Clients
+ * in the socket's queue are connected already: accept them, because closing
+ * would reset them. A socket of systemd stays open for the next daemon. */
+static void stop_listening(struct sl_worker *worker, int id)
 {
-    struct sl_address peer = {.len = sizeof(peer.bytes)};
-    int client;
-
-    while ((client = accept4(fd, (struct sockaddr *)&peer.bytes, &peer.len,
-                             SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        accept(ctx, client, &peer);
-        peer = (struct sl_address){.len = sizeof(peer.bytes)};
-    }
-}
-
-/* Who comes now is to be refused at once, and to try elsewhere, instead of
- * waiting for an answer that nobody gives. A socket of systemd's is left as it
- * is: whoever comes waits for the next of us. */
-static void stop_listening(struct sl_worker *worker, int door)
-{
-    const struct sl_sockets *sockets = &worker->daemon->doors[door].sockets;
+    const struct sl_sockets *sockets = &worker->daemon->listeners[id].sockets;
+    struct sl_listener_worker *l = &worker->listeners[id];
     int fd = sockets->fds[worker->index];
 
-    sl_accept_f *accept;
-    void *ctx = entrance(&worker->stands[door], door, &accept);
-
-    sl_listener_close(worker->stands[door].listener);
-    worker->stands[door].listener = NULL;
-    accept_rest(accept, ctx, fd);
+    sl_listener_close(l->listener);
+    l->listener = NULL;
+    sl_listener_worker_accept_queued(l, fd);
     if (!sockets->activated)
         shutdown(fd, SHUT_RDWR);
 }
@@ -258,43 +200,38 @@ static void on_drain(void *ctx)
         if (!drains(worker, i))
             continue;
         stop_listening(worker, i);
-        sl_protocols[i]->warn(&worker->stands[i]);
+        sl_server_announce_drain(worker->listeners[i].server);
     }
     sl_remote_drain(worker);
-    sl_timer_start(worker->emptying, GRACE);
+    sl_timer_start(worker->drain_timer, DRAIN_GRACE);
 }
 
 void sl_worker_drain(struct sl_worker *worker)
 {
     if (worker->index == 0)
-        on_drain(worker); /* we are there */
+        on_drain(worker); /* this thread */
     else if (sl_loop_post(worker->loop, on_drain, worker))
-        atomic_store(&worker->empty, true); /* then without good manners */
+        atomic_store(&worker->empty, true); /* then without a drain */
 }
 
-/* ---- all of them ---- */
+/* ---- all workers ---- */
 
-/* One cap over all loops, and one for each address. */
-static int count_crowds(struct sl_daemon *daemon)
+/* One connection limit over all workers, in total and per address. */
+static int open_limits(struct sl_daemon *daemon)
 {
     int err = 0;
 
-    for (int i = 0; i < SL_PROTOCOLS && !err; i++) {
-        struct sl_server_listener *way = &daemon->doors[i];
-
-        if (way->open && sl_protocols[i]->gather)
-            err = sl_conn_limit_open(&sl_alloc_libc, connections_most(daemon),
+    for (int i = 0; i < SL_PROTOCOLS && !err; i++)
+        if (daemon->listeners[i].open && !sl_listener_is_admin(i))
+            err = sl_conn_limit_open(&sl_alloc_libc, max_conns(daemon),
                                      daemon->settings.connections_per_address,
-                                     &way->crowd);
-        if (!err && way->crowd)
-            sl_protocols[i]->gather(way);
-    }
+                                     &daemon->listeners[i].server.limit);
     return err;
 }
 
 static int open_all(struct sl_daemon *daemon)
 {
-    int err = count_crowds(daemon);
+    int err = open_limits(daemon);
 
     for (unsigned i = 0; i < daemon->worker_count && !err; i++) {
         daemon->workers[i].daemon = daemon;
@@ -344,19 +281,9 @@ static int listen_on(struct sl_worker *worker)
 {
     int err = 0;
 
-    for (int i = 0; i < SL_PROTOCOLS && !err; i++) {
-        struct sl_listener_worker *stand = &worker->stands[i];
-        sl_accept_f *accept;
-        void *ctx = entrance(stand, i, &accept);
-
-        if (!stand->up)
-            continue;
-        err = sl_listener_open(
-            worker->loop, worker->daemon->doors[i].sockets.fds[worker->index],
-            accept, ctx, &stand->listener);
-        if (!err)
-            sl_listener_watch(stand->listener, &worker->paused);
-    }
+    for (int i = 0; i < SL_PROTOCOLS && !err; i++)
+        if (worker->listeners[i].server)
+            err = sl_listener_worker_listen(worker, i);
     return err;
 }
 

@@ -71,7 +71,7 @@ static void check_answer(const struct sl_http_call *call)
 }
 
 /* Ask; the body is copied to `body`. */
-static void ask(struct sl_http_worker *worker, int place, struct sl_str data,
+static void ask(struct sl_server_worker *worker, int place, struct sl_str data,
                 struct sl_buf *body)
 {
     static struct sl_http1 request;
@@ -98,14 +98,15 @@ static void ask(struct sl_http_worker *worker, int place, struct sl_str data,
 
 static void run(int place, struct sl_str data)
 {
-    struct sl_http_door door = {.paths = sl_admin_paths,
-                                .path_count = sl_admin_path_count,
-                                .name = "admin",
-                                .ctx = &admin};
-    struct sl_http_worker worker;
+    struct sl_server door = {.protocol = &sl_protocol_http,
+                             .paths = sl_admin_paths,
+                             .path_count = sl_admin_path_count,
+                             .name = "admin",
+                             .ctx = &admin};
+    struct sl_server_worker worker;
     struct sl_buf first, second;
 
-    sl_http_worker_init(&worker, &door, engine, NULL, &fuzz_alloc);
+    sl_server_worker_init(&worker, &door, engine, NULL, &fuzz_alloc);
     worker.still = SL_HOUR;
     sl_buf_init(&first, 1 << 20, &fuzz_alloc);
     sl_buf_init(&second, 1 << 20, &fuzz_alloc);
@@ -114,7 +115,7 @@ static void run(int place, struct sl_str data)
     MUST(sl_str_eq(sl_buf_str(&first), sl_buf_str(&second))); /* (2) */
     sl_buf_done(&first);
     sl_buf_done(&second);
-    sl_http_worker_done(&worker);
+    sl_server_worker_close(&worker);
 }
 
 /* ---- decoding ---- */

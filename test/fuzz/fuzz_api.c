@@ -134,7 +134,7 @@ static void check_lines(const struct sl_http_call *call)
 
 static void check_answer(const struct sl_http_call *call, int place)
 {
-    const struct sl_http_door *door = call->worker->door;
+    const struct sl_server *door = call->worker->server;
     json_t *root;
 
     check_status(call->status);
@@ -154,7 +154,7 @@ static void check_answer(const struct sl_http_call *call, int place)
     }
 }
 
-static void run(struct sl_http_worker *worker, struct sl_buf *in, int place,
+static void run(struct sl_server_worker *worker, struct sl_buf *in, int place,
                 bool untrusted)
 {
     static struct sl_http1 parser;
@@ -178,9 +178,11 @@ static void run(struct sl_http_worker *worker, struct sl_buf *in, int place,
 
 void fuzz_api(struct sl_str text, unsigned choice)
 {
-    struct sl_http_door door = {
-        .paths = sl_api_paths, .path_count = sl_api_path_count, .name = "http"};
-    struct sl_http_worker worker;
+    struct sl_server door = {.protocol = &sl_protocol_http,
+                             .paths = sl_api_paths,
+                             .path_count = sl_api_path_count,
+                             .name = "http"};
+    struct sl_server_worker worker;
     struct sl_buf in;
     int place;
 
@@ -190,11 +192,11 @@ void fuzz_api(struct sl_str text, unsigned choice)
     door.forward = (enum sl_forward)(choice / PLACES % 3);
     if (choice >= 0xf0)
         door.token = SL_STR("a token that no input will ever have in it");
-    sl_http_worker_init(&worker, &door, engine, NULL, &fuzz_alloc);
+    sl_server_worker_init(&worker, &door, engine, NULL, &fuzz_alloc);
     worker.still = (sl_ns)((text.len + 1) % 7) * SL_HOUR;
     sl_buf_init(&in, 1 << 20, &fuzz_alloc);
     write_request(&in, place, text);
     run(&worker, &in, place, choice & 0x20);
     sl_buf_done(&in);
-    sl_http_worker_done(&worker);
+    sl_server_worker_close(&worker);
 }

@@ -29,7 +29,7 @@ static struct {
     struct sl_engine *engine;
     struct sl_loop *loop;
     struct sl_timer *tick;
-    struct sl_grpc_door door;
+    struct sl_server door;
     struct sl_grpc_worker worker;
 } house;
 
@@ -48,8 +48,10 @@ static void open_house(void)
 {
     house.engine = fuzz_engine(policy_text);
     MUST(sl_loop_open(NULL, &house.loop, NULL) == 0);
-    MUST(sl_grpc_worker_open(&house.worker, &house.door, house.loop,
-                             house.engine, NULL, NULL, 10, NULL) == 0);
+    house.door.protocol = &sl_protocol_grpc;
+    sl_server_worker_init(&house.worker.base, &house.door, house.engine, NULL,
+                          NULL);
+    MUST(sl_server_worker_open(&house.worker.base, house.loop, 10, NULL) == 0);
 }
 
 /* Send what can be sent, and throw away what comes. */
@@ -78,12 +80,12 @@ void fuzz_grpc(struct sl_str text, unsigned choice)
     if (!house.engine)
         open_house();
     MUST(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) == 0);
-    sl_grpc_accept(&house.worker, fds[0], NULL);
+    sl_server_accept(&house.worker.base, fds[0], NULL);
     if (choice & 1)
         talk(fds[1], beginning, sizeof(beginning) - 1, sizeof(beginning));
     talk(fds[1], text.at, text.len, choice & 2 ? 8192 : 1 + choice / 4);
     close(fds[1]);
-    for (int i = 0; i < 100 && sl_conns_count(house.worker.conns) > 0; i++)
+    for (int i = 0; i < 100 && sl_conns_count(house.worker.base.conns) > 0; i++)
         turn();
-    MUST(sl_conns_count(house.worker.conns) == 0); /* (2) */
+    MUST(sl_conns_count(house.worker.base.conns) == 0); /* (2) */
 }

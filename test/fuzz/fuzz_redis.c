@@ -32,9 +32,9 @@ static struct sl_engine *engine;
 /* ---- one conversation ---- */
 
 struct talk {
-    struct sl_resp_door door;
+    struct sl_server door;
     struct sl_resp_worker worker;
-    struct sl_resp_session session;
+    struct sl_resp_conn session;
     struct sl_buf in, out;
 };
 
@@ -44,11 +44,12 @@ static void converse(struct talk *t, struct sl_str text, bool locked,
     enum sl_resp_served served = SL_RESP_EMPTY;
 
     memset(t, 0, sizeof(*t));
+    t->door.protocol = &sl_protocol_resp;
     t->door.token = locked ? SL_STR("s3cret") : SL_STR("");
-    sl_resp_worker_init(&t->worker, &t->door, engine, NULL, &fuzz_alloc);
+    sl_server_worker_init(&t->worker.base, &t->door, engine, NULL, &fuzz_alloc);
     sl_buf_init(&t->in, 1 << 20, &fuzz_alloc);
     sl_buf_init(&t->out, 64 << 20, &fuzz_alloc);
-    sl_resp_session_init(&t->session, &t->worker, &t->out);
+    sl_resp_conn_init(&t->session, &t->worker, &t->out);
     t->session.id = 1;
     while (text.len > 0 && served != SL_RESP_ENDED) {
         size_t len = text.len < step ? text.len : step;
@@ -58,14 +59,14 @@ static void converse(struct talk *t, struct sl_str text, bool locked,
         do
             served = sl_resp_serve(&t->session, &t->in, 16);
         while (served == SL_RESP_FULL && t->out.len < 1 << 20);
-        MUST(served != SL_RESP_LATE && !t->session.call); /* (4) */
+        MUST(served != SL_RESP_SUSPENDED && !t->session.call); /* (4) */
         MUST(!t->session.broken);
     }
 }
 
 static void finish(struct talk *t)
 {
-    sl_resp_worker_done(&t->worker);
+    sl_server_worker_close(&t->worker.base);
     sl_buf_done(&t->in);
     sl_buf_done(&t->out);
 }

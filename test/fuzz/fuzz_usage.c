@@ -37,14 +37,15 @@ static void must_be_bounded(const struct sl_usage_report_item *use)
 
 static void read_body(struct sl_str body)
 {
-    static const struct sl_http_door door = {.name = "http"};
+    static const struct sl_server door = {.protocol = &sl_protocol_http,
+                                          .name = "http"};
     struct sl_http1 request = {.body = body};
     struct sl_usage_report_items uses;
-    struct sl_http_worker worker;
+    struct sl_server_worker worker;
     struct sl_http_call *call;
     json_t *root;
 
-    sl_http_worker_init(&worker, &door, engine, NULL, NULL);
+    sl_server_worker_init(&worker, &door, engine, NULL, NULL);
     call = sl_http_call_new(&worker);
     MUST(call != NULL);
     call->request = &request;
@@ -60,7 +61,7 @@ static void read_body(struct sl_str body)
         MUST(call->status >= 400 && call->body.len > 0);
     }
     sl_http_call_done(call);
-    sl_http_worker_done(&worker);
+    sl_server_worker_close(&worker);
 }
 
 static void read_id(struct sl_str text)

@@ -1,38 +1,32 @@
-/* conn.c -- connections of the grpc door.
+/* conn.c -- HTTP/2 connections of the gRPC server.
  *
- * HTTP/2 comes with prior knowledge: its first bytes say so, in the clear or
- * below TLS. Whoever sends something else is told in words that clients of
- * HTTP/1 can show, and the connection is closed.
+ * HTTP/2 needs prior knowledge, with or without TLS. Any other first bytes get
+ * a text that HTTP/1 clients can show, and the connection is closed.
  *
- * Deadlines. A connection has some seconds to begin, and each request some to
- * come whole; those that do not are reset. An idle connection is closed after a
- * while; one on which somebody waits for news is asked whether he is there.
+ * Timeouts. A connection has to begin in time. A request that does not arrive
+ * whole in time is reset. An idle connection is closed; one with open streams
+ * gets a ping first.
  *
- * Ages and ends. A connection that is to end gets a GOAWAY that names no stream
- * yet, and a ping: when the ping comes back the peer knows, and a second GOAWAY
- * says which stream was the last. When all are answered it is closed. So no
- * request is lost that was on its way.
+ * Age and drain. A GOAWAY without a stream and a ping ask the client to go.
+ * When the ping comes back, a second GOAWAY names the last stream. After all
+ * answers the connection is closed. So no request in transit is lost.
  *
- *     OPEN --go()--> WARNED --pong--> LAST --no stream left--> closed
+ *     OPEN --go()--> ASKED --pong--> LAST --no stream left--> closed
  */
-#include <openssl/crypto.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "server/grpc/grpc_int.h"
 
-#define OUT_MOST ((size_t)2 << 20)
-#define OUT_HIGH ((size_t)256 << 10)
-#define IN_MOST  ((size_t)128 << 10)
+#define MAX_OUT  ((size_t)2 << 20)
+#define HIGH_OUT ((size_t)256 << 10)
+#define MAX_IN   ((size_t)128 << 10)
 
-/* How long an answer to a ping, or the end of those who were asked to go, is
- * waited for. */
-#define PATIENTLY (20 * SL_S)
+/* Time for the answer to a ping, and for a client that was asked to go. */
+#define PEER_WAIT (20 * SL_S)
 
-/* The same at our own end. Some clients read nothing while they ask nothing,
- * and never answer; what they send without having seen that they are to go
- * finds out by GOAWAY that it was not carried out. */
-#define BRIEFLY (200 * SL_MS)
+/* The same while draining. Some clients read only when they send, and never
+ * answer the ping. A request of theirs that crosses the GOAWAY was not carried
+ * out, as the GOAWAY says. */
+#define DRAIN_WAIT (200 * SL_MS)
 
 #define WRONG_PROTOCOL                                                         \
     "HTTP/1.1 400 Bad Request\r\n"                                             \
@@ -47,186 +41,180 @@ static sl_ns or_else(sl_ns set, sl_ns usual)
     return set > 0 ? set : usual;
 }
 
-static sl_ns steady(const struct sl_grpc_session *s)
+static sl_ns mono_now(const struct sl_grpc_conn *c)
 {
-    return sl_loop_mono(s->worker->loop);
-}
-
-void sl_grpc_refused(const struct sl_grpc_worker *worker, const char *why)
-{
-    if (worker->stats)
-        sl_metrics_refused(worker->stats, "grpc", why);
+    return sl_loop_mono(c->base.worker->loop);
 }
 
 /* ---- sending ---- */
 
-static void append(struct sl_grpc_session *s)
+static void append(struct sl_grpc_conn *c)
 {
     const uint8_t *bytes;
     ssize_t len = 1;
 
-    while (len > 0 && !sl_conn_is_full(s->conn)) {
-        len = nghttp2_session_mem_send(s->h2, &bytes);
+    while (len > 0 && !sl_conn_is_full(c->base.conn)) {
+        len = nghttp2_session_mem_send(c->h2, &bytes);
         if (len > 0 &&
-            sl_buf_add(&s->conn->out,
+            sl_buf_add(&c->base.conn->out,
                        (struct sl_str){(const char *)bytes, (size_t)len}))
             len = SLUICE_ENOMEM;
     }
     if (len < 0)
-        sl_conn_abort(s->conn);
+        sl_conn_abort(c->base.conn);
 }
 
-void sl_grpc_pump(struct sl_grpc_session *s)
+void sl_grpc_pump(struct sl_grpc_conn *c)
 {
-    if (s->pumping)
+    if (c->pumping)
         return;
-    s->pumping = true;
-    append(s);
-    s->pumping = false;
-    if (!nghttp2_session_want_read(s->h2) && !nghttp2_session_want_write(s->h2))
-        sl_conn_finish(s->conn);
+    c->pumping = true;
+    append(c);
+    c->pumping = false;
+    if (!nghttp2_session_want_read(c->h2) && !nghttp2_session_want_write(c->h2))
+        sl_conn_finish(c->base.conn);
 }
 
-/* ---- time ---- */
+/* ---- timeouts ---- */
 
-static void set_deadline(struct sl_grpc_session *s)
+static void set_deadline(struct sl_grpc_conn *c)
 {
-    const struct sl_grpc_door *door = s->worker->door;
-    sl_ns after = or_else(door->idle_deadline, 10 * SL_MIN);
+    const struct sl_server *server = c->worker->base.server;
+    sl_ns after = or_else(server->idle_timeout, 10 * SL_MIN);
 
-    s->waits = s->coming > 0;
-    if (!s->begun)
-        after = or_else(door->head_deadline, 5 * SL_S);
-    else if (s->waits)
-        after = or_else(door->body_deadline, 10 * SL_S);
-    else if (s->going || s->pinged)
-        after = PATIENTLY;
-    if (s->ends_at > 0 && !s->going && s->ends_at - steady(s) < after)
-        after = s->ends_at - steady(s);
-    if (s->last_at > 0 && s->last_at - steady(s) < after)
-        after = s->last_at - steady(s);
-    sl_conn_deadline(s->conn, after > 0 ? after : 1);
+    c->waits = c->coming > 0;
+    if (!c->begun)
+        after = or_else(server->begin_timeout, 5 * SL_S);
+    else if (c->waits)
+        after = or_else(server->body_timeout, 10 * SL_S);
+    else if (c->going || c->pinged)
+        after = PEER_WAIT;
+    if (c->ends_at > 0 && !c->going && c->ends_at - mono_now(c) < after)
+        after = c->ends_at - mono_now(c);
+    if (c->last_at > 0 && c->last_at - mono_now(c) < after)
+        after = c->last_at - mono_now(c);
+    sl_conn_deadline(c->base.conn, after > 0 ? after : 1);
 }
 
-/* Ask the peer to go. */
-static void go(struct sl_grpc_session *s)
+/* Ask the client to go. */
+static void go(struct sl_grpc_conn *c)
 {
-    if (s->going)
+    if (c->going)
         return;
-    s->going = true;
-    if (nghttp2_submit_shutdown_notice(s->h2) ||
-        nghttp2_submit_ping(s->h2, NGHTTP2_FLAG_NONE, NULL))
-        sl_conn_abort(s->conn);
+    c->going = true;
+    if (nghttp2_submit_shutdown_notice(c->h2) ||
+        nghttp2_submit_ping(c->h2, NGHTTP2_FLAG_NONE, NULL))
+        sl_conn_abort(c->base.conn);
 }
 
-/* We end, and he was asked to go: has he had time to see that? */
-static bool has_had_time(const struct sl_grpc_session *s)
+/* Draining: has the client had time to see that it should go? */
+static bool is_drain_due(const struct sl_grpc_conn *c)
 {
-    return s->last_at > 0 && steady(s) >= s->last_at;
+    return c->last_at > 0 && mono_now(c) >= c->last_at;
 }
 
-/* Requests that have not come in time are given up. */
-static void give_up_late(struct sl_grpc_session *s)
+/* Reset requests that have not arrived in time. */
+static void reset_late(struct sl_grpc_conn *c)
 {
-    sl_ns most = or_else(s->worker->door->body_deadline, 10 * SL_S);
+    sl_ns most = or_else(c->worker->base.server->body_timeout, 10 * SL_S);
     struct sl_grpc_stream *stream;
 
-    TAILQ_FOREACH(stream, &s->streams, link)
+    TAILQ_FOREACH(stream, &c->streams, link)
     {
-        if (stream->whole || steady(s) - stream->began < most)
+        if (stream->whole || mono_now(c) - stream->began < most)
             continue;
-        sl_grpc_refused(s->worker, "deadline");
-        if (nghttp2_submit_rst_stream(s->h2, NGHTTP2_FLAG_NONE, stream->id,
+        sl_server_count_refusal(c->base.worker, "deadline");
+        if (nghttp2_submit_rst_stream(c->h2, NGHTTP2_FLAG_NONE, stream->id,
                                       NGHTTP2_CANCEL))
-            sl_conn_abort(s->conn);
+            sl_conn_abort(c->base.conn);
     }
 }
 
-/* Nothing has come for a while. False if it is to be closed. */
-static bool bear_silence(struct sl_grpc_session *s)
+/* The timeout has passed. False if the connection is to be closed. */
+static bool handle_timeout(struct sl_grpc_conn *c)
 {
-    if (has_had_time(s)) {
-        sl_grpc_send_goaway(s);
+    if (is_drain_due(c)) {
+        sl_grpc_send_goaway(c);
         return true;
     }
-    if (s->coming > 0) {
-        give_up_late(s);
+    if (c->coming > 0) {
+        reset_late(c);
         return true;
     }
-    if (!s->going && s->ends_at > 0 && steady(s) >= s->ends_at) {
-        go(s);
+    if (!c->going && c->ends_at > 0 && mono_now(c) >= c->ends_at) {
+        go(c);
         return true;
     }
-    if (s->going || s->pinged)
+    if (c->going || c->pinged)
         return false;
-    s->pinged = true;
-    if (s->stream_count > 0) /* is anybody there? */
-        return nghttp2_submit_ping(s->h2, NGHTTP2_FLAG_NONE, NULL) == 0;
-    return nghttp2_session_terminate_session(s->h2, NGHTTP2_NO_ERROR) == 0;
+    c->pinged = true;
+    if (c->stream_count > 0) /* is the client alive? */
+        return nghttp2_submit_ping(c->h2, NGHTTP2_FLAG_NONE, NULL) == 0;
+    return nghttp2_session_terminate_session(c->h2, NGHTTP2_NO_ERROR) == 0;
 }
 
 static void on_deadline(struct sl_conn *conn)
 {
-    struct sl_grpc_session *s = conn->owner;
+    struct sl_grpc_conn *c = conn->owner;
 
-    if (s->shakes && !s->begun) { /* they have, or nobody would ask */
-        s->shakes = false;
-        set_deadline(s);
+    if (c->base.handshaking && !c->begun) { /* it is complete: see conn.h */
+        c->base.handshaking = false;
+        set_deadline(c);
         return;
     }
-    if (!s->begun || !bear_silence(s))
+    if (!c->begun || !handle_timeout(c))
         return;
-    set_deadline(s);
-    sl_grpc_pump(s);
+    set_deadline(c);
+    sl_grpc_pump(c);
 }
 
 /* ---- input ---- */
 
-static void refuse_protocol(struct sl_grpc_session *s)
+static void refuse_protocol(struct sl_grpc_conn *c)
 {
-    sl_grpc_refused(s->worker, "malformed");
-    if (sl_buf_add(&s->conn->out, SL_STR(WRONG_PROTOCOL)))
-        sl_conn_abort(s->conn);
-    sl_conn_finish(s->conn);
+    sl_server_count_refusal(c->base.worker, "malformed");
+    if (sl_buf_add(&c->base.conn->out, SL_STR(WRONG_PROTOCOL)))
+        sl_conn_abort(c->base.conn);
+    sl_conn_finish(c->base.conn);
 }
 
-/* It can't go on. What nghttp2 has to say about it is sent. */
-static void refuse_input(struct sl_grpc_session *s, ssize_t why)
+/* The input is invalid. Send what nghttp2 says about it, and close. */
+static void refuse_input(struct sl_grpc_conn *c, ssize_t why)
 {
-    sl_buf_clear(&s->conn->in);
+    sl_buf_clear(&c->base.conn->in);
     if (why == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
-        refuse_protocol(s);
+        refuse_protocol(c);
         return;
     }
-    sl_grpc_refused(s->worker,
-                    why == NGHTTP2_ERR_FLOODED ? "flood" : "malformed");
+    sl_server_count_refusal(c->base.worker,
+                            why == NGHTTP2_ERR_FLOODED ? "flood" : "malformed");
     if (why == NGHTTP2_ERR_NOMEM ||
-        nghttp2_session_terminate_session(s->h2, NGHTTP2_ENHANCE_YOUR_CALM))
-        sl_conn_abort(s->conn);
-    sl_grpc_pump(s);
-    sl_conn_finish(s->conn);
+        nghttp2_session_terminate_session(c->h2, NGHTTP2_ENHANCE_YOUR_CALM))
+        sl_conn_abort(c->base.conn);
+    sl_grpc_pump(c);
+    sl_conn_finish(c->base.conn);
 }
 
 static void on_input(struct sl_conn *conn)
 {
-    struct sl_grpc_session *s = conn->owner;
+    struct sl_grpc_conn *c = conn->owner;
     ssize_t used;
 
-    s->pinged = false;
-    if (s->ends_at > 0 && !s->going && steady(s) >= s->ends_at)
-        go(s);
-    used = nghttp2_session_mem_recv(s->h2, (const uint8_t *)conn->in.bytes,
+    c->pinged = false;
+    if (c->ends_at > 0 && !c->going && mono_now(c) >= c->ends_at)
+        go(c);
+    used = nghttp2_session_mem_recv(c->h2, (const uint8_t *)conn->in.bytes,
                                     conn->in.len);
     if (used < 0) {
-        refuse_input(s, used);
+        refuse_input(c, used);
         return;
     }
     sl_buf_drop(&conn->in, (size_t)used);
-    if (has_had_time(s))
-        sl_grpc_send_goaway(s);
-    if (s->coming == 0 || !s->waits)
-        set_deadline(s);
-    sl_grpc_pump(s);
+    if (is_drain_due(c))
+        sl_grpc_send_goaway(c);
+    if (c->coming == 0 || !c->waits)
+        set_deadline(c);
+    sl_grpc_pump(c);
 }
 
 static void on_room(struct sl_conn *conn)
@@ -234,142 +222,131 @@ static void on_room(struct sl_conn *conn)
     sl_grpc_pump(conn->owner);
 }
 
-static void on_close(struct sl_conn *conn)
-{
-    struct sl_grpc_session *s = conn->owner;
-    struct sl_grpc_worker *worker = s->worker;
-    struct sl_grpc_stream *stream;
+/* ---- the protocol ---- */
 
-    s->pumping = true; /* nothing is sent any more */
-    while ((stream = TAILQ_FIRST(&s->streams)) != NULL)
-        sl_grpc_stream_free(stream);
-    nghttp2_session_del(s->h2);
-    if (worker->stats)
-        sl_metrics_connection(worker->stats, "grpc", -1);
-    sl_conn_count_leave(&s->place);
-    sl_alloc_free(worker->alloc, s, sizeof(*s));
+static size_t max_in(const struct sl_server *server)
+{
+    (void)server;
+    return MAX_IN;
 }
 
-/* ---- connections ---- */
-
-static const struct sl_conn_calls calls = {
-    .on_input = on_input,
-    .on_room = on_room,
-    .on_deadline = on_deadline,
-    .on_close = on_close,
-};
-
-/* Nine to eleven tenths of the age, so that those who came together do not go
- * together. */
-static sl_ns choose_end(struct sl_grpc_session *s)
+static void worker_init(struct sl_server_worker *base)
 {
-    struct sl_grpc_worker *worker = s->worker;
-    sl_ns age = worker->door->age_most;
-    uint64_t chance;
+    struct sl_grpc_worker *worker = (struct sl_grpc_worker *)base;
+
+    worker->pool.alloc = base->alloc;
+    TAILQ_INIT(&worker->spare_streams);
+    TAILQ_INIT(&worker->watchers);
+}
+
+static void worker_done(struct sl_server_worker *base)
+{
+    struct sl_grpc_worker *worker = (struct sl_grpc_worker *)base;
+
+    sl_grpc_streams_done(worker);
+    sl_grpc_pool_done(&worker->pool);
+}
+
+/* 90 to 110 percent of the age, so that connections that were opened together
+ * do not end together. */
+static sl_ns choose_end(struct sl_grpc_conn *c)
+{
+    struct sl_grpc_worker *worker = c->worker;
+    sl_ns age = worker->base.server->max_age;
+    uint64_t random;
 
     if (age == 0)
         return 0;
-    chance = sl_hash64(
-        &worker->secret,
-        (struct sl_str){(const char *)&worker->chance, sizeof(worker->chance)});
-    worker->chance++;
-    return steady(s) + age / 10 * 9 + (sl_ns)(chance % 1024) * (age / 5120);
+    random = sl_hash64(&worker->base.token_key,
+                       (struct sl_str){(const char *)&worker->random_seed,
+                                       sizeof(worker->random_seed)});
+    worker->random_seed++;
+    return mono_now(c) + age / 10 * 9 + (sl_ns)(random % 1024) * (age / 5120);
 }
 
-static int open_conn(struct sl_grpc_session *s, int fd,
-                     const struct sl_address *peer)
+static int on_new(struct sl_server_conn *base)
 {
-    struct sl_grpc_worker *worker = s->worker;
-    struct sl_conn_options options = {
-        .calls = &calls,
-        .owner = s,
-        .in_most = IN_MOST,
-        .out_most = OUT_MOST,
-        .out_high = OUT_HIGH,
-        .tls = worker->tls,
-        .alloc = worker->alloc,
-    };
+    struct sl_grpc_conn *c = (struct sl_grpc_conn *)base;
 
-    return sl_conn_open(worker->conns, fd, peer, &options, &s->conn);
+    c->worker = (struct sl_grpc_worker *)base->worker;
+    TAILQ_INIT(&c->streams);
+    if (sl_grpc_h2_new(c))
+        return SLUICE_ENOMEM;
+    c->ends_at = choose_end(c);
+    return 0;
 }
 
-static struct sl_grpc_session *new_session(struct sl_grpc_worker *worker)
+static void on_new_failed(struct sl_server_conn *base)
 {
-    struct sl_grpc_session *s = sl_alloc_new(worker->alloc, sizeof(*s));
-
-    if (!s)
-        return NULL;
-    memset(s, 0, sizeof(*s));
-    s->worker = worker;
-    TAILQ_INIT(&s->streams);
-    if (sl_grpc_h2_new(s)) {
-        sl_alloc_free(worker->alloc, s, sizeof(*s));
-        return NULL;
-    }
-    s->shakes = worker->tls != NULL;
-    s->ends_at = choose_end(s);
-    return s;
+    nghttp2_session_del(((struct sl_grpc_conn *)base)->h2);
 }
 
-void sl_grpc_accept(void *ctx, int fd, const struct sl_address *peer)
+static void on_open(struct sl_server_conn *base)
 {
-    struct sl_grpc_worker *worker = ctx;
-    struct sl_conn_count place;
-    const char *why =
-        sl_conn_count_take(&place, worker->door->crowd, worker->engine, peer);
-    struct sl_grpc_session *s = why ? NULL : new_session(worker);
+    set_deadline((struct sl_grpc_conn *)base);
+}
 
-    if (!s) {
-        sl_conn_count_leave(&place);
-        sl_grpc_refused(worker, why ? why : "no_memory");
-        close(fd);
+static bool on_close(struct sl_server_conn *base)
+{
+    struct sl_grpc_conn *c = (struct sl_grpc_conn *)base;
+    struct sl_grpc_stream *stream;
+
+    c->pumping = true; /* nothing is sent any more */
+    while ((stream = TAILQ_FIRST(&c->streams)) != NULL)
+        sl_grpc_stream_free(stream);
+    nghttp2_session_del(c->h2);
+    return false;
+}
+
+static void on_drain(struct sl_server_conn *base)
+{
+    struct sl_grpc_conn *c = (struct sl_grpc_conn *)base;
+
+    if (!c->begun) {
+        sl_conn_finish(base->conn);
         return;
     }
-    s->place = place;
-    if (open_conn(s, fd, peer)) {
-        sl_conn_count_leave(&place);
-        sl_grpc_refused(worker, "too_many");
-        nghttp2_session_del(s->h2);
-        sl_alloc_free(worker->alloc, s, sizeof(*s));
-        return;
-    }
-    if (worker->stats)
-        sl_metrics_connection(worker->stats, "grpc", +1);
-    set_deadline(s);
+    sl_grpc_end_watching(c);
+    go(c);
+    if (!c->said_last)
+        c->last_at = mono_now(c) + DRAIN_WAIT;
+    set_deadline(c);
+    sl_grpc_pump(c);
+    sl_conn_flush(base->conn);
 }
 
-static void drain_one(struct sl_conn *conn, void *ctx)
-{
-    struct sl_grpc_session *s = conn->owner;
+const struct sl_protocol sl_protocol_grpc = {
+    .worker_size = sizeof(struct sl_grpc_worker),
+    .conn_size = sizeof(struct sl_grpc_conn),
+    .op_size = sizeof(struct sl_grpc_call),
+    .max_spare_ops = 1,
+    .max_out = MAX_OUT,
+    .high_out = HIGH_OUT,
+    .http2 = true,
+    .max_in = max_in,
+    .worker_init = worker_init,
+    .worker_done = worker_done,
+    .op_init = sl_grpc_call_init,
+    .op_done = sl_grpc_call_free,
+    .on_new = on_new,
+    .on_new_failed = on_new_failed,
+    .on_open = on_open,
+    .calls = {.on_input = on_input,
+              .on_room = on_room,
+              .on_deadline = on_deadline,
+              .on_close = sl_server_on_close},
+    .on_close = on_close,
+    .on_announce_drain = sl_grpc_notify_watchers,
+    .on_drain = on_drain,
+};
 
-    (void)ctx;
-    if (!s->begun) {
-        sl_conn_finish(conn);
-        return;
-    }
-    go(s);
-    if (!s->said_last)
-        s->last_at = steady(s) + BRIEFLY;
-    set_deadline(s);
-    sl_grpc_pump(s);
-    sl_conn_flush(conn);
-}
-
-void sl_grpc_drain(struct sl_grpc_worker *worker)
-{
-    sl_grpc_end_watching(worker);
-    sl_conns_shorten_linger(worker->conns);
-    sl_conns_each(worker->conns, drain_one, NULL);
-}
-
-/* ---- what nghttp2 tells of a connection, and what it is told.
+/* ---- nghttp2: callbacks and options.
  *
- * Floods. nghttp2 bounds what a peer can make it keep: streams, frames that
- * continue a head, answers to pings and settings that he does not read, resets
- * per second; all of that is set here. Frames that cost us and do nothing, sent
- * as fast as can be, are bounded by patience: each takes one of a budget that
- * comes back with time and with requests that are answered. Whoever has used it
- * up is told to calm down (GOAWAY), and the connection is closed.
+ * Floods. nghttp2 bounds what a client can make it keep: streams, CONTINUATION
+ * frames, unread acknowledgements, resets per second. Frames that do no work
+ * are bounded by a budget, `patience`: each costs one; time and answered
+ * requests refill it. When it is used up the client gets a GOAWAY
+ * (ENHANCE_YOUR_CALM), and the connection is closed.
  */
 
 #define SETTINGS_MOST      32 /* in one frame */
@@ -386,21 +363,21 @@ static struct sl_grpc_stream *stream_of(nghttp2_session *h2, int32_t id)
     return nghttp2_session_get_stream_user_data(h2, id);
 }
 
-/* A frame that only costs us. */
-static void charge(struct sl_grpc_session *s)
+/* Charge the budget for a frame that does no work. */
+static void charge(struct sl_grpc_conn *c)
 {
-    sl_ns now = sl_loop_mono(s->worker->loop);
-    int64_t more = (now - s->patience_at) / (SL_S / PATIENCE_RATE);
+    sl_ns now = sl_loop_mono(c->base.worker->loop);
+    int64_t more = (now - c->patience_at) / (SL_S / PATIENCE_RATE);
 
-    s->patience += more;
-    s->patience_at += more * (SL_S / PATIENCE_RATE);
-    if (s->patience > PATIENCE_MOST)
-        s->patience = PATIENCE_MOST;
-    if (--s->patience != 0)
+    c->patience += more;
+    c->patience_at += more * (SL_S / PATIENCE_RATE);
+    if (c->patience > PATIENCE_MOST)
+        c->patience = PATIENCE_MOST;
+    if (--c->patience != 0)
         return;
-    sl_grpc_refused(s->worker, "flood");
-    if (nghttp2_session_terminate_session(s->h2, NGHTTP2_ENHANCE_YOUR_CALM))
-        sl_conn_abort(s->conn);
+    sl_server_count_refusal(c->base.worker, "flood");
+    if (nghttp2_session_terminate_session(c->h2, NGHTTP2_ENHANCE_YOUR_CALM))
+        sl_conn_abort(c->base.conn);
 }
 
 /* ---- requests ---- */
@@ -423,7 +400,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame,
                      const uint8_t *name, size_t name_len, const uint8_t *value,
                      size_t value_len, uint8_t flags, void *ctx)
 {
-    const struct sl_grpc_session *s = ctx;
+    const struct sl_grpc_conn *c = ctx;
     struct sl_grpc_stream *stream = stream_of(h2, frame->hd.stream_id);
 
     (void)flags;
@@ -433,7 +410,7 @@ static int on_header(nghttp2_session *h2, const nghttp2_frame *frame,
                              (struct sl_str){(const char *)name, name_len},
                              (struct sl_str){(const char *)value, value_len}))
         return 0;
-    sl_grpc_refused(s->worker, "too_large");
+    sl_server_count_refusal(c->base.worker, "too_large");
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
 }
 
@@ -462,8 +439,8 @@ static void on_stream_frame(nghttp2_session *h2, const nghttp2_frame *frame)
         sl_grpc_stream_end(stream);
 }
 
-/* Who has had his answer need not send the rest of the question. Earlier than
- * this, the answer would go with the stream. */
+/* After the answer the client need not send the rest of its request. A reset
+ * before this point would drop the answer. */
 static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *ctx)
 {
     const struct sl_grpc_stream *stream;
@@ -484,70 +461,70 @@ static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *ctx)
 static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t error,
                            void *ctx)
 {
-    struct sl_grpc_session *s = ctx;
+    struct sl_grpc_conn *c = ctx;
     struct sl_grpc_stream *stream = stream_of(h2, id);
 
     if (error == NGHTTP2_NO_ERROR)
-        s->patience += PATIENCE_EARNED;
+        c->patience += PATIENCE_EARNED;
     else
-        charge(s);
+        charge(c);
     sl_grpc_stream_free(stream);
     return 0;
 }
 
 /* ---- the connection ---- */
 
-void sl_grpc_send_goaway(struct sl_grpc_session *s)
+void sl_grpc_send_goaway(struct sl_grpc_conn *c)
 {
-    int32_t last = nghttp2_session_get_last_proc_stream_id(s->h2);
+    int32_t last = nghttp2_session_get_last_proc_stream_id(c->h2);
 
-    if (s->said_last)
+    if (c->said_last)
         return;
-    s->said_last = true;
-    s->last_at = 0;
-    if (nghttp2_submit_goaway(s->h2, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR,
+    c->said_last = true;
+    c->last_at = 0;
+    if (nghttp2_submit_goaway(c->h2, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR,
                               NULL, 0))
-        sl_conn_abort(s->conn);
+        sl_conn_abort(c->base.conn);
 }
 
-static void on_ping(struct sl_grpc_session *s, const nghttp2_frame *frame)
+static void on_ping(struct sl_grpc_conn *c, const nghttp2_frame *frame)
 {
     if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
-        charge(s);
-    else if (s->going)
-        sl_grpc_send_goaway(s);
+        charge(c);
+    else if (c->going)
+        sl_grpc_send_goaway(c);
 }
 
 static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *ctx)
 {
-    struct sl_grpc_session *s = ctx;
+    struct sl_grpc_conn *c = ctx;
 
     switch (frame->hd.type) {
     case NGHTTP2_DATA:
         if (frame->hd.length == 0 &&
             !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
-            charge(s);
+            charge(c);
         on_stream_frame(h2, frame);
         break;
     case NGHTTP2_HEADERS:
         on_stream_frame(h2, frame);
         break;
     case NGHTTP2_PING:
-        on_ping(s, frame);
+        on_ping(c, frame);
         break;
     case NGHTTP2_WINDOW_UPDATE:
         break;
     case NGHTTP2_SETTINGS:
-        s->begun = true;
-        charge(s);
+        c->begun = true;
+        charge(c);
         break;
     default:
-        charge(s);
+        charge(c);
     }
     return 0;
 }
 
-/* Frames that it refuses are not told to on_frame(). */
+/* nghttp2 does not report invalid frames to on_frame(). */
 static int on_invalid(nghttp2_session *h2, const nghttp2_frame *frame, int err,
                       void *ctx)
 {
@@ -558,7 +535,7 @@ static int on_invalid(nghttp2_session *h2, const nghttp2_frame *frame, int err,
     return 0;
 }
 
-/* ---- making one ---- */
+/* ---- a new session ---- */
 
 static nghttp2_session_callbacks *make_callbacks(void)
 {
@@ -592,7 +569,7 @@ static nghttp2_option *make_option(void)
     return o;
 }
 
-static int begin(struct sl_grpc_session *s,
+static int begin(struct sl_grpc_conn *c,
                  const nghttp2_session_callbacks *callbacks,
                  const nghttp2_option *option)
 {
@@ -600,134 +577,55 @@ static int begin(struct sl_grpc_session *s,
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, SL_GRPC_STREAMS},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,   SL_GRPC_HEAD   },
     };
-    nghttp2_mem memory = sl_grpc_memory(&s->worker->pool);
+    nghttp2_mem memory = sl_grpc_memory(&c->worker->pool);
 
-    if (nghttp2_session_server_new3(&s->h2, callbacks, s, option, &memory))
+    if (nghttp2_session_server_new3(&c->h2, callbacks, c, option, &memory))
         return SLUICE_ENOMEM;
-    if (nghttp2_submit_settings(s->h2, NGHTTP2_FLAG_NONE, settings,
+    if (nghttp2_submit_settings(c->h2, NGHTTP2_FLAG_NONE, settings,
                                 SL_LEN(settings))) {
-        nghttp2_session_del(s->h2);
-        s->h2 = NULL;
+        nghttp2_session_del(c->h2);
+        c->h2 = NULL;
         return SLUICE_ENOMEM;
     }
     return 0;
 }
 
-int sl_grpc_h2_new(struct sl_grpc_session *s)
+int sl_grpc_h2_new(struct sl_grpc_conn *c)
 {
     nghttp2_session_callbacks *callbacks = make_callbacks();
     nghttp2_option *option = make_option();
-    int err = callbacks && option ? begin(s, callbacks, option) : SLUICE_ENOMEM;
+    int err = callbacks && option ? begin(c, callbacks, option) : SLUICE_ENOMEM;
 
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_option_del(option);
-    s->patience = PATIENCE_MOST;
-    s->patience_at = sl_loop_mono(s->worker->loop);
+    c->patience = PATIENCE_MOST;
+    c->patience_at = sl_loop_mono(c->base.worker->loop);
     return err;
 }
 
-/* ---- what one thread has of the grpc door. */
-
-int sl_grpc_worker_open(struct sl_grpc_worker *worker,
-                        const struct sl_grpc_door *door, struct sl_loop *loop,
-                        struct sl_engine *engine, struct sl_metrics *stats,
-                        const struct sl_alloc *alloc, unsigned connections_most,
-                        struct sl_diag *diag)
-{
-    static const struct sl_engine_ctx bare;
-    int err;
-
-    memset(worker, 0, sizeof(*worker));
-    worker->door = door;
-    worker->loop = loop;
-    worker->engine = engine;
-    worker->station = &bare;
-    worker->stats = stats;
-    worker->alloc = alloc ? alloc : &sl_alloc_libc;
-    worker->pool.alloc = worker->alloc;
-    TAILQ_INIT(&worker->spare_streams);
-    TAILQ_INIT(&worker->spare_calls);
-    TAILQ_INIT(&worker->late_calls);
-    TAILQ_INIT(&worker->watchers);
-    if (sl_hash_key_make(&worker->secret))
-        return sl_diag_error(diag, SLUICE_ESYS,
-                             "the system did not provide random bytes");
-    err = sl_conns_open(loop, connections_most, &worker->conns);
-    return err ? sl_diag_error(diag, err, "out of memory") : 0;
-}
-
-void sl_grpc_worker_close(struct sl_grpc_worker *worker)
-{
-    sl_conns_close(worker->conns);
-    worker->conns = NULL;
-    sl_tls_unref(worker->tls);
-    worker->tls = NULL;
-    sl_grpc_calls_done(worker);
-    sl_grpc_streams_done(worker);
-    sl_grpc_pool_done(&worker->pool);
-}
-
-void sl_grpc_worker_tls(struct sl_grpc_worker *worker, struct sl_tls *tls)
-{
-    struct sl_tls *old = worker->tls;
-
-    worker->tls = tls ? sl_tls_ref(tls) : NULL;
-    sl_tls_unref(old);
-}
-
-void sl_grpc_worker_engine(struct sl_grpc_worker *worker,
-                           struct sl_engine *engine)
-{
-    sl_grpc_calls_done(worker); /* they hold the old one's policy */
-    worker->engine = engine;
-}
-
-void sl_grpc_announce_drain(struct sl_grpc_worker *worker)
-{
-    worker->draining = true;
-    sl_grpc_tell_watchers(worker);
-}
-
-/* ---- who may use the grpc door.
+/* ---- who may use the server.
  *
  * The token comes as metadata, `authorization: Bearer TOKEN`, or as
- * `x-sluice-token`; or a certificate that the door's client_ca has signed
- * serves instead. Neither where two tokens differ nor how long the right one
- * is shows in the time that comparing takes.
+ * `x-sluice-token`; or a certificate that client_ca has signed serves instead.
  */
-
-static bool is_same(const struct sl_grpc_worker *worker, struct sl_str shown)
-{
-    struct sl_hash128 is = sl_hash128(&worker->secret, shown);
-    struct sl_hash128 want = sl_hash128(&worker->secret, worker->door->token);
-
-    return CRYPTO_memcmp(&is, &want, sizeof(is)) == 0;
-}
 
 void sl_grpc_take_token(struct sl_grpc_stream *stream, struct sl_str name,
                         struct sl_str value)
 {
-    static const struct sl_str scheme = {"Bearer ", 7};
-    const struct sl_grpc_worker *worker = stream->session->worker;
+    const struct sl_server_worker *worker = stream->client->base.worker;
 
-    if (worker->door->token.len == 0)
+    if (worker->server->token.len == 0)
         return;
-    if (sl_str_eq(name, SL_STR("authorization"))) {
-        if (value.len <= scheme.len ||
-            !sl_str_eq_nocase((struct sl_str){value.at, scheme.len}, scheme))
-            return;
-        value = sl_str_trim(sl_str_from(value, scheme.len));
-    }
-    stream->shows_token = stream->shows_token || is_same(worker, value);
+    if (sl_str_eq(name, SL_STR("authorization")))
+        value = sl_server_bearer(value);
+    if (value.len > 0 && sl_server_token_ok(worker, value))
+        stream->shows_token = true;
 }
 
 bool sl_grpc_admits(const struct sl_grpc_stream *stream)
 {
-    const struct sl_grpc_door *door = stream->session->worker->door;
+    const struct sl_server_conn *base = &stream->client->base;
 
-    if (door->token.len == 0 && !door->accepts_client_cert)
-        return true;
-    if (door->token.len > 0 && stream->shows_token)
-        return true;
-    return door->accepts_client_cert && stream->session->conn->tls_client;
+    return sl_server_admits(base->worker, stream->shows_token,
+                            base->conn->tls_client);
 }

@@ -1,4 +1,4 @@
-/* grpc_int.h -- what the files of this door share, and nobody else needs. */
+/* grpc_int.h -- what the files of this folder share. */
 #ifndef SL_SERVER_GRPC_GRPC_INT_H
 #define SL_SERVER_GRPC_GRPC_INT_H
 
@@ -7,7 +7,6 @@
 #include "base/arena.h"
 #include "server/grpc/grpc.h"
 #include "server/rls.h"
-#include "server/server.h"
 
 #define SL_GRPC_MESSAGE ((size_t)64 << 10) /* the longest we take */
 #define SL_GRPC_PREFIX  5                  /* a flag and a length before it */
@@ -42,9 +41,9 @@ struct sl_grpc_method {
  *                  +-- refused -----------+
  */
 struct sl_grpc_stream {
-    TAILQ_ENTRY(sl_grpc_stream) link;       /* of its session, or spare */
+    TAILQ_ENTRY(sl_grpc_stream) link;       /* of its connection, or spare */
     TAILQ_ENTRY(sl_grpc_stream) watch_link; /* if `watches` */
-    struct sl_grpc_session *session;
+    struct sl_grpc_conn *client;
     int32_t id;
     const struct sl_grpc_method *method;
     sl_ns began;    /* steady */
@@ -70,43 +69,45 @@ struct sl_grpc_stream {
     struct sl_grpc_call *call;
 };
 
-/* ---- session.c, events.c ---- */
+/* ---- connections: conn.c ---- */
 
-struct sl_grpc_session {
+struct sl_grpc_conn {
+    struct sl_server_conn base; /* first */
     struct sl_grpc_worker *worker;
-    struct sl_conn *conn;
-    struct sl_conn_count place;
     nghttp2_session *h2;
     TAILQ_HEAD(, sl_grpc_stream) streams;
     unsigned stream_count;
     unsigned coming;  /* of them: not whole yet */
-    bool waits;       /* there were some when the deadline was set */
-    bool shakes;      /* TLS: hands may not be shaken yet */
-    bool begun;       /* the peer speaks HTTP/2 */
-    bool going;       /* he was asked to go */
-    bool said_last;   /* and told which stream is the last */
-    bool pinged;      /* he must answer soon */
+    bool waits;       /* some were not when the deadline was set */
+    bool begun;       /* the client speaks HTTP/2 */
+    bool going;       /* the client was asked to go */
+    bool said_last;   /* and knows which stream is the last */
+    bool pinged;      /* and has to answer */
     bool pumping;     /* inside sl_grpc_pump() */
-    sl_ns ends_at;    /* steady: when he is asked to go; 0: never */
-    sl_ns last_at;    /* steady: when he is told the last one; 0: not yet */
-    int64_t patience; /* for frames that only cost us; see events.c */
+    sl_ns ends_at;    /* mono: when the client is asked to go; 0: never */
+    sl_ns last_at;    /* mono: when the last stream is named; 0: not yet */
+    int64_t patience; /* budget for frames that do no work */
     sl_ns patience_at;
 };
 
-/* A session of nghttp2 for the connection, with all its bounds. */
-SL_MUST_USE int sl_grpc_h2_new(struct sl_grpc_session *session);
+/* Make the connection's nghttp2 session, with all its bounds. */
+SL_MUST_USE int sl_grpc_h2_new(struct sl_grpc_conn *client);
 
-/* The peer has seen that he is to go, or has had the time: now it can be said
- * which stream is the last one. Once that has ended, so does the connection. */
-void sl_grpc_send_goaway(struct sl_grpc_session *session);
+/* Name the last stream: the client has seen that it should go, or has had
+ * enough time. After that stream the connection ends. */
+void sl_grpc_send_goaway(struct sl_grpc_conn *client);
 
-/* Send what nghttp2 has, as far as the connection takes it. */
-void sl_grpc_pump(struct sl_grpc_session *session);
+/* Send what nghttp2 has, until the connection is full. */
+void sl_grpc_pump(struct sl_grpc_conn *client);
 
-/* Count something that was refused before anybody decided. */
-void sl_grpc_refused(const struct sl_grpc_worker *worker, const char *why);
+/* A metadata field that may hold a token. */
+void sl_grpc_take_token(struct sl_grpc_stream *stream, struct sl_str name,
+                        struct sl_str value);
 
-/* ---- memory.c ---- */
+/* May the stream use methods that need a token? */
+bool sl_grpc_admits(const struct sl_grpc_stream *stream);
+
+/* ---- alloc.c ---- */
 
 /* nghttp2's allocator over ours: one pool for all sessions of a worker. */
 nghttp2_mem sl_grpc_memory(struct sl_grpc_pool *pool);
@@ -114,9 +115,9 @@ nghttp2_mem sl_grpc_memory(struct sl_grpc_pool *pool);
 /* Give back what is kept. All sessions have ended. */
 void sl_grpc_pool_done(struct sl_grpc_pool *pool);
 
-/* ---- stream.c, head.c, reply.c ---- */
+/* ---- streams: stream.c ---- */
 
-struct sl_grpc_stream *sl_grpc_stream_new(struct sl_grpc_session *session,
+struct sl_grpc_stream *sl_grpc_stream_new(struct sl_grpc_conn *client,
                                           int32_t id);
 void sl_grpc_stream_free(struct sl_grpc_stream *stream);
 void sl_grpc_streams_done(struct sl_grpc_worker *worker);
@@ -146,47 +147,42 @@ void sl_grpc_refuse(struct sl_grpc_stream *stream, enum sl_grpc_status status,
 /* It is no gRPC at all: in the words of HTTP. */
 void sl_grpc_refuse_http(struct sl_grpc_stream *stream);
 
-/* ---- token.c ---- */
-
-/* One of the fields in which a token may come. */
-void sl_grpc_take_token(struct sl_grpc_stream *stream, struct sl_str name,
-                        struct sl_str value);
-
-/* May the stream use what is guarded? */
-bool sl_grpc_admits(const struct sl_grpc_stream *stream);
-
-/* ---- should.c ---- */
+/* ---- services: services.c ---- */
 
 /* One request of the rate limit service while it is decided. */
 struct sl_grpc_call {
+    struct sl_server_op op; /* first */
     struct sl_rls_call rls;
-    TAILQ_ENTRY(sl_grpc_call) link;
     struct sl_grpc_worker *worker;
-    struct sl_grpc_stream *stream; /* NULL: it has gone meanwhile */
-    struct sl_buf left;            /* then: its message, which the question
+    struct sl_grpc_stream *stream; /* NULL: it has gone */
+    struct sl_buf detached;        /* then: its message, which the request
                                     * points into */
-    bool is_late;                  /* it is in worker->late_calls */
+    bool is_suspended;
 };
+
+/* The protocol's op_init and op_done. */
+void sl_grpc_call_init(struct sl_server_worker *worker,
+                       struct sl_server_op *op);
+void sl_grpc_call_free(struct sl_server_op *op);
 
 void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream,
                                struct sl_str message);
-void sl_grpc_calls_done(struct sl_grpc_worker *worker);
 
-/* Its stream has gone: it is decided all the same, for nobody. */
+/* The stream of the call has gone. The decision completes without it. */
 void sl_grpc_call_leave(struct sl_grpc_call *call);
-
-/* ---- health.c ---- */
 
 void sl_grpc_check(struct sl_grpc_stream *stream, struct sl_str message);
 void sl_grpc_watch(struct sl_grpc_stream *stream, struct sl_str message);
 
-/* Tell all who watch how it is; and that nothing more will be told. */
-void sl_grpc_tell_watchers(struct sl_grpc_worker *worker);
-void sl_grpc_end_watching(struct sl_grpc_worker *worker);
+/* Send the current health to all watchers. */
+void sl_grpc_notify_watchers(struct sl_server_worker *worker);
 
-/* ---- reflection.c, files.c ---- */
+/* End the watching streams of a connection. */
+void sl_grpc_end_watching(struct sl_grpc_conn *client);
 
 void sl_grpc_reflect(struct sl_grpc_stream *stream, struct sl_str message);
+
+/* ---- descriptors.c ---- */
 
 /* The name of the file that is called so, or has the symbol; NULL: none. */
 const char *sl_grpc_file_named(struct sl_str name);

@@ -5,88 +5,62 @@
 
 /* ---- life ---- */
 
-static struct sl_grpc_call *make(struct sl_grpc_worker *worker)
+void sl_grpc_call_init(struct sl_server_worker *worker, struct sl_server_op *op)
 {
-    struct sl_grpc_call *call = sl_alloc_new(worker->alloc, sizeof(*call));
+    struct sl_grpc_call *call = (struct sl_grpc_call *)op;
 
-    if (!call)
-        return NULL;
-    call->worker = worker;
-    sl_buf_init(&call->left, SL_GRPC_PREFIX + SL_GRPC_MESSAGE, worker->alloc);
+    call->worker = (struct sl_grpc_worker *)worker;
+    sl_buf_init(&call->detached, SL_GRPC_PREFIX + SL_GRPC_MESSAGE,
+                worker->alloc);
     sl_rls_call_init(&call->rls, worker->engine, worker->station,
                      worker->alloc);
     call->rls.loop = worker->loop;
     call->rls.stats = worker->stats;
     call->rls.door = "grpc";
     call->rls.ctx = call;
-    return call;
 }
 
-static void discard(struct sl_grpc_call *call)
+void sl_grpc_call_free(struct sl_server_op *op)
 {
+    struct sl_grpc_call *call = (struct sl_grpc_call *)op;
+
     sl_rls_call_done(&call->rls);
-    sl_buf_done(&call->left);
-    sl_alloc_free(call->worker->alloc, call, sizeof(*call));
-}
-
-static void discard_all(struct sl_grpc_calls *calls)
-{
-    struct sl_grpc_call *call;
-
-    while ((call = TAILQ_FIRST(calls)) != NULL) {
-        TAILQ_REMOVE(calls, call, link);
-        discard(call);
-    }
-}
-
-void sl_grpc_calls_done(struct sl_grpc_worker *worker)
-{
-    discard_all(&worker->spare_calls);
-    discard_all(&worker->late_calls);
+    sl_buf_done(&call->detached);
 }
 
 static struct sl_grpc_call *begin(struct sl_grpc_stream *stream)
 {
-    struct sl_grpc_worker *worker = stream->session->worker;
-    struct sl_grpc_call *call = TAILQ_FIRST(&worker->spare_calls);
+    struct sl_grpc_call *call =
+        (struct sl_grpc_call *)sl_server_op_get(stream->client->base.worker);
 
-    if (call)
-        TAILQ_REMOVE(&worker->spare_calls, call, link);
-    else
-        call = make(worker);
     if (!call)
         return NULL;
     call->stream = stream;
-    call->is_late = false;
+    call->is_suspended = false;
     stream->call = call;
     call->rls.deadline = stream->deadline;
     return call;
 }
 
-/* One is kept for the next request. */
 static void end(struct sl_grpc_call *call)
 {
-    struct sl_grpc_worker *worker = call->worker;
+    struct sl_server_worker *worker = &call->worker->base;
 
     if (call->stream)
         call->stream->call = NULL;
     call->stream = NULL;
-    sl_buf_done(&call->left);
-    if (call->is_late)
-        TAILQ_REMOVE(&worker->late_calls, call, link);
-    if (!TAILQ_EMPTY(&worker->spare_calls)) {
-        discard(call);
-        return;
-    }
+    sl_buf_done(&call->detached);
+    if (call->is_suspended)
+        sl_server_op_resume(&call->op);
     sl_rls_call_reset(&call->rls);
-    TAILQ_INSERT_HEAD(&worker->spare_calls, call, link);
+    sl_server_op_put(worker, &call->op);
 }
 
 void sl_grpc_call_leave(struct sl_grpc_call *call)
 {
-    struct sl_buf empty = call->left;
+    struct sl_buf empty = call->detached;
 
-    call->left = call->stream->in;
+    call->detached = call->stream->in;
     call->stream->in = empty;
     call->stream = NULL;
     call->rls.gone = true;
@@ -124,8 +98,8 @@ static void send_answer(struct sl_grpc_stream *stream,
 
 static bool is_too_late(const struct sl_grpc_call *call)
 {
-    return call->is_late && call->rls.deadline > 0 &&
-           sl_loop_mono(call->worker->loop) >= call->rls.deadline;
+    return call->is_suspended && call->rls.deadline > 0 &&
+           sl_loop_mono(call->worker->base.loop) >= call->rls.deadline;
 }
 
 /* Answers of a later turn send themselves. */
@@ -133,8 +107,8 @@ static void on_decided(struct sl_rls_call *rls)
 {
     struct sl_grpc_call *call = rls->ctx;
     struct sl_grpc_stream *stream = call->stream;
-    struct sl_grpc_session *session = stream ? stream->session : NULL;
-    bool late = call->is_late;
+    struct sl_grpc_conn *client = stream ? stream->client : NULL;
+    bool late = call->is_suspended;
 
     if (stream && rls->err)
         refuse(stream, rls->err, &rls->ask.diag);
@@ -144,9 +118,9 @@ static void on_decided(struct sl_rls_call *rls)
     else if (stream)
         send_answer(stream, &rls->response);
     end(call);
-    if (session && late) {
-        sl_grpc_pump(session);
-        sl_conn_flush(session->conn);
+    if (client && late) {
+        sl_grpc_pump(client);
+        sl_conn_flush(client->base.conn);
     }
 }
 
@@ -173,8 +147,8 @@ void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream,
     }
     sl_rls_decide(rls);
     if (stream->call) { /* it is not answered yet */
-        call->is_late = true;
-        TAILQ_INSERT_TAIL(&call->worker->late_calls, call, link);
+        call->is_suspended = true;
+        sl_server_op_suspend(&call->worker->base, &call->op);
     }
 }
 
@@ -221,7 +195,7 @@ static bool is_known(struct sl_str service)
 
 static enum health health_of(const struct sl_grpc_worker *worker)
 {
-    return worker->draining ? NOT_SERVING : SERVING;
+    return worker->base.draining ? NOT_SERVING : SERVING;
 }
 
 static bool say(struct sl_grpc_stream *stream, enum health health)
@@ -248,7 +222,7 @@ void sl_grpc_check(struct sl_grpc_stream *stream, struct sl_str message)
     else if (!is_known(service))
         sl_grpc_refuse(stream, (enum sl_grpc_status)NOT_FOUND,
                        "unknown service \"%.*s\"", SL_STR_ARG(service));
-    else if (say(stream, health_of(stream->session->worker)))
+    else if (say(stream, health_of(stream->client->worker)))
         sl_grpc_end(stream);
 }
 
@@ -264,7 +238,7 @@ static void tell(struct sl_grpc_stream *stream, enum health health)
 
 void sl_grpc_watch(struct sl_grpc_stream *stream, struct sl_str message)
 {
-    struct sl_grpc_worker *worker = stream->session->worker;
+    struct sl_grpc_worker *worker = stream->client->worker;
     struct sl_str service;
 
     if (!read_service(message, &service)) {
@@ -280,33 +254,33 @@ void sl_grpc_watch(struct sl_grpc_stream *stream, struct sl_str message)
     TAILQ_INSERT_TAIL(&worker->watchers, stream, watch_link);
 }
 
-static void pump(struct sl_grpc_session *session)
+void sl_grpc_notify_watchers(struct sl_server_worker *base)
 {
-    sl_grpc_pump(session);
-    sl_conn_flush(session->conn);
-}
-
-void sl_grpc_tell_watchers(struct sl_grpc_worker *worker)
-{
+    struct sl_grpc_worker *worker = (struct sl_grpc_worker *)base;
     struct sl_grpc_stream *stream, *next;
 
     for (stream = TAILQ_FIRST(&worker->watchers); stream; stream = next) {
+        struct sl_grpc_conn *client = stream->client;
+
         next = TAILQ_NEXT(stream, watch_link);
         tell(stream, health_of(worker));
-        pump(stream->session);
+        sl_grpc_pump(client);
+        sl_conn_flush(client->base.conn);
     }
 }
 
-void sl_grpc_end_watching(struct sl_grpc_worker *worker)
+void sl_grpc_end_watching(struct sl_grpc_conn *client)
 {
     struct sl_grpc_stream *stream;
 
-    while ((stream = TAILQ_FIRST(&worker->watchers)) != NULL) {
-        TAILQ_REMOVE(&worker->watchers, stream, watch_link);
+    TAILQ_FOREACH(stream, &client->streams, link)
+    {
+        if (!stream->watches)
+            continue;
+        TAILQ_REMOVE(&client->worker->watchers, stream, watch_link);
         stream->watches = false;
         sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE,
                        "the daemon is shutting down");
-        pump(stream->session);
     }
 }
 

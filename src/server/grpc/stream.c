@@ -31,11 +31,12 @@ static struct sl_grpc_stream *make(struct sl_grpc_worker *worker)
         worker->spare_count--;
         return stream;
     }
-    stream = sl_alloc_new(worker->alloc, sizeof(*stream));
+    stream = sl_alloc_new(worker->base.alloc, sizeof(*stream));
     if (!stream)
         return NULL;
-    sl_buf_init(&stream->in, SL_GRPC_PREFIX + SL_GRPC_MESSAGE, worker->alloc);
-    sl_buf_init(&stream->out, SL_GRPC_OUT, worker->alloc);
+    sl_buf_init(&stream->in, SL_GRPC_PREFIX + SL_GRPC_MESSAGE,
+                worker->base.alloc);
+    sl_buf_init(&stream->out, SL_GRPC_OUT, worker->base.alloc);
     return stream;
 }
 
@@ -50,20 +51,20 @@ static void clear(struct sl_grpc_stream *stream)
     stream->out = out;
 }
 
-struct sl_grpc_stream *sl_grpc_stream_new(struct sl_grpc_session *session,
+struct sl_grpc_stream *sl_grpc_stream_new(struct sl_grpc_conn *client,
                                           int32_t id)
 {
-    struct sl_grpc_stream *stream = make(session->worker);
+    struct sl_grpc_stream *stream = make(client->worker);
 
     if (!stream)
         return NULL;
     clear(stream);
-    stream->session = session;
+    stream->client = client;
     stream->id = id;
-    stream->began = sl_loop_mono(session->worker->loop);
-    TAILQ_INSERT_TAIL(&session->streams, stream, link);
-    session->stream_count++;
-    session->coming++;
+    stream->began = sl_loop_mono(client->worker->base.loop);
+    TAILQ_INSERT_TAIL(&client->streams, stream, link);
+    client->stream_count++;
+    client->coming++;
     return stream;
 }
 
@@ -72,25 +73,25 @@ static void discard(struct sl_grpc_worker *worker,
 {
     sl_buf_done(&stream->in);
     sl_buf_done(&stream->out);
-    sl_alloc_free(worker->alloc, stream, sizeof(*stream));
+    sl_alloc_free(worker->base.alloc, stream, sizeof(*stream));
 }
 
 void sl_grpc_stream_free(struct sl_grpc_stream *stream)
 {
-    struct sl_grpc_session *session;
+    struct sl_grpc_conn *client;
     struct sl_grpc_worker *worker;
 
     if (!stream)
         return;
-    session = stream->session;
-    worker = session->worker;
+    client = stream->client;
+    worker = client->worker;
     if (stream->watches)
         TAILQ_REMOVE(&worker->watchers, stream, watch_link);
     if (stream->call)
         sl_grpc_call_leave(stream->call);
-    TAILQ_REMOVE(&session->streams, stream, link);
-    session->stream_count--;
-    session->coming -= !stream->whole;
+    TAILQ_REMOVE(&client->streams, stream, link);
+    client->stream_count--;
+    client->coming -= !stream->whole;
     if (worker->spare_count == SPARES) {
         discard(worker, stream);
         return;
@@ -183,7 +184,7 @@ void sl_grpc_stream_data(struct sl_grpc_stream *stream, struct sl_str bytes)
 static bool is_late(const struct sl_grpc_stream *stream)
 {
     return stream->deadline > 0 &&
-           sl_loop_mono(stream->session->worker->loop) >= stream->deadline;
+           sl_loop_mono(stream->client->worker->base.loop) >= stream->deadline;
 }
 
 static void finish_unary(struct sl_grpc_stream *stream)
@@ -208,7 +209,7 @@ void sl_grpc_stream_end(struct sl_grpc_stream *stream)
     if (stream->whole)
         return;
     stream->whole = true;
-    stream->session->coming--;
+    stream->client->coming--;
     if (stream->ended)
         return;
     if (!stream->method->streams)
@@ -307,7 +308,7 @@ static ssize_t on_read(nghttp2_session *h2, int32_t id, uint8_t *to,
  * a status goes all in the head. */
 static void go_on(struct sl_grpc_stream *stream)
 {
-    struct sl_grpc_session *session = stream->session;
+    struct sl_grpc_conn *client = stream->client;
     nghttp2_nv fields[6] = {FIELD(":status", "200"),
                             FIELD("content-type", "application/grpc")};
     nghttp2_data_provider from = {.source.ptr = stream,
@@ -319,13 +320,13 @@ static void go_on(struct sl_grpc_stream *stream)
     if (bare)
         count += end_fields(stream, fields + count);
     if (!stream->answered)
-        err = nghttp2_submit_response(session->h2, stream->id, fields, count,
+        err = nghttp2_submit_response(client->h2, stream->id, fields, count,
                                       bare ? NULL : &from);
     else
-        err = nghttp2_session_resume_data(session->h2, stream->id);
+        err = nghttp2_session_resume_data(client->h2, stream->id);
     if (err &&
         err != NGHTTP2_ERR_INVALID_ARGUMENT) /* that: it was not stopped */
-        sl_conn_abort(session->conn);
+        sl_conn_abort(client->base.conn);
     stream->answered = true;
 }
 
@@ -381,13 +382,13 @@ void sl_grpc_refuse_http(struct sl_grpc_stream *stream)
         FIELD(":status", "415"),
         FIELD("content-type", "text/plain"),
     };
-    struct sl_grpc_session *session = stream->session;
+    struct sl_grpc_conn *client = stream->client;
 
-    sl_grpc_refused(session->worker, "malformed");
+    sl_server_count_refusal(client->base.worker, "malformed");
     stream->answered = stream->ended = true;
-    if (nghttp2_submit_response(session->h2, stream->id, fields, SL_LEN(fields),
+    if (nghttp2_submit_response(client->h2, stream->id, fields, SL_LEN(fields),
                                 NULL))
-        sl_conn_abort(session->conn);
+        sl_conn_abort(client->base.conn);
 }
 
 /* ---- what the fields of a request say. */
@@ -482,14 +483,14 @@ bool sl_grpc_stream_field(struct sl_grpc_stream *stream, struct sl_str name,
 
 void sl_grpc_stream_head(struct sl_grpc_stream *stream)
 {
-    const struct sl_grpc_worker *worker = stream->session->worker;
+    const struct sl_grpc_worker *worker = stream->client->worker;
 
     if (!stream->is_post || !stream->is_grpc) {
         sl_grpc_refuse_http(stream);
     } else if ((!stream->method || stream->method->needs_token) &&
                !sl_grpc_admits(stream)) {
         sl_grpc_refuse(stream, SL_GRPC_UNAUTHENTICATED,
-                       worker->door->token.len > 0
+                       worker->base.server->token.len > 0
                            ? "missing or wrong token; send it as "
                              "authorization: Bearer TOKEN"
                            : "missing client certificate; it must be signed by "

@@ -460,9 +460,9 @@ static bool is_own_name(struct sl_str host)
 
 static bool is_open(const struct sl_http_call *call)
 {
-    const struct sl_http_door *door = call->worker->door;
+    const struct sl_server *server = call->worker->server;
 
-    return door->token.len == 0 && !door->accepts_client_cert &&
+    return server->token.len == 0 && !server->accepts_client_cert &&
            !call->peer_is_unix;
 }
 

@@ -60,7 +60,7 @@ struct sl_admin {
 
 static inline const struct sl_admin *sl_admin_of(struct sl_http_call *call)
 {
-    return call->worker->door->ctx;
+    return call->worker->server->ctx;
 }
 
 /* ---- guard.c ---- */

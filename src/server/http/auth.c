@@ -485,7 +485,7 @@ static bool read_request(struct sl_http_call *call, const struct family *family,
                          struct sl_request *facts, struct auth_options *options)
 {
     *options = (struct auth_options){.cost = 0};
-    if (call->worker->door->forward == SL_FORWARD_PATH)
+    if (call->worker->server->forward == SL_FORWARD_PATH)
         from_path(call, facts); /* and its query is the client's */
     else if (!from_headers(call, family, facts) ||
              !read_options(call, facts->path, options))
@@ -535,7 +535,7 @@ static void ask_for(struct sl_http_call *call, enum sl_forward forward)
 
 void sl_http_auth(struct sl_http_call *call)
 {
-    enum sl_forward forward = call->worker->door->forward;
+    enum sl_forward forward = call->worker->server->forward;
 
     if (forward != SL_FORWARD_PATH && call->path.len > strlen(PREFIX))
         sl_http_refuse(call, 404, "NOT_FOUND",

@@ -516,12 +516,12 @@ static void step(struct answering *a)
  * to others on this machine. */
 bool sl_http_is_page(struct sl_http_call *call)
 {
-    const struct sl_http_door *door = call->worker->door;
+    const struct sl_server *server = call->worker->server;
     unsigned count = 0;
     struct sl_str origin =
         sl_http1_field(call->request, SL_STR("origin"), &count);
 
-    if (count == 0 || door->token.len > 0 || door->accepts_client_cert)
+    if (count == 0 || server->token.len > 0 || server->accepts_client_cert)
         return false;
     sl_http_refuse(call, 403, "CROSS_ORIGIN",
                    "pages of %.*s are not allowed to ask here; to allow "
@@ -596,7 +596,7 @@ void sl_http_ask(struct sl_http_call *call, const struct sl_request *facts,
 
 bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
 {
-    const struct sl_http_worker *worker = call->worker;
+    const struct sl_server_worker *worker = call->worker;
     const struct sl_check *ask = &call->ask;
     sl_ns took = sl_clock_wall() - call->asked_at;
     int err = ask->err;
@@ -604,7 +604,7 @@ bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
     if (ask->in_turn)
         took = 0; /* most of it was waiting, which is counted by itself */
     if (!err && ask->spend && worker->stats)
-        sl_metrics_decision(worker->stats, &ask->decision, worker->door->name,
+        sl_metrics_decision(worker->stats, &ask->decision, worker->server->name,
                             took > 0 ? took : 0);
     sl_arena_reset(&call->ink);
     if (!err)

@@ -229,7 +229,7 @@ static void on_ended(struct sl_hold_op *ask)
 
 static void begin(struct sl_http_call *call, struct sl_hold_op_input *q)
 {
-    struct sl_http_worker *worker = call->worker;
+    struct sl_server_worker *worker = call->worker;
     struct ending *e = sl_arena_take(&call->arena, sizeof(*e));
 
     if (!e) {

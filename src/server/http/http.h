@@ -1,65 +1,56 @@
 /* http.h -- HTTP requests to handlers, and their answers back.
  *
- * A door is a table of handlers. A worker serves a door on one loop: it owns
- * what its handlers need and is touched by its thread only.
- *
  *     conn --> http1 --> find handler --> token? --> handler --> answer
  *
- * A request is answered before the next one of its connection is looked at,
- * and in the order in which they came.
+ * An HTTP server is a table of paths. A request is answered before the next
+ * one of its connection is read: answers come in the order of the requests.
  */
 #ifndef SL_SERVER_HTTP_HTTP_H
 #define SL_SERVER_HTTP_HTTP_H
 
-#include <sys/queue.h>
-
-#include "base/hash.h"
 #include "engine/check.h"
 #include "engine/render.h"
-#include "net/conn.h"
-#include "net/listener.h"
 #include "server/events.h"
-#include "server/metrics.h"
+#include "server/server.h"
 #include "wire/http1.h"
 
-struct sl_http_worker;
-struct sl_http_session; /* a connection, see server.c */
+struct sl_http_conn; /* see http_int.h */
 struct sl_http_stream;
 
-/* One request and its answer, with the memory that both need. It is made by
- * sl_http_call_new() and lasts until it is answered; a worker keeps one for
- * the next request. */
+/* One request and its answer, with the memory that both need. It lasts until
+ * it is answered; then a worker keeps it for the next request. */
 struct sl_http_call {
-    struct sl_http_worker *worker;
-    struct sl_http_session *session; /* NULL in tests, or if he has left */
-    struct sl_conn *conn;            /* likewise */
-    struct sl_http_session *left; /* if he has: what the request stands in, */
-    struct sl_buf left_in;        /* and the bytes that it points to */
-    struct sl_check ask;          /* for those who ask the engine */
-    struct sl_arena arena;        /* for texts */
-    struct sl_arena ink;          /* of one decision, rendered */
-    struct sl_buf text;           /* for long texts: empty at first */
+    struct sl_server_op op; /* first */
+    struct sl_server_worker *worker;
+    struct sl_http_conn *client; /* NULL in tests, or if the client has gone */
+    struct sl_conn *conn;        /* the client's socket, likewise */
+    struct sl_http_conn
+        *detached;             /* the client has gone: `request` is in it, */
+    struct sl_buf detached_in; /* and points to these bytes */
+    struct sl_check ask;       /* for handlers that use the engine */
+    struct sl_arena arena;     /* for texts */
+    struct sl_arena ink;       /* of one decision, rendered */
+    struct sl_buf text;        /* for long texts: empty at first */
     enum sl_http_stage {
-        SL_HTTP_HANDLED,   /* by a handler that answers before it returns */
+        SL_HTTP_HANDLED,   /* the handler answers before it returns */
         SL_HTTP_SUSPENDED, /* the answer may come later */
         SL_HTTP_FINISHED,
     } stage;
     bool in_handler;
-    sl_ns asked_at;                 /* when the engine was asked */
-    TAILQ_ENTRY(sl_http_call) link; /* in worker->spare or worker->late */
+    sl_ns asked_at; /* when the engine was asked */
 
     const struct sl_http1 *request;
     struct sl_str path;  /* the target without query */
     struct sl_str query; /* behind the '?' */
-    struct sl_str rest;  /* of a handler for all below a path: what follows */
-    bool trusted;        /* the peer is one of the trusted proxies */
+    struct sl_str rest;  /* behind a handler's path that ends in "/" */
+    bool trusted;        /* the peer is a trusted proxy */
     struct sl_ip peer;   /* if has_peer; set before sl_http_handle() */
     bool has_peer;
-    bool peer_is_unix;       /* also set before: a unix socket, no address */
-    bool shows_cert;         /* also set before: a certificate of client_ca */
-    bool token_in_authorize; /* Authorization held our token, and is ours */
+    bool peer_is_unix;       /* set before sl_http_handle() */
+    bool shows_cert;         /* set before: a certificate of client_ca */
+    bool token_in_authorize; /* Authorization held the server's token */
 
-    /* The answer: 200 and nothing, unless the handler says otherwise. */
+    /* The answer: 200 without a body, unless the handler changes it. */
     int status;
     struct sl_str content_type;
     struct sl_str body;
@@ -69,20 +60,19 @@ struct sl_http_call {
     struct sl_http_stream *stream; /* what follows, or NULL */
 };
 
-/* What an answer goes on with for as long as the client listens. */
+/* An answer that continues for as long as the client is connected. */
 struct sl_http_stream {
     struct sl_conn *conn; /* whose `out` is written to; NULL before it begins */
-    /* The connection is gone, or it never began: once. The stream is its
-     * owner's, and may be freed here. */
+    /* The connection is gone, or the stream never began. Called once. The
+     * stream belongs to its owner, and may be freed here. */
     void (*on_close)(struct sl_http_stream *stream);
 };
 
 typedef void sl_http_f(struct sl_http_call *call);
 
 enum sl_http_access {
-    SL_HTTP_ACCESS_PUBLIC, /* anybody: /livez, /readyz, /metrics */
-    SL_HTTP_ACCESS_TOKEN, /* the door's token or a client certificate, if it has
-                           * the one or accepts the other */
+    SL_HTTP_ACCESS_PUBLIC, /* any client: /livez, /readyz, /metrics */
+    SL_HTTP_ACCESS_TOKEN,  /* sl_server_admits() */
 };
 
 struct sl_http_path {
@@ -93,93 +83,26 @@ struct sl_http_path {
     enum sl_http_access guard;
 };
 
-/* A door: settings that all its workers share. Read only while it is open. */
-struct sl_http_door {
-    const struct sl_http_path *paths;
-    unsigned path_count;
-    struct sl_str token;      /* "": none */
-    bool accepts_client_cert; /* a client certificate serves as token; without
-                               * a token, one must be shown */
-    const char *name;         /* "http", "admin": for metrics */
-    size_t body_most;         /* 0: 1 MiB */
-    sl_ns head_deadline, body_deadline, idle_deadline; /* 0: 5 s, 10 s, 75 s */
-    unsigned pipeline_most; /* requests answered per turn; 0: 64 */
-    enum sl_forward {
-        SL_FORWARD_ORIGINAL,
-        SL_FORWARD_FORWARDED,
-        SL_FORWARD_PATH
-    } forward;
-    struct sl_conn_limit *crowd; /* NULL: each worker has its own cap only */
-    void *ctx;                   /* admin: struct sl_admin, see admin.h */
-};
-
-struct sl_http_worker {
-    const struct sl_http_door *door;
-    struct sl_loop *loop;
-    struct sl_engine *engine;
-    const struct sl_engine_ctx *station; /* this thread's */
-    struct sl_metrics *stats;            /* this thread's */
-    struct sl_tls *tls;
-    const struct sl_alloc *alloc;
-    struct sl_conns *conns;
-    bool draining; /* answers say Connection: close */
-    char date[32]; /* the text of the Date field, and its second */
-    sl_ns date_at;
-    sl_ns still;               /* the time, where there is no loop */
-    struct sl_hash_key secret; /* to compare tokens under */
-    TAILQ_HEAD(sl_http_calls, sl_http_call) spare, late;
-};
-
-/* A worker without a loop, that answers by sl_http_handle() alone; for tests
- * and fuzzing. `engine` may be NULL where no handler asks for it, `stats` too:
- * then nothing is counted. Opening does this first. NULL `alloc` is libc's. */
-void sl_http_worker_init(struct sl_http_worker *worker,
-                         const struct sl_http_door *door,
-                         struct sl_engine *engine, struct sl_metrics *stats,
-                         const struct sl_alloc *alloc);
-void sl_http_worker_done(struct sl_http_worker *worker);
-
-/* Decide by another engine from now on. No call is under way. */
-void sl_http_worker_engine(struct sl_http_worker *worker,
-                           struct sl_engine *engine);
-
-SL_MUST_USE int
-sl_http_worker_open(struct sl_http_worker *worker,
-                    const struct sl_http_door *door, struct sl_loop *loop,
-                    struct sl_engine *engine, struct sl_metrics *stats,
-                    unsigned connections_most, struct sl_diag *diag);
-void sl_http_worker_close(struct sl_http_worker *worker);
-
-/* A connection has come: an sl_accept_f whose ctx is the worker. */
-void sl_http_accept(void *ctx, int fd, const struct sl_address *peer);
-
-/* Use another TLS context from now on (NULL: none); one more reference of it
- * is taken. */
-void sl_http_worker_tls(struct sl_http_worker *worker, struct sl_tls *tls);
-
-/* Finish what is under way and close idle connections; what is answered from
- * now on closes its connection. All are gone when sl_conns_count() says so. */
-void sl_http_drain(struct sl_http_worker *worker);
+extern const struct sl_protocol sl_protocol_http;
 
 /* ---- for handlers ---- */
 
-/* A handler that can't answer before it returns calls sl_http_suspend() first
- * and, when there is an answer, sl_http_resume_finish(): perhaps before the
- * handler has returned, perhaps many turns later, on the same thread. Meanwhile
- * the request and all that the call owns stay as they are, and the connection
- * waits. Of a client who has left meanwhile it knows nothing. */
+/* A handler that cannot answer before it returns calls sl_http_suspend() first,
+ * and sl_http_resume_finish() when the answer is complete: on the same thread,
+ * before the handler returns or in a later turn. The request and all that the
+ * call owns stay valid until then, even if the client disconnects. */
 void sl_http_suspend(struct sl_http_call *call);
 void sl_http_resume_finish(struct sl_http_call *call);
 
-/* Go on after the fields of the answer, which has no body then: write to the
- * connection and flush it, from any call on this thread. What the client sends
- * is dropped. */
+/* Continue after the fields of the answer, which has no body then: write to the
+ * connection and flush it, from any function on this thread. Input is
+ * dropped. */
 void sl_http_stream(struct sl_http_call *call, struct sl_http_stream *stream);
 
-/* The owner ends it; on_close is not called. */
+/* The owner ends the stream. on_close is not called. */
 void sl_http_stream_end(struct sl_http_stream *stream);
 
-/* Answer with a text that lives long enough (in the arena, or for ever). */
+/* Answer with a text in the arena, in call->text or static. */
 void sl_http_answer(struct sl_http_call *call, int status,
                     struct sl_str content_type, struct sl_str body);
 
@@ -188,26 +111,26 @@ void sl_http_answer(struct sl_http_call *call, int status,
 void sl_http_refuse(struct sl_http_call *call, int status, const char *code,
                     const char *fmt, ...) SL_PRINTF(4, 5);
 
-/* One more field. Both texts live as the body's do; what would break a line is
- * left out when it is written. */
+/* Add a field. Both texts live as long as the body. Line breaks are left out
+ * when it is written. */
 void sl_http_field(struct sl_http_call *call, struct sl_str name,
                    struct sl_str value);
 
-/* The loop's wall time of this turn; worker->still without a loop. */
+/* sl_server_now() of the call's worker. */
 sl_ns sl_http_now(const struct sl_http_call *call);
 
-/* A call to carry out a request with; NULL without memory. */
-struct sl_http_call *sl_http_call_new(struct sl_http_worker *worker);
+/* A call for a request; NULL without memory. */
+struct sl_http_call *sl_http_call_new(struct sl_server_worker *worker);
 
 /* The answer is written. NULL is allowed. */
 void sl_http_call_done(struct sl_http_call *call);
 
-/* Carry out one request without a socket: find the handler, check the token,
- * call it. `call` has the request and the peer; all else is set here. False if
- * the answer comes later. For tests, fuzzing, and the server itself. */
+/* Handle one request without a socket: find the handler, check the token, call
+ * the handler. `call` has the request and the peer; the rest is set here. False
+ * if the answer comes later. */
 bool sl_http_handle(struct sl_http_call *call);
 
-/* The doors. */
+/* The paths of the http and the admin listener. */
 extern const struct sl_http_path sl_api_paths[];
 extern const unsigned sl_api_path_count;
 extern const struct sl_http_path sl_admin_paths[];

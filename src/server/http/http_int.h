@@ -1,77 +1,61 @@
-/* http_int.h -- what server and handlers share, and nobody else needs. */
+/* http_int.h -- what the files of this folder share. */
 #ifndef SL_SERVER_HTTP_HTTP_INT_H
 #define SL_SERVER_HTTP_HTTP_INT_H
 
 #include "server/http/http.h"
-#include "server/server.h"
 #include "wire/json.h"
 
-/* ---- call.c ---- */
+/* ---- connections: server.c ---- */
 
-void sl_http_calls_free(struct sl_http_calls *calls);
+enum sl_http_phase {
+    SL_HTTP_PHASE_IDLE,
+    SL_HTTP_PHASE_HEAD,
+    SL_HTTP_PHASE_BODY,
+    SL_HTTP_PHASE_SUSPENDED,
+    SL_HTTP_PHASE_STREAM,
+};
 
-/* ---- handle.c ---- */
+struct sl_http_conn {
+    struct sl_server_conn base; /* first */
+    enum sl_http_phase phase;
+    struct sl_http_call *call;     /* SUSPENDED: the call in progress */
+    struct sl_http_stream *stream; /* STREAM: the stream it belongs to */
+    struct sl_http1 parser;
+};
 
-/* May whoever sent this head send its body, too? If not, the call has its
- * refusal: nothing is kept for those who lack the token. */
+/* Send the answer of a suspended call whose client is still connected. */
+void sl_http_resume(struct sl_http_call *call);
+
+/* May the caller use what needs a token? If not, it was refused with 401. */
+bool sl_http_admit(struct sl_http_call *call);
+
+/* The text of the Date field (RFC 9110, 5.6.7): "Sun, 15 Nov 2026 07:00:00
+ * GMT". */
+struct sl_str sl_http_date(struct sl_server_worker *worker);
+
+/* ---- requests: router.c ---- */
+
+/* The protocol's op_init and op_done. */
+void sl_http_call_init(struct sl_server_worker *worker,
+                       struct sl_server_op *op);
+void sl_http_call_free(struct sl_server_op *op);
+
+/* May the client send the body of this head? If not, the call has its refusal:
+ * a body without a token is not buffered. */
 SL_MUST_USE bool sl_http_access_check(struct sl_http_call *call);
 
 /* The call has its answer: count it. */
 void sl_http_count(const struct sl_http_call *call);
 
-/* ---- date.c ---- */
-
-/* RFC 9110, 5.6.7: "Sun, 15 Nov 2026 07:00:00 GMT" */
-struct sl_str sl_http_date(struct sl_http_worker *worker);
-
-/* ---- server.c ---- */
-
-/* A call that was late is finished, and its client still there. */
-void sl_http_resume(struct sl_http_call *call);
-
-/* One whose connection is gone. */
-void sl_http_session_free(struct sl_http_session *session);
-
-/* ---- answer.c ---- */
-
-/* Begin: 200 and nothing. */
+/* Reset the answer: 200, without a body. */
 void sl_http_begin(struct sl_http_call *call);
 
-/* There is no memory: 503, with words that need none. */
+/* Out of memory: 503, with a text that needs none. */
 void sl_http_no_memory(struct sl_http_call *call);
 
 /* Fields and body of a decision; the status as given. */
 void sl_http_show(struct sl_http_call *call, int status,
                   const struct sl_rendered *rendered);
-
-/* ---- token.c ---- */
-
-/* May the caller use what is guarded? If not, it was refused with 401. */
-bool sl_http_admit(struct sl_http_call *call);
-
-/* ---- a connection of a door: for server.c and session.c. */
-
-enum phase { IDLE, HEAD, BODY, LATE, STREAM };
-
-struct sl_http_session {
-    struct sl_http_worker *worker;
-    struct sl_conn *conn;
-    bool shakes; /* TLS: hands may not have been shaken yet */
-    enum phase phase;
-    struct sl_http_call *call;     /* LATE: the one that is under way */
-    struct sl_http_stream *stream; /* STREAM: whose the connection is */
-    struct sl_conn_count place;
-    struct sl_http1 parser;
-};
-
-/* ---- session.c ---- */
-
-/* Tell whoever streams that it is over. */
-void sl_http_stream_forget(struct sl_http_session *session);
-
-/* The client has gone, and somebody still works for him: what he said stays as
- * it is until that is finished. */
-void sl_http_leave_behind(struct sl_http_session *session);
 
 /* ---- reading the JSON of a request, and refusing it.
  *

@@ -324,7 +324,7 @@ static void on_decided(struct sl_rls_call *rls)
 
 static struct sl_rls_call *begin(struct sl_http_call *call)
 {
-    struct sl_http_worker *worker = call->worker;
+    struct sl_server_worker *worker = call->worker;
     struct sl_rls_call *rls = sl_alloc_new(worker->alloc, sizeof(*rls));
 
     if (!rls)
@@ -332,7 +332,7 @@ static struct sl_rls_call *begin(struct sl_http_call *call)
     sl_rls_call_init(rls, worker->engine, worker->station, worker->alloc);
     rls->loop = worker->loop;
     rls->stats = worker->stats;
-    rls->door = worker->door->name;
+    rls->door = worker->server->name;
     rls->done = on_decided;
     rls->ctx = call;
     return rls;

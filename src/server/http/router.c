@@ -1,8 +1,7 @@
-/* router.c -- from a request to its handler.
+/* router.c -- from a request to its handler, and the answers of handlers.
  *
- * Paths of a door are few and compared as they are: no spelling but the one
- * that is documented leads anywhere. Whoever may not use the door learns
- * nothing of what it has: without the token, unknown paths are 401 too.
+ * Paths are compared byte by byte, without normalization. A client without the
+ * token learns nothing about paths: unknown paths are 401, too.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -29,8 +28,8 @@ static void split_target(struct sl_http_call *call)
     call->query = sl_str_from(target, call->path.len + 1);
 }
 
-static bool is_at(const struct sl_http_path *row, struct sl_str path,
-                  struct sl_str *rest)
+static bool matches_path(const struct sl_http_path *row, struct sl_str path,
+                         struct sl_str *rest)
 {
     struct sl_str own = sl_str_c(row->path);
 
@@ -40,7 +39,7 @@ static bool is_at(const struct sl_http_path *row, struct sl_str path,
     return sl_str_eq(own, path);
 }
 
-static bool takes(const struct sl_http_path *row, struct sl_str method)
+static bool matches_method(const struct sl_http_path *row, struct sl_str method)
 {
     struct sl_str own;
 
@@ -51,11 +50,11 @@ static bool takes(const struct sl_http_path *row, struct sl_str method)
            (sl_str_eq(method, SL_STR("HEAD")) && sl_str_eq(own, SL_STR("GET")));
 }
 
-/* ---- what leads nowhere ---- */
+/* ---- refusals ---- */
 
 static void refuse_method(struct sl_http_call *call)
 {
-    const struct sl_http_door *door = call->worker->door;
+    const struct sl_server *server = call->worker->server;
     char *allow = sl_arena_take(&call->arena, ALLOW_MAX);
     struct sl_str rest;
     size_t len = 0;
@@ -64,10 +63,10 @@ static void refuse_method(struct sl_http_call *call)
         sl_http_no_memory(call);
         return;
     }
-    for (unsigned i = 0; i < door->path_count && len < ALLOW_MAX; i++) {
-        const struct sl_http_path *row = &door->paths[i];
+    for (unsigned i = 0; i < server->path_count && len < ALLOW_MAX; i++) {
+        const struct sl_http_path *row = &server->paths[i];
 
-        if (is_at(row, call->path, &rest))
+        if (matches_path(row, call->path, &rest))
             len += (size_t)snprintf(
                 allow + len, ALLOW_MAX - len, "%s%s%s", len > 0 ? ", " : "",
                 row->method, strcmp(row->method, "GET") == 0 ? ", HEAD" : "");
@@ -81,26 +80,25 @@ static void refuse_method(struct sl_http_call *call)
                    allow);
 }
 
-/* With a slash more or less, or with a letter or two mistaken. */
-static const char *find_near(const struct sl_http_door *door,
-                             struct sl_str path)
+/* The path that differs by trailing slashes, or the nearest one; or NULL. */
+static const char *find_near(const struct sl_server *server, struct sl_str path)
 {
     const char *words[PATHS_MAX];
     unsigned count = 0;
 
     while (path.len > 1 && path.at[path.len - 1] == '/')
         path.len--;
-    for (unsigned i = 0; i < door->path_count && count < PATHS_MAX; i++) {
-        words[count++] = door->paths[i].path;
-        if (sl_str_eq(sl_str_c(door->paths[i].path), path))
-            return door->paths[i].path;
+    for (unsigned i = 0; i < server->path_count && count < PATHS_MAX; i++) {
+        words[count++] = server->paths[i].path;
+        if (sl_str_eq(sl_str_c(server->paths[i].path), path))
+            return server->paths[i].path;
     }
     return sl_str_nearest(path, words, count);
 }
 
 static void refuse_path(struct sl_http_call *call)
 {
-    const char *near = find_near(call->worker->door, call->path);
+    const char *near = find_near(call->worker->server, call->path);
 
     if (near)
         sl_http_refuse(call, 404, "NOT_FOUND",
@@ -111,23 +109,23 @@ static void refuse_path(struct sl_http_call *call)
                        SL_STR_ARG(call->path));
 }
 
-/* ---- the way ---- */
+/* ---- dispatch ---- */
 
-/* The handler's row, or NULL; `known` if there is one for other methods. */
+/* The row of the request, or NULL. `known`: the path has other methods. */
 static const struct sl_http_path *find(struct sl_http_call *call, bool *known)
 {
-    const struct sl_http_door *door = call->worker->door;
+    const struct sl_server *server = call->worker->server;
     struct sl_str rest;
 
     *known = false;
-    for (unsigned i = 0; i < door->path_count; i++) {
-        const struct sl_http_path *row = &door->paths[i];
+    for (unsigned i = 0; i < server->path_count; i++) {
+        const struct sl_http_path *row = &server->paths[i];
 
-        if (!is_at(row, call->path, &rest))
+        if (!matches_path(row, call->path, &rest))
             continue;
         *known = true;
         call->rest = rest;
-        if (takes(row, call->request->method))
+        if (matches_method(row, call->request->method))
             return row;
     }
     return NULL;
@@ -148,11 +146,11 @@ static void dispatch(struct sl_http_call *call)
         refuse_path(call);
 }
 
-/* Find out whom we talk to. */
+/* Set what depends on the peer. */
 static void prepare(struct sl_http_call *call)
 {
-    static const struct sl_identity nobody;
-    const struct sl_identity *identity = &nobody;
+    static const struct sl_identity no_identity;
+    const struct sl_identity *identity = &no_identity;
     struct sl_peer peer = {call->peer, call->has_peer, call->peer_is_unix};
 
     if (call->worker->engine)
@@ -175,10 +173,10 @@ bool sl_http_access_check(struct sl_http_call *call)
 
 void sl_http_count(const struct sl_http_call *call)
 {
-    const struct sl_http_worker *worker = call->worker;
+    const struct sl_server_worker *worker = call->worker;
 
     if (worker->stats)
-        sl_metrics_request(worker->stats, worker->door->name, call->status);
+        sl_metrics_request(worker->stats, worker->server->name, call->status);
 }
 
 bool sl_http_handle(struct sl_http_call *call)
@@ -190,92 +188,76 @@ bool sl_http_handle(struct sl_http_call *call)
     dispatch(call);
     call->in_handler = false;
     if (call->stage == SL_HTTP_SUSPENDED) {
-        TAILQ_INSERT_TAIL(&call->worker->late, call, link);
+        sl_server_op_suspend(call->worker, &call->op);
         return false;
     }
     sl_http_count(call);
     return true;
 }
 
-/* ---- one request under way, and how long it lasts.
+/* ---- the life of a call.
  *
- *     spare --> handler --> answered at once -----------------> spare
- *                  |                                              ^
- *                  +-- sl_http_suspend() --> late --> finished -----+
+ *     spare --> handler --> answered at once --------------------> spare
+ *                  |                                                ^
+ *                  +-- sl_http_suspend() --> suspended --> finished --+
  *
- * A thread whose store is in this process never has more than one. Where
- * answers come later there are as many as connections that wait, and those
- * beyond the first are given back, with the policies that they hold.
+ * With a store in this process a thread has one call. With a remote store it
+ * has one for each waiting connection; all but one are freed afterwards, with
+ * the policies that they hold.
  */
 
-#define TEXT_MOST  ((size_t)64 << 20) /* a large array's verdicts */
-#define ARENA_MOST ((size_t)16 << 20)
+#define MAX_TEXT  ((size_t)64 << 20) /* verdicts of a large array */
+#define MAX_ARENA ((size_t)16 << 20)
 
-/* What is kept from one request to the next. */
-#define TEXT_KEPT ((size_t)1 << 20)
+/* Bytes that a spare call keeps. */
+#define SPARE_TEXT ((size_t)1 << 20)
 
-/* What a client who left before his answer has left behind. */
-static void forget_left(struct sl_http_call *call)
+/* Free what a disconnected client left for the call. */
+static void free_detached(struct sl_http_call *call)
 {
-    if (!call->left)
+    if (!call->detached)
         return;
-    sl_http_session_free(call->left);
-    sl_buf_done(&call->left_in);
-    call->left = NULL;
+    sl_server_conn_free(&call->detached->base);
+    sl_buf_done(&call->detached_in);
+    call->detached = NULL;
 }
 
-static void call_free(struct sl_http_call *call)
+void sl_http_call_free(struct sl_server_op *op)
 {
-    forget_left(call);
+    struct sl_http_call *call = (struct sl_http_call *)op;
+
+    free_detached(call);
     sl_check_done(&call->ask);
     sl_arena_done(&call->arena);
     sl_arena_done(&call->ink);
     sl_buf_done(&call->text);
-    sl_alloc_free(call->worker->alloc, call, sizeof(*call));
 }
 
-void sl_http_calls_free(struct sl_http_calls *calls)
+void sl_http_call_init(struct sl_server_worker *worker, struct sl_server_op *op)
 {
-    struct sl_http_call *call;
-
-    while ((call = TAILQ_FIRST(calls)) != NULL) {
-        TAILQ_REMOVE(calls, call, link);
-        call_free(call);
-    }
-}
-
-static struct sl_http_call *make(struct sl_http_worker *worker)
-{
+    struct sl_http_call *call = (struct sl_http_call *)op;
     const struct sl_alloc *alloc = worker->alloc;
-    struct sl_http_call *call = sl_alloc_new(alloc, sizeof(*call));
 
-    if (!call)
-        return NULL;
     call->worker = worker;
-    call->left = NULL;
+    call->detached = NULL;
     sl_check_init(&call->ask, worker->engine, worker->station, alloc);
-    sl_arena_init(&call->arena, ARENA_MOST, alloc);
-    sl_arena_init(&call->ink, ARENA_MOST, alloc);
-    sl_buf_init(&call->text, TEXT_MOST, alloc);
-    return call;
+    sl_arena_init(&call->arena, MAX_ARENA, alloc);
+    sl_arena_init(&call->ink, MAX_ARENA, alloc);
+    sl_buf_init(&call->text, MAX_TEXT, alloc);
 }
 
-struct sl_http_call *sl_http_call_new(struct sl_http_worker *worker)
+struct sl_http_call *sl_http_call_new(struct sl_server_worker *worker)
 {
-    struct sl_http_call *call = TAILQ_FIRST(&worker->spare);
+    struct sl_http_call *call = (struct sl_http_call *)sl_server_op_get(worker);
 
-    if (call)
-        TAILQ_REMOVE(&worker->spare, call, link);
-    else
-        call = make(worker);
     if (!call)
         return NULL;
-    if (call->ask.engine != worker->engine) {
+    if (call->ask.engine != worker->engine) { /* set while it was in use */
         sl_check_done(&call->ask);
         sl_check_init(&call->ask, worker->engine, worker->station,
                       worker->alloc);
     }
-    call->session = NULL;
+    call->client = NULL;
     call->conn = NULL;
     call->request = NULL;
     call->ask.no_wait = false;
@@ -287,25 +269,18 @@ struct sl_http_call *sl_http_call_new(struct sl_http_worker *worker)
 
 void sl_http_call_done(struct sl_http_call *call)
 {
-    struct sl_http_worker *worker;
-
     if (!call)
         return;
-    worker = call->worker;
-    forget_left(call);
-    if (!TAILQ_EMPTY(&worker->spare)) {
-        call_free(call);
-        return;
-    }
+    free_detached(call);
     sl_arena_reset(&call->arena);
     sl_arena_reset(&call->ink);
     sl_buf_clear(&call->text);
-    if (call->text.size > TEXT_KEPT)
+    if (call->text.size > SPARE_TEXT)
         sl_buf_done(&call->text);
-    TAILQ_INSERT_HEAD(&worker->spare, call, link);
+    sl_server_op_put(call->worker, &call->op);
 }
 
-/* ---- later ---- */
+/* ---- suspended calls ---- */
 
 void sl_http_suspend(struct sl_http_call *call)
 {
@@ -314,20 +289,18 @@ void sl_http_suspend(struct sl_http_call *call)
 
 void sl_http_resume_finish(struct sl_http_call *call)
 {
-    struct sl_http_worker *worker = call->worker;
-
     call->stage = SL_HTTP_FINISHED;
     if (call->in_handler)
-        return; /* sl_http_handle() goes on */
-    TAILQ_REMOVE(&worker->late, call, link);
+        return; /* sl_http_handle() continues */
+    sl_server_op_resume(&call->op);
     sl_http_count(call);
-    if (call->session)
+    if (call->client)
         sl_http_resume(call);
     else
         sl_http_call_done(call);
 }
 
-/* ---- what handlers say. */
+/* ---- answers ---- */
 
 #define SENTENCE 512
 
@@ -375,19 +348,21 @@ static struct sl_str title_of(int status)
 static int write_problem(struct sl_buf *out, int status, const char *code,
                          const char *sentence)
 {
-    int err = sl_buf_add(out, SL_STR("{\"type\":\"about:blank\",\"title\":"));
+    struct sl_writer w = {out, 0};
 
-    if (!err)
-        err = sl_json_string(out, title_of(status));
-    if (!err)
-        err = sl_buf_addf(out, ",\"status\":%d,\"detail\":", status);
-    if (!err)
-        err = sl_json_string(out, sl_str_c(sentence));
-    if (!err)
-        err = sl_buf_add(out, SL_STR(",\"code\":"));
-    if (!err)
-        err = sl_json_string(out, sl_str_c(code));
-    return err ? err : sl_buf_add(out, SL_STR("}"));
+    sl_json_open(&w, '{');
+    sl_json_key(&w, SL_STR("type"));
+    sl_json_str(&w, SL_STR("about:blank"));
+    sl_json_key(&w, SL_STR("title"));
+    sl_json_str(&w, title_of(status));
+    sl_json_key(&w, SL_STR("status"));
+    sl_json_int(&w, status);
+    sl_json_key(&w, SL_STR("detail"));
+    sl_json_str(&w, sl_str_c(sentence));
+    sl_json_key(&w, SL_STR("code"));
+    sl_json_str(&w, sl_str_c(code));
+    sl_json_close(&w, '}');
+    return w.err;
 }
 
 void sl_http_refuse(struct sl_http_call *call, int status, const char *code,
@@ -400,7 +375,7 @@ void sl_http_refuse(struct sl_http_call *call, int status, const char *code,
     va_start(args, fmt);
     vsnprintf(sentence, sizeof(sentence), fmt, args);
     va_end(args);
-    sl_buf_clear(out); /* of what the handler had begun */
+    sl_buf_clear(out); /* the handler may have begun an answer */
     if (write_problem(out, status, code, sentence))
         sl_http_no_memory(call);
     else
@@ -423,7 +398,5 @@ void sl_http_stream(struct sl_http_call *call, struct sl_http_stream *stream)
 
 sl_ns sl_http_now(const struct sl_http_call *call)
 {
-    const struct sl_http_worker *worker = call->worker;
-
-    return worker->loop ? sl_loop_now(worker->loop) : worker->still;
+    return sl_server_now(call->worker);
 }

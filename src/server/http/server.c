@@ -1,43 +1,37 @@
-/* server.c -- HTTP/1.1 on connections: read, handle, write.
+/* server.c -- HTTP/1.1 connections: read a request, handle it, write the
+ * answer.
  *
- * A session is a connection with a parser. Where it is shows in which deadline
- * runs:
+ * The phase of a connection decides which timeout runs:
  *
- *     IDLE --bytes--> HEAD --blank line--> BODY --all here--> answered, IDLE
+ *     IDLE --bytes--> HEAD --blank line--> BODY --complete--> answered, IDLE
  *       |               |                    |          |        ^
- *   idle_deadline   head_deadline       body_deadline   v        |
- *     closed        408, closed          408, closed  LATE ------+
+ *   idle_timeout   begin_timeout        body_timeout    v        |
+ *     closed        408, closed          408, closed  SUSPENDED -+
  *
- * A request whose answer comes later is LATE: its connection is paused and
- * nothing of it moves, as the call has slices of it. An answer that goes on for
- * as long as somebody listens is a STREAM, which has no deadline.
+ * A suspended connection is paused: its call refers to the input. A STREAM has
+ * no timeout. The TLS handshake has begin_timeout. A timeout starts with its
+ * phase; later bytes do not extend it. A request that arrives whole stays IDLE.
  *
- * Shaking hands for TLS has the head's deadline, too. A deadline is set when
- * its phase begins and not moved by bytes that trickle in. A request that comes
- * whole, as most do, passes through no phase at all: it is read, handled and
- * answered between one read and one write.
- *
- * Fairness. Whoever sends many requests at once (pipelining) has
- * `pipeline_most` of them answered; then his connection is paused and waits
- * until all others had their turn. A client that does not take his answers is
- * not served either: sl_conn_is_full().
+ * Fairness. After `max_pipeline` requests of one connection the others have
+ * their turn. A client that does not read its answers is not served:
+ * sl_conn_is_full().
  */
-#include <openssl/crypto.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/str.h"
 #include "base/timestamp.h"
 #include "server/http/http_int.h"
 
-#define LINE_MOST ((size_t)8 << 10)
-#define HEAD_MOST ((size_t)16 << 10)
-#define BODY_MOST ((size_t)1 << 20)
-#define OUT_MOST  ((size_t)128 << 20) /* a large array's verdicts */
-#define OUT_HIGH  ((size_t)256 << 10)
+#define MAX_LINE ((size_t)8 << 10)
+#define MAX_HEAD ((size_t)16 << 10)
+#define MAX_BODY ((size_t)1 << 20)
+#define MAX_OUT  ((size_t)128 << 20) /* verdicts of a large array */
+#define HIGH_OUT ((size_t)256 << 10)
 
-/* Whoever is asked answers long before. */
-#define LATEST (60 * SL_S)
+#define MAX_PIPELINE 64
+
+/* Stores answer long before. */
+#define SUSPENDED_TIMEOUT (60 * SL_S)
 
 #define CONTINUE SL_STR("HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -48,83 +42,81 @@ static sl_ns or_else(sl_ns set, sl_ns usual)
     return set > 0 ? set : usual;
 }
 
-static sl_ns deadline_of(const struct sl_http_door *door, enum phase phase)
+static sl_ns timeout_of(const struct sl_server *server,
+                        enum sl_http_phase phase)
 {
     switch (phase) {
-    case HEAD:
-        return or_else(door->head_deadline, 5 * SL_S);
-    case BODY:
-        return or_else(door->body_deadline, 10 * SL_S);
-    case LATE:
-        return LATEST;
-    case STREAM:
+    case SL_HTTP_PHASE_HEAD:
+        return or_else(server->begin_timeout, 5 * SL_S);
+    case SL_HTTP_PHASE_BODY:
+        return or_else(server->body_timeout, 10 * SL_S);
+    case SL_HTTP_PHASE_SUSPENDED:
+        return SUSPENDED_TIMEOUT;
+    case SL_HTTP_PHASE_STREAM:
         return 0;
-    case IDLE:
+    case SL_HTTP_PHASE_IDLE:
         break;
     }
-    return or_else(door->idle_deadline, 75 * SL_S);
+    return or_else(server->idle_timeout, 75 * SL_S);
 }
 
-static struct sl_http1_limits limits_of(const struct sl_http_door *door)
+static struct sl_http1_limits limits_of(const struct sl_server *server)
 {
     return (struct sl_http1_limits){
-        .line = LINE_MOST,
-        .head = HEAD_MOST,
-        .body = door->body_most > 0 ? door->body_most : BODY_MOST,
+        .line = MAX_LINE,
+        .head = MAX_HEAD,
+        .body = server->max_body > 0 ? server->max_body : MAX_BODY,
     };
 }
 
-static void count_refusal(const struct sl_http_worker *worker, const char *why,
-                          int status)
+static size_t max_in(const struct sl_server *server)
 {
-    if (!worker->stats)
-        return;
-    sl_metrics_refused(worker->stats, worker->door->name, why);
-    if (status > 0)
-        sl_metrics_request(worker->stats, worker->door->name, status);
+    struct sl_http1_limits limits = limits_of(server);
+
+    return SL_HTTP1_CEILING(limits);
 }
 
 /* ---- phases ---- */
 
-static void enter(struct sl_http_session *s, enum phase phase)
+static void enter(struct sl_http_conn *c, enum sl_http_phase phase)
 {
-    if (phase == s->phase && phase != IDLE)
-        return; /* only coming back to IDLE is a new beginning */
-    s->phase = phase;
-    sl_conn_deadline(s->conn, deadline_of(s->worker->door, phase));
+    if (phase == c->phase && phase != SL_HTTP_PHASE_IDLE)
+        return; /* only IDLE restarts its timeout */
+    c->phase = phase;
+    sl_conn_deadline(c->base.conn, timeout_of(c->base.worker->server, phase));
 }
 
-static void begin(struct sl_http_session *s)
+static void begin(struct sl_http_conn *c)
 {
-    struct sl_http1_limits limits = limits_of(s->worker->door);
+    struct sl_http1_limits limits = limits_of(c->base.worker->server);
 
-    sl_http1_begin(&s->parser, &limits);
-    enter(s, IDLE);
+    sl_http1_begin(&c->parser, &limits);
+    enter(c, SL_HTTP_PHASE_IDLE);
 }
 
 /* ---- writing ---- */
 
-/* From now on the connection is the stream's; or it never is. */
-static void begin_stream(struct sl_http_session *s,
-                         struct sl_http_stream *stream, bool begins)
+/* The connection belongs to the stream from now on, if the stream `begins`. */
+static void begin_stream(struct sl_http_conn *c, struct sl_http_stream *stream,
+                         bool begins)
 {
     if (!begins) {
         stream->on_close(stream);
         return;
     }
-    stream->conn = s->conn;
-    s->stream = stream;
-    sl_buf_clear(&s->conn->in);
-    enter(s, STREAM);
+    stream->conn = c->base.conn;
+    c->stream = stream;
+    sl_buf_clear(&c->base.conn->in);
+    enter(c, SL_HTTP_PHASE_STREAM);
 }
 
-/* Append the answer. False if the connection is at its end. */
-static bool send_answer(struct sl_http_session *s,
-                        const struct sl_http_call *call)
+/* Append the answer. False if the connection ends with it. */
+static bool send_answer(struct sl_http_conn *c, const struct sl_http_call *call)
 {
-    struct sl_http_worker *worker = s->worker;
+    struct sl_server_worker *worker = c->base.worker;
+    struct sl_conn *conn = c->base.conn;
     bool streams =
-        call->stream && !s->parser.is_head_request && !worker->draining;
+        call->stream && !c->parser.is_head_request && !worker->draining;
     struct sl_http1_answer answer = {
         .status = call->status,
         .fields = call->fields,
@@ -132,43 +124,46 @@ static bool send_answer(struct sl_http_session *s,
         .content_type = call->content_type,
         .body = call->body,
         .endless = streams,
-        .keep_alive = s->parser.keep_alive && !call->close &&
+        .keep_alive = c->parser.keep_alive && !call->close &&
                       !worker->draining && !streams,
-        .head = s->parser.is_head_request,
-        .minor = s->parser.minor,
+        .head = c->parser.is_head_request,
+        .minor = c->parser.minor,
         .date = sl_http_date(worker),
     };
 
-    if (sl_http1_write(&s->conn->out, &answer)) {
-        sl_conn_abort(s->conn);
+    if (sl_http1_write(&conn->out, &answer)) {
+        sl_conn_abort(conn);
         answer.keep_alive = streams = false;
     } else if (!answer.keep_alive && !streams) {
-        sl_conn_finish(s->conn);
+        sl_conn_finish(conn);
     }
     if (call->stream)
-        begin_stream(s, call->stream, streams);
+        begin_stream(c, call->stream, streams);
     return answer.keep_alive;
 }
 
-/* Refuse what is no request, and close. */
-static void refuse(struct sl_http_session *s, const char *why, int status,
+/* Refuse input that is not a request, and close. */
+static void refuse(struct sl_http_conn *c, const char *reason, int status,
                    const char *code, const char *sentence)
 {
-    struct sl_http_call *call = sl_http_call_new(s->worker);
+    struct sl_server_worker *worker = c->base.worker;
+    struct sl_http_call *call = sl_http_call_new(worker);
 
-    count_refusal(s->worker, why, status);
+    sl_server_count_refusal(worker, reason);
+    if (worker->stats)
+        sl_metrics_request(worker->stats, worker->server->name, status);
     if (!call) {
-        sl_conn_abort(s->conn);
+        sl_conn_abort(c->base.conn);
         return;
     }
     sl_http_begin(call);
     sl_http_refuse(call, status, code, "%s", sentence);
     call->close = true;
-    send_answer(s, call);
+    send_answer(c, call);
     sl_http_call_done(call);
 }
 
-static const char *why_of(int status)
+static const char *reason_of(int status)
 {
     return status == 413 || status == 414 || status == 431 ? "too_large"
                                                            : "malformed";
@@ -176,51 +171,43 @@ static const char *why_of(int status)
 
 /* ---- reading ---- */
 
-/* Answer, and make room for the next. False if the connection is at its end. */
-static bool answer(struct sl_http_session *s, struct sl_http_call *call)
+/* Answer, and prepare for the next request. False if the connection ends. */
+static bool answer(struct sl_http_conn *c, struct sl_http_call *call)
 {
-    bool goes_on = send_answer(s, call);
+    bool keep_alive = send_answer(c, call);
 
     sl_http_call_done(call);
-    if (!goes_on)
+    if (!keep_alive)
         return false;
-    sl_buf_drop(&s->conn->in, s->parser.used);
-    begin(s);
+    sl_buf_drop(&c->base.conn->in, c->parser.used);
+    begin(c);
     return true;
-}
-
-static void wait_for_answer(struct sl_http_session *s,
-                            struct sl_http_call *call)
-{
-    s->call = call;
-    sl_conn_pause(s->conn, true);
-    enter(s, LATE);
 }
 
 void sl_http_resume(struct sl_http_call *call)
 {
-    struct sl_http_session *s = call->session;
+    struct sl_http_conn *c = call->client;
 
-    s->call = NULL;
-    answer(s, call);
-    sl_conn_flush(s->conn);
-    sl_conn_pause(s->conn, false); /* on_input follows, if there is more */
+    c->call = NULL;
+    answer(c, call);
+    sl_conn_flush(c->base.conn);
+    sl_conn_pause(c->base.conn, false); /* calls on_input if there is input */
 }
 
-/* A call for the request that is there, or NULL: then it is at its end. */
-static struct sl_http_call *make_call(struct sl_http_session *s)
+/* A call for the request that was read, or NULL: then the connection ends. */
+static struct sl_http_call *make_call(struct sl_http_conn *c)
 {
-    struct sl_conn *conn = s->conn;
-    struct sl_http_call *call = sl_http_call_new(s->worker);
+    struct sl_conn *conn = c->base.conn;
+    struct sl_http_call *call = sl_http_call_new(c->base.worker);
 
     if (!call) {
-        count_refusal(s->worker, "no_memory", 0);
+        sl_server_count_refusal(c->base.worker, "no_memory");
         sl_conn_abort(conn);
         return NULL;
     }
-    call->session = s;
+    call->client = c;
     call->conn = conn;
-    call->request = &s->parser;
+    call->request = &c->parser;
     call->peer = conn->ip;
     call->has_peer = conn->has_ip;
     call->peer_is_unix = conn->is_unix;
@@ -228,340 +215,197 @@ static struct sl_http_call *make_call(struct sl_http_session *s)
     return call;
 }
 
-/* The request is complete. False if there is nothing to go on with. */
-static bool handle(struct sl_http_session *s)
+/* The request is complete. False if nothing more can be read now. */
+static bool handle(struct sl_http_conn *c)
 {
-    struct sl_http_call *call = make_call(s);
+    struct sl_http_call *call = make_call(c);
 
     if (!call)
         return false;
     if (sl_http_handle(call))
-        return answer(s, call);
-    wait_for_answer(s, call);
+        return answer(c, call);
+    c->call = call;
+    sl_conn_pause(c->base.conn, true);
+    enter(c, SL_HTTP_PHASE_SUSPENDED);
     return false;
 }
 
-/* The head is there, the body is not. False if nobody wants it. */
-static bool is_welcome(struct sl_http_session *s)
+/* The head is complete, the body is not. False if the head was refused. */
+static bool admits_body(struct sl_http_conn *c)
 {
-    const struct sl_http_door *door = s->worker->door;
     struct sl_http_call *call;
 
-    if (door->token.len == 0 && !door->accepts_client_cert)
+    if (sl_server_admits(c->base.worker, false, false))
         return true;
-    call = make_call(s);
+    call = make_call(c);
     if (!call)
         return false;
     if (!sl_http_access_check(call)) {
         call->close = true;
         sl_http_count(call);
-        return answer(s, call);
+        return answer(c, call);
     }
     sl_http_call_done(call);
     return true;
 }
 
-/* Some of a request is there. */
-static void expect_more(struct sl_http_session *s)
+/* A part of a request was read. */
+static void expect_more(struct sl_http_conn *c)
 {
-    if (s->parser.body_at > 0 && s->phase != BODY && !is_welcome(s))
+    bool in_body = c->parser.body_at > 0;
+
+    if (in_body && c->phase != SL_HTTP_PHASE_BODY && !admits_body(c))
         return;
-    if (s->parser.expect_continue) {
-        s->parser.expect_continue = false;
-        if (sl_buf_add(&s->conn->out, CONTINUE)) {
-            sl_conn_abort(s->conn);
+    if (c->parser.expect_continue) {
+        c->parser.expect_continue = false;
+        if (sl_buf_add(&c->base.conn->out, CONTINUE)) {
+            sl_conn_abort(c->base.conn);
             return;
         }
     }
-    enter(s, s->parser.body_at > 0 ? BODY : HEAD);
+    enter(c, in_body ? SL_HTTP_PHASE_BODY : SL_HTTP_PHASE_HEAD);
 }
 
 static void on_input(struct sl_conn *conn)
 {
-    struct sl_http_session *s = conn->owner;
-    unsigned most = s->worker->door->pipeline_most;
+    struct sl_http_conn *c = conn->owner;
+    unsigned max = c->base.worker->server->max_pipeline;
     unsigned answered = 0;
 
-    s->shakes = false;
-    if (s->stream) { /* nothing is expected of him */
+    c->base.handshaking = false;
+    if (c->stream) { /* input is ignored */
         sl_buf_clear(&conn->in);
         return;
     }
-    if (most == 0)
-        most = 64;
+    if (max == 0)
+        max = MAX_PIPELINE;
     while (conn->in.len > 0 && !sl_conn_is_full(conn)) {
         enum sl_http1_result result;
 
-        if (answered++ == most) {
+        if (answered++ == max) {
             sl_conn_yield(conn);
             return;
         }
-        result = sl_http1_read(&s->parser, &conn->in);
+        result = sl_http1_read(&c->parser, &conn->in);
         if (result == SL_HTTP1_REFUSED)
-            refuse(s, why_of(s->parser.status), s->parser.status, "BAD_REQUEST",
-                   s->parser.why);
+            refuse(c, reason_of(c->parser.status), c->parser.status,
+                   "BAD_REQUEST", c->parser.why);
         else if (result == SL_HTTP1_MORE)
-            expect_more(s);
-        if (result != SL_HTTP1_DONE || !handle(s))
+            expect_more(c);
+        if (result != SL_HTTP1_DONE || !handle(c))
             return;
     }
 }
 
+/* Without an answer here, conn.c closes the connection. */
 static void on_deadline(struct sl_conn *conn)
 {
-    struct sl_http_session *s = conn->owner;
+    struct sl_http_conn *c = conn->owner;
 
-    if (s->shakes) { /* they have, or nobody would ask */
-        s->shakes = false;
-        sl_conn_deadline(conn, deadline_of(s->worker->door, IDLE));
+    if (c->base.handshaking) { /* the handshake is complete: see conn.h */
+        c->base.handshaking = false;
+        sl_conn_deadline(
+            conn, timeout_of(c->base.worker->server, SL_HTTP_PHASE_IDLE));
         return;
     }
-    if (s->phase == IDLE || s->phase >= LATE) /* it is closed */
+    if (c->phase != SL_HTTP_PHASE_HEAD && c->phase != SL_HTTP_PHASE_BODY)
         return;
-    s->parser.keep_alive = false;
-    refuse(s, "deadline", 408, "TOO_SLOW",
-           s->phase == HEAD ? "the head of the request did not arrive in time"
-                            : "the body of the request did not arrive in time");
+    c->parser.keep_alive = false;
+    refuse(c, "deadline", 408, "TOO_SLOW",
+           c->phase == SL_HTTP_PHASE_HEAD
+               ? "the head of the request did not arrive in time"
+               : "the body of the request did not arrive in time");
 }
 
-static void on_close(struct sl_conn *conn)
-{
-    struct sl_http_session *s = conn->owner;
-    struct sl_http_worker *worker = s->worker;
+/* ---- the protocol ---- */
 
-    if (worker->stats)
-        sl_metrics_connection(worker->stats, worker->door->name, -1);
-    sl_http_stream_forget(s);
-    sl_conn_count_leave(&s->place);
-    if (s->call)
-        sl_http_leave_behind(s); /* what waits for a turn ends here */
-    else
-        sl_http_session_free(s);
+static void on_open(struct sl_server_conn *base)
+{
+    struct sl_http_conn *c = (struct sl_http_conn *)base;
+
+    begin(c);
+    if (base->handshaking)
+        sl_conn_deadline(base->conn,
+                         timeout_of(base->worker->server, SL_HTTP_PHASE_HEAD));
 }
 
-static const struct sl_conn_calls calls = {
-    .on_input = on_input,
-    .on_deadline = on_deadline,
-    .on_close = on_close,
-};
-
-/* ---- connections ---- */
-
-static int open_conn(struct sl_http_session *s, int fd,
-                     const struct sl_address *peer)
+static void close_stream(struct sl_http_conn *c)
 {
-    struct sl_http_worker *worker = s->worker;
-    struct sl_http1_limits limits = limits_of(worker->door);
-    struct sl_conn_options options = {
-        .calls = &calls,
-        .owner = s,
-        .in_most = SL_HTTP1_CEILING(limits),
-        .out_most = OUT_MOST,
-        .out_high = OUT_HIGH,
-        .tls = worker->tls,
-        .alloc = worker->alloc,
-    };
+    struct sl_http_stream *stream = c->stream;
 
-    return sl_conn_open(worker->conns, fd, peer, &options, &s->conn);
-}
-
-void sl_http_accept(void *ctx, int fd, const struct sl_address *peer)
-{
-    struct sl_http_worker *worker = ctx;
-    struct sl_conn_count place;
-    const char *why =
-        sl_conn_count_take(&place, worker->door->crowd, worker->engine, peer);
-    struct sl_http_session *s =
-        why ? NULL : sl_alloc_new(worker->alloc, sizeof(*s));
-
-    if (!s) {
-        sl_conn_count_leave(&place);
-        count_refusal(worker, why ? why : "no_memory", 0);
-        close(fd);
-        return;
-    }
-    s->worker = worker;
-    s->place = place;
-    s->call = NULL;
-    s->stream = NULL;
-    s->shakes = worker->tls != NULL;
-    s->phase = IDLE;
-    if (open_conn(s, fd, peer)) {
-        count_refusal(worker, "too_many", 0);
-        sl_conn_count_leave(&place);
-        sl_alloc_free(worker->alloc, s, sizeof(*s));
-        return;
-    }
-    if (worker->stats)
-        sl_metrics_connection(worker->stats, worker->door->name, +1);
-    begin(s);
-    if (s->shakes)
-        sl_conn_deadline(s->conn, deadline_of(worker->door, HEAD));
-}
-
-static void drain_one(struct sl_conn *conn, void *ctx)
-{
-    struct sl_http_session *s = conn->owner;
-
-    (void)ctx;
-    if (s->stream)
-        sl_http_stream_forget(s);
-    else if (s->phase != IDLE || conn->in.len > 0)
-        return;
-    sl_conn_finish(conn);
-}
-
-void sl_http_drain(struct sl_http_worker *worker)
-{
-    worker->draining = true;
-    sl_conns_shorten_linger(worker->conns);
-    sl_conns_each(worker->conns, drain_one, NULL);
-}
-
-/* ---- workers ---- */
-
-int sl_http_worker_open(struct sl_http_worker *worker,
-                        const struct sl_http_door *door, struct sl_loop *loop,
-                        struct sl_engine *engine, struct sl_metrics *stats,
-                        unsigned connections_most, struct sl_diag *diag)
-{
-    int err;
-
-    sl_http_worker_init(worker, door, engine, stats, NULL);
-    worker->loop = loop;
-    if (sl_hash_key_make(&worker->secret))
-        return sl_diag_error(diag, SLUICE_ESYS,
-                             "the system did not provide random bytes");
-    err = sl_conns_open(loop, connections_most, &worker->conns);
-    if (err) {
-        sl_http_worker_close(worker);
-        return sl_diag_error(diag, err, "out of memory");
-    }
-    return 0;
-}
-
-/* ---- how a connection of a door ends for those who still hold it. */
-
-void sl_http_stream_forget(struct sl_http_session *s)
-{
-    struct sl_http_stream *stream = s->stream;
-
-    s->stream = NULL;
+    c->stream = NULL;
     if (stream)
         stream->on_close(stream);
 }
 
+/* An op in progress keeps the connection's parser and input. A check that
+ * waits in a queue is cancelled. */
+static bool on_close(struct sl_server_conn *base)
+{
+    struct sl_http_conn *c = (struct sl_http_conn *)base;
+    struct sl_http_call *call = c->call;
+    struct sl_buf *in = &base->conn->in;
+
+    close_stream(c);
+    if (!call)
+        return false;
+    call->client = NULL;
+    call->conn = NULL;
+    call->detached = c;
+    call->detached_in = *in;
+    sl_buf_init(in, in->ceiling, in->alloc);
+    sl_check_cancel(&call->ask);
+    return true;
+}
+
+static void on_drain(struct sl_server_conn *base)
+{
+    struct sl_http_conn *c = (struct sl_http_conn *)base;
+
+    if (c->stream)
+        close_stream(c);
+    else if (c->phase != SL_HTTP_PHASE_IDLE || base->conn->in.len > 0)
+        return;
+    sl_conn_finish(base->conn);
+}
+
 void sl_http_stream_end(struct sl_http_stream *stream)
 {
-    struct sl_http_session *s;
+    struct sl_http_conn *c;
 
     if (!stream->conn)
         return;
-    s = stream->conn->owner;
-    s->stream = NULL;
-    sl_conn_finish(s->conn);
+    c = stream->conn->owner;
+    c->stream = NULL;
+    sl_conn_finish(stream->conn);
 }
 
-void sl_http_session_free(struct sl_http_session *s)
-{
-    sl_alloc_free(s->worker->alloc, s, sizeof(*s));
-}
+const struct sl_protocol sl_protocol_http = {
+    .worker_size = sizeof(struct sl_server_worker),
+    .conn_size = sizeof(struct sl_http_conn),
+    .op_size = sizeof(struct sl_http_call),
+    .max_spare_ops = 1,
+    .max_out = MAX_OUT,
+    .high_out = HIGH_OUT,
+    .max_in = max_in,
+    .op_init = sl_http_call_init,
+    .op_done = sl_http_call_free,
+    .on_open = on_open,
+    .calls = {.on_input = on_input,
+              .on_deadline = on_deadline,
+              .on_close = sl_server_on_close},
+    .on_close = on_close,
+    .on_drain = on_drain,
+};
 
-void sl_http_leave_behind(struct sl_http_session *s)
-{
-    struct sl_http_call *call = s->call;
-    struct sl_buf *in = &s->conn->in;
-
-    call->session = NULL;
-    call->conn = NULL;
-    call->left = s;
-    call->left_in = *in;
-    sl_buf_init(in, in->ceiling, in->alloc);
-    sl_check_cancel(&call->ask);
-}
-
-/* ---- what one thread needs to handle requests. */
-
-void sl_http_worker_init(struct sl_http_worker *worker,
-                         const struct sl_http_door *door,
-                         struct sl_engine *engine, struct sl_metrics *stats,
-                         const struct sl_alloc *alloc)
-{
-    static const struct sl_engine_ctx bare;
-
-    if (!alloc)
-        alloc = &sl_alloc_libc;
-    memset(worker, 0, sizeof(*worker));
-    worker->door = door;
-    worker->engine = engine;
-    worker->station = &bare;
-    worker->stats = stats;
-    worker->alloc = alloc;
-    TAILQ_INIT(&worker->spare);
-    TAILQ_INIT(&worker->late);
-}
-
-void sl_http_worker_done(struct sl_http_worker *worker)
-{
-    sl_http_calls_free(&worker->spare);
-    sl_http_calls_free(&worker->late);
-}
-
-void sl_http_worker_engine(struct sl_http_worker *worker,
-                           struct sl_engine *engine)
-{
-    sl_http_calls_free(&worker->spare); /* with the old one's policy */
-    worker->engine = engine;
-}
-
-void sl_http_worker_close(struct sl_http_worker *worker)
-{
-    if (worker->conns)
-        sl_conns_close(worker->conns);
-    worker->conns = NULL;
-    sl_tls_unref(worker->tls);
-    worker->tls = NULL;
-    sl_http_worker_done(worker);
-}
-
-void sl_http_worker_tls(struct sl_http_worker *worker, struct sl_tls *tls)
-{
-    struct sl_tls *old = worker->tls;
-
-    worker->tls = tls ? sl_tls_ref(tls) : NULL;
-    sl_tls_unref(old);
-}
-
-/* ---- who may use a door.
+/* ---- who may use a server.
  *
  * The token comes as `Authorization: Bearer TOKEN`; or as `X-Sluice-Token`,
- * for proxies that hand on their client's own Authorization.
- *
- * Neither where two tokens differ nor how long the right one is shows in the
- * time that comparing takes: what is compared are fingerprints of one size,
- * under a secret that nobody outside has seen.
+ * for proxies that forward their client's own Authorization.
  */
 
-static bool is_same(const struct sl_http_worker *worker, struct sl_str shown)
-{
-    struct sl_hash128 is = sl_hash128(&worker->secret, shown);
-    struct sl_hash128 want = sl_hash128(&worker->secret, worker->door->token);
-
-    return CRYPTO_memcmp(&is, &want, sizeof(is)) == 0;
-}
-
-/* The token of "Bearer TOKEN", or an empty slice. */
-static struct sl_str read_bearer(struct sl_str value)
-{
-    static const struct sl_str scheme = {"Bearer ", 7};
-
-    if (value.len <= scheme.len ||
-        !sl_str_eq_nocase((struct sl_str){value.at, scheme.len}, scheme))
-        return (struct sl_str){NULL, 0};
-    return sl_str_trim(sl_str_from(value, scheme.len));
-}
-
-/* Sent twice, it is not known which of the two a proxy has checked. */
+/* The field's value if it was sent once. With two values it is unknown which
+ * of them a proxy has checked. */
 static struct sl_str find_once(const struct sl_http_call *call,
                                struct sl_str name)
 {
@@ -574,30 +418,27 @@ static struct sl_str find_once(const struct sl_http_call *call,
 static bool shows_token(struct sl_http_call *call)
 {
     struct sl_str bearer =
-        read_bearer(find_once(call, SL_STR("authorization")));
+        sl_server_bearer(find_once(call, SL_STR("authorization")));
     struct sl_str own = find_once(call, SL_STR("x-sluice-token"));
 
-    if (bearer.len > 0 && is_same(call->worker, bearer)) {
+    if (bearer.len > 0 && sl_server_token_ok(call->worker, bearer)) {
         call->token_in_authorize = true;
         return true;
     }
-    return own.len > 0 && is_same(call->worker, own);
+    return own.len > 0 && sl_server_token_ok(call->worker, own);
 }
 
 bool sl_http_admit(struct sl_http_call *call)
 {
-    const struct sl_http_door *door = call->worker->door;
+    bool has_token = call->worker->server->token.len > 0;
 
     call->token_in_authorize = false;
-    if (door->token.len == 0 && !door->accepts_client_cert)
-        return true;
-    if (door->token.len > 0 && shows_token(call))
-        return true;
-    if (door->accepts_client_cert && call->shows_cert)
+    if (sl_server_admits(call->worker, has_token && shows_token(call),
+                         call->shows_cert))
         return true;
     sl_http_field(call, SL_STR("WWW-Authenticate"),
                   SL_STR("Bearer realm=\"sluice\""));
-    if (door->token.len > 0)
+    if (has_token)
         sl_http_refuse(
             call, 401, "UNAUTHORIZED",
             "missing or wrong token; send it as Authorization: Bearer TOKEN");
@@ -608,7 +449,7 @@ bool sl_http_admit(struct sl_http_call *call)
     return false;
 }
 
-/* ---- the text of the Date field, which changes once a second. */
+/* ---- the Date field ---- */
 
 static char *put(char *to, const char *text)
 {
@@ -639,8 +480,7 @@ static void print_date(sl_ns second, char out[32])
     memcpy(to, " GMT", sizeof(" GMT"));
 }
 
-/* RFC 9110, 5.6.7; the text changes once a second. */
-struct sl_str sl_http_date(struct sl_http_worker *worker)
+struct sl_str sl_http_date(struct sl_server_worker *worker)
 {
     sl_ns second = sl_loop_now(worker->loop) / SL_S;
 

@@ -115,7 +115,7 @@ static char *put_map(char *to, const struct sl_decision *d, unsigned version,
 
 static int write_map(struct sl_resp_call *call, const struct sl_decision *d)
 {
-    struct sl_buf *out = call->session->out;
+    struct sl_buf *out = call->client->out;
     struct sl_str by = {NULL, 0}, message = {NULL, 0};
     int err = 0;
 
@@ -130,7 +130,7 @@ static int write_map(struct sl_resp_call *call, const struct sl_decision *d)
                                       message.len + SL_REQUEST_ID);
     if (!err)
         out->len = (size_t)(put_map(out->bytes + out->len, d,
-                                    call->session->version, by, message) -
+                                    call->client->version, by, message) -
                             out->bytes);
     return err;
 }
@@ -147,7 +147,7 @@ static int write_json(struct sl_resp_call *call, const struct sl_decision *d,
         err = explain ? sl_render_explained(d, &rendered, &call->text)
                       : sl_render_verdict(d, &rendered, &call->text);
     return err ? err
-               : sl_resp_write_string(call->session->out,
+               : sl_resp_write_string(call->client->out,
                                       sl_buf_str(&call->text));
 }
 
@@ -162,8 +162,8 @@ static void on_waits(struct sl_check *ask)
 {
     const struct sl_resp_call *call = ask->ctx;
 
-    if (call->session && call->session->conn)
-        sl_conn_watch_close(call->session->conn);
+    if (call->client && call->client->base.conn)
+        sl_conn_watch_close(call->client->base.conn);
 }
 
 static void start_check(struct sl_resp_call *call, bool spend,
@@ -179,13 +179,13 @@ static void start_check(struct sl_resp_call *call, bool spend,
 static bool on_defers(struct sl_check *ask, bool may)
 {
     struct sl_resp_call *call = ask->ctx;
-    struct sl_resp_session *s = call->session;
+    struct sl_resp_conn *client = call->client;
 
-    if (!call->begins) /* it is late as it is */
+    if (!call->begins) /* the client is suspended */
         return false;
     call->deferred = may;
-    if (!may && sl_resp_decide_checks(s))
-        s->broken = s->ending = true;
+    if (!may && sl_resp_decide_checks(client))
+        client->broken = client->ending = true;
     return may;
 }
 
@@ -204,19 +204,19 @@ static void begin_explain(struct sl_resp_call *call)
 /* Nobody could decide: what he sent was wrong, or there is no memory. */
 static int complain(struct sl_resp_call *call)
 {
-    return sl_resp_refuse(call->session, "%s",
+    return sl_resp_refuse(call->client, "%s",
                           call->ask.diag.sentence[0] ? call->ask.diag.sentence
                                                      : "out of memory");
 }
 
-/* One that was late has a time of its own. */
+/* A check that was suspended has a time of its own. */
 static void count(struct sl_resp_call *call, const struct sl_decision *d)
 {
-    struct sl_metrics *stats = call->worker->stats;
+    struct sl_metrics *stats = call->worker->base.stats;
 
     if (!stats)
         return;
-    if (call->session->late) {
+    if (call->client->suspended) {
         sl_metrics_decision(stats, d, "resp", sl_resp_took(call));
         return;
     }
@@ -234,25 +234,25 @@ static int reply_check(struct sl_resp_call *call)
     return call->json ? write_json(call, d, false) : write_map(call, d);
 }
 
-int sl_resp_decide_checks(struct sl_resp_session *s)
+int sl_resp_decide_checks(struct sl_resp_conn *client)
 {
-    unsigned count = s->check_count;
+    unsigned count = client->check_count;
     int err = 0;
 
-    s->check_count = 0;
+    client->check_count = 0;
     for (unsigned i = 0; i < count; i++)
-        sl_check_resume(&s->checks[i]->ask);
+        sl_check_resume(&client->checks[i]->ask);
     for (unsigned i = 0; i < count; i++) {
         if (!err)
-            err = reply_check(s->checks[i]);
-        sl_resp_call_done(s->checks[i]);
+            err = reply_check(client->checks[i]);
+        sl_resp_call_done(client->checks[i]);
     }
     return err;
 }
 
 static int reply_explain(struct sl_resp_call *call)
 {
-    const struct sl_resp_session *s = call->session;
+    const struct sl_resp_conn *client = call->client;
     int err;
 
     if (call->ask.err)
@@ -261,7 +261,7 @@ static int reply_explain(struct sl_resp_call *call)
         return write_json(call, &call->ask.decision, true);
     err = sl_explain(&call->ask.decision, &call->text);
     return err ? err
-               : sl_resp_write_verbatim(s->out, s->version, "txt",
+               : sl_resp_write_verbatim(client->out, client->version, "txt",
                                         sl_buf_str(&call->text));
 }
 
@@ -294,7 +294,7 @@ static int reply_forget(struct sl_resp_call *call)
 {
     if (call->ask.err)
         return complain(call);
-    return sl_resp_write_integer(call->session->out,
+    return sl_resp_write_integer(call->client->out,
                                  call->ask.decision.take.count);
 }
 
@@ -311,9 +311,8 @@ static void begin_forget_throttle(struct sl_resp_call *call)
 static int reply_forget_throttle(struct sl_resp_call *call)
 {
     if (call->throttles[0].err)
-        return sl_resp_refuse(call->session,
-                              "the store did not answer in time");
-    return sl_resp_write_integer(call->session->out, 1);
+        return sl_resp_refuse(call->client, "the store did not answer in time");
+    return sl_resp_write_integer(call->client->out, 1);
 }
 
 static int forget_throttle(struct sl_resp_call *call, struct sl_str key)
@@ -321,25 +320,25 @@ static int forget_throttle(struct sl_resp_call *call, struct sl_str key)
     struct sl_throttle *t = &call->throttles[0];
 
     t->key = key;
-    t->now = sl_resp_now(call->worker);
+    t->now = sl_server_now(&call->worker->base);
     t->done = on_throttle_forgotten;
     t->ctx = call;
     if (sl_resp_name(call, t)) {
-        struct sl_resp_session *session = call->session;
+        struct sl_resp_conn *client = call->client;
 
         sl_resp_call_done(call);
-        return sl_resp_refuse(session, "out of memory");
+        return sl_resp_refuse(client, "out of memory");
     }
     return sl_resp_ask(call, 1, begin_forget_throttle, reply_forget_throttle);
 }
 
 /* ---- commands ---- */
 
-static int ask(struct sl_resp_session *s, const struct sl_resp_command *c,
+static int ask(struct sl_resp_conn *client, const struct sl_resp_command *c,
                void (*begin_f)(struct sl_resp_call *call),
                int (*reply)(struct sl_resp_call *call))
 {
-    struct sl_resp_call *call = sl_resp_call_new(s);
+    struct sl_resp_call *call = sl_resp_call_new(client);
     struct sl_diag why;
     int err;
 
@@ -347,34 +346,35 @@ static int ask(struct sl_resp_session *s, const struct sl_resp_command *c,
         return sl_resp_ask(call, 1, begin_f, reply);
     if (call)
         sl_resp_call_done(call);
-    err = sl_resp_decide_checks(s);
+    err = sl_resp_decide_checks(client);
     return err ? err
-               : sl_resp_refuse(s, "%s", call ? why.sentence : "out of memory");
+               : sl_resp_refuse(client, "%s",
+                                call ? why.sentence : "out of memory");
 }
 
-int sl_resp_check(struct sl_resp_session *session,
+int sl_resp_check(struct sl_resp_conn *client,
                   const struct sl_resp_command *command)
 {
-    return ask(session, command, begin_check, reply_check);
+    return ask(client, command, begin_check, reply_check);
 }
 
-int sl_resp_explain(struct sl_resp_session *session,
+int sl_resp_explain(struct sl_resp_conn *client,
                     const struct sl_resp_command *command)
 {
-    return ask(session, command, begin_explain, reply_explain);
+    return ask(client, command, begin_explain, reply_explain);
 }
 
-int sl_resp_forget(struct sl_resp_session *session,
+int sl_resp_forget(struct sl_resp_conn *client,
                    const struct sl_resp_command *command)
 {
     struct sl_resp_call *call;
 
     if (!sl_str_eq_nocase(command->args[1], SL_STR("throttle")) ||
         command->count != 3)
-        return ask(session, command, begin_forget, reply_forget);
-    call = sl_resp_call_new(session);
+        return ask(client, command, begin_forget, reply_forget);
+    call = sl_resp_call_new(client);
     return call ? forget_throttle(call, command->args[2])
-                : sl_resp_refuse(session, "out of memory");
+                : sl_resp_refuse(client, "out of memory");
 }
 
 /* ---- the words behind SLUICE.CHECK, EXPLAIN and RESET.
@@ -581,12 +581,12 @@ bool sl_resp_read_check(struct sl_resp_call *call,
     unsigned at;
 
     if (sl_check_hold(&call->ask) != before && before)
-        sl_resp_calls_trim(call->worker);
+        sl_server_free_spare(&call->worker->base);
     *facts = (struct sl_request){
         .trusted = true, /* he has the password, or sits on this machine */
         .headers = call->headers,
         .costs = call->costs,
-        .now = sl_resp_now(call->worker),
+        .now = sl_server_now(&call->worker->base),
     };
     call->json = false;
     at = read_subject(facts, c);
@@ -603,100 +603,69 @@ bool sl_resp_read_check(struct sl_resp_call *call,
     return sl_request_check(call->ask.live->policy, facts, why) == 0;
 }
 
-/* ---- what is asked of the engine, and how long it lasts.
+/* ---- the life of a call.
  *
  *     spare --> collects, or is read --> asked --> all answered --> spare
  *                                          |            ^
- *                                          +-- late ----+
+ *                                          +- suspended +
  *
- * A thread whose store is in this process has as many as checks that are
- * decided together, and no more. Where answers come later there are as many as
- * connections that wait, and those beyond a few are given back, with the
+ * With a store in this process a thread has as many calls as checks that are
+ * decided together. With a remote store it has one for each waiting
+ * connection; those beyond SL_RESP_CHECKS are freed afterwards, with the
  * policies that they hold.
  */
 
-#define TEXT_MOST ((size_t)1 << 20)
-#define TEXT_KEPT ((size_t)64 << 10) /* from one call to the next */
+#define MAX_TEXT   ((size_t)1 << 20)
+#define SPARE_TEXT ((size_t)64 << 10) /* that a spare call keeps */
 
-static void call_free(struct sl_resp_call *call)
+void sl_resp_call_free(struct sl_server_op *op)
 {
+    struct sl_resp_call *call = (struct sl_resp_call *)op;
+
     sl_check_done(&call->ask);
     sl_hold_op_done(&call->hold);
     sl_arena_done(&call->ink);
     sl_buf_done(&call->text);
     sl_buf_done(&call->kept);
-    sl_alloc_free(call->worker->alloc, call, sizeof(*call));
 }
 
-void sl_resp_calls_free(struct sl_resp_calls *calls)
+void sl_resp_call_init(struct sl_server_worker *worker, struct sl_server_op *op)
 {
-    struct sl_resp_call *call;
+    struct sl_resp_call *call = (struct sl_resp_call *)op;
+    const struct sl_alloc *alloc = worker->alloc;
 
-    while ((call = TAILQ_FIRST(calls)) != NULL) {
-        TAILQ_REMOVE(calls, call, link);
-        call_free(call);
-    }
+    call->worker = (struct sl_resp_worker *)worker;
+    sl_check_init(&call->ask, worker->engine, worker->station, alloc);
+    sl_hold_op_init(&call->hold, worker->engine, worker->station, alloc);
+    sl_arena_init(&call->ink, MAX_TEXT, alloc);
+    sl_buf_init(&call->text, MAX_TEXT, alloc);
+    sl_buf_init(&call->kept, 1, alloc);
 }
 
-static struct sl_resp_call *make(struct sl_resp_worker *worker)
+struct sl_resp_call *sl_resp_call_new(struct sl_resp_conn *client)
 {
-    struct sl_resp_call *call = sl_alloc_new(worker->alloc, sizeof(*call));
+    struct sl_resp_call *call =
+        (struct sl_resp_call *)sl_server_op_get(client->base.worker);
 
     if (!call)
         return NULL;
-    call->worker = worker;
-    sl_check_init(&call->ask, worker->engine, worker->station, worker->alloc);
-    sl_hold_op_init(&call->hold, worker->engine, worker->station,
-                    worker->alloc);
-    sl_arena_init(&call->ink, TEXT_MOST, worker->alloc);
-    sl_buf_init(&call->text, TEXT_MOST, worker->alloc);
-    sl_buf_init(&call->kept, 1, worker->alloc);
-    return call;
-}
-
-struct sl_resp_call *sl_resp_call_new(struct sl_resp_session *session)
-{
-    struct sl_resp_worker *worker = session->worker;
-    struct sl_resp_call *call = TAILQ_FIRST(&worker->spare);
-
-    if (call) {
-        TAILQ_REMOVE(&worker->spare, call, link);
-        worker->spare_count--;
-    } else {
-        call = make(worker);
-    }
-    if (!call)
-        return NULL;
-    call->session = session;
+    call->client = client;
     call->count = call->open = 0;
     call->begins = call->deferred = false;
-    session->call = call;
+    client->call = call;
     return call;
 }
 
 void sl_resp_call_done(struct sl_resp_call *call)
 {
-    struct sl_resp_worker *worker = call->worker;
-
-    if (call->session && call->session->call == call)
-        call->session->call = NULL;
+    if (call->client && call->client->call == call)
+        call->client->call = NULL;
     sl_buf_done(&call->kept);
-    if (worker->spare_count == SL_RESP_CHECKS) {
-        call_free(call);
-        return;
-    }
     sl_arena_reset(&call->ink);
     sl_buf_clear(&call->text);
-    if (call->text.size > TEXT_KEPT)
+    if (call->text.size > SPARE_TEXT)
         sl_buf_done(&call->text);
-    TAILQ_INSERT_HEAD(&worker->spare, call, link);
-    worker->spare_count++;
-}
-
-void sl_resp_calls_trim(struct sl_resp_worker *worker)
-{
-    sl_resp_calls_free(&worker->spare);
-    worker->spare_count = 0;
+    sl_server_op_put(&call->worker->base, &call->op);
 }
 
 void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in)
@@ -705,7 +674,7 @@ void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in)
         sl_resp_call_done(call);
         return;
     }
-    call->session = NULL;
+    call->client = NULL;
     call->kept = *in;
     sl_buf_init(in, call->kept.ceiling, call->kept.alloc);
     sl_check_cancel(&call->ask);
@@ -724,20 +693,19 @@ static int reply(struct sl_resp_call *call)
 /* It is begun, and decided with those behind it. */
 static int defer(struct sl_resp_call *call)
 {
-    struct sl_resp_session *session = call->session;
+    struct sl_resp_conn *client = call->client;
 
-    session->call = NULL;
-    session->checks[session->check_count++] = call;
-    return session->check_count == SL_RESP_CHECKS
-               ? sl_resp_decide_checks(session)
-               : 0;
+    client->call = NULL;
+    client->checks[client->check_count++] = call;
+    return client->check_count == SL_RESP_CHECKS ? sl_resp_decide_checks(client)
+                                                 : 0;
 }
 
 int sl_resp_ask(struct sl_resp_call *call, unsigned count,
                 void (*begin)(struct sl_resp_call *call),
                 int (*then)(struct sl_resp_call *call))
 {
-    struct sl_resp_session *session = call->session;
+    struct sl_resp_conn *client = call->client;
     int err;
 
     call->open = count;
@@ -750,15 +718,15 @@ int sl_resp_ask(struct sl_resp_call *call, unsigned count,
     if (call->deferred)
         return defer(call);
     call->begins = false;
-    err = sl_resp_decide_checks(session); /* which came before it */
+    err = sl_resp_decide_checks(client); /* which came before it */
     if (call->open == 0 && !err)
         return reply(call);
     if (call->open == 0) {
         sl_resp_call_done(call);
         return err;
     }
-    session->late = true;
-    TAILQ_INSERT_TAIL(&call->worker->late, call, link);
+    client->suspended = true;
+    sl_server_op_suspend(&call->worker->base, &call->op);
     return err;
 }
 
@@ -774,24 +742,25 @@ void sl_resp_time_checks(struct sl_resp_worker *worker)
 {
     sl_ns now = sl_clock_wall();
 
-    sl_metrics_took(worker->stats, "resp", now - worker->clock, worker->checks);
+    sl_metrics_took(worker->base.stats, "resp", now - worker->clock,
+                    worker->checks);
     worker->checks = 0;
     worker->clock = now;
 }
 
 void sl_resp_answered(struct sl_resp_call *call)
 {
-    struct sl_resp_session *session = call->session;
+    struct sl_resp_conn *client = call->client;
 
     if (--call->open > 0 || call->begins)
         return;
-    TAILQ_REMOVE(&call->worker->late, call, link);
-    if (!session) {
+    sl_server_op_resume(&call->op);
+    if (!client) {
         sl_resp_call_done(call);
         return;
     }
     if (reply(call))
-        session->broken = session->ending = true;
-    session->late = false;
-    sl_resp_resume(session);
+        client->broken = client->ending = true;
+    client->suspended = false;
+    sl_resp_resume(client);
 }

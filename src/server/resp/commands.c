@@ -5,7 +5,6 @@
  * time that comparing takes: what is compared are fingerprints of one size,
  * under a secret that nobody outside has seen.
  */
-#include <openssl/crypto.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,57 +23,50 @@ static bool is(struct sl_str word, const char *text)
 
 /* ---- AUTH ---- */
 
-static bool is_password(const struct sl_resp_worker *worker,
-                        struct sl_str shown)
+static int refuse_password(struct sl_resp_conn *client)
 {
-    struct sl_hash128 is = sl_hash128(&worker->secret, shown);
-    struct sl_hash128 want = sl_hash128(&worker->secret, worker->door->token);
-
-    return CRYPTO_memcmp(&is, &want, sizeof(is)) == 0;
-}
-
-static int refuse_password(struct sl_resp_session *s)
-{
-    if (s->worker->stats)
-        sl_metrics_refused(s->worker->stats, "resp", "password");
-    if (++s->failures == FAILURES_MOST)
-        s->ending = true;
+    sl_server_count_refusal(client->base.worker, "password");
+    if (++client->failures == FAILURES_MOST)
+        client->ending = true;
     return sl_resp_write_error(
-        s->out, SL_STR("WRONGPASS invalid username-password pair or user is "
-                       "disabled."));
+        client->out,
+        SL_STR("WRONGPASS invalid username-password pair or user is "
+               "disabled."));
 }
 
 /* True if he is let in; otherwise he was refused, and *err is what became of
  * that. */
-static bool admit(struct sl_resp_session *s, struct sl_str user,
+static bool admit(struct sl_resp_conn *client, struct sl_str user,
                   struct sl_str password, int *err)
 {
     bool right;
 
-    if (s->worker->door->token.len == 0) {
-        *err = sl_resp_refuse(s, "AUTH <password> called without any password "
-                                 "configured for the default user. Are you "
-                                 "sure your configuration is correct?");
+    if (client->worker->base.server->token.len == 0) {
+        *err = sl_resp_refuse(client,
+                              "AUTH <password> called without any password "
+                              "configured for the default user. Are you "
+                              "sure your configuration is correct?");
         return false;
     }
-    right = is_password(s->worker, password); /* whoever it is */
+    right =
+        sl_server_token_ok(client->base.worker, password); /* whoever it is */
     if (right && sl_str_eq(user, SL_STR("default"))) {
-        s->admitted = true;
+        client->admitted = true;
         return true;
     }
-    *err = refuse_password(s);
+    *err = refuse_password(client);
     return false;
 }
 
-int sl_resp_auth(struct sl_resp_session *session,
+int sl_resp_auth(struct sl_resp_conn *client,
                  const struct sl_resp_command *command)
 {
     struct sl_str user =
         command->count == 3 ? command->args[1] : SL_STR("default");
     int err = 0;
 
-    return admit(session, user, command->args[command->count - 1], &err)
-               ? sl_resp_write_simple(session->out, OK)
+    return admit(client, user, command->args[command->count - 1], &err)
+               ? sl_resp_write_simple(client->out, OK)
                : err;
 }
 
@@ -96,28 +88,28 @@ static void keep(char to[SL_RESP_NAME + 1], struct sl_str name)
     to[name.len] = '\0';
 }
 
-static int refuse_name(struct sl_resp_session *s)
+static int refuse_name(struct sl_resp_conn *client)
 {
-    return sl_resp_refuse(s,
+    return sl_resp_refuse(client,
                           "Client names cannot contain spaces, newlines or "
                           "special characters, and have up to %d bytes.",
                           SL_RESP_NAME);
 }
 
-static int greet(struct sl_resp_session *s)
+static int greet(struct sl_resp_conn *client)
 {
-    struct sl_buf *out = s->out;
-    int err = sl_resp_write_map(out, s->version, 7);
+    struct sl_buf *out = client->out;
+    int err = sl_resp_write_map(out, client->version, 7);
     const struct {
         const char *name, *text; /* NULL: a number */
         int64_t number;
     } rows[] = {
-        {"server",  "sluice",        0                  },
-        {"version", SL_RESP_VERSION, 0                  },
-        {"proto",   NULL,            (int64_t)s->version},
-        {"id",      NULL,            (int64_t)s->id     },
-        {"mode",    "standalone",    0                  },
-        {"role",    "master",        0                  },
+        {"server",  "sluice",        0                       },
+        {"version", SL_RESP_VERSION, 0                       },
+        {"proto",   NULL,            (int64_t)client->version},
+        {"id",      NULL,            (int64_t)client->id     },
+        {"mode",    "standalone",    0                       },
+        {"role",    "master",        0                       },
     };
 
     for (size_t i = 0; i < SL_LEN(rows) && !err; i++) {
@@ -157,78 +149,82 @@ static bool read_options(const struct sl_resp_command *c, struct greeting *g)
     return true;
 }
 
-int sl_resp_hello(struct sl_resp_session *session,
+int sl_resp_hello(struct sl_resp_conn *client,
                   const struct sl_resp_command *command)
 {
-    struct greeting g = {.version = session->version};
+    struct greeting g = {.version = client->version};
     int err = 0;
 
     if (command->count > 1 && (!sl_resp_integer(command->args[1], &g.version) ||
                                g.version < 2 || g.version > 3))
         return sl_resp_write_error(
-            session->out, SL_STR("NOPROTO unsupported protocol version"));
+            client->out, SL_STR("NOPROTO unsupported protocol version"));
     if (!read_options(command, &g))
-        return sl_resp_refuse(session, "Syntax error in HELLO");
+        return sl_resp_refuse(client, "Syntax error in HELLO");
     if (g.setname && !is_name(g.name))
-        return refuse_name(session);
-    if (g.auth && !admit(session, g.user, g.password, &err))
+        return refuse_name(client);
+    if (g.auth && !admit(client, g.user, g.password, &err))
         return err;
-    if (!session->admitted)
+    if (!client->admitted)
         return sl_resp_write_error(
-            session->out,
+            client->out,
             SL_STR("NOAUTH HELLO must be called with the client already "
                    "authenticated, otherwise the HELLO <proto> AUTH <user> "
                    "<pass> option can be used to authenticate the client and "
                    "select the RESP protocol version at the same time"));
     if (g.setname)
-        keep(session->name, g.name);
-    session->version = (unsigned)g.version;
-    return greet(session);
+        keep(client->name, g.name);
+    client->version = (unsigned)g.version;
+    return greet(client);
 }
 
 /* ---- CLIENT ---- */
 
-static int print_client(struct sl_resp_session *s)
+static int print_client(struct sl_resp_conn *client)
 {
     char line[512];
-    long long age = (long long)((sl_resp_now(s->worker) - s->since) / SL_S);
+    long long age =
+        (long long)((sl_server_now(client->base.worker) - client->since) /
+                    SL_S);
 
     snprintf(line, sizeof(line),
              "id=%llu name=%s age=%lld db=0 resp=%u lib-name=%s lib-ver=%s\n",
-             (unsigned long long)s->id, s->name, age > 0 ? age : 0, s->version,
-             s->library, s->library_version);
-    return sl_resp_write_verbatim(s->out, s->version, "txt", sl_str_c(line));
+             (unsigned long long)client->id, client->name, age > 0 ? age : 0,
+             client->version, client->library, client->library_version);
+    return sl_resp_write_verbatim(client->out, client->version, "txt",
+                                  sl_str_c(line));
 }
 
-static int set_name(struct sl_resp_session *s, struct sl_str name)
+static int set_name(struct sl_resp_conn *client, struct sl_str name)
 {
     if (!is_name(name))
-        return refuse_name(s);
-    keep(s->name, name);
-    return sl_resp_write_simple(s->out, OK);
+        return refuse_name(client);
+    keep(client->name, name);
+    return sl_resp_write_simple(client->out, OK);
 }
 
-static int set_info(struct sl_resp_session *s, struct sl_str what,
+static int set_info(struct sl_resp_conn *client, struct sl_str what,
                     struct sl_str value)
 {
     bool library = is(what, "lib-name");
 
     if (!library && !is(what, "lib-ver"))
-        return sl_resp_refuse(s, "Unrecognized option '%s'",
+        return sl_resp_refuse(client, "Unrecognized option '%s'",
                               sl_resp_quote(what).text);
     if (!is_name(value))
-        return sl_resp_refuse(s,
+        return sl_resp_refuse(client,
                               "%s cannot contain spaces, newlines or special "
                               "characters, and has up to %d bytes.",
                               library ? "lib-name" : "lib-ver", SL_RESP_NAME);
-    keep(library ? s->library : s->library_version, value);
-    return sl_resp_write_simple(s->out, OK);
+    keep(library ? client->library : client->library_version, value);
+    return sl_resp_write_simple(client->out, OK);
 }
 
-static int get_name(struct sl_resp_session *s)
+static int get_name(struct sl_resp_conn *client)
 {
-    return s->name[0] ? sl_resp_write_string(s->out, sl_str_c(s->name))
-                      : sl_resp_write_nil(s->out, s->version);
+    return client->name[0]
+               ? sl_resp_write_string(client->out, sl_str_c(client->name))
+               : sl_resp_write_nil(client->out, client->version);
 }
 
 /* With OFF and SKIP replies would no longer belong to commands. */
@@ -248,25 +244,25 @@ static bool is_harmless(const struct sl_resp_command *c)
     return false;
 }
 
-int sl_resp_client(struct sl_resp_session *session,
+int sl_resp_client(struct sl_resp_conn *client,
                    const struct sl_resp_command *command)
 {
     struct sl_str what = command->args[1];
     unsigned count = command->count;
 
     if (is(what, "setinfo") && count == 4)
-        return set_info(session, command->args[2], command->args[3]);
+        return set_info(client, command->args[2], command->args[3]);
     if (is(what, "setname") && count == 3)
-        return set_name(session, command->args[2]);
+        return set_name(client, command->args[2]);
     if (is(what, "getname") && count == 2)
-        return get_name(session);
+        return get_name(client);
     if (is(what, "id") && count == 2)
-        return sl_resp_write_integer(session->out, (int64_t)session->id);
+        return sl_resp_write_integer(client->out, (int64_t)client->id);
     if ((is(what, "info") && count == 2) || is(what, "list"))
-        return print_client(session); /* others are not this one's business */
+        return print_client(client); /* others are not this one's business */
     if (is_harmless(command))
-        return sl_resp_write_simple(session->out, OK);
-    return sl_resp_refuse(session,
+        return sl_resp_write_simple(client->out, OK);
+    return sl_resp_refuse(client,
                           "Unknown subcommand or wrong number of arguments for "
                           "'%s'; valid are ID, INFO, LIST, GETNAME, SETNAME, "
                           "SETINFO, NO-EVICT, NO-TOUCH and REPLY ON",
@@ -275,22 +271,22 @@ int sl_resp_client(struct sl_resp_session *session,
 
 /* ---- the end ---- */
 
-int sl_resp_reset(struct sl_resp_session *session,
+int sl_resp_reset(struct sl_resp_conn *client,
                   const struct sl_resp_command *command)
 {
     (void)command;
-    session->version = 2;
-    session->name[0] = '\0';
-    session->admitted = sl_resp_is_open(session);
-    return sl_resp_write_simple(session->out, SL_STR("RESET"));
+    client->version = 2;
+    client->name[0] = '\0';
+    client->admitted = sl_resp_is_open(client);
+    return sl_resp_write_simple(client->out, SL_STR("RESET"));
 }
 
-int sl_resp_quit(struct sl_resp_session *session,
+int sl_resp_quit(struct sl_resp_conn *client,
                  const struct sl_resp_command *command)
 {
     (void)command;
-    session->ending = true;
-    return sl_resp_write_simple(session->out, OK);
+    client->ending = true;
+    return sl_resp_write_simple(client->out, OK);
 }
 
 /* ---- which commands there are, and who may use them. */
@@ -367,7 +363,7 @@ bool sl_resp_integer(struct sl_str word, int64_t *ret)
     return true;
 }
 
-int sl_resp_refuse(struct sl_resp_session *session, const char *fmt, ...)
+int sl_resp_refuse(struct sl_resp_conn *client, const char *fmt, ...)
 {
     char sentence[512] = "ERR ";
     va_list args;
@@ -375,13 +371,13 @@ int sl_resp_refuse(struct sl_resp_session *session, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(sentence + 4, sizeof(sentence) - 4, fmt, args);
     va_end(args);
-    return sl_resp_write_error(session->out, sl_str_c(sentence));
+    return sl_resp_write_error(client->out, sl_str_c(sentence));
 }
 
 /* ---- may he? ---- */
 
 /* As Redis says it, and what was meant if that can be guessed. */
-static int refuse_unknown(struct sl_resp_session *s, struct sl_str name)
+static int refuse_unknown(struct sl_resp_conn *client, struct sl_str name)
 {
     const char *names[SL_LEN(sl_resp_rows)];
     const char *near;
@@ -390,22 +386,24 @@ static int refuse_unknown(struct sl_resp_session *s, struct sl_str name)
         names[i] = sl_resp_rows[i].name;
     near = sl_str_nearest(name, names, SL_LEN(names));
     if (near)
-        return sl_resp_refuse(s, "unknown command '%s', did you mean '%s'?",
+        return sl_resp_refuse(client,
+                              "unknown command '%s', did you mean '%s'?",
                               sl_resp_quote(name).text, near);
-    return sl_resp_refuse(s, "unknown command '%s'", sl_resp_quote(name).text);
+    return sl_resp_refuse(client, "unknown command '%s'",
+                          sl_resp_quote(name).text);
 }
 
-bool sl_resp_may(struct sl_resp_session *session, const struct sl_resp_row *row,
+bool sl_resp_may(struct sl_resp_conn *client, const struct sl_resp_row *row,
                  const struct sl_resp_command *command, int *err)
 {
-    if (!session->admitted && !(row && row->for_anybody))
-        *err = sl_resp_write_error(session->out,
+    if (!client->admitted && !(row && row->is_public))
+        *err = sl_resp_write_error(client->out,
                                    SL_STR("NOAUTH Authentication required."));
     else if (!row)
-        *err = refuse_unknown(session, command->args[0]);
+        *err = refuse_unknown(client, command->args[0]);
     else if (command->count < row->least || command->count > row->most)
         *err = sl_resp_refuse(
-            session, "wrong number of arguments for '%s' command", row->name);
+            client, "wrong number of arguments for '%s' command", row->name);
     else
         return true;
     return false;
@@ -413,32 +411,32 @@ bool sl_resp_may(struct sl_resp_session *session, const struct sl_resp_row *row,
 
 /* ---- what clients ask before they ask for anything. */
 
-int sl_resp_ping(struct sl_resp_session *session,
+int sl_resp_ping(struct sl_resp_conn *client,
                  const struct sl_resp_command *command)
 {
     if (command->count == 2)
-        return sl_resp_write_string(session->out, command->args[1]);
-    return sl_resp_write_simple(session->out, SL_STR("PONG"));
+        return sl_resp_write_string(client->out, command->args[1]);
+    return sl_resp_write_simple(client->out, SL_STR("PONG"));
 }
 
-int sl_resp_echo(struct sl_resp_session *session,
+int sl_resp_echo(struct sl_resp_conn *client,
                  const struct sl_resp_command *command)
 {
-    return sl_resp_write_string(session->out, command->args[1]);
+    return sl_resp_write_string(client->out, command->args[1]);
 }
 
-int sl_resp_select(struct sl_resp_session *session,
+int sl_resp_select(struct sl_resp_conn *client,
                    const struct sl_resp_command *command)
 {
     if (sl_str_eq(command->args[1], SL_STR("0")))
-        return sl_resp_write_simple(session->out, SL_STR("OK"));
-    return sl_resp_refuse(session, "DB index is out of range; only 0 exists");
+        return sl_resp_write_simple(client->out, SL_STR("OK"));
+    return sl_resp_refuse(client, "DB index is out of range; only 0 exists");
 }
 
-int sl_resp_info(struct sl_resp_session *session,
+int sl_resp_info(struct sl_resp_conn *client,
                  const struct sl_resp_command *command)
 {
-    const struct sl_resp_worker *worker = session->worker;
+    const struct sl_resp_worker *worker = client->worker;
     char text[512];
 
     (void)command; /* whatever section: it is short */
@@ -459,9 +457,10 @@ int sl_resp_info(struct sl_resp_session *session,
              "connected_slaves:0\r\n"
              "# Cluster\r\n"
              "cluster_enabled:0\r\n",
-             (long)getpid(), worker->conns ? sl_conns_count(worker->conns) : 1,
+             (long)getpid(),
+             worker->base.conns ? sl_conns_count(worker->base.conns) : 1,
              (unsigned long long)worker->commands);
-    return sl_resp_write_verbatim(session->out, session->version, "txt",
+    return sl_resp_write_verbatim(client->out, client->version, "txt",
                                   sl_str_c(text));
 }
 
@@ -475,42 +474,41 @@ static const struct {
     {"maxmemory",  "0" },
 };
 
-int sl_resp_config(struct sl_resp_session *session,
+int sl_resp_config(struct sl_resp_conn *client,
                    const struct sl_resp_command *command)
 {
     size_t found = SL_LEN(settings);
     int err;
 
     if (!sl_str_eq_nocase(command->args[1], SL_STR("get")))
-        return sl_resp_refuse(session, "only CONFIG GET is supported; settings "
-                                       "are in the policy and sluiced(8)");
+        return sl_resp_refuse(client, "only CONFIG GET is supported; settings "
+                                      "are in the policy and sluiced(8)");
     for (size_t i = 0; i < SL_LEN(settings) && command->count == 3; i++)
         if (sl_str_eq_nocase(command->args[2], sl_str_c(settings[i].name)))
             found = i;
-    err = sl_resp_write_map(session->out, session->version,
+    err = sl_resp_write_map(client->out, client->version,
                             found < SL_LEN(settings));
     if (err || found == SL_LEN(settings))
         return err;
-    err = sl_resp_write_string(session->out, sl_str_c(settings[found].name));
+    err = sl_resp_write_string(client->out, sl_str_c(settings[found].name));
     return err ? err
-               : sl_resp_write_string(session->out,
+               : sl_resp_write_string(client->out,
                                       sl_str_c(settings[found].value));
 }
 
-int sl_resp_cluster(struct sl_resp_session *session,
+int sl_resp_cluster(struct sl_resp_conn *client,
                     const struct sl_resp_command *command)
 {
     (void)command;
-    return sl_resp_refuse(session,
-                          "This instance has cluster support disabled");
+    return sl_resp_refuse(client, "This instance has cluster support disabled");
 }
 
 /* ---- COMMAND ---- */
 
 /* Arity is negative where there may be more words. */
-static int write_row(struct sl_resp_session *s, const struct sl_resp_row *row)
+static int write_row(struct sl_resp_conn *client, const struct sl_resp_row *row)
 {
-    struct sl_buf *out = s->out;
+    struct sl_buf *out = client->out;
     int64_t arity = row->least;
     int64_t key[] = {row->has_key, row->has_key, row->has_key};
     int err = sl_resp_write_array(out, 6);
@@ -531,31 +529,32 @@ static int write_row(struct sl_resp_session *s, const struct sl_resp_row *row)
     return err;
 }
 
-static int write_doc(struct sl_resp_session *s, const struct sl_resp_row *row)
+static int write_doc(struct sl_resp_conn *client, const struct sl_resp_row *row)
 {
-    int err = sl_resp_write_string(s->out, sl_str_c(row->name));
+    int err = sl_resp_write_string(client->out, sl_str_c(row->name));
 
     if (!err)
-        err = sl_resp_write_map(s->out, s->version, 2);
+        err = sl_resp_write_map(client->out, client->version, 2);
     if (!err)
-        err = sl_resp_write_string(s->out, SL_STR("summary"));
+        err = sl_resp_write_string(client->out, SL_STR("summary"));
     if (!err)
-        err = sl_resp_write_string(s->out, sl_str_c(row->summary));
+        err = sl_resp_write_string(client->out, sl_str_c(row->summary));
     if (!err)
-        err = sl_resp_write_string(s->out, SL_STR("group"));
-    return err ? err : sl_resp_write_string(s->out, SL_STR("sluice"));
+        err = sl_resp_write_string(client->out, SL_STR("group"));
+    return err ? err : sl_resp_write_string(client->out, SL_STR("sluice"));
 }
 
-static int write_name(struct sl_resp_session *s, const struct sl_resp_row *row)
+static int write_name(struct sl_resp_conn *client,
+                      const struct sl_resp_row *row)
 {
-    return sl_resp_write_string(s->out, sl_str_c(row->name));
+    return sl_resp_write_string(client->out, sl_str_c(row->name));
 }
 
-typedef int write_f(struct sl_resp_session *s, const struct sl_resp_row *row);
+typedef int write_f(struct sl_resp_conn *client, const struct sl_resp_row *row);
 
 /* All rows, or those that are named from the third word on. One that nobody
  * knows is nil, or left out if `docs`. */
-static int write_rows(struct sl_resp_session *s,
+static int write_rows(struct sl_resp_conn *client,
                       const struct sl_resp_command *c, write_f *write,
                       bool docs)
 {
@@ -568,17 +567,17 @@ static int write_rows(struct sl_resp_session *s,
         rows[i] = all ? &sl_resp_rows[i] : sl_resp_find(c->args[i + 2]);
         known += rows[i] != NULL;
     }
-    err = docs ? sl_resp_write_map(s->out, s->version, known)
-               : sl_resp_write_array(s->out, count);
+    err = docs ? sl_resp_write_map(client->out, client->version, known)
+               : sl_resp_write_array(client->out, count);
     for (unsigned i = 0; i < count && !err; i++)
         if (rows[i])
-            err = write(s, rows[i]);
+            err = write(client, rows[i]);
         else if (!docs)
-            err = sl_resp_write_nil(s->out, s->version);
+            err = sl_resp_write_nil(client->out, client->version);
     return err;
 }
 
-int sl_resp_commands(struct sl_resp_session *session,
+int sl_resp_commands(struct sl_resp_conn *client,
                      const struct sl_resp_command *command)
 {
     static const struct {
@@ -592,12 +591,12 @@ int sl_resp_commands(struct sl_resp_session *session,
     };
 
     if (command->count == 1)
-        return write_rows(session, command, write_row, false);
+        return write_rows(client, command, write_row, false);
     if (sl_str_eq_nocase(command->args[1], SL_STR("count")))
-        return sl_resp_write_integer(session->out, sl_resp_row_count);
+        return sl_resp_write_integer(client->out, sl_resp_row_count);
     for (size_t i = 0; i < SL_LEN(forms); i++)
         if (sl_str_eq_nocase(command->args[1], sl_str_c(forms[i].name)))
-            return write_rows(session, command, forms[i].write, forms[i].docs);
-    return sl_resp_refuse(session,
+            return write_rows(client, command, forms[i].write, forms[i].docs);
+    return sl_resp_refuse(client,
                           "write COMMAND, COMMAND COUNT, LIST, INFO or DOCS");
 }

@@ -1,274 +1,370 @@
 /* conn.c -- the Redis protocol on connections.
  *
- * Where a session is shows in which deadline runs:
+ * The state of a connection decides which timeout runs:
  *
  *     IDLE --bytes--> PARTIAL --the rest--> carried out, IDLE
  *       |                |                      |     ^
- *   idle_deadline   command_deadline            v     |
- *     closed            closed                LATE ---+
+ *   idle_timeout    begin_timeout               v     |
+ *     closed            closed              SUSPENDED -+
  *
- * Shaking hands for TLS, and saying the password where one is needed, have the
- * command's deadline too. It is set when the phase begins, and not moved by
- * bytes that trickle in.
+ * The TLS handshake and the time until AUTH, where a token is set, have
+ * begin_timeout, too. It starts with its state; later bytes do not extend it.
  *
- * Fairness. Of many commands sent at once `pipeline_most` are carried out; then
- * the connection is paused until all others had their turn. A client that does
- * not take its replies is not served either: sl_conn_is_full().
+ * Fairness. After `max_pipeline` commands of one connection the others have
+ * their turn. A client that does not read its replies is not served:
+ * sl_conn_is_full().
  */
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <string.h>
 
 #include "server/resp/resp_int.h"
 
-#define IN_MOST  (SL_RESP_COMMAND + (64 << 10))
-#define OUT_MOST ((size_t)8 << 20)
-#define OUT_HIGH ((size_t)256 << 10)
+#define MAX_IN   (SL_RESP_COMMAND + (64 << 10))
+#define MAX_OUT  ((size_t)8 << 20)
+#define HIGH_OUT ((size_t)256 << 10)
 
-/* Whoever is asked answers long before. */
-#define LATEST (60 * SL_S)
+#define MAX_PIPELINE 256
 
-/* Nobody may ever say that a peer has gone: then the kernel asks. */
+/* Stores answer long before. */
+#define SUSPENDED_TIMEOUT (60 * SL_S)
+
 #define KEEPALIVE_SECONDS 300
 
-static void count_refusal(const struct sl_resp_worker *worker, const char *why)
+/* A command before AUTH. */
+#define MAX_ANONYMOUS_WORDS 10
+#define MAX_ANONYMOUS_BYTES ((size_t)16 << 10)
+
+static bool is_full(const struct sl_resp_conn *client)
 {
-    if (worker->stats)
-        sl_metrics_refused(worker->stats, "resp", why);
+    return client->base.conn ? sl_conn_is_full(client->base.conn)
+                             : client->out->len > HIGH_OUT;
 }
 
-/* ---- deadlines ---- */
+/* ---- HTTP.
+ *
+ * A web page can make a browser send commands to this port behind a line and
+ * fields of HTTP. So nothing behind such a line is carried out.
+ */
 
-static sl_ns command_deadline(const struct sl_resp_worker *worker)
+static bool begins(struct sl_str word, const char *with)
 {
-    sl_ns set = worker->door->command_deadline;
+    size_t len = strlen(with);
 
-    return set > 0 ? set : 10 * SL_S;
+    return word.len >= len &&
+           sl_str_eq_nocase((struct sl_str){word.at, len}, sl_str_c(with));
 }
 
-/* Nothing is under way. A stranger keeps the deadline that he came with. */
-static void rest(struct sl_resp_session *s)
+/* "POST ...", "Host: ...", or a line that ends in "HTTP/1.1". */
+static bool is_http(const struct sl_resp_command *c)
 {
-    bool partial = s->conn->in.len > 0;
-
-    if (s->admitted && partial && !s->partial)
-        sl_conn_deadline(s->conn, command_deadline(s->worker));
-    else if (s->admitted && !partial)
-        sl_conn_deadline(s->conn, s->worker->door->idle_deadline);
-    s->partial = partial;
+    return sl_str_eq_nocase(c->args[0], SL_STR("post")) ||
+           sl_str_eq_nocase(c->args[0], SL_STR("host:")) ||
+           (c->is_inline && c->count > 1 &&
+            begins(c->args[c->count - 1], "HTTP/"));
 }
 
-/* ---- going on ---- */
+/* ---- one command ---- */
 
-static void end(struct sl_resp_session *s)
+static void give_up(struct sl_resp_conn *client)
 {
-    if (s->broken)
-        sl_conn_abort(s->conn);
+    client->broken = client->ending = true;
+}
+
+static void refuse_rest(struct sl_resp_conn *client, const char *why)
+{
+    sl_server_count_refusal(client->base.worker, why);
+    client->ending = true;
+}
+
+/* This is not a command: what follows cannot be parsed. */
+static void refuse(struct sl_resp_conn *client, const char *why)
+{
+    refuse_rest(client, "malformed");
+    if (sl_resp_refuse(client, "%s", why))
+        give_up(client);
+}
+
+static bool is_too_much(const struct sl_resp_conn *client,
+                        const struct sl_resp_command *c)
+{
+    return !client->admitted &&
+           (c->count > MAX_ANONYMOUS_WORDS || c->used > MAX_ANONYMOUS_BYTES);
+}
+
+/* Will the command be collected with those before it? A command that will be
+ * refused is not: their replies come first. */
+static bool collects(const struct sl_resp_conn *client,
+                     const struct sl_resp_row *row,
+                     const struct sl_resp_command *c)
+{
+    return row &&
+           (client->call ? row->collects : row->handle == sl_resp_check) &&
+           client->admitted && c->count >= row->least && c->count <= row->most;
+}
+
+/* False if it has to wait for replies; its bytes may be unused then. */
+static bool carry_out(struct sl_resp_conn *client,
+                      const struct sl_resp_command *c)
+{
+    const struct sl_resp_row *row = sl_resp_find(c->args[0]);
+    int err = 0;
+
+    if ((client->call || client->check_count > 0) && !collects(client, row, c))
+        err = sl_resp_flush(client);
+    if (client->worker->checks > 0 && !(row && row->handle == sl_resp_check))
+        sl_resp_time_checks(client->worker);
+    if (client->suspended)
+        return false;
+    client->used += c->used;
+    client->worker->commands++;
+    if (!err && is_http(c))
+        refuse_rest(client, "http");
+    else if (!err && is_too_much(client, c))
+        refuse(client, "Protocol error: unauthenticated command is too long");
+    else if (!err && sl_resp_may(client, row, c, &err)) {
+        SL_HOLDS(row != NULL);
+        err = row->handle(client, c);
+    }
+    if (err)
+        give_up(client);
+    return !client->suspended;
+}
+
+/* ---- all commands.
+ *
+ * Throttles are collected and taken together, and so are checks: before any
+ * other command, and at the end of the input. So replies keep the order of the
+ * commands. Input is dropped when all that was read from it is answered.
+ */
+
+static enum sl_resp_served settle(struct sl_resp_conn *client,
+                                  struct sl_buf *in, enum sl_resp_served served)
+{
+    if (!client->suspended && sl_resp_flush(client))
+        give_up(client);
+    if (client->worker->checks > 0)
+        sl_resp_time_checks(client->worker);
+    if (client->suspended)
+        return SL_RESP_SUSPENDED;
+    sl_buf_drop(in, client->used);
+    client->used = 0;
+    return client->ending ? SL_RESP_ENDED : served;
+}
+
+enum sl_resp_served sl_resp_serve(struct sl_resp_conn *client,
+                                  struct sl_buf *in, unsigned most)
+{
+    struct sl_resp_command *c = &client->worker->command;
+
+    client->worker->clock = 0;
+    while (!client->ending && client->used < in->len) {
+        enum sl_resp_result result;
+
+        if (most-- == 0 || is_full(client))
+            return settle(client, in, SL_RESP_FULL);
+        sl_resp_command_begin(c);
+        result = sl_resp_command_read(c, in->bytes + client->used,
+                                      in->len - client->used);
+        if (result == SL_RESP_MORE)
+            break;
+        if (result == SL_RESP_REFUSED) {
+            if (settle(client, in, SL_RESP_EMPTY) != SL_RESP_SUSPENDED)
+                refuse(client, c->why);
+            break;
+        }
+        if (c->count == 0)
+            client->used += c->used;
+        else if (!carry_out(client, c))
+            return settle(client, in, SL_RESP_SUSPENDED);
+    }
+    return settle(client, in, SL_RESP_EMPTY);
+}
+
+/* ---- timeouts ---- */
+
+static sl_ns begin_timeout(const struct sl_server *server)
+{
+    return server->begin_timeout > 0 ? server->begin_timeout : 10 * SL_S;
+}
+
+/* No command is in progress. Before AUTH the first timeout stays. */
+static void rest(struct sl_resp_conn *client)
+{
+    const struct sl_server *server = client->base.worker->server;
+    struct sl_conn *conn = client->base.conn;
+    bool partial = conn->in.len > 0;
+
+    if (client->admitted && partial && !client->partial)
+        sl_conn_deadline(conn, begin_timeout(server));
+    else if (client->admitted && !partial)
+        sl_conn_deadline(conn, server->idle_timeout);
+    client->partial = partial;
+}
+
+/* ---- connections ---- */
+
+static void end(struct sl_resp_conn *client)
+{
+    if (client->broken)
+        sl_conn_abort(client->base.conn);
     else
-        sl_conn_finish(s->conn);
+        sl_conn_finish(client->base.conn);
 }
 
 static void on_input(struct sl_conn *conn)
 {
-    struct sl_resp_session *s = conn->owner;
-    unsigned most = s->worker->door->pipeline_most;
+    struct sl_resp_conn *client = conn->owner;
+    const struct sl_server_worker *worker = client->base.worker;
+    unsigned max = worker->server->max_pipeline;
 
-    if (s->shakes) {
-        s->shakes = false;
-        s->admitted = sl_resp_is_open(s); /* his certificate is known now */
+    if (client->base.handshaking) {
+        client->base.handshaking = false;
+        client->admitted = sl_resp_is_open(client); /* by its certificate */
     }
-    switch (sl_resp_serve(s, &conn->in, most > 0 ? most : 256)) {
+    switch (sl_resp_serve(client, &conn->in, max > 0 ? max : MAX_PIPELINE)) {
     case SL_RESP_FULL:
         if (!sl_conn_is_full(conn))
             sl_conn_yield(conn);
-        rest(s);
+        rest(client);
         break;
     case SL_RESP_EMPTY:
-        rest(s);
-        if (s->worker->draining && conn->in.len == 0)
+        rest(client);
+        if (worker->draining && conn->in.len == 0)
             sl_conn_finish(conn);
         break;
-    case SL_RESP_LATE:
+    case SL_RESP_SUSPENDED:
         sl_conn_pause(conn, true);
-        sl_conn_deadline(conn, LATEST);
+        sl_conn_deadline(conn, SUSPENDED_TIMEOUT);
         break;
     case SL_RESP_ENDED:
-        end(s);
+        end(client);
         break;
     }
 }
 
-void sl_resp_resume(struct sl_resp_session *session)
+void sl_resp_resume(struct sl_resp_conn *client)
 {
-    struct sl_conn *conn = session->conn;
+    struct sl_conn *conn = client->base.conn;
 
-    sl_buf_drop(&conn->in, session->used);
-    session->used = 0;
-    if (session->ending) {
-        end(session);
+    if (!conn)
+        return; /* a test's */
+    sl_buf_drop(&conn->in, client->used);
+    client->used = 0;
+    if (client->ending) {
+        end(client);
         return;
     }
-    session->partial = false;
-    rest(session);
-    sl_conn_flush(conn); /* nobody else does, if there is nothing more */
-    if (session->worker->draining && conn->in.len == 0)
+    client->partial = false;
+    rest(client);
+    sl_conn_flush(conn); /* without more input, nothing else does */
+    if (client->base.worker->draining && conn->in.len == 0)
         sl_conn_finish(conn);
     else
-        sl_conn_pause(conn, false); /* on_input follows, if there is */
+        sl_conn_pause(conn, false); /* calls on_input if there is input */
 }
 
 static void on_deadline(struct sl_conn *conn)
 {
-    struct sl_resp_session *s = conn->owner;
+    struct sl_resp_conn *client = conn->owner;
+    const struct sl_server_worker *worker = client->base.worker;
 
-    if (s->shakes) { /* they have, or nobody would ask */
-        s->shakes = false;
-        s->admitted = sl_resp_is_open(s);
-        if (s->admitted && !s->partial)
-            sl_conn_deadline(conn, s->worker->door->idle_deadline);
-        if (s->admitted)
+    if (client->base.handshaking) { /* it is complete: see conn.h */
+        client->base.handshaking = false;
+        client->admitted = sl_resp_is_open(client);
+        if (client->admitted && !client->partial)
+            sl_conn_deadline(conn, worker->server->idle_timeout);
+        if (client->admitted)
             return;
     }
-    if (s->partial || !s->admitted)
-        count_refusal(s->worker, "deadline");
+    if (client->partial || !client->admitted)
+        sl_server_count_refusal(worker, "deadline");
 }
 
-static void on_close(struct sl_conn *conn)
+bool sl_resp_is_open(const struct sl_resp_conn *client)
 {
-    struct sl_resp_session *s = conn->owner;
-    struct sl_resp_worker *worker = s->worker;
+    const struct sl_conn *conn = client->base.conn;
 
-    if (s->call)
-        sl_resp_call_leave(s->call, &conn->in);
-    if (worker->stats)
-        sl_metrics_connection(worker->stats, "resp", -1);
-    sl_conn_count_leave(&s->place);
-    sl_alloc_free(worker->alloc, s, sizeof(*s));
+    return sl_server_admits(client->base.worker, false,
+                            conn && conn->tls_client);
 }
 
-static const struct sl_conn_calls calls = {
-    .on_input = on_input,
-    .on_deadline = on_deadline,
+void sl_resp_conn_init(struct sl_resp_conn *client,
+                       struct sl_resp_worker *worker, struct sl_buf *out)
+{
+    static _Atomic uint64_t last;
+
+    memset(client, 0, sizeof(*client));
+    client->base.worker = &worker->base;
+    client->worker = worker;
+    client->out = out;
+    client->version = 2;
+    client->id = ++last;
+    client->since = sl_server_now(&worker->base);
+    client->admitted = sl_resp_is_open(client);
+}
+
+/* ---- the protocol ---- */
+
+static size_t max_in(const struct sl_server *server)
+{
+    (void)server;
+    return MAX_IN;
+}
+
+static void worker_engine(struct sl_server_worker *base)
+{
+    struct sl_resp_worker *worker = (struct sl_resp_worker *)base;
+
+    sl_throttles_init(&worker->throttles, base->engine, base->loop);
+}
+
+static void on_open(struct sl_server_conn *base)
+{
+    struct sl_resp_conn *client = (struct sl_resp_conn *)base;
+    struct sl_server_conn common = *base;
+    const struct sl_server *server = base->worker->server;
+
+    sl_resp_conn_init(client, (struct sl_resp_worker *)base->worker,
+                      &base->conn->out);
+    *base = common;
+    client->admitted = sl_resp_is_open(client);
+    sl_conn_deadline(base->conn, base->handshaking || !client->admitted
+                                     ? begin_timeout(server)
+                                     : server->idle_timeout);
+}
+
+static bool on_close(struct sl_server_conn *base)
+{
+    struct sl_resp_conn *client = (struct sl_resp_conn *)base;
+
+    if (client->call)
+        sl_resp_call_leave(client->call, &base->conn->in);
+    return false;
+}
+
+static void on_drain(struct sl_server_conn *base)
+{
+    struct sl_resp_conn *client = (struct sl_resp_conn *)base;
+
+    if (!client->suspended && base->conn->in.len == 0)
+        sl_conn_finish(base->conn);
+}
+
+const struct sl_protocol sl_protocol_resp = {
+    .worker_size = sizeof(struct sl_resp_worker),
+    .conn_size = sizeof(struct sl_resp_conn),
+    .op_size = sizeof(struct sl_resp_call),
+    .max_spare_ops = SL_RESP_CHECKS,
+    .max_out = MAX_OUT,
+    .high_out = HIGH_OUT,
+    .tcp_keepalive = KEEPALIVE_SECONDS,
+    .max_in = max_in,
+    .worker_engine = worker_engine,
+    .op_init = sl_resp_call_init,
+    .op_done = sl_resp_call_free,
+    .on_open = on_open,
+    .calls = {.on_input = on_input,
+              .on_deadline = on_deadline,
+              .on_close = sl_server_on_close},
     .on_close = on_close,
+    .on_drain = on_drain,
 };
-
-/* ---- connections ---- */
-
-static int open_conn(struct sl_resp_session *s, int fd,
-                     const struct sl_address *peer)
-{
-    struct sl_resp_worker *worker = s->worker;
-    struct sl_conn_options options = {
-        .calls = &calls,
-        .owner = s,
-        .in_most = IN_MOST,
-        .out_most = OUT_MOST,
-        .out_high = OUT_HIGH,
-        .tls = worker->tls,
-        .alloc = worker->alloc,
-    };
-
-    return sl_conn_open(worker->conns, fd, peer, &options, &s->conn);
-}
-
-/* Connections may be idle for days; one whose peer has vanished may not. */
-static void keep_alive(int fd)
-{
-    int on = 1, seconds = KEEPALIVE_SECONDS;
-
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &seconds, sizeof(seconds));
-}
-
-void sl_resp_accept(void *ctx, int fd, const struct sl_address *peer)
-{
-    struct sl_resp_worker *worker = ctx;
-    struct sl_conn_count place;
-    const char *why =
-        sl_conn_count_take(&place, worker->door->crowd, worker->engine, peer);
-    struct sl_resp_session *s =
-        why ? NULL : sl_alloc_new(worker->alloc, sizeof(*s));
-
-    if (!s) {
-        sl_conn_count_leave(&place);
-        count_refusal(worker, why ? why : "no_memory");
-        close(fd);
-        return;
-    }
-    sl_resp_session_init(s, worker, NULL);
-    s->place = place;
-    s->shakes = worker->tls != NULL;
-    if (peer && !sl_address_is_unix(peer))
-        keep_alive(fd);
-    if (open_conn(s, fd, peer)) {
-        count_refusal(worker, "too_many");
-        sl_conn_count_leave(&place);
-        sl_alloc_free(worker->alloc, s, sizeof(*s));
-        return;
-    }
-    s->out = &s->conn->out;
-    s->admitted = sl_resp_is_open(s);
-    if (worker->stats)
-        sl_metrics_connection(worker->stats, "resp", +1);
-    if (s->shakes || !s->admitted)
-        sl_conn_deadline(s->conn, command_deadline(worker));
-    else
-        sl_conn_deadline(s->conn, worker->door->idle_deadline);
-}
-
-static void drain_one(struct sl_conn *conn, void *ctx)
-{
-    struct sl_resp_session *s = conn->owner;
-
-    (void)ctx;
-    if (!s->late && conn->in.len == 0)
-        sl_conn_finish(conn);
-}
-
-void sl_resp_drain(struct sl_resp_worker *worker)
-{
-    worker->draining = true;
-    sl_conns_shorten_linger(worker->conns);
-    sl_conns_each(worker->conns, drain_one, NULL);
-}
-
-/* ---- workers ---- */
-
-int sl_resp_worker_open(struct sl_resp_worker *worker,
-                        const struct sl_resp_door *door, struct sl_loop *loop,
-                        struct sl_engine *engine, struct sl_metrics *stats,
-                        unsigned connections_most, struct sl_diag *diag)
-{
-    int err;
-
-    sl_resp_worker_init(worker, door, engine, stats, NULL);
-    worker->loop = worker->throttles.loop = loop;
-    if (sl_hash_key_make(&worker->secret))
-        return sl_diag_error(diag, SLUICE_ESYS,
-                             "the system did not provide random bytes");
-    err = sl_conns_open(loop, connections_most, &worker->conns);
-    if (err) {
-        sl_resp_worker_close(worker);
-        return sl_diag_error(diag, err, "out of memory");
-    }
-    return 0;
-}
-
-void sl_resp_worker_close(struct sl_resp_worker *worker)
-{
-    if (worker->conns)
-        sl_conns_close(worker->conns);
-    worker->conns = NULL;
-    sl_tls_unref(worker->tls);
-    worker->tls = NULL;
-    sl_resp_worker_done(worker);
-}
-
-void sl_resp_worker_tls(struct sl_resp_worker *worker, struct sl_tls *tls)
-{
-    struct sl_tls *old = worker->tls;
-
-    worker->tls = tls ? sl_tls_ref(tls) : NULL;
-    sl_tls_unref(old);
-}

@@ -15,58 +15,61 @@
 
 /* ---- replies ---- */
 
-static int write_flag(struct sl_resp_session *s, bool yes)
+static int write_flag(struct sl_resp_conn *client, bool yes)
 {
-    if (s->version < 3)
-        return sl_resp_write_integer(s->out, yes);
-    return sl_buf_add(s->out, yes ? SL_STR("#t\r\n") : SL_STR("#f\r\n"));
+    if (client->version < 3)
+        return sl_resp_write_integer(client->out, yes);
+    return sl_buf_add(client->out, yes ? SL_STR("#t\r\n") : SL_STR("#f\r\n"));
 }
 
-static int write_part(struct sl_resp_session *s, const struct sl_hold_op *ask,
+static int write_part(struct sl_resp_conn *client, const struct sl_hold_op *ask,
                       unsigned i)
 {
     const struct sl_held_part *part = &ask->call.parts[i];
     const struct sl_rule *rule = sl_hold_rule(ask, i);
     bool settled = ask->verb != SL_VERB_EXTEND;
-    int err = sl_buf_addf(s->out, "*5\r\n");
+    int err = sl_buf_addf(client->out, "*5\r\n");
 
     if (!err)
-        err = sl_resp_write_string(s->out,
+        err = sl_resp_write_string(client->out,
                                    rule ? rule->name : (struct sl_str){"", 0});
     if (!err)
-        err = sl_resp_write_integer(s->out, (int64_t)part->held);
+        err = sl_resp_write_integer(client->out, (int64_t)part->held);
     if (!err)
-        err = sl_resp_write_integer(s->out, settled ? (int64_t)part->cost : -1);
+        err = sl_resp_write_integer(client->out,
+                                    settled ? (int64_t)part->cost : -1);
     if (!err)
         err = sl_resp_write_integer(
-            s->out, rule ? (int64_t)part->answer.remaining : -1);
-    return err ? err : write_flag(s, part->over);
+            client->out, rule ? (int64_t)part->answer.remaining : -1);
+    return err ? err : write_flag(client, part->over);
 }
 
-static int write_map(struct sl_resp_session *s, const struct sl_hold_op *ask)
+static int write_map(struct sl_resp_conn *client, const struct sl_hold_op *ask)
 {
     bool held = ask->verb == SL_VERB_EXTEND && !sl_hold_is_again(ask);
     int64_t left = held ? (int64_t)sl_span_in(ask->call.expires_in, SL_MS) : -1;
-    int err = sl_buf_addf(s->out, s->version < 3 ? "*8\r\n" : "%%4\r\n");
+    int err =
+        sl_buf_addf(client->out, client->version < 3 ? "*8\r\n" : "%%4\r\n");
 
     if (!err)
-        err = sl_resp_write_string(s->out, SL_STR("state"));
+        err = sl_resp_write_string(client->out, SL_STR("state"));
     if (!err)
-        err = sl_resp_write_string(s->out, sl_str_c(sl_hold_state_word(ask)));
+        err = sl_resp_write_string(client->out,
+                                   sl_str_c(sl_hold_state_word(ask)));
     if (!err)
-        err = sl_resp_write_string(s->out, SL_STR("again"));
+        err = sl_resp_write_string(client->out, SL_STR("again"));
     if (!err)
-        err = write_flag(s, sl_hold_is_again(ask));
+        err = write_flag(client, sl_hold_is_again(ask));
     if (!err)
-        err = sl_resp_write_string(s->out, SL_STR("expires_ms"));
+        err = sl_resp_write_string(client->out, SL_STR("expires_ms"));
     if (!err)
-        err = sl_resp_write_integer(s->out, left);
+        err = sl_resp_write_integer(client->out, left);
     if (!err)
-        err = sl_resp_write_string(s->out, SL_STR("limits"));
+        err = sl_resp_write_string(client->out, SL_STR("limits"));
     if (!err)
-        err = sl_buf_addf(s->out, "*%u\r\n", ask->call.count);
+        err = sl_buf_addf(client->out, "*%u\r\n", ask->call.count);
     for (unsigned i = 0; i < ask->call.count && !err; i++)
-        err = write_part(s, ask, i);
+        err = write_part(client, ask, i);
     return err;
 }
 
@@ -79,33 +82,34 @@ static void count(const struct sl_resp_call *call)
     };
     const struct sl_hold_op *ask = &call->hold;
 
-    if (!call->worker->stats || (ask->err && ask->err != SLUICE_ENOENT))
+    if (!call->worker->base.stats || (ask->err && ask->err != SLUICE_ENOENT))
         return;
-    sl_metrics_hold(call->worker->stats, ask->err ? SL_HOLD_MISSED
-                                         : sl_hold_is_again(ask)
-                                             ? SL_HOLD_AGAIN
-                                             : events[ask->verb]);
+    sl_metrics_hold(call->worker->base.stats, ask->err ? SL_HOLD_MISSED
+                                              : sl_hold_is_again(ask)
+                                                  ? SL_HOLD_AGAIN
+                                                  : events[ask->verb]);
 }
 
 static int reply_hold(struct sl_resp_call *call)
 {
-    struct sl_resp_session *s = call->session;
+    struct sl_resp_conn *client = call->client;
     const struct sl_hold_op *ask = &call->hold;
     int err;
 
     count(call);
     if (ask->err == SLUICE_ENOENT)
         return sl_resp_write_error(
-            s->out,
+            client->out,
             SL_STR("UNKNOWNHOLD there is no such hold, or it ended long ago"));
     if (ask->err)
-        return sl_resp_refuse(s, "%s",
+        return sl_resp_refuse(client, "%s",
                               ask->diag.sentence[0] ? ask->diag.sentence
                                                     : "out of memory");
     if (!call->json)
-        return write_map(s, ask);
+        return write_map(client, ask);
     err = sl_hold_render(ask, &call->text);
-    return err ? err : sl_resp_write_string(s->out, sl_buf_str(&call->text));
+    return err ? err
+               : sl_resp_write_string(client->out, sl_buf_str(&call->text));
 }
 
 /* ---- asking ---- */
@@ -165,7 +169,8 @@ static bool read_costs(struct sl_resp_call *call, const struct sl_str *words,
             !read_cost(words[i + 1], &cost->cost)) {
             sl_diag_error(
                 why, SLUICE_EINVAL,
-                "write LIMIT COST, each limit once and at most %d, not '%s'",
+                "write LIMIT COST, each limit once and at most %d, not "
+                "'%s'",
                 SL_RESP_FACTS, sl_resp_quote(words[i]).text);
             return false;
         }
@@ -203,36 +208,38 @@ static bool read_words(struct sl_resp_call *call,
     return false;
 }
 
-static int end(struct sl_resp_session *s, const struct sl_resp_command *c,
+static int end(struct sl_resp_conn *client, const struct sl_resp_command *c,
                enum sl_hold_verb verb)
 {
-    struct sl_resp_call *call = sl_resp_call_new(s);
+    struct sl_resp_call *call = sl_resp_call_new(client);
     struct sl_diag why = {.sentence = ""};
 
     if (!call)
-        return sl_resp_refuse(s, "out of memory");
-    call->question = (struct sl_hold_op_input){
-        .verb = verb, .name = c->args[1], .now = sl_resp_now(call->worker)};
+        return sl_resp_refuse(client, "out of memory");
+    call->question =
+        (struct sl_hold_op_input){.verb = verb,
+                                  .name = c->args[1],
+                                  .now = sl_server_now(&call->worker->base)};
     if (read_words(call, c, &why))
         return sl_resp_ask(call, 1, begin_hold, reply_hold);
     sl_resp_call_done(call);
-    return sl_resp_refuse(s, "%s", why.sentence);
+    return sl_resp_refuse(client, "%s", why.sentence);
 }
 
-int sl_resp_settle(struct sl_resp_session *session,
+int sl_resp_settle(struct sl_resp_conn *client,
                    const struct sl_resp_command *command)
 {
-    return end(session, command, SL_VERB_SETTLE);
+    return end(client, command, SL_VERB_SETTLE);
 }
 
-int sl_resp_release(struct sl_resp_session *session,
+int sl_resp_release(struct sl_resp_conn *client,
                     const struct sl_resp_command *command)
 {
-    return end(session, command, SL_VERB_RELEASE);
+    return end(client, command, SL_VERB_RELEASE);
 }
 
-int sl_resp_extend(struct sl_resp_session *session,
+int sl_resp_extend(struct sl_resp_conn *client,
                    const struct sl_resp_command *command)
 {
-    return end(session, command, SL_VERB_EXTEND);
+    return end(client, command, SL_VERB_EXTEND);
 }

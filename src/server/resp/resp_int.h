@@ -1,30 +1,29 @@
-/* resp_int.h -- what server and commands share, and nobody else needs. */
+/* resp_int.h -- what the files of this folder share. */
 #ifndef SL_SERVER_RESP_RESP_INT_H
 #define SL_SERVER_RESP_RESP_INT_H
 
 #include "engine/hold_op.h"
 #include "engine/render.h"
 #include "server/resp/resp.h"
-#include "server/server.h"
 
-#define SL_RESP_NAME    64      /* bytes of a client's own name for itself */
-#define SL_RESP_FACTS   32      /* headers, or costs, of one check */
-#define SL_RESP_CHECKS  8       /* begun before the first is decided */
-#define SL_RESP_VERSION "7.0.0" /* of Redis, as whose equal we answer */
+#define SL_RESP_NAME   64 /* bytes of a client's own name for itself */
+#define SL_RESP_FACTS  32 /* headers, or costs, of one check */
+#define SL_RESP_CHECKS 8  /* begun before the first is decided */
+#define SL_RESP_VERSION                                                        \
+    "7.0.0" /* of Redis that replies are compatible with                       \
+             */
 
-/* ---- connections: server.c ---- */
+/* ---- connections: conn.c ---- */
 
-struct sl_resp_session {
+struct sl_resp_conn {
+    struct sl_server_conn base; /* first */
     struct sl_resp_worker *worker;
-    struct sl_conn *conn; /* NULL in tests */
-    struct sl_conn_count place;
     struct sl_buf *out; /* replies: the connection's */
-    bool shakes;        /* TLS: hands may not have been shaken yet */
-    bool partial;       /* the beginning of a command is there */
+    bool partial;       /* the beginning of a command was read */
     bool admitted;      /* may use all commands */
-    bool late;          /* a reply comes later, and then goes on */
+    bool suspended;     /* waits for a reply */
     bool ending;        /* nothing more is read */
-    bool broken;        /* and what is written can't be sent */
+    bool broken;        /* and what is written cannot be sent */
     unsigned version;
     unsigned failures; /* of AUTH */
     uint64_t id;
@@ -37,37 +36,34 @@ struct sl_resp_session {
     unsigned check_count;
 };
 
-/* Begin a session; `admitted` as the door wants it. */
-void sl_resp_session_init(struct sl_resp_session *session,
-                          struct sl_resp_worker *worker, struct sl_buf *out);
+/* Initialize a connection without a socket; for tests and on_open(). */
+void sl_resp_conn_init(struct sl_resp_conn *client,
+                       struct sl_resp_worker *worker, struct sl_buf *out);
 
-/* Carry out what is there of `in`, up to `most` commands. */
+/* Carry out the commands in `in`, at most `most` of them. */
 enum sl_resp_served {
-    SL_RESP_EMPTY, /* all of it, but for the beginning of a command */
-    SL_RESP_FULL,  /* there is more, and `most` were carried out, or the replies
-                    * are many */
-    SL_RESP_LATE,  /* a reply comes later; sl_resp_resume() is called then */
-    SL_RESP_ENDED, /* nothing more is to be read */
+    SL_RESP_EMPTY,     /* all, except for the beginning of a command */
+    SL_RESP_FULL,      /* there is more, but `most` were carried out or the
+                        * replies are too many */
+    SL_RESP_SUSPENDED, /* a reply comes later: sl_resp_resume() is called */
+    SL_RESP_ENDED,     /* nothing more is to be read */
 };
-enum sl_resp_served sl_resp_serve(struct sl_resp_session *session,
+enum sl_resp_served sl_resp_serve(struct sl_resp_conn *client,
                                   struct sl_buf *in, unsigned most);
 
-/* The reply that a session waited for is written: drop session->used bytes of
- * what it was read from, and go on. server.c */
-void sl_resp_resume(struct sl_resp_session *session);
+/* The reply that a connection waited for is written: drop client->used bytes
+ * of its input and continue. */
+void sl_resp_resume(struct sl_resp_conn *client);
 
-/* May he use all commands without a password? */
-bool sl_resp_is_open(const struct sl_resp_session *session);
-
-/* The wall time of this turn. */
-sl_ns sl_resp_now(const struct sl_resp_worker *worker);
+/* May the client use all commands without AUTH? */
+bool sl_resp_is_open(const struct sl_resp_conn *client);
 
 /* ---- commands: commands.c ---- */
 
-/* Carry out a command: append its reply to session->out. 0, or the error of
- * the buffer: then the connection is given up. If session->late is set when it
- * returns, the reply comes later. */
-typedef int sl_resp_f(struct sl_resp_session *session,
+/* Carry out a command: append its reply to client->out. 0, or the error of
+ * the buffer: then the connection is given up. If client->suspended is set
+ * when it returns, the reply comes later. */
+typedef int sl_resp_f(struct sl_resp_conn *client,
                       const struct sl_resp_command *command);
 
 struct sl_resp_row {
@@ -75,8 +71,8 @@ struct sl_resp_row {
     size_t len;
     sl_resp_f *handle;
     unsigned least, most; /* words, its own included */
-    bool for_anybody;     /* before AUTH, too */
-    bool has_key;         /* its second word is one */
+    bool is_public;       /* before AUTH, too */
+    bool has_key;         /* its second word is a key */
     bool collects;        /* it is a throttle; see throttle.c */
     const char *summary;
 };
@@ -84,39 +80,39 @@ struct sl_resp_row {
 extern const struct sl_resp_row sl_resp_rows[];
 extern const unsigned sl_resp_row_count;
 
-/* The row of that name, in whatever case, or NULL. */
+/* The row of that name, ignoring case, or NULL. */
 const struct sl_resp_row *sl_resp_find(struct sl_str name);
 
-/* May the session use it, with that many words? Otherwise *err is what became
- * of telling it why not. `row` may be NULL. */
-bool sl_resp_may(struct sl_resp_session *session, const struct sl_resp_row *row,
+/* May the client use the command, with that many words? If not, it was refused,
+ * and *err is the error of that reply. `row` may be NULL. */
+bool sl_resp_may(struct sl_resp_conn *client, const struct sl_resp_row *row,
                  const struct sl_resp_command *command, int *err);
 
-/* -ERR and a sentence. */
-int sl_resp_refuse(struct sl_resp_session *session, const char *fmt, ...)
+/* Reply -ERR and a sentence. */
+int sl_resp_refuse(struct sl_resp_conn *client, const char *fmt, ...)
     SL_PRINTF(2, 3);
 
-/* A word of a client's in a sentence: short, and without line ends. */
+/* A client's word for a sentence: shortened, without line ends. */
 struct sl_resp_word {
     char text[72];
 };
 struct sl_resp_word sl_resp_quote(struct sl_str word);
 
-/* A whole number, with a minus or not, and nothing else. */
+/* Parse a whole number, perhaps with a minus. */
 bool sl_resp_integer(struct sl_str word, int64_t *ret);
 
-/* ---- what is asked: call.c ---- */
+/* ---- calls: check.c ---- */
 
 struct sl_resp_call {
+    struct sl_server_op op; /* first */
     struct sl_resp_worker *worker;
-    struct sl_resp_session *session; /* NULL: he has left */
-    TAILQ_ENTRY(sl_resp_call) link;  /* in worker->spare or worker->late */
-    struct sl_buf kept;              /* the bytes of one who has left */
-    unsigned open;                   /* answers to come */
-    bool begins;                     /* they are being asked for */
-    bool deferred;                   /* it is in session->checks */
+    struct sl_resp_conn *client; /* NULL: the client has gone */
+    struct sl_buf kept;          /* then: its input */
+    unsigned open;               /* operations without an answer */
+    bool begins;                 /* inside begin() */
+    bool deferred;               /* it is in client->checks */
     sl_ns asked_at;
-    int (*reply)(struct sl_resp_call *call); /* when all are there */
+    int (*reply)(struct sl_resp_call *call); /* after the last answer */
 
     /* Throttles, in their order. */
     struct sl_throttle throttles[SL_THROTTLES];
@@ -135,57 +131,56 @@ struct sl_resp_call {
     struct sl_hold_op_input question;
 };
 
-/* A call for the session, which has none; it is session->call then. NULL
+/* A call for the client, which has none; it is client->call then. NULL
  * without memory. */
-struct sl_resp_call *sl_resp_call_new(struct sl_resp_session *session);
+struct sl_resp_call *sl_resp_call_new(struct sl_resp_conn *client);
 
-/* Ask `count` questions: `begin` does, and sl_resp_answered() is called once
- * for each, perhaps before this returns. When all are answered `then` is
- * called, and the session has no call any more; until then it is late. Returns
- * what the reply did, or 0. */
+/* Start `count` operations: `begin` does, and sl_resp_answered() is called once
+ * for each, perhaps before this returns. After the last, `then` writes the
+ * reply and the call is done; until then the client is suspended. Returns the
+ * error of the reply, or 0. */
 int sl_resp_ask(struct sl_resp_call *call, unsigned count,
                 void (*begin)(struct sl_resp_call *call),
                 int (*then)(struct sl_resp_call *call));
 void sl_resp_answered(struct sl_resp_call *call);
 
-/* How long answering took. Of many that are asked in a row, each begins when
- * the one before it ended: so the clock is read once for each. */
+/* How long the call took. A call in a row begins when the one before it ended:
+ * so the clock is read once for each. */
 sl_ns sl_resp_took(struct sl_resp_call *call);
 
-/* For checks in a row it is read once in all: reading it costs more than the
- * look that it takes, for everything before must have come to its end. Those
- * that were answered since the last reading have taken the same time each. */
+/* Count the time of the checks since the clock was last read, in equal shares.
+ * For checks in a row the clock is read once: reading it costs more than a
+ * check. */
 void sl_resp_time_checks(struct sl_resp_worker *worker);
 
-/* Give it back. */
+/* The protocol's op_init and op_done. */
+void sl_resp_call_init(struct sl_server_worker *worker,
+                       struct sl_server_op *op);
+void sl_resp_call_free(struct sl_server_op *op);
+
+/* Keep the call for the next command, or free it. */
 void sl_resp_call_done(struct sl_resp_call *call);
 
-/* His connection is closing: what is asked goes on without him. `in` is kept
- * as long as the answers may need it. */
+/* The connection is closing; the call completes without it. Takes the bytes of
+ * `in`, which the call refers to. */
 void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in);
-
-void sl_resp_calls_free(struct sl_resp_calls *calls);
-
-/* Another policy is in force: give back those that hold the one before. */
-void sl_resp_calls_trim(struct sl_resp_worker *worker);
 
 /* ---- throttles: throttle.c ---- */
 
-/* Throttles are only collected by their handlers, so that many are asked at
- * once, and checks are only begun; whoever does anything else asks for what
- * was collected first, and has the checks decided. 0, or the error of a reply;
- * session->late if they come later. */
-int sl_resp_flush(struct sl_resp_session *session);
+/* Take the collected throttles and decide the begun checks, before any other
+ * command. 0, or the error of a reply. client->suspended is set if replies come
+ * later. */
+int sl_resp_flush(struct sl_resp_conn *client);
 
-/* What its key is called where others read it, if the store wants that. 0 or
+/* Set the stored name of its key, if the store uses names. 0 or
  * SLUICE_ENOMEM. */
 SL_MUST_USE int sl_resp_name(struct sl_resp_call *call,
                              struct sl_throttle *throttle);
 
-/* ---- checks: check.c, read_check.c ---- */
+/* ---- checks: check.c ---- */
 
-/* Decide what was begun, and reply; 0 or the error of a reply. */
-int sl_resp_decide_checks(struct sl_resp_session *session);
+/* Decide the begun checks, and reply. 0 or the error of a reply. */
+int sl_resp_decide_checks(struct sl_resp_conn *client);
 
 /* Read the words of a command into call->facts, which point into them, and
  * hold the policy in force. False with a sentence if they are wrong. */
@@ -198,9 +193,9 @@ bool sl_resp_read_check(struct sl_resp_call *call,
 sl_resp_f sl_resp_throttle, sl_resp_crab;                  /* throttle.c */
 sl_resp_f sl_resp_check, sl_resp_explain, sl_resp_forget;  /* check.c */
 sl_resp_f sl_resp_settle, sl_resp_release, sl_resp_extend; /* hold.c */
-sl_resp_f sl_resp_auth, sl_resp_hello, sl_resp_client;     /* client.c */
+sl_resp_f sl_resp_auth, sl_resp_hello, sl_resp_client;     /* commands.c */
 sl_resp_f sl_resp_reset, sl_resp_quit;
-sl_resp_f sl_resp_ping, sl_resp_echo, sl_resp_select; /* info.c */
+sl_resp_f sl_resp_ping, sl_resp_echo, sl_resp_select;
 sl_resp_f sl_resp_info, sl_resp_commands, sl_resp_config, sl_resp_cluster;
 
 #endif

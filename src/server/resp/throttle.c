@@ -48,7 +48,7 @@ static void count(struct sl_resp_call *call)
     sl_ns took = sl_resp_took(call);
     struct sl_metrics_throttles counted = {0};
 
-    if (!call->worker->stats)
+    if (!call->worker->base.stats)
         return;
     for (unsigned i = 0; i < call->count; i++) {
         const struct sl_throttle *t = &call->throttles[i];
@@ -57,7 +57,7 @@ static void count(struct sl_resp_call *call)
         counted.denied += !t->err && t->limited;
         counted.allowed += !t->err && !t->limited;
     }
-    sl_metrics_throttles(call->worker->stats, &counted, "resp", took);
+    sl_metrics_throttles(call->worker->base.stats, &counted, "resp", took);
 }
 
 static int write_all(struct sl_resp_call *call)
@@ -66,7 +66,7 @@ static int write_all(struct sl_resp_call *call)
 
     count(call);
     for (unsigned i = 0; i < call->count && !err; i++)
-        err = write_one(call->session->out, &call->throttles[i], call->crab[i]);
+        err = write_one(call->client->out, &call->throttles[i], call->crab[i]);
     return err;
 }
 
@@ -86,34 +86,34 @@ static void ask_all(struct sl_resp_call *call)
     sl_throttle_take(&call->worker->throttles, asked, call->count);
 }
 
-int sl_resp_flush(struct sl_resp_session *s)
+int sl_resp_flush(struct sl_resp_conn *client)
 {
-    if (s->check_count > 0)
-        return sl_resp_decide_checks(s);
-    if (!s->call || s->late)
+    if (client->check_count > 0)
+        return sl_resp_decide_checks(client);
+    if (!client->call || client->suspended)
         return 0;
-    if (s->call->count == 0) {
-        sl_resp_call_done(s->call);
+    if (client->call->count == 0) {
+        sl_resp_call_done(client->call);
         return 0;
     }
-    return sl_resp_ask(s->call, s->call->count, ask_all, write_all);
+    return sl_resp_ask(client->call, client->call->count, ask_all, write_all);
 }
 
 /* ---- reading ---- */
 
 /* One of the words is wrong. What was collected is answered first; if that
  * takes longer, this command is read again then. */
-static int complain(struct sl_resp_session *s, const struct sl_resp_command *c,
-                    const struct sl_diag *why)
+static int complain(struct sl_resp_conn *client,
+                    const struct sl_resp_command *c, const struct sl_diag *why)
 {
     int err;
 
-    s->used -= c->used;
-    err = sl_resp_flush(s);
-    if (err || s->late)
+    client->used -= c->used;
+    err = sl_resp_flush(client);
+    if (err || client->suspended)
         return err;
-    s->used += c->used;
-    return sl_resp_refuse(s, "%s", why->sentence);
+    client->used += c->used;
+    return sl_resp_refuse(client, "%s", why->sentence);
 }
 
 static bool read_number(const struct sl_resp_command *c, unsigned index,
@@ -169,37 +169,38 @@ int sl_resp_name(struct sl_resp_call *call, struct sl_throttle *t)
     return 0;
 }
 
-static int collect(struct sl_resp_session *s, const struct sl_resp_command *c,
+static int collect(struct sl_resp_conn *client, const struct sl_resp_command *c,
                    bool crab)
 {
-    struct sl_resp_call *call = s->call ? s->call : sl_resp_call_new(s);
+    struct sl_resp_call *call =
+        client->call ? client->call : sl_resp_call_new(client);
     struct sl_diag why;
     struct sl_throttle *t;
 
     if (!call)
-        return sl_resp_refuse(s, "out of memory");
+        return sl_resp_refuse(client, "out of memory");
     t = &call->throttles[call->count];
     if (!read_throttle(t, c, crab, &why))
-        return complain(s, c, &why);
+        return complain(client, c, &why);
     if (sl_resp_name(call, t)) {
         sl_diag_error(&why, SLUICE_ENOMEM, "out of memory");
-        return complain(s, c, &why);
+        return complain(client, c, &why);
     }
-    t->now = sl_resp_now(s->worker);
+    t->now = sl_server_now(client->base.worker);
     t->done = on_answered;
     t->ctx = call;
     call->crab[call->count++] = crab;
-    return call->count == SL_THROTTLES ? sl_resp_flush(s) : 0;
+    return call->count == SL_THROTTLES ? sl_resp_flush(client) : 0;
 }
 
-int sl_resp_throttle(struct sl_resp_session *session,
+int sl_resp_throttle(struct sl_resp_conn *client,
                      const struct sl_resp_command *command)
 {
-    return collect(session, command, false);
+    return collect(client, command, false);
 }
 
-int sl_resp_crab(struct sl_resp_session *session,
+int sl_resp_crab(struct sl_resp_conn *client,
                  const struct sl_resp_command *command)
 {
-    return collect(session, command, true);
+    return collect(client, command, true);
 }

@@ -196,11 +196,11 @@ static void connect_to(enum listener to)
     talk.now = to;
     talk.ended = false;
     if (to == RESP)
-        talk.fd = come(sl_resp_accept, &servers.resp_worker, talk.peer);
+        talk.fd = come(sl_server_accept, &servers.resp_worker, talk.peer);
     else
         talk.fd =
-            come(sl_http_accept, to == HTTP ? &s.worker : &servers.admin_worker,
-                 talk.peer);
+            come(sl_server_accept,
+                 to == HTTP ? &s.worker : &servers.admin_worker, talk.peer);
 }
 
 /* Turn the loop until `is_there` or the end of the connection, up to `most`

@@ -11,8 +11,8 @@
 static struct served rig;
 static struct sl_events *events;
 static struct sl_admin admin;
-static struct sl_http_door door;
-static struct sl_http_worker worker;
+static struct sl_server door;
+static struct sl_server_worker worker;
 
 static void begin(sl_ns silence)
 {
@@ -23,27 +23,27 @@ static void begin(sl_ns silence)
     CHECK_EQ(sl_event_stream_open(rig.loop, events, silence, NULL, &admin.feed),
              0);
     admin.events = events;
-    door = (struct sl_http_door){.paths = sl_admin_paths,
-                                 .path_count = sl_admin_path_count,
-                                 .name = "admin",
-                                 .ctx = &admin};
-    CHECK_EQ(
-        sl_http_worker_open(&worker, &door, rig.loop, NULL, NULL, 100, &diag),
-        0);
+    door = (struct sl_server){.protocol = &sl_protocol_http,
+                              .paths = sl_admin_paths,
+                              .path_count = sl_admin_path_count,
+                              .name = "admin",
+                              .ctx = &admin};
+    sl_server_worker_init(&worker, &door, NULL, NULL, NULL);
+    CHECK_EQ(sl_server_worker_open(&worker, rig.loop, 100, &diag), 0);
 }
 
 static void end(void)
 {
     sl_event_stream_close(admin.feed);
     admin.feed = NULL;
-    sl_http_worker_close(&worker);
+    sl_server_worker_close(&worker);
     sl_events_close(events);
     serve_end(&rig);
 }
 
 static int join(const char *request)
 {
-    int fd = come(sl_http_accept, &worker, NULL);
+    int fd = come(sl_server_accept, &worker, NULL);
 
     say(fd, request);
     return fd;
@@ -201,7 +201,7 @@ static void check_many(void)
     }
 
     CASE("draining closes all listeners");
-    sl_http_drain(&worker);
+    sl_server_drain(&worker);
     CHECK_EQ(sl_event_stream_count(admin.feed), 0);
     WAIT_FOR(&rig, has_ended(fds[3]));
     for (unsigned i = 0; i < SL_LEN(fds); i++)

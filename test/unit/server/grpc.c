@@ -6,13 +6,12 @@
 #include "fail.h"
 #include "guest.h"
 
-static struct sl_grpc_door door;
+static struct sl_server door = {.protocol = &sl_protocol_grpc, .name = "grpc"};
 
 /* False without memory. */
 static bool open_server(const struct sl_alloc *alloc)
 {
-    return sl_grpc_worker_open(&worker, &door, s.loop, s.rig.engine, NULL,
-                               alloc, 100, &(struct sl_diag){0}) == 0;
+    return open_worker(&worker.base, &door, &s, NULL, alloc, 100) == 0;
 }
 
 static const char policy[] =
@@ -133,7 +132,7 @@ static void test_times(void)
     struct asked *a;
 
     CASE("a connection that is too old gets a GOAWAY");
-    door.age_most = 30 * SL_MS;
+    door.max_age = 30 * SL_MS;
     g = guest_new();
     a = guest_should(g, "nowhere", ann, 1, NULL);
     UNTIL(g, a->closed);
@@ -141,18 +140,18 @@ static void test_times(void)
     UNTIL(g, g->gone);
     CHECK(g->goaway);
     guest_free(g);
-    door.age_most = 0;
+    door.max_age = 0;
 
     CASE("an idle one is closed");
-    door.idle_deadline = SL_MS;
+    door.idle_timeout = SL_MS;
     g = guest_new();
     UNTIL(g, g->gone);
     CHECK(g->goaway);
     guest_free(g);
-    door.idle_deadline = 0;
+    door.idle_timeout = 0;
 
     CASE("a connection without a preface is closed, too");
-    door.head_deadline = SL_MS;
+    door.begin_timeout = SL_MS;
     g = guest_new();
     for (unsigned i = 0; i < 1000 && recv(g->fd, &(char){0}, 1, MSG_DONTWAIT);
          i++) {
@@ -160,7 +159,7 @@ static void test_times(void)
     }
     CHECK_EQ(recv(g->fd, &(char){0}, 1, MSG_DONTWAIT), 0);
     guest_free(g);
-    door.head_deadline = 0;
+    door.begin_timeout = 0;
 }
 
 static void test_unfinished(void)
@@ -169,7 +168,7 @@ static void test_unfinished(void)
     struct asked *a;
 
     CASE("a request that does not come is given up, and the others go on");
-    door.body_deadline = 10 * SL_MS;
+    door.body_timeout = 10 * SL_MS;
     g = guest_new();
     a = guest_should(g, "nowhere", ann, 1, NULL);
     a->waits = true;
@@ -179,7 +178,7 @@ static void test_unfinished(void)
     UNTIL(g, a->closed);
     CHECK_EQ(a->status, 0);
     guest_free(g);
-    door.body_deadline = 0;
+    door.body_timeout = 0;
 }
 
 /* Whichever allocation fails: an answer, an error or the end, and no leak. */
@@ -191,7 +190,7 @@ static void test_memory(void)
     bool whole = false;
 
     CASE("without memory there is an error or the end, and nothing leaks");
-    sl_grpc_worker_close(&worker);
+    sl_server_worker_close(&worker.base);
     while (!whole && fail.nth < 200) {
         struct guest *g;
         struct asked *a;
@@ -211,7 +210,7 @@ static void test_memory(void)
         guest_free(g);
         for (int i = 0; i < 20; i++)
             tick(&s);
-        sl_grpc_worker_close(&worker);
+        sl_server_worker_close(&worker.base);
         fail_check(&fail);
     }
     CHECK(whole);
@@ -229,7 +228,7 @@ static void test_warm(void)
     unsigned calls;
 
     CASE("once warm, a usual request takes no memory");
-    sl_grpc_worker_close(&worker);
+    sl_server_worker_close(&worker.base);
     CHECK(open_server(&alloc));
     g = guest_new();
     for (unsigned i = 0; i < 4; i++) {
@@ -246,7 +245,7 @@ static void test_warm(void)
 #endif
     printf("# %u allocations\n", fail.calls - calls);
     guest_free(g);
-    sl_grpc_worker_close(&worker);
+    sl_server_worker_close(&worker.base);
     fail_check(&fail);
     CHECK(open_server(NULL));
 }
@@ -254,9 +253,9 @@ static void test_warm(void)
 /* Turns in which no guest does anything. */
 static void wait_alone(unsigned conns)
 {
-    for (int i = 0; i < 2000 && sl_conns_count(worker.conns) > conns; i++)
+    for (int i = 0; i < 2000 && sl_conns_count(worker.base.conns) > conns; i++)
         tick(&s);
-    CHECK_EQ(sl_conns_count(worker.conns), conns);
+    CHECK_EQ(sl_conns_count(worker.base.conns), conns);
 }
 
 /* Some read nothing while they ask nothing. */
@@ -266,14 +265,14 @@ static void test_drain_silent(void)
     struct asked *a;
 
     CASE("draining does not wait for an idle client that reads nothing");
-    worker.draining = false;
+    worker.base.draining = false;
     late.on = true;
     a = guest_should(busy, "api", ann, 1, NULL);
     UNTIL(busy, late.take_count == 1);
     guest_turn(idle);
     both_turn(idle);
-    sl_grpc_announce_drain(&worker);
-    sl_grpc_drain(&worker);
+    sl_server_announce_drain(&worker.base);
+    sl_server_drain(&worker.base);
     wait_alone(1);
     CASE("but it waits for a request of a client that reads nothing");
     let_go(0);
@@ -300,11 +299,11 @@ static void test_drain(void)
     UNTIL(g, late.take_count == 1 && watch->got_len > 0);
     guest_turn(idle);
     both_turn(idle);
-    sl_grpc_announce_drain(&worker);
+    sl_server_announce_drain(&worker.base);
     UNTIL(g, watch->got_len == 14);
     CHECK_EQ(watch->got[6], 1);
     CHECK_EQ(watch->got[13], 2);
-    sl_grpc_drain(&worker);
+    sl_server_drain(&worker.base);
     UNTIL(g, watch->closed);
     CHECK_EQ(watch->status, 14);
     UNTIL(idle, idle->gone);
@@ -326,7 +325,7 @@ int main(void)
     serve_begin(&s, 0);
     serve_late(&s, policy);
     CHECK(open_server(NULL));
-    worker.station = &station;
+    worker.base.station = &station;
     test_left();
     test_late();
     test_times();
@@ -335,7 +334,7 @@ int main(void)
     test_warm();
     test_drain();
     test_drain_silent();
-    sl_grpc_worker_close(&worker);
+    sl_server_worker_close(&worker.base);
     rig_close(&s.rig);
     serve_end(&s);
     return CHECK_DONE();

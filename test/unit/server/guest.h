@@ -129,7 +129,7 @@ static struct guest *guest_new(void)
     must(nghttp2_session_client_new(&g->h2, calls, g), "session", NULL);
     nghttp2_session_callbacks_del(calls);
     CHECK_EQ(nghttp2_submit_settings(g->h2, 0, NULL, 0), 0);
-    g->fd = come(sl_grpc_accept, &worker, NULL);
+    g->fd = come(sl_server_accept, &worker, NULL);
     return g;
 }
 

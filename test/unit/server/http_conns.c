@@ -110,7 +110,7 @@ static void test_deadlines(struct served *s)
 {
     int idle, head, body;
 
-    s->door.head_deadline = s->door.body_deadline = 1;
+    s->door.begin_timeout = s->door.body_timeout = 1;
     CASE("a head and a body that do not come: 408");
     head = call(s);
     say(head, "GET / HT");
@@ -125,21 +125,21 @@ static void test_deadlines(struct served *s)
     close(body);
 
     CASE("an idle connection is closed without a word");
-    s->door.idle_deadline = 1;
+    s->door.idle_timeout = 1;
     idle = call(s);
     CHECK(is_over(s, idle));
     close(idle);
     WAIT_FOR(s, sl_conns_count(s->worker.conns) == 0);
     CHECK_EQ(refused(s, "http", "deadline"), 2);
     CHECK_EQ(counted(&s->counted, "sluice_connections{door=\"http\"}"), 0);
-    s->door.head_deadline = s->door.body_deadline = s->door.idle_deadline = 0;
+    s->door.begin_timeout = s->door.body_timeout = s->door.idle_timeout = 0;
 }
 
 static void test_cap(struct served *s)
 {
     int a, b, c;
 
-    sl_http_worker_close(&s->worker);
+    sl_server_worker_close(&s->worker);
     serve_http(s, 2);
     CASE("one connection too many is closed, the others go on");
     a = call(s);
@@ -151,7 +151,7 @@ static void test_cap(struct served *s)
     close(a);
     close(b);
     close(c);
-    sl_http_worker_close(&s->worker);
+    sl_server_worker_close(&s->worker);
     serve_http(s, 100);
 }
 
@@ -240,7 +240,7 @@ static void test_lost(struct served *s)
     let_go(0);
 
     CASE("a request outlives its connection, and is decided by its own words");
-    sl_http_worker_close(&s->worker);
+    sl_server_worker_close(&s->worker);
     serve_http(s, 100);
     s->worker.station = &station;
     late.finding = true;
@@ -270,7 +270,7 @@ static void test_lost(struct served *s)
     WAIT_FOR(s, late.lookup_count == 2);
     late.lookup_count = 0;
     late.finding = false;
-    sl_http_worker_close(&s->worker);
+    sl_server_worker_close(&s->worker);
     CHECK(is_over(s, fd));
     close(fd);
     serve_http(s, 100);
@@ -285,7 +285,7 @@ static void test_drain(struct served *s)
     say(busy, CHECK_HEAD "{\"path\"");
     say(waits, ASK("u5") FREE);
     WAIT_FOR(s, late.take_count == 1);
-    sl_http_drain(&s->worker);
+    sl_server_drain(&s->worker);
     CHECK(is_over(s, idle));
     say(busy, ":\"/q\"}");
     let_go_all(s, 2);
@@ -298,12 +298,12 @@ static void test_drain(struct served *s)
     close(waits);
 
     CASE("what is never answered is given back at the end");
-    sl_http_worker_close(&s->worker);
+    sl_server_worker_close(&s->worker);
     serve_http(s, 100);
     idle = call(s);
     say(idle, ASK("u6"));
     WAIT_FOR(s, late.take_count == 1);
-    sl_http_worker_close(&s->worker);
+    sl_server_worker_close(&s->worker);
     CHECK(is_over(s, idle));
     close(idle);
 }
@@ -313,7 +313,7 @@ int main(void)
     struct served s;
 
     serve_begin(&s, 0);
-    s.door.pipeline_most = 8;
+    s.door.max_pipeline = 8;
     serve_late(&s, policy);
     serve_http(&s, 100);
     test_bytes(&s);

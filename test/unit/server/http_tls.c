@@ -107,7 +107,7 @@ static void test_deadline(struct served *s)
     int fd;
 
     CASE("a client that does not shake hands is not waited for");
-    s->door.head_deadline = 1;
+    s->door.begin_timeout = 1;
     fd = call(s);
     CHECK(is_over(s, fd));
     close(fd);
@@ -132,12 +132,12 @@ int main(void)
     make_files(folder);
     options = (struct sl_tls_options){files.cert, files.key, files.ca, false};
     must(sl_tls_open(&options, &tls, &diag), "tls", &diag);
-    sl_http_worker_tls(&s.worker, tls);
+    sl_server_set_tls(&s.worker, tls);
     test_certificates(&s);
     test_deadline(&s);
     sl_tls_unref(tls);
     drop_files(folder);
-    sl_http_worker_close(&s.worker);
+    sl_server_worker_close(&s.worker);
     rig_close(&s.rig);
     serve_end(&s);
     return CHECK_DONE();

@@ -23,7 +23,7 @@ static const char policy[] =
 static char body[1 << 16]; /* of the last answer */
 
 /* The status; 0 if the server would close the connection. */
-static int ask(struct sl_http_worker *worker, const char *method,
+static int ask(struct sl_server_worker *worker, const char *method,
                const char *target, const char *sent)
 {
     static const struct sl_http1_field uri = {
@@ -50,7 +50,7 @@ static int ask(struct sl_http_worker *worker, const char *method,
 }
 
 /* The nth allocation fails, for each n there is. */
-static void check_each(struct sl_http_door *door, const char *method,
+static void check_each(struct sl_server *door, const char *method,
                        const char *target, const char *sent, int want)
 {
     struct fail fail = {.nth = 0};
@@ -58,16 +58,16 @@ static void check_each(struct sl_http_door *door, const char *method,
     int status = 0;
 
     do {
-        struct sl_http_worker worker;
+        struct sl_server_worker worker;
 
         fail.nth++;
         fail.calls = 0;
-        sl_http_worker_init(&worker, door, s.rig.engine, NULL, &alloc);
+        sl_server_worker_init(&worker, door, s.rig.engine, NULL, &alloc);
         status = ask(&worker, method, target, sent);
         if (status == 503)
             CHECK(strstr(body, "\"code\":\"NO_MEMORY\""));
         CHECK(status == want || status == 503 || fail.nth == 1);
-        sl_http_worker_done(&worker);
+        sl_server_worker_close(&worker);
     } while (fail.calls >= fail.nth && fail.nth < 200);
     if (!CHECK_EQ(status, want) || !CHECK(fail.nth > 1))
         printf("# %s %s\n", method, target);
@@ -77,7 +77,7 @@ static void check_each(struct sl_http_door *door, const char *method,
 static void check_requests(void)
 {
     static const struct {
-        struct sl_http_door *door;
+        struct sl_server *door;
         const char *method, *target, *sent;
         int status;
     } rows[] = {
@@ -109,12 +109,12 @@ static void check_requests(void)
 
 static void check_holds(void)
 {
-    struct sl_http_worker worker;
+    struct sl_server_worker worker;
     const char *at;
     char target[96];
 
     CASE("a hold is not settled, or is, and the answer tells which");
-    sl_http_worker_init(&worker, &s.door, s.rig.engine, NULL, NULL);
+    sl_server_worker_init(&worker, &s.door, s.rig.engine, NULL, NULL);
     CHECK_EQ(ask(&worker, "POST", "/v1/check",
                  "{\"path\":\"/llm\",\"org\":\"b\",\"hold\":\"30s\"}"),
              200);
@@ -124,17 +124,17 @@ static void check_holds(void)
     check_each(&s.door, "POST", target, "{\"cost\":{\"tokens\":1}}", 200);
     CHECK_EQ(ask(&worker, "POST", target, ""), 200);
     CHECK(strstr(body, "\"again\":true"));
-    sl_http_worker_done(&worker);
+    sl_server_worker_close(&worker);
 }
 
 static void check_warm(void)
 {
     struct fail fail = {.nth = 0};
     struct sl_alloc alloc = fail_alloc(&fail);
-    struct sl_http_worker worker;
+    struct sl_server_worker worker;
 
     CASE("once warm, a usual request takes no memory");
-    sl_http_worker_init(&worker, &s.door, s.rig.engine, NULL, &alloc);
+    sl_server_worker_init(&worker, &s.door, s.rig.engine, NULL, &alloc);
     for (int i = 0; i < 8; i++) {
         fail.calls = 0;
         CHECK_EQ(ask(&worker, "POST", "/v1/check",
@@ -143,7 +143,7 @@ static void check_warm(void)
         CHECK(ask(&worker, "GET", "/v1/auth", "") > 0);
     }
     CHECK_EQ(fail.calls, 0);
-    sl_http_worker_done(&worker);
+    sl_server_worker_close(&worker);
     fail_check(&fail);
 }
 
@@ -180,11 +180,12 @@ static void check_guards(void)
 {
     static const char *const open[] = {"/livez", "/readyz", "/healthz",
                                        "/metrics"};
-    struct sl_http_worker worker;
+    struct sl_server_worker worker;
 
     CASE("every path of the admin server but four needs the token");
     servers.admin_door.token = SL_STR("secret");
-    sl_http_worker_init(&worker, &servers.admin_door, s.rig.engine, NULL, NULL);
+    sl_server_worker_init(&worker, &servers.admin_door, s.rig.engine, NULL,
+                          NULL);
     for (unsigned i = 0; i < sl_admin_path_count; i++) {
         const struct sl_http_path *row = &sl_admin_paths[i];
         int want = 401;
@@ -194,7 +195,7 @@ static void check_guards(void)
         if (!CHECK_EQ(ask(&worker, row->method, row->path, ""), want))
             printf("# %s %s\n", row->method, row->path);
     }
-    sl_http_worker_done(&worker);
+    sl_server_worker_close(&worker);
 }
 
 int main(void)

@@ -70,7 +70,7 @@ static void open_policy(const char *from)
     close_servers();
     open_servers(text, false);
     set_time(now);
-    resp = come(sl_resp_accept, &servers.resp_worker, LOCAL);
+    resp = come(sl_server_accept, &servers.resp_worker, LOCAL);
 }
 
 /* What comes on a connection is in s.got. */
@@ -238,7 +238,7 @@ static void print_commands(void)
         else
             snprintf(words, sizeof(words), "%u to %u", row->least - 1,
                      row->most - 1);
-        addf("| `%s`%s | %s | %s |\n", row->name, row->for_anybody ? "*" : "",
+        addf("| `%s`%s | %s | %s |\n", row->name, row->is_public ? "*" : "",
              words, row->summary);
     }
 }

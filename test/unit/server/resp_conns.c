@@ -15,19 +15,18 @@ static const char policy[] = "sluice: 1\n"
 #define THEN  "*5\r\n:1\r\n:1\r\n:0\r\n:60\r\n:60\r\n"
 
 static struct served s;
-static struct sl_resp_door door;
+static struct sl_server door = {.protocol = &sl_protocol_resp, .name = "resp"};
 static struct sl_resp_worker worker;
 
 static void start(void)
 {
-    must(sl_resp_worker_open(&worker, &door, s.loop, s.rig.engine,
-                             s.counted.stats[0], 100, NULL),
+    must(open_worker(&worker.base, &door, &s, s.counted.stats[0], NULL, 100),
          "worker", NULL);
 }
 
 static int dial(void)
 {
-    return come(sl_resp_accept, &worker, LOCAL);
+    return come(sl_server_accept, &worker, LOCAL);
 }
 
 /* What comes is `want`, and then nothing for a turn. */
@@ -113,7 +112,7 @@ static void check_deadlines(void)
     int fd;
 
     CASE("a command that does not come whole is given up, an idle one not");
-    door.command_deadline = SL_MS;
+    door.begin_timeout = SL_MS;
     fd = dial();
     check_say(fd, "PING\r\n", "+PONG\r\n");
     say(fd, "*1\r\n$4\r\nPI");
@@ -126,7 +125,7 @@ static void check_deadlines(void)
     CHECK(is_over(&s, fd));
     close(fd);
     door.token = SL_STR("");
-    door.command_deadline = 0;
+    door.begin_timeout = 0;
     CHECK_EQ(refused(&s, "resp", "deadline"), 2);
 }
 
@@ -204,7 +203,7 @@ static void check_drain(void)
     check_say(idle, "PING\r\n", "+PONG\r\n");
     say(fd, "CL.THROTTLE f 0 1 60\r\n");
     WAIT_FOR(&s, late.take_count == 1);
-    sl_resp_drain(&worker);
+    sl_server_drain(&worker.base);
     CHECK(is_over(&s, idle));
     let_go(0);
     CHECK_STR(hear(&s, fd, NULL, 0), FIRST);
@@ -212,12 +211,12 @@ static void check_drain(void)
     close(idle);
 
     CASE("what is never answered is given back at the end");
-    sl_resp_worker_close(&worker);
+    sl_server_worker_close(&worker.base);
     start();
     fd = dial();
     say(fd, "CL.THROTTLE g 0 1 60\r\nSLUICE.CHECK LIMIT day ann\r\n");
     WAIT_FOR(&s, late.take_count == 1);
-    sl_resp_worker_close(&worker);
+    sl_server_worker_close(&worker.base);
     CHECK(is_over(&s, fd));
     close(fd);
 }

@@ -27,24 +27,26 @@ static const char policy[] =
 /* A session without a connection. */
 struct talk {
     struct rig rig;
-    struct sl_resp_door door;
+    struct sl_server door;
     struct sl_resp_worker worker;
-    struct sl_resp_session session;
+    struct sl_resp_conn session;
     struct sl_buf in, out;
     enum sl_resp_served served;
 };
 
 static void talk_again(struct talk *t)
 {
-    sl_resp_session_init(&t->session, &t->worker, &t->out);
+    sl_resp_conn_init(&t->session, &t->worker, &t->out);
 }
 
 static void talk_open(struct talk *t, const struct sl_alloc *alloc)
 {
     memset(t, 0, sizeof(*t));
     rig_open(&t->rig, policy);
-    t->door.token = SL_STR("");
-    sl_resp_worker_init(&t->worker, &t->door, t->rig.engine, NULL, alloc);
+    t->door = (struct sl_server){
+        .protocol = &sl_protocol_resp, .name = "resp", .token = SL_STR("")};
+    sl_server_worker_init(&t->worker.base, &t->door, t->rig.engine, NULL,
+                          alloc);
     sl_buf_init(&t->in, 1 << 20, &sl_alloc_libc);
     sl_buf_init(&t->out, 8 << 20, alloc ? alloc : &sl_alloc_libc);
     talk_again(t);
@@ -54,7 +56,7 @@ static void talk_close(struct talk *t)
 {
     if (t->session.call)
         sl_resp_call_done(t->session.call);
-    sl_resp_worker_done(&t->worker);
+    sl_server_worker_close(&t->worker.base);
     sl_buf_done(&t->in);
     sl_buf_done(&t->out);
     rig_close(&t->rig);
@@ -227,11 +229,11 @@ static void check_spare(void)
                  0);
     CHECK_EQ(sl_buf_add(&line, (struct sl_str){"", 1}), 0);
     talk(&t, line.bytes);
-    CHECK_EQ(t.worker.spare_count, SL_RESP_CHECKS);
+    CHECK_EQ(t.worker.base.spare_count, SL_RESP_CHECKS);
     CHECK_EQ(sl_engine_use(t.rig.engine, same, &t.rig.diag), 0);
     sl_policy_unref(same);
     talk(&t, "SLUICE.CHECK GET /x user a\r\n");
-    CHECK_EQ(t.worker.spare_count, 1);
+    CHECK_EQ(t.worker.base.spare_count, 1);
     sl_buf_done(&line);
     talk_close(&t);
 }

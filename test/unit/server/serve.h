@@ -28,8 +28,8 @@ struct served {
     struct sl_loop *loop;
     struct sl_timer *tick;
     struct counted counted; /* metrics */
-    struct sl_http_door door;
-    struct sl_http_worker worker;
+    struct sl_server door;
+    struct sl_server_worker worker;
     struct sl_buf got; /* what hear() has read, with a NUL behind it */
 };
 
@@ -90,8 +90,10 @@ static inline void serve_begin(struct served *s, sl_ns now)
     must(sl_timer_new(s->loop, serve_stop, s->loop, &s->tick), "timer", NULL);
     counted_open(&s->counted, 1);
     sl_buf_init(&s->got, 64 << 20, &sl_alloc_libc);
-    s->door = (struct sl_http_door){
-        .paths = sl_api_paths, .path_count = sl_api_path_count, .name = "http"};
+    s->door = (struct sl_server){.protocol = &sl_protocol_http,
+                                 .paths = sl_api_paths,
+                                 .path_count = sl_api_path_count,
+                                 .name = "http"};
 }
 
 static inline void serve_end(struct served *s)
@@ -102,14 +104,23 @@ static inline void serve_end(struct served *s)
     sl_loop_close(s->loop);
 }
 
-/* The HTTP server, for at most so many connections. */
-static inline void serve_http(struct served *s, unsigned most)
+/* Serves on the loop of the test with at most so many connections. */
+static inline int open_worker(struct sl_server_worker *worker,
+                              const struct sl_server *server, struct served *s,
+                              struct sl_metrics *stats,
+                              const struct sl_alloc *alloc, unsigned most)
 {
     struct sl_diag diag = {.sentence = ""};
 
-    must(sl_http_worker_open(&s->worker, &s->door, s->loop, s->rig.engine,
-                             s->counted.stats[0], most, &diag),
-         "worker", &diag);
+    sl_server_worker_init(worker, server, s->rig.engine, stats, alloc);
+    return sl_server_worker_open(worker, s->loop, most, &diag);
+}
+
+/* The HTTP server. */
+static inline void serve_http(struct served *s, unsigned most)
+{
+    must(open_worker(&s->worker, &s->door, s, s->counted.stats[0], NULL, most),
+         "worker", NULL);
 }
 
 /* ---- a store and a registry that answer later ---- */
@@ -242,7 +253,7 @@ static inline int come(sl_accept_f *accept, void *worker, const char *peer)
 
 static inline int call(struct served *s)
 {
-    return come(sl_http_accept, &s->worker, LOCAL);
+    return come(sl_server_accept, &s->worker, LOCAL);
 }
 
 static inline void say(int fd, const char *text)

@@ -12,9 +12,9 @@
 static struct served s;
 static struct {
     bool open;
-    struct sl_http_door admin_door;
-    struct sl_http_worker admin_worker;
-    struct sl_resp_door resp_door;
+    struct sl_server admin_door;
+    struct sl_server_worker admin_worker;
+    struct sl_server resp_door;
     struct sl_resp_worker resp_worker;
     struct holding *holding; /* the store, or NULL: it is in memory */
     struct sl_top_keys *top;
@@ -141,9 +141,9 @@ static inline void close_servers(void)
 {
     if (!servers.open)
         return;
-    sl_http_worker_close(&s.worker);
-    sl_http_worker_close(&servers.admin_worker);
-    sl_resp_worker_close(&servers.resp_worker);
+    sl_server_worker_close(&s.worker);
+    sl_server_worker_close(&servers.admin_worker);
+    sl_server_worker_close(&servers.resp_worker.base);
     close_registry();
     sl_top_keys_close(servers.top);
     rig_close(&s.rig);
@@ -172,17 +172,18 @@ static inline void open_servers(const char *policy, bool holding)
     sl_metrics_watch(stats, servers.top, NULL);
     serve_http(&s, 100);
     s.worker.station = &servers.station;
-    servers.admin_door =
-        (struct sl_http_door){.paths = sl_admin_paths,
-                              .path_count = sl_admin_path_count,
-                              .name = "admin",
-                              .ctx = &admin};
-    must(sl_http_worker_open(&servers.admin_worker, &servers.admin_door, s.loop,
-                             s.rig.engine, stats, 100, NULL),
+    servers.admin_door = (struct sl_server){.protocol = &sl_protocol_http,
+                                            .paths = sl_admin_paths,
+                                            .path_count = sl_admin_path_count,
+                                            .name = "admin",
+                                            .ctx = &admin};
+    must(open_worker(&servers.admin_worker, &servers.admin_door, &s, stats,
+                     NULL, 100),
          "admin", NULL);
-    servers.resp_door.token = SL_STR("");
-    must(sl_resp_worker_open(&servers.resp_worker, &servers.resp_door, s.loop,
-                             s.rig.engine, stats, 100, NULL),
+    servers.resp_door = (struct sl_server){
+        .protocol = &sl_protocol_resp, .name = "resp", .token = SL_STR("")};
+    must(open_worker(&servers.resp_worker.base, &servers.resp_door, &s, stats,
+                     NULL, 100),
          "resp", NULL);
     admin.set_clock = on_clock;
     memset(&program, 0, sizeof(program));
