@@ -50,32 +50,30 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *live,
     d->status = 200;
     d->reason = SL_REASON_NONE;
     d->by = d->report = d->quota = -1;
-    d->never = d->degraded = d->blind = d->unsure = false;
-    d->on_local = false;
-    d->tagged = live->in_slots;
-    d->share = 1;
-    d->retry_in = SL_NS_NONE;
+    d->never = d->blind = d->unsure = d->degraded = false;
+    d->retry_in = d->waited = SL_NS_NONE;
     d->code = d->missing_scope = (struct sl_str){"", 0};
-    d->shown_count = d->side_count = d->running_count = 0;
+    d->hold[0] = '\0';
+    d->token_fault = SL_TOKEN_GOOD;
+    d->webhook_fault = SL_WEBHOOK_GOOD;
+    d->replayed = false;
+    d->shown_count = d->running_count = d->side_count = d->who_count = 0;
+    d->anonymous = d->plan_ended = false;
+    d->on_local = false;
+    d->share = 1;
+    d->webhook_verified = d->webhook_claimed = d->webhook_kept = false;
+    d->repeat_wanted = d->repeat_claimed = d->repeat_kept = false;
+    d->spend = spend;
+    d->tagged = live->in_slots;
     d->policy = live->policy;
     d->route = &live->policy->fallback;
     d->plan = live->policy->plans.fallback;
-    d->anonymous = d->plan_ended = false;
-    d->who_count = 0;
     d->now = facts->now;
-    d->spend = spend;
+    d->hold_asked = facts->hold;
     d->give_back = facts->give_back;
     d->insist = facts->insist;
     d->charge = facts->charge;
     d->metered = facts->metered;
-    d->token_fault = SL_TOKEN_GOOD;
-    d->webhook_fault = SL_WEBHOOK_GOOD;
-    d->webhook_verified = d->webhook_claimed = false;
-    d->webhook_kept = d->repeat_kept = false;
-    d->repeat_wanted = d->repeat_claimed = d->replayed = false;
-    d->hold[0] = '\0';
-    d->waited = SL_NS_NONE;
-    d->hold_asked = facts->hold;
     d->take.deadline = facts->deadline;
     sl_arena_reset(&d->arena);
 }
@@ -221,6 +219,7 @@ static bool choose_plan(struct sl_decision *d, const struct sl_caller *caller)
 static bool is_let_pass(const struct sl_check *c)
 {
     const struct sl_decision *d = &c->decision;
+
     return c->caller.unregistered &&
            d->policy->identity.unknown_subject == SL_UNKNOWN_PASS &&
            (c->known->user || c->known->org);
@@ -465,7 +464,8 @@ static void prepare_take(struct sl_check *c)
     d->untouched = d->shown_count + d->running_count == 0;
     if (d->unsure)
         sl_decision_conclude_unsure(d);
-    if (d->reason != SL_REASON_NONE || sl_idempotency_begin(c))
+    if (d->reason != SL_REASON_NONE ||
+        (d->repeat_wanted && sl_idempotency_begin(c)))
         return;
     if (d->blind) {
         sl_decision_conclude(d);
@@ -505,6 +505,7 @@ static void release_subjects(struct sl_check *c)
         c->lookups[i].err = 0;
     }
     c->verified.user = c->verified.org = NULL;
+    c->verified.subjects_failed = false;
 }
 
 /* One deadline applies to the lookups and to the store. */
@@ -569,7 +570,7 @@ static bool identify(struct sl_check *c)
  * do not count. A bad token stays bad and is not counted twice. */
 static void keep_subjects(struct sl_check *c)
 {
-    if (c->has_waited && c->verified.token) {
+    if (c->verified.token) {
         verify_token(c);
         if (!c->verified.token)
             release_subjects(c);
@@ -716,7 +717,7 @@ static void advance(struct sl_check *c)
                 return;
             /* fall through */
         case SL_CHECK_LOOKUP:
-            if (!c->auth)
+            if (c->has_waited)
                 keep_subjects(c);
             c->state = SL_CHECK_PREPARE;
             /* fall through */
@@ -728,7 +729,7 @@ static void advance(struct sl_check *c)
             start_again(c);
             break;
         case SL_CHECK_TAKE:
-            if (!c->answered && sl_wait_check_behind(c))
+            if (!c->answered && c->engine_ctx->room && sl_wait_check_behind(c))
                 return;
             /* fall through */
         case SL_CHECK_COUNT_DENIED:
@@ -746,9 +747,10 @@ static void advance(struct sl_check *c)
             sl_check_finish(c, c->decision.take.err);
             return;
         case SL_CHECK_DONE:
-            if (sl_wait_check_waits(c))
+            if (c->wait > 0 && sl_wait_check_waits(c))
                 return;
-            sl_usage_report_send(c->engine_ctx->meter, &c->decision, false);
+            if (c->engine_ctx->meter)
+                sl_usage_report_send(c->engine_ctx->meter, &c->decision, false);
             sl_check_finish(c, 0);
             return;
         }

@@ -313,11 +313,11 @@ struct sl_decision {
 
     bool on_local;  /* on the engine's own table, not the shared store */
     unsigned share; /* then: among how many a limit is parted */
-    /* What is remembered of it; guard.h. */
-    bool webhook_verified, webhook_claimed, repeat_wanted, repeat_claimed;
+    /* Claims in the replay caches; idempotency.c, precheck.c. */
+    bool webhook_verified, webhook_claimed, webhook_kept;
+    bool repeat_wanted, repeat_claimed, repeat_kept;
     struct sl_replay_cache_claim webhook, repeat;
-    /* Claimed when it was first asked, if it is asked again since it waits. */
-    bool webhook_kept, repeat_kept;
+    /* Claims of a check that waits: kept while it is evaluated again. */
     struct sl_replay_cache_claim kept_webhook, kept_repeat;
 
     bool spend;       /* false: explain, which takes nothing */

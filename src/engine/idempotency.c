@@ -197,6 +197,7 @@ static void claim_header(struct sl_check *c, const struct sl_dedupe *dedupe)
 void sl_idempotency_claim(struct sl_check *c, const struct sl_prechecks *guards)
 {
     struct sl_decision *d = &c->decision;
+
     if (d->repeat_wanted || d->side_count != 1)
         return;
     if (c->facts->idempotency_key.len > 0)
@@ -271,8 +272,6 @@ bool sl_idempotency_begin(struct sl_check *c)
     unsigned char bytes[SL_REPLAY_CACHE_MEMO];
     size_t len;
 
-    if (!once || !d->repeat_wanted)
-        return false;
     if (d->repeat_kept && sl_claims_same(&d->kept_repeat, &d->repeat)) {
         d->repeat_claimed = true;
         d->repeat_kept = false;
@@ -347,6 +346,7 @@ void sl_precheck_retry(struct sl_decision *d, bool keep)
 static void drop_kept(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
+
     if (d->repeat_kept)
         sl_replay_cache_drop(c->live->engine->repeats, &d->kept_repeat);
     if (d->webhook_kept)

@@ -198,7 +198,7 @@ static int show(struct sl_check *c, struct sl_limit_view *shown)
     if (!err && c->live->wants_names)
         err = sl_name_make(d, shown, shown->values, shown->value_count,
                            &shown->name);
-    return err ? err : sl_sign_in_find(c, shown);
+    return err || !c->carry ? err : sl_sign_in_find(c, shown);
 }
 
 /* What another side meets already is asked once, with the larger cost. */
@@ -257,12 +257,17 @@ int sl_parts_add(struct sl_check *c, const struct sl_rule *const *rules,
 
 /* ---- asking ---- */
 
+/* Adds limit number `index` of the decision, or its candidate, to the take.
+ * A key that is carried to it goes before it. */
 static void add_part(struct sl_check *c, unsigned index, bool candidate)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_limit_view *shown = &d->shown[index];
     unsigned stored = 2 * shown->rule->index + candidate;
-    struct sl_store_part part = {
+    bool carries = shown->visitor.len > 0;
+    struct sl_store_part *part = &d->parts[d->take.count + carries];
+
+    *part = (struct sl_store_part){
         .of = d->on_local ? &c->live->local[stored] : &c->live->stored[stored],
         .limit = candidate ? shown->candidate : shown->numbers,
         .key = shown->key,
@@ -271,23 +276,20 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
         .when = d->now,
         .whose = c->state == SL_CHECK_SHADOW || d->on_local ? NULL : shown,
     };
-
     if (shown->open && !candidate)
-        part.limit = shown->ceiling_less;
+        part->limit = shown->ceiling_less;
     if (d->on_local)
-        part.cost = sl_local_cost(d, &part);
-    if (shown->visitor.len > 0) {
-        struct sl_store_part before = part;
-
-        before.key = shown->visitor;
-        before.name = sl_name_of(shown->visitor_name, candidate);
-        before.cost = 0;
-        before.carried = true;
+        part->cost = sl_local_cost(d, part);
+    d->part_shown[d->take.count + carries] = index;
+    if (carries) {
+        part[-1] = *part;
+        part[-1].key = shown->visitor;
+        part[-1].name = sl_name_of(shown->visitor_name, candidate);
+        part[-1].cost = 0;
+        part[-1].carried = true;
         d->part_shown[d->take.count] = index;
-        d->parts[d->take.count++] = before;
     }
-    d->part_shown[d->take.count] = index;
-    d->parts[d->take.count++] = part;
+    d->take.count += 1 + carries;
 }
 
 /* Is there room for one more, and what is carried to it? */
@@ -322,6 +324,7 @@ static enum sl_take_op errand_of(const struct sl_decision *d,
 bool sl_parts_ask_limits(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
+
     begin_take(d, errand_of(d, SL_TAKE_OP_TAKE));
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
@@ -338,9 +341,10 @@ bool sl_parts_ask_limits(struct sl_check *c)
 bool sl_parts_count_denied(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
-    begin_take(d, SL_TAKE_OP_CHARGE);
+
     if (!d->insist || !d->spend || d->give_back || d->allowed)
         return false;
+    begin_take(d, SL_TAKE_OP_CHARGE);
     for (unsigned i = 0; i < d->shown_count; i++) {
         const struct sl_limit_view *shown = &d->shown[i];
         enum sl_kind kind = shown->rule->kind;
@@ -352,11 +356,22 @@ bool sl_parts_count_denied(struct sl_check *c)
     return d->take.count > 0;
 }
 
+static bool has_shadows(const struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (d->shown[i].mode == SL_MODE_SHADOW || d->shown[i].has_candidate)
+            return true;
+    return false;
+}
+
 /* A route has at most SL_PARTS limits, and each may have a candidate: those
  * that find no room among the parts are not asked this time. */
 bool sl_parts_ask_shadows(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
+
+    if (!has_shadows(d))
+        return false;
     begin_take(d, d->allowed ? errand_of(d, SL_TAKE_OP_EACH) : SL_TAKE_OP_PEEK);
     for (unsigned i = 0; i < d->shown_count; i++) {
         struct sl_limit_view *shown = &d->shown[i];
@@ -377,9 +392,9 @@ bool sl_parts_peek_next(struct sl_check *c)
     struct sl_limit_view *shown;
     const struct sl_answer *a;
 
-    begin_take(d, SL_TAKE_OP_PEEK);
     if (d->report < 0 || d->route->reset != SL_RESET_NEXT)
         return false;
+    begin_take(d, SL_TAKE_OP_PEEK);
     shown = &d->shown[d->report];
     a = &shown->answer;
     if (!shown->allowed)
@@ -396,26 +411,36 @@ bool sl_parts_peek_next(struct sl_check *c)
     return d->take.count > 0;
 }
 
+/* Adds a limit and what is carried to it, if there is room. The plan may have
+ * no numbers: the strictest of all plans are used. */
+static void add_reset(struct sl_check *c, unsigned index, bool candidate,
+                      const struct sl_limit *strictest)
+{
+    struct sl_decision *d = &c->decision;
+    unsigned first = d->take.count;
+
+    if (!has_room(d, &d->shown[index]))
+        return;
+    add_part(c, index, candidate);
+    for (unsigned i = first; i < d->take.count; i++)
+        d->parts[i].limit = strictest;
+}
+
 /* Also what candidates and shadows remember, and whether or not the plan has
  * numbers. */
 bool sl_parts_ask_reset(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
+
     begin_take(d, SL_TAKE_OP_RESET);
     for (unsigned i = 0; i < d->shown_count; i++) {
         const struct sl_rule *rule = d->shown[i].rule;
 
         if (d->shown[i].skipped || !rule->limited)
             continue;
-        if (d->take.count < SL_PARTS) {
-            add_part(c, i, false);
-            d->parts[d->take.count - 1].limit = &rule->strictest;
-        }
-        if (rule->candidate_strictest.capacity > 0 &&
-            d->take.count < SL_PARTS) {
-            add_part(c, i, true);
-            d->parts[d->take.count - 1].limit = &rule->candidate_strictest;
-        }
+        add_reset(c, i, false, &rule->strictest);
+        if (rule->candidate_strictest.capacity > 0)
+            add_reset(c, i, true, &rule->candidate_strictest);
     }
     return d->take.count > 0;
 }
@@ -767,7 +792,7 @@ static bool is_carried(const struct sl_check *c, const struct sl_rule *rule)
 
     for (unsigned i = 0; i < rule->per_count; i++)
         named |= is_name(rule->per[i]);
-    return c->carry && named && !c->caller.anonymous &&
+    return named && !c->caller.anonymous &&
            rule->missing == SL_MISSING_ANONYMOUS && ends_at_once(rule);
 }
 

@@ -180,6 +180,7 @@ static void check_requires(struct sl_check *c,
                            const struct sl_prechecks *guards)
 {
     struct sl_decision *d = &c->decision;
+
     for (unsigned i = 0; i < guards->require_count; i++) {
         const struct sl_require *require = &guards->requires[i];
         enum sl_want want = judge(c->facts, require);
@@ -290,6 +291,7 @@ static void refuse_missing(struct sl_decision *d,
 static bool has_values(struct sl_check *c, const struct sl_guard *guard)
 {
     struct sl_decision *d = &c->decision;
+
     for (unsigned i = 0; i < guard->count; i++) {
         const struct sl_guard_piece *piece = &guard->pieces[i];
 
@@ -378,6 +380,7 @@ static int make_keys(struct sl_check *c, const struct sl_guard *guard,
 static bool is_asked(const struct sl_check *c)
 {
     const struct sl_decision *d = &c->decision;
+
     return !c->preflight && !d->charge && !d->give_back &&
            d->policy->mode == SL_MODE_ENFORCE;
 }
