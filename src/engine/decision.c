@@ -1,6 +1,6 @@
 /* decision.c -- from the answers of all limits to one verdict.
  *
- * Rules. (test/unit/engine/conclude.c checks each by number.)
+ * Rules. (test/flow/m01-conclude.flow checks each by number.)
  *   (1) Allowed if every limit that counts allows.
  *   (2) `by` is the first that refuses, in the route's order.
  *   (3) The retry is the largest of those that refuse; any NEVER makes it

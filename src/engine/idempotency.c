@@ -6,7 +6,8 @@
  * answered, and when; the verdict is made from that anew, so that a repeat is
  * told what the first was told, whatever door it comes by.
  *
- * Rules. (test/unit/engine/repeat.c checks each by number.)
+ * Rules. (test/unit/engine/guard.c and
+ * test/flow/g02-repeats.flow check each by number.)
  *   (1) Only what was allowed is remembered: who was refused has paid nothing
  *       and may come again.
  *   (2) A key counts for one caller; nobody is answered by another's.

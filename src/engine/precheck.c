@@ -240,7 +240,8 @@ bool sl_precheck_run(struct sl_check *c, const struct sl_route *route)
 
 /* ---- what is done by one at a time: `guard` of a route.
  *
- * Rules. (test/unit/engine/conflict.c checks each by number.)
+ * Rules. (test/unit/engine/guard.c and
+ * test/flow/k01-guards.flow check each by number.)
  *   (1) One runs; others are refused until it ends or its time is over.
  *   (2) Different values make different keys; the same key is the same, by
  *       whatever route.
