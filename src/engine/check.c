@@ -98,8 +98,8 @@ static void open(struct sl_check *c)
 
 /* ---- the route ---- */
 
-/* The routes of a request: usually one. Where servers read a path differently,
- * the routes of all readings count, so that no detour leads round a limit. */
+/* The routes of a request, usually one. Where servers read a path in several
+ * ways, the routes of all readings apply. */
 struct routes {
     const struct sl_route *list[SL_PATH_READINGS];
     unsigned count;
@@ -136,8 +136,8 @@ static int find_paths(struct sl_decision *d, const struct sl_request *facts,
     return 0;
 }
 
-/* The first of several that limits anything gives the verdict its face: its
- * endpoint, its headers, what it reports. */
+/* The decision shows the first route that has limits: its endpoint, its
+ * headers, its `report`. */
 static const struct sl_route *choose_face(const struct routes *routes)
 {
     for (unsigned i = 0; i < routes->count; i++)
@@ -169,9 +169,9 @@ static int find_routes(struct sl_decision *d, const struct sl_request *facts,
     return err;
 }
 
-/* A browser's question before the request proper comes without any name, so
- * it is never refused for want of one. It takes from the limits like every
- * request without a name, since many servers run their handlers for it. */
+/* A CORS preflight has no credentials, so it is never refused for a missing
+ * name. It takes from the limits as an anonymous request does, because many
+ * servers run their handlers for it. */
 static bool is_preflight(const struct sl_request *facts)
 {
     return sl_str_eq_nocase(facts->method, SL_STR("options")) &&
@@ -181,7 +181,8 @@ static bool is_preflight(const struct sl_request *facts)
                    .len > 0;
 }
 
-static bool lets_in(const struct sl_route *route, struct sl_str role)
+/* Does `route` allow `role`? */
+static bool allows_role(const struct sl_route *route, struct sl_str role)
 {
     for (unsigned i = 0; i < route->role_count; i++)
         if (sl_str_eq_nocase(route->roles[i], role))
@@ -189,14 +190,14 @@ static bool lets_in(const struct sl_route *route, struct sl_str role)
     return route->role_count == 0;
 }
 
-/* One of several is enough. */
+/* One of several roles is enough. */
 static bool has_role(const struct sl_route *route,
                      const struct sl_caller *caller)
 {
     for (unsigned i = 0; i < caller->role_count; i++)
-        if (lets_in(route, caller->roles[i]))
+        if (allows_role(route, caller->roles[i]))
             return true;
-    return caller->role_count == 0 && lets_in(route, caller->role);
+    return caller->role_count == 0 && allows_role(route, caller->role);
 }
 
 /* ---- the plan ---- */
@@ -214,8 +215,8 @@ static bool choose_plan(struct sl_decision *d, const struct sl_caller *caller)
     return plan >= 0 || caller->plan.len == 0 || !plans->deny_unknown;
 }
 
-/* `unknown_subject: pass`. Where nobody at all is registered, nobody passes by
- * it: an empty registry is rather a mistake than a policy. */
+/* `unknown_subject: pass`. It does not apply while the registry is empty: that
+ * is more likely a mistake than a policy. */
 static bool is_let_pass(const struct sl_check *c)
 {
     const struct sl_decision *d = &c->decision;
@@ -225,8 +226,8 @@ static bool is_let_pass(const struct sl_check *c)
            (c->known->user || c->known->org);
 }
 
-/* Everything that a route decides without a limit. False if it has nothing
- * more to say: refused, or passed. */
+/* Checks all that a route decides without a limit. False if its limits do not
+ * apply: the request is refused, or passes. */
 static bool check_route(struct sl_check *c, const struct sl_route *route)
 {
     struct sl_decision *d = &c->decision;
@@ -282,8 +283,8 @@ static int show(struct sl_check *c, const struct sl_rule *const *rules,
                                 : err;
 }
 
-/* One limit by its name. Its key says who it is. */
-static int ask_one(struct sl_check *c)
+/* Adds one limit by its name. The caller is its key. */
+static int add_named_limit(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_rule *rule;
@@ -299,7 +300,7 @@ static int ask_one(struct sl_check *c)
     return d->reason == SL_REASON_NONE ? show(c, &rule, 1) : 0;
 }
 
-/* Add the rules of a route that are not there yet. False if they are too many
+/* Adds the rules of a route to `rules`, each once. False if they are too many
  * for one set. */
 static bool add_rules(const struct sl_route *route,
                       const struct sl_rule *rules[SL_PARTS], unsigned *count)
@@ -318,9 +319,9 @@ static bool add_rules(const struct sl_route *route,
     return true;
 }
 
-/* The rules of all routes that have something to say, each once. Nobody gets
- * round one of them by being at too many routes at once. */
-static int ask_routes(struct sl_check *c, const struct routes *routes)
+/* Adds the rules of all routes whose limits apply. A path with too many
+ * readings is refused. */
+static int add_routes(struct sl_check *c, const struct routes *routes)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_rule *rules[SL_PARTS];
@@ -343,7 +344,8 @@ static int ask_routes(struct sl_check *c, const struct routes *routes)
     return d->reason == SL_REASON_NONE ? show(c, rules, count) : 0;
 }
 
-/* What the route of a descriptor leaves open is a scope of its own. */
+/* The entries that the route of a descriptor does not fix are the scope
+ * `descriptor`. */
 static int keep_open_values(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
@@ -375,14 +377,14 @@ static int add_limits(struct sl_check *c)
         sl_decision_who(d, &c->caller, facts);
     }
     if (facts->limit.len > 0)
-        return ask_one(c);
+        return add_named_limit(c);
     err = find_routes(d, facts, &routes);
     if (!err)
         err = keep_open_values(c);
     if (err)
         return sl_diag_error(&c->diag, err, "out of memory");
     c->preflight = is_preflight(facts);
-    return ask_routes(c, &routes);
+    return add_routes(c, &routes);
 }
 
 /* Adds one request to the decision: its caller, routes and limits. The
@@ -676,7 +678,7 @@ void sl_check_finish(struct sl_check *c, int err)
         c->done(c);
 }
 
-/* Evaluates a request again whose turn has come. The policy may have changed;
+/* Evaluates a request again after its wait. The policy may have changed;
  * claimed keys stay claimed. */
 static void start_again(struct sl_check *c)
 {

@@ -101,7 +101,7 @@ struct sl_check {
     const struct sl_auth_info *known; /* `auth`, or &verified */
     const struct sl_hash_key *secret;
     struct sl_caller caller;
-    bool preflight; /* CORS: nobody is asked for a name */
+    bool preflight; /* a CORS preflight, which needs no name */
     bool no_memory; /* an allocation of a precheck has failed */
     bool carry;     /* `sign_in: carry`: earlier anonymous usage counts */
     bool cap;       /* `sign_in: cap`: limits per address apply to callers
