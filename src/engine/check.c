@@ -45,12 +45,12 @@ void sl_decision_done(struct sl_decision *decision)
 static void clear(struct sl_decision *d, const struct sl_active_policy *live,
                   const struct sl_request *facts, bool spend)
 {
-    d->untouched = false;
+    d->not_limited = false;
     d->allowed = true;
     d->status = 200;
     d->reason = SL_REASON_NONE;
     d->by = d->report = d->quota = -1;
-    d->never = d->blind = d->unsure = d->degraded = false;
+    d->never = d->no_numbers = d->plan_unknown = d->degraded = false;
     d->retry_in = d->waited = SL_NS_NONE;
     d->code = d->missing_scope = (struct sl_str){"", 0};
     d->hold[0] = '\0';
@@ -93,7 +93,7 @@ static void open(struct sl_check *c)
     c->state = SL_CHECK_IDENTIFY;
     clear(d, c->live, c->requests, c->spend);
     sl_decision_choose_id(d, c->requests, sl_engine_secret(c->engine));
-    d->untouched = is_off(d);
+    d->not_limited = is_off(d);
 }
 
 /* ---- the route ---- */
@@ -413,8 +413,8 @@ static int prepare_request(struct sl_check *c)
     side->route = d->route;
     side->shown = c->shown;
     side->refused = d->reason != SL_REASON_NONE;
-    d->unsure |= c->known->subjects_failed && c->caller.plan.len == 0 &&
-                 d->shown_count > 0;
+    d->plan_unknown |= c->known->subjects_failed && c->caller.plan.len == 0 &&
+                       d->shown_count > 0;
     if (d->side_count > 1 && !side->refused && route->rule_count > 0) {
         d->route = route;
         d->plan = plan;
@@ -463,13 +463,13 @@ static void prepare_take(struct sl_check *c)
         sl_decision_refuse(d, SL_REASON_PATH);
     if (d->reason != SL_REASON_NONE)
         return;
-    d->untouched = d->shown_count + d->running_count == 0;
-    if (d->unsure)
+    d->not_limited = d->shown_count + d->running_count == 0;
+    if (d->plan_unknown)
         sl_decision_conclude_unsure(d);
     if (d->reason != SL_REASON_NONE ||
         (d->repeat_wanted && sl_idempotency_begin(c)))
         return;
-    if (d->blind) {
+    if (d->no_numbers) {
         sl_decision_conclude(d);
         return;
     }
@@ -551,7 +551,7 @@ static void look_up(struct sl_check *c, struct sl_lookup *lookup,
 static bool identify(struct sl_check *c)
 {
     c->facts = &c->requests[c->request_index];
-    c->has_waited = false;
+    c->looked_up = c->has_waited = false;
     c->known = c->auth;
     if (c->auth)
         return true;
@@ -560,6 +560,7 @@ static bool identify(struct sl_check *c)
     if (!c->engine_ctx->subjects || !c->live->policy->enabled)
         return true;
     sl_identify(c->live->policy, c->facts, &c->verified, &c->caller);
+    c->looked_up = true;
     c->lookups_open = 1; /* on_found() resumes only after both have started */
     look_up(c, &c->lookups[0], "user", c->caller.values[SL_SCOPE_USER]);
     look_up(c, &c->lookups[1], "org", c->caller.values[SL_SCOPE_ORG]);
@@ -572,7 +573,7 @@ static bool identify(struct sl_check *c)
  * do not count. A bad token stays bad and is not counted twice. */
 static void keep_subjects(struct sl_check *c)
 {
-    if (c->verified.token) {
+    if (c->has_waited && c->verified.token) {
         verify_token(c);
         if (!c->verified.token)
             release_subjects(c);
@@ -694,7 +695,7 @@ static bool prepare(struct sl_check *c)
 {
     int err = prepare_request(c);
 
-    if (c->has_waited)
+    if (c->looked_up)
         release_subjects(c);
     if (err) {
         sl_check_finish(c, err);
@@ -719,7 +720,7 @@ static void advance(struct sl_check *c)
                 return;
             /* fall through */
         case SL_CHECK_LOOKUP:
-            if (c->has_waited)
+            if (c->looked_up)
                 keep_subjects(c);
             c->state = SL_CHECK_PREPARE;
             /* fall through */

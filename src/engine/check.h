@@ -112,7 +112,8 @@ struct sl_check {
     struct sl_lookup lookups[2]; /* user, organisation */
     unsigned lookups_open;
     sl_ns lookups_until; /* monotonic; 0: no lookup has waited */
-    bool has_waited;     /* for a lookup: verify the token again */
+    bool looked_up;      /* lookups were started */
+    bool has_waited;     /* for one of them: verify the token again */
 
     /* Waiting; wait_check.c. */
     bool gone;      /* the client has gone: do not wait any longer */

@@ -63,8 +63,8 @@ void sl_decision_refuse(struct sl_decision *d, enum sl_reason reason)
 static bool counts(const struct sl_decision *d,
                    const struct sl_limit_view *shown)
 {
-    return !shown->skipped && shown->mode == SL_MODE_ENFORCE && !d->blind &&
-           sl_rate_has_numbers(shown->form);
+    return !shown->skipped && shown->mode == SL_MODE_ENFORCE &&
+           !d->no_numbers && sl_rate_has_numbers(shown->form);
 }
 
 /* Is less of `a` left than of `b`, as a share of what it holds? */
@@ -155,7 +155,7 @@ void sl_decision_conclude(struct sl_decision *d)
     if (d->by >= 0)
         choose_face(d);
     choose_numbers(d);
-    if (!d->blind && !d->replayed) /* they were asked */
+    if (!d->no_numbers && !d->replayed) /* they were asked */
         sl_guard_conclude(d);
 }
 
@@ -201,7 +201,7 @@ void sl_decision_conclude_unsure(struct sl_decision *d)
         sl_decision_refuse(d, SL_REASON_STORE);
         d->retry_in = STORE_RETRY;
     } else if (wish == SL_FAILURE_ALLOW) {
-        d->blind = true;
+        d->no_numbers = true;
     }
 }
 
@@ -224,7 +224,7 @@ bool sl_decision_conclude_failure(struct sl_check *c)
         d->retry_in = sl_engine_retry_in(c->engine, d->take.loop);
     }
     d->degraded = true;
-    d->blind = true;
+    d->no_numbers = true;
     if (d->allowed)
         sl_decision_conclude(d);
     sl_outage_add_debt(c->live, d);

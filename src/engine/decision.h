@@ -215,11 +215,11 @@ struct sl_limit_view {
     uint64_t carried; /* how much that was */
     char *id;         /* the values as text, joined by ':' */
     const struct sl_limit *numbers;
-    const struct sl_limit *ceiling_less; /* what is asked if `open` */
-    bool open;     /* asked without a ceiling: the plan has overage */
-    bool overage;  /* taken beyond the quota, and counted */
-    uint64_t over; /* overage: how much of the cost lies beyond it */
-    uint64_t used; /* open: all that was used, also beyond it */
+    const struct sl_limit *uncapped_limit; /* what is asked if `uncapped` */
+    bool uncapped;          /* asked without a ceiling: the plan has overage */
+    bool overage;           /* taken beyond the quota, and counted */
+    uint64_t overage_units; /* overage: how much of the cost lies beyond it */
+    uint64_t used;          /* uncapped: all that was used, also beyond it */
     uint64_t cost;
     struct sl_answer answer; /* with overage: as the plan's quota shows it */
     bool allowed;
@@ -233,7 +233,7 @@ struct sl_limit_view {
     /* From here on not cleared for each request. */
     struct sl_key_value values[SL_PER_MAX]; /* resolved */
     struct sl_limit own;                    /* an override's numbers */
-    struct sl_limit own_open;               /* and without a ceiling */
+    struct sl_limit own_uncapped;           /* and without a ceiling */
 };
 
 /* One side of a request, and which limits it meets. */
@@ -255,16 +255,16 @@ struct sl_guard_key {
 
 struct sl_decision {
     /* The verdict. */
-    bool untouched; /* enabled: false, mode: off, or a route without limits:
-                     * passes, and no header says anything */
+    bool not_limited; /* enabled: false, mode: off, or a route without limits:
+                       * passes, and no header says anything */
     bool allowed;
     int status; /* 200, 429, 402, 403, 401, 503, ... */
     enum sl_reason reason;
     int by;     /* index into shown: the first that denies; -1 none */
     int report; /* index into shown: shown in the headers; -1 none */
     bool never;
-    bool blind;         /* no limit was asked: there are no numbers */
-    bool unsure;        /* the registry failed, and the plan is not known */
+    bool no_numbers;    /* no limit was asked: there are no numbers */
+    bool plan_unknown;  /* the registry failed, and the plan is not known */
     bool degraded;      /* decided without the store */
     sl_ns retry_in;     /* until the same request passes; SL_NS_NONE */
     struct sl_str code; /* "RATE_LIMITED"; "" when allowed */

@@ -29,15 +29,15 @@ struct item {
     uint64_t rule; /* a fingerprint of its name */
     struct sl_answer answer;
     sl_ns next_in;
-    uint64_t over;
-    bool allowed, overage, untracked, open;
+    uint64_t overage_units;
+    bool allowed, overage, untracked, uncapped;
 };
 
 /* And of a decision; the items follow. */
 struct memo {
     sl_ns now;
     uint32_t count;
-    bool degraded, blind;
+    bool degraded, no_numbers;
     sl_ns hold_for;
     char hold[SL_HOLD_TEXT];
 };
@@ -242,17 +242,17 @@ static void answer_again(struct sl_decision *d, const unsigned char *bytes)
     d->degraded = memo.degraded;
     d->hold_for = memo.hold_for;
     memcpy(d->hold, memo.hold, sizeof(d->hold));
-    d->blind = memo.blind || !fits(d, &memo, items);
-    for (unsigned i = 0; i < d->shown_count && !d->blind; i++) {
+    d->no_numbers = memo.no_numbers || !fits(d, &memo, items);
+    for (unsigned i = 0; i < d->shown_count && !d->no_numbers; i++) {
         struct sl_limit_view *shown = &d->shown[i];
 
         shown->answer = items[i].answer;
         shown->next_in = items[i].next_in;
-        shown->over = items[i].over;
+        shown->overage_units = items[i].overage_units;
         shown->allowed = items[i].allowed;
         shown->overage = items[i].overage;
         shown->untracked = items[i].untracked;
-        shown->open = items[i].open;
+        shown->uncapped = items[i].uncapped;
         shown->has_candidate = false;
     }
     sl_decision_conclude(d);
@@ -306,7 +306,7 @@ static void keep(struct sl_decision *d, struct sl_replay_cache *once)
     struct memo memo = {.now = d->now,
                         .count = d->shown_count,
                         .degraded = d->degraded,
-                        .blind = d->blind,
+                        .no_numbers = d->no_numbers,
                         .hold_for = d->hold_for};
 
     memcpy(memo.hold, d->hold, sizeof(memo.hold));
@@ -316,11 +316,11 @@ static void keep(struct sl_decision *d, struct sl_replay_cache *once)
         struct item item = {.rule = rule_print(d, shown),
                             .answer = shown->answer,
                             .next_in = shown->next_in,
-                            .over = shown->over,
+                            .overage_units = shown->overage_units,
                             .allowed = shown->allowed,
                             .overage = shown->overage,
                             .untracked = shown->untracked,
-                            .open = shown->open};
+                            .uncapped = shown->uncapped};
 
         memcpy(bytes + sizeof(memo) + i * sizeof(item), &item, sizeof(item));
     }

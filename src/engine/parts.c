@@ -276,8 +276,8 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
         .when = d->now,
         .whose = c->state == SL_CHECK_SHADOW || d->on_local ? NULL : shown,
     };
-    if (shown->open && !candidate)
-        part->limit = shown->ceiling_less;
+    if (shown->uncapped && !candidate)
+        part->limit = shown->uncapped_limit;
     if (d->on_local)
         part->cost = sl_local_cost(d, part);
     d->part_shown[d->take.count + carries] = index;
@@ -399,7 +399,7 @@ bool sl_parts_peek_next(struct sl_check *c)
     a = &shown->answer;
     if (!shown->allowed)
         shown->next_in = a->retry_in;
-    else if (a->remaining >= a->capacity || shown->open)
+    else if (a->remaining >= a->capacity || shown->uncapped)
         shown->next_in = 0;
     else {
         add_part(c, (unsigned)d->report, false);
@@ -459,7 +459,8 @@ static void show_overage(struct sl_limit_view *shown)
     a->remaining = used < count ? count - used : 0;
     shown->overage = used > count;
     if (shown->overage)
-        shown->over = used - count < shown->cost ? used - count : shown->cost;
+        shown->overage_units =
+            used - count < shown->cost ? used - count : shown->cost;
 }
 
 void sl_parts_answers(struct sl_check *c)
@@ -474,7 +475,7 @@ void sl_parts_answers(struct sl_check *c)
         if (c->state == SL_CHECK_COUNT_DENIED)
             continue;
         if (d->on_local)
-            sl_local_answer(d, part, shown->open || part->carried);
+            sl_local_answer(d, part, shown->uncapped || part->carried);
         if (part->carried) {
             if (c->state == SL_CHECK_TAKE)
                 shown->carried = a->capacity - a->remaining;
@@ -487,7 +488,7 @@ void sl_parts_answers(struct sl_check *c)
             shown->untracked = part->untracked;
             shown->print = part->print;
             shown->allowed = part->answer.outcome == SL_ALLOW;
-            if (shown->open)
+            if (shown->uncapped)
                 show_overage(shown);
         }
     }
@@ -529,9 +530,9 @@ static int override(struct sl_limit_view *shown, struct sl_str rate,
     shown->override_until = SL_NS_NONE;
     shown->form = own.form;
     shown->own = own.numbers;
-    shown->own_open = own.open;
+    shown->own_uncapped = own.open;
     shown->numbers = &shown->own;
-    shown->ceiling_less = &shown->own_open;
+    shown->uncapped_limit = &shown->own_uncapped;
     return 0;
 }
 
@@ -621,11 +622,11 @@ static uint64_t choose_cost(const struct sl_request *facts,
  * a hold keeps, too. */
 static void raise_to(struct sl_limit_view *shown, uint64_t ceiling)
 {
-    shown->own_open = *shown->numbers;
-    shown->own_open.capacity = ceiling;
-    sl_limit_derive(&shown->own_open);
-    shown->ceiling_less = &shown->own_open;
-    shown->open = true;
+    shown->own_uncapped = *shown->numbers;
+    shown->own_uncapped.capacity = ceiling;
+    sl_limit_derive(&shown->own_uncapped);
+    shown->uncapped_limit = &shown->own_uncapped;
+    shown->uncapped = true;
 }
 
 /* Whoever meters sees what lies beyond the ceiling; whoever has credits may
@@ -636,7 +637,7 @@ static void open_up(const struct sl_check *c, struct sl_limit_view *shown)
     const struct sl_rule *rule = shown->rule;
     uint64_t more, count;
 
-    if (!sl_rate_has_numbers(shown->form) || shown->open)
+    if (!sl_rate_has_numbers(shown->form) || shown->uncapped)
         return;
     count = shown->numbers->count;
     if (c->facts->metered) {
@@ -668,8 +669,8 @@ static int find_numbers(struct sl_check *c, struct sl_limit_view *shown)
     shown->plan_name = d->policy->plans.list[plan].name;
     shown->form = limit->form;
     shown->numbers = &limit->numbers;
-    shown->open = limit->overage;
-    shown->ceiling_less = &limit->open;
+    shown->uncapped = limit->overage;
+    shown->uncapped_limit = &limit->open;
     if (rule->has_candidate &&
         sl_rate_has_numbers(rule->candidates[d->plan].form)) {
         shown->has_candidate = true;
