@@ -45,37 +45,35 @@ void sl_decision_done(struct sl_decision *decision)
 static void clear(struct sl_decision *d, const struct sl_active_policy *live,
                   const struct sl_request *facts, bool spend)
 {
-    d->untouched = false;
+    d->not_limited = false;
     d->allowed = true;
     d->status = 200;
     d->reason = SL_REASON_NONE;
     d->by = d->report = d->quota = -1;
-    d->never = d->degraded = d->blind = d->unsure = false;
-    d->on_local = false;
-    d->tagged = live->in_slots;
-    d->share = 1;
-    d->retry_in = SL_NS_NONE;
+    d->never = d->no_numbers = d->plan_unknown = d->degraded = false;
+    d->retry_in = d->waited = SL_NS_NONE;
     d->code = d->missing_scope = (struct sl_str){"", 0};
-    d->shown_count = d->side_count = d->running_count = 0;
+    d->hold[0] = '\0';
+    d->token_fault = SL_TOKEN_GOOD;
+    d->webhook_fault = SL_WEBHOOK_GOOD;
+    d->replayed = false;
+    d->shown_count = d->running_count = d->side_count = d->who_count = 0;
+    d->anonymous = d->plan_ended = false;
+    d->on_local = false;
+    d->share = 1;
+    d->webhook_verified = d->webhook_claimed = d->webhook_kept = false;
+    d->repeat_wanted = d->repeat_claimed = d->repeat_kept = false;
+    d->spend = spend;
+    d->tagged = live->in_slots;
     d->policy = live->policy;
     d->route = &live->policy->fallback;
     d->plan = live->policy->plans.fallback;
-    d->anonymous = d->plan_ended = false;
-    d->who_count = 0;
     d->now = facts->now;
-    d->spend = spend;
+    d->hold_asked = facts->hold;
     d->give_back = facts->give_back;
     d->insist = facts->insist;
     d->charge = facts->charge;
     d->metered = facts->metered;
-    d->token_fault = SL_TOKEN_GOOD;
-    d->webhook_fault = SL_WEBHOOK_GOOD;
-    d->webhook_verified = d->webhook_claimed = false;
-    d->webhook_kept = d->repeat_kept = false;
-    d->repeat_wanted = d->repeat_claimed = d->replayed = false;
-    d->hold[0] = '\0';
-    d->waited = SL_NS_NONE;
-    d->hold_asked = facts->hold;
     d->take.deadline = facts->deadline;
     sl_arena_reset(&d->arena);
 }
@@ -95,13 +93,13 @@ static void open(struct sl_check *c)
     c->state = SL_CHECK_IDENTIFY;
     clear(d, c->live, c->requests, c->spend);
     sl_decision_choose_id(d, c->requests, sl_engine_secret(c->engine));
-    d->untouched = is_off(d);
+    d->not_limited = is_off(d);
 }
 
 /* ---- the route ---- */
 
-/* The routes of a request: usually one. Where servers read a path differently,
- * the routes of all readings count, so that no detour leads round a limit. */
+/* The routes of a request, usually one. Where servers read a path in several
+ * ways, the routes of all readings apply. */
 struct routes {
     const struct sl_route *list[SL_PATH_READINGS];
     unsigned count;
@@ -138,8 +136,8 @@ static int find_paths(struct sl_decision *d, const struct sl_request *facts,
     return 0;
 }
 
-/* The first of several that limits anything gives the verdict its face: its
- * endpoint, its headers, what it reports. */
+/* The decision shows the first route that has limits: its endpoint, its
+ * headers, its `report`. */
 static const struct sl_route *choose_face(const struct routes *routes)
 {
     for (unsigned i = 0; i < routes->count; i++)
@@ -171,9 +169,9 @@ static int find_routes(struct sl_decision *d, const struct sl_request *facts,
     return err;
 }
 
-/* A browser's question before the request proper comes without any name, so
- * it is never refused for want of one. It takes from the limits like every
- * request without a name, since many servers run their handlers for it. */
+/* A CORS preflight has no credentials, so it is never refused for a missing
+ * name. It takes from the limits as an anonymous request does, because many
+ * servers run their handlers for it. */
 static bool is_preflight(const struct sl_request *facts)
 {
     return sl_str_eq_nocase(facts->method, SL_STR("options")) &&
@@ -183,7 +181,8 @@ static bool is_preflight(const struct sl_request *facts)
                    .len > 0;
 }
 
-static bool lets_in(const struct sl_route *route, struct sl_str role)
+/* Does `route` allow `role`? */
+static bool allows_role(const struct sl_route *route, struct sl_str role)
 {
     for (unsigned i = 0; i < route->role_count; i++)
         if (sl_str_eq_nocase(route->roles[i], role))
@@ -191,14 +190,14 @@ static bool lets_in(const struct sl_route *route, struct sl_str role)
     return route->role_count == 0;
 }
 
-/* One of several is enough. */
+/* One of several roles is enough. */
 static bool has_role(const struct sl_route *route,
                      const struct sl_caller *caller)
 {
     for (unsigned i = 0; i < caller->role_count; i++)
-        if (lets_in(route, caller->roles[i]))
+        if (allows_role(route, caller->roles[i]))
             return true;
-    return caller->role_count == 0 && lets_in(route, caller->role);
+    return caller->role_count == 0 && allows_role(route, caller->role);
 }
 
 /* ---- the plan ---- */
@@ -216,18 +215,19 @@ static bool choose_plan(struct sl_decision *d, const struct sl_caller *caller)
     return plan >= 0 || caller->plan.len == 0 || !plans->deny_unknown;
 }
 
-/* `unknown_subject: pass`. Where nobody at all is registered, nobody passes by
- * it: an empty registry is rather a mistake than a policy. */
+/* `unknown_subject: pass`. It does not apply while the registry is empty: that
+ * is more likely a mistake than a policy. */
 static bool is_let_pass(const struct sl_check *c)
 {
     const struct sl_decision *d = &c->decision;
+
     return c->caller.unregistered &&
            d->policy->identity.unknown_subject == SL_UNKNOWN_PASS &&
            (c->known->user || c->known->org);
 }
 
-/* Everything that a route decides without a limit. False if it has nothing
- * more to say: refused, or passed. */
+/* Checks all that a route decides without a limit. False if its limits do not
+ * apply: the request is refused, or passes. */
 static bool check_route(struct sl_check *c, const struct sl_route *route)
 {
     struct sl_decision *d = &c->decision;
@@ -283,8 +283,8 @@ static int show(struct sl_check *c, const struct sl_rule *const *rules,
                                 : err;
 }
 
-/* One limit by its name. Its key says who it is. */
-static int ask_one(struct sl_check *c)
+/* Adds one limit by its name. The caller is its key. */
+static int add_named_limit(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_rule *rule;
@@ -300,7 +300,7 @@ static int ask_one(struct sl_check *c)
     return d->reason == SL_REASON_NONE ? show(c, &rule, 1) : 0;
 }
 
-/* Add the rules of a route that are not there yet. False if they are too many
+/* Adds the rules of a route to `rules`, each once. False if they are too many
  * for one set. */
 static bool add_rules(const struct sl_route *route,
                       const struct sl_rule *rules[SL_PARTS], unsigned *count)
@@ -319,9 +319,9 @@ static bool add_rules(const struct sl_route *route,
     return true;
 }
 
-/* The rules of all routes that have something to say, each once. Nobody gets
- * round one of them by being at too many routes at once. */
-static int ask_routes(struct sl_check *c, const struct routes *routes)
+/* Adds the rules of all routes whose limits apply. A path with too many
+ * readings is refused. */
+static int add_routes(struct sl_check *c, const struct routes *routes)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_rule *rules[SL_PARTS];
@@ -344,7 +344,8 @@ static int ask_routes(struct sl_check *c, const struct routes *routes)
     return d->reason == SL_REASON_NONE ? show(c, rules, count) : 0;
 }
 
-/* What the route of a descriptor leaves open is a scope of its own. */
+/* The entries that the route of a descriptor does not fix are the scope
+ * `descriptor`. */
 static int keep_open_values(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
@@ -376,14 +377,14 @@ static int add_limits(struct sl_check *c)
         sl_decision_who(d, &c->caller, facts);
     }
     if (facts->limit.len > 0)
-        return ask_one(c);
+        return add_named_limit(c);
     err = find_routes(d, facts, &routes);
     if (!err)
         err = keep_open_values(c);
     if (err)
         return sl_diag_error(&c->diag, err, "out of memory");
     c->preflight = is_preflight(facts);
-    return ask_routes(c, &routes);
+    return add_routes(c, &routes);
 }
 
 /* Adds one request to the decision: its caller, routes and limits. The
@@ -412,8 +413,8 @@ static int prepare_request(struct sl_check *c)
     side->route = d->route;
     side->shown = c->shown;
     side->refused = d->reason != SL_REASON_NONE;
-    d->unsure |= c->known->subjects_failed && c->caller.plan.len == 0 &&
-                 d->shown_count > 0;
+    d->plan_unknown |= c->known->subjects_failed && c->caller.plan.len == 0 &&
+                       d->shown_count > 0;
     if (d->side_count > 1 && !side->refused && route->rule_count > 0) {
         d->route = route;
         d->plan = plan;
@@ -462,12 +463,13 @@ static void prepare_take(struct sl_check *c)
         sl_decision_refuse(d, SL_REASON_PATH);
     if (d->reason != SL_REASON_NONE)
         return;
-    d->untouched = d->shown_count + d->running_count == 0;
-    if (d->unsure)
+    d->not_limited = d->shown_count + d->running_count == 0;
+    if (d->plan_unknown)
         sl_decision_conclude_unsure(d);
-    if (d->reason != SL_REASON_NONE || sl_idempotency_begin(c))
+    if (d->reason != SL_REASON_NONE ||
+        (d->repeat_wanted && sl_idempotency_begin(c)))
         return;
-    if (d->blind) {
+    if (d->no_numbers) {
         sl_decision_conclude(d);
         return;
     }
@@ -505,6 +507,7 @@ static void release_subjects(struct sl_check *c)
         c->lookups[i].err = 0;
     }
     c->verified.user = c->verified.org = NULL;
+    c->verified.subjects_failed = false;
 }
 
 /* One deadline applies to the lookups and to the store. */
@@ -548,7 +551,7 @@ static void look_up(struct sl_check *c, struct sl_lookup *lookup,
 static bool identify(struct sl_check *c)
 {
     c->facts = &c->requests[c->request_index];
-    c->has_waited = false;
+    c->looked_up = c->has_waited = false;
     c->known = c->auth;
     if (c->auth)
         return true;
@@ -557,6 +560,7 @@ static bool identify(struct sl_check *c)
     if (!c->engine_ctx->subjects || !c->live->policy->enabled)
         return true;
     sl_identify(c->live->policy, c->facts, &c->verified, &c->caller);
+    c->looked_up = true;
     c->lookups_open = 1; /* on_found() resumes only after both have started */
     look_up(c, &c->lookups[0], "user", c->caller.values[SL_SCOPE_USER]);
     look_up(c, &c->lookups[1], "org", c->caller.values[SL_SCOPE_ORG]);
@@ -675,7 +679,7 @@ void sl_check_finish(struct sl_check *c, int err)
         c->done(c);
 }
 
-/* Evaluates a request again whose turn has come. The policy may have changed;
+/* Evaluates a request again after its wait. The policy may have changed;
  * claimed keys stay claimed. */
 static void start_again(struct sl_check *c)
 {
@@ -691,7 +695,7 @@ static bool prepare(struct sl_check *c)
 {
     int err = prepare_request(c);
 
-    if (c->has_waited)
+    if (c->looked_up)
         release_subjects(c);
     if (err) {
         sl_check_finish(c, err);
@@ -716,7 +720,7 @@ static void advance(struct sl_check *c)
                 return;
             /* fall through */
         case SL_CHECK_LOOKUP:
-            if (!c->auth)
+            if (c->looked_up)
                 keep_subjects(c);
             c->state = SL_CHECK_PREPARE;
             /* fall through */
@@ -728,7 +732,7 @@ static void advance(struct sl_check *c)
             start_again(c);
             break;
         case SL_CHECK_TAKE:
-            if (!c->answered && sl_wait_check_behind(c))
+            if (!c->answered && c->engine_ctx->room && sl_wait_check_behind(c))
                 return;
             /* fall through */
         case SL_CHECK_COUNT_DENIED:
@@ -746,9 +750,10 @@ static void advance(struct sl_check *c)
             sl_check_finish(c, c->decision.take.err);
             return;
         case SL_CHECK_DONE:
-            if (sl_wait_check_waits(c))
+            if (c->wait > 0 && sl_wait_check_waits(c))
                 return;
-            sl_usage_report_send(c->engine_ctx->meter, &c->decision, false);
+            if (c->engine_ctx->meter)
+                sl_usage_report_send(c->engine_ctx->meter, &c->decision, false);
             sl_check_finish(c, 0);
             return;
         }

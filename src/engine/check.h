@@ -101,7 +101,7 @@ struct sl_check {
     const struct sl_auth_info *known; /* `auth`, or &verified */
     const struct sl_hash_key *secret;
     struct sl_caller caller;
-    bool preflight; /* CORS: nobody is asked for a name */
+    bool preflight; /* a CORS preflight, which needs no name */
     bool no_memory; /* an allocation of a precheck has failed */
     bool carry;     /* `sign_in: carry`: earlier anonymous usage counts */
     bool cap;       /* `sign_in: cap`: limits per address apply to callers
@@ -112,7 +112,8 @@ struct sl_check {
     struct sl_lookup lookups[2]; /* user, organisation */
     unsigned lookups_open;
     sl_ns lookups_until; /* monotonic; 0: no lookup has waited */
-    bool has_waited;     /* for a lookup: verify the token again */
+    bool looked_up;      /* lookups were started */
+    bool has_waited;     /* for one of them: verify the token again */
 
     /* Waiting; wait_check.c. */
     bool gone;      /* the client has gone: do not wait any longer */

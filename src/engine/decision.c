@@ -1,22 +1,22 @@
 /* decision.c -- from the answers of all limits to one verdict.
  *
- * Rules. (test/unit/engine/conclude.c checks each by number.)
+ * Rules. (test/flow/m01-conclude.flow checks each by number.)
  *   (1) Allowed if every limit that counts allows.
- *   (2) `by` is the first that refuses, in the route's order.
- *   (3) The retry is the largest of those that refuse; any NEVER makes it
- *       never, and so does a limit that no clock helps.
+ *   (2) `by` is the first limit that denies, in the route's order.
+ *   (3) The retry is the largest of the limits that deny. It is never if one of
+ *       them answers NEVER or does not refill with time.
  *   (4) The numbers shown are those of `by`; when allowed those of the route's
  *       `report`, else of the limit with the least share left.
- *   (5) When the store fails, the strictest wish of the limits wins: deny, then
- *       local, then allow. A guard wishes to deny.
- *   (6) A guard goes before all limits: where another one runs, that is what
- *       the caller is told.
+ *   (5) When the store fails, the strictest setting of the limits wins: deny,
+ *       then local, then allow. A guard denies.
+ *   (6) A guard goes before all limits: if it is held, the decision names the
+ *       guard.
  */
 #include "engine/decision.h"
 
 #include "engine/engine_int.h"
 
-/* When to come back if the registry is not there: nobody knows. */
+/* Retry-After while the registry does not answer. */
 #define STORE_RETRY SL_S
 
 static const struct {
@@ -43,8 +43,8 @@ static const struct {
     [SL_REASON_CONFLICT] = {409, "CONFLICT"              },
 };
 
-/* The first reason stays. A policy in shadow refuses nobody, but for what
- * somebody has switched off. */
+/* The first reason stays. A policy in shadow mode refuses only switched-off
+ * features. */
 void sl_decision_refuse(struct sl_decision *d, enum sl_reason reason)
 {
     if (d->reason != SL_REASON_NONE ||
@@ -63,8 +63,8 @@ void sl_decision_refuse(struct sl_decision *d, enum sl_reason reason)
 static bool counts(const struct sl_decision *d,
                    const struct sl_limit_view *shown)
 {
-    return !shown->skipped && shown->mode == SL_MODE_ENFORCE && !d->blind &&
-           sl_rate_has_numbers(shown->form);
+    return !shown->skipped && shown->mode == SL_MODE_ENFORCE &&
+           !d->no_numbers && sl_rate_has_numbers(shown->form);
 }
 
 /* Is less of `a` left than of `b`, as a share of what it holds? */
@@ -103,7 +103,7 @@ static int find_shown(const struct sl_decision *d, int wanted)
     return -1;
 }
 
-/* Of several sides, the one that is refused gives the verdict its face. */
+/* Of several requests, the decision shows the route of the denied one. */
 static void choose_face(struct sl_decision *d)
 {
     for (unsigned i = 0; i < d->side_count && d->side_count > 1; i++)
@@ -155,11 +155,11 @@ void sl_decision_conclude(struct sl_decision *d)
     if (d->by >= 0)
         choose_face(d);
     choose_numbers(d);
-    if (!d->blind && !d->replayed) /* they were asked */
+    if (!d->no_numbers && !d->replayed) /* they were asked */
         sl_guard_conclude(d);
 }
 
-/* What a route wishes goes before what its limits do. */
+/* `on_store_failure` of the route goes before that of its limits. */
 static enum sl_failure wish_of(const struct sl_decision *d,
                                const struct sl_descriptor_match *side)
 {
@@ -189,9 +189,9 @@ static enum sl_failure strictest_wish(const struct sl_decision *d)
     return wish;
 }
 
-/* The registry could not be asked, and nothing else tells the plan. The
- * numbers of the default plan would refuse those who pay for more, so whoever
- * is not to be kept waiting passes unasked. */
+/* The registry failed, and nothing else tells the plan. The default plan would
+ * deny callers that pay for more, so `allow` lets the request pass without
+ * numbers. */
 void sl_decision_conclude_unsure(struct sl_decision *d)
 {
     enum sl_failure wish = strictest_wish(d);
@@ -201,7 +201,7 @@ void sl_decision_conclude_unsure(struct sl_decision *d)
         sl_decision_refuse(d, SL_REASON_STORE);
         d->retry_in = STORE_RETRY;
     } else if (wish == SL_FAILURE_ALLOW) {
-        d->blind = true;
+        d->no_numbers = true;
     }
 }
 
@@ -224,7 +224,7 @@ bool sl_decision_conclude_failure(struct sl_check *c)
         d->retry_in = sl_engine_retry_in(c->engine, d->take.loop);
     }
     d->degraded = true;
-    d->blind = true;
+    d->no_numbers = true;
     if (d->allowed)
         sl_decision_conclude(d);
     sl_outage_add_debt(c->live, d);

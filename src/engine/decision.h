@@ -13,22 +13,20 @@
 #include "identity/webhook.h"
 #include "store/store.h"
 
-/* ---- what others have found out about a caller before anybody decides.
+/* ---- auth info: what is known of a caller beside the request.
  *
- * The facts are what a request says; this is what was made of them: the token
- * that it carries, verified, and what the registry has of those it names. All
- * of it is borrowed until sl_decide_begin() returns. No struct at all means
- * that nothing is known, which is how the library of policies asks.
+ * The verified token, and the subjects that the request names. All of it is
+ * borrowed until the request is prepared.
  */
 
 struct sl_auth_info {
-    const struct sl_token *token; /* NULL: none, or one that is not believed */
+    const struct sl_token *token;    /* NULL: none, or not accepted */
     enum sl_token_error token_fault; /* GOOD also when there was none */
-    const struct sl_subject *user;   /* NULL: not looked up, or the registry has
-                                      * nobody at all */
+    const struct sl_subject *user;   /* NULL: not looked up, or the registry
+                                      * is empty */
     const struct sl_subject *org;
-    sl_webhook_f *webhook; /* who verifies; NULL: nobody does */
-    bool subjects_failed;  /* the registry could not be asked */
+    sl_webhook_f *webhook; /* verifies; NULL: not accepted */
+    bool subjects_failed;  /* a lookup has failed */
 };
 
 struct sl_request;
@@ -41,23 +39,23 @@ void sl_auth_info_token(struct sl_auth_info *known, struct sl_tokens *tokens,
                         const struct sl_policy *policy,
                         const struct sl_request *facts);
 
-/* ---- what has been answered already, so that a repeat is known.
+/* ---- replay cache: keys of earlier requests and their answers.
  *
- * A key is claimed before its request is decided, and then either finished,
- * with a memo of the answer, or dropped. Whoever comes with the same key in
- * between finds it running; whoever comes later finds the memo.
+ * A key is claimed before its request is decided, and then finished with a
+ * memo of the answer, or dropped. A request with the same key finds it running
+ * in between, and the memo afterwards.
  *
  *     begin --> RUNNING --> finish --> DONE --> forgotten
  *                  |                             (life over, no room, or as
  *                  +------> drop                  often repeated as may be)
  *
- * Keys are keyed fingerprints: nobody can aim at another's. Memory is bounded
- * by a budget in bytes. What is to be forgotten first is what was asked for
- * longest ago, unless the memory is strict: then only what is over goes, and
- * when there is no room begin() says FULL. What is running always stays.
+ * Keys are keyed fingerprints, so that a client cannot guess the key of
+ * another. Memory is bounded by a budget in bytes. The least recently used
+ * entry is evicted first. A strict cache evicts only expired entries; without
+ * room begin() returns FULL. Running entries always stay.
  *
- * Threads: any. A key belongs to one of some shards with a lock each, held for
- * as long as a short list is searched.
+ * Threads: any. Keys are divided into shards. Each has a lock, held while a
+ * short list is searched.
  */
 
 #define SL_REPLAY_CACHE_MEMO 4096 /* bytes of a memo at most */
@@ -65,16 +63,16 @@ void sl_auth_info_token(struct sl_auth_info *known, struct sl_tokens *tokens,
 struct sl_replay_cache;
 
 enum sl_replay_cache_found {
-    SL_REPLAY_CACHE_FIRST,   /* nobody has come with it: claimed */
-    SL_REPLAY_CACHE_RUNNING, /* somebody is being answered */
-    SL_REPLAY_CACHE_OTHER,   /* the key is known by another fingerprint */
+    SL_REPLAY_CACHE_FIRST,   /* a new key: claimed */
+    SL_REPLAY_CACHE_RUNNING, /* its request is not answered yet */
+    SL_REPLAY_CACHE_OTHER,   /* the key was used by another request */
     SL_REPLAY_CACHE_AGAIN,   /* here is what was answered */
     SL_REPLAY_CACHE_FULL,    /* there is no room: not claimed */
 };
 
 /* One claim. */
 struct sl_replay_cache_claim {
-    struct sl_hash128 key;   /* whose, and which */
+    struct sl_hash128 key;   /* of the caller and its key */
     struct sl_hash128 print; /* what must be the same in a repeat */
     sl_ns until;             /* when it is over */
     uint32_t repeats;        /* how many are answered by one */
@@ -117,20 +115,19 @@ struct sl_replay_cache_stats {
 void sl_replay_cache_stats(struct sl_replay_cache *once,
                            struct sl_replay_cache_stats *ret);
 
-/* ---- a set that lies in several slots of a cluster, taken in steps.
+/* ---- split take: a set in several cluster slots, taken in steps.
  *
- * A cluster takes in one step what lies in one slot. A route that says
- * `atomic: false` may have limits that do not, and a request that is read as
- * several routes has what it has. Their parts are taken one after the other,
- * in the set's order:
+ * A cluster takes in one step what lies in one slot. Limits of a route with
+ * `atomic: false`, or of a path with several readings, may lie in several.
+ * Their parts are taken one after the other, in the order of the set:
  *
- *     take 1, take 2, ... --> one refuses, or fails
+ *     take 1, take 2, ... --> one denies, or fails
  *                                 |
- *               the others are looked at; what was taken is given back
+ *               the others are peeked; what was taken is refunded
  *
- * What it costs. Between two steps others see what may be given back, and are
- * perhaps refused for it. What can't be given back, since the store went away
- * meanwhile, stays taken. Nobody ever gets more than his limits allow.
+ * Cost. Between two steps other requests see takes that are refunded later, and
+ * may be denied for them. A refund that fails with the store stays taken. No
+ * limit is ever exceeded.
  */
 
 struct sl_split_take {
@@ -212,17 +209,17 @@ struct sl_limit_view {
     struct sl_hash128 print; /* of the key, where the store has made it */
     struct sl_str name;      /* the same where others read it, if the store is
                               * shared; SL_KEY_CANDIDATE stands behind it */
-    struct sl_str visitor;   /* the key before he signed in, if what was used by
-                              * it counts as well; else empty */
+    struct sl_str visitor;   /* the key before sign-in, if its usage is carried
+                              * over; else empty */
     struct sl_str visitor_name;
     uint64_t carried; /* how much that was */
     char *id;         /* the values as text, joined by ':' */
     const struct sl_limit *numbers;
-    const struct sl_limit *ceiling_less; /* what is asked if `open` */
-    bool open;     /* asked without a ceiling: the plan has overage */
-    bool overage;  /* taken beyond the quota, and counted */
-    uint64_t over; /* overage: how much of the cost lies beyond it */
-    uint64_t used; /* open: all that was used, also beyond it */
+    const struct sl_limit *uncapped_limit; /* what is asked if `uncapped` */
+    bool uncapped;          /* asked without a ceiling: the plan has overage */
+    bool overage;           /* taken beyond the quota, and counted */
+    uint64_t overage_units; /* overage: how much of the cost lies beyond it */
+    uint64_t used;          /* uncapped: all that was used, also beyond it */
     uint64_t cost;
     struct sl_answer answer; /* with overage: as the plan's quota shows it */
     bool allowed;
@@ -236,7 +233,7 @@ struct sl_limit_view {
     /* From here on not cleared for each request. */
     struct sl_key_value values[SL_PER_MAX]; /* resolved */
     struct sl_limit own;                    /* an override's numbers */
-    struct sl_limit own_open;               /* and without a ceiling */
+    struct sl_limit own_uncapped;           /* and without a ceiling */
 };
 
 /* One side of a request, and which limits it meets. */
@@ -258,16 +255,16 @@ struct sl_guard_key {
 
 struct sl_decision {
     /* The verdict. */
-    bool untouched; /* enabled: false, mode: off, or a route without limits:
-                     * passes, and no header says anything */
+    bool not_limited; /* enabled: false, mode: off, or a route without limits:
+                       * passes, and no header says anything */
     bool allowed;
     int status; /* 200, 429, 402, 403, 401, 503, ... */
     enum sl_reason reason;
     int by;     /* index into shown: the first that denies; -1 none */
-    int report; /* index into shown: whose numbers the headers show; -1 none */
+    int report; /* index into shown: shown in the headers; -1 none */
     bool never;
-    bool blind;         /* no limit could be asked: there are no numbers */
-    bool unsure;        /* the registry failed, and nobody said which plan */
+    bool no_numbers;    /* no limit was asked: there are no numbers */
+    bool plan_unknown;  /* the registry failed, and the plan is not known */
     bool degraded;      /* decided without the store */
     sl_ns retry_in;     /* until the same request passes; SL_NS_NONE */
     struct sl_str code; /* "RATE_LIMITED"; "" when allowed */
@@ -300,7 +297,7 @@ struct sl_decision {
     const struct sl_route *route;   /* never NULL after begin */
     unsigned plan;
     bool anonymous;
-    bool plan_ended; /* the registry had one for him, and it is over */
+    bool plan_ended;                    /* the plan of the registry has ended */
     struct sl_key_value who[SL_SCOPES]; /* for people, and their names cut */
     unsigned who_count;
     sl_ns now;
@@ -313,11 +310,11 @@ struct sl_decision {
 
     bool on_local;  /* on the engine's own table, not the shared store */
     unsigned share; /* then: among how many a limit is parted */
-    /* What is remembered of it; guard.h. */
-    bool webhook_verified, webhook_claimed, repeat_wanted, repeat_claimed;
+    /* Claims in the replay caches; idempotency.c, precheck.c. */
+    bool webhook_verified, webhook_claimed, webhook_kept;
+    bool repeat_wanted, repeat_claimed, repeat_kept;
     struct sl_replay_cache_claim webhook, repeat;
-    /* Claimed when it was first asked, if it is asked again since it waits. */
-    bool webhook_kept, repeat_kept;
+    /* Claims of a check that waits: kept while it is evaluated again. */
     struct sl_replay_cache_claim kept_webhook, kept_repeat;
 
     bool spend;       /* false: explain, which takes nothing */

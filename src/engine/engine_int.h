@@ -154,7 +154,7 @@ void sl_precheck_commit(struct sl_check *check, int err);
 void sl_precheck_retry(struct sl_decision *decision, bool keep);
 
 /* The registry has failed, and the plan is not known: refused, or passed
- * without numbers (`blind`), or decided by the default plan. */
+ * without numbers (`no_numbers`), or decided by the default plan. */
 void sl_decision_conclude_unsure(struct sl_decision *decision);
 
 /* The store has failed: allow or refuse. True if the take was filled for the

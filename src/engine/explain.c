@@ -102,7 +102,7 @@ static int add_verdict(struct sl_buf *out, const struct sl_decision *d)
 
     if (d->allowed)
         return sl_buf_addf(out, "verdict  %d, allowed%s%s%s\n", d->status,
-                           d->untouched ? ": no limit applies" : "",
+                           d->not_limited ? ": no limit applies" : "",
                            d->replayed ? ", as before (same idempotency key)"
                                        : "",
                            d->degraded ? ", although the store failed" : "");
@@ -171,7 +171,7 @@ static int add_route(struct sl_buf *out, const struct sl_decision *d)
     if (!err)
         err =
             sl_buf_addf(out, "; endpoint %.*s\n", SL_STR_ARG(route->endpoint));
-    if (!err && !d->untouched)
+    if (!err && !d->not_limited)
         err = add_caller(out, d);
     return err ? err : add_guards(out, d);
 }
@@ -288,7 +288,7 @@ static int add_limit(struct sl_buf *out, const struct sl_decision *d,
         err = sl_buf_addf(out, "unlimited");
     else if (shown->form == SL_RATE_NONE)
         err = sl_buf_addf(out, "none: not included in the plan");
-    else if (d->blind || d->reason != SL_REASON_NONE)
+    else if (d->no_numbers || d->reason != SL_REASON_NONE)
         err = add_rate(out, shown->numbers);
     else
         err = add_numbers(out, d, shown);

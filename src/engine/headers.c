@@ -641,7 +641,7 @@ void sl_headers_write(struct sl_header_writer *head,
 
     if (d->replayed)
         add_text(head, SL_STR("Idempotency-Replayed"), SL_STR("true"));
-    if (d->untouched)
+    if (d->not_limited)
         return;
     sl_headers_dialects(head, d);
     if (retry_in >= 0)

@@ -6,7 +6,8 @@
  * answered, and when; the verdict is made from that anew, so that a repeat is
  * told what the first was told, whatever door it comes by.
  *
- * Rules. (test/unit/engine/repeat.c checks each by number.)
+ * Rules. (test/unit/engine/guard.c and
+ * test/flow/g02-repeats.flow check each by number.)
  *   (1) Only what was allowed is remembered: who was refused has paid nothing
  *       and may come again.
  *   (2) A key counts for one caller; nobody is answered by another's.
@@ -28,15 +29,15 @@ struct item {
     uint64_t rule; /* a fingerprint of its name */
     struct sl_answer answer;
     sl_ns next_in;
-    uint64_t over;
-    bool allowed, overage, untracked, open;
+    uint64_t overage_units;
+    bool allowed, overage, untracked, uncapped;
 };
 
 /* And of a decision; the items follow. */
 struct memo {
     sl_ns now;
     uint32_t count;
-    bool degraded, blind;
+    bool degraded, no_numbers;
     sl_ns hold_for;
     char hold[SL_HOLD_TEXT];
 };
@@ -197,6 +198,7 @@ static void claim_header(struct sl_check *c, const struct sl_dedupe *dedupe)
 void sl_idempotency_claim(struct sl_check *c, const struct sl_prechecks *guards)
 {
     struct sl_decision *d = &c->decision;
+
     if (d->repeat_wanted || d->side_count != 1)
         return;
     if (c->facts->idempotency_key.len > 0)
@@ -240,17 +242,17 @@ static void answer_again(struct sl_decision *d, const unsigned char *bytes)
     d->degraded = memo.degraded;
     d->hold_for = memo.hold_for;
     memcpy(d->hold, memo.hold, sizeof(d->hold));
-    d->blind = memo.blind || !fits(d, &memo, items);
-    for (unsigned i = 0; i < d->shown_count && !d->blind; i++) {
+    d->no_numbers = memo.no_numbers || !fits(d, &memo, items);
+    for (unsigned i = 0; i < d->shown_count && !d->no_numbers; i++) {
         struct sl_limit_view *shown = &d->shown[i];
 
         shown->answer = items[i].answer;
         shown->next_in = items[i].next_in;
-        shown->over = items[i].over;
+        shown->overage_units = items[i].overage_units;
         shown->allowed = items[i].allowed;
         shown->overage = items[i].overage;
         shown->untracked = items[i].untracked;
-        shown->open = items[i].open;
+        shown->uncapped = items[i].uncapped;
         shown->has_candidate = false;
     }
     sl_decision_conclude(d);
@@ -271,8 +273,6 @@ bool sl_idempotency_begin(struct sl_check *c)
     unsigned char bytes[SL_REPLAY_CACHE_MEMO];
     size_t len;
 
-    if (!once || !d->repeat_wanted)
-        return false;
     if (d->repeat_kept && sl_claims_same(&d->kept_repeat, &d->repeat)) {
         d->repeat_claimed = true;
         d->repeat_kept = false;
@@ -306,7 +306,7 @@ static void keep(struct sl_decision *d, struct sl_replay_cache *once)
     struct memo memo = {.now = d->now,
                         .count = d->shown_count,
                         .degraded = d->degraded,
-                        .blind = d->blind,
+                        .no_numbers = d->no_numbers,
                         .hold_for = d->hold_for};
 
     memcpy(memo.hold, d->hold, sizeof(memo.hold));
@@ -316,11 +316,11 @@ static void keep(struct sl_decision *d, struct sl_replay_cache *once)
         struct item item = {.rule = rule_print(d, shown),
                             .answer = shown->answer,
                             .next_in = shown->next_in,
-                            .over = shown->over,
+                            .overage_units = shown->overage_units,
                             .allowed = shown->allowed,
                             .overage = shown->overage,
                             .untracked = shown->untracked,
-                            .open = shown->open};
+                            .uncapped = shown->uncapped};
 
         memcpy(bytes + sizeof(memo) + i * sizeof(item), &item, sizeof(item));
     }
@@ -347,6 +347,7 @@ void sl_precheck_retry(struct sl_decision *d, bool keep)
 static void drop_kept(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
+
     if (d->repeat_kept)
         sl_replay_cache_drop(c->live->engine->repeats, &d->kept_repeat);
     if (d->webhook_kept)

@@ -465,14 +465,14 @@ static struct sl_str title_of(int status)
 static void body_write_retry(const struct sl_decision *d,
                              struct sl_text_writer *ink)
 {
-    sl_ns retry_in = sl_decision_retry_in(d);
+    sl_ns retry = sl_decision_retry_in(d);
 
-    if (retry_in < 0)
+    if (retry < 0)
         return;
     sl_text_writer_raw(ink, SL_STR(",\"retry_after\":"));
-    sl_text_writer_number(ink, sl_retry_seconds(retry_in));
+    sl_text_writer_number(ink, sl_retry_seconds(retry));
     sl_text_writer_raw(ink, SL_STR(",\"retry_after_ms\":"));
-    sl_text_writer_number(ink, sl_span_in(retry_in, SL_MS));
+    sl_text_writer_number(ink, sl_span_in(retry, SL_MS));
 }
 
 static void write_violated(const struct sl_decision *d,

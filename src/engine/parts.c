@@ -198,7 +198,7 @@ static int show(struct sl_check *c, struct sl_limit_view *shown)
     if (!err && c->live->wants_names)
         err = sl_name_make(d, shown, shown->values, shown->value_count,
                            &shown->name);
-    return err ? err : sl_sign_in_find(c, shown);
+    return err || !c->carry ? err : sl_sign_in_find(c, shown);
 }
 
 /* What another side meets already is asked once, with the larger cost. */
@@ -256,12 +256,17 @@ int sl_parts_add(struct sl_check *c, const struct sl_rule *const *rules,
 
 /* ---- asking ---- */
 
+/* Adds limit number `index` of the decision, or its candidate, to the take.
+ * A key that is carried to it goes before it. */
 static void add_part(struct sl_check *c, unsigned index, bool candidate)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_limit_view *shown = &d->shown[index];
     unsigned stored = 2 * shown->rule->index + candidate;
-    struct sl_store_part part = {
+    bool carries = shown->visitor.len > 0;
+    struct sl_store_part *part = &d->parts[d->take.count + carries];
+
+    *part = (struct sl_store_part){
         .of = d->on_local ? &c->live->local[stored] : &c->live->stored[stored],
         .limit = candidate ? shown->candidate : shown->numbers,
         .key = shown->key,
@@ -270,23 +275,20 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
         .when = d->now,
         .whose = c->state == SL_CHECK_SHADOW || d->on_local ? NULL : shown,
     };
-
-    if (shown->open && !candidate)
-        part.limit = shown->ceiling_less;
+    if (shown->uncapped && !candidate)
+        part->limit = shown->uncapped_limit;
     if (d->on_local)
-        part.cost = sl_local_cost(d, &part);
-    if (shown->visitor.len > 0) {
-        struct sl_store_part before = part;
-
-        before.key = shown->visitor;
-        before.name = sl_name_of(shown->visitor_name, candidate);
-        before.cost = 0;
-        before.carried = true;
+        part->cost = sl_local_cost(d, part);
+    d->part_shown[d->take.count + carries] = index;
+    if (carries) {
+        part[-1] = *part;
+        part[-1].key = shown->visitor;
+        part[-1].name = sl_name_of(shown->visitor_name, candidate);
+        part[-1].cost = 0;
+        part[-1].carried = true;
         d->part_shown[d->take.count] = index;
-        d->parts[d->take.count++] = before;
     }
-    d->part_shown[d->take.count] = index;
-    d->parts[d->take.count++] = part;
+    d->take.count += 1 + carries;
 }
 
 /* Is there room for one more, and what is carried to it? */
@@ -321,6 +323,7 @@ static enum sl_take_op errand_of(const struct sl_decision *d,
 bool sl_parts_ask_limits(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
+
     begin_take(d, errand_of(d, SL_TAKE_OP_TAKE));
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
@@ -337,9 +340,10 @@ bool sl_parts_ask_limits(struct sl_check *c)
 bool sl_parts_count_denied(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
-    begin_take(d, SL_TAKE_OP_CHARGE);
+
     if (!d->insist || !d->spend || d->give_back || d->allowed)
         return false;
+    begin_take(d, SL_TAKE_OP_CHARGE);
     for (unsigned i = 0; i < d->shown_count; i++) {
         const struct sl_limit_view *shown = &d->shown[i];
         enum sl_kind kind = shown->rule->kind;
@@ -351,11 +355,22 @@ bool sl_parts_count_denied(struct sl_check *c)
     return d->take.count > 0;
 }
 
+static bool has_shadows(const struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (d->shown[i].mode == SL_MODE_SHADOW || d->shown[i].has_candidate)
+            return true;
+    return false;
+}
+
 /* A route has at most SL_PARTS limits, and each may have a candidate: those
  * that find no room among the parts are not asked this time. */
 bool sl_parts_ask_shadows(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
+
+    if (!has_shadows(d))
+        return false;
     begin_take(d, d->allowed ? errand_of(d, SL_TAKE_OP_EACH) : SL_TAKE_OP_PEEK);
     for (unsigned i = 0; i < d->shown_count; i++) {
         struct sl_limit_view *shown = &d->shown[i];
@@ -376,14 +391,14 @@ bool sl_parts_peek_next(struct sl_check *c)
     struct sl_limit_view *shown;
     const struct sl_answer *a;
 
-    begin_take(d, SL_TAKE_OP_PEEK);
     if (d->report < 0 || d->route->reset != SL_RESET_NEXT)
         return false;
+    begin_take(d, SL_TAKE_OP_PEEK);
     shown = &d->shown[d->report];
     a = &shown->answer;
     if (!shown->allowed)
         shown->next_in = a->retry_in;
-    else if (a->remaining >= a->capacity || shown->open)
+    else if (a->remaining >= a->capacity || shown->uncapped)
         shown->next_in = 0;
     else {
         add_part(c, (unsigned)d->report, false);
@@ -395,26 +410,36 @@ bool sl_parts_peek_next(struct sl_check *c)
     return d->take.count > 0;
 }
 
+/* Adds a limit and what is carried to it, if there is room. The plan may have
+ * no numbers: the strictest of all plans are used. */
+static void add_reset(struct sl_check *c, unsigned index, bool candidate,
+                      const struct sl_limit *strictest)
+{
+    struct sl_decision *d = &c->decision;
+    unsigned first = d->take.count;
+
+    if (!has_room(d, &d->shown[index]))
+        return;
+    add_part(c, index, candidate);
+    for (unsigned i = first; i < d->take.count; i++)
+        d->parts[i].limit = strictest;
+}
+
 /* Also what candidates and shadows remember, and whether or not the plan has
  * numbers. */
 bool sl_parts_ask_reset(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
+
     begin_take(d, SL_TAKE_OP_RESET);
     for (unsigned i = 0; i < d->shown_count; i++) {
         const struct sl_rule *rule = d->shown[i].rule;
 
         if (d->shown[i].skipped || !rule->limited)
             continue;
-        if (d->take.count < SL_PARTS) {
-            add_part(c, i, false);
-            d->parts[d->take.count - 1].limit = &rule->strictest;
-        }
-        if (rule->candidate_strictest.capacity > 0 &&
-            d->take.count < SL_PARTS) {
-            add_part(c, i, true);
-            d->parts[d->take.count - 1].limit = &rule->candidate_strictest;
-        }
+        add_reset(c, i, false, &rule->strictest);
+        if (rule->candidate_strictest.capacity > 0)
+            add_reset(c, i, true, &rule->candidate_strictest);
     }
     return d->take.count > 0;
 }
@@ -433,7 +458,8 @@ static void show_overage(struct sl_limit_view *shown)
     a->remaining = used < count ? count - used : 0;
     shown->overage = used > count;
     if (shown->overage)
-        shown->over = used - count < shown->cost ? used - count : shown->cost;
+        shown->overage_units =
+            used - count < shown->cost ? used - count : shown->cost;
 }
 
 void sl_parts_answers(struct sl_check *c)
@@ -448,7 +474,7 @@ void sl_parts_answers(struct sl_check *c)
         if (c->state == SL_CHECK_COUNT_DENIED)
             continue;
         if (d->on_local)
-            sl_local_answer(d, part, shown->open || part->carried);
+            sl_local_answer(d, part, shown->uncapped || part->carried);
         if (part->carried) {
             if (c->state == SL_CHECK_TAKE)
                 shown->carried = a->capacity - a->remaining;
@@ -461,7 +487,7 @@ void sl_parts_answers(struct sl_check *c)
             shown->untracked = part->untracked;
             shown->print = part->print;
             shown->allowed = part->answer.outcome == SL_ALLOW;
-            if (shown->open)
+            if (shown->uncapped)
                 show_overage(shown);
         }
     }
@@ -504,9 +530,9 @@ static int override(struct sl_limit_view *shown, struct sl_str rate,
     shown->override_until = SL_NS_NONE;
     shown->form = own.form;
     shown->own = own.numbers;
-    shown->own_open = own.open;
+    shown->own_uncapped = own.open;
     shown->numbers = &shown->own;
-    shown->ceiling_less = &shown->own_open;
+    shown->uncapped_limit = &shown->own_uncapped;
     return 0;
 }
 
@@ -596,11 +622,11 @@ static uint64_t choose_cost(const struct sl_request *facts,
  * a hold keeps, too. */
 static void raise_to(struct sl_limit_view *shown, uint64_t ceiling)
 {
-    shown->own_open = *shown->numbers;
-    shown->own_open.capacity = ceiling;
-    sl_limit_derive(&shown->own_open);
-    shown->ceiling_less = &shown->own_open;
-    shown->open = true;
+    shown->own_uncapped = *shown->numbers;
+    shown->own_uncapped.capacity = ceiling;
+    sl_limit_derive(&shown->own_uncapped);
+    shown->uncapped_limit = &shown->own_uncapped;
+    shown->uncapped = true;
 }
 
 /* Whoever meters sees what lies beyond the ceiling; whoever has credits may
@@ -611,7 +637,7 @@ static void open_up(const struct sl_check *c, struct sl_limit_view *shown)
     const struct sl_rule *rule = shown->rule;
     uint64_t more, count;
 
-    if (!sl_rate_has_numbers(shown->form) || shown->open)
+    if (!sl_rate_has_numbers(shown->form) || shown->uncapped)
         return;
     count = shown->numbers->count;
     if (c->facts->metered) {
@@ -643,8 +669,8 @@ static int find_numbers(struct sl_check *c, struct sl_limit_view *shown)
     shown->plan_name = d->policy->plans.list[plan].name;
     shown->form = limit->form;
     shown->numbers = &limit->numbers;
-    shown->open = limit->overage;
-    shown->ceiling_less = &limit->open;
+    shown->uncapped = limit->overage;
+    shown->uncapped_limit = &limit->open;
     if (rule->has_candidate &&
         sl_rate_has_numbers(rule->candidates[d->plan].form)) {
         shown->has_candidate = true;
@@ -767,7 +793,7 @@ static bool is_carried(const struct sl_check *c, const struct sl_rule *rule)
 
     for (unsigned i = 0; i < rule->per_count; i++)
         named |= is_name(rule->per[i]);
-    return c->carry && named && !c->caller.anonymous &&
+    return named && !c->caller.anonymous &&
            rule->missing == SL_MISSING_ANONYMOUS && ends_at_once(rule);
 }
 

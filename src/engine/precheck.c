@@ -180,6 +180,7 @@ static void check_requires(struct sl_check *c,
                            const struct sl_prechecks *guards)
 {
     struct sl_decision *d = &c->decision;
+
     for (unsigned i = 0; i < guards->require_count; i++) {
         const struct sl_require *require = &guards->requires[i];
         enum sl_want want = judge(c->facts, require);
@@ -239,7 +240,8 @@ bool sl_precheck_run(struct sl_check *c, const struct sl_route *route)
 
 /* ---- what is done by one at a time: `guard` of a route.
  *
- * Rules. (test/unit/engine/conflict.c checks each by number.)
+ * Rules. (test/unit/engine/guard.c and
+ * test/flow/k01-guards.flow check each by number.)
  *   (1) One runs; others are refused until it ends or its time is over.
  *   (2) Different values make different keys; the same key is the same, by
  *       whatever route.
@@ -290,6 +292,7 @@ static void refuse_missing(struct sl_decision *d,
 static bool has_values(struct sl_check *c, const struct sl_guard *guard)
 {
     struct sl_decision *d = &c->decision;
+
     for (unsigned i = 0; i < guard->count; i++) {
         const struct sl_guard_piece *piece = &guard->pieces[i];
 
@@ -378,6 +381,7 @@ static int make_keys(struct sl_check *c, const struct sl_guard *guard,
 static bool is_asked(const struct sl_check *c)
 {
     const struct sl_decision *d = &c->decision;
+
     return !c->preflight && !d->charge && !d->give_back &&
            d->policy->mode == SL_MODE_ENFORCE;
 }

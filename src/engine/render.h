@@ -31,7 +31,7 @@ struct sl_rendered {
 };
 
 /* Headers and body of a decision. `arena` gets the texts and must outlive
- * `ret`. SLUICE_ENOMEM or SLUICE_EFULL; then *ret is untouched. */
+ * `ret`. SLUICE_ENOMEM or SLUICE_EFULL; then *ret is not_limited. */
 SL_MUST_USE int sl_render(const struct sl_decision *decision,
                           struct sl_arena *arena, struct sl_rendered *ret);
 

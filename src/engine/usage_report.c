@@ -85,7 +85,7 @@ static void tell(struct sl_usage_sink *meter, const struct sl_decision *d,
     sl_usage_report_of(d, shown, values, &spent);
     spent.reset = reset;
     spent.amount = d->give_back ? -(int64_t)cost : (int64_t)cost;
-    spent.over = shown->overage && !d->give_back ? shown->over : 0;
+    spent.over = shown->overage && !d->give_back ? shown->overage_units : 0;
     if (!reset && is_held(d, shown) && !tell_hold(d, &spent))
         return;
     meter->calls->spent(meter, &spent);

@@ -288,8 +288,6 @@ bool sl_wait_check_waits(struct sl_check *c)
     sl_ns left = c->in_turn ? c->waiter.until - d->now : c->wait;
     sl_ns retry = SL_NS_NONE;
 
-    if (c->wait == 0)
-        return false;
     if (d->by >= 0 && d->reason == SL_REASON_NONE && left > 0 && !c->gone)
         shown = find_denial(c, left, &retry);
     if (shown && c->in_turn && go_on_waiting(c, shown, retry))

@@ -119,7 +119,7 @@ static const char *key_of(struct sluice_decision *d, const char **kept,
 static bool has_numbers(const struct sluice_decision *d,
                         const struct sl_limit_view *shown)
 {
-    return !d->check.decision.blind && !shown->skipped &&
+    return !d->check.decision.no_numbers && !shown->skipped &&
            d->check.decision.reason == SL_REASON_NONE &&
            sl_rate_has_numbers(shown->form);
 }

@@ -233,7 +233,7 @@ static enum sl_result judge(const struct sl_decision *d, int *subject)
     *subject = -1;
     if (d->reason == SL_REASON_STORE)
         return SL_RESULT_ERROR_DENY;
-    if (d->allowed && d->blind)
+    if (d->allowed && d->no_numbers)
         return SL_RESULT_ERROR_ALLOW;
     *subject = d->by;
     if (!d->allowed)
@@ -309,7 +309,7 @@ static void count_taken(sl_stat *values, const struct sl_limit_view *shown)
     if (is_near(&shown->answer))
         add(&values[OF_LIMIT_NEAR], 1);
     if (shown->overage)
-        add(&values[OF_LIMIT_OVERAGE], shown->over);
+        add(&values[OF_LIMIT_OVERAGE], shown->overage_units);
 }
 
 static void count_limit(struct sl_metrics *stats, const struct sl_decision *d,
@@ -355,7 +355,7 @@ void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d)
         sl_metrics_hold(stats, SL_METRIC_HELD);
     if (d->reason == SL_REASON_HOLDS)
         sl_metrics_hold(stats, SL_HOLD_FULL);
-    if (d->blind || d->reason != SL_REASON_NONE)
+    if (d->no_numbers || d->reason != SL_REASON_NONE)
         return; /* no limit was asked */
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]))

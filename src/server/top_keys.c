@@ -491,7 +491,7 @@ void sl_top_keys_decision(struct sl_top_keys *top, const struct sl_decision *d)
         0
     };
 
-    if (d->blind || d->reason != SL_REASON_NONE)
+    if (d->no_numbers || d->reason != SL_REASON_NONE)
         return; /* no limit was asked */
     pthread_mutex_lock(&top->lock);
     sl_top_keys_rotate(top, d->now);

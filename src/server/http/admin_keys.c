@@ -239,7 +239,7 @@ static void answer(struct key_op *e)
     const struct sl_check *ask = &call->ask;
     const struct sl_decision *d = &ask->decision;
 
-    if (ask->err == SLUICE_ESTORE || (!ask->err && d->blind))
+    if (ask->err == SLUICE_ESTORE || (!ask->err && d->no_numbers))
         sl_http_refuse(call, 503, "STORE", "the store does not answer");
     else if (ask->err == SLUICE_ENOMEM)
         sl_http_no_memory(call);

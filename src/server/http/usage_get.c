@@ -416,7 +416,7 @@ static uint64_t used_of(const struct sl_limit_view *shown)
 {
     const struct sl_answer *a = &shown->answer;
 
-    if (shown->open)
+    if (shown->uncapped)
         return shown->used;
     return a->capacity > a->remaining ? a->capacity - a->remaining : 0;
 }

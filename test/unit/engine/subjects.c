@@ -148,7 +148,7 @@ static void test_unknown(void)
     rig_close(&rig);
     CASE("or passes, where anybody is registered at all");
     rig_open(&rig, POLICY(", unknown_subject: pass", ""));
-    CHECK(look(eve, &known, true)->untouched);
+    CHECK(look(eve, &known, true)->not_limited);
     CHECK_EQ(limit_of(eve, &none), 2);
     rig_close(&rig);
 }
@@ -171,7 +171,7 @@ static void test_failure(void)
         rig_open(&rig, rows[i].policy);
         look(GET("/x", USER("ann")), &known, true);
         CHECK_EQ(rig.d.status, rows[i].status);
-        CHECK_EQ(rig.d.blind, rows[i].blind);
+        CHECK_EQ(rig.d.no_numbers, rows[i].blind);
         CHECK(rig.d.degraded);
         look(GET("/x", USER("ann"), PLAN("pro")), &known, true);
         CHECK(!rig.d.degraded);
@@ -201,6 +201,39 @@ static void test_switches(void)
     rig_close(&rig);
 }
 
+/* ---- lookups ---- */
+
+static struct sl_subject found;
+
+static void find_now(struct sl_subjects *subjects, struct sl_lookup *lookup)
+{
+    (void)subjects;
+    found.refs++;
+    lookup->found = &found;
+    lookup->done(lookup);
+}
+
+static void test_lookup(void)
+{
+    static const struct sl_subjects_calls calls = {find_now};
+    struct sl_subjects subjects = {&calls};
+    struct sl_engine_ctx ctx = {.subjects = &subjects};
+    struct sl_request facts = GET("/x", USER("eve"));
+    struct sl_check check;
+
+    CASE("a subject that is found at once counts, and is released");
+    rig_open(&rig, POLICY("", ""));
+    found = make("eve", "pro", SL_NS_NONE);
+    sl_check_init(&check, rig.engine, &ctx, &sl_alloc_libc);
+    for (unsigned i = 0; i < 2; i++) {
+        sl_check_start(&check, &facts, 1, false);
+        CHECK_EQ(check.decision.shown[0].answer.limit, 20);
+        CHECK_EQ(found.refs, 1);
+    }
+    sl_check_done(&check);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     rig_open(&rig, POLICY("", ""));
@@ -211,5 +244,6 @@ int main(void)
     test_unknown();
     test_failure();
     test_switches();
+    test_lookup();
     return CHECK_DONE();
 }
