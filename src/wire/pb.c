@@ -1,8 +1,9 @@
 /* pb.c -- protocol buffers, read and written a field at a time. */
 #include "wire/pb.h"
 
-#include "wire/json.h"
 #include <string.h>
+
+#include "wire/json.h"
 
 #define VARINT_BYTES 10
 #define NUMBER_MAX   ((UINT32_C(1) << 29) - 1)
