@@ -79,7 +79,7 @@ static void ask_auth(struct sl_buf *out, unsigned user)
         die("there is no memory");
 }
 
-/* The same by a token, of somebody who is registered. */
+/* The same with a token of a registered subject. */
 static void ask_known(struct sl_buf *out, unsigned user)
 {
     char token[256];

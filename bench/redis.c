@@ -36,7 +36,7 @@
     "limits:\n"                                                                \
     "  second: { kind: token-bucket, per: user, rate: 1000k/s" more " }\n"     \
     "default: [second]\n"                                                      \
-    "server: { deadline: 2s }\n" /* nobody shall be let pass unasked */
+    "server: { deadline: 2s }\n" /* no request may pass without the store */
 
 /* One row. */
 struct row {
@@ -181,7 +181,7 @@ static void move_aside(const struct server *s)
         sched_setaffinity(s->pid, sizeof(own), &own);
 }
 
-/* Dies if somebody was let pass without the store. */
+/* Exits if a request passed without the store. */
 static void check_honest(const struct server *s)
 {
     static const char name[] = "sluice_fail_mode_decisions_total"

@@ -36,7 +36,7 @@ void start_sluiced_store(struct server *s, const char *policy,
 /* The same with a registry of subjects. */
 void start_sluiced_registry(struct server *s, const char *policy);
 
-/* The same for its door for Redis clients: s->port, or the socket s->path. */
+/* The same for its resp listener: s->port, or the socket s->path. */
 void start_sluiced_resp(struct server *s, const char *policy, bool is_unix);
 
 /* False if there is no redis-server on this machine. */
@@ -68,7 +68,7 @@ bool stay_aside(void);
 /* What a policy says of our tokens: the value of identity.jwt. */
 const char *token_rules(void);
 
-/* A token of user-N, good for as long as anybody measures. */
+/* A token of user-N that is valid for the whole run. */
 void token_make(unsigned user, char out[256]);
 
 /* ---- load.c ---- */

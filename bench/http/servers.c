@@ -100,7 +100,7 @@ bool stay_aside(void)
 
 /* ---- processes ---- */
 
-/* One that nobody listens on; it is taken again before anybody else comes. */
+/* A free port; it is used again at once. */
 static unsigned free_port(void)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,

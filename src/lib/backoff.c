@@ -1,17 +1,16 @@
-/* backoff.c -- how long a refused client waits. The rules are in
- * include/sluice_backoff.h.
+/* backoff.c -- how long a denied client waits; see include/sluice_backoff.h.
  *
- * A wait has two parts: what must pass, and a random part behind it.
+ * A wait has a fixed part and a random part after it.
  *
- *     |<------ told by the server ------>|<--- up to step --->|
+ *     |<------ the server's wait ------->|<--- up to step --->|
  *     |<------ or step ------>|<---- up to step ---->|
  *
- * step = base * 2^(refused so far), and half the cap at most, so that
+ * step = base * 2^(denials so far), and half the cap at most, so that
  *
- *   (1) a wait of our own lies in [step, 2 step] and never passes the cap,
- *       and the random part is as wide there as anywhere;
- *   (2) a wait that the server named is never cut short;
- *   (3) every random part is as likely as any other, to one in 2^64.
+ *   (1) a wait without one from the server lies in [step, 2 step] and never
+ *       exceeds the cap, and the random part keeps its width;
+ *   (2) a wait from the server is never shortened;
+ *   (3) every random part is equally likely, to one in 2^64.
  */
 #include "base/arith.h"
 #include "base/timestamp.h"
@@ -23,13 +22,12 @@
 #define CAP      (30 * SL_S)
 #define LONGEST  (15 * SL_MIN)
 
-/* Where seconds from now end and seconds since 1970 begin: 31 years, which
- * nobody waits, and September 2001. From the second number on it would be
- * milliseconds, or something else again. */
+/* The border between seconds from now and seconds since 1970: 31 years, or
+ * September 2001. From the second number on it would be milliseconds. */
 #define EPOCH_BEGINS UINT64_C(1000000000)
 #define EPOCH_ENDS   UINT64_C(100000000000)
 
-/* No span: the server has said nothing that we understand. */
+/* No wait: the server sent no valid one. */
 #define UNTOLD ((sl_ns)-1)
 
 int sluice_backoff_retries(int status)
@@ -37,8 +35,8 @@ int sluice_backoff_retries(int status)
     return status == 429 || status == 503;
 }
 
-/* Whole seconds; a fraction, which some servers send, counts as one more.
- * Numbers beyond 64 bits are UINT64_MAX. */
+/* Whole seconds; a fraction, which some servers send, is rounded up. Numbers
+ * beyond 64 bits are UINT64_MAX. */
 static bool read_seconds(struct sl_str text, uint64_t *ret)
 {
     uint64_t n = 0;
@@ -114,7 +112,7 @@ static sl_ns step_of(const struct sluice_backoff *b)
     return step < most ? step : most; /* (1) */
 }
 
-/* Something in [0, span]. (3) */
+/* A random number in [0, span]. (3) */
 static sl_ns part_of(sl_ns span, uint64_t random)
 {
     return (sl_ns)(((sl_u128)random * ((uint64_t)span + 1)) >> 64);
@@ -166,7 +164,7 @@ int sluice_backoff_next(struct sluice_backoff *b,
             refusal->status, (long long)(wait / SL_S),
             (long long)(longest / SL_S));
     step = step_of(b);
-    if (wait <= 0) /* nothing was said, or it lies behind us */
+    if (wait <= 0) /* no wait, or one in the past */
         wait = step;
     *ret_wait_ns = sl_ns_add_sat(wait, part_of(step, random)); /* (2) */
     b->refused++;

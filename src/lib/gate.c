@@ -1,5 +1,4 @@
-/* gate.c -- the calls of the public interface, on top of the table. The
- * manual is include/sluice.h. */
+/* gate.c -- the public interface on top of the table; see include/sluice.h. */
 #include "lib/gate.h"
 
 #include <inttypes.h>
@@ -21,7 +20,7 @@ struct sl_diag *sl_gate_diag(void)
     return &last_refusal;
 }
 
-/* For the sister library alone, so that its failures are told here too. */
+/* For libsluice-policy only, so that its errors use the same message. */
 struct sl_diag *sluice_private_diag(void)
 {
     return &last_refusal;
@@ -37,9 +36,9 @@ const char *sluice_version(void)
     return SLUICE_VERSION;
 }
 
-/* The wall clock itself, without an anchor: threads that anchored at different
- * times would disagree after a step of it. What others have decided at keeps
- * small steps and late readings harmless; see "Time" in table.h. */
+/* The wall clock without an anchor: threads with different anchors would
+ * disagree after a clock step. Small steps and late readings are harmless; see
+ * "Time" in table.h. */
 sl_ns sl_gate_clock(const struct sluice *gate)
 {
     sl_ns now = gate->now ? gate->now(gate->now_ctx) : sl_clock_wall();
@@ -83,7 +82,7 @@ int sl_gate_check(const struct sluice *gate, const struct sluice_part *parts,
     return 0;
 }
 
-/* ---- between the two shapes ---- */
+/* ---- conversion to and from the table's structs ---- */
 
 struct sl_part sl_gate_part(const struct sluice *gate,
                             const struct sluice_part *p, enum sl_part_op act)
@@ -114,8 +113,8 @@ void sl_gate_answer(const struct sl_answer *a, bool untracked,
     };
 }
 
-/* `by` is the first part that refuses; any NEVER makes the set NEVER, and the
- * longest retry is that of the set. */
+/* `by` is the first part that denies. One NEVER makes the set NEVER. The retry
+ * of the set is the longest. */
 struct sluice_verdict sl_gate_verdict(const struct sluice_part *parts,
                                       size_t count)
 {
@@ -189,8 +188,8 @@ int sluice_look(struct sluice *gate, struct sluice_part *parts, size_t count,
     return decide_all(gate, parts, count, SL_PART_OP_PEEK, ret);
 }
 
-/* Some parts of a batch; those that met a step of the clock, or think so, are
- * decided again with a fresh reading. */
+/* Decide some parts of a batch. Parts that see a clock step are decided again
+ * with a new reading. */
 static void batch_some(struct sluice *gate, struct sluice_part *parts,
                        unsigned count, sl_ns now)
 {
@@ -277,7 +276,7 @@ int sluice_reset(struct sluice *gate, unsigned limit, const void *key,
     return decide_all(gate, &part, 1, SL_PART_OP_RESET, NULL);
 }
 
-/* ---- seeing ---- */
+/* ---- reading ---- */
 
 struct visit {
     struct sluice *gate;
@@ -346,11 +345,11 @@ int sluice_stats(struct sluice *gate, struct sluice_stats *ret)
     return 0;
 }
 
-/* ---- opening and closing a gate. */
+/* ---- opening and closing ---- */
 
 #define DEFAULT_SIZE (UINT64_C(64) << 20)
 
-/* A gate begins on a cache line, which an allocator does not promise. */
+/* A gate begins on a cache line; an allocator does not guarantee that. */
 #define GATE_ALIGN 64
 #define GATE_PIECE (sizeof(struct sluice) + GATE_ALIGN - 1)
 
@@ -368,7 +367,7 @@ static enum sl_kind kind_of(const struct sluice_limit *limit)
     return kinds[limit->kind];
 }
 
-/* Say which limit a refusal is about. */
+/* Put the name of the limit into the message. */
 static int about(const struct sluice_limit *limit, const char *rate, int err,
                  const struct sl_diag *why)
 {
@@ -563,7 +562,7 @@ static int open_region(struct sluice *gate, const struct sluice_options *o,
     return err;
 }
 
-/* Make the gate's limits known to its table. */
+/* Add the limits of the gate to its table. */
 static int make_known(struct sluice *gate)
 {
     for (size_t i = 0; i < gate->limit_count; i++) {
@@ -581,7 +580,7 @@ static int make_known(struct sluice *gate)
     return 0;
 }
 
-/* Give back what a gate, perhaps half built, has allocated. */
+/* Free a gate, which may be incomplete. */
 static void free_gate(struct sluice *gate)
 {
     struct sl_alloc alloc = gate->alloc;

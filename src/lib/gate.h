@@ -1,11 +1,11 @@
-/* gate.h -- what is inside a gate. */
+/* gate.h -- the private struct of a gate. */
 #ifndef SL_LIB_GATE_H
 #define SL_LIB_GATE_H
 
 #include "sluice.h"
 #include "table/table.h"
 
-/* One of the gate's limits: how the table knows it, and the numbers of its
+/* A limit of the gate: its binding in the table, and the numbers of its
  * plans. */
 struct sl_gate_limit {
     struct sl_table_limit of;
@@ -18,21 +18,20 @@ struct sl_gate_limit {
 
 struct sluice {
     struct sl_alloc alloc;
-    void *piece; /* what was allocated; the gate is aligned inside it */
+    void *piece; /* the allocation; the gate is aligned inside it */
     struct sl_table table;
     struct sl_gate_limit *limits;
     size_t limit_count;
     int64_t (*now)(void *ctx);
     void *now_ctx;
-    struct sl_hash_key ids; /* the secret of its holds' ids */
+    struct sl_hash_key ids; /* secret for the ids of holds */
     _Atomic uint64_t ids_made;
-    char notice[1024]; /* "" = nothing to say */
+    char notice[1024]; /* "": none */
 };
 
-/* What the calls share; see sluice.c. A reading of the clock is made again
- * before what lies behind is taken for a step: this thread may have been
- * stopped. It is one only if the second reading lies behind what had been
- * decided before it was made. */
+/* Shared by the calls. The clock is read again before an earlier time counts as
+ * a clock step, because this thread may have been stopped. It is a step only if
+ * the second reading is before what was decided before it. */
 struct sl_gate_reading {
     sl_ns now;
     bool fresh;
@@ -50,7 +49,7 @@ void sl_gate_answer(const struct sl_answer *a, bool untracked,
 struct sluice_verdict sl_gate_verdict(const struct sluice_part *parts,
                                       size_t count);
 
-/* Where sluice_why() finds its sentence. */
+/* The message of sluice_why(). */
 struct sl_diag *sl_gate_diag(void);
 struct sl_diag *sluice_private_diag(void);
 

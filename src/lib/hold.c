@@ -1,12 +1,12 @@
-/* hold.c -- holds of the public interface. The manual is include/sluice.h. */
+/* hold.c -- holds of the public interface; see include/sluice.h. */
 #include "table/hold.h"
 #include "lib/gate.h"
 
 /* Ten years, as for periods. */
 #define LIFE_MAX SL_PERIOD_MAX
 
-/* Ids come from a secret and a counter: nobody guesses the next one, and no
- * system call is made for it. */
+/* An id is made of a secret and a counter: it cannot be guessed and needs no
+ * system call. */
 static struct sl_hold_id new_id(struct sluice *gate)
 {
     uint64_t number = atomic_fetch_add(&gate->ids_made, 1);
@@ -93,8 +93,8 @@ static const struct sl_limit *limit_of(const struct sluice *gate, uint32_t id)
     return NULL;
 }
 
-/* What is not named came to what was held; but whoever is done needs no permit
- * any more. */
+/* Limits that are not named are settled with what was held, but permits are
+ * always returned. */
 static const struct sl_limit *numbers(void *ctx, uint32_t id, uint64_t held,
                                       uint64_t *cost)
 {

@@ -1,4 +1,4 @@
-/* decision.c -- what a decision says, one question at a time. */
+/* decision.c -- the fields of a decision. */
 #include "engine/render.h"
 #include "libpolicy/libpolicy.h"
 
@@ -49,8 +49,7 @@ const char *sl_libpolicy_message(struct sluice_decision *d)
     return d->message.bytes;
 }
 
-/* The message is made on first need: nobody but this decision's thread may
- * ask. */
+/* The message is rendered on first use, so a decision belongs to one thread. */
 const char *sluice_decision_message(const struct sluice_decision *d)
 {
     return d && d->usable ? sl_libpolicy_message((struct sluice_decision *)d)
@@ -92,8 +91,8 @@ static const struct sluice_shown no_limit = {
     .reset_in_ns = -1,
 };
 
-/* A text that ends in NUL and lives as long as the decision's answer: made
- * once, and again only if there was no memory. */
+/* A NUL-terminated copy that lives as long as the decision. Made once; tried
+ * again only after a lack of memory. */
 static const char *keep(struct sluice_decision *d, const char **kept,
                         struct sl_str text)
 {
@@ -176,9 +175,9 @@ int64_t sluice_decision_hold_ns(const struct sluice_decision *d)
                : -1;
 }
 
-/* ---- what to send ---- */
+/* ---- headers and body ---- */
 
-/* Copies of all headers that end in NUL. */
+/* NUL-terminated copies of all headers. */
 static bool make_headers(struct sluice_decision *d)
 {
     size_t count = d->rendered.header_count;

@@ -1,4 +1,4 @@
-/* engine.c -- engines, requests, and decisions made. */
+/* engine.c -- engines, requests, and deciding. */
 #include "base/clock.h"
 #include "libpolicy/libpolicy.h"
 
@@ -155,14 +155,14 @@ void sluice_decision_free(struct sluice_decision *decision)
     sl_libpolicy_free(decision, sizeof(*decision));
 }
 
-/* The lists of a request, as the engine wants them: small ones on the stack. */
+/* The lists of a request in the engine's form; small ones are on the stack. */
 struct lists {
     struct sl_header headers[READ_MAX];
     struct sl_cost costs[LIST_MAX];
     struct sl_override overrides[LIST_MAX];
 };
 
-/* A subject of the caller's registry, as the engine wants it. */
+/* Convert a subject of the caller's registry. */
 struct registered {
     struct sl_subject subject;
     struct sl_str roles[ROLES_MAX];
@@ -203,8 +203,8 @@ static int check_request(const struct sluice_request *r)
     return 0;
 }
 
-/* Clients choose how many headers there are, so none is counted but the first
- * of each name that the policy reads. Returns how many those are. */
+/* Clients choose the number of headers, so only the first of each name that the
+ * policy reads is kept. Returns the number kept. */
 static unsigned pick_headers(const struct sluice_request *r,
                              const struct sl_policy *policy,
                              struct sl_header *ret)
@@ -292,7 +292,7 @@ static void fill(struct registered *r, const struct sluice_subject *s,
     r->subject.rate_count = (unsigned)s->grant_count;
 }
 
-/* Forget what was made of the last decision. */
+/* Clear the texts of the last decision. */
 static void clear(struct sluice_decision *d)
 {
     d->usable = false;

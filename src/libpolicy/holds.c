@@ -1,4 +1,4 @@
-/* holds.c -- how what a decision holds ends, for programs. */
+/* holds.c -- settle, release and extend holds. */
 #include "engine/hold_op.h"
 #include "libpolicy/libpolicy.h"
 
@@ -7,7 +7,7 @@
 
 struct sluice_ended {
     struct sl_hold_op ask;
-    bool begun; /* ask has an engine */
+    bool begun; /* `ask` has an engine */
     bool usable;
     struct sl_buf json;
 };
@@ -40,10 +40,10 @@ void sluice_ended_free(struct sluice_ended *e)
 
 static void on_done(struct sl_hold_op *ask)
 {
-    (void)ask; /* the store has answered before it returned */
+    (void)ask; /* the store answered before it returned */
 }
 
-/* An answer may be used for one engine after another. */
+/* An answer may be reused with another engine. */
 static void prepare(struct sluice_ended *e, struct sl_engine *engine)
 {
     e->usable = false;

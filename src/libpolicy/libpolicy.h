@@ -1,4 +1,4 @@
-/* libpolicy.h -- what is behind include/sluice_policy.h. */
+/* libpolicy.h -- the private structs behind include/sluice_policy.h. */
 #ifndef SL_LIBPOLICY_LIBPOLICY_H
 #define SL_LIBPOLICY_LIBPOLICY_H
 
@@ -8,7 +8,7 @@
 #include "engine/render.h"
 #include "sluice_policy.h"
 
-/* Where sluice_why() finds its sentence; libsluice has it. */
+/* The message of sluice_why(), in libsluice. */
 struct sl_diag *sluice_private_diag(void);
 
 struct sluice_policy {
@@ -19,24 +19,24 @@ struct sluice_engine {
     struct sl_engine *engine;
     int64_t (*now)(void *ctx);
     void *now_ctx;
-    struct sl_tokens *tokens; /* borrowed; NULL: no token is believed */
-    sl_webhook_f *webhook;    /* NULL: no webhook is believed */
+    struct sl_tokens *tokens; /* borrowed; NULL: tokens are not verified */
+    sl_webhook_f *webhook;    /* NULL: webhooks are not verified */
 };
 
 struct sluice_decision {
     struct sl_check check; /* decides, and keeps the decision */
     bool usable;           /* there has been a decision */
     struct sl_rendered rendered;
-    struct sl_arena arena;         /* of what was rendered and asked for */
-    struct sluice_header *headers; /* with NULs; made on first need */
-    struct sl_libpolicy_texts {    /* of a limit; likewise */
+    struct sl_arena arena;         /* for rendered texts */
+    struct sluice_header *headers; /* NUL-terminated; made on first use */
+    struct sl_libpolicy_texts {    /* per limit; likewise */
         const char *plan, *scope, *unit, *key;
     } texts[SL_PARTS];
     struct sl_buf message, json, text;
     bool has_message;
 };
 
-/* Objects of the library: zeroed memory, and back. */
+/* Allocate and free zeroed objects of the library. */
 static inline void *sl_libpolicy_new(size_t size)
 {
     void *piece = sl_alloc_new(&sl_alloc_libc, size);
@@ -49,19 +49,19 @@ static inline void sl_libpolicy_free(void *piece, size_t size)
     sl_alloc_free(&sl_alloc_libc, piece, size);
 }
 
-/* For programs of ours that link all of it: what a policy says, and whoever
- * verifies the tokens of requests from now on. */
+/* For Sluice's own programs: the policy behind the handle, and the verifier of
+ * tokens from now on. */
 const struct sl_policy *sl_libpolicy_policy(const struct sluice_policy *policy);
 void sl_libpolicy_tokens(struct sluice_engine *engine,
                          struct sl_tokens *tokens);
 
-/* Likewise of webhooks. */
+/* The verifier of webhooks from now on. */
 void sl_libpolicy_webhooks(struct sluice_engine *engine, sl_webhook_f *verify);
 
-/* The instant of a decision of this engine. */
+/* The time of a decision of this engine. */
 sl_ns sl_libpolicy_now(const struct sluice_engine *engine);
 
-/* The sentence of a denial, made on first need; "" when allowed or without
+/* The message of a denial, rendered on first use; "" if allowed or out of
  * memory. */
 const char *sl_libpolicy_message(struct sluice_decision *decision);
 

@@ -1,4 +1,4 @@
-/* policy.c -- policies from files and texts, and what is wrong with them. */
+/* policy.c -- policies from files and texts, and their problems. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,20 +8,20 @@
 #include "policy/policy.h"
 #include "policy/schema.h"
 
-#define SECRET_BYTES  (64 * 1024) /* of a file that is put into a policy */
+#define SECRET_BYTES  (64 * 1024) /* of a file that a policy includes */
 #define PROBLEM_BYTES (512 * 1024)
 #define SCHEMA_BYTES  (1024 * 1024)
-#define PRINT_BYTES   ((size_t)64 << 20) /* rates of 256 plans written out */
+#define PRINT_BYTES   ((size_t)64 << 20) /* rates of 256 plans, printed */
 
 struct sluice_problems {
     struct sl_report report;
-    char *file; /* our copies: the report borrows them */
+    char *file; /* copies; the report borrows them */
     size_t file_size;
     struct sl_buf text;
     struct sl_buf printed;
 };
 
-/* ---- what a policy asks for while it is read ---- */
+/* ---- external values of a policy ---- */
 
 struct reading {
     const struct sluice_policy_options *options;
@@ -37,7 +37,7 @@ static const char *on_env(void *ctx, const char *name)
     return getenv(name);
 }
 
-/* Paths are relative to the policy's file. */
+/* Paths are relative to the file of the policy. */
 static int on_file(void *ctx, const char *path, struct sl_buf *out,
                    struct sl_diag *diag)
 {
@@ -131,8 +131,8 @@ const char *sluice_problems_text(const struct sluice_problems *problems)
     return problems && problems->printed.len > 0 ? problems->printed.bytes : "";
 }
 
-/* Print the report once, for sluice_problems_text(), and say the first error
- * by sluice_why(). */
+/* Print the report once, for sluice_problems_text(), and set sluice_why() to
+ * the first error. */
 static int finish(struct sluice_problems *p, int err)
 {
     struct sl_diag *diag = sluice_private_diag();
@@ -170,7 +170,7 @@ static int wrap(struct sl_policy *policy, struct sluice_policy **ret)
     return 0;
 }
 
-/* Read the policy whose text is in p->text. */
+/* Read the policy in p->text. */
 static int read_policy(struct sluice_problems *p,
                        const struct sluice_policy_options *options,
                        struct sluice_policy **ret)
@@ -208,7 +208,7 @@ static int hand_over(struct sluice_problems *p, struct sluice_problems **ret,
     return err;
 }
 
-/* The file could not be read, and errno says why. */
+/* The file cannot be read; see errno. */
 static int refuse_file(struct sluice_problems *p, int err)
 {
     sl_report_done(&p->report);
@@ -237,7 +237,7 @@ int sluice_policy_load(const char *path,
     if (!p)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     err = sl_file_read(path, SL_YAML_BYTES, &p->text, NULL);
-    if (err == 0 || err == SLUICE_EFULL) /* too large: the reader says so */
+    if (err == 0 || err == SLUICE_EFULL) /* too large: reported by the reader */
         err = read_policy(p, options, ret);
     else
         err = refuse_file(p, err);
@@ -263,7 +263,7 @@ int sluice_policy_parse(const char *name, const char *text, size_t len,
     if (!p)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     if (len > SL_YAML_BYTES + 1)
-        len = SL_YAML_BYTES + 1; /* enough to be refused */
+        len = SL_YAML_BYTES + 1; /* large enough to be refused */
     err = sl_buf_add(&p->text, (struct sl_str){text, len});
     if (err)
         err = sl_diag_error(diag, err, "out of memory");
@@ -280,7 +280,7 @@ void sluice_policy_release(struct sluice_policy *policy)
     sl_libpolicy_free(policy, sizeof(*policy));
 }
 
-/* ---- what it has ---- */
+/* ---- contents of a policy ---- */
 
 size_t sluice_policy_limits(const struct sluice_policy *policy)
 {
@@ -323,7 +323,8 @@ const char *sluice_policy_plan_name(const struct sluice_policy *policy,
 
 /* ---- texts ---- */
 
-/* Hand the text over as a string, unless printing it failed. */
+/* Return the text as a string that the caller frees; NULL if printing
+ * failed. */
 static char *finish_text(struct sl_buf *buf, int err)
 {
     if (!err && !sl_buf_add(buf, (struct sl_str){"", 1}))

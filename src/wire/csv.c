@@ -28,7 +28,7 @@ static char here(const struct sl_csv *csv)
     return csv->text.at[csv->at];
 }
 
-/* At the end of a line, pass it. */
+/* Skip a line end, if there is one. */
 static bool pass_line_end(struct sl_csv *csv)
 {
     size_t at = csv->at;
@@ -44,7 +44,7 @@ static bool pass_line_end(struct sl_csv *csv)
 
 /* ---- cells ---- */
 
-/* Decode what is between quotes: each "" is one. */
+/* Decode the text between quotes: "" becomes one quote. */
 static bool decode(struct sl_csv *csv, struct sl_str inside, struct sl_str *ret)
 {
     char *out = sl_arena_take(csv->arena, inside.len + 1);
@@ -57,7 +57,7 @@ static bool decode(struct sl_csv *csv, struct sl_str inside, struct sl_str *ret)
     for (size_t i = 0; i < inside.len; i++) {
         out[len++] = inside.at[i];
         if (inside.at[i] == '"')
-            i++; /* its twin */
+            i++; /* the second quote */
     }
     *ret = (struct sl_str){out, len};
     return true;
@@ -98,13 +98,13 @@ static bool read_plain(struct sl_csv *csv, struct sl_str *ret)
     *ret = (struct sl_str){csv->text.at + from, csv->at - from};
     if (ret->len > 0 && ret->at[ret->len - 1] == '\r') {
         ret->len--;
-        csv->at--; /* part of the line's end */
+        csv->at--; /* part of the line end */
     }
     *ret = sl_str_trim(*ret);
     return true;
 }
 
-/* Blanks before a quote are no part of the cell. */
+/* Blanks before a quote do not belong to the cell. */
 static bool read_cell(struct sl_csv *csv, struct sl_str *ret)
 {
     size_t at = csv->at;
@@ -149,7 +149,7 @@ size_t sl_csv_cut(struct sl_str text)
 
     for (size_t i = 0; i < text.len; i++) {
         if (text.at[i] == '"')
-            quoted = !quoted; /* twice is as if it had not been */
+            quoted = !quoted; /* an even number of quotes changes nothing */
         else if (text.at[i] == '\n' && !quoted)
             return i + 1;
     }

@@ -1,12 +1,12 @@
-/* csv.h -- comma-separated values (RFC 4180), a record at a time.
+/* csv.h -- comma-separated values (RFC 4180), one record at a time.
  *
- * Cells are separated by commas. One in quotes may have commas, line ends and
- * quotes, each written twice. Lines end in LF or CR LF; a line without any
- * byte is passed over. A cell without quotes loses the blanks around it and is
- * a slice of the text; one with doubled quotes is decoded into the arena.
+ * Commas separate cells. A cell in quotes may contain commas, line ends and
+ * doubled quotes. Lines end in LF or CR LF; empty lines are skipped. A cell
+ * without quotes loses the blanks around it and is a slice of the text. A cell
+ * with doubled quotes is decoded into the arena.
  *
- * Strict: behind a closing quote comes a comma or the end of the line, and a
- * quote stands nowhere else than around a cell. The first trouble stays.
+ * Strict: after a closing quote comes a comma or the line end, and quotes only
+ * enclose cells. The first error is kept; all later calls fail.
  */
 #ifndef SL_WIRE_CSV_H
 #define SL_WIRE_CSV_H
@@ -17,25 +17,24 @@
 struct sl_csv {
     struct sl_str text;
     size_t at;
-    unsigned line;  /* of the record that was read last, from 1 */
-    unsigned lines; /* ended before `at` */
+    unsigned line;  /* of the last record, from 1 */
+    unsigned lines; /* line ends before `at` */
     struct sl_arena *arena;
-    const char *why; /* a short English sentence, or NULL: all is well */
+    const char *why; /* the error in English, or NULL */
     bool no_memory;
 };
 
-/* `text` and `arena` are borrowed as long as what was read is used. A byte
- * order mark at the beginning is passed over. */
+/* `text` and `arena` are borrowed as long as records are used. Skips a byte
+ * order mark. */
 void sl_csv_begin(struct sl_csv *csv, struct sl_str text,
                   struct sl_arena *arena);
 
-/* The next record: at most `most` cells. False at the end and in trouble. */
+/* Read a record of at most `most` cells. False at the end and on error. */
 SL_MUST_USE bool sl_csv_next(struct sl_csv *csv, struct sl_str *cells,
                              unsigned most, unsigned *ret_count);
 
-/* How many bytes the first record of `text` has, its line end included; 0 if
- * it is not complete: more of the text may come. For those who cut a stream
- * into pieces. */
+/* The length of the first record of `text` with its line end; 0 if it is not
+ * complete. To split a stream into records. */
 size_t sl_csv_cut(struct sl_str text);
 
 #endif

@@ -1,4 +1,4 @@
-/* http_fields.c -- the field Forwarded (RFC 7239), from its end.
+/* http_fields.c -- the fields Forwarded (RFC 7239) and Cache-Control.
  *
  *     element = [ pair ] *( ";" [ pair ] )
  *     pair    = token "=" ( token | quoted-string )
@@ -9,9 +9,9 @@
 
 #include <string.h>
 
-/* ---- cutting ---- */
+/* ---- Forwarded: splitting ---- */
 
-/* Does an odd number of backslashes stand before `at`? */
+/* Is there an odd number of backslashes before `at`? */
 static bool is_escaped(struct sl_str list, size_t at)
 {
     size_t from = at;
@@ -37,7 +37,7 @@ struct sl_str sl_forwarded_cut(struct sl_str *list)
     return element;
 }
 
-/* ---- an element ---- */
+/* ---- Forwarded: an element ---- */
 
 static bool is_alnum(char c)
 {
@@ -50,7 +50,7 @@ static bool is_token(char c)
     return is_alnum(c) || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-/* Pass `len` bytes of *text and return them. */
+/* Remove `len` bytes from *text and return them. */
 static struct sl_str pass(struct sl_str *text, size_t len)
 {
     struct sl_str passed = {text->at, len};
@@ -76,7 +76,7 @@ static struct sl_str pass_token(struct sl_str *text)
     return pass(text, len);
 }
 
-/* What stands in quotes, with its backslashes; the first quote is passed. */
+/* The text in quotes, with its backslashes. Begins after the first quote. */
 static bool pass_quoted(struct sl_str *text, struct sl_str *ret)
 {
     size_t len = 0;
@@ -107,7 +107,7 @@ static bool pass_pair(struct sl_str *text, struct sl_str *name,
     return value->len > 0;
 }
 
-/* ---- a node ---- */
+/* ---- Forwarded: a node ---- */
 
 static bool is_hidden_name(struct sl_str text)
 {
@@ -117,7 +117,7 @@ static bool is_hidden_name(struct sl_str text)
     return text.len > 1 && text.at[0] == '_';
 }
 
-/* ":4711", ":_name", or nothing. */
+/* ":4711", ":_name" or "". */
 static bool is_port(struct sl_str text)
 {
     if (text.len == 0)
@@ -132,9 +132,9 @@ static bool is_port(struct sl_str text)
     return text.len <= 5;
 }
 
-/* The grammar first, since the reader of addresses takes more: ports, zones,
- * IPv6 as it is. A backslash ends it: nobody has to quote what an address is
- * made of. */
+/* Check the grammar first, because the address parser accepts more: ports,
+ * zones, IPv6 without brackets. A backslash is refused: an address needs no
+ * escapes. */
 static bool read_node(struct sl_str node, struct sl_ip *ret)
 {
     bool v6 = node.len > 0 && node.at[0] == '[';
@@ -174,17 +174,17 @@ bool sl_forwarded_for(struct sl_str element, struct sl_ip *ret)
     return found && read_node(node, ret);
 }
 
-/* ---- how long an answer may be kept.
+/* ---- Cache-Control ----
  *
  *     Cache-Control: public, max-age=600, ext="a, max-age=1"
  *
- * Quotes hide commas. What is not a number of seconds is passed over; one that
- * is too large is the largest.
+ * Commas in quotes do not separate. An invalid number of seconds is ignored; a
+ * number that is too large is the maximum.
  */
 
 #define LIFE_MOST (10 * 365 * 86400 * SL_S)
 
-/* Cut the first directive off. False if there is none left. */
+/* Remove the first directive. False if there is none. */
 static bool cut(struct sl_str *field, struct sl_str *ret)
 {
     bool quoted = false;
@@ -204,7 +204,7 @@ static bool cut(struct sl_str *field, struct sl_str *ret)
     return true;
 }
 
-/* The value of `name=VALUE`, without quotes; false if it is another one. */
+/* The value of `name=VALUE` without quotes; false for another name. */
 static bool value_of(struct sl_str directive, struct sl_str name,
                      struct sl_str *ret)
 {

@@ -1,7 +1,6 @@
-/* json.c -- bytes of strings that need nothing; for this room only.
+/* json.c -- JSON is read and written.
  *
- * What is read and what is written is nearly all of this kind, and a word of it
- * is passed at once.
+ * Most bytes of strings need no escape, so eight are checked at once.
  */
 #include "wire/json.h"
 
@@ -14,9 +13,9 @@ static inline bool sl_json_is_plain(char c)
     return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
 }
 
-/* Mark those of eight bytes that are not plain. Of a byte's seven low bits the
- * sum with 1 reaches the top only from 0x7f, with 0x60 from 0x20 on, and with
- * 0x7f from all but 0, which is what a quote or a backslash becomes. */
+/* Mark the bytes among eight that are not plain. For the low seven bits, adding
+ * 1 sets the top bit only for 0x7f, adding 0x60 from 0x20 on, and adding 0x7f
+ * for all but 0, which is what a quote or a backslash becomes. */
 static inline uint64_t sl_json_odd(uint64_t word)
 {
     uint64_t low = word & SL_EACH(0x7f);
@@ -27,8 +26,8 @@ static inline uint64_t sl_json_odd(uint64_t word)
     return (word | (low + SL_EACH(1)) | ~plain) & SL_TOPS;
 }
 
-/* How many bytes at the beginning are plain, of four to seven: as a word of
- * the first four and the last four, which may be the same. */
+/* The number of plain bytes at the start of four to seven bytes, as a word of
+ * the first four and the last four, which may overlap. */
 static inline size_t sl_json_run_short(const char *bytes, size_t len)
 {
     char both[8];
@@ -44,7 +43,7 @@ static inline size_t sl_json_run_short(const char *bytes, size_t len)
     return first < 4 ? first : len - 8 + first;
 }
 
-/* How many bytes at the beginning are plain. */
+/* The number of plain bytes at the start. */
 static inline size_t sl_json_run(const char *bytes, size_t len)
 {
     size_t at = 0;
@@ -55,7 +54,7 @@ static inline size_t sl_json_run(const char *bytes, size_t len)
         if (odd)
             return at + sl_swar_first(odd);
     }
-    if (len >= 8) { /* what is before `at` was plain */
+    if (len >= 8) { /* the bytes before `at` are plain */
         odd = sl_json_odd(sl_swar_load(bytes + len - 8));
         return odd ? len - 8 + sl_swar_first(odd) : len;
     }
@@ -66,7 +65,7 @@ static inline size_t sl_json_run(const char *bytes, size_t len)
     return at;
 }
 
-/* ---- JSON read from front to back, a piece at a time. */
+/* ---- reading ---- */
 
 static bool fail(struct sl_json_reader *r, const char *why)
 {
@@ -81,7 +80,7 @@ void sl_json_begin(struct sl_json_reader *r, struct sl_str text,
     *r = (struct sl_json_reader){.text = text, .arena = arena};
 }
 
-/* The byte at the place, or NUL at the end; NUL itself is good nowhere. */
+/* The next byte, or NUL at the end. A NUL in the text is invalid everywhere. */
 static char here(const struct sl_json_reader *r)
 {
     return r->at < r->text.len ? r->text.at[r->at] : '\0';
@@ -203,7 +202,7 @@ bool sl_json_enter(struct sl_json_reader *r, char bracket)
     return true;
 }
 
-/* Pass what stands between two of a list. */
+/* Skip the comma between two items. */
 static bool go_on(struct sl_json_reader *r, char close, const char *why)
 {
     char c = skip_blanks(r);
@@ -255,23 +254,31 @@ bool sl_json_end(struct sl_json_reader *r)
 
 /* ---- strings ---- */
 
-/* The length of the UTF-8 sequence at `s`, of which `left` bytes are there; 0
- * if it is none. Shortest forms only, and no surrogates. */
-static size_t sequence(const unsigned char *s, size_t left)
+size_t sl_json_utf8(struct sl_str s)
 {
-    static const unsigned char least[] = {0, 0, 0, 0xa0, 0x90};
-    static const unsigned char most[] = {0, 0, 0, 0x9f, 0x8f};
-    size_t len = s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+    const unsigned char *p = (const unsigned char *)s.at;
+    unsigned char low = 0x80, high = 0xbf;
+    size_t len = p[0] < 0xc2   ? 0
+                 : p[0] < 0xe0 ? 2
+                 : p[0] < 0xf0 ? 3
+                 : p[0] < 0xf5 ? 4
+                               : 0;
 
-    if (len == 0 || s[0] > 0xf4 || left < len)
+    if (len == 0 || len > s.len)
         return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((s[i] & 0xc0) != 0x80)
+    if (p[0] == 0xe0)
+        low = 0xa0;
+    else if (p[0] == 0xed)
+        high = 0x9f;
+    else if (p[0] == 0xf0)
+        low = 0x90;
+    else if (p[0] == 0xf4)
+        high = 0x8f;
+    if (p[1] < low || p[1] > high)
+        return 0;
+    for (size_t i = 2; i < len; i++)
+        if ((p[i] & 0xc0) != 0x80)
             return 0;
-    if ((s[0] == 0xe0 || s[0] == 0xf0) && s[1] < least[len])
-        return 0;
-    if ((s[0] == 0xed || s[0] == 0xf4) && s[1] > most[len])
-        return 0;
     return len;
 }
 
@@ -282,21 +289,18 @@ static bool read_hex(struct sl_json_reader *r, uint32_t *ret)
     if (r->text.len - r->at < 4)
         return fail(r, "the text ends too early");
     for (int i = 0; i < 4; i++) {
-        char c = r->text.at[r->at];
+        int digit = sl_hex_value(r->text.at[r->at]);
 
-        if (c >= '0' && c <= '9')
-            n = n << 4 | (uint32_t)(c - '0');
-        else if ((c | 32) >= 'a' && (c | 32) <= 'f')
-            n = n << 4 | (uint32_t)((c | 32) - 'a' + 10);
-        else
+        if (digit < 0)
             return fail(r, "four hexadecimal digits are expected after \\u");
+        n = n << 4 | (uint32_t)digit;
         r->at++;
     }
     *ret = n;
     return true;
 }
 
-/* Behind "\u": one character, or both halves of one. */
+/* After "\u": one character, or a surrogate pair. */
 static bool read_code(struct sl_json_reader *r, uint32_t *ret)
 {
     uint32_t low;
@@ -364,7 +368,7 @@ static bool read_escape(struct sl_json_reader *r, char **out)
     return true;
 }
 
-/* Pass bytes that stand for themselves, up to a quote or a backslash. */
+/* Skip unescaped bytes, up to a quote or a backslash. */
 static bool pass_plain(struct sl_json_reader *r)
 {
     const unsigned char *s = (const unsigned char *)r->text.at;
@@ -377,7 +381,7 @@ static bool pass_plain(struct sl_json_reader *r)
             break;
         if (s[at] >= 0x20 && s[at] < 0x80)
             continue;
-        len = s[at] < 0x80 ? 0 : sequence(s + at, end - at);
+        len = s[at] < 0x80 ? 0 : sl_json_utf8(sl_str_from(r->text, at));
         if (len == 0) {
             r->at = at;
             return fail(r, s[at] < 0x20
@@ -389,7 +393,7 @@ static bool pass_plain(struct sl_json_reader *r)
     return at < end || fail(r, "the text ends too early");
 }
 
-/* How far the string goes at most, from the place on: to its quote. */
+/* The maximum length of the string: up to its quote. */
 static size_t measure(const struct sl_json_reader *r)
 {
     size_t at = r->at;
@@ -399,8 +403,8 @@ static size_t measure(const struct sl_json_reader *r)
     return (at < r->text.len ? at : r->text.len) - r->at;
 }
 
-/* From the first backslash on. What is decoded is never longer than what was
- * written. */
+/* Decode from the first backslash on. The result is never longer than the
+ * text. */
 static bool decode(struct sl_json_reader *r, size_t from, struct sl_str *ret)
 {
     size_t begin = from;
@@ -444,15 +448,15 @@ bool sl_json_text(struct sl_json_reader *r, struct sl_str *ret)
     return true;
 }
 
-/* ---- JSON written, a piece at a time.
+/* ---- writing ----
  *
- * Most bytes of most strings need nothing, so they are passed in runs: each
- * run is appended at once, and what stands between two runs is replaced.
+ * Runs of plain bytes are appended at once; the bytes between them are
+ * replaced.
  */
 
 #define REPLACEMENT SL_STR("\\ufffd")
 
-/* The escape of an ASCII byte that is not plain; `room` holds it if need be. */
+/* The escape of an ASCII byte that is not plain; `room` is for its text. */
 static struct sl_str escape(unsigned char c, char room[6])
 {
     static const char hex[] = "0123456789abcdef";
@@ -481,39 +485,8 @@ static struct sl_str escape(unsigned char c, char room[6])
     return (struct sl_str){room, 6};
 }
 
-/* How many bytes the UTF-8 character at the beginning of `s` has; 0 if there
- * is none: overlong forms, surrogates and what lies beyond U+10FFFF are not
- * UTF-8. The second byte decides all of these. */
-static size_t character(struct sl_str s)
-{
-    const unsigned char *p = (const unsigned char *)s.at;
-    unsigned char low = 0x80, high = 0xbf;
-    size_t len = p[0] < 0xc2   ? 0
-                 : p[0] < 0xe0 ? 2
-                 : p[0] < 0xf0 ? 3
-                 : p[0] < 0xf5 ? 4
-                               : 0;
-
-    if (len == 0 || len > s.len)
-        return 0;
-    if (p[0] == 0xe0)
-        low = 0xa0;
-    else if (p[0] == 0xed)
-        high = 0x9f;
-    else if (p[0] == 0xf0)
-        low = 0x90;
-    else if (p[0] == 0xf4)
-        high = 0x8f;
-    if (p[1] < low || p[1] > high)
-        return 0;
-    for (size_t i = 2; i < len; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    return len;
-}
-
-/* Append what becomes of the first byte or character of `s`, which is not
- * plain; *used says how much of `s` that was. */
+/* Append the first byte or character of `s`, which is not plain; *used is its
+ * length. */
 static int add_odd(struct sl_buf *out, struct sl_str s, size_t *used)
 {
     unsigned char c = (unsigned char)s.at[0];
@@ -522,11 +495,11 @@ static int add_odd(struct sl_buf *out, struct sl_str s, size_t *used)
     *used = 1;
     if (c < 0x80)
         return sl_buf_add(out, escape(c, room));
-    if (character(s) == 0)
+    s.len = sl_json_utf8(s);
+    if (s.len == 0)
         return sl_buf_add(out, REPLACEMENT);
-    *used = character(s);
-    s.len = *used;
-    /* Line ends in JavaScript, where JSON is often pasted into. */
+    *used = s.len;
+    /* Line ends of JavaScript, because JSON is often embedded in scripts. */
     if (sl_str_eq(s, SL_STR("\xe2\x80\xa8")))
         return sl_buf_add(out, SL_STR("\\u2028"));
     if (sl_str_eq(s, SL_STR("\xe2\x80\xa9")))
@@ -561,7 +534,7 @@ int sl_json_inside(struct sl_buf *out, struct sl_str text)
     return err;
 }
 
-/* A string of which no byte needs anything, as most are. */
+/* The common case: no byte needs an escape. */
 static int add_plain(struct sl_buf *out, struct sl_str text)
 {
     int err = sl_buf_reserve(out, text.len + 2);
@@ -630,13 +603,6 @@ void sl_json_key(struct sl_writer *w, struct sl_str name)
     sl_writer_add(w, SL_STR(":"));
 }
 
-void sl_json_member_str(struct sl_writer *w, const char *name,
-                        struct sl_str text)
-{
-    sl_json_key(w, sl_str_c(name));
-    sl_json_str(w, text);
-}
-
 void sl_json_str(struct sl_writer *w, struct sl_str text)
 {
     put_comma(w);
@@ -679,11 +645,16 @@ void sl_json_raw(struct sl_writer *w, struct sl_str json)
     sl_writer_add(w, json);
 }
 
+void sl_json_member_str(struct sl_writer *w, const char *name,
+                        struct sl_str text)
+{
+    sl_json_key(w, sl_str_c(name));
+    sl_json_str(w, text);
+}
+
 void sl_json_member_text(struct sl_writer *w, const char *name,
                          const char *text)
 {
-    if (!text)
-        return;
-    sl_json_key(w, sl_str_c(name));
-    sl_json_str(w, sl_str_c(text));
+    if (text)
+        sl_json_member_str(w, name, sl_str_c(text));
 }

@@ -1,16 +1,16 @@
-/* json.h -- JSON read from front to back, a piece at a time.
+/* json.h -- JSON: a writer, and a reader without a tree.
  *
- * For bodies whose shape is known: the reader says what comes next, and who
- * reads says whether that is right there. No tree is built and nothing is
- * remembered but the place, so that depth and number cost nothing. A string
- * without escapes is a slice of the text; one with escapes is decoded into the
- * arena. Whether a name comes twice is for the caller to see.
+ * The reader is for bodies of known structure: it reports the next value, and
+ * the caller checks that it is valid there. It keeps only the position, so
+ * depth and size cost no memory. A string without escapes is a slice of the
+ * text; one with escapes is decoded into the arena. The caller checks for
+ * duplicate names.
  *
  *     enter('{') --> next() --> a value --> next() ... --> false at the '}'
  *
  * Strict (RFC 8259): UTF-8 only, no lone surrogates, no control bytes in
- * strings, nothing behind the value; and no NUL in any form. The first trouble
- * stays: from then on everything fails, and `why` and `at` tell of it.
+ * strings, nothing after the value; and no NUL in any form. The first error is
+ * kept in `why` and `at`; all later calls fail.
  */
 #ifndef SL_WIRE_JSON_H
 #define SL_WIRE_JSON_H
@@ -18,34 +18,34 @@
 #include "base/arena.h"
 #include "base/buf.h"
 
-/* ---- JSON written, a piece at a time.
+/* ---- writing ----
  *
- * The caller puts the commas and brackets; this knows how a string and a
- * number must look so that whatever a stranger sent comes out as data.
+ * With the functions on a buffer, the caller writes commas and brackets.
  */
 
-/* The largest whole number that every reader keeps exactly, 2^53 - 1. */
+/* The largest integer that every JSON reader keeps exactly, 2^53 - 1. */
 #define SL_JSON_MAX UINT64_C(9007199254740991)
 
-/* Append `text` as a JSON string, quotes included. Control bytes, quotes and
- * backslashes are escaped, U+2028 and U+2029 too; bytes that are not UTF-8
- * become U+FFFD. */
+/* Append `text` as a JSON string with quotes. Escapes control bytes, quotes,
+ * backslashes, U+2028 and U+2029. Invalid UTF-8 becomes U+FFFD. */
 SL_MUST_USE int sl_json_string(struct sl_buf *out, struct sl_str text);
 
-/* The same without the quotes: the inside of a string. */
+/* The same without quotes. */
 SL_MUST_USE int sl_json_inside(struct sl_buf *out, struct sl_str text);
 
-/* Append a whole number; above SL_JSON_MAX it is SL_JSON_MAX. */
+/* The length of the UTF-8 character at the start of `s`, which is not ASCII; 0
+ * if it is invalid: overlong, a surrogate, or beyond U+10FFFF. */
+size_t sl_json_utf8(struct sl_str s);
+
+/* Append an integer; at most SL_JSON_MAX is written. */
 SL_MUST_USE int sl_json_number(struct sl_buf *out, uint64_t number);
 
-/* The same on a writer. A comma is put where a value follows another: unless
- * the output is empty or ends in one of { [ : , or a newline. Members are a key
- * and then a value. */
+/* The same on a writer. They add the comma between values: unless the output is
+ * empty or ends in one of { [ : , or a newline. A member is a key and then a
+ * value. */
 void sl_json_open(struct sl_writer *w, char bracket); /* { or [ */
 void sl_json_close(struct sl_writer *w, char bracket);
 void sl_json_key(struct sl_writer *w, struct sl_str name);
-void sl_json_member_str(struct sl_writer *w, const char *name,
-                        struct sl_str text);
 void sl_json_str(struct sl_writer *w, struct sl_str text);
 void sl_json_uint(struct sl_writer *w, uint64_t number);
 void sl_json_int(struct sl_writer *w, int64_t number);
@@ -53,14 +53,16 @@ void sl_json_flag(struct sl_writer *w, bool flag);
 void sl_json_nothing(struct sl_writer *w);                 /* null */
 void sl_json_raw(struct sl_writer *w, struct sl_str json); /* a whole value */
 
-/* The member NAME: TEXT on a writer. A NULL text adds nothing. */
+/* Write the member NAME: TEXT. A NULL text writes nothing. */
+void sl_json_member_str(struct sl_writer *w, const char *name,
+                        struct sl_str text);
 void sl_json_member_text(struct sl_writer *w, const char *name,
                          const char *text);
 
 /* ---- reading ---- */
 
 enum sl_json_kind {
-    SL_JSON_BAD, /* no value begins here: see `why` */
+    SL_JSON_BAD, /* not a value: see `why` */
     SL_JSON_NULL,
     SL_JSON_BOOL,
     SL_JSON_NUMBER,
@@ -73,40 +75,40 @@ struct sl_json_reader {
     struct sl_str text;
     size_t at;
     struct sl_arena *arena;
-    const char *why; /* a short English sentence, or NULL: all is well */
-    bool no_memory;  /* then the text is not to blame */
-    bool first;      /* the bracket that was entered last is just behind */
+    const char *why; /* the error in English, or NULL */
+    bool no_memory;  /* the error is a lack of memory */
+    bool first;      /* directly after an opening bracket */
 };
 
-/* `text` and `arena` are borrowed as long as what was read is used. */
+/* `text` and `arena` are borrowed as long as values are used. */
 void sl_json_begin(struct sl_json_reader *reader, struct sl_str text,
                    struct sl_arena *arena);
 
-/* What the next value is. Passes blanks before it, and nothing else. */
+/* The kind of the next value. Skips blanks before it. */
 enum sl_json_kind sl_json_peek(struct sl_json_reader *reader);
 
-/* "null", "a string": for sentences. */
+/* "null", "a string": for messages. */
 const char *sl_json_kind_name(enum sl_json_kind kind);
 
-/* Read a value of that kind. False if it is another, or broken. */
+/* Read a value of that kind. False if it is of another kind or invalid. */
 SL_MUST_USE bool sl_json_null(struct sl_json_reader *reader);
 SL_MUST_USE bool sl_json_bool(struct sl_json_reader *reader, bool *ret);
 SL_MUST_USE bool sl_json_text(struct sl_json_reader *reader,
                               struct sl_str *ret);
 
-/* A whole number, 0 .. SL_JSON_MAX, without sign, fraction and exponent. */
+/* Read an integer, 0 .. SL_JSON_MAX, without sign, fraction and exponent. */
 SL_MUST_USE bool sl_json_whole(struct sl_json_reader *reader, uint64_t *ret);
 
 /* Enter an array or object ('[' or '{'). */
 SL_MUST_USE bool sl_json_enter(struct sl_json_reader *reader, char bracket);
 
-/* Go on to the next item, or pass the closing bracket: then, and in trouble,
- * false. */
+/* Go to the next item, or past the closing bracket. False at the bracket and on
+ * error. */
 SL_MUST_USE bool sl_json_item(struct sl_json_reader *reader);
 SL_MUST_USE bool sl_json_member(struct sl_json_reader *reader,
                                 struct sl_str *name);
 
-/* Nothing but blanks is left. */
+/* Is the rest of the text blank? */
 SL_MUST_USE bool sl_json_end(struct sl_json_reader *reader);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "wire/json.h"
+
 #define VARINT_BYTES 10
 #define NUMBER_MAX   ((UINT32_C(1) << 29) - 1)
 
@@ -24,7 +26,7 @@ void sl_pb_begin(struct sl_pb *pb, struct sl_str text)
         pb->end += text.len;
 }
 
-/* Bits beyond the 64th are dropped, as other readers do. */
+/* Bits above the 64th are dropped, as other readers do. */
 static bool read_varint(struct sl_pb *pb, uint64_t *ret)
 {
     uint64_t value = 0;
@@ -70,8 +72,8 @@ static bool read_bytes(struct sl_pb *pb, struct sl_str *ret)
     return true;
 }
 
-/* A tag is a 32 bit number; the rest of its bytes would be dropped by some
- * readers and refused by others. */
+/* A tag has 32 bits. Longer tags are refused, because readers differ on
+ * them. */
 static bool read_tag(struct sl_pb *pb, struct sl_pb_field *ret)
 {
     uint64_t tag;
@@ -105,7 +107,7 @@ static bool read_value(struct sl_pb *pb, struct sl_pb_field *ret)
     return refuse(pb, "a field has an invalid wire type");
 }
 
-/* Pass all until the end of the group that has begun, and of those in it. */
+/* Skip to the end of the open group, including nested groups. */
 static bool skip_group(struct sl_pb *pb, uint32_t number)
 {
     uint32_t open[SL_PB_DEPTH];
@@ -147,45 +149,14 @@ bool sl_pb_next(struct sl_pb *pb, struct sl_pb_field *ret)
     return false;
 }
 
-/* How many bytes follow the first one of a character; -1 if none begins so.
- * `least` and `most` are what the second byte may be. */
-static int followers(unsigned char first, unsigned char *least,
-                     unsigned char *most)
-{
-    *least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    *most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    if (first < 0x80)
-        return 0;
-    if (first >= 0xc2 && first <= 0xdf)
-        return 1;
-    if (first >= 0xe0 && first <= 0xef)
-        return 2;
-    return first >= 0xf0 && first <= 0xf4 ? 3 : -1;
-}
-
 bool sl_pb_is_utf8(struct sl_str text)
 {
-    const unsigned char *at = (const unsigned char *)text.at;
-    const unsigned char *end = at ? at + text.len : at;
+    while (text.len > 0) {
+        size_t len = (unsigned char)text.at[0] < 0x80 ? 1 : sl_json_utf8(text);
 
-    while (at != end) {
-        unsigned char least, most;
-        int more;
-
-        if (*at < 0x80) {
-            at++;
-            continue;
-        }
-        more = followers(*at++, &least, &most);
-
-        if (more < 0 || end - at < more)
+        if (len == 0)
             return false;
-        for (int i = 0; i < more; i++, at++) {
-            if (*at < least || *at > most)
-                return false;
-            least = 0x80;
-            most = 0xbf;
-        }
+        text = sl_str_from(text, len);
     }
     return true;
 }
@@ -215,7 +186,7 @@ static void add(struct sl_pb_out *out, const char *bytes, size_t len)
     out->len += len;
 }
 
-/* Nearly all are below 128: tags, lengths, small numbers. */
+/* The common case is below 128: tags, lengths, small numbers. */
 static inline void add_varint(struct sl_pb_out *out, uint64_t value)
 {
     char bytes[VARINT_BYTES];
@@ -257,8 +228,8 @@ void sl_pb_bytes_if(struct sl_pb_out *out, uint32_t number, struct sl_str bytes)
         sl_pb_bytes(out, number, bytes);
 }
 
-/* Most submessages are shorter than 128 bytes: one byte is kept for the
- * length, and what is longer is moved. */
+/* Most submessages are shorter than 128 bytes: one byte is reserved for the
+ * length, and longer ones are moved. */
 size_t sl_pb_open(struct sl_pb_out *out, uint32_t number)
 {
     add_tag(out, number, SL_PB_BYTES);

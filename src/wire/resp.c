@@ -1,13 +1,12 @@
-/* resp.c -- reading replies of the Redis protocol.
+/* resp.c -- the Redis protocol: replies, commands, and writing replies.
  *
- * First the end of the reply is found, without recursion: a value closes all
- * arrays of which it was the last. Only then is it looked at, by whoever asked,
- * one value after the other; by then every length in it is known to be true,
- * so that the walk can't fail.
+ * A reply is read in two steps. First its end is found, without recursion: a
+ * value closes all arrays of which it is the last. Then the caller walks over
+ * the values. All lengths are valid by then, so the walk cannot fail.
  *
- * Redis' own replies and nothing more is taken: numbers without plus signs and
- * leading zeros, lines without CR or LF inside. Strings of unknown length
- * ($?) are in the specification of version 3, and no server sends them.
+ * Only what Redis sends is accepted: numbers without plus signs and leading
+ * zeros, lines without CR or LF inside. Strings of unknown length ($?) are in
+ * the specification of version 3, but no server sends them.
  */
 #include "wire/resp.h"
 
@@ -16,17 +15,17 @@
 
 #include "base/str.h"
 
-/* The shortest value there is, "_\r\n": so many bytes an array promises with
- * each of its values. */
-#define VALUE_LEAST 3
+/* The shortest value, "_\r\n". An array needs this many bytes per value. */
+#define VALUE_BYTES_MIN 3
 
-static enum sl_resp_result refuse(struct sl_resp_reply *r, const char *why)
+static enum sl_resp_result refuse_reply(struct sl_resp_reply *r,
+                                        const char *why)
 {
     r->why = why;
     return SL_RESP_REFUSED;
 }
 
-/* ---- lines ---- */
+/* ---- replies: lines ---- */
 
 static bool all_digits(struct sl_str s)
 {
@@ -36,7 +35,7 @@ static bool all_digits(struct sl_str s)
     return s.len > 0;
 }
 
-/* Digits without a leading zero, at most 2^63 and a bit. */
+/* Digits without a leading zero, of at most 19 digits. */
 static bool read_digits(struct sl_str s, uint64_t *ret)
 {
     uint64_t n = 0;
@@ -100,7 +99,7 @@ static bool is_double(struct sl_str s)
     return at == s.len;
 }
 
-/* ---- one value ---- */
+/* ---- replies: values ---- */
 
 static bool type_of(char byte, enum sl_resp_type *ret)
 {
@@ -128,9 +127,9 @@ static bool has_pairs(enum sl_resp_type type)
     return type == SL_RESP_MAP || type == SL_RESP_ATTRIBUTE;
 }
 
-/* What a line says of a value. Of a bulk it is the length, left in `integer`,
- * of a container how many values follow. */
-static bool read_line(struct sl_resp_value *v, struct sl_str line)
+/* Read the first line of a value. For a bulk, `integer` is its length; for a
+ * container, `count` is the number of values. */
+static bool parse_line(struct sl_resp_value *v, struct sl_str line)
 {
     uint64_t n = 0;
 
@@ -167,8 +166,8 @@ static bool read_line(struct sl_resp_value *v, struct sl_str line)
     return true;
 }
 
-/* An integer of up to 18 digits, as nearly all are, in one go. False if it is
- * not one of those, or not all there, or wrong: others tell which. */
+/* Read a complete integer of up to 18 digits, the common case. False for
+ * anything else, valid or not. */
 static bool read_short_integer(struct sl_str s, struct sl_resp_value *v,
                                size_t *used)
 {
@@ -188,8 +187,8 @@ static bool read_short_integer(struct sl_str s, struct sl_resp_value *v,
     return true;
 }
 
-/* The first value of `s`: *used is what it takes, without what a container
- * has. `most` bytes of `s` may be used. */
+/* Read the first value of `s`, of at most `most` bytes. *used is its length,
+ * without the values of a container. */
 static enum sl_resp_result read_value(struct sl_str s, size_t most,
                                       struct sl_resp_value *v, size_t *used)
 {
@@ -205,21 +204,21 @@ static enum sl_resp_result read_value(struct sl_str s, size_t most,
         return SL_RESP_REFUSED;
     end = memchr(s.at, '\n', s.len < most ? s.len : most);
     len = end ? (size_t)(end - s.at) : s.len;
-    /* A CR is the last byte before the LF and nowhere else. */
+    /* CR is only allowed directly before LF. */
     if (memchr(s.at, '\r', len - (end || s.at[len - 1] == '\r')) ||
         (end && s.at[len - 1] != '\r'))
         return SL_RESP_REFUSED;
     if (!end)
         return s.len < most ? SL_RESP_MORE : SL_RESP_REFUSED;
-    if (!read_line(v, (struct sl_str){s.at + 1, len - 2}))
+    if (!parse_line(v, (struct sl_str){s.at + 1, len - 2}))
         return SL_RESP_REFUSED;
     *used = len + 1;
-    if (is_container(v->type) && v->count > (most - *used) / VALUE_LEAST)
+    if (is_container(v->type) && v->count > (most - *used) / VALUE_BYTES_MIN)
         return SL_RESP_REFUSED;
     return SL_RESP_DONE;
 }
 
-/* The bytes of a bulk, behind its line. */
+/* Read the bytes of a bulk after its line. */
 static enum sl_resp_result read_bulk(struct sl_str s, size_t most,
                                      struct sl_resp_value *v, size_t *used)
 {
@@ -245,8 +244,8 @@ static enum sl_resp_result read_bulk(struct sl_str s, size_t most,
     return SL_RESP_DONE;
 }
 
-static enum sl_resp_result read_whole(struct sl_str s, size_t most,
-                                      struct sl_resp_value *v, size_t *used)
+static enum sl_resp_result read_all(struct sl_str s, size_t most,
+                                    struct sl_resp_value *v, size_t *used)
 {
     enum sl_resp_result result = read_value(s, most, v, used);
 
@@ -255,9 +254,9 @@ static enum sl_resp_result read_whole(struct sl_str s, size_t most,
     return result;
 }
 
-/* ---- all of it ---- */
+/* ---- replies: the whole ---- */
 
-/* The reply itself is the only value of the outermost. */
+/* The reply is the only value of the outermost level. */
 void sl_resp_reply_begin(struct sl_resp_reply *reply, size_t most)
 {
     reply->most = most;
@@ -268,8 +267,8 @@ void sl_resp_reply_begin(struct sl_resp_reply *reply, size_t most)
     reply->open[0].attribute = false;
 }
 
-/* A value has come, perhaps the last of several at once. An attribute is none:
- * when it is over, what it is about is still to come. */
+/* A value is complete; close the containers that it completes. An attribute is
+ * not a value: the value it describes follows. */
 static void close_value(struct sl_resp_reply *r)
 {
     while (r->depth > 0 && --r->open[r->depth - 1].left == 0)
@@ -296,18 +295,18 @@ enum sl_resp_result sl_resp_reply_read(struct sl_resp_reply *reply,
     if (reply->why)
         return SL_RESP_REFUSED;
     while (reply->depth > 0) {
-        enum sl_resp_result result = read_whole(
+        enum sl_resp_result result = read_all(
             sl_str_from(bytes, reply->at), reply->most - reply->at, &v, &used);
 
         if (result == SL_RESP_MORE)
             return result;
         if (result == SL_RESP_REFUSED)
-            return refuse(reply, "the reply is malformed, or too long");
+            return refuse_reply(reply, "the reply is malformed, or too long");
         reply->at += used;
         if (v.count == 0 && v.type != SL_RESP_ATTRIBUTE)
             close_value(reply);
         else if (v.count > 0 && !open_value(reply, &v))
-            return refuse(reply, "the reply is nested too deeply");
+            return refuse_reply(reply, "the reply is nested too deeply");
     }
     reply->used = reply->at;
     return SL_RESP_DONE;
@@ -318,7 +317,7 @@ struct sl_resp_value sl_resp_next(struct sl_str *rest)
     struct sl_resp_value v;
     size_t used = 0;
 
-    if (read_whole(*rest, rest->len, &v, &used) != SL_RESP_DONE) {
+    if (read_all(*rest, rest->len, &v, &used) != SL_RESP_DONE) {
         v = (struct sl_resp_value){.type = SL_RESP_NIL};
         used = rest->len;
     }
@@ -338,26 +337,26 @@ void sl_resp_skip(struct sl_str *rest)
     }
 }
 
-/* ---- reading and writing commands of the Redis protocol.
+/* ---- commands ----
  *
  *     *3\r\n $3\r\nSET\r\n $1\r\na\r\n $1\r\nb\r\n        an array
  *     SET a "b"\r\n                                       a line
  *
- * The array is what programs send, and what is fast here: each argument costs
- * the reading of a short number and nothing for its bytes. The line is for
- * people with telnet, and for strangers who speak HTTP.
+ * Programs send arrays. Reading one costs a short number per argument and
+ * nothing per byte. Lines are for people with telnet, and for HTTP clients that
+ * connect to the wrong port.
  */
 
-static enum sl_resp_result command_refuse(struct sl_resp_command *c,
+static enum sl_resp_result refuse_command(struct sl_resp_command *c,
                                           const char *why)
 {
     c->why = why;
     return SL_RESP_REFUSED;
 }
 
-/* ---- arrays ---- */
+/* ---- commands: arrays ---- */
 
-/* Read "DIGITS CR LF" behind the byte at c->at, no more than `most`. */
+/* Read "DIGITS CR LF" after the byte at c->at, at most `most`. */
 static enum sl_resp_result read_length(struct sl_resp_command *c,
                                        const char *bytes, size_t len,
                                        size_t most, size_t *ret)
@@ -383,7 +382,7 @@ static enum sl_resp_result read_length(struct sl_resp_command *c,
     return SL_RESP_DONE;
 }
 
-/* The length of the next argument. */
+/* Read the length of the next argument. */
 static enum sl_resp_result read_head(struct sl_resp_command *c,
                                      const char *bytes, size_t len)
 {
@@ -393,21 +392,21 @@ static enum sl_resp_result read_head(struct sl_resp_command *c,
     if (c->at == len)
         return SL_RESP_MORE;
     if (bytes[c->at] != '$')
-        return command_refuse(c, "Protocol error: expected '$'");
+        return refuse_command(c, "Protocol error: expected '$'");
     result = read_length(c, bytes, len, SL_RESP_BULK, &bulk);
     if (result == SL_RESP_REFUSED)
-        return command_refuse(c, "Protocol error: invalid bulk length");
+        return refuse_command(c, "Protocol error: invalid bulk length");
     if (result == SL_RESP_DONE) {
         if (c->at + bulk + 2 > SL_RESP_COMMAND)
-            return command_refuse(c, "Protocol error: too big command");
+            return refuse_command(c, "Protocol error: too big command");
         c->bulk = bulk + 1;
     }
     return result;
 }
 
-/* Arguments with lengths of one digit or two that are all there: most commands
- * have no others. What is none of them is left to those who look closer, and so
- * are the last bytes that a command may have. */
+/* Read complete arguments with lengths of one or two digits, the common case.
+ * Stops at any other argument, and before the last bytes that a command may
+ * have. */
 static void read_short(struct sl_resp_command *c, const char *bytes, size_t len)
 {
     const char *at = bytes + c->at;
@@ -446,14 +445,12 @@ static enum sl_resp_result read_argument(struct sl_resp_command *c,
     if (result != SL_RESP_DONE)
         return result;
     bulk = c->bulk - 1;
-    if (len - c->at > bulk && bytes[c->at + bulk] != '\r')
-        return command_refuse(
+    if ((len - c->at > bulk && bytes[c->at + bulk] != '\r') ||
+        (len - c->at > bulk + 1 && bytes[c->at + bulk + 1] != '\n'))
+        return refuse_command(
             c, "Protocol error: a bulk string does not end with CR LF");
     if (len - c->at < bulk + 2)
         return SL_RESP_MORE;
-    if (bytes[c->at + bulk + 1] != '\n')
-        return command_refuse(
-            c, "Protocol error: a bulk string does not end with CR LF");
     c->args[c->count++] = (struct sl_str){bytes + c->at, bulk};
     c->at += bulk + 2;
     c->bulk = 0;
@@ -469,7 +466,7 @@ static enum sl_resp_result read_array(struct sl_resp_command *c,
     if (c->at == 0) {
         result = read_length(c, bytes, len, SL_RESP_ARGS, &want);
         if (result == SL_RESP_REFUSED)
-            return command_refuse(c,
+            return refuse_command(c,
                                   "Protocol error: invalid multibulk length");
         if (result == SL_RESP_MORE)
             return result;
@@ -487,14 +484,14 @@ static enum sl_resp_result read_array(struct sl_resp_command *c,
     return SL_RESP_DONE;
 }
 
-/* ---- lines ---- */
+/* ---- commands: lines ---- */
 
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f';
 }
 
-/* The byte of an escape at `from`, which begins with a backslash. */
+/* Decode the escape at `from`, which begins with a backslash. */
 static char unescape(const char *from, const char *end, size_t *len)
 {
     static const char names[] = "nrtba", bytes[] = "\n\r\t\b\a";
@@ -510,8 +507,8 @@ static char unescape(const char *from, const char *end, size_t *len)
     return name ? bytes[name - names] : from[1];
 }
 
-/* What stands in quotes that open at *from, to *to. False if they stay open,
- * or are followed by something else than a blank. */
+/* Decode the quoted text at *from to *to. False if the quote is not closed, or
+ * if no blank follows it. */
 static bool unquote(char **from, const char *end, char **to)
 {
     char quote = *(*from)++;
@@ -534,7 +531,7 @@ static bool unquote(char **from, const char *end, char **to)
     return *from == end || is_blank(**from);
 }
 
-/* The word at *from; what is unpacked is never longer than what was packed. */
+/* Read the word at *from, in place: decoding never lengthens it. */
 static bool read_word(struct sl_resp_command *c, char **from, const char *end)
 {
     char *word = *from, *to = word;
@@ -553,7 +550,7 @@ static enum sl_resp_result split_line(struct sl_resp_command *c, char *from,
                                       const char *end)
 {
     if (memchr(from, '\0', (size_t)(end - from)))
-        return command_refuse(c,
+        return refuse_command(c,
                               "Protocol error: NUL byte in an inline command");
     for (;;) {
         while (from < end && is_blank(*from))
@@ -561,23 +558,23 @@ static enum sl_resp_result split_line(struct sl_resp_command *c, char *from,
         if (from == end)
             return SL_RESP_DONE;
         if (c->count == SL_RESP_ARGS)
-            return command_refuse(
+            return refuse_command(
                 c, "Protocol error: too many words in an inline command");
         if (!read_word(c, &from, end))
-            return command_refuse(
+            return refuse_command(
                 c, "Protocol error: unbalanced quotes in request");
     }
 }
 
-static enum sl_resp_result command_read_line(struct sl_resp_command *c,
-                                             char *bytes, size_t len)
+static enum sl_resp_result read_inline(struct sl_resp_command *c, char *bytes,
+                                       size_t len)
 {
     size_t most = len < SL_RESP_INLINE ? len : SL_RESP_INLINE;
     char *end = memchr(bytes + c->at, '\n', most - c->at);
 
     c->is_inline = true;
     if (!end && len >= SL_RESP_INLINE)
-        return command_refuse(c, "Protocol error: too big inline request");
+        return refuse_command(c, "Protocol error: too big inline request");
     if (!end) {
         c->at = len;
         return SL_RESP_MORE;
@@ -586,10 +583,10 @@ static enum sl_resp_result command_read_line(struct sl_resp_command *c,
     return split_line(c, bytes, end);
 }
 
-/* ---- both ---- */
+/* ---- commands: arrays or lines ---- */
 
-/* The bytes have moved: so have the slices. */
-static void follow(struct sl_resp_command *c, const char *bytes)
+/* The bytes have moved: adjust the slices. */
+static void move_slices(struct sl_resp_command *c, const char *bytes)
 {
     for (unsigned i = 0; c->base && i < c->count; i++)
         c->args[i].at = bytes + (c->args[i].at - c->base);
@@ -604,12 +601,12 @@ enum sl_resp_result sl_resp_command_read(struct sl_resp_command *command,
     if (len == 0)
         return SL_RESP_MORE;
     if (command->base != bytes)
-        follow(command, bytes);
+        move_slices(command, bytes);
     return bytes[0] == '*' ? read_array(command, bytes, len)
-                           : command_read_line(command, bytes, len);
+                           : read_inline(command, bytes, len);
 }
 
-/* ---- writing ---- */
+/* ---- commands: writing ---- */
 
 int sl_resp_command_write(struct sl_buf *out, const struct sl_str *args,
                           unsigned count)
@@ -630,10 +627,9 @@ int sl_resp_command_write(struct sl_buf *out, const struct sl_str *args,
     return 0;
 }
 
-/* ---- writing replies of the Redis protocol.
+/* ---- writing replies ----
  *
- * Each value reserves the most that it can take and is then written without
- * looking back.
+ * Each value reserves its maximum size; writing then needs no checks.
  */
 
 static int write_number(struct sl_buf *out, char type, int64_t n)
@@ -661,7 +657,7 @@ static int write_line(struct sl_buf *out, char type, struct sl_str text)
     return 0;
 }
 
-/* `before` and `text` as one bulk. */
+/* Write `before` and `text` as one bulk. */
 static int write_bulk(struct sl_buf *out, char type, struct sl_str before,
                       struct sl_str text)
 {

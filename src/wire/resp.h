@@ -1,19 +1,17 @@
 /* resp.h -- the Redis protocol, versions 2 and 3: commands and replies, read
  * and written.
  *
- * One codec for both sides. A server reads commands (resp_command.c) and
- * writes replies (resp_write.c); a client writes commands and reads replies
- * (resp_reply.c).
+ * A server reads commands and writes replies; a client writes commands and
+ * reads replies.
  *
- * The readers look at what has come, say DONE, MORE or REFUSED, and go on where
- * they stopped when there is more; the bytes may have moved in between. They
- * allocate nothing and copy nothing: slices point into the bytes. What they
- * say depends on the bytes alone, never on how they were cut.
+ * The readers return DONE, MORE or REFUSED and continue where they stopped; the
+ * bytes may move in between. They allocate nothing and copy nothing: slices
+ * point into the bytes. The result depends on the bytes, not on how they
+ * arrive.
  *
- * A length is digits and nothing else: no sign, no leading zero, nothing that
- * is more than allowed, and CR LF behind it. Whoever reads one differently from
- * his neighbour hands him commands that nobody sent. After a refusal nothing
- * behind it can be understood, so the connection is closed.
+ * A length has only digits: no sign, no leading zero, not above its maximum,
+ * and CR LF after it. Two readers that disagree on a length would see different
+ * commands. After a refusal the connection is closed.
  */
 #ifndef SL_WIRE_RESP_H
 #define SL_WIRE_RESP_H
@@ -25,34 +23,34 @@
 
 enum sl_resp_result {
     SL_RESP_DONE,
-    SL_RESP_MORE,    /* nothing is wrong so far */
-    SL_RESP_REFUSED, /* see `why`; it stays so */
+    SL_RESP_MORE,    /* valid so far */
+    SL_RESP_REFUSED, /* see `why`; stays refused */
 };
 
 /* ---- commands ---- */
 
 #define SL_RESP_ARGS    64
 #define SL_RESP_BULK    ((size_t)64 << 10)  /* bytes of one argument */
-#define SL_RESP_INLINE  ((size_t)8 << 10)   /* of a command on one line */
-#define SL_RESP_COMMAND ((size_t)128 << 10) /* of a command in all */
+#define SL_RESP_INLINE  ((size_t)8 << 10)   /* bytes of a command on one line */
+#define SL_RESP_COMMAND ((size_t)128 << 10) /* bytes of a command */
 
-/* An array of bulk strings, or a line: words parted by blanks, in double quotes
- * with \n \r \t \a \b \\ \" \xHH, in single quotes with \' alone. */
+/* An array of bulk strings, or a line: words separated by blanks, in double
+ * quotes with \n \r \t \a \b \\ \" \xHH, in single quotes with \' only. */
 struct sl_resp_command {
     struct sl_str args[SL_RESP_ARGS];
-    unsigned count;  /* 0: an empty line or array; there is nothing to do */
-    size_t used;     /* DONE: how long it is */
-    const char *why; /* REFUSED: a sentence, as Redis words it */
-    bool is_inline;  /* it came on one line */
+    unsigned count;  /* 0: an empty line or array */
+    size_t used;     /* DONE: its length */
+    const char *why; /* REFUSED: the message, as Redis words it */
+    bool is_inline;  /* sent as a line */
 
-    /* The reader's own. */
-    const char *base; /* where the bytes were */
+    /* Private to the reader. */
+    const char *base; /* address of the bytes */
     unsigned want;    /* arguments of the array; 0: not known yet */
-    size_t at;        /* all before it is read */
-    size_t bulk;      /* of the argument that is next: its length + 1, or 0 */
+    size_t at;        /* bytes read so far */
+    size_t bulk;      /* length of the next argument + 1, or 0 */
 };
 
-/* Before each command. Slices are left alone: of those only `count` count. */
+/* Prepare for a command. Old slices are not cleared; `count` bounds them. */
 static inline void sl_resp_command_begin(struct sl_resp_command *command)
 {
     command->count = command->want = 0;
@@ -61,8 +59,8 @@ static inline void sl_resp_command_begin(struct sl_resp_command *command)
     command->why = NULL;
 }
 
-/* Read the command that `bytes` begin with. What is in quotes is unpacked in
- * its place, so the bytes of a line may change. */
+/* Read the command at the start of `bytes`. Quoted words are decoded in place,
+ * so the bytes of a line may change. */
 SL_MUST_USE enum sl_resp_result
 sl_resp_command_read(struct sl_resp_command *command, char *bytes, size_t len);
 
@@ -73,8 +71,8 @@ SL_MUST_USE int sl_resp_command_write(struct sl_buf *out,
 
 /* ---- replies ---- */
 
-#define SL_RESP_DEPTH 16                /* of arrays in arrays */
-#define SL_RESP_REPLY ((size_t)1 << 20) /* bytes of a reply, usually */
+#define SL_RESP_DEPTH 16                /* nested arrays */
+#define SL_RESP_REPLY ((size_t)1 << 20) /* bytes of a reply, by default */
 
 enum sl_resp_type {
     SL_RESP_SIMPLE,     /* +  text */
@@ -82,16 +80,16 @@ enum sl_resp_type {
     SL_RESP_INTEGER,    /* :  integer */
     SL_RESP_STRING,     /* $  text */
     SL_RESP_NIL,        /* _  $-1  *-1 */
-    SL_RESP_DOUBLE,     /* ,  text: nobody here counts in fractions */
+    SL_RESP_DOUBLE,     /* ,  text: fractions are not used here */
     SL_RESP_BOOLEAN,    /* #  integer: 0 or 1 */
     SL_RESP_BIG_NUMBER, /* (  text */
     SL_RESP_BULK_ERROR, /* !  text */
     SL_RESP_VERBATIM,   /* =  text, and format: "txt", "mkd" */
     SL_RESP_ARRAY,      /* *  count values follow */
-    SL_RESP_MAP,        /* %  likewise: names and values by turns */
+    SL_RESP_MAP,        /* %  likewise: names and values alternate */
     SL_RESP_SET,        /* ~  likewise */
-    SL_RESP_PUSH,       /* >  likewise; it answers nothing that was asked */
-    SL_RESP_ATTRIBUTE,  /* |  likewise; and what they are about comes then */
+    SL_RESP_PUSH,       /* >  likewise; not the answer to a command */
+    SL_RESP_ATTRIBUTE,  /* |  likewise; the value it describes follows */
 };
 
 struct sl_resp_value {
@@ -99,45 +97,43 @@ struct sl_resp_value {
     struct sl_str text;
     struct sl_str format; /* VERBATIM */
     int64_t integer;
-    size_t count; /* of the values that follow; a pair of a map is two */
+    size_t count; /* values that follow; a pair of a map is two */
 };
 
-/* Finds the end of a reply, whatever it has inside. */
+/* Finds the end of a reply. */
 struct sl_resp_reply {
-    size_t most; /* bytes that it may have */
-    size_t used; /* DONE: how long it is */
+    size_t most; /* maximum bytes */
+    size_t used; /* DONE: its length */
     const char *why;
 
-    /* The reader's own. */
+    /* Private to the reader. */
     size_t at;
     unsigned depth;
     struct {
-        size_t left;    /* values that are still to come */
-        bool attribute; /* and then what they are about */
+        size_t left;    /* values to come */
+        bool attribute; /* the described value follows */
     } open[SL_RESP_DEPTH + 1];
 };
 
-/* Before each reply. `most` is the largest that is taken. */
+/* Prepare for a reply of at most `most` bytes. */
 void sl_resp_reply_begin(struct sl_resp_reply *reply, size_t most);
 
-/* Is there a whole reply at the beginning of `bytes`? */
+/* Is there a whole reply at the start of `bytes`? */
 SL_MUST_USE enum sl_resp_result sl_resp_reply_read(struct sl_resp_reply *reply,
                                                    struct sl_str bytes);
 
-/* Then walk over it: take the first value off `rest`. Arrays and their like
- * are followed by what they have, each taken off in turn. Of what is no reply
- * that was read, NIL is made. */
+/* Remove the first value of a reply that was read from `rest`. The values of a
+ * container follow it. Invalid bytes become NIL. */
 struct sl_resp_value sl_resp_next(struct sl_str *rest);
 
-/* Pass over the next value with all that is inside. */
+/* Skip the next value with everything inside. */
 void sl_resp_skip(struct sl_str *rest);
 
 /* ---- writing replies ---- */
 
-/* Each appends one value: SLUICE_EFULL, SLUICE_ENOMEM, and then nothing was
- * appended. `version` is 2 or 3; what 2 does not have is written as its clients
- * know it: maps as arrays twice as long, texts for what has a type of its own
- * in 3. Line ends in simple strings and errors become
+/* Each appends one value. SLUICE_EFULL, SLUICE_ENOMEM: nothing was appended.
+ * `version` is 2 or 3. In version 2, maps are arrays of twice the length, and
+ * types of version 3 are strings. Line ends in simple strings and errors become
  * blanks. */
 SL_MUST_USE int sl_resp_write_simple(struct sl_buf *out, struct sl_str text);
 SL_MUST_USE int sl_resp_write_error(struct sl_buf *out, struct sl_str text);
@@ -148,24 +144,26 @@ SL_MUST_USE int sl_resp_write_verbatim(struct sl_buf *out, unsigned version,
                                        const char format[3],
                                        struct sl_str text);
 
-/* The head; `count` values (pairs of a map) are to follow. */
+/* The head; `count` values (pairs of a map) must follow. */
 SL_MUST_USE int sl_resp_write_array(struct sl_buf *out, size_t count);
 SL_MUST_USE int sl_resp_write_map(struct sl_buf *out, unsigned version,
                                   size_t count);
 
-/* An array of integers, at once. */
+/* An array of integers. */
 SL_MUST_USE int sl_resp_write_integers(struct sl_buf *out,
                                        const int64_t *integers, size_t count);
 
-/* ---- values of the Redis protocol for those who have made room for
- * all of them at once. Each returns the byte behind what it wrote.
+/* ---- values in reserved memory ----
+ *
+ * The caller has reserved the memory. Each returns the position after the
+ * value.
  */
 
 #define SL_RESP_HEAD                                                           \
     (SL_DIGITS + 4) /* the most of a number: with type, sign,                  \
                      * CR LF */
 
-/* Bytes as they are: whole values that never change, written together. */
+/* Constant bytes: one or more whole values. */
 #define SL_RESP_PUT(to, literal)                                               \
     ((char *)memcpy((to), "" literal, sizeof(literal) - 1) +                   \
      (sizeof(literal) - 1))

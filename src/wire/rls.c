@@ -1,5 +1,4 @@
-/* rls.c -- the numbers of the fields; for rls.c and rls_answer.c only.
- */
+/* rls.c -- the messages of Envoy's rate limit service. */
 #include "wire/rls.h"
 
 #include <string.h>
@@ -43,7 +42,7 @@ enum {
     HEADER_VALUE = 2,
 };
 
-/* ---- the request of Envoy's rate limit service. */
+/* ---- the request ---- */
 
 static const sl_ns units[] = {
     [SL_RLS_UNKNOWN] = 0,         [SL_RLS_SECOND] = SL_S,
@@ -65,7 +64,7 @@ enum sl_rls_unit sl_rls_unit_of(sl_ns length)
     return SL_RLS_UNKNOWN;
 }
 
-/* ---- reading ---- */
+/* ---- the request: reading ---- */
 
 static int refuse_message(const struct sl_pb *pb, struct sl_diag *diag)
 {
@@ -73,7 +72,7 @@ static int refuse_message(const struct sl_pb *pb, struct sl_diag *diag)
                          pb->why);
 }
 
-/* A text that is to be one. */
+/* Read a text; false unless it is UTF-8. */
 static int take_text(const struct sl_pb_field *field, const char *what,
                      struct sl_str *ret, struct sl_diag *diag)
 {
@@ -109,7 +108,7 @@ static int read_entry(struct sl_str bytes, struct sl_rls_entry *ret,
     return err;
 }
 
-/* What came before stays, as a submessage that comes twice is merged. */
+/* Earlier fields stay: repeated submessages are merged. */
 static int read_limit(struct sl_str bytes, struct sl_rls_descriptor *d,
                       struct sl_diag *diag)
 {
@@ -233,7 +232,7 @@ int sl_rls_request_read(struct sl_str bytes, struct sl_rls_request *ret,
     return err ? err : check(ret, diag);
 }
 
-/* ---- writing ---- */
+/* ---- the request: writing ---- */
 
 static void write_descriptor(const struct sl_rls_descriptor *d,
                              struct sl_pb_out *out)
@@ -273,14 +272,14 @@ void sl_rls_request_write(const struct sl_rls_request *request,
     sl_pb_varint_if(out, REQUEST_HITS, request->hits);
 }
 
-/* ---- the answer of Envoy's rate limit service.
+/* ---- the answer ----
  *
  * It is written as other implementations do: fields in the order of their
  * numbers, zeros left out.
  */
 
-/* Tags, lengths and numbers of a status are less than this, its name apart;
- * those of a header and of the whole too. */
+/* The tags, lengths and numbers of a status need less than this, without its
+ * name; likewise for a header and for the whole. */
 #define STATUS_BYTES 96
 #define HEADER_BYTES 32
 
@@ -295,7 +294,7 @@ size_t sl_rls_response_size(const struct sl_rls_response *r)
     return size;
 }
 
-/* ---- writing ---- */
+/* ---- the answer: writing ---- */
 
 static void write_limit(const struct sl_rls_status *s, struct sl_pb_out *out)
 {
@@ -323,7 +322,7 @@ static void write_status(const struct sl_rls_status *s, struct sl_pb_out *out)
     sl_pb_close(out, mark);
 }
 
-/* Eight letters at once: bytes from 'A' to 'Z' get their bit 5. */
+/* Convert eight letters at once: bytes from 'A' to 'Z' get bit 5. */
 static uint64_t lower_eight(uint64_t x)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -348,8 +347,8 @@ static char lower_one(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
 }
 
-/* Envoy compares names of headers without case; others may not. The last eight
- * letters may be some that were lowered already, which does no harm. */
+/* Envoy compares header names without case; other proxies may not. The last
+ * eight letters may include converted ones, which is harmless. */
 static void write_lower(uint32_t number, struct sl_str name,
                         struct sl_pb_out *out)
 {
@@ -389,7 +388,7 @@ void sl_rls_response_write(const struct sl_rls_response *r,
     sl_pb_bytes_if(out, RESPONSE_BODY, r->body);
 }
 
-/* ---- reading ---- */
+/* ---- the answer: reading ---- */
 
 static bool answer_read_limit(struct sl_str bytes, struct sl_rls_status *s)
 {
@@ -409,7 +408,7 @@ static bool answer_read_limit(struct sl_str bytes, struct sl_rls_status *s)
     return !pb.bad;
 }
 
-/* Spans that do not fit are as long as can be. */
+/* A duration that does not fit becomes the maximum. */
 static bool read_reset(struct sl_str bytes, struct sl_rls_status *s)
 {
     uint64_t seconds = s->reset_in < 0 ? 0 : (uint64_t)(s->reset_in / SL_S);

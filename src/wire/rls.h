@@ -1,9 +1,9 @@
 /* rls.h -- the messages of Envoy's rate limit service, as plain structs.
  *
- * envoy.service.ratelimit.v3: RateLimitRequest is read, RateLimitResponse is
- * written, and each the other way round for tests and clients. What is read
- * points into the bytes. The ceilings below are ours: Envoy sends a handful of
- * descriptors with a handful of entries.
+ * envoy.service.ratelimit.v3: RateLimitRequest is read and RateLimitResponse is
+ * written; the reverse is for tests and clients. Texts point into the bytes.
+ * The maxima below are Sluice's own: Envoy sends a few descriptors with a few
+ * entries.
  */
 #ifndef SL_WIRE_RLS_H
 #define SL_WIRE_RLS_H
@@ -37,12 +37,12 @@ struct sl_rls_entry {
 struct sl_rls_descriptor {
     const struct sl_rls_entry *entries;
     unsigned entry_count;
-    bool has_limit; /* Envoy brings numbers of its own */
+    bool has_limit; /* Envoy sent its own limit */
     uint32_t requests_per_unit;
-    uint32_t unit; /* enum sl_rls_unit, or what was sent */
-    bool has_hits; /* then 0 only looks */
+    uint32_t unit; /* enum sl_rls_unit, or an unknown number */
+    bool has_hits; /* 0 hits: peek */
     uint64_t hits;
-    bool negative; /* the hits are given back */
+    bool negative; /* refund the hits */
 };
 
 struct sl_rls_request {
@@ -77,7 +77,7 @@ struct sl_rls_response {
     struct sl_str body;
 };
 
-/* Read a request. SLUICE_EINVAL with a sentence if it is no message or has no
+/* Read a request. SLUICE_EINVAL with a message if it is invalid or has no
  * domain, descriptor or key; SLUICE_EFULL if it has too many of them. */
 SL_MUST_USE int sl_rls_request_read(struct sl_str bytes,
                                     struct sl_rls_request *ret,
@@ -86,7 +86,7 @@ SL_MUST_USE int sl_rls_request_read(struct sl_str bytes,
 void sl_rls_request_write(const struct sl_rls_request *request,
                           struct sl_pb_out *out);
 
-/* How many bytes an answer has at most. */
+/* The maximum size of an answer. */
 size_t sl_rls_response_size(const struct sl_rls_response *response);
 
 void sl_rls_response_write(const struct sl_rls_response *response,
@@ -96,8 +96,8 @@ void sl_rls_response_write(const struct sl_rls_response *response,
 SL_MUST_USE int sl_rls_response_read(struct sl_str bytes,
                                      struct sl_rls_response *ret);
 
-/* How long a unit is: a month has 30 days, a year 365; 0 if there is no such
- * unit. And the unit of that length, SL_RLS_UNKNOWN if there is none. */
+/* The length of a unit: a month has 30 days, a year 365; 0 for an unknown unit.
+ * And the unit of a length, or SL_RLS_UNKNOWN. */
 sl_ns sl_rls_unit_length(uint32_t unit);
 enum sl_rls_unit sl_rls_unit_of(sl_ns length);
 

@@ -1,18 +1,18 @@
 /* webhook.c -- the headers of signed webhooks.
  *
- * A header is in a stranger's hand until its signature is verified, so each is
- * read once, strictly, into what has a fixed size.
+ * A header is untrusted until its signature is verified. Each is read once,
+ * strictly, into a struct of fixed size.
  */
 #include "wire/webhook.h"
 
 #include "base/str.h"
 
-#define SECONDS_DIGITS 11 /* beyond them lies SL_TIME_END */
+#define SECONDS_DIGITS 11 /* more digits are beyond SL_TIME_END */
 #define ID_MAX         256
 
-/* ---- pieces ---- */
+/* ---- helpers ---- */
 
-/* Whole seconds since 1970, in plain digits. */
+/* Read whole seconds since 1970, digits only. */
 static bool read_seconds(struct sl_str text, struct sl_webhook_said *ret)
 {
     int64_t seconds = 0;
@@ -59,8 +59,7 @@ static bool read_base64(struct sl_str text, struct sl_webhook_sign *ret)
     return true;
 }
 
-/* One more. What is no signature matches nothing, so it is passed over: a
- * sender may have others beside it. */
+/* Add a signature. Invalid ones are ignored: a sender may add others. */
 static bool add(struct sl_webhook_said *said, struct sl_str text,
                 bool (*read)(struct sl_str text, struct sl_webhook_sign *ret))
 {
@@ -71,7 +70,7 @@ static bool add(struct sl_webhook_said *said, struct sl_str text,
     return true;
 }
 
-/* Cut the first piece off a list. False if there is none left. */
+/* Remove the first item of a list. False if it is empty. */
 static bool cut(struct sl_str *list, char between, struct sl_str *ret)
 {
     const char *end;
@@ -94,8 +93,8 @@ static bool begins(struct sl_str text, struct sl_str with)
 
 /* ---- the schemes ---- */
 
-/* An id with a dot could move bytes between it and what follows; no sender
- * makes such. */
+/* An id with a dot is refused: it would make the signed text ambiguous. No
+ * sender uses one. */
 static bool is_id(struct sl_str id)
 {
     for (size_t i = 0; i < id.len; i++)
@@ -118,7 +117,7 @@ static bool read_standard(const struct sl_webhook *message,
     return true;
 }
 
-/* A second time would leave open which one was signed. */
+/* A repeated member is refused: it would be unclear which one was signed. */
 static bool read_stripe(const struct sl_webhook *message,
                         struct sl_webhook_said *ret)
 {
@@ -218,7 +217,7 @@ void sl_webhook_write(enum sl_webhook_scheme scheme,
         break;
     case SL_WEBHOOK_STRIPE:
         if (seconds.len > 20)
-            seconds.len = 20; /* no time is longer */
+            seconds.len = 20; /* the maximum of a time */
         out = put(put(out, SL_STR("t=")), seconds);
         out = put_hex(put(out, SL_STR(",v1=")), sign);
         break;
@@ -229,7 +228,7 @@ void sl_webhook_write(enum sl_webhook_scheme scheme,
     *out = '\0';
 }
 
-/* ---- why a webhook is not believed, in words. */
+/* ---- names and messages of the reasons ---- */
 
 const char *const sl_webhook_words[SL_WEBHOOK_SCHEMES] = {
     "standard-webhooks", "stripe", "hmac-sha256"};

@@ -1,7 +1,6 @@
 /* webhook.h -- the headers of signed webhooks.
  *
- * Whoever sends webhooks signs them by a secret that both sides have. Three
- * ways of writing that down are known here:
+ * The sender signs webhooks with a shared secret. Three schemes are supported:
  *
  *   standard-webhooks   webhook-id, webhook-timestamp, and webhook-signature:
  *                       "v1,BASE64 v1,BASE64", of "ID.TIMESTAMP.BODY"
@@ -9,8 +8,8 @@
  *                       "TIMESTAMP.BODY"
  *   hmac-sha256         one header: HEX, "sha256=HEX" or BASE64, of the body
  *
- * All are HMAC-SHA256. Signatures of versions that are not known count as not
- * there. Who verifies is in identity/webhook.h.
+ * All are HMAC-SHA256. Signatures of unknown versions are ignored. Verification
+ * is in identity/webhook.h.
  */
 #ifndef SL_WIRE_WEBHOOK_H
 #define SL_WIRE_WEBHOOK_H
@@ -18,8 +17,8 @@
 #include "base/str.h"
 
 #define SL_WEBHOOK_MAC     32 /* bytes of HMAC-SHA256 */
-#define SL_WEBHOOK_SECRETS 8  /* of one route: rotation needs two */
-#define SL_WEBHOOK_SIGNS   16 /* signatures of one message that are looked at */
+#define SL_WEBHOOK_SECRETS 8  /* per route; rotation needs two */
+#define SL_WEBHOOK_SIGNS   16 /* signatures of one message that are checked */
 
 enum sl_webhook_scheme {
     SL_WEBHOOK_STANDARD,
@@ -28,40 +27,39 @@ enum sl_webhook_scheme {
     SL_WEBHOOK_SCHEMES
 };
 
-/* How each is written in a policy. */
+/* The name of each scheme in a policy. */
 extern const char *const sl_webhook_words[SL_WEBHOOK_SCHEMES];
 
-/* What a route says of its webhooks. */
+/* The webhook settings of a route. */
 struct sl_webhook_rules {
     enum sl_webhook_scheme scheme;
-    const struct sl_str *secrets; /* bytes to sign by; any of them will do */
+    const struct sl_str *secrets; /* keys; any of them may match */
     unsigned secret_count;
-    sl_ns tolerance; /* how far its time may lie from ours */
+    sl_ns tolerance; /* maximum difference of clocks */
 };
 
-/* A message, as it came. */
+/* A message as received. */
 struct sl_webhook {
     struct sl_str id, timestamp; /* standard-webhooks only */
     struct sl_str signature;     /* the header with the signatures */
     struct sl_str body;
 };
 
-/* Why one is not believed. Each has a word for metrics and a sentence for
- * people in webhook_fault.c. */
+/* Why a message is refused. Each has a word for metrics and a message. */
 enum sl_webhook_fault {
     SL_WEBHOOK_GOOD,
-    SL_WEBHOOK_NO_BODY,      /* nobody sent it along */
-    SL_WEBHOOK_NO_HEADER,    /* one of those that it needs */
-    SL_WEBHOOK_TWICE,        /* one of those is there twice */
-    SL_WEBHOOK_MALFORMED,    /* a header can't be read */
-    SL_WEBHOOK_NO_SIGNATURE, /* none of a version that is known */
-    SL_WEBHOOK_SIGNATURE,    /* none of them matches */
+    SL_WEBHOOK_NO_BODY,      /* the body was not sent */
+    SL_WEBHOOK_NO_HEADER,    /* a required header */
+    SL_WEBHOOK_TWICE,        /* a required header is given twice */
+    SL_WEBHOOK_MALFORMED,    /* a header is invalid */
+    SL_WEBHOOK_NO_SIGNATURE, /* none of a known version */
+    SL_WEBHOOK_SIGNATURE,    /* none matches */
     SL_WEBHOOK_TOO_OLD,
     SL_WEBHOOK_TOO_NEW,
-    SL_WEBHOOK_REPLAYED,  /* the very same has come before */
-    SL_WEBHOOK_TOO_MANY,  /* more than are remembered: see engine/decision.h */
-    SL_WEBHOOK_NOT_HERE,  /* nobody here can verify */
-    SL_WEBHOOK_NO_MEMORY, /* or the library of ciphers failed */
+    SL_WEBHOOK_REPLAYED,  /* the same message was received before */
+    SL_WEBHOOK_TOO_MANY,  /* too many to remember: see engine/decision.h */
+    SL_WEBHOOK_NOT_HERE,  /* there is no verifier */
+    SL_WEBHOOK_NO_MEMORY, /* or the crypto library failed */
     SL_WEBHOOK_FAULTS
 };
 
@@ -74,27 +72,27 @@ struct sl_webhook_sign {
 };
 
 struct sl_webhook_said {
-    bool timed;            /* it names a time */
-    struct sl_str seconds; /* as written: it is signed so */
+    bool timed;            /* has a timestamp */
+    struct sl_str seconds; /* as written, because it is signed */
     sl_ns at;
     struct sl_webhook_sign signs[SL_WEBHOOK_SIGNS];
-    unsigned count; /* >= 1 when good */
+    unsigned count; /* >= 1 if GOOD */
 };
 
-/* GOOD, MALFORMED or NO_SIGNATURE. */
+/* Read the headers. GOOD, MALFORMED or NO_SIGNATURE. */
 enum sl_webhook_fault sl_webhook_read(enum sl_webhook_scheme scheme,
                                       const struct sl_webhook *message,
                                       struct sl_webhook_said *ret);
 
-/* The bytes of a secret as it is handed out: "whsec_" and base64, or base64
- * alone, for standard-webhooks; the text itself for the others. `room` has as
- * many bytes as `text`. False if it is not that. */
+/* The bytes of a secret: "whsec_" and base64, or base64 alone, for standard-
+ * webhooks; the text itself for the others. `room` has text.len bytes. False
+ * for invalid base64. */
 SL_MUST_USE bool sl_webhook_secret(enum sl_webhook_scheme scheme,
                                    struct sl_str text, uint8_t *room,
                                    struct sl_str *ret);
 
-/* The value of the header with one signature, as the scheme writes it, with a
- * NUL behind it: at most SL_WEBHOOK_TEXT bytes. `seconds` is for stripe. */
+/* The value of the header with one signature, ended by NUL: at most
+ * SL_WEBHOOK_TEXT bytes. `seconds` is for stripe. */
 #define SL_WEBHOOK_TEXT 128
 void sl_webhook_write(enum sl_webhook_scheme scheme,
                       const struct sl_webhook_sign *sign, struct sl_str seconds,
