@@ -1,30 +1,23 @@
-/* caches.h -- what one loop has taken in advance, and decides by itself.
+/* caches.h -- caches of one loop for a remote store: leases and denials. Pure:
+ * nothing is sent here.
  *
- * A lease is a number of tokens of one key. They are taken in a store that is
- * shared before anybody has asked for them; while the lease lasts, whoever asks
- * is answered from here, without a round trip.
+ * A lease is a number of tokens of one key, taken in advance. While it lasts,
+ * takes are answered here, without a round trip.
  *
- *     taken often --> asked for, with a take --> granted --> spent
+ *     taken often --> requested, with a take --> granted --> spent
  *          ^                                        |          |
  *          |          with the next take, or before its end    |
- *          +---- ended: what is left goes back <----+----------+
+ *          +---- ended: the rest is returned <------+----------+
  *
- * It never lets too much through. Here nothing is spent after its end: a lease
- * is dated from when it was asked for, and lives for a second at most, not
- * beyond the window that it was taken from. A bucket that refills meanwhile
- * must not hand out the same tokens: either it knows what is out, and no refill
- * covers that until the lease has ended (Redis; see kinds.lua), or the lease
- * melts at the rate of the refill (DynamoDB): what the bucket has got back is
- * no longer in the lease.
+ * A lease never grants too much. It starts when it was requested and lasts one
+ * second at most, not beyond its window. A bucket must not refill the same
+ * tokens meanwhile: either the store knows what is leased (Redis; kinds.lua),
+ * or the lease shrinks at the rate of the refill (DynamoDB).
  *
- * It may refuse too much, others elsewhere: by what is leased and not spent.
- * That is at most the part of the capacity that the policy names, for each
- * loop, and never more than twice what the loop has taken since it asked last,
- * and what melts in twice that time.
- * A key that is not taken from twice within two seconds is not leased at all.
- *
- * Leases are known by the names and numbers of their keys. Pure: nothing is
- * sent here.
+ * Other loops may be denied too much: by what is leased and not spent. That is
+ * at most the share of the capacity in the policy, for each loop, and at most
+ * twice what the loop took since its last request, plus what melts in twice
+ * that time. A key with fewer than two takes in two seconds is not leased.
  */
 #ifndef SL_STORE_CACHES_H
 #define SL_STORE_CACHES_H
@@ -36,27 +29,24 @@
 #include "base/hash.h"
 #include "store/store.h"
 
-/* ---- refusals that need not be asked for again.
+/* ---- denial cache.
  *
- * Whoever is refused and comes again at once is refused again: until the
- * instant that he was told. For a second at most, and never beyond that
- * instant, the answer is given from here, and a hot offender hardly reaches
- * the store.
+ * A denied caller that repeats its request at once is denied again, until its
+ * retry time. The cache answers for one second at most, and never beyond that
+ * time, so that a busy caller hardly reaches the store.
  *
- * What is remembered is a set: the names, numbers and costs of all its parts.
- * Every part that refused has a clock that says when it will not; refusals by
- * permits and levels are not remembered, since those are freed by others.
+ * An entry is a set: the names, numbers and costs of all its parts. Every part
+ * that denied has a retry time; denials by permits and levels are not cached,
+ * since other callers free those.
  *
- * Exactness. Takes by others make a refusal last longer, never shorter. So one
- * that is remembered would have been refused there too, but for two things
- * that somebody else may have done in that second: given back (the rest of a
- * lease, too), or reset. What
- * this process gives back or resets is forgotten here, for all of its loops:
- * sl_denial_forgets counts them by name, a take carries the count of when it
- * was sent, and what was sent before the last of them landed is not remembered.
+ * Exactness. Takes by others only make a denial last longer. So the store would
+ * deny too, unless another process refunded or reset the key in that second, or
+ * returned a lease. Refunds and resets of this process drop entries for all of
+ * its loops: sl_denial_forgets counts them by name, a take carries the count of
+ * when it was sent, and a denial sent before the last of them ended is not
+ * cached.
  *
- * Retry and reset are shown less the time that has passed; what remains, as it
- * was.
+ * Retry and reset are shown less the time that has passed; `remaining` stays.
  */
 
 #define SL_FORGETS 256
@@ -67,8 +57,8 @@ struct sl_denial_forgets {
     _Atomic uint32_t by_name[SL_FORGETS];
 };
 
-/* The name of a part, and all that its answer depends on, beside its state;
- * with that of the parts before it. */
+/* Hashes of a part: its name; its entry in by_name; its name and numbers,
+ * chained to the parts before it. */
 struct sl_hash128 sl_part_name_hash(const struct sl_denial_forgets *forgets,
                                     const struct sl_store_part *part);
 uint8_t sl_part_name_place(const struct sl_denial_forgets *forgets,
@@ -78,7 +68,7 @@ struct sl_hash128 sl_part_hash(const struct sl_denial_forgets *forgets,
                                struct sl_hash128 name,
                                struct sl_hash128 before);
 
-/* What a take is known by, and what was forgotten of its names so far. */
+/* Identifies a take, with the count of its names so far. */
 struct sl_denial_key {
     struct sl_hash128 hash;
     uint32_t forgets;
@@ -88,8 +78,8 @@ struct sl_denial_key {
 struct sl_denial_key sl_denial_key(struct sl_denial_forgets *forgets,
                                    const struct sl_take *take);
 
-/* Something is given back or reset: forget what was refused to its names. Both
- * when that is sent and when it has landed. */
+/* A refund or reset: drops the denials of these names. Called when it is sent
+ * and when it has ended. */
 void sl_denial_forgets_add(struct sl_denial_forgets *forgets,
                            const struct sl_denial_key *key);
 
@@ -103,14 +93,13 @@ SL_MUST_USE int sl_denial_caches_open(unsigned most,
 void sl_denial_caches_close(
     struct sl_denial_cache *denials); /* NULL is allowed */
 
-/* Can this be refused without asking? Then its answers are filled in. */
+/* Is the take denied by the cache? Then its answers are filled in. */
 SL_MUST_USE bool sl_denial_cache_find(const struct sl_denial_cache *denials,
                                       const struct sl_denial_key *key,
                                       struct sl_take *take, sl_ns now);
 
-/* It was refused: remember it, if it is one of those. `key` is from when it was
- * `sent`, and what it was told counts from then: the server was asked later.
- * `forgets` says what was forgotten until now. */
+/* Caches a denial, if its kind allows it. `key` is from when the take was
+ * `sent`; its retry time counts from then. `forgets` is the count of now. */
 void sl_denial_cache_add(struct sl_denial_cache *denials,
                          const struct sl_denial_key *key,
                          const struct sl_denial_forgets *forgets,
@@ -119,18 +108,18 @@ void sl_denial_cache_add(struct sl_denial_cache *denials,
 struct sl_lease;
 struct sl_lease_cache;
 
-/* Append the name of a part and its numbers, so that a lease can be given back
- * when nobody remembers the policy that they came from. */
+/* Appends the name of a part and its numbers, so that a lease can be returned
+ * after its policy is gone. */
 typedef int sl_lease_keep_f(const struct sl_store_part *part, sl_ns near,
                             struct sl_buf *out, size_t *ret_name_len);
 
-/* `most` keys; `melt`: those of buckets do. SLUICE_ENOMEM. */
+/* `most` keys; `melt`: leases of buckets shrink. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_lease_cache_open(unsigned most, sl_lease_keep_f *keep,
                                     bool melt, const struct sl_alloc *alloc,
                                     struct sl_lease_cache **ret);
 void sl_lease_cache_close(struct sl_lease_cache *leases); /* NULL is allowed */
 
-/* May this be decided by leases: all of its parts? */
+/* May all parts of the take be leased? */
 bool sl_lease_cache_apply(const struct sl_take *take);
 
 /* The keys of such a take. */
@@ -142,20 +131,21 @@ struct sl_lease_keys {
 void sl_lease_keys(const struct sl_denial_forgets *forgets,
                    const struct sl_take *take, struct sl_lease_keys *ret);
 
-/* Is there enough for all parts? Then it is spent, and answered. */
+/* Are there enough tokens for all parts? Then they are spent and the take is
+ * answered. */
 SL_MUST_USE bool sl_lease_cache_spend(struct sl_lease_cache *leases,
                                       const struct sl_lease_keys *keys,
                                       struct sl_take *take, sl_ns now);
 
-/* What is to be leased of a part, and which lease ends. Zeros: none. */
+/* The lease to request for a part, and the lease that ends. Zeros: none. */
 struct sl_lease_request {
     uint64_t want;
     uint64_t all, left;
-    uint64_t till; /* what the store has said of its time */
+    uint64_t till; /* the store's own time of the lease */
 };
 
-/* What goes to the store with a take: leases that end, and those that are
- * wanted. Until it is landed or lost those keys have none. */
+/* Sent with a take: leases that end and leases to request. Until they are
+ * granted or lost, their keys have no lease. */
 struct sl_lease_requests {
     struct sl_lease *list[SL_PARTS]; /* NULL: nothing of this part */
     struct sl_lease_request words[SL_PARTS];
@@ -167,40 +157,39 @@ void sl_lease_cache_ask(struct sl_lease_cache *leases,
                         const struct sl_take *take, unsigned slot, sl_ns near,
                         sl_ns now, struct sl_lease_requests *ret);
 
-/* What has come of it, for those who count, in tokens. */
+/* Results in tokens, for statistics. */
 struct sl_lease_counts {
     uint64_t granted;
     uint64_t over;  /* spent of leases that the store no longer knew */
     uint64_t under; /* taken in advance, not spent, and lost */
 };
 
-/* The store has answered. Each of the list has landed, once, with what was
- * granted of it; NULL: nothing. False if that was no lease that was asked for.
- */
+/* The store has answered request `i`. Called once for each of the list; `grant`
+ * NULL: nothing was granted. Returns false if it is not the lease requested. */
 struct sl_lease_grant {
     uint64_t has;
     sl_ns life;         /* from when it was sent; SL_S at most */
-    uint64_t till;      /* for the word that ends it */
-    uint64_t remaining; /* what the take was told, and... */
-    sl_ns reset_in;     /* ...when all of it is back */
+    uint64_t till;      /* for the request that ends it */
+    uint64_t remaining; /* of the take's answer... */
+    sl_ns reset_in;     /* ...likewise */
 };
 bool sl_lease_cache_granted(struct sl_lease_cache *leases,
                             struct sl_lease_requests *asks, unsigned i,
                             const struct sl_lease_grant *grant, sl_ns sent);
 
-/* It has not. `unsent`: nothing has happened. */
+/* The store has not answered. `unsent`: nothing has happened. */
 void sl_lease_cache_lost(struct sl_lease_cache *leases,
                          struct sl_lease_requests *asks, bool unsent,
                          struct sl_lease_counts *counts);
 
-/* When the next lease must be ended so that what is left of it goes back in
- * time; SL_NS_NONE: there is none. */
+/* When the next lease must be ended so that its rest is returned in time;
+ * SL_NS_NONE: there is none. */
 sl_ns sl_lease_cache_due(const struct sl_lease_cache *leases);
 
-/* End the next one: of those that are due at `now`, or of `all`. False if there
- * is none. What was kept of it is borrowed until its key is asked for again. */
+/* Ends the next lease that is due at `now`, or any of `all`. Returns false if
+ * there is none. The texts are borrowed until its key is requested again. */
 struct sl_lease_end {
-    struct sl_lease_requests asks; /* to be landed or lost */
+    struct sl_lease_requests asks; /* to be granted or lost */
     uint8_t place;                 /* for sl_denial_forgets */
     unsigned slot;
     struct sl_str name, numbers;

@@ -13,40 +13,39 @@
 #include "store/remote.h"
 #include "wire/resp.h"
 
-/* ---- one connection to one Redis, kept up, and the commands on it.
+/* ---- one connection to one Redis: it reconnects and sends commands.
  *
- * Commands go out together at the end of a turn, and their replies come in the
- * same order. A flight is a command on its way; it belongs to whoever sent it,
- * and the link borrows it until done().
+ * Commands are written together at the end of a loop turn; replies come in the
+ * same order. The caller owns a command, and the connection borrows it until
+ * done().
  *
- *     DOWN --back-off--> FINDING --> CALLING --> GREETING --> UP
- *       ^                   |         |   ^         |          |
- *       |                   |         +---+ the next address   |
- *       +-------------------+---------+-------------+----------+
- *                                           lost, refused, silent
+ *     DOWN --back-off--> RESOLVING --> CONNECTING --> HANDSHAKE --> UP
+ *       ^                    |           |   ^            |          |
+ *       |                    |           +---+ next address          |
+ *       +--------------------+-----------+----------------+----------+
+ *                                              lost, refused, silent
  *
- * A name is looked up whenever it is called, and its addresses are tried in
- * turn; what stands behind a name may move. Until it is UP flights wait on the
- * ground; when that comes to nothing they were never sent. While DOWN they are
- * not taken at all.
+ * A name is resolved at each connect, since its addresses may change; they are
+ * tried in turn. Until the connection is UP, commands are queued; if it fails
+ * they were never sent. While DOWN no command is accepted.
  *
- * A link that owes the oldest flight a reply for longer than `patience` is
- * given up: whoever is silent that long has lost us, or we him.
+ * The connection is closed if the oldest command has no reply for longer than
+ * `patience`.
  */
 
-/* How a flight ended. */
+/* How a command ended. */
 enum sl_redis_result {
     SL_REDIS_REPLIED,  /* there is a reply */
     SL_REDIS_NOT_SENT, /* it was not sent: nothing has happened */
-    SL_UNCERTAIN,      /* it was sent; nobody knows whether it arrived */
+    SL_UNCERTAIN,      /* it was sent, and may have been done */
 };
 
 struct sl_redis_wire_cmd {
     TAILQ_ENTRY(sl_redis_wire_cmd) links;
     struct sl_str command; /* stays until done() */
     bool asking;           /* with ASKING before it */
-    unsigned skip;         /* the link's own: replies before the one */
-    sl_ns sent;            /* steady; 0: not yet */
+    unsigned skip;         /* the connection's: replies to skip first */
+    sl_ns sent;            /* monotonic; 0: not yet */
     /* `reply` is one whole reply, until done() returns. */
     void (*done)(struct sl_redis_wire_cmd *wire, enum sl_redis_result result,
                  struct sl_str reply);
@@ -55,52 +54,52 @@ struct sl_redis_wire_cmd {
 struct sl_redis_conn_options {
     struct sl_conns *conns; /* of the loop; borrowed */
     struct sl_loop *loop;
-    const char *name;   /* of the host, or a path; it is who TLS must find */
+    const char *name;   /* host, verified by TLS; or a path */
     unsigned port;      /* 0: a path of a unix socket */
     struct sl_tls *tls; /* a client's, or NULL; counted */
-    /* Said at the beginning, if not empty; copied. */
+    /* Sent in the handshake, if not empty; copied. */
     struct sl_str user, password;
     unsigned database;
-    unsigned most;  /* flights; more are grounded */
+    unsigned most;  /* commands; more are not sent */
     sl_ns patience; /* 0: 1 s */
     const struct sl_alloc *alloc;
-    /* It has come up, or gone down and why; a sentence without secrets. Not
-     * said again while it stays down. Nothing is closed in there. */
+    /* It is up, or down and why; the sentence has no secrets. Called once for
+     * each change. It must not close anything. */
     void (*on_change)(void *ctx, bool up, const char *why);
     void *ctx;
 };
 
 struct sl_redis_conn;
 
-/* It begins to call at once. */
+/* Starts to connect at once. */
 SL_MUST_USE int sl_redis_conn_open(const struct sl_redis_conn_options *options,
                                    struct sl_redis_conn **ret);
 
-/* All flights end. NULL is allowed. Not from within a done(). */
+/* All commands end. NULL is allowed. Not from within a done(). */
 void sl_redis_conn_close(struct sl_redis_conn *conn);
 
-/* Send. done() may be called before this returns: then it was grounded. */
+/* Sends. If done() is called before this returns, it was not sent. */
 void sl_redis_conn_send(struct sl_redis_conn *conn,
                         struct sl_redis_wire_cmd *wire);
 
-/* Take a flight back that is not sent yet; its done() is not called. False if
- * it is on its way. It was given to this link. */
+/* Removes a command that is not sent yet; its done() is not called. Returns
+ * false if it was sent. It was given to this connection. */
 SL_MUST_USE bool sl_redis_conn_cancel(struct sl_redis_conn *conn,
                                       struct sl_redis_wire_cmd *wire);
 
 bool sl_redis_conn_is_up(const struct sl_redis_conn *conn);
 
-/* May flights be sent, or at least wait? */
+/* May commands be sent, or queued? */
 bool sl_redis_conn_is_accepting(const struct sl_redis_conn *conn);
 
-/* Flights that have not ended. */
+/* Commands that have not ended. */
 unsigned sl_redis_conn_count(const struct sl_redis_conn *conn);
 
-/* Hang up and call again, at once: what answered is not what we want. Not from
+/* Closes and connects again at once: it is not the wanted server. Not from
  * within a done(). */
 void sl_redis_conn_reconnect(struct sl_redis_conn *conn, const char *why);
 
-/* Until it calls again by itself; 0 unless DOWN. */
+/* Time until the next attempt to connect; 0 unless DOWN. */
 sl_ns sl_redis_conn_reconnect_in(const struct sl_redis_conn *conn);
 
 /* ---- a cluster's 16,384 slots: which key lies in which, and which node
@@ -146,11 +145,10 @@ SL_MUST_USE bool sl_cluster_slots_read(struct sl_str reply,
 SL_MUST_USE bool sl_redis_master_read(struct sl_str reply,
                                       struct sl_redis_addr *ret);
 
-/* ---- what Redis says when it does not do what it was asked.
+/* ---- error replies.
  *
- * Each of these was said before anything was written: a script's first write is
- * where a server that can't write says so, and then it ends. Nothing has
- * happened.
+ * Redis sends each of these before anything is written: a server that can't
+ * write fails at the script's first write. Nothing has happened.
  */
 
 enum sl_redis_error {
@@ -174,29 +172,28 @@ enum sl_redis_error {
     SL_REDIS_ERRORS /* how many there are */
 };
 
-/* What a reply says; *text is the error's own text, or empty. A script's error
- * may have the server's inside: "ERR Error running script ...: -READONLY ..."
- */
+/* The error of a reply; *text is its text, or empty. A script's error may
+ * contain the server's: "ERR Error running script ...: -READONLY ..." */
 enum sl_redis_error sl_redis_error_of(struct sl_str reply, struct sl_str *text);
 
-/* What it means and what helps, for a log; no full stop. */
+/* Its meaning and remedy, for the log; no full stop. */
 const char *sl_redis_error_sentence(enum sl_redis_error error);
 
-/* ---- all connections of one loop to a store in Redis: one server, the
- * masters of a cluster, or the master that sentinels watch.
+/* ---- all connections of one loop: one server, the masters of a cluster, or
+ * the master watched by sentinels.
  *
- * A voyage is a command that finds its way: to the node that has its slot, from
- * there to where it is sent on (MOVED, ASK), and once more when it is certain
- * that nothing has happened (TRYAGAIN, CLUSTERDOWN, READONLY). It belongs to
- * whoever sent it, and the fleet borrows it until done().
+ * A command is routed to the node of its slot, from there to where it is
+ * redirected (MOVED, ASK), and is sent again when it is certain that nothing
+ * has happened (TRYAGAIN, CLUSTERDOWN, READONLY). The caller owns it, and the
+ * cluster borrows it until done().
  *
  *     send --> waiting --> at a node --> reply -----------------> done
  *                 ^            ^           |
  *                 |            +-----------+ MOVED, ASK: at most HOPS times
  *                 +------------------------+ TRYAGAIN, CLUSTERDOWN, READONLY
  *
- * It waits where the map is not known yet, or the node has turned out to be a
- * replica; whoever sent it recalls it when it has waited for too long.
+ * It waits while the map is not known yet, or the node is a replica. The caller
+ * cancels it at its deadline.
  */
 
 struct sl_redis_node;
@@ -206,7 +203,7 @@ struct sl_redis_cmd {
     TAILQ_ENTRY(sl_redis_cmd) waits;
     struct sl_redis_cluster *cluster;
     struct sl_redis_node *node; /* it is there; NULL: it waits */
-    unsigned slot;              /* of a cluster: set by whoever sends it */
+    unsigned slot;              /* of a cluster: set by the caller */
     unsigned hops, tries;
     bool retried; /* READONLY, once */
     sl_ns due;    /* steady: it waits until then */
@@ -218,9 +215,9 @@ struct sl_redis_cluster_options {
     const struct sl_redis_url *where; /* outlives it */
     struct sl_loop *loop;
     struct sl_tls *tls; /* or NULL */
-    unsigned most;      /* voyages; more are grounded */
+    unsigned most;      /* commands; more are not sent */
     const struct sl_alloc *alloc;
-    /* A node has come up, or gone down and why. Nothing is closed in there. */
+    /* A node is up, or down and why. It must not close anything. */
     void (*on_change)(void *ctx, bool up, const char *why);
     void *ctx;
 };
@@ -231,48 +228,47 @@ SL_MUST_USE int
 sl_redis_cluster_open(const struct sl_redis_cluster_options *options,
                       struct sl_redis_cluster **ret);
 
-/* All voyages end. NULL is allowed. Not from within a done(). */
+/* All commands end. NULL is allowed. Not from within a done(). */
 void sl_redis_cluster_close(struct sl_redis_cluster *cluster);
 
-/* Send voyage->flight.command. done() may be called before this returns. */
+/* Sends cmd->wire.command. done() may be called before this returns. */
 void sl_redis_cluster_send(struct sl_redis_cluster *cluster,
                            struct sl_redis_cmd *cmd);
 
-/* From within its done(): once more to the same node, perhaps with another
- * command. */
+/* From within its done(): sends it again to the same node. The bytes may
+ * differ. */
 void sl_redis_cluster_again(struct sl_redis_cmd *cmd);
 
-/* Take a voyage back that is on the ground; its done() is not called. False if
- * it is on its way. */
+/* Removes a command that is not sent yet; its done() is not called. Returns
+ * false if it was sent. */
 SL_MUST_USE bool sl_redis_cluster_cancel(struct sl_redis_cmd *cmd);
 
-/* May voyages to this slot be sent, or at least wait? */
+/* May commands to this slot be sent, or queued? */
 bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *cluster,
                                    unsigned slot);
 
 bool sl_redis_cluster_is_cluster(const struct sl_redis_cluster *cluster);
 
-/* Is every node up that is needed? */
+/* Are all needed nodes up? */
 bool sl_redis_cluster_is_up(const struct sl_redis_cluster *cluster);
 
-/* Until somebody who is down is called again; 0: nobody is. */
+/* Time until the last of the nodes that are down reconnects; 0: none is. */
 sl_ns sl_redis_cluster_reconnect_in(const struct sl_redis_cluster *cluster);
 
-/* From within its done(), for whoever sends: a time that belongs to its node,
- * and is 0 at first. */
+/* From within its done(): a time kept for its node, for the caller; 0 at
+ * first. */
 sl_ns *sl_redis_cluster_note(const struct sl_redis_cmd *cmd);
 
-/* Counted by one thread, read by others: how often voyages were sent on, and
- * how often that was too often. */
+/* Counted by one thread, read by others: redirects, and commands that failed
+ * after too many of them. */
 struct sl_redis_cluster_counts {
     _Atomic uint64_t redirected, storms;
 };
 const struct sl_redis_cluster_counts *
 sl_redis_cluster_counts(const struct sl_redis_cluster *cluster);
 
-/* ---- what a seat asks before all else, and now and then again: the
- * secret that all who share this Redis have, and the marker of its data. And
- * once, of all seats: whether it would throw keys away when it is full. */
+/* ---- store identity: the secret and the epoch, read at first and from time to
+ * time. One client also checks once whether Redis would evict keys. */
 
 struct sl_redis_identity_options {
     struct sl_redis_cluster *cluster;
@@ -289,14 +285,14 @@ struct sl_redis_identity_options {
 
 struct sl_redis_identity;
 
-/* The fleet is closed before it: then all that it has sent has ended. */
+/* The cluster is closed before it: then all its commands have ended. */
 SL_MUST_USE int
 sl_redis_identity_open(const struct sl_redis_identity_options *options,
                        struct sl_redis_identity **ret);
 void sl_redis_identity_close(
     struct sl_redis_identity *identity); /* NULL is allowed */
 
-/* A node has come up: ask now. */
+/* Asks now: a node has come up. */
 void sl_redis_identity_go(struct sl_redis_identity *identity);
 
 /* ---- a take as the words of a command, and its reply as answers.
