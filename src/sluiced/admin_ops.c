@@ -1,5 +1,5 @@
-/* admin_ops.c -- what the admin listener asks of the daemon. All of it happens
- * on the first worker's loop. */
+/* admin_ops.c -- callbacks of the admin listener, on the first worker's loop.
+ */
 #include <assert.h>
 #include <string.h>
 
@@ -12,7 +12,8 @@ static bool on_ready(void *ctx, struct sl_buf *why)
     if (!daemon->draining) {
         if (!sl_jwks_ready(daemon->jwks, why))
             return false;
-        (void)sl_remote_answers(daemon, why); /* we serve all the same */
+        (void)sl_remote_answers(daemon, why); /* the daemon serves all the same
+                                               */
         return true;
     }
     if (sl_buf_addf(why, "the daemon is shutting down"))
@@ -132,7 +133,7 @@ static int on_top(void *ctx, const struct sl_top_keys_query *query,
     return sl_top_keys_read(all, count, query, arena, ret);
 }
 
-/* What the policy and the environment say. */
+/* Returns the value by policy and environment. */
 static bool is_enabled(const struct sl_daemon *daemon, struct sl_str name)
 {
     const struct sl_policy *policy = daemon->policy_source.policy;
@@ -170,7 +171,7 @@ static int on_set_clock(void *ctx, sl_ns now)
     if (!daemon->settings.virtual_clock)
         return SLUICE_EINVAL;
     sl_clock_set(&daemon->stopped, now);
-    sl_wait_timer_now(&daemon->workers[0].waiting, now); /* there is no other */
+    sl_wait_timer_now(&daemon->workers[0].waiting, now); /* the only worker */
     return 0;
 }
 

@@ -1,26 +1,22 @@
-/* daemon.h -- the daemon: what it is made of, and the steps of its life.
+/* daemon.h -- the daemon: its structs, and the steps of its life.
  *
- *   main.c     up and down the steps
- *   begin.c    limits of the process, policy, settings, state, engine
- *   doors.c    sockets and certificates
- *   doors/     what differs from door to door
- *   proxied.c  doors that balancers stand before
- *   workers.c  one thread and one loop each
- *   living.c   signals, the end, watchdog
- *   reload.c   another policy while it runs
- *   files.c    when files change
- *   tokens.c   whose tokens are believed; jwks/ keeps the keys
- *   registry.c who is registered
- *   usage.c    what was used: books, and what they remember
- *   lending.c  quotas leased from books that other daemons use, too
- *   shared.c   a store that other daemons use, too; roll.c counts them
- *   desk.c     what the admin listener asks
- *   tidings.c  what those who listen are told
+ *   main.c             the steps in order
+ *   startup.c          process limits, policy, settings, state, engine
+ *   listeners.c        sockets, certificates, protocols
+ *   worker.c           one thread and one loop each
+ *   lifecycle.c        signals, shutdown, watchdog
+ *   reload.c           policy reload, and its triggers
+ *   jwks.c             keys of tokens
+ *   subjects.c         registry and subject caches
+ *   usage.c            usage buffers, restore at start
+ *   quota_node.c       quota leases of this daemon
+ *   remote_store.c     remote store, node count
+ *   admin_ops.c        callbacks of the admin listener
+ *   event_publisher.c  events
  *
  * Threads. The first worker's loop runs on the main thread: signals, reloads,
- * the admin listener and the end happen there, so none of what is in this
- * struct needs a lock. The others touch their own worker only, and are sent
- * errands by sl_loop_post().
+ * the admin listener and shutdown. So struct sl_daemon needs no lock. Other
+ * threads use their own worker only, and receive calls by sl_loop_post().
  */
 #ifndef SL_SLUICED_DAEMON_H
 #define SL_SLUICED_DAEMON_H
@@ -100,34 +96,32 @@ void sl_listener_worker_accept_queued(struct sl_listener_worker *l, int fd);
 /* Open connections, including those without a complete PROXY header. */
 unsigned sl_listener_worker_count(const struct sl_listener_worker *l);
 
-/* ---- quotas leased from books that other daemons use, too. */
+/* ---- quota leases of this daemon. */
 
 struct sl_daemon;
 struct sl_timer;
 
 struct sl_quota_node {
     struct sl_quota_lessor lender; /* first: the two are cast into each other */
-    struct sl_store *store; /* the engine's; NULL: quotas are not leased */
+    struct sl_store *store; /* of the engine; NULL: quotas are not leased */
     struct sl_daemon *daemon;
-    char node[24];          /* who we are, for as long as the state lives */
+    char node[24];          /* name of this node, as old as the state */
     struct sl_timer *timer; /* on the first worker's loop */
-    _Atomic bool over;      /* nothing more is asked */
-    _Atomic bool lost;      /* another has our name */
+    _Atomic bool over;      /* no more requests */
+    _Atomic bool lost;      /* another daemon has our name */
 };
 
 /* ---- how many daemons share a store.
  *
- * Whoever is there signs the roll once in a window of SL_NODE_COUNT, which is a
- * fixed window in the store like any other: it takes one, and shortly before
- * the end it looks how many were taken. So there is one clock, the store's, and
- * nothing to be cleaned up behind a daemon that has died.
+ * Each daemon takes one unit in every window of SL_NODE_COUNT, which is a fixed
+ * window in the store, and reads the count shortly before its end. So there is
+ * one clock, the store's, and a dead daemon needs no clean-up.
  *
  *     |<------ window ------>|
- *     sign              look  sign             look
+ *     take              read  take             read
  *
- * What was counted last counts on while the store is away: that is what it is
- * counted for. A daemon that is started anew within a window is counted twice
- * until the next one.
+ * The last count stays valid while the store is down. A restarted daemon counts
+ * twice until the next window.
  */
 
 #define SL_NODE_COUNT (5 * SL_S)
@@ -143,13 +137,13 @@ struct sl_node_count {
     struct sl_take take;
     struct sl_store_part part;
     char name[128];
-    unsigned before; /* counted in the window before this one */
-    bool reading;    /* otherwise it signs */
+    unsigned before; /* count of the window before */
+    bool reading;    /* otherwise it takes */
     bool ended;
 };
 
-/* Begin to sign; `env` parts those who share a store and nothing else. The
- * struct stays where it is until the loop's takes have all been told. */
+/* Begins to count. `env` separates daemons that share nothing but the store.
+ * The struct must stay in place until all its takes are done. */
 SL_MUST_USE int sl_node_count_begin(struct sl_node_count *roll,
                                     struct sl_store *store,
                                     struct sl_loop *loop, struct sl_str env);
@@ -158,62 +152,61 @@ void sl_node_count_end(struct sl_node_count *roll);
 /* The done() of its takes; for tests. */
 void sl_node_count_done(struct sl_take *take);
 
-/* ---- a store that other daemons use, too: the daemon's part. */
+/* ---- remote store: the daemon's part. */
 
 struct sl_remote_stats;
 struct sl_aws_env;
 
 struct sl_remote_state {
-    struct sl_store *store; /* the engine's, or NULL: state is not shared */
+    struct sl_store *store; /* of the engine, or NULL: state is local */
     struct sl_node_count roll;
-    _Atomic unsigned nodes; /* that share it; 0: not counted yet */
+    _Atomic unsigned nodes; /* that share the store; 0: not counted yet */
 
-    /* Why it went away, by whichever thread saw it. */
+    /* Why the store failed; written by any thread. */
     pthread_mutex_t lock;
     char why[256];
 
-    /* What was told of it; the main thread's. */
-    bool is_gone;     /* as the log has it */
-    sl_ns gone_since; /* steady; 0: it answers */
+    /* What was logged; main thread only. */
+    bool is_gone;     /* as logged */
+    sl_ns gone_since; /* monotonic; 0: it answers */
 };
 
-/* What the environment says of keys of AWS. */
+/* Reads the AWS credentials from the environment. */
 void sl_remote_env(struct sl_aws_env *ret);
 
-/* ---- what those who listen are told: the daemon's part. */
+/* ---- events: the daemon's part. */
 
 struct sl_event_publisher {
     struct sl_events *events;
     struct sl_event_stream *feed;
     struct sl_timer *timer;
-    uint64_t degraded; /* decisions without the store, when last looked */
-    uint64_t phase;    /* of these, in the phase that lasts; 0: there is none */
-    sl_ns last;        /* when the last of them was seen; steady */
+    uint64_t degraded;  /* decisions without the store, at the last look */
+    uint64_t phase;     /* of these, in the current outage; 0: none */
+    sl_ns last;         /* when the last of them was seen; monotonic */
     bool is_table_full; /* the table is nearly full */
-    struct sl_said {    /* what the log was told of, and when; steady */
+    struct sl_said {    /* counts already logged, and when; monotonic */
         uint64_t count;
         sl_ns at;
     } denied, failed;
 };
 
-/* ---- the table that limits are kept in, and that no other daemon uses.
+/* ---- the state: the table of this daemon.
  *
- * A state file can be shared by processes, each with its own engine; but two
- * daemons on one file are a mistake nearly always (a second one started by
- * hand, a unit that was copied), so a daemon locks `PATH.lock` beside it. The
- * lock ends with the process, however that ends.
+ * A state file can be shared by processes, each with its own engine. Two
+ * daemons on one file are nearly always a mistake, so a daemon locks
+ * `PATH.lock` beside it. The lock ends with the process.
  */
 
 struct sl_state {
-    struct sl_store *store; /* or NULL once an engine has taken it over */
-    struct sl_table *table; /* of it */
+    struct sl_store *store; /* or NULL once an engine owns it */
+    struct sl_table *table; /* of the store */
     int lock;               /* or -1 */
-    uint64_t wanted, size;  /* of the table; one that was there keeps its own */
+    uint64_t wanted, size;  /* of the table; an existing one keeps its size */
 };
 
-/* Open the state that the settings name. `now` is the clock of decisions, as
- * in struct sl_memory_options. 0 or SL_EXIT_STORE with what to do; either way
- * sl_state_close() gives everything back. */
+/* Opens the state of the settings. `now` is the clock of decisions, as in
+ * struct sl_memory_options. Returns 0 or SL_EXIT_STORE with a sentence. Call
+ * sl_state_close() in both cases. */
 SL_MUST_USE int sl_state_open(struct sl_state *state,
                               const struct sl_settings *settings,
                               sl_ns (*now)(void *ctx), void *now_ctx,
@@ -222,7 +215,7 @@ void sl_state_close(struct sl_state *state);
 
 struct sl_fd_watch;
 
-/* One loop, and all that is touched on it. */
+/* One thread with its loop. */
 struct sl_worker {
     struct sl_daemon *daemon;
     unsigned index;
@@ -242,30 +235,31 @@ struct sl_worker {
     pthread_t thread;
     bool has_thread;
 
-    /* Between threads. */
-    _Atomic bool empty;              /* drained: no connection is left */
-    _Atomic uint64_t heartbeat_seen; /* the last beat that was answered */
-    _Atomic uint64_t paused;         /* how often accepting had to */
+    /* Shared between threads. */
+    _Atomic bool empty;              /* drained: no connections left */
+    _Atomic uint64_t heartbeat_seen; /* the last heartbeat answered */
+    _Atomic uint64_t paused;         /* how often accepting paused */
 };
 
 struct sl_daemon {
     struct sl_setting_source given;
     const char *path;            /* of the policy; NULL is the demo */
-    bool compat;                 /* it is a folder of another program's */
-    struct sl_settings settings; /* with which it was started */
-    struct sl_settings latest;   /* of the policy in force */
-    struct sl_policy_source policy_source; /* the policy in force */
+    bool compat;                 /* a folder of another program's configuration
+                                  */
+    struct sl_settings settings; /* at start */
+    struct sl_settings latest;   /* of the active policy */
+    struct sl_policy_source policy_source; /* the active policy */
     struct sl_notify notify;
     struct sl_activated activated;
     struct sl_state state;
-    struct sl_remote_state remote;   /* if others use it, too */
-    struct sl_quota_node quota_node; /* if the books are shared */
+    struct sl_remote_state remote;   /* if the state is in a remote store */
+    struct sl_quota_node quota_node; /* if the usage database is shared */
     struct sl_engine *engine;
     struct sl_registry *registry;  /* or NULL */
-    struct sl_pg_plan *plan_query; /* or NULL: no tables of others are asked */
-    struct sl_clock stopped;       /* the virtual clock, if it was asked for */
+    struct sl_pg_plan *plan_query; /* or NULL: no query for plans */
+    struct sl_clock stopped;       /* the virtual clock, in test builds */
     struct sl_admin desk;
-    struct sl_hash_key top_secret; /* all workers' */
+    struct sl_hash_key top_secret; /* of all workers */
     struct sl_event_publisher tidings;
     struct sl_server_listener listeners[SL_PROTOCOLS];
     struct sl_worker *workers;
@@ -273,14 +267,14 @@ struct sl_daemon {
     struct sl_file_watch *watch;
     struct sl_jwks *jwks; /* on the first worker's loop */
 
-    /* living.c */
+    /* lifecycle.c */
     int signals;
     struct sl_fd_watch *signal_watch;
     struct sl_timer *watchdog;
     uint64_t heartbeat;
     bool draining, admin_draining;
-    sl_ns drain_until;  /* steady */
-    sl_ns settle_until; /* and what is on its way to the store comes back */
+    sl_ns drain_until;  /* monotonic */
+    sl_ns settle_until; /* when waiting for the store ends */
 
     /* reload.c */
     bool reload_good, certificates_good;
@@ -291,58 +285,59 @@ struct sl_daemon {
 };
 
 /* A step returns 0 or an exit status, with a sentence in daemon->why unless it
- * has said everything itself. What goes down may never have come up. */
+ * has printed everything itself. An end step must also work if its begin step
+ * did not run. */
 typedef int sl_step_f(struct sl_daemon *daemon);
 typedef void sl_unstep_f(struct sl_daemon *daemon);
 
-/* begin.c */
+/* startup.c */
 sl_step_f sl_process_begin, sl_policy_begin, sl_state_begin, sl_engine_begin;
 sl_unstep_f sl_process_end, sl_policy_end, sl_state_end, sl_engine_end;
 
 #ifdef SL_VIRTUAL_CLOCK
-/* The policy in force over an empty state, at 1970. The state must be one of
- * memory alone, or in a Redis, of which nothing stays; on failure everything
- * does. */
+/* Restarts the active policy with an empty state, at 1970. The state must be in
+ * memory, or in a Redis, which is emptied. On failure nothing changes. */
 SL_MUST_USE int sl_engine_reset(struct sl_daemon *daemon);
 #endif
 
-/* shared.c */
+/* remote_store.c */
 
-/* A store that is shared becomes daemon->state.store. 0 or an exit status. */
+/* Opens the remote store as daemon->state.store. Returns 0 or an exit status.
+ */
 SL_MUST_USE int sl_remote_open(struct sl_daemon *daemon);
 
-/* A seat at it for the worker's loop, if it is shared. Whatever is on its way
- * is told before it is gone. */
+/* Opens and closes the store client of a worker's loop. All its operations are
+ * done before it is closed. */
 SL_MUST_USE int sl_remote_attach(struct sl_worker *worker);
-/* It ends: what it has taken in advance goes back. On its thread. */
+/* Returns leases to the store at shutdown; on the worker's thread. */
 void sl_remote_drain(struct sl_worker *worker);
-/* Is something on its way to the store, or may it be? One that `tells` knows.
- */
+/* Returns whether operations are in flight, or may be; the count is exact if
+ * sl_remote_has_count(). */
 bool sl_remote_is_busy(const struct sl_daemon *daemon);
 bool sl_remote_has_count(const struct sl_daemon *daemon);
 void sl_remote_detach(struct sl_worker *worker);
 
-/* Those who share it are counted. */
+/* The node count. */
 sl_step_f sl_remote_begin;
 sl_unstep_f sl_remote_end;
 
-/* Now and then: has it gone, has it come back? */
+/* Logs outages and recoveries; called from time to time. */
 void sl_remote_poll(struct sl_daemon *daemon);
 
-/* Does it answer? Otherwise `why` gets a sentence. */
+/* Returns whether the store answers; otherwise adds a sentence to `why`. */
 bool sl_remote_answers(struct sl_daemon *daemon, struct sl_buf *why);
 
 void sl_remote_count(struct sl_daemon *daemon, struct sl_metrics_shared *ret);
 
-/* registry.c */
+/* subjects.c */
 sl_step_f sl_subjects_begin;
 sl_unstep_f sl_subjects_end;
 
-/* Let a worker find subjects. */
+/* Opens the subject cache of a worker. */
 SL_MUST_USE int sl_worker_open_subjects(struct sl_worker *worker);
 
-/* No loop runs any more: tell what the registry has answered, and ask no
- * further. */
+/* Call it when no loop runs: delivers the last answers of the registry, and
+ * closes the subject caches. */
 void sl_subjects_stop(struct sl_daemon *daemon);
 
 void sl_subjects_count(const struct sl_daemon *daemon,
@@ -350,31 +345,32 @@ void sl_subjects_count(const struct sl_daemon *daemon,
 
 /* usage.c */
 
-/* When the daemon starts: each row of the books that was written since then is
- * told, and the table is to know of it. */
+/* At start: each row of the usage database written since then is passed on and
+ * charged to the table. */
 sl_ns sl_usage_since(struct sl_daemon *daemon);
 sl_usage_db_f sl_usage_restore;
 
-/* Whose row it is; `values` and `id` are room for it. False: nobody's. */
+/* Finds the limit and values of a row; `values` and `id` are buffers. Returns
+ * false if there is no such limit. */
 SL_MUST_USE bool sl_usage_spent(const struct sl_usage_entry *usage,
                                 struct sl_str values[SL_PER_MAX],
                                 char id[SL_USAGE_ID],
                                 struct sl_usage_delta *ret);
 
-/* Let a worker keep books, and let all that it has on its slip be put down. */
+/* Open and close the usage buffer of a worker. */
 SL_MUST_USE int sl_worker_open_usage(struct sl_worker *worker);
 void sl_worker_close_usage(struct sl_worker *worker);
 
 void sl_usage_count(const struct sl_daemon *daemon,
                     struct sl_metrics_subjects *ret);
 
-/* lending.c */
+/* quota_node.c */
 
-/* The table gets leases before it, if the books are shared. 0 or an exit
- * status. */
+/* Wraps the table in a store with quota leases, if the usage database is
+ * shared. Returns 0 or an exit status. */
 SL_MUST_USE int sl_quota_node_wrap(struct sl_daemon *daemon);
 
-/* When the daemon starts: what this node had leased. */
+/* At start: the leases that this node had. */
 sl_lease_f sl_quota_node_resume;
 
 /* The wall clock, or the virtual one. */
@@ -383,8 +379,7 @@ sl_ns sl_quota_node_now(struct sl_daemon *daemon);
 sl_step_f sl_quota_node_begin;
 sl_unstep_f sl_quota_node_end;
 
-/* No loop runs any more: what is leased goes back, and nothing more is
- * asked. */
+/* Call it when no loop runs: returns all leases, and asks no more. */
 void sl_quota_node_drain(struct sl_daemon *daemon);
 
 /* listeners.c */
@@ -408,41 +403,41 @@ void sl_worker_set_tls(struct sl_worker *worker, enum sl_protocol_id id,
 /* From the main thread: accept no more connections and drain. */
 void sl_worker_drain(struct sl_worker *worker);
 
-/* tokens.c */
+/* jwks.c */
 sl_step_f sl_tokens_begin;
 sl_unstep_f sl_tokens_end;
 
 #ifdef SL_VIRTUAL_CLOCK
-/* Whoever verifies on the only worker remembers nobody any more. */
+/* Clears the token cache of the only worker. */
 SL_MUST_USE int sl_tokens_reset(struct sl_daemon *daemon);
 #endif
 
-/* Believe the tokens that `policy` says, which was perhaps posted. On failure
- * (SLUICE_ECONF if its keys can't be read) everything stays. */
+/* Uses the keys and rules of `policy`, which may be posted. On failure
+ * (SLUICE_ECONF if its keys cannot be read) nothing changes. */
 SL_MUST_USE int sl_tokens_use(struct sl_daemon *daemon,
                               struct sl_policy *policy, bool posted,
                               struct sl_diag *diag);
 
-/* living.c */
+/* lifecycle.c */
 sl_step_f sl_lifecycle_begin;
 sl_unstep_f sl_lifecycle_end;
 
-/* Serve until the end. */
+/* Serves until shutdown. */
 void sl_lifecycle_run(struct sl_daemon *daemon);
 
-/* A worker has no connections left, or it is time to look again. */
+/* A worker has no connections left, or it is time to check again. */
 void sl_lifecycle_drained(struct sl_daemon *daemon);
 
-/* files.c */
+/* reload.c: triggers */
 sl_step_f sl_reload_files_begin;
 sl_unstep_f sl_reload_files_end;
 
-/* Other files count from now on: those of daemon->latest. */
+/* Watches the files of daemon->latest from now on. */
 void sl_reload_files_again(struct sl_daemon *daemon);
 
 /* reload.c */
 
-/* Why a policy is read again. */
+/* Why a policy is reloaded. */
 enum sl_reload_cause {
     SL_RELOAD_SIGNAL,
     SL_RELOAD_FILE,
@@ -450,44 +445,43 @@ enum sl_reload_cause {
     SL_RELOAD_POSTED,
 };
 
-/* Put the policy's file in force again, or `posted`. What changed, or what is
- * wrong, is appended to `report` (may be NULL), a line each, and logged. 0 or
- * SLUICE_ECONF: the old one stays. */
+/* Reloads the policy file, or uses `posted`. Appends changes or errors to
+ * `report` (may be NULL), one per line, and logs them. Returns 0, or
+ * SLUICE_ECONF: the policy is unchanged. */
 int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
               const struct sl_str *posted, struct sl_buf *report);
 
-/* tidings.c: events.h from the beginning, the feed once there are loops. */
+/* event_publisher.c: the events first, the stream when there are loops. */
 sl_step_f sl_event_publisher_begin, sl_event_stream_begin;
 sl_unstep_f sl_event_publisher_end, sl_event_stream_end;
 
-/* Tell that a policy was put in force, or refused; `report` is what changed or
- * what is wrong, a line each. */
+/* Publishes that a policy was loaded or refused; `report` has the changes or
+ * errors, one per line. */
 void sl_event_publisher_policy(struct sl_daemon *daemon, bool good,
                                const char *cause, struct sl_str report);
 void sl_event_publisher_feature(struct sl_daemon *daemon, struct sl_str name,
                                 bool on);
 
-/* desk.c */
+/* admin_ops.c */
 void sl_admin_ops_open(struct sl_daemon *daemon);
 
-/* ---- what runs when nobody has written a policy yet.
- */
+/* ---- the demo, which runs without a policy. */
 
-/* YAML; it passes `sluice check` without a warning, which a test sees to. */
+/* YAML; a test checks that it has no warnings. */
 extern const char sl_demo_policy[];
 
-/* Say what there is to try. The addresses are "127.0.0.1:8080" or "unix:PATH";
- * NULL if that door is closed. `state` is the file of the state, or NULL. */
+/* Prints what to try. The addresses are "127.0.0.1:8080" or "unix:PATH", or
+ * NULL if the listener is closed. `state` is the state file, or NULL. */
 void sl_demo_print(FILE *out, const char *http, const char *resp,
                    const char *admin, const char *state);
 
 /* ---- an empty Redis for the next flow; test builds only. */
 
-/* Delete everything in the database of a Redis without a password. 0 or
- * SLUICE_ESTORE. */
+/* Deletes everything in the database of a Redis without a password. Returns 0
+ * or SLUICE_ESTORE. */
 SL_MUST_USE int sl_test_reset(const struct sl_redis_url *where);
 
-/* Only of the DynamoDB of our tests: it has a word for that. */
+/* Works with the DynamoDB of our tests only. */
 SL_MUST_USE int sl_test_reset_dynamo(const struct sl_dynamo_url *where);
 
 /* ---- the plans of subjects in a table of DynamoDB.

@@ -1,16 +1,16 @@
-/* event_publisher.c -- what those who listen are told.
+/* event_publisher.c -- publishes events.
  *
- * Policies and switches are told when they change. The rest is found out by
- * looking, some times a second: refusals that the workers have gathered,
- * whether decisions are made without the store, and how full the table is.
+ * Policies and switches are published when they change. The rest is polled some
+ * times a second: denials that the workers have collected, decisions without
+ * the store, and the fill level of the table.
  *
- *   denial     one for each key of a limit, and at most MOST at a time
+ *   denial     one for each key of a limit, at most MOST at a time
  *   denials    how many more there were
- *   policy     put in force, or refused
+ *   policy     loaded, or refused
  *   feature    switched
- *   reset      a key has used nothing (the admin listener tells it)
- *   degraded   a phase without the store begins; it ends when QUIET has
- *              passed without such a decision
+ *   reset      usage of a key was reset (published by the admin listener)
+ *   degraded   an outage of the store begins; it ends when QUIET has passed
+ *              without a decision made without the store
  *   table      nearly full, or no longer
  */
 #include <inttypes.h>
@@ -21,11 +21,11 @@
 #include "wire/json.h"
 
 #define PERIOD (250 * SL_MS)
-#define MOST   20 /* refusals that are told one by one, at each beat */
+#define MOST   20 /* denials published one by one in each period */
 #define QUIET  (5 * SL_S)
-#define AGAIN  (10 * SL_S) /* the log is told of the same */
+#define AGAIN  (10 * SL_S) /* between two log lines of one kind */
 
-/* The table, in percent of its places; new ones end at 81. As the alert. */
+/* Percent of the slots; new tables evict at 81. Same as the alert. */
 #define NEARLY_FULL 70
 #define ROOM_AGAIN  65
 
@@ -34,7 +34,7 @@ static sl_ns now_of(const struct sl_daemon *daemon)
     return sl_loop_now(daemon->workers[0].loop);
 }
 
-/* Without memory an event has its time and its type. */
+/* Without memory an event has its time and type only. */
 static void publish(struct sl_daemon *daemon, const char *type,
                     struct sl_buf *members, int err)
 {
@@ -53,10 +53,10 @@ static struct sl_buf begin(void)
     return members;
 }
 
-/* ---- what was done ---- */
+/* ---- changes ---- */
 
-/* The lines of a report, as many as an event can hold. Those that begin with a
- * blank are the policy's own text, and nobody else's. */
+/* Adds as many lines of a report as fit. Lines that begin with a space quote
+ * the policy and are omitted. */
 static int add_lines(struct sl_buf *out, struct sl_str report)
 {
     unsigned count = 0, shown = 0;
@@ -108,7 +108,7 @@ void sl_event_publisher_feature(struct sl_daemon *daemon, struct sl_str name,
     publish(daemon, "feature", &members, err);
 }
 
-/* ---- what is found out ---- */
+/* ---- polled ---- */
 
 static void tell_denial(struct sl_daemon *daemon,
                         const struct sl_denial *denial)
@@ -174,9 +174,9 @@ static void look_at_store(struct sl_daemon *daemon)
     }
 }
 
-/* ---- what is looked for in logs ---- */
+/* ---- log lines ---- */
 
-/* One line for all that came since the last one. */
+/* Logs one line for all since the last one. */
 static void say(struct sl_daemon *daemon, struct sl_said *said, uint64_t count,
                 enum sl_log_level level, const char *event, const char *then)
 {

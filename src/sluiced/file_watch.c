@@ -1,4 +1,4 @@
-/* file_watch.c -- files that are read again when they change. */
+/* file_watch.c -- calls back when files change. */
 #include "sluiced/file_watch.h"
 
 #include <dirent.h>
@@ -15,14 +15,14 @@
 #include "base/hash.h"
 
 #define DEBOUNCE     (200 * SL_MS)
-#define DEBOUNCE_MAX (2 * SL_S) /* a file that is written all the time */
+#define DEBOUNCE_MAX (2 * SL_S) /* for a file that is written all the time */
 #define POLL         (10 * SL_S)
 
 #define EVENTS                                                                 \
     (IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE |    \
      IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
 
-/* What tells one content of a file from another. */
+/* Detects a changed file. */
 struct print {
     bool there;
     dev_t device;
@@ -42,14 +42,14 @@ struct sl_file_watch {
     int fd;
     struct sl_fd_watch *fd_watch;
     struct sl_timer *soon, *poll;
-    sl_ns since; /* the first event that was not looked at yet; 0: none */
+    sl_ns since; /* the first event not handled yet; 0: none */
     sl_file_watch_f *on_change;
     void *ctx;
     unsigned count;
     struct file files[SL_WATCHED];
 };
 
-/* ---- what is a reason ---- */
+/* ---- events ---- */
 
 static bool ends(const char *name, const char *with)
 {
@@ -68,7 +68,7 @@ bool sl_file_watch_is_noise(const char *name, const char *own)
     for (size_t i = 0; i < SL_LEN(tails); i++)
         if (ends(name, tails[i]))
             return true;
-    return name[0] == '.' || strcmp(name, "4913") == 0; /* vim's probe */
+    return name[0] == '.' || strcmp(name, "4913") == 0; /* probe of vim */
 }
 
 static const char *base_name(const char *path)
@@ -90,15 +90,15 @@ static bool is_reason(const struct sl_file_watch *watch,
     return false;
 }
 
-/* ---- looking ---- */
+/* ---- checking ---- */
 
 static struct print look_at(const char *path);
 
-/* A folder is what is in it: names, sizes and times of its files, added up in
- * whatever order they come. */
+/* The hash of a folder: names, sizes and times of its files, in any order. */
 static void add_contents(const char *path, struct print *print)
 {
-    static const struct sl_hash_key key = {1, 2}; /* nothing hangs on it */
+    static const struct sl_hash_key key = {
+        1, 2}; /* not a secret: no attack depends on it */
     char whole[PATH_MAX];
     DIR *folder = opendir(path);
     struct dirent *entry;
@@ -160,11 +160,13 @@ static void watch_folder(const struct sl_file_watch *watch, const char *path)
     else
         snprintf(folder, sizeof(folder), "%.*s",
                  slash == path ? 1 : (int)(slash - path), path);
-    inotify_add_watch(watch->fd, folder, EVENTS); /* or POLL will see it */
-    inotify_add_watch(watch->fd, path, EVENTS);   /* if that is a folder */
+    inotify_add_watch(watch->fd, folder,
+                      EVENTS); /* POLL finds changes otherwise */
+    inotify_add_watch(watch->fd, path, EVENTS); /* if that is a folder */
 }
 
-/* Where the file seems to be and where it is. Watching twice is harmless. */
+/* Watches the folder of the path and of the file that it links to. Watching
+ * twice does no harm. */
 static void watch_folders(const struct sl_file_watch *watch)
 {
     char real[PATH_MAX];
@@ -177,8 +179,8 @@ static void watch_folders(const struct sl_file_watch *watch)
     }
 }
 
-/* A file that has gone is not news: when it is back it is compared with what
- * it was. */
+/* A removed file is not a change. When it is back, it is compared with the old
+ * one. */
 static void look(struct sl_file_watch *watch)
 {
     unsigned changed = 0;
@@ -233,7 +235,7 @@ static void on_event(void *ctx)
         sl_timer_start(watch->soon, DEBOUNCE);
 }
 
-/* ---- life ---- */
+/* ---- opening ---- */
 
 static int start(struct sl_file_watch *watch)
 {
@@ -253,8 +255,8 @@ static int start(struct sl_file_watch *watch)
     return err;
 }
 
-/* A file that stays keeps what was seen of it, for it may have changed since.
- */
+/* A file that stays in the list keeps its last state: it may have changed
+ * since. */
 static int set_files(struct sl_file_watch *watch, const char *const *paths,
                      unsigned count)
 {
@@ -330,7 +332,7 @@ void sl_file_watch_close(struct sl_file_watch *watch)
     sl_alloc_free(&sl_alloc_libc, watch, sizeof(*watch));
 }
 
-/* ---- being called on a loop when a descriptor can be read. */
+/* ---- calls when a file descriptor is readable. */
 
 struct sl_fd_watch {
     struct event *event;

@@ -1,4 +1,4 @@
-/* jwks.c -- the keys that tokens are verified with. */
+/* jwks.c -- fetches and refreshes the keys of tokens. */
 #include "sluiced/jwks.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ const char *const sl_jwks_words[SL_JWKS_RESULTS] = {
     [SL_JWKS_REFUSED] = "refused",
 };
 
-/* ---- life ---- */
+/* ---- opening ---- */
 
 static void preset(sl_ns *value, sl_ns usual)
 {
@@ -94,7 +94,7 @@ uint64_t sl_jwks_roll(struct sl_jwks *jwks, uint64_t below)
            below;
 }
 
-/* ---- putting in force ---- */
+/* ---- activating ---- */
 
 static int put(struct sl_jwks *jwks, const struct sl_policy *policy,
                struct sl_keyset *set)
@@ -122,7 +122,7 @@ int sl_jwks_put(struct sl_jwks *jwks, struct sl_keyset *set)
     return 0;
 }
 
-/* ---- telling ---- */
+/* ---- logging ---- */
 
 void sl_jwks_tell(struct sl_jwks *jwks, enum sl_jwks_result result,
                   const char *from, const char *why)
@@ -147,9 +147,9 @@ void sl_jwks_tell(struct sl_jwks *jwks, enum sl_jwks_result result,
     jwks->unlucky = true;
 }
 
-/* ---- a policy's own keys ---- */
+/* ---- keys in the policy ---- */
 
-/* Of a URL that stays what it is, the keys there are; read anew, as other
+/* Keeps the keys of a URL that stays the same. Reads them again, because other
  * algorithms may be allowed. */
 static int keep(struct sl_jwks *jwks, struct sl_jwks_next *next)
 {
@@ -162,10 +162,10 @@ static int keep(struct sl_jwks *jwks, struct sl_jwks_next *next)
         return 0;
     err = sl_keyset_read(sl_buf_str(&jwks->text), jwt->algorithms,
                          jwks->options.alloc, &next->set, &diag);
-    return err == SLUICE_ENOMEM ? err : 0; /* none that serves is none */
+    return err == SLUICE_ENOMEM ? err : 0; /* no usable key is not an error */
 }
 
-/* A policy from elsewhere may have its keys there. */
+/* A posted policy may refer to a file of another machine. */
 static bool is_left_behind(const struct sl_jwks_from *from, const char *file)
 {
     return from->guest && access(file, F_OK) != 0;
@@ -226,7 +226,7 @@ void sl_jwks_drop(struct sl_jwks *jwks, struct sl_jwks_next *next)
 
 /* ---- using it ---- */
 
-/* The URL with a NUL, or NULL if it is to stay as it is or there is none. */
+/* Copies the URL with a NUL; NULL if it stays the same or there is none. */
 static int copy_url(struct sl_jwks *jwks, const struct sl_jwt *jwt, char **ret,
                     size_t *size)
 {
@@ -319,7 +319,7 @@ void sl_jwks_read_again(struct sl_jwks *jwks)
                  jwks->file, why.sentence);
 }
 
-/* ---- looking ---- */
+/* ---- status ---- */
 
 bool sl_jwks_ready(const struct sl_jwks *jwks, struct sl_buf *why)
 {
@@ -344,16 +344,16 @@ void sl_jwks_stats(const struct sl_jwks *jwks, struct sl_jwks_stats *ret)
     memcpy(ret->results, jwks->results, sizeof(ret->results));
 }
 
-/* ---- keys from a URL, kept fresh.
+/* ---- keys from a URL.
  *
- *            begin                     it is time, or somebody wishes
+ *            begin                     due, or a refresh is requested
  *     OFF ---------> WAITING ------------------------------------+
  *      ^               ^  ^                                      v
- *      |  end          |  +--- failed: later and later ------ ASKING
- *      +---------------+------ good: when the provider says -----+
+ *      |  end          |  +--- failed: back-off ------------- ASKING
+ *      +---------------+------ good: by Cache-Control -----------+
  *
- * on_look() goes from WAITING to ASKING, on_fetched() back. Both count time by
- * the steady clock, so that no step of the wall clock makes keys old or young.
+ * on_look() goes from WAITING to ASKING, on_fetched() back. Both use the
+ * monotonic clock, so that steps of the wall clock do not matter.
  */
 
 #define DOUBLINGS 16
@@ -363,9 +363,9 @@ static bool is_asking(const struct sl_jwks_remote *remote)
     return remote->fetch.easy != NULL;
 }
 
-/* ---- when to ask ---- */
+/* ---- timing ---- */
 
-/* A tenth earlier at most. */
+/* Subtracts up to a tenth at random. */
 static sl_ns earlier(struct sl_jwks *jwks, sl_ns span)
 {
     return span - (sl_ns)sl_jwks_roll(jwks, (uint64_t)span / 10 + 1);
@@ -384,7 +384,7 @@ static sl_ns life_of(struct sl_jwks *jwks)
     return life < o->life_most ? life : o->life_most;
 }
 
-/* Between half of it and all of it. */
+/* Returns a random time between half of the back-off and all of it. */
 static sl_ns retry_in(struct sl_jwks *jwks)
 {
     const struct sl_jwks_options *o = &jwks->options;
@@ -396,7 +396,8 @@ static sl_ns retry_in(struct sl_jwks *jwks)
     return span - (sl_ns)sl_jwks_roll(jwks, (uint64_t)span / 2 + 1);
 }
 
-/* Is it time? A wish counts as long as nothing is known to be broken. */
+/* Returns whether to fetch now. A request counts only while the last fetch
+ * succeeded. */
 static bool is_time(const struct sl_jwks *jwks, bool wished, sl_ns now)
 {
     const struct sl_jwks_remote *remote = &jwks->remote;
@@ -407,7 +408,7 @@ static bool is_time(const struct sl_jwks *jwks, bool wished, sl_ns now)
            now >= remote->begun_at + jwks->options.cool_down;
 }
 
-/* ---- what has come ---- */
+/* ---- responses ---- */
 
 static enum sl_jwks_result result_of(enum sl_http_fetch_result result)
 {
@@ -431,7 +432,7 @@ static void swap_text(struct sl_jwks *jwks)
     jwks->remote.fetch.body = old;
 }
 
-/* The same bytes are the same keys: what was verified by them stays. */
+/* The same bytes are the same keys: cached tokens stay valid. */
 static enum sl_jwks_result take(struct sl_jwks *jwks, struct sl_diag *diag)
 {
     struct sl_str text = sl_buf_str(&jwks->remote.fetch.body);
@@ -464,7 +465,7 @@ static void on_fetched(struct sl_http_fetch *fetch)
     if (result == SL_JWKS_GOOD) {
         remote->failures = 0;
         (void)sl_jwks_current_refresh_requested(
-            jwks->keys); /* it is fulfilled, if it can be */
+            jwks->keys); /* the request is fulfilled */
         jwks->read_at = now;
         remote->next_at = now + earlier(jwks, life_of(jwks));
     } else {
@@ -475,7 +476,7 @@ static void on_fetched(struct sl_http_fetch *fetch)
                  diag.sentence[0] ? diag.sentence : fetch->why);
 }
 
-/* ---- asking ---- */
+/* ---- fetching ---- */
 
 static void ask(struct sl_jwks *jwks, sl_ns now)
 {
@@ -494,8 +495,8 @@ static void ask(struct sl_jwks *jwks, sl_ns now)
     sl_jwks_tell(jwks, SL_JWKS_UNREACHABLE, remote->url, "out of memory");
 }
 
-/* Keys that nobody could confirm for so long may be those of a provider who
- * has withdrawn them. */
+/* Drops keys that could not be confirmed for too long: the provider may have
+ * withdrawn them. */
 static void drop_stale(struct sl_jwks *jwks, sl_ns now)
 {
     if (!jwks->set || now - jwks->read_at < jwks->policy->identity.jwt.stale ||
@@ -518,7 +519,7 @@ static void on_look(void *ctx)
     sl_timer_start(jwks->remote.timer, jwks->options.look);
     drop_stale(jwks, now);
     if (is_asking(&jwks->remote))
-        return; /* a wish of now is a wish of then */
+        return; /* the fetch in flight serves the request */
     wished = now >= jwks->remote.begun_at + jwks->options.cool_down &&
              sl_jwks_current_refresh_requested(jwks->keys);
     if (is_time(jwks, wished, now))
@@ -569,14 +570,12 @@ void sl_jwks_remote_begin(struct sl_jwks *jwks, char *url, size_t size)
     ask(jwks, sl_loop_mono(jwks->options.loop));
 }
 
-/* ---- whose tokens are believed: keys for all threads, and one who
- * verifies on each. */
+/* ---- keys for all threads, and a verifier for each worker. */
 
 /* ---- keys ---- */
 
 #ifdef SL_VIRTUAL_CLOCK
-/* Tests can't wait for minutes: all spans are as many milliseconds, or a
- * fitting part of them. */
+/* Tests cannot wait for minutes: all durations become milliseconds. */
 static void hurry(struct sl_jwks_options *options)
 {
     const char *text = getenv("TEST_JWKS_MS");

@@ -1,9 +1,9 @@
-/* lifecycle.c -- signals, the end, and telling systemd that we are alive.
+/* lifecycle.c -- signals, shutdown, and the watchdog of systemd.
  *
- *   SERVING --TERM or INT--> DRAINING --empty, or time is up--> ENDING
+ *   SERVING --TERM or INT--> DRAINING --empty, or timeout----> ENDING
  *      |                        |                                  |
- *      | HUP: reload            | readyz says 503; no more         | loops
- *      |                        | connections; requests under way  | stop;
+ *      | HUP: reload            | readyz is 503; no new            | loops
+ *      |                        | connections; open requests       | stop;
  *      v                        | are finished                     | threads
  *   on_signal()             begin_drain()                          v join
  *                               +---------second TERM or INT---> end()
@@ -19,14 +19,14 @@
 #include "sluiced/daemon.h"
 #include "sluiced/file_watch.h"
 
-/* Admin clients get their last answers within this. */
+/* Admin clients get their last responses within this time. */
 #define ADMIN_DRAIN (200 * SL_MS)
 
-/* What came too late is given back to a store that is shared, and what was
- * leased; beyond its deadline so long, where nobody knows how much that is. */
+/* Late takes and leases are returned to a remote store: its deadline and this
+ * time, if the number of operations in flight is not known. */
 #define SETTLE (50 * SL_MS)
 
-/* ---- the end ---- */
+/* ---- shutdown ---- */
 
 static void end(struct sl_daemon *daemon)
 {
@@ -55,15 +55,15 @@ static bool all_empty(const struct sl_daemon *daemon)
     return true;
 }
 
-/* When the store is waited for no longer. Requests and the store have --drain
- * together, but the store has a moment of its own, however long they took. */
+/* Returns when waiting for the store ends. Requests and the store share
+ * --drain, but the store always has a moment of its own. */
 static sl_ns settle_end(const struct sl_daemon *daemon, sl_ns now)
 {
     sl_ns deadline = daemon->settings.deadline;
     sl_ns least = now + SETTLE + (deadline < SL_S ? deadline : SL_S);
 
     if (sl_remote_has_count(daemon) && daemon->drain_until > least)
-        return daemon->drain_until; /* or sooner: when all is done */
+        return daemon->drain_until; /* or earlier: when all is done */
     return least;
 }
 
@@ -150,7 +150,7 @@ static void on_pulse(void *ctx)
     atomic_fetch_add(&worker->heartbeat_seen, 1);
 }
 
-/* Every loop must have turned since the last beat, not only ours. */
+/* Every loop must have run since the last heartbeat. */
 static void on_watchdog(void *ctx)
 {
     struct sl_daemon *daemon = ctx;
@@ -165,7 +165,7 @@ static void on_watchdog(void *ctx)
             sl_log(SL_LOG_ERROR, "worker thread not responding", NULL);
         } else if (sl_loop_post(worker->loop, on_pulse, worker)) {
             atomic_fetch_add(&worker->heartbeat_seen,
-                             1); /* no memory is no hang */
+                             1); /* a lack of memory is not a hang */
         }
     }
     if (alive) {

@@ -1,7 +1,7 @@
-/* main.c -- sluiced: up the steps, serve, and down again.
+/* main.c -- sluiced: run the steps, serve, undo the steps.
  *
- * Each step stands on those before it. When one fails, those that came up go
- * down in the other order, and the exit status says what was wrong.
+ * When a step fails, those before it are undone in reverse order, and the exit
+ * status is that of the failed step.
  */
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,7 @@ static int serve(struct sl_daemon *daemon)
     return status;
 }
 
-/* Everything that can be said without opening anything. */
+/* Checks everything that needs no open file or socket. */
 static int check(struct sl_daemon *daemon)
 {
     int status = sl_policy_begin(daemon);

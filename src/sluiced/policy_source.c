@@ -1,9 +1,8 @@
-/* policy_source.c -- a policy's text without its secrets.
+/* policy_source.c -- policy texts without secrets; reading policies.
  *
- * A secret can be spelt in many ways (quoted, escaped, as a block), so it is
- * not enough to look for its bytes: the value behind each key of a secret is
- * masked up to the end of its line, and if it goes on below, the deeper lines
- * too.
+ * A secret can be quoted, escaped or in a block, so searching for its bytes is
+ * not enough. The value of each secret key is masked up to the end of its line.
+ * If it continues, the deeper lines are masked too.
  */
 #include "sluiced/policy_source.h"
 
@@ -19,11 +18,11 @@
 
 #define MASK "********"
 
-/* Of the last two only the user and the password: the rest of a URL helps those
- * who look for a mistake. */
+/* Of the last two only user and password are masked: the rest of the URL helps
+ * to find mistakes. */
 static const char *const keys[] = {"access_token", "admin_token", "secret",
                                    "store", "usage"};
-#define URLS 3 /* from here on */
+#define URLS 3 /* index of the first URL */
 
 static bool is_word(char c)
 {
@@ -38,8 +37,8 @@ static size_t skip(struct sl_str line, size_t at, const char *what)
     return at;
 }
 
-/* Does a secret's key stand in the line at or behind `from`? Then *ret is where
- * its value begins, and *url whether only a part of it is secret. */
+/* Finds the key of a secret in the line at or after `from`. *ret is the start
+ * of its value, *url whether only a part of it is secret. */
 static bool find_value(struct sl_str line, size_t from, size_t *ret, bool *url)
 {
     for (size_t at = from; at < line.len; at++)
@@ -59,8 +58,8 @@ static bool find_value(struct sl_str line, size_t from, size_t *ret, bool *url)
     return false;
 }
 
-/* A value that only names where the secret is: "${FILE:./token}". Returns its
- * length with the quotes, or 0. */
+/* Returns the length, with quotes, of a reference to an external value:
+ * "${FILE:./token}", or 0. */
 static size_t reference(struct sl_str value)
 {
     char quote = value.len > 0 ? value.at[0] : '\0';
@@ -75,8 +74,7 @@ static size_t reference(struct sl_str value)
     return (size_t)(end + 2 - value.at);
 }
 
-/* The length of a value that ends on its line for certain, as one in quotes
- * does; else 0. */
+/* Returns the length of a quoted value that ends on its line, or 0. */
 static size_t whole(struct sl_str value)
 {
     char quote = value.len > 0 ? value.at[0] : '\0';
@@ -88,7 +86,7 @@ static size_t whole(struct sl_str value)
                      at + 1 < value.len && value.at[at + 1] == quote;
 
         if (twice || (quote == '"' && value.at[at] == '\\'))
-            at++; /* a quote in single quotes, or whatever is escaped */
+            at++; /* a quote in single quotes, or an escaped character */
         else if (value.at[at] == quote)
             return at + 1;
     }
@@ -107,7 +105,7 @@ static bool is_blank(struct sl_str line)
 
 /* ---- writing ---- */
 
-/* Bytes as they are, but for the secrets themselves. */
+/* Adds text, with the secrets masked. */
 static int add_plain(struct sl_str text, const struct sl_str *secrets,
                      unsigned count, struct sl_buf *out)
 {
@@ -133,10 +131,10 @@ struct job {
     struct sl_buf *out;
     bool swallowing; /* lines deeper than `depth` belong to a masked value */
     size_t depth;
-    bool awaits; /* a URL may stand on the next line */
+    bool awaits; /* a URL may be on the next line */
 };
 
-/* The value that `rest` begins with; *ret is how much of the line it is. */
+/* Masks the value at the start of `rest`; *ret is its length on this line. */
 static int add_value(struct job *job, struct sl_str line, struct sl_str rest,
                      size_t *ret)
 {
@@ -152,8 +150,8 @@ static int add_value(struct job *job, struct sl_str line, struct sl_str rest,
     return sl_buf_add(job->out, SL_STR(MASK));
 }
 
-/* The length of a URL that ends on its line: in quotes, or up to a blank; 0 if
- * it may go on below. */
+/* Returns the length of a URL that ends on its line: in quotes, or up to a
+ * space; 0 if it may continue below. */
 static size_t url_len(struct sl_str rest)
 {
     size_t len = 0;
@@ -177,8 +175,8 @@ static bool has(struct sl_str text, const char *what)
     return text.len > 0 && memmem(text.at, text.len, what, strlen(what));
 }
 
-/* A URL without what stands before its last '@'. One with a password behind it
- * is masked as a whole. */
+/* Masks the user and password before the last '@' of a URL. A URL with a
+ * password after it is masked as a whole. */
 static int add_url(struct job *job, struct sl_str line, struct sl_str rest,
                    size_t *ret)
 {
@@ -187,7 +185,7 @@ static int add_url(struct job *job, struct sl_str line, struct sl_str rest,
 
     *ret = url.len;
     if (url.len == 0) {
-        if (goes_on_below(rest)) /* as any other secret */
+        if (goes_on_below(rest)) /* like any other secret */
             return add_value(job, line, rest, ret);
         job->awaits = rest.len == 0;
         return 0; /* a map: there may be more in it */
@@ -206,7 +204,7 @@ static int add_url(struct job *job, struct sl_str line, struct sl_str rest,
                      job->count, job->out);
 }
 
-/* Or a scalar that may be one: it is no key. */
+/* A URL, or a scalar that may continue as one; not a key. */
 static bool is_url(struct sl_str rest)
 {
     return goes_on_below(rest) || has(rest, "://");
@@ -265,7 +263,7 @@ int sl_redact(struct sl_str text, const struct sl_str *secrets, unsigned count,
     return err;
 }
 
-/* ---- a policy and the text that it was made of. */
+/* ---- a policy and its text. */
 
 #define SECRET_MOST ((size_t)64 * 1024)
 #define PATH_MOST   4096
@@ -275,7 +273,7 @@ struct reading {
     bool posted;
 };
 
-/* Features are switched by variables whoever wrote the text. */
+/* Variables of features are read for posted policies too. */
 static const char *on_env(void *ctx, const char *name)
 {
     const struct reading *reading = ctx;
@@ -313,7 +311,8 @@ static int read_text(struct sl_policy_source *written, const char *path,
 
     if (path && !posted) {
         err = sl_file_read(path, SL_YAML_BYTES, &written->text, diag);
-        return err == SLUICE_EFULL ? 0 : err; /* the reader says so better */
+        return err == SLUICE_EFULL ? 0 : err; /* the parser has a better
+                                               * sentence */
     }
     if (text.len > SL_YAML_BYTES + 1)
         text.len = SL_YAML_BYTES + 1;
@@ -379,11 +378,11 @@ void sl_policy_source_done(struct sl_policy_source *written)
 {
     sl_policy_unref(written->policy);
     written->policy = NULL;
-    if (written->text.ceiling > 0) /* or nothing was ever read */
+    if (written->text.ceiling > 0) /* otherwise nothing was read */
         sl_buf_done(&written->text);
 }
 
-/* Of a URL as in scheme://user:password@host. */
+/* Returns the password in scheme://user:password@host. */
 static struct sl_str password_of(struct sl_str url)
 {
     const char *at = url.len > 0 ? memrchr(url.at, '@', url.len) : NULL;
@@ -503,7 +502,7 @@ int sl_compat_read(struct sl_policy_source *written, const char *folder,
     sl_arena_done(&arena);
     if (!err)
         err = sl_policy_source_make(written, folder, report, diag);
-    if (!err) /* nobody wrote what would be doubted in it */
+    if (!err) /* the generated policy has no warnings of its own */
         report->kept = report->warnings = 0;
     return err;
 }

@@ -1,13 +1,13 @@
-/* quota_node.c -- quotas leased from books that other daemons use, too.
+/* quota_node.c -- quota leases of this daemon.
  *
- * The daemon has a name in the books: a number that its table was given when it
- * was made. So whoever comes back with the table finds what he had leased; and
- * one whose table is lost is somebody else, and what the other had counts as
- * used until an operator says that he will not come back.
+ * The name of the daemon in the usage database is a random number in its table.
+ * A daemon that restarts with its table finds its leases. A daemon that has
+ * lost its table is a new node; the leases of the old one count as used until
+ * an operator releases them.
  *
- * A table that was copied makes two of the same name. Whoever has started last
- * has it; the other finds that out within a second, forgets its leases, and
- * decides about quotas no more: `on_store_failure` says what happens then.
+ * A copied table makes two nodes of one name. The one started last has it. The
+ * other finds out within a second, drops its leases, and makes no more quota
+ * decisions: `on_store_failure` applies.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,18 +16,18 @@
 #include "engine/engine_int.h"
 #include "sluiced/daemon.h"
 
-/* How often what is not needed goes back, and others see that we live. */
-#define BEAT SL_S
+/* Period of heartbeats and of returning unused units. */
+#define PERIOD SL_S
 
-/* ---- the lender ---- */
+/* ---- the lessor ---- */
 
-/* One question on its way. */
-struct errand {
+/* One request in flight. */
+struct request {
     struct sl_job job;
     struct sl_usage_lease_claim claim;
-    struct sl_quota_ask *ask; /* NULL: it says that we live, that is all */
+    struct sl_quota_ask *ask; /* NULL: heartbeat only */
     struct sl_quota_node *desk;
-    sl_ns sent; /* steady */
+    sl_ns sent; /* monotonic */
 };
 
 static void finish(struct sl_quota_ask *ask, int err)
@@ -36,7 +36,7 @@ static void finish(struct sl_quota_ask *ask, int err)
     ask->done(ask);
 }
 
-/* What was leased is the other's. */
+/* The leases belong to the other node. */
 static void lose_name(struct sl_quota_node *desk, struct sl_loop *loop)
 {
     if (atomic_exchange(&desk->lost, true))
@@ -52,7 +52,7 @@ static void lose_name(struct sl_quota_node *desk, struct sl_loop *loop)
 
 static void on_carried(struct sl_job *job)
 {
-    struct errand *e = job->ctx;
+    struct request *e = job->ctx;
     struct sl_quota_ask *ask = e->ask;
     struct sl_quota_node *desk = e->desk;
     struct sl_loop *loop = job->loop;
@@ -79,7 +79,7 @@ static void on_carried(struct sl_job *job)
         lose_name(desk, loop);
 }
 
-static void send_off(struct sl_quota_node *desk, struct errand *e,
+static void send_off(struct sl_quota_node *desk, struct request *e,
                      struct sl_loop *loop)
 {
     e->desk = desk;
@@ -96,9 +96,9 @@ static void send_off(struct sl_quota_node *desk, struct errand *e,
 static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
 {
     struct sl_quota_node *desk = (struct sl_quota_node *)lender;
-    struct errand *e = NULL;
+    struct request *e = NULL;
 
-    /* Units that another has go back to nobody. */
+    /* Units of another node are not returned. */
     if (atomic_load(&desk->lost)) {
         finish(ask, ask->give > 0 ? 0 : SLUICE_ESTORE);
         return;
@@ -127,7 +127,7 @@ static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
     send_off(desk, e, ask->loop);
 }
 
-/* As the books of usage call him. */
+/* Writes the name of a subject as in the usage database. */
 static bool name(struct sl_quota_lessor *lender,
                  const struct sl_store_part *part, struct sl_str *scope,
                  struct sl_buf *id)
@@ -165,7 +165,7 @@ static bool look_own(struct sl_quota_lessor *lender,
                                 sl_quota_node_now(daemon), ret);
 }
 
-/* ---- who we are ---- */
+/* ---- the name of the node ---- */
 
 int sl_quota_node_wrap(struct sl_daemon *daemon)
 {
@@ -190,9 +190,9 @@ int sl_quota_node_wrap(struct sl_daemon *daemon)
     return 0;
 }
 
-/* ---- coming back ---- */
+/* ---- restart ---- */
 
-/* What is held may come back yet; it stays leased. */
+/* Held units may be refunded; they stay leased. */
 static bool has_holds(const struct sl_daemon *daemon)
 {
     struct sl_hold_stats holds = {0, 0};
@@ -214,8 +214,8 @@ static sl_ns end_of(const struct sl_policy *policy,
                            : row->start + limit->period;
 }
 
-/* What was taken and not put down was taken before it was last seen, or within
- * a second; and in its period. */
+/* Returns when unrecorded usage happened: before the node was last seen or
+ * within a second of it, and in its period. */
 static sl_ns day_of(struct sl_daemon *daemon,
                     const struct sl_usage_lease_row *row)
 {
@@ -237,8 +237,7 @@ uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
                                .start = row->start};
     uint64_t own = 0;
 
-    /* Of a limit that is gone, or a period that is long over: nobody will use
-     * it any more. */
+    /* The limit is gone, or the period is over: the units will not be used. */
     if (row->older || !look_own(&daemon->quota_node.lender, &who, &own))
         return row->leased;
     *held = has_holds(daemon);
@@ -251,10 +250,10 @@ uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
 static void show_life(struct sl_daemon *daemon, struct sl_loop *loop)
 {
     struct sl_quota_node *desk = &daemon->quota_node;
-    struct errand *e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
+    struct request *e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
 
     if (!e)
-        return; /* next time */
+        return; /* with the next heartbeat */
     e->ask = NULL;
     e->claim = (struct sl_usage_lease_claim){.node = sl_str_c(desk->node),
                                              .at = sl_loop_now(loop)};
@@ -272,7 +271,7 @@ static void on_beat(void *ctx)
                               sl_loop_now(loop));
     if (counts.keys > 0 && !atomic_load(&daemon->quota_node.lost))
         show_life(daemon, loop);
-    sl_timer_start(daemon->quota_node.timer, BEAT);
+    sl_timer_start(daemon->quota_node.timer, PERIOD);
 }
 
 int sl_quota_node_begin(struct sl_daemon *daemon)
@@ -285,7 +284,7 @@ int sl_quota_node_begin(struct sl_daemon *daemon)
         sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
         return SL_EXIT_FAILED;
     }
-    sl_timer_start(desk->timer, BEAT);
+    sl_timer_start(desk->timer, PERIOD);
     return 0;
 }
 

@@ -1,12 +1,11 @@
-/* reload.c -- another policy while it runs.
+/* reload.c -- policy reload, and its triggers.
  *
- * Read, check, build, and only then swap: whatever goes wrong before leaves
- * everything as it was. It happens on the first worker's loop, whose clients
- * wait meanwhile (20 ms for a policy of a thousand limits and routes); those of
- * the other loops do not.
+ * A reload reads, checks and builds, and only then swaps: an error leaves
+ * everything as it was. It runs on the first worker's loop, whose clients wait
+ * (20 ms for a policy of a thousand limits and routes). Other loops go on.
  *
- * Settings that are built into what is open (addresses, tokens, state) need a
- * restart, and a reload says which.
+ * Settings of open objects (addresses, tokens, state) need a restart. A reload
+ * reports them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 #include "sluiced/daemon.h"
 
 #define REPORT_MOST ((size_t)512 * 1024)
-#define LINES_MOST  50 /* of a report that is logged */
+#define LINES_MOST  50 /* of a report in the log */
 
 static const char *const causes[] = {"signal", "file", "asked", "posted"};
 
@@ -27,14 +26,13 @@ struct reload {
     struct sl_settings settings;
     bool has_settings;
     struct sl_report problems;
-    struct sl_buf report; /* what changed, or what is wrong */
+    struct sl_buf report; /* changes or errors */
     struct sl_diag why;
 };
 
-/* ---- what is told ---- */
+/* ---- reports ---- */
 
-/* Each line is an event of its own, so that none is left out as a repetition.
- */
+/* Each line is its own event, so that none is suppressed as a repetition. */
 static void log_lines(struct sl_str text)
 {
     char line[1024];
@@ -76,7 +74,7 @@ static void log_problems(const struct reload *r)
 
 /* ---- the steps ---- */
 
-/* A policy that was posted has no say in how we serve. */
+/* A posted policy does not change settings. */
 static int read_settings(struct reload *r)
 {
     struct sl_daemon *daemon = r->daemon;
@@ -96,8 +94,8 @@ static int read_settings(struct reload *r)
     return err;
 }
 
-/* The keys of tokens first: those of a policy that is not in force yet are
- * better than its tokens by the keys of another. */
+/* Token keys first: new keys with the old policy are better than old keys with
+ * the new one. */
 static int use(struct reload *r)
 {
     struct sl_daemon *daemon = r->daemon;
@@ -146,7 +144,7 @@ static void take_over(struct reload *r)
         r->settings = before;
         sl_log_open(daemon->latest.log_level, daemon->latest.log_format, 2);
     }
-    sl_reload_files_again(daemon); /* perhaps others than before */
+    sl_reload_files_again(daemon); /* they may have changed */
     daemon->reload_good = true;
     daemon->reloads_good++;
     daemon->reloaded_at = sl_loop_now(daemon->workers[0].loop);
@@ -227,13 +225,13 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
     return err ? SLUICE_ECONF : 0;
 }
 
-/* ---- the policy and the certificates, when their files change. */
+/* ---- changes of the policy file and the certificates. */
 
 enum { FILE_POLICY, FILE_CERTIFICATE, FILE_KEY, FILE_CA, FILE_JWKS, FILES };
 
 #define CERTIFICATES (1u << FILE_CERTIFICATE | 1u << FILE_KEY | 1u << FILE_CA)
 
-/* Does the file say what is in force? */
+/* Returns whether the file has the active policy. */
 static bool is_same(const struct sl_daemon *daemon)
 {
     struct sl_diag why;
@@ -269,8 +267,8 @@ static void on_change(void *ctx, unsigned changed)
 
     if (daemon->draining)
         return;
-    /* One that was refused is read again also if it is what it was before:
-     * somebody has taken the mistake back. */
+    /* After a refused reload the old text is read again, too: the mistake was
+     * reverted. */
     again = policy && !(daemon->reload_good && is_same(daemon));
     if (policy && !again)
         sl_log(SL_LOG_DEBUG, "policy unchanged", "file", daemon->path, NULL);
@@ -278,7 +276,8 @@ static void on_change(void *ctx, unsigned changed)
         sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL);
     else if (changed & CERTIFICATES)
         renew_certificates(daemon);
-    if (changed & (1u << FILE_JWKS)) /* also if the policy did, and stays */
+    if (changed & (1u << FILE_JWKS)) /* also if the policy has changed and is
+                                      * refused */
         sl_jwks_read_again(daemon->jwks);
 }
 
@@ -313,7 +312,7 @@ int sl_reload_files_begin(struct sl_daemon *daemon)
 {
     open_watch(daemon);
     if (daemon->watch && daemon->path && !daemon->compat && !is_same(daemon))
-        sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL); /* while we started */
+        sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL); /* during startup */
     return 0;
 }
 

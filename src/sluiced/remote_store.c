@@ -1,9 +1,9 @@
-/* remote_store.c -- a store that other daemons use, too: the daemon's part.
+/* remote_store.c -- the remote store: the daemon's part, and the node count.
  *
- * Each loop has a seat of its own at the store, from before it runs until it
- * has stopped. News come on their threads; the log is written on the main
- * thread, which looks some times a second, so that one outage is one line,
- * however many loops have seen it.
+ * Each loop has a store client, from before it runs until it has stopped.
+ * Status changes are reported on their threads. The main thread writes the log
+ * some times a second, so that one outage is one line, however many loops have
+ * seen it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@
 #include "store/dynamo/dynamo.h"
 #include "store/redis/redis.h"
 
-/* A connection that is lost and there again within this is no outage. */
+/* A shorter loss of connection is not an outage. */
 #define PATIENCE (500 * SL_MS)
 
-/* ---- news ---- */
+/* ---- status ---- */
 
 static void keep_why(struct sl_remote_state *common, const char *sentence)
 {
@@ -51,7 +51,7 @@ static void on_news(void *ctx, enum sl_store_event news, const char *sentence)
     }
 }
 
-/* ---- looking ---- */
+/* ---- polling ---- */
 
 static bool answers(const struct sl_remote_stats *stats)
 {
@@ -172,8 +172,7 @@ void sl_remote_count(struct sl_daemon *daemon, struct sl_metrics_shared *ret)
 
 /* ---- life ---- */
 
-/* What AWS's own tools go by. */
-/* What is empty is not said: so AWS's own tools have it. */
+/* As AWS tools do: an empty variable is not set. */
 static const char *said(const char *name)
 {
     const char *value = getenv(name);
@@ -292,7 +291,7 @@ static void on_count(void *ctx, unsigned count)
     sl_engine_nodes(daemon->engine, count);
 }
 
-/* A clock that stands still has no windows to be counted in. */
+/* With a virtual clock there are no windows to count in. */
 int sl_remote_begin(struct sl_daemon *daemon)
 {
     struct sl_remote_state *common = &daemon->remote;
@@ -316,10 +315,10 @@ void sl_remote_end(struct sl_daemon *daemon)
 
 /* ---- how many daemons share a store. */
 
-#define FIRST      (50 * SL_MS)  /* until a store may have come up */
+#define FIRST      (50 * SL_MS)  /* until the store may be connected */
 #define AGAIN      SL_S          /* after a failure */
-#define EARLY      (700 * SL_MS) /* before the end, to look */
-#define LATE       (200 * SL_MS) /* behind it, to sign */
+#define EARLY      (700 * SL_MS) /* before the end of a window, to read */
+#define LATE       (200 * SL_MS) /* after its start, to take */
 #define NODES_MOST 100000
 
 static void ask(struct sl_node_count *roll)
@@ -342,7 +341,7 @@ static void on_time(void *ctx)
     ask(ctx);
 }
 
-/* The larger of two windows: one who came late to one of them is there. */
+/* Uses the larger count of two windows: a late daemon is in one of them. */
 static void count(struct sl_node_count *roll, unsigned is)
 {
     if (roll->on_count)

@@ -21,7 +21,7 @@
 
 /* ---- the process ---- */
 
-/* As many descriptors as we may have: connections are what we are for. */
+/* Raises the limit of descriptors: each connection needs one. */
 static void raise_descriptors(void)
 {
     struct rlimit limit;
@@ -29,13 +29,13 @@ static void raise_descriptors(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
         limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit); /* or go on with what there is */
+        setrlimit(RLIMIT_NOFILE, &limit); /* or continue with the old limit */
     }
 }
 
-/* Whoever sends HUP right after the start wants a policy read, and would end
- * us instead: it waits until living.c hears it. TERM and INT may end us here;
- * there is nothing yet to be finished. */
+/* A HUP right after the start means reload, but would end the process: it is
+ * blocked until lifecycle.c handles it. TERM and INT may end the process here.
+ */
 static void hold_hangups(void)
 {
     sigset_t set;
@@ -49,8 +49,8 @@ int sl_process_begin(struct sl_daemon *daemon)
 {
     hold_hangups();
     raise_descriptors();
-    signal(SIGPIPE, SIG_IGN); /* whoever has gone is seen when we write */
-    signal(SIGXFSZ, SIG_IGN); /* and a file that may not grow as well */
+    signal(SIGPIPE, SIG_IGN); /* a closed connection is noticed by the write */
+    signal(SIGXFSZ, SIG_IGN); /* like a file over its size limit */
     sl_notify_open(&daemon->notify);
     if (sl_activated_read(&daemon->activated, &daemon->why))
         return SL_EXIT_FAILED;
@@ -65,7 +65,7 @@ void sl_process_end(struct sl_daemon *daemon)
 
 /* ---- the policy ---- */
 
-/* Everything that is wrong with it, as `sluice check` prints it. */
+/* Prints all errors like `sluice check`. */
 static void print_report(const struct sl_report *report)
 {
     struct sl_buf out;
@@ -87,12 +87,12 @@ static int read_policy(struct sl_daemon *daemon)
 
     print_report(&report);
     if (err && report.errors > 0)
-        daemon->why.sentence[0] = '\0'; /* it was said */
+        daemon->why.sentence[0] = '\0'; /* already printed */
     sl_report_done(&report);
     return err ? SL_EXIT_POLICY : 0;
 }
 
-/* Tables of others are asked for plans where the registry is. */
+/* A query for plans needs a registry in PostgreSQL. */
 static int check_query(struct sl_daemon *daemon)
 {
     if (daemon->policy_source.policy->identity.subjects.text.len == 0 ||
@@ -202,7 +202,7 @@ int sl_engine_begin(struct sl_daemon *daemon)
         return SL_EXIT_POLICY;
     if (err)
         return err == SLUICE_EFULL ? SL_EXIT_STORE : SL_EXIT_FAILED;
-    daemon->state.store = NULL; /* the engine's */
+    daemon->state.store = NULL; /* owned by the engine */
     daemon->reload_good = daemon->certificates_good = true;
     daemon->reloaded_at = daemon->started_at;
     return 0;
@@ -217,7 +217,7 @@ void sl_engine_end(struct sl_daemon *daemon)
 #ifdef SL_VIRTUAL_CLOCK
 int sl_engine_reset(struct sl_daemon *daemon)
 {
-    struct sl_worker *worker = &daemon->workers[0]; /* there is no other */
+    struct sl_worker *worker = &daemon->workers[0]; /* the only worker */
     struct sl_engine *engine = daemon->engine;
     struct sl_state state = daemon->state;
 
@@ -247,7 +247,7 @@ int sl_engine_reset(struct sl_daemon *daemon)
 }
 #endif
 
-/* ---- what runs when nobody has written a policy yet. */
+/* ---- the demo, which runs without a policy. */
 
 const char sl_demo_policy[] =
     "# The demo of sluiced. 'sluice init' writes a sample policy.\n"
@@ -372,11 +372,11 @@ void sl_demo_print(FILE *out, const char *http, const char *resp,
     fflush(out);
 }
 
-/* ---- the table that limits are kept in. */
+/* ---- the state. */
 
 #define PATH_MOST 4096
 
-/* Who holds the lock, as he wrote it there; 0 if he did not. */
+/* Returns the process id in the lock file, or 0. */
 static long holder(int fd)
 {
     char text[32] = "";
@@ -414,10 +414,10 @@ static void write_pid(int fd)
     int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
 
     if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)len, 0) != len)
-        errno = 0; /* only who asks for the name of the holder misses it */
+        errno = 0; /* only needed to name the holder */
 }
 
-/* The lock stands beside the file itself: a link to it is no other state. */
+/* The lock is beside the file itself: a link to the file is the same state. */
 static int lock_state(struct sl_state *state, const char *path,
                       struct sl_diag *diag)
 {
@@ -451,9 +451,8 @@ static int refuse_region(const struct sl_settings *settings,
                          why->sentence);
 }
 
-/* The size of a state that is there already, or 0. One that was made under
- * another `memory` is used as it is: to begin an empty one because somebody
- * asked for more room would hand everybody a fresh allowance. */
+/* Returns the size of an existing state, or 0. A state with another `memory` is
+ * used as it is: an empty one would give every client a fresh allowance. */
 static uint64_t size_there(const char *path)
 {
     struct sl_region_head head;

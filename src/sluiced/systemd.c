@@ -1,4 +1,4 @@
-/* systemd.c -- telling systemd how we are. */
+/* systemd.c -- notifies systemd, and takes sockets from it. */
 #include "sluiced/systemd.h"
 
 #include <fcntl.h>
@@ -24,7 +24,8 @@ static bool address_of(const char *path, struct sockaddr_un *ret,
         return false;
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
     memcpy(ret->sun_path, path, len);
-    if (path[0] == '@') /* an abstract name begins with a NUL and has no end */
+    if (path[0] == '@') /* an abstract name begins with a NUL and has no
+                         * terminator */
         ret->sun_path[0] = '\0';
     *ret_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len +
                            (path[0] == '/'));
@@ -41,7 +42,7 @@ uint64_t sl_systemd_number(const char *variable)
     return number;
 }
 
-/* Twice as often as asked, so that one late turn is forgiven. */
+/* Twice as often as required, so that one late heartbeat is tolerated. */
 static sl_ns watchdog_interval(void)
 {
     uint64_t usec = sl_systemd_number("WATCHDOG_USEC");
@@ -95,7 +96,7 @@ static void send_text(int fd, const char *fmt, va_list args)
     if (len >= MESSAGE)
         len = MESSAGE - 1;
     sent = send(fd, message, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)sent; /* there is nobody else to tell */
+    (void)sent; /* an error cannot be reported */
 }
 
 void sl_notify(const struct sl_notify *notify, const char *fmt, ...)
@@ -110,8 +111,8 @@ void sl_notify(const struct sl_notify *notify, const char *fmt, ...)
 
 /* ---- sockets that systemd opened for us.
  *
- * They begin at descriptor 3. LISTEN_PID says whom they are for: a process
- * that was started by one that had them must not take them.
+ * They begin at descriptor 3. LISTEN_PID is the process they are for: a child
+ * process must not take them.
  */
 
 #define FIRST 3
@@ -123,8 +124,8 @@ static void forget(void)
     unsetenv("LISTEN_FDNAMES");
 }
 
-/* "http:admin" to names. systemd calls a socket "unknown" if its unit does
- * not; unless FileDescriptorName= is set it is the unit's own name. */
+/* Splits "http:admin" into names. Without a name systemd uses "unknown";
+ * without FileDescriptorName= it is the name of the unit. */
 static void read_names(struct sl_activated *a, const char *names)
 {
     for (unsigned i = 0; i < a->count; i++) {

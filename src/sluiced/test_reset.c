@@ -1,7 +1,7 @@
-/* test_reset.c -- an empty store for the next flow; test builds only.
+/* test_reset.c -- empties a store for the next flow; test builds only.
  *
- * It waits for the server, which nothing in the shipped program does: a daemon
- * on a virtual clock serves one test, and that one waits for it.
+ * It blocks on the server, which the released program never does: a daemon with
+ * a virtual clock serves one test, which waits for it.
  */
 #include <netdb.h>
 #include <stdio.h>

@@ -1,12 +1,11 @@
-/* usage.c -- the books of usage: each worker's slip, marks that were crossed,
- * and what the books remember when the daemon starts.
+/* usage.c -- usage buffers of the workers, thresholds, and restore at start.
  *
- * The table decides and the books remember. When the daemon starts, whatever
- * the books have of the current periods and the table has not (it was in
- * memory, or lost, or the daemon was killed between a report's commit and its
- * charge) is charged to the table. What a report gave back and the table did
- * not get is given back to it. What the table knows beyond the books otherwise
- * stays: it is what decisions used in the last moments before a kill.
+ * Decisions use the table; the usage database records. At start, usage of
+ * current periods that the database has and the table has not (it was in
+ * memory, or lost, or the daemon was killed between commit and charge) is
+ * charged to the table. Refunds that the table has not applied are applied.
+ * Other usage that only the table has stays: decisions made it just before a
+ * kill.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,9 +15,9 @@
 #include "sluiced/daemon.h"
 #include "wire/json.h"
 
-/* ---- when it starts ---- */
+/* ---- start ---- */
 
-/* Rows that were written before this can't be of a current period. */
+/* Older rows cannot be of a current period. */
 #define YEAR (400 * SL_DAY)
 
 static bool is_long(const struct sl_limit *limit)
@@ -73,8 +72,8 @@ bool sl_usage_spent(const struct sl_usage_entry *usage,
            sl_usage_split(id, usage->id.len, ret->value_count, values);
 }
 
-/* Where quotas are leased the table has only what this daemon has taken, and
- * the books say how far it may go. But who is carried to is not leased. */
+/* With quota leases the table has only the usage of this daemon, and the leases
+ * limit it. Limits with sign-in carry are not leased. */
 static bool is_leased(struct sl_daemon *daemon, struct sl_str limit)
 {
     const struct sl_policy *policy = daemon->policy_source.policy;
@@ -98,7 +97,7 @@ void sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
                                 now_of(daemon));
 }
 
-/* ---- marks ---- */
+/* ---- thresholds ---- */
 
 static int write_mark(const struct sl_usage_entry *u, unsigned mark,
                       struct sl_buf *out)
