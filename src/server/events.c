@@ -1,4 +1,4 @@
-/* events.c -- the ring of what has happened. */
+/* events.c -- the event log: a ring of the last events. */
 #include "server/events.h"
 
 #include <inttypes.h>
@@ -17,11 +17,11 @@ struct sl_events {
     uint64_t start; /* ms since 1970 */
     _Atomic bool wanted;
     pthread_mutex_t lock;
-    uint64_t end;                    /* the number of the next one */
-    struct sl_event ring[SL_EVENTS]; /* number n stands at n % SL_EVENTS */
+    uint64_t end;                    /* the number of the next event */
+    struct sl_event ring[SL_EVENTS]; /* event n is at n % SL_EVENTS */
 };
 
-#define FIRST 1 /* 0 is nobody's number */
+#define FIRST 1 /* the number 0 is never used */
 
 int sl_events_open(const struct sl_alloc *alloc, sl_ns now,
                    struct sl_events **ret)
@@ -169,12 +169,12 @@ bool sl_events_wanted(const struct sl_events *events)
     return atomic_load_explicit(&events->wanted, memory_order_relaxed);
 }
 
-/* ---- refusals of one thread, gathered until they are told. */
+/* ---- denials of one thread, gathered until they are published ---- */
 
 struct sl_denial_batch {
     const struct sl_alloc *alloc;
     const struct sl_events *events;
-    struct sl_hash_key secret; /* keys are chosen by others */
+    struct sl_hash_key secret; /* clients choose the keys */
     pthread_mutex_t lock;
     uint64_t others;
     unsigned count;
@@ -222,8 +222,8 @@ static void keep(char to[SL_DENIAL_TEXT], const char *text, size_t len)
     to[len] = '\0';
 }
 
-static uint64_t print_of(const struct sl_denial_batch *denials,
-                         const struct sl_limit_view *shown)
+static uint64_t fingerprint_of(const struct sl_denial_batch *denials,
+                               const struct sl_limit_view *shown)
 {
     return sl_hash64(&denials->secret, shown->key) * 3 +
            sl_hash64(&denials->secret, shown->rule->name);
@@ -241,10 +241,10 @@ static void begin_row(struct sl_denial *row, const struct sl_decision *d,
 }
 
 static struct sl_denial *find_row(struct sl_denial_batch *denials,
-                                  uint64_t print)
+                                  uint64_t fingerprint)
 {
     for (unsigned i = 0; i < denials->count; i++)
-        if (denials->rows[i].print == print)
+        if (denials->rows[i].fingerprint == fingerprint)
             return &denials->rows[i];
     return NULL;
 }
@@ -252,8 +252,8 @@ static struct sl_denial *find_row(struct sl_denial_batch *denials,
 static void count(struct sl_denial_batch *denials, const struct sl_decision *d)
 {
     const struct sl_limit_view *shown = &d->shown[d->by];
-    uint64_t print = print_of(denials, shown);
-    struct sl_denial *row = find_row(denials, print);
+    uint64_t fingerprint = fingerprint_of(denials, shown);
+    struct sl_denial *row = find_row(denials, fingerprint);
 
     if (!row && denials->count == SL_DENIALS) {
         denials->others++;
@@ -261,7 +261,7 @@ static void count(struct sl_denial_batch *denials, const struct sl_decision *d)
     }
     if (!row) {
         row = &denials->rows[denials->count++];
-        row->print = print;
+        row->fingerprint = fingerprint;
         begin_row(row, d, shown);
     }
     row->count++;
@@ -279,7 +279,7 @@ void sl_denial_batch_decision(struct sl_denial_batch *denials,
     pthread_mutex_unlock(&denials->lock);
 }
 
-/* ---- telling ---- */
+/* ---- publishing denials ---- */
 
 unsigned sl_denial_batch_take(struct sl_denial_batch *denials,
                               struct sl_denial rows[SL_DENIALS],

@@ -1,23 +1,21 @@
-/* events.h -- what has happened, for those who listen.
+/* events.h -- the event log, and batches of denials.
  *
- * Refusals, other policies, switches, resets, phases without the store: each
- * is an event with a number, a type and one line of JSON. The last SL_EVENTS
- * are kept, in a ring of fixed size, so that a listener who was cut off goes
- * on where he was. Whoever reads too slowly is overtaken by the ring, and told
- * how many he has lost; nobody ever waits for him.
+ * Denials, policy changes, feature switches, resets and store outages are
+ * events. An event has a number, a type and one line of JSON. The last
+ * SL_EVENTS events are kept in a ring, so that a client can continue after a
+ * lost connection. A slow reader loses the oldest events and receives their
+ * count. Publishing never blocks. Each thread counts its denials while a client
+ * listens; they are published in batches. Any thread publishes other events.
  *
- * Refusals are counted by each thread for itself while somebody listens, and
- * told in bundles: see events/denials.h. Everything else is rare, and is
- * published by whoever does it, from any thread.
+ * Events contain names of callers. They are for operators only and go to the
+ * admin listener alone. No event contains a token or a secret.
  *
- * Names of callers are in events, and events are for operators only: they go
- * to the admin listener and nowhere else. No event has a token or a secret.
- *
- * Invariants. (test/unit/doors/events.c checks them.)
- *   (1) Numbers rise by one and are never used twice; those of another start
- *       of the daemon are told from ours.
- *   (2) A reader sees each event once, in order, or is told that it is lost.
- *   (3) What is published is JSON on one line, whatever its texts were.
+ * Invariants. (test/unit/server/events.c checks them.)
+ *   (1) Numbers rise by one and are never used twice. Numbers of another start
+ *       of the daemon are recognised.
+ *   (2) A reader sees each event once, in order, or receives the count of the
+ *       lost events.
+ *   (3) An event is JSON on one line, whatever its texts are.
  */
 #ifndef SL_SERVER_EVENTS_H
 #define SL_SERVER_EVENTS_H
@@ -27,70 +25,69 @@
 
 #define SL_EVENTS      512
 #define SL_EVENT_BYTES 960 /* of JSON */
-#define SL_EVENT_ID    48  /* of the text of a number, with its NUL */
+#define SL_EVENT_ID    48  /* bytes of the text of a number, with its NUL */
 
 struct sl_events; /* opaque */
 
 struct sl_event {
     uint64_t number;
-    const char *type; /* "denial", "policy", ...: for ever */
+    const char *type; /* "denial", "policy", ...: static */
     uint16_t len;
     char data[SL_EVENT_BYTES];
 };
 
-/* `now` tells this start of the daemon from others. NULL `alloc` is libc's. */
+/* `now` identifies this start of the daemon. NULL `alloc` is libc's. */
 SL_MUST_USE int sl_events_open(const struct sl_alloc *alloc, sl_ns now,
                                struct sl_events **ret);
 void sl_events_close(struct sl_events *events); /* NULL is allowed */
 
-/* Something has happened at `now`: {"at":"...",MEMBERS}. `members` is JSON
- * without its braces; if it is too long, `"cut":true` stands in its place.
- * `type` is borrowed for ever. NULL `events` is allowed: then nobody is told.
- * Any thread. */
+/* Publish {"at":"...",MEMBERS}. `members` is JSON without braces. If it is too
+ * long, the event has `"cut":true` instead. `type` is borrowed for ever. With
+ * NULL `events` this does nothing. Any thread. */
 void sl_events_publish(struct sl_events *events, const char *type, sl_ns now,
                        struct sl_str members);
 
-/* Behind the last one: where a reader begins who wants what comes. */
+/* Returns the number of the next event: the start for a new reader. */
 uint64_t sl_events_end(struct sl_events *events);
 
-/* Copy the event at *number, or the first one behind it that is still there;
- * *number is then the one behind. `lost` gets how many were skipped. False if
- * there is none yet. */
+/* Copy the event *number, or the oldest later event that is kept, and set
+ * *number to the next one. `lost` is set to the number of skipped events.
+ * Returns false if there is no such event yet. */
 SL_MUST_USE bool sl_events_next(struct sl_events *events, uint64_t *number,
                                 struct sl_event *ret, uint64_t *lost);
 
-/* The text of a number, and back: the number behind it. A text of another
- * start of the daemon is the beginning of all that there is. False if it is no
- * such text. */
+/* Print a number as text. Parsing returns the following number, or 0 (all kept
+ * events) for a text of another start of the daemon. Returns false if it is not
+ * the text of a number. */
 void sl_events_print(const struct sl_events *events, uint64_t number,
                      char out[SL_EVENT_ID]);
 SL_MUST_USE bool sl_events_parse(const struct sl_events *events,
                                  struct sl_str text, uint64_t *ret);
 
-/* Is it worth counting refusals? Any thread. */
+/* Set and read whether denials are counted: a client listens. Any thread. */
 void sl_events_want(struct sl_events *events, bool wanted);
 bool sl_events_wanted(const struct sl_events *events);
 
-/* ---- refusals of one thread, gathered until they are told.
+/* ---- denials of one thread, gathered until they are published ----
  *
- * A flood of refusals must not become a flood of events. So a thread keeps one
- * row for each key of a limit that was refused, and counts; what finds no row
- * is counted as `others`. Some times a second whoever tells takes all rows of
- * all threads away, and publishes each as one event. While nobody listens
- * nothing is gathered.
+ * Many denials must not become many events. A thread keeps one row with a count
+ * for each denied key of a limit. Denials without a free row are counted as
+ * `others`. The publisher takes the rows of all threads a few times a second
+ * and publishes one event for each row. Nothing is gathered while no client
+ * listens.
  */
 
 #define SL_DENIALS     32 /* rows of one thread */
 #define SL_DENIAL_TEXT 80 /* bytes of a name that are kept */
 
 struct sl_denial {
-    uint64_t print; /* a fingerprint of limit and key */
+    uint64_t fingerprint; /* of limit and key */
     uint64_t count;
     int status;
-    sl_ns retry_in; /* of the last one; SL_NS_NONE */
+    sl_ns retry_in; /* of the last denial; or SL_NS_NONE */
     char limit[SL_DENIAL_TEXT], scope[SL_DENIAL_TEXT];
     char key[SL_DENIAL_TEXT], endpoint[SL_DENIAL_TEXT];
-    char request_id[SL_DENIAL_TEXT]; /* of the first one; all end in NUL */
+    char request_id[SL_DENIAL_TEXT]; /* of the first denial; all end in NUL */
 };
 
 struct sl_denial_batch; /* of one thread */
@@ -102,12 +99,12 @@ SL_MUST_USE int sl_denial_batch_open(const struct sl_alloc *alloc,
 void sl_denial_batch_close(
     struct sl_denial_batch *denials); /* NULL is allowed */
 
-/* A decision was made. The owner's thread only; it never fails. */
+/* Count a decision if it is a denial. Owner's thread only. Never fails. */
 void sl_denial_batch_decision(struct sl_denial_batch *denials,
                               const struct sl_decision *d);
 
-/* Take all rows, and how many refusals had none. Returns how many rows there
- * are. Any thread. */
+/* Take all rows and the number of denials without a row. Returns the number of
+ * rows. Any thread. */
 unsigned sl_denial_batch_take(struct sl_denial_batch *denials,
                               struct sl_denial rows[SL_DENIALS],
                               uint64_t *others);

@@ -1,4 +1,4 @@
-/* jwt_keys_file.c -- the keys of tokens that a policy has at hand. */
+/* jwt_keys_file.c -- keys from the policy's secret or from a key set file. */
 #include "server/jwt_keys_file.h"
 
 #include <string.h>

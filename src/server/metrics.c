@@ -1,12 +1,12 @@
-/* metrics.c -- counting, by one thread for itself.
+/* metrics.c -- counting. Each thread counts for itself.
  *
- * A decision adds to one series of its own (limit, endpoint, status, result)
- * and to one of each limit that it shows; stats/series.c finds them.
+ * A decision adds to one series with its labels (limit, endpoint, status,
+ * result) and to one series of each limit that it shows.
  *
- * Invariants. (test/unit/doors/stats.c checks them.)
+ * Invariants. (test/unit/server/stats.c checks them.)
  *   (1) Every decision that was to spend adds 1 to exactly one series of
  *       sluice_decisions_total.
- *   (2) A limit's series counts only requests that asked it.
+ *   (2) A limit's series counts only requests that were checked against it.
  *   (3) Counting never fails and never waits.
  */
 #include "server/metrics.h"
@@ -17,7 +17,7 @@
 #include "server/metrics_int.h"
 #include "server/top_keys.h"
 
-/* Small answers come from memory within microseconds; a store has 20 ms. */
+/* The memory store answers within microseconds, a remote one within 20 ms. */
 const struct sl_bound sl_took_bounds[SL_TOOK_BOUNDS] = {
     {10 * SL_US,   "0.00001" },
     {25 * SL_US,   "0.000025"},
@@ -37,7 +37,7 @@ const struct sl_bound sl_took_bounds[SL_TOOK_BOUNDS] = {
     {1 * SL_S,     "1.0"     },
 };
 
-/* From the gap between two requests to the end of a month. */
+/* From the gap between two requests to weeks. */
 const struct sl_bound sl_wait_bounds[SL_WAIT_BOUNDS] = {
     {SL_S,        "1.0"     },
     {2 * SL_S,    "2.0"     },
@@ -55,7 +55,7 @@ const struct sl_bound sl_wait_bounds[SL_WAIT_BOUNDS] = {
 
 static const char other[] = "other";
 
-/* Nobody else writes, so that no locked instruction is needed. */
+/* Only the owner writes, so a locked instruction is not needed. */
 static void add(sl_stat *value, uint64_t more)
 {
     uint64_t old = atomic_load_explicit(value, memory_order_relaxed);
@@ -63,7 +63,7 @@ static void add(sl_stat *value, uint64_t more)
     atomic_store_explicit(value, old + more, memory_order_relaxed);
 }
 
-/* `times` spans of that length. */
+/* Add `times` observations of `span`. */
 static void observe_many(sl_stat *values, const struct sl_bound *bounds,
                          unsigned count, sl_ns span, uint64_t times)
 {
@@ -135,7 +135,7 @@ uint64_t sl_metrics_denied(const struct sl_metrics *stats)
     return atomic_load_explicit(&stats->denied, memory_order_relaxed);
 }
 
-/* ---- doors ---- */
+/* ---- protocols: the label `door` ---- */
 
 static void copy_name(char *to, size_t size, const char *from)
 {
@@ -225,7 +225,7 @@ static int find_shadow_denial(const struct sl_decision *d)
     return -1;
 }
 
-/* What came out, and which of the shown limits the answer speaks of. */
+/* Returns the result, and in *subject the shown limit that caused it, or -1. */
 static enum sl_result judge(const struct sl_decision *d, int *subject)
 {
     int shadow;
@@ -302,7 +302,7 @@ static bool is_near(const struct sl_answer *a)
            (a->capacity - a->remaining) * 5 >= a->capacity * 4;
 }
 
-/* A limit that passing requests took from. */
+/* Count units that an allowed request took from a limit. */
 static void count_taken(sl_stat *values, const struct sl_limit_view *shown)
 {
     add(&values[OF_LIMIT_CONSUMED], shown->cost);
@@ -356,7 +356,7 @@ void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d)
     if (d->reason == SL_REASON_HOLDS)
         sl_metrics_hold(stats, SL_HOLD_FULL);
     if (d->no_numbers || d->reason != SL_REASON_NONE)
-        return; /* no limit was asked */
+        return; /* no limit was checked */
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]))
             count_limit(stats, d, &d->shown[i]);
@@ -366,7 +366,7 @@ void sl_metrics_decision(struct sl_metrics *stats, const struct sl_decision *d,
                          const char *door, sl_ns took)
 {
     if (!d->spend)
-        return; /* explained only */
+        return; /* of /v1/explain */
     sl_metrics_took(stats, door, took, 1);
     sl_metrics_verdict(stats, d);
 }
@@ -465,23 +465,22 @@ void sl_metrics_upstream(struct sl_metrics *stats, struct sl_str endpoint,
     add(&find_upstream(stats, endpoint)->classes[class], 1);
 }
 
-/* ---- the series of one thread: found by their labels, never lost.
+/* ---- the series of one thread, found by their labels ----
  *
- * Looking a series up by its texts costs more than adding to it, so the last
- * one found for a route or a rule is kept by their indices:
+ * Finding a series by its texts costs more than adding to it. A cache keeps the
+ * last series found for a pair of route and rule:
  *
  *     route 3, rule 1 --> cache --> series "ai-minute", "ai", 429, deny
  *                           |
- *                           v not there, or of other texts: find by hash
+ *                           v empty, or other texts: find by hash
  *
- * After a reload the same indices may mean other names. Therefore what the
- * cache has is believed only if its texts are the ones that were looked for;
- * that comparison costs a few nanoseconds and needs neither generations nor a
- * hold on the policy.
+ * After a reload the same indices may have other names. A cache entry is used
+ * only if its texts are equal. The comparison costs a few nanoseconds and needs
+ * neither generations nor a reference to the policy.
  *
- * Invariants. (test/unit/doors/stats.c checks them.)
- *   (1) There are never more than SL_SERIES series. What finds no place, or no
- *       memory, is counted as `other`.
+ * Invariants. (test/unit/server/stats.c checks them.)
+ *   (1) There are never more than SL_SERIES series. Without room or memory,
+ *       `other` is counted.
  *   (2) Finding never fails.
  */
 
@@ -493,7 +492,7 @@ static const unsigned value_counts[SL_OF_KINDS] = {
     [SL_OF_ENDPOINT] = SL_WAIT_VALUES,
 };
 
-/* sl_str_eq() without the call, which would cost as much as the answer. */
+/* sl_str_eq() inline: the call would cost as much as the comparison. */
 static inline bool equal(struct sl_str a, struct sl_str b)
 {
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
@@ -510,10 +509,10 @@ static uint32_t hash_text(uint32_t hash, struct sl_str text)
 {
     for (size_t i = 0; i < text.len; i++)
         hash = (hash ^ (unsigned char)text.at[i]) * 16777619u;
-    return (hash ^ 0xff) * 16777619u; /* where a text ends counts too */
+    return (hash ^ 0xff) * 16777619u; /* mark the end of the text */
 }
 
-/* FNV-1a. No secret: the texts are the operator's own. */
+/* FNV-1a. It needs no secret: the texts come from the operator. */
 static uint32_t hash_labels(const struct sl_labels *labels)
 {
     uint32_t hash = 2166136261u ^ (uint32_t)labels->kind;
@@ -525,7 +524,7 @@ static uint32_t hash_labels(const struct sl_labels *labels)
     return hash ^ hash >> 15;
 }
 
-/* The place in the index where the labels are, or would be. */
+/* Returns the place of the labels in the index, or the free place for them. */
 static uint16_t *find_place(struct sl_metrics *stats,
                             const struct sl_labels *labels)
 {
@@ -568,7 +567,7 @@ static struct sl_series *new_series(const struct sl_alloc *alloc,
     return series;
 }
 
-/* One more series, seen by readers when it is complete. NULL: see (1). */
+/* Add a series. Readers see it when it is complete. Returns NULL: see (1). */
 static struct sl_series *add_series(struct sl_metrics *stats,
                                     const struct sl_labels *labels,
                                     uint16_t *place)
@@ -588,7 +587,7 @@ static struct sl_series *add_series(struct sl_metrics *stats,
     return series;
 }
 
-/* The first series are these, in this order. */
+/* Returns the labels of the first series, the `other` ones. */
 static struct sl_labels other_labels(unsigned i)
 {
     struct sl_labels labels = {.kind = SL_OF_DECISION,

@@ -1,12 +1,12 @@
-/* metrics.h -- what is counted, for Prometheus.
+/* metrics.h -- metrics for Prometheus.
  *
- * Each thread counts for itself, without a lock that others take; whoever asks
- * for /metrics adds up. Labels come from the policy and from fixed lists only:
- * no user, organisation, address or key is ever a label, and there is a
- * ceiling on series, beyond which `other` is counted.
+ * Each thread counts for itself without a lock. A request of /metrics adds up
+ * the counts of all threads. Labels come from the policy and from fixed lists:
+ * no user, organisation, address or key is a label. The number of series has a
+ * maximum; beyond it `other` is counted.
  *
- * Every metric is one row of stats.def, with its help; the docs, the alert
- * rules and the dashboard are checked against it.
+ * Every metric is one row of metrics.def, with its help text. The docs, the
+ * alert rules and the dashboard are checked against it.
  */
 #ifndef SL_SERVER_METRICS_H
 #define SL_SERVER_METRICS_H
@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "engine/decision.h"
 
-#define SL_JWKS_WORDS 5 /* how fetching keys can end */
+#define SL_JWKS_WORDS 5 /* results of fetching a key set */
 
 #define SL_SERIES 4000 /* per thread, of those with labels from the policy */
 
@@ -26,29 +26,29 @@ SL_MUST_USE int sl_metrics_open(const struct sl_alloc *alloc,
                                 struct sl_metrics **ret);
 void sl_metrics_close(struct sl_metrics *stats); /* NULL is allowed */
 
-/* Tell these (borrowed; NULL: nobody) of every decision, too. */
+/* Also pass every decision to these. Both are borrowed and may be NULL. */
 void sl_metrics_watch(struct sl_metrics *stats, struct sl_top_keys *top,
                       struct sl_denial_batch *denials);
 
-/* How many decisions were made without the store. Any thread. */
+/* Returns the number of decisions made without the store. Any thread. */
 uint64_t sl_metrics_degraded(const struct sl_metrics *stats);
 
-/* How many were refused by a limit. Any thread. */
+/* Returns the number of denials by a limit. Any thread. */
 uint64_t sl_metrics_denied(const struct sl_metrics *stats);
 
-/* A decision was made at a door ("http", "grpc", "resp") and took `took`. */
+/* Count a decision of the protocol `door` ("http", "grpc", "resp"). */
 void sl_metrics_decision(struct sl_metrics *stats, const struct sl_decision *d,
                          const char *door, sl_ns took);
 
-/* The same in two steps, for those who make many in a row and read the clock
- * once: each decision that was to spend, and then how long all `count` (at
- * least 1) of them took together. */
+/* The same in two steps, for many decisions with one reading of the clock:
+ * count each decision that was to spend, then the time of all `count` (at least
+ * 1) decisions together. */
 void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d);
 void sl_metrics_took(struct sl_metrics *stats, const char *door, sl_ns took,
                      unsigned count);
 
-/* Limits whose numbers came with the question were asked together, which took
- * `took`. They are counted as the limit CL.THROTTLE. */
+/* Count a batch of limits whose numbers came with the command. They are counted
+ * as the limit CL.THROTTLE. */
 struct sl_metrics_throttles {
     unsigned allowed, denied, failed;
 };
@@ -56,18 +56,18 @@ void sl_metrics_throttles(struct sl_metrics *stats,
                           const struct sl_metrics_throttles *counted,
                           const char *door, sl_ns took);
 
-/* What became of a hold, and how whoever was asked meanwhile has answered. */
+/* Operations on holds. */
 enum sl_hold_event {
     SL_METRIC_HELD,
     SL_HOLD_SETTLED_NOW,
     SL_HOLD_RELEASED_NOW,
     SL_HOLD_EXTENDED,
-    SL_HOLD_AGAIN,  /* it had ended before */
-    SL_HOLD_MISSED, /* nobody knows it */
-    SL_HOLD_FULL,   /* there was no room for it */
+    SL_HOLD_AGAIN,  /* the hold had ended before */
+    SL_HOLD_MISSED, /* the hold is unknown */
+    SL_HOLD_FULL,   /* no room for another hold */
     SL_HOLD_EVENTS
 };
-/* How waiting for a turn ended. */
+/* Results of waiting for a turn. */
 enum sl_wait_result {
     SL_WAIT_GRANTED,
     SL_WAIT_DENIED,
@@ -80,21 +80,22 @@ void sl_metrics_hold(struct sl_metrics *stats, enum sl_hold_event event);
 void sl_metrics_upstream(struct sl_metrics *stats, struct sl_str endpoint,
                          unsigned status);
 
-/* An HTTP request was answered. */
+/* Count an answered HTTP request. */
 void sl_metrics_request(struct sl_metrics *stats, const char *door, int status);
 
-/* Connections of a door opened (+1) and closed (-1). */
+/* Count an opened (+1) or closed (-1) connection. */
 void sl_metrics_connection(struct sl_metrics *stats, const char *door,
                            int change);
 
-/* Refusals of the protocol itself: bad requests, deadlines, over the cap. */
+/* Count a refusal by the protocol: bad request, deadline, too many
+ * connections. */
 void sl_metrics_refused(struct sl_metrics *stats, const char *door,
                         const char *why);
 
-/* How lookups of subjects ended. */
+/* Results of subject lookups. */
 enum sl_lookup_result {
-    SL_LOOKUP_HIT,    /* at hand */
-    SL_LOOKUP_LOADED, /* asked of the registry */
+    SL_LOOKUP_HIT,    /* in the cache */
+    SL_LOOKUP_LOADED, /* read from the registry */
     SL_LOOKUP_LATE,
     SL_LOOKUP_FAILED,
     SL_LOOKUP_BUSY,
@@ -109,12 +110,12 @@ enum sl_subject_number {
     SL_SUBJECT_ERRORS,
     SL_SUBJECT_QUEUE,
     SL_SUBJECT_WRITES,
-    SL_USAGE_SPENT, /* these five: its books of usage */
+    SL_USAGE_SPENT, /* these five: the usage database */
     SL_USAGE_WRITTEN,
     SL_USAGE_ERRORS,
     SL_USAGE_LOST,
     SL_USAGE_MARKED,
-    SL_QUOTA_LEASE_ASKS, /* these five: quotas that are leased from them */
+    SL_QUOTA_LEASE_ASKS, /* these five: quota leases */
     SL_QUOTA_LEASE_FAILURES,
     SL_LEASE_KEYS,
     SL_QUOTA_LEASE_REFUSALS,
@@ -122,10 +123,9 @@ enum sl_subject_number {
     SL_SUBJECT_NUMBERS
 };
 
-/* The registry; zeros if there is none. */
-/* A store that is shared. */
+/* Numbers of a remote store. */
 enum sl_store_number {
-    SL_STORE_NUM_ANSWERED, /* these six: how takes ended */
+    SL_STORE_NUM_ANSWERED, /* these six: results of takes */
     SL_STORE_NUM_REMEMBERED,
     SL_STORE_NUM_LEASED,
     SL_STORE_NUM_LATE,
@@ -152,26 +152,27 @@ enum sl_store_number {
 };
 
 struct sl_metrics_shared {
-    bool on; /* otherwise there is none, and nothing is said */
+    bool on; /* false: no remote store, and its metrics are left out */
     bool answers;
-    sl_ns ahead; /* its clock, against ours; SL_NS_NONE: not known */
+    sl_ns ahead; /* of its clock; SL_NS_NONE: not known */
     uint64_t numbers[SL_STORE_NUM_NUMBERS];
 };
 
+/* Numbers of the registry; zeros if there is none. */
 struct sl_metrics_subjects {
     uint64_t results[SL_LOOKUPS];
     uint64_t numbers[SL_SUBJECT_NUMBERS];
 };
 
-/* What is not counted but asked for when somebody looks. */
+/* Values that are read when /metrics is requested. */
 struct sl_metrics_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
         table_full;
     uint64_t listener_paused;
-    uint64_t waiting; /* for their turn */
+    uint64_t waiting; /* requests in the wait queue */
     uint64_t holds, hold_places;
     bool reload_good;
-    sl_ns reloaded_at; /* the last good one */
+    sl_ns reloaded_at; /* the last successful reload */
     uint64_t reloads_good, reloads_bad;
     const char *policy_hash; /* hex */
     const char *store;       /* "memory" */
@@ -180,17 +181,18 @@ struct sl_metrics_now {
     struct sl_metrics_subjects subjects;
     struct sl_metrics_shared shared;
     const struct sl_active_policy
-        *live; /* held; NULL: nothing is known of backlogs */
+        *live; /* a reference; NULL: backlogs are not known */
 
-    /* The keys that tokens are verified with, if the policy believes any. */
+    /* The key set, if the policy verifies tokens. */
     bool jwks_on;
     unsigned jwks_keys;
-    sl_ns jwks_age; /* SL_NS_NONE: there are none */
+    sl_ns jwks_age; /* SL_NS_NONE: no keys */
     uint64_t jwks_results[SL_JWKS_WORDS];
-    const char *const *jwks_words; /* as many */
+    const char *const *jwks_words; /* SL_JWKS_WORDS of them */
 };
 
-/* All threads' counts as Prometheus text (version 0.0.4), or OpenMetrics. */
+/* Append the counts of all threads as Prometheus text (version 0.0.4) or
+ * OpenMetrics. On failure nothing is appended. */
 SL_MUST_USE int sl_metrics_render(struct sl_metrics *const *all, unsigned count,
                                   const struct sl_metrics_now *now,
                                   bool open_metrics, struct sl_buf *out);

@@ -1,10 +1,10 @@
-/* metrics_int.h -- between counting (stats.c) and printing (render.c).
+/* metrics_int.h -- the counts of a thread, shared by metrics.c and
+ * metrics_out.c.
  *
- * A thread's counts are written by that thread alone and read by whoever
- * prints, so nobody waits and nothing is locked: values are relaxed atomics,
- * and what is new (a series, a door, a reason) is complete before the number
- * of them is raised. Nothing is ever taken away, so that a series survives a
- * reload and a reader never holds a dangling pointer.
+ * Only the owner thread writes its counts; any thread reads them. There is no
+ * lock: values are relaxed atomics, and a new entry (a series, a protocol, a
+ * reason) is complete before its number is raised. Entries are never removed:
+ * a series survives a reload, and a reader never has a dangling pointer.
  */
 #ifndef SL_SERVER_METRICS_INT_H
 #define SL_SERVER_METRICS_INT_H
@@ -33,8 +33,8 @@ enum sl_result {
     SL_RESULTS
 };
 
-/* The values of a series: one for a decision, these for a limit, a histogram
- * for an endpoint. */
+/* A series has one value for a decision, these values for a limit, and a
+ * histogram for an endpoint. */
 enum {
     OF_LIMIT_CANDIDATE,
     OF_LIMIT_CONSUMED,
@@ -53,15 +53,15 @@ struct sl_labels {
 };
 
 struct sl_series {
-    struct sl_labels labels; /* texts stand behind the values */
-    size_t size;             /* of this piece */
+    struct sl_labels labels; /* its texts follow the values */
+    size_t size;             /* of the allocation */
     sl_stat values[];
 };
 
 /* ---- histograms ---- */
 
-/* The upper bounds of the buckets, in ns and as `le` shows them. Above the
- * last is +Inf. */
+/* The upper bound of a bucket, in ns and as the label `le`. The bucket after
+ * the last bound is +Inf. */
 struct sl_bound {
     sl_ns most;
     const char *le;
@@ -73,11 +73,11 @@ struct sl_bound {
 extern const struct sl_bound sl_took_bounds[SL_TOOK_BOUNDS];
 extern const struct sl_bound sl_wait_bounds[SL_WAIT_BOUNDS];
 
-/* Each bucket's own count, +Inf last; behind them the sum in ns. */
+/* The count of each bucket, +Inf last, and then the sum in ns. */
 #define SL_TOOK_VALUES (SL_TOOK_BOUNDS + 2)
 #define SL_WAIT_VALUES (SL_WAIT_BOUNDS + 2)
 
-/* ---- doors: labels from the program ---- */
+/* ---- protocols: labels from the program ---- */
 
 #define SL_METRICS_DOORS 8   /* the last is for all others */
 #define SL_METRICS_WHYS  64  /* the last is for all others */
@@ -96,7 +96,7 @@ struct sl_why_stats {
     sl_stat count;
 };
 
-/* ---- holds, and what was asked upstream: held.c ---- */
+/* ---- answers of upstream services ---- */
 
 #define SL_UPSTREAMS 256 /* endpoints; the last is for all others */
 #define SL_CLASSES   6   /* of a status; 0: none of 100 to 599 */
@@ -116,7 +116,7 @@ struct sl_metrics {
     sl_stat store_errors;
     sl_stat denied;
     sl_stat fail_modes[3];           /* by enum sl_failure */
-    sl_stat tokens[SL_TOKEN_ERRORS]; /* by fault; the good ones, too */
+    sl_stat tokens[SL_TOKEN_ERRORS]; /* by error; valid tokens, too */
 
     sl_stat holds[SL_HOLD_EVENTS];
     sl_stat turns[SL_WAIT_RESULTS];
@@ -129,22 +129,22 @@ struct sl_metrics {
     struct sl_why_stats whys[SL_METRICS_WHYS];
     _Atomic unsigned why_count;
 
-    /* All series, in the order in which they came; the first ones are `other`:
-     * one for each result, one for limits, one for endpoints. */
+    /* All series in the order of creation. The first ones are `other`: one for
+     * each result, one for limits, one for endpoints. */
     struct sl_series *series[SL_SERIES];
     _Atomic unsigned series_count;
 
-    /* The owner's alone: where a series is. */
+    /* Used by the owner only: where a series is. */
     uint16_t index[2 * 4096]; /* open addressing; series + 1, 0: none */
     struct sl_series *cache[SL_OF_KINDS][SL_SERIES_CACHE];
 };
 
-/* Room for the series `other`; SLUICE_ENOMEM without. */
+/* Add the series `other`. Returns SLUICE_ENOMEM without memory. */
 SL_MUST_USE int sl_series_init(struct sl_metrics *stats);
 void sl_series_done(struct sl_metrics *stats);
 
-/* The series with these labels, or `other`. `hint` is where it is likely to
- * be found again. The owner's alone. */
+/* Returns the series with these labels, or `other`. `hint` is its place in the
+ * cache. Owner's thread only. */
 struct sl_series *sl_series_find(struct sl_metrics *stats,
                                  const struct sl_labels *labels, unsigned hint);
 

@@ -1,17 +1,16 @@
-/* rls.c -- a request of the rate limit service, in rounds.
+/* rls.c -- decides a request of Envoy's rate limit service, in rounds.
  *
- * The descriptors of a request are the sides of one decision: all their limits
- * are taken together or not at all. Those that only look (a hits_addend of 0)
- * are asked first, whether one more would pass; those that give back come last;
- * if anything is refused, the rest is only looked at. A route with `count:
- * each` has every descriptor decided for itself instead, in order, as
- * envoyproxy/ratelimit does.
+ * The descriptors of a request make one decision: the units of all their limits
+ * are taken together or not at all. Descriptors with a hits_addend of 0 are
+ * peeked first: would one more hit be allowed? Refunds come last. After a
+ * denial the remaining descriptors are only peeked. With a route `count: each`
+ * every descriptor is decided by itself, in order, as envoyproxy/ratelimit
+ * does.
  *
- *     looks --> takes --> gives back          or one round per descriptor
+ *     peeks --> takes --> refunds          or one round per descriptor
  *
- * What can't be decided is an error, never OVER_LIMIT, and what is refused is
- * OVER_LIMIT, whatever the reason: after an error Envoy lets a request pass
- * unless it is told not to.
+ * A failure is an error, never OVER_LIMIT, because Envoy by default lets a
+ * request pass after an error. Every denial is OVER_LIMIT.
  */
 #include "server/rls.h"
 
@@ -23,7 +22,7 @@
 
 #define ARENA_MOST ((size_t)1 << 20)
 
-enum { LOOKS, TAKES, REFUNDS, ROUNDS };
+enum { PEEKS, TAKES, REFUNDS, ROUNDS };
 
 /* ---- life ---- */
 
@@ -32,7 +31,7 @@ void sl_rls_call_init(struct sl_rls_call *call, struct sl_engine *engine,
                       const struct sl_alloc *alloc)
 {
     sl_check_init(&call->ask, engine, station, alloc);
-    call->ask.no_wait = true; /* Envoy gives up long before its turn comes */
+    call->ask.no_wait = true; /* Envoy's timeout is shorter than a wait */
     sl_arena_init(&call->arena, ARENA_MOST, alloc);
     sl_arena_init(&call->ink, ARENA_MOST, alloc);
     sl_rls_call_reset(call);
@@ -56,17 +55,17 @@ void sl_rls_call_reset(struct sl_rls_call *call)
     call->response.body = (struct sl_str){"", 0};
 }
 
-/* ---- from descriptors to facts, and from a decision to statuses.
+/* ---- descriptors to requests, decisions to statuses ----
  *
- * An entry whose key has a meaning here says it: who asks (user, org, plan,
- * role, ip or remote_address, and scopes that the policy names), and for what
- * (method and path, or job). `header.NAME` is a header of the request. Entries
- * with other keys say nothing by themselves; a descriptor without path and job
- * asks for the job that is called like the domain. But a route of the policy
- * that is for such descriptors goes before all that.
+ * These keys of entries have a meaning: user, org, plan, role, ip or
+ * remote_address, and scopes of the policy name the caller; method and path, or
+ * job, name the action. `header.NAME` is a header of the request. Other keys
+ * have no meaning of their own. A descriptor without path and job asks for the
+ * job with the name of the domain. A route of the policy for such descriptors
+ * has precedence over all this.
  */
 
-/* Where the facts have a place for the key; NULL if they have none. */
+/* Returns the field for the key, or NULL. */
 static struct sl_str *place_of(struct sl_request *facts, struct sl_str key)
 {
     const struct {
@@ -152,7 +151,7 @@ static int describe_one(struct sl_rls_call *call, unsigned index,
     if (!headers || !entries)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     *ret = (struct sl_request){
-        .trusted = true, /* whoever may use the door may say who asks */
+        .trusted = true, /* clients of this listener may name the caller */
         .domain = request->domain,
         .has_cost = d->has_hits || request->hits > 0,
         .cost = d->has_hits ? d->hits : request->hits,
@@ -191,7 +190,7 @@ static enum sl_rls_unit unit_of(const struct sl_limit_view *shown)
     return SL_RLS_MONTH;
 }
 
-/* Is less of `a` left than of `b`, as a share of what it holds? */
+/* Is a smaller share of the capacity left in `a` than in `b`? */
 static bool is_tighter(const struct sl_limit_view *a,
                        const struct sl_limit_view *b)
 {
@@ -199,8 +198,8 @@ static bool is_tighter(const struct sl_limit_view *a,
            (unsigned __int128)b->answer.remaining * sl_limit_view_capacity(a);
 }
 
-/* The limit whose numbers a side shows: the first that refuses, else the
- * tightest, and what is enforced before what only looks on. */
+/* Returns the limit that a descriptor shows: the first that denies, else the
+ * tightest; enforced limits before others. */
 static const struct sl_limit_view *
 choose_view(const struct sl_decision *d, const struct sl_descriptor_match *side)
 {
@@ -221,7 +220,7 @@ choose_view(const struct sl_decision *d, const struct sl_descriptor_match *side)
     return best;
 }
 
-/* Is there a limit, and does it bound nobody? */
+/* Are there limits, and are all of them unlimited? */
 static bool is_unlimited(const struct sl_decision *d,
                          const struct sl_descriptor_match *side)
 {
@@ -260,7 +259,7 @@ static void read_status(const struct sl_decision *d, unsigned index,
     ret->reset_in = sl_limit_view_reset_in(d, s);
 }
 
-/* ---- what is said ---- */
+/* ---- headers and body ---- */
 
 static void add_header(struct sl_rls_call *call, struct sl_str name,
                        struct sl_str value)
@@ -291,11 +290,10 @@ static unsigned round_of(const struct sl_rls_descriptor *d)
 {
     if (d->negative)
         return REFUNDS;
-    return d->has_hits && d->hits == 0 ? LOOKS : TAKES;
+    return d->has_hits && d->hits == 0 ? PEEKS : TAKES;
 }
 
-/* Does another descriptor of the request take the place of all that this one
- * would meet? Then it meets nothing. */
+/* Do other descriptors of the request replace all limits of this one? */
 static bool is_replaced(const struct sl_rls_call *call, unsigned index)
 {
     const struct sl_route *route = call->routes[index];
@@ -319,8 +317,8 @@ static bool is_of_round(const struct sl_rls_call *call, unsigned index)
     return round_of(&call->request.descriptors[index]) == call->step;
 }
 
-/* Choose the descriptors of the next round that has any. False if there is
- * none. */
+/* Choose the descriptors of the next round that has any. Returns false if there
+ * is no such round. */
 static bool choose(struct sl_rls_call *call)
 {
     unsigned count = call->request.count;
@@ -334,9 +332,9 @@ static bool choose(struct sl_rls_call *call)
     return call->chosen_count > 0;
 }
 
-static bool looks(const struct sl_rls_call *call)
+static bool is_peek(const struct sl_rls_call *call)
 {
-    return round_of(&call->request.descriptors[call->chosen[0]]) == LOOKS;
+    return round_of(&call->request.descriptors[call->chosen[0]]) == PEEKS;
 }
 
 static int describe(struct sl_rls_call *call, struct sl_diag *diag)
@@ -345,7 +343,7 @@ static int describe(struct sl_rls_call *call, struct sl_diag *diag)
 
     for (unsigned i = 0; i < call->chosen_count && !err; i++) {
         err = describe_one(call, call->chosen[i], &call->facts[i], diag);
-        if (looks(call)) /* would one more pass? */
+        if (is_peek(call)) /* would one more hit be allowed? */
             call->facts[i].cost = 1;
     }
     return err;
@@ -361,8 +359,8 @@ static void count(const struct sl_rls_call *call)
                             took > 0 ? took : 0);
 }
 
-/* The headers and the body are those of the first refusal, or of the round that
- * took. */
+/* The headers and the body are those of the first denial, or of the round that
+ * took units. */
 static int render(struct sl_rls_call *call)
 {
     const struct sl_decision *d = &call->ask.decision;
@@ -373,7 +371,8 @@ static int render(struct sl_rls_call *call)
     return sl_render(d, &call->ink, &call->rendered);
 }
 
-/* Is it one of those that deny only together? Then its status is there. */
+/* Is this a descriptor of `count: quota`, with a status? They deny only
+ * together. */
 static bool counts_as_quota(const struct sl_rls_call *call)
 {
     unsigned index = call->chosen[0];
@@ -382,7 +381,7 @@ static bool counts_as_quota(const struct sl_rls_call *call)
            call->response.statuses[index].has_limit;
 }
 
-/* Keep what was answered. 0, or why there is no answer. */
+/* Store the answer of a round. Returns 0 or an error. */
 static int keep(struct sl_rls_call *call)
 {
     struct sl_check *ask = &call->ask;
@@ -418,10 +417,10 @@ static void on_answer(struct sl_check *ask)
         go_on(call);
 }
 
-/* Ask the next round. True if it was answered at once. */
+/* Begin the next round. Returns true if it is answered already. */
 static bool ask(struct sl_rls_call *call)
 {
-    bool spend = !looks(call) && (call->each || !call->denied);
+    bool spend = !is_peek(call) && (call->each || !call->denied);
 
     call->ask.done = on_answer;
     call->ask.ctx = call;
@@ -432,7 +431,7 @@ static bool ask(struct sl_rls_call *call)
     return !call->ask.busy;
 }
 
-/* All is known: the answer, in one piece. */
+/* Complete the response and call done(). */
 static void answer(struct sl_rls_call *call, int err)
 {
     call->err = err;
@@ -461,10 +460,10 @@ static void go_on(struct sl_rls_call *call)
         answer(call, err);
 }
 
-/* ---- the question ---- */
+/* ---- begin ---- */
 
-/* Which routes the descriptors take, where it matters: does any of them want
- * them counted each for itself? */
+/* Find the routes of the descriptors if the policy has `count: each` or
+ * `count: quota` anywhere. */
 static int choose_way(struct sl_rls_call *call, struct sl_diag *diag)
 {
     const struct sl_active_policy *live = sl_check_hold(&call->ask);

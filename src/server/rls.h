@@ -1,12 +1,8 @@
-/* rls.h -- a request of Envoy's rate limit service, decided.
+/* rls.h -- decides a request of Envoy's rate limit service.
  *
- * Whoever has read one, from protocol buffers or from JSON, puts it into a
- * call and has it decided; done() is told when the answer is there, perhaps
- * before sl_rls_decide() returns. How it came and how it goes is not known
- * here.
- *
- *   decide.c    rounds of questions to the engine
- *   describe.c  descriptors to facts, and a decision to statuses
+ * A server reads the request, from protocol buffers or JSON, into a call.
+ * done() is called once, either before sl_rls_decide() returns or from the
+ * loop.
  */
 #ifndef SL_SERVER_RLS_H
 #define SL_SERVER_RLS_H
@@ -23,19 +19,19 @@ struct sl_rls_call {
     const char *door;         /* for metrics */
     struct sl_arena arena, ink;
     void (*done)(struct sl_rls_call *call);
-    void *ctx; /* the asker's, as is `done` */
+    void *ctx; /* of the caller, as is `done` */
 
     struct sl_rls_request request;   /* to be filled in */
-    sl_ns deadline;                  /* steady; 0: none */
-    bool gone;                       /* nobody waits any more */
+    sl_ns deadline;                  /* monotonic; 0: none */
+    bool gone;                       /* the client is gone */
     struct sl_rls_response response; /* the answer, if err is 0 */
     int err;                         /* the sentence is in ask.diag */
 
     /* While it is decided. */
     sl_ns asked_at;
-    bool each;     /* every descriptor for itself */
-    bool denied;   /* what follows is only looked at, unless `each` */
-    bool inside;   /* of the engine's call */
+    bool each;     /* decide every descriptor by itself */
+    bool denied;   /* only peek the rest, unless `each` */
+    bool inside;   /* the engine's call runs */
     unsigned step; /* which of the rounds */
     struct sl_rendered rendered;
     bool has_rendered;
@@ -51,12 +47,12 @@ void sl_rls_call_init(struct sl_rls_call *call, struct sl_engine *engine,
                       const struct sl_alloc *alloc);
 void sl_rls_call_done(struct sl_rls_call *call);
 
-/* Forget the one before. */
+/* Prepare for the next request. */
 void sl_rls_call_reset(struct sl_rls_call *call);
 
-/* Decide call->request. SLUICE_EINVAL: it makes no sense; SLUICE_EFULL: too
- * much; SLUICE_ENOMEM; SLUICE_ESTORE: the store does not answer, and the policy
- * denies then. */
+/* Decide call->request. call->err is SLUICE_EINVAL for an invalid request,
+ * SLUICE_EFULL for a request that is too large, SLUICE_ENOMEM, or SLUICE_ESTORE
+ * if the store does not answer and the policy denies in this case. */
 void sl_rls_decide(struct sl_rls_call *call);
 
 #endif

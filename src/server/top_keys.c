@@ -1,10 +1,9 @@
-/* top_keys.c -- looking at what all threads have counted.
+/* top_keys.c -- reads and counts the busiest keys.
  *
- * Each thread's spans are copied, one at a time under its lock, and merged
- * into one sketch, which has the same bounds as each of them. What is kept of
- * one key at several endpoints is added up, unless an endpoint was asked for:
- * at each endpoint of the limit where the key is not found it may have had the
- * floor.
+ * A reader copies the spans of each thread, one at a time under its lock, and
+ * merges them into one sketch with the same error bounds. The counts of a key
+ * at several endpoints are added up, unless the query names an endpoint. A key
+ * that is missing at an endpoint of the limit may have had the floor there.
  */
 #include "server/top_keys.h"
 
@@ -15,7 +14,7 @@
 
 #define TRIES 4
 
-/* A megabyte, for as long as somebody looks. */
+/* The working memory of a query: one megabyte. */
 struct table {
     const struct sl_top_keys_query *query;
     struct sl_sketch copy, all;
@@ -58,8 +57,8 @@ static void map_places(struct table *t)
         t->copied.list[SL_TOP_KEYS_LABELS - 1];
 }
 
-/* Merge one of the spans. False if a span has ended since `turns`: then what
- * is where has changed. */
+/* Merge one span. Returns false if a span has ended since `turns`: the spans
+ * have moved. */
 static bool merge_span(struct table *t, struct sl_top_keys *top, unsigned which,
                        uint64_t turns)
 {
@@ -153,7 +152,7 @@ static void choose_entries(struct table *t)
     qsort(t->entries, t->count, sizeof(t->entries[0]), by_group);
 }
 
-/* At how many of the endpoints that were asked for the limit has been seen. */
+/* Count the endpoints of the query where the limit was seen. */
 static unsigned count_endpoints(const struct table *t, uint64_t limit_hash)
 {
     unsigned count = 0;
@@ -164,7 +163,7 @@ static unsigned count_endpoints(const struct table *t, uint64_t limit_hash)
     return count > 0 ? count : 1;
 }
 
-/* One row of the `count` entries of a group. */
+/* Add one row for the `count` entries of a group. */
 static void add_row(struct table *t, const struct entry *entries,
                     unsigned count)
 {
@@ -200,7 +199,8 @@ static void make_rows(struct table *t)
     }
 }
 
-/* The largest first; equals by their keys, so that a page does not flicker. */
+/* The largest first. Equal rows are ordered by key, so that the order is
+ * stable. */
 static int by_count(const void *a, const void *b, void *ctx)
 {
     enum sl_measure by = ((const struct sl_top_keys_query *)ctx)->by;
@@ -260,7 +260,7 @@ int sl_top_keys_read(struct sl_top_keys *const *all, unsigned count,
         return SLUICE_ENOMEM;
     t->query = &asked;
     t->count = t->row_count = 0;
-    /* A span ends once in minutes: the second time is the last. */
+    /* A span ends once in minutes, so the second try succeeds. */
     for (unsigned i = 0; i < TRIES && !merge_all(t, all, count); i++)
         ;
     choose_entries(t);
@@ -271,17 +271,17 @@ int sl_top_keys_read(struct sl_top_keys *const *all, unsigned count,
     return err;
 }
 
-/* ---- counting by key, by one thread for itself.
+/* ---- counting, by one thread for itself ----
  *
- * On the way of a decision are: an uncontended lock, a short hash of each
- * key (limits of the same caller share one), one look at which limit and
- * endpoint it is (a cache by their indices, believed only if the names are the
- * same), one look into the sketch.
+ * The cost of a decision: an uncontended lock, a short hash of each key (limits
+ * of the same caller share it), one lookup of the limit and endpoint (a cache
+ * by their indices, used only if the names are equal), one lookup in the
+ * sketch.
  */
 
 const char *const sl_measure_names[SL_MEASURES] = {"denied", "allowed", "cost"};
 
-/* What is kept of a name; how much. */
+/* Copy the beginning of a name. Returns its length. */
 static uint8_t keep(char to[SL_TOP_KEYS_NAME], struct sl_str name)
 {
     size_t len = name.len < SL_TOP_KEYS_NAME ? name.len : SL_TOP_KEYS_NAME;
@@ -293,7 +293,7 @@ static uint8_t keep(char to[SL_TOP_KEYS_NAME], struct sl_str name)
 
 /* ---- life ---- */
 
-/* Its hashes are 0, as nobody else's are. */
+/* Name the last place `other`. Its hashes are 0. */
 static void name_others(struct sl_top_keys_label *place)
 {
     place->limit_len = keep(place->limit, SL_STR("other"));
@@ -338,7 +338,7 @@ int sl_top_keys_open(const struct sl_alloc *alloc,
 
 /* ---- spans ---- */
 
-/* The present span is the one before from now on. */
+/* End the present span. */
 static void end_span(struct sl_top_keys *top)
 {
     unsigned free = top->order[SL_TOP_KEYS_BEFORE];
@@ -359,7 +359,7 @@ void sl_top_keys_rotate(struct sl_top_keys *top, sl_ns now)
     if (passed > -SL_TOP_KEYS_SPAN && passed < SL_TOP_KEYS_SPAN)
         return;
     end_span(top);
-    if (passed >= 2 * SL_TOP_KEYS_SPAN) { /* nobody came for a whole span */
+    if (passed >= 2 * SL_TOP_KEYS_SPAN) { /* a whole span had no decision */
         end_span(top);
         top->begun_before = now;
     }
@@ -396,7 +396,7 @@ unsigned sl_top_keys_label(struct sl_top_keys_labels *places,
     return places->count - 1;
 }
 
-/* Is it the name that was kept? Of one that was cut nobody can tell. */
+/* Is this the stored name? A shortened name is never equal. */
 static inline bool is_kept(const char *kept, uint8_t len, struct sl_str name)
 {
     return len == name.len && len < SL_TOP_KEYS_NAME &&
@@ -441,8 +441,7 @@ static unsigned find_place(struct sl_top_keys *top, const struct sl_decision *d,
 
 /* ---- decisions ---- */
 
-/* What was hashed last: limits beside each other are mostly kept by the same
- * key. */
+/* The last hash. Limits of one decision mostly have the same key. */
 struct hashed {
     struct sl_str key; /* of length 0: nothing */
     uint64_t hash;
@@ -530,8 +529,8 @@ void sl_sketch_init(struct sl_sketch *sketch)
 
 /* ---- finding ---- */
 
-/* Where the print is in the index, or would be. Prints are keyed hashes, so
- * that nobody can choose keys that share a place. */
+/* Returns the place of a fingerprint in the index. Fingerprints are keyed
+ * hashes: a client cannot choose keys that collide. */
 static unsigned sketch_find_place(const struct sl_sketch *sketch,
                                   uint64_t print)
 {
@@ -553,7 +552,7 @@ const struct sl_sketch_item *sl_sketch_find(const struct sl_sketch *sketch,
 
 /* ---- making room ---- */
 
-/* Keep those of `values` whose `bit` is as wanted; how many. */
+/* Keep the values whose `bit` is equal to `set`. Returns their number. */
 static unsigned keep_bit(uint64_t *values, unsigned count, uint64_t bit,
                          bool set)
 {
@@ -566,7 +565,7 @@ static unsigned keep_bit(uint64_t *values, unsigned count, uint64_t bit,
     return kept;
 }
 
-/* The largest bit in which some of the values differ; 0 if none. */
+/* Returns the largest bit in which values differ; 0 if all are equal. */
 static uint64_t find_difference(const uint64_t *values, unsigned count)
 {
     uint64_t differ = 0;
@@ -576,8 +575,8 @@ static uint64_t find_difference(const uint64_t *values, unsigned count)
     return differ ? UINT64_C(1) << (63 - __builtin_clzll(differ)) : 0;
 }
 
-/* The `rank` largest of `values` are at least this. Bit by bit from the top:
- * no order of the values makes it slow. */
+/* Returns the value of rank `rank`. It works bit by bit from the top, so no
+ * order of the values makes it slow. */
 static uint64_t select_largest(uint64_t *values, unsigned count, unsigned rank)
 {
     uint64_t bit;
@@ -605,7 +604,8 @@ static void raise_floor(struct sl_sketch *sketch, enum sl_measure m)
         sketch->floor[m] = floor;
 }
 
-/* Lift to the floors what is below them. False if nothing is above. */
+/* Raise counts below the floors to the floors. Returns false if no count is
+ * above its floor. */
 static bool lift(const struct sl_sketch *sketch, struct sl_sketch_item *item)
 {
     bool above = false;
@@ -618,7 +618,7 @@ static bool lift(const struct sl_sketch *sketch, struct sl_sketch_item *item)
     return above;
 }
 
-/* All places are taken. */
+/* Drop small items. The sketch is full. */
 static void make_room(struct sl_sketch *sketch)
 {
     unsigned kept = 0;
@@ -653,7 +653,7 @@ static struct sl_sketch_item *insert(struct sl_sketch *sketch, uint64_t print)
     return item;
 }
 
-/* A key that nobody has counted yet may have had the floors before. */
+/* A new key may have had the floors before. */
 static struct sl_sketch_item *begin(struct sl_sketch *sketch,
                                     const struct sl_counted *what)
 {
@@ -684,7 +684,7 @@ void sl_sketch_add(struct sl_sketch *sketch, const struct sl_counted *what)
 
 /* ---- merging ---- */
 
-/* What is here may have the other's floors too, if it is not there. */
+/* An item that is missing in `from` may have had the floors there. */
 static void add_known(struct sl_sketch *sketch, const struct sl_sketch *from)
 {
     for (unsigned i = 0; i < sketch->count; i++) {
@@ -698,7 +698,7 @@ static void add_known(struct sl_sketch *sketch, const struct sl_sketch *from)
     }
 }
 
-/* What is only there may have had `floors` here. */
+/* An item that is only in `from` may have had `floors` here. */
 static void add_unknown(struct sl_sketch *sketch,
                         const struct sl_sketch_item *other,
                         const uint64_t *floors, uint16_t place)

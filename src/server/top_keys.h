@@ -1,22 +1,18 @@
-/* top_keys.h -- who is refused most, who passes most, who takes most.
+/* top_keys.h -- the keys with the most denials, allowed requests and units.
  *
- * Names of callers are no labels of metrics: each would be a series for ever.
- * They are counted here instead, in bounded memory (top/sketch.h says what the
- * numbers are worth), for /v1/top and `sluice top`.
+ * Names of callers are not labels of metrics: each would be a series for ever.
+ * They are counted here in bounded memory, for /v1/top and `sluice top`. Each
+ * thread counts for itself under a lock. A reader takes the lock for some
+ * microseconds at a time and adds up.
  *
- * Each thread counts for itself, under a lock that nobody else wants but
- * whoever is looking, and he for some microseconds at a time. Whoever looks
- * adds up.
+ * There are two windows: since the start, and recent. Recent is the present
+ * span of SL_TOP_KEYS_SPAN and the span before it. Only the present span is
+ * written. When it ends, the span before it is added to all earlier ones.
  *
- * There are two windows: since the start, and of late. Of late is what came in
- * the present span of SL_TOP_KEYS_SPAN and in the one before it. Only the
- * present span is written to; when it ends, the one before it is added to all
- * earlier ones. So a decision is counted once, whatever window is looked at.
- *
- * What is counted of a decision, for each of its limits:
- *   denied    1, if the limit itself refused, and is enforced
- *   allowed   1, if the request passed and took something
- *   cost      what it took
+ * For each limit of a decision these are counted:
+ *   denied    1, if the limit denied and is enforced
+ *   allowed   1, if the request was allowed and took units
+ *   cost      the units
  */
 #ifndef SL_SERVER_TOP_KEYS_H
 #define SL_SERVER_TOP_KEYS_H
@@ -26,22 +22,21 @@
 #include "base/str.h"
 #include "engine/decision.h"
 
-/* ---- the largest of very many counts, in a fixed piece of memory.
+/* ---- the sketch: the largest of many counts, in fixed memory ----
  *
- * Whatever is counted (a key of a limit at an endpoint) has three numbers: how
- * often it was refused, how often it passed, and what it took. There is room
- * for SL_SKETCH_ITEMS of them. As long as no more have come, every number is
- * exact. When there is no room, those that are small in all three numbers give
- * way, and the floors remember how small: whatever is not here, or came back
- * later, may have had that much before.
+ * An item (a key of a limit at an endpoint) has three counts: denials, allowed
+ * requests and units. There is room for SL_SKETCH_ITEMS items. Until it is
+ * full, every count is exact. Then items that are small in all three counts are
+ * dropped, and the floors keep the largest dropped count: an item that is not
+ * here, or that came back later, may have had that count before.
  *
- *     count      at least what is true
- *     error      what of it is not certain: count - error is at most true
- *     floor      of each number: the most that anything not here can have
+ *     count      at least the true count
+ *     error      the uncertain part: count - error is at most the true count
+ *     floor      the largest possible count of an item that is not here
  *
- * This is Space-Saving (Metwally and others, 2005) in its lazy form: a quarter
- * and more of the room is made at once, so that adding is one look into a hash
- * table, whatever the amount.
+ * This is Space-Saving (Metwally and others, 2005) in its lazy form: at least a
+ * quarter of the room is freed at once, so that adding is one lookup in a hash
+ * table.
  *
  * Invariants. (test/prop/sketch.c checks each by number.)
  *   (1) count - error <= true <= count, for what is here.
@@ -50,7 +45,7 @@
  *       no number is wrong by more than a 512th of the sum of all.
  *   (4) There are at most SL_SKETCH_ITEMS, and nothing is ever allocated.
  *
- * Not safe for threads: see top.c.
+ * Not safe for threads: see top_keys.c.
  */
 
 #define SL_SKETCH_ITEMS 2048
@@ -59,12 +54,12 @@
 enum sl_measure { SL_DENIED, SL_ALLOWED, SL_COST, SL_MEASURES };
 
 struct sl_sketch_item {
-    uint64_t print; /* what it is: a fingerprint of all its names */
+    uint64_t print; /* fingerprint of all its names */
     uint64_t count[SL_MEASURES];
     uint64_t error[SL_MEASURES];
-    uint16_t place; /* the owner's: which limit and endpoint */
+    uint16_t place; /* index of limit and endpoint */
     uint8_t key_len;
-    bool cut; /* the key is longer, and this is how it begins */
+    bool cut; /* the key is longer; only its beginning is kept */
     char key[SL_SKETCH_TEXT];
 };
 
@@ -76,7 +71,7 @@ struct sl_sketch {
     struct sl_sketch_item items[SL_SKETCH_ITEMS];
 };
 
-/* What is to be counted. */
+/* Counts to add. */
 struct sl_counted {
     uint64_t print;
     uint16_t place;
@@ -89,11 +84,11 @@ void sl_sketch_init(struct sl_sketch *sketch);
 
 void sl_sketch_add(struct sl_sketch *sketch, const struct sl_counted *what);
 
-/* Add all of `from`. What is at place p there is at places[p] here. */
+/* Add all of `from`. Its place p is places[p] here. */
 void sl_sketch_merge(struct sl_sketch *sketch, const struct sl_sketch *from,
                      const uint16_t *places);
 
-/* The item of this print, or NULL. */
+/* Returns the item with this fingerprint, or NULL. */
 const struct sl_sketch_item *sl_sketch_find(const struct sl_sketch *sketch,
                                             uint64_t print);
 
@@ -112,11 +107,11 @@ SL_MUST_USE int sl_top_keys_open(const struct sl_alloc *alloc,
                                  struct sl_top_keys **ret);
 void sl_top_keys_close(struct sl_top_keys *top); /* NULL is allowed */
 
-/* A decision was made that was to spend. The owner's thread only; it never
- * fails and allocates nothing. */
+/* Count a decision that was to spend. Owner's thread only. Never fails and
+ * allocates nothing. */
 void sl_top_keys_decision(struct sl_top_keys *top, const struct sl_decision *d);
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 extern const char *const sl_measure_names[SL_MEASURES];
 
@@ -124,14 +119,14 @@ struct sl_top_keys_query {
     enum sl_measure by;
     struct sl_str limit;    /* "": any */
     struct sl_str endpoint; /* "": all of them, added up */
-    bool recent;            /* of late; else since the start */
+    bool recent;            /* else since the start */
     unsigned most;          /* rows, 1 to SL_TOP_KEYS_MOST */
     sl_ns now;
 };
 
 struct sl_top_keys_row {
     struct sl_str limit, scope, key;
-    bool cut; /* the key is longer than that */
+    bool cut; /* the key is longer */
     uint64_t count[SL_MEASURES];
     uint64_t error[SL_MEASURES];
 };
@@ -143,8 +138,8 @@ struct sl_top_keys_answer {
     unsigned count;
 };
 
-/* Look at all threads. The answer lives in `arena`. Any thread. SLUICE_ENOMEM.
- */
+/* Read the counts of all threads. The answer is allocated in `arena`. Returns
+ * SLUICE_ENOMEM without memory. Any thread. */
 SL_MUST_USE int sl_top_keys_read(struct sl_top_keys *const *all, unsigned count,
                                  const struct sl_top_keys_query *query,
                                  struct sl_arena *arena,

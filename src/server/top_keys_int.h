@@ -1,4 +1,4 @@
-/* top_keys_int.h -- between counting (top.c) and looking (top/read.c). */
+/* top_keys_int.h -- the counts of a thread. */
 #ifndef SL_SERVER_TOP_KEYS_INT_H
 #define SL_SERVER_TOP_KEYS_INT_H
 
@@ -22,7 +22,7 @@ struct sl_top_keys_labels {
 };
 
 enum {
-    SL_TOP_KEYS_EARLIER, /* all spans but the last two */
+    SL_TOP_KEYS_EARLIER, /* all spans except the last two */
     SL_TOP_KEYS_BEFORE,
     SL_TOP_KEYS_PRESENT,
     SL_TOP_KEYS_SPANS
@@ -39,7 +39,7 @@ struct sl_top_keys {
     sl_ns begun;                       /* of the present span */
     sl_ns begun_before;                /* of the one before it */
     unsigned order[SL_TOP_KEYS_SPANS]; /* which of `spans` is which */
-    uint16_t own[SL_TOP_KEYS_LABELS];  /* each place is itself */
+    uint16_t own[SL_TOP_KEYS_LABELS];  /* the identity map */
     uint16_t cache[SL_TOP_KEYS_CACHE]; /* by rule and route; place + 1 */
     struct sl_top_keys_labels places;
     struct sl_sketch spans[SL_TOP_KEYS_SPANS];
@@ -51,13 +51,13 @@ static inline struct sl_sketch *sl_top_keys_span(struct sl_top_keys *top,
     return &top->spans[top->order[which]];
 }
 
-/* A place with these hashes and names: found, or made, or the last one, which
- * is for all others. */
+/* Find or add the place with these hashes and names. Returns the last place,
+ * `other`, if there is no room. */
 unsigned sl_top_keys_label(struct sl_top_keys_labels *places,
                            const struct sl_top_keys_label *like);
 
-/* Under the lock: end the present span if it is over. Threads and those who
- * look do not read the clock at once, so a little back is no step. */
+/* End the present span if it is over. The caller has the lock. Threads read the
+ * clock at different moments, so `now` may be slightly behind. */
 void sl_top_keys_rotate(struct sl_top_keys *top, sl_ns now);
 
 #endif

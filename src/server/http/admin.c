@@ -1,9 +1,9 @@
-/* admin.c -- the admin listener: health, the clock of tests, and the table of
- * all its paths.
+/* admin.c -- the admin listener: health, features, policy, metrics, the clock
+ * of tests, and the table of all paths.
  *
- * /livez says that the process turns; it asks nobody, for a store that is away
- * is no reason to be killed. /readyz says whether requests should be sent
- * here, and /healthz is the same for those who know one word only.
+ * /livez answers that the process runs. It does not ask the store: a restart
+ * would not repair it. /readyz answers whether requests should be sent here.
+ * /healthz is the same under another name.
  */
 #include "server/http/admin.h"
 
@@ -22,7 +22,7 @@
 const struct sl_str sl_admin_json = {"application/json", 16};
 static const struct sl_str plain = {"text/plain; charset=utf-8", 25};
 
-/* What is asked twice shall not be answered by a cache. */
+/* Forbid caches to store the answer. */
 static void keep_from_caches(struct sl_http_call *call)
 {
     sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
@@ -127,7 +127,7 @@ static void readyz(struct sl_http_call *call)
     sl_buf_init(&why, 1024, call->worker->alloc);
     ready = admin->ready(admin->ctx, &why);
     if (!ready && why.len == 0 && sl_buf_add(&why, SL_STR("not serving")))
-        why.len = 0; /* the status says it as well */
+        why.len = 0; /* the status is enough */
     sl_admin_answer(call, describe(call, ready, sl_buf_str(&why)), plain);
     if (!ready)
         call->status = 503;
@@ -160,7 +160,7 @@ static bool read_instant(struct sl_http_call *call, json_t *member, sl_ns *ret)
     return false;
 }
 
-static void say_time(struct sl_http_call *call, sl_ns now)
+static void answer_time(struct sl_http_call *call, sl_ns now)
 {
     char text[SL_TIMESTAMP_TEXT];
 
@@ -172,8 +172,8 @@ static void say_time(struct sl_http_call *call, sl_ns now)
                     sl_admin_json);
 }
 
-/* Move it; with ?forget=true nothing was ever used. */
-static void turn_clock(struct sl_http_call *call, sl_ns now)
+/* Set the clock. ?forget=true also clears all usage. */
+static void move_clock(struct sl_http_call *call, sl_ns now)
 {
     const struct sl_admin *admin = sl_admin_of(call);
     int err = 0;
@@ -185,25 +185,25 @@ static void turn_clock(struct sl_http_call *call, sl_ns now)
     if (err)
         sl_http_refuse(call, 500, "CLOCK", "the clock could not be set");
     else
-        say_time(call, now);
+        answer_time(call, now);
 }
 
-/* The registry has forgotten all, too. */
-static void on_forgotten(struct sl_subject_job_call *op)
+/* The registry is cleared. */
+static void on_cleared(struct sl_subject_job_call *op)
 {
-    turn_clock(op->call, op->job.now);
+    move_clock(op->call, op->job.now);
 }
 
-static void begin_turn(struct sl_http_call *call, sl_ns now)
+static void begin_move(struct sl_http_call *call, sl_ns now)
 {
     struct sl_subject_job_call *op;
 
     if (!sl_admin_of(call)->registry ||
         !sl_str_eq(call->query, SL_STR("forget=true"))) {
-        turn_clock(call, now);
+        move_clock(call, now);
         return;
     }
-    op = sl_subject_job_new(call, SL_JOB_CLEAR, on_forgotten);
+    op = sl_subject_job_new(call, SL_JOB_CLEAR, on_cleared);
     if (!op)
         return;
     op->job.now = now;
@@ -226,7 +226,7 @@ static void set_clock(struct sl_http_call *call)
     member = sl_admin_member(call, "now", "{\"now\":\"2026-03-31T23:59:59Z\"}",
                              &root);
     if (member && read_instant(call, member, &now))
-        begin_turn(call, now);
+        begin_move(call, now);
     json_decref(root);
 }
 
@@ -266,12 +266,11 @@ const struct sl_http_path sl_admin_paths[] = {
 
 const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);
 
-/* ---- the switches of the policy in force.
+/* ---- features of the active policy ----
  *
- * A switch works at once, and then it is written down: when the disk is full
- * is not the time to refuse a kill switch. The answer says whether it will
- * survive a restart. It goes before the policy and the environment until it is
- * deleted.
+ * A switch takes effect at once and is then written to the database, so that a
+ * full disk does not stop it. The answer has `persisted`: does it survive a
+ * restart? It overrides the policy and the environment until it is deleted.
  */
 
 /* Write {"name":"assistant","enabled":true,"by_hand":false and no brace. */
@@ -417,16 +416,15 @@ void sl_admin_feature_set(struct sl_http_call *call)
     json_decref(root);
 }
 
-/* ---- pages in an operator's browser are not the operator.
+/* ---- requests of web pages are refused ----
  *
- * Without a token the admin listener is open to the machine it runs on, and a
- * browser on that machine sends what any page on the web tells it to: a page
- * can post to http://127.0.0.1:9090, and one that lets its own name resolve to
- * 127.0.0.1 can also read the answer. Two things give such requests away:
+ * Without a token the admin listener is open to its machine. A browser on the
+ * machine sends requests for any web page: a page can post to
+ * http://127.0.0.1:9090, and with a name that resolves to 127.0.0.1 it can also
+ * read the answer. Two fields show such requests:
  *
- *   Origin   names the page that asks, and is not the Host that is asked
- *   Host     is a name of the page's choice, where people and scripts on this
- *            machine say localhost or an address
+ *   Origin   is the page, and is not equal to Host
+ *   Host     is a name of the page; operators use localhost or an address
  */
 
 static bool begins(struct sl_str text, struct sl_str with)
@@ -435,7 +433,7 @@ static bool begins(struct sl_str text, struct sl_str with)
            sl_str_eq_nocase((struct sl_str){text.at, with.len}, with);
 }
 
-/* The host of "http://HOST:PORT"; an empty slice if it is none. */
+/* Returns HOST:PORT of "http://HOST:PORT", or an empty slice. */
 static struct sl_str host_of(struct sl_str origin)
 {
     if (begins(origin, SL_STR("http://")))
@@ -445,7 +443,7 @@ static struct sl_str host_of(struct sl_str origin)
     return (struct sl_str){"", 0};
 }
 
-/* An address, or localhost; with a port or without. */
+/* Is the host an address or localhost, with or without a port? */
 static bool is_own_name(struct sl_str host)
 {
     const char *colon = host.len ? memchr(host.at, ':', host.len) : NULL;
@@ -490,14 +488,14 @@ bool sl_admin_admit(struct sl_http_call *call)
     return true;
 }
 
-/* ---- GET /metrics, in the format that the caller prefers. */
+/* ---- GET /metrics, in the format that the client prefers ---- */
 
 static const struct sl_str prometheus = {
     "text/plain; version=0.0.4; charset=utf-8", 40};
 static const struct sl_str open_metrics = {
     "application/openmetrics-text; version=1.0.0; charset=utf-8", 58};
 
-/* "q=0.75" as 750; 1000 for any other parameter. */
+/* Returns 750 for "q=0.75", and 1000 for any other parameter. */
 static unsigned read_q(struct sl_str parameter)
 {
     unsigned q = 0, unit = 1000;
@@ -518,8 +516,7 @@ static unsigned read_q(struct sl_str parameter)
     return q < 1000 ? q : 1000;
 }
 
-/* How much the caller wants `type`: the largest q of the ranges that name it;
- * 0 if none does. */
+/* Returns the largest q of the ranges for `type`; 0 if there is none. */
 static unsigned wish(struct sl_str accept, struct sl_str type)
 {
     unsigned best = 0;
@@ -554,11 +551,10 @@ void sl_admin_metrics(struct sl_http_call *call)
     sl_admin_answer(call, err, is_open ? open_metrics : prometheus);
 }
 
-/* ---- the policy in force: shown, and read again.
+/* ---- the active policy: show and reload ----
  *
- * A report has a line for each change or problem. Lines that begin with a
- * blank (the line of the file, the caret, what to write) belong to the problem
- * above them.
+ * A report has a line for each change or problem. Lines that begin with a blank
+ * (the line of the file, the caret, the hint) belong to the problem above.
  */
 
 #define REPORT_MOST ((size_t)1 << 20)
@@ -589,7 +585,7 @@ void sl_admin_rlconfig(struct sl_http_call *call)
         sl_admin_answer(call, err, SL_STR("text/plain"));
 }
 
-/* The next entry of a report: a line, and the indented ones below it. */
+/* Cut the next entry off a report: a line and the indented lines below it. */
 static struct sl_str next_entry(struct sl_str *rest)
 {
     struct sl_str entry = *rest;
@@ -648,11 +644,10 @@ void sl_admin_policy_post(struct sl_http_call *call)
     sl_buf_done(&report);
 }
 
-/* ---- ?by=denied&n=20, and names in paths.
+/* ---- queries such as ?by=denied&n=20, and names in paths ----
  *
- * Whoever writes these is an operator or his script. What is not understood is
- * refused with what may be written, rather than passed over: a filter that is
- * misspelt would answer another question.
+ * Unknown options are refused with a list of the valid ones: a misspelt filter
+ * must not be ignored.
  */
 
 #define OPTIONS_MAX 8

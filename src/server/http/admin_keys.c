@@ -1,13 +1,13 @@
-/* admin_keys.c -- /v1/keys/LIMIT/VALUE...: what one key of a limit has used.
+/* admin_keys.c -- /v1/keys/LIMIT/VALUE...: the usage of one key of a limit, and
+ * GET /v1/top.
  *
- *     GET      its numbers; nothing is spent
- *     DELETE   nothing was ever used; then its numbers
+ *     GET      show the numbers; nothing is spent
+ *     DELETE   reset the key, then show the numbers
  *
- * There is a value for each `per` of the limit, in that order. Values are
- * percent-encoded, so that a slash in one of them is %2F. ?scope= names other
- * scopes than the limit's own, as /v1/top shows them: a caller without a name
- * is kept as `anon` or `ip` where others are kept as `user`. ?plan= asks for
- * the numbers of another plan than the key's own.
+ * The path has one value for each `per` of the limit, in this order. Values are
+ * percent-encoded: a slash is %2F. ?scope= names other scopes than those of the
+ * limit, as /v1/top shows them: an anonymous caller is stored as `anon` or `ip`
+ * instead of `user`. ?plan= uses the numbers of another plan.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,8 +27,8 @@ struct key_op {
     struct sl_str values[SL_PER_MAX], scopes[SL_PER_MAX];
     char ip[SL_PER_MAX][SL_IP_TEXT + 5];
     unsigned count;
-    bool reset; /* still to be done */
-    bool done;  /* it was reset */
+    bool reset; /* not done yet */
+    bool done;  /* the key was reset */
 };
 
 /* ---- the path ---- */
@@ -70,7 +70,7 @@ static bool refuse_limit(struct sl_http_call *call, struct sl_str name)
     return false;
 }
 
-/* What is to be written for a limit: "ORG/USER". */
+/* Refuse a wrong number of values, with the path to write. */
 static bool refuse_count(struct key_op *e)
 {
     const struct sl_policy *policy = e->call->ask.live->policy;
@@ -130,7 +130,7 @@ static bool is_scope(const struct sl_identity *identity, struct sl_str name)
     return false;
 }
 
-/* The names of the scopes: those of ?scope=, or the rule's own. */
+/* Read the scopes of ?scope=, or use those of the rule. */
 static bool read_scopes(struct key_op *e, struct sl_str text)
 {
     const struct sl_identity *identity = &e->call->ask.live->policy->identity;
@@ -157,8 +157,7 @@ static bool check_plan(struct key_op *e)
     return false;
 }
 
-/* Addresses in one notation, as limits know them. /v1/top shows IPv6 with its
- * prefix. */
+/* Normalise an address as limits do. /v1/top shows IPv6 with its prefix. */
 static bool read_ip(struct key_op *e, unsigned i)
 {
     const struct sl_policy *policy = e->call->ask.live->policy;
@@ -177,7 +176,7 @@ static bool read_ip(struct key_op *e, unsigned i)
     return true;
 }
 
-/* Who it is decides the plan, where the registry knows him. */
+/* The caller decides the plan if the registry has them. */
 static bool fill_facts(struct key_op *e)
 {
     struct sl_request *facts = &e->facts;
@@ -323,7 +322,7 @@ void sl_admin_key_reset(struct sl_http_call *call)
     begin(call, true);
 }
 
-/* ---- GET /v1/top: whose requests are refused, pass, and take most.
+/* ---- GET /v1/top: the keys with the most denials, allowed requests and units
  *
  *     {"by":"denied","window":"start","from":"...","to":"...",
  *      "totals":{"denied":9,"allowed":120,"cost":120},
@@ -334,7 +333,7 @@ void sl_admin_key_reset(struct sl_http_call *call)
 
 #define ROWS_USUAL 20
 
-/* ---- the question ---- */
+/* ---- the query ---- */
 
 static bool read_by(struct sl_http_call *call, struct sl_str text,
                     enum sl_measure *ret)
@@ -381,8 +380,7 @@ static bool read_rows(struct sl_http_call *call, struct sl_str text,
     return true;
 }
 
-/* A limit of an earlier policy may still have its rows; one that nobody ever
- * had is a slip. */
+/* The limit is not checked: a limit of an earlier policy may have rows. */
 static bool read_query(struct sl_http_call *call,
                        struct sl_top_keys_query *query)
 {

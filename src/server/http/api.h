@@ -1,29 +1,22 @@
-/* api.h -- what the handlers of /v1 for applications and proxies share. */
+/* api.h -- shared by the handlers of /v1 for applications and proxies. */
 #ifndef SL_SERVER_HTTP_API_H
 #define SL_SERVER_HTTP_API_H
 
 #include "engine/hold_op.h"
 #include "server/http/http_int.h"
 
-/* ---- decide.c ---- */
-
-/* Ask the engine; done() is called with `ctx`, at once or later. The facts stay
- * until then: they live in the call's arena. */
+/* Begin a check. done() is called with `ctx`, either before this returns or
+ * from the loop. The facts must live until then, in the call's arena. */
 void sl_http_ask(struct sl_http_call *call, const struct sl_request *facts,
                  bool spend, void (*done)(struct sl_check *ask), void *ctx);
 
-/* In done(): count and render what was decided. False if it could not be: then
- * the call was refused. */
+/* In done(): count and render the decision. Returns false after a refusal. */
 SL_MUST_USE bool sl_http_decided(struct sl_http_call *call,
                                  struct sl_rendered *ret);
 
-/* ---- read_check.c ---- */
-
 #define SL_CHECK_FIELDS 100 /* headers or costs of a check */
 
-/* ---- check.c ---- */
-
-/* Does a page on the web ask where it may not? Then it was refused. */
+/* Refuse requests of web pages. Returns true after a refusal. */
 SL_MUST_USE bool sl_http_is_page(struct sl_http_call *call);
 
 /* ---- handlers ---- */

@@ -1,17 +1,16 @@
-/* auth.c -- /v1/auth: a proxy asks for a request that it holds in its hands.
+/* auth.c -- /v1/auth: a proxy asks about a request; and /v1/deny.
  *
- * What that request is comes from one family of headers, the one that the
- * setting `forward_auth` names; the others are what some client sent. It comes
- * from peers that may speak for others, or not at all:
+ * The setting `forward_auth` names the family of headers that describe the
+ * request. Headers of other families come from clients and are not used. Only
+ * trusted peers may send them:
  *
  *   original    X-Original-Method, X-Original-URI (or -URL)   nginx
  *   forwarded   X-Forwarded-Method, X-Forwarded-Uri, -Host    Traefik, Caddy
  *   path        its own method and the path behind /v1/auth   Envoy
  *
- * A header of the family, or one that the policy takes an identity from, that
- * comes twice is refused: a proxy that appends where it should replace would
- * let the client's own go first. The same goes for the two names of the URI:
- * a proxy sets one of them, and the other would be the client's.
+ * A repeated header of the family, or a repeated identity header of the policy,
+ * is refused: one of them may come from the client. The same is true if both
+ * names of the URI are sent.
  */
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +28,7 @@
         "" text, sizeof(text) - 1                                              \
     }
 
-/* Which place of a family's names says what. */
+/* Indices of a family's names. */
 enum { METHOD, URI, URL };
 
 static const struct family {
@@ -55,7 +54,7 @@ struct auth_options {
     int deny_status; /* 0: the status of the verdict */
 };
 
-/* Which of the family's names it is; MEMBERS if none. */
+/* Returns the index of the name in the family, or MEMBERS. */
 static size_t find_member(const struct family *family, struct sl_str name)
 {
     size_t i = 0;
@@ -86,7 +85,7 @@ static bool refuse_twice(struct sl_http_call *call, struct sl_str name)
 
 /* ---- the original request ---- */
 
-/* The family's values, each at the place of its name. */
+/* Read the values of the family, each at the index of its name. */
 static bool read_family(struct sl_http_call *call, const struct family *family,
                         struct sl_str values[MEMBERS])
 {
@@ -105,10 +104,9 @@ static bool read_family(struct sl_http_call *call, const struct family *family,
     return true;
 }
 
-/* A proxy sends the one or the other. If both are there one is the client's,
- * and his would be believed where the proxy does not know of it. A denial, not
- * 400: a client can bring it about, and there are proxies that let pass what
- * they were not answered by yes or no. */
+/* A proxy sends one of the two, so the other comes from the client. The answer
+ * is a denial and not 400: a client can cause it, and some proxies let a
+ * request pass after a 400. */
 static bool refuse_both(struct sl_http_call *call, const struct family *family)
 {
     sl_http_refuse(
@@ -119,7 +117,7 @@ static bool refuse_both(struct sl_http_call *call, const struct family *family)
     return false;
 }
 
-static bool refuse_stranger(struct sl_http_call *call)
+static bool refuse_untrusted(struct sl_http_call *call)
 {
     char ip[SL_IP_TEXT] = "it";
 
@@ -138,7 +136,7 @@ static bool from_headers(struct sl_http_call *call, const struct family *family,
     struct sl_str values[MEMBERS];
 
     if (!call->trusted)
-        return refuse_stranger(call);
+        return refuse_untrusted(call);
     if (!read_family(call, family, values))
         return false;
     if (family->has_url && values[URI].len > 0 && values[URL].len > 0)
@@ -167,31 +165,28 @@ static void from_path(const struct sl_http_call *call, struct sl_request *facts)
         facts->path = SL_STR("/");
 }
 
-/* ---- what the query of /v1/auth says: ?deny_status=403&cost=5
+/* ---- the query of /v1/auth: ?deny_status=403&cost=5 ----
  *
- * It is meant to be written by whoever set up the proxy. But some proxies put
- * the client's own query behind our path (Caddy does, unless its `uri` ends in
- * a question mark). Whatever is in both queries may be the client's, who must
- * not choose what his request costs:
+ * The operator of the proxy writes it. But some proxies append the client's
+ * query to our path (Caddy does, unless its `uri` ends in a question mark). A
+ * parameter in both queries may come from the client, and clients must not
+ * choose the cost:
  *
- *   - an option that the original request has too, with the same value, is
- *     refused, for nobody can tell whose it is;
- *   - any other parameter that the original request has too is passed over;
- *   - what is left and not known is a slip of whoever set up the proxy.
+ *   - an option that is also in the original request, with the same value, is
+ *     refused;
+ *   - another parameter that is also in the original request is ignored;
+ *   - any other unknown parameter is refused as a mistake of the operator.
  *
- * Each of these questions walks through the client's query, which may hold
- * thousands of parameters. So options, of which there are two, are always
- * asked about, and of all others only the first few: a slip stands there.
- *
- * Names and values are compared as a form decodes them: a proxy may have
- * written them anew.
+ * Each lookup is O(client's query), which may have thousands of parameters. So
+ * only options and the first few other parameters are looked up. Names and
+ * values are compared after decoding, because a proxy may encode them again.
  */
 
-/* Parameters that are no options and are looked up in the client's query. */
+/* The number of other parameters that are looked up in the client's query. */
 #define FOREIGN_MOST 16
 
 struct pair {
-    struct sl_str name, value; /* as they were sent */
+    struct sl_str name, value; /* encoded */
 };
 
 /* Cut the first pair off a query. */
@@ -212,7 +207,7 @@ static bool cut_pair(struct sl_str *query, struct pair *ret)
     return true;
 }
 
-/* The next byte of a form's text, or -1 at its end. */
+/* Decode the next byte of a text. Returns -1 at its end. */
 static int next_byte(struct sl_str *text)
 {
     int byte, high, low;
@@ -361,8 +356,8 @@ static bool read_options(struct sl_http_call *call, struct sl_str uri,
 
 /* ---- headers and address ---- */
 
-/* What the client may be known by: all but what is meant for us, and names
- * with an underscore, which many servers take for a hyphen. */
+/* Is the header passed on as a header of the client? Not our own headers, and
+ * no names with an underscore, which many servers treat as a hyphen. */
 static bool is_kept(const struct sl_http_call *call,
                     const struct family *family, struct sl_str name)
 {
@@ -409,7 +404,7 @@ static bool check_sources(struct sl_http_call *call,
     return true;
 }
 
-/* Headers that say who it is come once. From strangers none is believed. */
+/* Refuse repeated identity headers. Untrusted peers have none. */
 static bool check_identity(struct sl_http_call *call)
 {
     const struct sl_identity *identity = &call->ask.live->policy->identity;
@@ -441,7 +436,7 @@ static bool find_client(struct sl_http_call *call, struct sl_request *facts)
 
 /* ---- the answer ---- */
 
-/* Three digits that live as long as the answer. */
+/* Returns the status as text in the arena. */
 static struct sl_str status_text(struct sl_http_call *call, int status)
 {
     char *text = sl_arena_take(&call->arena, SL_DIGITS);
@@ -451,7 +446,7 @@ static struct sl_str status_text(struct sl_http_call *call, int status)
     return (struct sl_str){text, sl_digits((uint64_t)status, text)};
 }
 
-/* Does it say already how a caller makes himself known? */
+/* Does the answer have a WWW-Authenticate header? */
 static bool is_challenge(const struct sl_rendered *rendered)
 {
     for (unsigned i = 0; i < rendered->header_count; i++)
@@ -486,14 +481,14 @@ static bool read_request(struct sl_http_call *call, const struct family *family,
 {
     *options = (struct auth_options){.cost = 0};
     if (call->worker->server->forward == SL_FORWARD_PATH)
-        from_path(call, facts); /* and its query is the client's */
+        from_path(call, facts); /* its query belongs to the client */
     else if (!from_headers(call, family, facts) ||
              !read_options(call, facts->path, options))
         return false;
     return check_identity(call) && copy_headers(call, family, facts);
 }
 
-/* What is kept until the decision is there. */
+/* Kept until the decision. */
 struct asked {
     struct sl_http_call *call;
     struct sl_request facts;
@@ -545,17 +540,17 @@ void sl_http_auth(struct sl_http_call *call)
         ask_for(call, forward);
 }
 
-/* ---- GET /v1/deny: a denial made of what a denial said before.
+/* ---- GET /v1/deny: the answer to a denied request, from its headers ----
  *
- * nginx throws the body of a denied sub-request away, and keeps headers in
- * variables; its error page hands them in here as X-Sluice-... and gets a
- * proper answer for the client. Nothing is asked or spent. What does not look
- * as we would have written it is left out.
+ * nginx drops the body of a denied sub-request and keeps its headers in
+ * variables. Its error page sends them here as X-Sluice-... and gets a complete
+ * answer for the client. Nothing is checked or spent. Invalid values are left
+ * out.
  */
 
-#define VALUE_MAX 1024 /* bytes of a field that is handed on */
+#define VALUE_MAX 1024 /* bytes of a copied field */
 
-/* ---- what is handed in ---- */
+/* ---- the fields of the request ---- */
 
 static bool is_number(struct sl_str value)
 {
@@ -580,7 +575,7 @@ static bool is_id(struct sl_str value)
     return value.len <= SL_REQUEST_ID && is_line(value);
 }
 
-/* As a policy may have it. */
+/* Is it a valid code of a policy? */
 static bool is_code(struct sl_str value)
 {
     for (size_t i = 0; i < value.len; i++) {
@@ -594,8 +589,8 @@ static bool is_code(struct sl_str value)
 }
 
 static const struct told {
-    const char *name; /* of the request's field */
-    struct sl_str as; /* of the answer's */
+    const char *name; /* of the field in the request */
+    struct sl_str as; /* of the field in the answer */
     bool (*is_good)(struct sl_str value);
 } told[] = {
     {"x-sluice-ratelimit-policy", {"RateLimit-Policy", 16},      is_line  },
@@ -655,7 +650,7 @@ static struct words words_of(int status)
                           "The request was denied."};
 }
 
-/* As the engine's own bodies have it. */
+/* Returns the problem type, as in the engine's bodies. */
 static const char *type_of(int status)
 {
     if (status == 503)
@@ -687,7 +682,7 @@ static int write_body(struct sl_buf *out, const struct words *words,
     return w.err;
 }
 
-/* Browsers hide from scripts what is not named here. */
+/* Browsers hide fields from scripts unless they are listed here. */
 static void add_exposed(struct sl_http_call *call, unsigned count)
 {
     char *list = sl_arena_take(&call->arena, 256);

@@ -1,16 +1,12 @@
-/* check.c -- the body of /v1/check: JSON to facts.
+/* check.c -- POST /v1/check and /v1/explain, and /v1/backlog.
  *
  *     {"method": "GET", "path": "/api/x", "user": "ann", "plan": "free",
  *      "ip": "192.0.2.7", "headers": {"User-Agent": "..."}, "cost": 1}
  *
- * or an array of such. Everything is refused that a caller may have meant
- * otherwise than we would take it: members that nobody knows, members twice,
- * a limit's name that the policy does not have. A null is as good as nothing.
- * What a value says is not judged here (an address that is none, a plan that
- * does not exist): that may be a client's doing, and the engine has rules for
- * it that open no way round.
- *
- * Texts without escapes stay where they are, in the request.
+ * or an array of these. Unknown members, repeated members and unknown limits
+ * are refused. A null is ignored. Values are not checked here (an invalid
+ * address, an unknown plan): they may come from a client, and the engine has
+ * safe rules for them. Texts without escapes are slices of the request.
  */
 #include <stddef.h>
 #include <string.h>
@@ -38,7 +34,7 @@ struct check_inputs {
     struct check_input *first;
 };
 
-/* `count` things of `size` bytes, moved from the stack to where they stay. */
+/* Copy `count` items of `size` bytes from the stack to the arena. */
 static void *keep(struct sl_json_body *r, const void *list, unsigned count,
                   size_t size)
 {
@@ -82,7 +78,7 @@ static bool read_headers(struct sl_json_body *r, struct sl_request *facts)
     return facts->headers || sl_json_body_no_memory(r);
 }
 
-/* The policy has no limit of the name that stands in `member`. */
+/* Refuse an unknown limit in `member`. */
 static bool wrong_limit(struct sl_json_body *r, const char *member,
                         struct sl_str name)
 {
@@ -138,9 +134,9 @@ static bool read_cost(struct sl_json_body *r, struct sl_request *facts)
     return sl_json_body_whole(r, SL_STR("cost"), &facts->cost);
 }
 
-/* ---- what it brings along ---- */
+/* ---- body and idempotency key ---- */
 
-/* The body of the request that is asked for, as text or in base64. */
+/* Read the body of the checked request, as text or in base64. */
 static bool read_body(struct sl_json_body *r, bool base64,
                       struct sl_request *facts)
 {
@@ -177,7 +173,7 @@ static bool check_key(struct sl_json_body *r, struct sl_str key)
         KEY_MOST, key.len);
 }
 
-/* The key of the whole call counts for each of its checks, by its place. */
+/* Use the header Idempotency-Key for each check, with the check's index. */
 static bool take_key(struct sl_json_body *r, struct sl_request *facts)
 {
     unsigned count = 0;
@@ -202,7 +198,7 @@ struct member {
     const char *name;
     size_t len;
     enum form form;
-    size_t place; /* TEXT: of the slice in the facts */
+    size_t place; /* TEXT: offset of the slice in the facts */
 };
 
 #define AT(name)   offsetof(struct sl_request, name)
@@ -279,7 +275,7 @@ static const struct member *find_member(struct sl_str name)
     return NULL;
 }
 
-/* One limit by its name: {"limit": "api", "key": "ann"}. */
+/* Check a single limit: {"limit": "api", "key": "ann"}. */
 static bool check_limit(struct sl_json_body *r, const struct sl_request *facts)
 {
     const struct sl_policy *policy = r->call->ask.live->policy;
@@ -314,8 +310,7 @@ static bool check_facts(struct sl_json_body *r, struct sl_request *facts)
     return true;
 }
 
-/* Whoever calls holds the token or sits on this machine: he may say who it
- * is. */
+/* The client has the token or is local: it may name the caller. */
 static bool read_check(struct sl_json_body *r, struct sl_request *facts)
 {
     const struct member *member;
@@ -361,7 +356,7 @@ static bool add_check(struct sl_json_body *r, struct check_input ***last,
 
 /* ---- the body ---- */
 
-/* A single one is small, unless it brings a body along. */
+/* A single check is small, unless it has a body. */
 static bool is_short(struct sl_json_body *r, const struct check_input *check)
 {
     if (r->json.text.len <= CHECK_BYTES || check->facts.has_body)
@@ -386,7 +381,7 @@ static bool read_all(struct sl_json_body *r, struct check_inputs *ret)
             if (!add_check(r, &last, ret))
                 return false;
     }
-    r->is_array = false; /* what is wrong behind it belongs to no check */
+    r->is_array = false; /* later errors belong to no check */
     return sl_json_end(&r->json) || sl_json_body_broken(r);
 }
 
@@ -403,16 +398,15 @@ static bool read_inputs(struct sl_http_call *call, struct check_inputs *ret)
     return read_all(&r, ret);
 }
 
-/* ---- POST /v1/check and POST /v1/explain.
+/* ---- deciding ----
  *
- * All checks of an array are read before the first is decided: if one of them
- * is wrong, none is, and nothing is spent. Then each is decided for itself, in
- * order, and all are answered in that order. An answer that has become so large
- * that it might not hold another verdict ends there: what is left is answered
- * as undecided, and nothing was spent for it.
+ * All checks of an array are read before the first is decided: if one is
+ * invalid, nothing is spent. Then each is decided by itself, and answered, in
+ * order. If the answer might not have room for another verdict, the remaining
+ * checks are answered as undecided and spend nothing.
  */
 
-/* No verdict is longer: that is what its headers and body may have. */
+/* The maximum size of a verdict with its headers and body. */
 #define VERDICT_MOST ((size_t)16 << 20)
 
 #define UNDECIDED                                                              \
@@ -428,7 +422,7 @@ struct answering {
     struct check_inputs checks;
     const struct check_input *next; /* to be decided */
     bool explain;
-    bool stepping; /* step() is there to go on */
+    bool stepping; /* step() is running */
     bool failed;   /* the call was refused */
 };
 
@@ -467,7 +461,7 @@ static void finish(struct answering *a)
     sl_http_resume_finish(call);
 }
 
-/* Whoever is decided is answered, too. */
+/* Answer the remaining checks as undecided if the answer is too long. */
 static void end_early(struct answering *a)
 {
     struct sl_buf *out = &a->call->text;
@@ -494,7 +488,7 @@ static void on_decided(struct sl_check *ask)
         step(a);
 }
 
-/* Decide one after the other, as long as answers come at once. */
+/* Decide one check after the other, until one must wait. */
 static void step(struct answering *a)
 {
     struct sl_http_call *call = a->call;
@@ -511,9 +505,8 @@ static void step(struct answering *a)
         finish(a);
 }
 
-/* Programs name no origin; browsers do, with all that a page makes them post.
- * Where no token is asked for, a page on the web must not spend what belongs
- * to others on this machine. */
+/* Browsers send an Origin with the posts of a page; other clients do not.
+ * Without a token, web pages must not spend units. */
 bool sl_http_is_page(struct sl_http_call *call)
 {
     const struct sl_server *server = call->worker->server;
@@ -559,10 +552,10 @@ void sl_http_explain(struct sl_http_call *call)
     run(call, true);
 }
 
-/* ---- the one place where the door asks the engine.
+/* ---- checks of the engine ----
  *
- * The answer may come before sl_check_start() returns or many turns later; the
- * handler goes on in the ask's done().
+ * The handler continues in done(), which is called either before
+ * sl_check_start() returns or from the loop.
  */
 
 static void refuse(struct sl_http_call *call, int err,
@@ -602,7 +595,7 @@ bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
     int err = ask->err;
 
     if (ask->in_turn)
-        took = 0; /* most of it was waiting, which is counted by itself */
+        took = 0; /* waiting is counted by another metric */
     if (!err && ask->spend && worker->stats)
         sl_metrics_decision(worker->stats, &ask->decision, worker->server->name,
                             took > 0 ? took : 0);
@@ -614,11 +607,10 @@ bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
     return !err;
 }
 
-/* ---- /v1/backlog: how much work is waiting, as workers report it.
+/* ---- /v1/backlog: the number of waiting jobs, reported by workers ----
  *
- * Workers talk to the door that applications talk to, with the same token. A
- * report counts at once and for as long as the routes say; whoever stops
- * reporting closes nothing for good.
+ * Workers use the listener and the token of applications. A report is valid at
+ * once, and until the time that the routes set.
  */
 
 #define DEPTH_MOST ((INT64_C(1) << 53) - 1)
@@ -655,7 +647,7 @@ void sl_http_backlogs(struct sl_http_call *call)
     sl_admin_answer(call, w.err, sl_admin_json);
 }
 
-/* The index of the one that the path names; -1 if it was refused. */
+/* Returns the index of the backlog in the path, or -1 after a refusal. */
 static int find(struct sl_http_call *call)
 {
     const struct sl_policy *policy = sl_check_hold(&call->ask)->policy;
@@ -716,7 +708,7 @@ void sl_admin_backlog_put(struct sl_http_call *call)
         sl_http_backlog_put(call);
 }
 
-/* ---- the paths of the door for applications and proxies. */
+/* ---- the paths of the http listener ---- */
 
 const struct sl_http_path sl_api_paths[] = {
     {"POST", "/v1/check",    sl_http_check,        SL_HTTP_ACCESS_TOKEN },

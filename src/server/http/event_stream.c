@@ -1,4 +1,4 @@
-/* event_stream.c -- those who listen to events over HTTP. */
+/* event_stream.c -- GET /v1/events: events as server-sent events (SSE). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,21 +8,19 @@
 #include "server/http/http_int.h"
 
 #define BEAT    (200 * SL_MS)
-#define SILENCE (15 * SL_S) /* after which a comment is sent */
-#define LINGER                                                                 \
-    (SL_MIN)     /* refusals are gathered so long for those who                \
-                  * were cut off, and come again */
-#define STAY  40 /* silences that a place is his own for */
-#define AHEAD ((size_t)16 << 10) /* bytes that wait for a listener */
-#define TEXT  (SL_EVENT_BYTES + 256)
+#define SILENCE (15 * SL_S) /* then a comment is sent */
+#define LINGER  SL_MIN /* denials are still gathered after the last client */
+#define STAY    40     /* silences before a client can lose its place */
+#define AHEAD   ((size_t)16 << 10) /* bytes that may wait for a client */
+#define TEXT    (SL_EVENT_BYTES + 256)
 
 struct listener {
     struct sl_http_stream stream; /* first: the two are cast into each other */
     struct sl_event_stream *feed;
     TAILQ_ENTRY(listener) link;
-    uint64_t next; /* event */
-    sl_ns spoken;  /* when he was last sent something; steady */
-    sl_ns since;   /* when he came; steady */
+    uint64_t next; /* number of the next event */
+    sl_ns spoken;  /* when something was last sent; monotonic */
+    sl_ns since;   /* when it connected; monotonic */
 };
 
 struct sl_event_stream {
@@ -31,15 +29,15 @@ struct sl_event_stream {
     struct sl_events *events;
     struct sl_timer *beat;
     sl_ns silence;
-    TAILQ_HEAD(, listener) listeners; /* those who came first, first */
+    TAILQ_HEAD(, listener) listeners; /* the oldest first */
     unsigned count;
-    sl_ns left; /* when the last one did; steady */
+    sl_ns left; /* when the last client left; monotonic */
 };
 
 /* ---- sending ---- */
 
-/* False if there is no more of him. */
-static bool say(struct listener *l, struct sl_str text)
+/* Send a text. Returns false if the connection was closed. */
+static bool send_text(struct listener *l, struct sl_str text)
 {
     if (sl_buf_add(&l->stream.conn->out, text)) {
         sl_conn_abort(l->stream.conn);
@@ -49,16 +47,16 @@ static bool say(struct listener *l, struct sl_str text)
     return true;
 }
 
-static bool say_lost(struct listener *l, uint64_t lost)
+static bool send_lost(struct listener *l, uint64_t lost)
 {
     char text[96];
     int len = snprintf(text, sizeof(text),
                        "event: lost\ndata: {\"count\":%" PRIu64 "}\n\n", lost);
 
-    return say(l, (struct sl_str){text, (size_t)len});
+    return send_text(l, (struct sl_str){text, (size_t)len});
 }
 
-static bool say_event(struct listener *l, const struct sl_event *event)
+static bool send_event(struct listener *l, const struct sl_event *event)
 {
     char text[TEXT], id[SL_EVENT_ID];
     int len;
@@ -66,10 +64,10 @@ static bool say_event(struct listener *l, const struct sl_event *event)
     sl_events_print(l->feed->events, event->number, id);
     len = snprintf(text, sizeof(text), "id: %s\nevent: %s\ndata: %.*s\n\n", id,
                    event->type, (int)event->len, event->data);
-    return say(l, (struct sl_str){text, (size_t)len});
+    return send_text(l, (struct sl_str){text, (size_t)len});
 }
 
-static void tell(struct listener *l)
+static void send_events(struct listener *l)
 {
     struct sl_conn *conn = l->stream.conn;
     struct sl_event event;
@@ -77,14 +75,14 @@ static void tell(struct listener *l)
 
     while (conn->out.len < AHEAD &&
            sl_events_next(l->feed->events, &l->next, &event, &lost)) {
-        if (lost > 0 && !say_lost(l, lost))
+        if (lost > 0 && !send_lost(l, lost))
             return;
-        if (!say_event(l, &event))
+        if (!send_event(l, &event))
             return;
     }
     if (conn->out.len == 0 &&
         sl_loop_mono(l->feed->loop) - l->spoken >= l->feed->silence &&
-        !say(l, SL_STR(": still here\n\n")))
+        !send_text(l, SL_STR(": still here\n\n")))
         return;
     sl_conn_flush(conn);
 }
@@ -95,7 +93,7 @@ void sl_event_stream_pump(struct sl_event_stream *feed)
 
     TAILQ_FOREACH(l, &feed->listeners, link)
     if (l->stream.conn)
-        tell(l);
+        send_events(l);
 }
 
 static void on_beat(void *ctx)
@@ -110,7 +108,7 @@ static void on_beat(void *ctx)
     sl_timer_start(feed->beat, BEAT);
 }
 
-/* ---- coming and going ---- */
+/* ---- joining and leaving ---- */
 
 static void on_close(struct sl_http_stream *stream)
 {
@@ -123,10 +121,10 @@ static void on_close(struct sl_http_stream *stream)
     sl_alloc_free(feed->alloc, l, sizeof(*l));
 }
 
-/* A listener that does not read looks like one that does until the buffers
- * between us are full, which takes hours where little happens. So we do not
- * guess: who has been here longest goes. If he lives he comes again, with the
- * id of what he heard last, and has lost nothing; if not, he was in the way. */
+/* Free a place. A client that does not read is not noticed until the socket
+ * buffers are full, which can take hours. So the oldest client is disconnected.
+ * A live client connects again with its last event id and loses nothing.
+ * Returns false if the oldest client is too new. */
 static bool make_room(struct sl_event_stream *feed)
 {
     struct listener *l = TAILQ_FIRST(&feed->listeners);
@@ -214,10 +212,10 @@ void sl_event_stream_close(struct sl_event_stream *feed)
     sl_alloc_free(feed->alloc, feed, sizeof(*feed));
 }
 
-/* ---- GET /v1/events: listen to what happens.
+/* ---- the handler ----
  *
- * From now on; or from where the listener was cut off, if he says so by
- * Last-Event-ID (browsers do) or ?last_event_id=. 0 is all that is kept.
+ * The stream begins now, or after the event in Last-Event-ID (sent by browsers)
+ * or ?last_event_id=. The id 0 stands for all kept events.
  */
 
 #define GREETING SL_STR("retry: 2000\n\n: listening\n\n")

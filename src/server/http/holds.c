@@ -1,21 +1,20 @@
 /* holds.c -- POST /v1/holds/ID/settle, /release and /extend.
  *
- * What had ended before is no error: 200 tells how. 404 is for names that
- * nobody knows.
+ * A hold that has ended before is not an error: the answer is 200 with its end.
+ * An unknown hold is 404.
  */
 #include <string.h>
 
 #include "server/http/api.h"
 #include "server/http/http_int.h"
 
-/* ---- the bodies of /v1/holds/ID/...: JSON to a question.
+/* ---- the bodies ----
  *
  *     settle    {"cost": 350} or {"cost": {"tokens": 350}}, "status": 200
  *     release   nothing, or {"status": 500}
  *     extend    {"hold": "30s"}
  *
- * As strict as a check: members that nobody knows, and members twice, are
- * refused.
+ * Unknown and repeated members are refused, as in a check.
  */
 
 static bool is_twice(struct sl_json_body *r, const struct sl_cost *list,
@@ -79,7 +78,7 @@ static bool read_status(struct sl_json_body *r, unsigned *ret)
     return true;
 }
 
-/* Which members the verbs have. */
+/* Read a member that the verb may have. */
 static bool read_member(struct sl_json_body *r, struct sl_str name,
                         struct sl_hold_op_input *q, unsigned *status)
 {
@@ -143,7 +142,7 @@ static bool read_input(struct sl_http_call *call, struct sl_hold_op_input *q,
 struct ending {
     struct sl_http_call *call;
     struct sl_hold_op ask;
-    unsigned status; /* the vendor's; 0: not told */
+    unsigned status; /* of the upstream answer; 0: not reported */
 };
 
 static const struct verb {
@@ -156,7 +155,7 @@ static const struct verb {
     {"/extend",  SL_VERB_EXTEND,  SL_HOLD_EXTENDED    },
 };
 
-/* The row of what stands behind the hold's name, which is cut off. */
+/* Cut the verb off the path. Returns its row, or NULL. */
 static const struct verb *cut_verb(struct sl_str *name)
 {
     for (size_t i = 0; i < SL_LEN(verbs); i++) {

@@ -1,4 +1,4 @@
-/* json_body.c -- reading the JSON of a request, and refusing it. */
+/* json_body.c -- reads the JSON body of a request, or refuses it. */
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,10 +1,10 @@
-/* rls_json.c -- POST /json: Envoy's rate limit service for those who speak
- * HTTP.
+/* rls_json.c -- POST /json: Envoy's rate limit service over HTTP.
  *
- * As envoyproxy/ratelimit has it: a RateLimitRequest in the JSON of proto3,
- * answered by a RateLimitResponse, with 200 if it passes and 429 if not. Names
- * are taken as lowerCamelCase and as written in the .proto file, large numbers
- * as texts, too. GET /healthcheck says OK, or 500 when it is being stopped.
+ * As in envoyproxy/ratelimit, the body is a RateLimitRequest in the JSON of
+ * proto3, and the answer is a RateLimitResponse, with 200 if the request is
+ * allowed and 429 if not. Names can be lowerCamelCase or as in the .proto file,
+ * and numbers can be strings. GET /healthcheck answers OK, or 500 during
+ * shutdown.
  */
 #include <inttypes.h>
 #include <openssl/evp.h>
@@ -18,7 +18,7 @@
 struct reading {
     struct sl_json_reader json;
     struct sl_rls_request *request;
-    const char *why; /* what is wrong with it, if the JSON is right */
+    const char *why; /* the error, if the JSON is valid */
 };
 
 /* ---- reading ---- */
@@ -35,7 +35,7 @@ static bool is(struct sl_str name, const char *camel, const char *snake)
     return sl_str_eq(name, sl_str_c(camel)) || sl_str_eq(name, sl_str_c(snake));
 }
 
-/* A whole number, or a text of one. */
+/* Read a whole number, or a string with one. */
 static bool read_number(struct reading *r, uint64_t most, uint64_t *ret)
 {
     struct sl_str text;
@@ -91,7 +91,7 @@ static bool read_entries(struct reading *r, struct sl_rls_descriptor *d)
     return r->json.why == NULL;
 }
 
-/* By its name or its number. */
+/* Read a unit by its name or its number. */
 static bool read_unit(struct reading *r, struct sl_rls_descriptor *d)
 {
     static const char *const units[] = {"UNKNOWN", "SECOND", "MINUTE", "HOUR",

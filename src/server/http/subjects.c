@@ -1,13 +1,13 @@
-/* subjects.c -- POST /v1/subjects: many at once, as JSON lines or CSV.
+/* subjects.c -- the handlers of /v1/subjects. First POST /v1/subjects: import
+ * many subjects, as JSON lines or CSV.
  *
  *     read a batch --> registry --> written? --> the next batch ... --> done
  *
- * A batch is written as a whole or not at all, and each is read when the one
- * before it is on the disk, so that a long body costs no more memory than a
- * short one. A line is a PATCH: what it does not mention stays.
- *
- * When a line is refused, nothing of its batch is written, all before it is,
- * and the answer says so: `line` is the one, `imported` how many are in.
+ * A batch is written as a whole or not at all. A batch is read after the batch
+ * before it is written, so that a long body needs no more memory. A line is a
+ * PATCH: other members keep their values. When a line is refused, nothing of
+ * its batch is written. The answer has the `line`, and `imported` is the number
+ * of subjects in the batches before it.
  */
 #include "server/http/subjects.h"
 
@@ -29,10 +29,10 @@ struct import {
     bool is_csv, force;
     struct sl_csv csv;
     struct sl_csv_head head;
-    struct sl_arena head_arena; /* of the CSV's first line */
-    struct sl_arena arena;      /* of one batch */
-    struct sl_str rest;         /* JSON lines that were not read yet */
-    unsigned line;              /* that was read last */
+    struct sl_arena head_arena; /* for the first line of a CSV */
+    struct sl_arena arena;      /* for one batch */
+    struct sl_str rest;         /* unread JSON lines */
+    unsigned line;              /* the last line read */
     unsigned imported, same, failed_line;
     struct sl_subject_change changes[SL_CHANGES_MOST];
     unsigned count;
@@ -130,7 +130,7 @@ static bool next_json(struct import *import, struct sl_reading *reading,
     return sl_subject_change_read_json(reading, line, change);
 }
 
-/* Read the next change; false if a line was refused. */
+/* Read the next change. Returns false if the line is refused. */
 static bool next(struct import *import, struct sl_reading *reading,
                  bool *ret_more)
 {
@@ -153,8 +153,7 @@ static bool next(struct import *import, struct sl_reading *reading,
                                    import->force, &reading->diag) == 0;
 }
 
-/* As many lines as make a batch. False if one was refused, and that was
- * answered. */
+/* Read the lines of a batch. Returns false after a refusal. */
 static bool read_batch(struct import *import)
 {
     struct sl_reading reading = {
@@ -181,8 +180,8 @@ static bool read_batch(struct import *import)
 
 static void on_written(struct sl_job *job);
 
-/* Give the next batch to the registry; false if there is none, and the call
- * was answered. */
+/* Send the next batch to the registry. Returns false if the call is answered
+ * instead. */
 static bool go_on(struct import *import)
 {
     struct sl_job *job = &import->op->job;
@@ -222,15 +221,16 @@ static void on_written(struct sl_job *job)
         if (go_on(import))
             return;
     }
-    sl_subjects_tell(call, import->imported, import->imported - import->same);
+    sl_subjects_publish(call, import->imported,
+                        import->imported - import->same);
     sl_job_clear(job);
     end(import);
     sl_http_resume_finish(call);
 }
 
-/* ---- the question ---- */
+/* ---- the import ---- */
 
-/* By its type, or by its first byte. */
+/* Choose CSV or JSON by the content type, or by the first byte. */
 static bool choose_form(struct import *import)
 {
     struct sl_str type =
@@ -308,11 +308,11 @@ void sl_subject_import(struct sl_http_call *call)
     end(import);
 }
 
-/* ---- /v1/subjects/SCOPE/ID: one subject, and its history.
+/* ---- /v1/subjects/SCOPE/ID: one subject, and its history ----
  *
- * PUT says all of it, PATCH what is to be changed; both make one that is not
- * there. An ETag is the revision: with If-Match a write is for that one only,
- * with If-None-Match: * for nobody yet.
+ * PUT replaces the subject, PATCH changes members; both create a new subject.
+ * The ETag is the revision. If-Match writes only this revision, If-None-Match:
+ * * only a new subject.
  */
 
 #define AUDIT_MOST 200
@@ -330,7 +330,7 @@ static void tag(struct sl_http_call *call, uint64_t revision)
     sl_http_field(call, SL_STR("ETag"), (struct sl_str){text, (size_t)len});
 }
 
-static void refuse_nobody(struct sl_http_call *call)
+static void refuse_unknown(struct sl_http_call *call)
 {
     sl_http_refuse(call, 404, "NO_SUCH_SUBJECT", "%.*s is not registered",
                    SL_STR_ARG(call->rest));
@@ -350,7 +350,7 @@ static void show(struct sl_subject_job_call *op)
 static void answer_get(struct sl_subject_job_call *op)
 {
     if (op->job.result == SL_JOB_NOT_FOUND)
-        refuse_nobody(op->call);
+        refuse_unknown(op->call);
     else
         show(op);
 }
@@ -365,7 +365,7 @@ static void answer_write(struct sl_subject_job_call *op)
         show(op);
         break;
     case SL_JOB_NOT_FOUND:
-        refuse_nobody(call);
+        refuse_unknown(call);
         break;
     case SL_JOB_CHANGED:
         sl_http_refuse(call, 412, "CHANGED_MEANWHILE",
@@ -420,7 +420,7 @@ static void refuse_condition(struct sl_http_call *call, const char *name,
                    name, SL_STR_ARG(value));
 }
 
-/* If-Match: "12", If-None-Match: *; false if it was refused. */
+/* Read If-Match: "12" and If-None-Match: *. Returns false after a refusal. */
 static bool read_conditions(struct sl_http_call *call,
                             struct sl_subject_change *change)
 {
@@ -447,7 +447,7 @@ static bool read_conditions(struct sl_http_call *call,
     return true;
 }
 
-/* ---- questions ---- */
+/* ---- handlers ---- */
 
 struct sl_subject_job_call *
 sl_subject_job(struct sl_http_call *call, enum sl_job_kind kind,
@@ -531,7 +531,7 @@ static bool read_body(struct sl_subject_job_call *op)
     return true;
 }
 
-/* By whom, also for each override of the write. */
+/* Set the author of the change and of its overrides. */
 static void sign(struct sl_subject_job_call *op)
 {
     struct sl_subject_change *change = &op->change;
@@ -579,11 +579,10 @@ void sl_subject_remove(struct sl_http_call *call)
     write_subject(call, SL_CHANGE_REMOVE, answer_remove);
 }
 
-/* ---- GET /v1/subjects?scope=&prefix=&limit=&after=: page by page.
+/* ---- GET /v1/subjects?scope=&prefix=&limit=&after=: page by page ----
  *
- * `next` of a page is `after` of the next one: it names the last subject that
- * was shown, so that whatever is written meanwhile neither hides nor repeats
- * one.
+ * `next` of a page is `after` of the following page. It is the last subject of
+ * the page, so that concurrent writes neither hide nor repeat a subject.
  */
 
 #define PAGE 100
@@ -684,10 +683,10 @@ void sl_subject_list(struct sl_http_call *call)
         sl_subject_job_send(op);
 }
 
-/* ---- a call that waits for the registry, and where it leads.
+/* ---- calls that wait for the registry ----
  *
- * The answer comes on the same loop, some turns later. Whatever the registry
- * could not do is 503: the file, not the question, is at fault.
+ * The answer comes on the same loop, some turns later. A failure of the
+ * registry is 503.
  */
 
 static struct sl_registry *registry_of(struct sl_http_call *call)
@@ -695,7 +694,7 @@ static struct sl_registry *registry_of(struct sl_http_call *call)
     return sl_admin_of(call)->registry;
 }
 
-/* A transaction whose end nobody has heard of may have been carried out. */
+/* A transaction without an answer may have been committed. */
 static void refuse_failed(struct sl_http_call *call, const struct sl_job *job)
 {
     sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
@@ -817,10 +816,10 @@ struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said)
     return said.len > 0 ? said : SL_STR("admin");
 }
 
-/* ---- those who listen to events learn who was registered.
+/* ---- events ----
  *
- *   subject    one was written or removed: who it is, what holds, by whom
- *   subjects   an import: how many
+ *   subject    a subject was written or removed: its name, plan and author
+ *   subjects   an import: the numbers
  */
 
 /* A subject that does not fit into an event is published without its plan and
@@ -863,8 +862,8 @@ void sl_subject_events_publish(struct sl_subject_job_call *op)
     sl_buf_done(&members);
 }
 
-void sl_subjects_tell(struct sl_http_call *call, unsigned imported,
-                      unsigned changed)
+void sl_subjects_publish(struct sl_http_call *call, unsigned imported,
+                         unsigned changed)
 {
     const struct sl_admin *admin = sl_admin_of(call);
     struct sl_buf members;
@@ -880,11 +879,11 @@ void sl_subjects_tell(struct sl_http_call *call, unsigned imported,
     sl_buf_done(&members);
 }
 
-/* ---- an entry as JSON, and what of it has no effect.
+/* ---- a subject as JSON, with warnings ----
  *
- * A policy can change below the registry: plans and limits go, kinds and
- * periods change. What was written stays, for they may come back, but whoever
- * looks is told.
+ * A new policy can drop the plan or the limit of a stored override, or change
+ * its kind or period. The stored values stay, because a later policy may have
+ * them again. Warnings name them.
  */
 
 static void warn(struct sl_writer *w, const char *fmt, struct sl_str name,

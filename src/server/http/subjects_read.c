@@ -1,10 +1,10 @@
-/* subjects_read.c -- a subject as JSON, to a change.
+/* subjects_read.c -- reads a subject, from JSON or CSV, to a change.
  *
  *     {"plan":"pro","expires":"2026-12-31","roles":["admin"],
  *      "aliases":["ann@example.org"],"overrides":{"api":"100/min"},
  *      "until":"2h","by":"ops","note":"launch week"}
  *
- * null takes away. `until` goes for the overrides of this body; one of them
+ * null removes a value. `until` is for the overrides of this body. An override
  * may also be {"rate":...,"until":...,"note":...}.
  */
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "server/http/subjects.h"
 #include "wire/json.h"
 
-/* What a body says, before it is a change. */
+/* The members of a body, before they are a change. */
 struct draft {
     struct sl_reading *reading;
     struct sl_json_reader json;
@@ -49,7 +49,7 @@ static bool refuse(struct draft *d, const char *name, const char *must)
                      sl_json_kind_name(kind));
 }
 
-/* A text, or null: then it is empty. */
+/* Read a text. null is an empty text. */
 static bool read_text(struct draft *d, const char *name, struct sl_str *ret)
 {
     *ret = (struct sl_str){"", 0};
@@ -158,7 +158,7 @@ static bool read_rates(struct draft *d)
     return !d->json.why || refuse(d, "overrides", "a map");
 }
 
-/* As they are shown: so that what was read can be written back. */
+/* Read the details as an answer shows them, so that it can be sent back. */
 static bool read_details(struct draft *d)
 {
     bool ignored;
@@ -215,7 +215,7 @@ enum member {
     SCOPE,
     ID,
     DETAILS,
-    SHOWN, /* and all behind it */
+    SHOWN, /* this and the following are only shown */
 };
 
 static const char *const members[] = {
@@ -293,7 +293,7 @@ static bool read_member(struct draft *d, struct sl_str name)
 
 /* ---- the whole ---- */
 
-/* What was shown of an override holds on, if the override is the same. */
+/* Keep the shown details of an override that is the same. */
 static void fill_in(struct draft *d)
 {
     struct sl_subject_change *c = d->change;
@@ -371,13 +371,13 @@ bool sl_subject_change_read_json(struct sl_reading *reading, struct sl_str text,
     return sl_reading_finish(reading, ret);
 }
 
-/* ---- a line of CSV, to a change.
+/* ---- CSV ----
  *
  *     scope,id,plan,expires,roles,aliases,note,override.api
  *     user,ann,pro,2026-12-31,admin;member,ann@example.org,,100/min
  *
- * Several roles or aliases are separated by blanks or semicolons. An empty
- * cell says nothing: what is there stays.
+ * Roles and aliases are separated by blanks or semicolons. An empty cell
+ * changes nothing.
  */
 
 static const char override_prefix[] = "override.";
@@ -445,7 +445,7 @@ bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
 
 /* ---- a line ---- */
 
-/* "a;b c" to names in the arena. */
+/* Split "a;b c" to names in the arena. */
 static bool split(struct sl_reading *reading, const char *what,
                   struct sl_str text, unsigned most, const struct sl_str **ret,
                   unsigned *ret_count)
@@ -558,12 +558,11 @@ bool sl_subject_change_read_csv(struct sl_reading *reading,
     return sl_reading_finish(reading, ret);
 }
 
-/* ---- what was read of a subject: is it sound, and does it fit the
- * policy in force? */
+/* ---- checks ---- */
 
 /* ---- times and texts ---- */
 
-/* "2026-12-31" is its first instant, in UTC. */
+/* A date is its first instant, in UTC. */
 static bool read_date(struct sl_str text, sl_ns *ret)
 {
     char whole[32];
@@ -624,7 +623,7 @@ static bool check_list(struct sl_reading *reading, const char *name,
     return true;
 }
 
-/* Once each, in lower case. */
+/* Convert aliases to lower case and drop duplicates. */
 static bool lower_aliases(struct sl_reading *reading,
                           struct sl_subject_change *c)
 {
@@ -746,7 +745,7 @@ static int check_rate(const struct sl_subject_override *own,
     int err;
 
     if (own->rate.len == 0)
-        return 0; /* taken away */
+        return 0; /* the override is removed */
     if (index < 0 && !force)
         return refuse_limit(policy, own->limit, diag);
     err = index < 0

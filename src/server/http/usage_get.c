@@ -1,12 +1,12 @@
-/* usage_get.c -- GET /v1/usage/SCOPE/ID: how much was used, of how much.
+/* usage_get.c -- GET /v1/usage/SCOPE/ID: the usage of a subject.
  *
- * What a limit has now is asked of the limit itself, by which requests are
- * decided; days, months and overage are those of the books. While the store is
- * away, what is used is theirs, too, and the meter says so. A daemon without
- * books has no history, and all limits of a subject are its meters.
+ * The current numbers come from the limits, by a check without cost. Days,
+ * months and overage come from the usage database. While the store is down,
+ * `used` is from the database and the meter is marked `degraded`. A daemon
+ * without a usage database has no history, and shows all limits of a subject.
  *
- *   ?days=30      how far back (0: no history)
- *   ?limit=NAME   this one alone
+ *   ?days=30      days of history (0: none)
+ *   ?limit=NAME   only this limit
  *   ?format=csv   the days as CSV
  */
 #include <inttypes.h>
@@ -31,7 +31,7 @@ struct reading {
     struct sl_str scope, id;
     struct sl_str limit; /* "": all */
     bool csv;
-    bool has_database; /* there are some */
+    bool has_database; /* there is a usage database */
     uint64_t days;
     struct sl_str values[SL_PER_MAX];
     struct sl_str scopes[SL_PER_MAX];
@@ -45,7 +45,7 @@ struct reading {
     bool failed;
 };
 
-/* ---- the question ---- */
+/* ---- the request ---- */
 
 static void refuse_path(struct sl_http_call *call)
 {
@@ -241,7 +241,7 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
     return w.err;
 }
 
-/* Is the limit kept per just these scopes, and one that is metered? */
+/* Is the limit metered, and per exactly these scopes? */
 static bool is_wanted(const struct reading *r, const struct sl_rule *rule)
 {
     const struct sl_policy *policy = r->call->ask.live->policy;
@@ -361,11 +361,11 @@ static void prepare(struct reading *r)
     r->job.ctx = r;
 }
 
-/* What the limits say, and nothing else. */
+/* Answer without a usage database. */
 static void read_without(struct reading *r)
 {
     if (r->csv) {
-        (void)sl_http_meter(r->call); /* which says that there is no history */
+        (void)sl_http_meter(r->call); /* refuses: there is no history */
         return;
     }
     sl_http_suspend(r->call);
@@ -404,14 +404,13 @@ void sl_http_usage_read(struct sl_http_call *call)
 
 /* ---- meters ---- */
 
-/* Does it count up to its limit? What grows back, or slides, says itself what
- * is left of it. */
+/* Does the limit count up? Other kinds have their own remaining number. */
 static bool counts_up(const struct sl_rule *rule)
 {
     return rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
 }
 
-/* What was used, as the limit itself knows it. */
+/* Returns the used units from the limit's answer. */
 static uint64_t used_of(const struct sl_limit_view *shown)
 {
     const struct sl_answer *a = &shown->answer;
@@ -454,8 +453,7 @@ void sl_meter_view_of(const struct sl_check *ask, const struct sl_rule *rule,
         ret->end = sl_calendar_period(&numbers->cal, now).end;
 }
 
-/* As much again in as much time again: the whole limit takes elapsed * limit /
- * used from the start. */
+/* At the present rate the limit lasts elapsed * limit / used from the start. */
 sl_ns sl_meter_view_exhausted(const struct sl_meter_view *v)
 {
     sl_ns elapsed = v->now - v->start;
@@ -509,8 +507,8 @@ static void write_numbers(struct sl_writer *w, const struct sl_meter_view *v)
                    v->overage, v->credited, v->credits);
 }
 
-/* What is neither a quota nor from the books has no period that it is counted
- * from. */
+/* Returns the start of the period. Only quotas, and usage from the database,
+ * have one. */
 static sl_ns period_of(const struct sl_meter_view *v)
 {
     bool has = v->rule->kind == SL_QUOTA || v->from_database;
@@ -538,13 +536,14 @@ void sl_meter_view_write(const struct sl_meter_view *v, struct sl_writer *w)
         sl_writer_add(w, SL_STR(",\"degraded\":true"));
 }
 
-/* ---- /v1/credits/SCOPE/ID of the admin listener: units that somebody
- * is given beside what his plan has of a quota.
+/* ---- /v1/credits/SCOPE/ID of the admin listener ----
+ *
+ * Credits are units of a quota in addition to the plan.
  *
  *   POST    {"limit": "minutes", "amount": 500, "expires": "2026-12-31",
  *            "note": "for the outage"}
- *   GET     all of them
- *   DELETE  .../NUMBER: what of it is unused is gone
+ *   GET     list all credits
+ *   DELETE  .../NUMBER: remove a credit; its unused units are lost
  */
 
 #define LIKE "{\"limit\":\"minutes\",\"amount\":500,\"expires\":\"2026-12-31\"}"
@@ -555,7 +554,7 @@ static bool bad(struct sl_http_call *call, const char *sentence)
     return false;
 }
 
-/* An op for the subject of the path, or NULL: then it was refused. */
+/* Returns an op for the subject in the path, or NULL after a refusal. */
 static struct sl_subject_job_call *
 begin(struct sl_http_call *call, enum sl_job_kind kind,
       void (*answer)(struct sl_subject_job_call *op), struct sl_str *tail)
@@ -574,7 +573,7 @@ begin(struct sl_http_call *call, enum sl_job_kind kind,
     return op;
 }
 
-/* ---- giving ---- */
+/* ---- granting ---- */
 
 static bool read_text(struct sl_http_call *call, const json_t *member,
                       struct sl_str *ret)
@@ -593,7 +592,7 @@ static bool read_text(struct sl_http_call *call, const json_t *member,
     return copy || bad(call, "out of memory");
 }
 
-/* A quota of the policy that is kept per the scope of the path. */
+/* Check that the limit is a quota per the scope of the path. */
 static bool check_limit(struct sl_http_call *call,
                         const struct sl_credit_grant *grant)
 {
@@ -683,7 +682,7 @@ void sl_admin_credit_give(struct sl_http_call *call)
     sl_subject_job_send(op);
 }
 
-/* ---- taking away ---- */
+/* ---- revoking ---- */
 
 static void answer_revoke(struct sl_subject_job_call *op)
 {
@@ -733,11 +732,13 @@ void sl_admin_credits(struct sl_http_call *call)
         sl_subject_job_send(op);
 }
 
-/* ---- /v1/leases of the admin listener: units of quotas that are
- * promised to daemons, where several share the books.
+/* ---- /v1/leases of the admin listener ----
  *
- *   GET     all of them, by node; the first ones, if there are too many
- *   DELETE  .../NODE: that daemon will not come back; what it had is free again
+ * Quota leases are units that are reserved for daemons which share a usage
+ * database.
+ *
+ *   GET     list the leases by node, up to LIST_MOST
+ *   DELETE  .../NODE: release the leases of a daemon that is gone for good
  */
 
 #define LIST_MOST 10000

@@ -1,12 +1,12 @@
-/* usage_post.c -- POST /v1/usage: what was used, put down and charged.
+/* usage_post.c -- POST /v1/usage: records and charges reported usage.
  *
- *     look      whose is it, by which plan, of which period
- *     put down  all reports in one transaction: from here on they are safe
- *     charge    the limits that decide, so that the next decision knows
+ *     peek      find the subject, the plan and the period
+ *     record    write all reports in one transaction
+ *     charge    charge the limits, so that the next decision counts them
  *
- * It is put down before it is charged: whoever dies in between is reminded by
- * the books when he starts again (engine/engine_int.h). A report that was
- * recorded before is not charged again.
+ * A report is recorded before it is charged. After a crash in between, the
+ * daemon charges it from the database at the next start (engine/engine_int.h).
+ * A report that was recorded before is not charged again.
  */
 #include <string.h>
 
@@ -14,7 +14,7 @@
 #include "server/http/http_int.h"
 #include "server/http/usage.h"
 
-/* Seconds within which a daemon gives back what it does not need. */
+/* Seconds within which a daemon returns unused leases. */
 #define LEASE_BACK "2"
 
 struct reporting {
@@ -25,7 +25,7 @@ struct reporting {
     struct sl_meter_view *views;
     struct sl_job job;
     unsigned next;
-    bool charging; /* else looking */
+    bool charging; /* else peeking */
     bool stepping;
     bool failed;
 };
@@ -83,7 +83,7 @@ static void finish(struct reporting *r)
     sl_http_resume_finish(call);
 }
 
-/* It is not used up, so that whoever reads that it was would be misled. */
+/* The quota is not used up, so the answer is not the denial of the limit. */
 static void refuse_leased(struct reporting *r, const struct sl_usage_entry *u)
 {
     sl_http_field(r->call, SL_STR("Retry-After"), SL_STR(LEASE_BACK));
@@ -125,7 +125,7 @@ static bool has_keys(const struct reporting *r)
     return true;
 }
 
-/* A transaction whose end nobody has heard of may have been carried out. */
+/* A transaction without an answer may have been committed. */
 static void refuse_failed(struct reporting *r)
 {
     const struct sl_job *job = &r->job;
@@ -167,7 +167,7 @@ static void on_recorded(struct sl_job *job)
     step(r);
 }
 
-/* What decisions have used until now goes first. */
+/* Write the usage of earlier decisions, then the reports. */
 static void record(struct reporting *r)
 {
     struct sl_http_call *call = r->call;
@@ -208,8 +208,8 @@ static bool join_scopes(struct reporting *r,
     return join(r->call, use->scopes, use->rule->per_count, ret);
 }
 
-/* A policy that is switched off, or an unknown plan: it is put down all the
- * same, under the names that were sent. */
+/* Fill the entry of a report. If the policy is switched off or the plan is
+ * unknown, the entry has the names of the report. */
 static bool fill(struct reporting *r, unsigned i)
 {
     struct sl_http_call *call = r->call;
@@ -248,7 +248,7 @@ static bool fill(struct reporting *r, unsigned i)
     return true;
 }
 
-/* The table has what was given back. */
+/* Tell the usage sink that the table has the refund. */
 static void refund(struct reporting *r, const struct sl_usage_entry *u)
 {
     struct sl_usage_delta spent = {
@@ -290,7 +290,7 @@ static void on_asked(struct sl_check *ask)
         step(r);
 }
 
-/* Ask about one report, or charge it. */
+/* Peek the limit of the next report, or charge it. */
 static void ask_one(struct reporting *r)
 {
     struct sl_request *facts = &r->uses.list[r->next].facts;
@@ -352,18 +352,17 @@ void sl_http_usage_report(struct sl_http_call *call)
     step(r);
 }
 
-/* ---- the body of POST /v1/usage.
+/* ---- the body of POST /v1/usage ----
  *
  *     {"org": "acme", "limit": "transcription", "amount": 30,
  *      "idempotency_key": "job-7"}
  *
- * or an array of such. As in checks, everything is refused that could have been
- * meant otherwise.
+ * or an array of these. Ambiguous bodies are refused, as in checks.
  */
 
 struct reading {
     struct sl_json_body body;
-    struct sl_usage_report_item *use; /* that is being read */
+    struct sl_usage_report_item *use; /* the report that is read */
     struct sl_str other;              /* "key" */
     bool has_amount;
 };
@@ -375,7 +374,7 @@ enum form { TEXT, AMOUNT, FLAG };
 struct member {
     const char *name;
     enum form form;
-    size_t place; /* in the report; of "key": none */
+    size_t place; /* in the report; SIZE_MAX: "key" */
 };
 
 #define USE(name)  offsetof(struct sl_usage_report_item, name)
@@ -440,7 +439,7 @@ static bool read_member(struct reading *r, const struct member *member)
     return false;
 }
 
-/* ---- what it must have ---- */
+/* ---- checks ---- */
 
 static bool find_rule(struct reading *r)
 {
@@ -463,7 +462,7 @@ static bool find_rule(struct reading *r)
         near ? "\"?" : "");
 }
 
-/* Who used it: one value for each that the limit is kept per. */
+/* Find the key: one value for each `per` of the limit. */
 static bool find_keys(struct reading *r)
 {
     struct sl_usage_report_item *use = r->use;
@@ -581,7 +580,7 @@ static bool add_use(struct reading *r, struct sl_usage_report_items *ret)
     return read_use(r);
 }
 
-/* How many objects the array can have at the most: an upper bound, for room. */
+/* Returns an upper bound of the number of objects in the array. */
 static size_t count_most(struct sl_str body)
 {
     size_t count = 1;
