@@ -28,7 +28,7 @@ rules=(format file_length function_length line_length banned_calls memory
     secrets clocks purity includes own_header empty_comments todos words old_words
     tags file_names tabs trailing_blanks conflicts shell headers)
 slow_rules=(tidy)
-tools=(awk clang-format clang-tidy ctags gcc g++ git grep shellcheck timeout xargs)
+tools=(awk clang clang-format clang-tidy ctags gcc g++ git grep python3 shellcheck xargs)
 
 # ---- what the rules stand on ----
 
@@ -408,13 +408,11 @@ rule_shell() {
 # many states: five times as many take five times as long. What it would find
 # only behind them, it finds under `scripts/test --long`.
 rule_tidy() {
-    local status=0 states="max-nodes=${SL_TIDY_STATES:-10000}"
+    local status=0
 
     files '^src/.*\.c$' |
-        xargs -r -d '\n' -n 1 -P 2 timeout 600 clang-tidy -p build/plain \
-            --quiet --extra-arg=-Xclang --extra-arg=-analyzer-config \
-            --extra-arg=-Xclang --extra-arg="$states" \
-            >"$view/tidy" 2>"$view/tidy.err" || status=$?
+        xargs -r -d '\n' python3 "$rules_lib/tidy.py" build/plain \
+            "${SL_TIDY_STATES:-10000}" >"$view/tidy" 2>"$view/tidy.err" || status=$?
     sed -nE "s|^($PWD/)?(build/plain/)?(\.\./\.\./)?||
         s/^([^:]+:[0-9]+):[0-9]+: (error|warning): /\1: /p" "$view/tidy"
     if ((status)) && ! grep -qE ': (error|warning): ' "$view/tidy"; then

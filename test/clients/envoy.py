@@ -227,7 +227,7 @@ RULES = (
     ("unlimited", "internal", [
         ([{"ldap": "x"}, {"azure": "x"}],
          f"OK left={MAX} internal.azure:100/MINUTE=99")]),
-    ("shadows deny nobody", "shadow", [
+    ("shadow limits deny nothing", "shadow", [
         ([{"service": "auth", "user": "user-a"}],
          "OK shadow.service.user_user-a:1/SECOND=0"),
         ([{"service": "auth", "user": "user-a"}],

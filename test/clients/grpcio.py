@@ -143,7 +143,7 @@ def test_attributes(tap, daemon, client):
              "OK -")
     tap.same("a calendar has a unit", client.short("months", {"org": "o"}),
              "OK month:3/MONTH=2")
-    tap.same("shadows are shown and deny nobody",
+    tap.same("shadow limits are shown and deny nothing",
              [client.short("tried", {"user": "gus"}) for _ in range(2)],
              ["OK tried:1/MINUTE=0", "OK tried:1/MINUTE=0"])
 

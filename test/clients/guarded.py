@@ -112,7 +112,7 @@ def test_tls(tap, program):
     tap.same("which serves as a token",
              should(grpc.secure_channel(daemon.grpc, known)),
              "OK api:9/DAY=8")
-    tap.same("in the clear nobody is answered",
+    tap.same("a client without TLS gets no answer",
              should(grpc.insecure_channel(daemon.grpc)), "UNAVAILABLE")
     daemon.stop()
 

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""rawh2 -- the grpc door and clients that do not keep to the protocol.
+"""rawh2 -- the gRPC listener and clients that do not keep to the protocol.
 
 Frames are made by python3-h2 where they are right, and by hand where they are
 not. Whatever is sent, the daemon answers others, and ends the connection of
-whoever floods it.
+a client that floods it.
 
 usage: rawh2.py SLUICED_TEST
 """
@@ -255,7 +255,7 @@ def test_heads(tap, daemon):
 def test_early_answer(tap, daemon):
     client = Client(daemon.grpc)
     stream = client.begin(path="/x.Y/z")
-    tap.same("who is refused by his head is told before he sends more",
+    tap.same("a request denied by its headers is answered before its body",
              client.wait(stream)[0], "12")
     stream = client.begin()
     client.h2.send_data(stream, message(b"", length=1 << 20))
@@ -283,7 +283,7 @@ def test_other_protocols(tap, daemon):
 
 
 def flood(daemon, make, most=60000, before=b""):
-    """Send until it ends, or nobody can have read it all. What came back, until
+    """Send until it ends, or `most` frames are sent. What came back, until
     the end; None if there is none."""
     plain = Plain(daemon.grpc)
     plain.send(PREFACE + frame(SETTINGS, 0, 0) + before)
@@ -329,7 +329,7 @@ def test_floods(tap, daemon):
         tap.check(f"{name}: at little cost", daemon.cpu() - used < 2)
     used = daemon.cpu()
     flood(daemon, lambda _: 100 * frame(200, 0, 0, b"x"))
-    tap.check("frames that nobody knows cost little", serves(daemon) and
+    tap.check("unknown frames cost little", serves(daemon) and
               daemon.cpu() - used < 2)
 
 
@@ -401,7 +401,7 @@ def test_slow_reader(tap, daemon):
     for i in range(100):
         plain.send(frame(HEADERS, 4, 1 + 2 * i, head) +
                    frame(DATA, 1, 1 + 2 * i, message(ann())))
-    tap.check("answers that nobody lets us send wait", serves(daemon))
+    tap.check("responses without flow control window wait", serves(daemon))
     plain.send(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 65535)))
     plain.socket.settimeout(60)
     got, ends = b"", 0
@@ -412,7 +412,7 @@ def test_slow_reader(tap, daemon):
                        if f[0] == HEADERS and f[1] & 1)
     except socket.timeout:
         pass
-    tap.same("until he does", ends, 100)
+    tap.same("until the client reads", ends, 100)
     plain.close()
 
 

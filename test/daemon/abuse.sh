@@ -83,15 +83,15 @@ started
 askers held held 20 held.go
 until_ grep -qs held held
 holder=$client
-background crowd python3 "$here/crowd.py" "$http" 200 crowd.go
-crowd=$!
-until_ grep -qs open crowd
-check 'two hundred more have come' grep -q 'open 200' crowd
+background connected python3 "$here/connections.py" "$http" 200 connections.go
+connections=$!
+until_ grep -qs open connected
+check '200 more connections are open' grep -q 'open 200' connected
 touch held.go
 wait "$holder"
 check 'earlier connections are served' test "$(counted held allowed)" = 40
-touch crowd.go
-wait "$crowd"
+touch connections.go
+wait "$connections"
 served() {
     ask /v1/check -d '{"path":"/x","user":"bob"}'
     answers 200

@@ -178,7 +178,7 @@ claims='"sub": "pat", "aud": "api"'
 start -c token.yaml --forward-auth path
 good=$(made "{$claims, 'exp': soon}, '$secret', 'HS256'")
 ask /v1/auth/user/x --interface 127.0.0.40 -H "Authorization: Bearer $good"
-check 'a good token is the victim himself' test "$(remaining pat)" = 2
+check 'a valid token is limited as its own user' test "$(remaining pat)" = 2
 row=40
 while IFS='|' read -r what arguments; do
     token=$(made "$arguments")
@@ -206,7 +206,7 @@ without an end|{$claims}, '$secret', 'HS256'
 of another secret|{$claims, 'exp': soon}, 'x$secret', 'HS256'
 of another algorithm|{$claims, 'exp': soon}, '$secret', 'HS384'
 of no algorithm|{$claims, 'exp': soon}, None, 'none'
-for somebody else|{'sub': 'pat', 'aud': 'web', 'exp': soon}, '$secret', 'HS256'
+for another audience|{'sub': 'pat', 'aud': 'web', 'exp': soon}, '$secret', 'HS256'
 with a list to obey|{$claims, 'exp': soon}, '$secret', 'HS256', {'crit': ['b64']}
 EOT
 check 'and the victim has what it had' test "$(remaining pat)" = 2

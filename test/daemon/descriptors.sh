@@ -10,11 +10,11 @@ all_sleep() {
         grep -q .
 }
 
-# crowd N [ADDRESS]: connections to the http listener, or to another one.
-crowd() {
-    rm -f go answers crowd
-    background crowd python3 "$here/crowd.py" "${2-$http}" "$1" go
-    until_ grep -qs open crowd
+# connect N [ADDRESS]: connections to the http listener, or to another one.
+connect() {
+    rm -f go answers connected
+    background connected python3 "$here/connections.py" "${2-$http}" "$1" go
+    until_ grep -qs open connected
 }
 
 # counted SAMPLE: does the page of metrics have it? Connections come one by one.
@@ -36,9 +36,9 @@ stop
 launch prlimit --nofile=64:64 "$sluiced" "${listeners[@]}" --threads 2
 started
 check 'it starts with few' test -n "$http"
-crowd 300
+connect 300
 tell /livez
-check 'a crowd at one listener leaves the other open' answers 200
+check 'many connections to one listener leave the other usable' answers 200
 check 'it does not spin' until_ all_sleep
 touch go
 wait "$client"
@@ -54,7 +54,7 @@ check 'and ends as asked' is 0
 # ---- no more than it was told ----
 
 start --connections 8 --threads 2
-crowd 50
+connect 50
 refused='sluice_http_refused_total{door="http",why="too_many"} 42'
 until_ counted "$refused"
 check 'all but eight are refused, and counted' has "$out" "$refused"
@@ -73,7 +73,7 @@ limits: { a: { kind: fixed-window, per: ip, rate: 1k/s } }
 default: [a]
 EOT
 start -c p.yaml --store memory: --connections-per-address 5 --threads 2
-crowd 20
+connect 20
 refused='sluice_http_refused_total{door="http",why="too_many_of_address"} 15'
 until_ counted "$refused"
 check 'of one address all but five' has "$out" "$refused"
@@ -87,7 +87,7 @@ stop
 start -c p.yaml --store memory: --connections-per-address 5 --threads 2 \
     --listen-grpc 127.0.0.1:0 --listen-resp 127.0.0.1:0
 for door in grpc resp; do
-    crowd 20 "$(where $door)"
+    connect 20 "$(where $door)"
     refused="sluice_http_refused_total{door=\"$door\",why=\"too_many_of_address\"} 15"
     until_ counted "$refused"
     check "$door: of one address all but five" has "$out" "$refused"
@@ -95,7 +95,7 @@ for door in grpc resp; do
     wait "$client"
     left="sluice_connections{door=\"$door\"} 0"
     until_ counted "$left"
-    crowd 5 "$(where $door)"
+    connect 5 "$(where $door)"
     again="sluice_connections{door=\"$door\"} 5"
     until_ counted "$again"
     check "$door: and others when these have gone" has "$out" "$again"
@@ -106,7 +106,7 @@ stop
 
 sed -i 's/192.0.2.1/127.0.0.1/' p.yaml
 start -c p.yaml --store memory: --connections-per-address 5
-crowd 20
+connect 20
 until_ counted 'sluice_connections{door="http"} 20'
 check 'but a trusted proxy may have more' \
     has "$out" 'sluice_connections{door="http"} 20'

@@ -6,7 +6,7 @@
 
 # half N: N clients that have sent half of a request; sets $client.
 half() {
-    rm -f go answers crowd
+    rm -f go answers connected
     background answers python3 "$here/slow.py" "$http" "$1" go
     until_ grep -qs ready answers
 }

@@ -120,24 +120,24 @@ check 'no page in a browser' answers 403
 # Only when all clients have an answer is there no place left: a client that
 # asks before, this test too, may take the place of another, and leave it free.
 for i in {1..20}; do
-    curl -sSN "http://$admin/v1/events" >"crowd.$i" 2>&1 &
+    curl -sSN "http://$admin/v1/events" >"subscriber.$i" 2>&1 &
     running+=($!)
-    crowd[i]=$!
+    subscribers[i]=$!
 done
 all_answered() {
     local i
 
     for i in {1..20}; do
-        [[ -s crowd.$i ]] || return
+        [[ -s subscriber.$i ]] || return
     done
 }
 until_ all_answered
 tell /v1/events
-check 'so many may listen' answers 503
-check 'and are told when to come again' has "$fields" 'Retry-After: 5'
+check 'one more subscriber gets 503' answers 503
+check 'with a Retry-After' has "$fields" 'Retry-After: 5'
 tell /livez
-check 'the others are served' answers 200
-kill "${crowd[@]}" 2>/dev/null
+check 'other requests are answered' answers 200
+kill "${subscribers[@]}" 2>/dev/null
 
 # ---- the table ----
 

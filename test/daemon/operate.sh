@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # operate.sh -- looking into a daemon and setting it right: /v1/top, /v1/keys,
-# and the errands of sluice that ask for them.
+# and the commands of sluice that ask for them.
 
 # shellcheck source=test/support/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"

@@ -5,7 +5,7 @@
  * Each goes out with a good request right behind it, as an attacker's would.
  * The one answer must be the refusal; then the connection is closed, and the
  * request behind is never heard. It asks for the user `smuggled`, so that
- * whoever runs this can see that as well.
+ * abuse.sh can check that it was not counted.
  */
 #include <arpa/inet.h>
 #include <stdlib.h>

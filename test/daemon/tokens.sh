@@ -61,7 +61,7 @@ ask /v1/check -d "{\"path\":\"/orders\",\"headers\":{\"Authorization\":
 check '/v1/check takes it among the headers' has "$out" '"remaining":8'
 ask /v1/check -d "{\"path\":\"/orders\",\"user\":\"eve\",\"headers\":{
     \"Authorization\":\"Bearer $(token "$mine&sub=bob")\"}}"
-check 'what the caller says himself goes first' has "$out" '"remaining":9'
+check 'values in the request override those of the token' has "$out" '"remaining":9'
 
 # A bad one counts by address, as none does, and takes from no user.
 bad=(

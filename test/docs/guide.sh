@@ -53,7 +53,7 @@ try() {
 
 # Put a block under the name in its first line, and check it.
 put() {
-    local block=$1 errand=$2 name
+    local block=$1 command=$2 name
 
     name=$(sed -n '1s/^# \([a-z-]*\.[a-z]*\)$/\1/p' "$block")
     if [[ -z $name ]]; then
@@ -61,7 +61,7 @@ put() {
         return
     fi
     cp "$block" "$name"
-    try "$name" sluice "$errand" "$name"
+    try "$name" sluice "$command" "$name"
 }
 
 run() {

@@ -1,4 +1,4 @@
-"""crowd.py HOST:PORT N GO: open up to N connections and keep them until the
+"""connections.py HOST:PORT N GO: open up to N connections and keep them until the
 file GO is there. Prints how many are open once no more can be had."""
 import os
 import socket
