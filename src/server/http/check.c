@@ -357,9 +357,11 @@ static bool add_check(struct sl_json_body *r, struct check_input ***last,
 /* ---- the body ---- */
 
 /* A single check is small, unless it has a body. */
-static bool is_short(struct sl_json_body *r, const struct check_input *check)
+static bool is_short(struct sl_json_body *r, const struct check_inputs *checks)
 {
-    if (r->json.text.len <= CHECK_BYTES || check->facts.has_body)
+    const struct check_input *check = checks->first;
+
+    if (r->json.text.len <= CHECK_BYTES || (check && check->facts.has_body))
         return true;
     sl_http_refuse(r->call, 413, "TOO_LARGE",
                    "the body has %zu bytes; the maximum is %zu, and more for "
@@ -374,7 +376,7 @@ static bool read_all(struct sl_json_body *r, struct check_inputs *ret)
 
     ret->is_array = r->is_array = sl_json_enter(&r->json, '[');
     if (!ret->is_array) {
-        if (!add_check(r, &last, ret) || !is_short(r, ret->first))
+        if (!add_check(r, &last, ret) || !is_short(r, ret))
             return false;
     } else {
         while (sl_json_item(&r->json))
