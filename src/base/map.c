@@ -10,7 +10,7 @@ int sl_map_init(struct sl_map *map, const struct sl_map_options *options)
 
     while (count < options->most)
         count *= 2;
-    size = count * sizeof(map->chains[0]);
+    size = count * sizeof(struct sl_map_entry *);
     *map = (struct sl_map){.options = *options, .chain_count = count};
     TAILQ_INIT(&map->use);
     map->chains = sl_alloc_new(options->alloc, size);
@@ -26,7 +26,7 @@ void sl_map_done(struct sl_map *map)
         return;
     sl_map_clear(map);
     sl_alloc_free(map->options.alloc, map->chains,
-                  map->chain_count * sizeof(map->chains[0]));
+                  map->chain_count * sizeof(struct sl_map_entry *));
     map->chains = NULL;
 }
 

@@ -41,7 +41,8 @@ static size_t enter(struct sl_printer *p, struct sl_str step)
 
     assert(step.len + 1 <= SL_PRINT_PATH - back);
     p->path[p->path_len++] = '\n';
-    memcpy(p->path + p->path_len, step.at, step.len);
+    if (step.len > 0)
+        memcpy(p->path + p->path_len, step.at, step.len);
     p->path_len += step.len;
     return back;
 }

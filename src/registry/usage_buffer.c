@@ -426,20 +426,20 @@ int sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
     return 0;
 }
 
-void sl_usage_buffer_close(struct sl_usage_buffer *k)
+void sl_usage_buffer_close(struct sl_usage_buffer *buffer)
 {
     struct batch *batch;
 
-    if (!k)
+    if (!buffer)
         return;
-    while ((batch = TAILQ_FIRST(&k->failed))) {
-        TAILQ_REMOVE(&k->failed, batch, link);
-        free_slip(k, batch);
+    while ((batch = TAILQ_FIRST(&buffer->failed))) {
+        TAILQ_REMOVE(&buffer->failed, batch, link);
+        free_slip(buffer, batch);
     }
-    free_slip(k, k->open);
-    free_slip(k, k->spare);
-    sl_timer_free(k->timer);
-    sl_alloc_free(k->options.alloc, k, sizeof(*k));
+    free_slip(buffer, buffer->open);
+    free_slip(buffer, buffer->spare);
+    sl_timer_free(buffer->timer);
+    sl_alloc_free(buffer->options.alloc, buffer, sizeof(*buffer));
 }
 
 struct sl_usage_sink *sl_usage_buffer_sink(struct sl_usage_buffer *buffer)

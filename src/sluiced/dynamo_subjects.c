@@ -192,12 +192,12 @@ int sl_dynamo_subjects_open(const struct sl_dynamo_subjects_options *options,
     return 0;
 }
 
-void sl_dynamo_subjects_close(struct sl_dynamo_subjects *d)
+void sl_dynamo_subjects_close(struct sl_dynamo_subjects *subjects)
 {
-    if (!d)
+    if (!subjects)
         return;
-    sl_dynamo_http_close(d->client);
-    sl_alloc_free(d->options.alloc, d, sizeof(*d));
+    sl_dynamo_http_close(subjects->client);
+    sl_alloc_free(subjects->options.alloc, subjects, sizeof(*subjects));
 }
 
 struct sl_subject_source

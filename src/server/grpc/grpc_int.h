@@ -175,7 +175,7 @@ void sl_grpc_check(struct sl_grpc_stream *stream, struct sl_str message);
 void sl_grpc_watch(struct sl_grpc_stream *stream, struct sl_str message);
 
 /* Send the current health to all watchers. */
-void sl_grpc_notify_watchers(struct sl_server_worker *worker);
+void sl_grpc_notify_watchers(struct sl_server_worker *base);
 
 /* End the watching streams of a connection. */
 void sl_grpc_end_watching(struct sl_grpc_conn *client);

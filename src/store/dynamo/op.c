@@ -337,7 +337,7 @@ static void on_unmet(struct sl_dynamo_op *op, bool told)
     sl_dynamo_op_again(op, told);
 }
 
-void sl_dynamo_op_again(struct sl_dynamo_op *op, bool told)
+void sl_dynamo_op_again(struct sl_dynamo_op *op, bool known)
 {
     if (++op->again > AGAIN_MOST) {
         fail(op, SL_UNMET, "");
@@ -345,7 +345,7 @@ void sl_dynamo_op_again(struct sl_dynamo_op *op, bool told)
     }
     if (op->again >= 3) /* or the quicker of two is so every time */
         rest(op, op->again / 4);
-    else if (told && op->take_rows.row_count == 1)
+    else if (known && op->take_rows.row_count == 1)
         decide(op);
     else
         sl_dynamo_op_go_on(op);
