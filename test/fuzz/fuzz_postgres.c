@@ -126,12 +126,12 @@ static void read_row(struct sl_str bytes)
 /* ---- messages ---- */
 
 static struct sl_registry registry;
-static sl_heard_f *heard;
+static sl_notified_f *heard;
 static void *heard_by;
 static struct sl_str said;
 static unsigned switched;
 
-static int listen_to(struct sl_database *db, sl_heard_f *f, void *ctx,
+static int listen_to(struct sl_database *db, sl_notified_f *f, void *ctx,
                      struct sl_diag *diag)
 {
     (void)db;
@@ -151,13 +151,13 @@ static void on_switch(void *ctx, struct sl_str name, int on)
 }
 
 /* Of some: all of them would take most of the time. */
-static uint64_t sum_stamps(void)
+static uint64_t sum_versions(void)
 {
     uint64_t sum = 0;
 
     for (unsigned i = 0; i < SL_REGISTRY_VERSIONS;
          i += SL_REGISTRY_VERSIONS / SAMPLES)
-        sum += atomic_load_explicit(&registry.stamps[i], memory_order_relaxed);
+        sum += atomic_load_explicit(&registry.versions[i], memory_order_relaxed);
     return sum;
 }
 
@@ -171,12 +171,12 @@ static void read_message(struct sl_str message)
     MUST(sl_sharing_listen(&registry, NULL) == 0);
     said = message;
     switched = 0;
-    before = sum_stamps();
+    before = sum_versions();
     heard(heard_by, message);
     if (switched) /* (6) */
-        MUST(sum_stamps() == before);
+        MUST(sum_versions() == before);
     else
-        MUST(sum_stamps() <= before + 1 || sum_stamps() == before + SAMPLES);
+        MUST(sum_versions() <= before + 1 || sum_versions() == before + SAMPLES);
 }
 
 void fuzz_postgres(struct sl_str rest, unsigned choice)
