@@ -157,7 +157,8 @@ static uint64_t sum_versions(void)
 
     for (unsigned i = 0; i < SL_REGISTRY_VERSIONS;
          i += SL_REGISTRY_VERSIONS / SAMPLES)
-        sum += atomic_load_explicit(&registry.versions[i], memory_order_relaxed);
+        sum +=
+            atomic_load_explicit(&registry.versions[i], memory_order_relaxed);
     return sum;
 }
 
@@ -176,7 +177,8 @@ static void read_message(struct sl_str message)
     if (switched) /* (6) */
         MUST(sum_versions() == before);
     else
-        MUST(sum_versions() <= before + 1 || sum_versions() == before + SAMPLES);
+        MUST(sum_versions() <= before + 1 ||
+             sum_versions() == before + SAMPLES);
 }
 
 void fuzz_postgres(struct sl_str rest, unsigned choice)
