@@ -312,7 +312,7 @@ follow_the_readme() {
         --listen-grpc 127.0.0.1:0 --listen-resp 127.0.0.1:0 \
         >"$log.out" 2>"$log.err" &
     pid=$!
-    until grep -qs 'Ctrl-C ends' "$log.out"; do
+    until grep -qs 'Ctrl-C stops' "$log.out"; do
         if ! kill -0 "$pid" 2>/dev/null || ((++tries > 6000)); then
             cat "$log.err"
             return 1
