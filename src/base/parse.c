@@ -159,7 +159,7 @@ int sl_parse_count(struct sl_str text, uint64_t *ret, struct sl_diag *diag)
 {
     struct sl_scan scan;
     struct sl_fraction f;
-    uint64_t n;
+    uint64_t n = 0;
     int err = sl_scan_open(&scan, text, "a count", "10 or 10k", diag);
 
     if (!err)
