@@ -200,16 +200,24 @@ void sl_remote_env(struct sl_aws_env *ret)
     };
 }
 
+/* The options that both remote stores share. */
+static struct sl_remote_options remote_options(struct sl_daemon *daemon)
+{
+    return (struct sl_remote_options){
+        .deadline = daemon->settings.deadline,
+        .own_now = daemon->settings.virtual_clock,
+        .no_denials = daemon->settings.virtual_clock,
+        .no_leases = daemon->settings.virtual_clock,
+        .on_event = on_news,
+        .ctx = daemon,
+    };
+}
+
 static int open_dynamo(struct sl_daemon *daemon)
 {
     struct sl_dynamo_options options = {
         .where = daemon->settings.dynamo,
-        .remote.deadline = daemon->settings.deadline,
-        .remote.own_now = daemon->settings.virtual_clock,
-        .remote.no_denials = daemon->settings.virtual_clock,
-        .remote.no_leases = daemon->settings.virtual_clock,
-        .remote.on_event = on_news,
-        .remote.ctx = daemon,
+        .remote = remote_options(daemon),
     };
 
     sl_remote_env(&options.env);
@@ -220,12 +228,7 @@ static int open_redis(struct sl_daemon *daemon)
 {
     struct sl_redis_options options = {
         .where = daemon->settings.redis,
-        .remote.deadline = daemon->settings.deadline,
-        .remote.own_now = daemon->settings.virtual_clock,
-        .remote.no_denials = daemon->settings.virtual_clock,
-        .remote.no_leases = daemon->settings.virtual_clock,
-        .remote.on_event = on_news,
-        .remote.ctx = daemon,
+        .remote = remote_options(daemon),
     };
 
     return sl_redis_open(&options, &daemon->state.store, &daemon->why);
