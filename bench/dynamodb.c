@@ -95,7 +95,7 @@ static void on_done(struct sl_take *take)
 
 static bool take(struct world *w, struct sl_store_part *part)
 {
-    struct sl_take take = {.errand = SL_TAKE_OP_TAKE,
+    struct sl_take take = {.op = SL_TAKE_OP_TAKE,
                            .parts = part,
                            .count = 1,
                            .now = w->now,

@@ -97,7 +97,7 @@ static uint64_t hold_and_settle(void *ctx, uint64_t rounds)
     struct sl_hold_result deed;
     uint64_t key, sum = 0;
 
-    deed.errand = SL_HOLD_SETTLE;
+    deed.op = SL_HOLD_SETTLE;
     deed.release = false;
     deed.numbers = as_held;
     deed.ctx = f;

@@ -111,7 +111,7 @@ static uint64_t whole_decision(void *ctx, uint64_t rounds)
     uint64_t sum = 0;
 
     for (uint64_t i = 0; i < rounds; i++) {
-        struct sl_request facts = {
+        struct sl_request request = {
             .method = SL_STR("GET"),
             .path = b->paths[b->at++ % b->routes],
             .user = b->users[b->at * 7919 % KEYS],
@@ -122,7 +122,7 @@ static uint64_t whole_decision(void *ctx, uint64_t rounds)
             .now = b->now += 1000,
         };
 
-        sl_check_start(&b->check, &facts, 1, true);
+        sl_check_start(&b->check, &request, 1, true);
         if (b->check.err)
             die("could not decide");
         sl_arena_reset(&b->arena);
@@ -137,13 +137,13 @@ static uint64_t bare_take(void *ctx, uint64_t rounds)
 {
     struct bench *b = ctx;
     const struct sl_plan_limit *plan =
-        &b->check.live->policy->rules[0].plans[1];
+        &b->check.active->policy->rules[0].plans[1];
     uint64_t sum = 0;
 
     for (uint64_t i = 0; i < rounds; i++) {
         uint64_t key = b->at++ * 7919 % KEYS;
         struct sl_part part = {
-            .of = &b->check.live->stored[0].table,
+            .of = &b->check.active->stored[0].table,
             .limit = &plan->numbers,
             .key = {(const char *)&key, sizeof(key)},
             .cost = 1,

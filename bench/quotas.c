@@ -54,7 +54,7 @@ static void die(const char *why)
 /* ---- leases ---- */
 
 /* A question to the books, as the daemon asks it. */
-struct errand {
+struct op {
     struct sl_job job;
     struct sl_usage_lease_claim claim;
     struct sl_quota_ask *ask;
@@ -62,7 +62,7 @@ struct errand {
 
 static void on_carried(struct sl_job *job)
 {
-    struct errand *e = job->ctx;
+    struct op *e = job->ctx;
     struct sl_quota_ask *ask = e->ask;
 
     ask->err = job->err;
@@ -80,7 +80,7 @@ static void on_carried(struct sl_job *job)
 static void lend(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
 {
     struct bench *b = (struct bench *)lender;
-    struct errand *e = calloc(1, sizeof(*e));
+    struct op *e = calloc(1, sizeof(*e));
 
     if (!e)
         die("there is no memory");
@@ -179,11 +179,11 @@ static uint64_t decide(struct bench *b, struct sl_check *ask, struct sl_str job,
     uint64_t sum = 0;
 
     for (uint64_t i = 0; i < rounds; i++) {
-        struct sl_request facts = {.job = job,
-                                   .org = b->orgs[b->at++ * 7919 % KEYS],
-                                   .now = b->now += 1000};
+        struct sl_request request = {.job = job,
+                                     .org = b->orgs[b->at++ * 7919 % KEYS],
+                                     .now = b->now += 1000};
 
-        sl_check_start(ask, &facts, 1, true);
+        sl_check_start(ask, &request, 1, true);
         sum += ask->decision.shown[0].answer.remaining;
     }
     return sum;
@@ -242,13 +242,13 @@ static void lease_all(struct bench *b)
     ask->done = on_leased;
     ask->ctx = b->loop;
     for (unsigned i = 0; i < KEYS; i++) {
-        struct sl_request facts = {.job = SL_STR("minutes"),
-                                   .org = b->orgs[i],
-                                   .has_cost = true,
-                                   .cost = 10000000,
-                                   .now = b->now};
+        struct sl_request request = {.job = SL_STR("minutes"),
+                                     .org = b->orgs[i],
+                                     .has_cost = true,
+                                     .cost = 10000000,
+                                     .now = b->now};
 
-        sl_check_start(ask, &facts, 1, true);
+        sl_check_start(ask, &request, 1, true);
         sl_loop_run(b->loop);
     }
     ask->done = on_decided;

@@ -80,8 +80,7 @@ static void write_command(struct sl_buf *out)
                                  .key = sl_str_c(key),
                                  .name = sl_str_c(key),
                                  .cost = 1};
-    struct sl_take take = {
-        .errand = SL_TAKE_OP_TAKE, .parts = &part, .count = 1};
+    struct sl_take take = {.op = SL_TAKE_OP_TAKE, .parts = &part, .count = 1};
     struct sl_script_options how = {.near = 1000 * SL_S};
 
     if (sl_parse_rate(SL_STR("1000k/s"), &rate, NULL) ||

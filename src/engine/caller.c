@@ -9,28 +9,28 @@
 #include "engine/request.h"
 #include "policy/policy.h"
 
-struct sl_str sl_request_header(const struct sl_request *facts,
+struct sl_str sl_request_header(const struct sl_request *request,
                                 struct sl_str name)
 {
-    for (unsigned i = 0; i < facts->header_count; i++)
-        if (sl_str_eq_nocase(facts->headers[i].name, name))
-            return facts->headers[i].value;
+    for (unsigned i = 0; i < request->header_count; i++)
+        if (sl_str_eq_nocase(request->headers[i].name, name))
+            return request->headers[i].value;
     return (struct sl_str){NULL, 0};
 }
 
 /* Who is asked, and what is known of him. */
 struct asked {
-    const struct sl_request *facts;
+    const struct sl_request *request;
     const struct sl_auth_info *known;
     struct sl_caller *caller; /* what the registry says beside a value */
 };
 
 /* Sent twice, it is not known which one a proxy has looked at. */
-static struct sl_str ask_cookie(const struct sl_request *facts,
+static struct sl_str ask_cookie(const struct sl_request *request,
                                 struct sl_str name)
 {
     unsigned count;
-    struct sl_str value = sl_request_cookie(facts, name, &count);
+    struct sl_str value = sl_request_cookie(request, name, &count);
 
     return count == 1 ? value : (struct sl_str){NULL, 0};
 }
@@ -42,7 +42,7 @@ static struct sl_str ask_registry(struct sl_str what, const struct asked *asked)
     if (!asked->known->user && !asked->known->org)
         return (struct sl_str){NULL, 0};
     if (sl_str_eq(what, SL_STR("plan")))
-        return sl_auth_info_plan(asked->known, asked->facts->now,
+        return sl_auth_info_plan(asked->known, asked->request->now,
                                  &caller->plan_ended);
     caller->roles = sl_auth_info_roles(asked->known, &caller->role_count);
     return caller->roles ? caller->roles[0] : (struct sl_str){NULL, 0};
@@ -51,7 +51,7 @@ static struct sl_str ask_registry(struct sl_str what, const struct asked *asked)
 static struct sl_str ask_source(const struct sl_source *source,
                                 const struct asked *asked)
 {
-    const struct sl_request *facts = asked->facts;
+    const struct sl_request *request = asked->request;
 
     switch (source->kind) {
     case SL_SOURCE_JWT:
@@ -59,12 +59,12 @@ static struct sl_str ask_source(const struct sl_source *source,
             return sl_token_claim(asked->known->token, source->name);
         break;
     case SL_SOURCE_HEADER:
-        if (facts->trusted)
-            return sl_str_trim(sl_request_single(facts, source->name));
+        if (request->trusted)
+            return sl_str_trim(sl_request_single(request, source->name));
         break;
     case SL_SOURCE_COOKIE:
-        if (facts->trusted)
-            return ask_cookie(facts, source->name);
+        if (request->trusted)
+            return ask_cookie(request, source->name);
         break;
     case SL_SOURCE_SUBJECT:
         return ask_registry(source->name, asked);
@@ -75,8 +75,8 @@ static struct sl_str ask_source(const struct sl_source *source,
 }
 
 /* The first source that has a value. */
-static struct sl_str ask(const struct sl_sources *sources,
-                         const struct asked *asked)
+static struct sl_str check(const struct sl_sources *sources,
+                           const struct asked *asked)
 {
     struct sl_str value = {NULL, 0};
 
@@ -85,12 +85,12 @@ static struct sl_str ask(const struct sl_sources *sources,
     return value;
 }
 
-static struct sl_str find_entry(const struct sl_request *facts,
+static struct sl_str find_entry(const struct sl_request *request,
                                 struct sl_str scope)
 {
-    for (unsigned i = 0; i < facts->entry_count; i++)
-        if (sl_str_eq(facts->entries[i].key, scope))
-            return facts->entries[i].value;
+    for (unsigned i = 0; i < request->entry_count; i++)
+        if (sl_str_eq(request->entries[i].key, scope))
+            return request->entries[i].value;
     return (struct sl_str){NULL, 0};
 }
 
@@ -98,7 +98,7 @@ static struct sl_str given_or(struct sl_str given,
                               const struct sl_sources *sources,
                               const struct asked *asked)
 {
-    return given.len > 0 ? given : ask(sources, asked);
+    return given.len > 0 ? given : check(sources, asked);
 }
 
 /* The registry is asked last where nobody says when. A plan of its that has
@@ -147,12 +147,12 @@ struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
 
 struct sl_str sl_caller_ip(struct sl_caller *caller,
                            const struct sl_policy *policy,
-                           const struct sl_request *facts)
+                           const struct sl_request *request)
 {
     struct sl_str *ip = &caller->values[SL_SCOPE_IP];
 
     if (ip->len == 0) {
-        *ip = sl_identify_ip(policy, facts->ip, caller->ip);
+        *ip = sl_identify_ip(policy, request->ip, caller->ip);
         caller->has_ip = ip->at == caller->ip;
     }
     return *ip;
@@ -185,11 +185,12 @@ static void resolve(struct sl_str *value, const struct sl_subject *subject)
         *value = subject->id;
 }
 
-void sl_identify(const struct sl_policy *policy, const struct sl_request *facts,
+void sl_identify(const struct sl_policy *policy,
+                 const struct sl_request *request,
                  const struct sl_auth_info *known, struct sl_caller *ret)
 {
     const struct sl_identity *identity = &policy->identity;
-    const struct asked asked = {facts, known, ret};
+    const struct asked asked = {request, known, ret};
     struct sl_str *values = ret->values;
 
     memset(values, 0, sizeof(ret->values));
@@ -198,15 +199,15 @@ void sl_identify(const struct sl_policy *policy, const struct sl_request *facts,
     ret->role_count = 0;
     ret->plan_ended = false;
     values[SL_SCOPE_USER] =
-        given_or(facts->user, &identity->scopes[SL_SCOPE_USER], &asked);
+        given_or(request->user, &identity->scopes[SL_SCOPE_USER], &asked);
     values[SL_SCOPE_ORG] =
-        given_or(facts->org, &identity->scopes[SL_SCOPE_ORG], &asked);
+        given_or(request->org, &identity->scopes[SL_SCOPE_ORG], &asked);
     for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
-        values[s] = given_or(find_entry(facts, identity->scope_names[s]),
+        values[s] = given_or(find_entry(request, identity->scope_names[s]),
                              &identity->scopes[s], &asked);
-    ret->plan = given_or_registered(facts->plan, &identity->plan,
+    ret->plan = given_or_registered(request->plan, &identity->plan,
                                     SL_STR("plan"), &asked);
-    ret->role = given_or_registered(facts->role, &identity->role,
+    ret->role = given_or_registered(request->role, &identity->role,
                                     SL_STR("role"), &asked);
     ret->anonymous = is_nobody(identity, values);
     ret->unregistered = is_unregistered(ret, known);
@@ -225,7 +226,7 @@ static struct sl_hash128 fold(struct sl_hash128 so_far, struct sl_str part)
 
 static void make_fingerprint(struct sl_caller *caller,
                              const struct sl_policy *policy,
-                             const struct sl_request *facts,
+                             const struct sl_request *request,
                              const struct sl_hash_key *secret)
 {
     const struct sl_sources *sources = &policy->identity.anonymous;
@@ -233,8 +234,8 @@ static void make_fingerprint(struct sl_caller *caller,
 
     for (unsigned i = 0; i < sources->count; i++)
         h = fold(h, sources->list[i].kind == SL_SOURCE_IP
-                        ? sl_caller_ip(caller, policy, facts)
-                        : sl_request_header(facts, sources->list[i].name));
+                        ? sl_caller_ip(caller, policy, request)
+                        : sl_request_header(request, sources->list[i].name));
     snprintf(caller->fingerprint, sizeof(caller->fingerprint), "%016llx%016llx",
              (unsigned long long)h.hi, (unsigned long long)h.lo);
     caller->anonymous_id = (struct sl_str){caller->fingerprint, 32};
@@ -242,16 +243,16 @@ static void make_fingerprint(struct sl_caller *caller,
 
 struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
                                         const struct sl_policy *policy,
-                                        const struct sl_request *facts,
+                                        const struct sl_request *request,
                                         const struct sl_hash_key *secret)
 {
     const struct sl_identity *identity = &policy->identity;
 
     if (identity->anonymous_is_ip)
         return (struct sl_key_value){identity->scope_names[SL_SCOPE_IP],
-                                     sl_caller_ip(caller, policy, facts)};
+                                     sl_caller_ip(caller, policy, request)};
     if (caller->anonymous_id.len == 0)
-        make_fingerprint(caller, policy, facts, secret);
+        make_fingerprint(caller, policy, request, secret);
     return (struct sl_key_value){identity->scope_names[SL_SCOPE_ANON],
                                  caller->anonymous_id};
 }
@@ -261,13 +262,13 @@ struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
  * by address beside a fingerprint. */
 struct sl_key_value sl_caller_stand_in(struct sl_caller *caller,
                                        const struct sl_policy *policy,
-                                       const struct sl_request *facts,
+                                       const struct sl_request *request,
                                        const struct sl_hash_key *secret)
 {
     if (!caller->anonymous)
         return (struct sl_key_value){policy->identity.scope_names[SL_SCOPE_IP],
-                                     sl_caller_ip(caller, policy, facts)};
-    return sl_caller_anonymous(caller, policy, facts, secret);
+                                     sl_caller_ip(caller, policy, request)};
+    return sl_caller_anonymous(caller, policy, request, secret);
 }
 
 /* ---- the token that came with a request.
@@ -323,19 +324,19 @@ static struct sl_str find_cookie(struct sl_str field, struct sl_str name,
 }
 
 /* HTTP/2 may send each cookie in a field of its own. */
-struct sl_str sl_request_cookie(const struct sl_request *facts,
+struct sl_str sl_request_cookie(const struct sl_request *request,
                                 struct sl_str name, unsigned *count)
 {
     struct sl_str value = {NULL, 0};
 
     *count = 0;
-    for (unsigned i = 0; i < facts->header_count; i++) {
+    for (unsigned i = 0; i < request->header_count; i++) {
         unsigned before = *count;
         struct sl_str found;
 
-        if (!sl_str_eq_nocase(facts->headers[i].name, SL_STR("cookie")))
+        if (!sl_str_eq_nocase(request->headers[i].name, SL_STR("cookie")))
             continue;
-        found = find_cookie(facts->headers[i].value, name, count);
+        found = find_cookie(request->headers[i].value, name, count);
         if (*count > before)
             value = found;
     }
@@ -375,26 +376,26 @@ static bool read_header(const struct sl_source *source, struct sl_str value,
 
 /* False if the source has no token. */
 static bool token_ask(const struct sl_source *source,
-                      const struct sl_request *facts, struct sl_str *ret,
+                      const struct sl_request *request, struct sl_str *ret,
                       unsigned *count)
 {
     struct sl_str value = {NULL, 0};
 
     *count = 0;
     if (source->kind == SL_SOURCE_COOKIE) {
-        *ret = sl_request_cookie(facts, source->name, count);
+        *ret = sl_request_cookie(request, source->name, count);
         return ret->len > 0 || *count > 1;
     }
-    for (unsigned i = 0; i < facts->header_count; i++)
-        if (sl_str_eq_nocase(facts->headers[i].name, source->name)) {
-            value = facts->headers[i].value;
+    for (unsigned i = 0; i < request->header_count; i++)
+        if (sl_str_eq_nocase(request->headers[i].name, source->name)) {
+            value = request->headers[i].value;
             ++*count;
         }
     return *count > 1 || (*count == 1 && read_header(source, value, ret));
 }
 
 enum sl_token_error sl_request_token(const struct sl_policy *policy,
-                                     const struct sl_request *facts,
+                                     const struct sl_request *request,
                                      struct sl_str *ret)
 {
     const struct sl_sources *from = &policy->identity.jwt.from;
@@ -403,7 +404,7 @@ enum sl_token_error sl_request_token(const struct sl_policy *policy,
 
     *ret = text;
     for (unsigned i = 0; i < from->count; i++) {
-        if (!token_ask(&from->list[i], facts, &text, &count))
+        if (!token_ask(&from->list[i], request, &text, &count))
             continue;
         if (count > 1 || text.len == 0)
             return SL_TOKEN_MALFORMED;
@@ -418,7 +419,7 @@ enum sl_token_error sl_request_token(const struct sl_policy *policy,
  * one of its clients could have all others shut out. */
 void sl_auth_info_token(struct sl_auth_info *known, struct sl_tokens *tokens,
                         const struct sl_policy *policy,
-                        const struct sl_request *facts)
+                        const struct sl_request *request)
 {
     struct sl_str text;
     struct sl_ip ip;
@@ -428,13 +429,13 @@ void sl_auth_info_token(struct sl_auth_info *known, struct sl_tokens *tokens,
     known->token_fault = SL_TOKEN_GOOD;
     if (!tokens || !policy->identity.jwt.written)
         return;
-    known->token_fault = sl_request_token(policy, facts, &text);
+    known->token_fault = sl_request_token(policy, request, &text);
     if (text.len == 0)
         return;
     has_ip =
-        sl_ip_parse(facts->ip, &ip) && !sl_ip_trusted(&policy->identity, &ip);
+        sl_ip_parse(request->ip, &ip) && !sl_ip_trusted(&policy->identity, &ip);
     known->token = tokens->calls->verify(tokens, text, has_ip ? &ip : NULL,
-                                         facts->now, &known->token_fault);
+                                         request->now, &known->token_fault);
 }
 
 /* ---- what the registry says of a caller. */
@@ -559,27 +560,27 @@ static void add(struct sl_decision *d, struct sl_str what, struct sl_str name)
 }
 
 static void add_nobody(struct sl_decision *d, struct sl_caller *caller,
-                       const struct sl_request *facts)
+                       const struct sl_request *request)
 {
     if (d->policy->identity.anonymous_is_ip)
         add(d, SL_STR("anonymous, by ip"),
-            sl_caller_ip(caller, d->policy, facts));
+            sl_caller_ip(caller, d->policy, request));
     else
         add(d, SL_STR("anonymous, by fingerprint"), SL_STR(""));
 }
 
 void sl_decision_who(struct sl_decision *d, struct sl_caller *caller,
-                     const struct sl_request *facts)
+                     const struct sl_request *request)
 {
     const struct sl_identity *identity = &d->policy->identity;
 
     d->who_count = 0;
-    if (facts->limit.len > 0) {
-        add(d, SL_STR("key"), facts->key);
+    if (request->limit.len > 0) {
+        add(d, SL_STR("key"), request->key);
         return;
     }
     if (caller->anonymous)
-        add_nobody(d, caller, facts);
+        add_nobody(d, caller, request);
     for (unsigned s = 0; s < identity->scope_count; s++)
         if (s != SL_SCOPE_IP && caller->values[s].len > 0)
             add(d, identity->scope_names[s], caller->values[s]);

@@ -42,8 +42,8 @@ void sl_decision_done(struct sl_decision *decision)
 }
 
 /* Clears all but the arrays, which are filled as far as they are used. */
-static void clear(struct sl_decision *d, const struct sl_active_policy *live,
-                  const struct sl_request *facts, bool spend)
+static void clear(struct sl_decision *d, const struct sl_active_policy *active,
+                  const struct sl_request *request, bool spend)
 {
     d->not_limited = false;
     d->allowed = true;
@@ -64,17 +64,17 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *live,
     d->webhook_verified = d->webhook_claimed = d->webhook_kept = false;
     d->repeat_wanted = d->repeat_claimed = d->repeat_kept = false;
     d->spend = spend;
-    d->tagged = live->in_slots;
-    d->policy = live->policy;
-    d->route = &live->policy->fallback;
-    d->plan = live->policy->plans.fallback;
-    d->now = facts->now;
-    d->hold_asked = facts->hold;
-    d->give_back = facts->give_back;
-    d->insist = facts->insist;
-    d->charge = facts->charge;
-    d->metered = facts->metered;
-    d->take.deadline = facts->deadline;
+    d->tagged = active->in_slots;
+    d->policy = active->policy;
+    d->route = &active->policy->fallback;
+    d->plan = active->policy->plans.fallback;
+    d->now = request->now;
+    d->hold_asked = request->hold;
+    d->give_back = request->give_back;
+    d->insist = request->insist;
+    d->charge = request->charge;
+    d->metered = request->metered;
+    d->take.deadline = request->deadline;
     sl_arena_reset(&d->arena);
 }
 
@@ -91,7 +91,7 @@ static void open(struct sl_check *c)
     c->request_index = 0;
     c->answered = c->sending = false;
     c->state = SL_CHECK_IDENTIFY;
-    clear(d, c->live, c->requests, c->spend);
+    clear(d, c->active, c->requests, c->spend);
     sl_decision_choose_id(d, c->requests, sl_engine_secret(c->engine));
     d->not_limited = is_off(d);
 }
@@ -113,22 +113,22 @@ static void add_route(struct routes *routes, const struct sl_route *route)
     routes->list[routes->count++] = route;
 }
 
-static int find_paths(struct sl_decision *d, const struct sl_request *facts,
+static int find_paths(struct sl_decision *d, const struct sl_request *request,
                       struct routes *ret)
 {
     const struct sl_policy *policy = d->policy;
     size_t len =
-        facts->path.len < SL_PATH_BYTES ? facts->path.len : SL_PATH_BYTES;
+        request->path.len < SL_PATH_BYTES ? request->path.len : SL_PATH_BYTES;
     char *room = sl_arena_take(&d->arena, SL_PATH_READINGS * (len + 1));
     struct sl_path readings[SL_PATH_READINGS];
     unsigned count;
 
     if (!room)
         return SLUICE_ENOMEM;
-    count = sl_path_readings(facts->path, room, readings);
+    count = sl_path_readings(request->path, room, readings);
     for (unsigned i = 0; i < count; i++) {
         unsigned found = sl_routes_find(
-            policy->tree, sl_method_of(facts->method), &readings[i]);
+            policy->tree, sl_method_of(request->method), &readings[i]);
 
         add_route(ret, found == SL_NO_ROUTE ? &policy->fallback
                                             : &policy->routes[found]);
@@ -146,23 +146,23 @@ static const struct sl_route *choose_face(const struct routes *routes)
     return routes->list[0];
 }
 
-static int find_routes(struct sl_decision *d, const struct sl_request *facts,
+static int find_routes(struct sl_decision *d, const struct sl_request *request,
                        struct routes *ret)
 {
     int err = 0, job, descriptor = -1;
 
     ret->count = 0;
-    if (facts->domain.len > 0)
-        descriptor = sl_policy_descriptor(d->policy, facts->domain,
-                                          facts->entries, facts->entry_count);
+    if (request->domain.len > 0)
+        descriptor = sl_policy_descriptor(
+            d->policy, request->domain, request->entries, request->entry_count);
     if (descriptor >= 0) {
         add_route(ret, &d->policy->routes[descriptor]);
-    } else if (facts->job.len > 0) {
-        job = sl_policy_job(d->policy, facts->job);
+    } else if (request->job.len > 0) {
+        job = sl_policy_job(d->policy, request->job);
         add_route(ret,
                   job < 0 ? &d->policy->fallback : &d->policy->routes[job]);
     } else {
-        err = find_paths(d, facts, ret);
+        err = find_paths(d, request, ret);
     }
     if (!err)
         d->route = choose_face(ret);
@@ -172,12 +172,12 @@ static int find_routes(struct sl_decision *d, const struct sl_request *facts,
 /* A CORS preflight has no credentials, so it is never refused for a missing
  * name. It takes from the limits as an anonymous request does, because many
  * servers run their handlers for it. */
-static bool is_preflight(const struct sl_request *facts)
+static bool is_preflight(const struct sl_request *request)
 {
-    return sl_str_eq_nocase(facts->method, SL_STR("options")) &&
-           facts->job.len == 0 &&
-           sl_request_header(facts, SL_STR("origin")).len > 0 &&
-           sl_request_header(facts, SL_STR("access-control-request-method"))
+    return sl_str_eq_nocase(request->method, SL_STR("options")) &&
+           request->job.len == 0 &&
+           sl_request_header(request, SL_STR("origin")).len > 0 &&
+           sl_request_header(request, SL_STR("access-control-request-method"))
                    .len > 0;
 }
 
@@ -234,7 +234,7 @@ static bool check_route(struct sl_check *c, const struct sl_route *route)
     const struct sl_caller *caller = &c->caller;
 
     if (route->feature != SL_NO_FEATURE &&
-        !atomic_load_explicit(&c->live->features[route->feature],
+        !atomic_load_explicit(&c->active->features[route->feature],
                               memory_order_relaxed)) {
         sl_decision_refuse(d, SL_REASON_FEATURE);
         d->retry_in = d->policy->features[route->feature].retry_after;
@@ -263,7 +263,7 @@ static bool check_route(struct sl_check *c, const struct sl_route *route)
 static int find_rule(struct sl_check *c, const struct sl_rule **ret)
 {
     struct sl_decision *d = &c->decision;
-    struct sl_str name = c->facts->limit;
+    struct sl_str name = c->request->limit;
     int index = sl_policy_rule(d->policy, name);
 
     if (index < 0)
@@ -295,7 +295,7 @@ static int add_named_limit(struct sl_check *c)
     c->caller.anonymous = false;
     if (!choose_plan(d, &c->caller))
         sl_decision_refuse(d, SL_REASON_UNKNOWN_PLAN);
-    if (c->facts->idempotency_key.len > 0)
+    if (c->request->idempotency_key.len > 0)
         sl_idempotency_claim(c, NULL);
     return d->reason == SL_REASON_NONE ? show(c, &rule, 1) : 0;
 }
@@ -338,7 +338,7 @@ static int add_routes(struct sl_check *c, const struct routes *routes)
             sl_decision_refuse(d, SL_REASON_PATH);
         c->carry |= route->sign_in == SL_SIGN_IN_CARRY;
         c->cap |= route->sign_in == SL_SIGN_IN_CAP;
-        if (route->guards || c->facts->idempotency_key.len > 0)
+        if (route->guards || c->request->idempotency_key.len > 0)
             sl_idempotency_claim(c, route->guards);
     }
     return d->reason == SL_REASON_NONE ? show(c, rules, count) : 0;
@@ -349,13 +349,13 @@ static int add_routes(struct sl_check *c, const struct routes *routes)
 static int keep_open_values(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
-    const struct sl_request *facts = c->facts;
+    const struct sl_request *request = c->request;
     struct sl_str *value = &c->caller.values[SL_SCOPE_DESCRIPTOR];
 
     if (!d->route->is_descriptor)
         return 0;
-    *value = sl_str_c(sl_descriptor_id(&d->route->descriptor, facts->entries,
-                                       facts->entry_count, &d->arena));
+    *value = sl_str_c(sl_descriptor_id(&d->route->descriptor, request->entries,
+                                       request->entry_count, &d->arena));
     return value->at ? 0 : SLUICE_ENOMEM;
 }
 
@@ -364,26 +364,26 @@ static int keep_open_values(struct sl_check *c)
 static int add_limits(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
-    const struct sl_request *facts = c->facts;
+    const struct sl_request *request = c->request;
     struct routes routes;
     int err;
 
-    sl_identify(d->policy, facts, c->known, &c->caller);
+    sl_identify(d->policy, request, c->known, &c->caller);
     if (d->side_count == 1) {
         d->token_good = c->known->token != NULL;
         d->token_fault = c->known->token_fault;
         d->anonymous = c->caller.anonymous;
         d->plan_ended = c->caller.plan_ended;
-        sl_decision_who(d, &c->caller, facts);
+        sl_decision_who(d, &c->caller, request);
     }
-    if (facts->limit.len > 0)
+    if (request->limit.len > 0)
         return add_named_limit(c);
-    err = find_routes(d, facts, &routes);
+    err = find_routes(d, request, &routes);
     if (!err)
         err = keep_open_values(c);
     if (err)
         return sl_diag_error(&c->diag, err, "out of memory");
-    c->preflight = is_preflight(facts);
+    c->preflight = is_preflight(request);
     return add_routes(c, &routes);
 }
 
@@ -487,7 +487,7 @@ const struct sl_route *sl_check_route(struct sl_check *c,
     struct sl_decision *d = &c->decision;
     struct routes routes;
 
-    clear(d, c->live, request, false);
+    clear(d, c->active, request, false);
     return find_routes(d, request, &routes) ? NULL : d->route;
 }
 
@@ -495,8 +495,8 @@ const struct sl_route *sl_check_route(struct sl_check *c,
 
 static void verify_token(struct sl_check *c)
 {
-    sl_auth_info_token(&c->verified, c->engine_ctx->tokens, c->live->policy,
-                       c->facts);
+    sl_auth_info_token(&c->verified, c->engine_ctx->tokens, c->active->policy,
+                       c->request);
 }
 
 static void release_subjects(struct sl_check *c)
@@ -550,16 +550,16 @@ static void look_up(struct sl_check *c, struct sl_lookup *lookup,
  * answered yet. */
 static bool identify(struct sl_check *c)
 {
-    c->facts = &c->requests[c->request_index];
+    c->request = &c->requests[c->request_index];
     c->looked_up = c->has_waited = false;
     c->known = c->auth;
     if (c->auth)
         return true;
     c->known = &c->verified;
     verify_token(c);
-    if (!c->engine_ctx->subjects || !c->live->policy->enabled)
+    if (!c->engine_ctx->subjects || !c->active->policy->enabled)
         return true;
-    sl_identify(c->live->policy, c->facts, &c->verified, &c->caller);
+    sl_identify(c->active->policy, c->request, &c->verified, &c->caller);
     c->looked_up = true;
     c->lookups_open = 1; /* on_found() resumes only after both have started */
     look_up(c, &c->lookups[0], "user", c->caller.values[SL_SCOPE_USER]);
@@ -645,7 +645,7 @@ static void took(struct sl_check *c)
         sl_decision_conclude(d);
         sl_hold_taken(d);
         if (d->on_local)
-            sl_outage_add_debt(c->live, d);
+            sl_outage_add_debt(c->active, d);
     }
     next_take(c);
 }
@@ -656,7 +656,7 @@ static bool was_reset(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
 
-    if (!d->take.err && !d->on_local && c->live->local) {
+    if (!d->take.err && !d->on_local && c->active->local) {
         d->on_local = true;
         return !sl_parts_ask_reset(c);
     }
@@ -774,15 +774,15 @@ void sl_check_init(struct sl_check *c, struct sl_engine *engine,
 
 void sl_check_done(struct sl_check *c)
 {
-    sl_active_policy_release(c->live);
-    c->live = NULL;
+    sl_active_policy_release(c->active);
+    c->active = NULL;
     sl_decision_done(&c->decision);
 }
 
 struct sl_active_policy *sl_check_hold(struct sl_check *c)
 {
-    c->live = sl_engine_hold(c->engine, c->live);
-    return c->live;
+    c->active = sl_engine_hold(c->engine, c->active);
+    return c->active;
 }
 
 void sl_check_start(struct sl_check *c, const struct sl_request *requests,
@@ -798,7 +798,7 @@ void sl_check_start(struct sl_check *c, const struct sl_request *requests,
     c->waiter.queue = NULL;
     c->diag.sentence[0] = '\0';
     c->verified.webhook = c->engine_ctx->webhook;
-    if (!c->live)
+    if (!c->active)
         sl_check_hold(c);
     open(c);
     advance(c);

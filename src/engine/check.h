@@ -66,7 +66,8 @@ struct sl_check {
     struct sl_decision decision; /* valid if err is 0 */
     int err; /* of sl_check_start(); the sentence is in diag */
     struct sl_diag diag;
-    struct sl_active_policy *live; /* referenced; the decision points into it */
+    struct sl_active_policy
+        *active; /* referenced; the decision points into it */
 
     /* Set by the caller. */
     void (*done)(struct sl_check *check); /* NULL: the store answers at once,
@@ -97,7 +98,7 @@ struct sl_check {
     bool answered; /* the take is complete */
 
     /* The current request. */
-    const struct sl_request *facts;
+    const struct sl_request *request;
     const struct sl_auth_info *known; /* `auth`, or &verified */
     const struct sl_hash_key *secret;
     struct sl_caller caller;

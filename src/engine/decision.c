@@ -213,7 +213,7 @@ bool sl_decision_conclude_failure(struct sl_check *c)
     /* What was used is reported, whatever the limits say. */
     if (d->charge || (d->give_back && wish == SL_FAILURE_DENY))
         wish = SL_FAILURE_ALLOW;
-    if (wish == SL_FAILURE_LOCAL && !d->on_local && c->live->local) {
+    if (wish == SL_FAILURE_LOCAL && !d->on_local && c->active->local) {
         d->on_local = true;
         d->share = sl_engine_local_share(c->engine);
         return sl_parts_ask_limits(c);
@@ -227,6 +227,6 @@ bool sl_decision_conclude_failure(struct sl_check *c)
     d->no_numbers = true;
     if (d->allowed)
         sl_decision_conclude(d);
-    sl_outage_add_debt(c->live, d);
+    sl_outage_add_debt(c->active, d);
     return false;
 }

@@ -37,7 +37,7 @@ struct sl_policy;
  * NULL: then none is believed. token.c. */
 void sl_auth_info_token(struct sl_auth_info *known, struct sl_tokens *tokens,
                         const struct sl_policy *policy,
-                        const struct sl_request *facts);
+                        const struct sl_request *request);
 
 /* ---- replay cache: keys of earlier requests and their answers.
  *
@@ -72,10 +72,10 @@ enum sl_replay_cache_found {
 
 /* One claim. */
 struct sl_replay_cache_claim {
-    struct sl_hash128 key;   /* of the caller and its key */
-    struct sl_hash128 print; /* what must be the same in a repeat */
-    sl_ns until;             /* when it is over */
-    uint32_t repeats;        /* how many are answered by one */
+    struct sl_hash128 key;         /* of the caller and its key */
+    struct sl_hash128 fingerprint; /* what must be the same in a repeat */
+    sl_ns until;                   /* when it is over */
+    uint32_t repeats;              /* how many are answered by one */
 };
 
 SL_MUST_USE int sl_replay_cache_open(size_t bytes, bool strict,
@@ -202,15 +202,15 @@ struct sl_limit_view {
     struct sl_str override_bad; /* explain only: one that does not fit */
     enum sl_rate_form form;     /* UNLIMITED and NONE have no numbers */
     enum sl_mode mode;
-    bool skipped;            /* `missing: skip`, and it was */
-    struct sl_str scope;     /* "user", "org:user", "anon"; "all" for [] */
-    unsigned value_count;    /* of `values`, below */
-    struct sl_str key;       /* for the store */
-    struct sl_hash128 print; /* of the key, where the store has made it */
-    struct sl_str name;      /* the same where others read it, if the store is
-                              * shared; SL_KEY_CANDIDATE stands behind it */
-    struct sl_str visitor;   /* the key before sign-in, if its usage is carried
-                              * over; else empty */
+    bool skipped;         /* `missing: skip`, and it was */
+    struct sl_str scope;  /* "user", "org:user", "anon"; "all" for [] */
+    unsigned value_count; /* of `values`, below */
+    struct sl_str key;    /* for the store */
+    struct sl_hash128 fingerprint; /* of the key, where the store has made it */
+    struct sl_str name;    /* the same where others read it, if the store is
+                            * shared; SL_KEY_CANDIDATE stands behind it */
+    struct sl_str visitor; /* the key before sign-in, if its usage is carried
+                            * over; else empty */
     struct sl_str visitor_name;
     uint64_t carried; /* how much that was */
     char *id;         /* the values as text, joined by ':' */
@@ -360,7 +360,7 @@ struct sl_active_policy {
 /* Let the store know that `numbers` of an override are stricter than those of
  * any plan, if they are: cells are judged by the strictest when room is
  * needed. */
-SL_MUST_USE int sl_active_set_strictest(const struct sl_active_policy *live,
+SL_MUST_USE int sl_active_set_strictest(const struct sl_active_policy *active,
                                         const struct sl_rule *rule,
                                         const struct sl_limit *numbers,
                                         struct sl_diag *diag);

@@ -11,12 +11,12 @@
 
 /* ---- what a policy needs to be in force ---- */
 
-void sl_active_policy_release(struct sl_active_policy *live)
+void sl_active_policy_release(struct sl_active_policy *active)
 {
-    if (!live || atomic_fetch_sub(&live->refs, 1) != 1)
+    if (!active || atomic_fetch_sub(&active->refs, 1) != 1)
         return;
-    sl_policy_unref(live->policy);
-    sl_alloc_free(live->alloc, live, live->size);
+    sl_policy_unref(active->policy);
+    sl_alloc_free(active->alloc, active, active->size);
 }
 
 /* State belongs to the name. No rule can be called like a candidate. */
@@ -48,34 +48,35 @@ static struct sl_active_policy *new_live(struct sl_policy *policy,
                   policy->rule_total * sizeof(struct sl_tightest) +
                   policy->backlog_count * sizeof(struct sl_depth) +
                   n * NAME_MAX_ + policy->feature_count + 1;
-    struct sl_active_policy *live = sl_alloc_new(alloc, size);
+    struct sl_active_policy *active = sl_alloc_new(alloc, size);
     char *names;
 
-    if (!live)
+    if (!active)
         return NULL;
-    memset(live, 0, size);
-    atomic_init(&live->refs, 1);
-    live->alloc = alloc;
-    live->size = size;
-    live->policy = sl_policy_ref(policy);
-    live->stored = (struct sl_limit_binding *)(live + 1);
-    live->tightest = (struct sl_tightest *)(live->stored + 2 * n);
-    live->depths = (struct sl_depth *)(live->tightest + policy->rule_total);
-    names = (char *)(live->depths + policy->backlog_count);
+    memset(active, 0, size);
+    atomic_init(&active->refs, 1);
+    active->alloc = alloc;
+    active->size = size;
+    active->policy = sl_policy_ref(policy);
+    active->stored = (struct sl_limit_binding *)(active + 1);
+    active->tightest = (struct sl_tightest *)(active->stored + 2 * n);
+    active->depths = (struct sl_depth *)(active->tightest + policy->rule_total);
+    names = (char *)(active->depths + policy->backlog_count);
     for (unsigned i = 0; i < n; i++) {
         describe(&policy->rules[i / 2], i % 2, names + i * NAME_MAX_,
-                 &live->stored[i]);
-        live->stored[n + i] = live->stored[i];
+                 &active->stored[i]);
+        active->stored[n + i] = active->stored[i];
     }
     for (unsigned i = 0; i < policy->rule_total; i++) {
-        atomic_init(&live->tightest[i].count, policy->rules[i].strictest.count);
-        atomic_init(&live->tightest[i].capacity,
+        atomic_init(&active->tightest[i].count,
+                    policy->rules[i].strictest.count);
+        atomic_init(&active->tightest[i].capacity,
                     policy->rules[i].strictest.capacity);
     }
-    live->features = (_Atomic bool *)(names + n * NAME_MAX_);
+    active->features = (_Atomic bool *)(names + n * NAME_MAX_);
     for (unsigned i = 0; i < policy->feature_count; i++)
-        atomic_init(&live->features[i], policy->features[i].enabled);
-    return live;
+        atomic_init(&active->features[i], policy->features[i].enabled);
+    return active;
 }
 
 static bool wants_local(const struct sl_policy *policy)
@@ -107,17 +108,17 @@ static int check_store(const struct sl_engine *engine,
                          place.line, why.sentence);
 }
 
-static int prepare(struct sl_engine *engine, struct sl_active_policy *live,
+static int prepare(struct sl_engine *engine, struct sl_active_policy *active,
                    struct sl_diag *diag)
 {
-    const struct sl_policy *policy = live->policy;
+    const struct sl_policy *policy = active->policy;
     unsigned count = 2 * policy->rule_total;
     int err = check_store(engine, policy, diag);
 
     if (!err)
         err = sl_memory_of_repeats(engine, policy, diag);
     if (!err)
-        err = sl_store_bind(engine->store, live->stored, count, diag);
+        err = sl_store_bind(engine->store, active->stored, count, diag);
     if (err || !wants_local(policy))
         return err;
     if (!engine->local) {
@@ -129,8 +130,8 @@ static int prepare(struct sl_engine *engine, struct sl_active_policy *live,
         err = sl_memory_open(&options, &engine->local, diag);
     }
     if (!err) {
-        live->local = live->stored + count;
-        err = sl_store_bind(engine->local, live->local, count, diag);
+        active->local = active->stored + count;
+        err = sl_store_bind(engine->local, active->local, count, diag);
     }
     return err;
 }
@@ -145,22 +146,23 @@ static struct kept *find_kept(struct sl_engine *engine, struct sl_str name)
     return NULL;
 }
 
-static void apply(const struct sl_active_policy *live, struct sl_str name,
+static void apply(const struct sl_active_policy *active, struct sl_str name,
                   int on)
 {
-    int index = sl_policy_feature(live->policy, name);
+    int index = sl_policy_feature(active->policy, name);
 
     if (index >= 0)
-        atomic_store(&live->features[index],
-                     on < 0 ? live->policy->features[index].enabled : on != 0);
+        atomic_store(&active->features[index],
+                     on < 0 ? active->policy->features[index].enabled
+                            : on != 0);
 }
 
 static void apply_all(const struct sl_engine *engine,
-                      const struct sl_active_policy *live)
+                      const struct sl_active_policy *active)
 {
     for (unsigned i = 0; i < engine->kept_count; i++)
-        apply(live, sl_str_c(engine->kept[i].name), engine->kept[i].on);
-    sl_backlogs_apply(engine, live);
+        apply(active, sl_str_c(engine->kept[i].name), engine->kept[i].on);
+    sl_backlogs_apply(engine, active);
 }
 
 static int keep(struct sl_engine *engine, struct sl_str name, int on,
@@ -193,42 +195,42 @@ static int keep(struct sl_engine *engine, struct sl_str name, int on,
 int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
                   struct sl_diag *diag)
 {
-    struct sl_active_policy *live = new_live(policy, engine->alloc);
+    struct sl_active_policy *active = new_live(policy, engine->alloc);
     int err;
 
-    if (!live)
+    if (!active)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
-    live->engine = engine;
-    live->wants_names = engine->store->wants_names;
-    live->in_slots = engine->store->in_slots;
+    active->engine = engine;
+    active->wants_names = engine->store->wants_names;
+    active->in_slots = engine->store->in_slots;
     pthread_mutex_lock(&engine->lock);
-    err = prepare(engine, live, diag);
+    err = prepare(engine, active, diag);
     if (!err) {
-        apply_all(engine, live);
-        sl_queues_resize(engine->queues, live->policy->server.waiting
-                                             ? live->policy->server.waiting
+        apply_all(engine, active);
+        sl_queues_resize(engine->queues, active->policy->server.waiting
+                                             ? active->policy->server.waiting
                                              : SL_WAIT_TIMER);
-        live = atomic_exchange(&engine->live, live);
+        active = atomic_exchange(&engine->active, active);
     }
     pthread_mutex_unlock(&engine->lock);
-    sl_active_policy_release(live); /* the old one, or the one that failed */
+    sl_active_policy_release(active); /* the old one, or the one that failed */
     return err;
 }
 
 struct sl_active_policy *sl_engine_hold(struct sl_engine *engine,
                                         struct sl_active_policy *held)
 {
-    struct sl_active_policy *live;
+    struct sl_active_policy *active;
 
     if (held &&
-        held == atomic_load_explicit(&engine->live, memory_order_acquire))
+        held == atomic_load_explicit(&engine->active, memory_order_acquire))
         return held;
     pthread_mutex_lock(&engine->lock);
-    live = atomic_load(&engine->live);
-    atomic_fetch_add(&live->refs, 1);
+    active = atomic_load(&engine->active);
+    atomic_fetch_add(&active->refs, 1);
     pthread_mutex_unlock(&engine->lock);
     sl_active_policy_release(held);
-    return live;
+    return active;
 }
 
 int sl_engine_keep(struct sl_engine *engine, struct sl_str name, int on,
@@ -239,7 +241,7 @@ int sl_engine_keep(struct sl_engine *engine, struct sl_str name, int on,
     pthread_mutex_lock(&engine->lock);
     err = keep(engine, name, on, diag);
     if (!err)
-        apply(atomic_load(&engine->live), name, on);
+        apply(atomic_load(&engine->active), name, on);
     pthread_mutex_unlock(&engine->lock);
     return err;
 }
@@ -257,10 +259,10 @@ bool sl_engine_is_kept(struct sl_engine *engine, struct sl_str name)
 int sl_engine_switch(struct sl_engine *engine, struct sl_str name, int on,
                      struct sl_diag *diag)
 {
-    struct sl_active_policy *live = sl_engine_hold(engine, NULL);
-    int index = sl_policy_feature(live->policy, name);
+    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
+    int index = sl_policy_feature(active->policy, name);
 
-    sl_active_policy_release(live);
+    sl_active_policy_release(active);
     if (index < 0)
         return sl_diag_error(diag, SLUICE_ENOENT,
                              "the policy has no feature \"%.*s\"",
@@ -307,7 +309,7 @@ void sl_engine_close(struct sl_engine *engine)
 {
     if (!engine)
         return;
-    sl_active_policy_release(atomic_load(&engine->live));
+    sl_active_policy_release(atomic_load(&engine->active));
     sl_debts_close(engine->debts);
     sl_replay_cache_close(engine->repeats);
     sl_replay_cache_close(engine->replays);
@@ -319,10 +321,10 @@ void sl_engine_close(struct sl_engine *engine)
 }
 
 /* Under the lock. */
-static int tighten(const struct sl_active_policy *live,
+static int tighten(const struct sl_active_policy *active,
                    const struct sl_rule *rule, const struct sl_limit *numbers)
 {
-    struct sl_tightest *t = &live->tightest[rule->index];
+    struct sl_tightest *t = &active->tightest[rule->index];
     struct sl_limit strictest = rule->strictest;
     uint64_t count = atomic_load(&t->count);
     uint64_t capacity = atomic_load(&t->capacity);
@@ -332,11 +334,11 @@ static int tighten(const struct sl_active_policy *live,
     strictest.capacity =
         capacity < numbers->capacity ? capacity : numbers->capacity;
     sl_limit_derive(&strictest);
-    err = sl_store_set_strictest(live->engine->store,
-                                 &live->stored[2 * rule->index], &strictest);
-    if (!err && live->local)
-        err = sl_store_set_strictest(live->engine->local,
-                                     &live->local[2 * rule->index], &strictest);
+    err = sl_store_set_strictest(active->engine->store,
+                                 &active->stored[2 * rule->index], &strictest);
+    if (!err && active->local)
+        err = sl_store_set_strictest(
+            active->engine->local, &active->local[2 * rule->index], &strictest);
     if (!err) {
         atomic_store(&t->count, strictest.count);
         atomic_store(&t->capacity, strictest.capacity);
@@ -344,20 +346,20 @@ static int tighten(const struct sl_active_policy *live,
     return err;
 }
 
-int sl_active_set_strictest(const struct sl_active_policy *live,
+int sl_active_set_strictest(const struct sl_active_policy *active,
                             const struct sl_rule *rule,
                             const struct sl_limit *numbers,
                             struct sl_diag *diag)
 {
-    const struct sl_tightest *t = &live->tightest[rule->index];
+    const struct sl_tightest *t = &active->tightest[rule->index];
     int err;
 
     if (numbers->count >= atomic_load(&t->count) &&
         numbers->capacity >= atomic_load(&t->capacity))
         return 0;
-    pthread_mutex_lock(&live->engine->lock);
-    err = tighten(live, rule, numbers);
-    pthread_mutex_unlock(&live->engine->lock);
+    pthread_mutex_lock(&active->engine->lock);
+    err = tighten(active, rule, numbers);
+    pthread_mutex_unlock(&active->engine->lock);
     return err ? sl_diag_error(diag, err, "the store has too many limits") : 0;
 }
 
@@ -391,7 +393,7 @@ static bool is_apart(struct sl_store *store, const struct sl_decision *d)
     if (store->in_slots)
         return !sl_split_take_is_one(&d->take);
     return atomic_load(&store->in_steps) && d->take.count > 1 &&
-           d->take.errand != SL_TAKE_OP_TAKE;
+           d->take.op != SL_TAKE_OP_TAKE;
 }
 
 /* What its keys owe comes first, on the same way. */
@@ -419,7 +421,7 @@ bool sl_engine_prefetch(struct sl_engine *engine, struct sl_decision *d)
     for (unsigned i = 0; i < d->take.count; i++) {
         struct sl_store_part *part = &d->parts[i];
 
-        part->print = sl_table_fingerprint(&part->of->table, part->key);
+        part->fingerprint = sl_table_fingerprint(&part->of->table, part->key);
         sl_store_prefetch(store, part);
     }
     return true;
@@ -440,13 +442,13 @@ void sl_engine_take(struct sl_engine *engine, struct sl_decision *d)
 
 int sl_engine_forget(struct sl_engine *engine, struct sl_diag *diag)
 {
-    struct sl_active_policy *live = sl_engine_hold(engine, NULL);
+    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
     struct sl_store *local = engine->local;
     int err;
 
     engine->local = NULL;
-    err = sl_engine_use(engine, live->policy, diag);
-    sl_active_policy_release(live);
+    err = sl_engine_use(engine, active->policy, diag);
+    sl_active_policy_release(active);
     if (err) {
         sl_store_close(engine->local);
         engine->local = local;
@@ -456,7 +458,7 @@ int sl_engine_forget(struct sl_engine *engine, struct sl_diag *diag)
     sl_replay_cache_forget(engine->repeats);
     sl_replay_cache_forget(engine->replays);
     engine->reported_count = 0;
-    sl_backlogs_apply(engine, atomic_load(&engine->live));
+    sl_backlogs_apply(engine, atomic_load(&engine->active));
     sl_store_close(local);
     return 0;
 }
@@ -493,10 +495,10 @@ static void put(struct sl_depth *depth, const struct reported *reported)
 }
 
 void sl_backlogs_apply(const struct sl_engine *engine,
-                       const struct sl_active_policy *live)
+                       const struct sl_active_policy *active)
 {
-    for (unsigned i = 0; i < live->policy->backlog_count; i++)
-        put(&live->depths[i], find(engine, live->policy->backlogs[i]));
+    for (unsigned i = 0; i < active->policy->backlog_count; i++)
+        put(&active->depths[i], find(engine, active->policy->backlogs[i]));
 }
 
 /* A place for the name: its own, a new one, or that of the oldest report. */
@@ -527,8 +529,8 @@ static int find_index(const struct sl_policy *policy, struct sl_str name)
 static int report(struct sl_engine *engine, struct sl_str name, uint64_t depth,
                   sl_ns now)
 {
-    const struct sl_active_policy *live = atomic_load(&engine->live);
-    int index = find_index(live->policy, name);
+    const struct sl_active_policy *active = atomic_load(&engine->active);
+    int index = find_index(active->policy, name);
     struct reported *place;
 
     if (index < 0 || name.len >= sizeof(place->name))
@@ -538,7 +540,7 @@ static int report(struct sl_engine *engine, struct sl_str name, uint64_t depth,
     place->name[name.len] = '\0';
     place->depth = depth;
     place->at = now;
-    put(&live->depths[index], place);
+    put(&active->depths[index], place);
     return 0;
 }
 

@@ -92,6 +92,6 @@ struct sl_active_policy *sl_engine_hold(struct sl_engine *engine,
                                         struct sl_active_policy *held);
 
 /* NULL is allowed. */
-void sl_active_policy_release(struct sl_active_policy *live);
+void sl_active_policy_release(struct sl_active_policy *active);
 
 #endif

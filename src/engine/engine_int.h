@@ -26,28 +26,29 @@
 struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
                              char out[SL_IP_TEXT + 5]);
 
-void sl_identify(const struct sl_policy *policy, const struct sl_request *facts,
+void sl_identify(const struct sl_policy *policy,
+                 const struct sl_request *request,
                  const struct sl_auth_info *known, struct sl_caller *ret);
 
 /* The caller's address, in one notation; "unknown" if he has none. Read when it
  * is first asked for: who has a name is seldom told by his address. */
 struct sl_str sl_caller_ip(struct sl_caller *caller,
                            const struct sl_policy *policy,
-                           const struct sl_request *facts);
+                           const struct sl_request *request);
 
 /* The scope and the value by which an unknown caller is told apart: his
  * address, or a fingerprint under `secret` of what the policy lists. Whoever
  * shows nothing at all shares one allowance with all the others. */
 struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
                                         const struct sl_policy *policy,
-                                        const struct sl_request *facts,
+                                        const struct sl_request *request,
                                         const struct sl_hash_key *secret);
 
 /* What stands in for a name that the caller lacks: as above for callers without
  * any name, else the address. */
 struct sl_key_value sl_caller_stand_in(struct sl_caller *caller,
                                        const struct sl_policy *policy,
-                                       const struct sl_request *facts,
+                                       const struct sl_request *request,
                                        const struct sl_hash_key *secret);
 
 /* Add `count` rules to decision->shown: plan, numbers, key, cost. Sets
@@ -105,11 +106,11 @@ void sl_local_answer(const struct sl_decision *decision,
 
 /* Keep who asks, for the text of the decision. */
 void sl_decision_who(struct sl_decision *decision, struct sl_caller *caller,
-                     const struct sl_request *facts);
+                     const struct sl_request *request);
 
 /* The id that came with it, if it is one, or a fresh one. request_id.c */
 void sl_decision_choose_id(struct sl_decision *decision,
-                           const struct sl_request *facts,
+                           const struct sl_request *request,
                            const struct sl_hash_key *secret);
 
 /* Refuse for a reason that is no limit. */
@@ -126,7 +127,7 @@ bool sl_engine_prefetch(struct sl_engine *engine, struct sl_decision *decision);
 void sl_engine_take(struct sl_engine *engine, struct sl_decision *decision);
 
 /* The store has failed, and the decision let something through. engine.c */
-void sl_outage_add_debt(const struct sl_active_policy *live,
+void sl_outage_add_debt(const struct sl_active_policy *active,
                         struct sl_decision *decision);
 
 /* A take of the decision was answered: see to what others owe. */
@@ -202,14 +203,14 @@ void sl_debts_close(struct sl_debts *debts);
 /* Forget all of them. */
 void sl_debts_forget(struct sl_debts *debts);
 
-/* What `part` would have taken was let through. `live`, which the part points
+/* What `part` would have taken was let through. `active`, which the part points
  * into, is held until that is charged, or until the key's debt is moved on
  * under another one, which is held instead. */
-void sl_debts_add(struct sl_debts *debts, struct sl_active_policy *live,
+void sl_debts_add(struct sl_debts *debts, struct sl_active_policy *active,
                   const struct sl_store_part *part, sl_ns now);
 
 /* It was given back; the same otherwise. */
-void sl_debts_give(struct sl_debts *debts, struct sl_active_policy *live,
+void sl_debts_give(struct sl_debts *debts, struct sl_active_policy *active,
                    const struct sl_store_part *part, sl_ns now);
 
 /* Is there any? Costs one load. */
@@ -258,8 +259,8 @@ struct sl_engine {
     void *now_ctx;
     int (*fault)(void *ctx);
     void *fault_ctx;
-    pthread_mutex_t lock; /* who writes `live`, or takes a hold */
-    _Atomic(struct sl_active_policy *) live;
+    pthread_mutex_t lock; /* who writes `active`, or takes a hold */
+    _Atomic(struct sl_active_policy *) active;
     struct kept kept[KEPT_MAX];
     unsigned kept_count;
     struct reported reported[KEPT_MAX];
@@ -274,7 +275,7 @@ struct sl_engine {
 
 /* What was reported, for the policy that comes in force. backlog.c */
 void sl_backlogs_apply(const struct sl_engine *engine,
-                       const struct sl_active_policy *live);
+                       const struct sl_active_policy *active);
 
 /* Memory for repeats and replays, if the policy has a use for it. Under the
  * lock. backlog.c */
@@ -336,7 +337,7 @@ void sl_usage_report_send(struct sl_usage_sink *meter,
 
 /* A hold has ended or was extended: tell the station's meter. */
 struct sl_hold_op;
-void sl_usage_report_hold_end(const struct sl_hold_op *ask);
+void sl_usage_report_hold_end(const struct sl_hold_op *check);
 
 /* After a start: let the table know of `used` units that the books have for
  * these values, if it has less; if it has more, give back what it is still
@@ -411,20 +412,20 @@ void sl_guard_conclude(struct sl_decision *decision);
  */
 
 /* Could it, if it is denied or others wait? */
-bool sl_wait_check_may_wait(const struct sl_check *ask);
+bool sl_wait_check_may_wait(const struct sl_check *check);
 
 /* A first take is pending. True if others wait for the same: then it was not
  * carried out, and the question stands behind them, or was answered. */
-bool sl_wait_check_behind(struct sl_check *ask);
+bool sl_wait_check_behind(struct sl_check *check);
 
 /* It is decided. True if it was denied and waits now, or goes on waiting. */
-bool sl_wait_check_waits(struct sl_check *ask);
+bool sl_wait_check_waits(struct sl_check *check);
 
 /* Answer the check; check.c. */
 void sl_check_finish(struct sl_check *check, int err);
 
 /* A hold has ended: call those who wait for what it held. */
 struct sl_hold_op;
-void sl_wait_check_freed(const struct sl_hold_op *ask);
+void sl_wait_check_freed(const struct sl_hold_op *check);
 
 #endif

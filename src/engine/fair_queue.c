@@ -6,7 +6,7 @@
 struct sl_fair_tenant {
     TAILQ_ENTRY(sl_fair_tenant) turn;
     LIST_ENTRY(sl_fair_tenant) same; /* bucket */
-    struct sl_hash128 whose;
+    struct sl_hash128 group;
     TAILQ_HEAD(, sl_fair_entry) row;
     unsigned count;
     unsigned weight;
@@ -28,18 +28,18 @@ int sl_fair_queue_init(struct sl_fair_queue *fair, const struct sl_alloc *alloc)
 }
 
 static struct sl_fair_tenant_bucket *bucket_of(const struct sl_fair_queue *fair,
-                                               struct sl_hash128 whose)
+                                               struct sl_hash128 group)
 {
-    return &fair->buckets[whose.lo & (fair->bucket_count - 1)];
+    return &fair->buckets[group.lo & (fair->bucket_count - 1)];
 }
 
 static struct sl_fair_tenant *find(const struct sl_fair_queue *fair,
-                                   struct sl_hash128 whose)
+                                   struct sl_hash128 group)
 {
     struct sl_fair_tenant *lane;
 
-    LIST_FOREACH(lane, bucket_of(fair, whose), same)
-    if (lane->whose.lo == whose.lo && lane->whose.hi == whose.hi)
+    LIST_FOREACH(lane, bucket_of(fair, group), same)
+    if (lane->group.lo == group.lo && lane->group.hi == group.hi)
         return lane;
     return NULL;
 }
@@ -62,20 +62,20 @@ static void spread(struct sl_fair_queue *fair)
     fair->buckets = buckets;
     fair->bucket_count = count;
     TAILQ_FOREACH(lane, &fair->turns, turn)
-    LIST_INSERT_HEAD(bucket_of(fair, lane->whose), lane, same);
+    LIST_INSERT_HEAD(bucket_of(fair, lane->group), lane, same);
 }
 
 static struct sl_fair_tenant *new_lane(struct sl_fair_queue *fair,
-                                       struct sl_hash128 whose)
+                                       struct sl_hash128 group)
 {
     struct sl_fair_tenant *lane = sl_alloc_new(fair->alloc, sizeof(*lane));
 
     if (!lane)
         return NULL;
-    *lane = (struct sl_fair_tenant){.whose = whose, .weight = 1};
+    *lane = (struct sl_fair_tenant){.group = group, .weight = 1};
     TAILQ_INIT(&lane->row);
     spread(fair);
-    LIST_INSERT_HEAD(bucket_of(fair, whose), lane, same);
+    LIST_INSERT_HEAD(bucket_of(fair, group), lane, same);
     TAILQ_INSERT_TAIL(&fair->turns, lane, turn); /* (3) */
     fair->lanes++;
     return lane;
@@ -100,13 +100,13 @@ void sl_fair_queue_done(struct sl_fair_queue *fair)
     fair->buckets = NULL;
 }
 
-int sl_fair_queue_add(struct sl_fair_queue *fair, struct sl_hash128 whose,
+int sl_fair_queue_add(struct sl_fair_queue *fair, struct sl_hash128 group,
                       unsigned weight, struct sl_fair_entry *place)
 {
-    struct sl_fair_tenant *lane = find(fair, whose);
+    struct sl_fair_tenant *lane = find(fair, group);
 
     if (!lane)
-        lane = new_lane(fair, whose);
+        lane = new_lane(fair, group);
     if (!lane)
         return SLUICE_ENOMEM;
     lane->weight = weight > 0 ? weight : 1;
@@ -161,9 +161,9 @@ void sl_fair_queue_leave(struct sl_fair_queue *fair,
 }
 
 unsigned sl_fair_queue_ahead(const struct sl_fair_queue *fair,
-                             struct sl_hash128 whose, unsigned weight)
+                             struct sl_hash128 group, unsigned weight)
 {
-    const struct sl_fair_tenant *own = find(fair, whose), *lane;
+    const struct sl_fair_tenant *own = find(fair, group), *lane;
     uint64_t before = own ? own->count : 0;
     uint64_t rounds, ahead = before;
 

@@ -16,54 +16,53 @@
 #include "engine/engine_int.h"
 #include "engine/render.h"
 
-void sl_hold_op_init(struct sl_hold_op *ask, struct sl_engine *engine,
-                     const struct sl_engine_ctx *station,
+void sl_hold_op_init(struct sl_hold_op *op, struct sl_engine *engine,
+                     const struct sl_engine_ctx *engine_ctx,
                      const struct sl_alloc *alloc)
 {
-    memset(ask, 0, sizeof(*ask));
-    ask->engine = engine;
-    ask->station = station;
-    ask->alloc = alloc;
+    memset(op, 0, sizeof(*op));
+    op->engine = engine;
+    op->engine_ctx = engine_ctx;
+    op->alloc = alloc;
 }
 
-void sl_hold_op_done(struct sl_hold_op *ask)
+void sl_hold_op_done(struct sl_hold_op *op)
 {
-    sl_active_policy_release(ask->live);
-    ask->live = NULL;
-    sl_alloc_free(ask->alloc, ask->actual,
-                  ask->actual_room * sizeof(*ask->actual));
-    ask->actual = NULL;
-    ask->actual_room = 0;
+    sl_active_policy_release(op->active);
+    op->active = NULL;
+    sl_alloc_free(op->alloc, op->actual, op->actual_room * sizeof(*op->actual));
+    op->actual = NULL;
+    op->actual_room = 0;
 }
 
-static void answer(struct sl_hold_op *ask, int err)
+static void answer(struct sl_hold_op *op, int err)
 {
-    ask->err = err;
-    ask->busy = false;
-    ask->done(ask);
+    op->err = err;
+    op->busy = false;
+    op->done(op);
 }
 
-static int refuse_unknown(struct sl_hold_op *ask)
+static int refuse_unknown(struct sl_hold_op *op)
 {
-    return sl_diag_error(&ask->diag, SLUICE_ENOENT,
+    return sl_diag_error(&op->diag, SLUICE_ENOENT,
                          "there is no such hold, or it ended long ago");
 }
 
 /* ---- costs ---- */
 
-static int make_room(struct sl_hold_op *ask)
+static int make_room(struct sl_hold_op *op)
 {
-    unsigned wanted = ask->live->policy->rule_total;
+    unsigned wanted = op->active->policy->rule_total;
     struct sl_actual *list;
 
-    if (wanted <= ask->actual_room)
+    if (wanted <= op->actual_room)
         return 0;
-    list = sl_alloc_new(ask->alloc, wanted * sizeof(*list));
+    list = sl_alloc_new(op->alloc, wanted * sizeof(*list));
     if (!list)
-        return sl_diag_error(&ask->diag, SLUICE_ENOMEM, "out of memory");
-    sl_alloc_free(ask->alloc, ask->actual, ask->actual_room * sizeof(*list));
-    ask->actual = list;
-    ask->actual_room = wanted;
+        return sl_diag_error(&op->diag, SLUICE_ENOMEM, "out of memory");
+    sl_alloc_free(op->alloc, op->actual, op->actual_room * sizeof(*list));
+    op->actual = list;
+    op->actual_room = wanted;
     return 0;
 }
 
@@ -76,11 +75,11 @@ static const struct sl_cost *find_cost(const struct sl_hold_op_input *q,
     return NULL;
 }
 
-static int check_costs(struct sl_hold_op *ask, const struct sl_hold_op_input *q)
+static int check_costs(struct sl_hold_op *op, const struct sl_hold_op_input *q)
 {
     for (unsigned i = 0; i < q->cost_count; i++)
-        if (sl_policy_rule(ask->live->policy, q->costs[i].limit) < 0)
-            return sl_diag_error(&ask->diag, SLUICE_ECONF,
+        if (sl_policy_rule(op->active->policy, q->costs[i].limit) < 0)
+            return sl_diag_error(&op->diag, SLUICE_ECONF,
                                  "the policy has no limit \"%.*s\"",
                                  SL_STR_ARG(q->costs[i].limit));
     return 0;
@@ -103,20 +102,20 @@ static bool is_actual(const struct sl_rule *rule,
     return true;
 }
 
-static int add_actual(struct sl_hold_op *ask, const struct sl_hold_op_input *q)
+static int add_actual(struct sl_hold_op *op, const struct sl_hold_op_input *q)
 {
-    const struct sl_policy *policy = ask->live->policy;
-    struct sl_hold_call *call = &ask->call;
-    int err = make_room(ask);
+    const struct sl_policy *policy = op->active->policy;
+    struct sl_hold_call *call = &op->call;
+    int err = make_room(op);
 
     for (unsigned i = 0; i < policy->rule_total && !err; i++) {
         uint64_t cost;
 
         if (is_actual(&policy->rules[i], q, &cost))
-            ask->actual[call->actual_count++] =
+            op->actual[call->actual_count++] =
                 (struct sl_actual){&call->limits[2 * (size_t)i], cost};
     }
-    call->actual = ask->actual;
+    call->actual = op->actual;
     call->as_held = true;
     return err;
 }
@@ -142,86 +141,85 @@ static void show_ceiling(struct sl_held_part *part)
 
 static void on_done(struct sl_hold_call *call)
 {
-    struct sl_hold_op *ask = call->ctx;
+    struct sl_hold_op *op = call->ctx;
     int err = call->err;
 
     for (unsigned i = 0; !err && i < call->count; i++)
         show_ceiling(&call->parts[i]);
     if (err)
-        sl_diag_error(&ask->diag, err, "the store did not answer in time");
+        sl_diag_error(&op->diag, err, "the store did not answer in time");
     else if (call->state == SL_HOLD_UNKNOWN)
-        err = refuse_unknown(ask);
+        err = refuse_unknown(op);
     else
-        sl_usage_report_hold_end(ask);
-    if (!err && call->state == SL_HOLD_HELD && ask->verb != SL_VERB_EXTEND)
-        sl_wait_check_freed(ask);
-    answer(ask, err);
+        sl_usage_report_hold_end(op);
+    if (!err && call->state == SL_HOLD_HELD && op->verb != SL_VERB_EXTEND)
+        sl_wait_check_freed(op);
+    answer(op, err);
 }
 
 /* Where the hold is; NULL if that has none. */
-static struct sl_store *find_store(const struct sl_hold_op *ask)
+static struct sl_store *find_store(const struct sl_hold_op *op)
 {
-    struct sl_engine *engine = ask->engine;
-    struct sl_store *store = ask->name.local ? engine->local : engine->store;
+    struct sl_engine *engine = op->engine;
+    struct sl_store *store = op->name.local ? engine->local : engine->store;
 
-    if (!store || !store->calls->hold || (ask->name.local && !ask->live->local))
+    if (!store || !store->calls->hold || (op->name.local && !op->active->local))
         return NULL;
     return store;
 }
 
-static int prepare(struct sl_hold_op *ask, const struct sl_hold_op_input *q)
+static int prepare(struct sl_hold_op *op, const struct sl_hold_op_input *q)
 {
-    const struct sl_policy *policy = ask->live->policy;
+    const struct sl_policy *policy = op->active->policy;
     sl_ns most = policy->hold_max;
     int err;
 
-    if (!sl_hold_name_read(q->name, &ask->name) || !find_store(ask))
-        return refuse_unknown(ask);
-    err = check_costs(ask, q);
+    if (!sl_hold_name_read(q->name, &op->name) || !find_store(op))
+        return refuse_unknown(op);
+    err = check_costs(op, q);
     if (err)
         return err;
-    ask->call = (struct sl_hold_call){
-        .errand = q->verb == SL_VERB_EXTEND ? SL_HOLD_EXTEND : SL_HOLD_SETTLE,
-        .id = ask->name.id,
-        .place = ask->name.place,
-        .limits = ask->name.local ? ask->live->local : ask->live->stored,
+    op->call = (struct sl_hold_call){
+        .op = q->verb == SL_VERB_EXTEND ? SL_HOLD_EXTEND : SL_HOLD_SETTLE,
+        .id = op->name.id,
+        .place = op->name.place,
+        .limits = op->name.local ? op->active->local : op->active->stored,
         .limits_count = 2 * policy->rule_total,
         .release = q->verb == SL_VERB_RELEASE,
         .hold_for = q->hold < most ? q->hold : most,
         .now = q->now,
         .deadline = q->deadline,
-        .loop = ask->station ? ask->station->loop : NULL,
+        .loop = op->engine_ctx ? op->engine_ctx->loop : NULL,
         .done = on_done,
-        .ctx = ask,
+        .ctx = op,
     };
-    return q->verb == SL_VERB_SETTLE ? add_actual(ask, q) : 0;
+    return q->verb == SL_VERB_SETTLE ? add_actual(op, q) : 0;
 }
 
-static bool has_fault(const struct sl_hold_op *ask)
+static bool has_fault(const struct sl_hold_op *op)
 {
-    const struct sl_engine *engine = ask->engine;
+    const struct sl_engine *engine = op->engine;
 
-    return !ask->name.local && engine->fault &&
-           engine->fault(engine->fault_ctx);
+    return !op->name.local && engine->fault && engine->fault(engine->fault_ctx);
 }
 
-void sl_hold_op_begin(struct sl_hold_op *ask,
+void sl_hold_op_begin(struct sl_hold_op *op,
                       const struct sl_hold_op_input *question)
 {
     int err;
 
-    ask->busy = true;
-    ask->verb = question->verb;
-    ask->diag.sentence[0] = '\0';
-    ask->live = sl_engine_hold(ask->engine, ask->live);
-    err = prepare(ask, question);
+    op->busy = true;
+    op->verb = question->verb;
+    op->diag.sentence[0] = '\0';
+    op->active = sl_engine_hold(op->engine, op->active);
+    err = prepare(op, question);
     if (err) {
-        answer(ask, err);
-    } else if (has_fault(ask)) {
-        ask->call.err = SLUICE_ESTORE;
-        on_done(&ask->call);
+        answer(op, err);
+    } else if (has_fault(op)) {
+        op->call.err = SLUICE_ESTORE;
+        on_done(&op->call);
     } else {
-        sl_store_hold(find_store(ask), &ask->call);
+        sl_store_hold(find_store(op), &op->call);
     }
 }
 
@@ -268,13 +266,13 @@ static sl_ns span_of_permits(const struct sl_decision *d)
 /* The parts that are not held, as bits. */
 static uint32_t find_firm(const struct sl_decision *d)
 {
-    uint32_t firm = 0;
+    uint32_t not_held = 0;
 
     for (unsigned i = 0; i < d->take.count; i++)
         if (d->parts[i].cost == 0 || d->parts[i].carried ||
             (d->hold_asked == 0 && rule_of(d, i)->kind != SL_PERMITS))
-            firm |= UINT32_C(1) << i;
-    return firm;
+            not_held |= UINT32_C(1) << i;
+    return not_held;
 }
 
 static bool make_id(struct sl_hold_id *ret)
@@ -307,10 +305,10 @@ void sl_hold_prepare(struct sl_check *c)
     sl_ns span = d->hold_asked ? d->hold_asked : span_of_permits(d);
     uint32_t all = (uint32_t)((UINT64_C(1) << take->count) - 1);
 
-    if (take->errand != SL_TAKE_OP_TAKE || span == 0)
+    if (take->op != SL_TAKE_OP_TAKE || span == 0)
         return;
-    take->firm = find_firm(d);
-    if (take->firm == all)
+    take->not_held = find_firm(d);
+    if (take->not_held == all)
         return; /* there is nothing to hold */
     if (!has_holds(c)) {
         /* Permits of a store that has no holds stay taken, as a level is; but
@@ -473,88 +471,88 @@ static const char *const states[] = {
     [SL_HOLD_EXPIRED] = "expired",
 };
 
-bool sl_hold_is_again(const struct sl_hold_op *ask)
+bool sl_hold_is_again(const struct sl_hold_op *op)
 {
-    return ask->call.state != SL_HOLD_HELD;
+    return op->call.state != SL_HOLD_HELD;
 }
 
-const char *sl_hold_state_word(const struct sl_hold_op *ask)
+const char *sl_hold_state_word(const struct sl_hold_op *op)
 {
-    enum sl_hold_state state = ask->call.state;
+    enum sl_hold_state state = op->call.state;
 
-    if (state == SL_HOLD_HELD && ask->verb == SL_VERB_SETTLE)
+    if (state == SL_HOLD_HELD && op->verb == SL_VERB_SETTLE)
         state = SL_HOLD_SETTLED;
-    if (state == SL_HOLD_HELD && ask->verb == SL_VERB_RELEASE)
+    if (state == SL_HOLD_HELD && op->verb == SL_VERB_RELEASE)
         state = SL_HOLD_RELEASED;
     return states[state];
 }
 
-const struct sl_rule *sl_hold_rule(const struct sl_hold_op *ask, unsigned i)
+const struct sl_rule *sl_hold_rule(const struct sl_hold_op *op, unsigned i)
 {
-    const struct sl_limit_binding *of = ask->call.parts[i].of;
+    const struct sl_limit_binding *of = op->call.parts[i].of;
 
-    return of ? &ask->live->policy->rules[(of - ask->call.limits) / 2] : NULL;
+    return of ? &op->active->policy->rules[(of - op->call.limits) / 2] : NULL;
 }
 
-static void write_bool(struct sl_text_writer *ink, bool value)
+static void write_bool(struct sl_text_writer *writer, bool value)
 {
-    sl_text_writer_raw(ink, value ? SL_STR("true") : SL_STR("false"));
+    sl_text_writer_raw(writer, value ? SL_STR("true") : SL_STR("false"));
 }
 
 /* A limit that is no longer in the policy has neither name nor numbers. */
-static void write_part(struct sl_text_writer *ink, const struct sl_hold_op *ask,
-                       unsigned i)
+static void write_part(struct sl_text_writer *writer,
+                       const struct sl_hold_op *op, unsigned i)
 {
-    const struct sl_held_part *part = &ask->call.parts[i];
-    const struct sl_rule *rule = sl_hold_rule(ask, i);
+    const struct sl_held_part *part = &op->call.parts[i];
+    const struct sl_rule *rule = sl_hold_rule(op, i);
 
-    sl_text_writer_raw(ink,
+    sl_text_writer_raw(writer,
                        i > 0 ? SL_STR(",{\"name\":") : SL_STR("{\"name\":"));
     if (rule)
-        sl_text_writer_string(ink, rule->name);
+        sl_text_writer_string(writer, rule->name);
     else
-        sl_text_writer_raw(ink, SL_STR("null"));
-    sl_text_writer_raw(ink, SL_STR(",\"held\":"));
-    sl_text_writer_number(ink, part->held);
-    sl_text_writer_raw(ink, SL_STR(",\"cost\":"));
-    if (ask->verb == SL_VERB_EXTEND)
-        sl_text_writer_raw(ink, SL_STR("null"));
+        sl_text_writer_raw(writer, SL_STR("null"));
+    sl_text_writer_raw(writer, SL_STR(",\"held\":"));
+    sl_text_writer_number(writer, part->held);
+    sl_text_writer_raw(writer, SL_STR(",\"cost\":"));
+    if (op->verb == SL_VERB_EXTEND)
+        sl_text_writer_raw(writer, SL_STR("null"));
     else
-        sl_text_writer_number(ink, part->cost);
-    sl_text_writer_raw(ink, SL_STR(",\"remaining\":"));
+        sl_text_writer_number(writer, part->cost);
+    sl_text_writer_raw(writer, SL_STR(",\"remaining\":"));
     if (rule)
-        sl_text_writer_number(ink, part->answer.remaining);
+        sl_text_writer_number(writer, part->answer.remaining);
     else
-        sl_text_writer_raw(ink, SL_STR("null"));
-    sl_text_writer_raw(ink, SL_STR(",\"over\":"));
-    write_bool(ink, part->over);
-    sl_text_writer_raw(ink, SL_STR("}"));
+        sl_text_writer_raw(writer, SL_STR("null"));
+    sl_text_writer_raw(writer, SL_STR(",\"over\":"));
+    write_bool(writer, part->over);
+    sl_text_writer_raw(writer, SL_STR("}"));
 }
 
-int sl_hold_render(const struct sl_hold_op *ask, struct sl_buf *out)
+int sl_hold_render(const struct sl_hold_op *op, struct sl_buf *out)
 {
-    struct sl_text_writer ink = {.out = out, .json = true};
+    struct sl_text_writer writer = {.out = out, .json = true};
     size_t before = out->len;
-    bool held = ask->verb == SL_VERB_EXTEND && !sl_hold_is_again(ask);
+    bool held = op->verb == SL_VERB_EXTEND && !sl_hold_is_again(op);
     char name[SL_HOLD_TEXT];
 
-    sl_hold_name_write(&ask->name, name);
-    sl_text_writer_raw(&ink, SL_STR("{\"hold\":"));
-    sl_text_writer_string(&ink, sl_str_c(name));
-    sl_text_writer_raw(&ink, SL_STR(",\"state\":"));
-    sl_text_writer_string(&ink, sl_str_c(sl_hold_state_word(ask)));
-    sl_text_writer_raw(&ink, SL_STR(",\"again\":"));
-    write_bool(&ink, sl_hold_is_again(ask));
-    sl_text_writer_raw(&ink, SL_STR(",\"expires_ms\":"));
+    sl_hold_name_write(&op->name, name);
+    sl_text_writer_raw(&writer, SL_STR("{\"hold\":"));
+    sl_text_writer_string(&writer, sl_str_c(name));
+    sl_text_writer_raw(&writer, SL_STR(",\"state\":"));
+    sl_text_writer_string(&writer, sl_str_c(sl_hold_state_word(op)));
+    sl_text_writer_raw(&writer, SL_STR(",\"again\":"));
+    write_bool(&writer, sl_hold_is_again(op));
+    sl_text_writer_raw(&writer, SL_STR(",\"expires_ms\":"));
     if (held)
-        sl_text_writer_number(&ink, sl_span_in(ask->call.expires_in, SL_MS));
+        sl_text_writer_number(&writer, sl_span_in(op->call.expires_in, SL_MS));
     else
-        sl_text_writer_raw(&ink, SL_STR("null"));
-    sl_text_writer_raw(&ink, SL_STR(",\"limits\":["));
-    for (unsigned i = 0; i < ask->call.count; i++)
-        write_part(&ink, ask, i);
-    sl_text_writer_raw(&ink, SL_STR("]}"));
-    if (ink.err)
+        sl_text_writer_raw(&writer, SL_STR("null"));
+    sl_text_writer_raw(&writer, SL_STR(",\"limits\":["));
+    for (unsigned i = 0; i < op->call.count; i++)
+        write_part(&writer, op, i);
+    sl_text_writer_raw(&writer, SL_STR("]}"));
+    if (writer.err)
         out->len = before;
-    return ink.err;
+    return writer.err;
 }

@@ -98,46 +98,45 @@ struct sl_hold_op {
     struct sl_diag diag;
     enum sl_hold_verb verb;
     struct sl_hold_name name;
-    struct sl_hold_call call;      /* the answer, if err is 0 */
-    struct sl_active_policy *live; /* held: what the answer points into */
-    void (*done)(struct sl_hold_op *ask);
+    struct sl_hold_call call;        /* the answer, if err is 0 */
+    struct sl_active_policy *active; /* held: what the answer points into */
+    void (*done)(struct sl_hold_op *op);
     void *ctx; /* the asker's, as is `done` */
 
     /* The engine's own. */
     struct sl_engine *engine;
-    const struct sl_engine_ctx *station;
+    const struct sl_engine_ctx *engine_ctx;
     const struct sl_alloc *alloc;
     struct sl_actual *actual;
     unsigned actual_room;
     bool busy;
 };
 
-void sl_hold_op_init(struct sl_hold_op *ask, struct sl_engine *engine,
-                     const struct sl_engine_ctx *station,
+void sl_hold_op_init(struct sl_hold_op *op, struct sl_engine *engine,
+                     const struct sl_engine_ctx *engine_ctx,
                      const struct sl_alloc *alloc);
 
 /* Not while it is busy. */
-void sl_hold_op_done(struct sl_hold_op *ask);
+void sl_hold_op_done(struct sl_hold_op *op);
 
 /* Ask. Nothing of `question` is needed after this has returned. done() is
  * called once, perhaps before that. */
-void sl_hold_op_begin(struct sl_hold_op *ask,
+void sl_hold_op_begin(struct sl_hold_op *op,
                       const struct sl_hold_op_input *question);
 
 /* ---- answers: hold/show.c ---- */
 
 /* How the hold stands now: "held", "settled", "released", "expired". */
-const char *sl_hold_state_word(const struct sl_hold_op *ask);
+const char *sl_hold_state_word(const struct sl_hold_op *op);
 
 /* It had ended before, and nothing was changed. */
-bool sl_hold_is_again(const struct sl_hold_op *ask);
+bool sl_hold_is_again(const struct sl_hold_op *op);
 
 /* The rule of a part; NULL if the policy has it no longer. */
-const struct sl_rule *sl_hold_rule(const struct sl_hold_op *ask, unsigned i);
+const struct sl_rule *sl_hold_rule(const struct sl_hold_op *op, unsigned i);
 
 /* {"hold":"...","state":"settled","again":false,"expires_ms":null,"limits":
  * [{"name":"tokens","held":500,"cost":350,"remaining":650,"over":false}]} */
-SL_MUST_USE int sl_hold_render(const struct sl_hold_op *ask,
-                               struct sl_buf *out);
+SL_MUST_USE int sl_hold_render(const struct sl_hold_op *op, struct sl_buf *out);
 
 #endif

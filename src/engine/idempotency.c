@@ -49,17 +49,19 @@ _Static_assert(sizeof(struct memo) + SL_PARTS * sizeof(struct item) <=
 /* ---- keys ---- */
 
 static struct sl_hash128 add_number(const struct sl_check *c,
-                                    struct sl_hash128 print, uint64_t number)
+                                    struct sl_hash128 fingerprint,
+                                    uint64_t number)
 {
     return sl_fingerprint_add(
-        c->secret, print,
+        c->secret, fingerprint,
         (struct sl_str){(const char *)&number, sizeof(number)});
 }
 
 static struct sl_hash128 add_text(const struct sl_check *c,
-                                  struct sl_hash128 print, struct sl_str text)
+                                  struct sl_hash128 fingerprint,
+                                  struct sl_str text)
 {
-    return sl_fingerprint_add(c->secret, print, text);
+    return sl_fingerprint_add(c->secret, fingerprint, text);
 }
 
 /* "key" of structured fields (RFC 9651) is the same as a bare key. */
@@ -74,85 +76,87 @@ static struct sl_str unquote(struct sl_str text)
 /* (2) Who has no name is told apart as limits do it, unless his signature has
  * told who it is: senders of webhooks have many addresses. */
 static struct sl_hash128 print_caller(struct sl_check *c,
-                                      struct sl_hash128 print)
+                                      struct sl_hash128 fingerprint)
 {
     const struct sl_decision *d = &c->decision;
     struct sl_caller *caller = &c->caller;
     struct sl_str nobody = {"", 0};
 
-    if (caller->anonymous && !d->webhook_verified && c->facts->limit.len == 0)
+    if (caller->anonymous && !d->webhook_verified && c->request->limit.len == 0)
         nobody =
-            sl_caller_anonymous(caller, d->policy, c->facts, c->secret).value;
-    print = add_text(c, print, nobody);
-    print = add_text(c, print, c->facts->key); /* of one limit */
+            sl_caller_anonymous(caller, d->policy, c->request, c->secret).value;
+    fingerprint = add_text(c, fingerprint, nobody);
+    fingerprint = add_text(c, fingerprint, c->request->key); /* of one limit */
     for (unsigned s = 0; s < SL_SCOPES; s++)
         if (s != SL_SCOPE_IP && s != SL_SCOPE_ANON)
-            print = add_text(c, print, caller->values[s]);
-    return print;
+            fingerprint = add_text(c, fingerprint, caller->values[s]);
+    return fingerprint;
 }
 
 /* ---- fingerprints ---- */
 
 static struct sl_hash128 print_cost(const struct sl_check *c,
-                                    struct sl_hash128 print)
+                                    struct sl_hash128 fingerprint)
 {
-    const struct sl_request *facts = c->facts;
+    const struct sl_request *request = c->request;
 
-    print = add_number(c, print, facts->has_cost ? facts->cost + 1 : 0);
-    print = add_number(c, print, facts->cost_count);
-    for (unsigned i = 0; i < facts->cost_count; i++) {
-        print = add_text(c, print, facts->costs[i].limit);
-        print = add_number(c, print, facts->costs[i].cost);
+    fingerprint =
+        add_number(c, fingerprint, request->has_cost ? request->cost + 1 : 0);
+    fingerprint = add_number(c, fingerprint, request->cost_count);
+    for (unsigned i = 0; i < request->cost_count; i++) {
+        fingerprint = add_text(c, fingerprint, request->costs[i].limit);
+        fingerprint = add_number(c, fingerprint, request->costs[i].cost);
     }
-    return print;
+    return fingerprint;
 }
 
 static struct sl_hash128 print_path(const struct sl_check *c,
-                                    struct sl_hash128 print)
+                                    struct sl_hash128 fingerprint)
 {
-    const struct sl_request *facts = c->facts;
+    const struct sl_request *request = c->request;
 
-    print = add_text(c, print, facts->job);
-    return add_text(c, print, facts->path);
+    fingerprint = add_text(c, fingerprint, request->job);
+    return add_text(c, fingerprint, request->path);
 }
 
 static struct sl_hash128 print_body(const struct sl_check *c,
-                                    struct sl_hash128 print)
+                                    struct sl_hash128 fingerprint)
 {
-    print = add_number(c, print, c->facts->has_body);
-    return add_text(c, print, c->facts->body);
+    fingerprint = add_number(c, fingerprint, c->request->has_body);
+    return add_text(c, fingerprint, c->request->body);
 }
 
 static struct sl_hash128 print_trait(const struct sl_check *c,
-                                     struct sl_hash128 print,
+                                     struct sl_hash128 fingerprint,
                                      const struct sl_dedupe_field *trait)
 {
     switch (trait->kind) {
     case SL_DEDUPE_FIELD_METHOD:
-        return add_text(c, print, c->facts->method);
+        return add_text(c, fingerprint, c->request->method);
     case SL_DEDUPE_FIELD_PATH:
-        return print_path(c, print);
+        return print_path(c, fingerprint);
     case SL_DEDUPE_FIELD_COST:
-        return print_cost(c, print);
+        return print_cost(c, fingerprint);
     case SL_DEDUPE_FIELD_BODY:
-        return print_body(c, print);
+        return print_body(c, fingerprint);
     default:
-        return add_text(c, print, sl_request_header(c->facts, trait->header));
+        return add_text(c, fingerprint,
+                        sl_request_header(c->request, trait->header));
     }
 }
 
 /* Everything that the question says. */
 static struct sl_hash128 print_question(const struct sl_check *c)
 {
-    const struct sl_request *facts = c->facts;
-    struct sl_hash128 print = {0, 0};
+    const struct sl_request *request = c->request;
+    struct sl_hash128 fingerprint = {0, 0};
 
-    print = add_text(c, print, facts->method);
-    print = print_path(c, print);
-    print = add_text(c, print, facts->limit);
-    print = print_cost(c, print);
-    print = add_number(c, print, (uint64_t)facts->hold);
-    return print_body(c, print);
+    fingerprint = add_text(c, fingerprint, request->method);
+    fingerprint = print_path(c, fingerprint);
+    fingerprint = add_text(c, fingerprint, request->limit);
+    fingerprint = print_cost(c, fingerprint);
+    fingerprint = add_number(c, fingerprint, (uint64_t)request->hold);
+    return print_body(c, fingerprint);
 }
 
 /* ---- claiming ---- */
@@ -160,14 +164,14 @@ static struct sl_hash128 print_question(const struct sl_check *c)
 static void claim_given(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
-    const struct sl_request *facts = c->facts;
+    const struct sl_request *request = c->request;
     struct sl_hash128 key = {1, 0};
 
     key = print_caller(c, key);
-    key = add_text(c, key, unquote(facts->idempotency_key));
+    key = add_text(c, key, unquote(request->idempotency_key));
     d->repeat = (struct sl_replay_cache_claim){
-        .key = add_number(c, key, facts->idempotency_index),
-        .print = print_question(c),
+        .key = add_number(c, key, request->idempotency_index),
+        .fingerprint = print_question(c),
         .until = d->now + LIFE,
         .repeats = UINT32_MAX,
     };
@@ -177,18 +181,19 @@ static void claim_given(struct sl_check *c)
 static void claim_header(struct sl_check *c, const struct sl_dedupe *dedupe)
 {
     struct sl_decision *d = &c->decision;
-    struct sl_str value = unquote(sl_request_single(c->facts, dedupe->header));
-    struct sl_hash128 key = {2, 0}, print = {0, 0};
+    struct sl_str value =
+        unquote(sl_request_single(c->request, dedupe->header));
+    struct sl_hash128 key = {2, 0}, fingerprint = {0, 0};
 
     if (value.len == 0)
         return;
     key = print_caller(c, key);
     key = add_text(c, key, d->route->text);
     for (unsigned i = 0; i < dedupe->trait_count; i++)
-        print = print_trait(c, print, &dedupe->traits[i]);
+        fingerprint = print_trait(c, fingerprint, &dedupe->traits[i]);
     d->repeat = (struct sl_replay_cache_claim){
         .key = add_text(c, key, value),
-        .print = print,
+        .fingerprint = fingerprint,
         .until = d->now + dedupe->life,
         .repeats = dedupe->repeats, /* (5) */
     };
@@ -201,7 +206,7 @@ void sl_idempotency_claim(struct sl_check *c, const struct sl_prechecks *guards)
 
     if (d->repeat_wanted || d->side_count != 1)
         return;
-    if (c->facts->idempotency_key.len > 0)
+    if (c->request->idempotency_key.len > 0)
         claim_given(c);
     else if (guards && guards->dedupe.written)
         claim_header(c, &guards->dedupe);
@@ -269,7 +274,7 @@ bool sl_idempotency_begin(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
     struct sl_replay_cache *once =
-        c->live->engine ? c->live->engine->repeats : NULL;
+        c->active->engine ? c->active->engine->repeats : NULL;
     unsigned char bytes[SL_REPLAY_CACHE_MEMO];
     size_t len;
 
@@ -349,9 +354,9 @@ static void drop_kept(struct sl_check *c)
     struct sl_decision *d = &c->decision;
 
     if (d->repeat_kept)
-        sl_replay_cache_drop(c->live->engine->repeats, &d->kept_repeat);
+        sl_replay_cache_drop(c->active->engine->repeats, &d->kept_repeat);
     if (d->webhook_kept)
-        sl_replay_cache_drop(c->live->engine->replays, &d->kept_webhook);
+        sl_replay_cache_drop(c->active->engine->replays, &d->kept_webhook);
     d->repeat_kept = d->webhook_kept = false;
 }
 
@@ -361,13 +366,14 @@ void sl_precheck_commit(struct sl_check *c, int err)
     bool passed = !err && d->allowed;
 
     if (d->repeat_claimed && passed)
-        keep(d, c->live->engine->repeats);
+        keep(d, c->active->engine->repeats);
     else if (d->repeat_claimed)
-        sl_replay_cache_drop(c->live->engine->repeats, &d->repeat); /* (1) */
+        sl_replay_cache_drop(c->active->engine->repeats, &d->repeat); /* (1) */
     if (d->webhook_claimed && passed)
-        sl_replay_cache_finish(c->live->engine->replays, &d->webhook, NULL, 0);
+        sl_replay_cache_finish(c->active->engine->replays, &d->webhook, NULL,
+                               0);
     else if (d->webhook_claimed)
-        sl_replay_cache_drop(c->live->engine->replays, &d->webhook);
+        sl_replay_cache_drop(c->active->engine->replays, &d->webhook);
     d->repeat_claimed = d->webhook_claimed = false;
     drop_kept(c);
 }

@@ -25,7 +25,7 @@ struct debt {
     LIST_ENTRY(debt) chain;
     struct sl_debts *debts;
     struct sl_active_policy
-        *live; /* what `limit` and `part` point into is of it */
+        *active; /* what `limit` and `part` point into is of it */
     struct sl_limit limit;
     struct sl_cell taken, given; /* let through, and given back */
     struct sl_take take;
@@ -92,7 +92,7 @@ static void debt_free(struct debt *debt)
 {
     struct sl_debts *debts = debt->debts;
 
-    sl_active_policy_release(debt->live);
+    sl_active_policy_release(debt->active);
     sl_alloc_free(debts->alloc, debt, debt->size);
 }
 
@@ -140,13 +140,13 @@ static void take_out(struct sl_debts *debts, struct debt *debt)
 
 /* The numbers may be others by now. They point into the policy they are from,
  * so the debt holds that one from here on. */
-static void adopt(struct debt *debt, struct sl_active_policy *live,
+static void adopt(struct debt *debt, struct sl_active_policy *active,
                   const struct sl_store_part *part)
 {
-    struct sl_active_policy *last = debt->live;
+    struct sl_active_policy *last = debt->active;
 
-    atomic_fetch_add(&live->refs, 1);
-    debt->live = live;
+    atomic_fetch_add(&active->refs, 1);
+    debt->active = active;
     debt->part.of = part->of;
     debt->limit = *part->limit;
     sl_active_policy_release(last);
@@ -180,7 +180,7 @@ static struct debt *make(struct sl_debts *debts,
 }
 
 /* `sign` is -1 for what is given back. */
-static void put_down(struct sl_debts *debts, struct sl_active_policy *live,
+static void put_down(struct sl_debts *debts, struct sl_active_policy *active,
                      const struct sl_store_part *part, int sign, sl_ns now)
 {
     uint64_t cost = part->cost < SL_AMOUNT_MAX ? part->cost : SL_AMOUNT_MAX;
@@ -193,7 +193,7 @@ static void put_down(struct sl_debts *debts, struct sl_active_policy *live,
     if (!debt)
         debt = make(debts, part);
     if (debt) {
-        adopt(debt, live, part);
+        adopt(debt, active, part);
         move(debt, sign * (int64_t)cost, now);
     } else if (sign > 0) {
         debts->stats.forgiven += cost;
@@ -203,16 +203,16 @@ static void put_down(struct sl_debts *debts, struct sl_active_policy *live,
     pthread_mutex_unlock(&debts->lock);
 }
 
-void sl_debts_add(struct sl_debts *debts, struct sl_active_policy *live,
+void sl_debts_add(struct sl_debts *debts, struct sl_active_policy *active,
                   const struct sl_store_part *part, sl_ns now)
 {
-    put_down(debts, live, part, 1, now);
+    put_down(debts, active, part, 1, now);
 }
 
-void sl_debts_give(struct sl_debts *debts, struct sl_active_policy *live,
+void sl_debts_give(struct sl_debts *debts, struct sl_active_policy *active,
                    const struct sl_store_part *part, sl_ns now)
 {
-    put_down(debts, live, part, -1, now);
+    put_down(debts, active, part, -1, now);
 }
 
 /* ---- telling the store ---- */
@@ -227,7 +227,7 @@ static void owe_again(struct sl_debts *debts, struct debt *debt)
         insert(debts, debt);
         return;
     }
-    move(other, debt->take.errand == SL_TAKE_OP_CHARGE ? cost : -cost,
+    move(other, debt->take.op == SL_TAKE_OP_CHARGE ? cost : -cost,
          debt->take.now);
     debt_free(debt);
 }
@@ -243,7 +243,7 @@ static void on_told(struct sl_take *take)
     } else {
         if (take->err)
             debts->stats.lost += debt->part.cost;
-        else if (take->errand == SL_TAKE_OP_CHARGE)
+        else if (take->op == SL_TAKE_OP_CHARGE)
             debts->stats.charged += debt->part.cost;
         debt_free(debt);
     }
@@ -264,7 +264,7 @@ static bool begin(struct sl_debts *debts, struct debt *debt,
         return false;
     }
     debt->take = (struct sl_take){
-        .errand = units > 0 ? SL_TAKE_OP_CHARGE : SL_TAKE_OP_REFUND,
+        .op = units > 0 ? SL_TAKE_OP_CHARGE : SL_TAKE_OP_REFUND,
         .parts = &debt->part,
         .count = 1,
         .now = now,
@@ -374,13 +374,14 @@ void sl_debts_close(struct sl_debts *debts)
  * when to come back. */
 
 static void owe_part(struct sl_debts *debts,
-                     const struct sl_active_policy *live,
+                     const struct sl_active_policy *active,
                      const struct sl_store_part *part,
                      const struct sl_decision *d)
 {
-    struct sl_active_policy *held = (struct sl_active_policy *)(uintptr_t)live;
+    struct sl_active_policy *held =
+        (struct sl_active_policy *)(uintptr_t)active;
 
-    if (d->take.errand == SL_TAKE_OP_REFUND)
+    if (d->take.op == SL_TAKE_OP_REFUND)
         sl_debts_give(debts, held, part, d->now);
     else
         sl_debts_add(debts, held, part, d->now);
@@ -388,14 +389,14 @@ static void owe_part(struct sl_debts *debts,
 
 /* A take that may have arrived stays taken if it did: to charge it once more
  * would be to charge it twice. */
-void sl_outage_add_debt(const struct sl_active_policy *live,
+void sl_outage_add_debt(const struct sl_active_policy *active,
                         struct sl_decision *d)
 {
-    struct sl_engine *engine = live->engine;
-    bool corrects = d->take.errand == SL_TAKE_OP_CHARGE ||
-                    d->take.errand == SL_TAKE_OP_REFUND;
+    struct sl_engine *engine = active->engine;
+    bool corrects =
+        d->take.op == SL_TAKE_OP_CHARGE || d->take.op == SL_TAKE_OP_REFUND;
 
-    if ((d->take.errand != SL_TAKE_OP_TAKE && !corrects) || !d->allowed)
+    if ((d->take.op != SL_TAKE_OP_TAKE && !corrects) || !d->allowed)
         return;
     if (d->take.sent && corrects)
         return; /* nobody knows whether it arrived */
@@ -407,12 +408,12 @@ void sl_outage_add_debt(const struct sl_active_policy *live,
         struct sl_store_part part = d->parts[i];
         const struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
 
-        part.of = &live->stored[2 * shown->rule->index];
+        part.of = &active->stored[2 * shown->rule->index];
         part.cost = shown->cost; /* and not what the local table was asked */
-        part.whose = NULL;       /* the books are told by themselves */
+        part.view = NULL;        /* the books are told by themselves */
         /* Permits come back with their hold, which is on the local table. */
         if (!part.carried && shown->rule->kind != SL_PERMITS)
-            owe_part(engine->debts, live, &part, d);
+            owe_part(engine->debts, active, &part, d);
     }
 }
 

@@ -27,15 +27,15 @@ static void use_name(struct sl_str asked, struct sl_str name,
 static void use_given(const struct sl_check *c, unsigned i,
                       struct sl_key_value *ret)
 {
-    const struct sl_request *facts = c->facts;
+    const struct sl_request *request = c->request;
     const struct sl_str *names = c->caller.values;
 
-    ret->value = i < facts->key_count ? facts->keys[i] : facts->key;
-    if (i >= facts->key_count || !facts->key_scopes)
+    ret->value = i < request->key_count ? request->keys[i] : request->key;
+    if (i >= request->key_count || !request->key_scopes)
         return;
-    ret->scope = facts->key_scopes[i];
-    use_name(facts->user, names[SL_SCOPE_USER], SL_STR("user"), ret);
-    use_name(facts->org, names[SL_SCOPE_ORG], SL_STR("org"), ret);
+    ret->scope = request->key_scopes[i];
+    use_name(request->user, names[SL_SCOPE_USER], SL_STR("user"), ret);
+    use_name(request->org, names[SL_SCOPE_ORG], SL_STR("org"), ret);
 }
 
 /* The value of `per` number `i` of a rule. False if it is missing and the rule
@@ -48,21 +48,21 @@ static bool find_value(struct sl_check *c, const struct sl_rule *rule,
     unsigned scope = rule->per[i];
 
     ret->scope = policy->identity.scope_names[scope];
-    if (c->facts->limit.len > 0)
+    if (c->request->limit.len > 0)
         use_given(c, i, ret);
     else if (scope == SL_SCOPE_ENDPOINT)
         ret->value = d->route->endpoint;
     else if (scope == SL_SCOPE_ANON)
-        *ret = sl_caller_anonymous(&c->caller, policy, c->facts, c->secret);
+        *ret = sl_caller_anonymous(&c->caller, policy, c->request, c->secret);
     else if (scope == SL_SCOPE_IP)
-        ret->value = sl_caller_ip(&c->caller, policy, c->facts);
+        ret->value = sl_caller_ip(&c->caller, policy, c->request);
     else
         ret->value = c->caller.values[scope];
     if (ret->value.len > 0)
         return true;
     if (rule->missing != SL_MISSING_ANONYMOUS)
         return false;
-    *ret = sl_caller_stand_in(&c->caller, policy, c->facts, c->secret);
+    *ret = sl_caller_stand_in(&c->caller, policy, c->request, c->secret);
     return true;
 }
 
@@ -195,7 +195,7 @@ static int show(struct sl_check *c, struct sl_limit_view *shown)
     if (shown->form == SL_RATE_NONE && rule->mode == SL_MODE_ENFORCE)
         refuse_capability(d, shown);
     err = make_key(d, shown, c->secret);
-    if (!err && c->live->wants_names)
+    if (!err && c->active->wants_names)
         err = sl_name_make(d, shown, shown->values, shown->value_count,
                            &shown->name);
     return err || !c->carry ? err : sl_sign_in_find(c, shown);
@@ -267,13 +267,14 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
     struct sl_store_part *part = &d->parts[d->take.count + carries];
 
     *part = (struct sl_store_part){
-        .of = d->on_local ? &c->live->local[stored] : &c->live->stored[stored],
+        .of = d->on_local ? &c->active->local[stored]
+                          : &c->active->stored[stored],
         .limit = candidate ? shown->candidate : shown->numbers,
         .key = shown->key,
         .name = sl_name_of(shown->name, candidate),
         .cost = shown->cost,
         .when = d->now,
-        .whose = c->state == SL_CHECK_SHADOW || d->on_local ? NULL : shown,
+        .view = c->state == SL_CHECK_SHADOW || d->on_local ? NULL : shown,
     };
     if (shown->uncapped && !candidate)
         part->limit = shown->uncapped_limit;
@@ -298,9 +299,9 @@ static bool has_room(const struct sl_decision *d,
     return d->take.count + 1 + (shown->visitor.len > 0) <= SL_PARTS;
 }
 
-static void begin_take(struct sl_decision *d, enum sl_take_op errand)
+static void begin_take(struct sl_decision *d, enum sl_take_op op)
 {
-    d->take.errand = errand;
+    d->take.op = op;
     d->take.parts = d->parts;
     d->take.count = 0;
     d->take.now = d->now;
@@ -485,7 +486,7 @@ void sl_parts_answers(struct sl_check *c)
         } else {
             shown->answer = part->answer;
             shown->untracked = part->untracked;
-            shown->print = part->print;
+            shown->fingerprint = part->fingerprint;
             shown->allowed = part->answer.outcome == SL_ALLOW;
             if (shown->uncapped)
                 show_overage(shown);
@@ -499,12 +500,12 @@ void sl_parts_answers(struct sl_check *c)
  * request brings some along.
  */
 
-static const struct sl_override *find_override(const struct sl_request *facts,
+static const struct sl_override *find_override(const struct sl_request *request,
                                                struct sl_str name)
 {
-    for (unsigned i = 0; i < facts->override_count; i++)
-        if (sl_str_eq(facts->overrides[i].limit, name))
-            return &facts->overrides[i];
+    for (unsigned i = 0; i < request->override_count; i++)
+        if (sl_str_eq(request->overrides[i].limit, name))
+            return &request->overrides[i];
     return NULL;
 }
 
@@ -522,7 +523,7 @@ static int override(struct sl_limit_view *shown, struct sl_str rate,
             "be overridden",
             SL_STR_ARG(rule->name));
     if (!err && sl_rate_has_numbers(own.form))
-        err = sl_active_set_strictest(c->live, rule, &own.numbers, diag);
+        err = sl_active_set_strictest(c->active, rule, &own.numbers, diag);
     if (err)
         return err;
     shown->overridden = true;
@@ -582,7 +583,7 @@ static int override_registered(struct sl_decision *d,
 /* Numbers that the request brings along count for limits of that period. */
 static int impose(struct sl_limit_view *shown, struct sl_check *c)
 {
-    const struct sl_fixed_rate *imposed = &c->facts->imposed;
+    const struct sl_fixed_rate *imposed = &c->request->imposed;
     char rate[64] = "none";
 
     if (imposed->period == 0 || !sl_rate_has_numbers(shown->form) ||
@@ -606,16 +607,17 @@ static unsigned numbers_of(const struct sl_check *c, const struct sl_rule *rule)
     return d->plan;
 }
 
-static uint64_t choose_cost(const struct sl_request *facts,
+static uint64_t choose_cost(const struct sl_request *request,
                             const struct sl_rule *rule)
 {
-    for (unsigned i = 0; i < facts->cost_count; i++)
-        if (sl_str_eq(facts->costs[i].limit, rule->name))
-            return facts->costs[i].cost;
+    for (unsigned i = 0; i < request->cost_count; i++)
+        if (sl_str_eq(request->costs[i].limit, rule->name))
+            return request->costs[i].cost;
     /* What costs much is still one at once. */
-    if (rule->kind == SL_PERMITS && facts->limit.len == 0 && facts->cost > 0)
+    if (rule->kind == SL_PERMITS && request->limit.len == 0 &&
+        request->cost > 0)
         return rule->cost;
-    return facts->has_cost ? facts->cost : rule->cost;
+    return request->has_cost ? request->cost : rule->cost;
 }
 
 /* Ask for up to `ceiling`; what is shown is what the plan has: its count, which
@@ -640,7 +642,7 @@ static void open_up(const struct sl_check *c, struct sl_limit_view *shown)
     if (!sl_rate_has_numbers(shown->form) || shown->uncapped)
         return;
     count = shown->numbers->count;
-    if (c->facts->metered) {
+    if (c->request->metered) {
         if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
             raise_to(shown, SL_AMOUNT_MAX);
         return;
@@ -662,9 +664,9 @@ static int find_numbers(struct sl_check *c, struct sl_limit_view *shown)
     const struct sl_rule *rule = shown->rule;
     unsigned plan = numbers_of(c, rule);
     const struct sl_plan_limit *limit = &rule->plans[plan];
-    const struct sl_override *o = find_override(c->facts, rule->name);
+    const struct sl_override *o = find_override(c->request, rule->name);
 
-    shown->cost = choose_cost(c->facts, rule);
+    shown->cost = choose_cost(c->request, rule);
     shown->plan = plan;
     shown->plan_name = d->policy->plans.list[plan].name;
     shown->form = limit->form;
@@ -678,7 +680,7 @@ static int find_numbers(struct sl_check *c, struct sl_limit_view *shown)
     }
     if (o)
         return override(shown, o->rate, c, &c->diag);
-    if (c->facts->imposed.period > 0)
+    if (c->request->imposed.period > 0)
         return impose(shown, c);
     return override_registered(d, shown, c);
 }
@@ -806,12 +808,12 @@ int sl_sign_in_find(struct sl_check *c, struct sl_limit_view *shown)
 
     if (!is_carried(c, rule))
         return 0;
-    (void)sl_caller_ip(&c->caller, d->policy, c->facts);
+    (void)sl_caller_ip(&c->caller, d->policy, c->request);
     if (!c->caller.has_ip)
         return 0;
     for (unsigned i = 0; i < rule->per_count; i++)
         values[i] = is_name(rule->per[i])
-                        ? sl_caller_anonymous(&c->caller, d->policy, c->facts,
+                        ? sl_caller_anonymous(&c->caller, d->policy, c->request,
                                               c->secret)
                         : shown->values[i];
     shown->visitor.len =
@@ -820,7 +822,7 @@ int sl_sign_in_find(struct sl_check *c, struct sl_limit_view *shown)
         sl_arena_copy(&d->arena, (struct sl_str){bytes, shown->visitor.len});
     if (!shown->visitor.at)
         return SLUICE_ENOMEM;
-    return c->live->wants_names
+    return c->active->wants_names
                ? sl_name_make(d, shown, values, rule->per_count,
                               &shown->visitor_name)
                : 0;

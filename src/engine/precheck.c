@@ -25,16 +25,16 @@ struct sl_hash128 sl_fingerprint_add(const struct sl_hash_key *secret,
 /* ---- verify ---- */
 
 /* The header of that name, and only one. */
-static enum sl_webhook_fault find_header(const struct sl_request *facts,
+static enum sl_webhook_fault find_header(const struct sl_request *request,
                                          struct sl_str name, struct sl_str *ret)
 {
     unsigned count = 0;
 
     if (name.len == 0)
         return SL_WEBHOOK_GOOD;
-    for (unsigned i = 0; i < facts->header_count; i++)
-        if (sl_str_eq_nocase(facts->headers[i].name, name)) {
-            *ret = sl_str_trim(facts->headers[i].value);
+    for (unsigned i = 0; i < request->header_count; i++)
+        if (sl_str_eq_nocase(request->headers[i].name, name)) {
+            *ret = sl_str_trim(request->headers[i].value);
             count++;
         }
     if (count > 1)
@@ -42,7 +42,7 @@ static enum sl_webhook_fault find_header(const struct sl_request *facts,
     return count == 1 ? SL_WEBHOOK_GOOD : SL_WEBHOOK_NO_HEADER;
 }
 
-static enum sl_webhook_fault read_message(const struct sl_request *facts,
+static enum sl_webhook_fault read_message(const struct sl_request *request,
                                           const struct sl_verify *verify,
                                           struct sl_webhook *ret)
 {
@@ -50,10 +50,10 @@ static enum sl_webhook_fault read_message(const struct sl_request *facts,
     enum sl_webhook_fault fault = SL_WEBHOOK_GOOD;
 
     for (size_t i = 0; !fault && i < SL_LEN(places); i++)
-        fault = find_header(facts, verify->names[i], places[i]);
-    if (!fault && !facts->has_body)
+        fault = find_header(request, verify->names[i], places[i]);
+    if (!fault && !request->has_body)
         fault = SL_WEBHOOK_NO_BODY;
-    ret->body = facts->body;
+    ret->body = request->body;
     return fault;
 }
 
@@ -65,11 +65,11 @@ static struct sl_hash128 print_message(const struct sl_check *c,
 {
     const struct sl_str texts[] = {route->text, message->id, seconds,
                                    message->body};
-    struct sl_hash128 print = {0, 0};
+    struct sl_hash128 fingerprint = {0, 0};
 
     for (size_t i = 0; i < SL_LEN(texts); i++)
-        print = sl_fingerprint_add(c->secret, print, texts[i]);
-    return print;
+        fingerprint = sl_fingerprint_add(c->secret, fingerprint, texts[i]);
+    return fingerprint;
 }
 
 /* Has the very same come before? */
@@ -77,7 +77,7 @@ static enum sl_webhook_fault remember(struct sl_check *c,
                                       const struct sl_replay_cache_claim *claim)
 {
     struct sl_decision *d = &c->decision;
-    struct sl_engine *engine = c->live->engine;
+    struct sl_engine *engine = c->active->engine;
     size_t len;
 
     if (!engine || !engine->replays)
@@ -111,7 +111,7 @@ static enum sl_webhook_fault verify_route(struct sl_check *c,
     };
     struct sl_webhook_seen seen;
     struct sl_replay_cache_claim claim = {.repeats = UINT32_MAX};
-    enum sl_webhook_fault fault = read_message(c->facts, verify, &message);
+    enum sl_webhook_fault fault = read_message(c->request, verify, &message);
 
     if (!fault && !c->known->webhook)
         fault = SL_WEBHOOK_NOT_HERE;
@@ -143,28 +143,28 @@ static void check_webhook(struct sl_check *c, const struct sl_route *route)
 
 /* ---- require ---- */
 
-static unsigned count_headers(const struct sl_request *facts,
+static unsigned count_headers(const struct sl_request *request,
                               struct sl_str name)
 {
     unsigned count = 0;
 
-    for (unsigned i = 0; i < facts->header_count; i++)
-        count += sl_str_eq_nocase(facts->headers[i].name, name);
+    for (unsigned i = 0; i < request->header_count; i++)
+        count += sl_str_eq_nocase(request->headers[i].name, name);
     return count;
 }
 
-static enum sl_want judge(const struct sl_request *facts,
+static enum sl_want judge(const struct sl_request *request,
                           const struct sl_require *require)
 {
-    struct sl_str value = sl_request_single(facts, require->header);
-    unsigned count = count_headers(facts, require->header);
+    struct sl_str value = sl_request_single(request, require->header);
+    unsigned count = count_headers(request, require->header);
     uint64_t number = 0;
 
     if (value.len == 0)
         return require->optional && count == 0 ? SL_WANT_NOTHING
                                                : SL_WANT_HEADER;
     if (require->equals.len > 0 &&
-        !sl_str_eq(value, sl_request_single(facts, require->equals)))
+        !sl_str_eq(value, sl_request_single(request, require->equals)))
         return SL_WANT_EQUAL;
     if (!require->has_min && !require->has_max)
         return SL_WANT_NOTHING;
@@ -183,7 +183,7 @@ static void check_requires(struct sl_check *c,
 
     for (unsigned i = 0; i < guards->require_count; i++) {
         const struct sl_require *require = &guards->requires[i];
-        enum sl_want want = judge(c->facts, require);
+        enum sl_want want = judge(c->request, require);
 
         if (want == SL_WANT_NOTHING || d->reason != SL_REASON_NONE)
             continue;
@@ -205,9 +205,9 @@ static void check_backlog(struct sl_check *c, const struct sl_backlog *backlog)
     const struct sl_depth *depth;
     sl_ns at;
 
-    if (!backlog->written || !c->live->depths)
+    if (!backlog->written || !c->active->depths)
         return;
-    depth = &c->live->depths[backlog->index];
+    depth = &c->active->depths[backlog->index];
     at = atomic_load_explicit(&depth->at, memory_order_acquire);
     if (at == SL_NS_NONE || d->now - at > backlog->stale ||
         atomic_load_explicit(&depth->depth, memory_order_relaxed) <=
@@ -266,9 +266,9 @@ static struct sl_str find_value(struct sl_check *c,
     struct sl_str value;
 
     if (piece->header)
-        value = sl_request_single(c->facts, piece->header->header);
+        value = sl_request_single(c->request, piece->header->header);
     else if (piece->scope == SL_SCOPE_IP)
-        value = sl_caller_ip(&c->caller, d->policy, c->facts);
+        value = sl_caller_ip(&c->caller, d->policy, c->request);
     else
         value = c->caller.values[piece->scope];
     return sl_str_trim(value);
@@ -373,7 +373,7 @@ static int make_keys(struct sl_check *c, const struct sl_guard *guard,
     err = keep(
         d, (struct sl_str){bytes, sl_key_bytes(&value, 1, c->secret, bytes)},
         &ret->key);
-    return !err && c->live->wants_names ? make_name(d, ret) : err;
+    return !err && c->active->wants_names ? make_name(d, ret) : err;
 }
 
 /* ---- claiming ---- */
@@ -399,10 +399,10 @@ static bool is_known(const struct sl_decision *d,
 void sl_guard_claim(struct sl_check *c, const struct sl_guard *guard)
 {
     struct sl_decision *d = &c->decision;
-    const struct sl_request *facts = c->facts;
+    const struct sl_request *request = c->request;
     struct sl_guard_key one = {
         .hold = guard->hold,
-        .cost = facts->has_cost && facts->cost == 0 ? 0 : 1, /* (5) */
+        .cost = request->has_cost && request->cost == 0 ? 0 : 1, /* (5) */
     };
 
     if (!is_asked(c) || !has_values(c, guard))

@@ -157,15 +157,15 @@ struct sl_text_writer {
 
 /* Bytes as they are: JSON of our own making. Mostly there is room, and then a
  * literal is a few moves. */
-static inline void sl_text_writer_raw(struct sl_text_writer *ink,
+static inline void sl_text_writer_raw(struct sl_text_writer *writer,
                                       struct sl_str bytes)
 {
-    struct sl_buf *out = ink->out;
+    struct sl_buf *out = writer->out;
 
-    if (ink->err || bytes.len == 0)
+    if (writer->err || bytes.len == 0)
         return;
     if (bytes.len > out->size - out->len) {
-        ink->err = sl_buf_add(out, bytes);
+        writer->err = sl_buf_add(out, bytes);
         return;
     }
     memcpy(out->bytes + out->len, bytes.at, bytes.len);
@@ -173,27 +173,27 @@ static inline void sl_text_writer_raw(struct sl_text_writer *ink,
 }
 
 /* Text; anybody's. */
-static inline void sl_text_writer_text(struct sl_text_writer *ink,
+static inline void sl_text_writer_text(struct sl_text_writer *writer,
                                        struct sl_str text)
 {
-    if (!ink->err)
-        ink->err = ink->json ? sl_json_inside(ink->out, text)
-                             : sl_buf_add(ink->out, text);
+    if (!writer->err)
+        writer->err = writer->json ? sl_json_inside(writer->out, text)
+                                   : sl_buf_add(writer->out, text);
 }
 
 /* A JSON string, quotes included. */
-static inline void sl_text_writer_string(struct sl_text_writer *ink,
+static inline void sl_text_writer_string(struct sl_text_writer *writer,
                                          struct sl_str text)
 {
-    if (!ink->err)
-        ink->err = sl_json_string(ink->out, text);
+    if (!writer->err)
+        writer->err = sl_json_string(writer->out, text);
 }
 
-static inline void sl_text_writer_number(struct sl_text_writer *ink,
+static inline void sl_text_writer_number(struct sl_text_writer *writer,
                                          uint64_t number)
 {
-    if (!ink->err)
-        ink->err = sl_json_number(ink->out, number);
+    if (!writer->err)
+        writer->err = sl_json_number(writer->out, number);
 }
 
 /* ---- the sentence of a denial, and how a body shows values.
@@ -201,17 +201,17 @@ static inline void sl_text_writer_number(struct sl_text_writer *ink,
 
 /* Write the message; nothing if the decision allows. */
 void sl_message_write(const struct sl_decision *decision,
-                      struct sl_text_writer *ink);
+                      struct sl_text_writer *writer);
 
 /* Our own sentence where a guard refused, but for when to come again. */
 void sl_precheck_message(const struct sl_decision *decision,
-                         struct sl_text_writer *ink);
+                         struct sl_text_writer *writer);
 
 /* Write a placeholder's value as text. Without one, a number is 0 and a text
  * is empty. */
 void sl_placeholder_value_write(const struct sl_decision *decision,
                                 enum sl_placeholder holder,
-                                struct sl_text_writer *ink);
+                                struct sl_text_writer *writer);
 
 /* Append the JSON body of a denial. */
 SL_MUST_USE int sl_message_body_write(const struct sl_decision *decision,

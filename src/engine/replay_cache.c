@@ -154,7 +154,7 @@ repeat(struct shard *shard, struct record *record,
        const struct sl_replay_cache_claim *claim, bool look, void *memo,
        size_t size, size_t *ret_len)
 {
-    if (!same(record->claim.print, claim->print))
+    if (!same(record->claim.fingerprint, claim->fingerprint))
         return SL_REPLAY_CACHE_OTHER;
     if (record->running)
         return SL_REPLAY_CACHE_RUNNING;

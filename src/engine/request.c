@@ -7,15 +7,15 @@
 #include "engine/engine_int.h"
 #include "wire/http_fields.h"
 
-struct sl_str sl_request_single(const struct sl_request *facts,
+struct sl_str sl_request_single(const struct sl_request *request,
                                 struct sl_str name)
 {
     struct sl_str value = {NULL, 0};
     unsigned count = 0;
 
-    for (unsigned i = 0; i < facts->header_count; i++)
-        if (sl_str_eq_nocase(facts->headers[i].name, name) && count++ == 0)
-            value = facts->headers[i].value;
+    for (unsigned i = 0; i < request->header_count; i++)
+        if (sl_str_eq_nocase(request->headers[i].name, name) && count++ == 0)
+            value = request->headers[i].value;
     return count == 1 ? value : (struct sl_str){NULL, 0};
 }
 
@@ -94,14 +94,14 @@ static int check_name(const struct sl_policy *policy, struct sl_str name,
 }
 
 int sl_request_check(const struct sl_policy *policy,
-                     const struct sl_request *facts, struct sl_diag *diag)
+                     const struct sl_request *request, struct sl_diag *diag)
 {
     int err = 0;
 
-    for (unsigned i = 0; !err && i < facts->cost_count; i++)
-        err = check_name(policy, facts->costs[i].limit, diag);
-    for (unsigned i = 0; !err && i < facts->override_count; i++)
-        err = check_name(policy, facts->overrides[i].limit, diag);
+    for (unsigned i = 0; !err && i < request->cost_count; i++)
+        err = check_name(policy, request->costs[i].limit, diag);
+    for (unsigned i = 0; !err && i < request->override_count; i++)
+        err = check_name(policy, request->overrides[i].limit, diag);
     return err;
 }
 
@@ -222,13 +222,13 @@ static void make_id(struct sl_decision *d, const struct sl_hash_key *secret)
 }
 
 void sl_decision_choose_id(struct sl_decision *d,
-                           const struct sl_request *facts,
+                           const struct sl_request *request,
                            const struct sl_hash_key *secret)
 {
-    struct sl_str id = facts->request_id;
+    struct sl_str id = request->request_id;
 
     if (id.len == 0)
-        id = sl_request_header(facts, SL_STR("x-request-id"));
+        id = sl_request_header(request, SL_STR("x-request-id"));
     if (!is_clean(id)) {
         make_id(d, secret);
         return;

@@ -82,24 +82,24 @@ struct sl_request {
 };
 
 /* The value of a header, or an empty slice. Names compare without case. */
-struct sl_str sl_request_header(const struct sl_request *facts,
+struct sl_str sl_request_header(const struct sl_request *request,
                                 struct sl_str name);
 
 /* The same, for what says who it is: empty, too, if it is there twice, since
  * then nobody can tell which one is meant. */
-struct sl_str sl_request_single(const struct sl_request *facts,
+struct sl_str sl_request_single(const struct sl_request *request,
                                 struct sl_str name);
 
 /* The value of a cookie, and how many of that name there are; the last counts,
  * for those who don't care. */
-struct sl_str sl_request_cookie(const struct sl_request *facts,
+struct sl_str sl_request_cookie(const struct sl_request *request,
                                 struct sl_str name, unsigned *count);
 
 /* The text of the token that came with the request, from the first source of
  * `identity: jwt` that has one; empty if none has. MALFORMED if that source has
  * two, or nothing behind the word Bearer. */
 enum sl_token_error sl_request_token(const struct sl_policy *policy,
-                                     const struct sl_request *facts,
+                                     const struct sl_request *request,
                                      struct sl_str *ret);
 
 /* Is the header one that a decision by this policy may look at? All others can
@@ -109,7 +109,7 @@ bool sl_request_wanted(const struct sl_policy *policy, struct sl_str header);
 /* SLUICE_ENOENT, with what was meant, if a cost or an override is for a limit
  * that the policy does not have at all. One of another route is all right. */
 SL_MUST_USE int sl_request_check(const struct sl_policy *policy,
-                                 const struct sl_request *facts,
+                                 const struct sl_request *request,
                                  struct sl_diag *diag);
 
 /* ---- whose request it is that a proxy hands on.

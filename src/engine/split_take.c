@@ -55,9 +55,9 @@ static unsigned step_before(const struct sl_split_take *a, unsigned at)
     return at > 0 && a->whole->parts[at - 1].carried ? at - 1 : at;
 }
 
-static void begin(struct sl_split_take *a, enum sl_take_op errand)
+static void begin(struct sl_split_take *a, enum sl_take_op op)
 {
-    a->step.errand = errand;
+    a->step.op = op;
     a->step.parts = &a->whole->parts[a->at];
     a->step.count = parts_at(a->whole, a->at);
     sl_store_take(a->store, &a->step);
@@ -79,18 +79,18 @@ static void give_back(struct sl_split_take *a)
 
 static void go_on(struct sl_split_take *a)
 {
-    enum sl_take_op errand = a->whole->errand;
+    enum sl_take_op op = a->whole->op;
 
     if (a->at == a->whole->count || a->err) {
-        if (errand == SL_TAKE_OP_TAKE && (!a->allowed || a->err))
+        if (op == SL_TAKE_OP_TAKE && (!a->allowed || a->err))
             give_back(a);
         else
             finish(a);
         return;
     }
-    if (errand == SL_TAKE_OP_TAKE && !a->allowed)
-        errand = SL_TAKE_OP_PEEK; /* for what the verdict says of them */
-    begin(a, errand);
+    if (op == SL_TAKE_OP_TAKE && !a->allowed)
+        op = SL_TAKE_OP_PEEK; /* for what the verdict says of them */
+    begin(a, op);
 }
 
 static void on_step(struct sl_take *step)
@@ -103,9 +103,9 @@ static void on_step(struct sl_take *step)
     }
     a->err = step->err;
     a->at += step->count;
-    if (!step->err && step->errand == SL_TAKE_OP_TAKE && step->allowed)
+    if (!step->err && step->op == SL_TAKE_OP_TAKE && step->allowed)
         a->taken = a->at;
-    if (!step->err && step->errand != SL_TAKE_OP_EACH)
+    if (!step->err && step->op != SL_TAKE_OP_EACH)
         a->allowed = a->allowed && step->allowed;
     go_on(a);
 }

@@ -146,7 +146,7 @@ static void on_taken(struct sl_take *take)
 }
 
 static void prepare(struct sl_throttles *all, struct sl_throttle *t,
-                    enum sl_take_op errand)
+                    enum sl_take_op op)
 {
     t->part = (struct sl_store_part){
         .of = &all->stored,
@@ -158,7 +158,7 @@ static void prepare(struct sl_throttles *all, struct sl_throttle *t,
         .when = t->now,
     };
     t->take = (struct sl_take){
-        .errand = errand,
+        .op = op,
         .parts = &t->part,
         .count = 1,
         .now = t->now,

@@ -39,7 +39,7 @@ void sl_usage_report_of(const struct sl_decision *d,
     for (unsigned i = 0; i < shown->value_count; i++)
         values[i] = shown->values[i].value;
     *ret = (struct sl_usage_delta){
-        .print = shown->print,
+        .fingerprint = shown->fingerprint,
         .limit = rule->name,
         .scope = shown->scope,
         .values = values,
@@ -48,7 +48,7 @@ void sl_usage_report_of(const struct sl_decision *d,
         .at = d->now,
         .cap = limited ? shown->numbers->count : UINT64_MAX,
         .level = rule->kind == SL_LEVEL,
-        .marks = rule->marks,
+        .thresholds = rule->thresholds,
     };
 }
 
@@ -107,7 +107,7 @@ void sl_usage_report_send(struct sl_usage_sink *meter,
 static void tell_end(const struct sl_hold_op *ask, const struct sl_rule *rule,
                      uint64_t cost)
 {
-    struct sl_usage_sink *meter = ask->station->meter;
+    struct sl_usage_sink *meter = ask->engine_ctx->meter;
     sl_ns now = ask->call.now;
     struct sl_usage_delta spent;
 
@@ -124,7 +124,7 @@ static void tell_end(const struct sl_hold_op *ask, const struct sl_rule *rule,
         .at = now,
         .amount = (int64_t)(cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX),
         .level = rule->kind == SL_LEVEL,
-        .marks = rule->marks,
+        .thresholds = rule->thresholds,
     };
     meter->calls->spent(meter, &spent);
 }
@@ -134,7 +134,7 @@ static void tell_end(const struct sl_hold_op *ask, const struct sl_rule *rule,
 static void tell_again(const struct sl_hold_op *ask)
 {
     const struct sl_hold_call *call = &ask->call;
-    const struct sl_rule *rules = ask->live->policy->rules;
+    const struct sl_rule *rules = ask->active->policy->rules;
 
     for (unsigned i = 0; i < call->actual_count; i++)
         tell_end(ask, &rules[(call->actual[i].of - call->limits) / 2],
@@ -143,7 +143,7 @@ static void tell_again(const struct sl_hold_op *ask)
 
 void sl_usage_report_hold_end(const struct sl_hold_op *ask)
 {
-    if (!ask->station || !ask->station->meter)
+    if (!ask->engine_ctx || !ask->engine_ctx->meter)
         return;
     if (ask->call.state == SL_HOLD_SETTLED && ask->verb == SL_VERB_SETTLE)
         tell_again(ask);
@@ -161,13 +161,10 @@ static void on_taken(struct sl_take *take)
 }
 
 static uint64_t ask(struct sl_store *store, struct sl_store_part *part,
-                    enum sl_take_op errand, sl_ns now)
+                    enum sl_take_op op, sl_ns now)
 {
-    struct sl_take take = {.errand = errand,
-                           .parts = part,
-                           .count = 1,
-                           .now = now,
-                           .done = on_taken};
+    struct sl_take take = {
+        .op = op, .parts = part, .count = 1, .now = now, .done = on_taken};
 
     sl_store_take(store, &take);
     return part->answer.capacity - part->answer.remaining;
@@ -213,12 +210,13 @@ static bool is_of(const struct sl_rule *rule,
 }
 
 /* The rule that it is of; -1: the policy has none. */
-static int rule_of(const struct sl_active_policy *live,
+static int rule_of(const struct sl_active_policy *active,
                    const struct sl_usage_delta *spent)
 {
-    int index = sl_policy_rule(live->policy, spent->limit);
+    int index = sl_policy_rule(active->policy, spent->limit);
 
-    return index >= 0 && is_of(&live->policy->rules[index], spent) ? index : -1;
+    return index >= 0 && is_of(&active->policy->rules[index], spent) ? index
+                                                                     : -1;
 }
 
 static void open_up(const struct sl_rule *rule, struct sl_limit *ret)
@@ -247,22 +245,22 @@ static void correct(struct sl_store *store, struct sl_store_part *part,
 }
 
 static void restore(struct sl_engine *engine,
-                    const struct sl_active_policy *live,
+                    const struct sl_active_policy *active,
                     const struct sl_usage_delta *spent, uint64_t used,
                     sl_ns now)
 {
-    int index = rule_of(live, spent);
+    int index = rule_of(active, spent);
     struct sl_limit open;
     struct sl_store_part part;
     char key[SL_KEY_MAX];
 
-    if (index < 0 || sl_rule_start(&live->policy->rules[index],
-                                   &live->policy->rules[index].strictest,
+    if (index < 0 || sl_rule_start(&active->policy->rules[index],
+                                   &active->policy->rules[index].strictest,
                                    now) != spent->start)
         return;
-    open_up(&live->policy->rules[index], &open);
+    open_up(&active->policy->rules[index], &open);
     part = (struct sl_store_part){
-        .of = &live->stored[2 * index],
+        .of = &active->stored[2 * index],
         .limit = &open,
         .key = {key, make_key(engine, spent, key)},
         .when = now
@@ -275,26 +273,26 @@ void sl_usage_report_restore(struct sl_engine *engine,
                              const struct sl_usage_delta *spent, uint64_t used,
                              sl_ns now)
 {
-    struct sl_active_policy *live;
+    struct sl_active_policy *active;
 
     if (sl_engine_is_shared(engine))
         return; /* others have it, and know better */
-    live = sl_engine_hold(engine, NULL);
-    restore(engine, live, spent, used, now);
-    sl_active_policy_release(live);
+    active = sl_engine_hold(engine, NULL);
+    restore(engine, active, spent, used, now);
+    sl_active_policy_release(active);
 }
 
 /* A cell keeps what was taken in the period of its last take. If that is over,
  * a limit whose period never ends still finds it. */
 static uint64_t look(struct sl_engine *engine,
-                     const struct sl_active_policy *live, int index,
+                     const struct sl_active_policy *active, int index,
                      const struct sl_usage_delta *spent, sl_ns now)
 {
-    const struct sl_rule *rule = &live->policy->rules[index];
+    const struct sl_rule *rule = &active->policy->rules[index];
     struct sl_limit open;
     char key[SL_KEY_MAX];
     struct sl_store_part part = {
-        .of = &live->stored[2 * index],
+        .of = &active->stored[2 * index],
         .limit = &open,
         .key = {key, make_key(engine, spent, key)},
     };
@@ -314,11 +312,11 @@ bool sl_usage_report_look(struct sl_engine *engine,
                           const struct sl_usage_delta *spent, sl_ns now,
                           uint64_t *ret)
 {
-    struct sl_active_policy *live = sl_engine_hold(engine, NULL);
-    int index = rule_of(live, spent);
+    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
+    int index = rule_of(active, spent);
 
     if (index >= 0)
-        *ret = look(engine, live, index, spent, now);
-    sl_active_policy_release(live);
+        *ret = look(engine, active, index, spent, now);
+    sl_active_policy_release(active);
     return index >= 0;
 }

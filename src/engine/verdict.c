@@ -13,215 +13,221 @@
 /* `,"name":` before a value. */
 #define MEMBER(name) SL_STR(",\"" name "\":")
 
-static void write_bool(struct sl_text_writer *ink, bool value)
+static void write_bool(struct sl_text_writer *writer, bool value)
 {
-    sl_text_writer_raw(ink, value ? SL_STR("true") : SL_STR("false"));
+    sl_text_writer_raw(writer, value ? SL_STR("true") : SL_STR("false"));
 }
 
-static void write_null(struct sl_text_writer *ink)
+static void write_null(struct sl_text_writer *writer)
 {
-    sl_text_writer_raw(ink, SL_STR("null"));
+    sl_text_writer_raw(writer, SL_STR("null"));
 }
 
 /* Milliseconds, rounded up, or null. */
-static void write_ms(struct sl_text_writer *ink, sl_ns span)
+static void write_ms(struct sl_text_writer *writer, sl_ns span)
 {
     if (span < 0)
-        write_null(ink);
+        write_null(writer);
     else
-        sl_text_writer_number(ink, sl_span_in(span, SL_MS));
+        sl_text_writer_number(writer, sl_span_in(span, SL_MS));
 }
 
-static void write_number_if(struct sl_text_writer *ink, bool there,
+static void write_number_if(struct sl_text_writer *writer, bool there,
                             uint64_t number)
 {
     if (there)
-        sl_text_writer_number(ink, number);
+        sl_text_writer_number(writer, number);
     else
-        write_null(ink);
+        write_null(writer);
 }
 
-static void write_string_if(struct sl_text_writer *ink, bool there,
+static void write_string_if(struct sl_text_writer *writer, bool there,
                             struct sl_str text)
 {
     if (there)
-        sl_text_writer_string(ink, text);
+        sl_text_writer_string(writer, text);
     else
-        write_null(ink);
+        write_null(writer);
 }
 
 /* ---- limits ---- */
 
-static void write_numbers(struct sl_text_writer *ink,
+static void write_numbers(struct sl_text_writer *writer,
                           const struct sl_limit_view *shown)
 {
     const struct sl_answer *a = &shown->answer;
     bool limited = sl_limit_view_limited(shown);
     bool answered = sl_limit_view_answered(shown);
 
-    sl_text_writer_raw(ink, MEMBER("limit"));
-    write_number_if(ink, limited, limited ? sl_limit_view_count(shown) : 0);
-    sl_text_writer_raw(ink, MEMBER("burst"));
-    write_number_if(ink, limited, limited ? sl_limit_view_capacity(shown) : 0);
-    sl_text_writer_raw(ink, MEMBER("remaining"));
-    write_number_if(ink, answered, a->remaining);
-    sl_text_writer_raw(ink, MEMBER("reset_ms"));
-    write_ms(ink, answered ? a->reset_in : SL_NS_NONE);
-    sl_text_writer_raw(ink, MEMBER("retry_after_ms"));
-    write_ms(ink, answered && a->outcome == SL_DENY ? a->retry_in : SL_NS_NONE);
+    sl_text_writer_raw(writer, MEMBER("limit"));
+    write_number_if(writer, limited, limited ? sl_limit_view_count(shown) : 0);
+    sl_text_writer_raw(writer, MEMBER("burst"));
+    write_number_if(writer, limited,
+                    limited ? sl_limit_view_capacity(shown) : 0);
+    sl_text_writer_raw(writer, MEMBER("remaining"));
+    write_number_if(writer, answered, a->remaining);
+    sl_text_writer_raw(writer, MEMBER("reset_ms"));
+    write_ms(writer, answered ? a->reset_in : SL_NS_NONE);
+    sl_text_writer_raw(writer, MEMBER("retry_after_ms"));
+    write_ms(writer,
+             answered && a->outcome == SL_DENY ? a->retry_in : SL_NS_NONE);
 }
 
-static void write_candidate(struct sl_text_writer *ink,
+static void write_candidate(struct sl_text_writer *writer,
                             const struct sl_limit_view *shown)
 {
     const struct sl_answer *a = &shown->candidate_answer;
 
-    sl_text_writer_raw(ink, SL_STR(",\"candidate\":{\"limit\":"));
-    sl_text_writer_number(ink, shown->candidate->count);
-    sl_text_writer_raw(ink, MEMBER("remaining"));
-    write_number_if(ink, a->capacity > 0, a->remaining);
-    sl_text_writer_raw(ink, MEMBER("allowed"));
-    write_bool(ink, a->outcome == SL_ALLOW);
-    sl_text_writer_raw(ink, SL_STR("}"));
+    sl_text_writer_raw(writer, SL_STR(",\"candidate\":{\"limit\":"));
+    sl_text_writer_number(writer, shown->candidate->count);
+    sl_text_writer_raw(writer, MEMBER("remaining"));
+    write_number_if(writer, a->capacity > 0, a->remaining);
+    sl_text_writer_raw(writer, MEMBER("allowed"));
+    write_bool(writer, a->outcome == SL_ALLOW);
+    sl_text_writer_raw(writer, SL_STR("}"));
 }
 
 /* What most limits have nothing to say about. */
-static void write_rare(struct sl_text_writer *ink,
+static void write_rare(struct sl_text_writer *writer,
                        const struct sl_limit_view *shown)
 {
     if (sl_limit_view_answered(shown) && shown->answer.wait > 0) {
-        sl_text_writer_raw(ink, MEMBER("wait_ms"));
-        write_ms(ink, shown->answer.wait);
+        sl_text_writer_raw(writer, MEMBER("wait_ms"));
+        write_ms(writer, shown->answer.wait);
     }
     if (shown->overridden) {
-        sl_text_writer_raw(ink, MEMBER("override"));
+        sl_text_writer_raw(writer, MEMBER("override"));
         sl_text_writer_string(
-            ink, sl_str_c(shown->override_of && shown->override_of[0]
-                              ? shown->override_of
-                              : "request"));
+            writer, sl_str_c(shown->override_of && shown->override_of[0]
+                                 ? shown->override_of
+                                 : "request"));
     }
     if (shown->overage)
-        sl_text_writer_raw(ink, SL_STR(",\"overage\":true"));
+        sl_text_writer_raw(writer, SL_STR(",\"overage\":true"));
     if (shown->skipped)
-        sl_text_writer_raw(ink, SL_STR(",\"skipped\":true"));
+        sl_text_writer_raw(writer, SL_STR(",\"skipped\":true"));
     if (shown->untracked)
-        sl_text_writer_raw(ink, SL_STR(",\"untracked\":true"));
+        sl_text_writer_raw(writer, SL_STR(",\"untracked\":true"));
     if (shown->has_candidate)
-        write_candidate(ink, shown);
+        write_candidate(writer, shown);
 }
 
 /* A text that is made in a buffer of its own and then escaped. */
-static struct sl_buf begin_text(const struct sl_text_writer *ink, size_t most)
+static struct sl_buf begin_text(const struct sl_text_writer *writer,
+                                size_t most)
 {
     struct sl_buf text;
 
-    sl_buf_init(&text, most, ink->out->alloc);
+    sl_buf_init(&text, most, writer->out->alloc);
     return text;
 }
 
-static void end_text(struct sl_text_writer *ink, struct sl_buf *text, int err)
+static void end_text(struct sl_text_writer *writer, struct sl_buf *text,
+                     int err)
 {
-    if (err && !ink->err)
-        ink->err = err;
-    sl_text_writer_string(ink, sl_buf_str(text));
+    if (err && !writer->err)
+        writer->err = err;
+    sl_text_writer_string(writer, sl_buf_str(text));
     sl_buf_done(text);
 }
 
-static void write_key(struct sl_text_writer *ink, const struct sl_decision *d,
+static void write_key(struct sl_text_writer *writer,
+                      const struct sl_decision *d,
                       const struct sl_limit_view *shown)
 {
-    struct sl_buf key = begin_text(ink, KEY_MAX);
+    struct sl_buf key = begin_text(writer, KEY_MAX);
 
-    sl_text_writer_raw(ink, MEMBER("key"));
+    sl_text_writer_raw(writer, MEMBER("key"));
     if (shown->skipped)
-        write_null(ink);
+        write_null(writer);
     else
-        end_text(ink, &key, sl_decision_key(d, shown, &key));
+        end_text(writer, &key, sl_decision_key(d, shown, &key));
 }
 
-static void write_limit(struct sl_text_writer *ink, const struct sl_decision *d,
+static void write_limit(struct sl_text_writer *writer,
+                        const struct sl_decision *d,
                         const struct sl_limit_view *shown, bool explain)
 {
-    sl_text_writer_raw(ink, SL_STR("{\"name\":"));
-    sl_text_writer_string(ink, shown->rule->name);
-    sl_text_writer_raw(ink, MEMBER("kind"));
-    sl_text_writer_string(ink, sl_str_c(sl_kind_name(shown->rule->kind)));
-    sl_text_writer_raw(ink, MEMBER("plan"));
-    sl_text_writer_string(ink, shown->plan_name);
-    sl_text_writer_raw(ink, MEMBER("scope"));
-    sl_text_writer_string(ink, shown->scope);
-    write_numbers(ink, shown);
-    sl_text_writer_raw(ink, MEMBER("mode"));
-    sl_text_writer_string(ink, sl_str_c(sl_mode_words[shown->mode]));
-    sl_text_writer_raw(ink, MEMBER("allowed"));
-    write_bool(ink, shown->allowed);
-    write_rare(ink, shown);
+    sl_text_writer_raw(writer, SL_STR("{\"name\":"));
+    sl_text_writer_string(writer, shown->rule->name);
+    sl_text_writer_raw(writer, MEMBER("kind"));
+    sl_text_writer_string(writer, sl_str_c(sl_kind_name(shown->rule->kind)));
+    sl_text_writer_raw(writer, MEMBER("plan"));
+    sl_text_writer_string(writer, shown->plan_name);
+    sl_text_writer_raw(writer, MEMBER("scope"));
+    sl_text_writer_string(writer, shown->scope);
+    write_numbers(writer, shown);
+    sl_text_writer_raw(writer, MEMBER("mode"));
+    sl_text_writer_string(writer, sl_str_c(sl_mode_words[shown->mode]));
+    sl_text_writer_raw(writer, MEMBER("allowed"));
+    write_bool(writer, shown->allowed);
+    write_rare(writer, shown);
     if (explain)
-        write_key(ink, d, shown);
-    sl_text_writer_raw(ink, SL_STR("}"));
+        write_key(writer, d, shown);
+    sl_text_writer_raw(writer, SL_STR("}"));
 }
 
-static void write_limits(struct sl_text_writer *ink,
+static void write_limits(struct sl_text_writer *writer,
                          const struct sl_decision *d, bool explain)
 {
-    sl_text_writer_raw(ink, SL_STR(",\"limits\":["));
+    sl_text_writer_raw(writer, SL_STR(",\"limits\":["));
     for (unsigned i = 0; i < d->shown_count; i++) {
         if (i > 0)
-            sl_text_writer_raw(ink, SL_STR(","));
-        write_limit(ink, d, &d->shown[i], explain);
+            sl_text_writer_raw(writer, SL_STR(","));
+        write_limit(writer, d, &d->shown[i], explain);
     }
-    sl_text_writer_raw(ink, SL_STR("]"));
+    sl_text_writer_raw(writer, SL_STR("]"));
 }
 
 /* ---- the whole ---- */
 
-static void write_headers(struct sl_text_writer *ink,
+static void write_headers(struct sl_text_writer *writer,
                           const struct sl_rendered *r)
 {
-    sl_text_writer_raw(ink, SL_STR(",\"headers\":{"));
+    sl_text_writer_raw(writer, SL_STR(",\"headers\":{"));
     for (unsigned i = 0; i < r->header_count; i++) {
         if (i > 0)
-            sl_text_writer_raw(ink, SL_STR(","));
-        sl_text_writer_string(ink, r->headers[i].name);
-        sl_text_writer_raw(ink, SL_STR(":"));
-        sl_text_writer_string(ink, r->headers[i].value);
+            sl_text_writer_raw(writer, SL_STR(","));
+        sl_text_writer_string(writer, r->headers[i].name);
+        sl_text_writer_raw(writer, SL_STR(":"));
+        sl_text_writer_string(writer, r->headers[i].value);
     }
-    sl_text_writer_raw(ink, SL_STR("}"));
+    sl_text_writer_raw(writer, SL_STR("}"));
 }
 
-static void write_message(struct sl_text_writer *ink,
+static void write_message(struct sl_text_writer *writer,
                           const struct sl_decision *d)
 {
-    sl_text_writer_raw(ink, MEMBER("message"));
+    sl_text_writer_raw(writer, MEMBER("message"));
     if (d->allowed) {
-        write_null(ink);
+        write_null(writer);
         return;
     }
-    sl_text_writer_raw(ink, SL_STR("\""));
-    sl_message_write(d, ink);
-    sl_text_writer_raw(ink, SL_STR("\""));
+    sl_text_writer_raw(writer, SL_STR("\""));
+    sl_message_write(d, writer);
+    sl_text_writer_raw(writer, SL_STR("\""));
 }
 
 /* What /v1/explain says beyond the verdict. */
-static void write_explanation(struct sl_text_writer *ink,
+static void write_explanation(struct sl_text_writer *writer,
                               const struct sl_decision *d)
 {
-    struct sl_buf text = begin_text(ink, TEXT_MAX);
+    struct sl_buf text = begin_text(writer, TEXT_MAX);
 
-    sl_text_writer_raw(ink, MEMBER("plan"));
-    sl_text_writer_string(ink, sl_decision_plan(d));
-    sl_text_writer_raw(ink, MEMBER("route"));
-    sl_text_writer_string(ink, d->route->text);
-    sl_text_writer_raw(ink, MEMBER("endpoint"));
-    sl_text_writer_string(ink, d->route->endpoint);
-    sl_text_writer_raw(ink, MEMBER("token_fault"));
-    write_string_if(ink, d->token_fault != SL_TOKEN_GOOD,
+    sl_text_writer_raw(writer, MEMBER("plan"));
+    sl_text_writer_string(writer, sl_decision_plan(d));
+    sl_text_writer_raw(writer, MEMBER("route"));
+    sl_text_writer_string(writer, d->route->text);
+    sl_text_writer_raw(writer, MEMBER("endpoint"));
+    sl_text_writer_string(writer, d->route->endpoint);
+    sl_text_writer_raw(writer, MEMBER("token_fault"));
+    write_string_if(writer, d->token_fault != SL_TOKEN_GOOD,
                     sl_str_c(sl_token_error_word(d->token_fault)));
-    sl_text_writer_raw(ink, MEMBER("explain"));
-    end_text(ink, &text, sl_explain(d, &text));
+    sl_text_writer_raw(writer, MEMBER("explain"));
+    end_text(writer, &text, sl_explain(d, &text));
 }
 
-static void write_verdict(struct sl_text_writer *ink,
+static void write_verdict(struct sl_text_writer *writer,
                           const struct sl_decision *d,
                           const struct sl_rendered *r, bool explain)
 {
@@ -229,50 +235,50 @@ static void write_verdict(struct sl_text_writer *ink,
 
     if (d->by >= 0)
         by = d->shown[d->by].rule->name;
-    sl_text_writer_raw(ink, SL_STR("{\"allowed\":"));
-    write_bool(ink, d->allowed);
-    sl_text_writer_raw(ink, MEMBER("status"));
-    sl_text_writer_number(ink, (uint64_t)r->status);
-    sl_text_writer_raw(ink, MEMBER("code"));
-    write_string_if(ink, d->code.len > 0, d->code);
-    write_message(ink, d);
-    sl_text_writer_raw(ink, MEMBER("by"));
-    write_string_if(ink, d->by >= 0, by);
-    sl_text_writer_raw(ink, MEMBER("retry_after_ms"));
-    write_ms(ink, sl_decision_retry_in(d));
-    sl_text_writer_raw(ink, MEMBER("request_id"));
-    sl_text_writer_string(ink, sl_str_c(d->request_id));
-    sl_text_writer_raw(ink, MEMBER("degraded"));
-    write_bool(ink, d->degraded);
-    sl_text_writer_raw(ink, MEMBER("hold"));
-    write_string_if(ink, d->hold[0] != '\0', sl_str_c(d->hold));
+    sl_text_writer_raw(writer, SL_STR("{\"allowed\":"));
+    write_bool(writer, d->allowed);
+    sl_text_writer_raw(writer, MEMBER("status"));
+    sl_text_writer_number(writer, (uint64_t)r->status);
+    sl_text_writer_raw(writer, MEMBER("code"));
+    write_string_if(writer, d->code.len > 0, d->code);
+    write_message(writer, d);
+    sl_text_writer_raw(writer, MEMBER("by"));
+    write_string_if(writer, d->by >= 0, by);
+    sl_text_writer_raw(writer, MEMBER("retry_after_ms"));
+    write_ms(writer, sl_decision_retry_in(d));
+    sl_text_writer_raw(writer, MEMBER("request_id"));
+    sl_text_writer_string(writer, sl_str_c(d->request_id));
+    sl_text_writer_raw(writer, MEMBER("degraded"));
+    write_bool(writer, d->degraded);
+    sl_text_writer_raw(writer, MEMBER("hold"));
+    write_string_if(writer, d->hold[0] != '\0', sl_str_c(d->hold));
     if (d->hold[0]) {
-        sl_text_writer_raw(ink, MEMBER("hold_expires_ms"));
-        write_ms(ink, d->hold_for);
+        sl_text_writer_raw(writer, MEMBER("hold_expires_ms"));
+        write_ms(writer, d->hold_for);
     }
-    write_limits(ink, d, explain);
-    write_headers(ink, r);
-    sl_text_writer_raw(ink, MEMBER("body"));
+    write_limits(writer, d, explain);
+    write_headers(writer, r);
+    sl_text_writer_raw(writer, MEMBER("body"));
     if (r->body.len > 0)
-        sl_text_writer_raw(ink, r->body);
+        sl_text_writer_raw(writer, r->body);
     else
-        write_null(ink);
+        write_null(writer);
     if (explain)
-        write_explanation(ink, d);
-    sl_text_writer_raw(ink, SL_STR("}"));
+        write_explanation(writer, d);
+    sl_text_writer_raw(writer, SL_STR("}"));
 }
 
 static int render(const struct sl_decision *decision,
                   const struct sl_rendered *rendered, bool explain,
                   struct sl_buf *out)
 {
-    struct sl_text_writer ink = {.out = out, .json = true};
+    struct sl_text_writer writer = {.out = out, .json = true};
     size_t before = out->len;
 
-    write_verdict(&ink, decision, rendered, explain);
-    if (ink.err)
+    write_verdict(&writer, decision, rendered, explain);
+    if (writer.err)
         out->len = before;
-    return ink.err;
+    return writer.err;
 }
 
 int sl_render_verdict(const struct sl_decision *decision,
@@ -290,13 +296,13 @@ int sl_render_explained(const struct sl_decision *decision,
 int sl_render_limit(const struct sl_decision *decision,
                     const struct sl_limit_view *shown, struct sl_buf *out)
 {
-    struct sl_text_writer ink = {.out = out, .json = true};
+    struct sl_text_writer writer = {.out = out, .json = true};
     size_t before = out->len;
 
-    write_limit(&ink, decision, shown, true);
-    if (ink.err)
+    write_limit(&writer, decision, shown, true);
+    if (writer.err)
         out->len = before;
-    return ink.err;
+    return writer.err;
 }
 
 /* ---- a decision as status, headers and body.

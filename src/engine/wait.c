@@ -210,7 +210,7 @@ void sl_queues_freed(struct sl_queues *queues, uint64_t limit)
 /* ---- joining and leaving ---- */
 
 void sl_queue_look(struct sl_queues *queues, const struct sl_queue_of *of,
-                   struct sl_hash128 whose, unsigned weight,
+                   struct sl_hash128 group, unsigned weight,
                    struct sl_queue_view *ret)
 {
     const struct sl_queue *q;
@@ -222,7 +222,7 @@ void sl_queue_look(struct sl_queues *queues, const struct sl_queue_of *of,
     q = find(queues, of->key);
     if (q)
         *ret = (struct sl_queue_view){
-            .ahead = sl_fair_queue_ahead(&q->fair, whose, weight),
+            .ahead = sl_fair_queue_ahead(&q->fair, group, weight),
             .waiting = q->fair.count,
             .pace = q->pace,
             .due = q->due,
@@ -256,7 +256,7 @@ static void look_soon(struct sl_waiter *w)
 }
 
 static int enter(struct sl_queues *queues, const struct sl_queue_of *of,
-                 struct sl_hash128 whose, unsigned weight, sl_ns now,
+                 struct sl_hash128 group, unsigned weight, sl_ns now,
                  struct sl_waiter *w)
 {
     struct limit *limit = get_limit(queues, of->limit);
@@ -275,7 +275,7 @@ static int enter(struct sl_queues *queues, const struct sl_queue_of *of,
     if (!q)
         q = new_queue(queues, limit, of->key, now);
     if (q)
-        err = sl_fair_queue_add(&q->fair, whose, weight, &w->place);
+        err = sl_fair_queue_add(&q->fair, group, weight, &w->place);
     if (err) {
         if (q)
             tidy(q);
@@ -290,7 +290,7 @@ static int enter(struct sl_queues *queues, const struct sl_queue_of *of,
 }
 
 int sl_queue_join(struct sl_queues *queues, const struct sl_queue_of *of,
-                  struct sl_hash128 whose, unsigned weight, sl_ns now,
+                  struct sl_hash128 group, unsigned weight, sl_ns now,
                   sl_ns due, bool call, struct sl_waiter *w)
 {
     int err = sl_heap_reserve(w->room, queues->alloc);
@@ -299,7 +299,7 @@ int sl_queue_join(struct sl_queues *queues, const struct sl_queue_of *of,
     if (err)
         return err;
     pthread_mutex_lock(&queues->lock);
-    err = enter(queues, of, whose, weight, now, w);
+    err = enter(queues, of, group, weight, now, w);
     if (!err) {
         w->called = w->asked = w->again = false;
         first = first_of(w->queue) == w;

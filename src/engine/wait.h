@@ -82,10 +82,10 @@ SL_MUST_USE int sl_fair_queue_init(struct sl_fair_queue *fair,
 /* Whoever is still in it is out of it. */
 void sl_fair_queue_done(struct sl_fair_queue *fair);
 
-/* Stand behind the others of `whose` lane, that has `weight` (at least 1) from
+/* Stand behind the others of `group` lane, that has `weight` (at least 1) from
  * now on. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_fair_queue_add(struct sl_fair_queue *fair,
-                                  struct sl_hash128 whose, unsigned weight,
+                                  struct sl_hash128 group, unsigned weight,
                                   struct sl_fair_entry *place);
 
 /* Whose turn it is, or NULL. */
@@ -101,7 +101,7 @@ void sl_fair_queue_leave(struct sl_fair_queue *fair,
 /* How many turns would come before that of one who joined the lane now; at
  * most `count`. O(lanes). */
 unsigned sl_fair_queue_ahead(const struct sl_fair_queue *fair,
-                             struct sl_hash128 whose, unsigned weight);
+                             struct sl_hash128 group, unsigned weight);
 
 /* Nobody waits longer: a connection would not last. */
 #define SL_WAIT_MOST (55 * SL_S)
@@ -176,7 +176,7 @@ struct sl_queue_of {
     unsigned most;         /* who may wait for the limit */
 };
 
-/* What one of `whose` would find there. */
+/* What one of `group` would find there. */
 struct sl_queue_view {
     unsigned waiting; /* for the key; 0: there is no such queue */
     unsigned ahead;   /* of him */
@@ -186,7 +186,7 @@ struct sl_queue_view {
 };
 
 void sl_queue_look(struct sl_queues *queues, const struct sl_queue_of *of,
-                   struct sl_hash128 whose, unsigned weight,
+                   struct sl_hash128 group, unsigned weight,
                    struct sl_queue_view *ret);
 
 /* Wait; `waiter` has room, since and until. If he is the first he is called at
@@ -194,7 +194,7 @@ void sl_queue_look(struct sl_queues *queues, const struct sl_queue_of *of,
  * SLUICE_ENOMEM: he does not wait. */
 SL_MUST_USE int sl_queue_join(struct sl_queues *queues,
                               const struct sl_queue_of *of,
-                              struct sl_hash128 whose, unsigned weight,
+                              struct sl_hash128 group, unsigned weight,
                               sl_ns now, sl_ns due, bool call,
                               struct sl_waiter *waiter);
 

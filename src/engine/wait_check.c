@@ -43,7 +43,7 @@ static struct sl_queue_of queue_of(const struct sl_check *c,
 }
 
 /* His organisation, or whoever else he is. */
-static struct sl_hash128 whose(const struct sl_check *c)
+static struct sl_hash128 group(const struct sl_check *c)
 {
     const struct sl_decision *d = &c->decision;
     struct sl_str who = {"", 0};
@@ -169,7 +169,7 @@ static bool join(struct sl_check *c, const struct sl_limit_view *shown,
     struct sl_queue_view view;
 
     begin_wait(c);
-    sl_queue_look(queues, &of, whose(c), weight_of(d), &view);
+    sl_queue_look(queues, &of, group(c), weight_of(d), &view);
     if (view.waiting > 0 && view.due > now && view.due - now > retry)
         retry = view.due - now;
     c->estimate = estimate(shown, retry, view.ahead, view.pace);
@@ -177,7 +177,7 @@ static bool join(struct sl_check *c, const struct sl_limit_view *shown,
         refuse(c, c->estimate);
         return false;
     }
-    if (sl_queue_join(queues, &of, whose(c), weight_of(d), now,
+    if (sl_queue_join(queues, &of, group(c), weight_of(d), now,
                       due_of(shown, now, retry), permits, &c->waiter)) {
         refuse(c, c->estimate < 0 ? guess(&view, now) : c->estimate);
         return false;
@@ -225,7 +225,7 @@ bool sl_wait_check_behind(struct sl_check *c)
         struct sl_queue_of of = queue_of(c, shown);
         struct sl_queue_view view;
 
-        sl_queue_look(c->engine->queues, &of, whose(c), 1, &view);
+        sl_queue_look(c->engine->queues, &of, group(c), 1, &view);
         if (view.waiting == 0)
             continue;
         if (!join(c, shown, SL_NS_NONE)) /* (2) */
@@ -300,14 +300,14 @@ bool sl_wait_check_waits(struct sl_check *c)
     return false;
 }
 
-void sl_wait_check_freed(const struct sl_hold_op *ask)
+void sl_wait_check_freed(const struct sl_hold_op *check)
 {
-    struct sl_engine *engine = ask->engine;
+    struct sl_engine *engine = check->engine;
 
     if (!sl_queues_any(engine->queues))
         return;
-    for (unsigned i = 0; i < ask->call.count; i++) {
-        const struct sl_rule *rule = sl_hold_rule(ask, i);
+    for (unsigned i = 0; i < check->call.count; i++) {
+        const struct sl_rule *rule = sl_hold_rule(check, i);
 
         if (rule)
             sl_queues_freed(engine->queues,

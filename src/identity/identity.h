@@ -190,8 +190,9 @@ struct sl_usage_delta {
     uint64_t hold[2]; /* HOLD, HOLD_END, HOLD_EXTEND: its id */
     sl_ns until;      /* HOLD, HOLD_EXTEND: its expiry */
 
-    struct sl_hash128 print; /* of limit, scope and values; zeros: not computed
-                              */
+    struct sl_hash128
+        fingerprint; /* of limit, scope and values; zeros: not computed
+                      */
     struct sl_str limit;
     struct sl_str scope;         /* "org"; "org:user"; "all" */
     const struct sl_str *values; /* one for each scope; none for "all" */
@@ -203,7 +204,7 @@ struct sl_usage_delta {
     uint64_t cap;   /* the limit; UINT64_MAX: none */
     bool level;     /* it has no period */
     bool reset;     /* set the usage to 0 */
-    struct sl_thresholds marks;
+    struct sl_thresholds thresholds;
 };
 
 struct sl_usage_sink;

@@ -152,10 +152,10 @@ static int check_gate(const struct sluice *gate)
 }
 
 static struct sl_hold_result
-deed_of(enum sl_hold_action errand, struct sluice_hold_id id, struct bill *bill)
+deed_of(enum sl_hold_action op, struct sluice_hold_id id, struct bill *bill)
 {
     return (struct sl_hold_result){
-        .errand = errand,
+        .op = op,
         .id = {{id.w[0], id.w[1]}},
         .numbers = numbers,
         .ctx = bill,

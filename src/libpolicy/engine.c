@@ -314,7 +314,7 @@ static int decide(struct sluice_engine *engine,
     struct registered user, org;
     struct sl_auth_info known = {0};
     const struct sl_policy *policy;
-    struct sl_request facts;
+    struct sl_request req;
     int err;
 
     if (d)
@@ -328,7 +328,7 @@ static int decide(struct sluice_engine *engine,
         return err;
     d->check.engine = engine->engine;
     policy = sl_check_hold(&d->check)->policy;
-    facts = facts_of(request, policy, &lists, sl_libpolicy_now(engine));
+    req = facts_of(request, policy, &lists, sl_libpolicy_now(engine));
     if (request->registry && request->user) {
         fill(&user, request->user_subject, request->user);
         known.user = &user.subject;
@@ -338,12 +338,12 @@ static int decide(struct sluice_engine *engine,
         known.org = &org.subject;
     }
     known.webhook = engine->webhook;
-    sl_auth_info_token(&known, engine->tokens, policy, &facts);
-    err = sl_request_check(policy, &facts, diag);
+    sl_auth_info_token(&known, engine->tokens, policy, &req);
+    err = sl_request_check(policy, &req, diag);
     if (err)
         return err;
     d->check.auth = &known;
-    sl_check_start(&d->check, &facts, 1, spend);
+    sl_check_start(&d->check, &req, 1, spend);
     if (d->check.err) {
         *diag = d->check.diag;
         return d->check.err;

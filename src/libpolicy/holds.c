@@ -6,8 +6,8 @@
 #define COSTS_MOST 256
 
 struct sluice_ended {
-    struct sl_hold_op ask;
-    bool begun; /* `ask` has an engine */
+    struct sl_hold_op op;
+    bool begun; /* `op` has an engine */
     bool usable;
     struct sl_buf json;
 };
@@ -31,16 +31,16 @@ void sluice_ended_free(struct sluice_ended *e)
     if (!e)
         return;
     if (e->begun)
-        sl_hold_op_done(&e->ask);
+        sl_hold_op_done(&e->op);
     sl_buf_done(&e->json);
     sl_libpolicy_free(e, sizeof(*e));
 }
 
 /* ---- ending ---- */
 
-static void on_done(struct sl_hold_op *ask)
+static void on_done(struct sl_hold_op *op)
 {
-    (void)ask; /* the store answered before it returned */
+    (void)op; /* the store answered before it returned */
 }
 
 /* An answer may be reused with another engine. */
@@ -48,12 +48,12 @@ static void prepare(struct sluice_ended *e, struct sl_engine *engine)
 {
     e->usable = false;
     sl_buf_clear(&e->json);
-    if (e->begun && e->ask.engine == engine)
+    if (e->begun && e->op.engine == engine)
         return;
     if (e->begun)
-        sl_hold_op_done(&e->ask);
-    sl_hold_op_init(&e->ask, engine, NULL, &sl_alloc_libc);
-    e->ask.done = on_done;
+        sl_hold_op_done(&e->op);
+    sl_hold_op_init(&e->op, engine, NULL, &sl_alloc_libc);
+    e->op.done = on_done;
     e->begun = true;
 }
 
@@ -67,10 +67,10 @@ static int end(struct sluice_engine *engine, struct sl_hold_op_input *q,
         return no_memory();
     prepare(e, engine->engine);
     q->now = sl_libpolicy_now(engine);
-    sl_hold_op_begin(&e->ask, q);
-    err = e->ask.err;
+    sl_hold_op_begin(&e->op, q);
+    err = e->op.err;
     if (err)
-        sl_diag_error(sluice_private_diag(), err, "%s", e->ask.diag.sentence);
+        sl_diag_error(sluice_private_diag(), err, "%s", e->op.diag.sentence);
     e->usable = !err;
     if (!ret)
         sluice_ended_free(e);
@@ -137,17 +137,17 @@ int sluice_engine_extend(struct sluice_engine *engine, const char *hold,
 
 const char *sluice_ended_state(const struct sluice_ended *e)
 {
-    return e && e->usable ? sl_hold_state_word(&e->ask) : "";
+    return e && e->usable ? sl_hold_state_word(&e->op) : "";
 }
 
 int sluice_ended_again(const struct sluice_ended *e)
 {
-    return e && e->usable && sl_hold_is_again(&e->ask);
+    return e && e->usable && sl_hold_is_again(&e->op);
 }
 
 size_t sluice_ended_limits(const struct sluice_ended *e)
 {
-    return e && e->usable ? e->ask.call.count : 0;
+    return e && e->usable ? e->op.call.count : 0;
 }
 
 struct sluice_held sluice_ended_limit(const struct sluice_ended *e, size_t i)
@@ -158,8 +158,8 @@ struct sluice_held sluice_ended_limit(const struct sluice_ended *e, size_t i)
 
     if (i >= sluice_ended_limits(e))
         return ret;
-    part = &e->ask.call.parts[i];
-    rule = sl_hold_rule(&e->ask, (unsigned)i);
+    part = &e->op.call.parts[i];
+    rule = sl_hold_rule(&e->op, (unsigned)i);
     if (rule)
         ret.name = rule->name.at;
     ret.held = part->held;
@@ -173,7 +173,7 @@ const char *sluice_ended_json(struct sluice_ended *e)
 {
     if (!e || !e->usable)
         return NULL;
-    if (e->json.len == 0 && (sl_hold_render(&e->ask, &e->json) ||
+    if (e->json.len == 0 && (sl_hold_render(&e->op, &e->json) ||
                              sl_buf_add(&e->json, (struct sl_str){"", 1}))) {
         sl_buf_clear(&e->json);
         return NULL;

@@ -5,7 +5,7 @@
  * connection left gives its place back, and those behind it that could stand
  * there move up, so that no mark of the dead is needed.
  *
- * Invariants. (test/unit/net/crowd.c checks them.)
+ * Invariants. (test/unit/net/conn_limit.c checks them.)
  *   (1) `count` is the number of those who are in, and never above `most`.
  *   (2) The counts of all places add up to those who were counted by address.
  *   (3) From where an address's hash points to the place where it stands, all
@@ -37,80 +37,80 @@ struct sl_conn_limit {
 int sl_conn_limit_open(const struct sl_alloc *alloc, unsigned most,
                        unsigned most_each, struct sl_conn_limit **ret)
 {
-    struct sl_conn_limit *crowd;
+    struct sl_conn_limit *limit;
     size_t places = 2, size;
 
     if (!alloc)
         alloc = &sl_alloc_libc;
     while (places < 2 * (size_t)most)
         places *= 2;
-    size = sizeof(*crowd) + places * sizeof(crowd->places[0]);
-    crowd = sl_alloc_new(alloc, size);
-    if (!crowd)
+    size = sizeof(*limit) + places * sizeof(limit->places[0]);
+    limit = sl_alloc_new(alloc, size);
+    if (!limit)
         return SLUICE_ENOMEM;
-    memset(crowd, 0, size);
-    if (sl_hash_key_make(&crowd->secret)) {
-        sl_alloc_free(alloc, crowd, size);
+    memset(limit, 0, size);
+    if (sl_hash_key_make(&limit->secret)) {
+        sl_alloc_free(alloc, limit, size);
         return SLUICE_ESYS;
     }
-    crowd->alloc = alloc;
-    crowd->size = size;
-    crowd->most = most;
-    crowd->most_each = most_each;
-    crowd->mask = (unsigned)(places - 1);
-    pthread_mutex_init(&crowd->lock, NULL);
-    *ret = crowd;
+    limit->alloc = alloc;
+    limit->size = size;
+    limit->most = most;
+    limit->most_each = most_each;
+    limit->mask = (unsigned)(places - 1);
+    pthread_mutex_init(&limit->lock, NULL);
+    *ret = limit;
     return 0;
 }
 
-void sl_conn_limit_close(struct sl_conn_limit *crowd)
+void sl_conn_limit_close(struct sl_conn_limit *limit)
 {
-    if (!crowd)
+    if (!limit)
         return;
-    pthread_mutex_destroy(&crowd->lock);
-    sl_alloc_free(crowd->alloc, crowd, crowd->size);
+    pthread_mutex_destroy(&limit->lock);
+    sl_alloc_free(limit->alloc, limit, limit->size);
 }
 
 /* ---- addresses ---- */
 
-static unsigned home_of(const struct sl_conn_limit *crowd,
+static unsigned home_of(const struct sl_conn_limit *limit,
                         const struct sl_ip *ip)
 {
     struct sl_str bytes = {(const char *)ip->bytes, sizeof(ip->bytes)};
 
-    return (unsigned)sl_hash64(&crowd->secret, bytes) & crowd->mask;
+    return (unsigned)sl_hash64(&limit->secret, bytes) & limit->mask;
 }
 
 /* Where it stands, or would. */
-static unsigned find(const struct sl_conn_limit *crowd, const struct sl_ip *ip)
+static unsigned find(const struct sl_conn_limit *limit, const struct sl_ip *ip)
 {
-    unsigned i = home_of(crowd, ip);
+    unsigned i = home_of(limit, ip);
 
-    while (crowd->places[i].count > 0 &&
-           memcmp(&crowd->places[i].ip, ip, sizeof(*ip)) != 0)
-        i = (i + 1) & crowd->mask;
+    while (limit->places[i].count > 0 &&
+           memcmp(&limit->places[i].ip, ip, sizeof(*ip)) != 0)
+        i = (i + 1) & limit->mask;
     return i;
 }
 
 /* How far a place is behind where its hash points to. */
-static unsigned distance(const struct sl_conn_limit *crowd, unsigned at)
+static unsigned distance(const struct sl_conn_limit *limit, unsigned at)
 {
-    return (at - home_of(crowd, &crowd->places[at].ip)) & crowd->mask;
+    return (at - home_of(limit, &limit->places[at].ip)) & limit->mask;
 }
 
 /* The place `hole` is free: (3) for those behind it. */
-static void close_gap(struct sl_conn_limit *crowd, unsigned hole)
+static void close_gap(struct sl_conn_limit *limit, unsigned hole)
 {
     unsigned i = hole;
 
     for (;;) {
-        i = (i + 1) & crowd->mask;
-        if (crowd->places[i].count == 0)
+        i = (i + 1) & limit->mask;
+        if (limit->places[i].count == 0)
             return;
-        if (distance(crowd, i) < ((i - hole) & crowd->mask))
+        if (distance(limit, i) < ((i - hole) & limit->mask))
             continue; /* it points to a place behind the hole */
-        crowd->places[hole] = crowd->places[i];
-        crowd->places[i].count = 0;
+        limit->places[hole] = limit->places[i];
+        limit->places[i].count = 0;
         hole = i;
     }
 }
@@ -122,25 +122,25 @@ static struct sl_ip own_part(const struct sl_ip *ip)
 
 /* ---- coming and going ---- */
 
-static enum sl_conn_limit_answer enter_locked(struct sl_conn_limit *crowd,
+static enum sl_conn_limit_answer enter_locked(struct sl_conn_limit *limit,
                                               const struct sl_ip *ip)
 {
     struct place *place;
 
-    if (crowd->count == crowd->most)
+    if (limit->count == limit->most)
         return SL_CONN_LIMIT_FULL;
     if (ip) {
-        place = &crowd->places[find(crowd, ip)];
-        if (place->count == crowd->most_each)
+        place = &limit->places[find(limit, ip)];
+        if (place->count == limit->most_each)
             return SL_CONN_LIMIT_TOO_MANY;
         place->ip = *ip;
         place->count++;
     }
-    crowd->count++;
+    limit->count++;
     return SL_CONN_LIMIT_IN;
 }
 
-enum sl_conn_limit_answer sl_conn_limit_enter(struct sl_conn_limit *crowd,
+enum sl_conn_limit_answer sl_conn_limit_enter(struct sl_conn_limit *limit,
                                               const struct sl_ip *ip)
 {
     enum sl_conn_limit_answer answer;
@@ -148,35 +148,35 @@ enum sl_conn_limit_answer sl_conn_limit_enter(struct sl_conn_limit *crowd,
 
     if (ip)
         own = own_part(ip);
-    pthread_mutex_lock(&crowd->lock);
-    answer = enter_locked(crowd, ip ? &own : NULL);
-    pthread_mutex_unlock(&crowd->lock);
+    pthread_mutex_lock(&limit->lock);
+    answer = enter_locked(limit, ip ? &own : NULL);
+    pthread_mutex_unlock(&limit->lock);
     return answer;
 }
 
-void sl_conn_limit_leave(struct sl_conn_limit *crowd, const struct sl_ip *ip)
+void sl_conn_limit_leave(struct sl_conn_limit *limit, const struct sl_ip *ip)
 {
     struct sl_ip own;
     unsigned at;
 
     if (ip)
         own = own_part(ip);
-    pthread_mutex_lock(&crowd->lock);
-    crowd->count--;
+    pthread_mutex_lock(&limit->lock);
+    limit->count--;
     if (ip) {
-        at = find(crowd, &own);
-        if (--crowd->places[at].count == 0)
-            close_gap(crowd, at);
+        at = find(limit, &own);
+        if (--limit->places[at].count == 0)
+            close_gap(limit, at);
     }
-    pthread_mutex_unlock(&crowd->lock);
+    pthread_mutex_unlock(&limit->lock);
 }
 
-unsigned sl_conn_limit_count(struct sl_conn_limit *crowd)
+unsigned sl_conn_limit_count(struct sl_conn_limit *limit)
 {
     unsigned count;
 
-    pthread_mutex_lock(&crowd->lock);
-    count = crowd->count;
-    pthread_mutex_unlock(&crowd->lock);
+    pthread_mutex_lock(&limit->lock);
+    count = limit->count;
+    pthread_mutex_unlock(&limit->lock);
     return count;
 }

@@ -90,15 +90,15 @@ enum sl_conn_limit_answer {
 SL_MUST_USE int sl_conn_limit_open(const struct sl_alloc *alloc, unsigned most,
                                    unsigned most_each,
                                    struct sl_conn_limit **ret);
-void sl_conn_limit_close(struct sl_conn_limit *crowd); /* NULL is allowed */
+void sl_conn_limit_close(struct sl_conn_limit *limit); /* NULL is allowed */
 
 /* One has come from `ip`; NULL: not counted by address. Whoever is in leaves
  * once, by the same. Any thread. */
 SL_MUST_USE enum sl_conn_limit_answer
-sl_conn_limit_enter(struct sl_conn_limit *crowd, const struct sl_ip *ip);
-void sl_conn_limit_leave(struct sl_conn_limit *crowd, const struct sl_ip *ip);
+sl_conn_limit_enter(struct sl_conn_limit *limit, const struct sl_ip *ip);
+void sl_conn_limit_leave(struct sl_conn_limit *limit, const struct sl_ip *ip);
 
 /* How many are in; tests compare it with their own count. */
-unsigned sl_conn_limit_count(struct sl_conn_limit *crowd);
+unsigned sl_conn_limit_count(struct sl_conn_limit *limit);
 
 #endif

@@ -760,19 +760,20 @@ static bool read_mark(struct sl_build *b, const struct sl_yaml_node *item,
 }
 
 static void add_mark(struct sl_build *b, const struct sl_yaml_node *item,
-                     struct sl_thresholds *marks)
+                     struct sl_thresholds *thresholds)
 {
     uint64_t mark = 0;
 
     if (!read_mark(b, item, &mark))
         return;
-    if (marks->count > 0 && marks->list[marks->count - 1] >= mark)
+    if (thresholds->count > 0 &&
+        thresholds->list[thresholds->count - 1] >= mark)
         sl_report_error(b->report, SL_AT(item),
                         "Thresholds must increase. %.64s is not above %u%%",
                         sl_build_shown(item).text,
-                        (unsigned)marks->list[marks->count - 1]);
+                        (unsigned)thresholds->list[thresholds->count - 1]);
     else
-        marks->list[marks->count++] = (uint16_t)mark;
+        thresholds->list[thresholds->count++] = (uint16_t)mark;
 }
 
 void sl_fill_thresholds(struct sl_build *b, const struct sl_schema_key *row,
@@ -783,7 +784,7 @@ void sl_fill_thresholds(struct sl_build *b, const struct sl_schema_key *row,
 
     if (!list || sl_build_refused(list)) {
         if (has_marks(rule))
-            rule->marks = (struct sl_thresholds){
+            rule->thresholds = (struct sl_thresholds){
                 {80, 100},
                 2
             };
@@ -800,7 +801,7 @@ void sl_fill_thresholds(struct sl_build *b, const struct sl_schema_key *row,
         return;
     for (const struct sl_yaml_node *i = sl_build_first(list); i;
          i = sl_build_next(list, i))
-        add_mark(b, i, &rule->marks);
+        add_mark(b, i, &rule->thresholds);
 }
 
 /* ---- how long units are held, and how long requests wait. */

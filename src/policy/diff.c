@@ -180,8 +180,9 @@ static void compare_keys(struct sl_changes *c, const char *of,
     if (strcmp(refill_of(old), refill_of(new)) != 0)
         sl_diff_line(c, "%srefill %s -> %s", of, refill_of(old),
                      refill_of(new));
-    if (old->marks.count != new->marks.count ||
-        memcmp(old->marks.list, new->marks.list, sizeof(old->marks.list)) != 0)
+    if (old->thresholds.count != new->thresholds.count ||
+        memcmp(old->thresholds.list, new->thresholds.list,
+               sizeof(old->thresholds.list)) != 0)
         sl_diff_line(c, "%sthresholds changed", of);
     if (old->cost == new->cost && old->fixed_cost != new->fixed_cost)
         sl_diff_line(c, "%scost %s", of,

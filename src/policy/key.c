@@ -375,15 +375,15 @@ static char *put_bytes(char *at, struct sl_str bytes)
 static char *put_value(char *at, struct sl_str value,
                        const struct sl_hash_key *secret)
 {
-    struct sl_hash128 print;
+    struct sl_hash128 fingerprint;
 
     if (value.len <= SL_VALUE_MAX)
         return put_bytes(put_number(at, value.len, 2), value);
-    print = sl_hash128(secret, value);
+    fingerprint = sl_hash128(secret, value);
     at = put_number(at, LONG_VALUE, 2);
     at = put_number(at, value.len, 8);
-    at = put_number(at, print.lo, 8);
-    return put_number(at, print.hi, 8);
+    at = put_number(at, fingerprint.lo, 8);
+    return put_number(at, fingerprint.hi, 8);
 }
 
 size_t sl_key_bytes(const struct sl_key_value *values, unsigned count,
@@ -437,13 +437,13 @@ int sl_key_add_value(struct sl_buf *out, struct sl_str value)
 {
     static const struct sl_hash_key known = {0x736c756963652d6b,
                                              0x65792d6e616d6573};
-    struct sl_hash128 print;
+    struct sl_hash128 fingerprint;
 
     if (value.len <= SL_VALUE_MAX)
         return add_escaped(out, value);
-    print = sl_hash128(&known, value);
+    fingerprint = sl_hash128(&known, value);
     return sl_buf_addf(out, "%%~%zu~%016" PRIx64 "%016" PRIx64, value.len,
-                       print.hi, print.lo);
+                       fingerprint.hi, fingerprint.lo);
 }
 
 /* All of them, joined. */

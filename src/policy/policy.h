@@ -282,7 +282,7 @@ struct sl_rule {
     enum sl_mode mode; /* already combined with the policy's */
     enum sl_failure failure;
     enum sl_on_full on_full;
-    struct sl_thresholds marks; /* `thresholds` */
+    struct sl_thresholds thresholds; /* `thresholds` */
     uint64_t cost;   /* of a request that names none; 1 if not written */
     bool fixed_cost; /* it was written: settling a hold leaves it alone */
     sl_ns hold;      /* permits: default duration; else 0 */

@@ -574,8 +574,8 @@ void sl_print_kind(struct sl_printer *p, const struct sl_schema_key *row,
 static struct sl_str mark_item(const void *ctx, unsigned i,
                                char room[SL_PRINT_ITEM])
 {
-    const struct sl_thresholds *marks = ctx;
-    int len = snprintf(room, SL_PRINT_ITEM, "%u%%", marks->list[i]);
+    const struct sl_thresholds *thresholds = ctx;
+    int len = snprintf(room, SL_PRINT_ITEM, "%u%%", thresholds->list[i]);
 
     return (struct sl_str){room, (size_t)len};
 }
@@ -584,8 +584,8 @@ void sl_print_thresholds(struct sl_printer *p, const struct sl_schema_key *row,
                          const void *from)
 {
     const struct sl_rule *rule = from;
-    struct sl_print_list list = {mark_item, &rule->marks, rule->marks.count,
-                                 false};
+    struct sl_print_list list = {mark_item, &rule->thresholds,
+                                 rule->thresholds.count, false};
 
     if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
         sl_print_list(p, row->name, &list);

@@ -8,7 +8,7 @@
  *              v                              |           |
  *             load --> source --> on_loaded --+--> cached + done, later
  *
- * Invariants (test/prop/finder.c).
+ * Invariants (test/prop/subject_cache.c).
  *   (1) The result was in the registry at some instant between the lookup and
  *       its answer, or since the last write acknowledged before the lookup, or,
  *       for writes of other programs, less than `life` ago; while the registry

@@ -115,7 +115,7 @@ void sl_usage_buffer_report(struct sl_usage_sink *meter,
 
     if (usage->told <= usage->told_before)
         return;
-    add(&k->counts.marks, 1);
+    add(&k->counts.thresholds, 1);
     if (k->options.on_threshold)
         k->options.on_threshold(k->options.ctx, usage);
 }
@@ -181,9 +181,9 @@ static bool is_held(const struct sl_usage_entry *u)
     return (u->hold[0] | u->hold[1]) != 0;
 }
 
-static bool has_print(struct sl_hash128 print)
+static bool has_print(struct sl_hash128 fingerprint)
 {
-    return (print.lo | print.hi) != 0;
+    return (fingerprint.lo | fingerprint.hi) != 0;
 }
 
 static uint64_t hash_of(const struct sl_usage_buffer *k,
@@ -193,8 +193,8 @@ static uint64_t hash_of(const struct sl_usage_buffer *k,
 
     if (is_held(u))
         return u->hold[0]; /* it is random */
-    if (has_print(u->print))
-        return u->print.lo;
+    if (has_print(u->fingerprint))
+        return u->fingerprint.lo;
     key.k0 ^= (uint64_t)u->start;
     key.k1 ^= sl_hash64(&key, u->limit);
     return sl_hash64(&key, u->id);
@@ -274,7 +274,7 @@ static void go_on(struct sl_usage_entry *line, const struct sl_usage_entry *u)
     } else {
         line->act = SL_USAGE_ACT_HOLD_END;
         line->start = u->start;
-        line->marks = u->marks;
+        line->thresholds = u->thresholds;
         line->level = u->level;
     }
 }
@@ -283,15 +283,16 @@ static void go_on(struct sl_usage_entry *line, const struct sl_usage_entry *u)
  * no text is compared. */
 static bool add_up(struct batch *batch, const struct sl_usage_delta *s)
 {
-    unsigned at = (unsigned)(s->print.lo % PLACES);
+    unsigned at = (unsigned)(s->fingerprint.lo % PLACES);
 
-    if (!batch || !has_print(s->print) || s->act != SL_USAGE_ACT_TAKE ||
+    if (!batch || !has_print(s->fingerprint) || s->act != SL_USAGE_ACT_TAKE ||
         s->reset)
         return false;
     for (; batch->places[at]; at = (at + 1) % PLACES) {
         struct sl_usage_entry *line = &batch->lines[batch->places[at] - 1];
 
-        if (line->print.lo != s->print.lo || line->print.hi != s->print.hi ||
+        if (line->fingerprint.lo != s->fingerprint.lo ||
+            line->fingerprint.hi != s->fingerprint.hi ||
             line->start != s->start || line->act != SL_USAGE_ACT_TAKE ||
             line->reset || (line->amount < 0) != (s->amount < 0))
             continue;
@@ -326,7 +327,7 @@ static bool put_down(struct sl_usage_buffer *k, const struct sl_usage_entry *u)
         line->over = add_over(line->over, u->over);
         line->at = u->at;
         line->cap = u->cap;
-        line->marks = u->marks;
+        line->thresholds = u->thresholds;
         return true;
     }
     return write_line(batch, u, &batch->places[at]);
@@ -363,7 +364,7 @@ static bool write_down(struct sl_usage_buffer *k,
         .cap = s->cap,
         .level = s->level,
         .reset = s->reset,
-        .marks = s->marks
+        .thresholds = s->thresholds
     };
     struct sl_buf room;
     bool good;
@@ -374,7 +375,7 @@ static bool write_down(struct sl_usage_buffer *k,
         u.reported = true;
     }
     if (!is_held(&u))
-        u.print = s->print; /* holds are found by their ids */
+        u.fingerprint = s->fingerprint; /* holds are found by their ids */
     sl_buf_init(&room, SL_USAGE_ID, k->options.alloc);
     good = name_of(s, &room, &u.id) && put_down(k, &u);
     sl_buf_done(&room);

@@ -58,11 +58,11 @@ void sl_usage_buffer_report(struct sl_usage_sink *meter,
 
 /* Read by any thread. */
 struct sl_usage_buffer_counts {
-    _Atomic uint64_t spent;   /* amounts added to batches */
-    _Atomic uint64_t written; /* keys recorded */
-    _Atomic uint64_t failed;  /* jobs to retry */
-    _Atomic uint64_t lost;    /* units dropped for lack of room */
-    _Atomic uint64_t marks;   /* thresholds crossed */
+    _Atomic uint64_t spent;      /* amounts added to batches */
+    _Atomic uint64_t written;    /* keys recorded */
+    _Atomic uint64_t failed;     /* jobs to retry */
+    _Atomic uint64_t lost;       /* units dropped for lack of room */
+    _Atomic uint64_t thresholds; /* thresholds crossed */
 };
 const struct sl_usage_buffer_counts *
 sl_usage_buffer_counts(const struct sl_usage_buffer *buffer);

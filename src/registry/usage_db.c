@@ -187,11 +187,11 @@ static unsigned reached(const struct sl_usage_entry *u, int64_t used)
 {
     unsigned mark = 0;
 
-    for (unsigned i = 0; i < u->marks.count; i++)
+    for (unsigned i = 0; i < u->thresholds.count; i++)
         if (u->cap > 0 && u->cap != UINT64_MAX &&
             (unsigned __int128)used * 100 >=
-                (unsigned __int128)u->cap * u->marks.list[i])
-            mark = u->marks.list[i];
+                (unsigned __int128)u->cap * u->thresholds.list[i])
+            mark = u->thresholds.list[i];
     return mark;
 }
 

@@ -52,18 +52,19 @@ enum sl_usage_result {
  */
 struct sl_usage_entry {
     /* Fields that adding needs are together. */
-    struct sl_hash128 print; /* of scope, id and limit; zeros: not computed */
+    struct sl_hash128
+        fingerprint; /* of scope, id and limit; zeros: not computed */
     enum sl_usage_act act;
-    bool reported;              /* overage is computed here */
-    bool level;                 /* has no period: days show the level */
-    bool reset;                 /* set the counter to 0 */
-    bool enforce;               /* refuse it if it does not fit */
-    sl_ns start;                /* of the period; 0: none */
-    sl_ns at;                   /* when */
-    int64_t amount;             /* with a name: the new total of the name */
-    uint64_t over;              /* decided: units beyond the cap */
-    uint64_t cap;               /* UINT64_MAX: none */
-    struct sl_thresholds marks; /* percent of the cap that fire events */
+    bool reported;  /* overage is computed here */
+    bool level;     /* has no period: days show the level */
+    bool reset;     /* set the counter to 0 */
+    bool enforce;   /* refuse it if it does not fit */
+    sl_ns start;    /* of the period; 0: none */
+    sl_ns at;       /* when */
+    int64_t amount; /* with a name: the new total of the name */
+    uint64_t over;  /* decided: units beyond the cap */
+    uint64_t cap;   /* UINT64_MAX: none */
+    struct sl_thresholds thresholds; /* percent of the cap that fire events */
 
     uint64_t hold[2];          /* id, for all kinds but TAKE */
     sl_ns until;               /* HOLD, HOLD_EXTEND */

@@ -3,7 +3,7 @@
  * A decision adds to one series with its labels (limit, endpoint, status,
  * result) and to one series of each limit that it shows.
  *
- * Invariants. (test/unit/server/stats.c checks them.)
+ * Invariants. (test/unit/server/metrics.c checks them.)
  *   (1) Every decision that was to spend adds 1 to exactly one series of
  *       sluice_decisions_total.
  *   (2) A limit's series counts only requests that were checked against it.
@@ -478,7 +478,7 @@ void sl_metrics_upstream(struct sl_metrics *stats, struct sl_str endpoint,
  * only if its texts are equal. The comparison costs a few nanoseconds and needs
  * neither generations nor a reference to the policy.
  *
- * Invariants. (test/unit/server/stats.c checks them.)
+ * Invariants. (test/unit/server/metrics.c checks them.)
  *   (1) There are never more than SL_SERIES series. Without room or memory,
  *       `other` is counted.
  *   (2) Finding never fails.

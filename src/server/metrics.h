@@ -181,7 +181,7 @@ struct sl_metrics_now {
     struct sl_metrics_subjects subjects;
     struct sl_metrics_shared shared;
     const struct sl_active_policy
-        *live; /* a reference; NULL: backlogs are not known */
+        *active; /* a reference; NULL: backlogs are not known */
 
     /* The key set, if the policy verifies tokens. */
     bool jwks_on;

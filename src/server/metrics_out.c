@@ -633,14 +633,15 @@ static sl_ns stale_of(const struct sl_policy *policy, unsigned index)
 
 static void backlogs(struct output *out, const struct metric *m)
 {
-    const struct sl_active_policy *live = out->now->live;
+    const struct sl_active_policy *active = out->now->active;
 
-    for (unsigned i = 0; live && i < live->policy->backlog_count; i++) {
-        const struct sl_depth *depth = &live->depths[i];
+    for (unsigned i = 0; active && i < active->policy->backlog_count; i++) {
+        const struct sl_depth *depth = &active->depths[i];
         sl_ns at = atomic_load_explicit(&depth->at, memory_order_acquire);
 
-        if (at != SL_NS_NONE && out->now->now - at <= stale_of(live->policy, i))
-            put_one(out, m, "backlog", live->policy->backlogs[i],
+        if (at != SL_NS_NONE &&
+            out->now->now - at <= stale_of(active->policy, i))
+            put_one(out, m, "backlog", active->policy->backlogs[i],
                     atomic_load(&depth->depth));
     }
 }

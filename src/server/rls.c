@@ -27,27 +27,27 @@ enum { PEEKS, TAKES, REFUNDS, ROUNDS };
 /* ---- life ---- */
 
 void sl_rls_call_init(struct sl_rls_call *call, struct sl_engine *engine,
-                      const struct sl_engine_ctx *station,
+                      const struct sl_engine_ctx *engine_ctx,
                       const struct sl_alloc *alloc)
 {
-    sl_check_init(&call->ask, engine, station, alloc);
-    call->ask.no_wait = true; /* Envoy's timeout is shorter than a wait */
+    sl_check_init(&call->check, engine, engine_ctx, alloc);
+    call->check.no_wait = true; /* Envoy's timeout is shorter than a wait */
     sl_arena_init(&call->arena, ARENA_MOST, alloc);
-    sl_arena_init(&call->ink, ARENA_MOST, alloc);
+    sl_arena_init(&call->text_arena, ARENA_MOST, alloc);
     sl_rls_call_reset(call);
 }
 
 void sl_rls_call_done(struct sl_rls_call *call)
 {
-    sl_check_done(&call->ask);
+    sl_check_done(&call->check);
     sl_arena_done(&call->arena);
-    sl_arena_done(&call->ink);
+    sl_arena_done(&call->text_arena);
 }
 
 void sl_rls_call_reset(struct sl_rls_call *call)
 {
     sl_arena_reset(&call->arena);
-    sl_arena_reset(&call->ink);
+    sl_arena_reset(&call->text_arena);
     call->each = call->denied = call->has_rendered = call->gone = false;
     call->step = call->quotas = call->quotas_over = call->chosen_count = 0;
     call->deadline = 0;
@@ -66,21 +66,21 @@ void sl_rls_call_reset(struct sl_rls_call *call)
  */
 
 /* Returns the field for the key, or NULL. */
-static struct sl_str *place_of(struct sl_request *facts, struct sl_str key)
+static struct sl_str *place_of(struct sl_request *requests, struct sl_str key)
 {
     const struct {
         const char *key;
         struct sl_str *place;
     } rows[] = {
-        {"user",           &facts->user  },
-        {"org",            &facts->org   },
-        {"plan",           &facts->plan  },
-        {"role",           &facts->role  },
-        {"ip",             &facts->ip    },
-        {"remote_address", &facts->ip    },
-        {"method",         &facts->method},
-        {"path",           &facts->path  },
-        {"job",            &facts->job   },
+        {"user",           &requests->user  },
+        {"org",            &requests->org   },
+        {"plan",           &requests->plan  },
+        {"role",           &requests->role  },
+        {"ip",             &requests->ip    },
+        {"remote_address", &requests->ip    },
+        {"method",         &requests->method},
+        {"path",           &requests->path  },
+        {"job",            &requests->job   },
     };
 
     for (size_t i = 0; i < SL_LEN(rows); i++)
@@ -99,36 +99,36 @@ static bool is_header(struct sl_str key, struct sl_str *name)
 }
 
 static void read_entries(const struct sl_rls_descriptor *d,
-                         struct sl_request *facts, struct sl_header *headers,
+                         struct sl_request *requests, struct sl_header *headers,
                          struct sl_descriptor_entry *entries)
 {
     for (unsigned i = 0; i < d->entry_count; i++) {
         const struct sl_rls_entry *entry = &d->entries[i];
-        struct sl_str *place = place_of(facts, entry->key);
+        struct sl_str *place = place_of(requests, entry->key);
         struct sl_str name;
 
         entries[i] = (struct sl_descriptor_entry){entry->key, entry->value};
         if (place)
             *place = entry->value;
         else if (is_header(entry->key, &name))
-            headers[facts->header_count++] =
+            headers[requests->header_count++] =
                 (struct sl_header){name, entry->value};
     }
-    facts->headers = headers;
-    facts->entries = entries;
-    facts->entry_count = d->entry_count;
+    requests->headers = headers;
+    requests->entries = entries;
+    requests->entry_count = d->entry_count;
 }
 
 static int take_limit(const struct sl_rls_descriptor *d,
-                      struct sl_request *facts, struct sl_diag *diag)
+                      struct sl_request *requests, struct sl_diag *diag)
 {
     if (!d->has_limit)
         return 0;
-    facts->imposed = (struct sl_fixed_rate){
+    requests->imposed = (struct sl_fixed_rate){
         .count = d->requests_per_unit,
         .period = sl_rls_unit_length(d->unit),
     };
-    if (facts->imposed.period == 0)
+    if (requests->imposed.period == 0)
         return sl_diag_error(
             diag, SLUICE_EINVAL,
             "the limit of a descriptor has unit %u; valid are 1 "
@@ -342,20 +342,20 @@ static int describe(struct sl_rls_call *call, struct sl_diag *diag)
     int err = 0;
 
     for (unsigned i = 0; i < call->chosen_count && !err; i++) {
-        err = describe_one(call, call->chosen[i], &call->facts[i], diag);
+        err = describe_one(call, call->chosen[i], &call->requests[i], diag);
         if (is_peek(call)) /* would one more hit be allowed? */
-            call->facts[i].cost = 1;
+            call->requests[i].cost = 1;
     }
     return err;
 }
 
 static void count(const struct sl_rls_call *call)
 {
-    const struct sl_check *ask = &call->ask;
+    const struct sl_check *check = &call->check;
     sl_ns took = sl_clock_wall() - call->asked_at;
 
-    if (ask->spend && !ask->decision.give_back && call->stats)
-        sl_metrics_decision(call->stats, &ask->decision, call->door,
+    if (check->spend && !check->decision.give_back && call->stats)
+        sl_metrics_decision(call->stats, &check->decision, call->door,
                             took > 0 ? took : 0);
 }
 
@@ -363,12 +363,12 @@ static void count(const struct sl_rls_call *call)
  * took units. */
 static int render(struct sl_rls_call *call)
 {
-    const struct sl_decision *d = &call->ask.decision;
+    const struct sl_decision *d = &call->check.decision;
 
     if (call->has_rendered && (call->denied || d->allowed))
         return 0;
     call->has_rendered = true;
-    return sl_render(d, &call->ink, &call->rendered);
+    return sl_render(d, &call->text_arena, &call->rendered);
 }
 
 /* Is this a descriptor of `count: quota`, with a status? They deny only
@@ -384,16 +384,16 @@ static bool counts_as_quota(const struct sl_rls_call *call)
 /* Store the answer of a round. Returns 0 or an error. */
 static int keep(struct sl_rls_call *call)
 {
-    struct sl_check *ask = &call->ask;
-    const struct sl_decision *d = &ask->decision;
-    int err = ask->err;
+    struct sl_check *check = &call->check;
+    const struct sl_decision *d = &check->decision;
+    int err = check->err;
 
     if (err)
         return err;
     count(call);
     if (d->reason == SL_REASON_STORE)
         return sl_diag_error(
-            &ask->diag, SLUICE_ESTORE,
+            &check->diag, SLUICE_ESTORE,
             "the store does not answer, and the policy denies in that case");
     for (unsigned i = 0; i < call->chosen_count; i++)
         read_status(d, i, &call->response.statuses[call->chosen[i]]);
@@ -404,31 +404,31 @@ static int keep(struct sl_rls_call *call)
     }
     err = render(call);
     call->denied = call->denied || !d->allowed;
-    return err ? sl_diag_error(&ask->diag, err, "out of memory") : 0;
+    return err ? sl_diag_error(&check->diag, err, "out of memory") : 0;
 }
 
 static void go_on(struct sl_rls_call *call);
 
-static void on_answer(struct sl_check *ask)
+static void on_answer(struct sl_check *check)
 {
-    struct sl_rls_call *call = ask->ctx;
+    struct sl_rls_call *call = check->ctx;
 
     if (!call->inside)
         go_on(call);
 }
 
 /* Begin the next round. Returns true if it is answered already. */
-static bool ask(struct sl_rls_call *call)
+static bool check(struct sl_rls_call *call)
 {
     bool spend = !is_peek(call) && (call->each || !call->denied);
 
-    call->ask.done = on_answer;
-    call->ask.ctx = call;
+    call->check.done = on_answer;
+    call->check.ctx = call;
     call->asked_at = sl_clock_wall();
     call->inside = true;
-    sl_check_start(&call->ask, call->facts, call->chosen_count, spend);
+    sl_check_start(&call->check, call->requests, call->chosen_count, spend);
     call->inside = false;
-    return !call->ask.busy;
+    return !call->check.busy;
 }
 
 /* Complete the response and call done(). */
@@ -452,11 +452,11 @@ static void go_on(struct sl_rls_call *call)
             err = keep(call);
         if (err || call->gone || !choose(call))
             break;
-        err = describe(call, &call->ask.diag);
+        err = describe(call, &call->check.diag);
         if (err)
             break;
-    } while (ask(call));
-    if (!call->ask.busy)
+    } while (check(call));
+    if (!call->check.busy)
         answer(call, err);
 }
 
@@ -466,18 +466,18 @@ static void go_on(struct sl_rls_call *call)
  * `count: quota` anywhere. */
 static int choose_way(struct sl_rls_call *call, struct sl_diag *diag)
 {
-    const struct sl_active_policy *live = sl_check_hold(&call->ask);
+    const struct sl_active_policy *active = sl_check_hold(&call->check);
     int err = 0;
 
-    if (!live->policy->counts_each)
+    if (!active->policy->counts_each)
         return 0;
     for (unsigned i = 0; i < call->request.count && !err; i++) {
         const struct sl_route *route;
 
-        err = describe_one(call, i, &call->facts[0], diag);
+        err = describe_one(call, i, &call->requests[0], diag);
         if (err)
             break;
-        route = sl_check_route(&call->ask, &call->facts[0]);
+        route = sl_check_route(&call->check, &call->requests[0]);
         call->routes[i] = route;
         if (!route)
             err = sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
@@ -491,7 +491,7 @@ static int choose_way(struct sl_rls_call *call, struct sl_diag *diag)
 
 void sl_rls_decide(struct sl_rls_call *call)
 {
-    int err = choose_way(call, &call->ask.diag);
+    int err = choose_way(call, &call->check.diag);
 
     if (err)
         answer(call, err);

@@ -13,11 +13,11 @@
 #include "wire/rls.h"
 
 struct sl_rls_call {
-    struct sl_check ask;
+    struct sl_check check;
     struct sl_loop *loop;     /* for the time */
     struct sl_metrics *stats; /* NULL: nothing is counted */
     const char *door;         /* for metrics */
-    struct sl_arena arena, ink;
+    struct sl_arena arena, text_arena;
     void (*done)(struct sl_rls_call *call);
     void *ctx; /* of the caller, as is `done` */
 
@@ -35,7 +35,7 @@ struct sl_rls_call {
     unsigned step; /* which of the rounds */
     struct sl_rendered rendered;
     bool has_rendered;
-    struct sl_request facts[SL_RLS_DESCRIPTORS];
+    struct sl_request requests[SL_RLS_DESCRIPTORS];
     const struct sl_route *routes[SL_RLS_DESCRIPTORS]; /* if `each` */
     unsigned quotas, quotas_over; /* `count: quota`: how many, and denied */
     unsigned chosen[SL_RLS_DESCRIPTORS]; /* of the round: which descriptors */
@@ -43,7 +43,7 @@ struct sl_rls_call {
 };
 
 void sl_rls_call_init(struct sl_rls_call *call, struct sl_engine *engine,
-                      const struct sl_engine_ctx *station,
+                      const struct sl_engine_ctx *engine_ctx,
                       const struct sl_alloc *alloc);
 void sl_rls_call_done(struct sl_rls_call *call);
 

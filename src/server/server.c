@@ -17,14 +17,14 @@
 /* Trusted proxies speak for many clients: they are not limited by address. */
 static bool is_trusted(struct sl_engine *engine, const struct sl_peer *peer)
 {
-    struct sl_active_policy *live;
+    struct sl_active_policy *active;
     bool trusted;
 
     if (!engine)
         return false;
-    live = sl_engine_hold(engine, NULL);
-    trusted = sl_peer_trusted(&live->policy->identity, peer);
-    sl_active_policy_release(live);
+    active = sl_engine_hold(engine, NULL);
+    trusted = sl_peer_trusted(&active->policy->identity, peer);
+    sl_active_policy_release(active);
     return trusted;
 }
 
@@ -223,7 +223,7 @@ void sl_server_worker_init(struct sl_server_worker *worker,
 
     memset(worker, 0, protocol->worker_size);
     worker->server = server;
-    worker->station = &no_ctx;
+    worker->engine_ctx = &no_ctx;
     worker->stats = stats;
     worker->alloc = alloc ? alloc : &sl_alloc_libc;
     LIST_INIT(&worker->spare);

@@ -109,8 +109,8 @@ struct sl_server_worker {
     const struct sl_server *server;
     struct sl_loop *loop; /* NULL in tests */
     struct sl_engine *engine;
-    const struct sl_engine_ctx *station; /* this thread's */
-    struct sl_metrics *stats;            /* this thread's; NULL: no counting */
+    const struct sl_engine_ctx *engine_ctx; /* this thread's */
+    struct sl_metrics *stats; /* this thread's; NULL: no counting */
     struct sl_tls *tls;
     const struct sl_alloc *alloc;
     struct sl_conns *conns;

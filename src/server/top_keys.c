@@ -147,7 +147,7 @@ static void choose_entries(struct table *t)
 
         if (is_asked_for(t, place))
             t->entries[t->count++] =
-                (struct entry){item->print - place->endpoint_hash, item};
+                (struct entry){item->fingerprint - place->endpoint_hash, item};
     }
     qsort(t->entries, t->count, sizeof(t->entries[0]), by_group);
 }
@@ -476,8 +476,8 @@ static void count_shown(struct sl_top_keys *top, const struct sl_decision *d,
     }
     what.place = (uint16_t)find_place(top, d, shown);
     place = &top->places.list[what.place];
-    what.print = hash_key(top, shown->key, last) + place->limit_hash +
-                 place->endpoint_hash;
+    what.fingerprint = hash_key(top, shown->key, last) + place->limit_hash +
+                       place->endpoint_hash;
     what.key =
         (struct sl_str){shown->id, strnlen(shown->id, SL_SKETCH_TEXT + 1)};
     sl_sketch_add(present, &what);
@@ -532,20 +532,20 @@ void sl_sketch_init(struct sl_sketch *sketch)
 /* Returns the place of a fingerprint in the index. Fingerprints are keyed
  * hashes: a client cannot choose keys that collide. */
 static unsigned sketch_find_place(const struct sl_sketch *sketch,
-                                  uint64_t print)
+                                  uint64_t fingerprint)
 {
-    unsigned i = (unsigned)(print >> 32) & MASK;
+    unsigned i = (unsigned)(fingerprint >> 32) & MASK;
 
     while (sketch->index[i] &&
-           sketch->items[sketch->index[i] - 1].print != print)
+           sketch->items[sketch->index[i] - 1].fingerprint != fingerprint)
         i = (i + 1) & MASK;
     return i;
 }
 
 const struct sl_sketch_item *sl_sketch_find(const struct sl_sketch *sketch,
-                                            uint64_t print)
+                                            uint64_t fingerprint)
 {
-    unsigned at = sketch->index[sketch_find_place(sketch, print)];
+    unsigned at = sketch->index[sketch_find_place(sketch, fingerprint)];
 
     return at ? &sketch->items[at - 1] : NULL;
 }
@@ -633,7 +633,7 @@ static void make_room(struct sl_sketch *sketch)
             continue;
         if (kept != i)
             sketch->items[kept] = *item;
-        sketch->index[sketch_find_place(sketch, item->print)] =
+        sketch->index[sketch_find_place(sketch, item->fingerprint)] =
             (uint16_t)++kept;
     }
     sketch->count = kept;
@@ -641,15 +641,17 @@ static void make_room(struct sl_sketch *sketch)
 
 /* ---- adding ---- */
 
-static struct sl_sketch_item *insert(struct sl_sketch *sketch, uint64_t print)
+static struct sl_sketch_item *insert(struct sl_sketch *sketch,
+                                     uint64_t fingerprint)
 {
     struct sl_sketch_item *item;
 
     if (sketch->count == SL_SKETCH_ITEMS)
         make_room(sketch);
     item = &sketch->items[sketch->count++];
-    sketch->index[sketch_find_place(sketch, print)] = (uint16_t)sketch->count;
-    item->print = print;
+    sketch->index[sketch_find_place(sketch, fingerprint)] =
+        (uint16_t)sketch->count;
+    item->fingerprint = fingerprint;
     return item;
 }
 
@@ -657,7 +659,7 @@ static struct sl_sketch_item *insert(struct sl_sketch *sketch, uint64_t print)
 static struct sl_sketch_item *begin(struct sl_sketch *sketch,
                                     const struct sl_counted *what)
 {
-    struct sl_sketch_item *item = insert(sketch, what->print);
+    struct sl_sketch_item *item = insert(sketch, what->fingerprint);
 
     memcpy(item->count, sketch->floor, sizeof(item->count));
     memcpy(item->error, sketch->floor, sizeof(item->error));
@@ -672,7 +674,7 @@ static struct sl_sketch_item *begin(struct sl_sketch *sketch,
 
 void sl_sketch_add(struct sl_sketch *sketch, const struct sl_counted *what)
 {
-    unsigned at = sketch->index[sketch_find_place(sketch, what->print)];
+    unsigned at = sketch->index[sketch_find_place(sketch, what->fingerprint)];
     struct sl_sketch_item *item =
         at ? &sketch->items[at - 1] : begin(sketch, what);
 
@@ -689,7 +691,8 @@ static void add_known(struct sl_sketch *sketch, const struct sl_sketch *from)
 {
     for (unsigned i = 0; i < sketch->count; i++) {
         struct sl_sketch_item *item = &sketch->items[i];
-        const struct sl_sketch_item *other = sl_sketch_find(from, item->print);
+        const struct sl_sketch_item *other =
+            sl_sketch_find(from, item->fingerprint);
 
         for (unsigned m = 0; m < SL_MEASURES; m++) {
             item->count[m] += other ? other->count[m] : from->floor[m];
@@ -713,7 +716,7 @@ static void add_unknown(struct sl_sketch *sketch,
     if (sketch->count == SL_SKETCH_ITEMS)
         make_room(sketch);
     if (lift(sketch, &item))
-        *insert(sketch, item.print) = item;
+        *insert(sketch, item.fingerprint) = item;
 }
 
 void sl_sketch_merge(struct sl_sketch *sketch, const struct sl_sketch *from,
@@ -728,7 +731,7 @@ void sl_sketch_merge(struct sl_sketch *sketch, const struct sl_sketch *from,
         sketch->total[m] += from->total[m];
     }
     for (unsigned i = 0; i < from->count; i++)
-        if (!sl_sketch_find(sketch, from->items[i].print))
+        if (!sl_sketch_find(sketch, from->items[i].fingerprint))
             add_unknown(sketch, &from->items[i], floors,
                         places[from->items[i].place]);
 }

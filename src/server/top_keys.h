@@ -54,7 +54,7 @@
 enum sl_measure { SL_DENIED, SL_ALLOWED, SL_COST, SL_MEASURES };
 
 struct sl_sketch_item {
-    uint64_t print; /* fingerprint of all its names */
+    uint64_t fingerprint; /* fingerprint of all its names */
     uint64_t count[SL_MEASURES];
     uint64_t error[SL_MEASURES];
     uint16_t place; /* index of limit and endpoint */
@@ -73,7 +73,7 @@ struct sl_sketch {
 
 /* Counts to add. */
 struct sl_counted {
-    uint64_t print;
+    uint64_t fingerprint;
     uint16_t place;
     struct sl_str key; /* copied, and cut */
     uint64_t add[SL_MEASURES];
@@ -90,7 +90,7 @@ void sl_sketch_merge(struct sl_sketch *sketch, const struct sl_sketch *from,
 
 /* Returns the item with this fingerprint, or NULL. */
 const struct sl_sketch_item *sl_sketch_find(const struct sl_sketch *sketch,
-                                            uint64_t print);
+                                            uint64_t fingerprint);
 
 #define SL_TOP_KEYS_SPAN (5 * SL_MIN)
 #define SL_TOP_KEYS_LABELS                                                     \

@@ -108,16 +108,16 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     struct sl_daemon *daemon = ctx;
     struct sl_metrics *all[64];
     struct sl_metrics_now now;
-    struct sl_active_policy *live = sl_engine_hold(daemon->engine, NULL);
+    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
     unsigned count = 0;
     int err;
 
     look(daemon, &now);
-    now.live = live;
+    now.active = active;
     for (; count < daemon->worker_count && count < SL_LEN(all); count++)
         all[count] = daemon->workers[count].stats;
     err = sl_metrics_render(all, count, &now, open_metrics, out);
-    sl_active_policy_release(live);
+    sl_active_policy_release(active);
     return err;
 }
 
@@ -186,9 +186,9 @@ static int on_forget(void *ctx)
 
 void sl_admin_ops_open(struct sl_daemon *daemon)
 {
-    daemon->desk = (struct sl_admin){
+    daemon->admin = (struct sl_admin){
         .ctx = daemon,
-        .events = daemon->tidings.events,
+        .events = daemon->publisher.events,
         .ready = on_ready,
         .reload = on_reload,
         .policy = on_policy,
@@ -201,8 +201,8 @@ void sl_admin_ops_open(struct sl_daemon *daemon)
     };
 #ifdef SL_VIRTUAL_CLOCK
     if (daemon->settings.virtual_clock) {
-        daemon->desk.set_clock = on_set_clock;
-        daemon->desk.forget = on_forget;
+        daemon->admin.set_clock = on_set_clock;
+        daemon->admin.forget = on_forget;
     }
 #endif
 }

@@ -144,10 +144,10 @@ struct sl_node_count {
 
 /* Begins to count. `env` separates daemons that share nothing but the store.
  * The struct must stay in place until all its takes are done. */
-SL_MUST_USE int sl_node_count_begin(struct sl_node_count *roll,
+SL_MUST_USE int sl_node_count_begin(struct sl_node_count *node_count,
                                     struct sl_store *store,
                                     struct sl_loop *loop, struct sl_str env);
-void sl_node_count_end(struct sl_node_count *roll);
+void sl_node_count_end(struct sl_node_count *node_count);
 
 /* The done() of its takes; for tests. */
 void sl_node_count_done(struct sl_take *take);
@@ -159,7 +159,7 @@ struct sl_aws_env;
 
 struct sl_remote_state {
     struct sl_store *store; /* of the engine, or NULL: state is local */
-    struct sl_node_count roll;
+    struct sl_node_count node_count;
     _Atomic unsigned nodes; /* that share the store; 0: not counted yet */
 
     /* Why the store failed; written by any thread. */
@@ -224,7 +224,7 @@ struct sl_worker {
     struct sl_metrics *stats;
     struct sl_top_keys *top;
     struct sl_denial_batch *denials;
-    struct sl_engine_ctx station;               /* passed to every check */
+    struct sl_engine_ctx engine_ctx;            /* passed to every check */
     struct sl_wait_timer waiting;               /* wait queue of its checks */
     struct sl_subject_cache *subject_cache;     /* or NULL: no subjects */
     struct sl_usage_buffer *usage_buffer;       /* or NULL: no registry */
@@ -258,9 +258,9 @@ struct sl_daemon {
     struct sl_registry *registry;  /* or NULL */
     struct sl_pg_plan *plan_query; /* or NULL: no query for plans */
     struct sl_clock stopped;       /* the virtual clock, in test builds */
-    struct sl_admin desk;
+    struct sl_admin admin;
     struct sl_hash_key top_secret; /* of all workers */
-    struct sl_event_publisher tidings;
+    struct sl_event_publisher publisher;
     struct sl_server_listener listeners[SL_PROTOCOLS];
     struct sl_worker *workers;
     unsigned worker_count;

@@ -40,7 +40,7 @@ static void publish(struct sl_daemon *daemon, const char *type,
 {
     if (err)
         sl_buf_clear(members);
-    sl_events_publish(daemon->tidings.events, type, now_of(daemon),
+    sl_events_publish(daemon->publisher.events, type, now_of(daemon),
                       sl_buf_str(members));
     sl_buf_done(members);
 }
@@ -148,15 +148,15 @@ static void tell_phase(struct sl_daemon *daemon, const char *state)
 {
     struct sl_buf members = begin();
     int err = sl_buf_addf(&members, "\"state\":\"%s\",\"decisions\":%" PRIu64,
-                          state, daemon->tidings.phase);
+                          state, daemon->publisher.phase);
 
     publish(daemon, "degraded", &members, err);
 }
 
 static void look_at_store(struct sl_daemon *daemon)
 {
-    struct sl_event_publisher *t = &daemon->tidings;
-    sl_ns steady = sl_loop_mono(daemon->workers[0].loop);
+    struct sl_event_publisher *t = &daemon->publisher;
+    sl_ns mono = sl_loop_mono(daemon->workers[0].loop);
     uint64_t all = 0, new;
 
     for (unsigned i = 0; i < daemon->worker_count; i++)
@@ -164,11 +164,11 @@ static void look_at_store(struct sl_daemon *daemon)
     new = all - t->degraded;
     t->degraded = all;
     if (new > 0)
-        t->last = steady;
+        t->last = mono;
     t->phase += new;
     if (new > 0 && t->phase == new) {
         tell_phase(daemon, "begin");
-    } else if (t->phase > 0 && steady - t->last >= QUIET) {
+    } else if (t->phase > 0 && mono - t->last >= QUIET) {
         tell_phase(daemon, "end");
         t->phase = 0;
     }
@@ -180,20 +180,20 @@ static void look_at_store(struct sl_daemon *daemon)
 static void say(struct sl_daemon *daemon, struct sl_said *said, uint64_t count,
                 enum sl_log_level level, const char *event, const char *then)
 {
-    sl_ns steady = sl_loop_mono(daemon->workers[0].loop);
+    sl_ns mono = sl_loop_mono(daemon->workers[0].loop);
     char times[24];
 
-    if (count == said->count || (said->at > 0 && steady - said->at < AGAIN))
+    if (count == said->count || (said->at > 0 && mono - said->at < AGAIN))
         return;
     snprintf(times, sizeof(times), "%" PRIu64, count - said->count);
     said->count = count;
-    said->at = steady;
+    said->at = mono;
     sl_log(level, event, "decisions", times, "then", then, NULL);
 }
 
 static void say_counts(struct sl_daemon *daemon)
 {
-    struct sl_event_publisher *t = &daemon->tidings;
+    struct sl_event_publisher *t = &daemon->publisher;
     uint64_t denied = 0;
 
     for (unsigned i = 0; i < daemon->worker_count; i++)
@@ -205,7 +205,7 @@ static void say_counts(struct sl_daemon *daemon)
 
 static void look_at_table(struct sl_daemon *daemon)
 {
-    struct sl_event_publisher *t = &daemon->tidings;
+    struct sl_event_publisher *t = &daemon->publisher;
     struct sl_table_stats table;
     unsigned bound = t->is_table_full ? ROOM_AGAIN : NEARLY_FULL;
     struct sl_buf members;
@@ -232,13 +232,13 @@ static void on_timer(void *ctx)
 {
     struct sl_daemon *daemon = ctx;
 
-    if (sl_events_wanted(daemon->tidings.events))
+    if (sl_events_wanted(daemon->publisher.events))
         tell_denials(daemon);
     sl_remote_poll(daemon);
     look_at_store(daemon);
     look_at_table(daemon);
     say_counts(daemon);
-    sl_timer_start(daemon->tidings.timer, PERIOD);
+    sl_timer_start(daemon->publisher.timer, PERIOD);
 }
 
 /* ---- steps ---- */
@@ -252,35 +252,35 @@ static int failed(struct sl_daemon *daemon)
 int sl_event_publisher_begin(struct sl_daemon *daemon)
 {
     return sl_events_open(&sl_alloc_libc, sl_clock_wall(),
-                          &daemon->tidings.events)
+                          &daemon->publisher.events)
                ? failed(daemon)
                : 0;
 }
 
 void sl_event_publisher_end(struct sl_daemon *daemon)
 {
-    sl_events_close(daemon->tidings.events);
-    daemon->tidings.events = NULL;
+    sl_events_close(daemon->publisher.events);
+    daemon->publisher.events = NULL;
 }
 
 int sl_event_stream_begin(struct sl_daemon *daemon)
 {
-    struct sl_event_publisher *t = &daemon->tidings;
+    struct sl_event_publisher *t = &daemon->publisher;
     struct sl_loop *loop = daemon->workers[0].loop;
 
     if (sl_event_stream_open(loop, t->events, 0, &sl_alloc_libc, &t->feed) ||
         sl_timer_new(loop, on_timer, daemon, &t->timer))
         return failed(daemon);
-    daemon->desk.feed = t->feed;
+    daemon->admin.feed = t->feed;
     sl_timer_start(t->timer, PERIOD);
     return 0;
 }
 
 void sl_event_stream_end(struct sl_daemon *daemon)
 {
-    sl_timer_free(daemon->tidings.timer);
-    daemon->tidings.timer = NULL;
-    daemon->desk.feed = NULL;
-    sl_event_stream_close(daemon->tidings.feed);
-    daemon->tidings.feed = NULL;
+    sl_timer_free(daemon->publisher.timer);
+    daemon->publisher.timer = NULL;
+    daemon->admin.feed = NULL;
+    sl_event_stream_close(daemon->publisher.feed);
+    daemon->publisher.feed = NULL;
 }

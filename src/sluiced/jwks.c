@@ -633,8 +633,8 @@ int sl_tokens_begin(struct sl_daemon *daemon)
         return SL_EXIT_POLICY;
     options.keys = sl_jwks_keys(daemon->jwks);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
-        daemon->workers[i].station.webhook = sl_webhook_verify;
-        if (sl_tokens_open(&options, &daemon->workers[i].station.tokens,
+        daemon->workers[i].engine_ctx.webhook = sl_webhook_verify;
+        if (sl_tokens_open(&options, &daemon->workers[i].engine_ctx.tokens,
                            &daemon->why))
             return SL_EXIT_FAILED;
     }
@@ -646,7 +646,7 @@ int sl_tokens_reset(struct sl_daemon *daemon)
 {
     struct sl_tokens_options options = {.keys = sl_jwks_keys(daemon->jwks),
                                         .alloc = &sl_alloc_libc};
-    struct sl_tokens **place = &daemon->workers[0].station.tokens;
+    struct sl_tokens **place = &daemon->workers[0].engine_ctx.tokens;
     struct sl_tokens *fresh;
     int err = sl_tokens_open(&options, &fresh, &daemon->why);
 
@@ -661,8 +661,8 @@ int sl_tokens_reset(struct sl_daemon *daemon)
 void sl_tokens_end(struct sl_daemon *daemon)
 {
     for (unsigned i = 0; daemon->workers && i < daemon->worker_count; i++) {
-        sl_tokens_close(daemon->workers[i].station.tokens);
-        daemon->workers[i].station.tokens = NULL;
+        sl_tokens_close(daemon->workers[i].engine_ctx.tokens);
+        daemon->workers[i].engine_ctx.tokens = NULL;
     }
     sl_jwks_close(daemon->jwks);
     daemon->jwks = NULL;

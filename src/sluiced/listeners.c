@@ -110,7 +110,7 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
             .token = s->admin_token,
             .paths = sl_admin_paths,
             .path_count = sl_admin_path_count,
-            .ctx = &daemon->desk,
+            .ctx = &daemon->admin,
         };
     return server;
 }
@@ -194,14 +194,14 @@ struct sl_proxy_listener {
 static bool trusts(void *ctx, const struct sl_address *peer)
 {
     struct sl_proxy_listener *p = ctx;
-    struct sl_active_policy *live =
+    struct sl_active_policy *active =
         sl_engine_hold(p->worker->daemon->engine, NULL);
     struct sl_peer from = {.is_unix = sl_address_is_unix(peer)};
     bool trusted;
 
     from.has_ip = sl_address_ip(peer, &from.ip);
-    trusted = sl_peer_trusted(&live->policy->identity, &from);
-    sl_active_policy_release(live);
+    trusted = sl_peer_trusted(&active->policy->identity, &from);
+    sl_active_policy_release(active);
     return trusted;
 }
 
@@ -265,7 +265,7 @@ int sl_listener_worker_open(struct sl_worker *worker, int id,
         return SLUICE_ENOMEM;
     sl_server_worker_init(l->server, server, daemon->engine, worker->stats,
                           NULL);
-    l->server->station = &worker->station;
+    l->server->engine_ctx = &worker->engine_ctx;
     err =
         sl_server_worker_open(l->server, worker->loop, max_conns, &daemon->why);
     if (!err)

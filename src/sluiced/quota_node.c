@@ -26,7 +26,7 @@ struct request {
     struct sl_job job;
     struct sl_usage_lease_claim claim;
     struct sl_quota_ask *ask; /* NULL: heartbeat only */
-    struct sl_quota_node *desk;
+    struct sl_quota_node *node;
     sl_ns sent; /* monotonic */
 };
 
@@ -37,26 +37,26 @@ static void finish(struct sl_quota_ask *ask, int err)
 }
 
 /* The leases belong to the other node. */
-static void lose_name(struct sl_quota_node *desk, struct sl_loop *loop)
+static void lose_name(struct sl_quota_node *node, struct sl_loop *loop)
 {
-    if (atomic_exchange(&desk->lost, true))
+    if (atomic_exchange(&node->lost, true))
         return;
     sl_log(SL_LOG_ERROR, "node name in use by another daemon", "node",
-           desk->node, "why",
+           node->node, "why",
            "the other daemon runs on a copy of the state file; stop it, remove "
            "the copy and restart this daemon. Quotas are not decided here "
            "until then",
            NULL);
-    sl_quota_leases_drain(desk->store, loop, sl_loop_now(loop));
+    sl_quota_leases_drain(node->store, loop, sl_loop_now(loop));
 }
 
 static void on_carried(struct sl_job *job)
 {
     struct request *e = job->ctx;
     struct sl_quota_ask *ask = e->ask;
-    struct sl_quota_node *desk = e->desk;
+    struct sl_quota_node *node = e->node;
     struct sl_loop *loop = job->loop;
-    bool lost = atomic_load(&desk->lost) ||
+    bool lost = atomic_load(&node->lost) ||
                 (!job->err && job->result == SL_JOB_CONFLICT);
     int err = lost ? SLUICE_ESTORE : job->err;
 
@@ -70,47 +70,47 @@ static void on_carried(struct sl_job *job)
                                                    .spent = e->claim.spent,
                                                    .own = e->claim.own};
     if (!ask && !err)
-        sl_quota_leases_seen(e->desk->store, e->sent);
+        sl_quota_leases_seen(e->node->store, e->sent);
     sl_job_clear(job);
     sl_alloc_free(&sl_alloc_libc, e, sizeof(*e));
     if (ask)
         finish(ask, err);
     if (lost)
-        lose_name(desk, loop);
+        lose_name(node, loop);
 }
 
-static void send_off(struct sl_quota_node *desk, struct request *e,
+static void send_off(struct sl_quota_node *node, struct request *e,
                      struct sl_loop *loop)
 {
-    e->desk = desk;
+    e->node = node;
     sl_job_init(&e->job, SL_JOB_LEASE, &sl_alloc_libc);
     e->job.loop = loop;
     e->job.done = on_carried;
     e->job.ctx = e;
     e->job.claim = &e->claim;
-    e->sent = sl_quota_leases_steady(desk->store);
+    e->sent = sl_quota_leases_steady(node->store);
     e->job.change_count = 1;
-    sl_registry_ask(desk->daemon->registry, &e->job);
+    sl_registry_ask(node->daemon->registry, &e->job);
 }
 
 static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
 {
-    struct sl_quota_node *desk = (struct sl_quota_node *)lender;
+    struct sl_quota_node *node = (struct sl_quota_node *)lender;
     struct request *e = NULL;
 
     /* Units of another node are not returned. */
-    if (atomic_load(&desk->lost)) {
+    if (atomic_load(&node->lost)) {
         finish(ask, ask->give > 0 ? 0 : SLUICE_ESTORE);
         return;
     }
-    if (desk->daemon->registry && !atomic_load(&desk->over))
+    if (node->daemon->registry && !atomic_load(&node->over))
         e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
     if (!e) {
         finish(ask, SLUICE_ESTORE);
         return;
     }
     e->ask = ask;
-    e->claim = (struct sl_usage_lease_claim){.node = sl_str_c(desk->node),
+    e->claim = (struct sl_usage_lease_claim){.node = sl_str_c(node->node),
                                              .scope = ask->scope,
                                              .id = ask->id,
                                              .limit = ask->limit,
@@ -124,7 +124,7 @@ static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
                                              .give = ask->give,
                                              .has = ask->has,
                                              .lives = ask->lives};
-    send_off(desk, e, ask->loop);
+    send_off(node, e, ask->loop);
 }
 
 /* Writes the name of a subject as in the usage database. */
@@ -132,7 +132,7 @@ static bool name(struct sl_quota_lessor *lender,
                  const struct sl_store_part *part, struct sl_str *scope,
                  struct sl_buf *id)
 {
-    const struct sl_limit_view *shown = part->whose;
+    const struct sl_limit_view *shown = part->view;
     struct sl_str values[SL_PER_MAX];
 
     (void)lender;
@@ -169,24 +169,24 @@ static bool look_own(struct sl_quota_lessor *lender,
 
 int sl_quota_node_wrap(struct sl_daemon *daemon)
 {
-    struct sl_quota_node *desk = &daemon->quota_node;
+    struct sl_quota_node *node = &daemon->quota_node;
     struct sl_quota_leases_options options = {.store = daemon->state.store,
-                                              .lender = &desk->lender,
+                                              .lender = &node->lender,
                                               .patience =
                                                   daemon->settings.deadline};
 
     if (!daemon->settings.leases)
         return 0;
-    desk->lender = (struct sl_quota_lessor){ask, name, look_own};
-    desk->daemon = daemon;
-    if (sl_quota_leases_open(&options, &desk->store)) {
+    node->lender = (struct sl_quota_lessor){ask, name, look_own};
+    node->daemon = daemon;
+    if (sl_quota_leases_open(&options, &node->store)) {
         sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
         return SL_EXIT_FAILED;
     }
-    snprintf(desk->node, sizeof(desk->node), "%016" PRIx64,
+    snprintf(node->node, sizeof(node->node), "%016" PRIx64,
              sl_hash64(&daemon->state.store->secret, SL_STR("node")));
-    daemon->state.store = desk->store;
-    sl_log(SL_LOG_INFO, "quota leases enabled", "node", desk->node, NULL);
+    daemon->state.store = node->store;
+    sl_log(SL_LOG_INFO, "quota leases enabled", "node", node->node, NULL);
     return 0;
 }
 
@@ -249,15 +249,15 @@ uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
 
 static void show_life(struct sl_daemon *daemon, struct sl_loop *loop)
 {
-    struct sl_quota_node *desk = &daemon->quota_node;
+    struct sl_quota_node *node = &daemon->quota_node;
     struct request *e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
 
     if (!e)
         return; /* with the next heartbeat */
     e->ask = NULL;
-    e->claim = (struct sl_usage_lease_claim){.node = sl_str_c(desk->node),
+    e->claim = (struct sl_usage_lease_claim){.node = sl_str_c(node->node),
                                              .at = sl_loop_now(loop)};
-    send_off(desk, e, loop);
+    send_off(node, e, loop);
 }
 
 static void on_beat(void *ctx)
@@ -276,15 +276,15 @@ static void on_beat(void *ctx)
 
 int sl_quota_node_begin(struct sl_daemon *daemon)
 {
-    struct sl_quota_node *desk = &daemon->quota_node;
+    struct sl_quota_node *node = &daemon->quota_node;
 
-    if (!desk->store)
+    if (!node->store)
         return 0;
-    if (sl_timer_new(daemon->workers[0].loop, on_beat, daemon, &desk->timer)) {
+    if (sl_timer_new(daemon->workers[0].loop, on_beat, daemon, &node->timer)) {
         sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
         return SL_EXIT_FAILED;
     }
-    sl_timer_start(desk->timer, PERIOD);
+    sl_timer_start(node->timer, PERIOD);
     return 0;
 }
 
@@ -296,10 +296,10 @@ void sl_quota_node_end(struct sl_daemon *daemon)
 
 void sl_quota_node_drain(struct sl_daemon *daemon)
 {
-    struct sl_quota_node *desk = &daemon->quota_node;
+    struct sl_quota_node *node = &daemon->quota_node;
     struct sl_loop *loop = daemon->workers[0].loop;
 
-    if (desk->store && loop)
-        sl_quota_leases_drain(desk->store, loop, sl_loop_now(loop));
-    atomic_store(&desk->over, true);
+    if (node->store && loop)
+        sl_quota_leases_drain(node->store, loop, sl_loop_now(loop));
+    atomic_store(&node->over, true);
 }

@@ -201,11 +201,11 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
               const struct sl_str *posted, struct sl_buf *report)
 {
     struct reload r = {.daemon = daemon, .cause = cause};
-    sl_ns steady = sl_loop_mono(daemon->workers[0].loop);
+    sl_ns mono = sl_loop_mono(daemon->workers[0].loop);
     int err;
 
     sl_notify(&daemon->notify, "RELOADING=1\nMONOTONIC_USEC=%lld",
-              (long long)(steady / SL_US));
+              (long long)(mono / SL_US));
     sl_buf_init(&r.report, REPORT_MOST, &sl_alloc_libc);
     if (daemon->compat && !posted)
         err =

@@ -77,12 +77,12 @@ static void say_gone(struct sl_daemon *daemon)
            "on_store_failure of each limit applies", NULL);
 }
 
-static void say_back(struct sl_daemon *daemon, sl_ns steady)
+static void say_back(struct sl_daemon *daemon, sl_ns mono)
 {
     struct sl_remote_state *common = &daemon->remote;
     char span[32];
 
-    sl_format_duration((steady - common->gone_since) / SL_MS * SL_MS, span);
+    sl_format_duration((mono - common->gone_since) / SL_MS * SL_MS, span);
     sl_log(SL_LOG_INFO, "store available", "after", span, NULL);
     common->is_gone = false;
     keep_why(common, "");
@@ -92,7 +92,7 @@ void sl_remote_poll(struct sl_daemon *daemon)
 {
     struct sl_remote_state *common = &daemon->remote;
     struct sl_loop *loop = daemon->workers[0].loop;
-    sl_ns steady = sl_loop_mono(loop);
+    sl_ns mono = sl_loop_mono(loop);
     struct sl_remote_stats stats;
 
     if (!common->store)
@@ -100,14 +100,14 @@ void sl_remote_poll(struct sl_daemon *daemon)
     sl_remote_store_stats(common->store, &stats);
     if (answers(&stats)) {
         if (common->is_gone)
-            say_back(daemon, steady);
+            say_back(daemon, mono);
         common->gone_since = 0;
         sl_engine_settle(daemon->engine, loop, sl_loop_now(loop));
         return;
     }
     if (common->gone_since == 0)
-        common->gone_since = steady;
-    if (!common->is_gone && steady - common->gone_since >= PATIENCE)
+        common->gone_since = mono;
+    if (!common->is_gone && mono - common->gone_since >= PATIENCE)
         say_gone(daemon);
 }
 
@@ -301,9 +301,9 @@ int sl_remote_begin(struct sl_daemon *daemon)
 
     if (!common->store || daemon->settings.virtual_clock)
         return 0;
-    common->roll.on_count = on_count;
-    common->roll.ctx = daemon;
-    if (!sl_node_count_begin(&common->roll, common->store,
+    common->node_count.on_count = on_count;
+    common->node_count.ctx = daemon;
+    if (!sl_node_count_begin(&common->node_count, common->store,
                              daemon->workers[0].loop,
                              daemon->policy_source.policy->env))
         return 0;
@@ -313,7 +313,7 @@ int sl_remote_begin(struct sl_daemon *daemon)
 
 void sl_remote_end(struct sl_daemon *daemon)
 {
-    sl_node_count_end(&daemon->remote.roll);
+    sl_node_count_end(&daemon->remote.node_count);
 }
 
 /* ---- how many daemons share a store. */
@@ -324,19 +324,19 @@ void sl_remote_end(struct sl_daemon *daemon)
 #define LATE       (200 * SL_MS) /* after its start, to take */
 #define NODES_MOST 100000
 
-static void ask(struct sl_node_count *roll)
+static void ask(struct sl_node_count *node_count)
 {
-    roll->part.cost = roll->reading ? 0 : 1;
-    roll->take = (struct sl_take){
-        .errand = SL_TAKE_OP_TAKE,
-        .parts = &roll->part,
+    node_count->part.cost = node_count->reading ? 0 : 1;
+    node_count->take = (struct sl_take){
+        .op = SL_TAKE_OP_TAKE,
+        .parts = &node_count->part,
         .count = 1,
-        .now = sl_loop_now(roll->loop),
-        .loop = roll->loop,
+        .now = sl_loop_now(node_count->loop),
+        .loop = node_count->loop,
         .done = sl_node_count_done,
-        .ctx = roll,
+        .ctx = node_count,
     };
-    sl_store_take(roll->store, &roll->take);
+    sl_store_take(node_count->store, &node_count->take);
 }
 
 static void on_time(void *ctx)
@@ -345,71 +345,74 @@ static void on_time(void *ctx)
 }
 
 /* Uses the larger count of two windows: a late daemon is in one of them. */
-static void count(struct sl_node_count *roll, unsigned is)
+static void count(struct sl_node_count *node_count, unsigned is)
 {
-    if (roll->on_count)
-        roll->on_count(roll->ctx, is > roll->before ? is : roll->before);
+    if (node_count->on_count)
+        node_count->on_count(node_count->ctx,
+                             is > node_count->before ? is : node_count->before);
 }
 
 void sl_node_count_done(struct sl_take *take)
 {
-    struct sl_node_count *roll = take->ctx;
-    const struct sl_answer *a = &roll->part.answer;
+    struct sl_node_count *node_count = take->ctx;
+    const struct sl_answer *a = &node_count->part.answer;
     uint64_t used = a->capacity - a->remaining;
     unsigned is = used < NODES_MOST ? (unsigned)used : NODES_MOST;
 
-    if (roll->ended)
+    if (node_count->ended)
         return;
     if (take->err) {
-        roll->reading = false;
-        sl_timer_start(roll->timer, AGAIN);
+        node_count->reading = false;
+        sl_timer_start(node_count->timer, AGAIN);
         return;
     }
-    count(roll, is);
-    if (!roll->reading && a->reset_in > EARLY) {
-        roll->reading = true;
-        sl_timer_start(roll->timer, a->reset_in - EARLY);
+    count(node_count, is);
+    if (!node_count->reading && a->reset_in > EARLY) {
+        node_count->reading = true;
+        sl_timer_start(node_count->timer, a->reset_in - EARLY);
         return;
     }
-    roll->before = is;
-    roll->reading = false;
-    sl_timer_start(roll->timer, a->reset_in + LATE);
+    node_count->before = is;
+    node_count->reading = false;
+    sl_timer_start(node_count->timer, a->reset_in + LATE);
 }
 
-int sl_node_count_begin(struct sl_node_count *roll, struct sl_store *store,
-                        struct sl_loop *loop, struct sl_str env)
+int sl_node_count_begin(struct sl_node_count *node_count,
+                        struct sl_store *store, struct sl_loop *loop,
+                        struct sl_str env)
 {
-    int err = sl_timer_new(loop, on_time, roll, &roll->timer);
+    int err = sl_timer_new(loop, on_time, node_count, &node_count->timer);
 
     if (err)
         return err;
-    snprintf(roll->name, sizeof(roll->name), "sluice:%.80s:#nodes", env.at);
-    roll->store = store;
-    roll->loop = loop;
-    roll->limit = (struct sl_limit){
+    snprintf(node_count->name, sizeof(node_count->name), "sluice:%.80s:#nodes",
+             env.at);
+    node_count->store = store;
+    node_count->loop = loop;
+    node_count->limit = (struct sl_limit){
         .kind = SL_FIXED,
         .count = SL_COUNT_MAX,
         .capacity = SL_COUNT_MAX,
         .period = SL_NODE_COUNT,
     };
-    sl_limit_derive(&roll->limit);
-    roll->stored =
-        (struct sl_limit_binding){.name = "#nodes", .strictest = roll->limit};
-    roll->part = (struct sl_store_part){
-        .of = &roll->stored,
-        .limit = &roll->limit,
-        .key = sl_str_c(roll->name),
-        .name = sl_str_c(roll->name),
+    sl_limit_derive(&node_count->limit);
+    node_count->stored = (struct sl_limit_binding){
+        .name = "#nodes", .strictest = node_count->limit};
+    node_count->part = (struct sl_store_part){
+        .of = &node_count->stored,
+        .limit = &node_count->limit,
+        .key = sl_str_c(node_count->name),
+        .name = sl_str_c(node_count->name),
     };
-    err = sl_store_bind(store, &roll->stored, 1, NULL);
+    err = sl_store_bind(store, &node_count->stored, 1, NULL);
     if (!err)
-        sl_timer_start(roll->timer, FIRST);
+        sl_timer_start(node_count->timer, FIRST);
     return err;
 }
 
-void sl_node_count_end(struct sl_node_count *roll)
+void sl_node_count_end(struct sl_node_count *node_count)
 {
-    roll->ended = true;
-    sl_timer_free(roll->timer);
-    roll->timer = NULL;
+    node_count->ended = true;
+    sl_timer_free(node_count->timer);
+    node_count->timer = NULL;
 }

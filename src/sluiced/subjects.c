@@ -146,7 +146,7 @@ static int open_dynamo(struct sl_worker *worker,
 
 static void close_cache(struct sl_worker *worker)
 {
-    worker->station.subjects = NULL;
+    worker->engine_ctx.subjects = NULL;
     sl_subject_cache_close(worker->subject_cache);
     worker->subject_cache = NULL;
     sl_dynamo_subjects_close(worker->dynamo_subjects);
@@ -175,7 +175,8 @@ int sl_worker_open_subjects(struct sl_worker *worker)
                                     &worker->subject_cache, &daemon->why);
     if (err)
         return err;
-    worker->station.subjects = sl_subject_cache_subjects(worker->subject_cache);
+    worker->engine_ctx.subjects =
+        sl_subject_cache_subjects(worker->subject_cache);
     return in_dynamo ? 0 : sl_worker_open_usage(worker);
 }
 

@@ -40,14 +40,14 @@ static sl_ns now_of(struct sl_daemon *daemon)
 
 sl_ns sl_usage_since(struct sl_daemon *daemon)
 {
-    struct sl_active_policy *live = sl_engine_hold(daemon->engine, NULL);
+    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
     sl_ns now = now_of(daemon), since = now > YEAR ? now - YEAR : 0;
 
-    for (unsigned i = 0; i < live->policy->rule_count; i++)
-        if (live->policy->rules[i].kind == SL_QUOTA &&
-            is_long(&live->policy->rules[i].strictest))
+    for (unsigned i = 0; i < active->policy->rule_count; i++)
+        if (active->policy->rules[i].kind == SL_QUOTA &&
+            is_long(&active->policy->rules[i].strictest))
             since = 0;
-    sl_active_policy_release(live);
+    sl_active_policy_release(active);
     return since;
 }
 
@@ -129,7 +129,7 @@ static void tell_mark(struct sl_worker *worker, const struct sl_usage_entry *u,
     sl_buf_init(&members, (size_t)2 * SL_EVENT_BYTES, &sl_alloc_libc);
     if (write_mark(u, mark, &members))
         sl_buf_clear(&members);
-    sl_events_publish(worker->daemon->tidings.events, "usage",
+    sl_events_publish(worker->daemon->publisher.events, "usage",
                       sl_loop_now(worker->loop), sl_buf_str(&members));
     sl_buf_done(&members);
     snprintf(share, sizeof(share), "%u%%", mark);
@@ -143,9 +143,10 @@ static void tell_mark(struct sl_worker *worker, const struct sl_usage_entry *u,
 
 static void on_threshold(void *ctx, const struct sl_usage_entry *u)
 {
-    for (unsigned i = 0; i < u->marks.count; i++)
-        if (u->marks.list[i] > u->told_before && u->marks.list[i] <= u->told)
-            tell_mark(ctx, u, u->marks.list[i]);
+    for (unsigned i = 0; i < u->thresholds.count; i++)
+        if (u->thresholds.list[i] > u->told_before &&
+            u->thresholds.list[i] <= u->told)
+            tell_mark(ctx, u, u->thresholds.list[i]);
 }
 
 /* ---- workers ---- */
@@ -161,13 +162,13 @@ int sl_worker_open_usage(struct sl_worker *worker)
                                    &worker->usage_buffer, &daemon->why);
 
     if (!err)
-        worker->station.meter = sl_usage_buffer_sink(worker->usage_buffer);
+        worker->engine_ctx.meter = sl_usage_buffer_sink(worker->usage_buffer);
     return err;
 }
 
 void sl_worker_close_usage(struct sl_worker *worker)
 {
-    worker->station.meter = NULL;
+    worker->engine_ctx.meter = NULL;
     sl_usage_buffer_close(worker->usage_buffer);
     worker->usage_buffer = NULL;
 }
@@ -209,6 +210,6 @@ void sl_usage_count(const struct sl_daemon *daemon,
         ret->numbers[SL_USAGE_WRITTEN] += get(&c->written);
         ret->numbers[SL_USAGE_ERRORS] += get(&c->failed);
         ret->numbers[SL_USAGE_LOST] += get(&c->lost);
-        ret->numbers[SL_USAGE_MARKED] += get(&c->marks);
+        ret->numbers[SL_USAGE_MARKED] += get(&c->thresholds);
     }
 }

@@ -104,12 +104,12 @@ static int open_worker(struct sl_worker *worker)
     sl_clock_init_real(&worker->clock);
     err = sl_loop_open(stopped ? &daemon->stopped : &worker->clock,
                        &worker->loop, &daemon->why);
-    worker->station.loop = worker->loop;
+    worker->engine_ctx.loop = worker->loop;
     if (!err)
         err =
             sl_wait_timer_open(&worker->waiting, worker->loop, daemon->engine);
     if (!err)
-        worker->station.room = &worker->waiting.room;
+        worker->engine_ctx.room = &worker->waiting.room;
     if (!err)
         err = sl_remote_attach(worker);
     if (!err)
@@ -120,7 +120,7 @@ static int open_worker(struct sl_worker *worker)
         err = sl_top_keys_open(&sl_alloc_libc, &daemon->top_secret,
                                sl_loop_now(worker->loop), &worker->top);
     if (!err)
-        err = sl_denial_batch_open(&sl_alloc_libc, daemon->tidings.events,
+        err = sl_denial_batch_open(&sl_alloc_libc, daemon->publisher.events,
                                    &worker->denials);
     if (!err)
         sl_metrics_watch(worker->stats, worker->top, worker->denials);

@@ -59,7 +59,7 @@ static bool is_leasable(enum sl_kind kind)
 
 bool sl_lease_cache_apply(const struct sl_take *take)
 {
-    if (take->errand != SL_TAKE_OP_TAKE || take->count > SL_PARTS ||
+    if (take->op != SL_TAKE_OP_TAKE || take->count > SL_PARTS ||
         !sl_hold_id_is_none(take->hold))
         return false;
     for (unsigned i = 0; i < take->count; i++) {

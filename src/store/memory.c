@@ -82,7 +82,7 @@ static inline struct sl_part part_as_is(const struct sl_store_part *p)
         .cost = p->cost,
         .act = SL_PART_OP_TAKE,
         .carried = p->carried,
-        .print = p->print,
+        .fingerprint = p->fingerprint,
     };
 }
 
@@ -92,7 +92,7 @@ static struct sl_part part_in(const struct sl_take *take,
     struct sl_part part = part_as_is(p);
     uint64_t moved = p->cost < SL_AMOUNT_MAX ? p->cost : SL_AMOUNT_MAX;
 
-    switch (take->errand) {
+    switch (take->op) {
     case SL_TAKE_OP_TAKE:
     case SL_TAKE_OP_EACH:
         break;
@@ -162,7 +162,7 @@ static int decide_held(struct memory *m, struct sl_part *parts, unsigned count,
     enum sl_set_result verdict;
 
     for (unsigned i = 0; i < count; i++)
-        parts[i].firm = take->firm >> i & 1;
+        parts[i].not_held = take->not_held >> i & 1;
     while ((verdict = sl_table_hold(&m->table, parts, count, take->hold,
                                     take->hold_for, r.now, r.fresh)) ==
            SL_SET_STALE)
@@ -186,7 +186,7 @@ static void decide_each(struct memory *m, struct sl_part *parts, unsigned count,
 
 static bool is_held(const struct sl_take *take)
 {
-    return take->errand == SL_TAKE_OP_TAKE && !sl_hold_id_is_none(take->hold);
+    return take->op == SL_TAKE_OP_TAKE && !sl_hold_id_is_none(take->hold);
 }
 
 static void take(struct sl_store *store, struct sl_take *take)
@@ -199,7 +199,7 @@ static void take(struct sl_store *store, struct sl_take *take)
         parts[i] = part_in(take, &take->parts[i]);
     take->err = 0;
     take->allowed = true;
-    if (take->errand == SL_TAKE_OP_EACH)
+    if (take->op == SL_TAKE_OP_EACH)
         decide_each(m, parts, count, take->now);
     else if (is_held(take))
         take->err = decide_held(m, parts, count, take);
@@ -214,7 +214,7 @@ static void take(struct sl_store *store, struct sl_take *take)
 
 static void expect(struct sl_store *store, const struct sl_store_part *part)
 {
-    sl_table_prefetch(&of(store)->table, part->print);
+    sl_table_prefetch(&of(store)->table, part->fingerprint);
 }
 
 /* ---- holds ---- */
@@ -248,7 +248,7 @@ static void hold(struct sl_store *store, struct sl_hold_call *call)
     struct memory *m = of(store);
     struct reading r = {m, call->now, false, 0};
     struct sl_hold_result deed = {
-        .errand = call->errand,
+        .op = call->op,
         .id = call->id,
         .release = call->release,
         .life = call->hold_for,
@@ -280,8 +280,8 @@ static void hold(struct sl_store *store, struct sl_hold_call *call)
 /* A take of one key: what the table can overlap with others. */
 static bool is_single(const struct sl_take *take, sl_ns now)
 {
-    return take->count == 1 && take->errand == SL_TAKE_OP_TAKE &&
-           !is_held(take) && take->now == now;
+    return take->count == 1 && take->op == SL_TAKE_OP_TAKE && !is_held(take) &&
+           take->now == now;
 }
 
 static void batch(struct memory *m, struct sl_take *const *takes,

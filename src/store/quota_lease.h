@@ -17,7 +17,7 @@
  * Numbers that are shown are those of all nodes, as far as this one knows:
  * `remaining` is what is left of the limit and known not to be used.
  *
- * What is not leased: parts that belong to nobody (`whose` is NULL), shadows
+ * What is not leased: parts that belong to nobody (`view` is NULL), shadows
  * and candidates, and limits to which something is carried. A charge and a
  * giving back go to the books; here they only change what is known of others.
  *
@@ -197,7 +197,7 @@ struct sl_quota_leases_options {
     struct sl_quota_lessor *lender;
     const struct sl_alloc *alloc;
     sl_ns patience; /* how long a take waits that says nothing itself */
-    sl_ns (*steady)(
+    sl_ns (*mono)(
         void *ctx); /* sl_quota_leases_steady(); NULL: the machine says */
     void *ctx;
 };

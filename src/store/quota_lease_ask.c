@@ -50,8 +50,7 @@ sl_ns sl_quota_leases_steady(struct sl_store *store)
 {
     struct sl_quota_leases *l = (struct sl_quota_leases *)store;
 
-    return l->options.steady ? l->options.steady(l->options.ctx)
-                             : sl_clock_mono();
+    return l->options.mono ? l->options.mono(l->options.ctx) : sl_clock_mono();
 }
 
 void sl_quota_leases_seen(struct sl_store *store, sl_ns at)
@@ -68,18 +67,18 @@ void sl_quota_leases_seen(struct sl_store *store, sl_ns at)
 
 /* `seen` is read first: whoever finds a new one finds its `since`, too. */
 bool sl_quota_leases_is_sure(struct sl_quota_leases *l,
-                             const struct sl_quota_leases_key *k, sl_ns steady)
+                             const struct sl_quota_leases_key *k, sl_ns mono)
 {
     sl_ns seen = atomic_load(&l->seen);
 
-    return steady - seen <= SL_QUOTA_LEASE_TRUST &&
+    return mono - seen <= SL_QUOTA_LEASE_TRUST &&
            k->sure >= atomic_load(&l->since);
 }
 
 /* Soon: then each question says that it does. */
-static bool is_forgotten(struct sl_quota_leases *l, sl_ns steady)
+static bool is_forgotten(struct sl_quota_leases *l, sl_ns mono)
 {
-    return steady - atomic_load(&l->seen) > SL_QUOTA_LEASE_TRUST / 2;
+    return mono - atomic_load(&l->seen) > SL_QUOTA_LEASE_TRUST / 2;
 }
 
 /* ---- making ---- */
@@ -107,7 +106,7 @@ bool sl_quota_leases_prepare(struct sl_quota_leases *l,
     e->limit_id = k->limit_id;
     e->shard = need->shard;
     e->cost = need->cost;
-    e->asked = need->steady;
+    e->asked = need->mono;
     e->ask = (struct sl_quota_ask){
         .scope = put_text(&at, k->scope),
         .id = put_text(&at, k->id),
@@ -120,7 +119,7 @@ bool sl_quota_leases_prepare(struct sl_quota_leases *l,
         .ceiling = larger(k->lease.ceiling, k->lease.own),
         .give = give,
         .has = sl_quota_lease_unspent(&k->lease) > 0,
-        .lives = give == 0 && is_forgotten(l, need->steady),
+        .lives = give == 0 && is_forgotten(l, need->mono),
     };
     if (need->least > 0) {
         e->ask.need = sl_add_sat(need->least, k->wanted);
@@ -263,7 +262,7 @@ void sl_quota_leases_send(struct sl_quota_leases_job *outbox,
 struct beat {
     struct sl_quota_leases *l;
     struct sl_quota_leases_job *outbox;
-    sl_ns now, steady;
+    sl_ns now, mono;
     bool all;
     bool away; /* nothing goes back; one question finds out if they answer */
 };
@@ -286,7 +285,7 @@ static bool trim(void *ctx, struct sl_quota_leases_key *k)
         .key = k,
         .shard = (unsigned)(k->hash.hi % SHARDS),
         .now = b->now,
-        .steady = b->steady,
+        .mono = b->mono,
     };
     uint64_t units;
 
@@ -318,7 +317,7 @@ void sl_quota_leases_heartbeat(struct sl_store *store, struct sl_loop *loop,
 {
     struct beat b = {.l = (struct sl_quota_leases *)store,
                      .now = now,
-                     .steady = sl_quota_leases_steady(store)};
+                     .mono = sl_quota_leases_steady(store)};
 
     b.away = atomic_load(&b.l->away);
     sl_quota_leases_each(b.l, trim, &b);
@@ -330,7 +329,7 @@ void sl_quota_leases_drain(struct sl_store *store, struct sl_loop *loop,
 {
     struct beat b = {.l = (struct sl_quota_leases *)store,
                      .now = now,
-                     .steady = sl_quota_leases_steady(store),
+                     .mono = sl_quota_leases_steady(store),
                      .all = true};
 
     sl_quota_leases_each(b.l, trim, &b);

@@ -38,7 +38,7 @@ static void unlock(struct sl_quota_leases_attempt *a)
 /* What the books have been told, or will be: the cell has no part in it. */
 static void leave_out(struct sl_quota_leases_attempt *a)
 {
-    bool back = a->take->errand == SL_TAKE_OP_REFUND;
+    bool back = a->take->op == SL_TAKE_OP_REFUND;
 
     for (unsigned i = 0; i < a->inner.count; i++) {
         struct sl_quota_lease *lease;
@@ -71,16 +71,16 @@ static void note_hold(struct sl_quota_leases_attempt *a)
 {
     sl_ns until = a->take->now + a->take->hold_for;
 
-    if (a->take->errand != SL_TAKE_OP_TAKE)
+    if (a->take->op != SL_TAKE_OP_TAKE)
         return;
     for (unsigned i = 0; i < a->inner.count; i++)
         if (a->keys[i] && a->keys[i]->held < until)
             a->keys[i]->held = until;
 }
 
-static void run(struct sl_quota_leases_attempt *a, enum sl_take_op errand)
+static void run(struct sl_quota_leases_attempt *a, enum sl_take_op op)
 {
-    a->inner.errand = errand;
+    a->inner.op = op;
     sl_store_take(a->l->options.store, &a->inner);
 }
 
@@ -100,7 +100,7 @@ static void reset(struct sl_quota_leases_attempt *a)
     if (rest.count > 0)
         sl_store_take(a->l->options.store, &rest);
     run(a, SL_TAKE_OP_PEEK);
-    a->inner.errand = SL_TAKE_OP_RESET;
+    a->inner.op = SL_TAKE_OP_RESET;
     a->inner.err = rest.err ? rest.err : a->inner.err;
     for (unsigned i = 0; i < a->inner.count; i++) {
         if (!a->keys[i])
@@ -114,15 +114,15 @@ static void reset(struct sl_quota_leases_attempt *a)
 /* Is something else left to be judged? */
 static bool carry_out(struct sl_quota_leases_attempt *a)
 {
-    enum sl_take_op errand = a->take->errand;
+    enum sl_take_op op = a->take->op;
 
-    if (errand == SL_TAKE_OP_CHARGE || errand == SL_TAKE_OP_REFUND)
+    if (op == SL_TAKE_OP_CHARGE || op == SL_TAKE_OP_REFUND)
         leave_out(a);
-    if (errand == SL_TAKE_OP_RESET)
+    if (op == SL_TAKE_OP_RESET)
         reset(a);
     else
-        run(a, errand);
-    if (errand == SL_TAKE_OP_TAKE && !a->inner.err && !a->inner.allowed &&
+        run(a, op);
+    if (op == SL_TAKE_OP_TAKE && !a->inner.err && !a->inner.allowed &&
         is_behind(a)) {
         for (unsigned i = 0; i < a->inner.count; i++)
             if (a->keys[i] && sl_quota_leases_is_capped(a, i))
@@ -150,8 +150,7 @@ static void refuse(struct sl_quota_leases_attempt *a)
 
 static void think_ahead(struct sl_quota_leases_attempt *a)
 {
-    if (a->take->errand != SL_TAKE_OP_TAKE || !a->take->allowed ||
-        !a->take->loop)
+    if (a->take->op != SL_TAKE_OP_TAKE || !a->take->allowed || !a->take->loop)
         return;
     for (unsigned i = 0; i < a->inner.count; i++) {
         struct sl_quota_leases_key *k = a->keys[i];
@@ -159,7 +158,7 @@ static void think_ahead(struct sl_quota_leases_attempt *a)
             .key = k,
             .shard = a->places[i].shard,
             .now = a->take->now,
-            .steady = a->steady,
+            .mono = a->mono,
         };
 
         if (!k || !sl_quota_leases_is_capped(a, i) || k->asking ||
@@ -170,7 +169,7 @@ static void think_ahead(struct sl_quota_leases_attempt *a)
             &k->lease, sl_quota_lease_unspent(&k->lease) + 1, &need.least);
         if (sl_quota_lease_is_refused(&k->lease,
                                       sl_quota_lease_unspent(&k->lease) + 1,
-                                      need.cap, a->steady))
+                                      need.cap, a->mono))
             continue;
         (void)!sl_quota_leases_prepare(a->l, &need, 0, &a->outbox);
     }
@@ -181,7 +180,7 @@ static void think_ahead(struct sl_quota_leases_attempt *a)
 /* The clock is read first: it waits for whatever is being fetched. */
 static void prepare(struct sl_quota_leases_attempt *a)
 {
-    a->steady = sl_quota_leases_steady(&a->l->store);
+    a->mono = sl_quota_leases_steady(&a->l->store);
     a->inner = *a->take;
     a->inner.parts = a->parts;
     a->inner.done = on_inner;
@@ -195,7 +194,8 @@ static void prepare(struct sl_quota_leases_attempt *a)
         if (!(a->leased >> i & 1))
             continue;
         a->places[i] = sl_quota_leases_place(a->l, &a->parts[i]);
-        a->parts[i].print = a->take->parts[i].print = a->places[i].hash;
+        a->parts[i].fingerprint = a->take->parts[i].fingerprint =
+            a->places[i].hash;
         sl_store_prefetch(a->l->options.store, &a->parts[i]);
         a->shards |= UINT64_C(1) << a->places[i].shard;
     }
@@ -301,10 +301,10 @@ static int tighten(struct sl_store *store, const struct sl_limit_binding *limit,
 static void hold(struct sl_store *store, struct sl_hold_call *call)
 {
     struct sl_quota_leases *l = of(store);
-    bool ends = call->errand == SL_HOLD_SETTLE;
+    bool ends = call->op == SL_HOLD_SETTLE;
     sl_ns until = call->now + call->hold_for;
 
-    if (call->errand == SL_HOLD_EXTEND && atomic_load(&l->extended) < until)
+    if (call->op == SL_HOLD_EXTEND && atomic_load(&l->extended) < until)
         atomic_store(&l->extended, until);
     sl_store_hold(l->options.store, call);
     if (ends)
@@ -364,7 +364,7 @@ static bool is_leased(const struct sl_take *take, unsigned i)
 {
     const struct sl_store_part *part = &take->parts[i];
 
-    return part->whose && part->of->strictest.kind == SL_QUOTA &&
+    return part->view && part->of->strictest.kind == SL_QUOTA &&
            !part->of->carried && !part->carried &&
            (i == 0 || !part[-1].carried);
 }
@@ -373,7 +373,7 @@ uint32_t sl_quota_leases_parts(const struct sl_take *take)
 {
     uint32_t bits = 0;
 
-    if (take->errand == SL_TAKE_OP_EACH)
+    if (take->op == SL_TAKE_OP_EACH)
         return 0;
     for (unsigned i = 0; i < take->count; i++)
         bits |= (uint32_t)is_leased(take, i) << i;
@@ -387,7 +387,7 @@ static uint64_t look_own(struct sl_quota_leases_attempt *a, unsigned i)
 {
     struct sl_limit open = *a->take->parts[i].limit;
     struct sl_store_part part = a->take->parts[i];
-    struct sl_take look = {.errand = SL_TAKE_OP_PEEK,
+    struct sl_take look = {.op = SL_TAKE_OP_PEEK,
                            .parts = &part,
                            .count = 1,
                            .now = a->take->now,
@@ -435,7 +435,7 @@ static void give_back(struct sl_quota_leases_attempt *a, unsigned i,
         .key = k,
         .shard = a->places[i].shard,
         .now = a->take->now,
-        .steady = a->steady,
+        .mono = a->mono,
     };
     uint64_t units = sl_quota_lease_surplus(&k->lease, true);
 
@@ -503,7 +503,7 @@ static enum sl_quota_leases_way wait_for(struct sl_quota_leases_attempt *a,
                                           .cap = part->limit->capacity,
                                           .cost = cost,
                                           .now = a->take->now,
-                                          .steady = a->steady};
+                                          .mono = a->mono};
     if (cost > 0)
         need->want =
             sl_quota_lease_shortfall(&a->keys[i]->lease, cost, &need->least);
@@ -530,15 +530,14 @@ static enum sl_quota_leases_way judge_capped(struct sl_quota_leases_attempt *a,
     struct sl_quota_lease *lease = &a->keys[i]->lease;
     uint64_t cap = part->limit->capacity, room;
 
-    if (!lease->known ||
-        (sl_quota_lease_unspent(lease) > 0 &&
-         !sl_quota_leases_is_sure(a->l, a->keys[i], a->steady)))
+    if (!lease->known || (sl_quota_lease_unspent(lease) > 0 &&
+                          !sl_quota_leases_is_sure(a->l, a->keys[i], a->mono)))
         return wait_for(a, i, part->cost, need);
     room = sl_quota_lease_room(lease, cap);
     if (lease->own + part->cost > room) {
         lease->own = look_own(a, i);
         if (lease->own + part->cost > room) {
-            if (!sl_quota_lease_is_refused(lease, part->cost, cap, a->steady))
+            if (!sl_quota_lease_is_refused(lease, part->cost, cap, a->mono))
                 return wait_for(a, i, part->cost, need);
             a->refuser = (int)i;
             return SL_QUOTA_LEASES_REFUSE;
@@ -553,7 +552,7 @@ bool sl_quota_leases_is_capped(const struct sl_quota_leases_attempt *a,
 {
     const struct sl_store_part *part = &a->take->parts[i];
 
-    return a->take->errand == SL_TAKE_OP_TAKE && part->cost > 0 &&
+    return a->take->op == SL_TAKE_OP_TAKE && part->cost > 0 &&
            part->limit->capacity < SL_AMOUNT_MAX;
 }
 
@@ -563,8 +562,7 @@ static enum sl_quota_leases_way go_without(struct sl_quota_leases_attempt *a,
 {
     if (sl_quota_leases_is_capped(a, i))
         return SL_QUOTA_LEASES_FAIL;
-    if (a->take->errand == SL_TAKE_OP_CHARGE ||
-        a->take->errand == SL_TAKE_OP_REFUND)
+    if (a->take->op == SL_TAKE_OP_CHARGE || a->take->op == SL_TAKE_OP_REFUND)
         a->parts[i].cost = 0;
     return SL_QUOTA_LEASES_GO;
 }
@@ -653,7 +651,7 @@ static void translate(struct sl_quota_leases_attempt *a, unsigned i)
     struct sl_quota_lease *lease = &a->keys[i]->lease;
     struct sl_answer answer = a->parts[i].answer;
     uint64_t cap = out->limit->capacity, used;
-    bool taken = a->inner.errand == SL_TAKE_OP_TAKE;
+    bool taken = a->inner.op == SL_TAKE_OP_TAKE;
 
     if (a->parts[i].limit != out->limit)
         lease->own = sl_quota_leases_own(&a->parts[i]);
@@ -666,7 +664,7 @@ static void translate(struct sl_quota_leases_attempt *a, unsigned i)
     if (answer.outcome != SL_NEVER && out->cost > cap)
         answer.outcome = SL_NEVER;
     else if (a->refuser == (int)i ||
-             (!taken && a->inner.errand == SL_TAKE_OP_PEEK &&
+             (!taken && a->inner.op == SL_TAKE_OP_PEEK &&
               !fits(lease, out->cost, cap)))
         deny(a, i, &answer);
     out->answer = answer;
@@ -686,7 +684,7 @@ void sl_quota_leases_answer(struct sl_quota_leases_attempt *a)
         else
             take->parts[i].answer = a->parts[i].answer;
     }
-    if (a->inner.errand != SL_TAKE_OP_PEEK)
+    if (a->inner.op != SL_TAKE_OP_PEEK)
         return;
     for (unsigned i = 0; i < a->inner.count; i++)
         if (take->parts[i].answer.outcome != SL_ALLOW)

@@ -658,7 +658,7 @@ static void send_take(struct sl_remote_client *client, struct sl_take *take,
     op = op_at(client, place);
     if (op) {
         op->denial = *denial;
-        op->kind = take->errand;
+        op->kind = take->op;
     }
     if (!op || client->backend->encode_take(op, take, keys)) {
         sl_breaker_cancel(&client->breaker, probe);
@@ -690,7 +690,7 @@ static void client_take(struct sl_remote_client *client, struct sl_take *take,
         return;
     }
     denial = sl_denial_key(&client->identity->forgets, take);
-    if (take->errand == SL_TAKE_OP_TAKE && client->denials &&
+    if (take->op == SL_TAKE_OP_TAKE && client->denials &&
         sl_denial_cache_find(client->denials, &denial, take, now)) {
         SL_REMOTE_COUNT(client, remembered);
         take->done(take);

@@ -54,16 +54,16 @@ struct sl_store_part {
     struct sl_str key;            /* unique bytes */
     struct sl_str name;           /* for remote stores; may be empty */
     uint64_t cost;
-    sl_ns when;              /* REFUND: when it was taken */
-    bool carried;            /* TAKE, PEEK and EACH, cost 0: the usage of its
-                              * key also counts against the next part; see
-                              * "Carrying" in table.h */
-    struct sl_hash128 print; /* the table's fingerprint of the key; zeros: not
-                              * computed */
-    const struct sl_limit_view *whose; /* for callers of stores, for usage
-                                        * reports; NULL: it does not count */
-    struct sl_answer answer;           /* out */
-    bool untracked;                    /* out: there was no room for the key */
+    sl_ns when;   /* REFUND: when it was taken */
+    bool carried; /* TAKE, PEEK and EACH, cost 0: the usage of its
+                   * key also counts against the next part; see
+                   * "Carrying" in table.h */
+    struct sl_hash128 fingerprint; /* the table's fingerprint of the key; zeros:
+                                    * not computed */
+    const struct sl_limit_view *view; /* for callers of stores, for usage
+                                       * reports; NULL: it does not count */
+    struct sl_answer answer;          /* out */
+    bool untracked;                   /* out: there was no room for the key */
 };
 
 /* The name of a part in a remote store. */
@@ -73,7 +73,7 @@ static inline struct sl_str sl_take_part_name(const struct sl_store_part *part)
 }
 
 struct sl_take {
-    enum sl_take_op errand;
+    enum sl_take_op op;
     struct sl_store_part *parts;
     unsigned count;
     sl_ns now;            /* ignored by a store with its own clock */
@@ -85,10 +85,10 @@ struct sl_take {
 
     /* TAKE with an id: the costs are held under it; see "Holds" below. */
     struct sl_hold_id hold;
-    sl_ns hold_for; /* > 0 */
-    uint32_t firm;  /* bits: parts that are taken without a hold */
-    uint32_t place; /* out: where the store has put the hold; passed with the
-                     * id when the hold ends */
+    sl_ns hold_for;    /* > 0 */
+    uint32_t not_held; /* bits: parts that are taken without a hold */
+    uint32_t place;    /* out: where the store has put the hold; passed with the
+                        * id when the hold ends */
 
     bool allowed; /* out: TAKE and PEEK */
     int err;      /* out: 0 or SLUICE_ESTORE; then no part was taken.
@@ -163,7 +163,7 @@ struct sl_actual {
 };
 
 struct sl_hold_call {
-    enum sl_hold_action errand;
+    enum sl_hold_action op;
     struct sl_hold_id id;
     uint32_t place;                        /* the take's */
     const struct sl_limit_binding *limits; /* of the policy, for held_part.of */

@@ -67,8 +67,7 @@ struct sl_quota_leases {
 
 /* Can what the key has not have been released since it was asked for? */
 bool sl_quota_leases_is_sure(struct sl_quota_leases *l,
-                             const struct sl_quota_leases_key *key,
-                             sl_ns steady);
+                             const struct sl_quota_leases_key *key, sl_ns mono);
 
 /* ---- keys.c ---- */
 
@@ -122,7 +121,7 @@ struct sl_quota_leases_need {
     struct sl_quota_leases_key *key; /* locked */
     unsigned shard;
     uint64_t cap, cost, want, least;
-    sl_ns now, steady;
+    sl_ns now, mono;
 };
 
 struct sl_quota_leases_job;
@@ -140,7 +139,7 @@ struct sl_quota_leases_attempt {
     uint64_t shards;                            /* bits: which are locked */
     unsigned tries;
     bool blind; /* the books did not answer; it goes without where it can */
-    sl_ns steady;
+    sl_ns mono;
     int refuser;                        /* part; -1: none */
     struct sl_quota_leases_job *outbox; /* to be sent when nothing is locked */
 };

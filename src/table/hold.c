@@ -125,7 +125,7 @@ void sl_settle_judge(const struct sl_set *set, struct sl_set_item *item)
 /* ---- all of them ---- */
 
 struct ending {
-    struct sl_set_extra rider; /* first: the two are cast into each other */
+    struct sl_set_extra extra; /* first: the two are cast into each other */
     struct sl_set set;
     struct sl_hold_record record;
     struct sl_cell to; /* what its head becomes */
@@ -137,7 +137,7 @@ struct ending {
 
 static struct ending *of(struct sl_set *set)
 {
-    return (struct ending *)(void *)set->rider;
+    return (struct ending *)(void *)set->extra;
 }
 
 static bool ready(struct sl_set *set)
@@ -244,10 +244,10 @@ bool sl_hold_end_expired(struct sl_table *table, struct sl_intent *intent,
 
     if (!sl_hold_record_read(intent, number, head, &e.record))
         return false;
-    e.rider = (struct sl_set_extra){ready, join, alone, NULL};
+    e.extra = (struct sl_set_extra){ready, join, alone, NULL};
     e.set.table = table;
     e.set.intent = intent;
-    e.set.rider = &e.rider;
+    e.set.extra = &e.extra;
     e.set.count = 0;
     e.set.fresh = true;
     e.set.swept = false;
@@ -291,7 +291,7 @@ static bool is_permits(const struct ending *e, const struct sl_hold_key *kept)
 /* Ask for each part what is known and what it came to. */
 static void ask(struct ending *e, const struct sl_hold_result *deed)
 {
-    bool settles = deed->errand == SL_HOLD_SETTLE;
+    bool settles = deed->op == SL_HOLD_SETTLE;
 
     e->set.count = 0;
     for (unsigned i = 0; i < e->record.count; i++) {
@@ -344,7 +344,7 @@ static enum sl_set_result settle(struct ending *e, struct sl_hold_result *deed)
 
     e->to = sl_hold_record_ended(
         e->record.head, deed->release ? SL_HOLD_RELEASED : SL_HOLD_SETTLED);
-    e->set.rider = &e->rider;
+    e->set.extra = &e->extra;
     ask(e, deed);
     verdict = sl_set_decide(&e->set);
     if (verdict == SL_SET_ALLOW) {
@@ -360,7 +360,7 @@ static enum sl_set_result look(struct ending *e, struct sl_hold_result *deed)
     sl_ns expires = (sl_ns)e->record.head.w[0];
     enum sl_set_result verdict;
 
-    if (deed->errand == SL_HOLD_EXTEND) {
+    if (deed->op == SL_HOLD_EXTEND) {
         expires = sl_ns_add_sat(e->set.now, deed->life);
         if (expires == SL_NS_MAX)
             expires--;
@@ -370,9 +370,9 @@ static enum sl_set_result look(struct ending *e, struct sl_hold_result *deed)
                               expires))
             return SL_SET_NO_HOLD_ROOM;
     }
-    e->set.rider = NULL;
+    e->set.extra = NULL;
     ask(e, deed);
-    if (deed->errand == SL_HOLD_EXTEND)
+    if (deed->op == SL_HOLD_EXTEND)
         forget(e);
     verdict = sl_set_decide(&e->set);
     if (verdict == SL_SET_ALLOW)
@@ -400,7 +400,7 @@ static enum sl_set_result try_end(struct ending *e, struct sl_hold_result *deed)
                                   record->head);
         return SL_SET_NO_HOLD_ROOM;
     }
-    return deed->errand == SL_HOLD_SETTLE ? settle(e, deed) : look(e, deed);
+    return deed->op == SL_HOLD_SETTLE ? settle(e, deed) : look(e, deed);
 }
 
 enum sl_set_result sl_table_end(struct sl_table *table,
@@ -411,7 +411,7 @@ enum sl_set_result sl_table_end(struct sl_table *table,
     enum sl_set_result verdict;
 
     sl_hold_record_prefetch(&table->region, deed->id);
-    e.rider = (struct sl_set_extra){ready, join, alone, NULL};
+    e.extra = (struct sl_set_extra){ready, join, alone, NULL};
     deed->count = 0;
     deed->expires_in = SL_NS_NONE;
     if (!sl_set_begin(&e.set, table, now, fresh))
@@ -435,7 +435,7 @@ enum sl_set_result sl_table_end(struct sl_table *table,
  */
 
 struct holding {
-    struct sl_set_extra rider; /* first: the two are cast into each other */
+    struct sl_set_extra extra; /* first: the two are cast into each other */
     struct sl_hold_record record;
     sl_ns expires;
     bool claimed;
@@ -443,7 +443,7 @@ struct holding {
 
 static struct holding *take_of(struct sl_set *set)
 {
-    return (struct holding *)(void *)set->rider;
+    return (struct holding *)(void *)set->extra;
 }
 
 /* How far the clock has stepped at `now`. If it was seen to step back since we
@@ -461,7 +461,7 @@ static uint64_t stepped_at(const struct sl_set *set)
 /* Is it a part of the hold? */
 static bool is_held(const struct sl_set_item *item)
 {
-    return !item->carried && !item->part->firm;
+    return !item->carried && !item->part->not_held;
 }
 
 /* keep() reads them while everything is locked. */
@@ -571,9 +571,9 @@ enum sl_set_result sl_table_hold(struct sl_table *table, struct sl_part *parts,
     struct holding h; /* two kilobytes of which little is used */
 
     sl_hold_record_prefetch(&table->region, id);
-    h.rider = (struct sl_set_extra){take_ready, take_join, NULL, leave};
+    h.extra = (struct sl_set_extra){take_ready, take_join, NULL, leave};
     h.record.id = id;
     h.record.life = life;
     h.claimed = false;
-    return sl_set_decide_with(table, parts, count, now, fresh, &h.rider);
+    return sl_set_decide_with(table, parts, count, now, fresh, &h.extra);
 }

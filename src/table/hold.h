@@ -76,7 +76,7 @@ typedef const struct sl_limit *sl_hold_numbers_f(void *ctx, uint32_t limit_id,
 #define SL_HOLD_COST_MAX (SL_AMOUNT_MAX / SL_PARTS)
 
 struct sl_hold_result {
-    enum sl_hold_action errand;
+    enum sl_hold_action op;
     struct sl_hold_id id;
     bool release; /* SETTLE: nothing was used */
     sl_ns life;   /* EXTEND */

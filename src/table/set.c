@@ -334,9 +334,9 @@ static void no_room(struct sl_set *set, struct sl_set_item *item)
     sl_count(set->intent, SL_STAT_FULL);
 }
 
-/* Make the judgement come true, and `rider` with it, if there is one. False:
+/* Make the judgement come true, and `extra` with it, if there is one. False:
  * begin again. */
-static bool change_all(struct sl_set *set, const struct sl_set_extra *rider)
+static bool change_all(struct sl_set *set, const struct sl_set_extra *extra)
 {
     enum added added = ADDED;
     struct sl_set_item *item = NULL;
@@ -355,7 +355,7 @@ static bool change_all(struct sl_set *set, const struct sl_set_extra *rider)
     }
     if (added == ADDED && !is_carried_still(set))
         added = AGAIN;
-    if (added == ADDED && rider && !rider->join(set))
+    if (added == ADDED && extra && !extra->join(set))
         added = AGAIN;
     if (added != ADDED) {
         sl_intent_drop(set->intent);
@@ -440,12 +440,12 @@ enum sl_set_result sl_set_decide(struct sl_set *set)
         verdict = judge_all(set);
         if (verdict == SL_SET_STALE)
             return verdict;
-        if (set->rider && verdict == SL_SET_ALLOW) {
-            if (!set->rider->ready(set))
+        if (set->extra && verdict == SL_SET_ALLOW) {
+            if (!set->extra->ready(set))
                 return SL_SET_NO_HOLD_ROOM;
-            done = set->rider->alone && !changes_any(set)
-                       ? set->rider->alone(set)
-                       : change_all(set, set->rider);
+            done = set->extra->alone && !changes_any(set)
+                       ? set->extra->alone(set)
+                       : change_all(set, set->extra);
         } else if (!changes_any(set))
             done = !only_looks(set) || stands_still(set);
         else if (set->count == 1 && set->items[0].found &&

@@ -106,7 +106,7 @@ struct sl_set_extra {
 
 struct sl_set {
     struct sl_table *table;
-    struct sl_set_extra *rider; /* or NULL */
+    struct sl_set_extra *extra; /* or NULL */
     struct sl_intent *intent;
     struct sl_set_item items[SL_PARTS];
     unsigned count;
@@ -135,7 +135,7 @@ SL_MUST_USE enum sl_set_result sl_set_decide_with(struct sl_table *table,
                                                   struct sl_part *parts,
                                                   unsigned count, sl_ns now,
                                                   bool fresh,
-                                                  struct sl_set_extra *rider);
+                                                  struct sl_set_extra *extra);
 
 /* Decide a set whose items have their keys, costs and parts. */
 SL_MUST_USE enum sl_set_result sl_set_decide(struct sl_set *set);

@@ -29,7 +29,7 @@ static void hash_and_fetch(const struct sl_table *table,
                            const struct sl_part *part, struct sl_slot_key *ret)
 {
     sl_slot_key_hash(table, part, ret);
-    if (part->print.lo | part->print.hi)
+    if (part->fingerprint.lo | part->fingerprint.hi)
         return; /* it was expected: it is on its way, or there */
     sl_slot_key_prefetch(table, ret->bucket[0], 0);
     sl_slot_key_prefetch(table, ret->bucket[0], 1);
@@ -39,11 +39,12 @@ static void hash_and_fetch(const struct sl_table *table,
 /* Asking for a line on another page costs as much as a third of a decision, in
  * a machine that is not a real one: the second bucket, which few need, is left
  * to them. */
-void sl_table_prefetch(const struct sl_table *table, struct sl_hash128 print)
+void sl_table_prefetch(const struct sl_table *table,
+                       struct sl_hash128 fingerprint)
 {
     struct sl_slot_key key;
 
-    sl_slot_key_again(&table->region, 0, print, &key);
+    sl_slot_key_again(&table->region, 0, fingerprint, &key);
     sl_slot_key_prefetch(table, key.bucket[0], 0);
     sl_slot_key_prefetch(table, key.bucket[0], 1);
 }
@@ -157,7 +158,7 @@ static inline bool begin_set(struct sl_set *set, struct sl_table *table,
                              sl_ns now, bool fresh)
 {
     set->table = table;
-    set->rider = NULL;
+    set->extra = NULL;
     set->now = judged_at(table, now, fresh);
     if (set->now < 0)
         return false;
@@ -265,20 +266,20 @@ static enum sl_set_result decide_single(struct sl_set *set,
 
 /* A set, with a rider or without. */
 static enum sl_set_result decide_set(struct sl_set *set, struct sl_part *parts,
-                                     unsigned count, struct sl_set_extra *rider)
+                                     unsigned count, struct sl_set_extra *extra)
 {
     unsigned of[SL_PARTS];
     enum sl_set_result verdict;
 
     set->count = 0;
-    set->rider = rider;
+    set->extra = extra;
     for (unsigned i = 0; i < count; i++)
         of[i] = add_part(set, &parts[i]);
     carry(set, parts, of, count);
     set->intent = sl_actor_borrow(&set->table->actors);
     verdict = sl_set_decide(set);
-    if (rider)
-        rider->leave(set, verdict == SL_SET_ALLOW);
+    if (extra)
+        extra->leave(set, verdict == SL_SET_ALLOW);
     if (verdict == SL_SET_ALLOW || verdict == SL_SET_DENY)
         for (unsigned i = 0; i < count; i++)
             answer(set, &set->items[of[i]], &parts[i]);
@@ -304,7 +305,7 @@ enum sl_set_result sl_table_decide(struct sl_table *table,
 enum sl_set_result sl_set_decide_with(struct sl_table *table,
                                       struct sl_part *parts, unsigned count,
                                       sl_ns now, bool fresh,
-                                      struct sl_set_extra *rider)
+                                      struct sl_set_extra *extra)
 {
     struct sl_set set;
 
@@ -312,7 +313,7 @@ enum sl_set_result sl_set_decide_with(struct sl_table *table,
         return SL_SET_STALE;
     if (!begin_set(&set, table, now, fresh))
         return SL_SET_STALE;
-    return decide_set(&set, parts, count, rider);
+    return decide_set(&set, parts, count, extra);
 }
 
 /* Where in the first line of its bucket is the key? What that does not settle
@@ -601,9 +602,9 @@ void sl_slot_key_again(const struct sl_region *r, uint64_t id,
                        struct sl_hash128 h, struct sl_slot_key *ret)
 {
     uint64_t buckets = sl_region_head(r)->buckets;
-    uint64_t print = h.hi & ((UINT64_C(1) << SL_TAG_BITS) - 1);
+    uint64_t fingerprint = h.hi & ((UINT64_C(1) << SL_TAG_BITS) - 1);
 
-    ret->tag = id << SL_TAG_BITS | (print ? print : 1);
+    ret->tag = id << SL_TAG_BITS | (fingerprint ? fingerprint : 1);
     ret->bucket[0] = scale(h.lo, buckets);
     ret->bucket[1] = scale((h.lo << 32 | h.lo >> 32) ^ h.hi, buckets);
     ret->hash = h;
@@ -612,11 +613,11 @@ void sl_slot_key_again(const struct sl_region *r, uint64_t id,
 void sl_slot_key_hash(const struct sl_table *table, const struct sl_part *part,
                       struct sl_slot_key *ret)
 {
-    struct sl_hash128 print = part->print;
+    struct sl_hash128 fingerprint = part->fingerprint;
 
-    if ((print.lo | print.hi) == 0)
-        print = sl_table_fingerprint(part->of, part->key);
-    sl_slot_key_again(&table->region, part->of->id, print, ret);
+    if ((fingerprint.lo | fingerprint.hi) == 0)
+        fingerprint = sl_table_fingerprint(part->of, part->key);
+    sl_slot_key_again(&table->region, part->of->id, fingerprint, ret);
 }
 
 uint64_t sl_slot_key_bucket(const struct sl_region *r,

@@ -64,16 +64,16 @@ struct sl_part {
     const struct sl_limit *limit; /* the numbers that apply: the plan's */
     struct sl_str key;
     enum sl_part_op act;
-    uint64_t cost;           /* TAKE: 0 looks */
-    int64_t delta;           /* ADJUST */
-    sl_ns when;              /* ADJUST, delta < 0: when that was taken */
-    bool carried;            /* TAKE, LOOK, of cost 0: what its key has used
-                              * counts against the next part, too */
-    bool firm;               /* with a hold: not held, but taken for good */
-    struct sl_hash128 print; /* sl_table_fingerprint(), if it was made already;
-                              * zeros: it was not */
-    struct sl_answer answer; /* out */
-    bool untracked;          /* out: there was no room for the key */
+    uint64_t cost; /* TAKE: 0 looks */
+    int64_t delta; /* ADJUST */
+    sl_ns when;    /* ADJUST, delta < 0: when that was taken */
+    bool carried;  /* TAKE, LOOK, of cost 0: what its key has used
+                    * counts against the next part, too */
+    bool not_held; /* with a hold: not held, but taken for good */
+    struct sl_hash128 fingerprint; /* sl_table_fingerprint(), if it was made
+                                    * already; zeros: it was not */
+    struct sl_answer answer;       /* out */
+    bool untracked;                /* out: there was no room for the key */
 };
 
 enum sl_set_result {
@@ -106,7 +106,8 @@ sl_table_fingerprint(const struct sl_table_limit *of, struct sl_str key)
 
 /* The key with that fingerprint is about to be asked for: begin to fetch what
  * it lies in. */
-void sl_table_prefetch(const struct sl_table *table, struct sl_hash128 print);
+void sl_table_prefetch(const struct sl_table *table,
+                       struct sl_hash128 fingerprint);
 
 /* Time. Those who share a table read their clocks at different moments: one has
  * kept his reading for a turn of his loop, another was taken off the processor

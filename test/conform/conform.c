@@ -226,11 +226,11 @@ static bool may_carry(const struct history *h, const struct asked *a,
                       unsigned i)
 {
     enum sl_kind kind = h->limits[a->limit[i]][0].kind;
-    enum sl_take_op errand = a->take.errand;
+    enum sl_take_op op = a->take.op;
 
     return (kind == SL_FIXED || kind == SL_QUOTA) &&
-           (errand == SL_TAKE_OP_TAKE || errand == SL_TAKE_OP_PEEK ||
-            errand == SL_TAKE_OP_EACH);
+           (op == SL_TAKE_OP_TAKE || op == SL_TAKE_OP_PEEK ||
+            op == SL_TAKE_OP_EACH);
 }
 
 static void make_part(struct history *h, struct asked *a, unsigned i)
@@ -269,7 +269,7 @@ static void make_take(struct history *h, struct asked *a)
     unsigned most = h->conform->parts_most ? h->conform->parts_most : 8;
 
     a->take = (struct sl_take){
-        .errand = errands[rng_below(&h->rng, SL_LEN(errands))],
+        .op = errands[rng_below(&h->rng, SL_LEN(errands))],
         .parts = a->parts,
         .count =
             rng_below(&h->rng, 2) ? 1 : 1 + (unsigned)rng_below(&h->rng, most),
@@ -278,7 +278,7 @@ static void make_take(struct history *h, struct asked *a)
         .done = on_done,
         .ctx = h,
     };
-    if (h->conform->in_steps && a->take.errand != SL_TAKE_OP_TAKE)
+    if (h->conform->in_steps && a->take.op != SL_TAKE_OP_TAKE)
         a->take.count = 1;
     a->take.apart = h->conform->in_steps;
     for (unsigned i = 0; i < a->take.count; i++)
@@ -318,7 +318,7 @@ static void print_difference(const struct history *h, const struct asked *a,
     printf("# seed %" PRIu64 " step %u part %u of %u, errand %d: %s count "
            "%" PRIu64 " capacity %" PRIu64 " period %" PRId64 " cost %" PRIu64
            " now %" PRId64 "\n",
-           h->seed, step, i, a->take.count, (int)a->take.errand,
+           h->seed, step, i, a->take.count, (int)a->take.op,
            sl_kind_name(l->kind), l->count, l->capacity, l->period,
            a->parts[i].cost, a->take.now);
     print_answer("want", want);
@@ -347,7 +347,7 @@ static bool step(struct history *h, unsigned number)
 
     move_time(h);
     make_take(h, &a);
-    if (a.take.errand == SL_TAKE_OP_EACH)
+    if (a.take.op == SL_TAKE_OP_EACH)
         model_each(h, &a, want);
     else
         allowed = model_set(h, &a, want);
@@ -358,7 +358,7 @@ static bool step(struct history *h, unsigned number)
             print_difference(h, &a, number, i, &want[i]);
             return false;
         }
-    if (a.take.errand != SL_TAKE_OP_EACH && a.take.allowed != allowed) {
+    if (a.take.op != SL_TAKE_OP_EACH && a.take.allowed != allowed) {
         printf("# seed %" PRIu64 " step %u: the set was %s\n", h->seed, number,
                allowed ? "refused" : "allowed"); /* (1) */
         return false;

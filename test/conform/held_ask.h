@@ -46,7 +46,7 @@ static inline struct sl_take take(struct world *w, unsigned node, uint64_t cost,
                                  .key = sl_str_c(w->key),
                                  .name = sl_str_c(w->key),
                                  .cost = cost};
-    struct sl_take t = {.errand = SL_TAKE_OP_TAKE,
+    struct sl_take t = {.op = SL_TAKE_OP_TAKE,
                         .parts = &part,
                         .count = 1,
                         .now = w->now,
@@ -64,11 +64,11 @@ static inline struct sl_take take(struct world *w, unsigned node, uint64_t cost,
 }
 
 static inline struct sl_hold_call call(struct world *w, unsigned node,
-                                       enum sl_hold_action errand,
+                                       enum sl_hold_action op,
                                        struct sl_hold_id id, uint64_t cost,
                                        bool release, sl_ns life)
 {
-    struct sl_hold_call c = {.errand = errand,
+    struct sl_hold_call c = {.op = op,
                              .id = id,
                              .limits = &w->stored,
                              .limits_count = 1,

@@ -69,7 +69,7 @@ static void on_done(struct sl_take *take)
     sl_loop_stop(w->far.loop);
 }
 
-static bool ask(struct world *w, unsigned node, enum sl_take_op errand,
+static bool ask(struct world *w, unsigned node, enum sl_take_op op,
                 uint64_t cost)
 {
     struct sl_store_part part = {.of = &w->stored,
@@ -77,7 +77,7 @@ static bool ask(struct world *w, unsigned node, enum sl_take_op errand,
                                  .key = sl_str_c(w->key),
                                  .name = sl_str_c(w->key),
                                  .cost = cost};
-    struct sl_take take = {.errand = errand,
+    struct sl_take take = {.op = op,
                            .parts = &part,
                            .count = 1,
                            .now = w->now,

@@ -154,14 +154,14 @@ static void compare_take(struct ledger *l, const struct sl_take *take,
 /* Some parts of a hold are not held, but not all of them. */
 static uint32_t make_firm(struct ledger *l, struct held *held, unsigned count)
 {
-    uint32_t firm = 0;
+    uint32_t not_held = 0;
 
     for (unsigned i = 1; i < count; i++)
         if (rng_once_in(&l->rng, 4)) {
-            held[i].firm = true;
-            firm |= UINT32_C(1) << i;
+            held[i].not_held = true;
+            not_held |= UINT32_C(1) << i;
         }
-    return firm;
+    return not_held;
 }
 
 static void keep_hold(struct hold *h, const struct sl_take *take,
@@ -170,14 +170,14 @@ static void keep_hold(struct hold *h, const struct sl_take *take,
     h->state = SL_HOLD_HELD;
     h->place = take->place;
     for (unsigned i = 0; i < take->count; i++)
-        if (!held[i].firm)
+        if (!held[i].not_held)
             h->part[h->count++] = held[i];
 }
 
-static struct sl_take take_of(struct ledger *l, enum sl_take_op errand,
+static struct sl_take take_of(struct ledger *l, enum sl_take_op op,
                               struct sl_store_part *parts)
 {
-    return (struct sl_take){.errand = errand,
+    return (struct sl_take){.op = op,
                             .parts = parts,
                             .now = l->conform->now,
                             .loop = l->conform->loop,
@@ -204,7 +204,7 @@ static void do_take(struct ledger *l, struct hold *h)
     if (h) {
         take.hold = h->id;
         take.hold_for = h->life;
-        take.firm = make_firm(l, held, take.count);
+        take.not_held = make_firm(l, held, take.count);
     }
     allowed = ledger_judge(l, held, take.count, want);
     if (!ask_store(l, &take))
@@ -305,7 +305,7 @@ static void compare_parts(struct ledger *l, const struct hold *h,
         want = sl_take(&l->judged[p->limit], *cell_of(l, p), 0, l->conform->now)
                    .answer;
         same(l, "held", p->cost, got->held);
-        if (call->errand == SL_HOLD_SETTLE)
+        if (call->op == SL_HOLD_SETTLE)
             same(l, "cost", call->release ? 0 : cost, got->cost);
         if (!is_vague(l, p))
             same(l, rates[p->limit].rate, want.remaining,
@@ -314,9 +314,9 @@ static void compare_parts(struct ledger *l, const struct hold *h,
 }
 
 static struct sl_hold_call call_of(struct ledger *l, const struct hold *h,
-                                   enum sl_hold_action errand)
+                                   enum sl_hold_action op)
 {
-    return (struct sl_hold_call){.errand = errand,
+    return (struct sl_hold_call){.op = op,
                                  .id = h->id,
                                  .place = h->place,
                                  .limits = l->stored,
@@ -371,7 +371,7 @@ static void do_extend(struct ledger *l, struct hold *h)
     same_state(l, h, call.state);
     if (!held)
         return;
-    if (call.errand == SL_HOLD_EXTEND) {
+    if (call.op == SL_HOLD_EXTEND) {
         h->expires = l->conform->now + call.hold_for;
         if (call.hold_for > h->life)
             h->life = call.hold_for;

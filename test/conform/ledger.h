@@ -17,7 +17,7 @@ struct held {
     uint64_t cost;
     struct sl_hold_snapshot mark;
     struct sl_refunds returned; /* to its key, by the take */
-    bool firm;                  /* taken, and not held */
+    bool not_held;              /* taken, and not held */
     bool gone;                  /* its key was reset since */
 };
 

@@ -18,7 +18,7 @@ judge(const struct history *h, const struct asked *a, unsigned i, uint64_t cost)
     struct sl_take_result t;
     struct sl_answer would;
 
-    switch (a->take.errand) {
+    switch (a->take.op) {
     case SL_TAKE_OP_PEEK:
         would = sl_take(limit, cell, cost, now).answer;
         t = sl_take(limit, cell, 0, now);
@@ -56,7 +56,7 @@ static void count_beside(const struct history *h, const struct asked *a,
     if (would.outcome != SL_ALLOW)
         taken->next = sl_take(limit, cell, 0, now).next;
     taken->answer = would;
-    if (a->take.errand == SL_TAKE_OP_PEEK) {
+    if (a->take.op == SL_TAKE_OP_PEEK) {
         taken->answer = sl_take(limit, both, 0, now).answer;
         taken->answer.outcome = would.outcome;
         taken->answer.retry_in = would.retry_in;

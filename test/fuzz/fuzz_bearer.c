@@ -46,10 +46,10 @@ static unsigned split(struct sl_str text, struct sl_header *list)
     return count;
 }
 
-static bool is_inside(const struct sl_request *facts, struct sl_str piece)
+static bool is_inside(const struct sl_request *request, struct sl_str piece)
 {
-    for (unsigned i = 0; i < facts->header_count; i++) {
-        struct sl_str value = facts->headers[i].value;
+    for (unsigned i = 0; i < request->header_count; i++) {
+        struct sl_str value = request->headers[i].value;
 
         if (value.len >= piece.len && piece.at >= value.at &&
             piece.at + piece.len <= value.at + value.len)
@@ -62,15 +62,15 @@ static bool is_inside(const struct sl_request *facts, struct sl_str piece)
 static void check_twice(const struct sl_request *once, bool had)
 {
     struct sl_header list[2 * LINES];
-    struct sl_request facts = {.headers = list};
+    struct sl_request request = {.headers = list};
     struct sl_str token;
     enum sl_token_error fault;
 
     for (unsigned i = 0; i < once->header_count; i++)
-        list[facts.header_count++] = once->headers[i];
+        list[request.header_count++] = once->headers[i];
     for (unsigned i = 0; i < once->header_count; i++)
-        list[facts.header_count++] = once->headers[i];
-    fault = sl_request_token(&policy, &facts, &token);
+        list[request.header_count++] = once->headers[i];
+    fault = sl_request_token(&policy, &request, &token);
     MUST(token.len == 0);
     MUST(!had || fault == SL_TOKEN_MALFORMED);
 }
@@ -83,16 +83,16 @@ static void check_cookie(const struct sl_request *once)
         {"theme=dark; ss=no", 17}
     };
     struct sl_header list[LINES + 2];
-    struct sl_request facts = {.headers = list};
+    struct sl_request request = {.headers = list};
     struct sl_str before, after;
     unsigned count, again;
 
-    list[facts.header_count++] = other;
+    list[request.header_count++] = other;
     for (unsigned i = 0; i < once->header_count; i++)
-        list[facts.header_count++] = once->headers[i];
-    list[facts.header_count++] = other;
+        list[request.header_count++] = once->headers[i];
+    list[request.header_count++] = other;
     before = sl_request_cookie(once, SL_STR("s"), &count);
-    after = sl_request_cookie(&facts, SL_STR("s"), &again);
+    after = sl_request_cookie(&request, SL_STR("s"), &again);
     MUST(count == again && before.len == after.len);
     MUST(before.len == 0 || is_inside(once, before));
 }
@@ -101,16 +101,16 @@ void fuzz_bearer(struct sl_str text)
 {
     struct sl_str token;
     struct sl_header list[LINES];
-    struct sl_request facts = {.headers = list};
+    struct sl_request request = {.headers = list};
     enum sl_token_error fault;
     sl_ns life = sl_cache_control_life(text);
 
     MUST(life == SL_NS_NONE || (life >= 0 && life <= 315360000 * SL_S)); /* 4 */
-    facts.header_count = split(text, list);
-    fault = sl_request_token(&policy, &facts, &token);
+    request.header_count = split(text, list);
+    fault = sl_request_token(&policy, &request, &token);
     MUST(fault == SL_TOKEN_GOOD || fault == SL_TOKEN_MALFORMED);
     MUST(fault == SL_TOKEN_GOOD || token.len == 0);
-    MUST(token.len == 0 || is_inside(&facts, token)); /* (1) */
-    check_twice(&facts, token.len > 0 || fault == SL_TOKEN_MALFORMED);
-    check_cookie(&facts);
+    MUST(token.len == 0 || is_inside(&request, token)); /* (1) */
+    check_twice(&request, token.len > 0 || fault == SL_TOKEN_MALFORMED);
+    check_cookie(&request);
 }

@@ -176,7 +176,7 @@ static const struct sl_limit *numbers(void *ctx, uint32_t id, uint64_t held,
 static void end_hold(struct sl_table *table, unsigned number, unsigned how,
                      unsigned step, sl_ns now)
 {
-    struct sl_hold_result deed = {.errand = (enum sl_hold_action)(how % 3),
+    struct sl_hold_result deed = {.op = (enum sl_hold_action)(how % 3),
                                   .id = id_of(number),
                                   .release = how & 4,
                                   .life = SL_S * (1 + number),

@@ -26,9 +26,8 @@ static void must_be_answer(const struct sl_answer *a)
 
 static void try_hold(struct sl_str reply)
 {
-    struct sl_hold_call call = {.errand = SL_HOLD_LOOK,
-                                .limits = limits,
-                                .limits_count = SL_LEN(limits)};
+    struct sl_hold_call call = {
+        .op = SL_HOLD_LOOK, .limits = limits, .limits_count = SL_LEN(limits)};
 
     if (!sl_script_hold_read(&call, reply, on_key, NULL))
         return;

@@ -30,8 +30,8 @@ static void must_be_bounded(const struct sl_usage_report_item *use)
     MUST(use->rule && use->rule->kind != SL_PERMITS);
     MUST(use->amount <= SL_AMOUNT_MAX);
     MUST(use->key.len <= SL_USAGE_KEY && use->name.len <= SL_USAGE_KEY);
-    MUST(use->facts.key_count == use->rule->per_count);
-    for (unsigned i = 0; i < use->facts.key_count; i++)
+    MUST(use->request.key_count == use->rule->per_count);
+    for (unsigned i = 0; i < use->request.key_count; i++)
         MUST(use->keys[i].len > 0 && use->keys[i].len <= SL_VALUE_MAX);
 }
 

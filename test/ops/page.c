@@ -61,7 +61,7 @@ static void print_rows(bool table)
 }
 
 /* Some of everything. */
-static void live(struct rig *rig, struct sl_metrics *stats)
+static void active(struct rig *rig, struct sl_metrics *stats)
 {
     rig->now = 1000 * SL_S;
     for (int i = 0; i < 7; i++) {
@@ -91,13 +91,13 @@ static void print_page(bool open_metrics)
 
     counted_open(&c, 2);
     rig_open(&rig, policy);
-    live(&rig, c.stats[0]);
+    active(&rig, c.stats[0]);
     rig.fault = 0;
-    live(&rig, c.stats[1]);
+    active(&rig, c.stats[1]);
     CHECK_EQ(
         sl_engine_backlog(rig.engine, SL_STR("work"), 7, c.now.now, &rig.diag),
         0);
-    c.now.live = rig.live;
+    c.now.active = rig.active;
     c.open_metrics = open_metrics;
     fputs(counted_page(&c), stdout);
     rig_close(&rig);

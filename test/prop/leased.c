@@ -62,7 +62,7 @@ struct world {
     unsigned job_count;
     struct sl_clock clock;
     struct sl_loop *loop;
-    sl_ns steady;
+    sl_ns mono;
     struct sl_limit quota;
     bool alone; /* one node, and nothing is lost, reset or given back */
     bool resets, dying;
@@ -94,7 +94,7 @@ static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
     put_job(n->w, (struct job){.kind = CLAIM,
                                .node = (unsigned)(n - n->w->nodes),
                                .ask = ask,
-                               .sent = n->w->steady});
+                               .sent = n->w->mono});
 }
 
 /* The first claim, or the first of the rest; false: there is none. */
@@ -169,7 +169,7 @@ static bool name(struct sl_quota_lessor *lender,
 
 static sl_ns read_steady(void *ctx)
 {
-    return ((struct world *)ctx)->steady;
+    return ((struct world *)ctx)->mono;
 }
 
 static void open_node(struct world *w, unsigned i)
@@ -178,7 +178,7 @@ static void open_node(struct world *w, unsigned i)
     struct sl_quota_leases_options options = {.store = &n->under.store,
                                               .lender = &n->lender,
                                               .patience = SL_S,
-                                              .steady = read_steady,
+                                              .mono = read_steady,
                                               .ctx = w};
 
     if (sl_quota_leases_open(&options, &n->store) ||
@@ -189,7 +189,7 @@ static void open_node(struct world *w, unsigned i)
 
 static sl_ns read_wall(void *ctx)
 {
-    return DAY_0 + ((struct world *)ctx)->steady;
+    return DAY_0 + ((struct world *)ctx)->mono;
 }
 
 static void make_node(struct world *w, unsigned i)
@@ -216,7 +216,7 @@ static void on_done(struct sl_take *take)
     struct world *w = t->w;
 
     t->busy = false;
-    if (take->errand == SL_TAKE_OP_RESET) {
+    if (take->op == SL_TAKE_OP_RESET) {
         CHECK_EQ(take->err, 0);
         put_job(w, (struct job){.kind = RESET, .node = t->node});
     } else if (take->err) {
@@ -231,7 +231,7 @@ static void on_done(struct sl_take *take)
     }
 }
 
-static void act(struct world *w, unsigned node, enum sl_take_op errand,
+static void act(struct world *w, unsigned node, enum sl_take_op op,
                 uint64_t cost)
 {
     struct attempt *t = w->tries;
@@ -245,11 +245,11 @@ static void act(struct world *w, unsigned node, enum sl_take_op errand,
                                      .limit = &w->quota,
                                      .key = SL_STR("acme"),
                                      .cost = cost,
-                                     .whose = (const void *)w};
-    t->take = (struct sl_take){.errand = errand,
+                                     .view = (const void *)w};
+    t->take = (struct sl_take){.op = op,
                                .parts = &t->part,
                                .count = 1,
-                               .now = DAY_0 + w->steady,
+                               .now = DAY_0 + w->mono,
                                .loop = w->loop,
                                .done = on_done,
                                .ctx = t};
@@ -275,10 +275,10 @@ static uint64_t cell_of(struct world *w, unsigned i)
     struct sl_limit open = w->quota;
     struct sl_store_part part = {
         .of = &w->nodes[i].stored, .limit = &open, .key = SL_STR("acme")};
-    struct sl_take look = {.errand = SL_TAKE_OP_PEEK,
+    struct sl_take look = {.op = SL_TAKE_OP_PEEK,
                            .parts = &part,
                            .count = 1,
-                           .now = DAY_0 + w->steady,
+                           .now = DAY_0 + w->mono,
                            .done = on_looked};
 
     open.count = open.capacity = SL_AMOUNT_MAX;
@@ -335,8 +335,8 @@ static bool check(const struct world *w)
 
 static void beat(struct world *w, unsigned i)
 {
-    sl_quota_leases_heartbeat(w->nodes[i].store, w->loop, DAY_0 + w->steady);
-    put_job(w, (struct job){.kind = LIFE, .node = i, .sent = w->steady});
+    sl_quota_leases_heartbeat(w->nodes[i].store, w->loop, DAY_0 + w->mono);
+    put_job(w, (struct job){.kind = LIFE, .node = i, .sent = w->mono});
 }
 
 /* Faults; none of them happens to a node that is alone. */
@@ -356,12 +356,12 @@ static void trouble(struct world *w, unsigned i)
         w->nodes[i].stopped = true;
         break;
     case 5:
-        w->steady += (sl_ns)any(12 * (uint64_t)SL_S);
+        w->mono += (sl_ns)any(12 * (uint64_t)SL_S);
         break;
     default: /* a node may be dead with units that it has not sent */
         i = (unsigned)any(NODES);
         if (unknown_of(w, i) == 0)
-            release(&w->db, i, w->steady);
+            release(&w->db, i, w->mono);
     }
 }
 
@@ -370,7 +370,7 @@ static void step(struct world *w)
     unsigned i = w->alone ? 0 : (unsigned)any(NODES);
     uint64_t what = any(w->alone ? 28 : 32);
 
-    w->steady += (sl_ns)any(any(30) ? 5 * (uint64_t)SL_MS : SL_S);
+    w->mono += (sl_ns)any(any(30) ? 5 * (uint64_t)SL_MS : SL_S);
     if (w->nodes[i].stopped)
         w->nodes[i].stopped = any(40) > 0;
     else if (what < 10)
@@ -399,7 +399,7 @@ static void rest(struct world *w)
             beat(w, n);
         }
         settle(w);
-        w->steady += SL_S;
+        w->mono += SL_S;
     }
     CHECK_EQ(w->db.leased, 0);
     for (unsigned n = 0; n < TAKES; n++)
@@ -416,7 +416,7 @@ static void use_up(struct world *w)
         refused = w->refused;
         act(w, (unsigned)any(NODES), SL_TAKE_OP_TAKE, 1);
         settle(w);
-        w->steady += SL_S;
+        w->mono += SL_S;
     } while (refused == w->refused || any(8));
     rest(w);
     w->undecided = 0;
@@ -438,7 +438,7 @@ static void open_world(struct world *w)
     w->db.cap = 1 + any(any(2) ? 40 : 1500);
     w->alone = any(4) == 0;
     w->resets = !w->alone && any(2);
-    w->steady = SL_HOUR;
+    w->mono = SL_HOUR;
     sl_clock_init_sources(&w->clock, read_steady, read_steady, w);
     if (sl_loop_open(&w->clock, &w->loop, NULL) ||
         sl_parse_rate(SL_STR("1/month"), &rate, NULL))

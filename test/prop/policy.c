@@ -134,7 +134,7 @@ static void side_close(struct side *s)
 }
 
 /* The verdict, and the keys of its limits. */
-static int side_decide(struct side *s, const struct sl_request *facts,
+static int side_decide(struct side *s, const struct sl_request *request,
                        bool spend)
 {
     struct sl_decision *d = &s->check.decision;
@@ -143,7 +143,7 @@ static int side_decide(struct side *s, const struct sl_request *facts,
     sl_arena_reset(&s->arena);
     sl_buf_clear(&s->verdict);
     sl_check_hold(&s->check);
-    sl_check_start(&s->check, facts, 1, spend);
+    sl_check_start(&s->check, request, 1, spend);
     if (s->check.err)
         return s->check.err;
     for (char *at = d->hold; *at; at++)
@@ -163,7 +163,7 @@ static int side_decide(struct side *s, const struct sl_request *facts,
 /* ---- requests ---- */
 
 struct question {
-    struct sl_request facts;
+    struct sl_request request;
     struct sl_header headers[8];
     struct sl_override override;
     struct sl_cost cost;
@@ -198,10 +198,10 @@ static void ask_path(struct rng *rng, const struct sl_policy *policy,
             word = ANY(rng, "a", "b", "x.y", "c/d");
         len += (size_t)snprintf(q->path + len, 16, "/%.*s", SL_STR_ARG(word));
     }
-    q->facts.path = (struct sl_str){q->path, len};
+    q->request.path = (struct sl_str){q->path, len};
     if (len == 0)
-        q->facts.path = SL_STR("/");
-    q->facts.method =
+        q->request.path = SL_STR("/");
+    q->request.method =
         ANY(rng, "GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "BREW");
 }
 
@@ -211,10 +211,11 @@ static void ask_target(struct rng *rng, const struct sl_policy *policy,
     unsigned route = (unsigned)rng_below(rng, policy->route_count);
 
     if (policy->rule_count > 0 && rng_once_in(rng, 5)) {
-        q->facts.limit = policy->rules[rng_below(rng, policy->rule_count)].name;
-        q->facts.key = ANY(rng, "ann", "bob", "10.0.0.1");
+        q->request.limit =
+            policy->rules[rng_below(rng, policy->rule_count)].name;
+        q->request.key = ANY(rng, "ann", "bob", "10.0.0.1");
     } else if (policy->route_count > 0 && policy->routes[route].is_job) {
-        q->facts.job = policy->routes[route].job;
+        q->request.job = policy->routes[route].job;
     } else {
         ask_path(rng, policy, q);
     }
@@ -238,16 +239,16 @@ static void ask_who(struct rng *rng, const struct sl_policy *policy,
     static const char *const names[] = {"x-user", "X-Org-Id",   "x-plan",
                                         "x-role", "user-agent", "X~ODD!"};
 
-    q->facts.user = ANY(rng, "", "ann", "bob", "a:b");
-    q->facts.org = ANY(rng, "", "acme", "x");
-    q->facts.role = ANY(rng, "", "member", "admin", "null");
-    q->facts.ip = ANY(rng, "", "203.0.113.5", "2001:db8::1", "2001:db8:1::2");
-    q->facts.plan = ask_plan(rng, policy);
-    q->facts.trusted = rng_once_in(rng, 2);
-    q->facts.headers = q->headers;
+    q->request.user = ANY(rng, "", "ann", "bob", "a:b");
+    q->request.org = ANY(rng, "", "acme", "x");
+    q->request.role = ANY(rng, "", "member", "admin", "null");
+    q->request.ip = ANY(rng, "", "203.0.113.5", "2001:db8::1", "2001:db8:1::2");
+    q->request.plan = ask_plan(rng, policy);
+    q->request.trusted = rng_once_in(rng, 2);
+    q->request.headers = q->headers;
     for (size_t i = 0; i < SL_LEN(names); i++)
         if (rng_once_in(rng, 2))
-            q->headers[q->facts.header_count++] = (struct sl_header){
+            q->headers[q->request.header_count++] = (struct sl_header){
                 sl_str_c(names[i]), ANY(rng, "h1", "member", "pro", "null")};
 }
 
@@ -256,34 +257,34 @@ static void ask_cost(struct rng *rng, const struct sl_policy *policy,
 {
     struct sl_str limit;
 
-    q->facts.has_cost = rng_once_in(rng, 4);
-    q->facts.cost = rng_below(rng, 6);
+    q->request.has_cost = rng_once_in(rng, 4);
+    q->request.cost = rng_below(rng, 6);
     if (policy->rule_count == 0)
         return;
     limit = policy->rules[rng_below(rng, policy->rule_count)].name;
     if (rng_once_in(rng, 6)) {
         q->cost = (struct sl_cost){limit, rng_below(rng, 8)};
-        q->facts.costs = &q->cost;
-        q->facts.cost_count = 1;
+        q->request.costs = &q->cost;
+        q->request.cost_count = 1;
     }
     if (rng_once_in(rng, 12)) {
         q->override = (struct sl_override){
             limit, ANY(rng, "3/min", "2/day", "4/month", "5", "unlimited",
                        "none", "7/h burst 9", "nonsense")};
-        q->facts.overrides = &q->override;
-        q->facts.override_count = 1;
+        q->request.overrides = &q->override;
+        q->request.override_count = 1;
     }
 }
 
 static void ask(struct rng *rng, const struct sl_policy *policy,
                 struct question *q)
 {
-    *q = (struct question){.facts = {.now = now}};
+    *q = (struct question){.request = {.now = now}};
     ask_target(rng, policy, q);
     ask_who(rng, policy, q);
     ask_cost(rng, policy, q);
     snprintf(q->id, sizeof(q->id), "req-%" PRIu64, rng_below(rng, 1000));
-    q->facts.request_id = sl_str_c(q->id);
+    q->request.request_id = sl_str_c(q->id);
 }
 
 /* ---- an episode ---- */
@@ -300,8 +301,8 @@ static bool verdicts_agree(struct rng *rng, struct side *a, struct side *b)
         now += (sl_ns)rng_log(rng, rng_once_in(rng, 5) ? 40 * SL_DAY : SL_MIN);
     fault = rng_once_in(rng, 10);
     ask(rng, a->policy, &q);
-    one = side_decide(a, &q.facts, spend);
-    two = side_decide(b, &q.facts, spend);
+    one = side_decide(a, &q.request, spend);
+    two = side_decide(b, &q.request, spend);
     denied += !one && !a->check.decision.allowed;
     faults += fault;
     if (one == two &&

@@ -62,7 +62,7 @@ static void add(unsigned which)
 {
     unsigned key = choose_key();
     char text[16];
-    struct sl_counted what = {.print = print_of(key), .place = 1};
+    struct sl_counted what = {.fingerprint = print_of(key), .place = 1};
 
     what.key =
         (struct sl_str){text, (size_t)snprintf(text, sizeof(text), "k%u", key)};
@@ -124,7 +124,7 @@ static const char *names_broken(unsigned which)
 
         snprintf(text, sizeof(text), "%.*s", (int)item->key_len, item->key);
         key = (unsigned)strtoul(text + 1, NULL, 10);
-        if (text[0] != 'k' || print_of(key) != item->print || item->cut)
+        if (text[0] != 'k' || print_of(key) != item->fingerprint || item->cut)
             return "names";
     }
     return NULL;
@@ -182,7 +182,7 @@ static void check_flood(void)
     sl_sketch_init(&w.sketches[0]);
     for (unsigned i = 0; i < 1000000; i++) {
         memset(what.add, 0, sizeof(what.add));
-        what.print = print_of(i % 100 == 7 ? 7 : i);
+        what.fingerprint = print_of(i % 100 == 7 ? 7 : i);
         what.add[i % 100 == 7 ? SL_DENIED : SL_ALLOWED] = 1;
         sl_sketch_add(&w.sketches[0], &what);
     }
@@ -192,13 +192,13 @@ static void check_flood(void)
     CHECK(w.sketches[0].floor[SL_ALLOWED] <= 1000000 / 512);
 
     CASE("long keys are cut, and say so");
-    what.print = 1;
+    what.fingerprint = 1;
     what.key = (struct sl_str){"0123456789012345678901234567890123456789"
                                "0123456789012345678901234567890123456789x",
                                SL_SKETCH_TEXT};
     sl_sketch_add(&w.sketches[1], &what);
     CHECK(!sl_sketch_find(&w.sketches[1], 1)->cut);
-    what.print = 2;
+    what.fingerprint = 2;
     what.key.len++;
     sl_sketch_add(&w.sketches[1], &what);
     CHECK(sl_sketch_find(&w.sketches[1], 2)->cut);

@@ -131,12 +131,11 @@ static void client_on_done(struct sl_take *take)
 
 /* One part; more may be added before it is sent. */
 static inline void asked_init(struct asked *a, struct client *c,
-                              enum sl_take_op errand,
-                              const struct sl_limit *limit, const char *name,
-                              uint64_t cost)
+                              enum sl_take_op op, const struct sl_limit *limit,
+                              const char *name, uint64_t cost)
 {
     *a = (struct asked){
-        .take = {.errand = errand,
+        .take = {.op = op,
                  .parts = a->part,
                  .count = 1,
                  .now = sl_loop_now(c->loop),
@@ -160,15 +159,14 @@ static inline void asked_send(struct asked *a)
 }
 
 /* One take, waited for. */
-static inline struct sl_answer client_take(struct client *c,
-                                           enum sl_take_op errand,
+static inline struct sl_answer client_take(struct client *c, enum sl_take_op op,
                                            const struct sl_limit *limit,
                                            const char *name, uint64_t cost,
                                            int *ret_err)
 {
     struct asked a;
 
-    asked_init(&a, c, errand, limit, name, cost);
+    asked_init(&a, c, op, limit, name, cost);
     a.stops = true;
     asked_send(&a);
     for (unsigned i = 0; !a.done && i < 20; i++)

@@ -68,7 +68,7 @@ static void hold_one(struct client *c, const struct sl_limit_binding *limits,
 {
     char names[2][32];
     struct sl_store_part parts[2];
-    struct sl_take take = {.errand = SL_TAKE_OP_TAKE,
+    struct sl_take take = {.op = SL_TAKE_OP_TAKE,
                            .parts = parts,
                            .count = 2,
                            .loop = c->loop,
@@ -76,7 +76,7 @@ static void hold_one(struct client *c, const struct sl_limit_binding *limits,
                            .hold_for = 60 * SL_S,
                            .done = on_hold_taken,
                            .ctx = c};
-    struct sl_hold_call call = {.errand = SL_HOLD_SETTLE,
+    struct sl_hold_call call = {.op = SL_HOLD_SETTLE,
                                 .id = take.hold,
                                 .limits = limits,
                                 .limits_count = 2,

@@ -82,11 +82,10 @@ TEST_WITH(lives, struct server *s)
     client_close(&c);
 }
 
-static struct sl_hold_call call_of(enum sl_hold_action errand, uint64_t number,
+static struct sl_hold_call call_of(enum sl_hold_action op, uint64_t number,
                                    sl_ns now)
 {
-    return (struct sl_hold_call){
-        .errand = errand, .id = id_of(number), .now = now};
+    return (struct sl_hold_call){.op = op, .id = id_of(number), .now = now};
 }
 
 static enum sl_hold_state call_store(struct client *c,
@@ -156,7 +155,7 @@ TEST_WITH(late, struct server *s)
     a.take.count = SL_LEN(limits);
     a.take.hold = id_of(31);
     a.take.hold_for = SL_HOUR;
-    a.take.firm = 3;
+    a.take.not_held = 3;
     a.take.deadline = sl_loop_mono(c.loop) + 20 * SL_MS;
     server_say(s, "CLIENT PAUSE 200 ALL");
     asked_send(&a);

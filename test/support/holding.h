@@ -45,8 +45,8 @@ static inline void holding_taken(struct sl_take *take)
 
 /* Give back or charge one part. */
 static inline void holding_move(struct holding *h, struct holding_record *r,
-                                unsigned i, enum sl_take_op errand,
-                                uint64_t cost, sl_ns now)
+                                unsigned i, enum sl_take_op op, uint64_t cost,
+                                sl_ns now)
 {
     struct sl_store_part part = {
         .of = r->parts[i].of,
@@ -55,7 +55,7 @@ static inline void holding_move(struct holding *h, struct holding_record *r,
         .cost = cost,
         .when = r->taken,
     };
-    struct sl_take take = {.errand = errand,
+    struct sl_take take = {.op = op,
                            .parts = &part,
                            .count = 1,
                            .now = now,
@@ -102,7 +102,7 @@ static inline void holding_keep(struct holding *h, const struct sl_take *take)
     for (unsigned i = 0; i < take->count; i++) {
         const struct sl_store_part *part = &take->parts[i];
 
-        if (take->firm >> i & 1 || part->key.len > sizeof(r->keys[0]))
+        if (take->not_held >> i & 1 || part->key.len > sizeof(r->keys[0]))
             continue;
         r->parts[r->count].of = part->of;
         r->parts[r->count].held = part->cost;
@@ -156,11 +156,11 @@ static inline void holding_do(struct holding *h, struct sl_hold_call *call,
     call->state = r->state;
     if (r->state != SL_HOLD_HELD)
         return;
-    if (call->errand == SL_HOLD_EXTEND)
+    if (call->op == SL_HOLD_EXTEND)
         r->expires = call->now + call->hold_for;
     for (unsigned i = 0; i < r->count; i++)
         holding_move(h, r, i, SL_TAKE_OP_PEEK, 0, call->now);
-    if (call->errand == SL_HOLD_SETTLE) {
+    if (call->op == SL_HOLD_SETTLE) {
         for (unsigned i = 0; i < r->count; i++)
             holding_end(h, r, i, holding_cost(call, &r->parts[i]), call->now);
         r->state = call->release ? SL_HOLD_RELEASED : SL_HOLD_SETTLED;

@@ -111,7 +111,7 @@ static const struct sl_limit *bill(void *ctx, uint32_t id, uint64_t held,
 static enum sl_hold_state end_one(struct crew *c, uint64_t id, bool release,
                                   uint64_t *cost)
 {
-    struct sl_hold_result deed = {.errand = SL_HOLD_SETTLE,
+    struct sl_hold_result deed = {.op = SL_HOLD_SETTLE,
                                   .id = id_of(id),
                                   .release = release,
                                   .numbers = bill,

@@ -25,14 +25,14 @@ struct poster {
     _Atomic unsigned *done;
 };
 
-struct errand {
+struct op {
     struct poster *poster;
     unsigned number;
 };
 
 static void on_errand(void *ctx)
 {
-    struct errand *e = ctx;
+    struct op *e = ctx;
 
     e->poster->disorder |= e->number != e->poster->called;
     if (++e->poster->called == POSTS &&
@@ -42,13 +42,13 @@ static void on_errand(void *ctx)
 
 static void *post_main(void *arg)
 {
-    static struct errand errands[THREADS][POSTS];
+    static struct op errands[THREADS][POSTS];
     static _Atomic unsigned next;
     struct poster *p = arg;
-    struct errand *mine = errands[atomic_fetch_add(&next, 1)];
+    struct op *mine = errands[atomic_fetch_add(&next, 1)];
 
     for (unsigned i = 0; i < POSTS; i++) {
-        mine[i] = (struct errand){p, i};
+        mine[i] = (struct op){p, i};
         if (sl_loop_post(p->loop, on_errand, &mine[i]))
             abort();
     }

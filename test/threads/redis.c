@@ -50,7 +50,7 @@ static void ask_next(struct worker *w)
         .limit = leased ? &w->shared->leased.strictest : &w->shared->limit,
         .name = leased ? SL_STR("threads:leased") : SL_STR("threads:plain"),
         .cost = 1};
-    w->take = (struct sl_take){.errand = SL_TAKE_OP_TAKE,
+    w->take = (struct sl_take){.op = SL_TAKE_OP_TAKE,
                                .parts = &w->part,
                                .count = 1,
                                .now = sl_loop_now(w->loop),

@@ -12,7 +12,7 @@ void sl_grpc_call_init(struct sl_server_worker *worker, struct sl_server_op *op)
     call->worker = (struct sl_grpc_worker *)worker;
     sl_buf_init(&call->detached, SL_GRPC_PREFIX + SL_GRPC_MESSAGE,
                 worker->alloc);
-    sl_rls_call_init(&call->rls, worker->engine, worker->station,
+    sl_rls_call_init(&call->rls, worker->engine, worker->engine_ctx,
                      worker->alloc);
     call->rls.loop = worker->loop;
     call->rls.stats = worker->stats;
@@ -111,7 +111,7 @@ static void on_decided(struct sl_rls_call *rls)
     bool late = call->is_suspended;
 
     if (stream && rls->err)
-        refuse(stream, rls->err, &rls->ask.diag);
+        refuse(stream, rls->err, &rls->check.diag);
     else if (stream && is_too_late(call))
         sl_grpc_refuse(stream, SL_GRPC_DEADLINE_EXCEEDED,
                        "the store did not answer within grpc-timeout");
@@ -139,9 +139,9 @@ void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream,
     }
     rls = &call->rls;
     rls->done = on_decided;
-    err = sl_rls_request_read(message, &rls->request, &rls->ask.diag);
+    err = sl_rls_request_read(message, &rls->request, &rls->check.diag);
     if (err) {
-        refuse(stream, err, &rls->ask.diag);
+        refuse(stream, err, &rls->check.diag);
         end(call);
         return;
     }
@@ -356,14 +356,14 @@ static void write_services(struct sl_pb_out *out)
     sl_pb_close(out, mark);
 }
 
-static void write_answer(struct sl_pb_out *out, const struct sl_pb_field *ask)
+static void write_answer(struct sl_pb_out *out, const struct sl_pb_field *check)
 {
-    switch (ask->number) {
+    switch (check->number) {
     case ASK_FILE:
-        write_file(out, sl_grpc_file_named(ask->bytes));
+        write_file(out, sl_grpc_file_named(check->bytes));
         break;
     case ASK_SYMBOL:
-        write_file(out, sl_grpc_file_of(ask->bytes));
+        write_file(out, sl_grpc_file_of(check->bytes));
         break;
     case ASK_SERVICES:
         write_services(out);
@@ -397,11 +397,11 @@ static bool read_question(struct sl_str message, struct sl_str *host,
 void sl_grpc_reflect(struct sl_grpc_stream *stream, struct sl_str message)
 {
     size_t room = REFLECTION_ANSWER_BYTES + 2 * message.len;
-    struct sl_pb_field ask;
+    struct sl_pb_field check;
     struct sl_pb_out out;
     struct sl_str host;
 
-    if (!read_question(message, &host, &ask)) {
+    if (!read_question(message, &host, &check)) {
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
                        "the message is not a ServerReflectionRequest");
         return;
@@ -414,7 +414,7 @@ void sl_grpc_reflect(struct sl_grpc_stream *stream, struct sl_str message)
     }
     sl_pb_bytes_if(&out, ANSWER_HOST, host);
     sl_pb_bytes(&out, ANSWER_QUESTION, message);
-    write_answer(&out, &ask);
+    write_answer(&out, &check);
     if (out.full) {
         sl_grpc_refuse(stream, SL_GRPC_INTERNAL, "the answer is too long");
         return;

@@ -275,28 +275,28 @@ const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);
 
 /* Write {"name":"assistant","enabled":true,"by_hand":false and no brace. */
 static void open_feature(struct sl_writer *w,
-                         const struct sl_active_policy *live, unsigned index)
+                         const struct sl_active_policy *active, unsigned index)
 {
-    struct sl_str name = live->policy->features[index].name;
+    struct sl_str name = active->policy->features[index].name;
 
     sl_json_open(w, '{');
     sl_json_member_str(w, "name", name);
     sl_json_key(w, SL_STR("enabled"));
-    sl_json_flag(w, atomic_load(&live->features[index]));
+    sl_json_flag(w, atomic_load(&active->features[index]));
     sl_json_key(w, SL_STR("by_hand"));
-    sl_json_flag(w, sl_engine_is_kept(live->engine, name));
+    sl_json_flag(w, sl_engine_is_kept(active->engine, name));
 }
 
 void sl_admin_features(struct sl_http_call *call)
 {
-    const struct sl_active_policy *live = call->ask.live;
+    const struct sl_active_policy *active = call->check.active;
     struct sl_writer w = {.out = &call->text};
 
     if (!sl_admin_admit(call))
         return;
     sl_writer_add(&w, SL_STR("{\"features\":["));
-    for (unsigned i = 0; i < live->policy->feature_count; i++) {
-        open_feature(&w, live, i);
+    for (unsigned i = 0; i < active->policy->feature_count; i++) {
+        open_feature(&w, active, i);
         sl_json_close(&w, '}');
     }
     sl_writer_add(&w, SL_STR("]}"));
@@ -312,8 +312,8 @@ static void refuse_unknown(struct sl_http_call *call)
 
 void sl_admin_feature_get(struct sl_http_call *call)
 {
-    const struct sl_active_policy *live = call->ask.live;
-    int index = sl_policy_feature(live->policy, call->rest);
+    const struct sl_active_policy *active = call->check.active;
+    int index = sl_policy_feature(active->policy, call->rest);
     struct sl_writer w = {.out = &call->text};
 
     if (!sl_admin_admit(call))
@@ -322,7 +322,7 @@ void sl_admin_feature_get(struct sl_http_call *call)
         refuse_unknown(call);
         return;
     }
-    open_feature(&w, live, (unsigned)index);
+    open_feature(&w, active, (unsigned)index);
     sl_json_close(&w, '}');
     sl_admin_answer(call, w.err, sl_admin_json);
 }
@@ -332,15 +332,15 @@ void sl_admin_feature_get(struct sl_http_call *call)
 static void answer_switch(struct sl_http_call *call, const char *why)
 {
     /* Another policy may be active by now. */
-    const struct sl_active_policy *live = sl_check_hold(&call->ask);
-    int index = sl_policy_feature(live->policy, call->rest);
+    const struct sl_active_policy *active = sl_check_hold(&call->check);
+    int index = sl_policy_feature(active->policy, call->rest);
     struct sl_writer w = {.out = &call->text};
 
     if (index < 0) {
         refuse_unknown(call);
         return;
     }
-    open_feature(&w, live, (unsigned)index);
+    open_feature(&w, active, (unsigned)index);
     sl_json_key(&w, SL_STR("persisted"));
     sl_json_flag(&w, !why);
     if (why)

@@ -23,7 +23,7 @@
 struct key_op {
     struct sl_http_call *call;
     const struct sl_rule *rule;
-    struct sl_request facts;
+    struct sl_request request;
     struct sl_str values[SL_PER_MAX], scopes[SL_PER_MAX];
     char ip[SL_PER_MAX][SL_IP_TEXT + 5];
     unsigned count;
@@ -51,7 +51,7 @@ static bool decode(struct sl_http_call *call, struct sl_str text,
 
 static bool refuse_limit(struct sl_http_call *call, struct sl_str name)
 {
-    const struct sl_policy *policy = call->ask.live->policy;
+    const struct sl_policy *policy = call->check.active->policy;
     const char **names =
         sl_arena_take(&call->arena, (policy->rule_count + 1) * sizeof(*names));
     const char *near;
@@ -73,7 +73,7 @@ static bool refuse_limit(struct sl_http_call *call, struct sl_str name)
 /* Refuse a wrong number of values, with the path to write. */
 static bool refuse_count(struct key_op *e)
 {
-    const struct sl_policy *policy = e->call->ask.live->policy;
+    const struct sl_policy *policy = e->call->check.active->policy;
     char like[160] = "";
     size_t len = 0;
 
@@ -92,7 +92,7 @@ static bool refuse_count(struct key_op *e)
 static bool read_path(struct key_op *e)
 {
     struct sl_http_call *call = e->call;
-    const struct sl_policy *policy = call->ask.live->policy;
+    const struct sl_policy *policy = call->check.active->policy;
     struct sl_str rest = call->rest, name;
     int index;
 
@@ -133,7 +133,8 @@ static bool is_scope(const struct sl_identity *identity, struct sl_str name)
 /* Read the scopes of ?scope=, or use those of the rule. */
 static bool read_scopes(struct key_op *e, struct sl_str text)
 {
-    const struct sl_identity *identity = &e->call->ask.live->policy->identity;
+    const struct sl_identity *identity =
+        &e->call->check.active->policy->identity;
     struct sl_str rest = text;
 
     for (unsigned i = 0; i < e->count; i++) {
@@ -148,19 +149,20 @@ static bool read_scopes(struct key_op *e, struct sl_str text)
 
 static bool check_plan(struct key_op *e)
 {
-    const struct sl_policy *policy = e->call->ask.live->policy;
+    const struct sl_policy *policy = e->call->check.active->policy;
 
-    if (e->facts.plan.len == 0 || sl_policy_plan(policy, e->facts.plan) >= 0)
+    if (e->request.plan.len == 0 ||
+        sl_policy_plan(policy, e->request.plan) >= 0)
         return true;
     sl_http_refuse(e->call, 400, "BAD_QUERY", "the policy has no plan \"%.*s\"",
-                   SL_STR_ARG(e->facts.plan));
+                   SL_STR_ARG(e->request.plan));
     return false;
 }
 
 /* Normalise an address as limits do. /v1/top shows IPv6 with its prefix. */
 static bool read_ip(struct key_op *e, unsigned i)
 {
-    const struct sl_policy *policy = e->call->ask.live->policy;
+    const struct sl_policy *policy = e->call->check.active->policy;
     struct sl_str rest = e->values[i], text = sl_admin_cut(&rest, '/');
     struct sl_ip ip;
 
@@ -179,20 +181,20 @@ static bool read_ip(struct key_op *e, unsigned i)
 /* The caller decides the plan if the registry has them. */
 static bool fill_facts(struct key_op *e)
 {
-    struct sl_request *facts = &e->facts;
+    struct sl_request *request = &e->request;
 
-    facts->limit = e->rule->name;
-    facts->keys = e->values;
-    facts->key_scopes = e->scopes;
-    facts->key_count = e->count;
-    facts->key = SL_STR("");
-    facts->trusted = true;
-    facts->now = sl_http_now(e->call);
+    request->limit = e->rule->name;
+    request->keys = e->values;
+    request->key_scopes = e->scopes;
+    request->key_count = e->count;
+    request->key = SL_STR("");
+    request->trusted = true;
+    request->now = sl_http_now(e->call);
     for (unsigned i = 0; i < e->count; i++) {
         if (sl_str_eq(e->scopes[i], SL_STR("user")))
-            facts->user = e->values[i];
+            request->user = e->values[i];
         else if (sl_str_eq(e->scopes[i], SL_STR("org")))
-            facts->org = e->values[i];
+            request->org = e->values[i];
         else if (sl_str_eq(e->scopes[i], SL_STR("ip")) && !read_ip(e, i))
             return false;
     }
@@ -203,8 +205,8 @@ static bool read_input(struct key_op *e)
 {
     struct sl_str scope;
     const struct sl_admin_option options[] = {
-        {"plan",  &e->facts.plan},
-        {"scope", &scope        },
+        {"plan",  &e->request.plan},
+        {"scope", &scope          },
     };
 
     return read_path(e) &&
@@ -227,7 +229,7 @@ static void publish(struct key_op *e, const struct sl_limit_view *shown)
     sl_json_member_str(&w, "key", sl_str_c(shown->id));
     if (w.err) /* the key is longer than an event: publish without it */
         sl_buf_clear(&members);
-    sl_events_publish(admin->events, "reset", e->facts.now,
+    sl_events_publish(admin->events, "reset", e->request.now,
                       sl_buf_str(&members));
     sl_buf_done(&members);
 }
@@ -235,15 +237,15 @@ static void publish(struct key_op *e, const struct sl_limit_view *shown)
 static void answer(struct key_op *e)
 {
     struct sl_http_call *call = e->call;
-    const struct sl_check *ask = &call->ask;
-    const struct sl_decision *d = &ask->decision;
+    const struct sl_check *check = &call->check;
+    const struct sl_decision *d = &check->decision;
 
-    if (ask->err == SLUICE_ESTORE || (!ask->err && d->no_numbers))
+    if (check->err == SLUICE_ESTORE || (!check->err && d->no_numbers))
         sl_http_refuse(call, 503, "STORE", "the store does not answer");
-    else if (ask->err == SLUICE_ENOMEM)
+    else if (check->err == SLUICE_ENOMEM)
         sl_http_no_memory(call);
-    else if (ask->err)
-        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", ask->diag.sentence);
+    else if (check->err)
+        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", check->diag.sentence);
     else if (d->shown_count == 0)
         sl_http_refuse(
             call, 409, "SWITCHED_OFF",
@@ -252,44 +254,44 @@ static void answer(struct key_op *e)
     else
         sl_admin_answer(call, sl_render_limit(d, &d->shown[0], &call->text),
                         sl_admin_json);
-    if (e->done && !ask->err && d->shown_count > 0)
+    if (e->done && !check->err && d->shown_count > 0)
         publish(e, &d->shown[0]);
     sl_http_resume_finish(call);
 }
 
-static void on_done(struct sl_check *ask);
+static void on_done(struct sl_check *check);
 
 static void peek(struct key_op *e)
 {
-    struct sl_check *ask = &e->call->ask;
+    struct sl_check *check = &e->call->check;
 
-    ask->done = on_done;
-    ask->ctx = e;
-    sl_check_start(ask, &e->facts, 1, false);
+    check->done = on_done;
+    check->ctx = e;
+    sl_check_start(check, &e->request, 1, false);
 }
 
-static void on_reset(struct sl_check *ask)
+static void on_reset(struct sl_check *check)
 {
-    struct key_op *e = ask->ctx;
+    struct key_op *e = check->ctx;
 
-    e->done = !ask->err;
-    if (ask->err)
+    e->done = !check->err;
+    if (check->err)
         answer(e);
     else
         peek(e);
 }
 
-static void on_done(struct sl_check *ask)
+static void on_done(struct sl_check *check)
 {
-    struct key_op *e = ask->ctx;
+    struct key_op *e = check->ctx;
 
-    if (ask->err || !e->reset || ask->decision.shown_count == 0) {
+    if (check->err || !e->reset || check->decision.shown_count == 0) {
         answer(e);
         return;
     }
     e->reset = false;
-    ask->done = on_reset;
-    sl_check_reset(ask);
+    check->done = on_reset;
+    sl_check_reset(check);
 }
 
 static void begin(struct sl_http_call *call, bool reset)

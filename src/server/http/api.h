@@ -7,8 +7,8 @@
 
 /* Begin a check. done() is called with `ctx`, either before this returns or
  * from the loop. The facts must live until then, in the call's arena. */
-void sl_http_ask(struct sl_http_call *call, const struct sl_request *facts,
-                 bool spend, void (*done)(struct sl_check *ask), void *ctx);
+void sl_http_ask(struct sl_http_call *call, const struct sl_request *request,
+                 bool spend, void (*done)(struct sl_check *check), void *ctx);
 
 /* In done(): count and render the decision. Returns false after a refusal. */
 SL_MUST_USE bool sl_http_decided(struct sl_http_call *call,

@@ -131,7 +131,7 @@ static bool refuse_untrusted(struct sl_http_call *call)
 }
 
 static bool from_headers(struct sl_http_call *call, const struct family *family,
-                         struct sl_request *facts)
+                         struct sl_request *req)
 {
     struct sl_str values[MEMBERS];
 
@@ -141,28 +141,28 @@ static bool from_headers(struct sl_http_call *call, const struct family *family,
         return false;
     if (family->has_url && values[URI].len > 0 && values[URL].len > 0)
         return refuse_both(call, family);
-    facts->path = values[URI];
+    req->path = values[URI];
     if (family->has_url && values[URI].len == 0)
-        facts->path = values[URL];
-    if (facts->path.len == 0) {
+        req->path = values[URL];
+    if (req->path.len == 0) {
         sl_http_refuse(call, 400, "NO_ORIGINAL_URI",
                        "the header %.*s is missing; with this forward_auth "
                        "setting the proxy must send it",
                        SL_STR_ARG(family->names[URI]));
         return false;
     }
-    facts->method = values[METHOD];
-    if (facts->method.len == 0)
-        facts->method = call->request->method;
+    req->method = values[METHOD];
+    if (req->method.len == 0)
+        req->method = call->request->method;
     return true;
 }
 
-static void from_path(const struct sl_http_call *call, struct sl_request *facts)
+static void from_path(const struct sl_http_call *call, struct sl_request *req)
 {
-    facts->method = call->request->method;
-    facts->path = sl_str_from(call->path, strlen(PREFIX));
-    if (facts->path.len == 0)
-        facts->path = SL_STR("/");
+    req->method = call->request->method;
+    req->path = sl_str_from(call->path, strlen(PREFIX));
+    if (req->path.len == 0)
+        req->path = SL_STR("/");
 }
 
 /* ---- the query of /v1/auth: ?deny_status=403&cost=5 ----
@@ -373,7 +373,7 @@ static bool is_kept(const struct sl_http_call *call,
 }
 
 static bool copy_headers(struct sl_http_call *call, const struct family *family,
-                         struct sl_request *facts)
+                         struct sl_request *req)
 {
     const struct sl_http1 *request = call->request;
     struct sl_header *list = sl_arena_take(
@@ -388,9 +388,9 @@ static bool copy_headers(struct sl_http_call *call, const struct family *family,
         if (is_kept(call, family, request->fields[i].name))
             list[count++] = (struct sl_header){request->fields[i].name,
                                                request->fields[i].value};
-    facts->headers = list;
-    facts->header_count = count;
-    facts->trusted = call->trusted;
+    req->headers = list;
+    req->header_count = count;
+    req->trusted = call->trusted;
     return true;
 }
 
@@ -407,7 +407,7 @@ static bool check_sources(struct sl_http_call *call,
 /* Refuse repeated identity headers. Untrusted peers have none. */
 static bool check_identity(struct sl_http_call *call)
 {
-    const struct sl_identity *identity = &call->ask.live->policy->identity;
+    const struct sl_identity *identity = &call->check.active->policy->identity;
 
     if (!call->trusted)
         return true;
@@ -418,7 +418,7 @@ static bool check_identity(struct sl_http_call *call)
            check_sources(call, &identity->role);
 }
 
-static bool find_client(struct sl_http_call *call, struct sl_request *facts)
+static bool find_client(struct sl_http_call *call, struct sl_request *req)
 {
     struct sl_peer peer = {call->peer, call->has_peer, call->peer_is_unix};
     char *text = sl_arena_take(&call->arena, SL_IP_TEXT);
@@ -428,9 +428,9 @@ static bool find_client(struct sl_http_call *call, struct sl_request *facts)
         sl_http_no_memory(call);
         return false;
     }
-    if (sl_forwarded_client(&call->ask.live->policy->identity, &peer,
-                            facts->headers, facts->header_count, &ip))
-        facts->ip = (struct sl_str){text, sl_ip_print(&ip, text)};
+    if (sl_forwarded_client(&call->check.active->policy->identity, &peer,
+                            req->headers, req->header_count, &ip))
+        req->ip = (struct sl_str){text, sl_ip_print(&ip, text)};
     return true;
 }
 
@@ -459,7 +459,7 @@ static bool is_challenge(const struct sl_rendered *rendered)
 static void answer(struct sl_http_call *call,
                    const struct sl_rendered *rendered, int deny_status)
 {
-    const struct sl_decision *d = &call->ask.decision;
+    const struct sl_decision *d = &call->check.decision;
     int status = deny_status ? deny_status : rendered->status;
 
     if (d->allowed) {
@@ -477,27 +477,27 @@ static void answer(struct sl_http_call *call,
 }
 
 static bool read_request(struct sl_http_call *call, const struct family *family,
-                         struct sl_request *facts, struct auth_options *options)
+                         struct sl_request *req, struct auth_options *options)
 {
     *options = (struct auth_options){.cost = 0};
     if (call->worker->server->forward == SL_FORWARD_PATH)
-        from_path(call, facts); /* its query belongs to the client */
-    else if (!from_headers(call, family, facts) ||
-             !read_options(call, facts->path, options))
+        from_path(call, req); /* its query belongs to the client */
+    else if (!from_headers(call, family, req) ||
+             !read_options(call, req->path, options))
         return false;
-    return check_identity(call) && copy_headers(call, family, facts);
+    return check_identity(call) && copy_headers(call, family, req);
 }
 
 /* Kept until the decision. */
 struct asked {
     struct sl_http_call *call;
-    struct sl_request facts;
+    struct sl_request req;
     struct auth_options options;
 };
 
-static void on_decided(struct sl_check *ask)
+static void on_decided(struct sl_check *check)
 {
-    const struct asked *asked = ask->ctx;
+    const struct asked *asked = check->ctx;
     struct sl_rendered rendered;
 
     if (sl_http_decided(asked->call, &rendered))
@@ -516,16 +516,16 @@ static void ask_for(struct sl_http_call *call, enum sl_forward forward)
         sl_http_no_memory(call);
         return;
     }
-    *asked = (struct asked){.call = call, .facts.now = sl_http_now(call)};
-    if (!read_request(call, family, &asked->facts, &asked->options) ||
-        !find_client(call, &asked->facts))
+    *asked = (struct asked){.call = call, .req.now = sl_http_now(call)};
+    if (!read_request(call, family, &asked->req, &asked->options) ||
+        !find_client(call, &asked->req))
         return;
-    asked->facts.body = call->request->body;
-    asked->facts.has_body = call->request->body.len > 0;
-    asked->facts.has_cost = asked->options.has_cost;
-    asked->facts.cost = asked->options.cost;
+    asked->req.body = call->request->body;
+    asked->req.has_body = call->request->body.len > 0;
+    asked->req.has_cost = asked->options.has_cost;
+    asked->req.cost = asked->options.cost;
     sl_http_suspend(call);
-    sl_http_ask(call, &asked->facts, true, on_decided, asked);
+    sl_http_ask(call, &asked->req, true, on_decided, asked);
 }
 
 void sl_http_auth(struct sl_http_call *call)
@@ -603,8 +603,8 @@ static const struct told {
     {"x-sluice-request-id",       {"X-Request-Id", 12},          is_id    },
 };
 
-static struct sl_str ask(const struct sl_http_call *call, const char *name,
-                         bool (*is_good)(struct sl_str value))
+static struct sl_str check(const struct sl_http_call *call, const char *name,
+                           bool (*is_good)(struct sl_str value))
 {
     unsigned count = 0;
     struct sl_str value = sl_http1_field(call->request, sl_str_c(name), &count);
@@ -615,7 +615,7 @@ static struct sl_str ask(const struct sl_http_call *call, const char *name,
 /* A denial is 4xx or 5xx. */
 static int ask_status(const struct sl_http_call *call)
 {
-    struct sl_str value = ask(call, "x-sluice-status", is_number);
+    struct sl_str value = check(call, "x-sluice-status", is_number);
     uint64_t status = 429;
 
     if (value.len != 3 || sl_parse_number(value, &status, NULL) ||
@@ -703,7 +703,7 @@ static void add_fields(struct sl_http_call *call)
     unsigned count;
 
     for (size_t i = 0; i < SL_LEN(told); i++) {
-        struct sl_str value = ask(call, told[i].name, told[i].is_good);
+        struct sl_str value = check(call, told[i].name, told[i].is_good);
 
         if (value.len > 0)
             sl_http_field(call, told[i].as, value);
@@ -717,7 +717,7 @@ void sl_http_deny(struct sl_http_call *call)
 {
     int status = ask_status(call);
     struct words words = words_of(status);
-    struct sl_str code = ask(call, "x-sluice-code", is_code);
+    struct sl_str code = check(call, "x-sluice-code", is_code);
     struct sl_buf *out = &call->text;
 
     if (!call->trusted) {
@@ -729,8 +729,8 @@ void sl_http_deny(struct sl_http_call *call)
     if (code.len == 0)
         code = sl_str_c(words.code);
     if (write_body(out, &words, code,
-                   ask(call, "x-sluice-retry-after", is_number),
-                   ask(call, "x-sluice-request-id", is_id))) {
+                   check(call, "x-sluice-retry-after", is_number),
+                   check(call, "x-sluice-request-id", is_id))) {
         sl_http_no_memory(call);
         return;
     }

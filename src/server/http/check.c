@@ -24,7 +24,7 @@
 #define CHECK_BYTES ((size_t)64 << 10) /* of a body with a single check */
 
 struct check_input {
-    struct sl_request facts;
+    struct sl_request request;
     struct check_input *next;
 };
 
@@ -45,7 +45,7 @@ static void *keep(struct sl_json_body *r, const void *list, unsigned count,
     return kept;
 }
 
-static bool read_headers(struct sl_json_body *r, struct sl_request *facts)
+static bool read_headers(struct sl_json_body *r, struct sl_request *request)
 {
     struct sl_header list[SL_CHECK_FIELDS];
     unsigned count = 0;
@@ -73,9 +73,9 @@ static bool read_headers(struct sl_json_body *r, struct sl_request *facts)
     }
     if (r->json.why)
         return sl_json_body_broken(r);
-    facts->headers = keep(r, list, count, sizeof(list[0]));
-    facts->header_count = count;
-    return facts->headers || sl_json_body_no_memory(r);
+    request->headers = keep(r, list, count, sizeof(list[0]));
+    request->header_count = count;
+    return request->headers || sl_json_body_no_memory(r);
 }
 
 /* Refuse an unknown limit in `member`. */
@@ -91,9 +91,9 @@ static bool wrong_limit(struct sl_json_body *r, const char *member,
         near ? near : "", near ? "\"?" : "");
 }
 
-static bool read_costs(struct sl_json_body *r, struct sl_request *facts)
+static bool read_costs(struct sl_json_body *r, struct sl_request *request)
 {
-    const struct sl_policy *policy = r->call->ask.live->policy;
+    const struct sl_policy *policy = r->call->check.active->policy;
     struct sl_cost list[SL_CHECK_FIELDS];
     unsigned count = 0;
     struct sl_str name;
@@ -121,44 +121,44 @@ static bool read_costs(struct sl_json_body *r, struct sl_request *facts)
     }
     if (r->json.why)
         return sl_json_body_broken(r);
-    facts->costs = keep(r, list, count, sizeof(list[0]));
-    facts->cost_count = count;
-    return facts->costs || sl_json_body_no_memory(r);
+    request->costs = keep(r, list, count, sizeof(list[0]));
+    request->cost_count = count;
+    return request->costs || sl_json_body_no_memory(r);
 }
 
-static bool read_cost(struct sl_json_body *r, struct sl_request *facts)
+static bool read_cost(struct sl_json_body *r, struct sl_request *request)
 {
     if (sl_json_peek(&r->json) != SL_JSON_NUMBER)
-        return read_costs(r, facts);
-    facts->has_cost = true;
-    return sl_json_body_whole(r, SL_STR("cost"), &facts->cost);
+        return read_costs(r, request);
+    request->has_cost = true;
+    return sl_json_body_whole(r, SL_STR("cost"), &request->cost);
 }
 
 /* ---- body and idempotency key ---- */
 
 /* Read the body of the checked request, as text or in base64. */
 static bool read_body(struct sl_json_body *r, bool base64,
-                      struct sl_request *facts)
+                      struct sl_request *request)
 {
     struct sl_str text;
     uint8_t *bytes;
 
-    if (facts->has_body)
+    if (request->has_body)
         return sl_json_body_refuse(
             r, "BAD_REQUEST",
             "a check can have \"body\" or \"body_base64\", not both");
     if (!sl_json_body_text(r, base64 ? SL_STR("body_base64") : SL_STR("body"),
                            &text))
         return false;
-    facts->has_body = true;
-    facts->body = text;
+    request->has_body = true;
+    request->body = text;
     if (!base64)
         return true;
     bytes = sl_arena_take(&r->call->arena, SL_BASE64_BYTES(text.len) + 1);
     if (!bytes)
         return sl_json_body_no_memory(r);
-    facts->body.at = (const char *)bytes;
-    return sl_base64_decode(text, bytes, &facts->body.len) ||
+    request->body.at = (const char *)bytes;
+    return sl_base64_decode(text, bytes, &request->body.len) ||
            sl_json_body_refuse(
                r, "BAD_REQUEST",
                "\"body_base64\" is not base64 (RFC 4648, with padding)");
@@ -174,19 +174,19 @@ static bool check_key(struct sl_json_body *r, struct sl_str key)
 }
 
 /* Use the header Idempotency-Key for each check, with the check's index. */
-static bool take_key(struct sl_json_body *r, struct sl_request *facts)
+static bool take_key(struct sl_json_body *r, struct sl_request *request)
 {
     unsigned count = 0;
     struct sl_str key =
         sl_http1_field(r->call->request, SL_STR("idempotency-key"), &count);
 
-    if (count == 0 || facts->idempotency_key.len > 0)
+    if (count == 0 || request->idempotency_key.len > 0)
         return true;
     if (count > 1)
         return sl_json_body_refuse(r, "BAD_REQUEST",
                                    "Idempotency-Key is sent twice");
-    facts->idempotency_key = key;
-    facts->idempotency_index = r->is_array ? r->index + 1 : 0;
+    request->idempotency_key = key;
+    request->idempotency_index = r->is_array ? r->index + 1 : 0;
     return check_key(r, key);
 }
 
@@ -235,7 +235,7 @@ static bool unknown(struct sl_json_body *r, struct sl_str name)
 }
 
 static bool read_member(struct sl_json_body *r, const struct member *member,
-                        struct sl_request *facts)
+                        struct sl_request *request)
 {
     r->inside = "";
     if (sl_json_peek(&r->json) == SL_JSON_NULL)
@@ -244,24 +244,24 @@ static bool read_member(struct sl_json_body *r, const struct member *member,
     case TEXT:
         return sl_json_body_text(
             r, sl_str_c(member->name),
-            (struct sl_str *)((char *)facts + member->place));
+            (struct sl_str *)((char *)request + member->place));
     case HEADERS:
-        return read_headers(r, facts);
+        return read_headers(r, request);
     case COST:
-        return read_cost(r, facts);
+        return read_cost(r, request);
     case BODY_FORM:
     case BASE64:
-        return read_body(r, member->form == BASE64, facts);
+        return read_body(r, member->form == BASE64, request);
     case KEY:
         return sl_json_body_text(r, sl_str_c(member->name),
-                                 &facts->idempotency_key) &&
-               check_key(r, facts->idempotency_key);
+                                 &request->idempotency_key) &&
+               check_key(r, request->idempotency_key);
     case SPAN:
         return sl_json_body_span(r, sl_str_c(member->name), sl_hold_span,
-                                 &facts->hold);
+                                 &request->hold);
     case WAIT:
         return sl_json_body_span(r, sl_str_c(member->name), sl_wait_span,
-                                 &facts->wait);
+                                 &request->wait);
     }
     return false;
 }
@@ -276,25 +276,26 @@ static const struct member *find_member(struct sl_str name)
 }
 
 /* Check a single limit: {"limit": "api", "key": "ann"}. */
-static bool check_limit(struct sl_json_body *r, const struct sl_request *facts)
+static bool check_limit(struct sl_json_body *r,
+                        const struct sl_request *request)
 {
-    const struct sl_policy *policy = r->call->ask.live->policy;
+    const struct sl_policy *policy = r->call->check.active->policy;
 
-    if (facts->limit.len == 0 && facts->key.len == 0)
+    if (request->limit.len == 0 && request->key.len == 0)
         return true;
-    if (facts->limit.len == 0 || facts->key.len == 0)
+    if (request->limit.len == 0 || request->key.len == 0)
         return sl_json_body_refuse(
             r, "BAD_REQUEST", "\"limit\" and \"key\" must be given together");
-    return sl_policy_rule(policy, facts->limit) >= 0 ||
-           wrong_limit(r, "limit", facts->limit);
+    return sl_policy_rule(policy, request->limit) >= 0 ||
+           wrong_limit(r, "limit", request->limit);
 }
 
-static bool check_facts(struct sl_json_body *r, struct sl_request *facts)
+static bool check_facts(struct sl_json_body *r, struct sl_request *request)
 {
-    bool has_path = facts->path.len > 0, has_job = facts->job.len > 0;
-    bool has_limit = facts->limit.len > 0;
+    bool has_path = request->path.len > 0, has_job = request->job.len > 0;
+    bool has_limit = request->limit.len > 0;
 
-    if (!check_limit(r, facts))
+    if (!check_limit(r, request))
         return false;
     if (has_path + has_job + has_limit > 1)
         return sl_json_body_refuse(
@@ -305,19 +306,20 @@ static bool check_facts(struct sl_json_body *r, struct sl_request *facts)
     if (!has_path && !has_job && !has_limit)
         return sl_json_body_refuse(r, "BAD_REQUEST",
                                    "a check needs a \"path\" or a \"job\"");
-    if (facts->method.len == 0)
-        facts->method = SL_STR("GET");
+    if (request->method.len == 0)
+        request->method = SL_STR("GET");
     return true;
 }
 
 /* The client has the token or is local: it may name the caller. */
-static bool read_check(struct sl_json_body *r, struct sl_request *facts)
+static bool read_check(struct sl_json_body *r, struct sl_request *request)
 {
     const struct member *member;
     unsigned seen = 0;
     struct sl_str name;
 
-    *facts = (struct sl_request){.trusted = true, .now = sl_http_now(r->call)};
+    *request =
+        (struct sl_request){.trusted = true, .now = sl_http_now(r->call)};
     if (!sl_json_body_enter(r))
         return false;
     while (sl_json_member(&r->json, &name)) {
@@ -328,11 +330,11 @@ static bool read_check(struct sl_json_body *r, struct sl_request *facts)
             return sl_json_body_refuse(r, "BAD_REQUEST",
                                        "\"%s\" is given twice", member->name);
         seen |= 1u << (member - members);
-        if (!read_member(r, member, facts))
+        if (!read_member(r, member, request))
             return false;
     }
     return r->json.why ? sl_json_body_broken(r)
-                       : check_facts(r, facts) && take_key(r, facts);
+                       : check_facts(r, request) && take_key(r, request);
 }
 
 static bool add_check(struct sl_json_body *r, struct check_input ***last,
@@ -351,7 +353,7 @@ static bool add_check(struct sl_json_body *r, struct check_input ***last,
     **last = check;
     *last = &check->next;
     checks->count++;
-    return read_check(r, &check->facts);
+    return read_check(r, &check->request);
 }
 
 /* ---- the body ---- */
@@ -361,7 +363,7 @@ static bool is_short(struct sl_json_body *r, const struct check_inputs *checks)
 {
     const struct check_input *check = checks->first;
 
-    if (r->json.text.len <= CHECK_BYTES || (check && check->facts.has_body))
+    if (r->json.text.len <= CHECK_BYTES || (check && check->request.has_body))
         return true;
     sl_http_refuse(r->call, 413, "TOO_LARGE",
                    "the body has %zu bytes; the maximum is %zu, and more for "
@@ -431,7 +433,7 @@ struct answering {
 static bool write_verdict(struct answering *a)
 {
     struct sl_http_call *call = a->call;
-    const struct sl_decision *d = &call->ask.decision;
+    const struct sl_decision *d = &call->check.decision;
     struct sl_buf *out = &call->text;
     struct sl_rendered rendered;
     int err = 0;
@@ -478,9 +480,9 @@ static void end_early(struct answering *a)
 
 static void step(struct answering *a);
 
-static void on_decided(struct sl_check *ask)
+static void on_decided(struct sl_check *check)
 {
-    struct answering *a = ask->ctx;
+    struct answering *a = check->ctx;
 
     a->failed = !write_verdict(a);
     a->next = a->next->next;
@@ -497,13 +499,13 @@ static void step(struct answering *a)
 
     a->stepping = true;
     while (a->next && !a->failed) {
-        call->ask.no_wait = a->checks.is_array;
-        sl_http_ask(call, &a->next->facts, !a->explain, on_decided, a);
-        if (call->ask.busy)
+        call->check.no_wait = a->checks.is_array;
+        sl_http_ask(call, &a->next->request, !a->explain, on_decided, a);
+        if (call->check.busy)
             break;
     }
     a->stepping = false;
-    if (!call->ask.busy)
+    if (!call->check.busy)
         finish(a);
 }
 
@@ -569,43 +571,43 @@ static void refuse(struct sl_http_call *call, int err,
         sl_http_refuse(call, 400, "BAD_REQUEST", "%s", diag->sentence);
 }
 
-static void on_waits(struct sl_check *ask)
+static void on_waits(struct sl_check *check)
 {
     struct sl_http_call *call =
-        (struct sl_http_call *)(void *)((char *)ask -
-                                        offsetof(struct sl_http_call, ask));
+        (struct sl_http_call *)(void *)((char *)check -
+                                        offsetof(struct sl_http_call, check));
 
     if (call->conn)
         sl_conn_watch_close(call->conn);
 }
 
-void sl_http_ask(struct sl_http_call *call, const struct sl_request *facts,
-                 bool spend, void (*done)(struct sl_check *ask), void *ctx)
+void sl_http_ask(struct sl_http_call *call, const struct sl_request *request,
+                 bool spend, void (*done)(struct sl_check *check), void *ctx)
 {
-    call->ask.done = done;
-    call->ask.ctx = ctx;
-    call->ask.waits = on_waits;
+    call->check.done = done;
+    call->check.ctx = ctx;
+    call->check.waits = on_waits;
     call->asked_at = sl_clock_wall();
-    sl_check_start(&call->ask, facts, 1, spend);
+    sl_check_start(&call->check, request, 1, spend);
 }
 
 bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
 {
     const struct sl_server_worker *worker = call->worker;
-    const struct sl_check *ask = &call->ask;
+    const struct sl_check *check = &call->check;
     sl_ns took = sl_clock_wall() - call->asked_at;
-    int err = ask->err;
+    int err = check->err;
 
-    if (ask->in_turn)
+    if (check->in_turn)
         took = 0; /* waiting is counted by another metric */
-    if (!err && ask->spend && worker->stats)
-        sl_metrics_decision(worker->stats, &ask->decision, worker->server->name,
-                            took > 0 ? took : 0);
-    sl_arena_reset(&call->ink);
+    if (!err && check->spend && worker->stats)
+        sl_metrics_decision(worker->stats, &check->decision,
+                            worker->server->name, took > 0 ? took : 0);
+    sl_arena_reset(&call->text_arena);
     if (!err)
-        err = sl_render(&ask->decision, &call->ink, ret);
+        err = sl_render(&check->decision, &call->text_arena, ret);
     if (err)
-        refuse(call, err, &ask->diag);
+        refuse(call, err, &check->diag);
     return !err;
 }
 
@@ -622,13 +624,13 @@ bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
 static void write_backlog(struct sl_http_call *call, struct sl_writer *w,
                           unsigned index)
 {
-    const struct sl_active_policy *live = call->ask.live;
-    const struct sl_depth *depth = &live->depths[index];
+    const struct sl_active_policy *active = call->check.active;
+    const struct sl_depth *depth = &active->depths[index];
     sl_ns at = atomic_load_explicit(&depth->at, memory_order_acquire);
     sl_ns age = sl_http_now(call) - at;
 
     sl_json_open(w, '{');
-    sl_json_member_str(w, "name", live->policy->backlogs[index]);
+    sl_json_member_str(w, "name", active->policy->backlogs[index]);
     if (at == SL_NS_NONE)
         sl_writer_add(w, SL_STR(",\"depth\":null,\"age_ms\":null}"));
     else
@@ -639,7 +641,7 @@ static void write_backlog(struct sl_http_call *call, struct sl_writer *w,
 
 void sl_http_backlogs(struct sl_http_call *call)
 {
-    const struct sl_policy *policy = call->ask.live->policy;
+    const struct sl_policy *policy = call->check.active->policy;
     struct sl_writer w = {.out = &call->text};
 
     sl_writer_add(&w, SL_STR("{\"backlogs\":["));
@@ -652,7 +654,7 @@ void sl_http_backlogs(struct sl_http_call *call)
 /* Returns the index of the backlog in the path, or -1 after a refusal. */
 static int find(struct sl_http_call *call)
 {
-    const struct sl_policy *policy = sl_check_hold(&call->ask)->policy;
+    const struct sl_policy *policy = sl_check_hold(&call->check)->policy;
 
     for (unsigned i = 0; i < policy->backlog_count; i++)
         if (sl_str_eq(policy->backlogs[i], call->rest))

@@ -141,7 +141,7 @@ static bool read_input(struct sl_http_call *call, struct sl_hold_op_input *q,
 
 struct ending {
     struct sl_http_call *call;
-    struct sl_hold_op ask;
+    struct sl_hold_op op;
     unsigned status; /* of the upstream answer; 0: not reported */
 };
 
@@ -173,56 +173,56 @@ static const struct verb *cut_verb(struct sl_str *name)
 static void count(const struct ending *e)
 {
     struct sl_metrics *stats = e->call->worker->stats;
-    const struct sl_hold_op *ask = &e->ask;
+    const struct sl_hold_op *op = &e->op;
     struct sl_str endpoint;
 
     if (!stats)
         return;
-    if (ask->err == SLUICE_ENOENT)
+    if (op->err == SLUICE_ENOENT)
         sl_metrics_hold(stats, SL_HOLD_MISSED);
-    if (ask->err)
+    if (op->err)
         return;
-    sl_metrics_hold(stats, sl_hold_is_again(ask) ? SL_HOLD_AGAIN
-                                                 : verbs[ask->verb].event);
-    if (e->status == 0 || sl_hold_is_again(ask))
+    sl_metrics_hold(stats, sl_hold_is_again(op) ? SL_HOLD_AGAIN
+                                                : verbs[op->verb].event);
+    if (e->status == 0 || sl_hold_is_again(op))
         return;
-    endpoint = sl_hold_find_endpoint(ask->live->policy, ask->name.endpoint);
+    endpoint = sl_hold_find_endpoint(op->active->policy, op->name.endpoint);
     sl_metrics_upstream(stats, endpoint, e->status);
 }
 
-static void refuse(struct sl_http_call *call, const struct sl_hold_op *ask)
+static void refuse(struct sl_http_call *call, const struct sl_hold_op *op)
 {
-    switch (ask->err) {
+    switch (op->err) {
     case SLUICE_ENOENT:
-        sl_http_refuse(call, 404, "HOLD_UNKNOWN", "%s", ask->diag.sentence);
+        sl_http_refuse(call, 404, "HOLD_UNKNOWN", "%s", op->diag.sentence);
         break;
     case SLUICE_ECONF:
-        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", ask->diag.sentence);
+        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", op->diag.sentence);
         break;
     case SLUICE_ESTORE:
         sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
         sl_http_refuse(call, 503, "SERVICE_UNAVAILABLE", "%s",
-                       ask->diag.sentence);
+                       op->diag.sentence);
         break;
     default:
         sl_http_no_memory(call);
     }
 }
 
-static void on_ended(struct sl_hold_op *ask)
+static void on_ended(struct sl_hold_op *op)
 {
-    struct ending *e = ask->ctx;
+    struct ending *e = op->ctx;
     struct sl_http_call *call = e->call;
 
     count(e);
-    if (ask->err)
-        refuse(call, ask);
-    else if (sl_hold_render(ask, &call->text))
+    if (op->err)
+        refuse(call, op);
+    else if (sl_hold_render(op, &call->text))
         sl_http_no_memory(call);
     else
         sl_http_answer(call, 200, SL_STR("application/json"),
                        sl_buf_str(&call->text));
-    sl_hold_op_done(ask);
+    sl_hold_op_done(op);
     sl_http_resume_finish(call);
 }
 
@@ -238,11 +238,11 @@ static void begin(struct sl_http_call *call, struct sl_hold_op_input *q)
     e->call = call;
     if (!read_input(call, q, &e->status))
         return;
-    sl_hold_op_init(&e->ask, worker->engine, worker->station, worker->alloc);
-    e->ask.done = on_ended;
-    e->ask.ctx = e;
+    sl_hold_op_init(&e->op, worker->engine, worker->engine_ctx, worker->alloc);
+    e->op.done = on_ended;
+    e->op.ctx = e;
     sl_http_suspend(call);
-    sl_hold_op_begin(&e->ask, q);
+    sl_hold_op_begin(&e->op, q);
 }
 
 void sl_http_holds(struct sl_http_call *call)

@@ -25,12 +25,12 @@ struct sl_http_call {
     struct sl_http_conn *client; /* NULL in tests, or if the client has gone */
     struct sl_conn *conn;        /* the client's socket, likewise */
     struct sl_http_conn
-        *detached;             /* the client has gone: `request` is in it, */
-    struct sl_buf detached_in; /* and points to these bytes */
-    struct sl_check ask;       /* for handlers that use the engine */
-    struct sl_arena arena;     /* for texts */
-    struct sl_arena ink;       /* of one decision, rendered */
-    struct sl_buf text;        /* for long texts: empty at first */
+        *detached;              /* the client has gone: `request` is in it, */
+    struct sl_buf detached_in;  /* and points to these bytes */
+    struct sl_check check;      /* for handlers that use the engine */
+    struct sl_arena arena;      /* for texts */
+    struct sl_arena text_arena; /* of one decision, rendered */
+    struct sl_buf text;         /* for long texts: empty at first */
     enum sl_http_stage {
         SL_HTTP_HANDLED,   /* the handler answers before it returns */
         SL_HTTP_SUSPENDED, /* the answer may come later */

@@ -123,7 +123,7 @@ bool sl_json_body_span(struct sl_json_body *body, struct sl_str member,
 const char *sl_json_body_near_limit(struct sl_json_body *body,
                                     struct sl_str name)
 {
-    const struct sl_policy *policy = body->call->ask.live->policy;
+    const struct sl_policy *policy = body->call->check.active->policy;
     const char **names = sl_arena_take(
         &body->call->arena, (policy->rule_count + 1) * sizeof(*names));
 

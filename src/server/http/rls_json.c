@@ -311,9 +311,10 @@ static void on_decided(struct sl_rls_call *rls)
         sl_http_no_memory(call);
     else if (err == SLUICE_ESTORE)
         sl_http_refuse(call, 503, "SERVICE_UNAVAILABLE", "%s",
-                       rls->ask.diag.sentence);
+                       rls->check.diag.sentence);
     else if (err)
-        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", rls->ask.diag.sentence);
+        sl_http_refuse(call, 400, "BAD_REQUEST", "%s",
+                       rls->check.diag.sentence);
     else
         sl_http_answer(call, rls->response.code == SL_RLS_OK ? 200 : 429,
                        SL_STR("application/json"), sl_buf_str(&call->text));
@@ -329,7 +330,7 @@ static struct sl_rls_call *begin(struct sl_http_call *call)
 
     if (!rls)
         return NULL;
-    sl_rls_call_init(rls, worker->engine, worker->station, worker->alloc);
+    sl_rls_call_init(rls, worker->engine, worker->engine_ctx, worker->alloc);
     rls->loop = worker->loop;
     rls->stats = worker->stats;
     rls->door = worker->server->name;

@@ -154,7 +154,7 @@ static void prepare(struct sl_http_call *call)
     struct sl_peer peer = {call->peer, call->has_peer, call->peer_is_unix};
 
     if (call->worker->engine)
-        identity = &sl_check_hold(&call->ask)->policy->identity;
+        identity = &sl_check_hold(&call->check)->policy->identity;
     call->trusted = sl_peer_trusted(identity, &peer);
     call->token_in_authorize = false;
 }
@@ -227,9 +227,9 @@ void sl_http_call_free(struct sl_server_op *op)
     struct sl_http_call *call = (struct sl_http_call *)op;
 
     free_detached(call);
-    sl_check_done(&call->ask);
+    sl_check_done(&call->check);
     sl_arena_done(&call->arena);
-    sl_arena_done(&call->ink);
+    sl_arena_done(&call->text_arena);
     sl_buf_done(&call->text);
 }
 
@@ -240,9 +240,9 @@ void sl_http_call_init(struct sl_server_worker *worker, struct sl_server_op *op)
 
     call->worker = worker;
     call->detached = NULL;
-    sl_check_init(&call->ask, worker->engine, worker->station, alloc);
+    sl_check_init(&call->check, worker->engine, worker->engine_ctx, alloc);
     sl_arena_init(&call->arena, MAX_ARENA, alloc);
-    sl_arena_init(&call->ink, MAX_ARENA, alloc);
+    sl_arena_init(&call->text_arena, MAX_ARENA, alloc);
     sl_buf_init(&call->text, MAX_TEXT, alloc);
 }
 
@@ -252,15 +252,15 @@ struct sl_http_call *sl_http_call_new(struct sl_server_worker *worker)
 
     if (!call)
         return NULL;
-    if (call->ask.engine != worker->engine) { /* set while it was in use */
-        sl_check_done(&call->ask);
-        sl_check_init(&call->ask, worker->engine, worker->station,
+    if (call->check.engine != worker->engine) { /* set while it was in use */
+        sl_check_done(&call->check);
+        sl_check_init(&call->check, worker->engine, worker->engine_ctx,
                       worker->alloc);
     }
     call->client = NULL;
     call->conn = NULL;
     call->request = NULL;
-    call->ask.no_wait = false;
+    call->check.no_wait = false;
     call->has_peer = call->peer_is_unix = call->shows_cert = false;
     call->stage = SL_HTTP_HANDLED;
     call->in_handler = false;
@@ -273,7 +273,7 @@ void sl_http_call_done(struct sl_http_call *call)
         return;
     free_detached(call);
     sl_arena_reset(&call->arena);
-    sl_arena_reset(&call->ink);
+    sl_arena_reset(&call->text_arena);
     sl_buf_clear(&call->text);
     if (call->text.size > SPARE_TEXT)
         sl_buf_done(&call->text);

@@ -354,7 +354,7 @@ static bool on_close(struct sl_server_conn *base)
     call->detached = c;
     call->detached_in = *in;
     sl_buf_init(in, in->ceiling, in->alloc);
-    sl_check_cancel(&call->ask);
+    sl_check_cancel(&call->check);
     return true;
 }
 

@@ -149,7 +149,7 @@ static bool next(struct import *import, struct sl_reading *reading,
     rates = (struct sl_subject_override *)change->rates;
     for (unsigned i = 0; i < change->rate_count; i++)
         rates[i].by = change->by;
-    return sl_subject_change_check(change, import->call->ask.live->policy,
+    return sl_subject_change_check(change, import->call->check.active->policy,
                                    import->force, &reading->diag) == 0;
 }
 
@@ -343,7 +343,7 @@ static void show(struct sl_subject_job_call *op)
     struct sl_writer w = {.out = &call->text};
 
     tag(call, entry->revision);
-    sl_subject_record_write(entry, call->ask.live->policy, op->job.now, &w);
+    sl_subject_record_write(entry, call->check.active->policy, op->job.now, &w);
     sl_admin_answer(call, w.err, sl_admin_json);
 }
 
@@ -523,7 +523,7 @@ static bool read_body(struct sl_subject_job_call *op)
         sl_http_refuse(call, 400, "BAD_REQUEST", "%s", reading.diag.sentence);
         return false;
     }
-    if (sl_subject_change_check(&op->change, call->ask.live->policy,
+    if (sl_subject_change_check(&op->change, call->check.active->policy,
                                 sl_str_eq(force, SL_STR("true")), &diag)) {
         sl_http_refuse(call, 400, "BAD_REQUEST", "%s", diag.sentence);
         return false;
@@ -613,7 +613,7 @@ static void answer_list(struct sl_subject_job_call *op)
 
     sl_writer_add(&w, SL_STR("{\"subjects\":["));
     for (const struct sl_subject_record *e = op->job.entries; e; e = e->next) {
-        sl_subject_record_write(e, call->ask.live->policy, op->job.now, &w);
+        sl_subject_record_write(e, call->check.active->policy, op->job.now, &w);
         last = e;
         count++;
     }

@@ -13,9 +13,9 @@
 
 /* One report of usage. */
 struct sl_usage_report_item {
-    struct sl_request facts; /* for the caller and the limit */
+    struct sl_request request; /* for the caller and the limit */
     const struct sl_rule *rule;
-    struct sl_str keys[SL_PER_MAX]; /* `facts` points to them */
+    struct sl_str keys[SL_PER_MAX]; /* `request` points to them */
     struct sl_str scopes[SL_PER_MAX];
     struct sl_str key, name;
     uint64_t amount;
@@ -51,7 +51,7 @@ struct sl_meter_view {
 
 /* Fill the view from the decision of one limit. `used` is 0 if the limit is
  * switched off or the store is down. */
-void sl_meter_view_of(const struct sl_check *ask, const struct sl_rule *rule,
+void sl_meter_view_of(const struct sl_check *check, const struct sl_rule *rule,
                       sl_ns now, struct sl_meter_view *ret);
 
 /* Write "name":"transcription",... without braces. */

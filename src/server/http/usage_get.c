@@ -36,7 +36,7 @@ struct reading {
     struct sl_str values[SL_PER_MAX];
     struct sl_str scopes[SL_PER_MAX];
     unsigned count;
-    struct sl_request facts;
+    struct sl_request request;
     struct sl_job job;
     const struct sl_usage_row *rows;
     size_t row_count;
@@ -219,7 +219,7 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
     const struct sl_usage_row *counter;
     struct sl_meter_view view;
 
-    sl_meter_view_of(&r->call->ask, rule, r->facts.now, &view);
+    sl_meter_view_of(&r->call->check, rule, r->request.now, &view);
     view.scope = r->scope;
     view.id = r->id;
     counter = find_counter(r, rule->name, view.start);
@@ -244,7 +244,7 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
 /* Is the limit metered, and per exactly these scopes? */
 static bool is_wanted(const struct reading *r, const struct sl_rule *rule)
 {
-    const struct sl_policy *policy = r->call->ask.live->policy;
+    const struct sl_policy *policy = r->call->check.active->policy;
     bool metered =
         !r->has_database || rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
 
@@ -263,12 +263,12 @@ static bool is_wanted(const struct reading *r, const struct sl_rule *rule)
 
 static void step(struct reading *r);
 
-static void on_asked(struct sl_check *ask)
+static void on_asked(struct sl_check *check)
 {
-    struct reading *r = ask->ctx;
-    const struct sl_rule *rule = &ask->live->policy->rules[r->next++];
+    struct reading *r = check->ctx;
+    const struct sl_rule *rule = &check->active->policy->rules[r->next++];
 
-    if (ask->err || write_meter(r, rule)) {
+    if (check->err || write_meter(r, rule)) {
         r->failed = true;
         sl_http_no_memory(r->call);
     }
@@ -279,7 +279,7 @@ static void on_asked(struct sl_check *ask)
 static void step(struct reading *r)
 {
     struct sl_http_call *call = r->call;
-    const struct sl_policy *policy = call->ask.live->policy;
+    const struct sl_policy *policy = call->check.active->policy;
 
     r->stepping = true;
     while (!r->csv && r->next < policy->rule_count && !r->failed) {
@@ -289,13 +289,13 @@ static void step(struct reading *r)
             r->next++;
             continue;
         }
-        r->facts.limit = rule->name;
-        sl_http_ask(call, &r->facts, false, on_asked, r);
-        if (call->ask.busy)
+        r->request.limit = rule->name;
+        sl_http_ask(call, &r->request, false, on_asked, r);
+        if (call->check.busy)
             break;
     }
     r->stepping = false;
-    if (!call->ask.busy)
+    if (!call->check.busy)
         finish(r);
 }
 
@@ -337,7 +337,7 @@ static void prepare(struct reading *r)
     sl_ns now = sl_http_now(r->call);
     sl_ns back = (sl_ns)r->days * SL_DAY;
 
-    r->facts = (struct sl_request){
+    r->request = (struct sl_request){
         .keys = r->values,
         .key_scopes = r->scopes,
         .key_count = r->count,
@@ -348,9 +348,9 @@ static void prepare(struct reading *r)
     };
     for (unsigned i = 0; i < r->count; i++) {
         if (sl_str_eq(r->scopes[i], SL_STR("org")))
-            r->facts.org = r->values[i];
+            r->request.org = r->values[i];
         if (sl_str_eq(r->scopes[i], SL_STR("user")))
-            r->facts.user = r->values[i];
+            r->request.user = r->values[i];
     }
     r->job.loop = r->call->worker->loop;
     r->job.scope = r->scope;
@@ -374,7 +374,7 @@ static void read_without(struct reading *r)
 
 void sl_http_usage_read(struct sl_http_call *call)
 {
-    struct sl_usage_sink *meter = call->worker->station->meter;
+    struct sl_usage_sink *meter = call->worker->engine_ctx->meter;
     struct reading *r;
 
     r = sl_arena_take(&call->arena, sizeof(*r));
@@ -420,17 +420,17 @@ static uint64_t used_of(const struct sl_limit_view *shown)
     return a->capacity > a->remaining ? a->capacity - a->remaining : 0;
 }
 
-static const struct sl_limit_view *shown_of(const struct sl_check *ask)
+static const struct sl_limit_view *shown_of(const struct sl_check *check)
 {
-    const struct sl_decision *d = &ask->decision;
+    const struct sl_decision *d = &check->decision;
 
     return d->shown_count > 0 && !d->shown[0].skipped ? &d->shown[0] : NULL;
 }
 
-void sl_meter_view_of(const struct sl_check *ask, const struct sl_rule *rule,
+void sl_meter_view_of(const struct sl_check *check, const struct sl_rule *rule,
                       sl_ns now, struct sl_meter_view *ret)
 {
-    const struct sl_limit_view *shown = shown_of(ask);
+    const struct sl_limit_view *shown = shown_of(check);
     const struct sl_limit *numbers = &rule->strictest;
 
     *ret = (struct sl_meter_view){.rule = rule, .now = now, .end = SL_NS_NONE};
@@ -439,7 +439,7 @@ void sl_meter_view_of(const struct sl_check *ask, const struct sl_rule *rule,
         ret->limited = true;
         ret->cap = numbers->count;
         ret->limit = counts_up(rule) ? numbers->count : numbers->capacity;
-        ret->blind = ask->decision.degraded;
+        ret->blind = check->decision.degraded;
         ret->left = ret->blind ? ret->limit : shown->answer.remaining;
         ret->used = ret->blind ? 0 : used_of(shown);
         if (!ret->blind && shown->answer.reset_in >= 0)
@@ -596,7 +596,7 @@ static bool read_text(struct sl_http_call *call, const json_t *member,
 static bool check_limit(struct sl_http_call *call,
                         const struct sl_credit_grant *grant)
 {
-    const struct sl_policy *policy = call->ask.live->policy;
+    const struct sl_policy *policy = call->check.active->policy;
     int index = sl_policy_rule(policy, grant->limit);
     const struct sl_rule *rule = index < 0 ? NULL : &policy->rules[index];
 

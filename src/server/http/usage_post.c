@@ -32,7 +32,7 @@ struct reporting {
 
 struct sl_usage_sink *sl_http_meter(struct sl_http_call *call)
 {
-    struct sl_usage_sink *meter = call->worker->station->meter;
+    struct sl_usage_sink *meter = call->worker->engine_ctx->meter;
 
     if (!meter)
         sl_http_refuse(call, 501, "NO_USAGE",
@@ -213,7 +213,7 @@ static bool join_scopes(struct reporting *r,
 static bool fill(struct reporting *r, unsigned i)
 {
     struct sl_http_call *call = r->call;
-    const struct sl_decision *d = &call->ask.decision;
+    const struct sl_decision *d = &call->check.decision;
     const struct sl_usage_report_item *use = &r->uses.list[i];
     struct sl_str values[SL_PER_MAX];
     struct sl_usage_entry *u = &r->usage[i];
@@ -221,11 +221,11 @@ static bool fill(struct reporting *r, unsigned i)
 
     for (unsigned k = 0; k < use->rule->per_count; k++)
         values[k] = shown ? d->shown[0].values[k].value : use->keys[k];
-    sl_meter_view_of(&call->ask, use->rule, use->facts.now, &r->views[i]);
+    sl_meter_view_of(&call->check, use->rule, use->request.now, &r->views[i]);
     *u = (struct sl_usage_entry){
         .limit = use->rule->name,
         .start = r->views[i].start,
-        .at = use->facts.now,
+        .at = use->request.now,
         .key = use->key,
         .name = use->name,
         .cap = r->views[i].limited ? r->views[i].cap : UINT64_MAX,
@@ -233,7 +233,7 @@ static bool fill(struct reporting *r, unsigned i)
         .level = use->rule->kind == SL_LEVEL,
         .enforce = use->enforce,
         .owes = !sl_engine_is_shared(call->worker->engine),
-        .marks = use->rule->marks,
+        .thresholds = use->rule->thresholds,
         .amount = use->release ? -(int64_t)use->amount : (int64_t)use->amount,
     };
     if (use->name.len > 0 && use->release)
@@ -265,21 +265,21 @@ static void refund(struct reporting *r, const struct sl_usage_entry *u)
     r->meter->calls->spent(r->meter, &spent);
 }
 
-static void on_asked(struct sl_check *ask)
+static void on_asked(struct sl_check *check)
 {
-    struct reporting *r = ask->ctx;
+    struct reporting *r = check->ctx;
     unsigned i = r->next++;
     const struct sl_usage_report_item *use = &r->uses.list[i];
 
-    if (ask->err && !r->charging) {
+    if (check->err && !r->charging) {
         r->failed = true;
-        sl_http_refuse(r->call, 400, "BAD_REQUEST", "%s", ask->diag.sentence);
+        sl_http_refuse(r->call, 400, "BAD_REQUEST", "%s", check->diag.sentence);
     } else if (!r->charging) {
         r->failed = !fill(r, i);
-    } else if (!ask->err) {
+    } else if (!check->err) {
         struct sl_meter_view after;
 
-        sl_meter_view_of(ask, use->rule, use->facts.now, &after);
+        sl_meter_view_of(check, use->rule, use->request.now, &after);
         r->views[i].used = after.used;
         r->views[i].left = after.left;
         r->views[i].blind = after.blind;
@@ -293,13 +293,13 @@ static void on_asked(struct sl_check *ask)
 /* Peek the limit of the next report, or charge it. */
 static void ask_one(struct reporting *r)
 {
-    struct sl_request *facts = &r->uses.list[r->next].facts;
+    struct sl_request *request = &r->uses.list[r->next].request;
     int64_t moved = r->charging ? r->usage[r->next].moved : 0;
 
-    facts->cost = moved < 0 ? (uint64_t)-moved : (uint64_t)moved;
-    facts->charge = moved > 0;
-    facts->give_back = moved < 0;
-    sl_http_ask(r->call, facts, moved != 0, on_asked, r);
+    request->cost = moved < 0 ? (uint64_t)-moved : (uint64_t)moved;
+    request->charge = moved > 0;
+    request->give_back = moved < 0;
+    sl_http_ask(r->call, request, moved != 0, on_asked, r);
 }
 
 static void step(struct reporting *r)
@@ -309,11 +309,11 @@ static void step(struct reporting *r)
     r->stepping = true;
     while (r->next < r->uses.count && !r->failed) {
         ask_one(r);
-        if (call->ask.busy)
+        if (call->check.busy)
             break;
     }
     r->stepping = false;
-    if (call->ask.busy)
+    if (call->check.busy)
         return;
     if (r->failed || r->charging || r->uses.count == 0)
         finish(r);
@@ -378,7 +378,7 @@ struct member {
 };
 
 #define USE(name)  offsetof(struct sl_usage_report_item, name)
-#define FACT(name) (USE(facts) + offsetof(struct sl_request, name))
+#define FACT(name) (USE(request) + offsetof(struct sl_request, name))
 
 static const struct member members[] = {
     {"org",             TEXT,   FACT(org)   },
@@ -443,8 +443,8 @@ static bool read_member(struct reading *r, const struct member *member)
 
 static bool find_rule(struct reading *r)
 {
-    const struct sl_policy *policy = r->body.call->ask.live->policy;
-    struct sl_str name = r->use->facts.limit;
+    const struct sl_policy *policy = r->body.call->check.active->policy;
+    struct sl_str name = r->use->request.limit;
     int index = sl_policy_rule(policy, name);
     const char *near;
 
@@ -467,7 +467,7 @@ static bool find_keys(struct reading *r)
 {
     struct sl_usage_report_item *use = r->use;
     const struct sl_rule *rule = use->rule;
-    const struct sl_policy *policy = r->body.call->ask.live->policy;
+    const struct sl_policy *policy = r->body.call->check.active->policy;
 
     for (unsigned i = 0; i < rule->per_count; i++) {
         struct sl_str scope = policy->identity.scope_names[rule->per[i]];
@@ -475,11 +475,11 @@ static bool find_keys(struct reading *r)
         const char *member = "key";
 
         if (rule->per[i] == SL_SCOPE_ORG)
-            value = use->facts.org, member = "org";
+            value = use->request.org, member = "org";
         if (rule->per[i] == SL_SCOPE_USER)
-            value = use->facts.user, member = "user";
+            value = use->request.user, member = "user";
         if (rule->per[i] == SL_SCOPE_IP)
-            value = use->facts.ip, member = "ip";
+            value = use->request.ip, member = "ip";
         if (value.len == 0)
             return sl_json_body_refuse(&r->body, "BAD_REQUEST",
                                        "limit \"%.*s\" is per %.*s: add \"%s\"",
@@ -529,9 +529,9 @@ static bool finish_use(struct reading *r)
 
     if (!find_rule(r) || !find_keys(r) || !check_texts(r))
         return false;
-    use->facts.keys = use->keys;
-    use->facts.key_scopes = use->scopes;
-    use->facts.key_count = use->rule->per_count;
+    use->request.keys = use->keys;
+    use->request.key_scopes = use->scopes;
+    use->request.key_count = use->rule->per_count;
     return true;
 }
 
@@ -543,9 +543,9 @@ static bool read_use(struct reading *r)
     struct sl_str name;
 
     memset(r->use, 0, sizeof(*r->use));
-    r->use->facts.trusted = r->use->facts.metered = true;
-    r->use->facts.now = sl_http_now(r->body.call);
-    r->use->facts.has_cost = true;
+    r->use->request.trusted = r->use->request.metered = true;
+    r->use->request.now = sl_http_now(r->body.call);
+    r->use->request.has_cost = true;
     r->other = (struct sl_str){"", 0};
     r->has_amount = false;
     if (!sl_json_body_enter(&r->body))

@@ -141,8 +141,8 @@ static int write_json(struct sl_resp_call *call, const struct sl_decision *d,
     struct sl_rendered rendered;
     int err;
 
-    sl_arena_reset(&call->ink);
-    err = sl_render(d, &call->ink, &rendered);
+    sl_arena_reset(&call->text_arena);
+    err = sl_render(d, &call->text_arena, &rendered);
     if (!err)
         err = explain ? sl_render_explained(d, &rendered, &call->text)
                       : sl_render_verdict(d, &rendered, &call->text);
@@ -153,32 +153,32 @@ static int write_json(struct sl_resp_call *call, const struct sl_decision *d,
 
 /* ---- asking ---- */
 
-static void on_answered(struct sl_check *ask)
+static void on_answered(struct sl_check *check)
 {
-    sl_resp_answered(ask->ctx);
+    sl_resp_answered(check->ctx);
 }
 
-static void on_waits(struct sl_check *ask)
+static void on_waits(struct sl_check *check)
 {
-    const struct sl_resp_call *call = ask->ctx;
+    const struct sl_resp_call *call = check->ctx;
 
     if (call->client && call->client->base.conn)
         sl_conn_watch_close(call->client->base.conn);
 }
 
 static void start_check(struct sl_resp_call *call, bool spend,
-                        void (*done)(struct sl_check *ask))
+                        void (*done)(struct sl_check *check))
 {
-    call->ask.done = done;
-    call->ask.ctx = call;
-    call->ask.waits = on_waits;
-    sl_check_start(&call->ask, &call->facts, 1, spend);
+    call->check.done = done;
+    call->check.ctx = call;
+    call->check.waits = on_waits;
+    sl_check_start(&call->check, &call->request, 1, spend);
 }
 
 /* What can't wait is decided at once, and what came before it even sooner. */
-static bool on_defers(struct sl_check *ask, bool may)
+static bool on_defers(struct sl_check *check, bool may)
 {
-    struct sl_resp_call *call = ask->ctx;
+    struct sl_resp_call *call = check->ctx;
     struct sl_resp_conn *client = call->client;
 
     if (!call->begins) /* the client is suspended */
@@ -191,13 +191,13 @@ static bool on_defers(struct sl_check *ask, bool may)
 
 static void begin_check(struct sl_resp_call *call)
 {
-    call->ask.defers = on_defers;
+    call->check.defers = on_defers;
     start_check(call, true, on_answered);
 }
 
 static void begin_explain(struct sl_resp_call *call)
 {
-    call->ask.defers = NULL;
+    call->check.defers = NULL;
     start_check(call, false, on_answered);
 }
 
@@ -205,8 +205,9 @@ static void begin_explain(struct sl_resp_call *call)
 static int complain(struct sl_resp_call *call)
 {
     return sl_resp_refuse(call->client, "%s",
-                          call->ask.diag.sentence[0] ? call->ask.diag.sentence
-                                                     : "out of memory");
+                          call->check.diag.sentence[0]
+                              ? call->check.diag.sentence
+                              : "out of memory");
 }
 
 /* A check that was suspended has a time of its own. */
@@ -226,9 +227,9 @@ static void count(struct sl_resp_call *call, const struct sl_decision *d)
 
 static int reply_check(struct sl_resp_call *call)
 {
-    const struct sl_decision *d = &call->ask.decision;
+    const struct sl_decision *d = &call->check.decision;
 
-    if (call->ask.err)
+    if (call->check.err)
         return complain(call);
     count(call, d);
     return call->json ? write_json(call, d, false) : write_map(call, d);
@@ -241,7 +242,7 @@ int sl_resp_decide_checks(struct sl_resp_conn *client)
 
     client->check_count = 0;
     for (unsigned i = 0; i < count; i++)
-        sl_check_resume(&client->checks[i]->ask);
+        sl_check_resume(&client->checks[i]->check);
     for (unsigned i = 0; i < count; i++) {
         if (!err)
             err = reply_check(client->checks[i]);
@@ -255,11 +256,11 @@ static int reply_explain(struct sl_resp_call *call)
     const struct sl_resp_conn *client = call->client;
     int err;
 
-    if (call->ask.err)
+    if (call->check.err)
         return complain(call);
     if (call->json)
-        return write_json(call, &call->ask.decision, true);
-    err = sl_explain(&call->ask.decision, &call->text);
+        return write_json(call, &call->check.decision, true);
+    err = sl_explain(&call->check.decision, &call->text);
     return err ? err
                : sl_resp_write_verbatim(client->out, client->version, "txt",
                                         sl_buf_str(&call->text));
@@ -267,35 +268,36 @@ static int reply_explain(struct sl_resp_call *call)
 
 /* ---- forgetting ---- */
 
-static void on_forgotten(struct sl_check *ask)
+static void on_forgotten(struct sl_check *check)
 {
-    if (ask->err)
-        sl_diag_error(&ask->diag, ask->err, "the store did not answer in time");
-    sl_resp_answered(ask->ctx);
+    if (check->err)
+        sl_diag_error(&check->diag, check->err,
+                      "the store did not answer in time");
+    sl_resp_answered(check->ctx);
 }
 
 /* The decision says which limits they are. */
-static void on_looked(struct sl_check *ask)
+static void on_looked(struct sl_check *check)
 {
-    ask->done = on_forgotten;
-    if (ask->err)
-        sl_resp_answered(ask->ctx);
+    check->done = on_forgotten;
+    if (check->err)
+        sl_resp_answered(check->ctx);
     else
-        sl_check_reset(ask);
+        sl_check_reset(check);
 }
 
 static void begin_forget(struct sl_resp_call *call)
 {
-    call->ask.defers = NULL;
+    call->check.defers = NULL;
     start_check(call, false, on_looked);
 }
 
 static int reply_forget(struct sl_resp_call *call)
 {
-    if (call->ask.err)
+    if (call->check.err)
         return complain(call);
     return sl_resp_write_integer(call->client->out,
-                                 call->ask.decision.take.count);
+                                 call->check.decision.take.count);
 }
 
 static void on_throttle_forgotten(struct sl_throttle *t)
@@ -334,9 +336,9 @@ static int forget_throttle(struct sl_resp_call *call, struct sl_str key)
 
 /* ---- commands ---- */
 
-static int ask(struct sl_resp_conn *client, const struct sl_resp_command *c,
-               void (*begin_f)(struct sl_resp_call *call),
-               int (*reply)(struct sl_resp_call *call))
+static int check(struct sl_resp_conn *client, const struct sl_resp_command *c,
+                 void (*begin_f)(struct sl_resp_call *call),
+                 int (*reply)(struct sl_resp_call *call))
 {
     struct sl_resp_call *call = sl_resp_call_new(client);
     struct sl_diag why;
@@ -355,13 +357,13 @@ static int ask(struct sl_resp_conn *client, const struct sl_resp_command *c,
 int sl_resp_check(struct sl_resp_conn *client,
                   const struct sl_resp_command *command)
 {
-    return ask(client, command, begin_check, reply_check);
+    return check(client, command, begin_check, reply_check);
 }
 
 int sl_resp_explain(struct sl_resp_conn *client,
                     const struct sl_resp_command *command)
 {
-    return ask(client, command, begin_explain, reply_explain);
+    return check(client, command, begin_explain, reply_explain);
 }
 
 int sl_resp_forget(struct sl_resp_conn *client,
@@ -371,7 +373,7 @@ int sl_resp_forget(struct sl_resp_conn *client,
 
     if (!sl_str_eq_nocase(command->args[1], SL_STR("throttle")) ||
         command->count != 3)
-        return ask(client, command, begin_forget, reply_forget);
+        return check(client, command, begin_forget, reply_forget);
     call = sl_resp_call_new(client);
     return call ? forget_throttle(call, command->args[2])
                 : sl_resp_refuse(client, "out of memory");
@@ -458,37 +460,37 @@ static bool read_amount(struct sl_str word, uint64_t *ret, struct sl_diag *why)
 static bool read_cost(struct sl_resp_call *call, struct sl_str name,
                       struct sl_str value, struct sl_diag *why)
 {
-    struct sl_request *facts = &call->facts;
-    struct sl_cost *cost = &call->costs[facts->cost_count];
+    struct sl_request *request = &call->request;
+    struct sl_cost *cost = &call->costs[request->cost_count];
 
     if (name.len == 0) {
-        if (facts->has_cost)
+        if (request->has_cost)
             return refuse(
                 why, "the cost is given twice, the second time as '%s'", value);
-        facts->has_cost = true;
-        return read_amount(value, &facts->cost, why);
+        request->has_cost = true;
+        return read_amount(value, &request->cost, why);
     }
-    for (unsigned i = 0; i < facts->cost_count; i++)
+    for (unsigned i = 0; i < request->cost_count; i++)
         if (sl_str_eq(call->costs[i].limit, name))
             return refuse(why, "the cost of '%s' is given twice", name);
-    if (facts->cost_count == SL_RESP_FACTS)
+    if (request->cost_count == SL_RESP_FACTS)
         return refuse(why, "too many costs, at '%s'", name);
     cost->limit = name;
-    facts->cost_count++;
+    request->cost_count++;
     return read_amount(value, &cost->cost, why);
 }
 
 static bool read_header(struct sl_resp_call *call, struct sl_str name,
                         struct sl_str value, struct sl_diag *why)
 {
-    struct sl_request *facts = &call->facts;
+    struct sl_request *request = &call->request;
 
-    for (unsigned i = 0; i < facts->header_count; i++)
+    for (unsigned i = 0; i < request->header_count; i++)
         if (sl_str_eq_nocase(call->headers[i].name, name))
             return refuse(why, "the header '%s' is given twice", name);
-    if (facts->header_count == SL_RESP_FACTS)
+    if (request->header_count == SL_RESP_FACTS)
         return refuse(why, "too many headers, at '%s'", name);
-    call->headers[facts->header_count++] = (struct sl_header){name, value};
+    call->headers[request->header_count++] = (struct sl_header){name, value};
     return true;
 }
 
@@ -517,7 +519,7 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
 
     for (size_t i = 0; i < SL_LEN(fields); i++) {
         struct sl_str *at =
-            (struct sl_str *)(void *)((char *)&call->facts + fields[i].place);
+            (struct sl_str *)(void *)((char *)&call->request + fields[i].place);
 
         if (!sl_str_eq_nocase(name, fields[i].name))
             continue;
@@ -533,9 +535,9 @@ static bool read_field(struct sl_resp_call *call, struct sl_str name,
     if (is_below(name, SL_STR("header."), &rest))
         return read_header(call, rest, value, why);
     if (IS(name, "hold"))
-        return read_span(&call->facts.hold, name, value, sl_hold_span, why);
+        return read_span(&call->request.hold, name, value, sl_hold_span, why);
     if (IS(name, "wait"))
-        return read_span(&call->facts.wait, name, value, sl_wait_span, why);
+        return read_span(&call->request.wait, name, value, sl_wait_span, why);
     if (!IS(name, "as"))
         return unknown(name, why);
     call->json = IS(value, "json");
@@ -556,40 +558,40 @@ static bool is_field(struct sl_str word)
 
 /* The first words: how many they are, or 0. A path may be spelt in whatever
  * way a server would take it. */
-static unsigned read_subject(struct sl_request *facts,
+static unsigned read_subject(struct sl_request *request,
                              const struct sl_resp_command *c)
 {
     if (IS(c->args[1], "job")) {
-        facts->job = c->args[2];
+        request->job = c->args[2];
         return 3;
     }
     if (!IS(c->args[1], "limit")) {
-        facts->method = c->args[1];
-        facts->path = c->args[2];
-        return facts->path.len > 0 && !is_field(facts->method) ? 3 : 0;
+        request->method = c->args[1];
+        request->path = c->args[2];
+        return request->path.len > 0 && !is_field(request->method) ? 3 : 0;
     }
-    facts->limit = c->args[2];
-    facts->key = c->count > 3 ? c->args[3] : (struct sl_str){NULL, 0};
-    return facts->key.len > 0 ? 4 : 0;
+    request->limit = c->args[2];
+    request->key = c->count > 3 ? c->args[3] : (struct sl_str){NULL, 0};
+    return request->key.len > 0 ? 4 : 0;
 }
 
 bool sl_resp_read_check(struct sl_resp_call *call,
                         const struct sl_resp_command *c, struct sl_diag *why)
 {
-    struct sl_request *facts = &call->facts;
-    const struct sl_active_policy *before = call->ask.live;
+    struct sl_request *request = &call->request;
+    const struct sl_active_policy *before = call->check.active;
     unsigned at;
 
-    if (sl_check_hold(&call->ask) != before && before)
+    if (sl_check_hold(&call->check) != before && before)
         sl_server_free_spare(&call->worker->base);
-    *facts = (struct sl_request){
+    *request = (struct sl_request){
         .trusted = true, /* he has the password, or sits on this machine */
         .headers = call->headers,
         .costs = call->costs,
         .now = sl_server_now(&call->worker->base),
     };
     call->json = false;
-    at = read_subject(facts, c);
+    at = read_subject(request, c);
     if (at == 0)
         return refuse(
             why, "write METHOD /path, JOB name or LIMIT name key, not '%s'",
@@ -599,8 +601,8 @@ bool sl_resp_read_check(struct sl_resp_call *call,
             return false;
     if (at < c->count)
         return refuse(why, "'%s' has no value after it", c->args[at]);
-    facts->has_body = facts->body.at != NULL;
-    return sl_request_check(call->ask.live->policy, facts, why) == 0;
+    request->has_body = request->body.at != NULL;
+    return sl_request_check(call->check.active->policy, request, why) == 0;
 }
 
 /* ---- the life of a call.
@@ -622,9 +624,9 @@ void sl_resp_call_free(struct sl_server_op *op)
 {
     struct sl_resp_call *call = (struct sl_resp_call *)op;
 
-    sl_check_done(&call->ask);
+    sl_check_done(&call->check);
     sl_hold_op_done(&call->hold);
-    sl_arena_done(&call->ink);
+    sl_arena_done(&call->text_arena);
     sl_buf_done(&call->text);
     sl_buf_done(&call->kept);
 }
@@ -635,9 +637,9 @@ void sl_resp_call_init(struct sl_server_worker *worker, struct sl_server_op *op)
     const struct sl_alloc *alloc = worker->alloc;
 
     call->worker = (struct sl_resp_worker *)worker;
-    sl_check_init(&call->ask, worker->engine, worker->station, alloc);
-    sl_hold_op_init(&call->hold, worker->engine, worker->station, alloc);
-    sl_arena_init(&call->ink, MAX_TEXT, alloc);
+    sl_check_init(&call->check, worker->engine, worker->engine_ctx, alloc);
+    sl_hold_op_init(&call->hold, worker->engine, worker->engine_ctx, alloc);
+    sl_arena_init(&call->text_arena, MAX_TEXT, alloc);
     sl_buf_init(&call->text, MAX_TEXT, alloc);
     sl_buf_init(&call->kept, 1, alloc);
 }
@@ -661,7 +663,7 @@ void sl_resp_call_done(struct sl_resp_call *call)
     if (call->client && call->client->call == call)
         call->client->call = NULL;
     sl_buf_done(&call->kept);
-    sl_arena_reset(&call->ink);
+    sl_arena_reset(&call->text_arena);
     sl_buf_clear(&call->text);
     if (call->text.size > SPARE_TEXT)
         sl_buf_done(&call->text);
@@ -677,7 +679,7 @@ void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in)
     call->client = NULL;
     call->kept = *in;
     sl_buf_init(in, call->kept.ceiling, call->kept.alloc);
-    sl_check_cancel(&call->ask);
+    sl_check_cancel(&call->check);
 }
 
 /* ---- asking ---- */

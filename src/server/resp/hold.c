@@ -22,12 +22,12 @@ static int write_flag(struct sl_resp_conn *client, bool yes)
     return sl_buf_add(client->out, yes ? SL_STR("#t\r\n") : SL_STR("#f\r\n"));
 }
 
-static int write_part(struct sl_resp_conn *client, const struct sl_hold_op *ask,
+static int write_part(struct sl_resp_conn *client, const struct sl_hold_op *op,
                       unsigned i)
 {
-    const struct sl_held_part *part = &ask->call.parts[i];
-    const struct sl_rule *rule = sl_hold_rule(ask, i);
-    bool settled = ask->verb != SL_VERB_EXTEND;
+    const struct sl_held_part *part = &op->call.parts[i];
+    const struct sl_rule *rule = sl_hold_rule(op, i);
+    bool settled = op->verb != SL_VERB_EXTEND;
     int err = sl_buf_addf(client->out, "*5\r\n");
 
     if (!err)
@@ -44,22 +44,22 @@ static int write_part(struct sl_resp_conn *client, const struct sl_hold_op *ask,
     return err ? err : write_flag(client, part->over);
 }
 
-static int write_map(struct sl_resp_conn *client, const struct sl_hold_op *ask)
+static int write_map(struct sl_resp_conn *client, const struct sl_hold_op *op)
 {
-    bool held = ask->verb == SL_VERB_EXTEND && !sl_hold_is_again(ask);
-    int64_t left = held ? (int64_t)sl_span_in(ask->call.expires_in, SL_MS) : -1;
+    bool held = op->verb == SL_VERB_EXTEND && !sl_hold_is_again(op);
+    int64_t left = held ? (int64_t)sl_span_in(op->call.expires_in, SL_MS) : -1;
     int err =
         sl_buf_addf(client->out, client->version < 3 ? "*8\r\n" : "%%4\r\n");
 
     if (!err)
         err = sl_resp_write_string(client->out, SL_STR("state"));
     if (!err)
-        err = sl_resp_write_string(client->out,
-                                   sl_str_c(sl_hold_state_word(ask)));
+        err =
+            sl_resp_write_string(client->out, sl_str_c(sl_hold_state_word(op)));
     if (!err)
         err = sl_resp_write_string(client->out, SL_STR("again"));
     if (!err)
-        err = write_flag(client, sl_hold_is_again(ask));
+        err = write_flag(client, sl_hold_is_again(op));
     if (!err)
         err = sl_resp_write_string(client->out, SL_STR("expires_ms"));
     if (!err)
@@ -67,9 +67,9 @@ static int write_map(struct sl_resp_conn *client, const struct sl_hold_op *ask)
     if (!err)
         err = sl_resp_write_string(client->out, SL_STR("limits"));
     if (!err)
-        err = sl_buf_addf(client->out, "*%u\r\n", ask->call.count);
-    for (unsigned i = 0; i < ask->call.count && !err; i++)
-        err = write_part(client, ask, i);
+        err = sl_buf_addf(client->out, "*%u\r\n", op->call.count);
+    for (unsigned i = 0; i < op->call.count && !err; i++)
+        err = write_part(client, op, i);
     return err;
 }
 
@@ -80,43 +80,43 @@ static void count(const struct sl_resp_call *call)
         [SL_VERB_RELEASE] = SL_HOLD_RELEASED_NOW,
         [SL_VERB_EXTEND] = SL_HOLD_EXTENDED,
     };
-    const struct sl_hold_op *ask = &call->hold;
+    const struct sl_hold_op *op = &call->hold;
 
-    if (!call->worker->base.stats || (ask->err && ask->err != SLUICE_ENOENT))
+    if (!call->worker->base.stats || (op->err && op->err != SLUICE_ENOENT))
         return;
-    sl_metrics_hold(call->worker->base.stats, ask->err ? SL_HOLD_MISSED
-                                              : sl_hold_is_again(ask)
+    sl_metrics_hold(call->worker->base.stats, op->err ? SL_HOLD_MISSED
+                                              : sl_hold_is_again(op)
                                                   ? SL_HOLD_AGAIN
-                                                  : events[ask->verb]);
+                                                  : events[op->verb]);
 }
 
 static int reply_hold(struct sl_resp_call *call)
 {
     struct sl_resp_conn *client = call->client;
-    const struct sl_hold_op *ask = &call->hold;
+    const struct sl_hold_op *op = &call->hold;
     int err;
 
     count(call);
-    if (ask->err == SLUICE_ENOENT)
+    if (op->err == SLUICE_ENOENT)
         return sl_resp_write_error(
             client->out,
             SL_STR("UNKNOWNHOLD there is no such hold, or it ended long ago"));
-    if (ask->err)
+    if (op->err)
         return sl_resp_refuse(client, "%s",
-                              ask->diag.sentence[0] ? ask->diag.sentence
-                                                    : "out of memory");
+                              op->diag.sentence[0] ? op->diag.sentence
+                                                   : "out of memory");
     if (!call->json)
-        return write_map(client, ask);
-    err = sl_hold_render(ask, &call->text);
+        return write_map(client, op);
+    err = sl_hold_render(op, &call->text);
     return err ? err
                : sl_resp_write_string(client->out, sl_buf_str(&call->text));
 }
 
 /* ---- asking ---- */
 
-static void on_ended(struct sl_hold_op *ask)
+static void on_ended(struct sl_hold_op *op)
 {
-    sl_resp_answered(ask->ctx);
+    sl_resp_answered(op->ctx);
 }
 
 static void begin_hold(struct sl_resp_call *call)

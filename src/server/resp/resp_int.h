@@ -120,12 +120,12 @@ struct sl_resp_call {
     unsigned count;
 
     /* A check. */
-    struct sl_check ask;
-    struct sl_request facts;
+    struct sl_check check;
+    struct sl_request request;
     struct sl_header headers[SL_RESP_FACTS];
     struct sl_cost costs[SL_RESP_FACTS];
     bool json;
-    struct sl_arena ink; /* of a decision, rendered */
+    struct sl_arena text_arena; /* of a decision, rendered */
     struct sl_buf text;
     struct sl_hold_op hold; /* how a hold ends */
     struct sl_hold_op_input question;

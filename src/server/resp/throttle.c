@@ -159,7 +159,7 @@ int sl_resp_name(struct sl_resp_call *call, struct sl_throttle *t)
 
     if (!sl_throttles_named(&call->worker->throttles))
         return 0;
-    name = sl_arena_take(&call->ink, before.len + t->key.len);
+    name = sl_arena_take(&call->text_arena, before.len + t->key.len);
     if (!name)
         return SLUICE_ENOMEM;
     memcpy(name, before.at, before.len);

@@ -292,7 +292,7 @@ struct sl_row_lease {
 };
 
 struct sl_take_rows {
-    enum sl_take_op errand;
+    enum sl_take_op op;
     sl_ns now;
     unsigned count; /* of parts */
     struct sl_store_part parts[SL_PARTS];
@@ -314,7 +314,7 @@ struct sl_take_rows {
 };
 
 /* `names` is empty, with a ceiling and an allocator. SLUICE_ENOMEM. */
-SL_MUST_USE int sl_take_rows_fill(struct sl_take_rows *sheet,
+SL_MUST_USE int sl_take_rows_fill(struct sl_take_rows *take_rows,
                                   const struct sl_take *take, sl_ns now);
 
 /* One that gives back the rest of a lease: `amount` of what was taken at
@@ -326,7 +326,7 @@ struct sl_lease_rest {
     uint64_t amount;
     sl_ns taken;
 };
-SL_MUST_USE int sl_take_rows_fill_rest(struct sl_take_rows *sheet,
+SL_MUST_USE int sl_take_rows_fill_rest(struct sl_take_rows *take_rows,
                                        const struct sl_lease_rest *rest,
                                        sl_ns now);
 
@@ -336,28 +336,28 @@ sl_ns sl_take_rows_time(const struct sl_limit *limit, struct sl_cell cell,
 
 /* Judge by what the rows say: fills in the answers, and what is to be written
  * (row.changed, row.next). True if the set is allowed. */
-bool sl_take_rows_judge(struct sl_take_rows *sheet);
+bool sl_take_rows_judge(struct sl_take_rows *take_rows);
 
 /* Rows that are to be written, and those that must not have changed. */
-unsigned sl_take_rows_writes(const struct sl_take_rows *sheet);
-unsigned sl_take_rows_checks(const struct sl_take_rows *sheet);
+unsigned sl_take_rows_writes(const struct sl_take_rows *take_rows);
+unsigned sl_take_rows_checks(const struct sl_take_rows *take_rows);
 
 /* One fixed window, and a cost that may fit or goes back: it can be counted
  * without a look. */
-bool sl_take_rows_is_count(const struct sl_take_rows *sheet);
+bool sl_take_rows_is_count(const struct sl_take_rows *take_rows);
 
 /* What such a count adds, with its lease. */
-struct sl_row_count sl_take_rows_count(struct sl_take_rows *sheet);
+struct sl_row_count sl_take_rows_count(struct sl_take_rows *take_rows);
 
 /* When a lease of row `k` must be over, by the clock of `now`: what is taken in
  * advance counts in the window, or the interval, that it was taken in. */
-sl_ns sl_take_rows_lease_end(const struct sl_take_rows *sheet, unsigned k);
+sl_ns sl_take_rows_lease_end(const struct sl_take_rows *take_rows, unsigned k);
 
 /* Make of a take that has succeeded one that gives it back at `now`. */
-void sl_take_rows_invert(struct sl_take_rows *sheet, sl_ns now);
+void sl_take_rows_invert(struct sl_take_rows *take_rows, sl_ns now);
 
 /* Hand the answers to who asked. */
-void sl_take_rows_answer(const struct sl_take_rows *sheet,
+void sl_take_rows_answer(const struct sl_take_rows *take_rows,
                          struct sl_take *take);
 
 /* ---- one client and its ops ---- */

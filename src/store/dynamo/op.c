@@ -251,7 +251,7 @@ static unsigned one_to_write(const struct sl_dynamo_op *op, bool heals)
 /* Without transactions: a row alone; in steps, if it may be; or not at all. */
 static void write_apart(struct sl_dynamo_op *op)
 {
-    bool takes = op->take_rows.errand == SL_TAKE_OP_TAKE;
+    bool takes = op->take_rows.op == SL_TAKE_OP_TAKE;
 
     op->phase = SL_DYNAMO_OP_WRITES;
     op->written = SL_PARTS;
@@ -521,7 +521,7 @@ int sl_dynamo_op_encode_take(struct sl_remote_op *base, struct sl_take *take,
                           memory_order_relaxed);
     if (err)
         return err;
-    op->may_split = take->apart && take->errand == SL_TAKE_OP_TAKE;
+    op->may_split = take->apart && take->op == SL_TAKE_OP_TAKE;
     if (keys)
         sl_remote_op_request_leases(base, take, keys, take_rows->now);
     for (unsigned i = 0; i < base->leases.count; i++) {

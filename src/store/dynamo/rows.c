@@ -9,121 +9,126 @@
 
 /* ---- filling ---- */
 
-static bool may_carry(enum sl_take_op errand)
+static bool may_carry(enum sl_take_op op)
 {
-    return errand == SL_TAKE_OP_TAKE || errand == SL_TAKE_OP_PEEK ||
-           errand == SL_TAKE_OP_EACH;
+    return op == SL_TAKE_OP_TAKE || op == SL_TAKE_OP_PEEK ||
+           op == SL_TAKE_OP_EACH;
 }
 
-static int add_name(struct sl_take_rows *sheet,
+static int add_name(struct sl_take_rows *take_rows,
                     const struct sl_store_part *part, size_t *ret_len)
 {
-    size_t before = sheet->names.len;
-    int err = sl_row_name(sl_take_part_name(part), &sheet->names);
+    size_t before = take_rows->names.len;
+    int err = sl_row_name(sl_take_part_name(part), &take_rows->names);
 
-    *ret_len = sheet->names.len - before;
+    *ret_len = take_rows->names.len - before;
     return err;
 }
 
 /* The row that is already there for this name and limit, or a new one. */
-static unsigned find_row(struct sl_take_rows *sheet, const struct sl_row *row)
+static unsigned find_row(struct sl_take_rows *take_rows,
+                         const struct sl_row *row)
 {
     unsigned i = 0;
 
-    while (i < sheet->row_count &&
-           (!sl_str_eq(sheet->rows[i].name, row->name) ||
-            strcmp(sheet->rows[i].sort, row->sort) != 0))
+    while (i < take_rows->row_count &&
+           (!sl_str_eq(take_rows->rows[i].name, row->name) ||
+            strcmp(take_rows->rows[i].sort, row->sort) != 0))
         i++;
     return i;
 }
 
-static void fill_part(struct sl_take_rows *sheet, unsigned i,
+static void fill_part(struct sl_take_rows *take_rows, unsigned i,
                       struct sl_str name)
 {
     struct sl_row row;
     unsigned k;
 
-    sl_row_of(&sheet->parts[i], name, sheet->now, &row);
-    k = find_row(sheet, &row);
-    sheet->row_of[i] = k;
-    if (k < sheet->row_count) {
-        sheet->cost[k] = sl_add_sat(sheet->cost[k], sheet->parts[i].cost);
+    sl_row_of(&take_rows->parts[i], name, take_rows->now, &row);
+    k = find_row(take_rows, &row);
+    take_rows->row_of[i] = k;
+    if (k < take_rows->row_count) {
+        take_rows->cost[k] =
+            sl_add_sat(take_rows->cost[k], take_rows->parts[i].cost);
     } else {
-        sheet->rows[k] = row;
-        sheet->first[k] = i;
-        sheet->cost[k] = sheet->parts[i].cost;
-        sheet->beside[k] = -1;
-        sheet->lease[k] = (struct sl_row_lease){0};
-        sheet->row_count++;
+        take_rows->rows[k] = row;
+        take_rows->first[k] = i;
+        take_rows->cost[k] = take_rows->parts[i].cost;
+        take_rows->beside[k] = -1;
+        take_rows->lease[k] = (struct sl_row_lease){0};
+        take_rows->row_count++;
     }
-    if (i > 0 && sheet->parts[i - 1].carried &&
-        sheet->row_of[i - 1] < sheet->row_of[i])
-        sheet->beside[k] = (int)sheet->row_of[i - 1];
+    if (i > 0 && take_rows->parts[i - 1].carried &&
+        take_rows->row_of[i - 1] < take_rows->row_of[i])
+        take_rows->beside[k] = (int)take_rows->row_of[i - 1];
 }
 
-static void copy_part(struct sl_take_rows *sheet, const struct sl_take *take,
-                      unsigned i)
+static void copy_part(struct sl_take_rows *take_rows,
+                      const struct sl_take *take, unsigned i)
 {
-    struct sl_store_part *part = &sheet->parts[i];
+    struct sl_store_part *part = &take_rows->parts[i];
 
     *part = take->parts[i];
-    sheet->limits[i] = *take->parts[i].limit;
-    part->limit = &sheet->limits[i];
-    part->carried = part->carried && may_carry(take->errand);
+    take_rows->limits[i] = *take->parts[i].limit;
+    part->limit = &take_rows->limits[i];
+    part->carried = part->carried && may_carry(take->op);
     part->untracked = false;
     if (part->limit->calendar)
-        sheet->periods[i] = sl_calendar_period(&part->limit->cal, sheet->now);
+        take_rows->periods[i] =
+            sl_calendar_period(&part->limit->cal, take_rows->now);
 }
 
-int sl_take_rows_fill(struct sl_take_rows *sheet, const struct sl_take *take,
-                      sl_ns now)
+int sl_take_rows_fill(struct sl_take_rows *take_rows,
+                      const struct sl_take *take, sl_ns now)
 {
     size_t lens[SL_PARTS], at = 0;
     int err = 0;
 
-    sheet->errand = take->errand;
-    sheet->now = now;
-    sheet->count = take->count < SL_PARTS ? take->count : SL_PARTS;
-    sheet->row_count = 0;
-    sheet->orphaned = sheet->is_rest = false;
-    for (unsigned i = 0; i < sheet->count && !err; i++)
-        err = add_name(sheet, &take->parts[i], &lens[i]);
-    for (unsigned i = 0; i < sheet->count && !err; i++) {
-        copy_part(sheet, take, i);
-        fill_part(sheet, i, (struct sl_str){sheet->names.bytes + at, lens[i]});
+    take_rows->op = take->op;
+    take_rows->now = now;
+    take_rows->count = take->count < SL_PARTS ? take->count : SL_PARTS;
+    take_rows->row_count = 0;
+    take_rows->orphaned = take_rows->is_rest = false;
+    for (unsigned i = 0; i < take_rows->count && !err; i++)
+        err = add_name(take_rows, &take->parts[i], &lens[i]);
+    for (unsigned i = 0; i < take_rows->count && !err; i++) {
+        copy_part(take_rows, take, i);
+        fill_part(take_rows, i,
+                  (struct sl_str){take_rows->names.bytes + at, lens[i]});
         at += lens[i];
     }
     return err;
 }
 
-int sl_take_rows_fill_rest(struct sl_take_rows *sheet,
+int sl_take_rows_fill_rest(struct sl_take_rows *take_rows,
                            const struct sl_lease_rest *rest, sl_ns now)
 {
-    int err = sl_row_name(rest->name, &sheet->names);
+    int err = sl_row_name(rest->name, &take_rows->names);
 
-    sheet->errand = SL_TAKE_OP_REFUND;
-    sheet->now = rest->taken; /* which names the row of a window */
-    sheet->count = 1;
-    sheet->row_count = 0;
-    sheet->orphaned = sheet->is_rest = true;
-    sheet->limits[0] = rest->limit;
-    sheet->periods[0] = rest->period;
-    sheet->parts[0] = (struct sl_store_part){
-        .limit = &sheet->limits[0], .cost = rest->amount, .when = rest->taken};
+    take_rows->op = SL_TAKE_OP_REFUND;
+    take_rows->now = rest->taken; /* which names the row of a window */
+    take_rows->count = 1;
+    take_rows->row_count = 0;
+    take_rows->orphaned = take_rows->is_rest = true;
+    take_rows->limits[0] = rest->limit;
+    take_rows->periods[0] = rest->period;
+    take_rows->parts[0] = (struct sl_store_part){.limit = &take_rows->limits[0],
+                                                 .cost = rest->amount,
+                                                 .when = rest->taken};
     if (!err)
-        fill_part(sheet, 0, sl_buf_str(&sheet->names));
-    sheet->now = now > rest->taken ? now : rest->taken;
+        fill_part(take_rows, 0, sl_buf_str(&take_rows->names));
+    take_rows->now = now > rest->taken ? now : rest->taken;
     return err;
 }
 
 /* ---- judging ---- */
 
 /* A calendar that may be gone: its period was noted. */
-static struct sl_take_result give_back_noted(const struct sl_take_rows *sheet,
-                                             unsigned i, struct sl_cell cell,
-                                             uint64_t cost)
+static struct sl_take_result
+give_back_noted(const struct sl_take_rows *take_rows, unsigned i,
+                struct sl_cell cell, uint64_t cost)
 {
-    struct sl_period p = sheet->periods[i];
+    struct sl_period p = take_rows->periods[i];
     struct sl_take_result t = {.next = cell};
 
     if ((sl_ns)cell.w[0] >= p.start && (sl_ns)cell.w[0] < p.end)
@@ -148,16 +153,17 @@ static uint64_t surely_left(const struct sl_limit *limit, struct sl_cell cell,
 }
 
 /* Part `i`, the first of its row, by its errand. */
-static struct sl_take_result judge(const struct sl_take_rows *sheet, unsigned i,
-                                   struct sl_cell cell, uint64_t cost)
+static struct sl_take_result judge(const struct sl_take_rows *take_rows,
+                                   unsigned i, struct sl_cell cell,
+                                   uint64_t cost)
 {
-    const struct sl_limit *limit = sheet->parts[i].limit;
+    const struct sl_limit *limit = take_rows->parts[i].limit;
     uint64_t amount = cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX;
-    sl_ns now = sheet->at[sheet->row_of[i]];
+    sl_ns now = take_rows->at[take_rows->row_of[i]];
     struct sl_take_result t;
     struct sl_answer would;
 
-    switch (sheet->errand) {
+    switch (take_rows->op) {
     case SL_TAKE_OP_PEEK:
         would = sl_take(limit, cell, cost, now).answer;
         t = sl_take(limit, cell, 0, now);
@@ -167,17 +173,17 @@ static struct sl_take_result judge(const struct sl_take_rows *sheet, unsigned i,
     case SL_TAKE_OP_CHARGE:
         return sl_adjust(limit, cell, (int64_t)amount, now, now);
     case SL_TAKE_OP_REFUND:
-        if (sheet->is_rest)
-            amount = surely_left(limit, cell, amount, sheet->parts[i].when,
-                                 sheet->now);
-        if (limit->calendar && sheet->orphaned)
-            return give_back_noted(sheet, i, cell, amount);
-        return sl_adjust(limit, cell, -(int64_t)amount, sheet->parts[i].when,
-                         now);
+        if (take_rows->is_rest)
+            amount = surely_left(limit, cell, amount, take_rows->parts[i].when,
+                                 take_rows->now);
+        if (limit->calendar && take_rows->orphaned)
+            return give_back_noted(take_rows, i, cell, amount);
+        return sl_adjust(limit, cell, -(int64_t)amount,
+                         take_rows->parts[i].when, now);
     case SL_TAKE_OP_RESET: /* what is leased may still be spent */
         return sl_adjust(limit, sl_cell_of(0, 0),
-                         (int64_t)sheet->rows[sheet->row_of[i]].leased, now,
-                         now);
+                         (int64_t)take_rows->rows[take_rows->row_of[i]].leased,
+                         now, now);
     case SL_TAKE_OP_TAKE:
     case SL_TAKE_OP_EACH:
         break;
@@ -186,19 +192,19 @@ static struct sl_take_result judge(const struct sl_take_rows *sheet, unsigned i,
 }
 
 /* What part `i` says if `used` of another key counts against it, too. */
-static void count_beside(const struct sl_take_rows *sheet, unsigned i,
+static void count_beside(const struct sl_take_rows *take_rows, unsigned i,
                          struct sl_cell cell, uint64_t cost, uint64_t used,
                          struct sl_take_result *taken)
 {
-    const struct sl_limit *limit = sheet->parts[i].limit;
-    sl_ns now = sheet->at[sheet->row_of[i]];
+    const struct sl_limit *limit = take_rows->parts[i].limit;
+    sl_ns now = take_rows->at[take_rows->row_of[i]];
     struct sl_cell both = sl_adjust(limit, cell, (int64_t)used, now, now).next;
     struct sl_answer would = sl_take(limit, both, cost, now).answer;
 
     if (would.outcome != SL_ALLOW)
         taken->next = sl_take(limit, cell, 0, now).next;
     taken->answer = would;
-    if (sheet->errand == SL_TAKE_OP_PEEK) {
+    if (take_rows->op == SL_TAKE_OP_PEEK) {
         taken->answer = sl_take(limit, both, 0, now).answer;
         taken->answer.outcome = would.outcome;
         taken->answer.retry_in = would.retry_in;
@@ -211,105 +217,108 @@ static uint64_t used_of(const struct sl_answer *answer)
 }
 
 /* What a row is judged by: without what is left of a lease of it. */
-static struct sl_cell cell_of(const struct sl_take_rows *sheet, unsigned k)
+static struct sl_cell cell_of(const struct sl_take_rows *take_rows, unsigned k)
 {
-    const struct sl_row_lease *lease = &sheet->lease[k];
-    const struct sl_limit *limit = sheet->parts[sheet->first[k]].limit;
-    struct sl_cell cell = sheet->rows[k].cell;
+    const struct sl_row_lease *lease = &take_rows->lease[k];
+    const struct sl_limit *limit = take_rows->parts[take_rows->first[k]].limit;
+    struct sl_cell cell = take_rows->rows[k].cell;
     uint64_t back =
-        surely_left(limit, cell, lease->back, lease->taken, sheet->now);
+        surely_left(limit, cell, lease->back, lease->taken, take_rows->now);
 
     if (back == 0)
         return cell;
-    return sl_adjust(limit, cell, -(int64_t)back, lease->taken, sheet->at[k])
+    return sl_adjust(limit, cell, -(int64_t)back, lease->taken,
+                     take_rows->at[k])
         .next;
 }
 
-static struct sl_take_result judge_row(struct sl_take_rows *sheet, unsigned k,
-                                       bool refused,
+static struct sl_take_result judge_row(struct sl_take_rows *take_rows,
+                                       unsigned k, bool refused,
                                        const struct sl_take_result *taken)
 {
-    unsigned i = sheet->first[k];
-    struct sl_cell cell = cell_of(sheet, k);
-    uint64_t cost = refused ? 0 : sheet->cost[k];
-    int beside = sheet->beside[k];
+    unsigned i = take_rows->first[k];
+    struct sl_cell cell = cell_of(take_rows, k);
+    uint64_t cost = refused ? 0 : take_rows->cost[k];
+    int beside = take_rows->beside[k];
     struct sl_take_result t =
-        refused ? sl_take(sheet->parts[i].limit, cell, 0, sheet->at[k])
-                : judge(sheet, i, cell, cost);
+        refused ? sl_take(take_rows->parts[i].limit, cell, 0, take_rows->at[k])
+                : judge(take_rows, i, cell, cost);
 
     if (beside >= 0 && used_of(&taken[beside].answer) > 0)
-        count_beside(sheet, i, cell, cost, used_of(&taken[beside].answer), &t);
+        count_beside(take_rows, i, cell, cost, used_of(&taken[beside].answer),
+                     &t);
     return t;
 }
 
 /* It is written beside the row what is out, for a second. */
-static void note_lease(struct sl_take_rows *sheet, unsigned k, uint64_t amount)
+static void note_lease(struct sl_take_rows *take_rows, unsigned k,
+                       uint64_t amount)
 {
-    struct sl_row *row = &sheet->rows[k];
-    const struct sl_row_lease *lease = &sheet->lease[k];
+    struct sl_row *row = &take_rows->rows[k];
+    const struct sl_row_lease *lease = &take_rows->lease[k];
 
-    row->leases = lease->want > 0 || lease->back > 0 || sheet->is_rest;
-    row->lease_slot = sheet->slot;
+    row->leases = lease->want > 0 || lease->back > 0 || take_rows->is_rest;
+    row->lease_slot = take_rows->slot;
     row->lease_amount = amount;
-    row->lease_till = (uint64_t)((sheet->now + SL_S) / SL_MS) + 1;
+    row->lease_till = (uint64_t)((take_rows->now + SL_S) / SL_MS) + 1;
 }
 
 /* As much as is wanted of what the take leaves. Of a bucket half of that: a
  * lease that melts loses a part of a token, which is much of the last one. */
-static void take_lease(struct sl_take_rows *sheet, unsigned k,
+static void take_lease(struct sl_take_rows *take_rows, unsigned k,
                        struct sl_take_result *taken)
 {
-    struct sl_row_lease *lease = &sheet->lease[k];
-    const struct sl_limit *limit = sheet->parts[sheet->first[k]].limit;
+    struct sl_row_lease *lease = &take_rows->lease[k];
+    const struct sl_limit *limit = take_rows->parts[take_rows->first[k]].limit;
     uint64_t left =
         taken->answer.remaining / (limit->kind == SL_BUCKET ? 2 : 1);
 
     lease->has = lease->want < left ? lease->want : left;
-    note_lease(sheet, k, lease->has);
+    note_lease(take_rows, k, lease->has);
     if (lease->has > 0)
         taken->next =
-            sl_take(limit, taken->next, lease->has, sheet->at[k]).next;
+            sl_take(limit, taken->next, lease->has, take_rows->at[k]).next;
 }
 
-static bool judge_set(struct sl_take_rows *sheet)
+static bool judge_set(struct sl_take_rows *take_rows)
 {
     struct sl_take_result taken[SL_PARTS];
     bool allowed = true;
 
-    for (unsigned k = 0; k < sheet->row_count; k++) {
-        sheet->lease[k].has = 0;
-        sheet->rows[k].leases = false;
-        taken[k] = judge_row(sheet, k, false, taken);
+    for (unsigned k = 0; k < take_rows->row_count; k++) {
+        take_rows->lease[k].has = 0;
+        take_rows->rows[k].leases = false;
+        taken[k] = judge_row(take_rows, k, false, taken);
         allowed = allowed && taken[k].answer.outcome == SL_ALLOW;
     }
-    for (unsigned k = 0; k < sheet->row_count; k++) {
+    for (unsigned k = 0; k < take_rows->row_count; k++) {
         if (!allowed && taken[k].answer.outcome == SL_ALLOW)
-            taken[k] = judge_row(sheet, k, true, taken);
+            taken[k] = judge_row(take_rows, k, true, taken);
         if (allowed)
-            take_lease(sheet, k, &taken[k]);
-        sheet->rows[k].next = taken[k].next;
+            take_lease(take_rows, k, &taken[k]);
+        take_rows->rows[k].next = taken[k].next;
     }
-    for (unsigned i = 0; i < sheet->count; i++)
-        sheet->parts[i].answer = taken[sheet->row_of[i]].answer;
+    for (unsigned i = 0; i < take_rows->count; i++)
+        take_rows->parts[i].answer = taken[take_rows->row_of[i]].answer;
     return allowed;
 }
 
 /* Every part for itself, but for what is carried to it: the two are a set. */
-static void judge_each(struct sl_take_rows *sheet)
+static void judge_each(struct sl_take_rows *take_rows)
 {
     bool carries = false;
 
-    for (unsigned k = 0; k < sheet->row_count; k++)
-        sheet->rows[k].next = sheet->rows[k].cell;
-    for (unsigned i = 0; i < sheet->count; i++) {
-        struct sl_row *row = &sheet->rows[sheet->row_of[i]];
-        struct sl_store_part *part = &sheet->parts[i];
+    for (unsigned k = 0; k < take_rows->row_count; k++)
+        take_rows->rows[k].next = take_rows->rows[k].cell;
+    for (unsigned i = 0; i < take_rows->count; i++) {
+        struct sl_row *row = &take_rows->rows[take_rows->row_of[i]];
+        struct sl_store_part *part = &take_rows->parts[i];
         struct sl_store_part *before = i > 0 ? part - 1 : NULL;
-        bool same = carries && sheet->row_of[i - 1] == sheet->row_of[i];
-        struct sl_take_result t = judge(sheet, i, row->next, part->cost);
+        bool same = carries && take_rows->row_of[i - 1] == take_rows->row_of[i];
+        struct sl_take_result t = judge(take_rows, i, row->next, part->cost);
 
         if (carries && !same && used_of(&before->answer) > 0)
-            count_beside(sheet, i, row->next, part->cost,
+            count_beside(take_rows, i, row->next, part->cost,
                          used_of(&before->answer), &t);
         part->answer = t.answer;
         if (same)
@@ -321,34 +330,35 @@ static void judge_each(struct sl_take_rows *sheet)
 
 /* When a row has lost its meaning; what gives back leaves that as it is, since
  * others may have taken more meanwhile. */
-static void date(struct sl_take_rows *sheet, unsigned k)
+static void date(struct sl_take_rows *take_rows, unsigned k)
 {
-    unsigned i = sheet->first[k];
+    unsigned i = take_rows->first[k];
 
-    sl_row_date(&sheet->rows[k], &sheet->limits[i], sheet->now,
-                sheet->orphaned ? SL_NS_NONE : sheet->parts[i].answer.reset_in);
+    sl_row_date(&take_rows->rows[k], &take_rows->limits[i], take_rows->now,
+                take_rows->orphaned ? SL_NS_NONE
+                                    : take_rows->parts[i].answer.reset_in);
 }
 
-static void note_writes(struct sl_take_rows *sheet, bool allowed)
+static void note_writes(struct sl_take_rows *take_rows, bool allowed)
 {
-    bool looks = sheet->errand == SL_TAKE_OP_PEEK;
+    bool looks = take_rows->op == SL_TAKE_OP_PEEK;
 
-    for (unsigned k = 0; k < sheet->row_count; k++) {
-        struct sl_row *row = &sheet->rows[k];
+    for (unsigned k = 0; k < take_rows->row_count; k++) {
+        struct sl_row *row = &take_rows->rows[k];
         bool same = row->is_window ? row->next.w[1] == row->cell.w[1]
                                    : sl_cell_eq(row->next, row->cell);
 
-        row->deletes = sheet->errand == SL_TAKE_OP_RESET && row->leased == 0 &&
+        row->deletes = take_rows->op == SL_TAKE_OP_RESET && row->leased == 0 &&
                        !row->has_marks;
         row->changed = row->deletes || (!looks && !same);
         row->leaned_on = false;
         if (row->changed)
-            date(sheet, k);
+            date(take_rows, k);
     }
-    for (unsigned i = 0; allowed && i + 1 < sheet->count; i++)
-        if (sheet->parts[i].carried &&
-            sheet->rows[sheet->row_of[i + 1]].changed)
-            sheet->rows[sheet->row_of[i]].leaned_on = true;
+    for (unsigned i = 0; allowed && i + 1 < take_rows->count; i++)
+        if (take_rows->parts[i].carried &&
+            take_rows->rows[take_rows->row_of[i + 1]].changed)
+            take_rows->rows[take_rows->row_of[i]].leaned_on = true;
 }
 
 /* When a row says that it was written; 0 if it has no clock. */
@@ -372,11 +382,12 @@ sl_ns sl_take_rows_time(const struct sl_limit *limit, struct sl_cell cell,
     return now + (ahead > 0 && ahead <= SL_TAKE_ROWS_LAG ? ahead : 0);
 }
 
-static void set_times(struct sl_take_rows *sheet)
+static void set_times(struct sl_take_rows *take_rows)
 {
-    for (unsigned k = 0; k < sheet->row_count; k++)
-        sheet->at[k] = sl_take_rows_time(sheet->parts[sheet->first[k]].limit,
-                                         sheet->rows[k].cell, sheet->now);
+    for (unsigned k = 0; k < take_rows->row_count; k++)
+        take_rows->at[k] =
+            sl_take_rows_time(take_rows->parts[take_rows->first[k]].limit,
+                              take_rows->rows[k].cell, take_rows->now);
 }
 
 /* Answers count from now. */
@@ -386,11 +397,11 @@ static void lift(sl_ns *span, sl_ns by)
         *span = sl_ns_add_sat(*span, by);
 }
 
-static void lift_answers(struct sl_take_rows *sheet)
+static void lift_answers(struct sl_take_rows *take_rows)
 {
-    for (unsigned i = 0; i < sheet->count; i++) {
-        struct sl_answer *answer = &sheet->parts[i].answer;
-        sl_ns by = sheet->at[sheet->row_of[i]] - sheet->now;
+    for (unsigned i = 0; i < take_rows->count; i++) {
+        struct sl_answer *answer = &take_rows->parts[i].answer;
+        sl_ns by = take_rows->at[take_rows->row_of[i]] - take_rows->now;
 
         lift(&answer->retry_in, by);
         lift(&answer->reset_in, by);
@@ -398,68 +409,69 @@ static void lift_answers(struct sl_take_rows *sheet)
     }
 }
 
-bool sl_take_rows_judge(struct sl_take_rows *sheet)
+bool sl_take_rows_judge(struct sl_take_rows *take_rows)
 {
     bool allowed = true;
 
-    set_times(sheet);
-    if (sheet->errand == SL_TAKE_OP_EACH)
-        judge_each(sheet);
+    set_times(take_rows);
+    if (take_rows->op == SL_TAKE_OP_EACH)
+        judge_each(take_rows);
     else
-        allowed = judge_set(sheet);
-    lift_answers(sheet);
-    note_writes(sheet, allowed);
+        allowed = judge_set(take_rows);
+    lift_answers(take_rows);
+    note_writes(take_rows, allowed);
     return allowed;
 }
 
 /* ---- the rest ---- */
 
-unsigned sl_take_rows_writes(const struct sl_take_rows *sheet)
+unsigned sl_take_rows_writes(const struct sl_take_rows *take_rows)
 {
     unsigned count = 0;
 
-    for (unsigned k = 0; k < sheet->row_count; k++)
-        count += sheet->rows[k].changed;
+    for (unsigned k = 0; k < take_rows->row_count; k++)
+        count += take_rows->rows[k].changed;
     return count;
 }
 
-unsigned sl_take_rows_checks(const struct sl_take_rows *sheet)
+unsigned sl_take_rows_checks(const struct sl_take_rows *take_rows)
 {
     unsigned count = 0;
 
-    for (unsigned k = 0; k < sheet->row_count; k++)
-        count += sheet->rows[k].leaned_on && !sheet->rows[k].changed;
+    for (unsigned k = 0; k < take_rows->row_count; k++)
+        count += take_rows->rows[k].leaned_on && !take_rows->rows[k].changed;
     return count;
 }
 
-bool sl_take_rows_is_count(const struct sl_take_rows *sheet)
+bool sl_take_rows_is_count(const struct sl_take_rows *take_rows)
 {
-    const struct sl_limit *limit = &sheet->limits[0];
-    uint64_t cost = sheet->cost[0];
+    const struct sl_limit *limit = &take_rows->limits[0];
+    uint64_t cost = take_rows->cost[0];
 
-    if (sheet->row_count != 1 || !sheet->rows[0].is_window || cost == 0)
+    if (take_rows->row_count != 1 || !take_rows->rows[0].is_window || cost == 0)
         return false;
-    if (sheet->errand == SL_TAKE_OP_REFUND)
-        return cost <= SL_AMOUNT_MAX && sheet->parts[0].when / limit->period ==
-                                            sheet->now / limit->period;
-    return sheet->errand == SL_TAKE_OP_TAKE && cost <= limit->capacity;
+    if (take_rows->op == SL_TAKE_OP_REFUND)
+        return cost <= SL_AMOUNT_MAX &&
+               take_rows->parts[0].when / limit->period ==
+                   take_rows->now / limit->period;
+    return take_rows->op == SL_TAKE_OP_TAKE && cost <= limit->capacity;
 }
 
-struct sl_row_count sl_take_rows_count(struct sl_take_rows *sheet)
+struct sl_row_count sl_take_rows_count(struct sl_take_rows *take_rows)
 {
-    const struct sl_row_lease *lease = &sheet->lease[0];
-    const struct sl_limit *limit = &sheet->limits[0];
-    uint64_t capacity = limit->capacity, cost = sheet->cost[0], want, back;
+    const struct sl_row_lease *lease = &take_rows->lease[0];
+    const struct sl_limit *limit = &take_rows->limits[0];
+    uint64_t capacity = limit->capacity, cost = take_rows->cost[0], want, back;
 
-    note_lease(sheet, 0, 0);
-    if (sheet->errand == SL_TAKE_OP_REFUND)
+    note_lease(take_rows, 0, 0);
+    if (take_rows->op == SL_TAKE_OP_REFUND)
         return (struct sl_row_count){
             .add = -(int64_t)cost, .least = cost, .most = SL_AMOUNT_MAX};
-    back = lease->taken / limit->period == sheet->now / limit->period
+    back = lease->taken / limit->period == take_rows->now / limit->period
                ? lease->back
                : 0;
     want = lease->want < capacity - cost ? lease->want : capacity - cost;
-    note_lease(sheet, 0, want);
+    note_lease(take_rows, 0, want);
     return (struct sl_row_count){
         .add = (int64_t)(cost + want) - (int64_t)back,
         .least = back,
@@ -467,40 +479,42 @@ struct sl_row_count sl_take_rows_count(struct sl_take_rows *sheet)
     };
 }
 
-sl_ns sl_take_rows_lease_end(const struct sl_take_rows *sheet, unsigned k)
+sl_ns sl_take_rows_lease_end(const struct sl_take_rows *take_rows, unsigned k)
 {
-    unsigned i = sheet->first[k];
-    const struct sl_limit *limit = &sheet->limits[i];
+    unsigned i = take_rows->first[k];
+    const struct sl_limit *limit = &take_rows->limits[i];
 
     if (limit->calendar)
-        return sheet->periods[i].end;
+        return take_rows->periods[i].end;
     return limit->kind == SL_BUCKET
                ? SL_NS_MAX
-               : sheet->now - sheet->now % limit->period + limit->period;
+               : take_rows->now - take_rows->now % limit->period +
+                     limit->period;
 }
 
-void sl_take_rows_invert(struct sl_take_rows *sheet, sl_ns now)
+void sl_take_rows_invert(struct sl_take_rows *take_rows, sl_ns now)
 {
-    sl_ns taken = sheet->now;
+    sl_ns taken = take_rows->now;
 
-    sheet->errand = SL_TAKE_OP_REFUND;
-    sheet->now = now > taken ? now : taken;
-    sheet->orphaned = true;
-    for (unsigned i = 0; i < sheet->count; i++) {
-        sheet->parts[i].when = taken;
-        sheet->parts[i].carried = false;
-        sheet->parts[i].of = NULL;
+    take_rows->op = SL_TAKE_OP_REFUND;
+    take_rows->now = now > taken ? now : taken;
+    take_rows->orphaned = true;
+    for (unsigned i = 0; i < take_rows->count; i++) {
+        take_rows->parts[i].when = taken;
+        take_rows->parts[i].carried = false;
+        take_rows->parts[i].of = NULL;
     }
-    for (unsigned k = 0; k < sheet->row_count; k++) {
-        sheet->beside[k] = -1;
-        sheet->lease[k] = (struct sl_row_lease){0};
+    for (unsigned k = 0; k < take_rows->row_count; k++) {
+        take_rows->beside[k] = -1;
+        take_rows->lease[k] = (struct sl_row_lease){0};
     }
 }
 
-void sl_take_rows_answer(const struct sl_take_rows *sheet, struct sl_take *take)
+void sl_take_rows_answer(const struct sl_take_rows *take_rows,
+                         struct sl_take *take)
 {
-    for (unsigned i = 0; i < sheet->count; i++) {
-        take->parts[i].answer = sheet->parts[i].answer;
+    for (unsigned i = 0; i < take_rows->count; i++) {
+        take->parts[i].answer = take_rows->parts[i].answer;
         take->parts[i].untracked = false;
     }
 }

@@ -86,7 +86,7 @@ int sl_redis_op_encode_take(struct sl_remote_op *base, struct sl_take *take,
         sl_remote_op_request_leases(base, take, keys, how.near);
     if (base->leases.count > 0)
         how.leases = base->leases.words;
-    if (take->errand == SL_TAKE_OP_TAKE && !sl_hold_id_is_none(take->hold))
+    if (take->op == SL_TAKE_OP_TAKE && !sl_hold_id_is_none(take->hold))
         how.record = record_of(op, take->hold, name);
     take->place = base->place;
     op->hold = take->hold;
@@ -120,7 +120,7 @@ int sl_redis_op_encode_hold(struct sl_remote_op *base,
 int sl_redis_op_encode_refund(struct sl_remote_op *base)
 {
     struct sl_redis_op *op = of(base);
-    struct sl_hold_call release = {.errand = SL_HOLD_SETTLE,
+    struct sl_hold_call release = {.op = SL_HOLD_SETTLE,
                                    .id = op->hold,
                                    .release = true,
                                    .now = op->hold_now};
@@ -246,7 +246,7 @@ static void on_key(void *ctx, struct sl_str key)
  * repeated call reads its result. */
 static void on_hold(struct sl_redis_op *op, struct sl_str reply)
 {
-    struct sl_hold_call unused = {.errand = SL_HOLD_LOOK};
+    struct sl_hold_call unused = {.op = SL_HOLD_LOOK};
     struct sl_remote_op *base = &op->base;
 
     if (sl_script_hold_read(base->hold ? base->hold : &unused, reply, on_key,

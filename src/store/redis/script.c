@@ -49,10 +49,10 @@ static unsigned first_of(const struct sl_take *take,
     return k;
 }
 
-static bool may_carry(enum sl_take_op errand)
+static bool may_carry(enum sl_take_op op)
 {
-    return errand == SL_TAKE_OP_TAKE || errand == SL_TAKE_OP_PEEK ||
-           errand == SL_TAKE_OP_EACH;
+    return op == SL_TAKE_OP_TAKE || op == SL_TAKE_OP_PEEK ||
+           op == SL_TAKE_OP_EACH;
 }
 
 /* What is carried belongs to the part behind it; a key can't be carried to
@@ -60,7 +60,7 @@ static bool may_carry(enum sl_take_op errand)
  * of two. */
 static void merge(const struct sl_take *take, struct merged *ret)
 {
-    bool apart = take->errand == SL_TAKE_OP_EACH;
+    bool apart = take->op == SL_TAKE_OP_EACH;
     bool carries = false; /* the part before is carried to this one */
 
     ret->count = 0;
@@ -78,7 +78,7 @@ static void merge(const struct sl_take *take, struct merged *ret)
         }
         if (carries && ret->first[i - 1] < k)
             ret->beside[k] = ret->number[ret->first[i - 1]];
-        carries = take->parts[i].carried && may_carry(take->errand) &&
+        carries = take->parts[i].carried && may_carry(take->op) &&
                   !(apart && carries);
     }
 }
@@ -216,7 +216,7 @@ static int put_head(const struct sl_take *take,
         err = sl_script_put(out, how->record);
     return err ? err
                : sl_script_put(out, holds ? SL_STR("hold")
-                                          : sl_str_c(errands[take->errand]));
+                                          : sl_str_c(errands[take->op]));
 }
 
 int sl_script_put_now(struct sl_buf *out, const struct sl_script_options *how)
@@ -240,16 +240,16 @@ static int put_lease(struct sl_buf *out, const struct sl_lease_request *lease)
 static int put_hold(struct sl_buf *out, const struct sl_take *take,
                     const struct merged *merged)
 {
-    uint64_t firm = 0;
+    uint64_t not_held = 0;
     int err;
 
     for (unsigned i = 0; i < part_count(take); i++)
         if (take->parts[i].carried ||
-            (merged->first[i] == i && take->firm >> i & 1))
-            firm |= UINT64_C(1) << (merged->number[merged->first[i]] - 1);
+            (merged->first[i] == i && take->not_held >> i & 1))
+            not_held |= UINT64_C(1) << (merged->number[merged->first[i]] - 1);
     err = sl_script_put_number(out, tick_of(take->hold_for + SL_US - 1));
     if (!err)
-        err = sl_script_put_number(out, firm);
+        err = sl_script_put_number(out, not_held);
     for (unsigned i = 0; !err && i < part_count(take); i++)
         if (merged->first[i] == i)
             err = sl_script_put(out, sl_str_c(take->parts[i].of->name));
@@ -542,9 +542,9 @@ static unsigned hold_words_of(const struct sl_hold_call *call)
 {
     unsigned words = 2;
 
-    if (call->errand == SL_HOLD_SETTLE)
+    if (call->op == SL_HOLD_SETTLE)
         words += 4 + 2 * call->actual_count;
-    else if (call->errand == SL_HOLD_EXTEND)
+    else if (call->op == SL_HOLD_EXTEND)
         words++;
     for (unsigned i = 0; i < call->limits_count; i++)
         if (call->limits[i].strictest.calendar)
@@ -563,12 +563,12 @@ int sl_script_hold_write(const struct sl_hold_call *call,
     if (!err)
         err = sl_script_put(out, how->record);
     if (!err)
-        err = sl_script_put(out, sl_str_c(actions[call->errand]));
+        err = sl_script_put(out, sl_str_c(actions[call->op]));
     if (!err)
         err = sl_script_put_now(out, how);
-    if (!err && call->errand == SL_HOLD_SETTLE)
+    if (!err && call->op == SL_HOLD_SETTLE)
         err = put_settle(call, how, out);
-    if (!err && call->errand == SL_HOLD_EXTEND)
+    if (!err && call->op == SL_HOLD_EXTEND)
         err = sl_script_put_number(out, (uint64_t)(call->hold_for + SL_US - 1) /
                                             SL_US);
     if (!err)
@@ -674,8 +674,7 @@ bool sl_script_hold_read(struct sl_hold_call *call, struct sl_str reply,
         if (!hold_read_part(call, &reply, on_key, ctx))
             return false;
     call->state = (enum sl_hold_state)state;
-    call->expires_in =
-        call->errand == SL_HOLD_SETTLE ? SL_NS_NONE : span_of(left);
+    call->expires_in = call->op == SL_HOLD_SETTLE ? SL_NS_NONE : span_of(left);
     return true;
 }
 

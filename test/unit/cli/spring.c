@@ -417,7 +417,7 @@ TEST(count)
     sl_arena_done(&arena);
 }
 
-TEST(errand)
+TEST(op)
 {
     CASE("the errand");
     CHECK_EQ(SEND_IN(all_tiers, "import", "spring", "-"), 0);

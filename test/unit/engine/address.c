@@ -16,10 +16,10 @@ static struct rig rig;
 
 static const char *id_of(const char *ip)
 {
-    struct sl_request facts = {
+    struct sl_request request = {
         .method = SL_STR("GET"), .path = SL_STR("/"), .ip = sl_str_c(ip)};
 
-    return rig_ask(&rig, facts)->shown[0].id;
+    return rig_ask(&rig, request)->shown[0].id;
 }
 
 static void test_notations(void)
@@ -86,11 +86,11 @@ static void test_trust(void)
     struct sl_peer peer = {.has_ip = true};
 
     CASE("what is behind a translator is not trusted for it");
-    rig.live = sl_check_hold(&rig.check);
+    rig.active = sl_check_hold(&rig.check);
     CHECK(sl_ip_parse(SL_STR("64:ff9b::10.0.0.1"), &peer.ip));
-    CHECK(!sl_peer_trusted(&rig.live->policy->identity, &peer));
+    CHECK(!sl_peer_trusted(&rig.active->policy->identity, &peer));
     CHECK(sl_ip_parse(SL_STR("::ffff:10.0.0.1"), &peer.ip));
-    CHECK(sl_peer_trusted(&rig.live->policy->identity, &peer));
+    CHECK(sl_peer_trusted(&rig.active->policy->identity, &peer));
 }
 
 int main(void)

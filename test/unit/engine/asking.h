@@ -9,7 +9,7 @@
 
 struct rig {
     struct sl_engine *engine;
-    struct sl_active_policy *live; /* of the check */
+    struct sl_active_policy *active; /* of the check */
     union {
         struct sl_check check;
         struct sl_decision d; /* the first member of the check */
@@ -96,7 +96,7 @@ static inline int rig_decide(struct rig *rig, const struct sl_request *requests,
                              unsigned count, const struct sl_auth_info *auth,
                              bool spend)
 {
-    rig->live = sl_check_hold(&rig->check);
+    rig->active = sl_check_hold(&rig->check);
     rig->check.auth = auth;
     sl_check_start(&rig->check, requests, count, spend);
     CHECK(!rig->check.busy);
@@ -106,10 +106,10 @@ static inline int rig_decide(struct rig *rig, const struct sl_request *requests,
 
 /* The same for one request at rig->now. */
 static inline const struct sl_decision *rig_ask(struct rig *rig,
-                                                struct sl_request facts)
+                                                struct sl_request request)
 {
-    facts.now = rig->now;
-    CHECK_EQ(rig_decide(rig, &facts, 1, NULL, true), 0);
+    request.now = rig->now;
+    CHECK_EQ(rig_decide(rig, &request, 1, NULL, true), 0);
     return &rig->d;
 }
 

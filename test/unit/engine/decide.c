@@ -81,22 +81,22 @@ static void name_of(const struct sl_decision *d, char out[4096])
 static void test_long(void)
 {
     char names[2][4096];
-    struct sl_request facts = GET("", USER("lea"));
+    struct sl_request request = GET("", USER("lea"));
 
     CASE("a long way to write a path hides nothing");
     for (size_t i = 0; i < sizeof(long_path); i += 2)
         memcpy(long_path + i, "/.", 2);
     memcpy(long_path + sizeof(long_path) - 6, "/calls", 6);
-    facts.path = (struct sl_str){long_path, sizeof(long_path)};
-    CHECK(sl_str_eq(rig_ask(&rig, facts)->route->text, SL_STR("/calls")));
+    request.path = (struct sl_str){long_path, sizeof(long_path)};
+    CHECK(sl_str_eq(rig_ask(&rig, request)->route->text, SL_STR("/calls")));
 
     CASE("long names that differ at their end are two");
-    facts.path = SL_STR("/calls");
+    request.path = SL_STR("/calls");
     for (int i = 0; i < 2; i++) {
         memset(long_user[i], 'u', sizeof(long_user[i]));
         long_user[i][sizeof(long_user[i]) - 1] = (char)('a' + i);
-        facts.user = (struct sl_str){long_user[i], sizeof(long_user[i])};
-        CHECK_EQ(rig_ask(&rig, facts)->shown[0].answer.remaining, 2);
+        request.user = (struct sl_str){long_user[i], sizeof(long_user[i])};
+        CHECK_EQ(rig_ask(&rig, request)->shown[0].answer.remaining, 2);
         name_of(&rig.d, names[i]);
     }
     CHECK(strcmp(names[0], names[1]) != 0);
@@ -161,9 +161,9 @@ static void test_visitor(void)
         CHECK_EQ(rig.d.shown[i].visitor.len > 0,
                  rig.d.shown[i].rule->kind == SL_FIXED);
     CASE("without memory it is an error, and nothing leaks");
-    rig.live->wants_names = true; /* which are made in a buffer */
+    rig.active->wants_names = true; /* which are made in a buffer */
     CHECK(rig_no_memory(&rig, GET("/a/b", USER("ann"))) > 2);
-    rig.live->wants_names = false;
+    rig.active->wants_names = false;
 }
 
 int main(void)

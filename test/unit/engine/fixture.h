@@ -45,16 +45,17 @@ static inline const char *rig_explained(const struct sl_decision *d)
 }
 
 /* Decide without spending; the explanation. */
-static inline const char *rig_explain(struct rig *rig, struct sl_request facts)
+static inline const char *rig_explain(struct rig *rig,
+                                      struct sl_request request)
 {
-    facts.now = rig->now;
-    CHECK_EQ(rig_decide(rig, &facts, 1, NULL, false), 0);
+    request.now = rig->now;
+    CHECK_EQ(rig_decide(rig, &request, 1, NULL, false), 0);
     return rig_explained(&rig->d);
 }
 
-/* Explain `facts` with each allocation failing in turn: it is an error, and
+/* Explain `request` with each allocation failing in turn: it is an error, and
  * nothing leaks. Returns how many errors there were. */
-static inline unsigned rig_no_memory(struct rig *rig, struct sl_request facts)
+static inline unsigned rig_no_memory(struct rig *rig, struct sl_request request)
 {
     struct fail fail = {.nth = 0};
     struct sl_alloc alloc = fail_alloc(&fail);
@@ -62,12 +63,12 @@ static inline unsigned rig_no_memory(struct rig *rig, struct sl_request facts)
     unsigned errors = 0;
     int err;
 
-    facts.now = rig->now;
+    request.now = rig->now;
     do {
         fail.nth++;
         fail.calls = 0;
         rig_check(&check, rig->engine, &alloc);
-        sl_check_start(&check, &facts, 1, false);
+        sl_check_start(&check, &request, 1, false);
         err = check.err;
         CHECK(err == SLUICE_ENOMEM ||
               (err == 0 && check.decision.status == 200));
@@ -117,7 +118,7 @@ static inline void far_note(struct far *far, const struct sl_take *take)
     size_t len = strlen(far->log);
 
     len += (size_t)snprintf(far->log + len, sizeof(far->log) - len, "%s ",
-                            far_errands[take->errand]);
+                            far_errands[take->op]);
     for (unsigned i = 0; i < take->count && len < sizeof(far->log); i++)
         len += (size_t)snprintf(far->log + len, sizeof(far->log) - len,
                                 "%s%.*s%s%llu", i ? "," : "",

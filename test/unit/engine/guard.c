@@ -71,12 +71,12 @@ static void end(struct sl_check *c, int err)
 
 static void test_running(void)
 {
-    struct sl_request facts = post("/d", "4"), other = post("/d?x", "4");
+    struct sl_request request = post("/d", "4"), other = post("/d?x", "4");
 
     CASE("(3) while it is being answered: 409");
-    begin(&first, &facts);
+    begin(&first, &request);
     CHECK(first.busy);
-    begin(&second, &facts);
+    begin(&second, &request);
     CHECK_EQ(second.decision.status, 409);
     CHECK_EQ(second.decision.retry_in, SL_S);
     CHECK(sl_str_eq(second.decision.code, SL_STR("CONFLICT")));
@@ -88,24 +88,24 @@ static void test_running(void)
     begin(&second, &other);
     CHECK_EQ(second.decision.status, 422);
     CHECK_EQ(second.decision.retry_in, SL_NS_NONE);
-    begin(&second, &facts);
+    begin(&second, &request);
     CHECK(second.decision.allowed && second.decision.replayed);
     CHECK_EQ(second.decision.shown[0].answer.remaining, 1); /* (4), of all */
     CHECK_EQ(second.decision.shown[1].answer.remaining, 49);
 
     CASE("one that fails is as if it had not come");
-    facts = post("/d", "5");
-    begin(&first, &facts);
+    request = post("/d", "5");
+    begin(&first, &request);
     end(&first, SLUICE_ENOMEM);
-    begin(&second, &facts);
+    begin(&second, &request);
     CHECK(second.busy && !second.decision.replayed);
     end(&second, 0);
 }
 
 /* Its turn has come: asked again, as one that waited is. */
-static void again(struct sl_request *facts)
+static void again(struct sl_request *request)
 {
-    first.again = *facts;
+    first.again = *request;
     first.again.now = rig.now;
     first.state = SL_CHECK_WAIT;
     sl_check_resume(&first);
@@ -113,39 +113,39 @@ static void again(struct sl_request *facts)
 
 static void test_waiting(void)
 {
-    struct sl_request facts = post("/d", "7"), other;
+    struct sl_request request = post("/d", "7"), other;
 
     CASE("one that waits and is asked again is no repeat of itself");
-    begin(&first, &facts);
-    again(&facts);
-    again(&facts);
+    begin(&first, &request);
+    again(&request);
+    again(&request);
     CHECK(first.busy);
-    begin(&second, &facts);
+    begin(&second, &request);
     CHECK_EQ(second.decision.status, 409);
     end(&first, SLUICE_EFULL);
     CASE("nor does it hold what it has no more use for");
-    begin(&first, &facts);
+    begin(&first, &request);
     other = post("/d", "8");
     again(&other);
     end(&first, SLUICE_EFULL);
-    facts = post("/d", "7");
-    begin(&second, &facts);
+    request = post("/d", "7");
+    begin(&second, &request);
     CHECK(second.busy);
     end(&second, SLUICE_EFULL);
 }
 
 static void test_repeat_explained(void)
 {
-    struct sl_request facts = post("/d", "6");
+    struct sl_request request = post("/d", "6");
 
     CASE("to explain claims nothing");
-    facts.user = SL_STR("fay");
+    request.user = SL_STR("fay");
     for (int i = 0; i < 2; i++) {
-        rig_explain(&rig, facts);
+        rig_explain(&rig, request);
         CHECK(!rig.d.replayed);
     }
-    CHECK(!rig_ask(&rig, facts)->replayed);
-    CHECK(has(rig_explain(&rig, facts), "allowed, as before"));
+    CHECK(!rig_ask(&rig, request)->replayed);
+    CHECK(has(rig_explain(&rig, request), "allowed, as before"));
     CHECK(rig.d.replayed);
 }
 
@@ -196,16 +196,16 @@ static void test_webhooks(void)
     for (size_t i = 0; i < SL_LEN(hooks); i++) {
         struct sl_auth_info known = {.webhook =
                                          hooks[i].verifies ? believe : NULL};
-        struct sl_request facts = post("/h", "");
+        struct sl_request request = post("/h", "");
 
-        facts.user = SL_STR("hook");
-        facts.headers = twice;
-        facts.header_count = hooks[i].headers;
-        facts.has_body = hooks[i].body != NULL;
-        facts.body = sl_str_c(hooks[i].body);
-        facts.now = rig.now = begin_at + hooks[i].after * SL_S;
+        request.user = SL_STR("hook");
+        request.headers = twice;
+        request.header_count = hooks[i].headers;
+        request.has_body = hooks[i].body != NULL;
+        request.body = sl_str_c(hooks[i].body);
+        request.now = rig.now = begin_at + hooks[i].after * SL_S;
         CASE(hooks[i].why);
-        CHECK_EQ(rig_decide(&rig, &facts, 1, &known, hooks[i].spend), 0);
+        CHECK_EQ(rig_decide(&rig, &request, 1, &known, hooks[i].spend), 0);
         CHECK_EQ(rig.d.webhook_fault, hooks[i].fault);
         CHECK_EQ(rig.d.status, hooks[i].fault ? 401 : 200);
     }
@@ -215,32 +215,32 @@ static void test_webhooks(void)
 
 static void test_guard(void)
 {
-    struct sl_request facts = post("/f", "1");
+    struct sl_request request = post("/f", "1");
 
     CASE("(1) the next is refused, and no limit is named");
-    CHECK_EQ(rig_ask(&rig, facts)->status, 200);
+    CHECK_EQ(rig_ask(&rig, request)->status, 200);
     CHECK_EQ(rig.d.shown_count, 0);
     CHECK_EQ(rig.d.hold_for, 60 * SL_S);
-    CHECK_EQ(rig_ask(&rig, facts)->reason, SL_REASON_CONFLICT);
+    CHECK_EQ(rig_ask(&rig, request)->reason, SL_REASON_CONFLICT);
     CHECK(rig.d.by == -1 && rig.d.report == -1);
     CHECK_STR(rig.d.hold, "");
     CASE("(1) until its time is over, to the nanosecond");
     rig.now += 60 * SL_S - 1;
-    CHECK_EQ(rig_ask(&rig, facts)->status, 409);
+    CHECK_EQ(rig_ask(&rig, request)->status, 409);
     rig.now++;
-    CHECK_EQ(rig_ask(&rig, facts)->status, 200);
+    CHECK_EQ(rig_ask(&rig, request)->status, 200);
     CASE("(3) a header that comes twice is none");
-    facts.header_count = 2;
-    CHECK_EQ(rig_ask(&rig, facts)->status, 400);
+    request.header_count = 2;
+    CHECK_EQ(rig_ask(&rig, request)->status, 400);
     CASE("(5) a charge and a refund do not ask the guard");
-    facts = post("/f", "1");
-    facts.charge = true;
-    CHECK_EQ(rig_ask(&rig, facts)->status, 200);
-    facts.charge = false;
-    facts.give_back = true;
-    CHECK_EQ(rig_ask(&rig, facts)->status, 200);
-    facts.give_back = false;
-    CHECK_EQ(rig_ask(&rig, facts)->status, 409);
+    request = post("/f", "1");
+    request.charge = true;
+    CHECK_EQ(rig_ask(&rig, request)->status, 200);
+    request.charge = false;
+    request.give_back = true;
+    CHECK_EQ(rig_ask(&rig, request)->status, 200);
+    request.give_back = false;
+    CHECK_EQ(rig_ask(&rig, request)->status, 409);
 }
 
 static void test_keys(void)
@@ -262,7 +262,7 @@ static void test_keys(void)
               "guard    f:acme:b%3Ac, where another request is running"));
     CHECK_EQ(rig.d.status, 409);
     CASE("its name in a store that is shared");
-    rig.live->wants_names = true;
+    rig.active->wants_names = true;
     CHECK_EQ(rig_ask(&rig, post("/f", "a:b c"))->status, 200);
     CHECK_STR(rig.d.running[0].name.at, "sluice:prod:#guard:f:acme:a%3Ab%20c");
     CHECK_STR(rig.d.shown[0].name.at, "sluice:prod:#guard:f:acme:a%3Ab%20c");

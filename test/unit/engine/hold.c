@@ -22,7 +22,7 @@ static const char policy[] =
 
 static struct holding store;
 static struct rig rig;
-static struct sl_hold_op ask;
+static struct sl_hold_op op;
 static unsigned answered;
 
 static void on_done(struct sl_hold_op *a)
@@ -38,13 +38,13 @@ static void open_rig(const struct sl_alloc *alloc)
 
     holding_open(&store, &memory);
     rig_open_on(&rig, policy, &store.store);
-    sl_hold_op_init(&ask, rig.engine, NULL, alloc);
-    ask.done = on_done;
+    sl_hold_op_init(&op, rig.engine, NULL, alloc);
+    op.done = on_done;
 }
 
 static void close_rig(void)
 {
-    sl_hold_op_done(&ask);
+    sl_hold_op_done(&op);
     rig_close(&rig);
 }
 
@@ -54,8 +54,8 @@ static int end(enum sl_hold_verb verb, const char *name,
     q.verb = verb;
     q.name = sl_str_c(name);
     q.now = rig.now;
-    sl_hold_op_begin(&ask, &q);
-    return ask.err;
+    sl_hold_op_begin(&op, &q);
+    return op.err;
 }
 
 #define SETTLE(name, ...)                                                      \
@@ -68,11 +68,11 @@ static const char *take(const char *path, sl_ns hold, uint64_t cost)
 {
     static char names[8][SL_HOLD_TEXT];
     static unsigned at;
-    struct sl_request facts = GET("/", ORG("acme"), COST(cost), .hold = hold);
+    struct sl_request request = GET("/", ORG("acme"), COST(cost), .hold = hold);
 
-    facts.path = sl_str_c(path);
+    request.path = sl_str_c(path);
     at = (at + 1) % 8;
-    memcpy(names[at], rig_ask(&rig, facts)->hold, SL_HOLD_TEXT);
+    memcpy(names[at], rig_ask(&rig, request)->hold, SL_HOLD_TEXT);
     return names[at];
 }
 
@@ -126,10 +126,11 @@ static void check_taken(void)
 
     CHECK_EQ(strlen(hold), 40);
     CHECK(sl_hold_name_read(sl_str_c(hold), &name));
-    CHECK_STR(sl_hold_find_endpoint(rig.live->policy, name.endpoint).at, "llm");
+    CHECK_STR(sl_hold_find_endpoint(rig.active->policy, name.endpoint).at,
+              "llm");
     CHECK_EQ(rig.d.hold_for, 30 * SL_S);
     CHECK_EQ(SETTLE(hold, .costs = token, .cost_count = 1), SLUICE_ECONF);
-    CHECK_STR(ask.diag.sentence, "the policy has no limit \"token\"");
+    CHECK_STR(op.diag.sentence, "the policy has no limit \"token\"");
     take("/llm", 24 * 3600 * SL_S, 1);
     CHECK_EQ(rig.d.hold_for, 600 * SL_S); /* hold_max */
     take("/work", 0, 1);
@@ -180,11 +181,11 @@ static void check_late(void)
     store.late = true;
     RELEASE(hold);
     CHECK_EQ(answered, before);
-    CHECK(ask.busy);
+    CHECK(op.busy);
     holding_answer(&store);
     CHECK_EQ(answered, before + 1);
-    CHECK(!ask.busy);
-    CHECK_STR(sl_hold_state_word(&ask), "released");
+    CHECK(!op.busy);
+    CHECK_STR(sl_hold_state_word(&op), "released");
     store.late = false;
 }
 
@@ -192,16 +193,16 @@ static void check_late(void)
 static void check_memory(void)
 {
     const char *hold = take("/llm", SL_S, 1);
-    sl_hold_op_done(&ask);
+    sl_hold_op_done(&op);
     for (unsigned n = 1;; n++) {
         struct fail fail = {.nth = n};
         struct sl_alloc alloc = fail_alloc(&fail);
         int err;
 
-        sl_hold_op_init(&ask, rig.engine, NULL, &alloc);
-        ask.done = on_done;
+        sl_hold_op_init(&op, rig.engine, NULL, &alloc);
+        op.done = on_done;
         err = SETTLE(hold, .has_cost = true, .cost = 1);
-        sl_hold_op_done(&ask);
+        sl_hold_op_done(&op);
         fail_check(&fail);
         if (!err) {
             CHECK(n > 1);
@@ -209,8 +210,8 @@ static void check_memory(void)
         }
         CHECK_EQ(err, SLUICE_ENOMEM);
     }
-    sl_hold_op_init(&ask, rig.engine, NULL, &sl_alloc_libc);
-    ask.done = on_done;
+    sl_hold_op_init(&op, rig.engine, NULL, &sl_alloc_libc);
+    op.done = on_done;
 }
 
 /* ---- texts ---- */
@@ -229,7 +230,7 @@ static void check_texts(void)
     CHECK(has(text, want));
     sl_buf_init(&out, 1 << 16, &sl_alloc_libc);
     CHECK_EQ(SETTLE(hold, .has_cost = true, .cost = 2000), 0);
-    CHECK_EQ(sl_hold_render(&ask, &out), 0);
+    CHECK_EQ(sl_hold_render(&op, &out), 0);
     text = rig_text(&out);
     CHECK(has(text, "\"state\":\"settled\",\"again\":false,"
                     "\"expires_ms\":null,\"limits\":[{\"name\":"

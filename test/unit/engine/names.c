@@ -86,12 +86,12 @@ static const struct {
 static const struct sl_decision *get(const char *path, const char *org,
                                      const char *user)
 {
-    struct sl_request facts = GET("");
+    struct sl_request request = GET("");
 
-    facts.path = sl_str_c(path);
-    facts.org = sl_str_c(org);
-    facts.user = sl_str_c(user);
-    return rig_ask(&rig, facts);
+    request.path = sl_str_c(path);
+    request.org = sl_str_c(org);
+    request.user = sl_str_c(user);
+    return rig_ask(&rig, request);
 }
 
 static void check_rows(void)
@@ -159,28 +159,28 @@ static void check_refused(void)
     rig_close(&rig);
 }
 
-static void on_done(struct sl_check *ask)
+static void on_done(struct sl_check *check)
 {
-    CHECK_EQ(ask->err, 0);
+    CHECK_EQ(check->err, 0);
 }
 
 static void check_forget(void)
 {
-    static const struct sl_engine_ctx station;
-    struct sl_request facts = GET("/api", ORG("acme"), USER("ann"));
-    struct sl_check ask;
+    static const struct sl_engine_ctx engine_ctx;
+    struct sl_request request = GET("/api", ORG("acme"), USER("ann"));
+    struct sl_check check;
 
     CASE("what is forgotten is forgotten by its name");
     far_open(&far, &rig, fluo, false);
-    sl_check_init(&ask, rig.engine, &station, &sl_alloc_libc);
-    ask.done = on_done;
-    sl_check_start(&ask, &facts, 1, false);
+    sl_check_init(&check, rig.engine, &engine_ctx, &sl_alloc_libc);
+    check.done = on_done;
+    sl_check_start(&check, &request, 1, false);
     far_asked(&far);
-    sl_check_reset(&ask);
+    sl_check_reset(&check);
     CHECK_STR(far_asked(&far), "reset ratelimit:tenant:acme=1,"
                                "ratelimit:user:acme:ann=1,"
                                "ratelimit:user:acme:ann#candidate=1\n");
-    sl_check_done(&ask);
+    sl_check_done(&check);
     rig_close(&rig);
 }
 

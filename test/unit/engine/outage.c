@@ -34,23 +34,23 @@ static struct rig rig;
 /* How many of `count` requests pass. */
 static unsigned passed(const char *path, const char *user, unsigned count)
 {
-    struct sl_request facts = GET("");
+    struct sl_request request = GET("");
     unsigned n = 0;
 
-    facts.path = sl_str_c(path);
-    facts.user = sl_str_c(user);
+    request.path = sl_str_c(path);
+    request.user = sl_str_c(user);
     for (unsigned i = 0; i < count; i++)
-        n += rig_ask(&rig, facts)->allowed;
+        n += rig_ask(&rig, request)->allowed;
     return n;
 }
 
 static unsigned given_back(const char *limit, const char *key, unsigned units)
 {
-    struct sl_request facts = {.give_back = true, COST(units)};
+    struct sl_request request = {.give_back = true, COST(units)};
 
-    facts.limit = sl_str_c(limit);
-    facts.key = sl_str_c(key);
-    return rig_ask(&rig, facts)->allowed;
+    request.limit = sl_str_c(limit);
+    request.key = sl_str_c(key);
+    return rig_ask(&rig, request)->allowed;
 }
 
 static struct sl_debts_stats stats(void)
@@ -236,8 +236,8 @@ static void check_reloads(void)
     sl_active_policy_release(first);
     second = sl_engine_hold(rig.engine, NULL);
     reload();
-    rig.live = sl_check_hold(&rig.check);
-    CHECK(rig.live != second);
+    rig.active = sl_check_hold(&rig.check);
+    CHECK(rig.active != second);
     CHECK_EQ(atomic_load(&second->refs), 2); /* the debt, and we */
     sl_active_policy_release(second);
     CASE("and is charged by it after the next came in force");
@@ -274,24 +274,24 @@ static void check_memory(void)
     struct fail fail = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&fail);
     struct sl_debts *debts = NULL;
-    struct sl_active_policy *live;
+    struct sl_active_policy *active;
     char key[LONG + 1];
 
     CASE("without memory a debt is forgiven, and counted");
     far_open(&far, &rig, policy, false);
-    live = sl_engine_hold(rig.engine, NULL);
+    active = sl_engine_hold(rig.engine, NULL);
     sl_limit_derive(&limit);
     CHECK_EQ(sl_debts_open(&alloc, &debts), SLUICE_ENOMEM);
     fail = (struct fail){.nth = 2};
     CHECK_EQ(sl_debts_open(&alloc, &debts), 0);
-    sl_debts_add(debts, live, &part, 0);
+    sl_debts_add(debts, active, &part, 0);
     CHECK(stats_of(debts).keys == 0 && stats_of(debts).forgiven == 2);
-    sl_debts_add(debts, live, &part, 0);
+    sl_debts_add(debts, active, &part, 0);
     CHECK(stats_of(debts).keys == 1 && stats_of(debts).forgiven == 2);
     CASE("nor is it given back without");
     part.name = SL_STR("another");
     fail.nth = fail.calls + 1;
-    sl_debts_give(debts, live, &part, 0);
+    sl_debts_give(debts, active, &part, 0);
     CHECK(stats_of(debts).keys == 1 && stats_of(debts).lost == 2);
     sl_debts_close(debts);
 
@@ -301,12 +301,12 @@ static void check_memory(void)
     part.name = SL_STR("");
     for (unsigned i = 0; i < SL_DEBTS_BYTES / LONG + 10; i++) {
         snprintf(key, sizeof(key), "%0*u", LONG, i);
-        sl_debts_add(debts, live, &part, 0);
+        sl_debts_add(debts, active, &part, 0);
     }
     CHECK_EQ(stats_of(debts).keys, SL_DEBTS_BYTES / LONG);
     CHECK_EQ(stats_of(debts).forgiven, 10 * 2);
     sl_debts_close(debts);
-    sl_active_policy_release(live);
+    sl_active_policy_release(active);
     rig_close(&rig);
 }
 
@@ -314,15 +314,15 @@ static void check_memory(void)
 
 static unsigned answered;
 
-static void on_answer(struct sl_check *ask)
+static void on_answer(struct sl_check *check)
 {
-    (void)ask;
+    (void)check;
     answered++;
 }
 
 static void check_late(void)
 {
-    static const struct sl_engine_ctx station;
+    static const struct sl_engine_ctx engine_ctx;
     static const struct {
         const char *path;
         int status;
@@ -331,26 +331,26 @@ static void check_late(void)
         {"/near", 200},
         {"/shut", 503},
     };
-    struct sl_request facts = GET("", USER("ann"));
-    struct sl_check ask;
+    struct sl_request request = GET("", USER("ann"));
+    struct sl_check check;
 
     CASE("a store that fails late fails as one that fails at once");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         far_open(&far, &rig, policy, false);
         far.late = far.fails = true;
         answered = 0;
-        facts.path = sl_str_c(rows[i].path);
-        sl_check_init(&ask, rig.engine, &station, &sl_alloc_libc);
-        ask.done = on_answer;
-        sl_check_start(&ask, &facts, 1, true);
+        request.path = sl_str_c(rows[i].path);
+        sl_check_init(&check, rig.engine, &engine_ctx, &sl_alloc_libc);
+        check.done = on_answer;
+        sl_check_start(&check, &request, 1, true);
         CHECK_EQ(answered, 0);
         CHECK_EQ(far_answer(&far), 1);
         CHECK_EQ(answered, 1);
-        CHECK_EQ(ask.err, 0);
-        CHECK(ask.decision.degraded);
-        CHECK_EQ(ask.decision.allowed, rows[i].status == 200);
-        CHECK_EQ(ask.decision.status, rows[i].status);
-        sl_check_done(&ask);
+        CHECK_EQ(check.err, 0);
+        CHECK(check.decision.degraded);
+        CHECK_EQ(check.decision.allowed, rows[i].status == 200);
+        CHECK_EQ(check.decision.status, rows[i].status);
+        sl_check_done(&check);
         rig_close(&rig);
     }
 }

@@ -38,10 +38,10 @@ static struct rig rig;
 
 #define ID .request_id = SL_STR("req_abc123")
 
-static const char *verdict(struct sl_request facts, sl_ns after)
+static const char *verdict(struct sl_request request, sl_ns after)
 {
     rig.now = NOW + after;
-    rig_ask(&rig, facts);
+    rig_ask(&rig, request);
     return rig_json(&rig.d, false);
 }
 
@@ -186,21 +186,21 @@ static void test_limit(unsigned i)
     struct sl_cost month = {SL_STR("month"), limits[i].month};
     struct sl_override override = {SL_STR("ai-minute"),
                                    sl_str_c(limits[i].override)};
-    struct sl_request facts = GET("");
+    struct sl_request request = GET("");
 
-    facts.path = sl_str_c(limits[i].path);
-    facts.user = sl_str_c(limits[i].user);
-    facts.org = sl_str_c(limits[i].org);
-    facts.plan = sl_str_c(limits[i].plan);
-    facts.has_cost = limits[i].cost > 0;
-    facts.cost = limits[i].cost;
-    facts.costs = &month;
-    facts.cost_count = limits[i].month > 0;
-    facts.overrides = &override;
-    facts.override_count = limits[i].override != NULL;
+    request.path = sl_str_c(limits[i].path);
+    request.user = sl_str_c(limits[i].user);
+    request.org = sl_str_c(limits[i].org);
+    request.plan = sl_str_c(limits[i].plan);
+    request.has_cost = limits[i].cost > 0;
+    request.cost = limits[i].cost;
+    request.costs = &month;
+    request.cost_count = limits[i].month > 0;
+    request.overrides = &override;
+    request.override_count = limits[i].override != NULL;
     rig.fault = limits[i].fault;
     CASE(limits[i].why);
-    CHECK(has(verdict(facts, limits[i].after), limits[i].want));
+    CHECK(has(verdict(request, limits[i].after), limits[i].want));
     rig.fault = 0;
 }
 

@@ -197,12 +197,12 @@ static void test_attributes(void)
 
 static void test_routes(void)
 {
-    struct sl_request facts = JOB("bucket");
+    struct sl_request request = JOB("bucket");
 
     CASE("which route facts take, without deciding");
-    CHECK_STR(sl_check_route(&rig.check, &facts)->job.at, "bucket");
-    facts.job = SL_STR("nowhere");
-    CHECK_STR(sl_check_route(&rig.check, &facts)->text.at, "default");
+    CHECK_STR(sl_check_route(&rig.check, &request)->job.at, "bucket");
+    request.job = SL_STR("nowhere");
+    CHECK_STR(sl_check_route(&rig.check, &request)->text.at, "default");
 }
 
 int main(void)

@@ -28,17 +28,17 @@ static struct sl_subject make(const char *id, const char *plan, sl_ns expires)
 }
 
 static const struct sl_decision *
-look(struct sl_request facts, const struct sl_auth_info *known, bool spend)
+look(struct sl_request request, const struct sl_auth_info *known, bool spend)
 {
-    facts.now = rig.now;
-    CHECK_EQ(rig_decide(&rig, &facts, 1, known, spend), 0);
+    request.now = rig.now;
+    CHECK_EQ(rig_decide(&rig, &request, 1, known, spend), 0);
     return &rig.d;
 }
 
-static uint64_t limit_of(struct sl_request facts,
+static uint64_t limit_of(struct sl_request request,
                          const struct sl_auth_info *known)
 {
-    const struct sl_decision *d = look(facts, known, false);
+    const struct sl_decision *d = look(request, known, false);
 
     return d->shown_count > 0 && d->shown[0].numbers
                ? d->shown[0].numbers->count
@@ -49,21 +49,21 @@ static void test_plan_ended(void)
 {
     struct sl_subject ann = make("ann", "pro", 100), acme = make("acme", "", 0);
     struct sl_auth_info known = {.user = &ann, .org = &acme};
-    struct sl_request facts = GET("/x", USER("ann"), ORG("acme"));
+    struct sl_request request = GET("/x", USER("ann"), ORG("acme"));
 
     CASE("a plan that has ended is told, unless there is another");
     rig.now = 99;
-    CHECK_EQ(limit_of(facts, &known), 20);
+    CHECK_EQ(limit_of(request, &known), 20);
     CHECK(!rig.d.plan_ended);
     rig.now = 100;
-    CHECK_EQ(limit_of(facts, &known), 2);
+    CHECK_EQ(limit_of(request, &known), 2);
     CHECK(rig.d.plan_ended);
     acme = make("acme", "pro", SL_NS_NONE);
-    CHECK_EQ(limit_of(facts, &known), 20);
+    CHECK_EQ(limit_of(request, &known), 20);
     CHECK(!rig.d.plan_ended);
     CASE("a plan that nobody has is the default");
     ann = make("ann", "gold", SL_NS_NONE);
-    CHECK_EQ(limit_of(facts, &known), 2);
+    CHECK_EQ(limit_of(request, &known), 2);
     rig.now = 0;
 }
 
@@ -80,7 +80,7 @@ static void test_rates(void)
     struct sl_subject acme = make("acme", "", SL_NS_NONE);
     struct sl_auth_info known = {.user = &ann, .org = &acme};
     struct sl_override asked = {SL_STR("api"), SL_STR("3/hour")};
-    struct sl_request facts = GET("/x", USER("ann"), ORG("acme"));
+    struct sl_request request = GET("/x", USER("ann"), ORG("acme"));
 
     ann.rates = &own;
     ann.rate_count = 1;
@@ -88,23 +88,23 @@ static void test_rates(void)
     acme.rate_count = 1;
 
     CASE("the user's own rate is explained, and copied for that alone");
-    CHECK_EQ(limit_of(facts, &known), 7);
+    CHECK_EQ(limit_of(request, &known), 7);
     CHECK(has(rig_explained(&rig.d), "(override of user by ops until "
                                      "1970-01-01T00:00:00Z: launch)"));
-    CHECK(!look(facts, &known, true)->shown[0].override_by.at);
+    CHECK(!look(request, &known, true)->shown[0].override_by.at);
     CASE("until it ends, to the nanosecond");
     rig.now = 49;
-    CHECK_EQ(limit_of(facts, &known), 7);
+    CHECK_EQ(limit_of(request, &known), 7);
     rig.now = 50;
-    CHECK_EQ(limit_of(facts, &known), 5);
+    CHECK_EQ(limit_of(request, &known), 5);
     CASE("what the request brings goes first");
-    facts.overrides = &asked;
-    facts.override_count = 1;
-    CHECK_EQ(limit_of(facts, &known), 3);
-    facts.override_count = 0;
+    request.overrides = &asked;
+    request.override_count = 1;
+    CHECK_EQ(limit_of(request, &known), 3);
+    request.override_count = 0;
     CASE("one that the limit can't have is left aside, and told");
     wide.rate = SL_STR("5/min");
-    CHECK_EQ(limit_of(facts, &known), 20);
+    CHECK_EQ(limit_of(request, &known), 20);
     CHECK(has(rig_explained(&rig.d), "(override ignored: "));
     rig.now = 0;
 }
@@ -192,8 +192,8 @@ static void test_switches(void)
     CHECK(sl_engine_is_kept(rig.engine, SL_STR("ask")));
     CHECK_EQ(sl_engine_switch(rig.engine, SL_STR("ask"), -1, &rig.diag), 0);
     CHECK(!sl_engine_is_kept(rig.engine, SL_STR("ask")));
-    rig.live = sl_check_hold(&rig.check);
-    CHECK(!atomic_load(&rig.live->features[0]));
+    rig.active = sl_check_hold(&rig.check);
+    CHECK(!atomic_load(&rig.active->features[0]));
     CASE("one that the policy has not can be kept for another policy");
     CHECK_EQ(sl_engine_switch(rig.engine, SL_STR("no"), 1, &rig.diag),
              SLUICE_ENOENT);
@@ -218,7 +218,7 @@ static void test_lookup(void)
     static const struct sl_subjects_calls calls = {find_now};
     struct sl_subjects subjects = {&calls};
     struct sl_engine_ctx ctx = {.subjects = &subjects};
-    struct sl_request facts = GET("/x", USER("eve"));
+    struct sl_request request = GET("/x", USER("eve"));
     struct sl_check check;
 
     CASE("a subject that is found at once counts, and is released");
@@ -226,7 +226,7 @@ static void test_lookup(void)
     found = make("eve", "pro", SL_NS_NONE);
     sl_check_init(&check, rig.engine, &ctx, &sl_alloc_libc);
     for (unsigned i = 0; i < 2; i++) {
-        sl_check_start(&check, &facts, 1, false);
+        sl_check_start(&check, &request, 1, false);
         CHECK_EQ(check.decision.shown[0].answer.limit, 20);
         CHECK_EQ(found.refs, 1);
     }

@@ -76,43 +76,45 @@ static const char policy[] =
     "  - { match: /needs, limits: [needs] }\n"
     "default: [a]\n";
 
-struct desk {
+struct fixture {
     struct rig rig;
     struct fake fake;
-    struct sl_engine_ctx station;
-    struct sl_check ask;
+    struct sl_engine_ctx engine_ctx;
+    struct sl_check check;
     bool done;
 };
 
-static void on_done(struct sl_check *ask)
+static void on_done(struct sl_check *check)
 {
-    ((struct desk *)ask->ctx)->done = true;
+    ((struct fixture *)check->ctx)->done = true;
 }
 
-static void desk_open(struct desk *desk)
+static void desk_open(struct fixture *fixture)
 {
-    memset(desk, 0, sizeof(*desk));
-    rig_open(&desk->rig, policy);
-    desk->fake.tokens.calls = &calls;
-    desk->station.tokens = &desk->fake.tokens;
-    sl_check_init(&desk->ask, desk->rig.engine, &desk->station, &sl_alloc_libc);
-    desk->ask.done = on_done;
-    desk->ask.ctx = desk;
+    memset(fixture, 0, sizeof(*fixture));
+    rig_open(&fixture->rig, policy);
+    fixture->fake.tokens.calls = &calls;
+    fixture->engine_ctx.tokens = &fixture->fake.tokens;
+    sl_check_init(&fixture->check, fixture->rig.engine, &fixture->engine_ctx,
+                  &sl_alloc_libc);
+    fixture->check.done = on_done;
+    fixture->check.ctx = fixture;
 }
 
-static void desk_close(struct desk *desk)
+static void desk_close(struct fixture *fixture)
 {
-    sl_check_done(&desk->ask);
-    rig_close(&desk->rig);
+    sl_check_done(&fixture->check);
+    rig_close(&fixture->rig);
 }
 
-static const struct sl_decision *ask(struct desk *desk, struct sl_request facts)
+static const struct sl_decision *check(struct fixture *fixture,
+                                       struct sl_request request)
 {
-    desk->done = false;
-    sl_check_start(&desk->ask, &facts, 1, true);
-    CHECK(desk->done);
-    CHECK_EQ(desk->ask.err, 0);
-    return &desk->ask.decision;
+    fixture->done = false;
+    sl_check_start(&fixture->check, &request, 1, true);
+    CHECK(fixture->done);
+    CHECK_EQ(fixture->check.err, 0);
+    return &fixture->check.decision;
 }
 
 /* The user that the decision found; "" if none. */
@@ -196,35 +198,35 @@ static const struct row rows[] = {
              "X-User", "eve", "Authorization", "Bearer bad.ann"),
 };
 
-static void test_row(struct desk *desk, const struct row *row)
+static void test_row(struct fixture *fixture, const struct row *row)
 {
     struct sl_header fields[MAX_FIELDS];
-    struct sl_request facts = GET("/x", .headers = fields);
+    struct sl_request request = GET("/x", .headers = fields);
     const struct sl_decision *d;
     char user[64];
 
-    facts.trusted = row->trusted;
-    for (; row->fields[2 * facts.header_count]; facts.header_count++)
-        fields[facts.header_count] = (struct sl_header){
-            sl_str_c(row->fields[2 * facts.header_count]),
-            sl_str_c(row->fields[2 * facts.header_count + 1])};
-    d = ask(desk, facts);
+    request.trusted = row->trusted;
+    for (; row->fields[2 * request.header_count]; request.header_count++)
+        fields[request.header_count] = (struct sl_header){
+            sl_str_c(row->fields[2 * request.header_count]),
+            sl_str_c(row->fields[2 * request.header_count + 1])};
+    d = check(fixture, request);
     CASE(row->why);
     CHECK_STR(user_of(d, user), row->user);
     CHECK_EQ(d->token_fault, row->fault);
     CHECK_EQ(d->anonymous, row->user[0] == '\0');
-    if (facts.header_count > 0)
+    if (request.header_count > 0)
         CHECK(sl_request_wanted(d->policy, fields[0].name));
 }
 
 static void test_rows(void)
 {
-    struct desk desk;
+    struct fixture fixture;
 
-    desk_open(&desk);
+    desk_open(&fixture);
     for (size_t i = 0; i < SL_LEN(rows); i++)
-        test_row(&desk, &rows[i]);
-    desk_close(&desk);
+        test_row(&fixture, &rows[i]);
+    desk_close(&fixture);
 }
 
 #define WITH(path_, token)                                                     \
@@ -236,27 +238,27 @@ static void test_rows(void)
 /* A bad token is blamed on the address that it comes from. */
 static void test_blame(void)
 {
-    struct desk desk;
+    struct fixture fixture;
     struct sl_request proxied = WITH("/x", "bad");
 
-    desk_open(&desk);
+    desk_open(&fixture);
     CASE("what the caller says goes before the token");
     proxied.user = SL_STR("bob");
-    CHECK_STR(ask(&desk, proxied)->shown[0].id, "bob");
-    CHECK(desk.fake.had_ip);
+    CHECK_STR(check(&fixture, proxied)->shown[0].id, "bob");
+    CHECK(fixture.fake.had_ip);
     CASE("a proxy that names nobody is not blamed for its clients");
     proxied.user = SL_STR("");
     proxied.ip = SL_STR("127.0.0.1");
-    ask(&desk, proxied);
-    CHECK(!desk.fake.had_ip);
-    CHECK(!desk.ask.decision.token_good);
-    CHECK(ask(&desk, WITH("/x", "good.ann"))->token_good);
+    check(&fixture, proxied);
+    CHECK(!fixture.fake.had_ip);
+    CHECK(!fixture.check.decision.token_good);
+    CHECK(check(&fixture, WITH("/x", "good.ann"))->token_good);
     CASE("without a verifier no token is believed");
-    desk.station.tokens = NULL;
-    desk.fake.asked = 0;
-    CHECK(ask(&desk, WITH("/x", "good.ann"))->anonymous);
-    CHECK_EQ(desk.fake.asked, 0);
-    desk_close(&desk);
+    fixture.engine_ctx.tokens = NULL;
+    fixture.fake.asked = 0;
+    CHECK(check(&fixture, WITH("/x", "good.ann"))->anonymous);
+    CHECK_EQ(fixture.fake.asked, 0);
+    desk_close(&fixture);
 }
 
 /* ---- what is said ---- */
@@ -268,12 +270,12 @@ static bool says(const struct sl_decision *d, const char *text)
 
 static void test_words(void)
 {
-    struct desk desk;
+    struct fixture fixture;
     const struct sl_decision *d;
 
-    desk_open(&desk);
+    desk_open(&fixture);
     CASE("a bad token is told");
-    d = ask(&desk, WITH("/deny", "bad.ann"));
+    d = check(&fixture, WITH("/deny", "bad.ann"));
     CHECK(says(d, "\"token_fault\":\"expired\""));
     CHECK(says(d, "token    rejected: the token has expired\\n"));
     CHECK(says(d, "\"detail\":\"The caller is not authenticated: the token has "
@@ -282,25 +284,25 @@ static void test_words(void)
                   "error_description=\\\"the token has expired\\\"\""));
     CHECK(!memmem(&d->request_id, sizeof(d->request_id), "bad.ann", 7));
     CASE("without one, who could be is asked for");
-    d = ask(&desk, GET("/deny", .header_count = 0));
+    d = check(&fixture, GET("/deny", .header_count = 0));
     CHECK(says(d, "\"token_fault\":null"));
     CHECK(says(d, "\"WWW-Authenticate\":\"Bearer\""));
     CASE("what is missing is said with a bad token too");
-    d = ask(&desk, WITH("/needs", "bad.ann"));
+    d = check(&fixture, WITH("/needs", "bad.ann"));
     CHECK(says(d, "The caller is not authenticated: the token has expired."));
-    desk_close(&desk);
+    desk_close(&fixture);
 }
 
 /* Every fault has a sentence that fits into a header. */
 static void test_faults(void)
 {
-    struct desk desk;
+    struct fixture fixture;
     struct sl_decision *d;
 
     CASE("each fault can be said");
-    desk_open(&desk);
-    ask(&desk, WITH("/deny", "bad.ann"));
-    d = &desk.ask.decision;
+    desk_open(&fixture);
+    check(&fixture, WITH("/deny", "bad.ann"));
+    d = &fixture.check.decision;
     for (int i = 1; i < SL_TOKEN_ERRORS; i++) {
         char begins[128];
         bool ours = i == SL_TOKEN_NO_KEYS || i == SL_TOKEN_HELD_BACK ||
@@ -314,89 +316,90 @@ static void test_faults(void)
         CHECK(says(d, begins));
         CHECK_EQ(!strstr(rig_json(d, true), "invalid_token"), ours);
     }
-    desk_close(&desk);
+    desk_close(&fixture);
 }
 
 /* ---- a registry that takes its time ---- */
 
 /* Ask with a token; `user` is what the asker says. */
-static void begin(struct desk *desk, struct sl_request *facts, const char *user)
+static void begin(struct fixture *fixture, struct sl_request *request,
+                  const char *user)
 {
     static const struct sl_header good = {
         {"authorization",   13},
         {"Bearer good.ann", 15}
     };
 
-    *facts = GET("/x", .headers = &good, .header_count = 1);
-    facts->user = sl_str_c(user);
-    desk->done = false;
-    desk->fake.asked = 0;
-    sl_check_start(&desk->ask, facts, 1, true);
-    CHECK(!desk->done);
+    *request = GET("/x", .headers = &good, .header_count = 1);
+    request->user = sl_str_c(user);
+    fixture->done = false;
+    fixture->fake.asked = 0;
+    sl_check_start(&fixture->check, request, 1, true);
+    CHECK(!fixture->done);
 }
 
 static struct sl_subject ann = {
     .refs = 1, .known = true, .expires = SL_NS_NONE};
 
 /* The registry answers: it is ann, who pays. */
-static void answer(struct desk *desk)
+static void answer(struct fixture *fixture)
 {
     lookup->found = sl_subject_ref(&ann);
     lookup->done(lookup);
-    CHECK(desk->done);
+    CHECK(fixture->done);
     CHECK_EQ(ann.refs, 1);
 }
 
-static uint64_t limit_of(const struct desk *desk)
+static uint64_t limit_of(const struct fixture *fixture)
 {
-    return desk->ask.decision.shown[0].numbers->count;
+    return fixture->check.decision.shown[0].numbers->count;
 }
 
 static void test_waiting(void)
 {
     struct sl_subjects subjects = {.calls = &subjects_calls};
-    struct sl_request facts;
-    struct desk desk;
+    struct sl_request request;
+    struct fixture fixture;
 
-    desk_open(&desk);
-    desk.station.subjects = &subjects;
+    desk_open(&fixture);
+    fixture.engine_ctx.subjects = &subjects;
     ann.id = SL_STR("ann");
     ann.plan = SL_STR("pro");
     CASE("the caller's token, and then the plan");
-    begin(&desk, &facts, "");
-    answer(&desk);
-    CHECK_EQ(limit_of(&desk), 9);
+    begin(&fixture, &request, "");
+    answer(&fixture);
+    CHECK_EQ(limit_of(&fixture), 9);
     CASE("a token that is not believed any more gives no plan");
-    begin(&desk, &facts, "");
-    desk.fake.no_keys = true;
-    answer(&desk);
-    CHECK_EQ(limit_of(&desk), 5);
-    CHECK(sl_str_eq(desk.ask.decision.shown[0].scope, SL_STR("ip")));
+    begin(&fixture, &request, "");
+    fixture.fake.no_keys = true;
+    answer(&fixture);
+    CHECK_EQ(limit_of(&fixture), 5);
+    CHECK(sl_str_eq(fixture.check.decision.shown[0].scope, SL_STR("ip")));
     CASE("a bad token is looked at once");
-    begin(&desk, &facts, "ann");
-    CHECK_EQ(desk.fake.asked, 1);
-    answer(&desk);
-    CHECK_EQ(desk.fake.asked, 1);
-    CHECK_EQ(limit_of(&desk), 9);
+    begin(&fixture, &request, "ann");
+    CHECK_EQ(fixture.fake.asked, 1);
+    answer(&fixture);
+    CHECK_EQ(fixture.fake.asked, 1);
+    CHECK_EQ(limit_of(&fixture), 9);
     CASE("the registry and the store share one deadline");
-    desk.fake.no_keys = false;
-    begin(&desk, &facts, "");
+    fixture.fake.no_keys = false;
+    begin(&fixture, &request, "");
     sl_lookup_wait(lookup, 1000, 400);
     CHECK_EQ(lookup->deadline, 1300);
-    answer(&desk);
-    CHECK_EQ(desk.ask.decision.take.deadline, 1400);
+    answer(&fixture);
+    CHECK_EQ(fixture.check.decision.take.deadline, 1400);
     CASE("which is the asker's, if that is earlier");
-    facts.deadline = 1200;
-    desk.done = false;
-    sl_check_start(&desk.ask, &facts, 1, true);
+    request.deadline = 1200;
+    fixture.done = false;
+    sl_check_start(&fixture.check, &request, 1, true);
     sl_lookup_wait(lookup, 1000, 400);
-    answer(&desk);
-    CHECK_EQ(desk.ask.decision.take.deadline, 1200);
+    answer(&fixture);
+    CHECK_EQ(fixture.check.decision.take.deadline, 1200);
     CASE("and none, if no lookup has waited");
-    begin(&desk, &facts, "");
-    answer(&desk);
-    CHECK_EQ(desk.ask.decision.take.deadline, 0);
-    desk_close(&desk);
+    begin(&fixture, &request, "");
+    answer(&fixture);
+    CHECK_EQ(fixture.check.decision.take.deadline, 0);
+    desk_close(&fixture);
 }
 
 int main(void)

@@ -5,7 +5,7 @@
 #define MUCH  ((size_t)900000) /* in a buffer of 1 MiB */
 #define MOST  ((size_t)64 << 20)
 
-static struct guest crowd[CROWD];
+static struct guest limit[CROWD];
 
 static void enter(struct guest *g, struct rig *rig)
 {
@@ -40,12 +40,12 @@ static void test_crowd(struct rig *rig)
     unsigned left = 0;
 
     for (unsigned i = 0; i < CROWD; i++)
-        enter(&crowd[i], rig);
+        enter(&limit[i], rig);
     for (unsigned i = 0; i < CROWD; i++)
-        pour(&crowd[i], MUCH);
+        pour(&limit[i], MUCH);
     for (unsigned i = 0; i < CROWD; i++) {
-        held += crowd[i].closes ? 0 : crowd[i].conn->in.size;
-        left += crowd[i].closes;
+        held += limit[i].closes ? 0 : limit[i].conn->in.size;
+        left += limit[i].closes;
     }
     CASE("what all hold together has an end");
     printf("# %zu bytes held, %u of %u left\n", held, left, CROWD);
@@ -62,7 +62,7 @@ static void test_crowd(struct rig *rig)
 
     CASE("and when they have gone others may send much");
     for (unsigned i = 0; i < CROWD; i++)
-        guest_leave(&crowd[i]);
+        guest_leave(&limit[i]);
     for (unsigned i = 0; i < 2 * CROWD; i++) {
         enter(&late, rig);
         pour(&late, MUCH);

@@ -8,7 +8,7 @@
 
 #define DAY_0 (20000 * SL_DAY) /* 2024-10-04 */
 
-static const struct sl_thresholds marks = {
+static const struct sl_thresholds thresholds = {
     {80, 100},
     2
 };
@@ -25,7 +25,7 @@ static inline struct sl_usage_entry report(const char *id, int64_t amount,
                                    .key = sl_str_c(key),
                                    .cap = 100,
                                    .reported = true,
-                                   .marks = marks};
+                                   .thresholds = thresholds};
 }
 
 static inline struct sl_usage_entry thing(const char *name, int64_t amount)

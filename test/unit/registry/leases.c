@@ -83,7 +83,7 @@ static void tell(struct sl_usage_sink *meter, int64_t amount)
 {
     struct sl_str id = S("acme");
     struct sl_usage_delta spent = {
-        .print = {.lo = 7, .hi = 7},
+        .fingerprint = {.lo = 7, .hi = 7},
         .limit = S("minutes"),
         .scope = S("org"),
         .values = &id,

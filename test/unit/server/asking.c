@@ -35,14 +35,14 @@ static const char visitors[] =
 
 static void test_repeats(struct world *w)
 {
-    struct sluice_request ask = {.path = "/x", .user = "rex"};
+    struct sluice_request check = {.path = "/x", .user = "rex"};
     struct sluice_decision *d = w->decision;
     struct sluice_shown first, last;
     const char *body, *type;
 
     CASE("a decision says the same thing, and from the same place");
     for (int i = 0; i < 4; i++)
-        CHECK_EQ(sluice_decide(w->engine, &ask, d), 0);
+        CHECK_EQ(sluice_decide(w->engine, &check, d), 0);
     CHECK(!sluice_decision_allowed(d));
     body = sluice_decision_body(d);
     type = sluice_decision_content_type(d);
@@ -63,9 +63,9 @@ static void test_repeats(struct world *w)
     CHECK_STR(sluice_decision_limit(d, 1).key, "");
 
     CASE("and another thing when it is used again");
-    ask.path = "/group";
-    ask.org = "acme";
-    CHECK_EQ(sluice_decide(w->engine, &ask, d), 0);
+    check.path = "/group";
+    check.org = "acme";
+    CHECK_EQ(sluice_decide(w->engine, &check, d), 0);
     CHECK_STR(sluice_decision_limit(d, 0).key, "sluice:default:group:org:acme");
     CHECK_STR(sluice_decision_body(d), "");
     CHECK_STR(sluice_decision_content_type(d), "");
@@ -74,12 +74,12 @@ static void test_repeats(struct world *w)
 static void test_text(struct world *w)
 {
     char name[] = "eve";
-    struct sluice_request ask = {
+    struct sluice_request check = {
         .path = "/x", .user = name, .has_cost = 1, .cost = 2};
     const char *text;
 
     CASE("the text of a decision that spends outlives its request");
-    CHECK_EQ(sluice_decide(w->engine, &ask, w->decision), 0);
+    CHECK_EQ(sluice_decide(w->engine, &check, w->decision), 0);
     memset(name, 'X', 3);
     text = sluice_decision_text(w->decision);
     CHECK(text && strstr(text, "caller   user eve; plan"));
@@ -89,14 +89,14 @@ static void test_text(struct world *w)
 /* ---- failures ---- */
 
 /* A call that fails must leave nothing of an earlier answer. */
-static void fails(struct world *w, const struct sluice_request *ask, int err)
+static void fails(struct world *w, const struct sluice_request *check, int err)
 {
     struct sluice_request good = {.path = "/group", .org = "good"};
     struct sluice_decision *d = w->decision;
 
     CHECK_EQ(sluice_decide(w->engine, &good, d), 0);
     CHECK(sluice_decision_allowed(d));
-    CHECK_EQ(sluice_decide(w->engine, ask, d), err);
+    CHECK_EQ(sluice_decide(w->engine, check, d), err);
     CHECK(!sluice_decision_allowed(d));
     CHECK_EQ(sluice_decision_status(d), 0);
     CHECK_EQ(sluice_decision_limits(d), 0);
@@ -143,36 +143,36 @@ static void test_names(struct world *w)
 {
     struct sluice_cost cost = {"mniute", 3};
     struct sluice_override override = {"grup", "1/hour"};
-    struct sluice_request ask = {
+    struct sluice_request check = {
         .path = "/x", .user = "nan", .costs = &cost, .cost_count = 1};
 
     CASE("a cost for a limit that does not exist");
-    fails(w, &ask, SLUICE_ENOENT);
-    CHECK_EQ(sluice_decide(w->engine, &ask, w->decision), SLUICE_ENOENT);
+    fails(w, &check, SLUICE_ENOENT);
+    CHECK_EQ(sluice_decide(w->engine, &check, w->decision), SLUICE_ENOENT);
     CHECK_STR(sluice_why(), "the policy has no limit \"mniute\"; did you mean "
                             "\"minute\"?");
     cost.limit = "elephants";
-    CHECK_EQ(sluice_explain(w->engine, &ask, w->decision), SLUICE_ENOENT);
+    CHECK_EQ(sluice_explain(w->engine, &check, w->decision), SLUICE_ENOENT);
     CHECK_STR(sluice_why(), "the policy has no limit \"elephants\"");
 
     CASE("one of another route is of no matter");
     cost.limit = "group";
-    CHECK_EQ(sluice_decide(w->engine, &ask, w->decision), 0);
+    CHECK_EQ(sluice_decide(w->engine, &check, w->decision), 0);
     CHECK_EQ(sluice_decision_limit(w->decision, 0).remaining, 2);
     cost.limit = "minute";
-    CHECK_EQ(sluice_decide(w->engine, &ask, w->decision), 0);
+    CHECK_EQ(sluice_decide(w->engine, &check, w->decision), 0);
     CHECK(!sluice_decision_allowed(w->decision));
 
     CASE("an override of a limit that does not exist");
-    ask.cost_count = 0;
-    ask.overrides = &override;
-    ask.override_count = 1;
-    fails(w, &ask, SLUICE_ENOENT);
-    CHECK_EQ(sluice_decide(w->engine, &ask, w->decision), SLUICE_ENOENT);
+    check.cost_count = 0;
+    check.overrides = &override;
+    check.override_count = 1;
+    fails(w, &check, SLUICE_ENOENT);
+    CHECK_EQ(sluice_decide(w->engine, &check, w->decision), SLUICE_ENOENT);
     CHECK_STR(sluice_why(), "the policy has no limit \"grup\"; did you mean "
                             "\"group\"?");
     override.limit = "group";
-    CHECK_EQ(sluice_decide(w->engine, &ask, w->decision), 0);
+    CHECK_EQ(sluice_decide(w->engine, &check, w->decision), 0);
     CHECK(sluice_decision_allowed(w->decision));
 }
 
@@ -185,18 +185,18 @@ static void ask_behind(struct world *w, const char *method, const char *path,
                        const struct sluice_header *headers, size_t count)
 {
     struct sluice_header all[MANY + 8];
-    struct sluice_request ask = {.method = method,
-                                 .path = path,
-                                 .ip = "192.0.2.1",
-                                 .headers = all,
-                                 .header_count = MANY + count,
-                                 .trusted = 1};
+    struct sluice_request check = {.method = method,
+                                   .path = path,
+                                   .ip = "192.0.2.1",
+                                   .headers = all,
+                                   .header_count = MANY + count,
+                                   .trusted = 1};
 
     for (size_t i = 0; i < MANY; i++)
         all[i] = (struct sluice_header){i % 2 ? "X-Junk" : NULL, "junk"};
     for (size_t i = 0; i < count; i++)
         all[MANY + i] = headers[i];
-    CHECK_EQ(sluice_decide(w->engine, &ask, w->decision), 0);
+    CHECK_EQ(sluice_decide(w->engine, &check, w->decision), 0);
 }
 
 #define ASK(w, method, path, ...)                                              \

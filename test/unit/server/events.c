@@ -148,10 +148,10 @@ static struct rig rig;
 static struct sl_denial_batch *denials;
 static struct sl_metrics *stats;
 
-static void ask(struct sl_request facts, unsigned times)
+static void check(struct sl_request request, unsigned times)
 {
     for (unsigned i = 0; i < times; i++)
-        sl_metrics_decision(stats, rig_ask(&rig, facts), "http", 0);
+        sl_metrics_decision(stats, rig_ask(&rig, request), "http", 0);
 }
 
 static void check_gathering(void)
@@ -168,16 +168,16 @@ static void check_gathering(void)
     sl_metrics_watch(stats, NULL, denials);
 
     CASE("without a listener nothing is gathered");
-    ask(GET("/day", USER("ann")), 3);
+    check(GET("/day", USER("ann")), 3);
     CHECK_EQ(sl_denial_batch_take(denials, rows, &others), 0);
     CHECK_EQ(others, 0);
 
     CASE("denials of one key are one row");
     sl_events_want(events, true);
-    ask(GET("/day", USER("ann"), .request_id = SL_STR("r1")), 1);
-    ask(GET("/x", USER("ann"), .request_id = SL_STR("r2")), 4);
-    ask(GET("/day", USER("b\"o\nb")), 3);
-    ask(GET("/off", USER("eve")), 3); /* no limit refuses */
+    check(GET("/day", USER("ann"), .request_id = SL_STR("r1")), 1);
+    check(GET("/x", USER("ann"), .request_id = SL_STR("r2")), 4);
+    check(GET("/day", USER("b\"o\nb")), 3);
+    check(GET("/off", USER("eve")), 3); /* no limit refuses */
     CHECK_EQ(sl_denial_batch_take(denials, rows, &others), 2);
     CHECK_EQ(rows[0].count, 5);
     CHECK_EQ(rows[1].count, 2);
@@ -201,7 +201,8 @@ static void check_gathering(void)
     CASE("more keys than there are rows are counted");
     for (unsigned i = 0; i < 100; i++) {
         snprintf(name, sizeof(name), "u%u", i);
-        ask((struct sl_request){.path = SL_STR("/day"), .user = sl_str_c(name)},
+        check(
+            (struct sl_request){.path = SL_STR("/day"), .user = sl_str_c(name)},
             3);
     }
     CHECK_EQ(sl_denial_batch_take(denials, rows, &others), SL_DENIALS);

@@ -69,7 +69,8 @@ static int no_file(void)
 /* Everything once. 0 only if all of it went well. */
 static int everything(void)
 {
-    struct sluice_request ask = {.path = "/ask", .user = "ann", .org = "acme"};
+    struct sluice_request check = {
+        .path = "/ask", .user = "ann", .org = "acme"};
     struct sluice_engine_options options = {.size = 1 << 20};
     struct sluice_decision *d = sluice_decision_new();
     struct sluice_problems *problems = NULL;
@@ -83,7 +84,7 @@ static int everything(void)
     if (!err)
         err = sluice_engine_open(policy, &options, &engine);
     for (int i = 0; !err && i < 2; i++)
-        err = sluice_decide(engine, &ask, d);
+        err = sluice_decide(engine, &check, d);
     if (!err && (sluice_decision_allowed(d) ||
                  strcmp(sluice_decision_message(d), "At most 1 a minute.") ||
                  !sluice_decision_json(d) || !sluice_decision_text(d) ||

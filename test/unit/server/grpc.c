@@ -320,12 +320,12 @@ static void test_drain(void)
 
 int main(void)
 {
-    static const struct sl_engine_ctx station = {.subjects = &late.subjects};
+    static const struct sl_engine_ctx engine_ctx = {.subjects = &late.subjects};
 
     serve_begin(&s, 0);
     serve_late(&s, policy);
     CHECK(open_server(NULL));
-    worker.base.station = &station;
+    worker.base.engine_ctx = &engine_ctx;
     test_left();
     test_late();
     test_times();

@@ -230,7 +230,7 @@ static void lose(struct served *s, int fd)
  * the words of another client, and the address sanitizer notices it. */
 static void test_lost(struct served *s)
 {
-    static const struct sl_engine_ctx station = {.subjects = &late.subjects};
+    static const struct sl_engine_ctx engine_ctx = {.subjects = &late.subjects};
     int fd = call(s), other;
 
     CASE("what a broken connection has asked is answered to no client");
@@ -242,7 +242,7 @@ static void test_lost(struct served *s)
     CASE("a request outlives its connection, and is decided by its own words");
     sl_server_worker_close(&s->worker);
     serve_http(s, 100);
-    s->worker.station = &station;
+    s->worker.engine_ctx = &engine_ctx;
     late.finding = true;
     fd = call(s);
     say(fd, ASK("kim"));

@@ -57,7 +57,7 @@ static void drop_files(const char *folder)
     })
 
 /* One request over a connection of its own; the status, or 0. */
-static int ask(struct served *s, const char *fields, bool show)
+static int check(struct served *s, const char *fields, bool show)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     char text[512], got[512];
@@ -92,13 +92,13 @@ static void test_certificates(struct served *s)
     CASE("a client certificate serves as token");
     s->door.accepts_client_cert = true;
     s->door.token = SL_STR("s3cret");
-    CHECK_EQ(ask(s, "", true), 200);
+    CHECK_EQ(check(s, "", true), 200);
     CASE("without one there is no handshake");
-    CHECK_EQ(ask(s, "Authorization: Bearer s3cret\r\n", false), 0);
+    CHECK_EQ(check(s, "Authorization: Bearer s3cret\r\n", false), 0);
     CASE("where it does not serve as token, the token is needed too");
     s->door.accepts_client_cert = false;
-    CHECK_EQ(ask(s, "", true), 401);
-    CHECK_EQ(ask(s, "Authorization: Bearer s3cret\r\n", true), 200);
+    CHECK_EQ(check(s, "", true), 401);
+    CHECK_EQ(check(s, "Authorization: Bearer s3cret\r\n", true), 200);
     s->door.token = SL_STR("");
 }
 

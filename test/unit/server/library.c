@@ -58,7 +58,7 @@ static struct sluice_policy *parse(const char *text)
     return policy;
 }
 
-static const struct sluice_request ask = {
+static const struct sluice_request check = {
     .method = "GET", .path = "/ask", .user = "ann", .org = "acme"};
 
 static void test_refused(void)
@@ -107,7 +107,7 @@ static void test_refused(void)
     CHECK_EQ(sluice_engine_open(NULL, NULL, NULL), SLUICE_EINVAL);
     CHECK_EQ(sluice_engine_use(NULL, NULL), SLUICE_EINVAL);
     CHECK_EQ(sluice_engine_switch(NULL, NULL, 1), SLUICE_EINVAL);
-    CHECK_EQ(sluice_decide(NULL, &ask, NULL), SLUICE_EINVAL);
+    CHECK_EQ(sluice_decide(NULL, &check, NULL), SLUICE_EINVAL);
     sluice_policy_release(NULL);
     sluice_problems_free(NULL);
     sluice_engine_close(NULL);
@@ -162,7 +162,7 @@ static void test_answers(struct sluice_engine *engine,
     int with_limit = 0;
 
     CASE("allowed");
-    CHECK_EQ(sluice_decide(engine, &ask, d), 0);
+    CHECK_EQ(sluice_decide(engine, &check, d), 0);
     CHECK(sluice_decision_allowed(d));
     CHECK_EQ(sluice_decision_status(d), 200);
     CHECK_STR(sluice_decision_by(d), "");
@@ -192,14 +192,14 @@ static void test_answers(struct sluice_engine *engine,
 
     CASE("explaining spends nothing");
     for (int i = 0; i < 5; i++)
-        CHECK_EQ(sluice_explain(engine, &ask, d), 0);
+        CHECK_EQ(sluice_explain(engine, &check, d), 0);
     CHECK(sluice_decision_allowed(d));
     CHECK_EQ(sluice_decision_limit(d, 1).remaining, 1);
     CHECK(strstr(sluice_decision_text(d), "minute") != NULL);
 
     CASE("refused");
-    CHECK_EQ(sluice_decide(engine, &ask, d), 0);
-    CHECK_EQ(sluice_decide(engine, &ask, d), 0);
+    CHECK_EQ(sluice_decide(engine, &check, d), 0);
+    CHECK_EQ(sluice_decide(engine, &check, d), 0);
     CHECK(!sluice_decision_allowed(d));
     CHECK_EQ(sluice_decision_status(d), 429);
     CHECK_STR(sluice_decision_by(d), "minute");
@@ -219,14 +219,14 @@ static void test_living(struct sluice_engine *engine, struct sluice_decision *d)
 
     CASE("a switch");
     CHECK_EQ(sluice_engine_switch(engine, "assistant", 0), 0);
-    CHECK_EQ(sluice_decide(engine, &ask, d), 0);
+    CHECK_EQ(sluice_decide(engine, &check, d), 0);
     CHECK_EQ(sluice_decision_status(d), 503);
     CHECK_EQ(sluice_engine_switch(engine, "assistant", 1), 0);
     CHECK_EQ(sluice_engine_switch(engine, "no-such", 1), SLUICE_ENOENT);
 
     CASE("the store fails: what the policy says, and it shows");
     broken = 1;
-    CHECK_EQ(sluice_decide(engine, &ask, d), 0);
+    CHECK_EQ(sluice_decide(engine, &check, d), 0);
     CHECK_EQ(sluice_decision_status(d), 503); /* a quota denies */
     CHECK(sluice_decision_degraded(d));
     broken = 0;
@@ -234,10 +234,10 @@ static void test_living(struct sluice_engine *engine, struct sluice_decision *d)
     CASE("another policy keeps what was used");
     CHECK_EQ(sluice_engine_use(engine, next), 0);
     sluice_policy_release(next);
-    CHECK_EQ(sluice_decide(engine, &ask, d), 0);
+    CHECK_EQ(sluice_decide(engine, &check, d), 0);
     CHECK(sluice_decision_allowed(d));
     CHECK_EQ(sluice_decision_limit(d, 0).remaining, 0);
-    CHECK_EQ(sluice_decide(engine, &ask, d), 0);
+    CHECK_EQ(sluice_decide(engine, &check, d), 0);
     CHECK(!sluice_decision_allowed(d));
 
     CASE("a request must ask for something");
@@ -261,7 +261,7 @@ static void test_file(void)
     unlink(path);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(sluice_engine_open(policy, &options, &engine), 0);
-        CHECK_EQ(sluice_decide(engine, &ask, d), 0);
+        CHECK_EQ(sluice_decide(engine, &check, d), 0);
         CHECK_EQ(sluice_decision_limit(d, 0).remaining, 2 - i);
         sluice_engine_close(engine);
     }
@@ -283,7 +283,7 @@ static void test_environment(void)
                                  &policy, NULL),
              0);
     CHECK_EQ(sluice_engine_open(policy, &engine_options, &engine), 0);
-    CHECK_EQ(sluice_decide(engine, &ask, d), 0);
+    CHECK_EQ(sluice_decide(engine, &check, d), 0);
     CHECK_EQ(sluice_decision_status(d), 503);
     sluice_engine_close(engine);
     sluice_policy_release(policy);

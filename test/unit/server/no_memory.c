@@ -23,8 +23,8 @@ static const char policy[] =
 static char body[1 << 16]; /* of the last answer */
 
 /* The status; 0 if the server would close the connection. */
-static int ask(struct sl_server_worker *worker, const char *method,
-               const char *target, const char *sent)
+static int check(struct sl_server_worker *worker, const char *method,
+                 const char *target, const char *sent)
 {
     static const struct sl_http1_field uri = {
         {"x-original-uri", 14},
@@ -63,7 +63,7 @@ static void check_each(struct sl_server *door, const char *method,
         fail.nth++;
         fail.calls = 0;
         sl_server_worker_init(&worker, door, s.rig.engine, NULL, &alloc);
-        status = ask(&worker, method, target, sent);
+        status = check(&worker, method, target, sent);
         if (status == 503)
             CHECK(strstr(body, "\"code\":\"NO_MEMORY\""));
         CHECK(status == want || status == 503 || fail.nth == 1);
@@ -115,14 +115,14 @@ static void check_holds(void)
 
     CASE("a hold is not settled, or is, and the answer tells which");
     sl_server_worker_init(&worker, &s.door, s.rig.engine, NULL, NULL);
-    CHECK_EQ(ask(&worker, "POST", "/v1/check",
-                 "{\"path\":\"/llm\",\"org\":\"b\",\"hold\":\"30s\"}"),
+    CHECK_EQ(check(&worker, "POST", "/v1/check",
+                   "{\"path\":\"/llm\",\"org\":\"b\",\"hold\":\"30s\"}"),
              200);
     at = strstr(body, "\"hold\":\"");
     snprintf(target, sizeof(target), "/v1/holds/%.40s/settle",
              at ? at + 8 : "");
     check_each(&s.door, "POST", target, "{\"cost\":{\"tokens\":1}}", 200);
-    CHECK_EQ(ask(&worker, "POST", target, ""), 200);
+    CHECK_EQ(check(&worker, "POST", target, ""), 200);
     CHECK(strstr(body, "\"again\":true"));
     sl_server_worker_close(&worker);
 }
@@ -137,10 +137,10 @@ static void check_warm(void)
     sl_server_worker_init(&worker, &s.door, s.rig.engine, NULL, &alloc);
     for (int i = 0; i < 8; i++) {
         fail.calls = 0;
-        CHECK_EQ(ask(&worker, "POST", "/v1/check",
-                     "{\"path\":\"/both\",\"user\":\"ann\"}"),
+        CHECK_EQ(check(&worker, "POST", "/v1/check",
+                       "{\"path\":\"/both\",\"user\":\"ann\"}"),
                  200);
-        CHECK(ask(&worker, "GET", "/v1/auth", "") > 0);
+        CHECK(check(&worker, "GET", "/v1/auth", "") > 0);
     }
     CHECK_EQ(fail.calls, 0);
     sl_server_worker_close(&worker);
@@ -192,7 +192,7 @@ static void check_guards(void)
 
         for (size_t k = 0; k < SL_LEN(open); k++)
             want = strcmp(open[k], row->path) == 0 ? 200 : want;
-        if (!CHECK_EQ(ask(&worker, row->method, row->path, ""), want))
+        if (!CHECK_EQ(check(&worker, row->method, row->path, ""), want))
             printf("# %s %s\n", row->method, row->path);
     }
     sl_server_worker_close(&worker);

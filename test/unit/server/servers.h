@@ -20,7 +20,7 @@ static struct {
     struct sl_top_keys *top;
     struct sl_registry *registry;
     struct sl_usage_buffer *keeper;
-    struct sl_engine_ctx station;
+    struct sl_engine_ctx engine_ctx;
     char folder[64]; /* of the registry */
 } servers;
 
@@ -117,7 +117,7 @@ static inline void open_registry(void)
     must(sl_usage_buffer_open(servers.registry, s.loop, &keeping,
                               &servers.keeper, &diag),
          "books", &diag);
-    servers.station.meter = sl_usage_buffer_sink(servers.keeper);
+    servers.engine_ctx.meter = sl_usage_buffer_sink(servers.keeper);
     admin.registry = servers.registry;
 }
 
@@ -134,7 +134,7 @@ static inline void close_registry(void)
     if (system(command))
         printf("# %s stays\n", servers.folder);
     servers.registry = admin.registry = NULL;
-    servers.station.meter = NULL;
+    servers.engine_ctx.meter = NULL;
 }
 
 static inline void close_servers(void)
@@ -171,7 +171,7 @@ static inline void open_servers(const char *policy, bool holding)
     must(sl_top_keys_open(NULL, &secret, 0, &servers.top), "top", NULL);
     sl_metrics_watch(stats, servers.top, NULL);
     serve_http(&s, 100);
-    s.worker.station = &servers.station;
+    s.worker.engine_ctx = &servers.engine_ctx;
     servers.admin_door = (struct sl_server){.protocol = &sl_protocol_http,
                                             .paths = sl_admin_paths,
                                             .path_count = sl_admin_path_count,

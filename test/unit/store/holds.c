@@ -18,13 +18,13 @@ static void on_held(struct sl_hold_call *call)
     ((struct called *)call)->done++;
 }
 
-static void call(struct world *w, struct called *c, enum sl_hold_action errand)
+static void call(struct world *w, struct called *c, enum sl_hold_action op)
 {
     static const struct sl_limit_binding limits[] = {{.name = "b"},
                                                      {.name = "a"}};
 
     *c = (struct called){
-        .call = {.errand = errand,
+        .call = {.op = op,
                  .id = {{10, 11}},
                  .limits = limits,
                  .limits_count = SL_LEN(limits),
@@ -126,7 +126,7 @@ static void ask_held(struct world *w, struct asked *a)
     static const struct sl_limit_binding stored = {.name = "a"};
 
     *a = (struct asked){
-        .take = {.errand = SL_TAKE_OP_TAKE,
+        .take = {.op = SL_TAKE_OP_TAKE,
                  .parts = &a->part,
                  .count = 1,
                  .now = 20000 * SL_DAY,

@@ -16,11 +16,10 @@ static void on_done(struct sl_take *take)
     done_calls += take->ctx == &done_calls;
 }
 
-static struct sl_take take_of(enum sl_take_op errand,
-                              struct sl_store_part *parts, unsigned count,
-                              sl_ns now)
+static struct sl_take take_of(enum sl_take_op op, struct sl_store_part *parts,
+                              unsigned count, sl_ns now)
 {
-    return (struct sl_take){.errand = errand,
+    return (struct sl_take){.op = op,
                             .parts = parts,
                             .count = count,
                             .now = now,
@@ -68,7 +67,7 @@ static void test_errands(struct sl_store *store)
     CHECK_EQ(left(store, 1, "k"), 1);
 
     CASE("a look takes nothing and says what a take would");
-    take.errand = SL_TAKE_OP_PEEK;
+    take.op = SL_TAKE_OP_PEEK;
     sl_store_take(store, &take);
     CHECK(!take.allowed);
     CHECK_EQ(parts[0].answer.outcome, SL_ALLOW);
@@ -76,7 +75,7 @@ static void test_errands(struct sl_store *store)
     CHECK_EQ(left(store, 0, "k"), 7);
 
     CASE("each for itself");
-    take.errand = SL_TAKE_OP_EACH;
+    take.op = SL_TAKE_OP_EACH;
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.outcome, SL_ALLOW);
     CHECK_EQ(parts[1].answer.outcome, SL_DENY);
@@ -84,18 +83,18 @@ static void test_errands(struct sl_store *store)
     CHECK_EQ(left(store, 1, "k"), 1);
 
     CASE("charge and give back");
-    take.errand = SL_TAKE_OP_CHARGE;
+    take.op = SL_TAKE_OP_CHARGE;
     sl_store_take(store, &take);
     CHECK_EQ(left(store, 0, "k"), 1);
     CHECK_EQ(left(store, 1, "k"), 0); /* six of four */
-    take.errand = SL_TAKE_OP_REFUND;
+    take.op = SL_TAKE_OP_REFUND;
     parts[0].when = parts[1].when = SL_S;
     sl_store_take(store, &take);
     CHECK_EQ(left(store, 0, "k"), 4);
     CHECK_EQ(left(store, 1, "k"), 1);
 
     CASE("reset");
-    take.errand = SL_TAKE_OP_RESET;
+    take.op = SL_TAKE_OP_RESET;
     sl_store_take(store, &take);
     CHECK_EQ(left(store, 0, "k"), 10);
     CHECK_EQ(left(store, 1, "k"), 4);
@@ -120,17 +119,17 @@ static void test_large(struct sl_store *store)
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.remaining, most / 2);
     CASE("and so is giving it back");
-    take.errand = SL_TAKE_OP_REFUND;
+    take.op = SL_TAKE_OP_REFUND;
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.remaining, most);
     CASE("a whole set of them ends where the counter does");
-    take.errand = SL_TAKE_OP_CHARGE;
+    take.op = SL_TAKE_OP_CHARGE;
     take.count = SL_PARTS;
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.remaining, 0);
     parts[0].cost = 10;
     parts[0].when = SL_S;
-    take.errand = SL_TAKE_OP_REFUND;
+    take.op = SL_TAKE_OP_REFUND;
     take.count = 1;
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.remaining, 10);
@@ -227,7 +226,7 @@ static void test_many(struct sl_store *store)
         list[i] = &takes[i];
     }
     parts[40].cost = 2;
-    takes[40].errand = SL_TAKE_OP_REFUND;
+    takes[40].op = SL_TAKE_OP_REFUND;
     takes[100] = take_of(SL_TAKE_OP_TAKE, set, 2, 5 * SL_S);
     list[100] = &takes[100];
     sl_store_take_many(store, list, 101);

@@ -102,10 +102,10 @@ static inline void make_ready(struct world *w)
     CHECK(sl_remote_store_is_ready(w->store));
 }
 
-static inline void ask(struct world *w, struct asked *a, enum sl_take_op errand)
+static inline void ask(struct world *w, struct asked *a, enum sl_take_op op)
 {
     *a = (struct asked){
-        .take = {.errand = errand,
+        .take = {.op = op,
                  .parts = &a->part,
                  .count = 1,
                  .now = 20000 * SL_DAY,

@@ -53,11 +53,11 @@ static inline const struct sl_limit *numbers_of(void *ctx, uint32_t id,
     return NULL;
 }
 
-static inline struct sl_hold_result deed_of(enum sl_hold_action errand,
+static inline struct sl_hold_result deed_of(enum sl_hold_action op,
                                             uint64_t number, struct numbers *n)
 {
     return (struct sl_hold_result){
-        .errand = errand, .id = id_of(number), .numbers = numbers_of, .ctx = n};
+        .op = op, .id = id_of(number), .numbers = numbers_of, .ctx = n};
 }
 
 static inline enum sl_hold_state settle_at(struct sl_table *table,

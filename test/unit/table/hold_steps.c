@@ -53,10 +53,10 @@ static void act_hold(struct world *w, struct sl_table *table)
 }
 
 static enum sl_hold_state end_it(struct world *w, struct sl_table *table,
-                                 enum sl_hold_action errand, uint64_t cost)
+                                 enum sl_hold_action op, uint64_t cost)
 {
     struct numbers n = {w->limit, LIMITS, cost};
-    struct sl_hold_result deed = deed_of(errand, 1, &n);
+    struct sl_hold_result deed = deed_of(op, 1, &n);
 
     deed.release = cost == 0;
     deed.life = 2 * LIFE;

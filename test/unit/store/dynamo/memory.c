@@ -129,14 +129,14 @@ static void wait_ready(struct world *w)
     CHECK(sl_remote_store_is_ready(w->store));
 }
 
-static void take(struct world *w, enum sl_take_op errand, unsigned parts,
+static void take(struct world *w, enum sl_take_op op, unsigned parts,
                  const struct sl_limit *limit)
 {
     struct sl_store_part list[] = {
         {.of = &w->leased, .limit = limit, .name = SL_STR("a"), .cost = 1},
         {.of = &w->leased, .limit = limit, .name = SL_STR("b"), .cost = 1},
     };
-    struct sl_take take = {.errand = errand,
+    struct sl_take take = {.op = op,
                            .parts = list,
                            .count = parts,
                            .now = 20000 * SL_DAY,

@@ -1,0 +1,170 @@
+/* usage_model.c -- the usage database, as sums in memory. */
+#include "usage_model.h"
+
+static struct model_counter *counter_of(struct model *m,
+                                        const struct model_report *r)
+{
+    return r->level ? &m->level[r->who] : &m->quota[r->who][r->period];
+}
+
+/* The one that expires first, of those that have not. */
+static struct model_credit *next_credit(struct model *m, unsigned who, sl_ns at)
+{
+    struct model_credit *first = NULL;
+
+    for (unsigned i = 0; i < m->credit_count; i++) {
+        struct model_credit *c = &m->credits[i];
+        bool never = c->expires == SL_NS_NONE;
+
+        if (c->who != who || c->unused == 0 || (!never && c->expires <= at))
+            continue;
+        if (!first || (!never && (first->expires == SL_NS_NONE ||
+                                  c->expires < first->expires)))
+            first = c;
+    }
+    return first;
+}
+
+int64_t model_credits(const struct model *m, unsigned who, sl_ns at)
+{
+    int64_t sum = 0;
+
+    for (unsigned i = 0; i < m->credit_count; i++)
+        if (m->credits[i].who == who &&
+            (m->credits[i].expires == SL_NS_NONE || m->credits[i].expires > at))
+            sum += m->credits[i].unused;
+    return sum;
+}
+
+/* (5) */
+static int64_t absorb(struct model *m, const struct model_report *r,
+                      int64_t over)
+{
+    struct model_credit *c;
+    int64_t sum = 0;
+
+    while (!r->level && over > 0 && (c = next_credit(m, r->who, r->at))) {
+        int64_t part = over < c->unused ? over : c->unused;
+
+        c->unused -= part;
+        over -= part;
+        sum += part;
+    }
+    return sum;
+}
+
+/* Of what was used: how much lies beyond the cap, and was not paid before. */
+static int64_t beyond(const struct model_report *r,
+                      const struct model_counter *was, int64_t after)
+{
+    int64_t cap = r->level ? CAP_LEVEL : CAP_QUOTA;
+    int64_t over = after - cap - was->overage - was->credited;
+    int64_t moved = after - was->used;
+
+    if (moved <= 0 || over <= 0)
+        return 0;
+    return over < moved ? over : moved;
+}
+
+static void move(struct model *m, const struct model_report *r, int64_t by)
+{
+    struct model_counter *c = counter_of(m, r);
+    int64_t after = c->used + by > 0 ? c->used + by : 0; /* (1) */
+    int64_t over = beyond(r, c, after), paid = absorb(m, r, over);
+    int64_t moved = after - c->used;
+
+    c->overage += over - paid;
+    c->credited += paid;
+    c->used = after;
+    if (r->level)
+        return;
+    m->days[r->who][r->day] += moved;
+    if (m->days[r->who][r->day] < 0)
+        m->days[r->who][r->day] = 0;
+    m->over[r->who][r->day] += over - paid;
+}
+
+static void reset(struct model *m, const struct model_report *r)
+{
+    struct model_counter *c = counter_of(m, r);
+
+    c->used = c->credited = 0;
+    for (int i = 0; r->level && i < THINGS; i++)
+        m->things[r->who][i] = 0;
+}
+
+enum sl_usage_result model_put(struct model *m, const struct model_report *r,
+                               struct model_counter *ret)
+{
+    struct model_counter *c = counter_of(m, r);
+    struct model_key *key = r->key >= 0 ? &m->keys[r->who][r->key] : NULL;
+    int64_t by = r->amount;
+
+    *ret = *c;
+    if (key && key->known) /* (2) */
+        return key->level == r->level && key->amount == r->amount &&
+                       key->thing == r->thing
+                   ? SL_USAGE_REPLAYED
+                   : SL_USAGE_CONFLICT;
+    if (r->thing >= 0)
+        by -= m->things[r->who][r->thing];
+    if (r->thing >= 0 && by == 0)
+        return SL_USAGE_REPLAYED;
+    if (r->enforce && by > 0 &&
+        c->used + by > (r->level ? CAP_LEVEL : CAP_QUOTA))
+        return SL_USAGE_FULL;
+    if (r->reset)
+        reset(m, r);
+    else
+        move(m, r, by);
+    if (r->thing >= 0)
+        m->things[r->who][r->thing] = r->amount;
+    if (key)
+        *key = (struct model_key){true, r->level, r->amount, r->thing};
+    *ret = *c;
+    return SL_USAGE_RECORDED;
+}
+
+/* ---- holds ---- */
+
+/* (6) What was held belongs to the period that it was taken in, and what it
+ * came to beyond that to the one that it has ended in. */
+static void settle(struct model *m, const struct model_hold *h,
+                   const struct model_report *at, int64_t amount,
+                   unsigned end_period)
+{
+    struct model_report part = *at;
+    int64_t rest =
+        end_period != h->period && amount > h->amount ? amount - h->amount : 0;
+
+    part.who = h->who;
+    part.period = h->period;
+    move(m, &part, amount - rest);
+    part.period = end_period;
+    move(m, &part, rest);
+}
+
+void model_hold(struct model *m, unsigned hold, const struct model_report *r)
+{
+    struct model_hold *h = &m->holds[hold];
+    struct model_hold taken = {HELD, r->who, r->period, 0, r->amount, r->at};
+
+    if (h->state == ENDED)
+        settle(m, &taken, r, h->amount, h->end_period);
+    if (h->state == ENDED)
+        h->state = FREE;
+    else
+        *h = taken;
+}
+
+void model_end(struct model *m, unsigned hold, const struct model_report *r)
+{
+    struct model_hold *h = &m->holds[hold];
+
+    if (h->state == HELD)
+        settle(m, h, r, r->amount, r->period);
+    if (h->state == HELD)
+        h->state = FREE;
+    else if (h->state == FREE)
+        *h = (struct model_hold){ENDED, 0, 0, r->period, r->amount, r->at};
+}

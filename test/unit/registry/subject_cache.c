@@ -1,0 +1,465 @@
+/* subject_cache.c -- what is at hand, and when it no longer holds. */
+#include "registry/subject_cache.h"
+
+#include <pthread.h>
+
+#include "fail.h"
+#include "filed.h"
+
+static sl_ns steady = 100 * SL_S;
+
+static sl_ns read_steady(void *ctx)
+{
+    (void)ctx;
+    return steady;
+}
+
+/* A question, and what came of it. */
+struct question {
+    struct sl_lookup lookup;
+    struct sl_loop *loop;
+    unsigned answered;
+    bool known, found;
+    char plan[32], id[64];
+};
+
+static void on_found(struct sl_lookup *lookup)
+{
+    struct question *q = lookup->ctx;
+
+    q->answered++;
+    q->found = lookup->found != NULL;
+    if (lookup->found) {
+        q->known = lookup->found->known;
+        snprintf(q->plan, sizeof(q->plan), "%.*s",
+                 SL_STR_ARG(lookup->found->plan));
+        snprintf(q->id, sizeof(q->id), "%.*s", SL_STR_ARG(lookup->found->id));
+    }
+    sl_subject_unref(lookup->found);
+    lookup->found = NULL;
+    sl_loop_stop(q->loop);
+}
+
+struct place {
+    struct world w;
+    struct sl_clock clock;
+    struct sl_loop *loop; /* the finder's: another than the writer's */
+    struct sl_subject_cache *finder;
+};
+
+static void place_finder(struct place *p, unsigned most, unsigned loading)
+{
+    struct sl_subject_cache_options options = {.most = most,
+                                               .most_loads = loading};
+
+    CHECK_EQ(sl_subject_cache_open(p->w.registry, p->loop, &options, &p->finder,
+                                   NULL),
+             0);
+}
+
+static void place_open(struct place *p)
+{
+    world_open(&p->w);
+    sl_clock_init_sources(&p->clock, read_steady, read_steady, NULL);
+    CHECK_EQ(sl_loop_open(&p->clock, &p->loop, NULL), 0);
+    place_finder(p, 0, 0);
+}
+
+static void place_close(struct place *p)
+{
+    sl_registry_stop(p->w.registry);
+    sl_subject_cache_close(p->finder);
+    sl_loop_close(p->loop);
+    world_close(&p->w);
+}
+
+/* Ask; the answer may come at once or when the loop turns. */
+static void begin(struct place *p, struct question *q, struct sl_str scope,
+                  struct sl_str id)
+{
+    struct sl_subjects *subjects = sl_subject_cache_subjects(p->finder);
+
+    *q = (struct question){
+        .loop = p->loop,
+        .lookup = {.scope = scope, .id = id, .done = on_found, .ctx = q}
+    };
+    subjects->calls->find(subjects, &q->lookup);
+}
+
+/* Ask for a user and wait: his plan, "?" for nobody, "!" for a failure, "-" for
+ * a registry that has nobody. */
+/* What one has written himself is heard once more on PostgreSQL, later, and
+ * what was remembered is asked for again. */
+#ifdef ON_POSTGRES
+#define HEARS 50
+#else
+#define HEARS 0
+#endif
+
+static const char *plan_of(struct place *p, struct sl_str id, bool at_once)
+{
+    static struct question q;
+
+    begin(p, &q, S("user"), id);
+    for (int i = 0; i < HEARS && at_once && !q.answered; i++) {
+        while (!q.answered)
+            sl_loop_run(p->loop);
+        begin(p, &q, S("user"), id);
+    }
+    CHECK_EQ(q.answered, at_once);
+    while (!q.answered)
+        sl_loop_run(p->loop);
+    CHECK_EQ(q.answered, 1);
+    if (q.lookup.err)
+        return "!";
+    if (!q.found)
+        return "-";
+    return q.known ? q.plan : "?";
+}
+
+static void set_alias(struct place *p, struct sl_str id, struct sl_str alias)
+{
+    struct sl_subject_change change = {.kind = SL_CHANGE_PATCH,
+                                       .scope = S("user"),
+                                       .id = id,
+                                       .has = SL_HAS_ALIASES,
+                                       .aliases = &alias,
+                                       .alias_count = alias.len > 0};
+    struct sl_job job;
+
+    ask_write(&p->w, &job, &change, 1);
+    CHECK_EQ(job.result, SL_JOB_DONE);
+    sl_job_clear(&job);
+}
+
+TEST_WITH(hits, struct place *p)
+{
+    CASE("where nobody is registered, nobody is looked for");
+    CHECK_STR(plan_of(p, S("ann"), true), "-");
+    set_plan(&p->w, S("first"), S("free"));
+
+    CASE("nobody is remembered too, until somebody comes");
+    CHECK_STR(plan_of(p, S("ann"), false), "?");
+    CHECK_STR(plan_of(p, S("ann"), true), "?");
+    set_plan(&p->w, S("ann"), S("pro"));
+    CHECK_STR(plan_of(p, S("ann"), false), "pro");
+
+    CASE("who was asked for lately is at hand");
+    CHECK_STR(plan_of(p, S("ann"), true), "pro");
+
+    CASE("a write counts from the next question on");
+    set_plan(&p->w, S("ann"), S("free"));
+    CHECK_STR(plan_of(p, S("ann"), false), "free");
+    CHECK_STR(plan_of(p, S("ann"), true), "free");
+
+    CASE("what is nobody's name is answered without asking");
+    static char longest[SL_SUBJECT_RECORD_ID + 1];
+    memset(longest, 'x', sizeof(longest));
+    CHECK_STR(plan_of(p, (struct sl_str){longest, sizeof(longest)}, true), "?");
+    CHECK_STR(plan_of(p, S(""), true), "?");
+}
+
+TEST_WITH(aliases, struct place *p)
+{
+    CASE("an alias leads to its subject, whatever its case");
+    set_alias(p, S("ann"), S("ann@x"));
+    CHECK_STR(plan_of(p, S("Ann@X"), false), "free");
+    CHECK_STR(plan_of(p, S("Ann@X"), true), "free");
+
+    CASE("what is written to the subject counts for its aliases");
+    set_plan(&p->w, S("ann"), S("team"));
+    CHECK_STR(plan_of(p, S("Ann@X"), false), "team");
+
+    CASE("an alias that is taken away leads nowhere at once");
+    set_alias(p, S("ann"), S(""));
+    CHECK_STR(plan_of(p, S("Ann@X"), false), "?");
+
+    CASE("and then to another");
+    set_plan(&p->w, S("bob"), S("solo"));
+    set_alias(p, S("bob"), S("ann@x"));
+    CHECK_STR(plan_of(p, S("Ann@X"), false), "solo");
+}
+
+TEST_WITH(life, struct place *p)
+{
+    CASE("what is old is asked for again");
+    CHECK_STR(plan_of(p, S("bob"), false), "solo");
+    steady += 5 * SL_S - 1;
+    CHECK_STR(plan_of(p, S("bob"), true), "solo");
+    steady += 1;
+    CHECK_STR(plan_of(p, S("bob"), false), "solo");
+}
+
+TEST_WITH(races, struct place *p)
+{
+    struct question before, with, after;
+
+    CASE("who asks after a write does not share an answer from before it");
+    set_plan(&p->w, S("cem"), S("old"));
+    begin(p, &before, S("user"), S("cem"));
+    begin(p, &with, S("user"), S("cem"));
+    set_plan(&p->w, S("cem"), S("new")); /* acknowledged on another loop */
+    begin(p, &after, S("user"), S("cem"));
+    CHECK_EQ(before.answered + with.answered + after.answered, 0);
+    while (!before.answered || !with.answered || !after.answered)
+        sl_loop_run(p->loop);
+    CHECK_STR(before.plan, "old");
+    CHECK_STR(with.plan, "old");
+    CHECK_STR(after.plan, "new");
+
+    CASE("and an answer from before it is not kept");
+    CHECK_STR(plan_of(p, S("cem"), true), "new");
+    CHECK_EQ(atomic_load(&sl_subject_cache_counts(p->finder)->hits) > 0, 1);
+}
+
+TEST_WITH(bounds, struct place *p)
+{
+    const struct sl_subject_cache_counts *counts;
+    char id[8];
+
+    CASE("so many are kept, those that were asked for last");
+    sl_subject_cache_close(p->finder);
+    place_finder(p, 4, 0);
+    counts = sl_subject_cache_counts(p->finder);
+    for (int i = 0; i < 10; i++) {
+        snprintf(id, sizeof(id), "u%d", i);
+        plan_of(p, sl_str_c(id), false);
+        CHECK(atomic_load(&counts->entries) <= 4);
+        if (i > 0)
+            plan_of(p, S("u0"), true);
+    }
+    CHECK_STR(plan_of(p, S("u9"), true), "?");
+    CHECK_STR(plan_of(p, S("u1"), false), "?");
+}
+
+#define AT_ONCE 500 /* changes of a write */
+
+/* Write so many that nobody asked for, as an import does. */
+static void write_many(struct place *p, unsigned count)
+{
+    static struct sl_subject_change changes[AT_ONCE];
+    static char ids[AT_ONCE][16];
+    struct sl_job job;
+
+    for (unsigned done = 0; done < count; done += AT_ONCE) {
+        for (unsigned i = 0; i < AT_ONCE; i++) {
+            int len = snprintf(ids[i], sizeof(ids[i]), "m%u", done + i);
+
+            changes[i] = (struct sl_subject_change){
+                .kind = SL_CHANGE_PUT,
+                .scope = S("user"),
+                .id = {ids[i], (size_t)len},
+                .has = SL_HAS_PLAN,
+                .plan = S("pro")
+            };
+        }
+        ask_write(&p->w, &job, changes, AT_ONCE);
+        CHECK_EQ(job.result, SL_JOB_DONE);
+        sl_job_clear(&job);
+    }
+}
+
+TEST_WITH(import, struct place *p)
+{
+    const struct sl_subject_cache_counts *counts;
+    uint64_t before;
+    char id[16];
+
+    CASE("those who are at hand stay so while others are imported");
+    sl_subject_cache_close(p->finder);
+    place_finder(p, 0, 0);
+    counts = sl_subject_cache_counts(p->finder);
+    for (int i = 0; i < 200; i++) {
+        snprintf(id, sizeof(id), "h%d", i);
+        plan_of(p, sl_str_c(id), false);
+    }
+    write_many(p, 10000);
+    before = atomic_load(&counts->hits);
+    for (int i = 0; i < 200; i++) {
+        struct question q;
+
+        snprintf(id, sizeof(id), "h%d", i);
+        begin(p, &q, S("user"), sl_str_c(id));
+        while (!q.answered)
+            sl_loop_run(p->loop);
+    }
+    /* One of 26 shares its stamp with somebody. */
+    CHECK(atomic_load(&counts->hits) - before > 150);
+}
+
+/* Who asks for the same name again as soon as he is answered, like the next
+ * check of an array. */
+struct insistent {
+    struct question first, again;
+    struct place *place;
+};
+
+static void on_first(struct sl_lookup *lookup)
+{
+    struct insistent *who = lookup->ctx;
+
+    who->first.answered++;
+    begin(who->place, &who->again, lookup->scope, lookup->id);
+    sl_loop_stop(who->place->loop);
+}
+
+static void begin_insistent(struct place *p, struct insistent *who,
+                            struct sl_str id)
+{
+    struct sl_subjects *subjects = sl_subject_cache_subjects(p->finder);
+
+    *who = (struct insistent){.place = p};
+    who->first.lookup.scope = S("user");
+    who->first.lookup.id = id;
+    who->first.lookup.done = on_first;
+    who->first.lookup.ctx = who;
+    subjects->calls->find(subjects, &who->first.lookup);
+}
+
+/* The registry's thread waits here while it tells of a fault. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
+static bool at_gate, open_gate;
+
+static void on_gate(void *ctx, const char *sentence)
+{
+    (void)ctx;
+    (void)sentence;
+    pthread_mutex_lock(&gate);
+    at_gate = true;
+    pthread_cond_broadcast(&moved);
+    while (!open_gate)
+        pthread_cond_wait(&moved, &gate);
+    pthread_mutex_unlock(&gate);
+}
+
+static void wait_at_gate(void)
+{
+    pthread_mutex_lock(&gate);
+    while (!at_gate)
+        pthread_cond_wait(&moved, &gate);
+    pthread_mutex_unlock(&gate);
+}
+
+static void pass_gate(void)
+{
+    pthread_mutex_lock(&gate);
+    open_gate = true;
+    pthread_cond_broadcast(&moved);
+    pthread_mutex_unlock(&gate);
+}
+
+static void test_stale(struct place *p, struct fail *f)
+{
+    uint64_t faults = atomic_load(&sl_subject_cache_counts(p->finder)->faults);
+
+    CASE("while the registry does not answer, what it said last holds");
+    CHECK_STR(plan_of(p, S("first"), false), "free");
+    steady += 6 * SL_S;
+    f->nth = f->calls + 1;
+    CHECK_STR(plan_of(p, S("first"), false), "free");
+    CHECK_EQ(atomic_load(&sl_subject_cache_counts(p->finder)->faults),
+             faults + 1);
+    CASE("for a second, and then it is asked again");
+    steady += SL_S - 1;
+    CHECK_STR(plan_of(p, S("first"), true), "free");
+    steady += 1;
+    CHECK_STR(plan_of(p, S("first"), false), "free");
+    CASE("but not if somebody has changed it");
+    set_plan(&p->w, S("first"), S("pro"));
+    f->nth = f->calls + 1;
+    CHECK_STR(plan_of(p, S("first"), false), "!");
+    CHECK_STR(plan_of(p, S("first"), false), "pro");
+    CASE("nor after an hour");
+    steady += SL_HOUR;
+    f->nth = f->calls + 1;
+    CHECK_STR(plan_of(p, S("first"), false), "!");
+    CHECK_STR(plan_of(p, S("first"), false), "pro");
+}
+
+static void test_insistent(struct place *p, struct fail *f)
+{
+    struct insistent who;
+
+    CASE("and who asks again at once is answered, too");
+    f->nth = f->calls + 1;
+    begin_insistent(p, &who, S("twice"));
+    while (!who.first.answered)
+        sl_loop_run(p->loop);
+    CHECK_EQ(who.first.lookup.err, SLUICE_ENOMEM);
+    while (!who.again.answered)
+        sl_loop_run(p->loop);
+    CHECK_EQ(who.again.lookup.err, 0);
+    test_stale(p, f);
+}
+
+TEST_WITH(late, struct place *p)
+{
+    static struct fail f;
+    static struct sl_alloc alloc;
+    struct sl_registry_options options = {
+        .on_fault = on_gate, .alloc = &alloc, .path = ":memory:"};
+    struct question stuck, late, more;
+    struct sl_subjects *subjects;
+
+    alloc = fail_alloc(&f);
+    sl_registry_stop(p->w.registry);
+    sl_subject_cache_close(p->finder);
+    world_stop(&p->w);
+    CHECK_EQ(sl_registry_open(&options, &p->w.registry, NULL), 0);
+    set_plan(&p->w, S("first"), S("free"));
+    place_finder(p, 0, 2);
+    subjects = sl_subject_cache_subjects(p->finder);
+
+    CASE("a registry that does not answer is not waited for");
+    f.nth = f.calls + 1;
+    begin(p, &stuck, S("user"), S("stuck"));
+    wait_at_gate();
+    late = (struct question){
+        .loop = p->loop,
+        .lookup = {.scope = S("user"),
+                   .id = S("late"),
+                   .done = on_found,
+                   .ctx = &late,
+                   .deadline = steady + 20 * SL_MS}
+    };
+    subjects->calls->find(subjects, &late.lookup);
+    CHECK_EQ(late.answered, 0);
+    steady += 20 * SL_MS;
+    while (!late.answered)
+        sl_loop_run(p->loop);
+    CHECK_EQ(late.lookup.err, SLUICE_ESTORE);
+    CHECK_EQ(atomic_load(&sl_subject_cache_counts(p->finder)->late), 1);
+
+    CASE("and is not asked more than it can take");
+    begin(p, &more, S("user"), S("more"));
+    CHECK_EQ(more.answered, 1);
+    CHECK_EQ(more.lookup.err, SLUICE_ESTORE);
+
+    CASE("a load that failed is told to those who waited");
+    pass_gate();
+    while (!stuck.answered)
+        sl_loop_run(p->loop);
+    CHECK_EQ(stuck.lookup.err, SLUICE_ENOMEM);
+    CHECK_STR(plan_of(p, S("stuck"), false), "?");
+    test_insistent(p, &f);
+    CASE("who still waits at the end is told so");
+    begin(p, &more, S("user"), S("more"));
+    sl_registry_stop(p->w.registry);
+    sl_subject_cache_close(p->finder);
+    p->finder = NULL;
+    CHECK_EQ(more.answered, 1);
+    CHECK_EQ(more.lookup.err, SLUICE_ESTORE);
+    world_stop(&p->w);
+    fail_check(&f);
+}
+
+int main(void)
+{
+    struct place p;
+
+    place_open(&p);
+    RUN_TESTS_WITH(&p);
+    place_close(&p);
+    return CHECK_DONE();
+}

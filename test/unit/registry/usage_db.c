@@ -1,0 +1,439 @@
+/* usage_db.c -- the books of usage: what is put down is there, once, and adds
+ * up; see the invariants in registry/usage_db.h. */
+#include "books.h"
+#include "fail.h"
+#include "registry/usage_buffer.h"
+
+static void test_adding(struct world *w)
+{
+    struct sl_usage_entry u = report("acme", 30, "");
+
+    CASE("(1) amounts add up, also beyond the limit, where they are overage");
+    put_one(w, u, SL_USAGE_RECORDED, 30, 0);
+    u.amount = 80;
+    put_one(w, u, SL_USAGE_RECORDED, 110, 10);
+    u.amount = 5;
+    put_one(w, u, SL_USAGE_RECORDED, 115, 15);
+    CASE("(1) never below 0");
+    u.amount = -1000;
+    put_one(w, u, SL_USAGE_RECORDED, 0, 15);
+    CASE("the next period begins with nothing; days and months go on");
+    u = report("acme", 7, "");
+    u.start += SL_DAY;
+    u.at += SL_DAY;
+    put_one(w, u, SL_USAGE_RECORDED, 7, 0);
+    CHECK_EQ(sum(w, "acme", SL_ROW_DAY), 7);
+    CHECK_EQ(sum(w, "acme", SL_ROW_MONTH), 7);
+    CHECK_EQ(sum(w, "nobody", SL_ROW_DAY), 0);
+    CASE("what a decision has found to lie beyond it is taken as it is");
+    u = report("decided", 10, "");
+    u.reported = false;
+    u.over = 4;
+    put_one(w, u, SL_USAGE_RECORDED, 10, 4);
+    CASE("a reset leaves nothing used, and the history as it was");
+    u.reset = true;
+    put_one(w, u, SL_USAGE_RECORDED, 0, 4);
+    CHECK_EQ(sum(w, "decided", SL_ROW_DAY), 10);
+}
+
+static void test_keys(struct world *w)
+{
+    struct sl_usage_entry two[2];
+
+    CASE("(2) a key is recorded once");
+    put_one(w, report("keyed", 30, "k1"), SL_USAGE_RECORDED, 30, 0);
+    put_one(w, report("keyed", 30, "k1"), SL_USAGE_REPLAYED, 30, 0);
+    put_one(w, report("keyed", 30, "k2"), SL_USAGE_RECORDED, 60, 0);
+    CASE("(2) with another amount it is refused");
+    put_one(w, report("keyed", 31, "k1"), SL_USAGE_CONFLICT, 60, 0);
+    CASE("(2) the keys of others are others");
+    put_one(w, report("other", 1, "k1"), SL_USAGE_RECORDED, 1, 0);
+    CASE("(4) a job is recorded as a whole, or not at all");
+    two[0] = report("keyed", 5, "k3");
+    two[1] = report("keyed", 5, "k1");
+    CHECK_EQ(put(w, two, 2), SL_JOB_CONFLICT);
+    put_one(w, report("keyed", 5, "k3"), SL_USAGE_RECORDED, 65, 0);
+    CASE("(2) twice in one job is once");
+    two[0] = two[1] = report("keyed", 5, "k4");
+    CHECK_EQ(put(w, two, 2), SL_JOB_DONE);
+    CHECK_EQ(two[0].result, SL_USAGE_RECORDED);
+    CHECK_EQ(two[1].result, SL_USAGE_REPLAYED);
+    CHECK_EQ(two[1].moved, 0);
+    CHECK_EQ(two[1].used, 70);
+}
+
+static void test_things(struct world *w)
+{
+    struct sl_usage_entry u;
+
+    CASE("a thing is counted once, however often it is named");
+    put_one(w, thing("a", 1), SL_USAGE_RECORDED, 1, 0);
+    put_one(w, thing("a", 1), SL_USAGE_REPLAYED, 1, 0);
+    put_one(w, thing("b", 1), SL_USAGE_RECORDED, 2, 0);
+    CASE("it may grow and shrink");
+    put_one(w, thing("b", 2), SL_USAGE_RECORDED, 3, 0);
+    put_one(w, thing("b", 1), SL_USAGE_RECORDED, 2, 0);
+    CASE("one that is gone is gone once");
+    put_one(w, thing("a", 0), SL_USAGE_RECORDED, 1, 0);
+    put_one(w, thing("a", 0), SL_USAGE_REPLAYED, 1, 0);
+    CASE("what does not fit is refused, if that is wanted");
+    u = thing("c", 3);
+    u.enforce = true;
+    put_one(w, u, SL_USAGE_FULL, 1, 0);
+    u.amount = 2;
+    put_one(w, u, SL_USAGE_RECORDED, 3, 0);
+    put_one(w, u, SL_USAGE_REPLAYED, 3, 0);
+    CASE("the day shows how much there was at last");
+    CHECK_EQ(sum(w, "acme", SL_ROW_DAY), 7 + 3);
+    CASE("a reset forgets the things, too");
+    u.reset = true;
+    u.enforce = false;
+    u.name = S("");
+    put_one(w, u, SL_USAGE_RECORDED, 0, 0);
+    put_one(w, thing("b", 1), SL_USAGE_RECORDED, 1, 0);
+}
+
+static void check_marks(struct world *w, int64_t amount, unsigned before,
+                        unsigned after)
+{
+    struct sl_usage_entry u = report("marked", amount, "");
+
+    CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
+    CHECK_EQ(u.told_before, before);
+    CHECK_EQ(u.told, after);
+}
+
+static void test_marks(struct world *w)
+{
+    CASE("(3) each mark is crossed once");
+    check_marks(w, 79, 0, 0);
+    check_marks(w, 1, 0, 80);
+    check_marks(w, 19, 80, 80);
+    check_marks(w, 1, 80, 100);
+    check_marks(w, 50, 100, 100);
+    CASE("(3) and again when less was used in between");
+    check_marks(w, -60, 100, 80);
+    check_marks(w, 10, 80, 100);
+}
+
+static void test_restart(struct world *w)
+{
+    struct sl_diag diag = {0};
+
+    CASE("all of it is there after a restart");
+    world_stop(w);
+    CHECK_EQ(world_start(w, &diag), 0);
+    put_one(w, report("keyed", 30, "k1"), SL_USAGE_REPLAYED, 70, 0);
+    put_one(w, thing("b", 1), SL_USAGE_REPLAYED, 1, 0);
+}
+
+/* ---- credits ---- */
+
+static bool lists(struct world *w, const char *want)
+{
+    struct sl_job job;
+    bool there;
+
+    sl_job_init(&job, SL_JOB_CREDITS, &sl_alloc_libc);
+    job.scope = S("org");
+    job.id = S("rich");
+    ask(w, &job);
+    CHECK_EQ(sl_buf_add(&job.text, (struct sl_str){"", 1}), 0);
+    there = strstr(job.text.bytes, want) != NULL;
+    if (!there)
+        printf("# %s\n", job.text.bytes);
+    sl_job_clear(&job);
+    return there;
+}
+
+static void test_credits(struct world *w)
+{
+    struct sl_usage_entry u = report("rich", 90, "");
+
+    CASE("(5) credits absorb what lies beyond the limit");
+    give(w, 20, SL_NS_NONE);
+    give(w, 10, DAY_0 + 5 * SL_DAY);
+    give(w, 99, DAY_0); /* expired */
+    CHECK_EQ(known_credit(w, DAY_0, false), 30);
+    put_one(w, u, SL_USAGE_RECORDED, 90, 0);
+    u.amount = 25;
+    put_one(w, u, SL_USAGE_RECORDED, 115, 0);
+    CASE("(5) those first that expire first");
+    CHECK(lists(w, "\"amount\":10,\"unused\":0,"));
+    CHECK(lists(w, "\"amount\":20,\"unused\":15,"));
+    CHECK(lists(w, "\"amount\":99,\"unused\":99,"));
+    CASE("what is used and what is not are the same together");
+    CHECK_EQ(known_credit(w, DAY_0, true), 15);
+    CHECK_EQ(known_credit(w, DAY_0, false), 15);
+    CASE("what they do not cover is overage");
+    u.amount = 20;
+    put_one(w, u, SL_USAGE_RECORDED, 135, 5);
+    CASE("what was given back and is used again was paid for");
+    u.amount = -30;
+    put_one(w, u, SL_USAGE_RECORDED, 105, 5);
+    u.amount = 30;
+    put_one(w, u, SL_USAGE_RECORDED, 135, 5);
+}
+
+/* ---- names ---- */
+
+static void test_names(void)
+{
+    static const struct {
+        struct sl_str values[2];
+        unsigned count;
+        const char *joined;
+    } rows[] = {
+        {{{"acme", 4}},             1, "acme"       },
+        {{{"a:b%c", 5}},            1, "a:b%c"      },
+        {{{"acme", 4}, {"ann", 3}}, 2, "acme:ann"   },
+        {{{"a:b", 3}, {"c%d", 3}},  2, "a%3Ab:c%25d"},
+        {{{"a", 1}, {"b:c", 3}},    2, "a:b%3Ac"    },
+        {{{"", 0}, {"", 0}},        2, ":"          },
+    };
+    struct sl_str back[2];
+    char text[64], bad[] = "a:b:c", odd[] = "a%4:b", few[] = "a";
+    struct sl_buf out;
+
+    CASE("values are joined so that different ones stay different");
+    sl_buf_init(&out, SL_USAGE_ID, &sl_alloc_libc);
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        sl_buf_clear(&out);
+        CHECK(sl_usage_join(rows[i].values, rows[i].count, &out));
+        CHECK(is(sl_buf_str(&out), rows[i].joined));
+        if (out.len > 0)
+            memcpy(text, out.bytes, out.len);
+        CHECK(sl_usage_split(text, out.len, rows[i].count, back));
+        for (unsigned k = 0; k < rows[i].count; k++)
+            CHECK(sl_str_eq(back[k], rows[i].values[k]));
+    }
+    sl_buf_done(&out);
+    CHECK(!sl_usage_split(bad, 5, 2, back));
+    CHECK(!sl_usage_split(odd, 5, 2, back));
+    CHECK(!sl_usage_split(few, 1, 2, back));
+    CHECK_EQ(sl_month_of(0), 197001);
+    CHECK_EQ(sl_month_of(DAY_0), 202410);
+}
+
+/* ---- an older file ---- */
+
+static bool fill(const char *path, const char *sql_path)
+{
+    static char sql[1 << 16];
+    FILE *file = fopen(sql_path, "r");
+    size_t len = file ? fread(sql, 1, sizeof(sql) - 1, file) : 0;
+
+    if (file)
+        fclose(file);
+    sql[len] = '\0';
+    return len > 0 && backed_fill(path, sql);
+}
+
+static void on_older(void *ctx, const struct sl_usage_entry *u)
+{
+    *(uint64_t *)ctx += u->owed;
+}
+
+/* With what was owed to the table, which is told once. */
+static void start_older(struct world *w, uint64_t want)
+{
+    uint64_t owed = 0;
+    struct sl_registry_options options = {.driver = BACKED_BY,
+                                          .path = w->path,
+                                          .on_usage = on_older,
+                                          .node = S("one"),
+                                          .ctx = &owed};
+    struct sl_diag diag = {0};
+
+    if (!CHECK_EQ(sl_registry_open(&options, &w->registry, &diag), 0))
+        printf("Bail out! %s\n", diag.sentence);
+    CHECK_EQ(owed, want);
+}
+
+/* Two leases of a node, of which one was seen later. */
+static void check_leases(struct world *w)
+{
+    static const char seen[] = "\"seen_ms\":1728003700000";
+    struct sl_job job;
+    const char *at;
+
+    sl_job_init(&job, SL_JOB_LEASES, &sl_alloc_libc);
+    job.most = 10;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    CHECK_EQ(sl_buf_add(&job.text, (struct sl_str){"", 1}), 0);
+    at = strstr(job.text.bytes, seen);
+    CHECK(at && strstr(at + 1, seen));
+    sl_job_clear(&job);
+}
+
+static void test_older(const char *sql_path)
+{
+    bool has_books = !strstr(sql_path, "/v1.sql");
+    bool has_leases =
+        strstr(sql_path, "postgres-v4") || strstr(sql_path, "/v5");
+    bool has_owed = has_leases || strstr(sql_path, "postgres-v2") ||
+                    strstr(sql_path, "v3.sql") || strstr(sql_path, "v4.sql");
+    enum sl_usage_result known =
+        has_books ? SL_USAGE_REPLAYED : SL_USAGE_RECORDED;
+    struct sl_usage_entry link = thing("b", 1);
+    struct sl_job job;
+    struct world w;
+
+    printf("# %s is brought up to date, and keeps what it has\n", sql_path);
+    world_folder(&w);
+    CHECK(fill(w.path, sql_path));
+    start_older(&w, has_owed ? 7 : 0);
+    world_stop(&w);
+    start_older(&w, 0);
+    ask_find(&w, &job, S("org"), S("acme.example"));
+    CHECK_EQ(job.result, SL_JOB_DONE);
+    CHECK(is(job.entries->subject.plan, "pro"));
+    CHECK_EQ(job.entries->subject.rate_count, 1);
+    sl_job_clear(&job);
+    put_one(&w, report("acme", 30, "k1"), known, 30, 0);
+    /* A key whose name nobody has put down may have been for this one. */
+    link.key = S("k2");
+    put_one(&w, link, known, has_books ? 0 : 1, 0);
+    if (has_leases)
+        check_leases(&w);
+    world_close(&w);
+}
+
+/* ---- slips ---- */
+
+struct told {
+    unsigned thresholds;
+    unsigned last;
+};
+
+static void on_threshold(void *ctx, const struct sl_usage_entry *usage)
+{
+    struct told *told = ctx;
+
+    told->thresholds++;
+    told->last = usage->told;
+}
+
+static void tell(struct sl_usage_sink *meter, const char *id, int64_t amount,
+                 bool reset)
+{
+    struct sl_str values[] = {sl_str_c(id)};
+    struct sl_usage_delta spent = {.limit = S("minutes"),
+                                   .scope = S("org"),
+                                   .values = values,
+                                   .value_count = 1,
+                                   .start = DAY_0,
+                                   .at = DAY_0,
+                                   .amount = amount,
+                                   .reset = reset,
+                                   .cap = 100,
+                                   .thresholds = thresholds};
+
+    meter->calls->spent(meter, &spent);
+}
+
+static void spend(struct sl_usage_sink *meter, const char *id, int64_t amount)
+{
+    tell(meter, id, amount, false);
+}
+
+static void test_slips(struct world *w)
+{
+    struct told told = {0};
+    struct sl_usage_buffer_options options = {.on_threshold = on_threshold,
+                                              .ctx = &told};
+    struct sl_usage_buffer *buffer = NULL;
+    const struct sl_usage_buffer_counts *counts;
+    struct sl_usage_sink *meter;
+    char id[16];
+
+    CASE("decisions are added up on a slip, and put down as one");
+    CHECK_EQ(
+        sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
+    meter = sl_usage_buffer_sink(buffer);
+    counts = sl_usage_buffer_counts(buffer);
+    for (int i = 0; i < 50; i++)
+        spend(meter, "slip", 2);
+    spend(meter, "slip", -10);
+    sl_usage_buffer_flush(meter);
+    CHECK_EQ(sum(w, "slip", SL_ROW_COUNTER), 90);
+    CHECK_EQ(counts->spent, 51);
+    CHECK_EQ(counts->written, 1);
+    CASE("and marks are told");
+    CHECK_EQ(told.thresholds, 1);
+    CHECK_EQ(told.last, 80);
+    CASE("what was used after a reset is not forgotten with what was before");
+    spend(meter, "anew", 3);
+    tell(meter, "anew", 0, true);
+    spend(meter, "anew", 1);
+    spend(meter, "anew", 4);
+    sl_usage_buffer_flush(meter);
+    CHECK_EQ(sum(w, "anew", SL_ROW_COUNTER), 5);
+    CHECK_EQ(counts->written, 4);
+    CASE("twice, too");
+    spend(meter, "anew", 3);
+    tell(meter, "anew", 0, true);
+    spend(meter, "anew", 2);
+    tell(meter, "anew", 0, true);
+    sl_usage_buffer_flush(meter);
+    CHECK_EQ(sum(w, "anew", SL_ROW_COUNTER), 0);
+    CASE("more than a slip holds is put down all the same");
+    for (int i = 0; i < 3000; i++) {
+        snprintf(id, sizeof(id), "many%d", i);
+        spend(meter, id, 1);
+    }
+    sl_usage_buffer_flush(meter);
+    CHECK_EQ(sum(w, "many0", SL_ROW_COUNTER), 1);
+    CHECK_EQ(sum(w, "many2999", SL_ROW_COUNTER), 1);
+    CHECK_EQ(counts->written, 3008);
+    CHECK_EQ(counts->lost, 0);
+    sl_usage_buffer_close(buffer);
+}
+
+static void test_no_memory(struct world *w)
+{
+    CASE("whichever allocation fails, units are put down or counted as lost");
+    for (unsigned nth = 1; nth < 40; nth++) {
+        struct fail f = {.nth = nth};
+        struct sl_alloc alloc = fail_alloc(&f);
+        struct sl_usage_buffer_options options = {.alloc = &alloc};
+        struct sl_usage_buffer *buffer = NULL;
+        char id[16];
+
+        snprintf(id, sizeof(id), "failed%u", nth);
+        if (sl_usage_buffer_open(w->registry, w->loop, &options, &buffer,
+                                 NULL)) {
+            fail_check(&f);
+            continue;
+        }
+        for (int i = 0; i < 3; i++)
+            spend(sl_usage_buffer_sink(buffer), id, 1);
+        sl_usage_buffer_flush(sl_usage_buffer_sink(buffer));
+        CHECK_EQ(sum(w, id, SL_ROW_COUNTER) +
+                     sl_usage_buffer_counts(buffer)->lost,
+                 3);
+        sl_usage_buffer_close(buffer);
+        fail_check(&f);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct world w;
+
+    world_open(&w);
+    test_adding(&w);
+    test_keys(&w);
+    test_things(&w);
+    test_marks(&w);
+    test_credits(&w);
+    test_slips(&w);
+    test_no_memory(&w);
+    test_restart(&w);
+    world_close(&w);
+    test_names();
+    for (int i = 1; i < argc; i++)
+        test_older(argv[i]);
+    return CHECK_DONE();
+}

@@ -1,0 +1,132 @@
+/* setting_sources.c -- flags and variables, and slips in them. */
+#include "check.h"
+#include "row.h"
+#include "sluiced/settings.h"
+
+static struct sl_setting_source given;
+static struct sl_diag why;
+
+static int give(const char *const *argv, const char *const *environment)
+{
+    int argc = 0;
+
+    while (argv[argc])
+        argc++;
+    why = (struct sl_diag){0};
+    return sl_given_read(&given, argc, argv, environment, &why);
+}
+
+#define GIVE(...)                                                              \
+    give((const char *[]){"sluiced", ##__VA_ARGS__, NULL},                     \
+         (const char *[]){NULL})
+#define ENV(...)                                                               \
+    give((const char *[]){"sluiced", NULL}, (const char *[]){__VA_ARGS__, NULL})
+
+TEST(flags)
+{
+    CASE("nothing serves the demo");
+    CHECK_EQ(GIVE(), 0);
+    CHECK_EQ(given.wish, SL_ARGS_SERVE);
+    for (size_t i = 0; i < SL_SETTINGS; i++)
+        CHECK(!given.flags[i] && !given.variables[i]);
+
+    CASE("a value follows its flag, its = or its letter");
+    CHECK_EQ(GIVE("-c", "a.yaml", "--store=memory:", "--threads", "2"), 0);
+    CHECK_STR(given.flags[SL_SET_policy], "a.yaml");
+    CHECK_STR(given.flags[SL_SET_store], "memory:");
+    CHECK_STR(given.flags[SL_SET_threads], "2");
+    CHECK_EQ(GIVE("-cb.yaml"), 0);
+    CHECK_STR(given.flags[SL_SET_policy], "b.yaml");
+
+    CASE("every setting has a flag and a variable");
+    for (size_t i = 0; i < SL_SETTINGS; i++) {
+        char flag[64], variable[96];
+
+        snprintf(flag, sizeof(flag), "--%s", sl_setting_rows[i].flag);
+        CHECK_EQ(GIVE(flag, "x"), 0);
+        CHECK_STR(given.flags[i], "x");
+        snprintf(variable, sizeof(variable), "%s=y",
+                 sl_setting_variable((enum sl_setting)i).text);
+        CHECK_EQ(ENV(variable), 0);
+        CHECK_STR(given.variables[i], "y");
+        CHECK_STR(given.doubt, "");
+    }
+
+    CASE("wishes");
+    CHECK_EQ(GIVE("--check", "-c", "x"), 0);
+    CHECK_EQ(given.wish, SL_ARGS_CHECK);
+    CHECK_EQ(GIVE("--show-settings"), 0);
+    CHECK_EQ(given.wish, SL_ARGS_SHOW);
+    CHECK_EQ(GIVE("-h"), 0);
+    CHECK_EQ(given.wish, SL_ARGS_HELP);
+    CHECK_EQ(GIVE("-V"), 0);
+    CHECK_EQ(given.wish, SL_ARGS_VERSION);
+}
+
+TEST(slips)
+{
+    static const struct {
+        const char *word, *value, *says;
+    } rows[] = {
+        ROW("--listen-htp", NULL,
+            "unknown flag --listen-htp; did you mean --listen-http?"),
+        ROW("--config", "x", "unknown flag --config; did you mean --policy?"),
+        ROW("--access-token", "s",
+            "unknown flag --access-token; did you mean "
+            "--access-token-file?"),
+        ROW("--nonsense", NULL, "unknown flag --nonsense; see sluiced --help"),
+        ROW("-x", NULL, "unknown flag -x; see sluiced --help"),
+        ROW("--store", NULL, "--store needs a value: --store URL"),
+        ROW("--store=", NULL, "--store needs a value: --store URL"),
+        ROW("--check=yes", NULL,
+            "--check takes no value, but \"yes\" was given"),
+        ROW("sluice.yaml", NULL,
+            "unexpected argument \"sluice.yaml\"; name the policy with -c: "
+            "sluiced -c "
+            "sluice.yaml"),
+        ROW("-", NULL,
+            "unexpected argument \"-\"; name the policy with -c: sluiced -c -"),
+    };
+
+    CASE("slips are told, with what was meant");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        CHECK_EQ(GIVE(rows[i].word, rows[i].value), SL_EXIT_USAGE);
+        CHECK_STR(why.sentence, rows[i].says);
+    }
+}
+
+TEST(variables)
+{
+    CASE("names of variables");
+    CHECK_STR(sl_setting_variable(SL_SET_listen_http).text,
+              "SLUICE_LISTEN_HTTP");
+    CHECK_STR(sl_setting_variable(SL_SET_admin_token).text,
+              "SLUICE_ADMIN_TOKEN_FILE");
+    CHECK_STR(sl_setting_secret(SL_SET_admin_token).text, "SLUICE_ADMIN_TOKEN");
+
+    CASE("a token may stand in a variable of its own");
+    CHECK_EQ(ENV("SLUICE_ACCESS_TOKEN=abc"), 0);
+    CHECK_STR(given.secrets[SL_SET_access_token], "abc");
+    CHECK(!given.variables[SL_SET_access_token]);
+
+    CASE("an empty variable is none");
+    CHECK_EQ(ENV("SLUICE_STORE="), 0);
+    CHECK(!given.variables[SL_SET_store]);
+
+    CASE("but an empty token would keep nobody out");
+    CHECK_EQ(ENV("SLUICE_ADMIN_TOKEN="), SL_EXIT_USAGE);
+    CHECK_STR(why.sentence,
+              "SLUICE_ADMIN_TOKEN is empty, which would disable the token "
+              "check; set a value, or unset the variable");
+    CHECK_EQ(ENV("SLUICE_ACCESS_TOKEN_FILE="), SL_EXIT_USAGE);
+
+    CASE("a near miss is doubted, a far one is somebody else's");
+    CHECK_EQ(ENV("SLUICE_LISTN_HTTP=x", "PATH=/bin"), 0);
+    CHECK_STR(given.doubt,
+              "the environment variable SLUICE_LISTN_HTTP is unknown; did "
+              "you mean SLUICE_LISTEN_HTTP?");
+    CHECK_EQ(ENV("SLUICE_COLOUR_OF_THE_SKY=x", "SLUICE_STORE=memory:"), 0);
+    CHECK_STR(given.doubt, "");
+}
+
+CHECK_MAIN()
