@@ -1,16 +1,14 @@
-/* conn.c -- the life of connections, and what their owners may ask.
+/* conn.c -- opens, connects and closes connections; the owner's calls.
  *
- * All connections of a loop stand in one array without gaps, each with its
- * deadline beside it. A deadline is set by writing one number; four times a
- * second all of them are looked at. That is O(n), and cheap: ten thousand are
- * some microseconds. A timer for each would have to be moved twice with every
- * request. When the last connection has gone the sweeping stops.
+ * All connections of a loop stand in one array without gaps, each beside its
+ * deadline. Setting a deadline writes one number; a sweep checks all of them
+ * four times a second, in some microseconds for ten thousand. Timers would have
+ * to be moved twice with every request.
  *
- * Owners call from wherever they are: from a callback of this connection, of
- * another one, or of a store. They must not find the ground gone below them,
- * so nothing is freed there. Inside an event of the same connection the words
- * are enough, since sl_conn_io_settle() follows; elsewhere the connection is
- * put on a list that is worked off at the end of the turn.
+ * The owner may call from a callback of this connection, of another one, or of
+ * a store. These calls free nothing. Within an event of the same connection
+ * sl_conn_io_settle() follows; otherwise sl_conns_defer() schedules it for the
+ * end of the turn.
  */
 #include "net/conn.h"
 
@@ -24,11 +22,11 @@
 #include "base/arith.h"
 #include "net/net_int.h"
 
-#define SWEEP      (250 * SL_MS)
-#define FLUSH_TIME (5 * SL_S) /* for what is in `out` after finishing */
-#define LINGER     (2 * SL_S) /* for the peer's own end */
-#define HURRIED    (200 * SL_MS)
-#define FIRST_SIZE 16
+#define SWEEP       (250 * SL_MS)
+#define FLUSH_TIME  (5 * SL_S)    /* to send `out` after sl_conn_finish() */
+#define LINGER      (2 * SL_S)    /* to wait for the end of the peer */
+#define LINGER_LAST (200 * SL_MS) /* the same during shutdown */
+#define FIRST_SIZE  16
 
 static struct sl_conn_impl *inner(struct sl_conn *conn)
 {
@@ -37,7 +35,7 @@ static struct sl_conn_impl *inner(struct sl_conn *conn)
 
 /* ---- the set ---- */
 
-void sl_conns_defer(struct sl_conn_impl *c)
+static void defer(struct sl_conn_impl *c)
 {
     struct sl_conns *conns = c->set;
 
@@ -76,7 +74,6 @@ static void on_turn(void *ctx)
     }
 }
 
-/* Its deadline has passed. */
 static void expire(struct sl_conn_impl *c)
 {
     struct sl_conn *face = &c->face;
@@ -88,7 +85,7 @@ static void expire(struct sl_conn_impl *c)
         face->calls->on_deadline(face);
     else
         c->doomed = true;
-    slot = &c->set->slots[c->slot]; /* they may have moved */
+    slot = &c->set->slots[c->slot]; /* the array may have moved */
     if (c->state == SL_CONN_OPEN && slot->deadline == SL_NS_MAX) {
         if (face->out.len > 0)
             sl_conn_finish(face);
@@ -98,16 +95,15 @@ static void expire(struct sl_conn_impl *c)
     sl_conn_io_settle(c);
 }
 
-/* Its peer takes nothing, so that no last word would reach it either. */
-static void give_up(struct sl_conn_impl *c)
+/* Close it without a last answer. */
+static void doom(struct sl_conn_impl *c)
 {
     c->busy = true;
     c->doomed = true;
     sl_conn_io_settle(c);
 }
 
-/* Downwards: where one goes, the last one takes its place, and that has been
- * looked at. */
+/* Downwards: the last connection, already checked, takes a freed place. */
 static void on_sweep(void *ctx)
 {
     struct sl_conns *conns = ctx;
@@ -117,7 +113,7 @@ static void on_sweep(void *ctx)
         if (conns->slots[i].deadline <= now)
             expire(conns->slots[i].conn);
         else if (conns->slots[i].taken_by <= now)
-            give_up(conns->slots[i].conn);
+            doom(conns->slots[i].conn);
     if (conns->count > 0)
         sl_timer_start(conns->sweep, SWEEP);
 }
@@ -129,7 +125,7 @@ int sl_conns_open(struct sl_loop *loop, unsigned most, struct sl_conns **ret)
 
     if (!conns)
         return SLUICE_ENOMEM;
-    *conns = (struct sl_conns){.loop = loop, .most = most};
+    *conns = (struct sl_conns){.loop = loop, .most = most, .linger = LINGER};
     TAILQ_INIT(&conns->deferred);
     TAILQ_INIT(&conns->yielded);
     event_assign(&conns->later, sl_loop_base(loop), -1, 0, on_later, conns);
@@ -145,17 +141,12 @@ int sl_conns_open(struct sl_loop *loop, unsigned most, struct sl_conns **ret)
     return 0;
 }
 
-sl_ns sl_conns_linger(const struct sl_conns *conns)
-{
-    return conns->hurried ? HURRIED : LINGER;
-}
-
 void sl_conns_shorten_linger(struct sl_conns *conns)
 {
-    conns->hurried = true;
+    conns->linger = LINGER_LAST;
     for (unsigned i = 0; i < conns->count; i++)
         if (conns->slots[i].conn->state == SL_CONN_LINGERING)
-            sl_conn_set_deadline(conns->slots[i].conn, HURRIED);
+            sl_conn_set_deadline(conns->slots[i].conn, LINGER_LAST);
 }
 
 void sl_conns_close(struct sl_conns *conns)
@@ -167,7 +158,7 @@ void sl_conns_close(struct sl_conns *conns)
     event_del(&conns->later);
     sl_timer_free(conns->sweep);
     sl_timer_free(conns->turn);
-    sl_buf_pool_done(&conns->spares);
+    sl_buf_pool_done(&conns->pool);
     sl_alloc_free(&sl_alloc_libc, conns->slots,
                   conns->size * sizeof(*conns->slots));
     sl_alloc_free(&sl_alloc_libc, conns, sizeof(*conns));
@@ -178,14 +169,14 @@ unsigned sl_conns_count(const struct sl_conns *conns)
     return conns->count;
 }
 
-/* Nothing that `f` may do removes one, so the index is good. */
+/* `f` can't free a connection, so the index stays valid. */
 void sl_conns_each(struct sl_conns *conns, sl_conn_f *f, void *ctx)
 {
     for (unsigned i = 0; i < conns->count; i++)
         f(&conns->slots[i].conn->face, ctx);
 }
 
-/* ---- one ---- */
+/* ---- one connection ---- */
 
 static int grow(struct sl_conns *conns)
 {
@@ -223,19 +214,19 @@ static void leave(struct sl_conn_impl *c)
         sl_timer_stop(conns->sweep);
 }
 
-static void stop_minding(struct sl_conn_impl *c)
+static void unwatch_close(struct sl_conn_impl *c)
 {
     if (c->gone)
         event_free(c->gone);
     c->gone = NULL;
 }
 
-/* Give back all but the place in the set. */
-void sl_conn_release(struct sl_conn_impl *c)
+/* Free all but the place in the set. */
+static void release(struct sl_conn_impl *c)
 {
     event_del(&c->readable);
     event_del(&c->writable);
-    stop_minding(c);
+    unwatch_close(c);
     SSL_free(c->ssl);
     sl_tls_unref(c->tls);
     sl_buf_done(&c->face.in);
@@ -259,10 +250,10 @@ void sl_conn_free(struct sl_conn_impl *c)
     leave(c);
     sl_buf_clear(&c->face.in);
     sl_buf_clear(&c->face.out);
-    sl_buf_pool_put(&conns->spares, &c->face.in);
-    sl_buf_pool_put(&conns->spares, &c->face.out);
+    sl_buf_pool_put(&conns->pool, &c->face.in);
+    sl_buf_pool_put(&conns->pool, &c->face.out);
     sl_conn_io_count(c);
-    sl_conn_release(c);
+    release(c);
 }
 
 static void fill_face(struct sl_conn_impl *c, const struct sl_address *peer,
@@ -281,9 +272,9 @@ static void fill_face(struct sl_conn_impl *c, const struct sl_address *peer,
 }
 
 /* A connection that is in no set yet, or NULL. */
-struct sl_conn_impl *sl_conn_make(struct sl_conns *conns, int fd,
-                                  const struct sl_address *peer,
-                                  const struct sl_conn_options *options)
+static struct sl_conn_impl *make(struct sl_conns *conns, int fd,
+                                 const struct sl_address *peer,
+                                 const struct sl_conn_options *options)
 {
     struct event_base *base = sl_loop_base(conns->loop);
     struct sl_conn_impl *c = sl_alloc_new(options->alloc, sizeof(*c));
@@ -306,7 +297,6 @@ struct sl_conn_impl *sl_conn_make(struct sl_conns *conns, int fd,
     return c;
 }
 
-/* The last things that can fail. */
 static int start(struct sl_conn_impl *c, const char *server_name)
 {
     int err = grow(c->set);
@@ -322,12 +312,13 @@ static int start(struct sl_conn_impl *c, const char *server_name)
     return c->doomed ? SLUICE_ESYS : 0;
 }
 
-int sl_conn_begin(struct sl_conn_impl *c, const char *server_name)
+/* Add it to the set; on failure release it. */
+static int begin(struct sl_conn_impl *c, const char *server_name)
 {
     int err = start(c, server_name);
 
     if (err)
-        sl_conn_release(c);
+        release(c);
     else
         enter(c->set, c);
     return err;
@@ -340,20 +331,20 @@ int sl_conn_open(struct sl_conns *conns, int fd, const struct sl_address *peer,
     int err = SLUICE_EFULL;
 
     if (conns->count < conns->most) {
-        c = sl_conn_make(conns, fd, peer, options);
+        c = make(conns, fd, peer, options);
         err = SLUICE_ENOMEM;
     }
     if (!c) {
         close(fd);
         return err;
     }
-    err = sl_conn_begin(c, NULL);
+    err = begin(c, NULL);
     if (!err)
         *ret = &c->face;
     return err;
 }
 
-/* ---- what owners ask ---- */
+/* ---- the owner's calls ---- */
 
 void sl_conn_set_deadline(struct sl_conn_impl *c, sl_ns after)
 {
@@ -384,7 +375,7 @@ void sl_conn_flush(struct sl_conn *conn)
     if (!c->doomed)
         sl_conn_io_watch(c);
     if (c->doomed)
-        sl_conns_defer(c);
+        defer(c);
 }
 
 void sl_conn_push(struct sl_conn *conn)
@@ -392,7 +383,7 @@ void sl_conn_push(struct sl_conn *conn)
     struct sl_conn_impl *c = inner(conn);
 
     if (c->state != SL_CONN_CLOSED)
-        sl_conns_defer(c);
+        defer(c);
 }
 
 void sl_conn_finish(struct sl_conn *conn)
@@ -411,7 +402,7 @@ void sl_conn_finish(struct sl_conn *conn)
     sl_conn_set_deadline(c, FLUSH_TIME);
     if (by < c->set->slots[c->slot].deadline)
         c->set->slots[c->slot].deadline = by;
-    sl_conns_defer(c);
+    defer(c);
 }
 
 void sl_conn_abort(struct sl_conn *conn)
@@ -421,7 +412,7 @@ void sl_conn_abort(struct sl_conn *conn)
     if (c->state == SL_CONN_CLOSED)
         return;
     c->doomed = true;
-    sl_conns_defer(c);
+    defer(c);
 }
 
 bool sl_conn_is_full(const struct sl_conn *conn)
@@ -440,7 +431,7 @@ void sl_conn_pause(struct sl_conn *conn, bool pause)
     c->paused = pause;
     if (pause)
         return;
-    stop_minding(c);
+    unwatch_close(c);
     c->fresh |= conn->in.len > 0;
     if (c->busy)
         return;
@@ -448,7 +439,7 @@ void sl_conn_pause(struct sl_conn *conn, bool pause)
         sl_conn_io_watch(c);
     if (c->fresh || c->ended || c->doomed ||
         (c->ssl && sl_tls_conn_pending(c->ssl)))
-        sl_conns_defer(c);
+        defer(c);
 }
 
 void sl_conn_yield(struct sl_conn *conn)
@@ -465,8 +456,7 @@ void sl_conn_yield(struct sl_conn *conn)
     sl_conn_pause(conn, true);
 }
 
-/* What he has sent may be unread, so that the end would not be seen by
- * reading. */
+/* Unread input hides the end of the peer from recv(). */
 static void on_gone(evutil_socket_t fd, short what, void *arg)
 {
     struct sl_conn_impl *c = arg;
@@ -488,16 +478,12 @@ void sl_conn_watch_close(struct sl_conn *conn)
         return;
     c->gone =
         event_new(sl_loop_base(c->set->loop), c->fd, EV_CLOSED, on_gone, c);
-    /* Without memory he is not minded, and his wait ends in its time. */
+    /* Without memory the wait ends by its deadline. */
     if (c->gone && event_add(c->gone, NULL))
-        stop_minding(c);
+        unwatch_close(c);
 }
 
-/* ---- connections that we open ourselves.
- *
- * The socket is asked to connect and says later whether it could: it becomes
- * writable. From then on the connection is like any other.
- */
+/* ---- connect: the socket becomes writable when it has finished ---- */
 
 void sl_conn_connected(struct sl_conn_impl *c)
 {
@@ -512,7 +498,7 @@ void sl_conn_connected(struct sl_conn_impl *c)
     c->fresh_open = !c->ssl;
 }
 
-/* A socket on its way to `to`, or -1. */
+/* A socket that connects to `to`, or -1. */
 static int dial(const struct sl_address *to)
 {
     int fd = socket(to->bytes.ss_family,
@@ -542,7 +528,7 @@ int sl_conn_connect(struct sl_conns *conns, const struct sl_address *to,
     fd = dial(to);
     if (fd < 0)
         return SLUICE_ESYS;
-    c = sl_conn_make(conns, fd, to, options);
+    c = make(conns, fd, to, options);
     if (!c) {
         close(fd);
         return SLUICE_ENOMEM;
@@ -550,52 +536,50 @@ int sl_conn_connect(struct sl_conns *conns, const struct sl_address *to,
     c->state = SL_CONN_CONNECTING;
     c->dialled = true;
     c->blocked = true; /* until it is writable */
-    err = sl_conn_begin(c, options->server_name);
+    err = begin(c, options->server_name);
     if (!err)
         *ret = &c->face;
     return err;
 }
 
-/* ---- memory of empty buffers, last in, first out: it is still in the
- * cache.
- */
+/* ---- buffer pool: last in, first out, for the CPU cache ---- */
 
-void sl_buf_pool_get(struct sl_buf_pool *spares, struct sl_buf *buf)
+void sl_buf_pool_get(struct sl_buf_pool *pool, struct sl_buf *buf)
 {
-    unsigned last = spares->count - 1;
+    unsigned last = pool->count - 1;
 
-    if (buf->bytes || spares->count == 0 ||
-        spares->pieces[last].size > buf->ceiling ||
-        spares->pieces[last].alloc != buf->alloc)
+    if (buf->bytes || pool->count == 0 ||
+        pool->pieces[last].size > buf->ceiling ||
+        pool->pieces[last].alloc != buf->alloc)
         return;
-    buf->bytes = spares->pieces[last].bytes;
-    buf->size = spares->pieces[last].size;
-    spares->count = last;
+    buf->bytes = pool->pieces[last].bytes;
+    buf->size = pool->pieces[last].size;
+    pool->count = last;
 }
 
-void sl_buf_pool_put(struct sl_buf_pool *spares, struct sl_buf *buf)
+void sl_buf_pool_put(struct sl_buf_pool *pool, struct sl_buf *buf)
 {
     assert(buf->len == 0);
     if (!buf->bytes)
         return;
-    if (spares->count == SL_BUF_POOL_COUNT || buf->size > SL_BUF_POOL_MOST) {
+    if (pool->count == SL_BUF_POOL_COUNT || buf->size > SL_BUF_POOL_MOST) {
         sl_buf_done(buf);
         return;
     }
-    spares->pieces[spares->count].bytes = buf->bytes;
-    spares->pieces[spares->count].size = buf->size;
-    spares->pieces[spares->count].alloc = buf->alloc;
-    spares->count++;
+    pool->pieces[pool->count].bytes = buf->bytes;
+    pool->pieces[pool->count].size = buf->size;
+    pool->pieces[pool->count].alloc = buf->alloc;
+    pool->count++;
     buf->bytes = NULL;
     buf->size = 0;
 }
 
-void sl_buf_pool_done(struct sl_buf_pool *spares)
+void sl_buf_pool_done(struct sl_buf_pool *pool)
 {
-    while (spares->count > 0) {
-        unsigned last = --spares->count;
+    while (pool->count > 0) {
+        unsigned last = --pool->count;
 
-        sl_alloc_free(spares->pieces[last].alloc, spares->pieces[last].bytes,
-                      spares->pieces[last].size);
+        sl_alloc_free(pool->pieces[last].alloc, pool->pieces[last].bytes,
+                      pool->pieces[last].size);
     }
 }

@@ -1,18 +1,16 @@
-/* conn_io.c -- the bytes of a connection, in and out.
+/* conn_io.c -- reads and writes the bytes of a connection.
  *
- * The usual request costs one recv() and one send(), and nothing else: the
- * event for reading stays where it is, and the one for writing is added only
- * when the socket has no room. The socket is read once per event; if there is
- * more, epoll says so again (level-triggered), and others had their turn.
+ * The usual request costs one recv() and one send(). The read event stays
+ * added; the write event is added only when the socket is full. The socket is
+ * read once per event: epoll is level-triggered, and other connections get
+ * their turn.
  *
- * TLS keeps bytes of its own that epoll does not know of, so there reading
- * goes on until those are used up, too; and whoever stops reading before that
- * (a pause, a full buffer) must come back without being called.
+ * TLS holds bytes that epoll does not see. There reading goes on until they
+ * are used up, and resumes after a pause without an event.
  *
- * Reading stops, by taking the event away, when the owner has paused and more
- * comes in nevertheless (not before: a client that waits for its answer sends
- * nothing, and two system calls are saved), while `out` is above its mark, and
- * when the peer has ended.
+ * The read event is removed while `out` is full, after the end of the peer,
+ * and when input comes during a pause. A client that waits for its answer
+ * sends nothing, so most pauses cost no system call.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -22,10 +20,10 @@
 
 #define READ_SIZE  ((size_t)16 << 10) /* a record of TLS */
 #define READ_LEAST ((size_t)2 << 10)  /* less is not worth a call */
-#define LARGE      (2 * READ_SIZE)    /* an `in` of more is counted */
-#define LARGE_MOST ((size_t)64 << 20) /* of all such of one loop together */
-#define PATIENCE   (10 * SL_S)        /* with a peer that takes nothing */
-#define DROPS      ((size_t)4096)     /* at once, of what nobody wants */
+#define LARGE      (2 * READ_SIZE)    /* a larger `in` is counted */
+#define LARGE_MOST ((size_t)64 << 20) /* all large `in`s of a loop together */
+#define PATIENCE   (10 * SL_S)        /* with a peer that reads nothing */
+#define DROPS      ((size_t)4096)     /* bytes dropped at once */
 
 static bool is_full(const struct sl_conn_impl *c)
 {
@@ -51,22 +49,21 @@ void sl_conn_io_count(struct sl_conn_impl *c)
     c->large = is;
 }
 
-/* One peer may send much, but thousands who do, and never come to an end,
- * shall not have all memory: whoever would pass what all may have together is
- * left. Those who send little are not asked. */
+/* One peer may send a large request. Thousands of unfinished ones must not take
+ * all memory. */
 static bool may_keep(struct sl_conn_impl *c)
 {
     sl_conn_io_count(c);
     return c->large == 0 || c->set->large <= LARGE_MOST;
 }
 
-/* Make room in `in`; how much there is, or 0. */
+/* Make room in `in`. Returns its size; 0 without memory. */
 static size_t make_room(struct sl_conn_impl *c)
 {
     struct sl_buf *in = &c->face.in;
     size_t most = in->ceiling - in->len;
 
-    sl_buf_pool_get(&c->set->spares, in);
+    sl_buf_pool_get(&c->set->pool, in);
     if (in->size - in->len < READ_LEAST && in->size < in->ceiling &&
         (sl_buf_reserve(in, most < READ_SIZE ? most : READ_SIZE) ||
          !may_keep(c)))
@@ -74,14 +71,14 @@ static size_t make_room(struct sl_conn_impl *c)
     return in->size - in->len;
 }
 
-/* Read once. True if something came. */
+/* Read once. Returns whether bytes came. */
 static bool read_once(struct sl_conn_impl *c)
 {
     struct sl_buf *in = &c->face.in;
     size_t room = make_room(c);
     ssize_t n;
 
-    if (room == 0) { /* no memory; a full `in` does not come here */
+    if (room == 0) { /* no memory: may_read() excludes a full `in` */
         c->doomed = true;
         return false;
     }
@@ -106,7 +103,7 @@ static bool may_read(const struct sl_conn_impl *c)
            !is_full(c) && c->face.in.len < c->face.in.ceiling;
 }
 
-/* Has TLS more, and not just the beginning of a record? */
+/* Has TLS more than the beginning of a record? */
 static bool has_pending(const struct sl_conn_impl *c)
 {
     return c->ssl && !c->dry && sl_tls_conn_pending(c->ssl);
@@ -118,7 +115,7 @@ static void fill(struct sl_conn_impl *c)
         ;
 }
 
-/* Nobody wants it any more. Below TLS, if there is TLS. */
+/* Read and drop, below TLS. */
 static void drop(struct sl_conn_impl *c)
 {
     char bytes[DROPS];
@@ -130,7 +127,7 @@ static void drop(struct sl_conn_impl *c)
         c->doomed = true;
 }
 
-static void shake(struct sl_conn_impl *c)
+static void handshake(struct sl_conn_impl *c)
 {
     int n = sl_tls_conn_handshake(c->ssl);
 
@@ -156,10 +153,9 @@ static ssize_t write_plain(struct sl_conn_impl *c, const struct sl_buf *out)
     return errno == EAGAIN || errno == EINTR ? SL_IO_ROOM : SL_IO_BROKEN;
 }
 
-/* A peer that takes some has more time for the rest. The kernel says that
- * there is room when a third of its buffer is free, so that a byte now and
- * then is not some. */
-static void be_patient(struct sl_conn_impl *c, bool some)
+/* A peer that reads gets more time. The kernel reports room only when a third
+ * of its buffer is free, so a byte now and then does not count. */
+static void extend_patience(struct sl_conn_impl *c, bool some)
 {
     sl_ns *by = &c->set->slots[c->slot].taken_by;
 
@@ -170,7 +166,7 @@ static void be_patient(struct sl_conn_impl *c, bool some)
     c->waits = c->blocked;
 }
 
-/* Write once. True if it makes sense to go on. */
+/* Write once. Returns whether the socket may take more. */
 static bool write_once(struct sl_conn_impl *c)
 {
     struct sl_buf *out = &c->face.out;
@@ -179,13 +175,13 @@ static bool write_once(struct sl_conn_impl *c)
 
     if (n > 0) {
         sl_buf_drop(out, (size_t)n);
-        /* A socket that took a part is full; TLS goes record by record. */
+        /* A socket that took a part is full; TLS writes single records. */
         c->blocked = c->ssl ? c->read_blocked : out->len > 0;
     } else {
         c->blocked = c->read_blocked || n == SL_IO_ROOM;
         c->doomed |= n == SL_IO_BROKEN;
     }
-    be_patient(c, n > 0);
+    extend_patience(c, n > 0);
     return n > 0 && !c->blocked;
 }
 
@@ -197,17 +193,17 @@ void sl_conn_io_flush(struct sl_conn_impl *c)
         ;
 }
 
-/* ---- what follows ---- */
+/* ---- the end of an event ---- */
 
-static void give_back(struct sl_conn_impl *c)
+static void return_buffers(struct sl_conn_impl *c)
 {
     if (c->face.in.len == 0)
-        sl_buf_pool_put(&c->set->spares, &c->face.in);
+        sl_buf_pool_put(&c->set->pool, &c->face.in);
     if (c->large > 0)
         sl_conn_io_count(c);
-    /* An owner who has paused is about to write. */
+    /* A paused owner is about to write. */
     if (c->face.out.len == 0 && !c->paused)
-        sl_buf_pool_put(&c->set->spares, &c->face.out);
+        sl_buf_pool_put(&c->set->pool, &c->face.out);
 }
 
 static bool wants_input(const struct sl_conn_impl *c)
@@ -243,12 +239,12 @@ static void watch_one(struct sl_conn_impl *c, struct event *event, bool wanted,
 
 void sl_conn_io_watch(struct sl_conn_impl *c)
 {
-    give_back(c);
+    return_buffers(c);
     watch_one(c, &c->readable, wants_input(c), &c->reading);
     watch_one(c, &c->writable, c->blocked, &c->writing);
 }
 
-static void tell_room(struct sl_conn_impl *c)
+static void notify_room(struct sl_conn_impl *c)
 {
     struct sl_conn *face = &c->face;
 
@@ -257,13 +253,12 @@ static void tell_room(struct sl_conn_impl *c)
     c->was_full = false;
     if (!face->calls->on_room)
         return;
-    sl_buf_pool_get(&c->set->spares, &face->out);
+    sl_buf_pool_get(&c->set->pool, &face->out);
     face->calls->on_room(face);
     sl_conn_io_flush(c);
 }
 
-/* Show the owner what has come in, as long as he takes it and his answers can
- * be taken; then the end, if it has come. */
+/* Call on_input until `in` is used up or `out` is full; then on_end. */
 static void deliver(struct sl_conn_impl *c)
 {
     struct sl_conn *face = &c->face;
@@ -278,30 +273,29 @@ static void deliver(struct sl_conn_impl *c)
     while (c->fresh && face->in.len > 0 && c->state == SL_CONN_OPEN &&
            !c->paused && !c->doomed && !is_full(c)) {
         c->fresh = false;
-        sl_buf_pool_get(&c->set->spares, &face->out);
+        sl_buf_pool_get(&c->set->pool, &face->out);
         face->calls->on_input(face);
-        c->fresh |= is_full(c); /* he may have stopped for that */
+        c->fresh |= is_full(c); /* on_input may have stopped for that */
         sl_conn_io_flush(c);
         if (has_pending(c))
             fill(c);
     }
-    if (c->ended && !c->told && c->state == SL_CONN_OPEN && !c->paused &&
+    if (c->ended && !c->notified && c->state == SL_CONN_OPEN && !c->paused &&
         !c->doomed && !is_full(c)) {
-        c->told = true;
+        c->notified = true;
         if (face->calls->on_end)
             face->calls->on_end(face);
     }
 }
 
-/* Is the owner waiting for what can't come? */
+/* Does the owner wait for more than `in` can hold? */
 static bool is_stuck(const struct sl_conn_impl *c)
 {
     return c->face.in.len == c->face.in.ceiling && !c->paused && !c->fresh &&
            !c->ended && !is_full(c);
 }
 
-/* All is sent. We say that there is no more, and wait for the peer to say the
- * same. */
+/* All is sent: shut our side down and wait for the end of the peer. */
 static void linger(struct sl_conn_impl *c)
 {
     if (c->ssl)
@@ -310,7 +304,7 @@ static void linger(struct sl_conn_impl *c)
     sl_buf_clear(&c->face.in);
     c->state = SL_CONN_LINGERING;
     c->blocked = false;
-    sl_conn_set_deadline(c, sl_conns_linger(c->set));
+    sl_conn_set_deadline(c, c->set->linger);
 }
 
 static void conclude(struct sl_conn_impl *c)
@@ -321,13 +315,14 @@ static void conclude(struct sl_conn_impl *c)
         return;
     if (c->state == SL_CONN_FLUSHING && !c->ended)
         linger(c);
-    else if (c->ended && (c->state != SL_CONN_OPEN || (c->told && !c->paused)))
+    else if (c->ended &&
+             (c->state != SL_CONN_OPEN || (c->notified && !c->paused)))
         c->doomed = true;
 }
 
 void sl_conn_io_settle(struct sl_conn_impl *c)
 {
-    tell_room(c);
+    notify_room(c);
     deliver(c);
     sl_conn_io_flush(c);
     c->was_full = c->was_full || is_full(c);
@@ -348,10 +343,10 @@ void sl_conn_io_readable(evutil_socket_t fd, short what, void *arg)
     c->busy = true;
     switch (c->state) {
     case SL_CONN_HANDSHAKE:
-        shake(c);
+        handshake(c);
         break;
     case SL_CONN_OPEN:
-        if (c->paused) /* now it is worth it; see above */
+        if (c->paused) /* see the top of this file */
             watch_one(c, &c->readable, false, &c->reading);
         c->dry = false;
         fill(c);
@@ -373,7 +368,7 @@ void sl_conn_io_writable(evutil_socket_t fd, short what, void *arg)
     if (c->state == SL_CONN_CONNECTING)
         sl_conn_connected(c);
     if (c->state == SL_CONN_HANDSHAKE && !c->doomed) {
-        shake(c);
+        handshake(c);
     } else {
         sl_conn_io_flush(c);
         if (c->read_blocked) {

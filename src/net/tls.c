@@ -1,11 +1,10 @@
-/* tls.c -- contexts: certificate, key, whom we trust, what we speak.
+/* tls.c -- TLS contexts and sessions.
  *
- * TLS 1.2 with forward secrecy and authenticated ciphers only, or 1.3. No
+ * TLS 1.3, or 1.2 with forward secrecy and authenticated ciphers. No
  * renegotiation, no compression. Sessions are resumed by tickets, whose keys
- * live in the context; there is no cache that loops would have to share.
+ * are in the context; loops share no cache.
  *
- * A context does not change once it is open. Loops use it at the same time,
- * which OpenSSL allows, and count it up and down.
+ * An open context does not change. Loops share it; references are counted.
  */
 #include "net/tls.h"
 
@@ -32,13 +31,13 @@ static const unsigned char *const http1_only = h2_first + 3;
 
 struct sl_tls {
     SSL_CTX *ctx;
-    BIO_METHOD *method; /* of the sessions' sockets */
+    BIO_METHOD *method; /* of the sockets */
     bool http2;
     bool client;
     _Atomic unsigned refs;
 };
 
-/* Without one, OpenSSL would ask for the password on the terminal. */
+/* Without this, OpenSSL reads the password from the terminal. */
 static int no_password(char *out, int size, int writing, void *ctx)
 {
     (void)out;
@@ -49,9 +48,8 @@ static int no_password(char *out, int size, int writing, void *ctx)
     return -1;
 }
 
-/* The first protocol of ours that the client knows too. A client that offers
- * others only is refused (RFC 7301, 3.2), lest it take us for something else;
- * one that offers none is served. */
+/* Choose our first protocol that the client offers. A client that offers only
+ * others is refused (RFC 7301, 3.2); one that offers none is served. */
 static int choose_protocol(SSL *ssl, const unsigned char **out,
                            unsigned char *len, const unsigned char *in,
                            unsigned in_len, void *ctx)
@@ -71,7 +69,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **out,
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* What OpenSSL complained about, without the names of its functions. */
+/* OpenSSL's reason, without its function names. */
 static const char *reason(void)
 {
     unsigned long err = ERR_peek_error();
@@ -161,13 +159,80 @@ static int load_client_ca(struct sl_tls *tls, const char *path,
     return 0;
 }
 
-/* What both sides have in common. */
+/* ---- the socket ----
+ *
+ * OpenSSL's own BIO uses write(): a peer that has gone would raise SIGPIPE.
+ * This one uses send() with MSG_NOSIGNAL.
+ */
+
+static int fd_of(BIO *bio)
+{
+    return (int)(intptr_t)BIO_get_data(bio);
+}
+
+static bool is_passing(void)
+{
+    return errno == EAGAIN || errno == EINTR;
+}
+
+static int on_write(BIO *bio, const char *bytes, int len)
+{
+    ssize_t n = send(fd_of(bio), bytes, (size_t)len, MSG_NOSIGNAL);
+
+    BIO_clear_retry_flags(bio);
+    if (n < 0 && is_passing())
+        BIO_set_retry_write(bio);
+    return (int)n;
+}
+
+static int on_read(BIO *bio, char *bytes, int size)
+{
+    ssize_t n = recv(fd_of(bio), bytes, (size_t)size, 0);
+
+    BIO_clear_retry_flags(bio);
+    if (n < 0 && is_passing())
+        BIO_set_retry_read(bio);
+    if (n == 0)
+        BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
+    return (int)n;
+}
+
+static long on_control(BIO *bio, int cmd, long num, void *ptr)
+{
+    (void)num;
+    (void)ptr;
+    switch (cmd) {
+    case BIO_CTRL_FLUSH: /* nothing is buffered */
+        return 1;
+    case BIO_CTRL_EOF:
+        return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
+    default:
+        return 0;
+    }
+}
+
+static BIO_METHOD *new_method(void)
+{
+    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "sluice socket");
+
+    if (!method || BIO_meth_set_write(method, on_write) != 1 ||
+        BIO_meth_set_read(method, on_read) != 1 ||
+        BIO_meth_set_ctrl(method, on_control) != 1) {
+        BIO_meth_free(method);
+        return NULL;
+    }
+    return method;
+}
+
+/* ---- contexts ---- */
+
+/* Options of servers and clients. */
 static bool set_up(struct sl_tls *tls, const SSL_METHOD *side)
 {
     SSL_CTX *ctx = SSL_CTX_new(side);
 
     tls->ctx = ctx;
-    tls->method = sl_tls_conn_method();
+    tls->method = new_method();
     if (!ctx || !tls->method ||
         SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION) != 1 ||
         SSL_CTX_set_cipher_list(ctx, CIPHERS) != 1)
@@ -187,7 +252,7 @@ static bool set_up_server(struct sl_tls *tls)
     static const unsigned char id[] = "sluice";
 
     if (!set_up(tls, TLS_server_method()) ||
-        /* or resumed sessions with a client's certificate are refused */
+        /* needed to resume sessions with a client certificate */
         SSL_CTX_set_session_id_context(tls->ctx, id, sizeof(id) - 1) != 1)
         return false;
     SSL_CTX_set_options(tls->ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
@@ -275,11 +340,6 @@ int sl_tls_open_client(const struct sl_tls_client_options *options,
     return 0;
 }
 
-bool sl_tls_is_client(const struct sl_tls *tls)
-{
-    return tls->client;
-}
-
 /* ---- life ---- */
 
 struct sl_tls *sl_tls_ref(struct sl_tls *tls)
@@ -298,82 +358,10 @@ void sl_tls_unref(struct sl_tls *tls)
     sl_alloc_free(&sl_alloc_libc, tls, sizeof(*tls));
 }
 
-/* For session.c. */
-SSL *sl_tls_ssl(struct sl_tls *tls, BIO_METHOD **method)
-{
-    *method = tls->method;
-    return SSL_new(tls->ctx);
-}
+/* ---- TLS on one socket ---- */
 
-/* ---- TLS on one socket.
- *
- * The socket is reached through a BIO of ours instead of OpenSSL's, for one
- * reason: that one uses write(), and writing to a peer that has gone would
- * raise SIGPIPE, which kills a program that does not ignore it.
- */
-
-static int fd_of(BIO *bio)
-{
-    return (int)(intptr_t)BIO_get_data(bio);
-}
-
-static bool is_passing(void)
-{
-    return errno == EAGAIN || errno == EINTR;
-}
-
-static int on_write(BIO *bio, const char *bytes, int len)
-{
-    ssize_t n = send(fd_of(bio), bytes, (size_t)len, MSG_NOSIGNAL);
-
-    BIO_clear_retry_flags(bio);
-    if (n < 0 && is_passing())
-        BIO_set_retry_write(bio);
-    return (int)n;
-}
-
-static int on_read(BIO *bio, char *bytes, int size)
-{
-    ssize_t n = recv(fd_of(bio), bytes, (size_t)size, 0);
-
-    BIO_clear_retry_flags(bio);
-    if (n < 0 && is_passing())
-        BIO_set_retry_read(bio);
-    if (n == 0)
-        BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
-    return (int)n;
-}
-
-static long on_control(BIO *bio, int cmd, long num, void *ptr)
-{
-    (void)num;
-    (void)ptr;
-    switch (cmd) {
-    case BIO_CTRL_FLUSH: /* nothing is kept back */
-        return 1;
-    case BIO_CTRL_EOF:
-        return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
-    default:
-        return 0;
-    }
-}
-
-BIO_METHOD *sl_tls_conn_method(void)
-{
-    BIO_METHOD *method = BIO_meth_new(BIO_TYPE_SOURCE_SINK, "sluice socket");
-
-    if (!method || BIO_meth_set_write(method, on_write) != 1 ||
-        BIO_meth_set_read(method, on_read) != 1 ||
-        BIO_meth_set_ctrl(method, on_control) != 1) {
-        BIO_meth_free(method);
-        return NULL;
-    }
-    return method;
-}
-
-/* Call the server by its name, and take no other. An address is no name that
- * is told, but what the certificate must be for. */
-static bool expect(SSL *ssl, const char *server_name)
+/* Verify the server's name. An IP address is verified but not sent. */
+static bool expect_name(SSL *ssl, const char *server_name)
 {
     X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
 
@@ -388,9 +376,8 @@ static bool expect(SSL *ssl, const char *server_name)
 
 SSL *sl_tls_conn_open(struct sl_tls *tls, int fd, const char *server_name)
 {
-    BIO_METHOD *method;
-    SSL *ssl = sl_tls_ssl(tls, &method);
-    BIO *bio = ssl ? BIO_new(method) : NULL;
+    SSL *ssl = SSL_new(tls->ctx);
+    BIO *bio = ssl ? BIO_new(tls->method) : NULL;
 
     if (!bio) {
         SSL_free(ssl);
@@ -400,9 +387,9 @@ SSL *sl_tls_conn_open(struct sl_tls *tls, int fd, const char *server_name)
     BIO_set_data(bio, (void *)(intptr_t)fd);
     BIO_set_init(bio, 1);
     SSL_set_bio(ssl, bio, bio); /* takes it */
-    if (!sl_tls_is_client(tls)) {
+    if (!tls->client) {
         SSL_set_accept_state(ssl);
-    } else if (!expect(ssl, server_name)) {
+    } else if (!expect_name(ssl, server_name)) {
         SSL_free(ssl);
         ssl = NULL;
     }
@@ -410,8 +397,8 @@ SSL *sl_tls_conn_open(struct sl_tls *tls, int fd, const char *server_name)
     return ssl;
 }
 
-/* What the failure `n` of an SSL call means. */
-static int meaning(SSL *ssl, int n)
+/* The enum sl_io of a failed SSL call. */
+static int io_of(SSL *ssl, int n)
 {
     int why = SSL_get_error(ssl, n);
 
@@ -439,7 +426,7 @@ int sl_tls_conn_handshake(SSL *ssl)
 
     ERR_clear_error();
     n = SSL_do_handshake(ssl);
-    return n == 1 ? 1 : meaning(ssl, n);
+    return n == 1 ? 1 : io_of(ssl, n);
 }
 
 ssize_t sl_tls_conn_read(SSL *ssl, char *bytes, size_t size)
@@ -448,7 +435,7 @@ ssize_t sl_tls_conn_read(SSL *ssl, char *bytes, size_t size)
 
     ERR_clear_error();
     n = SSL_read(ssl, bytes, at_most_int(size));
-    return n > 0 ? n : meaning(ssl, n);
+    return n > 0 ? n : io_of(ssl, n);
 }
 
 ssize_t sl_tls_conn_write(SSL *ssl, const char *bytes, size_t len)
@@ -459,7 +446,7 @@ ssize_t sl_tls_conn_write(SSL *ssl, const char *bytes, size_t len)
     n = SSL_write(ssl, bytes, at_most_int(len));
     if (n > 0)
         return n;
-    io = meaning(ssl, n);
+    io = io_of(ssl, n);
     return io == SL_IO_END ? SL_IO_BROKEN : io;
 }
 
