@@ -1,9 +1,8 @@
-/* address.c -- reading and printing where to listen.
+/* address.c -- reads and prints addresses to listen on.
  *
- * Nothing is looked up: a name that resolves to another address tomorrow, or
- * to several, is no place to listen. `*` is the IPv6 address `::` that also
- * takes IPv4; "[::]" is IPv6 alone. They are the same bytes, so it is the text
- * that tells them apart (see sockets.c).
+ * Names are not looked up, since they may resolve to several addresses. `*` is
+ * the IPv6 address `::` that also accepts IPv4; "[::]" is IPv6 alone. Both are
+ * the same bytes; listener.c tells them apart by the text.
  */
 #include "net/address.h"
 
@@ -102,7 +101,7 @@ static int parse_port(struct sl_str text, size_t at, uint16_t *ret,
     return 0;
 }
 
-/* There is no colon behind an address: what may have been meant? */
+/* No port: suggest what may have been meant. */
 static int refuse_no_port(struct sl_str text, struct sl_diag *diag)
 {
     struct sl_ip ip;
@@ -171,7 +170,7 @@ static int parse_host(struct sl_str host, struct sl_str port_text,
         set_v4(ret, loopback, port);
         return 0;
     }
-    /* The reader of addresses would also take a port and a zone. */
+    /* sl_ip_parse() also accepts a port and a zone. */
     if (!sl_ip_parse(host, &ip) || memchr(host.at, '%', host.len) ||
         (bracketed ? host.at[host.len - 1] != ']'
                    : memchr(host.at, ':', host.len) != NULL))
@@ -220,7 +219,7 @@ int sl_address_parse(struct sl_str text, struct sl_address *ret,
     }
     if (err)
         return err;
-    /* Whatever was accepted is shorter: a path of 107 bytes at most. */
+    /* It fits: a path has at most 107 bytes. */
     memcpy(address.text, text.at, text.len);
     *ret = address;
     return 0;
@@ -282,7 +281,7 @@ void sl_address_print(const struct sl_address *address, char *out, size_t size)
     struct sl_ip ip;
 
     if (sl_address_is_unix(address)) {
-        /* An unnamed socket, as most clients have, is all head. */
+        /* The socket of a client is unnamed. */
         int len = address->len > head ? (int)(address->len - head) : 0;
 
         snprintf(out, size, "unix:%.*s", len, sun->sun_path);

@@ -13,11 +13,11 @@
 struct sl_address {
     struct sockaddr_storage bytes;
     socklen_t len;
-    char text[128]; /* as it was written; "" where nobody wrote it */
+    char text[128]; /* as written; "": not read from text */
 };
 
-/* A name or number of a host is not looked up: only numeric addresses, `*`
- * (all of IPv6 and IPv4; "[::]" is IPv6 alone) and `localhost` (127.0.0.1). */
+/* Reads numeric addresses, `*` (all of IPv6 and IPv4; "[::]" is IPv6 alone) and
+ * `localhost` (127.0.0.1). Names are not looked up. */
 SL_MUST_USE int sl_address_parse(struct sl_str text, struct sl_address *ret,
                                  struct sl_diag *diag);
 
@@ -29,7 +29,7 @@ bool sl_address_ip(const struct sl_address *address, struct sl_ip *ret);
 /* The port; 0 for unix sockets. */
 unsigned sl_address_port(const struct sl_address *address);
 
-/* Loopback addresses and unix sockets: nobody else can reach them. */
+/* Is it a loopback address or a unix socket? */
 bool sl_address_is_local(const struct sl_address *address);
 
 /* "127.0.0.1:8080" or "unix:/path"; after listening on port 0 the real one. */

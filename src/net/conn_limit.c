@@ -1,15 +1,12 @@
-/* conn_limit.c -- connections counted, over all loops and by address.
+/* conn_limit.c -- counts connections over all loops and by address.
  *
- * A hash table with open addressing that is never more than half full: it has
- * two places for each connection that there may be. An address that has no
- * connection left gives its place back, and those behind it that could stand
- * there move up, so that no mark of the dead is needed.
+ * A hash table with open addressing, at most half full. When the last
+ * connection of an address ends, later entries move up: no tombstones.
  *
  * Invariants. (test/unit/net/conn_limit.c checks them.)
- *   (1) `count` is the number of those who are in, and never above `most`.
- *   (2) The counts of all places add up to those who were counted by address.
- *   (3) From where an address's hash points to the place where it stands, all
- *       places are taken.
+ *   (1) `count` is the number of connections and never above `most`.
+ *   (2) The counts of all places add up to the connections with an address.
+ *   (3) All places from the hash of an address to its place are taken.
  */
 #include <pthread.h>
 #include <string.h>
@@ -17,7 +14,7 @@
 #include "base/hash.h"
 #include "net/listener.h"
 
-#define PREFIX 64 /* bits of IPv6 that are somebody's own */
+#define PREFIX 64 /* bits of an IPv6 network of one user */
 
 struct place {
     struct sl_ip ip;
@@ -26,9 +23,9 @@ struct place {
 
 struct sl_conn_limit {
     const struct sl_alloc *alloc;
-    size_t size; /* of this piece */
+    size_t size; /* of this block */
     pthread_mutex_t lock;
-    struct sl_hash_key secret; /* addresses are chosen by others */
+    struct sl_hash_key secret; /* clients choose their addresses */
     unsigned most, most_each, count;
     unsigned mask;
     struct place places[];
@@ -81,7 +78,7 @@ static unsigned home_of(const struct sl_conn_limit *limit,
     return (unsigned)sl_hash64(&limit->secret, bytes) & limit->mask;
 }
 
-/* Where it stands, or would. */
+/* The place of `ip`, or the free place for it. */
 static unsigned find(const struct sl_conn_limit *limit, const struct sl_ip *ip)
 {
     unsigned i = home_of(limit, ip);
@@ -92,13 +89,13 @@ static unsigned find(const struct sl_conn_limit *limit, const struct sl_ip *ip)
     return i;
 }
 
-/* How far a place is behind where its hash points to. */
+/* How far an entry is behind the place of its hash. */
 static unsigned distance(const struct sl_conn_limit *limit, unsigned at)
 {
     return (at - home_of(limit, &limit->places[at].ip)) & limit->mask;
 }
 
-/* The place `hole` is free: (3) for those behind it. */
+/* Restore (3) behind the free place `hole`. */
 static void close_gap(struct sl_conn_limit *limit, unsigned hole)
 {
     unsigned i = hole;
@@ -108,19 +105,19 @@ static void close_gap(struct sl_conn_limit *limit, unsigned hole)
         if (limit->places[i].count == 0)
             return;
         if (distance(limit, i) < ((i - hole) & limit->mask))
-            continue; /* it points to a place behind the hole */
+            continue; /* its hash is behind the hole */
         limit->places[hole] = limit->places[i];
         limit->places[i].count = 0;
         hole = i;
     }
 }
 
-static struct sl_ip own_part(const struct sl_ip *ip)
+static struct sl_ip counted_part(const struct sl_ip *ip)
 {
     return sl_ip_is_v4(ip) ? *ip : sl_ip_prefix(ip, PREFIX);
 }
 
-/* ---- coming and going ---- */
+/* ---- enter and leave ---- */
 
 static enum sl_conn_limit_answer enter_locked(struct sl_conn_limit *limit,
                                               const struct sl_ip *ip)
@@ -147,7 +144,7 @@ enum sl_conn_limit_answer sl_conn_limit_enter(struct sl_conn_limit *limit,
     struct sl_ip own;
 
     if (ip)
-        own = own_part(ip);
+        own = counted_part(ip);
     pthread_mutex_lock(&limit->lock);
     answer = enter_locked(limit, ip ? &own : NULL);
     pthread_mutex_unlock(&limit->lock);
@@ -160,7 +157,7 @@ void sl_conn_limit_leave(struct sl_conn_limit *limit, const struct sl_ip *ip)
     unsigned at;
 
     if (ip)
-        own = own_part(ip);
+        own = counted_part(ip);
     pthread_mutex_lock(&limit->lock);
     limit->count--;
     if (ip) {

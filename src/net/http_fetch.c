@@ -1,10 +1,9 @@
-/* http_fetch.c -- one document over HTTP or HTTPS, on the loop.
+/* http_fetch.c -- fetches a document over HTTP or HTTPS on the loop.
  *
- * libcurl says which descriptors it waits for and when it wants to be called
- * next; the loop calls it. It never calls us back from another thread: names
- * are looked up on one of its own, which tells ours by a descriptor.
+ * libcurl reports which descriptors and timeouts it waits for; the loop calls
+ * it. All callbacks run on the loop's thread.
  *
- *     sl_http_fetch_begin() --> on_socket(), on_timeout() wish for events
+ *     sl_http_fetch_begin() --> on_socket(), on_timeout() add events
  *           the loop   --> turn(): curl works, finish() what is done
  */
 #include "net/http_fetch.h"
@@ -30,7 +29,7 @@ static void init_once(void)
     global = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-/* ---- what comes ---- */
+/* ---- the response ---- */
 
 static size_t on_body(char *bytes, size_t size, size_t count, void *ctx)
 {
@@ -40,7 +39,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *ctx)
 
     if (len > fetch->most - fetch->body.len) {
         fetch->result = SL_HTTP_FETCH_TOO_LARGE;
-        return 0; /* curl gives up */
+        return 0; /* curl aborts */
     }
     err = sl_buf_add(&fetch->body, (struct sl_str){bytes, len});
     if (err)
@@ -48,7 +47,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *ctx)
     return err ? 0 : len;
 }
 
-/* The value of a field of that name, or an empty slice. */
+/* The value of the header field `name`, or an empty slice. */
 static struct sl_str value_of(struct sl_str line, struct sl_str name)
 {
     struct sl_str head = {line.at, name.len};
@@ -81,8 +80,6 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
     keep(fetch->date, sizeof(fetch->date), line, SL_STR("date"));
     return line.len;
 }
-
-/* ---- the end of one ---- */
 
 static void judge(struct sl_http_fetch *fetch, CURLcode code, const char *why)
 {
@@ -151,7 +148,7 @@ static void turn(struct sl_http_fetcher *fetcher, curl_socket_t socket,
     finish(fetcher);
 }
 
-/* ---- what curl waits for ---- */
+/* ---- events ---- */
 
 static void on_event(evutil_socket_t fd, short what, void *arg)
 {
@@ -170,7 +167,7 @@ static short wanted(int what)
     return (short)(bits | EV_PERSIST);
 }
 
-/* A descriptor's event is made anew with each wish: there are few. */
+/* Replace the event of a descriptor. */
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx,
                      void *old)
 {
@@ -189,7 +186,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx,
         }
         if (!event) {
             curl_multi_assign(fetcher->multi, fd, NULL);
-            return -1; /* curl gives up what needs it */
+            return -1; /* curl aborts the transfer */
         }
     }
     curl_multi_assign(fetcher->multi, fd, event);
@@ -266,8 +263,7 @@ void sl_http_fetcher_close(struct sl_http_fetcher *fetcher)
 
 /* ---- one document ---- */
 
-/* The first option that is refused leaves the rest undone, which must not be
- * mistaken for success. */
+/* Returns the first error: a security option must not be missing. */
 static CURLcode set_options(CURL *easy, struct sl_http_fetch *fetch)
 {
     const struct {
@@ -306,7 +302,7 @@ static CURLcode set_options(CURL *easy, struct sl_http_fetch *fetch)
 
 static CURLcode set_headers(CURL *easy, struct sl_http_fetch *fetch)
 {
-    /* curl would wait for a server that says "continue". */
+    /* Without this, curl waits for "100 Continue". */
     static const char *const always[] = {"Expect:", NULL};
     const char *const *const both[] = {always, fetch->headers};
 
@@ -321,7 +317,7 @@ static CURLcode set_headers(CURL *easy, struct sl_http_fetch *fetch)
     return curl_easy_setopt(easy, CURLOPT_HTTPHEADER, fetch->list);
 }
 
-/* Each byte once. Who wants them again is refused. */
+/* Pass each byte once; abort a second attempt. */
 static size_t on_send(char *out, size_t size, size_t count, void *ctx)
 {
     struct sl_http_fetch *fetch = ctx;

@@ -1,31 +1,21 @@
-/* listener.c -- binding an address, once for all loops of this daemon and for
- * no other.
+/* listener.c -- binds addresses and accepts connections.
  *
- * TCP. The loops' sockets form a SO_REUSEPORT group, which any program of the
- * same user may join: a second daemon started by mistake would silently take
- * every other connection. So the first socket of the group is bound and set to
- * listen *without* SO_REUSEPORT, which the kernel grants only if nobody
- * listens on that port, whatever flags he used; then the flag is raised on
- * that very socket, which was never given up, and the others join it.
+ * TCP. Any program of the same user may join a SO_REUSEPORT group: a second
+ * daemon started by mistake would silently take half of the connections. So
+ * the first socket listens without SO_REUSEPORT, which fails if another
+ * program listens on the port. Then it gets the flag, and the others join.
  *
- *     first:  bind, listen     nobody else has the port, or this fails
+ *     first:  bind, listen     fails if another program has the port
  *     first:  SO_REUSEPORT     from here on others may join
  *     others: SO_REUSEPORT, bind, listen
  *
- * There is no moment at which two daemons can both pass. SO_REUSEADDR, needed
- * so that connections of a daemon that has just ended do not hold the port,
- * lets two of them bind; but listen() checks again, and there the second one
- * fails (in the worst case both do). What remains: a program of the same user
- * that asks for SO_REUSEPORT without a first step like ours can join later.
+ * SO_REUSEADDR lets two daemons bind, but listen() checks again and fails for
+ * the second. Not covered: a program that sets SO_REUSEPORT and joins later.
  *
- * Unix sockets. A path that exists is in the way even if nobody listens there
- * any more, so a dead one must be removed; but between "nobody answers" and
- * the removal somebody may begin to listen, and his socket would be removed.
- * So those who look, remove and bind do it under a lock, PATH.lock, which goes
- * away with the step. What remains: a program that does not know of the lock.
- *
- * On closing, the path is removed only if it is still the socket that we made,
- * and while we still answer on it, or else a successor's would be lost.
+ * Unix sockets. A dead socket file must be removed before bind(). The check,
+ * the removal and bind() run under the lock PATH.lock, so that a daemon that
+ * starts meanwhile does not lose its socket. Closing removes the path only if
+ * it is still our socket, and before the socket is closed.
  */
 #include "net/listener.h"
 
@@ -48,8 +38,7 @@
 
 static void set_flag(int fd, int level, int name, int value)
 {
-    /* None of ours can fail on a socket of the right kind; where one does,
-     * bind() or a peer finds out. */
+    /* These options can't fail on a stream socket. */
     (void)setsockopt(fd, level, name, &value, sizeof(value));
 }
 
@@ -95,7 +84,7 @@ static int refuse_errno(const struct sl_address *address, const char *what,
 
 /* ---- TCP ---- */
 
-/* `*` where the kernel knows no IPv6: all of IPv4 then. */
+/* Without IPv6 in the kernel, `*` is all of IPv4. */
 static int socket_of(struct sl_address *address)
 {
     int type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
@@ -110,8 +99,9 @@ static int socket_of(struct sl_address *address)
     return socket(AF_INET, type, 0);
 }
 
-/* The socket, bound and listening, or -1 and what failed. */
-static int listen_tcp(struct sl_address *address, bool joins, const char **what)
+/* A listening socket; or -1, and `what` is the call that failed. */
+static int listen_tcp(struct sl_address *address, bool reuse_port,
+                      const char **what)
 {
     const struct sockaddr *sa = (const void *)&address->bytes;
     int was, fd = socket_of(address);
@@ -120,11 +110,12 @@ static int listen_tcp(struct sl_address *address, bool joins, const char **what)
     if (fd < 0)
         return -1;
     set_flag(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (joins)
+    if (reuse_port)
         set_flag(fd, SOL_SOCKET, SO_REUSEPORT, 1);
     if (sa->sa_family == AF_INET6)
         set_flag(fd, IPPROTO_IPV6, IPV6_V6ONLY, address->text[0] != '*');
-    set_flag(fd, IPPROTO_TCP, TCP_NODELAY, 1); /* accepted ones inherit it */
+    set_flag(fd, IPPROTO_TCP, TCP_NODELAY,
+             1); /* inherited by accepted sockets */
     *what = "bind";
     if (bind(fd, sa, address->len) == 0) {
         *what = "listen";
@@ -161,11 +152,10 @@ static int open_tcp(struct sl_sockets *s, unsigned loops, struct sl_diag *diag)
 
 /* ---- unix ---- */
 
-/* The lock, or -1. Whoever had it may have removed the file meanwhile; then
- * what we hold is the lock of nothing. */
+/* The locked file, or -1. Retries if its last owner has removed it. */
 static int take_lock(const char *path)
 {
-    struct stat held, there;
+    struct stat held, found;
     int fd, was;
 
     for (;;) {
@@ -178,15 +168,15 @@ static int take_lock(const char *path)
             errno = was;
             return -1;
         }
-        if (lstat(path, &there) == 0 && there.st_ino == held.st_ino &&
-            there.st_dev == held.st_dev)
+        if (lstat(path, &found) == 0 && found.st_ino == held.st_ino &&
+            found.st_dev == held.st_dev)
             return fd;
         close(fd);
     }
 }
 
-/* Does somebody listen there? A queue that is full is somebody too, and who
- * may not ask takes it that there is. */
+/* Does a program listen there? Assumes so if its queue is full or connect()
+ * is not permitted. */
 static bool is_answered(const struct sl_address *address)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -223,15 +213,14 @@ static int clear_path(const struct sl_address *address, const char *path,
     return 0;
 }
 
-/* Bind, listen, and remember which file it is. */
+/* Bind, listen, and keep the inode. */
 static int listen_unix(struct sl_sockets *s, int fd, const char *path,
                        struct sl_diag *diag)
 {
     struct sl_address *address = &s->address;
     struct stat st;
 
-    /* The file gets the mode of the socket less the umask: so it is never
-     * wider than wanted, and in the end exactly so. */
+    /* The file gets this mode less the umask, and exactly this mode below. */
     if (fchmod(fd, UNIX_MODE) ||
         bind(fd, (const void *)&address->bytes, address->len))
         return refuse_errno(address, "bind", diag);
@@ -379,22 +368,20 @@ void sl_sockets_close(struct sl_sockets *s)
     s->inode = 0;
 }
 
-/* ---- taking connections.
+/* ---- accept ----
  *
- * Level-triggered and bounded: at each wake-up at most BATCH connections are
- * taken, so that a storm of new ones does not keep the old ones waiting; what
- * is left wakes the loop again. accept4() gives the descriptor its flags, and
- * TCP_NODELAY is inherited from the listening socket (sockets.c): one system
- * call for each connection.
+ * Each wake-up accepts at most BATCH connections, so that open ones are served
+ * too; the rest wakes the loop again. accept4() sets the flags and TCP_NODELAY
+ * is inherited: one system call for each connection.
  *
- * Out of descriptors, accept() fails and the connection stays in the queue,
- * which would wake the loop again at once, for ever. So accepting pauses:
+ * Without free descriptors, accept() fails and the connection stays in the
+ * queue, which would wake the loop at once again. So accepting pauses:
  *
- *     LISTENING --(EMFILE)--> take one with the spare, close it
+ *     LISTENING --(EMFILE)--> accept one with the spare descriptor, close it
  *         ^                             |
  *         +------(timer)------------- PAUSED   10 ms, doubling up to 1 s
  *
- * The pause is short again after a connection was taken.
+ * An accepted connection resets the pause to 10 ms.
  */
 
 #define BATCH       32
@@ -407,11 +394,11 @@ struct sl_listener {
     sl_accept_f *on_accept;
     void *ctx;
     int fd;
-    int spare; /* or -1, if it could not be had again */
+    int spare; /* descriptor; -1: could not be opened again */
     bool closed;
-    bool taking; /* inside on_accept; closing waits */
+    bool accepting; /* inside on_readable; closing waits */
     sl_ns pause;
-    _Atomic uint64_t *paused; /* whoever counts it, or NULL */
+    _Atomic uint64_t *paused; /* counter of pauses, or NULL */
 };
 
 static int open_spare(void)
@@ -427,14 +414,14 @@ static void free_listener(struct sl_listener *listener)
     sl_alloc_free(&sl_alloc_libc, listener, sizeof(*listener));
 }
 
-static int take(struct sl_listener *listener, struct sl_address *peer)
+static int accept_one(struct sl_listener *listener, struct sl_address *peer)
 {
     *peer = (struct sl_address){.len = sizeof(peer->bytes)};
     return accept4(listener->fd, (void *)&peer->bytes, &peer->len,
                    SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
 
-static void rest(struct sl_listener *listener)
+static void pause_accept(struct sl_listener *listener)
 {
     event_del(&listener->event);
     if (listener->paused)
@@ -445,29 +432,29 @@ static void rest(struct sl_listener *listener)
         listener->pause = PAUSE_MOST;
 }
 
-/* One client learns that we can't, rather than wait for its own patience to
- * end. Another thread may snatch the descriptor meanwhile; then the next pause
- * tries again. */
-static void turn_one_away(struct sl_listener *listener)
+/* Accept and close one connection, so that its client does not wait for a
+ * timeout. If another thread takes the descriptor, the next pause retries. */
+static void reject_one(struct sl_listener *listener)
 {
     struct sl_address peer;
     int fd;
 
     if (listener->spare >= 0) {
         close(listener->spare);
-        fd = take(listener, &peer);
+        fd = accept_one(listener, &peer);
         if (fd >= 0)
             close(fd);
     }
     listener->spare = open_spare();
 }
 
-/* May the next one be tried after this failure? */
-static bool is_passing(int err)
+/* Is this the failure of one connection, not of accept()? */
+static bool is_transient(int err)
 {
     switch (err) {
     case EINTR:
-    case ECONNABORTED: /* gone before we came; and what Linux passes on: */
+    case ECONNABORTED: /* closed by the client; then errors that Linux passes
+                          on: */
     case EPROTO:
     case ENETDOWN:
     case ENOPROTOOPT:
@@ -489,34 +476,34 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
     struct sl_address peer;
 
     (void)what;
-    listener->taking = true;
+    listener->accepting = true;
     for (unsigned i = 0; i < BATCH && !listener->closed; i++) {
-        fd = take(listener, &peer);
+        fd = accept_one(listener, &peer);
         if (fd >= 0) {
             listener->pause = PAUSE_FIRST;
             listener->on_accept(listener->ctx, fd, &peer);
         } else if (errno == EAGAIN) {
             break;
-        } else if (!is_passing(errno)) {
+        } else if (!is_transient(errno)) {
             if (errno == EMFILE || errno == ENFILE)
-                turn_one_away(listener);
-            rest(listener); /* whatever else it is, spinning won't help */
+                reject_one(listener);
+            pause_accept(listener);
             break;
         }
     }
-    listener->taking = false;
+    listener->accepting = false;
     if (listener->closed)
         free_listener(listener);
 }
 
-static void on_rested(void *ctx)
+static void on_pause_end(void *ctx)
 {
     struct sl_listener *listener = ctx;
 
     if (listener->spare < 0)
         listener->spare = open_spare();
     if (event_add(&listener->event, NULL))
-        rest(listener);
+        pause_accept(listener);
 }
 
 int sl_listener_open(struct sl_loop *loop, int fd, sl_accept_f *on_accept,
@@ -535,7 +522,7 @@ int sl_listener_open(struct sl_loop *loop, int fd, sl_accept_f *on_accept,
         .spare = open_spare(),
         .pause = PAUSE_FIRST,
     };
-    err = sl_timer_new(loop, on_rested, listener, &listener->timer);
+    err = sl_timer_new(loop, on_pause_end, listener, &listener->timer);
     if (err) {
         free_listener(listener);
         return err;
@@ -556,7 +543,7 @@ void sl_listener_close(struct sl_listener *listener)
         return;
     event_del(&listener->event);
     listener->closed = true;
-    if (!listener->taking)
+    if (!listener->accepting)
         free_listener(listener);
 }
 

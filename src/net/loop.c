@@ -1,22 +1,19 @@
 /* loop.c -- one thread's event loop, on libevent.
  *
- * libevent waits and keeps the heap of timers; a turn is one call of its loop
- * with EVLOOP_ONCE: wait, then call back for all that is ready. Before each
- * turn the time of the last one is forgotten, so the first who asks in a turn
- * reads the clock, after the wait, and all others get the same answer.
+ * A turn is one call of libevent's loop with EVLOOP_ONCE: wait, then call back
+ * for all that is ready. The first caller in a turn reads the clock, after the
+ * wait; later callers of the turn get the same time.
  *
- * libevent is told not to lock: only the loop's own thread touches its base.
- * Others leave their errands in a list of ours and ring an eventfd, and only
- * the one who finds the list empty needs to ring.
+ * libevent does not lock: only the loop's thread touches its base. Other
+ * threads append to a list and wake the loop by an eventfd.
  *
- *     post: [lock] append [unlock], ring if it was empty
- *     loop: take the bell, [lock] take the whole list [unlock], call each
+ *     post: [lock] append [unlock], write the eventfd if the list was empty
+ *     loop: read the eventfd, [lock] take the whole list [unlock], call each
  *
- * Errands that errands post wait for the next turn: nobody can keep the loop
- * from its sockets.
+ * Posts made by posts wait for the next turn, so sockets are always served.
  *
- * Timers are as fine as libevent's coarse clock, some milliseconds, and never
- * early by more than that. Its precise timers cost a system call per turn.
+ * Timers have the precision of libevent's coarse clock, some milliseconds. Its
+ * precise timers cost a system call per turn.
  */
 #include "net/loop.h"
 
@@ -38,16 +35,16 @@ struct post {
 
 struct sl_loop {
     struct event_base *base;
-    struct sl_clock *clock;  /* the caller's, or ours: */
-    struct sl_clock machine; /* also the source of steady time */
-    bool is_turning;         /* only then is time remembered */
-    bool has_now, has_steady;
-    sl_ns now, steady;
+    struct sl_clock *clock;  /* the caller's, or &machine */
+    struct sl_clock machine; /* also the source of monotonic time */
+    bool is_turning;         /* time is cached only within a turn */
+    bool has_now, has_mono;
+    sl_ns now, mono;
 
-    int bell; /* an eventfd */
-    struct event rung;
+    int wake_fd; /* an eventfd */
+    struct event woken;
     _Atomic bool stop;
-    pthread_mutex_t lock; /* over what follows */
+    pthread_mutex_t lock; /* of the list */
     struct post *first, **end;
 };
 
@@ -57,7 +54,7 @@ struct sl_timer {
     void *ctx;
 };
 
-/* What libevent would print is in its return values too. */
+/* libevent's messages repeat its return values. */
 static void keep_silent(int severity, const char *message)
 {
     (void)severity;
@@ -72,7 +69,7 @@ static void silence(void)
 static void begin_turn(struct sl_loop *loop)
 {
     loop->is_turning = true;
-    loop->has_now = loop->has_steady = false;
+    loop->has_now = loop->has_mono = false;
 }
 
 static struct post *take_posts(struct sl_loop *loop)
@@ -99,24 +96,24 @@ static void run_posts(struct sl_loop *loop)
     }
 }
 
-static void on_rung(evutil_socket_t fd, short what, void *arg)
+static void on_woken(evutil_socket_t fd, short what, void *arg)
 {
     uint64_t times;
     ssize_t n = read(fd, &times, sizeof(times));
 
-    (void)n; /* an empty bell is no harm */
+    (void)n; /* nothing to read does no harm */
     (void)what;
     run_posts(arg);
 }
 
-/* Also right in a signal handler. */
-static void ring(struct sl_loop *loop)
+/* Safe in a signal handler. */
+static void wake(struct sl_loop *loop)
 {
     static const uint64_t once = 1;
     int was = errno;
-    ssize_t n = write(loop->bell, &once, sizeof(once));
+    ssize_t n = write(loop->wake_fd, &once, sizeof(once));
 
-    (void)n; /* a full bell rings already */
+    (void)n; /* a full counter wakes already */
     errno = was;
 }
 
@@ -140,12 +137,12 @@ static struct event_base *open_base(void)
 
 static int open_bell(struct sl_loop *loop)
 {
-    loop->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (loop->bell < 0)
+    loop->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (loop->wake_fd < 0)
         return -1;
-    event_assign(&loop->rung, loop->base, loop->bell, EV_READ | EV_PERSIST,
-                 on_rung, loop);
-    return event_add(&loop->rung, NULL);
+    event_assign(&loop->woken, loop->base, loop->wake_fd, EV_READ | EV_PERSIST,
+                 on_woken, loop);
+    return event_add(&loop->woken, NULL);
 }
 
 int sl_loop_open(struct sl_clock *clock, struct sl_loop **ret,
@@ -158,7 +155,7 @@ int sl_loop_open(struct sl_clock *clock, struct sl_loop **ret,
     if (!loop)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     pthread_once(&once, silence);
-    *loop = (struct sl_loop){.bell = -1, .end = &loop->first};
+    *loop = (struct sl_loop){.wake_fd = -1, .end = &loop->first};
     pthread_mutex_init(&loop->lock, NULL);
     sl_clock_init_real(&loop->machine);
     loop->clock = clock ? clock : &loop->machine;
@@ -185,8 +182,8 @@ void sl_loop_close(struct sl_loop *loop)
     }
     if (loop->base)
         event_base_free(loop->base);
-    if (loop->bell >= 0)
-        close(loop->bell);
+    if (loop->wake_fd >= 0)
+        close(loop->wake_fd);
     pthread_mutex_destroy(&loop->lock);
     sl_alloc_free(&sl_alloc_libc, loop, sizeof(*loop));
 }
@@ -207,7 +204,7 @@ void sl_loop_run(struct sl_loop *loop)
 void sl_loop_stop(struct sl_loop *loop)
 {
     atomic_store(&loop->stop, true);
-    ring(loop);
+    wake(loop);
 }
 
 sl_ns sl_loop_now(struct sl_loop *loop)
@@ -219,9 +216,9 @@ sl_ns sl_loop_now(struct sl_loop *loop)
     return loop->now;
 }
 
-/* A clock that has a monotonic source of its own is asked for it, so that one
- * can be handed in; a virtual clock stands still, and the network does not. */
-static sl_ns read_steady(struct sl_loop *loop)
+/* A virtual clock stands still, but the network does not: without its own
+ * monotonic source, the machine's is used. */
+static sl_ns read_mono(struct sl_loop *loop)
 {
     struct sl_clock *clock = loop->clock;
 
@@ -234,13 +231,13 @@ sl_ns sl_loop_mono(struct sl_loop *loop)
 {
     sl_ns now;
 
-    if (!loop->has_steady || !loop->is_turning) {
-        now = read_steady(loop);
-        if (now > loop->steady)
-            loop->steady = now;
-        loop->has_steady = true;
+    if (!loop->has_mono || !loop->is_turning) {
+        now = read_mono(loop);
+        if (now > loop->mono)
+            loop->mono = now;
+        loop->has_mono = true;
     }
-    return loop->steady;
+    return loop->mono;
 }
 
 int sl_loop_post(struct sl_loop *loop, sl_loop_f *f, void *ctx)
@@ -257,7 +254,7 @@ int sl_loop_post(struct sl_loop *loop, sl_loop_f *f, void *ctx)
     loop->end = &post->next;
     pthread_mutex_unlock(&loop->lock);
     if (was_empty)
-        ring(loop);
+        wake(loop);
     return 0;
 }
 
@@ -288,7 +285,7 @@ void sl_timer_start(struct sl_timer *timer, sl_ns after)
     sl_ns us = after > 0 ? (after - 1) / SL_US + 1 : 0;
     struct timeval tv = {us / 1000000, us % 1000000};
 
-    /* The heap may have no memory to grow. Late would be never, so early. */
+    /* Without memory for the heap, fire early rather than never. */
     if (event_add(&timer->event, &tv))
         event_active(&timer->event, EV_TIMEOUT, 0);
 }

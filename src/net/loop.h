@@ -20,30 +20,30 @@ struct sl_loop; /* opaque */
 SL_MUST_USE int sl_loop_open(struct sl_clock *clock, struct sl_loop **ret,
                              struct sl_diag *diag);
 
-/* NULL is allowed. The loop is not running, and its timers, listeners and
- * connections are gone. What was posted and not called is forgotten. */
+/* The loop is not running, and its timers, listeners and connections are
+ * freed. Posts that were not called are dropped. NULL is allowed. */
 void sl_loop_close(struct sl_loop *loop);
 
-/* Run until sl_loop_stop(); then call what is still posted, and return. */
+/* Run until sl_loop_stop(); then call the remaining posts and return. */
 void sl_loop_run(struct sl_loop *loop);
 
-/* From any thread or signal handler, also before the loop runs: then it
- * returns at once. It may run again afterwards. */
+/* From any thread or signal handler. Before sl_loop_run() it makes that return
+ * at once. The loop may run again afterwards. */
 void sl_loop_stop(struct sl_loop *loop);
 
 /* The wall time of this turn. */
 sl_ns sl_loop_now(struct sl_loop *loop);
 
-/* Steady time in ns, for deadlines; read once per turn too. */
+/* Monotonic time in ns, for deadlines; read once per turn too. */
 sl_ns sl_loop_mono(struct sl_loop *loop);
 
 /* Call `f` on the loop's thread, soon. From any thread. SLUICE_ENOMEM. */
 typedef void sl_loop_f(void *ctx);
 SL_MUST_USE int sl_loop_post(struct sl_loop *loop, sl_loop_f *f, void *ctx);
 
-/* Timers: `on_time` is called once per sl_timer_start(), `after` from now,
- * give or take some milliseconds (when memory has run out, at once). Starting
- * it again moves it. A timer may be freed in its own call. */
+/* `on_time` is called once per sl_timer_start(), `after` from now, to some
+ * milliseconds; without memory, at once. Starting it again moves it. A timer
+ * may be freed in its own call. */
 struct sl_timer;
 SL_MUST_USE int sl_timer_new(struct sl_loop *loop, sl_loop_f *on_time,
                              void *ctx, struct sl_timer **ret);
@@ -51,7 +51,7 @@ void sl_timer_start(struct sl_timer *timer, sl_ns after);
 void sl_timer_stop(struct sl_timer *timer);
 void sl_timer_free(struct sl_timer *timer); /* NULL is allowed */
 
-/* What the rest of this room builds on. */
+/* For net only. */
 struct event_base *sl_loop_base(struct sl_loop *loop);
 
 #endif

@@ -1,14 +1,13 @@
-/* proxy_protocol.c -- connections that begin with whom they are for.
+/* proxy_protocol.c -- accepts connections that begin with a PROXY header.
  *
- * The header is read in two or three steps, each as long as is known to belong
- * to it: the head, the addresses, and what is left, which is dropped. Most
- * balancers send it at once, so it is tried before the loop is asked to wait.
+ * The header is read in steps: head, addresses, TLVs (dropped). The first read
+ * happens before waiting, since most balancers send the header at once.
  *
  * Invariants.
- *   (1) guest->at <= guest->need, or <= size once the header is understood: no
- *       byte behind it is ever read.
- *   (2) A guest is in the list from greet() to dismiss(), and count says how
- *       many are.
+ *   (1) pending->at <= pending->need, and <= header.size once it is complete:
+ *       no byte behind the header is read.
+ *   (2) A pending connection is in the list from add() to remove_pending();
+ *       count is the length of the list.
  */
 #include "net/proxy_protocol.h"
 
@@ -22,39 +21,37 @@
 
 #define USUAL_DEADLINE (3 * SL_S)
 #define USUAL_MOST     1024
-#define DROPS          512 /* at once, of TLVs */
+#define DROPS          512 /* bytes of TLVs dropped at once */
 
-struct guest {
-    TAILQ_ENTRY(guest) link;
-    struct sl_proxy_accept *preface;
+struct pending {
+    TAILQ_ENTRY(pending) link;
+    struct sl_proxy_accept *owner;
     struct event event;
     struct sl_timer *timer;
     struct sl_address peer;
     struct sl_proxy_header header;
     int fd;
-    bool understood; /* header is complete; TLVs may follow */
-    size_t at;       /* bytes that were read */
-    size_t need;     /* (1) */
+    bool complete; /* all but TLVs was read */
+    size_t at;     /* bytes read */
+    size_t need;   /* (1) */
     unsigned char bytes[SL_PROXY_HEADER_KEPT];
 };
 
 struct sl_proxy_accept {
     struct sl_loop *loop;
     struct sl_proxy_accept_options options;
-    TAILQ_HEAD(, guest) guests;
+    TAILQ_HEAD(, pending) list;
     unsigned count;
 };
 
-/* ---- coming and going ---- */
-
-/* All but his descriptor. */
-static void dismiss(struct guest *g)
+/* Free it, but leave its descriptor open. */
+static void remove_pending(struct pending *g)
 {
-    struct sl_proxy_accept *p = g->preface;
+    struct sl_proxy_accept *p = g->owner;
 
     event_del(&g->event);
     sl_timer_free(g->timer);
-    TAILQ_REMOVE(&p->guests, g, link);
+    TAILQ_REMOVE(&p->list, g, link);
     p->count--;
     sl_alloc_free(p->options.alloc, g, sizeof(*g));
 }
@@ -67,17 +64,17 @@ static void refuse(struct sl_proxy_accept *p, int fd,
         p->options.on_refused(p->options.ctx, peer, why);
 }
 
-static void send_away(struct guest *g, const char *why)
+static void refuse_pending(struct pending *g, const char *why)
 {
-    struct sl_proxy_accept *p = g->preface;
+    struct sl_proxy_accept *p = g->owner;
     struct sl_address peer = g->peer;
     int fd = g->fd;
 
-    dismiss(g);
+    remove_pending(g);
     refuse(p, fd, &peer, why);
 }
 
-/* The client as if he had connected himself. */
+/* The client's address, as accept() would return it. */
 static struct sl_address client_of(const struct sl_proxy_header *header)
 {
     struct sl_address client = {.len = sizeof(sa_family_t)};
@@ -93,53 +90,51 @@ static struct sl_address client_of(const struct sl_proxy_header *header)
     return client;
 }
 
-static void hand_on(struct guest *g)
+static void pass_on(struct pending *g)
 {
-    struct sl_proxy_accept_options o = g->preface->options;
+    struct sl_proxy_accept_options o = g->owner->options;
     struct sl_address client =
         g->header.local ? g->peer : client_of(&g->header);
     int fd = g->fd;
 
-    dismiss(g);
-    o.on_accept(o.door, fd, &client);
+    remove_pending(g);
+    o.on_accept(o.server, fd, &client);
 }
 
-/* ---- reading ---- */
-
-/* As much as belongs to the header, or is known to. */
-static ssize_t read_some(struct guest *g)
+/* Read no further than the known part of the header. */
+static ssize_t read_some(struct pending *g)
 {
     unsigned char dropped[DROPS];
     size_t left = g->need - g->at;
 
-    if (!g->understood)
+    if (!g->complete)
         return recv(g->fd, g->bytes + g->at, left, 0);
     return recv(g->fd, dropped, left < DROPS ? left : DROPS, 0);
 }
 
-/* Some bytes more are there. False if it is over with him. */
-static bool understand(struct guest *g)
+/* Parse what was read. False: `g` is freed. */
+static bool advance(struct pending *g)
 {
-    if (!g->understood) {
+    if (!g->complete) {
         switch (sl_proxy_header_read(g->bytes, g->at, &g->header)) {
         case SL_PROXY_HEADER_REFUSED:
-            send_away(g, g->header.why);
+            refuse_pending(g, g->header.why);
             return false;
         case SL_PROXY_HEADER_MORE:
             g->need = g->header.need;
             return true;
         case SL_PROXY_HEADER_DONE:
-            g->understood = true;
+            g->complete = true;
             g->need = g->header.size;
         }
     }
     if (g->at < g->need)
         return true;
-    hand_on(g);
+    pass_on(g);
     return false;
 }
 
-static void read_on(struct guest *g)
+static void read_header(struct pending *g)
 {
     ssize_t n;
 
@@ -147,39 +142,37 @@ static void read_on(struct guest *g)
         n = read_some(g);
         if (n > 0)
             g->at += (size_t)n;
-    } while (n > 0 && understand(g));
+    } while (n > 0 && advance(g));
     if (n > 0)
-        return; /* he is gone */
+        return; /* freed */
     if (n == 0)
-        send_away(g, "the connection was closed within its PROXY header");
+        refuse_pending(g, "the connection was closed within its PROXY header");
     else if (errno != EAGAIN && errno != EINTR)
-        send_away(g, "the connection failed within its PROXY header");
+        refuse_pending(g, "the connection failed within its PROXY header");
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    read_on(arg);
+    read_header(arg);
 }
 
 static void on_deadline(void *ctx)
 {
-    send_away(ctx, "the PROXY header did not arrive in time");
+    refuse_pending(ctx, "the PROXY header did not arrive in time");
 }
 
-/* ---- the list ---- */
-
-/* A guest who has not been heard yet, or NULL: then there is no memory. */
-static struct guest *greet(struct sl_proxy_accept *p, int fd,
+/* Add a connection to the list. NULL without memory. */
+static struct pending *add(struct sl_proxy_accept *p, int fd,
                            const struct sl_address *peer)
 {
-    struct guest *g = sl_alloc_new(p->options.alloc, sizeof(*g));
+    struct pending *g = sl_alloc_new(p->options.alloc, sizeof(*g));
 
     if (!g)
         return NULL;
-    *g = (struct guest){
-        .preface = p, .peer = *peer, .fd = fd, .need = SL_PROXY_HEADER_HEAD};
+    *g = (struct pending){
+        .owner = p, .peer = *peer, .fd = fd, .need = SL_PROXY_HEADER_HEAD};
     event_assign(&g->event, sl_loop_base(p->loop), fd, EV_READ | EV_PERSIST,
                  on_readable, g);
     if (sl_timer_new(p->loop, on_deadline, g, &g->timer)) {
@@ -192,7 +185,7 @@ static struct guest *greet(struct sl_proxy_accept *p, int fd,
         return NULL;
     }
     sl_timer_start(g->timer, p->options.deadline);
-    TAILQ_INSERT_TAIL(&p->guests, g, link); /* (2) */
+    TAILQ_INSERT_TAIL(&p->list, g, link); /* (2) */
     p->count++;
     return g;
 }
@@ -200,7 +193,7 @@ static struct guest *greet(struct sl_proxy_accept *p, int fd,
 void sl_proxy_accept_accept(void *ctx, int fd, const struct sl_address *peer)
 {
     struct sl_proxy_accept *p = ctx;
-    struct guest *g;
+    struct pending *g;
 
     if (!p->options.trusts(p->options.ctx, peer)) {
         refuse(p, fd, peer,
@@ -213,9 +206,9 @@ void sl_proxy_accept_accept(void *ctx, int fd, const struct sl_address *peer)
                "too many connections are waiting for their PROXY header");
         return;
     }
-    g = greet(p, fd, peer);
+    g = add(p, fd, peer);
     if (g)
-        read_on(g);
+        read_header(g);
     else
         refuse(p, fd, peer, "out of memory");
 }
@@ -233,30 +226,30 @@ int sl_proxy_accept_open(struct sl_loop *loop,
         p->options.deadline = USUAL_DEADLINE;
     if (p->options.most == 0)
         p->options.most = USUAL_MOST;
-    TAILQ_INIT(&p->guests);
+    TAILQ_INIT(&p->list);
     *ret = p;
     return 0;
 }
 
-void sl_proxy_accept_close(struct sl_proxy_accept *preface)
+void sl_proxy_accept_close(struct sl_proxy_accept *p)
 {
-    struct guest *g;
+    struct pending *g;
 
-    if (!preface)
+    if (!p)
         return;
-    while ((g = TAILQ_FIRST(&preface->guests)) != NULL) {
+    while ((g = TAILQ_FIRST(&p->list)) != NULL) {
         close(g->fd);
-        dismiss(g);
+        remove_pending(g);
     }
-    sl_alloc_free(preface->options.alloc, preface, sizeof(*preface));
+    sl_alloc_free(p->options.alloc, p, sizeof(*p));
 }
 
-unsigned sl_proxy_accept_count(const struct sl_proxy_accept *preface)
+unsigned sl_proxy_accept_count(const struct sl_proxy_accept *p)
 {
-    return preface->count;
+    return p->count;
 }
 
-/* ---- the header of the PROXY protocol, version 2. */
+/* ---- the PROXY header, version 2 ---- */
 
 #define SIGNATURE_LEN 12
 
@@ -264,7 +257,7 @@ static const unsigned char signature[SIGNATURE_LEN + 1] =
     "\r\n\r\n\0\r\nQUIT\n";
 static const char version1[] = "PROXY ";
 
-/* Families and protocols: two digits of one byte. */
+/* Family and protocol. */
 enum {
     UNSPEC = 0x00,
     TCP4 = 0x11,
@@ -286,14 +279,14 @@ static enum sl_proxy_header_result want(struct sl_proxy_header *ret,
     return SL_PROXY_HEADER_MORE;
 }
 
-/* Is what is there of `bytes` the beginning of `text`? */
+/* Are the bytes so far the beginning of `text`? */
 static bool may_be(const unsigned char *bytes, size_t len, const void *text,
                    size_t size)
 {
     return memcmp(bytes, text, len < size ? len : size) == 0;
 }
 
-/* The signature is not there. */
+/* There is no signature of version 2. */
 static enum sl_proxy_header_result refuse_other(const unsigned char *bytes,
                                                 size_t len,
                                                 struct sl_proxy_header *ret)
@@ -316,7 +309,7 @@ static unsigned number(const unsigned char *bytes)
     return (unsigned)bytes[0] << 8 | bytes[1];
 }
 
-/* Bytes of both addresses and ports; -1 if the family is none of ours. */
+/* Size of both addresses and ports; -1: unknown family. */
 static int addresses_size(unsigned char family)
 {
     switch (family) {
@@ -333,7 +326,7 @@ static int addresses_size(unsigned char family)
     }
 }
 
-/* The first address is the client's; ours is between them and the ports. */
+/* Layout: client's address, our address, client's port, our port. */
 static void read_client(const unsigned char *at, unsigned char family,
                         struct sl_proxy_header *ret)
 {
@@ -373,7 +366,7 @@ enum sl_proxy_header_result sl_proxy_header_read(const unsigned char *bytes,
     ret->size = SL_PROXY_HEADER_HEAD + behind;
     if (ret->size > SL_PROXY_HEADER_MOST)
         return header_refuse(ret, "the PROXY header is longer than 4096 bytes");
-    if (ret->local) /* whatever it says of addresses */
+    if (ret->local) /* its addresses are ignored */
         return SL_PROXY_HEADER_DONE;
     addresses = addresses_size(bytes[13]);
     if (addresses < 0)

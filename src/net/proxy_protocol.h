@@ -1,20 +1,18 @@
-/* proxy_protocol.h -- connections that begin with whom they are for.
+/* proxy_protocol.h -- accepts connections that begin with a PROXY header.
  *
- * Stands between a listener and a door whose clients come through a load
- * balancer. Each connection's PROXY header is read to its end, and not a byte
- * further; then the connection is handed on as if its client had come himself:
+ * Stands between a listener and a server behind a load balancer. Reads the
+ * header of each connection, and not a byte further, and passes the connection
+ * on with the client's address:
  *
  *     accept --> trusted? --> header --> on_accept, with the client's address
  *                  |            |
- *                  +------------+-- no, garbage, too slow --> closed
+ *                  +------------+-- no, invalid, too slow --> closed
  *
- * Who is behind the balancer but has no address (a unix socket there, or
- * something unheard of) is handed on with an address of no family: he is not
- * trusted, and shares what all unknown callers share. LOCAL connections are
- * the balancer's own and keep its address.
+ * A client without an IP address (a unix socket at the balancer, an unknown
+ * family) gets an address without a family: it is not trusted and counts as an
+ * unknown caller. LOCAL connections keep the balancer's address.
  *
- * Everything happens on one loop. Bounded: so many connections may be at their
- * header at once, each for a while; more are closed.
+ * One loop. The number of connections in this state and their time are bounded.
  */
 #ifndef SL_NET_PROXY_PROTOCOL_H
 #define SL_NET_PROXY_PROTOCOL_H
@@ -23,16 +21,16 @@
 #include "net/listener.h"
 
 struct sl_proxy_accept_options {
-    sl_accept_f *on_accept; /* the door's */
-    void *door;             /* and its ctx */
-    /* May the peer say whom it speaks for? Nobody else gets in. */
+    sl_accept_f *on_accept; /* of the server */
+    void *server;           /* ctx of on_accept */
+    /* Is the peer a trusted proxy? Other peers are closed. */
     bool (*trusts)(void *ctx, const struct sl_address *peer);
     /* A connection was closed; `why` is a sentence. */
     void (*on_refused)(void *ctx, const struct sl_address *peer,
                        const char *why);
     void *ctx;
     sl_ns deadline; /* for the header; 0: 3 s */
-    unsigned most;  /* at once; 0: 1024 */
+    unsigned most;  /* connections at once; 0: 1024 */
     const struct sl_alloc *alloc;
 };
 
@@ -43,35 +41,27 @@ sl_proxy_accept_open(struct sl_loop *loop,
                      const struct sl_proxy_accept_options *options,
                      struct sl_proxy_accept **ret);
 
-/* Closes those that are at their header; not from a callback of its own. NULL
- * is allowed. */
-void sl_proxy_accept_close(struct sl_proxy_accept *preface);
+/* Close all connections that it holds; not from its own callback. NULL is
+ * allowed. */
+void sl_proxy_accept_close(struct sl_proxy_accept *p);
 
-/* A connection has come: an sl_accept_f whose ctx is the preface. */
+/* An sl_accept_f whose ctx is the struct sl_proxy_accept. */
 void sl_proxy_accept_accept(void *ctx, int fd, const struct sl_address *peer);
 
-/* How many are at their header. */
-unsigned sl_proxy_accept_count(const struct sl_proxy_accept *preface);
+/* Number of connections whose header is incomplete. */
+unsigned sl_proxy_accept_count(const struct sl_proxy_accept *p);
 
-/* ---- the header of the PROXY protocol, version 2.
- *
- * A load balancer that only moves bytes can say whom it speaks for before the
- * first of them:
+/* ---- the PROXY header, version 2 ----
  *
  *      0            12  13  14    16
  *     | signature    |vc |fp | len | addresses ... | TLVs ...
  *     |<---------- 16 bytes ------>|<---- len, at most 64 KiB ---->|
  *
- *     vc  version (2) and command: LOCAL, the balancer speaks for itself, as
- *         for health checks; or PROXY
+ *     vc  version (2) and command: PROXY, or LOCAL for the balancer's own
+ *         connections, such as health checks
  *     fp  family and protocol of the addresses
  *
- * The sizes are known beforehand, so whoever reads can stop at the header's
- * end: what follows may be TLS, and belongs to somebody else.
- *
- * What is read here was written by somebody who is trusted; it is refused all
- * the same where it could be understood in two ways. Datagrams are no
- * connections, and version 1 is text that ends who knows where.
+ * Ambiguous headers, datagrams and version 1 are refused.
  */
 
 #define SL_PROXY_HEADER_HEAD 16             /* before len */
@@ -85,18 +75,17 @@ enum sl_proxy_header_result {
 };
 
 struct sl_proxy_header {
-    size_t need; /* MORE: bytes that are wanted, from the first; <= KEPT */
-    size_t size; /* DONE: of the whole header; the rest of it is TLVs */
-    bool local;  /* DONE: the balancer's own; else it is a client's, */
-    bool has_ip; /* and this is where he is, if anybody knows: he may have
-                  * come by a unix socket, or by something unheard of */
+    size_t need; /* MORE: total bytes wanted; <= KEPT */
+    size_t size; /* DONE: of the whole header, TLVs included */
+    bool local;  /* DONE: a connection of the balancer itself */
+    bool has_ip; /* DONE: `ip` and `port` are the client's */
     struct sl_ip ip;
     unsigned port;
     const char *why; /* REFUSED: a sentence */
 };
 
-/* Read the first `len` bytes of a connection. What it says depends on the
- * bytes alone, not on how they were cut. */
+/* Read the first `len` bytes of a connection. The result does not depend on how
+ * they were split. */
 enum sl_proxy_header_result sl_proxy_header_read(const unsigned char *bytes,
                                                  size_t len,
                                                  struct sl_proxy_header *ret);

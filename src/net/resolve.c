@@ -1,11 +1,8 @@
-/* resolve.c -- names of hosts to addresses, without making the loop wait.
+/* resolve.c -- looks host names up on threads.
  *
- *     loop                                thread
- *     resolve <--- one end   ...  the other end --- task
- *
- * The two share nothing but a pair of sockets: whoever no longer waits closes
- * his end, and the thread sends into the void. So a loop may close while the
- * resolver is still busy, which no list of errands would allow.
+ * Loop and thread share only a socket pair. A cancelled lookup closes the
+ * loop's end, and the thread's send fails. So a loop may close while
+ * getaddrinfo() still blocks.
  */
 #include "net/resolve.h"
 
@@ -35,13 +32,13 @@ struct task {
     char name[];
 };
 
-/* ---- without asking ---- */
+/* ---- numeric addresses ---- */
 
 static void set_port(struct sl_address *address, unsigned port)
 {
     struct sockaddr_in sin;
 
-    /* The port stands at the same place in both families. */
+    /* The port has the same offset in both families. */
     memcpy(&sin, &address->bytes, sizeof(sin));
     sin.sin_port = htons((uint16_t)port);
     memcpy(&address->bytes, &sin, sizeof(sin));
@@ -114,13 +111,13 @@ static void *run(void *ctx)
         snprintf(resolved.why, sizeof(resolved.why), "cannot be resolved: %s",
                  why ? gai_strerror(why) : "no address");
     n = send(task->fd, &resolved, sizeof(resolved), MSG_NOSIGNAL);
-    (void)n; /* nobody waits any more */
+    (void)n; /* fails after sl_resolve_cancel() */
     close(task->fd);
     sl_alloc_free(&sl_alloc_libc, task, sizeof(*task) + strlen(task->name) + 1);
     return NULL;
 }
 
-/* A thread that no signal of the program's is delivered to. */
+/* Start a detached thread with all signals blocked. */
 static int start_thread(struct task *task)
 {
     pthread_attr_t attr;
@@ -171,7 +168,7 @@ static struct task *task_new(const char *name, unsigned port, int fd)
     return task;
 }
 
-/* The thread's half; its end of the pair is handed over. */
+/* Start the thread; it takes `fd` over. */
 static int begin_task(const char *name, unsigned port, int fd)
 {
     struct task *task = task_new(name, port, fd);
@@ -192,7 +189,7 @@ int sl_resolve_begin(struct sl_loop *loop, const char *name, unsigned port,
 
     if (!resolve)
         return SLUICE_ENOMEM;
-    /* What is sent at once is read at once: packets, not a stream. */
+    /* Packets, so that one send() is one recv(). */
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds)) {
         sl_alloc_free(&sl_alloc_libc, resolve, sizeof(*resolve));
         return SLUICE_ESYS;

@@ -17,15 +17,15 @@ struct sl_tls_options {
     bool http2;              /* offer h2 by ALPN, beside http/1.1 */
 };
 
-/* Refuses files that can't be read, keys that don't belong to their
- * certificate, with a sentence that names the file; never prints a key. */
+/* Fails if a file can't be read or the key does not match the certificate; the
+ * diagnostic names the file. Never prints a key. */
 SL_MUST_USE int sl_tls_open(const struct sl_tls_options *options,
                             struct sl_tls **ret, struct sl_diag *diag);
 
-/* For connections that we open: whom we believe, and who we are. */
+/* For connections that we open. */
 struct sl_tls_client_options {
-    const char *ca;          /* PEM; NULL: whom the system trusts */
-    const char *certificate; /* PEM, or NULL: we show none */
+    const char *ca;          /* PEM; NULL: the system's certificates */
+    const char *certificate; /* PEM; NULL: none is sent */
     const char *key;
 };
 

@@ -222,7 +222,7 @@ static int open_proxy(struct sl_worker *worker, struct sl_listener_worker *l)
     struct sl_proxy_listener *p = sl_alloc_new(&sl_alloc_libc, sizeof(*p));
     struct sl_proxy_accept_options options = {
         .on_accept = sl_server_accept,
-        .door = l->server,
+        .server = l->server,
         .trusts = trusts,
         .on_refused = on_refused,
         .ctx = p,
