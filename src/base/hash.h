@@ -58,4 +58,14 @@ static inline sl_ns sl_jitter_span(struct sl_jitter *dice, sl_ns most)
     return most - (sl_ns)(sl_jitter_next(dice) % (half + 1));
 }
 
+/* The time to wait after `failures` in a row: `least`, doubled each time, at
+ * most `most`; jittered. */
+static inline sl_ns sl_jitter_backoff(struct sl_jitter *dice, unsigned failures,
+                                      sl_ns least, sl_ns most)
+{
+    sl_ns span = least << (failures < 10 ? failures : 10);
+
+    return sl_jitter_span(dice, span < most ? span : most);
+}
+
 #endif

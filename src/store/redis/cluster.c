@@ -1,408 +1,406 @@
-/* cluster.c -- the servers that a fleet knows, and which of them is meant. */
+/* cluster.c -- the servers that a client knows, and the node of a command.
+ *
+ * One server is one node, for good. Of a cluster, the map has the node of each
+ * slot; with sentinels, one node is the master. Discovery asks for both when
+ * nothing is known yet, when a node is lost, and when a node turns out to be
+ * something else.
+ */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "store/redis/redis_int.h"
 
-#define DOUBT_MOST (1 * SL_S) /* then it is tried again, whatever it is */
-#define MAP        (SL_CLUSTER_SLOTS * sizeof(uint16_t))
+#define NODES_MOST    512
+#define REPLICA_MOST  (1 * SL_S) /* then the node is tried again */
+#define MAP           (SL_CLUSTER_SLOTS * sizeof(uint16_t))
+#define REST          (400 * SL_MS) /* after a successful discovery */
+#define RETRY_LEAST   (20 * SL_MS)  /* after a failed one */
+#define RETRY_MOST    (500 * SL_MS)
+#define QUESTION_MOST 4096
+#define HOPS          5
+#define TRIES         500 /* of a command without a deadline */
+#define TRY_AGAIN     (2 * SL_MS)
+#define ROUND         (250 * SL_MS)
+#define RENEW         (500 * SL_MS) /* not more often */
 
-/* ---- one ---- */
+struct sl_redis_node {
+    struct sl_redis_addr addr;
+    struct sl_redis_conn *conn;
+    struct sl_redis_cluster *cluster;
+    unsigned number; /* its index in the list, from 1 */
+    bool wanted;     /* the map has it */
+    bool is_replica; /* nothing is sent to it until more is known */
+    sl_ns note;      /* the owner's; see sl_redis_cluster_note() */
+    sl_ns suspected; /* monotonic: when it was last found to be a replica */
+};
 
-static void on_change(void *ctx, bool up, const char *why)
-{
-    struct sl_redis_node *node = ctx;
-    const struct sl_redis_cluster_options *o = node->nodes->options;
-    char text[512];
-
-    if (!up) {
-        node->stale = false; /* it is called anew anyway */
-        sl_redis_nodes_ask(node->nodes);
-    }
-    if (!o->on_change)
-        return;
-    if (node->place.port > 0)
-        snprintf(text, sizeof(text), "%s:%u: %s", node->place.name,
-                 node->place.port, why);
-    else
-        snprintf(text, sizeof(text), "%s: %s", node->place.name, why);
-    o->on_change(o->ctx, up, text);
-}
-
-static int open_link(struct sl_redis_node *node)
-{
-    const struct sl_redis_cluster_options *o = node->nodes->options;
-    struct sl_redis_conn_options conn = {
-        .conns = node->nodes->conns,
-        .loop = o->loop,
-        .name = node->place.name,
-        .port = node->place.port,
-        .tls = o->tls,
-        .user = o->where->user,
-        .password = o->where->password,
-        .database = o->where->database,
-        .most = o->most,
-        .alloc = o->alloc,
-        .on_change = on_change,
-        .ctx = node,
-    };
-
-    return sl_redis_conn_open(&conn, &node->conn);
-}
-
-static void node_free(struct sl_redis_node *node)
-{
-    struct sl_redis_nodes *nodes = node->nodes;
-
-    nodes->list[node->number - 1] = NULL;
-    sl_redis_conn_close(node->conn);
-    sl_alloc_free(nodes->options->alloc, node, sizeof(*node));
-}
-
-static struct sl_redis_node *node_new(struct sl_redis_nodes *nodes, unsigned at,
-                                      const struct sl_redis_addr *place)
-{
-    struct sl_redis_node *node =
-        sl_alloc_new(nodes->options->alloc, sizeof(*node));
-
-    if (!node)
-        return NULL;
-    *node = (struct sl_redis_node){
-        .place = *place, .nodes = nodes, .number = at + 1, .wanted = true};
-    nodes->list[at] = node;
-    if (open_link(node)) {
-        node_free(node);
-        return NULL;
-    }
-    return node;
-}
-
-/* The one that is there; a new one if there is none; NULL if that can't be. */
-static struct sl_redis_node *node_at(struct sl_redis_nodes *nodes,
-                                     const struct sl_redis_addr *place)
-{
-    unsigned vacant = SL_REDIS_NODES_MOST;
-
-    for (unsigned i = SL_REDIS_NODES_MOST; i-- > 0;) {
-        struct sl_redis_node *node = nodes->list[i];
-
-        if (!node)
-            vacant = i;
-        else if (node->place.port == place->port &&
-                 strcmp(node->place.name, place->name) == 0)
-            return node;
-    }
-    return vacant < SL_REDIS_NODES_MOST ? node_new(nodes, vacant, place) : NULL;
-}
-
-/* A node that does not know its own name is where we have asked. */
-static struct sl_redis_node *named_at(struct sl_redis_nodes *nodes,
-                                      const struct sl_redis_addr *place,
-                                      const char *name)
-{
-    struct sl_redis_addr whole = *place;
-
-    if (!whole.name[0])
-        snprintf(whole.name, sizeof(whole.name), "%s", name);
-    return node_at(nodes, &whole);
-}
-
-struct sl_redis_node *
-sl_redis_nodes_redirect(struct sl_redis_nodes *nodes,
-                        const struct sl_redis_redirect *to,
-                        const struct sl_redis_node *from)
-{
-    struct sl_redis_node *node = named_at(nodes, &to->to, from->place.name);
-
-    if (!node)
-        return NULL;
-    node->wanted = true; /* until the next map says otherwise */
-    if (!to->asks) {
-        nodes->slots[to->slot] = (uint16_t)node->number;
-        sl_redis_nodes_ask(nodes);
-    }
-    return node;
-}
-
-/* ---- what the scout brings ---- */
-
-static bool keep_range(void *ctx, unsigned from, unsigned to,
-                       const struct sl_redis_addr *master)
-{
-    struct sl_redis_nodes *nodes = ctx;
-    struct sl_redis_node *node = named_at(nodes, master, nodes->asked->name);
-
-    for (unsigned slot = from; node && slot <= to; slot++)
-        nodes->fresh[slot] = (uint16_t)node->number;
-    return node != NULL;
-}
-
-static bool on_map(void *ctx, const struct sl_redis_addr *from,
-                   struct sl_str reply)
-{
-    struct sl_redis_nodes *nodes = ctx;
-    uint16_t *fresh = nodes->fresh;
-
-    nodes->asked = from;
-    memset(fresh, 0, MAP);
-    if (!sl_cluster_slots_read(reply, keep_range, nodes))
-        return false;
-    nodes->fresh = nodes->slots;
-    nodes->slots = fresh;
-    nodes->known = true;
-    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++)
-        if (nodes->list[i])
-            nodes->list[i]->wanted = nodes->list[i]->stale = false;
-    for (unsigned slot = 0; slot < SL_CLUSTER_SLOTS; slot++)
-        if (fresh[slot])
-            nodes->list[fresh[slot] - 1]->wanted = true;
-    return true;
-}
-
-static bool on_master(void *ctx, const struct sl_redis_addr *from,
-                      struct sl_str reply)
-{
-    struct sl_redis_nodes *nodes = ctx;
-    struct sl_redis_addr place;
-    struct sl_redis_node *node = NULL;
-
-    (void)from;
-    if (sl_redis_master_read(reply, &place))
-        node = node_at(nodes, &place);
-    if (!node)
-        return false;
-    if (nodes->master && nodes->master != node)
-        nodes->master->wanted = false;
-    node->wanted = true;
-    node->stale = false;
-    nodes->master = node;
-    nodes->known = true;
-    return true;
-}
-
-/* One of a cluster's nodes that we are talking to. */
-static const struct sl_redis_node *somebody(const struct sl_redis_nodes *nodes,
-                                            unsigned turn)
-{
-    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++) {
-        const struct sl_redis_node *node =
-            nodes->list[(turn + i) % SL_REDIS_NODES_MOST];
-
-        if (node && node->wanted && sl_redis_conn_is_up(node->conn))
-            return node;
-    }
-    return NULL;
-}
-
-/* Those that we know to be there, and those that we were told of, by turns. */
-static bool whom_to_ask(void *ctx, unsigned turn, struct sl_redis_addr *ret)
-{
-    const struct sl_redis_nodes *nodes = ctx;
-    const struct sl_redis_url *where = nodes->options->where;
-    const struct sl_redis_host *host =
-        &where->hosts[turn / 2 % where->host_count];
-    const struct sl_redis_node *node = NULL;
-
-    if (nodes->slots && turn % 2)
-        node = somebody(nodes, turn);
-    if (node) {
-        *ret = node->place;
-        return true;
-    }
-    snprintf(ret->name, sizeof(ret->name), "%s", host->name);
-    ret->port = host->port;
-    return true;
-}
-
-void sl_redis_nodes_ask(struct sl_redis_nodes *nodes)
-{
-    if (nodes->discovery)
-        sl_redis_discovery_go(nodes->discovery);
-}
-
-/* ---- replicas ---- */
-
-bool sl_redis_nodes_suspect(struct sl_redis_nodes *nodes,
-                            struct sl_redis_node *node, sl_ns now, sl_ns rest)
-{
-    if (node->stale)
-        return true;
-    if (node->doubted > 0 && now - node->doubted < rest)
-        return false;
-    node->stale = true;
-    node->doubted = now;
-    sl_redis_nodes_ask(nodes);
-    return true;
-}
-
-void sl_redis_nodes_reconnect(struct sl_redis_nodes *nodes, sl_ns now,
-                              sl_ns rest)
-{
-    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++) {
-        struct sl_redis_node *node = nodes->list[i];
-
-        if (!node || !node->stale || sl_redis_conn_count(node->conn) > 0 ||
-            now - node->doubted >= rest)
-            continue;
-        /* Where nobody else can be asked, its name may lead elsewhere now. */
-        node->stale = nodes->discovery != NULL;
-        node->doubted = now - rest;
-        sl_redis_conn_reconnect(node->conn, "the server is a replica");
-    }
-}
-
-/* ---- all ---- */
-
-void sl_redis_nodes_prune(struct sl_redis_nodes *nodes, sl_ns now)
-{
-    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++) {
-        struct sl_redis_node *node = nodes->list[i];
-
-        if (!node)
-            continue;
-        if (now - node->doubted > DOUBT_MOST)
-            node->stale = false;
-        if (!node->wanted && sl_redis_conn_count(node->conn) == 0)
-            node_free(node);
-    }
-    if (!sl_redis_nodes_are_up(nodes))
-        sl_redis_nodes_ask(nodes);
-}
-
-bool sl_redis_nodes_are_up(const struct sl_redis_nodes *nodes)
-{
-    bool up = nodes->known;
-
-    for (unsigned i = 0; up && i < SL_REDIS_NODES_MOST; i++)
-        up = !nodes->list[i] || !nodes->list[i]->wanted ||
-             sl_redis_conn_is_up(nodes->list[i]->conn);
-    return up;
-}
-
-sl_ns sl_redis_nodes_reconnect_in(const struct sl_redis_nodes *nodes)
-{
-    sl_ns most = 0;
-
-    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++) {
-        sl_ns in = nodes->list[i] && nodes->list[i]->wanted
-                       ? sl_redis_conn_reconnect_in(nodes->list[i]->conn)
-                       : 0;
-
-        most = in > most ? in : most;
-    }
-    return most;
-}
-
-/* ---- life ---- */
-
-static int open_scout(struct sl_redis_nodes *nodes)
-{
-    const struct sl_redis_cluster_options *o = nodes->options;
-    bool cluster = o->where->kind == SL_REDIS_CLUSTER;
-    struct sl_str map[2] = {SL_STR("CLUSTER"), SL_STR("SLOTS")};
-    struct sl_str master[3] = {SL_STR("SENTINEL"),
-                               SL_STR("GET-MASTER-ADDR-BY-NAME"),
-                               sl_str_c(o->where->master)};
-    struct sl_redis_discovery_options discovery = {
-        .conns = nodes->conns,
-        .loop = o->loop,
-        .tls = o->tls,
-        .user = cluster ? o->where->user : o->where->sentinel_user,
-        .password = cluster ? o->where->password : o->where->sentinel_password,
-        .alloc = o->alloc,
-        .host = whom_to_ask,
-        .on_reply = cluster ? on_map : on_master,
-        .ctx = nodes,
-    };
-    int err = cluster ? sl_resp_command_write(&nodes->question, map, 2)
-                      : sl_resp_command_write(&nodes->question, master, 3);
-
-    discovery.command = sl_buf_str(&nodes->question);
-    if (!err && cluster) {
-        nodes->slots = sl_alloc_new(o->alloc, MAP);
-        nodes->fresh = sl_alloc_new(o->alloc, MAP);
-        if (!nodes->slots || !nodes->fresh)
-            return SLUICE_ENOMEM;
-        memset(nodes->slots, 0, MAP);
-    }
-    return err ? err : sl_redis_discovery_open(&discovery, &nodes->discovery);
-}
-
-int sl_redis_nodes_open(struct sl_redis_nodes *nodes,
-                        const struct sl_redis_cluster_options *options)
-{
-    const struct sl_redis_host *host = &options->where->hosts[0];
-    struct sl_redis_addr place = {.port = host->port};
-    int err;
-
-    *nodes = (struct sl_redis_nodes){.options = options};
-    sl_buf_init(&nodes->question, 4096, options->alloc);
-    err = sl_conns_open(options->loop, 2 * SL_REDIS_NODES_MOST, &nodes->conns);
-    if (err)
-        return err;
-    if (options->where->kind == SL_REDIS_ONE) {
-        snprintf(place.name, sizeof(place.name), "%s", host->name);
-        nodes->known = true;
-        nodes->master = node_at(nodes, &place);
-        return nodes->master ? 0 : SLUICE_ENOMEM;
-    }
-    err = open_scout(nodes);
-    if (!err)
-        sl_redis_discovery_go(nodes->discovery);
-    return err;
-}
-
-void sl_redis_nodes_close(struct sl_redis_nodes *nodes)
-{
-    const struct sl_alloc *alloc;
-
-    if (!nodes->options)
-        return; /* it was never opened */
-    alloc = nodes->options->alloc;
-    sl_redis_discovery_close(nodes->discovery);
-    nodes->discovery = NULL;
-    nodes->master = NULL; /* those that end now may look for it */
-    for (unsigned i = 0; i < SL_REDIS_NODES_MOST; i++)
-        if (nodes->list[i])
-            node_free(nodes->list[i]);
-    sl_conns_close(nodes->conns);
-    sl_buf_done(&nodes->question);
-    sl_alloc_free(alloc, nodes->slots, MAP);
-    sl_alloc_free(alloc, nodes->fresh, MAP);
-}
-
-/* ---- voyages: how a command finds its node. The nodes are in nodes.c.
+/* Asks one host after the other, until one of them has the answer. It has a
+ * connection while it asks, and asks a few times a second at most.
+ *
+ * RESTING --> SOON --time--> ASKING --reply or none--> DONE --+--> RESTING
+ *              ^                                              |
+ *              +----------------- no answer ------------------+
  */
-
-#define HOPS      5
-#define TRIES     500 /* of one that nobody recalls */
-#define TRY_AGAIN (2 * SL_MS)
-#define ROUND     (250 * SL_MS)
-#define RENEW     (500 * SL_MS) /* not more often */
+struct discovery {
+    enum { RESTING, SOON, ASKING, DONE } state;
+    struct sl_redis_wire_cmd wire; /* ASKING */
+    struct sl_redis_conn *conn;    /* ASKING and DONE */
+    struct sl_timer *timer;
+    struct sl_redis_addr addr;
+    struct sl_buf command;
+    bool answered;
+    unsigned turn;
+    unsigned failures; /* since the last answer */
+    sl_ns rests_until; /* monotonic */
+    struct sl_jitter jitter;
+};
 
 struct sl_redis_cluster {
     struct sl_redis_cluster_options options;
-    struct sl_redis_nodes nodes;
-    struct sl_timer *tick;  /* while voyages wait */
-    struct sl_timer *round; /* where there is a map */
+    struct sl_conns *conns;
+    struct discovery discovery;             /* unless it is one server */
+    struct sl_redis_node *list[NODES_MOST]; /* NULL: free */
+    struct sl_redis_node *master;           /* unless it is a cluster */
+    uint16_t *slots, *fresh; /* clusters: numbers by slot; the next map */
+    bool known;              /* the map or the master */
+    struct sl_timer *tick;   /* while commands wait */
+    struct sl_timer *round;  /* unless it is one server */
     TAILQ_HEAD(, sl_redis_cmd) waiting;
-    unsigned count; /* of voyages */
+    unsigned count; /* of commands */
     bool closing;
     struct sl_redis_cluster_counts counts;
 };
 
 static const struct sl_str nothing = {"", 0};
 
-static struct sl_redis_cmd *of(struct sl_redis_wire_cmd *wire)
-{
-    return (struct sl_redis_cmd *)((char *)wire -
-                                   offsetof(struct sl_redis_cmd, wire));
-}
-
 static sl_ns now_of(const struct sl_redis_cluster *cluster)
 {
     return sl_loop_mono(cluster->options.loop);
 }
+
+/* Starts discovery, unless it is under way. */
+static void discover(struct sl_redis_cluster *cluster)
+{
+    struct discovery *d = &cluster->discovery;
+    sl_ns now = now_of(cluster);
+
+    if (cluster->options.where->kind == SL_REDIS_ONE || cluster->closing ||
+        d->state != RESTING)
+        return;
+    d->state = SOON;
+    sl_timer_start(d->timer, d->rests_until > now ? d->rests_until - now : 0);
+}
+
+/* ---- nodes ---- */
+
+static void on_change(void *ctx, bool up, const char *why)
+{
+    struct sl_redis_node *node = ctx;
+    const struct sl_redis_cluster_options *o = &node->cluster->options;
+    char text[512];
+
+    if (!up) {
+        node->is_replica = false; /* it reconnects anyway */
+        discover(node->cluster);
+    }
+    if (node->addr.port > 0)
+        snprintf(text, sizeof(text), "%s:%u: %s", node->addr.name,
+                 node->addr.port, why);
+    else
+        snprintf(text, sizeof(text), "%s: %s", node->addr.name, why);
+    o->on_change(o->ctx, up, text);
+}
+
+static struct sl_redis_conn_options
+conn_options(const struct sl_redis_cluster *cluster,
+             const struct sl_redis_addr *addr)
+{
+    const struct sl_redis_cluster_options *o = &cluster->options;
+
+    return (struct sl_redis_conn_options){
+        .conns = cluster->conns,
+        .loop = o->loop,
+        .name = addr->name,
+        .port = addr->port,
+        .tls = o->tls,
+        .user = o->where->user,
+        .password = o->where->password,
+        .alloc = o->alloc,
+    };
+}
+
+static void node_free(struct sl_redis_node *node)
+{
+    struct sl_redis_cluster *cluster = node->cluster;
+
+    cluster->list[node->number - 1] = NULL;
+    sl_redis_conn_close(node->conn);
+    sl_alloc_free(cluster->options.alloc, node, sizeof(*node));
+}
+
+static struct sl_redis_node *node_new(struct sl_redis_cluster *cluster,
+                                      unsigned at,
+                                      const struct sl_redis_addr *addr)
+{
+    const struct sl_redis_cluster_options *o = &cluster->options;
+    struct sl_redis_node *node = sl_alloc_new(o->alloc, sizeof(*node));
+    struct sl_redis_conn_options conn;
+
+    if (!node)
+        return NULL;
+    *node = (struct sl_redis_node){
+        .addr = *addr, .cluster = cluster, .number = at + 1, .wanted = true};
+    cluster->list[at] = node;
+    conn = conn_options(cluster, &node->addr);
+    conn.database = o->where->database;
+    conn.most = o->most;
+    conn.on_change = on_change;
+    conn.ctx = node;
+    if (sl_redis_conn_open(&conn, &node->conn)) {
+        node_free(node);
+        return NULL;
+    }
+    return node;
+}
+
+/* The node at this address, or a new one. A node that does not know its own
+ * name has the name of the host that was asked. NULL: too many, or out of
+ * memory. */
+static struct sl_redis_node *node_at(struct sl_redis_cluster *cluster,
+                                     const struct sl_redis_addr *at,
+                                     const char *asked)
+{
+    struct sl_redis_addr addr = *at;
+    unsigned vacant = NODES_MOST;
+
+    if (!addr.name[0])
+        snprintf(addr.name, sizeof(addr.name), "%s", asked);
+    for (unsigned i = NODES_MOST; i-- > 0;) {
+        struct sl_redis_node *node = cluster->list[i];
+
+        if (!node)
+            vacant = i;
+        else if (node->addr.port == addr.port &&
+                 strcmp(node->addr.name, addr.name) == 0)
+            return node;
+    }
+    return vacant < NODES_MOST ? node_new(cluster, vacant, &addr) : NULL;
+}
+
+/* The node that has this slot, or NULL. */
+static struct sl_redis_node *node_of(const struct sl_redis_cluster *cluster,
+                                     unsigned slot)
+{
+    unsigned number;
+
+    if (!cluster->slots)
+        return cluster->master;
+    number = cluster->slots[slot % SL_CLUSTER_SLOTS];
+    return number > 0 ? cluster->list[number - 1] : NULL;
+}
+
+/* Reconnects to the nodes that are replicas, when nothing is in flight there.
+ * Not from within a done(). */
+static void reconnect(struct sl_redis_cluster *cluster, sl_ns now)
+{
+    for (unsigned i = 0; i < NODES_MOST; i++) {
+        struct sl_redis_node *node = cluster->list[i];
+
+        if (!node || !node->is_replica || sl_redis_conn_count(node->conn) > 0 ||
+            now - node->suspected >= RENEW)
+            continue;
+        /* Without discovery, its name may lead elsewhere now. */
+        node->is_replica = cluster->options.where->kind != SL_REDIS_ONE;
+        node->suspected = now - RENEW;
+        sl_redis_conn_reconnect(node->conn, "the server is a replica");
+    }
+}
+
+bool sl_redis_cluster_is_up(const struct sl_redis_cluster *cluster)
+{
+    bool up = cluster->known;
+
+    for (unsigned i = 0; up && i < NODES_MOST; i++)
+        up = !cluster->list[i] || !cluster->list[i]->wanted ||
+             sl_redis_conn_is_up(cluster->list[i]->conn);
+    return up;
+}
+
+/* Closes the nodes that are no longer needed. */
+static void on_round(void *ctx)
+{
+    struct sl_redis_cluster *cluster = ctx;
+    sl_ns now = now_of(cluster);
+
+    for (unsigned i = 0; i < NODES_MOST; i++) {
+        struct sl_redis_node *node = cluster->list[i];
+
+        if (!node)
+            continue;
+        if (now - node->suspected > REPLICA_MOST)
+            node->is_replica = false;
+        if (!node->wanted && sl_redis_conn_count(node->conn) == 0)
+            node_free(node);
+    }
+    if (!sl_redis_cluster_is_up(cluster))
+        discover(cluster);
+    sl_timer_start(cluster->round, ROUND);
+}
+
+sl_ns sl_redis_cluster_reconnect_in(const struct sl_redis_cluster *cluster)
+{
+    sl_ns most = 0;
+
+    for (unsigned i = 0; i < NODES_MOST; i++) {
+        const struct sl_redis_node *node = cluster->list[i];
+        sl_ns in =
+            node && node->wanted ? sl_redis_conn_reconnect_in(node->conn) : 0;
+
+        most = in > most ? in : most;
+    }
+    return most;
+}
+
+/* ---- discovery ---- */
+
+static bool keep_range(void *ctx, unsigned from, unsigned to,
+                       const struct sl_redis_addr *master)
+{
+    struct sl_redis_cluster *cluster = ctx;
+    struct sl_redis_node *node =
+        node_at(cluster, master, cluster->discovery.addr.name);
+
+    for (unsigned slot = from; node && slot <= to; slot++)
+        cluster->fresh[slot] = (uint16_t)node->number;
+    return node != NULL;
+}
+
+static bool on_map(struct sl_redis_cluster *cluster, struct sl_str reply)
+{
+    uint16_t *fresh = cluster->fresh;
+
+    memset(fresh, 0, MAP);
+    if (!sl_cluster_slots_read(reply, keep_range, cluster))
+        return false;
+    cluster->fresh = cluster->slots;
+    cluster->slots = fresh;
+    for (unsigned i = 0; i < NODES_MOST; i++)
+        if (cluster->list[i])
+            cluster->list[i]->wanted = cluster->list[i]->is_replica = false;
+    for (unsigned slot = 0; slot < SL_CLUSTER_SLOTS; slot++)
+        if (fresh[slot])
+            cluster->list[fresh[slot] - 1]->wanted = true;
+    return cluster->known = true;
+}
+
+static bool on_master(struct sl_redis_cluster *cluster, struct sl_str reply)
+{
+    struct sl_redis_addr addr;
+    struct sl_redis_node *node = NULL;
+
+    if (sl_redis_master_read(reply, &addr))
+        node = node_at(cluster, &addr, "");
+    if (!node)
+        return false;
+    if (cluster->master)
+        cluster->master->wanted = false;
+    node->wanted = true;
+    node->is_replica = false;
+    cluster->master = node;
+    return cluster->known = true;
+}
+
+/* A connection is not closed in a done(): the timer does the rest. */
+static void end_discovery(struct discovery *d, bool answered)
+{
+    d->state = DONE;
+    d->answered = answered;
+    sl_timer_start(d->timer, 0);
+}
+
+static void on_answer(struct sl_redis_wire_cmd *wire,
+                      enum sl_redis_result result, struct sl_str reply)
+{
+    struct sl_redis_cluster *cluster = wire->ctx;
+
+    end_discovery(&cluster->discovery,
+                  result == SL_REDIS_REPLIED &&
+                      (cluster->slots ? on_map(cluster, reply)
+                                      : on_master(cluster, reply)));
+}
+
+/* The host to ask: in turn one of the cluster's nodes that are up, and one of
+ * the configured hosts. */
+static void choose_host(struct sl_redis_cluster *cluster)
+{
+    const struct sl_redis_url *where = cluster->options.where;
+    struct discovery *d = &cluster->discovery;
+    unsigned turn = d->turn++;
+    const struct sl_redis_host *host =
+        &where->hosts[turn / 2 % where->host_count];
+
+    for (unsigned i = 0; cluster->slots && turn % 2 && i < NODES_MOST; i++) {
+        const struct sl_redis_node *node =
+            cluster->list[(turn + i) % NODES_MOST];
+
+        if (node && node->wanted && sl_redis_conn_is_up(node->conn)) {
+            d->addr = node->addr;
+            return;
+        }
+    }
+    snprintf(d->addr.name, sizeof(d->addr.name), "%s", host->name);
+    d->addr.port = host->port;
+}
+
+static void ask_host(struct sl_redis_cluster *cluster)
+{
+    const struct sl_redis_url *where = cluster->options.where;
+    struct discovery *d = &cluster->discovery;
+    struct sl_redis_conn_options conn;
+
+    choose_host(cluster);
+    conn = conn_options(cluster, &d->addr);
+    conn.most = 1;
+    if (where->kind == SL_REDIS_SENTINEL) {
+        conn.user = where->sentinel_user;
+        conn.password = where->sentinel_password;
+    }
+    d->state = ASKING;
+    if (sl_redis_conn_open(&conn, &d->conn)) {
+        d->conn = NULL;
+        end_discovery(d, false);
+        return;
+    }
+    d->wire.command = sl_buf_str(&d->command);
+    d->wire.done = on_answer;
+    d->wire.ctx = cluster;
+    sl_redis_conn_send(d->conn, &d->wire);
+}
+
+static void on_discovery(void *ctx)
+{
+    struct sl_redis_cluster *cluster = ctx;
+    struct discovery *d = &cluster->discovery;
+    struct sl_redis_conn *conn = d->conn;
+
+    if (d->state == SOON) {
+        ask_host(cluster);
+    } else if (d->state == DONE) {
+        d->conn = NULL;
+        sl_redis_conn_close(conn);
+        d->state = d->answered ? RESTING : SOON;
+        if (d->answered) {
+            d->failures = 0;
+            d->rests_until = now_of(cluster) + sl_jitter_span(&d->jitter, REST);
+            return;
+        }
+        sl_timer_start(d->timer, sl_jitter_backoff(&d->jitter, d->failures++,
+                                                   RETRY_LEAST, RETRY_MOST));
+    }
+}
+
+/* ---- commands that wait ---- */
 
 static void finish(struct sl_redis_cmd *cmd, enum sl_redis_result result,
                    struct sl_str reply)
@@ -410,8 +408,6 @@ static void finish(struct sl_redis_cmd *cmd, enum sl_redis_result result,
     cmd->cluster->count--;
     cmd->done(cmd, result, reply);
 }
-
-/* ---- waiting ---- */
 
 static void wait_for(struct sl_redis_cmd *cmd, sl_ns span)
 {
@@ -435,19 +431,18 @@ static void send_to(struct sl_redis_cmd *cmd, struct sl_redis_node *node)
     sl_redis_conn_send(node->conn, &cmd->wire);
 }
 
-/* To the node that has its slot; false if it must wait for that. */
-static bool set_out(struct sl_redis_cmd *cmd)
+/* Sends to the node of its slot. Returns false if that is not known yet. */
+static bool send_by_slot(struct sl_redis_cmd *cmd)
 {
-    struct sl_redis_node *node =
-        sl_redis_nodes_for(&cmd->cluster->nodes, cmd->slot);
+    struct sl_redis_node *node = node_of(cmd->cluster, cmd->slot);
 
-    if (!node || node->stale)
+    if (!node || node->is_replica)
         return false;
     send_to(cmd, node);
     return true;
 }
 
-/* Those that are due set out; one pass, since some come back at once. */
+/* Sends the commands that are due; one pass, since some come back at once. */
 static void on_tick(void *ctx)
 {
     struct sl_redis_cluster *cluster = ctx;
@@ -455,46 +450,41 @@ static void on_tick(void *ctx)
     sl_ns now = now_of(cluster);
     struct sl_redis_cmd *cmd;
 
-    sl_redis_nodes_reconnect(&cluster->nodes, now, RENEW);
+    reconnect(cluster, now);
     TAILQ_CONCAT(&list, &cluster->waiting, waits);
     while ((cmd = TAILQ_FIRST(&list)) != NULL) {
         TAILQ_REMOVE(&list, cmd, waits);
-        if (cmd->due > now || !set_out(cmd))
+        if (cmd->due > now || !send_by_slot(cmd))
             TAILQ_INSERT_TAIL(&cluster->waiting, cmd, waits);
     }
     if (!TAILQ_EMPTY(&cluster->waiting))
         sl_timer_start(cluster->tick, TRY_AGAIN);
 }
 
-static void on_round(void *ctx)
-{
-    struct sl_redis_cluster *cluster = ctx;
+/* ---- replies: each function returns true if the command goes on ---- */
 
-    sl_redis_nodes_prune(&cluster->nodes, now_of(cluster));
-    sl_timer_start(cluster->round, ROUND);
-}
-
-/* ---- replies ---- */
-
-/* Sent on: true if it goes where it was told to. */
 static bool redirect(struct sl_redis_cmd *cmd, struct sl_str error)
 {
     struct sl_redis_cluster *cluster = cmd->cluster;
     struct sl_redis_redirect to;
     struct sl_redis_node *node;
 
-    if (!sl_redis_cluster_is_cluster(cluster) ||
-        !sl_redis_redirect_read(error, &to))
+    if (!cluster->slots || !sl_redis_redirect_read(error, &to))
         return false;
     if (++cmd->hops > HOPS) {
         cluster->counts.storms++;
         return false;
     }
-    node = sl_redis_nodes_redirect(&cluster->nodes, &to, cmd->node);
+    node = node_at(cluster, &to.to, cmd->node->addr.name);
     if (!node)
         return false;
+    node->wanted = true; /* until the next map */
+    if (!to.is_ask) {
+        cluster->slots[to.slot] = (uint16_t)node->number;
+        discover(cluster);
+    }
     cluster->counts.redirected++;
-    cmd->wire.asking = to.asks;
+    cmd->wire.asking = to.is_ask;
     send_to(cmd, node);
     return true;
 }
@@ -507,21 +497,27 @@ static bool try_again(struct sl_redis_cmd *cmd)
     return true;
 }
 
-/* The node is a replica. Whatever else is on its way there is told so, too;
- * then it is called anew. */
+/* The node is a replica. Other commands in flight there will hear the same;
+ * then it reconnects, unless it did so for this within the last RENEW. */
 static bool find_master(struct sl_redis_cmd *cmd)
 {
-    struct sl_redis_cluster *cluster = cmd->cluster;
+    struct sl_redis_node *node = cmd->node;
+    sl_ns now = now_of(cmd->cluster);
 
-    if (cmd->retried || !sl_redis_nodes_suspect(&cluster->nodes, cmd->node,
-                                                now_of(cluster), RENEW))
+    if (cmd->retried)
         return false;
+    if (!node->is_replica) {
+        if (node->suspected > 0 && now - node->suspected < RENEW)
+            return false;
+        node->is_replica = true;
+        node->suspected = now;
+        discover(cmd->cluster);
+    }
     cmd->retried = true;
     wait_for(cmd, 0);
     return true;
 }
 
-/* True if it goes on. */
 static bool goes_on(struct sl_redis_cmd *cmd, struct sl_str reply)
 {
     struct sl_str text;
@@ -531,7 +527,7 @@ static bool goes_on(struct sl_redis_cmd *cmd, struct sl_str reply)
     case SL_REDIS_ERROR_ASK:
         return redirect(cmd, text);
     case SL_REDIS_ERROR_CLUSTERDOWN:
-        sl_redis_nodes_ask(&cmd->cluster->nodes);
+        discover(cmd->cluster);
         return try_again(cmd);
     case SL_REDIS_ERROR_TRYAGAIN:
         return try_again(cmd);
@@ -542,19 +538,19 @@ static bool goes_on(struct sl_redis_cmd *cmd, struct sl_str reply)
     }
 }
 
-static void on_flight(struct sl_redis_wire_cmd *wire,
-                      enum sl_redis_result result, struct sl_str reply)
+static void on_done(struct sl_redis_wire_cmd *wire, enum sl_redis_result result,
+                    struct sl_str reply)
 {
-    struct sl_redis_cmd *cmd = of(wire);
+    struct sl_redis_cmd *cmd = wire->ctx;
 
     if (result != SL_REDIS_REPLIED)
-        sl_redis_nodes_ask(&cmd->cluster->nodes);
+        discover(cmd->cluster);
     else if (goes_on(cmd, reply))
         return;
     finish(cmd, result, reply);
 }
 
-/* ---- what the owner asks ---- */
+/* ---- calls ---- */
 
 void sl_redis_cluster_send(struct sl_redis_cluster *cluster,
                            struct sl_redis_cmd *cmd)
@@ -563,12 +559,13 @@ void sl_redis_cluster_send(struct sl_redis_cluster *cluster,
     cmd->node = NULL;
     cmd->hops = cmd->tries = 0;
     cmd->retried = cmd->wire.asking = false;
-    cmd->wire.done = on_flight;
+    cmd->wire.done = on_done;
+    cmd->wire.ctx = cmd;
     cluster->count++;
     if (cluster->count > cluster->options.most || cluster->closing) {
         finish(cmd, SL_REDIS_NOT_SENT, nothing);
-    } else if (!set_out(cmd)) {
-        sl_redis_nodes_ask(&cluster->nodes);
+    } else if (!send_by_slot(cmd)) {
+        discover(cluster);
         wait_for(cmd, 0);
     }
 }
@@ -583,12 +580,10 @@ bool sl_redis_cluster_cancel(struct sl_redis_cmd *cmd)
 {
     struct sl_redis_cluster *cluster = cmd->cluster;
 
-    if (cmd->node) {
-        if (!sl_redis_conn_cancel(cmd->node->conn, &cmd->wire))
-            return false;
-    } else {
+    if (!cmd->node)
         TAILQ_REMOVE(&cluster->waiting, cmd, waits);
-    }
+    else if (!sl_redis_conn_cancel(cmd->node->conn, &cmd->wire))
+        return false;
     cluster->count--;
     return true;
 }
@@ -596,26 +591,11 @@ bool sl_redis_cluster_cancel(struct sl_redis_cmd *cmd)
 bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *cluster,
                                    unsigned slot)
 {
-    const struct sl_redis_node *node =
-        sl_redis_nodes_for(&cluster->nodes, slot);
+    const struct sl_redis_node *node = node_of(cluster, slot);
 
     return cluster->count < cluster->options.most &&
-           (!node || node->stale || sl_redis_conn_is_accepting(node->conn));
-}
-
-bool sl_redis_cluster_is_cluster(const struct sl_redis_cluster *cluster)
-{
-    return cluster->options.where->kind == SL_REDIS_CLUSTER;
-}
-
-bool sl_redis_cluster_is_up(const struct sl_redis_cluster *cluster)
-{
-    return sl_redis_nodes_are_up(&cluster->nodes);
-}
-
-sl_ns sl_redis_cluster_reconnect_in(const struct sl_redis_cluster *cluster)
-{
-    return sl_redis_nodes_reconnect_in(&cluster->nodes);
+           (!node || node->is_replica ||
+            sl_redis_conn_is_accepting(node->conn));
 }
 
 sl_ns *sl_redis_cluster_note(const struct sl_redis_cmd *cmd)
@@ -629,7 +609,49 @@ sl_redis_cluster_counts(const struct sl_redis_cluster *cluster)
     return &cluster->counts;
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
+
+static int discovery_open(struct sl_redis_cluster *cluster)
+{
+    const struct sl_redis_cluster_options *o = &cluster->options;
+    struct discovery *d = &cluster->discovery;
+    bool is_cluster = o->where->kind == SL_REDIS_CLUSTER;
+    struct sl_str map[2] = {SL_STR("CLUSTER"), SL_STR("SLOTS")};
+    struct sl_str master[3] = {SL_STR("SENTINEL"),
+                               SL_STR("GET-MASTER-ADDR-BY-NAME"),
+                               sl_str_c(o->where->master)};
+    int err = is_cluster ? sl_resp_command_write(&d->command, map, 2)
+                         : sl_resp_command_write(&d->command, master, 3);
+
+    if (!err && is_cluster) {
+        cluster->slots = sl_alloc_new(o->alloc, MAP);
+        cluster->fresh = sl_alloc_new(o->alloc, MAP);
+        if (!cluster->slots || !cluster->fresh)
+            return SLUICE_ENOMEM;
+        memset(cluster->slots, 0, MAP);
+    }
+    if (!err)
+        err = sl_jitter_init(&d->jitter);
+    if (!err)
+        err = sl_timer_new(o->loop, on_discovery, cluster, &d->timer);
+    if (err)
+        return err;
+    d->turn = (unsigned)(sl_jitter_next(&d->jitter) % 1024);
+    discover(cluster);
+    sl_timer_start(cluster->round, ROUND);
+    return 0;
+}
+
+static int open_master(struct sl_redis_cluster *cluster)
+{
+    const struct sl_redis_host *host = &cluster->options.where->hosts[0];
+    struct sl_redis_addr addr = {.port = host->port};
+
+    snprintf(addr.name, sizeof(addr.name), "%s", host->name);
+    cluster->known = true;
+    cluster->master = node_at(cluster, &addr, "");
+    return cluster->master ? 0 : SLUICE_ENOMEM;
+}
 
 int sl_redis_cluster_open(const struct sl_redis_cluster_options *options,
                           struct sl_redis_cluster **ret)
@@ -643,34 +665,47 @@ int sl_redis_cluster_open(const struct sl_redis_cluster_options *options,
     memset(cluster, 0, sizeof(*cluster));
     cluster->options = *options;
     TAILQ_INIT(&cluster->waiting);
+    sl_buf_init(&cluster->discovery.command, QUESTION_MOST, options->alloc);
     err = sl_timer_new(options->loop, on_tick, cluster, &cluster->tick);
     if (!err)
         err = sl_timer_new(options->loop, on_round, cluster, &cluster->round);
     if (!err)
-        err = sl_redis_nodes_open(&cluster->nodes, &cluster->options);
+        err = sl_conns_open(options->loop, 2 * NODES_MOST, &cluster->conns);
+    if (!err)
+        err = options->where->kind == SL_REDIS_ONE ? open_master(cluster)
+                                                   : discovery_open(cluster);
     if (err) {
         sl_redis_cluster_close(cluster);
         return err;
     }
-    if (options->where->kind != SL_REDIS_ONE)
-        sl_timer_start(cluster->round, ROUND);
     *ret = cluster;
     return 0;
 }
 
 void sl_redis_cluster_close(struct sl_redis_cluster *cluster)
 {
+    const struct sl_alloc *alloc;
     struct sl_redis_cmd *cmd;
 
     if (!cluster)
         return;
+    alloc = cluster->options.alloc;
     cluster->closing = true;
-    sl_redis_nodes_close(&cluster->nodes); /* what is there comes to an end */
+    sl_redis_conn_close(cluster->discovery.conn);
+    cluster->master = NULL; /* commands that end now may look for it */
+    for (unsigned i = 0; i < NODES_MOST; i++)
+        if (cluster->list[i])
+            node_free(cluster->list[i]); /* ends what is in flight there */
+    sl_conns_close(cluster->conns);
     while ((cmd = TAILQ_FIRST(&cluster->waiting)) != NULL) {
         TAILQ_REMOVE(&cluster->waiting, cmd, waits);
         finish(cmd, SL_REDIS_NOT_SENT, nothing);
     }
+    sl_buf_done(&cluster->discovery.command);
+    sl_alloc_free(alloc, cluster->slots, MAP);
+    sl_alloc_free(alloc, cluster->fresh, MAP);
+    sl_timer_free(cluster->discovery.timer);
     sl_timer_free(cluster->tick);
     sl_timer_free(cluster->round);
-    sl_alloc_free(cluster->options.alloc, cluster, sizeof(*cluster));
+    sl_alloc_free(alloc, cluster, sizeof(*cluster));
 }

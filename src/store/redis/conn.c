@@ -1,4 +1,4 @@
-/* conn.c -- one connection to one Redis, kept up, and the commands on it. */
+/* conn.c -- one connection to one Redis server, and the commands on it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 
 #define BACK_OFF_LEAST (50 * SL_MS)
 #define BACK_OFF_MOST  (1 * SL_S)
-#define FIND_TIME      (5 * SL_S) /* for the addresses of a name */
-#define CALL_TIME      (1 * SL_S) /* to connect and to greet */
+#define RESOLVE_TIME   (5 * SL_S)
+#define CONNECT_TIME   (1 * SL_S) /* with the handshake */
 #define PATIENCE       (1 * SL_S)
 #define OUT_MOST       ((size_t)64 << 20)
 #define OUT_HIGH       ((size_t)8 << 20)
@@ -22,20 +22,18 @@ TAILQ_HEAD(cmds, sl_redis_wire_cmd);
 
 struct sl_redis_conn {
     struct sl_redis_conn_options options;
-    char *words; /* copies of name, user and password */
-    size_t words_size;
     enum state state;
-    struct sl_conn *net; /* NULL: DOWN or FINDING */
+    struct sl_conn *net; /* NULL: DOWN or RESOLVING */
     struct sl_timer *timer;
-    struct sl_resolve *resolve; /* FINDING */
+    struct sl_resolve *resolve; /* RESOLVING */
     struct sl_resolved found;
-    unsigned tried;        /* of those */
+    unsigned tried;        /* addresses of `found` */
     struct cmds queue;     /* to be sent when it is UP */
     struct cmds sent_list; /* sent, in order */
     unsigned count;        /* of both */
-    unsigned replies_due;  /* replies to our own words that are to come */
+    unsigned replies_due;  /* replies to the handshake that are to come */
     unsigned failures;     /* since it was UP */
-    sl_ns reconnect_at;    /* steady: DOWN */
+    sl_ns reconnect_at;    /* monotonic: DOWN */
     struct sl_resp_reply reader;
     char why[160];
     struct sl_jitter jitter;
@@ -43,20 +41,15 @@ struct sl_redis_conn {
 
 static const struct sl_str nothing = {"", 0};
 
-static void call(struct sl_redis_conn *conn);
+static void start_connect(struct sl_redis_conn *conn);
 
-static sl_ns patience_of(const struct sl_redis_conn *conn)
-{
-    return conn->options.patience > 0 ? conn->options.patience : PATIENCE;
-}
-
-static void say(struct sl_redis_conn *conn, bool up)
+static void report(struct sl_redis_conn *conn, bool up)
 {
     if (conn->options.on_change)
         conn->options.on_change(conn->options.ctx, up, up ? "" : conn->why);
 }
 
-/* ---- flights ---- */
+/* ---- commands ---- */
 
 static void end(struct sl_redis_conn *conn, struct cmds *list,
                 struct sl_redis_wire_cmd *wire, enum sl_redis_result result,
@@ -67,7 +60,7 @@ static void end(struct sl_redis_conn *conn, struct cmds *list,
     wire->done(wire, result, reply);
 }
 
-/* Only those that are there: some may be sent again by their done(). */
+/* One pass: a done() may send its command again. */
 static void end_all(struct sl_redis_conn *conn)
 {
     struct cmds sent_list = TAILQ_HEAD_INITIALIZER(sent_list);
@@ -82,8 +75,8 @@ static void end_all(struct sl_redis_conn *conn)
         end(conn, &queue, wire, SL_REDIS_NOT_SENT, nothing);
 }
 
-/* Both words or none. */
-static bool put_out(struct sl_redis_conn *conn, struct sl_redis_wire_cmd *wire)
+/* ASKING and the command, or neither: out of memory. */
+static void put_out(struct sl_redis_conn *conn, struct sl_redis_wire_cmd *wire)
 {
     struct sl_buf *out = &conn->net->out;
     size_t before = out->len;
@@ -91,12 +84,13 @@ static bool put_out(struct sl_redis_conn *conn, struct sl_redis_wire_cmd *wire)
     if ((wire->asking && sl_buf_add(out, ASKING)) ||
         sl_buf_add(out, wire->command)) {
         out->len = before;
-        return false;
+        conn->count--;
+        wire->done(wire, SL_REDIS_NOT_SENT, nothing);
+        return;
     }
     wire->skip = wire->asking;
     wire->sent = sl_loop_mono(conn->options.loop);
     TAILQ_INSERT_TAIL(&conn->sent_list, wire, links);
-    return true;
 }
 
 void sl_redis_conn_send(struct sl_redis_conn *conn,
@@ -112,11 +106,7 @@ void sl_redis_conn_send(struct sl_redis_conn *conn,
         TAILQ_INSERT_TAIL(&conn->queue, wire, links);
         return;
     }
-    if (!put_out(conn, wire)) { /* there is no memory */
-        conn->count--;
-        wire->done(wire, SL_REDIS_NOT_SENT, nothing);
-        return;
-    }
+    put_out(conn, wire);
     sl_conn_push(conn->net);
 }
 
@@ -132,17 +122,8 @@ bool sl_redis_conn_cancel(struct sl_redis_conn *conn,
 
 /* ---- down ---- */
 
-static sl_ns back_off(struct sl_redis_conn *conn)
-{
-    unsigned shift = conn->failures < 6 ? conn->failures : 6;
-    sl_ns most = BACK_OFF_LEAST << shift;
-
-    return sl_jitter_span(&conn->jitter,
-                          most < BACK_OFF_MOST ? most : BACK_OFF_MOST);
-}
-
-/* Hang up, or stop whatever it does to get there. */
-static void let_go(struct sl_redis_conn *conn)
+/* Drops the connection or the lookup. */
+static void disconnect(struct sl_redis_conn *conn)
 {
     struct sl_conn *net = conn->net;
 
@@ -151,73 +132,66 @@ static void let_go(struct sl_redis_conn *conn)
     conn->net = NULL;
     if (!net)
         return;
-    net->owner = NULL; /* it is nobody's from now on */
+    net->owner = NULL;
     sl_conn_abort(net);
 }
 
 static void go_down(struct sl_redis_conn *conn, const char *why)
 {
-    bool is_news = conn->state == UP || conn->failures == 0;
-    sl_ns wait = back_off(conn);
+    bool changed = conn->state == UP || conn->failures == 0;
+    sl_ns wait = sl_jitter_backoff(&conn->jitter, conn->failures,
+                                   BACK_OFF_LEAST, BACK_OFF_MOST);
 
-    let_go(conn);
+    disconnect(conn);
     conn->state = DOWN;
     conn->failures++;
     conn->reconnect_at = sl_loop_mono(conn->options.loop) + wait;
     snprintf(conn->why, sizeof(conn->why), "%s", why);
     sl_timer_start(conn->timer, wait);
-    if (is_news)
-        say(conn, false);
+    if (changed)
+        report(conn, false);
     end_all(conn);
 }
 
 void sl_redis_conn_reconnect(struct sl_redis_conn *conn, const char *why)
 {
     if (conn->state != UP)
-        return; /* it is on its way already */
-    let_go(conn);
+        return;
+    disconnect(conn);
     snprintf(conn->why, sizeof(conn->why), "%s", why);
-    call(conn);
-    say(conn, false);
+    start_connect(conn);
+    report(conn, false);
     end_all(conn);
 }
 
-/* ---- greeting ---- */
+/* ---- up ---- */
 
-static void take_off(struct sl_redis_conn *conn)
+static void go_up(struct sl_redis_conn *conn)
 {
     struct cmds queue = TAILQ_HEAD_INITIALIZER(queue);
     struct sl_redis_wire_cmd *wire;
 
+    conn->state = UP;
+    conn->failures = 0;
+    sl_timer_start(conn->timer, conn->options.patience);
+    report(conn, true);
     TAILQ_CONCAT(&queue, &conn->queue, links);
     while ((wire = TAILQ_FIRST(&queue)) != NULL) {
         TAILQ_REMOVE(&queue, wire, links);
-        if (put_out(conn, wire))
-            continue;
-        conn->count--;
-        wire->done(wire, SL_REDIS_NOT_SENT, nothing);
+        put_out(conn, wire);
     }
 }
 
-static void go_up(struct sl_redis_conn *conn)
-{
-    conn->state = UP;
-    conn->failures = 0;
-    sl_timer_start(conn->timer, patience_of(conn));
-    say(conn, true);
-    take_off(conn);
-}
-
-static void on_greeting(struct sl_redis_conn *conn, struct sl_str reply)
+static void on_handshake(struct sl_redis_conn *conn, struct sl_str reply)
 {
     struct sl_resp_value value = sl_resp_next(&reply);
-    struct sl_diag said;
+    struct sl_diag message;
 
     if (value.type == SL_RESP_ERROR) {
         value.text.len = value.text.len < 100 ? value.text.len : 100;
-        sl_diag_error(&said, SLUICE_ESTORE, "Redis answers: %.*s",
-                      SL_STR_ARG(value.text)); /* fit to be printed */
-        go_down(conn, said.sentence);
+        sl_diag_error(&message, SLUICE_ESTORE, "Redis answers: %.*s",
+                      SL_STR_ARG(value.text)); /* makes it printable */
+        go_down(conn, message.sentence);
     } else if (--conn->replies_due == 0) {
         go_up(conn);
     }
@@ -230,7 +204,7 @@ static void on_reply(struct sl_redis_conn *conn, struct sl_str reply)
     struct sl_redis_wire_cmd *wire = TAILQ_FIRST(&conn->sent_list);
 
     if (conn->state == HANDSHAKE)
-        on_greeting(conn, reply);
+        on_handshake(conn, reply);
     else if (!wire)
         go_down(conn, "unexpected reply");
     else if (wire->skip > 0)
@@ -239,18 +213,12 @@ static void on_reply(struct sl_redis_conn *conn, struct sl_str reply)
         end(conn, &conn->sent_list, wire, SL_REDIS_REPLIED, reply);
 }
 
-static bool is_push(struct sl_str reply)
-{
-    SL_HOLDS(reply.len == 0 || reply.at);
-    return reply.len > 0 && reply.at[0] == '>';
-}
-
 static void on_input(struct sl_conn *net)
 {
     struct sl_redis_conn *conn = net->owner;
     size_t used = 0;
 
-    /* It may be dropped by what it says, and is somebody else's then. */
+    /* A reply may end this connection. */
     while (conn && conn->net == net && used < net->in.len) {
         struct sl_str bytes = sl_str_from(sl_buf_str(&net->in), used);
         enum sl_resp_result result = sl_resp_reply_read(&conn->reader, bytes);
@@ -264,30 +232,54 @@ static void on_input(struct sl_conn *net)
         bytes.len = conn->reader.used;
         used += bytes.len;
         sl_resp_reply_begin(&conn->reader, SL_RESP_REPLY);
-        if (!is_push(bytes))
+        SL_HOLDS(bytes.len > 0 && bytes.at);
+        if (bytes.at[0] != '>') /* a push */
             on_reply(conn, bytes);
     }
     sl_buf_drop(&net->in, used);
 }
 
+/* Appends AUTH, SELECT and PING. None of their replies may be an error. */
+static int put_handshake(struct sl_redis_conn *conn)
+{
+    const struct sl_redis_conn_options *o = &conn->options;
+    struct sl_buf *out = &conn->net->out;
+    bool named = o->user.len > 0;
+    char digits[SL_DIGITS];
+    struct sl_str auth[3] = {SL_STR("AUTH"), named ? o->user : o->password,
+                             o->password};
+    struct sl_str select[2] = {
+        SL_STR("SELECT"), {digits, sl_digits(o->database, digits)}
+    };
+    struct sl_str ping[1] = {SL_STR("PING")};
+    int err = 0;
+
+    conn->replies_due = 1;
+    if (named || o->password.len > 0) {
+        conn->replies_due++;
+        err = sl_resp_command_write(out, auth, named ? 3 : 2);
+    }
+    if (!err && o->database > 0) {
+        conn->replies_due++;
+        err = sl_resp_command_write(out, select, 2);
+    }
+    return err ? err : sl_resp_command_write(out, ping, 1);
+}
+
 static void on_open(struct sl_conn *net)
 {
     struct sl_redis_conn *conn = net->owner;
-    struct sl_redis_handshake handshake;
 
     if (!conn)
         return;
-    handshake = (struct sl_redis_handshake){
-        conn->options.user, conn->options.password, conn->options.database};
     conn->state = HANDSHAKE;
-    if (sl_redis_conn_handshake(&conn->net->out, &handshake,
-                                &conn->replies_due))
+    if (put_handshake(conn))
         go_down(conn, "out of memory");
 }
 
-/* ---- calling ---- */
+/* ---- connecting ---- */
 
-static void dial_next(struct sl_redis_conn *conn);
+static void connect_next(struct sl_redis_conn *conn);
 
 static void on_close(struct sl_conn *net)
 {
@@ -297,7 +289,7 @@ static void on_close(struct sl_conn *net)
         return;
     conn->net = NULL;
     if (conn->state == CONNECTING)
-        dial_next(conn);
+        connect_next(conn);
     else
         go_down(conn, "the connection was closed");
 }
@@ -308,8 +300,8 @@ static const struct sl_conn_calls calls = {
     .on_close = on_close,
 };
 
-/* Try the addresses from the next one on. */
-static void dial_next(struct sl_redis_conn *conn)
+/* Tries the remaining addresses. */
+static void connect_next(struct sl_redis_conn *conn)
 {
     struct sl_conn_options options = {
         .calls = &calls,
@@ -331,7 +323,7 @@ static void dial_next(struct sl_redis_conn *conn)
             conn->net = NULL;
             continue;
         }
-        sl_timer_start(conn->timer, CALL_TIME);
+        sl_timer_start(conn->timer, CONNECT_TIME);
         return;
     }
     go_down(conn, "cannot connect");
@@ -349,20 +341,20 @@ static void on_resolved(void *ctx, const struct sl_resolved *resolved)
         return;
     }
     conn->found = *resolved;
-    dial_next(conn);
+    connect_next(conn);
 }
 
-static void call(struct sl_redis_conn *conn)
+static void start_connect(struct sl_redis_conn *conn)
 {
     const struct sl_redis_conn_options *o = &conn->options;
 
     conn->tried = 0;
     conn->state = RESOLVING;
     if (sl_resolve_digits(o->name, o->port, &conn->found)) {
-        dial_next(conn);
+        connect_next(conn);
         return;
     }
-    sl_timer_start(conn->timer, FIND_TIME);
+    sl_timer_start(conn->timer, RESOLVE_TIME);
     if (o->port == 0)
         go_down(conn, "the path of the socket is too long");
     else if (sl_resolve_begin(o->loop, o->name, o->port, on_resolved, conn,
@@ -372,11 +364,11 @@ static void call(struct sl_redis_conn *conn)
 
 /* ---- time ---- */
 
-/* The oldest flight has waited for too long, or we have looked too early. */
+/* Has the oldest command waited for too long? */
 static void watch(struct sl_redis_conn *conn)
 {
     const struct sl_redis_wire_cmd *oldest = TAILQ_FIRST(&conn->sent_list);
-    sl_ns patience = patience_of(conn);
+    sl_ns patience = conn->options.patience;
     sl_ns waited = oldest ? sl_loop_mono(conn->options.loop) - oldest->sent : 0;
 
     if (waited >= patience)
@@ -391,14 +383,14 @@ static void on_timer(void *ctx)
 
     switch (conn->state) {
     case DOWN:
-        call(conn);
+        start_connect(conn);
         break;
     case RESOLVING:
         go_down(conn, "the address lookup timed out");
         break;
     case CONNECTING:
-        let_go(conn);
-        dial_next(conn);
+        disconnect(conn);
+        connect_next(conn);
         break;
     case HANDSHAKE:
         go_down(conn, "no reply in time");
@@ -433,44 +425,23 @@ sl_ns sl_redis_conn_reconnect_in(const struct sl_redis_conn *conn)
                : 0;
 }
 
-/* ---- life ---- */
-
-/* Name, NUL, user, password. */
-static bool keep_words(struct sl_redis_conn *conn)
-{
-    struct sl_redis_conn_options *o = &conn->options;
-    size_t name = strlen(o->name) + 1;
-    char *at;
-
-    conn->words_size = name + o->user.len + o->password.len;
-    at = conn->words = sl_alloc_new(o->alloc, conn->words_size);
-    if (!at)
-        return false;
-    memcpy(at, o->name, name);
-    if (o->user.len > 0)
-        memcpy(at + name, o->user.at, o->user.len);
-    if (o->password.len > 0)
-        memcpy(at + name + o->user.len, o->password.at, o->password.len);
-    o->name = at;
-    o->user.at = at + name;
-    o->password.at = at + name + o->user.len;
-    return true;
-}
+/* ---- open and close ---- */
 
 int sl_redis_conn_open(const struct sl_redis_conn_options *options,
                        struct sl_redis_conn **ret)
 {
     struct sl_redis_conn *conn = sl_alloc_new(options->alloc, sizeof(*conn));
-    int err = SLUICE_ENOMEM;
+    int err;
 
     if (!conn)
-        return err;
+        return SLUICE_ENOMEM;
     *conn = (struct sl_redis_conn){.options = *options, .state = DOWN};
+    if (conn->options.patience == 0)
+        conn->options.patience = PATIENCE;
     TAILQ_INIT(&conn->queue);
     TAILQ_INIT(&conn->sent_list);
     sl_tls_ref(options->tls);
-    if (keep_words(conn))
-        err = sl_timer_new(options->loop, on_timer, conn, &conn->timer);
+    err = sl_timer_new(options->loop, on_timer, conn, &conn->timer);
     if (!err)
         err = sl_jitter_init(&conn->jitter);
     if (err) {
@@ -478,59 +449,19 @@ int sl_redis_conn_open(const struct sl_redis_conn_options *options,
         return err;
     }
     *ret = conn;
-    call(conn);
+    start_connect(conn);
     return 0;
 }
 
 void sl_redis_conn_close(struct sl_redis_conn *conn)
 {
-    const struct sl_alloc *alloc;
-
     if (!conn)
         return;
-    alloc = conn->options.alloc;
     conn->options.on_change = NULL;
-    let_go(conn);
+    disconnect(conn);
     conn->state = DOWN;
     end_all(conn);
     sl_timer_free(conn->timer);
     sl_tls_unref(conn->options.tls);
-    if (conn->words) {
-        explicit_bzero(conn->words, conn->words_size);
-        sl_alloc_free(alloc, conn->words, conn->words_size);
-    }
-    sl_alloc_free(alloc, conn, sizeof(*conn));
-}
-
-/* ---- the first words to a Redis. */
-
-static int handshake_say(struct sl_buf *out, const struct sl_str *words,
-                         unsigned count, unsigned *replies)
-{
-    ++*replies;
-    return sl_resp_command_write(out, words, count);
-}
-
-int sl_redis_conn_handshake(struct sl_buf *out,
-                            const struct sl_redis_handshake *handshake,
-                            unsigned *ret_replies)
-{
-    char digits[SL_DIGITS];
-    struct sl_str auth[3] = {SL_STR("AUTH"), handshake->user,
-                             handshake->password};
-    struct sl_str plain[2] = {SL_STR("AUTH"), handshake->password};
-    struct sl_str select[2] = {
-        SL_STR("SELECT"), {digits, sl_digits(handshake->database, digits)}
-    };
-    struct sl_str ping[1] = {SL_STR("PING")};
-    int err = 0;
-
-    *ret_replies = 0;
-    if (handshake->user.len > 0)
-        err = handshake_say(out, auth, 3, ret_replies);
-    else if (handshake->password.len > 0)
-        err = handshake_say(out, plain, 2, ret_replies);
-    if (!err && handshake->database > 0)
-        err = handshake_say(out, select, 2, ret_replies);
-    return err ? err : handshake_say(out, ping, 1, ret_replies);
+    sl_alloc_free(conn->options.alloc, conn, sizeof(*conn));
 }

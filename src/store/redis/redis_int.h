@@ -1,4 +1,4 @@
-/* redis_int.h -- the inside of the Redis store. */
+/* redis_int.h -- what the files of the Redis store share. */
 #ifndef SL_STORE_REDIS_REDIS_INT_H
 #define SL_STORE_REDIS_REDIS_INT_H
 
@@ -8,7 +8,6 @@
 #include "base/buf.h"
 #include "base/str.h"
 #include "net/conn.h"
-#include "store/caches.h"
 #include "store/redis/redis.h"
 #include "store/remote.h"
 #include "wire/resp.h"
@@ -35,14 +34,15 @@
 
 /* How a command ended. */
 enum sl_redis_result {
-    SL_REDIS_REPLIED,  /* there is a reply */
-    SL_REDIS_NOT_SENT, /* it was not sent: nothing has happened */
-    SL_UNCERTAIN,      /* it was sent, and may have been done */
+    SL_REDIS_REPLIED,
+    SL_REDIS_NOT_SENT, /* nothing has happened */
+    SL_UNCERTAIN,      /* it was sent, and may have been executed */
 };
 
 struct sl_redis_wire_cmd {
     TAILQ_ENTRY(sl_redis_wire_cmd) links;
     struct sl_str command; /* stays until done() */
+    void *ctx;             /* the caller's */
     bool asking;           /* with ASKING before it */
     unsigned skip;         /* the connection's: replies to skip first */
     sl_ns sent;            /* monotonic; 0: not yet */
@@ -54,11 +54,10 @@ struct sl_redis_wire_cmd {
 struct sl_redis_conn_options {
     struct sl_conns *conns; /* of the loop; borrowed */
     struct sl_loop *loop;
-    const char *name;   /* host, verified by TLS; or a path */
+    const char *name;   /* host, verified by TLS; or a path; borrowed */
     unsigned port;      /* 0: a path of a unix socket */
     struct sl_tls *tls; /* a client's, or NULL; counted */
-    /* Sent in the handshake, if not empty; copied. */
-    struct sl_str user, password;
+    struct sl_str user, password; /* for the handshake, or empty; borrowed */
     unsigned database;
     unsigned most;  /* commands; more are not sent */
     sl_ns patience; /* 0: 1 s */
@@ -78,12 +77,12 @@ SL_MUST_USE int sl_redis_conn_open(const struct sl_redis_conn_options *options,
 /* All commands end. NULL is allowed. Not from within a done(). */
 void sl_redis_conn_close(struct sl_redis_conn *conn);
 
-/* Sends. If done() is called before this returns, it was not sent. */
+/* If done() is called before this returns, the command was not sent. */
 void sl_redis_conn_send(struct sl_redis_conn *conn,
                         struct sl_redis_wire_cmd *wire);
 
 /* Removes a command that is not sent yet; its done() is not called. Returns
- * false if it was sent. It was given to this connection. */
+ * false if it was sent. */
 SL_MUST_USE bool sl_redis_conn_cancel(struct sl_redis_conn *conn,
                                       struct sl_redis_wire_cmd *wire);
 
@@ -95,19 +94,16 @@ bool sl_redis_conn_is_accepting(const struct sl_redis_conn *conn);
 /* Commands that have not ended. */
 unsigned sl_redis_conn_count(const struct sl_redis_conn *conn);
 
-/* Closes and connects again at once: it is not the wanted server. Not from
- * within a done(). */
+/* Closes and connects again at once. Not from within a done(). */
 void sl_redis_conn_reconnect(struct sl_redis_conn *conn, const char *why);
 
 /* Time until the next attempt to connect; 0 unless DOWN. */
 sl_ns sl_redis_conn_reconnect_in(const struct sl_redis_conn *conn);
 
-/* ---- a cluster's 16,384 slots: which key lies in which, and which node
- * has which.
+/* ---- slots of a cluster; pure.
  *
- * Pure: no connection is known here. A key's slot is the CRC16 of its bytes, or
- * of what stands between the first '{' and the '}' behind it, if that is not
- * empty.
+ * A key's slot is the CRC16 of its bytes, or of the bytes between the first '{'
+ * and the '}' behind it, if there are any.
  */
 
 #define SL_CLUSTER_SLOTS 16384
@@ -118,7 +114,7 @@ unsigned sl_cluster_slot_of(struct sl_str key);
 /* A number that lies in this slot, written in decimal digits. */
 unsigned sl_cluster_slot_tag(unsigned slot);
 
-/* Where a node is; the name may be empty: where we asked, too. */
+/* An empty name means the host that was asked. */
 struct sl_redis_addr {
     char name[SL_HOST];
     unsigned port;
@@ -126,22 +122,21 @@ struct sl_redis_addr {
 
 /* "MOVED 3999 127.0.0.1:6381" and "ASK ..." */
 struct sl_redis_redirect {
-    bool asks; /* only this once */
+    bool is_ask; /* for this command only */
     unsigned slot;
     struct sl_redis_addr to;
 };
 SL_MUST_USE bool sl_redis_redirect_read(struct sl_str error,
                                         struct sl_redis_redirect *ret);
 
-/* The answer to CLUSTER SLOTS: each range with the master that has it. False if
- * it is none, or has no range: then `each` may have been called nevertheless.
- */
+/* Reads the reply to CLUSTER SLOTS: each range and its master. Returns false if
+ * it is malformed or empty, or `each` returned false. */
 typedef bool sl_cluster_slots_f(void *ctx, unsigned from, unsigned to,
                                 const struct sl_redis_addr *master);
 SL_MUST_USE bool sl_cluster_slots_read(struct sl_str reply,
                                        sl_cluster_slots_f *each, void *ctx);
 
-/* The answer to SENTINEL GET-MASTER-ADDR-BY-NAME. */
+/* Reads the reply to SENTINEL GET-MASTER-ADDR-BY-NAME. */
 SL_MUST_USE bool sl_redis_master_read(struct sl_str reply,
                                       struct sl_redis_addr *ret);
 
@@ -152,7 +147,7 @@ SL_MUST_USE bool sl_redis_master_read(struct sl_str reply,
  */
 
 enum sl_redis_error {
-    SL_REDIS_ERROR_NONE, /* it is no error */
+    SL_REDIS_ERROR_NONE, /* not an error */
     SL_REDIS_ERROR_NOSCRIPT,
     SL_REDIS_ERROR_MOVED,
     SL_REDIS_ERROR_ASK,
@@ -169,7 +164,7 @@ enum sl_redis_error {
     SL_REDIS_ERROR_WRONGPASS,
     SL_REDIS_ERROR_NOPERM,
     SL_REDIS_ERROR_OTHER,
-    SL_REDIS_ERRORS /* how many there are */
+    SL_REDIS_ERRORS
 };
 
 /* The error of a reply; *text is its text, or empty. A script's error may
@@ -202,11 +197,11 @@ struct sl_redis_cmd {
     struct sl_redis_wire_cmd wire;
     TAILQ_ENTRY(sl_redis_cmd) waits;
     struct sl_redis_cluster *cluster;
-    struct sl_redis_node *node; /* it is there; NULL: it waits */
+    struct sl_redis_node *node; /* where it is sent; NULL: it waits */
     unsigned slot;              /* of a cluster: set by the caller */
     unsigned hops, tries;
     bool retried; /* READONLY, once */
-    sl_ns due;    /* steady: it waits until then */
+    sl_ns due;    /* monotonic: it waits until then */
     void (*done)(struct sl_redis_cmd *cmd, enum sl_redis_result result,
                  struct sl_str reply);
 };
@@ -235,8 +230,8 @@ void sl_redis_cluster_close(struct sl_redis_cluster *cluster);
 void sl_redis_cluster_send(struct sl_redis_cluster *cluster,
                            struct sl_redis_cmd *cmd);
 
-/* From within its done(): sends it again to the same node. The bytes may
- * differ. */
+/* From within its done(): sends it again to the same node, maybe other bytes.
+ */
 void sl_redis_cluster_again(struct sl_redis_cmd *cmd);
 
 /* Removes a command that is not sent yet; its done() is not called. Returns
@@ -246,8 +241,6 @@ SL_MUST_USE bool sl_redis_cluster_cancel(struct sl_redis_cmd *cmd);
 /* May commands to this slot be sent, or queued? */
 bool sl_redis_cluster_is_accepting(const struct sl_redis_cluster *cluster,
                                    unsigned slot);
-
-bool sl_redis_cluster_is_cluster(const struct sl_redis_cluster *cluster);
 
 /* Are all needed nodes up? */
 bool sl_redis_cluster_is_up(const struct sl_redis_cluster *cluster);
@@ -266,34 +259,6 @@ struct sl_redis_cluster_counts {
 };
 const struct sl_redis_cluster_counts *
 sl_redis_cluster_counts(const struct sl_redis_cluster *cluster);
-
-/* ---- store identity: the secret and the epoch, read at first and from time to
- * time. One client also checks once whether Redis would evict keys. */
-
-struct sl_redis_identity_options {
-    struct sl_redis_cluster *cluster;
-    struct sl_loop *loop;
-    struct sl_store_identity *shared;
-    sl_ns every; /* 0: 5 s */
-    const struct sl_alloc *alloc;
-    void (*on_ready)(void *ctx); /* the secret is known; once */
-    void (*on_changed)(void *ctx, const char *sentence);
-    void (*on_reply)(void *ctx, struct sl_str reply); /* that is none */
-    void (*on_warning)(void *ctx, const char *sentence);
-    void *ctx;
-};
-
-struct sl_redis_identity;
-
-/* The cluster is closed before it: then all its commands have ended. */
-SL_MUST_USE int
-sl_redis_identity_open(const struct sl_redis_identity_options *options,
-                       struct sl_redis_identity **ret);
-void sl_redis_identity_close(
-    struct sl_redis_identity *identity); /* NULL is allowed */
-
-/* Asks now: a node has come up. */
-void sl_redis_identity_go(struct sl_redis_identity *identity);
 
 /* ---- a take as the words of a command, and its reply as answers.
  *
@@ -426,168 +391,5 @@ SL_MUST_USE bool sl_script_hold_read(struct sl_hold_call *call,
 void sl_script_land(struct sl_lease_cache *leases,
                     struct sl_lease_requests *asks, const int64_t *numbers,
                     unsigned count, sl_ns sent, struct sl_lease_counts *counts);
-
-/* ---- one client and its ops ---- */
-
-struct sl_redis_op {
-    struct sl_remote_op base; /* first */
-    struct sl_redis_cmd cmd;
-    struct sl_buf command;  /* with the script's hash */
-    struct sl_buf whole;    /* with the script's text, after NOSCRIPT */
-    struct sl_hold_id hold; /* of a take; none: it is not held */
-    sl_ns hold_now;
-    unsigned repairs;
-};
-
-struct sl_redis_client {
-    struct sl_remote_client base; /* first */
-    struct sl_redis_cluster *cluster;
-    struct sl_redis_identity *identity;
-};
-
-/* The server's time, as far as known, when ours is `now`. */
-sl_ns sl_redis_client_near(const struct sl_redis_client *client, sl_ns now);
-
-/* Logs an error reply. */
-void sl_redis_client_error(struct sl_redis_client *client, struct sl_str reply);
-
-/* In op.c: the back end's calls for ops. */
-int sl_redis_op_init(struct sl_remote_op *base);
-void sl_redis_op_reset(struct sl_remote_op *base);
-void sl_redis_op_done(struct sl_remote_op *base);
-int sl_redis_op_encode_take(struct sl_remote_op *base, struct sl_take *take,
-                            const struct sl_lease_keys *keys);
-int sl_redis_op_encode_hold(struct sl_remote_op *base,
-                            struct sl_hold_call *call);
-int sl_redis_op_encode_refund(struct sl_remote_op *base);
-int sl_redis_op_encode_lease_end(struct sl_remote_op *base,
-                                 const struct sl_lease_end *end, sl_ns now);
-void sl_redis_op_send(struct sl_remote_op *base);
-
-/* ---- the first words to a Redis: who we are, which database, and
- * whether anybody is there. */
-
-struct sl_redis_handshake {
-    struct sl_str user, password; /* may be empty */
-    unsigned database;
-};
-
-/* Append them. *ret_replies will come, none of which may be an error. */
-SL_MUST_USE int
-sl_redis_conn_handshake(struct sl_buf *out,
-                        const struct sl_redis_handshake *handshake,
-                        unsigned *ret_replies);
-
-/* ---- asks around: one question to one host after the other, until one
- * of them knows.
- *
- * For the map of a cluster and the master that sentinels watch. It has a
- * connection of its own while it asks, and none otherwise. It is out once at a
- * time, and rests a while when it has come back: however many find that the
- * map is wrong, it is asked for some times a second and no more.
- */
-
-struct sl_redis_discovery_options {
-    struct sl_conns *conns;
-    struct sl_loop *loop;
-    struct sl_tls *tls; /* or NULL */
-    struct sl_str user, password;
-    struct sl_str command;
-    const struct sl_alloc *alloc;
-    /* Whom to ask in this turn; turns count up. False: there is nobody. */
-    bool (*host)(void *ctx, unsigned turn, struct sl_redis_addr *ret);
-    /* What he says. True if that is what we wanted to know. */
-    bool (*on_reply)(void *ctx, const struct sl_redis_addr *from,
-                     struct sl_str reply);
-    void *ctx;
-};
-
-struct sl_redis_discovery;
-
-SL_MUST_USE int
-sl_redis_discovery_open(const struct sl_redis_discovery_options *options,
-                        struct sl_redis_discovery **ret);
-void sl_redis_discovery_close(
-    struct sl_redis_discovery *discovery); /* NULL is allowed */
-
-/* Go, if it is not out already. */
-void sl_redis_discovery_go(struct sl_redis_discovery *discovery);
-
-/* ---- the servers that a fleet knows, and which of them is meant. For
- * fleet.c and nodes.c.
- *
- * One server is one node, for good. Of a cluster, the map says which node has
- * which slot; of sentinels, one node is the master. The scout asks for both
- * when nothing is known yet, when a node is lost, and when one turns out not to
- * be what we took it for.
- */
-
-#define SL_REDIS_NODES_MOST 512
-
-struct sl_redis_node {
-    struct sl_redis_addr place;
-    struct sl_redis_conn *conn;
-    struct sl_redis_nodes *nodes;
-    unsigned number; /* its place in the list, from 1 */
-    bool wanted;     /* the map has it */
-    bool stale;      /* it is a replica: nothing is sent until we know more */
-    sl_ns note;      /* the owner's; see sl_redis_cluster_note() */
-    sl_ns doubted;   /* steady: since when, and when last */
-};
-
-struct sl_redis_nodes {
-    const struct sl_redis_cluster_options *options;
-    struct sl_conns *conns;
-    struct sl_redis_discovery *discovery;            /* NULL: one server */
-    struct sl_redis_node *list[SL_REDIS_NODES_MOST]; /* NULL: free */
-    struct sl_redis_node *master;                    /* but for clusters */
-    uint16_t *slots, *fresh; /* clusters: numbers by slot; the next map */
-    const struct sl_redis_addr *asked;
-    struct sl_buf question;
-    bool known;
-};
-
-SL_MUST_USE int
-sl_redis_nodes_open(struct sl_redis_nodes *nodes,
-                    const struct sl_redis_cluster_options *options);
-void sl_redis_nodes_close(struct sl_redis_nodes *nodes);
-
-/* The node that has this slot, or NULL. */
-static inline struct sl_redis_node *
-sl_redis_nodes_for(const struct sl_redis_nodes *nodes, unsigned slot)
-{
-    unsigned number;
-
-    if (!nodes->slots)
-        return nodes->master;
-    number = nodes->slots[slot % SL_CLUSTER_SLOTS];
-    return number > 0 ? nodes->list[number - 1] : NULL;
-}
-
-/* The node that `from` has sent us to; the map is put right. Or NULL. */
-struct sl_redis_node *
-sl_redis_nodes_redirect(struct sl_redis_nodes *nodes,
-                        const struct sl_redis_redirect *to,
-                        const struct sl_redis_node *from);
-
-/* Send the scout, if there is one. */
-void sl_redis_nodes_ask(struct sl_redis_nodes *nodes);
-
-/* A node has said that it is a replica. False if it was called anew for that
- * within the last `rest`, and nothing more can be done. */
-SL_MUST_USE bool sl_redis_nodes_suspect(struct sl_redis_nodes *nodes,
-                                        struct sl_redis_node *node, sl_ns now,
-                                        sl_ns rest);
-
-/* Call those anew that are doubted and have nothing on its way any more. Not
- * from within a done(). */
-void sl_redis_nodes_reconnect(struct sl_redis_nodes *nodes, sl_ns now,
-                              sl_ns rest);
-
-/* Close those that nobody needs any more. Not from within a done(). */
-void sl_redis_nodes_prune(struct sl_redis_nodes *nodes, sl_ns now);
-
-bool sl_redis_nodes_are_up(const struct sl_redis_nodes *nodes);
-sl_ns sl_redis_nodes_reconnect_in(const struct sl_redis_nodes *nodes);
 
 #endif

@@ -124,8 +124,8 @@ bool sl_redis_redirect_read(struct sl_str error, struct sl_redis_redirect *ret)
     struct sl_str kind = cut_word(&error);
     struct sl_str slot = cut_word(&error);
 
-    ret->asks = sl_str_eq(kind, SL_STR("ASK"));
-    return (ret->asks || sl_str_eq(kind, SL_STR("MOVED"))) &&
+    ret->is_ask = sl_str_eq(kind, SL_STR("ASK"));
+    return (ret->is_ask || sl_str_eq(kind, SL_STR("MOVED"))) &&
            read_number(slot, SL_CLUSTER_SLOTS - 1, &ret->slot) &&
            read_place(cut_word(&error), &ret->to);
 }

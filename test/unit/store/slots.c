@@ -79,7 +79,7 @@ TEST(redirects)
             printf("# %s\n", rows[i].text);
         if (!good)
             continue;
-        snprintf(got, sizeof(got), "%s %u %s %u", to.asks ? "ask" : "moved",
+        snprintf(got, sizeof(got), "%s %u %s %u", to.is_ask ? "ask" : "moved",
                  to.slot, to.to.name, to.to.port);
         CHECK_STR(got, rows[i].want);
     }
