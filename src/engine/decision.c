@@ -15,6 +15,7 @@
 #include "engine/decision.h"
 
 #include "engine/engine_int.h"
+#include "engine/render.h"
 
 /* Retry-After while the registry does not answer. */
 #define STORE_RETRY SL_S
@@ -229,4 +230,132 @@ bool sl_decision_conclude_failure(struct sl_check *c)
         sl_decision_conclude(d);
     sl_outage_add_debt(c->active, d);
     return false;
+}
+
+/* ---- what of a decision is shown ---- */
+
+bool sl_limit_view_limited(const struct sl_limit_view *shown)
+{
+    return sl_rate_has_numbers(shown->form) && !shown->skipped &&
+           shown->numbers && shown->mode != SL_MODE_OFF;
+}
+
+bool sl_limit_view_answered(const struct sl_limit_view *shown)
+{
+    return sl_limit_view_limited(shown) && shown->answer.capacity > 0;
+}
+
+/* With overage the answer has the quota of the plan, and `numbers` may be
+ * without a ceiling. */
+uint64_t sl_limit_view_count(const struct sl_limit_view *shown)
+{
+    return sl_limit_view_answered(shown) ? shown->answer.limit
+                                         : shown->numbers->count;
+}
+
+uint64_t sl_limit_view_capacity(const struct sl_limit_view *shown)
+{
+    return sl_limit_view_answered(shown) ? shown->answer.capacity
+                                         : shown->numbers->capacity;
+}
+
+sl_ns sl_limit_view_reset_in(const struct sl_decision *decision,
+                             const struct sl_limit_view *shown)
+{
+    if (!sl_limit_view_answered(shown) || shown->answer.reset_in < 0)
+        return SL_NS_NONE;
+    if (decision->route->reset == SL_RESET_NEXT && shown->next_in >= 0)
+        return shown->next_in;
+    return shown->answer.reset_in;
+}
+
+bool sl_decision_view_denies(const struct sl_decision *decision,
+                             const struct sl_limit_view *shown)
+{
+    return !decision->allowed &&
+           (decision->reason == SL_REASON_NONE ||
+            decision->reason == SL_REASON_CAPABILITY) &&
+           shown->mode == SL_MODE_ENFORCE && !shown->allowed;
+}
+
+const struct sl_limit_view *
+sl_decision_about(const struct sl_decision *decision)
+{
+    if (decision->by >= 0)
+        return &decision->shown[decision->by];
+    if (decision->reason != SL_REASON_CAPABILITY)
+        return NULL;
+    for (unsigned i = 0; i < decision->shown_count; i++)
+        if (decision->shown[i].form == SL_RATE_NONE &&
+            decision->shown[i].mode == SL_MODE_ENFORCE)
+            return &decision->shown[i];
+    return NULL;
+}
+
+/* A request that was refused before its plan was found has the default plan. */
+struct sl_str sl_decision_plan(const struct sl_decision *decision)
+{
+    const struct sl_plans *plans = &decision->policy->plans;
+    unsigned plan = decision->plan;
+
+    return plans->list[plan < plans->count ? plan : plans->fallback].name;
+}
+
+const struct sl_feature *sl_decision_feature(const struct sl_decision *decision)
+{
+    if (decision->reason != SL_REASON_FEATURE ||
+        decision->route->feature >= decision->policy->feature_count)
+        return NULL;
+    return &decision->policy->features[decision->route->feature];
+}
+
+sl_ns sl_decision_retry_in(const struct sl_decision *decision)
+{
+    const struct sl_feature *feature = sl_decision_feature(decision);
+
+    if (decision->allowed || decision->never)
+        return SL_NS_NONE;
+    if (decision->retry_in < 0 && feature)
+        return feature->retry_after;
+    return decision->retry_in;
+}
+
+uint64_t sl_retry_seconds(sl_ns retry_in)
+{
+    uint64_t seconds = sl_span_in(retry_in, SL_S);
+
+    return seconds > 0 ? seconds : 1;
+}
+
+/* ---- forms ---- */
+
+static const int form_status[SL_ERRORS] = {
+    [SL_ERROR_RATE_LIMITED] = 429, [SL_ERROR_PLAN_LIMIT] = 402,
+    [SL_ERROR_FORBIDDEN] = 403,    [SL_ERROR_UNAUTHORIZED] = 401,
+    [SL_ERROR_CONFLICT] = 409,     [SL_ERROR_UNAVAILABLE] = 503,
+};
+
+static enum sl_error error_of(int status)
+{
+    for (enum sl_error e = 0; e < SL_ERRORS; e++)
+        if (form_status[e] == status)
+            return e;
+    return SL_ERROR_RATE_LIMITED;
+}
+
+const struct sl_error_form *sl_decision_form(const struct sl_decision *d)
+{
+    return &d->policy->errors[error_of(d->status)];
+}
+
+int sl_decision_status(const struct sl_decision *decision)
+{
+    int own;
+
+    if (decision->allowed)
+        return decision->status;
+    own = sl_decision_form(decision)->status;
+    if (own == 0 || form_status[error_of(decision->status)] != decision->status)
+        return decision->status;
+    return own;
 }

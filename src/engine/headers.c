@@ -1,4 +1,6 @@
-/* headers.c -- the same numbers as different clients want to read them.
+/* headers.c -- the headers of an answer.
+ *
+ * The numbers of one limit, in the dialects that clients read:
  *
  *     x-ratelimit  X-RateLimit-Limit: 5, -Remaining, -Reset (epoch seconds)
  *     ietf         RateLimit-Policy: "ai-minute";q=5;w=60;sluice-burst=8
@@ -11,399 +13,63 @@
  *     kong         X-RateLimit-Limit-Minute, -Remaining-Minute,
  *                  RateLimit-Limit, -Remaining, -Reset (seconds from now)
  *
- * Where two dialects share a name they agree on its value, so the first one
- * speaks for both; RateLimit-Policy is ietf's where both want it.
+ * Dialects that share a name agree on its value, so it is sent once; if ietf
+ * and ietf-06 are both wanted, RateLimit-Policy is that of ietf.
+ *
+ * Then Retry-After, X-Org-Quota-Remaining, Idempotency-Replayed,
+ * X-Sluice-Degraded, X-Sluice-Hold, X-Request-Id, Cache-Control,
+ * WWW-Authenticate and Access-Control-Expose-Headers, as they apply.
  */
 #include "base/arith.h"
 #include "base/str.h"
 #include "engine/render.h"
 #include "identity/identity.h"
 
-/* One limit, ready to be told in any dialect. */
-struct telling {
-    const struct sl_decision *decision;
-    const struct sl_limit_view *shown;
-    sl_ns reset_in; /* SL_NS_NONE for permits and levels */
+/* The largest integer of structured fields (RFC 9651); larger numbers are
+ * shown as this. */
+#define NUMBER_MAX UINT64_C(999999999999999)
+
+/* The headers of one answer, while they are written. Values follow one another
+ * in memory of a sufficient size; otherwise `full` is set and nothing is
+ * written past the end. A name is sent once: the first one counts. */
+struct writer {
+    struct sl_out_header *list;
+    unsigned count;
+    uint64_t seen; /* bit_of() of each name */
+    char *at, *end;
+    bool full;
 };
 
-static struct telling tell(const struct sl_decision *d,
-                           const struct sl_limit_view *shown)
+static inline void add_bytes(struct writer *head, struct sl_str bytes)
 {
-    return (struct telling){d, shown, sl_limit_view_reset_in(d, shown)};
-}
-
-static uint64_t reset_epoch(const struct telling *t)
-{
-    return sl_span_in(sl_ns_add_sat(t->decision->now, t->reset_in), SL_S);
-}
-
-/* ---- x-ratelimit ---- */
-
-static void x_ratelimit(struct sl_header_writer *head, const struct telling *t)
-{
-    sl_headers_number(head, SL_STR("X-RateLimit-Limit"),
-                      sl_limit_view_count(t->shown));
-    sl_headers_number(head, SL_STR("X-RateLimit-Remaining"),
-                      t->shown->answer.remaining);
-    if (t->reset_in >= 0)
-        sl_headers_number(head, SL_STR("X-RateLimit-Reset"), reset_epoch(t));
-}
-
-/* ---- ietf, and ietf-06 ---- */
-
-/* The parameters of the draft: the only place that names them, for the next
- * draft may rename them. */
-#define QUOTA            SL_STR(";q=")
-#define QUOTA_UNIT       SL_STR(";qu=")
-#define WINDOW           SL_STR(";w=") /* seconds */
-#define REMAINING        SL_STR(";r=")
-#define EFFECTIVE_WINDOW SL_STR(";t=")            /* seconds */
-#define BURST            SL_STR(";sluice-burst=") /* ours */
-
-static inline void add_parameter(struct sl_header_writer *head,
-                                 struct sl_str name, uint64_t number)
-{
-    sl_headers_bytes(head, name);
-    sl_headers_digits(head, number);
-}
-
-/* The window in seconds; 0 if it has none or none of a fixed length. */
-static uint64_t window(const struct sl_limit *limit)
-{
-    if (!limit->calendar)
-        return sl_span_in(limit->period, SL_S);
-    switch (limit->cal.unit) {
-    case SL_CALENDAR_DAY:
-        return limit->cal.every * (uint64_t)(SL_DAY / SL_S);
-    case SL_CALENDAR_WEEK:
-        return limit->cal.every * (uint64_t)(SL_WEEK / SL_S);
-    case SL_CALENDAR_MONTH:
-        break;
-    }
-    return 0;
-}
-
-static void add_policy(struct sl_header_writer *head,
-                       const struct sl_limit_view *shown)
-{
-    uint64_t w = window(shown->numbers);
-
-    sl_headers_string(head, shown->rule->name);
-    add_parameter(head, QUOTA, sl_limit_view_count(shown));
-    if (w > 0)
-        add_parameter(head, WINDOW, w);
-    if (shown->numbers->kind == SL_PERMITS) {
-        sl_headers_bytes(head, QUOTA_UNIT);
-        sl_headers_bytes(head, SL_STR("\"concurrent-requests\""));
-    }
-    if (sl_limit_view_capacity(shown) != sl_limit_view_count(shown))
-        add_parameter(head, BURST, sl_limit_view_capacity(shown));
-}
-
-/* Is it told of in RateLimit-Policy? Those that count are, unless they have
- * dialects of their own without it; and the one that RateLimit speaks of. */
-static bool is_listed(const struct sl_decision *d, unsigned i)
-{
-    const struct sl_limit_view *shown = &d->shown[i];
-    int own = shown->rule->dialects;
-
-    if (!sl_limit_view_limited(shown))
-        return false;
-    if ((int)i == d->report)
-        return true;
-    return shown->mode == SL_MODE_ENFORCE && (own < 0 || own & SL_DIALECT_IETF);
-}
-
-static void add_policies(struct sl_header_writer *head,
-                         const struct sl_decision *d)
-{
-    bool first = true;
-
-    if (!sl_headers_begin(head, SL_STR("RateLimit-Policy")))
-        return;
-    for (unsigned i = 0; i < d->shown_count; i++) {
-        if (!is_listed(d, i))
-            continue;
-        if (!first)
-            sl_headers_bytes(head, SL_STR(", "));
-        add_policy(head, &d->shown[i]);
-        first = false;
-    }
-    sl_headers_end(head);
-}
-
-static void ietf(struct sl_header_writer *head, const struct telling *t)
-{
-    const struct sl_answer *a = &t->shown->answer;
-    sl_ns in = a->reset_in;
-
-    add_policies(head, t->decision);
-    if (!sl_headers_begin(head, SL_STR("RateLimit")))
-        return;
-    /* Retry-After must not be earlier than the end of `t`. */
-    if (!t->shown->allowed && a->retry_in >= 0)
-        in = a->retry_in;
-    sl_headers_string(head, t->shown->rule->name);
-    add_parameter(head, REMAINING, a->remaining);
-    if (in >= 0)
-        add_parameter(head, EFFECTIVE_WINDOW, sl_span_in(in, SL_S));
-    sl_headers_end(head);
-}
-
-/* What ietf-06 and kong share. */
-static void add_triple(struct sl_header_writer *head, const struct telling *t)
-{
-    sl_headers_number(head, SL_STR("RateLimit-Limit"),
-                      sl_limit_view_count(t->shown));
-    sl_headers_number(head, SL_STR("RateLimit-Remaining"),
-                      t->shown->answer.remaining);
-    if (t->reset_in >= 0)
-        sl_headers_number(head, SL_STR("RateLimit-Reset"),
-                          sl_span_in(t->reset_in, SL_S));
-}
-
-static void ietf_06(struct sl_header_writer *head, const struct telling *t)
-{
-    uint64_t w = window(t->shown->numbers);
-
-    add_triple(head, t);
-    if (!sl_headers_begin(head, SL_STR("RateLimit-Policy")))
-        return;
-    sl_headers_digits(head, sl_limit_view_count(t->shown));
-    if (w > 0)
-        add_parameter(head, WINDOW, w);
-    sl_headers_end(head);
-}
-
-/* ---- github ---- */
-
-static void github(struct sl_header_writer *head, const struct telling *t)
-{
-    uint64_t remaining = t->shown->answer.remaining;
-
-    sl_headers_number(head, SL_STR("x-ratelimit-limit"),
-                      sl_limit_view_count(t->shown));
-    sl_headers_number(head, SL_STR("x-ratelimit-remaining"), remaining);
-    sl_headers_number(
-        head, SL_STR("x-ratelimit-used"),
-        sl_sub_floor(sl_limit_view_capacity(t->shown), remaining));
-    if (t->reset_in >= 0)
-        sl_headers_number(head, SL_STR("x-ratelimit-reset"), reset_epoch(t));
-    if (!sl_headers_begin(head, SL_STR("x-ratelimit-resource")))
-        return;
-    sl_headers_clean(head, t->shown->rule->name);
-    sl_headers_end(head);
-}
-
-/* ---- openai ---- */
-
-static bool is_tokens(const struct sl_limit_view *shown)
-{
-    struct sl_str unit = shown->rule->unit;
-
-    for (size_t i = 0; i + 5 <= unit.len; i++)
-        if (sl_str_eq_nocase((struct sl_str){unit.at + i, 5}, SL_STR("token")))
-            return true;
-    return false;
-}
-
-/* The one of a kind that is told of: the reported one, else the first. */
-static const struct sl_limit_view *find_kind(const struct sl_decision *d,
-                                             bool tokens)
-{
-    if (is_tokens(&d->shown[d->report]) == tokens)
-        return &d->shown[d->report];
-    for (unsigned i = 0; i < d->shown_count; i++)
-        if (sl_limit_view_answered(&d->shown[i]) &&
-            d->shown[i].mode == SL_MODE_ENFORCE &&
-            is_tokens(&d->shown[i]) == tokens)
-            return &d->shown[i];
-    return NULL;
-}
-
-/* Seconds below a minute: "6s", "8.64s"; `ms` < 60,000. */
-static void add_seconds(struct sl_header_writer *head, uint64_t ms)
-{
-    char fraction[4] = ".";
-    size_t len = 4;
-
-    sl_headers_digits(head, ms / 1000);
-    sl_digits_padded(ms % 1000, 3, fraction + 1);
-    while (len > 1 && fraction[len - 1] == '0')
-        len--;
-    if (len > 1)
-        sl_headers_bytes(head, (struct sl_str){fraction, len});
-    sl_headers_bytes(head, SL_STR("s"));
-}
-
-/* As Go prints durations, exact to the millisecond: 12ms, 6s, 6m0s, 1h0m0s. */
-static void add_go_span(struct sl_header_writer *head, sl_ns span)
-{
-    uint64_t ms = sl_span_in(span, SL_MS), minutes = ms / 60000;
-
-    if (ms > 0 && ms < 1000) {
-        sl_headers_digits(head, ms);
-        sl_headers_bytes(head, SL_STR("ms"));
+    if ((size_t)(head->end - head->at) < bytes.len) {
+        head->full = true;
         return;
     }
-    if (minutes >= 60) {
-        sl_headers_digits(head, minutes / 60);
-        sl_headers_bytes(head, SL_STR("h"));
-    }
-    if (minutes > 0) {
-        sl_headers_digits(head, minutes % 60);
-        sl_headers_bytes(head, SL_STR("m"));
-    }
-    add_seconds(head, ms % 60000);
+    if (bytes.len > 0)
+        memcpy(head->at, bytes.at, bytes.len);
+    head->at += bytes.len;
 }
 
-static void openai_kind(struct sl_header_writer *head,
-                        const struct sl_decision *d, bool tokens)
+static inline void add_digits(struct writer *head, uint64_t number)
 {
-    const struct sl_limit_view *shown = find_kind(d, tokens);
-    struct telling t;
-
-    if (!shown)
+    if (head->end - head->at < SL_DIGITS) {
+        head->full = true;
         return;
-    t = tell(d, shown);
-    sl_headers_number(head,
-                      tokens ? SL_STR("x-ratelimit-limit-tokens")
-                             : SL_STR("x-ratelimit-limit-requests"),
-                      sl_limit_view_count(shown));
-    sl_headers_number(head,
-                      tokens ? SL_STR("x-ratelimit-remaining-tokens")
-                             : SL_STR("x-ratelimit-remaining-requests"),
-                      shown->answer.remaining);
-    if (t.reset_in < 0 ||
-        !sl_headers_begin(head, tokens ? SL_STR("x-ratelimit-reset-tokens")
-                                       : SL_STR("x-ratelimit-reset-requests")))
-        return;
-    add_go_span(head, t.reset_in);
-    sl_headers_end(head);
-}
-
-static void openai(struct sl_header_writer *head, const struct telling *t)
-{
-    openai_kind(head, t->decision, false);
-    openai_kind(head, t->decision, true);
-}
-
-/* ---- kong ---- */
-
-/* Kong has a name for these periods and for no others. */
-static int kong_period(const struct sl_limit *limit)
-{
-    static const sl_ns lengths[] = {SL_S, SL_MIN, SL_HOUR, SL_DAY};
-
-    if (limit->calendar && limit->cal.every == 1) {
-        if (limit->cal.unit == SL_CALENDAR_DAY)
-            return 3;
-        return limit->cal.unit == SL_CALENDAR_MONTH ? 4 : -1;
     }
-    for (int i = 0; i < (int)SL_LEN(lengths); i++)
-        if (!limit->calendar && limit->period == lengths[i])
-            return i;
-    return -1;
+    head->at += sl_digits(number < NUMBER_MAX ? number : NUMBER_MAX, head->at);
 }
 
-static void kong(struct sl_header_writer *head, const struct telling *t)
+/* A bit for a name of at least three letters: the same for names that differ
+ * only in case, and rarely for others. */
+static inline uint64_t bit_of(struct sl_str name)
 {
-    static const char *const limits[] = {
-        "X-RateLimit-Limit-Second", "X-RateLimit-Limit-Minute",
-        "X-RateLimit-Limit-Hour", "X-RateLimit-Limit-Day",
-        "X-RateLimit-Limit-Month"};
-    static const char *const remainings[] = {
-        "X-RateLimit-Remaining-Second", "X-RateLimit-Remaining-Minute",
-        "X-RateLimit-Remaining-Hour", "X-RateLimit-Remaining-Day",
-        "X-RateLimit-Remaining-Month"};
-    int period = kong_period(t->shown->numbers);
+    unsigned letter = (unsigned char)name.at[name.len - 3] | 0x20U;
 
-    if (period >= 0) {
-        sl_headers_number(head, sl_str_c(limits[period]),
-                          sl_limit_view_count(t->shown));
-        sl_headers_number(head, sl_str_c(remainings[period]),
-                          t->shown->answer.remaining);
-    }
-    add_triple(head, t);
+    return UINT64_C(1) << ((name.len + 5 * letter) & 63);
 }
 
-/* ---- all of them ---- */
-
-static const struct {
-    int bit;
-    unsigned fields; /* at most */
-    void (*write)(struct sl_header_writer *head, const struct telling *t);
-} dialects[] = {
-    {SL_DIALECT_X_RATELIMIT, 3, x_ratelimit},
-    {SL_DIALECT_IETF,        2, ietf       },
-    {SL_DIALECT_IETF_06,     4, ietf_06    },
-    {SL_DIALECT_GITHUB,      5, github     },
-    {SL_DIALECT_OPENAI,      6, openai     },
-    {SL_DIALECT_KONG,        5, kong       },
-};
-
-/* Those of the reported limit, else of the route; none if there are no numbers.
- */
-static int wanted(const struct sl_decision *d)
-{
-    const struct sl_limit_view *shown;
-
-    if (d->report < 0 || !sl_limit_view_answered(&d->shown[d->report]))
-        return 0;
-    shown = &d->shown[d->report];
-    return shown->rule->dialects >= 0 ? shown->rule->dialects
-                                      : d->route->dialects;
-}
-
-unsigned sl_dialect_fields(const struct sl_decision *decision)
-{
-    int bits = wanted(decision);
-    unsigned fields = 0;
-
-    for (size_t i = 0; i < SL_LEN(dialects); i++)
-        if (bits & dialects[i].bit)
-            fields += dialects[i].fields;
-    return fields;
-}
-
-void sl_headers_dialects(struct sl_header_writer *head,
-                         const struct sl_decision *d)
-{
-    int bits = wanted(d);
-    struct telling t;
-
-    if (bits == 0)
-        return;
-    t = tell(d, &d->shown[d->report]);
-    for (size_t i = 0; i < SL_LEN(dialects); i++)
-        if (bits & dialects[i].bit)
-            dialects[i].write(head, &t);
-}
-
-/* ---- headers, but for the dialects.
- *
- *     X-RateLimit-...            the dialects (dialects.c)
- *     Retry-After                refused, and time will help
- *     X-Org-Quota-Remaining      a quota is among the limits
- *     Idempotency-Replayed       the same was asked before
- *     X-Sluice-Degraded          decided without the store
- *     X-Sluice-Hold              what was taken is held by this name
- *     X-Request-Id
- *     Cache-Control              a refusal is nobody else's answer
- *     WWW-Authenticate           nobody is known, and a token would tell
- *     Access-Control-Expose-...  what scripts in browsers may read: all of it
- */
-
-/* A number and its header's name in the list of those exposed. */
-#define FIELD_ROOM ((size_t)56)
-
-/* `"";q=;w=;sluice-burst=;qu="concurrent-requests", ` with three numbers. */
-#define POLICY_ROOM ((size_t)120)
-
-/* `Bearer error="invalid_token", error_description=""` and a sentence. */
-#define CHALLENGE_ROOM ((size_t)256)
-
-bool sl_headers_has(const struct sl_header_writer *head, struct sl_str name)
+static bool has(const struct writer *head, struct sl_str name)
 {
     for (unsigned i = 0; i < head->count; i++)
         if (sl_str_eq_nocase(head->list[i].name, name))
@@ -411,14 +77,40 @@ bool sl_headers_has(const struct sl_header_writer *head, struct sl_str name)
     return false;
 }
 
-static void add_text(struct sl_header_writer *head, struct sl_str name,
-                     struct sl_str text)
+/* Begins a header; false if its name was sent already. `name` is borrowed. */
+static inline bool begin(struct writer *head, struct sl_str name)
 {
-    if (!sl_headers_begin(head, name))
-        return;
-    sl_headers_clean(head, text);
-    sl_headers_end(head);
+    uint64_t bit = bit_of(name);
+
+    if ((head->seen & bit) && has(head, name))
+        return false;
+    if (head->count == SL_HEADERS) {
+        head->full = true;
+        return false;
+    }
+    head->seen |= bit;
+    head->list[head->count].name = name;
+    head->list[head->count].value.at = head->at;
+    return true;
 }
+
+static inline void end(struct writer *head)
+{
+    struct sl_str *value = &head->list[head->count++].value;
+
+    value->len = (size_t)(head->at - value->at);
+}
+
+static inline void add_number(struct writer *head, struct sl_str name,
+                              uint64_t number)
+{
+    if (!begin(head, name))
+        return;
+    add_digits(head, number);
+    end(head);
+}
+
+/* ---- texts ---- */
 
 static bool is_fit(char c, bool quoted)
 {
@@ -430,9 +122,9 @@ static bool is_plain_byte(char c)
     return is_fit(c, false) && c != '"' && c != '\\';
 }
 
-/* Are eight bytes plain? Of a byte's seven low bits the sum with 1 reaches the
- * top only from 0x7f, with 0x5f from 0x21 on, and with 0x7f from all but 0,
- * which is what a quote or a backslash becomes. */
+/* Are eight bytes plain? The sum of a byte's seven low bits with 1 reaches the
+ * top bit only for 0x7f, with 0x5f for 0x21 and above, and with 0x7f for all
+ * but 0, which a quote or a backslash becomes. */
 static bool is_plain_word(uint64_t word)
 {
     uint64_t low = word & SL_EACH(0x7f);
@@ -443,7 +135,7 @@ static bool is_plain_word(uint64_t word)
     return ((word | (low + SL_EACH(1)) | ~plain) & SL_TOPS) == 0;
 }
 
-/* Does it stand for itself, in quotes or without? Nearly all names do. */
+/* Is the text the same with and without quotes? Nearly all names are. */
 static bool is_plain(struct sl_str text)
 {
     size_t i = 0;
@@ -453,19 +145,19 @@ static bool is_plain(struct sl_str text)
     for (; i + 8 < text.len; i += 8)
         if (!is_plain_word(sl_swar_load(text.at + i)))
             return false;
-    if (text.len >= 8) /* the rest was looked at first */
+    if (text.len >= 8) /* the last word was checked first */
         return true;
     while (i < text.len && is_plain_byte(text.at[i]))
         i++;
     return i == text.len;
 }
 
-static void add_byte(struct sl_header_writer *head, char c)
+static void add_byte(struct writer *head, char c)
 {
-    sl_headers_bytes(head, (struct sl_str){&c, 1});
+    add_bytes(head, (struct sl_str){&c, 1});
 }
 
-static void add_escaped(struct sl_header_writer *head, unsigned char c)
+static void add_escaped(struct writer *head, unsigned char c)
 {
     static const char hex[] = "0123456789abcdef";
 
@@ -474,13 +166,16 @@ static void add_escaped(struct sl_header_writer *head, unsigned char c)
     add_byte(head, hex[c & 15]);
 }
 
-static void clean(struct sl_header_writer *head, struct sl_str text,
-                  bool quoted)
+/* Writes a text as it is if all its bytes are visible ASCII. Otherwise each
+ * byte that is not, and each '%', becomes %xx. `quoted`: the inside of a String
+ * of structured fields; a backslash precedes quotes and backslashes, and blanks
+ * stay. */
+static void clean(struct writer *head, struct sl_str text, bool quoted)
 {
     bool fit = true;
 
     if (is_plain(text)) {
-        sl_headers_bytes(head, text);
+        add_bytes(head, text);
         return;
     }
     for (size_t i = 0; i < text.len; i++)
@@ -497,20 +192,366 @@ static void clean(struct sl_header_writer *head, struct sl_str text,
     }
 }
 
-void sl_headers_clean(struct sl_header_writer *head, struct sl_str text)
-{
-    clean(head, text, false);
-}
-
-void sl_headers_string(struct sl_header_writer *head, struct sl_str text)
+/* A String of structured fields. */
+static void add_quoted(struct writer *head, struct sl_str text)
 {
     add_byte(head, '"');
     clean(head, text, true);
     add_byte(head, '"');
 }
 
-/* Names joined by commas, and which: one answer of a thread after another has
- * the same. */
+static void add_text(struct writer *head, struct sl_str name,
+                     struct sl_str text)
+{
+    if (!begin(head, name))
+        return;
+    clean(head, text, false);
+    end(head);
+}
+
+/* ---- dialects ---- */
+
+/* One limit to be shown. */
+struct source {
+    const struct sl_decision *decision;
+    const struct sl_limit_view *shown;
+    sl_ns reset_in; /* SL_NS_NONE for permits and levels */
+};
+
+/* The parameters of the IETF draft. The next draft may rename them. */
+#define QUOTA            SL_STR(";q=")
+#define QUOTA_UNIT       SL_STR(";qu=")
+#define WINDOW           SL_STR(";w=") /* seconds */
+#define REMAINING        SL_STR(";r=")
+#define EFFECTIVE_WINDOW SL_STR(";t=")            /* seconds */
+#define BURST            SL_STR(";sluice-burst=") /* ours */
+
+static inline void add_parameter(struct writer *head, struct sl_str name,
+                                 uint64_t number)
+{
+    add_bytes(head, name);
+    add_digits(head, number);
+}
+
+/* The window in seconds; 0 if it has no fixed length. */
+static uint64_t window(const struct sl_limit *limit)
+{
+    if (!limit->calendar)
+        return sl_span_in(limit->period, SL_S);
+    switch (limit->cal.unit) {
+    case SL_CALENDAR_DAY:
+        return limit->cal.every * (uint64_t)(SL_DAY / SL_S);
+    case SL_CALENDAR_WEEK:
+        return limit->cal.every * (uint64_t)(SL_WEEK / SL_S);
+    case SL_CALENDAR_MONTH:
+        break;
+    }
+    return 0;
+}
+
+static void add_policy(struct writer *head, const struct sl_limit_view *shown)
+{
+    uint64_t w = window(shown->numbers);
+
+    add_quoted(head, shown->rule->name);
+    add_parameter(head, QUOTA, sl_limit_view_count(shown));
+    if (w > 0)
+        add_parameter(head, WINDOW, w);
+    if (shown->numbers->kind == SL_PERMITS) {
+        add_bytes(head, QUOTA_UNIT);
+        add_bytes(head, SL_STR("\"concurrent-requests\""));
+    }
+    if (sl_limit_view_capacity(shown) != sl_limit_view_count(shown))
+        add_parameter(head, BURST, sl_limit_view_capacity(shown));
+}
+
+/* Is the limit in RateLimit-Policy? Enforced limits are, unless their own
+ * dialects exclude it; and the limit of RateLimit is. */
+static bool is_listed(const struct sl_decision *d, unsigned i)
+{
+    const struct sl_limit_view *shown = &d->shown[i];
+    int own = shown->rule->dialects;
+
+    if (!sl_limit_view_limited(shown))
+        return false;
+    if ((int)i == d->report)
+        return true;
+    return shown->mode == SL_MODE_ENFORCE && (own < 0 || own & SL_DIALECT_IETF);
+}
+
+static void add_policies(struct writer *head, const struct sl_decision *d)
+{
+    bool first = true;
+
+    if (!begin(head, SL_STR("RateLimit-Policy")))
+        return;
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        if (!is_listed(d, i))
+            continue;
+        if (!first)
+            add_bytes(head, SL_STR(", "));
+        add_policy(head, &d->shown[i]);
+        first = false;
+    }
+    end(head);
+}
+
+static void add_ietf(struct writer *head, const struct source *s)
+{
+    const struct sl_answer *a = &s->shown->answer;
+    sl_ns in = a->reset_in;
+
+    add_policies(head, s->decision);
+    if (!begin(head, SL_STR("RateLimit")))
+        return;
+    /* Retry-After must not be earlier than the end of `t`. */
+    if (!s->shown->allowed && a->retry_in >= 0)
+        in = a->retry_in;
+    add_quoted(head, s->shown->rule->name);
+    add_parameter(head, REMAINING, a->remaining);
+    if (in >= 0)
+        add_parameter(head, EFFECTIVE_WINDOW, sl_span_in(in, SL_S));
+    end(head);
+}
+
+static void add_ietf_06_policy(struct writer *head, const struct source *s)
+{
+    uint64_t w = window(s->shown->numbers);
+
+    if (!begin(head, SL_STR("RateLimit-Policy")))
+        return;
+    add_digits(head, sl_limit_view_count(s->shown));
+    if (w > 0)
+        add_parameter(head, WINDOW, w);
+    end(head);
+}
+
+static void add_github_resource(struct writer *head, const struct source *s)
+{
+    add_text(head, SL_STR("x-ratelimit-resource"), s->shown->rule->name);
+}
+
+/* Kong has names for these periods only; -1: another one. */
+static int kong_period(const struct sl_limit *limit)
+{
+    static const sl_ns lengths[] = {SL_S, SL_MIN, SL_HOUR, SL_DAY};
+
+    if (limit->calendar && limit->cal.every == 1) {
+        if (limit->cal.unit == SL_CALENDAR_DAY)
+            return 3;
+        return limit->cal.unit == SL_CALENDAR_MONTH ? 4 : -1;
+    }
+    for (int i = 0; i < (int)SL_LEN(lengths); i++)
+        if (!limit->calendar && limit->period == lengths[i])
+            return i;
+    return -1;
+}
+
+static void add_kong_window(struct writer *head, const struct source *s)
+{
+    static const char *const names[][2] = {
+        {"X-RateLimit-Limit-Second", "X-RateLimit-Remaining-Second"},
+        {"X-RateLimit-Limit-Minute", "X-RateLimit-Remaining-Minute"},
+        {"X-RateLimit-Limit-Hour",   "X-RateLimit-Remaining-Hour"  },
+        {"X-RateLimit-Limit-Day",    "X-RateLimit-Remaining-Day"   },
+        {"X-RateLimit-Limit-Month",  "X-RateLimit-Remaining-Month" },
+    };
+    int period = kong_period(s->shown->numbers);
+
+    if (period < 0)
+        return;
+    add_number(head, sl_str_c(names[period][0]), sl_limit_view_count(s->shown));
+    add_number(head, sl_str_c(names[period][1]), s->shown->answer.remaining);
+}
+
+static bool is_tokens(const struct sl_limit_view *shown)
+{
+    struct sl_str unit = shown->rule->unit;
+
+    for (size_t i = 0; i + 5 <= unit.len; i++)
+        if (sl_str_eq_nocase((struct sl_str){unit.at + i, 5}, SL_STR("token")))
+            return true;
+    return false;
+}
+
+/* OpenAI shows one limit of requests and one of tokens: the reported limit,
+ * else the first. NULL if there is none. */
+static const struct sl_limit_view *find_kind(const struct sl_decision *d,
+                                             bool tokens)
+{
+    if (is_tokens(&d->shown[d->report]) == tokens)
+        return &d->shown[d->report];
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (sl_limit_view_answered(&d->shown[i]) &&
+            d->shown[i].mode == SL_MODE_ENFORCE &&
+            is_tokens(&d->shown[i]) == tokens)
+            return &d->shown[i];
+    return NULL;
+}
+
+/* Seconds below a minute: "6s", "8.64s"; `ms` < 60,000. */
+static void add_seconds(struct writer *head, uint64_t ms)
+{
+    char fraction[4] = ".";
+    size_t len = 4;
+
+    add_digits(head, ms / 1000);
+    sl_digits_padded(ms % 1000, 3, fraction + 1);
+    while (len > 1 && fraction[len - 1] == '0')
+        len--;
+    if (len > 1)
+        add_bytes(head, (struct sl_str){fraction, len});
+    add_bytes(head, SL_STR("s"));
+}
+
+/* As Go prints durations, exact to the millisecond: 12ms, 6s, 6m0s, 1h0m0s. */
+static void add_go_span(struct writer *head, sl_ns span)
+{
+    uint64_t ms = sl_span_in(span, SL_MS), minutes = ms / 60000;
+
+    if (ms > 0 && ms < 1000) {
+        add_digits(head, ms);
+        add_bytes(head, SL_STR("ms"));
+        return;
+    }
+    if (minutes >= 60) {
+        add_digits(head, minutes / 60);
+        add_bytes(head, SL_STR("h"));
+    }
+    if (minutes > 0) {
+        add_digits(head, minutes % 60);
+        add_bytes(head, SL_STR("m"));
+    }
+    add_seconds(head, ms % 60000);
+}
+
+/* A dialect is a few numbers under its own names, in this order, and headers
+ * before or after them. */
+struct dialect {
+    int bit;
+    unsigned fields; /* at most */
+    enum { EPOCH, SECONDS, GO } reset_form;
+    enum { REPORTED, REQUESTS, TOKENS } source;
+    struct sl_str limit, remaining, used, reset; /* "": not sent */
+    void (*before)(struct writer *head, const struct source *s); /* or NULL */
+    void (*after)(struct writer *head, const struct source *s);  /* or NULL */
+};
+
+/* The names of limit, remaining and reset. */
+#define NAMES(limit_, remaining_, reset_)                                      \
+    .limit = {limit_, sizeof(limit_) - 1},                                     \
+    .remaining = {remaining_, sizeof(remaining_) - 1},                         \
+    .reset = {reset_, sizeof(reset_) - 1}
+
+static const struct dialect
+    ietf =
+        {
+            .bit = SL_DIALECT_IETF, .fields = 2, .after = add_ietf
+},
+    x_ratelimit = {.bit = SL_DIALECT_X_RATELIMIT,
+                   .fields = 3,
+                   NAMES("X-RateLimit-Limit", "X-RateLimit-Remaining",
+                         "X-RateLimit-Reset")},
+    ietf_06 = {.bit = SL_DIALECT_IETF_06,
+               .fields = 4,
+               .reset_form = SECONDS,
+               NAMES("RateLimit-Limit", "RateLimit-Remaining",
+                     "RateLimit-Reset"),
+               .after = add_ietf_06_policy},
+    github = {.bit = SL_DIALECT_GITHUB,
+              .fields = 5,
+              .used = {"x-ratelimit-used", 16},
+              NAMES("x-ratelimit-limit", "x-ratelimit-remaining",
+                    "x-ratelimit-reset"),
+              .after = add_github_resource},
+    openai_requests = {.bit = SL_DIALECT_OPENAI,
+                       .fields = 3,
+                       .reset_form = GO,
+                       .source = REQUESTS,
+                       NAMES("x-ratelimit-limit-requests",
+                             "x-ratelimit-remaining-requests",
+                             "x-ratelimit-reset-requests")},
+    openai_tokens = {.bit = SL_DIALECT_OPENAI,
+                     .fields = 3,
+                     .reset_form = GO,
+                     .source = TOKENS,
+                     NAMES("x-ratelimit-limit-tokens",
+                           "x-ratelimit-remaining-tokens",
+                           "x-ratelimit-reset-tokens")},
+    kong = {.bit = SL_DIALECT_KONG,
+            .fields = 5,
+            .reset_form = SECONDS,
+            NAMES("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"),
+            .before = add_kong_window};
+
+static const struct dialect *const dialects[] = {
+    &x_ratelimit,     &ietf,          &ietf_06, &github,
+    &openai_requests, &openai_tokens, &kong,
+};
+
+static void add_numbers(struct writer *head, const struct dialect *dialect,
+                        const struct source *s)
+{
+    uint64_t remaining = s->shown->answer.remaining;
+    sl_ns at = sl_ns_add_sat(s->decision->now, s->reset_in);
+
+    add_number(head, dialect->limit, sl_limit_view_count(s->shown));
+    add_number(head, dialect->remaining, remaining);
+    if (dialect->used.len > 0)
+        add_number(head, dialect->used,
+                   sl_sub_floor(sl_limit_view_capacity(s->shown), remaining));
+    if (s->reset_in < 0 || !begin(head, dialect->reset))
+        return;
+    if (dialect->reset_form == GO)
+        add_go_span(head, s->reset_in);
+    else
+        add_digits(
+            head,
+            sl_span_in(dialect->reset_form == EPOCH ? at : s->reset_in, SL_S));
+    end(head);
+}
+
+/* The dialects of the reported limit, else of the route; 0 if there are no
+ * numbers. */
+static int wanted(const struct sl_decision *d)
+{
+    const struct sl_limit_view *shown;
+
+    if (d->report < 0 || !sl_limit_view_answered(&d->shown[d->report]))
+        return 0;
+    shown = &d->shown[d->report];
+    return shown->rule->dialects >= 0 ? shown->rule->dialects
+                                      : d->route->dialects;
+}
+
+static void add_dialects(struct writer *head, const struct sl_decision *d,
+                         int bits)
+{
+    for (size_t i = 0; i < SL_LEN(dialects); i++) {
+        const struct dialect *dialect = dialects[i];
+        struct source s = {.decision = d};
+
+        if (!(bits & dialect->bit))
+            continue;
+        s.shown = dialect->source == REPORTED
+                      ? &d->shown[d->report]
+                      : find_kind(d, dialect->source == TOKENS);
+        if (!s.shown)
+            continue;
+        s.reset_in = sl_limit_view_reset_in(d, s.shown);
+        if (dialect->before)
+            dialect->before(head, &s);
+        if (dialect->limit.len > 0)
+            add_numbers(head, dialect, &s);
+        if (dialect->after)
+            dialect->after(head, &s);
+    }
+}
+
+/* ---- Access-Control-Expose-Headers ---- */
+
+/* The last list of a thread, which is usually the next one, too. Names are
+ * literals: a name is compared by its address. */
 struct exposed {
     unsigned count;
     const char *names[SL_HEADERS];
@@ -518,8 +559,7 @@ struct exposed {
     char text[1024];
 };
 
-static bool is_for(const struct exposed *exposed,
-                   const struct sl_header_writer *head)
+static bool is_for(const struct exposed *exposed, const struct writer *head)
 {
     if (exposed->count != head->count)
         return false;
@@ -529,11 +569,9 @@ static bool is_for(const struct exposed *exposed,
     return true;
 }
 
-/* The names of literals live as long as the program, so that a name is told by
- * where it is. Without room the list is not kept. */
-static void keep_exposed(struct exposed *exposed,
-                         const struct sl_header_writer *head, unsigned count,
-                         struct sl_str text)
+/* A list that is too long is not kept. */
+static void keep_exposed(struct exposed *exposed, const struct writer *head,
+                         unsigned count, struct sl_str text)
 {
     if (text.len > sizeof(exposed->text))
         return;
@@ -545,7 +583,7 @@ static void keep_exposed(struct exposed *exposed,
         memcpy(exposed->text, text.at, text.len);
 }
 
-static void join_names(struct sl_header_writer *head, unsigned count)
+static void join_names(struct writer *head, unsigned count)
 {
     bool first = true;
 
@@ -553,89 +591,88 @@ static void join_names(struct sl_header_writer *head, unsigned count)
         if (sl_str_eq(head->list[i].name, SL_STR("Cache-Control")))
             continue;
         if (!first)
-            sl_headers_bytes(head, SL_STR(", "));
-        sl_headers_bytes(head, head->list[i].name);
+            add_bytes(head, SL_STR(", "));
+        add_bytes(head, head->list[i].name);
         first = false;
     }
 }
 
-/* Browsers hide what is not named here, but for a few of which we send only
- * Cache-Control. */
-static void add_exposed(struct sl_header_writer *head)
+/* Browsers hide headers that are not listed here, except Cache-Control. */
+static void add_exposed(struct writer *head)
 {
     static _Thread_local struct exposed last;
     unsigned count = head->count;
     bool known = is_for(&last, head);
     const char *start = head->at;
 
-    if (!sl_headers_begin(head, SL_STR("Access-Control-Expose-Headers")))
+    if (!begin(head, SL_STR("Access-Control-Expose-Headers")))
         return;
     if (known)
-        sl_headers_bytes(head, (struct sl_str){last.text, last.len});
+        add_bytes(head, (struct sl_str){last.text, last.len});
     else
         join_names(head, count);
     if (!known && !head->full)
         keep_exposed(&last, head, count,
                      (struct sl_str){start, (size_t)(head->at - start)});
     if (head->at > start)
-        sl_headers_end(head);
+        end(head);
 }
 
-/* Of a name each byte may become three, in three headers. */
-size_t sl_headers_room(const struct sl_decision *decision)
-{
-    size_t fields = 8 + sl_dialect_fields(decision);
-    size_t room = fields * FIELD_ROOM + 3 * strlen(decision->request_id);
+/* ---- the headers of a decision ---- */
 
-    if (decision->policy->identity.jwt.written)
+/* A number and its header's name in Access-Control-Expose-Headers. */
+#define FIELD_ROOM ((size_t)56)
+
+/* `"";q=;w=;sluice-burst=;qu="concurrent-requests", ` with three numbers. */
+#define POLICY_ROOM ((size_t)120)
+
+/* `Bearer error="invalid_token", error_description=""` and a sentence. */
+#define CHALLENGE_ROOM ((size_t)256)
+
+/* Bytes that the values need at most. Each byte of a name may become three, in
+ * three headers. */
+static size_t room_for(const struct sl_decision *d, int dialect_bits)
+{
+    size_t fields = 8, room = 3 * strlen(d->request_id);
+
+    for (size_t i = 0; i < SL_LEN(dialects); i++)
+        if (dialect_bits & dialects[i]->bit)
+            fields += dialects[i]->fields;
+    if (d->policy->identity.jwt.written)
         room += FIELD_ROOM + CHALLENGE_ROOM;
-    for (unsigned i = 0; i < decision->shown_count; i++)
-        room += POLICY_ROOM + 9 * decision->shown[i].rule->name.len;
-    return room;
+    for (unsigned i = 0; i < d->shown_count; i++)
+        room += POLICY_ROOM + 9 * d->shown[i].rule->name.len;
+    return room + fields * FIELD_ROOM;
 }
 
-static void add_quota(struct sl_header_writer *head,
-                      const struct sl_decision *d)
-{
-    if (d->quota >= 0 && sl_limit_view_answered(&d->shown[d->quota]))
-        sl_headers_number(head, SL_STR("X-Org-Quota-Remaining"),
-                          d->shown[d->quota].answer.remaining);
-}
-
-/* Is it the token itself that is wrong, and not that we can't tell? */
+/* Is the token itself wrong? Not if it could not be verified. */
 static bool is_invalid(enum sl_token_error fault)
 {
     return fault != SL_TOKEN_GOOD && fault != SL_TOKEN_NO_KEYS &&
            fault != SL_TOKEN_HELD_BACK && fault != SL_TOKEN_NO_MEMORY;
 }
 
-/* A description has neither quotes nor escapes. */
-static void add_description(struct sl_header_writer *head, struct sl_str text)
+/* RFC 6750, 3. A description has neither quotes nor escapes. */
+static void add_challenge(struct writer *head, const struct sl_decision *d)
 {
-    for (size_t i = 0; i < text.len; i++)
-        add_byte(head, text.at[i] == '"' ? '\'' : text.at[i]);
-}
+    const char *text = sl_token_error_sentence(d->token_fault);
 
-/* RFC 6750, 3. */
-static void add_challenge(struct sl_header_writer *head,
-                          const struct sl_decision *d)
-{
     if (d->status != 401 || !d->policy->identity.jwt.written ||
-        !sl_headers_begin(head, SL_STR("WWW-Authenticate")))
+        !begin(head, SL_STR("WWW-Authenticate")))
         return;
-    sl_headers_bytes(head, SL_STR("Bearer"));
+    add_bytes(head, SL_STR("Bearer"));
     if (is_invalid(d->token_fault)) {
-        sl_headers_bytes(head, SL_STR(" error=\"invalid_token\", "
-                                      "error_description=\""));
-        add_description(head,
-                        sl_str_c(sl_token_error_sentence(d->token_fault)));
+        add_bytes(head, SL_STR(" error=\"invalid_token\", "
+                               "error_description=\""));
+        for (; *text; text++)
+            add_byte(head, *text == '"' ? '\'' : *text);
         add_byte(head, '"');
     }
-    sl_headers_end(head);
+    end(head);
 }
 
-void sl_headers_write(struct sl_header_writer *head,
-                      const struct sl_decision *d)
+static void add_headers(struct writer *head, const struct sl_decision *d,
+                        int dialect_bits)
 {
     sl_ns retry_in = sl_decision_retry_in(d);
 
@@ -643,11 +680,12 @@ void sl_headers_write(struct sl_header_writer *head,
         add_text(head, SL_STR("Idempotency-Replayed"), SL_STR("true"));
     if (d->not_limited)
         return;
-    sl_headers_dialects(head, d);
+    add_dialects(head, d, dialect_bits);
     if (retry_in >= 0)
-        sl_headers_number(head, SL_STR("Retry-After"),
-                          sl_retry_seconds(retry_in));
-    add_quota(head, d);
+        add_number(head, SL_STR("Retry-After"), sl_retry_seconds(retry_in));
+    if (d->quota >= 0 && sl_limit_view_answered(&d->shown[d->quota]))
+        add_number(head, SL_STR("X-Org-Quota-Remaining"),
+                   d->shown[d->quota].answer.remaining);
     if (d->degraded)
         add_text(head, SL_STR("X-Sluice-Degraded"), SL_STR("store"));
     if (d->hold[0])
@@ -658,4 +696,20 @@ void sl_headers_write(struct sl_header_writer *head,
         add_text(head, SL_STR("Cache-Control"), SL_STR("no-store"));
     add_challenge(head, d);
     add_exposed(head);
+}
+
+int sl_render_headers(const struct sl_decision *decision,
+                      struct sl_arena *arena, struct sl_rendered *ret)
+{
+    int bits = wanted(decision);
+    size_t room = room_for(decision, bits);
+    struct writer head = {.list = ret->headers};
+
+    head.at = sl_arena_take(arena, room);
+    if (!head.at)
+        return SLUICE_ENOMEM;
+    head.end = head.at + room;
+    add_headers(&head, decision, bits);
+    ret->header_count = head.count;
+    return head.full ? SLUICE_EFULL : 0;
 }

@@ -494,65 +494,41 @@ const struct sl_rule *sl_hold_rule(const struct sl_hold_op *op, unsigned i)
     return of ? &op->active->policy->rules[(of - op->call.limits) / 2] : NULL;
 }
 
-static void write_bool(struct sl_text_writer *writer, bool value)
-{
-    sl_text_writer_raw(writer, value ? SL_STR("true") : SL_STR("false"));
-}
-
 /* A limit that is no longer in the policy has neither name nor numbers. */
-static void write_part(struct sl_text_writer *writer,
-                       const struct sl_hold_op *op, unsigned i)
+static void write_part(struct sl_writer *w, const struct sl_hold_op *op,
+                       unsigned i)
 {
     const struct sl_held_part *part = &op->call.parts[i];
     const struct sl_rule *rule = sl_hold_rule(op, i);
 
-    sl_text_writer_raw(writer,
-                       i > 0 ? SL_STR(",{\"name\":") : SL_STR("{\"name\":"));
-    if (rule)
-        sl_text_writer_string(writer, rule->name);
-    else
-        sl_text_writer_raw(writer, SL_STR("null"));
-    sl_text_writer_raw(writer, SL_STR(",\"held\":"));
-    sl_text_writer_number(writer, part->held);
-    sl_text_writer_raw(writer, SL_STR(",\"cost\":"));
-    if (op->verb == SL_VERB_EXTEND)
-        sl_text_writer_raw(writer, SL_STR("null"));
-    else
-        sl_text_writer_number(writer, part->cost);
-    sl_text_writer_raw(writer, SL_STR(",\"remaining\":"));
-    if (rule)
-        sl_text_writer_number(writer, part->answer.remaining);
-    else
-        sl_text_writer_raw(writer, SL_STR("null"));
-    sl_text_writer_raw(writer, SL_STR(",\"over\":"));
-    write_bool(writer, part->over);
-    sl_text_writer_raw(writer, SL_STR("}"));
+    sl_member_str_if(w, i > 0 ? SL_STR(",{\"name\":") : SL_STR("{\"name\":"),
+                     rule, rule ? rule->name : SL_STR(""));
+    sl_member_uint(w, SL_MEMBER("held"), part->held);
+    sl_member_uint_if(w, SL_MEMBER("cost"), op->verb != SL_VERB_EXTEND,
+                      part->cost);
+    sl_member_uint_if(w, SL_MEMBER("remaining"), rule, part->answer.remaining);
+    sl_member_flag(w, SL_MEMBER("over"), part->over);
+    sl_writer_add(w, SL_STR("}"));
 }
 
 int sl_hold_render(const struct sl_hold_op *op, struct sl_buf *out)
 {
-    struct sl_text_writer writer = {.out = out, .json = true};
+    struct sl_writer w = {.out = out};
     size_t before = out->len;
     bool held = op->verb == SL_VERB_EXTEND && !sl_hold_is_again(op);
     char name[SL_HOLD_TEXT];
 
     sl_hold_name_write(&op->name, name);
-    sl_text_writer_raw(&writer, SL_STR("{\"hold\":"));
-    sl_text_writer_string(&writer, sl_str_c(name));
-    sl_text_writer_raw(&writer, SL_STR(",\"state\":"));
-    sl_text_writer_string(&writer, sl_str_c(sl_hold_state_word(op)));
-    sl_text_writer_raw(&writer, SL_STR(",\"again\":"));
-    write_bool(&writer, sl_hold_is_again(op));
-    sl_text_writer_raw(&writer, SL_STR(",\"expires_ms\":"));
-    if (held)
-        sl_text_writer_number(&writer, sl_span_in(op->call.expires_in, SL_MS));
-    else
-        sl_text_writer_raw(&writer, SL_STR("null"));
-    sl_text_writer_raw(&writer, SL_STR(",\"limits\":["));
+    sl_member_str(&w, SL_STR("{\"hold\":"), sl_str_c(name));
+    sl_member_str(&w, SL_MEMBER("state"), sl_str_c(sl_hold_state_word(op)));
+    sl_member_flag(&w, SL_MEMBER("again"), sl_hold_is_again(op));
+    sl_member_uint_if(&w, SL_MEMBER("expires_ms"), held,
+                      sl_span_in(op->call.expires_in, SL_MS));
+    sl_writer_add(&w, SL_STR(",\"limits\":["));
     for (unsigned i = 0; i < op->call.count; i++)
-        write_part(&writer, op, i);
-    sl_text_writer_raw(&writer, SL_STR("]}"));
-    if (writer.err)
+        write_part(&w, op, i);
+    sl_writer_add(&w, SL_STR("]}"));
+    if (w.err)
         out->len = before;
-    return writer.err;
+    return w.err;
 }

@@ -1,71 +1,196 @@
-/* message.c -- the sentence of a denial.
+/* message.c -- the message and the JSON body of a denial.
  *
- * A message of the policy may speak of what is not there: "Retry after
- * {retry_after} seconds", and the cost can never pass. Then our own sentence
- * takes its place, since that one knows what happened.
- *
- * Our own sentences name the limit and what it allows, and end with what to
- * do: come back in so many seconds, ask for less, give something back.
+ * The policy's own message is used if each of its placeholders has a value;
+ * "Retry after {retry_after} seconds" has none if the request can never pass.
+ * Otherwise a default message names the limit, what it allows, and what to do:
+ * retry later, ask for less, release something.
  */
+#include "base/arith.h"
 #include "engine/render.h"
 #include "identity/identity.h"
 
-/* ---- messages of the policy ---- */
+/* ---- placeholders ---- */
 
-void sl_placeholder_value_write(const struct sl_decision *decision,
-                                enum sl_placeholder holder,
-                                struct sl_text_writer *writer)
+enum value_kind { NONE, NUMBER, TEXT, MESSAGE };
+
+/* The value of a placeholder. */
+struct value {
+    enum value_kind kind;
+    uint64_t number;
+    struct sl_str text; /* may point into `room` */
+    char room[SL_TIMESTAMP_TEXT];
+};
+
+static void set_number(struct value *value, uint64_t number)
 {
-    struct sl_placeholder_value value;
+    value->kind = NUMBER;
+    value->number = number;
+}
 
-    sl_placeholder_value_of(decision, holder, &value);
-    switch (value.kind) {
-    case SL_VALUE_NUMBER:
-        sl_text_writer_number(writer, value.number);
+static void set_text(struct value *value, struct sl_str text)
+{
+    value->kind = TEXT;
+    value->text = text;
+}
+
+static void set_time(struct value *value, sl_ns time, bool ms)
+{
+    set_text(value, (struct sl_str){value->room,
+                                    sl_timestamp_print(time, ms, value->room)});
+}
+
+static struct sl_str unit_of(const struct sl_rule *rule)
+{
+    if (rule->unit.len > 0)
+        return rule->unit;
+    return rule->kind == SL_LEVEL ? SL_STR("units") : SL_STR("requests");
+}
+
+/* Placeholders of the limit that the denial is about. */
+static void value_of_limit(const struct sl_limit_view *about,
+                           enum sl_placeholder holder, struct value *ret)
+{
+    switch (holder) {
+    case SL_HOLD_LIMIT:
+        if (sl_limit_view_limited(about))
+            set_number(ret, sl_limit_view_count(about));
         break;
-    case SL_VALUE_TEXT:
-        sl_text_writer_text(writer, value.text);
+    case SL_HOLD_REMAINING:
+        if (sl_limit_view_answered(about))
+            set_number(ret, about->answer.remaining);
         break;
-    case SL_VALUE_MESSAGE:
-        sl_message_write(decision, writer);
+    case SL_HOLD_NAME:
+        set_text(ret, about->rule->name);
         break;
-    case SL_VALUE_NONE:
-        if (value.is_number)
-            sl_text_writer_number(writer, 0);
+    case SL_HOLD_UNIT:
+        set_text(ret, unit_of(about->rule));
+        break;
+    case SL_HOLD_SCOPE:
+        set_text(ret, about->scope);
+        break;
+    case SL_HOLD_ID:
+        set_text(ret, sl_str_c(about->id));
+        break;
+    default:
         break;
     }
 }
 
-/* Is there something for every placeholder? */
+/* Times are rounded up to a whole second or millisecond. */
+static void value_of_reset(const struct sl_decision *d,
+                           const struct sl_limit_view *about,
+                           enum sl_placeholder holder, struct value *ret)
+{
+    sl_ns in = about ? sl_limit_view_reset_in(d, about) : SL_NS_NONE;
+    sl_ns at = sl_ns_add_sat(d->now, in);
+    sl_ns unit = holder == SL_HOLD_RESET_ISO ? SL_S : SL_MS;
+
+    if (in < 0)
+        return;
+    if (holder == SL_HOLD_RESET)
+        set_number(ret, sl_span_in(at, SL_S));
+    else if (holder == SL_HOLD_RESET_MS)
+        set_number(ret, sl_span_in(in, SL_MS));
+    else
+        set_time(ret, sl_ns_add_sat(at, unit - 1) / unit * unit, unit == SL_MS);
+}
+
+static void value_of(const struct sl_decision *d, enum sl_placeholder holder,
+                     struct value *ret)
+{
+    const struct sl_limit_view *about = sl_decision_about(d);
+    sl_ns retry_in = sl_decision_retry_in(d);
+
+    ret->kind = NONE;
+    switch (holder) {
+    case SL_HOLD_RETRY_AFTER:
+        if (retry_in >= 0)
+            set_number(ret, sl_retry_seconds(retry_in));
+        break;
+    case SL_HOLD_RETRY_AFTER_MS:
+        if (retry_in >= 0)
+            set_number(ret, sl_span_in(retry_in, SL_MS));
+        break;
+    case SL_HOLD_RESET:
+    case SL_HOLD_RESET_MS:
+    case SL_HOLD_RESET_ISO:
+    case SL_HOLD_RESET_ISO_MS:
+        value_of_reset(d, about, holder, ret);
+        break;
+    case SL_HOLD_MESSAGE:
+        ret->kind = MESSAGE;
+        break;
+    case SL_HOLD_PLAN:
+        set_text(ret, about ? about->plan_name : sl_decision_plan(d));
+        break;
+    case SL_HOLD_STATUS:
+        set_number(ret, (uint64_t)sl_decision_status(d));
+        break;
+    case SL_HOLD_CODE:
+        set_text(ret, d->code);
+        break;
+    case SL_HOLD_REQUEST_ID:
+        set_text(ret, sl_str_c(d->request_id));
+        break;
+    case SL_HOLD_NOW_ISO:
+    case SL_HOLD_NOW_ISO_MS:
+        set_time(ret, d->now, holder == SL_HOLD_NOW_ISO_MS);
+        break;
+    default:
+        if (about)
+            value_of_limit(about, holder, ret);
+        break;
+    }
+}
+
+/* ---- messages of the policy ---- */
+
+static inline void say(struct sl_writer *w, const char *text)
+{
+    sl_writer_add(w, sl_str_c(text));
+}
+
+static void say_number(struct sl_writer *w, uint64_t number)
+{
+    if (!w->err)
+        w->err = sl_json_number(w->out, number);
+}
+
+/* Does each placeholder have a value? */
 static bool is_complete(const struct sl_decision *d,
                         const struct sl_template *text)
 {
-    struct sl_placeholder_value value;
+    struct value value;
 
     for (unsigned i = 0; i < text->count; i++) {
         if (text->pieces[i].kind == SL_TEMPLATE_PIECE_LITERAL)
             continue;
-        sl_placeholder_value_of(d, text->pieces[i].holder, &value);
-        if (value.kind == SL_VALUE_NONE || value.kind == SL_VALUE_MESSAGE)
+        value_of(d, text->pieces[i].holder, &value);
+        if (value.kind == NONE || value.kind == MESSAGE)
             return false;
     }
     return true;
 }
 
-static void write_text(const struct sl_decision *d,
-                       const struct sl_template *text,
-                       struct sl_text_writer *writer)
+static void write_template(const struct sl_decision *d,
+                           const struct sl_template *text, struct sl_writer *w)
 {
+    struct value value = {.kind = NONE};
+
     for (unsigned i = 0; i < text->count; i++) {
         if (text->pieces[i].kind == SL_TEMPLATE_PIECE_LITERAL)
-            sl_text_writer_text(writer, text->pieces[i].literal);
+            set_text(&value, text->pieces[i].literal);
         else
-            sl_placeholder_value_write(d, text->pieces[i].holder, writer);
+            value_of(d, text->pieces[i].holder, &value);
+        if (value.kind == NUMBER)
+            say_number(w, value.number);
+        else
+            sl_writer_add(w, value.text);
     }
 }
 
-/* What the policy says about this denial, or NULL. */
-static const struct sl_template *written(const struct sl_decision *d)
+/* The policy's message for this denial, or NULL. */
+static const struct sl_template *own_message(const struct sl_decision *d)
 {
     const struct sl_limit_view *by = sl_decision_about(d);
     const struct sl_feature *feature = sl_decision_feature(d);
@@ -80,10 +205,10 @@ static const struct sl_template *written(const struct sl_decision *d)
     return text && text->count > 0 && is_complete(d, text) ? text : NULL;
 }
 
-/* ---- our own ---- */
+/* ---- default messages: a limit denies ---- */
 
-/* "in 12 s": the largest unit that leaves at least two of it, rounded up. */
-static void write_span(sl_ns span, struct sl_text_writer *writer)
+/* "12 s": the largest unit of which there are at least two, rounded up. */
+static void write_span(sl_ns span, struct sl_writer *w)
 {
     static const struct {
         sl_ns length;
@@ -102,25 +227,12 @@ static void write_span(sl_ns span, struct sl_text_writer *writer)
             name = units[i].name;
             break;
         }
-    sl_text_writer_number(writer, number);
-    sl_text_writer_text(writer, sl_str_c(name));
+    say_number(w, number);
+    say(w, name);
 }
 
-/* "minute", "5 minutes", "500 milliseconds". */
-static void write_units(uint64_t count, const char *unit,
-                        struct sl_text_writer *writer)
-{
-    if (count != 1) {
-        sl_text_writer_number(writer, count);
-        sl_text_writer_text(writer, SL_STR(" "));
-    }
-    sl_text_writer_text(writer, sl_str_c(unit));
-    if (count != 1)
-        sl_text_writer_text(writer, SL_STR("s"));
-}
-
-static void write_period(const struct sl_limit *limit,
-                         struct sl_text_writer *writer)
+/* " per minute", " per 5 minutes", " per 500 milliseconds" */
+static void write_period(const struct sl_limit *limit, struct sl_writer *w)
 {
     static const struct {
         sl_ns length;
@@ -137,300 +249,232 @@ static void write_period(const struct sl_limit *limit,
         [SL_CALENDAR_WEEK] = "week",
         [SL_CALENDAR_MONTH] = "month",
     };
+    uint64_t count = limit->cal.every;
     size_t i = 0;
 
-    sl_text_writer_text(writer, SL_STR(" per "));
-    if (limit->calendar) {
-        write_units(limit->cal.every, calendar[limit->cal.unit], writer);
-        return;
+    if (!limit->calendar) {
+        while (i + 1 < SL_LEN(units) && limit->period % units[i].length != 0)
+            i++;
+        count = sl_span_in(limit->period, units[i].length);
     }
-    while (i + 1 < SL_LEN(units) && limit->period % units[i].length != 0)
-        i++;
-    write_units(sl_span_in(limit->period, units[i].length), units[i].name,
-                writer);
+    say(w, " per ");
+    if (count != 1) {
+        say_number(w, count);
+        say(w, " ");
+    }
+    say(w, limit->calendar ? calendar[limit->cal.unit] : units[i].name);
+    if (count != 1)
+        say(w, "s");
 }
 
 /* `the limit "ai-minute" allows 5 per minute.` */
-static void write_allowance(const struct sl_limit_view *by,
-                            struct sl_text_writer *writer)
+static void write_allowance(const struct sl_limit_view *by, struct sl_writer *w)
 {
-    sl_text_writer_text(writer, SL_STR("the limit \""));
-    sl_text_writer_text(writer, by->rule->name);
-    sl_text_writer_text(writer, SL_STR("\" allows "));
-    sl_text_writer_number(writer, sl_limit_view_count(by));
+    say(w, "the limit \"");
+    sl_writer_add(w, by->rule->name);
+    say(w, "\" allows ");
+    say_number(w, sl_limit_view_count(by));
     if (by->rule->unit.len > 0) {
-        sl_text_writer_text(writer, SL_STR(" "));
-        sl_text_writer_text(writer, by->rule->unit);
+        say(w, " ");
+        sl_writer_add(w, by->rule->unit);
     }
     if (by->numbers->kind == SL_PERMITS)
-        sl_text_writer_text(writer, SL_STR(" at a time"));
+        say(w, " at a time");
     else if (by->numbers->kind == SL_LEVEL)
-        sl_text_writer_text(writer, SL_STR(" in all"));
+        say(w, " in all");
     else
-        write_period(by->numbers, writer);
-    sl_text_writer_text(writer, SL_STR("."));
+        write_period(by->numbers, w);
+    say(w, ".");
 }
 
-static void write_retry(sl_ns retry_in, struct sl_text_writer *writer)
+static void write_retry(sl_ns retry_in, struct sl_writer *w)
 {
     if (retry_in < 0)
         return;
-    sl_text_writer_text(writer, SL_STR(" Try again in "));
-    write_span(retry_in, writer);
-    sl_text_writer_text(writer, SL_STR("."));
+    say(w, " Try again in ");
+    write_span(retry_in, w);
+    say(w, ".");
 }
 
-static void write_advice(const struct sl_decision *d,
-                         const struct sl_limit_view *by,
-                         struct sl_text_writer *writer)
-{
-    sl_ns retry_in = sl_decision_retry_in(d);
-
-    if (d->never && by->answer.outcome == SL_NEVER) {
-        sl_text_writer_text(writer, SL_STR(" A cost of "));
-        sl_text_writer_number(writer, by->cost);
-        sl_text_writer_text(writer, SL_STR(" can never pass: the maximum is "));
-        sl_text_writer_number(writer, sl_limit_view_capacity(by));
-        sl_text_writer_text(writer, SL_STR("."));
-    } else if (retry_in >= 0) {
-        write_retry(retry_in, writer);
-    } else if (by->numbers->kind == SL_PERMITS) {
-        sl_text_writer_text(
-            writer, SL_STR(" Try again when another request has ended."));
-    } else if (by->numbers->kind == SL_LEVEL) {
-        sl_text_writer_text(writer, SL_STR(" Release some first."));
-    }
-}
-
-static void write_limit(const struct sl_decision *d,
-                        const struct sl_limit_view *by,
-                        struct sl_text_writer *writer)
-{
-    if (!by || !sl_limit_view_limited(by)) {
-        sl_text_writer_text(writer, SL_STR("Too many requests."));
-        return;
-    }
-    switch (by->numbers->kind) {
-    case SL_QUOTA:
-        sl_text_writer_text(writer, SL_STR("The quota is used up: "));
-        break;
-    case SL_LEVEL:
-        sl_text_writer_text(writer, SL_STR("The maximum is reached: "));
-        break;
-    case SL_PERMITS:
-        sl_text_writer_text(writer, SL_STR("Too many concurrent requests: "));
-        break;
-    default:
-        sl_text_writer_text(writer, SL_STR("Too many requests: "));
-        break;
-    }
-    write_allowance(by, writer);
-    write_advice(d, by, writer);
-}
-
-/* A sentence with a name in it: `before "name" after`. */
-static void write_about(struct sl_str before, struct sl_str name,
-                        struct sl_str after, struct sl_text_writer *writer)
-{
-    sl_text_writer_text(writer, before);
-    sl_text_writer_text(writer, SL_STR("\""));
-    sl_text_writer_text(writer, name);
-    sl_text_writer_text(writer, SL_STR("\""));
-    sl_text_writer_text(writer, after);
-}
-
-static void write_feature(const struct sl_decision *d,
-                          struct sl_text_writer *writer)
-{
-    const struct sl_feature *feature = sl_decision_feature(d);
-
-    if (feature)
-        write_about(SL_STR(""), feature->name,
-                    SL_STR(" is switched off for now."), writer);
-    else
-        sl_text_writer_text(writer, SL_STR("This is switched off for now."));
-    write_retry(sl_decision_retry_in(d), writer);
-}
-
-static void write_capability(const struct sl_decision *d,
-                             struct sl_text_writer *writer)
+static void write_limit(const struct sl_decision *d, struct sl_writer *w)
 {
     const struct sl_limit_view *by = sl_decision_about(d);
-    struct sl_placeholder_value plan;
+    sl_ns retry_in = sl_decision_retry_in(d);
+    enum sl_kind kind;
 
-    sl_placeholder_value_of(d, SL_HOLD_PLAN, &plan);
-    write_about(SL_STR("The plan "), plan.text, SL_STR(" does not include "),
-                writer);
-    if (by)
-        write_about(SL_STR(""), by->rule->name, SL_STR("."), writer);
-    else
-        sl_text_writer_text(writer, SL_STR("this."));
-}
-
-/* Nobody is known, perhaps since his token is not believed. */
-static void write_unknown(const struct sl_decision *d,
-                          struct sl_text_writer *writer)
-{
-    if (d->token_fault != SL_TOKEN_GOOD) {
-        sl_text_writer_text(writer,
-                            SL_STR("The caller is not authenticated: "));
-        sl_text_writer_text(writer,
-                            sl_str_c(sl_token_error_sentence(d->token_fault)));
-        sl_text_writer_text(writer, SL_STR("."));
-    } else if (d->reason == SL_REASON_ANONYMOUS) {
-        sl_text_writer_text(
-            writer,
-            SL_STR("Anonymous callers are not allowed: authenticate first."));
-    } else {
-        write_about(SL_STR("The request does not name the "), d->missing_scope,
-                    SL_STR(" of the caller, which is required."), writer);
-    }
-}
-
-static void write_default(const struct sl_decision *d,
-                          struct sl_text_writer *writer)
-{
-    switch (d->reason) {
-    case SL_REASON_NONE:
-        write_limit(d, sl_decision_about(d), writer);
-        break;
-    case SL_REASON_FEATURE:
-        write_feature(d, writer);
-        break;
-    case SL_REASON_ANONYMOUS:
-    case SL_REASON_MISSING:
-        write_unknown(d, writer);
-        break;
-    case SL_REASON_ROLE:
-        sl_text_writer_text(writer,
-                            SL_STR("The caller's role does not allow this."));
-        break;
-    case SL_REASON_CAPABILITY:
-        write_capability(d, writer);
-        break;
-    case SL_REASON_PATH:
-        sl_text_writer_text(
-            writer,
-            SL_STR("The path is ambiguous; send it in normalized form."));
-        break;
-    case SL_REASON_WEBHOOK:
-    case SL_REASON_WEBHOOKS_FULL:
-    case SL_REASON_REQUIRE:
-    case SL_REASON_BACKLOG:
-    case SL_REASON_RUNNING:
-    case SL_REASON_REUSED:
-    case SL_REASON_CONFLICT:
-        sl_precheck_message(d, writer);
-        write_retry(sl_decision_retry_in(d), writer);
-        break;
-    case SL_REASON_UNKNOWN_PLAN:
-        sl_text_writer_text(writer, SL_STR("The caller's plan is unknown."));
-        break;
-    case SL_REASON_UNKNOWN_SUBJECT:
-        sl_text_writer_text(writer, SL_STR("The caller is not registered."));
-        break;
-    case SL_REASON_QUEUE:
-        sl_text_writer_text(writer, SL_STR("Too many requests are waiting."));
-        write_retry(sl_decision_retry_in(d), writer);
-        break;
-    case SL_REASON_HOLDS:
-        sl_text_writer_text(
-            writer, SL_STR("No more holds are possible at the moment."));
-        write_retry(sl_decision_retry_in(d), writer);
-        break;
-    case SL_REASON_STORE:
-        sl_text_writer_text(writer,
-                            SL_STR("The store is not available, so the request "
-                                   "cannot be decided."));
-        write_retry(sl_decision_retry_in(d), writer);
-        break;
-    }
-}
-
-void sl_message_write(const struct sl_decision *decision,
-                      struct sl_text_writer *writer)
-{
-    const struct sl_template *text;
-
-    if (decision->allowed)
+    if (!by || !sl_limit_view_limited(by)) {
+        say(w, "Too many requests.");
         return;
-    text = written(decision);
-    if (text)
-        write_text(decision, text, writer);
-    else
-        write_default(decision, writer);
+    }
+    kind = by->numbers->kind;
+    say(w, kind == SL_QUOTA     ? "The quota is used up: "
+           : kind == SL_LEVEL   ? "The maximum is reached: "
+           : kind == SL_PERMITS ? "Too many concurrent requests: "
+                                : "Too many requests: ");
+    write_allowance(by, w);
+    if (d->never && by->answer.outcome == SL_NEVER) {
+        say(w, " A cost of ");
+        say_number(w, by->cost);
+        say(w, " can never pass: the maximum is ");
+        say_number(w, sl_limit_view_capacity(by));
+        say(w, ".");
+    } else if (retry_in >= 0) {
+        write_retry(retry_in, w);
+    } else if (kind == SL_PERMITS) {
+        say(w, " Try again when another request has ended.");
+    } else if (kind == SL_LEVEL) {
+        say(w, " Release some first.");
+    }
 }
 
-int sl_render_message(const struct sl_decision *decision, struct sl_buf *out)
+/* ---- default messages: another reason ---- */
+
+static const char *const sentences[] = {
+    [SL_REASON_FEATURE] = "This is switched off for now.",
+    [SL_REASON_ANONYMOUS] =
+        "Anonymous callers are not allowed: authenticate first.",
+    [SL_REASON_ROLE] = "The caller's role does not allow this.",
+    [SL_REASON_UNKNOWN_PLAN] = "The caller's plan is unknown.",
+    [SL_REASON_UNKNOWN_SUBJECT] = "The caller is not registered.",
+    [SL_REASON_STORE] =
+        "The store is not available, so the request cannot be decided.",
+    [SL_REASON_BACKLOG] = "Too many jobs are waiting.",
+    [SL_REASON_RUNNING] = "The same request is already being processed.",
+    [SL_REASON_REUSED] = "The idempotency key was used for another request; a "
+                         "new request needs a new key.",
+    [SL_REASON_PATH] = "The path is ambiguous; send it in normalized form.",
+    [SL_REASON_HOLDS] = "No more holds are possible at the moment.",
+    [SL_REASON_QUEUE] = "Too many requests are waiting.",
+    [SL_REASON_CONFLICT] = "Another request with the same key is running.",
+};
+
+static void write_capability(const struct sl_decision *d, struct sl_writer *w)
 {
-    struct sl_text_writer writer = {.out = out};
-    size_t before = out->len;
+    const struct sl_limit_view *by = sl_decision_about(d);
+    struct sl_str plan = by ? by->plan_name : sl_decision_plan(d);
 
-    sl_message_write(decision, &writer);
-    if (writer.err)
-        out->len = before;
-    return writer.err;
+    sl_writer_addf(w, "The plan \"%.*s\" does not include ", SL_STR_ARG(plan));
+    if (by)
+        sl_writer_addf(w, "\"%.*s\".", SL_STR_ARG(by->rule->name));
+    else
+        say(w, "this.");
 }
 
-/* ---- the JSON body of a denial.
- *
- * Either the policy's own, of which everything but the values was JSON when
- * the policy was read; or problem details (RFC 9457), whose members always
- * come in the same order.
- */
+/* `The header "x-parts" must be at most 10000.` The value that was sent is not
+ * repeated. */
+static void write_require(const struct sl_decision *d, struct sl_writer *w)
+{
+    const struct sl_require *require = d->require;
+
+    sl_writer_addf(w, "The header \"%.*s\" must be ",
+                   SL_STR_ARG(require->header));
+    switch (d->want) {
+    case SL_WANT_NUMBER:
+        say(w, "a whole number");
+        break;
+    case SL_WANT_LESS:
+        say(w, "at most ");
+        say_number(w, require->max);
+        break;
+    case SL_WANT_MORE:
+        say(w, "at least ");
+        say_number(w, require->min);
+        break;
+    case SL_WANT_EQUAL:
+        sl_writer_addf(w, "equal to \"%.*s\"", SL_STR_ARG(require->equals));
+        break;
+    default:
+        say(w, "present exactly once");
+        break;
+    }
+    say(w, ".");
+}
+
+static void write_reason(const struct sl_decision *d, struct sl_writer *w)
+{
+    const struct sl_feature *feature = sl_decision_feature(d);
+    bool unknown =
+        d->reason == SL_REASON_ANONYMOUS || d->reason == SL_REASON_MISSING;
+
+    if (feature)
+        sl_writer_addf(w, "\"%.*s\" is switched off for now.",
+                       SL_STR_ARG(feature->name));
+    else if (unknown && d->token_fault != SL_TOKEN_GOOD)
+        sl_writer_addf(w, "The caller is not authenticated: %s.",
+                       sl_token_error_sentence(d->token_fault));
+    else if (d->reason == SL_REASON_MISSING)
+        sl_writer_addf(w,
+                       "The request does not name the \"%.*s\" of the caller, "
+                       "which is required.",
+                       SL_STR_ARG(d->missing_scope));
+    else if (d->reason == SL_REASON_CAPABILITY)
+        write_capability(d, w);
+    else if (d->reason == SL_REASON_WEBHOOK)
+        sl_writer_addf(w, "The webhook is not valid: %s.",
+                       sl_webhook_fault_sentence(d->webhook_fault));
+    else if (d->reason == SL_REASON_WEBHOOKS_FULL)
+        sl_writer_addf(w, "The webhook cannot be accepted now: %s.",
+                       sl_webhook_fault_sentence(d->webhook_fault));
+    else if (d->reason == SL_REASON_REQUIRE)
+        write_require(d, w);
+    else
+        say(w, sentences[d->reason]);
+    write_retry(sl_decision_retry_in(d), w);
+}
+
+int sl_render_message(const struct sl_decision *d, struct sl_buf *out)
+{
+    struct sl_writer w = {.out = out};
+    size_t before = out->len;
+    const struct sl_template *own;
+
+    if (d->allowed)
+        return 0;
+    own = own_message(d);
+    if (own)
+        write_template(d, own, &w);
+    else if (d->reason == SL_REASON_NONE)
+        write_limit(d, &w);
+    else
+        write_reason(d, &w);
+    if (w.err)
+        out->len = before;
+    return w.err;
+}
+
+/* ---- the policy's own body: JSON, but for the values ---- */
+
+static bool is_number(enum sl_placeholder holder)
+{
+    return holder <= SL_HOLD_RESET_MS || holder == SL_HOLD_STATUS;
+}
+
+/* A placeholder that is a whole value keeps its type; without a value it is
+ * null. Inside a string a missing number is 0 and a missing text empty. */
+static void write_value(const struct sl_decision *d,
+                        const struct sl_template_piece *piece,
+                        struct sl_str message, struct sl_writer *w)
+{
+    bool whole = piece->kind == SL_TEMPLATE_PIECE_VALUE;
+    struct value value;
+
+    value_of(d, piece->holder, &value);
+    if (value.kind == MESSAGE)
+        set_text(&value, message);
+    if (value.kind == NUMBER)
+        say_number(w, value.number);
+    else if (value.kind == TEXT && !w->err)
+        w->err = whole ? sl_json_string(w->out, value.text)
+                       : sl_json_inside(w->out, value.text);
+    else if (whole)
+        say(w, "null");
+    else if (is_number(piece->holder))
+        say(w, "0");
+}
+
+/* ---- problem details (RFC 9457) ---- */
 
 #define TYPES "https://iana.org/assignments/http-problem-types"
-
-/* ---- the policy's own ---- */
-
-/* A placeholder that is a whole value keeps its type; without one it is null.
- */
-static void write_value(const struct sl_decision *d, enum sl_placeholder holder,
-                        struct sl_text_writer *writer)
-{
-    struct sl_placeholder_value value;
-
-    sl_placeholder_value_of(d, holder, &value);
-    switch (value.kind) {
-    case SL_VALUE_NUMBER:
-        sl_text_writer_number(writer, value.number);
-        break;
-    case SL_VALUE_TEXT:
-        sl_text_writer_string(writer, value.text);
-        break;
-    case SL_VALUE_MESSAGE:
-        sl_text_writer_raw(writer, SL_STR("\""));
-        sl_message_write(d, writer);
-        sl_text_writer_raw(writer, SL_STR("\""));
-        break;
-    case SL_VALUE_NONE:
-        sl_text_writer_raw(writer, SL_STR("null"));
-        break;
-    }
-}
-
-static void write_template(const struct sl_decision *d,
-                           const struct sl_template *body,
-                           struct sl_text_writer *writer)
-{
-    for (unsigned i = 0; i < body->count; i++) {
-        const struct sl_template_piece *piece = &body->pieces[i];
-
-        switch (piece->kind) {
-        case SL_TEMPLATE_PIECE_LITERAL:
-            sl_text_writer_raw(writer, piece->literal);
-            break;
-        case SL_TEMPLATE_PIECE_TEXT:
-            sl_placeholder_value_write(d, piece->holder, writer);
-            break;
-        case SL_TEMPLATE_PIECE_VALUE:
-            write_value(d, piece->holder, writer);
-            break;
-        }
-    }
-}
-
-/* ---- problem details ---- */
 
 static struct sl_str type_of(const struct sl_decision *d, int status)
 {
@@ -441,176 +485,71 @@ static struct sl_str type_of(const struct sl_decision *d, int status)
     return SL_STR("about:blank");
 }
 
-static struct sl_str title_of(int status)
+static const char *title_of(int status)
 {
-    switch (status) {
-    case 400:
-        return SL_STR("Bad request");
-    case 401:
-        return SL_STR("Unauthorized");
-    case 402:
-        return SL_STR("Plan limit reached");
-    case 403:
-        return SL_STR("Forbidden");
-    case 409:
-        return SL_STR("Conflict");
-    case 413:
-        return SL_STR("Too large");
-    case 422:
-        return SL_STR("Unprocessable");
-    case 503:
-        return SL_STR("Service unavailable");
-    default:
-        return SL_STR("Too many requests");
-    }
+    static const struct {
+        int status;
+        const char *title;
+    } titles[] = {
+        {400, "Bad request"        },
+        {401, "Unauthorized"       },
+        {402, "Plan limit reached" },
+        {403, "Forbidden"          },
+        {409, "Conflict"           },
+        {413, "Too large"          },
+        {422, "Unprocessable"      },
+        {503, "Service unavailable"},
+    };
+
+    for (size_t i = 0; i < SL_LEN(titles); i++)
+        if (titles[i].status == status)
+            return titles[i].title;
+    return "Too many requests";
 }
 
-static void body_write_retry(const struct sl_decision *d,
-                             struct sl_text_writer *writer)
+static void write_problem(const struct sl_decision *d, struct sl_str message,
+                          struct sl_writer *w)
 {
+    int status = sl_decision_status(d);
     sl_ns retry = sl_decision_retry_in(d);
-
-    if (retry < 0)
-        return;
-    sl_text_writer_raw(writer, SL_STR(",\"retry_after\":"));
-    sl_text_writer_number(writer, sl_retry_seconds(retry));
-    sl_text_writer_raw(writer, SL_STR(",\"retry_after_ms\":"));
-    sl_text_writer_number(writer, sl_span_in(retry, SL_MS));
-}
-
-static void write_violated(const struct sl_decision *d,
-                           struct sl_text_writer *writer)
-{
     bool first = true;
 
-    sl_text_writer_raw(writer, SL_STR(",\"violated-policies\":["));
+    sl_member_str(w, SL_STR("{\"type\":"), type_of(d, status));
+    sl_member_str(w, SL_MEMBER("title"), sl_str_c(title_of(status)));
+    sl_member_uint(w, SL_MEMBER("status"), (uint64_t)status);
+    sl_member_str(w, SL_MEMBER("detail"), message);
+    sl_member_str(w, SL_MEMBER("code"), d->code);
+    if (retry >= 0) {
+        sl_member_uint(w, SL_MEMBER("retry_after"), sl_retry_seconds(retry));
+        sl_member_ms(w, SL_MEMBER("retry_after_ms"), retry);
+    }
+    sl_member_str(w, SL_MEMBER("request_id"), sl_str_c(d->request_id));
+    sl_writer_add(w, SL_MEMBER("violated-policies"));
     for (unsigned i = 0; i < d->shown_count; i++) {
         if (!sl_decision_view_denies(d, &d->shown[i]))
             continue;
-        if (!first)
-            sl_text_writer_raw(writer, SL_STR(","));
-        sl_text_writer_string(writer, d->shown[i].rule->name);
+        sl_member_str(w, first ? SL_STR("[") : SL_STR(","),
+                      d->shown[i].rule->name);
         first = false;
     }
-    sl_text_writer_raw(writer, SL_STR("]"));
+    sl_writer_add(w, first ? SL_STR("[]}") : SL_STR("]}"));
 }
 
-static void write_problem(const struct sl_decision *d,
-                          struct sl_text_writer *writer)
+int sl_render_body(const struct sl_decision *d, struct sl_str message,
+                   struct sl_buf *out)
 {
-    int status = sl_decision_status(d);
+    const struct sl_error_form *form = sl_decision_form(d);
+    struct sl_writer w = {.out = out};
 
-    sl_text_writer_raw(writer, SL_STR("{\"type\":"));
-    sl_text_writer_string(writer, type_of(d, status));
-    sl_text_writer_raw(writer, SL_STR(",\"title\":"));
-    sl_text_writer_string(writer, title_of(status));
-    sl_text_writer_raw(writer, SL_STR(",\"status\":"));
-    sl_text_writer_number(writer, (uint64_t)status);
-    sl_text_writer_raw(writer, SL_STR(",\"detail\":\""));
-    sl_message_write(d, writer);
-    sl_text_writer_raw(writer, SL_STR("\",\"code\":"));
-    sl_text_writer_string(writer, d->code);
-    body_write_retry(d, writer);
-    sl_text_writer_raw(writer, SL_STR(",\"request_id\":"));
-    sl_text_writer_string(writer, sl_str_c(d->request_id));
-    write_violated(d, writer);
-    sl_text_writer_raw(writer, SL_STR("}"));
-}
+    if (!form->has_body)
+        write_problem(d, message, &w);
+    for (unsigned i = 0; form->has_body && i < form->body.count; i++) {
+        const struct sl_template_piece *piece = &form->body.pieces[i];
 
-int sl_message_body_write(const struct sl_decision *decision,
-                          struct sl_buf *out)
-{
-    const struct sl_error_form *form = sl_decision_form(decision);
-    struct sl_text_writer writer = {.out = out, .json = true};
-    size_t before = out->len;
-
-    if (form->has_body)
-        write_template(decision, &form->body, &writer);
-    else
-        write_problem(decision, &writer);
-    if (writer.err)
-        out->len = before;
-    return writer.err;
-}
-
-/* ---- the sentence of a request that a guard refused. */
-
-static void write_header(struct sl_str header, struct sl_text_writer *writer)
-{
-    sl_text_writer_text(writer, SL_STR("\""));
-    sl_text_writer_text(writer, header);
-    sl_text_writer_text(writer, SL_STR("\""));
-}
-
-/* `"x-parts" must be at most 10000.` What was sent is not repeated. */
-static void write_require(const struct sl_decision *d,
-                          struct sl_text_writer *writer)
-{
-    const struct sl_require *require = d->require;
-
-    sl_text_writer_text(writer, SL_STR("The header "));
-    write_header(require->header, writer);
-    switch (d->want) {
-    case SL_WANT_NUMBER:
-        sl_text_writer_text(writer, SL_STR(" must be a whole number"));
-        break;
-    case SL_WANT_LESS:
-        sl_text_writer_text(writer, SL_STR(" must be at most "));
-        sl_text_writer_number(writer, require->max);
-        break;
-    case SL_WANT_MORE:
-        sl_text_writer_text(writer, SL_STR(" must be at least "));
-        sl_text_writer_number(writer, require->min);
-        break;
-    case SL_WANT_EQUAL:
-        sl_text_writer_text(writer, SL_STR(" must be equal to "));
-        write_header(require->equals, writer);
-        break;
-    default:
-        sl_text_writer_text(writer, SL_STR(" must be present exactly once"));
-        break;
+        if (piece->kind == SL_TEMPLATE_PIECE_LITERAL)
+            sl_writer_add(&w, piece->literal);
+        else
+            write_value(d, piece, message, &w);
     }
-    sl_text_writer_text(writer, SL_STR("."));
-}
-
-static void write_webhook(const struct sl_decision *d,
-                          struct sl_text_writer *writer)
-{
-    sl_text_writer_text(writer,
-                        d->reason == SL_REASON_WEBHOOK
-                            ? SL_STR("The webhook is not valid: ")
-                            : SL_STR("The webhook cannot be accepted now: "));
-    sl_text_writer_text(writer,
-                        sl_str_c(sl_webhook_fault_sentence(d->webhook_fault)));
-    sl_text_writer_text(writer, SL_STR("."));
-}
-
-void sl_precheck_message(const struct sl_decision *d,
-                         struct sl_text_writer *writer)
-{
-    switch (d->reason) {
-    case SL_REASON_WEBHOOK:
-    case SL_REASON_WEBHOOKS_FULL:
-        write_webhook(d, writer);
-        break;
-    case SL_REASON_REQUIRE:
-        write_require(d, writer);
-        break;
-    case SL_REASON_BACKLOG:
-        sl_text_writer_text(writer, SL_STR("Too many jobs are waiting."));
-        break;
-    case SL_REASON_RUNNING:
-        sl_text_writer_text(
-            writer, SL_STR("The same request is already being processed."));
-        break;
-    case SL_REASON_CONFLICT:
-        sl_text_writer_text(
-            writer, SL_STR("Another request with the same key is running."));
-        break;
-    default:
-        sl_text_writer_text(writer,
-                            SL_STR("The idempotency key was used for another "
-                                   "request; a new request needs a new key."));
-        break;
-    }
+    return w.err;
 }

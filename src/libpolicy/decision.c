@@ -229,7 +229,7 @@ const char *sluice_decision_json(struct sluice_decision *d)
     if (!d || !d->usable)
         return NULL;
     if (d->json.len == 0 &&
-        (sl_render_verdict(&d->check.decision, &d->rendered, &d->json) ||
+        (sl_render_verdict(&d->check.decision, &d->rendered, false, &d->json) ||
          sl_buf_add(&d->json, (struct sl_str){"", 1}))) {
         sl_buf_clear(&d->json);
         return NULL;

@@ -149,7 +149,7 @@ static int side_decide(struct side *s, const struct sl_request *request,
     for (char *at = d->hold; *at; at++)
         *at = '#'; /* it is random */
     if (sl_render(d, &s->arena, &rendered) ||
-        sl_render_verdict(d, &rendered, &s->verdict) ||
+        sl_render_verdict(d, &rendered, false, &s->verdict) ||
         sl_buf_addf(&s->verdict, " %.*s %.*s", SL_STR_ARG(d->route->text),
                     SL_STR_ARG(d->route->endpoint)))
         abort();

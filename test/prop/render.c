@@ -333,7 +333,7 @@ static void check_verdict(void)
     json_t *verdict, *body;
 
     sl_buf_clear(&s.buf);
-    HOLDS("(4)", sl_render_verdict(&s.d, &s.out, &s.buf) == 0);
+    HOLDS("(4)", sl_render_verdict(&s.d, &s.out, false, &s.buf) == 0);
     verdict = load(sl_buf_str(&s.buf));
     HOLDS("(4)", verdict != NULL);
     HOLDS("(4)", json_boolean_value(json_object_get(verdict, "allowed")) ==

@@ -443,8 +443,7 @@ static bool write_verdict(struct answering *a)
     if (a->checks.is_array)
         err = sl_buf_add(out, out->len > 0 ? SL_STR(",") : SL_STR("["));
     if (!err)
-        err = a->explain ? sl_render_explained(d, &rendered, out)
-                         : sl_render_verdict(d, &rendered, out);
+        err = sl_render_verdict(d, &rendered, a->explain, out);
     if (err)
         sl_http_no_memory(call);
     return !err;

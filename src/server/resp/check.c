@@ -144,8 +144,7 @@ static int write_json(struct sl_resp_call *call, const struct sl_decision *d,
     sl_arena_reset(&call->text_arena);
     err = sl_render(d, &call->text_arena, &rendered);
     if (!err)
-        err = explain ? sl_render_explained(d, &rendered, &call->text)
-                      : sl_render_verdict(d, &rendered, &call->text);
+        err = sl_render_verdict(d, &rendered, explain, &call->text);
     return err ? err
                : sl_resp_write_string(call->client->out,
                                       sl_buf_str(&call->text));

@@ -27,9 +27,7 @@ static inline const char *rig_json(const struct sl_decision *d, bool explained)
     sl_arena_init(&arena, 1 << 20, &sl_alloc_libc);
     sl_buf_init(&out, 1 << 20, &sl_alloc_libc);
     CHECK_EQ(sl_render(d, &arena, &rendered), 0);
-    CHECK_EQ(explained ? sl_render_explained(d, &rendered, &out)
-                       : sl_render_verdict(d, &rendered, &out),
-             0);
+    CHECK_EQ(sl_render_verdict(d, &rendered, explained, &out), 0);
     sl_arena_done(&arena);
     return rig_text(&out);
 }

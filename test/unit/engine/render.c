@@ -418,7 +418,7 @@ static void test_no_memory(void)
         CHECK(!message_err || (message_err == SLUICE_ENOMEM && buf.len == 0));
         sl_buf_clear(&buf);
         if (!err)
-            err = sl_render_verdict(&rig.d, &out, &buf);
+            err = sl_render_verdict(&rig.d, &out, false, &buf);
         CHECK(!err || err == SLUICE_ENOMEM);
         CHECK(!err || buf.len == 0);
         done = !err && !message_err;
@@ -449,7 +449,7 @@ static void test_ceilings(void)
     sl_buf_init(&buf, 50, &sl_alloc_libc);
     CHECK_EQ(sl_buf_add(&buf, SL_STR("x")), 0);
     CHECK_EQ(sl_render_message(&rig.d, &buf), SLUICE_EFULL);
-    CHECK_EQ(sl_render_verdict(&rig.d, &out, &buf), SLUICE_EFULL);
+    CHECK_EQ(sl_render_verdict(&rig.d, &out, false, &buf), SLUICE_EFULL);
     CHECK_EQ(buf.len, 1);
     sl_buf_done(&buf);
     sl_arena_done(&arena);
