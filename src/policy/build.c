@@ -46,23 +46,12 @@ struct sl_str sl_build_keep(struct sl_build *b, struct sl_str text)
 
 /* ---- values ---- */
 
-const struct sl_yaml_node *sl_build_scalar(const struct sl_yaml_node *map,
-                                           const char *key)
+const struct sl_yaml_node *sl_build_get(const struct sl_yaml_node *map,
+                                        const char *key)
 {
     const struct sl_yaml_node *node = sl_yaml_node_get(map, key);
 
-    return node && node->kind == SL_NODE_SCALAR ? node : NULL;
-}
-
-int sl_build_choice(const struct sl_yaml_node *map, const char *key,
-                    const char *const *words, int count, int preset)
-{
-    const struct sl_yaml_node *node = sl_build_scalar(map, key);
-
-    for (int i = 0; node && i < count; i++)
-        if (sl_str_eq(node->text, sl_str_c(words[i])))
-            return i;
-    return preset;
+    return node && node->kind != SL_NODE_EMPTY ? node : NULL;
 }
 
 bool sl_build_refused(const struct sl_yaml_node *node)
@@ -75,25 +64,45 @@ struct sl_quoted sl_build_shown(const struct sl_yaml_node *node)
     return sl_quote(node->substituted ? SL_STR("...") : node->text);
 }
 
+bool sl_build_error(struct sl_build *b, const struct sl_yaml_node *node,
+                    const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    (void)sl_report_add(b->report, node->place, false, fmt, args);
+    va_end(args);
+    return false;
+}
+
+bool sl_build_key_error(struct sl_build *b, const struct sl_yaml_node *node,
+                        const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    (void)sl_report_add(b->report, node->key_place, false, fmt, args);
+    va_end(args);
+    return false;
+}
+
 bool sl_build_ok(struct sl_build *b, const struct sl_yaml_node *node, int err,
                  const struct sl_diag *diag)
 {
     if (err == SLUICE_ENOMEM)
         b->no_memory = true;
     else if (err && node->substituted) /* parsers quote what they read */
-        sl_report_error(b->report, SL_AT(node),
-                        "Invalid value after substitution of ENV or FILE. It "
-                        "is not shown because it could be a secret");
+        sl_build_error(b, node,
+                       "Invalid value after substitution of ENV or FILE. It is "
+                       "not shown because it could be a secret");
     else if (err)
         sl_report_diag(b->report, node->place, diag);
     return err == 0;
 }
 
-uint64_t sl_build_number(struct sl_build *b, const struct sl_yaml_node *map,
-                         const char *key, uint64_t least, uint64_t most,
-                         uint64_t preset)
+uint64_t sl_build_number(struct sl_build *b, const struct sl_yaml_node *node,
+                         uint64_t least, uint64_t most, uint64_t preset)
 {
-    const struct sl_yaml_node *node = sl_build_scalar(map, key);
     struct sl_diag diag = {0};
     uint64_t number;
 
@@ -103,17 +112,16 @@ uint64_t sl_build_number(struct sl_build *b, const struct sl_yaml_node *map,
         return preset;
     if (number >= least && number <= most)
         return number;
-    sl_report_error(b->report, SL_AT(node),
-                    "`%s` must be between %" PRIu64 " and %" PRIu64
-                    ", not %" PRIu64,
-                    key, least, most, number);
+    sl_build_error(b, node,
+                   "`%s` must be between %" PRIu64 " and %" PRIu64
+                   ", not %" PRIu64,
+                   node->key.at, least, most, number);
     return preset;
 }
 
-sl_ns sl_build_duration(struct sl_build *b, const struct sl_yaml_node *map,
-                        const char *key, sl_ns preset)
+sl_ns sl_build_duration(struct sl_build *b, const struct sl_yaml_node *node,
+                        sl_ns preset)
 {
-    const struct sl_yaml_node *node = sl_build_scalar(map, key);
     struct sl_diag diag = {0};
     sl_ns span = preset;
 
@@ -122,6 +130,8 @@ sl_ns sl_build_duration(struct sl_build *b, const struct sl_yaml_node *map,
                           &diag);
     return span;
 }
+
+/* ---- lists ---- */
 
 /* The first scalar from `item` on. */
 static const struct sl_yaml_node *pass_holes(const struct sl_yaml_node *item)
@@ -156,11 +166,9 @@ bool sl_build_short(struct sl_build *b, const struct sl_yaml_node *list,
 {
     unsigned count = sl_build_most(list);
 
-    if (count <= most)
-        return true;
-    sl_report_error(b->report, SL_AT(list),
-                    "%u %s are too many. The maximum is %u", count, what, most);
-    return false;
+    return count <= most ||
+           sl_build_error(b, list, "%u %s are too many. The maximum is %u",
+                          count, what, most);
 }
 
 bool sl_build_twice(struct sl_build *b, const struct sl_yaml_node *list,
@@ -169,14 +177,32 @@ bool sl_build_twice(struct sl_build *b, const struct sl_yaml_node *list,
     const struct sl_yaml_node *node = sl_build_first(list);
 
     /* Quadratic: only for lists whose length has been checked. */
-    for (; node != item; node = sl_build_next(list, node))
-        if (sl_str_eq(node->text, item->text)) {
-            sl_report_error(b->report, SL_AT(item),
-                            "%s \"%.64s\" is listed twice. Remove one", what,
-                            sl_build_shown(item).text);
-            return true;
-        }
-    return false;
+    while (node != item && !sl_str_eq(node->text, item->text))
+        node = sl_build_next(list, node);
+    return node != item &&
+           !sl_build_error(b, item, "%s \"%.64s\" is listed twice. Remove one",
+                           what, sl_build_shown(item).text);
+}
+
+void *sl_build_list(struct sl_build *b, const struct sl_yaml_node *node,
+                    const struct sl_list_form *form, const void *ctx,
+                    unsigned *count)
+{
+    const struct sl_yaml_node *item;
+    void *list;
+
+    if (!node || !sl_build_short(b, node, form->most, form->items))
+        return NULL;
+    if (form->empty && node->kind == SL_NODE_LIST && node->count == 0)
+        sl_build_error(b, node, "%s", form->empty);
+    list = sl_build_take(b, sl_build_most(node) + 1, form->size);
+    if (!list)
+        return NULL;
+    for (item = sl_build_first(node); item; item = sl_build_next(node, item))
+        if ((!form->item || !sl_build_twice(b, node, item, form->item)) &&
+            form->read(b, item, list, *count, ctx))
+            ++*count;
+    return list;
 }
 
 /* ---- names ---- */
@@ -198,7 +224,7 @@ static bool is_name(struct sl_str name)
     return true;
 }
 
-static void refuse_name(struct sl_build *b, const char *what,
+static bool refuse_name(struct sl_build *b, const char *what,
                         struct sl_quoted name, struct sl_source_pos place)
 {
     sl_report_error(b->report, place,
@@ -206,36 +232,31 @@ static void refuse_name(struct sl_build *b, const char *what,
                     "digits, '.', '_' and '-', and begins with a letter or a "
                     "digit",
                     name.text, what, SL_NAME_MAX);
+    return false;
 }
 
 bool sl_build_name(struct sl_build *b, const char *what,
                    const struct sl_yaml_node *node)
 {
-    if (is_name(node->text))
-        return true;
-    refuse_name(b, what, sl_build_shown(node), SL_AT(node));
-    return false;
+    return is_name(node->text) ||
+           refuse_name(b, what, sl_build_shown(node), node->place);
 }
 
 bool sl_build_key_name(struct sl_build *b, const char *what,
                        const struct sl_yaml_node *node)
 {
-    if (is_name(node->key))
-        return true;
-    refuse_name(b, what, sl_quote(node->key), SL_AT_KEY(node));
-    return false;
+    return is_name(node->key) ||
+           refuse_name(b, what, sl_quote(node->key), node->key_place);
 }
 
-const char *sl_build_meant(struct sl_build *b, struct sl_diag *diag,
-                           const struct sl_names *names, struct sl_str typo)
+const char *sl_build_guess(struct sl_build *b, const struct sl_names *names,
+                           struct sl_str typo)
 {
-    const char *meant = NULL;
+    const char *guess = NULL;
 
     if (!sl_report_full(b->report))
-        meant = sl_names_nearest(names, typo);
-    if (meant)
-        sl_diag_hint(diag, "%s", meant);
-    return meant;
+        guess = sl_str_nearest(typo, names->words, names->count);
+    return guess ? guess : "";
 }
 
 int sl_build_find(struct sl_build *b, const struct sl_names *names,
@@ -244,12 +265,10 @@ int sl_build_find(struct sl_build *b, const struct sl_names *names,
     int index = sl_names_find(names, item->text);
 
     if (index < 0 && !names->unsure)
-        (void)sl_build_meant(
-            b,
-            sl_report_error(b->report, SL_AT(item),
-                            "Unknown %s \"%s\". Define it under `%ss`", what,
-                            sl_build_shown(item).text, what),
-            names, item->text);
+        sl_build_error(b, item,
+                       "Unknown %s \"%s\". Define it under `%ss`" SL_HINT "%s",
+                       what, sl_build_shown(item).text, what,
+                       sl_build_guess(b, names, item->text));
     return index;
 }
 
@@ -257,17 +276,16 @@ int sl_build_find(struct sl_build *b, const struct sl_names *names,
 
 #define FEW 8
 
-bool sl_names_init(struct sl_names *names, unsigned room, bool nocase,
-                   struct sl_arena *arena)
+bool sl_names_init(struct sl_names *names, struct sl_build *b,
+                   struct sl_arena *arena, unsigned room, bool nocase)
 {
-    struct sl_name *list = sl_arena_take(arena, room * sizeof(*list));
-    const char **words = sl_arena_take(arena, room * sizeof(*words));
-
-    if (!list || !words)
-        return false;
     *names = (struct sl_names){
-        .list = list, .words = words, .room = room, .nocase = nocase};
-    return true;
+        .list = take(b, arena, room, sizeof(*names->list)),
+        .words = take(b, arena, room, sizeof(*names->words)),
+        .room = room,
+        .nocase = nocase,
+    };
+    return !b->no_memory;
 }
 
 void sl_names_add(struct sl_names *names, struct sl_str name, unsigned index,
@@ -366,64 +384,48 @@ bool sl_names_again(const struct sl_names *names, unsigned i)
                             names->nocase) == 0;
 }
 
-const char *sl_names_nearest(const struct sl_names *names, struct sl_str typo)
-{
-    return sl_str_nearest(typo, names->words, names->count);
-}
-
 /* ---- the keys of the top level, and what several levels share: dialects and
  * messages. */
 
-#define DIALECTS_PRESET (SL_DIALECT_X_RATELIMIT | SL_DIALECT_IETF)
-
-/* In the order of the bits; `none` is no bit. */
-static const char *const dialects[] = {
-    "x-ratelimit", "ietf", "ietf-06", "github", "openai", "kong", "none",
-};
-#define NONE (SL_LEN(dialects) - 1)
-
-/* The index of the dialect. The schema has accepted no other word. */
-static int find_dialect(const struct sl_yaml_node *item)
+bool sl_build_bits(struct sl_build *b, const struct sl_schema_key *row,
+                   const struct sl_yaml_node *node,
+                   const struct sl_list_form *form, unsigned *ret)
 {
-    int i = 0;
+    const struct sl_yaml_node *item;
 
-    while (i < (int)NONE && !sl_str_eq(item->text, sl_str_c(dialects[i])))
-        i++;
-    return i;
+    *ret = 0;
+    if (!node || !sl_build_short(b, node, form->most, form->items))
+        return false;
+    for (item = sl_build_first(node); item; item = sl_build_next(node, item))
+        if (!sl_build_twice(b, node, item, form->item))
+            *ret |= 1u << sl_schema_value(row, item->text);
+    return true;
 }
 
 void sl_fill_dialects(struct sl_build *b, const struct sl_schema_key *row,
-                      const struct sl_yaml_node *map, void *into)
+                      const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
-    const struct sl_yaml_node *item, *none = NULL;
-    int bits = 0;
+    static const struct sl_list_form form = {
+        .most = 7, .items = "dialects", .item = "Dialect"};
+    const unsigned none = 1u << sl_schema_value(row, SL_STR("none"));
+    const struct sl_yaml_node *item = sl_build_first(node);
+    unsigned bits;
 
-    if (!node || node->kind == SL_NODE_EMPTY ||
-        !sl_build_short(b, node, SL_LEN(dialects), "dialects"))
+    if (!sl_build_bits(b, row, node, &form, &bits))
         return;
-    for (item = sl_build_first(node); item; item = sl_build_next(node, item)) {
-        int i = find_dialect(item);
-
-        if (sl_build_twice(b, node, item, "Dialect"))
-            continue;
-        if (i == NONE)
-            none = item;
-        else
-            bits |= 1 << i;
-    }
-    if (none && bits)
-        sl_report_error(b->report, SL_AT(none),
-                        "\"none\" excludes all other dialects. Remove it, or "
-                        "remove the others");
-    sl_schema_set(row, into, bits);
+    while (item && !sl_str_eq(item->text, SL_STR("none")))
+        item = sl_build_next(node, item);
+    if (item && bits != none)
+        sl_build_error(b, item,
+                       "\"none\" excludes all other dialects. Remove it, or "
+                       "remove the others");
+    sl_schema_set(row, into, bits & ~none);
 }
 
 void sl_fill_message(struct sl_build *b, const struct sl_schema_key *row,
-                     const struct sl_yaml_node *map, void *into)
+                     const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
-    struct sl_template *ret = (void *)((char *)into + row->offset);
+    struct sl_template *ret = sl_schema_field(row, into);
     struct sl_diag diag = {0};
 
     if (node)
@@ -436,7 +438,7 @@ void sl_build_general(struct sl_build *b)
     struct sl_policy *policy = b->policy;
 
     policy->env = SL_STR("default");
-    policy->dialects = DIALECTS_PRESET;
+    policy->dialects = SL_DIALECT_X_RATELIMIT | SL_DIALECT_IETF;
     sl_schema_fill(b, SL_LEVEL_TOP, b->root, policy);
     policy->file = sl_build_keep(b, sl_str_c(b->report->file));
 }
@@ -462,38 +464,27 @@ static void name_variable(struct sl_str name, char out[VARIABLE_MAX])
     out[at] = '\0';
 }
 
-/* Is `value` one of the three words? */
-static bool is_one(const char *value, const char *const words[3])
-{
-    for (int i = 0; i < 3; i++)
-        if (sl_str_eq_nocase(sl_str_c(value), sl_str_c(words[i])))
-            return true;
-    return false;
-}
-
 /* The environment overrides the file. */
-static void ask_environment(struct sl_build *b, const struct sl_yaml_node *node,
-                            struct sl_feature *feature)
+static void read_variable(struct sl_build *b, const struct sl_yaml_node *node,
+                          struct sl_feature *feature)
 {
-    static const char *const on[] = {"true", "on", "1"};
-    static const char *const off[] = {"false", "off", "0"};
+    static const char *const words[] = {"false", "true", "off", "on", "0", "1"};
     const struct sl_yaml_options *from = &b->options->substitute;
     char name[VARIABLE_MAX];
     const char *value;
 
     name_variable(feature->name, name);
     value = from->env ? from->env(from->ctx, name) : NULL;
-    if (!value)
-        return;
-    if (is_one(value, on))
-        feature->enabled = true;
-    else if (is_one(value, off))
-        feature->enabled = false;
-    else
-        sl_report_error(b->report, SL_AT_KEY(node),
-                        "Environment variable %s has the value \"%.40s\". "
-                        "Write true or false",
-                        name, value);
+    for (size_t i = 0; value && i < SL_LEN(words); i++)
+        if (sl_str_eq_nocase(sl_str_c(value), sl_str_c(words[i]))) {
+            feature->enabled = i % 2;
+            return;
+        }
+    if (value)
+        sl_build_key_error(b, node,
+                           "Environment variable %s has the value \"%.40s\". "
+                           "Write true or false",
+                           name, value);
 }
 
 static void read_feature(struct sl_build *b, const struct sl_yaml_node *node,
@@ -504,7 +495,7 @@ static void read_feature(struct sl_build *b, const struct sl_yaml_node *node,
     feature->name = sl_build_keep(b, node->key);
     sl_schema_fill(b, SL_LEVEL_FEATURE, node, feature);
     if (good)
-        ask_environment(b, node, feature);
+        read_variable(b, node, feature);
 }
 
 /* Two features with the same variable could not be switched separately. */
@@ -512,23 +503,17 @@ static void refuse_same_variables(struct sl_build *b,
                                   const struct sl_yaml_node *node)
 {
     struct sl_names names;
-    char text[VARIABLE_MAX];
     unsigned i = 0;
 
-    if (!sl_names_init(&names, node->count, false, b->scratch)) {
-        b->no_memory = true;
+    if (!sl_names_init(&names, b, b->scratch, node->count, false))
         return;
-    }
     for (const struct sl_yaml_node *n = node->child; n; n = n->next, i++) {
-        char *copy;
+        char *text = sl_build_borrow(b, VARIABLE_MAX, 1);
 
-        name_variable(n->key, text);
-        copy = sl_arena_copy(b->scratch, sl_str_c(text));
-        if (!copy) {
-            b->no_memory = true;
+        if (!text)
             return;
-        }
-        sl_names_add(&names, sl_str_c(copy), i, SL_AT_KEY(n));
+        name_variable(n->key, text);
+        sl_names_add(&names, sl_str_c(text), i, n->key_place);
     }
     sl_names_close(&names);
     for (i = 1; i < names.count; i++)
@@ -542,31 +527,29 @@ static void refuse_same_variables(struct sl_build *b,
 
 void sl_build_features(struct sl_build *b)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "features");
+    const struct sl_yaml_node *node = sl_build_get(b->root, "features");
+    struct sl_names *names = &b->box->features;
     struct sl_feature *list;
     unsigned i = 0;
 
-    b->box->features.unsure = sl_build_refused(node);
-    if (!node || node->kind != SL_NODE_MAP)
+    names->unsure = sl_build_refused(sl_yaml_node_get(b->root, "features"));
+    if (!node)
         return;
     if (node->count > SL_FEATURES_MAX) {
-        sl_report_error(b->report, SL_AT_KEY(node),
-                        "%u features are too many. The maximum is %d",
-                        node->count, SL_FEATURES_MAX);
-        b->box->features.unsure = true;
+        sl_build_key_error(b, node,
+                           "%u features are too many. The maximum is %d",
+                           node->count, SL_FEATURES_MAX);
+        names->unsure = true;
         return;
     }
     list = sl_build_take(b, node->count + 1, sizeof(*list));
-    if (!list ||
-        !sl_names_init(&b->box->features, node->count, false, b->arena)) {
-        b->no_memory = true;
+    if (!list || !sl_names_init(names, b, b->arena, node->count, false))
         return;
-    }
     for (const struct sl_yaml_node *n = node->child; n; n = n->next, i++) {
         read_feature(b, n, &list[i]);
-        sl_names_add(&b->box->features, list[i].name, i, SL_AT_KEY(n));
+        sl_names_add(names, list[i].name, i, n->key_place);
     }
-    sl_names_close(&b->box->features);
+    sl_names_close(names);
     b->policy->features = list;
     b->policy->feature_count = i;
     refuse_same_variables(b, node);
@@ -596,57 +579,38 @@ static struct sl_str print_body(struct sl_build *b,
     return text;
 }
 
-/* The statuses that each error can have. Clients go by the status: a failing
- * store must not look like a limit. */
-struct family {
+/* The statuses that each error can have, in the order of enum sl_error. Clients
+ * go by the status: a failing store must not look like a limit. */
+static const struct family {
     const char *name;
-    int usual;
-    const int *statuses; /* 0 behind the last; NULL: all from 500 to 599 */
-    const char *words;   /* what may be written */
+    const char *words; /* the valid statuses; the first is the usual one */
+    int least;         /* all from this on, if it is not 0 */
+} families[SL_ERRORS] = {
+    {"rate_limited", "429, 503 or 420",           0  },
+    {"plan_limit",   "402, 403 or 429",           0  },
+    {"forbidden",    "403 or 404",                0  },
+    {"unauthorized", "401 or 403",                0  },
+    {"conflict",     "409, 412, 422, 423 or 425", 0  },
+    {"unavailable",  "500 to 599",                500},
 };
-
-static const int rates[] = {429, 503, 420, 0};
-static const int plans[] = {402, 403, 429, 0};
-static const int rights[] = {403, 404, 0};
-static const int names[] = {401, 403, 0};
-static const int conflicts[] = {409, 412, 422, 423, 425, 0};
-
-/* In the order of enum sl_error. */
-static const struct family families[SL_ERRORS] = {
-    {"rate_limited", 429, rates,     "429, 503 or 420"          },
-    {"plan_limit",   402, plans,     "402, 403 or 429"          },
-    {"forbidden",    403, rights,    "403 or 404"               },
-    {"unauthorized", 401, names,     "401 or 403"               },
-    {"conflict",     409, conflicts, "409, 412, 422, 423 or 425"},
-    {"unavailable",  503, NULL,      "500 to 599"               },
-};
-
-static bool is_in(const struct family *family, int status)
-{
-    const int *one = family->statuses;
-
-    if (!one)
-        return status >= 500;
-    while (*one && *one != status)
-        one++;
-    return *one != 0;
-}
 
 /* A status that the error cannot have is reported. */
-static void check_status(struct sl_build *b, const struct sl_yaml_node *node,
+static void check_status(struct sl_build *b, const struct sl_yaml_node *text,
                          const struct family *family,
                          struct sl_error_form *form)
 {
-    const struct sl_yaml_node *text = sl_build_scalar(node, "status");
+    char digits[16];
 
-    if (form->status == 0 || !text || is_in(family, form->status))
+    snprintf(digits, sizeof(digits), "%d", form->status);
+    if (form->status == 0 || !text ||
+        (family->least ? form->status >= family->least
+                       : strstr(family->words, digits) != NULL))
         return;
-    sl_diag_hint(sl_report_error(b->report, SL_AT(text),
-                                 "Status %s is not valid for the error \"%s\". "
-                                 "Valid statuses: %s",
-                                 sl_build_shown(text).text, family->name,
-                                 family->words),
-                 "status: %d", family->usual);
+    sl_build_error(b, text,
+                   "Status %s is not valid for the error \"%s\". Valid "
+                   "statuses: %s" SL_HINT "status: %.3s",
+                   sl_build_shown(text).text, family->name, family->words,
+                   family->least ? "503" : family->words);
     form->status = 0;
 }
 
@@ -657,13 +621,13 @@ void sl_build_errors(struct sl_build *b)
     for (int i = 0; i < SL_ERRORS; i++) {
         const struct sl_yaml_node *node =
             sl_yaml_node_get(errors, families[i].name);
-        const struct sl_yaml_node *body = sl_yaml_node_get(node, "body");
+        const struct sl_yaml_node *body = sl_build_get(node, "body");
         struct sl_error_form *form = &b->policy->errors[i];
         int err;
 
         sl_schema_fill(b, SL_LEVEL_ERROR, node, form);
-        check_status(b, node, &families[i], form);
-        if (!body || body->kind == SL_NODE_EMPTY)
+        check_status(b, sl_build_get(node, "status"), &families[i], form);
+        if (!body)
             continue;
         err = sl_template_read_body(body, b->arena, &form->body, b->report);
         if (err == SLUICE_ENOMEM)

@@ -67,53 +67,49 @@ static bool any_port(struct sl_str text)
     return sl_str_eq(sl_str_from(text, text.len - 2), SL_STR(":0"));
 }
 
-static void refuse_same(struct sl_build *b, const struct sl_yaml_node *listen,
-                        const struct sl_yaml_node *node)
+static void refuse_same(struct sl_build *b, const struct sl_yaml_node *node)
 {
-    const struct sl_yaml_node *n;
+    const struct sl_yaml_node *listen =
+        sl_yaml_node_get(sl_yaml_node_get(b->root, "server"), "listen");
+    const struct sl_yaml_node *n = listen->child;
 
-    for (n = listen->child; n && n != node; n = n->next) {
-        if (n->kind != SL_NODE_SCALAR || !sl_str_eq(n->text, node->text))
-            continue;
-        sl_report_error(b->report, SL_AT(node),
-                        "`%s` has the same address as `%s`. Give each "
-                        "listener its own address",
-                        node->key.at, n->key.at);
-        return;
-    }
+    while (n != node &&
+           (n->kind != SL_NODE_SCALAR || !sl_str_eq(n->text, node->text)))
+        n = n->next;
+    if (n != node)
+        sl_build_error(b, node,
+                       "`%s` has the same address as `%s`. Give each listener "
+                       "its own address",
+                       node->key.at, n->key.at);
 }
 
 void sl_fill_address(struct sl_build *b, const struct sl_schema_key *row,
-                     const struct sl_yaml_node *map, void *into)
+                     const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
-
     if (!node)
         return;
     if (!is_address(node->text))
-        hint_address(sl_report_error(b->report, SL_AT(node),
+        hint_address(sl_report_error(b->report, node->place,
                                      "Invalid listen address \"%s\". Write "
                                      "HOST:PORT or unix:PATH",
                                      sl_build_shown(node).text),
                      node);
     else if (!any_port(node->text))
-        refuse_same(b, map, node);
+        refuse_same(b, node);
     *(struct sl_str *)sl_schema_field(row, into) = sl_build_keep(b, node->text);
 }
 
 void sl_fill_listen(struct sl_build *b, const struct sl_schema_key *row,
-                    const struct sl_yaml_node *map, void *into)
+                    const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
-
-    if (!node || node->kind != SL_NODE_MAP)
+    if (!node)
         return;
     ((struct sl_server_conf *)into)->has_listen = true;
     sl_schema_fill(b, row->below, node, into);
     if (node->count == 0)
-        sl_report_error(b->report, SL_AT(node),
-                        "`listen` names no listener, so none would open. "
-                        "Leave it out for the default listeners");
+        sl_build_error(b, node,
+                       "`listen` names no listener, so none would open. Leave "
+                       "it out for the default listeners");
 }
 
 /* ---- stores ---- */
@@ -142,7 +138,7 @@ static bool has_scheme(struct sl_str text, const char *word)
 }
 
 void sl_fill_url(struct sl_build *b, const struct sl_schema_key *row,
-                 const struct sl_yaml_node *map, void *into)
+                 const struct sl_yaml_node *node, void *into)
 {
     static const struct schemes stores = {
         "memory:, redis://, rediss://, redis+unix://, redis+cluster://, "
@@ -158,9 +154,7 @@ void sl_fill_url(struct sl_build *b, const struct sl_schema_key *row,
     };
     bool is_usage = strcmp(row->name, "usage") == 0;
     const struct schemes *schemes = is_usage ? &usages : &stores;
-    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
     struct sl_str scheme;
-    struct sl_diag *diag;
     const char *meant;
     bool known;
 
@@ -175,40 +169,35 @@ void sl_fill_url(struct sl_build *b, const struct sl_schema_key *row,
         return;
     }
     scheme = (struct sl_str){node->text.at, strcspn(node->text.at, ":")};
-    diag = sl_report_error(b->report, SL_AT(node),
-                           "`%s` must begin with %s, not with \"%s\"",
-                           row->name, schemes->all,
-                           node->substituted ? "..." : sl_quote(scheme).text);
     meant = sl_str_nearest(scheme, schemes->words, schemes->count);
-    if (meant)
-        sl_diag_hint(diag, "%s:%s", meant, slashes(meant));
+    sl_build_error(
+        b, node, "`%s` must begin with %s, not with \"%s\"" SL_HINT "%s%s%s",
+        row->name, schemes->all,
+        node->substituted ? "..." : sl_quote(scheme).text, meant ? meant : "",
+        meant ? ":" : "", meant ? slashes(meant) : "");
 }
 
-/* ---- the rest ---- */
-
 void sl_fill_deadline(struct sl_build *b, const struct sl_schema_key *row,
-                      const struct sl_yaml_node *map, void *into)
+                      const struct sl_yaml_node *node, void *into)
 {
-    sl_ns deadline = sl_build_duration(b, map, row->name, SL_NS_NONE);
+    sl_ns deadline = sl_build_duration(b, node, SL_NS_NONE);
 
     if (deadline == 0)
-        sl_diag_hint(sl_report_error(b->report,
-                                     SL_AT(sl_yaml_node_get(map, row->name)),
-                                     "`deadline` must be longer than 0"),
-                     "deadline: 20ms");
+        sl_build_error(b, node,
+                       "`deadline` must be longer than 0" SL_HINT
+                       "deadline: 20ms");
     sl_schema_set(row, into, deadline == SL_NS_NONE ? 0 : deadline);
 }
 
 /* The listeners, as a flag has them: "http,resp". */
 void sl_fill_proxied(struct sl_build *b, const struct sl_schema_key *row,
-                     const struct sl_yaml_node *map, void *into)
+                     const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name), *item;
+    const struct sl_yaml_node *item;
     char text[64];
     size_t len = 0;
 
-    if (!node || node->kind == SL_NODE_EMPTY ||
-        !sl_build_short(b, node, LISTENERS, "doors"))
+    if (!node || !sl_build_short(b, node, LISTENERS, "doors"))
         return;
     for (item = sl_build_first(node); item; item = sl_build_next(node, item))
         if (!sl_build_twice(b, node, item, "Listener"))
@@ -220,29 +209,22 @@ void sl_fill_proxied(struct sl_build *b, const struct sl_schema_key *row,
 
 /* An empty token, of an unset variable for example, would disable the check. */
 void sl_fill_token(struct sl_build *b, const struct sl_schema_key *row,
-                   const struct sl_yaml_node *map, void *into)
+                   const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
-
     if (!node)
         return;
     if (node->text.len == 0)
-        sl_report_error(b->report, SL_AT(node), "`%s` must not be empty",
-                        row->name);
+        sl_build_error(b, node, "`%s` must not be empty", row->name);
     *(struct sl_str *)sl_schema_field(row, into) = sl_build_keep(b, node->text);
 }
 
 void sl_fill_tls(struct sl_build *b, const struct sl_schema_key *row,
-                 const struct sl_yaml_node *map, void *into)
+                 const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
-
     sl_schema_fill(b, row->below, node, into);
-    if (node && node->kind == SL_NODE_MAP &&
-        (!sl_yaml_node_get(node, "certificate") ||
-         !sl_yaml_node_get(node, "key")))
-        sl_report_error(b->report, SL_AT_KEY(node),
-                        "`tls` needs both `certificate` and `key`");
+    if (node && (!sl_yaml_node_get(node, "certificate") ||
+                 !sl_yaml_node_get(node, "key")))
+        sl_build_key_error(b, node, "`tls` needs both `certificate` and `key`");
 }
 
 /* ---- checks of the whole policy: keys that collide, limits that clients can
@@ -348,7 +330,7 @@ static void count_endpoints(struct sl_build *b, struct use *uses)
 /* The position of a rule's key, for messages. */
 static struct sl_source_pos key_place(const struct sl_build *b, unsigned rule)
 {
-    return b->keys[rule] ? SL_AT(b->keys[rule]) : b->rules[rule].place;
+    return b->keys[rule] ? b->keys[rule]->place : b->rules[rule].place;
 }
 
 /* The first rule before `j` whose names could be j's too; -1 if there is none.
@@ -389,13 +371,11 @@ static void check_keys(struct sl_build *b, struct use *uses)
             sl_report_diag(b->report, key_place(b, j), &diag);
         i = err ? -1 : find_meeting(b, uses, j);
         if (i >= 0)
-            sl_diag_hint(
-                sl_report_error(
-                    b->report, key_place(b, b->keys[j] ? j : (unsigned)i),
-                    "Limits \"%s\" and \"%s\" could share state, because "
-                    "their keys can be equal. Put {name} into both keys",
-                    b->rules[i].name.at, b->rules[j].name.at),
-                "%s", SL_KEY_DEFAULT);
+            sl_report_error(
+                b->report, key_place(b, b->keys[j] ? j : (unsigned)i),
+                "Limits \"%s\" and \"%s\" could share state, because their "
+                "keys can be equal. Put {name} into both keys" SL_HINT "%s",
+                b->rules[i].name.at, b->rules[j].name.at, SL_KEY_DEFAULT);
     }
 }
 
@@ -461,10 +441,10 @@ static void check_guard(struct sl_build *b, const struct sl_route *route)
     }
 }
 
-static bool has_header(const struct sl_sources *sources)
+static bool has_kind(const struct sl_sources *sources, enum sl_source_kind kind)
 {
     for (unsigned i = 0; i < sources->count; i++)
-        if (sources->list[i].kind == SL_SOURCE_HEADER)
+        if (sources->list[i].kind == kind)
             return true;
     return false;
 }
@@ -475,7 +455,7 @@ static void check_guards(struct sl_build *b)
 {
     const struct sl_policy *policy = b->policy;
 
-    if (!has_header(&policy->identity.anonymous))
+    if (!has_kind(&policy->identity.anonymous, SL_SOURCE_HEADER))
         return;
     for (unsigned i = 0; i < policy->route_count; i++)
         if (!policy->routes[i].is_job)
@@ -483,26 +463,17 @@ static void check_guards(struct sl_build *b)
     check_guard(b, &policy->fallback);
 }
 
-/* ---- stores ---- */
-
-static void check_slots(struct sl_build *b)
+static void check_store(struct sl_build *b)
 {
+    struct sl_str store = b->policy->server.store;
     struct sl_source_pos place;
     struct sl_diag diag = {0};
 
     if (sl_slots_choose(b->policy, b->rules, b->scratch))
         b->no_memory = true;
-    else if (sl_slots_wanted(b->policy->server.store) &&
-             sl_slots_check(b->policy, &place, &diag))
+    else if (sl_slots_wanted(store) && sl_slots_check(b->policy, &place, &diag))
         sl_report_diag(b->report, place, &diag);
-}
-
-static void check_holds(struct sl_build *b)
-{
-    struct sl_source_pos place;
-    struct sl_diag diag = {0};
-
-    if (sl_store_support_lacks_holds(b->policy->server.store) &&
+    if (sl_store_support_lacks_holds(store) &&
         sl_store_support_check(b->policy, &place, &diag))
         sl_report_diag(b->report, place, &diag);
 }
@@ -516,14 +487,6 @@ static void check_holds(struct sl_build *b)
  * cap    Limits kept per address count everybody who comes from it, also those
  *        whose plan has no number there: they have the visitors'.
  */
-
-static bool has_ip(const struct sl_sources *sources)
-{
-    for (unsigned i = 0; i < sources->count; i++)
-        if (sources->list[i].kind == SL_SOURCE_IP)
-            return true;
-    return false;
-}
 
 /* Is the rule kept by something in place of a name that is missing? */
 static bool stands_in(const struct sl_rule *rule)
@@ -545,13 +508,11 @@ static bool ends_at_once(const struct sl_rule *rule)
 static void refuse_kind(struct sl_build *b, const struct sl_route *route,
                         const struct sl_rule *rule)
 {
-    sl_diag_hint(
-        sl_report_error(b->report, route->place,
-                        "`sign_in: carry` cannot carry the usage of limit "
-                        "\"%s\", because the usage of a %s decays "
-                        "gradually. Make it a fixed-window or a quota",
-                        rule->name.at, sl_kind_name(rule->kind)),
-        "sign_in: cap");
+    sl_report_error(b->report, route->place,
+                    "`sign_in: carry` cannot carry the usage of limit \"%s\", "
+                    "because the usage of a %s decays gradually. Make it a "
+                    "fixed-window or a quota" SL_HINT "sign_in: cap",
+                    rule->name.at, sl_kind_name(rule->kind));
 }
 
 /* And mark what it carries to. */
@@ -559,7 +520,7 @@ static void check_carry(struct sl_build *b, const struct sl_route *route)
 {
     unsigned carried = 0;
 
-    if (!has_ip(&b->policy->identity.anonymous))
+    if (!has_kind(&b->policy->identity.anonymous, SL_SOURCE_IP))
         sl_report_error(b->report, route->place,
                         "`sign_in: carry` could carry the usage of other "
                         "clients that send the same headers. Put ip into "
@@ -617,32 +578,7 @@ static void check_sign_in(struct sl_build *b)
     }
 }
 
-void sl_build_checks(struct sl_build *b)
-{
-    const struct sl_policy *policy = b->policy;
-    struct use *uses =
-        sl_build_borrow(b, policy->rule_count + 1, sizeof(*uses));
-
-    if (!uses)
-        return;
-    for (unsigned i = 0; i < policy->rule_count; i++)
-        fill_use(b, &policy->rules[i], &uses[i]);
-    count_endpoints(b, uses);
-    if (b->no_memory)
-        return;
-    check_keys(b, uses);
-    check_guards(b);
-    check_sign_in(b);
-    check_slots(b);
-    check_holds(b);
-    /* In a file with errors something may be idle because it is misspelt. */
-    if (b->report->errors == 0)
-        sl_build_warnings(b);
-}
-
 /* ---- warnings: valid, but probably not intended. */
-
-/* ---- limits ---- */
 
 /* Which rules a route, or `default`, takes from. */
 static bool *find_used(struct sl_build *b)
@@ -685,13 +621,11 @@ static void warn_of_sharing(struct sl_build *b,
                             const struct sl_rule *rule)
 {
     if (!sl_yaml_node_get(limit, "per"))
-        sl_diag_hint(
-            sl_report_warning(b->report, rule->place,
-                              "Limit \"%s\" has no `per`, so all callers "
-                              "share one allowance. If this is intended, "
-                              "write it explicitly",
-                              rule->name.at),
-            "per: []");
+        sl_report_warning(
+            b->report, rule->place,
+            "Limit \"%s\" has no `per`, so all callers share one allowance. If "
+            "this is intended, write it explicitly" SL_HINT "per: []",
+            rule->name.at);
 }
 
 static void warn_of_limits(struct sl_build *b)
@@ -710,18 +644,16 @@ static void warn_of_limits(struct sl_build *b)
     }
 }
 
-/* ---- routes ---- */
-
 /* `report` or `quota`. With the whole policy in shadow mode every limit is, for
  * the time being. */
 static void warn_of_pick(struct sl_build *b, const struct sl_yaml_node *node,
                          const char *key, const struct sl_rule *rule)
 {
-    const struct sl_yaml_node *pick = sl_build_scalar(node, key);
+    const struct sl_yaml_node *pick = sl_build_get(node, key);
 
     if (pick && rule->mode != SL_MODE_ENFORCE &&
         b->policy->mode == SL_MODE_ENFORCE)
-        sl_report_warning(b->report, SL_AT(pick),
+        sl_report_warning(b->report, pick->place,
                           "`%s` is ignored. Limit \"%s\" has mode %s, and "
                           "only enforced limits are shown",
                           key, rule->name.at,
@@ -737,11 +669,10 @@ static void warn_of_routes(struct sl_build *b)
         const struct sl_route *route = &b->policy->routes[i];
 
         if (!sl_yaml_node_get(node, "limits"))
-            sl_diag_hint(
-                sl_report_warning(b->report, route->place,
-                                  "The route has no `limits`, so its "
-                                  "requests are not limited. If this is "
-                                  "intended, write it explicitly"),
+            sl_report_warning(
+                b->report, route->place,
+                "The route has no `limits`, so its requests are not limited. "
+                "If this is intended, write it explicitly" SL_HINT
                 "limits: []");
         if (route->report >= 0)
             warn_of_pick(b, node, "report", route->rules[route->report]);
@@ -772,11 +703,33 @@ static void warn_of_default(struct sl_build *b)
                       "`default` names no limits");
 }
 
-void sl_build_warnings(struct sl_build *b)
+static void warn(struct sl_build *b)
 {
     warn_of_default(b);
     warn_of_routes(b);
     warn_of_limits(b);
+}
+
+void sl_build_checks(struct sl_build *b)
+{
+    const struct sl_policy *policy = b->policy;
+    struct use *uses =
+        sl_build_borrow(b, policy->rule_count + 1, sizeof(*uses));
+
+    if (!uses)
+        return;
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        fill_use(b, &policy->rules[i], &uses[i]);
+    count_endpoints(b, uses);
+    if (b->no_memory)
+        return;
+    check_keys(b, uses);
+    check_guards(b);
+    check_sign_in(b);
+    check_store(b);
+    /* In a file with errors something may be idle because it is misspelt. */
+    if (b->report->errors == 0)
+        warn(b);
 }
 
 /* ---- values from ENV and FILE.

@@ -6,9 +6,6 @@
 #include "base/parse.h"
 #include "policy/policy_int.h"
 
-#define SOURCES_MAX 16 /* of one attribute */
-#define TRUSTED_MAX 1024
-
 /* In the order of enum sl_scope. */
 static const char *const scope_names[SL_SCOPE_NAMED] = {
     [SL_SCOPE_USER] = "user",
@@ -46,75 +43,56 @@ static void refuse_underscore(struct sl_build *b,
     snprintf(meant, sizeof(meant), "%.*s", SL_STR_ARG(name));
     for (char *c = meant; *c; c++)
         *c = (char)(*c == '_' ? '-' : *c);
-    sl_diag_hint(
-        sl_report_error(b->report, SL_AT(item),
-                        "\"%.64s\" is ignored, because many servers read "
-                        "an underscore in a header as a hyphen",
-                        sl_build_shown(item).text),
-        "header.%.64s", meant);
+    sl_build_error(b, item,
+                   "\"%.64s\" is ignored, because many servers read an "
+                   "underscore in a header as a hyphen" SL_HINT "header.%.64s",
+                   sl_build_shown(item).text, meant);
 }
 
-static void read_header(struct sl_build *b, const struct sl_yaml_node *item,
-                        struct sl_source *ret)
+static bool read_header(struct sl_build *b, const struct sl_yaml_node *item,
+                        struct sl_str name, struct sl_source *ret)
 {
-    struct sl_str name = sl_str_from(item->text, strlen("header."));
     char *bytes = sl_build_take(b, name.len + 1, 1);
+    bool good = name.len > 0 && name.len <= 256;
 
     if (!bytes)
-        return;
+        return false;
     for (size_t i = 0; i < name.len; i++) {
         char c = name.at[i];
 
         bytes[i] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-        if (!is_token(c))
-            name.len = 0; /* refused below */
+        good = good && is_token(c);
     }
-    if (name.len == 0 || name.len > 256)
-        sl_report_error(b->report, SL_AT(item),
-                        "Invalid header \"%.64s\". Write it like "
-                        "header.x-user-id",
-                        sl_build_shown(item).text);
-    else if (memchr(bytes, '_', name.len))
-        refuse_underscore(b, item, (struct sl_str){bytes, name.len});
     *ret = (struct sl_source){
         SL_SOURCE_HEADER, {bytes, name.len}
     };
+    if (good && memchr(bytes, '_', name.len))
+        refuse_underscore(b, item, ret->name);
+    return good ||
+           sl_build_error(
+               b, item,
+               "Invalid header \"%.64s\". Write it like header.x-user-id",
+               sl_build_shown(item).text);
 }
 
-/* A cookie's name counts in exactly its spelling (RFC 6265). */
-static void read_cookie(struct sl_build *b, const struct sl_yaml_node *item,
-                        struct sl_source *ret)
+/* A cookie's name counts in exactly its spelling (RFC 6265). Some providers use
+ * URLs as names of claims: every visible byte is valid. */
+static bool read_word(struct sl_build *b, const struct sl_yaml_node *item,
+                      struct sl_str name, enum sl_source_kind kind,
+                      struct sl_source *ret)
 {
-    struct sl_str name = sl_str_from(item->text, strlen("cookie."));
+    bool claim = kind == SL_SOURCE_JWT;
     bool good = name.len > 0 && name.len <= 256;
 
     for (size_t i = 0; i < name.len; i++)
-        good = good && is_token(name.at[i]);
-    if (!good)
-        sl_report_error(b->report, SL_AT(item),
-                        "Invalid cookie \"%.64s\". Write it like "
-                        "cookie.session",
-                        sl_build_shown(item).text);
-    else
-        *ret = (struct sl_source){SL_SOURCE_COOKIE, sl_build_keep(b, name)};
-}
-
-/* Some providers use URLs as names of claims: every visible byte is valid. */
-static void read_claim(struct sl_build *b, const struct sl_yaml_node *item,
-                       struct sl_source *ret)
-{
-    struct sl_str path = sl_str_from(item->text, strlen("jwt."));
-    bool good = path.len > 0 && path.len <= 256;
-
-    for (size_t i = 0; i < path.len; i++)
-        good = good && (unsigned char)path.at[i] > ' ' && path.at[i] != 127;
-    if (!good)
-        sl_report_error(b->report, SL_AT(item),
-                        "Invalid claim \"%.64s\". Write it like jwt.sub or "
-                        "jwt.realm.role",
-                        sl_build_shown(item).text);
-    else
-        *ret = (struct sl_source){SL_SOURCE_JWT, sl_build_keep(b, path)};
+        good = good &&
+               (claim ? (unsigned char)name.at[i] > ' ' && name.at[i] != 127
+                      : is_token(name.at[i]));
+    *ret = (struct sl_source){kind, sl_build_keep(b, name)};
+    return good || sl_build_error(
+                       b, item, "Invalid %s \"%.64s\". Write it like %s",
+                       claim ? "claim" : "cookie", sl_build_shown(item).text,
+                       claim ? "jwt.sub or jwt.realm.role" : "cookie.session");
 }
 
 /* header.NAME for "heade.NAME" and "NAME". */
@@ -134,7 +112,7 @@ static void hint_source(struct sl_diag *diag, const struct sl_yaml_node *item)
         sl_diag_hint(diag, "header.%s", item->text.at);
 }
 
-static void refuse_source(struct sl_build *b, const struct sl_yaml_node *item,
+static bool refuse_source(struct sl_build *b, const struct sl_yaml_node *item,
                           enum sl_sources_of of)
 {
     static const char *const kinds[] = {
@@ -146,134 +124,127 @@ static void refuse_source(struct sl_build *b, const struct sl_yaml_node *item,
         [SL_OF_PRECHECKS] = "header.NAME",
     };
 
-    hint_source(sl_report_error(b->report, SL_AT(item),
+    hint_source(sl_report_error(b->report, item->place,
                                 "Unknown source \"%s\". Valid sources: %s",
                                 sl_build_shown(item).text, kinds[of]),
                 item);
-}
-
-/* Reports a source that is not valid here. Always true. */
-static bool refuse_here(struct sl_build *b, const struct sl_yaml_node *item,
-                        const char *why)
-{
-    sl_report_error(b->report, SL_AT(item), "%s", why);
-    return true;
-}
-
-/* Reports a known source that is not valid here. */
-static bool is_misplaced(struct sl_build *b, const struct sl_yaml_node *item,
-                         enum sl_sources_of of)
-{
-    struct sl_str text = item->text;
-
-    if (sl_str_eq(text, SL_STR("ip")) && of != SL_OF_ANONYMOUS)
-        return refuse_here(
-            b, item,
-            of == SL_OF_TOKENS
-                ? "A token cannot come from an address. Write header.NAME or "
-                  "cookie.NAME"
-                : "`ip` is a source only of `anonymous`. To limit by address, "
-                  "write per: ip in the limit");
-    if (begins(text, "cookie.") && of == SL_OF_ANONYMOUS)
-        return refuse_here(b, item,
-                           "A cookie cannot identify anonymous callers, "
-                           "because they choose its value. Leave it out");
-    if (begins(text, "jwt.") && of == SL_OF_ANONYMOUS)
-        return refuse_here(
-            b, item,
-            "A caller with a verified token is not anonymous. Leave the claim "
-            "out, or make it a source of `user`");
-    if (begins(text, "jwt.") && of == SL_OF_TOKENS)
-        return refuse_here(b, item,
-                           "A token comes from a header or a cookie, not from "
-                           "a claim. Write header.NAME or cookie.NAME");
     return false;
 }
 
+/* Why a known source is not valid here, or NULL. */
+static const char *misplaced(struct sl_str text, enum sl_sources_of of)
+{
+    if (sl_str_eq(text, SL_STR("ip")) && of == SL_OF_TOKENS)
+        return "A token cannot come from an address. Write header.NAME or "
+               "cookie.NAME";
+    if (sl_str_eq(text, SL_STR("ip")) && of != SL_OF_ANONYMOUS)
+        return "`ip` is a source only of `anonymous`. To limit by address, "
+               "write per: ip in the limit";
+    if (begins(text, "cookie.") && of == SL_OF_ANONYMOUS)
+        return "A cookie cannot identify anonymous callers, because they "
+               "choose its value. Leave it out";
+    if (begins(text, "jwt.") && of == SL_OF_ANONYMOUS)
+        return "A caller with a verified token is not anonymous. Leave the "
+               "claim out, or make it a source of `user`";
+    if (begins(text, "jwt.") && of == SL_OF_TOKENS)
+        return "A token comes from a header or a cookie, not from a claim. "
+               "Write header.NAME or cookie.NAME";
+    return NULL;
+}
+
 /* The registry has plans and roles, each for one attribute. */
-static void read_subject(struct sl_build *b, const struct sl_yaml_node *item,
+static bool read_subject(struct sl_build *b, const struct sl_yaml_node *item,
                          enum sl_sources_of of, struct sl_source *ret)
 {
+    const char *word = of == SL_OF_PLAN ? "plan" : "role";
     struct sl_str name = sl_str_from(item->text, strlen("subject."));
 
-    if (of == SL_OF_PLAN && sl_str_eq(name, SL_STR("plan")))
-        *ret = (struct sl_source){SL_SOURCE_SUBJECT, SL_STR("plan")};
-    else if (of == SL_OF_ROLE && (sl_str_eq(name, SL_STR("role")) ||
-                                  sl_str_eq(name, SL_STR("roles"))))
-        *ret = (struct sl_source){SL_SOURCE_SUBJECT, SL_STR("role")};
-    else if (of == SL_OF_PLAN || of == SL_OF_ROLE)
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(item),
-                            "\"%.64s\" is not a source here. The registry "
-                            "has only plans and roles",
-                            sl_build_shown(item).text),
-            "subject.%s", of == SL_OF_PLAN ? "plan" : "role");
-    else
-        sl_report_error(b->report, SL_AT(item),
-                        "The registry has no names. Write subject.plan under "
-                        "`plan`, or subject.role under `role`");
+    if (of != SL_OF_PLAN && of != SL_OF_ROLE)
+        return sl_build_error(b, item,
+                              "The registry has no names. Write subject.plan "
+                              "under `plan`, or subject.role under `role`");
+    *ret = (struct sl_source){SL_SOURCE_SUBJECT, sl_str_c(word)};
+    return sl_str_eq(name, sl_str_c(word)) ||
+           (of == SL_OF_ROLE && sl_str_eq(name, SL_STR("roles"))) ||
+           sl_build_error(b, item,
+                          "\"%.64s\" is not a source here. The registry has "
+                          "only plans and roles" SL_HINT "subject.%s",
+                          sl_build_shown(item).text, word);
 }
 
 static bool read_source(struct sl_build *b, const struct sl_yaml_node *item,
                         enum sl_sources_of of, struct sl_source *ret)
 {
-    if (of == SL_OF_PRECHECKS && !begins(item->text, "header.")) {
-        refuse_source(b, item, of);
-        return false;
-    }
-    if (is_misplaced(b, item, of))
-        return false;
-    if (sl_str_eq(item->text, SL_STR("ip")))
-        *ret = (struct sl_source){SL_SOURCE_IP, SL_STR("ip")};
-    else if (begins(item->text, "header."))
-        read_header(b, item, ret);
-    else if (begins(item->text, "cookie."))
-        read_cookie(b, item, ret);
-    else if (begins(item->text, "jwt."))
-        read_claim(b, item, ret);
-    else if (begins(item->text, "subject."))
-        read_subject(b, item, of, ret);
-    else
-        refuse_source(b, item, of);
-    return ret->name.len > 0;
+    struct sl_str text = item->text;
+    const char *why = misplaced(text, of);
+
+    if (of == SL_OF_PRECHECKS && !begins(text, "header."))
+        return refuse_source(b, item, of);
+    if (why)
+        return sl_build_error(b, item, "%s", why);
+    if (begins(text, "header."))
+        return read_header(b, item, sl_str_from(text, 7), ret);
+    if (begins(text, "cookie."))
+        return read_word(b, item, sl_str_from(text, 7), SL_SOURCE_COOKIE, ret);
+    if (begins(text, "jwt."))
+        return read_word(b, item, sl_str_from(text, 4), SL_SOURCE_JWT, ret);
+    if (begins(text, "subject."))
+        return read_subject(b, item, of, ret);
+    *ret = (struct sl_source){SL_SOURCE_IP, SL_STR("ip")};
+    return sl_str_eq(text, SL_STR("ip")) || refuse_source(b, item, of);
+}
+
+struct sl_str sl_build_header(struct sl_build *b,
+                              const struct sl_yaml_node *item)
+{
+    struct sl_source source;
+
+    return read_source(b, item, SL_OF_PRECHECKS, &source) ? source.name
+                                                          : SL_STR("");
 }
 
 /* Header names ignore case, so the second one would never be used. */
-static bool is_again(struct sl_build *b, const struct sl_yaml_node *item,
-                     const struct sl_sources *sources)
+static bool read_list_source(struct sl_build *b,
+                             const struct sl_yaml_node *item, void *list,
+                             unsigned i, const void *ctx)
 {
-    const struct sl_source *last = &sources->list[sources->count];
+    const struct sl_schema_key *row = ctx;
+    struct sl_source *sources = list;
 
-    for (const struct sl_source *s = sources->list; s < last; s++)
-        if (s->kind == last->kind && sl_str_eq(s->name, last->name)) {
-            sl_report_error(b->report, SL_AT(item),
-                            "Source \"%.64s\" is listed twice, because header "
-                            "names ignore case. Remove one",
-                            sl_build_shown(item).text);
-            return true;
-        }
-    return false;
+    if (!read_source(b, item, (enum sl_sources_of)row->of, &sources[i]))
+        return false;
+    for (unsigned k = 0; k < i; k++)
+        if (sources[k].kind == sources[i].kind &&
+            sl_str_eq(sources[k].name, sources[i].name))
+            return sl_build_error(b, item,
+                                  "Source \"%.64s\" is listed twice, because "
+                                  "header names ignore case. Remove one",
+                                  sl_build_shown(item).text);
+    return true;
 }
 
-void sl_build_sources(struct sl_build *b, const struct sl_yaml_node *node,
-                      enum sl_sources_of of, struct sl_sources *ret)
+static struct sl_str print_source(const void *list, unsigned i, char *room)
 {
-    const struct sl_yaml_node *item;
-    struct sl_source *list;
+    static const char *const kinds[] = {
+        [SL_SOURCE_HEADER] = "header.",   [SL_SOURCE_IP] = "",
+        [SL_SOURCE_JWT] = "jwt.",         [SL_SOURCE_COOKIE] = "cookie.",
+        [SL_SOURCE_SUBJECT] = "subject.",
+    };
+    const struct sl_source *source = (const struct sl_source *)list + i;
+    int len = snprintf(room, SL_PRINT_ITEM, "%s%.*s", kinds[source->kind],
+                       SL_STR_ARG(source->name));
 
-    if (!node || node->kind == SL_NODE_EMPTY ||
-        !sl_build_short(b, node, SOURCES_MAX, "sources"))
-        return;
-    list = sl_build_take(b, SOURCES_MAX, sizeof(*list));
-    if (!list)
-        return;
-    ret->list = list;
-    for (item = sl_build_first(node); item; item = sl_build_next(node, item))
-        if (!sl_build_twice(b, node, item, "Source") &&
-            read_source(b, item, of, &list[ret->count]) &&
-            !is_again(b, item, ret))
-            ret->count++;
+    return (struct sl_str){room, (size_t)len};
 }
+
+const struct sl_list_form sl_list_sources = {
+    .most = 16,
+    .items = "sources",
+    .item = "Source",
+    .size = sizeof(struct sl_source),
+    .read = read_list_source,
+    .print = print_source,
+};
 
 /* ---- scopes ---- */
 
@@ -290,64 +261,70 @@ static void add_scope(struct sl_build *b, struct sl_str name,
 static void read_named(struct sl_build *b, const struct sl_yaml_node *node)
 {
     struct sl_identity *identity = &b->policy->identity;
+    struct sl_sources *sources = &identity->scopes[identity->scope_count];
 
     for (int i = SL_SCOPE_IP; i < SL_SCOPE_NAMED; i++)
         if (sl_str_eq(node->key, sl_str_c(scope_names[i]))) {
-            sl_report_error(b->report, SL_AT_KEY(node),
-                            "`%s` is a built-in scope and cannot have sources",
-                            scope_names[i]);
+            sl_build_key_error(
+                b, node, "`%s` is a built-in scope and cannot have sources",
+                scope_names[i]);
             return;
         }
     if (!sl_build_key_name(b, "a scope", node))
         return;
     if (identity->scope_count == SL_SCOPES) {
-        sl_report_error(b->report, SL_AT_KEY(node),
-                        "Too many scopes. The maximum is %d besides user and "
-                        "org",
-                        SL_SCOPES - SL_SCOPE_NAMED);
+        sl_build_key_error(
+            b, node, "Too many scopes. The maximum is %d besides user and org",
+            SL_SCOPES - SL_SCOPE_NAMED);
         return;
     }
-    sl_build_sources(b, node, SL_OF_NAMES,
-                     &identity->scopes[identity->scope_count]);
-    add_scope(b, sl_build_keep(b, node->key), SL_AT_KEY(node));
+    sources->list = sl_build_list(
+        b, node->kind == SL_NODE_EMPTY ? NULL : node, &sl_list_sources,
+        sl_schema_any(SL_LEVEL_IDENTITY), &sources->count);
+    add_scope(b, sl_build_keep(b, node->key), node->key_place);
 }
 
 static void read_scopes(struct sl_build *b, const struct sl_yaml_node *node)
 {
-    const struct sl_yaml_node *n;
-
-    if (!sl_names_init(&b->box->scopes, SL_SCOPES, false, b->arena)) {
-        b->no_memory = true;
+    if (!sl_names_init(&b->box->scopes, b, b->arena, SL_SCOPES, false))
         return;
-    }
     for (int i = 0; i < SL_SCOPE_NAMED; i++)
         add_scope(b, sl_str_c(scope_names[i]), (struct sl_source_pos){0, 0});
-    for (n = node && node->kind == SL_NODE_MAP ? node->child : NULL; n;
+    for (const struct sl_yaml_node *n = node ? node->child : NULL; n;
          n = n->next)
         if (!sl_schema_find(SL_LEVEL_IDENTITY, n->key))
             read_named(b, n);
     sl_names_close(&b->box->scopes);
 }
 
-/* ---- callers without a name ---- */
+/* `anonymous`, or `from` of `jwt`: without a value, it is [preset]. */
+static void fill_sources(struct sl_build *b, const struct sl_schema_key *row,
+                         const struct sl_yaml_node *node,
+                         const struct sl_source *preset, struct sl_sources *ret)
+{
+    ret->list = sl_build_list(b, node, &sl_list_sources, row, &ret->count);
+    if (ret->count == 0)
+        *ret = (struct sl_sources){preset, 1};
+}
+
+static bool is_empty_list(const struct sl_yaml_node *node)
+{
+    return node && node->kind == SL_NODE_LIST && node->count == 0;
+}
 
 void sl_fill_anonymous(struct sl_build *b, const struct sl_schema_key *row,
-                       const struct sl_yaml_node *map, void *into)
+                       const struct sl_yaml_node *node, void *into)
 {
     static const struct sl_source ip = {
         SL_SOURCE_IP, {"ip", 2}
     };
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
     struct sl_identity *identity = into;
 
-    sl_build_sources(b, node, SL_OF_ANONYMOUS, &identity->anonymous);
-    if (node && node->kind == SL_NODE_LIST && node->count == 0)
-        sl_diag_hint(sl_report_error(b->report, SL_AT(node),
-                                     "Without a source, all anonymous callers "
-                                     "would count as one"),
-                     "anonymous: [ip]");
-    if (identity->anonymous.count == 0)
-        identity->anonymous = (struct sl_sources){&ip, 1};
+    fill_sources(b, row, node, &ip, &identity->anonymous);
+    if (is_empty_list(node))
+        sl_build_error(b, node,
+                       "Without a source, all anonymous callers would count as "
+                       "one" SL_HINT "anonymous: [ip]");
     identity->anonymous_is_ip =
         identity->anonymous.count == 1 &&
         identity->anonymous.list[0].kind == SL_SOURCE_IP;
@@ -391,48 +368,50 @@ static bool has_all(const struct sl_net *net)
 }
 
 static bool read_net(struct sl_build *b, const struct sl_yaml_node *item,
-                     struct sl_net *ret)
+                     void *list, unsigned i, const void *ctx)
 {
+    struct sl_net *ret = (struct sl_net *)list + i;
+
+    (void)ctx;
     if (!sl_net_parse(item->text, ret)) {
-        hint_net(sl_report_error(b->report, SL_AT(item),
+        hint_net(sl_report_error(b->report, item->place,
                                  "\"%.64s\" is not an address or a network. "
                                  "Write it like 10.0.0.0/8 or ::1",
                                  sl_build_shown(item).text),
                  item->text);
         return false;
     }
-    if (has_all(ret)) {
-        sl_report_error(b->report, SL_AT(item),
-                        "\"%.64s\" would trust every client. Write the "
-                        "networks of your own proxies",
-                        sl_build_shown(item).text);
-        return false;
-    }
-    return true;
+    return !has_all(ret) ||
+           sl_build_error(b, item,
+                          "\"%.64s\" would trust every client. Write the "
+                          "networks of your own proxies",
+                          sl_build_shown(item).text);
 }
 
-void sl_fill_trusted(struct sl_build *b, const struct sl_schema_key *row,
-                     const struct sl_yaml_node *map, void *into)
+/* IPv4 networks are counted from the 96th bit on. */
+static struct sl_str print_net(const void *list, unsigned i, char *room)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name), *item;
-    struct sl_identity *identity = into;
-    struct sl_net *list;
+    const struct sl_net *net = (const struct sl_net *)list + i;
+    unsigned before = sl_ip_is_v4(&net->ip) ? 96 : 0;
+    size_t len = sl_ip_print(&net->ip, room);
 
-    if (!node || node->kind == SL_NODE_EMPTY ||
-        !sl_build_short(b, node, TRUSTED_MAX, "networks"))
-        return;
-    list = sl_build_take(b, sl_build_most(node) + 1, sizeof(*list));
-    if (!list)
-        return;
-    identity->trusted = list;
-    for (item = sl_build_first(node); item; item = sl_build_next(node, item))
-        if (read_net(b, item, &list[identity->trusted_count]))
-            identity->trusted_count++;
+    if (net->bits < 128)
+        len += (size_t)snprintf(room + len, SL_PRINT_ITEM - len, "/%u",
+                                net->bits - before);
+    return (struct sl_str){room, len};
 }
+
+const struct sl_list_form sl_list_trusted = {
+    .most = 1024,
+    .items = "networks",
+    .size = sizeof(struct sl_net),
+    .read = read_net,
+    .print = print_net,
+};
 
 void sl_build_identity(struct sl_build *b)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "identity");
+    const struct sl_yaml_node *node = sl_build_get(b->root, "identity");
 
     read_scopes(b, node);
     sl_schema_fill(b, SL_LEVEL_IDENTITY, node, &b->policy->identity);
@@ -440,29 +419,31 @@ void sl_build_identity(struct sl_build *b)
 
 /* ---- `plans`: names, aliases, and the plans of callers without one. */
 
-/* The keys of `plans` that are not plans, and refused ones. */
-static bool is_setting(const struct sl_yaml_node *node)
+/* Is the key of `plans` a plan? Not if it is a setting or was refused. */
+static bool is_plan(const struct sl_yaml_node *node)
 {
-    return sl_build_refused(node) || sl_schema_find(SL_LEVEL_PLANS, node->key);
+    return !sl_build_refused(node) &&
+           !sl_schema_find(SL_LEVEL_PLANS, node->key);
 }
 
-static bool has_holes(const struct sl_yaml_node *plans)
-{
-    for (const struct sl_yaml_node *n = plans ? plans->child : NULL; n;
-         n = n->next)
-        if (sl_build_refused(n))
-            return true;
-    return false;
-}
+/* The number of plans, their names and aliases, and refused nodes. */
+struct tally {
+    unsigned plans, names, holes;
+};
 
-static unsigned count_plans(const struct sl_yaml_node *plans)
+static struct tally count_plans(const struct sl_yaml_node *plans)
 {
-    unsigned count = 0;
+    struct tally tally = {0};
 
     for (const struct sl_yaml_node *n = plans ? plans->child : NULL; n;
-         n = n->next)
-        count += !is_setting(n);
-    return count;
+         n = n->next) {
+        tally.holes += sl_build_refused(n);
+        if (!is_plan(n))
+            continue;
+        tally.plans++;
+        tally.names += 1 + sl_build_most(sl_yaml_node_get(n, "aliases"));
+    }
+    return tally;
 }
 
 /* A policy without plans has one. */
@@ -470,10 +451,8 @@ static void make_only_plan(struct sl_build *b)
 {
     struct sl_plan *plan = sl_build_take(b, 1, sizeof(*plan));
 
-    if (!plan || !sl_names_init(&b->box->plans, 1, true, b->arena)) {
-        b->no_memory = true;
+    if (!sl_names_init(&b->box->plans, b, b->arena, 1, true))
         return;
-    }
     plan->name = SL_STR("default");
     plan->weight = 1;
     sl_names_add(&b->box->plans, plan->name, 0, (struct sl_source_pos){0, 0});
@@ -481,27 +460,27 @@ static void make_only_plan(struct sl_build *b)
     b->policy->plans.count = 1;
 }
 
-static void read_aliases(struct sl_build *b, const struct sl_yaml_node *node,
-                         struct sl_plan *plan, unsigned index)
+/* `ctx` is the index of the plan. */
+static bool read_alias(struct sl_build *b, const struct sl_yaml_node *item,
+                       void *list, unsigned i, const void *ctx)
 {
-    const struct sl_yaml_node *list = sl_yaml_node_get(node, "aliases"), *item;
-    struct sl_str *aliases =
-        sl_build_take(b, sl_build_most(list) + 1, sizeof(*aliases));
+    struct sl_str *aliases = list;
 
-    plan->aliases = aliases;
-    if (!aliases)
-        return;
-    for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
-        if (item->text.len == 0) {
-            sl_report_error(b->report, SL_AT(item),
-                            "An alias of a plan must not be empty");
-            continue;
-        }
-        aliases[plan->alias_count] = sl_build_keep(b, item->text);
-        sl_names_add(&b->box->plans, aliases[plan->alias_count++], index,
-                     SL_AT(item));
-    }
+    if (item->text.len == 0)
+        return sl_build_error(b, item, "An alias of a plan must not be empty");
+    aliases[i] = sl_build_keep(b, item->text);
+    sl_names_add(&b->box->plans, aliases[i], *(const unsigned *)ctx,
+                 item->place);
+    return true;
 }
+
+const struct sl_list_form sl_list_aliases = {
+    .most = SL_PLAN_NAMES_MAX,
+    .items = "aliases",
+    .size = sizeof(struct sl_str),
+    .read = read_alias,
+    .print = sl_print_text_item,
+};
 
 static void read_plan(struct sl_build *b, const struct sl_yaml_node *node,
                       struct sl_plan *plan, unsigned index)
@@ -509,19 +488,9 @@ static void read_plan(struct sl_build *b, const struct sl_yaml_node *node,
     (void)sl_build_key_name(b, "a plan", node);
     plan->name = sl_build_keep(b, node->key);
     sl_schema_fill(b, SL_LEVEL_PLAN, node, plan);
-    sl_names_add(&b->box->plans, plan->name, index, SL_AT_KEY(node));
-    read_aliases(b, node, plan, index);
-}
-
-/* Names and aliases of all plans. */
-static unsigned count_names(const struct sl_yaml_node *plans)
-{
-    unsigned count = 0;
-
-    for (const struct sl_yaml_node *n = plans->child; n; n = n->next)
-        if (!is_setting(n))
-            count += 1 + sl_build_most(sl_yaml_node_get(n, "aliases"));
-    return count;
+    sl_names_add(&b->box->plans, plan->name, index, node->key_place);
+    plan->aliases = sl_build_list(b, sl_build_get(node, "aliases"),
+                                  &sl_list_aliases, &index, &plan->alias_count);
 }
 
 static void refuse_same_names(struct sl_build *b)
@@ -547,21 +516,18 @@ static void refuse_same_names(struct sl_build *b)
 }
 
 static void read_plans(struct sl_build *b, const struct sl_yaml_node *node,
-                       unsigned count)
+                       const struct tally *tally)
 {
-    struct sl_plan *list = sl_build_take(b, count, sizeof(*list));
+    struct sl_plan *list = sl_build_take(b, tally->plans, sizeof(*list));
     unsigned i = 0;
 
-    if (!list ||
-        !sl_names_init(&b->box->plans, count_names(node), true, b->arena)) {
-        b->no_memory = true;
+    if (!sl_names_init(&b->box->plans, b, b->arena, tally->names, true))
         return;
-    }
     b->has_plans = true;
     b->policy->plans.list = list;
-    b->policy->plans.count = count;
+    b->policy->plans.count = tally->plans;
     for (const struct sl_yaml_node *n = node->child; n; n = n->next)
-        if (!is_setting(n)) {
+        if (is_plan(n)) {
             read_plan(b, n, &list[i], i);
             i++;
         }
@@ -573,19 +539,18 @@ static void read_plans(struct sl_build *b, const struct sl_yaml_node *node,
 static unsigned named_plan(struct sl_build *b, const struct sl_yaml_node *plans,
                            const char *key, unsigned preset)
 {
-    const struct sl_yaml_node *node = sl_build_scalar(plans, key);
+    const struct sl_yaml_node *node = sl_build_get(plans, key);
     int index;
 
     if (!node)
         return preset;
     index = sl_names_find(&b->box->plans, node->text);
     if (index < 0 && !b->has_plans && !b->box->plans.unsure)
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(node),
-                            "`%s` names the plan \"%s\", but the policy "
-                            "has no plans",
-                            key, sl_build_shown(node).text),
-            "%s: {}", sl_build_shown(node).text);
+        sl_build_error(
+            b, node,
+            "`%s` names the plan \"%s\", but the policy has no plans" SL_HINT
+            "%s: {}",
+            key, sl_build_shown(node).text, sl_build_shown(node).text);
     else if (index < 0)
         (void)sl_build_find(b, &b->box->plans, node, "plan");
     return index < 0 ? preset : (unsigned)index;
@@ -604,10 +569,10 @@ static unsigned guess_default(struct sl_build *b,
         return (unsigned)index;
     if (b->has_plans && !sl_yaml_node_get(plans, "default") &&
         !b->box->plans.unsure)
-        sl_diag_hint(sl_report_error(b->report, SL_AT_KEY(plans),
-                                     "`plans` needs a `default`, the plan of "
-                                     "callers without a known plan"),
-                     "default: %.64s", p->list[0].name.at);
+        sl_build_key_error(b, plans,
+                           "`plans` needs a `default`, the plan of callers "
+                           "without a known plan" SL_HINT "default: %.64s",
+                           p->list[0].name.at);
     return 0;
 }
 
@@ -615,25 +580,23 @@ void sl_build_plans(struct sl_build *b)
 {
     const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "plans");
     struct sl_plans *plans = &b->policy->plans;
-    unsigned count = count_plans(node);
-    bool too_many = count > SL_PLANS_MAX ||
-                    (count && count_names(node) > SL_PLAN_NAMES_MAX);
+    struct tally tally = count_plans(node);
+    bool too_many =
+        tally.plans > SL_PLANS_MAX || tally.names > SL_PLAN_NAMES_MAX;
 
-    if (too_many) {
-        sl_report_error(b->report, SL_AT_KEY(node),
-                        "Too many plans. The maximum is %d plans, and %d "
-                        "names with all aliases",
-                        SL_PLANS_MAX, SL_PLAN_NAMES_MAX);
-        count = 0;
-    }
-    if (count > 0)
-        read_plans(b, node, count);
+    if (too_many)
+        sl_build_key_error(b, node,
+                           "Too many plans. The maximum is %d plans, and %d "
+                           "names with all aliases",
+                           SL_PLANS_MAX, SL_PLAN_NAMES_MAX);
+    if (tally.plans > 0 && !too_many)
+        read_plans(b, node, &tally);
     else
         make_only_plan(b);
     if (b->no_memory)
         return;
     b->box->plans.unsure =
-        too_many || sl_build_refused(node) || has_holes(node);
+        too_many || sl_build_refused(node) || tally.holes > 0;
     plans->fallback = named_plan(b, node, "default", guess_default(b, node));
     plans->anonymous = named_plan(b, node, "anonymous", plans->fallback);
     sl_schema_fill(b, SL_LEVEL_PLANS, node, plans);
@@ -654,22 +617,18 @@ static bool has(struct sl_str text, const char *what)
 static void check_query(struct sl_build *b, const struct sl_yaml_node *query)
 {
     if (query->text.len == 0)
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(query),
-                            "`query` must not be empty. Leave `subjects` "
-                            "out, or write a query"),
-            EXAMPLE);
+        sl_build_error(b, query,
+                       "`query` must not be empty. Leave `subjects` out, or "
+                       "write a query" SL_HINT EXAMPLE);
     else if (query->text.len > QUERY_MOST)
-        sl_report_error(b->report, SL_AT(query),
-                        "The query is longer than %d bytes. Create a view in "
-                        "the database and query the view",
-                        QUERY_MOST);
+        sl_build_error(b, query,
+                       "The query is longer than %d bytes. Create a view in "
+                       "the database and query the view",
+                       QUERY_MOST);
     else if (!has(query->text, "$1"))
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(query),
-                            "The query does not contain $1. Write $1 for "
-                            "the id, without quotes"),
-            EXAMPLE);
+        sl_build_error(b, query,
+                       "The query does not contain $1. Write $1 for the id, "
+                       "without quotes" SL_HINT EXAMPLE);
 }
 
 /* Flags and variables can override `usage`, so a policy without it is not
@@ -677,26 +636,22 @@ static void check_query(struct sl_build *b, const struct sl_yaml_node *query)
 static void check_usage(struct sl_build *b, const struct sl_yaml_node *query)
 {
     const struct sl_yaml_node *usage =
-        sl_build_scalar(sl_yaml_node_get(b->root, "server"), "usage");
-    static const char scheme[] = "postgres:";
-    size_t len = strlen(scheme);
+        sl_build_get(sl_yaml_node_get(b->root, "server"), "usage");
 
     if (!usage || usage->substituted ||
-        (usage->text.len > len && memcmp(usage->text.at, scheme, len) == 0))
+        (begins(usage->text, "postgres:") && usage->text.len > 9))
         return;
-    sl_diag_hint(
-        sl_report_error(b->report, SL_AT_KEY(query),
-                        "The query runs in the PostgreSQL of `usage`, but "
-                        "`usage` is \"%.64s\"",
-                        sl_build_shown(usage).text),
-        "usage: \"postgres://sluice@db/app\"");
+    sl_build_key_error(b, query,
+                       "The query runs in the PostgreSQL of `usage`, but "
+                       "`usage` is \"%.64s\"" SL_HINT
+                       "usage: \"postgres://sluice@db/app\"",
+                       sl_build_shown(usage).text);
 }
 
 void sl_fill_subjects(struct sl_build *b, const struct sl_schema_key *row,
-                      const struct sl_yaml_node *map, void *into)
+                      const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
-    const struct sl_yaml_node *query = sl_build_scalar(node, "query");
+    const struct sl_yaml_node *query = sl_build_get(node, "query");
 
     if (!query)
         return; /* reported by the schema, if `subjects` is there */
@@ -712,45 +667,26 @@ void sl_fill_subjects(struct sl_build *b, const struct sl_schema_key *row,
  * without encryption.
  */
 
-#define AUDIENCES_MAX 16
-#define LEEWAY_MAX    (300 * SL_S)
-#define SECRET_MIN    32 /* bytes: as many as HS256 makes of it (RFC 7518) */
+#define LEEWAY_MAX (300 * SL_S)
+#define SECRET_MIN 32 /* bytes: as many as HS256 makes of it (RFC 7518) */
 
 /* HS256, HS384 and HS512 are the last of the words. */
 #define HMAC (7u << (SL_ALGORITHMS - 3))
 
-/* ---- algorithms ---- */
-
-/* The schema has let no other word through. */
-static unsigned bit_of(struct sl_str word)
-{
-    for (unsigned i = 0; i < SL_ALGORITHMS; i++)
-        if (sl_str_eq(word, sl_str_c(sl_algorithm_words[i])))
-            return 1u << i;
-    return 0;
-}
-
 void sl_fill_algorithms(struct sl_build *b, const struct sl_schema_key *row,
-                        const struct sl_yaml_node *map, void *into)
+                        const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name), *item;
-    unsigned bits = 0;
+    static const struct sl_list_form form = {
+        .most = SL_ALGORITHMS, .items = "algorithms", .item = "Algorithm"};
+    struct sl_jwt *jwt = into;
 
-    if (!node || node->kind == SL_NODE_EMPTY ||
-        !sl_build_short(b, node, SL_ALGORITHMS, "algorithms"))
-        return;
-    for (item = sl_build_first(node); item; item = sl_build_next(node, item))
-        if (!sl_build_twice(b, node, item, "Algorithm"))
-            bits |= bit_of(item->text);
-    if ((bits & HMAC) && (bits & ~HMAC))
-        sl_report_error(b->report, SL_AT(node),
-                        "HS256, HS384 and HS512 use a secret, and the other "
-                        "algorithms use public keys. A list must not mix "
-                        "them, because a public key could serve as a secret");
-    ((struct sl_jwt *)into)->algorithms = bits;
+    if (sl_build_bits(b, row, node, &form, &jwt->algorithms) &&
+        (jwt->algorithms & HMAC) && (jwt->algorithms & ~HMAC))
+        sl_build_error(b, node,
+                       "HS256, HS384 and HS512 use a secret, and the other "
+                       "algorithms use public keys. A list must not mix them, "
+                       "because a public key could serve as a secret");
 }
-
-/* ---- where the keys are ---- */
 
 /* The host of a URL behind its scheme: "[::1]" or "id.example". */
 static struct sl_str host_of(struct sl_str rest)
@@ -826,43 +762,38 @@ static void check_jwks(struct sl_build *b, const struct sl_yaml_node *node,
                        const struct sl_jwt *jwt)
 {
     const char *error = jwks_error(node->text);
-    struct sl_diag *diag;
+    bool is_path = !node->substituted && begins(node->text, "/");
 
     if (memmem(node->text.at, node->text.len, "://", 3) &&
-        memchr(node->text.at, '@', node->text.len)) {
-        sl_report_error(b->report, SL_AT(node),
-                        "The URL must not contain a user name or a password. "
-                        "Keys are public");
-        return; /* and is not quoted */
-    }
-    if (!error) {
-        if ((jwt->algorithms & HMAC) && !begins(node->text, "file:"))
-            sl_report_error(b->report, SL_AT(node),
-                            "HS256, HS384 and HS512 use a secret, which must "
-                            "not be fetched from a URL. Write `secret`, or a "
-                            "file");
-        return;
-    }
-    diag = sl_report_error(b->report, SL_AT(node), "\"%.128s\" %s",
-                           sl_build_shown(node).text, error);
-    if (!node->substituted && begins(node->text, "/"))
-        sl_diag_hint(diag, "jwks: \"file:%.128s\"", node->text.at);
+        memchr(node->text.at, '@', node->text.len)) /* not quoted */
+        sl_build_error(b, node,
+                       "The URL must not contain a user name or a password. "
+                       "Keys are public");
+    else if (error && is_path)
+        sl_build_error(b, node, "\"%.128s\" %s" SL_HINT "jwks: \"file:%.128s\"",
+                       sl_build_shown(node).text, error, node->text.at);
+    else if (error)
+        sl_build_error(b, node, "\"%.128s\" %s", sl_build_shown(node).text,
+                       error);
+    else if ((jwt->algorithms & HMAC) && !begins(node->text, "file:"))
+        sl_build_error(b, node,
+                       "HS256, HS384 and HS512 use a secret, which must not be "
+                       "fetched from a URL. Write `secret`, or a file");
 }
 
 static void check_secret(struct sl_build *b, const struct sl_yaml_node *node,
                          struct sl_jwt *jwt)
 {
     if (node->text.len < SECRET_MIN)
-        sl_report_error(b->report, SL_AT(node),
-                        "A secret of %zu bytes is too short. The minimum is "
-                        "%d. `openssl rand -base64 32` prints a good secret",
-                        node->text.len, SECRET_MIN);
+        sl_build_error(b, node,
+                       "A secret of %zu bytes is too short. The minimum is %d. "
+                       "`openssl rand -base64 32` prints a good secret",
+                       node->text.len, SECRET_MIN);
     if (jwt->algorithms & ~HMAC)
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(node),
-                            "`secret` is valid only for HS256, HS384 and "
-                            "HS512. The other algorithms need `jwks`"),
-            "algorithms: [HS256]");
+        sl_build_error(b, node,
+                       "`secret` is valid only for HS256, HS384 and HS512. The "
+                       "other algorithms need `jwks`" SL_HINT
+                       "algorithms: [HS256]");
     if (jwt->algorithms == 0)
         jwt->algorithms = HMAC;
 }
@@ -871,74 +802,62 @@ static void check_token_keys(struct sl_build *b,
                              const struct sl_yaml_node *node,
                              struct sl_jwt *jwt)
 {
-    const struct sl_yaml_node *jwks = sl_build_scalar(node, "jwks");
-    const struct sl_yaml_node *secret = sl_build_scalar(node, "secret");
+    const struct sl_yaml_node *jwks = sl_build_get(node, "jwks");
+    const struct sl_yaml_node *secret = sl_build_get(node, "secret");
 
     if (jwks)
         check_jwks(b, jwks, jwt);
     if (jwks && secret)
-        sl_report_error(b->report, SL_AT_KEY(secret),
-                        "`secret` and `jwks` exclude each other, because a "
-                        "public key could serve as a secret. Remove one");
+        sl_build_key_error(b, secret,
+                           "`secret` and `jwks` exclude each other, because a "
+                           "public key could serve as a secret. Remove one");
     else if (secret)
         check_secret(b, secret, jwt);
     else if (!jwks && !sl_build_refused(sl_yaml_node_get(node, "jwks")) &&
              !sl_build_refused(sl_yaml_node_get(node, "secret")))
-        sl_diag_hint(sl_report_error(b->report, SL_AT_KEY(node),
-                                     "`jwt` needs keys to verify tokens. Write "
-                                     "`jwks` or `secret`"),
-                     "jwks: \"file:./jwks.json\"");
+        sl_build_key_error(b, node,
+                           "`jwt` needs keys to verify tokens. Write `jwks` or "
+                           "`secret`" SL_HINT "jwks: \"file:./jwks.json\"");
 }
 
-/* ---- the claims ---- */
-
-void sl_fill_audiences(struct sl_build *b, const struct sl_schema_key *row,
-                       const struct sl_yaml_node *map, void *into)
+static bool read_audience(struct sl_build *b, const struct sl_yaml_node *item,
+                          void *list, unsigned i, const void *ctx)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name), *item;
-    struct sl_jwt *jwt = into;
-    struct sl_str *list;
-
-    if (!node || node->kind == SL_NODE_EMPTY ||
-        !sl_build_short(b, node, AUDIENCES_MAX, "audiences"))
-        return;
-    if (node->kind == SL_NODE_LIST && node->count == 0)
-        sl_report_error(b->report, SL_AT(node),
-                        "`audience` must not be an empty list. Leave it out "
-                        "to accept tokens for any audience");
-    list = sl_build_take(b, AUDIENCES_MAX, sizeof(*list));
-    if (!list)
-        return;
-    jwt->audiences = list;
-    for (item = sl_build_first(node); item; item = sl_build_next(node, item))
-        if (item->text.len == 0)
-            sl_report_error(b->report, SL_AT(item),
-                            "An `audience` must not be empty. Leave it out to "
-                            "accept tokens for any audience");
-        else if (!sl_build_twice(b, node, item, "Audience"))
-            list[jwt->audience_count++] = sl_build_keep(b, item->text);
+    (void)ctx;
+    ((struct sl_str *)list)[i] = sl_build_keep(b, item->text);
+    return item->text.len > 0 ||
+           sl_build_error(b, item,
+                          "An `audience` must not be empty. Leave it out to "
+                          "accept tokens for any audience");
 }
+
+const struct sl_list_form sl_list_audiences = {
+    .most = 16,
+    .items = "audiences",
+    .item = "Audience",
+    .empty = "`audience` must not be an empty list. Leave it out to accept "
+             "tokens for any audience",
+    .size = sizeof(struct sl_str),
+    .read = read_audience,
+    .print = sl_print_text_item,
+};
 
 static void check_claims(struct sl_build *b, const struct sl_yaml_node *node,
                          const struct sl_jwt *jwt)
 {
-    const struct sl_yaml_node *issuer = sl_build_scalar(node, "issuer");
-    const struct sl_yaml_node *leeway = sl_build_scalar(node, "leeway");
+    const struct sl_yaml_node *issuer = sl_build_get(node, "issuer");
+    const struct sl_yaml_node *leeway = sl_build_get(node, "leeway");
 
     if (issuer && issuer->text.len == 0)
-        sl_report_error(b->report, SL_AT(issuer),
-                        "`issuer` must not be empty. Leave it out to accept "
-                        "tokens of any issuer");
+        sl_build_error(b, issuer,
+                       "`issuer` must not be empty. Leave it out to accept "
+                       "tokens of any issuer");
     if (leeway && jwt->leeway > LEEWAY_MAX)
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(leeway),
-                            "A leeway of \"%.64s\" would accept tokens "
-                            "long after they expired. The maximum is 5m",
-                            sl_build_shown(leeway).text),
-            "leeway: 30s");
+        sl_build_error(b, leeway,
+                       "A leeway of \"%.64s\" would accept tokens long after "
+                       "they expired. The maximum is 5m" SL_HINT "leeway: 30s",
+                       sl_build_shown(leeway).text);
 }
-
-/* ---- all of it ---- */
 
 static bool has_claim(const struct sl_sources *sources)
 {
@@ -970,13 +889,12 @@ static void refuse_claims(struct sl_build *b,
 
         if (!claim || sl_str_eq(n->key, SL_STR("anonymous")))
             continue;
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(claim),
-                            "\"%.64s\" is a claim, and tokens cannot be "
-                            "verified without keys. Add `jwt` to "
-                            "`identity`",
-                            sl_build_shown(claim).text),
-            "jwt: { algorithms: [RS256], jwks: \"file:./jwks.json\" }");
+        sl_build_error(
+            b, claim,
+            "\"%.64s\" is a claim, and tokens cannot be verified without keys. "
+            "Add `jwt` to `identity`" SL_HINT
+            "jwt: { algorithms: [RS256], jwks: \"file:./jwks.json\" }",
+            sl_build_shown(claim).text);
         return; /* once is enough */
     }
 }
@@ -989,45 +907,36 @@ static void warn_of_idle(struct sl_build *b, const struct sl_yaml_node *node)
     for (unsigned i = 0; i < identity->scope_count; i++)
         used = used || has_claim(&identity->scopes[i]);
     if (!used)
-        sl_diag_hint(
-            sl_report_warning(b->report, SL_AT_KEY(node),
-                              "Tokens are verified, but no source uses "
-                              "their claims"),
+        sl_report_warning(
+            b->report, node->key_place,
+            "Tokens are verified, but no source uses their claims" SL_HINT
             "user: [jwt.sub]");
 }
 
 void sl_fill_token_sources(struct sl_build *b, const struct sl_schema_key *row,
-                           const struct sl_yaml_node *map, void *into)
+                           const struct sl_yaml_node *node, void *into)
 {
     static const struct sl_source authorization = {
         SL_SOURCE_HEADER, {"authorization", 13}
     };
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
-    struct sl_jwt *jwt = into;
 
-    sl_build_sources(b, node, SL_OF_TOKENS, &jwt->from);
-    if (node && node->kind == SL_NODE_LIST && node->count == 0)
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(node),
-                            "`from` must not be empty. Without a source, "
-                            "no token is found"),
-            "from: [header.authorization]");
-    if (jwt->from.count == 0)
-        jwt->from = (struct sl_sources){&authorization, 1};
+    fill_sources(b, row, node, &authorization, &((struct sl_jwt *)into)->from);
+    if (is_empty_list(node))
+        sl_build_error(b, node,
+                       "`from` must not be empty. Without a source, no token "
+                       "is found" SL_HINT "from: [header.authorization]");
 }
 
 void sl_fill_jwt(struct sl_build *b, const struct sl_schema_key *row,
-                 const struct sl_yaml_node *map, void *into)
+                 const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
+    const struct sl_yaml_node *identity = sl_yaml_node_get(b->root, "identity");
     struct sl_jwt *jwt = sl_schema_field(row, into);
 
-    if (!node) {
-        refuse_claims(b, map);
+    if (!sl_yaml_node_get(identity, row->name))
+        refuse_claims(b, identity);
+    if (!node)
         return;
-    }
-    if (node->kind != SL_NODE_MAP)
-        return; /* reported by the schema */
     jwt->written = true;
     sl_schema_fill(b, row->below, node, jwt);
     check_token_keys(b, node, jwt);

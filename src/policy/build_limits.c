@@ -6,7 +6,13 @@
 #include "base/zone.h"
 #include "policy/policy_int.h"
 
-/* ---- kind ---- */
+static bool refuse_for(struct sl_build *b, const struct sl_yaml_node *node,
+                       const char *valid, const struct sl_rule *rule)
+{
+    return sl_build_key_error(
+        b, node, "`%s` is valid only for %s. Limit \"%.64s\" is a %s",
+        node->key.at, valid, rule->name.at, sl_kind_name(rule->kind));
+}
 
 static void read_kind(struct sl_build *b, const struct sl_yaml_node *node,
                       struct sl_rule *rule)
@@ -14,9 +20,8 @@ static void read_kind(struct sl_build *b, const struct sl_yaml_node *node,
     static const enum sl_kind kinds[] = {SL_BUCKET,  SL_LEAKY, SL_FIXED,
                                          SL_SLIDING, SL_QUOTA, SL_PERMITS,
                                          SL_LEVEL};
-    static const char *const refills[] = {"continuous", "interval"};
-    const struct sl_yaml_node *kind = sl_build_scalar(node, "kind");
-    const struct sl_yaml_node *refill = sl_build_scalar(node, "refill");
+    const struct sl_yaml_node *kind = sl_build_get(node, "kind");
+    const struct sl_yaml_node *refill = sl_build_get(node, "refill");
 
     rule->kind = SL_KINDS; /* not known */
     for (size_t i = 0; kind && i < SL_LEN(kinds); i++)
@@ -25,49 +30,33 @@ static void read_kind(struct sl_build *b, const struct sl_yaml_node *node,
     if (!refill || rule->kind == SL_KINDS)
         return;
     if (rule->kind != SL_BUCKET)
-        sl_report_error(
-            b->report, SL_AT_KEY(refill),
-            "`refill` is valid only for token-buckets. Limit \"%.64s\" is a %s",
-            rule->name.at, sl_kind_name(rule->kind));
-    else if (sl_build_choice(node, "refill", refills, 2, 0) == 1)
+        refuse_for(b, refill, "token-buckets", rule);
+    else if (sl_str_eq(refill->text, SL_STR("interval")))
         rule->kind = SL_INTERVAL;
 }
 
-/* ---- per ---- */
-
-static int find_scope(struct sl_build *b, const struct sl_yaml_node *item)
-{
-    const struct sl_names *names = &b->box->scopes;
-    int scope = sl_names_find(names, item->text);
-
-    if (scope < 0)
-        (void)sl_build_meant(
-            b,
-            sl_report_error(b->report, SL_AT(item),
-                            "Unknown scope \"%.64s\". Valid scopes: user, "
-                            "org, ip, anon, endpoint and the scopes of "
-                            "`identity`",
-                            sl_build_shown(item).text),
-            names, item->text);
-    return scope;
-}
-
-static void read_per(struct sl_build *b, const struct sl_yaml_node *node,
+static void read_per(struct sl_build *b, const struct sl_yaml_node *list,
                      struct sl_rule *rule)
 {
-    const struct sl_yaml_node *list = sl_yaml_node_get(node, "per"), *item;
+    const struct sl_names *names = &b->box->scopes;
+    const struct sl_yaml_node *item;
 
     if (!list || !sl_build_short(b, list, SL_PER_MAX, "scopes"))
         return;
     for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
-        int scope = find_scope(b, item);
+        int scope = sl_names_find(names, item->text);
 
-        if (scope >= 0 && !sl_build_twice(b, list, item, "Scope"))
+        if (scope < 0)
+            sl_build_error(b, item,
+                           "Unknown scope \"%.64s\". Valid scopes: user, org, "
+                           "ip, anon, endpoint and the scopes of "
+                           "`identity`" SL_HINT "%s",
+                           sl_build_shown(item).text,
+                           sl_build_guess(b, names, item->text));
+        else if (!sl_build_twice(b, list, item, "Scope"))
             rule->per[rule->per_count++] = (unsigned)scope;
     }
 }
-
-/* ---- zone and anchor ---- */
 
 /* The zone of that name, read once for all limits. NULL if there is none. */
 static struct sl_policy_zone *find_zone(struct sl_build *b,
@@ -94,33 +83,21 @@ static struct sl_policy_zone *find_zone(struct sl_build *b,
     return zone;
 }
 
-static void refuse_calendar(struct sl_build *b, const struct sl_yaml_node *node,
-                            const struct sl_rule *rule)
-{
-    static const char *const keys[] = {"zone", "anchor"};
-
-    for (int i = 0; i < 2; i++) {
-        const struct sl_yaml_node *n = sl_build_scalar(node, keys[i]);
-
-        if (n)
-            sl_report_error(b->report, SL_AT_KEY(n),
-                            "`%s` is valid only for quotas. Limit \"%.64s\" "
-                            "is a %s",
-                            keys[i], rule->name.at, sl_kind_name(rule->kind));
-    }
-}
-
 static void read_calendar(struct sl_build *b, const struct sl_yaml_node *node,
                           struct sl_rule *rule)
 {
-    const struct sl_yaml_node *zone = sl_build_scalar(node, "zone");
+    const struct sl_yaml_node *zone = sl_build_get(node, "zone");
+    const struct sl_yaml_node *anchor = sl_build_get(node, "anchor");
     struct sl_policy_zone *found;
 
     rule->zone_name = SL_STR("UTC");
     if (rule->kind == SL_KINDS)
         return;
     if (rule->kind != SL_QUOTA) {
-        refuse_calendar(b, node, rule);
+        if (zone)
+            refuse_for(b, zone, "quotas", rule);
+        if (anchor)
+            refuse_for(b, anchor, "quotas", rule);
         return;
     }
     found = zone ? find_zone(b, zone) : NULL;
@@ -128,8 +105,7 @@ static void read_calendar(struct sl_build *b, const struct sl_yaml_node *node,
         rule->zone_name = found->name;
         rule->options.zone = &found->zone;
     }
-    rule->options.anchor =
-        (uint32_t)sl_build_number(b, node, "anchor", 1, 31, 0);
+    rule->options.anchor = (uint32_t)sl_build_number(b, anchor, 1, 31, 0);
 }
 
 /* A quota by the hour has no calendar. */
@@ -137,19 +113,18 @@ static void refuse_idle_calendar(struct sl_build *b,
                                  const struct sl_yaml_node *node,
                                  const struct sl_rule *rule)
 {
-    const struct sl_yaml_node *n = sl_build_scalar(node, "zone");
+    const struct sl_yaml_node *n = sl_build_get(node, "zone");
 
     if (!n)
-        n = sl_build_scalar(node, "anchor");
+        n = sl_build_get(node, "anchor");
     if (n && rule->kind == SL_QUOTA && rule->limited &&
         !rule->strictest.calendar)
-        sl_report_error(b->report, SL_AT_KEY(n),
-                        "`%s` is valid only for quotas by day, week or month. "
-                        "Limit \"%.64s\" has another period",
-                        n->key.at, rule->name.at);
+        sl_build_key_error(
+            b, n,
+            "`%s` is valid only for quotas by day, week or month. Limit "
+            "\"%.64s\" has another period",
+            n->key.at, rule->name.at);
 }
-
-/* ---- deny ---- */
 
 static const char *preset_code(int status)
 {
@@ -181,76 +156,45 @@ static bool is_code(struct sl_str text)
 
 /* The row of `status` comes first: it decides the preset. */
 void sl_fill_code(struct sl_build *b, const struct sl_schema_key *row,
-                  const struct sl_yaml_node *map, void *into)
+                  const struct sl_yaml_node *code, void *into)
 {
-    const struct sl_yaml_node *code = sl_build_scalar(map, row->name);
     struct sl_deny *deny = into;
 
+    (void)row;
     deny->code = code ? sl_build_keep(b, code->text)
                       : sl_str_c(preset_code(deny->status));
     if (code && !is_code(code->text))
-        sl_report_error(b->report, SL_AT(code),
-                        "Invalid code \"%.64s\". A code has up to 64 letters, "
-                        "digits, '_', '.' and '-', like RATE_LIMITED",
-                        sl_build_shown(code).text);
-}
-
-/* ---- the rest ---- */
-
-static enum sl_failure preset_failure(enum sl_kind kind)
-{
-    switch (kind) {
-    case SL_QUOTA:
-    case SL_LEVEL:
-    case SL_PERMITS:
-        return SL_FAILURE_DENY;
-    default:
-        return SL_FAILURE_ALLOW;
-    }
+        sl_build_error(b, code,
+                       "Invalid code \"%.64s\". A code has up to 64 letters, "
+                       "digits, '_', '.' and '-', like RATE_LIMITED",
+                       sl_build_shown(code).text);
 }
 
 /* The mode of a limit is the weaker one of its own and of the policy's. */
 void sl_fill_mode(struct sl_build *b, const struct sl_schema_key *row,
-                  const struct sl_yaml_node *map, void *into)
+                  const struct sl_yaml_node *node, void *into)
 {
-    int mode = sl_build_choice(map, row->name, sl_mode_words, 3, 0);
+    int64_t mode = node ? sl_schema_value(row, node->text) : 0;
 
-    ((struct sl_rule *)into)->mode =
-        mode > (int)b->policy->mode ? (enum sl_mode)mode : b->policy->mode;
+    sl_schema_set(row, into, mode > b->policy->mode ? mode : b->policy->mode);
 }
 
 void sl_fill_cost(struct sl_build *b, const struct sl_schema_key *row,
-                  const struct sl_yaml_node *map, void *into)
+                  const struct sl_yaml_node *cost, void *into)
 {
-    const struct sl_yaml_node *cost = sl_build_scalar(map, row->name);
     struct sl_rule *rule = into;
     struct sl_diag diag = {0};
     uint64_t n = 1;
 
+    (void)row;
     if (cost &&
         sl_build_ok(b, cost, sl_parse_count(cost->text, &n, &diag), &diag) &&
         n == 0)
-        sl_report_error(b->report, SL_AT(cost),
-                        "A cost of 0 counts nothing. Remove the limit from "
-                        "the route instead");
+        sl_build_error(b, cost,
+                       "A cost of 0 counts nothing. Remove the limit from the "
+                       "route instead");
     rule->cost = n ? n : 1;
     rule->fixed_cost = cost != NULL;
-}
-
-/* "10%" */
-static bool read_percent(struct sl_str text, unsigned *ret)
-{
-    unsigned n = 0;
-
-    if (text.len < 2 || text.len > 4 || text.at[text.len - 1] != '%')
-        return false;
-    for (size_t i = 0; i + 1 < text.len; i++) {
-        if (text.at[i] < '0' || text.at[i] > '9')
-            return false;
-        n = n * 10 + (unsigned)(text.at[i] - '0');
-    }
-    *ret = n;
-    return n >= 1 && n <= 100;
 }
 
 /* Why a kind can't be leased; NULL if it can. */
@@ -268,170 +212,35 @@ static const char *unleased(enum sl_kind kind)
     }
 }
 
-void sl_fill_lease(struct sl_build *b, const struct sl_schema_key *row,
-                   const struct sl_yaml_node *map, void *into)
+/* "80" or "80%", from 1 to `most`. */
+static bool read_percent(struct sl_str text, uint64_t most, uint64_t *ret)
 {
-    const struct sl_yaml_node *lease = sl_build_scalar(map, row->name);
+    if (text.len > 1 && text.at[text.len - 1] == '%')
+        text.len--;
+    return !sl_parse_number(text, ret, NULL) && *ret > 0 && *ret <= most;
+}
+
+void sl_fill_lease(struct sl_build *b, const struct sl_schema_key *row,
+                   const struct sl_yaml_node *lease, void *into)
+{
     struct sl_rule *rule = into;
     const char *why = unleased(rule->kind);
+    uint64_t percent;
 
+    (void)row;
     if (!lease)
         return;
-    if (!read_percent(lease->text, &rule->lease)) {
-        rule->lease = 0;
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT(lease),
-                            "`lease` must be a part of the capacity, from 1%% "
-                            "to 100%%, not %s",
-                            sl_build_shown(lease).text),
-            "lease: 10%%");
-    } else if (why) {
-        rule->lease = 0;
-        sl_report_error(b->report, SL_AT(lease), "%s. Leave `lease` out", why);
-    }
-}
-
-/* A request that costs more than a plan can ever hold never passes. */
-static void warn_of_cost(struct sl_build *b, const struct sl_yaml_node *node,
-                         const struct sl_rule *rule)
-{
-    const struct sl_yaml_node *cost = sl_build_scalar(node, "cost");
-
-    for (unsigned i = 0; cost && i < b->policy->plans.count; i++) {
-        const struct sl_plan_limit *plan = &rule->plans[i];
-
-        if (!sl_rate_has_numbers(plan->form) ||
-            plan->numbers.capacity >= rule->cost)
-            continue;
-        sl_report_warning(b->report, SL_AT(cost),
-                          "A request costs %" PRIu64 ", but plan \"%.64s\" "
-                          "has at most %" PRIu64 ". All its requests are "
-                          "denied",
-                          rule->cost, b->policy->plans.list[i].name.at,
-                          plan->numbers.capacity);
-        return;
-    }
-}
-
-static void read_rates(struct sl_build *b, const struct sl_yaml_node *node,
-                       struct sl_rule *rule)
-{
-    rule->plans = sl_build_rates(b, rule, node, "rate");
-    if (rule->plans) {
-        rule->limited =
-            sl_build_strictest(b->policy, rule->plans, &rule->strictest);
-        refuse_idle_calendar(b, node, rule);
-        warn_of_cost(b, node, rule);
-    }
-    rule->candidates = sl_build_rates(b, rule, node, "candidate");
-    if (rule->candidates)
-        rule->has_candidate = sl_build_strictest(b->policy, rule->candidates,
-                                                 &rule->candidate_strictest);
-}
-
-static void read_key(struct sl_build *b, const struct sl_yaml_node *node,
-                     struct sl_rule *rule)
-{
-    const struct sl_yaml_node *key = sl_build_scalar(node, "key");
-    struct sl_diag diag = {0};
-    int err;
-
-    b->keys[rule->index] = key;
-    err = sl_key_template_read(rule->key_text, b->arena, &rule->key, &diag);
-    if (sl_build_ok(b, key ? key : node, err, &diag) && key &&
-        strstr(rule->key_text.at, SL_KEY_CANDIDATE))
-        sl_report_error(b->report, SL_AT(key),
-                        "A key must not contain " SL_KEY_CANDIDATE ", which "
-                        "marks the keys of candidates");
-    else if (!err && key && strstr(rule->key_text.at, SL_GUARD_NAME))
-        sl_report_error(b->report, SL_AT(key),
-                        "A key must not contain " SL_GUARD_NAME ", which "
-                        "marks the keys of guards");
-}
-
-static bool has_holes(const struct sl_yaml_node *node)
-{
-    bool holes = sl_build_refused(node);
-
-    if (node && node->kind == SL_NODE_LIST)
-        for (const struct sl_yaml_node *n = node->child; n; n = n->next)
-            holes |= sl_build_refused(n);
-    return holes;
-}
-
-static void read_limit(struct sl_build *b, const struct sl_yaml_node *node,
-                       struct sl_rule *rule)
-{
-    unsigned errors;
-
-    (void)sl_build_key_name(b, "a limit", node);
-    rule->name = sl_build_keep(b, node->key);
-    rule->place = SL_AT_KEY(node);
-    rule->kind = SL_KINDS;
-    if (node->kind != SL_NODE_MAP)
-        return; /* reported by the schema */
-    read_kind(b, node, rule);
-    read_calendar(b, node, rule);
-    rule->failure = preset_failure(rule->kind);
-    rule->key_text = SL_STR(SL_KEY_DEFAULT);
-    sl_schema_fill(b, SL_LEVEL_LIMIT, node, rule);
-    errors = b->report->errors;
-    read_per(b, node, rule);
-    read_key(b, node, rule);
-    b->sound[rule->index] = b->report->errors == errors &&
-                            rule->kind != SL_KINDS &&
-                            !has_holes(sl_yaml_node_get(node, "per")) &&
-                            !has_holes(sl_yaml_node_get(node, "missing")) &&
-                            !has_holes(sl_yaml_node_get(node, "key"));
-    read_rates(b, node, rule);
-}
-
-/* Limits, and candidates, which are limits of their own to the table. */
-static bool too_many(struct sl_build *b, const struct sl_yaml_node *node)
-{
-    unsigned count = node->count;
-
-    for (const struct sl_yaml_node *n = node->child; n; n = n->next)
-        count += sl_yaml_node_get(n, "candidate") != NULL;
-    if (count <= SL_LIMITS)
-        return false;
-    sl_report_error(b->report, SL_AT_KEY(node),
-                    "%u limits and candidates are too many. The maximum is %d",
-                    count, SL_LIMITS);
-    return true;
-}
-
-void sl_build_limits(struct sl_build *b)
-{
-    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "limits");
-    struct sl_names *names = &b->box->rules;
-    unsigned i = 0;
-
-    names->unsure = sl_build_refused(node);
-    if (!node || node->kind != SL_NODE_MAP)
-        return;
-    if (too_many(b, node)) {
-        names->unsure = true;
-        return;
-    }
-    /* And one more, for guards. */
-    b->rules = sl_build_take(b, node->count + 1, sizeof(*b->rules));
-    b->keys =
-        sl_build_borrow(b, node->count + 1, sizeof(struct sl_yaml_node *));
-    b->sound = sl_build_borrow(b, node->count + 1, sizeof(*b->sound));
-    if (!b->rules || !b->keys || !b->sound ||
-        !sl_names_init(names, node->count, false, b->arena)) {
-        b->no_memory = true;
-        return;
-    }
-    for (const struct sl_yaml_node *n = node->child; n; n = n->next, i++) {
-        b->rules[i].index = i;
-        read_limit(b, n, &b->rules[i]);
-        sl_names_add(names, b->rules[i].name, i, SL_AT_KEY(n));
-    }
-    sl_names_close(names);
-    b->policy->rules = b->rules;
-    b->policy->rule_count = b->policy->rule_total = i;
+    if (lease->text.len < 2 || lease->text.len > 4 ||
+        lease->text.at[lease->text.len - 1] != '%' ||
+        !read_percent(lease->text, 100, &percent))
+        sl_build_error(b, lease,
+                       "`lease` must be a part of the capacity, from 1%% to "
+                       "100%%, not %s" SL_HINT "lease: 10%%",
+                       sl_build_shown(lease).text);
+    else if (why)
+        sl_build_error(b, lease, "%s. Leave `lease` out", why);
+    else
+        rule->lease = (unsigned)percent;
 }
 
 /* ---- `rate` and `candidate`: one for all plans, or one for each.
@@ -470,8 +279,11 @@ struct sl_limit sl_build_open(const struct sl_limit *limit)
     return open;
 }
 
-bool sl_build_strictest(const struct sl_policy *policy,
-                        const struct sl_plan_limit *plans, struct sl_limit *ret)
+/* The smallest count and capacity over the plans with numbers; false if none
+ * has numbers. */
+static bool find_strictest(const struct sl_policy *policy,
+                           const struct sl_plan_limit *plans,
+                           struct sl_limit *ret)
 {
     bool any = false;
 
@@ -517,23 +329,20 @@ static bool read_rate(struct reading *r, const struct sl_yaml_node *node,
     return true;
 }
 
-/* ---- a map ---- */
-
 /* The plan that a key of the map means; -1 after saying that there is none. */
 static int find_plan(struct reading *r, const struct sl_yaml_node *node)
 {
     const struct sl_names *names = &r->b->box->plans;
     int plan = sl_names_find(names, node->key);
-    const char *meant;
-    struct sl_diag *diag;
+    const char *guess;
 
     if (plan >= 0 || names->unsure)
         return plan;
-    diag = sl_report_error(r->b->report, SL_AT_KEY(node),
-                           "Unknown plan \"%s\". Define it under `plans`",
-                           sl_quote(node->key).text);
-    meant = sl_build_meant(r->b, diag, names, node->key);
-    plan = meant ? sl_names_find(names, sl_str_c(meant)) : -1;
+    guess = sl_build_guess(r->b, names, node->key);
+    sl_build_key_error(
+        r->b, node, "Unknown plan \"%s\". Define it under `plans`" SL_HINT "%s",
+        sl_quote(node->key).text, guess);
+    plan = sl_names_find(names, sl_str_c(guess));
     /* The plan that was meant is not missing, it is misspelt. */
     if (plan >= 0 && !r->given[plan])
         r->given[plan] = node;
@@ -550,10 +359,10 @@ static void read_entry(struct reading *r, const struct sl_yaml_node *node)
     }
     if (r->given[plan] &&
         sl_names_find(&r->b->box->plans, r->given[plan]->key) == plan) {
-        sl_report_error(r->b->report, SL_AT_KEY(node),
-                        "Plan \"%.64s\" already has a rate on line %u",
-                        r->b->policy->plans.list[plan].name.at,
-                        r->given[plan]->key_place.line);
+        sl_build_key_error(r->b, node,
+                           "Plan \"%.64s\" already has a rate on line %u",
+                           r->b->policy->plans.list[plan].name.at,
+                           r->given[plan]->key_place.line);
         r->bad = true;
         return;
     }
@@ -572,39 +381,29 @@ static void refuse_missing(struct reading *r)
         if (r->given[i] || r->b->box->plans.unsure)
             continue;
         r->bad = true;
-        sl_diag_hint(
-            sl_report_error(r->b->report, SL_AT_KEY(r->node),
-                            "Plan \"%.64s\" has no %s for limit \"%.64s\"",
-                            plan, r->node->key.at, r->rule->name.at),
-            "%.64s: RATE, or %.20s: unlimited, or %.20s: none", plan, plan,
-            plan);
+        sl_build_key_error(
+            r->b, r->node,
+            "Plan \"%.64s\" has no %s for limit \"%.64s\"" SL_HINT
+            "%.64s: RATE, or %.20s: unlimited, or %.20s: none",
+            plan, r->node->key.at, r->rule->name.at, plan, plan, plan);
     }
-}
-
-/* Where there are no plans, a map is a misunderstanding. */
-static bool refuse_map(struct reading *r)
-{
-    if (r->b->has_plans || r->b->box->plans.unsure)
-        return false;
-    sl_report_error(r->b->report, SL_AT_KEY(r->node),
-                    "Limit \"%.64s\" has a %s for each plan, but the policy "
-                    "has no plans. Write one for all, or define plans under "
-                    "`plans`",
-                    r->rule->name.at, r->node->key.at);
-    r->bad = true;
-    return true;
 }
 
 static void read_map(struct reading *r)
 {
-    if (refuse_map(r))
+    if (!r->b->has_plans && !r->b->box->plans.unsure) {
+        sl_build_key_error(r->b, r->node,
+                           "Limit \"%.64s\" has a %s for each plan, but the "
+                           "policy has no plans. Write one for all, or define "
+                           "plans under `plans`",
+                           r->rule->name.at, r->node->key.at);
+        r->bad = true;
         return;
+    }
     for (const struct sl_yaml_node *n = r->node->child; n; n = n->next)
         read_entry(r, n);
     refuse_missing(r);
 }
-
-/* ---- all of it ---- */
 
 /* The first plan with numbers, or the number of plans. */
 static unsigned first_with_numbers(const struct reading *r)
@@ -626,13 +425,12 @@ static void refuse_other_periods(struct reading *r, unsigned first)
                 sl_limit_shape(&r->plans[first].numbers))
             continue;
         r->bad = true;
-        sl_report_error(r->b->report, SL_AT(r->given[i]),
-                        "The period of %s differs from the %s of plan "
-                        "\"%.64s\". All plans of a limit must have the same "
-                        "period",
-                        sl_build_shown(r->given[i]).text,
-                        sl_build_shown(r->given[first]).text,
-                        plans->list[first].name.at);
+        sl_build_error(
+            r->b, r->given[i],
+            "The period of %s differs from the %s of plan \"%.64s\". All plans "
+            "of a limit must have the same period",
+            sl_build_shown(r->given[i]).text,
+            sl_build_shown(r->given[first]).text, plans->list[first].name.at);
     }
 }
 
@@ -640,7 +438,7 @@ static void refuse_other_periods(struct reading *r, unsigned first)
  * if the rate had nothing to say. */
 static void judge_anchor(struct reading *r, unsigned first)
 {
-    const struct sl_yaml_node *anchor = sl_build_scalar(r->limit, "anchor");
+    const struct sl_yaml_node *anchor = sl_build_get(r->limit, "anchor");
     struct sl_limit_options options = {.anchor = r->rule->options.anchor};
     struct sl_diag diag = {0};
     struct sl_limit limit;
@@ -714,10 +512,11 @@ static void read_all(struct reading *r)
         open_overage(r);
 }
 
-const struct sl_plan_limit *sl_build_rates(struct sl_build *b,
-                                           const struct sl_rule *rule,
-                                           const struct sl_yaml_node *limit,
-                                           const char *key)
+/* The numbers of each plan from `rate` or `candidate`; NULL if they are missing
+ * or invalid. */
+static const struct sl_plan_limit *
+read_plan_rates(struct sl_build *b, const struct sl_rule *rule,
+                const struct sl_yaml_node *limit, const char *key)
 {
     struct reading r = {.b = b, .rule = rule, .limit = limit};
     unsigned count = b->policy->plans.count;
@@ -735,73 +534,200 @@ const struct sl_plan_limit *sl_build_rates(struct sl_build *b,
     return r.bad ? NULL : r.plans;
 }
 
+/* ---- a limit ---- */
+
+/* A request that costs more than a plan can ever hold never passes. */
+static void warn_of_cost(struct sl_build *b, const struct sl_yaml_node *node,
+                         const struct sl_rule *rule)
+{
+    const struct sl_yaml_node *cost = sl_build_get(node, "cost");
+
+    for (unsigned i = 0; cost && i < b->policy->plans.count; i++) {
+        const struct sl_plan_limit *plan = &rule->plans[i];
+
+        if (!sl_rate_has_numbers(plan->form) ||
+            plan->numbers.capacity >= rule->cost)
+            continue;
+        sl_report_warning(b->report, cost->place,
+                          "A request costs %" PRIu64 ", but plan \"%.64s\" "
+                          "has at most %" PRIu64 ". All its requests are "
+                          "denied",
+                          rule->cost, b->policy->plans.list[i].name.at,
+                          plan->numbers.capacity);
+        return;
+    }
+}
+
+static void read_rates(struct sl_build *b, const struct sl_yaml_node *node,
+                       struct sl_rule *rule)
+{
+    rule->plans = read_plan_rates(b, rule, node, "rate");
+    if (rule->plans) {
+        rule->limited =
+            find_strictest(b->policy, rule->plans, &rule->strictest);
+        refuse_idle_calendar(b, node, rule);
+        warn_of_cost(b, node, rule);
+    }
+    rule->candidates = read_plan_rates(b, rule, node, "candidate");
+    if (rule->candidates)
+        rule->has_candidate = find_strictest(b->policy, rule->candidates,
+                                             &rule->candidate_strictest);
+}
+
+static void read_key(struct sl_build *b, const struct sl_yaml_node *node,
+                     struct sl_rule *rule)
+{
+    const struct sl_yaml_node *key = sl_build_get(node, "key");
+    struct sl_diag diag = {0};
+    int err;
+
+    b->keys[rule->index] = key;
+    err = sl_key_template_read(rule->key_text, b->arena, &rule->key, &diag);
+    if (sl_build_ok(b, key ? key : node, err, &diag) && key &&
+        strstr(rule->key_text.at, SL_KEY_CANDIDATE))
+        sl_build_error(b, key,
+                       "A key must not contain " SL_KEY_CANDIDATE
+                       ", which marks the keys of candidates");
+    else if (!err && key && strstr(rule->key_text.at, SL_GUARD_NAME))
+        sl_build_error(b, key,
+                       "A key must not contain " SL_GUARD_NAME
+                       ", which marks the keys of guards");
+}
+
+static bool has_holes(const struct sl_yaml_node *node)
+{
+    bool holes = sl_build_refused(node);
+
+    if (node && node->kind == SL_NODE_LIST)
+        for (const struct sl_yaml_node *n = node->child; n; n = n->next)
+            holes |= sl_build_refused(n);
+    return holes;
+}
+
+static void read_limit(struct sl_build *b, const struct sl_yaml_node *node,
+                       struct sl_rule *rule)
+{
+    unsigned errors;
+
+    (void)sl_build_key_name(b, "a limit", node);
+    rule->name = sl_build_keep(b, node->key);
+    rule->place = node->key_place;
+    rule->kind = SL_KINDS;
+    if (node->kind != SL_NODE_MAP)
+        return; /* reported by the schema */
+    read_kind(b, node, rule);
+    read_calendar(b, node, rule);
+    rule->failure = rule->kind == SL_QUOTA || rule->kind == SL_LEVEL ||
+                            rule->kind == SL_PERMITS
+                        ? SL_FAILURE_DENY
+                        : SL_FAILURE_ALLOW;
+    rule->key_text = SL_STR(SL_KEY_DEFAULT);
+    sl_schema_fill(b, SL_LEVEL_LIMIT, node, rule);
+    errors = b->report->errors;
+    read_per(b, sl_build_get(node, "per"), rule);
+    read_key(b, node, rule);
+    b->sound[rule->index] = b->report->errors == errors &&
+                            rule->kind != SL_KINDS &&
+                            !has_holes(sl_yaml_node_get(node, "per")) &&
+                            !has_holes(sl_yaml_node_get(node, "missing")) &&
+                            !has_holes(sl_yaml_node_get(node, "key"));
+    read_rates(b, node, rule);
+}
+
+/* Limits, and candidates, which are limits of their own to the table. */
+static bool too_many(struct sl_build *b, const struct sl_yaml_node *node)
+{
+    unsigned count = node->count;
+
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next)
+        count += sl_yaml_node_get(n, "candidate") != NULL;
+    if (count <= SL_LIMITS)
+        return false;
+    sl_build_key_error(
+        b, node, "%u limits and candidates are too many. The maximum is %d",
+        count, SL_LIMITS);
+    return true;
+}
+
+void sl_build_limits(struct sl_build *b)
+{
+    const struct sl_yaml_node *node = sl_build_get(b->root, "limits");
+    struct sl_names *names = &b->box->rules;
+    unsigned i = 0;
+
+    names->unsure = sl_build_refused(sl_yaml_node_get(b->root, "limits"));
+    if (!node)
+        return;
+    if (too_many(b, node)) {
+        names->unsure = true;
+        return;
+    }
+    /* And one more, for guards. */
+    b->rules = sl_build_take(b, node->count + 1, sizeof(*b->rules));
+    b->keys =
+        sl_build_borrow(b, node->count + 1, sizeof(struct sl_yaml_node *));
+    b->sound = sl_build_borrow(b, node->count + 1, sizeof(*b->sound));
+    if (!sl_names_init(names, b, b->arena, node->count, false))
+        return;
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next, i++) {
+        b->rules[i].index = i;
+        read_limit(b, n, &b->rules[i]);
+        sl_names_add(names, b->rules[i].name, i, n->key_place);
+    }
+    sl_names_close(names);
+    b->policy->rules = b->rules;
+    b->policy->rule_count = b->policy->rule_total = i;
+}
+
 /* ---- `thresholds` of a limit: the usage at which events are sent. */
 
-static bool has_marks(const struct sl_rule *rule)
+static void add_threshold(struct sl_build *b, const struct sl_yaml_node *item,
+                          struct sl_thresholds *thresholds)
 {
-    return rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
-}
+    unsigned last =
+        thresholds->count > 0 ? thresholds->list[thresholds->count - 1] : 0;
+    uint64_t percent;
 
-/* "80" or "80%". */
-static bool read_mark(struct sl_build *b, const struct sl_yaml_node *item,
-                      uint64_t *ret)
-{
-    struct sl_str text = item->text;
-
-    if (text.len > 1 && text.at[text.len - 1] == '%')
-        text.len--;
-    if (!sl_parse_number(text, ret, NULL) && *ret > 0 && *ret <= SL_MARK_MAX)
-        return true;
-    sl_report_error(b->report, SL_AT(item),
-                    "A threshold must be a percentage from 1%% to %d%%, not "
-                    "\"%.64s\"",
-                    SL_MARK_MAX, sl_build_shown(item).text);
-    return false;
-}
-
-static void add_mark(struct sl_build *b, const struct sl_yaml_node *item,
-                     struct sl_thresholds *thresholds)
-{
-    uint64_t mark = 0;
-
-    if (!read_mark(b, item, &mark))
-        return;
-    if (thresholds->count > 0 &&
-        thresholds->list[thresholds->count - 1] >= mark)
-        sl_report_error(b->report, SL_AT(item),
-                        "Thresholds must increase. %.64s is not above %u%%",
-                        sl_build_shown(item).text,
-                        (unsigned)thresholds->list[thresholds->count - 1]);
+    if (!read_percent(item->text, SL_MARK_MAX, &percent))
+        sl_build_error(b, item,
+                       "A threshold must be a percentage from 1%% to %d%%, not "
+                       "\"%.64s\"",
+                       SL_MARK_MAX, sl_build_shown(item).text);
+    else if (last >= percent)
+        sl_build_error(b, item,
+                       "Thresholds must increase. %.64s is not above %u%%",
+                       sl_build_shown(item).text, last);
     else
-        thresholds->list[thresholds->count++] = (uint16_t)mark;
+        thresholds->list[thresholds->count++] = (uint16_t)percent;
 }
 
 void sl_fill_thresholds(struct sl_build *b, const struct sl_schema_key *row,
-                        const struct sl_yaml_node *map, void *into)
+                        const struct sl_yaml_node *list, void *into)
 {
-    const struct sl_yaml_node *list = sl_yaml_node_get(map, row->name);
+    static const struct sl_thresholds usual = {
+        {80, 100},
+        2
+    };
     struct sl_rule *rule = into;
+    bool valid = rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
 
-    if (!list || sl_build_refused(list)) {
-        if (has_marks(rule))
-            rule->thresholds = (struct sl_thresholds){
-                {80, 100},
-                2
-            };
+    (void)row;
+    if (!list && valid)
+        rule->thresholds = usual;
+    if (!list)
         return;
-    }
-    if (!has_marks(rule) && rule->kind != SL_KINDS) {
-        sl_report_error(b->report, SL_AT_KEY(list),
-                        "Thresholds are valid only for quotas and levels. A "
-                        "%s has none",
-                        sl_kind_name(rule->kind));
+    if (!valid && rule->kind != SL_KINDS) {
+        sl_build_key_error(b, list,
+                           "Thresholds are valid only for quotas and levels. A "
+                           "%s has none",
+                           sl_kind_name(rule->kind));
         return;
     }
     if (!sl_build_short(b, list, SL_THRESHOLDS, "thresholds"))
         return;
     for (const struct sl_yaml_node *i = sl_build_first(list); i;
          i = sl_build_next(list, i))
-        add_mark(b, i, &rule->thresholds);
+        add_threshold(b, i, &rule->thresholds);
 }
 
 /* ---- how long units are held, and how long requests wait. */
@@ -809,52 +735,46 @@ void sl_fill_thresholds(struct sl_build *b, const struct sl_schema_key *row,
 #define HOLD_PRESET (60 * SL_S)
 
 /* A duration in (0, most]. `limit` is put behind `most` in the message. */
-static sl_ns read_span(struct sl_build *b, const struct sl_yaml_node *map,
-                       const char *key, sl_ns preset, sl_ns most,
-                       const char *limit)
+static sl_ns read_span(struct sl_build *b, const struct sl_yaml_node *node,
+                       sl_ns preset, sl_ns most, const char *limit)
 {
-    const struct sl_yaml_node *node = sl_build_scalar(map, key);
-    sl_ns span = sl_build_duration(b, map, key, preset);
+    sl_ns span = sl_build_duration(b, node, preset);
     char text[32];
 
     if (!node || (span > 0 && span <= most))
         return span;
-    sl_report_error(b->report, SL_AT(node),
-                    "`%s` must be longer than 0 and at most %s%s", key,
-                    sl_format_duration(most, text), limit);
+    sl_build_error(b, node, "`%s` must be longer than 0 and at most %s%s",
+                   node->key.at, sl_format_duration(most, text), limit);
     return preset < most ? preset : most;
 }
 
 void sl_fill_span(struct sl_build *b, const struct sl_schema_key *row,
-                  const struct sl_yaml_node *map, void *into)
+                  const struct sl_yaml_node *node, void *into)
 {
-    sl_schema_set(row, into,
-                  read_span(b, map, row->name, row->preset, row->most, ""));
+    sl_schema_set(row, into, read_span(b, node, row->preset, row->most, ""));
 }
 
 void sl_fill_hold(struct sl_build *b, const struct sl_schema_key *row,
-                  const struct sl_yaml_node *map, void *into)
+                  const struct sl_yaml_node *node, void *into)
 {
     sl_ns most = b->policy->hold_max;
 
     sl_schema_set(row, into,
-                  read_span(b, map, row->name,
-                            HOLD_PRESET < most ? HOLD_PRESET : most, most,
-                            ", the `hold_max` of the policy"));
+                  read_span(b, node, HOLD_PRESET < most ? HOLD_PRESET : most,
+                            most, ", the `hold_max` of the policy"));
 }
 
 void sl_fill_permit_hold(struct sl_build *b, const struct sl_schema_key *row,
-                         const struct sl_yaml_node *map, void *into)
+                         const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *hold = sl_build_scalar(map, row->name);
     const struct sl_rule *rule = into;
 
     if (rule->kind == SL_PERMITS)
-        sl_fill_hold(b, row, map, into);
-    else if (hold && rule->kind != SL_KINDS)
-        sl_report_error(b->report, SL_AT_KEY(hold),
-                        "`hold` is valid only for concurrency limits. Limit "
-                        "\"%.64s\" is a %s, and each check sets its own hold "
-                        "time",
-                        rule->name.at, sl_kind_name(rule->kind));
+        sl_fill_hold(b, row, node, into);
+    else if (node && rule->kind != SL_KINDS)
+        sl_build_key_error(b, node,
+                           "`hold` is valid only for concurrency limits. Limit "
+                           "\"%.64s\" is a %s, and each check sets its own "
+                           "hold time",
+                           rule->name.at, sl_kind_name(rule->kind));
 }

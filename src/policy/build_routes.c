@@ -6,81 +6,39 @@
 #include "base/parse.h"
 #include "policy/policy_int.h"
 
-#define ROLES_MAX    64
 #define SECRET_MIN   16 /* bytes; Standard Webhooks asks for 24 */
 #define BACKLOGS_MAX 256
 #define AMOUNT_MAX   ((UINT64_C(1) << 53) - 1)
 
-/* ---- headers ---- */
-
-/* The header that `node` or its key names: "header.x-event-id". */
-static struct sl_str read_header(struct sl_build *b,
-                                 const struct sl_yaml_node *node, bool by_key)
-{
-    struct sl_sources sources = {0};
-    struct sl_yaml_node item = *node;
-
-    if (by_key) {
-        item.text = node->key;
-        item.place = node->key_place;
-        item.substituted = false;
-    }
-    item.kind = SL_NODE_SCALAR;
-    item.next = NULL;
-    sl_build_sources(b, &item, SL_OF_PRECHECKS, &sources);
-    return sources.count > 0 ? sources.list[0].name : SL_STR("");
-}
-
 void sl_fill_header(struct sl_build *b, const struct sl_schema_key *row,
-                    const struct sl_yaml_node *map, void *into)
+                    const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
-
     if (node)
-        *(struct sl_str *)sl_schema_field(row, into) =
-            read_header(b, node, false);
+        *(struct sl_str *)sl_schema_field(row, into) = sl_build_header(b, node);
 }
 
 /* ---- verify ---- */
 
-static void read_secret(struct sl_build *b, const struct sl_yaml_node *item,
-                        enum sl_webhook_scheme scheme, struct sl_str *ret)
+static bool read_secret(struct sl_build *b, const struct sl_yaml_node *item,
+                        void *list, unsigned i, const void *ctx)
 {
+    enum sl_webhook_scheme scheme = *(const enum sl_webhook_scheme *)ctx;
     uint8_t *room = sl_build_take(b, item->text.len + 1, 1);
+    struct sl_str *ret = (struct sl_str *)list + i;
 
     if (!room)
-        return;
+        return false;
     if (!sl_webhook_secret(scheme, item->text, room, ret))
-        sl_report_error(b->report, SL_AT(item),
-                        scheme == SL_WEBHOOK_STANDARD
-                            ? "A secret of standard-webhooks must be base64, "
-                              "like whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-                            : "The secret must not be empty");
-    else if (ret->len < SECRET_MIN)
-        sl_report_error(b->report, SL_AT(item),
-                        "A secret of %zu bytes is too short. The minimum is %d",
-                        ret->len, SECRET_MIN);
-}
-
-static void read_secrets(struct sl_build *b, const struct sl_yaml_node *list,
-                         struct sl_webhook_rules *rules)
-{
-    const struct sl_yaml_node *item;
-    struct sl_str *secrets;
-
-    if (!list || list->kind == SL_NODE_EMPTY ||
-        !sl_build_short(b, list, SL_WEBHOOK_SECRETS, "secrets"))
-        return;
-    if (list->kind == SL_NODE_LIST && list->count == 0)
-        sl_report_error(b->report, SL_AT(list),
-                        "The list of secrets is empty. No webhook could be "
-                        "verified");
-    secrets = sl_build_take(b, SL_WEBHOOK_SECRETS, sizeof(*secrets));
-    if (!secrets)
-        return;
-    rules->secrets = secrets;
-    for (item = sl_build_first(list); item; item = sl_build_next(list, item))
-        read_secret(b, item, rules->scheme, &secrets[rules->secret_count++]);
+        return sl_build_error(
+            b, item,
+            scheme == SL_WEBHOOK_STANDARD
+                ? "A secret of standard-webhooks must be base64, like "
+                  "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+                : "The secret must not be empty");
+    return ret->len >= SECRET_MIN ||
+           sl_build_error(
+               b, item, "A secret of %zu bytes is too short. The minimum is %d",
+               ret->len, SECRET_MIN);
 }
 
 /* "webhook" and "-id" in lower case. */
@@ -100,23 +58,21 @@ static struct sl_str join(struct sl_build *b, struct sl_str name,
     return (struct sl_str){text, name.len + len};
 }
 
-/* Of standard-webhooks `header` is what three of them begin with. */
-static void name_headers(struct sl_build *b, const struct sl_yaml_node *node,
+/* For standard-webhooks, `header` is the prefix of three headers. */
+static void name_headers(struct sl_build *b, const struct sl_yaml_node *header,
                          struct sl_verify *verify)
 {
     static const char *const usual[] = {"webhook", "stripe-signature",
                                         "x-hub-signature-256"};
     static const char *const behind[] = {"-id", "-timestamp", "-signature"};
-    const struct sl_yaml_node *header = sl_build_scalar(node, "header");
     struct sl_str name = sl_str_c(usual[verify->rules.scheme]);
 
-    if (header && sl_build_name(b, "a header", header) &&
-        !memchr(header->text.at, '_', header->text.len))
+    if (header && sl_build_name(b, "a header", header))
         name = header->text;
-    else if (header && memchr(header->text.at, '_', header->text.len))
-        sl_report_error(b->report, SL_AT(header),
-                        "Headers with an underscore are ignored, because many "
-                        "servers read it as a hyphen");
+    if (header && memchr(header->text.at, '_', header->text.len))
+        sl_build_error(b, header,
+                       "Headers with an underscore are ignored, because many "
+                       "servers read it as a hyphen");
     verify->header = join(b, name, "");
     verify->names[2] = verify->header;
     for (int i = 0; i < 3 && verify->rules.scheme == SL_WEBHOOK_STANDARD; i++)
@@ -126,39 +82,76 @@ static void name_headers(struct sl_build *b, const struct sl_yaml_node *node,
 static void read_verify(struct sl_build *b, const struct sl_yaml_node *node,
                         struct sl_verify *verify)
 {
-    if (!node || node->kind != SL_NODE_MAP)
+    static const struct sl_list_form secrets = {
+        .most = SL_WEBHOOK_SECRETS,
+        .items = "secrets",
+        .empty = "The list of secrets is empty. No webhook could be verified",
+        .size = sizeof(struct sl_str),
+        .read = read_secret,
+    };
+    struct sl_webhook_rules *rules = &verify->rules;
+
+    if (!node)
         return;
     verify->written = true;
-    if (!sl_build_scalar(node, "scheme"))
+    if (!sl_build_get(node, "scheme"))
         return; /* reported by the schema */
     sl_schema_fill(b, SL_LEVEL_VERIFY, node, verify);
-    read_secrets(b, sl_yaml_node_get(node, "secret"), &verify->rules);
-    name_headers(b, node, verify);
+    rules->secrets = sl_build_list(b, sl_build_get(node, "secret"), &secrets,
+                                   &rules->scheme, &rules->secret_count);
+    name_headers(b, sl_build_get(node, "header"), verify);
 }
 
 /* ---- dedupe ---- */
 
-static bool read_trait(struct sl_build *b, const struct sl_yaml_node *item,
-                       struct sl_dedupe_field *ret)
+static bool read_field(struct sl_build *b, const struct sl_yaml_node *item,
+                       void *list, unsigned i, const void *ctx)
 {
-    for (unsigned i = 0; i < SL_LEN(sl_dedupe_field_words); i++)
-        if (sl_str_eq(item->text, sl_str_c(sl_dedupe_field_words[i]))) {
-            ret->kind = (enum sl_dedupe_field_kind)i;
+    struct sl_dedupe_field *ret = (struct sl_dedupe_field *)list + i;
+
+    (void)ctx;
+    for (unsigned k = 0; k < SL_LEN(sl_dedupe_field_words); k++)
+        if (sl_str_eq(item->text, sl_str_c(sl_dedupe_field_words[k]))) {
+            ret->kind = (enum sl_dedupe_field_kind)k;
             return true;
         }
-    if (item->text.len > 7 && memcmp(item->text.at, "header.", 7) == 0) {
-        ret->kind = SL_DEDUPE_FIELD_HEADER;
-        ret->header = read_header(b, item, false);
-        return ret->header.len > 0;
-    }
-    sl_report_error(b->report, SL_AT(item),
-                    "Unknown part \"%.64s\" of a fingerprint. Write method, "
-                    "path, cost, body or header.NAME",
-                    sl_build_shown(item).text);
-    return false;
+    if (item->text.len <= 7 || memcmp(item->text.at, "header.", 7) != 0)
+        return sl_build_error(
+            b, item,
+            "Unknown part \"%.64s\" of a fingerprint. Write method, path, "
+            "cost, body or header.NAME",
+            sl_build_shown(item).text);
+    ret->kind = SL_DEDUPE_FIELD_HEADER;
+    ret->header = sl_build_header(b, item);
+    return ret->header.len > 0;
 }
 
-static void read_traits(struct sl_build *b, const struct sl_yaml_node *list,
+static struct sl_str print_field(const void *list, unsigned i, char *room)
+{
+    const struct sl_dedupe_field *field =
+        (const struct sl_dedupe_field *)list + i;
+
+    return field->kind == SL_DEDUPE_FIELD_HEADER
+               ? sl_print_header_name(field->header, room)
+               : sl_str_c(sl_dedupe_field_words[field->kind]);
+}
+
+const struct sl_list_form sl_list_fingerprint = {
+    .most = SL_DEDUPE_FIELDS_MAX,
+    .items = "traits",
+    .item = "Part",
+    .size = sizeof(struct sl_dedupe_field),
+    .read = read_field,
+    .print = print_field,
+};
+
+/* The scalar of `guard` or `dedupe`, or the `key` of its map. */
+static const struct sl_yaml_node *key_of(const struct sl_yaml_node *node)
+{
+    return node && node->kind == SL_NODE_MAP ? sl_build_get(node, "key") : node;
+}
+
+static void read_dedupe(struct sl_build *b, const struct sl_yaml_node *node,
                         struct sl_dedupe *dedupe)
 {
     static const struct sl_dedupe_field usual[] = {
@@ -166,38 +159,17 @@ static void read_traits(struct sl_build *b, const struct sl_yaml_node *list,
         {.kind = SL_DEDUPE_FIELD_PATH},
         {.kind = SL_DEDUPE_FIELD_COST},
         {.kind = SL_DEDUPE_FIELD_BODY}};
-    const struct sl_yaml_node *item;
-    struct sl_dedupe_field *traits;
+    const struct sl_yaml_node *key = key_of(node);
 
-    dedupe->traits = usual;
-    dedupe->trait_count = SL_LEN(usual);
-    if (!list || list->kind == SL_NODE_EMPTY ||
-        !sl_build_short(b, list, SL_DEDUPE_FIELDS_MAX, "traits"))
-        return;
-    traits = sl_build_take(b, SL_DEDUPE_FIELDS_MAX, sizeof(*traits));
-    if (!traits)
-        return;
-    dedupe->traits = traits;
-    dedupe->trait_count = 0;
-    for (item = sl_build_first(list); item; item = sl_build_next(list, item))
-        if (!sl_build_twice(b, list, item, "Part") &&
-            read_trait(b, item, &traits[dedupe->trait_count]))
-            dedupe->trait_count++;
-}
-
-static void read_dedupe(struct sl_build *b, const struct sl_yaml_node *node,
-                        struct sl_dedupe *dedupe)
-{
-    bool is_map = node && node->kind == SL_NODE_MAP;
-    const struct sl_yaml_node *key =
-        is_map ? sl_build_scalar(node, "key") : node;
-
-    if (!key || key->kind != SL_NODE_SCALAR)
+    if (!key)
         return;
     dedupe->written = true;
-    dedupe->header = read_header(b, key, false);
-    sl_schema_fill(b, SL_LEVEL_DEDUPE, is_map ? node : NULL, dedupe);
-    read_traits(b, sl_yaml_node_get(node, "fingerprint"), dedupe);
+    dedupe->header = sl_build_header(b, key);
+    sl_schema_fill(b, SL_LEVEL_DEDUPE, node, dedupe);
+    if (!dedupe->traits) {
+        dedupe->traits = usual;
+        dedupe->trait_count = SL_LEN(usual);
+    }
 }
 
 /* ---- require ---- */
@@ -206,28 +178,21 @@ static void read_dedupe(struct sl_build *b, const struct sl_yaml_node *node,
 static bool read_amount(struct sl_build *b, const struct sl_yaml_node *node,
                         uint64_t *ret)
 {
-    struct sl_diag diag = {0};
-
-    if (sl_parse_count(node->text, ret, &diag) &&
-        sl_parse_size(node->text, ret, &diag)) {
-        sl_report_error(b->report, SL_AT(node),
-                        "\"%.64s\" is not a count or a size. Write it like "
-                        "10000 or 5GB",
-                        sl_build_shown(node).text);
-        return false;
-    }
-    if (*ret <= AMOUNT_MAX)
-        return true;
-    sl_report_error(b->report, SL_AT(node),
-                    "\"%.64s\" is too large. The maximum is 2^53",
-                    sl_build_shown(node).text);
-    return false;
+    if (sl_parse_count(node->text, ret, NULL) &&
+        sl_parse_size(node->text, ret, NULL))
+        return sl_build_error(
+            b, node,
+            "\"%.64s\" is not a count or a size. Write it like 10000 or 5GB",
+            sl_build_shown(node).text);
+    return *ret <= AMOUNT_MAX ||
+           sl_build_error(b, node,
+                          "\"%.64s\" is too large. The maximum is 2^53",
+                          sl_build_shown(node).text);
 }
 
 void sl_fill_bound(struct sl_build *b, const struct sl_schema_key *row,
-                   const struct sl_yaml_node *map, void *into)
+                   const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_build_scalar(map, row->name);
     struct sl_require *require = into;
     bool good = node && read_amount(b, node, sl_schema_field(row, into));
 
@@ -237,35 +202,30 @@ void sl_fill_bound(struct sl_build *b, const struct sl_schema_key *row,
         require->has_max = good;
 }
 
-static void check_bounds(struct sl_build *b, const struct sl_yaml_node *node,
-                         const struct sl_require *require)
-{
-    if (require->has_min && require->has_max && require->min > require->max)
-        sl_report_error(b->report, SL_AT(sl_yaml_node_get(node, "max")),
-                        "`max` must not be less than `min`");
-    if (!sl_yaml_node_get(node, "min") && !sl_yaml_node_get(node, "max") &&
-        !sl_yaml_node_get(node, "equals"))
-        sl_diag_hint(
-            sl_report_error(b->report, SL_AT_KEY(node),
-                            "The header has no bounds. Write min, max or "
-                            "equals"),
-            "max: 5GB");
-}
-
 static void read_require(struct sl_build *b, const struct sl_yaml_node *node,
                          struct sl_require *ret)
 {
-    const struct sl_yaml_node *code = sl_build_scalar(node, "code");
+    const struct sl_yaml_node *code = sl_build_get(node, "code");
+    struct sl_yaml_node header = *node;
 
     if (node->kind != SL_NODE_MAP)
         return;
-    ret->header = read_header(b, node, true);
+    header.text = node->key;
+    header.place = node->key_place;
+    ret->header = sl_build_header(b, &header);
     sl_schema_fill(b, SL_LEVEL_BOUNDS, node, ret);
     ret->code =
         ret->status == 413 ? SL_STR("TOO_LARGE") : SL_STR("BAD_REQUEST");
     if (code && sl_build_name(b, "a code", code))
         ret->code = sl_build_keep(b, code->text);
-    check_bounds(b, node, ret);
+    if (ret->has_min && ret->has_max && ret->min > ret->max)
+        sl_build_error(b, sl_yaml_node_get(node, "max"),
+                       "`max` must not be less than `min`");
+    if (!sl_yaml_node_get(node, "min") && !sl_yaml_node_get(node, "max") &&
+        !sl_yaml_node_get(node, "equals"))
+        sl_build_key_error(b, node,
+                           "The header has no bounds. Write min, max or "
+                           "equals" SL_HINT "max: 5GB");
 }
 
 static void read_requires(struct sl_build *b, const struct sl_yaml_node *node,
@@ -273,8 +233,7 @@ static void read_requires(struct sl_build *b, const struct sl_yaml_node *node,
 {
     struct sl_require *list;
 
-    if (!node || node->kind != SL_NODE_MAP ||
-        !sl_build_short(b, node, SL_REQUIRES_MAX, "requirements"))
+    if (!node || !sl_build_short(b, node, SL_REQUIRES_MAX, "requirements"))
         return;
     list = sl_build_take(b, SL_REQUIRES_MAX, sizeof(*list));
     if (!list)
@@ -303,10 +262,10 @@ static unsigned find_backlog(struct sl_build *b,
         if (sl_str_eq(list[i], name))
             return i;
     if (policy->backlog_count == BACKLOGS_MAX) {
-        sl_report_error(b->report, SL_AT_KEY(node),
-                        "The policy has more than %d backlogs. Let routes "
-                        "share a backlog by `name`",
-                        BACKLOGS_MAX);
+        sl_build_key_error(b, node,
+                           "The policy has more than %d backlogs. Let routes "
+                           "share a backlog by `name`",
+                           BACKLOGS_MAX);
         return 0;
     }
     list[policy->backlog_count] = name;
@@ -316,11 +275,10 @@ static unsigned find_backlog(struct sl_build *b,
 static void read_backlog(struct sl_build *b, const struct sl_yaml_node *node,
                          struct sl_str endpoint, struct sl_backlog *ret)
 {
-    const struct sl_yaml_node *name;
+    const struct sl_yaml_node *name = sl_build_get(node, "name");
 
-    if (!node || node->kind != SL_NODE_MAP)
+    if (!node)
         return;
-    name = sl_build_scalar(node, "name");
     ret->written = true;
     sl_schema_fill(b, SL_LEVEL_BACKLOG, node, ret);
     if (name && sl_build_name(b, "a backlog", name))
@@ -348,8 +306,6 @@ struct guard_reader {
     unsigned count, values;
     bool parted; /* from the value before, or there was none */
 };
-
-/* ---- the rule ---- */
 
 static bool make_rule(struct sl_build *b, struct sl_rule *rule)
 {
@@ -388,31 +344,19 @@ static void add_rule(struct sl_build *b)
     policy->rule_total = policy->rule_count + 1;
 }
 
-/* ---- its key ---- */
-
-static bool refuse(struct guard_reader *r, const char *sentence)
-{
-    sl_report_error(r->b->report, SL_AT(r->node), "%s", sentence);
-    return false;
-}
-
 static const struct sl_require *guard_read_header(struct guard_reader *r,
                                                   struct sl_str word)
 {
-    struct sl_sources sources = {0};
+    struct sl_require *require = sl_build_take(r->b, 1, sizeof(*require));
     struct sl_yaml_node item = *r->node;
-    struct sl_require *require;
 
     item.text = sl_build_keep(r->b, word);
-    item.next = NULL;
-    sl_build_sources(r->b, &item, SL_OF_PRECHECKS, &sources);
-    require = sl_build_take(r->b, 1, sizeof(*require));
-    if (!require || sources.count == 0)
+    if (!require)
         return NULL;
-    require->header = sources.list[0].name;
+    require->header = sl_build_header(r->b, &item);
     require->status = 400;
     require->code = SL_STR("BAD_REQUEST");
-    return require;
+    return require->header.len > 0 ? require : NULL;
 }
 
 static bool read_scope(struct guard_reader *r, struct sl_str word,
@@ -426,13 +370,11 @@ static bool read_scope(struct guard_reader *r, struct sl_str word,
         return true;
     }
     if (!r->b->box->scopes.unsure)
-        sl_diag_hint(
-            sl_report_error(r->b->report, SL_AT(r->node),
-                            "Unknown placeholder {%s} in a guard. Valid "
-                            "placeholders: {header.NAME}, {user}, {org}, "
-                            "{ip} and the scopes of `identity`",
-                            sl_quote(word).text),
-            "{header.%s}", sl_quote(word).text);
+        sl_build_error(r->b, r->node,
+                       "Unknown placeholder {%s} in a guard. Valid "
+                       "placeholders: {header.NAME}, {user}, {org}, {ip} and "
+                       "the scopes of `identity`" SL_HINT "{header.%s}",
+                       sl_quote(word).text, sl_quote(word).text);
     return false;
 }
 
@@ -444,15 +386,18 @@ static bool read_value(struct guard_reader *r)
     const char *end = word.len ? memchr(word.at, '}', word.len) : NULL;
 
     if (!end)
-        return refuse(r, "Missing closing brace in the guard's key. Write {{ "
-                         "for a literal brace");
+        return sl_build_error(r->b, r->node,
+                              "Missing closing brace in the guard's key. Write "
+                              "{{ for a literal brace");
     word.len = (size_t)(end - word.at);
     if (!r->parted)
-        return refuse(r, "Two placeholders of the guard's key have no "
-                         "separator, so different values could produce the "
-                         "same key. Write a colon between them");
+        return sl_build_error(r->b, r->node,
+                              "Two placeholders of the guard's key have no "
+                              "separator, so different values could produce "
+                              "the same key. Write a colon between them");
     if (r->values == SL_GUARD_VALUES)
-        return refuse(r, "A guard's key can have at most 4 placeholders");
+        return sl_build_error(r->b, r->node,
+                              "A guard's key can have at most 4 placeholders");
     if (word.len >= sizeof(header) - 1 &&
         memcmp(word.at, header, sizeof(header) - 1) == 0) {
         piece->header = guard_read_header(r, word);
@@ -483,11 +428,13 @@ static bool read_literal(struct guard_reader *r)
         char c = r->text.at[0];
 
         if (is_single(r->text, '}'))
-            return refuse(r, "Unexpected closing brace in the guard's key. "
-                             "Write }} for a literal brace");
+            return sl_build_error(r->b, r->node,
+                                  "Unexpected closing brace in the guard's "
+                                  "key. Write }} for a literal brace");
         if ((c & 0xe0) == 0 || c == 0x7f)
-            return refuse(r, "A guard's key must not contain control "
-                             "characters");
+            return sl_build_error(
+                r->b, r->node,
+                "A guard's key must not contain control characters");
         room[len++] = c;
         r->parted |= !sl_key_is_plain((unsigned char)c) && c != '%';
         r->text = sl_str_from(r->text, c == '{' || c == '}' ? 2 : 1);
@@ -502,12 +449,10 @@ static void read_key(struct guard_reader *r, struct sl_guard *ret)
     bool good = true;
 
     if (len == 0 || len > SL_KEY_TEXT) {
-        sl_diag_hint(
-            sl_report_error(r->b->report, SL_AT(r->node),
-                            "A guard's key must have 1 to %d bytes, not "
-                            "%zu",
-                            SL_KEY_TEXT, len),
-            "finalize:{header.x-recording-id}");
+        sl_build_error(r->b, r->node,
+                       "A guard's key must have 1 to %d bytes, not %zu" SL_HINT
+                       "finalize:{header.x-recording-id}",
+                       SL_KEY_TEXT, len);
         return;
     }
     r->pieces = sl_build_take(r->b, len, sizeof(*r->pieces));
@@ -520,26 +465,22 @@ static void read_key(struct guard_reader *r, struct sl_guard *ret)
 static void read_guard(struct sl_build *b, const struct sl_yaml_node *node,
                        const struct sl_route *route, struct sl_guard *ret)
 {
-    bool is_map = node && node->kind == SL_NODE_MAP;
-    const struct sl_yaml_node *key =
-        is_map ? sl_build_scalar(node, "key") : node;
+    const struct sl_yaml_node *key = key_of(node);
     struct guard_reader r = {.b = b, .node = key, .parted = true};
 
-    if (!key || key->kind != SL_NODE_SCALAR)
+    if (!key)
         return;
     ret->written = true;
     ret->text = sl_build_keep(b, key->text);
-    sl_schema_fill(b, SL_LEVEL_GUARD, is_map ? node : NULL, ret);
+    sl_schema_fill(b, SL_LEVEL_GUARD, node, ret);
     r.text = ret->text;
     read_key(&r, ret);
     add_rule(b);
     if (route->rule_count == SL_PARTS)
-        sl_report_error(b->report, SL_AT_KEY(node),
-                        "A route with a guard can have at most %d limits",
-                        SL_PARTS - 1);
+        sl_build_key_error(b, node,
+                           "A route with a guard can have at most %d limits",
+                           SL_PARTS - 1);
 }
-
-/* ---- all of them ---- */
 
 static void read_prechecks(struct sl_build *b, const struct sl_yaml_node *node,
                            struct sl_route *route)
@@ -556,12 +497,12 @@ static void read_prechecks(struct sl_build *b, const struct sl_yaml_node *node,
         return;
     guards->next = b->policy->guarded;
     b->policy->guarded = route->guards = guards;
-    read_verify(b, sl_yaml_node_get(node, "verify"), &guards->verify);
-    read_dedupe(b, sl_yaml_node_get(node, "dedupe"), &guards->dedupe);
-    read_requires(b, sl_yaml_node_get(node, "require"), guards);
-    read_backlog(b, sl_yaml_node_get(node, "backlog"), route->endpoint,
+    read_verify(b, sl_build_get(node, "verify"), &guards->verify);
+    read_dedupe(b, sl_build_get(node, "dedupe"), &guards->dedupe);
+    read_requires(b, sl_build_get(node, "require"), guards);
+    read_backlog(b, sl_build_get(node, "backlog"), route->endpoint,
                  &guards->backlog);
-    read_guard(b, sl_yaml_node_get(node, "guard"), route, &guards->guard);
+    read_guard(b, sl_build_get(node, "guard"), route, &guards->guard);
 }
 
 /* ---- names of endpoints without `endpoint`.
@@ -645,8 +586,6 @@ static struct sl_str name_endpoint(struct sl_build *b,
     return sl_build_keep(b, (struct sl_str){name, len});
 }
 
-/* ---- names that two have ---- */
-
 static unsigned count_without_rest(const struct sl_pattern *pattern)
 {
     unsigned count = pattern->count;
@@ -728,10 +667,8 @@ static void name_endpoints(struct sl_build *b, struct sl_route *list,
     struct sl_names names;
     unsigned end;
 
-    if (!sl_names_init(&names, count, false, b->scratch)) {
-        b->no_memory = true;
+    if (!sl_names_init(&names, b, b->scratch, count, false))
         return;
-    }
     for (unsigned i = 0; i < count; i++)
         if (!list[i].is_job && !list[i].is_descriptor &&
             list[i].endpoint.len > 0)
@@ -748,34 +685,26 @@ static void name_endpoints(struct sl_build *b, struct sl_route *list,
 
 #define TEXT_MOST 1024
 
-/* ---- one ---- */
-
-static bool read_part(struct sl_build *b, const struct sl_yaml_node *item,
-                      struct sl_descriptor_part *ret)
-{
-    struct sl_diag diag = {0};
-    struct sl_str text = sl_build_keep(b, item->text);
-
-    return sl_build_ok(b, item, sl_descriptor_part_read(text, ret, &diag),
-                       &diag);
-}
-
 static void read_parts(struct sl_build *b, const struct sl_yaml_node *list,
                        struct sl_descriptor_part *parts,
                        struct sl_descriptor *ret)
 {
     const struct sl_yaml_node *item = sl_build_first(list);
+    struct sl_diag diag = {0};
 
     ret->domain = sl_build_keep(b, item->text);
     ret->parts = parts;
-    for (item = sl_build_next(list, item); item;
-         item = sl_build_next(list, item)) {
+    while ((item = sl_build_next(list, item))) {
         if (ret->count > 0 && parts[ret->count - 1].kind == SL_PART_REST) {
-            sl_report_error(b->report, SL_AT(item),
-                            "** matches all entries that follow. Put it last");
+            sl_build_error(b, item,
+                           "** matches all entries that follow. Put it last");
             return;
         }
-        ret->count += read_part(b, item, &parts[ret->count]);
+        ret->count +=
+            sl_build_ok(b, item,
+                        sl_descriptor_part_read(sl_build_keep(b, item->text),
+                                                &parts[ret->count], &diag),
+                        &diag);
     }
 }
 
@@ -801,7 +730,6 @@ static struct sl_str make_text(struct sl_build *b,
 static void read_descriptor(struct sl_build *b, const struct sl_yaml_node *list,
                             struct sl_route *route)
 {
-    unsigned most = sl_build_most(list);
     struct sl_descriptor_part *parts;
 
     route->is_descriptor = true;
@@ -810,12 +738,12 @@ static void read_descriptor(struct sl_build *b, const struct sl_yaml_node *list,
                         "parts of a descriptor"))
         return;
     if (!sl_build_first(list) || sl_build_first(list)->text.len == 0) {
-        sl_diag_hint(sl_report_error(b->report, SL_AT(list),
-                                     "A descriptor must begin with its domain"),
-                     "descriptor: [messaging, to_number]");
+        sl_build_error(b, list,
+                       "A descriptor must begin with its domain" SL_HINT
+                       "descriptor: [messaging, to_number]");
         return;
     }
-    parts = sl_build_take(b, most + 1, sizeof(*parts));
+    parts = sl_build_take(b, sl_build_most(list) + 1, sizeof(*parts));
     if (!parts)
         return;
     read_parts(b, list, parts, &route->descriptor);
@@ -823,8 +751,6 @@ static void read_descriptor(struct sl_build *b, const struct sl_yaml_node *list,
     route->endpoint =
         make_name(b, sl_str_from(route->text, strlen("descriptor ")));
 }
-
-/* ---- all of them ---- */
 
 static void index_descriptors(struct sl_build *b, const struct sl_route *list,
                               unsigned count)
@@ -838,8 +764,6 @@ static void index_descriptors(struct sl_build *b, const struct sl_route *list,
         if (list[i].is_descriptor && list[i].descriptor.domain.len > 0)
             indices[b->policy->descriptor_count++] = i;
 }
-
-/* ---- match and job ---- */
 
 static void read_match(struct sl_build *b, const struct sl_yaml_node *node,
                        struct sl_route *route)
@@ -879,18 +803,18 @@ static void read_target(struct sl_build *b, const struct sl_yaml_node *node,
         sl_yaml_node_get(node, "descriptor");
 
     if (!match && !job && !descriptor)
-        sl_report_error(b->report, SL_AT(node),
-                        "A route needs `match` or `job`. Write match: /path, "
-                        "or job: NAME");
+        sl_build_error(
+            b, node,
+            "A route needs `match` or `job`. Write match: /path, or job: NAME");
     else if (match && job)
-        sl_report_error(b->report, SL_AT_KEY(job),
-                        "A route can have `match` or `job`, not both. Write "
-                        "two routes");
+        sl_build_key_error(
+            b, job,
+            "A route can have `match` or `job`, not both. Write two routes");
     else if (descriptor && (match || job))
-        sl_report_error(b->report, SL_AT_KEY(descriptor),
-                        "A route can have `%s` or `descriptor`, not both. "
-                        "Write two routes",
-                        match ? "match" : "job");
+        sl_build_key_error(
+            b, descriptor,
+            "A route can have `%s` or `descriptor`, not both. Write two routes",
+            match ? "match" : "job");
     else if (descriptor)
         read_descriptor(b, descriptor, route);
     else if (match && match->kind == SL_NODE_SCALAR)
@@ -903,28 +827,40 @@ static void read_target(struct sl_build *b, const struct sl_yaml_node *node,
 
 /* ---- limits ---- */
 
-/* The limits that a list names. `what` limits the length of the list; NULL: it
- * is not limited. */
-static const struct sl_rule **read_rules(struct sl_build *b,
-                                         const struct sl_yaml_node *list,
-                                         const char *what, unsigned *count)
+static bool read_rule(struct sl_build *b, const struct sl_yaml_node *item,
+                      void *list, unsigned i, const void *ctx)
 {
-    const struct sl_rule **rules;
-    const struct sl_yaml_node *item;
+    int rule = sl_build_find(b, &b->box->rules, item, "limit");
 
-    if (!list || (what && !sl_build_short(b, list, SL_PARTS, what)))
-        return NULL;
-    rules = sl_build_take(b, sl_build_most(list) + 1, sizeof(struct sl_rule *));
-    if (!rules)
-        return NULL;
-    for (item = sl_build_first(list); item; item = sl_build_next(list, item)) {
-        int rule = sl_build_find(b, &b->box->rules, item, "limit");
-
-        if (rule >= 0 && !sl_build_twice(b, list, item, "Limit"))
-            rules[(*count)++] = &b->rules[rule];
-    }
-    return rules;
+    (void)ctx;
+    if (rule >= 0)
+        ((const struct sl_rule **)list)[i] = &b->rules[rule];
+    return rule >= 0;
 }
+
+static struct sl_str print_rule(const void *list, unsigned i, char *room)
+{
+    (void)room;
+    return ((const struct sl_rule *const *)list)[i]->name;
+}
+
+const struct sl_list_form sl_list_limits = {
+    .most = SL_PARTS,
+    .items = "limits of one route",
+    .item = "Limit",
+    .size = sizeof(struct sl_rule *),
+    .read = read_rule,
+    .print = print_rule,
+};
+
+const struct sl_list_form sl_list_replaces = {
+    .most = UINT32_MAX,
+    .items = "limits",
+    .item = "Limit",
+    .size = sizeof(struct sl_rule *),
+    .read = read_rule,
+    .print = print_rule,
+};
 
 /* Is a limit of that name in the route's list, whether it exists or not? */
 static bool is_listed(const struct sl_yaml_node *list, struct sl_str name)
@@ -936,94 +872,66 @@ static bool is_listed(const struct sl_yaml_node *list, struct sl_str name)
     return item != NULL;
 }
 
-/* The place in route->rules of the limit that `key` names, or -1. */
-static int read_pick(struct sl_build *b, const struct sl_yaml_node *node,
-                     const char *key, const struct sl_route *route)
+/* `report` or `quota`: the index in route->rules of the limit that it names, or
+ * -1. The row of `limits` comes first. */
+void sl_fill_pick(struct sl_build *b, const struct sl_schema_key *row,
+                  const struct sl_yaml_node *pick, void *into)
 {
-    const struct sl_yaml_node *pick = sl_build_scalar(node, key);
-    const struct sl_yaml_node *list = sl_yaml_node_get(node, "limits");
-
-    if (!pick)
-        return -1;
-    for (unsigned i = 0; i < route->rule_count; i++)
-        if (sl_str_eq(route->rules[i]->name, pick->text))
-            return (int)i;
-    if (sl_build_refused(list) || is_listed(list, pick->text))
-        return -1; /* what is wrong with it was said there */
-    if (sl_build_find(b, &b->box->rules, pick, "limit") >= 0)
-        sl_report_error(b->report, SL_AT(pick),
-                        "`%s` must be a limit of the route. \"%.64s\" is not "
-                        "in its `limits`",
-                        key, sl_build_shown(pick).text);
-    return -1;
-}
-
-static int read_quota(struct sl_build *b, const struct sl_yaml_node *node,
-                      const struct sl_route *route)
-{
-    const struct sl_yaml_node *pick = sl_build_scalar(node, "quota");
-    int index = read_pick(b, node, "quota", route);
+    const struct sl_route *route = into;
+    bool of_quota = strcmp(row->name, "quota") == 0;
+    unsigned i = 0;
     enum sl_kind kind;
 
-    if (index < 0)
-        return index;
-    kind = route->rules[index]->kind;
-    if (kind != SL_QUOTA && kind != SL_KINDS)
-        sl_report_error(b->report, SL_AT(pick),
-                        "`quota` must be a limit of kind quota. \"%.64s\" is "
-                        "a %s",
-                        sl_build_shown(pick).text, sl_kind_name(kind));
-    return index;
+    if (!pick)
+        return;
+    while (i < route->rule_count &&
+           !sl_str_eq(route->rules[i]->name, pick->text))
+        i++;
+    if (i < route->rule_count) {
+        sl_schema_set(row, into, i);
+        kind = route->rules[i]->kind;
+        if (of_quota && kind != SL_QUOTA && kind != SL_KINDS)
+            sl_build_error(b, pick,
+                           "`quota` must be a limit of kind quota. \"%.64s\" "
+                           "is a %s",
+                           sl_build_shown(pick).text, sl_kind_name(kind));
+    } else if (!sl_build_refused(b->limits) &&
+               !is_listed(b->limits, pick->text) && /* reported there */
+               sl_build_find(b, &b->box->rules, pick, "limit") >= 0) {
+        sl_build_error(b, pick,
+                       "`%s` must be a limit of the route. \"%.64s\" is not "
+                       "in its `limits`",
+                       row->name, sl_build_shown(pick).text);
+    }
 }
 
 /* ---- the rest ---- */
 
-void sl_fill_roles(struct sl_build *b, const struct sl_schema_key *row,
-                   const struct sl_yaml_node *map, void *into)
+static bool read_role(struct sl_build *b, const struct sl_yaml_node *item,
+                      void *list, unsigned i, const void *ctx)
 {
-    const struct sl_yaml_node *list = sl_yaml_node_get(map, row->name), *item;
-    struct sl_route *route = into;
-    struct sl_str *roles;
-
-    if (!list || !sl_build_short(b, list, ROLES_MAX, "roles"))
-        return;
-    roles = sl_build_take(b, sl_build_most(list) + 1, sizeof(*roles));
-    if (!roles)
-        return;
-    route->roles = roles;
-    for (item = sl_build_first(list); item; item = sl_build_next(list, item))
-        if (sl_build_name(b, "a role", item) &&
-            !sl_build_twice(b, list, item, "Role"))
-            roles[route->role_count++] = sl_build_keep(b, item->text);
-    if (list->kind == SL_NODE_LIST && list->count == 0)
-        sl_report_error(b->report, SL_AT(list),
-                        "An empty list of roles denies every request. Leave "
-                        "`roles` out to allow all roles");
+    (void)ctx;
+    ((struct sl_str *)list)[i] = sl_build_keep(b, item->text);
+    return sl_build_name(b, "a role", item);
 }
 
-/* Callers without a name pass before anyone asks for a role: behind an
- * application that knows its own users that may be meant. */
-static void warn_of_pass(struct sl_build *b, const struct sl_yaml_node *roles,
-                         const struct sl_route *route)
-{
-    if (roles && route->anonymous == SL_ANONYMOUS_PASS)
-        sl_diag_hint(
-            sl_report_warning(b->report, SL_AT_KEY(roles),
-                              "`anonymous: pass` allows all callers "
-                              "without identity. `roles` applies only to "
-                              "callers with identity"),
-            "anonymous: deny");
-}
+const struct sl_list_form sl_list_roles = {
+    .most = 64,
+    .items = "roles",
+    .item = "Role",
+    .empty = "An empty list of roles denies every request. Leave `roles` out "
+             "to allow all roles",
+    .size = sizeof(struct sl_str),
+    .read = read_role,
+    .print = sl_print_text_item,
+};
 
 void sl_fill_feature(struct sl_build *b, const struct sl_schema_key *row,
-                     const struct sl_yaml_node *map, void *into)
+                     const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *feature = sl_build_scalar(map, row->name);
-    int index;
+    int index =
+        node ? sl_build_find(b, &b->box->features, node, "feature") : -1;
 
-    if (!feature)
-        return;
-    index = sl_build_find(b, &b->box->features, feature, "feature");
     if (index >= 0)
         sl_schema_set(row, into, index);
 }
@@ -1040,25 +948,25 @@ static void fill_route(struct sl_build *b, const struct sl_yaml_node *node,
 static void read_route(struct sl_build *b, const struct sl_yaml_node *node,
                        struct sl_route *route)
 {
-    const struct sl_yaml_node *endpoint = sl_build_scalar(node, "endpoint");
-    bool is_map = node->kind == SL_NODE_MAP;
+    const struct sl_yaml_node *endpoint = sl_build_get(node, "endpoint");
+    const struct sl_yaml_node *roles = sl_yaml_node_get(node, "roles");
 
-    fill_route(b, is_map ? node : NULL, route);
-    route->place = SL_AT(node);
-    if (!is_map)
+    b->limits = sl_yaml_node_get(node, "limits");
+    fill_route(b, node, route);
+    route->place = node->place;
+    if (node->kind != SL_NODE_MAP)
         return;
     read_target(b, node, route);
     route->names_endpoint = endpoint != NULL;
     if (endpoint && sl_build_name(b, "an endpoint", endpoint))
         route->endpoint = sl_build_keep(b, endpoint->text);
-    warn_of_pass(b, sl_yaml_node_get(node, "roles"), route);
-    route->rules = read_rules(b, sl_yaml_node_get(node, "limits"),
-                              "limits of one route", &route->rule_count);
-    route->report = read_pick(b, node, "report", route);
-    route->quota = read_quota(b, node, route);
+    /* Behind an application that knows its own users, this can be intended. */
+    if (roles && route->anonymous == SL_ANONYMOUS_PASS)
+        sl_report_warning(b->report, roles->key_place,
+                          "`anonymous: pass` allows all callers without "
+                          "identity. `roles` applies only to callers with "
+                          "identity" SL_HINT "anonymous: deny");
     b->policy->counts_each |= route->count != SL_COUNT_ALL;
-    route->replaces = read_rules(b, sl_yaml_node_get(node, "replaces"), NULL,
-                                 &route->replace_count);
     read_prechecks(b, node, route);
 }
 
@@ -1067,8 +975,6 @@ static bool is_match(const struct sl_route *route)
     return !route->is_job && !route->is_descriptor &&
            route->pattern.methods != 0;
 }
-
-/* ---- all routes ---- */
 
 /* A route that an earlier one covers is a mistake: its limits never apply.
  * Every pair is looked at: a few ms for a thousand routes, 0.1 s for ten
@@ -1122,10 +1028,8 @@ static void read_routes(struct sl_build *b, const struct sl_yaml_node *node)
     unsigned count = node ? node->count : 0, i = 0;
     struct sl_route *list = sl_build_take(b, count + 1, sizeof(*list));
 
-    if (!list || !sl_names_init(&b->box->jobs, count, false, b->arena)) {
-        b->no_memory = true;
+    if (!sl_names_init(&b->box->jobs, b, b->arena, count, false))
         return;
-    }
     for (const struct sl_yaml_node *n = node ? node->child : NULL; n;
          n = n->next) {
         list[i].index = i;
@@ -1146,8 +1050,6 @@ static void read_routes(struct sl_build *b, const struct sl_yaml_node *node)
     build_tree(b, list, count);
 }
 
-/* ---- what no route matches ---- */
-
 static void read_default(struct sl_build *b)
 {
     const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "default");
@@ -1156,21 +1058,18 @@ static void read_default(struct sl_build *b)
     fill_route(b, NULL, route);
     route->text = route->endpoint = SL_STR("default");
     if (node)
-        route->place = SL_AT(node);
+        route->place = node->place;
     route->rules =
-        read_rules(b, node, "limits of one route", &route->rule_count);
+        sl_build_list(b, node, &sl_list_limits, NULL, &route->rule_count);
 }
 
 void sl_build_routes(struct sl_build *b)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(b->root, "routes");
+    const struct sl_yaml_node *node = sl_build_get(b->root, "routes");
 
-    if (node && node->kind != SL_NODE_LIST)
-        node = NULL; /* the schema has said it */
     if (node && node->count > SL_ROUTES_MAX) {
-        sl_report_error(b->report, SL_AT_KEY(node),
-                        "%u routes are too many. The maximum is %d",
-                        node->count, SL_ROUTES_MAX);
+        sl_build_key_error(b, node, "%u routes are too many. The maximum is %d",
+                           node->count, SL_ROUTES_MAX);
         node = NULL;
     }
     read_routes(b, node);

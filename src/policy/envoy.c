@@ -442,9 +442,8 @@ static void read_unit(struct reading *r, const struct sl_yaml_node *map,
             return;
         }
     if (text.len == 0) {
-        sl_diag_hint(
-            sl_report_error(r->report, map->place, "A rate_limit needs a unit"),
-            "unit: minute");
+        sl_report_error(r->report, map->place,
+                        "A rate_limit needs a unit" SL_HINT "unit: minute");
         return;
     }
     meant = sl_str_nearest(text, units, SL_ENVOY_UNITS);
@@ -474,13 +473,11 @@ static void read_requests(struct reading *r, const struct sl_yaml_node *map,
         return;
     }
     if (ret->unit == SL_ENVOY_SECOND && number > RATE_MAX)
-        sl_diag_hint(
-            sl_report_error(r->report,
-                            sl_yaml_node_get(map, "requests_per_unit")->place,
-                            "More than %d per second is the same as no "
-                            "limit",
-                            RATE_MAX),
-            "unlimited: true");
+        sl_report_error(
+            r->report, sl_yaml_node_get(map, "requests_per_unit")->place,
+            "More than %d per second is the same as no limit" SL_HINT
+            "unlimited: true",
+            RATE_MAX);
     ret->requests = (uint32_t)number;
 }
 
@@ -492,9 +489,9 @@ static void read_replaces(struct reading *r, const struct sl_yaml_node *map,
     if (!list || list->kind == SL_NODE_EMPTY)
         return;
     if (list->kind != SL_NODE_LIST) {
-        sl_diag_hint(sl_report_error(r->report, list->place,
-                                     "`replaces` must be a list"),
-                     "replaces: [{ name: NAME }]");
+        sl_report_error(r->report, list->place,
+                        "`replaces` must be a list" SL_HINT
+                        "replaces: [{ name: NAME }]");
         return;
     }
     for (const struct sl_yaml_node *n = list->child; n; n = n->next) {
@@ -553,9 +550,9 @@ static void check_node(struct reading *r, const struct sl_envoy_node *node,
                 memchr(node->value.at, '*', node->value.len) != NULL;
 
     if (node->key.len == 0)
-        sl_diag_hint(
-            sl_report_error(r->report, node->place, "A descriptor needs a key"),
-            "key: remote_address");
+        sl_report_error(r->report, node->place,
+                        "A descriptor needs a key" SL_HINT
+                        "key: remote_address");
     else if (memchr(node->key.at, '*', node->key.len) ||
              memchr(node->key.at, '=', node->key.len) ||
              memchr(node->key.at, '~', node->key.len))
@@ -636,9 +633,8 @@ static void read_domain(struct reading *r, const struct sl_yaml_node *root)
     const struct sl_yaml_node *node = sl_yaml_node_get(root, "domain");
 
     if (domain.len == 0) {
-        sl_diag_hint(
-            sl_report_error(r->report, root->place, "A file needs a domain"),
-            "domain: my_domain");
+        sl_report_error(r->report, root->place,
+                        "A file needs a domain" SL_HINT "domain: my_domain");
         return;
     }
     for (unsigned i = 0; i < envoy->domain_count; i++)

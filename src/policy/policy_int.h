@@ -45,9 +45,10 @@ struct sl_names {
     bool unsure; /* there may be more that could not be read */
 };
 
-/* Make room for `room` names. False without memory. */
-SL_MUST_USE bool sl_names_init(struct sl_names *names, unsigned room,
-                               bool nocase, struct sl_arena *arena);
+/* Make room for `room` names. False without memory; b->no_memory is set. */
+SL_MUST_USE bool sl_names_init(struct sl_names *names, struct sl_build *b,
+                               struct sl_arena *arena, unsigned room,
+                               bool nocase);
 
 /* Add one. Beyond the room nothing happens. */
 void sl_names_add(struct sl_names *names, struct sl_str name, unsigned index,
@@ -61,9 +62,6 @@ int sl_names_find(const struct sl_names *names, struct sl_str name);
 
 /* Once closed: does list[i] have the name of list[i - 1]? */
 bool sl_names_again(const struct sl_names *names, unsigned i);
-
-/* The name that was most likely meant, or NULL. */
-const char *sl_names_nearest(const struct sl_names *names, struct sl_str typo);
 
 /* Ceilings, so that a file of a megabyte can neither make a policy of
  * gigabytes nor take minutes to check. */
@@ -101,10 +99,11 @@ struct sl_build {
     const struct sl_policy_options *options;
     bool no_memory;
 
-    bool has_plans;                   /* some were written */
-    struct sl_rule *rules;            /* policy->rules, while they are made */
-    const struct sl_yaml_node **keys; /* by rule: `key` as written, or NULL */
-    bool *sound;                      /* by rule: its key can be judged */
+    bool has_plans;                    /* some were written */
+    struct sl_rule *rules;             /* policy->rules, while they are made */
+    const struct sl_yaml_node **keys;  /* by rule: `key` as written, or NULL */
+    bool *sound;                       /* by rule: its key can be judged */
+    const struct sl_yaml_node *limits; /* of the route that is read */
 };
 
 /* ---- memory ---- */
@@ -120,85 +119,77 @@ struct sl_str sl_build_keep(struct sl_build *b, struct sl_str text);
 
 /* ---- values ---- */
 
-/* The child of `map` if it is a scalar, or NULL. */
-const struct sl_yaml_node *sl_build_scalar(const struct sl_yaml_node *map,
-                                           const char *key);
+/* The child of `map`, or NULL if it is missing or was refused. */
+const struct sl_yaml_node *sl_build_get(const struct sl_yaml_node *map,
+                                        const char *key);
 
-/* Which of the words it is; `preset` if it is not there. */
-int sl_build_choice(const struct sl_yaml_node *map, const char *key,
-                    const char *const *words, int count, int preset);
-
-/* Was it there, and the schema has emptied it? */
+/* Did the schema refuse the node? */
 bool sl_build_refused(const struct sl_yaml_node *node);
 
-/* The scalar, fit to be quoted; what came from ENV or FILE is not shown. */
+/* The scalar for a message; "..." if it came from ENV or FILE. */
 struct sl_quoted sl_build_shown(const struct sl_yaml_node *node);
 
-/* Did a parser that read `node` succeed? If not, say what it said. */
+/* Did a parser that read `node` succeed? If not, its error is reported. */
 bool sl_build_ok(struct sl_build *b, const struct sl_yaml_node *node, int err,
                  const struct sl_diag *diag);
 
-/* A number in [least, most]; `preset` if it is not there or was refused. */
-uint64_t sl_build_number(struct sl_build *b, const struct sl_yaml_node *map,
-                         const char *key, uint64_t least, uint64_t most,
-                         uint64_t preset);
+/* A number in [least, most]; `preset` if the node is NULL or invalid. */
+uint64_t sl_build_number(struct sl_build *b, const struct sl_yaml_node *node,
+                         uint64_t least, uint64_t most, uint64_t preset);
 
-/* A span of time; `preset` if it is not there. */
-sl_ns sl_build_duration(struct sl_build *b, const struct sl_yaml_node *map,
-                        const char *key, sl_ns preset);
+/* A duration; `preset` if the node is NULL or invalid. */
+sl_ns sl_build_duration(struct sl_build *b, const struct sl_yaml_node *node,
+                        sl_ns preset);
 
 /* The scalars of a list; a scalar is a list of itself. */
 const struct sl_yaml_node *sl_build_first(const struct sl_yaml_node *node);
 const struct sl_yaml_node *sl_build_next(const struct sl_yaml_node *node,
                                          const struct sl_yaml_node *item);
 
-/* How many nodes that walk can pass at most. */
+/* The maximum number of these scalars. */
 unsigned sl_build_most(const struct sl_yaml_node *node);
 
-/* Has the list at most `most` items? If not, say so. */
+/* Has the list at most `most` items? If not, it is reported; `what` is
+ * "roles". */
 bool sl_build_short(struct sl_build *b, const struct sl_yaml_node *list,
                     unsigned most, const char *what);
 
-/* Was the same text in the (short) list before `item`? Then say so; `what` is
- * what the list has, "limit". */
+/* Is the text of `item` in the list before it? Then it is reported; `what` is
+ * "Role". */
 bool sl_build_twice(struct sl_build *b, const struct sl_yaml_node *list,
                     const struct sl_yaml_node *item, const char *what);
 
-/* Is the scalar, or the key, [A-Za-z0-9][A-Za-z0-9._-]{0,63}? Names go into
- * headers, metrics and keys. If not, say so; `what` is "a limit". */
+/* The items of a list as an array; NULL if the node is NULL or too long.
+ * `*count` is increased. `ctx` is passed to form->read(). */
+void *sl_build_list(struct sl_build *b, const struct sl_yaml_node *node,
+                    const struct sl_list_form *form, const void *ctx,
+                    unsigned *count);
+
+/* Is the scalar, or the key, [A-Za-z0-9][A-Za-z0-9._-]{0,63}? If not, it is
+ * reported; `what` is "a limit". Names are used in headers, metrics and keys.
+ */
 bool sl_build_name(struct sl_build *b, const char *what,
                    const struct sl_yaml_node *node);
 bool sl_build_key_name(struct sl_build *b, const char *what,
                        const struct sl_yaml_node *node);
 
-/* The index of what `item` names, or -1 after saying that there is no such
- * `what` ("limit") and which was meant; silent if the names are unsure. */
+/* The index of the name in `item`; -1 if there is none, which is reported
+ * unless the names are unsure. `what` is "limit". */
 int sl_build_find(struct sl_build *b, const struct sl_names *names,
                   const struct sl_yaml_node *item, const char *what);
 
-/* Add what was meant and return it; or NULL, also if so many problems were
- * found that hints are left out. */
-const char *sl_build_meant(struct sl_build *b, struct sl_diag *diag,
-                           const struct sl_names *names, struct sl_str typo);
+/* The name that was probably meant; "" if there is none, or if the report is
+ * full. */
+const char *sl_build_guess(struct sl_build *b, const struct sl_names *names,
+                           struct sl_str typo);
 
-/* Like sl_report_error(): at the node's place, or at that of its key. */
-#define SL_AT(node)     ((node)->place)
-#define SL_AT_KEY(node) ((node)->key_place)
+/* Report an error at the node, or at its key. Returns false. */
+bool sl_build_error(struct sl_build *b, const struct sl_yaml_node *node,
+                    const char *fmt, ...) SL_PRINTF(3, 4);
+bool sl_build_key_error(struct sl_build *b, const struct sl_yaml_node *node,
+                        const char *fmt, ...) SL_PRINTF(3, 4);
 
 /* ---- shared by several parts ---- */
-
-/* Numbers for each plan, from the child `key` of `limit`: `rate` or
- * `candidate` (rates.c). NULL if they can't be had; what is wrong was said. */
-const struct sl_plan_limit *sl_build_rates(struct sl_build *b,
-                                           const struct sl_rule *rule,
-                                           const struct sl_yaml_node *limit,
-                                           const char *key);
-
-/* The smallest count and capacity over the plans that have numbers; false if
- * none has. */
-bool sl_build_strictest(const struct sl_policy *policy,
-                        const struct sl_plan_limit *plans,
-                        struct sl_limit *ret);
 
 /* The same limit without a ceiling, for overage. */
 struct sl_limit sl_build_open(const struct sl_limit *limit);
@@ -213,8 +204,16 @@ enum sl_sources_of {
     SL_OF_ROLE,
     SL_OF_PRECHECKS, /* headers only */
 };
-void sl_build_sources(struct sl_build *b, const struct sl_yaml_node *node,
-                      enum sl_sources_of of, struct sl_sources *ret);
+
+/* The name in "header.NAME"; "" if it is invalid, which is reported. */
+struct sl_str sl_build_header(struct sl_build *b,
+                              const struct sl_yaml_node *item);
+
+/* The bits of a list of words, by the order of the words in the row; form->read
+ * is not used. False if the node is NULL or the list is too long. */
+bool sl_build_bits(struct sl_build *b, const struct sl_schema_key *row,
+                   const struct sl_yaml_node *node,
+                   const struct sl_list_form *form, unsigned *ret);
 
 /* ---- the parts, in their order ---- */
 
@@ -228,9 +227,6 @@ void sl_build_errors(struct sl_build *b);
 
 /* What concerns several parts: keys that meet, ways round. */
 void sl_build_checks(struct sl_build *b);
-
-/* What is allowed, but was perhaps not meant; called by the checks. */
-void sl_build_warnings(struct sl_build *b);
 
 /* What came from the environment or from files, and from where. */
 void sl_build_outside(struct sl_build *b);
@@ -250,31 +246,32 @@ bool sl_template_same(const struct sl_template *a, const struct sl_template *b);
 /* ---- hooks of schema.def: see struct sl_schema_key ---- */
 
 typedef void sl_fill_f(struct sl_build *b, const struct sl_schema_key *row,
-                       const struct sl_yaml_node *map, void *into);
+                       const struct sl_yaml_node *node, void *into);
 typedef void sl_print_f(struct sl_printer *p, const struct sl_schema_key *row,
                         const void *from);
 
-sl_fill_f sl_fill_address, sl_fill_algorithms, sl_fill_anonymous,
-    sl_fill_audiences, sl_fill_bound, sl_fill_code, sl_fill_cost,
-    sl_fill_deadline, sl_fill_dialects, sl_fill_feature, sl_fill_header,
-    sl_fill_jwt, sl_fill_later, sl_fill_lease, sl_fill_listen, sl_fill_message,
-    sl_fill_mode, sl_fill_permit_hold, sl_fill_proxied, sl_fill_roles,
-    sl_fill_span, sl_fill_subjects, sl_fill_thresholds, sl_fill_tls,
-    sl_fill_token, sl_fill_token_sources, sl_fill_trusted, sl_fill_url,
-    sl_fill_hold;
+sl_fill_f sl_fill_address, sl_fill_algorithms, sl_fill_anonymous, sl_fill_bound,
+    sl_fill_code, sl_fill_cost, sl_fill_deadline, sl_fill_dialects,
+    sl_fill_feature, sl_fill_header, sl_fill_hold, sl_fill_jwt, sl_fill_later,
+    sl_fill_lease, sl_fill_listen, sl_fill_message, sl_fill_mode,
+    sl_fill_permit_hold, sl_fill_pick, sl_fill_proxied, sl_fill_span,
+    sl_fill_subjects, sl_fill_thresholds, sl_fill_tls, sl_fill_token,
+    sl_fill_token_sources, sl_fill_url;
 
 /* sl_fill_later does nothing: other code fills the field. */
 
-sl_print_f sl_print_algorithms, sl_print_aliases, sl_print_anchor,
-    sl_print_audiences, sl_print_backlog_name, sl_print_bound, sl_print_cost,
-    sl_print_default, sl_print_dialects, sl_print_error_body, sl_print_errors,
-    sl_print_feature, sl_print_features, sl_print_fingerprint, sl_print_header,
-    sl_print_jwt_secret, sl_print_kind, sl_print_lease, sl_print_limits,
-    sl_print_message, sl_print_per, sl_print_pick, sl_print_plans,
-    sl_print_prechecks, sl_print_proxied, sl_print_rates, sl_print_replaces,
-    sl_print_roles, sl_print_inherited, sl_print_route_limits, sl_print_routes,
-    sl_print_scopes, sl_print_target, sl_print_thresholds, sl_print_token,
-    sl_print_trusted, sl_print_url, sl_print_webhook_secret, sl_print_zone;
+sl_print_f sl_print_anchor, sl_print_backlog_name, sl_print_bits,
+    sl_print_bound, sl_print_cost, sl_print_default, sl_print_error_body,
+    sl_print_errors, sl_print_feature, sl_print_features, sl_print_header,
+    sl_print_inherited, sl_print_jwt_secret, sl_print_kind, sl_print_lease,
+    sl_print_limits, sl_print_message, sl_print_per, sl_print_pick,
+    sl_print_plans, sl_print_prechecks, sl_print_proxied, sl_print_rates,
+    sl_print_routes, sl_print_scopes, sl_print_target, sl_print_thresholds,
+    sl_print_token, sl_print_url, sl_print_webhook_secret, sl_print_zone;
+
+extern const struct sl_list_form sl_list_aliases, sl_list_audiences,
+    sl_list_fingerprint, sl_list_limits, sl_list_replaces, sl_list_roles,
+    sl_list_sources, sl_list_trusted;
 
 /* ---- keys, values and lists of a policy's print; for print.c, this
  * folder and build/errors.c.
@@ -293,6 +290,7 @@ struct sl_printer {
     struct sl_writer w;
     unsigned depth; /* of maps */
     bool item;      /* the next key is the first of an item of a list */
+    bool any_order; /* of the next list: not the order of the file */
     char path[SL_PRINT_PATH];
     size_t path_len;
 };
@@ -302,12 +300,6 @@ struct sl_printer {
 /* Append a text, without quotes where it is safe to leave them out; inside of
  * `flow` brackets fewer are. */
 void sl_print_scalar(struct sl_writer *w, struct sl_str text, bool flow);
-
-/* The same for a key. */
-void sl_print_key(struct sl_writer *w, struct sl_str key);
-
-/* Append a text that has ${...} to be replaced. */
-void sl_print_written(struct sl_writer *w, struct sl_str written);
 
 /* Append a body as YAML on one line that is read back as the same. */
 void sl_print_body(struct sl_writer *w, const struct sl_yaml_node *node);
@@ -331,18 +323,17 @@ void sl_print_number(struct sl_printer *p, const char *key, uint64_t number);
 void sl_print_yaml(struct sl_printer *p, struct sl_str key, struct sl_str yaml);
 
 /* A list of texts, on one line if it fits. item(ctx, i, room) is the ith; it
- * may use `room`. */
+ * can use `room`. */
 #define SL_PRINT_ITEM 320
-typedef struct sl_str sl_print_item_f(const void *ctx, unsigned i,
-                                      char room[SL_PRINT_ITEM]);
-struct sl_print_list {
-    sl_print_item_f *item;
-    const void *ctx;
-    unsigned count;
-    bool in_any_order; /* the items are not in the order of the file */
-};
-void sl_print_list(struct sl_printer *p, const char *key,
-                   const struct sl_print_list *list);
+typedef struct sl_str sl_print_item_f(const void *ctx, unsigned i, char *room);
+void sl_print_list(struct sl_printer *p, const char *key, sl_print_item_f *item,
+                   const void *ctx, unsigned count);
+
+/* `ctx` is an array of texts. */
+sl_print_item_f sl_print_text_item;
+
+/* "header.NAME", in room[SL_PRINT_ITEM]. */
+struct sl_str sl_print_header_name(struct sl_str name, char *room);
 
 /* `key: ` and what was written for it. */
 void sl_print_from(struct sl_printer *p, struct sl_str key,
@@ -362,11 +353,5 @@ bool sl_print_follows(struct sl_printer *p, const char *key);
  * first of them, by path, and how many. */
 const struct sl_external_value *sl_print_below(const struct sl_printer *p,
                                                unsigned *count);
-
-/* ---- parts of a policy ---- */
-
-/* A list of sources. */
-void sl_print_sources(struct sl_printer *p, const char *key,
-                      const struct sl_sources *sources);
 
 #endif

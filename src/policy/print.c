@@ -10,42 +10,10 @@
 #include "policy/policy.h"
 #include "policy/policy_int.h"
 
-/* ---- lists ---- */
-
-static struct sl_str text_item(const void *ctx, unsigned i,
-                               char room[SL_PRINT_ITEM])
+struct sl_str sl_print_text_item(const void *ctx, unsigned i, char *room)
 {
-    const struct sl_str *list = ctx;
-
     (void)room;
-    return list[i];
-}
-
-static void print_texts(struct sl_printer *p, const char *key,
-                        const struct sl_str *texts, unsigned count)
-{
-    struct sl_print_list list = {
-        .item = text_item, .ctx = texts, .count = count};
-
-    sl_print_list(p, key, &list);
-}
-
-static struct sl_str rule_item(const void *ctx, unsigned i,
-                               char room[SL_PRINT_ITEM])
-{
-    const struct sl_rule *const *rules = ctx;
-
-    (void)room;
-    return rules[i]->name;
-}
-
-static void print_rules(struct sl_printer *p, const char *key,
-                        const struct sl_rule *const *rules, unsigned count)
-{
-    struct sl_print_list list = {
-        .item = rule_item, .ctx = rules, .count = count};
-
-    sl_print_list(p, key, &list);
+    return ((const struct sl_str *)ctx)[i];
 }
 
 static void print_map(struct sl_printer *p, struct sl_str key,
@@ -64,14 +32,6 @@ static bool has_one_plan(const struct sl_printer *p)
 
     return plans->count == 1 &&
            sl_str_eq(plans->list[0].name, SL_STR("default"));
-}
-
-void sl_print_aliases(struct sl_printer *p, const struct sl_schema_key *row,
-                      const void *from)
-{
-    const struct sl_plan *plan = from;
-
-    print_texts(p, row->name, plan->aliases, plan->alias_count);
 }
 
 void sl_print_plans(struct sl_printer *p, const struct sl_schema_key *row,
@@ -93,94 +53,7 @@ void sl_print_plans(struct sl_printer *p, const struct sl_schema_key *row,
 
 /* ---- identity ---- */
 
-/* IPv4 networks are counted from the 96th bit on. */
-static struct sl_str net_of(const void *ctx, unsigned i,
-                            char room[SL_PRINT_ITEM])
-{
-    const struct sl_net *net = &((const struct sl_net *)ctx)[i];
-    unsigned before = sl_ip_is_v4(&net->ip) ? 96 : 0;
-    size_t len = sl_ip_print(&net->ip, room);
-
-    if (net->bits < 128)
-        len += (size_t)snprintf(room + len, SL_PRINT_ITEM - len, "/%u",
-                                net->bits - before);
-    return (struct sl_str){room, len};
-}
-
-void sl_print_trusted(struct sl_printer *p, const struct sl_schema_key *row,
-                      const void *from)
-{
-    const struct sl_identity *identity = from;
-    struct sl_print_list nets = {.item = net_of,
-                                 .ctx = identity->trusted,
-                                 .count = identity->trusted_count};
-
-    sl_print_list(p, row->name, &nets);
-}
-
 #define TOKEN_SECRET "(a secret, which is not shown here)"
-
-static struct sl_str source_of(const void *ctx, unsigned i,
-                               char room[SL_PRINT_ITEM])
-{
-    static const char *const kinds[] = {
-        [SL_SOURCE_HEADER] = "header",
-        [SL_SOURCE_JWT] = "jwt",
-        [SL_SOURCE_COOKIE] = "cookie",
-        [SL_SOURCE_SUBJECT] = "subject",
-    };
-    const struct sl_source *source = &((const struct sl_sources *)ctx)->list[i];
-    int len;
-
-    if (source->kind == SL_SOURCE_IP)
-        return SL_STR("ip");
-    len = snprintf(room, SL_PRINT_ITEM, "%s.%.*s", kinds[source->kind],
-                   SL_STR_ARG(source->name));
-    return (struct sl_str){room, (size_t)len};
-}
-
-void sl_print_sources(struct sl_printer *p, const char *key,
-                      const struct sl_sources *sources)
-{
-    struct sl_print_list list = {
-        .item = source_of, .ctx = sources, .count = sources->count};
-
-    sl_print_list(p, key, &list);
-}
-
-/* The `i`th of the algorithms that are there. */
-static struct sl_str algorithm_of(const void *ctx, unsigned i,
-                                  char room[SL_PRINT_ITEM])
-{
-    unsigned bits = *(const unsigned *)ctx, at = 0;
-
-    (void)room;
-    for (;; at++)
-        if ((bits & 1u << at) && i-- == 0)
-            return sl_str_c(sl_algorithm_words[at]);
-}
-
-void sl_print_algorithms(struct sl_printer *p, const struct sl_schema_key *row,
-                         const void *from)
-{
-    const struct sl_jwt *jwt = from;
-    struct sl_print_list list = {
-        .item = algorithm_of, .ctx = &jwt->algorithms, .in_any_order = true};
-
-    for (unsigned i = 0; i < SL_ALGORITHMS; i++)
-        list.count += jwt->algorithms >> i & 1;
-    if (list.count > 0)
-        sl_print_list(p, row->name, &list);
-}
-
-void sl_print_audiences(struct sl_printer *p, const struct sl_schema_key *row,
-                        const void *from)
-{
-    const struct sl_jwt *jwt = from;
-
-    if (jwt->audience_count > 0)
-        print_texts(p, row->name, jwt->audiences, jwt->audience_count);
-}
 
 /* A secret is never shown. The text in its place is long enough to be read
  * back as a secret. */
@@ -202,13 +75,13 @@ void sl_print_scopes(struct sl_printer *p, const struct sl_schema_key *row,
 
     (void)row;
     for (unsigned i = SL_SCOPE_NAMED; i < identity->scope_count; i++)
-        sl_print_sources(p, identity->scope_names[i].at, &identity->scopes[i]);
+        sl_print_list(p, identity->scope_names[i].at, sl_list_sources.print,
+                      identity->scopes[i].list, identity->scopes[i].count);
 }
 
 /* ---- routes ---- */
 
-static struct sl_str part_of(const void *ctx, unsigned i,
-                             char room[SL_PRINT_ITEM])
+static struct sl_str part_of(const void *ctx, unsigned i, char *room)
 {
     const struct sl_descriptor *d = ctx;
     const struct sl_descriptor_part *part = &d->parts[i > 0 ? i - 1 : 0];
@@ -226,29 +99,19 @@ static struct sl_str part_of(const void *ctx, unsigned i,
                            (size_t)(end.at + end.len - part->key.at)};
 }
 
-static void print_descriptor(struct sl_printer *p, const struct sl_route *route)
-{
-    struct sl_print_list list = {.item = part_of,
-                                 .ctx = &route->descriptor,
-                                 .count = route->descriptor.count + 1};
-
-    sl_print_list(p, "descriptor", &list);
-    if (route->names_endpoint)
-        sl_print_text(p, "endpoint", route->endpoint);
-}
-
 void sl_print_target(struct sl_printer *p, const struct sl_schema_key *row,
                      const void *from)
 {
     const struct sl_route *route = from;
     const char *key = route->is_job ? "job" : row->name;
 
-    if (route->is_descriptor) {
-        print_descriptor(p, route);
-        return;
-    }
-    sl_print_text(p, key, route->is_job ? route->job : route->text);
-    if (route->names_endpoint || !sl_print_at(p, sl_str_c(key)))
+    if (route->is_descriptor)
+        sl_print_list(p, "descriptor", part_of, &route->descriptor,
+                      route->descriptor.count + 1);
+    else
+        sl_print_text(p, key, route->is_job ? route->job : route->text);
+    if (route->names_endpoint ||
+        (!route->is_descriptor && !sl_print_at(p, sl_str_c(key))))
         sl_print_text(p, "endpoint", route->endpoint);
 }
 
@@ -261,23 +124,6 @@ void sl_print_feature(struct sl_printer *p, const struct sl_schema_key *row,
         sl_print_text(p, row->name, p->policy->features[route->feature].name);
 }
 
-void sl_print_roles(struct sl_printer *p, const struct sl_schema_key *row,
-                    const void *from)
-{
-    const struct sl_route *route = from;
-
-    if (route->role_count > 0)
-        print_texts(p, row->name, route->roles, route->role_count);
-}
-
-void sl_print_route_limits(struct sl_printer *p,
-                           const struct sl_schema_key *row, const void *from)
-{
-    const struct sl_route *route = from;
-
-    print_rules(p, row->name, route->rules, route->rule_count);
-}
-
 /* `report` or `quota`. */
 void sl_print_pick(struct sl_printer *p, const struct sl_schema_key *row,
                    const void *from)
@@ -287,15 +133,6 @@ void sl_print_pick(struct sl_printer *p, const struct sl_schema_key *row,
 
     if (pick >= 0)
         sl_print_text(p, row->name, route->rules[pick]->name);
-}
-
-void sl_print_replaces(struct sl_printer *p, const struct sl_schema_key *row,
-                       const void *from)
-{
-    const struct sl_route *route = from;
-
-    if (route->replace_count > 0)
-        print_rules(p, row->name, route->replaces, route->replace_count);
 }
 
 /* `headers` and `reset` of a route, `mode` of a limit: left out if they only
@@ -311,7 +148,7 @@ void sl_print_inherited(struct sl_printer *p, const struct sl_schema_key *row,
         sl_print_follows(p, row->name))
         return;
     if (row->type == SL_TYPE_CHOICES)
-        sl_print_dialects(p, row, from);
+        sl_print_bits(p, row, from);
     else
         sl_print_yaml(p, sl_str_c(row->name), sl_schema_text(row, from, room));
 }
@@ -341,7 +178,8 @@ void sl_print_default(struct sl_printer *p, const struct sl_schema_key *row,
     const struct sl_route *route = &policy->fallback;
 
     if (policy->route_count > 0 || route->rule_count > 0)
-        print_rules(p, row->name, route->rules, route->rule_count);
+        sl_print_list(p, row->name, sl_list_limits.print, route->rules,
+                      route->rule_count);
 }
 
 /* ---- features and errors ---- */
@@ -534,8 +372,7 @@ struct scopes {
     const struct sl_rule *rule;
 };
 
-static struct sl_str scope(const void *ctx, unsigned i,
-                           char room[SL_PRINT_ITEM])
+static struct sl_str scope(const void *ctx, unsigned i, char *room)
 {
     const struct scopes *s = ctx;
 
@@ -547,10 +384,8 @@ void sl_print_per(struct sl_printer *p, const struct sl_schema_key *row,
                   const void *from)
 {
     struct scopes scopes = {p->policy, from};
-    struct sl_print_list list = {
-        .item = scope, .ctx = &scopes, .count = scopes.rule->per_count};
 
-    sl_print_list(p, row->name, &list);
+    sl_print_list(p, row->name, scope, &scopes, scopes.rule->per_count);
 }
 
 /* A quota that no plan limits may have a calendar all the same. */
@@ -571,8 +406,7 @@ void sl_print_kind(struct sl_printer *p, const struct sl_schema_key *row,
                       kind == SL_BUCKET ? "continuous" : "interval");
 }
 
-static struct sl_str mark_item(const void *ctx, unsigned i,
-                               char room[SL_PRINT_ITEM])
+static struct sl_str mark_item(const void *ctx, unsigned i, char *room)
 {
     const struct sl_thresholds *thresholds = ctx;
     int len = snprintf(room, SL_PRINT_ITEM, "%u%%", thresholds->list[i]);
@@ -584,11 +418,10 @@ void sl_print_thresholds(struct sl_printer *p, const struct sl_schema_key *row,
                          const void *from)
 {
     const struct sl_rule *rule = from;
-    struct sl_print_list list = {mark_item, &rule->thresholds,
-                                 rule->thresholds.count, false};
 
     if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
-        sl_print_list(p, row->name, &list);
+        sl_print_list(p, row->name, mark_item, &rule->thresholds,
+                      rule->thresholds.count);
 }
 
 void sl_print_cost(struct sl_printer *p, const struct sl_schema_key *row,
@@ -651,8 +484,7 @@ void sl_print_limits(struct sl_printer *p, const struct sl_schema_key *row,
 /* "(a secret, which is not shown)" in base64, for all schemes alike. */
 #define SECRET "whsec_KGEgc2VjcmV0LCB3aGljaCBpcyBub3Qgc2hvd24p"
 
-static struct sl_str secret_of(const void *ctx, unsigned i,
-                               char room[SL_PRINT_ITEM])
+static struct sl_str secret_of(const void *ctx, unsigned i, char *room)
 {
     (void)ctx;
     (void)i;
@@ -666,17 +498,15 @@ void sl_print_webhook_secret(struct sl_printer *p,
     static const struct sl_external_value secret = {
         .written = {SECRET, sizeof(SECRET) - 1}
     };
-    const struct sl_verify *verify = from;
-    struct sl_print_list list = {.item = secret_of,
-                                 .count = verify->rules.secret_count};
+    unsigned count = ((const struct sl_verify *)from)->rules.secret_count;
 
-    if (list.count == 1)
+    if (count == 1)
         sl_print_from(p, sl_str_c(row->name), &secret);
     else
-        sl_print_list(p, row->name, &list);
+        sl_print_list(p, row->name, secret_of, NULL, count);
 }
 
-static struct sl_str header_of(struct sl_str name, char room[SL_PRINT_ITEM])
+struct sl_str sl_print_header_name(struct sl_str name, char *room)
 {
     int len = snprintf(room, SL_PRINT_ITEM, "header.%.*s", SL_STR_ARG(name));
 
@@ -690,28 +520,7 @@ void sl_print_header(struct sl_printer *p, const struct sl_schema_key *row,
     struct sl_str name = sl_schema_text(row, from, text);
 
     if (name.len > 0)
-        sl_print_text(p, row->name, header_of(name, room));
-}
-
-static struct sl_str trait_of(const void *ctx, unsigned i,
-                              char room[SL_PRINT_ITEM])
-{
-    const struct sl_dedupe_field *trait =
-        &((const struct sl_dedupe *)ctx)->traits[i];
-
-    return trait->kind == SL_DEDUPE_FIELD_HEADER
-               ? header_of(trait->header, room)
-               : sl_str_c(sl_dedupe_field_words[trait->kind]);
-}
-
-void sl_print_fingerprint(struct sl_printer *p, const struct sl_schema_key *row,
-                          const void *from)
-{
-    const struct sl_dedupe *dedupe = from;
-    struct sl_print_list list = {
-        .item = trait_of, .ctx = dedupe, .count = dedupe->trait_count};
-
-    sl_print_list(p, row->name, &list);
+        sl_print_text(p, row->name, sl_print_header_name(name, room));
 }
 
 /* `min` or `max`. */
@@ -746,7 +555,7 @@ void sl_print_prechecks(struct sl_printer *p, const struct sl_schema_key *row,
     if (checks->require_count > 0)
         sl_print_open(p, SL_STR("require"));
     for (unsigned i = 0; i < checks->require_count; i++)
-        print_map(p, header_of(checks->requires[i].header, room),
+        print_map(p, sl_print_header_name(checks->requires[i].header, room),
                   SL_LEVEL_BOUNDS, &checks->requires[i]);
     if (checks->require_count > 0)
         sl_print_close(p);
@@ -939,12 +748,11 @@ static struct sl_str listener_item(const void *ctx, unsigned i, char *room)
 void sl_print_proxied(struct sl_printer *p, const struct sl_schema_key *row,
                       const void *from)
 {
-    const struct sl_server_conf *server = from;
-    struct sl_print_list list = {
-        .item = listener_item, .ctx = &server->proxy_protocol, .count = 1};
+    const struct sl_str *list = sl_schema_const_field(row, from);
+    unsigned count = 1;
 
-    for (size_t i = 0; i < server->proxy_protocol.len; i++)
-        list.count += server->proxy_protocol.at[i] == ',';
-    if (server->proxy_protocol.len > 0)
-        sl_print_list(p, row->name, &list);
+    for (size_t i = 0; i < list->len; i++)
+        count += list->at[i] == ',';
+    if (list->len > 0)
+        sl_print_list(p, row->name, listener_item, list, count);
 }

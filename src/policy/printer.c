@@ -8,6 +8,201 @@
 
 #define COLUMNS 80 /* a longer list is printed one item a line */
 
+/* ---- texts as YAML, with as few quotes as are safe.
+ *
+ * Our own reader takes every scalar for a text, but others don't, and the
+ * print is for them too: what could be a number, a boolean, a date or nothing
+ * to any reader of YAML is put in quotes.
+ */
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* What some version of YAML takes for something else than a text. */
+static bool is_reserved(struct sl_str text)
+{
+    static const char *const words[] = {"true", "false", "yes", "no", "on",
+                                        "off",  "null",  "y",   "n"};
+
+    for (size_t i = 0; i < SL_LEN(words); i++)
+        if (sl_str_eq_nocase(text, sl_str_c(words[i])))
+            return true;
+    return false;
+}
+
+/* May the byte at `i`, which is not the first, stand without quotes? */
+static bool is_safe(struct sl_str text, size_t i, bool flow)
+{
+    char c = text.at[i];
+    char next = (char)(i + 1 < text.len ? text.at[i + 1] : ' ');
+
+    if (c == ' ') /* not two, and not in the end */
+        return next != ' ';
+    if (c == ':')
+        return !flow && next != ' ';
+    return is_letter(c) || is_digit(c) ||
+           (c != '\0' && strchr(flow ? "_./-@+" : "_./-@+,*", c));
+}
+
+static bool is_plain(struct sl_str text, bool flow)
+{
+    if (text.len == 0 || is_reserved(text))
+        return false;
+    if (!is_letter(text.at[0]) && text.at[0] != '/' &&
+        (text.len == 1 || text.at[0] != '.' || text.at[1] != '/'))
+        return false;
+    for (size_t i = 1; i < text.len; i++)
+        if (!is_safe(text, i, flow))
+            return false;
+    return true;
+}
+
+/* A character that has to be escaped: its length, and what it becomes. Those
+ * beyond ASCII are line ends to some readers, or refused as they are. */
+static size_t find_escape(struct sl_str rest, char out[8])
+{
+    static const struct {
+        struct sl_str raw;
+        const char *escape;
+    } all[] = {
+        {{"\"", 1},           "\\\""   },
+        {{"\\", 1},           "\\\\"   },
+        {{"\n", 1},           "\\n"    },
+        {{"\r", 1},           "\\r"    },
+        {{"\t", 1},           "\\t"    },
+        {{"\xe2\x80\xa8", 3}, "\\u2028"},
+        {{"\xe2\x80\xa9", 3}, "\\u2029"},
+        {{"\xef\xbb\xbf", 3}, "\\ufeff"},
+        {{"\xef\xbf\xbe", 3}, "\\ufffe"},
+        {{"\xef\xbf\xbf", 3}, "\\uffff"},
+    };
+    const unsigned char *c = (const unsigned char *)rest.at;
+
+    if (c[0] >= 0x20 && c[0] < 0x7f && c[0] != '"' && c[0] != '\\')
+        return 0;
+    for (size_t i = 0; i < SL_LEN(all); i++)
+        if (rest.len >= all[i].raw.len &&
+            memcmp(rest.at, all[i].raw.at, all[i].raw.len) == 0) {
+            memcpy(out, all[i].escape, strlen(all[i].escape) + 1);
+            return all[i].raw.len;
+        }
+    if (rest.len < 2 || c[0] != 0xc2 || c[1] > 0x9f)
+        return 0;
+    memcpy(out, c[1] > 0x8f ? "\\u009" : "\\u008", 6);
+    out[5] = "0123456789abcdef"[c[1] & 15];
+    out[6] = '\0';
+    return 2;
+}
+
+/* The text in quotes. If it is a `value`, a "${" in it means itself; keys have
+ * nothing replaced. */
+static void add_quoted(struct sl_writer *w, struct sl_str text, bool value)
+{
+    char escape[8];
+
+    sl_writer_add(w, SL_STR("\""));
+    for (size_t i = 0, len = 1; i < text.len; i += len) {
+        struct sl_str rest = sl_str_from(text, i);
+        size_t escaped = find_escape(rest, escape);
+
+        len = escaped ? escaped : 1;
+        if (escaped)
+            sl_writer_add(w, sl_str_c(escape));
+        else if (value && rest.len > 1 && memcmp(rest.at, "${", 2) == 0)
+            sl_writer_add(w, SL_STR("$$"));
+        else
+            sl_writer_add(w, (struct sl_str){rest.at, 1});
+    }
+    sl_writer_add(w, SL_STR("\""));
+}
+
+void sl_print_scalar(struct sl_writer *w, struct sl_str text, bool flow)
+{
+    if (is_plain(text, flow))
+        sl_writer_add(w, text);
+    else
+        add_quoted(w, text, true);
+}
+
+static void print_key(struct sl_writer *w, struct sl_str key)
+{
+    if (is_plain(key, true))
+        sl_writer_add(w, key);
+    else
+        add_quoted(w, key, false);
+}
+
+static void print_written(struct sl_writer *w, struct sl_str written)
+{
+    add_quoted(w, written, false);
+}
+
+/* A number, true or false: without quotes it is no text to a body. Whatever
+ * else has only such bytes may stay as it was, too. */
+static bool is_bare(const struct sl_yaml_node *node)
+{
+    struct sl_str text = node->text;
+
+    if (node->quoted)
+        return false;
+    if (sl_str_eq(text, SL_STR("true")) || sl_str_eq(text, SL_STR("false")))
+        return true;
+    if (text.at[0] == '-')
+        text = sl_str_from(text, 1);
+    if (text.len == 0 || !is_digit(text.at[0]))
+        return false;
+    for (size_t i = 0; i < text.len; i++)
+        if (!is_digit(text.at[i]) && text.at[i] != '.')
+            return false;
+    return true;
+}
+
+static void print_leaf(struct sl_writer *w, const struct sl_yaml_node *node)
+{
+    if (node->kind == SL_NODE_EMPTY)
+        sl_writer_add(w, SL_STR("null"));
+    else if (node->substituted)
+        print_written(w, node->written);
+    else if (is_bare(node))
+        sl_writer_add(w, node->text);
+    else
+        sl_print_scalar(w, node->text, true);
+}
+
+void sl_print_body(struct sl_writer *w, const struct sl_yaml_node *node)
+{
+    bool map = node->kind == SL_NODE_MAP;
+
+    if (!map && node->kind != SL_NODE_LIST) {
+        print_leaf(w, node);
+        return;
+    }
+    if (!node->child) {
+        sl_writer_add(w, map ? SL_STR("{}") : SL_STR("[]"));
+        return;
+    }
+    sl_writer_add(w, map ? SL_STR("{ ") : SL_STR("["));
+    for (const struct sl_yaml_node *c = node->child; c; c = c->next) {
+        if (c != node->child)
+            sl_writer_add(w, SL_STR(", "));
+        if (map && c->key.len > 128) /* YAML needs it for a long key */
+            sl_writer_add(w, SL_STR("? "));
+        if (map) {
+            print_key(w, c->key);
+            sl_writer_add(w, SL_STR(": "));
+        }
+        sl_print_body(w, c); /* at most SL_YAML_DEPTH deep */
+    }
+    sl_writer_add(w, map ? SL_STR(" }") : SL_STR("]"));
+}
+
 /* ---- bytes ---- */
 
 static void put(struct sl_printer *p, struct sl_str bytes)
@@ -27,7 +222,7 @@ static void put_key(struct sl_printer *p, struct sl_str key)
     if (p->item)
         put(p, SL_STR("- "));
     p->item = false;
-    sl_print_key(&p->w, key);
+    print_key(&p->w, key);
     put(p, SL_STR(":"));
 }
 
@@ -194,7 +389,7 @@ void sl_print_from(struct sl_printer *p, struct sl_str key,
 {
     put_key(p, key);
     put(p, SL_STR(" "));
-    sl_print_written(&p->w, from->written);
+    print_written(&p->w, from->written);
     put(p, SL_STR("\n"));
 }
 
@@ -279,6 +474,12 @@ void sl_print_message(struct sl_printer *p, const struct sl_schema_key *row,
 
 /* ---- lists ---- */
 
+struct list {
+    sl_print_item_f *item;
+    const void *ctx;
+    unsigned count;
+};
+
 /* An item whose place in the file is not known: found by what it says. */
 static const struct sl_external_value *find_by_text(struct sl_printer *p,
                                                     struct sl_str text)
@@ -295,15 +496,15 @@ static const struct sl_external_value *find_by_text(struct sl_printer *p,
     return NULL;
 }
 
-static void put_item(struct sl_printer *p, const struct sl_print_list *list,
-                     unsigned i, bool flow)
+static void put_item(struct sl_printer *p, const struct list *list, unsigned i,
+                     bool flow)
 {
     char room[SL_PRINT_ITEM];
     struct sl_str text = list->item(list->ctx, i, room);
     const struct sl_external_value *from = NULL;
     size_t back;
 
-    if (list->in_any_order) {
+    if (p->any_order) {
         from = find_by_text(p, text);
     } else {
         if (list->count == 1) /* perhaps without a list around it */
@@ -314,12 +515,12 @@ static void put_item(struct sl_printer *p, const struct sl_print_list *list,
         p->path_len = back;
     }
     if (from)
-        sl_print_written(&p->w, from->written);
+        print_written(&p->w, from->written);
     else
         sl_print_scalar(&p->w, text, flow);
 }
 
-static void put_flow(struct sl_printer *p, const struct sl_print_list *list)
+static void put_flow(struct sl_printer *p, const struct list *list)
 {
     put(p, SL_STR(" ["));
     for (unsigned i = 0; i < list->count; i++) {
@@ -330,7 +531,7 @@ static void put_flow(struct sl_printer *p, const struct sl_print_list *list)
     put(p, SL_STR("]\n"));
 }
 
-static void put_block(struct sl_printer *p, const struct sl_print_list *list)
+static void put_block(struct sl_printer *p, const struct list *list)
 {
     put(p, SL_STR("\n"));
     for (unsigned i = 0; i < list->count; i++) {
@@ -341,252 +542,55 @@ static void put_block(struct sl_printer *p, const struct sl_print_list *list)
     }
 }
 
-void sl_print_list(struct sl_printer *p, const char *key,
-                   const struct sl_print_list *list)
+void sl_print_list(struct sl_printer *p, const char *key, sl_print_item_f *item,
+                   const void *ctx, unsigned count)
 {
+    struct list list = {item, ctx, count};
     size_t line = p->w.out->len, at, back;
 
     put_key(p, sl_str_c(key));
     at = p->w.out->len;
     back = enter(p, sl_str_c(key));
-    put_flow(p, list);
-    if (!p->w.err && p->w.out->len - line > COLUMNS + 1 && list->count > 1) {
+    put_flow(p, &list);
+    if (!p->w.err && p->w.out->len - line > COLUMNS + 1 && count > 1) {
         p->w.out->len = at;
-        put_block(p, list);
+        put_block(p, &list);
     }
     p->path_len = back;
+    p->any_order = false;
 }
 
-/* ---- dialects ---- */
+/* The word of the ith bit. */
+struct bits {
+    const struct sl_schema_key *row;
+    int64_t bits;
+};
 
-/* The ith of the bits. */
-static struct sl_str dialect(const void *ctx, unsigned i,
-                             char room[SL_PRINT_ITEM])
+static struct sl_str bit_item(const void *ctx, unsigned i, char *room)
 {
-    static const char *const names[] = {"x-ratelimit", "ietf",   "ietf-06",
-                                        "github",      "openai", "kong"};
-    const int *bits = ctx;
+    const struct bits *bits = ctx;
+    int64_t bit = 0;
 
     (void)room;
-    for (unsigned bit = 0; bit < SL_LEN(names); bit++)
-        if ((*bits >> bit & 1) && i-- == 0)
-            return sl_str_c(names[bit]);
-    return SL_STR("none");
+    while (!(bits->bits >> bit & 1) || i-- > 0)
+        bit++;
+    return sl_schema_word_of(bits->row, bit);
 }
 
-void sl_print_dialects(struct sl_printer *p, const struct sl_schema_key *row,
-                       const void *from)
+/* Dialects and algorithms. No dialect is "none", the last word of the row; no
+ * algorithm, or inherited dialects, are not printed. */
+void sl_print_bits(struct sl_printer *p, const struct sl_schema_key *row,
+                   const void *from)
 {
-    int dialects = (int)sl_schema_get(row, from);
-    struct sl_print_list list = {
-        .item = dialect, .ctx = &dialects, .in_any_order = true};
+    struct bits bits = {row, sl_schema_get(row, from)};
+    unsigned count = 0;
 
-    if (dialects < 0)
+    if (bits.bits == 0 && strstr(row->words, " none"))
+        bits.bits = INT64_C(1) << sl_schema_value(row, SL_STR("none"));
+    if (bits.bits <= 0)
         return;
-    for (int bits = dialects; bits; bits &= bits - 1)
-        list.count++;
-    if (list.count == 0)
-        list.count = 1;
-    sl_print_list(p, row->name, &list);
-}
-
-/* ---- texts as YAML, with as few quotes as are safe.
- *
- * Our own reader takes every scalar for a text, but others don't, and the
- * print is for them too: what could be a number, a boolean, a date or nothing
- * to any reader of YAML is put in quotes.
- */
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
-/* ---- without quotes ---- */
-
-/* What some version of YAML takes for something else than a text. */
-static bool is_reserved(struct sl_str text)
-{
-    static const char *const words[] = {"true", "false", "yes", "no", "on",
-                                        "off",  "null",  "y",   "n"};
-
-    for (size_t i = 0; i < SL_LEN(words); i++)
-        if (sl_str_eq_nocase(text, sl_str_c(words[i])))
-            return true;
-    return false;
-}
-
-/* May the byte at `i`, which is not the first, stand without quotes? */
-static bool is_safe(struct sl_str text, size_t i, bool flow)
-{
-    char c = text.at[i];
-    char next = (char)(i + 1 < text.len ? text.at[i + 1] : ' ');
-
-    if (c == ' ') /* not two, and not in the end */
-        return next != ' ';
-    if (c == ':')
-        return !flow && next != ' ';
-    return is_letter(c) || is_digit(c) ||
-           (c != '\0' && strchr(flow ? "_./-@+" : "_./-@+,*", c));
-}
-
-static bool is_plain(struct sl_str text, bool flow)
-{
-    if (text.len == 0 || is_reserved(text))
-        return false;
-    if (!is_letter(text.at[0]) && text.at[0] != '/' &&
-        (text.len == 1 || text.at[0] != '.' || text.at[1] != '/'))
-        return false;
-    for (size_t i = 1; i < text.len; i++)
-        if (!is_safe(text, i, flow))
-            return false;
-    return true;
-}
-
-/* ---- in quotes ---- */
-
-/* A character that has to be escaped: its length, and what it becomes. Those
- * beyond ASCII are line ends to some readers, or refused as they are. */
-static size_t find_escape(struct sl_str rest, char out[8])
-{
-    static const struct {
-        struct sl_str raw;
-        const char *escape;
-    } all[] = {
-        {{"\"", 1},           "\\\""   },
-        {{"\\", 1},           "\\\\"   },
-        {{"\n", 1},           "\\n"    },
-        {{"\r", 1},           "\\r"    },
-        {{"\t", 1},           "\\t"    },
-        {{"\xe2\x80\xa8", 3}, "\\u2028"},
-        {{"\xe2\x80\xa9", 3}, "\\u2029"},
-        {{"\xef\xbb\xbf", 3}, "\\ufeff"},
-        {{"\xef\xbf\xbe", 3}, "\\ufffe"},
-        {{"\xef\xbf\xbf", 3}, "\\uffff"},
-    };
-    const unsigned char *c = (const unsigned char *)rest.at;
-
-    if (c[0] >= 0x20 && c[0] < 0x7f && c[0] != '"' && c[0] != '\\')
-        return 0;
-    for (size_t i = 0; i < SL_LEN(all); i++)
-        if (rest.len >= all[i].raw.len &&
-            memcmp(rest.at, all[i].raw.at, all[i].raw.len) == 0) {
-            memcpy(out, all[i].escape, strlen(all[i].escape) + 1);
-            return all[i].raw.len;
-        }
-    if (rest.len < 2 || c[0] != 0xc2 || c[1] > 0x9f)
-        return 0;
-    memcpy(out, c[1] > 0x8f ? "\\u009" : "\\u008", 6);
-    out[5] = "0123456789abcdef"[c[1] & 15];
-    out[6] = '\0';
-    return 2;
-}
-
-/* The text in quotes. If it is a `value`, a "${" in it means itself; keys have
- * nothing replaced. */
-static void add_quoted(struct sl_writer *w, struct sl_str text, bool value)
-{
-    char escape[8];
-
-    sl_writer_add(w, SL_STR("\""));
-    for (size_t i = 0, len = 1; i < text.len; i += len) {
-        struct sl_str rest = sl_str_from(text, i);
-        size_t escaped = find_escape(rest, escape);
-
-        len = escaped ? escaped : 1;
-        if (escaped)
-            sl_writer_add(w, sl_str_c(escape));
-        else if (value && rest.len > 1 && memcmp(rest.at, "${", 2) == 0)
-            sl_writer_add(w, SL_STR("$$"));
-        else
-            sl_writer_add(w, (struct sl_str){rest.at, 1});
-    }
-    sl_writer_add(w, SL_STR("\""));
-}
-
-void sl_print_scalar(struct sl_writer *w, struct sl_str text, bool flow)
-{
-    if (is_plain(text, flow))
-        sl_writer_add(w, text);
-    else
-        add_quoted(w, text, true);
-}
-
-void sl_print_key(struct sl_writer *w, struct sl_str key)
-{
-    if (is_plain(key, true))
-        sl_writer_add(w, key);
-    else
-        add_quoted(w, key, false);
-}
-
-void sl_print_written(struct sl_writer *w, struct sl_str written)
-{
-    add_quoted(w, written, false);
-}
-
-/* ---- bodies ---- */
-
-/* A number, true or false: without quotes it is no text to a body. Whatever
- * else has only such bytes may stay as it was, too. */
-static bool is_bare(const struct sl_yaml_node *node)
-{
-    struct sl_str text = node->text;
-
-    if (node->quoted)
-        return false;
-    if (sl_str_eq(text, SL_STR("true")) || sl_str_eq(text, SL_STR("false")))
-        return true;
-    if (text.at[0] == '-')
-        text = sl_str_from(text, 1);
-    if (text.len == 0 || !is_digit(text.at[0]))
-        return false;
-    for (size_t i = 0; i < text.len; i++)
-        if (!is_digit(text.at[i]) && text.at[i] != '.')
-            return false;
-    return true;
-}
-
-static void print_leaf(struct sl_writer *w, const struct sl_yaml_node *node)
-{
-    if (node->kind == SL_NODE_EMPTY)
-        sl_writer_add(w, SL_STR("null"));
-    else if (node->substituted)
-        sl_print_written(w, node->written);
-    else if (is_bare(node))
-        sl_writer_add(w, node->text);
-    else
-        sl_print_scalar(w, node->text, true);
-}
-
-void sl_print_body(struct sl_writer *w, const struct sl_yaml_node *node)
-{
-    bool map = node->kind == SL_NODE_MAP;
-
-    if (!map && node->kind != SL_NODE_LIST) {
-        print_leaf(w, node);
-        return;
-    }
-    if (!node->child) {
-        sl_writer_add(w, map ? SL_STR("{}") : SL_STR("[]"));
-        return;
-    }
-    sl_writer_add(w, map ? SL_STR("{ ") : SL_STR("["));
-    for (const struct sl_yaml_node *c = node->child; c; c = c->next) {
-        if (c != node->child)
-            sl_writer_add(w, SL_STR(", "));
-        if (map && c->key.len > 128) /* YAML needs it for a long key */
-            sl_writer_add(w, SL_STR("? "));
-        if (map) {
-            sl_print_key(w, c->key);
-            sl_writer_add(w, SL_STR(": "));
-        }
-        sl_print_body(w, c); /* at most SL_YAML_DEPTH deep */
-    }
-    sl_writer_add(w, map ? SL_STR(" }") : SL_STR("]"));
+    for (int64_t rest = bits.bits; rest; rest &= rest - 1)
+        count++;
+    p->any_order = true;
+    sl_print_list(p, row->name, bit_item, &bits, count);
 }

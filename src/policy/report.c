@@ -9,7 +9,6 @@
  */
 #include "policy/report.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,17 +112,21 @@ static struct sl_diag *add(struct sl_report *report, struct sl_source_pos place,
     return &report->problems[i].diag;
 }
 
-static struct sl_diag *say(struct sl_diag *diag, const char *fmt, va_list args)
-    SL_PRINTF(2, 0);
-
-static struct sl_diag *say(struct sl_diag *diag, const char *fmt, va_list args)
+struct sl_diag *sl_report_add(struct sl_report *report,
+                              struct sl_source_pos place, bool warning,
+                              const char *fmt, va_list args)
 {
-    char sentence[2 * sizeof(diag->sentence)];
+    struct sl_diag *diag = add(report, place, warning);
+    char text[1024]; /* longer than a sentence, which ends in "..." if cut */
+    char *hint;
 
-    /* Longer than a sentence may be, so that one which is cut here is cut
-     * again there and shows it. */
-    vsnprintf(sentence, sizeof(sentence), fmt, args);
-    (void)sl_diag_error(diag, 0, "%s", sentence);
+    vsnprintf(text, sizeof(text), fmt, args);
+    hint = strchr(text, *SL_HINT);
+    if (hint)
+        *hint++ = '\0';
+    (void)sl_diag_error(diag, 0, "%s", text);
+    if (hint)
+        sl_diag_hint(diag, "%s", hint);
     return diag;
 }
 
@@ -131,11 +134,11 @@ struct sl_diag *sl_report_error(struct sl_report *report,
                                 struct sl_source_pos place, const char *fmt,
                                 ...)
 {
-    struct sl_diag *diag = add(report, place, false);
+    struct sl_diag *diag;
     va_list args;
 
     va_start(args, fmt);
-    say(diag, fmt, args);
+    diag = sl_report_add(report, place, false, fmt, args);
     va_end(args);
     return diag;
 }
@@ -144,11 +147,11 @@ struct sl_diag *sl_report_warning(struct sl_report *report,
                                   struct sl_source_pos place, const char *fmt,
                                   ...)
 {
-    struct sl_diag *diag = add(report, place, true);
+    struct sl_diag *diag;
     va_list args;
 
     va_start(args, fmt);
-    say(diag, fmt, args);
+    diag = sl_report_add(report, place, true, fmt, args);
     va_end(args);
     return diag;
 }

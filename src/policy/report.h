@@ -7,6 +7,8 @@
 #ifndef SL_POLICY_REPORT_H
 #define SL_POLICY_REPORT_H
 
+#include <stdarg.h>
+
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/diag.h"
@@ -43,17 +45,24 @@ struct sl_source_pos {
     unsigned column;
 };
 
-/* Put down an error. Returns the diagnostic, so that a hint can be added:
+/* Between the sentence and the hint of a format. No text of a policy has it. */
+#define SL_HINT "\x1f"
+
+/* Add an error or a warning:
  *
- *     sl_diag_hint(sl_report_error(report, place, "..."), "%s", meant);
+ *     sl_report_error(report, place, "Unknown plan \"%s\"" SL_HINT "%s", ...);
  *
- * Never NULL: without room it is a spare one that is not printed. */
+ * Returns the diagnostic, to which a hint can be added; never NULL: without
+ * room it is one that is not printed. */
 struct sl_diag *sl_report_error(struct sl_report *report,
                                 struct sl_source_pos place, const char *fmt,
                                 ...) SL_PRINTF(3, 4);
 struct sl_diag *sl_report_warning(struct sl_report *report,
                                   struct sl_source_pos place, const char *fmt,
                                   ...) SL_PRINTF(3, 4);
+struct sl_diag *sl_report_add(struct sl_report *report,
+                              struct sl_source_pos place, bool warning,
+                              const char *fmt, va_list args) SL_PRINTF(4, 0);
 
 /* The place of byte `at` of the scalar that begins at `place`, behind its
  * opening quote if it has one; `place` itself where escapes or line breaks

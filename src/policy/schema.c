@@ -27,6 +27,66 @@ struct value {
 static void check_map(struct sl_yaml_node *map, enum sl_schema_level level,
                       struct sl_report *report);
 
+/* A list in words, "a, b or c", as far as it fits. */
+struct list {
+    char text[160];
+};
+
+static void list_add(struct list *list, struct sl_str word, bool last)
+{
+    size_t len = strlen(list->text);
+    const char *glue = len == 0 ? "" : last ? " or " : ", ";
+
+    if (len + strlen(glue) + word.len + 1 > sizeof(list->text))
+        return;
+    memcpy(list->text + len, glue, strlen(glue));
+    len += strlen(glue);
+    memcpy(list->text + len, word.at, word.len);
+    list->text[len + word.len] = '\0';
+}
+
+static bool is_word(const struct sl_schema_key *row, struct sl_str word)
+{
+    const char *rest = row->words;
+    struct sl_str next;
+
+    while ((next = sl_schema_word(&rest)).len > 0)
+        if (sl_str_eq(next, word))
+            return true;
+    return false;
+}
+
+#define WORDS 160 /* bytes of the words of a row */
+
+/* The word that was probably meant, in `room`; or NULL. */
+static const char *near_word(const struct sl_schema_key *row,
+                             struct sl_str typo, char room[WORDS])
+{
+    const char *list[16];
+    size_t count = 0;
+
+    snprintf(room, WORDS, "%s", row->words);
+    for (char *c = room; *c && count < SL_LEN(list);) {
+        list[count++] = c;
+        c += strcspn(c, " ");
+        if (*c)
+            *c++ = '\0';
+    }
+    return sl_str_nearest(typo, list, count);
+}
+
+static const char *near_key(enum sl_schema_level level, struct sl_str typo)
+{
+    const struct sl_schema_key *row = NULL;
+    const char *list[32];
+    size_t count = 0;
+
+    while (count < SL_LEN(list) && (row = sl_schema_next(level, row)))
+        if (strcmp(row->name, "*") != 0 && row->when != SL_WHEN_LATER)
+            list[count++] = row->name;
+    return sl_str_nearest(typo, list, count);
+}
+
 /* What was found, in words: "a list", "\"abc\"". */
 static const char *found(const struct sl_yaml_node *node, char out[80])
 {
@@ -52,7 +112,7 @@ static void say_must(const struct value *v, char *out, size_t size)
     const struct sl_schema_kind *kind = &sl_schema_kinds[row->type];
     const char *must = v->item && kind->each ? kind->each : kind->must;
     const char *rest = row->words;
-    struct sl_schema_list list = {""};
+    struct list list = {""};
     struct sl_str word, next;
 
     if (must) {
@@ -61,7 +121,7 @@ static void say_must(const struct value *v, char *out, size_t size)
     }
     for (word = sl_schema_word(&rest); word.len > 0; word = next) {
         next = sl_schema_word(&rest);
-        sl_schema_list_add(&list, word, next.len == 0);
+        list_add(&list, word, next.len == 0);
     }
     snprintf(out, size, "%s%s", list.text,
              row->type == SL_TYPE_CHOICES && !v->item ? ", or a list of them"
@@ -96,9 +156,9 @@ static void refuse_nothing(const struct value *v)
                         "\"%s\"",
                         v->key.text);
     else
-        sl_diag_hint(sl_report_error(v->report, v->node->place,
-                                     "Key \"%s\" has no value", v->key.text),
-                     "%s: %s", v->key.text, v->row->example);
+        sl_report_error(v->report, v->node->place,
+                        "Key \"%s\" has no value" SL_HINT "%s: %s", v->key.text,
+                        v->key.text, v->row->example);
     v->node->refused = true;
 }
 
@@ -139,15 +199,15 @@ static void check_version(const struct value *v)
 static void check_choice(const struct value *v)
 {
     struct sl_str text = v->node->text;
-    struct sl_schema_room room;
+    char room[WORDS];
     const char *meant = NULL;
     bool hide = v->node->substituted || sl_report_full(v->report);
     struct sl_diag *diag;
 
-    if (sl_schema_has_word(v->row, text))
+    if (is_word(v->row, text))
         return;
     if (!hide)
-        meant = sl_schema_near_word(v->row, text, &room);
+        meant = near_word(v->row, text, room);
     diag = refuse(v);
     if (meant)
         sl_diag_hint(diag, "%s", meant);
@@ -274,7 +334,7 @@ static void refuse_map(const struct value *v)
     const char *near = NULL;
 
     if (!strcmp(v->row->name, "*") && !sl_report_full(v->report))
-        near = sl_schema_near_key(v->row->level, v->node->key);
+        near = near_key(v->row->level, v->node->key);
     if (near)
         sl_diag_hint(diag, "%s", near);
 }
@@ -312,7 +372,7 @@ void sl_schema_check_value(struct sl_yaml_node *node,
  */
 
 /* The labels of the levels that have the key, or an empty list. */
-static void list_owners(struct sl_str name, struct sl_schema_list *ret)
+static void list_owners(struct sl_str name, struct list *ret)
 {
     const struct sl_schema_key *found[SL_LEVELS];
     unsigned count = 0;
@@ -326,12 +386,11 @@ static void list_owners(struct sl_str name, struct sl_schema_list *ret)
             found[count++] = row;
     }
     for (unsigned i = 0; i < count; i++)
-        sl_schema_list_add(ret,
-                           sl_str_c(sl_schema_parts[found[i]->level].label),
-                           i + 1 == count);
+        list_add(ret, sl_str_c(sl_schema_parts[found[i]->level].label),
+                 i + 1 == count);
 }
 
-static void list_keys(enum sl_schema_level level, struct sl_schema_list *ret)
+static void list_keys(enum sl_schema_level level, struct list *ret)
 {
     const struct sl_schema_key *row = sl_schema_next(level, NULL), *next;
 
@@ -341,55 +400,59 @@ static void list_keys(enum sl_schema_level level, struct sl_schema_list *ret)
         while (next && next->when == SL_WHEN_LATER)
             next = sl_schema_next(level, next);
         if (row->when != SL_WHEN_LATER)
-            sl_schema_list_add(ret, sl_str_c(row->name), !next);
+            list_add(ret, sl_str_c(row->name), !next);
     }
 }
 
-/* The key is none of this level's. */
-static void refuse_key(const struct sl_yaml_node *node,
-                       enum sl_schema_level level, struct sl_report *report)
+/* The level does not have the key. Returns the key that was probably meant, or
+ * NULL. */
+static const char *refuse_key(const struct sl_yaml_node *node,
+                              enum sl_schema_level level,
+                              struct sl_report *report)
 {
-    const char *label = sl_schema_parts[level].label, *near;
+    const char *label = sl_schema_parts[level].label, *near = NULL;
     struct sl_quoted key = sl_quote(node->key);
-    struct sl_schema_list list;
+    bool full = sl_report_full(report);
+    struct list list = {""};
 
-    if (sl_report_full(report)) {
-        sl_report_error(report, node->key_place, "Unknown key \"%s\" in %s",
-                        key.text, label);
-        return;
-    }
-    list_owners(node->key, &list);
+    if (!full)
+        list_owners(node->key, &list);
     if (list.text[0]) {
         sl_report_error(report, node->key_place,
                         "Key \"%s\" is not valid in %s. It belongs in %s",
                         key.text, label, list.text);
-        return;
+        return NULL;
     }
-    near = sl_schema_near_key(level, node->key);
-    if (near) {
-        sl_diag_hint(sl_report_error(report, node->key_place,
-                                     "Unknown key \"%s\" in %s", key.text,
-                                     label),
-                     "%s", near);
-        return;
-    }
-    list_keys(level, &list);
+    if (!full)
+        near = near_key(level, node->key);
+    if (!full && !near)
+        list_keys(level, &list);
     sl_report_error(report, node->key_place,
-                    "Unknown key \"%s\" in %s. Valid keys: %s", key.text, label,
-                    list.text);
+                    "Unknown key \"%s\" in %s%s%s" SL_HINT "%s", key.text,
+                    label, list.text[0] ? ". Valid keys: " : "", list.text,
+                    near ? near : "");
+    return near;
 }
 
-/* Check a child. False if it must be taken out. */
-static bool check_child(struct sl_yaml_node *node, enum sl_schema_level level,
+/* Check a child. False if it must be removed. A misspelt key stands for the key
+ * that was meant, without a value: this one is not missing, and names that it
+ * defines are not reported as unknown. */
+static bool check_child(const struct sl_yaml_node *map,
+                        struct sl_yaml_node *node, enum sl_schema_level level,
                         struct sl_report *report)
 {
     const struct sl_schema_key *row = sl_schema_find(level, node->key);
+    const char *meant;
 
     if (!row)
         row = sl_schema_any(level);
     if (!row) {
-        refuse_key(node, level, report);
-        return false;
+        meant = refuse_key(node, level, report);
+        if (!meant || sl_yaml_node_get(map, meant))
+            return false;
+        node->key = sl_str_c(meant);
+        sl_yaml_node_refuse(node);
+        return true;
     }
     if (row->when == SL_WHEN_LATER) {
         sl_report_error(report, node->key_place,
@@ -411,9 +474,9 @@ static void check_missing(const struct sl_yaml_node *map,
     while ((row = sl_schema_next(level, row))) {
         if (row->when != SL_WHEN_MUST || sl_yaml_node_get(map, row->name))
             continue;
-        sl_diag_hint(sl_report_error(report, place, "Missing key in %s: \"%s\"",
-                                     sl_schema_parts[level].label, row->name),
-                     "%s: %s", row->name, row->example);
+        sl_report_error(
+            report, place, "Missing key in %s: \"%s\"" SL_HINT "%s: %s",
+            sl_schema_parts[level].label, row->name, row->name, row->example);
     }
 }
 
@@ -423,7 +486,7 @@ static void check_map(struct sl_yaml_node *map, enum sl_schema_level level,
     struct sl_yaml_node **link = &map->child;
 
     while (*link) {
-        if (check_child(*link, level, report)) {
+        if (check_child(map, *link, level, report)) {
             link = &(*link)->next;
             continue;
         }
@@ -441,11 +504,10 @@ void sl_schema_check(struct sl_yaml_node *root, struct sl_report *report)
         check_map(root, SL_LEVEL_TOP, report);
         return;
     }
-    sl_diag_hint(
-        sl_report_error(report, root->place,
-                        "A policy must be a map of keys and values, not %s",
-                        root->kind == SL_NODE_LIST ? "a list" : "a text"),
-        "sluice: 1");
+    sl_report_error(report, root->place,
+                    "A policy must be a map of keys and values, not %s" SL_HINT
+                    "sluice: 1",
+                    root->kind == SL_NODE_LIST ? "a list" : "a text");
     sl_yaml_node_refuse(root);
 }
 
@@ -524,64 +586,4 @@ struct sl_str sl_schema_word(const char **rest)
 
     *rest = from + len;
     return (struct sl_str){from, len};
-}
-
-bool sl_schema_has_word(const struct sl_schema_key *row, struct sl_str word)
-{
-    const char *rest = row->words;
-    struct sl_str next;
-
-    while ((next = sl_schema_word(&rest)).len > 0)
-        if (sl_str_eq(next, word))
-            return true;
-    return false;
-}
-
-const char *sl_schema_near_word(const struct sl_schema_key *row,
-                                struct sl_str typo, struct sl_schema_room *room)
-{
-    struct sl_schema_room words[16];
-    const char *list[SL_LEN(words)], *rest = row->words, *meant;
-    size_t count = 0;
-    struct sl_str next;
-
-    while (count < SL_LEN(words) && (next = sl_schema_word(&rest)).len > 0) {
-        size_t len = next.len < sizeof(room->text) ? next.len : 0;
-
-        memcpy(words[count].text, next.at, len);
-        words[count].text[len] = '\0';
-        list[count] = words[count].text;
-        count++;
-    }
-    meant = sl_str_nearest(typo, list, count);
-    if (!meant)
-        return NULL;
-    memcpy(room->text, meant, strlen(meant) + 1);
-    return room->text;
-}
-
-const char *sl_schema_near_key(enum sl_schema_level level, struct sl_str typo)
-{
-    const struct sl_schema_key *row = NULL;
-    const char *list[32];
-    size_t count = 0;
-
-    while (count < SL_LEN(list) && (row = sl_schema_next(level, row)))
-        if (strcmp(row->name, "*") != 0 && row->when != SL_WHEN_LATER)
-            list[count++] = row->name;
-    return sl_str_nearest(typo, list, count);
-}
-
-void sl_schema_list_add(struct sl_schema_list *list, struct sl_str word,
-                        bool last)
-{
-    size_t len = strlen(list->text);
-    const char *glue = len == 0 ? "" : last ? " or " : ", ";
-
-    if (len + strlen(glue) + word.len + 1 > sizeof(list->text))
-        return;
-    memcpy(list->text + len, glue, strlen(glue));
-    len += strlen(glue);
-    memcpy(list->text + len, word.at, word.len);
-    list->text[len + word.len] = '\0';
 }

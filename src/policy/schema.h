@@ -49,6 +49,20 @@ struct sl_schema_part {
     const char *word, *label, *title, *meaning, *order;
 };
 
+/* A list of a policy, read into an array and printed. */
+struct sl_list_form {
+    unsigned most;     /* items */
+    const char *items; /* "roles", for an error */
+    const char *item;  /* "Role"; NULL: an item can be repeated */
+    const char *empty; /* the error for an empty list; NULL: it is valid */
+    size_t size;       /* of an item */
+    /* Read list[i]. False: the item is left out. */
+    bool (*read)(struct sl_build *b, const struct sl_yaml_node *item,
+                 void *list, unsigned i, const void *ctx);
+    /* The text of list[i]; `room` can be used for it. */
+    struct sl_str (*print)(const void *list, unsigned i, char *room);
+};
+
 /* When the key is printed. */
 enum sl_schema_show {
     SL_SHOW_ALWAYS,
@@ -67,21 +81,24 @@ struct sl_schema_key {
 
     /* Optional. */
     uint16_t offset, size; /* of the field in the struct of the level */
-    int64_t preset;        /* of the field, unless 0 */
-    int64_t least, most;   /* NUMBER, SIZE and DURATION */
-    const char *values;    /* CHOICE: the words by value; NULL: `words` */
-    const char *noun;      /* TEXT: it is a name, of "an environment" */
-    const char *hint;      /* DURATION out of range; NULL: the preset */
-    int of;                /* SOURCES: enum sl_sources_of */
-    bool inverted;         /* BOOL: the field is true for `false` */
+    uint16_t count;        /* offset of the field with the count of `list` */
+    const struct sl_list_form *list; /* the field is a pointer to an array */
+    int64_t preset;                  /* of the field, unless 0 */
+    int64_t least, most;             /* NUMBER, SIZE and DURATION */
+    const char *values; /* CHOICE: the words by value; NULL: `words` */
+    const char *noun;   /* TEXT: it is a name, of "an environment" */
+    const char *hint;   /* DURATION out of range; NULL: the preset */
+    int of;             /* SOURCES: enum sl_sources_of */
+    bool inverted;      /* BOOL: the field is true for `false` */
     enum sl_schema_show show;
     bool in_diff;       /* a change is one line of the diff */
     const char *effect; /* behind that line */
 
-    /* For what the type does not say; NULL: by the type. `map` has the key,
-     * `into` and `from` are the struct of the level. */
+    /* For what the type does not say; NULL: by the type. `node` is the value,
+     * or NULL if it is missing or was refused. `into` and `from` are the struct
+     * of the level. */
     void (*fill)(struct sl_build *b, const struct sl_schema_key *row,
-                 const struct sl_yaml_node *map, void *into);
+                 const struct sl_yaml_node *node, void *into);
     void (*print)(struct sl_printer *p, const struct sl_schema_key *row,
                   const void *from);
 };
@@ -104,26 +121,6 @@ const struct sl_schema_key *sl_schema_any(enum sl_schema_level level);
 
 /* The next of a row's words, or an empty slice; *rest begins as row->words. */
 struct sl_str sl_schema_word(const char **rest);
-
-/* Is it one of the words? */
-bool sl_schema_has_word(const struct sl_schema_key *row, struct sl_str word);
-
-/* The word, or the key of the level, that was most likely meant; or NULL.
- * `room` takes the word and must outlive the use of what is returned. */
-struct sl_schema_room {
-    char text[64];
-};
-const char *sl_schema_near_word(const struct sl_schema_key *row,
-                                struct sl_str typo,
-                                struct sl_schema_room *room);
-const char *sl_schema_near_key(enum sl_schema_level level, struct sl_str typo);
-
-/* A list in words, "a, b or c", in as many bytes as there are. */
-struct sl_schema_list {
-    char text[160];
-};
-void sl_schema_list_add(struct sl_schema_list *list, struct sl_str word,
-                        bool last);
 
 /* Check the value of a key; see sl_schema_check(). */
 void sl_schema_check_value(struct sl_yaml_node *node,
@@ -153,9 +150,21 @@ static inline void *sl_schema_field(const struct sl_schema_key *row, void *into)
     return (char *)into + row->offset;
 }
 
+static inline const void *sl_schema_const_field(const struct sl_schema_key *row,
+                                                const void *from)
+{
+    return (const char *)from + row->offset;
+}
+
 /* The field of a BOOL, a CHOICE, a NUMBER, a COUNT, a SIZE or a DURATION. */
 int64_t sl_schema_get(const struct sl_schema_key *row, const void *from);
 void sl_schema_set(const struct sl_schema_key *row, void *into, int64_t value);
+
+/* The value of a CHOICE for one of its words. */
+int64_t sl_schema_value(const struct sl_schema_key *row, struct sl_str word);
+
+/* The word of a value. */
+struct sl_str sl_schema_word_of(const struct sl_schema_key *row, int64_t value);
 
 /* The field as a text. `room` is used for it. */
 #define SL_SCHEMA_TEXT 64

@@ -50,34 +50,39 @@ static bool is_text(const struct sl_schema_key *row)
 
 static struct sl_str text_of(const struct sl_schema_key *row, const void *from)
 {
-    return *(const struct sl_str *)(const void *)((const char *)from +
-                                                  row->offset);
+    return *(const struct sl_str *)sl_schema_const_field(row, from);
+}
+
+static unsigned count_of(const struct sl_schema_key *row, const void *from)
+{
+    return *(const unsigned *)(const void *)((const char *)from + row->count);
 }
 
 static bool is_set(const struct sl_schema_key *row, const void *from)
 {
-    if (row->type == SL_TYPE_SOURCES)
-        return ((const struct sl_sources *)(const void *)((const char *)from +
-                                                          row->offset))
-                   ->count > 0;
+    if (row->list)
+        return count_of(row, from) > 0;
     return is_text(row) ? text_of(row, from).len > 0
                         : sl_schema_get(row, from) != 0;
 }
 
-/* The words of a CHOICE, by the value of the field. */
-static const char *values_of(const struct sl_schema_key *row)
+struct sl_str sl_schema_word_of(const struct sl_schema_key *row, int64_t value)
 {
-    return row->values ? row->values : row->words;
-}
-
-static struct sl_str word_of(const struct sl_schema_key *row, int64_t value)
-{
-    const char *rest = values_of(row);
+    const char *rest = row->values ? row->values : row->words;
     struct sl_str word = sl_schema_word(&rest);
 
     while (value-- > 0)
         word = sl_schema_word(&rest);
     return word;
+}
+
+int64_t sl_schema_value(const struct sl_schema_key *row, struct sl_str word)
+{
+    int64_t value = 0;
+
+    while (!sl_str_eq(sl_schema_word_of(row, value), word))
+        value++; /* the check has accepted only words of the row */
+    return value;
 }
 
 static const char *print_size(uint64_t size, char *room)
@@ -105,7 +110,7 @@ struct sl_str sl_schema_text(const struct sl_schema_key *row, const void *from,
     case SL_TYPE_BOOL:
         return sl_str_c((value != 0) != row->inverted ? "true" : "false");
     case SL_TYPE_CHOICE:
-        return word_of(row, value);
+        return sl_schema_word_of(row, value);
     case SL_TYPE_SIZE:
         return sl_str_c(print_size((uint64_t)value, room));
     case SL_TYPE_DURATION:
@@ -118,16 +123,6 @@ struct sl_str sl_schema_text(const struct sl_schema_key *row, const void *from,
 
 /* ---- filling ---- */
 
-static int64_t find_value(const struct sl_schema_key *row, struct sl_str word)
-{
-    const char *rest = values_of(row);
-    int64_t value = 0;
-
-    while (!sl_str_eq(sl_schema_word(&rest), word))
-        value++; /* the check has accepted only words of the row */
-    return value;
-}
-
 static int64_t read_size(struct sl_build *b, const struct sl_schema_key *row,
                          const struct sl_yaml_node *node, int64_t preset)
 {
@@ -137,11 +132,10 @@ static int64_t read_size(struct sl_build *b, const struct sl_schema_key *row,
     if (!sl_build_ok(b, node, sl_parse_size(node->text, &size, &diag), &diag))
         return preset;
     if (size < (uint64_t)row->least)
-        sl_diag_hint(sl_report_error(b->report, SL_AT(node),
-                                     "%" PRIu64 " bytes are too small for "
-                                     "`%s`. The minimum is 1MiB",
-                                     size, row->name),
-                     "%s: %s", row->name, row->example);
+        sl_build_error(b, node,
+                       "%" PRIu64 " bytes are too small for `%s`. The minimum "
+                       "is 1MiB" SL_HINT "%s: %s",
+                       size, row->name, row->name, row->example);
     return (int64_t)size;
 }
 
@@ -157,79 +151,65 @@ static int64_t read_count(struct sl_build *b, const struct sl_yaml_node *node,
                : preset;
 }
 
-static void refuse_span(struct sl_build *b, const struct sl_schema_key *row,
-                        const struct sl_yaml_node *node)
-{
-    char least[32], most[32], preset[32];
-    const char *shown = sl_build_shown(node).text;
-    struct sl_diag *diag;
-
-    sl_format_duration(row->most, most);
-    if (row->least > 0)
-        diag = sl_report_error(b->report, SL_AT(node),
-                               "`%s` must be between %s and %s, not \"%.64s\"",
-                               row->name, sl_format_duration(row->least, least),
-                               most, shown);
-    else
-        diag = sl_report_error(b->report, SL_AT(node),
-                               "`%s` must be longer than 0 and at most %s, not "
-                               "\"%.64s\"",
-                               row->name, most, shown);
-    sl_diag_hint(diag, "%s: %s", row->name,
-                 row->hint ? row->hint
-                           : sl_format_duration(row->preset, preset));
-}
-
 static int64_t read_span(struct sl_build *b, const struct sl_schema_key *row,
-                         const struct sl_yaml_node *map, int64_t preset)
+                         const struct sl_yaml_node *node, int64_t preset)
 {
-    sl_ns span = sl_build_duration(b, map, row->name, preset);
+    sl_ns span = sl_build_duration(b, node, preset);
+    char least[32], most[32], hint[32];
 
     if (!row->most || (span >= row->least && span > 0 && span <= row->most))
         return span;
-    refuse_span(b, row, sl_yaml_node_get(map, row->name));
+    sl_format_duration(row->least, least);
+    sl_build_error(
+        b, node, "`%s` must be %s%s%s %s, not \"%.64s\"" SL_HINT "%s: %s",
+        row->name, row->least > 0 ? "between " : "",
+        row->least > 0 ? least : "longer than 0",
+        row->least > 0 ? " and" : " and at most",
+        sl_format_duration(row->most, most), sl_build_shown(node).text,
+        row->name,
+        row->hint ? row->hint : sl_format_duration(row->preset, hint));
     return preset;
 }
 
 static int64_t read_value(struct sl_build *b, const struct sl_schema_key *row,
-                          const struct sl_yaml_node *map,
                           const struct sl_yaml_node *node, int64_t preset)
 {
     switch (row->type) {
     case SL_TYPE_BOOL:
         return sl_str_eq(node->text, SL_STR("true")) != row->inverted;
     case SL_TYPE_CHOICE:
-        return find_value(row, node->text);
+        return sl_schema_value(row, node->text);
     case SL_TYPE_COUNT:
         return read_count(b, node, preset);
     case SL_TYPE_SIZE:
         return read_size(b, row, node, preset);
     case SL_TYPE_DURATION:
-        return read_span(b, row, map, preset);
+        return read_span(b, row, node, preset);
     default:
-        return (int64_t)sl_build_number(b, map, row->name, (uint64_t)row->least,
+        return (int64_t)sl_build_number(b, node, (uint64_t)row->least,
                                         (uint64_t)row->most, (uint64_t)preset);
     }
 }
 
 static void fill_field(struct sl_build *b, const struct sl_schema_key *row,
-                       const struct sl_yaml_node *map, void *into)
+                       const struct sl_yaml_node *node, void *into)
 {
-    const struct sl_yaml_node *node = sl_yaml_node_get(map, row->name);
-    void *field = (char *)into + row->offset;
+    void *field = sl_schema_field(row, into);
+    unsigned count = 0;
 
     if (row->type == SL_TYPE_MAP) {
         sl_schema_fill(b, row->below, node, field);
-    } else if (row->type == SL_TYPE_SOURCES) {
-        sl_build_sources(b, node, (enum sl_sources_of)row->of, field);
-    } else if (!node || node->kind != SL_NODE_SCALAR) {
+    } else if (!node) {
         return;
+    } else if (row->list) {
+        *(void **)field = sl_build_list(b, node, row->list, row, &count);
+        *(unsigned *)(void *)((char *)into + row->count) = count;
     } else if (is_text(row)) {
         if (!row->noun || sl_build_name(b, row->noun, node))
             *(struct sl_str *)field = sl_build_keep(b, node->text);
     } else {
         sl_schema_set(row, into,
-                      read_value(b, row, map, node, sl_schema_get(row, into)));
+                      read_value(b, row, node, sl_schema_get(row, into)));
     }
 }
 
@@ -239,21 +219,23 @@ void sl_schema_fill(struct sl_build *b, enum sl_schema_level level,
     const struct sl_schema_key *row = NULL;
 
     while ((row = sl_schema_next(level, row))) {
+        const struct sl_yaml_node *node = sl_build_get(map, row->name);
+
         if (row->preset)
             sl_schema_set(row, into, row->preset);
         if (row->fill)
-            row->fill(b, row, map, into);
+            row->fill(b, row, node, into);
         else if (row->size)
-            fill_field(b, row, map, into);
+            fill_field(b, row, node, into);
     }
 }
 
 void sl_fill_later(struct sl_build *b, const struct sl_schema_key *row,
-                   const struct sl_yaml_node *map, void *into)
+                   const struct sl_yaml_node *node, void *into)
 {
     (void)b;
     (void)row;
-    (void)map;
+    (void)node;
     (void)into;
 }
 
@@ -265,7 +247,7 @@ static bool is_empty(enum sl_schema_level level, const void *from)
 
     while ((row = sl_schema_next(level, row)))
         if (row->type == SL_TYPE_MAP
-                ? !is_empty(row->below, (const char *)from + row->offset)
+                ? !is_empty(row->below, sl_schema_const_field(row, from))
                 : row->size && is_set(row, from))
             return false;
     return true;
@@ -288,11 +270,12 @@ static bool is_shown(struct sl_printer *p, const struct sl_schema_key *row,
 static void print_field(struct sl_printer *p, const struct sl_schema_key *row,
                         const void *from)
 {
-    const void *field = (const char *)from + row->offset;
+    const void *field = sl_schema_const_field(row, from);
     char room[SL_SCHEMA_TEXT];
 
-    if (row->type == SL_TYPE_SOURCES) {
-        sl_print_sources(p, row->name, field);
+    if (row->list) {
+        sl_print_list(p, row->name, row->list->print,
+                      *(const void *const *)field, count_of(row, from));
     } else if (is_text(row)) {
         sl_print_text(p, row->name, text_of(row, from));
     } else if (row->type != SL_TYPE_MAP) {

@@ -351,12 +351,11 @@ static void warn_of_quotes(struct cutter *cut, const struct sl_yaml_node *node)
         node->child->kind != SL_NODE_EMPTY ||
         !find_holder(node->child->key, &holder))
         return;
-    sl_diag_hint(sl_report_warning(cut->report, node->place,
-                                   "{%s} without quotes is a map with an empty "
-                                   "\"%s\". Put a placeholder in quotes",
-                                   sl_holder_names[holder],
-                                   sl_holder_names[holder]),
-                 "\"{%s}\"", sl_holder_names[holder]);
+    sl_report_warning(cut->report, node->place,
+                      "{%s} without quotes is a map with an empty \"%s\". Put "
+                      "a placeholder in quotes" SL_HINT "\"{%s}\"",
+                      sl_holder_names[holder], sl_holder_names[holder],
+                      sl_holder_names[holder]);
 }
 
 static int cut_node(struct cutter *cut, const struct sl_yaml_node *node);

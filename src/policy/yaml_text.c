@@ -293,9 +293,9 @@ void sl_subst_plain(struct sl_subst *subst, struct sl_yaml_node *node)
     if (!memmem(text.at, text.len, "${ENV:", 6) &&
         !memmem(text.at, text.len, "${FILE:", 7))
         return;
-    sl_diag_hint(sl_report_error(subst->report, node->place,
-                                 "\"${...}\" is replaced only in quotes"),
-                 "\"%s\"", sl_quote(text).text);
+    sl_report_error(subst->report, node->place,
+                    "\"${...}\" is replaced only in quotes" SL_HINT "\"%s\"",
+                    sl_quote(text).text);
     sl_yaml_node_refuse(node);
 }
 

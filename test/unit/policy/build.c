@@ -392,11 +392,12 @@ TEST(names)
     static const char *const words[] = {"b", "a", "C", "aa", "c"};
     struct sl_arena arena;
     struct sl_names names;
+    struct sl_build b = {0};
 
     CASE("names are found exactly, or without case");
     sl_arena_init(&arena, 4096, &sl_alloc_libc);
     for (int nocase = 0; nocase < 2; nocase++) {
-        if (!CHECK(sl_names_init(&names, 5, nocase, &arena)))
+        if (!CHECK(sl_names_init(&names, &b, &arena, 5, nocase)))
             continue;
         for (unsigned i = 0; i < 5; i++)
             sl_names_add(&names, sl_str_c(words[i]), i,

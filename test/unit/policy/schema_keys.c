@@ -155,7 +155,7 @@ static const struct problem keys[] = {
         "sluice: 1\n"
         "limts: {}\n"
         "Routes: []\n",
-        "{sluice: 1}",
+        "{sluice: 1, limits: !, routes: !}",
         "p.yaml:2:1: Unknown key \"limts\" in a policy\n"
         "  limts: {}\n"
         "  ^\n"
@@ -169,8 +169,8 @@ static const struct problem keys[] = {
         "limits: {a: {kind: quota, rat: 5/day, rate: 5/day}}\n"
         "routes: [{limit: a}]\n"
         "server: {tls: {cert: x, certifcate: y}}\n",
-        "{sluice: 1, limits: {a: {kind: quota, rate: 5/day}}, routes: [{}], "
-        "server: {tls: {}}}",
+        "{sluice: 1, limits: {a: {kind: quota, rate: 5/day}}, "
+        "routes: [{limits: !}], server: {tls: {certificate: !}}}",
         "p.yaml:2:27: Unknown key \"rat\" in a limit\n"
         "  limits: {a: {kind: quota, rat: 5/day, rate: 5/day}}\n"
         "                            ^\n"
