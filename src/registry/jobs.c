@@ -4,6 +4,7 @@
  * is rolled back alone. A database error fails all of them, because none is on
  * disk.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/timestamp.h"
@@ -17,7 +18,7 @@ static void touch(struct sl_registry *r, struct sl_str scope, struct sl_str id)
     unsigned version = sl_registry_version_of(r, scope, id);
 
     r->dirty[version / 64] |= UINT64_C(1) << version % 64;
-    sl_sharing_touch(r, scope, id);
+    sl_sharing_notify(r, "s:", scope, id);
 }
 
 /* Marks the id and all aliases of a subject as changed. */
@@ -40,6 +41,250 @@ static void raise_stamps(struct sl_registry *r)
                 memory_order_release);
         r->dirty[i] = 0;
     }
+}
+
+/* ---- subjects ---- */
+
+static int load_names(struct sl_database *db, enum sl_query query,
+                      const struct sl_subject_draft *of, struct sl_str *list,
+                      unsigned most, unsigned *ret_count)
+{
+    int found = 1;
+
+    sl_query_bind(db, query, "tt", of->scope, of->id);
+    for (*ret_count = 0; *ret_count < most; ++*ret_count) {
+        found = sl_query_next(db, query, &db->arena, "t", &list[*ret_count]);
+        if (found != 1)
+            break;
+    }
+    sl_query_reset(db, query);
+    return found < 0 ? found : 0;
+}
+
+static int load_rates(struct sl_database *db, struct sl_subject_draft *draft)
+{
+    const enum sl_query q = SL_QUERY_RATES;
+    int found = 1;
+
+    sl_query_bind(db, q, "tt", draft->scope, draft->id);
+    for (; draft->rate_count < SL_SUBJECT_RECORD_RATES; draft->rate_count++) {
+        struct sl_subject_override *rate = &draft->rates[draft->rate_count];
+
+        found =
+            sl_query_next(db, q, &db->arena, "ttwtt", &rate->limit, &rate->rate,
+                          &rate->until, &rate->by, &rate->note);
+        if (found != 1)
+            break;
+    }
+    sl_query_reset(db, q);
+    return found < 0 ? found : 0;
+}
+
+/* Loads the subject with this id. Returns 1, 0 if there is none, or an error.
+ */
+static int load_exactly(struct sl_database *db, struct sl_str scope,
+                        struct sl_str id, struct sl_subject_draft *ret)
+{
+    int found, err;
+
+    memset(ret, 0, sizeof(*ret));
+    ret->expires = SL_NS_NONE;
+    err = sl_database_copy(db, &db->arena, scope, &ret->scope);
+    if (!err)
+        err = sl_database_copy(db, &db->arena, id, &ret->id);
+    if (err)
+        return err;
+    found = sl_query_one(db, SL_QUERY_SUBJECT, "tt twttnc", scope, id,
+                         &ret->plan, &ret->expires, &ret->note, &ret->by,
+                         &ret->updated, &ret->revision);
+    if (found != 1)
+        return found;
+    err = load_names(db, SL_QUERY_ROLES, ret, ret->roles,
+                     SL_SUBJECT_RECORD_ROLES, &ret->role_count);
+    if (!err)
+        err = load_names(db, SL_QUERY_ALIASES, ret, ret->aliases,
+                         SL_SUBJECT_RECORD_ALIASES, &ret->alias_count);
+    if (!err)
+        err = load_rates(db, ret);
+    return err ? err : 1;
+}
+
+/* Finds the subject that has an alias. Returns 1, 0 if there is none, or an
+ * error. */
+static int find_alias(struct sl_database *db, struct sl_str scope,
+                      struct sl_str alias, struct sl_str *ret_id)
+{
+    char *room = sl_arena_take(&db->arena, alias.len + 1);
+
+    if (!room)
+        return sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
+    return sl_query_one(db, SL_QUERY_ALIAS, "tt t", scope,
+                        sl_str_lower(alias, room), ret_id);
+}
+
+/* Loads the subject with this id or alias. Returns 1, 0 if there is none, or an
+ * error. */
+static int load(struct sl_database *db, struct sl_str scope, struct sl_str id,
+                struct sl_subject_draft *ret)
+{
+    struct sl_str own_id;
+    int found = load_exactly(db, scope, id, ret);
+
+    if (found == 0) {
+        found = find_alias(db, scope, id, &own_id);
+        if (found == 1)
+            found = load_exactly(db, scope, own_id, ret);
+    }
+    return found;
+}
+
+static int drop_all(struct sl_database *db, const struct sl_subject_draft *old,
+                    bool row_too)
+{
+    const struct {
+        enum sl_query query;
+        bool found;
+    } tables[] = {
+        {SL_QUERY_DROP_SUBJECT, row_too             },
+        {SL_QUERY_DROP_ROLES,   old->role_count > 0 },
+        {SL_QUERY_DROP_ALIASES, old->alias_count > 0},
+        {SL_QUERY_DROP_RATES,   old->rate_count > 0 },
+    };
+    int err = 0;
+
+    for (size_t i = 0; i < SL_LEN(tables) && !err; i++)
+        if (tables[i].found)
+            err = sl_query_run(db, tables[i].query, "tt", old->scope, old->id);
+    return err;
+}
+
+static int put_all(struct sl_database *db, const struct sl_subject_draft *d)
+{
+    int err = sl_query_run(db, SL_QUERY_PUT_SUBJECT, "tttwttnc", d->scope,
+                           d->id, d->plan, d->expires, d->note, d->by,
+                           d->updated, d->revision);
+
+    for (unsigned i = 0; i < d->role_count && !err; i++)
+        err = sl_query_run(db, SL_QUERY_PUT_ROLE, "ttt", d->scope, d->id,
+                           d->roles[i]);
+    for (unsigned i = 0; i < d->alias_count && !err; i++)
+        err = sl_query_run(db, SL_QUERY_PUT_ALIAS, "ttt", d->scope, d->id,
+                           d->aliases[i]);
+    for (unsigned i = 0; i < d->rate_count && !err; i++) {
+        const struct sl_subject_override *rate = &d->rates[i];
+
+        err = sl_query_run(db, SL_QUERY_PUT_RATE, "ttttwtt", d->scope, d->id,
+                           rate->limit, rate->rate, rate->until, rate->by,
+                           rate->note);
+    }
+    return err;
+}
+
+/* ---- history: the changes of a subject.
+ *
+ * A row has the whole subject before and after, as JSON. The number of the row
+ * is the revision of the subject, so revisions grow over a removal too. A
+ * subject keeps its latest AUDIT_KEPT rows, also after its removal.
+ */
+
+#define AUDIT_KEPT   INT64_C(200)
+#define PICTURE_MOST ((size_t)1 << 20)
+
+/* Makes {"scope":...} in the arena; NULL stays NULL. */
+static int picture(struct sl_database *db, const struct sl_subject_draft *draft,
+                   sl_ns now, struct sl_str *ret)
+{
+    struct sl_buf text;
+    struct sl_writer w = {.out = &text};
+
+    *ret = (struct sl_str){NULL, 0};
+    if (!draft)
+        return 0;
+    sl_buf_init(&text, PICTURE_MOST, db->arena.alloc);
+    sl_json_open(&w, '{');
+    if (!w.err)
+        w.err = sl_subject_draft_json(draft, now, true, &text);
+    sl_json_close(&w, '}');
+    if (w.err)
+        w.err = sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
+    else
+        w.err = sl_database_copy(db, &db->arena, sl_buf_str(&text), ret);
+    sl_buf_done(&text);
+    return w.err;
+}
+
+/* Adds a row of history; *ret_revision is its number. */
+static int add_history(struct sl_database *db,
+                       const struct sl_subject_draft *old,
+                       const struct sl_subject_draft *new, struct sl_str by,
+                       sl_ns now, uint64_t *ret_revision)
+{
+    const struct sl_subject_draft *of = new ? new : old;
+    const char *what = !old ? "create" : new ? "change" : "remove";
+    struct sl_str before, after;
+    int err = picture(db, old, now, &before);
+
+    SL_HOLDS(of);
+    if (!err)
+        err = picture(db, new, now, &after);
+    if (!err)
+        err =
+            sl_query_one(db, SL_QUERY_PUT_AUDIT, "ttnttoo c", of->scope, of->id,
+                         now, by, sl_str_c(what), before, after, ret_revision);
+    if (err < 0)
+        return err;
+    return old ? sl_query_run(db, SL_QUERY_TRIM_AUDIT, "ttn", of->scope, of->id,
+                              AUDIT_KEPT)
+               : 0;
+}
+
+/* Replaces `old` (NULL: none) by `new` (NULL: none) and adds a row of history.
+ * Sets new->revision. */
+static int store(struct sl_database *db, const struct sl_subject_draft *old,
+                 struct sl_subject_draft *new, struct sl_str by, sl_ns now)
+{
+    uint64_t revision = 0;
+    int err = add_history(db, old, new, by, now, &revision);
+
+    if (!err && old)
+        err = drop_all(db, old, !new);
+    if (!err && new) {
+        new->revision = revision;
+        err = put_all(db, new);
+    }
+    return err;
+}
+
+/* Appends the history of a subject, newest first, as items of a JSON array. */
+static int read_history(struct sl_database *db, const struct sl_job *job,
+                        struct sl_buf *out)
+{
+    const enum sl_query q = SL_QUERY_AUDIT;
+    struct sl_writer w = {.out = out};
+    struct sl_str by, what, before, after;
+    char time[SL_TIMESTAMP_TEXT];
+    int64_t revision;
+    sl_ns at;
+    int found = 0;
+
+    sl_query_bind(db, q, "ttci", job->scope, job->id, job->before, job->most);
+    while (!w.err &&
+           (found = sl_query_next(db, q, NULL, "nntttt", &revision, &at, &by,
+                                  &what, &before, &after)) == 1) {
+        sl_timestamp_print(at, true, time);
+        sl_json_open(&w, '{');
+        sl_writer_addf(&w, "\"revision\":%" PRId64 ",\"at\":\"%s\"", revision,
+                       time);
+        sl_json_member_str(&w, "by", by);
+        sl_json_member_str(&w, "what", what);
+        sl_json_key(&w, SL_STR("before"));
+        sl_json_raw(&w, before.len ? before : SL_STR("null"));
+        sl_json_key(&w, SL_STR("after"));
+        sl_json_raw(&w, after.len ? after : SL_STR("null"));
+        sl_json_close(&w, '}');
+    }
+    sl_query_reset(db, q);
+    return w.err ? w.err : found;
 }
 
 /* ---- reading ---- */
@@ -72,15 +317,14 @@ static int find(struct sl_registry *r, struct sl_job *job)
 {
     struct sl_subject_record **end = &job->entries;
     struct sl_subject_draft draft;
-    bool found = false;
-    int err;
+    int found, err;
 
     job->version = atomic_load_explicit(
         &r->versions[sl_registry_version_of(r, job->scope, job->id)],
         memory_order_acquire);
-    err = sl_database_load(&r->db, job->scope, job->id, &draft, &found);
-    if (err)
-        return fault(r, job, err);
+    found = load(&r->db, job->scope, job->id, &draft);
+    if (found < 0)
+        return fault(r, job, found);
     if (!found) {
         job->result = SL_JOB_NOT_FOUND;
         draft.id = job->id;
@@ -91,6 +335,12 @@ static int find(struct sl_registry *r, struct sl_job *job)
     return give(r, job, &draft, found, &end);
 }
 
+static bool has_prefix(struct sl_str id, struct sl_str prefix)
+{
+    return id.len >= prefix.len &&
+           sl_str_eq((struct sl_str){id.at, prefix.len}, prefix);
+}
+
 static int list_scope(struct sl_registry *r, struct sl_job *job,
                       struct sl_str scope, struct sl_str after,
                       struct sl_subject_record ***end, unsigned *count)
@@ -98,22 +348,25 @@ static int list_scope(struct sl_registry *r, struct sl_job *job,
     char last[SL_SUBJECT_RECORD_ID]; /* the arena is reset for each subject */
     struct sl_subject_draft draft;
     struct sl_str id = after;
-    bool found = true;
     int err = 0;
 
     while (!err && *count < job->most) {
-        err = sl_database_next(&r->db, scope, id, job->prefix, &id);
-        if (err || id.len == 0 || id.len > sizeof(last))
-            break;
+        int found = sl_query_one(&r->db, SL_QUERY_NEXT, "ttt t", scope, id,
+                                 job->prefix, &id);
+
+        if (found != 1 || id.len > sizeof(last) || !has_prefix(id, job->prefix))
+            return found < 0 ? fault(r, job, found) : 0;
         memcpy(last, id.at, id.len);
         id.at = last;
         sl_arena_reset(&r->db.arena);
-        err = sl_database_load(&r->db, scope, id, &draft, &found);
-        if (!err && found)
+        found = load(&r->db, scope, id, &draft);
+        if (found == 1)
             err = give(r, job, &draft, true, end);
+        else if (found < 0)
+            err = fault(r, job, found);
         ++*count;
     }
-    return err && !job->err ? fault(r, job, err) : err;
+    return err;
 }
 
 static int list(struct sl_registry *r, struct sl_job *job)
@@ -151,8 +404,7 @@ void sl_job_run_read(struct sl_registry *r, struct sl_job *job)
     } else if (job->kind == SL_JOB_LIST) {
         list(r, job);
     } else {
-        err = sl_database_audit(&r->db, job->scope, job->id, job->before,
-                                job->most, &job->text);
+        err = read_history(&r->db, job, &job->text);
         if (err)
             fault(r, job, err);
     }
@@ -182,18 +434,16 @@ static int check_names(struct sl_registry *r, struct sl_job *job,
                        const struct sl_subject_draft *new)
 {
     struct sl_subject_draft other;
-    struct sl_str owner = {"", 0};
-    bool found = false;
-    int err = 0;
+    struct sl_str owner;
+    int found = 0;
 
     if (old->id.len == 0)
-        err = sl_database_alias(&r->db, new->scope, new->id, &owner);
-    if (!err && owner.len > 0)
+        found = find_alias(&r->db, new->scope, new->id, &owner);
+    if (found == 1)
         return refuse_alias(job, new->scope, new->id, owner);
-    for (unsigned i = 0; i < new->alias_count && !err; i++) {
-        err = sl_database_load(&r->db, new->scope, new->aliases[i], &other,
-                               &found);
-        if (err || !found || sl_str_eq(other.id, new->id))
+    for (unsigned i = 0; i < new->alias_count &&found >= 0; i++) {
+        found = load(&r->db, new->scope, new->aliases[i], &other);
+        if (found != 1 || sl_str_eq(other.id, new->id))
             continue;
         sl_diag_error(
             &job->diag, SLUICE_ECONF,
@@ -203,7 +453,7 @@ static int check_names(struct sl_registry *r, struct sl_job *job,
             SL_STR_ARG(other.id));
         return refuse(job, SL_JOB_CONFLICT);
     }
-    return err;
+    return found < 0 ? found : 0;
 }
 
 static int answer_one(struct sl_registry *r, struct sl_job *job,
@@ -221,7 +471,7 @@ static int remove_one(struct sl_registry *r, struct sl_job *job,
     if (old->id.len == 0)
         return refuse(job, SL_JOB_NOT_FOUND);
     touch_names(r, old);
-    return sl_database_store(&r->db, old, NULL, change->by, job->now);
+    return store(&r->db, old, NULL, change->by, job->now);
 }
 
 static int replace_one(struct sl_registry *r, struct sl_job *job,
@@ -242,8 +492,8 @@ static int replace_one(struct sl_registry *r, struct sl_job *job,
         return err;
     touch_names(r, old);
     touch_names(r, &new);
-    err = sl_database_store(&r->db, old->id.len > 0 ? old : NULL, &new,
-                            change->by, job->now);
+    err =
+        store(&r->db, old->id.len > 0 ? old : NULL, &new, change->by, job->now);
     return err ? err : answer_one(r, job, &new);
 }
 
@@ -260,13 +510,12 @@ static int change_one(struct sl_registry *r, struct sl_job *job,
 {
     struct sl_subject_change own = *change;
     struct sl_subject_draft old;
-    bool found = false;
-    int err;
+    int found;
 
     sl_arena_reset(&r->db.arena);
-    err = sl_database_load(&r->db, change->scope, change->id, &old, &found);
-    if (err)
-        return err;
+    found = load(&r->db, change->scope, change->id, &old);
+    if (found < 0)
+        return found;
     if (found && needs_own_name(change) && !sl_str_eq(change->id, old.id))
         return refuse_alias(job, change->scope, change->id, old.id);
     if (found) {
@@ -284,7 +533,7 @@ static int change_one(struct sl_registry *r, struct sl_job *job,
 
 static int write_all(struct sl_registry *r, struct sl_job *job)
 {
-    int err = sl_database_run(&r->db, SL_QUERY_MARK);
+    int err = sl_query_run(&r->db, SL_QUERY_MARK, "");
 
     for (unsigned i = 0; i < job->change_count && !err; i++) {
         err = change_one(r, job, &job->changes[i]);
@@ -294,8 +543,8 @@ static int write_all(struct sl_registry *r, struct sl_job *job)
         }
     }
     if (!err && job->result != SL_JOB_DONE)
-        err = sl_database_run(&r->db, SL_QUERY_UNDO);
-    return err ? err : sl_database_run(&r->db, SL_QUERY_KEEP);
+        err = sl_query_run(&r->db, SL_QUERY_UNDO, "");
+    return err ? err : sl_query_run(&r->db, SL_QUERY_KEEP, "");
 }
 
 static int forget(struct sl_registry *r)
@@ -303,30 +552,31 @@ static int forget(struct sl_registry *r)
     int err;
 
     memset(r->dirty, 0xff, sizeof(r->dirty));
-    sl_sharing_touch_all(r);
-    err = sl_database_script(&r->db, "DELETE FROM subjects; DELETE FROM roles;"
+    sl_sharing_notify(r, "*", SL_STR(""), SL_STR(""));
+    err =
+        r->db.driver->script(&r->db, "DELETE FROM subjects; DELETE FROM roles;"
                                      "DELETE FROM aliases; DELETE FROM "
                                      "overrides; DELETE FROM audit;"
                                      "DELETE FROM switches");
-    return err ? err : sl_database_script(&r->db, sl_usage_db_forget);
+    return err ? err : r->db.driver->script(&r->db, sl_usage_db_forget);
 }
 
 /* A refused amount rolls back its whole job. */
 static int record(struct sl_registry *r, struct sl_job *job)
 {
-    int err = sl_database_run(&r->db, SL_QUERY_MARK);
+    int err = sl_query_run(&r->db, SL_QUERY_MARK, "");
 
     if (!err)
         err = sl_usage_db_record(&r->db, job->usage, job->change_count,
                                  &job->failed);
     if (!err && job->failed < job->change_count) {
         job->result = SL_JOB_CONFLICT;
-        err = sl_database_run(&r->db, SL_QUERY_UNDO);
+        err = sl_query_run(&r->db, SL_QUERY_UNDO, "");
     }
     for (unsigned i = 0; i < job->change_count && !err; i++)
         if (job->usage[i].absorbed)
             touch(r, job->usage[i].scope, job->usage[i].id);
-    return err ? err : sl_database_run(&r->db, SL_QUERY_KEEP);
+    return err ? err : sl_query_run(&r->db, SL_QUERY_KEEP, "");
 }
 
 static int grant(struct sl_registry *r, struct sl_job *job)
@@ -351,24 +601,6 @@ static int spare(struct sl_job *job, int err, const char *why)
     return 0;
 }
 
-static int read_meters(struct sl_registry *r, struct sl_job *job)
-{
-    int err = sl_usage_db_read(&r->db, job->scope, job->id, job->since,
-                               job->started, job->now, &job->text);
-
-    return spare(job, err, "the history is too long; request fewer days");
-}
-
-static int read_credits(struct sl_registry *r, struct sl_job *job)
-{
-    int err = sl_usage_db_credits_json(&r->db, job->scope, job->id, job->now,
-                                       &job->text);
-
-    return spare(job, err,
-                 "there are too many credits to show; delete those that are "
-                 "used or expired");
-}
-
 static int release(struct sl_registry *r, struct sl_job *job)
 {
     bool alive = false;
@@ -382,44 +614,60 @@ static int release(struct sl_registry *r, struct sl_job *job)
     return err;
 }
 
-static int claim(struct sl_registry *r, struct sl_job *job)
+static int set_switch(struct sl_registry *r, const struct sl_job *job)
 {
-    int err = sl_usage_db_claim(&r->db, job->claim);
+    struct sl_str on = SL_STR("-");
 
-    if (!err && job->claim->lost)
-        return refuse(job, SL_JOB_CONFLICT);
-    return err;
-}
-
-static int carry_lease(struct sl_registry *r, struct sl_job *job)
-{
-    if (job->kind == SL_JOB_LEASES)
-        return sl_usage_db_leases_json(&r->db, job->name, job->most, &job->text,
-                                       &job->cut);
-    return job->kind == SL_JOB_RELEASE ? release(r, job) : claim(r, job);
+    if (job->on >= 0)
+        on = job->on ? SL_STR("1") : SL_STR("0");
+    sl_sharing_notify(r, "f:", on, job->name);
+    return job->on < 0
+               ? sl_query_run(&r->db, SL_QUERY_DROP_SWITCH, "t", job->name)
+               : sl_query_run(&r->db, SL_QUERY_PUT_SWITCH, "titn", job->name,
+                              job->on, job->by, job->now);
 }
 
 static int write(struct sl_registry *r, struct sl_job *job)
 {
+    struct sl_database *db = &r->db;
+    int err;
+
     if (job->already_done)
         return 0;
-    if (job->kind == SL_JOB_USAGE_READ)
-        return read_meters(r, job);
-    if (job->kind >= SL_JOB_LEASE)
-        return carry_lease(r, job);
-    atomic_fetch_add_explicit(&r->writes, 1, memory_order_relaxed);
-    if (job->kind == SL_JOB_CREDITS)
-        return read_credits(r, job);
-    if (job->kind == SL_JOB_GRANT)
+    if (job->kind != SL_JOB_USAGE_READ && job->kind < SL_JOB_LEASE)
+        atomic_fetch_add_explicit(&r->writes, 1, memory_order_relaxed);
+    switch (job->kind) {
+    case SL_JOB_USAGE_READ:
+        err = sl_usage_db_read(db, job->scope, job->id, job->since,
+                               job->started, job->now, &job->text);
+        return spare(job, err, "the history is too long; request fewer days");
+    case SL_JOB_CREDITS:
+        err = sl_usage_db_credits_json(db, job->scope, job->id, job->now,
+                                       &job->text);
+        return spare(job, err,
+                     "there are too many credits to show; delete those that "
+                     "are used or expired");
+    case SL_JOB_LEASES:
+        return sl_usage_db_leases_json(db, job->name, job->most, &job->text,
+                                       &job->cut);
+    case SL_JOB_RELEASE:
+        return release(r, job);
+    case SL_JOB_LEASE:
+        err = sl_usage_db_claim(db, job->claim);
+        if (!err && job->claim->lost)
+            job->result = SL_JOB_CONFLICT;
+        return err;
+    case SL_JOB_GRANT:
         return grant(r, job);
-    if (job->kind == SL_JOB_USAGE)
+    case SL_JOB_USAGE:
         return record(r, job);
-    if (job->kind == SL_JOB_SWITCH) {
-        sl_sharing_switch(r, job->name, job->on);
-        return sl_database_switch(&r->db, job->name, job->on, job->by,
-                                  job->now);
+    case SL_JOB_SWITCH:
+        return set_switch(r, job);
+    case SL_JOB_CLEAR:
+        return forget(r);
+    default:
+        return write_all(r, job);
     }
-    return job->kind == SL_JOB_CLEAR ? forget(r) : write_all(r, job);
 }
 
 /* None of the jobs is on disk. */
@@ -427,7 +675,7 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
 {
     struct sl_diag why = r->db.diag;
 
-    sl_database_rollback(&r->db);
+    r->db.driver->rollback(&r->db);
     for (struct sl_job *job = first; job; job = job->next) {
         if (job->already_done)
             continue;
@@ -443,9 +691,8 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
 
 int sl_job_run_look(struct sl_registry *r)
 {
-    int any = sl_query_step(&r->db, SL_QUERY_ANY);
+    int any = sl_query_one(&r->db, SL_QUERY_ANY, "");
 
-    sl_query_reset(&r->db, SL_QUERY_ANY);
     /* A notification of another process may have come meanwhile. */
     if (any > 0 || (any == 0 && !r->db.driver->notify))
         atomic_store_explicit(&r->has_subjects, any > 0, memory_order_release);
@@ -460,11 +707,11 @@ static int begin(struct sl_registry *r, struct sl_job *first)
     int err = 0;
 
     while (again && !err) {
-        err = sl_database_run(&r->db, SL_QUERY_BEGIN);
+        err = sl_query_run(&r->db, SL_QUERY_BEGIN, "");
         if (!err)
             err = sl_sharing_lock(r, first, &again);
         if (!err && again)
-            sl_database_rollback(&r->db);
+            r->db.driver->rollback(&r->db);
     }
     return err;
 }
@@ -487,137 +734,4 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first)
     if (sl_job_run_look(r))
         atomic_store_explicit(&r->has_subjects, true, memory_order_release);
     raise_stamps(r);
-}
-
-/* ---- history: the changes of a subject.
- *
- * A row has the whole subject before and after, as JSON. The number of the row
- * is the revision of the subject, so revisions grow over a removal too. A
- * subject keeps its latest SL_AUDIT_KEPT rows, also after its removal.
- */
-
-#define PICTURE_MOST ((size_t)1 << 20)
-
-/* Makes {"scope":...} in the arena; NULL stays NULL. */
-static int picture(struct sl_database *db, const struct sl_subject_draft *draft,
-                   sl_ns now, struct sl_str *ret)
-{
-    struct sl_buf text;
-    int err;
-
-    ret->at = NULL;
-    ret->len = 0;
-    if (!draft)
-        return 0;
-    sl_buf_init(&text, PICTURE_MOST, db->arena.alloc);
-    err = sl_buf_add(&text, SL_STR("{"));
-    if (!err)
-        err = sl_subject_draft_json(draft, now, true, &text);
-    if (!err)
-        err = sl_buf_add(&text, SL_STR("}"));
-    if (!err) {
-        ret->len = text.len;
-        ret->at = sl_arena_copy(&db->arena, sl_buf_str(&text));
-    }
-    sl_buf_done(&text);
-    return !err && ret->at
-               ? 0
-               : sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
-}
-
-static int trim(struct sl_database *db, const struct sl_subject_draft *of)
-{
-    const enum sl_query q = SL_QUERY_TRIM_AUDIT;
-
-    sl_query_text(db, q, 1, of->scope);
-    sl_query_text(db, q, 2, of->id);
-    sl_query_number(db, q, 3, SL_AUDIT_KEPT);
-    return sl_database_run(db, q);
-}
-
-int sl_database_note(struct sl_database *db, const struct sl_subject_draft *old,
-                     const struct sl_subject_draft *new, struct sl_str by,
-                     sl_ns now, uint64_t *ret_line)
-{
-    const enum sl_query q = SL_QUERY_PUT_AUDIT;
-    const struct sl_subject_draft *of = new ? new : old;
-    const char *what = !old ? "create" : new ? "change" : "remove";
-    struct sl_str before, after;
-    int err = picture(db, old, now, &before);
-
-    SL_HOLDS(of);
-    if (!err)
-        err = picture(db, new, now, &after);
-    if (err)
-        return err;
-    sl_query_text(db, q, 1, of->scope);
-    sl_query_text(db, q, 2, of->id);
-    sl_query_number(db, q, 3, now);
-    sl_query_text(db, q, 4, by);
-    sl_query_text(db, q, 5, sl_str_c(what));
-    if (before.at) /* unbound is NULL */
-        sl_query_text(db, q, 6, before);
-    if (after.at)
-        sl_query_text(db, q, 7, after);
-    err = sl_query_step(db, q);
-    if (err == 1)
-        *ret_line = (uint64_t)sl_query_integer(db, q, 0);
-    sl_query_reset(db, q);
-    if (err < 0)
-        return err;
-    return old ? trim(db, of) : 0;
-}
-
-static int json_or_null(struct sl_buf *out, const char *name,
-                        struct sl_str text)
-{
-    int err = sl_buf_addf(out, ",\"%s\":", name);
-
-    return err ? err : sl_buf_add(out, text.len ? text : SL_STR("null"));
-}
-
-static int write_line(struct sl_database *db, struct sl_buf *out)
-{
-    const enum sl_query q = SL_QUERY_AUDIT;
-    char at[SL_TIMESTAMP_TEXT];
-    int err;
-
-    sl_timestamp_print(sl_query_integer(db, q, 1), true, at);
-    err = sl_buf_addf(out, "{\"revision\":%lld,\"at\":\"%s\",\"by\":",
-                      (long long)sl_query_integer(db, q, 0), at);
-    if (!err)
-        err = sl_json_string(out, sl_query_column(db, q, 2));
-    if (!err)
-        err = sl_buf_add(out, SL_STR(",\"what\":"));
-    if (!err)
-        err = sl_json_string(out, sl_query_column(db, q, 3));
-    if (!err)
-        err = json_or_null(out, "before", sl_query_column(db, q, 4));
-    if (!err)
-        err = json_or_null(out, "after", sl_query_column(db, q, 5));
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-int sl_database_audit(struct sl_database *db, struct sl_str scope,
-                      struct sl_str id, uint64_t before, unsigned most,
-                      struct sl_buf *out)
-{
-    const enum sl_query q = SL_QUERY_AUDIT;
-    bool first = true;
-    int err;
-
-    sl_query_text(db, q, 1, scope);
-    sl_query_text(db, q, 2, id);
-    sl_query_number(db, q, 3, (int64_t)before);
-    sl_query_number(db, q, 4, most);
-    while ((err = sl_query_step(db, q)) == 1) {
-        err = first ? 0 : sl_buf_add(out, SL_STR(","));
-        if (!err)
-            err = write_line(db, out);
-        if (err)
-            break;
-        first = false;
-    }
-    sl_query_reset(db, q);
-    return err;
 }

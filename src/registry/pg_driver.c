@@ -48,38 +48,24 @@ static const char *name_of(enum sl_query query, char name[16])
 
 /* ---- binding ---- */
 
-static void bind(struct sl_pg_store *s, enum sl_query query, int at,
-                 const char *value, size_t len, bool bytes)
+static void bind(struct sl_database *db, enum sl_query query, int at,
+                 const struct sl_str *text, int64_t number)
 {
-    struct sl_pg_params *p = &s->bound[query].params;
+    struct sl_pg_bound *bound = &sl_pg_store_of(db)->bound[query];
+    struct sl_pg_params *p = &bound->params;
+    struct sl_str value;
 
-    p->values[at - 1] = value;
-    p->lengths[at - 1] = (int)len;
-    p->formats[at - 1] = bytes;
-}
-
-static void bind_text(struct sl_database *db, enum sl_query query, int at,
-                      struct sl_str text)
-{
-    struct sl_str escaped;
-
-    /* An unbound parameter is NULL, which no text column accepts and no
-     * comparison matches. */
-    if (!sl_pg_escape(&db->arena, text, at == 2, &escaped))
-        bind(sl_pg_store_of(db), query, at, NULL, 0, true);
-    else
-        bind(sl_pg_store_of(db), query, at, escaped.len ? escaped.at : "",
-             escaped.len, true);
-}
-
-static void bind_number(struct sl_database *db, enum sl_query query, int at,
-                        int64_t number)
-{
-    struct sl_pg_store *s = sl_pg_store_of(db);
-    char *text = s->bound[query].numbers[at - 1];
-
-    snprintf(text, sizeof(s->bound[query].numbers[0]), "%" PRId64, number);
-    bind(s, query, at, text, strlen(text), false);
+    at--;
+    p->formats[at] = text != NULL;
+    if (!text) {
+        snprintf(bound->numbers[at], sizeof(bound->numbers[at]), "%" PRId64,
+                 number);
+        p->values[at] = bound->numbers[at];
+    } else if (sl_pg_escape(&db->arena, *text, at == 1, &value)) {
+        p->values[at] = value.len ? value.at : "";
+        p->lengths[at] = (int)value.len;
+    } /* otherwise NULL, which no text column accepts and no comparison matches
+       */
 }
 
 /* Binds all parameters; those after the last bound one are NULL. */
@@ -388,8 +374,7 @@ static int open_store(struct sl_database *db, const char *where,
 const struct sl_driver sl_driver_postgres = {
     .open = open_store,
     .close = close_store,
-    .text = bind_text,
-    .number = bind_number,
+    .bind = bind,
     .step = step,
     .reset = reset,
     .run = run,

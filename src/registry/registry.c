@@ -279,24 +279,19 @@ static int start(struct sl_registry *r)
 static int read_switches(struct sl_registry *r)
 {
     const enum sl_query q = SL_QUERY_SWITCHES;
-    int err;
+    int64_t on;
+    int found = 1;
 
-    while ((err = sl_query_step(&r->db, q)) == 1 &&
-           r->switch_count < SL_SWITCHES) {
-        struct sl_str name = sl_query_column(&r->db, q, 0);
-        const char *copy = sl_arena_copy(&r->names, name);
+    for (; r->switch_count < SL_SWITCHES; r->switch_count++) {
+        struct sl_switched *item = &r->switches[r->switch_count];
 
-        if (!copy) {
-            err = sl_diag_error(&r->db.diag, SLUICE_ENOMEM, "out of memory");
+        found = sl_query_next(&r->db, q, &r->names, "tn", &item->name, &on);
+        if (found != 1)
             break;
-        }
-        r->switches[r->switch_count++] = (struct sl_switched){
-            {copy, name.len},
-            sl_query_integer(&r->db, q, 1) != 0
-        };
+        item->on = on != 0;
     }
     sl_query_reset(&r->db, q);
-    return err < 0 ? err : 0;
+    return found < 0 ? found : 0;
 }
 
 static void init(struct sl_registry *r,

@@ -16,9 +16,6 @@
 #include "base/diag.h"
 #include "registry/registry.h"
 
-/* Rows of history per subject. */
-#define SL_AUDIT_KEPT 200
-
 enum sl_query {
 #define QUERY(id, sql) SL_QUERY_##id,
 #include "registry/queries.def"
@@ -53,12 +50,10 @@ struct sl_driver {
     /* On failure db->conn is unchanged, and `diag` has a sentence. */
     int (*open)(struct sl_database *db, const char *where, struct sl_diag *);
     void (*close)(struct sl_database *db);
-    /* Bind a text, which lives until the reset, or a number. Unbound parameters
-     * are NULL. */
-    void (*text)(struct sl_database *db, enum sl_query query, int at,
-                 struct sl_str text);
-    void (*number)(struct sl_database *db, enum sl_query query, int at,
-                   int64_t number);
+    /* Binds a text, which lives until the reset, or a number (text NULL).
+     * Unbound parameters are NULL. */
+    void (*bind)(struct sl_database *db, enum sl_query query, int at,
+                 const struct sl_str *text, int64_t number);
     int (*step)(struct sl_database *db, enum sl_query query);
     void (*reset)(struct sl_database *db, enum sl_query query);
     /* Run a query without rows. Within a transaction its error may be reported
@@ -70,6 +65,7 @@ struct sl_driver {
     int64_t (*integer)(struct sl_database *db, enum sl_query query, int column);
     /* Run statements without parameters and rows, separated by ';'. */
     int (*script)(struct sl_database *db, const char *sql);
+    /* Rolls back the open transaction. */
     void (*rollback)(struct sl_database *db);
 
     /* The rest is for databases with several writers; NULL otherwise. */
@@ -97,76 +93,45 @@ SL_MUST_USE int sl_database_open(struct sl_database *db,
 /* A database of zeros, never opened, is allowed. */
 void sl_database_close(struct sl_database *db);
 
-/* Runs a query without rows: BEGIN, COMMIT, SAVEPOINT... */
-SL_MUST_USE int sl_database_run(struct sl_database *db, enum sl_query query);
+/* ---- queries.
+ *
+ * `types` has a letter for each parameter, and after a space one for each
+ * column. The parameters follow by value, the columns as pointers.
+ *
+ *   t   struct sl_str; NULL is read as an empty text
+ *   n   int64_t; NULL is read as 0
+ *   c   uint64_t; NULL and negative numbers are read as 0
+ *   i   int and shorter types; a parameter only
+ *   w   sl_ns; SL_NS_NONE is NULL
+ *   o   struct sl_str; an empty text is NULL; a parameter only
+ *
+ *     sl_query_one(db, SL_QUERY_KEY, "ttt tn", scope, id, key, &limit, &amount)
+ */
 
-/* Runs statements without rows, separated by ';'. */
-SL_MUST_USE int sl_database_script(struct sl_database *db, const char *sql);
+/* Runs a query without rows. */
+SL_MUST_USE int sl_query_run(struct sl_database *db, enum sl_query query,
+                             const char *types, ...);
 
-/* Rolls back the open transaction. */
-void sl_database_rollback(struct sl_database *db);
+/* Reads the first row. Texts are copied to the arena. Returns 1, 0 without a
+ * row (the columns are unchanged), or a negative error. */
+SL_MUST_USE int sl_query_one(struct sl_database *db, enum sl_query query,
+                             const char *types, ...);
 
-/* Loads the subject with this id or alias. */
-SL_MUST_USE int sl_database_load(struct sl_database *db, struct sl_str scope,
-                                 struct sl_str id, struct sl_subject_draft *ret,
-                                 bool *ret_found);
-
-/* Finds the next id of `scope` after `after`, in byte order, that begins with
- * `prefix`. Empty: there is none. */
-SL_MUST_USE int sl_database_next(struct sl_database *db, struct sl_str scope,
-                                 struct sl_str after, struct sl_str prefix,
-                                 struct sl_str *ret_id);
-
-/* Finds the subject that has an alias. Empty: there is none. */
-SL_MUST_USE int sl_database_alias(struct sl_database *db, struct sl_str scope,
-                                  struct sl_str alias, struct sl_str *ret_id);
-
-/* Replaces `old` (NULL: none) by `new` (NULL: none) and adds a row of history.
- * Sets new->revision. */
-SL_MUST_USE int sl_database_store(struct sl_database *db,
-                                  const struct sl_subject_draft *old,
-                                  struct sl_subject_draft *new,
-                                  struct sl_str by, sl_ns now);
-
-/* Appends the history of a subject, newest first, as items of a JSON array: at
- * most `most` rows before revision `before` (0: all). */
-SL_MUST_USE int sl_database_audit(struct sl_database *db, struct sl_str scope,
-                                  struct sl_str id, uint64_t before,
-                                  unsigned most, struct sl_buf *out);
-
-/* Stores the switch of a feature; `on` < 0 removes it. */
-SL_MUST_USE int sl_database_switch(struct sl_database *db, struct sl_str name,
-                                   int on, struct sl_str by, sl_ns now);
-
-/* ---- for jobs.c and usage_*.c ---- */
-
-void sl_query_text(struct sl_database *db, enum sl_query query, int at,
-                   struct sl_str text);
-void sl_query_number(struct sl_database *db, enum sl_query query, int at,
-                     int64_t number);
-
-/* Returns 1 for a row, 0 at the end, or a negative error. Reset the query
- * afterwards. */
-SL_MUST_USE int sl_query_step(struct sl_database *db, enum sl_query query);
+/* Binds parameters; sl_query_next() then reads row after row, returns 1, 0 at
+ * the end, or a negative error, and sl_query_reset() ends the query. Texts are
+ * copied to the arena; NULL: they live as long as the row. */
+void sl_query_bind(struct sl_database *db, enum sl_query query,
+                   const char *types, ...);
+SL_MUST_USE int sl_query_next(struct sl_database *db, enum sl_query query,
+                              struct sl_arena *arena, const char *types, ...);
 void sl_query_reset(struct sl_database *db, enum sl_query query);
 
-/* Returns a column of the row, valid as long as the row. NULL is empty. */
-struct sl_str sl_query_column(struct sl_database *db, enum sl_query query,
-                              int column);
-int64_t sl_query_integer(struct sl_database *db, enum sl_query query,
-                         int column);
-/* NULL is SL_NS_NONE. */
-sl_ns sl_query_time(struct sl_database *db, enum sl_query query, int column);
+/* Copies a text to the arena, or returns SLUICE_ENOMEM with a sentence. */
+SL_MUST_USE int sl_database_copy(struct sl_database *db, struct sl_arena *arena,
+                                 struct sl_str text, struct sl_str *ret);
 
 /* Sets the bit of a subject's slot in `slots`. */
 void sl_slot_take(uint64_t *slots, struct sl_str scope, struct sl_str id);
-
-/* Adds a row of history. */
-SL_MUST_USE int sl_database_note(struct sl_database *db,
-                                 const struct sl_subject_draft *old,
-                                 const struct sl_subject_draft *new,
-                                 struct sl_str by, sl_ns now,
-                                 uint64_t *ret_line);
 
 /* ---- SQLite files.
  *
@@ -261,12 +226,9 @@ SL_MUST_USE int sl_sharing_commit(struct sl_registry *registry);
 SL_MUST_USE int sl_sharing_listen(struct sl_registry *registry,
                                   struct sl_diag *diag);
 
-/* Notify the others of changes, at commit. */
-void sl_sharing_touch(struct sl_registry *registry, struct sl_str scope,
-                      struct sl_str id);
-void sl_sharing_touch_all(struct sl_registry *registry);
-void sl_sharing_switch(struct sl_registry *registry, struct sl_str name,
-                       int on);
+/* Sends the notification "KIND A:B" to the others at commit. */
+void sl_sharing_notify(struct sl_registry *registry, const char *kind,
+                       struct sl_str a, struct sl_str b);
 
 /* Returns the number of the counter of a name. */
 unsigned sl_registry_version_of(const struct sl_registry *registry,

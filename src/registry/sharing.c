@@ -129,7 +129,7 @@ int sl_sharing_check_commit(struct sl_registry *r, struct sl_job *first)
 
 int sl_sharing_commit(struct sl_registry *r)
 {
-    int err = sl_database_run(&r->db, SL_QUERY_COMMIT);
+    int err = sl_query_run(&r->db, SL_QUERY_COMMIT, "");
     struct sl_diag why = r->db.diag;
     int known;
 
@@ -144,8 +144,8 @@ int sl_sharing_commit(struct sl_registry *r)
 
 /* ---- notifications ---- */
 
-static void tell(struct sl_registry *r, const char *kind, struct sl_str a,
-                 struct sl_str b)
+void sl_sharing_notify(struct sl_registry *r, const char *kind, struct sl_str a,
+                       struct sl_str b)
 {
     char text[MESSAGE_MOST];
     int len = snprintf(text, sizeof(text), "%s", kind);
@@ -159,22 +159,6 @@ static void tell(struct sl_registry *r, const char *kind, struct sl_str a,
     len += (int)b.len;
     /* COMMIT reports a failure. */
     (void)!r->db.driver->notify(&r->db, (struct sl_str){text, (size_t)len});
-}
-
-void sl_sharing_touch(struct sl_registry *r, struct sl_str scope,
-                      struct sl_str id)
-{
-    tell(r, "s:", scope, id);
-}
-
-void sl_sharing_touch_all(struct sl_registry *r)
-{
-    tell(r, "*", SL_STR(""), SL_STR(""));
-}
-
-void sl_sharing_switch(struct sl_registry *r, struct sl_str name, int on)
-{
-    tell(r, "f:", on < 0 ? SL_STR("-") : on ? SL_STR("1") : SL_STR("0"), name);
 }
 
 static void raise_all(struct sl_registry *r)

@@ -468,19 +468,16 @@ static sqlite3_stmt *statement(const struct sl_database *db,
 
 /* ---- one query ---- */
 
-static void bind_text(struct sl_database *db, enum sl_query query, int at,
-                      struct sl_str text)
+static void bind(struct sl_database *db, enum sl_query query, int at,
+                 const struct sl_str *text, int64_t number)
 {
     /* A text that cannot be bound (too long, no memory) is NULL, which no text
      * column accepts and no comparison matches. */
-    sqlite3_bind_text(statement(db, query), at, text.at ? text.at : "",
-                      sl_str_int(text.len), SQLITE_STATIC);
-}
-
-static void bind_number(struct sl_database *db, enum sl_query query, int at,
-                        int64_t number)
-{
-    sqlite3_bind_int64(statement(db, query), at, number);
+    if (text)
+        sqlite3_bind_text(statement(db, query), at, text->at ? text->at : "",
+                          sl_str_int(text->len), SQLITE_STATIC);
+    else
+        sqlite3_bind_int64(statement(db, query), at, number);
 }
 
 static int step(struct sl_database *db, enum sl_query query)
@@ -596,8 +593,7 @@ static int sqlite_open_file(struct sl_database *db, const char *where,
 const struct sl_driver sl_driver_sqlite = {
     .open = sqlite_open_file,
     .close = close_file,
-    .text = bind_text,
-    .number = bind_number,
+    .bind = bind,
     .step = step,
     .reset = reset,
     .run = sqlite_run,

@@ -14,70 +14,38 @@
 
 struct counter {
     int64_t used, overage, credited;
-    unsigned told;
+    int64_t told; /* highest threshold that was reported */
     int64_t leased;
 };
-
-static void bind(struct sl_database *db, enum sl_query q,
-                 const struct sl_usage_entry *u)
-{
-    sl_query_text(db, q, 1, u->scope);
-    sl_query_text(db, q, 2, u->id);
-}
-
-static int64_t number(struct sl_database *db, enum sl_query q, int column)
-{
-    return sl_query_integer(db, q, column);
-}
 
 /* ---- the counter ---- */
 
 static int load(struct sl_database *db, const struct sl_usage_entry *u,
                 struct counter *ret)
 {
-    const enum sl_query q = SL_QUERY_COUNTER;
-    int err;
+    int found;
 
     *ret = (struct counter){.used = 0};
-    bind(db, q, u);
-    sl_query_text(db, q, 3, u->limit);
-    sl_query_number(db, q, 4, u->start);
-    err = sl_query_step(db, q);
-    if (err == 1)
-        *ret = (struct counter){number(db, q, 0), number(db, q, 1),
-                                number(db, q, 2), (unsigned)number(db, q, 3),
-                                number(db, q, 4)};
-    sl_query_reset(db, q);
-    return err < 0 ? err : 0;
+    found = sl_query_one(db, SL_QUERY_COUNTER, "tttn nnnnn", u->scope, u->id,
+                         u->limit, u->start, &ret->used, &ret->overage,
+                         &ret->credited, &ret->told, &ret->leased);
+    return found < 0 ? found : 0;
 }
 
 static int store(struct sl_database *db, const struct sl_usage_entry *u,
                  const struct counter *c)
 {
-    const enum sl_query q = SL_QUERY_PUT_COUNTER;
-
-    bind(db, q, u);
-    sl_query_text(db, q, 3, u->limit);
-    sl_query_number(db, q, 4, u->start);
-    sl_query_number(db, q, 5, c->used);
-    sl_query_number(db, q, 6, c->overage);
-    sl_query_number(db, q, 7, c->credited);
-    sl_query_number(db, q, 8, c->told);
-    sl_query_number(db, q, 9, u->at);
-    return sl_database_run(db, q);
+    return sl_query_run(db, SL_QUERY_PUT_COUNTER, "tttnnnnnn", u->scope, u->id,
+                        u->limit, u->start, c->used, c->overage, c->credited,
+                        c->told, u->at);
 }
 
 /* Adds to a day or month: the level, or the amount. */
 static int add_up(struct sl_database *db, enum sl_query q, int64_t when,
                   const struct sl_usage_entry *u, int64_t over)
 {
-    bind(db, q, u);
-    sl_query_text(db, q, 3, u->limit);
-    sl_query_number(db, q, 4, when);
-    sl_query_number(db, q, 5, u->level ? (int64_t)u->used : u->moved);
-    sl_query_number(db, q, 6, over);
-    sl_query_number(db, q, 7, u->level);
-    return sl_database_run(db, q);
+    return sl_query_run(db, q, "tttnnni", u->scope, u->id, u->limit, when,
+                        u->level ? (int64_t)u->used : u->moved, over, u->level);
 }
 
 /* ---- keys ---- */
@@ -86,72 +54,35 @@ static int add_up(struct sl_database *db, enum sl_query q, int64_t when,
 static int check_key(struct sl_database *db, struct sl_usage_entry *u,
                      bool *ret)
 {
-    const enum sl_query q = SL_QUERY_KEY;
-    int err;
+    struct sl_str limit;
+    int64_t amount, same_name;
+    int found = 0;
 
-    *ret = false;
-    if (u->key.len == 0)
-        return 0;
-    bind(db, q, u);
-    sl_query_text(db, q, 3, u->key);
-    sl_query_text(db, q, 4, u->name);
-    err = sl_query_step(db, q);
-    if (err == 1) {
-        *ret = true;
-        u->result = sl_str_eq(sl_query_column(db, q, 0), u->limit) &&
-                            number(db, q, 1) == u->amount && number(db, q, 2)
-                        ? SL_USAGE_REPLAYED
-                        : SL_USAGE_CONFLICT;
-    }
-    sl_query_reset(db, q);
-    return err < 0 ? err : 0;
+    if (u->key.len > 0)
+        found = sl_query_one(db, SL_QUERY_KEY, "tttt tnn", u->scope, u->id,
+                             u->key, u->name, &limit, &amount, &same_name);
+    *ret = found == 1;
+    if (found == 1)
+        u->result =
+            sl_str_eq(limit, u->limit) && amount == u->amount && same_name
+                ? SL_USAGE_REPLAYED
+                : SL_USAGE_CONFLICT;
+    return found < 0 ? found : 0;
 }
 
 static int keep_key(struct sl_database *db, const struct sl_usage_entry *u)
 {
-    const enum sl_query q = SL_QUERY_PUT_KEY;
     int err;
 
     if (u->key.len == 0)
         return 0;
-    bind(db, q, u);
-    sl_query_text(db, q, 3, u->key);
-    sl_query_text(db, q, 4, u->limit);
-    sl_query_number(db, q, 5, u->amount);
-    sl_query_number(db, q, 6, u->at);
-    sl_query_text(db, q, 7, u->name);
-    err = sl_database_run(db, q);
-    if (err)
-        return err;
-    sl_query_number(db, SL_QUERY_TRIM_KEYS, 1, u->at - SL_KEY_LIFE);
-    return sl_database_run(db, SL_QUERY_TRIM_KEYS);
+    err = sl_query_run(db, SL_QUERY_PUT_KEY, "ttttnnt", u->scope, u->id, u->key,
+                       u->limit, u->amount, u->at, u->name);
+    return err ? err
+               : sl_query_run(db, SL_QUERY_TRIM_KEYS, "n", u->at - SL_KEY_LIFE);
 }
 
 /* ---- named amounts ---- */
-
-static void bind_thing(struct sl_database *db, enum sl_query q,
-                       const struct sl_usage_entry *u)
-{
-    bind(db, q, u);
-    sl_query_text(db, q, 3, u->limit);
-    sl_query_text(db, q, 4, u->name);
-}
-
-/* Returns the old amount of the name. */
-static int find_thing(struct sl_database *db, const struct sl_usage_entry *u,
-                      int64_t *ret)
-{
-    const enum sl_query q = SL_QUERY_THING;
-    int err;
-
-    *ret = 0;
-    bind_thing(db, q, u);
-    err = sl_query_step(db, q);
-    if (err == 1)
-        *ret = number(db, q, 0);
-    sl_query_reset(db, q);
-    return err < 0 ? err : 0;
-}
 
 /* A counter ends at SL_USAGE_MOST. Of an amount that does not fit, only the
  * part that fits is stored: its removal would otherwise reduce other amounts.
@@ -159,31 +90,19 @@ static int find_thing(struct sl_database *db, const struct sl_usage_entry *u,
 static int put_thing(struct sl_database *db, const struct sl_usage_entry *u,
                      int64_t counts)
 {
-    enum sl_query q = counts > 0 ? SL_QUERY_PUT_THING : SL_QUERY_DROP_THING;
-
     if (u->name.len == 0)
         return 0;
-    bind_thing(db, q, u);
-    if (counts > 0) {
-        sl_query_number(db, q, 5, counts);
-        sl_query_number(db, q, 6, u->at);
-    }
-    return sl_database_run(db, q);
-}
-
-static int drop_things(struct sl_database *db, const struct sl_usage_entry *u)
-{
-    const enum sl_query q = SL_QUERY_DROP_THINGS;
-
-    bind(db, q, u);
-    sl_query_text(db, q, 3, u->limit);
-    return sl_database_run(db, q);
+    if (counts <= 0)
+        return sl_query_run(db, SL_QUERY_DROP_THING, "tttt", u->scope, u->id,
+                            u->limit, u->name);
+    return sl_query_run(db, SL_QUERY_PUT_THING, "ttttnn", u->scope, u->id,
+                        u->limit, u->name, counts, u->at);
 }
 
 /* ---- thresholds ---- */
 
 /* Returns the highest threshold that `used` has reached. */
-static unsigned reached(const struct sl_usage_entry *u, int64_t used)
+static int64_t reached(const struct sl_usage_entry *u, int64_t used)
 {
     unsigned mark = 0;
 
@@ -193,6 +112,32 @@ static unsigned reached(const struct sl_usage_entry *u, int64_t used)
                 (unsigned __int128)u->cap * u->thresholds.list[i])
             mark = u->thresholds.list[i];
     return mark;
+}
+
+/* ---- credits: units granted to a subject that pay for overage. The first to
+ * expire is used first.
+ *
+ * A decision sees the unused credits and those used in its period. Their sum
+ * does not change when a credit is used, so slightly old numbers do no harm.
+ */
+
+/* Uses credits for `over` units of `u`; *ret is the number of units paid. */
+static int absorb(struct sl_database *db, const struct sl_usage_entry *u,
+                  int64_t over, int64_t *ret)
+{
+    int64_t seq, unused, taken;
+    int err = 0;
+
+    for (*ret = 0; over > *ret && !err; *ret += taken) {
+        int found = sl_query_one(db, SL_QUERY_NEXT_CREDIT, "tttn nn", u->scope,
+                                 u->id, u->limit, u->at, &seq, &unused);
+
+        if (found != 1)
+            return found;
+        taken = unused < over - *ret ? unused : over - *ret;
+        err = sl_query_run(db, SL_QUERY_USE_CREDIT, "nn", seq, taken);
+    }
+    return err;
 }
 
 /* ---- one amount ---- */
@@ -228,7 +173,7 @@ static void show(struct sl_usage_entry *u, const struct counter *c)
     u->used = (uint64_t)c->used;
     u->overage = (uint64_t)c->overage;
     u->credited = (uint64_t)c->credited;
-    u->told = c->told;
+    u->told = (unsigned)c->told;
 }
 
 /* Usage of a node is no longer leased to it. A reset changes no lease: its
@@ -249,7 +194,7 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
 
     c.used = move(u, was->used, by);
     over = beyond(u, was, c.used);
-    err = sl_usage_db_absorb(db, u, over, &absorbed);
+    err = absorb(db, u, over, &absorbed);
     if (err)
         return err;
     u->absorbed = absorbed > 0;
@@ -258,7 +203,7 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
     c.credited = u->reset ? 0 : c.credited + absorbed;
     c.told = u->cap == UINT64_MAX ? was->told : reached(u, c.used);
     u->moved = c.used - was->used;
-    u->told_before = was->told;
+    u->told_before = (unsigned)was->told;
     show(u, &c);
     err = store(db, u, &c);
     if (!err && !u->reset)
@@ -266,7 +211,8 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
     if (!err && !u->reset)
         err = add_up(db, SL_QUERY_ADD_MONTH, sl_month_of(u->at), u, over);
     if (!err && u->reset)
-        err = drop_things(db, u);
+        err = sl_query_run(db, SL_QUERY_DROP_THINGS, "ttt", u->scope, u->id,
+                           u->limit);
     if (!err)
         err = put_thing(db, u, u->amount - by + (by > 0 ? u->moved : by));
     if (!err)
@@ -297,11 +243,12 @@ int sl_usage_db_put(struct sl_database *db, struct sl_usage_entry *u)
     if (!err)
         err = load(db, u, &c);
     if (!err && u->name.len > 0)
-        err = find_thing(db, u, &had);
-    if (err)
+        err = sl_query_one(db, SL_QUERY_THING, "tttt n", u->scope, u->id,
+                           u->limit, u->name, &had);
+    if (err < 0)
         return err;
     by -= had;
-    u->told_before = c.told;
+    u->told_before = (unsigned)c.told;
     show(u, &c);
     if (known)
         return 0;
@@ -338,180 +285,82 @@ int sl_usage_db_record(struct sl_database *db, struct sl_usage_entry *list,
     return err;
 }
 
-/* ---- credits: units granted to a subject that pay for overage. The first to
- * expire is used first.
- *
- * A decision sees the unused credits and those used in its period. Their sum
- * does not change when a credit is used, so slightly old numbers do no harm.
- */
-
-static sl_ns time_of(struct sl_database *db, enum sl_query q, int column)
-{
-    return sl_query_time(db, q, column);
-}
-
-/* ---- using credits ---- */
-
-/* Finds the next credit with units left: its number and units. */
-static int find_next(struct sl_database *db, const struct sl_usage_entry *u,
-                     int64_t *seq, int64_t *unused)
-{
-    const enum sl_query q = SL_QUERY_NEXT_CREDIT;
-    int found;
-
-    sl_query_text(db, q, 1, u->scope);
-    sl_query_text(db, q, 2, u->id);
-    sl_query_text(db, q, 3, u->limit);
-    sl_query_number(db, q, 4, u->at);
-    found = sl_query_step(db, q);
-    if (found == 1) {
-        *seq = number(db, q, 0);
-        *unused = number(db, q, 1);
-    }
-    sl_query_reset(db, q);
-    return found;
-}
-
-int sl_usage_db_absorb(struct sl_database *db, const struct sl_usage_entry *u,
-                       int64_t over, int64_t *ret)
-{
-    const enum sl_query q = SL_QUERY_USE_CREDIT;
-    int64_t seq = 0, unused = 0, taken;
-    int err = 1;
-
-    *ret = 0;
-    while (over > *ret && (err = find_next(db, u, &seq, &unused)) == 1) {
-        taken = unused < over - *ret ? unused : over - *ret;
-        sl_query_number(db, q, 1, seq);
-        sl_query_number(db, q, 2, taken);
-        err = sl_database_run(db, q);
-        if (err)
-            return err;
-        *ret += taken;
-    }
-    return err < 0 ? err : 0;
-}
-
-/* ---- granting and removing ---- */
+/* ---- credits of subjects ---- */
 
 int sl_usage_db_grant(struct sl_database *db, struct sl_credit_grant *grant,
                       sl_ns now)
 {
-    const enum sl_query q = SL_QUERY_PUT_CREDIT;
-    int err;
+    int found =
+        sl_query_one(db, SL_QUERY_PUT_CREDIT, "tttcwttn c", grant->scope,
+                     grant->id, grant->limit, grant->amount, grant->expires,
+                     grant->note, grant->by, now, &grant->number);
 
-    sl_query_text(db, q, 1, grant->scope);
-    sl_query_text(db, q, 2, grant->id);
-    sl_query_text(db, q, 3, grant->limit);
-    sl_query_number(db, q, 4, (int64_t)grant->amount);
-    if (grant->expires != SL_NS_NONE)
-        sl_query_number(db, q, 5, grant->expires);
-    sl_query_text(db, q, 6, grant->note);
-    sl_query_text(db, q, 7, grant->by);
-    sl_query_number(db, q, 8, now);
-    err = sl_query_step(db, q);
-    if (err == 1)
-        grant->number = (uint64_t)number(db, q, 0);
-    sl_query_reset(db, q);
-    return err < 0 ? err : 0;
+    return found < 0 ? found : 0;
 }
 
 int sl_usage_db_revoke(struct sl_database *db,
                        const struct sl_credit_grant *grant, bool *ret_found)
 {
-    const enum sl_query q = SL_QUERY_DROP_CREDIT;
-    int err;
+    int found = sl_query_one(db, SL_QUERY_DROP_CREDIT, "ttc", grant->scope,
+                             grant->id, grant->number);
 
-    sl_query_text(db, q, 1, grant->scope);
-    sl_query_text(db, q, 2, grant->id);
-    sl_query_number(db, q, 3, (int64_t)grant->number);
-    err = sl_query_step(db, q);
-    *ret_found = err == 1;
-    sl_query_reset(db, q);
-    return err < 0 ? err : 0;
-}
-
-/* ---- reading ---- */
-
-static int write_credit(struct sl_database *db, sl_ns now, struct sl_buf *out)
-{
-    const enum sl_query q = SL_QUERY_CREDITS;
-    sl_ns expires = time_of(db, q, 4);
-    char at[SL_TIMESTAMP_TEXT];
-    int err = sl_buf_addf(
-        out, "{\"number\":%" PRId64 ",\"limit\":", number(db, q, 0));
-
-    if (!err)
-        err = sl_json_string(out, sl_query_column(db, q, 1));
-    if (!err)
-        err = sl_buf_addf(out, ",\"amount\":%" PRId64 ",\"unused\":%" PRId64,
-                          number(db, q, 2), number(db, q, 3));
-    if (expires != SL_NS_NONE)
-        sl_timestamp_print(expires, false, at);
-    if (!err)
-        err = expires == SL_NS_NONE
-                  ? sl_buf_addf(out, ",\"expires\":null")
-                  : sl_buf_addf(out, ",\"expires\":\"%s\",\"expired\":%s", at,
-                                now >= expires ? "true" : "false");
-    if (!err)
-        err = sl_buf_addf(out, ",\"note\":");
-    if (!err)
-        err = sl_json_string(out, sl_query_column(db, q, 5));
-    if (!err)
-        err = sl_buf_addf(out, ",\"by\":");
-    if (!err)
-        err = sl_json_string(out, sl_query_column(db, q, 6));
-    sl_timestamp_print(number(db, q, 7), false, at);
-    return err ? err : sl_buf_addf(out, ",\"at\":\"%s\"}", at);
+    *ret_found = found == 1;
+    return found < 0 ? found : 0;
 }
 
 int sl_usage_db_credits_json(struct sl_database *db, struct sl_str scope,
                              struct sl_str id, sl_ns now, struct sl_buf *out)
 {
     const enum sl_query q = SL_QUERY_CREDITS;
-    bool first = true;
-    int err;
+    struct sl_writer w = {.out = out};
+    struct sl_str limit, note, by;
+    int64_t seq, amount, unused;
+    sl_ns expires, at;
+    char time[SL_TIMESTAMP_TEXT];
+    int found = 0;
 
-    sl_query_text(db, q, 1, scope);
-    sl_query_text(db, q, 2, id);
-    while ((err = sl_query_step(db, q)) == 1) {
-        err = first ? 0 : sl_buf_add(out, SL_STR(","));
-        if (!err)
-            err = write_credit(db, now, out);
-        if (err)
-            break;
-        first = false;
+    sl_query_bind(db, q, "tt", scope, id);
+    while (!w.err && (found = sl_query_next(db, q, NULL, "ntnnwttn", &seq,
+                                            &limit, &amount, &unused, &expires,
+                                            &note, &by, &at)) == 1) {
+        sl_json_open(&w, '{');
+        sl_writer_addf(&w, "\"number\":%" PRId64, seq);
+        sl_json_member_str(&w, "limit", limit);
+        sl_writer_addf(&w, ",\"amount\":%" PRId64 ",\"unused\":%" PRId64,
+                       amount, unused);
+        if (expires != SL_NS_NONE) {
+            sl_timestamp_print(expires, false, time);
+            sl_writer_addf(&w, ",\"expires\":\"%s\",\"expired\":%s", time,
+                           now >= expires ? "true" : "false");
+        } else {
+            sl_writer_add(&w, SL_STR(",\"expires\":null"));
+        }
+        sl_json_member_str(&w, "note", note);
+        sl_json_member_str(&w, "by", by);
+        sl_timestamp_print(at, false, time);
+        sl_json_member_text(&w, "at", time);
+        sl_json_close(&w, '}');
     }
     sl_query_reset(db, q);
-    return err;
+    return w.err ? w.err : found;
 }
 
 /* Reads up to `most` rows; other parameters are bound already. */
-static int credit_load(struct sl_database *db, enum sl_query q,
-                       struct sl_str scope, struct sl_str id, unsigned most,
+static int credit_load(struct sl_database *db, enum sl_query q, unsigned most,
                        struct sl_subject_draft *draft)
 {
-    int err;
+    int found = 1;
 
-    sl_query_text(db, q, 1, scope);
-    sl_query_text(db, q, 2, id);
-    while ((err = sl_query_step(db, q)) == 1 && draft->credit_count < most) {
-        struct sl_str limit = sl_query_column(db, q, 0);
-        const char *copy = sl_arena_copy(&db->arena, limit);
+    for (; draft->credit_count < most; draft->credit_count++) {
+        struct sl_credit *credit = &draft->credits[draft->credit_count];
 
-        if (!copy) {
-            err = sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
+        found = sl_query_next(db, q, &db->arena, "tcww", &credit->limit,
+                              &credit->units, &credit->start, &credit->expires);
+        if (found != 1)
             break;
-        }
-        draft->credits[draft->credit_count++] = (struct sl_credit){
-            .limit = {copy, limit.len},
-            .units = (uint64_t)number(db, q, 1),
-            .start = time_of(db, q, 2),
-            .expires = time_of(db, q, 3),
-        };
     }
     sl_query_reset(db, q);
-    return err < 0 ? err : 0;
+    return found < 0 ? found : 0;
 }
 
 /* Used credits come first: without them the rest would count as used twice. */
@@ -519,14 +368,16 @@ int sl_usage_db_credits(struct sl_database *db, struct sl_str scope,
                         struct sl_str id, sl_ns now,
                         struct sl_subject_draft *draft)
 {
-    int err = credit_load(db, SL_QUERY_USED_CREDITS, scope, id,
-                          SL_SUBJECT_RECORD_CREDITS / 2, draft);
+    int err;
 
+    sl_query_bind(db, SL_QUERY_USED_CREDITS, "tt", scope, id);
+    err = credit_load(db, SL_QUERY_USED_CREDITS, SL_SUBJECT_RECORD_CREDITS / 2,
+                      draft);
     if (err)
         return err;
-    sl_query_number(db, SL_QUERY_UNUSED_CREDITS, 3, now);
-    return credit_load(db, SL_QUERY_UNUSED_CREDITS, scope, id,
-                       SL_SUBJECT_RECORD_CREDITS, draft);
+    sl_query_bind(db, SL_QUERY_UNUSED_CREDITS, "ttn", scope, id, now);
+    return credit_load(db, SL_QUERY_UNUSED_CREDITS, SL_SUBJECT_RECORD_CREDITS,
+                       draft);
 }
 
 /* ---- names of subjects and months. */
@@ -631,38 +482,27 @@ const char sl_usage_db_forget[] =
     "DELETE FROM usage_holds; DELETE FROM usage_owed;"
     "DELETE FROM usage_leases";
 
-static uint64_t read_number(struct sl_database *db, enum sl_query q, int column)
-{
-    int64_t n = sl_query_integer(db, q, column);
-
-    return n > 0 ? (uint64_t)n : 0;
-}
-
 static int read_rows(struct sl_database *db, enum sl_query q,
                      enum sl_usage_row_kind kind, struct sl_buf *out)
 {
     struct sl_usage_row row;
     struct sl_str limit;
-    int err;
+    int found, err = 0;
 
-    while ((err = sl_query_step(db, q)) == 1) {
-        memset(&row, 0, sizeof(row)); /* including padding */
-        limit = sl_query_column(db, q, 0);
+    memset(&row, 0, sizeof(row)); /* including padding */
+    row.kind = kind;
+    while (!err && (found = sl_query_next(db, q, NULL, "tnccc", &limit,
+                                          &row.when, &row.used, &row.overage,
+                                          &row.credited)) == 1) {
         if (limit.len > SL_USAGE_NAME)
             continue;
+        memset(row.limit, 0, sizeof(row.limit));
         if (limit.len > 0)
             memcpy(row.limit, limit.at, limit.len);
-        row.kind = kind;
-        row.when = sl_query_integer(db, q, 1);
-        row.used = read_number(db, q, 2);
-        row.overage = read_number(db, q, 3);
-        row.credited = read_number(db, q, 4);
         err = sl_buf_add(out, (struct sl_str){(char *)&row, sizeof(row)});
-        if (err)
-            break;
     }
     sl_query_reset(db, q);
-    return err;
+    return err ? err : found;
 }
 
 int sl_usage_db_read(struct sl_database *db, struct sl_str scope,
@@ -682,9 +522,7 @@ int sl_usage_db_read(struct sl_database *db, struct sl_str scope,
     int err = 0;
 
     for (size_t i = 0; i < SL_LEN(parts) && !err; i++) {
-        sl_query_text(db, parts[i].query, 1, scope);
-        sl_query_text(db, parts[i].query, 2, id);
-        sl_query_number(db, parts[i].query, 3, parts[i].from);
+        sl_query_bind(db, parts[i].query, "ttn", scope, id, parts[i].from);
         err = read_rows(db, parts[i].query, parts[i].kind, out);
     }
     return err;
@@ -694,27 +532,15 @@ int sl_usage_db_each(struct sl_database *db, sl_ns since, sl_usage_db_f *f,
                      void *ctx)
 {
     const enum sl_query q = SL_QUERY_EACH_COUNTER;
-    int err;
+    struct sl_usage_entry usage = {.used = 0};
+    int found;
 
-    sl_query_text(db, q, 1, db->node);
-    sl_query_number(db, q, 2, since);
-    while ((err = sl_query_step(db, q)) == 1) {
-        struct sl_usage_entry usage = {
-            .scope = sl_query_column(db, q, 0),
-            .id = sl_query_column(db, q, 1),
-            .limit = sl_query_column(db, q, 2),
-            .start = sl_query_integer(db, q, 3),
-            .used = read_number(db, q, 4),
-            .owed = read_number(db, q, 5),
-        };
-
+    sl_query_bind(db, q, "tn", db->node, since);
+    while ((found = sl_query_next(db, q, NULL, "tttncc", &usage.scope,
+                                  &usage.id, &usage.limit, &usage.start,
+                                  &usage.used, &usage.owed)) == 1)
         f(ctx, &usage);
-    }
     sl_query_reset(db, q);
-    if (err)
-        return err;
-    sl_query_text(db, SL_QUERY_PAID_ALL, 1, db->node);
-    err = sl_query_step(db, SL_QUERY_PAID_ALL); /* and wait for it */
-    sl_query_reset(db, SL_QUERY_PAID_ALL);
-    return err;
+    /* sl_query_one() waits for the result. */
+    return found ? found : sl_query_one(db, SL_QUERY_PAID_ALL, "t", db->node);
 }

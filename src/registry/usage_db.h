@@ -131,11 +131,6 @@ SL_MUST_USE int sl_usage_db_revoke(struct sl_database *db,
                                    const struct sl_credit_grant *grant,
                                    bool *ret_found);
 
-/* Uses credits for `over` units of `u`; *ret is the number of units paid. */
-SL_MUST_USE int sl_usage_db_absorb(struct sl_database *db,
-                                   const struct sl_usage_entry *u, int64_t over,
-                                   int64_t *ret);
-
 /* Appends all credits of a subject as items of a JSON array. */
 SL_MUST_USE int sl_usage_db_credits_json(struct sl_database *db,
                                          struct sl_str scope, struct sl_str id,
@@ -236,9 +231,6 @@ struct sl_usage_lease_claim {
 
 SL_MUST_USE int sl_usage_db_claim(struct sl_database *db,
                                   struct sl_usage_lease_claim *claim);
-
-struct sl_usage_lease_claim
-sl_usage_lease_claim_of(const struct sl_usage_entry *usage);
 
 /* Records that node u->node spent `amount`. Called by sl_usage_db_record(). */
 SL_MUST_USE int sl_usage_db_spend(struct sl_database *db,

@@ -35,67 +35,34 @@ struct row {
     uint64_t cap;
 };
 
-static int keep(struct sl_database *db, struct sl_arena *in, struct sl_str text,
-                struct sl_str *ret)
+/* Returns 1, 0 without a row, or an error. */
+static int find(struct sl_database *db, struct sl_str name, struct row *ret)
 {
-    const char *copy = sl_arena_copy(in, text);
+    int64_t cap;
+    int found = sl_query_one(db, SL_QUERY_HOLD, "t ttnnn", name, &ret->scope,
+                             &ret->id, &ret->start, &ret->amount, &cap);
 
-    *ret = (struct sl_str){copy, text.len};
-    return copy ? 0 : sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
-}
-
-static int64_t number(struct sl_database *db, int column)
-{
-    return sl_query_integer(db, SL_QUERY_HOLD, column);
-}
-
-static int find(struct sl_database *db, struct sl_str name, struct row *ret,
-                bool *ret_found)
-{
-    const enum sl_query q = SL_QUERY_HOLD;
-    int err;
-
-    sl_query_text(db, q, 1, name);
-    err = sl_query_step(db, q);
-    *ret_found = err == 1;
-    if (err == 1) {
-        err = keep(db, &db->arena, sl_query_column(db, q, 0), &ret->scope);
-        if (!err)
-            err = keep(db, &db->arena, sl_query_column(db, q, 1), &ret->id);
-        ret->start = number(db, 2);
-        ret->amount = number(db, 3);
-        ret->cap = number(db, 4) >= 0 ? (uint64_t)number(db, 4) : UINT64_MAX;
-    }
-    sl_query_reset(db, q);
-    return err;
+    if (found == 1)
+        ret->cap = cap >= 0 ? (uint64_t)cap : UINT64_MAX;
+    return found;
 }
 
 static int drop(struct sl_database *db, struct sl_str name)
 {
-    sl_query_text(db, SL_QUERY_DROP_HOLD, 1, name);
-    return sl_database_run(db, SL_QUERY_DROP_HOLD);
+    return sl_query_run(db, SL_QUERY_DROP_HOLD, "t", name);
 }
 
 static int put(struct sl_database *db, struct sl_str name,
                const struct sl_usage_entry *u, sl_ns until)
 {
-    const enum sl_query q = SL_QUERY_PUT_HOLD;
-    int err;
+    int64_t cap = u->cap <= INT64_MAX ? (int64_t)u->cap : -1;
+    struct sl_str id = u->scope.len > 0 ? u->id : SL_STR("");
+    int err = sl_query_run(db, SL_QUERY_PUT_HOLD, "toonnnn", name, id, u->scope,
+                           u->start, u->amount, cap, until);
 
-    sl_query_text(db, q, 1, name);
-    if (u->scope.len > 0) {
-        sl_query_text(db, q, 2, u->id);
-        sl_query_text(db, q, 3, u->scope);
-    }
-    sl_query_number(db, q, 4, u->start);
-    sl_query_number(db, q, 5, u->amount);
-    sl_query_number(db, q, 6, u->cap <= INT64_MAX ? (int64_t)u->cap : -1);
-    sl_query_number(db, q, 7, until);
-    err = sl_database_run(db, q);
-    if (err)
-        return err;
-    sl_query_number(db, SL_QUERY_TRIM_HOLDS, 1, u->at - SL_HOLD_KEPT);
-    return sl_database_run(db, SL_QUERY_TRIM_HOLDS);
+    return err ? err
+               : sl_query_run(db, SL_QUERY_TRIM_HOLDS, "n",
+                              u->at - SL_HOLD_KEPT);
 }
 
 /* ---- kinds ---- */
@@ -139,13 +106,12 @@ static int begin(struct sl_database *db, struct sl_usage_entry *u)
 {
     struct name room;
     struct sl_str name = name_of(u, &room);
-    struct row end, own = {.start = u->start, .amount = u->amount};
-    bool ended;
-    int err = find(db, name, &end, &ended);
+    struct row end,
+        own = {.start = u->start, .amount = u->amount, .cap = u->cap};
+    int err = find(db, name, &end);
 
-    if (err || !ended)
+    if (err != 1)
         return err ? err : put(db, name, u, u->until);
-    own.cap = u->cap;
     err = drop(db, name);
     return err ? err : spend(db, u, &own, end.amount, end.start);
 }
@@ -154,13 +120,12 @@ int sl_usage_db_owner(struct sl_database *db, struct sl_usage_entry *u)
 {
     struct name room;
     struct row row;
-    bool known;
-    int err = find(db, name_of(u, &room), &row, &known);
+    int err = find(db, name_of(u, &room), &row);
 
-    if (err || !known || row.scope.len == 0)
-        return err;
-    err = keep(db, u->names_in, row.scope, &u->scope);
-    return err ? err : keep(db, u->names_in, row.id, &u->id);
+    if (err != 1 || row.scope.len == 0)
+        return err < 0 ? err : 0;
+    err = sl_database_copy(db, u->names_in, row.scope, &u->scope);
+    return err ? err : sl_database_copy(db, u->names_in, row.id, &u->id);
 }
 
 static int end(struct sl_database *db, struct sl_usage_entry *u)
@@ -168,13 +133,13 @@ static int end(struct sl_database *db, struct sl_usage_entry *u)
     struct name room;
     struct sl_str name = name_of(u, &room);
     struct row row;
-    bool known;
-    int err = find(db, name, &row, &known);
+    int err = find(db, name, &row);
 
-    if (err || !known)
+    if (err != 1)
         return err ? err : put(db, name, u, u->at);
     if (row.scope.len == 0)
         return 0; /* it has ended already */
+    err = 0;
     /* With several writers the owner is known by now: its slot is locked. */
     if (u->scope.len == 0)
         err = sl_usage_db_owner(db, u);
@@ -183,52 +148,29 @@ static int end(struct sl_database *db, struct sl_usage_entry *u)
     return err ? err : spend(db, u, &row, u->amount, u->start);
 }
 
-static int extend(struct sl_database *db, const struct sl_usage_entry *u)
-{
-    const enum sl_query q = SL_QUERY_EXTEND_HOLD;
-    struct name room;
-
-    sl_query_text(db, q, 1, name_of(u, &room));
-    sl_query_number(db, q, 2, u->until);
-    return sl_database_run(db, q);
-}
-
 /* ---- pending refunds ---- */
 
-static void bind(struct sl_database *db, enum sl_query q,
-                 const struct sl_usage_entry *u, int64_t units)
+static int run_refund(struct sl_database *db, enum sl_query q,
+                      const struct sl_usage_entry *u, int64_t units)
 {
-    sl_query_text(db, q, 1, u->scope);
-    sl_query_text(db, q, 2, u->id);
-    sl_query_text(db, q, 3, u->limit);
-    sl_query_number(db, q, 4, u->start);
-    sl_query_number(db, q, 5, units);
-    sl_query_text(db, q, 6, db->node);
+    return sl_query_run(db, q, "tttnnt", u->scope, u->id, u->limit, u->start,
+                        units, db->node);
 }
 
 int sl_usage_db_pending_refund(struct sl_database *db,
                                const struct sl_usage_entry *u)
 {
-    enum sl_query q = u->reset ? SL_QUERY_PAID : SL_QUERY_OWE;
-
-    if (!u->reset && (!u->owes || u->moved >= 0))
-        return 0;
-    bind(db, q, u, u->reset ? INT64_MAX : -u->moved);
-    return sl_database_run(db, q);
-}
-
-static int pay(struct sl_database *db, const struct sl_usage_entry *u)
-{
-    int err;
-
-    bind(db, SL_QUERY_PAY, u, u->amount);
-    err = sl_database_run(db, SL_QUERY_PAY);
-    bind(db, SL_QUERY_PAID, u, 0);
-    return err ? err : sl_database_run(db, SL_QUERY_PAID);
+    if (u->reset)
+        return run_refund(db, SL_QUERY_PAID, u, INT64_MAX);
+    return u->owes && u->moved < 0 ? run_refund(db, SL_QUERY_OWE, u, -u->moved)
+                                   : 0;
 }
 
 int sl_usage_db_held(struct sl_database *db, struct sl_usage_entry *u)
 {
+    struct name room;
+    int err;
+
     u->result = SL_USAGE_RECORDED;
     u->told = u->told_before = 0;
     switch (u->act) {
@@ -237,9 +179,11 @@ int sl_usage_db_held(struct sl_database *db, struct sl_usage_entry *u)
     case SL_USAGE_ACT_HOLD_END:
         return end(db, u);
     case SL_USAGE_ACT_HOLD_EXTEND:
-        return extend(db, u);
+        return sl_query_run(db, SL_QUERY_EXTEND_HOLD, "tn", name_of(u, &room),
+                            u->until);
     case SL_USAGE_ACT_REFUNDED:
-        return pay(db, u);
+        err = run_refund(db, SL_QUERY_PAY, u, u->amount);
+        return err ? err : run_refund(db, SL_QUERY_PAID, u, 0);
     case SL_USAGE_ACT_TAKE:
         break;
     }

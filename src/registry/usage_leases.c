@@ -8,73 +8,51 @@
 #include "registry/usage_db.h"
 #include "wire/json.h"
 
-static uint64_t number(struct sl_database *db, enum sl_query q, int column)
-{
-    int64_t n = sl_query_integer(db, q, column);
-
-    return n > 0 ? (uint64_t)n : 0;
-}
-
-static void bind_key(struct sl_database *db, enum sl_query q,
-                     const struct sl_usage_lease_claim *c)
-{
-    sl_query_text(db, q, 1, c->scope);
-    sl_query_text(db, q, 2, c->id);
-    sl_query_text(db, q, 3, c->limit);
-    sl_query_number(db, q, 4, c->start);
-}
-
-static void bind_own(struct sl_database *db, enum sl_query q,
-                     const struct sl_usage_lease_claim *c)
-{
-    bind_key(db, q, c);
-    sl_query_text(db, q, 5, c->node);
-}
-
 /* ---- rows ---- */
 
 struct row {
     uint64_t base, spent, leased;
-    bool there;
 };
 
+/* Returns 1, 0 without a row (*ret is zeros), or an error. */
 static int find_row(struct sl_database *db,
                     const struct sl_usage_lease_claim *c, struct row *ret)
 {
-    const enum sl_query q = SL_QUERY_LEASE_OWN;
-    int err;
-
-    *ret = (struct row){.there = false};
-    bind_own(db, q, c);
-    err = sl_query_step(db, q);
-    if (err == 1)
-        *ret = (struct row){number(db, q, 0), number(db, q, 1),
-                            number(db, q, 2), true};
-    sl_query_reset(db, q);
-    return err < 0 ? err : 0;
+    *ret = (struct row){.base = 0};
+    return sl_query_one(db, SL_QUERY_LEASE_OWN, "tttnt ccc", c->scope, c->id,
+                        c->limit, c->start, c->node, &ret->base, &ret->spent,
+                        &ret->leased);
 }
 
-/* Removes `units` from a lease; `spent` of them were used. (1) (4) */
+/* Removes `units` of the `leased` ones; `spent` of them were used. (1) (4) */
 static int reduce(struct sl_database *db, const struct sl_usage_lease_claim *c,
-                  const struct row *row, uint64_t units, uint64_t spent)
+                  uint64_t leased, uint64_t units, uint64_t spent)
 {
-    enum sl_query q = SL_QUERY_LEASE_LESS;
     int err = 0;
 
-    if (units > 0) {
-        bind_key(db, q, c);
-        sl_query_number(db, q, 5, (int64_t)units);
-        err = sl_database_run(db, q);
-    }
+    if (units > 0)
+        err = sl_query_run(db, SL_QUERY_LEASE_LESS, "tttnc", c->scope, c->id,
+                           c->limit, c->start, units);
     if (err)
         return err;
-    q = units < row->leased ? SL_QUERY_SPEND_LEASE : SL_QUERY_DROP_LEASE;
-    bind_own(db, q, c);
-    if (q == SL_QUERY_SPEND_LEASE) {
-        sl_query_number(db, q, 6, (int64_t)spent);
-        sl_query_number(db, q, 7, (int64_t)units);
-    }
-    return sl_database_run(db, q);
+    if (units < leased)
+        return sl_query_run(db, SL_QUERY_SPEND_LEASE, "tttntcc", c->scope,
+                            c->id, c->limit, c->start, c->node, spent, units);
+    return sl_query_run(db, SL_QUERY_DROP_LEASE, "tttnt", c->scope, c->id,
+                        c->limit, c->start, c->node);
+}
+
+/* Removes up to `most` units from the lease of the claim, if there is one. */
+static int reduce_row(struct sl_database *db,
+                      const struct sl_usage_lease_claim *c, uint64_t most,
+                      uint64_t spent)
+{
+    struct row row;
+    int found = find_row(db, c, &row);
+
+    return found == 1 ? reduce(db, c, row.leased,
+                               most < row.leased ? most : row.leased, spent)
+                      : found;
 }
 
 /* ---- claims ---- */
@@ -82,85 +60,55 @@ static int reduce(struct sl_database *db, const struct sl_usage_lease_claim *c,
 /* Reads the state when nothing was granted. */
 static int look(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
-    const enum sl_query q = SL_QUERY_COUNTER;
+    uint64_t overage, credited, told;
     struct row row;
-    int err;
+    int found;
 
     c->granted = c->used = c->leased = 0;
-    bind_key(db, q, c);
-    err = sl_query_step(db, q);
-    if (err == 1) {
-        c->used = number(db, q, 0);
-        c->leased = number(db, q, 4);
-    }
-    sl_query_reset(db, q);
-    if (err < 0)
-        return err;
-    err = find_row(db, c, &row);
-    c->there = row.there;
-    c->base = row.there ? row.base : c->ceiling;
+    found = sl_query_one(db, SL_QUERY_COUNTER, "tttn ccccc", c->scope, c->id,
+                         c->limit, c->start, &c->used, &overage, &credited,
+                         &told, &c->leased);
+    if (found >= 0)
+        found = find_row(db, c, &row);
+    if (found < 0)
+        return found;
+    c->there = found;
+    c->base = found ? row.base : c->ceiling;
     c->spent = row.spent;
     c->own = row.leased;
-    return err;
-}
-
-static int give(struct sl_database *db, const struct sl_usage_lease_claim *c)
-{
-    struct row row;
-    int err = find_row(db, c, &row);
-    uint64_t units = c->give < row.leased ? c->give : row.leased;
-
-    return err || !row.there ? err : reduce(db, c, &row, units, 0);
+    return 0;
 }
 
 /* Heartbeat, unless another node has the name. (5) */
-static int live(struct sl_database *db, struct sl_usage_lease_claim *c)
+static int heartbeat(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
-    const enum sl_query q = SL_QUERY_SEEN_NODE;
-    int found;
+    int found = sl_query_one(db, SL_QUERY_SEEN_NODE, "tnt", c->node, c->at,
+                             sl_str_c(db->word));
 
-    sl_query_text(db, q, 1, c->node);
-    sl_query_number(db, q, 2, c->at);
-    sl_query_text(db, q, 3, sl_str_c(db->word));
-    found = sl_query_step(db, q);
-    sl_query_reset(db, q);
     c->lost = found == 0;
     return found < 0 ? found : 0;
 }
 
-/* The first lease of a node counts as a heartbeat. If the node has lost its
- * name, it gets nothing. */
-static int look_alive(struct sl_database *db, struct sl_usage_lease_claim *c)
-{
-    int err = live(db, c);
-
-    if (err || !c->lost)
-        return err;
-    c->give = c->granted;
-    c->granted = 0;
-    return give(db, c);
-}
-
 static int put_row(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
-    const enum sl_query q = SL_QUERY_PUT_LEASE;
+    uint64_t granted = c->granted;
+    int found = sl_query_one(db, SL_QUERY_PUT_LEASE, "tttntccn ccc", c->scope,
+                             c->id, c->limit, c->start, c->node, c->ceiling,
+                             granted, c->at, &c->base, &c->spent, &c->own);
     int err;
 
-    bind_own(db, q, c);
-    sl_query_number(db, q, 6, (int64_t)c->ceiling);
-    sl_query_number(db, q, 7, (int64_t)c->granted);
-    sl_query_number(db, q, 8, c->at);
-    err = sl_query_step(db, q);
-    if (err == 1) {
-        c->there = true;
-        c->base = number(db, q, 0);
-        c->spent = number(db, q, 1);
-        c->own = number(db, q, 2);
-    }
-    sl_query_reset(db, q);
-    if (err < 0)
+    if (found < 0)
+        return found;
+    c->there = c->there || found == 1;
+    if (c->own != granted)
+        return 0;
+    /* The first lease of a node counts as a heartbeat. If the node has lost its
+     * name, it gets nothing. */
+    err = heartbeat(db, c);
+    if (err || !c->lost)
         return err;
-    return c->own == c->granted ? look_alive(db, c) : 0;
+    c->granted = 0;
+    return reduce_row(db, c, granted, 0);
 }
 
 static uint64_t need_of(const struct sl_usage_lease_claim *c)
@@ -171,38 +119,27 @@ static uint64_t need_of(const struct sl_usage_lease_claim *c)
 }
 
 /* The node was released without knowing, and counts on units that others have
- * now. With a row it would go on using them, so it is told first. */
+ * now. With a row it would go on using them, so the row is removed. */
 static int take_back(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
-    struct row row = {.leased = c->granted, .there = true};
-    int err = reduce(db, c, &row, c->granted, 0);
+    int err = reduce(db, c, c->granted, c->granted, 0);
 
     return err ? err : look(db, c);
 }
 
 static int want(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
-    const enum sl_query q = SL_QUERY_LEASE;
-    int err;
+    int found, err;
 
     if (c->least > c->cap || c->cap > (uint64_t)SL_USAGE_MOST)
         return look(db, c);
-    bind_key(db, q, c);
-    sl_query_number(db, q, 5, c->at);
-    sl_query_number(db, q, 6, (int64_t)(c->want < c->cap ? c->want : c->cap));
-    sl_query_number(db, q, 7, (int64_t)c->least);
-    sl_query_number(db, q, 8, (int64_t)c->cap);
-    sl_query_number(db, q, 9, (int64_t)need_of(c));
-    err = sl_query_step(db, q);
-    if (err == 1) {
-        c->used = number(db, q, 0);
-        c->leased = number(db, q, 1);
-        c->granted = number(db, q, 2);
-    }
-    sl_query_reset(db, q);
-    if (err < 0)
-        return err;
-    err = err == 1 ? put_row(db, c) : look(db, c);
+    found = sl_query_one(db, SL_QUERY_LEASE, "tttnncccc ccc", c->scope, c->id,
+                         c->limit, c->start, c->at,
+                         c->want < c->cap ? c->want : c->cap, c->least, c->cap,
+                         need_of(c), &c->used, &c->leased, &c->granted);
+    if (found < 0)
+        return found;
+    err = found ? put_row(db, c) : look(db, c);
     if (err || !c->has || c->granted == 0 || c->own > c->granted)
         return err;
     return take_back(db, c);
@@ -214,18 +151,17 @@ int sl_usage_db_claim(struct sl_database *db, struct sl_usage_lease_claim *c)
 
     c->lost = false;
     if (c->scope.len == 0 || c->lives)
-        err = live(db, c);
+        err = heartbeat(db, c);
     if (err || c->lost || c->scope.len == 0)
         return err;
     if (c->give > 0)
-        return give(db, c);
+        return reduce_row(db, c, c->give, 0);
     return c->want > 0 ? want(db, c) : look(db, c);
 }
 
 /* ---- usage ---- */
 
-struct sl_usage_lease_claim
-sl_usage_lease_claim_of(const struct sl_usage_entry *u)
+static struct sl_usage_lease_claim claim_of(const struct sl_usage_entry *u)
 {
     return (struct sl_usage_lease_claim){.node = u->node,
                                          .scope = u->scope,
@@ -237,115 +173,80 @@ sl_usage_lease_claim_of(const struct sl_usage_entry *u)
 int sl_usage_db_spend(struct sl_database *db, const struct sl_usage_entry *u,
                       uint64_t amount)
 {
-    struct sl_usage_lease_claim c = sl_usage_lease_claim_of(u);
-    struct row row;
-    int err = find_row(db, &c, &row);
-    uint64_t units = amount < row.leased ? amount : row.leased;
+    struct sl_usage_lease_claim c = claim_of(u);
 
-    return err || !row.there ? err : reduce(db, &c, &row, units, amount);
+    return reduce_row(db, &c, amount, amount);
 }
 
 /* ---- operators ---- */
-
-static int add_text(struct sl_buf *out, const char *name, struct sl_str text)
-{
-    int err = sl_buf_addf(out, "\"%s\":", name);
-
-    if (!err)
-        err = sl_json_string(out, text);
-    return err ? err : sl_buf_addf(out, ",");
-}
-
-static int add_row(struct sl_database *db, struct sl_str own,
-                   struct sl_buf *out)
-{
-    static const char *const names[] = {"node", "scope", "id", "limit"};
-    const enum sl_query q = SL_QUERY_LEASES;
-    int err = sl_buf_addf(out, out->len > 0 ? ",{" : "{");
-
-    for (int i = 0; i < (int)SL_LEN(names) && !err; i++)
-        err = add_text(out, names[i], sl_query_column(db, q, i));
-    if (err)
-        return err;
-    return sl_buf_addf(
-        out,
-        "\"period_start_ms\":%" PRIu64 ",\"leased\":%" PRIu64
-        ",\"spent\":%" PRIu64 ",\"since_ms\":%" PRIu64 ",\"seen_ms\":%" PRIu64
-        ",\"here\":%s}",
-        number(db, q, 4) / SL_MS, number(db, q, 5), number(db, q, 6),
-        number(db, q, 7) / SL_MS, number(db, q, 8) / SL_MS,
-        sl_str_eq(sl_query_column(db, q, 0), own) ? "true" : "false");
-}
 
 int sl_usage_db_leases_json(struct sl_database *db, struct sl_str own,
                             unsigned most, struct sl_buf *out, bool *ret_cut)
 {
     const enum sl_query q = SL_QUERY_LEASES;
+    struct sl_writer w = {.out = out};
+    struct sl_str node, scope, id, limit;
+    uint64_t start, leased, spent, since, seen;
     size_t before = out->len;
-    int err;
-
-    *ret_cut = false;
-    sl_query_number(db, q, 1, (int64_t)most + 1);
-    for (unsigned i = 0; (err = sl_query_step(db, q)) == 1; i++) {
-        before = out->len;
-        err = i < most ? add_row(db, own, out) : SLUICE_EFULL;
-        if (err)
-            break;
-    }
-    sl_query_reset(db, q);
-    if (err != SLUICE_EFULL)
-        return err;
-    out->len = before;
-    *ret_cut = true;
-    return 0;
-}
-
-static int find_alive(struct sl_database *db, struct sl_str node, sl_ns since,
-                      bool *ret)
-{
-    const enum sl_query q = SL_QUERY_NODE_SEEN;
     int found;
 
-    sl_query_text(db, q, 1, node);
-    sl_query_number(db, q, 2, since);
-    found = sl_query_step(db, q);
+    sl_query_bind(db, q, "n", (int64_t)most + 1);
+    for (unsigned i = 0;
+         (found = sl_query_next(db, q, NULL, "ttttccccc", &node, &scope, &id,
+                                &limit, &start, &leased, &spent, &since,
+                                &seen)) == 1 &&
+         i < most && !w.err;
+         i++) {
+        before = out->len;
+        sl_json_open(&w, '{');
+        sl_json_member_str(&w, "node", node);
+        sl_json_member_str(&w, "scope", scope);
+        sl_json_member_str(&w, "id", id);
+        sl_json_member_str(&w, "limit", limit);
+        sl_writer_addf(&w,
+                       ",\"period_start_ms\":%" PRIu64 ",\"leased\":%" PRIu64
+                       ",\"spent\":%" PRIu64 ",\"since_ms\":%" PRIu64
+                       ",\"seen_ms\":%" PRIu64 ",\"here\":%s}",
+                       start / SL_MS, leased, spent, since / SL_MS,
+                       seen / SL_MS, sl_str_eq(node, own) ? "true" : "false");
+    }
     sl_query_reset(db, q);
-    *ret = found == 1;
-    return found < 0 ? found : 0;
+    if (w.err == SLUICE_EFULL)
+        out->len = before;
+    else if (w.err || found < 0)
+        return w.err ? w.err : found;
+    *ret_cut = w.err || found == 1;
+    return 0;
 }
 
 int sl_usage_db_release(struct sl_database *db, struct sl_str node, sl_ns since,
                         bool *ret_alive, unsigned *ret, uint64_t *ret_units)
 {
-    enum sl_query q = SL_QUERY_RELEASE_ALL;
-    int err = find_alive(db, node, since, ret_alive);
+    static const enum sl_query steps[] = {
+        SL_QUERY_RELEASE_ALL,
+        SL_QUERY_DROP_OWED, /* its table will not come back either */
+        SL_QUERY_DROP_NODE};
+    int found = sl_query_one(db, SL_QUERY_NODE_SEEN, "tn", node, since);
+    int err = 0;
+    uint64_t leased;
 
+    *ret_alive = found == 1;
     *ret = 0;
     *ret_units = 0;
-    if (err || *ret_alive)
-        return err;
-    sl_query_text(db, q, 1, node);
-    err = sl_database_run(db, q);
+    if (found)
+        return found < 0 ? found : 0;
+    for (size_t i = 0; i < SL_LEN(steps) && !err; i++)
+        err = sl_query_run(db, steps[i], "t", node);
     if (err)
         return err;
-    q = SL_QUERY_DROP_OWED; /* its table will not come back either */
-    sl_query_text(db, q, 1, node);
-    err = sl_database_run(db, q);
-    if (err)
-        return err;
-    q = SL_QUERY_DROP_NODE;
-    sl_query_text(db, q, 1, node);
-    err = sl_database_run(db, q);
-    if (err)
-        return err;
-    q = SL_QUERY_DROP_LEASES;
-    sl_query_text(db, q, 1, node);
-    while ((err = sl_query_step(db, q)) == 1) {
+    sl_query_bind(db, SL_QUERY_DROP_LEASES, "t", node);
+    while ((found = sl_query_next(db, SL_QUERY_DROP_LEASES, NULL, "c",
+                                  &leased)) == 1) {
         ++*ret;
-        *ret_units += number(db, q, 0);
+        *ret_units += leased;
     }
-    sl_query_reset(db, q);
-    return err;
+    sl_query_reset(db, SL_QUERY_DROP_LEASES);
+    return found;
 }
 
 /* ---- a node that restarts: its name and its leases.
@@ -363,51 +264,25 @@ int sl_usage_db_release(struct sl_database *db, struct sl_str node, sl_ns since,
 /* Nodes without leases are deleted after this time. */
 #define NODE_KEPT (30 * SL_DAY)
 
-/* ---- the name ---- */
-
-/* Reads when the node was last seen; unchanged if never. */
-static int find_seen(struct sl_database *db, struct sl_str node, sl_ns *ret)
-{
-    const enum sl_query q = SL_QUERY_NODE_LAST;
-    int found;
-
-    sl_query_text(db, q, 1, node);
-    found = sl_query_step(db, q);
-    if (found == 1)
-        *ret = sl_query_integer(db, q, 0);
-    sl_query_reset(db, q);
-    return found < 0 ? found : 0;
-}
-
-static int put_name(struct sl_database *db, struct sl_str node, sl_ns now)
-{
-    enum sl_query q = SL_QUERY_TRIM_NODES;
-    int err;
-
-    sl_query_number(db, q, 1, now > NODE_KEPT ? now - NODE_KEPT : 0);
-    err = sl_database_run(db, q);
-    if (err)
-        return err;
-    q = SL_QUERY_ENTER_NODE;
-    sl_query_text(db, q, 1, node);
-    sl_query_number(db, q, 2, now);
-    sl_query_text(db, q, 3, sl_str_c(db->word));
-    return sl_database_run(db, q);
-}
-
+/* Takes the name. *ret_seen: when its node was last seen; unchanged if never.
+ */
 static int enter(struct sl_database *db, struct sl_str node, sl_ns now,
                  sl_ns *ret_seen)
 {
-    int err = sl_database_run(db, SL_QUERY_BEGIN);
+    int err = sl_query_run(db, SL_QUERY_BEGIN, "");
 
     if (!err)
-        err = find_seen(db, node, ret_seen);
+        err = sl_query_one(db, SL_QUERY_NODE_LAST, "t n", node, ret_seen);
+    if (err >= 0)
+        err = sl_query_run(db, SL_QUERY_TRIM_NODES, "n",
+                           now > NODE_KEPT ? now - NODE_KEPT : (sl_ns)0);
     if (!err)
-        err = put_name(db, node, now);
+        err = sl_query_run(db, SL_QUERY_ENTER_NODE, "tnt", node, now,
+                           sl_str_c(db->word));
     if (!err)
-        err = sl_database_run(db, SL_QUERY_COMMIT);
+        err = sl_query_run(db, SL_QUERY_COMMIT, "");
     if (err)
-        sl_database_rollback(db);
+        db->driver->rollback(db);
     return err;
 }
 
@@ -418,56 +293,35 @@ struct found {
     struct found *next;
 };
 
-static bool keep_text(struct sl_arena *arena, struct sl_str text,
-                      struct sl_str *ret)
-{
-    ret->at = sl_arena_copy(arena, text);
-    ret->len = text.len;
-    return ret->at;
-}
-
-static int load_one(struct sl_database *db, struct sl_arena *arena,
-                    struct found **ret)
-{
-    const enum sl_query q = SL_QUERY_OWN_LEASES;
-    struct found *f = sl_arena_take(arena, sizeof(*f));
-
-    if (!f)
-        return SLUICE_ENOMEM;
-    f->next = NULL;
-    f->row = (struct sl_usage_lease_row){.start = (sl_ns)number(db, q, 3),
-                                         .base = number(db, q, 4),
-                                         .spent = number(db, q, 5),
-                                         .leased = number(db, q, 6)};
-    if (!keep_text(arena, sl_query_column(db, q, 0), &f->row.scope) ||
-        !keep_text(arena, sl_query_column(db, q, 1), &f->row.id) ||
-        !keep_text(arena, sl_query_column(db, q, 2), &f->row.limit))
-        return SLUICE_ENOMEM;
-    *ret = f;
-    return 0;
-}
-
 static int load_rows(struct sl_database *db, struct sl_str node,
                      struct sl_arena *arena, struct found **ret)
 {
     const enum sl_query q = SL_QUERY_OWN_LEASES;
     struct found **end = ret, *last = NULL;
-    int err;
+    int found = 1;
 
-    sl_query_text(db, q, 1, node);
-    while ((err = sl_query_step(db, q)) == 1) {
-        err = load_one(db, arena, end);
-        if (err)
+    sl_query_bind(db, q, "t", node);
+    while (found == 1) {
+        struct found *f = sl_arena_take(arena, sizeof(*f));
+
+        if (!f) {
+            found = SLUICE_ENOMEM;
             break;
-        (*end)->row.older = last &&
-                            sl_str_eq(last->row.limit, (*end)->row.limit) &&
-                            sl_str_eq(last->row.id, (*end)->row.id) &&
-                            sl_str_eq(last->row.scope, (*end)->row.scope);
-        last = *end;
-        end = &(*end)->next;
+        }
+        memset(f, 0, sizeof(*f));
+        found = sl_query_next(db, q, arena, "tttnccc", &f->row.scope,
+                              &f->row.id, &f->row.limit, &f->row.start,
+                              &f->row.base, &f->row.spent, &f->row.leased);
+        if (found != 1)
+            break;
+        f->row.older = last && sl_str_eq(last->row.limit, f->row.limit) &&
+                       sl_str_eq(last->row.id, f->row.id) &&
+                       sl_str_eq(last->row.scope, f->row.scope);
+        *end = last = f;
+        end = &f->next;
     }
     sl_query_reset(db, q);
-    return err;
+    return found;
 }
 
 static int resume_row(struct sl_database *db, struct sl_str node,
@@ -486,7 +340,7 @@ static int resume_row(struct sl_database *db, struct sl_str node,
                                .at = at,
                                .cap = UINT64_MAX,
                                .reported = true};
-    struct sl_usage_lease_claim c = sl_usage_lease_claim_of(&u);
+    struct sl_usage_lease_claim c = claim_of(&u);
     int err;
 
     c.give = left < row->leased ? left : row->leased;
@@ -543,7 +397,7 @@ static int resume_some(struct sl_database *db, struct sl_str node,
 {
     uint64_t slots[SL_SHARE_SLOTS / 64] = {0};
     struct found *i = *rows;
-    int err = sl_database_run(db, SL_QUERY_BEGIN);
+    int err = sl_query_run(db, SL_QUERY_BEGIN, "");
 
     for (unsigned n = 0; i && n < PORTION; n++, i = i->next)
         sl_slot_take(slots, i->row.scope, i->row.id);
@@ -556,9 +410,9 @@ static int resume_some(struct sl_database *db, struct sl_str node,
     if (!err)
         err = say_alive(db, node, watch);
     if (!err)
-        err = sl_database_run(db, SL_QUERY_COMMIT);
+        err = sl_query_run(db, SL_QUERY_COMMIT, "");
     if (err)
-        sl_database_rollback(db);
+        db->driver->rollback(db);
     return err;
 }
 
