@@ -99,6 +99,8 @@ void sl_pg_plan_close(struct sl_pg_plan *plans);
  * Until then all calls fail.
  */
 
+#define SL_PG_SCHEMA "sluice" /* of our tables */
+
 /* Shorter than SL_PG_WAIT, so that the server reports the reason. */
 #define SL_PG_STATEMENT_MS 4000
 #define SL_PG_LOCK_MS      2000
@@ -108,12 +110,14 @@ void sl_pg_plan_close(struct sl_pg_plan *plans);
 struct pg_conn; /* libpq's PGconn and PGresult */
 struct pg_result;
 
+#define SL_PG_PARAMS 12
+
 struct sl_pg_params {
     int count;
-    const char *values[12]; /* NULL: null */
-    int lengths[12];
-    int formats[12]; /* 1: bytes of `lengths`; 0: NUL-terminated text */
-    int binary;      /* 1: results in binary format */
+    const char *values[SL_PG_PARAMS]; /* NULL: null */
+    int lengths[SL_PG_PARAMS];
+    int formats[SL_PG_PARAMS]; /* 1: `lengths` bytes; 0: NUL-terminated */
+    int binary;                /* 1: results in binary format */
 };
 
 struct sl_pg_conn {
@@ -190,106 +194,6 @@ void sl_pg_conn_drop(struct sl_pg_conn *link);
 
 /* Monotonic time. */
 sl_ns sl_pg_now(const struct sl_pg_conn *link);
-
-/* ---- the tables, created and migrated.
- *
- * They are in their own schema, SL_PG_SCHEMA. The first daemon creates them
- * under a lock. Each version is a step, applied as a whole or not at all.
- */
-
-#define SL_PG_SCHEMA "sluice"
-
-/* Call it before the pipeline begins. Returns 0 or SLUICE_ESTORE with a
- * sentence. */
-SL_MUST_USE int sl_pg_schema(struct sl_pg_conn *link, struct sl_diag *diag);
-
-/* Migrates the tables to version `count`: steps[i] makes version i + 1 of
- * version i. A later version is refused. */
-SL_MUST_USE int sl_pg_migrate(struct sl_pg_conn *link, const char *const *steps,
-                              int count, struct sl_diag *diag);
-
-/* ---- the driver's connection and its transactions. */
-
-#define SL_PG_PARAMS    12
-#define SL_PG_COMMITTED 256
-
-/* The parameters of the next statement. */
-struct sl_pg_bound {
-    struct sl_pg_params params;
-    char numbers[SL_PG_PARAMS][24];
-};
-
-struct sl_pg_store {
-    struct sl_pg_conn link;
-    struct sl_pg_notify *listener; /* or NULL */
-    _Atomic int served_by;         /* process id of the server backend */
-    bool in_transaction;
-    bool has_row;           /* a result came after the number was sent */
-    uint64_t number;        /* of the last transaction begun */
-    uint64_t uncertain_txn; /* its COMMIT was sent and not answered; 0: none */
-    uint64_t committed[SL_PG_COMMITTED]; /* found to be committed later */
-    unsigned committed_count;            /* ever added */
-    char word[20];                       /* random name of this writer */
-    int counts[SL_QUERIES];              /* of parameters */
-    struct sl_pg_bound bound[SL_QUERIES];
-    struct pg_result *results[SL_QUERIES];
-    int rows[SL_QUERIES]; /* current row of each result */
-    char url[];
-};
-
-static inline struct sl_pg_store *sl_pg_store_of(const struct sl_database *db)
-{
-    return db->conn;
-}
-
-static inline int sl_pg_fail(struct sl_database *db)
-{
-    db->diag = sl_pg_store_of(db)->link.diag;
-    return SLUICE_ESTORE;
-}
-
-/* ---- lost commits ---- */
-
-/* Registers this writer; on a new connection, within its pipeline. */
-SL_MUST_USE int sl_pg_commit_register(struct sl_pg_conn *link);
-
-/* Numbers a transaction; right after BEGIN. Locks the writer's row. */
-SL_MUST_USE int sl_pg_commit_begin(struct sl_database *db);
-
-/* Commits. db->uncertain_txn is its number if the answer is lost. */
-SL_MUST_USE int sl_pg_commit(struct sl_database *db);
-
-/* Finds out how the last uncertain transaction ended; before any write. */
-SL_MUST_USE int sl_pg_commit_resolve(struct sl_database *db);
-
-/* Was it committed? Returns 1, 0, or an error if unknown. */
-SL_MUST_USE int sl_pg_commit_status(struct sl_database *db, uint64_t number);
-
-/* ---- notifications of other daemons.
- *
- * A thread with its own connection LISTENs. After each (re)connect
- * notifications may have been missed: it then passes an empty message, and the
- * switch of every feature.
- */
-
-struct sl_pg_notify;
-
-struct sl_pg_notify_options {
-    const char *url; /* borrowed */
-    const struct sl_alloc *alloc;
-    const _Atomic int *own; /* our own backend, whose notifications are ignored
-                             */
-    sl_notified_f *heard;   /* called on the listener's thread */
-    void *ctx;
-};
-
-/* Returns 0, SLUICE_ENOMEM or SLUICE_ESYS. Waits for a server that is down. */
-SL_MUST_USE int sl_pg_notify_open(const struct sl_pg_notify_options *options,
-                                  struct sl_pg_notify **ret,
-                                  struct sl_diag *diag);
-
-/* Ends the thread. NULL is allowed. */
-void sl_pg_notify_close(struct sl_pg_notify *listener);
 
 /* ---- any bytes as a text of PostgreSQL.
  *

@@ -1,10 +1,8 @@
 /* pg_conn.c -- one connection to PostgreSQL, in pipeline mode. */
 #include <errno.h>
-#include <inttypes.h>
 #include <libpq-fe.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "registry/pg.h"
@@ -497,148 +495,6 @@ void sl_pg_conn_rollback(struct sl_pg_conn *l)
     l->failed = false;
     if (PQtransactionStatus(l->conn) != PQTRANS_IDLE)
         sl_pg_conn_drop(l);
-}
-
-/* ---- the status of a transaction whose COMMIT was not answered.
- *
- * Each writer has a row in `writers`, by a random name chosen at its start.
- * Every transaction writes its number there: if the row has the number, the
- * transaction was committed.
- *
- *     BEGIN, number ... a result arrives ... COMMIT
- *
- * The number is the first write of a transaction. COMMIT is not sent before a
- * later result has arrived: from then on the row is locked until the
- * transaction ends. A read of the row with a lock therefore waits for a COMMIT
- * in flight, also at a server that has not noticed the lost connection.
- *
- *     COMMIT sent, no answer --> uncertain --> the row was read: known
- *                                  ^  |
- *                                  +--+ it was not: read again
- *
- * While a transaction is uncertain nothing is written: the next number would
- * replace it. Results are kept for later questions (SL_PG_COMMITTED of them;
- * each one costs a lost connection, and is asked for within a second).
- *
- * pg_xact_status() does not serve: after a crash PostgreSQL may reuse the
- * number of a lost transaction.
- */
-
-/* How long rows of dead writers are kept. */
-#define KEPT_FOR "30 days"
-
-static const struct {
-    const char *name, *sql;
-} statements[] = {
-    {"number",
-     "INSERT INTO writers(word, mark) VALUES($1, CAST($2 AS bigint))"
-     " ON CONFLICT(word) DO UPDATE SET mark = excluded.mark, at = now()"   },
-    {"marked", "SELECT mark FROM writers WHERE word = $1 FOR UPDATE"       },
-    {"forget",
-     "DELETE FROM writers WHERE word IN (SELECT word FROM writers"
-     " WHERE at < now() - interval '" KEPT_FOR "' AND word <> $1 LIMIT 100"
-     " FOR UPDATE SKIP LOCKED)"                                            },
-    {"enter",
-     "INSERT INTO writers(word, mark) VALUES($1, 0) ON CONFLICT DO NOTHING"},
-};
-
-int sl_pg_commit_register(struct sl_pg_conn *l)
-{
-    const struct sl_pg_store *s = l->ctx;
-    struct sl_pg_params p = {.count = 1, .values = {s->word}};
-    int err = 0;
-
-    for (size_t i = 0; i < SL_LEN(statements) && !err; i++)
-        err = sl_pg_prepare(l, statements[i].name, statements[i].sql);
-    if (!err)
-        err = sl_pg_conn_send(l, "forget", NULL, &p);
-    return err ? err : sl_pg_conn_send(l, "enter", NULL, &p);
-}
-
-int sl_pg_commit_begin(struct sl_database *db)
-{
-    struct sl_pg_store *s = sl_pg_store_of(db);
-    char number[24];
-    struct sl_pg_params p = {
-        .count = 2, .values = {s->word, number}
-    };
-
-    s->has_row = false;
-    snprintf(number, sizeof(number), "%" PRIu64, ++s->number);
-    return sl_pg_conn_send(&s->link, "number", NULL, &p) ? sl_pg_fail(db) : 0;
-}
-
-/* Waits until the server has the number of a transaction without queries. */
-static int await_row(struct sl_database *db)
-{
-    struct sl_pg_store *s = sl_pg_store_of(db);
-    struct sl_pg_params p = {.count = 1, .values = {s->word}};
-    PGresult *result = NULL;
-
-    if (s->has_row)
-        return 0;
-    if (sl_pg_conn_query(&s->link, "marked", &p, false, false, &result))
-        return sl_pg_fail(db);
-    PQclear(result);
-    return 0;
-}
-
-int sl_pg_commit(struct sl_database *db)
-{
-    static const struct sl_pg_params none;
-    struct sl_pg_store *s = sl_pg_store_of(db);
-    char name[16];
-    PGresult *result = NULL;
-    bool done;
-
-    if (await_row(db))
-        return SLUICE_ESTORE;
-    snprintf(name, sizeof(name), "q%d", (int)SL_QUERY_COMMIT);
-    s->link.was_lost = false;
-    s->in_transaction = false;
-    if (sl_pg_conn_query(&s->link, name, &none, true, false, &result)) {
-        s->uncertain_txn = s->link.was_lost ? s->number : 0;
-        db->uncertain_txn = s->uncertain_txn;
-        return sl_pg_fail(db);
-    }
-    done = strcmp(PQcmdStatus(result), "COMMIT") == 0;
-    PQclear(result);
-    return done ? 0
-                : sl_diag_error(&db->diag, SLUICE_ESTORE,
-                                "the registry at %s rolled back a transaction",
-                                s->link.shown);
-}
-
-int sl_pg_commit_resolve(struct sl_database *db)
-{
-    struct sl_pg_store *s = sl_pg_store_of(db);
-    struct sl_pg_params p = {.count = 1, .values = {s->word}};
-    PGresult *result = NULL;
-    uint64_t mark = 0;
-
-    if (s->uncertain_txn == 0)
-        return 0;
-    if (sl_pg_conn_query(&s->link, "marked", &p, true, false, &result))
-        return sl_pg_fail(db);
-    if (PQntuples(result) == 1)
-        mark = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
-    PQclear(result);
-    if (mark == s->uncertain_txn)
-        s->committed[s->committed_count++ % SL_PG_COMMITTED] = mark;
-    s->uncertain_txn = 0;
-    return 0;
-}
-
-int sl_pg_commit_status(struct sl_database *db, uint64_t number)
-{
-    struct sl_pg_store *s = sl_pg_store_of(db);
-
-    if (sl_pg_conn_ensure(&s->link, &db->diag) || sl_pg_commit_resolve(db))
-        return SLUICE_ESTORE;
-    for (unsigned i = 0; i < SL_PG_COMMITTED; i++)
-        if (s->committed[i] == number)
-            return 1;
-    return 0;
 }
 
 /* ---- the address, read by libpq. */

@@ -5,9 +5,14 @@
  */
 #include <inttypes.h>
 #include <libpq-fe.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "registry/pg.h"
 
@@ -46,12 +51,198 @@ static const char *name_of(enum sl_query query, char name[16])
     return name;
 }
 
+/* ---- notifications of other daemons.
+ *
+ * A thread with its own connection LISTENs. After each (re)connect
+ * notifications may have been missed: it then passes an empty message, and the
+ * switch of every feature.
+ */
+
+/* How often a silent connection is checked. */
+#define SILENCE (5 * SL_S)
+#define AGAIN   (200 * SL_MS)
+
+#define TEXT_MOST ((size_t)64 << 10)
+
+struct notifier {
+    const struct sl_alloc *alloc;
+    const _Atomic int *own; /* our own backend, whose notifications are ignored
+                             */
+    sl_notified_f *heard;   /* called on the thread */
+    void *ctx;
+    struct sl_pg_conn link;
+    struct sl_arena arena;
+    pthread_t thread;
+    bool has_thread;
+    int stop; /* an eventfd */
+};
+
+static void hear(struct notifier *l, struct sl_str text)
+{
+    struct sl_str message;
+
+    sl_arena_reset(&l->arena);
+    /* An unreadable message may be about anything. */
+    if (!sl_pg_unescape(&l->arena, text, &message))
+        message = SL_STR("");
+    l->heard(l->ctx, message);
+}
+
+static void hear_all(struct notifier *l)
+{
+    PGnotify *notify;
+
+    while ((notify = PQnotifies(l->link.conn))) {
+        if (notify->be_pid != atomic_load(l->own))
+            hear(l, sl_str_c(notify->extra));
+        PQfreemem(notify);
+    }
+}
+
+/* Makes up for missed messages: whether there are subjects, and all switches.
+ */
+static const char missed[] =
+    "SELECT 's::' WHERE EXISTS(SELECT 1 FROM subjects) OR"
+    " EXISTS(SELECT 1 FROM usage_credits) UNION ALL"
+    " SELECT 'f:' || is_on || ':' || name FROM switches";
+
+static int notifier_on_open(struct sl_pg_conn *link, struct sl_diag *diag)
+{
+    struct notifier *l = link->ctx;
+    PGresult *result = NULL;
+    int err = sl_pg_exec(link, "LISTEN " SL_PG_SCHEMA, NULL, diag);
+
+    if (!err)
+        err = sl_pg_exec(link, missed, &result, diag);
+    if (err)
+        return err;
+    l->heard(l->ctx, SL_STR(""));
+    for (int i = 0; i < PQntuples(result); i++)
+        hear(l, sl_str_c(PQgetvalue(result, i, 0)));
+    PQclear(result);
+    return 0;
+}
+
+/* Waits for input or for `most`. Returns false if the thread must end. */
+static bool wait_for(struct notifier *l, int fd, sl_ns most, bool *ret_heard)
+{
+    struct pollfd fds[2] = {
+        {.fd = l->stop, .events = POLLIN},
+        {.fd = fd,      .events = POLLIN}
+    };
+
+    poll(fds, 2, (int)(most / SL_MS));
+    *ret_heard = fds[1].revents != 0;
+    return fds[0].revents == 0;
+}
+
+/* A silent connection may be dead. */
+static void listen_once(struct notifier *l, bool heard)
+{
+    struct sl_diag diag = {0};
+
+    if (heard ? !PQconsumeInput(l->link.conn)
+              : sl_pg_exec(&l->link, "SELECT 1", NULL, &diag) != 0) {
+        if (l->link.conn)
+            sl_pg_conn_drop(&l->link);
+        return;
+    }
+    hear_all(l);
+    if (PQstatus(l->link.conn) != CONNECTION_OK)
+        sl_pg_conn_drop(&l->link);
+}
+
+static void *run_notifier(void *ctx)
+{
+    struct notifier *l = ctx;
+    struct sl_diag diag = {0};
+    bool heard = false, goes_on = true;
+
+    while (goes_on) {
+        if (!l->link.conn && sl_pg_conn_ensure(&l->link, &diag)) {
+            goes_on = wait_for(l, -1, AGAIN, &heard);
+            continue;
+        }
+        hear_all(l);
+        goes_on = wait_for(l, PQsocket(l->link.conn), SILENCE, &heard);
+        if (goes_on)
+            listen_once(l, heard);
+    }
+    return NULL;
+}
+
+/* Signals are handled by another thread. */
+static int start_notifier(struct notifier *l)
+{
+    sigset_t all, old;
+    int code;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    code = pthread_create(&l->thread, NULL, run_notifier, l);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    l->has_thread = code == 0;
+    return code;
+}
+
+static void close_notifier(struct notifier *l)
+{
+    if (!l)
+        return;
+    if (l->has_thread) {
+        /* A write of 1 to a counter of 0 does not block. */
+        (void)!write(l->stop, &(uint64_t){1}, sizeof(uint64_t));
+        pthread_join(l->thread, NULL);
+    }
+    if (l->stop >= 0)
+        close(l->stop);
+    sl_pg_close(&l->link);
+    sl_arena_done(&l->arena);
+    sl_alloc_free(l->alloc, l, sizeof(*l));
+}
+/* The parameters of the next statement. */
+struct bound {
+    struct sl_pg_params params;
+    char numbers[SL_PG_PARAMS][24];
+};
+
+#define COMMITTED 256
+
+struct store {
+    struct sl_pg_conn link;
+    struct notifier *notifier; /* or NULL */
+    _Atomic int served_by;     /* process id of the server backend */
+    bool in_transaction;
+    bool has_row;           /* a result came after the number was sent */
+    uint64_t number;        /* of the last transaction begun */
+    uint64_t uncertain_txn; /* its COMMIT was sent and not answered; 0: none */
+    uint64_t committed[COMMITTED]; /* found to be committed later */
+    unsigned committed_count;      /* ever added */
+    char word[20];                 /* random name of this writer */
+    int counts[SL_QUERIES];        /* of parameters */
+    struct bound bound[SL_QUERIES];
+    PGresult *results[SL_QUERIES];
+    int rows[SL_QUERIES]; /* current row of each result */
+    char url[];
+};
+
+static struct store *store_of(const struct sl_database *db)
+{
+    return db->conn;
+}
+
+static int fail(struct sl_database *db)
+{
+    db->diag = store_of(db)->link.diag;
+    return SLUICE_ESTORE;
+}
+
 /* ---- binding ---- */
 
 static void bind(struct sl_database *db, enum sl_query query, int at,
                  const struct sl_str *text, int64_t number)
 {
-    struct sl_pg_bound *bound = &sl_pg_store_of(db)->bound[query];
+    struct bound *bound = &store_of(db)->bound[query];
     struct sl_pg_params *p = &bound->params;
     struct sl_str value;
 
@@ -69,7 +260,7 @@ static void bind(struct sl_database *db, enum sl_query query, int at,
 }
 
 /* Binds all parameters; those after the last bound one are NULL. */
-static const struct sl_pg_params *take_bound(struct sl_pg_store *s,
+static const struct sl_pg_params *take_bound(struct store *s,
                                              enum sl_query query)
 {
     struct sl_pg_params *p = &s->bound[query].params;
@@ -78,16 +269,158 @@ static const struct sl_pg_params *take_bound(struct sl_pg_store *s,
     return p;
 }
 
-static void unbind(struct sl_pg_store *s, enum sl_query query)
+static void unbind(struct store *s, enum sl_query query)
 {
     memset(&s->bound[query].params, 0, sizeof(s->bound[query].params));
+}
+
+/* ---- the status of a transaction whose COMMIT was not answered.
+ *
+ * Each writer has a row in `writers`, by a random name chosen at its start.
+ * Every transaction writes its number there: if the row has the number, the
+ * transaction was committed.
+ *
+ *     BEGIN, number ... a result arrives ... COMMIT
+ *
+ * The number is the first write of a transaction. COMMIT is not sent before a
+ * later result has arrived: from then on the row is locked until the
+ * transaction ends. A read of the row with a lock therefore waits for a COMMIT
+ * in flight, also at a server that has not noticed the lost connection.
+ *
+ *     COMMIT sent, no answer --> uncertain --> the row was read: known
+ *                                  ^  |
+ *                                  +--+ it was not: read again
+ *
+ * While a transaction is uncertain nothing is written: the next number would
+ * replace it. Results are kept for later questions (COMMITTED of them;
+ * each one costs a lost connection, and is asked for within a second).
+ *
+ * pg_xact_status() does not serve: after a crash PostgreSQL may reuse the
+ * number of a lost transaction.
+ */
+
+/* How long rows of dead writers are kept. */
+#define KEPT_FOR "30 days"
+
+static const struct {
+    const char *name, *sql;
+} statements[] = {
+    {"number",
+     "INSERT INTO writers(word, mark) VALUES($1, CAST($2 AS bigint))"
+     " ON CONFLICT(word) DO UPDATE SET mark = excluded.mark, at = now()"   },
+    {"marked", "SELECT mark FROM writers WHERE word = $1 FOR UPDATE"       },
+    {"forget",
+     "DELETE FROM writers WHERE word IN (SELECT word FROM writers"
+     " WHERE at < now() - interval '" KEPT_FOR "' AND word <> $1 LIMIT 100"
+     " FOR UPDATE SKIP LOCKED)"                                            },
+    {"enter",
+     "INSERT INTO writers(word, mark) VALUES($1, 0) ON CONFLICT DO NOTHING"},
+};
+
+static int register_writer(struct sl_pg_conn *l)
+{
+    const struct store *s = l->ctx;
+    struct sl_pg_params p = {.count = 1, .values = {s->word}};
+    int err = 0;
+
+    for (size_t i = 0; i < SL_LEN(statements) && !err; i++)
+        err = sl_pg_prepare(l, statements[i].name, statements[i].sql);
+    if (!err)
+        err = sl_pg_conn_send(l, "forget", NULL, &p);
+    return err ? err : sl_pg_conn_send(l, "enter", NULL, &p);
+}
+
+static int number_txn(struct sl_database *db)
+{
+    struct store *s = store_of(db);
+    char number[24];
+    struct sl_pg_params p = {
+        .count = 2, .values = {s->word, number}
+    };
+
+    s->has_row = false;
+    snprintf(number, sizeof(number), "%" PRIu64, ++s->number);
+    return sl_pg_conn_send(&s->link, "number", NULL, &p) ? fail(db) : 0;
+}
+
+/* Waits until the server has the number of a transaction without queries. */
+static int await_row(struct sl_database *db)
+{
+    struct store *s = store_of(db);
+    struct sl_pg_params p = {.count = 1, .values = {s->word}};
+    PGresult *result = NULL;
+
+    if (s->has_row)
+        return 0;
+    if (sl_pg_conn_query(&s->link, "marked", &p, false, false, &result))
+        return fail(db);
+    PQclear(result);
+    return 0;
+}
+
+static int commit(struct sl_database *db)
+{
+    static const struct sl_pg_params none;
+    struct store *s = store_of(db);
+    char name[16];
+    PGresult *result = NULL;
+    bool done;
+
+    if (await_row(db))
+        return SLUICE_ESTORE;
+    snprintf(name, sizeof(name), "q%d", (int)SL_QUERY_COMMIT);
+    s->link.was_lost = false;
+    s->in_transaction = false;
+    if (sl_pg_conn_query(&s->link, name, &none, true, false, &result)) {
+        s->uncertain_txn = s->link.was_lost ? s->number : 0;
+        db->uncertain_txn = s->uncertain_txn;
+        return fail(db);
+    }
+    done = strcmp(PQcmdStatus(result), "COMMIT") == 0;
+    PQclear(result);
+    return done ? 0
+                : sl_diag_error(&db->diag, SLUICE_ESTORE,
+                                "the registry at %s rolled back a transaction",
+                                s->link.shown);
+}
+
+static int resolve_commit(struct sl_database *db)
+{
+    struct store *s = store_of(db);
+    struct sl_pg_params p = {.count = 1, .values = {s->word}};
+    PGresult *result = NULL;
+    uint64_t mark = 0;
+
+    if (s->uncertain_txn == 0)
+        return 0;
+    if (sl_pg_conn_query(&s->link, "marked", &p, true, false, &result))
+        return fail(db);
+    if (PQntuples(result) == 1)
+        mark = strtoull(PQgetvalue(result, 0, 0), NULL, 10);
+    PQclear(result);
+    if (mark == s->uncertain_txn)
+        s->committed[s->committed_count++ % COMMITTED] = mark;
+    s->uncertain_txn = 0;
+    return 0;
+}
+
+static int commit_status(struct sl_database *db, uint64_t number)
+{
+    struct store *s = store_of(db);
+
+    if (sl_pg_conn_ensure(&s->link, &db->diag) || resolve_commit(db))
+        return SLUICE_ESTORE;
+    for (unsigned i = 0; i < COMMITTED; i++)
+        if (s->committed[i] == number)
+            return 1;
+    return 0;
 }
 
 /* ---- transactions ---- */
 
 static void rollback(struct sl_database *db)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct store *s = store_of(db);
 
     s->in_transaction = false;
     sl_pg_conn_rollback(&s->link);
@@ -95,9 +428,9 @@ static void rollback(struct sl_database *db)
 
 static int begin(struct sl_database *db)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct store *s = store_of(db);
 
-    if (sl_pg_conn_ensure(&s->link, &db->diag) || sl_pg_commit_resolve(db))
+    if (sl_pg_conn_ensure(&s->link, &db->diag) || resolve_commit(db))
         return SLUICE_ESTORE;
     s->in_transaction = true;
     return 0;
@@ -108,14 +441,14 @@ static int begin(struct sl_database *db)
 /* Runs a single statement as its own transaction. */
 static int run_alone(struct sl_database *db, enum sl_query query)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct store *s = store_of(db);
     PGresult *result = NULL;
     char name[16];
     int err = sl_pg_conn_ensure(&s->link, &db->diag);
 
     if (!err && sl_pg_conn_query(&s->link, name_of(query, name),
                                  take_bound(s, query), true, false, &result))
-        err = sl_pg_fail(db);
+        err = fail(db);
     PQclear(result);
     unbind(s, query);
     return err;
@@ -123,12 +456,12 @@ static int run_alone(struct sl_database *db, enum sl_query query)
 
 static int run(struct sl_database *db, enum sl_query query)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct store *s = store_of(db);
     char name[16];
     int err = 0;
 
     if (query == SL_QUERY_COMMIT)
-        return sl_pg_commit(db);
+        return commit(db);
     if (query == SL_QUERY_BEGIN && begin(db))
         return SLUICE_ESTORE;
     if (!s->in_transaction)
@@ -137,8 +470,8 @@ static int run(struct sl_database *db, enum sl_query query)
                           take_bound(s, query));
     unbind(s, query);
     if (err)
-        return sl_pg_fail(db);
-    return query == SL_QUERY_BEGIN ? sl_pg_commit_begin(db) : 0;
+        return fail(db);
+    return query == SL_QUERY_BEGIN ? number_txn(db) : 0;
 }
 
 /* Reading all counters may need more memory than there is. */
@@ -147,7 +480,7 @@ static bool is_long(enum sl_query query)
     return query == SL_QUERY_EACH_COUNTER;
 }
 
-static void drop_result(struct sl_pg_store *s, enum sl_query query)
+static void drop_result(struct store *s, enum sl_query query)
 {
     PQclear(s->results[query]);
     s->results[query] = NULL;
@@ -155,7 +488,7 @@ static void drop_result(struct sl_pg_store *s, enum sl_query query)
 
 static int ask(struct sl_database *db, enum sl_query query)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct store *s = store_of(db);
     char name[16];
 
     if (!s->in_transaction && sl_pg_conn_ensure(&s->link, &db->diag))
@@ -163,7 +496,7 @@ static int ask(struct sl_database *db, enum sl_query query)
     if (sl_pg_conn_query(&s->link, name_of(query, name), take_bound(s, query),
                          !s->in_transaction, is_long(query),
                          &s->results[query]))
-        return sl_pg_fail(db);
+        return fail(db);
     s->has_row = true;
     s->rows[query] = 0;
     return s->results[query] && PQntuples(s->results[query]) > 0;
@@ -171,20 +504,20 @@ static int ask(struct sl_database *db, enum sl_query query)
 
 static int step(struct sl_database *db, enum sl_query query)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct store *s = store_of(db);
 
     if (!s->results[query])
         return ask(db, query);
     if (!is_long(query))
         return ++s->rows[query] < PQntuples(s->results[query]);
     drop_result(s, query);
-    return sl_pg_conn_next(&s->link, &s->results[query]) ? sl_pg_fail(db)
+    return sl_pg_conn_next(&s->link, &s->results[query]) ? fail(db)
                                                          : !!s->results[query];
 }
 
 static void reset(struct sl_database *db, enum sl_query query)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct store *s = store_of(db);
     bool stays = is_long(query) && s->results[query];
 
     while (stays) {
@@ -199,8 +532,8 @@ static void reset(struct sl_database *db, enum sl_query query)
 static bool read_text(struct sl_database *db, enum sl_query query, int column,
                       struct sl_str *ret)
 {
-    const PGresult *result = sl_pg_store_of(db)->results[query];
-    int row = sl_pg_store_of(db)->rows[query];
+    const PGresult *result = store_of(db)->results[query];
+    int row = store_of(db)->rows[query];
     struct sl_str text;
 
     if (PQgetisnull(result, row, column))
@@ -215,7 +548,7 @@ static bool read_text(struct sl_database *db, enum sl_query query, int column,
 static int64_t read_integer(struct sl_database *db, enum sl_query query,
                             int column)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct store *s = store_of(db);
 
     return strtoll(PQgetvalue(s->results[query], s->rows[query], column), NULL,
                    10);
@@ -225,7 +558,7 @@ static int64_t read_integer(struct sl_database *db, enum sl_query query,
 
 static int script(struct sl_database *db, const char *sql)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct store *s = store_of(db);
     char one[200];
 
     while (*sql) {
@@ -233,7 +566,7 @@ static int script(struct sl_database *db, const char *sql)
 
         snprintf(one, sizeof(one), "%.*s", len, sql);
         if (sl_pg_conn_send(&s->link, NULL, one, NULL))
-            return sl_pg_fail(db);
+            return fail(db);
         sql += len;
         sql += strspn(sql, "; ");
     }
@@ -244,7 +577,7 @@ static int script(struct sl_database *db, const char *sql)
 
 static int lock(struct sl_database *db, const uint64_t *slots)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct store *s = store_of(db);
     char list[5 * SL_SHARE_SLOTS + 3] = "{";
     struct sl_pg_params p = {.count = 1, .values = {list}};
     size_t len = 1;
@@ -254,12 +587,12 @@ static int lock(struct sl_database *db, const uint64_t *slots)
             len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u",
                                     len > 1 ? "," : "", i);
     snprintf(list + len, sizeof(list) - len, "}");
-    return sl_pg_conn_send(&s->link, "lock", NULL, &p) ? sl_pg_fail(db) : 0;
+    return sl_pg_conn_send(&s->link, "lock", NULL, &p) ? fail(db) : 0;
 }
 
 static int tell(struct sl_database *db, struct sl_str message)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
+    struct store *s = store_of(db);
     struct sl_pg_params p = {.count = 1, .formats = {1}};
     struct sl_str text;
 
@@ -267,126 +600,36 @@ static int tell(struct sl_database *db, struct sl_str message)
         return sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
     p.values[0] = text.at;
     p.lengths[0] = (int)text.len;
-    return sl_pg_conn_send(&s->link, "tell", NULL, &p) ? sl_pg_fail(db) : 0;
+    return sl_pg_conn_send(&s->link, "tell", NULL, &p) ? fail(db) : 0;
 }
 
-static int hear(struct sl_database *db, sl_notified_f *heard, void *ctx,
-                struct sl_diag *diag)
+static int listen_to(struct sl_database *db, sl_notified_f *heard, void *ctx,
+                     struct sl_diag *diag)
 {
-    struct sl_pg_store *s = sl_pg_store_of(db);
-    struct sl_pg_notify_options options = {.url = s->url,
-                                           .alloc = db->arena.alloc,
-                                           .own = &s->served_by,
-                                           .heard = heard,
-                                           .ctx = ctx};
+    struct store *s = store_of(db);
+    struct notifier *l = sl_alloc_new(db->arena.alloc, sizeof(*l));
 
-    return sl_pg_notify_open(&options, &s->listener, diag);
-}
-
-/* ---- opening ---- */
-
-/* Replaces ?1 by $1. Returns the number of parameters. */
-static int translate(const char *sql, char out[SQL_MOST])
-{
-    int most = 0;
-
-    snprintf(out, SQL_MOST, "%s", sql);
-    for (char *at = out; (at = strchr(at, '?'));) {
-        int number = (int)strtol(at + 1, NULL, 10);
-
-        *at = '$';
-        most = number > most ? number : most;
-    }
-    return most;
-}
-
-static int prepare(struct sl_pg_conn *l)
-{
-    struct sl_pg_store *s = l->ctx;
-    char name[16], sql[SQL_MOST];
-    int err = 0;
-
-    for (int i = 0; i < SL_QUERIES && !err; i++) {
-        s->counts[i] = translate(sl_queries[i], sql);
-        for (size_t k = 0; k < SL_LEN(own); k++)
-            if (own[k].query == (enum sl_query)i)
-                snprintf(sql, sizeof(sql), "%s", own[k].sql);
-        err = sl_pg_prepare(l, name_of((enum sl_query)i, name), sql);
-    }
-    for (size_t i = 0; i < SL_LEN(more) && !err; i++)
-        err = sl_pg_prepare(l, more[i].name, more[i].sql);
-    return err ? err : sl_pg_commit_register(l);
-}
-
-static int on_open(struct sl_pg_conn *l, struct sl_diag *diag)
-{
-    struct sl_pg_store *s = l->ctx;
-    int err = sl_pg_schema(l, diag);
-
-    atomic_store(&s->served_by, PQbackendPID(l->conn));
-    if (!err)
-        err = sl_pg_pipeline(l, diag);
-    if (!err && prepare(l)) {
-        *diag = l->diag;
-        err = SLUICE_ESTORE;
-    }
-    return err ? err : sl_pg_settle(l, diag);
-}
-
-static void close_store(struct sl_database *db)
-{
-    struct sl_pg_store *s = sl_pg_store_of(db);
-
-    sl_pg_notify_close(s->listener);
-    for (int i = 0; i < SL_QUERIES; i++)
-        PQclear(s->results[i]);
-    sl_pg_close(&s->link);
-    sl_alloc_free(db->arena.alloc, s, sizeof(*s) + strlen(s->url) + 1);
-    db->conn = NULL;
-}
-
-static int open_store(struct sl_database *db, const char *where,
-                      struct sl_diag *diag)
-{
-    struct sl_pg_store *s =
-        sl_alloc_new(db->arena.alloc, sizeof(*s) + strlen(where) + 1);
-    int err;
-
-    if (!s)
+    if (!l)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
-    memset(s, 0, sizeof(*s));
-    snprintf(s->word, sizeof(s->word), "%s", db->word);
-    memcpy(s->url, where, strlen(where) + 1);
-    s->link.url = s->url;
-    s->link.search_path = SL_PG_SCHEMA;
-    s->link.on_open = on_open;
-    s->link.ctx = s;
-    sl_pg_init(&s->link);
-    db->conn = s;
-    err = sl_pg_url(where, s->link.shown, diag);
-    if (!err)
-        err = sl_pg_conn_ensure(&s->link, diag);
-    if (err)
-        close_store(db);
-    return err;
+    memset(l, 0, sizeof(*l));
+    l->alloc = db->arena.alloc;
+    l->own = &s->served_by;
+    l->heard = heard;
+    l->ctx = ctx;
+    l->link.url = s->url;
+    l->link.search_path = SL_PG_SCHEMA;
+    l->link.on_open = notifier_on_open;
+    l->link.ctx = l;
+    sl_pg_init(&l->link);
+    sl_arena_init(&l->arena, TEXT_MOST, l->alloc);
+    l->stop = eventfd(0, EFD_CLOEXEC);
+    if (l->stop < 0 || start_notifier(l)) {
+        close_notifier(l);
+        return sl_diag_error(diag, SLUICE_ESYS, "cannot start another thread");
+    }
+    s->notifier = l;
+    return 0;
 }
-
-const struct sl_driver sl_driver_postgres = {
-    .open = open_store,
-    .close = close_store,
-    .bind = bind,
-    .step = step,
-    .reset = reset,
-    .run = run,
-    .column = read_text,
-    .integer = read_integer,
-    .script = script,
-    .rollback = rollback,
-    .lock = lock,
-    .notify = tell,
-    .commit_status = sl_pg_commit_status,
-    .listen = hear,
-};
 
 /* ---- the tables of the registry in PostgreSQL. */
 
@@ -396,91 +639,35 @@ const struct sl_driver sl_driver_postgres = {
 /* Migrations may take longer than queries. */
 #define PATIENCE SL_MIN
 
-/* Names compare by their bytes. */
-#define NAME "text COLLATE \"C\" NOT NULL"
-#define SIZE "bigint NOT NULL"
+/* The types of schema.def. Names compare by their bytes. */
+#define NAME_OR_NULL "text COLLATE \"C\""
+#define NAME         NAME_OR_NULL " NOT NULL"
+#define NAME_KEY     NAME " PRIMARY KEY"
+#define TEXT         "text"
+#define NUMBER       "bigint"
+#define SIZE         "bigint NOT NULL"
+#define NUMBERED     "bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY"
+#define UNIQUE       "PRIMARY KEY"
+#define END          ")"
+#define ENDED        ")"
+#include "registry/schema.def"
 
-/* The SQL of each version. A released version is never edited: a change is one
- * more step. Times are ns since 1970; NULL is never. */
+/* The SQL of each version. */
 static const char *const steps[] = {
-    "CREATE TABLE subjects(scope " NAME ", id " NAME ", plan " NAME ","
-    " expires bigint, note " NAME ", author " NAME ", updated " SIZE ","
-    " revision " SIZE ", PRIMARY KEY(scope, id));"
-    "CREATE TABLE roles(scope " NAME ", id " NAME ", role " NAME ","
-    " PRIMARY KEY(scope, id, role));"
-    "CREATE TABLE aliases(scope " NAME ", alias " NAME ", id " NAME ","
-    " PRIMARY KEY(scope, alias));"
-    "CREATE INDEX aliases_of ON aliases(scope, id);"
-    "CREATE TABLE overrides(scope " NAME ", id " NAME ", limit_name " NAME ","
-    " rate " NAME ", until bigint, author " NAME ", note " NAME ","
-    " PRIMARY KEY(scope, id, limit_name));"
-    "CREATE TABLE audit(seq bigint GENERATED BY DEFAULT AS IDENTITY"
-    " PRIMARY KEY, at " SIZE ", author " NAME ", scope " NAME ", id " NAME ","
-    " what " NAME ", before text, after text);"
-    "CREATE INDEX audit_of ON audit(scope, id, seq);"
-    "CREATE TABLE switches(name " NAME " PRIMARY KEY, is_on " SIZE ","
-    " author " NAME ", at " SIZE ");"
-
-    "CREATE TABLE usage_counters(scope " NAME ", id " NAME ","
-    " limit_name " NAME ", period_start " SIZE ", used " SIZE ","
-    " overage " SIZE ", credited " SIZE ", told " SIZE ", updated " SIZE ","
-    " PRIMARY KEY(scope, id, limit_name, period_start));"
-    "CREATE TABLE usage_days(scope " NAME ", id " NAME ", limit_name " NAME ","
-    " day " SIZE ", used " SIZE ", overage " SIZE ","
-    " PRIMARY KEY(scope, id, limit_name, day));"
-    "CREATE TABLE usage_months(scope " NAME ", id " NAME ","
-    " limit_name " NAME ", month " SIZE ", used " SIZE ", overage " SIZE ","
-    " PRIMARY KEY(scope, id, limit_name, month));"
-    "CREATE TABLE usage_keys(scope " NAME ", id " NAME ", key " NAME ","
-    " limit_name " NAME ", amount " SIZE ", at " SIZE ","
-    " PRIMARY KEY(scope, id, key));"
-    "CREATE INDEX usage_keys_at ON usage_keys(at);"
-    "CREATE TABLE usage_things(scope " NAME ", id " NAME ","
-    " limit_name " NAME ", name " NAME ", amount " SIZE ", at " SIZE ","
-    " PRIMARY KEY(scope, id, limit_name, name));"
-    "CREATE TABLE usage_credits(seq bigint GENERATED BY DEFAULT AS IDENTITY"
-    " PRIMARY KEY, scope " NAME ", id " NAME ", limit_name " NAME ","
-    " amount " SIZE ", unused " SIZE ", expires bigint, note " NAME ","
-    " author " NAME ", at " SIZE ");"
-    "CREATE INDEX usage_credits_of ON usage_credits(scope, id, limit_name);",
-
-    /* A key is for one report. Holds, and refunds that the table has not
-     * applied. */
-    "ALTER TABLE usage_keys ADD COLUMN name text COLLATE \"C\";"
-    "CREATE TABLE usage_holds(hold " NAME " PRIMARY KEY,"
-    " scope text COLLATE \"C\", id text COLLATE \"C\","
-    " period_start " SIZE ", amount " SIZE ", cap bigint, expires " SIZE ");"
-    "CREATE INDEX usage_holds_at ON usage_holds(expires);"
-    "CREATE TABLE usage_owed(scope " NAME ", id " NAME ","
-    " limit_name " NAME ", period_start " SIZE ", units " SIZE ","
-    " PRIMARY KEY(scope, id, limit_name, period_start));",
-
-    /* Leases. */
-    "ALTER TABLE usage_counters ADD COLUMN leased " SIZE " DEFAULT 0;"
-    "ALTER TABLE usage_counters ADD COLUMN granted " SIZE " DEFAULT 0;"
-    "CREATE TABLE usage_leases(node " NAME ", scope " NAME ", id " NAME ","
-    " limit_name " NAME ", period_start " SIZE ", base " SIZE ","
-    " spent " SIZE ", leased " SIZE ", since " SIZE ", seen " SIZE ","
-    " PRIMARY KEY(node, scope, id, limit_name, period_start));",
-
+    TABLES_OF_SUBJECTS TABLES_OF_USAGE,
+    TABLES_OF_HOLDS,
+    TABLES_OF_LEASES,
     /* The node whose table must apply the refund; '': any. */
     "ALTER TABLE usage_owed ADD COLUMN node " NAME " DEFAULT '';"
     "ALTER TABLE usage_owed DROP CONSTRAINT usage_owed_pkey;"
     "ALTER TABLE usage_owed ADD PRIMARY KEY(node, scope, id, limit_name,"
     " period_start);",
-
-    /* When each node was seen, and the random name of its current run. The last
-     * transaction of each writer. */
-    "CREATE TABLE usage_nodes(node " NAME " PRIMARY KEY, word " NAME ","
-    " seen " SIZE ");"
-    "INSERT INTO usage_nodes SELECT node, '', max(seen) FROM usage_leases"
-    " GROUP BY node;"
-    "ALTER TABLE usage_leases DROP COLUMN seen;"
-    "CREATE TABLE writers(word " NAME " PRIMARY KEY, mark " SIZE ","
-    " at timestamptz NOT NULL DEFAULT now());",
+    /* The last transaction of each writer. */
+    TABLES_OF_NODES "CREATE TABLE writers(word " NAME_KEY ", mark " SIZE ","
+                    " at timestamptz NOT NULL DEFAULT now());",
 };
 
-/* ---- asking ---- */
+#define LATEST ((int)SL_LEN(steps))
 
 /* Returns the first column of the only row; "" if it is NULL. */
 static int schema_ask(struct sl_pg_conn *l, const char *sql, char ret[64],
@@ -525,8 +712,6 @@ static int ask_version(struct sl_pg_conn *l, int *ret, struct sl_diag *diag)
     return err;
 }
 
-/* ---- versions ---- */
-
 static int make_schema(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     struct sl_diag why = {0};
@@ -545,17 +730,16 @@ static int make_schema(struct sl_pg_conn *l, struct sl_diag *diag)
     return err;
 }
 
-static int take_steps(struct sl_pg_conn *l, const char *const *list, int from,
-                      int count, struct sl_diag *diag)
+static int take_steps(struct sl_pg_conn *l, int from, struct sl_diag *diag)
 {
     struct sl_diag why = {0};
     char mark[100];
     int err = 0;
 
-    for (int i = from; i < count; i++) {
+    for (int i = from; i < LATEST; i++) {
         snprintf(mark, sizeof(mark),
                  "INSERT INTO tables_version(number) VALUES(%d)", i + 1);
-        err = sl_pg_exec(l, list[i], NULL, &why);
+        err = sl_pg_exec(l, steps[i], NULL, &why);
         if (!err)
             err = sl_pg_exec(l, mark, NULL, &why);
         if (err)
@@ -566,18 +750,22 @@ static int take_steps(struct sl_pg_conn *l, const char *const *list, int from,
     return 0;
 }
 
-static int refuse_later(int version, int count, struct sl_diag *diag)
+/* Reads the version, and refuses a later one. */
+static int check_version(struct sl_pg_conn *l, int *ret, struct sl_diag *diag)
 {
-    return sl_diag_error(
-        diag, SLUICE_ESTORE,
-        "the registry was written by a later version of sluiced (schema %d, "
-        "this version %d); use that version, or another database",
-        version, count);
+    int err = ask_version(l, ret, diag);
+
+    if (!err && *ret > LATEST)
+        err = sl_diag_error(
+            diag, SLUICE_ESTORE,
+            "the registry was written by a later version of sluiced (schema "
+            "%d, this version %d); use that version, or another database",
+            *ret, LATEST);
+    return err;
 }
 
 /* Runs under the lock, so the version does not change meanwhile. */
-static int bring_up(struct sl_pg_conn *l, const char *const *list, int count,
-                    struct sl_diag *diag)
+static int bring_up(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     int version = 0;
     int err =
@@ -591,32 +779,27 @@ static int bring_up(struct sl_pg_conn *l, const char *const *list, int count,
                          " integer PRIMARY KEY)",
                          NULL, diag);
     if (!err)
-        err = ask_version(l, &version, diag);
-    if (!err && version > count)
-        err = refuse_later(version, count, diag);
-    if (!err)
-        err = take_steps(l, list, version, count, diag);
-    return err;
+        err = check_version(l, &version, diag);
+    return err ? err : take_steps(l, version, diag);
 }
 
-int sl_pg_migrate(struct sl_pg_conn *l, const char *const *list, int count,
-                  struct sl_diag *diag)
+/* Creates the tables or migrates them to the latest version; before the
+ * pipeline begins. Each version is applied as a whole or not at all. */
+static int migrate(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     struct sl_diag ignored = {0};
     int version = 0;
-    int err = ask_version(l, &version, diag);
+    int err = check_version(l, &version, diag);
 
-    if (err || version == count)
+    if (err || version == LATEST)
         return err;
-    if (version > count)
-        return refuse_later(version, count, diag);
     l->timeout = PATIENCE;
     err = sl_pg_exec(l,
                      "BEGIN; SET LOCAL statement_timeout = '60s';"
                      " SET LOCAL lock_timeout = '60s'",
                      NULL, diag);
     if (!err)
-        err = bring_up(l, list, count, diag);
+        err = bring_up(l, diag);
     if (!err)
         err = sl_pg_exec(l, "COMMIT", NULL, diag);
     else if (l->conn && sl_pg_exec(l, "ROLLBACK", NULL, &ignored))
@@ -625,9 +808,110 @@ int sl_pg_migrate(struct sl_pg_conn *l, const char *const *list, int count,
     return err;
 }
 
-int sl_pg_schema(struct sl_pg_conn *l, struct sl_diag *diag)
+/* ---- opening ---- */
+
+/* Replaces ?1 by $1. Returns the number of parameters. */
+static int translate(const char *sql, char out[SQL_MOST])
 {
+    int most = 0;
+
+    snprintf(out, SQL_MOST, "%s", sql);
+    for (char *at = out; (at = strchr(at, '?'));) {
+        int number = (int)strtol(at + 1, NULL, 10);
+
+        *at = '$';
+        most = number > most ? number : most;
+    }
+    return most;
+}
+
+static int prepare(struct sl_pg_conn *l)
+{
+    struct store *s = l->ctx;
+    char name[16], sql[SQL_MOST];
+    int err = 0;
+
+    for (int i = 0; i < SL_QUERIES && !err; i++) {
+        s->counts[i] = translate(sl_queries[i], sql);
+        for (size_t k = 0; k < SL_LEN(own); k++)
+            if (own[k].query == (enum sl_query)i)
+                snprintf(sql, sizeof(sql), "%s", own[k].sql);
+        err = sl_pg_prepare(l, name_of((enum sl_query)i, name), sql);
+    }
+    for (size_t i = 0; i < SL_LEN(more) && !err; i++)
+        err = sl_pg_prepare(l, more[i].name, more[i].sql);
+    return err ? err : register_writer(l);
+}
+
+static int on_open(struct sl_pg_conn *l, struct sl_diag *diag)
+{
+    struct store *s = l->ctx;
     int err = check_encoding(l, diag);
 
-    return err ? err : sl_pg_migrate(l, steps, (int)SL_LEN(steps), diag);
+    if (!err)
+        err = migrate(l, diag);
+
+    atomic_store(&s->served_by, PQbackendPID(l->conn));
+    if (!err)
+        err = sl_pg_pipeline(l, diag);
+    if (!err && prepare(l)) {
+        *diag = l->diag;
+        err = SLUICE_ESTORE;
+    }
+    return err ? err : sl_pg_settle(l, diag);
 }
+
+static void close_store(struct sl_database *db)
+{
+    struct store *s = store_of(db);
+
+    close_notifier(s->notifier);
+    for (int i = 0; i < SL_QUERIES; i++)
+        PQclear(s->results[i]);
+    sl_pg_close(&s->link);
+    sl_alloc_free(db->arena.alloc, s, sizeof(*s) + strlen(s->url) + 1);
+    db->conn = NULL;
+}
+
+static int open_store(struct sl_database *db, const char *where,
+                      struct sl_diag *diag)
+{
+    struct store *s =
+        sl_alloc_new(db->arena.alloc, sizeof(*s) + strlen(where) + 1);
+    int err;
+
+    if (!s)
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+    memset(s, 0, sizeof(*s));
+    snprintf(s->word, sizeof(s->word), "%s", db->word);
+    memcpy(s->url, where, strlen(where) + 1);
+    s->link.url = s->url;
+    s->link.search_path = SL_PG_SCHEMA;
+    s->link.on_open = on_open;
+    s->link.ctx = s;
+    sl_pg_init(&s->link);
+    db->conn = s;
+    err = sl_pg_url(where, s->link.shown, diag);
+    if (!err)
+        err = sl_pg_conn_ensure(&s->link, diag);
+    if (err)
+        close_store(db);
+    return err;
+}
+
+const struct sl_driver sl_driver_postgres = {
+    .open = open_store,
+    .close = close_store,
+    .bind = bind,
+    .step = step,
+    .reset = reset,
+    .run = run,
+    .column = read_text,
+    .integer = read_integer,
+    .script = script,
+    .rollback = rollback,
+    .lock = lock,
+    .notify = tell,
+    .commit_status = commit_status,
+    .listen = listen_to,
+};

@@ -133,33 +133,13 @@ SL_MUST_USE int sl_database_copy(struct sl_database *db, struct sl_arena *arena,
 /* Sets the bit of a subject's slot in `slots`. */
 void sl_slot_take(uint64_t *slots, struct sl_str scope, struct sl_str id);
 
-/* ---- SQLite files.
- *
- * SQLite 3.40.1 may lose writes when a WAL is reset while another connection
- * reads (the "WAL-reset bug"). There is one connection here, and it locks the
- * file while it is open: no other process can open it, and no shared memory is
- * used.
- *
- * A file shared by several daemons of one machine ("PATH?shared") uses a
- * rollback journal instead of a WAL. Each daemon locks it while it writes.
- */
-
-#define SL_SCHEMA_SHARED "?shared"
-
-/* Opens or creates the file at `path` (":memory:": none), checks it and
- * migrates its tables. Returns 0, SLUICE_ESTORE (locked, or another format),
- * SLUICE_EDAMAGE or SLUICE_ENOMEM, with a sentence. */
-SL_MUST_USE int sl_schema_open(const char *path, sqlite3 **ret,
-                               struct sl_diag *diag);
+/* ---- SQLite files: sqlite.c ---- */
 
 /* Migrates a file from its version (PRAGMA user_version) to `count`: steps[i]
  * makes version i + 1 of version i, as a whole or not at all. A later version
  * is refused. */
 SL_MUST_USE int sl_schema_migrate(sqlite3 *db, const char *const *steps,
                                   int count, struct sl_diag *diag);
-
-/* Returns the error of SQLite as one of ours, with a sentence "PATH: ...". */
-int sl_schema_error(sqlite3 *db, struct sl_diag *diag);
 
 /* ---- the registry's thread. */
 

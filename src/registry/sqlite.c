@@ -1,7 +1,17 @@
-/* sqlite.c -- the SQLite driver: opens, locks, checks and migrates the file. */
+/* sqlite.c -- the SQLite driver: opens, locks, checks and migrates the file.
+ *
+ * SQLite 3.40.1 may lose writes when a WAL is reset while another connection
+ * reads (the "WAL-reset bug"). There is one connection here, and it locks the
+ * file while it is open: no other process can open it, no shared memory is
+ * used, and no write comes between two queries.
+ *
+ * A file shared by several daemons of one machine ("PATH?shared") uses a
+ * rollback journal instead of a WAL. Each daemon locks it while it writes.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -13,119 +23,46 @@
 #define BUSY_MS 2000
 
 #define PATH_MOST 4096
+#define SHARED    "?shared" /* the end of the path of a shared file */
 
 /* How integrity_check reports a lack of memory, which is not damage. */
 #define NO_MEMORY "error code=7" /* SQLITE_NOMEM */
 
-/* The SQL of each version. A released version is never edited: a change is one
- * more step. Times are ns since 1970; NULL is never. */
+/* The types of schema.def. */
+#define NAME         "TEXT NOT NULL"
+#define NAME_KEY     "TEXT PRIMARY KEY"
+#define NAME_OR_NULL "TEXT"
+#define TEXT         "TEXT"
+#define SIZE         "INTEGER NOT NULL"
+#define NUMBER       "INTEGER"
+#define NUMBERED     "INTEGER PRIMARY KEY AUTOINCREMENT"
+#define UNIQUE       "UNIQUE"
+#define END          ") STRICT, WITHOUT ROWID"
+#define ENDED        ") STRICT"
+#include "registry/schema.def"
+
+/* The SQL of each version. */
 static const char *const steps[] = {
-    "CREATE TABLE subjects(scope TEXT NOT NULL, id TEXT NOT NULL,"
-    " plan TEXT NOT NULL, expires INTEGER, note TEXT NOT NULL,"
-    " author TEXT NOT NULL, updated INTEGER NOT NULL,"
-    " revision INTEGER NOT NULL, PRIMARY KEY(scope, id))"
-    " STRICT, WITHOUT ROWID;"
-    "CREATE TABLE roles(scope TEXT NOT NULL, id TEXT NOT NULL,"
-    " role TEXT NOT NULL, PRIMARY KEY(scope, id, role))"
-    " STRICT, WITHOUT ROWID;"
-    "CREATE TABLE aliases(scope TEXT NOT NULL, alias TEXT NOT NULL,"
-    " id TEXT NOT NULL, PRIMARY KEY(scope, alias)) STRICT, WITHOUT ROWID;"
-    "CREATE INDEX aliases_of ON aliases(scope, id);"
-    "CREATE TABLE overrides(scope TEXT NOT NULL, id TEXT NOT NULL,"
-    " limit_name TEXT NOT NULL, rate TEXT NOT NULL, until INTEGER,"
-    " author TEXT NOT NULL, note TEXT NOT NULL,"
-    " PRIMARY KEY(scope, id, limit_name)) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE audit(seq INTEGER PRIMARY KEY AUTOINCREMENT,"
-    " at INTEGER NOT NULL, author TEXT NOT NULL, scope TEXT NOT NULL,"
-    " id TEXT NOT NULL, what TEXT NOT NULL, before TEXT, after TEXT) STRICT;"
-    "CREATE INDEX audit_of ON audit(scope, id, seq);"
-    "CREATE TABLE switches(name TEXT PRIMARY KEY, is_on INTEGER NOT NULL,"
-    " author TEXT NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL)"
-    " STRICT, WITHOUT ROWID;",
-
-    /* Usage. Levels have the period 0. A month is 202611, a day counts from
-     * 1970. */
-    "CREATE TABLE usage_counters(scope TEXT NOT NULL, id TEXT NOT NULL,"
-    " limit_name TEXT NOT NULL, period_start INTEGER NOT NULL,"
-    " used INTEGER NOT NULL, overage INTEGER NOT NULL,"
-    " credited INTEGER NOT NULL, told INTEGER NOT NULL,"
-    " updated INTEGER NOT NULL,"
-    " PRIMARY KEY(scope, id, limit_name, period_start))"
-    " STRICT, WITHOUT ROWID;"
-    "CREATE TABLE usage_days(scope TEXT NOT NULL, id TEXT NOT NULL,"
-    " limit_name TEXT NOT NULL, day INTEGER NOT NULL,"
-    " used INTEGER NOT NULL, overage INTEGER NOT NULL,"
-    " PRIMARY KEY(scope, id, limit_name, day)) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE usage_months(scope TEXT NOT NULL, id TEXT NOT NULL,"
-    " limit_name TEXT NOT NULL, month INTEGER NOT NULL,"
-    " used INTEGER NOT NULL, overage INTEGER NOT NULL,"
-    " PRIMARY KEY(scope, id, limit_name, month)) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE usage_keys(scope TEXT NOT NULL, id TEXT NOT NULL,"
-    " key TEXT NOT NULL, limit_name TEXT NOT NULL,"
-    " amount INTEGER NOT NULL, at INTEGER NOT NULL,"
-    " UNIQUE(scope, id, key)) STRICT;"
-    "CREATE INDEX usage_keys_at ON usage_keys(at);"
-    "CREATE TABLE usage_things(scope TEXT NOT NULL, id TEXT NOT NULL,"
-    " limit_name TEXT NOT NULL, name TEXT NOT NULL,"
-    " amount INTEGER NOT NULL, at INTEGER NOT NULL,"
-    " PRIMARY KEY(scope, id, limit_name, name)) STRICT, WITHOUT ROWID;"
-    "CREATE TABLE usage_credits(seq INTEGER PRIMARY KEY AUTOINCREMENT,"
-    " scope TEXT NOT NULL, id TEXT NOT NULL, limit_name TEXT NOT NULL,"
-    " amount INTEGER NOT NULL, unused INTEGER NOT NULL, expires INTEGER,"
-    " note TEXT NOT NULL, author TEXT NOT NULL, at INTEGER NOT NULL) STRICT;"
-    "CREATE INDEX usage_credits_of ON usage_credits(scope, id, limit_name);",
-
-    /* A key is for one report; NULL: unknown. Usage of holds ("ID:LIMIT") and
-     * their owners until they end; without a scope: it has ended, and its owner
-     * is not known yet. Refunds that the table has not applied. */
-    "ALTER TABLE usage_keys ADD COLUMN name TEXT;"
-    "CREATE TABLE usage_holds(hold TEXT PRIMARY KEY, scope TEXT, id TEXT,"
-    " period_start INTEGER NOT NULL, amount INTEGER NOT NULL, cap INTEGER,"
-    " expires INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
-    "CREATE INDEX usage_holds_at ON usage_holds(expires);"
-    "CREATE TABLE usage_owed(scope TEXT NOT NULL, id TEXT NOT NULL,"
-    " limit_name TEXT NOT NULL, period_start INTEGER NOT NULL,"
-    " units INTEGER NOT NULL,"
-    " PRIMARY KEY(scope, id, limit_name, period_start))"
-    " STRICT, WITHOUT ROWID;",
-
-    /* Leases: units granted to nodes and not used yet. In a counter: to all
-     * nodes, and the last grant. `base` is the count of the node's cell when
-     * its lease began. */
-    "ALTER TABLE usage_counters ADD COLUMN leased INTEGER NOT NULL DEFAULT 0;"
-    "ALTER TABLE usage_counters ADD COLUMN granted INTEGER NOT NULL DEFAULT 0;"
-    "CREATE TABLE usage_leases(node TEXT NOT NULL, scope TEXT NOT NULL,"
-    " id TEXT NOT NULL, limit_name TEXT NOT NULL,"
-    " period_start INTEGER NOT NULL, base INTEGER NOT NULL,"
-    " spent INTEGER NOT NULL, leased INTEGER NOT NULL,"
-    " since INTEGER NOT NULL, seen INTEGER NOT NULL,"
-    " PRIMARY KEY(node, scope, id, limit_name, period_start))"
-    " STRICT, WITHOUT ROWID;",
-
+    TABLES_OF_SUBJECTS "CREATE TABLE meta(name " NAME_KEY ", value " NAME END
+                       ";",
+    TABLES_OF_USAGE,
+    TABLES_OF_HOLDS,
+    TABLES_OF_LEASES,
     /* The node whose table must apply the refund; '': any. */
     "ALTER TABLE usage_owed RENAME TO owed_before;"
-    "CREATE TABLE usage_owed(node TEXT NOT NULL, scope TEXT NOT NULL,"
-    " id TEXT NOT NULL, limit_name TEXT NOT NULL,"
-    " period_start INTEGER NOT NULL, units INTEGER NOT NULL,"
-    " PRIMARY KEY(node, scope, id, limit_name, period_start))"
-    " STRICT, WITHOUT ROWID;"
-    "INSERT INTO usage_owed SELECT '', scope, id, limit_name, period_start,"
-    " units FROM owed_before;"
-    "DROP TABLE owed_before;",
-
-    /* Nodes with leases: when each was seen (one row, not one per lease), and
-     * the random name of its current run. */
-    "CREATE TABLE usage_nodes(node TEXT PRIMARY KEY, word TEXT NOT NULL,"
-    " seen INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
-    "INSERT INTO usage_nodes SELECT node, '', max(seen) FROM usage_leases"
-    " GROUP BY node;"
-    "ALTER TABLE usage_leases DROP COLUMN seen;",
+    "CREATE TABLE usage_owed(node " NAME ", " OF_LIMIT ", period_start " SIZE
+    ", units " SIZE
+    "," KEY("node, ", ", period_start") "INSERT INTO usage_owed SELECT '', "
+                                        "scope, id, limit_name, period_start,"
+                                        " units FROM owed_before;"
+                                        "DROP TABLE owed_before;",
+    TABLES_OF_NODES,
 };
 
 /* ---- errors ---- */
 
-int sl_schema_error(sqlite3 *db, struct sl_diag *diag)
+/* Returns the error of SQLite as one of ours, with a sentence "PATH: ...". */
+static int fault(sqlite3 *db, struct sl_diag *diag)
 {
     int code = sqlite3_errcode(db) & 0xff;
     const char *path = sqlite3_db_filename(db, NULL);
@@ -139,21 +76,16 @@ int sl_schema_error(sqlite3 *db, struct sl_diag *diag)
                          sqlite3_errmsg(db));
 }
 
-static int refuse_locked(const char *path, struct sl_diag *diag)
-{
-    return sl_diag_error(
-        diag, SLUICE_ESTORE,
-        "another process uses the registry %s; stop it, or choose "
-        "another file with --usage sqlite:PATH",
-        path);
-}
-
 static int refuse_open(sqlite3 *db, const char *path, struct sl_diag *diag)
 {
     int code = db ? sqlite3_errcode(db) & 0xff : SQLITE_NOMEM;
 
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-        return refuse_locked(path, diag);
+        return sl_diag_error(
+            diag, SLUICE_ESTORE,
+            "another process uses the registry %s; stop it, or choose another "
+            "file with --usage sqlite:PATH",
+            path);
     if (code == SQLITE_NOMEM)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
@@ -176,37 +108,30 @@ static int run(sqlite3 *db, const char *sql)
     return sqlite3_exec(db, sql, NULL, NULL, NULL);
 }
 
-/* Returns the first column of the first row as a number. */
-static int ask_number(sqlite3 *db, const char *sql, int64_t *ret)
+/* Reads the first column of the first row. */
+static int ask(sqlite3 *db, const char *sql, char ret[128])
 {
     sqlite3_stmt *st = NULL;
     int code = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+    const unsigned char *text = NULL;
 
     if (code == SQLITE_OK)
         code = sqlite3_step(st);
     if (code == SQLITE_ROW)
-        *ret = sqlite3_column_int64(st, 0);
+        text = sqlite3_column_text(st, 0);
+    snprintf(ret, 128, "%s", text ? (const char *)text : "");
     sqlite3_finalize(st);
     return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
-/* Checks that the first row is `word`; otherwise it becomes the diagnostic. */
-static int ask_word(sqlite3 *db, const char *sql, const char *word, bool *ret,
-                    char said[128])
+static int ask_number(sqlite3 *db, const char *sql, int64_t *ret)
 {
-    sqlite3_stmt *st = NULL;
-    int code = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
-    const unsigned char *text;
+    char text[128];
+    int code = ask(db, sql, text);
 
     if (code == SQLITE_OK)
-        code = sqlite3_step(st);
-    if (code == SQLITE_ROW) {
-        text = sqlite3_column_text(st, 0);
-        *ret = text && strcmp((const char *)text, word) == 0;
-        snprintf(said, 128, "%s", text ? (const char *)text : "");
-    }
-    sqlite3_finalize(st);
-    return code == SQLITE_ROW ? SQLITE_OK : code;
+        *ret = strtoll(text, NULL, 10);
+    return code;
 }
 
 /* ---- versions ---- */
@@ -237,7 +162,7 @@ static int take_step(sqlite3 *db, const char *sql, int64_t version)
 static int give_up(sqlite3 *db, int version, struct sl_diag *diag)
 {
     struct sl_diag why = {0};
-    int err = sl_schema_error(db, &why);
+    int err = fault(db, &why);
 
     if (!sqlite3_get_autocommit(db))
         run(db, "ROLLBACK");
@@ -251,7 +176,7 @@ int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
     int64_t version = 0;
 
     if (ask_number(db, "PRAGMA user_version", &version) != SQLITE_OK)
-        return sl_schema_error(db, diag);
+        return fault(db, diag);
     if (version > count)
         return sl_diag_error(
             diag, SLUICE_ESTORE,
@@ -328,17 +253,15 @@ static int make_private(const char *path, struct sl_diag *diag)
 
 static int set_journal(sqlite3 *db, const char *path, struct sl_diag *diag)
 {
-    char said[128];
-    bool is_wal = false;
+    char mode[128];
 
-    if (ask_word(db, "PRAGMA journal_mode=WAL", "wal", &is_wal, said) !=
-        SQLITE_OK)
+    if (ask(db, "PRAGMA journal_mode=WAL", mode) != SQLITE_OK)
         return refuse_open(db, path, diag);
-    if (!is_wal)
+    if (strcmp(mode, "wal") != 0)
         return sl_diag_error(diag, SLUICE_ESTORE,
                              "the registry %s cannot have a write-ahead log "
                              "(journal \"%s\"); use a writable folder",
-                             path, said);
+                             path, mode);
     return 0;
 }
 
@@ -385,19 +308,18 @@ static int recognize(sqlite3 *db, const char *path, struct sl_diag *diag)
 
 static int examine(sqlite3 *db, const char *path, struct sl_diag *diag)
 {
-    char said[128] = "";
-    bool good = false;
+    char problem[128];
 
-    if (ask_word(db, "PRAGMA quick_check(1)", "ok", &good, said) != SQLITE_OK)
+    if (ask(db, "PRAGMA quick_check(1)", problem) != SQLITE_OK)
         return refuse_open(db, path, diag);
-    if (!good && strstr(said, NO_MEMORY))
+    if (strcmp(problem, "ok") == 0)
+        return 0;
+    if (strstr(problem, NO_MEMORY))
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
-    if (!good)
-        return sl_diag_error(diag, SLUICE_EDAMAGE,
-                             "the registry %s is damaged (%.80s); restore a "
-                             "backup, or move the file away",
-                             path, said);
-    return 0;
+    return sl_diag_error(diag, SLUICE_EDAMAGE,
+                         "the registry %s is damaged (%.80s); restore a "
+                         "backup, or move the file away",
+                         path, problem);
 }
 
 static int open_file(const char *path, bool shared, sqlite3 **ret,
@@ -430,12 +352,15 @@ static int open_file(const char *path, bool shared, sqlite3 **ret,
     return 0;
 }
 
-int sl_schema_open(const char *path, sqlite3 **ret, struct sl_diag *diag)
+/* Opens or creates the file at `path` (":memory:": none), checks it and
+ * migrates its tables. Returns 0, SLUICE_ESTORE (locked, or another format),
+ * SLUICE_EDAMAGE or SLUICE_ENOMEM, with a sentence. */
+static int open_path(const char *path, sqlite3 **ret, struct sl_diag *diag)
 {
-    size_t len = strlen(path), tail = strlen(SL_SCHEMA_SHARED);
+    size_t len = strlen(path), tail = strlen(SHARED);
     char alone[PATH_MOST];
 
-    if (len <= tail || strcmp(path + len - tail, SL_SCHEMA_SHARED) != 0)
+    if (len <= tail || strcmp(path + len - tail, SHARED) != 0)
         return open_file(path, false, ret, diag);
     if (len - tail >= sizeof(alone))
         return sl_diag_error(diag, SLUICE_ESTORE,
@@ -445,10 +370,7 @@ int sl_schema_open(const char *path, sqlite3 **ret, struct sl_diag *diag)
     return open_file(alone, true, ret, diag);
 }
 
-/* ---- queries.
- *
- * The connection is the only one, so no write comes between two queries.
- */
+/* ---- queries ---- */
 
 struct file {
     sqlite3 *db;
@@ -465,8 +387,6 @@ static sqlite3_stmt *statement(const struct sl_database *db,
 {
     return file_of(db)->queries[query];
 }
-
-/* ---- one query ---- */
 
 static void bind(struct sl_database *db, enum sl_query query, int at,
                  const struct sl_str *text, int64_t number)
@@ -486,8 +406,7 @@ static int step(struct sl_database *db, enum sl_query query)
 
     if (code == SQLITE_ROW)
         return 1;
-    return code == SQLITE_DONE ? 0
-                               : sl_schema_error(file_of(db)->db, &db->diag);
+    return code == SQLITE_DONE ? 0 : fault(file_of(db)->db, &db->diag);
 }
 
 static void reset(struct sl_database *db, enum sl_query query)
@@ -524,15 +443,13 @@ static int64_t read_integer(struct sl_database *db, enum sl_query query,
     return sqlite3_column_int64(statement(db, query), column);
 }
 
-/* ---- the driver ---- */
-
 static int script(struct sl_database *db, const char *sql)
 {
     struct file *f = file_of(db);
 
     return sqlite3_exec(f->db, sql, NULL, NULL, NULL) == SQLITE_OK
                ? 0
-               : sl_schema_error(f->db, &db->diag);
+               : fault(f->db, &db->diag);
 }
 
 static void rollback(struct sl_database *db)
@@ -547,17 +464,14 @@ static void rollback(struct sl_database *db)
                               NULL);
 }
 
-static void end(struct sl_database *db, struct file *f)
+static void close_file(struct sl_database *db)
 {
+    struct file *f = file_of(db);
+
     for (int i = 0; i < SL_QUERIES; i++)
         sqlite3_finalize(f->queries[i]);
     sqlite3_close(f->db);
     sl_alloc_free(db->arena.alloc, f, sizeof(*f));
-}
-
-static void close_file(struct sl_database *db)
-{
-    end(db, db->conn);
     db->conn = NULL;
 }
 
@@ -567,7 +481,7 @@ static int prepare(struct file *f, struct sl_diag *diag)
         if (sqlite3_prepare_v3(f->db, sl_queries[i], -1,
                                SQLITE_PREPARE_PERSISTENT, &f->queries[i],
                                NULL) != SQLITE_OK)
-            return sl_schema_error(f->db, diag);
+            return fault(f->db, diag);
     return 0;
 }
 
@@ -580,13 +494,12 @@ static int sqlite_open_file(struct sl_database *db, const char *where,
     if (!f)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(f, 0, sizeof(*f));
-    err = sl_schema_open(where, &f->db, diag);
+    db->conn = f;
+    err = open_path(where, &f->db, diag);
     if (!err)
         err = prepare(f, diag);
     if (err)
-        end(db, f);
-    else
-        db->conn = f;
+        close_file(db);
     return err;
 }
 
