@@ -1,17 +1,15 @@
 #!/usr/bin/env python3
-"""cases.py -- what a run of tests came to; for scripts/lib/tests.sh.
+"""cases.py -- counts the cases of a test run; for scripts/lib/tests.sh.
 
     cases.py again LOG.json
-        the programs that failed and are run once more, one name a line
+        print the failed programs that run once more, one name a line
     cases.py count STAGE FOLDER LOG.json [AGAIN.json]
-        PROGRAMS PASSED FAILED and what is to be noted of them, on a line; in
-        FOLDER what failed programs said, and STAGE.slowest
+        print PROGRAMS PASSED FAILED NOTE; write the output of failed programs
+        and STAGE.slowest to FOLDER
 
 The logs are Meson's, one program a line. Programs that start processes and wait
-for sockets and clocks may fail because a machine was busy: those are run once
-more. No others are: what is a function of its input fails again, and a second
-try would only hide what is wrong. Nor is any if many failed, which no busy
-machine explains.
+for sockets may fail on a busy machine: they run once more. Other programs, and
+runs with more than three failures, do not.
 """
 import json
 import os
@@ -26,7 +24,7 @@ SLOWEST = 25
 
 
 class Program:
-    """One program of a log, and the cases that it told of."""
+    """One program of a log and its cases."""
 
     def __init__(self, line):
         test = json.loads(line)
@@ -38,11 +36,11 @@ class Program:
         self.bad = len(re.findall(r"^not ok\b", self.said, re.M))
         self.good = len(re.findall(r"^ok\b(?!.*# *skip)", self.said,
                                    re.M | re.I))
-        self.undefined = "runtime error:" in self.said  # says a sanitizer
+        self.undefined = "runtime error:" in self.said  # UBSan
         self.failed = self.undefined or \
             test["result"] not in ("OK", "SKIP", "EXPECTEDFAIL")
         if self.failed:
-            self.bad = self.bad or 1  # it did not say which
+            self.bad = self.bad or 1  # without a `not ok`
         elif self.good + self.bad == 0 and test["result"] == "OK":
             self.good = 1
 
@@ -51,7 +49,7 @@ class Program:
             not self.suites & WITHOUT and not self.undefined
 
     def complain(self):
-        """Meson keeps to itself what it said."""
+        """Print the end of its output, which Meson does not show."""
         said = [line for line in self.said.splitlines()
                 if not line.startswith("ok ")]
         print(self.name, *said[-40:], sep="\n", file=sys.stderr)

@@ -1,27 +1,27 @@
 # shellcheck shell=bash
-# common.sh -- what every script needs: words to the user, and build folders.
+# common.sh -- messages and build folders, for every script.
 #
 # Sourced after `cd` to the root of the repository.
 
-# Say something to the person who waits; results go to standard output.
+# Print a message to standard error. Results go to standard output.
 say() {
     printf '%s\n' "$*" >&2
 }
 
-# Give up with a sentence.
+# Print a message and exit 1.
 die() {
     say "${0##*/}: $*"
     exit 1
 }
 
-# The command line makes no sense: say why, point at the help, exit 2.
+# Report an invalid command line and exit 2.
 bad_usage() {
     say "${0##*/}: $*"
     say "Try 'scripts/${0##*/} --help'."
     exit 2
 }
 
-# Run quietly; if the command fails, show what it printed.
+# Run a command; show its output only if it fails.
 quietly() {
     local log status=0
 
@@ -35,9 +35,7 @@ quietly() {
 }
 
 # configure DIR [MESON OPTION...]: make DIR a build folder with exactly these
-# options. If it already is one it is brought up to date; if it was made with
-# others (or half made) it is made anew. Safe to call from two scripts at a
-# time.
+# options, anew if it has others. Two scripts may call it at once.
 configure() (
     dir=$1
     shift
@@ -54,16 +52,14 @@ configure() (
     echo "$want" >"$dir/.options"
 )
 
-# The release build, configured: optimised, across files too (which is a tenth
-# of a decision), and without asserts, since those are for our own mistakes and
-# every test build has them. The archives have plain code beside, for whoever
-# links them with another compiler.
+# Release build: link-time optimization (a tenth of a decision), no asserts. Fat
+# objects let other compilers link the archives.
 configure_release() {
     configure build/release --buildtype=release -Db_ndebug=true \
         -Db_lto=true -Dc_args=-ffat-lto-objects
 }
 
-# The build with which the tests are run and clang-tidy reads the source.
+# The build of the tests and of clang-tidy.
 configure_plain() {
     configure build/plain --buildtype=debugoptimized --werror
 }

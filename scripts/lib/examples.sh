@@ -202,6 +202,9 @@ try_names() {
     caught file_names src/base/inner.h 1 <<<'int a;'
     caught file_names test/unit/inside.h 1 <<<'int a;'
     passes file_names src/base/base_int.h <<<'int a;'
+    caught readmes src/base/README.md 2 <<<$'# base\n| `gone.[ch]` | x |'
+    # shellcheck disable=SC2016 # backticks are meant
+    passes readmes src/base/README.md <<<'See `README.md` and `sl_gone()`.'
 }
 
 try_tools() {

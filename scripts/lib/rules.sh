@@ -26,7 +26,7 @@ call_begins='(^|[^A-Za-z0-9_.>])'
 
 rules=(format file_length function_length line_length banned_calls memory
     secrets clocks purity includes own_header empty_comments todos words old_words
-    tags file_names tabs trailing_blanks conflicts shell headers)
+    tags file_names readmes tabs trailing_blanks conflicts shell headers)
 slow_rules=(tidy)
 tools=(awk clang clang-format clang-tidy ctags gcc g++ git grep python3 shellcheck xargs)
 
@@ -385,6 +385,23 @@ rule_tags() {
 rule_file_names() {
     files '(^|/)(inner|inside|words)\.h$' |
         sed 's|$|:1: call a private header FOLDER_int.h|'
+}
+
+# A file that a README below src/ names in backticks exists: in its folder, below
+# src/ or below the root. \`a.[ch]\` names two files.
+rule_readmes() {
+    local readme
+
+    files '^src/.*README\.md$' | while IFS= read -r readme; do
+        # shellcheck disable=SC2016 # a backtick is meant
+        grep -noE '`[a-z0-9_/]+\.(\[ch\]|[ch]|def|lua|map|sh|md)`' "$readme" |
+            tr -d '`' | while IFS=: read -r line name; do
+            for file in "${name/\[ch\]/c}" "${name/\[ch\]/h}"; do
+                [[ -f ${readme%/*}/$file || -f src/$file || -f $file ]] ||
+                    echo "$readme:$line: there is no file $file"
+            done
+        done | sort -u
+    done
 }
 
 # ---- what other tools say ----

@@ -1,78 +1,73 @@
 # shellcheck shell=bash
 # stages.sh -- the stages of scripts/test, one function each.
 #
-# A stage prints whatever it likes (it ends in build/logs/STAGE.log), leaves
-# its tally, and fails by returning non-zero. Stages may run side by side, so
-# each builds in a folder of its own, or waits until it is built.
+# A stage prints to build/logs/STAGE.log, writes its tally, and fails by
+# returning non-zero. Stages run side by side, so each builds in its own folder
+# or waits for the build.
 #
-# The plain build runs every program. What is left out, so that a run stays
-# below twenty minutes on two cores, and why that is safe:
+# The plain build runs every program. These parts are left out of a usual run,
+# to keep it short:
 #
-#   asan      foreign clients, proxies and dashboards (clients, proxies, ops):
-#             they talk to the doors that unit, daemon and fuzz tests open under
-#             the same sanitizers. Flows once more by another protocol or store
-#             (again): the codecs and stores have suites of their own here. It
-#             counts the lines that were run, too: one build and one run for
-#             both questions, and -O1, which compiles in half the time.
-#             And in it and in tsan, by SL_SHORT in the environment: days of one
-#             request a second in daemon-flows, nine of ten browsers, strangers
-#             and imported subjects in daemon tests, two of three kills in
-#             those of threads; plain has them
-#   plain     days of one request a second over the Redis protocol and with a
-#             Redis (daemon-flows and the engine's own flows have them), and
-#             flows of more than five hundred in DynamoDB and gRPC
-#   memcheck  zoneinfo, yaml_bombs: thousands of files and megabytes through
-#             code that its smaller tests run through as well
-#   mutants   three quarters of the list, another quarter being tried each day;
-#             and tests after the one that notices, which test/mutants/killers
-#             remembers: a mistake that this one overlooks meets all the others
-#   properties under sanitizers take no more steps than the mutants need to be
-#             caught; the analyzer of clang-tidy stops early
+#   asan      clients, proxies, ops: they use the servers that unit, daemon and
+#             fuzz tests run under the same sanitizers. again: flows repeated
+#             over another protocol or store; codecs and stores have their own
+#             suites here. asan also measures line coverage, with -O1, which
+#             compiles in half the time.
+#             With SL_SHORT (also in tsan): long flows in daemon-flows, nine of
+#             ten connections and imported subjects in daemon tests, two of
+#             three kills in thread tests; plain has them.
+#   plain     flows of a day over the Redis protocol and with Redis
+#             (daemon-flows and the engine's flows have them), and flows of more
+#             than 500 requests with DynamoDB and gRPC
+#   memcheck  zoneinfo, yaml_bombs: large inputs to code that smaller tests reach
+#   mutants   three quarters of the list; each day tests another quarter. The
+#             test in test/mutants/killers runs first; the others run only if it
+#             does not fail.
+#   property tests under sanitizers take as many steps as the mutants need;
+#             clang-tidy's analyzer stops early
 #
-# scripts/test --long leaves nothing out but for memcheck.
+# scripts/test --long leaves nothing out, except in memcheck.
 
-# The long ones first, so that none is left over at the end. Memcheck wants what
-# plain has built.
+# Long stages first. memcheck needs the build of plain.
 all_stages=(asan plain check mutants tsan fuzz memcheck smoke)
 
-# How long things take. A property test takes SL_PROP_STEPS random steps, or
-# SL_PROP_TIMES as many as it would by itself; sanitizers are slow.
+# A property test takes SL_PROP_STEPS random steps, or SL_PROP_TIMES times its
+# own number.
 plain_times=1
 asan_steps=20000
 fuzz_seconds=3
 mutant_shares=4
-patience=3 # a test may take so many times as long as it says in meson.build
+patience=3 # factor for the timeouts in meson.build
 
 asan_without=(--no-suite again --no-suite clients --no-suite proxies
     --no-suite ops)
 
-least_coverage=90 # percent of lines
+least_coverage=94 # percent of lines
 
-# The sanitizers: quick to compile, and lines enough for a trace.
+# Sanitizer builds: quick to compile, with lines for stack traces.
 sanitized=(-Doptimization=1 -Ddebug=false -Db_lundef=false)
 
-# Most tests wait for processes and sockets, so two cores have time for four.
+# Most tests wait for processes and sockets: two per core.
 at_a_time=$((2 * $(nproc)))
 
-# scripts/test --long: for a night, not for a commit.
+# scripts/test --long
 take_longer() {
     plain_times=10
-    asan_steps= # as many as in plain otherwise
+    asan_steps= # as in plain
     fuzz_seconds=300
     mutant_shares=1
     patience=9
     asan_without=()
     export SL_LONG=1 # a thousand kills and stops instead of a hundred
-    export SL_TIDY_STATES=225000 # as many as clang-tidy itself would
+    export SL_TIDY_STATES=225000 # clang-tidy's default
 }
 
-# A build that is slow asks less of the same: what it takes to reach every line
-# and every meeting of threads, and not how often.
+# Slow builds repeat less. They still reach every line and every race.
 share_less() {
     [[ -n ${SL_LONG-} ]] || export SL_SHORT=1
 }
 
-# tally STAGE PASSED FAILED NOTE: what the stage came to.
+# tally STAGE PASSED FAILED NOTE: writes the result of a stage.
 tally() {
     echo "$2 $3 $4" >"build/logs/$1.tally"
 }
@@ -98,7 +93,7 @@ number_before() {
 
 # ---- tests, built in different ways ----
 
-# Build all of folder $1, which two stages may want.
+# Build all of folder $1. Two stages may call this at once.
 build() {
     flock "$1.building" ninja -C "$1"
 }
@@ -110,16 +105,15 @@ stage_plain() {
     run_tests build/plain plain '' --no-rebuild
 }
 
-# Where a sanitizer puts what it finds for stage $1, in whatever process it is:
-# what a test's daemon prints ends in a file that nobody reads. Leaves $reports.
+# Set $reports: sanitizers of all processes of stage $1 write to these files,
+# since the output of a daemon that a test starts is not shown.
 report_to() {
     reports="log_path='$PWD/build/logs/$1.report'"
 }
 
-# Leaks, stray pointers, undefined steps; and which lines nobody ran. Threads
-# count together without locks, which would take four times as long: some counts
-# are lost, but never all of a line. Warnings are for plain: among so much that
-# was added, gcc sees what is not there.
+# Address, leak and undefined-behaviour sanitizers, and line coverage. Threads
+# count lines without locks, four times as fast: some counts are lost, but never
+# all of a line. Warnings are not errors here: instrumented code has false ones.
 stage_asan() {
     local status=0
 
@@ -131,16 +125,15 @@ stage_asan() {
     export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:$reports
     export UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:$reports
     find build/asan -name '*.gcda' -delete
-    build build/asan # all of it: what nobody runs counts, too
+    build build/asan # all: code that no test runs counts too
     run_tests build/asan asan "$asan_steps" --no-rebuild \
         "${asan_without[@]}" || status=$?
     measure_coverage || status=$?
     return "$status"
 }
 
-# The programs count too: everything below src/ is the product. Where counts
-# were lost gcov may come to a number below zero, which is passed over. Adds to
-# the tally of asan.
+# Coverage of everything below src/. Lost counts can become negative, which is
+# ignored. Adds to the tally of asan.
 measure_coverage() {
     local percent good bad note
 
@@ -163,9 +156,9 @@ print(json.load(sys.stdin)["line_percent"])' <build/logs/coverage.json)
     return 1
 }
 
-# What the sanitizers do not see: a decision on memory nobody has set. Only in
-# the rooms where everything happens in one thread; valgrind is slow at others.
-# And not the test that brings a malloc of its own: valgrind has another.
+# Reads of uninitialized memory, which the sanitizers do not see. Only folders
+# without threads, where valgrind is fast enough, and without the test that
+# replaces malloc.
 stage_memcheck() {
     local names
 
@@ -179,13 +172,13 @@ stage_memcheck() {
         --wrapper 'valgrind -q --error-exitcode=99'
 }
 
-# unit_tests FOLDER ROOM...: the names of the unit tests of these rooms.
+# unit_tests BUILD FOLDER...: the names of the unit tests of these folders.
 unit_tests() {
     meson introspect --tests "$1" | python3 -c '
 import json, sys
 
 for test in json.load(sys.stdin):
-    if any("/unit/%s/" % room in test["cmd"][0] for room in sys.argv[1:]):
+    if any("/unit/%s/" % name in test["cmd"][0] for name in sys.argv[1:]):
         print(test["name"])
 ' "${@:2}"
 }
@@ -203,9 +196,9 @@ stage_tsan() {
     run_tests build/tsan tsan "$asan_steps" --suite threads
 }
 
-# ---- hostile ----
+# ---- fuzzing ----
 
-# The targets bring their own sanitizers. Two run at a time.
+# Targets enable their own sanitizers. Two run at a time.
 stage_fuzz() {
     local program programs=() passed=0 notes=
 
@@ -215,7 +208,7 @@ stage_fuzz() {
     rm -f "${programs[@]/%/.passed}"
     for program in "${programs[@]}"; do
         while (($(jobs -pr | wc -l) >= 2)); do
-            wait -n || true # each leaves a file if all is well
+            wait -n || true # success leaves a file
         done
         fuzz "$program" &
     done
@@ -238,8 +231,8 @@ for target in json.load(sys.stdin):
 '
 }
 
-# Each target works on a copy of its corpus, so that the tree stays as it is.
-# What it finds is left beside the program, and whether it found nothing.
+# Each target works on a copy of its corpus. Findings are written beside the
+# program; PROGRAM.passed means that there are none.
 fuzz() {
     local program=$1 name=${1##*/fuzz_} words=()
     local corpus=build/fuzz/corpus/$name
@@ -264,7 +257,7 @@ executions() {
     sed -nE 's/^stat::number_of_executed_units: *//p' "$1.log" | tail -n 1
 }
 
-# Another share of them every day, so that all have had their turn after some.
+# Another share every day.
 stage_mutants() {
     local line status=0 share
 
@@ -279,9 +272,8 @@ stage_mutants() {
     return "$status"
 }
 
-# ---- what a newcomer does ----
+# ---- smoke test: the README's commands in a copy of the sources ----
 
-# In a copy of the sources, as after a clone.
 stage_smoke() {
     rm -rf build/newcomer
     mkdir -p build/newcomer
@@ -303,8 +295,7 @@ list_sources() {
         done
 }
 
-# scripts/run on free ports, in a group of its own so that Ctrl-C can be sent
-# to all of it, as a terminal does.
+# scripts/run on free ports, in its own process group for Ctrl-C.
 follow_the_readme() {
     local log=build/logs/run pid line tries=0
 
@@ -342,8 +333,8 @@ use_what_was_built() {
     bin/sluice test presets/*.flow
 }
 
-# link_library HEADER TEXT LIBRARY...: a program of somebody else that prints
-# TEXT, with nothing but the header and the libraries.
+# link_library HEADER TEXT LIBRARY...: build and run a program that prints TEXT
+# with only the header and the libraries.
 link_library() {
     local header=$1 text=$2 program=build/logs/smoke.${3##*.}
 

@@ -1,17 +1,14 @@
 # shellcheck shell=bash
-# tests.sh -- run tests by Meson, count their cases, and be fair to a slow
-# machine: a program that starts processes and fails is run once more.
+# tests.sh -- runs tests with Meson and counts their cases.
 #
-# By itself, when all others are done. If it passes then, so does the stage, but
-# its line has `unsteady: NAME`, and what the program said both times is in
-# build/logs/STAGE.NAME.first and .second. Which programs have that chance is
-# said in cases.py. A report of a sanitizer has none: it is not about time.
-# Those of addresses, leaks and races are in files; what is said of undefined
-# steps is in what the program said.
+# A failed test that starts processes runs once more, alone, at the end. If it
+# passes, the stage passes with `unsteady: NAME`, and both outputs are in
+# build/logs/STAGE.NAME.first and .second. cases.py selects these tests. A
+# sanitizer report always fails the stage.
 
-# Run tests in folder $1 for stage $2, with $3 steps in property tests (nothing:
-# their own number); what follows goes to `meson test`, which builds what the
-# chosen tests need unless --no-rebuild is there.
+# run_tests BUILD STAGE STEPS ARG...: run tests of a build folder. STEPS are for
+# property tests; empty: their own number. ARGs go to `meson test`, which builds
+# the tests unless --no-rebuild is given.
 run_tests() {
     local folder=$1 stage=$2 steps=$3 status=0 log again=()
 
@@ -26,7 +23,7 @@ run_tests() {
     if ((status)) && [[ -f $log ]]; then
         mapfile -t again < <(python3 scripts/lib/cases.py again "$log")
     fi
-    # Meson's status is how many have failed: were these all of them?
+    # Meson's status is the number of failed tests. Can all of them run again?
     if ((status == 0 || status != ${#again[@]})); then
         count_cases "$stage" "$log" || status=$((status ? status : 1))
         return "$status"
@@ -36,13 +33,12 @@ run_tests() {
     count_cases "$stage" "$log" "$folder/meson-logs/again-$stage.json"
 }
 
-# test_with FOLDER LOG WORD...: by Meson.
 test_with() {
     meson test -C "$1" --logbase "$2" --timeout-multiplier "$patience" "${@:3}"
 }
 
-# count_cases STAGE LOG [LOG OF SECOND TRIES]: the tally; fails if a program did,
-# or if a sanitizer has something to report.
+# count_cases STAGE LOG [LOG OF SECOND RUNS]: write the tally. Fails if a test
+# failed or a sanitizer reported.
 count_cases() {
     local stage=$1 programs good bad note reports
 
