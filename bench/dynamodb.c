@@ -93,7 +93,7 @@ static void on_done(struct sl_take *take)
     sl_loop_stop(w->loop);
 }
 
-static bool take(struct world *w, struct sl_store_part *part)
+static bool take(struct world *w, struct sl_part *part)
 {
     struct sl_take take = {.op = SL_TAKE_OP_TAKE,
                            .parts = part,
@@ -121,7 +121,7 @@ static double run(struct world *w, const struct row *row, bool spares,
     struct sl_rate rate;
     struct sl_limit limit;
     char key[64];
-    struct sl_store_part part = {.of = &stored, .limit = &limit, .cost = 1};
+    struct sl_part part = {.binding = &stored, .limit = &limit, .cost = 1};
 
     snprintf(key, sizeof(key), "%s:%d", row->name, spares);
     part.key = part.name = sl_str_c(key);

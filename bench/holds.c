@@ -14,7 +14,7 @@
 
 struct field {
     struct sl_table table;
-    struct sl_table_limit limits[LIMITS];
+    struct sl_limit_binding limits[LIMITS];
     unsigned parts;
     uint64_t at;
     sl_ns now;
@@ -40,9 +40,9 @@ static void open_field(struct field *f, unsigned parts)
     must(sl_region_open_heap(&region, 64 * MIB, &diag), &diag);
     sl_table_init(&f->table, &region, SL_FULL_ALLOW);
     for (unsigned i = 0; i < LIMITS; i++) {
-        struct sl_table_limit *l = &f->limits[i];
+        struct sl_limit_binding *l = &f->limits[i];
 
-        *l = (struct sl_table_limit){.name = names[i], .share = 250};
+        *l = (struct sl_limit_binding){.name = names[i], .share = 250};
         must(sl_parse_rate(sl_str_c(rates[i]), &rate, &diag), &diag);
         must(sl_limit_init(&l->strictest, kinds[i], &rate, NULL, &diag), &diag);
         must(sl_table_add_limit(&f->table, l), &diag);
@@ -58,7 +58,7 @@ static void make_set(struct field *f, struct sl_part *parts, uint64_t *key)
     f->now += SL_US;
     for (unsigned i = 0; i < f->parts; i++)
         parts[i] = (struct sl_part){
-            .of = &f->limits[i],
+            .binding = &f->limits[i],
             .limit = &f->limits[i].strictest,
             .key = {(const char *)key, sizeof(*key)},
             .cost = 1
@@ -133,9 +133,9 @@ static void open_scarce(struct field *f)
     must(sl_region_open_heap(&region, 64 * MIB, &diag), &diag);
     sl_table_init(&f->table, &region, SL_FULL_ALLOW);
     for (unsigned i = 0; i < SL_LEN(kinds); i++) {
-        struct sl_table_limit *l = &f->limits[i];
+        struct sl_limit_binding *l = &f->limits[i];
 
-        *l = (struct sl_table_limit){.name = rates[i], .share = 250};
+        *l = (struct sl_limit_binding){.name = rates[i], .share = 250};
         must(sl_parse_rate(sl_str_c(rates[i]), &rate, &diag), &diag);
         must(sl_limit_init(&l->strictest, kinds[i], &rate, NULL, &diag), &diag);
         must(sl_table_add_limit(&f->table, l), &diag);
@@ -155,7 +155,7 @@ static struct sl_hold_id some_id(uint64_t n)
 static enum sl_set_result take_scarce(struct field *f, unsigned i, uint64_t key)
 {
     struct sl_part part = {
-        .of = &f->limits[i],
+        .binding = &f->limits[i],
         .limit = &f->limits[i].strictest,
         .key = {(const char *)&key, sizeof(key)},
         .cost = 1

@@ -143,7 +143,7 @@ static uint64_t bare_take(void *ctx, uint64_t rounds)
     for (uint64_t i = 0; i < rounds; i++) {
         uint64_t key = b->at++ * 7919 % KEYS;
         struct sl_part part = {
-            .of = &b->check.active->stored[0].table,
+            .binding = &b->check.active->stored[0],
             .limit = &plan->numbers,
             .key = {(const char *)&key, sizeof(key)},
             .cost = 1,

@@ -108,9 +108,8 @@ static void lend(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
     sl_registry_ask(b->registry, &e->job);
 }
 
-static bool name(struct sl_quota_lessor *lender,
-                 const struct sl_store_part *part, struct sl_str *scope,
-                 struct sl_buf *id)
+static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
+                 struct sl_str *scope, struct sl_buf *id)
 {
     (void)lender;
     *scope = SL_STR("org");

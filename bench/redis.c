@@ -75,11 +75,11 @@ static void write_command(struct sl_buf *out)
     struct sl_limit_binding stored = {.name = "second"};
     struct sl_rate rate;
     struct sl_limit limit;
-    struct sl_store_part part = {.of = &stored,
-                                 .limit = &limit,
-                                 .key = sl_str_c(key),
-                                 .name = sl_str_c(key),
-                                 .cost = 1};
+    struct sl_part part = {.binding = &stored,
+                           .limit = &limit,
+                           .key = sl_str_c(key),
+                           .name = sl_str_c(key),
+                           .cost = 1};
     struct sl_take take = {.op = SL_TAKE_OP_TAKE, .parts = &part, .count = 1};
     struct sl_script_options how = {.near = 1000 * SL_S};
 

@@ -25,7 +25,7 @@
 /* A table under test and how far it is filled. */
 struct field {
     struct sl_table table;
-    struct sl_table_limit limits[LIMITS];
+    struct sl_limit_binding limits[LIMITS];
     uint64_t keys; /* per limit, but for the last, which has one hot key */
     sl_ns now;
     uint64_t at; /* the key that comes next; new keys count up from `keys` */
@@ -53,10 +53,10 @@ static void set_limits(struct field *f)
     struct sl_rate rate;
 
     for (unsigned i = 0; i < LIMITS; i++) {
-        struct sl_table_limit *l = &f->limits[i];
+        struct sl_limit_binding *l = &f->limits[i];
         struct sl_str text = i == HOT ? SL_STR("4000M/h") : SL_STR("1M/h");
 
-        *l = (struct sl_table_limit){.name = names[i], .share = 250};
+        *l = (struct sl_limit_binding){.name = names[i], .share = 250};
         if (sl_parse_rate(text, &rate, &diag) ||
             sl_limit_init(&l->strictest, SL_BUCKET, &rate, NULL, &diag) ||
             sl_table_add_limit(&f->table, l)) {
@@ -70,7 +70,7 @@ static uint64_t take(struct field *f, unsigned limit, uint64_t key,
                      uint64_t cost)
 {
     struct sl_part part = {
-        .of = &f->limits[limit],
+        .binding = &f->limits[limit],
         .limit = &f->limits[limit].strictest,
         .key = {(const char *)&key, sizeof(key)},
         .cost = cost
@@ -191,7 +191,7 @@ static uint64_t set_of_three(void *ctx, uint64_t rounds)
         for (unsigned l = 0; l < 3; l++) {
             key[l] = (mix(++f->at) ^ (x & 1)) % f->keys;
             parts[l] = (struct sl_part){
-                .of = &f->limits[l],
+                .binding = &f->limits[l],
                 .limit = &f->limits[l].strictest,
                 .key = {(const char *)&key[l], sizeof(key[l])},
                 .cost = 1
@@ -207,21 +207,23 @@ static uint64_t set_of_three(void *ctx, uint64_t rounds)
 static uint64_t batches(void *ctx, uint64_t rounds)
 {
     struct field *f = ctx;
-    struct sl_part parts[BATCH];
+    struct sl_part parts[BATCH], *pointers[BATCH];
     enum sl_set_result verdicts[BATCH];
     uint64_t keys[BATCH], sum = 0;
 
-    for (unsigned j = 0; j < BATCH; j++)
+    for (unsigned j = 0; j < BATCH; j++) {
         parts[j] = (struct sl_part){
-            .of = &f->limits[0],
+            .binding = &f->limits[0],
             .limit = &f->limits[0].strictest,
             .key = {(const char *)&keys[j], sizeof(keys[j])},
             .cost = 1
         };
+        pointers[j] = &parts[j];
+    }
     for (uint64_t i = 0; i < rounds; i += BATCH) {
         for (unsigned j = 0; j < BATCH; j++)
             keys[j] = mix(f->at++) % f->keys;
-        sl_table_batch(&f->table, parts, verdicts, BATCH, f->now, true);
+        sl_table_batch(&f->table, pointers, verdicts, BATCH, f->now, true);
         sum += parts[0].answer.remaining;
         f->now += 100;
     }

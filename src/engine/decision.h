@@ -305,7 +305,7 @@ struct sl_decision {
 
     /* For the store. */
     struct sl_take take;
-    struct sl_store_part parts[SL_PARTS];
+    struct sl_part parts[SL_PARTS];
     unsigned part_shown[SL_PARTS]; /* which of `shown` a part belongs to */
 
     bool on_local;  /* on the engine's own table, not the shared store */

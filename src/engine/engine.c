@@ -419,9 +419,9 @@ bool sl_engine_prefetch(struct sl_engine *engine, struct sl_decision *d)
     if (!store->calls->expect || sl_debts_any(engine->debts))
         return false;
     for (unsigned i = 0; i < d->take.count; i++) {
-        struct sl_store_part *part = &d->parts[i];
+        struct sl_part *part = &d->parts[i];
 
-        part->fingerprint = sl_table_fingerprint(&part->of->table, part->key);
+        part->fingerprint = sl_table_fingerprint(part->binding, part->key);
         sl_store_prefetch(store, part);
     }
     return true;

@@ -98,11 +98,11 @@ void sl_parts_answers(struct sl_check *check);
  * by what a request costs there: as much as all of them would let through.
  * local.c */
 uint64_t sl_local_cost(const struct sl_decision *decision,
-                       const struct sl_store_part *part);
+                       const struct sl_part *part);
 
 /* The answer in units again; `open`: what counts is how much was used. */
-void sl_local_answer(const struct sl_decision *decision,
-                     struct sl_store_part *part, bool open);
+void sl_local_answer(const struct sl_decision *decision, struct sl_part *part,
+                     bool open);
 
 /* Keep who asks, for the text of the decision. */
 void sl_decision_who(struct sl_decision *decision, struct sl_caller *caller,
@@ -207,11 +207,11 @@ void sl_debts_forget(struct sl_debts *debts);
  * into, is held until that is charged, or until the key's debt is moved on
  * under another one, which is held instead. */
 void sl_debts_add(struct sl_debts *debts, struct sl_active_policy *active,
-                  const struct sl_store_part *part, sl_ns now);
+                  const struct sl_part *part, sl_ns now);
 
 /* It was given back; the same otherwise. */
 void sl_debts_give(struct sl_debts *debts, struct sl_active_policy *active,
-                   const struct sl_store_part *part, sl_ns now);
+                   const struct sl_part *part, sl_ns now);
 
 /* Is there any? Costs one load. */
 bool sl_debts_any(const struct sl_debts *debts);

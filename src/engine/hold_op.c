@@ -129,9 +129,9 @@ static void show_ceiling(struct sl_held_part *part)
     struct sl_answer *a = &part->answer;
     uint64_t used = sl_sub_floor(a->capacity, a->remaining);
 
-    if (!part->of ||
-        (part->of->strictest.kind != SL_QUOTA &&
-         part->of->strictest.kind != SL_LEVEL) ||
+    if (!part->binding ||
+        (part->binding->strictest.kind != SL_QUOTA &&
+         part->binding->strictest.kind != SL_LEVEL) ||
         a->capacity <= a->limit)
         return;
     a->capacity = a->limit;
@@ -263,16 +263,20 @@ static sl_ns span_of_permits(const struct sl_decision *d)
     return longest;
 }
 
-/* The parts that are not held, as bits. */
-static uint32_t find_firm(const struct sl_decision *d)
+/* Marks the parts that are not held. Returns whether any part is. */
+static bool mark_not_held(struct sl_decision *d)
 {
-    uint32_t not_held = 0;
+    bool any = false;
 
-    for (unsigned i = 0; i < d->take.count; i++)
-        if (d->parts[i].cost == 0 || d->parts[i].carried ||
-            (d->hold_asked == 0 && rule_of(d, i)->kind != SL_PERMITS))
-            not_held |= UINT32_C(1) << i;
-    return not_held;
+    for (unsigned i = 0; i < d->take.count; i++) {
+        struct sl_part *part = &d->parts[i];
+
+        part->not_held =
+            part->cost == 0 || part->carried ||
+            (d->hold_asked == 0 && rule_of(d, i)->kind != SL_PERMITS);
+        any |= !part->not_held;
+    }
+    return any;
 }
 
 static bool make_id(struct sl_hold_id *ret)
@@ -303,13 +307,9 @@ void sl_hold_prepare(struct sl_check *c)
     struct sl_decision *d = &c->decision;
     struct sl_take *take = &d->take;
     sl_ns span = d->hold_asked ? d->hold_asked : span_of_permits(d);
-    uint32_t all = (uint32_t)((UINT64_C(1) << take->count) - 1);
 
-    if (take->op != SL_TAKE_OP_TAKE || span == 0)
+    if (take->op != SL_TAKE_OP_TAKE || span == 0 || !mark_not_held(d))
         return;
-    take->not_held = find_firm(d);
-    if (take->not_held == all)
-        return; /* there is nothing to hold */
     if (!has_holds(c)) {
         /* Permits of a store that has no holds stay taken, as a level is; but
          * nobody would ever end a guard. */
@@ -489,7 +489,7 @@ const char *sl_hold_state_word(const struct sl_hold_op *op)
 
 const struct sl_rule *sl_hold_rule(const struct sl_hold_op *op, unsigned i)
 {
-    const struct sl_limit_binding *of = op->call.parts[i].of;
+    const struct sl_limit_binding *of = op->call.parts[i].binding;
 
     return of ? &op->active->policy->rules[(of - op->call.limits) / 2] : NULL;
 }

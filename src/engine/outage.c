@@ -29,7 +29,7 @@ struct debt {
     struct sl_limit limit;
     struct sl_cell taken, given; /* let through, and given back */
     struct sl_take take;
-    struct sl_store_part part;
+    struct sl_part part;
     size_t size; /* of this piece */
     char text[]; /* the name, then the key */
 };
@@ -96,7 +96,7 @@ static void debt_free(struct debt *debt)
     sl_alloc_free(debts->alloc, debt, debt->size);
 }
 
-static struct sl_str name_of(const struct sl_store_part *part)
+static struct sl_str name_of(const struct sl_part *part)
 {
     return part->name.len > 0 ? part->name : part->key;
 }
@@ -108,14 +108,14 @@ static unsigned chain_of(const struct sl_debts *debts, struct sl_str name)
 
 /* By its name and its limit: two limits never share one. */
 static struct debt *find(const struct sl_debts *debts,
-                         const struct sl_store_part *part)
+                         const struct sl_part *part)
 {
     struct sl_str name = name_of(part);
     struct debt *debt;
 
     LIST_FOREACH(debt, &debts->chains[chain_of(debts, name)], chain)
     if (sl_str_eq(name_of(&debt->part), name) &&
-        strcmp(debt->part.of->name, part->of->name) == 0)
+        strcmp(debt->part.binding->name, part->binding->name) == 0)
         return debt;
     return NULL;
 }
@@ -141,19 +141,18 @@ static void take_out(struct sl_debts *debts, struct debt *debt)
 /* The numbers may be others by now. They point into the policy they are from,
  * so the debt holds that one from here on. */
 static void adopt(struct debt *debt, struct sl_active_policy *active,
-                  const struct sl_store_part *part)
+                  const struct sl_part *part)
 {
     struct sl_active_policy *last = debt->active;
 
     atomic_fetch_add(&active->refs, 1);
     debt->active = active;
-    debt->part.of = part->of;
+    debt->part.binding = part->binding;
     debt->limit = *part->limit;
     sl_active_policy_release(last);
 }
 
-static struct debt *make(struct sl_debts *debts,
-                         const struct sl_store_part *part)
+static struct debt *make(struct sl_debts *debts, const struct sl_part *part)
 {
     size_t text = part->name.len + part->key.len;
     size_t size = sizeof(struct debt) + text;
@@ -181,7 +180,7 @@ static struct debt *make(struct sl_debts *debts,
 
 /* `sign` is -1 for what is given back. */
 static void put_down(struct sl_debts *debts, struct sl_active_policy *active,
-                     const struct sl_store_part *part, int sign, sl_ns now)
+                     const struct sl_part *part, int sign, sl_ns now)
 {
     uint64_t cost = part->cost < SL_AMOUNT_MAX ? part->cost : SL_AMOUNT_MAX;
     struct debt *debt;
@@ -204,13 +203,13 @@ static void put_down(struct sl_debts *debts, struct sl_active_policy *active,
 }
 
 void sl_debts_add(struct sl_debts *debts, struct sl_active_policy *active,
-                  const struct sl_store_part *part, sl_ns now)
+                  const struct sl_part *part, sl_ns now)
 {
     put_down(debts, active, part, 1, now);
 }
 
 void sl_debts_give(struct sl_debts *debts, struct sl_active_policy *active,
-                   const struct sl_store_part *part, sl_ns now)
+                   const struct sl_part *part, sl_ns now)
 {
     put_down(debts, active, part, -1, now);
 }
@@ -258,7 +257,7 @@ static bool begin(struct sl_debts *debts, struct debt *debt,
 
     take_out(debts, debt);
     debt->part.cost = (uint64_t)(units < 0 ? -units : units);
-    debt->part.when = now;
+    debt->part.taken_at = now;
     if (units == 0) {
         debt_free(debt);
         return false;
@@ -375,8 +374,7 @@ void sl_debts_close(struct sl_debts *debts)
 
 static void owe_part(struct sl_debts *debts,
                      const struct sl_active_policy *active,
-                     const struct sl_store_part *part,
-                     const struct sl_decision *d)
+                     const struct sl_part *part, const struct sl_decision *d)
 {
     struct sl_active_policy *held =
         (struct sl_active_policy *)(uintptr_t)active;
@@ -405,10 +403,10 @@ void sl_outage_add_debt(const struct sl_active_policy *active,
         return;
     }
     for (unsigned i = 0; i < d->take.count; i++) {
-        struct sl_store_part part = d->parts[i];
+        struct sl_part part = d->parts[i];
         const struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
 
-        part.of = &active->stored[2 * shown->rule->index];
+        part.binding = &active->stored[2 * shown->rule->index];
         part.cost = shown->cost; /* and not what the local table was asked */
         part.view = NULL;        /* the books are told by themselves */
         /* Permits come back with their hold, which is on the local table. */
@@ -474,8 +472,7 @@ sl_ns sl_engine_retry_in(const struct sl_engine *engine,
  * one passes now and then, at each of them, instead of none for good.
  */
 
-uint64_t sl_local_cost(const struct sl_decision *d,
-                       const struct sl_store_part *part)
+uint64_t sl_local_cost(const struct sl_decision *d, const struct sl_part *part)
 {
     uint64_t most = part->limit->capacity;
     uint64_t cost = part->cost;
@@ -485,7 +482,7 @@ uint64_t sl_local_cost(const struct sl_decision *d,
     return cost <= most / d->share ? cost * d->share : most;
 }
 
-void sl_local_answer(const struct sl_decision *d, struct sl_store_part *part,
+void sl_local_answer(const struct sl_decision *d, struct sl_part *part,
                      bool open)
 {
     struct sl_answer *a = &part->answer;

@@ -264,16 +264,16 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
     const struct sl_limit_view *shown = &d->shown[index];
     unsigned stored = 2 * shown->rule->index + candidate;
     bool carries = shown->visitor.len > 0;
-    struct sl_store_part *part = &d->parts[d->take.count + carries];
+    struct sl_part *part = &d->parts[d->take.count + carries];
 
-    *part = (struct sl_store_part){
-        .of = d->on_local ? &c->active->local[stored]
-                          : &c->active->stored[stored],
+    *part = (struct sl_part){
+        .binding = d->on_local ? &c->active->local[stored]
+                               : &c->active->stored[stored],
         .limit = candidate ? shown->candidate : shown->numbers,
         .key = shown->key,
         .name = sl_name_of(shown->name, candidate),
         .cost = shown->cost,
-        .when = d->now,
+        .taken_at = d->now,
         .view = c->state == SL_CHECK_SHADOW || d->on_local ? NULL : shown,
     };
     if (shown->uncapped && !candidate)
@@ -468,7 +468,7 @@ void sl_parts_answers(struct sl_check *c)
     struct sl_decision *d = &c->decision;
 
     for (unsigned i = 0; i < d->take.count; i++) {
-        struct sl_store_part *part = &d->parts[i];
+        struct sl_part *part = &d->parts[i];
         struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
         const struct sl_answer *a = &part->answer;
 

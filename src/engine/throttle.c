@@ -148,14 +148,14 @@ static void on_taken(struct sl_take *take)
 static void prepare(struct sl_throttles *all, struct sl_throttle *t,
                     enum sl_take_op op)
 {
-    t->part = (struct sl_store_part){
-        .of = &all->stored,
+    t->part = (struct sl_part){
+        .binding = &all->stored,
         .limit = &t->numbers,
         .key = t->key,
         .name = sl_throttles_named(all) ? t->name : (struct sl_str){NULL, 0},
         .cost =
             t->quantity < 0 ? 0 - (uint64_t)t->quantity : (uint64_t)t->quantity,
-        .when = t->now,
+        .taken_at = t->now,
     };
     t->take = (struct sl_take){
         .op = op,

@@ -54,7 +54,7 @@ struct sl_throttle {
     /* The engine's own. */
     struct sl_limit numbers;
     struct sl_take take;
-    struct sl_store_part part;
+    struct sl_part part;
 };
 
 void sl_throttles_init(struct sl_throttles *throttles, struct sl_engine *engine,

@@ -160,7 +160,7 @@ static void on_taken(struct sl_take *take)
     (void)take; /* the store has answered before it returned */
 }
 
-static uint64_t ask(struct sl_store *store, struct sl_store_part *part,
+static uint64_t ask(struct sl_store *store, struct sl_part *part,
                     enum sl_take_op op, sl_ns now)
 {
     struct sl_take take = {
@@ -229,8 +229,8 @@ static void open_up(const struct sl_rule *rule, struct sl_limit *ret)
 /* What was used is charged, if the table has less. If it has more, what is owed
  * to it is given back; beyond that, it knows of decisions that the books do
  * not. */
-static void correct(struct sl_store *store, struct sl_store_part *part,
-                    uint64_t used, uint64_t owed, sl_ns now)
+static void correct(struct sl_store *store, struct sl_part *part, uint64_t used,
+                    uint64_t owed, sl_ns now)
 {
     uint64_t known = ask(store, part, SL_TAKE_OP_PEEK, now);
     uint64_t beyond = sl_sub_floor(known, used);
@@ -251,7 +251,7 @@ static void restore(struct sl_engine *engine,
 {
     int index = rule_of(active, spent);
     struct sl_limit open;
-    struct sl_store_part part;
+    struct sl_part part;
     char key[SL_KEY_MAX];
 
     if (index < 0 || sl_rule_start(&active->policy->rules[index],
@@ -259,11 +259,11 @@ static void restore(struct sl_engine *engine,
                                    now) != spent->start)
         return;
     open_up(&active->policy->rules[index], &open);
-    part = (struct sl_store_part){
-        .of = &active->stored[2 * index],
+    part = (struct sl_part){
+        .binding = &active->stored[2 * index],
         .limit = &open,
         .key = {key, make_key(engine, spent, key)},
-        .when = now
+        .taken_at = now
     };
     correct(sl_engine_store(engine), &part, used, (uint64_t)-spent->amount,
             now);
@@ -291,8 +291,8 @@ static uint64_t look(struct sl_engine *engine,
     const struct sl_rule *rule = &active->policy->rules[index];
     struct sl_limit open;
     char key[SL_KEY_MAX];
-    struct sl_store_part part = {
-        .of = &active->stored[2 * index],
+    struct sl_part part = {
+        .binding = &active->stored[2 * index],
         .limit = &open,
         .key = {key, make_key(engine, spent, key)},
     };

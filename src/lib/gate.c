@@ -85,15 +85,15 @@ int sl_gate_check(const struct sluice *gate, const struct sluice_part *parts,
 /* ---- conversion to and from the table's structs ---- */
 
 struct sl_part sl_gate_part(const struct sluice *gate,
-                            const struct sluice_part *p, enum sl_part_op act)
+                            const struct sluice_part *p, enum sl_take_op act)
 {
     const struct sl_gate_limit *gl = &gate->limits[p->limit];
 
     return (struct sl_part){
-        .of = &gl->of,
+        .binding = &gl->of,
         .limit = &gl->plans[p->plan],
         .key = {p->key, p->key_len},
-        .act = act,
+        .op = act,
         .cost = p->cost,
     };
 }
@@ -158,7 +158,7 @@ static void decide(struct sluice *gate, struct sl_part *parts, unsigned count,
 }
 
 static int decide_all(struct sluice *gate, struct sluice_part *parts,
-                      size_t count, enum sl_part_op act,
+                      size_t count, enum sl_take_op act,
                       struct sluice_verdict *ret)
 {
     struct sl_part set[SLUICE_PARTS_MAX];
@@ -179,13 +179,13 @@ static int decide_all(struct sluice *gate, struct sluice_part *parts,
 int sluice_take(struct sluice *gate, struct sluice_part *parts, size_t count,
                 struct sluice_verdict *ret)
 {
-    return decide_all(gate, parts, count, SL_PART_OP_TAKE, ret);
+    return decide_all(gate, parts, count, SL_TAKE_OP_TAKE, ret);
 }
 
 int sluice_look(struct sluice *gate, struct sluice_part *parts, size_t count,
                 struct sluice_verdict *ret)
 {
-    return decide_all(gate, parts, count, SL_PART_OP_PEEK, ret);
+    return decide_all(gate, parts, count, SL_TAKE_OP_PEEK, ret);
 }
 
 /* Decide some parts of a batch. Parts that see a clock step are decided again
@@ -193,12 +193,14 @@ int sluice_look(struct sluice *gate, struct sluice_part *parts, size_t count,
 static void batch_some(struct sluice *gate, struct sluice_part *parts,
                        unsigned count, sl_ns now)
 {
-    struct sl_part some[BATCH];
+    struct sl_part some[BATCH], *pointers[BATCH];
     enum sl_set_result verdicts[BATCH];
 
-    for (unsigned i = 0; i < count; i++)
-        some[i] = sl_gate_part(gate, &parts[i], SL_PART_OP_TAKE);
-    sl_table_batch(&gate->table, some, verdicts, count, now, false);
+    for (unsigned i = 0; i < count; i++) {
+        some[i] = sl_gate_part(gate, &parts[i], SL_TAKE_OP_TAKE);
+        pointers[i] = &some[i];
+    }
+    sl_table_batch(&gate->table, pointers, verdicts, count, now, false);
     for (unsigned i = 0; i < count; i++) {
         if (verdicts[i] == SL_SET_STALE)
             decide(gate, &some[i], 1, sl_gate_clock(gate));
@@ -230,7 +232,7 @@ int sluice_take_batch(struct sluice *gate, struct sluice_part *parts,
 /* ---- correcting ---- */
 
 static int adjust_all(struct sluice *gate, struct sluice_part *parts,
-                      size_t count, int sign)
+                      size_t count, enum sl_take_op op)
 {
     struct sl_part set[SLUICE_PARTS_MAX];
     int err = sl_gate_check(gate, parts, count);
@@ -245,11 +247,8 @@ static int adjust_all(struct sluice *gate, struct sluice_part *parts,
         return err;
     now = sl_gate_clock(gate);
     for (size_t i = 0; i < count; i++) {
-        set[i] = sl_gate_part(gate, &parts[i], SL_PART_OP_ADJUST);
-        set[i].delta = sign * (int64_t)parts[i].cost;
-        set[i].when = parts[i].taken_at_ns > 0 ? parts[i].taken_at_ns : now;
-        if (set[i].when > now)
-            set[i].when = now;
+        set[i] = sl_gate_part(gate, &parts[i], op);
+        set[i].taken_at = parts[i].taken_at_ns > 0 ? parts[i].taken_at_ns : now;
     }
     decide(gate, set, (unsigned)count, now);
     for (size_t i = 0; i < count; i++)
@@ -260,12 +259,12 @@ static int adjust_all(struct sluice *gate, struct sluice_part *parts,
 int sluice_give_back(struct sluice *gate, struct sluice_part *parts,
                      size_t count)
 {
-    return adjust_all(gate, parts, count, -1);
+    return adjust_all(gate, parts, count, SL_TAKE_OP_REFUND);
 }
 
 int sluice_charge(struct sluice *gate, struct sluice_part *parts, size_t count)
 {
-    return adjust_all(gate, parts, count, 1);
+    return adjust_all(gate, parts, count, SL_TAKE_OP_CHARGE);
 }
 
 int sluice_reset(struct sluice *gate, unsigned limit, const void *key,
@@ -273,7 +272,7 @@ int sluice_reset(struct sluice *gate, unsigned limit, const void *key,
 {
     struct sluice_part part = {.limit = limit, .key = key, .key_len = key_len};
 
-    return decide_all(gate, &part, 1, SL_PART_OP_RESET, NULL);
+    return decide_all(gate, &part, 1, SL_TAKE_OP_RESET, NULL);
 }
 
 /* ---- reading ---- */
@@ -566,7 +565,7 @@ static int open_region(struct sluice *gate, const struct sluice_options *o,
 static int make_known(struct sluice *gate)
 {
     for (size_t i = 0; i < gate->limit_count; i++) {
-        struct sl_table_limit *of = &gate->limits[i].of;
+        struct sl_limit_binding *of = &gate->limits[i].of;
 
         if (!of->share)
             of->equal_parts = (uint32_t)gate->limit_count;

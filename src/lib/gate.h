@@ -8,7 +8,7 @@
 /* A limit of the gate: its binding in the table, and the numbers of its
  * plans. */
 struct sl_gate_limit {
-    struct sl_table_limit of;
+    struct sl_limit_binding of;
     struct sl_limit *plans;
     unsigned plan_count; /* at least 1 */
     char *name;          /* of.name */
@@ -43,7 +43,7 @@ void sl_gate_read_again(const struct sluice *gate, struct sl_gate_reading *r);
 SL_MUST_USE int sl_gate_check(const struct sluice *gate,
                               const struct sluice_part *parts, size_t count);
 struct sl_part sl_gate_part(const struct sluice *gate,
-                            const struct sluice_part *p, enum sl_part_op act);
+                            const struct sluice_part *p, enum sl_take_op act);
 void sl_gate_answer(const struct sl_answer *a, bool untracked,
                     struct sluice_answer *ret);
 struct sluice_verdict sl_gate_verdict(const struct sluice_part *parts,

@@ -45,7 +45,7 @@ int sluice_hold(struct sluice *gate, struct sluice_part *parts, size_t count,
         return err;
     SL_HOLDS(id);
     for (size_t i = 0; i < count; i++)
-        set[i] = sl_gate_part(gate, &parts[i], SL_PART_OP_TAKE);
+        set[i] = sl_gate_part(gate, &parts[i], SL_TAKE_OP_TAKE);
     new = new_id(gate);
     r.now = sl_gate_clock(gate);
     while ((verdict = sl_table_hold(&gate->table, set, (unsigned)count, new,

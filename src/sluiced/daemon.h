@@ -135,7 +135,7 @@ struct sl_node_count {
     struct sl_limit_binding stored;
     struct sl_limit limit;
     struct sl_take take;
-    struct sl_store_part part;
+    struct sl_part part;
     char name[128];
     unsigned before; /* count of the window before */
     bool reading;    /* otherwise it takes */

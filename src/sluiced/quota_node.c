@@ -128,9 +128,8 @@ static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
 }
 
 /* Writes the name of a subject as in the usage database. */
-static bool name(struct sl_quota_lessor *lender,
-                 const struct sl_store_part *part, struct sl_str *scope,
-                 struct sl_buf *id)
+static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
+                 struct sl_str *scope, struct sl_buf *id)
 {
     const struct sl_limit_view *shown = part->view;
     struct sl_str values[SL_PER_MAX];

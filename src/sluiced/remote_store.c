@@ -398,8 +398,8 @@ int sl_node_count_begin(struct sl_node_count *node_count,
     sl_limit_derive(&node_count->limit);
     node_count->stored = (struct sl_limit_binding){
         .name = "#nodes", .strictest = node_count->limit};
-    node_count->part = (struct sl_store_part){
-        .of = &node_count->stored,
+    node_count->part = (struct sl_part){
+        .binding = &node_count->stored,
         .limit = &node_count->limit,
         .key = sl_str_c(node_count->name),
         .name = sl_str_c(node_count->name),

@@ -60,11 +60,11 @@ struct sl_denial_forgets {
 /* Hashes of a part: its name; its entry in by_name; its name and numbers,
  * chained to the parts before it. */
 struct sl_hash128 sl_part_name_hash(const struct sl_denial_forgets *forgets,
-                                    const struct sl_store_part *part);
+                                    const struct sl_part *part);
 uint8_t sl_part_name_place(const struct sl_denial_forgets *forgets,
-                           const struct sl_store_part *part);
+                           const struct sl_part *part);
 struct sl_hash128 sl_part_hash(const struct sl_denial_forgets *forgets,
-                               const struct sl_store_part *part,
+                               const struct sl_part *part,
                                struct sl_hash128 name,
                                struct sl_hash128 before);
 
@@ -110,7 +110,7 @@ struct sl_lease_cache;
 
 /* Appends the name of a part and its numbers, so that a lease can be returned
  * after its policy is gone. */
-typedef int sl_lease_keep_f(const struct sl_store_part *part, sl_ns near,
+typedef int sl_lease_keep_f(const struct sl_part *part, sl_ns near,
                             struct sl_buf *out, size_t *ret_name_len);
 
 /* `most` keys; `melt`: leases of buckets shrink. SLUICE_ENOMEM. */

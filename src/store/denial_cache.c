@@ -24,13 +24,13 @@ struct sl_denial_cache {
 /* ---- keys ---- */
 
 struct sl_hash128 sl_part_name_hash(const struct sl_denial_forgets *forgets,
-                                    const struct sl_store_part *part)
+                                    const struct sl_part *part)
 {
     return sl_hash128(&forgets->key, sl_take_part_name(part));
 }
 
 uint8_t sl_part_name_place(const struct sl_denial_forgets *forgets,
-                           const struct sl_store_part *part)
+                           const struct sl_part *part)
 {
     return (uint8_t)(sl_part_name_hash(forgets, part).hi % SL_FORGETS);
 }
@@ -53,7 +53,7 @@ void sl_denial_forgets_add(struct sl_denial_forgets *forgets,
 }
 
 struct sl_hash128 sl_part_hash(const struct sl_denial_forgets *forgets,
-                               const struct sl_store_part *part,
+                               const struct sl_part *part,
                                struct sl_hash128 name, struct sl_hash128 before)
 {
     const struct sl_limit *l = part->limit;

@@ -63,9 +63,9 @@ bool sl_lease_cache_apply(const struct sl_take *take)
         !sl_hold_id_is_none(take->hold))
         return false;
     for (unsigned i = 0; i < take->count; i++) {
-        const struct sl_store_part *part = &take->parts[i];
+        const struct sl_part *part = &take->parts[i];
 
-        if (!part->of || part->of->lease == 0 || part->carried ||
+        if (!part->binding || part->binding->lease == 0 || part->carried ||
             !is_leasable(part->limit->kind))
             return false;
         for (unsigned k = 0; k < i; k++)
@@ -82,7 +82,7 @@ void sl_lease_keys(const struct sl_denial_forgets *forgets,
     ret->count = take->count;
     for (unsigned i = 0; i < take->count; i++) {
         struct sl_hash128 name = sl_part_name_hash(forgets, &take->parts[i]);
-        struct sl_store_part part = take->parts[i];
+        struct sl_part part = take->parts[i];
 
         part.cost = 0; /* a lease serves all costs */
         ret->names[i] = (uint8_t)(name.hi % SL_FORGETS);
@@ -164,7 +164,7 @@ static bool has(const struct sl_lease *lease, uint64_t cost, sl_ns now)
            now >= lease->made && left_at(lease, now) >= cost;
 }
 
-static void spend(struct sl_lease *lease, struct sl_store_part *part, sl_ns now)
+static void spend(struct sl_lease *lease, struct sl_part *part, sl_ns now)
 {
     sl_ns passed = now - lease->made;
 
@@ -219,15 +219,16 @@ static struct sl_lease_request withdraw(struct sl_lease_cache *leases,
 }
 
 /* At least 1, if it is leased at all. */
-static uint64_t share_of(const struct sl_store_part *part)
+static uint64_t share_of(const struct sl_part *part)
 {
-    uint64_t n = sl_muldiv_down(part->limit->capacity, part->of->lease, 100);
+    uint64_t n =
+        sl_muldiv_down(part->limit->capacity, part->binding->lease, 100);
 
     return n > 0 ? n : 1;
 }
 
-static uint64_t wanted(const struct sl_lease *lease,
-                       const struct sl_store_part *part, sl_ns now)
+static uint64_t wanted(const struct sl_lease *lease, const struct sl_part *part,
+                       sl_ns now)
 {
     uint64_t share = share_of(part), melts = 0, twice;
 
@@ -241,7 +242,7 @@ static uint64_t wanted(const struct sl_lease *lease,
 }
 
 static bool keep_words(const struct sl_lease_cache *leases,
-                       struct sl_lease *lease, const struct sl_store_part *part,
+                       struct sl_lease *lease, const struct sl_part *part,
                        sl_ns near)
 {
     sl_buf_clear(&lease->words);

@@ -44,15 +44,9 @@ static int bind(struct sl_store *store, struct sl_limit_binding *limits,
     uint32_t used = used_limits(limits, count);
 
     for (unsigned i = 0; i < count; i++) {
-        limits[i].table = (struct sl_table_limit){
-            .name = limits[i].name,
-            .strictest = limits[i].strictest,
-            .share = limits[i].share,
-            .equal_parts = used,
-            .on_full = limits[i].on_full,
-        };
+        limits[i].equal_parts = used;
         if (limits[i].strictest.capacity > 0 &&
-            sl_table_add_limit(&of(store)->table, &limits[i].table))
+            sl_table_add_limit(&of(store)->table, &limits[i]))
             return sl_diag_error(
                 diag, SLUICE_EFULL,
                 "the state file already has %d limits, from this "
@@ -65,55 +59,10 @@ static int bind(struct sl_store *store, struct sl_limit_binding *limits,
 static int tighten(struct sl_store *store, const struct sl_limit_binding *limit,
                    const struct sl_limit *strictest)
 {
-    struct sl_table_limit known = limit->table; /* others read that one */
+    struct sl_limit_binding known = *limit; /* other threads read `limit` */
 
     known.strictest = *strictest;
     return sl_table_add_limit(&of(store)->table, &known);
-}
-
-/* ---- taking ---- */
-
-static inline struct sl_part part_as_is(const struct sl_store_part *p)
-{
-    return (struct sl_part){
-        .of = &p->of->table,
-        .limit = p->limit,
-        .key = p->key,
-        .cost = p->cost,
-        .act = SL_PART_OP_TAKE,
-        .carried = p->carried,
-        .fingerprint = p->fingerprint,
-    };
-}
-
-static struct sl_part part_in(const struct sl_take *take,
-                              const struct sl_store_part *p)
-{
-    struct sl_part part = part_as_is(p);
-    uint64_t moved = p->cost < SL_AMOUNT_MAX ? p->cost : SL_AMOUNT_MAX;
-
-    switch (take->op) {
-    case SL_TAKE_OP_TAKE:
-    case SL_TAKE_OP_EACH:
-        break;
-    case SL_TAKE_OP_PEEK:
-        part.act = SL_PART_OP_PEEK;
-        break;
-    case SL_TAKE_OP_CHARGE:
-        part.act = SL_PART_OP_ADJUST;
-        part.delta = (int64_t)moved;
-        part.when = take->now;
-        break;
-    case SL_TAKE_OP_REFUND:
-        part.act = SL_PART_OP_ADJUST;
-        part.delta = -(int64_t)moved;
-        part.when = p->when < take->now ? p->when : take->now;
-        break;
-    case SL_TAKE_OP_RESET:
-        part.act = SL_PART_OP_RESET;
-        break;
-    }
-    return part;
 }
 
 static sl_ns read_again(const struct memory *m)
@@ -142,6 +91,8 @@ static void read_clock_again(struct reading *r)
     r->fresh = r->tries++ > 2 || seen - r->now >= SL_LAG;
 }
 
+/* ---- taking ---- */
+
 static bool decide(struct memory *m, struct sl_part *parts, unsigned count,
                    sl_ns now)
 {
@@ -155,15 +106,12 @@ static bool decide(struct memory *m, struct sl_part *parts, unsigned count,
 }
 
 /* The same with a hold. SLUICE_EFULL if there is no room for it. */
-static int decide_held(struct memory *m, struct sl_part *parts, unsigned count,
-                       struct sl_take *take)
+static int decide_held(struct memory *m, struct sl_take *take, unsigned count)
 {
     struct reading r = {m, take->now, false, 0};
     enum sl_set_result verdict;
 
-    for (unsigned i = 0; i < count; i++)
-        parts[i].not_held = take->not_held >> i & 1;
-    while ((verdict = sl_table_hold(&m->table, parts, count, take->hold,
+    while ((verdict = sl_table_hold(&m->table, take->parts, count, take->hold,
                                     take->hold_for, r.now, r.fresh)) ==
            SL_SET_STALE)
         read_clock_again(&r);
@@ -192,27 +140,23 @@ static bool is_held(const struct sl_take *take)
 static void take(struct sl_store *store, struct sl_take *take)
 {
     struct memory *m = of(store);
-    struct sl_part parts[SL_PARTS];
     unsigned count = take->count < SL_PARTS ? take->count : SL_PARTS;
 
     for (unsigned i = 0; i < count; i++)
-        parts[i] = part_in(take, &take->parts[i]);
+        take->parts[i].op =
+            take->op == SL_TAKE_OP_EACH ? SL_TAKE_OP_TAKE : take->op;
     take->err = 0;
     take->allowed = true;
     if (take->op == SL_TAKE_OP_EACH)
-        decide_each(m, parts, count, take->now);
+        decide_each(m, take->parts, count, take->now);
     else if (is_held(take))
-        take->err = decide_held(m, parts, count, take);
+        take->err = decide_held(m, take, count);
     else if (count > 0)
-        take->allowed = decide(m, parts, count, take->now);
-    for (unsigned i = 0; !take->err && i < count; i++) {
-        take->parts[i].answer = parts[i].answer;
-        take->parts[i].untracked = parts[i].untracked;
-    }
+        take->allowed = decide(m, take->parts, count, take->now);
     take->done(take);
 }
 
-static void expect(struct sl_store *store, const struct sl_store_part *part)
+static void expect(struct sl_store *store, const struct sl_part *part)
 {
     sl_table_prefetch(&of(store)->table, part->fingerprint);
 }
@@ -224,8 +168,7 @@ static const struct sl_limit_binding *stored_of(const struct sl_hold_call *call,
                                                 uint32_t id)
 {
     for (unsigned i = 0; i < call->limits_count; i++)
-        if (call->limits[i].strictest.capacity > 0 &&
-            call->limits[i].table.id == id)
+        if (call->limits[i].strictest.capacity > 0 && call->limits[i].id == id)
             return &call->limits[i];
     return NULL;
 }
@@ -264,7 +207,7 @@ static void hold(struct sl_store *store, struct sl_hold_call *call)
     call->count = deed.count;
     for (unsigned i = 0; i < deed.count; i++)
         call->parts[i] = (struct sl_held_part){
-            .of = stored_of(call, deed.parts[i].limit_id),
+            .binding = stored_of(call, deed.parts[i].limit_id),
             .held = deed.parts[i].held,
             .cost = deed.parts[i].cost,
             .answer = deed.parts[i].answer,
@@ -287,21 +230,21 @@ static bool is_single(const struct sl_take *take, sl_ns now)
 static void batch(struct memory *m, struct sl_take *const *takes,
                   unsigned count)
 {
-    struct sl_part parts[MANY];
+    struct sl_part *parts[MANY] = {0};
     enum sl_set_result verdicts[MANY];
 
-    for (unsigned i = 0; i < count; i++)
-        parts[i] = part_as_is(takes[i]->parts);
+    for (unsigned i = 0; i < count; i++) {
+        parts[i] = takes[i]->parts;
+        parts[i]->op = SL_TAKE_OP_TAKE;
+    }
     sl_table_batch(&m->table, parts, verdicts, count, takes[0]->now, false);
     for (unsigned i = 0; i < count; i++) {
         bool allowed = verdicts[i] == SL_SET_ALLOW;
 
         if (verdicts[i] == SL_SET_STALE)
-            allowed = decide(m, &parts[i], 1, takes[i]->now);
+            allowed = decide(m, parts[i], 1, takes[i]->now);
         takes[i]->err = 0;
         takes[i]->allowed = allowed;
-        takes[i]->parts[0].answer = parts[i].answer;
-        takes[i]->parts[0].untracked = parts[i].untracked;
     }
     for (unsigned i = 0; i < count; i++)
         takes[i]->done(takes[i]);

@@ -183,9 +183,8 @@ struct sl_quota_lessor {
     void (*ask)(struct sl_quota_lessor *lender, struct sl_quota_ask *ask);
     /* What the books call whoever the part belongs to: its scope is borrowed
      * from the part, its id is appended to `id`. False: it has no name. */
-    bool (*name)(struct sl_quota_lessor *lender,
-                 const struct sl_store_part *part, struct sl_str *scope,
-                 struct sl_buf *id);
+    bool (*name)(struct sl_quota_lessor *lender, const struct sl_part *part,
+                 struct sl_str *scope, struct sl_buf *id);
     /* What the cell of this node has; or NULL: nobody knows. False: there is
      * none. */
     bool (*own)(struct sl_quota_lessor *lender, const struct sl_quota_ask *who,

@@ -48,7 +48,7 @@ static void leave_out(struct sl_quota_leases_attempt *a)
             continue;
         lease = &a->keys[i]->lease;
         a->parts[i].cost = 0;
-        if (back && a->take->parts[i].when >= lease->start)
+        if (back && a->take->parts[i].taken_at >= lease->start)
             lease->others -= cost;
         else if (!back && a->tries == 0) /* else the books have it by now */
             lease->others += cost;
@@ -89,7 +89,7 @@ static void run(struct sl_quota_leases_attempt *a, enum sl_take_op op)
  * was used, they will be told, was not. */
 static void reset(struct sl_quota_leases_attempt *a)
 {
-    struct sl_store_part parts[SL_PARTS];
+    struct sl_part parts[SL_PARTS];
     struct sl_take rest = a->inner;
 
     rest.parts = parts;
@@ -362,10 +362,10 @@ int sl_quota_leases_open(const struct sl_quota_leases_options *options,
  * cell, and in no lease: such a limit is leased to nobody. */
 static bool is_leased(const struct sl_take *take, unsigned i)
 {
-    const struct sl_store_part *part = &take->parts[i];
+    const struct sl_part *part = &take->parts[i];
 
-    return part->view && part->of->strictest.kind == SL_QUOTA &&
-           !part->of->carried && !part->carried &&
+    return part->view && part->binding->strictest.kind == SL_QUOTA &&
+           !part->binding->carried && !part->carried &&
            (i == 0 || !part[-1].carried);
 }
 
@@ -386,7 +386,7 @@ uint32_t sl_quota_leases_parts(const struct sl_take *take)
 static uint64_t look_own(struct sl_quota_leases_attempt *a, unsigned i)
 {
     struct sl_limit open = *a->take->parts[i].limit;
-    struct sl_store_part part = a->take->parts[i];
+    struct sl_part part = a->take->parts[i];
     struct sl_take look = {.op = SL_TAKE_OP_PEEK,
                            .parts = &part,
                            .count = 1,
@@ -463,7 +463,7 @@ static bool is_late(const struct sl_quota_leases_key *k, sl_ns now)
 static struct sl_quota_leases_key *key_of(struct sl_quota_leases_attempt *a,
                                           unsigned i)
 {
-    const struct sl_store_part *part = &a->take->parts[i];
+    const struct sl_part *part = &a->take->parts[i];
     struct sl_quota_leases_key *k =
         sl_quota_leases_find(a->l, &a->places[i], part);
     struct sl_period p;
@@ -494,7 +494,7 @@ static enum sl_quota_leases_way wait_for(struct sl_quota_leases_attempt *a,
                                          unsigned i, uint64_t cost,
                                          struct sl_quota_leases_need *need)
 {
-    const struct sl_store_part *part = &a->take->parts[i];
+    const struct sl_part *part = &a->take->parts[i];
 
     if (a->blind || !a->take->loop || a->tries > TRIES)
         return SL_QUOTA_LEASES_FAIL;
@@ -526,7 +526,7 @@ static enum sl_quota_leases_way judge_capped(struct sl_quota_leases_attempt *a,
                                              unsigned i,
                                              struct sl_quota_leases_need *need)
 {
-    struct sl_store_part *part = &a->parts[i];
+    struct sl_part *part = &a->parts[i];
     struct sl_quota_lease *lease = &a->keys[i]->lease;
     uint64_t cap = part->limit->capacity, room;
 
@@ -550,7 +550,7 @@ static enum sl_quota_leases_way judge_capped(struct sl_quota_leases_attempt *a,
 bool sl_quota_leases_is_capped(const struct sl_quota_leases_attempt *a,
                                unsigned i)
 {
-    const struct sl_store_part *part = &a->take->parts[i];
+    const struct sl_part *part = &a->take->parts[i];
 
     return a->take->op == SL_TAKE_OP_TAKE && part->cost > 0 &&
            part->limit->capacity < SL_AMOUNT_MAX;
@@ -571,7 +571,7 @@ static enum sl_quota_leases_way judge_part(struct sl_quota_leases_attempt *a,
                                            unsigned i,
                                            struct sl_quota_leases_need *need)
 {
-    struct sl_store_part *part = &a->parts[i];
+    struct sl_part *part = &a->parts[i];
     enum sl_quota_leases_way way = SL_QUOTA_LEASES_GO;
 
     part->limit = a->take->parts[i].limit;
@@ -647,7 +647,7 @@ static void deny(struct sl_quota_leases_attempt *a, unsigned i,
 /* From the cell of this node to the limit of all. */
 static void translate(struct sl_quota_leases_attempt *a, unsigned i)
 {
-    struct sl_store_part *out = &a->take->parts[i];
+    struct sl_part *out = &a->take->parts[i];
     struct sl_quota_lease *lease = &a->keys[i]->lease;
     struct sl_answer answer = a->parts[i].answer;
     uint64_t cap = out->limit->capacity, used;
@@ -705,10 +705,10 @@ row_of(const struct sl_quota_leases *l, unsigned shard, struct sl_hash128 hash)
 
 struct sl_quota_leases_place
 sl_quota_leases_place(const struct sl_quota_leases *l,
-                      const struct sl_store_part *part)
+                      const struct sl_part *part)
 {
     struct sl_quota_leases_place place = {
-        .hash = sl_table_fingerprint(&part->of->table, part->key)};
+        .hash = sl_table_fingerprint(part->binding, part->key)};
 
     place.shard = (unsigned)(place.hash.hi % SHARDS);
     __builtin_prefetch(&l->shards[place.shard]);
@@ -731,10 +731,10 @@ struct sl_quota_leases_key *sl_quota_leases_again(struct sl_quota_leases *l,
 struct sl_quota_leases_key *
 sl_quota_leases_find(struct sl_quota_leases *l,
                      const struct sl_quota_leases_place *place,
-                     const struct sl_store_part *part)
+                     const struct sl_part *part)
 {
     return sl_quota_leases_again(l, place->shard, place->hash,
-                                 part->of->table.id);
+                                 part->binding->id);
 }
 
 static struct sl_str put_text(char **at, struct sl_str text)
@@ -813,7 +813,7 @@ static void add_key(struct sl_quota_leases *l, unsigned shard,
 struct sl_quota_leases_key *
 sl_quota_leases_add(struct sl_quota_leases *l,
                     const struct sl_quota_leases_place *place,
-                    const struct sl_store_part *part)
+                    const struct sl_part *part)
 {
     struct sl_quota_leases_key *k = NULL;
     struct sl_str scope;
@@ -823,12 +823,12 @@ sl_quota_leases_add(struct sl_quota_leases *l,
         return NULL;
     sl_buf_init(&id, ID_MOST, l->alloc);
     if (l->options.lender->name(l->options.lender, part, &scope, &id))
-        k = new_key(l, scope, sl_buf_str(&id), sl_str_c(part->of->name));
+        k = new_key(l, scope, sl_buf_str(&id), sl_str_c(part->binding->name));
     sl_buf_done(&id);
     if (!k)
         return NULL;
     k->hash = place->hash;
-    k->limit_id = part->of->table.id;
+    k->limit_id = part->binding->id;
     add_key(l, place->shard, k);
     return k;
 }

@@ -23,58 +23,16 @@
 #include "table/hold.h"
 
 struct sl_loop;
-struct sl_limit_view;
-
-enum sl_take_op {
-    SL_TAKE_OP_TAKE, /* all or none; a part of cost 0 is a peek */
-    SL_TAKE_OP_PEEK, /* the answers of a take, without taking */
-    SL_TAKE_OP_EACH, /* each part on its own: shadows and candidates */
-    SL_TAKE_OP_CHARGE,
-    SL_TAKE_OP_REFUND,
-    SL_TAKE_OP_RESET,
-};
-
-/* A limit as a store knows it; all its plans share one shape. It is bound
- * before its first take and outlives its last one. */
-struct sl_limit_binding {
-    const char *name;          /* stored state belongs to it */
-    struct sl_limit strictest; /* smallest count and capacity of all plans */
-    enum sl_on_full on_full;
-    uint32_t share; /* of the table reserved for it, in 1/1000; 0: an equal
-                     * part of the half for limits that are bound together */
-    unsigned lease; /* percent of a capacity that a loop may lease from a remote
-                     * store; 0: none */
-    bool carried;   /* some takes carry usage over to it */
-    struct sl_table_limit table; /* for the memory store */
-};
-
-struct sl_store_part {
-    const struct sl_limit_binding *of;
-    const struct sl_limit *limit; /* the numbers that apply */
-    struct sl_str key;            /* unique bytes */
-    struct sl_str name;           /* for remote stores; may be empty */
-    uint64_t cost;
-    sl_ns when;   /* REFUND: when it was taken */
-    bool carried; /* TAKE, PEEK and EACH, cost 0: the usage of its
-                   * key also counts against the next part; see
-                   * "Carrying" in table.h */
-    struct sl_hash128 fingerprint; /* the table's fingerprint of the key; zeros:
-                                    * not computed */
-    const struct sl_limit_view *view; /* for callers of stores, for usage
-                                       * reports; NULL: it does not count */
-    struct sl_answer answer;          /* out */
-    bool untracked;                   /* out: there was no room for the key */
-};
 
 /* The name of a part in a remote store. */
-static inline struct sl_str sl_take_part_name(const struct sl_store_part *part)
+static inline struct sl_str sl_take_part_name(const struct sl_part *part)
 {
     return part->name.len > 0 ? part->name : part->key;
 }
 
 struct sl_take {
     enum sl_take_op op;
-    struct sl_store_part *parts;
+    struct sl_part *parts;
     unsigned count;
     sl_ns now;            /* ignored by a store with its own clock */
     sl_ns deadline;       /* monotonic; 0: none */
@@ -85,10 +43,9 @@ struct sl_take {
 
     /* TAKE with an id: the costs are held under it; see "Holds" below. */
     struct sl_hold_id hold;
-    sl_ns hold_for;    /* > 0 */
-    uint32_t not_held; /* bits: parts that are taken without a hold */
-    uint32_t place;    /* out: where the store has put the hold; passed with the
-                        * id when the hold ends */
+    sl_ns hold_for; /* > 0 */
+    uint32_t place; /* out: where the store has put the hold; passed with the
+                     * id when the hold ends */
 
     bool allowed; /* out: TAKE and PEEK */
     int err;      /* out: 0 or SLUICE_ESTORE; then no part was taken.
@@ -146,11 +103,11 @@ struct sl_take {
 
 /* One limit of a hold. */
 struct sl_held_part {
-    const struct sl_limit_binding
-        *of;                 /* out: one of `limits`; NULL: its limit no longer
-                              * exists, and was settled nevertheless */
-    uint64_t held;           /* out: taken by the hold */
-    uint64_t cost;           /* out: SETTLE: the actual cost */
+    const struct sl_limit_binding *binding; /* out: one of `limits`; NULL: its
+                                             * limit no longer exists, and was
+                                             * settled nevertheless */
+    uint64_t held;                          /* out: taken by the hold */
+    uint64_t cost;                          /* out: SETTLE: the actual cost */
     struct sl_answer answer; /* out: a peek afterwards, by the numbers of the
                               * take */
     bool over;               /* out: the actual cost exceeds the limit */
@@ -165,8 +122,9 @@ struct sl_actual {
 struct sl_hold_call {
     enum sl_hold_action op;
     struct sl_hold_id id;
-    uint32_t place;                        /* the take's */
-    const struct sl_limit_binding *limits; /* of the policy, for held_part.of */
+    uint32_t place; /* the take's */
+    const struct sl_limit_binding
+        *limits; /* of the policy, for held_part.binding */
     unsigned limits_count;
     bool release;                   /* SETTLE: nothing was used */
     bool as_held;                   /* SETTLE: limits not in `actual` cost what
@@ -211,7 +169,7 @@ struct sl_store_calls {
     sl_ns (*retry_in)(const struct sl_store *store, const struct sl_loop *loop);
     /* A take with this part will follow: prefetch its memory. The part has a
      * fingerprint. NULL: nothing to prefetch. */
-    void (*expect)(struct sl_store *store, const struct sl_store_part *part);
+    void (*expect)(struct sl_store *store, const struct sl_part *part);
     /* Ends, extends or peeks at a hold. NULL: the store has no holds. */
     void (*hold)(struct sl_store *store, struct sl_hold_call *call);
 };
@@ -277,7 +235,7 @@ static inline void sl_store_take_many(struct sl_store *store,
 }
 
 static inline void sl_store_prefetch(struct sl_store *store,
-                                     const struct sl_store_part *part)
+                                     const struct sl_part *part)
 {
     if (store->calls->expect)
         store->calls->expect(store, part);

@@ -78,19 +78,19 @@ struct sl_quota_leases_place {
 };
 struct sl_quota_leases_place
 sl_quota_leases_place(const struct sl_quota_leases *l,
-                      const struct sl_store_part *part);
+                      const struct sl_part *part);
 
 /* Of what is locked; NULL: there is none. */
 struct sl_quota_leases_key *
 sl_quota_leases_find(struct sl_quota_leases *l,
                      const struct sl_quota_leases_place *place,
-                     const struct sl_store_part *part);
+                     const struct sl_part *part);
 
 /* Make one; NULL: there is no memory, no room, or it has no name. */
 struct sl_quota_leases_key *
 sl_quota_leases_add(struct sl_quota_leases *l,
                     const struct sl_quota_leases_place *place,
-                    const struct sl_store_part *part);
+                    const struct sl_part *part);
 
 /* Take out those that f() says are not wanted any more. All are visited, each
  * shard under its lock. */
@@ -131,7 +131,7 @@ struct sl_quota_leases_attempt {
     struct sl_quota_leases *l;
     struct sl_take *take;
     struct sl_take inner; /* what the table is asked */
-    struct sl_store_part parts[SL_PARTS];
+    struct sl_part parts[SL_PARTS];
     struct sl_limit limits[SL_PARTS]; /* of those that are leased */
     struct sl_quota_leases_place places[SL_PARTS];
     struct sl_quota_leases_key *keys[SL_PARTS]; /* NULL: it is not leased */
@@ -158,7 +158,7 @@ static inline void sl_quota_leases_open_limit(struct sl_limit *limit)
 }
 
 /* What the cell had, by the answer. */
-static inline uint64_t sl_quota_leases_own(const struct sl_store_part *part)
+static inline uint64_t sl_quota_leases_own(const struct sl_part *part)
 {
     return part->limit->capacity - part->answer.remaining;
 }

@@ -215,7 +215,7 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
         .known = limit != NULL,
     };
     e->parts[i] =
-        (struct sl_part){.limit = &e->limits[i], .act = SL_ACT_SETTLE};
+        (struct sl_part){.limit = &e->limits[i], .op = SL_TAKE_OP_SETTLE};
     *item = (struct sl_set_item){
         .part = &e->parts[i],
         .beside = -1,
@@ -509,7 +509,7 @@ static void keep(const struct sl_region *r, const struct sl_set_item *item,
     const struct sl_limit *limit = item->part->limit;
 
     *ret = (struct sl_hold_key){
-        .limit = item->part->of->id,
+        .limit = item->part->binding->id,
         .hash = item->key.hash,
         .cost = item->cost,
         .is_bucket = sl_is_bucket(limit->kind),

@@ -178,7 +178,7 @@ struct sl_hold_outcome {
                             * can be said of a calendar */
 };
 
-/* SL_ACT_SETTLE: the item's cell as it is when the hold has ended. */
+/* SL_TAKE_OP_SETTLE: the item's cell as it is when the hold has ended. */
 void sl_settle_judge(const struct sl_set *set, struct sl_set_item *item);
 
 /* End a hold that has expired. False if its head is another by now. */

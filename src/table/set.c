@@ -22,30 +22,34 @@ static uint64_t returns_of(const struct sl_set_item *item, sl_ns now)
 static void judge(const struct sl_set *set, struct sl_set_item *item)
 {
     const struct sl_part *part = item->part;
-    sl_ns now = set->now;
+    sl_ns now = set->now, read;
     const struct sl_algorithm *algorithm = sl_algorithms[part->limit->kind];
     struct sl_cell cell = sl_cell_bare(item->cell);
     struct sl_answer would;
 
-    switch (part->act) {
-    case SL_PART_OP_TAKE:
+    switch (part->op) {
+    case SL_TAKE_OP_TAKE:
+    case SL_TAKE_OP_EACH:
         algorithm->take(part->limit, cell, item->cost, now, &item->taken);
         break;
-    case SL_PART_OP_PEEK:
+    case SL_TAKE_OP_PEEK:
         would = sl_take(part->limit, cell, item->cost, now).answer;
         algorithm->take(part->limit, cell, 0, now, &item->taken);
         item->taken.answer.outcome = would.outcome;
         item->taken.answer.retry_in = would.retry_in;
         break;
-    case SL_PART_OP_ADJUST:
-        algorithm->adjust(part->limit, cell, item->delta, part->when, now,
+    case SL_TAKE_OP_CHARGE:
+    case SL_TAKE_OP_REFUND:
+        read = now - set->lag;
+        algorithm->adjust(part->limit, cell, item->delta,
+                          part->taken_at < read ? part->taken_at : read, now,
                           &item->taken);
         item->returns = returns_of(item, now);
         break;
-    case SL_ACT_SETTLE:
+    case SL_TAKE_OP_SETTLE:
         sl_settle_judge(set, item);
         break;
-    case SL_PART_OP_RESET:
+    case SL_TAKE_OP_RESET:
         algorithm->take(part->limit, sl_cell_of(0, 0), 0, now, &item->taken);
         break;
     }
@@ -69,7 +73,7 @@ static void count_beside(const struct sl_set *set, struct sl_set_item *item,
     if (would.outcome != SL_ALLOW)
         item->taken = sl_take(limit, cell, 0, set->now);
     item->taken.answer = would;
-    if (item->part->act != SL_PART_OP_PEEK)
+    if (item->part->op != SL_TAKE_OP_PEEK)
         return;
     item->taken.answer = sl_take(limit, both, 0, set->now).answer;
     item->taken.answer.outcome = would.outcome;
@@ -94,7 +98,7 @@ static bool changes(const struct sl_set *set, const struct sl_set_item *item)
 {
     return !item->untracked &&
            (!sl_cell_eq(item->taken.next, sl_cell_bare(item->cell)) ||
-            (item->part->act == SL_PART_OP_RESET && item->found &&
+            (item->part->op == SL_TAKE_OP_RESET && item->found &&
              !sl_none_held(set->intent->region)));
 }
 
@@ -102,7 +106,7 @@ static bool denies_when_full(const struct sl_set *set,
                              const struct sl_set_item *item)
 {
     return set->table->on_full == SL_FULL_DENY ||
-           item->part->of->on_full == SL_FULL_DENY;
+           item->part->binding->on_full == SL_FULL_DENY;
 }
 
 /* Read and judge all items. If one refuses, the others show what is there. */
@@ -119,7 +123,7 @@ static enum sl_set_result judge_all(struct sl_set *set)
             count_beside(set, item, item->cost);
         if (item->taken.stepped && !set->fresh)
             return SL_SET_STALE;
-        if (item->untracked && item->part->act == SL_PART_OP_TAKE &&
+        if (item->untracked && item->part->op == SL_TAKE_OP_TAKE &&
             denies_when_full(set, item) &&
             item->taken.answer.outcome == SL_ALLOW)
             item->taken.answer.outcome = SL_DENY;
@@ -149,7 +153,7 @@ static enum sl_set_result judge_all(struct sl_set *set)
 
 static bool is_new_to_holds(const struct sl_set_item *item)
 {
-    return item->part->act == SL_PART_OP_RESET && item->waited < WAIT_MOST;
+    return item->part->op == SL_TAKE_OP_RESET && item->waited < WAIT_MOST;
 }
 
 /* Do generations begin again with it? */
@@ -177,7 +181,7 @@ static void count_returns(const struct sl_set *set, struct sl_set_item *item)
     for (unsigned i = 0; i < SL_RETURNS; i++)
         atomic_fetch_add(sl_refund_count(set->intent->region, item->key.tag, i),
                          item->returns);
-    if (item->part->act == SL_PART_OP_ADJUST)
+    if (item->part->op != SL_TAKE_OP_SETTLE)
         atomic_fetch_add(sl_unheld_count(set->intent->region, item->key.tag),
                          item->returns);
 }
@@ -408,8 +412,7 @@ static bool stands_still(struct sl_set *set)
 static bool only_looks(const struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++)
-        if (set->items[i].part->act != SL_PART_OP_PEEK &&
-            set->items[i].cost > 0)
+        if (set->items[i].part->op != SL_TAKE_OP_PEEK && set->items[i].cost > 0)
             return false;
     return set->count > 1;
 }
@@ -422,7 +425,7 @@ static void forget_holds(struct sl_set *set)
         const struct sl_set_item *item = &set->items[i];
         uint64_t now;
 
-        if (item->part->act != SL_PART_OP_RESET || !item->found ||
+        if (item->part->op != SL_TAKE_OP_RESET || !item->found ||
             !changes(set, item))
             continue;
         now = next_of(item).w[1] >> SL_CELL_W1_BITS;

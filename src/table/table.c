@@ -10,13 +10,22 @@
 #define BATCH SL_SWAPS    /* parts whose memory is fetched together */
 #define RUN   (BATCH / 2) /* of them, hashed before their lines are asked for */
 
+/* What a correction adds to the usage of its key. */
+static int64_t delta_of(const struct sl_part *part)
+{
+    int64_t cost =
+        (int64_t)(part->cost < SL_AMOUNT_MAX ? part->cost : SL_AMOUNT_MAX);
+
+    return part->op == SL_TAKE_OP_REFUND ? -cost : cost;
+}
+
 /* Begin an item, whose key is there already. Field by field: what is not set
  * here is set before it is read. */
 static void begin_item(struct sl_set_item *item, struct sl_part *part)
 {
     item->part = part;
     item->cost = part->cost;
-    item->delta = part->delta;
+    item->delta = delta_of(part);
     item->beside = -1;
     item->carried = false;
     item->untracked = false;
@@ -75,7 +84,7 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
         if (item->key.tag == new->key.tag &&
             item->key.bucket[0] == new->key.bucket[0]) {
             item->cost = sl_add_sat(item->cost, part->cost);
-            item->delta = add_deltas(item->delta, part->delta);
+            item->delta = add_deltas(item->delta, delta_of(part));
             return i;
         }
     }
@@ -180,7 +189,7 @@ bool sl_set_begin(struct sl_set *set, struct sl_table *table, sl_ns now,
 static void permits_retry(struct sl_set *set, const struct sl_slot_key *key,
                           struct sl_part *part, uint64_t cost)
 {
-    if (part->limit->kind == SL_PERMITS && part->act != SL_ACT_SETTLE &&
+    if (part->limit->kind == SL_PERMITS && part->op != SL_TAKE_OP_SETTLE &&
         part->answer.outcome == SL_DENY && !part->untracked)
         part->answer.retry_in =
             sl_holds_soonest(set, key, part->limit->capacity, cost);
@@ -221,7 +230,7 @@ static enum sl_set_result decide_one(struct sl_set *set, struct sl_part *part,
 {
     enum sl_set_result verdict;
 
-    if (slot.index < SL_SLOTS && part->act == SL_PART_OP_TAKE &&
+    if (slot.index < SL_SLOTS && part->op == SL_TAKE_OP_TAKE &&
         sl_set_decide_one(set, part, key->tag, slot, &verdict)) {
         if (verdict == SL_SET_DENY)
             permits_retry(set, key, part, part->cost);
@@ -295,7 +304,7 @@ enum sl_set_result sl_table_decide(struct sl_table *table,
 
     if (!begin_set(&set, table, now, fresh))
         return SL_SET_STALE;
-    if (count == 1 && parts->act == SL_PART_OP_TAKE)
+    if (count == 1 && parts->op == SL_TAKE_OP_TAKE)
         return decide_single(&set, parts);
     return decide_set(&set, parts, count, NULL);
 }
@@ -338,11 +347,11 @@ static struct sl_slot seek(const struct sl_table *table,
 
 /* Hash some parts, and only then ask for their lines: by turns it is slower,
  * for a line that cannot be asked for at once holds up the next hash. */
-static void hash_some(const struct sl_set *set, const struct sl_part *parts,
+static void hash_some(const struct sl_set *set, struct sl_part *const *parts,
                       struct sl_slot_key *keys, unsigned from, unsigned to)
 {
     for (unsigned i = from; i < to; i++)
-        sl_slot_key_hash(set->table, &parts[i], &keys[i]);
+        sl_slot_key_hash(set->table, parts[i], &keys[i]);
     for (unsigned i = from; i < to; i++)
         sl_slot_key_prefetch(set->table, keys[i].bucket[0], 0);
 }
@@ -350,7 +359,7 @@ static void hash_some(const struct sl_set *set, const struct sl_part *parts,
 /* Four passes over a handful of parts: hash and prefetch the first line, see
  * whom that does not serve and prefetch more, see where these are and announce
  * all, decide. */
-static void batch_some(struct sl_set *set, struct sl_part *parts,
+static void batch_some(struct sl_set *set, struct sl_part *const *parts,
                        enum sl_set_result *verdicts, unsigned count)
 {
     struct sl_slot_key keys[BATCH];
@@ -368,11 +377,11 @@ static void batch_some(struct sl_set *set, struct sl_part *parts,
     }
     sl_swaps_announce(set->intent, count);
     for (unsigned i = 0; i < count; i++)
-        verdicts[i] = decide_one(set, &parts[i], &keys[i], slots[i]);
+        verdicts[i] = decide_one(set, parts[i], &keys[i], slots[i]);
     sl_swaps_withdraw(set->intent);
 }
 
-void sl_table_batch(struct sl_table *table, struct sl_part *parts,
+void sl_table_batch(struct sl_table *table, struct sl_part *const *parts,
                     enum sl_set_result *verdicts, unsigned count, sl_ns now,
                     bool fresh)
 {
@@ -542,7 +551,7 @@ static bool make_entry(const struct sl_region *r, const struct identity *i,
     return false;
 }
 
-static int know(const struct sl_region *r, struct sl_table_limit *l)
+static int know(const struct sl_region *r, struct sl_limit_binding *l)
 {
     struct identity i = {.name = hash_name(r, l->name),
                          .shape = sl_limit_shape(&l->strictest)};
@@ -553,7 +562,7 @@ static int know(const struct sl_region *r, struct sl_table_limit *l)
     if (!find_entry(r, &i, &l->strictest, &l->id) &&
         !make_entry(r, &i, &l->strictest, &l->id))
         return SLUICE_EFULL;
-    l->key = (struct sl_hash_key){i.key.lo, i.key.hi};
+    l->hash_key = (struct sl_hash_key){i.key.lo, i.key.hi};
     return 0;
 }
 
@@ -576,7 +585,7 @@ static void sum_up(const struct sl_region *r)
     atomic_store(&head->over, over);
 }
 
-int sl_table_add_limit(struct sl_table *table, struct sl_table_limit *l)
+int sl_table_add_limit(struct sl_table *table, struct sl_limit_binding *l)
 {
     const struct sl_region *r = &table->region;
     uint64_t slots = sl_region_head(r)->buckets * SL_SLOTS;
@@ -616,8 +625,8 @@ void sl_slot_key_hash(const struct sl_table *table, const struct sl_part *part,
     struct sl_hash128 fingerprint = part->fingerprint;
 
     if ((fingerprint.lo | fingerprint.hi) == 0)
-        fingerprint = sl_table_fingerprint(part->of, part->key);
-    sl_slot_key_again(&table->region, part->of->id, fingerprint, ret);
+        fingerprint = sl_table_fingerprint(part->binding, part->key);
+    sl_slot_key_again(&table->region, part->binding->id, fingerprint, ret);
 }
 
 uint64_t sl_slot_key_bucket(const struct sl_region *r,

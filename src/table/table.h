@@ -19,25 +19,8 @@
 #ifndef SL_TABLE_TABLE_H
 #define SL_TABLE_TABLE_H
 
-#include "core/take.h"
 #include "table/intent.h"
-
-#define SL_PARTS 16 /* in one set */
-
-enum sl_on_full { SL_FULL_ALLOW, SL_FULL_DENY };
-
-/* A limit as the table knows it. `strictest` is the limit of the plan with
- * the smallest capacity and the slowest rate: by it cells are judged when room
- * is needed. All plans of a limit share its shape. */
-struct sl_table_limit {
-    const char *name;
-    struct sl_limit strictest;
-    uint32_t share;          /* of the slots, in 1/1000; 0 = half the table */
-    uint32_t equal_parts;    /* divided by this (0 = 1) */
-    enum sl_on_full on_full; /* DENY here or of the whole table denies */
-    uint32_t id;             /* out */
-    struct sl_hash_key key;  /* out */
-};
+#include "table/part.h"
 
 #define SL_SAVED_ANSWERS 4096 /* in rows of two */
 
@@ -48,32 +31,6 @@ struct sl_table {
     struct sl_saved_answer {
         _Alignas(16) sl_word word[2];
     } memo[SL_SAVED_ANSWERS]; /* who was refused a permit: see hold/soonest.h */
-};
-
-/* What a set does; all its parts do the same. */
-enum sl_part_op {
-    SL_PART_OP_TAKE,
-    SL_PART_OP_PEEK,
-    SL_PART_OP_ADJUST,
-    SL_PART_OP_RESET,
-    SL_ACT_SETTLE, /* the end of a hold, see hold/hold.h; not for callers */
-};
-
-struct sl_part {
-    const struct sl_table_limit *of;
-    const struct sl_limit *limit; /* the numbers that apply: the plan's */
-    struct sl_str key;
-    enum sl_part_op act;
-    uint64_t cost; /* TAKE: 0 looks */
-    int64_t delta; /* ADJUST */
-    sl_ns when;    /* ADJUST, delta < 0: when that was taken */
-    bool carried;  /* TAKE, LOOK, of cost 0: what its key has used
-                    * counts against the next part, too */
-    bool not_held; /* with a hold: not held, but taken for good */
-    struct sl_hash128 fingerprint; /* sl_table_fingerprint(), if it was made
-                                    * already; zeros: it was not */
-    struct sl_answer answer;       /* out */
-    bool untracked;                /* out: there was no room for the key */
 };
 
 enum sl_set_result {
@@ -95,13 +52,13 @@ void sl_table_done(struct sl_table *table);
 /* Make a limit known, or its numbers. SLUICE_EFULL if the region knows too
  * many already. */
 SL_MUST_USE int sl_table_add_limit(struct sl_table *table,
-                                   struct sl_table_limit *limit);
+                                   struct sl_limit_binding *binding);
 
 /* The fingerprint of a key under a limit that is known. */
 static inline struct sl_hash128
-sl_table_fingerprint(const struct sl_table_limit *of, struct sl_str key)
+sl_table_fingerprint(const struct sl_limit_binding *binding, struct sl_str key)
 {
-    return sl_hash128(&of->key, key);
+    return sl_hash128(&binding->hash_key, key);
 }
 
 /* The key with that fingerprint is about to be asked for: begin to fetch what
@@ -141,7 +98,7 @@ SL_MUST_USE enum sl_set_result sl_table_decide(struct sl_table *table,
 
 /* Decide `count` independent sets of one part each, with the waits for memory
  * overlapped. verdicts[i] belongs to parts[i]. */
-void sl_table_batch(struct sl_table *table, struct sl_part *parts,
+void sl_table_batch(struct sl_table *table, struct sl_part *const *parts,
                     enum sl_set_result *verdicts, unsigned count, sl_ns now,
                     bool fresh);
 

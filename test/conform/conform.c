@@ -237,7 +237,7 @@ static void make_part(struct history *h, struct asked *a, unsigned i)
 {
     unsigned limit = random_limit(h, a, i);
     unsigned key = (unsigned)rng_below(&h->rng, KEYS);
-    struct sl_store_part *p = &a->parts[i];
+    struct sl_part *p = &a->parts[i];
     unsigned first;
 
     a->limit[i] = limit;
@@ -246,13 +246,13 @@ static void make_part(struct history *h, struct asked *a, unsigned i)
     first = first_of(a, i);
     if (first < i) /* one caller has one plan */
         a->plan[i] = a->plan[first];
-    *p = (struct sl_store_part){
-        .of = &h->stored[limit],
+    *p = (struct sl_part){
+        .binding = &h->stored[limit],
         .limit = &h->limits[limit][a->plan[i]],
         .key = sl_str_c(h->keys[limit][key]),
         .name = sl_str_c(h->keys[limit][key]),
         .cost = random_cost(&h->rng, &h->limits[limit][a->plan[i]]),
-        .when = h->past < h->conform->now ? h->past : h->conform->now,
+        .taken_at = h->past < h->conform->now ? h->past : h->conform->now,
     };
     if (may_carry(h, a, i) && rng_below(&h->rng, 2)) {
         p->carried = true;

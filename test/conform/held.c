@@ -81,7 +81,7 @@ static void judge_call(struct world *w, const struct held *h,
 
     if (c->state != want || (want == SL_HOLD_HELD &&
                              (c->count != 1 || c->parts[0].held != h->cost ||
-                              c->parts[0].of != &w->stored))) {
+                              c->parts[0].binding != &w->stored))) {
         printf("# seed %u: found %d, not %d\n", (unsigned)w->seed,
                (int)c->state, (int)want);
         w->good = false; /* (5) */

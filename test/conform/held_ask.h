@@ -41,11 +41,11 @@ static inline struct sl_take take(struct world *w, unsigned node, uint64_t cost,
                                   struct sl_hold_id id, sl_ns life,
                                   struct sl_answer *ret)
 {
-    struct sl_store_part part = {.of = &w->stored,
-                                 .limit = &w->limit,
-                                 .key = sl_str_c(w->key),
-                                 .name = sl_str_c(w->key),
-                                 .cost = cost};
+    struct sl_part part = {.binding = &w->stored,
+                           .limit = &w->limit,
+                           .key = sl_str_c(w->key),
+                           .name = sl_str_c(w->key),
+                           .cost = cost};
     struct sl_take t = {.op = SL_TAKE_OP_TAKE,
                         .parts = &part,
                         .count = 1,

@@ -72,11 +72,11 @@ static void on_done(struct sl_take *take)
 static bool ask(struct world *w, unsigned node, enum sl_take_op op,
                 uint64_t cost)
 {
-    struct sl_store_part part = {.of = &w->stored,
-                                 .limit = &w->limit,
-                                 .key = sl_str_c(w->key),
-                                 .name = sl_str_c(w->key),
-                                 .cost = cost};
+    struct sl_part part = {.binding = &w->stored,
+                           .limit = &w->limit,
+                           .key = sl_str_c(w->key),
+                           .name = sl_str_c(w->key),
+                           .cost = cost};
     struct sl_take take = {.op = op,
                            .parts = &part,
                            .count = 1,

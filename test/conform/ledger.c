@@ -93,13 +93,12 @@ static struct hold *new_hold(struct ledger *l)
     return &l->hold[i];
 }
 
-static struct sl_store_part part_of(const struct ledger *l,
-                                    const struct held *held)
+static struct sl_part part_of(const struct ledger *l, const struct held *held)
 {
     const char *key = l->keys[held->limit][held->key];
 
-    return (struct sl_store_part){
-        .of = &l->stored[held->limit],
+    return (struct sl_part){
+        .binding = &l->stored[held->limit],
         .limit = &l->limit[held->limit],
         .key = sl_str_c(key),
         .name = sl_str_c(key),
@@ -108,7 +107,7 @@ static struct sl_store_part part_of(const struct ledger *l,
 }
 
 /* One to PARTS different limits, each with one key. */
-static unsigned make_parts(struct ledger *l, struct sl_store_part *parts,
+static unsigned make_parts(struct ledger *l, struct sl_part *parts,
                            struct held *held)
 {
     unsigned count = 1 + (unsigned)rng_below(&l->rng, PARTS);
@@ -152,16 +151,12 @@ static void compare_take(struct ledger *l, const struct sl_take *take,
 }
 
 /* Some parts of a hold are not held, but not all of them. */
-static uint32_t make_firm(struct ledger *l, struct held *held, unsigned count)
+static void mark_not_held(struct ledger *l, const struct sl_take *take,
+                          struct held *held)
 {
-    uint32_t not_held = 0;
-
-    for (unsigned i = 1; i < count; i++)
-        if (rng_once_in(&l->rng, 4)) {
-            held[i].not_held = true;
-            not_held |= UINT32_C(1) << i;
-        }
-    return not_held;
+    for (unsigned i = 1; i < take->count; i++)
+        if (rng_once_in(&l->rng, 4))
+            take->parts[i].not_held = held[i].not_held = true;
 }
 
 static void keep_hold(struct hold *h, const struct sl_take *take,
@@ -175,7 +170,7 @@ static void keep_hold(struct hold *h, const struct sl_take *take,
 }
 
 static struct sl_take take_of(struct ledger *l, enum sl_take_op op,
-                              struct sl_store_part *parts)
+                              struct sl_part *parts)
 {
     return (struct sl_take){.op = op,
                             .parts = parts,
@@ -194,7 +189,7 @@ static bool ask_store(struct ledger *l, struct sl_take *take)
 
 static void do_take(struct ledger *l, struct hold *h)
 {
-    struct sl_store_part parts[PARTS];
+    struct sl_part parts[PARTS];
     struct held held[PARTS];
     struct sl_answer want[PARTS];
     struct sl_take take = take_of(l, SL_TAKE_OP_TAKE, parts);
@@ -204,7 +199,7 @@ static void do_take(struct ledger *l, struct hold *h)
     if (h) {
         take.hold = h->id;
         take.hold_for = h->life;
-        take.not_held = make_firm(l, held, take.count);
+        mark_not_held(l, &take, held);
     }
     allowed = ledger_judge(l, held, take.count, want);
     if (!ask_store(l, &take))
@@ -222,7 +217,7 @@ static void do_take(struct ledger *l, struct hold *h)
 /* One key, of a limit that has a clock, or a level. */
 static void do_back(struct ledger *l)
 {
-    struct sl_store_part parts[PARTS];
+    struct sl_part parts[PARTS];
     struct held held[PARTS];
     struct sl_take take = take_of(l, SL_TAKE_OP_REFUND, parts);
 
@@ -230,14 +225,14 @@ static void do_back(struct ledger *l)
         (void)make_parts(l, parts, held);
     } while (rates[held[0].limit].kind == SL_PERMITS);
     take.count = 1;
-    parts[0].when = l->conform->now - (sl_ns)rng_below(&l->rng, 90) * SL_S;
+    parts[0].taken_at = l->conform->now - (sl_ns)rng_below(&l->rng, 90) * SL_S;
     if (ask_store(l, &take))
-        ledger_back(l, &held[0], parts[0].when);
+        ledger_back(l, &held[0], parts[0].taken_at);
 }
 
 static void do_reset(struct ledger *l)
 {
-    struct sl_store_part parts[PARTS];
+    struct sl_part parts[PARTS];
     struct held held[PARTS];
     struct sl_take take = take_of(l, SL_TAKE_OP_RESET, parts);
 
@@ -252,7 +247,7 @@ static void look_at_all(struct ledger *l)
 {
     for (unsigned i = 0; i < KINDS * KEYS && !l->bad; i++) {
         struct held held = {.limit = i / KEYS, .key = i % KEYS};
-        struct sl_store_part part = part_of(l, &held);
+        struct sl_part part = part_of(l, &held);
         struct sl_take take = take_of(l, SL_TAKE_OP_PEEK, &part);
 
         take.count = 1;
@@ -296,7 +291,7 @@ static void compare_parts(struct ledger *l, const struct hold *h,
         struct sl_answer want;
 
         for (unsigned j = 0; j < call->count; j++)
-            if (call->parts[j].of == &l->stored[p->limit])
+            if (call->parts[j].binding == &l->stored[p->limit])
                 got = &call->parts[j];
         if (!got) {
             wrong(l, "a limit of the hold", p->limit, -1);

@@ -28,7 +28,8 @@ judge(const struct history *h, const struct asked *a, unsigned i, uint64_t cost)
     case SL_TAKE_OP_CHARGE:
         return sl_adjust(limit, cell, (int64_t)cost, now, now);
     case SL_TAKE_OP_REFUND:
-        return sl_adjust(limit, cell, -(int64_t)cost, a->parts[i].when, now);
+        return sl_adjust(limit, cell, -(int64_t)cost, a->parts[i].taken_at,
+                         now);
     case SL_TAKE_OP_RESET:
         return sl_take(limit, sl_cell_of(0, 0), 0, now);
     default:

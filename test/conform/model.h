@@ -27,7 +27,7 @@ struct history {
 /* A take, and which limits, plans and keys its parts have. */
 struct asked {
     struct sl_take take;
-    struct sl_store_part parts[SL_PARTS];
+    struct sl_part parts[SL_PARTS];
     unsigned limit[SL_PARTS], plan[SL_PARTS], key[SL_PARTS];
 };
 

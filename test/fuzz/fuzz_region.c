@@ -47,7 +47,7 @@ static const struct {
     {"9007199254740992", SL_LEVEL   },
 };
 
-static struct sl_table_limit limits[LIMITS];
+static struct sl_limit_binding limits[LIMITS];
 static char *good, *bytes; /* as it was made; as it is tried */
 
 /* The same secret in every run, or else no finding could be repeated. */
@@ -339,7 +339,13 @@ static void decide(struct sl_table *table, unsigned what, unsigned limit,
                    unsigned step, unsigned key, sl_ns now)
 {
     enum sl_set_result verdicts[SL_PARTS];
-    struct sl_part parts[SL_PARTS];
+    static const enum sl_take_op ops[4][2] = {
+        {SL_TAKE_OP_TAKE,   SL_TAKE_OP_TAKE  },
+        {SL_TAKE_OP_PEEK,   SL_TAKE_OP_PEEK  },
+        {SL_TAKE_OP_REFUND, SL_TAKE_OP_CHARGE},
+        {SL_TAKE_OP_RESET,  SL_TAKE_OP_RESET },
+    };
+    struct sl_part parts[SL_PARTS], *pointers[SL_PARTS];
     char texts[SL_PARTS][16];
     unsigned count = 1 + (what >> 4);
 
@@ -347,12 +353,12 @@ static void decide(struct sl_table *table, unsigned what, unsigned limit,
         unsigned l = (limit + i) % LIMITS;
 
         parts[i] = part_of(l - l % step, key + i / 4, texts[i]);
-        parts[i].act = (enum sl_part_op)(what & 3);
+        parts[i].op = ops[what & 3][i % 2];
         parts[i].cost = 1 + (limit >> 4);
-        parts[i].delta = i % 2 ? 3 : -3;
+        pointers[i] = &parts[i];
     }
     if (what & 8)
-        sl_table_batch(table, parts, verdicts, count, now, true);
+        sl_table_batch(table, pointers, verdicts, count, now, true);
     else
         (void)!sl_table_decide(table, parts, count, now, true);
     for (unsigned i = 0; i < count; i++)

@@ -34,7 +34,7 @@ static void try_hold(struct sl_str reply)
     MUST(call.state >= SL_HOLD_UNKNOWN && call.state <= SL_HOLD_EXPIRED);
     MUST(call.count <= SL_PARTS); /* (2) */
     for (unsigned i = 0; i < call.count; i++) {
-        const struct sl_limit_binding *of = call.parts[i].of;
+        const struct sl_limit_binding *of = call.parts[i].binding;
 
         MUST(!of || of == &limits[0] || of == &limits[1]);
         must_be_answer(&call.parts[i].answer);
@@ -44,7 +44,7 @@ static void try_hold(struct sl_str reply)
 static void try_take(const int64_t *numbers, unsigned count, unsigned parts)
 {
     struct sl_limit limit = {.kind = SL_FIXED, .count = 1, .capacity = 1};
-    struct sl_store_part list[2] = {
+    struct sl_part list[2] = {
         {.limit = &limit, .name = SL_STR("x")},
         {.limit = &limit, .name = SL_STR("y")},
     };

@@ -50,7 +50,7 @@ struct attempt {
     unsigned node;
     bool busy;
     struct sl_take take;
-    struct sl_store_part part;
+    struct sl_part part;
 };
 
 struct world {
@@ -158,9 +158,8 @@ static void settle(struct world *w)
 
 /* ---- nodes ---- */
 
-static bool name(struct sl_quota_lessor *lender,
-                 const struct sl_store_part *part, struct sl_str *scope,
-                 struct sl_buf *id)
+static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
+                 struct sl_str *scope, struct sl_buf *id)
 {
     (void)lender;
     *scope = SL_STR("org");
@@ -241,11 +240,11 @@ static void act(struct world *w, unsigned node, enum sl_take_op op,
     if (t == w->tries + TAKES)
         return;
     *t = (struct attempt){.w = w, .node = node, .busy = true};
-    t->part = (struct sl_store_part){.of = &w->nodes[node].stored,
-                                     .limit = &w->quota,
-                                     .key = SL_STR("acme"),
-                                     .cost = cost,
-                                     .view = (const void *)w};
+    t->part = (struct sl_part){.binding = &w->nodes[node].stored,
+                               .limit = &w->quota,
+                               .key = SL_STR("acme"),
+                               .cost = cost,
+                               .view = (const void *)w};
     t->take = (struct sl_take){.op = op,
                                .parts = &t->part,
                                .count = 1,
@@ -273,8 +272,8 @@ static void on_looked(struct sl_take *take)
 static uint64_t cell_of(struct world *w, unsigned i)
 {
     struct sl_limit open = w->quota;
-    struct sl_store_part part = {
-        .of = &w->nodes[i].stored, .limit = &open, .key = SL_STR("acme")};
+    struct sl_part part = {
+        .binding = &w->nodes[i].stored, .limit = &open, .key = SL_STR("acme")};
     struct sl_take look = {.op = SL_TAKE_OP_PEEK,
                            .parts = &part,
                            .count = 1,

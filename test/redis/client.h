@@ -104,7 +104,7 @@ static inline void client_close(struct client *c)
 
 struct asked {
     struct sl_take take;
-    struct sl_store_part part[4];
+    struct sl_part part[4];
     sl_ns asked;
     bool done;
     bool stops; /* the loop, when it is done */
@@ -143,10 +143,10 @@ static inline void asked_init(struct asked *a, struct client *c,
                  .done = client_on_done,
                  .ctx = c}
     };
-    a->part[0] = (struct sl_store_part){.limit = limit,
-                                        .key = sl_str_c(name),
-                                        .name = sl_str_c(name),
-                                        .cost = cost};
+    a->part[0] = (struct sl_part){.limit = limit,
+                                  .key = sl_str_c(name),
+                                  .name = sl_str_c(name),
+                                  .cost = cost};
 }
 
 static inline void asked_send(struct asked *a)

@@ -67,7 +67,7 @@ static void hold_one(struct client *c, const struct sl_limit_binding *limits,
                      unsigned tag)
 {
     char names[2][32];
-    struct sl_store_part parts[2];
+    struct sl_part parts[2];
     struct sl_take take = {.op = SL_TAKE_OP_TAKE,
                            .parts = parts,
                            .count = 2,
@@ -87,10 +87,10 @@ static void hold_one(struct client *c, const struct sl_limit_binding *limits,
 
     for (unsigned i = 0; i < 2; i++) {
         snprintf(names[i], sizeof(names[i]), "h%u:{%u}", i, tag);
-        parts[i] = (struct sl_store_part){.of = &limits[i],
-                                          .limit = &limits[i].strictest,
-                                          .name = sl_str_c(names[i]),
-                                          .cost = 3};
+        parts[i] = (struct sl_part){.binding = &limits[i],
+                                    .limit = &limits[i].strictest,
+                                    .name = sl_str_c(names[i]),
+                                    .cost = 3};
     }
     take.now = sl_loop_now(c->loop);
     c->waiting++;

@@ -102,7 +102,7 @@ static bool take_at(struct client *c, const struct sl_limit *limit,
     struct asked a;
 
     asked_init(&a, c, SL_TAKE_OP_TAKE, limit, "held", cost);
-    a.part[0].of = &stored;
+    a.part[0].binding = &stored;
     a.take.now = at;
     a.take.hold.w[0] = life > 0;
     a.take.hold_for = life;

@@ -17,7 +17,7 @@ static struct sl_answer ask(struct client *c, const struct sl_limit *limit,
     struct asked a;
 
     asked_init(&a, c, SL_TAKE_OP_TAKE, limit, name, cost);
-    a.part[0].of = &stored;
+    a.part[0].binding = &stored;
     if (life) {
         a.take.hold = id_of(number);
         a.take.hold_for = life;
@@ -146,16 +146,16 @@ TEST_WITH(late, struct server *s)
     asked_init(&a, &c, SL_TAKE_OP_TAKE, &limits[0], names[0], 1);
     for (unsigned i = 0; i < SL_LEN(limits); i++) {
         stored[i] = (struct sl_limit_binding){.name = names[i], limits[i]};
-        a.part[i] = (struct sl_store_part){.of = &stored[i],
-                                           .limit = &limits[i],
-                                           .key = sl_str_c(names[i]),
-                                           .name = sl_str_c(names[i]),
-                                           .cost = 1};
+        a.part[i] = (struct sl_part){.binding = &stored[i],
+                                     .limit = &limits[i],
+                                     .key = sl_str_c(names[i]),
+                                     .name = sl_str_c(names[i]),
+                                     .cost = 1};
     }
     a.take.count = SL_LEN(limits);
     a.take.hold = id_of(31);
     a.take.hold_for = SL_HOUR;
-    a.take.not_held = 3;
+    a.part[0].not_held = a.part[1].not_held = true;
     a.take.deadline = sl_loop_mono(c.loop) + 20 * SL_MS;
     server_say(s, "CLIENT PAUSE 200 ALL");
     asked_send(&a);

@@ -48,12 +48,12 @@ static inline void holding_move(struct holding *h, struct holding_record *r,
                                 unsigned i, enum sl_take_op op, uint64_t cost,
                                 sl_ns now)
 {
-    struct sl_store_part part = {
-        .of = r->parts[i].of,
+    struct sl_part part = {
+        .binding = r->parts[i].binding,
         .limit = &r->limits[i],
         .key = {r->keys[i], r->key_lens[i]},
         .cost = cost,
-        .when = r->taken,
+        .taken_at = r->taken,
     };
     struct sl_take take = {.op = op,
                            .parts = &part,
@@ -100,11 +100,11 @@ static inline void holding_keep(struct holding *h, const struct sl_take *take)
                                  .taken = take->now,
                                  .expires = take->now + take->hold_for};
     for (unsigned i = 0; i < take->count; i++) {
-        const struct sl_store_part *part = &take->parts[i];
+        const struct sl_part *part = &take->parts[i];
 
-        if (take->not_held >> i & 1 || part->key.len > sizeof(r->keys[0]))
+        if (part->not_held || part->key.len > sizeof(r->keys[0]))
             continue;
-        r->parts[r->count].of = part->of;
+        r->parts[r->count].binding = part->binding;
         r->parts[r->count].held = part->cost;
         r->limits[r->count] = *part->limit;
         memcpy(r->keys[r->count], part->key.at, part->key.len);
@@ -145,7 +145,7 @@ static inline uint64_t holding_cost(const struct sl_hold_call *call,
     if (call->release)
         return 0;
     for (unsigned i = 0; i < call->actual_count; i++)
-        if (call->actual[i].of == part->of)
+        if (call->actual[i].of == part->binding)
             return call->actual[i].cost;
     return call->as_held ? part->held : call->cost;
 }

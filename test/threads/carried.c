@@ -14,7 +14,7 @@
 
 struct game {
     struct sl_table table;
-    struct sl_table_limit limit;
+    struct sl_limit_binding limit;
     struct sl_limit user;
     pthread_barrier_t begin;
     _Atomic uint64_t visited;

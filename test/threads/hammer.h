@@ -45,7 +45,7 @@ struct tally {
 
 struct hammer {
     struct sl_table table;
-    struct sl_table_limit limit[LIMITS];
+    struct sl_limit_binding limit[LIMITS];
     struct tally *tally;
     unsigned rounds;
     bool gives_back;
@@ -121,7 +121,7 @@ static inline void compare_sides(struct hammer *h)
     for (unsigned i = 0; i < SIDE; i++) {
         parts[i] = part_of(&h->limit[LEFT], left_keys[i], 0);
         parts[SIDE + i] = part_of(&h->limit[RIGHT], right_keys[i], 0);
-        parts[i].act = parts[SIDE + i].act = SL_PART_OP_PEEK;
+        parts[i].op = parts[SIDE + i].op = SL_TAKE_OP_PEEK;
     }
     if (sl_table_decide(&h->table, parts, 2 * SIDE, NOW, true) != SL_SET_ALLOW)
         abort();
@@ -210,9 +210,8 @@ static inline void strike_back(struct hammer *h, uint64_t seed)
             parts[0].untracked || parts[1].untracked)
             atomic_fetch_add(&h->tally->denied, 1);
         for (unsigned p = 0; p < 2; p++) {
-            parts[p].act = SL_PART_OP_ADJUST;
-            parts[p].delta = -1;
-            parts[p].when = NOW;
+            parts[p].op = SL_TAKE_OP_REFUND;
+            parts[p].taken_at = NOW;
         }
         if (sl_table_decide(&h->table, parts, 2, NOW, true) != SL_SET_ALLOW)
             atomic_fetch_add(&h->tally->denied, 1);

@@ -42,7 +42,7 @@ struct page {
 
 struct crew {
     struct sl_table table;
-    struct sl_table_limit limit[LIMITS];
+    struct sl_limit_binding limit[LIMITS];
     struct page *page;
     uint64_t seed;
 };

@@ -26,7 +26,7 @@ struct worker {
     unsigned asked, allowed, failed;
     uint64_t secret; /* as it was seen when all was ready */
     struct sl_take take;
-    struct sl_store_part part;
+    struct sl_part part;
 };
 
 static void ask_next(struct worker *w);
@@ -45,8 +45,8 @@ static void ask_next(struct worker *w)
 {
     bool leased = w->asked % 2 == 1;
 
-    w->part = (struct sl_store_part){
-        .of = leased ? &w->shared->leased : &w->shared->plain,
+    w->part = (struct sl_part){
+        .binding = leased ? &w->shared->leased : &w->shared->plain,
         .limit = leased ? &w->shared->leased.strictest : &w->shared->limit,
         .name = leased ? SL_STR("threads:leased") : SL_STR("threads:plain"),
         .cost = 1};

@@ -94,7 +94,7 @@ struct sl_row {
 };
 
 /* The row of a part at `now`. `name` is borrowed. */
-void sl_row_of(const struct sl_store_part *part, struct sl_str name, sl_ns now,
+void sl_row_of(const struct sl_part *part, struct sl_str name, sl_ns now,
                struct sl_row *ret);
 
 /* Its ttl, if it is full again `reset_in` from now. One without a clock
@@ -295,7 +295,7 @@ struct sl_take_rows {
     enum sl_take_op op;
     sl_ns now;
     unsigned count; /* of parts */
-    struct sl_store_part parts[SL_PARTS];
+    struct sl_part parts[SL_PARTS];
     struct sl_limit limits[SL_PARTS];
     struct sl_period periods[SL_PARTS]; /* of calendars, when it was taken */
     bool orphaned; /* who asked was told: his calendars may be gone */
@@ -438,7 +438,7 @@ int sl_dynamo_op_encode_take(struct sl_remote_op *base, struct sl_take *take,
 int sl_dynamo_op_encode_refund(struct sl_remote_op *base);
 int sl_dynamo_op_encode_lease_end(struct sl_remote_op *base,
                                   const struct sl_lease_end *end, sl_ns now);
-int sl_dynamo_op_keep_part(const struct sl_store_part *part, sl_ns near,
+int sl_dynamo_op_keep_part(const struct sl_part *part, sl_ns near,
                            struct sl_buf *out, size_t *ret_name_len);
 void sl_dynamo_op_begin(struct sl_remote_op *base);
 bool sl_dynamo_op_cancel(struct sl_remote_op *base, bool *ret_uncertain);

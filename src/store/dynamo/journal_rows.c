@@ -16,7 +16,7 @@
 void sl_journal_pledge_row_of(const struct sl_journal_pledge_row *from,
                               const char *id, struct sl_row *ret)
 {
-    struct sl_store_part part = {.limit = &from->limit};
+    struct sl_part part = {.limit = &from->limit};
 
     sl_row_of(&part, from->name, from->taken, ret);
     if (!ret->is_window)

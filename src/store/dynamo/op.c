@@ -80,7 +80,7 @@ struct kept {
     struct sl_period period;
 };
 
-int sl_dynamo_op_keep_part(const struct sl_store_part *part, sl_ns near,
+int sl_dynamo_op_keep_part(const struct sl_part *part, sl_ns near,
                            struct sl_buf *out, size_t *ret_name_len)
 {
     struct sl_str name = sl_take_part_name(part);

@@ -15,8 +15,8 @@ static bool may_carry(enum sl_take_op op)
            op == SL_TAKE_OP_EACH;
 }
 
-static int add_name(struct sl_take_rows *take_rows,
-                    const struct sl_store_part *part, size_t *ret_len)
+static int add_name(struct sl_take_rows *take_rows, const struct sl_part *part,
+                    size_t *ret_len)
 {
     size_t before = take_rows->names.len;
     int err = sl_row_name(sl_take_part_name(part), &take_rows->names);
@@ -66,7 +66,7 @@ static void fill_part(struct sl_take_rows *take_rows, unsigned i,
 static void copy_part(struct sl_take_rows *take_rows,
                       const struct sl_take *take, unsigned i)
 {
-    struct sl_store_part *part = &take_rows->parts[i];
+    struct sl_part *part = &take_rows->parts[i];
 
     *part = take->parts[i];
     take_rows->limits[i] = *take->parts[i].limit;
@@ -112,9 +112,9 @@ int sl_take_rows_fill_rest(struct sl_take_rows *take_rows,
     take_rows->orphaned = take_rows->is_rest = true;
     take_rows->limits[0] = rest->limit;
     take_rows->periods[0] = rest->period;
-    take_rows->parts[0] = (struct sl_store_part){.limit = &take_rows->limits[0],
-                                                 .cost = rest->amount,
-                                                 .when = rest->taken};
+    take_rows->parts[0] = (struct sl_part){.limit = &take_rows->limits[0],
+                                           .cost = rest->amount,
+                                           .taken_at = rest->taken};
     if (!err)
         fill_part(take_rows, 0, sl_buf_str(&take_rows->names));
     take_rows->now = now > rest->taken ? now : rest->taken;
@@ -174,18 +174,19 @@ static struct sl_take_result judge(const struct sl_take_rows *take_rows,
         return sl_adjust(limit, cell, (int64_t)amount, now, now);
     case SL_TAKE_OP_REFUND:
         if (take_rows->is_rest)
-            amount = surely_left(limit, cell, amount, take_rows->parts[i].when,
-                                 take_rows->now);
+            amount = surely_left(limit, cell, amount,
+                                 take_rows->parts[i].taken_at, take_rows->now);
         if (limit->calendar && take_rows->orphaned)
             return give_back_noted(take_rows, i, cell, amount);
         return sl_adjust(limit, cell, -(int64_t)amount,
-                         take_rows->parts[i].when, now);
+                         take_rows->parts[i].taken_at, now);
     case SL_TAKE_OP_RESET: /* what is leased may still be spent */
         return sl_adjust(limit, sl_cell_of(0, 0),
                          (int64_t)take_rows->rows[take_rows->row_of[i]].leased,
                          now, now);
     case SL_TAKE_OP_TAKE:
     case SL_TAKE_OP_EACH:
+    case SL_TAKE_OP_SETTLE:
         break;
     }
     return sl_take(limit, cell, cost, now);
@@ -312,8 +313,8 @@ static void judge_each(struct sl_take_rows *take_rows)
         take_rows->rows[k].next = take_rows->rows[k].cell;
     for (unsigned i = 0; i < take_rows->count; i++) {
         struct sl_row *row = &take_rows->rows[take_rows->row_of[i]];
-        struct sl_store_part *part = &take_rows->parts[i];
-        struct sl_store_part *before = i > 0 ? part - 1 : NULL;
+        struct sl_part *part = &take_rows->parts[i];
+        struct sl_part *before = i > 0 ? part - 1 : NULL;
         bool same = carries && take_rows->row_of[i - 1] == take_rows->row_of[i];
         struct sl_take_result t = judge(take_rows, i, row->next, part->cost);
 
@@ -452,7 +453,7 @@ bool sl_take_rows_is_count(const struct sl_take_rows *take_rows)
         return false;
     if (take_rows->op == SL_TAKE_OP_REFUND)
         return cost <= SL_AMOUNT_MAX &&
-               take_rows->parts[0].when / limit->period ==
+               take_rows->parts[0].taken_at / limit->period ==
                    take_rows->now / limit->period;
     return take_rows->op == SL_TAKE_OP_TAKE && cost <= limit->capacity;
 }
@@ -500,9 +501,9 @@ void sl_take_rows_invert(struct sl_take_rows *take_rows, sl_ns now)
     take_rows->now = now > taken ? now : taken;
     take_rows->orphaned = true;
     for (unsigned i = 0; i < take_rows->count; i++) {
-        take_rows->parts[i].when = taken;
+        take_rows->parts[i].taken_at = taken;
         take_rows->parts[i].carried = false;
-        take_rows->parts[i].of = NULL;
+        take_rows->parts[i].binding = NULL;
     }
     for (unsigned k = 0; k < take_rows->row_count; k++) {
         take_rows->beside[k] = -1;
@@ -569,7 +570,7 @@ void sl_row_sort(uint64_t shape, char ret[SL_ROW_SORT])
     snprintf(ret, SL_ROW_SORT, "CELL#%016" PRIx64, shape);
 }
 
-void sl_row_of(const struct sl_store_part *part, struct sl_str name, sl_ns now,
+void sl_row_of(const struct sl_part *part, struct sl_str name, sl_ns now,
                struct sl_row *ret)
 {
     const struct sl_limit *limit = part->limit;

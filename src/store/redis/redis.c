@@ -546,7 +546,7 @@ static bool on_take(struct op *op, struct sl_str reply)
 static void on_key(void *ctx, struct sl_str key)
 {
     struct sl_denial_forgets *forgets = ctx;
-    struct sl_store_part part = {.name = key};
+    struct sl_part part = {.name = key};
     struct sl_denial_key names = {.count = 1};
 
     names.names[0] = sl_part_name_place(forgets, &part);

@@ -347,7 +347,7 @@ SL_MUST_USE bool sl_script_read_lease(const int64_t *numbers, unsigned count,
 
 /* Append the name of a part and its numbers, at a cost of 0, as
  * sl_script_end_lease() wants them back. */
-SL_MUST_USE int sl_script_keep(const struct sl_store_part *part, sl_ns near,
+SL_MUST_USE int sl_script_keep(const struct sl_part *part, sl_ns near,
                                struct sl_buf *out, size_t *ret_name_len);
 
 /* Append the command that ends a lease and does nothing else. */

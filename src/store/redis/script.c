@@ -146,7 +146,7 @@ static void put_period(const struct sl_limit *limit, sl_ns now,
     numbers[8] = bounds[3];
 }
 
-static int put_part(struct sl_buf *out, const struct sl_store_part *part,
+static int put_part(struct sl_buf *out, const struct sl_part *part,
                     uint64_t cost, unsigned beside, sl_ns near)
 {
     struct sl_limit limit = *part->limit;
@@ -164,7 +164,7 @@ static int put_part(struct sl_buf *out, const struct sl_store_part *part,
     numbers[3] = limit.grain;
     numbers[4] = limit.token;
     numbers[5] = cost < most ? cost : most;
-    numbers[6] = tick_of(part->when > 0 ? part->when : near);
+    numbers[6] = tick_of(part->taken_at > 0 ? part->taken_at : near);
     numbers[7] = numbers[8] = 0;
     numbers[9] = beside;
     if (limit.calendar)
@@ -245,14 +245,14 @@ static int put_hold(struct sl_buf *out, const struct sl_take *take,
 
     for (unsigned i = 0; i < part_count(take); i++)
         if (take->parts[i].carried ||
-            (merged->first[i] == i && take->not_held >> i & 1))
+            (merged->first[i] == i && take->parts[i].not_held))
             not_held |= UINT64_C(1) << (merged->number[merged->first[i]] - 1);
     err = sl_script_put_number(out, tick_of(take->hold_for + SL_US - 1));
     if (!err)
         err = sl_script_put_number(out, not_held);
     for (unsigned i = 0; !err && i < part_count(take); i++)
         if (merged->first[i] == i)
-            err = sl_script_put(out, sl_str_c(take->parts[i].of->name));
+            err = sl_script_put(out, sl_str_c(take->parts[i].binding->name));
     return err;
 }
 
@@ -282,8 +282,8 @@ int sl_script_write(const struct sl_take *take,
 
 /* ---- the end of a lease ---- */
 
-int sl_script_keep(const struct sl_store_part *part, sl_ns near,
-                   struct sl_buf *out, size_t *ret_name_len)
+int sl_script_keep(const struct sl_part *part, sl_ns near, struct sl_buf *out,
+                   size_t *ret_name_len)
 {
     size_t before = out->len, name;
     int err = sl_script_put(out, sl_take_part_name(part));
@@ -393,7 +393,7 @@ static sl_ns span_of(int64_t ticks)
     return ticks < 0 ? SL_NS_NONE : ticks * SL_US;
 }
 
-static bool read_part(struct sl_store_part *part, const int64_t numbers[5])
+static bool read_part(struct sl_part *part, const int64_t numbers[5])
 {
     const struct sl_limit *limit = part->limit;
 
@@ -643,7 +643,7 @@ static bool hold_read_part(struct sl_hold_call *call, struct sl_str *reply,
         !read_number(reply, 0, INT64_MAX, &cost) ||
         !read_number(reply, 0, 1, &over))
         return false;
-    *part = (struct sl_held_part){.of = limit_of(call, name),
+    *part = (struct sl_held_part){.binding = limit_of(call, name),
                                   .held = (uint64_t)held,
                                   .cost = (uint64_t)cost,
                                   .over = over == 1};

@@ -266,11 +266,11 @@ static void check_memory(void)
     struct sl_limit limit = {
         .kind = SL_FIXED, .count = 5, .capacity = 5, .period = SL_MIN};
     struct sl_limit_binding stored = {.name = "a"};
-    struct sl_store_part part = {.of = &stored,
-                                 .limit = &limit,
-                                 .key = SL_STR("k"),
-                                 .name = SL_STR("n"),
-                                 .cost = 2};
+    struct sl_part part = {.binding = &stored,
+                           .limit = &limit,
+                           .key = SL_STR("k"),
+                           .name = SL_STR("n"),
+                           .cost = 2};
     struct fail fail = {.nth = 1};
     struct sl_alloc alloc = fail_alloc(&fail);
     struct sl_debts *debts = NULL;

@@ -83,7 +83,7 @@ TEST_WITH(calls, struct world *w)
             CHECK_EQ(c.call.count, rows[i].parts);
         }
         if (rows[i].parts > 0) {
-            CHECK(c.call.parts[0].of == &c.call.limits[1]);
+            CHECK(c.call.parts[0].binding == &c.call.limits[1]);
             CHECK_EQ(c.call.parts[0].held, 2);
             CHECK_EQ(c.call.parts[0].answer.remaining, 4);
             CHECK_EQ(c.call.expires_in, 70 * SL_US);
@@ -135,8 +135,10 @@ static void ask_held(struct world *w, struct asked *a)
                  .hold_for = SL_S,
                  .done = on_done}
     };
-    a->part = (struct sl_store_part){
-        .of = &stored, .limit = &w->limit, .name = SL_STR("key"), .cost = 1};
+    a->part = (struct sl_part){.binding = &stored,
+                               .limit = &w->limit,
+                               .name = SL_STR("key"),
+                               .cost = 1};
     sl_store_take(w->store, &a->take);
 }
 

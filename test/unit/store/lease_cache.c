@@ -15,7 +15,7 @@ struct world {
     struct sl_denial_forgets forgets;
     struct sl_limit limit;
     struct sl_limit_binding stored;
-    struct sl_store_part parts[2];
+    struct sl_part parts[2];
     struct sl_take take;
     struct sl_lease_keys keys;
     struct sl_lease_requests asks;
@@ -40,11 +40,10 @@ static void set_keys(struct world *w, const char *one, const char *two,
 
     w->take.count = 0;
     for (unsigned i = 0; i < 2 && names[i]; i++)
-        w->parts[w->take.count++] =
-            (struct sl_store_part){.of = &w->stored,
-                                   .limit = &w->limit,
-                                   .name = sl_str_c(names[i]),
-                                   .cost = cost};
+        w->parts[w->take.count++] = (struct sl_part){.binding = &w->stored,
+                                                     .limit = &w->limit,
+                                                     .name = sl_str_c(names[i]),
+                                                     .cost = cost};
     sl_lease_keys(&w->forgets, &w->take, &w->keys);
 }
 

@@ -16,7 +16,7 @@ static void on_done(struct sl_take *take)
     done_calls += take->ctx == &done_calls;
 }
 
-static struct sl_take take_of(enum sl_take_op op, struct sl_store_part *parts,
+static struct sl_take take_of(enum sl_take_op op, struct sl_part *parts,
                               unsigned count, sl_ns now)
 {
     return (struct sl_take){.op = op,
@@ -29,18 +29,17 @@ static struct sl_take take_of(enum sl_take_op op, struct sl_store_part *parts,
 
 static struct sl_limit_binding stored[3];
 
-static struct sl_store_part part_of(unsigned limit, const char *key,
-                                    uint64_t cost)
+static struct sl_part part_of(unsigned limit, const char *key, uint64_t cost)
 {
-    return (struct sl_store_part){.of = &stored[limit],
-                                  .limit = limit ? &window : &bucket,
-                                  .key = sl_str_c(key),
-                                  .cost = cost};
+    return (struct sl_part){.binding = &stored[limit],
+                            .limit = limit ? &window : &bucket,
+                            .key = sl_str_c(key),
+                            .cost = cost};
 }
 
 static uint64_t left(struct sl_store *store, unsigned limit, const char *key)
 {
-    struct sl_store_part part = part_of(limit, key, 0);
+    struct sl_part part = part_of(limit, key, 0);
     struct sl_take take = take_of(SL_TAKE_OP_TAKE, &part, 1, SL_S);
 
     sl_store_take(store, &take);
@@ -49,7 +48,7 @@ static uint64_t left(struct sl_store *store, unsigned limit, const char *key)
 
 static void test_errands(struct sl_store *store)
 {
-    struct sl_store_part parts[2] = {part_of(0, "k", 3), part_of(1, "k", 3)};
+    struct sl_part parts[2] = {part_of(0, "k", 3), part_of(1, "k", 3)};
     struct sl_take take = take_of(SL_TAKE_OP_TAKE, parts, 2, SL_S);
 
     CASE("a set is taken, and done is called once");
@@ -88,7 +87,7 @@ static void test_errands(struct sl_store *store)
     CHECK_EQ(left(store, 0, "k"), 1);
     CHECK_EQ(left(store, 1, "k"), 0); /* six of four */
     take.op = SL_TAKE_OP_REFUND;
-    parts[0].when = parts[1].when = SL_S;
+    parts[0].taken_at = parts[1].taken_at = SL_S;
     sl_store_take(store, &take);
     CHECK_EQ(left(store, 0, "k"), 4);
     CHECK_EQ(left(store, 1, "k"), 1);
@@ -106,7 +105,7 @@ static void test_large(struct sl_store *store)
     const uint64_t most = SL_AMOUNT_MAX;
     struct sl_limit_binding of = {.name = "vast"};
     struct sl_limit vast;
-    struct sl_store_part parts[SL_PARTS];
+    struct sl_part parts[SL_PARTS];
     struct sl_take take = take_of(SL_TAKE_OP_CHARGE, parts, 1, SL_S);
 
     CASE("a charge of 2^52 is one");
@@ -114,8 +113,10 @@ static void test_large(struct sl_store *store)
     of.strictest = vast;
     CHECK_EQ(sl_store_bind(store, &of, 1, NULL), 0);
     for (unsigned i = 0; i < SL_PARTS; i++)
-        parts[i] = (struct sl_store_part){
-            .of = &of, .limit = &vast, .key = SL_STR("k"), .cost = most / 2};
+        parts[i] = (struct sl_part){.binding = &of,
+                                    .limit = &vast,
+                                    .key = SL_STR("k"),
+                                    .cost = most / 2};
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.remaining, most / 2);
     CASE("and so is giving it back");
@@ -128,7 +129,7 @@ static void test_large(struct sl_store *store)
     sl_store_take(store, &take);
     CHECK_EQ(parts[0].answer.remaining, 0);
     parts[0].cost = 10;
-    parts[0].when = SL_S;
+    parts[0].taken_at = SL_S;
     take.op = SL_TAKE_OP_REFUND;
     take.count = 1;
     sl_store_take(store, &take);
@@ -151,7 +152,7 @@ static void test_file(void)
     struct sl_memory_options options = {.path = path, .size = 1 << 20};
     struct sl_store *store;
     struct sl_diag diag = {0};
-    struct sl_store_part part = part_of(0, "k", 3);
+    struct sl_part part = part_of(0, "k", 3);
     struct sl_take take = take_of(SL_TAKE_OP_TAKE, &part, 1, SL_S);
     char aside[64];
     FILE *file;
@@ -212,7 +213,7 @@ static void test_memory_fails(void)
 static void test_many(struct sl_store *store)
 {
     static const char *const keys[] = {"m", "n", "m", "m", "o"};
-    struct sl_store_part parts[100],
+    struct sl_part parts[100],
         set[2] = {part_of(0, "m", 1), part_of(1, "m", 1)};
     struct sl_take takes[101];
     struct sl_take *list[101];

@@ -64,9 +64,8 @@ static void answer_at(struct world *w, unsigned i)
     answer(w, ask);
 }
 
-static bool name(struct sl_quota_lessor *lender,
-                 const struct sl_store_part *part, struct sl_str *scope,
-                 struct sl_buf *id)
+static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
+                 struct sl_str *scope, struct sl_buf *id)
 {
     (void)lender;
     *scope = SL_STR("org");
@@ -114,7 +113,7 @@ static void close_world(struct world *w)
 
 struct op {
     struct sl_take take;
-    struct sl_store_part part;
+    struct sl_part part;
     bool done;
 };
 
@@ -126,12 +125,12 @@ static void on_done(struct sl_take *take)
 static void send(struct world *w, struct op *e, uint64_t cost, sl_ns now)
 {
     *e = (struct op){.done = false};
-    e->part = (struct sl_store_part){.of = &w->stored,
-                                     .limit = &w->quota,
-                                     .key = SL_STR("acme"),
-                                     .cost = cost,
-                                     .when = now,
-                                     .view = (const void *)w};
+    e->part = (struct sl_part){.binding = &w->stored,
+                               .limit = &w->quota,
+                               .key = SL_STR("acme"),
+                               .cost = cost,
+                               .taken_at = now,
+                               .view = (const void *)w};
     e->take = (struct sl_take){.op = SL_TAKE_OP_TAKE,
                                .parts = &e->part,
                                .count = 1,

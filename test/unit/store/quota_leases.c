@@ -42,9 +42,8 @@ static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
     ask->done(ask);
 }
 
-static bool name(struct sl_quota_lessor *lender,
-                 const struct sl_store_part *part, struct sl_str *scope,
-                 struct sl_buf *id)
+static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
+                 struct sl_str *scope, struct sl_buf *id)
 {
     *scope = SL_STR("org");
     return !((struct books *)lender)->nameless && !sl_buf_add(id, part->key);
@@ -67,7 +66,7 @@ struct world {
     struct sl_store *store;
     struct sl_limit quota, bucket;
     struct sl_limit_binding stored[2];
-    struct sl_store_part parts[2];
+    struct sl_part parts[2];
     struct sl_take take;
     unsigned done;
 };
@@ -120,16 +119,16 @@ static bool act(struct world *w, enum sl_take_op op, uint64_t cost, bool both)
     unsigned done = w->done;
 
     memset(w->parts, 0, sizeof(w->parts));
-    w->parts[0] = (struct sl_store_part){.of = &w->stored[0],
-                                         .limit = &w->quota,
-                                         .key = SL_STR("acme"),
-                                         .cost = cost,
-                                         .when = DAY_0,
-                                         .view = (const void *)w};
-    w->parts[1] = (struct sl_store_part){.of = &w->stored[1],
-                                         .limit = &w->bucket,
-                                         .key = SL_STR("ann"),
-                                         .cost = 1};
+    w->parts[0] = (struct sl_part){.binding = &w->stored[0],
+                                   .limit = &w->quota,
+                                   .key = SL_STR("acme"),
+                                   .cost = cost,
+                                   .taken_at = DAY_0,
+                                   .view = (const void *)w};
+    w->parts[1] = (struct sl_part){.binding = &w->stored[1],
+                                   .limit = &w->bucket,
+                                   .key = SL_STR("ann"),
+                                   .cost = 1};
     w->take = (struct sl_take){.op = op,
                                .parts = w->parts,
                                .count = both ? 2 : 1,

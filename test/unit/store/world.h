@@ -21,7 +21,7 @@ struct world {
 
 struct asked {
     struct sl_take take; /* first */
-    struct sl_store_part part;
+    struct sl_part part;
     unsigned done;
 };
 
@@ -112,8 +112,8 @@ static inline void ask(struct world *w, struct asked *a, enum sl_take_op op)
                  .loop = w->fake.rig.loop,
                  .done = on_done}
     };
-    a->part = (struct sl_store_part){
-        .limit = &w->limit, .name = SL_STR("key"), .cost = 1};
+    a->part =
+        (struct sl_part){.limit = &w->limit, .name = SL_STR("key"), .cost = 1};
     sl_store_take(w->store, &a->take);
 }
 

@@ -8,7 +8,7 @@
 static char dir[64];
 static char path[96];
 static char *pages;
-static struct sl_table_limit held;
+static struct sl_limit_binding held;
 
 /* A table of one's own, over the file or over the shared pages. */
 static struct sl_table *open_own(bool file)

@@ -10,7 +10,7 @@
 
 struct world {
     struct sl_table table;
-    struct sl_table_limit limit; /* what the table knows: the strictest */
+    struct sl_limit_binding limit; /* what the table knows: the strictest */
     struct sl_limit user;
     sl_ns period;
 };
@@ -50,7 +50,7 @@ static enum sl_set_result as_visitor(struct world *w, uint64_t cost, sl_ns now,
     return v;
 }
 
-static enum sl_set_result as_user(struct world *w, enum sl_part_op act,
+static enum sl_set_result as_user(struct world *w, enum sl_take_op act,
                                   uint64_t cost, sl_ns now,
                                   struct sl_answer *ret)
 {
@@ -60,7 +60,7 @@ static enum sl_set_result as_user(struct world *w, enum sl_part_op act,
 
     parts[0].carried = true;
     for (unsigned i = 0; i < 2; i++) {
-        parts[i].act = act;
+        parts[i].op = act;
         parts[i].limit = &w->user;
     }
     v = sl_table_decide(&w->table, parts, 2, now, true);
@@ -101,7 +101,7 @@ static void step(struct world *w, struct model *m, sl_ns now)
 {
     struct sl_answer a;
     uint64_t cost = pick(4);
-    enum sl_part_op act = pick(4) ? SL_PART_OP_TAKE : SL_PART_OP_PEEK;
+    enum sl_take_op act = pick(4) ? SL_TAKE_OP_TAKE : SL_TAKE_OP_PEEK;
 
     move(m, w, now);
     if (pick(2)) {
@@ -115,7 +115,7 @@ static void step(struct world *w, struct model *m, sl_ns now)
     if (pick(16) == 0)
         cost = USER + 1;
     (void)as_user(w, act, cost, now, &a);
-    check_user(w, m, &a, cost, now, act == SL_PART_OP_TAKE);
+    check_user(w, m, &a, cost, now, act == SL_TAKE_OP_TAKE);
 }
 
 static void test_histories(enum sl_kind kind, const char *visitor,
@@ -220,12 +220,12 @@ static enum sl_set_result interrupt(enum sl_step step, uint64_t before,
     enum sl_set_result v;
 
     open_world(&w, SL_FIXED, "5/hour", "10/hour", 3600 * SL_S);
-    (void)as_user(&w, SL_PART_OP_TAKE, 5, NOW, &a);
+    (void)as_user(&w, SL_TAKE_OP_TAKE, 5, NOW, &a);
     (void)as_visitor(&w, before, NOW, &a);
     between = &w;
     at_step = step;
     sl_step_hook = on_step;
-    v = as_user(&w, SL_PART_OP_TAKE, before == 0 ? 2 : 1, NOW, &a);
+    v = as_user(&w, SL_TAKE_OP_TAKE, before == 0 ? 2 : 1, NOW, &a);
     CHECK(!sl_step_hook); /* it was met */
     *left = a.remaining;
     sl_table_done(&w.table);

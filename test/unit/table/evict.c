@@ -8,7 +8,7 @@ static uint64_t slots(void)
     return sl_region_head(&table.region)->buckets * SL_SLOTS;
 }
 
-static uint64_t tag_of(const struct sl_table_limit *limit)
+static uint64_t tag_of(const struct sl_limit_binding *limit)
 {
     return (uint64_t)limit->id << SL_TAG_BITS | 1;
 }
@@ -78,7 +78,7 @@ static void test_owing(void)
     open_heap(&table, MIB, SL_FULL_ALLOW);
     for (unsigned i = 0; i < SL_LEN(owing); i++) {
         char name[16];
-        struct sl_table_limit limit =
+        struct sl_limit_binding limit =
             limit_of(name, owing[i].kind, owing[i].rate, 0);
         struct sl_cell cell;
 
@@ -99,7 +99,7 @@ static void test_owing(void)
  * owe less than it does. */
 static void test_plans(void)
 {
-    struct sl_table_limit limit = limit_of("plans", SL_BUCKET, "10/min", 0);
+    struct sl_limit_binding limit = limit_of("plans", SL_BUCKET, "10/min", 0);
     struct sl_limit large = rate_of(SL_BUCKET, "1000/min burst 100k");
     struct sl_part part;
     struct sl_cell cell;
@@ -132,7 +132,7 @@ static void test_plans(void)
 }
 
 /* Add keys name0, name1, ... one take each. Returns how many were tracked. */
-static unsigned add(struct sl_table_limit *limit, const char *name,
+static unsigned add(struct sl_limit_binding *limit, const char *name,
                     unsigned from, unsigned to, uint64_t cost)
 {
     unsigned tracked = 0;
@@ -174,8 +174,8 @@ static void check_books(void)
 /* Limits a and b have a quarter each. */
 static void test_shares(void)
 {
-    struct sl_table_limit a = limit_of("a", SL_BUCKET, "1/h", 250);
-    struct sl_table_limit b = limit_of("b", SL_BUCKET, "1/h", 250);
+    struct sl_limit_binding a = limit_of("a", SL_BUCKET, "1/h", 250);
+    struct sl_limit_binding b = limit_of("b", SL_BUCKET, "1/h", 250);
     unsigned many, tracked, own;
 
     CASE("a limit may use what nobody has reserved, and no more");
@@ -213,8 +213,8 @@ static void test_shares(void)
 
 static void test_giving_way(void)
 {
-    struct sl_table_limit soft = limit_of("soft", SL_BUCKET, "100/h", 500);
-    struct sl_table_limit hard = limit_of("hard", SL_BUCKET, "100/h", 400);
+    struct sl_limit_binding soft = limit_of("soft", SL_BUCKET, "100/h", 500);
+    struct sl_limit_binding hard = limit_of("hard", SL_BUCKET, "100/h", 400);
     unsigned many, tracked;
     uint64_t full;
 
@@ -260,9 +260,9 @@ static void test_giving_way(void)
  * with a smaller plan makes them owe more. */
 static void test_others(void)
 {
-    struct sl_table_limit mine = limit_of("some", SL_BUCKET, "10/h", 0);
-    struct sl_table_limit larger = limit_of("some", SL_BUCKET, "1000/h", 0);
-    struct sl_table_limit smaller = limit_of("some", SL_BUCKET, "5/h", 0);
+    struct sl_limit_binding mine = limit_of("some", SL_BUCKET, "10/h", 0);
+    struct sl_limit_binding larger = limit_of("some", SL_BUCKET, "1000/h", 0);
+    struct sl_limit_binding smaller = limit_of("some", SL_BUCKET, "5/h", 0);
     struct sl_limit_entry *e;
 
     CASE("the strictest of all who use a limit counts");
@@ -292,7 +292,7 @@ static void test_others(void)
  * whole allowance, once, as after a step forward. */
 static void test_step_back(bool given_away)
 {
-    struct sl_table_limit limit = limit_of("window", SL_FIXED, "10/min", 0);
+    struct sl_limit_binding limit = limit_of("window", SL_FIXED, "10/min", 0);
     sl_ns later = NOW + SL_MIN;
 
     CASE(given_away ? "a key that has gone begins anew after a step, once"

@@ -11,7 +11,7 @@
 enum { BUCKET, QUOTA, LEVEL, PERMIT, LIMITS };
 
 static struct sl_table table;
-static struct sl_table_limit limit[LIMITS];
+static struct sl_limit_binding limit[LIMITS];
 
 static void begin(uint64_t size, enum sl_on_full on_full)
 {
@@ -50,7 +50,7 @@ static uint64_t resident(void)
 }
 
 /* Ten times as many keys as slots, `cost` each, of limit `of`. */
-static void flood(struct sl_table_limit *of, uint64_t cost)
+static void flood(struct sl_limit_binding *of, uint64_t cost)
 {
     struct sl_table_stats stats;
     uint64_t before = resident(), insisted = 0;
@@ -89,7 +89,7 @@ static void flood(struct sl_table_limit *of, uint64_t cost)
 
 int main(void)
 {
-    struct sl_table_limit once;
+    struct sl_limit_binding once;
 
     CASE("one take each");
     begin(MIB, SL_FULL_ALLOW);

@@ -25,7 +25,7 @@ static inline enum sl_set_result hold_set(struct sl_table *table,
 }
 
 static inline enum sl_set_result hold_at(struct sl_table *table,
-                                         const struct sl_table_limit *of,
+                                         const struct sl_limit_binding *of,
                                          const char *key, uint64_t cost,
                                          uint64_t number, sl_ns life, sl_ns now)
 {
@@ -36,7 +36,7 @@ static inline enum sl_set_result hold_at(struct sl_table *table,
 
 /* The limits that a test knows, and what a hold comes to. */
 struct numbers {
-    const struct sl_table_limit *limits;
+    const struct sl_limit_binding *limits;
     unsigned count;
     uint64_t cost; /* UINT64_MAX: what was held */
 };
@@ -61,7 +61,7 @@ static inline struct sl_hold_result deed_of(enum sl_hold_action op,
 }
 
 static inline enum sl_hold_state settle_at(struct sl_table *table,
-                                           const struct sl_table_limit *limit,
+                                           const struct sl_limit_binding *limit,
                                            uint64_t number, uint64_t cost,
                                            sl_ns now)
 {
@@ -108,12 +108,12 @@ static inline enum sl_hold_state state_at(struct sl_table *table,
 
 /* What a key has used at `now`. */
 static inline uint64_t used_at(struct sl_table *table,
-                               const struct sl_table_limit *of, const char *key,
-                               sl_ns now)
+                               const struct sl_limit_binding *of,
+                               const char *key, sl_ns now)
 {
     struct sl_part part = part_of(of, key, 0);
 
-    part.act = SL_PART_OP_PEEK;
+    part.op = SL_TAKE_OP_PEEK;
     if (sl_table_decide(table, &part, 1, now, true) != SL_SET_ALLOW)
         abort();
     return part.answer.capacity - part.answer.remaining;

@@ -35,7 +35,7 @@ static const char *const keys[KEYS] = {"a", "b", "c", "d", "e", ""};
 
 struct world {
     struct sl_table table;
-    struct sl_table_limit limit[LIMITS];
+    struct sl_limit_binding limit[LIMITS];
     struct sl_cell cell[LIMITS][KEYS]; /* what must be in the table */
     uint64_t state;
     sl_ns now;
@@ -57,16 +57,16 @@ static uint64_t below(struct world *w, uint64_t most)
     return (w->state >> 16) % most;
 }
 
-static void make_wish(struct world *w, struct wish *wish, enum sl_part_op act)
+static void make_wish(struct world *w, struct wish *wish, enum sl_take_op act)
 {
     wish->limit = (unsigned)below(w, LIMITS);
     wish->key = (unsigned)below(w, KEYS);
     wish->part = part_of(&w->limit[wish->limit], keys[wish->key], 0);
-    wish->part.act = act;
-    wish->part.when = w->now - (sl_ns)below(w, 3 * SL_S);
-    if (act == SL_PART_OP_ADJUST)
-        wish->part.delta = (int64_t)below(w, 9) - 5;
-    else if (act != SL_PART_OP_RESET)
+    wish->part.op = act;
+    wish->part.taken_at = w->now - (sl_ns)below(w, 3 * SL_S);
+    if (act == SL_TAKE_OP_REFUND)
+        set_delta(&wish->part, (int64_t)below(w, 9) - 5);
+    else if (act != SL_TAKE_OP_RESET)
         wish->part.cost = below(w, 20) ? below(w, 4) : below(w, 60);
 }
 
@@ -86,12 +86,13 @@ static struct sl_take_result judge(const struct wish *wish, uint64_t cost,
     const struct sl_limit *limit = wish->part.limit;
     struct sl_take_result t, would;
 
-    switch (wish->part.act) {
-    case SL_PART_OP_ADJUST:
-        return sl_adjust(limit, cell, delta, wish->part.when, now);
-    case SL_PART_OP_RESET:
+    switch (wish->part.op) {
+    case SL_TAKE_OP_CHARGE:
+    case SL_TAKE_OP_REFUND:
+        return sl_adjust(limit, cell, delta, wish->part.taken_at, now);
+    case SL_TAKE_OP_RESET:
         return sl_take(limit, sl_cell_of(0, 0), 0, now);
-    case SL_PART_OP_PEEK:
+    case SL_TAKE_OP_PEEK:
         would = sl_take(limit, cell, cost, now);
         t = sl_take(limit, cell, 0, now);
         t.answer.outcome = would.answer.outcome;
@@ -117,7 +118,9 @@ static enum sl_set_result model(struct world *w, struct wish *wishes,
         for (unsigned j = 0; j < count; j++)
             if (first_of(wishes, &wishes[j]) == wish) {
                 cost += wishes[j].part.cost;
-                delta += wishes[j].part.delta;
+                delta += wishes[j].part.op == SL_TAKE_OP_REFUND
+                             ? -(int64_t)wishes[j].part.cost
+                             : (int64_t)wishes[j].part.cost;
             }
         if (first_of(wishes, wish) != wish)
             continue;
@@ -166,14 +169,14 @@ static void move_clock(struct world *w)
         w->now += (sl_ns)below(w, 2 * SL_DAY);
 }
 
-static enum sl_part_op pick_act(struct world *w)
+static enum sl_take_op pick_act(struct world *w)
 {
     uint64_t dice = below(w, 20);
 
-    return dice < 13   ? SL_PART_OP_TAKE
-           : dice < 15 ? SL_PART_OP_PEEK
-           : dice < 19 ? SL_PART_OP_ADJUST
-                       : SL_PART_OP_RESET;
+    return dice < 13   ? SL_TAKE_OP_TAKE
+           : dice < 15 ? SL_TAKE_OP_PEEK
+           : dice < 19 ? SL_TAKE_OP_REFUND
+                       : SL_TAKE_OP_RESET;
 }
 
 static bool step(struct world *w)
@@ -181,7 +184,7 @@ static bool step(struct world *w)
     struct wish wishes[MOST];
     struct sl_part parts[MOST];
     unsigned count = 1 + (unsigned)below(w, MOST);
-    enum sl_part_op act = pick_act(w);
+    enum sl_take_op act = pick_act(w);
     bool fresh = below(w, 4) > 0, same = true;
     enum sl_set_result got, want;
 
@@ -191,14 +194,15 @@ static bool step(struct world *w)
         count = 1;
     for (unsigned i = 0; i < count; i++) {
         make_wish(w, &wishes[i], act);
-        wishes[i].part.when = wishes[0].part.when;
+        wishes[i].part.taken_at = wishes[0].part.taken_at;
         parts[i] = wishes[i].part;
     }
     if (fresh || w->now > w->peak)
         w->peak = w->now;
     want = model(w, wishes, count, fresh);
     if (count == 1 && below(w, 2))
-        sl_table_batch(&w->table, parts, &got, 1, w->now, fresh);
+        sl_table_batch(&w->table, &(struct sl_part *){parts}, &got, 1, w->now,
+                       fresh);
     else
         got = sl_table_decide(&w->table, parts, count, w->now, fresh);
     same = CHECK_EQ(got, want);
@@ -210,7 +214,7 @@ static bool step(struct world *w)
 /* A batch of independent takes is the same as one after the other. */
 static void test_batches(struct world *w)
 {
-    struct sl_part parts[100];
+    struct sl_part parts[100], *pointers[100];
     enum sl_set_result verdicts[100];
     struct wish wishes[100];
 
@@ -221,8 +225,9 @@ static void test_batches(struct world *w)
         for (unsigned i = 0; i < count; i++) {
             make_wish(w, &wishes[i], pick_act(w));
             parts[i] = wishes[i].part;
+            pointers[i] = &parts[i];
         }
-        sl_table_batch(&w->table, parts, verdicts, count, w->now, true);
+        sl_table_batch(&w->table, pointers, verdicts, count, w->now, true);
         for (unsigned i = 0; i < count; i++) {
             CHECK_EQ(verdicts[i], model(w, &wishes[i], 1, true));
             CHECK(same_answer(&parts[i].answer, &wishes[i].answer));
@@ -247,7 +252,7 @@ int main(void)
         w.limit[l] = limit_of("x", kinds[l].kind, kinds[l].rate, 0);
         w.limit[l].name = kinds[l].rate;
         know(&w.table, &w.limit[l]);
-        w.limit[l].key = (struct sl_hash_key){l, 1};
+        w.limit[l].hash_key = (struct sl_hash_key){l, 1};
     }
     while (i < steps && step(&w))
         i++;

@@ -3,7 +3,7 @@
 #include "table/hold_record.h"
 
 static struct sl_table table;
-static struct sl_table_limit pool, bucket, day, wide[SL_PARTS];
+static struct sl_limit_binding pool, bucket, day, wide[SL_PARTS];
 
 static void begin(void)
 {
@@ -237,7 +237,7 @@ TEST(retry_again)
 /* One in three holds a permit of "a"; none of the others is of that key. */
 TEST(crowd)
 {
-    struct sl_table_limit far;
+    struct sl_limit_binding far;
     sl_ns gone = NOW + SL_MIN;
 
     CASE("of thousands of holds it is known when a permit comes back");
@@ -276,7 +276,7 @@ TEST(crowd)
  * one ended first there would be but 2 left for the other. */
 TEST(in_order)
 {
-    struct sl_table_limit thirty;
+    struct sl_limit_binding thirty;
     unsigned wrong = 0;
     char key[16];
 
@@ -334,7 +334,7 @@ TEST(same_key)
 
     CASE("parts of one key are one part of the hold");
     begin();
-    parts[0].of = parts[1].of = &day;
+    parts[0].binding = parts[1].binding = &day;
     CHECK_EQ(hold_set(&table, parts, 2, 1, SL_S, NOW), SL_SET_ALLOW);
     CHECK_EQ(used(&table, &day, "a"), 7);
     CHECK_EQ(sl_table_end(&table, &deed, NOW, true), SL_SET_ALLOW);

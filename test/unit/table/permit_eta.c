@@ -5,7 +5,7 @@
 #include "table/set.h"
 
 static struct sl_table table;
-static struct sl_table_limit pool;
+static struct sl_limit_binding pool;
 
 static void begin(const char *permits)
 {
@@ -118,7 +118,7 @@ TEST(eighth)
  * each of them may be one of "a": when is it told? */
 static sl_ns retry_among(uint64_t count)
 {
-    struct sl_table_limit one, two;
+    struct sl_limit_binding one, two;
     sl_ns retry;
 
     open_heap(&table, 64 * MIB, SL_FULL_ALLOW);

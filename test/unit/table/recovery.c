@@ -56,13 +56,14 @@ static void bring_back(struct world *w)
 
         snprintf(key, sizeof(key), "%.*s", SL_STR_ARG(w->parts[i].key));
         for (unsigned n = 0; n < ROUNDS; n++) {
-            adjust(&w->table, w->parts[i].of, key, -(int64_t)more);
+            adjust(&w->table, w->parts[i].binding, key, -(int64_t)more);
             CHECK_EQ(used_of(w, i), w->base[i]);
-            CHECK_EQ(take(&w->table, w->parts[i].of, key, more), SL_SET_ALLOW);
+            CHECK_EQ(take(&w->table, w->parts[i].binding, key, more),
+                     SL_SET_ALLOW);
         }
-        adjust(&w->table, w->parts[i].of, key, -(int64_t)more);
+        adjust(&w->table, w->parts[i].binding, key, -(int64_t)more);
         if (w->base[i] == 0)
-            reset(&w->table, w->parts[i].of, key);
+            reset(&w->table, w->parts[i].binding, key);
     }
 }
 

@@ -5,7 +5,7 @@
 #include "table/set.h"
 
 static struct sl_table table;
-static struct sl_table_limit bucket, pool;
+static struct sl_limit_binding bucket, pool;
 
 static void begin(void)
 {

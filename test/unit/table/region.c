@@ -21,7 +21,7 @@ static int open_it(struct sl_region *ret, uint64_t size, enum sl_damage damage,
 static void make_file(void)
 {
     static struct sl_table table;
-    struct sl_table_limit held = limit_of("held", SL_PERMITS, "10", 0);
+    struct sl_limit_binding held = limit_of("held", SL_PERMITS, "10", 0);
     struct sl_region region;
     struct sl_diag diag;
 
@@ -37,7 +37,7 @@ static void make_file(void)
 static uint64_t held_in_file(void)
 {
     static struct sl_table table;
-    struct sl_table_limit held = limit_of("held", SL_PERMITS, "10", 0);
+    struct sl_limit_binding held = limit_of("held", SL_PERMITS, "10", 0);
     struct sl_region region;
     struct sl_diag diag;
     uint64_t holds;
@@ -276,7 +276,7 @@ TEST(setting_aside)
 TEST(recovery)
 {
     static struct sl_table table;
-    struct sl_table_limit held = limit_of("held", SL_PERMITS, "10", 0);
+    struct sl_limit_binding held = limit_of("held", SL_PERMITS, "10", 0);
     struct sl_region region;
     struct sl_diag diag;
     int status;

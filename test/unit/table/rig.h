@@ -19,10 +19,10 @@
 #define NOW (INT64_C(1700000000) * SL_S)
 
 /* A limit of one plan, not known to any table yet. */
-static inline struct sl_table_limit
+static inline struct sl_limit_binding
 limit_of(const char *name, enum sl_kind kind, const char *text, uint32_t share)
 {
-    return (struct sl_table_limit){
+    return (struct sl_limit_binding){
         .name = name, .strictest = rate_of(kind, text), .share = share};
 }
 
@@ -57,25 +57,31 @@ static inline void open_pages(struct sl_table *table, void *pages,
     sl_table_init(table, &region, SL_FULL_ALLOW);
 }
 
-static inline void know(struct sl_table *table, struct sl_table_limit *limit)
+static inline void know(struct sl_table *table, struct sl_limit_binding *limit)
 {
     if (sl_table_add_limit(table, limit))
         abort();
 }
 
 /* The key is borrowed for the life of the part. */
-static inline struct sl_part part_of(const struct sl_table_limit *of,
+static inline struct sl_part part_of(const struct sl_limit_binding *of,
                                      const char *key, uint64_t cost)
 {
-    return (struct sl_part){.of = of,
+    return (struct sl_part){.binding = of,
                             .limit = &of->strictest,
                             .key = sl_str_c(key),
-                            .act = SL_PART_OP_TAKE,
                             .cost = cost};
 }
 
+/* Makes it a charge or a refund. */
+static inline void set_delta(struct sl_part *part, int64_t delta)
+{
+    part->op = delta < 0 ? SL_TAKE_OP_REFUND : SL_TAKE_OP_CHARGE;
+    part->cost = (uint64_t)(delta < 0 ? -delta : delta);
+}
+
 static inline enum sl_set_result take_at(struct sl_table *table,
-                                         const struct sl_table_limit *of,
+                                         const struct sl_limit_binding *of,
                                          const char *key, uint64_t cost,
                                          sl_ns now)
 {
@@ -85,40 +91,39 @@ static inline enum sl_set_result take_at(struct sl_table *table,
 }
 
 static inline enum sl_set_result take(struct sl_table *table,
-                                      const struct sl_table_limit *of,
+                                      const struct sl_limit_binding *of,
                                       const char *key, uint64_t cost)
 {
     return take_at(table, of, key, cost, NOW);
 }
 
 static inline void adjust(struct sl_table *table,
-                          const struct sl_table_limit *of, const char *key,
+                          const struct sl_limit_binding *of, const char *key,
                           int64_t delta)
 {
     struct sl_part part = part_of(of, key, 0);
 
-    part.act = SL_PART_OP_ADJUST;
-    part.delta = delta;
-    part.when = NOW;
+    set_delta(&part, delta);
+    part.taken_at = NOW;
     CHECK_EQ(sl_table_decide(table, &part, 1, NOW, true), SL_SET_ALLOW);
 }
 
 static inline void reset(struct sl_table *table,
-                         const struct sl_table_limit *of, const char *key)
+                         const struct sl_limit_binding *of, const char *key)
 {
     struct sl_part part = part_of(of, key, 0);
 
-    part.act = SL_PART_OP_RESET;
+    part.op = SL_TAKE_OP_RESET;
     CHECK_EQ(sl_table_decide(table, &part, 1, NOW, true), SL_SET_ALLOW);
 }
 
 /* What a key has used of its limit at NOW. */
 static inline uint64_t used(struct sl_table *table,
-                            const struct sl_table_limit *of, const char *key)
+                            const struct sl_limit_binding *of, const char *key)
 {
     struct sl_part part = part_of(of, key, 0);
 
-    part.act = SL_PART_OP_PEEK;
+    part.op = SL_TAKE_OP_PEEK;
     if (sl_table_decide(table, &part, 1, NOW, true) != SL_SET_ALLOW)
         abort();
     return part.answer.capacity - part.answer.remaining;

@@ -24,7 +24,7 @@ struct world {
     struct sl_table table;
     char *pages; /* the region */
     char *image; /* its bytes at the beginning of every schedule */
-    struct sl_table_limit limit[LIMITS];
+    struct sl_limit_binding limit[LIMITS];
 
     /* The change. */
     const char *name;
@@ -39,6 +39,7 @@ struct world {
 static inline void run_change(struct world *w, struct sl_table *table)
 {
     struct sl_part parts[3];
+    struct sl_part *pointers[3] = {&parts[0], &parts[1], &parts[2]};
     enum sl_set_result verdicts[3];
 
     if (w->act) {
@@ -55,7 +56,7 @@ static inline void run_change(struct world *w, struct sl_table *table)
     }
     memcpy(parts, w->parts, sizeof(parts));
     if (w->batch)
-        sl_table_batch(table, parts, verdicts, w->count, NOW, true);
+        sl_table_batch(table, pointers, verdicts, w->count, NOW, true);
     else
         verdicts[0] = sl_table_decide(table, parts, w->count, NOW, true);
     if (verdicts[0] != SL_SET_ALLOW)
@@ -183,7 +184,7 @@ static inline uint64_t used_of(struct world *w, unsigned i)
     char key[64];
 
     snprintf(key, sizeof(key), "%.*s", SL_STR_ARG(w->parts[i].key));
-    return used(&w->table, w->parts[i].of, key);
+    return used(&w->table, w->parts[i].binding, key);
 }
 
 /* Others take one of each key, and then one of all of them at once. None of it

@@ -20,7 +20,7 @@
  * is free. The victim's own is the first. */
 struct estate {
     struct world *world;
-    const struct sl_table_limit *limit;
+    const struct sl_limit_binding *limit;
     struct sl_slot slot;
     char key[1 + HEIRS][32];
     unsigned holder; /* whose it is */
@@ -51,7 +51,7 @@ static bool holds(const struct estate *e, unsigned i)
     return sl_load(r, sl_tag_at(r, e->slot)) == tag_of(e, i, &key);
 }
 
-static enum sl_part_op act; /* of the victim */
+static enum sl_take_op act; /* of the victim */
 static unsigned choice; /* of the victim's key: the bucket that it lives in */
 
 /* Empty what owes nothing in the bucket. */
@@ -89,8 +89,8 @@ static void crowd_out(struct estate *e, const struct sl_slot_key *home)
 static void add_victim(struct world *w, unsigned limit, const char *key)
 {
     add_part(w, limit, key);
-    w->parts[w->count - 1].act = act;
-    w->parts[w->count - 1].delta = 1;
+    w->parts[w->count - 1].op = act;
+    w->parts[w->count - 1].cost = 1;
 }
 
 /* A world in which the victim takes one of a key that has used BASE. */
@@ -354,11 +354,11 @@ static void run_all(struct world *w, unsigned limit)
     test_other_key(w, limit, 1);
     CASE("it is never passed on so often that all is the same again");
     test_other_key(w, limit, ROUNDS);
-    if (act == SL_PART_OP_ADJUST) { /* a take says it before it looks */
+    if (act == SL_TAKE_OP_CHARGE) { /* a take says it before it looks */
         CASE("who has not said that he will swap sees whose it is");
         test_not_said(w, limit);
     }
-    if (act == SL_PART_OP_TAKE) {
+    if (act == SL_TAKE_OP_TAKE) {
         CASE("it is the last of a batch that comes late");
         test_batch(w, limit);
     }
@@ -386,9 +386,9 @@ int main(void)
     sl_step_hook = on_step;
     for (unsigned limit = POOL; limit <= DAY; limit++) {
         for (choice = 0; choice < 2; choice++) {
-            act = SL_PART_OP_TAKE;
+            act = SL_TAKE_OP_TAKE;
             run_all(&w, limit);
-            act = SL_PART_OP_ADJUST;
+            act = SL_TAKE_OP_CHARGE;
             run_all(&w, limit);
         }
     }

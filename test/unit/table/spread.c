@@ -9,7 +9,7 @@
 #define KEYS 6000
 
 static struct sl_table table;
-static struct sl_table_limit limit;
+static struct sl_limit_binding limit;
 
 struct spread {
     uint64_t full;  /* buckets with no slot left */

@@ -5,7 +5,7 @@
 enum { YES = SL_ALLOW, NO = SL_DENY, NEVER = SL_NEVER };
 
 static struct sl_table table;
-static struct sl_table_limit ten, hundred, held, daily;
+static struct sl_limit_binding ten, hundred, held, daily;
 
 static void begin(void)
 {
@@ -133,9 +133,8 @@ TEST(merging)
 
     CASE("corrections of the same key add up");
     for (unsigned i = 0; i < 2; i++) {
-        parts[i].act = SL_PART_OP_ADJUST;
-        parts[i].delta = i ? -10 : 4;
-        parts[i].when = NOW;
+        set_delta(&parts[i], i ? -10 : 4);
+        parts[i].taken_at = NOW;
     }
     CHECK_EQ(decide(parts, 2), SL_SET_ALLOW);
     CHECK_EQ(used(&table, &hundred, "bob"), 90);
@@ -156,7 +155,7 @@ TEST(looking)
     parts[1] = part_of(&ten, "bob", 10);
     parts[2] = part_of(&held, "ann", 0);
     for (unsigned i = 0; i < 3; i++)
-        parts[i].act = SL_PART_OP_PEEK;
+        parts[i].op = SL_TAKE_OP_PEEK;
     CHECK_EQ(decide(parts, 3), SL_SET_ALLOW);
     CHECK_EQ(parts[0].answer.remaining, 4);
     CHECK_EQ(parts[1].answer.remaining, 10);
@@ -240,7 +239,7 @@ TEST(time)
  * a second: whoever lags must not pull the cell back for the other. */
 TEST(loops)
 {
-    struct sl_table_limit limit =
+    struct sl_limit_binding limit =
         limit_of("api", SL_BUCKET, "1000/s burst 100", 0);
     sl_ns turn[2] = {NOW, NOW};
     unsigned admitted = 0;
@@ -266,8 +265,9 @@ TEST(loops)
 /* V10: tenant and user. */
 TEST(tenant_and_user)
 {
-    struct sl_table_limit tenant = limit_of("tenant", SL_BUCKET, "1000/day", 0);
-    struct sl_table_limit user = limit_of("user", SL_BUCKET, "100/day", 0);
+    struct sl_limit_binding tenant =
+        limit_of("tenant", SL_BUCKET, "1000/day", 0);
+    struct sl_limit_binding user = limit_of("user", SL_BUCKET, "100/day", 0);
     unsigned allowed = 0;
 
     CASE("V10: a user who is refused costs his tenant nothing");
@@ -331,9 +331,9 @@ TEST(visiting)
 
 TEST(knowing)
 {
-    struct sl_table_limit again = limit_of("ten", SL_BUCKET, "20/min", 0);
-    struct sl_table_limit other = limit_of("ten", SL_BUCKET, "10/h", 0);
-    struct sl_table_limit more;
+    struct sl_limit_binding again = limit_of("ten", SL_BUCKET, "20/min", 0);
+    struct sl_limit_binding other = limit_of("ten", SL_BUCKET, "10/h", 0);
+    struct sl_limit_binding more;
     char name[16];
     unsigned known = 0;
 

@@ -132,9 +132,9 @@ static void wait_ready(struct world *w)
 static void take(struct world *w, enum sl_take_op op, unsigned parts,
                  const struct sl_limit *limit)
 {
-    struct sl_store_part list[] = {
-        {.of = &w->leased, .limit = limit, .name = SL_STR("a"), .cost = 1},
-        {.of = &w->leased, .limit = limit, .name = SL_STR("b"), .cost = 1},
+    struct sl_part list[] = {
+        {.binding = &w->leased, .limit = limit, .name = SL_STR("a"), .cost = 1},
+        {.binding = &w->leased, .limit = limit, .name = SL_STR("b"), .cost = 1},
     };
     struct sl_take take = {.op = op,
                            .parts = list,
@@ -144,7 +144,7 @@ static void take(struct world *w, enum sl_take_op op, unsigned parts,
                            .done = on_done,
                            .ctx = w};
 
-    list[0].when = list[1].when = take.now;
+    list[0].taken_at = list[1].taken_at = take.now;
     w->told = 0;
     sl_store_take(w->store, &take);
     while (w->told == 0)

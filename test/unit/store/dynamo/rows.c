@@ -10,7 +10,7 @@
 struct world {
     struct sl_take_rows take_rows;
     struct sl_limit limit;
-    struct sl_store_part part;
+    struct sl_part part;
     struct sl_take take;
 };
 
@@ -20,8 +20,8 @@ static void open_world(struct world *w, enum sl_kind kind, const char *text,
     memset(w, 0, sizeof(*w));
     w->limit = rate_of(kind, text);
     sl_buf_init(&w->take_rows.names, 4096, alloc);
-    w->part = (struct sl_store_part){
-        .limit = &w->limit, .name = SL_STR("k"), .cost = 3, .when = T0};
+    w->part = (struct sl_part){
+        .limit = &w->limit, .name = SL_STR("k"), .cost = 3, .taken_at = T0};
     w->take =
         (struct sl_take){.op = SL_TAKE_OP_TAKE, .parts = &w->part, .count = 1};
 }
