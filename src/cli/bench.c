@@ -4,8 +4,6 @@
  * on one key with a stopped clock: any number of threads must be admitted
  * exactly as often as the limits allow.
  */
-#include "cli/bench.h"
-
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -38,232 +36,32 @@ static const char built_in[] = "sluice: 1\n"
                                "    limits: [bench]\n"
                                "default: [bench]\n";
 
-struct bench {
-    struct sl_load load;
-    struct sl_load_result result;
-    bool verified; /* false: exactness cannot be checked */
-    uint64_t admitted;
-};
+#define THREADS_MAX 128
+#define TEXT_BYTES  512
 
-/* Read a flag between `least` and `most`; keep the value if it is not given. */
-static int read_number(struct sl_cli_args *args, const char *flag,
-                       uint64_t least, uint64_t most, uint64_t *value)
-{
-    const char *text = sl_cli_args_flag(args, flag);
-    struct sl_diag diag = {.line = 0};
-    uint64_t n = 0;
+/* The request to send: one that a route of the policy limits. */
+struct target {
+    char text[TEXT_BYTES]; /* "GET /api/x" */
+    struct sluice_request request;
+    char method[TEXT_BYTES], path[TEXT_BYTES];
 
-    if (!text)
-        return 0;
-    if (sl_parse_count(sl_str_c(text), &n, &diag))
-        return sl_cli_error(args, SL_EXIT_USAGE, "--%s: %s", flag,
-                            diag.sentence);
-    if (n < least || n > most)
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            "--%s must lie between %" PRIu64 " and %" PRIu64
-                            ", not %s",
-                            flag, least, most, text);
-    *value = n;
-    return 0;
-}
-
-static int read_duration(struct sl_cli_args *args, sl_ns *value)
-{
-    const char *text = sl_cli_args_flag(args, "duration");
-    struct sl_diag diag = {.line = 0};
-    sl_ns span = 0;
-
-    if (!text)
-        return 0;
-    if (sl_parse_duration(sl_str_c(text), &span, &diag))
-        return sl_cli_error(args, SL_EXIT_USAGE, "--duration: %s",
-                            diag.sentence);
-    if (span < SL_MS || span > DURATION_MAX)
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            "--duration must lie between 1ms and 10m, not %s",
-                            text);
-    *value = span;
-    return 0;
-}
-
-static int read_flags(struct sl_cli_args *args, struct sl_load *load)
-{
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t threads = cpus > 0 && cpus <= SL_LOAD_THREADS ? (uint64_t)cpus : 1;
-    int status;
-
-    if (sl_cli_args_flag(args, "url"))
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            "--url is not supported in this version");
-    load->keys = DEFAULT_KEYS;
-    load->duration = DEFAULT_DURATION;
-    status = read_number(args, "threads", 1, SL_LOAD_THREADS, &threads);
-    if (!status)
-        status = read_number(args, "keys", 1, KEYS_MAX, &load->keys);
-    if (!status)
-        status = read_duration(args, &load->duration);
-    load->threads = (unsigned)threads;
-    return status;
-}
-
-static int open_policy(struct sl_cli_args *args, struct sl_load *load)
-{
-    if (args->word_count > 0)
-        return sl_need_policy(args, args->words[0], &load->policy);
-    if (sluice_policy_parse("built-in", built_in, strlen(built_in), NULL,
-                            &load->policy, NULL))
-        return sl_cli_error(args, SL_EXIT_STORE, "%s", sluice_why());
-    return 0;
-}
-
-static int measure(struct sl_cli_args *args, struct bench *b)
-{
+    /* Admissions of one key before a denial; UINT64_MAX: unlimited. */
     uint64_t capacity;
-    int err = sl_load_aim(&b->load);
-
-    if (err == SLUICE_ENOENT)
-        return sl_cli_error(args, SL_EXIT_FAILED,
-                            "no route of the policy has a limit per user or "
-                            "org; there is nothing to measure");
-    if (!err)
-        err = sl_load_drive(&b->load, &b->result);
-    capacity = b->load.target.capacity;
-    if (!err && capacity <= HOT_MAX) {
-        err = sl_load_hot(&b->load, capacity + HOT_MORE, &b->admitted);
-        /* A plan with overage never denies. */
-        b->verified =
-            args->word_count == 0 || b->admitted < capacity + HOT_MORE;
-    }
-    /* sluice_why() is per thread and may be empty here. */
-    if (err)
-        return sl_cli_error(args, SL_EXIT_STORE, "%s",
-                            sluice_why()[0] ? sluice_why()
-                                            : "a decision failed");
-    return 0;
-}
-
-static bool is_exact(const struct bench *b)
-{
-    return b->admitted == b->load.target.capacity;
-}
-
-static uint64_t per_second(const struct bench *b)
-{
-    uint64_t us = (uint64_t)(b->result.elapsed / SL_US);
-
-    return us ? b->result.decisions * 1000000 / us : 0;
-}
-
-static const struct {
-    const char *name;
-    unsigned permille;
-} marks[] = {
-    {"p50",   500},
-    {"p90",   900},
-    {"p99",   990},
-    {"p99.9", 999},
 };
 
-static void print_json(FILE *out, const struct bench *b)
-{
-    fputs("{\"request\":", out);
-    sl_out_json(out, b->load.target.text);
-    fprintf(out,
-            ",\"threads\":%u,\"keys\":%" PRIu64 ",\"elapsed_ms\":%" PRId64
-            ",\"decisions\":%" PRIu64 ",\"per_second\":%" PRIu64
-            ",\"allowed\":%" PRIu64 ",\"denied\":%" PRIu64 ",\"latency_ns\":{",
-            b->load.threads, b->load.keys, b->result.elapsed / SL_MS,
-            b->result.decisions, per_second(b), b->result.allowed,
-            b->result.decisions - b->result.allowed);
-    for (size_t i = 0; i < SL_LEN(marks); i++)
-        fprintf(out, "%s\"%s\":%" PRIu64, i ? "," : "", marks[i].name,
-                sl_histogram_at(&b->result.latency, marks[i].permille));
-    if (b->verified)
-        fprintf(out,
-                "},\"exact\":%s,\"admitted\":%" PRIu64 ",\"expected\":%" PRIu64
-                "}\n",
-                is_exact(b) ? "true" : "false", b->admitted,
-                b->load.target.capacity);
-    else
-        fputs("},\"exact\":null}\n", out);
-}
+struct bench {
+    struct sluice_policy *policy;
+    struct target target;
+    unsigned threads;
+    uint64_t keys;
+    sl_ns duration;
 
-static void print_table(FILE *out, const struct bench *b)
-{
-    char span[32];
+    uint64_t decisions, allowed; /* with random keys */
+    sl_ns elapsed;
+    struct sl_histogram latency;
 
-    sl_out_clean(out, b->load.target.text);
-    fprintf(out, ": %u thread%s, %" PRIu64 " keys, %s\n", b->load.threads,
-            b->load.threads == 1 ? "" : "s", b->load.keys,
-            sl_format_duration(b->load.duration, span));
-    fprintf(out, "  decisions/s  %" PRIu64 "\n", per_second(b));
-    fprintf(out, "  allowed      %" PRIu64 " of %" PRIu64 "\n",
-            b->result.allowed, b->result.decisions);
-    for (size_t i = 0; i < SL_LEN(marks); i++)
-        fprintf(out, "  %-12s %" PRIu64 " ns\n", marks[i].name,
-                sl_histogram_at(&b->result.latency, marks[i].permille));
-    fputs("  exact        ", out);
-    if (!b->verified) {
-        fputs("not tested: the limit is too large, or it never denies\n", out);
-        return;
-    }
-    sl_out_colour(out, is_exact(b) ? SL_GREEN : SL_RED);
-    fputs(is_exact(b) ? "yes" : "NO", out);
-    sl_out_colour(out, SL_PLAIN);
-    fprintf(out,
-            ": %" PRIu64
-            " admitted for one key with the clock stopped, %" PRIu64
-            " expected\n",
-            b->admitted, b->load.target.capacity);
-}
-
-static int run(struct sl_cli_args *args)
-{
-    struct bench bench = {.verified = false};
-    int status = read_flags(args, &bench.load);
-
-    if (!status)
-        status = open_policy(args, &bench.load);
-    if (!status)
-        status = measure(args, &bench);
-    sluice_policy_release(bench.load.policy);
-    if (status)
-        return status;
-    if (args->format == SL_FORMAT_JSON)
-        print_json(args->cli->out, &bench);
-    else
-        print_table(args->cli->out, &bench);
-    return bench.verified && !is_exact(&bench) ? SL_EXIT_FAILED : SL_EXIT_OK;
-}
-
-static const struct sl_flag flags[] = {
-    {'\0', "duration", "TIME", "duration of the measurement (2s)"  },
-    {'\0', "threads",  "N",    "number of threads (one per CPU)"   },
-    {'\0', "keys",     "N",    "number of different callers (100k)"},
-    {'\0', "url",      "URL",  "URL of a server (not supported)"   },
-    {'\0', NULL,       NULL,   NULL                                },
-};
-
-const struct sl_command sl_command_bench = {
-    .name = "bench",
-    .usage = "[POLICY]",
-    .summary = "Measure throughput and verify exactness",
-    .help = "Makes decisions in this process, for the first route of the "
-            "policy that has a\n"
-            "limit. Without POLICY it uses a built-in policy. Then all threads "
-            "take from one\n"
-            "key with the clock stopped. It exits 1 unless exactly the "
-            "capacity of the limits\n"
-            "is admitted.\n"
-            "\n"
-            "  sluice bench\n"
-            "  sluice bench sluice.yaml --threads 4 --duration 10s\n"
-            "  sluice bench -o json | jq .per_second\n",
-    .words = "file",
-    .formats = "table|json",
-    .flags = flags,
-    .most = 1,
-    .run = run,
+    bool verified;     /* false: exactness cannot be checked */
+    uint64_t admitted; /* with one key */
 };
 
 /* ---- choosing a request: the first route that limits a plain caller ----
@@ -294,7 +92,7 @@ static void fill_path(const char *pattern, char *out, size_t size)
 }
 
 /* Make a request of "GET,POST /api/x", "/api/x" or "job transcribe". */
-static void aim_at_route(struct sl_target *t, const char *route)
+static void aim_at_route(struct target *t, const char *route)
 {
     const char *blank = strchr(route, ' ');
     size_t len = blank ? strcspn(route, ", ") : 0;
@@ -311,24 +109,6 @@ static void aim_at_route(struct sl_target *t, const char *route)
     fill_path(blank ? blank + 1 : route, t->path, sizeof(t->path));
     t->request = (struct sluice_request){.method = t->method, .path = t->path};
     snprintf(t->text, sizeof(t->text), "%.64s %.256s", t->method, t->path);
-}
-
-static void aim_at_limit(struct sl_target *t, const char *limit)
-{
-    snprintf(t->text, sizeof(t->text), "take %s", limit);
-    snprintf(t->path, sizeof(t->path), "%s", limit);
-    t->request = (struct sluice_request){.limit = t->path};
-}
-
-/* Fill in a plain caller. */
-static struct sluice_request as_somebody(const struct sl_target *t)
-{
-    struct sluice_request request = t->request;
-
-    request.user = request.org = "k0";
-    if (request.limit)
-        request.key = "k0";
-    return request;
 }
 
 /* The smallest of remaining divided by cost, over all limits. */
@@ -349,13 +129,17 @@ static uint64_t least(const struct sluice_decision *now, const uint64_t *costs,
 }
 
 static int target_measure(struct sluice_engine *engine,
-                          struct sluice_decision *decision, struct sl_target *t)
+                          struct sluice_decision *decision, struct target *t)
 {
-    struct sluice_request request = as_somebody(t);
+    struct sluice_request request = t->request;
     uint64_t costs[SLUICE_PARTS_MAX];
     size_t count;
-    int err = sluice_explain(engine, &request, decision);
+    int err;
 
+    request.user = request.org = "k0";
+    if (request.limit)
+        request.key = "k0";
+    err = sluice_explain(engine, &request, decision);
     t->capacity = UINT64_MAX;
     if (err || !sluice_decision_allowed(decision))
         return err;
@@ -372,19 +156,23 @@ static int target_measure(struct sluice_engine *engine,
 }
 
 /* Try routes first, then limits by name. */
-static int choose(struct sl_load *load, struct sluice_engine *engine,
+static int choose(struct bench *load, struct sluice_engine *engine,
                   struct sluice_decision *decision)
 {
     size_t routes = sluice_policy_routes(load->policy);
     size_t limits = sluice_policy_limits(load->policy);
-    struct sl_target *t = &load->target;
+    struct target *t = &load->target;
     int err = 0;
 
     for (size_t i = 0; i < routes + limits && !err; i++) {
-        if (i < routes)
+        if (i < routes) {
             aim_at_route(t, sluice_policy_route_text(load->policy, i));
-        else
-            aim_at_limit(t, sluice_policy_limit_name(load->policy, i - routes));
+        } else {
+            snprintf(t->path, sizeof(t->path), "%s",
+                     sluice_policy_limit_name(load->policy, i - routes));
+            snprintf(t->text, sizeof(t->text), "take %.500s", t->path);
+            t->request = (struct sluice_request){.limit = t->path};
+        }
         err = target_measure(engine, decision, t);
         if (!err && t->capacity < UINT64_MAX && t->capacity > 0)
             return 0;
@@ -392,7 +180,7 @@ static int choose(struct sl_load *load, struct sluice_engine *engine,
     return err ? err : SLUICE_ENOENT;
 }
 
-int sl_load_aim(struct sl_load *load)
+static int choose_target(struct bench *load)
 {
     struct sluice_engine_options options = {.size = STATE_BYTES};
     struct sluice_decision *decision = sluice_decision_new();
@@ -471,7 +259,7 @@ uint64_t sl_histogram_at(const struct sl_histogram *h, unsigned permille)
  */
 
 struct shared {
-    const struct sl_load *load;
+    const struct bench *load;
     struct sluice_engine *engine;
     sl_ns now;              /* hot: the stopped clock */
     uint64_t attempts;      /* hot */
@@ -509,7 +297,7 @@ static int ask(struct worker *w, struct sluice_decision *decision, uint64_t key)
     char name[32];
     int err;
 
-    snprintf(name, sizeof(name), "k%llu", (unsigned long long)key);
+    snprintf(name, sizeof(name), "k%" PRIu64, key);
     request.user = request.org = name;
     if (request.limit)
         request.key = name;
@@ -519,9 +307,10 @@ static int ask(struct worker *w, struct sluice_decision *decision, uint64_t key)
     return err;
 }
 
-static int drive(struct worker *w, struct sluice_decision *decision)
+/* Ask with random keys for the duration of the run. */
+static int ask_random(struct worker *w, struct sluice_decision *decision)
 {
-    const struct sl_load *load = w->shared->load;
+    const struct bench *load = w->shared->load;
     struct sl_clock clock;
     sl_ns now, before, end;
     int err = 0;
@@ -540,7 +329,8 @@ static int drive(struct worker *w, struct sluice_decision *decision)
     return err;
 }
 
-static int hit(struct worker *w, struct sluice_decision *decision)
+/* Ask with one key. */
+static int ask_hot(struct worker *w, struct sluice_decision *decision)
 {
     struct shared *s = w->shared;
     int err = 0;
@@ -559,7 +349,8 @@ static void *on_thread(void *ctx)
     if (!decision)
         w->err = SLUICE_ENOMEM;
     else
-        w->err = w->shared->attempts ? hit(w, decision) : drive(w, decision);
+        w->err = w->shared->attempts ? ask_hot(w, decision)
+                                     : ask_random(w, decision);
     if (w->err)
         atomic_store(&w->shared->stop, true);
     sluice_decision_free(decision);
@@ -594,25 +385,16 @@ static int run_threads(struct shared *shared, struct worker *workers,
     return err;
 }
 
-/* Open an engine, run the threads, close it. */
-static int with_engine(const struct sl_load *load, struct shared *shared,
-                       struct worker *workers,
-                       const struct sluice_engine_options *options)
+/* Run the threads against a new engine: with random keys, or if `attempts` is
+ * above 0 with one key while the clock stands still. */
+static int drive(struct bench *b, uint64_t attempts)
 {
-    int err = sluice_engine_open(load->policy, options, &shared->engine);
-
-    if (err)
-        return err;
-    err = run_threads(shared, workers, load->threads);
-    sluice_engine_close(shared->engine);
-    return err;
-}
-
-int sl_load_drive(const struct sl_load *load, struct sl_load_result *ret)
-{
-    size_t size = load->threads * sizeof(struct worker);
+    size_t size = b->threads * sizeof(struct worker);
     struct worker *workers = sl_alloc_new(&sl_alloc_libc, size);
-    struct shared shared = {.load = load};
+    struct shared shared = {
+        .load = b, .now = sl_clock_wall(), .attempts = attempts};
+    struct sluice_engine_options options = {.now = on_now, .now_ctx = &shared};
+    uint64_t allowed = 0;
     struct sl_clock clock;
     sl_ns begun;
     int err;
@@ -621,36 +403,223 @@ int sl_load_drive(const struct sl_load *load, struct sl_load_result *ret)
         return SLUICE_ENOMEM;
     sl_clock_init_real(&clock);
     begun = sl_clock_now(&clock);
-    err = with_engine(load, &shared, workers, NULL);
-    if (!err) {
-        *ret = (struct sl_load_result){.elapsed = sl_clock_now(&clock) - begun};
-        for (unsigned i = 0; i < load->threads; i++) {
-            sl_histogram_merge(&ret->latency, &workers[i].latency);
-            ret->allowed += workers[i].allowed;
-        }
-        ret->decisions = ret->latency.total;
+    err = sluice_engine_open(b->policy, attempts ? &options : NULL,
+                             &shared.engine);
+    if (!err)
+        err = run_threads(&shared, workers, b->threads);
+    sluice_engine_close(shared.engine);
+    for (unsigned i = 0; !err && i < b->threads; i++) {
+        allowed += workers[i].allowed;
+        sl_histogram_merge(&b->latency, &workers[i].latency);
+    }
+    if (attempts) {
+        b->admitted = allowed;
+    } else {
+        b->elapsed = sl_clock_now(&clock) - begun;
+        b->allowed = allowed;
+        b->decisions = b->latency.total;
     }
     sl_alloc_free(&sl_alloc_libc, workers, size);
     return err;
 }
 
-int sl_load_hot(const struct sl_load *load, uint64_t attempts, uint64_t *ret)
-{
-    size_t size = load->threads * sizeof(struct worker);
-    struct worker *workers = sl_alloc_new(&sl_alloc_libc, size);
-    struct shared shared = {
-        .load = load, .now = sl_clock_wall(), .attempts = attempts};
-    struct sluice_engine_options options = {.now = on_now, .now_ctx = &shared};
-    uint64_t admitted = 0;
-    int err;
+/* ---- the command ---- */
 
-    if (!workers)
-        return SLUICE_ENOMEM;
-    err = with_engine(load, &shared, workers, &options);
-    for (unsigned i = 0; !err && i < load->threads; i++)
-        admitted += workers[i].allowed;
-    if (!err)
-        *ret = admitted;
-    sl_alloc_free(&sl_alloc_libc, workers, size);
-    return err;
+/* Read a flag between `least` and `most`; keep the value if it is not given. */
+static int read_number(struct sl_cli_args *args, const char *flag,
+                       uint64_t least, uint64_t most, uint64_t *value)
+{
+    const char *text = sl_cli_flag(args, flag);
+    struct sl_diag diag = {.line = 0};
+    uint64_t n = 0;
+
+    if (!text)
+        return 0;
+    if (sl_parse_count(sl_str_c(text), &n, &diag))
+        return sl_cli_misuse(args, "--%s: %s", flag, diag.sentence);
+    if (n < least || n > most)
+        return sl_cli_misuse(
+            args, "--%s must lie between %" PRIu64 " and %" PRIu64 ", not %s",
+            flag, least, most, text);
+    *value = n;
+    return 0;
 }
+
+static int read_flags(struct sl_cli_args *args, struct bench *b)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t threads = cpus > 0 && cpus <= THREADS_MAX ? (uint64_t)cpus : 1;
+    int status;
+
+    if (sl_cli_flag(args, "url"))
+        return sl_cli_misuse(args, "--url is not supported in this version");
+    b->keys = DEFAULT_KEYS;
+    b->duration = DEFAULT_DURATION;
+    status = read_number(args, "threads", 1, THREADS_MAX, &threads);
+    if (!status)
+        status = read_number(args, "keys", 1, KEYS_MAX, &b->keys);
+    if (!status)
+        status = sl_flag_duration(args, "duration", &b->duration);
+    if (!status && (b->duration < SL_MS || b->duration > DURATION_MAX))
+        return sl_cli_misuse(args,
+                             "--duration must lie between 1ms and 10m, not %s",
+                             sl_cli_flag(args, "duration"));
+    b->threads = (unsigned)threads;
+    return status;
+}
+
+static int open_policy(struct sl_cli_args *args, struct bench *b)
+{
+    if (args->word_count > 0)
+        return sl_need_policy(args, args->words[0], &b->policy);
+    if (sluice_policy_parse("built-in", built_in, strlen(built_in), NULL,
+                            &b->policy, NULL))
+        return sl_cli_error(args, SL_EXIT_STORE, "%s", sluice_why());
+    return 0;
+}
+
+static int measure(struct sl_cli_args *args, struct bench *b)
+{
+    uint64_t capacity;
+    int err = choose_target(b);
+
+    if (err == SLUICE_ENOENT)
+        return sl_cli_fail(args,
+                           "no route of the policy has a limit per user or "
+                           "org; there is nothing to measure");
+    if (!err)
+        err = drive(b, 0);
+    capacity = b->target.capacity;
+    if (!err && capacity <= HOT_MAX) {
+        err = drive(b, capacity + HOT_MORE);
+        /* A plan with overage never denies. */
+        b->verified =
+            args->word_count == 0 || b->admitted < capacity + HOT_MORE;
+    }
+    /* sluice_why() is per thread and may be empty here. */
+    if (err)
+        return sl_cli_error(args, SL_EXIT_STORE, "%s",
+                            sluice_why()[0] ? sluice_why()
+                                            : "a decision failed");
+    return 0;
+}
+
+static bool is_exact(const struct bench *b)
+{
+    return b->admitted == b->target.capacity;
+}
+
+static uint64_t per_second(const struct bench *b)
+{
+    uint64_t us = (uint64_t)(b->elapsed / SL_US);
+
+    return us ? b->decisions * 1000000 / us : 0;
+}
+
+static const struct {
+    const char *name;
+    unsigned permille;
+} marks[] = {
+    {"p50",   500},
+    {"p90",   900},
+    {"p99",   990},
+    {"p99.9", 999},
+};
+
+static void print_json(FILE *out, const struct bench *b)
+{
+    sl_out_json(out, "{\"request\":", b->target.text);
+    fprintf(out,
+            ",\"threads\":%u,\"keys\":%" PRIu64 ",\"elapsed_ms\":%" PRId64
+            ",\"decisions\":%" PRIu64 ",\"per_second\":%" PRIu64
+            ",\"allowed\":%" PRIu64 ",\"denied\":%" PRIu64 ",\"latency_ns\":{",
+            b->threads, b->keys, b->elapsed / SL_MS, b->decisions,
+            per_second(b), b->allowed, b->decisions - b->allowed);
+    for (size_t i = 0; i < SL_LEN(marks); i++)
+        fprintf(out, "%s\"%s\":%" PRIu64, i ? "," : "", marks[i].name,
+                sl_histogram_at(&b->latency, marks[i].permille));
+    if (b->verified)
+        fprintf(out,
+                "},\"exact\":%s,\"admitted\":%" PRIu64 ",\"expected\":%" PRIu64
+                "}\n",
+                is_exact(b) ? "true" : "false", b->admitted,
+                b->target.capacity);
+    else
+        fputs("},\"exact\":null}\n", out);
+}
+
+static void print_table(FILE *out, const struct bench *b)
+{
+    char span[32];
+
+    sl_out_print(out, "%s: %u thread%s, %" PRIu64 " keys, %s\n", b->target.text,
+                 b->threads, b->threads == 1 ? "" : "s", b->keys,
+                 sl_format_duration(b->duration, span));
+    fprintf(out, "  decisions/s  %" PRIu64 "\n", per_second(b));
+    fprintf(out, "  allowed      %" PRIu64 " of %" PRIu64 "\n", b->allowed,
+            b->decisions);
+    for (size_t i = 0; i < SL_LEN(marks); i++)
+        fprintf(out, "  %-12s %" PRIu64 " ns\n", marks[i].name,
+                sl_histogram_at(&b->latency, marks[i].permille));
+    fputs("  exact        ", out);
+    if (!b->verified) {
+        fputs("not tested: the limit is too large, or it never denies\n", out);
+        return;
+    }
+    sl_out_coloured(out, is_exact(b) ? SL_GREEN : SL_RED,
+                    is_exact(b) ? "yes" : "NO");
+    fprintf(out,
+            ": %" PRIu64
+            " admitted for one key with the clock stopped, %" PRIu64
+            " expected\n",
+            b->admitted, b->target.capacity);
+}
+
+static int run(struct sl_cli_args *args)
+{
+    struct bench bench = {.verified = false};
+    int status = read_flags(args, &bench);
+
+    if (!status)
+        status = open_policy(args, &bench);
+    if (!status)
+        status = measure(args, &bench);
+    sluice_policy_release(bench.policy);
+    if (status)
+        return status;
+    if (args->format == SL_FORMAT_JSON)
+        print_json(args->cli->out, &bench);
+    else
+        print_table(args->cli->out, &bench);
+    return bench.verified && !is_exact(&bench) ? SL_EXIT_FAILED : SL_EXIT_OK;
+}
+
+static const struct sl_flag flags[] = {
+    {'\0', "duration", "TIME", "duration of the measurement (2s)"  },
+    {'\0', "threads",  "N",    "number of threads (one per CPU)"   },
+    {'\0', "keys",     "N",    "number of different callers (100k)"},
+    {'\0', "url",      "URL",  "URL of a server (not supported)"   },
+    {'\0', NULL,       NULL,   NULL                                },
+};
+
+const struct sl_command sl_command_bench = {
+    .name = "bench",
+    .usage = "[POLICY]",
+    .summary = "Measure throughput and verify exactness",
+    .help = "Makes decisions in this process, for the first route of the "
+            "policy that has a\n"
+            "limit. Without POLICY it uses a built-in policy. Then all threads "
+            "take from one\n"
+            "key with the clock stopped. It exits 1 unless exactly the "
+            "capacity of the limits\n"
+            "is admitted.\n"
+            "\n"
+            "  sluice bench\n"
+            "  sluice bench sluice.yaml --threads 4 --duration 10s\n"
+            "  sluice bench -o json | jq .per_second\n",
+    .words = "file",
+    .formats = "table|json",
+    .flags = flags,
+    .most = 1,
+    .run = run,
+};

@@ -25,11 +25,8 @@ static void print_ok(FILE *out, const char *path,
     size_t routes = sluice_policy_routes(policy);
     size_t plans = sluice_policy_plans(policy);
 
-    sl_out_clean(out, path);
-    fputs(": ", out);
-    sl_out_colour(out, SL_GREEN);
-    fputs("ok", out);
-    sl_out_colour(out, SL_PLAIN);
+    sl_out_print(out, "%s: ", path);
+    sl_out_coloured(out, SL_GREEN, "ok");
     fprintf(out, ": %zu limit%s, %zu route%s, %zu plan%s", limits,
             plural(limits), routes, plural(routes), plans, plural(plans));
     if (warnings)
@@ -39,14 +36,11 @@ static void print_ok(FILE *out, const char *path,
 
 static void print_problem(FILE *out, const struct sluice_problem *p)
 {
-    fputs("{\"file\":", out);
-    sl_out_json(out, p->file ? p->file : "");
+    sl_out_json(out, "{\"file\":", p->file ? p->file : "");
     fprintf(out, ",\"line\":%u,\"column\":%u,\"severity\":\"%s\"", p->line,
             p->column, p->warning ? "warning" : "error");
-    fputs(",\"message\":", out);
-    sl_out_json(out, p->sentence);
-    fputs(",\"hint\":", out);
-    sl_out_json(out, p->hint);
+    sl_out_json(out, ",\"message\":", p->sentence);
+    sl_out_json(out, ",\"hint\":", p->hint);
     fputc('}', out);
 }
 
@@ -54,47 +48,32 @@ static void print_problem(FILE *out, const struct sluice_problem *p)
 static void print_json(FILE *out, const char *path, int err, const char *why,
                        const struct sluice_problems *problems)
 {
+    struct sluice_problem p = {.file = path, .sentence = why, .hint = ""};
     size_t count = problems ? sluice_problems_count(problems) : 0;
-    size_t errors = problems ? sluice_problems_errors(problems) : 0;
-    size_t warnings = problems ? sluice_problems_warnings(problems) : 0;
 
-    fputs("{\"file\":", out);
-    sl_out_json(out, path);
+    sl_out_json(out, "{\"file\":", path);
     fprintf(out, ",\"ok\":%s,\"errors\":%zu,\"warnings\":%zu,\"problems\":[",
-            err ? "false" : "true", why ? errors + 1 : errors, warnings);
+            err ? "false" : "true",
+            (problems ? sluice_problems_errors(problems) : 0) + (why != NULL),
+            problems ? sluice_problems_warnings(problems) : 0);
+    if (why)
+        print_problem(out, &p);
     for (size_t i = 0; i < count; i++) {
-        struct sluice_problem p = sluice_problems_get(problems, i);
-
+        p = sluice_problems_get(problems, i);
         if (i > 0)
             fputc(',', out);
-        print_problem(out, &p);
-    }
-    if (why) {
-        struct sluice_problem p = {.file = path, .sentence = why, .hint = ""};
-
         print_problem(out, &p);
     }
     fputs("]}\n", out);
 }
 
+/* Print and free a text of the public interface. */
 static int print_text(struct sl_cli_args *args, char *text)
 {
     if (!text)
-        return sl_cli_error(args, SL_EXIT_FAILED, "out of memory");
-    fputs(text, args->cli->out);
-    if (!text[0] || text[strlen(text) - 1] != '\n')
-        fputc('\n', args->cli->out);
+        return sl_cli_no_memory(args);
+    sl_out_line(args->cli->out, text);
     sl_free_text(text);
-    return SL_EXIT_OK;
-}
-
-/* Print the result for a valid policy. */
-static int print_valid(struct sl_cli_args *args, const char *path,
-                       const struct sluice_policy *policy, size_t warnings)
-{
-    if (sl_cli_args_flag(args, "print"))
-        return print_text(args, sluice_policy_print(policy));
-    print_ok(args->cli->out, path, policy, warnings);
     return SL_EXIT_OK;
 }
 
@@ -102,21 +81,25 @@ static int check(struct sl_cli_args *args, const char *path)
 {
     struct sluice_policy *policy = NULL;
     struct sluice_problems *problems;
-    int err = sl_load_policy(args->cli, path, &policy, &problems);
-    bool told = problems && sluice_problems_count(problems) > 0;
-    const char *why = err && !told ? sl_load_why(path) : NULL;
-    size_t warnings = problems ? sluice_problems_warnings(problems) : 0;
+    const char *why;
+    int err = sl_load_policy(args->cli, path, &policy, &problems, &why);
+    bool reported = problems && sluice_problems_count(problems) > 0;
     int status = err ? SL_EXIT_POLICY : SL_EXIT_OK;
 
+    if (!err || reported)
+        why = NULL;
     if (args->format == SL_FORMAT_JSON) {
         print_json(args->cli->out, path, err, why, problems);
     } else {
-        if (told)
-            sl_print_problems(args->cli->err, problems);
+        if (reported)
+            sl_out_line(args->cli->err, sluice_problems_text(problems));
         if (why)
             sl_cli_error(args, 0, "%s", why);
-        if (!err)
-            status = print_valid(args, path, policy, warnings);
+        if (!err && sl_cli_flag(args, "print"))
+            status = print_text(args, sluice_policy_print(policy));
+        else if (!err)
+            print_ok(args->cli->out, path, policy,
+                     problems ? sluice_problems_warnings(problems) : 0);
     }
     sluice_policy_release(policy);
     sluice_problems_free(problems);
@@ -126,15 +109,14 @@ static int check(struct sl_cli_args *args, const char *path)
 /* --print needs one policy and no -o json. */
 static int refuse_print(const struct sl_cli_args *args)
 {
-    if (!sl_cli_args_flag(args, "print"))
+    if (!sl_cli_flag(args, "print"))
         return SL_EXIT_OK;
     if (args->format == SL_FORMAT_JSON)
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            "--print writes YAML; remove -o json or --print");
+        return sl_cli_misuse(args,
+                             "--print writes YAML; remove -o json or --print");
     if (args->word_count > 1)
-        return sl_cli_error(
-            args, SL_EXIT_USAGE,
-            "--print accepts one policy, not %zu; run it once per policy",
+        return sl_cli_misuse(
+            args, "--print accepts one policy, not %zu; run it once per policy",
             args->word_count);
     return SL_EXIT_OK;
 }
@@ -143,14 +125,13 @@ static int run(struct sl_cli_args *args)
 {
     int status = SL_EXIT_OK;
 
-    if (sl_cli_args_flag(args, "schema"))
+    if (sl_cli_flag(args, "schema"))
         return print_text(args, sluice_schema_json());
-    if (sl_cli_args_flag(args, "reference"))
+    if (sl_cli_flag(args, "reference"))
         return print_text(args, sluice_schema_page());
     if (args->word_count == 0)
-        return sl_cli_error(
-            args, SL_EXIT_USAGE,
-            "missing policy file; write: sluice check sluice.yaml");
+        return sl_cli_misuse(
+            args, "missing policy file; write: sluice check sluice.yaml");
     if (refuse_print(args))
         return SL_EXIT_USAGE;
     for (size_t i = 0; i < args->word_count; i++) {
@@ -205,20 +186,6 @@ static int64_t on_now(void *ctx)
     return ((struct sl_check_args *)ctx)->now;
 }
 
-static int print(struct sl_cli_args *args, struct sluice_decision *decision)
-{
-    bool json = args->format == SL_FORMAT_JSON;
-    const char *text =
-        json ? sluice_decision_json(decision) : sluice_decision_text(decision);
-
-    if (!text)
-        return sl_cli_error(args, SL_EXIT_STORE, "out of memory");
-    fputs(text, args->cli->out);
-    if (!text[0] || text[strlen(text) - 1] != '\n')
-        fputc('\n', args->cli->out);
-    return sluice_decision_allowed(decision) ? SL_EXIT_OK : SL_EXIT_FAILED;
-}
-
 /* token=FILE becomes a header; the engine verifies it. */
 static int add_token(struct sl_cli_args *args, struct sl_check_args *q,
                      struct sluice_policy *policy, struct sluice_engine *engine,
@@ -245,6 +212,7 @@ static int explain(struct sl_cli_args *args, struct sl_check_args *q,
                    struct sluice_decision *decision)
 {
     struct sluice_request request;
+    const char *text;
     int err;
 
     sl_flow_request_fill(&q->act, &request);
@@ -253,7 +221,12 @@ static int explain(struct sl_cli_args *args, struct sl_check_args *q,
         return sl_cli_error(
             args, err == SLUICE_ENOENT ? SL_EXIT_USAGE : SL_EXIT_STORE, "%s",
             sluice_why());
-    return print(args, decision);
+    text = args->format == SL_FORMAT_JSON ? sluice_decision_json(decision)
+                                          : sluice_decision_text(decision);
+    if (!text)
+        return sl_cli_error(args, SL_EXIT_STORE, "out of memory");
+    sl_out_line(args->cli->out, text);
+    return sluice_decision_allowed(decision) ? SL_EXIT_OK : SL_EXIT_FAILED;
 }
 
 static int ask(struct sl_cli_args *args, struct sl_check_args *q,
@@ -287,7 +260,6 @@ static int run_explain(struct sl_cli_args *args)
     int status;
 
     sl_check_args_init(&q, sl_clock_wall());
-    q.accepts_token = true;
     status = sl_check_args_read(args, 1, &q);
     if (!status)
         status = sl_need_policy(args, args->words[0], &policy);
@@ -386,17 +358,16 @@ static int write_file(struct sl_cli_args *args, const char *path)
     ssize_t n;
 
     if (fd < 0 && errno == EEXIST)
-        return sl_cli_error(args, SL_EXIT_FAILED,
-                            "%s already exists and was not changed; name "
-                            "another file, or - to print the policy",
-                            path);
+        return sl_cli_fail(args,
+                           "%s already exists and was not changed; name "
+                           "another file, or - to print the policy",
+                           path);
     if (fd < 0)
-        return sl_cli_error(args, SL_EXIT_FAILED, "%s: %s", path,
-                            strerror(errno));
+        return sl_cli_fail(args, "%s: %s", path, strerror(errno));
     n = write(fd, starter, len);
     if (close(fd) || n != (ssize_t)len)
-        return sl_cli_error(args, SL_EXIT_FAILED, "%s could not be written: %s",
-                            path, strerror(errno));
+        return sl_cli_fail(args, "%s could not be written: %s", path,
+                           strerror(errno));
     fprintf(args->cli->out,
             "Wrote %s. Next steps:\n"
             "\n"
@@ -432,7 +403,7 @@ const struct sl_command sl_command_init = {
     .run = run_init,
 };
 
-/* ---- what is asked for, in the words of a command line. */
+/* ---- a request as arguments ---- */
 
 #define ARENA_BYTES (1024 * 1024)
 
@@ -497,31 +468,24 @@ static int read_names(struct sl_cli_args *args, struct sl_check_args *q)
 {
     const char *first = q->words.at[0].text;
     size_t count = name_count(q);
+    bool is_job = strcmp(first, "job") == 0;
+    bool is_take = strcmp(first, "take") == 0;
 
     if (q->words.count < count)
-        return sl_cli_error(
-            args, SL_EXIT_USAGE,
+        return sl_cli_misuse(
+            args,
             "\"%s\" is not a request; write 'GET /path', 'job NAME' or %s",
             first, q->bare_limits ? "LIMIT KEY" : "'take LIMIT KEY'");
+    for (size_t i = is_job || is_take; i < count; i++)
+        q->act.names[i - (is_job || is_take)] = q->words.at[i].text;
+    q->act.kind = SL_FLOW_ACT_REQUEST;
     if (count == 1) {
-        q->act.kind = SL_FLOW_ACT_REQUEST;
         q->act.names[0] = "GET";
         q->act.names[1] = first;
-    } else if (strcmp(first, "job") == 0) {
+    } else if (is_job) {
         q->act.kind = SL_FLOW_ACT_JOB;
-        q->act.names[0] = q->words.at[1].text;
-    } else if (strcmp(first, "take") == 0) {
+    } else if (is_take || is_limit(q)) {
         q->act.kind = SL_FLOW_ACT_TAKE;
-        q->act.names[0] = q->words.at[1].text;
-        q->act.names[1] = q->words.at[2].text;
-    } else if (is_limit(q)) {
-        q->act.kind = SL_FLOW_ACT_TAKE;
-        q->act.names[0] = first;
-        q->act.names[1] = q->words.at[1].text;
-    } else {
-        q->act.kind = SL_FLOW_ACT_REQUEST;
-        q->act.names[0] = first;
-        q->act.names[1] = q->words.at[1].text;
     }
     return 0;
 }
@@ -529,10 +493,9 @@ static int read_names(struct sl_cli_args *args, struct sl_check_args *q)
 static int refuse(struct sl_cli_args *args, const struct sl_diag *diag)
 {
     if (diag->hint[0])
-        return sl_cli_error(args, SL_EXIT_USAGE, "%s; write: %s",
-                            diag->sentence, diag->hint);
-    return sl_cli_error(args, SL_EXIT_USAGE, "%s",
-                        diag->sentence[0] ? diag->sentence : "out of memory");
+        return sl_cli_misuse(args, "%s; write: %s", diag->sentence, diag->hint);
+    return sl_cli_misuse(args, "%s",
+                         diag->sentence[0] ? diag->sentence : "out of memory");
 }
 
 static int read_at(const struct sl_flow_word *word, struct sl_check_args *q,
@@ -558,7 +521,6 @@ static const char *meaningless(const struct sl_check_args *q)
            : in->every                               ? "every="
            : in->request.hold_ns && !q->accepts_hold ? "hold="
            : in->as                                  ? "as="
-           : in->token && !q->accepts_token          ? "token="
                                                      : NULL;
 }
 
@@ -578,8 +540,8 @@ static int read_inputs(struct sl_cli_args *args, struct sl_check_args *q)
     if (err)
         return refuse(args, &diag);
     if (meaningless(q))
-        return sl_cli_error(args, SL_EXIT_USAGE, "%s cannot be used with %s",
-                            meaningless(q), args->command->name);
+        return sl_cli_misuse(args, "%s cannot be used with %s", meaningless(q),
+                             args->command->name);
     return 0;
 }
 
@@ -592,10 +554,9 @@ int sl_check_args_read(struct sl_cli_args *args, size_t from,
     for (size_t i = from + 1; fits && i < args->word_count; i++)
         fits = add_word(q, args->words[i]);
     if (!fits)
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            q->words.count
-                                ? "too many arguments"
-                                : "missing request; write 'GET /path'");
+        return sl_cli_misuse(args, q->words.count
+                                       ? "too many arguments"
+                                       : "missing request; write 'GET /path'");
     status = read_names(args, q);
     return status ? status : read_inputs(args, q);
 }

@@ -33,6 +33,10 @@ struct sl_flag {
 
 #define SL_FLAGS_MAX 8 /* of one command */
 
+/* The listener of the daemon that a command talks to. It adds the flags --url
+ * or --admin-url, and --token-file. */
+enum sl_cli_listener { SL_LISTENER_NONE, SL_LISTENER_HTTP, SL_LISTENER_ADMIN };
+
 struct sl_cli_args;
 
 typedef int sl_command_f(struct sl_cli_args *args);
@@ -42,18 +46,19 @@ struct sl_command {
     const char *usage;   /* after the name: "POLICY..." */
     const char *summary; /* one line */
     const char *help;    /* paragraphs and examples */
-    const char *words;   /* to complete: "file", "a|b|c" or "" */
+    const char *words;   /* to complete: "file", "a|b|c", or NULL */
     const char *formats; /* of -o: "table|json", or NULL: no such flag */
     const struct sl_flag *flags; /* ended by a row without a name; or NULL */
-    unsigned least, most;        /* number of words */
-    sl_command_f *run;           /* NULL: not in this version */
+    enum sl_cli_listener listener;
+    unsigned least, most; /* number of words */
+    sl_command_f *run;
 };
 
 /* The arguments of one command. */
 struct sl_cli_args {
     struct sl_cli *cli;
     const struct sl_command *command;
-    const char *values[SL_FLAGS_MAX]; /* by row of command->flags, or NULL */
+    const char *values[SL_FLAGS_MAX]; /* by number of the flag, or NULL */
     char **words;
     size_t word_count;
     enum sl_format format;
@@ -83,50 +88,57 @@ extern const struct sl_command sl_command_usage;
 /* Run the program. Reorders `argv`. Returns an exit status. */
 int sl_cli_run(struct sl_cli *cli, int argc, char **argv);
 
-/* Read the words and flags after the name of a command into `args`. Its cli and
- * command must be set. *ret_help is true for -h and --help. Returns
- * SL_EXIT_USAGE after printing why. */
-SL_MUST_USE int sl_args_read(struct sl_cli_args *args, int argc, char **argv,
-                             bool *ret_help);
+/* Flag number `index` of a command: its own flags, those of its listener,
+ * --output, --help. False after the last. */
+bool sl_command_flag(const struct sl_command *command, size_t index,
+                     struct sl_flag *ret);
 
 /* The value of the flag `name`, "" for a flag without a value, NULL: not
  * given. */
-const char *sl_cli_args_flag(const struct sl_cli_args *args, const char *name);
+const char *sl_cli_flag(const struct sl_cli_args *args, const char *name);
 
 /* Print "sluice check: ..." on err, without control characters. Returns
  * `status`. */
 int sl_cli_error(const struct sl_cli_args *args, int status, const char *fmt,
                  ...) SL_PRINTF(3, 4);
 
+/* The same for two frequent statuses. */
+#define sl_cli_misuse(args, ...) sl_cli_error(args, SL_EXIT_USAGE, __VA_ARGS__)
+#define sl_cli_fail(args, ...)   sl_cli_error(args, SL_EXIT_FAILED, __VA_ARGS__)
+#define sl_cli_no_memory(args)   sl_cli_fail(args, "out of memory")
+
 /* ---- input and output of commands ---- */
 
-/* Print `text` with '?' for control characters other than newline and tab. */
-void sl_out_clean(FILE *out, const char *text);
+/* Print with '?' for control characters other than newline and tab. */
+void sl_out_print(FILE *out, const char *fmt, ...) SL_PRINTF(2, 3);
 
-/* Print a JSON string, with its quotes. */
-void sl_out_json(FILE *out, const char *text);
+/* Print `before`, then `text` as a JSON string with its quotes. */
+void sl_out_json(FILE *out, const char *before, const char *text);
 
-/* Print a colour code if `out` is a terminal or CLICOLOR_FORCE is set, unless
- * NO_COLOR is set. */
-enum sl_colour { SL_PLAIN, SL_GREEN, SL_RED, SL_YELLOW };
-void sl_out_colour(FILE *out, enum sl_colour colour);
+/* Print `text`, in colour if `out` is a terminal or CLICOLOR_FORCE is set,
+ * unless NO_COLOR is set. */
+enum sl_colour { SL_GREEN, SL_RED, SL_YELLOW };
+void sl_out_coloured(FILE *out, enum sl_colour colour, const char *text);
+
+/* Print `text`, ended by a newline. */
+void sl_out_line(FILE *out, const char *text);
 
 /* Read a file, or standard input for "-", into `buf`. Stops at its ceiling.
  * Returns -1 with errno set on failure. */
 SL_MUST_USE int sl_read_all(struct sl_cli *cli, const char *path,
                             struct sl_buf *buf);
 
+/* The same; prints why it failed and returns an exit status. */
+SL_MUST_USE int sl_need_file(struct sl_cli_args *args, const char *path,
+                             struct sl_buf *buf);
+
 /* Load a policy from a file, or from standard input for "-". Returns as
- * sluice_policy_load(). */
+ * sluice_policy_load(). Without problems, *ret_why is the reason of a
+ * failure. */
 SL_MUST_USE int sl_load_policy(struct sl_cli *cli, const char *path,
                                struct sluice_policy **ret,
-                               struct sluice_problems **problems);
-
-/* The reason of a failure that left no problems. */
-const char *sl_load_why(const char *path);
-
-/* Print the problems of a policy as text, ended by a newline. */
-void sl_print_problems(FILE *out, const struct sluice_problems *problems);
+                               struct sluice_problems **problems,
+                               const char **ret_why);
 
 /* Free a text that the public interface handed over. */
 void sl_free_text(char *text);
@@ -135,6 +147,13 @@ void sl_free_text(char *text);
  * print warnings. */
 SL_MUST_USE int sl_need_policy(struct sl_cli_args *args, const char *path,
                                struct sluice_policy **ret);
+
+/* Read the flags; a flag that is not given leaves the value unchanged. Return
+ * 0, or an exit status after printing why. */
+SL_MUST_USE int sl_flag_duration(struct sl_cli_args *args, const char *name,
+                                 sl_ns *value);
+SL_MUST_USE int sl_flag_time(struct sl_cli_args *args, const char *name,
+                             sl_ns *value);
 
 /* ---- a table with aligned columns ---- */
 
@@ -148,38 +167,41 @@ struct sl_columns {
     bool failed; /* out of memory: rows are missing */
 };
 
-void sl_columns_init(struct sl_columns *columns, unsigned count);
+/* The first row is the heading. */
+void sl_columns_init(struct sl_columns *columns, unsigned count,
+                     const char *const *head);
 void sl_columns_done(struct sl_columns *columns);
 
-/* Append a row. Copies its `count` cells. The first row is the heading. */
+/* Append a row. Copies its `count` cells. */
 void sl_columns_add(struct sl_columns *columns, const char *const *cells);
 
-/* Print all rows without control characters. */
-void sl_columns_print(const struct sl_columns *columns, FILE *out);
+/* Append a row with these members of `object`: texts, integers, and durations
+ * if the name ends in _ms. A missing member is "-". */
+void sl_columns_add_members(struct sl_columns *columns, const json_t *object,
+                            const char *const *names);
 
-/* Print all rows, or report a lack of memory; then free the columns. Returns 0
- * or an exit status. */
+/* Print all rows without control characters, or report a lack of memory; then
+ * free the columns. Returns 0 or an exit status. */
 SL_MUST_USE int sl_columns_finish(struct sl_columns *columns,
                                   struct sl_cli_args *args);
 
 /* ---- JSON answers ---- */
 
-/* A member of an object: `missing`, 0 or false if there is none of the type. */
-const char *sl_member_text(const json_t *map, const char *name,
-                           const char *missing);
+/* A member of an object: "", 0 or false if there is none of the type. */
+const char *sl_member_text(const json_t *map, const char *name);
 json_int_t sl_member_int(const json_t *map, const char *name);
 bool sl_member_true(const json_t *map, const char *name);
 
-/* A member in milliseconds as sl_span_print() prints it, or NULL. */
+/* Print a duration, rounded up: to seconds above ten seconds, to minutes above
+ * an hour. Returns out. */
+char *sl_span_print(sl_ns span, char out[32]);
+
+/* The same of a member in milliseconds, or NULL. */
 const char *sl_member_span(const json_t *map, const char *name, char out[32]);
 
 /* Print a table with a row for each limit of a verdict. Returns 0 or an exit
  * status. */
 SL_MUST_USE int sl_numbers_print(struct sl_cli_args *args, json_t *limits);
-
-/* Print a duration, rounded up: to seconds above ten seconds, to minutes above
- * an hour. Returns out. */
-char *sl_span_print(sl_ns span, char out[32]);
 
 /* Print JSON on one line. Returns 0 or an exit status. */
 SL_MUST_USE int sl_json_print(struct sl_cli_args *args, json_t *root);
@@ -193,10 +215,9 @@ SL_MUST_USE int sl_json_print(struct sl_cli_args *args, json_t *root);
 struct sl_check_args {
     struct sl_flow_act act;
     struct sl_inputs in;
-    sl_ns now;          /* the time of at=, or the initial value */
-    bool bare_limits;   /* LIMIT KEY means take LIMIT KEY */
-    bool accepts_token; /* token= is valid */
-    bool accepts_hold;  /* hold= is valid */
+    sl_ns now;         /* the time of at=, or the initial value */
+    bool bare_limits;  /* LIMIT KEY means take LIMIT KEY */
+    bool accepts_hold; /* hold= is valid */
     struct sl_arena arena;
     struct sl_words words;
 };
@@ -264,82 +285,65 @@ SL_MUST_USE int sl_daemon_client_pipeline(struct sl_daemon_client *client,
  * --token-file, else in the variables that the daemon reads.
  */
 
-/* Rows for a table of flags. */
-#define SL_FLAG_URL                                                            \
-    {                                                                          \
-        '\0', "url", "URL", "URL of the http listener (http://127.0.0.1:8080)" \
-    }
-#define SL_FLAG_ADMIN_URL                                                      \
-    {                                                                          \
-        '\0', "admin-url", "URL",                                              \
-            "URL of the admin listener (http://127.0.0.1:9090)"                \
-    }
-#define SL_FLAG_TOKEN                                                          \
-    {                                                                          \
-        '\0', "token-file", "FILE", "file with the token of the listener"      \
-    }
-
-struct sl_daemon_request {
+struct sl_cli_request {
     struct sl_cli_args *args;
     struct sl_daemon_client client;
     struct sl_buf path_text, body_text;
     struct sl_writer path, body; /* append to the two buffers */
 };
 
-/* A request with an empty path of at most `path_most` bytes and an empty body.
- * End it with sl_daemon_request_done(). */
-void sl_daemon_request_init(struct sl_daemon_request *r,
-                            struct sl_cli_args *args, size_t path_most);
-void sl_daemon_request_done(struct sl_daemon_request *r);
+/* Make a request with an empty path of at most `path_most` bytes and an empty
+ * body, set URL and token by the listener of the command, and call `run`.
+ * Returns its exit status, or one after printing why. */
+typedef int sl_cli_request_f(struct sl_cli_request *r);
+SL_MUST_USE int sl_cli_request_run(struct sl_cli_args *args, size_t path_most,
+                                   sl_cli_request_f *run);
 
-/* Set URL and token; does not connect. Returns 0, or an exit status after
- * printing why. */
-SL_MUST_USE int sl_daemon_request_open(struct sl_daemon_request *r, bool admin);
+#define SL_TOKEN_REQUIRED                                                      \
+    "%s requires a token; name the file that contains it with --token-file"
+#define SL_REJECTED "the daemon rejected the request"
 
 /* Append "/TEXT" or "?NAME=VALUE" to the path, percent-encoded. A NULL value
  * appends nothing. */
-void sl_daemon_request_segment(struct sl_daemon_request *r, const char *text);
-void sl_daemon_request_option(struct sl_daemon_request *r, const char *name,
-                              const char *value);
+void sl_cli_request_segment(struct sl_cli_request *r, const char *text);
+void sl_cli_request_option(struct sl_cli_request *r, const char *name,
+                           const char *value);
 
 /* Send the request and read the JSON of the answer into *ret, which the caller
  * frees. `too_long` is the message if path or body did not fit. Returns 0, or
  * an exit status after printing why. */
-SL_MUST_USE int sl_daemon_request_send(struct sl_daemon_request *r,
-                                       const char *method, const char *too_long,
-                                       json_t **ret);
+SL_MUST_USE int sl_cli_request_send(struct sl_cli_request *r,
+                                    const char *method, const char *too_long,
+                                    json_t **ret);
 
 /* Send the request and print the answer: as JSON with -o json, else by
  * `print`. */
 typedef int sl_print_f(struct sl_cli_args *args, json_t *answer);
-SL_MUST_USE int sl_daemon_request_print(struct sl_daemon_request *r,
-                                        const char *method,
-                                        const char *too_long,
-                                        sl_print_f *print);
+SL_MUST_USE int sl_cli_request_print(struct sl_cli_request *r,
+                                     const char *method, const char *too_long,
+                                     sl_print_f *print);
 
 /* Append `text`, percent-encoded for a path or a query. */
 void sl_url_encode(struct sl_writer *w, struct sl_str text);
 
-/* ---- the report of `sluice test` ----
+/* ---- histogram of `sluice bench` ----
  *
- * A failed flow is data and goes to out. An invalid flow file or policy is a
- * message.
+ * Sixteen steps per power of two: a result is at most 6.25 % above the value.
  */
 
-struct sl_test {
-    struct sl_cli_args *args;
-    unsigned flows, failed, skipped;
-    int status;      /* the exit status so far */
-    char last[4096]; /* the last message, to print repeats once */
+#define SL_HISTOGRAM_STEPS 1024
+
+struct sl_histogram {
+    uint64_t count[SL_HISTOGRAM_STEPS];
+    uint64_t total;
 };
 
-void sl_test_begin(struct sl_test *test);
-void sl_test_flow(struct sl_test *test, const char *file,
-                  const struct sl_flow *flow,
-                  const struct sl_flow_outcome *out);
+void sl_histogram_add(struct sl_histogram *h, uint64_t value);
+void sl_histogram_merge(struct sl_histogram *into,
+                        const struct sl_histogram *from);
 
-/* Report that `file` is not a flow file; `why` is the message. */
-void sl_test_refused(struct sl_test *test, const char *file, const char *why);
-void sl_test_end(struct sl_test *test);
+/* The smallest value that at least `permille` of 1000 do not exceed; 0 if there
+ * are none. */
+uint64_t sl_histogram_at(const struct sl_histogram *h, unsigned permille);
 
 #endif

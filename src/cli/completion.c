@@ -1,52 +1,53 @@
 /* completion.c -- `sluice completion`: scripts that complete the command line.
  *
- * The scripts are generated from the table of commands. Commands without `run`
- * are left out.
+ * The scripts are generated from the table of commands.
  */
 #include <string.h>
 
 #include "cli/cli.h"
 
-/* The flags of a command, each after a blank: " --schema --output -o". */
-static void put_flags(FILE *out, const struct sl_command *e)
-{
-    for (size_t i = 0; e->flags && e->flags[i].name; i++)
-        fprintf(out, " --%s", e->flags[i].name);
-    if (e->formats)
-        fputs(" --output -o", out);
-    fputs(" --help -h", out);
-}
-
 /* Print "a|b|c" with blanks instead of bars. */
 static void put_words(FILE *out, const char *words)
 {
-    for (; *words; words++)
+    for (; words && *words; words++)
         fputc(*words == '|' ? ' ' : *words, out);
 }
 
 static bool has_files(const struct sl_command *e)
 {
-    return strcmp(e->words, "file") == 0;
+    return e->words && strcmp(e->words, "file") == 0;
 }
 
-static void put_names(FILE *out)
+/* Print the choices of a value between `before` and `after`, or `other` if it
+ * has none. Prints nothing without a value. */
+static void put_value(FILE *out, const struct sl_flag *flag, const char *before,
+                      const char *after, const char *other)
 {
-    for (size_t i = 0; sl_commands[i]; i++)
-        if (sl_commands[i]->run)
-            fprintf(out, "%s ", sl_commands[i]->name);
-    fputs("help --help --version", out);
+    if (flag->value && strchr(flag->value, '|')) {
+        fputs(before, out);
+        put_words(out, flag->value);
+        fputs(after, out);
+    } else if (flag->value) {
+        fputs(other, out);
+    }
 }
 
 /* ---- bash ---- */
 
 static void bash_command(FILE *out, const struct sl_command *e)
 {
+    struct sl_flag flag;
+
     fprintf(out, "    %s)\n        words=\"", e->name);
     if (!has_files(e))
         put_words(out, e->words);
-    put_flags(out, e);
+    for (size_t i = 0; sl_command_flag(e, i, &flag); i++) {
+        fprintf(out, " --%s", flag.name);
+        if (flag.letter == 'o' || flag.letter == 'h')
+            fprintf(out, " -%c", flag.letter);
+    }
     fprintf(out, "\"\n        formats=\"");
-    put_words(out, e->formats ? e->formats : "");
+    put_words(out, e->formats);
     fprintf(out, "\"\n        files=%d\n        ;;\n", has_files(e));
 }
 
@@ -63,14 +64,14 @@ static void put_bash(FILE *out)
           "    case ${COMP_WORDS[1]} in\n",
           out);
     for (size_t i = 0; sl_commands[i]; i++)
-        if (sl_commands[i]->run)
-            bash_command(out, sl_commands[i]);
+        bash_command(out, sl_commands[i]);
     fputs("    esac\n"
           "    if ((COMP_CWORD == 1)); then\n"
           "        words=\"",
           out);
-    put_names(out);
-    fputs("\"\n"
+    for (size_t i = 0; sl_commands[i]; i++)
+        fprintf(out, "%s ", sl_commands[i]->name);
+    fputs("help --help --version\"\n"
           "        files=0\n"
           "    elif [[ $before == -o || $before == --output ]]; then\n"
           "        words=$formats\n"
@@ -103,42 +104,28 @@ static void put_quoted(FILE *out, const char *text)
     }
 }
 
-static void zsh_flag(FILE *out, const struct sl_flag *flag)
-{
-    if (flag->letter)
-        fprintf(out, "        {-%c,--%s}'[", flag->letter, flag->name);
-    else
-        fprintf(out, "        '--%s[", flag->name);
-    put_quoted(out, flag->summary);
-    fputc(']', out);
-    if (flag->value && strchr(flag->value, '|')) {
-        fputs(":value:(", out);
-        put_words(out, flag->value);
-        fputc(')', out);
-    } else if (flag->value) {
-        fputs(":value: ", out);
-    }
-    fputs("' \\\n", out);
-}
-
 static void zsh_command(FILE *out, const struct sl_command *e)
 {
-    struct sl_flag output = {'o', "output", e->formats, "output format"};
-    struct sl_flag help = {'h', "help", NULL, "print this help"};
+    struct sl_flag flag;
 
     fprintf(out, "    %s)\n        _arguments \\\n", e->name);
-    for (size_t i = 0; e->flags && e->flags[i].name; i++)
-        zsh_flag(out, &e->flags[i]);
-    if (e->formats)
-        zsh_flag(out, &output);
-    zsh_flag(out, &help);
-    if (has_files(e)) {
-        fputs("        '*:file:_files'\n", out);
-    } else {
+    for (size_t i = 0; sl_command_flag(e, i, &flag); i++) {
+        if (flag.letter)
+            fprintf(out, "        {-%c,--%s}'[", flag.letter, flag.name);
+        else
+            fprintf(out, "        '--%s[", flag.name);
+        put_quoted(out, flag.summary);
+        fputc(']', out);
+        put_value(out, &flag, ":value:(", ")", ":value: ");
+        fputs("' \\\n", out);
+    }
+    if (!has_files(e)) {
         fputs("        '1:what:(", out);
         put_words(out, e->words);
-        fputs(")' '*:file:_files'\n", out);
+        fputs(")'", out);
     }
+    fputs(has_files(e) ? "        '*:file:_files'\n" : " '*:file:_files'\n",
+          out);
     fputs("        ;;\n", out);
 }
 
@@ -150,12 +137,11 @@ static void put_zsh(FILE *out)
           "_sluice() {\n"
           "    local -a commands=(\n",
           out);
-    for (size_t i = 0; sl_commands[i]; i++)
-        if (sl_commands[i]->run) {
-            fprintf(out, "        '%s:", sl_commands[i]->name);
-            put_quoted(out, sl_commands[i]->summary);
-            fputs("'\n", out);
-        }
+    for (size_t i = 0; sl_commands[i]; i++) {
+        fprintf(out, "        '%s:", sl_commands[i]->name);
+        put_quoted(out, sl_commands[i]->summary);
+        fputs("'\n", out);
+    }
     fputs("    )\n"
           "    if ((CURRENT == 2)); then\n"
           "        _describe command commands\n"
@@ -167,8 +153,7 @@ static void put_zsh(FILE *out)
           "    case $command in\n",
           out);
     for (size_t i = 0; sl_commands[i]; i++)
-        if (sl_commands[i]->run)
-            zsh_command(out, sl_commands[i]);
+        zsh_command(out, sl_commands[i]);
     fputs("    esac\n"
           "}\n"
           "if [[ $funcstack[1] == _sluice ]]; then\n"
@@ -181,42 +166,28 @@ static void put_zsh(FILE *out)
 
 /* ---- fish ---- */
 
-static void fish_flag(FILE *out, const char *command,
-                      const struct sl_flag *flag)
-{
-    fprintf(out, "complete -c sluice -n '__fish_seen_subcommand_from %s' -l %s",
-            command, flag->name);
-    if (flag->letter)
-        fprintf(out, " -s %c", flag->letter);
-    if (flag->value && strchr(flag->value, '|')) {
-        fputs(" -xa '", out);
-        put_words(out, flag->value);
-        fputc('\'', out);
-    } else if (flag->value) {
-        fputs(" -x", out);
-    }
-    fprintf(out, " -d '%s'\n", flag->summary);
-}
-
 static void fish_command(FILE *out, const struct sl_command *e)
 {
-    struct sl_flag output = {'o', "output", e->formats, "output format"};
-    struct sl_flag help = {'h', "help", NULL, "print this help"};
+    struct sl_flag flag;
 
     fprintf(out, "complete -c sluice -n __fish_use_subcommand -fa %s -d '%s'\n",
             e->name, e->summary);
-    if (!has_files(e) && e->words[0]) {
+    if (!has_files(e) && e->words) {
         fprintf(out,
                 "complete -c sluice -n '__fish_seen_subcommand_from %s' -a '",
                 e->name);
         put_words(out, e->words);
         fputs("'\n", out);
     }
-    for (size_t i = 0; e->flags && e->flags[i].name; i++)
-        fish_flag(out, e->name, &e->flags[i]);
-    if (e->formats)
-        fish_flag(out, e->name, &output);
-    fish_flag(out, e->name, &help);
+    for (size_t i = 0; sl_command_flag(e, i, &flag); i++) {
+        fprintf(out,
+                "complete -c sluice -n '__fish_seen_subcommand_from %s' -l %s",
+                e->name, flag.name);
+        if (flag.letter)
+            fprintf(out, " -s %c", flag.letter);
+        put_value(out, &flag, " -xa '", "'", " -x");
+        fprintf(out, " -d '%s'\n", flag.summary);
+    }
 }
 
 static void put_fish(FILE *out)
@@ -225,8 +196,7 @@ static void put_fish(FILE *out)
           "#   sluice completion fish | source\n",
           out);
     for (size_t i = 0; sl_commands[i]; i++)
-        if (sl_commands[i]->run)
-            fish_command(out, sl_commands[i]);
+        fish_command(out, sl_commands[i]);
 }
 
 static int run(struct sl_cli_args *args)
@@ -240,9 +210,9 @@ static int run(struct sl_cli_args *args)
     else if (strcmp(shell, "fish") == 0)
         put_fish(args->cli->out);
     else
-        return sl_cli_error(
-            args, SL_EXIT_USAGE,
-            "no completion script for \"%s\"; write bash, zsh or fish", shell);
+        return sl_cli_misuse(
+            args, "no completion script for \"%s\"; write bash, zsh or fish",
+            shell);
     return SL_EXIT_OK;
 }
 

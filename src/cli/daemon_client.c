@@ -18,16 +18,10 @@
 
 #define READ_BYTES 65536
 #define HEAD_MAX   65536
+#define HTTP       "HTTP/1.1"
+#define RESP       "RESP (Redis protocol)"
 
 /* ---- the URL ---- */
-
-static int refuse_url(struct sl_diag *diag, const char *url)
-{
-    return sl_diag_error(diag, SLUICE_ECONF,
-                         "\"%s\" is not the URL of a server; write it like "
-                         "http://127.0.0.1:8080 or unix:/run/sluice.sock",
-                         url);
-}
 
 static bool copy_text(char *to, size_t size, struct sl_str text)
 {
@@ -67,25 +61,33 @@ static bool set_socket(struct sl_daemon_client *client, struct sl_str path)
            copy_text(client->where, sizeof(client->where), path);
 }
 
+static bool read_url(struct sl_daemon_client *client, const char *url)
+{
+    struct sl_str text = sl_str_c(url);
+
+    if (strncmp(url, "unix:", 5) == 0)
+        return set_socket(client, sl_str_from(text, 5));
+    client->redis = strncmp(url, "redis://", 8) == 0;
+    if (!client->redis && strncmp(url, "http://", 7) != 0)
+        return false;
+    text = sl_str_from(text, client->redis ? 8 : 7);
+    if (text.len > 0 && text.at[text.len - 1] == '/')
+        text.len--;
+    return split(client, text);
+}
+
 int sl_daemon_client_init(struct sl_daemon_client *client, const char *url,
                           const struct sl_alloc *alloc, struct sl_diag *diag)
 {
-    static const char http[] = "http://", redis[] = "redis://";
-    struct sl_str text = sl_str_c(url);
-
     *client = (struct sl_daemon_client){.fd = -1};
     sl_buf_init(&client->out, SL_DAEMON_CLIENT_BYTES, alloc);
     sl_buf_init(&client->in, SL_DAEMON_CLIENT_BYTES, alloc);
-    if (strncmp(url, "unix:", 5) == 0)
-        return set_socket(client, sl_str_from(text, 5)) ? 0
-                                                        : refuse_url(diag, url);
-    client->redis = strncmp(url, redis, strlen(redis)) == 0;
-    if (!client->redis && strncmp(url, http, strlen(http)) != 0)
-        return refuse_url(diag, url);
-    text = sl_str_from(text, strlen(client->redis ? redis : http));
-    if (text.len > 0 && text.at[text.len - 1] == '/')
-        text.len--;
-    return split(client, text) ? 0 : refuse_url(diag, url);
+    if (read_url(client, url))
+        return 0;
+    return sl_diag_error(diag, SLUICE_ECONF,
+                         "\"%s\" is not the URL of a server; write it like "
+                         "http://127.0.0.1:8080 or unix:/run/sluice.sock",
+                         url);
 }
 
 void sl_daemon_client_close(struct sl_daemon_client *client)
@@ -127,6 +129,15 @@ static int no_memory(struct sl_daemon_client *client, struct sl_diag *diag)
 {
     sl_daemon_client_close(client);
     return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+}
+
+/* `protocol` is "HTTP/1.1" or "RESP (Redis protocol)". */
+static int invalid(struct sl_daemon_client *client, struct sl_diag *diag,
+                   const char *protocol)
+{
+    sl_daemon_client_close(client);
+    return sl_diag_error(diag, SLUICE_ESYS, "the answer of %s is not valid %s",
+                         client->where, protocol);
 }
 
 static int open_socket(const struct addrinfo *to)
@@ -228,14 +239,6 @@ struct head {
     bool has_body, close;
 };
 
-static int no_http(struct sl_daemon_client *client, struct sl_diag *diag)
-{
-    sl_daemon_client_close(client);
-    return sl_diag_error(diag, SLUICE_ESYS,
-                         "the answer of %s is not valid HTTP/1.1",
-                         client->where);
-}
-
 static bool read_field(struct sl_str line, struct head *head)
 {
     const char *colon = line.len > 0 ? memchr(line.at, ':', line.len) : NULL;
@@ -299,11 +302,11 @@ static int read_answer(struct sl_daemon_client *client, struct head *head,
     if (err)
         return err;
     if (!end)
-        return no_http(client, diag);
+        return invalid(client, diag, HTTP);
     head->len = (size_t)(end - in->bytes) + 4;
     if (!read_head((struct sl_str){in->bytes, head->len - 2}, head) ||
         head->body > SL_DAEMON_CLIENT_BYTES - head->len)
-        return no_http(client, diag);
+        return invalid(client, diag, HTTP);
     while (!err && in->len < head->len + head->body)
         err = receive(client, diag);
     return err;
@@ -340,7 +343,7 @@ int sl_daemon_client_ask(struct sl_daemon_client *client, const char *method,
     if (err)
         return err;
     if (client->in.len != head.len + head.body)
-        return no_http(client, diag); /* bytes after the answer */
+        return invalid(client, diag, HTTP); /* bytes after the answer */
     *ret_status = head.status;
     *ret_body = sl_str_from(sl_buf_str(&client->in), head.len);
     if (head.close) {
@@ -351,14 +354,6 @@ int sl_daemon_client_ask(struct sl_daemon_client *client, const char *method,
 }
 
 /* ---- the Redis protocol ---- */
-
-static int no_resp(struct sl_daemon_client *client, struct sl_diag *diag)
-{
-    sl_daemon_client_close(client);
-    return sl_diag_error(diag, SLUICE_ESYS,
-                         "the answer of %s is not valid RESP (Redis protocol)",
-                         client->where);
-}
 
 static int read_replies(struct sl_daemon_client *client, unsigned count,
                         struct sl_diag *diag)
@@ -379,10 +374,10 @@ static int read_replies(struct sl_daemon_client *client, unsigned count,
                 return err;
         }
         if (result == SL_RESP_REFUSED)
-            return no_resp(client, diag);
+            return invalid(client, diag, RESP);
         at += reply.used;
     }
-    return at == client->in.len ? 0 : no_resp(client, diag);
+    return at == client->in.len ? 0 : invalid(client, diag, RESP);
 }
 
 int sl_daemon_client_pipeline(struct sl_daemon_client *client,
@@ -413,17 +408,6 @@ static const char *variable(const char *name)
     return value && value[0] ? value : NULL;
 }
 
-static const char *find_url(struct sl_cli_args *args, bool admin)
-{
-    const char *url = sl_cli_args_flag(args, admin ? "admin-url" : "url");
-
-    if (!url)
-        url = variable(admin ? "SLUICE_ADMIN_URL" : "SLUICE_URL");
-    if (!url)
-        url = admin ? "http://127.0.0.1:9090" : "http://127.0.0.1:8080";
-    return url;
-}
-
 /* A token is one line of visible ASCII, because it is sent in a header. */
 static int set_token(struct sl_cli_args *args, struct sl_daemon_client *client,
                      struct sl_str text, const char *from)
@@ -431,16 +415,15 @@ static int set_token(struct sl_cli_args *args, struct sl_daemon_client *client,
     while (text.len > 0 && strchr("\r\n \t", text.at[text.len - 1]))
         text.len--;
     if (text.len == 0 || text.len >= sizeof(client->token))
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            "%s contains %s; a token has 1 to %zu characters",
-                            from,
-                            text.len ? "a token that is too long" : "no token",
-                            sizeof(client->token) - 1);
+        return sl_cli_misuse(
+            args, "%s contains %s; a token has 1 to %zu characters", from,
+            text.len ? "a token that is too long" : "no token",
+            sizeof(client->token) - 1);
     for (size_t i = 0; i < text.len; i++)
         if (text.at[i] <= ' ' || text.at[i] > '~')
-            return sl_cli_error(
-                args, SL_EXIT_USAGE,
-                "%s contains a character that is not allowed in a token", from);
+            return sl_cli_misuse(
+                args, "%s contains a character that is not allowed in a token",
+                from);
     memcpy(client->token, text.at, text.len);
     client->token[text.len] = '\0';
     return 0;
@@ -455,69 +438,82 @@ static int read_token(struct sl_cli_args *args, struct sl_daemon_client *client,
 
     sl_buf_init(&text, 2 * TOKEN_BYTES, &sl_alloc_libc);
     if (sl_file_read(path, TOKEN_BYTES, &text, &diag))
-        status = sl_cli_error(args, SL_EXIT_USAGE, "%s", diag.sentence);
+        status = sl_cli_misuse(args, "%s", diag.sentence);
     else
         status = set_token(args, client, sl_buf_str(&text), path);
     sl_buf_done(&text);
     return status;
 }
 
-static int find_token(struct sl_cli_args *args, bool admin,
-                      struct sl_daemon_client *client)
-{
-    const char *file = sl_cli_args_flag(args, "token-file");
-    const char *name = admin ? "SLUICE_ADMIN_TOKEN" : "SLUICE_ACCESS_TOKEN";
-    const char *value = variable(name);
-
-    if (!file && !value)
-        file = variable(admin ? "SLUICE_ADMIN_TOKEN_FILE"
-                              : "SLUICE_ACCESS_TOKEN_FILE");
-    if (file)
-        return read_token(args, client, file);
-    return value ? set_token(args, client, sl_str_c(value), name) : 0;
-}
-
 /* ---- requests ---- */
 
 #define BODY_BYTES ((size_t)1 << 20) /* a daemon accepts 1 MiB */
 
-void sl_daemon_request_init(struct sl_daemon_request *r,
-                            struct sl_cli_args *args, size_t path_most)
-{
-    *r = (struct sl_daemon_request){.args = args, .client.fd = -1};
-    sl_buf_init(&r->client.out, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
-    sl_buf_init(&r->client.in, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
-    sl_buf_init(&r->path_text, path_most, &sl_alloc_libc);
-    sl_buf_init(&r->body_text, BODY_BYTES, &sl_alloc_libc);
-    r->path.out = &r->path_text;
-    r->body.out = &r->body_text;
-}
+/* The sources of URL and token, by listener. */
+static const struct source {
+    const char *flag, *variable, *url, *token, *token_file;
+} sources[] = {
+    [SL_LISTENER_HTTP].flag = "url",
+    [SL_LISTENER_HTTP].variable = "SLUICE_URL",
+    [SL_LISTENER_HTTP].url = "http://127.0.0.1:8080",
+    [SL_LISTENER_HTTP].token = "SLUICE_ACCESS_TOKEN",
+    [SL_LISTENER_HTTP].token_file = "SLUICE_ACCESS_TOKEN_FILE",
+    [SL_LISTENER_ADMIN].flag = "admin-url",
+    [SL_LISTENER_ADMIN].variable = "SLUICE_ADMIN_URL",
+    [SL_LISTENER_ADMIN].url = "http://127.0.0.1:9090",
+    [SL_LISTENER_ADMIN].token = "SLUICE_ADMIN_TOKEN",
+    [SL_LISTENER_ADMIN].token_file = "SLUICE_ADMIN_TOKEN_FILE",
+};
 
-void sl_daemon_request_done(struct sl_daemon_request *r)
+/* Set URL and token; does not connect. */
+static int open_client(struct sl_cli_args *args,
+                       struct sl_daemon_client *client)
 {
-    sl_daemon_client_done(&r->client);
-    sl_buf_done(&r->path_text);
-    sl_buf_done(&r->body_text);
-}
-
-int sl_daemon_request_open(struct sl_daemon_request *r, bool admin)
-{
+    const struct source *source = &sources[args->command->listener];
+    const char *url = sl_cli_flag(args, source->flag);
+    const char *file = sl_cli_flag(args, "token-file");
+    const char *value = variable(source->token);
     struct sl_diag diag = {.line = 0};
 
-    if (sl_daemon_client_init(&r->client, find_url(r->args, admin),
-                              &sl_alloc_libc, &diag))
-        return sl_cli_error(r->args, SL_EXIT_USAGE, "%s", diag.sentence);
-    return find_token(r->args, admin, &r->client);
+    if (!url)
+        url = variable(source->variable);
+    if (sl_daemon_client_init(client, url ? url : source->url, &sl_alloc_libc,
+                              &diag))
+        return sl_cli_misuse(args, "%s", diag.sentence);
+    if (!file && !value)
+        file = variable(source->token_file);
+    if (file)
+        return read_token(args, client, file);
+    return value ? set_token(args, client, sl_str_c(value), source->token) : 0;
 }
 
-void sl_daemon_request_segment(struct sl_daemon_request *r, const char *text)
+int sl_cli_request_run(struct sl_cli_args *args, size_t path_most,
+                       sl_cli_request_f *run)
+{
+    struct sl_cli_request r = {.args = args};
+    int status;
+
+    sl_buf_init(&r.path_text, path_most, &sl_alloc_libc);
+    sl_buf_init(&r.body_text, BODY_BYTES, &sl_alloc_libc);
+    r.path.out = &r.path_text;
+    r.body.out = &r.body_text;
+    status = open_client(args, &r.client);
+    if (!status)
+        status = run(&r);
+    sl_daemon_client_done(&r.client);
+    sl_buf_done(&r.path_text);
+    sl_buf_done(&r.body_text);
+    return status;
+}
+
+void sl_cli_request_segment(struct sl_cli_request *r, const char *text)
 {
     sl_writer_add(&r->path, SL_STR("/"));
     sl_url_encode(&r->path, sl_str_c(text));
 }
 
-void sl_daemon_request_option(struct sl_daemon_request *r, const char *name,
-                              const char *value)
+void sl_cli_request_option(struct sl_cli_request *r, const char *name,
+                           const char *value)
 {
     struct sl_str path = sl_buf_str(&r->path_text);
     bool first = path.len == 0 || !memchr(path.at, '?', path.len);
@@ -545,23 +541,19 @@ static int status_of(int code)
     }
 }
 
-static int refused(struct sl_cli_args *args,
-                   const struct sl_daemon_client *client, int code,
-                   json_t *problem)
+/* Print the reason of an HTTP status above 399. */
+static int refused(struct sl_cli_request *r, int code, json_t *problem)
 {
-    const char *detail = json_string_value(json_object_get(problem, "detail"));
+    const char *detail = sl_member_text(problem, "detail");
 
     if (code == 401)
-        return sl_cli_error(args, SL_EXIT_FAILED,
-                            "%s requires a token; name the file that contains "
-                            "it with --token-file",
-                            client->where);
-    return sl_cli_error(args, status_of(code), "%s",
-                        detail ? detail : "the daemon rejected the request");
+        return sl_cli_fail(r->args, SL_TOKEN_REQUIRED, r->client.where);
+    return sl_cli_error(r->args, status_of(code), "%s",
+                        detail[0] ? detail : SL_REJECTED);
 }
 
 /* A path ends in NUL for the client; the NUL is not part of it. */
-static int end_path(struct sl_daemon_request *r)
+static int end_path(struct sl_cli_request *r)
 {
     int err = r->path.err ? r->path.err : r->body.err;
 
@@ -572,8 +564,8 @@ static int end_path(struct sl_daemon_request *r)
     return err;
 }
 
-int sl_daemon_request_send(struct sl_daemon_request *r, const char *method,
-                           const char *too_long, json_t **ret)
+int sl_cli_request_send(struct sl_cli_request *r, const char *method,
+                        const char *too_long, json_t **ret)
 {
     struct sl_diag diag = {.line = 0};
     struct sl_str text;
@@ -582,9 +574,9 @@ int sl_daemon_request_send(struct sl_daemon_request *r, const char *method,
     int err = end_path(r);
 
     if (err == SLUICE_EFULL)
-        return sl_cli_error(r->args, SL_EXIT_USAGE, "%s", too_long);
+        return sl_cli_misuse(r->args, "%s", too_long);
     if (err)
-        return sl_cli_error(r->args, SL_EXIT_FAILED, "out of memory");
+        return sl_cli_no_memory(r->args);
     err = sl_daemon_client_ask(&r->client, method, r->path_text.bytes,
                                sl_buf_str(&r->body_text), &code, &text, &diag);
     if (err)
@@ -594,10 +586,10 @@ int sl_daemon_request_send(struct sl_daemon_request *r, const char *method,
                             "%s", diag.sentence);
     root = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, NULL);
     if (code >= 400)
-        status = refused(r->args, &r->client, code, root);
+        status = refused(r, code, root);
     else if (!root)
-        status = sl_cli_error(r->args, SL_EXIT_FAILED,
-                              "the answer of %s is not JSON", r->client.where);
+        status = sl_cli_fail(r->args, "the answer of %s is not JSON",
+                             r->client.where);
     if (status)
         json_decref(root);
     else
@@ -605,11 +597,11 @@ int sl_daemon_request_send(struct sl_daemon_request *r, const char *method,
     return status;
 }
 
-int sl_daemon_request_print(struct sl_daemon_request *r, const char *method,
-                            const char *too_long, sl_print_f *print)
+int sl_cli_request_print(struct sl_cli_request *r, const char *method,
+                         const char *too_long, sl_print_f *print)
 {
     json_t *answer = NULL;
-    int status = sl_daemon_request_send(r, method, too_long, &answer);
+    int status = sl_cli_request_send(r, method, too_long, &answer);
 
     if (!status)
         status = r->args->format == SL_FORMAT_JSON

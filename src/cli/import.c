@@ -1,5 +1,4 @@
 /* import.c -- `sluice import`: convert the settings of another program. */
-#include <errno.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -17,14 +16,12 @@ struct import {
 static void on_tell(void *ctx, unsigned line, const char *sentence)
 {
     struct import *import = ctx;
-    FILE *err = import->args->cli->err;
+    char number[16] = "";
 
-    sl_out_clean(err, import->path);
     if (line)
-        fprintf(err, ":%u", line);
-    fputs(": ", err);
-    sl_out_clean(err, sentence);
-    fputc('\n', err);
+        snprintf(number, sizeof(number), ":%u", line);
+    sl_out_print(import->args->cli->err, "%s%s: %s\n", import->path, number,
+                 sentence);
 }
 
 static bool ends_in(const char *text, const char *end)
@@ -43,16 +40,15 @@ static int read_props(struct import *import, struct sl_str text,
     int err;
 
     if (text.len > SL_PROPERTIES_BYTES)
-        return sl_cli_error(import->args, SL_EXIT_FAILED,
-                            "%s is larger than 1 MB", import->path);
+        return sl_cli_fail(import->args, "%s is larger than 1 MB",
+                           import->path);
     err = yml ? sl_properties_read_yml(text, props, &diag)
               : sl_properties_read(text, props, &diag);
     if (err == SLUICE_ENOMEM)
-        return sl_cli_error(import->args, SL_EXIT_FAILED, "out of memory");
+        return sl_cli_no_memory(import->args);
     if (err == SLUICE_EFULL)
-        return sl_cli_error(import->args, SL_EXIT_FAILED,
-                            "%s has more than %d settings", import->path,
-                            SL_PROPERTIES_COUNT);
+        return sl_cli_fail(import->args, "%s has more than %d settings",
+                           import->path, SL_PROPERTIES_COUNT);
     if (err) {
         sl_diag_print(&diag, (struct sl_str){NULL, 0}, words, sizeof(words));
         fprintf(import->args->cli->err, "%s\n", words);
@@ -74,12 +70,12 @@ static int write_policy(struct import *import,
         fwrite(out.bytes, 1, out.len, import->args->cli->out);
     sl_buf_done(&out);
     if (err == SLUICE_ENOENT)
-        return sl_cli_error(import->args, SL_EXIT_FAILED,
-                            "%s has no setting whose name begins with "
-                            "rate-limit. or fluo.ratelimit.",
-                            import->path);
+        return sl_cli_fail(import->args,
+                           "%s has no setting whose name begins with "
+                           "rate-limit. or fluo.ratelimit.",
+                           import->path);
     if (err == SLUICE_ENOMEM)
-        return sl_cli_error(import->args, SL_EXIT_FAILED, "out of memory");
+        return sl_cli_no_memory(import->args);
     return err ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
@@ -95,10 +91,8 @@ static int import_spring(struct sl_cli_args *args, const char *path)
     sl_buf_init(&buf, SL_PROPERTIES_BYTES + 1, &sl_alloc_libc);
     props.arena = &arena;
     props.families = sl_spring_families;
-    if (sl_read_all(args->cli, path, &buf))
-        status =
-            sl_cli_error(args, SL_EXIT_FAILED, "%s: %s", path, strerror(errno));
-    else
+    status = sl_need_file(args, path, &buf);
+    if (!status)
         status = read_props(&import, sl_buf_str(&buf), &props);
     if (!status)
         status = write_policy(&import, &props);
@@ -139,10 +133,9 @@ static int import_envoy(struct sl_cli_args *args, const char *path)
     sl_buf_done(&out);
     sl_arena_done(&arena);
     if (err && diag.sentence[0])
-        return sl_cli_error(args, SL_EXIT_FAILED, "%s", diag.sentence);
+        return sl_cli_fail(args, "%s", diag.sentence);
     if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
-        return sl_cli_error(args, SL_EXIT_FAILED,
-                            "the policy would be too long");
+        return sl_cli_fail(args, "the policy would be too long");
     return err ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
@@ -154,10 +147,10 @@ static int run(struct sl_cli_args *args)
         return import_spring(args, args->words[1]);
     if (strcmp(from, "envoy-ratelimit") == 0)
         return import_envoy(args, args->words[1]);
-    return sl_cli_error(args, SL_EXIT_USAGE,
-                        "unknown format \"%s\"; write: sluice import spring "
-                        "FILE, or sluice import envoy-ratelimit FOLDER",
-                        from);
+    return sl_cli_misuse(args,
+                         "unknown format \"%s\"; write: sluice import spring "
+                         "FILE, or sluice import envoy-ratelimit FOLDER",
+                         from);
 }
 
 const struct sl_command sl_command_import = {

@@ -1,10 +1,12 @@
 /* output.c -- input and output of commands. */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/parse.h"
+#include "base/timestamp.h"
 #include "cli/cli.h"
 #include "wire/json.h"
 
@@ -17,7 +19,7 @@ static bool is_c1(const unsigned char *p)
     return p[0] == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0;
 }
 
-void sl_out_clean(FILE *out, const char *text)
+static void print_clean(FILE *out, const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
 
@@ -34,13 +36,32 @@ void sl_out_clean(FILE *out, const char *text)
     }
 }
 
-void sl_out_json(FILE *out, const char *text)
+void sl_out_print(FILE *out, const char *fmt, ...)
 {
-    size_t len = strlen(text);
+    struct sl_buf text;
+    va_list list, again;
+    int len;
+
+    va_start(list, fmt);
+    va_copy(again, list);
+    len = vsnprintf(NULL, 0, fmt, list);
+    sl_buf_init(&text, (size_t)len + 1, &sl_alloc_libc);
+    if (sl_buf_reserve(&text, (size_t)len + 1) == 0) {
+        vsnprintf(text.bytes, (size_t)len + 1, fmt, again);
+        print_clean(out, text.bytes);
+    }
+    sl_buf_done(&text);
+    va_end(again);
+    va_end(list);
+}
+
+void sl_out_json(FILE *out, const char *before, const char *text)
+{
     struct sl_buf buf;
 
     /* A byte becomes at most six. */
-    sl_buf_init(&buf, 6 * len + 2, &sl_alloc_libc);
+    sl_buf_init(&buf, 6 * strlen(text) + 2, &sl_alloc_libc);
+    fputs(before, out);
     if (sl_json_string(&buf, sl_str_c(text)) == 0)
         fwrite(buf.bytes, 1, buf.len, out);
     else
@@ -48,19 +69,12 @@ void sl_out_json(FILE *out, const char *text)
     sl_buf_done(&buf);
 }
 
-static bool is_set(const char *name)
-{
-    const char *value = getenv(name);
-
-    return value && value[0];
-}
-
 static bool wants_colour(FILE *out)
 {
-    const char *force = getenv("CLICOLOR_FORCE");
+    const char *none = getenv("NO_COLOR"), *force = getenv("CLICOLOR_FORCE");
     const char *term = getenv("TERM");
 
-    if (is_set("NO_COLOR"))
+    if (none && none[0])
         return false;
     if (force && force[0] && strcmp(force, "0") != 0)
         return true;
@@ -69,13 +83,24 @@ static bool wants_colour(FILE *out)
     return isatty(fileno(out)) == 1;
 }
 
-void sl_out_colour(FILE *out, enum sl_colour colour)
+void sl_out_coloured(FILE *out, enum sl_colour colour, const char *text)
 {
-    static const char *const codes[] = {"\033[0m", "\033[32m", "\033[31m",
-                                        "\033[33m"};
+    static const char codes[] = {
+        [SL_GREEN] = '2', [SL_RED] = '1', [SL_YELLOW] = '3'};
 
     if (wants_colour(out))
-        fputs(codes[colour], out);
+        fprintf(out, "\033[3%cm%s\033[0m", codes[colour], text);
+    else
+        fputs(text, out);
+}
+
+void sl_out_line(FILE *out, const char *text)
+{
+    size_t len = strlen(text);
+
+    fputs(text, out);
+    if (len == 0 || text[len - 1] != '\n')
+        fputc('\n', out);
 }
 
 static int read_stream(FILE *in, struct sl_buf *buf)
@@ -113,40 +138,33 @@ int sl_read_all(struct sl_cli *cli, const char *path, struct sl_buf *buf)
     return err;
 }
 
+int sl_need_file(struct sl_cli_args *args, const char *path, struct sl_buf *buf)
+{
+    if (sl_read_all(args->cli, path, buf))
+        return sl_cli_fail(args, "%s: %s", path, strerror(errno));
+    return 0;
+}
+
 int sl_load_policy(struct sl_cli *cli, const char *path,
                    struct sluice_policy **ret,
-                   struct sluice_problems **problems)
+                   struct sluice_problems **problems, const char **ret_why)
 {
     struct sl_buf buf;
     int err;
 
     *problems = NULL;
-    if (strcmp(path, "-") != 0)
-        return sluice_policy_load(path, NULL, ret, problems);
     sl_buf_init(&buf, POLICY_BYTES, &sl_alloc_libc);
-    err = sl_read_all(cli, path, &buf) ? SLUICE_ESYS : 0;
-    if (!err)
+    if (strcmp(path, "-") != 0)
+        err = sluice_policy_load(path, NULL, ret, problems);
+    else if (sl_read_all(cli, path, &buf))
+        err = SLUICE_ESYS;
+    else
         err = sluice_policy_parse("stdin", buf.bytes ? buf.bytes : "", buf.len,
                                   NULL, ret, problems);
     sl_buf_done(&buf);
+    *ret_why =
+        strcmp(path, "-") == 0 ? "cannot read standard input" : sluice_why();
     return err;
-}
-
-const char *sl_load_why(const char *path)
-{
-    if (strcmp(path, "-") == 0)
-        return "cannot read standard input";
-    return sluice_why();
-}
-
-void sl_print_problems(FILE *out, const struct sluice_problems *problems)
-{
-    const char *text = sluice_problems_text(problems);
-    size_t len = strlen(text);
-
-    fputs(text, out);
-    if (len > 0 && text[len - 1] != '\n')
-        fputc('\n', out);
 }
 
 void sl_free_text(char *text)
@@ -158,14 +176,40 @@ int sl_need_policy(struct sl_cli_args *args, const char *path,
                    struct sluice_policy **ret)
 {
     struct sluice_problems *problems;
-    int err = sl_load_policy(args->cli, path, ret, &problems);
+    const char *why;
+    int err = sl_load_policy(args->cli, path, ret, &problems, &why);
 
     if (err && problems && sluice_problems_count(problems) > 0)
-        sl_print_problems(args->cli->err, problems);
+        sl_out_line(args->cli->err, sluice_problems_text(problems));
     else if (err)
-        sl_cli_error(args, 0, "%s", sl_load_why(path));
+        sl_cli_error(args, 0, "%s", why);
     sluice_problems_free(problems);
     return err ? SL_EXIT_POLICY : 0;
+}
+
+/* ---- flags ---- */
+
+typedef int parse_f(struct sl_str text, sl_ns *ret, struct sl_diag *diag);
+
+static int read_flag(struct sl_cli_args *args, const char *name, parse_f *parse,
+                     sl_ns *value)
+{
+    const char *text = sl_cli_flag(args, name);
+    struct sl_diag diag = {.line = 0};
+
+    if (text && parse(sl_str_c(text), value, &diag))
+        return sl_cli_misuse(args, "--%s: %s", name, diag.sentence);
+    return 0;
+}
+
+int sl_flag_duration(struct sl_cli_args *args, const char *name, sl_ns *value)
+{
+    return read_flag(args, name, sl_parse_duration, value);
+}
+
+int sl_flag_time(struct sl_cli_args *args, const char *name, sl_ns *value)
+{
+    return read_flag(args, name, sl_timestamp_parse, value);
 }
 
 /* ---- a table with aligned columns ---- */
@@ -178,12 +222,12 @@ struct sl_columns_row {
     const char *cells[SL_COLUMNS_MAX];
 };
 
-void sl_columns_init(struct sl_columns *columns, unsigned count)
+void sl_columns_init(struct sl_columns *columns, unsigned count,
+                     const char *const *head)
 {
-    memset(columns, 0, sizeof(*columns));
-    columns->count = count;
-    columns->last = &columns->rows;
+    *columns = (struct sl_columns){.count = count, .last = &columns->rows};
     sl_arena_init(&columns->arena, ARENA_BYTES, &sl_alloc_libc);
+    sl_columns_add(columns, head);
 }
 
 void sl_columns_done(struct sl_columns *columns)
@@ -216,24 +260,46 @@ void sl_columns_add(struct sl_columns *columns, const char *const *cells)
 {
     struct sl_columns_row *row = sl_arena_take(&columns->arena, sizeof(*row));
 
+    if (row)
+        row->next = NULL;
+    for (unsigned i = 0; row && i < columns->count; i++) {
+        size_t width = width_of(cells[i]);
+
+        row->cells[i] = copy_line(&columns->arena, cells[i]);
+        if (!row->cells[i])
+            row = NULL;
+        if (width > columns->widths[i])
+            columns->widths[i] = width;
+    }
     if (!row) {
         columns->failed = true;
         return;
     }
-    row->next = NULL;
-    for (unsigned i = 0; i < columns->count; i++) {
-        size_t width = width_of(cells[i]);
-
-        row->cells[i] = copy_line(&columns->arena, cells[i]);
-        if (!row->cells[i]) {
-            columns->failed = true;
-            return;
-        }
-        if (width > columns->widths[i])
-            columns->widths[i] = width;
-    }
     *columns->last = row;
     columns->last = &row->next;
+}
+
+void sl_columns_add_members(struct sl_columns *columns, const json_t *object,
+                            const char *const *names)
+{
+    const char *cells[SL_COLUMNS_MAX];
+    char texts[SL_COLUMNS_MAX][32];
+
+    for (unsigned i = 0; i < columns->count; i++) {
+        const json_t *value = json_object_get(object, names[i]);
+
+        cells[i] = json_string_value(value);
+        if (strstr(names[i], "_ms")) {
+            cells[i] = sl_member_span(object, names[i], texts[i]);
+        } else if (json_is_integer(value)) {
+            snprintf(texts[i], sizeof(texts[i]), "%" JSON_INTEGER_FORMAT,
+                     json_integer_value(value));
+            cells[i] = texts[i];
+        }
+        if (!cells[i])
+            cells[i] = "-";
+    }
+    sl_columns_add(columns, cells);
 }
 
 static void print_row(const struct sl_columns *columns,
@@ -242,27 +308,19 @@ static void print_row(const struct sl_columns *columns,
     for (unsigned i = 0; i < columns->count; i++) {
         size_t pad = columns->widths[i] - width_of(row->cells[i]) + GAP;
 
-        sl_out_clean(out, row->cells[i]);
-        if (i + 1 < columns->count)
-            fprintf(out, "%*s", (int)pad, "");
+        sl_out_print(out, "%s%*s", row->cells[i],
+                     i + 1 < columns->count ? (int)pad : 0, "");
     }
     fputc('\n', out);
 }
 
-void sl_columns_print(const struct sl_columns *columns, FILE *out)
-{
-    for (const struct sl_columns_row *row = columns->rows; row; row = row->next)
-        print_row(columns, row, out);
-}
-
 int sl_columns_finish(struct sl_columns *columns, struct sl_cli_args *args)
 {
-    int status = 0;
+    int status = columns->failed ? sl_cli_no_memory(args) : 0;
 
-    if (columns->failed)
-        status = sl_cli_error(args, SL_EXIT_FAILED, "out of memory");
-    else
-        sl_columns_print(columns, args->cli->out);
+    for (const struct sl_columns_row *row = columns->rows; row && !status;
+         row = row->next)
+        print_row(columns, row, args->cli->out);
     sl_columns_done(columns);
     return status;
 }
@@ -280,14 +338,11 @@ char *sl_span_print(sl_ns span, char out[32])
     return sl_format_duration(span, out);
 }
 
-enum { NAME, SCOPE, PLAN, LIMIT, REMAINING, RESET, RETRY, MODE, COLUMNS };
-
-const char *sl_member_text(const json_t *map, const char *name,
-                           const char *missing)
+const char *sl_member_text(const json_t *map, const char *name)
 {
     const char *text = json_string_value(json_object_get(map, name));
 
-    return text ? text : missing;
+    return text ? text : "";
 }
 
 json_int_t sl_member_int(const json_t *map, const char *name)
@@ -310,51 +365,20 @@ const char *sl_member_span(const json_t *map, const char *name, char out[32])
     return sl_span_print(json_integer_value(ms) * SL_MS, out);
 }
 
-static const char *number_of(json_t *limit, const char *name, char out[32])
-{
-    json_t *number = json_object_get(limit, name);
-
-    if (!json_is_integer(number))
-        return "-";
-    snprintf(out, 32, "%" JSON_INTEGER_FORMAT, json_integer_value(number));
-    return out;
-}
-
-static const char *span_of(json_t *limit, const char *name, char out[32])
-{
-    const char *text = sl_member_span(limit, name, out);
-
-    return text ? text : "-";
-}
-
-static void add_limit(struct sl_columns *columns, json_t *limit)
-{
-    const char *cells[COLUMNS];
-    char room[COLUMNS][32];
-
-    cells[NAME] = sl_member_text(limit, "name", "-");
-    cells[SCOPE] = sl_member_text(limit, "scope", "-");
-    cells[PLAN] = sl_member_text(limit, "plan", "-");
-    cells[LIMIT] = number_of(limit, "limit", room[LIMIT]);
-    cells[REMAINING] = number_of(limit, "remaining", room[REMAINING]);
-    cells[RESET] = span_of(limit, "reset_ms", room[RESET]);
-    cells[RETRY] = span_of(limit, "retry_after_ms", room[RETRY]);
-    cells[MODE] = sl_member_text(limit, "mode", "-");
-    sl_columns_add(columns, cells);
-}
-
 int sl_numbers_print(struct sl_cli_args *args, json_t *limits)
 {
-    static const char *const head[COLUMNS] = {
-        "limit", "scope", "plan", "of", "remaining", "reset", "retry", "mode",
-    };
+    static const char *const head[] = {"limit",     "scope", "plan",  "of",
+                                       "remaining", "reset", "retry", "mode"};
+    static const char *const members[] = {
+        "name",      "scope",    "plan",           "limit",
+        "remaining", "reset_ms", "retry_after_ms", "mode"};
     struct sl_columns columns;
     json_t *limit;
     size_t i;
 
-    sl_columns_init(&columns, COLUMNS);
-    sl_columns_add(&columns, head);
-    json_array_foreach(limits, i, limit) add_limit(&columns, limit);
+    sl_columns_init(&columns, SL_LEN(head), head);
+    json_array_foreach(limits, i, limit)
+        sl_columns_add_members(&columns, limit, members);
     return sl_columns_finish(&columns, args);
 }
 
@@ -363,7 +387,7 @@ int sl_json_print(struct sl_cli_args *args, json_t *root)
     char *text = json_dumps(root, JSON_COMPACT | JSON_PRESERVE_ORDER);
 
     if (!text)
-        return sl_cli_error(args, SL_EXIT_FAILED, "out of memory");
+        return sl_cli_no_memory(args);
     fprintf(args->cli->out, "%s\n", text);
     sl_free_text(text);
     return 0;

@@ -1,5 +1,6 @@
 /* subject.c -- `sluice subject`: manage the subjects of a daemon. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,103 +11,82 @@
 #include "wire/csv.h"
 #include "wire/json.h"
 
-#define PATH_BYTES ((size_t)8 << 10) /* a daemon's maximum for a line */
-
-/* An action of `sluice subject`. `words` are those after its name. Returns an
- * exit status. */
-typedef int subject_f(struct sl_daemon_request *r, char **words, size_t count);
-
-static int out_of_memory(struct sl_cli_args *args)
-{
-    return sl_cli_error(args, SL_EXIT_FAILED, "out of memory");
-}
+#define PATH_BYTES ((size_t)8 << 10)  /* a daemon's maximum for a line */
+#define LIST_BYTES ((size_t)16 << 10) /* roles or aliases as one text */
 
 /* ---- get, set and rm: one subject ---- */
 
 static void print_text(FILE *out, const char *label, const char *text)
 {
-    if (!text || !text[0])
-        return;
-    fprintf(out, "%-9s", label);
-    sl_out_clean(out, text);
-    fputc('\n', out);
+    if (text[0])
+        sl_out_print(out, "%-9s%s\n", label, text);
 }
 
-static const char *text_of(const json_t *map, const char *name)
+/* "a, b" */
+static const char *join(const json_t *list, const char *between, char *out,
+                        size_t size)
 {
-    return sl_member_text(map, name, "");
-}
-
-static void print_list(FILE *out, const char *label, const json_t *list)
-{
-    size_t i;
+    size_t i, len = 0;
     json_t *item;
 
-    if (json_array_size(list) == 0)
-        return;
-    fprintf(out, "%-9s", label);
+    out[0] = '\0';
     json_array_foreach(list, i, item)
     {
-        if (i > 0)
-            fputs(", ", out);
-        sl_out_clean(out, json_string_value(item));
+        if (len < size)
+            len +=
+                (size_t)snprintf(out + len, size - len, "%s%s",
+                                 i > 0 ? between : "", json_string_value(item));
     }
-    fputc('\n', out);
+    return out;
+}
+
+/* ", until TIME", ", ended TIME" or. */
+static const char *print_end(const json_t *map, const char *name,
+                             const char *ended, char out[64])
+{
+    const char *end = sl_member_text(map, name);
+
+    out[0] = '\0';
+    if (end[0])
+        snprintf(out, 64, ", %s %s",
+                 sl_member_true(map, ended) ? "ended" : "until", end);
+    return out;
 }
 
 static void print_override(FILE *out, const json_t *rate)
 {
-    fputs("override ", out);
-    sl_out_clean(out, text_of(rate, "limit"));
-    fputs(" = ", out);
-    sl_out_clean(out, text_of(rate, "rate"));
-    if (text_of(rate, "until")[0])
-        fprintf(out, ", %s %s",
-                sl_member_true(rate, "over") ? "ended" : "until",
-                text_of(rate, "until"));
-    if (text_of(rate, "by")[0]) {
-        fputs(", by ", out);
-        sl_out_clean(out, text_of(rate, "by"));
-    }
-    if (text_of(rate, "note")[0]) {
-        fputs(": ", out);
-        sl_out_clean(out, text_of(rate, "note"));
-    }
-    fputc('\n', out);
-}
+    const char *by = sl_member_text(rate, "by");
+    const char *note = sl_member_text(rate, "note");
+    char end[64];
 
-static void print_plan(FILE *out, const json_t *subject)
-{
-    const char *expires = text_of(subject, "expires");
-
-    fputs("plan     ", out);
-    sl_out_clean(out, text_of(subject, "plan")[0] ? text_of(subject, "plan")
-                                                  : "none");
-    if (expires[0])
-        fprintf(out, ", %s %s",
-                sl_member_true(subject, "expired") ? "ended" : "until",
-                expires);
-    fputc('\n', out);
+    sl_out_print(out, "override %s = %s%s%s%s%s%s\n",
+                 sl_member_text(rate, "limit"), sl_member_text(rate, "rate"),
+                 print_end(rate, "until", "over", end), by[0] ? ", by " : "",
+                 by, note[0] ? ": " : "", note);
 }
 
 static int print_subject(struct sl_cli_args *args, json_t *subject)
 {
+    static const char *const lists[] = {"roles", "aliases"};
+    const char *plan = sl_member_text(subject, "plan");
     FILE *out = args->cli->out;
+    char text[LIST_BYTES], end[64];
     json_t *item;
     size_t i;
 
-    fprintf(out, "%-9s", text_of(subject, "scope"));
-    sl_out_clean(out, text_of(subject, "id"));
-    fputc('\n', out);
-    print_plan(out, subject);
-    print_list(out, "roles", json_object_get(subject, "roles"));
-    print_list(out, "aliases", json_object_get(subject, "aliases"));
+    sl_out_print(out, "%-9s%s\nplan     %s%s\n",
+                 sl_member_text(subject, "scope"),
+                 sl_member_text(subject, "id"), plan[0] ? plan : "none",
+                 print_end(subject, "expires", "expired", end));
+    for (i = 0; i < SL_LEN(lists); i++)
+        print_text(
+            out, lists[i],
+            join(json_object_get(subject, lists[i]), ", ", text, sizeof(text)));
     json_array_foreach(json_object_get(subject, "override_details"), i, item)
         print_override(out, item);
-    print_text(out, "note", text_of(subject, "note"));
-    fprintf(out, "changed  %s by ", text_of(subject, "updated"));
-    sl_out_clean(out, text_of(subject, "by"));
-    fputc('\n', out);
+    print_text(out, "note", sl_member_text(subject, "note"));
+    sl_out_print(out, "changed  %s by %s\n", sl_member_text(subject, "updated"),
+                 sl_member_text(subject, "by"));
     json_array_foreach(json_object_get(subject, "warnings"), i, item)
         print_text(args->cli->err, "warning:", json_string_value(item));
     return SL_EXIT_OK;
@@ -120,42 +100,28 @@ static int print_removed(struct sl_cli_args *args, json_t *answer)
 }
 
 /* Send a request about /v1/subjects/SCOPE/ID. */
-static int ask(struct sl_daemon_request *r, const char *method, char **words,
-               sl_print_f *print)
+static int ask(struct sl_cli_request *r, const char *method, sl_print_f *print)
 {
-    if (strcmp(words[0], "user") != 0 && strcmp(words[0], "org") != 0)
-        return sl_cli_error(r->args, SL_EXIT_USAGE,
-                            "unknown scope \"%s\"; write user ID or org ID",
-                            words[0]);
-    sl_writer_addf(&r->path, "/v1/subjects/%s", words[0]);
-    sl_daemon_request_segment(r, words[1]);
-    if (sl_cli_args_flag(r->args, "force"))
-        sl_daemon_request_option(r, "force", "true");
-    return sl_daemon_request_print(r, method, "the id is too long", print);
+    const char *scope = r->args->words[1];
+
+    if (strcmp(scope, "user") != 0 && strcmp(scope, "org") != 0)
+        return sl_cli_misuse(
+            r->args, "unknown scope \"%s\"; write user ID or org ID", scope);
+    sl_writer_addf(&r->path, "/v1/subjects/%s", scope);
+    sl_cli_request_segment(r, r->args->words[2]);
+    if (sl_cli_flag(r->args, "force"))
+        sl_cli_request_option(r, "force", "true");
+    return sl_cli_request_print(r, method, "the id is too long", print);
 }
 
-static int get_subject(struct sl_daemon_request *r, char **words, size_t count)
+static int get_subject(struct sl_cli_request *r)
 {
-    (void)count;
-    return ask(r, "GET", words, print_subject);
+    return ask(r, "GET", print_subject);
 }
 
-static int remove_subject(struct sl_daemon_request *r, char **words,
-                          size_t count)
+static int remove_subject(struct sl_cli_request *r)
 {
-    (void)count;
-    return ask(r, "DELETE", words, print_removed);
-}
-
-/* ---- set ---- */
-
-/* An empty value removes what was there. */
-static void write_text(struct sl_writer *w, struct sl_str value)
-{
-    if (value.len > 0)
-        sl_json_str(w, value);
-    else
-        sl_json_nothing(w);
+    return ask(r, "DELETE", print_removed);
 }
 
 /* a,b,c */
@@ -172,70 +138,72 @@ static void write_list(struct sl_writer *w, struct sl_str value)
     sl_json_close(w, ']');
 }
 
-typedef void write_f(struct sl_writer *w, struct sl_str value);
+/* A pair NAME=VALUE of `set`. */
+struct pair {
+    struct sl_str name, value;
+    bool is_list, is_override;
+};
 
-/* How the value of a setting is written; NULL: the name is a limit. */
-static write_f *find_setting(struct sl_str name)
+/* False if there is no name or no '='. */
+static bool read_pair(const char *word, struct pair *ret)
 {
-    static const struct {
-        const char *name;
-        write_f *write;
-    } settings[] = {
-        {"plan",    write_text},
-        {"expires", write_text},
-        {"until",   write_text},
-        {"note",    write_text},
-        {"roles",   write_list},
-        {"aliases", write_list},
-    };
+    static const char *const settings[] = {"roles",   "aliases", "plan",
+                                           "expires", "until",   "note"};
+    const char *equals = strchr(word, '=');
+    size_t i = 0;
 
-    for (size_t i = 0; i < SL_LEN(settings); i++)
-        if (sl_str_eq(name, sl_str_c(settings[i].name)))
-            return settings[i].write;
-    return NULL;
+    if (!equals || equals == word)
+        return false;
+    ret->name = (struct sl_str){word, (size_t)(equals - word)};
+    ret->value = sl_str_c(equals + 1);
+    while (i < SL_LEN(settings) && !sl_str_eq(ret->name, sl_str_c(settings[i])))
+        i++;
+    ret->is_list = i < 2;
+    ret->is_override = i == SL_LEN(settings);
+    return true;
 }
 
-/* Write the settings, or the overrides, among NAME=VALUE... */
-static void write_pairs(struct sl_writer *w, char **words, size_t count,
-                        bool overrides)
+/* Write the settings, or the overrides, among NAME=VALUE... Returns
+ * SL_EXIT_USAGE after printing why. */
+static int write_pairs(struct sl_cli_request *r, bool overrides)
 {
-    for (size_t i = 0; i < count; i++) {
-        const char *equals = strchr(words[i], '=');
-        struct sl_str name = {words[i], (size_t)(equals - words[i])};
-        write_f *write = find_setting(name);
+    struct sl_writer *w = &r->body;
+    bool open = false;
 
-        if (overrides == (write != NULL))
-            continue;
-        sl_json_key(w, name);
-        (write ? write : write_text)(w, sl_str_c(equals + 1));
-    }
-}
+    for (size_t i = 3; i < r->args->word_count; i++) {
+        struct pair pair;
 
-/* Check the form of the pairs; *ret_overrides: one of them is an override. */
-static int check_pairs(struct sl_cli_args *args, char **words, size_t count,
-                       bool *ret_overrides)
-{
-    for (size_t i = 0; i < count; i++) {
-        const char *equals = strchr(words[i], '=');
-
-        if (!equals || equals == words[i])
-            return sl_cli_error(
-                args, SL_EXIT_USAGE,
+        if (!read_pair(r->args->words[i], &pair))
+            return sl_cli_misuse(
+                r->args,
                 "\"%s\" is not a setting of a subject; write plan=NAME, "
                 "expires=TIME, roles=A,B, aliases=A,B, note=TEXT, LIMIT=RATE "
                 "or until=TIME",
-                words[i]);
-        if (!find_setting(
-                (struct sl_str){words[i], (size_t)(equals - words[i])}))
-            *ret_overrides = true;
+                r->args->words[i]);
+        if (pair.is_override != overrides)
+            continue;
+        if (overrides && !open) {
+            sl_json_key(w, SL_STR("overrides"));
+            sl_json_open(w, '{');
+            open = true;
+        }
+        sl_json_key(w, pair.name);
+        if (pair.is_list)
+            write_list(w, pair.value);
+        else if (pair.value.len > 0)
+            sl_json_str(w, pair.value);
+        else /* removes the value */
+            sl_json_nothing(w);
     }
+    if (open)
+        sl_json_close(w, '}');
     return 0;
 }
 
 /* The author of the change: --by, or the user of the session, or NULL. */
 static const char *author(struct sl_cli_args *args)
 {
-    const char *by = sl_cli_args_flag(args, "by");
+    const char *by = sl_cli_flag(args, "by");
 
     if (!by)
         by = getenv("SUDO_USER");
@@ -244,25 +212,20 @@ static const char *author(struct sl_cli_args *args)
     return by && by[0] ? by : NULL;
 }
 
-static int set_subject(struct sl_daemon_request *r, char **words, size_t count)
+static int set_subject(struct sl_cli_request *r)
 {
-    const char *method = sl_cli_args_flag(r->args, "replace") ? "PUT" : "PATCH";
-    bool overrides = false;
-    int status = check_pairs(r->args, words + 2, count - 2, &overrides);
+    int status;
 
+    sl_json_open(&r->body, '{');
+    status = write_pairs(r, false);
     if (status)
         return status;
-    sl_json_open(&r->body, '{');
-    write_pairs(&r->body, words + 2, count - 2, false);
     sl_json_member_text(&r->body, "by", author(r->args));
-    if (overrides) {
-        sl_json_key(&r->body, SL_STR("overrides"));
-        sl_json_open(&r->body, '{');
-        write_pairs(&r->body, words + 2, count - 2, true);
-        sl_json_close(&r->body, '}');
-    }
+    status = write_pairs(r, true);
     sl_json_close(&r->body, '}');
-    return ask(r, method, words, print_subject);
+    return status ? status
+                  : ask(r, sl_cli_flag(r->args, "replace") ? "PUT" : "PATCH",
+                        print_subject);
 }
 
 /* ---- import: many subjects from a file ----
@@ -307,55 +270,47 @@ static void show_progress(struct import *import, bool last)
     memset(bar, '#', share * (sizeof(bar) - 1) / 100);
     bar[sizeof(bar) - 1] = '\0';
     if (import->size > 0)
-        fprintf(err, "\r[%s] %3u%%  %llu subjects", bar, share,
-                (unsigned long long)import->imported);
+        fprintf(err, "\r[%s] %3u%%  %" PRIu64 " subjects", bar, share,
+                import->imported);
     else
-        fprintf(err, "\r%llu subjects", (unsigned long long)import->imported);
+        fprintf(err, "\r%" PRIu64 " subjects", import->imported);
     if (last)
         fputc('\n', err);
     fflush(err);
 }
 
+/* The daemon counts lines from the head of the batch. */
 static int refused(struct import *import, int code, struct sl_str body)
 {
     json_t *root = json_loadb(body.at, body.len, 0, NULL);
-    const char *detail = json_string_value(json_object_get(root, "detail"));
+    const char *detail = sl_member_text(root, "detail");
     json_int_t nth = sl_member_int(root, "line");
-    const char *sentence = detail ? strstr(detail, ": ") : NULL;
-    uint64_t line = import->batch_line;
-    int status;
+    const char *sentence = strstr(detail, ": ");
+    int status = code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED;
 
     show_progress(import, true);
     if (code == 401)
-        status =
-            sl_cli_error(import->args, SL_EXIT_FAILED,
-                         "%s requires a token; name the file that contains "
-                         "it with --token-file",
-                         import->client->where);
+        sl_cli_fail(import->args, SL_TOKEN_REQUIRED, import->client->where);
     else if (nth == 0 || !sentence)
-        status = sl_cli_error(
-            import->args, code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED,
-            "%s:%llu: %s", import->name, (unsigned long long)line,
-            detail ? detail : "the daemon rejected the request");
-    else {
-        /* The daemon counts lines from the head of the batch. */
-        line = import->batch_line + (uint64_t)nth - 1 - import->is_csv;
-        status = sl_cli_error(
-            import->args, code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED,
-            "%s:%llu: %s (the %llu subjects before line %llu are imported; "
-            "correct the line and continue with --from %llu)",
-            import->name, (unsigned long long)line, sentence + 2,
-            (unsigned long long)import->imported,
-            (unsigned long long)import->batch_line,
-            (unsigned long long)import->batch_line);
-    }
+        sl_cli_error(import->args, status, "%s:%" PRIu64 ": %s", import->name,
+                     import->batch_line, detail[0] ? detail : SL_REJECTED);
+    else
+        sl_cli_error(
+            import->args, status,
+            "%s:%" PRIu64 ": %s (the %" PRIu64 " subjects before line %" PRIu64
+            " are imported; correct the line and continue with --from %" PRIu64
+            ")",
+            import->name,
+            import->batch_line + (uint64_t)nth - 1 - import->is_csv,
+            sentence + 2, import->imported, import->batch_line,
+            import->batch_line);
     json_decref(root);
     return status;
 }
 
 static int send_batch(struct import *import)
 {
-    const char *path = sl_cli_args_flag(import->args, "force")
+    const char *path = sl_cli_flag(import->args, "force")
                            ? "/v1/subjects?force=true"
                            : "/v1/subjects";
     struct sl_diag diag = {.line = 0};
@@ -370,9 +325,8 @@ static int send_batch(struct import *import)
         show_progress(import, true);
         return sl_cli_error(
             import->args, SL_EXIT_UNREACHABLE,
-            "%s; the %llu subjects before line %llu are imported",
-            diag.sentence, (unsigned long long)import->imported,
-            (unsigned long long)import->batch_line);
+            "%s; the %" PRIu64 " subjects before line %" PRIu64 " are imported",
+            diag.sentence, import->imported, import->batch_line);
     }
     if (code != 200)
         return refused(import, code, body);
@@ -386,15 +340,6 @@ static int send_batch(struct import *import)
     return 0;
 }
 
-static uint64_t count_lines(struct sl_str text)
-{
-    uint64_t count = 0;
-
-    for (size_t i = 0; i < text.len; i++)
-        count += text.at[i] == '\n';
-    return count;
-}
-
 static bool is_blank(struct sl_str text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -405,16 +350,17 @@ static bool is_blank(struct sl_str text)
 
 static int add_record(struct import *import, struct sl_str record)
 {
+    struct sl_writer w = {.out = &import->batch};
     uint64_t line = import->line;
-    int err = 0, status = 0;
+    int status = 0;
 
-    import->line += count_lines(record);
+    for (size_t i = 0; i < record.len; i++)
+        import->line += record.at[i] == '\n';
     import->done += record.len;
-    if (import->is_csv && import->head.len == 0) {
-        if (sl_buf_add(&import->head, record))
-            return out_of_memory(import->args);
-        return 0;
-    }
+    if (import->is_csv && import->head.len == 0)
+        return sl_buf_add(&import->head, record)
+                   ? sl_cli_no_memory(import->args)
+                   : 0;
     if (line < import->from || (is_blank(record) && import->count == 0))
         return 0;
     if (import->count == BATCH_LINES ||
@@ -428,16 +374,15 @@ static int add_record(struct import *import, struct sl_str record)
         import->count = 1;
         import->batch_line = line;
         if (import->is_csv)
-            err = sl_buf_add(&import->batch, sl_buf_str(&import->head));
+            sl_writer_add(&w, sl_buf_str(&import->head));
     }
-    if (!err)
-        err = sl_buf_add(&import->batch, record);
-    if (!err && record.at[record.len - 1] != '\n')
-        err = sl_buf_add(&import->batch, SL_STR("\n"));
-    return err ? sl_cli_error(import->args, SL_EXIT_FAILED,
-                              "%s:%llu: the line is too long", import->name,
-                              (unsigned long long)line)
-               : 0;
+    sl_writer_add(&w, record);
+    if (record.at[record.len - 1] != '\n')
+        sl_writer_add(&w, SL_STR("\n"));
+    return w.err ? sl_cli_fail(import->args,
+                               "%s:%" PRIu64 ": the line is too long",
+                               import->name, line)
+                 : 0;
 }
 
 /* The length of the next record; 0: more must be read. */
@@ -457,37 +402,28 @@ static int read_more(struct import *import)
     size_t got;
 
     if (sl_buf_reserve(&import->text, READ_BYTES))
-        return sl_cli_error(
-            import->args, SL_EXIT_FAILED,
-            "%s:%llu: the line is too long, or a quote is not closed",
-            import->name, (unsigned long long)import->line);
+        return sl_cli_fail(import->args,
+                           "%s:%" PRIu64
+                           ": the line is too long, or a quote is not closed",
+                           import->name, import->line);
     got = fread(import->text.bytes + import->text.len, 1, READ_BYTES,
                 import->file);
     import->text.len += got;
     import->at_end = got == 0;
     if (ferror(import->file))
-        return sl_cli_error(import->args, SL_EXIT_FAILED, "cannot read %s: %s",
-                            import->name, strerror(errno));
-    return 0;
-}
-
-/* A file that begins with '{' has JSON lines; others are CSV. */
-static int detect_format(struct import *import)
-{
-    struct sl_str text;
-    int status = read_more(import);
-
-    if (status)
-        return status;
-    text = sl_str_trim(sl_buf_str(&import->text));
-    import->is_csv = text.len > 0 && text.at[0] != '{';
+        return sl_cli_fail(import->args, "cannot read %s: %s", import->name,
+                           strerror(errno));
     return 0;
 }
 
 static int send_file(struct import *import)
 {
-    int status = detect_format(import);
+    struct sl_str text;
+    int status = read_more(import);
 
+    /* A file that begins with '{' has JSON lines; others are CSV. */
+    text = sl_str_trim(sl_buf_str(&import->text));
+    import->is_csv = text.len > 0 && text.at[0] != '{';
     while (!status) {
         size_t len = record_len(import);
 
@@ -503,69 +439,53 @@ static int send_file(struct import *import)
     return status ? status : send_batch(import);
 }
 
-static int read_from(struct import *import)
+static int open_file(struct import *import)
 {
-    const char *from = sl_cli_args_flag(import->args, "from");
+    const char *from = sl_cli_flag(import->args, "from");
+    int err_fd = fileno(import->args->cli->err), fd;
+    struct stat st;
 
     if (from && (sl_parse_number(sl_str_c(from), &import->from, NULL) ||
                  import->from == 0))
-        return sl_cli_error(import->args, SL_EXIT_USAGE,
-                            "--from must be a line number, not \"%s\"", from);
-    return 0;
-}
-
-static int open_file(struct import *import)
-{
-    struct stat st;
-
+        return sl_cli_misuse(import->args,
+                             "--from must be a line number, not \"%s\"", from);
     if (strcmp(import->name, "-") == 0)
         import->file = import->args->cli->in;
     else
         import->file = fopen(import->name, "r");
     if (!import->file)
-        return sl_cli_error(import->args, SL_EXIT_FAILED, "cannot read %s: %s",
-                            import->name, strerror(errno));
-    if (fileno(import->file) >= 0 && fstat(fileno(import->file), &st) == 0 &&
-        S_ISREG(st.st_mode))
+        return sl_cli_fail(import->args, "cannot read %s: %s", import->name,
+                           strerror(errno));
+    fd = fileno(import->file);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         import->size = (uint64_t)st.st_size;
-    import->has_progress = fileno(import->args->cli->err) >= 0 &&
-                           isatty(fileno(import->args->cli->err));
+    import->has_progress = err_fd >= 0 && isatty(err_fd);
     return 0;
 }
 
-static int print_imported(struct import *import)
+static int import_subjects(struct sl_cli_request *r)
 {
-    FILE *out = import->args->cli->out;
+    struct import import = {.args = r->args,
+                            .client = &r->client,
+                            .name = r->args->words[1],
+                            .line = 1};
+    int status;
 
-    show_progress(import, true);
-    if (import->args->format == SL_FORMAT_JSON)
-        fprintf(out, "{\"imported\":%llu,\"changed\":%llu}\n",
-                (unsigned long long)import->imported,
-                (unsigned long long)import->changed);
-    else
-        fprintf(out, "imported %llu subjects, %llu of them new or changed\n",
-                (unsigned long long)import->imported,
-                (unsigned long long)import->changed);
-    return SL_EXIT_OK;
-}
-
-static int import_subjects(struct sl_daemon_request *r, char **words,
-                           size_t count)
-{
-    struct import import = {
-        .args = r->args, .client = &r->client, .name = words[0], .line = 1};
-    int status = read_from(&import);
-
-    (void)count;
     sl_buf_init(&import.text, 2 * BATCH_BYTES, &sl_alloc_libc);
     sl_buf_init(&import.head, READ_BYTES, &sl_alloc_libc);
     sl_buf_init(&import.batch, 2 * BATCH_BYTES, &sl_alloc_libc);
-    if (!status)
-        status = open_file(&import);
+    status = open_file(&import);
     if (!status)
         status = send_file(&import);
-    if (!status)
-        status = print_imported(&import);
+    if (!status) {
+        show_progress(&import, true);
+        fprintf(r->args->cli->out,
+                r->args->format == SL_FORMAT_JSON
+                    ? "{\"imported\":%" PRIu64 ",\"changed\":%" PRIu64 "}\n"
+                    : "imported %" PRIu64 " subjects, %" PRIu64
+                      " of them new or changed\n",
+                import.imported, import.changed);
+    }
     if (import.file && import.file != r->args->cli->in)
         fclose(import.file);
     sl_buf_done(&import.text);
@@ -581,33 +501,17 @@ static int import_subjects(struct sl_daemon_request *r, char **words,
 
 #define PAGE_ROWS "500"
 
-static int ask_page(struct sl_daemon_request *r, const char *after,
-                    json_t **ret)
+static int ask_page(struct sl_cli_request *r, const char *after, json_t **ret)
 {
-    const char *scope = sl_cli_args_flag(r->args, "scope");
-    const char *prefix = sl_cli_args_flag(r->args, "prefix");
+    const char *scope = sl_cli_flag(r->args, "scope");
+    const char *prefix = sl_cli_flag(r->args, "prefix");
 
     sl_buf_clear(&r->path_text);
     sl_writer_add(&r->path, SL_STR("/v1/subjects?limit=" PAGE_ROWS));
-    sl_daemon_request_option(r, "scope", scope && scope[0] ? scope : NULL);
-    sl_daemon_request_option(r, "prefix", prefix && prefix[0] ? prefix : NULL);
-    sl_daemon_request_option(r, "after", after[0] ? after : NULL);
-    return sl_daemon_request_send(r, "GET", "the prefix is too long", ret);
-}
-
-/* a,b */
-static void join(const json_t *list, char *out, size_t size)
-{
-    size_t i, len = 0;
-    json_t *item;
-
-    out[0] = '\0';
-    json_array_foreach(list, i, item)
-    {
-        if (len < size)
-            len += (size_t)snprintf(out + len, size - len, "%s%s",
-                                    i > 0 ? "," : "", json_string_value(item));
-    }
+    sl_cli_request_option(r, "scope", scope && scope[0] ? scope : NULL);
+    sl_cli_request_option(r, "prefix", prefix && prefix[0] ? prefix : NULL);
+    sl_cli_request_option(r, "after", after[0] ? after : NULL);
+    return sl_cli_request_send(r, "GET", "the prefix is too long", ret);
 }
 
 static void join_overrides(json_t *overrides, char *out, size_t size)
@@ -630,42 +534,35 @@ static void add_row(struct sl_columns *columns, const json_t *subject)
 {
     char roles[256], rates[512], expires[64];
     const char *cells[] = {
-        text_of(subject, "scope"),
-        text_of(subject, "id"),
-        text_of(subject, "plan"),
+        sl_member_text(subject, "scope"),
+        sl_member_text(subject, "id"),
+        sl_member_text(subject, "plan"),
         expires,
-        roles,
+        join(json_object_get(subject, "roles"), ",", roles, sizeof(roles)),
         rates,
-        text_of(subject, "note"),
+        sl_member_text(subject, "note"),
     };
 
-    snprintf(expires, sizeof(expires), "%s%s", text_of(subject, "expires"),
+    snprintf(expires, sizeof(expires), "%s%s",
+             sl_member_text(subject, "expires"),
              sl_member_true(subject, "expired") ? " (over)" : "");
-    join(json_object_get(subject, "roles"), roles, sizeof(roles));
     join_overrides(json_object_get(subject, "overrides"), rates, sizeof(rates));
     sl_columns_add(columns, cells);
-}
-
-static void warn(struct sl_cli_args *args, const json_t *subject)
-{
-    json_t *item;
-    size_t i;
-
-    json_array_foreach(json_object_get(subject, "warnings"), i, item)
-        sl_cli_error(args, 0, "%s %s: %s", text_of(subject, "scope"),
-                     text_of(subject, "id"), json_string_value(item));
 }
 
 static int add_page(struct sl_cli_args *args, struct sl_columns *columns,
                     const json_t *page)
 {
-    json_t *subject;
+    json_t *subject, *warning;
     int status = 0;
-    size_t i;
+    size_t i, k;
 
     json_array_foreach(json_object_get(page, "subjects"), i, subject)
     {
-        warn(args, subject);
+        json_array_foreach(json_object_get(subject, "warnings"), k, warning)
+            sl_cli_error(args, 0, "%s %s: %s", sl_member_text(subject, "scope"),
+                         sl_member_text(subject, "id"),
+                         json_string_value(warning));
         if (args->format == SL_FORMAT_JSON)
             status = sl_json_print(args, subject);
         else
@@ -676,8 +573,7 @@ static int add_page(struct sl_cli_args *args, struct sl_columns *columns,
     return status;
 }
 
-static int list_subjects(struct sl_daemon_request *r, char **words,
-                         size_t count)
+static int list_subjects(struct sl_cli_request *r)
 {
     static const char *const head[] = {"SCOPE", "ID",        "PLAN", "EXPIRES",
                                        "ROLES", "OVERRIDES", "NOTE"};
@@ -686,17 +582,14 @@ static int list_subjects(struct sl_daemon_request *r, char **words,
     bool more = true;
     int status = 0;
 
-    (void)words;
-    (void)count;
-    sl_columns_init(&columns, SL_LEN(head));
-    sl_columns_add(&columns, head);
+    sl_columns_init(&columns, SL_LEN(head), head);
     while (more && !status) {
         json_t *page = NULL;
 
         status = ask_page(r, after, &page);
         if (!status)
             status = add_page(r->args, &columns, page);
-        snprintf(after, sizeof(after), "%s", text_of(page, "next"));
+        snprintf(after, sizeof(after), "%s", sl_member_text(page, "next"));
         more = after[0];
         json_decref(page);
     }
@@ -712,7 +605,7 @@ static const struct action {
     const char *name;
     size_t least, most; /* words after it */
     const char *usage;
-    subject_f *run;
+    sl_cli_request_f *run;
 } actions[] = {
     {"get",    2, 2,  "SCOPE ID",                 get_subject    },
     {"set",    3, 90, "SCOPE ID NAME=VALUE...",   set_subject    },
@@ -721,41 +614,25 @@ static const struct action {
     {"import", 1, 1,  "FILE",                     import_subjects},
 };
 
-static int refuse_action(struct sl_cli_args *args, const char *word)
-{
-    const char *names[SL_LEN(actions)];
-    const char *near;
-
-    for (size_t i = 0; i < SL_LEN(actions); i++)
-        names[i] = actions[i].name;
-    near = sl_str_nearest(sl_str_c(word), names, SL_LEN(names));
-    return sl_cli_error(args, SL_EXIT_USAGE, "unknown action \"%s\"; write %s",
-                        word, near ? near : "get, set, rm, list or import");
-}
-
-static int run_action(struct sl_cli_args *args, const struct action *action)
-{
-    size_t count = args->word_count - 1;
-    struct sl_daemon_request r;
-    int status;
-
-    if (count < action->least || count > action->most)
-        return sl_cli_error(args, SL_EXIT_USAGE, "usage: sluice subject %s %s",
-                            action->name, action->usage);
-    sl_daemon_request_init(&r, args, PATH_BYTES);
-    status = sl_daemon_request_open(&r, true);
-    if (!status)
-        status = action->run(&r, args->words + 1, count);
-    sl_daemon_request_done(&r);
-    return status;
-}
-
 static int run(struct sl_cli_args *args)
 {
-    for (size_t i = 0; i < SL_LEN(actions); i++)
-        if (strcmp(args->words[0], actions[i].name) == 0)
-            return run_action(args, &actions[i]);
-    return refuse_action(args, args->words[0]);
+    const char *word = args->words[0], *names[SL_LEN(actions)], *near;
+    size_t count = args->word_count - 1;
+
+    for (size_t i = 0; i < SL_LEN(actions); i++) {
+        const struct action *action = &actions[i];
+
+        names[i] = action->name;
+        if (strcmp(word, action->name) != 0)
+            continue;
+        if (count < action->least || count > action->most)
+            return sl_cli_misuse(args, "usage: sluice subject %s %s",
+                                 action->name, action->usage);
+        return sl_cli_request_run(args, PATH_BYTES, action->run);
+    }
+    near = sl_str_nearest(sl_str_c(word), names, SL_LEN(names));
+    return sl_cli_misuse(args, "unknown action \"%s\"; write %s", word,
+                         near ? near : "get, set, rm, list or import");
 }
 
 static const struct sl_flag flags[] = {
@@ -765,8 +642,6 @@ static const struct sl_flag flags[] = {
     {'\0', "replace", NULL,     "set: replace, do not merge"        },
     {'\0', "force",   NULL,     "accept names not in the policy"    },
     {'\0', "from",    "LINE",   "import: start at this line"        },
-    SL_FLAG_ADMIN_URL,
-    SL_FLAG_TOKEN,
     {'\0', NULL,      NULL,     NULL                                },
 };
 
@@ -797,6 +672,7 @@ const struct sl_command sl_command_subject = {
     .words = "get|set|rm|list|import",
     .formats = "table|json",
     .flags = flags,
+    .listener = SL_LISTENER_ADMIN,
     .least = 1,
     .most = 93,
     .run = run,

@@ -16,45 +16,29 @@
 
 /* ---- sluice take ---- */
 
-/* held for 30s, id 6f1c0a... */
-static void print_hold(FILE *out, json_t *verdict)
-{
-    const char *hold = sl_member_text(verdict, "hold", "");
-    char text[32];
-    const char *span = sl_member_span(verdict, "hold_expires_ms", text);
-
-    if (!hold[0] || !span)
-        return;
-    fprintf(out, "held for %s, id ", span);
-    sl_out_clean(out, hold);
-    fputc('\n', out);
-}
-
 /* denied 429 by ai-minute; retry in 12s */
 static void print_verdict(FILE *out, json_t *verdict, bool allowed)
 {
-    const char *by = sl_member_text(verdict, "by", "");
-    const char *message = sl_member_text(verdict, "message", "");
+    const char *by = sl_member_text(verdict, "by");
+    const char *hold = sl_member_text(verdict, "hold");
+    const char *message = sl_member_text(verdict, "message");
     char text[32];
-    const char *retry = sl_member_span(verdict, "retry_after_ms", text);
+    const char *span = sl_member_span(verdict, "retry_after_ms", text);
 
-    sl_out_colour(out, allowed ? SL_GREEN : SL_RED);
-    fputs(allowed ? "allowed" : "denied", out);
-    sl_out_colour(out, SL_PLAIN);
-    fprintf(out, " %d", (int)sl_member_int(verdict, "status"));
-    if (by[0])
-        fputs(" by ", out);
-    sl_out_clean(out, by);
-    if (retry)
-        fprintf(out, "; retry in %s", retry);
+    sl_out_coloured(out, allowed ? SL_GREEN : SL_RED,
+                    allowed ? "allowed" : "denied");
+    sl_out_print(out, " %d%s%s", (int)sl_member_int(verdict, "status"),
+                 by[0] ? " by " : "", by);
+    if (span)
+        fprintf(out, "; retry in %s", span);
     if (sl_member_true(verdict, "degraded"))
         fputs("; decided without the store", out);
     fputc('\n', out);
-    print_hold(out, verdict);
-    if (message[0]) {
-        sl_out_clean(out, message);
-        fputc('\n', out);
-    }
+    span = sl_member_span(verdict, "hold_expires_ms", text);
+    if (hold[0] && span)
+        sl_out_print(out, "held for %s, id %s\n", span, hold);
+    if (message[0])
+        sl_out_print(out, "%s\n", message);
 }
 
 static int print_take(struct sl_cli_args *args, json_t *verdict)
@@ -75,7 +59,7 @@ static int print_take(struct sl_cli_args *args, json_t *verdict)
     return allowed ? SL_EXIT_OK : SL_EXIT_FAILED;
 }
 
-static int check_request(struct sl_daemon_request *r,
+static int check_request(struct sl_cli_request *r,
                          const struct sl_check_args *q)
 {
     struct sluice_request request;
@@ -84,12 +68,12 @@ static int check_request(struct sl_daemon_request *r,
 
     sl_flow_request_fill(&q->act, &request);
     if (request.has_cost && request.cost_count > 0)
-        return sl_cli_error(r->args, SL_EXIT_USAGE,
-                            "a check accepts cost= or cost.LIMIT=, not both");
+        return sl_cli_misuse(r->args,
+                             "a check accepts cost= or cost.LIMIT=, not both");
     sl_writer_add(&r->path, SL_STR("/v1/check"));
     sl_flow_check_write(&r->body, &request, SL_STR("null"));
     status =
-        sl_daemon_request_send(r, "POST", "the request is too large", &verdict);
+        sl_cli_request_send(r, "POST", "the request is too large", &verdict);
     if (!status)
         status = print_take(r->args, verdict);
     json_decref(verdict);
@@ -118,58 +102,53 @@ static int add_token(struct sl_cli_args *args, struct sl_check_args *q)
 /* --hold is the same as hold=. */
 static int read_hold(struct sl_cli_args *args, struct sl_check_args *q)
 {
-    const char *text = sl_cli_args_flag(args, "hold");
+    const char *text = sl_cli_flag(args, "hold");
     struct sl_diag diag = {.sentence = ""};
 
     if (!text)
         return 0;
     if (q->in.request.hold_ns > 0)
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            "--hold and hold= are both given; remove one");
+        return sl_cli_misuse(args,
+                             "--hold and hold= are both given; remove one");
     if (sl_parse_duration(sl_str_c(text), &q->in.request.hold_ns, &diag))
-        return sl_cli_error(args, SL_EXIT_USAGE, "--hold %s: %s", text,
-                            diag.sentence);
+        return sl_cli_misuse(args, "--hold %s: %s", text, diag.sentence);
     if (q->in.request.hold_ns == 0)
-        return sl_cli_error(
-            args, SL_EXIT_USAGE,
-            "a hold needs a duration above 0; write one like --hold 30s");
+        return sl_cli_misuse(
+            args, "a hold needs a duration above 0; write one like --hold 30s");
     return 0;
+}
+
+static int ask_take(struct sl_cli_request *r)
+{
+    struct sl_check_args q;
+    int status;
+
+    sl_check_args_init(&q, SL_NS_NONE);
+    q.bare_limits = true;
+    q.accepts_hold = true;
+    status = sl_check_args_read(r->args, 0, &q);
+    if (!status)
+        status = read_hold(r->args, &q);
+    if (!status)
+        status = add_token(r->args, &q);
+    if (!status && q.now != SL_NS_NONE)
+        status = sl_cli_misuse(
+            r->args,
+            "at= cannot be used with take: the daemon uses its own clock");
+    if (!status)
+        status = check_request(r, &q);
+    sl_check_args_done(&q);
+    return status;
 }
 
 static int run_take(struct sl_cli_args *args)
 {
-    struct sl_check_args q;
-    struct sl_daemon_request r;
-    int status;
-
-    sl_daemon_request_init(&r, args, PATH_BYTES);
-    sl_check_args_init(&q, SL_NS_NONE);
-    q.bare_limits = true;
-    q.accepts_token = true;
-    q.accepts_hold = true;
-    status = sl_check_args_read(args, 0, &q);
-    if (!status)
-        status = read_hold(args, &q);
-    if (!status)
-        status = add_token(args, &q);
-    if (!status && q.now != SL_NS_NONE)
-        status = sl_cli_error(
-            args, SL_EXIT_USAGE,
-            "at= cannot be used with take: the daemon uses its own clock");
-    if (!status)
-        status = sl_daemon_request_open(&r, false);
-    if (!status)
-        status = check_request(&r, &q);
-    sl_check_args_done(&q);
-    sl_daemon_request_done(&r);
-    return status;
+    return sl_cli_request_run(args, PATH_BYTES, ask_take);
 }
 
 static const struct sl_flag take_flags[] = {
     {'\0', "hold", "DURATION",
      "hold the cost for this time; see `sluice hold`"},
-    SL_FLAG_URL,
-    SL_FLAG_TOKEN,
     {'\0', NULL,   NULL,       NULL                  },
 };
 
@@ -191,9 +170,9 @@ const struct sl_command sl_command_take = {
             "  sluice take 'job transcribe' org=acme cost=30 --hold 5m\n"
             "  sluice take ai-minute ann --url http://10.0.0.7:8080\n"
             "  sluice take ai-minute ann cost=0\n",
-    .words = "",
     .formats = "table|json",
     .flags = take_flags,
+    .listener = SL_LISTENER_HTTP,
     .least = 1,
     .most = (unsigned)-1,
     .run = run_take,
@@ -212,13 +191,13 @@ static int read_pair(struct sl_cli_args *args, const char *word,
 
     if (!sl_flow_word_under(name, "cost.") &&
         !sl_str_eq(name, SL_STR("cost")) && !sl_str_eq(name, SL_STR("status")))
-        return sl_cli_error(
-            args, SL_EXIT_USAGE,
+        return sl_cli_misuse(
+            args,
             "unknown argument \"%s\"; write cost=N, cost.LIMIT=N or status=N",
             word);
     if (sl_parse_number(sl_str_c(equals + 1), ret_number, NULL))
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            "\"%s\" needs a whole number after the '='", word);
+        return sl_cli_misuse(args, "\"%s\" needs a whole number after the '='",
+                             word);
     *ret_name = name;
     return 0;
 }
@@ -261,11 +240,10 @@ static int write_extend(struct sl_cli_args *args, struct sl_writer *body)
     sl_ns span;
 
     if (args->word_count != 3)
-        return sl_cli_error(
-            args, SL_EXIT_USAGE,
-            "missing duration; write sluice hold extend ID 30s");
+        return sl_cli_misuse(
+            args, "missing duration; write sluice hold extend ID 30s");
     if (sl_parse_duration(sl_str_c(args->words[2]), &span, &diag))
-        return sl_cli_error(args, SL_EXIT_USAGE, "%s", diag.sentence);
+        return sl_cli_misuse(args, "%s", diag.sentence);
     sl_json_member_text(body, "hold", args->words[2]);
     return 0;
 }
@@ -281,25 +259,24 @@ static int write_body(struct sl_cli_args *args, struct sl_writer *body)
     else if (strcmp(action, "extend") == 0)
         status = write_extend(args, body);
     else if (strcmp(action, "release") != 0)
-        status = sl_cli_error(
-            args, SL_EXIT_USAGE,
-            "unknown action \"%s\"; write settle, release or extend", action);
+        status = sl_cli_misuse(
+            args, "unknown action \"%s\"; write settle, release or extend",
+            action);
     else if (args->word_count != 2)
-        status =
-            sl_cli_error(args, SL_EXIT_USAGE,
-                         "release accepts the id of the hold and nothing else");
+        status = sl_cli_misuse(
+            args, "release accepts the id of the hold and nothing else");
     sl_json_close(body, '}');
     return status;
 }
 
 static void print_limit(FILE *out, json_t *limit)
 {
+    const char *name = sl_member_text(limit, "name");
     json_t *cost = json_object_get(limit, "cost");
 
-    fputs("  ", out);
-    sl_out_clean(out,
-                 sl_member_text(limit, "name", "(no longer in the policy)"));
-    fprintf(out, ": held %" JSON_INTEGER_FORMAT, sl_member_int(limit, "held"));
+    sl_out_print(out, "  %s: held %" JSON_INTEGER_FORMAT,
+                 name[0] ? name : "(no longer in the policy)",
+                 sl_member_int(limit, "held"));
     if (json_is_integer(cost))
         fprintf(out, ", settled with %" JSON_INTEGER_FORMAT,
                 json_integer_value(cost));
@@ -315,7 +292,7 @@ static int print_ended(struct sl_cli_args *args, json_t *answer)
     json_t *limit;
     size_t i;
 
-    sl_out_clean(out, sl_member_text(answer, "state", "?"));
+    sl_out_print(out, "%s", sl_member_text(answer, "state"));
     if (json_is_integer(json_object_get(answer, "expires_ms")))
         fprintf(out, " for %" JSON_INTEGER_FORMAT " ms",
                 sl_member_int(answer, "expires_ms"));
@@ -327,34 +304,28 @@ static int print_ended(struct sl_cli_args *args, json_t *answer)
     return SL_EXIT_OK;
 }
 
-static int run_hold(struct sl_cli_args *args)
+static int ask_hold(struct sl_cli_request *r)
 {
-    struct sl_daemon_request r;
+    struct sl_cli_args *args = r->args;
     char too_long[120];
-    int status;
+    int status = write_body(args, &r->body);
 
+    if (status)
+        return status;
+    if (r->body.err)
+        return sl_cli_misuse(args, "too many arguments");
     snprintf(too_long, sizeof(too_long),
              "\"%.40s...\" is too long for the id of a hold", args->words[1]);
-    sl_daemon_request_init(&r, args, PATH_BYTES);
-    status = write_body(args, &r.body);
-    if (!status)
-        status = sl_daemon_request_open(&r, false);
-    if (!status && r.body.err)
-        status = sl_cli_error(args, SL_EXIT_USAGE, "too many arguments");
-    sl_writer_add(&r.path, SL_STR("/v1/holds"));
-    sl_daemon_request_segment(&r, args->words[1]);
-    sl_writer_addf(&r.path, "/%s", args->words[0]);
-    if (!status)
-        status = sl_daemon_request_print(&r, "POST", too_long, print_ended);
-    sl_daemon_request_done(&r);
-    return status;
+    sl_writer_add(&r->path, SL_STR("/v1/holds"));
+    sl_cli_request_segment(r, args->words[1]);
+    sl_writer_addf(&r->path, "/%s", args->words[0]);
+    return sl_cli_request_print(r, "POST", too_long, print_ended);
 }
 
-static const struct sl_flag hold_flags[] = {
-    SL_FLAG_URL,
-    SL_FLAG_TOKEN,
-    {'\0', NULL, NULL, NULL},
-};
+static int run_hold(struct sl_cli_args *args)
+{
+    return sl_cli_request_run(args, PATH_BYTES, ask_hold);
+}
 
 const struct sl_command sl_command_hold = {
     .name = "hold",
@@ -376,7 +347,7 @@ const struct sl_command sl_command_hold = {
             "  sluice hold release 6f1c0a...\n",
     .words = "settle|release|extend",
     .formats = "table|json",
-    .flags = hold_flags,
+    .listener = SL_LISTENER_HTTP,
     .least = 2,
     .most = WORDS_MAX,
     .run = run_hold,

@@ -6,23 +6,13 @@
 #include "cli/flow/daemon.h"
 #include "cli/flow/flow.h"
 
-/* FILE:LINE: want retry=12s, got retry=11s */
-static void print_miss(FILE *out, const char *file, unsigned line,
-                       const struct sl_flow_mismatch *miss)
-{
-    const char *equals = miss->label[0] ? "=" : "";
-
-    sl_out_clean(out, file);
-    fprintf(out, ":%u: want ", line);
-    sl_out_clean(out, miss->label);
-    fputs(equals, out);
-    sl_out_clean(out, miss->want);
-    fputs(", got ", out);
-    sl_out_clean(out, miss->label);
-    fputs(equals, out);
-    sl_out_clean(out, miss->got);
-    fputc('\n', out);
-}
+struct test {
+    struct sl_cli_args *args;
+    FILE *out;
+    unsigned flows, failed, skipped;
+    int status;      /* the exit status so far */
+    char last[4096]; /* the last message, to print repeats once */
+};
 
 /* A skipped flow did not fail. */
 static bool is_good(const struct sl_flow_outcome *o)
@@ -30,115 +20,88 @@ static bool is_good(const struct sl_flow_outcome *o)
     return o->end == SL_END_PASSED || o->end == SL_END_SKIPPED;
 }
 
-/* Print why a flow failed, each line after `prefix`. */
+/* Print why a flow failed, each line after `prefix`:
+ * FILE:LINE: want retry=12s, got retry=11s */
 static void print_why(FILE *out, const char *prefix, const char *file,
                       const struct sl_flow_outcome *o)
 {
     for (const struct sl_flow_mismatch *m = o->misses; m; m = m->next) {
-        fputs(prefix, out);
-        print_miss(out, file, o->line, m);
+        const char *equals = m->label[0] ? "=" : "";
+
+        sl_out_print(out, "%s%s:%u: want %s%s%s, got %s%s%s\n", prefix, file,
+                     o->line, m->label, equals, m->want, m->label, equals,
+                     m->got);
     }
     if (o->message[0] && o->end != SL_END_BAD_POLICY &&
-        o->end != SL_END_SKIPPED) {
-        fputs(prefix, out);
-        sl_out_clean(out, file);
-        fprintf(out, ":%u: ", o->line);
-        sl_out_clean(out, o->message);
-        fputc('\n', out);
-    }
+        o->end != SL_END_SKIPPED)
+        sl_out_print(out, "%s%s:%u: %s\n", prefix, file, o->line, o->message);
 }
 
-static void table_flow(struct sl_test *test, const char *file,
+static void table_flow(struct test *test, const char *file,
                        const struct sl_flow *flow,
                        const struct sl_flow_outcome *o)
 {
-    FILE *out = test->args->cli->out;
     bool passed = o->end == SL_END_PASSED;
     bool skipped = o->end == SL_END_SKIPPED;
 
-    sl_out_colour(out, passed ? SL_GREEN : skipped ? SL_YELLOW : SL_RED);
-    fputs(passed ? "ok  " : skipped ? "skip" : "FAIL", out);
-    sl_out_colour(out, SL_PLAIN);
-    fputc(' ', out);
-    sl_out_clean(out, file);
-    fputs(": ", out);
-    sl_out_clean(out, flow->name);
+    sl_out_coloured(test->out,
+                    passed    ? SL_GREEN
+                    : skipped ? SL_YELLOW
+                              : SL_RED,
+                    passed    ? "ok  "
+                    : skipped ? "skip"
+                              : "FAIL");
+    sl_out_print(test->out, " %s: %s", file, flow->name);
     if (skipped)
-        fprintf(out, " (%s)\n", o->message);
+        fprintf(test->out, " (%s)\n", o->message);
     else
-        fprintf(out, " (%zu line%s)\n", o->acts, o->acts == 1 ? "" : "s");
-    print_why(out, "", file, o);
+        fprintf(test->out, " (%zu line%s)\n", o->acts, o->acts == 1 ? "" : "s");
+    print_why(test->out, "", file, o);
 }
 
-static void tap_flow(struct sl_test *test, const char *file,
+/* `flow` is NULL for a file that cannot be read. */
+static void tap_flow(struct test *test, const char *file,
                      const struct sl_flow *flow,
                      const struct sl_flow_outcome *o)
 {
-    FILE *out = test->args->cli->out;
-
-    print_why(out, "# ", file, o);
+    if (flow)
+        print_why(test->out, "# ", file, o);
     if (o->end == SL_END_BAD_POLICY)
-        fprintf(out, "# the policy is invalid\n");
-    fprintf(out, "%sok %u - ", is_good(o) ? "" : "not ", test->flows);
-    sl_out_clean(out, file);
-    fputs(": ", out);
-    sl_out_clean(out, flow->name);
+        fprintf(test->out, "# the policy is invalid\n");
+    sl_out_print(test->out, "%sok %u - %s: %s", is_good(o) ? "" : "not ",
+                 test->flows, file, flow ? flow->name : "cannot be read");
     if (o->end == SL_END_SKIPPED)
-        fprintf(out, " # SKIP %s", o->message);
-    fputc('\n', out);
+        fprintf(test->out, " # SKIP %s", o->message);
+    fputc('\n', test->out);
 }
 
-static void json_pair(FILE *out, const char *name, const char *value)
-{
-    fprintf(out, "\"%s\":", name);
-    sl_out_json(out, value);
-}
-
-static void json_misses(FILE *out, const struct sl_flow_outcome *o)
-{
-    fputs(",\"misses\":[", out);
-    for (const struct sl_flow_mismatch *m = o->misses; m; m = m->next) {
-        fputs(m == o->misses ? "{" : ",{", out);
-        json_pair(out, "field", m->label);
-        fputc(',', out);
-        json_pair(out, "want", m->want);
-        fputc(',', out);
-        json_pair(out, "got", m->got);
-        fputc('}', out);
-    }
-    fputc(']', out);
-}
-
-static void json_flow(struct sl_test *test, const char *file,
+static void json_flow(struct test *test, const char *file,
                       const struct sl_flow *flow,
                       const struct sl_flow_outcome *o)
 {
-    FILE *out = test->args->cli->out;
+    FILE *out = test->out;
     bool passed = is_good(o);
 
-    fputs(test->flows > 1 ? ",{" : "{", out);
-    json_pair(out, "file", file);
-    fputc(',', out);
-    json_pair(out, "name", flow ? flow->name : "");
-    fprintf(out, ",\"ok\":%s%s,\"lines\":%zu,\"line\":%u",
+    sl_out_json(out, test->flows > 1 ? ",{\"file\":" : "{\"file\":", file);
+    sl_out_json(out, ",\"name\":", flow ? flow->name : "");
+    fprintf(out, ",\"ok\":%s%s,\"lines\":%zu,\"line\":%u,\"misses\":[",
             passed ? "true" : "false",
             o->end == SL_END_SKIPPED ? ",\"skipped\":true" : "", o->acts,
             passed ? 0 : o->line);
-    json_misses(out, o);
-    fputc(',', out);
-    json_pair(out, "message", o->message);
+    for (const struct sl_flow_mismatch *m = o->misses; m; m = m->next) {
+        sl_out_json(out,
+                    m == o->misses ? "{\"field\":" : ",{\"field\":", m->label);
+        sl_out_json(out, ",\"want\":", m->want);
+        sl_out_json(out, ",\"got\":", m->got);
+        fputc('}', out);
+    }
+    sl_out_json(out, "],\"message\":", o->message);
     fputc('}', out);
-}
-
-void sl_test_begin(struct sl_test *test)
-{
-    if (test->args->format == SL_FORMAT_JSON)
-        fputs("{\"flows\":[", test->args->cli->out);
 }
 
 /* Keep the most basic failure: invalid arguments, then an invalid policy, then
  * an unreachable daemon, a failed store, a failed flow. */
-static void set_status(struct sl_test *test, int status)
+static void set_status(struct test *test, int status)
 {
     static const int order[] = {SL_EXIT_FAILED, SL_EXIT_STORE,
                                 SL_EXIT_UNREACHABLE, SL_EXIT_POLICY,
@@ -157,20 +120,19 @@ static void set_status(struct sl_test *test, int status)
 
 /* Print a message on err unless it repeats the last one: many flows share one
  * invalid policy. */
-static void print_once(struct sl_test *test, const char *text)
+static void print_once(struct test *test, const char *text)
 {
-    size_t len = strlen(text);
-
     if (strcmp(test->last, text) == 0)
         return;
     snprintf(test->last, sizeof(test->last), "%s", text);
-    fputs(text, test->args->cli->err);
-    if (len == 0 || text[len - 1] != '\n')
-        fputc('\n', test->args->cli->err);
+    sl_out_line(test->args->cli->err, text);
 }
 
-void sl_test_flow(struct sl_test *test, const char *file,
-                  const struct sl_flow *flow, const struct sl_flow_outcome *out)
+/* Report a flow. `flow` is NULL for a file that is not a flow file; the message
+ * is the reason. */
+static void report(struct test *test, const char *file,
+                   const struct sl_flow *flow,
+                   const struct sl_flow_outcome *out)
 {
     static const int status[] = {
         [SL_END_PASSED] = SL_EXIT_OK,
@@ -184,54 +146,33 @@ void sl_test_flow(struct sl_test *test, const char *file,
     test->flows++;
     test->failed += !is_good(out);
     test->skipped += out->end == SL_END_SKIPPED;
-    set_status(test, status[out->end]);
-    if (out->end == SL_END_BAD_POLICY)
+    set_status(test, flow ? status[out->end] : SL_EXIT_USAGE);
+    if (!flow || out->end == SL_END_BAD_POLICY)
         print_once(test, out->message);
     if (test->args->format == SL_FORMAT_JSON)
         json_flow(test, file, flow, out);
     else if (test->args->format == SL_FORMAT_TAP)
         tap_flow(test, file, flow, out);
-    else
+    else if (flow)
         table_flow(test, file, flow, out);
 }
 
-void sl_test_refused(struct sl_test *test, const char *file, const char *why)
+static void print_end(struct test *test)
 {
-    struct sl_flow_outcome out = {.end = SL_END_FAILED, .message = why};
-    FILE *to = test->args->cli->out;
-
-    test->flows++;
-    test->failed++;
-    set_status(test, SL_EXIT_USAGE);
-    print_once(test, why);
-    if (test->args->format == SL_FORMAT_JSON) {
-        json_flow(test, file, NULL, &out);
-    } else if (test->args->format == SL_FORMAT_TAP) {
-        fprintf(to, "not ok %u - ", test->flows);
-        sl_out_clean(to, file);
-        fputs(": cannot be read\n", to);
-    }
-}
-
-void sl_test_end(struct sl_test *test)
-{
-    FILE *out = test->args->cli->out;
     unsigned passed = test->flows - test->failed - test->skipped;
+    bool json = test->args->format == SL_FORMAT_JSON;
     char skipped[48] = "";
 
-    if (test->args->format == SL_FORMAT_JSON) {
-        if (test->skipped > 0)
-            snprintf(skipped, sizeof(skipped), ",\"skipped\":%u",
-                     test->skipped);
-        fprintf(out, "],\"passed\":%u,\"failed\":%u%s}\n", passed, test->failed,
-                skipped);
-    } else if (test->args->format == SL_FORMAT_TAP) {
-        fprintf(out, "1..%u\n", test->flows);
-    } else {
-        if (test->skipped > 0)
-            snprintf(skipped, sizeof(skipped), ", %u skipped", test->skipped);
-        fprintf(out, "%u passed, %u failed%s\n", passed, test->failed, skipped);
-    }
+    if (test->skipped > 0)
+        snprintf(skipped, sizeof(skipped),
+                 json ? ",\"skipped\":%u" : ", %u skipped", test->skipped);
+    if (test->args->format == SL_FORMAT_TAP)
+        fprintf(test->out, "1..%u\n", test->flows);
+    else
+        fprintf(test->out,
+                json ? "],\"passed\":%u,\"failed\":%u%s}\n"
+                     : "%u passed, %u failed%s\n",
+                passed, test->failed, skipped);
 }
 
 /* ---- running flow files ---- */
@@ -240,9 +181,10 @@ void sl_test_end(struct sl_test *test)
 #define LINE_SHOWN    400               /* longer lines are not printed */
 
 /* Report an invalid file with its line and a caret. */
-static void refuse_file(struct sl_test *test, const char *path,
+static void refuse_file(struct test *test, const char *path,
                         const struct sl_diag *diag, struct sl_str line)
 {
+    struct sl_flow_outcome out = {.end = SL_END_FAILED};
     char text[2048];
 
     if (line.len > 0 && line.at[line.len - 1] == '\r')
@@ -250,18 +192,11 @@ static void refuse_file(struct sl_test *test, const char *path,
     if (line.len > LINE_SHOWN)
         line.len = 0;
     sl_diag_print(diag, line, text, sizeof(text));
-    sl_test_refused(test, path, text);
+    out.message = text;
+    report(test, path, NULL, &out);
 }
 
-static void refuse_errno(struct sl_test *test, const char *path, int why)
-{
-    struct sl_diag diag = {.file = path};
-
-    sl_diag_error(&diag, 0, "%s", strerror(why));
-    refuse_file(test, path, &diag, (struct sl_str){NULL, 0});
-}
-
-static void run_flows(struct sl_test *test, const struct sl_flow_file *file,
+static void run_flows(struct test *test, const struct sl_flow_file *file,
                       struct sl_flow_daemon *daemon)
 {
     const struct sl_flow *flow;
@@ -271,78 +206,72 @@ static void run_flows(struct sl_test *test, const struct sl_flow_file *file,
     sl_arena_init(&arena, OUTCOME_BYTES, &sl_alloc_libc);
     for (flow = file->flows; flow; flow = flow->next) {
         sl_flow_run(flow, file->name, daemon, &arena, &out);
-        sl_test_flow(test, file->name, flow, &out);
+        report(test, file->name, flow, &out);
         sl_arena_reset(&arena);
     }
     sl_arena_done(&arena);
 }
 
-static void run_file(struct sl_test *test, const char *path,
+static void run_file(struct test *test, const char *path,
                      struct sl_flow_daemon *daemon)
 {
     const char *name = strcmp(path, "-") == 0 ? "stdin" : path;
+    struct sl_diag diag = {.file = name};
+    struct sl_str line = {NULL, 0};
     struct sl_flow_file file;
-    struct sl_diag diag;
-    struct sl_str line;
     struct sl_buf buf;
     int err;
 
     /* One byte above the maximum, so that a longer file is noticed. */
     sl_buf_init(&buf, SL_FLOW_BYTES + 1, &sl_alloc_libc);
-    if (sl_read_all(test->args->cli, path, &buf)) {
-        refuse_errno(test, name, errno);
-    } else {
+    err = sl_read_all(test->args->cli, path, &buf);
+    if (err)
+        sl_diag_error(&diag, 0, "%s", strerror(errno));
+    else
         err = sl_flow_read(name, sl_buf_str(&buf), &sl_alloc_libc, &file, &diag,
                            &line);
-        if (err == SLUICE_ENOMEM)
-            refuse_errno(test, name, ENOMEM);
-        else if (err)
-            refuse_file(test, name, &diag, line);
-        else
-            run_flows(test, &file, daemon);
-        if (!err)
-            sl_flow_file_done(&file);
+    if (err == SLUICE_ENOMEM)
+        sl_diag_error(&diag, 0, "%s", strerror(ENOMEM));
+    if (err) {
+        refuse_file(test, name, &diag, line);
+    } else {
+        run_flows(test, &file, daemon);
+        sl_flow_file_done(&file);
     }
     sl_buf_done(&buf);
 }
 
 static int run_all(struct sl_cli_args *args, struct sl_flow_daemon *daemon)
 {
-    struct sl_test test = {.args = args};
+    struct test test = {.args = args, .out = args->cli->out};
 
-    sl_test_begin(&test);
+    if (args->format == SL_FORMAT_JSON)
+        fputs("{\"flows\":[", test.out);
     for (size_t i = 0; i < args->word_count; i++)
         run_file(&test, args->words[i], daemon);
-    sl_test_end(&test);
+    print_end(&test);
     return test.status;
-}
-
-static int run_over_http(struct sl_cli_args *args, const char *url,
-                         const char *admin)
-{
-    struct sl_flow_daemon daemon;
-    int status;
-
-    if (sl_flow_daemon_init(&daemon, url, admin, &sl_alloc_libc))
-        status = sl_cli_error(args, SL_EXIT_USAGE, "%s", daemon.why.sentence);
-    else
-        status = run_all(args, &daemon);
-    sl_flow_daemon_done(&daemon);
-    return status;
 }
 
 static int run(struct sl_cli_args *args)
 {
-    const char *url = sl_cli_args_flag(args, "url");
-    const char *admin = sl_cli_args_flag(args, "admin-url");
+    const char *url = sl_cli_flag(args, "url");
+    const char *admin = sl_cli_flag(args, "admin-url");
+    struct sl_flow_daemon daemon;
+    int status;
 
     if (!url && !admin)
         return run_all(args, NULL);
     if (!url || !admin)
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            "--url and --admin-url must be used together: "
-                            "checks go to one, policy and clock to the other");
-    return run_over_http(args, url, admin);
+        return sl_cli_misuse(args,
+                             "--url and --admin-url must be used together: "
+                             "checks go to one, policy and clock to the other");
+    if (sl_flow_daemon_init(&daemon, url, admin, &sl_alloc_libc))
+        status = sl_cli_misuse(args, "%s", daemon.why.sentence);
+    else
+        status = run_all(args, &daemon);
+    sl_flow_daemon_done(&daemon);
+    return status;
 }
 
 static const struct sl_flag flags[] = {

@@ -30,8 +30,6 @@ struct question {
     struct sl_str kid;
 };
 
-/* ---- the flags ---- */
-
 static int refuse_algorithm(const struct question *q, struct sl_str word)
 {
     static const char *const names[] = {
@@ -40,11 +38,11 @@ static int refuse_algorithm(const struct question *q, struct sl_str word)
     const char *near = sl_str_nearest(word, names, SL_LEN(names));
 
     if (near)
-        return sl_cli_error(q->args, SL_EXIT_USAGE,
-                            "unknown algorithm \"%.*s\"; did you mean %s?",
-                            SL_STR_ARG(word), near);
-    return sl_cli_error(
-        q->args, SL_EXIT_USAGE,
+        return sl_cli_misuse(q->args,
+                             "unknown algorithm \"%.*s\"; did you mean %s?",
+                             SL_STR_ARG(word), near);
+    return sl_cli_misuse(
+        q->args,
         "unknown algorithm \"%.*s\"; write one or more of RS256, RS384, RS512, "
         "PS256, PS384, PS512, ES256, ES384, ES512, EdDSA, HS256, HS384, HS512, "
         "separated by commas",
@@ -69,39 +67,31 @@ static int read_algorithms(struct question *q, const char *list)
 
 static int read_times(struct question *q)
 {
-    const char *leeway = sl_cli_args_flag(q->args, "leeway");
-    const char *now = sl_cli_args_flag(q->args, "now");
-    struct sl_diag diag = {.line = 0};
+    int status = sl_flag_duration(q->args, "leeway", &q->rules.leeway);
 
+    if (!status && q->rules.leeway > LEEWAY_MOST)
+        return sl_cli_misuse(q->args,
+                             "--leeway: %s is more than the maximum of 5m",
+                             sl_cli_flag(q->args, "leeway"));
     q->now = sl_clock_wall();
-    if (leeway && sl_parse_duration(sl_str_c(leeway), &q->rules.leeway, &diag))
-        return sl_cli_error(q->args, SL_EXIT_USAGE, "--leeway: %s",
-                            diag.sentence);
-    if (q->rules.leeway > LEEWAY_MOST)
-        return sl_cli_error(q->args, SL_EXIT_USAGE,
-                            "--leeway: %s is more than the maximum of 5m",
-                            leeway);
-    if (now && sl_timestamp_parse(sl_str_c(now), &q->now, &diag))
-        return sl_cli_error(q->args, SL_EXIT_USAGE, "--now: %s", diag.sentence);
-    return 0;
+    return status ? status : sl_flag_time(q->args, "now", &q->now);
 }
 
 static int read_flags(struct question *q)
 {
-    const char *audience = sl_cli_args_flag(q->args, "audience");
-    int status = read_algorithms(q, sl_cli_args_flag(q->args, "algorithms"));
+    const char *audience = sl_cli_flag(q->args, "audience");
+    int status = read_algorithms(q, sl_cli_flag(q->args, "algorithms"));
 
-    q->path = sl_cli_args_flag(q->args, "jwks");
+    q->path = sl_cli_flag(q->args, "jwks");
     if (!q->path)
-        return sl_cli_error(
-            q->args, SL_EXIT_USAGE,
+        return sl_cli_misuse(
+            q->args,
             "missing keys; write: sluice token verify --jwks FILE TOKEN");
     if (status)
         return status;
     q->rules.algorithms = q->algorithms;
-    q->rules.issuer = sl_str_c(sl_cli_args_flag(q->args, "issuer"));
-    q->rules.signature_only =
-        sl_cli_args_flag(q->args, "signature-only") != NULL;
+    q->rules.issuer = sl_str_c(sl_cli_flag(q->args, "issuer"));
+    q->rules.signature_only = sl_cli_flag(q->args, "signature-only") != NULL;
     if (audience) {
         q->audience = sl_str_c(audience);
         q->rules.audiences = &q->audience;
@@ -109,8 +99,6 @@ static int read_flags(struct question *q)
     }
     return read_times(q);
 }
-
-/* ---- the keys and the token ---- */
 
 static int read_keys(struct question *q)
 {
@@ -121,16 +109,15 @@ static int read_keys(struct question *q)
     char words[1024];
     int err;
 
-    if (sl_read_all(q->args->cli, q->path, &q->keys))
-        return sl_cli_error(q->args, SL_EXIT_FAILED, "%s: %s", q->path,
-                            strerror(errno));
+    if (sl_need_file(q->args, q->path, &q->keys))
+        return SL_EXIT_FAILED;
     err = sl_keyset_read(sl_buf_str(&q->keys), wanted, &sl_alloc_libc, &q->set,
                          &diag);
     if (err == SLUICE_ENOMEM)
-        return sl_cli_error(q->args, SL_EXIT_FAILED, "out of memory");
+        return sl_cli_no_memory(q->args);
     if (err) {
         sl_diag_print(&diag, (struct sl_str){NULL, 0}, words, sizeof(words));
-        return sl_cli_error(q->args, SL_EXIT_FAILED, "%s", words);
+        return sl_cli_fail(q->args, "%s", words);
     }
     if (sl_keyset_has_private(q->set))
         sl_cli_error(q->args, 0,
@@ -150,16 +137,13 @@ static int read_token(struct question *q)
     if (strcmp(word, "-") != 0)
         return 0;
     if (sl_read_all(q->args->cli, "-", &q->typed))
-        return sl_cli_error(q->args, SL_EXIT_FAILED, "standard input: %s",
-                            strerror(errno));
+        return sl_cli_fail(q->args, "standard input: %s", strerror(errno));
     len = q->typed.len;
     while (len > 0 && strchr("\r\n", q->typed.bytes[len - 1]))
         len--;
     q->text = (struct sl_str){q->typed.bytes, len};
     return 0;
 }
-
-/* ---- the answer ---- */
 
 static bool is_encrypted(struct sl_str text)
 {
@@ -202,12 +186,12 @@ static int print_refused(const struct question *q, enum sl_token_error fault)
 
     explain(q, fault, why, sizeof(why));
     if (q->args->format == SL_FORMAT_JSON) {
-        fprintf(out, "{\"verified\":false,\"reason\":\"%s\",\"message\":",
+        fprintf(out, "{\"verified\":false,\"reason\":\"%s\"",
                 sl_token_error_word(fault));
-        sl_out_json(out, why);
+        sl_out_json(out, ",\"message\":", why);
         fputs("}\n", out);
     }
-    return sl_cli_error(q->args, SL_EXIT_FAILED, "%s", why);
+    return sl_cli_fail(q->args, "%s", why);
 }
 
 /* Claim paths do not end in NUL. */
@@ -223,20 +207,17 @@ static void print_json(struct question *q)
     FILE *out = q->args->cli->out;
     char when[SL_TIMESTAMP_TEXT];
 
-    fputs("{\"verified\":true,\"expires\":", out);
+    fputs("{\"verified\":true", out);
     if (q->token.expires >= 0 && q->token.expires < SL_TIME_END) {
         sl_timestamp_print(q->token.expires, false, when);
-        sl_out_json(out, when);
+        sl_out_json(out, ",\"expires\":", when);
     } else {
-        fputs("null", out);
+        fputs(",\"expires\":null", out);
     }
     fputs(",\"claims\":{", out);
     for (unsigned i = 0; i < q->token.claim_count; i++) {
-        if (i > 0)
-            fputc(',', out);
-        sl_out_json(out, text_of(q, q->token.claims[i].path));
-        fputc(':', out);
-        sl_out_json(out, text_of(q, q->token.claims[i].value));
+        sl_out_json(out, i > 0 ? "," : "", text_of(q, q->token.claims[i].path));
+        sl_out_json(out, ":", text_of(q, q->token.claims[i].value));
     }
     fputs("}}\n", out);
 }
@@ -254,10 +235,9 @@ static void print_table(struct question *q)
     for (unsigned i = 0; i < q->token.claim_count; i++) {
         struct sl_str path = q->token.claims[i].path;
 
-        sl_out_clean(out, text_of(q, path));
-        fprintf(out, "%*s", sl_str_int(widest - path.len + 2), "");
-        sl_out_clean(out, text_of(q, q->token.claims[i].value));
-        fputc('\n', out);
+        sl_out_print(out, "%s%*s%s\n", text_of(q, path),
+                     sl_str_int(widest - path.len + 2), "",
+                     text_of(q, q->token.claims[i].value));
     }
 }
 
@@ -289,10 +269,11 @@ static int run(struct sl_cli_args *args)
     int status;
 
     if (strcmp(args->words[0], "verify") != 0)
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            "unknown action \"%s\"; write: sluice token verify "
-                            "--jwks FILE TOKEN",
-                            args->words[0]);
+        return sl_cli_misuse(
+            args,
+            "unknown action \"%s\"; write: sluice token verify "
+            "--jwks FILE TOKEN",
+            args->words[0]);
     sl_buf_init(&q.keys, SL_KEYSET_BYTES + 1, &sl_alloc_libc);
     sl_buf_init(&q.typed, SL_TOKEN_BYTES + 3, &sl_alloc_libc);
     sl_arena_init(&q.arena, 2 * SL_TOKEN_ARENA, &sl_alloc_libc);

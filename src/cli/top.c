@@ -11,10 +11,6 @@
 
 /* ---- sluice top: the keys with the most denials ---- */
 
-static const char *const measures[] = {"denied", "allowed", "cost"};
-
-enum { LIMIT, SCOPE, KEY, NUMBERS, COLUMNS = NUMBERS + SL_LEN(measures) };
-
 /* 17, or 15..17 for an estimate. */
 static const char *range(json_t *row, const char *name, char out[64])
 {
@@ -31,58 +27,52 @@ static const char *range(json_t *row, const char *name, char out[64])
 
 static void add_row(struct sl_columns *columns, json_t *row)
 {
-    const char *cells[COLUMNS];
-    char numbers[SL_LEN(measures)][64], key[512];
+    char numbers[3][64], key[512];
+    const char *scope = sl_member_text(row, "scope");
+    const char *cells[] = {sl_member_text(row, "limit"),
+                           scope[0] ? scope : "-",
+                           key,
+                           range(row, "denied", numbers[0]),
+                           range(row, "allowed", numbers[1]),
+                           range(row, "cost", numbers[2])};
 
-    cells[LIMIT] = sl_member_text(row, "limit", "-");
-    cells[SCOPE] = sl_member_text(row, "scope", "-");
-    snprintf(key, sizeof(key), "%s%s", sl_member_text(row, "key", "-"),
+    snprintf(key, sizeof(key), "%s%s", sl_member_text(row, "key"),
              sl_member_true(row, "cut") ? "..." : "");
-    cells[KEY] = key[0] ? key : "-";
-    for (unsigned i = 0; i < SL_LEN(measures); i++)
-        cells[NUMBERS + i] = range(row, measures[i], numbers[i]);
+    if (!key[0])
+        cells[2] = "-";
     sl_columns_add(columns, cells);
 }
 
 static int print_top(struct sl_cli_args *args, json_t *answer)
 {
-    static const char *const head[COLUMNS] = {"limit",  "scope",   "key",
-                                              "denied", "allowed", "cost"};
+    static const char *const head[] = {"limit",  "scope",   "key",
+                                       "denied", "allowed", "cost"};
     json_t *totals = json_object_get(answer, "totals"), *row;
     struct sl_columns columns;
     size_t i;
 
-    sl_columns_init(&columns, COLUMNS);
-    sl_columns_add(&columns, head);
+    sl_columns_init(&columns, SL_LEN(head), head);
     json_array_foreach(json_object_get(answer, "rows"), i, row)
         add_row(&columns, row);
     if (!columns.failed)
         fprintf(args->cli->out,
                 "since %s: %" JSON_INTEGER_FORMAT
                 " denied, %" JSON_INTEGER_FORMAT " allowed; by %s\n",
-                sl_member_text(answer, "from", "-"),
-                sl_member_int(totals, "denied"),
-                sl_member_int(totals, "allowed"),
-                sl_member_text(answer, "by", "-"));
+                sl_member_text(answer, "from"), sl_member_int(totals, "denied"),
+                sl_member_int(totals, "allowed"), sl_member_text(answer, "by"));
     return sl_columns_finish(&columns, args);
 }
 
-static int show(struct sl_daemon_request *r)
+static int show(struct sl_cli_request *r)
 {
-    return sl_daemon_request_print(
+    return sl_cli_request_print(
         r, "GET", "the values of the flags are too long", print_top);
 }
 
-static bool pause_watch(void)
+/* Repeat until a signal, or until the daemon or the output fails. */
+static int watch(struct sl_cli_request *r)
 {
     struct timespec pause = {.tv_sec = WATCH_SECONDS};
-
-    return nanosleep(&pause, NULL) == 0; /* style: a person waits */
-}
-
-/* Repeat until a signal, or until the daemon or the output fails. */
-static int watch(struct sl_daemon_request *r)
-{
     FILE *out = r->args->cli->out;
     bool clears =
         r->args->format == SL_FORMAT_TABLE && isatty(fileno(out)) == 1;
@@ -92,11 +82,12 @@ static int watch(struct sl_daemon_request *r)
         if (clears)
             fputs("\033[H\033[2J", out);
         status = show(r);
-    } while (!status && fflush(out) == 0 && pause_watch());
+    } while (!status && fflush(out) == 0 &&
+             nanosleep(&pause, NULL) == 0); /* style: a person waits */
     return status;
 }
 
-static int run_top(struct sl_cli_args *args)
+static int ask_top(struct sl_cli_request *r)
 {
     static const struct {
         const char *name, *flag;
@@ -106,21 +97,19 @@ static int run_top(struct sl_cli_args *args)
         {"endpoint", "endpoint"},
         {"n",        "rows"    },
     };
-    struct sl_daemon_request r;
-    int status;
 
-    sl_daemon_request_init(&r, args, PATH_BYTES);
-    status = sl_daemon_request_open(&r, true);
-    sl_writer_add(&r.path, SL_STR("/v1/top"));
+    sl_writer_add(&r->path, SL_STR("/v1/top"));
     for (size_t i = 0; i < SL_LEN(options); i++)
-        sl_daemon_request_option(&r, options[i].name,
-                                 sl_cli_args_flag(args, options[i].flag));
-    if (sl_cli_args_flag(args, "recent"))
-        sl_daemon_request_option(&r, "window", "recent");
-    if (!status)
-        status = sl_cli_args_flag(args, "watch") ? watch(&r) : show(&r);
-    sl_daemon_request_done(&r);
-    return status;
+        sl_cli_request_option(r, options[i].name,
+                              sl_cli_flag(r->args, options[i].flag));
+    if (sl_cli_flag(r->args, "recent"))
+        sl_cli_request_option(r, "window", "recent");
+    return sl_cli_flag(r->args, "watch") ? watch(r) : show(r);
+}
+
+static int run_top(struct sl_cli_args *args)
+{
+    return sl_cli_request_run(args, PATH_BYTES, ask_top);
 }
 
 static const struct sl_flag top_flags[] = {
@@ -130,8 +119,6 @@ static const struct sl_flag top_flags[] = {
     {'n',  "rows",     "N",                   "number of rows (20)"          },
     {'\0', "recent",   NULL,                  "only the last 5 to 10 minutes"},
     {'\0', "watch",    NULL,                  "refresh every two seconds"    },
-    SL_FLAG_ADMIN_URL,
-    SL_FLAG_TOKEN,
     {'\0', NULL,       NULL,                  NULL                           },
 };
 
@@ -149,11 +136,9 @@ const struct sl_command sl_command_top = {
             "  sluice top --limit tenant --by allowed -n 50\n"
             "  sluice top --watch --recent\n"
             "  sluice top -o json --admin-url http://10.0.0.7:9090\n",
-    .words = "",
     .formats = "table|json",
     .flags = top_flags,
-    .least = 0,
-    .most = 0,
+    .listener = SL_LISTENER_ADMIN,
     .run = run_top,
 };
 
@@ -165,7 +150,7 @@ static int print_reset(struct sl_cli_args *args, json_t *limit)
     int status;
 
     if (!list || json_array_append(list, limit))
-        status = sl_cli_error(args, SL_EXIT_FAILED, "out of memory");
+        status = sl_cli_no_memory(args);
     else
         status = sl_numbers_print(args, list);
     json_decref(list);
@@ -173,32 +158,28 @@ static int print_reset(struct sl_cli_args *args, json_t *limit)
 }
 
 /* /v1/keys/LIMIT/VALUE... */
+static int ask_reset(struct sl_cli_request *r)
+{
+    struct sl_cli_args *args = r->args;
+
+    sl_writer_add(&r->path, SL_STR("/v1/keys"));
+    for (size_t i = 0; i < args->word_count; i++)
+        sl_cli_request_segment(r, args->words[i]);
+    sl_cli_request_option(r, "plan", sl_cli_flag(args, "plan"));
+    sl_cli_request_option(r, "scope", sl_cli_flag(args, "scope"));
+    return sl_cli_request_print(r, sl_cli_flag(args, "look") ? "GET" : "DELETE",
+                                "the key is too long", print_reset);
+}
+
 static int run_reset(struct sl_cli_args *args)
 {
-    const char *method = sl_cli_args_flag(args, "look") ? "GET" : "DELETE";
-    struct sl_daemon_request r;
-    int status;
-
-    sl_daemon_request_init(&r, args, PATH_BYTES);
-    status = sl_daemon_request_open(&r, true);
-    sl_writer_add(&r.path, SL_STR("/v1/keys"));
-    for (size_t i = 0; i < args->word_count; i++)
-        sl_daemon_request_segment(&r, args->words[i]);
-    sl_daemon_request_option(&r, "plan", sl_cli_args_flag(args, "plan"));
-    sl_daemon_request_option(&r, "scope", sl_cli_args_flag(args, "scope"));
-    if (!status)
-        status = sl_daemon_request_print(&r, method, "the key is too long",
-                                         print_reset);
-    sl_daemon_request_done(&r);
-    return status;
+    return sl_cli_request_run(args, PATH_BYTES, ask_reset);
 }
 
 static const struct sl_flag reset_flags[] = {
     {'\0', "look",  NULL,   "show the numbers, do not reset them"           },
     {'\0', "plan",  "PLAN", "show the numbers for this plan"                },
     {'\0', "scope", "NAME", "scope of the values, as `sluice top` prints it"},
-    SL_FLAG_ADMIN_URL,
-    SL_FLAG_TOKEN,
     {'\0', NULL,    NULL,   NULL                                            },
 };
 
@@ -215,9 +196,9 @@ const struct sl_command sl_command_reset = {
             "  sluice reset ai-minute ann\n"
             "  sluice reset member acme ann --look\n"
             "  sluice reset per-visitor 6f1c0a... --scope anon\n",
-    .words = "",
     .formats = "table|json",
     .flags = reset_flags,
+    .listener = SL_LISTENER_ADMIN,
     .least = 1,
     .most = 5,
     .run = run_reset,

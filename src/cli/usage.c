@@ -20,32 +20,27 @@ static uint64_t amount_of(const json_t *map, const char *name)
     return n > 0 ? (uint64_t)n : 0;
 }
 
-static void print_bar(FILE *out, uint64_t part, uint64_t whole)
+/* [####----], returns out. */
+static const char *draw_bar(uint64_t part, uint64_t whole,
+                            char out[BAR_COLUMNS + 3])
 {
     uint64_t filled = whole > 0 ? part * BAR_COLUMNS / whole : 0;
 
-    fputc('[', out);
+    snprintf(out, BAR_COLUMNS + 3, "[%*s]", BAR_COLUMNS, "");
     for (unsigned i = 0; i < BAR_COLUMNS; i++)
-        fputc(i < filled ? '#' : '-', out);
-    fputc(']', out);
-}
-
-static enum sl_colour colour_of(uint64_t share)
-{
-    if (share >= 100)
-        return SL_RED;
-    return share >= 80 ? SL_YELLOW : SL_GREEN;
+        out[i + 1] = i < filled ? '#' : '-';
+    return out;
 }
 
 static void print_amount(FILE *out, const json_t *meter, bool limited)
 {
+    const char *unit = sl_member_text(meter, "unit");
+
     fprintf(out, "%" PRIu64, amount_of(meter, "used"));
     if (limited)
         fprintf(out, " of %" PRIu64, amount_of(meter, "limit"));
-    if (sl_member_text(meter, "unit", "")[0]) {
-        fputc(' ', out);
-        sl_out_clean(out, sl_member_text(meter, "unit", ""));
-    }
+    if (unit[0])
+        sl_out_print(out, " %s", unit);
     if (amount_of(meter, "overage") > 0)
         fprintf(out, ", %" PRIu64 " overage", amount_of(meter, "overage"));
     if (amount_of(meter, "credited") > 0)
@@ -56,17 +51,14 @@ static void print_amount(FILE *out, const json_t *meter, bool limited)
 /* When the period ends, and when the limit is likely to be reached. */
 static void print_times(FILE *out, const json_t *meter, int width)
 {
-    const char *reset = sl_member_text(meter, "reset", "");
-    const char *exhausted = sl_member_text(meter, "exhausted", "");
+    const char *reset = sl_member_text(meter, "reset");
+    const char *exhausted = sl_member_text(meter, "exhausted");
 
     if (!reset[0])
         return;
-    fprintf(out, "%*s  resets ", width, "");
-    sl_out_clean(out, reset);
-    if (exhausted[0] && amount_of(meter, "remaining") > 0) {
-        fputs(", used up about ", out);
-        sl_out_clean(out, exhausted);
-    }
+    sl_out_print(out, "%*s  resets %s", width, "", reset);
+    if (exhausted[0] && amount_of(meter, "remaining") > 0)
+        sl_out_print(out, ", used up about %s", exhausted);
     fputc('\n', out);
 }
 
@@ -75,6 +67,7 @@ static void print_days(FILE *out, const json_t *days, int width)
 {
     size_t count = json_array_size(days);
     size_t from = count > DAYS_SHOWN ? count - DAYS_SHOWN : 0;
+    char bar[BAR_COLUMNS + 3];
     uint64_t most = 0;
 
     for (size_t i = from; i < count; i++) {
@@ -85,11 +78,10 @@ static void print_days(FILE *out, const json_t *days, int width)
     for (size_t i = from; i < count && most > 0; i++) {
         const json_t *day = json_array_get(days, i);
 
-        fprintf(out, "%*s  ", width, "");
-        sl_out_clean(out, sl_member_text(day, "day", ""));
-        fputc(' ', out);
-        print_bar(out, amount_of(day, "used"), most);
-        fprintf(out, " %" PRIu64 "\n", amount_of(day, "used"));
+        sl_out_print(out, "%*s  %s %s %" PRIu64 "\n", width, "",
+                     sl_member_text(day, "day"),
+                     draw_bar(amount_of(day, "used"), most, bar),
+                     amount_of(day, "used"));
     }
 }
 
@@ -98,24 +90,26 @@ static void print_meter(struct sl_cli_args *args, const json_t *meter,
 {
     FILE *out = args->cli->out;
     bool limited = json_is_integer(json_object_get(meter, "limit"));
+    const char *name = sl_member_text(meter, "name");
     uint64_t share = amount_of(meter, "share");
-    uint64_t shown = share < 100 ? share : 100;
+    char bar[BAR_COLUMNS + 3], text[sizeof(bar) + 32];
 
-    sl_out_clean(out, sl_member_text(meter, "name", ""));
-    fprintf(out, "%*s  ",
-            width - (int)strlen(sl_member_text(meter, "name", "")), "");
+    sl_out_print(out, "%s%*s  ", name, width - (int)strlen(name), "");
     if (limited) {
-        sl_out_colour(out, colour_of(share));
-        print_bar(out, shown, 100);
-        fprintf(out, " %4" PRIu64 " %%", share);
-        sl_out_colour(out, SL_PLAIN);
+        snprintf(text, sizeof(text), "%s %4" PRIu64 " %%",
+                 draw_bar(share < 100 ? share : 100, 100, bar), share);
+        sl_out_coloured(out,
+                        share >= 100  ? SL_RED
+                        : share >= 80 ? SL_YELLOW
+                                      : SL_GREEN,
+                        text);
         fputs("  ", out);
     } else {
         fprintf(out, "%-*s  ", BAR_COLUMNS + 9, "unlimited");
     }
     print_amount(out, meter, limited);
     print_times(out, meter, width);
-    if (sl_cli_args_flag(args, "days"))
+    if (sl_cli_flag(args, "days"))
         print_days(out, json_object_get(meter, "days"), width);
 }
 
@@ -127,13 +121,12 @@ static int print_usage(struct sl_cli_args *args, json_t *answer)
     int width = 0;
 
     if (!meters) {
-        print_meter(args, answer,
-                    (int)strlen(sl_member_text(answer, "name", "")));
+        print_meter(args, answer, (int)strlen(sl_member_text(answer, "name")));
         return 0;
     }
     json_array_foreach(meters, i, meter)
     {
-        int len = (int)strlen(sl_member_text(meter, "name", ""));
+        int len = (int)strlen(sl_member_text(meter, "name"));
 
         width = len > width ? len : width;
     }
@@ -145,38 +138,37 @@ static int print_usage(struct sl_cli_args *args, json_t *answer)
 }
 
 /* GET /v1/usage/SCOPE/ID */
-static int show_usage(struct sl_daemon_request *r)
+static int show_usage(struct sl_cli_request *r)
 {
     struct sl_cli_args *args = r->args;
-    const char *days = sl_cli_args_flag(args, "days");
+    const char *days = sl_cli_flag(args, "days");
 
     sl_writer_add(&r->path, SL_STR("/v1/usage"));
-    sl_daemon_request_segment(r, args->words[0]);
-    sl_daemon_request_segment(r, args->words[1]);
+    sl_cli_request_segment(r, args->words[0]);
+    sl_cli_request_segment(r, args->words[1]);
     if (!days && args->format != SL_FORMAT_JSON)
         days = "0";
-    sl_daemon_request_option(r, "days", days);
-    sl_daemon_request_option(r, "limit", sl_cli_args_flag(args, "limit"));
-    return sl_daemon_request_print(
+    sl_cli_request_option(r, "days", days);
+    sl_cli_request_option(r, "limit", sl_cli_flag(args, "limit"));
+    return sl_cli_request_print(
         r, "GET", "the values of the flags are too long", print_usage);
 }
 
 /* POST /v1/usage */
-static int report_usage(struct sl_daemon_request *r)
+static int report_usage(struct sl_cli_request *r)
 {
     struct sl_cli_args *args = r->args;
     const char *scope = args->words[0], *number = args->words[3];
-    const char *key = sl_cli_args_flag(args, "key");
+    const char *key = sl_cli_flag(args, "key");
     bool release = number[0] == '-';
     struct sl_diag diag = {.sentence = ""};
     uint64_t amount;
 
     if (strcmp(scope, "user") != 0 && strcmp(scope, "org") != 0)
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            "usage is reported for user or org, not for \"%s\"",
-                            scope);
+        return sl_cli_misuse(
+            args, "usage is reported for user or org, not for \"%s\"", scope);
     if (sl_parse_count(sl_str_c(number + release), &amount, &diag))
-        return sl_cli_error(args, SL_EXIT_USAGE, "%s", diag.sentence);
+        return sl_cli_misuse(args, "%s", diag.sentence);
     sl_writer_addf(&r->body, "{\"amount\":%" PRIu64 "%s", amount,
                    release ? ",\"release\":true" : "");
     sl_json_member_text(&r->body, scope, args->words[1]);
@@ -184,34 +176,28 @@ static int report_usage(struct sl_daemon_request *r)
     sl_json_member_text(&r->body, "idempotency_key", key);
     sl_json_close(&r->body, '}');
     sl_writer_add(&r->path, SL_STR("/v1/usage"));
-    return sl_daemon_request_print(r, "POST", "the report is too long",
-                                   print_usage);
+    return sl_cli_request_print(r, "POST", "the report is too long",
+                                print_usage);
+}
+
+static int ask_usage(struct sl_cli_request *r)
+{
+    return r->args->word_count == 4 ? report_usage(r) : show_usage(r);
 }
 
 static int run_usage(struct sl_cli_args *args)
 {
-    struct sl_daemon_request r;
-    int status;
-
     if (args->word_count == 3)
-        return sl_cli_error(
-            args, SL_EXIT_USAGE,
-            "missing amount for %s; write: sluice usage %s %s %s AMOUNT",
+        return sl_cli_misuse(
+            args, "missing amount for %s; write: sluice usage %s %s %s AMOUNT",
             args->words[2], args->words[0], args->words[1], args->words[2]);
-    sl_daemon_request_init(&r, args, PATH_BYTES);
-    status = sl_daemon_request_open(&r, false);
-    if (!status)
-        status = args->word_count == 4 ? report_usage(&r) : show_usage(&r);
-    sl_daemon_request_done(&r);
-    return status;
+    return sl_cli_request_run(args, PATH_BYTES, ask_usage);
 }
 
 static const struct sl_flag usage_flags[] = {
     {'\0', "days",  "N",    "show usage per day, for this many days"         },
     {'\0', "limit", "NAME", "only this limit"                                },
     {'\0', "key",   "TEXT", "idempotency key of a report: repeats count once"},
-    SL_FLAG_URL,
-    SL_FLAG_TOKEN,
     {'\0', NULL,    NULL,   NULL                                             },
 };
 
@@ -232,6 +218,7 @@ const struct sl_command sl_command_usage = {
     .words = "org|user",
     .formats = "table|json",
     .flags = usage_flags,
+    .listener = SL_LISTENER_HTTP,
     .least = 2,
     .most = 4,
     .run = run_usage,
@@ -239,16 +226,21 @@ const struct sl_command sl_command_usage = {
 
 /* ---- sluice backlog: show or report the number of waiting jobs ---- */
 
+#define NAME_LETTERS                                                           \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
 static void print_backlog(FILE *out, const json_t *backlog)
 {
-    sl_out_clean(out, sl_member_text(backlog, "name", ""));
+    const char *name = sl_member_text(backlog, "name");
+
     if (json_is_integer(json_object_get(backlog, "depth")))
-        fprintf(out,
-                "  %" JSON_INTEGER_FORMAT "  %" JSON_INTEGER_FORMAT " ms ago\n",
-                sl_member_int(backlog, "depth"),
-                sl_member_int(backlog, "age_ms"));
+        sl_out_print(out,
+                     "%s  %" JSON_INTEGER_FORMAT "  %" JSON_INTEGER_FORMAT
+                     " ms ago\n",
+                     name, sl_member_int(backlog, "depth"),
+                     sl_member_int(backlog, "age_ms"));
     else
-        fputs("  never reported\n", out);
+        sl_out_print(out, "%s  never reported\n", name);
 }
 
 static int print_backlogs(struct sl_cli_args *args, json_t *answer)
@@ -262,53 +254,33 @@ static int print_backlogs(struct sl_cli_args *args, json_t *answer)
     return SL_EXIT_OK;
 }
 
-static bool is_name(const char *name)
-{
-    return strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                        "0123456789._-") == strlen(name);
-}
-
 /* PUT if there is a depth, else GET. */
-static int ask_backlog(struct sl_daemon_request *r)
+static int ask_backlog(struct sl_cli_request *r)
 {
     struct sl_cli_args *args = r->args;
     bool reports = args->word_count == 2;
     struct sl_diag diag = {.sentence = ""};
     uint64_t depth;
 
-    if (args->word_count > 0 && !is_name(args->words[0]))
-        return sl_cli_error(args, SL_EXIT_USAGE,
-                            "\"%s\" is too long for the name of a backlog",
-                            args->words[0]);
+    if (args->word_count > 0 &&
+        args->words[0][strspn(args->words[0], NAME_LETTERS)])
+        return sl_cli_misuse(args,
+                             "\"%s\" is too long for the name of a backlog",
+                             args->words[0]);
     if (reports && sl_parse_number(sl_str_c(args->words[1]), &depth, &diag))
-        return sl_cli_error(args, SL_EXIT_USAGE, "DEPTH: %s", diag.sentence);
+        return sl_cli_misuse(args, "DEPTH: %s", diag.sentence);
     sl_writer_add(&r->path, SL_STR("/v1/backlog"));
     if (args->word_count > 0)
         sl_writer_addf(&r->path, "/%.64s", args->words[0]);
     if (reports)
         sl_writer_addf(&r->body, "{\"depth\":%" PRIu64 "}", depth);
-    return sl_daemon_request_print(r, reports ? "PUT" : "GET", "",
-                                   print_backlogs);
+    return sl_cli_request_print(r, reports ? "PUT" : "GET", "", print_backlogs);
 }
 
 static int run_backlog(struct sl_cli_args *args)
 {
-    struct sl_daemon_request r;
-    int status;
-
-    sl_daemon_request_init(&r, args, PATH_BYTES);
-    status = sl_daemon_request_open(&r, false);
-    if (!status)
-        status = ask_backlog(&r);
-    sl_daemon_request_done(&r);
-    return status;
+    return sl_cli_request_run(args, PATH_BYTES, ask_backlog);
 }
-
-static const struct sl_flag backlog_flags[] = {
-    SL_FLAG_URL,
-    SL_FLAG_TOKEN,
-    {'\0', NULL, NULL, NULL},
-};
 
 const struct sl_command sl_command_backlog = {
     .name = "backlog",
@@ -322,10 +294,8 @@ const struct sl_command sl_command_backlog = {
             "\n"
             "  sluice backlog transcribe 1200    report\n"
             "  sluice backlog                    show all reports\n",
-    .words = "",
     .formats = "table|json",
-    .flags = backlog_flags,
-    .least = 0,
+    .listener = SL_LISTENER_HTTP,
     .most = 2,
     .run = run_backlog,
 };
@@ -334,21 +304,13 @@ const struct sl_command sl_command_backlog = {
 
 #define LEASES_PATH_BYTES 256
 
-static const char *print_number(const json_t *lease, const char *name,
-                                char out[24])
-{
-    snprintf(out, 24, "%" JSON_INTEGER_FORMAT, sl_member_int(lease, name));
-    return out;
-}
-
 /* The answer to a release has no list. */
 static int print_leases(struct sl_cli_args *args, json_t *answer)
 {
-    static const char *const head[] = {"node",  "scope",  "id",
-                                       "limit", "leased", "spent"};
+    static const char *const members[] = {"node",  "scope",  "id",
+                                          "limit", "leased", "spent"};
     json_t *list = json_object_get(answer, "leases"), *lease;
     struct sl_columns columns;
-    char leased[24], spent[24];
     size_t i;
 
     if (sl_member_true(answer, "truncated"))
@@ -359,54 +321,33 @@ static int print_leases(struct sl_cli_args *args, json_t *answer)
                 sl_member_int(answer, "units"));
         return SL_EXIT_OK;
     }
-    sl_columns_init(&columns, SL_LEN(head));
-    sl_columns_add(&columns, head);
+    sl_columns_init(&columns, SL_LEN(members), members);
     json_array_foreach(list, i, lease)
-    {
-        const char *const cells[] = {
-            sl_member_text(lease, "node", ""),
-            sl_member_text(lease, "scope", ""),
-            sl_member_text(lease, "id", ""),
-            sl_member_text(lease, "limit", ""),
-            print_number(lease, "leased", leased),
-            print_number(lease, "spent", spent),
-        };
-
-        sl_columns_add(&columns, cells);
-    }
+        sl_columns_add_members(&columns, lease, members);
     return sl_columns_finish(&columns, args);
+}
+
+static int ask_leases(struct sl_cli_request *r)
+{
+    bool release = r->args->word_count == 2;
+
+    sl_writer_add(&r->path, SL_STR("/v1/leases"));
+    if (release)
+        sl_cli_request_segment(r, r->args->words[1]);
+    return sl_cli_request_print(r, release ? "DELETE" : "GET",
+                                "the name of the node is too long",
+                                print_leases);
 }
 
 static int run_leases(struct sl_cli_args *args)
 {
-    bool release = args->word_count == 2;
-    struct sl_daemon_request r;
-    int status;
-
-    if (args->word_count > 0 &&
-        (!release || strcmp(args->words[0], "release") != 0))
-        return sl_cli_error(
-            args, SL_EXIT_USAGE,
-            "unknown argument; write `sluice leases` or `sluice "
-            "leases release NODE`");
-    sl_daemon_request_init(&r, args, LEASES_PATH_BYTES);
-    status = sl_daemon_request_open(&r, true);
-    sl_writer_add(&r.path, SL_STR("/v1/leases"));
-    if (release)
-        sl_daemon_request_segment(&r, args->words[1]);
-    if (!status)
-        status = sl_daemon_request_print(&r, release ? "DELETE" : "GET",
-                                         "the name of the node is too long",
-                                         print_leases);
-    sl_daemon_request_done(&r);
-    return status;
+    if (args->word_count == 1 ||
+        (args->word_count == 2 && strcmp(args->words[0], "release") != 0))
+        return sl_cli_misuse(
+            args, "unknown argument; write `sluice leases` or `sluice "
+                  "leases release NODE`");
+    return sl_cli_request_run(args, LEASES_PATH_BYTES, ask_leases);
 }
-
-static const struct sl_flag leases_flags[] = {
-    SL_FLAG_ADMIN_URL,
-    SL_FLAG_TOKEN,
-    {'\0', NULL, NULL, NULL},
-};
 
 const struct sl_command sl_command_leases = {
     .name = "leases",
@@ -422,8 +363,7 @@ const struct sl_command sl_command_leases = {
             "  sluice leases release 1d6f67b91c82d724\n",
     .words = "release",
     .formats = "table|json",
-    .flags = leases_flags,
-    .least = 0,
+    .listener = SL_LISTENER_ADMIN,
     .most = 2,
     .run = run_leases,
 };

@@ -2,7 +2,6 @@
  *
  * Uses the same code as the daemon. Replays are not detected.
  */
-#include <errno.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,11 +28,9 @@ struct question {
     sl_ns now;
 };
 
-/* ---- the flags ---- */
-
 static int read_scheme(struct question *q)
 {
-    const char *text = sl_cli_args_flag(q->args, "scheme");
+    const char *text = sl_cli_flag(q->args, "scheme");
     const char *near;
 
     for (int i = 0; text && i < SL_WEBHOOK_SCHEMES; i++)
@@ -45,45 +42,33 @@ static int read_scheme(struct question *q)
                                  SL_WEBHOOK_SCHEMES)
                 : NULL;
     if (near)
-        return sl_cli_error(q->args, SL_EXIT_USAGE,
-                            "unknown scheme \"%s\"; did you mean %s?", text,
-                            near);
-    return sl_cli_error(q->args, SL_EXIT_USAGE,
-                        "unknown or missing scheme; write --scheme "
-                        "standard-webhooks, stripe or hmac-sha256");
+        return sl_cli_misuse(q->args, "unknown scheme \"%s\"; did you mean %s?",
+                             text, near);
+    return sl_cli_misuse(q->args, "unknown or missing scheme; write --scheme "
+                                  "standard-webhooks, stripe or hmac-sha256");
 }
 
 static int read_times(struct question *q)
 {
-    const char *tolerance = sl_cli_args_flag(q->args, "tolerance");
-    const char *now = sl_cli_args_flag(q->args, "now");
-    struct sl_diag diag = {.line = 0};
+    int status;
 
     q->now = sl_clock_wall();
     q->rules.tolerance = TOLERANCE;
-    if (tolerance &&
-        sl_parse_duration(sl_str_c(tolerance), &q->rules.tolerance, &diag))
-        return sl_cli_error(q->args, SL_EXIT_USAGE, "--tolerance: %s",
-                            diag.sentence);
-    if (now && sl_timestamp_parse(sl_str_c(now), &q->now, &diag))
-        return sl_cli_error(q->args, SL_EXIT_USAGE, "--now: %s", diag.sentence);
-    return 0;
+    status = sl_flag_duration(q->args, "tolerance", &q->rules.tolerance);
+    return status ? status : sl_flag_time(q->args, "now", &q->now);
 }
-
-/* ---- the secrets and the body ---- */
 
 static int add_secret(struct question *q, struct sl_str line)
 {
     uint8_t *room = (uint8_t *)q->decoded.bytes + q->decoded.len;
 
     if (q->rules.secret_count == SL_WEBHOOK_SECRETS)
-        return sl_cli_error(q->args, SL_EXIT_USAGE,
-                            "the file has more than %d secrets",
-                            SL_WEBHOOK_SECRETS);
+        return sl_cli_misuse(q->args, "the file has more than %d secrets",
+                             SL_WEBHOOK_SECRETS);
     if (!sl_webhook_secret(q->rules.scheme, line, room,
                            &q->secrets[q->rules.secret_count]))
-        return sl_cli_error(
-            q->args, SL_EXIT_FAILED,
+        return sl_cli_fail(
+            q->args,
             "secret %u is not base64, which standard-webhooks requires",
             q->rules.secret_count + 1);
     q->decoded.len += q->secrets[q->rules.secret_count++].len;
@@ -93,17 +78,17 @@ static int add_secret(struct question *q, struct sl_str line)
 /* One secret per line. */
 static int read_secrets(struct question *q)
 {
-    const char *path = sl_cli_args_flag(q->args, "secret-file");
+    const char *path = sl_cli_flag(q->args, "secret-file");
     struct sl_str rest;
     int status = 0;
 
     if (!path)
-        return sl_cli_error(q->args, SL_EXIT_USAGE,
-                            "missing secret; write --secret-file FILE");
-    if (sl_read_all(q->args->cli, path, &q->secret) ||
-        sl_buf_reserve(&q->decoded, q->secret.len + 1))
-        return sl_cli_error(q->args, SL_EXIT_FAILED, "%s: %s", path,
-                            strerror(errno));
+        return sl_cli_misuse(q->args,
+                             "missing secret; write --secret-file FILE");
+    if (sl_need_file(q->args, path, &q->secret))
+        return SL_EXIT_FAILED;
+    if (sl_buf_reserve(&q->decoded, q->secret.len + 1))
+        return sl_cli_no_memory(q->args);
     rest = sl_buf_str(&q->secret);
     while (rest.len > 0 && !status) {
         const char *end = memchr(rest.at, '\n', rest.len);
@@ -117,8 +102,7 @@ static int read_secrets(struct question *q)
             status = add_secret(q, line);
     }
     if (!status && q->rules.secret_count == 0)
-        status = sl_cli_error(q->args, SL_EXIT_FAILED, "%s contains no secret",
-                              path);
+        status = sl_cli_fail(q->args, "%s contains no secret", path);
     q->rules.secrets = q->secrets;
     return status;
 }
@@ -127,17 +111,13 @@ static int read_body(struct question *q)
 {
     const char *path = q->args->words[1];
 
-    if (sl_read_all(q->args->cli, path, &q->body))
-        return sl_cli_error(q->args, SL_EXIT_FAILED, "%s: %s", path,
-                            strerror(errno));
+    if (sl_need_file(q->args, path, &q->body))
+        return SL_EXIT_FAILED;
     if (q->body.len == BODY_MOST)
-        return sl_cli_error(q->args, SL_EXIT_FAILED, "%s is larger than 16 MiB",
-                            path);
+        return sl_cli_fail(q->args, "%s is larger than 16 MiB", path);
     q->message.body = sl_buf_str(&q->body);
     return 0;
 }
-
-/* ---- output ---- */
 
 static int verify(struct question *q)
 {
@@ -145,24 +125,23 @@ static int verify(struct question *q)
     enum sl_webhook_fault fault;
     FILE *out = q->args->cli->out;
 
-    if (!sl_cli_args_flag(q->args, "signature"))
-        return sl_cli_error(q->args, SL_EXIT_USAGE,
-                            "missing signature; write --signature TEXT, the "
-                            "value of its header");
+    if (!sl_cli_flag(q->args, "signature"))
+        return sl_cli_misuse(q->args,
+                             "missing signature; write --signature TEXT, the "
+                             "value of its header");
     fault = q->rules.scheme == SL_WEBHOOK_STANDARD &&
                     (q->message.id.len == 0 || q->message.timestamp.len == 0)
                 ? SL_WEBHOOK_NO_HEADER
                 : sl_webhook_verify(&q->rules, &q->message, q->now, &seen);
     if (q->args->format == SL_FORMAT_JSON) {
-        fprintf(out, "{\"verified\":%s,\"reason\":\"%s\",\"message\":",
+        fprintf(out, "{\"verified\":%s,\"reason\":\"%s\"",
                 fault ? "false" : "true", sl_webhook_fault_word(fault));
-        sl_out_json(out, sl_webhook_fault_sentence(fault));
+        sl_out_json(out, ",\"message\":", sl_webhook_fault_sentence(fault));
         fputs("}\n", out);
     } else if (!fault) {
         fputs("the webhook is valid\n", out);
     }
-    return fault ? sl_cli_error(q->args, SL_EXIT_FAILED, "%s",
-                                sl_webhook_fault_sentence(fault))
+    return fault ? sl_cli_fail(q->args, "%s", sl_webhook_fault_sentence(fault))
                  : SL_EXIT_OK;
 }
 
@@ -181,7 +160,7 @@ static int sign(struct question *q)
     if (message->id.len == 0)
         message->id = SL_STR("msg_test");
     if (sl_webhook_sign(&q->rules, message, &made))
-        return sl_cli_error(q->args, SL_EXIT_FAILED, "out of memory");
+        return sl_cli_no_memory(q->args);
     sl_webhook_write(q->rules.scheme, &made, message->timestamp, text);
     if (q->rules.scheme == SL_WEBHOOK_STANDARD)
         fprintf(out, "webhook-id: %.*s\nwebhook-timestamp: %.*s\n",
@@ -190,21 +169,19 @@ static int sign(struct question *q)
     return SL_EXIT_OK;
 }
 
-/* ---- the command ---- */
-
 static int answer(struct question *q)
 {
     bool signs = strcmp(q->args->words[0], "sign") == 0;
     int status = 0;
 
     if (!signs && strcmp(q->args->words[0], "verify") != 0)
-        return sl_cli_error(q->args, SL_EXIT_USAGE,
-                            "unknown action \"%s\"; write: sluice webhook "
-                            "verify or sluice webhook sign",
-                            q->args->words[0]);
-    q->message.id = sl_str_c(sl_cli_args_flag(q->args, "id"));
-    q->message.timestamp = sl_str_c(sl_cli_args_flag(q->args, "timestamp"));
-    q->message.signature = sl_str_c(sl_cli_args_flag(q->args, "signature"));
+        return sl_cli_misuse(q->args,
+                             "unknown action \"%s\"; write: sluice webhook "
+                             "verify or sluice webhook sign",
+                             q->args->words[0]);
+    q->message.id = sl_str_c(sl_cli_flag(q->args, "id"));
+    q->message.timestamp = sl_str_c(sl_cli_flag(q->args, "timestamp"));
+    q->message.signature = sl_str_c(sl_cli_flag(q->args, "signature"));
     status = read_scheme(q);
     if (!status)
         status = read_times(q);
@@ -217,7 +194,7 @@ static int answer(struct question *q)
     return signs ? sign(q) : verify(q);
 }
 
-static void forget(struct sl_buf *buf)
+static void erase(struct sl_buf *buf)
 {
     if (buf->bytes)
         OPENSSL_cleanse(buf->bytes, buf->size);
@@ -233,8 +210,8 @@ static int run(struct sl_cli_args *args)
     sl_buf_init(&q.decoded, SECRET_MOST + 1, &sl_alloc_libc);
     sl_buf_init(&q.body, BODY_MOST, &sl_alloc_libc);
     status = answer(&q);
-    forget(&q.secret);
-    forget(&q.decoded);
+    erase(&q.secret);
+    erase(&q.decoded);
     sl_buf_done(&q.body);
     return status;
 }

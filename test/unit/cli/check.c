@@ -14,19 +14,18 @@ TEST(columns)
     struct sl_columns columns;
     size_t len;
     char *text;
-    FILE *out = open_memstream(&text, &len);
+    struct sl_cli cli = {.out = open_memstream(&text, &len)};
+    struct sl_cli_args args = {.cli = &cli};
 
-    CASE("columns are as wide as their widest, and on one line each");
-    sl_columns_init(&columns, 3);
-    for (size_t i = 0; i < SL_LEN(rows); i++)
+    CASE("columns are as wide as their widest cell; each row is one line");
+    sl_columns_init(&columns, 3, rows[0]);
+    for (size_t i = 1; i < SL_LEN(rows); i++)
         sl_columns_add(&columns, rows[i]);
-    sl_columns_print(&columns, out);
-    fclose(out);
+    CHECK_EQ(sl_columns_finish(&columns, &args), 0);
+    fclose(cli.out);
     CHECK_STR(text, "key         n   more\n"
                     "\xc3\xa4nn         10  a\n"
                     "a?b?c?[2J?  7   \n");
-    CHECK(!columns.failed);
-    sl_columns_done(&columns);
     free(text);
 }
 

@@ -1,5 +1,5 @@
 /* histogram.c -- percentiles of many durations. */
-#include "cli/bench.h"
+#include "cli/cli.h"
 
 #include "check.h"
 
