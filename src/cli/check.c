@@ -192,14 +192,11 @@ static int add_token(struct sl_cli_args *args, struct sl_check_args *q,
                      struct sl_flow_tokens *tokens)
 {
     struct sl_diag diag = {.sentence = ""};
-    struct sluice_header header;
     int err = sl_flow_tokens_open(tokens, engine, policy, args->words[0]);
 
     if (!err && q->in.token)
-        err = sl_flow_tokens_header(tokens, policy, q->in.token, &q->arena,
-                                    &header, &diag);
-    if (!err && q->in.token)
-        err = sl_inputs_header(&q->in, &header, &q->arena);
+        err = sl_flow_tokens_add(tokens, policy, q->in.token, &q->in, &q->arena,
+                                 &diag);
     if (!err)
         return 0;
     return sl_cli_error(
@@ -412,12 +409,13 @@ static bool add_word(struct sl_check_args *q, const char *text)
 {
     const char *equals = strchr(text, '=');
 
-    if (q->words.count == SL_FLOW_WORDS)
+    if (q->line.count == SL_FLOW_WORDS)
         return false;
-    q->words.at[q->words.count++] = (struct sl_flow_word){
+    q->line.words[q->line.count++] = (struct sl_flow_word){
         .text = text,
-        .len = strlen(text),
-        .equals = equals ? (size_t)(equals - text) : SL_NO_EQUALS,
+        .name = {text, equals ? (size_t)(equals - text) : strlen(text)},
+        .value = equals ? equals + 1 : "",
+        .is_pair = equals != NULL,
         .column = 1,
         .value_column = 1,
     };
@@ -435,7 +433,7 @@ static bool split_first(struct sl_check_args *q, char *text)
 
         at += strspn(at, " \t");
         if (!*at)
-            return q->words.count > 0;
+            return q->line.count > 0;
         end = at + strcspn(at, " \t");
         if (!*end)
             return add_word(q, at);
@@ -449,7 +447,7 @@ static bool split_first(struct sl_check_args *q, char *text)
 /* The number of words that name the target. */
 static size_t name_count(const struct sl_check_args *q)
 {
-    const char *first = q->words.at[0].text;
+    const char *first = q->line.words[0].text;
 
     if (first[0] == '/') /* a path alone is a GET */
         return 1;
@@ -459,25 +457,25 @@ static size_t name_count(const struct sl_check_args *q)
 /* LIMIT KEY, unless the second word looks like a path or a URL. */
 static bool is_limit(const struct sl_check_args *q)
 {
-    const char *second = q->words.at[1].text;
+    const char *second = q->line.words[1].text;
 
     return q->bare_limits && second[0] != '/' && !strstr(second, "://");
 }
 
 static int read_names(struct sl_cli_args *args, struct sl_check_args *q)
 {
-    const char *first = q->words.at[0].text;
+    const char *first = q->line.words[0].text;
     size_t count = name_count(q);
     bool is_job = strcmp(first, "job") == 0;
     bool is_take = strcmp(first, "take") == 0;
 
-    if (q->words.count < count)
+    if (q->line.count < count)
         return sl_cli_misuse(
             args,
             "\"%s\" is not a request; write 'GET /path', 'job NAME' or %s",
             first, q->bare_limits ? "LIMIT KEY" : "'take LIMIT KEY'");
     for (size_t i = is_job || is_take; i < count; i++)
-        q->act.names[i - (is_job || is_take)] = q->words.at[i].text;
+        q->act.names[i - (is_job || is_take)] = q->line.words[i].text;
     q->act.kind = SL_FLOW_ACT_REQUEST;
     if (count == 1) {
         q->act.names[0] = "GET";
@@ -490,25 +488,17 @@ static int read_names(struct sl_cli_args *args, struct sl_check_args *q)
     return 0;
 }
 
-static int refuse(struct sl_cli_args *args, const struct sl_diag *diag)
-{
-    if (diag->hint[0])
-        return sl_cli_misuse(args, "%s; write: %s", diag->sentence, diag->hint);
-    return sl_cli_misuse(args, "%s",
-                         diag->sentence[0] ? diag->sentence : "out of memory");
-}
-
-static int read_at(const struct sl_flow_word *word, struct sl_check_args *q,
-                   struct sl_diag *diag)
+static int read_at(const struct sl_flow_word *word, struct sl_check_args *q)
 {
     struct sl_moment moment;
-    int err = sl_moment_read(sl_flow_word_value(word), word, &moment, diag);
+    int err = sl_moment_read(&q->line, word, word->value, &moment);
 
     if (err)
         return err;
     q->now = moment.at + (moment.relative ? q->now : 0);
     if (q->now >= SL_TIME_END)
-        return sl_diag_error(diag, SLUICE_ECONF, "at= is after the year 2115");
+        return sl_diag_error(q->line.diag, SLUICE_ECONF,
+                             "at= is after the year 2115");
     return 0;
 }
 
@@ -526,19 +516,21 @@ static const char *meaningless(const struct sl_check_args *q)
 
 static int read_inputs(struct sl_cli_args *args, struct sl_check_args *q)
 {
-    struct sl_diag diag = {.line = 0};
     int err = 0;
 
-    for (size_t i = name_count(q); i < q->words.count && !err; i++) {
-        const struct sl_flow_word *word = &q->words.at[i];
+    for (size_t i = name_count(q); i < q->line.count && !err; i++) {
+        const struct sl_flow_word *word = &q->line.words[i];
 
-        if (sl_str_eq(sl_flow_word_name(word), SL_STR("at")))
-            err = read_at(word, q, &diag);
+        if (sl_str_eq(word->name, SL_STR("at")))
+            err = read_at(word, q);
         else
-            err = sl_input_read(&q->words, i, &q->arena, &q->in, &diag);
+            err = sl_input_read(&q->line, i, &q->in);
     }
+    if (err == SLUICE_ENOMEM)
+        return sl_cli_misuse(args, "out of memory");
     if (err)
-        return refuse(args, &diag);
+        return sl_cli_misuse(args, "%s%s%s", q->diag.sentence,
+                             q->diag.hint[0] ? "; write: " : "", q->diag.hint);
     if (meaningless(q))
         return sl_cli_misuse(args, "%s cannot be used with %s", meaningless(q),
                              args->command->name);
@@ -554,7 +546,7 @@ int sl_check_args_read(struct sl_cli_args *args, size_t from,
     for (size_t i = from + 1; fits && i < args->word_count; i++)
         fits = add_word(q, args->words[i]);
     if (!fits)
-        return sl_cli_misuse(args, q->words.count
+        return sl_cli_misuse(args, q->line.count
                                        ? "too many arguments"
                                        : "missing request; write 'GET /path'");
     status = read_names(args, q);
@@ -563,10 +555,10 @@ int sl_check_args_read(struct sl_cli_args *args, size_t from,
 
 void sl_check_args_init(struct sl_check_args *q, sl_ns now)
 {
-    *q = (struct sl_check_args){.now = now};
-    q->act.in = &q->in;
-    sl_inputs_init(&q->in);
-    q->in.single = true;
+    *q = (struct sl_check_args){
+        .now = now, .act.in = &q->in, .in.times = 1, .in.single = true};
+    q->line.arena = &q->arena;
+    q->line.diag = &q->diag;
     sl_arena_init(&q->arena, ARENA_BYTES, &sl_alloc_libc);
 }
 

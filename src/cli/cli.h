@@ -219,7 +219,8 @@ struct sl_check_args {
     bool bare_limits;  /* LIMIT KEY means take LIMIT KEY */
     bool accepts_hold; /* hold= is valid */
     struct sl_arena arena;
-    struct sl_words words;
+    struct sl_flow_line line;
+    struct sl_diag diag;
 };
 
 void sl_check_args_init(struct sl_check_args *q, sl_ns now);

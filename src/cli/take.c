@@ -84,14 +84,11 @@ static int check_request(struct sl_cli_request *r,
 static int add_token(struct sl_cli_args *args, struct sl_check_args *q)
 {
     struct sl_diag diag = {.sentence = ""};
-    struct sluice_header header;
     int err;
 
     if (!q->in.token)
         return 0;
-    err = sl_flow_bearer(q->in.token, &q->arena, &header, &diag);
-    if (!err)
-        err = sl_inputs_header(&q->in, &header, &q->arena);
+    err = sl_flow_tokens_add(NULL, NULL, q->in.token, &q->in, &q->arena, &diag);
     if (!err)
         return 0;
     return sl_cli_error(

@@ -185,7 +185,7 @@ static void write_subject(struct sl_writer *w,
 }
 
 int sl_flow_daemon_subject(struct sl_flow_daemon *daemon,
-                           const struct sl_flow_act *act, sl_ns now)
+                           const struct sl_flow_act *act, int64_t end)
 {
     struct sl_buf body, path;
     struct sl_writer body_writer = {.out = &body};
@@ -199,8 +199,7 @@ int sl_flow_daemon_subject(struct sl_flow_daemon *daemon,
     sl_writer_addf(&path_writer, "/v1/subjects/%s/", act->names[0]);
     sl_url_encode(&path_writer, sl_str_c(act->names[1]));
     sl_writer_addf(&path_writer, "?force=true%c", '\0');
-    write_subject(&body_writer, act->record,
-                  sl_flow_record_end(act->record, now));
+    write_subject(&body_writer, act->record, end);
     if (path_writer.err || body_writer.err)
         err = no_memory(daemon);
     else

@@ -55,10 +55,11 @@ SL_MUST_USE int sl_flow_daemon_feature(struct sl_flow_daemon *daemon,
 SL_MUST_USE int sl_flow_daemon_backlog(struct sl_flow_daemon *daemon,
                                        const char *name, uint64_t depth);
 
-/* Write a subject to the registry. */
+/* Write a subject to the registry. Its plan and overrides end at `end`, or
+ * never (-1). */
 SL_MUST_USE int sl_flow_daemon_subject(struct sl_flow_daemon *daemon,
                                        const struct sl_flow_act *act,
-                                       sl_ns now);
+                                       int64_t end);
 
 /* Add a check that the engine answered with `verdict`. */
 SL_MUST_USE int sl_flow_daemon_check(struct sl_flow_daemon *daemon,

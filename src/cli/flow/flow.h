@@ -49,11 +49,9 @@ struct sl_moment {
     sl_ns at;
 };
 
-/* The inputs of a request. NULL: not given. `request` borrows `headers` and
- * `costs`. */
+/* The inputs of a request. NULL: not given. `request` borrows `costs`. */
 struct sl_inputs {
     struct sluice_request request;
-    struct sluice_header *headers;
     struct sluice_cost *costs;
     const char *token, *as;
     uint64_t times; /* >= 1 */
@@ -171,84 +169,66 @@ SL_MUST_USE const char *sl_flow_path(const char *file, const char *path,
  * Words are separated by blanks. A word, or the value after its first `=`, may
  * be in double quotes; inside them \" is a quote and \\ a backslash. A `#` at
  * the start of a word begins a comment.
+ *
+ * The functions return SLUICE_ECONF with a column and a message in the line's
+ * diag, or SLUICE_ENOMEM.
  */
 
-#define SL_NO_EQUALS SIZE_MAX
-
 struct sl_flow_word {
-    const char *text; /* without quotes; NUL-terminated */
-    size_t len;
-    size_t equals;         /* offset of the first `=` outside quotes */
+    const char *text;      /* without quotes; NUL-terminated */
+    struct sl_str name;    /* before the first `=`, or the whole word */
+    const char *value;     /* after it, or "" */
+    bool is_pair;          /* has an `=` outside quotes */
+    bool quoted;           /* the whole word */
     unsigned column;       /* from 1 */
     unsigned value_column; /* of the first byte of the value */
-    bool quoted;           /* the whole word */
 };
 
-struct sl_words {
-    struct sl_flow_word at[SL_FLOW_WORDS];
+struct sl_flow_line {
+    struct sl_flow_word words[SL_FLOW_WORDS];
     size_t count;
+    struct sl_arena *arena; /* for the texts; the owner sets it */
+    struct sl_diag *diag;   /* likewise */
 };
 
-/* Split a line. The texts are in `arena`. SLUICE_ECONF with a column in `diag`,
- * or SLUICE_ENOMEM. */
-SL_MUST_USE int sl_words_read(struct sl_str line, struct sl_arena *arena,
-                              struct sl_words *ret, struct sl_diag *diag);
+/* Split a line. */
+SL_MUST_USE int sl_flow_line_read(struct sl_flow_line *line,
+                                  struct sl_str text);
+
+/* Set the column of the diag and return it. */
+struct sl_diag *sl_flow_line_at(struct sl_flow_line *line, unsigned column);
+
+/* Set the column of an error whose position counts from the start of the value.
+ * Returns err. */
+int sl_flow_value_refused(struct sl_flow_line *line,
+                          const struct sl_flow_word *word, int err);
 
 /* Is the word not quoted and equal to `text`? */
 bool sl_flow_word_is(const struct sl_flow_word *word, const char *text);
 
-/* The text before and after the `=`. Without `=`: the whole word and "". */
-struct sl_str sl_flow_word_name(const struct sl_flow_word *word);
-const char *sl_flow_word_value(const struct sl_flow_word *word);
-
-/* Set the column of `diag` and return it. */
-struct sl_diag *sl_diag_at(struct sl_diag *diag, unsigned column);
-
-/* Set the column of an error whose position counts from the start of the value.
- * Returns err. */
-int sl_flow_value_refused(struct sl_diag *diag, const struct sl_flow_word *word,
-                          int err);
-
-/* ---- the meaning of words, in flow files and arguments ----
- *
- * These return SLUICE_ECONF with a column and a message in `diag`, or
- * SLUICE_ENOMEM.
- */
-
-/* Read "0s" or "1h30m" (since 1970), "+500ms" (from now) or RFC 3339. `word`
- * contains `text`, as a whole or as its value. */
-SL_MUST_USE int sl_moment_read(const char *text,
+/* Read "0s" or "1h30m" (since 1970), "+500ms" (from now) or RFC 3339. `text` is
+ * the word or its value. */
+SL_MUST_USE int sl_moment_read(struct sl_flow_line *line,
                                const struct sl_flow_word *word,
-                               struct sl_moment *ret, struct sl_diag *diag);
-
-/* Empty inputs. */
-void sl_inputs_init(struct sl_inputs *in);
+                               const char *text, struct sl_moment *ret);
 
 /* Append a header. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_inputs_header(struct sl_inputs *in,
                                  const struct sluice_header *header,
                                  struct sl_arena *arena);
 
-/* Read the word words->at[index] into `in`: user=ann, header.x-a=b, x8. */
-SL_MUST_USE int sl_input_read(const struct sl_words *words, size_t index,
-                              struct sl_arena *arena, struct sl_inputs *in,
-                              struct sl_diag *diag);
-
-/* Read the words from `from` on as expectations. */
-SL_MUST_USE int sl_expects_read(const struct sl_words *words, size_t from,
-                                struct sl_arena *arena, struct sl_flow_act *act,
-                                struct sl_diag *diag);
+/* Read the word at `index` into `in`: user=ann, header.x-a=b, x8. */
+SL_MUST_USE int sl_input_read(struct sl_flow_line *line, size_t index,
+                              struct sl_inputs *in);
 
 /* Read the words from `from` on as the arguments of `subject`. */
-SL_MUST_USE int sl_flow_subject_args_read(const struct sl_words *words,
-                                          size_t from, struct sl_arena *arena,
-                                          struct sl_flow_act *act,
-                                          struct sl_diag *diag);
+SL_MUST_USE int sl_flow_subject_read(struct sl_flow_line *line, size_t from,
+                                     struct sl_flow_act *act);
 
 /* Refuse the word at `index` if an earlier word, from `from` on, has the same
  * name. */
-SL_MUST_USE int sl_flow_word_once(const struct sl_words *words, size_t from,
-                                  size_t index, struct sl_diag *diag);
+SL_MUST_USE int sl_flow_word_once(struct sl_flow_line *line, size_t from,
+                                  size_t index);
 
 /* Does `name` begin with the prefix and continue? */
 bool sl_flow_word_under(struct sl_str name, const char *prefix);
@@ -279,11 +259,10 @@ struct sl_flow_mismatch {
 
 struct sl_flow_outcome {
     enum sl_flow_result end;
-    unsigned line; /* of the last act; 0: before the first */
-    size_t acts;   /* including the one that failed */
-    struct sl_flow_mismatch
-        *misses;         /* FAILED: the fields that differ, or NULL */
-    const char *message; /* another reason, or "" */
+    unsigned line;                   /* of the last act; 0: before the first */
+    size_t acts;                     /* including the one that failed */
+    struct sl_flow_mismatch *misses; /* FAILED: the fields, or NULL */
+    const char *message;             /* another reason, or "" */
 };
 
 /* Run one flow, also against `daemon` unless it is NULL. The texts of *ret are
@@ -295,98 +274,6 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
 /* Fill the request of a REQUEST, JOB or TAKE. */
 void sl_flow_request_fill(const struct sl_flow_act *act,
                           struct sluice_request *ret);
-
-/* Fill the request of `usage SCOPE ID LIMIT AMOUNT`. SLUICE_ECONF with a
- * message. */
-SL_MUST_USE int sl_usage_fill(const struct sl_flow_act *act,
-                              struct sluice_request *ret, struct sl_diag *diag);
-
-/* ---- comparing answers ---- */
-
-/* The results of the repeats of an act. */
-struct sl_flow_counts {
-    uint64_t allowed, denied;
-};
-
-/* Append the fields that differ to *ret; the texts are in `arena`. `decision`
- * is that of the last repeat. SLUICE_ENOMEM. */
-SL_MUST_USE int sl_compare(const struct sl_flow_act *act,
-                           const struct sl_flow_counts *counts,
-                           const struct sluice_decision *decision,
-                           struct sl_arena *arena,
-                           struct sl_flow_mismatch **ret);
-
-/* The field of a JSON text at a dotted path: a string without quotes, other
- * values as JSON. NULL: no such field. *ret_err is set to SLUICE_ENOMEM without
- * memory. */
-const char *sl_flow_body_field(const char *json, const char *path,
-                               struct sl_arena *arena, int *ret_err);
-
-/* ---- the holds of a flow, by name ---- */
-
-struct sl_flow_hold {
-    const char *name;   /* as=NAME */
-    const char *own;    /* the engine's id; "" if nothing is held */
-    const char *remote; /* the daemon's id, or NULL */
-    struct sl_flow_hold *next;
-};
-
-struct sl_flow_holds {
-    struct sl_arena *arena;
-    struct sl_flow_hold *list;
-};
-
-/* Add a hold, or replace the one of that name. Copies the texts.
- * SLUICE_ENOMEM. */
-SL_MUST_USE int sl_flow_holds_set(struct sl_flow_holds *holds, const char *name,
-                                  const char *own, const char *remote);
-
-/* The hold of that name, or NULL. */
-const struct sl_flow_hold *sl_flow_holds_find(const struct sl_flow_holds *holds,
-                                              const char *name);
-
-/* Settle, release or extend a hold. Returns as sluice_engine_settle(), but 0
- * for an unknown hold; *ret_known is false then. */
-SL_MUST_USE int sl_flow_holds_end(struct sluice_engine *engine,
-                                  const struct sl_flow_hold *hold,
-                                  const struct sl_flow_act *act,
-                                  struct sluice_ended *ended, bool *ret_known);
-
-/* Append the fields that differ to *ret. SLUICE_ENOMEM. */
-SL_MUST_USE int sl_flow_holds_compare(const struct sl_flow_act *act,
-                                      struct sluice_ended *ended, bool known,
-                                      struct sl_arena *arena,
-                                      struct sl_flow_mismatch **ret);
-
-/* ---- the subjects of a flow ----
- *
- * They replace the registry of a daemon. A later record replaces an earlier
- * one.
- */
-
-struct sl_flow_subject {
-    const char *scope, *id;
-    struct sluice_subject subject;
-    struct sl_flow_subject *next;
-};
-
-struct sl_flow_subjects {
-    struct sl_flow_subject *first;
-    struct sl_arena *arena;
-};
-
-/* Add or replace a subject. Borrows the act for the life of the list. `until`
- * applies to the plan and to all overrides. */
-SL_MUST_USE int sl_flow_subjects_set(struct sl_flow_subjects *subjects,
-                                     const struct sl_flow_act *act, sl_ns now);
-
-/* Put the subjects of the user and the org into the request. */
-void sl_flow_subjects_fill(const struct sl_flow_subjects *subjects,
-                           struct sluice_request *request);
-
-/* When a subject's plan and overrides end; -1: never. */
-int64_t sl_flow_record_end(const struct sl_flow_subject_args *record,
-                           sl_ns now);
 
 /* ---- the tokens of a flow: token=FILE ----
  *
@@ -406,23 +293,20 @@ struct sl_flow_tokens {
 
 /* Let `engine` verify webhooks and the tokens of its policy, which was read
  * from `path`. Closes what was open. Unreadable keys are reported by
- * sl_flow_tokens_header(). SLUICE_ENOMEM. */
+ * sl_flow_tokens_add(). SLUICE_ENOMEM. */
 SL_MUST_USE int sl_flow_tokens_open(struct sl_flow_tokens *tokens,
                                     struct sluice_engine *engine,
                                     const struct sluice_policy *policy,
                                     const char *path);
 void sl_flow_tokens_close(struct sl_flow_tokens *tokens);
 
-/* The header for the token in the file `path`, where the policy looks first.
- * Its texts are in `arena`. SLUICE_ECONF with a message. */
-SL_MUST_USE int sl_flow_tokens_header(const struct sl_flow_tokens *tokens,
-                                      const struct sluice_policy *policy,
-                                      const char *path, struct sl_arena *arena,
-                                      struct sluice_header *ret,
-                                      struct sl_diag *diag);
-
-/* The header without a policy: Authorization: Bearer TOKEN. */
-SL_MUST_USE int sl_flow_bearer(const char *path, struct sl_arena *arena,
-                               struct sluice_header *ret, struct sl_diag *diag);
+/* Append the token in the file `path` to the headers of `in`, where the policy
+ * looks first. Without `tokens` it is Authorization: Bearer. The texts are in
+ * `arena`. SLUICE_ECONF with a message; SLUICE_ENOMEM. */
+SL_MUST_USE int sl_flow_tokens_add(const struct sl_flow_tokens *tokens,
+                                   const struct sluice_policy *policy,
+                                   const char *path, struct sl_inputs *in,
+                                   struct sl_arena *arena,
+                                   struct sl_diag *diag);
 
 #endif

@@ -15,10 +15,9 @@
 
 struct reader {
     struct sl_flow_file *file;
-    struct sl_diag *diag;
-    struct sl_words words; /* of the current line */
-    const char *policy;    /* the default for flows without a policy */
-    unsigned line;
+    struct sl_flow_line line; /* the current line */
+    unsigned number;          /* of the line */
+    const char *policy;       /* the default for flows without a policy */
 };
 
 /* An act that begins with a keyword. */
@@ -74,28 +73,29 @@ const char *sl_flow_path(const char *file, const char *path,
 
 static struct sl_diag *at_word(struct reader *r, size_t index)
 {
-    return sl_diag_at(r->diag, r->words.at[index].column);
+    return sl_flow_line_at(&r->line, r->line.words[index].column);
 }
 
 /* The column after the last word. */
 static struct sl_diag *at_end(struct reader *r)
 {
-    const struct sl_flow_word *last = &r->words.at[r->words.count - 1];
+    const struct sl_flow_word *last = &r->line.words[r->line.count - 1];
 
-    return sl_diag_at(r->diag, last->column + (unsigned)last->len);
+    return sl_flow_line_at(&r->line,
+                           last->column + (unsigned)strlen(last->text));
 }
 
 /* A keyword and one value. */
 static int one_thing(struct reader *r, const char *like)
 {
-    if (r->words.count < 2)
+    if (r->line.count < 2)
         return sl_diag_error(at_end(r), SLUICE_ECONF,
                              "missing argument; write %s", like);
-    if (r->words.count > 2)
+    if (r->line.count > 2)
         return sl_diag_error(
             at_word(r, 2), SLUICE_ECONF,
             "unexpected \"%s\"; write %s, and quote values that contain spaces",
-            sl_quote(sl_str_c(r->words.at[2].text)).text, like);
+            sl_quote(sl_str_c(r->line.words[2].text)).text, like);
     return 0;
 }
 
@@ -106,11 +106,11 @@ static int read_flow(struct reader *r)
 
     if (err)
         return err;
-    flow = sl_arena_take(&r->file->arena, sizeof(*flow));
+    flow = sl_arena_take(r->line.arena, sizeof(*flow));
     if (!flow)
         return SLUICE_ENOMEM;
     *flow = (struct sl_flow){
-        .name = r->words.at[1].text, .line = r->line, .policy = r->policy};
+        .name = r->line.words[1].text, .line = r->number, .policy = r->policy};
     if (r->file->last)
         r->file->last->next = flow;
     else
@@ -136,7 +136,7 @@ static int read_policy(struct reader *r)
     if (flow ? flow->policy != r->policy : r->policy != NULL)
         return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
                              "the flow already has a policy");
-    path = sl_flow_path(r->file->name, r->words.at[1].text, &r->file->arena);
+    path = sl_flow_path(r->file->name, r->line.words[1].text, r->line.arena);
     if (!path)
         return SLUICE_ENOMEM;
     if (flow)
@@ -162,10 +162,10 @@ static int new_act(struct reader *r, enum sl_flow_act_kind kind,
             at_word(r, 0), SLUICE_ECONF,
             "the flow has no policy; write policy PATH before its "
             "first request");
-    act = sl_arena_take(&r->file->arena, sizeof(*act));
+    act = sl_arena_take(r->line.arena, sizeof(*act));
     if (!act)
         return SLUICE_ENOMEM;
-    *act = (struct sl_flow_act){.kind = kind, .line = r->line};
+    *act = (struct sl_flow_act){.kind = kind, .line = r->number};
     if (flow->last)
         flow->last->next = act;
     else
@@ -186,9 +186,162 @@ static int read_at(struct reader *r)
         err = new_act(r, SL_FLOW_ACT_AT, &act);
     if (err)
         return err;
-    return sl_moment_read(r->words.at[1].text, &r->words.at[1], &act->when,
-                          r->diag);
+    return sl_moment_read(&r->line, &r->line.words[1], r->line.words[1].text,
+                          &act->when);
 }
+
+/* ---- the expectations after the arrow: 429 by=ai-minute retry=12s ----
+ *
+ * The field decides how a value is read. Texts are kept as they are; numbers
+ * and durations are parsed. `none` means that the answer has no such value.
+ */
+
+enum want_form { TEXT, NUMBER, SPAN };
+
+static const struct field {
+    const char *name;
+    enum sl_field field;
+    enum want_form form;
+    bool may_be_none;
+} fields[] = {
+    {"by",        SL_FIELD_BY,        TEXT,   true },
+    {"limit",     SL_FIELD_LIMIT,     NUMBER, true },
+    {"remaining", SL_FIELD_REMAINING, NUMBER, true },
+    {"retry",     SL_FIELD_RETRY,     SPAN,   true },
+    {"reset",     SL_FIELD_RESET,     SPAN,   true },
+    {"wait",      SL_FIELD_WAIT,      SPAN,   true },
+    {"quota",     SL_FIELD_QUOTA,     NUMBER, true },
+    {"allowed",   SL_FIELD_ALLOWED,   NUMBER, false},
+    {"denied",    SL_FIELD_DENIED,    NUMBER, false},
+};
+
+/* The names of fields, for suggestions. */
+static const char *const names[] = {
+    "by",    "limit",   "remaining", "retry",       "reset",      "wait",
+    "quota", "allowed", "denied",    "header.NAME", "body.FIELD",
+};
+
+static const char *const outcomes[] = {"allow",    "deny",    "never",
+                                       "ok",       "held",    "settled",
+                                       "released", "expired", "unknown"};
+
+static const struct field *find_field(struct sl_str name)
+{
+    for (size_t i = 0; i < SL_LEN(fields); i++)
+        if (sl_str_eq(name, sl_str_c(fields[i].name)))
+            return &fields[i];
+    return NULL;
+}
+
+static int refuse_field(struct sl_flow_line *line,
+                        const struct sl_flow_word *word)
+{
+    const char *near = sl_str_nearest(word->name, names, SL_LEN(names));
+
+    sl_diag_error(
+        sl_flow_line_at(line, word->column), SLUICE_ECONF,
+        "unknown expectation \"%.*s\"; valid are by, limit, remaining, retry, "
+        "reset, wait, quota, allowed, denied, header.NAME and body.FIELD",
+        SL_STR_ARG(word->name));
+    if (near)
+        sl_diag_hint(line->diag, "%s=%s", near, word->value);
+    return SLUICE_ECONF;
+}
+
+static int refuse_outcome(struct sl_flow_line *line,
+                          const struct sl_flow_word *word, bool is_first)
+{
+    const char *near =
+        sl_str_nearest(sl_str_c(word->text), outcomes, SL_LEN(outcomes));
+
+    sl_diag_error(sl_flow_line_at(line, word->column), SLUICE_ECONF,
+                  "\"%s\" is not an expectation; write a status%s", word->text,
+                  is_first ? ", allow, deny, never, ok or NAME=VALUE"
+                           : " or a word first, then NAME=VALUE");
+    if (near && is_first)
+        sl_diag_hint(line->diag, "%s", near);
+    return SLUICE_ECONF;
+}
+
+/* "429", or one of the outcomes. */
+static int read_outcome(struct sl_flow_line *line,
+                        const struct sl_flow_word *word, bool is_first,
+                        struct sl_expect *ret)
+{
+    uint64_t status = 0;
+    bool number = sl_parse_number(sl_str_c(word->text), &status, NULL) == 0;
+
+    *ret = (struct sl_expect){
+        .field = number ? SL_FIELD_STATUS : SL_FIELD_OUTCOME,
+        .label = "",
+        .want = word->text,
+        .number = status,
+    };
+    if (!is_first)
+        return refuse_outcome(line, word, is_first);
+    if (number && (status < 100 || status > 599))
+        return sl_diag_error(sl_flow_line_at(line, word->column), SLUICE_ECONF,
+                             "%s is not an HTTP status; write 100 to 599",
+                             word->text);
+    for (size_t i = 0; i < SL_LEN(outcomes) && !number; i++)
+        number = sl_flow_word_is(word, outcomes[i]);
+    return number ? 0 : refuse_outcome(line, word, is_first);
+}
+
+static int read_pair(struct sl_flow_line *line, const struct sl_flow_word *word,
+                     struct sl_expect *ret)
+{
+    const struct field *field = find_field(word->name);
+    bool header = sl_flow_word_under(word->name, "header.");
+    bool body = sl_flow_word_under(word->name, "body.");
+    struct sl_str value = sl_str_c(word->value);
+    int err = 0;
+
+    *ret = (struct sl_expect){.want = word->value};
+    ret->label = sl_arena_copy(line->arena, word->name);
+    if (!ret->label)
+        return SLUICE_ENOMEM;
+    if (header || body) {
+        ret->field = header ? SL_FIELD_HEADER : SL_FIELD_BODY;
+        ret->name = strchr(ret->label, '.') + 1;
+        return 0;
+    }
+    if (!field)
+        return refuse_field(line, word);
+    ret->field = field->field;
+    ret->none = field->may_be_none && sl_str_eq(value, SL_STR("none"));
+    if (field->form == NUMBER && !ret->none)
+        err = sl_parse_count(value, &ret->number, line->diag);
+    if (field->form == SPAN && !ret->none)
+        err = sl_parse_duration(value, &ret->span, line->diag);
+    return err ? sl_flow_value_refused(line, word, err) : 0;
+}
+
+/* Read the words from `from` on as expectations. */
+static int read_expects(struct sl_flow_line *line, size_t from,
+                        struct sl_flow_act *act)
+{
+    size_t count = line->count - from;
+    int err = 0;
+
+    act->expects = sl_arena_take(line->arena, count * sizeof(*act->expects));
+    if (!act->expects)
+        return SLUICE_ENOMEM;
+    for (size_t i = 0; i < count && !err; i++) {
+        const struct sl_flow_word *word = &line->words[from + i];
+
+        if (word->is_pair)
+            err = read_pair(line, word, &act->expects[i]);
+        else
+            err = read_outcome(line, word, i == 0, &act->expects[i]);
+        if (!err)
+            err = sl_flow_word_once(line, from, from + i);
+    }
+    act->expect_count = count;
+    return err;
+}
+
+/* ---- acts ---- */
 
 /* Read the expectations after the arrow, if any. The words then end before the
  * arrow. */
@@ -196,16 +349,16 @@ static int read_arrow(struct reader *r, struct sl_flow_act *act)
 {
     int err;
 
-    for (size_t i = 0; i < r->words.count; i++) {
-        if (!sl_flow_word_is(&r->words.at[i], "->"))
+    for (size_t i = 0; i < r->line.count; i++) {
+        if (!sl_flow_word_is(&r->line.words[i], "->"))
             continue;
-        if (i + 1 == r->words.count)
+        if (i + 1 == r->line.count)
             return sl_diag_error(
                 at_word(r, i), SLUICE_ECONF,
                 "no expectation after the arrow; write one, or "
                 "remove the arrow");
-        err = sl_expects_read(&r->words, i + 1, &r->file->arena, act, r->diag);
-        r->words.count = i;
+        err = read_expects(&r->line, i + 1, act);
+        r->line.count = i;
         return err;
     }
     return 0;
@@ -220,7 +373,7 @@ static bool is_no_name(const struct form *form, const struct sl_flow_word *word)
     if (form->kind == SL_FLOW_ACT_REQUEST)
         return word->text[0] != '/' && word->text[0] != '*' &&
                strncmp(word->text, "http", 4) != 0;
-    return word->equals != SL_NO_EQUALS;
+    return word->is_pair;
 }
 
 /* Read the names of an act, from word `from` on. */
@@ -230,35 +383,35 @@ static int read_names(struct reader *r, const struct form *form, size_t from,
     size_t behind = from + form->names;
 
     for (size_t i = from; i < behind; i++) {
-        if (i >= r->words.count)
+        if (i >= r->line.count)
             return sl_diag_error(at_end(r), SLUICE_ECONF,
                                  "missing argument; write %s", form->usage);
-        if (is_no_name(form, &r->words.at[i]))
+        if (is_no_name(form, &r->line.words[i]))
             return sl_diag_error(
                 at_word(r, i), SLUICE_ECONF,
                 "found \"%s\" where %s is expected; quote it if "
                 "that is intended",
-                sl_quote(sl_str_c(r->words.at[i].text)).text, form->usage);
-        act->names[i - from] = r->words.at[i].text;
+                sl_quote(sl_str_c(r->line.words[i].text)).text, form->usage);
+        act->names[i - from] = r->line.words[i].text;
     }
-    if (!form->inputs && behind < r->words.count)
+    if (!form->inputs && behind < r->line.count)
         return sl_diag_error(
             at_word(r, behind), SLUICE_ECONF, "unexpected \"%s\"; write %s",
-            sl_quote(sl_str_c(r->words.at[behind].text)).text, form->usage);
+            sl_quote(sl_str_c(r->line.words[behind].text)).text, form->usage);
     return 0;
 }
 
 static int read_inputs(struct reader *r, size_t from, struct sl_flow_act *act)
 {
-    struct sl_inputs *in = sl_arena_take(&r->file->arena, sizeof(*in));
+    struct sl_inputs *in = sl_arena_take(r->line.arena, sizeof(*in));
     int err = 0;
 
     if (!in)
         return SLUICE_ENOMEM;
-    sl_inputs_init(in);
+    *in = (struct sl_inputs){.times = 1};
     act->in = in;
-    for (size_t i = from; i < r->words.count && !err; i++)
-        err = sl_input_read(&r->words, i, &r->file->arena, in, r->diag);
+    for (size_t i = from; i < r->line.count && !err; i++)
+        err = sl_input_read(&r->line, i, in);
     if (!err && in->every > 0 && in->times == 1)
         return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
                              "every= needs a number of repeats, like x8");
@@ -351,11 +504,10 @@ static int read_act(struct reader *r, const struct form *form)
         err = read_names(r, form, 1, act);
     if (!err && is_request) {
         act->names[1] = act->names[0];
-        act->names[0] = r->words.at[0].text;
+        act->names[0] = r->line.words[0].text;
     }
     if (!err && form->kind == SL_FLOW_ACT_SUBJECT)
-        err = sl_flow_subject_args_read(&r->words, behind, &r->file->arena, act,
-                                        r->diag);
+        err = sl_flow_subject_read(&r->line, behind, act);
     else if (!err && form->inputs)
         err = read_inputs(r, behind, act);
     if (!err)
@@ -366,18 +518,16 @@ static int read_act(struct reader *r, const struct form *form)
 /* A method is a word in capitals. */
 static bool is_method(const struct sl_flow_word *word)
 {
-    for (size_t i = 0; i < word->len; i++) {
-        char c = word->text[i];
-
-        if (!(c >= 'A' && c <= 'Z') && !(i > 0 && (c == '-' || c == '_')))
+    for (const char *at = word->text; *at; at++)
+        if (!(*at >= 'A' && *at <= 'Z') &&
+            !(at > word->text && (*at == '-' || *at == '_')))
             return false;
-    }
-    return word->len > 0 && !word->quoted;
+    return word->text[0] && !word->quoted;
 }
 
 static int refuse_beginning(struct reader *r)
 {
-    struct sl_str word = sl_str_c(r->words.at[0].text);
+    struct sl_str word = sl_str_c(r->line.words[0].text);
     const char *near = sl_str_nearest(word, beginnings, SL_LEN(beginnings));
 
     sl_diag_error(
@@ -387,16 +537,16 @@ static int refuse_beginning(struct reader *r)
         "backlog, store or reload",
         sl_quote(word).text);
     if (near)
-        sl_diag_hint(r->diag, "%s", near);
+        sl_diag_hint(r->line.diag, "%s", near);
     return SLUICE_ECONF;
 }
 
 static int read_line(struct reader *r, struct sl_str line)
 {
-    const struct sl_flow_word *first = &r->words.at[0];
-    int err = sl_words_read(line, &r->file->arena, &r->words, r->diag);
+    const struct sl_flow_word *first = &r->line.words[0];
+    int err = sl_flow_line_read(&r->line, line);
 
-    if (err || r->words.count == 0)
+    if (err || r->line.count == 0)
         return err;
     if (sl_flow_word_is(first, "flow"))
         return read_flow(r);
@@ -422,8 +572,8 @@ static int read_lines(struct reader *r, struct sl_str text,
         size_t len = end ? (size_t)(end - text.at) : text.len;
 
         *ret_line = (struct sl_str){text.at, len};
-        r->line++;
-        r->diag->line = r->line;
+        r->number++;
+        r->line.diag->line = r->number;
         err = read_line(r, *ret_line);
         text = sl_str_from(text, len + (end != NULL));
     }
@@ -433,28 +583,20 @@ static int read_lines(struct reader *r, struct sl_str text,
 /* A flow without a check must not pass. */
 static int check_flows(struct reader *r, struct sl_str *ret_line)
 {
-    r->diag->line = r->diag->column = 0;
+    r->line.diag->line = r->line.diag->column = 0;
     *ret_line = (struct sl_str){NULL, 0};
     if (r->file->count == 0)
         return sl_diag_error(
-            r->diag, SLUICE_ECONF,
+            r->line.diag, SLUICE_ECONF,
             "the file has no flow; begin with flow \"description\"");
     for (struct sl_flow *flow = r->file->flows; flow; flow = flow->next) {
-        r->diag->line = flow->line;
+        r->line.diag->line = flow->line;
         if (flow->act_count == 0)
-            return sl_diag_error(r->diag, SLUICE_ECONF,
+            return sl_diag_error(r->line.diag, SLUICE_ECONF,
                                  "the flow \"%s\" is empty",
                                  sl_quote(sl_str_c(flow->name)).text);
     }
     return 0;
-}
-
-/* Some editors write a byte order mark. */
-static struct sl_str without_mark(struct sl_str text)
-{
-    bool marked = text.len >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0;
-
-    return sl_str_from(text, marked ? 3 : 0);
 }
 
 int sl_flow_read(const char *name, struct sl_str text,
@@ -462,7 +604,9 @@ int sl_flow_read(const char *name, struct sl_str text,
                  struct sl_diag *diag, struct sl_str *ret_line)
 {
     struct sl_flow_file file = {.name = name};
-    struct reader r = {.file = &file, .diag = diag};
+    struct reader r = {
+        .file = &file, .line.arena = &file.arena, .line.diag = diag};
+    bool marked = text.len >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0;
     int err;
 
     *diag = (struct sl_diag){.file = name};
@@ -471,7 +615,7 @@ int sl_flow_read(const char *name, struct sl_str text,
         return sl_diag_error(diag, SLUICE_ECONF,
                              "the file is larger than 1 MB; split it");
     sl_arena_init(&file.arena, ARENA_BYTES, alloc);
-    err = read_lines(&r, without_mark(text), ret_line);
+    err = read_lines(&r, sl_str_from(text, marked ? 3 : 0), ret_line);
     if (!err)
         err = check_flows(&r, ret_line);
     if (err) {
@@ -485,175 +629,4 @@ int sl_flow_read(const char *name, struct sl_str text,
 void sl_flow_file_done(struct sl_flow_file *file)
 {
     sl_arena_done(&file->arena);
-}
-
-/* ---- the expectations after the arrow: 429 by=ai-minute retry=12s ----
- *
- * The field decides how a value is read. Texts are kept as they are; numbers
- * and durations are parsed. `none` means that the answer has no such value.
- */
-
-enum want_form { TEXT, NUMBER, SPAN };
-
-static const struct field {
-    const char *name;
-    enum sl_field field;
-    enum want_form form;
-    bool may_be_none;
-} fields[] = {
-    {"by",        SL_FIELD_BY,        TEXT,   true },
-    {"limit",     SL_FIELD_LIMIT,     NUMBER, true },
-    {"remaining", SL_FIELD_REMAINING, NUMBER, true },
-    {"retry",     SL_FIELD_RETRY,     SPAN,   true },
-    {"reset",     SL_FIELD_RESET,     SPAN,   true },
-    {"wait",      SL_FIELD_WAIT,      SPAN,   true },
-    {"quota",     SL_FIELD_QUOTA,     NUMBER, true },
-    {"allowed",   SL_FIELD_ALLOWED,   NUMBER, false},
-    {"denied",    SL_FIELD_DENIED,    NUMBER, false},
-};
-
-/* The names of fields, for suggestions. */
-static const char *const names[] = {
-    "by",    "limit",   "remaining", "retry",       "reset",      "wait",
-    "quota", "allowed", "denied",    "header.NAME", "body.FIELD",
-};
-
-static const char *const outcomes[] = {"allow",    "deny",    "never",
-                                       "ok",       "held",    "settled",
-                                       "released", "expired", "unknown"};
-
-static const struct field *find_field(struct sl_str name)
-{
-    for (size_t i = 0; i < SL_LEN(fields); i++)
-        if (sl_str_eq(name, sl_str_c(fields[i].name)))
-            return &fields[i];
-    return NULL;
-}
-
-static int refuse_field(const struct sl_flow_word *word, struct sl_diag *diag)
-{
-    struct sl_str name = sl_flow_word_name(word);
-    const char *near = sl_str_nearest(name, names, SL_LEN(names));
-
-    sl_diag_error(
-        sl_diag_at(diag, word->column), SLUICE_ECONF,
-        "unknown expectation \"%.*s\"; valid are by, limit, remaining, retry, "
-        "reset, wait, quota, allowed, denied, header.NAME and body.FIELD",
-        SL_STR_ARG(name));
-    if (near)
-        sl_diag_hint(diag, "%s=%s", near, sl_flow_word_value(word));
-    return SLUICE_ECONF;
-}
-
-static int refuse_outcome(const struct sl_flow_word *word, size_t nth,
-                          struct sl_diag *diag)
-{
-    struct sl_str text = sl_str_c(word->text);
-    const char *near = sl_str_nearest(text, outcomes, SL_LEN(outcomes));
-
-    sl_diag_at(diag, word->column);
-    if (nth > 0)
-        return sl_diag_error(
-            diag, SLUICE_ECONF,
-            "\"%s\" is not an expectation; write a status or a "
-            "word first, then NAME=VALUE",
-            word->text);
-    sl_diag_error(diag, SLUICE_ECONF,
-                  "\"%s\" is not an expectation; write a status, allow, deny, "
-                  "never, ok or NAME=VALUE",
-                  word->text);
-    if (near)
-        sl_diag_hint(diag, "%s", near);
-    return SLUICE_ECONF;
-}
-
-/* "429", or one of the outcomes. */
-static int read_outcome(const struct sl_flow_word *word, size_t nth,
-                        struct sl_expect *ret, struct sl_diag *diag)
-{
-    uint64_t status = 0;
-    bool number = sl_parse_number(sl_str_c(word->text), &status, NULL) == 0;
-
-    *ret = (struct sl_expect){
-        .field = number ? SL_FIELD_STATUS : SL_FIELD_OUTCOME,
-        .label = "",
-        .want = word->text,
-        .number = status,
-    };
-    if (nth > 0)
-        return refuse_outcome(word, nth, diag);
-    if (number && (status < 100 || status > 599))
-        return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                             "%s is not an HTTP status; write 100 to 599",
-                             word->text);
-    if (number)
-        return 0;
-    for (size_t i = 0; i < SL_LEN(outcomes); i++)
-        if (sl_flow_word_is(word, outcomes[i]))
-            return 0;
-    return refuse_outcome(word, nth, diag);
-}
-
-static int read_value(const struct field *field,
-                      const struct sl_flow_word *word, struct sl_expect *expect,
-                      struct sl_diag *diag)
-{
-    struct sl_str value = sl_str_c(expect->want);
-    int err = 0;
-
-    expect->none = field->may_be_none && sl_str_eq(value, SL_STR("none"));
-    if (expect->none)
-        return 0;
-    if (field->form == NUMBER)
-        err = sl_parse_count(value, &expect->number, diag);
-    if (field->form == SPAN)
-        err = sl_parse_duration(value, &expect->span, diag);
-    return err ? sl_flow_value_refused(diag, word, err) : 0;
-}
-
-static int read_pair(const struct sl_flow_word *word, struct sl_arena *arena,
-                     struct sl_expect *ret, struct sl_diag *diag)
-{
-    struct sl_str name = sl_flow_word_name(word);
-    const struct field *field = find_field(name);
-    bool header = sl_flow_word_under(name, "header.");
-    bool body = sl_flow_word_under(name, "body.");
-
-    *ret = (struct sl_expect){.want = sl_flow_word_value(word)};
-    ret->label = sl_arena_copy(arena, name);
-    if (!ret->label)
-        return SLUICE_ENOMEM;
-    if (header || body) {
-        ret->field = header ? SL_FIELD_HEADER : SL_FIELD_BODY;
-        ret->name = strchr(ret->label, '.') + 1;
-        return 0;
-    }
-    if (!field)
-        return refuse_field(word, diag);
-    ret->field = field->field;
-    return read_value(field, word, ret, diag);
-}
-
-int sl_expects_read(const struct sl_words *words, size_t from,
-                    struct sl_arena *arena, struct sl_flow_act *act,
-                    struct sl_diag *diag)
-{
-    size_t count = words->count - from;
-    int err = 0;
-
-    act->expects = sl_arena_take(arena, count * sizeof(*act->expects));
-    if (!act->expects)
-        return SLUICE_ENOMEM;
-    for (size_t i = 0; i < count && !err; i++) {
-        const struct sl_flow_word *word = &words->at[from + i];
-
-        if (word->equals == SL_NO_EQUALS)
-            err = read_outcome(word, i, &act->expects[i], diag);
-        else
-            err = read_pair(word, arena, &act->expects[i], diag);
-        if (!err)
-            err = sl_flow_word_once(words, from, from + i, diag);
-    }
-    act->expect_count = count;
-    return err;
 }

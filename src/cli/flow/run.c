@@ -19,7 +19,25 @@
  * this is four times as much. */
 #define STATE_BYTES ((size_t)4 << 20)
 
-#define OVERRIDES_MAX 64 /* of a subject */
+#define OVERRIDES_MAX 64          /* of a subject */
+#define DEFAULT_IP    "192.0.2.1" /* TEST-NET-1 */
+
+/* A hold of the flow, by name. */
+struct hold {
+    const char *name;   /* as=NAME */
+    const char *own;    /* the engine's id; "" if nothing is held */
+    const char *remote; /* the daemon's id, or NULL */
+    struct hold *next;
+};
+
+/* A subject of the flow. Subjects replace the registry of a daemon. A later
+ * record replaces an earlier one. Lists are searched in O(n): a flow has few
+ * subjects and holds. */
+struct subject {
+    const char *scope, *id;
+    struct sluice_subject subject;
+    struct subject *next;
+};
 
 struct run {
     const char *file;
@@ -29,8 +47,8 @@ struct run {
     struct sluice_engine *engine;
     struct sluice_decision *decision;
     struct sluice_ended *ended;
-    struct sl_flow_holds holds;
-    struct sl_flow_subjects subjects;
+    struct hold *holds;
+    struct subject *subjects;
     struct sl_flow_tokens tokens;
     sl_ns now;
     bool store_fails;
@@ -75,12 +93,6 @@ static bool out_of_memory(struct run *run)
 static bool broken(struct run *run)
 {
     return stop(run, SL_END_BROKEN, "%s", sluice_why());
-}
-
-static bool unsupported(struct run *run, const char *what)
-{
-    return stop(run, SL_END_FAILED, "%s is not supported in this version",
-                what);
 }
 
 /* True if a call to the daemon succeeded, else ends the flow with its
@@ -197,308 +209,76 @@ static bool advance(struct run *run, sl_ns span)
     return move_to(run, at);
 }
 
-/* ---- requests ---- */
+/* ---- one field of a JSON text, by its dotted path ----
+ *
+ * `error.code` is the member `code` of the member `error`. A member with dots
+ * in its name takes precedence. In an array, a step is an index.
+ */
 
-static bool has_limit(const struct run *run, const char *name)
+static json_t *member(json_t *at, struct sl_str step)
 {
-    size_t count = sluice_policy_limits(run->policy);
+    uint64_t index;
 
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(sluice_policy_limit_name(run->policy, i), name) == 0)
-            return true;
-    return false;
+    if (json_is_object(at))
+        return json_object_getn(at, step.at, step.len);
+    if (json_is_array(at) && sl_parse_number(step, &index, NULL) == 0)
+        return json_array_get(at, (size_t)index);
+    return NULL;
 }
 
-static bool no_limit(struct run *run, const char *name)
+static json_t *find_path(json_t *at, struct sl_str path)
 {
-    return stop(run, SL_END_FAILED, "the policy has no limit \"%s\"", name);
-}
+    while (at && path.len > 0) {
+        const char *dot = memchr(path.at, '.', path.len);
+        json_t *whole = member(at, path);
+        struct sl_str step = {path.at,
+                              dot ? (size_t)(dot - path.at) : path.len};
 
-/* A limit that the policy does not have is an error of the flow. */
-static bool check_names(struct run *run, const struct sl_flow_act *act)
-{
-    if (act->kind == SL_FLOW_ACT_TAKE && !has_limit(run, act->names[0]))
-        return no_limit(run, act->names[0]);
-    for (size_t i = 0; i < act->in->request.cost_count; i++)
-        if (!has_limit(run, act->in->request.costs[i].limit))
-            return no_limit(run, act->in->request.costs[i].limit);
-    return true;
-}
-
-/* Send the request to the daemon too. */
-static bool check_daemon(struct run *run, const struct sluice_request *request)
-{
-    const char *verdict;
-
-    if (!run->daemon)
-        return true;
-    verdict = sluice_decision_json(run->decision);
-    if (!verdict)
-        return out_of_memory(run);
-    return daemon_ok(run, sl_flow_daemon_check(run->daemon, request, verdict));
-}
-
-static bool repeat(struct run *run, const struct sl_flow_act *act,
-                   struct sl_flow_counts *counts)
-{
-    struct sluice_request request;
-
-    for (uint64_t i = 0; i < act->in->times; i++) {
-        if (i > 0 && !advance(run, act->in->every))
-            return false;
-        sl_flow_request_fill(act, &request);
-        sl_flow_subjects_fill(&run->subjects, &request);
-        if (sluice_decide(run->engine, &request, run->decision))
-            return broken(run);
-        if (!check_daemon(run, &request))
-            return false;
-        if (sluice_decision_allowed(run->decision))
-            counts->allowed++;
-        else
-            counts->denied++;
+        if (whole)
+            return whole;
+        at = member(at, step);
+        path = sl_str_from(path, step.len + (dot != NULL));
     }
-    return !run->daemon || daemon_ok(run, sl_flow_daemon_flush(run->daemon));
+    return at;
 }
 
-/* token=FILE becomes a header. */
-static bool add_token(struct run *run, struct sl_inputs *in)
+static char *as_text(json_t *value, struct sl_arena *arena)
 {
-    struct sl_diag why = {.sentence = ""};
-    struct sluice_header header;
-    const char *path;
-    int err;
+    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_PRESERVE_ORDER;
+    size_t len;
+    char *text;
 
-    if (!in->token)
-        return true;
-    path = sl_flow_path(run->file, in->token, run->arena);
-    err = path ? sl_flow_tokens_header(&run->tokens, run->policy, path,
-                                       run->arena, &header, &why)
-               : SLUICE_ENOMEM;
-    if (!err)
-        err = sl_inputs_header(in, &header, run->arena);
-    if (err == SLUICE_ENOMEM)
-        return out_of_memory(run);
-    return !err || stop(run, SL_END_FAILED, "%s", why.sentence);
-}
-
-/* as=NAME keeps the hold of the last repeat. */
-static bool keep_hold(struct run *run, const struct sl_inputs *in)
-{
-    if (!in->as)
-        return true;
-    return !sl_flow_holds_set(&run->holds, in->as,
-                              sluice_decision_hold(run->decision),
-                              run->daemon ? run->daemon->hold : NULL) ||
-           out_of_memory(run);
-}
-
-/* Compare the answer with the expectations. */
-static bool compare_answer(struct run *run, const struct sl_flow_act *act,
-                           const struct sl_flow_counts *counts)
-{
-    if (sl_compare(act, counts, run->decision, run->arena, &run->out->misses))
-        return out_of_memory(run);
-    if (run->out->misses)
-        run->out->end = SL_END_FAILED;
-    return !run->out->misses;
-}
-
-static bool do_request(struct run *run, const struct sl_flow_act *written)
-{
-    struct sl_inputs in = *written->in;
-    struct sl_flow_act brought = *written, *act = &brought;
-    struct sl_flow_counts counts = {0};
-
-    act->in = &in;
-    if (!add_token(run, &in) || !check_names(run, act) ||
-        !repeat(run, act, &counts) || !keep_hold(run, &in))
-        return false;
-    return compare_answer(run, act, &counts);
-}
-
-/* ---- usage ---- */
-
-static bool use_once(struct run *run, const struct sluice_request *request)
-{
-    if (sluice_decide(run->engine, request, run->decision))
-        return broken(run);
-    return !run->daemon ||
-           daemon_ok(run, sl_flow_daemon_usage(run->daemon, request));
-}
-
-static bool do_usage(struct run *run, const struct sl_flow_act *act)
-{
-    struct sl_flow_counts counts = {.allowed = act->in->times};
-    struct sluice_request request;
-    struct sl_diag why = {.sentence = ""};
-
-    if (!has_limit(run, act->names[2]))
-        return no_limit(run, act->names[2]);
-    if (sl_usage_fill(act, &request, &why))
-        return stop(run, SL_END_FAILED, "%s", why.sentence);
-    sl_flow_subjects_fill(&run->subjects, &request);
-    for (uint64_t i = 0; i < act->in->times; i++)
-        if ((i > 0 && !advance(run, act->in->every)) ||
-            !use_once(run, &request))
-            return false;
-    return compare_answer(run, act, &counts);
-}
-
-/* ---- holds ---- */
-
-/* Send the same to the daemon. */
-static bool end_daemon_hold(struct run *run, const struct sl_flow_act *act,
-                            const struct sl_flow_hold *hold, bool known)
-{
-    const char *want = known ? sluice_ended_json(run->ended) : "{}";
-
-    if (!run->daemon)
-        return true;
-    if (!want)
-        return out_of_memory(run);
-    return daemon_ok(run,
-                     sl_flow_daemon_hold(run->daemon, act, hold->remote, want));
-}
-
-static bool do_hold(struct run *run, const struct sl_flow_act *act)
-{
-    const struct sl_flow_hold *hold =
-        sl_flow_holds_find(&run->holds, act->names[0]);
-    bool known = true;
-
-    if (!hold)
-        return stop(
-            run, SL_END_FAILED,
-            "there is no hold \"%s\"; write as=%s on the line that takes it",
-            act->names[0], act->names[0]);
-    if (!check_names(run, act))
-        return false;
-    if (sl_flow_holds_end(run->engine, hold, act, run->ended, &known))
-        return broken(run);
-    if (!end_daemon_hold(run, act, hold, known))
-        return false;
-    if (sl_flow_holds_compare(act, run->ended, known, run->arena,
-                              &run->out->misses))
-        return out_of_memory(run);
-    if (run->out->misses)
-        run->out->end = SL_END_FAILED;
-    return !run->out->misses;
-}
-
-/* ---- other acts ---- */
-
-static bool do_subject(struct run *run, const struct sl_flow_act *act)
-{
-    for (size_t i = 0; i < act->record->override_count; i++)
-        if (!has_limit(run, act->record->overrides[i].limit))
-            return no_limit(run, act->record->overrides[i].limit);
-    if (act->record->override_count > OVERRIDES_MAX)
-        return stop(run, SL_END_FAILED, "a subject can have at most %d rates",
-                    OVERRIDES_MAX);
-    if (sl_flow_subjects_set(&run->subjects, act, run->now))
-        return out_of_memory(run);
-    return !run->daemon ||
-           daemon_ok(run, sl_flow_daemon_subject(run->daemon, act, run->now));
-}
-
-static bool do_feature(struct run *run, const struct sl_flow_act *act)
-{
-    bool on = strcmp(act->names[1], "on") == 0;
-    int err = sluice_engine_switch(run->engine, act->names[0], on);
-
-    if (err == SLUICE_ENOENT)
-        return stop(run, SL_END_FAILED, "the policy has no feature \"%s\"",
-                    act->names[0]);
-    if (err)
-        return broken(run);
-    return !run->daemon || daemon_ok(run, sl_flow_daemon_feature(
-                                              run->daemon, act->names[0], on));
-}
-
-static bool do_backlog(struct run *run, const struct sl_flow_act *act)
-{
-    uint64_t depth = strtoull(act->names[1], NULL, 10);
-    int err = sluice_engine_backlog(run->engine, act->names[0], depth);
-
-    if (err == SLUICE_ENOENT)
-        return stop(run, SL_END_FAILED, "the policy has no backlog \"%s\"",
-                    act->names[0]);
-    if (err)
-        return broken(run);
-    return !run->daemon ||
-           daemon_ok(run,
-                     sl_flow_daemon_backlog(run->daemon, act->names[0], depth));
-}
-
-static bool do_store(struct run *run, const struct sl_flow_act *act)
-{
-    if (strcmp(act->names[0], "slow") == 0)
-        return unsupported(run, "store slow");
-    run->store_fails = strcmp(act->names[0], "fails") == 0;
-    return true;
-}
-
-static bool do_act(struct run *run, const struct sl_flow_act *act)
-{
-    switch (act->kind) {
-    case SL_FLOW_ACT_AT:
-        return do_at(run, act);
-    case SL_FLOW_ACT_REQUEST:
-    case SL_FLOW_ACT_JOB:
-    case SL_FLOW_ACT_TAKE:
-        return do_request(run, act);
-    case SL_FLOW_ACT_SUBJECT:
-        return do_subject(run, act);
-    case SL_FLOW_ACT_FEATURE:
-        return do_feature(run, act);
-    case SL_FLOW_ACT_BACKLOG:
-        return do_backlog(run, act);
-    case SL_FLOW_ACT_STORE:
-        return do_store(run, act);
-    case SL_FLOW_ACT_RELOAD:
-        return do_reload(run, act);
-    case SL_FLOW_ACT_USAGE:
-        return do_usage(run, act);
-    case SL_FLOW_ACT_SETTLE:
-    case SL_FLOW_ACT_RELEASE:
-    case SL_FLOW_ACT_EXTEND:
-        return do_hold(run, act);
+    if (json_is_string(value))
+        return sl_arena_copy(arena, (struct sl_str){json_string_value(value),
+                                                    json_string_length(value)});
+    len = json_dumpb(value, NULL, 0, flags);
+    text = sl_arena_take(arena, len + 1);
+    if (text) {
+        json_dumpb(value, text, len, flags);
+        text[len] = '\0';
     }
-    return false;
+    return text;
 }
 
-static void run_acts(struct run *run, const struct sl_flow *flow)
+/* The field at a dotted path: a string without quotes, other values as JSON.
+ * NULL: no such field. *ret_err is set to SLUICE_ENOMEM without memory. */
+static const char *body_field(const char *json, const char *path,
+                              struct sl_arena *arena, int *ret_err)
 {
-    for (const struct sl_flow_act *act = flow->acts; act; act = act->next) {
-        run->out->line = act->line;
-        run->out->acts += act->kind != SL_FLOW_ACT_AT;
-        if (!do_act(run, act))
-            break;
+    json_error_t error;
+    json_t *root = json_loads(json, JSON_DECODE_ANY, &error);
+    json_t *value = find_path(root, sl_str_c(path));
+    const char *text = NULL;
+
+    if (!root && json_error_code(&error) == json_error_out_of_memory)
+        *ret_err = SLUICE_ENOMEM;
+    if (value) {
+        text = as_text(value, arena);
+        if (!text)
+            *ret_err = SLUICE_ENOMEM;
     }
-}
-
-void sl_flow_run(const struct sl_flow *flow, const char *file,
-                 struct sl_flow_daemon *daemon, struct sl_arena *arena,
-                 struct sl_flow_outcome *ret)
-{
-    struct run run = {.file = file,
-                      .arena = arena,
-                      .daemon = daemon,
-                      .subjects.arena = arena,
-                      .holds.arena = arena,
-                      .out = ret};
-    const char *cannot = daemon ? sl_flow_daemon_cannot(daemon, flow) : NULL;
-
-    *ret = (struct sl_flow_outcome){.end = SL_END_PASSED, .message = ""};
-    if (cannot)
-        stop(&run, SL_END_SKIPPED, "%s", cannot);
-    else if (open_engine(&run, flow))
-        run_acts(&run, flow);
-    sluice_decision_free(run.decision);
-    sluice_ended_free(run.ended);
-    sluice_engine_close(run.engine);
-    sl_flow_tokens_close(&run.tokens);
-    sluice_policy_release(run.policy);
+    json_decref(root);
+    return text;
 }
 
 /* ---- comparing an answer with the expectations ----
@@ -508,11 +288,17 @@ void sl_flow_run(const struct sl_flow *flow, const char *file,
  * have is "none".
  */
 
+/* The results of the repeats of an act. */
+struct counts {
+    uint64_t allowed, denied;
+};
+
 struct answer {
     const struct sluice_decision *decision;
-    const struct sl_flow_counts *counts;
+    const struct counts *counts;
     struct sluice_shown shown; /* of the limit that is compared */
     bool has_numbers;
+    struct sluice_ended *ended; /* of a hold; NULL: unknown hold */
     struct sl_arena *arena;
 };
 
@@ -533,35 +319,25 @@ static const char *copy(struct sl_arena *arena, const char *text)
     return sl_arena_copy(arena, sl_str_c(text));
 }
 
-static const char *number_text(const struct answer *a, uint64_t number)
+/* Compare a number; *ret_got is its text. */
+static bool number_is(const struct answer *a, const struct sl_expect *e,
+                      bool exists, uint64_t number, const char **ret_got)
 {
     char text[32];
 
     snprintf(text, sizeof(text), "%" PRIu64, number);
-    return copy(a->arena, text);
-}
-
-static const char *span_text(const struct answer *a, int64_t span)
-{
-    char text[32];
-
-    return copy(a->arena, sl_format_duration(span, text));
-}
-
-/* Compare a number; *ret_got is its text. */
-static bool number_is(const struct answer *a, const struct sl_expect *e,
-                      bool there, uint64_t number, const char **ret_got)
-{
-    *ret_got = there ? number_text(a, number) : "none";
-    return e->none ? !there : there && number == e->number;
+    *ret_got = exists ? copy(a->arena, text) : "none";
+    return e->none ? !exists : exists && number == e->number;
 }
 
 static bool span_is(const struct answer *a, const struct sl_expect *e,
-                    bool there, int64_t span, const char **ret_got)
+                    bool exists, int64_t span, const char **ret_got)
 {
-    there = there && span >= 0;
-    *ret_got = there ? span_text(a, span) : "none";
-    return e->none ? !there : there && span == e->span;
+    char text[32];
+
+    exists = exists && span >= 0;
+    *ret_got = exists ? copy(a->arena, sl_format_duration(span, text)) : "none";
+    return e->none ? !exists : exists && span == e->span;
 }
 
 static bool outcome_is(const struct answer *a, const struct sl_expect *e,
@@ -611,7 +387,7 @@ static bool body_is(const struct answer *a, const struct sl_expect *e,
 {
     const char *body = sluice_decision_body(a->decision);
     int err = 0;
-    const char *field = sl_flow_body_field(body, e->name, a->arena, &err);
+    const char *field = body_field(body, e->name, a->arena, &err);
 
     if (err) {
         *ret_got = NULL;
@@ -620,8 +396,32 @@ static bool body_is(const struct answer *a, const struct sl_expect *e,
     return text_is(a, e, field, ret_got);
 }
 
+/* The outcome of a hold is `ok` if the act changed it. Otherwise it is the
+ * state of the hold: settled, released, expired, held or unknown. */
+static bool hold_field_is(const struct answer *a, const struct sl_expect *e,
+                          const char **ret_got)
+{
+    bool known = a->ended != NULL;
+    const char *json = known ? sluice_ended_json(a->ended) : "{}";
+    int err = 0;
+
+    if (e->field == SL_FIELD_OUTCOME) {
+        *ret_got = !known                         ? "unknown"
+                   : sluice_ended_again(a->ended) ? sluice_ended_state(a->ended)
+                                                  : "ok";
+        return strcmp(e->want, *ret_got) == 0;
+    }
+    if (e->field == SL_FIELD_STATUS)
+        return number_is(a, e, true, known ? 200 : 404, ret_got);
+    *ret_got = NULL;
+    if (!json)
+        return false;
+    json = body_field(json, e->name, a->arena, &err);
+    return !err && text_is(a, e, json, ret_got);
+}
+
 /* Compare one field. *ret_got is its text; NULL: out of memory. */
-static bool is_right(const struct answer *a, const struct sl_expect *e,
+static bool field_is(const struct answer *a, const struct sl_expect *e,
                      const char **ret_got)
 {
     const struct sluice_decision *d = a->decision;
@@ -660,109 +460,130 @@ static bool is_right(const struct answer *a, const struct sl_expect *e,
     return false;
 }
 
-int sl_compare(const struct sl_flow_act *act,
-               const struct sl_flow_counts *counts,
-               const struct sluice_decision *decision, struct sl_arena *arena,
-               struct sl_flow_mismatch **ret)
+/* Compare the answer with the expectations; false ends the flow. */
+static bool compare(struct run *run, const struct sl_flow_act *act,
+                    const struct answer *a, bool hold)
 {
-    struct answer a = {.decision = decision, .counts = counts, .arena = arena};
-    int index = find_limit(decision);
+    struct sl_flow_mismatch **tail = &run->out->misses;
 
-    if (index >= 0) {
-        a.shown = sluice_decision_limit(decision, (size_t)index);
-        a.has_numbers = a.shown.limited;
-    }
     for (size_t i = 0; i < act->expect_count; i++) {
         const struct sl_expect *e = &act->expects[i];
         struct sl_flow_mismatch *miss;
         const char *got = "";
 
-        if (is_right(&a, e, &got))
+        if (hold ? hold_field_is(a, e, &got) : field_is(a, e, &got))
             continue;
-        miss = sl_arena_take(arena, sizeof(*miss));
+        miss = sl_arena_take(run->arena, sizeof(*miss));
         if (!miss || !got)
-            return SLUICE_ENOMEM;
+            return out_of_memory(run);
         *miss = (struct sl_flow_mismatch){
             .label = e->label, .want = e->want, .got = got};
-        *ret = miss;
-        ret = &miss->next;
+        *tail = miss;
+        tail = &miss->next;
+        run->out->end = SL_END_FAILED;
     }
-    return 0;
+    return !run->out->misses;
 }
 
-/* ---- one field of a JSON text, by its dotted path ----
- *
- * `error.code` is the member `code` of the member `error`. A member with dots
- * in its name takes precedence. In an array, a step is an index.
- */
-
-static json_t *member(json_t *at, struct sl_str step)
+/* Compare the last decision. */
+static bool compare_decision(struct run *run, const struct sl_flow_act *act,
+                             const struct counts *counts)
 {
-    uint64_t index;
+    struct answer a = {
+        .decision = run->decision, .counts = counts, .arena = run->arena};
+    int index = find_limit(run->decision);
 
-    if (json_is_object(at))
-        return json_object_getn(at, step.at, step.len);
-    if (json_is_array(at) && sl_parse_number(step, &index, NULL) == 0)
-        return json_array_get(at, (size_t)index);
-    return NULL;
-}
-
-static json_t *find(json_t *at, struct sl_str path)
-{
-    while (at && path.len > 0) {
-        const char *dot = memchr(path.at, '.', path.len);
-        json_t *whole = member(at, path);
-        struct sl_str step = {path.at,
-                              dot ? (size_t)(dot - path.at) : path.len};
-
-        if (whole)
-            return whole;
-        at = member(at, step);
-        path = sl_str_from(path, step.len + (dot != NULL));
+    if (index >= 0) {
+        a.shown = sluice_decision_limit(run->decision, (size_t)index);
+        a.has_numbers = a.shown.limited;
     }
-    return at;
+    return compare(run, act, &a, false);
 }
 
-static char *as_text(json_t *value, struct sl_arena *arena)
+/* ---- subjects ---- */
+
+static struct subject *find_subject(const struct run *run, const char *scope,
+                                    const char *id)
 {
-    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | JSON_PRESERVE_ORDER;
-    size_t len;
-    char *text;
+    struct subject *s = run->subjects;
 
-    if (json_is_string(value))
-        return sl_arena_copy(arena, (struct sl_str){json_string_value(value),
-                                                    json_string_length(value)});
-    len = json_dumpb(value, NULL, 0, flags);
-    text = sl_arena_take(arena, len + 1);
-    if (text) {
-        json_dumpb(value, text, len, flags);
-        text[len] = '\0';
-    }
-    return text;
+    while (s && (strcmp(s->scope, scope) != 0 || strcmp(s->id, id) != 0))
+        s = s->next;
+    return s;
 }
 
-const char *sl_flow_body_field(const char *json, const char *path,
-                               struct sl_arena *arena, int *ret_err)
+/* Put the subjects of the user and the org into the request. */
+static void fill_subjects(const struct run *run, struct sluice_request *request)
 {
-    json_error_t error;
-    json_t *root = json_loads(json, JSON_DECODE_ANY, &error);
-    json_t *value = find(root, sl_str_c(path));
-    const char *text = NULL;
+    struct subject *s;
 
-    if (!root && json_error_code(&error) == json_error_out_of_memory)
-        *ret_err = SLUICE_ENOMEM;
-    if (value) {
-        text = as_text(value, arena);
-        if (!text)
-            *ret_err = SLUICE_ENOMEM;
-    }
-    json_decref(root);
-    return text;
+    request->registry = run->subjects != NULL;
+    if (request->user && (s = find_subject(run, "user", request->user)))
+        request->user_subject = &s->subject;
+    if (request->org && (s = find_subject(run, "org", request->org)))
+        request->org_subject = &s->subject;
 }
 
-/* ---- the request of an act ---- */
+/* Add or replace a subject. `end` applies to the plan and to all overrides;
+ * -1: never. False without memory. */
+static bool set_subject(struct run *run, const struct sl_flow_act *act,
+                        int64_t end)
+{
+    const struct sl_flow_subject_args *record = act->record;
+    struct subject *s = find_subject(run, act->names[0], act->names[1]);
+    struct sluice_grant *grants = sl_arena_take(
+        run->arena, (record->override_count + 1) * sizeof(*grants));
 
-#define DEFAULT_IP "192.0.2.1" /* TEST-NET-1 */
+    if (!s && grants) {
+        s = sl_arena_take(run->arena, sizeof(*s));
+        if (s) {
+            *s = (struct subject){.scope = act->names[0],
+                                  .id = act->names[1],
+                                  .next = run->subjects};
+            run->subjects = s;
+        }
+    }
+    if (!grants || !s)
+        return false;
+    for (size_t i = 0; i < record->override_count; i++)
+        grants[i] = (struct sluice_grant){.limit = record->overrides[i].limit,
+                                          .rate = record->overrides[i].rate,
+                                          .until_ns = end,
+                                          .by = "flow"};
+    s->subject = (struct sluice_subject){.plan = record->plan,
+                                         .expires_ns = end,
+                                         .grants = grants,
+                                         .grant_count = record->override_count};
+    return true;
+}
+
+/* ---- requests ---- */
+
+static bool has_limit(const struct run *run, const char *name)
+{
+    size_t count = sluice_policy_limits(run->policy);
+
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(sluice_policy_limit_name(run->policy, i), name) == 0)
+            return true;
+    return false;
+}
+
+static bool no_limit(struct run *run, const char *name)
+{
+    return stop(run, SL_END_FAILED, "the policy has no limit \"%s\"", name);
+}
+
+/* A limit that the policy does not have is an error of the flow. */
+static bool check_names(struct run *run, const struct sl_flow_act *act)
+{
+    if (act->kind == SL_FLOW_ACT_TAKE && !has_limit(run, act->names[0]))
+        return no_limit(run, act->names[0]);
+    for (size_t i = 0; i < act->in->request.cost_count; i++)
+        if (!has_limit(run, act->in->request.costs[i].limit))
+            return no_limit(run, act->in->request.costs[i].limit);
+    return true;
+}
 
 void sl_flow_request_fill(const struct sl_flow_act *act,
                           struct sluice_request *ret)
@@ -785,4 +606,317 @@ void sl_flow_request_fill(const struct sl_flow_act *act,
         ret->method = act->names[0];
         ret->path = act->names[1];
     }
+}
+
+/* Send the request to the daemon too. */
+static bool check_daemon(struct run *run, const struct sluice_request *request)
+{
+    const char *verdict;
+
+    if (!run->daemon)
+        return true;
+    verdict = sluice_decision_json(run->decision);
+    if (!verdict)
+        return out_of_memory(run);
+    return daemon_ok(run, sl_flow_daemon_check(run->daemon, request, verdict));
+}
+
+static bool repeat(struct run *run, const struct sl_flow_act *act,
+                   struct counts *counts)
+{
+    struct sluice_request request;
+
+    for (uint64_t i = 0; i < act->in->times; i++) {
+        if (i > 0 && !advance(run, act->in->every))
+            return false;
+        sl_flow_request_fill(act, &request);
+        fill_subjects(run, &request);
+        if (sluice_decide(run->engine, &request, run->decision))
+            return broken(run);
+        if (!check_daemon(run, &request))
+            return false;
+        if (sluice_decision_allowed(run->decision))
+            counts->allowed++;
+        else
+            counts->denied++;
+    }
+    return !run->daemon || daemon_ok(run, sl_flow_daemon_flush(run->daemon));
+}
+
+/* token=FILE becomes a header. */
+static bool add_token(struct run *run, struct sl_inputs *in)
+{
+    struct sl_diag why = {.sentence = ""};
+    const char *path;
+    int err;
+
+    if (!in->token)
+        return true;
+    path = sl_flow_path(run->file, in->token, run->arena);
+    err = path ? sl_flow_tokens_add(&run->tokens, run->policy, path, in,
+                                    run->arena, &why)
+               : SLUICE_ENOMEM;
+    if (err == SLUICE_ENOMEM)
+        return out_of_memory(run);
+    return !err || stop(run, SL_END_FAILED, "%s", why.sentence);
+}
+
+static struct hold *find_hold(const struct run *run, const char *name)
+{
+    struct hold *hold = run->holds;
+
+    while (hold && strcmp(hold->name, name) != 0)
+        hold = hold->next;
+    return hold;
+}
+
+/* as=NAME keeps the hold of the last repeat. */
+static bool keep_hold(struct run *run, const struct sl_inputs *in)
+{
+    struct hold *hold = in->as ? find_hold(run, in->as) : NULL;
+
+    if (!in->as)
+        return true;
+    if (!hold) {
+        hold = sl_arena_take(run->arena, sizeof(*hold));
+        if (!hold)
+            return out_of_memory(run);
+        *hold = (struct hold){.name = in->as, .next = run->holds};
+        run->holds = hold;
+    }
+    hold->own = copy(run->arena, sluice_decision_hold(run->decision));
+    hold->remote = run->daemon ? copy(run->arena, run->daemon->hold) : NULL;
+    return (hold->own && (hold->remote || !run->daemon)) || out_of_memory(run);
+}
+
+static bool do_request(struct run *run, const struct sl_flow_act *written)
+{
+    struct sl_inputs in = *written->in;
+    struct sl_flow_act brought = *written, *act = &brought;
+    struct counts counts = {0};
+
+    act->in = &in;
+    if (!add_token(run, &in) || !check_names(run, act) ||
+        !repeat(run, act, &counts) || !keep_hold(run, &in))
+        return false;
+    return compare_decision(run, act, &counts);
+}
+
+/* ---- usage ---- */
+
+/* Fill the request of `usage SCOPE ID LIMIT AMOUNT`. A negative amount is a
+ * refund. */
+static int fill_usage(const struct sl_flow_act *act, struct sluice_request *ret,
+                      struct sl_diag *diag)
+{
+    const char *scope = act->names[0], *amount = act->names[3];
+
+    *ret = (struct sluice_request){.limit = act->names[2],
+                                   .key = act->names[1],
+                                   .plan = act->in->request.plan,
+                                   .trusted = 1,
+                                   .has_cost = 1,
+                                   .used = amount[0] == '-' ? -1 : 1};
+    if (strcmp(scope, "user") == 0)
+        ret->user = ret->key;
+    else if (strcmp(scope, "org") == 0)
+        ret->org = ret->key;
+    else
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "usage is reported for user or org, not for \"%s\"", scope);
+    return sl_parse_count(sl_str_c(amount + (ret->used < 0)), &ret->cost, diag);
+}
+
+static bool do_usage(struct run *run, const struct sl_flow_act *act)
+{
+    struct counts counts = {.allowed = act->in->times};
+    struct sluice_request request;
+    struct sl_diag why = {.sentence = ""};
+
+    if (!has_limit(run, act->names[2]))
+        return no_limit(run, act->names[2]);
+    if (fill_usage(act, &request, &why))
+        return stop(run, SL_END_FAILED, "%s", why.sentence);
+    fill_subjects(run, &request);
+    for (uint64_t i = 0; i < act->in->times; i++) {
+        if (i > 0 && !advance(run, act->in->every))
+            return false;
+        if (sluice_decide(run->engine, &request, run->decision))
+            return broken(run);
+        if (run->daemon &&
+            !daemon_ok(run, sl_flow_daemon_usage(run->daemon, &request)))
+            return false;
+    }
+    return compare_decision(run, act, &counts);
+}
+
+/* ---- holds ---- */
+
+/* Settle, release or extend a hold of the engine. */
+static int end_hold(struct run *run, const struct hold *hold,
+                    const struct sl_flow_act *act)
+{
+    const struct sluice_request *in = &act->in->request;
+    struct sluice_actual actual = {
+        .has_cost = in->has_cost,
+        .cost = in->cost,
+        .costs = in->costs,
+        .cost_count = in->cost_count,
+    };
+
+    if (act->kind == SL_FLOW_ACT_SETTLE)
+        return sluice_engine_settle(run->engine, hold->own, &actual,
+                                    run->ended);
+    if (act->kind == SL_FLOW_ACT_RELEASE)
+        return sluice_engine_release(run->engine, hold->own, run->ended);
+    return sluice_engine_extend(run->engine, hold->own, in->hold_ns,
+                                run->ended);
+}
+
+static bool do_hold(struct run *run, const struct sl_flow_act *act)
+{
+    const struct hold *hold = find_hold(run, act->names[0]);
+    struct answer a = {.ended = run->ended, .arena = run->arena};
+    const char *want = "{}";
+    int err;
+
+    if (!hold)
+        return stop(
+            run, SL_END_FAILED,
+            "there is no hold \"%s\"; write as=%s on the line that takes it",
+            act->names[0], act->names[0]);
+    if (!check_names(run, act))
+        return false;
+    err = end_hold(run, hold, act);
+    if (err && err != SLUICE_ENOENT)
+        return broken(run);
+    if (err)
+        a.ended = NULL;
+    else
+        want = sluice_ended_json(run->ended);
+    if (run->daemon && !want)
+        return out_of_memory(run);
+    if (run->daemon && !daemon_ok(run, sl_flow_daemon_hold(run->daemon, act,
+                                                           hold->remote, want)))
+        return false;
+    return compare(run, act, &a, true);
+}
+
+/* ---- other acts ---- */
+
+static bool do_subject(struct run *run, const struct sl_flow_act *act)
+{
+    const struct sl_moment *until = &act->record->until;
+    int64_t end = -1;
+
+    for (size_t i = 0; i < act->record->override_count; i++)
+        if (!has_limit(run, act->record->overrides[i].limit))
+            return no_limit(run, act->record->overrides[i].limit);
+    if (act->record->override_count > OVERRIDES_MAX)
+        return stop(run, SL_END_FAILED, "a subject can have at most %d rates",
+                    OVERRIDES_MAX);
+    if (act->record->has_until) /* both are below SL_TIME_END: the sum fits */
+        end = until->at + (until->relative ? run->now : 0);
+    if (!set_subject(run, act, end))
+        return out_of_memory(run);
+    return !run->daemon ||
+           daemon_ok(run, sl_flow_daemon_subject(run->daemon, act, end));
+}
+
+static bool do_feature(struct run *run, const struct sl_flow_act *act)
+{
+    bool on = strcmp(act->names[1], "on") == 0;
+    int err = sluice_engine_switch(run->engine, act->names[0], on);
+
+    if (err == SLUICE_ENOENT)
+        return stop(run, SL_END_FAILED, "the policy has no feature \"%s\"",
+                    act->names[0]);
+    if (err)
+        return broken(run);
+    return !run->daemon || daemon_ok(run, sl_flow_daemon_feature(
+                                              run->daemon, act->names[0], on));
+}
+
+static bool do_backlog(struct run *run, const struct sl_flow_act *act)
+{
+    uint64_t depth = strtoull(act->names[1], NULL, 10);
+    int err = sluice_engine_backlog(run->engine, act->names[0], depth);
+
+    if (err == SLUICE_ENOENT)
+        return stop(run, SL_END_FAILED, "the policy has no backlog \"%s\"",
+                    act->names[0]);
+    if (err)
+        return broken(run);
+    return !run->daemon ||
+           daemon_ok(run,
+                     sl_flow_daemon_backlog(run->daemon, act->names[0], depth));
+}
+
+static bool do_store(struct run *run, const struct sl_flow_act *act)
+{
+    if (strcmp(act->names[0], "slow") == 0)
+        return stop(run, SL_END_FAILED,
+                    "store slow is not supported in this version");
+    run->store_fails = strcmp(act->names[0], "fails") == 0;
+    return true;
+}
+
+static bool do_act(struct run *run, const struct sl_flow_act *act)
+{
+    switch (act->kind) {
+    case SL_FLOW_ACT_AT:
+        return do_at(run, act);
+    case SL_FLOW_ACT_REQUEST:
+    case SL_FLOW_ACT_JOB:
+    case SL_FLOW_ACT_TAKE:
+        return do_request(run, act);
+    case SL_FLOW_ACT_SUBJECT:
+        return do_subject(run, act);
+    case SL_FLOW_ACT_FEATURE:
+        return do_feature(run, act);
+    case SL_FLOW_ACT_BACKLOG:
+        return do_backlog(run, act);
+    case SL_FLOW_ACT_STORE:
+        return do_store(run, act);
+    case SL_FLOW_ACT_RELOAD:
+        return do_reload(run, act);
+    case SL_FLOW_ACT_USAGE:
+        return do_usage(run, act);
+    case SL_FLOW_ACT_SETTLE:
+    case SL_FLOW_ACT_RELEASE:
+    case SL_FLOW_ACT_EXTEND:
+        return do_hold(run, act);
+    }
+    return false;
+}
+
+static void run_acts(struct run *run, const struct sl_flow *flow)
+{
+    for (const struct sl_flow_act *act = flow->acts; act; act = act->next) {
+        run->out->line = act->line;
+        run->out->acts += act->kind != SL_FLOW_ACT_AT;
+        if (!do_act(run, act))
+            break;
+    }
+}
+
+void sl_flow_run(const struct sl_flow *flow, const char *file,
+                 struct sl_flow_daemon *daemon, struct sl_arena *arena,
+                 struct sl_flow_outcome *ret)
+{
+    struct run run = {
+        .file = file, .arena = arena, .daemon = daemon, .out = ret};
+    const char *cannot = daemon ? sl_flow_daemon_cannot(daemon, flow) : NULL;
+
+    *ret = (struct sl_flow_outcome){.end = SL_END_PASSED, .message = ""};
+    if (cannot)
+        stop(&run, SL_END_SKIPPED, "%s", cannot);
+    else if (open_engine(&run, flow))
+        run_acts(&run, flow);
+    sluice_decision_free(run.decision);
+    sluice_ended_free(run.ended);
+    sluice_engine_close(run.engine);
+    sl_flow_tokens_close(&run.tokens);
+    sluice_policy_release(run.policy);
 }

@@ -44,8 +44,8 @@ static const struct sl_input_field *find_field(struct sl_str name)
     return NULL;
 }
 
-int sl_moment_read(const char *text, const struct sl_flow_word *word,
-                   struct sl_moment *ret, struct sl_diag *diag)
+int sl_moment_read(struct sl_flow_line *line, const struct sl_flow_word *word,
+                   const char *text, struct sl_moment *ret)
 {
     struct sl_str rest = sl_str_c(text);
     struct sl_moment moment = {.relative = text[0] == '+'};
@@ -55,21 +55,17 @@ int sl_moment_read(const char *text, const struct sl_flow_word *word,
     if (moment.relative)
         rest = sl_str_from(rest, 1);
     if (date)
-        err = sl_timestamp_parse(rest, &moment.at, diag);
+        err = sl_timestamp_parse(rest, &moment.at, line->diag);
     else
-        err = sl_parse_duration(rest, &moment.at, diag);
+        err = sl_parse_duration(rest, &moment.at, line->diag);
     if (err)
-        return sl_flow_value_refused(diag, word, err);
+        return sl_flow_value_refused(line, word, err);
     if (moment.at >= SL_TIME_END)
-        return sl_diag_error(sl_diag_at(diag, word->value_column), SLUICE_ECONF,
-                             "\"%s\" is after the year 2115", text);
+        return sl_diag_error(sl_flow_line_at(line, word->value_column),
+                             SLUICE_ECONF, "\"%s\" is after the year 2115",
+                             text);
     *ret = moment;
     return 0;
-}
-
-void sl_inputs_init(struct sl_inputs *in)
-{
-    *in = (struct sl_inputs){.times = 1};
 }
 
 int sl_inputs_header(struct sl_inputs *in, const struct sluice_header *header,
@@ -82,9 +78,9 @@ int sl_inputs_header(struct sl_inputs *in, const struct sluice_header *header,
     if (!list)
         return SLUICE_ENOMEM;
     if (count > 0)
-        memcpy(list, in->headers, count * sizeof(*list));
+        memcpy(list, in->request.headers, count * sizeof(*list));
     list[count] = *header;
-    in->request.headers = in->headers = list;
+    in->request.headers = list;
     in->request.header_count = count + 1;
     return 0;
 }
@@ -96,71 +92,64 @@ bool sl_flow_word_under(struct sl_str name, const char *prefix)
     return name.len > len && memcmp(name.at, prefix, len) == 0;
 }
 
-int sl_flow_word_once(const struct sl_words *words, size_t from, size_t index,
-                      struct sl_diag *diag)
+int sl_flow_word_once(struct sl_flow_line *line, size_t from, size_t index)
 {
-    const struct sl_flow_word *word = &words->at[index];
-    struct sl_str name = sl_flow_word_name(word);
+    const struct sl_flow_word *word = &line->words[index];
 
     for (size_t i = from; i < index; i++)
-        if (sl_str_eq(sl_flow_word_name(&words->at[i]), name))
-            return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                                 "%.*s is given twice", SL_STR_ARG(name));
+        if (sl_str_eq(line->words[i].name, word->name))
+            return sl_diag_error(sl_flow_line_at(line, word->column),
+                                 SLUICE_ECONF, "%.*s is given twice",
+                                 SL_STR_ARG(word->name));
     return 0;
 }
 
 /* "x8" */
 static bool is_times(const struct sl_flow_word *word)
 {
-    return !word->quoted && word->equals == SL_NO_EQUALS &&
-           word->text[0] == 'x' && word->text[1] >= '0' && word->text[1] <= '9';
+    return !word->quoted && !word->is_pair && word->text[0] == 'x' &&
+           word->text[1] >= '0' && word->text[1] <= '9';
 }
 
-static int read_times(const struct sl_flow_word *word, struct sl_inputs *in,
-                      struct sl_diag *diag)
+static int read_times(struct sl_flow_line *line,
+                      const struct sl_flow_word *word, struct sl_inputs *in)
 {
-    struct sl_str digits = sl_str_c(word->text + 1);
     uint64_t n = 0;
-    int err = sl_parse_count(digits, &n, diag);
+    int err = sl_parse_count(sl_str_c(word->text + 1), &n, line->diag);
 
-    if (err && diag)
-        diag->at++; /* the x */
-    if (err)
-        return sl_flow_value_refused(diag, word, err);
+    if (err) {
+        line->diag->at++; /* the x */
+        return sl_flow_value_refused(line, word, err);
+    }
+    sl_flow_line_at(line, word->column);
     if (n < 1 || n > SL_FLOW_TIMES)
-        return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
+        return sl_diag_error(line->diag, SLUICE_ECONF,
                              "a line can be repeated 1 to %d times, not %s",
                              SL_FLOW_TIMES, word->text + 1);
     if (in->times != 1)
-        return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
+        return sl_diag_error(line->diag, SLUICE_ECONF,
                              "the number of repeats is given twice");
     in->times = n;
     return 0;
 }
 
-/* header.NAME=VALUE. A list never has more items than the line has words. */
-static int read_header(const struct sl_words *words,
-                       const struct sl_flow_word *word, struct sl_arena *arena,
-                       struct sl_inputs *in)
+/* header.NAME=VALUE */
+static int read_header(struct sl_flow_line *line,
+                       const struct sl_flow_word *word, struct sl_inputs *in)
 {
-    struct sl_str name = sl_flow_word_name(word);
-    const char *copy =
-        sl_arena_copy(arena, sl_str_from(name, strlen("header.")));
+    struct sluice_header header = {
+        .name = sl_arena_copy(line->arena,
+                              sl_str_from(word->name, strlen("header."))),
+        .value = word->value};
 
-    if (!in->headers)
-        in->headers = sl_arena_take(arena, words->count * sizeof(*in->headers));
-    if (!in->headers || !copy)
-        return SLUICE_ENOMEM;
-    in->headers[in->request.header_count++] =
-        (struct sluice_header){.name = copy, .value = sl_flow_word_value(word)};
-    in->request.headers = in->headers;
-    return 0;
+    return header.name ? sl_inputs_header(in, &header, line->arena)
+                       : SLUICE_ENOMEM;
 }
 
-static int refuse_input(const struct sl_flow_word *word,
-                        const struct sl_inputs *in, struct sl_diag *diag)
+static int refuse_input(struct sl_flow_line *line,
+                        const struct sl_flow_word *word,
+                        const struct sl_inputs *in)
 {
-    struct sl_str name = sl_flow_word_name(word);
     const char *names[24], *near;
     size_t count = 0;
 
@@ -169,91 +158,87 @@ static int refuse_input(const struct sl_flow_word *word,
             names[count++] = f->name;
     if (in->single)
         names[count++] = "at";
-    near = sl_str_nearest(name, names, count);
-    sl_diag_at(diag, word->column);
-    if (word->equals == SL_NO_EQUALS)
-        sl_diag_error(diag, SLUICE_ECONF,
+    near = sl_str_nearest(word->name, names, count);
+    sl_flow_line_at(line, word->column);
+    if (!word->is_pair)
+        sl_diag_error(line->diag, SLUICE_ECONF,
                       "\"%s\" is not an input; write NAME=VALUE%s", word->text,
                       in->single ? "" : ", or x8 to repeat eight times");
     else
         sl_diag_error(
-            diag, SLUICE_ECONF,
+            line->diag, SLUICE_ECONF,
             "unknown input \"%.*s\"; valid are user, org, plan, role, "
             "ip, header.NAME, token, cost, cost.LIMIT, hold, body, "
             "idempotency_key and %s",
-            SL_STR_ARG(name), in->single ? "at" : "every");
+            SL_STR_ARG(word->name), in->single ? "at" : "every");
     if (near)
-        sl_diag_hint(diag, "%s=%s", near, sl_flow_word_value(word));
+        sl_diag_hint(line->diag, "%s=%s", near, word->value);
     return SLUICE_ECONF;
 }
 
-/* cost=N or cost.LIMIT=N */
-static int read_cost(const struct sl_words *words,
-                     const struct sl_flow_word *word, struct sl_arena *arena,
-                     struct sl_inputs *in, struct sl_diag *diag)
+/* cost=N or cost.LIMIT=N. There are never more costs than words. */
+static int read_cost(struct sl_flow_line *line, const struct sl_flow_word *word,
+                     struct sl_inputs *in)
 {
-    struct sl_str name = sl_flow_word_name(word);
-    struct sl_str limit = sl_str_from(name, strlen("cost."));
-    const char *copy;
+    struct sl_str limit = sl_str_from(word->name, strlen("cost."));
+    struct sluice_cost *costs = in->costs;
     uint64_t cost = 0;
-    int err = sl_parse_count(sl_str_c(sl_flow_word_value(word)), &cost, diag);
+    int err = sl_parse_count(sl_str_c(word->value), &cost, line->diag);
 
     if (err)
-        return sl_flow_value_refused(diag, word, err);
+        return sl_flow_value_refused(line, word, err);
     if (limit.len == 0) {
         in->request.has_cost = true;
         in->request.cost = cost;
         return 0;
     }
-    copy = sl_arena_copy(arena, limit);
-    if (!in->costs)
-        in->costs = sl_arena_take(arena, words->count * sizeof(*in->costs));
-    if (!in->costs || !copy)
+    if (!costs)
+        costs = sl_arena_take(line->arena, line->count * sizeof(*costs));
+    if (!costs)
         return SLUICE_ENOMEM;
-    in->costs[in->request.cost_count++] =
-        (struct sluice_cost){.limit = copy, .cost = cost};
-    in->request.costs = in->costs;
-    return 0;
+    in->request.costs = in->costs = costs;
+    costs += in->request.cost_count++;
+    *costs = (struct sluice_cost){.limit = sl_arena_copy(line->arena, limit),
+                                  .cost = cost};
+    return costs->limit ? 0 : SLUICE_ENOMEM;
 }
 
 /* every=1s or hold=30s */
-static int read_span(const struct sl_flow_word *word, sl_ns *ret, bool positive,
-                     struct sl_diag *diag)
+static int read_span(struct sl_flow_line *line, const struct sl_flow_word *word,
+                     sl_ns *ret, bool positive)
 {
-    int err = sl_parse_duration(sl_str_c(sl_flow_word_value(word)), ret, diag);
+    int err = sl_parse_duration(sl_str_c(word->value), ret, line->diag);
 
     if (err)
-        return sl_flow_value_refused(diag, word, err);
+        return sl_flow_value_refused(line, word, err);
     if (positive && *ret == 0)
         return sl_diag_error(
-            sl_diag_at(diag, word->value_column), SLUICE_ECONF,
+            sl_flow_line_at(line, word->value_column), SLUICE_ECONF,
             "a hold needs a duration above 0; write one like hold=30s");
     return 0;
 }
 
-int sl_input_read(const struct sl_words *words, size_t index,
-                  struct sl_arena *arena, struct sl_inputs *in,
-                  struct sl_diag *diag)
+int sl_input_read(struct sl_flow_line *line, size_t index, struct sl_inputs *in)
 {
-    const struct sl_flow_word *word = &words->at[index];
-    const struct sl_input_field *field = find_field(sl_flow_word_name(word));
+    const struct sl_flow_word *word = &line->words[index];
+    const struct sl_input_field *field = find_field(word->name);
     void *at = field ? (char *)in + field->offset : NULL;
 
     if (is_times(word))
-        return read_times(word, in, diag);
-    if (word->equals == SL_NO_EQUALS)
-        return refuse_input(word, in, diag);
+        return read_times(line, word, in);
+    if (!word->is_pair)
+        return refuse_input(line, word, in);
     if (field && field->kind == SL_INPUT_HEADER)
-        return read_header(words, word, arena, in);
-    if (sl_flow_word_once(words, 0, index, diag))
+        return read_header(line, word, in);
+    if (sl_flow_word_once(line, 0, index))
         return SLUICE_ECONF;
     if (!field)
-        return refuse_input(word, in, diag);
+        return refuse_input(line, word, in);
     if (field->kind == SL_INPUT_COST)
-        return read_cost(words, word, arena, in, diag);
+        return read_cost(line, word, in);
     if (field->kind == SL_INPUT_SPAN)
-        return read_span(word, at, at == (void *)&in->request.hold_ns, diag);
-    *(const char **)at = sl_flow_word_value(word);
+        return read_span(line, word, at, at == (void *)&in->request.hold_ns);
+    *(const char **)at = word->value;
     return 0;
 }
 
@@ -265,24 +250,22 @@ int sl_input_read(const struct sl_words *words, size_t index,
  */
 
 struct lexer {
-    struct sl_str line;
+    struct sl_flow_line *line;
+    struct sl_str text;
     size_t at;
     char *out; /* the next byte to write */
-    struct sl_diag *diag;
 };
 
-struct sl_diag *sl_diag_at(struct sl_diag *diag, unsigned column)
+struct sl_diag *sl_flow_line_at(struct sl_flow_line *line, unsigned column)
 {
-    if (diag)
-        diag->column = column;
-    return diag;
+    line->diag->column = column;
+    return line->diag;
 }
 
-int sl_flow_value_refused(struct sl_diag *diag, const struct sl_flow_word *word,
-                          int err)
+int sl_flow_value_refused(struct sl_flow_line *line,
+                          const struct sl_flow_word *word, int err)
 {
-    if (diag)
-        diag->column = word->value_column + (unsigned)diag->at;
+    line->diag->column = word->value_column + (unsigned)line->diag->at;
     return err;
 }
 
@@ -293,7 +276,7 @@ static bool is_blank(char c)
 
 static char peek(const struct lexer *lex)
 {
-    return lex->at < lex->line.len ? lex->line.at[lex->at] : '\0';
+    return lex->at < lex->text.len ? lex->text.at[lex->at] : '\0';
 }
 
 static unsigned column(const struct lexer *lex)
@@ -303,76 +286,60 @@ static unsigned column(const struct lexer *lex)
 
 static bool word_ends(const struct lexer *lex)
 {
-    return lex->at == lex->line.len || is_blank(peek(lex));
+    return lex->at == lex->text.len || is_blank(peek(lex));
 }
 
-/* After the `\` of an escape. */
-static int read_escape(struct lexer *lex)
+static int refuse(struct lexer *lex, unsigned at, const char *sentence)
 {
-    char c = peek(lex);
-
-    if (c != '"' && c != '\\')
-        return sl_diag_error(
-            sl_diag_at(lex->diag, column(lex) - 1), SLUICE_ECONF,
-            "inside quotes, a backslash must be followed by a "
-            "quote or a backslash; write \\\\ for a backslash");
-    *lex->out++ = c;
-    lex->at++;
-    return 0;
+    return sl_diag_error(sl_flow_line_at(lex->line, at), SLUICE_ECONF, "%s",
+                         sentence);
 }
 
 /* At the opening quote. */
 static int read_quoted(struct lexer *lex)
 {
     unsigned opened = column(lex);
-    int err = 0;
 
     lex->at++;
-    while (!err && lex->at < lex->line.len && peek(lex) != '"') {
+    while (lex->at < lex->text.len && peek(lex) != '"') {
         if (peek(lex) == '\\') {
             lex->at++;
-            err = read_escape(lex);
-        } else {
-            *lex->out++ = lex->line.at[lex->at++];
+            if (peek(lex) != '"' && peek(lex) != '\\')
+                return refuse(lex, column(lex) - 1,
+                              "inside quotes, a backslash must be followed by "
+                              "a quote or a backslash; write \\\\ for a "
+                              "backslash");
         }
+        *lex->out++ = lex->text.at[lex->at++];
     }
-    if (err)
-        return err;
-    if (lex->at == lex->line.len)
-        return sl_diag_error(sl_diag_at(lex->diag, opened), SLUICE_ECONF,
-                             "the quote is not closed on this line");
+    if (lex->at == lex->text.len)
+        return refuse(lex, opened, "the quote is not closed on this line");
     lex->at++;
     if (!word_ends(lex))
-        return sl_diag_error(sl_diag_at(lex->diag, column(lex)), SLUICE_ECONF,
-                             "missing space after the closing quote");
+        return refuse(lex, column(lex),
+                      "missing space after the closing quote");
     return 0;
-}
-
-static int refuse_quote(struct lexer *lex)
-{
-    return sl_diag_error(
-        sl_diag_at(lex->diag, column(lex)), SLUICE_ECONF,
-        "quote in the middle of a word; quote the whole value, "
-        "and write \\\" for a quote in it");
 }
 
 /* A word that does not begin with a quote: up to a blank, or up to its first
  * `=` and a quoted value. */
 static int read_plain(struct lexer *lex, struct sl_flow_word *word)
 {
-    const char *from = lex->out;
-
     while (!word_ends(lex)) {
         char c = peek(lex);
-        bool first = word->equals == SL_NO_EQUALS;
+        bool first = c == '=' && !word->is_pair;
 
         if (c == '"')
-            return refuse_quote(lex);
-        if (c == '=' && first)
-            word->equals = (size_t)(lex->out - from);
+            return refuse(lex, column(lex),
+                          "quote in the middle of a word; quote the whole "
+                          "value, and write \\\" for a quote in it");
+        if (first)
+            word->name.len = (size_t)(lex->out - word->text);
         *lex->out++ = c;
         lex->at++;
-        if (c == '=' && first) {
+        if (first) {
+            word->is_pair = true;
+            word->value = lex->out;
             word->value_column = column(lex);
             if (peek(lex) == '"')
                 return read_quoted(lex);
@@ -387,7 +354,8 @@ static int read_word(struct lexer *lex, struct sl_flow_word *word)
 
     *word = (struct sl_flow_word){
         .text = lex->out,
-        .equals = SL_NO_EQUALS,
+        .name.at = lex->out,
+        .value = "",
         .column = column(lex),
         .value_column = column(lex),
         .quoted = peek(lex) == '"',
@@ -395,50 +363,51 @@ static int read_word(struct lexer *lex, struct sl_flow_word *word)
     err = word->quoted ? read_quoted(lex) : read_plain(lex, word);
     if (err)
         return err;
-    word->len = (size_t)(lex->out - word->text);
+    if (!word->is_pair)
+        word->name.len = (size_t)(lex->out - word->text);
     *lex->out++ = '\0';
     return 0;
 }
 
-static int check_line(struct sl_str line, struct sl_diag *diag)
+static int check_line(struct sl_flow_line *line, struct sl_str text)
 {
-    const char *nul = line.len ? memchr(line.at, '\0', line.len) : NULL;
+    const char *nul = text.len ? memchr(text.at, '\0', text.len) : NULL;
 
-    if (line.len > SL_FLOW_LINE)
-        return sl_diag_error(sl_diag_at(diag, SL_FLOW_LINE + 1), SLUICE_ECONF,
-                             "the line is longer than %d bytes", SL_FLOW_LINE);
+    if (text.len > SL_FLOW_LINE)
+        return sl_diag_error(sl_flow_line_at(line, SL_FLOW_LINE + 1),
+                             SLUICE_ECONF, "the line is longer than %d bytes",
+                             SL_FLOW_LINE);
     if (nul)
-        return sl_diag_error(sl_diag_at(diag, (unsigned)(nul - line.at) + 1),
-                             SLUICE_ECONF,
-                             "NUL byte found; a flow file must be text");
+        return sl_diag_error(
+            sl_flow_line_at(line, (unsigned)(nul - text.at) + 1), SLUICE_ECONF,
+            "NUL byte found; a flow file must be text");
     return 0;
 }
 
-int sl_words_read(struct sl_str line, struct sl_arena *arena,
-                  struct sl_words *ret, struct sl_diag *diag)
+int sl_flow_line_read(struct sl_flow_line *line, struct sl_str text)
 {
-    struct lexer lex = {.line = line, .diag = diag};
-    int err = check_line(line, diag);
+    struct lexer lex = {.line = line, .text = text};
+    int err = check_line(line, text);
 
-    ret->count = 0;
+    line->count = 0;
     if (err)
         return err;
-    lex.out = sl_arena_take(arena, line.len + 2);
+    lex.out = sl_arena_take(line->arena, text.len + 2);
     if (!lex.out)
         return SLUICE_ENOMEM;
     for (;;) {
-        while (lex.at < line.len && is_blank(peek(&lex)))
+        while (lex.at < text.len && is_blank(peek(&lex)))
             lex.at++;
-        if (lex.at == line.len || peek(&lex) == '#')
+        if (lex.at == text.len || peek(&lex) == '#')
             return 0;
-        if (ret->count == SL_FLOW_WORDS)
-            return sl_diag_error(sl_diag_at(diag, column(&lex)), SLUICE_ECONF,
-                                 "the line has more than %d words",
-                                 SL_FLOW_WORDS);
-        err = read_word(&lex, &ret->at[ret->count]);
+        if (line->count == SL_FLOW_WORDS)
+            return sl_diag_error(
+                sl_flow_line_at(line, column(&lex)), SLUICE_ECONF,
+                "the line has more than %d words", SL_FLOW_WORDS);
+        err = read_word(&lex, &line->words[line->count]);
         if (err)
             return err;
-        ret->count++;
+        line->count++;
     }
 }
 
@@ -447,85 +416,61 @@ bool sl_flow_word_is(const struct sl_flow_word *word, const char *text)
     return !word->quoted && strcmp(word->text, text) == 0;
 }
 
-struct sl_str sl_flow_word_name(const struct sl_flow_word *word)
-{
-    bool all = word->equals == SL_NO_EQUALS;
-
-    return (struct sl_str){word->text, all ? word->len : word->equals};
-}
-
-const char *sl_flow_word_value(const struct sl_flow_word *word)
-{
-    if (word->equals == SL_NO_EQUALS)
-        return "";
-    return word->text + word->equals + 1;
-}
-
 /* ---- the arguments of `subject`: plan=pro until=30d api=100/min ---- */
 
 /* A pair other than plan and until: a limit and its rate. */
-static int read_override(const struct sl_words *words, size_t index,
-                         struct sl_arena *arena,
-                         struct sl_flow_subject_args *record,
-                         struct sl_diag *diag)
+static int read_override(struct sl_flow_line *line,
+                         const struct sl_flow_word *word,
+                         struct sl_flow_subject_args *record)
 {
-    const struct sl_flow_word *word = &words->at[index];
+    struct sluice_override *list = record->overrides;
     struct sl_rate rate;
-    const char *limit;
-    int err = sl_parse_rate(sl_str_c(sl_flow_word_value(word)), &rate, diag);
+    int err = sl_parse_rate(sl_str_c(word->value), &rate, line->diag);
 
     if (err)
-        return sl_flow_value_refused(diag, word, err);
-    if (!record->overrides)
-        record->overrides =
-            sl_arena_take(arena, words->count * sizeof(*record->overrides));
-    limit = sl_arena_copy(arena, sl_flow_word_name(word));
-    if (!record->overrides || !limit)
+        return sl_flow_value_refused(line, word, err);
+    if (!list)
+        list = sl_arena_take(line->arena, line->count * sizeof(*list));
+    if (!list)
         return SLUICE_ENOMEM;
-    record->overrides[record->override_count++] = (struct sluice_override){
-        .limit = limit, .rate = sl_flow_word_value(word)};
-    return 0;
+    record->overrides = list;
+    list += record->override_count++;
+    *list = (struct sluice_override){
+        .limit = sl_arena_copy(line->arena, word->name), .rate = word->value};
+    return list->limit ? 0 : SLUICE_ENOMEM;
 }
 
-static int read_pair(const struct sl_words *words, size_t index,
-                     struct sl_arena *arena,
-                     struct sl_flow_subject_args *record, struct sl_diag *diag)
+int sl_flow_subject_read(struct sl_flow_line *line, size_t from,
+                         struct sl_flow_act *act)
 {
-    const struct sl_flow_word *word = &words->at[index];
-    struct sl_str name = sl_flow_word_name(word);
-
-    if (word->equals == SL_NO_EQUALS || name.len == 0)
-        return sl_diag_error(sl_diag_at(diag, word->column), SLUICE_ECONF,
-                             "\"%s\" is not a setting of a subject; write "
-                             "plan=NAME, until=TIME or LIMIT=RATE",
-                             word->text);
-    if (sl_str_eq(name, SL_STR("plan"))) {
-        record->plan = sl_flow_word_value(word);
-        return 0;
-    }
-    if (sl_str_eq(name, SL_STR("until"))) {
-        record->has_until = true;
-        return sl_moment_read(sl_flow_word_value(word), word, &record->until,
-                              diag);
-    }
-    return read_override(words, index, arena, record, diag);
-}
-
-int sl_flow_subject_args_read(const struct sl_words *words, size_t from,
-                              struct sl_arena *arena, struct sl_flow_act *act,
-                              struct sl_diag *diag)
-{
-    struct sl_flow_subject_args *record = sl_arena_take(arena, sizeof(*record));
+    struct sl_flow_subject_args *record =
+        sl_arena_take(line->arena, sizeof(*record));
     int err = 0;
 
     if (!record)
         return SLUICE_ENOMEM;
     *record = (struct sl_flow_subject_args){.plan = NULL};
-    for (size_t i = from; i < words->count && !err; i++) {
-        err = sl_flow_word_once(words, from, i, diag);
-        if (!err)
-            err = read_pair(words, i, arena, record, diag);
-    }
     act->record = record;
+    for (size_t i = from; i < line->count && !err; i++) {
+        const struct sl_flow_word *word = &line->words[i];
+
+        err = sl_flow_word_once(line, from, i);
+        if (err)
+            return err;
+        if (!word->is_pair || word->name.len == 0)
+            return sl_diag_error(sl_flow_line_at(line, word->column),
+                                 SLUICE_ECONF,
+                                 "\"%s\" is not a setting of a subject; write "
+                                 "plan=NAME, until=TIME or LIMIT=RATE",
+                                 word->text);
+        if (sl_str_eq(word->name, SL_STR("plan"))) {
+            record->plan = word->value;
+        } else if (sl_str_eq(word->name, SL_STR("until"))) {
+            record->has_until = true;
+            err = sl_moment_read(line, word, word->value, &record->until);
+        } else {
+            err = read_override(line, word, record);
+        }
+    }
     return err;
 }
