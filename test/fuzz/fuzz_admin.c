@@ -14,7 +14,7 @@
 
 #include <jansson.h>
 
-#include "server/http/admin.h"
+#include "server/http/http_int.h"
 
 static const char policy_text[] =
     "sluice: 1\n"

@@ -11,7 +11,7 @@
  */
 #include "fuzz.h"
 
-#include "server/http/subjects.h"
+#include "server/http/http_int.h"
 
 #define NOW (1000 * SL_S)
 
@@ -54,7 +54,7 @@ static void must_be_bounded(const struct sl_subject_change *c)
 
 static void must_refuse(const struct sl_reading *reading)
 {
-    MUST(reading->diag.sentence[0]);
+    MUST(reading->body.sentence[0]);
 }
 
 /* Times are shown to the millisecond. */
@@ -71,11 +71,12 @@ static void must_come_back(const struct sl_subject_change *change,
                            struct sl_arena *arena)
 {
     static struct sl_subject_draft first, second;
-    struct sl_reading reading = {.arena = arena, .now = NOW};
+    struct sl_reading reading;
     struct sl_subject_change again = {.id = change->id};
     struct sl_diag diag;
     struct sl_buf text;
 
+    sl_reading_init(&reading, arena, NOW);
     memset(&first, 0, sizeof(first));
     memset(&second, 0, sizeof(second));
     first.expires = second.expires = SL_NS_NONE;
@@ -95,10 +96,11 @@ static void must_come_back(const struct sl_subject_change *change,
 
 static void read_object(struct sl_str text, struct sl_arena *arena)
 {
-    struct sl_reading reading = {.arena = arena, .now = NOW};
+    struct sl_reading reading;
     struct sl_subject_change change = {
         .kind = SL_CHANGE_PUT, .scope = SL_STR("user"), .id = SL_STR("ann")};
 
+    sl_reading_init(&reading, arena, NOW);
     if (!sl_subject_change_read_json(&reading, text, &change)) {
         must_refuse(&reading);
         return;
@@ -110,11 +112,13 @@ static void read_object(struct sl_str text, struct sl_arena *arena)
 static unsigned read_table(struct sl_str text, struct sl_arena *arena)
 {
     static struct sl_csv_head head;
-    struct sl_reading reading = {.arena = arena, .now = NOW, .named = true};
+    struct sl_reading reading;
     struct sl_str cells[SL_CSV_COLUMNS];
     unsigned count, records = 0;
     struct sl_csv csv;
 
+    sl_reading_init(&reading, arena, NOW);
+    reading.named = true;
     sl_csv_begin(&csv, text, arena);
     if (!sl_csv_head_read(&reading, &csv, &head)) {
         must_refuse(&reading);
@@ -124,7 +128,7 @@ static unsigned read_table(struct sl_str text, struct sl_arena *arena)
         struct sl_subject_change change = {.kind = SL_CHANGE_PATCH};
 
         records++;
-        reading.diag.sentence[0] = '\0';
+        reading.body.sentence[0] = '\0';
         if (!sl_subject_change_read_csv(&reading, &head, cells, count,
                                         &change)) {
             must_refuse(&reading);

@@ -12,7 +12,7 @@
 
 #include <jansson.h>
 
-#include "server/http/usage.h"
+#include "server/http/http_int.h"
 
 static const char policy_text[] =
     "sluice: 1\n"

@@ -8,29 +8,21 @@
 #include "server/http/admin.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/ip.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "base/timestamp.h"
 #include "server/http/http_int.h"
-#include "server/http/subjects.h"
-#include "server/http/usage.h"
-#include "wire/json.h"
 
-const struct sl_str sl_admin_json = {"application/json", 16};
 static const struct sl_str plain = {"text/plain; charset=utf-8", 25};
-
-/* Forbid caches to store the answer. */
-static void keep_from_caches(struct sl_http_call *call)
-{
-    sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
-}
 
 void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type)
 {
-    keep_from_caches(call);
+    sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
     if (!err)
         sl_http_answer(call, 200, type, sl_buf_str(&call->text));
     else if (err == SLUICE_EFULL)
@@ -41,45 +33,48 @@ void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type)
         sl_http_no_memory(call);
 }
 
-/* ---- bodies ---- */
-
-static json_t *read_object(struct sl_http_call *call, const char *like)
+void sl_admin_answer_json(struct sl_http_call *call, int err)
 {
-    struct sl_str body = call->request->body;
-    json_error_t error;
-    json_t *root;
-
-    if (body.len > SL_ADMIN_BODY) {
-        sl_http_refuse(call, 413, "TOO_LARGE",
-                       "the body has %zu bytes, more than %zu; send %s",
-                       body.len, SL_ADMIN_BODY, like);
-        return NULL;
-    }
-    root = json_loadb(body.len ? body.at : "", body.len, JSON_REJECT_DUPLICATES,
-                      &error);
-    if (!root)
-        sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "the body is not a JSON object (%s); send %s",
-                       error.text, like);
-    return root;
+    sl_admin_answer(call, err, SL_STR("application/json"));
 }
 
-json_t *sl_admin_member(struct sl_http_call *call, const char *name,
-                        const char *like, json_t **root)
+void sl_admin_answerf(struct sl_http_call *call, const char *fmt, ...)
 {
-    json_t *member;
+    char text[256];
+    va_list args;
 
-    *root = read_object(call, like);
-    if (!*root)
-        return NULL;
-    member = json_object_get(*root, name);
-    if (!member || json_object_size(*root) != 1) {
-        sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "the body must be an object with only \"%s\"; send %s",
-                       name, like);
-        return NULL;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    sl_admin_answer_json(call, sl_buf_add(&call->text, sl_str_c(text)));
+}
+
+bool sl_admin_member(struct sl_http_call *call, const char *name,
+                     sl_json_field_f *read, const char *like, void *at)
+{
+    struct sl_str member = sl_str_c(name), found;
+    struct sl_json_body body;
+    bool more = false;
+
+    sl_json_body_begin(&body, call, "body");
+    if (body.json.text.len > SL_ADMIN_BODY)
+        return sl_http_refuse(call, 413, "TOO_LARGE",
+                              "the body has %zu bytes, more than %zu; send %s",
+                              body.json.text.len, SL_ADMIN_BODY, like);
+    if (sl_json_enter(&body.json, '{') && sl_json_member(&body.json, &found) &&
+        sl_str_eq(found, member)) {
+        if (!read(&body, member, at))
+            return sl_json_body_answer(&body);
+        more = sl_json_member(&body.json, &found);
+        if (!more && !body.json.why && sl_json_end(&body.json))
+            return true;
     }
-    return member;
+    if (body.json.no_memory)
+        return sl_http_no_memory(call);
+    return sl_http_refuse(
+        call, 400, "BAD_REQUEST",
+        "the body must be an object with only \"%s\"%s%s; send %s", name,
+        body.json.why ? ": " : "", body.json.why ? body.json.why : "", like);
 }
 
 /* ---- health ---- */
@@ -93,11 +88,12 @@ static bool is_verbose(const struct sl_http_call *call)
 
 static void livez(struct sl_http_call *call)
 {
-    keep_from_caches(call);
-    sl_http_answer(call, 200, plain,
-                   is_verbose(call) ? SL_STR("[+] process: running\n"
-                                             "ok\n")
-                                    : SL_STR("ok\n"));
+    sl_admin_answer(
+        call,
+        sl_buf_add(&call->text, is_verbose(call)
+                                    ? SL_STR("[+] process: running\nok\n")
+                                    : SL_STR("ok\n")),
+        plain);
 }
 
 static int describe(struct sl_http_call *call, bool ready, struct sl_str why)
@@ -136,84 +132,64 @@ static void readyz(struct sl_http_call *call)
 
 /* ---- the clock of tests ---- */
 
-static bool read_instant(struct sl_http_call *call, json_t *member, sl_ns *ret)
+/* Read "2026-03-31T23:59:59Z", or nanoseconds since 1970. */
+static bool read_instant(struct sl_json_body *r, struct sl_str member, void *at)
 {
+    bool is_number = sl_json_peek(&r->json) == SL_JSON_NUMBER;
+    struct sl_str text = sl_str_from(r->json.text, r->json.at);
     struct sl_diag diag = {0};
-    struct sl_str text;
+    size_t len = 0;
+    uint64_t ns;
 
-    if (json_is_integer(member) && json_integer_value(member) >= 0 &&
-        json_integer_value(member) < SL_TIME_END) {
-        *ret = json_integer_value(member);
+    while (len < text.len && text.at[len] >= '0' && text.at[len] <= '9')
+        len++;
+    text.len = len;
+    if (is_number && !sl_parse_number(text, &ns, NULL) && ns < SL_TIME_END) {
+        r->json.at += text.len; /* larger than sl_json_whole() reads */
+        *(sl_ns *)at = (sl_ns)ns;
         return true;
     }
-    if (!json_is_string(member)) {
-        sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "\"now\" must be a time like \"2026-03-31T23:59:59Z\", "
-                       "or nanoseconds since 1970");
-        return false;
-    }
-    text =
-        (struct sl_str){json_string_value(member), json_string_length(member)};
-    if (!sl_timestamp_parse(text, ret, &diag))
-        return true;
-    sl_http_refuse(call, 400, "BAD_REQUEST", "\"now\": %s", diag.sentence);
-    return false;
-}
-
-static void answer_time(struct sl_http_call *call, sl_ns now)
-{
-    char text[SL_TIMESTAMP_TEXT];
-
-    sl_timestamp_print(now, true, text);
-    sl_admin_answer(call,
-                    sl_buf_addf(&call->text,
-                                "{\"now\":\"%s\",\"ns\":%" PRId64 "}", text,
-                                now),
-                    sl_admin_json);
+    if (sl_json_peek(&r->json) != SL_JSON_STRING)
+        return sl_json_body_refuse(
+            r, "BAD_REQUEST",
+            "\"now\" must be a time like \"2026-03-31T23:59:59Z\", or "
+            "nanoseconds since 1970");
+    return sl_json_body_text(r, member, &text) &&
+           (!sl_timestamp_parse(text, at, &diag) ||
+            sl_json_body_refuse(r, "BAD_REQUEST", "\"now\": %s",
+                                diag.sentence));
 }
 
 /* Set the clock. ?forget=true also clears all usage. */
 static void move_clock(struct sl_http_call *call, sl_ns now)
 {
     const struct sl_admin *admin = sl_admin_of(call);
+    char text[SL_TIMESTAMP_TEXT];
     int err = 0;
 
     if (sl_str_eq(call->query, SL_STR("forget=true")))
         err = admin->forget ? admin->forget(admin->ctx) : SLUICE_EINVAL;
     if (!err)
         err = admin->set_clock(admin->ctx, now);
+    sl_timestamp_print(now, true, text);
     if (err)
         sl_http_refuse(call, 500, "CLOCK", "the clock could not be set");
     else
-        answer_time(call, now);
+        sl_admin_answerf(call, "{\"now\":\"%s\",\"ns\":%" PRId64 "}", text,
+                         now);
 }
 
 /* The registry is cleared. */
-static void on_cleared(struct sl_subject_job_call *op)
+static void on_cleared(struct sl_http_job *op)
 {
     move_clock(op->call, op->job.now);
-}
-
-static void begin_move(struct sl_http_call *call, sl_ns now)
-{
-    struct sl_subject_job_call *op;
-
-    if (!sl_admin_of(call)->registry ||
-        !sl_str_eq(call->query, SL_STR("forget=true"))) {
-        move_clock(call, now);
-        return;
-    }
-    op = sl_subject_job_new(call, SL_JOB_CLEAR, on_cleared);
-    if (!op)
-        return;
-    op->job.now = now;
-    sl_subject_job_send(op);
 }
 
 static void set_clock(struct sl_http_call *call)
 {
     const struct sl_admin *admin = sl_admin_of(call);
-    json_t *root = NULL, *member;
+    bool forget = sl_str_eq(call->query, SL_STR("forget=true"));
+    struct sl_http_job *op;
     sl_ns now;
 
     if (!admin->set_clock) {
@@ -221,50 +197,19 @@ static void set_clock(struct sl_http_call *call)
                        "this daemon has no virtual clock");
         return;
     }
-    if (!sl_admin_admit(call))
+    if (!sl_admin_member(call, "now", read_instant,
+                         "{\"now\":\"2026-03-31T23:59:59Z\"}", &now))
         return;
-    member = sl_admin_member(call, "now", "{\"now\":\"2026-03-31T23:59:59Z\"}",
-                             &root);
-    if (member && read_instant(call, member, &now))
-        begin_move(call, now);
-    json_decref(root);
+    if (!forget || !admin->registry) {
+        move_clock(call, now);
+        return;
+    }
+    op = sl_http_job_new(call, SL_JOB_CLEAR, on_cleared);
+    if (!op)
+        return;
+    op->job.now = now;
+    sl_http_job_send(op);
 }
-
-/* ---- the table ---- */
-
-const struct sl_http_path sl_admin_paths[] = {
-    {"GET",    "/livez",        livez,                  SL_HTTP_ACCESS_PUBLIC},
-    {"GET",    "/readyz",       readyz,                 SL_HTTP_ACCESS_PUBLIC},
-    {"GET",    "/healthz",      readyz,                 SL_HTTP_ACCESS_PUBLIC},
-    {"GET",    "/metrics",      sl_admin_metrics,       SL_HTTP_ACCESS_PUBLIC},
-    {"GET",    "/rlconfig",     sl_admin_rlconfig,      SL_HTTP_ACCESS_TOKEN },
-    {"GET",    "/v1/policy",    sl_admin_policy_get,    SL_HTTP_ACCESS_TOKEN },
-    {"POST",   "/v1/policy",    sl_admin_policy_post,   SL_HTTP_ACCESS_TOKEN },
-    {"GET",    "/v1/features",  sl_admin_features,      SL_HTTP_ACCESS_TOKEN },
-    {"GET",    "/v1/features/", sl_admin_feature_get,   SL_HTTP_ACCESS_TOKEN },
-    {"PUT",    "/v1/features/", sl_admin_feature_set,   SL_HTTP_ACCESS_TOKEN },
-    {"POST",   "/v1/features/", sl_admin_feature_set,   SL_HTTP_ACCESS_TOKEN },
-    {"DELETE", "/v1/features/", sl_admin_feature_leave, SL_HTTP_ACCESS_TOKEN },
-    {"PUT",    "/v1/backlog/",  sl_admin_backlog_put,   SL_HTTP_ACCESS_TOKEN },
-    {"POST",   "/v1/clock",     set_clock,              SL_HTTP_ACCESS_TOKEN },
-    {"GET",    "/v1/top",       sl_admin_top,           SL_HTTP_ACCESS_TOKEN },
-    {"GET",    "/v1/events",    sl_admin_events,        SL_HTTP_ACCESS_TOKEN },
-    {"GET",    "/v1/keys/",     sl_admin_key_get,       SL_HTTP_ACCESS_TOKEN },
-    {"DELETE", "/v1/keys/",     sl_admin_key_reset,     SL_HTTP_ACCESS_TOKEN },
-    {"GET",    "/v1/subjects",  sl_subject_list,        SL_HTTP_ACCESS_TOKEN },
-    {"POST",   "/v1/subjects",  sl_subject_import,      SL_HTTP_ACCESS_TOKEN },
-    {"GET",    "/v1/subjects/", sl_subject_get,         SL_HTTP_ACCESS_TOKEN },
-    {"PUT",    "/v1/subjects/", sl_subject_put,         SL_HTTP_ACCESS_TOKEN },
-    {"PATCH",  "/v1/subjects/", sl_subject_patch,       SL_HTTP_ACCESS_TOKEN },
-    {"DELETE", "/v1/subjects/", sl_subject_remove,      SL_HTTP_ACCESS_TOKEN },
-    {"GET",    "/v1/credits/",  sl_admin_credits,       SL_HTTP_ACCESS_TOKEN },
-    {"POST",   "/v1/credits/",  sl_admin_credit_give,   SL_HTTP_ACCESS_TOKEN },
-    {"DELETE", "/v1/credits/",  sl_admin_credit_revoke, SL_HTTP_ACCESS_TOKEN },
-    {"GET",    "/v1/leases",    sl_admin_leases,        SL_HTTP_ACCESS_TOKEN },
-    {"DELETE", "/v1/leases/",   sl_admin_lease_release, SL_HTTP_ACCESS_TOKEN },
-};
-
-const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);
 
 /* ---- features of the active policy ----
  *
@@ -287,20 +232,18 @@ static void open_feature(struct sl_writer *w,
     sl_json_flag(w, sl_engine_is_kept(active->engine, name));
 }
 
-void sl_admin_features(struct sl_http_call *call)
+static void features(struct sl_http_call *call)
 {
     const struct sl_active_policy *active = call->check.active;
     struct sl_writer w = {.out = &call->text};
 
-    if (!sl_admin_admit(call))
-        return;
     sl_writer_add(&w, SL_STR("{\"features\":["));
     for (unsigned i = 0; i < active->policy->feature_count; i++) {
         open_feature(&w, active, i);
         sl_json_close(&w, '}');
     }
     sl_writer_add(&w, SL_STR("]}"));
-    sl_admin_answer(call, w.err, sl_admin_json);
+    sl_admin_answer_json(call, w.err);
 }
 
 static void refuse_unknown(struct sl_http_call *call)
@@ -310,26 +253,10 @@ static void refuse_unknown(struct sl_http_call *call)
                    SL_STR_ARG(call->rest));
 }
 
-void sl_admin_feature_get(struct sl_http_call *call)
-{
-    const struct sl_active_policy *active = call->check.active;
-    int index = sl_policy_feature(active->policy, call->rest);
-    struct sl_writer w = {.out = &call->text};
-
-    if (!sl_admin_admit(call))
-        return;
-    if (index < 0) {
-        refuse_unknown(call);
-        return;
-    }
-    open_feature(&w, active, (unsigned)index);
-    sl_json_close(&w, '}');
-    sl_admin_answer(call, w.err, sl_admin_json);
-}
-
-/* Answer the state of the feature. `why` is the reason that the switch was not
- * written to the database, or NULL. */
-static void answer_switch(struct sl_http_call *call, const char *why)
+/* Answer the state of the feature. After a switch, `why` is the reason that it
+ * was not written to the database, or NULL. */
+static void answer_feature(struct sl_http_call *call, bool switched,
+                           const char *why)
 {
     /* Another policy may be active by now. */
     const struct sl_active_policy *active = sl_check_hold(&call->check);
@@ -341,19 +268,26 @@ static void answer_switch(struct sl_http_call *call, const char *why)
         return;
     }
     open_feature(&w, active, (unsigned)index);
-    sl_json_key(&w, SL_STR("persisted"));
-    sl_json_flag(&w, !why);
+    if (switched) {
+        sl_json_key(&w, SL_STR("persisted"));
+        sl_json_flag(&w, !why);
+    }
     if (why)
         sl_json_member_str(&w, "why", sl_str_c(why));
     sl_json_close(&w, '}');
-    sl_admin_answer(call, w.err, sl_admin_json);
+    sl_admin_answer_json(call, w.err);
+}
+
+static void feature_get(struct sl_http_call *call)
+{
+    answer_feature(call, false, NULL);
 }
 
 static void on_written(struct sl_job *job)
 {
-    struct sl_http_call *call = ((struct sl_subject_job_call *)job->ctx)->call;
+    struct sl_http_call *call = ((struct sl_http_job *)job->ctx)->call;
 
-    answer_switch(call, job->err ? job->diag.sentence : NULL);
+    answer_feature(call, true, job->err ? job->diag.sentence : NULL);
     sl_job_clear(job);
     sl_http_resume_finish(call);
 }
@@ -361,21 +295,22 @@ static void on_written(struct sl_job *job)
 /* Write the switch to the database, then answer. */
 static void persist(struct sl_http_call *call, int on)
 {
-    struct sl_subject_job_call *op;
+    struct sl_http_job *op;
 
     if (!sl_admin_of(call)->registry) {
-        answer_switch(call, "this daemon has no database (usage: none), so the "
-                            "switch lasts until the restart");
+        answer_feature(call, true,
+                       "this daemon has no database (usage: none), so the "
+                       "switch lasts until the restart");
         return;
     }
-    op = sl_subject_job_new(call, SL_JOB_SWITCH, NULL);
+    op = sl_http_job_new(call, SL_JOB_SWITCH, NULL);
     if (!op)
         return;
     op->job.name = call->rest;
     op->job.by = sl_subject_by(call, (struct sl_str){"", 0});
     op->job.on = on;
     op->job.done = on_written;
-    sl_subject_job_send(op);
+    sl_http_job_send(op);
 }
 
 static void switch_to(struct sl_http_call *call, int on)
@@ -393,27 +328,18 @@ static void switch_to(struct sl_http_call *call, int on)
         persist(call, on);
 }
 
-void sl_admin_feature_leave(struct sl_http_call *call)
+static void feature_leave(struct sl_http_call *call)
 {
-    if (sl_admin_admit(call))
-        switch_to(call, -1);
+    switch_to(call, -1);
 }
 
-void sl_admin_feature_set(struct sl_http_call *call)
+static void feature_set(struct sl_http_call *call)
 {
-    json_t *root = NULL, *member;
+    bool on;
 
-    if (!sl_admin_admit(call))
-        return;
-    member = sl_admin_member(call, "enabled", "{\"enabled\":false}", &root);
-    if (member && !json_is_boolean(member)) {
-        sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "\"enabled\" must be true or false");
-        member = NULL;
-    }
-    if (member)
-        switch_to(call, json_is_true(member));
-    json_decref(root);
+    if (sl_admin_member(call, "enabled", sl_json_body_flag,
+                        "{\"enabled\":false}", &on))
+        switch_to(call, on);
 }
 
 /* ---- requests of web pages are refused ----
@@ -472,19 +398,15 @@ bool sl_admin_admit(struct sl_http_call *call)
         sl_http1_field(call->request, SL_STR("origin"), &count);
 
     if (count > 0 && (count > 1 || host.len == 0 ||
-                      !sl_str_eq_nocase(host_of(origin), host))) {
-        sl_http_refuse(call, 403, "CROSS_ORIGIN",
-                       "pages of %.*s are not allowed to do this",
-                       SL_STR_ARG(origin));
-        return false;
-    }
-    if (is_open(call) && host.len > 0 && !is_own_name(host)) {
-        sl_http_refuse(call, 403, "WRONG_HOST",
-                       "without an admin_token, the Host header must be "
-                       "localhost or an address, not %.*s",
-                       SL_STR_ARG(host));
-        return false;
-    }
+                      !sl_str_eq_nocase(host_of(origin), host)))
+        return sl_http_refuse(call, 403, "CROSS_ORIGIN",
+                              "pages of %.*s are not allowed to do this",
+                              SL_STR_ARG(origin));
+    if (is_open(call) && host.len > 0 && !is_own_name(host))
+        return sl_http_refuse(call, 403, "WRONG_HOST",
+                              "without an admin_token, the Host header must be "
+                              "localhost or an address, not %.*s",
+                              SL_STR_ARG(host));
     return true;
 }
 
@@ -538,7 +460,7 @@ static unsigned wish(struct sl_str accept, struct sl_str type)
     return best;
 }
 
-void sl_admin_metrics(struct sl_http_call *call)
+static void metrics(struct sl_http_call *call)
 {
     const struct sl_admin *admin = sl_admin_of(call);
     struct sl_str accept =
@@ -559,22 +481,19 @@ void sl_admin_metrics(struct sl_http_call *call)
 
 #define REPORT_MOST ((size_t)1 << 20)
 
-void sl_admin_policy_get(struct sl_http_call *call)
+static void policy_get(struct sl_http_call *call)
 {
     const struct sl_admin *admin = sl_admin_of(call);
 
-    if (sl_admin_admit(call))
-        sl_admin_answer(call, admin->policy(admin->ctx, &call->text),
-                        SL_STR("application/yaml"));
+    sl_admin_answer(call, admin->policy(admin->ctx, &call->text),
+                    SL_STR("application/yaml"));
 }
 
-void sl_admin_rlconfig(struct sl_http_call *call)
+static void rlconfig(struct sl_http_call *call)
 {
     const struct sl_admin *admin = sl_admin_of(call);
     int err = SLUICE_ENOENT;
 
-    if (!sl_admin_admit(call))
-        return;
     if (admin->configuration)
         err = admin->configuration(admin->ctx, &call->text);
     if (err == SLUICE_ENOENT)
@@ -618,19 +537,17 @@ static void answer_report(struct sl_http_call *call, bool good,
             sl_json_str(&w, entry);
     }
     sl_writer_add(&w, SL_STR("]}"));
-    sl_admin_answer(call, w.err, sl_admin_json);
+    sl_admin_answer_json(call, w.err);
     if (!w.err && !good)
         call->status = 422;
 }
 
-void sl_admin_policy_post(struct sl_http_call *call)
+static void policy_post(struct sl_http_call *call)
 {
     const struct sl_admin *admin = sl_admin_of(call);
     struct sl_buf report;
     int err;
 
-    if (!sl_admin_admit(call))
-        return;
     sl_buf_init(&report, REPORT_MOST, call->worker->alloc);
     err = admin->reload(admin->ctx, call->request->body, &report);
     if (!err || err == SLUICE_ECONF)
@@ -691,33 +608,23 @@ struct sl_str sl_admin_cut(struct sl_str *rest, char mark)
     return piece;
 }
 
-static bool option_refuse_unknown(struct sl_http_call *call, struct sl_str name,
-                                  const struct sl_admin_option *options,
-                                  unsigned count)
+static bool refuse_option(struct sl_http_call *call, struct sl_str name,
+                          const struct sl_admin_option *options, unsigned count)
 {
-    const char *names[OPTIONS_MAX], *near;
-    char all[128] = "";
-    size_t len = 0;
+    const char *names[OPTIONS_MAX];
+    char all[100] = "; valid are: ";
+    size_t len = strlen(all);
 
     for (unsigned i = 0; i < count && i < OPTIONS_MAX; i++) {
         names[i] = options[i].name;
-        if (len + strlen(names[i]) + 3 < sizeof(all)) {
-            memcpy(all + len, len > 0 ? ", " : "", len > 0 ? 3 : 1);
-            len += len > 0 ? 2 : 0;
-            memcpy(all + len, names[i], strlen(names[i]) + 1);
-            len += strlen(names[i]);
-        }
+        if (len < sizeof(all))
+            len += (size_t)snprintf(all + len, sizeof(all) - len, "%s%s",
+                                    i > 0 ? ", " : "", names[i]);
     }
-    near = sl_str_nearest(name, names, count);
-    if (near)
-        sl_http_refuse(call, 400, "BAD_QUERY",
-                       "unknown option \"%.*s\" of %.*s; did you mean \"%s\"?",
-                       SL_STR_ARG(name), SL_STR_ARG(call->path), near);
-    else
-        sl_http_refuse(call, 400, "BAD_QUERY",
-                       "unknown option \"%.*s\" of %.*s; valid are: %s",
-                       SL_STR_ARG(name), SL_STR_ARG(call->path), all);
-    return false;
+    return sl_http_refuse(
+        call, 400, "BAD_QUERY", "unknown option \"%.*s\" of %.*s%s",
+        SL_STR_ARG(name), SL_STR_ARG(call->path),
+        sl_hint_of(sl_str_nearest(name, names, count), all).text);
 }
 
 static bool read_pair(struct sl_http_call *call, struct sl_str pair,
@@ -744,7 +651,7 @@ static bool read_pair(struct sl_http_call *call, struct sl_str pair,
             *options[i].value = value;
         return call->status == 200;
     }
-    return option_refuse_unknown(call, name, options, count);
+    return refuse_option(call, name, options, count);
 }
 
 bool sl_admin_options(struct sl_http_call *call,
@@ -762,3 +669,39 @@ bool sl_admin_options(struct sl_http_call *call,
     }
     return true;
 }
+
+/* ---- the table ---- */
+
+const struct sl_http_path sl_admin_paths[] = {
+    {"GET",    "/livez",        livez,                  SL_HTTP_ACCESS_PUBLIC},
+    {"GET",    "/readyz",       readyz,                 SL_HTTP_ACCESS_PUBLIC},
+    {"GET",    "/healthz",      readyz,                 SL_HTTP_ACCESS_PUBLIC},
+    {"GET",    "/metrics",      metrics,                SL_HTTP_ACCESS_PUBLIC},
+    {"GET",    "/rlconfig",     rlconfig,               SL_HTTP_ACCESS_ADMIN },
+    {"GET",    "/v1/policy",    policy_get,             SL_HTTP_ACCESS_ADMIN },
+    {"POST",   "/v1/policy",    policy_post,            SL_HTTP_ACCESS_ADMIN },
+    {"GET",    "/v1/features",  features,               SL_HTTP_ACCESS_ADMIN },
+    {"GET",    "/v1/features/", feature_get,            SL_HTTP_ACCESS_ADMIN },
+    {"PUT",    "/v1/features/", feature_set,            SL_HTTP_ACCESS_ADMIN },
+    {"POST",   "/v1/features/", feature_set,            SL_HTTP_ACCESS_ADMIN },
+    {"DELETE", "/v1/features/", feature_leave,          SL_HTTP_ACCESS_ADMIN },
+    {"PUT",    "/v1/backlog/",  sl_http_backlog_put,    SL_HTTP_ACCESS_ADMIN },
+    {"POST",   "/v1/clock",     set_clock,              SL_HTTP_ACCESS_ADMIN },
+    {"GET",    "/v1/top",       sl_admin_top,           SL_HTTP_ACCESS_ADMIN },
+    {"GET",    "/v1/events",    sl_admin_events,        SL_HTTP_ACCESS_ADMIN },
+    {"GET",    "/v1/keys/",     sl_admin_key_get,       SL_HTTP_ACCESS_ADMIN },
+    {"DELETE", "/v1/keys/",     sl_admin_key_reset,     SL_HTTP_ACCESS_ADMIN },
+    {"GET",    "/v1/subjects",  sl_subject_list,        SL_HTTP_ACCESS_ADMIN },
+    {"POST",   "/v1/subjects",  sl_subject_import,      SL_HTTP_ACCESS_ADMIN },
+    {"GET",    "/v1/subjects/", sl_subject_get,         SL_HTTP_ACCESS_ADMIN },
+    {"PUT",    "/v1/subjects/", sl_subject_put,         SL_HTTP_ACCESS_ADMIN },
+    {"PATCH",  "/v1/subjects/", sl_subject_patch,       SL_HTTP_ACCESS_ADMIN },
+    {"DELETE", "/v1/subjects/", sl_subject_remove,      SL_HTTP_ACCESS_ADMIN },
+    {"GET",    "/v1/credits/",  sl_admin_credits,       SL_HTTP_ACCESS_ADMIN },
+    {"POST",   "/v1/credits/",  sl_admin_credit_give,   SL_HTTP_ACCESS_ADMIN },
+    {"DELETE", "/v1/credits/",  sl_admin_credit_revoke, SL_HTTP_ACCESS_ADMIN },
+    {"GET",    "/v1/leases",    sl_admin_leases,        SL_HTTP_ACCESS_ADMIN },
+    {"DELETE", "/v1/leases/",   sl_admin_lease_release, SL_HTTP_ACCESS_ADMIN },
+};
+
+const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);

@@ -1,9 +1,6 @@
-/* admin.h -- the admin listener: callbacks of the daemon, and shared helpers.
- */
+/* admin.h -- the admin listener: callbacks of the daemon. */
 #ifndef SL_SERVER_HTTP_ADMIN_H
 #define SL_SERVER_HTTP_ADMIN_H
-
-#include <jansson.h>
 
 #include "server/http/http.h"
 #include "server/top_keys.h"
@@ -53,64 +50,5 @@ struct sl_admin {
     /* Clear all state, at 1970. Set if set_clock is. */
     int (*forget)(void *ctx);
 };
-
-/* ---- shared by the handlers of the admin listener ---- */
-
-#define SL_ADMIN_BODY ((size_t)4 << 10) /* of JSON */
-
-static inline const struct sl_admin *sl_admin_of(struct sl_http_call *call)
-{
-    return call->worker->server->ctx;
-}
-
-/* Refuse requests of web pages with 403. Returns false after a refusal. */
-SL_MUST_USE bool sl_admin_admit(struct sl_http_call *call);
-
-/* Cut off and return the text before `mark`, or all of it. `mark` is dropped.
- */
-struct sl_str sl_admin_cut(struct sl_str *rest, char mark);
-
-/* Decode %XX, and in a query + as a blank, to a text in `arena`. Returns
- * SLUICE_ECONF for an invalid %XX or a NUL, SLUICE_ENOMEM without memory. */
-SL_MUST_USE int sl_admin_decode(struct sl_arena *arena, struct sl_str text,
-                                bool is_query, struct sl_str *ret);
-
-/* An option of a query. */
-struct sl_admin_option {
-    const char *name;
-    struct sl_str *value; /* "" if it is missing */
-};
-
-/* Read a query that may have each of `options` once. Returns false after a
- * refusal. */
-SL_MUST_USE bool sl_admin_options(struct sl_http_call *call,
-                                  const struct sl_admin_option *options,
-                                  unsigned count);
-
-/* Answer 200 with call->text if `err` is 0; otherwise refuse. */
-void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type);
-
-/* Returns the only member, `name`, of the JSON object in the body. Returns NULL
- * after a refusal (413, or 400 with the example `like`). The caller releases
- * *root. */
-SL_MUST_USE json_t *sl_admin_member(struct sl_http_call *call, const char *name,
-                                    const char *like, json_t **root);
-
-extern const struct sl_str sl_admin_json; /* application/json */
-
-sl_http_f sl_admin_metrics;
-
-sl_http_f sl_admin_policy_get, sl_admin_rlconfig, sl_admin_policy_post;
-
-sl_http_f sl_admin_top;
-
-sl_http_f sl_admin_events;
-
-sl_http_f sl_admin_backlog_put;
-
-sl_http_f sl_admin_key_get, sl_admin_key_reset;
-
-sl_http_f sl_admin_features, sl_admin_feature_get, sl_admin_feature_set,
-    sl_admin_feature_leave;
 
 #endif

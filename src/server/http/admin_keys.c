@@ -16,9 +16,7 @@
 #include "base/parse.h"
 #include "base/timestamp.h"
 #include "engine/engine_int.h"
-#include "server/http/admin.h"
 #include "server/http/http_int.h"
-#include "wire/json.h"
 
 struct key_op {
     struct sl_http_call *call;
@@ -49,27 +47,6 @@ static bool decode(struct sl_http_call *call, struct sl_str text,
     return call->status == 200;
 }
 
-static bool refuse_limit(struct sl_http_call *call, struct sl_str name)
-{
-    const struct sl_policy *policy = call->check.active->policy;
-    const char **names =
-        sl_arena_take(&call->arena, (policy->rule_count + 1) * sizeof(*names));
-    const char *near;
-
-    if (!names) {
-        sl_http_no_memory(call);
-        return false;
-    }
-    for (unsigned i = 0; i < policy->rule_count; i++)
-        names[i] = policy->rules[i].name.at;
-    near = sl_str_nearest(name, names, policy->rule_count);
-    sl_http_refuse(call, 404, "NO_SUCH_LIMIT",
-                   "the policy has no limit \"%.*s\"%s%s%s", SL_STR_ARG(name),
-                   near ? "; did you mean \"" : "", near ? near : "",
-                   near ? "\"?" : "");
-    return false;
-}
-
 /* Refuse a wrong number of values, with the path to write. */
 static bool refuse_count(struct key_op *e)
 {
@@ -81,12 +58,11 @@ static bool refuse_count(struct key_op *e)
         len += (size_t)snprintf(
             like + len, sizeof(like) - len, "/%.*s",
             SL_STR_ARG(policy->identity.scope_names[e->rule->per[i]]));
-    sl_http_refuse(e->call, 400, "BAD_PATH",
-                   "limit \"%.*s\" has %u `per` value%s; write /v1/keys/%.*s%s",
-                   SL_STR_ARG(e->rule->name), e->rule->per_count,
-                   e->rule->per_count == 1 ? "" : "s",
-                   SL_STR_ARG(e->rule->name), like);
-    return false;
+    return sl_http_refuse(
+        e->call, 400, "BAD_PATH",
+        "limit \"%.*s\" has %u `per` value%s; write /v1/keys/%.*s%s",
+        SL_STR_ARG(e->rule->name), e->rule->per_count,
+        e->rule->per_count == 1 ? "" : "s", SL_STR_ARG(e->rule->name), like);
 }
 
 static bool read_path(struct key_op *e)
@@ -100,7 +76,9 @@ static bool read_path(struct key_op *e)
         return false;
     index = sl_policy_rule(policy, name);
     if (index < 0)
-        return refuse_limit(call, name);
+        return sl_http_refuse(
+            call, 404, "NO_SUCH_LIMIT", "the policy has no limit \"%.*s\"%s",
+            SL_STR_ARG(name), sl_hint_limit(policy, name, "").text);
     e->rule = &policy->rules[index];
     while (rest.len > 0) {
         if (e->count == SL_PER_MAX)
@@ -115,11 +93,11 @@ static bool read_path(struct key_op *e)
 
 static bool refuse_scope(struct key_op *e, struct sl_str scope)
 {
-    sl_http_refuse(e->call, 400, "BAD_QUERY",
-                   "\"scope\" needs one name per value, joined by ':', such as "
-                   "org:user or anon; \"%.*s\" is not in the policy",
-                   SL_STR_ARG(scope));
-    return false;
+    return sl_http_refuse(
+        e->call, 400, "BAD_QUERY",
+        "\"scope\" needs one name per value, joined by ':', such as "
+        "org:user or anon; \"%.*s\" is not in the policy",
+        SL_STR_ARG(scope));
 }
 
 static bool is_scope(const struct sl_identity *identity, struct sl_str name)
@@ -154,9 +132,9 @@ static bool check_plan(struct key_op *e)
     if (e->request.plan.len == 0 ||
         sl_policy_plan(policy, e->request.plan) >= 0)
         return true;
-    sl_http_refuse(e->call, 400, "BAD_QUERY", "the policy has no plan \"%.*s\"",
-                   SL_STR_ARG(e->request.plan));
-    return false;
+    return sl_http_refuse(e->call, 400, "BAD_QUERY",
+                          "the policy has no plan \"%.*s\"",
+                          SL_STR_ARG(e->request.plan));
 }
 
 /* Normalise an address as limits do. /v1/top shows IPv6 with its prefix. */
@@ -168,12 +146,10 @@ static bool read_ip(struct key_op *e, unsigned i)
 
     if (sl_str_eq(e->values[i], SL_STR("unknown")))
         return true;
-    if (!sl_ip_parse(text, &ip)) {
-        sl_http_refuse(e->call, 400, "BAD_PATH",
-                       "\"%.*s\" is not an IP address",
-                       SL_STR_ARG(e->values[i]));
-        return false;
-    }
+    if (!sl_ip_parse(text, &ip))
+        return sl_http_refuse(e->call, 400, "BAD_PATH",
+                              "\"%.*s\" is not an IP address",
+                              SL_STR_ARG(e->values[i]));
     e->values[i] = sl_identify_ip(policy, text, e->ip[i]);
     return true;
 }
@@ -252,8 +228,8 @@ static void answer(struct key_op *e)
             "limit \"%.*s\" is switched off in the policy, so it has no keys",
             SL_STR_ARG(e->rule->name));
     else
-        sl_admin_answer(call, sl_render_limit(d, &d->shown[0], &call->text),
-                        sl_admin_json);
+        sl_admin_answer_json(call,
+                             sl_render_limit(d, &d->shown[0], &call->text));
     if (e->done && !check->err && d->shown_count > 0)
         publish(e, &d->shown[0]);
     sl_http_resume_finish(call);
@@ -296,16 +272,10 @@ static void on_done(struct sl_check *check)
 
 static void begin(struct sl_http_call *call, bool reset)
 {
-    struct key_op *e;
+    struct key_op *e = sl_http_new(call, sizeof(*e));
 
-    if (!sl_admin_admit(call))
+    if (!e)
         return;
-    e = sl_arena_take(&call->arena, sizeof(*e));
-    if (!e) {
-        sl_http_no_memory(call);
-        return;
-    }
-    memset(e, 0, sizeof(*e));
     e->call = call;
     e->reset = reset;
     if (!read_input(e))
@@ -347,10 +317,10 @@ static bool read_by(struct sl_http_call *call, struct sl_str text,
             *ret = (enum sl_measure)i;
             return true;
         }
-    sl_http_refuse(call, 400, "BAD_QUERY",
-                   "\"by\" must be denied, allowed or cost, not \"%.*s\"",
-                   SL_STR_ARG(text));
-    return false;
+    return sl_http_refuse(
+        call, 400, "BAD_QUERY",
+        "\"by\" must be denied, allowed or cost, not \"%.*s\"",
+        SL_STR_ARG(text));
 }
 
 static bool read_window(struct sl_http_call *call, struct sl_str text,
@@ -359,10 +329,9 @@ static bool read_window(struct sl_http_call *call, struct sl_str text,
     *recent = sl_str_eq(text, SL_STR("recent"));
     if (text.len == 0 || *recent || sl_str_eq(text, SL_STR("start")))
         return true;
-    sl_http_refuse(call, 400, "BAD_QUERY",
-                   "\"window\" must be start or recent, not \"%.*s\"",
-                   SL_STR_ARG(text));
-    return false;
+    return sl_http_refuse(call, 400, "BAD_QUERY",
+                          "\"window\" must be start or recent, not \"%.*s\"",
+                          SL_STR_ARG(text));
 }
 
 static bool read_rows(struct sl_http_call *call, struct sl_str text,
@@ -371,13 +340,11 @@ static bool read_rows(struct sl_http_call *call, struct sl_str text,
     uint64_t rows = ROWS_USUAL;
 
     if (text.len > 0 && (sl_parse_number(text, &rows, NULL) || rows == 0 ||
-                         rows > SL_TOP_KEYS_MOST)) {
-        sl_http_refuse(
+                         rows > SL_TOP_KEYS_MOST))
+        return sl_http_refuse(
             call, 400, "BAD_QUERY",
             "\"n\" must be a number of rows from 1 to %d, not \"%.*s\"",
             SL_TOP_KEYS_MOST, SL_STR_ARG(text));
-        return false;
-    }
     *ret = (unsigned)rows;
     return true;
 }
@@ -456,10 +423,10 @@ void sl_admin_top(struct sl_http_call *call)
     struct sl_top_keys_answer answer;
     int err;
 
-    if (!sl_admin_admit(call) || !read_query(call, &query))
+    if (!read_query(call, &query))
         return;
     err = admin->top(admin->ctx, &query, &call->arena, &answer);
     if (!err)
         err = write_answer(&call->text, &query, &answer);
-    sl_admin_answer(call, err, sl_admin_json);
+    sl_admin_answer_json(call, err);
 }

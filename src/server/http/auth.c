@@ -18,8 +18,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "engine/request.h"
-#include "server/http/api.h"
-#include "wire/json.h"
+#include "server/http/http_int.h"
 
 #define PREFIX "/v1/auth"
 
@@ -75,12 +74,11 @@ static bool is_twice(const struct sl_http_call *call, struct sl_str name)
 
 static bool refuse_twice(struct sl_http_call *call, struct sl_str name)
 {
-    sl_http_refuse(
+    return sl_http_refuse(
         call, 400, "HEADER_TWICE",
         "the header %.*s is sent twice, so it is not clear which one the proxy "
         "set; let the proxy replace the client's header",
         SL_STR_ARG(name));
-    return false;
 }
 
 /* ---- the original request ---- */
@@ -109,12 +107,11 @@ static bool read_family(struct sl_http_call *call, const struct family *family,
  * request pass after a 400. */
 static bool refuse_both(struct sl_http_call *call, const struct family *family)
 {
-    sl_http_refuse(
+    return sl_http_refuse(
         call, 403, "TWO_URIS",
         "both %.*s and %.*s are sent, so one of them may come from the client; "
         "let the proxy remove the header that it does not set",
         SL_STR_ARG(family->names[URI]), SL_STR_ARG(family->names[URL]));
-    return false;
 }
 
 static bool refuse_untrusted(struct sl_http_call *call)
@@ -123,11 +120,11 @@ static bool refuse_untrusted(struct sl_http_call *call)
 
     if (call->has_peer)
         sl_ip_print(&call->peer, ip);
-    sl_http_refuse(call, 403, "UNTRUSTED_PEER",
-                   "%s is not a trusted proxy; if it is your proxy, add it to "
-                   "identity: trusted_proxies in the policy",
-                   ip);
-    return false;
+    return sl_http_refuse(
+        call, 403, "UNTRUSTED_PEER",
+        "%s is not a trusted proxy; if it is your proxy, add it to "
+        "identity: trusted_proxies in the policy",
+        ip);
 }
 
 static bool from_headers(struct sl_http_call *call, const struct family *family,
@@ -144,13 +141,12 @@ static bool from_headers(struct sl_http_call *call, const struct family *family,
     req->path = values[URI];
     if (family->has_url && values[URI].len == 0)
         req->path = values[URL];
-    if (req->path.len == 0) {
-        sl_http_refuse(call, 400, "NO_ORIGINAL_URI",
-                       "the header %.*s is missing; with this forward_auth "
-                       "setting the proxy must send it",
-                       SL_STR_ARG(family->names[URI]));
-        return false;
-    }
+    if (req->path.len == 0)
+        return sl_http_refuse(
+            call, 400, "NO_ORIGINAL_URI",
+            "the header %.*s is missing; with this forward_auth "
+            "setting the proxy must send it",
+            SL_STR_ARG(family->names[URI]));
     req->method = values[METHOD];
     if (req->method.len == 0)
         req->method = call->request->method;
@@ -262,9 +258,9 @@ static bool is_shared(const struct pair *pair, struct sl_str uri)
 static bool refuse(struct sl_http_call *call, const struct pair *pair,
                    const char *what)
 {
-    sl_http_refuse(call, 400, "BAD_QUERY", "\"%.*s=%.*s\" %s",
-                   SL_STR_ARG(pair->name), SL_STR_ARG(pair->value), what);
-    return false;
+    return sl_http_refuse(call, 400, "BAD_QUERY", "\"%.*s=%.*s\" %s",
+                          SL_STR_ARG(pair->name), SL_STR_ARG(pair->value),
+                          what);
 }
 
 static bool read_status(struct sl_http_call *call, const struct pair *pair,
@@ -315,16 +311,14 @@ static const struct option *find_option(struct sl_str name)
 
 static bool refuse_unknown(struct sl_http_call *call, struct sl_str name)
 {
-    const char *names[SL_LEN(option_rows)], *near;
+    static const char *const names[] = {"deny_status", "cost"};
 
-    for (size_t i = 0; i < SL_LEN(option_rows); i++)
-        names[i] = option_rows[i].name;
-    near = sl_str_nearest(name, names, SL_LEN(names));
-    sl_http_refuse(
-        call, 400, "BAD_QUERY", "unknown option \"%.*s\" of /v1/auth; %s%s%s",
-        SL_STR_ARG(name), near ? "did you mean \"" : "",
-        near ? near : "valid are deny_status and cost", near ? "\"?" : "");
-    return false;
+    return sl_http_refuse(call, 400, "BAD_QUERY",
+                          "unknown option \"%.*s\" of /v1/auth%s",
+                          SL_STR_ARG(name),
+                          sl_hint_of(sl_str_nearest(name, names, SL_LEN(names)),
+                                     "; valid are deny_status and cost")
+                              .text);
 }
 
 static bool read_options(struct sl_http_call *call, struct sl_str uri,
@@ -380,10 +374,8 @@ static bool copy_headers(struct sl_http_call *call, const struct family *family,
         &call->arena, (request->field_count + 1) * sizeof(struct sl_header));
     unsigned count = 0;
 
-    if (!list) {
-        sl_http_no_memory(call);
-        return false;
-    }
+    if (!list)
+        return sl_http_no_memory(call);
     for (unsigned i = 0; i < request->field_count; i++)
         if (is_kept(call, family, request->fields[i].name))
             list[count++] = (struct sl_header){request->fields[i].name,
@@ -424,10 +416,8 @@ static bool find_client(struct sl_http_call *call, struct sl_request *req)
     char *text = sl_arena_take(&call->arena, SL_IP_TEXT);
     struct sl_ip ip;
 
-    if (!text) {
-        sl_http_no_memory(call);
-        return false;
-    }
+    if (!text)
+        return sl_http_no_memory(call);
     if (sl_forwarded_client(&call->check.active->policy->identity, &peer,
                             req->headers, req->header_count, &ip))
         req->ip = (struct sl_str){text, sl_ip_print(&ip, text)};
@@ -510,13 +500,12 @@ static void ask_for(struct sl_http_call *call, enum sl_forward forward)
     static const struct family none;
     const struct family *family =
         forward == SL_FORWARD_PATH ? &none : &families[forward];
-    struct asked *asked = sl_arena_take(&call->arena, sizeof(*asked));
+    struct asked *asked = sl_http_new(call, sizeof(*asked));
 
-    if (!asked) {
-        sl_http_no_memory(call);
+    if (!asked)
         return;
-    }
-    *asked = (struct asked){.call = call, .req.now = sl_http_now(call)};
+    asked->call = call;
+    asked->req.now = sl_http_now(call);
     if (!read_request(call, family, &asked->req, &asked->options) ||
         !find_client(call, &asked->req))
         return;
@@ -525,7 +514,8 @@ static void ask_for(struct sl_http_call *call, enum sl_forward forward)
     asked->req.has_cost = asked->options.has_cost;
     asked->req.cost = asked->options.cost;
     sl_http_suspend(call);
-    sl_http_ask(call, &asked->req, true, on_decided, asked);
+    if (sl_http_ask(call, &asked->req, true, on_decided, asked))
+        on_decided(&call->check);
 }
 
 void sl_http_auth(struct sl_http_call *call)

@@ -13,46 +13,39 @@
 
 #include "base/clock.h"
 #include "base/str.h"
-#include "server/http/admin.h"
-#include "server/http/api.h"
 #include "server/http/http_int.h"
-#include "server/http/usage.h"
-#include "wire/json.h"
 
-#define KEY_MOST    256                /* bytes of an idempotency key */
-#define CHECKS_MOST 1000               /* checks in one array */
-#define CHECK_BYTES ((size_t)64 << 10) /* of a body with a single check */
+#define HEADERS_MOST 100
+#define KEY_MOST     256                /* bytes of an idempotency key */
+#define CHECKS_MOST  1000               /* checks in one array */
+#define CHECK_BYTES  ((size_t)64 << 10) /* of a body with a single check */
 
 struct check_input {
     struct sl_request request;
     struct check_input *next;
 };
 
-struct check_inputs {
+struct answering {
+    struct sl_http_call *call;
+    bool explain;
     bool is_array;
-    unsigned count;
+    unsigned count; /* of checks */
     struct check_input *first;
+    const struct check_input *next; /* to be decided */
+    bool failed;                    /* the call was refused */
 };
 
-/* Copy `count` items of `size` bytes from the stack to the arena. */
-static void *keep(struct sl_json_body *r, const void *list, unsigned count,
-                  size_t size)
-{
-    void *kept = sl_arena_take(&r->call->arena, count * size + 1);
+/* ---- members ---- */
 
-    if (kept && count > 0)
-        memcpy(kept, list, count * size);
-    return kept;
-}
-
-static bool read_headers(struct sl_json_body *r, struct sl_request *request)
+static bool read_headers(struct sl_json_body *r, struct sl_str member, void *at)
 {
-    struct sl_header list[SL_CHECK_FIELDS];
+    struct sl_request *request = at;
+    struct sl_header list[HEADERS_MOST], *kept;
     unsigned count = 0;
     struct sl_str name;
 
     if (!sl_json_enter(&r->json, '{'))
-        return sl_json_body_wrong(r, SL_STR("headers"), "an object of strings");
+        return sl_json_body_wrong(r, member, "an object of strings");
     r->inside = "headers.";
     while (sl_json_member(&r->json, &name)) {
         for (unsigned i = 0; i < count; i++)
@@ -60,10 +53,10 @@ static bool read_headers(struct sl_json_body *r, struct sl_request *request)
                 return sl_json_body_refuse(r, "BAD_REQUEST",
                                            "\"headers\" has \"%.*s\" twice",
                                            SL_STR_ARG(name));
-        if (count == SL_CHECK_FIELDS)
+        if (count == HEADERS_MOST)
             return sl_json_body_refuse(r, "BAD_REQUEST",
                                        "\"headers\" has more than %d members",
-                                       SL_CHECK_FIELDS);
+                                       HEADERS_MOST);
         if (sl_json_null(&r->json))
             continue;
         list[count].name = name;
@@ -73,88 +66,38 @@ static bool read_headers(struct sl_json_body *r, struct sl_request *request)
     }
     if (r->json.why)
         return sl_json_body_broken(r);
-    request->headers = keep(r, list, count, sizeof(list[0]));
+    kept = sl_arena_take(r->json.arena, count * sizeof(list[0]) + 1);
+    if (!kept)
+        return sl_json_body_no_memory(r);
+    memcpy(kept, list, count * sizeof(list[0]));
+    request->headers = kept;
     request->header_count = count;
-    return request->headers || sl_json_body_no_memory(r);
+    return true;
 }
 
-/* Refuse an unknown limit in `member`. */
-static bool wrong_limit(struct sl_json_body *r, const char *member,
-                        struct sl_str name)
+/* Read the body of the checked request as text. */
+static bool read_body(struct sl_json_body *r, struct sl_str member, void *at)
 {
-    const char *near = sl_json_body_near_limit(r, name);
-
-    return sl_json_body_refuse(
-        r, "BAD_REQUEST",
-        "\"%s\" names the limit \"%.*s\", which is not in the policy%s%s%s",
-        member, SL_STR_ARG(name), near ? "; did you mean \"" : "",
-        near ? near : "", near ? "\"?" : "");
-}
-
-static bool read_costs(struct sl_json_body *r, struct sl_request *request)
-{
-    const struct sl_policy *policy = r->call->check.active->policy;
-    struct sl_cost list[SL_CHECK_FIELDS];
-    unsigned count = 0;
-    struct sl_str name;
-
-    if (!sl_json_enter(&r->json, '{'))
-        return sl_json_body_wrong(r, SL_STR("cost"),
-                                  "a whole number or an object of them");
-    r->inside = "cost.";
-    while (sl_json_member(&r->json, &name)) {
-        for (unsigned i = 0; i < count; i++)
-            if (sl_str_eq(list[i].limit, name))
-                return sl_json_body_refuse(r, "BAD_REQUEST",
-                                           "\"cost\" has \"%.*s\" twice",
-                                           SL_STR_ARG(name));
-        if (sl_policy_rule(policy, name) < 0)
-            return wrong_limit(r, "cost", name);
-        if (count == SL_CHECK_FIELDS)
-            return sl_json_body_refuse(r, "BAD_REQUEST",
-                                       "\"cost\" has more than %d members",
-                                       SL_CHECK_FIELDS);
-        list[count].limit = name;
-        if (!sl_json_body_whole(r, name, &list[count].cost))
-            return false;
-        count++;
-    }
-    if (r->json.why)
-        return sl_json_body_broken(r);
-    request->costs = keep(r, list, count, sizeof(list[0]));
-    request->cost_count = count;
-    return request->costs || sl_json_body_no_memory(r);
-}
-
-static bool read_cost(struct sl_json_body *r, struct sl_request *request)
-{
-    if (sl_json_peek(&r->json) != SL_JSON_NUMBER)
-        return read_costs(r, request);
-    request->has_cost = true;
-    return sl_json_body_whole(r, SL_STR("cost"), &request->cost);
-}
-
-/* ---- body and idempotency key ---- */
-
-/* Read the body of the checked request, as text or in base64. */
-static bool read_body(struct sl_json_body *r, bool base64,
-                      struct sl_request *request)
-{
-    struct sl_str text;
-    uint8_t *bytes;
+    struct sl_request *request = at;
 
     if (request->has_body)
         return sl_json_body_refuse(
             r, "BAD_REQUEST",
             "a check can have \"body\" or \"body_base64\", not both");
-    if (!sl_json_body_text(r, base64 ? SL_STR("body_base64") : SL_STR("body"),
-                           &text))
-        return false;
     request->has_body = true;
-    request->body = text;
-    if (!base64)
-        return true;
-    bytes = sl_arena_take(&r->call->arena, SL_BASE64_BYTES(text.len) + 1);
+    return sl_json_body_text(r, member, &request->body);
+}
+
+static bool read_base64(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    struct sl_request *request = at;
+    struct sl_str text;
+    uint8_t *bytes;
+
+    if (!read_body(r, member, at))
+        return false;
+    text = request->body;
+    bytes = sl_arena_take(r->json.arena, SL_BASE64_BYTES(text.len) + 1);
     if (!bytes)
         return sl_json_body_no_memory(r);
     request->body.at = (const char *)bytes;
@@ -173,6 +116,39 @@ static bool check_key(struct sl_json_body *r, struct sl_str key)
         KEY_MOST, key.len);
 }
 
+static bool read_key(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    return sl_json_body_text(r, member, at) &&
+           check_key(r, *(struct sl_str *)at);
+}
+
+#define TEXT(name)                                                             \
+    SL_JSON_FIELD(#name, offsetof(struct sl_request, name), sl_json_body_text)
+
+static const struct sl_json_field members[] = {
+    TEXT(method),
+    TEXT(path),
+    TEXT(user),
+    TEXT(org),
+    TEXT(plan),
+    TEXT(ip),
+    SL_JSON_FIELD("cost", 0, sl_json_body_cost),
+    SL_JSON_FIELD("headers", 0, read_headers),
+    TEXT(role),
+    TEXT(job),
+    TEXT(request_id),
+    TEXT(limit),
+    TEXT(key),
+    SL_JSON_FIELD("hold", offsetof(struct sl_request, hold), sl_json_body_hold),
+    SL_JSON_FIELD("wait", offsetof(struct sl_request, wait), sl_json_body_wait),
+    SL_JSON_FIELD("idempotency_key",
+                  offsetof(struct sl_request, idempotency_key), read_key),
+    SL_JSON_FIELD("body", 0, read_body),
+    SL_JSON_FIELD("body_base64", 0, read_base64),
+};
+
+/* ---- a check ---- */
+
 /* Use the header Idempotency-Key for each check, with the check's index. */
 static bool take_key(struct sl_json_body *r, struct sl_request *request)
 {
@@ -190,113 +166,20 @@ static bool take_key(struct sl_json_body *r, struct sl_request *request)
     return check_key(r, key);
 }
 
-/* ---- members ---- */
-
-enum form { TEXT, HEADERS, COST, SPAN, WAIT, BODY_FORM, BASE64, KEY };
-
-struct member {
-    const char *name;
-    size_t len;
-    enum form form;
-    size_t place; /* TEXT: offset of the slice in the facts */
-};
-
-#define AT(name)   offsetof(struct sl_request, name)
-#define NAME(text) "" text, sizeof(text) - 1
-
-static const struct member members[] = {
-    {NAME("method"),          TEXT,      AT(method)    },
-    {NAME("path"),            TEXT,      AT(path)      },
-    {NAME("user"),            TEXT,      AT(user)      },
-    {NAME("org"),             TEXT,      AT(org)       },
-    {NAME("plan"),            TEXT,      AT(plan)      },
-    {NAME("ip"),              TEXT,      AT(ip)        },
-    {NAME("cost"),            COST,      0             },
-    {NAME("headers"),         HEADERS,   0             },
-    {NAME("role"),            TEXT,      AT(role)      },
-    {NAME("job"),             TEXT,      AT(job)       },
-    {NAME("request_id"),      TEXT,      AT(request_id)},
-    {NAME("limit"),           TEXT,      AT(limit)     },
-    {NAME("key"),             TEXT,      AT(key)       },
-    {NAME("hold"),            SPAN,      AT(hold)      },
-    {NAME("wait"),            WAIT,      AT(wait)      },
-    {NAME("idempotency_key"), KEY,       0             },
-    {NAME("body"),            BODY_FORM, 0             },
-    {NAME("body_base64"),     BASE64,    0             },
-};
-
-static bool unknown(struct sl_json_body *r, struct sl_str name)
-{
-    const char *names[SL_LEN(members)];
-
-    for (size_t i = 0; i < SL_LEN(members); i++)
-        names[i] = members[i].name;
-    return sl_json_body_unknown(r, name, names, SL_LEN(members));
-}
-
-static bool read_member(struct sl_json_body *r, const struct member *member,
-                        struct sl_request *request)
-{
-    r->inside = "";
-    if (sl_json_peek(&r->json) == SL_JSON_NULL)
-        return sl_json_null(&r->json) || sl_json_body_broken(r);
-    switch (member->form) {
-    case TEXT:
-        return sl_json_body_text(
-            r, sl_str_c(member->name),
-            (struct sl_str *)((char *)request + member->place));
-    case HEADERS:
-        return read_headers(r, request);
-    case COST:
-        return read_cost(r, request);
-    case BODY_FORM:
-    case BASE64:
-        return read_body(r, member->form == BASE64, request);
-    case KEY:
-        return sl_json_body_text(r, sl_str_c(member->name),
-                                 &request->idempotency_key) &&
-               check_key(r, request->idempotency_key);
-    case SPAN:
-        return sl_json_body_span(r, sl_str_c(member->name), sl_hold_span,
-                                 &request->hold);
-    case WAIT:
-        return sl_json_body_span(r, sl_str_c(member->name), sl_wait_span,
-                                 &request->wait);
-    }
-    return false;
-}
-
-static const struct member *find_member(struct sl_str name)
-{
-    for (size_t i = 0; i < SL_LEN(members); i++)
-        if (members[i].len == name.len &&
-            memcmp(members[i].name, name.at, name.len) == 0)
-            return &members[i];
-    return NULL;
-}
-
-/* Check a single limit: {"limit": "api", "key": "ann"}. */
-static bool check_limit(struct sl_json_body *r,
-                        const struct sl_request *request)
-{
-    const struct sl_policy *policy = r->call->check.active->policy;
-
-    if (request->limit.len == 0 && request->key.len == 0)
-        return true;
-    if (request->limit.len == 0 || request->key.len == 0)
-        return sl_json_body_refuse(
-            r, "BAD_REQUEST", "\"limit\" and \"key\" must be given together");
-    return sl_policy_rule(policy, request->limit) >= 0 ||
-           wrong_limit(r, "limit", request->limit);
-}
-
 static bool check_facts(struct sl_json_body *r, struct sl_request *request)
 {
     bool has_path = request->path.len > 0, has_job = request->job.len > 0;
     bool has_limit = request->limit.len > 0;
 
-    if (!check_limit(r, request))
-        return false;
+    if (has_limit != (request->key.len > 0))
+        return sl_json_body_refuse(
+            r, "BAD_REQUEST", "\"limit\" and \"key\" must be given together");
+    if (has_limit && sl_policy_rule(r->policy, request->limit) < 0)
+        return sl_json_body_refuse(
+            r, "BAD_REQUEST",
+            "\"limit\" names the limit \"%.*s\", which is not in the policy%s",
+            SL_STR_ARG(request->limit),
+            sl_hint_limit(r->policy, request->limit, "").text);
     if (has_path + has_job + has_limit > 1)
         return sl_json_body_refuse(
             r, "BAD_REQUEST",
@@ -312,94 +195,58 @@ static bool check_facts(struct sl_json_body *r, struct sl_request *request)
 }
 
 /* The client has the token or is local: it may name the caller. */
-static bool read_check(struct sl_json_body *r, struct sl_request *request)
-{
-    const struct member *member;
-    unsigned seen = 0;
-    struct sl_str name;
-
-    *request =
-        (struct sl_request){.trusted = true, .now = sl_http_now(r->call)};
-    if (!sl_json_body_enter(r))
-        return false;
-    while (sl_json_member(&r->json, &name)) {
-        member = find_member(name);
-        if (!member)
-            return unknown(r, name);
-        if (seen & 1u << (member - members))
-            return sl_json_body_refuse(r, "BAD_REQUEST",
-                                       "\"%s\" is given twice", member->name);
-        seen |= 1u << (member - members);
-        if (!read_member(r, member, request))
-            return false;
-    }
-    return r->json.why ? sl_json_body_broken(r)
-                       : check_facts(r, request) && take_key(r, request);
-}
-
 static bool add_check(struct sl_json_body *r, struct check_input ***last,
-                      struct check_inputs *checks)
+                      struct answering *a)
 {
     struct check_input *check;
 
-    r->index = checks->count;
-    if (checks->count == CHECKS_MOST)
+    r->index = a->count;
+    if (a->count == CHECKS_MOST)
         return sl_json_body_refuse(
             r, "TOO_MANY", "the array has more than %d checks", CHECKS_MOST);
-    check = sl_arena_take(&r->call->arena, sizeof(*check));
+    check = sl_arena_take(r->json.arena, sizeof(*check));
     if (!check)
         return sl_json_body_no_memory(r);
-    check->next = NULL;
+    *check = (struct check_input){
+        .request = {.trusted = true, .now = sl_http_now(r->call)}
+    };
     **last = check;
     *last = &check->next;
-    checks->count++;
-    return read_check(r, &check->request);
+    a->count++;
+    return sl_json_body_fields(r, members, SL_LEN(members), NULL,
+                               &check->request) &&
+           check_facts(r, &check->request) && take_key(r, &check->request);
 }
-
-/* ---- the body ---- */
 
 /* A single check is small, unless it has a body. */
-static bool is_short(struct sl_json_body *r, const struct check_inputs *checks)
+static bool is_short(struct sl_json_body *r, const struct check_input *check)
 {
-    const struct check_input *check = checks->first;
-
-    if (r->json.text.len <= CHECK_BYTES || (check && check->request.has_body))
+    if (r->json.text.len <= CHECK_BYTES || check->request.has_body)
         return true;
-    sl_http_refuse(r->call, 413, "TOO_LARGE",
-                   "the body has %zu bytes; the maximum is %zu, and more for "
-                   "an array or a check with a \"body\"",
-                   r->json.text.len, CHECK_BYTES);
-    return false;
+    r->status = 413;
+    return sl_json_body_refuse(
+        r, "TOO_LARGE",
+        "the body has %zu bytes; the maximum is %zu, and more for an array or "
+        "a check with a \"body\"",
+        r->json.text.len, CHECK_BYTES);
 }
 
-static bool read_all(struct sl_json_body *r, struct check_inputs *ret)
+static bool read_checks(struct sl_json_body *r, struct answering *a)
 {
-    struct check_input **last = &ret->first;
+    struct check_input **last = &a->first;
 
-    ret->is_array = r->is_array = sl_json_enter(&r->json, '[');
-    if (!ret->is_array) {
-        if (!add_check(r, &last, ret) || !is_short(r, ret))
-            return false;
-    } else {
-        while (sl_json_item(&r->json))
-            if (!add_check(r, &last, ret))
-                return false;
-    }
-    r->is_array = false; /* later errors belong to no check */
-    return sl_json_end(&r->json) || sl_json_body_broken(r);
-}
-
-static bool read_inputs(struct sl_http_call *call, struct check_inputs *ret)
-{
-    struct sl_json_body r;
-
-    sl_json_body_begin(&r, call, "check");
-    *ret = (struct check_inputs){.count = 0};
-    if (call->request->body.len == 0)
-        return sl_json_body_refuse(&r, "BAD_REQUEST",
+    if (r->json.text.len == 0)
+        return sl_json_body_refuse(r, "BAD_REQUEST",
                                    "the body is empty; send a check such as "
                                    "{\"path\":\"/api/x\",\"user\":\"ann\"}");
-    return read_all(&r, ret);
+    a->is_array = r->is_array = sl_json_enter(&r->json, '[');
+    if (!a->is_array && (!add_check(r, &last, a) || !is_short(r, a->first)))
+        return false;
+    while (a->is_array && sl_json_item(&r->json))
+        if (!add_check(r, &last, a))
+            return false;
+    r->is_array = false; /* later errors belong to no check */
+    return sl_json_end(&r->json) || sl_json_body_broken(r);
 }
 
 /* ---- deciding ----
@@ -421,15 +268,6 @@ static bool read_inputs(struct sl_http_call *call, struct check_inputs *ret)
     "\"degraded\":false,\"hold\":null,\"limits\":[],\"headers\":{},"           \
     "\"body\":null}"
 
-struct answering {
-    struct sl_http_call *call;
-    struct check_inputs checks;
-    const struct check_input *next; /* to be decided */
-    bool explain;
-    bool stepping; /* step() is running */
-    bool failed;   /* the call was refused */
-};
-
 static bool write_verdict(struct answering *a)
 {
     struct sl_http_call *call = a->call;
@@ -440,28 +278,21 @@ static bool write_verdict(struct answering *a)
 
     if (!sl_http_decided(call, &rendered))
         return false;
-    if (a->checks.is_array)
+    if (a->is_array)
         err = sl_buf_add(out, out->len > 0 ? SL_STR(",") : SL_STR("["));
     if (!err)
         err = sl_render_verdict(d, &rendered, a->explain, out);
-    if (err)
-        sl_http_no_memory(call);
-    return !err;
+    return !err || sl_http_no_memory(call);
 }
 
 static void finish(struct answering *a)
 {
-    struct sl_http_call *call = a->call;
-    struct sl_buf *out = &call->text;
+    struct sl_buf *out = &a->call->text;
     struct sl_str end = out->len > 0 ? SL_STR("]") : SL_STR("[]");
 
-    if (!a->failed && a->checks.is_array && sl_buf_add(out, end)) {
-        sl_http_no_memory(call);
-        a->failed = true;
-    }
     if (!a->failed)
-        sl_http_answer(call, 200, SL_STR("application/json"), sl_buf_str(out));
-    sl_http_resume_finish(call);
+        sl_http_answer_json(a->call, a->is_array ? sl_buf_add(out, end) : 0);
+    sl_http_resume_finish(a->call);
 }
 
 /* Answer the remaining checks as undecided if the answer is too long. */
@@ -477,35 +308,32 @@ static void end_early(struct answering *a)
         sl_http_no_memory(a->call);
 }
 
-static void step(struct answering *a);
-
-static void on_decided(struct sl_check *check)
+static void add_verdict(struct answering *a)
 {
-    struct answering *a = check->ctx;
-
     a->failed = !write_verdict(a);
     a->next = a->next->next;
     if (!a->failed)
         end_early(a);
-    if (!a->stepping)
-        step(a);
 }
 
-/* Decide one check after the other, until one must wait. */
-static void step(struct answering *a)
-{
-    struct sl_http_call *call = a->call;
+static void on_later(struct sl_check *check);
 
-    a->stepping = true;
+/* Decide one check after the other, until one must wait. */
+static void decide(struct answering *a)
+{
     while (a->next && !a->failed) {
-        call->check.no_wait = a->checks.is_array;
-        sl_http_ask(call, &a->next->request, !a->explain, on_decided, a);
-        if (call->check.busy)
-            break;
+        a->call->check.no_wait = a->is_array;
+        if (!sl_http_ask(a->call, &a->next->request, !a->explain, on_later, a))
+            return;
+        add_verdict(a);
     }
-    a->stepping = false;
-    if (!call->check.busy)
-        finish(a);
+    finish(a);
+}
+
+static void on_later(struct sl_check *check)
+{
+    add_verdict(check->ctx);
+    decide(check->ctx);
 }
 
 /* Browsers send an Origin with the posts of a page; other clients do not.
@@ -528,66 +356,71 @@ bool sl_http_is_page(struct sl_http_call *call)
 
 static void run(struct sl_http_call *call, bool explain)
 {
-    struct answering *a;
+    struct answering *a = sl_http_new(call, sizeof(*a));
+    struct sl_json_body body;
 
-    if (sl_http_is_page(call))
+    if (!a)
         return;
-    a = sl_arena_take(&call->arena, sizeof(*a));
-    if (!a) {
-        sl_http_no_memory(call);
+    a->call = call;
+    a->explain = explain;
+    sl_json_body_begin(&body, call, "check");
+    body.policy = call->check.active->policy;
+    if (!read_checks(&body, a)) {
+        sl_json_body_answer(&body);
         return;
     }
-    *a = (struct answering){.call = call, .explain = explain};
-    if (!read_inputs(call, &a->checks))
-        return;
-    a->next = a->checks.first;
+    a->next = a->first;
     sl_http_suspend(call);
-    step(a);
+    decide(a);
 }
 
-void sl_http_check(struct sl_http_call *call)
+static void check(struct sl_http_call *call)
 {
     run(call, false);
 }
 
-void sl_http_explain(struct sl_http_call *call)
+static void explain(struct sl_http_call *call)
 {
     run(call, true);
 }
 
-/* ---- checks of the engine ----
- *
- * The handler continues in done(), which is called either before
- * sl_check_start() returns or from the loop.
- */
+/* ---- checks of the engine ---- */
 
-static void refuse(struct sl_http_call *call, int err,
-                   const struct sl_diag *diag)
+static struct sl_http_call *call_of(struct sl_check *check)
 {
-    if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
-        sl_http_no_memory(call);
-    else
-        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", diag->sentence);
+    return (
+        struct sl_http_call *)(void *)((char *)check -
+                                       offsetof(struct sl_http_call, check));
 }
 
 static void on_waits(struct sl_check *check)
 {
-    struct sl_http_call *call =
-        (struct sl_http_call *)(void *)((char *)check -
-                                        offsetof(struct sl_http_call, check));
+    struct sl_http_call *call = call_of(check);
 
     if (call->conn)
         sl_conn_watch_close(call->conn);
 }
 
-void sl_http_ask(struct sl_http_call *call, const struct sl_request *request,
-                 bool spend, void (*done)(struct sl_check *check), void *ctx)
+static void on_done(struct sl_check *check)
 {
-    call->check.done = done;
+    struct sl_http_call *call = call_of(check);
+
+    if (!call->asking)
+        call->later(check);
+}
+
+bool sl_http_ask(struct sl_http_call *call, const struct sl_request *request,
+                 bool spend, void (*later)(struct sl_check *check), void *ctx)
+{
+    call->later = later;
+    call->check.done = on_done;
     call->check.ctx = ctx;
     call->check.waits = on_waits;
     call->asked_at = sl_clock_wall();
+    call->asking = true;
     sl_check_start(&call->check, request, 1, spend);
+    call->asking = false;
+    return !call->check.busy;
 }
 
 bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
@@ -605,9 +438,10 @@ bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
     sl_arena_reset(&call->text_arena);
     if (!err)
         err = sl_render(&check->decision, &call->text_arena, ret);
-    if (err)
-        refuse(call, err, &check->diag);
-    return !err;
+    if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
+        return sl_http_no_memory(call);
+    return !err ||
+           sl_http_refuse(call, 400, "BAD_REQUEST", "%s", check->diag.sentence);
 }
 
 /* ---- /v1/backlog: the number of waiting jobs, reported by workers ----
@@ -615,8 +449,6 @@ bool sl_http_decided(struct sl_http_call *call, struct sl_rendered *ret)
  * Workers use the listener and the token of applications. A report is valid at
  * once, and until the time that the routes set.
  */
-
-#define DEPTH_MOST ((INT64_C(1) << 53) - 1)
 
 /* Write {"name":"transcribe","depth":12,"age_ms":300}. Without a report, depth
  * and age are null. */
@@ -638,7 +470,7 @@ static void write_backlog(struct sl_http_call *call, struct sl_writer *w,
                        (long long)(age > 0 ? age / SL_MS : 0));
 }
 
-void sl_http_backlogs(struct sl_http_call *call)
+static void backlogs(struct sl_http_call *call)
 {
     const struct sl_policy *policy = call->check.active->policy;
     struct sl_writer w = {.out = &call->text};
@@ -647,7 +479,7 @@ void sl_http_backlogs(struct sl_http_call *call)
     for (unsigned i = 0; i < policy->backlog_count; i++)
         write_backlog(call, &w, i);
     sl_writer_add(&w, SL_STR("]}"));
-    sl_admin_answer(call, w.err, sl_admin_json);
+    sl_admin_answer_json(call, w.err);
 }
 
 /* Returns the index of the backlog in the path, or -1 after a refusal. */
@@ -664,7 +496,7 @@ static int find(struct sl_http_call *call)
     return -1;
 }
 
-void sl_http_backlog_get(struct sl_http_call *call)
+static void backlog_get(struct sl_http_call *call)
 {
     int index = find(call);
     struct sl_writer w = {.out = &call->text};
@@ -672,61 +504,40 @@ void sl_http_backlog_get(struct sl_http_call *call)
     if (index < 0)
         return;
     write_backlog(call, &w, (unsigned)index);
-    sl_admin_answer(call, w.err, sl_admin_json);
-}
-
-static bool read_depth(struct sl_http_call *call, int64_t *ret)
-{
-    json_t *root = NULL,
-           *member = sl_admin_member(call, "depth", "{\"depth\":12}", &root);
-    bool good = json_is_integer(member) && json_integer_value(member) >= 0 &&
-                json_integer_value(member) <= DEPTH_MOST;
-
-    if (good)
-        *ret = json_integer_value(member);
-    else if (member)
-        sl_http_refuse(call, 400, "BAD_REQUEST",
-                       "\"depth\" must be a whole number of at least 0");
-    json_decref(root);
-    return good;
+    sl_admin_answer_json(call, w.err);
 }
 
 void sl_http_backlog_put(struct sl_http_call *call)
 {
     struct sl_diag diag = {0};
-    int64_t depth;
+    uint64_t depth;
 
-    if (find(call) < 0 || !read_depth(call, &depth))
+    if (find(call) < 0 || !sl_admin_member(call, "depth", sl_json_body_whole,
+                                           "{\"depth\":12}", &depth))
         return;
-    if (sl_engine_backlog(call->worker->engine, call->rest, (uint64_t)depth,
+    if (sl_engine_backlog(call->worker->engine, call->rest, depth,
                           sl_http_now(call), &diag))
         sl_http_refuse(call, 404, "NO_SUCH_BACKLOG", "%s", diag.sentence);
     else
-        sl_http_backlog_get(call);
-}
-
-void sl_admin_backlog_put(struct sl_http_call *call)
-{
-    if (sl_admin_admit(call))
-        sl_http_backlog_put(call);
+        backlog_get(call);
 }
 
 /* ---- the paths of the http listener ---- */
 
 const struct sl_http_path sl_api_paths[] = {
-    {"POST", "/v1/check",    sl_http_check,        SL_HTTP_ACCESS_TOKEN },
-    {"POST", "/v1/explain",  sl_http_explain,      SL_HTTP_ACCESS_TOKEN },
-    {"POST", "/v1/holds/",   sl_http_holds,        SL_HTTP_ACCESS_TOKEN },
-    {NULL,   "/v1/auth",     sl_http_auth,         SL_HTTP_ACCESS_TOKEN },
-    {NULL,   "/v1/auth/",    sl_http_auth,         SL_HTTP_ACCESS_TOKEN },
-    {"GET",  "/v1/backlog",  sl_http_backlogs,     SL_HTTP_ACCESS_TOKEN },
-    {"GET",  "/v1/backlog/", sl_http_backlog_get,  SL_HTTP_ACCESS_TOKEN },
-    {"PUT",  "/v1/backlog/", sl_http_backlog_put,  SL_HTTP_ACCESS_TOKEN },
-    {"POST", "/v1/usage",    sl_http_usage_report, SL_HTTP_ACCESS_TOKEN },
-    {"GET",  "/v1/usage/",   sl_http_usage_read,   SL_HTTP_ACCESS_TOKEN },
-    {"GET",  "/v1/deny",     sl_http_deny,         SL_HTTP_ACCESS_TOKEN },
-    {"POST", "/json",        sl_http_json,         SL_HTTP_ACCESS_TOKEN },
-    {"GET",  "/healthcheck", sl_http_healthcheck,  SL_HTTP_ACCESS_PUBLIC},
+    {"POST", "/v1/check",    check,                SL_HTTP_ACCESS_PROGRAM},
+    {"POST", "/v1/explain",  explain,              SL_HTTP_ACCESS_PROGRAM},
+    {"POST", "/v1/holds/",   sl_http_holds,        SL_HTTP_ACCESS_PROGRAM},
+    {NULL,   "/v1/auth",     sl_http_auth,         SL_HTTP_ACCESS_TOKEN  },
+    {NULL,   "/v1/auth/",    sl_http_auth,         SL_HTTP_ACCESS_TOKEN  },
+    {"GET",  "/v1/backlog",  backlogs,             SL_HTTP_ACCESS_TOKEN  },
+    {"GET",  "/v1/backlog/", backlog_get,          SL_HTTP_ACCESS_TOKEN  },
+    {"PUT",  "/v1/backlog/", sl_http_backlog_put,  SL_HTTP_ACCESS_TOKEN  },
+    {"POST", "/v1/usage",    sl_http_usage_report, SL_HTTP_ACCESS_PROGRAM},
+    {"GET",  "/v1/usage/",   sl_http_usage_read,   SL_HTTP_ACCESS_TOKEN  },
+    {"GET",  "/v1/deny",     sl_http_deny,         SL_HTTP_ACCESS_TOKEN  },
+    {"POST", "/json",        sl_http_json,         SL_HTTP_ACCESS_PROGRAM},
+    {"GET",  "/healthcheck", sl_http_healthcheck,  SL_HTTP_ACCESS_PUBLIC },
 };
 
 const unsigned sl_api_path_count = SL_LEN(sl_api_paths);

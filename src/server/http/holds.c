@@ -5,7 +5,6 @@
  */
 #include <string.h>
 
-#include "server/http/api.h"
 #include "server/http/http_int.h"
 
 /* ---- the bodies ----
@@ -13,147 +12,67 @@
  *     settle    {"cost": 350} or {"cost": {"tokens": 350}}, "status": 200
  *     release   nothing, or {"status": 500}
  *     extend    {"hold": "30s"}
- *
- * Unknown and repeated members are refused, as in a check.
  */
-
-static bool is_twice(struct sl_json_body *r, const struct sl_cost *list,
-                     unsigned count, struct sl_str name)
-{
-    for (unsigned i = 0; i < count; i++)
-        if (sl_str_eq(list[i].limit, name))
-            return !sl_json_body_refuse(r, "BAD_REQUEST",
-                                        "\"cost\" has \"%.*s\" twice",
-                                        SL_STR_ARG(name));
-    return false;
-}
-
-static bool read_costs(struct sl_json_body *r, struct sl_hold_op_input *q)
-{
-    struct sl_cost *list = sl_arena_take(
-        &r->call->arena, SL_CHECK_FIELDS * sizeof(struct sl_cost));
-    struct sl_str name;
-
-    if (!list)
-        return sl_json_body_no_memory(r);
-    if (!sl_json_enter(&r->json, '{'))
-        return sl_json_body_wrong(r, SL_STR("cost"),
-                                  "a whole number or an object of them");
-    q->costs = list;
-    while (sl_json_member(&r->json, &name)) {
-        if (is_twice(r, list, q->cost_count, name))
-            return false;
-        if (q->cost_count == SL_CHECK_FIELDS)
-            return sl_json_body_refuse(r, "BAD_REQUEST",
-                                       "\"cost\" has more than %d members",
-                                       SL_CHECK_FIELDS);
-        list[q->cost_count].limit = name;
-        if (!sl_json_body_whole(r, SL_STR("cost"), &list[q->cost_count].cost))
-            return false;
-        q->cost_count++;
-    }
-    return !r->json.why || sl_json_body_broken(r);
-}
-
-static bool read_cost(struct sl_json_body *r, struct sl_hold_op_input *q)
-{
-    if (sl_json_peek(&r->json) != SL_JSON_NUMBER)
-        return read_costs(r, q);
-    q->has_cost = true;
-    return sl_json_body_whole(r, SL_STR("cost"), &q->cost);
-}
-
-static bool read_status(struct sl_json_body *r, unsigned *ret)
-{
-    uint64_t status = 0;
-
-    if (!sl_json_body_whole(r, SL_STR("status"), &status))
-        return false;
-    if (status < 100 || status > 599)
-        return sl_json_body_refuse(
-            r, "BAD_REQUEST",
-            "\"status\" must be the status of the upstream "
-            "response, from 100 to 599");
-    *ret = (unsigned)status;
-    return true;
-}
-
-/* Read a member that the verb may have. */
-static bool read_member(struct sl_json_body *r, struct sl_str name,
-                        struct sl_hold_op_input *q, unsigned *status)
-{
-    static const char *const lists[] = {
-        [SL_VERB_SETTLE] = "\"cost\" and \"status\"",
-        [SL_VERB_RELEASE] = "\"status\"",
-        [SL_VERB_EXTEND] = "\"hold\"",
-    };
-    bool twice =
-        (sl_str_eq(name, SL_STR("cost")) && (q->has_cost || q->costs)) ||
-        (sl_str_eq(name, SL_STR("hold")) && q->hold > 0) ||
-        (sl_str_eq(name, SL_STR("status")) && *status > 0);
-
-    if (twice)
-        return sl_json_body_refuse(r, "BAD_REQUEST", "\"%.*s\" is given twice",
-                                   SL_STR_ARG(name));
-    if (q->verb == SL_VERB_SETTLE && sl_str_eq(name, SL_STR("cost")))
-        return read_cost(r, q);
-    if (q->verb == SL_VERB_EXTEND && sl_str_eq(name, SL_STR("hold")))
-        return sl_json_body_span(r, name, sl_hold_span, &q->hold);
-    if (q->verb != SL_VERB_EXTEND && sl_str_eq(name, SL_STR("status")))
-        return read_status(r, status);
-    return sl_json_body_refuse(r, "BAD_REQUEST",
-                               "unknown member \"%.*s\"; valid: %s",
-                               SL_STR_ARG(name), lists[q->verb]);
-}
-
-static bool read_members(struct sl_json_body *r, struct sl_hold_op_input *q,
-                         unsigned *status)
-{
-    struct sl_str name;
-
-    if (!sl_json_enter(&r->json, '{'))
-        return sl_json_body_wrong(r, SL_STR("body"), "an object");
-    while (sl_json_member(&r->json, &name)) {
-        if (sl_json_peek(&r->json) == SL_JSON_NULL) {
-            if (!sl_json_null(&r->json))
-                return sl_json_body_broken(r);
-        } else if (!read_member(r, name, q, status)) {
-            return false;
-        }
-    }
-    return (!r->json.why && sl_json_end(&r->json)) || sl_json_body_broken(r);
-}
-
-static bool read_input(struct sl_http_call *call, struct sl_hold_op_input *q,
-                       unsigned *status)
-{
-    struct sl_json_body r;
-
-    sl_json_body_begin(&r, call, "hold");
-    *status = 0;
-    if (call->request->body.len > 0 && !read_members(&r, q, status))
-        return false;
-    if (q->verb != SL_VERB_EXTEND || q->hold > 0)
-        return true;
-    return sl_json_body_refuse(&r, "BAD_REQUEST",
-                               "missing duration; send {\"hold\":\"30s\"}");
-}
 
 struct ending {
     struct sl_http_call *call;
     struct sl_hold_op op;
-    unsigned status; /* of the upstream answer; 0: not reported */
+    struct sl_request input; /* cost and hold */
+    uint64_t status;         /* of the upstream answer; 0: not reported */
 };
 
+static bool read_status(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    uint64_t *status = at;
+
+    if (!sl_json_body_whole(r, member, status))
+        return false;
+    if (*status >= 100 && *status <= 599)
+        return true;
+    return sl_json_body_refuse(r, "BAD_REQUEST",
+                               "\"status\" must be the status of the upstream "
+                               "response, from 100 to 599");
+}
+
+static const struct sl_json_field fields[] = {
+    SL_JSON_FIELD("cost", offsetof(struct ending, input), sl_json_body_cost),
+    SL_JSON_FIELD("status", offsetof(struct ending, status), read_status),
+    SL_JSON_FIELD("hold", offsetof(struct ending, input.hold),
+                  sl_json_body_hold),
+};
+
+/* A verb may have `count` fields, from `first` on. */
 static const struct verb {
     const char *path;
     enum sl_hold_verb verb;
     enum sl_hold_event event;
+    unsigned first, count;
 } verbs[] = {
-    {"/settle",  SL_VERB_SETTLE,  SL_HOLD_SETTLED_NOW },
-    {"/release", SL_VERB_RELEASE, SL_HOLD_RELEASED_NOW},
-    {"/extend",  SL_VERB_EXTEND,  SL_HOLD_EXTENDED    },
+    {"/settle",  SL_VERB_SETTLE,  SL_HOLD_SETTLED_NOW,  0, 2},
+    {"/release", SL_VERB_RELEASE, SL_HOLD_RELEASED_NOW, 1, 1},
+    {"/extend",  SL_VERB_EXTEND,  SL_HOLD_EXTENDED,     2, 1},
 };
+
+static const char *const valid[] = {
+    [SL_VERB_SETTLE] = "; valid: \"cost\" and \"status\"",
+    [SL_VERB_RELEASE] = "; valid: \"status\"",
+    [SL_VERB_EXTEND] = "; valid: \"hold\"",
+};
+
+static bool read_input(struct sl_json_body *r, struct ending *e,
+                       const struct verb *verb)
+{
+    if (r->json.text.len > 0) {
+        if (!sl_json_body_fields(r, fields + verb->first, verb->count,
+                                 valid[verb->verb], e))
+            return false;
+        if (!sl_json_end(&r->json))
+            return sl_json_body_broken(r);
+    }
+    return verb->verb != SL_VERB_EXTEND || e->input.hold > 0 ||
+           sl_json_body_refuse(r, "BAD_REQUEST",
+                               "missing duration; send {\"hold\":\"30s\"}");
+}
 
 /* Cut the verb off the path. Returns its row, or NULL. */
 static const struct verb *cut_verb(struct sl_str *name)
@@ -187,24 +106,21 @@ static void count(const struct ending *e)
     if (e->status == 0 || sl_hold_is_again(op))
         return;
     endpoint = sl_hold_find_endpoint(op->active->policy, op->name.endpoint);
-    sl_metrics_upstream(stats, endpoint, e->status);
+    sl_metrics_upstream(stats, endpoint, (unsigned)e->status);
 }
 
 static void refuse(struct sl_http_call *call, const struct sl_hold_op *op)
 {
-    switch (op->err) {
-    case SLUICE_ENOENT:
-        sl_http_refuse(call, 404, "HOLD_UNKNOWN", "%s", op->diag.sentence);
-        break;
-    case SLUICE_ECONF:
-        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", op->diag.sentence);
-        break;
-    case SLUICE_ESTORE:
+    const char *why = op->diag.sentence;
+
+    if (op->err == SLUICE_ENOENT) {
+        sl_http_refuse(call, 404, "HOLD_UNKNOWN", "%s", why);
+    } else if (op->err == SLUICE_ECONF) {
+        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", why);
+    } else if (op->err == SLUICE_ESTORE) {
         sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
-        sl_http_refuse(call, 503, "SERVICE_UNAVAILABLE", "%s",
-                       op->diag.sentence);
-        break;
-    default:
+        sl_http_refuse(call, 503, "SERVICE_UNAVAILABLE", "%s", why);
+    } else {
         sl_http_no_memory(call);
     }
 }
@@ -217,48 +133,51 @@ static void on_ended(struct sl_hold_op *op)
     count(e);
     if (op->err)
         refuse(call, op);
-    else if (sl_hold_render(op, &call->text))
-        sl_http_no_memory(call);
     else
-        sl_http_answer(call, 200, SL_STR("application/json"),
-                       sl_buf_str(&call->text));
+        sl_http_answer_json(call, sl_hold_render(op, &call->text));
     sl_hold_op_done(op);
     sl_http_resume_finish(call);
 }
 
-static void begin(struct sl_http_call *call, struct sl_hold_op_input *q)
+static void begin(struct sl_http_call *call, const struct verb *verb,
+                  struct sl_str name)
 {
     struct sl_server_worker *worker = call->worker;
-    struct ending *e = sl_arena_take(&call->arena, sizeof(*e));
+    struct ending *e = sl_http_new(call, sizeof(*e));
+    struct sl_hold_op_input q = {
+        .verb = verb->verb, .name = name, .now = sl_http_now(call)};
+    struct sl_json_body body;
 
-    if (!e) {
-        sl_http_no_memory(call);
+    if (!e)
+        return;
+    e->call = call;
+    sl_json_body_begin(&body, call, "hold");
+    if (!read_input(&body, e, verb)) {
+        sl_json_body_answer(&body);
         return;
     }
-    e->call = call;
-    if (!read_input(call, q, &e->status))
-        return;
+    q.has_cost = e->input.has_cost;
+    q.cost = e->input.cost;
+    q.costs = e->input.costs;
+    q.cost_count = e->input.cost_count;
+    q.hold = e->input.hold;
     sl_hold_op_init(&e->op, worker->engine, worker->engine_ctx, worker->alloc);
     e->op.done = on_ended;
     e->op.ctx = e;
     sl_http_suspend(call);
-    sl_hold_op_begin(&e->op, q);
+    sl_hold_op_begin(&e->op, &q);
 }
 
 void sl_http_holds(struct sl_http_call *call)
 {
-    struct sl_hold_op_input q = {.name = call->rest, .now = sl_http_now(call)};
-    const struct verb *verb = cut_verb(&q.name);
+    struct sl_str name = call->rest;
+    const struct verb *verb = cut_verb(&name);
 
-    if (sl_http_is_page(call))
-        return;
-    if (!verb) {
+    if (verb)
+        begin(call, verb, name);
+    else
         sl_http_refuse(
             call, 404, "NOT_FOUND",
             "unknown path %.*s; write /v1/holds/ID/settle, /release or /extend",
             SL_STR_ARG(call->path));
-        return;
-    }
-    q.verb = verb->verb;
-    begin(call, &q);
 }

@@ -37,7 +37,9 @@ struct sl_http_call {
         SL_HTTP_FINISHED,
     } stage;
     bool in_handler;
+    bool asking;    /* sl_http_ask() runs */
     sl_ns asked_at; /* when the engine was asked */
+    void (*later)(struct sl_check *check);
 
     const struct sl_http1 *request;
     struct sl_str path;  /* the target without query */
@@ -71,8 +73,10 @@ struct sl_http_stream {
 typedef void sl_http_f(struct sl_http_call *call);
 
 enum sl_http_access {
-    SL_HTTP_ACCESS_PUBLIC, /* any client: /livez, /readyz, /metrics */
-    SL_HTTP_ACCESS_TOKEN,  /* sl_server_admits() */
+    SL_HTTP_ACCESS_PUBLIC,  /* any client: /livez, /readyz, /metrics */
+    SL_HTTP_ACCESS_TOKEN,   /* sl_server_admits() */
+    SL_HTTP_ACCESS_PROGRAM, /* and not sl_http_is_page() */
+    SL_HTTP_ACCESS_ADMIN,   /* and sl_admin_admit() */
 };
 
 struct sl_http_path {
@@ -80,7 +84,7 @@ struct sl_http_path {
     const char *path;   /* exactly, or with all below it if it ends in "/": then
                          * call->rest is what follows that slash */
     sl_http_f *handle;
-    enum sl_http_access guard;
+    enum sl_http_access access;
 };
 
 extern const struct sl_protocol sl_protocol_http;
@@ -107,8 +111,9 @@ void sl_http_answer(struct sl_http_call *call, int status,
                     struct sl_str content_type, struct sl_str body);
 
 /* Refuse with problem details (RFC 9457) on one line: {"type":"about:blank",
- * "title":"Not Found","status":404,"detail":SENTENCE,"code":CODE}. */
-void sl_http_refuse(struct sl_http_call *call, int status, const char *code,
+ * "title":"Not Found","status":404,"detail":SENTENCE,"code":CODE}. Returns
+ * false. */
+bool sl_http_refuse(struct sl_http_call *call, int status, const char *code,
                     const char *fmt, ...) SL_PRINTF(4, 5);
 
 /* Add a field. Both texts live as long as the body. Line breaks are left out
@@ -136,7 +141,7 @@ extern const unsigned sl_api_path_count;
 extern const struct sl_http_path sl_admin_paths[];
 extern const unsigned sl_admin_path_count;
 
-/* ---- those who listen to events over HTTP: GET /v1/events.
+/* ---- the event stream: GET /v1/events ----
  *
  *     retry: 2000
  *
@@ -144,42 +149,41 @@ extern const unsigned sl_admin_path_count;
  *     event: denial
  *     data: {"at":"...","limit":"api","scope":"user","key":"ann","count":3,...}
  *
- * Server-sent events, as browsers and curl -N read them. A listener has a
- * place in the ring of events.h; some times a second everybody is sent what is
- * new to him, as long as he takes it. Nothing is kept for him: a slow one is
- * overtaken and reads `event: lost` with a count. Whoever hears nothing for a
- * while gets a comment, so that he and those between know that we are there.
+ * Server-sent events, for browsers and curl -N. A client has a place in the
+ * ring of events.h. A timer sends new events to every client that reads.
+ * Nothing is kept for a client: a slow one loses the oldest events and receives
+ * `event: lost` with their count. After a silence a comment is sent, so that
+ * proxies keep the connection.
  *
- * Places are few. When all are taken, a newcomer has that of the listener who
- * came first, unless he came less than forty silences (ten minutes) ago.
+ * If the maximum of clients is reached, a new client replaces the oldest,
+ * unless that one connected less than forty silences (ten minutes) ago.
  *
- * All of it happens on one loop.
+ * All functions are for one loop.
  */
 
 #define SL_EVENT_STREAM_LISTENERS 16
 
 struct sl_event_stream; /* opaque */
 
-/* `events` is borrowed. After `silence` (0: 15 s) a listener is sent a comment.
- * NULL `alloc` is libc's. */
+/* `events` is borrowed. After `silence` (0: 15 s) a comment is sent. NULL
+ * `alloc` is libc's. */
 SL_MUST_USE int sl_event_stream_open(struct sl_loop *loop,
                                      struct sl_events *events, sl_ns silence,
                                      const struct sl_alloc *alloc,
                                      struct sl_event_stream **ret);
 
-/* Everybody is cut off. NULL is allowed. */
+/* Disconnects all clients. NULL is allowed. */
 void sl_event_stream_close(struct sl_event_stream *feed);
 
-/* Let the client of `call` listen from event `from` on, as its answer.
- * SLUICE_EFULL: there are as many as there may be, and all have come only now;
- * SLUICE_ENOMEM. */
+/* Send events to the client of `call` as its answer, beginning with `from`.
+ * Returns SLUICE_EFULL if the maximum is reached, SLUICE_ENOMEM. */
 SL_MUST_USE int sl_event_stream_join(struct sl_event_stream *feed,
                                      struct sl_http_call *call, uint64_t from);
 
-/* How many listen; for tests. */
+/* Returns the number of clients; for tests. */
 unsigned sl_event_stream_count(const struct sl_event_stream *feed);
 
-/* Send everybody what is new to him; the timer does it too. */
+/* Send new events to all clients, as the timer does. */
 void sl_event_stream_pump(struct sl_event_stream *feed);
 
 #endif

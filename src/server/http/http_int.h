@@ -1,8 +1,12 @@
-/* http_int.h -- what the files of this folder share. */
+/* http_int.h -- shared by the files of this folder. */
 #ifndef SL_SERVER_HTTP_HTTP_INT_H
 #define SL_SERVER_HTTP_HTTP_INT_H
 
-#include "server/http/http.h"
+#include "engine/hold_op.h"
+#include "registry/registry.h"
+#include "registry/usage_buffer.h"
+#include "server/http/admin.h"
+#include "wire/csv.h"
 #include "wire/json.h"
 
 /* ---- connections: server.c ---- */
@@ -26,14 +30,10 @@ struct sl_http_conn {
 /* Send the answer of a suspended call whose client is still connected. */
 void sl_http_resume(struct sl_http_call *call);
 
-/* May the caller use what needs a token? If not, it was refused with 401. */
+/* Returns false after a refusal (401): the client needs a token. */
 bool sl_http_admit(struct sl_http_call *call);
 
-/* The text of the Date field (RFC 9110, 5.6.7): "Sun, 15 Nov 2026 07:00:00
- * GMT". */
-struct sl_str sl_http_date(struct sl_server_worker *worker);
-
-/* ---- requests: router.c ---- */
+/* ---- requests and answers: router.c ---- */
 
 /* The protocol's op_init and op_done. */
 void sl_http_call_init(struct sl_server_worker *worker,
@@ -44,78 +44,316 @@ void sl_http_call_free(struct sl_server_op *op);
  * a body without a token is not buffered. */
 SL_MUST_USE bool sl_http_access_check(struct sl_http_call *call);
 
-/* The call has its answer: count it. */
+/* Count the answered call. */
 void sl_http_count(const struct sl_http_call *call);
 
 /* Reset the answer: 200, without a body. */
 void sl_http_begin(struct sl_http_call *call);
 
-/* Out of memory: 503, with a text that needs none. */
-void sl_http_no_memory(struct sl_http_call *call);
+/* Answer 503 with a text that needs no memory. Returns false. */
+bool sl_http_no_memory(struct sl_http_call *call);
 
-/* Fields and body of a decision; the status as given. */
+/* Returns zeroed memory that lasts as long as the call, or NULL after
+ * sl_http_no_memory(). */
+SL_MUST_USE void *sl_http_new(struct sl_http_call *call, size_t size);
+
+/* Answer 200 with the JSON in call->text if `err` is 0. */
+void sl_http_answer_json(struct sl_http_call *call, int err);
+
+/* Answer with the fields and the body of a decision. */
 void sl_http_show(struct sl_http_call *call, int status,
                   const struct sl_rendered *rendered);
 
-/* ---- reading the JSON of a request, and refusing it.
+/* ---- JSON bodies: json_body.c ----
  *
- * What checks, reports of use and errands for holds have in common: strict
- * reading, and refusals that say which of an array was wrong, where, and what
- * to write instead. Whatever refuses answers the call and is false, so that
- * refusing and leaving are one statement.
+ * Reading is strict. A refusal names the item of an array, the member, and what
+ * to write instead. Functions that refuse return false.
  */
 
 struct sl_json_body {
-    struct sl_http_call *call;
     struct sl_json_reader json;
-    const char *one;    /* of what is read: "check" */
+    const char *one;    /* the kind of object: "check" */
     const char *inside; /* "headers." inside of them; "" elsewhere */
     bool is_array;
-    unsigned index; /* in the array, of the one that is being read */
+    unsigned index; /* in the array, of the object that is read */
+    unsigned seen;  /* members of the object, one bit for each field */
+    struct sl_http_call *call;      /* or NULL */
+    const struct sl_policy *policy; /* costs must name its limits; or NULL */
+    int status; /* of the refusal, with its code and sentence */
+    const char *code;
+    char sentence[384];
 };
 
-/* The body of the call's request; `one` is a word for what is in it. */
+/* Begin to read the body of the call's request. */
 void sl_json_body_begin(struct sl_json_body *body, struct sl_http_call *call,
                         const char *one);
 
-/* ---- refusing ---- */
-
+/* Set the refusal. */
 bool sl_json_body_refuse(struct sl_json_body *body, const char *code,
                          const char *fmt, ...) SL_PRINTF(3, 4);
 bool sl_json_body_no_memory(struct sl_json_body *body);
-
-/* The text itself is broken. */
-bool sl_json_body_broken(struct sl_json_body *body);
-
-/* Another kind of value than was wanted. */
+bool sl_json_body_broken(struct sl_json_body *body); /* invalid JSON */
 bool sl_json_body_wrong(struct sl_json_body *body, struct sl_str member,
-                        const char *wanted);
+                        const char *wanted); /* another kind of value */
 
-/* None of the `count` members in `names`. */
-bool sl_json_body_unknown(struct sl_json_body *body, struct sl_str name,
-                          const char *const *names, size_t count);
+/* Answer the call with the refusal. */
+bool sl_json_body_answer(struct sl_json_body *body);
 
-/* ---- reading ---- */
+/* Reads the value of a member to `at`. */
+typedef bool sl_json_field_f(struct sl_json_body *body, struct sl_str member,
+                             void *at);
 
-/* Into the object that one is. */
-SL_MUST_USE bool sl_json_body_enter(struct sl_json_body *body);
+struct sl_json_field {
+    struct sl_str name;
+    size_t offset; /* of `at` in the object */
+    sl_json_field_f *read;
+};
 
-SL_MUST_USE bool sl_json_body_text(struct sl_json_body *body,
-                                   struct sl_str member, struct sl_str *ret);
-SL_MUST_USE bool sl_json_body_whole(struct sl_json_body *body,
-                                    struct sl_str member, uint64_t *ret);
+#define SL_JSON_FIELD(text, offset, read)                                      \
+    {                                                                          \
+        {"" text, sizeof(text) - 1}, offset, read                              \
+    }
 
-typedef int sl_json_body_span_f(struct sl_str text, sl_ns *ret,
-                                struct sl_diag *why);
+/* Read an object to `object` by a table of its members. A null is skipped.
+ * Unknown and repeated members are refused; `unknown` is the end of the
+ * sentence, or NULL for a suggestion. */
+SL_MUST_USE bool sl_json_body_fields(struct sl_json_body *body,
+                                     const struct sl_json_field *fields,
+                                     unsigned count, const char *unknown,
+                                     void *object);
 
-/* For how long, as `read` reads it. */
-SL_MUST_USE bool sl_json_body_span(struct sl_json_body *body,
-                                   struct sl_str member,
-                                   sl_json_body_span_f *read, sl_ns *ret);
+sl_json_field_f sl_json_body_text;  /* struct sl_str */
+sl_json_field_f sl_json_body_whole; /* uint64_t */
+sl_json_field_f sl_json_body_flag;  /* bool */
+sl_json_field_f sl_json_body_hold;  /* sl_ns: a duration above 0 */
+sl_json_field_f sl_json_body_wait;  /* sl_ns */
+sl_json_field_f sl_json_body_cost;  /* struct sl_request: its costs */
 
-/* The limit of the policy whose name comes nearest to one that it does not
- * have. NULL: none does. */
-const char *sl_json_body_near_limit(struct sl_json_body *body,
-                                    struct sl_str name);
+/* A suggestion: "; did you mean \"NAME\"?", or `otherwise`. */
+struct sl_hint {
+    char text[128];
+};
+struct sl_hint sl_hint_of(const char *near, const char *otherwise);
+struct sl_hint sl_hint_limit(const struct sl_policy *policy, struct sl_str name,
+                             const char *otherwise);
+
+/* ---- checks: check.c ---- */
+
+/* Begin a check. Returns true if it is decided already. Otherwise later() is
+ * called with `ctx` from the loop. The request lives until then. */
+SL_MUST_USE bool sl_http_ask(struct sl_http_call *call,
+                             const struct sl_request *request, bool spend,
+                             void (*later)(struct sl_check *check), void *ctx);
+
+/* Count and render the decision. Returns false after a refusal. */
+SL_MUST_USE bool sl_http_decided(struct sl_http_call *call,
+                                 struct sl_rendered *ret);
+
+/* Refuse requests of web pages. Returns true after a refusal. */
+SL_MUST_USE bool sl_http_is_page(struct sl_http_call *call);
+
+sl_http_f sl_http_backlog_put, sl_http_holds, sl_http_auth, sl_http_deny,
+    sl_http_json, sl_http_healthcheck;
+
+/* ---- usage: usage_post.c, usage_get.c ---- */
+
+#define SL_REPORTS 1000 /* reports in one array */
+
+struct sl_usage_report_item {
+    struct sl_request request; /* for the caller and the limit */
+    const struct sl_rule *rule;
+    struct sl_str keys[SL_PER_MAX]; /* `request` points to them */
+    struct sl_str scopes[SL_PER_MAX];
+    struct sl_str key, name;
+    struct sl_str other; /* the member "key" */
+    uint64_t amount;
+    bool has_amount, release, enforce;
+};
+
+struct sl_usage_report_items {
+    bool is_array;
+    unsigned count;
+    struct sl_usage_report_item *list;
+};
+
+/* Read the body. Returns false after a refusal that names the wrong member. */
+SL_MUST_USE bool sl_uses_read(struct sl_http_call *call,
+                              struct sl_usage_report_items *ret);
+
+/* The usage of one limit. */
+struct sl_meter_view {
+    const struct sl_rule *rule;
+    struct sl_str plan, scope, id;
+    bool limited;       /* `limit` is valid */
+    bool blind;         /* the store was not asked */
+    bool from_database; /* `used` is from the database */
+    uint64_t used, limit, overage, credited, credits;
+    uint64_t left; /* of a limit that does not count up */
+    uint64_t cap;  /* for the database: units beyond it are overage */
+    sl_ns start;   /* of the period in the database; 0: none */
+    sl_ns end;     /* SL_NS_NONE: none */
+    sl_ns now;
+};
+
+/* Fill the view from the decision of one limit. `used` is 0 if the limit is
+ * switched off or the store is down. */
+void sl_meter_view_of(const struct sl_check *check, const struct sl_rule *rule,
+                      sl_ns now, struct sl_meter_view *ret);
+
+/* Add the counts of the usage database. */
+void sl_meter_view_add(struct sl_meter_view *view, uint64_t used,
+                       uint64_t overage, uint64_t credited);
+
+/* Write "name":"transcription",... without braces. */
+void sl_meter_view_write(const struct sl_meter_view *view, struct sl_writer *w);
+
+/* Returns the usage sink of this thread, or NULL after a refusal. */
+struct sl_usage_sink *sl_http_meter(struct sl_http_call *call);
+
+sl_http_f sl_http_usage_report, sl_http_usage_read;
+sl_http_f sl_admin_credits, sl_admin_credit_give, sl_admin_credit_revoke;
+sl_http_f sl_admin_leases, sl_admin_lease_release;
+
+/* ---- the admin listener: admin.c ---- */
+
+#define SL_ADMIN_BODY ((size_t)4 << 10) /* of JSON */
+
+static inline const struct sl_admin *sl_admin_of(struct sl_http_call *call)
+{
+    return call->worker->server->ctx;
+}
+
+/* Refuse requests of web pages with 403. Returns false after a refusal. */
+SL_MUST_USE bool sl_admin_admit(struct sl_http_call *call);
+
+/* Cut off and return the text before `mark`, or all of it. `mark` is
+ * dropped. */
+struct sl_str sl_admin_cut(struct sl_str *rest, char mark);
+
+/* Decode %XX, and in a query + as a blank, to a text in `arena`. Returns
+ * SLUICE_ECONF for an invalid %XX or a NUL, SLUICE_ENOMEM without memory. */
+SL_MUST_USE int sl_admin_decode(struct sl_arena *arena, struct sl_str text,
+                                bool is_query, struct sl_str *ret);
+
+/* An option of a query. */
+struct sl_admin_option {
+    const char *name;
+    struct sl_str *value; /* "" if it is missing */
+};
+
+/* Read a query that may have each of `options` once. Returns false after a
+ * refusal. */
+SL_MUST_USE bool sl_admin_options(struct sl_http_call *call,
+                                  const struct sl_admin_option *options,
+                                  unsigned count);
+
+/* Answer 200 with call->text if `err` is 0; otherwise refuse. */
+void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type);
+void sl_admin_answer_json(struct sl_http_call *call, int err);
+void sl_admin_answerf(struct sl_http_call *call, const char *fmt, ...)
+    SL_PRINTF(2, 3);
+
+/* Read the only member, `name`, of the JSON object in the body to `at`. Returns
+ * false after a refusal with the example `like`. */
+SL_MUST_USE bool sl_admin_member(struct sl_http_call *call, const char *name,
+                                 sl_json_field_f *read, const char *like,
+                                 void *at);
+
+sl_http_f sl_admin_top, sl_admin_events, sl_admin_key_get, sl_admin_key_reset;
+
+/* ---- calls that wait for the registry: subjects.c ---- */
+
+struct sl_http_job {
+    struct sl_http_call *call;
+    struct sl_job job;
+    struct sl_subject_change change;
+    void (*answer)(struct sl_http_job *op);
+};
+
+/* Returns a new job call in the call's arena, or NULL after a refusal (no
+ * registry, no memory). */
+SL_MUST_USE struct sl_http_job *
+sl_http_job_new(struct sl_http_call *call, enum sl_job_kind kind,
+                void (*answer)(struct sl_http_job *op));
+
+/* The same for the subject in the path. `tail` is the rest of the path. */
+SL_MUST_USE struct sl_http_job *
+sl_http_job_subject(struct sl_http_call *call, enum sl_job_kind kind,
+                    void (*answer)(struct sl_http_job *op),
+                    struct sl_str *tail);
+
+/* Initialize a job whose done() is called with `ctx`. */
+void sl_http_job_init(struct sl_job *job, struct sl_http_call *call,
+                      enum sl_job_kind kind, void (*done)(struct sl_job *job),
+                      void *ctx);
+
+/* Send the job to the registry and suspend the call. answer() is called later
+ * if the registry did not fail; then the call is finished. */
+void sl_http_job_send(struct sl_http_job *op);
+
+/* Answer {"NAME":[ROWS]}; the registry has written the rows. With job.cut the
+ * answer also has "truncated":true. */
+void sl_http_job_rows(struct sl_http_job *op, const char *name);
+
+/* Returns the author: X-Sluice-By, or `said` of the body, or "admin". */
+struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said);
+
+sl_http_f sl_subject_get, sl_subject_put, sl_subject_patch, sl_subject_remove,
+    sl_subject_list, sl_subject_import;
+
+/* ---- subjects in JSON and CSV: subjects_read.c ---- */
+
+struct sl_reading {
+    struct sl_json_body body; /* for refusals; its arena is for copied texts */
+    sl_ns now;                /* durations start here */
+    bool named;               /* scope and id are in the text (import) */
+};
+
+void sl_reading_init(struct sl_reading *reading, struct sl_arena *arena,
+                     sl_ns now);
+
+/* Set the refusal of a reading. The value is false. */
+#define SL_REFUSE(reading, ...)                                                \
+    sl_json_body_refuse(&(reading)->body, "BAD_REQUEST", __VA_ARGS__)
+
+/* Read one JSON object with the members of a shown subject. Members that cannot
+ * be set (revision, updated...) are ignored, so that an answer can be sent
+ * back. */
+SL_MUST_USE bool sl_subject_change_read_json(struct sl_reading *reading,
+                                             struct sl_str text,
+                                             struct sl_subject_change *ret);
+
+#define SL_CSV_COLUMNS 96
+
+/* The columns of a CSV, by its first line. */
+struct sl_csv_head {
+    struct sl_str names[SL_CSV_COLUMNS];
+    unsigned count;
+};
+
+SL_MUST_USE bool sl_csv_head_read(struct sl_reading *reading,
+                                  struct sl_csv *csv, struct sl_csv_head *ret);
+
+/* Read the cells of one line. An empty cell changes nothing. */
+SL_MUST_USE bool sl_subject_change_read_csv(struct sl_reading *reading,
+                                            const struct sl_csv_head *head,
+                                            const struct sl_str *cells,
+                                            unsigned count,
+                                            struct sl_subject_change *ret);
+
+/* Read "2026-12-31T23:59:59Z", "2026-12-31", or a duration from now. */
+SL_MUST_USE bool sl_reading_time(struct sl_reading *reading, const char *name,
+                                 struct sl_str text, sl_ns *ret);
+
+/* Check that a text is printable UTF-8 of at most `most` bytes. */
+SL_MUST_USE bool sl_reading_text(struct sl_reading *reading, const char *name,
+                                 struct sl_str text, size_t most);
+
+/* Check a change against the policy: its plan and limits must be there (unless
+ * `force`), and its rates must fit. */
+SL_MUST_USE bool sl_subject_change_check(struct sl_reading *reading,
+                                         const struct sl_subject_change *change,
+                                         const struct sl_policy *policy,
+                                         bool force);
 
 #endif

@@ -11,9 +11,8 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "server/http/api.h"
+#include "server/http/http_int.h"
 #include "server/rls.h"
-#include "wire/json.h"
 
 struct reading {
     struct sl_json_reader json;
@@ -341,12 +340,9 @@ static struct sl_rls_call *begin(struct sl_http_call *call)
 
 void sl_http_json(struct sl_http_call *call)
 {
-    struct sl_rls_call *rls;
+    struct sl_rls_call *rls = begin(call);
     struct reading r = {.request = NULL};
 
-    if (sl_http_is_page(call))
-        return;
-    rls = begin(call);
     if (!rls) {
         sl_http_no_memory(call);
         return;

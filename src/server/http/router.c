@@ -14,6 +14,7 @@
 #define ALLOW_MAX 128
 #define PATHS_MAX 64
 
+/* Split the target into path and query. */
 static void split_target(struct sl_http_call *call)
 {
     struct sl_str target = call->request->target;
@@ -100,13 +101,9 @@ static void refuse_path(struct sl_http_call *call)
 {
     const char *near = find_near(call->worker->server, call->path);
 
-    if (near)
-        sl_http_refuse(call, 404, "NOT_FOUND",
-                       "unknown path %.*s; did you mean %s?",
-                       SL_STR_ARG(call->path), near);
-    else
-        sl_http_refuse(call, 404, "NOT_FOUND", "unknown path %.*s",
-                       SL_STR_ARG(call->path));
+    sl_http_refuse(call, 404, "NOT_FOUND", "unknown path %.*s%s%s%s",
+                   SL_STR_ARG(call->path), near ? "; did you mean " : "",
+                   near ? near : "", near ? "?" : "");
 }
 
 /* ---- dispatch ---- */
@@ -131,12 +128,26 @@ static const struct sl_http_path *find(struct sl_http_call *call, bool *known)
     return NULL;
 }
 
+/* Returns false after a refusal. */
+static bool admit(struct sl_http_call *call, const struct sl_http_path *row)
+{
+    enum sl_http_access access = row ? row->access : SL_HTTP_ACCESS_TOKEN;
+
+    if (access == SL_HTTP_ACCESS_PUBLIC)
+        return true;
+    if (!sl_http_admit(call))
+        return false;
+    if (access == SL_HTTP_ACCESS_PROGRAM)
+        return !sl_http_is_page(call);
+    return access != SL_HTTP_ACCESS_ADMIN || sl_admin_admit(call);
+}
+
 static void dispatch(struct sl_http_call *call)
 {
     bool known;
     const struct sl_http_path *row = find(call, &known);
 
-    if ((!row || row->guard == SL_HTTP_ACCESS_TOKEN) && !sl_http_admit(call))
+    if (!admit(call, row))
         return;
     if (row)
         row->handle(call);
@@ -146,7 +157,7 @@ static void dispatch(struct sl_http_call *call)
         refuse_path(call);
 }
 
-/* Set what depends on the peer. */
+/* Set the fields that depend on the request and the peer. */
 static void prepare(struct sl_http_call *call)
 {
     static const struct sl_identity no_identity;
@@ -157,6 +168,8 @@ static void prepare(struct sl_http_call *call)
         identity = &sl_check_hold(&call->check)->policy->identity;
     call->trusted = sl_peer_trusted(identity, &peer);
     call->token_in_authorize = false;
+    sl_http_begin(call);
+    split_target(call);
 }
 
 bool sl_http_access_check(struct sl_http_call *call)
@@ -165,10 +178,8 @@ bool sl_http_access_check(struct sl_http_call *call)
     bool known;
 
     prepare(call);
-    sl_http_begin(call);
-    split_target(call);
     row = find(call, &known);
-    return (row && row->guard != SL_HTTP_ACCESS_TOKEN) || sl_http_admit(call);
+    return (row && row->access == SL_HTTP_ACCESS_PUBLIC) || sl_http_admit(call);
 }
 
 void sl_http_count(const struct sl_http_call *call)
@@ -182,8 +193,6 @@ void sl_http_count(const struct sl_http_call *call)
 bool sl_http_handle(struct sl_http_call *call)
 {
     prepare(call);
-    sl_http_begin(call);
-    split_target(call);
     call->in_handler = true;
     dispatch(call);
     call->in_handler = false;
@@ -331,55 +340,59 @@ void sl_http_field(struct sl_http_call *call, struct sl_str name,
             (struct sl_http1_field){name, value};
 }
 
-void sl_http_no_memory(struct sl_http_call *call)
+bool sl_http_no_memory(struct sl_http_call *call)
 {
     sl_http_answer(call, 503, problem,
                    SL_STR("{\"type\":\"about:blank\",\"title\":\"Service "
                           "Unavailable\",\"status\":503,\"detail\":\"out of "
                           "memory\",\"code\":\"NO_MEMORY\"}"));
+    return false;
 }
 
-/* "Not Found" of "404 Not Found". */
-static struct sl_str title_of(int status)
+void *sl_http_new(struct sl_http_call *call, size_t size)
 {
-    return sl_str_from(sl_str_c(sl_http1_reason(status)), 4);
+    void *memory = sl_arena_take(&call->arena, size);
+
+    if (memory)
+        memset(memory, 0, size);
+    else
+        sl_http_no_memory(call);
+    return memory;
 }
 
-static int write_problem(struct sl_buf *out, int status, const char *code,
-                         const char *sentence)
+void sl_http_answer_json(struct sl_http_call *call, int err)
 {
-    struct sl_writer w = {out, 0};
-
-    sl_json_open(&w, '{');
-    sl_json_key(&w, SL_STR("type"));
-    sl_json_str(&w, SL_STR("about:blank"));
-    sl_json_key(&w, SL_STR("title"));
-    sl_json_str(&w, title_of(status));
-    sl_json_key(&w, SL_STR("status"));
-    sl_json_int(&w, status);
-    sl_json_key(&w, SL_STR("detail"));
-    sl_json_str(&w, sl_str_c(sentence));
-    sl_json_key(&w, SL_STR("code"));
-    sl_json_str(&w, sl_str_c(code));
-    sl_json_close(&w, '}');
-    return w.err;
+    if (err)
+        sl_http_no_memory(call);
+    else
+        sl_http_answer(call, 200, SL_STR("application/json"),
+                       sl_buf_str(&call->text));
 }
 
-void sl_http_refuse(struct sl_http_call *call, int status, const char *code,
+bool sl_http_refuse(struct sl_http_call *call, int status, const char *code,
                     const char *fmt, ...)
 {
-    struct sl_buf *out = &call->text;
+    struct sl_writer w = {&call->text, 0};
     char sentence[SENTENCE];
     va_list args;
 
     va_start(args, fmt);
     vsnprintf(sentence, sizeof(sentence), fmt, args);
     va_end(args);
-    sl_buf_clear(out); /* the handler may have begun an answer */
-    if (write_problem(out, status, code, sentence))
-        sl_http_no_memory(call);
-    else
-        sl_http_answer(call, status, problem, sl_buf_str(out));
+    sl_buf_clear(w.out); /* the handler may have begun an answer */
+    sl_json_open(&w, '{');
+    sl_json_member_text(&w, "type", "about:blank");
+    sl_json_member_str(&w, "title",
+                       sl_str_from(sl_str_c(sl_http1_reason(status)), 4));
+    sl_json_key(&w, SL_STR("status"));
+    sl_json_int(&w, status);
+    sl_json_member_text(&w, "detail", sentence);
+    sl_json_member_text(&w, "code", code);
+    sl_json_close(&w, '}');
+    if (w.err)
+        return sl_http_no_memory(call);
+    sl_http_answer(call, status, problem, sl_buf_str(w.out));
+    return false;
 }
 
 void sl_http_show(struct sl_http_call *call, int status,

@@ -1,311 +1,283 @@
-/* subjects.c -- the handlers of /v1/subjects. First POST /v1/subjects: import
- * many subjects, as JSON lines or CSV.
- *
- *     read a batch --> registry --> written? --> the next batch ... --> done
- *
- * A batch is written as a whole or not at all. A batch is read after the batch
- * before it is written, so that a long body needs no more memory. A line is a
- * PATCH: other members keep their values. When a line is refused, nothing of
- * its batch is written. The answer has the `line`, and `imported` is the number
- * of subjects in the batches before it.
- */
-#include "server/http/subjects.h"
-
+/* subjects.c -- the handlers of /v1/subjects, and calls that wait for the
+ * registry. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/parse.h"
-#include "server/events.h"
 #include "server/http/http_int.h"
-#include "wire/json.h"
 
-#define LINE_MOST  ((size_t)64 << 10)
-#define ARENA_MOST ((size_t)64 << 20)
+/* ---- calls that wait for the registry ----
+ *
+ * The answer comes on the same loop, some turns later. A failure of the
+ * registry is 503.
+ */
 
-struct import {
-    struct sl_subject_job_call *op;
-    struct sl_http_call *call;
-    bool is_csv, force;
-    struct sl_csv csv;
-    struct sl_csv_head head;
-    struct sl_arena head_arena; /* for the first line of a CSV */
-    struct sl_arena arena;      /* for one batch */
-    struct sl_str rest;         /* unread JSON lines */
-    unsigned line;              /* the last line read */
-    unsigned imported, same, failed_line;
-    struct sl_subject_change changes[SL_CHANGES_MOST];
-    unsigned count;
-};
-
-static void end(struct import *import)
+/* A transaction without an answer may have been committed. */
+static void refuse_failed(struct sl_http_call *call, const struct sl_job *job)
 {
-    sl_arena_done(&import->head_arena);
-    sl_arena_done(&import->arena);
-}
-
-/* ---- answers ---- */
-
-static void answer_counts(struct import *import)
-{
-    struct sl_http_call *call = import->call;
-
-    sl_admin_answer(call,
-                    sl_buf_addf(&call->text,
-                                "{\"imported\":%u,\"changed\":%u,"
-                                "\"unchanged\":%u}",
-                                import->imported,
-                                import->imported - import->same, import->same),
-                    sl_admin_json);
-}
-
-/* Refuse with the line and the number of imported subjects. */
-static void refuse(struct import *import, int status, const char *code,
-                   const char *sentence)
-{
-    struct sl_http_call *call = import->call;
-    struct sl_writer w = {.out = &call->text};
-
-    sl_buf_clear(w.out);
-    sl_writer_addf(&w,
-                   "{\"type\":\"about:blank\",\"title\":\"%s\","
-                   "\"status\":%d,\"detail\":\"line %u: ",
-                   sl_http1_reason(status) + 4, status, import->failed_line);
-    if (!w.err)
-        w.err = sl_json_inside(w.out, sl_str_c(sentence));
-    sl_writer_addf(&w, "\",\"code\":\"%s\",\"line\":%u,\"imported\":%u}", code,
-                   import->failed_line, import->imported);
-    if (w.err)
-        sl_http_no_memory(call);
+    sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
+    if (job->uncertain_txn == 0)
+        sl_http_refuse(call, 503,
+                       job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "REGISTRY",
+                       "nothing was changed: %s", job->diag.sentence);
     else
-        sl_http_answer(call, status, SL_STR("application/problem+json"),
-                       sl_buf_str(w.out));
+        sl_http_refuse(call, 503, "REGISTRY_UNKNOWN",
+                       "it is not known whether the change was made; check "
+                       "before you retry: %s",
+                       job->diag.sentence);
 }
 
-/* ---- reading ---- */
-
-static bool next_csv(struct import *import, struct sl_reading *reading,
-                     struct sl_subject_change *change, bool *ret_more)
+static void on_done(struct sl_job *job)
 {
-    struct sl_str *cells = sl_arena_take(
-        &import->arena, (import->head.count + 1) * sizeof(*cells));
-    unsigned count = 0;
+    struct sl_http_job *op = job->ctx;
+    struct sl_http_call *call = op->call;
 
-    *ret_more = false;
-    if (!cells)
-        return SL_REFUSE(reading, "out of memory");
-    *ret_more = sl_csv_next(&import->csv, cells, import->head.count, &count);
-    import->line = import->csv.line;
-    if (import->csv.why)
-        return SL_REFUSE(reading, "%s", import->csv.why);
-    return !*ret_more || sl_subject_change_read_csv(reading, &import->head,
-                                                    cells, count, change);
-}
-
-static bool next_json(struct import *import, struct sl_reading *reading,
-                      struct sl_subject_change *change, bool *ret_more)
-{
-    struct sl_str line;
-
-    do {
-        const char *end_of_line =
-            import->rest.len ? memchr(import->rest.at, '\n', import->rest.len)
-                             : NULL;
-
-        *ret_more = import->rest.len > 0;
-        if (!*ret_more)
-            return true;
-        line = import->rest;
-        if (end_of_line)
-            line.len = (size_t)(end_of_line - line.at);
-        import->rest = sl_str_from(import->rest, line.len + 1);
-        import->line++;
-        if (line.len > 0 && line.at[line.len - 1] == '\r')
-            line.len--;
-        line = sl_str_trim(line);
-    } while (line.len == 0);
-    if (line.len > LINE_MOST)
-        return SL_REFUSE(reading, "the line has %zu bytes, more than %zu",
-                         line.len, LINE_MOST);
-    return sl_subject_change_read_json(reading, line, change);
-}
-
-/* Read the next change. Returns false if the line is refused. */
-static bool next(struct import *import, struct sl_reading *reading,
-                 bool *ret_more)
-{
-    struct sl_subject_change *change = &import->changes[import->count];
-    struct sl_subject_override *rates;
-
-    memset(change, 0, sizeof(*change));
-    if (!(import->is_csv ? next_csv(import, reading, change, ret_more)
-                         : next_json(import, reading, change, ret_more)))
-        return false;
-    if (!*ret_more)
-        return true;
-    change->kind = SL_CHANGE_PATCH;
-    change->line = import->line;
-    change->by = sl_subject_by(import->call, change->by);
-    rates = (struct sl_subject_override *)change->rates;
-    for (unsigned i = 0; i < change->rate_count; i++)
-        rates[i].by = change->by;
-    return sl_subject_change_check(change, import->call->check.active->policy,
-                                   import->force, &reading->diag) == 0;
-}
-
-/* Read the lines of a batch. Returns false after a refusal. */
-static bool read_batch(struct import *import)
-{
-    struct sl_reading reading = {
-        .arena = &import->arena, .now = import->op->job.now, .named = true};
-    bool more = true;
-
-    sl_arena_reset(&import->arena);
-    import->csv.arena = &import->arena;
-    import->count = 0;
-    while (import->count < SL_CHANGES_MOST) {
-        if (!next(import, &reading, &more)) {
-            import->failed_line = import->line;
-            refuse(import, 400, "BAD_LINE", reading.diag.sentence);
-            return false;
-        }
-        if (!more)
-            break;
-        import->count++;
-    }
-    return true;
-}
-
-/* ---- batch by batch ---- */
-
-static void on_written(struct sl_job *job);
-
-/* Send the next batch to the registry. Returns false if the call is answered
- * instead. */
-static bool go_on(struct import *import)
-{
-    struct sl_job *job = &import->op->job;
-
-    if (!read_batch(import))
-        return false;
-    if (import->count == 0) {
-        answer_counts(import);
-        return false;
-    }
-    job->changes = import->changes;
-    job->change_count = import->count;
-    job->done = on_written;
-    job->ctx = import;
-    job->result = SL_JOB_DONE;
-    job->same = 0;
-    sl_registry_ask(sl_admin_of(import->call)->registry, job);
-    return true;
-}
-
-static void on_written(struct sl_job *job)
-{
-    struct import *import = job->ctx;
-    struct sl_http_call *call = import->call;
-
-    sl_subject_records_free(job->entries);
-    job->entries = NULL;
-    import->failed_line = import->changes[job->failed].line;
-    if (job->err) {
-        import->failed_line = import->changes[0].line;
-        refuse(import, 503, "REGISTRY", job->diag.sentence);
-    } else if (job->result != SL_JOB_DONE) {
-        refuse(import, 409, "CONFLICT", job->diag.sentence);
-    } else {
-        import->imported += import->count;
-        import->same += job->same;
-        if (go_on(import))
-            return;
-    }
-    sl_subjects_publish(call, import->imported,
-                        import->imported - import->same);
+    if (job->err)
+        refuse_failed(call, job);
+    else
+        op->answer(op);
     sl_job_clear(job);
-    end(import);
     sl_http_resume_finish(call);
 }
 
-/* ---- the import ---- */
-
-/* Choose CSV or JSON by the content type, or by the first byte. */
-static bool choose_form(struct import *import)
+void sl_http_job_init(struct sl_job *job, struct sl_http_call *call,
+                      enum sl_job_kind kind, void (*done)(struct sl_job *job),
+                      void *ctx)
 {
-    struct sl_str type =
-        sl_http1_field(import->call->request, SL_STR("content-type"), NULL);
-    struct sl_str body = import->call->request->body;
-    static const char *const json[] = {"application/x-ndjson",
-                                       "application/jsonl"};
-    size_t len = 0;
-
-    while (len < type.len && type.at[len] != ';' && type.at[len] != ' ')
-        len++;
-    type.len = len;
-    for (size_t i = 0; i < SL_LEN(json); i++)
-        if (sl_str_eq_nocase(type, sl_str_c(json[i])))
-            return true;
-    import->is_csv = sl_str_eq_nocase(type, SL_STR("text/csv")) ||
-                     (body.len > 0 && body.at[0] != '{');
-    return sl_str_eq_nocase(type, SL_STR("text/csv")) || type.len == 0 ||
-           !import->is_csv;
+    sl_job_init(job, kind, call->worker->alloc);
+    job->loop = call->worker->loop;
+    job->now = sl_http_now(call);
+    job->done = done;
+    job->ctx = ctx;
 }
 
-static bool read_head(struct import *import)
+struct sl_http_job *sl_http_job_new(struct sl_http_call *call,
+                                    enum sl_job_kind kind,
+                                    void (*answer)(struct sl_http_job *op))
 {
-    struct sl_reading reading = {.arena = &import->head_arena};
+    struct sl_http_job *op;
 
-    if (!import->is_csv)
-        return true;
-    sl_csv_begin(&import->csv, import->call->request->body,
-                 &import->head_arena);
-    if (sl_csv_head_read(&reading, &import->csv, &import->head))
-        return true;
-    import->failed_line = 1;
-    refuse(import, 400, "BAD_LINE", reading.diag.sentence);
-    return false;
-}
-
-static struct import *new_import(struct sl_http_call *call,
-                                 struct sl_subject_job_call *op)
-{
-    struct import *import = sl_arena_take(&call->arena, sizeof(*import));
-
-    if (!import) {
-        sl_http_no_memory(call);
+    if (!sl_admin_of(call)->registry) {
+        sl_http_refuse(
+            call, 501, "NO_REGISTRY",
+            "this daemon has no registry (subjects and usage); start it "
+            "with --usage sqlite:PATH");
         return NULL;
     }
-    memset(import, 0, sizeof(*import));
-    import->op = op;
-    import->call = call;
-    import->rest = call->request->body;
-    import->force = sl_str_eq(sl_query_value(call, "force"), SL_STR("true"));
-    sl_arena_init(&import->head_arena, ARENA_MOST, call->worker->alloc);
-    sl_arena_init(&import->arena, ARENA_MOST, call->worker->alloc);
-    return import;
+    op = sl_http_new(call, sizeof(*op));
+    if (!op)
+        return NULL;
+    sl_http_job_init(&op->job, call, kind, on_done, op);
+    op->call = call;
+    op->answer = answer;
+    return op;
 }
 
-void sl_subject_import(struct sl_http_call *call)
+void sl_http_job_send(struct sl_http_job *op)
 {
-    struct sl_subject_job_call *op;
-    struct import *import;
+    sl_http_suspend(op->call);
+    sl_registry_ask(sl_admin_of(op->call)->registry, &op->job);
+}
 
-    if (!sl_admin_admit(call))
-        return;
-    op = sl_subject_job_new(call, SL_JOB_WRITE, NULL);
-    import = op ? new_import(call, op) : NULL;
-    if (!import)
-        return;
-    if (!choose_form(import))
-        sl_http_refuse(call, 415, "UNSUPPORTED",
-                       "send subjects as text/csv, or as JSON lines with "
-                       "application/x-ndjson");
-    else if (read_head(import) && go_on(import)) {
-        sl_http_suspend(call);
-        return;
+void sl_http_job_rows(struct sl_http_job *op, const char *name)
+{
+    struct sl_writer w = {.out = &op->call->text};
+
+    sl_writer_addf(&w, "{\"%s\":[", name);
+    sl_writer_add(&w, sl_buf_str(&op->job.text));
+    sl_writer_add(&w,
+                  op->job.cut ? SL_STR("],\"truncated\":true}") : SL_STR("]}"));
+    sl_admin_answer_json(op->call, w.err);
+}
+
+/* ---- names ---- */
+
+/* Returns the decoded value of a parameter of the query, or an empty slice. */
+static struct sl_str query_value(struct sl_http_call *call, const char *name)
+{
+    struct sl_str rest = call->query, value;
+
+    while (rest.len > 0) {
+        struct sl_str pair = sl_admin_cut(&rest, '&');
+
+        if (sl_str_eq(sl_admin_cut(&pair, '='), sl_str_c(name)) &&
+            !sl_admin_decode(&call->arena, pair, true, &value))
+            return value;
     }
-    end(import);
+    return (struct sl_str){"", 0};
+}
+
+static bool is_forced(struct sl_http_call *call)
+{
+    return sl_str_eq(query_value(call, "force"), SL_STR("true"));
+}
+
+static bool is_scope(struct sl_str text)
+{
+    return sl_str_eq(text, SL_STR("user")) || sl_str_eq(text, SL_STR("org"));
+}
+
+/* Read "user/ann%40x" from the path. `tail` is the rest after another slash.
+ * Returns false after a refusal. */
+static bool read_path(struct sl_http_call *call, struct sl_str *scope,
+                      struct sl_str *id, struct sl_str *tail)
+{
+    struct sl_reading reading;
+    struct sl_str raw;
+
+    sl_reading_init(&reading, &call->arena, 0);
+    *tail = call->rest;
+    *scope = sl_admin_cut(tail, '/');
+    raw = sl_admin_cut(tail, '/');
+    if (!is_scope(*scope))
+        return sl_http_refuse(
+            call, 404, "NOT_FOUND",
+            "unknown scope \"%.*s\"; write /v1/subjects/user/ID or "
+            "/v1/subjects/org/ID",
+            SL_STR_ARG(*scope));
+    if (!sl_admin_decode(&call->arena, raw, false, id) && id->len > 0 &&
+        sl_reading_text(&reading, "id", *id, SL_SUBJECT_RECORD_ID))
+        return true;
+    return sl_http_refuse(
+        call, 400, "BAD_REQUEST",
+        "\"%.*s\" is not a valid id; an id has up to %d bytes of UTF-8; "
+        "write characters other than letters, digits, - . _ and @ as %%XX",
+        SL_STR_ARG(raw), SL_SUBJECT_RECORD_ID);
+}
+
+struct sl_http_job *sl_http_job_subject(struct sl_http_call *call,
+                                        enum sl_job_kind kind,
+                                        void (*answer)(struct sl_http_job *op),
+                                        struct sl_str *tail)
+{
+    struct sl_http_job *op = sl_http_job_new(call, kind, answer);
+
+    return op && read_path(call, &op->job.scope, &op->job.id, tail) ? op : NULL;
+}
+
+struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said)
+{
+    struct sl_reading reading;
+    unsigned count = 0;
+    struct sl_str by = sl_str_trim(
+        sl_http1_field(call->request, SL_STR("x-sluice-by"), &count));
+
+    sl_reading_init(&reading, &call->arena, 0);
+    if (count == 1 && by.len > 0 &&
+        sl_reading_text(&reading, "X-Sluice-By", by, SL_SUBJECT_RECORD_BY))
+        return by;
+    return said.len > 0 ? said : SL_STR("admin");
+}
+
+/* Set the author of a change and of its overrides. */
+static void sign(struct sl_http_call *call, struct sl_subject_change *change)
+{
+    struct sl_subject_override *rates =
+        (struct sl_subject_override *)change->rates;
+
+    change->by = sl_subject_by(call, change->by);
+    for (unsigned i = 0; i < change->rate_count; i++)
+        rates[i].by = change->by;
+}
+
+/* ---- a subject as JSON, with warnings ----
+ *
+ * A new policy can drop the plan or the limit of a stored override, or change
+ * its kind or period. The stored values stay, because a later policy may have
+ * them again. Warnings name them.
+ */
+
+static void warn(struct sl_writer *w, const char *fmt, struct sl_str name,
+                 const char *more)
+{
+    char text[512];
+
+    snprintf(text, sizeof(text), fmt, SL_STR_ARG(name), more);
+    sl_json_str(w, sl_str_c(text));
+}
+
+static void warn_of_rate(struct sl_writer *w,
+                         const struct sl_subject_override *own,
+                         const struct sl_policy *policy)
+{
+    int index = sl_policy_rule(policy, own->limit);
+    struct sl_plan_limit limit;
+    struct sl_diag why = {0};
+
+    if (index < 0)
+        warn(w, "the policy has no limit \"%.*s\": its override is ignored%s",
+             own->limit, "");
+    else if (sl_rule_rate(&policy->rules[index], own->rate, &limit, &why))
+        warn(w, "the override of %.*s is ignored: %s", own->limit,
+             why.sentence);
+}
+
+static void write_subject(const struct sl_subject_record *entry,
+                          const struct sl_policy *policy, sl_ns now,
+                          struct sl_writer *w)
+{
+    const struct sl_subject *s = &entry->subject;
+    struct sl_subject_draft draft;
+
+    sl_subject_draft_of(entry, &draft);
+    sl_json_open(w, '{');
+    if (!w->err)
+        w->err = sl_subject_draft_json(&draft, now, false, w->out);
+    sl_writer_add(w, SL_STR(",\"warnings\":["));
+    if (s->plan.len > 0 && sl_policy_plan(policy, s->plan) < 0)
+        warn(w, "the policy has no plan \"%.*s\": it counts as unknown%s",
+             s->plan, "");
+    for (unsigned i = 0; i < s->rate_count; i++)
+        warn_of_rate(w, &s->rates[i], policy);
+    sl_writer_add(w, SL_STR("]}"));
+}
+
+/* ---- events ----
+ *
+ *   subject    a subject was written or removed: its name, plan and author
+ *   subjects   an import: the numbers
+ */
+
+/* Publish a write, unless it changed nothing. A subject that does not fit into
+ * an event is published without its plan and overrides. A name that does not
+ * fit is left out, too: then the event has `"cut":true`. */
+static void publish(struct sl_http_job *op)
+{
+    struct sl_events *events = sl_admin_of(op->call)->events;
+    const struct sl_subject_record *entry = op->job.entries;
+    const struct sl_subject_change *change = &op->change;
+    struct sl_buf members;
+    struct sl_writer w = {.out = &members};
+    size_t len;
+    int err;
+
+    if (!events || op->job.same > 0)
+        return;
+    sl_buf_init(&members, SL_EVENT_BYTES, op->call->worker->alloc);
+    sl_json_member_str(&w, "scope", change->scope);
+    sl_json_member_str(&w, "id", change->id);
+    sl_json_member_str(&w, "what", entry ? SL_STR("set") : SL_STR("removed"));
+    sl_json_member_str(&w, "by", change->by);
+    err = w.err;
+    len = members.len;
+    if (entry) {
+        const struct sl_subject *s = &entry->subject;
+
+        sl_json_key(&w, SL_STR("plan"));
+        sl_json_str(&w, s->plan);
+        sl_writer_add(&w, SL_STR(",\"overrides\":{"));
+        for (unsigned i = 0; i < s->rate_count; i++) {
+            sl_json_key(&w, s->rates[i].limit);
+            sl_json_str(&w, s->rates[i].rate);
+        }
+        sl_json_close(&w, '}');
+    }
+    if (w.err)
+        members.len = len;
+    sl_events_publish(events, "subject", op->job.now,
+                      err ? SL_STR("\"cut\":true") : sl_buf_str(&members));
+    sl_buf_done(&members);
 }
 
 /* ---- /v1/subjects/SCOPE/ID: one subject, and its history ----
@@ -316,6 +288,7 @@ void sl_subject_import(struct sl_http_call *call)
  */
 
 #define AUDIT_MOST 200
+#define BODY_MOST  ((size_t)64 << 10)
 
 /* ---- answers ---- */
 
@@ -336,32 +309,25 @@ static void refuse_unknown(struct sl_http_call *call)
                    SL_STR_ARG(call->rest));
 }
 
-static void show(struct sl_subject_job_call *op)
+static void show(struct sl_http_job *op)
 {
     struct sl_http_call *call = op->call;
     const struct sl_subject_record *entry = op->job.entries;
     struct sl_writer w = {.out = &call->text};
 
     tag(call, entry->revision);
-    sl_subject_record_write(entry, call->check.active->policy, op->job.now, &w);
-    sl_admin_answer(call, w.err, sl_admin_json);
+    write_subject(entry, call->check.active->policy, op->job.now, &w);
+    sl_admin_answer_json(call, w.err);
 }
 
-static void answer_get(struct sl_subject_job_call *op)
-{
-    if (op->job.result == SL_JOB_NOT_FOUND)
-        refuse_unknown(op->call);
-    else
-        show(op);
-}
-
-static void answer_write(struct sl_subject_job_call *op)
+static void answer_subject(struct sl_http_job *op)
 {
     struct sl_http_call *call = op->call;
 
     switch (op->job.result) {
     case SL_JOB_DONE:
-        sl_subject_events_publish(op);
+        if (op->job.kind == SL_JOB_WRITE)
+            publish(op);
         show(op);
         break;
     case SL_JOB_NOT_FOUND:
@@ -378,35 +344,19 @@ static void answer_write(struct sl_subject_job_call *op)
     }
 }
 
-static void answer_remove(struct sl_subject_job_call *op)
+static void answer_remove(struct sl_http_job *op)
 {
-    struct sl_http_call *call = op->call;
-
     if (op->job.result != SL_JOB_DONE) {
-        answer_write(op);
+        answer_subject(op);
         return;
     }
-    sl_subject_events_publish(op);
-    sl_admin_answer(call, sl_buf_addf(&call->text, "{\"removed\":true}"),
-                    sl_admin_json);
+    publish(op);
+    sl_admin_answerf(op->call, "{\"removed\":true}");
 }
 
-/* Answer {"NAME":[ROWS]}, where the registry has written the rows. */
-void sl_subject_answer_rows(struct sl_subject_job_call *op, const char *name)
+static void answer_audit(struct sl_http_job *op)
 {
-    struct sl_http_call *call = op->call;
-    struct sl_writer w = {.out = &call->text};
-
-    sl_writer_addf(&w, "{\"%s\":[", name);
-    sl_writer_add(&w, sl_buf_str(&op->job.text));
-    sl_writer_add(&w,
-                  op->job.cut ? SL_STR("],\"truncated\":true}") : SL_STR("]}"));
-    sl_admin_answer(call, w.err, sl_admin_json);
-}
-
-static void answer_audit(struct sl_subject_job_call *op)
-{
-    sl_subject_answer_rows(op, "audit");
+    sl_http_job_rows(op, "audit");
 }
 
 /* ---- conditions ---- */
@@ -449,21 +399,6 @@ static bool read_conditions(struct sl_http_call *call,
 
 /* ---- handlers ---- */
 
-struct sl_subject_job_call *
-sl_subject_job(struct sl_http_call *call, enum sl_job_kind kind,
-               void (*answer)(struct sl_subject_job_call *op),
-               struct sl_str *tail)
-{
-    struct sl_subject_job_call *op;
-
-    if (!sl_admin_admit(call))
-        return NULL;
-    op = sl_subject_job_new(call, kind, answer);
-    if (!op || !sl_subject_path(call, &op->job.scope, &op->job.id, tail))
-        return NULL;
-    return op;
-}
-
 static bool refuse_tail(struct sl_http_call *call, struct sl_str tail)
 {
     if (tail.len == 0)
@@ -479,7 +414,7 @@ static unsigned number_of(struct sl_http_call *call, const char *name,
 {
     uint64_t number = preset;
 
-    if (sl_parse_number(sl_query_value(call, name), &number, NULL))
+    if (sl_parse_number(query_value(call, name), &number, NULL))
         number = preset;
     return number < most ? (unsigned)number : most;
 }
@@ -487,8 +422,8 @@ static unsigned number_of(struct sl_http_call *call, const char *name,
 void sl_subject_get(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_subject_job_call *op =
-        sl_subject_job(call, SL_JOB_FIND, answer_get, &tail);
+    struct sl_http_job *op =
+        sl_http_job_subject(call, SL_JOB_FIND, answer_subject, &tail);
     uint64_t before = 0;
 
     if (!op)
@@ -497,86 +432,70 @@ void sl_subject_get(struct sl_http_call *call)
         op->job.kind = SL_JOB_AUDIT;
         op->answer = answer_audit;
         op->job.most = number_of(call, "limit", 50, AUDIT_MOST);
-        if (!sl_parse_number(sl_query_value(call, "before"), &before, NULL))
+        if (!sl_parse_number(query_value(call, "before"), &before, NULL))
             op->job.before = before;
     } else if (refuse_tail(call, tail)) {
         return;
     }
-    sl_subject_job_send(op);
+    sl_http_job_send(op);
 }
 
-static bool read_body(struct sl_subject_job_call *op)
+static bool read_body(struct sl_http_job *op)
 {
     struct sl_http_call *call = op->call;
-    struct sl_reading reading = {.arena = &call->arena, .now = op->job.now};
-    struct sl_str force = sl_query_value(call, "force");
-    struct sl_diag diag = {0};
+    struct sl_reading reading;
 
-    if (call->request->body.len > SL_SUBJECT_BODY) {
-        sl_http_refuse(call, 413, "TOO_LARGE",
-                       "a subject can have at most %zu bytes", SL_SUBJECT_BODY);
-        return false;
-    }
+    if (call->request->body.len > BODY_MOST)
+        return sl_http_refuse(call, 413, "TOO_LARGE",
+                              "a subject can have at most %zu bytes",
+                              BODY_MOST);
+    sl_reading_init(&reading, &call->arena, op->job.now);
     op->change.id = op->job.id;
-    if (!sl_subject_change_read_json(&reading, call->request->body,
-                                     &op->change)) {
-        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", reading.diag.sentence);
-        return false;
-    }
-    if (sl_subject_change_check(&op->change, call->check.active->policy,
-                                sl_str_eq(force, SL_STR("true")), &diag)) {
-        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", diag.sentence);
-        return false;
-    }
-    return true;
+    if (sl_subject_change_read_json(&reading, call->request->body,
+                                    &op->change) &&
+        sl_subject_change_check(&reading, &op->change,
+                                call->check.active->policy, is_forced(call)))
+        return true;
+    if (reading.body.json.no_memory)
+        return sl_http_no_memory(call);
+    return sl_http_refuse(call, 400, "BAD_REQUEST", "%s",
+                          reading.body.sentence);
 }
 
-/* Set the author of the change and of its overrides. */
-static void sign(struct sl_subject_job_call *op)
-{
-    struct sl_subject_change *change = &op->change;
-    struct sl_subject_override *rates =
-        (struct sl_subject_override *)change->rates;
-
-    change->by = sl_subject_by(op->call, change->by);
-    for (unsigned i = 0; i < change->rate_count; i++)
-        rates[i].by = change->by;
-}
-
-static void write_subject(struct sl_http_call *call,
-                          enum sl_subject_change_kind kind,
-                          void (*answer)(struct sl_subject_job_call *op))
+static void change_subject(struct sl_http_call *call,
+                           enum sl_subject_change_kind kind,
+                           void (*answer)(struct sl_http_job *op))
 {
     struct sl_str tail;
-    struct sl_subject_job_call *op =
-        sl_subject_job(call, SL_JOB_WRITE, answer, &tail);
+    struct sl_http_job *op =
+        sl_http_job_subject(call, SL_JOB_WRITE, answer, &tail);
 
     if (!op || refuse_tail(call, tail) ||
         (kind != SL_CHANGE_REMOVE && !read_body(op)) ||
         !read_conditions(call, &op->change))
         return;
-    sign(op);
+    sign(call, &op->change);
     op->change.kind = kind;
     op->change.scope = op->job.scope;
     op->change.id = op->job.id;
     op->job.changes = &op->change;
     op->job.change_count = 1;
-    sl_subject_job_send(op);
+    sl_http_job_send(op);
 }
 
 void sl_subject_put(struct sl_http_call *call)
 {
-    write_subject(call, SL_CHANGE_PUT, answer_write);
+    change_subject(call, SL_CHANGE_PUT, answer_subject);
 }
 
 void sl_subject_patch(struct sl_http_call *call)
 {
-    write_subject(call, SL_CHANGE_PATCH, answer_write);
+    change_subject(call, SL_CHANGE_PATCH, answer_subject);
 }
 
 void sl_subject_remove(struct sl_http_call *call)
 {
-    write_subject(call, SL_CHANGE_REMOVE, answer_remove);
+    change_subject(call, SL_CHANGE_REMOVE, answer_remove);
 }
 
 /* ---- GET /v1/subjects?scope=&prefix=&limit=&after=: page by page ----
@@ -604,7 +523,7 @@ static void write_next(struct sl_writer *w,
     sl_writer_add(w, SL_STR("\""));
 }
 
-static void answer_list(struct sl_subject_job_call *op)
+static void answer_list(struct sl_http_job *op)
 {
     struct sl_http_call *call = op->call;
     const struct sl_subject_record *last = NULL;
@@ -613,19 +532,14 @@ static void answer_list(struct sl_subject_job_call *op)
 
     sl_writer_add(&w, SL_STR("{\"subjects\":["));
     for (const struct sl_subject_record *e = op->job.entries; e; e = e->next) {
-        sl_subject_record_write(e, call->check.active->policy, op->job.now, &w);
+        write_subject(e, call->check.active->policy, op->job.now, &w);
         last = e;
         count++;
     }
     sl_writer_add(&w, SL_STR("],\"next\":"));
     write_next(&w, count == op->job.most ? last : NULL);
     sl_json_close(&w, '}');
-    sl_admin_answer(call, w.err, sl_admin_json);
-}
-
-static bool is_scope(struct sl_str text)
-{
-    return sl_str_eq(text, SL_STR("user")) || sl_str_eq(text, SL_STR("org"));
+    sl_admin_answer_json(call, w.err);
 }
 
 /* "user/ann" */
@@ -657,276 +571,308 @@ static bool read_limit(struct sl_str text, unsigned *ret)
 
 void sl_subject_list(struct sl_http_call *call)
 {
-    struct sl_subject_job_call *op;
+    struct sl_http_job *op = sl_http_job_new(call, SL_JOB_LIST, answer_list);
     struct sl_job *job;
 
-    if (!sl_admin_admit(call))
-        return;
-    op = sl_subject_job_new(call, SL_JOB_LIST, answer_list);
     if (!op)
         return;
     job = &op->job;
     job->most = PAGE;
-    job->scope = sl_query_value(call, "scope");
-    job->prefix = sl_query_value(call, "prefix");
+    job->scope = query_value(call, "scope");
+    job->prefix = query_value(call, "prefix");
     if (job->scope.len > 0 && !is_scope(job->scope))
         sl_http_refuse(call, 400, "BAD_REQUEST",
                        "scope must be user or org, not \"%.*s\"",
                        SL_STR_ARG(job->scope));
-    else if (!read_limit(sl_query_value(call, "limit"), &job->most))
+    else if (!read_limit(query_value(call, "limit"), &job->most))
         sl_http_refuse(call, 400, "BAD_REQUEST",
                        "limit must be a number from 1 to %d", SL_LIST_MOST);
-    else if (!read_after(sl_query_value(call, "after"), job))
+    else if (!read_after(query_value(call, "after"), job))
         sl_http_refuse(call, 400, "BAD_REQUEST",
                        "after must be the `next` of a page, like user/ann");
     else
-        sl_subject_job_send(op);
+        sl_http_job_send(op);
 }
 
-/* ---- calls that wait for the registry ----
+/* ---- POST /v1/subjects: import ----
  *
- * The answer comes on the same loop, some turns later. A failure of the
- * registry is 503.
+ *     read a batch --> registry --> written? --> the next batch ... --> done
+ *
+ * The body is JSON lines or CSV. A batch is written as a whole or not at all. A
+ * batch is read after the batch before it is written, so that a long body needs
+ * no more memory. A line is a PATCH: other members keep their values. When a
+ * line is refused, nothing of its batch is written. The answer has the `line`,
+ * and `imported` is the number of subjects in the batches before it.
  */
 
-static struct sl_registry *registry_of(struct sl_http_call *call)
+#define LINE_MOST  ((size_t)64 << 10)
+#define ARENA_MOST ((size_t)64 << 20)
+
+struct import {
+    struct sl_http_job *op;
+    struct sl_http_call *call;
+    bool is_csv, force;
+    struct sl_csv csv;
+    struct sl_csv_head head;
+    struct sl_arena head_arena; /* for the first line of a CSV */
+    struct sl_arena arena;      /* for one batch */
+    struct sl_str rest;         /* unread JSON lines */
+    unsigned line;              /* the last line read */
+    unsigned imported, same, failed_line;
+    struct sl_subject_change changes[SL_CHANGES_MOST];
+    unsigned count;
+};
+
+static void end(struct import *import)
 {
-    return sl_admin_of(call)->registry;
+    sl_arena_done(&import->head_arena);
+    sl_arena_done(&import->arena);
 }
 
-/* A transaction without an answer may have been committed. */
-static void refuse_failed(struct sl_http_call *call, const struct sl_job *job)
+/* ---- answers ---- */
+
+/* Refuse with the line and the number of imported subjects. */
+static void refuse(struct import *import, int status, const char *code,
+                   const char *sentence)
 {
-    sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
-    if (job->uncertain_txn == 0)
-        sl_http_refuse(call, 503,
-                       job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "REGISTRY",
-                       "nothing was changed: %s", job->diag.sentence);
-    else
-        sl_http_refuse(call, 503, "REGISTRY_UNKNOWN",
-                       "it is not known whether the change was made; check "
-                       "before you retry: %s",
-                       job->diag.sentence);
-}
+    struct sl_http_call *call = import->call;
+    struct sl_writer w = {.out = &call->text};
 
-static void on_done(struct sl_job *job)
-{
-    struct sl_subject_job_call *op = job->ctx;
-    struct sl_http_call *call = op->call;
-
-    if (job->err) {
-        refuse_failed(call, job);
-    } else {
-        op->answer(op);
-    }
-    sl_job_clear(job);
-    sl_http_resume_finish(call);
-}
-
-struct sl_subject_job_call *
-sl_subject_job_new(struct sl_http_call *call, enum sl_job_kind kind,
-                   void (*answer)(struct sl_subject_job_call *op))
-{
-    struct sl_subject_job_call *op;
-
-    if (!registry_of(call)) {
-        sl_http_refuse(
-            call, 501, "NO_REGISTRY",
-            "this daemon has no registry (subjects and usage); start it "
-            "with --usage sqlite:PATH");
-        return NULL;
-    }
-    op = sl_arena_take(&call->arena, sizeof(*op));
-    if (!op) {
+    sl_buf_clear(w.out);
+    sl_writer_addf(&w,
+                   "{\"type\":\"about:blank\",\"title\":\"%s\","
+                   "\"status\":%d,\"detail\":\"line %u: ",
+                   sl_http1_reason(status) + 4, status, import->failed_line);
+    if (!w.err)
+        w.err = sl_json_inside(w.out, sl_str_c(sentence));
+    sl_writer_addf(&w, "\",\"code\":\"%s\",\"line\":%u,\"imported\":%u}", code,
+                   import->failed_line, import->imported);
+    if (w.err)
         sl_http_no_memory(call);
-        return NULL;
-    }
-    memset(op, 0, sizeof(*op));
-    sl_job_init(&op->job, kind, call->worker->alloc);
-    op->call = call;
-    op->answer = answer;
-    op->job.loop = call->worker->loop;
-    op->job.now = sl_http_now(call);
-    op->job.done = on_done;
-    op->job.ctx = op;
-    return op;
+    else
+        sl_http_answer(call, status, SL_STR("application/problem+json"),
+                       sl_buf_str(w.out));
 }
 
-void sl_subject_job_send(struct sl_subject_job_call *op)
+/* ---- reading ---- */
+
+static bool next_csv(struct import *import, struct sl_reading *reading,
+                     struct sl_subject_change *change, bool *ret_more)
 {
-    sl_http_suspend(op->call);
-    sl_registry_ask(registry_of(op->call), &op->job);
+    struct sl_str *cells = sl_arena_take(
+        &import->arena, (import->head.count + 1) * sizeof(*cells));
+    unsigned count = 0;
+
+    *ret_more = false;
+    if (!cells)
+        return sl_json_body_no_memory(&reading->body);
+    *ret_more = sl_csv_next(&import->csv, cells, import->head.count, &count);
+    import->line = import->csv.line;
+    if (import->csv.why)
+        return SL_REFUSE(reading, "%s", import->csv.why);
+    return !*ret_more || sl_subject_change_read_csv(reading, &import->head,
+                                                    cells, count, change);
 }
 
-/* ---- names ---- */
-
-struct sl_str sl_query_value(struct sl_http_call *call, const char *name)
+static bool next_json(struct import *import, struct sl_reading *reading,
+                      struct sl_subject_change *change, bool *ret_more)
 {
-    struct sl_str rest = call->query, value;
+    struct sl_str line;
 
-    while (rest.len > 0) {
-        struct sl_str pair = sl_admin_cut(&rest, '&');
+    do {
+        const char *end_of_line =
+            import->rest.len ? memchr(import->rest.at, '\n', import->rest.len)
+                             : NULL;
 
-        if (sl_str_eq(sl_admin_cut(&pair, '='), sl_str_c(name)) &&
-            !sl_admin_decode(&call->arena, pair, true, &value))
-            return value;
-    }
-    return (struct sl_str){"", 0};
+        *ret_more = import->rest.len > 0;
+        if (!*ret_more)
+            return true;
+        line = import->rest;
+        if (end_of_line)
+            line.len = (size_t)(end_of_line - line.at);
+        import->rest = sl_str_from(import->rest, line.len + 1);
+        import->line++;
+        if (line.len > 0 && line.at[line.len - 1] == '\r')
+            line.len--;
+        line = sl_str_trim(line);
+    } while (line.len == 0);
+    if (line.len > LINE_MOST)
+        return SL_REFUSE(reading, "the line has %zu bytes, more than %zu",
+                         line.len, LINE_MOST);
+    return sl_subject_change_read_json(reading, line, change);
 }
 
-bool sl_subject_path(struct sl_http_call *call, struct sl_str *scope,
-                     struct sl_str *id, struct sl_str *tail)
+/* Read the next change. Returns false if the line is refused. */
+static bool next(struct import *import, struct sl_reading *reading,
+                 bool *ret_more)
 {
-    struct sl_reading reading = {.arena = &call->arena};
-    struct sl_str raw;
+    struct sl_subject_change *change = &import->changes[import->count];
 
-    *tail = call->rest;
-    *scope = sl_admin_cut(tail, '/');
-    raw = sl_admin_cut(tail, '/');
-    if (!is_scope(*scope)) {
-        sl_http_refuse(call, 404, "NOT_FOUND",
-                       "unknown scope \"%.*s\"; write /v1/subjects/user/ID or "
-                       "/v1/subjects/org/ID",
-                       SL_STR_ARG(*scope));
+    memset(change, 0, sizeof(*change));
+    if (!(import->is_csv ? next_csv(import, reading, change, ret_more)
+                         : next_json(import, reading, change, ret_more)))
         return false;
-    }
-    if (sl_admin_decode(&call->arena, raw, false, id) || id->len == 0 ||
-        !sl_reading_text(&reading, "id", *id, SL_SUBJECT_RECORD_ID)) {
-        sl_http_refuse(
-            call, 400, "BAD_REQUEST",
-            "\"%.*s\" is not a valid id; an id has up to %d bytes of UTF-8; "
-            "write characters other than letters, digits, - . _ and @ as %%XX",
-            SL_STR_ARG(raw), SL_SUBJECT_RECORD_ID);
-        return false;
+    if (!*ret_more)
+        return true;
+    change->kind = SL_CHANGE_PATCH;
+    change->line = import->line;
+    sign(import->call, change);
+    return sl_subject_change_check(
+        reading, change, import->call->check.active->policy, import->force);
+}
+
+/* Read the lines of a batch. Returns false after a refusal. */
+static bool read_batch(struct import *import)
+{
+    struct sl_reading reading;
+    bool more = true;
+
+    sl_reading_init(&reading, &import->arena, import->op->job.now);
+    reading.named = true;
+    sl_arena_reset(&import->arena);
+    import->csv.arena = &import->arena;
+    import->count = 0;
+    while (import->count < SL_CHANGES_MOST) {
+        if (!next(import, &reading, &more)) {
+            import->failed_line = import->line;
+            refuse(import, 400, "BAD_LINE", reading.body.sentence);
+            return false;
+        }
+        if (!more)
+            break;
+        import->count++;
     }
     return true;
 }
 
-struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said)
+/* ---- batch by batch ---- */
+
+static void on_written(struct sl_job *job);
+
+/* Send the next batch to the registry. Returns false if the call is answered
+ * instead. */
+static bool go_on(struct import *import)
 {
-    struct sl_reading reading = {.arena = &call->arena};
-    unsigned count = 0;
-    struct sl_str by =
-        sl_http1_field(call->request, SL_STR("x-sluice-by"), &count);
+    struct sl_job *job = &import->op->job;
 
-    by = sl_str_trim(by);
-    if (count == 1 && by.len > 0 &&
-        sl_reading_text(&reading, "X-Sluice-By", by, SL_SUBJECT_RECORD_BY))
-        return by;
-    return said.len > 0 ? said : SL_STR("admin");
-}
-
-/* ---- events ----
- *
- *   subject    a subject was written or removed: its name, plan and author
- *   subjects   an import: the numbers
- */
-
-/* A subject that does not fit into an event is published without its plan and
- * overrides. */
-void sl_subject_events_publish(struct sl_subject_job_call *op)
-{
-    const struct sl_admin *admin = sl_admin_of(op->call);
-    const struct sl_subject_record *entry = op->job.entries;
-    const struct sl_subject_change *change = &op->change;
-    struct sl_buf members;
-    struct sl_writer w = {.out = &members};
-    size_t len;
-
-    if (!admin->events || op->job.same > 0)
-        return;
-    sl_buf_init(&members, SL_EVENT_BYTES, op->call->worker->alloc);
-    sl_json_member_str(&w, "scope", change->scope);
-    sl_json_member_str(&w, "id", change->id);
-    sl_json_member_str(&w, "what", entry ? SL_STR("set") : SL_STR("removed"));
-    sl_json_member_str(&w, "by", change->by);
-    len = w.err ? 0 : members.len;
-    w.err = 0;
-    members.len = len;
-    if (entry) {
-        const struct sl_subject *s = &entry->subject;
-
-        sl_writer_add(&w, SL_STR(",\"plan\":"));
-        sl_json_str(&w, s->plan);
-        sl_writer_add(&w, SL_STR(",\"overrides\":{"));
-        for (unsigned i = 0; i < s->rate_count; i++) {
-            sl_json_key(&w, s->rates[i].limit);
-            sl_json_str(&w, s->rates[i].rate);
-        }
-        sl_json_close(&w, '}');
+    if (!read_batch(import))
+        return false;
+    if (import->count == 0) {
+        sl_admin_answerf(
+            import->call, "{\"imported\":%u,\"changed\":%u,\"unchanged\":%u}",
+            import->imported, import->imported - import->same, import->same);
+        return false;
     }
-    if (w.err)
-        members.len = len;
-    sl_events_publish(admin->events, "subject", op->job.now,
-                      sl_buf_str(&members));
-    sl_buf_done(&members);
+    job->changes = import->changes;
+    job->change_count = import->count;
+    job->done = on_written;
+    job->ctx = import;
+    job->result = SL_JOB_DONE;
+    job->same = 0;
+    sl_registry_ask(sl_admin_of(import->call)->registry, job);
+    return true;
 }
 
-void sl_subjects_publish(struct sl_http_call *call, unsigned imported,
-                         unsigned changed)
+/* Publish the numbers, unless nothing was changed. */
+static void publish_import(const struct import *import)
 {
-    const struct sl_admin *admin = sl_admin_of(call);
-    struct sl_buf members;
+    struct sl_http_call *call = import->call;
+    char members[64];
+    int len =
+        snprintf(members, sizeof(members), "\"imported\":%u,\"changed\":%u",
+                 import->imported, import->imported - import->same);
 
-    if (!admin->events || changed == 0)
+    if (import->imported > import->same)
+        sl_events_publish(sl_admin_of(call)->events, "subjects",
+                          sl_http_now(call),
+                          (struct sl_str){members, (size_t)len});
+}
+
+static void on_written(struct sl_job *job)
+{
+    struct import *import = job->ctx;
+    struct sl_http_call *call = import->call;
+
+    sl_subject_records_free(job->entries);
+    job->entries = NULL;
+    import->failed_line = import->changes[job->failed].line;
+    if (job->err) {
+        import->failed_line = import->changes[0].line;
+        refuse(import, 503, "REGISTRY", job->diag.sentence);
+    } else if (job->result != SL_JOB_DONE) {
+        refuse(import, 409, "CONFLICT", job->diag.sentence);
+    } else {
+        import->imported += import->count;
+        import->same += job->same;
+        if (go_on(import))
+            return;
+    }
+    publish_import(import);
+    sl_job_clear(job);
+    end(import);
+    sl_http_resume_finish(call);
+}
+
+/* ---- the import ---- */
+
+/* Choose CSV or JSON by the content type, or by the first byte. */
+static bool choose_form(struct import *import)
+{
+    struct sl_str type =
+        sl_http1_field(import->call->request, SL_STR("content-type"), NULL);
+    struct sl_str body = import->call->request->body;
+    static const char *const json[] = {"application/x-ndjson",
+                                       "application/jsonl"};
+    size_t len = 0;
+
+    while (len < type.len && type.at[len] != ';' && type.at[len] != ' ')
+        len++;
+    type.len = len;
+    for (size_t i = 0; i < SL_LEN(json); i++)
+        if (sl_str_eq_nocase(type, sl_str_c(json[i])))
+            return true;
+    import->is_csv = sl_str_eq_nocase(type, SL_STR("text/csv")) ||
+                     (body.len > 0 && body.at[0] != '{');
+    return sl_str_eq_nocase(type, SL_STR("text/csv")) || type.len == 0 ||
+           !import->is_csv;
+}
+
+static bool read_head(struct import *import)
+{
+    struct sl_reading reading;
+
+    if (!import->is_csv)
+        return true;
+    sl_reading_init(&reading, &import->head_arena, 0);
+    sl_csv_begin(&import->csv, import->call->request->body,
+                 &import->head_arena);
+    if (sl_csv_head_read(&reading, &import->csv, &import->head))
+        return true;
+    import->failed_line = 1;
+    refuse(import, 400, "BAD_LINE", reading.body.sentence);
+    return false;
+}
+
+void sl_subject_import(struct sl_http_call *call)
+{
+    struct sl_http_job *op = sl_http_job_new(call, SL_JOB_WRITE, NULL);
+    struct import *import = op ? sl_http_new(call, sizeof(*import)) : NULL;
+
+    if (!import)
         return;
-    sl_buf_init(&members, SL_EVENT_BYTES, call->worker->alloc);
-    if (sl_buf_addf(&members, "\"imported\":%u,\"changed\":%u", imported,
-                    changed))
-        sl_buf_clear(&members);
-    sl_events_publish(admin->events, "subjects", sl_http_now(call),
-                      sl_buf_str(&members));
-    sl_buf_done(&members);
-}
-
-/* ---- a subject as JSON, with warnings ----
- *
- * A new policy can drop the plan or the limit of a stored override, or change
- * its kind or period. The stored values stay, because a later policy may have
- * them again. Warnings name them.
- */
-
-static void warn(struct sl_writer *w, const char *fmt, struct sl_str name,
-                 const char *more)
-{
-    char text[512];
-
-    snprintf(text, sizeof(text), fmt, SL_STR_ARG(name), more);
-    sl_json_str(w, sl_str_c(text));
-}
-
-static void warn_of_rate(struct sl_writer *w,
-                         const struct sl_subject_override *own,
-                         const struct sl_policy *policy)
-{
-    int index = sl_policy_rule(policy, own->limit);
-    struct sl_plan_limit limit;
-    struct sl_diag why = {0};
-
-    if (index < 0)
-        warn(w, "the policy has no limit \"%.*s\": its override is ignored%s",
-             own->limit, "");
-    else if (sl_rule_rate(&policy->rules[index], own->rate, &limit, &why))
-        warn(w, "the override of %.*s is ignored: %s", own->limit,
-             why.sentence);
-}
-
-void sl_subject_record_write(const struct sl_subject_record *entry,
-                             const struct sl_policy *policy, sl_ns now,
-                             struct sl_writer *w)
-{
-    const struct sl_subject *s = &entry->subject;
-    struct sl_subject_draft draft;
-
-    sl_subject_draft_of(entry, &draft);
-    sl_json_open(w, '{');
-    if (!w->err)
-        w->err = sl_subject_draft_json(&draft, now, false, w->out);
-    sl_writer_add(w, SL_STR(",\"warnings\":["));
-    if (s->plan.len > 0 && sl_policy_plan(policy, s->plan) < 0)
-        warn(w, "the policy has no plan \"%.*s\": it counts as unknown%s",
-             s->plan, "");
-    for (unsigned i = 0; i < s->rate_count; i++)
-        warn_of_rate(w, &s->rates[i], policy);
-    sl_writer_add(w, SL_STR("]}"));
+    import->op = op;
+    import->call = call;
+    import->rest = call->request->body;
+    import->force = is_forced(call);
+    sl_arena_init(&import->head_arena, ARENA_MOST, call->worker->alloc);
+    sl_arena_init(&import->arena, ARENA_MOST, call->worker->alloc);
+    if (!choose_form(import)) {
+        sl_http_refuse(call, 415, "UNSUPPORTED",
+                       "send subjects as text/csv, or as JSON lines with "
+                       "application/x-ndjson");
+    } else if (read_head(import) && go_on(import)) {
+        sl_http_suspend(call);
+        return;
+    }
+    end(import);
 }

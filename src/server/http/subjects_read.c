@@ -12,555 +12,26 @@
 
 #include "base/parse.h"
 #include "base/timestamp.h"
-#include "server/http/subjects.h"
-#include "wire/json.h"
+#include "server/http/http_int.h"
 
-/* The members of a body, before they are a change. */
-struct draft {
-    struct sl_reading *reading;
-    struct sl_json_reader json;
-    struct sl_subject_change *change;
-    struct sl_str *roles, *aliases;
-    struct sl_subject_override *rates, *details;
-    unsigned detail_count;
-    bool own_until[SL_SUBJECT_RECORD_RATES]; /* which rates have one of their
-                                                own */
-    bool own_note[SL_SUBJECT_RECORD_RATES];
-    bool has_until;
-    sl_ns until;
-    unsigned seen; /* members, as bits */
-};
+#define FORCE "; set force to keep it anyway"
+#define UNSET (SL_NS_NONE - 1) /* an `until` that is not given */
+
+void sl_reading_init(struct sl_reading *reading, struct sl_arena *arena,
+                     sl_ns now)
+{
+    *reading = (struct sl_reading){
+        .body = {.json.arena = arena, .one = "subject", .inside = ""},
+        .now = now,
+    };
+}
 
 static bool is(struct sl_str text, const char *word)
 {
     return sl_str_eq(text, sl_str_c(word));
 }
 
-static bool refuse(struct draft *d, const char *name, const char *must)
-{
-    enum sl_json_kind kind = sl_json_peek(&d->json); /* may set json.why */
-
-    if (d->json.no_memory)
-        return SL_REFUSE(d->reading, "out of memory");
-    if (d->json.why)
-        return SL_REFUSE(d->reading, "invalid JSON at byte %zu: %s", d->json.at,
-                         d->json.why);
-    return SL_REFUSE(d->reading, "\"%s\" must be %s, not %s", name, must,
-                     sl_json_kind_name(kind));
-}
-
-/* Read a text. null is an empty text. */
-static bool read_text(struct draft *d, const char *name, struct sl_str *ret)
-{
-    *ret = (struct sl_str){"", 0};
-    if (sl_json_peek(&d->json) == SL_JSON_NULL)
-        return sl_json_null(&d->json) || refuse(d, name, "a string or null");
-    return sl_json_text(&d->json, ret) || refuse(d, name, "a string or null");
-}
-
-static bool read_time(struct draft *d, const char *name, sl_ns *ret)
-{
-    struct sl_str text;
-
-    if (!read_text(d, name, &text))
-        return false;
-    *ret = SL_NS_NONE;
-    return text.len == 0 || sl_reading_time(d->reading, name, text, ret);
-}
-
-static bool too_many(struct draft *d, const char *name, int most)
-{
-    return SL_REFUSE(d->reading, "there are more than %d %s", most, name);
-}
-
-static bool read_names(struct draft *d, const char *name, struct sl_str *list,
-                       unsigned most, unsigned *ret_count)
-{
-    if (sl_json_peek(&d->json) == SL_JSON_NULL)
-        return sl_json_null(&d->json) || refuse(d, name, "a list of strings");
-    if (!sl_json_enter(&d->json, '['))
-        return refuse(d, name, "a list of strings");
-    while (sl_json_item(&d->json)) {
-        if (*ret_count == most)
-            return too_many(d, name, (int)most);
-        if (!sl_json_text(&d->json, &list[*ret_count]))
-            return refuse(d, name, "a list of strings");
-        ++*ret_count;
-    }
-    return !d->json.why || refuse(d, name, "a list of strings");
-}
-
-/* ---- overrides ---- */
-
-/* Read {"rate":"5/min","until":"2h","note":"..."}. Members that are only shown
- * are skipped. */
-static bool read_rate_object(struct draft *d, struct sl_subject_override *rate,
-                             bool *own_until, bool *own_note)
-{
-    struct sl_str name, text;
-    bool over;
-
-    if (!sl_json_enter(&d->json, '{'))
-        return refuse(d, "overrides", "a map of limits to rates");
-    while (sl_json_member(&d->json, &name)) {
-        bool good;
-
-        if (is(name, "rate"))
-            good = read_text(d, "rate", &rate->rate);
-        else if (is(name, "until"))
-            good = *own_until = read_time(d, "until", &rate->until);
-        else if (is(name, "note"))
-            good = *own_note = read_text(d, "note", &rate->note);
-        else if (is(name, "limit"))
-            good = read_text(d, "limit", &rate->limit);
-        else if (is(name, "by"))
-            good = read_text(d, "by", &text);
-        else if (is(name, "over"))
-            good = sl_json_bool(&d->json, &over) || refuse(d, "over", "true");
-        else
-            good = SL_REFUSE(d->reading,
-                             "unknown member \"%.*s\" of an override; write "
-                             "rate, until or note",
-                             SL_STR_ARG(name));
-        if (!good)
-            return false;
-    }
-    return !d->json.why || refuse(d, "overrides", "a map");
-}
-
-static bool read_rates(struct draft *d)
-{
-    struct sl_subject_change *c = d->change;
-    struct sl_str limit;
-
-    c->no_rates = sl_json_peek(&d->json) == SL_JSON_NULL;
-    if (c->no_rates)
-        return sl_json_null(&d->json) || refuse(d, "overrides", "a map");
-    if (!sl_json_enter(&d->json, '{'))
-        return refuse(d, "overrides", "a map of limits to rates");
-    while (sl_json_member(&d->json, &limit)) {
-        unsigned i = c->rate_count;
-        bool good;
-
-        if (i == SL_SUBJECT_RECORD_RATES)
-            return too_many(d, "overrides", SL_SUBJECT_RECORD_RATES);
-        d->rates[i] = (struct sl_subject_override){.until = SL_NS_NONE};
-        if (sl_json_peek(&d->json) == SL_JSON_OBJECT)
-            good = read_rate_object(d, &d->rates[i], &d->own_until[i],
-                                    &d->own_note[i]);
-        else
-            good = read_text(d, "overrides", &d->rates[i].rate);
-        if (!good)
-            return false;
-        d->rates[i].limit = limit;
-        c->rate_count++;
-    }
-    return !d->json.why || refuse(d, "overrides", "a map");
-}
-
-/* Read the details as an answer shows them, so that it can be sent back. */
-static bool read_details(struct draft *d)
-{
-    bool ignored;
-
-    if (!sl_json_enter(&d->json, '['))
-        return refuse(d, "override_details", "a list");
-    while (sl_json_item(&d->json)) {
-        if (d->detail_count == SL_SUBJECT_RECORD_RATES)
-            return too_many(d, "override_details", SL_SUBJECT_RECORD_RATES);
-        d->details[d->detail_count] =
-            (struct sl_subject_override){.until = SL_NS_NONE};
-        if (!read_rate_object(d, &d->details[d->detail_count], &ignored,
-                              &ignored))
-            return false;
-        d->detail_count++;
-    }
-    return !d->json.why || refuse(d, "override_details", "a list");
-}
-
-/* ---- members ---- */
-
-static bool skip_shown(struct draft *d, const char *name)
-{
-    struct sl_str text;
-    uint64_t number;
-    bool flag;
-
-    switch (sl_json_peek(&d->json)) {
-    case SL_JSON_BOOL:
-        return sl_json_bool(&d->json, &flag) || refuse(d, name, "a boolean");
-    case SL_JSON_NUMBER:
-        return sl_json_whole(&d->json, &number) || refuse(d, name, "a number");
-    case SL_JSON_ARRAY:
-        if (!sl_json_enter(&d->json, '['))
-            return refuse(d, name, "a list");
-        while (sl_json_item(&d->json))
-            if (!sl_json_text(&d->json, &text))
-                return refuse(d, name, "a list of strings");
-        return !d->json.why || refuse(d, name, "a list");
-    default:
-        return read_text(d, name, &text);
-    }
-}
-
-enum member {
-    PLAN,
-    EXPIRES,
-    ROLES,
-    ALIASES,
-    NOTE,
-    OVERRIDES,
-    UNTIL,
-    BY,
-    SCOPE,
-    ID,
-    DETAILS,
-    SHOWN, /* this and the following are only shown */
-};
-
-static const char *const members[] = {
-    [PLAN] = "plan",
-    [EXPIRES] = "expires",
-    [ROLES] = "roles",
-    [ALIASES] = "aliases",
-    [NOTE] = "note",
-    [OVERRIDES] = "overrides",
-    [UNTIL] = "until",
-    [BY] = "by",
-    [SCOPE] = "scope",
-    [ID] = "id",
-    [DETAILS] = "override_details",
-    [SHOWN] = "expired",
-    "updated",
-    "revision",
-    "warnings",
-};
-
-static bool read_value(struct draft *d, unsigned which)
-{
-    struct sl_subject_change *c = d->change;
-    const char *name = members[which];
-    struct sl_str text;
-
-    switch (which) {
-    case PLAN:
-        return read_text(d, name, &c->plan);
-    case EXPIRES:
-        return read_time(d, name, &c->expires);
-    case ROLES:
-        return read_names(d, name, d->roles, SL_SUBJECT_RECORD_ROLES,
-                          &c->role_count);
-    case ALIASES:
-        return read_names(d, name, d->aliases, SL_SUBJECT_RECORD_ALIASES,
-                          &c->alias_count);
-    case NOTE:
-        return read_text(d, name, &c->note);
-    case OVERRIDES:
-        return read_rates(d);
-    case UNTIL:
-        d->has_until = true;
-        return read_time(d, name, &d->until);
-    case BY:
-        return read_text(d, name, &c->by);
-    case SCOPE:
-        return read_text(d, name, d->reading->named ? &c->scope : &text);
-    case ID:
-        return read_text(d, name, d->reading->named ? &c->id : &text);
-    case DETAILS:
-        return read_details(d);
-    default:
-        return skip_shown(d, name);
-    }
-}
-
-static bool read_member(struct draft *d, struct sl_str name)
-{
-    const char *near = sl_str_nearest(name, members, SHOWN);
-    unsigned i = 0;
-
-    while (i < SL_LEN(members) && !sl_str_eq(sl_str_c(members[i]), name))
-        i++;
-    if (i == SL_LEN(members))
-        return SL_REFUSE(d->reading,
-                         "unknown member \"%.*s\" of a subject%s%s%s",
-                         SL_STR_ARG(name), near ? "; did you mean \"" : "",
-                         near ? near : "", near ? "\"?" : "");
-    if (d->seen & 1u << i)
-        return SL_REFUSE(d->reading, "\"%s\" is given twice", members[i]);
-    d->seen |= 1u << i;
-    return read_value(d, i);
-}
-
-/* ---- the whole ---- */
-
-/* Keep the shown details of an override that is the same. */
-static void fill_in(struct draft *d)
-{
-    struct sl_subject_change *c = d->change;
-
-    for (unsigned i = 0; i < c->rate_count; i++) {
-        struct sl_subject_override *rate = &d->rates[i];
-        const struct sl_subject_override *was = NULL;
-
-        for (unsigned k = 0; k < d->detail_count && !was; k++)
-            if (sl_str_eq(d->details[k].limit, rate->limit) &&
-                sl_str_eq(d->details[k].rate, rate->rate))
-                was = &d->details[k];
-        if (!d->own_until[i])
-            rate->until = was ? was->until : d->until;
-        if (!d->own_note[i])
-            rate->note = was ? was->note : c->note;
-        rate->by = c->by;
-    }
-}
-
-static unsigned has_of(unsigned seen)
-{
-    static const unsigned bits[] = {
-        [PLAN] = SL_HAS_PLAN,   [EXPIRES] = SL_HAS_EXPIRES,
-        [ROLES] = SL_HAS_ROLES, [ALIASES] = SL_HAS_ALIASES,
-        [NOTE] = SL_HAS_NOTE,   [OVERRIDES] = SL_HAS_RATES,
-    };
-    unsigned has = 0;
-
-    for (unsigned i = 0; i < SL_LEN(bits); i++)
-        if (seen & 1u << i)
-            has |= bits[i];
-    return has;
-}
-
-static bool make_room(struct draft *d)
-{
-    struct sl_arena *arena = d->reading->arena;
-
-    d->roles =
-        sl_arena_take(arena, SL_SUBJECT_RECORD_ROLES * sizeof(*d->roles));
-    d->aliases =
-        sl_arena_take(arena, SL_SUBJECT_RECORD_ALIASES * sizeof(*d->aliases));
-    d->rates =
-        sl_arena_take(arena, SL_SUBJECT_RECORD_RATES * sizeof(*d->rates));
-    d->details =
-        sl_arena_take(arena, SL_SUBJECT_RECORD_RATES * sizeof(*d->details));
-    if (d->roles && d->aliases && d->rates && d->details)
-        return true;
-    return SL_REFUSE(d->reading, "out of memory");
-}
-
-bool sl_subject_change_read_json(struct sl_reading *reading, struct sl_str text,
-                                 struct sl_subject_change *ret)
-{
-    struct draft d = {.reading = reading, .change = ret, .until = SL_NS_NONE};
-    struct sl_str name;
-
-    if (!make_room(&d))
-        return false;
-    ret->expires = SL_NS_NONE;
-    sl_json_begin(&d.json, text, reading->arena);
-    if (!sl_json_enter(&d.json, '{'))
-        return refuse(&d, "the body", "an object");
-    while (sl_json_member(&d.json, &name))
-        if (!read_member(&d, name))
-            return false;
-    if (!sl_json_end(&d.json))
-        return refuse(&d, "the body", "one object");
-    fill_in(&d);
-    ret->has = has_of(d.seen);
-    ret->roles = d.roles;
-    ret->aliases = d.aliases;
-    ret->rates = d.rates;
-    return sl_reading_finish(reading, ret);
-}
-
-/* ---- CSV ----
- *
- *     scope,id,plan,expires,roles,aliases,note,override.api
- *     user,ann,pro,2026-12-31,admin;member,ann@example.org,,100/min
- *
- * Roles and aliases are separated by blanks or semicolons. An empty cell
- * changes nothing.
- */
-
-static const char override_prefix[] = "override.";
-
-static const char *const columns[] = {
-    "scope", "id", "plan", "expires", "roles", "aliases", "note", "by", "until",
-};
-
-static bool is_override(struct sl_str name)
-{
-    return name.len > strlen(override_prefix) &&
-           memcmp(name.at, override_prefix, strlen(override_prefix)) == 0;
-}
-
-/* ---- the first line ---- */
-
-static bool check_column(struct sl_reading *reading,
-                         const struct sl_csv_head *head, unsigned i)
-{
-    struct sl_str name = head->names[i];
-    const char *near = sl_str_nearest(name, columns, SL_LEN(columns));
-    bool known = is_override(name);
-
-    for (size_t k = 0; k < SL_LEN(columns); k++)
-        known = known || is(name, columns[k]);
-    for (unsigned k = 0; k < i; k++)
-        if (sl_str_eq(head->names[k], name))
-            return SL_REFUSE(reading, "the column \"%.*s\" is given twice",
-                             SL_STR_ARG(name));
-    if (known)
-        return true;
-    if (near)
-        return SL_REFUSE(reading,
-                         "unknown column \"%.*s\"; did you mean \"%s\"?",
-                         SL_STR_ARG(name), near);
-    return SL_REFUSE(
-        reading,
-        "unknown column \"%.*s\"; valid are scope, id, plan, "
-        "expires, roles, aliases, note, by, until and override.LIMIT",
-        SL_STR_ARG(name));
-}
-
-bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
-                      struct sl_csv_head *ret)
-{
-    bool has_scope = false, has_id = false;
-
-    if (!sl_csv_next(csv, ret->names, SL_CSV_COLUMNS, &ret->count))
-        return SL_REFUSE(
-            reading, "%s",
-            csv->why ? csv->why : "the first line with the columns is missing");
-    for (unsigned i = 0; i < ret->count; i++) {
-        if (!check_column(reading, ret, i))
-            return false;
-        has_scope = has_scope || is(ret->names[i], "scope");
-        has_id = has_id || is(ret->names[i], "id");
-    }
-    if (has_scope && has_id)
-        return true;
-    return SL_REFUSE(
-        reading,
-        "the first line must name the columns, including scope and id, "
-        "as in: scope,id,plan,expires");
-}
-
-/* ---- a line ---- */
-
-/* Split "a;b c" to names in the arena. */
-static bool split(struct sl_reading *reading, const char *what,
-                  struct sl_str text, unsigned most, const struct sl_str **ret,
-                  unsigned *ret_count)
-{
-    struct sl_str *list = sl_arena_take(reading->arena, most * sizeof(*list));
-
-    if (!list)
-        return SL_REFUSE(reading, "out of memory");
-    *ret = list;
-    *ret_count = 0;
-    while (text.len > 0) {
-        size_t len = 0;
-
-        while (len < text.len && !strchr("; ", text.at[len]))
-            len++;
-        if (len > 0 && *ret_count == most)
-            return SL_REFUSE(reading, "there are more than %u %s", most, what);
-        if (len > 0)
-            list[(*ret_count)++] = (struct sl_str){text.at, len};
-        text = sl_str_from(text, len + 1);
-    }
-    return true;
-}
-
-static bool read_override(struct sl_reading *reading, struct sl_str name,
-                          struct sl_str rate, struct sl_subject_change *change)
-{
-    struct sl_subject_override *rates =
-        (struct sl_subject_override *)change->rates;
-
-    if (change->rate_count == SL_SUBJECT_RECORD_RATES)
-        return SL_REFUSE(reading, "there are more than %d overrides",
-                         SL_SUBJECT_RECORD_RATES);
-    rates[change->rate_count++] = (struct sl_subject_override){
-        .limit = sl_str_from(name, strlen(override_prefix)),
-        .rate = rate,
-        .until = SL_NS_NONE,
-    };
-    change->has |= SL_HAS_RATES;
-    return true;
-}
-
-static bool read_cell(struct sl_reading *reading, struct sl_str name,
-                      struct sl_str cell, struct sl_subject_change *c,
-                      sl_ns *until)
-{
-    static const struct {
-        const char *name;
-        unsigned has;
-        size_t offset;
-    } texts[] = {
-        {"scope", 0,           offsetof(struct sl_subject_change, scope)},
-        {"id",    0,           offsetof(struct sl_subject_change, id)   },
-        {"by",    0,           offsetof(struct sl_subject_change, by)   },
-        {"plan",  SL_HAS_PLAN, offsetof(struct sl_subject_change, plan) },
-        {"note",  SL_HAS_NOTE, offsetof(struct sl_subject_change, note) },
-    };
-
-    for (size_t i = 0; i < SL_LEN(texts); i++)
-        if (is(name, texts[i].name)) {
-            *(struct sl_str *)((char *)c + texts[i].offset) = cell;
-            c->has |= texts[i].has;
-            return true;
-        }
-    if (is(name, "until"))
-        return sl_reading_time(reading, "until", cell, until);
-    if (is(name, "expires")) {
-        c->has |= SL_HAS_EXPIRES;
-        return sl_reading_time(reading, "expires", cell, &c->expires);
-    }
-    if (is(name, "roles")) {
-        c->has |= SL_HAS_ROLES;
-        return split(reading, "roles", cell, SL_SUBJECT_RECORD_ROLES, &c->roles,
-                     &c->role_count);
-    }
-    if (is(name, "aliases")) {
-        c->has |= SL_HAS_ALIASES;
-        return split(reading, "aliases", cell, SL_SUBJECT_RECORD_ALIASES,
-                     &c->aliases, &c->alias_count);
-    }
-    return read_override(reading, name, cell, c);
-}
-
-bool sl_subject_change_read_csv(struct sl_reading *reading,
-                                const struct sl_csv_head *head,
-                                const struct sl_str *cells, unsigned count,
-                                struct sl_subject_change *ret)
-{
-    struct sl_subject_override *rates =
-        sl_arena_take(reading->arena, SL_SUBJECT_RECORD_RATES * sizeof(*rates));
-    sl_ns until = SL_NS_NONE;
-
-    if (!rates)
-        return SL_REFUSE(reading, "out of memory");
-    ret->rates = rates;
-    ret->expires = SL_NS_NONE;
-    if (count != head->count)
-        return SL_REFUSE(
-            reading, "the line has %u cells, but the first line has %u columns",
-            count, head->count);
-    for (unsigned i = 0; i < count; i++)
-        if (cells[i].len > 0 &&
-            !read_cell(reading, head->names[i], cells[i], ret, &until))
-            return false;
-    for (unsigned i = 0; i < ret->rate_count; i++) {
-        rates[i].until = until;
-        rates[i].by = ret->by;
-        rates[i].note = ret->note;
-    }
-    return sl_reading_finish(reading, ret);
-}
-
-/* ---- checks ---- */
-
-/* ---- times and texts ---- */
+/* ---- times, texts and lists ---- */
 
 /* A date is its first instant, in UTC. */
 static bool read_date(struct sl_str text, sl_ns *ret)
@@ -631,11 +102,11 @@ static bool lower_aliases(struct sl_reading *reading,
     unsigned kept = 0;
 
     for (unsigned i = 0; i < c->alias_count; i++) {
-        char *room = sl_arena_take(reading->arena, list[i].len + 1);
+        char *room = sl_arena_take(reading->body.json.arena, list[i].len + 1);
         unsigned k = 0;
 
         if (!room)
-            return SL_REFUSE(reading, "out of memory");
+            return sl_json_body_no_memory(&reading->body);
         list[kept] = sl_str_lower(list[i], room);
         while (k < kept && !sl_str_eq(list[k], list[kept]))
             k++;
@@ -679,7 +150,9 @@ static bool check_names(struct sl_reading *reading,
     return c->id.len > 0 || SL_REFUSE(reading, "a subject needs an id");
 }
 
-bool sl_reading_finish(struct sl_reading *reading, struct sl_subject_change *c)
+/* Check names and texts, and convert the aliases to lower case. */
+static bool check_change(struct sl_reading *reading,
+                         struct sl_subject_change *c)
 {
     if (reading->named && !check_names(reading, c))
         return false;
@@ -697,46 +170,460 @@ bool sl_reading_finish(struct sl_reading *reading, struct sl_subject_change *c)
            check_rates(reading, c) && lower_aliases(reading, c);
 }
 
+/* ---- JSON ---- */
+
+/* A body before it is a change. */
+struct draft {
+    struct sl_subject_change change;
+    struct sl_subject_override *details; /* as shown */
+    unsigned detail_count;
+    sl_ns until; /* of overrides without their own */
+};
+
+static struct sl_reading *reading_of(struct sl_json_body *r)
+{
+    return (struct sl_reading *)r; /* its first field */
+}
+
+static bool read_time(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    struct sl_str text;
+
+    return sl_json_body_text(r, member, &text) &&
+           (text.len == 0 ||
+            sl_reading_time(reading_of(r), member.at, text, at));
+}
+
+/* Read scope or id. Without `named` they are in the path. */
+static bool read_name(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    struct sl_str ignored;
+
+    return sl_json_body_text(r, member, reading_of(r)->named ? at : &ignored);
+}
+
+static bool too_many(struct sl_json_body *r, const char *what, unsigned most)
+{
+    return sl_json_body_refuse(r, "BAD_REQUEST", "there are more than %u %s",
+                               most, what);
+}
+
+static bool read_names(struct sl_json_body *r, struct sl_str member,
+                       unsigned most, const struct sl_str **ret,
+                       unsigned *ret_count)
+{
+    struct sl_str *list = sl_arena_take(r->json.arena, most * sizeof(*list));
+
+    if (!list)
+        return sl_json_body_no_memory(r);
+    *ret = list;
+    if (!sl_json_enter(&r->json, '['))
+        return sl_json_body_wrong(r, member, "a list of strings");
+    while (sl_json_item(&r->json)) {
+        if (*ret_count == most)
+            return too_many(r, member.at, most);
+        if (!sl_json_text(&r->json, &list[*ret_count]))
+            return sl_json_body_wrong(r, member, "a list of strings");
+        ++*ret_count;
+    }
+    return !r->json.why || sl_json_body_broken(r);
+}
+
+static bool read_roles(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    struct sl_subject_change *c = at;
+
+    return read_names(r, member, SL_SUBJECT_RECORD_ROLES, &c->roles,
+                      &c->role_count);
+}
+
+static bool read_aliases(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    struct sl_subject_change *c = at;
+
+    return read_names(r, member, SL_SUBJECT_RECORD_ALIASES, &c->aliases,
+                      &c->alias_count);
+}
+
+/* Skip a member that is only shown. */
+static bool skip(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    struct sl_str text;
+    uint64_t number;
+    bool flag;
+
+    (void)at;
+    switch (sl_json_peek(&r->json)) {
+    case SL_JSON_BOOL:
+        return sl_json_body_flag(r, member, &flag);
+    case SL_JSON_NUMBER:
+        return sl_json_body_whole(r, member, &number);
+    case SL_JSON_ARRAY:
+        if (!sl_json_enter(&r->json, '['))
+            return sl_json_body_broken(r);
+        while (sl_json_item(&r->json))
+            if (!sl_json_body_text(r, member, &text))
+                return false;
+        return !r->json.why || sl_json_body_broken(r);
+    default:
+        return sl_json_body_text(r, member, &text);
+    }
+}
+
+/* ---- overrides ---- */
+
+enum { RATE_UNTIL, RATE_NOTE };
+
+/* Read {"rate":"5/min","until":"2h","note":"..."}. `limit`, `by` and `over` are
+ * shown in details. */
+static bool read_rate_object(struct sl_json_body *r,
+                             struct sl_subject_override *rate)
+{
+#define RATE(name) offsetof(struct sl_subject_override, name)
+    static const struct sl_json_field members[] = {
+        [RATE_UNTIL] = SL_JSON_FIELD("until", RATE(until), read_time),
+        [RATE_NOTE] = SL_JSON_FIELD("note", RATE(note), sl_json_body_text),
+        SL_JSON_FIELD("rate", RATE(rate), sl_json_body_text),
+        SL_JSON_FIELD("limit", RATE(limit), sl_json_body_text),
+        SL_JSON_FIELD("by", 0, skip),
+        SL_JSON_FIELD("over", 0, skip),
+    };
+
+    rate->until = SL_NS_NONE;
+    if (sl_json_peek(&r->json) != SL_JSON_OBJECT)
+        return sl_json_body_wrong(r, SL_STR("override_details"),
+                                  "a list of objects");
+    if (!sl_json_body_fields(r, members, SL_LEN(members),
+                             " of an override; write rate, until or note",
+                             rate))
+        return false;
+    if (!(r->seen & 1u << RATE_UNTIL))
+        rate->until = UNSET;
+    if (r->seen & 1u << RATE_NOTE && !rate->note.at)
+        rate->note = SL_STR(""); /* null */
+    return true;
+}
+
+static struct sl_subject_override *new_rates(struct sl_json_body *r)
+{
+    size_t size = SL_SUBJECT_RECORD_RATES * sizeof(struct sl_subject_override);
+    void *rates = sl_arena_take(r->json.arena, size);
+
+    if (rates)
+        memset(rates, 0, size);
+    else
+        sl_json_body_no_memory(r);
+    return rates;
+}
+
+static bool read_rates(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    struct sl_subject_change *c = at;
+    struct sl_subject_override *rates = new_rates(r);
+    struct sl_str limit;
+
+    if (!rates)
+        return false;
+    c->rates = rates;
+    c->no_rates = false;
+    if (!sl_json_enter(&r->json, '{'))
+        return sl_json_body_wrong(r, member, "a map of limits to rates");
+    while (sl_json_member(&r->json, &limit)) {
+        struct sl_subject_override *rate = &rates[c->rate_count];
+
+        if (c->rate_count == SL_SUBJECT_RECORD_RATES)
+            return too_many(r, "overrides", SL_SUBJECT_RECORD_RATES);
+        rate->until = UNSET;
+        if (!(sl_json_peek(&r->json) == SL_JSON_OBJECT
+                  ? read_rate_object(r, rate)
+                  : sl_json_null(&r->json) ||
+                        sl_json_body_text(r, member, &rate->rate)))
+            return false;
+        rate->limit = limit;
+        c->rate_count++;
+    }
+    return !r->json.why || sl_json_body_broken(r);
+}
+
+/* Read the details as an answer shows them, so that it can be sent back. */
+static bool read_details(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    struct draft *d = at;
+
+    d->details = new_rates(r);
+    if (!d->details)
+        return false;
+    if (!sl_json_enter(&r->json, '['))
+        return sl_json_body_wrong(r, member, "a list");
+    while (sl_json_item(&r->json)) {
+        if (d->detail_count == SL_SUBJECT_RECORD_RATES)
+            return too_many(r, member.at, SL_SUBJECT_RECORD_RATES);
+        if (!read_rate_object(r, &d->details[d->detail_count]))
+            return false;
+        d->detail_count++;
+    }
+    return !r->json.why || sl_json_body_broken(r);
+}
+
+/* Keep the shown details of an override that is the same. */
+static void fill_rates(struct draft *d)
+{
+    struct sl_subject_change *c = &d->change;
+
+    for (unsigned i = 0; i < c->rate_count; i++) {
+        struct sl_subject_override *rate =
+            (struct sl_subject_override *)&c->rates[i];
+        const struct sl_subject_override *was = NULL;
+
+        for (unsigned k = 0; k < d->detail_count && !was; k++)
+            if (sl_str_eq(d->details[k].limit, rate->limit) &&
+                sl_str_eq(d->details[k].rate, rate->rate))
+                was = &d->details[k];
+        if (rate->until == UNSET)
+            rate->until = was ? was->until : d->until;
+        if (rate->until == UNSET)
+            rate->until = SL_NS_NONE;
+        if (!rate->note.at)
+            rate->note = was ? was->note : c->note;
+        rate->by = c->by;
+    }
+}
+
+/* ---- the object ---- */
+
+#define CHANGE(name) offsetof(struct draft, change.name)
+
+static const struct sl_json_field members[] = {
+    /* These have a bit in `has`, in this order. */
+    SL_JSON_FIELD("plan", CHANGE(plan), sl_json_body_text),
+    SL_JSON_FIELD("expires", CHANGE(expires), read_time),
+    SL_JSON_FIELD("roles", 0, read_roles),
+    SL_JSON_FIELD("aliases", 0, read_aliases),
+    SL_JSON_FIELD("note", CHANGE(note), sl_json_body_text),
+    SL_JSON_FIELD("overrides", 0, read_rates),
+    SL_JSON_FIELD("until", offsetof(struct draft, until), read_time),
+    SL_JSON_FIELD("by", CHANGE(by), sl_json_body_text),
+    SL_JSON_FIELD("scope", CHANGE(scope), read_name),
+    SL_JSON_FIELD("id", CHANGE(id), read_name),
+    SL_JSON_FIELD("override_details", 0, read_details),
+    SL_JSON_FIELD("expired", 0, skip),
+    SL_JSON_FIELD("updated", 0, skip),
+    SL_JSON_FIELD("revision", 0, skip),
+    SL_JSON_FIELD("warnings", 0, skip),
+};
+
+static const unsigned has_bits[] = {SL_HAS_PLAN,  SL_HAS_EXPIRES,
+                                    SL_HAS_ROLES, SL_HAS_ALIASES,
+                                    SL_HAS_NOTE,  SL_HAS_RATES};
+
+bool sl_subject_change_read_json(struct sl_reading *reading, struct sl_str text,
+                                 struct sl_subject_change *ret)
+{
+    struct sl_json_body *r = &reading->body;
+    struct draft d = {.change = *ret, .until = SL_NS_NONE};
+
+    d.change.expires = SL_NS_NONE;
+    d.change.no_rates = true; /* unless they are read */
+    sl_json_begin(&r->json, text, r->json.arena);
+    if (!sl_json_body_fields(r, members, SL_LEN(members), NULL, &d))
+        return false;
+    if (!sl_json_end(&r->json))
+        return sl_json_body_broken(r);
+    for (unsigned i = 0; i < SL_LEN(has_bits); i++)
+        if (r->seen & 1u << i)
+            d.change.has |= has_bits[i];
+    d.change.no_rates = d.change.no_rates && d.change.has & SL_HAS_RATES;
+    fill_rates(&d);
+    *ret = d.change;
+    return check_change(reading, ret);
+}
+
+/* ---- CSV ----
+ *
+ *     scope,id,plan,expires,roles,aliases,note,override.api
+ *     user,ann,pro,2026-12-31,admin;member,ann@example.org,,100/min
+ *
+ * Roles and aliases are separated by blanks or semicolons. An empty cell
+ * changes nothing.
+ */
+
+static const char override_prefix[] = "override.";
+
+static const char *const columns[] = {
+    "scope", "id", "plan", "expires", "roles", "aliases", "note", "by", "until",
+};
+
+static bool is_override(struct sl_str name)
+{
+    return name.len > strlen(override_prefix) &&
+           memcmp(name.at, override_prefix, strlen(override_prefix)) == 0;
+}
+
+/* ---- the first line ---- */
+
+static bool check_column(struct sl_reading *reading,
+                         const struct sl_csv_head *head, unsigned i)
+{
+    struct sl_str name = head->names[i];
+    bool known = is_override(name);
+
+    for (size_t k = 0; k < SL_LEN(columns); k++)
+        known = known || is(name, columns[k]);
+    for (unsigned k = 0; k < i; k++)
+        if (sl_str_eq(head->names[k], name))
+            return SL_REFUSE(reading, "the column \"%.*s\" is given twice",
+                             SL_STR_ARG(name));
+    return known ||
+           SL_REFUSE(reading, "unknown column \"%.*s\"%s", SL_STR_ARG(name),
+                     sl_hint_of(sl_str_nearest(name, columns, SL_LEN(columns)),
+                                "; valid are scope, id, plan, expires, roles, "
+                                "aliases, note, by, until and override.LIMIT")
+                         .text);
+}
+
+bool sl_csv_head_read(struct sl_reading *reading, struct sl_csv *csv,
+                      struct sl_csv_head *ret)
+{
+    bool has_scope = false, has_id = false;
+
+    if (!sl_csv_next(csv, ret->names, SL_CSV_COLUMNS, &ret->count))
+        return SL_REFUSE(
+            reading, "%s",
+            csv->why ? csv->why : "the first line with the columns is missing");
+    for (unsigned i = 0; i < ret->count; i++) {
+        if (!check_column(reading, ret, i))
+            return false;
+        has_scope = has_scope || is(ret->names[i], "scope");
+        has_id = has_id || is(ret->names[i], "id");
+    }
+    if (has_scope && has_id)
+        return true;
+    return SL_REFUSE(
+        reading,
+        "the first line must name the columns, including scope and id, "
+        "as in: scope,id,plan,expires");
+}
+
+/* ---- a line ---- */
+
+/* Split "a;b c" to names in the arena. */
+static bool split(struct sl_reading *reading, const char *what,
+                  struct sl_str text, unsigned most, const struct sl_str **ret,
+                  unsigned *ret_count)
+{
+    struct sl_str *list =
+        sl_arena_take(reading->body.json.arena, most * sizeof(*list));
+
+    if (!list)
+        return sl_json_body_no_memory(&reading->body);
+    *ret = list;
+    *ret_count = 0;
+    while (text.len > 0) {
+        size_t len = 0;
+
+        while (len < text.len && !strchr("; ", text.at[len]))
+            len++;
+        if (len > 0 && *ret_count == most)
+            return too_many(&reading->body, what, most);
+        if (len > 0)
+            list[(*ret_count)++] = (struct sl_str){text.at, len};
+        text = sl_str_from(text, len + 1);
+    }
+    return true;
+}
+
+static bool read_override(struct sl_reading *reading, struct sl_str name,
+                          struct sl_str rate, struct sl_subject_change *change)
+{
+    struct sl_subject_override *rates =
+        (struct sl_subject_override *)change->rates;
+
+    if (change->rate_count == SL_SUBJECT_RECORD_RATES)
+        return too_many(&reading->body, "overrides", SL_SUBJECT_RECORD_RATES);
+    rates[change->rate_count++] = (struct sl_subject_override){
+        .limit = sl_str_from(name, strlen(override_prefix)),
+        .rate = rate,
+        .until = SL_NS_NONE,
+    };
+    change->has |= SL_HAS_RATES;
+    return true;
+}
+
+static bool read_cell(struct sl_reading *reading, struct sl_str name,
+                      struct sl_str cell, struct sl_subject_change *c,
+                      sl_ns *until)
+{
+    static const struct {
+        const char *name;
+        unsigned has;
+        size_t offset;
+    } texts[] = {
+        {"scope", 0,           offsetof(struct sl_subject_change, scope)},
+        {"id",    0,           offsetof(struct sl_subject_change, id)   },
+        {"by",    0,           offsetof(struct sl_subject_change, by)   },
+        {"plan",  SL_HAS_PLAN, offsetof(struct sl_subject_change, plan) },
+        {"note",  SL_HAS_NOTE, offsetof(struct sl_subject_change, note) },
+    };
+
+    for (size_t i = 0; i < SL_LEN(texts); i++)
+        if (is(name, texts[i].name)) {
+            *(struct sl_str *)((char *)c + texts[i].offset) = cell;
+            c->has |= texts[i].has;
+            return true;
+        }
+    if (is(name, "until"))
+        return sl_reading_time(reading, "until", cell, until);
+    if (is(name, "expires")) {
+        c->has |= SL_HAS_EXPIRES;
+        return sl_reading_time(reading, "expires", cell, &c->expires);
+    }
+    if (is(name, "roles")) {
+        c->has |= SL_HAS_ROLES;
+        return split(reading, "roles", cell, SL_SUBJECT_RECORD_ROLES, &c->roles,
+                     &c->role_count);
+    }
+    if (is(name, "aliases")) {
+        c->has |= SL_HAS_ALIASES;
+        return split(reading, "aliases", cell, SL_SUBJECT_RECORD_ALIASES,
+                     &c->aliases, &c->alias_count);
+    }
+    return read_override(reading, name, cell, c);
+}
+
+bool sl_subject_change_read_csv(struct sl_reading *reading,
+                                const struct sl_csv_head *head,
+                                const struct sl_str *cells, unsigned count,
+                                struct sl_subject_change *ret)
+{
+    struct sl_subject_override *rates = sl_arena_take(
+        reading->body.json.arena, SL_SUBJECT_RECORD_RATES * sizeof(*rates));
+    sl_ns until = SL_NS_NONE;
+
+    if (!rates)
+        return sl_json_body_no_memory(&reading->body);
+    ret->rates = rates;
+    ret->expires = SL_NS_NONE;
+    if (count != head->count)
+        return SL_REFUSE(
+            reading, "the line has %u cells, but the first line has %u columns",
+            count, head->count);
+    for (unsigned i = 0; i < count; i++)
+        if (cells[i].len > 0 &&
+            !read_cell(reading, head->names[i], cells[i], ret, &until))
+            return false;
+    for (unsigned i = 0; i < ret->rate_count; i++) {
+        rates[i].until = until;
+        rates[i].by = ret->by;
+        rates[i].note = ret->note;
+    }
+    return check_change(reading, ret);
+}
+
 /* ---- the policy ---- */
 
-/* Refuse a plan or a limit that is not in the policy. */
-static int refuse_name(const char *what, struct sl_str name,
-                       const char *const *names, size_t count,
-                       struct sl_diag *diag)
-{
-    const char *near = sl_str_nearest(name, names, count);
-
-    return sl_diag_error(
-        diag, SLUICE_ECONF, "the policy has no %s \"%.*s\"%s%s%s", what,
-        SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
-        near ? "\"?" : "; set force to keep it anyway");
-}
-
-static int refuse_plan(const struct sl_policy *policy, struct sl_str name,
-                       struct sl_diag *diag)
-{
-    const char *names[256];
-    size_t count = 0;
-
-    for (; count < policy->plans.count && count < SL_LEN(names); count++)
-        names[count] = policy->plans.list[count].name.at;
-    return refuse_name("plan", name, names, count, diag);
-}
-
-static int refuse_limit(const struct sl_policy *policy, struct sl_str name,
-                        struct sl_diag *diag)
-{
-    const char *names[256];
-    size_t count = 0;
-
-    for (; count < policy->rule_count && count < SL_LEN(names); count++)
-        names[count] = policy->rules[count].name.at;
-    return refuse_name("limit", name, names, count, diag);
-}
-
-static int check_rate(const struct sl_subject_override *own,
-                      const struct sl_policy *policy, bool force,
-                      struct sl_diag *diag)
+static bool check_rate(struct sl_reading *reading,
+                       const struct sl_subject_override *own,
+                       const struct sl_policy *policy, bool force)
 {
     int index = sl_policy_rule(policy, own->limit);
     struct sl_plan_limit limit;
@@ -745,29 +632,42 @@ static int check_rate(const struct sl_subject_override *own,
     int err;
 
     if (own->rate.len == 0)
-        return 0; /* the override is removed */
+        return true; /* the override is removed */
     if (index < 0 && !force)
-        return refuse_limit(policy, own->limit, diag);
+        return SL_REFUSE(reading, "the policy has no limit \"%.*s\"%s",
+                         SL_STR_ARG(own->limit),
+                         sl_hint_limit(policy, own->limit, FORCE).text);
     err = index < 0
               ? sl_parse_rate(own->rate, &rate, &why)
               : sl_rule_rate(&policy->rules[index], own->rate, &limit, &why);
-    if (!err)
-        return 0;
-    return sl_diag_error(diag, SLUICE_ECONF, "\"%.*s\" for %.*s: %s%s%s",
-                         SL_STR_ARG(own->rate), SL_STR_ARG(own->limit),
-                         why.sentence, why.hint[0] ? "; write " : "", why.hint);
+    return !err ||
+           SL_REFUSE(reading, "\"%.*s\" for %.*s: %s%s%s",
+                     SL_STR_ARG(own->rate), SL_STR_ARG(own->limit),
+                     why.sentence, why.hint[0] ? "; write " : "", why.hint);
 }
 
-int sl_subject_change_check(const struct sl_subject_change *change,
-                            const struct sl_policy *policy, bool force,
-                            struct sl_diag *diag)
+static bool refuse_plan(struct sl_reading *reading, struct sl_str name,
+                        const struct sl_policy *policy)
 {
-    int err = 0;
+    const char *names[256];
+    unsigned count = 0;
 
+    for (; count < policy->plans.count && count < SL_LEN(names); count++)
+        names[count] = policy->plans.list[count].name.at;
+    return SL_REFUSE(
+        reading, "the policy has no plan \"%.*s\"%s", SL_STR_ARG(name),
+        sl_hint_of(sl_str_nearest(name, names, count), FORCE).text);
+}
+
+bool sl_subject_change_check(struct sl_reading *reading,
+                             const struct sl_subject_change *change,
+                             const struct sl_policy *policy, bool force)
+{
     if (change->plan.len > 0 && !force &&
         sl_policy_plan(policy, change->plan) < 0)
-        err = refuse_plan(policy, change->plan, diag);
-    for (unsigned i = 0; i < change->rate_count && !err; i++)
-        err = check_rate(&change->rates[i], policy, force, diag);
-    return err;
+        return refuse_plan(reading, change->plan, policy);
+    for (unsigned i = 0; i < change->rate_count; i++)
+        if (!check_rate(reading, &change->rates[i], policy, force))
+            return false;
+    return true;
 }

@@ -17,11 +17,8 @@
 #include "base/parse.h"
 #include "base/timestamp.h"
 #include "engine/engine_int.h"
-#include "server/http/admin.h"
-#include "server/http/subjects.h"
-#include "server/http/usage.h"
+#include "server/http/http_int.h"
 #include "store/quota_lease.h"
-#include "wire/json.h"
 
 #define DAYS      30
 #define DAYS_MOST 3660
@@ -41,7 +38,6 @@ struct reading {
     const struct sl_usage_row *rows;
     size_t row_count;
     unsigned next; /* rule */
-    bool stepping;
     bool failed;
 };
 
@@ -98,19 +94,16 @@ static bool read_query(struct reading *r)
         return false;
     r->days = DAYS;
     if (days.len > 0 &&
-        (sl_parse_number(days, &r->days, NULL) || r->days > DAYS_MOST)) {
-        sl_http_refuse(r->call, 400, "BAD_QUERY",
-                       "\"days\" must be a number from 0 to %d, not \"%.*s\"",
-                       DAYS_MOST, SL_STR_ARG(days));
-        return false;
-    }
+        (sl_parse_number(days, &r->days, NULL) || r->days > DAYS_MOST))
+        return sl_http_refuse(
+            r->call, 400, "BAD_QUERY",
+            "\"days\" must be a number from 0 to %d, not \"%.*s\"", DAYS_MOST,
+            SL_STR_ARG(days));
     r->csv = sl_str_eq(format, SL_STR("csv"));
-    if (format.len > 0 && !r->csv && !sl_str_eq(format, SL_STR("json"))) {
-        sl_http_refuse(r->call, 400, "BAD_QUERY",
-                       "\"format\" must be json or csv, not \"%.*s\"",
-                       SL_STR_ARG(format));
-        return false;
-    }
+    if (format.len > 0 && !r->csv && !sl_str_eq(format, SL_STR("json")))
+        return sl_http_refuse(r->call, 400, "BAD_QUERY",
+                              "\"format\" must be json or csv, not \"%.*s\"",
+                              SL_STR_ARG(format));
     return true;
 }
 
@@ -177,17 +170,12 @@ static void write_csv(const struct reading *r, struct sl_writer *w)
 static void finish(struct reading *r)
 {
     struct sl_http_call *call = r->call;
-    int err = 0;
 
-    if (!r->failed && !r->csv)
-        err = sl_buf_add(&call->text, SL_STR("]}"));
-    if (err)
-        sl_http_no_memory(call);
-    else if (!r->failed)
-        sl_http_answer(call, 200,
-                       r->csv ? SL_STR("text/csv; charset=utf-8")
-                              : SL_STR("application/json"),
+    if (!r->failed && r->csv)
+        sl_http_answer(call, 200, SL_STR("text/csv; charset=utf-8"),
                        sl_buf_str(&call->text));
+    else if (!r->failed)
+        sl_http_answer_json(call, sl_buf_add(&call->text, SL_STR("]}")));
     sl_job_clear(&r->job);
     sl_http_resume_finish(call);
 }
@@ -223,13 +211,9 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
     view.scope = r->scope;
     view.id = r->id;
     counter = find_counter(r, rule->name, view.start);
-    if (counter) {
-        view.overage = counter->overage;
-        view.credited = counter->credited;
-        view.from_database = !view.limited || view.blind;
-        if (view.from_database)
-            view.used = counter->used;
-    }
+    if (counter)
+        sl_meter_view_add(&view, counter->used, counter->overage,
+                          counter->credited);
     view.credits = sum_credits(r, rule->name);
     sl_json_open(&w, '{');
     sl_meter_view_write(&view, &w);
@@ -261,27 +245,23 @@ static bool is_wanted(const struct reading *r, const struct sl_rule *rule)
     return metered || r->limit.len > 0;
 }
 
-static void step(struct reading *r);
-
-static void on_asked(struct sl_check *check)
+/* Write the meter of the next rule, which was decided. */
+static void add_meter(struct reading *r)
 {
-    struct reading *r = check->ctx;
+    const struct sl_check *check = &r->call->check;
     const struct sl_rule *rule = &check->active->policy->rules[r->next++];
 
-    if (check->err || write_meter(r, rule)) {
-        r->failed = true;
-        sl_http_no_memory(r->call);
-    }
-    if (!r->stepping)
-        step(r);
+    if (check->err || write_meter(r, rule))
+        r->failed = !sl_http_no_memory(r->call);
 }
 
-static void step(struct reading *r)
-{
-    struct sl_http_call *call = r->call;
-    const struct sl_policy *policy = call->check.active->policy;
+static void on_later(struct sl_check *check);
 
-    r->stepping = true;
+/* Peek one limit after the other, until one must wait. */
+static void go_on(struct reading *r)
+{
+    const struct sl_policy *policy = r->call->check.active->policy;
+
     while (!r->csv && r->next < policy->rule_count && !r->failed) {
         const struct sl_rule *rule = &policy->rules[r->next];
 
@@ -290,13 +270,17 @@ static void step(struct reading *r)
             continue;
         }
         r->request.limit = rule->name;
-        sl_http_ask(call, &r->request, false, on_asked, r);
-        if (call->check.busy)
-            break;
+        if (!sl_http_ask(r->call, &r->request, false, on_later, r))
+            return;
+        add_meter(r);
     }
-    r->stepping = false;
-    if (!call->check.busy)
-        finish(r);
+    finish(r);
+}
+
+static void on_later(struct sl_check *check)
+{
+    add_meter(check->ctx);
+    go_on(check->ctx);
 }
 
 static int begin_answer(struct reading *r)
@@ -329,7 +313,7 @@ static void on_read(struct sl_job *job)
     } else {
         r->failed = false;
     }
-    step(r);
+    go_on(r);
 }
 
 static void prepare(struct reading *r)
@@ -352,53 +336,36 @@ static void prepare(struct reading *r)
         if (sl_str_eq(r->scopes[i], SL_STR("user")))
             r->request.user = r->values[i];
     }
-    r->job.loop = r->call->worker->loop;
+    sl_http_job_init(&r->job, r->call, SL_JOB_USAGE_READ, on_read, r);
     r->job.scope = r->scope;
     r->job.id = r->id;
     r->job.since = now > back ? now - back : 0;
-    r->job.now = now;
-    r->job.done = on_read;
-    r->job.ctx = r;
-}
-
-/* Answer without a usage database. */
-static void read_without(struct reading *r)
-{
-    if (r->csv) {
-        (void)sl_http_meter(r->call); /* refuses: there is no history */
-        return;
-    }
-    sl_http_suspend(r->call);
-    on_read(&r->job);
 }
 
 void sl_http_usage_read(struct sl_http_call *call)
 {
     struct sl_usage_sink *meter = call->worker->engine_ctx->meter;
-    struct reading *r;
+    struct reading *r = sl_http_new(call, sizeof(*r));
 
-    r = sl_arena_take(&call->arena, sizeof(*r));
-    if (!r) {
-        sl_http_no_memory(call);
+    if (!r)
         return;
-    }
-    memset(r, 0, sizeof(*r));
     r->call = call;
+    r->has_database = meter != NULL;
     if (!read_path(r)) {
         refuse_path(call);
         return;
     }
     if (!read_query(r))
         return;
-    sl_job_init(&r->job, SL_JOB_USAGE_READ, call->worker->alloc);
+    if (r->csv && !sl_http_meter(call)) /* there is no history */
+        return;
     prepare(r);
-    r->has_database = meter != NULL;
+    sl_http_suspend(call);
     if (!meter) {
-        read_without(r);
+        on_read(&r->job);
         return;
     }
     sl_usage_buffer_flush(meter);
-    sl_http_suspend(call);
     sl_registry_ask(sl_usage_buffer_registry(meter), &r->job);
 }
 
@@ -453,8 +420,20 @@ void sl_meter_view_of(const struct sl_check *check, const struct sl_rule *rule,
         ret->end = sl_calendar_period(&numbers->cal, now).end;
 }
 
-/* At the present rate the limit lasts elapsed * limit / used from the start. */
-sl_ns sl_meter_view_exhausted(const struct sl_meter_view *v)
+void sl_meter_view_add(struct sl_meter_view *view, uint64_t used,
+                       uint64_t overage, uint64_t credited)
+{
+    view->overage = overage;
+    view->credited = credited;
+    view->from_database = !view->limited || view->blind;
+    if (view->from_database)
+        view->used = used;
+}
+
+/* Returns the time when the limit is used up at the present rate, or
+ * SL_NS_NONE: not in this period. The limit lasts elapsed * limit / used from
+ * the start. */
+static sl_ns exhausted_at(const struct sl_meter_view *v)
 {
     sl_ns elapsed = v->now - v->start;
     unsigned __int128 whole;
@@ -531,7 +510,7 @@ void sl_meter_view_write(const struct sl_meter_view *v, struct sl_writer *w)
         sl_writer_add(w, SL_STR(",\"reset_ms\":null"));
     else
         sl_writer_addf(w, ",\"reset_ms\":%" PRId64, (v->end - v->now) / SL_MS);
-    write_time(w, "exhausted", sl_meter_view_exhausted(v));
+    write_time(w, "exhausted", exhausted_at(v));
     if (v->blind)
         sl_writer_add(w, SL_STR(",\"degraded\":true"));
 }
@@ -548,143 +527,123 @@ void sl_meter_view_write(const struct sl_meter_view *v, struct sl_writer *w)
 
 #define LIKE "{\"limit\":\"minutes\",\"amount\":500,\"expires\":\"2026-12-31\"}"
 
-static bool bad(struct sl_http_call *call, const char *sentence)
+/* Returns a job for the subject in the path, or NULL after a refusal. */
+static struct sl_http_job *begin(struct sl_http_call *call,
+                                 enum sl_job_kind kind,
+                                 void (*answer)(struct sl_http_job *op),
+                                 struct sl_str *tail)
 {
-    sl_http_refuse(call, 400, "BAD_REQUEST", "%s; send " LIKE, sentence);
-    return false;
-}
-
-/* Returns an op for the subject in the path, or NULL after a refusal. */
-static struct sl_subject_job_call *
-begin(struct sl_http_call *call, enum sl_job_kind kind,
-      void (*answer)(struct sl_subject_job_call *op), struct sl_str *tail)
-{
-    struct sl_subject_job_call *op = sl_subject_job(call, kind, answer, tail);
+    struct sl_http_job *op = sl_http_job_subject(call, kind, answer, tail);
 
     if (!op)
         return NULL;
-    op->job.grant = sl_arena_take(&call->arena, sizeof(*op->job.grant));
-    if (!op->job.grant) {
-        sl_http_no_memory(call);
+    op->job.grant = sl_http_new(call, sizeof(*op->job.grant));
+    if (!op->job.grant)
         return NULL;
-    }
     *op->job.grant = (struct sl_credit_grant){
         .scope = op->job.scope, .id = op->job.id, .expires = SL_NS_NONE};
     return op;
 }
 
-/* ---- granting ---- */
-
-static bool read_text(struct sl_http_call *call, const json_t *member,
-                      struct sl_str *ret)
-{
-    const char *copy;
-
-    *ret = (struct sl_str){"", 0};
-    if (!member || json_is_null(member))
-        return true;
-    if (!json_is_string(member))
-        return bad(call, "\"limit\", \"expires\" and \"note\" must be strings");
-    ret->len = json_string_length(member);
-    copy = sl_arena_copy(&call->arena,
-                         (struct sl_str){json_string_value(member), ret->len});
-    ret->at = copy;
-    return copy || bad(call, "out of memory");
-}
-
 /* Check that the limit is a quota per the scope of the path. */
-static bool check_limit(struct sl_http_call *call,
+static bool check_limit(struct sl_json_body *r,
                         const struct sl_credit_grant *grant)
 {
-    const struct sl_policy *policy = call->check.active->policy;
+    const struct sl_policy *policy = r->call->check.active->policy;
     int index = sl_policy_rule(policy, grant->limit);
     const struct sl_rule *rule = index < 0 ? NULL : &policy->rules[index];
 
     if (rule && rule->kind == SL_QUOTA && rule->per_count == 1 &&
         sl_str_eq(policy->identity.scope_names[rule->per[0]], grant->scope))
         return true;
-    sl_http_refuse(call, 400, "BAD_REQUEST",
-                   rule ? "credits are for quotas with `per: %.*s` only; "
-                          "\"%.*s\" is not one"
-                        : "credits are for quotas with `per: %.*s` only; the "
-                          "policy has no limit \"%.*s\"",
-                   SL_STR_ARG(grant->scope), SL_STR_ARG(grant->limit));
-    return false;
+    return sl_json_body_refuse(
+        r, "BAD_REQUEST",
+        rule ? "credits are for quotas with `per: %.*s` only; \"%.*s\" is not "
+               "one"
+             : "credits are for quotas with `per: %.*s` only; the policy has "
+               "no limit \"%.*s\"",
+        SL_STR_ARG(grant->scope), SL_STR_ARG(grant->limit));
 }
 
-static bool read_members(struct sl_http_call *call, const json_t *root,
-                         struct sl_credit_grant *grant)
+static bool read_amount(struct sl_json_body *r, struct sl_str member, void *at)
 {
-    struct sl_reading reading = {.arena = &call->arena,
-                                 .now = sl_http_now(call)};
-    json_t *amount = json_object_get(root, "amount");
+    uint64_t *amount = at;
+
+    (void)member;
+    return (sl_json_whole(&r->json, amount) && *amount >= 1 &&
+            *amount <= SL_AMOUNT_MAX) ||
+           sl_json_body_refuse(
+               r, "BAD_REQUEST",
+               "\"amount\" must be a whole number of at least 1; send " LIKE);
+}
+
+struct credit {
+    struct sl_credit_grant grant;
     struct sl_str expires;
-    size_t known = 0;
+};
 
-    static const char *const names[] = {"limit", "amount", "expires", "note"};
+#define CREDIT(name) offsetof(struct credit, name)
 
-    for (size_t i = 0; i < SL_LEN(names); i++)
-        known += json_object_get(root, names[i]) != NULL;
-    if (known != json_object_size(root))
-        return bad(call,
-                   "a credit may only have limit, amount, expires and note");
-    if (!json_is_integer(amount) || json_integer_value(amount) < 1 ||
-        json_integer_value(amount) > (json_int_t)SL_AMOUNT_MAX)
-        return bad(call, "\"amount\" must be a whole number of at least 1");
-    grant->amount = (uint64_t)json_integer_value(amount);
-    if (!read_text(call, json_object_get(root, "limit"), &grant->limit) ||
-        !read_text(call, json_object_get(root, "expires"), &expires) ||
-        !read_text(call, json_object_get(root, "note"), &grant->note))
+static const struct sl_json_field credit_fields[] = {
+    SL_JSON_FIELD("limit", CREDIT(grant.limit), sl_json_body_text),
+    SL_JSON_FIELD("amount", CREDIT(grant.amount), read_amount),
+    SL_JSON_FIELD("expires", CREDIT(expires), sl_json_body_text),
+    SL_JSON_FIELD("note", CREDIT(grant.note), sl_json_body_text),
+};
+
+static bool read_credit(struct sl_reading *reading, struct credit *c)
+{
+    struct sl_json_body *r = &reading->body;
+
+    if (r->json.text.len > SL_ADMIN_BODY)
+        return SL_REFUSE(reading,
+                         "the body has more than %zu bytes; send " LIKE,
+                         SL_ADMIN_BODY);
+    if (!sl_json_body_fields(r, credit_fields, SL_LEN(credit_fields),
+                             ": a credit may only have limit, amount, expires "
+                             "and note; send " LIKE,
+                             c))
         return false;
-    if (expires.len > 0 &&
-        !sl_reading_time(&reading, "expires", expires, &grant->expires))
-        return bad(call, reading.diag.sentence);
-    if (!sl_reading_text(&reading, "note", grant->note, SL_SUBJECT_RECORD_NOTE))
-        return bad(call, reading.diag.sentence);
-    return check_limit(call, grant);
+    if (!sl_json_end(&r->json))
+        return sl_json_body_broken(r);
+    if (c->grant.amount == 0)
+        return read_amount(r, SL_STR("amount"), &c->grant.amount);
+    return (c->expires.len == 0 ||
+            sl_reading_time(reading, "expires", c->expires,
+                            &c->grant.expires)) &&
+           sl_reading_text(reading, "note", c->grant.note,
+                           SL_SUBJECT_RECORD_NOTE) &&
+           check_limit(r, &c->grant);
 }
 
-static bool read_grant(struct sl_http_call *call, struct sl_credit_grant *grant)
+static void answer_grant(struct sl_http_job *op)
 {
-    struct sl_str body = call->request->body;
-    json_t *root = NULL;
-    bool good;
-
-    if (body.len <= SL_ADMIN_BODY)
-        root = json_loadb(body.len ? body.at : "", body.len,
-                          JSON_REJECT_DUPLICATES, NULL);
-    good = json_is_object(root) ? read_members(call, root, grant)
-                                : bad(call, "the body is not a JSON object");
-    json_decref(root);
-    return good;
-}
-
-static void answer_grant(struct sl_subject_job_call *op)
-{
-    struct sl_http_call *call = op->call;
-
-    sl_admin_answer(call,
-                    sl_buf_addf(&call->text, "{\"number\":%" PRIu64 "}",
-                                op->job.grant->number),
-                    sl_admin_json);
+    sl_admin_answerf(op->call, "{\"number\":%" PRIu64 "}",
+                     op->job.grant->number);
 }
 
 void sl_admin_credit_give(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_subject_job_call *op =
-        begin(call, SL_JOB_GRANT, answer_grant, &tail);
+    struct sl_http_job *op = begin(call, SL_JOB_GRANT, answer_grant, &tail);
+    struct sl_reading reading = {.now = sl_http_now(call)};
+    struct credit credit = {.expires = SL_STR("")};
 
-    if (!op || !read_grant(call, op->job.grant))
+    if (!op)
         return;
+    credit.grant = *op->job.grant;
+    sl_json_body_begin(&reading.body, call, "credit");
+    if (!read_credit(&reading, &credit)) {
+        sl_json_body_answer(&reading.body);
+        return;
+    }
+    *op->job.grant = credit.grant;
     op->job.grant->by = sl_subject_by(call, SL_STR(""));
     op->job.on = 1;
-    sl_subject_job_send(op);
+    sl_http_job_send(op);
 }
 
-/* ---- revoking ---- */
-
-static void answer_revoke(struct sl_subject_job_call *op)
+static void answer_revoke(struct sl_http_job *op)
 {
     struct sl_http_call *call = op->call;
 
@@ -692,15 +651,13 @@ static void answer_revoke(struct sl_subject_job_call *op)
         sl_http_refuse(call, 404, "NO_SUCH_CREDIT", "there is no credit %.*s",
                        SL_STR_ARG(call->rest));
     else
-        sl_admin_answer(call, sl_buf_addf(&call->text, "{\"removed\":true}"),
-                        sl_admin_json);
+        sl_admin_answerf(call, "{\"removed\":true}");
 }
 
 void sl_admin_credit_revoke(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_subject_job_call *op =
-        begin(call, SL_JOB_GRANT, answer_revoke, &tail);
+    struct sl_http_job *op = begin(call, SL_JOB_GRANT, answer_revoke, &tail);
 
     if (!op)
         return;
@@ -712,24 +669,21 @@ void sl_admin_credit_revoke(struct sl_http_call *call)
         return;
     }
     op->job.on = 0;
-    sl_subject_job_send(op);
+    sl_http_job_send(op);
 }
 
-/* ---- reading ---- */
-
-static void answer_list(struct sl_subject_job_call *op)
+static void answer_list(struct sl_http_job *op)
 {
-    sl_subject_answer_rows(op, "credits");
+    sl_http_job_rows(op, "credits");
 }
 
 void sl_admin_credits(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_subject_job_call *op =
-        begin(call, SL_JOB_CREDITS, answer_list, &tail);
+    struct sl_http_job *op = begin(call, SL_JOB_CREDITS, answer_list, &tail);
 
     if (op)
-        sl_subject_job_send(op);
+        sl_http_job_send(op);
 }
 
 /* ---- /v1/leases of the admin listener ----
@@ -743,30 +697,24 @@ void sl_admin_credits(struct sl_http_call *call)
 
 #define LIST_MOST 10000
 
-/* ---- reading ---- */
-
-static void answer_leases(struct sl_subject_job_call *op)
+static void answer_leases(struct sl_http_job *op)
 {
-    sl_subject_answer_rows(op, "leases");
+    sl_http_job_rows(op, "leases");
 }
 
 void sl_admin_leases(struct sl_http_call *call)
 {
-    struct sl_subject_job_call *op =
-        sl_admin_admit(call)
-            ? sl_subject_job_new(call, SL_JOB_LEASES, answer_leases)
-            : NULL;
+    struct sl_http_job *op =
+        sl_http_job_new(call, SL_JOB_LEASES, answer_leases);
 
     if (!op)
         return;
     op->job.most = LIST_MOST;
     op->job.name = sl_str_c(sl_admin_of(call)->node);
-    sl_subject_job_send(op);
+    sl_http_job_send(op);
 }
 
-/* ---- releasing ---- */
-
-static void answer_release(struct sl_subject_job_call *op)
+static void answer_release(struct sl_http_job *op)
 {
     struct sl_http_call *call = op->call;
     const struct sl_job *job = &op->job;
@@ -782,24 +730,20 @@ static void answer_release(struct sl_subject_job_call *op)
                        "it, then it returns them",
                        SL_STR_ARG(job->name));
     else
-        sl_admin_answer(call,
-                        sl_buf_addf(&call->text,
-                                    "{\"released\":true,\"leases\":%u,"
-                                    "\"units\":%" PRIu64 "}",
-                                    job->same, job->units),
-                        sl_admin_json);
+        sl_admin_answerf(call,
+                         "{\"released\":true,\"leases\":%u,"
+                         "\"units\":%" PRIu64 "}",
+                         job->same, job->units);
 }
 
 void sl_admin_lease_release(struct sl_http_call *call)
 {
-    struct sl_subject_job_call *op =
-        sl_admin_admit(call)
-            ? sl_subject_job_new(call, SL_JOB_RELEASE, answer_release)
-            : NULL;
+    struct sl_http_job *op =
+        sl_http_job_new(call, SL_JOB_RELEASE, answer_release);
 
     if (!op)
         return;
     op->job.name = call->rest;
     op->job.since = op->job.now - SL_QUOTA_LEASE_ALIVE;
-    sl_subject_job_send(op);
+    sl_http_job_send(op);
 }

@@ -10,9 +10,7 @@
  */
 #include <string.h>
 
-#include "base/buf.h"
 #include "server/http/http_int.h"
-#include "server/http/usage.h"
 
 /* Seconds within which a daemon returns unused leases. */
 #define LEASE_BACK "2"
@@ -26,7 +24,6 @@ struct reporting {
     struct sl_job job;
     unsigned next;
     bool charging; /* else peeking */
-    bool stepping;
     bool failed;
 };
 
@@ -49,11 +46,7 @@ static void write_one(const struct reporting *r, unsigned i,
     const struct sl_usage_entry *u = &r->usage[i];
     struct sl_meter_view view = r->views[i];
 
-    view.overage = u->overage;
-    view.credited = u->credited;
-    view.from_database = !view.limited || view.blind;
-    if (view.from_database)
-        view.used = u->used;
+    sl_meter_view_add(&view, u->used, u->overage, u->credited);
     sl_json_open(w, '{');
     sl_json_key(w, SL_STR("recorded"));
     sl_json_flag(w, u->result == SL_USAGE_RECORDED);
@@ -63,8 +56,7 @@ static void write_one(const struct reporting *r, unsigned i,
 
 static void finish(struct reporting *r)
 {
-    struct sl_http_call *call = r->call;
-    struct sl_writer w = {.out = &call->text};
+    struct sl_writer w = {.out = &r->call->text};
 
     sl_job_clear(&r->job);
     if (!r->failed) {
@@ -74,13 +66,9 @@ static void finish(struct reporting *r)
             write_one(r, i, &w);
         if (r->uses.is_array)
             sl_json_close(&w, ']');
-        if (w.err)
-            sl_http_no_memory(call);
-        else
-            sl_http_answer(call, 200, SL_STR("application/json"),
-                           sl_buf_str(w.out));
+        sl_http_answer_json(r->call, w.err);
     }
-    sl_http_resume_finish(call);
+    sl_http_resume_finish(r->call);
 }
 
 /* The quota is not used up, so the answer is not the denial of the limit. */
@@ -148,7 +136,7 @@ static void refuse_failed(struct reporting *r)
 
 /* ---- the steps ---- */
 
-static void step(struct reporting *r);
+static void go_on(struct reporting *r);
 
 static void on_recorded(struct sl_job *job)
 {
@@ -164,20 +152,13 @@ static void on_recorded(struct sl_job *job)
     }
     r->charging = true;
     r->next = 0;
-    step(r);
+    go_on(r);
 }
 
 /* Write the usage of earlier decisions, then the reports. */
 static void record(struct reporting *r)
 {
-    struct sl_http_call *call = r->call;
-
     sl_usage_buffer_flush(r->meter);
-    r->job.kind = SL_JOB_USAGE;
-    r->job.loop = call->worker->loop;
-    r->job.now = sl_http_now(call);
-    r->job.done = on_recorded;
-    r->job.ctx = r;
     r->job.usage = r->usage;
     r->job.change_count = r->uses.count;
     sl_registry_ask(sl_usage_buffer_registry(r->meter), &r->job);
@@ -195,17 +176,6 @@ static bool join(struct sl_http_call *call, const struct sl_str *values,
     *ret = (struct sl_str){copy, id.len};
     sl_buf_done(&id);
     return copy;
-}
-
-static bool join_scopes(struct reporting *r,
-                        const struct sl_usage_report_item *use,
-                        struct sl_str *ret)
-{
-    if (use->rule->per_count == 0) {
-        *ret = SL_STR("all");
-        return true;
-    }
-    return join(r->call, use->scopes, use->rule->per_count, ret);
 }
 
 /* Fill the entry of a report. If the policy is switched off or the plan is
@@ -238,11 +208,11 @@ static bool fill(struct reporting *r, unsigned i)
     };
     if (use->name.len > 0 && use->release)
         u->amount = 0;
+    u->scope = SL_STR("all");
     if (!join(call, values, use->rule->per_count, &u->id) ||
-        !join_scopes(r, use, &u->scope)) {
-        sl_http_no_memory(call);
-        return false;
-    }
+        (use->rule->per_count > 0 &&
+         !join(call, use->scopes, use->rule->per_count, &u->scope)))
+        return sl_http_no_memory(call);
     r->views[i].scope = u->scope;
     r->views[i].id = u->id;
     return true;
@@ -265,33 +235,39 @@ static void refund(struct reporting *r, const struct sl_usage_entry *u)
     r->meter->calls->spent(r->meter, &spent);
 }
 
-static void on_asked(struct sl_check *check)
+/* Use the decision about the next report. */
+static void use_decision(struct reporting *r)
 {
-    struct reporting *r = check->ctx;
+    struct sl_check *check = &r->call->check;
     unsigned i = r->next++;
     const struct sl_usage_report_item *use = &r->uses.list[i];
+    struct sl_meter_view after;
 
-    if (check->err && !r->charging) {
-        r->failed = true;
-        sl_http_refuse(r->call, 400, "BAD_REQUEST", "%s", check->diag.sentence);
-    } else if (!r->charging) {
-        r->failed = !fill(r, i);
-    } else if (!check->err) {
-        struct sl_meter_view after;
-
-        sl_meter_view_of(check, use->rule, use->request.now, &after);
-        r->views[i].used = after.used;
-        r->views[i].left = after.left;
-        r->views[i].blind = after.blind;
-        if (r->usage[i].owes && r->usage[i].moved < 0 && !after.blind)
-            refund(r, &r->usage[i]);
+    if (!r->charging) {
+        r->failed = check->err ? !sl_http_refuse(r->call, 400, "BAD_REQUEST",
+                                                 "%s", check->diag.sentence)
+                               : !fill(r, i);
+        return;
     }
-    if (!r->stepping)
-        step(r);
+    if (check->err)
+        return;
+    sl_meter_view_of(check, use->rule, use->request.now, &after);
+    r->views[i].used = after.used;
+    r->views[i].left = after.left;
+    r->views[i].blind = after.blind;
+    if (r->usage[i].owes && r->usage[i].moved < 0 && !after.blind)
+        refund(r, &r->usage[i]);
 }
 
-/* Peek the limit of the next report, or charge it. */
-static void ask_one(struct reporting *r)
+static void on_later(struct sl_check *check)
+{
+    use_decision(check->ctx);
+    go_on(check->ctx);
+}
+
+/* Peek the limit of the next report, or charge it. Returns false if the
+ * decision comes later. */
+static bool ask_next(struct reporting *r)
 {
     struct sl_request *request = &r->uses.list[r->next].request;
     int64_t moved = r->charging ? r->usage[r->next].moved : 0;
@@ -299,22 +275,16 @@ static void ask_one(struct reporting *r)
     request->cost = moved < 0 ? (uint64_t)-moved : (uint64_t)moved;
     request->charge = moved > 0;
     request->give_back = moved < 0;
-    sl_http_ask(r->call, request, moved != 0, on_asked, r);
+    return sl_http_ask(r->call, request, moved != 0, on_later, r);
 }
 
-static void step(struct reporting *r)
+static void go_on(struct reporting *r)
 {
-    struct sl_http_call *call = r->call;
-
-    r->stepping = true;
     while (r->next < r->uses.count && !r->failed) {
-        ask_one(r);
-        if (call->check.busy)
-            break;
+        if (!ask_next(r))
+            return;
+        use_decision(r);
     }
-    r->stepping = false;
-    if (call->check.busy)
-        return;
     if (r->failed || r->charging || r->uses.count == 0)
         finish(r);
     else
@@ -323,33 +293,22 @@ static void step(struct reporting *r)
 
 void sl_http_usage_report(struct sl_http_call *call)
 {
-    struct reporting *r;
-    struct sl_usage_sink *meter;
+    struct sl_usage_sink *meter = sl_http_meter(call);
+    struct reporting *r = meter ? sl_http_new(call, sizeof(*r)) : NULL;
 
-    if (sl_http_is_page(call))
+    if (!r)
         return;
-    meter = sl_http_meter(call);
-    if (!meter)
-        return;
-    r = sl_arena_take(&call->arena, sizeof(*r));
-    if (!r) {
-        sl_http_no_memory(call);
-        return;
-    }
-    *r = (struct reporting){.call = call, .meter = meter};
+    r->call = call;
+    r->meter = meter;
     if (!sl_uses_read(call, &r->uses))
         return;
-    r->usage =
-        sl_arena_take(&call->arena, (r->uses.count + 1) * sizeof(*r->usage));
-    r->views =
-        sl_arena_take(&call->arena, (r->uses.count + 1) * sizeof(*r->views));
-    if (!r->usage || !r->views) {
-        sl_http_no_memory(call);
+    r->usage = sl_http_new(call, (r->uses.count + 1) * sizeof(*r->usage));
+    r->views = sl_http_new(call, (r->uses.count + 1) * sizeof(*r->views));
+    if (!r->usage || !r->views)
         return;
-    }
-    sl_job_init(&r->job, SL_JOB_USAGE, call->worker->alloc);
+    sl_http_job_init(&r->job, call, SL_JOB_USAGE, on_recorded, r);
     sl_http_suspend(call);
-    step(r);
+    go_on(r);
 }
 
 /* ---- the body of POST /v1/usage ----
@@ -360,118 +319,66 @@ void sl_http_usage_report(struct sl_http_call *call)
  * or an array of these. Ambiguous bodies are refused, as in checks.
  */
 
-struct reading {
-    struct sl_json_body body;
-    struct sl_usage_report_item *use; /* the report that is read */
-    struct sl_str other;              /* "key" */
-    bool has_amount;
-};
-
-/* ---- members ---- */
-
-enum form { TEXT, AMOUNT, FLAG };
-
-struct member {
-    const char *name;
-    enum form form;
-    size_t place; /* in the report; SIZE_MAX: "key" */
-};
-
-#define USE(name)  offsetof(struct sl_usage_report_item, name)
-#define FACT(name) (USE(request) + offsetof(struct sl_request, name))
-
-static const struct member members[] = {
-    {"org",             TEXT,   FACT(org)   },
-    {"user",            TEXT,   FACT(user)  },
-    {"ip",              TEXT,   FACT(ip)    },
-    {"plan",            TEXT,   FACT(plan)  },
-    {"limit",           TEXT,   FACT(limit) },
-    {"key",             TEXT,   SIZE_MAX    },
-    {"amount",          AMOUNT, USE(amount) },
-    {"idempotency_key", TEXT,   USE(key)    },
-    {"name",            TEXT,   USE(name)   },
-    {"release",         FLAG,   USE(release)},
-    {"enforce",         FLAG,   USE(enforce)},
-};
-
-static bool unknown(struct reading *r, struct sl_str name)
+static bool read_amount(struct sl_json_body *r, struct sl_str member, void *at)
 {
-    const char *names[SL_LEN(members)];
+    struct sl_usage_report_item *use = at;
 
-    for (size_t i = 0; i < SL_LEN(members); i++)
-        names[i] = members[i].name;
-    return sl_json_body_unknown(&r->body, name, names, SL_LEN(members));
+    if (sl_json_peek(&r->json) != SL_JSON_NUMBER)
+        return sl_json_body_wrong(r, member, "a whole number");
+    use->has_amount = true;
+    return sl_json_whole(&r->json, &use->amount) ||
+           sl_json_body_refuse(
+               r, "BAD_REQUEST",
+               "\"amount\" must be a whole number from 0 to "
+               "9007199254740991; for a refund add \"release\": true");
 }
 
-static bool read_amount(struct reading *r, uint64_t *place)
-{
-    if (sl_json_peek(&r->body.json) != SL_JSON_NUMBER)
-        return sl_json_body_wrong(&r->body, SL_STR("amount"), "a whole number");
-    r->has_amount = true;
-    if (sl_json_whole(&r->body.json, place))
-        return true;
-    return sl_json_body_refuse(
-        &r->body, "BAD_REQUEST",
-        "\"amount\" must be a whole number from 0 to 9007199254740991; for a "
-        "refund add \"release\": true");
-}
+#define FIELD(name, member, form)                                              \
+    SL_JSON_FIELD(name, offsetof(struct sl_usage_report_item, member),         \
+                  sl_json_body_##form)
 
-static bool read_member(struct reading *r, const struct member *member)
-{
-    char *place = member->place == SIZE_MAX ? (char *)&r->other
-                                            : (char *)r->use + member->place;
-
-    if (sl_json_peek(&r->body.json) == SL_JSON_NULL)
-        return sl_json_null(&r->body.json) || sl_json_body_broken(&r->body);
-    switch (member->form) {
-    case TEXT:
-        return sl_json_body_text(&r->body, sl_str_c(member->name),
-                                 (struct sl_str *)place);
-    case AMOUNT:
-        return read_amount(r, (uint64_t *)place);
-    case FLAG:
-        if (sl_json_peek(&r->body.json) != SL_JSON_BOOL)
-            return sl_json_body_wrong(&r->body, sl_str_c(member->name),
-                                      "true or false");
-        return sl_json_bool(&r->body.json, (bool *)place) ||
-               sl_json_body_broken(&r->body);
-    }
-    return false;
-}
+static const struct sl_json_field members[] = {
+    FIELD("org", request.org, text),
+    FIELD("user", request.user, text),
+    FIELD("ip", request.ip, text),
+    FIELD("plan", request.plan, text),
+    FIELD("limit", request.limit, text),
+    FIELD("key", other, text),
+    SL_JSON_FIELD("amount", 0, read_amount),
+    FIELD("idempotency_key", key, text),
+    FIELD("name", name, text),
+    FIELD("release", release, flag),
+    FIELD("enforce", enforce, flag),
+};
 
 /* ---- checks ---- */
 
-static bool find_rule(struct reading *r)
+static bool find_rule(struct sl_json_body *r, struct sl_usage_report_item *use)
 {
-    const struct sl_policy *policy = r->body.call->check.active->policy;
-    struct sl_str name = r->use->request.limit;
+    const struct sl_policy *policy = r->call->check.active->policy;
+    struct sl_str name = use->request.limit;
     int index = sl_policy_rule(policy, name);
-    const char *near;
 
     if (name.len == 0)
-        return sl_json_body_refuse(&r->body, "BAD_REQUEST",
+        return sl_json_body_refuse(r, "BAD_REQUEST",
                                    "a report needs a \"limit\"");
-    if (index >= 0) {
-        r->use->rule = &policy->rules[index];
-        return true;
-    }
-    near = sl_json_body_near_limit(&r->body, name);
-    return sl_json_body_refuse(
-        &r->body, "NO_SUCH_LIMIT", "the policy has no limit \"%.*s\"%s%s%s",
-        SL_STR_ARG(name), near ? "; did you mean \"" : "", near ? near : "",
-        near ? "\"?" : "");
+    if (index < 0)
+        return sl_json_body_refuse(
+            r, "NO_SUCH_LIMIT", "the policy has no limit \"%.*s\"%s",
+            SL_STR_ARG(name), sl_hint_limit(policy, name, "").text);
+    use->rule = &policy->rules[index];
+    return true;
 }
 
 /* Find the key: one value for each `per` of the limit. */
-static bool find_keys(struct reading *r)
+static bool find_keys(struct sl_json_body *r, struct sl_usage_report_item *use)
 {
-    struct sl_usage_report_item *use = r->use;
     const struct sl_rule *rule = use->rule;
-    const struct sl_policy *policy = r->body.call->check.active->policy;
+    const struct sl_policy *policy = r->call->check.active->policy;
 
     for (unsigned i = 0; i < rule->per_count; i++) {
         struct sl_str scope = policy->identity.scope_names[rule->per[i]];
-        struct sl_str value = r->other;
+        struct sl_str value = use->other;
         const char *member = "key";
 
         if (rule->per[i] == SL_SCOPE_ORG)
@@ -481,12 +388,11 @@ static bool find_keys(struct reading *r)
         if (rule->per[i] == SL_SCOPE_IP)
             value = use->request.ip, member = "ip";
         if (value.len == 0)
-            return sl_json_body_refuse(&r->body, "BAD_REQUEST",
-                                       "limit \"%.*s\" is per %.*s: add \"%s\"",
-                                       SL_STR_ARG(rule->name),
-                                       SL_STR_ARG(scope), member);
+            return sl_json_body_refuse(
+                r, "BAD_REQUEST", "limit \"%.*s\" is per %.*s: add \"%s\"",
+                SL_STR_ARG(rule->name), SL_STR_ARG(scope), member);
         if (value.len > SL_VALUE_MAX)
-            return sl_json_body_refuse(&r->body, "BAD_REQUEST",
+            return sl_json_body_refuse(r, "BAD_REQUEST",
                                        "\"%s\" has more than %d bytes", member,
                                        SL_VALUE_MAX);
         use->keys[i] = value;
@@ -495,89 +401,58 @@ static bool find_keys(struct reading *r)
     return true;
 }
 
-static bool check_texts(struct reading *r)
+static bool check_texts(struct sl_json_body *r,
+                        struct sl_usage_report_item *use)
 {
-    struct sl_usage_report_item *use = r->use;
-
     if (use->key.len > SL_USAGE_KEY || use->name.len > SL_USAGE_KEY)
         return sl_json_body_refuse(
-            &r->body, "BAD_REQUEST",
+            r, "BAD_REQUEST",
             "\"idempotency_key\" and \"name\" have at most %d "
             "bytes",
             SL_USAGE_KEY);
     if (use->name.len > 0 && use->rule->kind != SL_LEVEL)
         return sl_json_body_refuse(
-            &r->body, "BAD_REQUEST",
+            r, "BAD_REQUEST",
             "\"name\" is only for limits of kind level; \"%.*s\" is a %s",
             SL_STR_ARG(use->rule->name), sl_kind_name(use->rule->kind));
     if (use->rule->kind == SL_PERMITS)
-        return sl_json_body_refuse(&r->body, "BAD_REQUEST",
+        return sl_json_body_refuse(r, "BAD_REQUEST",
                                    "\"%.*s\" has permits, which are held and "
                                    "released; their usage cannot be reported",
                                    SL_STR_ARG(use->rule->name));
-    if (!r->has_amount && use->name.len == 0)
-        return sl_json_body_refuse(&r->body, "BAD_REQUEST",
+    if (!use->has_amount && use->name.len == 0)
+        return sl_json_body_refuse(r, "BAD_REQUEST",
                                    "a report needs an \"amount\"");
-    if (!r->has_amount)
+    if (!use->has_amount)
         use->amount = 1;
-    return true;
-}
-
-static bool finish_use(struct reading *r)
-{
-    struct sl_usage_report_item *use = r->use;
-
-    if (!find_rule(r) || !find_keys(r) || !check_texts(r))
-        return false;
-    use->request.keys = use->keys;
-    use->request.key_scopes = use->scopes;
-    use->request.key_count = use->rule->per_count;
     return true;
 }
 
 /* ---- the body ---- */
 
-static bool read_use(struct reading *r)
+static bool add_use(struct sl_json_body *r, struct sl_usage_report_items *ret)
 {
-    unsigned seen = 0;
-    struct sl_str name;
+    struct sl_usage_report_item *use = &ret->list[ret->count];
 
-    memset(r->use, 0, sizeof(*r->use));
-    r->use->request.trusted = r->use->request.metered = true;
-    r->use->request.now = sl_http_now(r->body.call);
-    r->use->request.has_cost = true;
-    r->other = (struct sl_str){"", 0};
-    r->has_amount = false;
-    if (!sl_json_body_enter(&r->body))
-        return false;
-    while (sl_json_member(&r->body.json, &name)) {
-        size_t i = 0;
-
-        while (i < SL_LEN(members) &&
-               !sl_str_eq(name, sl_str_c(members[i].name)))
-            i++;
-        if (i == SL_LEN(members))
-            return unknown(r, name);
-        if (seen & 1u << i)
-            return sl_json_body_refuse(&r->body, "BAD_REQUEST",
-                                       "\"%s\" is given twice",
-                                       members[i].name);
-        seen |= 1u << i;
-        if (!read_member(r, &members[i]))
-            return false;
-    }
-    return r->body.json.why ? sl_json_body_broken(&r->body) : finish_use(r);
-}
-
-static bool add_use(struct reading *r, struct sl_usage_report_items *ret)
-{
-    r->body.index = ret->count;
+    r->index = ret->count;
     if (ret->count == SL_REPORTS)
-        return sl_json_body_refuse(&r->body, "TOO_MANY",
-                                   "the array has more than %d reports",
-                                   SL_REPORTS);
-    r->use = &ret->list[ret->count++];
-    return read_use(r);
+        return sl_json_body_refuse(
+            r, "TOO_MANY", "the array has more than %d reports", SL_REPORTS);
+    ret->count++;
+    *use = (struct sl_usage_report_item){
+        .request = {.trusted = true,
+                    .metered = true,
+                    .has_cost = true,
+                    .now = sl_http_now(r->call),
+                    .keys = use->keys,
+                    .key_scopes = use->scopes},
+        .other = SL_STR(""),
+    };
+    if (!sl_json_body_fields(r, members, SL_LEN(members), NULL, use) ||
+        !find_rule(r, use) || !find_keys(r, use) || !check_texts(r, use))
+        return false;
+    use->request.key_count = use->rule->per_count;
+    return true;
 }
 
 /* Returns an upper bound of the number of objects in the array. */
@@ -590,28 +465,34 @@ static size_t count_most(struct sl_str body)
     return count;
 }
 
-bool sl_uses_read(struct sl_http_call *call, struct sl_usage_report_items *ret)
+static bool read_uses(struct sl_json_body *r, struct sl_usage_report_items *ret)
 {
-    struct sl_str body = call->request->body;
-    struct reading r = {.use = NULL};
+    struct sl_str body = r->json.text;
 
-    sl_json_body_begin(&r.body, call, "report");
-    *ret = (struct sl_usage_report_items){.count = 0};
     if (body.len == 0)
-        return sl_json_body_refuse(&r.body, "BAD_REQUEST",
+        return sl_json_body_refuse(r, "BAD_REQUEST",
                                    "the body is empty; send a report such as "
                                    "{\"org\":\"acme\",\"limit\":\"minutes\","
                                    "\"amount\":30}");
     ret->list =
-        sl_arena_take(&call->arena, count_most(body) * sizeof(*ret->list));
+        sl_arena_take(r->json.arena, count_most(body) * sizeof(*ret->list));
     if (!ret->list)
-        return sl_json_body_no_memory(&r.body);
-    ret->is_array = r.body.is_array = sl_json_enter(&r.body.json, '[');
-    if (!ret->is_array && !add_use(&r, ret))
+        return sl_json_body_no_memory(r);
+    ret->is_array = r->is_array = sl_json_enter(&r->json, '[');
+    if (!ret->is_array && !add_use(r, ret))
         return false;
-    while (ret->is_array && sl_json_item(&r.body.json))
-        if (!add_use(&r, ret))
+    while (ret->is_array && sl_json_item(&r->json))
+        if (!add_use(r, ret))
             return false;
-    r.body.is_array = false;
-    return sl_json_end(&r.body.json) || sl_json_body_broken(&r.body);
+    r->is_array = false;
+    return sl_json_end(&r->json) || sl_json_body_broken(r);
+}
+
+bool sl_uses_read(struct sl_http_call *call, struct sl_usage_report_items *ret)
+{
+    struct sl_json_body body;
+
+    sl_json_body_begin(&body, call, "report");
+    *ret = (struct sl_usage_report_items){.count = 0};
+    return read_uses(&body, ret) || sl_json_body_answer(&body);
 }

@@ -2,7 +2,7 @@
  * is an answer all the same, or the connection is closed, and nothing leaks.
  * Also every path of the admin server without its token. */
 #include "fail.h"
-#include "server/http/subjects.h"
+#include "server/http/http_int.h"
 #include "servers.h"
 
 static const char policy[] =
@@ -156,11 +156,12 @@ static void check_subject(void)
     for (unsigned n = 1, enough = 0; !enough && n < 50; n++) {
         struct sl_subject_change change = {.id = SL_STR("ann")};
         struct sl_arena arena;
-        struct sl_reading reading = {.arena = &arena, .now = SL_S};
+        struct sl_reading reading;
         bool good;
 
         f = (struct fail){.nth = n};
         sl_arena_init(&arena, 1 << 20, &alloc);
+        sl_reading_init(&reading, &arena, SL_S);
         good = sl_subject_change_read_json(
             &reading,
             SL_STR("{\"aliases\":[\"A\\u0042\"],\"overrides\":{\"day\":"
@@ -169,10 +170,57 @@ static void check_subject(void)
         sl_arena_done(&arena);
         enough = f.calls < n;
         CHECK_EQ(good, enough);
-        CHECK_STR(good ? "out of memory" : reading.diag.sentence,
+        CHECK_STR(good ? "out of memory" : reading.body.sentence,
                   "out of memory");
         fail_check(&f);
     }
+}
+
+static void check_events(void)
+{
+    struct fail fail = {.nth = 0};
+    struct sl_alloc alloc = fail_alloc(&fail);
+    struct sl_server_worker worker;
+    unsigned whole = 0, cut = 0;
+    uint64_t number = 0, lost;
+    struct sl_event event;
+
+    CASE("the event of a subject is JSON, whichever allocation fails");
+    open_registry();
+    must(sl_events_open(NULL, 0, &admin.events), "events", NULL);
+    for (fail.nth = 1; fail.nth < 30; fail.nth++) {
+        char sent[] = "{\"plan\":\"pro\",\"note\":\" \"}";
+        struct sl_http1 request = {.method = SL_STR("PUT"),
+                                   .target = SL_STR("/v1/subjects/user/ann"),
+                                   .body = sl_str_c(sent)};
+        struct sl_http_call *call;
+
+        sent[strlen(sent) - 3] = (char)('0' + fail.nth); /* another note */
+        fail.calls = 0;
+        sl_server_worker_init(&worker, &servers.admin_door, s.rig.engine, NULL,
+                              &alloc);
+        worker.loop = s.loop;
+        call = sl_http_call_new(&worker);
+        if (call) {
+            call->request = &request;
+            call->peer_is_unix = true;
+            if (sl_http_handle(call))
+                sl_http_call_done(call);
+        }
+        WAIT_FOR(&s, LIST_EMPTY(&worker.suspended));
+        sl_server_worker_close(&worker);
+    }
+    while (sl_events_next(admin.events, &number, &event, &lost)) {
+        snprintf(body, sizeof(body), "%.*s", (int)event.len, event.data);
+        CHECK(!strstr(body, ",,"));
+        whole += strstr(body, "\"plan\":\"pro\"") != NULL;
+        cut += strstr(body, "\"cut\":true") != NULL;
+    }
+    CHECK(whole > 0);
+    CHECK(cut > 0);
+    fail_check(&fail);
+    sl_events_close(admin.events);
+    admin.events = NULL;
 }
 
 /* Those that need no token are listed, so that none is added by mistake. */
@@ -206,6 +254,7 @@ int main(void)
     check_holds();
     check_warm();
     check_subject();
+    check_events();
     check_guards();
     close_servers();
     return CHECK_DONE();
