@@ -178,7 +178,7 @@ static int on_set_clock(void *ctx, sl_ns now)
 static int on_forget(void *ctx)
 {
     struct sl_daemon *daemon = ctx;
-    int err = sl_tokens_reset(daemon);
+    int err = sl_tokens_reset(daemon, &daemon->workers[0]);
 
     return err ? err : sl_engine_reset(daemon);
 }

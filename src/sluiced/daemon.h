@@ -407,16 +407,9 @@ void sl_worker_drain(struct sl_worker *worker);
 sl_step_f sl_tokens_begin;
 sl_unstep_f sl_tokens_end;
 
-#ifdef SL_VIRTUAL_CLOCK
-/* Clears the token cache of the only worker. */
-SL_MUST_USE int sl_tokens_reset(struct sl_daemon *daemon);
-#endif
-
-/* Uses the keys and rules of `policy`, which may be posted. On failure
- * (SLUICE_ECONF if its keys cannot be read) nothing changes. */
-SL_MUST_USE int sl_tokens_use(struct sl_daemon *daemon,
-                              struct sl_policy *policy, bool posted,
-                              struct sl_diag *diag);
+/* Opens a new verifier for the tokens of a worker, with an empty cache. */
+SL_MUST_USE int sl_tokens_reset(struct sl_daemon *daemon,
+                                struct sl_worker *worker);
 
 /* lifecycle.c */
 sl_step_f sl_lifecycle_begin;

@@ -60,7 +60,7 @@ static int check(struct sl_daemon *daemon)
 
     if (status)
         complain(&daemon->why, status);
-    else if (daemon->given.wish == SL_ARGS_SHOW)
+    else if (daemon->given.action == SL_ARGS_SHOW)
         sl_settings_show(&daemon->settings, stdout);
     else
         printf("%s: ok\n", daemon->path ? daemon->path : "demo");
@@ -70,7 +70,7 @@ static int check(struct sl_daemon *daemon)
 
 static int fulfil(struct sl_daemon *daemon)
 {
-    switch (daemon->given.wish) {
+    switch (daemon->given.action) {
     case SL_ARGS_HELP:
         sl_settings_help(stdout);
         return 0;
@@ -89,7 +89,8 @@ static int fulfil(struct sl_daemon *daemon)
 int main(int argc, char **argv)
 {
     static struct sl_daemon daemon;
-    int status = sl_given_read(&daemon.given, argc, (const char *const *)argv,
+    int status =
+        sl_setting_source_read(&daemon.given, argc, (const char *const *)argv,
                                (const char *const *)environ, &daemon.why);
 
     if (status)

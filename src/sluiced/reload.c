@@ -101,12 +101,14 @@ static int use(struct reload *r)
     struct sl_daemon *daemon = r->daemon;
     bool posted = r->cause == SL_RELOAD_POSTED;
     struct sl_diag diag;
-    int err = sl_tokens_use(daemon, r->policy_source.policy, posted, &r->why);
+    int err = sl_jwks_use(daemon->jwks, r->policy_source.policy, daemon->path,
+                          posted, &r->why);
 
     if (err)
         return err;
     err = sl_engine_use(daemon->engine, r->policy_source.policy, &r->why);
-    if (err && sl_tokens_use(daemon, daemon->policy_source.policy, true, &diag))
+    if (err && sl_jwks_use(daemon->jwks, daemon->policy_source.policy,
+                           daemon->path, true, &diag))
         sl_log(SL_LOG_ERROR,
                "reload failed, token keys of the refused policy in use", "why",
                diag.sentence, NULL);
@@ -290,7 +292,7 @@ static void name_files(const struct sl_daemon *daemon,
     paths[FILE_CERTIFICATE] = s->tls_certificate;
     paths[FILE_KEY] = s->tls_key;
     paths[FILE_CA] = s->tls_client_ca;
-    paths[FILE_JWKS] = sl_jwks_file(daemon->jwks);
+    paths[FILE_JWKS] = daemon->jwks->active.file;
 }
 
 static void open_watch(struct sl_daemon *daemon)

@@ -1,420 +1,17 @@
-/* settings.c -- the settings of the daemon, from four sources.
+/* settings.c -- flags, variables and texts of the settings.
  *
- * First each setting is chosen: the flag, else the variable, else the value of
- * the policy, else the preset. Then the texts are read. Paths of the policy
- * and of presets are relative to the policy's folder, those of flags and
- * variables to where the program was started.
+ * A value follows its flag or stands behind `=`. There are no words without a
+ * flag: for `sluiced policy.yaml` the message contains the correct command.
  */
 #include "sluiced/settings.h"
 
 #include <ctype.h>
-#include <inttypes.h>
-#include <sched.h>
-#include <stdarg.h>
 #include <string.h>
 
-#define ARENA_MOST   ((size_t)1024 * 1024)
-#define THREADS_MOST 64 /* as many sockets can share an address; listener.h */
-#define MEMORY_MIN   (UINT64_C(1) << 20)
-
-/* "--memory", "SLUICE_MEMORY", "p.yaml: server.memory", "memory" */
-static void print_name(const struct sl_settings *s, enum sl_setting id,
-                       char *out, size_t size)
-{
-    const struct sl_setting_value *value = &s->values[id];
-    const struct sl_setting_row *row = &sl_setting_rows[id];
-    struct sl_variable variable = value->is_secret_variable
-                                      ? sl_setting_secret(id)
-                                      : sl_setting_variable(id);
-
-    if (value->origin == SL_ORIGIN_FLAG)
-        snprintf(out, size, "--%s", row->flag);
-    else if (value->origin == SL_ORIGIN_VARIABLE)
-        snprintf(out, size, "%s", variable.text);
-    else if (value->origin == SL_ORIGIN_POLICY)
-        snprintf(out, size, "%s: server.%s", s->policy, row->key);
-    else
-        snprintf(out, size, "%s", row->key[0] ? row->key : row->flag);
-}
-
-int sl_settings_refuse(const struct sl_settings *settings, enum sl_setting id,
-                       struct sl_diag *diag, const char *fmt, ...)
-{
-    bool policy = settings->values[id].origin == SL_ORIGIN_POLICY;
-    char sentence[256], name[256];
-    va_list args;
-
-    va_start(args, fmt);
-    /* style: the analyzer of clang 14 misses va_start() here */
-    vsnprintf(sentence, sizeof(sentence), fmt, args);
-    va_end(args);
-    print_name(settings, id, name, sizeof(name));
-    return sl_diag_error(diag, policy ? SL_EXIT_POLICY : SL_EXIT_USAGE,
-                         "%s: %s", name, sentence);
-}
-
-static int no_memory(struct sl_diag *diag)
-{
-    return sl_diag_error(diag, SL_EXIT_FAILED, "out of memory");
-}
-
-/* ---- choosing ---- */
-
-/* Texts of a policy are copied: settings outlive it. "" is not set. NULL: out
- * of memory. */
-static const char *policy_text(struct sl_arena *arena,
-                               const struct sl_server_conf *conf,
-                               enum sl_setting id)
-{
-    const struct sl_setting_row *row = &sl_setting_rows[id];
-    char room[SL_SERVER_TEXT];
-    struct sl_str text = sl_server_conf_text(conf, row->key, room);
-
-    if (text.len > 0)
-        return sl_arena_copy(arena, text);
-    /* `listen` opens only the listeners that it names. */
-    return conf->has_listen && row->kind == SL_SETTING_ADDRESS ? "off" : "";
-}
-
-static struct sl_setting_value choose(struct sl_settings *s,
-                                      const struct sl_setting_source *given,
-                                      const struct sl_server_conf *server,
-                                      enum sl_setting id)
-{
-    const char *said;
-
-    if (given->flags[id])
-        return (struct sl_setting_value){SL_ORIGIN_FLAG, given->flags[id],
-                                         false};
-    if (given->secrets[id])
-        return (struct sl_setting_value){SL_ORIGIN_VARIABLE, given->secrets[id],
-                                         true};
-    if (given->variables[id])
-        return (struct sl_setting_value){SL_ORIGIN_VARIABLE,
-                                         given->variables[id], false};
-    said = server ? policy_text(&s->arena, server, id) : "";
-    if (!said || said[0])
-        return (struct sl_setting_value){SL_ORIGIN_POLICY, said, false};
-    said = sl_setting_rows[id].preset;
-    if (id == SL_SET_store && !s->policy)
-        said = "memory:"; /* a demo leaves nothing behind */
-    if (id == SL_SET_usage &&
-        (!s->policy || s->values[SL_SET_store].origin != SL_ORIGIN_DEFAULT))
-        said = sl_rules_usage(given);
-    return (struct sl_setting_value){SL_ORIGIN_DEFAULT, said, false};
-}
-
-/* ---- paths ---- */
-
-const char *sl_settings_path(struct sl_settings *s, enum sl_origin origin,
-                             const char *prefix, const char *path)
-{
-    const char *slash = s->policy ? strrchr(s->policy, '/') : NULL;
-    char whole[8192];
-    int folder = 0;
-
-    while (path[0] == '.' && path[1] == '/')
-        path += 2;
-    if (origin < SL_ORIGIN_VARIABLE && path[0] != '/' && slash)
-        folder = (int)(slash - s->policy) + 1;
-    if (snprintf(whole, sizeof(whole), "%s%.*s%s", prefix, folder,
-                 folder > 0 ? s->policy : "", path) >= (int)sizeof(whole))
-        return NULL;
-    return sl_arena_copy(&s->arena, sl_str_c(whole));
-}
-
-static int resolve_value(struct sl_settings *s, enum sl_setting id,
-                         const char *prefix, struct sl_diag *diag)
-{
-    struct sl_setting_value *value = &s->values[id];
-    size_t len = strlen(prefix);
-
-    if (strncmp(value->text, prefix, len) != 0 || !value->text[len])
-        return 0;
-    value->text = sl_settings_path(s, value->origin, prefix, value->text + len);
-    if (value->text)
-        return 0;
-    value->text = "";
-    return sl_settings_refuse(s, id, diag, "the path is too long");
-}
-
-/* ---- reading ---- */
-
-static int read_address(struct sl_settings *s, enum sl_setting id, bool *open,
-                        struct sl_address *ret, struct sl_diag *diag)
-{
-    struct sl_diag why = {0};
-    int status;
-
-    *open = strcmp(s->values[id].text, "off") != 0;
-    if (!*open)
-        return 0;
-    status = resolve_value(s, id, "unix:", diag);
-    if (status)
-        return status;
-    if (sl_address_parse(sl_str_c(s->values[id].text), ret, &why))
-        return sl_settings_refuse(s, id, diag, "%s%s%s", why.sentence,
-                                  why.hint[0] ? "; write " : "", why.hint);
-    return 0;
-}
-
-static int read_count(struct sl_settings *s, enum sl_setting id, uint64_t most,
-                      unsigned *ret, struct sl_diag *diag)
-{
-    struct sl_diag why = {0};
-    uint64_t count;
-
-    if (sl_parse_count(sl_str_c(s->values[id].text), &count, &why))
-        return sl_settings_refuse(s, id, diag, "\"%s\": %s", s->values[id].text,
-                                  why.sentence);
-    if (count < 1 || count > most)
-        return sl_settings_refuse(s, id, diag,
-                                  "the value must be between 1 and %" PRIu64
-                                  ", not %" PRIu64,
-                                  most, count);
-    *ret = (unsigned)count;
-    return 0;
-}
-
-static unsigned cores(void)
-{
-    cpu_set_t set;
-    int count = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
-
-    return count < 1              ? 1
-           : count > THREADS_MOST ? THREADS_MOST
-                                  : (unsigned)count;
-}
-
-static int read_threads(struct sl_settings *s, struct sl_diag *diag)
-{
-    if (strcmp(s->values[SL_SET_threads].text, "auto") != 0)
-        return read_count(s, SL_SET_threads, THREADS_MOST, &s->threads, diag);
-    s->threads = s->virtual_clock ? 1 : cores();
-    return 0;
-}
-
-static int read_duration(struct sl_settings *s, enum sl_setting id, sl_ns *ret,
-                         struct sl_diag *diag)
-{
-    struct sl_diag why = {0};
-
-    if (sl_parse_duration(sl_str_c(s->values[id].text), ret, &why))
-        return sl_settings_refuse(s, id, diag, "\"%s\": %s", s->values[id].text,
-                                  why.sentence);
-    return 0;
-}
-
-static int read_memory(struct sl_settings *s, struct sl_diag *diag)
-{
-    struct sl_diag why = {0};
-
-    if (sl_parse_size(sl_str_c(s->values[SL_SET_memory].text), &s->memory,
-                      &why))
-        return sl_settings_refuse(s, SL_SET_memory, diag, "\"%s\": %s",
-                                  s->values[SL_SET_memory].text, why.sentence);
-    if (s->memory < MEMORY_MIN)
-        return sl_settings_refuse(s, SL_SET_memory, diag,
-                                  "the memory must be at least 1MiB");
-    return 0;
-}
-
-/* Which of the row's words is it? */
-static int read_word(struct sl_settings *s, enum sl_setting id, unsigned *ret,
-                     struct sl_diag *diag)
-{
-    const char *words = sl_setting_rows[id].value;
-    const char *text = s->values[id].text;
-    unsigned index = 0;
-
-    for (const char *at = words; *at; index++) {
-        size_t len = strcspn(at, "|");
-
-        if (sl_str_eq((struct sl_str){at, len}, sl_str_c(text))) {
-            *ret = index;
-            return 0;
-        }
-        at += len + (at[len] == '|');
-    }
-    return sl_settings_refuse(s, id, diag, "\"%s\" is not one of %s", text,
-                              words);
-}
-
-/* ---- all of them ---- */
-
-const enum sl_setting sl_setting_of_door[SL_PROTOCOLS] = {
-    [SL_PROTOCOL_HTTP] = SL_SET_listen_http,
-    [SL_PROTOCOL_GRPC] = SL_SET_listen_grpc,
-    [SL_PROTOCOL_RESP] = SL_SET_listen_resp,
-    [SL_PROTOCOL_ADMIN] = SL_SET_listen_admin,
-};
-
-static int read_proxied(struct sl_settings *s, struct sl_diag *diag)
-{
-    static const char *const names[SL_PROTOCOLS] = {
-        [SL_PROTOCOL_HTTP] = "http",
-        [SL_PROTOCOL_GRPC] = "grpc",
-        [SL_PROTOCOL_RESP] = "resp",
-        [SL_PROTOCOL_ADMIN] = "admin",
-    };
-    const char *at = s->values[SL_SET_proxy_protocol].text;
-    bool more = strcmp(at, "none") != 0;
-
-    while (more) {
-        struct sl_str name = {at, strcspn(at, ",")};
-        int door = 0;
-
-        while (door < SL_PROTOCOLS && !sl_str_eq(name, sl_str_c(names[door])))
-            door++;
-        if (door == SL_PROTOCOLS)
-            return sl_settings_refuse(s, SL_SET_proxy_protocol, diag,
-                                      "\"%.*s\" is not a listener; write some "
-                                      "of http,grpc,resp,admin or none",
-                                      SL_STR_ARG(name));
-        s->proxied[door] = true;
-        more = at[name.len] == ',';
-        at += name.len + more;
-    }
-    return 0;
-}
-
-static int read_doors(struct sl_settings *s, struct sl_diag *diag)
-{
-    int status = read_proxied(s, diag);
-
-    for (int i = 0; i < SL_PROTOCOLS && !status; i++)
-        status = read_address(s, sl_setting_of_door[i], &s->open[i], &s->at[i],
-                              diag);
-    if (!status)
-        status =
-            sl_settings_token(s, SL_SET_access_token, &s->access_token, diag);
-    if (!status)
-        status =
-            sl_settings_token(s, SL_SET_admin_token, &s->admin_token, diag);
-    return status;
-}
-
-static int read_file(struct sl_settings *s, enum sl_setting id,
-                     const char **ret, struct sl_diag *diag)
-{
-    int status = resolve_value(s, id, "", diag);
-
-    *ret = s->values[id].text[0] ? s->values[id].text : NULL;
-    return status;
-}
-
-static bool ends_with(const char *text, const char *tail)
-{
-    size_t len = strlen(text), end = strlen(tail);
-
-    return len > end && strcmp(text + len - end, tail) == 0;
-}
-
-static int read_files(struct sl_settings *s, struct sl_diag *diag)
-{
-    int status =
-        read_file(s, SL_SET_tls_certificate, &s->tls_certificate, diag);
-
-    if (!status)
-        status = read_file(s, SL_SET_tls_key, &s->tls_key, diag);
-    if (!status)
-        status = read_file(s, SL_SET_tls_client_ca, &s->tls_client_ca, diag);
-    if (!status)
-        status = resolve_value(s, SL_SET_store, "memory:", diag);
-    if (!status && strncmp(s->values[SL_SET_store].text, "memory:", 7) == 0 &&
-        s->values[SL_SET_store].text[7])
-        s->state = s->values[SL_SET_store].text + 7;
-    if (!status &&
-        strcmp(s->values[SL_SET_usage].text, SL_USAGE_IN_MEMORY) != 0)
-        status = resolve_value(s, SL_SET_usage, "sqlite:", diag);
-    if (!status && strncmp(s->values[SL_SET_usage].text, "sqlite:", 7) == 0 &&
-        s->values[SL_SET_usage].text[7])
-        s->registry = s->values[SL_SET_usage].text + 7;
-    if (s->registry)
-        s->leases = ends_with(s->registry, "?shared");
-    return status;
-}
-
-static int read_words(struct sl_settings *s, struct sl_diag *diag)
-{
-    static const enum sl_setting ids[] = {SL_SET_forward_auth, SL_SET_log_level,
-                                          SL_SET_log_format, SL_SET_watch};
-    unsigned words[SL_LEN(ids)] = {0}, clock = 0;
-    int status = 0;
-
-    for (size_t i = 0; i < SL_LEN(ids) && !status; i++)
-        status = read_word(s, ids[i], &words[i], diag);
-#ifdef SL_VIRTUAL_CLOCK
-    if (!status)
-        status = read_word(s, SL_SET_clock, &clock, diag);
-#endif
-    s->forward = (enum sl_forward)words[0];
-    s->log_level = (enum sl_log_level)words[1];
-    s->log_format = (enum sl_log_format)words[2];
-    s->watch = words[3] == 0;
-    s->virtual_clock = clock == 1;
-    return status;
-}
-
-static int read_numbers(struct sl_settings *s, struct sl_diag *diag)
-{
-    int status = read_memory(s, diag);
-
-    if (!status)
-        status = read_duration(s, SL_SET_deadline, &s->deadline, diag);
-    if (!status)
-        status = read_duration(s, SL_SET_drain, &s->drain, diag);
-    if (!status)
-        status = read_duration(s, SL_SET_max_connection_age, &s->age, diag);
-    if (!status)
-        status = read_threads(s, diag);
-    if (!status)
-        status =
-            read_count(s, SL_SET_connections, 1000000, &s->connections, diag);
-    if (!status)
-        status = read_count(s, SL_SET_connections_per_address, 1000000,
-                            &s->connections_per_address, diag);
-    return status;
-}
-
-int sl_settings_make(struct sl_settings *settings,
-                     const struct sl_setting_source *given,
-                     const struct sl_server_conf *server, const char *path,
-                     struct sl_diag *diag)
-{
-    static int (*const steps[])(struct sl_settings *, struct sl_diag *) = {
-        sl_rules_version,   read_words,           read_numbers,
-        read_files,         read_doors,           sl_settings_redis,
-        sl_settings_dynamo, sl_settings_postgres, sl_rules_together,
-    };
-    int status = 0;
-
-    memset(settings, 0, sizeof(*settings));
-    sl_arena_init(&settings->arena, ARENA_MOST, &sl_alloc_libc);
-    settings->policy = path;
-    for (size_t i = 0; i < SL_SETTINGS; i++) {
-        settings->values[i] =
-            choose(settings, given, server, (enum sl_setting)i);
-        if (!settings->values[i].text)
-            return no_memory(diag);
-    }
-    for (size_t i = 0; i < SL_LEN(steps) && !status; i++)
-        status = steps[i](settings, diag);
-    return status;
-}
-
-void sl_settings_done(struct sl_settings *settings)
-{
-    sl_arena_done(&settings->arena);
-}
-
-/* ---- the command line and the environment.
- *
- * A value follows its flag or stands behind `=`. There are no words without a
- * flag: for `sluiced policy.yaml` the message says what to write.
- */
+#include "base/buf.h"
 
 #define PREFIX "SLUICE_"
+#define MASK   "********"
 
 const struct sl_setting_row sl_setting_rows[SL_SETTINGS] = {
 #define SL_LIVE    true
@@ -428,47 +25,57 @@ const struct sl_setting_row sl_setting_rows[SL_SETTINGS] = {
 static const struct {
     char letter;
     const char *flag;
-    enum sl_args_action wish;
-} wishes[] = {
+    enum sl_args_action action;
+} actions[] = {
     {'\0', "check",         SL_ARGS_CHECK  },
     {'\0', "show-settings", SL_ARGS_SHOW   },
     {'h',  "help",          SL_ARGS_HELP   },
     {'V',  "version",       SL_ARGS_VERSION},
 };
 
-/* ---- names ---- */
+static const char *const action_texts[SL_LEN(actions)] = {
+    "validate policy and settings, then exit",
+    "print each setting and its source, then exit",
+    "print this help",
+    "print the version",
+};
 
-static struct sl_variable variable(const char *flag, size_t len)
+/* Flags have an index: settings first, then actions. */
+#define FLAGS (SL_SETTINGS + SL_LEN(actions))
+
+static const char *flag_name(size_t i)
 {
+    return i < SL_SETTINGS ? sl_setting_rows[i].flag
+                           : actions[i - SL_SETTINGS].flag;
+}
+
+static char flag_letter(size_t i)
+{
+    return i < SL_SETTINGS ? sl_setting_rows[i].letter
+                           : actions[i - SL_SETTINGS].letter;
+}
+
+struct sl_variable sl_setting_variable(enum sl_setting id, bool secret)
+{
+    const struct sl_setting_row *row = &sl_setting_rows[id];
+    size_t len = strlen(row->flag);
     struct sl_variable ret = {PREFIX};
     char *out = ret.text + strlen(PREFIX);
 
+    if (secret && row->kind == SL_SETTING_TOKEN)
+        len -= strlen("-file");
     for (size_t i = 0; i < len && i + strlen(PREFIX) + 1 < sizeof(ret.text);
          i++)
-        *out++ = flag[i] == '-' ? '_' : (char)toupper((unsigned char)flag[i]);
+        *out++ = row->flag[i] == '-'
+                     ? '_'
+                     : (char)toupper((unsigned char)row->flag[i]);
     return ret;
-}
-
-struct sl_variable sl_setting_variable(enum sl_setting id)
-{
-    const char *flag = sl_setting_rows[id].flag;
-
-    return variable(flag, strlen(flag));
-}
-
-struct sl_variable sl_setting_secret(enum sl_setting id)
-{
-    const struct sl_setting_row *row = &sl_setting_rows[id];
-    bool token = row->kind == SL_SETTING_TOKEN;
-
-    return variable(row->flag,
-                    strlen(row->flag) - (token ? strlen("-file") : 0));
 }
 
 /* ---- the command line ---- */
 
 struct line {
-    struct sl_setting_source *given;
+    struct sl_setting_source *source;
     int argc, at;
     const char *const *argv;
     struct sl_diag *diag;
@@ -476,21 +83,21 @@ struct line {
 
 static int refuse_flag(struct line *line, const char *text, struct sl_str name)
 {
-    const char *names[SL_SETTINGS + SL_LEN(wishes)];
+    /* A list of processes shows the names of files, not the tokens. */
+    static const char *const others[][2] = {
+        {"config",       "policy"           },
+        {"access-token", "access-token-file"},
+        {"admin-token",  "admin-token-file" },
+    };
+    const char *names[FLAGS];
     const char *near;
 
-    for (size_t i = 0; i < SL_SETTINGS; i++)
-        names[i] = sl_setting_rows[i].flag;
-    for (size_t i = 0; i < SL_LEN(wishes); i++)
-        names[SL_SETTINGS + i] = wishes[i].flag;
-    if (sl_str_eq(name, SL_STR("config")))
-        near = "policy";
-    else if (sl_str_eq(name, SL_STR("access-token")))
-        near = "access-token-file"; /* a list of processes shows no files */
-    else if (sl_str_eq(name, SL_STR("admin-token")))
-        near = "admin-token-file";
-    else
-        near = sl_str_nearest(name, names, SL_LEN(names));
+    for (size_t i = 0; i < FLAGS; i++)
+        names[i] = flag_name(i);
+    near = sl_str_nearest(name, names, FLAGS);
+    for (size_t i = 0; i < SL_LEN(others); i++)
+        if (sl_str_eq(name, sl_str_c(others[i][0])))
+            near = others[i][1];
     if (near)
         return sl_diag_error(line->diag, SL_EXIT_USAGE,
                              "unknown flag %s; did you mean --%s?", text, near);
@@ -498,70 +105,51 @@ static int refuse_flag(struct line *line, const char *text, struct sl_str name)
                          "unknown flag %s; see sluiced --help", text);
 }
 
-/* Flag number `id`; `value` is what stood behind `=` or the letter, or NULL. */
-static int take_value(struct line *line, enum sl_setting id, const char *value)
+/* Uses flag `i`; `value` is the text behind `=` or the letter, or NULL. */
+static int take_flag(struct line *line, size_t i, const char *value)
 {
-    const struct sl_setting_row *row = &sl_setting_rows[id];
-
+    if (i >= SL_SETTINGS && value)
+        return sl_diag_error(line->diag, SL_EXIT_USAGE,
+                             "--%s takes no value, but \"%s\" was given",
+                             flag_name(i), value);
+    if (i >= SL_SETTINGS) {
+        line->source->action = actions[i - SL_SETTINGS].action;
+        return 0;
+    }
     if (!value && line->at < line->argc)
         value = line->argv[line->at++];
     if (!value || !value[0])
         return sl_diag_error(line->diag, SL_EXIT_USAGE,
-                             "--%s needs a value: --%s %s", row->flag,
-                             row->flag, row->value);
-    line->given->flags[id] = value;
+                             "--%s needs a value: --%s %s", flag_name(i),
+                             flag_name(i), sl_setting_rows[i].value);
+    line->source->flags[i] = value;
     return 0;
 }
 
-static int take_wish(struct line *line, size_t index, const char *value)
+static int read_argument(struct line *line, const char *text)
 {
-    if (value)
+    bool is_long = text[0] == '-' && text[1] == '-' && text[2];
+    const char *equals = is_long ? strchr(text, '=') : NULL;
+    struct sl_str name;
+
+    if (is_long) {
+        name = sl_str_c(text + 2);
+        if (equals)
+            name.len = (size_t)(equals - name.at);
+        for (size_t i = 0; i < FLAGS; i++)
+            if (sl_str_eq(name, sl_str_c(flag_name(i))))
+                return take_flag(line, i, equals ? equals + 1 : NULL);
+        return refuse_flag(line, text, name);
+    }
+    if (text[0] != '-' || !text[1] || text[1] == '-')
         return sl_diag_error(line->diag, SL_EXIT_USAGE,
-                             "--%s takes no value, but \"%s\" was given",
-                             wishes[index].flag, value);
-    line->given->wish = wishes[index].wish;
-    return 0;
-}
-
-static int read_long(struct line *line, const char *text)
-{
-    const char *equals = strchr(text, '=');
-    struct sl_str name = {text + 2, equals ? (size_t)(equals - text) - 2
-                                           : strlen(text) - 2};
-    const char *value = equals ? equals + 1 : NULL;
-
-    for (size_t i = 0; i < SL_LEN(wishes); i++)
-        if (sl_str_eq(name, sl_str_c(wishes[i].flag)))
-            return take_wish(line, i, value);
-    for (size_t i = 0; i < SL_SETTINGS; i++)
-        if (sl_str_eq(name, sl_str_c(sl_setting_rows[i].flag)))
-            return take_value(line, (enum sl_setting)i, value);
-    return refuse_flag(line, text, name);
-}
-
-static int read_short(struct line *line, const char *text)
-{
-    const char *value = text[2] ? text + 2 : NULL;
-
-    for (size_t i = 0; i < SL_LEN(wishes); i++)
-        if (text[1] == wishes[i].letter)
-            return take_wish(line, i, value);
-    for (size_t i = 0; i < SL_SETTINGS; i++)
-        if (text[1] == sl_setting_rows[i].letter)
-            return take_value(line, (enum sl_setting)i, value);
+                             "unexpected argument \"%s\"; name the policy with "
+                             "-c: sluiced -c %s",
+                             text, text);
+    for (size_t i = 0; i < FLAGS; i++)
+        if (text[1] == flag_letter(i))
+            return take_flag(line, i, text[2] ? text + 2 : NULL);
     return refuse_flag(line, text, sl_str_c(text + 1));
-}
-
-static int source_read_word(struct line *line, const char *text)
-{
-    if (text[0] == '-' && text[1] == '-' && text[2])
-        return read_long(line, text);
-    if (text[0] == '-' && text[1] && text[1] != '-')
-        return read_short(line, text);
-    return sl_diag_error(
-        line->diag, SL_EXIT_USAGE,
-        "unexpected argument \"%s\"; name the policy with -c: sluiced -c %s",
-        text, text);
 }
 
 /* ---- the environment ---- */
@@ -578,101 +166,269 @@ static const char *find(const char *const *environment, const char *name)
 
 /* An empty variable counts as unset. An empty variable of a token is an error,
  * because it would disable the token check. */
-static int take_variable(const char *const *environment,
-                         const struct sl_variable *name, bool is_token,
-                         const char **ret, struct sl_diag *diag)
+static int read_variable(const char *const *environment, enum sl_setting id,
+                         bool secret, const char **ret, struct sl_diag *diag)
 {
-    const char *value = find(environment, name->text);
+    struct sl_variable name = sl_setting_variable(id, secret);
+    const char *value = find(environment, name.text);
 
-    if (value && !value[0] && is_token)
+    if (value && !value[0] && sl_setting_rows[id].kind == SL_SETTING_TOKEN)
         return sl_diag_error(
             diag, SL_EXIT_USAGE,
             "%s is empty, which would disable the token check; "
             "set a value, or unset the variable",
-            name->text);
+            name.text);
     *ret = value && value[0] ? value : NULL;
     return 0;
 }
 
-static bool is_known(struct sl_str name)
-{
-    for (size_t i = 0; i < SL_SETTINGS; i++) {
-        struct sl_variable own = sl_setting_variable((enum sl_setting)i);
-        struct sl_variable secret = sl_setting_secret((enum sl_setting)i);
-
-        if (sl_str_eq(name, sl_str_c(own.text)) ||
-            sl_str_eq(name, sl_str_c(secret.text)))
-            return true;
-    }
-    return false;
-}
-
 /* A misspelt variable would be ignored silently. Other programs can use the
  * prefix, so only names close to a known one are reported. */
-static void doubt(struct sl_setting_source *given, struct sl_str name)
+static void check_name(struct sl_setting_source *source, const char *name)
 {
     struct sl_variable own[SL_SETTINGS];
     const char *names[SL_SETTINGS];
     const char *near;
 
     for (size_t i = 0; i < SL_SETTINGS; i++) {
-        own[i] = sl_setting_variable((enum sl_setting)i);
+        struct sl_variable secret =
+            sl_setting_variable((enum sl_setting)i, true);
+
+        own[i] = sl_setting_variable((enum sl_setting)i, false);
         names[i] = own[i].text;
+        if (strcmp(name, names[i]) == 0 || strcmp(name, secret.text) == 0)
+            return;
     }
-    near = sl_str_nearest(name, names, SL_SETTINGS);
-    if (near && !given->doubt[0])
-        snprintf(given->doubt, sizeof(given->doubt),
+    near = sl_str_nearest(sl_str_c(name), names, SL_SETTINGS);
+    if (near && !source->warning[0])
+        snprintf(source->warning, sizeof(source->warning),
                  "the environment variable %.64s is unknown; did you mean %s?",
-                 name.at, near);
+                 name, near);
 }
 
-static int read_variables(struct sl_setting_source *given,
+static int read_variables(struct sl_setting_source *source,
                           const char *const *environment, struct sl_diag *diag)
 {
     int status = 0;
 
-    for (size_t i = 0; i < SL_SETTINGS && !status; i++) {
-        bool is_token = sl_setting_rows[i].kind == SL_SETTING_TOKEN;
-        struct sl_variable own = sl_setting_variable((enum sl_setting)i);
-        struct sl_variable secret = sl_setting_secret((enum sl_setting)i);
-
-        status = take_variable(environment, &own, is_token,
-                               &given->variables[i], diag);
-        if (!status && is_token)
-            status = take_variable(environment, &secret, is_token,
-                                   &given->secrets[i], diag);
+    for (enum sl_setting i = 0; i < SL_SETTINGS && !status; i++) {
+        status =
+            read_variable(environment, i, false, &source->variables[i], diag);
+        if (!status && sl_setting_rows[i].kind == SL_SETTING_TOKEN)
+            status =
+                read_variable(environment, i, true, &source->secrets[i], diag);
     }
-    return status;
-}
-
-static void doubt_others(struct sl_setting_source *given,
-                         const char *const *environment)
-{
-    for (; environment && *environment; environment++) {
+    for (; !status && environment && *environment; environment++) {
         char name[65];
         int len = (int)strcspn(*environment, "=");
 
         if (strncmp(*environment, PREFIX, strlen(PREFIX)) != 0 || len > 64)
             continue;
         snprintf(name, sizeof(name), "%.*s", len, *environment);
-        if (!is_known(sl_str_c(name)))
-            doubt(given, sl_str_c(name));
+        check_name(source, name);
+    }
+    return status;
+}
+
+int sl_setting_source_read(struct sl_setting_source *source, int argc,
+                           const char *const *argv,
+                           const char *const *environment, struct sl_diag *diag)
+{
+    struct line line = {source, argc, 1, argv, diag};
+    int status = 0;
+
+    *source = (struct sl_setting_source){.action = SL_ARGS_SERVE};
+    while (line.at < argc && !status)
+        status = read_argument(&line, argv[line.at++]);
+    return status ? status : read_variables(source, environment, diag);
+}
+
+/* ---- after a reload ---- */
+
+/* Open sockets cannot change to TLS. */
+static bool is_live(const struct sl_settings *old,
+                    const struct sl_settings *new, enum sl_setting id)
+{
+    if (id != SL_SET_tls_certificate && id != SL_SET_tls_key &&
+        id != SL_SET_tls_client_ca)
+        return sl_setting_rows[id].live;
+    return !old->tls_certificate == !new->tls_certificate &&
+           !old->tls_client_ca == !new->tls_client_ca;
+}
+
+/* Values that differ only in their secrets are not shown. */
+static void write_change(struct sl_writer *w, const struct sl_setting_row *row,
+                         const char *was, const char *is)
+{
+    char from[512], to[512];
+
+    if (row->kind == SL_SETTING_STORE) {
+        sl_settings_mask(was, from, sizeof(from));
+        sl_settings_mask(is, to, sizeof(to));
+        was = from;
+        is = to;
+    }
+    if (row->kind == SL_SETTING_TOKEN || strcmp(was, is) == 0)
+        sl_writer_addf(w, "server.%s changed", row->key);
+    else
+        sl_writer_addf(w, "server.%s %s -> %s", row->key, was[0] ? was : "none",
+                       is[0] ? is : "none");
+}
+
+int sl_settings_diff(const struct sl_settings *old,
+                     const struct sl_settings *new, bool live,
+                     struct sl_buf *out)
+{
+    struct sl_writer w = {out, 0};
+
+    for (enum sl_setting i = 0; i < SL_SETTINGS; i++) {
+        const char *was = old->values[i].text, *is = new->values[i].text;
+
+        if (strcmp(was, is) == 0 || is_live(old, new, i) != live)
+            continue;
+        write_change(&w, &sl_setting_rows[i], was, is);
+        sl_writer_addf(&w, live ? "\n" : "; needs a restart\n");
+    }
+    return w.err;
+}
+
+/* ---- printing ---- */
+
+/* Masks the value of a secret option, up to the next '&'. */
+static const char *mask_option(const char *at, char **out, const char *end)
+{
+    static const char *const names[] = {
+        "sentinel_user=", "sentinel_password=", "sslpassword=", "password="};
+
+    for (size_t i = 0; i < SL_LEN(names); i++) {
+        size_t len = strlen(names[i]);
+
+        if (strncmp(at, names[i], len) != 0)
+            continue;
+        *out += snprintf(*out, (size_t)(end - *out), "%s" MASK, names[i]);
+        return at + len + strcspn(at + len, "&");
+    }
+    return at;
+}
+
+void sl_settings_mask(const char *text, char *out, size_t size)
+{
+    const char *slashes = strstr(text, "://");
+    const char *at = slashes ? strrchr(slashes, '@') : NULL;
+    char *end = out + size - 1;
+
+    if (at) {
+        int n =
+            snprintf(out, size, "%.*s" MASK, (int)(slashes - text) + 3, text);
+
+        out += n < (int)size ? n : (int)size - 1;
+        text = at;
+    }
+    while (*text && out < end) {
+        const char *next = mask_option(text, &out, end);
+
+        if (out > end)
+            out = end; /* it was cut */
+        if (next != text)
+            text = next;
+        else
+            *out++ = *text++;
+    }
+    *out = '\0';
+}
+
+/* Control characters, which could move a cursor, are replaced. */
+static void print_value(const struct sl_settings *s, enum sl_setting id,
+                        char *out, size_t size)
+{
+    const struct sl_setting_row *row = &sl_setting_rows[id];
+    const char *text = s->values[id].text;
+
+    if (row->kind == SL_SETTING_TOKEN && text[0])
+        snprintf(out, size, MASK);
+    else if (row->kind == SL_SETTING_STORE && text[0])
+        sl_settings_mask(text, out, size);
+    else
+        snprintf(out, size, "%s", text[0] ? text : "-");
+    for (char *p = out; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+}
+
+void sl_settings_show(const struct sl_settings *settings, FILE *out)
+{
+    const char *policy = settings->policy ? settings->policy : "";
+    char text[1024];
+
+    for (enum sl_setting i = 0; i < SL_SETTINGS; i++) {
+        const struct sl_setting_value *value = &settings->values[i];
+        const struct sl_setting_row *row = &sl_setting_rows[i];
+        struct sl_variable variable =
+            sl_setting_variable(i, value->is_secret_variable);
+
+        print_value(settings, i, text, sizeof(text));
+        fprintf(out, "%-16s %-26s ", row->name, text);
+        if (value->origin == SL_ORIGIN_FLAG)
+            fprintf(out, "flag --%s\n", row->flag);
+        else if (value->origin == SL_ORIGIN_VARIABLE)
+            fprintf(out, "variable %s\n", variable.text);
+        else if (value->origin == SL_ORIGIN_POLICY)
+            fprintf(out, "policy %s, server.%s\n", policy, row->key);
+        else
+            fputs("default\n", out);
     }
 }
 
-int sl_given_read(struct sl_setting_source *given, int argc,
-                  const char *const *argv, const char *const *environment,
-                  struct sl_diag *diag)
+static void help_flag(size_t i, FILE *out)
 {
-    struct line line = {given, argc, 1, argv, diag};
-    int status = 0;
+    const struct sl_setting_row *row =
+        i < SL_SETTINGS ? &sl_setting_rows[i] : NULL;
+    char left[80], short_form[8] = "    ";
 
-    *given = (struct sl_setting_source){.wish = SL_ARGS_SERVE};
-    while (line.at < argc && !status)
-        status = source_read_word(&line, argv[line.at++]);
-    if (!status)
-        status = read_variables(given, environment, diag);
-    if (!status)
-        doubt_others(given, environment);
-    return status;
+    if (flag_letter(i))
+        snprintf(short_form, sizeof(short_form), "-%c, ", flag_letter(i));
+    snprintf(left, sizeof(left), "%s--%s%s%s", short_form, flag_name(i),
+             row ? " " : "", row ? row->value : "");
+    fprintf(out, strlen(left) > 32 ? "  %s\n%34s " : "  %-32s%.0s ", left, "");
+    fputs(row ? row->what : action_texts[i - SL_SETTINGS], out);
+    if (row && row->preset[0])
+        fprintf(out, " (%s)", row->preset);
+    fputc('\n', out);
+}
+
+void sl_settings_help(FILE *out)
+{
+    fputs("usage: sluiced [-c POLICY] [FLAG...]\n"
+          "\n"
+          "Decides whether requests may pass, by the limits of a policy. "
+          "Clients use HTTP,\n"
+          "gRPC or the Redis protocol. Without a policy sluiced runs a demo "
+          "and prints what\n"
+          "to try.\n"
+          "\n"
+          "  sluiced\n"
+          "  sluiced -c sluice.yaml\n"
+          "  sluiced -c sluice.yaml --check\n"
+          "  sluiced -c sluice.yaml --listen-http unix:/run/sluice/http.sock\n"
+          "  SLUICE_LOG_LEVEL=debug sluiced -c sluice.yaml --show-settings\n"
+          "\n",
+          out);
+    for (size_t i = 0; i < FLAGS; i++)
+        help_flag(i, out);
+    fputs("\n"
+          "Each flag is also an environment variable: --listen-http is "
+          "SLUICE_LISTEN_HTTP.\n"
+          "A flag overrides the variable, the variable overrides `server` in "
+          "the policy, and\n"
+          "that overrides the default in parentheses.\n"
+          "\n"
+          "Signals: HUP reloads policy and certificates. TERM and INT drain "
+          "requests and\n"
+          "exit; a second signal exits at once.\n"
+          "\n"
+          "Exit status: 0 stopped by a signal, 1 failed, 2 usage error, 3 bad "
+          "policy,\n"
+          "5 state file.\n"
+          "See sluiced(8), sluice.yaml(5) and docs/guide/daemon.md.\n",
+          out);
 }

@@ -1,404 +1,274 @@
-/* settings_check.c -- what settings must keep, one by one and together.
+/* settings_check.c -- chooses, reads and validates the settings.
  *
- * A listener beyond loopback needs a token or client certificates. Features
- * that this version does not have are refused and not ignored: with
- * `store: redis://` the user expects that servers share their limits.
+ * First each setting is chosen: the flag, else the variable, else the value of
+ * the policy, else the preset. Then the texts are read. Paths of the policy
+ * and of presets are relative to the policy's folder, paths of flags and
+ * variables to the current folder.
+ *
+ * A listener beyond loopback needs a token or client certificates.
  */
+#include <inttypes.h>
+#include <sched.h>
+#include <stdarg.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "registry/pg.h"
 #include "sluiced/settings.h"
 
-/* ---- what this version has ---- */
+#define ARENA_MOST       ((size_t)1024 * 1024)
+#define THREADS_MOST     64 /* sockets of one address; listener.h */
+#define CONNECTIONS_MOST 1000000
+#define MEMORY_MIN       (UINT64_C(1) << 20)
+#define TOKEN_MOST       ((size_t)4096)
+
+#define DEADLINE_LEAST SL_MS
+#define DEADLINE_MOST  (10 * SL_S)
+
+#define USAGE_IN_MEMORY "sqlite::memory:" /* ends with the process */
+
+/* Refuses the value of a setting, with its name: "--memory", "SLUICE_MEMORY",
+ * "p.yaml: server.memory" or "memory". The exit status depends on its origin.
+ */
+SL_PRINTF(4, 5)
+static int refuse(const struct sl_settings *s, enum sl_setting id,
+                  struct sl_diag *diag, const char *fmt, ...)
+{
+    const struct sl_setting_value *value = &s->values[id];
+    const struct sl_setting_row *row = &sl_setting_rows[id];
+    struct sl_variable variable =
+        sl_setting_variable(id, value->is_secret_variable);
+    char sentence[256], name[256];
+    va_list args;
+
+    va_start(args, fmt);
+    /* style: the analyzer of clang 14 misses va_start() here */
+    vsnprintf(sentence, sizeof(sentence), fmt, args);
+    va_end(args);
+    if (value->origin == SL_ORIGIN_FLAG)
+        snprintf(name, sizeof(name), "--%s", row->flag);
+    else if (value->origin == SL_ORIGIN_VARIABLE)
+        snprintf(name, sizeof(name), "%s", variable.text);
+    else if (value->origin == SL_ORIGIN_POLICY)
+        snprintf(name, sizeof(name), "%s: server.%s", s->policy, row->key);
+    else
+        snprintf(name, sizeof(name), "%s", row->key[0] ? row->key : row->flag);
+    return sl_diag_error(diag,
+                         value->origin == SL_ORIGIN_POLICY ? SL_EXIT_POLICY
+                                                           : SL_EXIT_USAGE,
+                         "%s: %s", name, sentence);
+}
+
+/* ---- choosing ---- */
+
+/* Texts of a policy are copied: settings outlive it. "" is not set. NULL: out
+ * of memory. */
+static const char *policy_text(struct sl_arena *arena,
+                               const struct sl_server_conf *conf,
+                               enum sl_setting id)
+{
+    const struct sl_setting_row *row = &sl_setting_rows[id];
+    char room[SL_SERVER_TEXT];
+    struct sl_str text = sl_server_conf_text(conf, row->key, room);
+
+    if (text.len > 0)
+        return sl_arena_copy(arena, text);
+    /* `listen` opens only the listeners that it names. */
+    return conf->has_listen && row->kind == SL_SETTING_ADDRESS ? "off" : "";
+}
+
+static const char *preset(const struct sl_settings *s,
+                          const struct sl_setting_source *source,
+                          enum sl_setting id)
+{
+    if (id == SL_SET_store && !s->policy)
+        return "memory:"; /* a demo leaves no file behind */
+    if (id != SL_SET_usage ||
+        (s->policy && s->values[SL_SET_store].origin == SL_ORIGIN_DEFAULT))
+        return sl_setting_rows[id].preset;
+#ifdef SL_VIRTUAL_CLOCK
+    /* Flows on a virtual clock register subjects, so that they need a
+     * database. */
+    if (source->flags[SL_SET_clock] &&
+        strcmp(source->flags[SL_SET_clock], "virtual") == 0)
+        return USAGE_IN_MEMORY;
+#endif
+    (void)source;
+    return "none"; /* store and usage database are chosen together */
+}
+
+static struct sl_setting_value choose(struct sl_settings *s,
+                                      const struct sl_setting_source *source,
+                                      const struct sl_server_conf *server,
+                                      enum sl_setting id)
+{
+    struct sl_setting_value value = {SL_ORIGIN_FLAG, source->flags[id], false};
+
+    if (!value.text)
+        value = (struct sl_setting_value){SL_ORIGIN_VARIABLE,
+                                          source->secrets[id], true};
+    if (!value.text)
+        value = (struct sl_setting_value){SL_ORIGIN_VARIABLE,
+                                          source->variables[id], false};
+    if (value.text)
+        return value;
+    value.origin = SL_ORIGIN_POLICY;
+    value.text = server ? policy_text(&s->arena, server, id) : "";
+    if (!value.text || value.text[0])
+        return value;
+    value.origin = SL_ORIGIN_DEFAULT;
+    value.text = preset(s, source, id);
+    return value;
+}
+
+/* ---- paths ---- */
 
 static bool begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* The scheme alone: what follows may hold a password. */
-static int refuse_store(const struct sl_settings *s, enum sl_setting id,
+/* Replaces *text, a path after `prefix`, by one that the daemon can open. An
+ * empty path stays. */
+static int resolve(struct sl_settings *s, enum sl_setting id,
+                   const char *prefix, const char **text, struct sl_diag *diag)
+{
+    const char *slash = s->policy ? strrchr(s->policy, '/') : NULL;
+    const char *path = *text + strlen(prefix);
+    char whole[8192];
+    int folder = 0;
+
+    if (!path[0])
+        return 0;
+    while (path[0] == '.' && path[1] == '/')
+        path += 2;
+    if (s->values[id].origin < SL_ORIGIN_VARIABLE && path[0] != '/' && slash)
+        folder = (int)(slash - s->policy) + 1;
+    *text = NULL;
+    if (snprintf(whole, sizeof(whole), "%s%.*s%s", prefix, folder,
+                 folder > 0 ? s->policy : "", path) < (int)sizeof(whole))
+        *text = sl_arena_copy(&s->arena, sl_str_c(whole));
+    if (*text)
+        return 0;
+    *text = "";
+    return refuse(s, id, diag, "the path is too long");
+}
+
+/* The same for the text of a setting, if it has the prefix. */
+static int resolve_value(struct sl_settings *s, enum sl_setting id,
+                         const char *prefix, struct sl_diag *diag)
+{
+    if (!begins(s->values[id].text, prefix))
+        return 0;
+    return resolve(s, id, prefix, &s->values[id].text, diag);
+}
+
+/* ---- readers of one setting. `ret` is its field. */
+
+typedef int reader_f(struct sl_settings *s, enum sl_setting id, void *ret,
+                     struct sl_diag *diag);
+
+static int refuse_text(const struct sl_settings *s, enum sl_setting id,
+                       const struct sl_diag *why, struct sl_diag *diag)
+{
+    return refuse(s, id, diag, "\"%s\": %s", s->values[id].text, why->sentence);
+}
+
+static int read_count(struct sl_settings *s, enum sl_setting id, void *ret,
+                      struct sl_diag *diag)
+{
+    uint64_t most = id == SL_SET_threads ? THREADS_MOST : CONNECTIONS_MOST;
+    struct sl_diag why = {0};
+    uint64_t count;
+
+    if (sl_parse_count(sl_str_c(s->values[id].text), &count, &why))
+        return refuse_text(s, id, &why, diag);
+    if (count < 1 || count > most)
+        return refuse(s, id, diag,
+                      "the value must be between 1 and %" PRIu64
+                      ", not %" PRIu64,
+                      most, count);
+    *(unsigned *)ret = (unsigned)count;
+    return 0;
+}
+
+static int read_threads(struct sl_settings *s, enum sl_setting id, void *ret,
                         struct sl_diag *diag)
 {
-    const char *text = s->values[id].text;
-    int len = (int)strcspn(text, ":");
+    cpu_set_t set;
+    int count;
 
-    if (id == SL_SET_usage)
-        return sl_settings_refuse(
-            s, id, diag,
-            "\"%.*s\" is not a usage database; write sqlite:PATH, "
-            "postgres://HOST/DATABASE, dynamodb://REGION/TABLE or none",
-            len, text);
-    return sl_settings_refuse(
-        s, id, diag,
-        "\"%.*s\" is not a store; write memory:, memory:PATH, "
-        "redis://HOST:PORT or dynamodb://REGION/TABLE",
-        len, text);
-}
-
-int sl_rules_version(struct sl_settings *settings, struct sl_diag *diag)
-{
-    if (strcmp(settings->values[SL_SET_usage].text, "none") != 0 &&
-        !begins(settings->values[SL_SET_usage].text, "dynamodb:") &&
-        !begins(settings->values[SL_SET_usage].text, "postgres://") &&
-        (!begins(settings->values[SL_SET_usage].text, "sqlite:") ||
-         strlen(settings->values[SL_SET_usage].text) == strlen("sqlite:")))
-        return refuse_store(settings, SL_SET_usage, diag);
-    if (!begins(settings->values[SL_SET_store].text, "memory:") &&
-        !begins(settings->values[SL_SET_store].text, "dynamodb:") &&
-        !begins(settings->values[SL_SET_store].text, "redis"))
-        return refuse_store(settings, SL_SET_store, diag);
+    if (strcmp(s->values[id].text, "auto") != 0)
+        return read_count(s, id, ret, diag);
+    count = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
+    if (count < 1 || s->virtual_clock)
+        count = 1;
+    s->threads = count > THREADS_MOST ? THREADS_MOST : (unsigned)count;
     return 0;
 }
 
-/* Flows on a virtual clock register subjects, so that they need a database. */
-const char *sl_rules_usage(const struct sl_setting_source *given)
+static int read_duration(struct sl_settings *s, enum sl_setting id, void *ret,
+                         struct sl_diag *diag)
 {
-#ifdef SL_VIRTUAL_CLOCK
-    const char *clock = given->flags[SL_SET_clock];
+    struct sl_diag why = {0};
 
-    if (clock && strcmp(clock, "virtual") == 0)
-        return SL_USAGE_IN_MEMORY;
-#endif
-    (void)given;
-    return "none";
+    return sl_parse_duration(sl_str_c(s->values[id].text), ret, &why)
+               ? refuse_text(s, id, &why, diag)
+               : 0;
 }
 
-/* ---- together ---- */
-
-int sl_settings_check_exposed(const struct sl_settings *settings,
-                              enum sl_protocol_id door,
-                              const struct sl_address *address,
-                              struct sl_diag *diag)
-{
-    bool admin = door == SL_PROTOCOL_ADMIN;
-    enum sl_setting id = sl_setting_of_door[door];
-    char where[128];
-
-    if (sl_address_is_local(address))
-        return 0;
-    sl_address_print(address, where, sizeof(where));
-    if (admin && settings->admin_token.len == 0)
-        return sl_settings_refuse(
-            settings, id, diag,
-            "%s is reachable from other machines and has no token; set "
-            "admin_token (--admin-token-file), or listen on 127.0.0.1 or a "
-            "unix socket",
-            where);
-    if (!admin && settings->access_token.len == 0 && !settings->tls_client_ca)
-        return sl_settings_refuse(
-            settings, id, diag,
-            "%s is reachable from other machines and has no token; set "
-            "access_token (--access-token-file) or tls.client_ca, or listen on "
-            "127.0.0.1 or a unix socket",
-            where);
-    return 0;
-}
-
-/* "http" of "listen-http". */
-static const char *door_name(int door)
-{
-    return sl_setting_rows[sl_setting_of_door[door]].flag + strlen("listen-");
-}
-
-static bool is_any_port(const char *where)
-{
-    size_t len = strlen(where);
-
-    return len > 2 && strcmp(where + len - 2, ":0") == 0;
-}
-
-/* Each listener has its own address. */
-static int check_apart(const struct sl_settings *s, int door,
+static int read_memory(struct sl_settings *s, enum sl_setting id, void *ret,
                        struct sl_diag *diag)
 {
-    const char *where = s->values[sl_setting_of_door[door]].text;
+    struct sl_diag why = {0};
 
-    for (int i = 0; i < door; i++)
-        if (s->open[i] && !is_any_port(where) &&
-            strcmp(where, s->values[sl_setting_of_door[i]].text) == 0)
-            return sl_settings_refuse(s, sl_setting_of_door[door], diag,
-                                      "%s is already the address of the %s "
-                                      "listener; use another address",
-                                      where, door_name(i));
+    if (sl_parse_size(sl_str_c(s->values[id].text), ret, &why))
+        return refuse_text(s, id, &why, diag);
+    if (s->memory < MEMORY_MIN)
+        return refuse(s, id, diag, "the memory must be at least 1MiB");
     return 0;
 }
 
-static int check_doors(const struct sl_settings *s, struct sl_diag *diag)
+/* Reads the index of a word in the row. */
+static int read_word(struct sl_settings *s, enum sl_setting id, void *ret,
+                     struct sl_diag *diag)
 {
-    unsigned open = 0;
-    int status = 0;
+    const char *words = sl_setting_rows[id].value;
+    const char *text = s->values[id].text;
+    unsigned index = 0;
 
-    for (int i = 0; i < SL_PROTOCOLS && !status; i++) {
-        if (!s->open[i])
-            continue;
-        open++;
-        status = check_apart(s, i, diag);
-        if (!status)
-            status = sl_settings_check_exposed(s, (enum sl_protocol_id)i,
-                                               &s->at[i], diag);
+    for (const char *at = words; *at; index++) {
+        size_t len = strcspn(at, "|");
+
+        if (sl_str_eq((struct sl_str){at, len}, sl_str_c(text))) {
+            memcpy(ret, &index, sizeof(index)); /* an enum */
+            return 0;
+        }
+        at += len + (at[len] == '|');
     }
-    if (!status && open == 0)
-        status =
-            sl_settings_refuse(s, SL_SET_listen_http, diag,
-                               "all listeners are off; enable at least one");
-    return status;
+    return refuse(s, id, diag, "\"%s\" is not one of %s", text, words);
 }
 
-static int check_tls(const struct sl_settings *s, struct sl_diag *diag)
-{
-    if (s->tls_certificate && !s->tls_key)
-        return sl_settings_refuse(
-            s, SL_SET_tls_certificate, diag,
-            "a certificate needs a key; set tls.key as well");
-    if (s->tls_key && !s->tls_certificate)
-        return sl_settings_refuse(
-            s, SL_SET_tls_key, diag,
-            "a key needs a certificate; set tls.certificate as well");
-    if (s->tls_client_ca && !s->tls_certificate)
-        return sl_settings_refuse(s, SL_SET_tls_client_ca, diag,
-                                  "client certificates need TLS; set "
-                                  "tls.certificate and tls.key as well");
-    return 0;
-}
-
-int sl_rules_together(struct sl_settings *settings, struct sl_diag *diag)
-{
-    int status = check_tls(settings, diag);
-
-    if (!status)
-        status = check_doors(settings, diag);
-    if (!status && settings->virtual_clock && settings->threads > 1)
-        status = sl_settings_refuse(settings, SL_SET_threads, diag,
-                                    "a virtual clock needs --threads 1");
-    return status;
-}
-
-/* ---- after a reload ---- */
-
-/* TLS that was not there can't be put on sockets that are open. */
-static bool is_live(const struct sl_settings *old,
-                    const struct sl_settings *new, enum sl_setting id)
-{
-    bool tls = id == SL_SET_tls_certificate || id == SL_SET_tls_key ||
-               id == SL_SET_tls_client_ca;
-
-    if (!tls)
-        return sl_setting_rows[id].live;
-    return !old->tls_certificate == !new->tls_certificate &&
-           !old->tls_client_ca == !new->tls_client_ca;
-}
-
-/* Of two that look alike without their secrets only that is known. */
-static int say_secret(struct sl_buf *out, const struct sl_setting_row *row,
-                      const char *was, const char *is)
-{
-    char from[512], to[512];
-
-    sl_settings_mask(was, from, sizeof(from));
-    sl_settings_mask(is, to, sizeof(to));
-    if (row->kind == SL_SETTING_TOKEN || strcmp(from, to) == 0)
-        return sl_buf_addf(out, "server.%s changed", row->key);
-    return sl_buf_addf(out, "server.%s %s -> %s", row->key,
-                       from[0] ? from : "none", to[0] ? to : "none");
-}
-
-int sl_settings_diff(const struct sl_settings *old,
-                     const struct sl_settings *new, bool live,
-                     struct sl_buf *out)
-{
-    int err = 0;
-
-    for (size_t i = 0; i < SL_SETTINGS && !err; i++) {
-        const struct sl_setting_row *row = &sl_setting_rows[i];
-        const char *was = old->values[i].text, *is = new->values[i].text;
-
-        if (strcmp(was, is) == 0 ||
-            is_live(old, new, (enum sl_setting)i) != live)
-            continue;
-        if (row->kind == SL_SETTING_TOKEN || row->kind == SL_SETTING_STORE)
-            err = say_secret(out, row, was, is);
-        else
-            err = sl_buf_addf(out, "server.%s %s -> %s", row->key,
-                              was[0] ? was : "none", is[0] ? is : "none");
-        if (!err)
-            err = sl_buf_addf(out, live ? "\n" : "; needs a restart\n");
-    }
-    return err;
-}
-
-/* ---- a store, or subjects, in a table of DynamoDB, as settings. */
-
-static bool is_dynamo(const char *text)
-{
-    return strncmp(text, "dynamodb:", 9) == 0;
-}
-
-static int read_where(struct sl_settings *s, enum sl_setting id,
-                      struct sl_dynamo_url *ret, struct sl_diag *diag)
-{
-    struct sl_diag why = {0};
-
-    if (!sl_dynamo_url_read(sl_str_c(s->values[id].text), &s->arena, ret, &why))
-        return 0;
-    return sl_settings_refuse(s, id, diag, "%s", why.sentence);
-}
-
-int sl_settings_dynamo(struct sl_settings *s, struct sl_diag *diag)
-{
-    int status = 0;
-
-    s->in_dynamo = is_dynamo(s->values[SL_SET_store].text);
-    s->subjects_in_dynamo = is_dynamo(s->values[SL_SET_usage].text);
-    s->shared = s->shared || s->in_dynamo;
-    if (s->in_dynamo)
-        status = read_where(s, SL_SET_store, &s->dynamo, diag);
-    if (!status && s->subjects_in_dynamo)
-        status = read_where(s, SL_SET_usage, &s->subjects, diag);
-    if (!status && (s->in_dynamo || s->subjects_in_dynamo))
-        status = sl_settings_deadline(s, diag);
-    return status;
-}
-
-/* ---- a registry in a PostgreSQL, as a setting. */
-
-int sl_settings_postgres(struct sl_settings *s, struct sl_diag *diag)
-{
-    const char *text = s->values[SL_SET_usage].text;
-    char shown[SL_PG_SHOWN];
-    struct sl_diag why = {0};
-
-    s->in_postgres = strncmp(text, "postgres:", strlen("postgres:")) == 0;
-    if (!s->in_postgres)
-        return 0;
-    s->registry = text;
-    s->leases = true;
-    if (sl_pg_url(text, shown, &why))
-        return sl_settings_refuse(s, SL_SET_usage, diag, "%s", why.sentence);
-    return sl_settings_deadline(s, diag);
-}
-
-/* ---- a store in a Redis, as a setting: read, and shown without what is
- * secret in it. */
-
-#define MASK "********"
-
-#define DEADLINE_LEAST SL_MS
-#define DEADLINE_MOST  (10 * SL_S)
-
-static bool is_redis(const char *text)
-{
-    return strncmp(text, "redis", 5) == 0;
-}
-
-/* Paths of a policy's URL are relative to the policy, as all of its paths. */
-static int resolve_file(struct sl_settings *s, const char **file,
-                        struct sl_diag *diag)
-{
-    if (!*file)
-        return 0;
-    *file = sl_settings_path(s, s->values[SL_SET_store].origin, "", *file);
-    return *file ? 0
-                 : sl_settings_refuse(s, SL_SET_store, diag,
-                                      "the path is too long");
-}
-
-int sl_settings_deadline(const struct sl_settings *s, struct sl_diag *diag)
-{
-    if (s->deadline >= DEADLINE_LEAST && s->deadline <= DEADLINE_MOST)
-        return 0;
-    return sl_settings_refuse(
-        s, SL_SET_deadline, diag,
-        "the deadline must be between 1ms and 10s, not %s; the default is 20ms",
-        s->values[SL_SET_deadline].text);
-}
-
-int sl_settings_redis(struct sl_settings *s, struct sl_diag *diag)
-{
-    const char *text = s->values[SL_SET_store].text;
-    struct sl_diag why = {0};
-    int status;
-
-    s->shared = is_redis(text);
-    if (!s->shared)
-        return 0;
-    if (sl_redis_url_read(sl_str_c(text), &s->arena, &s->redis, &why))
-        return sl_settings_refuse(s, SL_SET_store, diag, "%s", why.sentence);
-    status = resolve_file(s, &s->redis.ca, diag);
-    if (!status)
-        status = resolve_file(s, &s->redis.cert, diag);
-    if (!status)
-        status = resolve_file(s, &s->redis.key, diag);
-    return status ? status : sl_settings_deadline(s, diag);
-}
-
-/* ---- shown ---- */
-
-/* Masks the value of a secret option, up to the next '&'. */
-static const char *mask_option(const char *at, char **out, const char *end)
-{
-    static const char *const names[] = {
-        "sentinel_user=", "sentinel_password=", "sslpassword=", "password="};
-
-    for (size_t i = 0; i < SL_LEN(names); i++) {
-        size_t len = strlen(names[i]);
-
-        if (strncmp(at, names[i], len) != 0)
-            continue;
-        *out += snprintf(*out, (size_t)(end - *out), "%s" MASK, names[i]);
-        return at + len + strcspn(at + len, "&");
-    }
-    return at;
-}
-
-void sl_settings_mask(const char *text, char *out, size_t size)
-{
-    const char *slashes = strstr(text, "://");
-    const char *at = slashes ? strrchr(slashes, '@') : NULL;
-    char *end = out + size - 1;
-
-    if (at) {
-        int n =
-            snprintf(out, size, "%.*s" MASK, (int)(slashes - text) + 3, text);
-
-        out += n < (int)size ? n : (int)size - 1;
-        text = at;
-    }
-    while (*text && out < end) {
-        const char *next = mask_option(text, &out, end);
-
-        if (out > end)
-            out = end; /* it was cut */
-        if (next != text)
-            text = next;
-        else
-            *out++ = *text++;
-    }
-    *out = '\0';
-}
-
-/* ---- the tokens of the listeners. */
-
-#define TOKEN_MOST ((size_t)4096)
-
-static int check_token(struct sl_settings *s, enum sl_setting id,
+static int read_switch(struct sl_settings *s, enum sl_setting id, void *ret,
                        struct sl_diag *diag)
 {
-    const char *text = s->values[id].text;
+    unsigned index = 0;
+    int status = read_word(s, id, &index, diag);
 
-    for (const char *p = text; *p; p++)
-        if (*p <= ' ' || *p == 0x7f || (unsigned char)*p >= 0x80)
-            return sl_settings_refuse(
-                s, id, diag,
-                "byte %zu of the token is not allowed in an HTTP header; use "
-                "printable ASCII without spaces",
-                (size_t)(p - text) + 1);
-    return 0;
+    *(bool *)ret = index == (id == SL_SET_watch ? 0 : 1);
+    return status;
 }
 
-/* Flags and variables name a file; an end of line at its end is the editor's.
- */
+static int read_file(struct sl_settings *s, enum sl_setting id, void *ret,
+                     struct sl_diag *diag)
+{
+    int status = resolve_value(s, id, "", diag);
+
+    *(const char **)ret = s->values[id].text[0] ? s->values[id].text : NULL;
+    return status;
+}
+
+/* Reads the token in a file, without the end of its line. */
 static int read_token_file(struct sl_settings *s, enum sl_setting id,
                            struct sl_diag *diag)
 {
@@ -409,18 +279,18 @@ static int read_token_file(struct sl_settings *s, enum sl_setting id,
 
     sl_buf_init(&text, 2 * TOKEN_MOST + 8192, s->arena.alloc);
     err = sl_file_read(value->text, TOKEN_MOST, &text, &why);
-    value->text = "";
     while (!err && text.len > 0 && strchr("\r\n", text.bytes[text.len - 1]))
         text.len--;
     if (!err && text.len > 0 && memchr(text.bytes, '\0', text.len))
         text.len = 0;
+    value->text = err ? NULL : sl_arena_copy(&s->arena, sl_buf_str(&text));
     if (err)
-        err = sl_settings_refuse(s, id, diag, "%s", why.sentence);
+        err = refuse(s, id, diag, "%s", why.sentence);
     else if (text.len == 0)
-        err = sl_settings_refuse(
+        err = refuse(
             s, id, diag,
             "the file is empty; an empty token would disable the token check");
-    else if (!(value->text = sl_arena_copy(&s->arena, sl_buf_str(&text))))
+    else if (!value->text)
         err = sl_diag_error(diag, SL_EXIT_FAILED, "out of memory");
     if (!value->text)
         value->text = "";
@@ -428,139 +298,348 @@ static int read_token_file(struct sl_settings *s, enum sl_setting id,
     return err;
 }
 
-int sl_settings_token(struct sl_settings *s, enum sl_setting id,
-                      struct sl_str *ret, struct sl_diag *diag)
+/* Flags and variables name a file. */
+static int read_token(struct sl_settings *s, enum sl_setting id, void *ret,
+                      struct sl_diag *diag)
 {
     const struct sl_setting_value *value = &s->values[id];
     int status = 0;
 
     if (value->origin >= SL_ORIGIN_VARIABLE && !value->is_secret_variable)
         status = read_token_file(s, id, diag);
+    for (const char *p = value->text; *p && !status; p++)
+        if (*p <= ' ' || *p == 0x7f || (unsigned char)*p >= 0x80)
+            status = refuse(
+                s, id, diag,
+                "byte %zu of the token is not allowed in an HTTP header; use "
+                "printable ASCII without spaces",
+                (size_t)(p - value->text) + 1);
     if (!status)
-        status = check_token(s, id, diag);
-    if (!status)
-        *ret = sl_str_c(value->text);
+        *(struct sl_str *)ret = sl_str_c(value->text);
     return status;
 }
 
-/* ---- the settings in words: --show-settings and --help. */
-
-/* What could move a cursor is not shown, nor the password of a store. */
-static void print_value(const struct sl_settings *s, enum sl_setting id,
-                        char *out, size_t size)
-{
-    const struct sl_setting_row *row = &sl_setting_rows[id];
-    const char *text = s->values[id].text;
-
-    if (row->kind == SL_SETTING_TOKEN && text[0])
-        snprintf(out, size, MASK);
-    else if (row->kind == SL_SETTING_STORE && text[0])
-        sl_settings_mask(text, out, size);
-    else
-        snprintf(out, size, "%s", text[0] ? text : "-");
-    for (char *p = out; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
-}
-
-static void print_origin(const struct sl_settings *s, enum sl_setting id,
-                         FILE *out)
-{
-    const struct sl_setting_value *value = &s->values[id];
-    struct sl_variable variable = value->is_secret_variable
-                                      ? sl_setting_secret(id)
-                                      : sl_setting_variable(id);
-
-    switch (value->origin) {
-    case SL_ORIGIN_DEFAULT:
-        fputs("default", out);
-        break;
-    case SL_ORIGIN_POLICY:
-        fprintf(out, "policy %s, server.%s", s->policy ? s->policy : "",
-                sl_setting_rows[id].key);
-        break;
-    case SL_ORIGIN_VARIABLE:
-        fprintf(out, "variable %s", variable.text);
-        break;
-    case SL_ORIGIN_FLAG:
-        fprintf(out, "flag --%s", sl_setting_rows[id].flag);
-        break;
+/* The order matters: threads depend on the clock. */
+static const struct {
+    enum sl_setting id;
+    reader_f *read;
+    size_t offset;
+} fields[] = {
+#define FIELD(id, read, field)                                                 \
+    {                                                                          \
+        SL_SET_##id, read, offsetof(struct sl_settings, field)                 \
     }
-    fputc('\n', out);
+    FIELD(forward_auth, read_word, forward),
+    FIELD(log_level, read_word, log_level),
+    FIELD(log_format, read_word, log_format),
+    FIELD(watch, read_switch, watch),
+#ifdef SL_VIRTUAL_CLOCK
+    FIELD(clock, read_switch, virtual_clock),
+#endif
+    FIELD(memory, read_memory, memory),
+    FIELD(deadline, read_duration, deadline),
+    FIELD(drain, read_duration, drain),
+    FIELD(max_connection_age, read_duration, age),
+    FIELD(threads, read_threads, threads),
+    FIELD(connections, read_count, connections),
+    FIELD(connections_per_address, read_count, connections_per_address),
+    FIELD(tls_certificate, read_file, tls_certificate),
+    FIELD(tls_key, read_file, tls_key),
+    FIELD(tls_client_ca, read_file, tls_client_ca),
+    FIELD(access_token, read_token, access_token),
+    FIELD(admin_token, read_token, admin_token),
+};
+
+static int read_fields(struct sl_settings *s, struct sl_diag *diag)
+{
+    int status = 0;
+
+    for (size_t i = 0; i < SL_LEN(fields) && !status; i++)
+        status =
+            fields[i].read(s, fields[i].id, (char *)s + fields[i].offset, diag);
+    return status;
 }
 
-void sl_settings_show(const struct sl_settings *settings, FILE *out)
-{
-    char value[1024];
+/* ---- listeners ---- */
 
-    for (size_t i = 0; i < SL_SETTINGS; i++) {
-        print_value(settings, (enum sl_setting)i, value, sizeof(value));
-        fprintf(out, "%-16s %-26s ", sl_setting_rows[i].name, value);
-        print_origin(settings, (enum sl_setting)i, out);
+static enum sl_setting address_of(int id)
+{
+    return SL_SET_listen_http + (enum sl_setting)id;
+}
+
+/* "http" of "listen-http". */
+static const char *listener_name(int id)
+{
+    return sl_setting_rows[address_of(id)].flag + strlen("listen-");
+}
+
+static int read_proxied(struct sl_settings *s, struct sl_diag *diag)
+{
+    const char *at = s->values[SL_SET_proxy_protocol].text;
+    bool more = strcmp(at, "none") != 0;
+
+    while (more) {
+        struct sl_str name = {at, strcspn(at, ",")};
+        int id = 0;
+
+        while (id < SL_PROTOCOLS &&
+               !sl_str_eq(name, sl_str_c(listener_name(id))))
+            id++;
+        if (id == SL_PROTOCOLS)
+            return refuse(s, SL_SET_proxy_protocol, diag,
+                          "\"%.*s\" is not a listener; write some "
+                          "of http,grpc,resp,admin or none",
+                          SL_STR_ARG(name));
+        s->proxied[id] = true;
+        more = at[name.len] == ',';
+        at += name.len + more;
     }
+    return 0;
 }
 
-static void help_row(char letter, const char *flag, const char *value,
-                     const char *what, FILE *out)
+static int read_address(struct sl_settings *s, int listener,
+                        struct sl_diag *diag)
 {
-    char left[80], short_form[8] = "    ";
+    enum sl_setting id = address_of(listener);
+    struct sl_diag why = {0};
+    int status;
 
-    if (letter)
-        snprintf(short_form, sizeof(short_form), "-%c, ", letter);
-    snprintf(left, sizeof(left), "%s--%s%s%s", short_form, flag,
-             value[0] ? " " : "", value);
-    if (strlen(left) > 32)
-        fprintf(out, "  %s\n  %-32s ", left, "");
-    else
-        fprintf(out, "  %-32s ", left);
-    fputs(what, out);
+    s->open[listener] = strcmp(s->values[id].text, "off") != 0;
+    if (!s->open[listener])
+        return 0;
+    status = resolve_value(s, id, "unix:", diag);
+    if (!status &&
+        sl_address_parse(sl_str_c(s->values[id].text), &s->at[listener], &why))
+        status = refuse(s, id, diag, "%s%s%s", why.sentence,
+                        why.hint[0] ? "; write " : "", why.hint);
+    return status;
 }
 
-void sl_settings_help(FILE *out)
+static int read_listeners(struct sl_settings *s, struct sl_diag *diag)
 {
-    fputs("usage: sluiced [-c POLICY] [FLAG...]\n"
-          "\n"
-          "Decides whether requests may pass, by the limits of a policy. "
-          "Clients use HTTP,\n"
-          "gRPC or the Redis protocol. Without a policy sluiced runs a demo "
-          "and prints what\n"
-          "to try.\n"
-          "\n"
-          "  sluiced\n"
-          "  sluiced -c sluice.yaml\n"
-          "  sluiced -c sluice.yaml --check\n"
-          "  sluiced -c sluice.yaml --listen-http unix:/run/sluice/http.sock\n"
-          "  SLUICE_LOG_LEVEL=debug sluiced -c sluice.yaml --show-settings\n"
-          "\n",
-          out);
-    for (size_t i = 0; i < SL_SETTINGS; i++) {
-        const struct sl_setting_row *row = &sl_setting_rows[i];
+    int status = read_proxied(s, diag);
 
-        help_row(row->letter, row->flag, row->value, row->what, out);
-        if (row->preset[0])
-            fprintf(out, " (%s)", row->preset);
-        fputc('\n', out);
+    for (int i = 0; i < SL_PROTOCOLS && !status; i++)
+        status = read_address(s, i, diag);
+    return status;
+}
+
+int sl_settings_check_exposed(const struct sl_settings *settings,
+                              enum sl_protocol_id id,
+                              const struct sl_address *address,
+                              struct sl_diag *diag)
+{
+    bool admin = id == SL_PROTOCOL_ADMIN;
+    char where[128];
+
+    if (sl_address_is_local(address) ||
+        (admin ? settings->admin_token.len > 0
+               : settings->access_token.len > 0 || settings->tls_client_ca))
+        return 0;
+    sl_address_print(address, where, sizeof(where));
+    return refuse(settings, address_of(id), diag,
+                  "%s is reachable from other machines and has no token; set "
+                  "%s, or listen on 127.0.0.1 or a unix socket",
+                  where,
+                  admin
+                      ? "admin_token (--admin-token-file)"
+                      : "access_token (--access-token-file) or tls.client_ca");
+}
+
+static bool ends_with(const char *text, const char *tail)
+{
+    size_t len = strlen(text), end = strlen(tail);
+
+    return len > end && strcmp(text + len - end, tail) == 0;
+}
+
+/* Each listener has its own address. */
+static int check_listeners(struct sl_settings *s, struct sl_diag *diag)
+{
+    unsigned open = 0;
+    int status = 0;
+
+    for (int i = 0; i < SL_PROTOCOLS && !status; i++) {
+        const char *where = s->values[address_of(i)].text;
+
+        if (!s->open[i])
+            continue;
+        open++;
+        for (int k = 0; k < i && !status; k++)
+            if (s->open[k] && !ends_with(where, ":0") &&
+                strcmp(where, s->values[address_of(k)].text) == 0)
+                status = refuse(s, address_of(i), diag,
+                                "%s is already the address of the %s "
+                                "listener; use another address",
+                                where, listener_name(k));
+        if (!status)
+            status = sl_settings_check_exposed(s, (enum sl_protocol_id)i,
+                                               &s->at[i], diag);
     }
-    help_row('\0', "check", "", "validate policy and settings, then exit\n",
-             out);
-    help_row('\0', "show-settings", "",
-             "print each setting and its source, then exit\n", out);
-    help_row('h', "help", "", "print this help\n", out);
-    help_row('V', "version", "", "print the version\n", out);
-    fputs("\n"
-          "Each flag is also an environment variable: --listen-http is "
-          "SLUICE_LISTEN_HTTP.\n"
-          "A flag overrides the variable, the variable overrides `server` in "
-          "the policy, and\n"
-          "that overrides the default in parentheses.\n"
-          "\n"
-          "Signals: HUP reloads policy and certificates. TERM and INT drain "
-          "requests and\n"
-          "exit; a second signal exits at once.\n"
-          "\n"
-          "Exit status: 0 stopped by a signal, 1 failed, 2 usage error, 3 bad "
-          "policy,\n"
-          "5 state file.\n"
-          "See sluiced(8), sluice.yaml(5) and docs/guide/daemon.md.\n",
-          out);
+    if (!status && open == 0)
+        status = refuse(s, SL_SET_listen_http, diag,
+                        "all listeners are off; enable at least one");
+    return status;
+}
+
+static int check_tls(struct sl_settings *s, struct sl_diag *diag)
+{
+    if (s->tls_certificate && !s->tls_key)
+        return refuse(s, SL_SET_tls_certificate, diag,
+                      "a certificate needs a key; set tls.key as well");
+    if (s->tls_key && !s->tls_certificate)
+        return refuse(s, SL_SET_tls_key, diag,
+                      "a key needs a certificate; set tls.certificate as well");
+    if (s->tls_client_ca && !s->tls_certificate)
+        return refuse(s, SL_SET_tls_client_ca, diag,
+                      "client certificates need TLS; set "
+                      "tls.certificate and tls.key as well");
+    return 0;
+}
+
+static int check_clock(struct sl_settings *s, struct sl_diag *diag)
+{
+    if (s->virtual_clock && s->threads > 1)
+        return refuse(s, SL_SET_threads, diag,
+                      "a virtual clock needs --threads 1");
+    return 0;
+}
+
+/* ---- stores ---- */
+
+/* Shows the scheme alone: the rest may contain a password. */
+static int check_schemes(struct sl_settings *s, struct sl_diag *diag)
+{
+    const char *store = s->values[SL_SET_store].text;
+    const char *usage = s->values[SL_SET_usage].text;
+
+    if (strcmp(usage, "none") != 0 && !begins(usage, "dynamodb:") &&
+        !begins(usage, "postgres://") &&
+        (!begins(usage, "sqlite:") || !usage[strlen("sqlite:")]))
+        return refuse(
+            s, SL_SET_usage, diag,
+            "\"%.*s\" is not a usage database; write sqlite:PATH, "
+            "postgres://HOST/DATABASE, dynamodb://REGION/TABLE or none",
+            (int)strcspn(usage, ":"), usage);
+    if (!begins(store, "memory:") && !begins(store, "dynamodb:") &&
+        !begins(store, "redis"))
+        return refuse(s, SL_SET_store, diag,
+                      "\"%.*s\" is not a store; write memory:, memory:PATH, "
+                      "redis://HOST:PORT or dynamodb://REGION/TABLE",
+                      (int)strcspn(store, ":"), store);
+    return 0;
+}
+
+/* Files of a Redis URL are relative like all paths. */
+static int read_redis(struct sl_settings *s, struct sl_diag *diag)
+{
+    const char **files[] = {&s->redis.ca, &s->redis.cert, &s->redis.key};
+    struct sl_diag why = {0};
+    int status = 0;
+
+    if (sl_redis_url_read(sl_str_c(s->values[SL_SET_store].text), &s->arena,
+                          &s->redis, &why))
+        return refuse(s, SL_SET_store, diag, "%s", why.sentence);
+    for (size_t i = 0; i < SL_LEN(files) && !status; i++)
+        if (*files[i])
+            status = resolve(s, SL_SET_store, "", files[i], diag);
+    return status;
+}
+
+static int read_dynamo(struct sl_settings *s, enum sl_setting id,
+                       struct sl_dynamo_url *ret, struct sl_diag *diag)
+{
+    struct sl_diag why = {0};
+
+    if (!sl_dynamo_url_read(sl_str_c(s->values[id].text), &s->arena, ret, &why))
+        return 0;
+    return refuse(s, id, diag, "%s", why.sentence);
+}
+
+static int read_store(struct sl_settings *s, struct sl_diag *diag)
+{
+    const char *text;
+    int status = resolve_value(s, SL_SET_store, "memory:", diag);
+
+    if (status)
+        return status;
+    text = s->values[SL_SET_store].text;
+    s->in_dynamo = begins(text, "dynamodb:");
+    s->shared = s->in_dynamo || begins(text, "redis");
+    if (s->shared)
+        return s->in_dynamo ? read_dynamo(s, SL_SET_store, &s->dynamo, diag)
+                            : read_redis(s, diag);
+    s->state = text[strlen("memory:")] ? text + strlen("memory:") : NULL;
+    return 0;
+}
+
+static int read_usage(struct sl_settings *s, struct sl_diag *diag)
+{
+    const char *text = s->values[SL_SET_usage].text;
+    char shown[SL_PG_SHOWN];
+    struct sl_diag why = {0};
+    int status = 0;
+
+    s->in_postgres = begins(text, "postgres:");
+    s->subjects_in_dynamo = begins(text, "dynamodb:");
+    if (s->subjects_in_dynamo)
+        return read_dynamo(s, SL_SET_usage, &s->subjects, diag);
+    if (s->in_postgres) {
+        s->registry = text;
+        s->leases = true;
+        return sl_pg_url(text, shown, &why)
+                   ? refuse(s, SL_SET_usage, diag, "%s", why.sentence)
+                   : 0;
+    }
+    if (strcmp(text, USAGE_IN_MEMORY) != 0)
+        status = resolve_value(s, SL_SET_usage, "sqlite:", diag);
+    text = s->values[SL_SET_usage].text;
+    if (!status && begins(text, "sqlite:")) {
+        s->registry = text + strlen("sqlite:");
+        s->leases = ends_with(s->registry, "?shared");
+    }
+    return status;
+}
+
+static int check_deadline(struct sl_settings *s, struct sl_diag *diag)
+{
+    if ((!s->shared && !s->in_postgres && !s->subjects_in_dynamo) ||
+        (s->deadline >= DEADLINE_LEAST && s->deadline <= DEADLINE_MOST))
+        return 0;
+    return refuse(
+        s, SL_SET_deadline, diag,
+        "the deadline must be between 1ms and 10s, not %s; the default is 20ms",
+        s->values[SL_SET_deadline].text);
+}
+
+/* ---- all of them ---- */
+
+int sl_settings_make(struct sl_settings *settings,
+                     const struct sl_setting_source *source,
+                     const struct sl_server_conf *server, const char *path,
+                     struct sl_diag *diag)
+{
+    static int (*const steps[])(struct sl_settings *, struct sl_diag *) = {
+        check_schemes, read_fields,     read_store,
+        read_usage,    read_listeners,  check_deadline,
+        check_tls,     check_listeners, check_clock,
+    };
+    int status = 0;
+
+    memset(settings, 0, sizeof(*settings));
+    sl_arena_init(&settings->arena, ARENA_MOST, &sl_alloc_libc);
+    settings->policy = path;
+    for (enum sl_setting i = 0; i < SL_SETTINGS; i++) {
+        settings->values[i] = choose(settings, source, server, i);
+        if (!settings->values[i].text)
+            return sl_diag_error(diag, SL_EXIT_FAILED, "out of memory");
+    }
+    for (size_t i = 0; i < SL_LEN(steps) && !status; i++)
+        status = steps[i](settings, diag);
+    return status;
+}
+
+void sl_settings_done(struct sl_settings *settings)
+{
+    sl_arena_done(&settings->arena);
 }

@@ -131,9 +131,9 @@ int sl_policy_begin(struct sl_daemon *daemon)
     if (status)
         return status;
     sl_log_open(daemon->settings.log_level, daemon->settings.log_format, 2);
-    if (given->doubt[0])
-        sl_log(SL_LOG_WARN, "unknown environment variable", "why", given->doubt,
-               NULL);
+    if (given->warning[0])
+        sl_log(SL_LOG_WARN, "unknown environment variable", "why",
+               given->warning, NULL);
     return 0;
 }
 

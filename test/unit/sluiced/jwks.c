@@ -55,14 +55,8 @@ static struct sl_policy *make_policy(const char *jwt)
 static int use(const char *jwt, bool guest, struct sl_diag *diag)
 {
     struct sl_policy *policy = make_policy(jwt);
-    struct sl_jwks_from from = {t.path, guest};
-    struct sl_jwks_next next;
-    int err = sl_jwks_prepare(t.jwks, policy, &from, &next, diag);
+    int err = sl_jwks_use(t.jwks, policy, t.path, guest, diag);
 
-    if (!err) {
-        err = sl_jwks_use(t.jwks, &next);
-        sl_jwks_drop(t.jwks, &next);
-    }
     sl_policy_unref(policy);
     return err;
 }
@@ -161,20 +155,20 @@ TEST(local)
     open_jwks(100, &sl_alloc_libc);
     CASE("a secret");
     CHECK_EQ(use("secret: 0123456789abcdef0123456789abcdef", false, &diag), 0);
-    CHECK(has_key() && !sl_jwks_file(t.jwks));
+    CHECK(has_key() && !t.jwks->active.file);
     CASE("a file beside the policy");
     put_file(t.keys, SET);
     CHECK_EQ(use("jwks: \"file:./keys.json\"", false, &diag), 0);
     CHECK(has_key());
-    CHECK_STR(sl_jwks_file(t.jwks) + strlen(t.folder), "/./keys.json");
+    CHECK_STR(t.jwks->active.file + strlen(t.folder), "/./keys.json");
     CASE("a file that is broken leaves everything as it is");
     put_file(t.keys, "{\"keys\":[{\"kty\":");
-    version = sl_jwks_current_version(sl_jwks_keys(t.jwks));
+    version = sl_jwks_current_version(t.jwks->keys);
     CHECK_EQ(use("jwks: \"file:keys.json\"", false, &diag), SLUICE_ECONF);
     CHECK(strstr(diag.sentence, "identity.jwt.jwks: ") != NULL);
     sl_jwks_read_again(t.jwks);
     CHECK(was_refused() && has_key());
-    CHECK_EQ(sl_jwks_current_version(sl_jwks_keys(t.jwks)), version);
+    CHECK_EQ(sl_jwks_current_version(t.jwks->keys), version);
     CASE("and one that is not there");
     unlink(t.keys);
     CHECK_EQ(use("jwks: \"file:keys.json\"", false, &diag), SLUICE_ECONF);
@@ -208,10 +202,10 @@ TEST(remote)
 
     CASE("the same keys are not put in force again");
     {
-        uint64_t version = sl_jwks_current_version(sl_jwks_keys(t.jwks));
+        uint64_t version = sl_jwks_current_version(t.jwks->keys);
 
         CHECK(until(read_twice)); /* its life is two cool-downs at least */
-        CHECK_EQ(sl_jwks_current_version(sl_jwks_keys(t.jwks)), version);
+        CHECK_EQ(sl_jwks_current_version(t.jwks->keys), version);
     }
 
     CASE("other rules: the same keys at once");
@@ -219,8 +213,8 @@ TEST(remote)
     CHECK(has_key());
 
     CASE("keys that nobody confirms are dropped");
-    t.jwks->read_at -= t.jwks->policy->identity.jwt.stale;
-    t.jwks->remote.next_at = SL_NS_MAX;
+    t.jwks->read_at -= t.jwks->active.policy->identity.jwt.stale;
+    t.jwks->next_at = SL_NS_MAX;
     CHECK(until(has_none));
     CHECK_EQ(stats().age, SL_NS_NONE);
     CHECK(sl_jwks_ready(t.jwks, &why)); /* it was, once */
@@ -241,7 +235,7 @@ TEST(wishes)
     before = atomic_load(&t.server.asked);
     do {
         for (int i = 0; i < 1000; i++)
-            sl_jwks_current_request_refresh(sl_jwks_keys(t.jwks));
+            sl_jwks_current_request_refresh(t.jwks->keys);
         t.turns = 0;
         t.wanted = has_none; /* which never comes */
         t.turns = 998;
@@ -263,7 +257,7 @@ TEST(failures)
     CASE("so is an error, later and later");
     CHECK_EQ(use_url(2), 0);
     CHECK(until(failed_thrice));
-    CHECK(t.jwks->remote.failures >= 3);
+    CHECK(t.jwks->failures >= 3);
     sl_jwks_close(t.jwks);
 }
 
@@ -279,13 +273,13 @@ TEST(back_off)
     CHECK_EQ(use_url(2), 0);
     for (unsigned failures = 1; failures < 40; failures++) {
         for (int i = 0; i < 100; i++) {
-            t.jwks->remote.failures = failures - 1;
+            t.jwks->failures = failures - 1;
             now = sl_loop_mono(t.loop);
-            t.jwks->remote.fetch.result = SL_HTTP_FETCH_STATUS;
-            t.jwks->remote.fetch.done(&t.jwks->remote.fetch);
-            CHECK_EQ(t.jwks->remote.failures, failures);
-            CHECK(t.jwks->remote.next_at - now >= most / 2);
-            CHECK(t.jwks->remote.next_at - now <= most);
+            t.jwks->fetch.result = SL_HTTP_FETCH_STATUS;
+            t.jwks->fetch.done(&t.jwks->fetch);
+            CHECK_EQ(t.jwks->failures, failures);
+            CHECK(t.jwks->next_at - now >= most / 2);
+            CHECK(t.jwks->next_at - now <= most);
         }
         most = 2 * most < 300 * SL_S ? 2 * most : 300 * SL_S;
     }
@@ -315,7 +309,7 @@ TEST(lives)
     t.jwks->options.look = 2 * SL_MS;
     CHECK_EQ(use_url(4), 0);
     CHECK(until(has_key));
-    fetch = &t.jwks->remote.fetch;
+    fetch = &t.jwks->fetch;
     for (size_t i = 0; i < SL_LEN(lives); i++)
         for (int k = 0; k < 50; k++) {
             sl_ns in, now = sl_loop_mono(t.loop);
@@ -326,7 +320,7 @@ TEST(lives)
             sl_buf_done(&fetch->body);
             CHECK_EQ(sl_buf_add(&fetch->body, SL_STR(SET)), 0);
             fetch->done(fetch);
-            in = t.jwks->remote.next_at - now;
+            in = t.jwks->next_at - now;
             CHECK(in <= lives[i].life);
             CHECK(in >= lives[i].life - lives[i].life / 10);
         }

@@ -13,7 +13,7 @@ static int give(const char *const *argv, const char *const *environment)
     while (argv[argc])
         argc++;
     why = (struct sl_diag){0};
-    return sl_given_read(&given, argc, argv, environment, &why);
+    return sl_setting_source_read(&given, argc, argv, environment, &why);
 }
 
 #define GIVE(...)                                                              \
@@ -26,7 +26,7 @@ TEST(flags)
 {
     CASE("nothing serves the demo");
     CHECK_EQ(GIVE(), 0);
-    CHECK_EQ(given.wish, SL_ARGS_SERVE);
+    CHECK_EQ(given.action, SL_ARGS_SERVE);
     for (size_t i = 0; i < SL_SETTINGS; i++)
         CHECK(!given.flags[i] && !given.variables[i]);
 
@@ -46,21 +46,21 @@ TEST(flags)
         CHECK_EQ(GIVE(flag, "x"), 0);
         CHECK_STR(given.flags[i], "x");
         snprintf(variable, sizeof(variable), "%s=y",
-                 sl_setting_variable((enum sl_setting)i).text);
+                 sl_setting_variable((enum sl_setting)i, false).text);
         CHECK_EQ(ENV(variable), 0);
         CHECK_STR(given.variables[i], "y");
-        CHECK_STR(given.doubt, "");
+        CHECK_STR(given.warning, "");
     }
 
     CASE("wishes");
     CHECK_EQ(GIVE("--check", "-c", "x"), 0);
-    CHECK_EQ(given.wish, SL_ARGS_CHECK);
+    CHECK_EQ(given.action, SL_ARGS_CHECK);
     CHECK_EQ(GIVE("--show-settings"), 0);
-    CHECK_EQ(given.wish, SL_ARGS_SHOW);
+    CHECK_EQ(given.action, SL_ARGS_SHOW);
     CHECK_EQ(GIVE("-h"), 0);
-    CHECK_EQ(given.wish, SL_ARGS_HELP);
+    CHECK_EQ(given.action, SL_ARGS_HELP);
     CHECK_EQ(GIVE("-V"), 0);
-    CHECK_EQ(given.wish, SL_ARGS_VERSION);
+    CHECK_EQ(given.action, SL_ARGS_VERSION);
 }
 
 TEST(slips)
@@ -98,11 +98,12 @@ TEST(slips)
 TEST(variables)
 {
     CASE("names of variables");
-    CHECK_STR(sl_setting_variable(SL_SET_listen_http).text,
+    CHECK_STR(sl_setting_variable(SL_SET_listen_http, false).text,
               "SLUICE_LISTEN_HTTP");
-    CHECK_STR(sl_setting_variable(SL_SET_admin_token).text,
+    CHECK_STR(sl_setting_variable(SL_SET_admin_token, false).text,
               "SLUICE_ADMIN_TOKEN_FILE");
-    CHECK_STR(sl_setting_secret(SL_SET_admin_token).text, "SLUICE_ADMIN_TOKEN");
+    CHECK_STR(sl_setting_variable(SL_SET_admin_token, true).text,
+              "SLUICE_ADMIN_TOKEN");
 
     CASE("a token may stand in a variable of its own");
     CHECK_EQ(ENV("SLUICE_ACCESS_TOKEN=abc"), 0);
@@ -122,11 +123,11 @@ TEST(variables)
 
     CASE("a near miss is doubted, a far one is somebody else's");
     CHECK_EQ(ENV("SLUICE_LISTN_HTTP=x", "PATH=/bin"), 0);
-    CHECK_STR(given.doubt,
+    CHECK_STR(given.warning,
               "the environment variable SLUICE_LISTN_HTTP is unknown; did "
               "you mean SLUICE_LISTEN_HTTP?");
     CHECK_EQ(ENV("SLUICE_COLOUR_OF_THE_SKY=x", "SLUICE_STORE=memory:"), 0);
-    CHECK_STR(given.doubt, "");
+    CHECK_STR(given.warning, "");
 }
 
 CHECK_MAIN()
