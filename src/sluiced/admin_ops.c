@@ -12,8 +12,7 @@ static bool on_ready(void *ctx, struct sl_buf *why)
     if (!daemon->draining) {
         if (!sl_jwks_ready(daemon->jwks, why))
             return false;
-        (void)sl_remote_answers(daemon, why); /* the daemon serves all the same
-                                               */
+        sl_daemon_store_explain(daemon, why); /* it serves all the same */
         return true;
     }
     if (sl_buf_addf(why, "the daemon is shutting down"))
@@ -61,7 +60,7 @@ static void look(struct sl_daemon *daemon, struct sl_metrics_now *ret)
         sl_table_stats(daemon->state.table, &table);
     if (daemon->state.table)
         sl_table_hold_stats(daemon->state.table, &holds);
-    sl_remote_count(daemon, &shared);
+    sl_daemon_store_count(daemon, &shared);
     sl_subjects_count(daemon, &subjects);
     sl_jwks_stats(daemon->jwks, &jwks);
     *ret = (struct sl_metrics_now){

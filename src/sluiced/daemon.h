@@ -10,7 +10,7 @@
  *   subjects.c         registry and subject caches
  *   usage.c            usage buffers, restore at start
  *   quota_node.c       quota leases of this daemon
- *   remote_store.c     remote store, node count
+ *   remote_store.c     remote store (sl_daemon_store_*), node count
  *   admin_ops.c        callbacks of the admin listener
  *   event_publisher.c  events
  *
@@ -48,19 +48,13 @@
 #include "store/redis/redis.h"
 #include "store/store.h"
 
-/* ---- listeners.
- *
- * A listener has its sockets, its TLS context and its server: what all workers
- * share. Each worker has one struct sl_listener_worker per listener.
- *
- * To add a protocol: add it to enum sl_protocol_id (settings.h) and to the
- * table in listeners.c.
- */
-
 struct sl_daemon;
-struct sl_proxy_listener;
+struct sl_fd_watch;
+struct sl_timer;
 struct sl_worker;
 
+/* What all workers share of a listener. To add a protocol: add it to enum
+ * sl_protocol_id (settings.h) and to the table in listeners.c. */
 struct sl_server_listener {
     bool open;
     struct sl_sockets sockets;
@@ -69,38 +63,16 @@ struct sl_server_listener {
     struct sl_server server; /* read-only while workers serve it */
 };
 
+/* A worker's part of a listener. */
 struct sl_listener_worker {
+    struct sl_worker *worker;
     struct sl_server_worker *server; /* NULL: this worker does not serve it */
     struct sl_listener *listener;
-    struct sl_proxy_listener *proxy;   /* NULL: clients connect directly */
+    struct sl_proxy_accept *proxy;     /* NULL: clients connect directly */
     _Atomic(struct sl_tls *) next_tls; /* to be used from now on, or NULL */
 };
 
-/* The admin listener runs on the first worker only, has its own token and
- * drains last. */
-static inline bool sl_listener_is_admin(int id)
-{
-    return id == SL_PROTOCOL_ADMIN;
-}
-
-/* Open and close a worker's part of a listener. `max_conns` is the number of
- * connections at once. */
-SL_MUST_USE int sl_listener_worker_open(struct sl_worker *worker, int id,
-                                        unsigned max_conns);
-void sl_listener_worker_close(struct sl_listener_worker *l);
-
-/* Accept connections from `fd`, and all that are in the queue of `fd`. */
-SL_MUST_USE int sl_listener_worker_listen(struct sl_worker *worker, int id);
-void sl_listener_worker_accept_queued(struct sl_listener_worker *l, int fd);
-
-/* Open connections, including those without a complete PROXY header. */
-unsigned sl_listener_worker_count(const struct sl_listener_worker *l);
-
-/* ---- quota leases of this daemon. */
-
-struct sl_daemon;
-struct sl_timer;
-
+/* Quota leases of this daemon. */
 struct sl_quota_node {
     struct sl_quota_lessor lender; /* first: the two are cast into each other */
     struct sl_store *store; /* of the engine; NULL: quotas are not leased */
@@ -111,7 +83,7 @@ struct sl_quota_node {
     _Atomic bool lost;      /* another daemon has our name */
 };
 
-/* ---- how many daemons share a store.
+/* ---- node count: how many daemons share a store.
  *
  * Each daemon takes one unit in every window of SL_NODE_COUNT, which is a fixed
  * window in the store, and reads the count shortly before its end. So there is
@@ -144,20 +116,16 @@ struct sl_node_count {
 
 /* Begins to count. `env` separates daemons that share nothing but the store.
  * The struct must stay in place until all its takes are done. */
-SL_MUST_USE int sl_node_count_begin(struct sl_node_count *node_count,
+SL_MUST_USE int sl_node_count_begin(struct sl_node_count *n,
                                     struct sl_store *store,
                                     struct sl_loop *loop, struct sl_str env);
-void sl_node_count_end(struct sl_node_count *node_count);
+void sl_node_count_end(struct sl_node_count *n);
 
 /* The done() of its takes; for tests. */
 void sl_node_count_done(struct sl_take *take);
 
-/* ---- remote store: the daemon's part. */
-
-struct sl_remote_stats;
-struct sl_aws_env;
-
-struct sl_remote_state {
+/* The remote store. */
+struct sl_daemon_store {
     struct sl_store *store; /* of the engine, or NULL: state is local */
     struct sl_node_count node_count;
     _Atomic unsigned nodes; /* that share the store; 0: not counted yet */
@@ -166,54 +134,33 @@ struct sl_remote_state {
     pthread_mutex_t lock;
     char why[256];
 
-    /* What was logged; main thread only. */
+    /* Main thread only. */
     bool is_gone;     /* as logged */
     sl_ns gone_since; /* monotonic; 0: it answers */
 };
 
-/* Reads the AWS credentials from the environment. */
-void sl_remote_env(struct sl_aws_env *ret);
-
-/* ---- events: the daemon's part. */
-
 struct sl_event_publisher {
     struct sl_events *events;
-    struct sl_event_stream *feed;
+    struct sl_event_stream *stream;
     struct sl_timer *timer;
-    uint64_t degraded;  /* decisions without the store, at the last look */
+    uint64_t degraded;  /* decisions without the store, at the last poll */
     uint64_t phase;     /* of these, in the current outage; 0: none */
     sl_ns last;         /* when the last of them was seen; monotonic */
-    bool is_table_full; /* the table is nearly full */
-    struct sl_said {    /* counts already logged, and when; monotonic */
+    bool is_table_full; /* nearly */
+    struct sl_logged {  /* counts already logged, and when; monotonic */
         uint64_t count;
         sl_ns at;
     } denied, failed;
 };
 
-/* ---- the state: the table of this daemon.
- *
- * A state file can be shared by processes, each with its own engine. Two
- * daemons on one file are nearly always a mistake, so a daemon locks
- * `PATH.lock` beside it. The lock ends with the process.
- */
-
+/* The table of this daemon. A state file can be shared by processes, each with
+ * its own engine. Two daemons on one file are nearly always a mistake, so a
+ * daemon locks `PATH.lock` beside it. The lock ends with the process. */
 struct sl_state {
     struct sl_store *store; /* or NULL once an engine owns it */
     struct sl_table *table; /* of the store */
     int lock;               /* or -1 */
-    uint64_t wanted, size;  /* of the table; an existing one keeps its size */
 };
-
-/* Opens the state of the settings. `now` is the clock of decisions, as in
- * struct sl_memory_options. Returns 0 or SL_EXIT_STORE with a sentence. Call
- * sl_state_close() in both cases. */
-SL_MUST_USE int sl_state_open(struct sl_state *state,
-                              const struct sl_settings *settings,
-                              sl_ns (*now)(void *ctx), void *now_ctx,
-                              struct sl_diag *diag);
-void sl_state_close(struct sl_state *state);
-
-struct sl_fd_watch;
 
 /* One thread with its loop. */
 struct sl_worker {
@@ -243,16 +190,15 @@ struct sl_worker {
 
 struct sl_daemon {
     struct sl_setting_source given;
-    const char *path;            /* of the policy; NULL is the demo */
-    bool compat;                 /* a folder of another program's configuration
-                                  */
-    struct sl_settings settings; /* at start */
-    struct sl_settings latest;   /* of the active policy */
+    const char *path; /* of the policy, or of the folder; NULL is the demo */
+    bool compat;      /* a folder of another program's configuration */
+    struct sl_settings settings;           /* at start */
+    struct sl_settings latest;             /* of the active policy */
     struct sl_policy_source policy_source; /* the active policy */
     struct sl_notify notify;
     struct sl_activated activated;
     struct sl_state state;
-    struct sl_remote_state remote;   /* if the state is in a remote store */
+    struct sl_daemon_store remote;   /* if the state is in a remote store */
     struct sl_quota_node quota_node; /* if the usage database is shared */
     struct sl_engine *engine;
     struct sl_registry *registry;  /* or NULL */
@@ -290,44 +236,64 @@ struct sl_daemon {
 typedef int sl_step_f(struct sl_daemon *daemon);
 typedef void sl_unstep_f(struct sl_daemon *daemon);
 
+/* Returns SL_EXIT_FAILED, with a sentence. */
+static inline int sl_daemon_no_memory(struct sl_daemon *daemon)
+{
+    return sl_diag_error(&daemon->why, SL_EXIT_FAILED, "out of memory");
+}
+
+/* The wall clock, or the virtual one. */
+static inline sl_ns sl_daemon_now(struct sl_daemon *daemon)
+{
+    return daemon->settings.virtual_clock ? sl_clock_now(&daemon->stopped)
+                                          : sl_clock_wall();
+}
+
 /* startup.c */
 sl_step_f sl_process_begin, sl_policy_begin, sl_state_begin, sl_engine_begin;
 sl_unstep_f sl_process_end, sl_policy_end, sl_state_end, sl_engine_end;
 
 #ifdef SL_VIRTUAL_CLOCK
 /* Restarts the active policy with an empty state, at 1970. The state must be in
- * memory, or in a Redis, which is emptied. On failure nothing changes. */
+ * memory, or in a remote store, which is emptied. On failure nothing changes.
+ */
 SL_MUST_USE int sl_engine_reset(struct sl_daemon *daemon);
 #endif
 
+/* The policy that runs without a policy file: YAML without warnings. */
+extern const char sl_demo_policy[];
+
+/* Prints what to try. The addresses are "127.0.0.1:8080" or "unix:PATH", or
+ * NULL if the listener is closed. `state` is the state file, or NULL. */
+void sl_demo_print(FILE *out, const char *http, const char *resp,
+                   const char *admin, const char *state);
+
+/* test_reset.c, for test builds: empty the database of a Redis without a
+ * password, or the DynamoDB of our tests. Return 0 or SLUICE_ESTORE. */
+SL_MUST_USE int sl_test_reset(const struct sl_redis_url *where);
+SL_MUST_USE int sl_test_reset_dynamo(const struct sl_dynamo_url *where);
+
 /* remote_store.c */
+sl_step_f sl_daemon_store_begin; /* the node count */
+sl_unstep_f sl_daemon_store_end;
 
 /* Opens the remote store as daemon->state.store. Returns 0 or an exit status.
  */
-SL_MUST_USE int sl_remote_open(struct sl_daemon *daemon);
+SL_MUST_USE int sl_daemon_store_open(struct sl_daemon *daemon);
 
-/* Opens and closes the store client of a worker's loop. All its operations are
- * done before it is closed. */
-SL_MUST_USE int sl_remote_attach(struct sl_worker *worker);
-/* Returns leases to the store at shutdown; on the worker's thread. */
-void sl_remote_drain(struct sl_worker *worker);
-/* Returns whether operations are in flight, or may be; the count is exact if
- * sl_remote_has_count(). */
-bool sl_remote_is_busy(const struct sl_daemon *daemon);
-bool sl_remote_has_count(const struct sl_daemon *daemon);
-void sl_remote_detach(struct sl_worker *worker);
-
-/* The node count. */
-sl_step_f sl_remote_begin;
-sl_unstep_f sl_remote_end;
+/* Returns whether operations are in flight, or may be: Redis has no count. */
+bool sl_daemon_store_is_busy(const struct sl_daemon *daemon);
 
 /* Logs outages and recoveries; called from time to time. */
-void sl_remote_poll(struct sl_daemon *daemon);
+void sl_daemon_store_poll(struct sl_daemon *daemon);
 
-/* Returns whether the store answers; otherwise adds a sentence to `why`. */
-bool sl_remote_answers(struct sl_daemon *daemon, struct sl_buf *why);
+/* Adds a sentence if the store does not answer. */
+void sl_daemon_store_explain(struct sl_daemon *daemon, struct sl_buf *why);
+void sl_daemon_store_count(struct sl_daemon *daemon,
+                           struct sl_metrics_shared *ret);
 
-void sl_remote_count(struct sl_daemon *daemon, struct sl_metrics_shared *ret);
+/* Reads the AWS credentials from the environment. */
+struct sl_aws_env sl_daemon_aws_env(void);
 
 /* subjects.c */
 sl_step_f sl_subjects_begin;
@@ -339,9 +305,25 @@ SL_MUST_USE int sl_worker_open_subjects(struct sl_worker *worker);
 /* Call it when no loop runs: delivers the last answers of the registry, and
  * closes the subject caches. */
 void sl_subjects_stop(struct sl_daemon *daemon);
-
 void sl_subjects_count(const struct sl_daemon *daemon,
                        struct sl_metrics_subjects *ret);
+
+/* dynamo_subjects.c: the plans of subjects in a table of DynamoDB.
+ *
+ *   userId   dataType   subscriptionTier   subscriptionExpiry
+ *   123      PROFILE    premium            2026-12-31T23:59:59Z
+ *
+ * The table belongs to the application and is only read. An organisation has
+ * the key "org:" and its id. A tier without a valid date has ended: its subject
+ * has the default plan. A source belongs to one loop; subject_cache.h caches
+ * its answers. */
+SL_MUST_USE int sl_dynamo_subjects_open(struct sl_worker *worker,
+                                        void (*on_fault)(void *ctx,
+                                                         const char *sentence),
+                                        struct sl_subject_source *ret);
+
+/* Close the cache first: it cancels open jobs. NULL is allowed. */
+void sl_dynamo_subjects_close(struct sl_dynamo_subjects *subjects);
 
 /* usage.c */
 
@@ -360,11 +342,12 @@ SL_MUST_USE bool sl_usage_spent(const struct sl_usage_entry *usage,
 /* Open and close the usage buffer of a worker. */
 SL_MUST_USE int sl_worker_open_usage(struct sl_worker *worker);
 void sl_worker_close_usage(struct sl_worker *worker);
-
 void sl_usage_count(const struct sl_daemon *daemon,
                     struct sl_metrics_subjects *ret);
 
 /* quota_node.c */
+sl_step_f sl_quota_node_begin;
+sl_unstep_f sl_quota_node_end;
 
 /* Wraps the table in a store with quota leases, if the usage database is
  * shared. Returns 0 or an exit status. */
@@ -373,13 +356,7 @@ SL_MUST_USE int sl_quota_node_wrap(struct sl_daemon *daemon);
 /* At start: the leases that this node had. */
 sl_lease_f sl_quota_node_resume;
 
-/* The wall clock, or the virtual one. */
-sl_ns sl_quota_node_now(struct sl_daemon *daemon);
-
-sl_step_f sl_quota_node_begin;
-sl_unstep_f sl_quota_node_end;
-
-/* Call it when no loop runs: returns all leases, and asks no more. */
+/* Call it when no loop runs: returns all leases. No requests follow. */
 void sl_quota_node_drain(struct sl_daemon *daemon);
 
 /* listeners.c */
@@ -397,8 +374,7 @@ sl_step_f sl_workers_begin, sl_workers_start;
 sl_unstep_f sl_workers_end, sl_workers_join;
 
 /* From the main thread: use `tls` for new connections of this listener. */
-void sl_worker_set_tls(struct sl_worker *worker, enum sl_protocol_id id,
-                       struct sl_tls *tls);
+void sl_worker_set_tls(struct sl_worker *worker, int id, struct sl_tls *tls);
 
 /* From the main thread: accept no more connections and drain. */
 void sl_worker_drain(struct sl_worker *worker);
@@ -421,16 +397,10 @@ void sl_lifecycle_run(struct sl_daemon *daemon);
 /* A worker has no connections left, or it is time to check again. */
 void sl_lifecycle_drained(struct sl_daemon *daemon);
 
-/* reload.c: triggers */
-sl_step_f sl_reload_files_begin;
+/* reload.c */
+sl_step_f sl_reload_files_begin; /* the file watch */
 sl_unstep_f sl_reload_files_end;
 
-/* Watches the files of daemon->latest from now on. */
-void sl_reload_files_again(struct sl_daemon *daemon);
-
-/* reload.c */
-
-/* Why a policy is reloaded. */
 enum sl_reload_cause {
     SL_RELOAD_SIGNAL,
     SL_RELOAD_FILE,
@@ -448,6 +418,12 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
 sl_step_f sl_event_publisher_begin, sl_event_stream_begin;
 sl_unstep_f sl_event_publisher_end, sl_event_stream_end;
 
+/* Writes an event: its members, and then its type. Without memory it has its
+ * time and type only. On the worker's thread. */
+struct sl_writer sl_event_begin(struct sl_buf *members);
+void sl_event_publish(struct sl_worker *worker, const char *type,
+                      struct sl_writer *w);
+
 /* Publishes that a policy was loaded or refused; `report` has the changes or
  * errors, one per line. */
 void sl_event_publisher_policy(struct sl_daemon *daemon, bool good,
@@ -457,57 +433,5 @@ void sl_event_publisher_feature(struct sl_daemon *daemon, struct sl_str name,
 
 /* admin_ops.c */
 void sl_admin_ops_open(struct sl_daemon *daemon);
-
-/* ---- the demo, which runs without a policy. */
-
-/* YAML; a test checks that it has no warnings. */
-extern const char sl_demo_policy[];
-
-/* Prints what to try. The addresses are "127.0.0.1:8080" or "unix:PATH", or
- * NULL if the listener is closed. `state` is the state file, or NULL. */
-void sl_demo_print(FILE *out, const char *http, const char *resp,
-                   const char *admin, const char *state);
-
-/* ---- an empty Redis for the next flow; test builds only. */
-
-/* Deletes everything in the database of a Redis without a password. Returns 0
- * or SLUICE_ESTORE. */
-SL_MUST_USE int sl_test_reset(const struct sl_redis_url *where);
-
-/* Works with the DynamoDB of our tests only. */
-SL_MUST_USE int sl_test_reset_dynamo(const struct sl_dynamo_url *where);
-
-/* ---- the plans of subjects in a table of DynamoDB.
- *
- *   userId   dataType   subscriptionTier   subscriptionExpiry
- *   123      PROFILE    premium            2026-12-31T23:59:59Z
- *
- * The table belongs to the application and is only read. An organisation has
- * the key "org:" and its id. A tier without a valid date has ended: its subject
- * has the default plan. A source belongs to one loop; subject_cache.h caches
- * its answers.
- */
-
-struct sl_dynamo_subjects_options {
-    struct sl_dynamo_url where; /* its texts and those of env outlive this */
-    struct sl_aws_env env;
-    struct sl_loop *loop;
-    const struct sl_alloc *alloc;
-    sl_ns timeout; /* of the endpoint */
-    void (*on_fault)(void *ctx, const char *sentence);
-    void *ctx;
-};
-
-struct sl_dynamo_subjects;
-
-SL_MUST_USE int
-sl_dynamo_subjects_open(const struct sl_dynamo_subjects_options *options,
-                        struct sl_dynamo_subjects **ret);
-
-/* Close the cache first: it cancels open jobs. NULL is allowed. */
-void sl_dynamo_subjects_close(struct sl_dynamo_subjects *subjects);
-
-struct sl_subject_source
-sl_dynamo_subjects_source(struct sl_dynamo_subjects *subjects);
 
 #endif

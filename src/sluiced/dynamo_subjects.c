@@ -22,7 +22,11 @@ struct query {
 };
 
 struct sl_dynamo_subjects {
-    struct sl_dynamo_subjects_options options;
+    struct sl_loop *loop;
+    const struct sl_dynamo_url *where;
+    struct sl_aws_env env;
+    sl_ns timeout; /* of the endpoint */
+    void (*on_fault)(void *ctx, const char *sentence);
     struct sl_dynamo_http *client;
     TAILQ_HEAD(, query) queries;
     sl_ns reported_at; /* the last error, monotonic; 0: none */
@@ -30,40 +34,37 @@ struct sl_dynamo_subjects {
 
 /* Sets the record or the error of a job. A tier without a valid date has
  * ended. */
-static void fill(struct sl_dynamo_subjects *d, struct sl_job *job,
-                 const char *tier, const char *expiry, bool known)
+static void fill(struct sl_job *job, const char *tier, const char *expiry,
+                 bool known)
 {
     struct sl_subject_draft draft = {
         .scope = job->scope, .id = job->id, .plan = sl_str_c(tier)};
 
     if (sl_timestamp_parse(sl_str_c(expiry), &draft.expires, NULL))
         draft.expires = 0;
-    job->entries = sl_subject_record_new(&draft, known, d->options.alloc);
+    job->entries = sl_subject_record_new(&draft, known, &sl_alloc_libc);
     job->err = job->entries ? 0 : SLUICE_ENOMEM;
 }
 
 static void free_query(struct query *q)
 {
-    struct sl_dynamo_subjects *d = q->subjects;
-
-    TAILQ_REMOVE(&d->queries, q, links);
+    TAILQ_REMOVE(&q->subjects->queries, q, links);
     sl_dynamo_call_done(&q->call);
     sl_buf_done(&q->name);
-    sl_alloc_free(d->options.alloc, q, sizeof(*q));
+    sl_alloc_free(&sl_alloc_libc, q, sizeof(*q));
 }
 
 static void report(struct sl_dynamo_subjects *d, enum sl_dynamo_status status,
                    const char *why)
 {
-    sl_ns now = sl_loop_mono(d->options.loop);
+    sl_ns now = sl_loop_mono(d->loop);
     struct sl_diag diag;
 
-    if (!d->options.on_fault ||
-        (d->reported_at > 0 && now - d->reported_at < LOG_PERIOD))
+    if (d->reported_at > 0 && now - d->reported_at < LOG_PERIOD)
         return;
     d->reported_at = now;
     sl_diag_error(&diag, 0, "%s (%s)", sl_dynamo_status_sentence(status), why);
-    d->options.on_fault(d->options.ctx, diag.sentence);
+    d->on_fault(NULL, diag.sentence);
 }
 
 static void on_done(struct sl_dynamo_call *call)
@@ -83,7 +84,7 @@ static void on_done(struct sl_dynamo_call *call)
         status = sl_dynamo_texts(call->status, call->reply, texts,
                                  SL_LEN(texts), &known, why);
     if (status == SL_DYNAMO_ANSWERED) {
-        fill(d, job, tier, expiry, known);
+        fill(job, tier, expiry, known);
     } else {
         job->err = SLUICE_ESTORE;
         report(d, status, call->status > 0 ? why : call->fetch.why);
@@ -98,8 +99,8 @@ static int send_query(struct query *q, bool is_org)
 {
     struct sl_dynamo_subjects *d = q->subjects;
     struct sl_row row = {.name = {0}};
-    struct sl_str sort = d->options.where.profile;
-    sl_ns timeout = d->options.timeout - d->options.timeout / 4;
+    struct sl_str sort = d->where->profile;
+    sl_ns timeout = d->timeout - d->timeout / 4;
     int err = sl_buf_add(&q->name, is_org ? ORG : SL_STR(""));
 
     if (!err)
@@ -110,7 +111,7 @@ static int send_query(struct query *q, bool is_org)
     if (row.name.len > NAME_MOST || sort.len >= sizeof(row.sort))
         return SLUICE_EINVAL;
     memcpy(row.sort, sort.at, sort.len);
-    err = sl_row_put_get(&q->call.body, d->options.where.table, &row);
+    err = sl_row_put_get(&q->call.body, d->where->table, &row);
     return err ? err : sl_dynamo_call_send(&q->call, "GetItem", timeout);
 }
 
@@ -124,7 +125,7 @@ static bool is_reserved(const struct sl_job *job)
 
 static int begin_query(struct sl_dynamo_subjects *d, struct sl_job *job)
 {
-    struct query *q = sl_alloc_new(d->options.alloc, sizeof(*q));
+    struct query *q = sl_alloc_new(&sl_alloc_libc, sizeof(*q));
     int err;
 
     if (!q)
@@ -134,7 +135,7 @@ static int begin_query(struct sl_dynamo_subjects *d, struct sl_job *job)
     q->job = job;
     sl_dynamo_call_init(&q->call, d->client);
     q->call.done = on_done;
-    sl_buf_init(&q->name, 2 * NAME_MOST, d->options.alloc);
+    sl_buf_init(&q->name, 2 * NAME_MOST, &sl_alloc_libc);
     TAILQ_INSERT_TAIL(&d->queries, q, links);
     err = send_query(q, !sl_str_eq(job->scope, SL_STR("user")));
     if (err)
@@ -147,7 +148,7 @@ static void ask(void *ctx, struct sl_job *job)
     struct sl_dynamo_subjects *d = ctx;
 
     if (is_reserved(job))
-        fill(d, job, "", "", false);
+        fill(job, "", "", false);
     else if (begin_query(d, job))
         job->err = SLUICE_ESTORE;
     else
@@ -167,29 +168,34 @@ static void cancel(void *ctx, struct sl_job *job)
     }
 }
 
-int sl_dynamo_subjects_open(const struct sl_dynamo_subjects_options *options,
-                            struct sl_dynamo_subjects **ret)
+int sl_dynamo_subjects_open(struct sl_worker *worker,
+                            void (*on_fault)(void *ctx, const char *sentence),
+                            struct sl_subject_source *ret)
 {
-    struct sl_dynamo_subjects *d = sl_alloc_new(options->alloc, sizeof(*d));
+    struct sl_dynamo_subjects *d = sl_alloc_new(&sl_alloc_libc, sizeof(*d));
     struct sl_dynamo_http_options client = {
-        .loop = options->loop,
-        .alloc = options->alloc,
+        .loop = worker->loop,
+        .alloc = &sl_alloc_libc,
+        .where = &worker->daemon->settings.subjects,
     };
-    int err;
 
     if (!d)
-        return SLUICE_ENOMEM;
-    *d = (struct sl_dynamo_subjects){.options = *options};
+        return sl_diag_error(&worker->daemon->why, SLUICE_ENOMEM,
+                             "out of memory");
+    *d = (struct sl_dynamo_subjects){
+        .loop = worker->loop,
+        .where = client.where,
+        .env = sl_daemon_aws_env(),
+        .timeout = worker->daemon->settings.deadline,
+        .on_fault = on_fault,
+    };
     TAILQ_INIT(&d->queries);
-    client.where = &d->options.where;
-    client.env = &d->options.env;
-    err = sl_dynamo_http_open(&client, &d->client);
-    if (err) {
-        sl_dynamo_subjects_close(d);
-        return err;
-    }
-    *ret = d;
-    return 0;
+    client.env = &d->env;
+    *ret = (struct sl_subject_source){ask, cancel, d};
+    worker->dynamo_subjects = d;
+    if (!sl_dynamo_http_open(&client, &d->client))
+        return 0;
+    return sl_diag_error(&worker->daemon->why, SLUICE_ENOMEM, "out of memory");
 }
 
 void sl_dynamo_subjects_close(struct sl_dynamo_subjects *subjects)
@@ -197,11 +203,5 @@ void sl_dynamo_subjects_close(struct sl_dynamo_subjects *subjects)
     if (!subjects)
         return;
     sl_dynamo_http_close(subjects->client);
-    sl_alloc_free(subjects->options.alloc, subjects, sizeof(*subjects));
-}
-
-struct sl_subject_source
-sl_dynamo_subjects_source(struct sl_dynamo_subjects *subjects)
-{
-    return (struct sl_subject_source){ask, cancel, subjects};
+    sl_alloc_free(&sl_alloc_libc, subjects, sizeof(*subjects));
 }

@@ -29,40 +29,33 @@
 #define NEARLY_FULL 70
 #define ROOM_AGAIN  65
 
-static sl_ns now_of(const struct sl_daemon *daemon)
+struct sl_writer sl_event_begin(struct sl_buf *members)
 {
-    return sl_loop_now(daemon->workers[0].loop);
+    sl_buf_init(members, (size_t)2 * SL_EVENT_BYTES, &sl_alloc_libc);
+    return (struct sl_writer){members, 0};
 }
 
-/* Without memory an event has its time and type only. */
-static void publish(struct sl_daemon *daemon, const char *type,
-                    struct sl_buf *members, int err)
+void sl_event_publish(struct sl_worker *worker, const char *type,
+                      struct sl_writer *w)
 {
-    if (err)
-        sl_buf_clear(members);
-    sl_events_publish(daemon->publisher.events, type, now_of(daemon),
-                      sl_buf_str(members));
-    sl_buf_done(members);
-}
-
-static struct sl_buf begin(void)
-{
-    struct sl_buf members;
-
-    sl_buf_init(&members, 2 * SL_EVENT_BYTES, &sl_alloc_libc);
-    return members;
+    if (w->err)
+        sl_buf_clear(w->out);
+    sl_events_publish(worker->daemon->publisher.events, type,
+                      sl_loop_now(worker->loop), sl_buf_str(w->out));
+    sl_buf_done(w->out);
 }
 
 /* ---- changes ---- */
 
 /* Adds as many lines of a report as fit. Lines that begin with a space quote
  * the policy and are omitted. */
-static int add_lines(struct sl_buf *out, struct sl_str report)
+static void add_lines(struct sl_writer *w, struct sl_str report)
 {
-    unsigned count = 0, shown = 0;
-    int err = sl_buf_addf(out, ",\"lines\":[");
+    unsigned count = 0;
 
-    while (!err && report.len > 0) {
+    sl_json_key(w, SL_STR("lines"));
+    sl_json_open(w, '[');
+    while (report.len > 0) {
         const char *end = memchr(report.at, '\n', report.len);
         struct sl_str line = {report.at,
                               end ? (size_t)(end - report.at) : report.len};
@@ -71,89 +64,83 @@ static int add_lines(struct sl_buf *out, struct sl_str report)
         if (line.len == 0 || line.at[0] == ' ' || line.at[0] == '\t')
             continue;
         count++;
-        if (out->len + 2 * line.len > SL_EVENT_BYTES - 128)
-            continue;
-        err = sl_buf_addf(out, "%s", shown++ > 0 ? "," : "");
-        if (!err)
-            err = sl_json_string(out, line);
+        if (w->out->len + 2 * line.len <= SL_EVENT_BYTES - 128)
+            sl_json_str(w, line);
     }
-    return err ? err : sl_buf_addf(out, "],\"line_count\":%u", count);
+    sl_json_close(w, ']');
+    sl_json_key(w, SL_STR("line_count"));
+    sl_json_uint(w, count);
 }
 
 void sl_event_publisher_policy(struct sl_daemon *daemon, bool good,
                                const char *cause, struct sl_str report)
 {
-    struct sl_buf members = begin();
-    int err = sl_buf_addf(&members, "\"ok\":%s,\"cause\":\"%s\"",
-                          good ? "true" : "false", cause);
+    struct sl_buf members;
+    struct sl_writer w = sl_event_begin(&members);
 
-    if (!err && good)
-        err = sl_buf_addf(&members, ",\"hash\":\"%s\"",
-                          daemon->policy_source.hash);
-    if (!err)
-        err = add_lines(&members, report);
-    publish(daemon, "policy", &members, err);
+    sl_json_key(&w, SL_STR("ok"));
+    sl_json_flag(&w, good);
+    sl_json_member_text(&w, "cause", cause);
+    sl_json_member_text(&w, "hash", good ? daemon->policy_source.hash : NULL);
+    add_lines(&w, report);
+    sl_event_publish(&daemon->workers[0], "policy", &w);
 }
 
 void sl_event_publisher_feature(struct sl_daemon *daemon, struct sl_str name,
                                 bool on)
 {
-    struct sl_buf members = begin();
-    int err = sl_buf_addf(&members, "\"name\":");
+    struct sl_buf members;
+    struct sl_writer w = sl_event_begin(&members);
 
-    if (!err)
-        err = sl_json_string(&members, name);
-    if (!err)
-        err = sl_buf_addf(&members, ",\"enabled\":%s", on ? "true" : "false");
-    publish(daemon, "feature", &members, err);
+    sl_json_member_str(&w, "name", name);
+    sl_json_key(&w, SL_STR("enabled"));
+    sl_json_flag(&w, on);
+    sl_event_publish(&daemon->workers[0], "feature", &w);
 }
 
 /* ---- polled ---- */
 
-static void tell_denial(struct sl_daemon *daemon,
-                        const struct sl_denial *denial)
-{
-    struct sl_buf members = begin();
-    int err = sl_denial_write(denial, &members);
-
-    publish(daemon, "denial", &members, err);
-}
-
-static void tell_denials(struct sl_daemon *daemon)
+static void publish_denials(struct sl_daemon *daemon)
 {
     struct sl_denial rows[SL_DENIALS];
     uint64_t others, more = 0;
-    unsigned told = 0;
+    unsigned published = 0;
+    struct sl_buf members;
+    struct sl_writer w;
 
-    for (unsigned w = 0; w < daemon->worker_count; w++) {
+    for (unsigned i = 0; i < daemon->worker_count; i++) {
         unsigned count =
-            sl_denial_batch_take(daemon->workers[w].denials, rows, &others);
+            sl_denial_batch_take(daemon->workers[i].denials, rows, &others);
 
         more += others;
-        for (unsigned i = 0; i < count; i++)
-            if (told++ < MOST)
-                tell_denial(daemon, &rows[i]);
-            else
-                more += rows[i].count;
+        for (unsigned k = 0; k < count; k++) {
+            if (published++ >= MOST) {
+                more += rows[k].count;
+                continue;
+            }
+            w = sl_event_begin(&members);
+            w.err = sl_denial_write(&rows[k], &members);
+            sl_event_publish(&daemon->workers[0], "denial", &w);
+        }
     }
-    if (more > 0) {
-        struct sl_buf members = begin();
-        int err = sl_buf_addf(&members, "\"count\":%" PRIu64, more);
-
-        publish(daemon, "denials", &members, err);
-    }
+    if (more == 0)
+        return;
+    w = sl_event_begin(&members);
+    sl_writer_addf(&w, "\"count\":%" PRIu64, more);
+    sl_event_publish(&daemon->workers[0], "denials", &w);
 }
 
-static void tell_phase(struct sl_daemon *daemon, const char *state)
+static void publish_outage(struct sl_daemon *daemon, const char *state)
 {
-    struct sl_buf members = begin();
-    int err = sl_buf_addf(&members, "\"state\":\"%s\",\"decisions\":%" PRIu64,
-                          state, daemon->publisher.phase);
+    struct sl_buf members;
+    struct sl_writer w = sl_event_begin(&members);
 
-    publish(daemon, "degraded", &members, err);
+    sl_writer_addf(&w, "\"state\":\"%s\",\"decisions\":%" PRIu64, state,
+                   daemon->publisher.phase);
+    sl_event_publish(&daemon->workers[0], "degraded", &w);
 }
 
-static void look_at_store(struct sl_daemon *daemon)
+static void poll_store(struct sl_daemon *daemon)
 {
     struct sl_event_publisher *t = &daemon->publisher;
     sl_ns mono = sl_loop_mono(daemon->workers[0].loop);
@@ -167,9 +154,9 @@ static void look_at_store(struct sl_daemon *daemon)
         t->last = mono;
     t->phase += new;
     if (new > 0 && t->phase == new) {
-        tell_phase(daemon, "begin");
+        publish_outage(daemon, "begin");
     } else if (t->phase > 0 && mono - t->last >= QUIET) {
-        tell_phase(daemon, "end");
+        publish_outage(daemon, "end");
         t->phase = 0;
     }
 }
@@ -177,40 +164,43 @@ static void look_at_store(struct sl_daemon *daemon)
 /* ---- log lines ---- */
 
 /* Logs one line for all since the last one. */
-static void say(struct sl_daemon *daemon, struct sl_said *said, uint64_t count,
-                enum sl_log_level level, const char *event, const char *then)
+static void log_count(struct sl_daemon *daemon, struct sl_logged *last,
+                      uint64_t count, enum sl_log_level level,
+                      const char *event, const char *then)
 {
     sl_ns mono = sl_loop_mono(daemon->workers[0].loop);
     char times[24];
 
-    if (count == said->count || (said->at > 0 && mono - said->at < AGAIN))
+    if (count == last->count || (last->at > 0 && mono - last->at < AGAIN))
         return;
-    snprintf(times, sizeof(times), "%" PRIu64, count - said->count);
-    said->count = count;
-    said->at = mono;
+    snprintf(times, sizeof(times), "%" PRIu64, count - last->count);
+    last->count = count;
+    last->at = mono;
     sl_log(level, event, "decisions", times, "then", then, NULL);
 }
 
-static void say_counts(struct sl_daemon *daemon)
+static void log_counts(struct sl_daemon *daemon)
 {
     struct sl_event_publisher *t = &daemon->publisher;
     uint64_t denied = 0;
 
     for (unsigned i = 0; i < daemon->worker_count; i++)
         denied += sl_metrics_denied(daemon->workers[i].stats);
-    say(daemon, &t->denied, denied, SL_LOG_INFO, "Rate limit exceeded", NULL);
-    say(daemon, &t->failed, t->degraded, SL_LOG_WARN, "Rate limit check failed",
-        "on_store_failure of each limit was applied");
+    log_count(daemon, &t->denied, denied, SL_LOG_INFO, "Rate limit exceeded",
+              NULL);
+    log_count(daemon, &t->failed, t->degraded, SL_LOG_WARN,
+              "Rate limit check failed",
+              "on_store_failure of each limit was applied");
 }
 
-static void look_at_table(struct sl_daemon *daemon)
+static void poll_table(struct sl_daemon *daemon)
 {
     struct sl_event_publisher *t = &daemon->publisher;
     struct sl_table_stats table;
     unsigned bound = t->is_table_full ? ROOM_AGAIN : NEARLY_FULL;
     struct sl_buf members;
+    struct sl_writer w;
     bool is_table_full;
-    int err;
 
     if (!daemon->state.table)
         return;
@@ -219,13 +209,13 @@ static void look_at_table(struct sl_daemon *daemon)
     if (is_table_full == t->is_table_full)
         return;
     t->is_table_full = is_table_full;
-    members = begin();
-    err = sl_buf_addf(&members,
-                      "\"state\":\"%s\",\"entries\":%" PRIu64
-                      ",\"capacity\":%" PRIu64 ",\"full\":%" PRIu64,
-                      is_table_full ? "nearly_full" : "normal", table.occupied,
-                      table.slots, table.counted[SL_STAT_FULL]);
-    publish(daemon, "table", &members, err);
+    w = sl_event_begin(&members);
+    sl_writer_addf(&w,
+                   "\"state\":\"%s\",\"entries\":%" PRIu64
+                   ",\"capacity\":%" PRIu64 ",\"full\":%" PRIu64,
+                   is_table_full ? "nearly_full" : "normal", table.occupied,
+                   table.slots, table.counted[SL_STAT_FULL]);
+    sl_event_publish(&daemon->workers[0], "table", &w);
 }
 
 static void on_timer(void *ctx)
@@ -233,27 +223,21 @@ static void on_timer(void *ctx)
     struct sl_daemon *daemon = ctx;
 
     if (sl_events_wanted(daemon->publisher.events))
-        tell_denials(daemon);
-    sl_remote_poll(daemon);
-    look_at_store(daemon);
-    look_at_table(daemon);
-    say_counts(daemon);
+        publish_denials(daemon);
+    sl_daemon_store_poll(daemon);
+    poll_store(daemon);
+    poll_table(daemon);
+    log_counts(daemon);
     sl_timer_start(daemon->publisher.timer, PERIOD);
 }
 
 /* ---- steps ---- */
 
-static int failed(struct sl_daemon *daemon)
-{
-    sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
-    return SL_EXIT_FAILED;
-}
-
 int sl_event_publisher_begin(struct sl_daemon *daemon)
 {
     return sl_events_open(&sl_alloc_libc, sl_clock_wall(),
                           &daemon->publisher.events)
-               ? failed(daemon)
+               ? sl_daemon_no_memory(daemon)
                : 0;
 }
 
@@ -268,10 +252,10 @@ int sl_event_stream_begin(struct sl_daemon *daemon)
     struct sl_event_publisher *t = &daemon->publisher;
     struct sl_loop *loop = daemon->workers[0].loop;
 
-    if (sl_event_stream_open(loop, t->events, 0, &sl_alloc_libc, &t->feed) ||
+    if (sl_event_stream_open(loop, t->events, 0, &sl_alloc_libc, &t->stream) ||
         sl_timer_new(loop, on_timer, daemon, &t->timer))
-        return failed(daemon);
-    daemon->admin.feed = t->feed;
+        return sl_daemon_no_memory(daemon);
+    daemon->admin.feed = t->stream;
     sl_timer_start(t->timer, PERIOD);
     return 0;
 }
@@ -281,6 +265,6 @@ void sl_event_stream_end(struct sl_daemon *daemon)
     sl_timer_free(daemon->publisher.timer);
     daemon->publisher.timer = NULL;
     daemon->admin.feed = NULL;
-    sl_event_stream_close(daemon->publisher.feed);
-    daemon->publisher.feed = NULL;
+    sl_event_stream_close(daemon->publisher.stream);
+    daemon->publisher.stream = NULL;
 }

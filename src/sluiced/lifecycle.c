@@ -62,7 +62,7 @@ static sl_ns settle_end(const struct sl_daemon *daemon, sl_ns now)
     sl_ns deadline = daemon->settings.deadline;
     sl_ns least = now + SETTLE + (deadline < SL_S ? deadline : SL_S);
 
-    if (sl_remote_has_count(daemon) && daemon->drain_until > least)
+    if (daemon->settings.in_dynamo && daemon->drain_until > least)
         return daemon->drain_until; /* or earlier: when all is done */
     return least;
 }
@@ -92,7 +92,7 @@ void sl_lifecycle_drained(struct sl_daemon *daemon)
     bool late = now >= daemon->drain_until;
 
     if (daemon->admin_draining && now < daemon->settle_until &&
-        sl_remote_is_busy(daemon))
+        sl_daemon_store_is_busy(daemon))
         return;
     if (!daemon->admin_draining) {
         if (late && !all_empty(daemon))

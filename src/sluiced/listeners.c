@@ -5,9 +5,7 @@
  * /metrics are public.
  */
 #include <string.h>
-#include <sys/socket.h>
 
-#include "engine/request.h"
 #include "sluiced/daemon.h"
 
 static const struct {
@@ -41,7 +39,7 @@ static int open_tls(const struct sl_daemon *daemon,
         .certificate = settings->tls_certificate,
         .key = settings->tls_key,
         .client_ca =
-            sl_listener_is_admin(id) ? NULL : client_ca(daemon, settings),
+            id == SL_PROTOCOL_ADMIN ? NULL : client_ca(daemon, settings),
         .http2 = listeners[id].protocol->http2,
     };
 
@@ -80,8 +78,7 @@ int sl_listeners_set_tls(struct sl_daemon *daemon,
         sl_tls_unref(daemon->listeners[i].tls);
         daemon->listeners[i].tls = fresh[i];
         for (unsigned k = 0; k < daemon->worker_count; k++)
-            sl_worker_set_tls(&daemon->workers[k], (enum sl_protocol_id)i,
-                              fresh[i]);
+            sl_worker_set_tls(&daemon->workers[k], i, fresh[i]);
     }
     return 0;
 }
@@ -103,7 +100,7 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
         .forward = s->forward,
     };
 
-    if (sl_listener_is_admin(id))
+    if (id == SL_PROTOCOL_ADMIN)
         server = (struct sl_server){
             .protocol = server.protocol,
             .name = server.name,
@@ -119,7 +116,7 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
 static int bind_listener(struct sl_daemon *daemon, int id)
 {
     struct sl_server_listener *l = &daemon->listeners[id];
-    unsigned loops = sl_listener_is_admin(id) ? 1 : daemon->settings.threads;
+    unsigned loops = id == SL_PROTOCOL_ADMIN ? 1 : daemon->settings.threads;
     int fd = sl_activated_find(&daemon->activated, listeners[id].name);
     int err;
 
@@ -177,153 +174,4 @@ void sl_listeners_end(struct sl_daemon *daemon)
         sl_conn_limit_close(l->server.limit);
         l->server.limit = NULL;
     }
-}
-
-/* ---- PROXY protocol.
- *
- * The policy in force decides which proxies are trusted: a reload applies to
- * new connections.
- */
-
-struct sl_proxy_listener {
-    struct sl_worker *worker;
-    const char *name;
-    struct sl_proxy_accept *accept;
-};
-
-static bool trusts(void *ctx, const struct sl_address *peer)
-{
-    struct sl_proxy_listener *p = ctx;
-    struct sl_active_policy *active =
-        sl_engine_hold(p->worker->daemon->engine, NULL);
-    struct sl_peer from = {.is_unix = sl_address_is_unix(peer)};
-    bool trusted;
-
-    from.has_ip = sl_address_ip(peer, &from.ip);
-    trusted = sl_peer_trusted(&active->policy->identity, &from);
-    sl_active_policy_release(active);
-    return trusted;
-}
-
-static void on_refused(void *ctx, const struct sl_address *peer,
-                       const char *why)
-{
-    struct sl_proxy_listener *p = ctx;
-    char where[128];
-
-    sl_address_print(peer, where, sizeof(where));
-    sl_metrics_refused(p->worker->stats, p->name, "proxy_header");
-    sl_log(SL_LOG_WARN, "connection rejected", "door", p->name, "peer", where,
-           "why", why, NULL);
-}
-
-static int open_proxy(struct sl_worker *worker, struct sl_listener_worker *l)
-{
-    struct sl_proxy_listener *p = sl_alloc_new(&sl_alloc_libc, sizeof(*p));
-    struct sl_proxy_accept_options options = {
-        .on_accept = sl_server_accept,
-        .server = l->server,
-        .trusts = trusts,
-        .on_refused = on_refused,
-        .ctx = p,
-        .alloc = &sl_alloc_libc,
-    };
-    int err;
-
-    if (!p)
-        return SLUICE_ENOMEM;
-    *p = (struct sl_proxy_listener){worker, l->server->server->name, NULL};
-    err = sl_proxy_accept_open(worker->loop, &options, &p->accept);
-    if (err) {
-        sl_alloc_free(&sl_alloc_libc, p, sizeof(*p));
-        return err;
-    }
-    l->proxy = p;
-    return 0;
-}
-
-static void close_proxy(struct sl_proxy_listener *p)
-{
-    if (!p)
-        return;
-    sl_proxy_accept_close(p->accept);
-    sl_alloc_free(&sl_alloc_libc, p, sizeof(*p));
-}
-
-/* ---- the part of a worker ---- */
-
-int sl_listener_worker_open(struct sl_worker *worker, int id,
-                            unsigned max_conns)
-{
-    struct sl_daemon *daemon = worker->daemon;
-    const struct sl_server *server = &daemon->listeners[id].server;
-    struct sl_listener_worker *l = &worker->listeners[id];
-    int err;
-
-    l->server = sl_alloc_new(&sl_alloc_libc, server->protocol->worker_size);
-    if (!l->server)
-        return SLUICE_ENOMEM;
-    sl_server_worker_init(l->server, server, daemon->engine, worker->stats,
-                          NULL);
-    l->server->engine_ctx = &worker->engine_ctx;
-    err =
-        sl_server_worker_open(l->server, worker->loop, max_conns, &daemon->why);
-    if (!err)
-        sl_server_set_tls(l->server, daemon->listeners[id].tls);
-    if (!err && daemon->settings.proxied[id])
-        err = open_proxy(worker, l);
-    return err;
-}
-
-void sl_listener_worker_close(struct sl_listener_worker *l)
-{
-    sl_listener_close(l->listener);
-    close_proxy(l->proxy);
-    if (l->server) {
-        size_t size = l->server->server->protocol->worker_size;
-
-        sl_server_worker_close(l->server);
-        sl_alloc_free(&sl_alloc_libc, l->server, size);
-    }
-    sl_tls_unref(atomic_exchange(&l->next_tls, NULL));
-}
-
-/* Passes a connection to the PROXY protocol, or to the server. */
-static void on_accept(void *ctx, int fd, const struct sl_address *peer)
-{
-    struct sl_listener_worker *l = ctx;
-
-    if (l->proxy)
-        sl_proxy_accept_accept(l->proxy->accept, fd, peer);
-    else
-        sl_server_accept(l->server, fd, peer);
-}
-
-int sl_listener_worker_listen(struct sl_worker *worker, int id)
-{
-    struct sl_listener_worker *l = &worker->listeners[id];
-    int fd = worker->daemon->listeners[id].sockets.fds[worker->index];
-    int err = sl_listener_open(worker->loop, fd, on_accept, l, &l->listener);
-
-    if (!err)
-        sl_listener_watch(l->listener, &worker->paused);
-    return err;
-}
-
-void sl_listener_worker_accept_queued(struct sl_listener_worker *l, int fd)
-{
-    struct sl_address peer = {.len = sizeof(peer.bytes)};
-    int client;
-
-    while ((client = accept4(fd, (struct sockaddr *)&peer.bytes, &peer.len,
-                             SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
-        on_accept(l, client, &peer);
-        peer = (struct sl_address){.len = sizeof(peer.bytes)};
-    }
-}
-
-unsigned sl_listener_worker_count(const struct sl_listener_worker *l)
-{
-    return sl_conns_count(l->server->conns) +
-           (l->proxy ? sl_proxy_accept_count(l->proxy->accept) : 0);
 }

@@ -79,10 +79,18 @@ static void on_carried(struct sl_job *job)
         lose_name(node, loop);
 }
 
-static void send_off(struct sl_quota_node *node, struct request *e,
-                     struct sl_loop *loop)
+/* Returns false without memory. */
+static bool send_claim(struct sl_quota_node *node, struct sl_quota_ask *ask,
+                       const struct sl_usage_lease_claim *claim,
+                       struct sl_loop *loop)
 {
+    struct request *e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
+
+    if (!e)
+        return false;
     e->node = node;
+    e->ask = ask;
+    e->claim = *claim;
     sl_job_init(&e->job, SL_JOB_LEASE, &sl_alloc_libc);
     e->job.loop = loop;
     e->job.done = on_carried;
@@ -91,40 +99,33 @@ static void send_off(struct sl_quota_node *node, struct request *e,
     e->sent = sl_quota_leases_steady(node->store);
     e->job.change_count = 1;
     sl_registry_ask(node->daemon->registry, &e->job);
+    return true;
 }
 
 static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
 {
     struct sl_quota_node *node = (struct sl_quota_node *)lender;
-    struct request *e = NULL;
+    struct sl_usage_lease_claim claim = {.node = sl_str_c(node->node),
+                                         .scope = ask->scope,
+                                         .id = ask->id,
+                                         .limit = ask->limit,
+                                         .start = ask->start,
+                                         .at = sl_loop_now(ask->loop),
+                                         .cap = ask->cap,
+                                         .want = ask->want,
+                                         .least = ask->least,
+                                         .need = ask->need,
+                                         .ceiling = ask->ceiling,
+                                         .give = ask->give,
+                                         .has = ask->has,
+                                         .lives = ask->lives};
 
     /* Units of another node are not returned. */
-    if (atomic_load(&node->lost)) {
+    if (atomic_load(&node->lost))
         finish(ask, ask->give > 0 ? 0 : SLUICE_ESTORE);
-        return;
-    }
-    if (node->daemon->registry && !atomic_load(&node->over))
-        e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
-    if (!e) {
+    else if (!node->daemon->registry || atomic_load(&node->over) ||
+             !send_claim(node, ask, &claim, ask->loop))
         finish(ask, SLUICE_ESTORE);
-        return;
-    }
-    e->ask = ask;
-    e->claim = (struct sl_usage_lease_claim){.node = sl_str_c(node->node),
-                                             .scope = ask->scope,
-                                             .id = ask->id,
-                                             .limit = ask->limit,
-                                             .start = ask->start,
-                                             .at = sl_loop_now(ask->loop),
-                                             .cap = ask->cap,
-                                             .want = ask->want,
-                                             .least = ask->least,
-                                             .need = ask->need,
-                                             .ceiling = ask->ceiling,
-                                             .give = ask->give,
-                                             .has = ask->has,
-                                             .lives = ask->lives};
-    send_off(node, e, ask->loop);
 }
 
 /* Writes the name of a subject as in the usage database. */
@@ -141,12 +142,6 @@ static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
     return sl_usage_join(values, shown->value_count, id);
 }
 
-sl_ns sl_quota_node_now(struct sl_daemon *daemon)
-{
-    return daemon->settings.virtual_clock ? sl_clock_now(&daemon->stopped)
-                                          : sl_clock_wall();
-}
-
 static bool look_own(struct sl_quota_lessor *lender,
                      const struct sl_quota_ask *who, uint64_t *ret)
 {
@@ -160,8 +155,8 @@ static bool look_own(struct sl_quota_lessor *lender,
     struct sl_usage_delta spent;
 
     return sl_usage_spent(&usage, values, id, &spent) &&
-           sl_usage_report_look(daemon->engine, &spent,
-                                sl_quota_node_now(daemon), ret);
+           sl_usage_report_look(daemon->engine, &spent, sl_daemon_now(daemon),
+                                ret);
 }
 
 /* ---- the name of the node ---- */
@@ -178,10 +173,8 @@ int sl_quota_node_wrap(struct sl_daemon *daemon)
         return 0;
     node->lender = (struct sl_quota_lessor){ask, name, look_own};
     node->daemon = daemon;
-    if (sl_quota_leases_open(&options, &node->store)) {
-        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
-        return SL_EXIT_FAILED;
-    }
+    if (sl_quota_leases_open(&options, &node->store))
+        return sl_daemon_no_memory(daemon);
     snprintf(node->node, sizeof(node->node), "%016" PRIx64,
              sl_hash64(&daemon->state.store->secret, SL_STR("node")));
     daemon->state.store = node->store;
@@ -222,7 +215,7 @@ static sl_ns day_of(struct sl_daemon *daemon,
     sl_ns end = end_of(daemon->policy_source.policy, row);
 
     if (at == 0)
-        return sl_quota_node_now(daemon);
+        return sl_daemon_now(daemon);
     return at < end ? at : end - 1;
 }
 
@@ -246,31 +239,20 @@ uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
 
 /* ---- while it runs ---- */
 
-static void show_life(struct sl_daemon *daemon, struct sl_loop *loop)
-{
-    struct sl_quota_node *node = &daemon->quota_node;
-    struct request *e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
-
-    if (!e)
-        return; /* with the next heartbeat */
-    e->ask = NULL;
-    e->claim = (struct sl_usage_lease_claim){.node = sl_str_c(node->node),
-                                             .at = sl_loop_now(loop)};
-    send_off(node, e, loop);
-}
-
-static void on_beat(void *ctx)
+static void on_heartbeat(void *ctx)
 {
     struct sl_daemon *daemon = ctx;
+    struct sl_quota_node *node = &daemon->quota_node;
     struct sl_loop *loop = daemon->workers[0].loop;
+    struct sl_usage_lease_claim claim = {.node = sl_str_c(node->node),
+                                         .at = sl_loop_now(loop)};
     struct sl_quota_leases_counts counts;
 
-    sl_quota_leases_count(daemon->quota_node.store, &counts);
-    sl_quota_leases_heartbeat(daemon->quota_node.store, loop,
-                              sl_loop_now(loop));
-    if (counts.keys > 0 && !atomic_load(&daemon->quota_node.lost))
-        show_life(daemon, loop);
-    sl_timer_start(daemon->quota_node.timer, PERIOD);
+    sl_quota_leases_count(node->store, &counts);
+    sl_quota_leases_heartbeat(node->store, loop, sl_loop_now(loop));
+    if (counts.keys > 0 && !atomic_load(&node->lost))
+        (void)send_claim(node, NULL, &claim, loop); /* or the next heartbeat */
+    sl_timer_start(node->timer, PERIOD);
 }
 
 int sl_quota_node_begin(struct sl_daemon *daemon)
@@ -279,10 +261,9 @@ int sl_quota_node_begin(struct sl_daemon *daemon)
 
     if (!node->store)
         return 0;
-    if (sl_timer_new(daemon->workers[0].loop, on_beat, daemon, &node->timer)) {
-        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
-        return SL_EXIT_FAILED;
-    }
+    if (sl_timer_new(daemon->workers[0].loop, on_heartbeat, daemon,
+                     &node->timer))
+        return sl_daemon_no_memory(daemon);
     sl_timer_start(node->timer, PERIOD);
     return 0;
 }

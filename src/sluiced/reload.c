@@ -72,6 +72,38 @@ static void log_problems(const struct reload *r)
         log_problem(&r->why, false);
 }
 
+/* ---- the files that are watched ---- */
+
+enum { FILE_POLICY, FILE_CERTIFICATE, FILE_KEY, FILE_CA, FILE_JWKS, FILES };
+
+#define CERTIFICATES (1u << FILE_CERTIFICATE | 1u << FILE_KEY | 1u << FILE_CA)
+
+static void name_files(const struct sl_daemon *daemon,
+                       const char *paths[static FILES])
+{
+    const struct sl_settings *s = &daemon->latest;
+
+    paths[FILE_POLICY] = daemon->path;
+    paths[FILE_CERTIFICATE] = s->tls_certificate;
+    paths[FILE_KEY] = s->tls_key;
+    paths[FILE_CA] = s->tls_client_ca;
+    paths[FILE_JWKS] = daemon->jwks->active.file;
+}
+
+/* Watches the files of daemon->latest from now on. */
+static void watch_again(struct sl_daemon *daemon)
+{
+    const char *paths[FILES];
+
+    if (!daemon->watch)
+        return;
+    name_files(daemon, paths);
+    if (sl_file_watch_others(daemon->watch, paths, FILES))
+        sl_log(SL_LOG_WARN, "file watch incomplete", "why",
+               "the path of a file is too long", "instead",
+               "send SIGHUP after a change", NULL);
+}
+
 /* ---- the steps ---- */
 
 /* A posted policy does not change settings. */
@@ -146,7 +178,7 @@ static void take_over(struct reload *r)
         r->settings = before;
         sl_log_open(daemon->latest.log_level, daemon->latest.log_format, 2);
     }
-    sl_reload_files_again(daemon); /* they may have changed */
+    watch_again(daemon); /* they may have changed */
     daemon->reload_good = true;
     daemon->reloads_good++;
     daemon->reloaded_at = sl_loop_now(daemon->workers[0].loop);
@@ -161,7 +193,7 @@ static void take_over(struct reload *r)
               daemon->path ? daemon->path : "the demo");
 }
 
-static void turn_down(struct reload *r)
+static void refuse(struct reload *r)
 {
     struct sl_daemon *daemon = r->daemon;
     const struct sl_diag *first = &r->why;
@@ -172,12 +204,10 @@ static void turn_down(struct reload *r)
     sl_log(SL_LOG_ERROR, "reload failed, policy unchanged", "cause",
            causes[r->cause], NULL);
     sl_buf_clear(&r->report);
-    if (r->problems.errors == 0) {
-        if (sl_buf_addf(&r->report, "%s\n", r->why.sentence))
-            sl_buf_clear(&r->report);
-    } else if (sl_report_print(&r->problems, &r->report)) {
+    if (r->problems.errors == 0
+            ? sl_buf_addf(&r->report, "%s\n", r->why.sentence)
+            : sl_report_print(&r->problems, &r->report))
         sl_buf_clear(&r->report);
-    }
     sl_event_publisher_policy(daemon, false, causes[r->cause],
                               sl_buf_str(&r->report));
     for (unsigned i = r->problems.kept; i-- > 0;)
@@ -188,15 +218,6 @@ static void turn_down(struct reload *r)
         "READY=1\n"
         "STATUS=Policy refused (line %u: %s); the previous policy stays active",
         first->line, first->sentence);
-}
-
-static void finish(struct reload *r)
-{
-    sl_report_done(&r->problems);
-    sl_policy_source_done(&r->policy_source);
-    if (r->has_settings)
-        sl_settings_done(&r->settings);
-    sl_buf_done(&r->report);
 }
 
 int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
@@ -218,20 +239,20 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
     if (!err)
         err = build(&r);
     if (err)
-        turn_down(&r);
+        refuse(&r);
     else
         take_over(&r);
     if (report && sl_buf_add(report, sl_buf_str(&r.report)))
         sl_log(SL_LOG_WARN, "reload report too long", NULL);
-    finish(&r);
+    sl_report_done(&r.problems);
+    sl_policy_source_done(&r.policy_source);
+    if (r.has_settings)
+        sl_settings_done(&r.settings);
+    sl_buf_done(&r.report);
     return err ? SLUICE_ECONF : 0;
 }
 
-/* ---- changes of the policy file and the certificates. */
-
-enum { FILE_POLICY, FILE_CERTIFICATE, FILE_KEY, FILE_CA, FILE_JWKS, FILES };
-
-#define CERTIFICATES (1u << FILE_CERTIFICATE | 1u << FILE_KEY | 1u << FILE_CA)
+/* ---- changes of the files ---- */
 
 /* Returns whether the file has the active policy. */
 static bool is_same(const struct sl_daemon *daemon)
@@ -250,22 +271,11 @@ static bool is_same(const struct sl_daemon *daemon)
     return same;
 }
 
-static void renew_certificates(struct sl_daemon *daemon)
-{
-    struct sl_diag why = {0};
-
-    if (sl_listeners_set_tls(daemon, &daemon->latest, &why) == 0) {
-        sl_log(SL_LOG_INFO, "certificates renewed", NULL);
-        return;
-    }
-    daemon->reloads_bad++;
-    sl_log(SL_LOG_ERROR, "certificates refused", "why", why.sentence, NULL);
-}
-
 static void on_change(void *ctx, unsigned changed)
 {
     struct sl_daemon *daemon = ctx;
     bool policy = changed & (1u << FILE_POLICY), again;
+    struct sl_diag why = {0};
 
     if (daemon->draining)
         return;
@@ -276,44 +286,32 @@ static void on_change(void *ctx, unsigned changed)
         sl_log(SL_LOG_DEBUG, "policy unchanged", "file", daemon->path, NULL);
     if (again)
         sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL);
-    else if (changed & CERTIFICATES)
-        renew_certificates(daemon);
+    else if (changed & CERTIFICATES &&
+             !sl_listeners_set_tls(daemon, &daemon->latest, &why))
+        sl_log(SL_LOG_INFO, "certificates renewed", NULL);
+    if (why.sentence[0]) {
+        daemon->reloads_bad++;
+        sl_log(SL_LOG_ERROR, "certificates refused", "why", why.sentence, NULL);
+    }
     if (changed & (1u << FILE_JWKS)) /* also if the policy has changed and is
                                       * refused */
         sl_jwks_read_again(daemon->jwks);
 }
 
-static void name_files(const struct sl_daemon *daemon,
-                       const char *paths[static FILES])
-{
-    const struct sl_settings *s = &daemon->latest;
-
-    paths[FILE_POLICY] = daemon->path;
-    paths[FILE_CERTIFICATE] = s->tls_certificate;
-    paths[FILE_KEY] = s->tls_key;
-    paths[FILE_CA] = s->tls_client_ca;
-    paths[FILE_JWKS] = daemon->jwks->active.file;
-}
-
-static void open_watch(struct sl_daemon *daemon)
+int sl_reload_files_begin(struct sl_daemon *daemon)
 {
     const char *paths[FILES];
     struct sl_diag why = {0};
 
     if (!daemon->settings.watch ||
         (!daemon->path && !daemon->latest.tls_certificate))
-        return;
+        return 0;
     name_files(daemon, paths);
     if (sl_file_watch_open(daemon->workers[0].loop, paths, FILES, on_change,
                            daemon, &daemon->watch, &why))
         sl_log(SL_LOG_WARN, "file watch failed", "why", why.sentence, "instead",
                "send SIGHUP after a change", NULL);
-}
-
-int sl_reload_files_begin(struct sl_daemon *daemon)
-{
-    open_watch(daemon);
-    if (daemon->watch && daemon->path && !daemon->compat && !is_same(daemon))
+    else if (daemon->path && !daemon->compat && !is_same(daemon))
         sl_reload(daemon, SL_RELOAD_FILE, NULL, NULL); /* during startup */
     return 0;
 }
@@ -322,17 +320,4 @@ void sl_reload_files_end(struct sl_daemon *daemon)
 {
     sl_file_watch_close(daemon->watch);
     daemon->watch = NULL;
-}
-
-void sl_reload_files_again(struct sl_daemon *daemon)
-{
-    const char *paths[FILES];
-
-    if (!daemon->watch)
-        return;
-    name_files(daemon, paths);
-    if (sl_file_watch_others(daemon->watch, paths, FILES))
-        sl_log(SL_LOG_WARN, "file watch incomplete", "why",
-               "the path of a file is too long", "instead",
-               "send SIGHUP after a change", NULL);
 }

@@ -20,38 +20,32 @@
 
 /* ---- status ---- */
 
-static void keep_why(struct sl_remote_state *common, const char *sentence)
+static void set_why(struct sl_daemon_store *store, const char *sentence)
 {
-    pthread_mutex_lock(&common->lock);
-    snprintf(common->why, sizeof(common->why), "%s", sentence);
-    pthread_mutex_unlock(&common->lock);
+    pthread_mutex_lock(&store->lock);
+    snprintf(store->why, sizeof(store->why), "%s", sentence);
+    pthread_mutex_unlock(&store->lock);
 }
 
-static void on_news(void *ctx, enum sl_store_event news, const char *sentence)
+static void get_why(struct sl_daemon_store *store, char why[256])
+{
+    pthread_mutex_lock(&store->lock);
+    memcpy(why, store->why, sizeof(store->why));
+    pthread_mutex_unlock(&store->lock);
+}
+
+static void on_event(void *ctx, enum sl_store_event event, const char *sentence)
 {
     struct sl_daemon *daemon = ctx;
 
-    switch (news) {
-    case SL_STORE_EVENT_DOWN:
-        keep_why(&daemon->remote, sentence);
-        break;
-    case SL_STORE_EVENT_OPENED:
-        if (!daemon->remote.why[0])
-            keep_why(&daemon->remote, sentence);
-        break;
-    case SL_STORE_EVENT_UP:
-    case SL_STORE_EVENT_CLOSED:
-        break;
-    case SL_STORE_EVENT_TROUBLE:
+    if (event == SL_STORE_EVENT_DOWN ||
+        (event == SL_STORE_EVENT_OPENED && !daemon->remote.why[0]))
+        set_why(&daemon->remote, sentence);
+    else if (event == SL_STORE_EVENT_TROUBLE)
         sl_log(SL_LOG_WARN, "store error", "why", sentence, NULL);
-        break;
-    case SL_STORE_EVENT_CHANGED:
+    else if (event == SL_STORE_EVENT_CHANGED)
         sl_log(SL_LOG_WARN, "store data replaced", "why", sentence, NULL);
-        break;
-    }
 }
-
-/* ---- polling ---- */
 
 static bool answers(const struct sl_remote_stats *stats)
 {
@@ -59,81 +53,62 @@ static bool answers(const struct sl_remote_stats *stats)
            !stats->open;
 }
 
-static void copy_why(struct sl_remote_state *common, char why[256])
+void sl_daemon_store_poll(struct sl_daemon *daemon)
 {
-    pthread_mutex_lock(&common->lock);
-    memcpy(why, common->why, sizeof(common->why));
-    pthread_mutex_unlock(&common->lock);
-}
+    struct sl_daemon_store *remote = &daemon->remote;
+    struct sl_loop *loop = daemon->workers[0].loop;
+    sl_ns mono = sl_loop_mono(loop);
+    struct sl_remote_stats stats;
+    char why[256], span[32];
 
-static void say_gone(struct sl_daemon *daemon)
-{
-    char why[256];
-
-    copy_why(&daemon->remote, why);
-    daemon->remote.is_gone = true;
+    if (!remote->store)
+        return;
+    sl_remote_store_stats(remote->store, &stats);
+    if (answers(&stats)) {
+        if (remote->is_gone) {
+            sl_format_duration((mono - remote->gone_since) / SL_MS * SL_MS,
+                               span);
+            sl_log(SL_LOG_INFO, "store available", "after", span, NULL);
+            set_why(remote, "");
+        }
+        remote->is_gone = false;
+        remote->gone_since = 0;
+        sl_engine_settle(daemon->engine, loop, sl_loop_now(loop));
+        return;
+    }
+    if (remote->gone_since == 0)
+        remote->gone_since = mono;
+    if (remote->is_gone || mono - remote->gone_since < PATIENCE)
+        return;
+    remote->is_gone = true;
+    get_why(remote, why);
     sl_log(SL_LOG_WARN, "store unavailable", "why",
            why[0] ? why : "the store does not answer", "then",
            "on_store_failure of each limit applies", NULL);
 }
 
-static void say_back(struct sl_daemon *daemon, sl_ns mono)
+void sl_daemon_store_explain(struct sl_daemon *daemon, struct sl_buf *why)
 {
-    struct sl_remote_state *common = &daemon->remote;
-    char span[32];
-
-    sl_format_duration((mono - common->gone_since) / SL_MS * SL_MS, span);
-    sl_log(SL_LOG_INFO, "store available", "after", span, NULL);
-    common->is_gone = false;
-    keep_why(common, "");
-}
-
-void sl_remote_poll(struct sl_daemon *daemon)
-{
-    struct sl_remote_state *common = &daemon->remote;
-    struct sl_loop *loop = daemon->workers[0].loop;
-    sl_ns mono = sl_loop_mono(loop);
-    struct sl_remote_stats stats;
-
-    if (!common->store)
-        return;
-    sl_remote_store_stats(common->store, &stats);
-    if (answers(&stats)) {
-        if (common->is_gone)
-            say_back(daemon, mono);
-        common->gone_since = 0;
-        sl_engine_settle(daemon->engine, loop, sl_loop_now(loop));
-        return;
-    }
-    if (common->gone_since == 0)
-        common->gone_since = mono;
-    if (!common->is_gone && mono - common->gone_since >= PATIENCE)
-        say_gone(daemon);
-}
-
-bool sl_remote_answers(struct sl_daemon *daemon, struct sl_buf *why)
-{
-    struct sl_remote_state *common = &daemon->remote;
     struct sl_remote_stats stats;
     char text[256];
 
-    if (!common->store)
-        return true;
-    sl_remote_store_stats(common->store, &stats);
+    if (!daemon->remote.store)
+        return;
+    sl_remote_store_stats(daemon->remote.store, &stats);
     if (answers(&stats))
-        return true;
-    copy_why(common, text);
+        return;
+    get_why(&daemon->remote, text);
     if (sl_buf_addf(why,
                     "the store does not answer%s%s; on_store_failure of each "
                     "limit applies",
                     text[0] ? ": " : "", text))
         sl_buf_clear(why);
-    return false;
 }
 
 /* ---- counts ---- */
 
-void sl_remote_count(struct sl_daemon *daemon, struct sl_metrics_shared *ret)
+void sl_daemon_store_count(struct sl_daemon *daemon,
+                           struct sl_metrics_shared *ret)
 {
     struct sl_remote_stats s;
     struct sl_debts_stats d;
@@ -173,117 +148,67 @@ void sl_remote_count(struct sl_daemon *daemon, struct sl_metrics_shared *ret)
 /* ---- life ---- */
 
 /* As AWS tools do: an empty variable is not set. */
-static const char *said(const char *name)
+static const char *variable(const char *name)
 {
     const char *value = getenv(name);
 
     return value && value[0] ? value : NULL;
 }
 
-void sl_remote_env(struct sl_aws_env *ret)
+struct sl_aws_env sl_daemon_aws_env(void)
 {
-    const char *off = said("AWS_EC2_METADATA_DISABLED");
+    const char *off = variable("AWS_EC2_METADATA_DISABLED");
 
-    *ret = (struct sl_aws_env){
-        .key_id = said("AWS_ACCESS_KEY_ID"),
-        .secret = said("AWS_SECRET_ACCESS_KEY"),
-        .token = said("AWS_SESSION_TOKEN"),
-        .file = said("AWS_SHARED_CREDENTIALS_FILE"),
-        .profile = said("AWS_PROFILE"),
-        .home = said("HOME"),
-        .container_relative = said("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
-        .container_full = said("AWS_CONTAINER_CREDENTIALS_FULL_URI"),
-        .container_token = said("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
-        .container_token_file = said("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
-        .metadata = said("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+    return (struct sl_aws_env){
+        .key_id = variable("AWS_ACCESS_KEY_ID"),
+        .secret = variable("AWS_SECRET_ACCESS_KEY"),
+        .token = variable("AWS_SESSION_TOKEN"),
+        .file = variable("AWS_SHARED_CREDENTIALS_FILE"),
+        .profile = variable("AWS_PROFILE"),
+        .home = variable("HOME"),
+        .container_relative =
+            variable("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
+        .container_full = variable("AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+        .container_token = variable("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
+        .container_token_file =
+            variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+        .metadata = variable("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
         .no_metadata = off && strcasecmp(off, "true") == 0,
     };
 }
 
-/* The options that both remote stores share. */
-static struct sl_remote_options remote_options(struct sl_daemon *daemon)
+int sl_daemon_store_open(struct sl_daemon *daemon)
 {
-    return (struct sl_remote_options){
-        .deadline = daemon->settings.deadline,
-        .own_now = daemon->settings.virtual_clock,
-        .no_denials = daemon->settings.virtual_clock,
-        .no_leases = daemon->settings.virtual_clock,
-        .on_event = on_news,
+    const struct sl_settings *s = &daemon->settings;
+    struct sl_remote_options remote = {
+        .deadline = s->deadline,
+        .own_now = s->virtual_clock,
+        .no_denials = s->virtual_clock,
+        .no_leases = s->virtual_clock,
+        .on_event = on_event,
         .ctx = daemon,
     };
-}
+    struct sl_dynamo_options dynamo = {
+        .where = s->dynamo, .remote = remote, .env = sl_daemon_aws_env()};
+    struct sl_redis_options redis = {.where = s->redis, .remote = remote};
+    struct sl_store **ret = &daemon->state.store;
 
-static int open_dynamo(struct sl_daemon *daemon)
-{
-    struct sl_dynamo_options options = {
-        .where = daemon->settings.dynamo,
-        .remote = remote_options(daemon),
-    };
-
-    sl_remote_env(&options.env);
-    return sl_dynamo_open(&options, &daemon->state.store, &daemon->why);
-}
-
-static int open_redis(struct sl_daemon *daemon)
-{
-    struct sl_redis_options options = {
-        .where = daemon->settings.redis,
-        .remote = remote_options(daemon),
-    };
-
-    return sl_redis_open(&options, &daemon->state.store, &daemon->why);
-}
-
-int sl_remote_open(struct sl_daemon *daemon)
-{
-    daemon->state = (struct sl_state){.lock = -1};
     pthread_mutex_init(&daemon->remote.lock, NULL);
-    if (daemon->settings.in_dynamo ? open_dynamo(daemon) : open_redis(daemon))
+    if (s->in_dynamo ? sl_dynamo_open(&dynamo, ret, &daemon->why)
+                     : sl_redis_open(&redis, ret, &daemon->why))
         return SL_EXIT_STORE;
     daemon->remote.store = daemon->state.store;
     return 0;
 }
 
-int sl_remote_attach(struct sl_worker *worker)
-{
-    struct sl_daemon *daemon = worker->daemon;
-
-    if (!daemon->remote.store)
-        return 0;
-    return sl_remote_store_attach(daemon->remote.store, worker->loop,
-                                  &daemon->why);
-}
-
-void sl_remote_drain(struct sl_worker *worker)
-{
-    struct sl_daemon *daemon = worker->daemon;
-
-    if (daemon->remote.store)
-        sl_remote_store_drain(daemon->remote.store, worker->loop,
-                              sl_loop_now(worker->loop));
-}
-
-bool sl_remote_has_count(const struct sl_daemon *daemon)
-{
-    return daemon->remote.store && daemon->settings.in_dynamo;
-}
-
-bool sl_remote_is_busy(const struct sl_daemon *daemon)
+bool sl_daemon_store_is_busy(const struct sl_daemon *daemon)
 {
     struct sl_remote_stats stats;
 
-    if (!sl_remote_has_count(daemon))
+    if (!daemon->remote.store || !daemon->settings.in_dynamo)
         return daemon->remote.store != NULL;
     sl_remote_store_stats(daemon->remote.store, &stats);
     return stats.under_way > 0;
-}
-
-void sl_remote_detach(struct sl_worker *worker)
-{
-    struct sl_daemon *daemon = worker->daemon;
-
-    if (daemon->remote.store && worker->loop)
-        sl_remote_store_detach(daemon->remote.store, worker->loop);
 }
 
 static void on_count(void *ctx, unsigned count)
@@ -295,23 +220,22 @@ static void on_count(void *ctx, unsigned count)
 }
 
 /* With a virtual clock there are no windows to count in. */
-int sl_remote_begin(struct sl_daemon *daemon)
+int sl_daemon_store_begin(struct sl_daemon *daemon)
 {
-    struct sl_remote_state *common = &daemon->remote;
+    struct sl_node_count *nodes = &daemon->remote.node_count;
 
-    if (!common->store || daemon->settings.virtual_clock)
+    if (!daemon->remote.store || daemon->settings.virtual_clock)
         return 0;
-    common->node_count.on_count = on_count;
-    common->node_count.ctx = daemon;
-    if (!sl_node_count_begin(&common->node_count, common->store,
-                             daemon->workers[0].loop,
-                             daemon->policy_source.policy->env))
-        return 0;
-    sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
-    return SL_EXIT_FAILED;
+    nodes->on_count = on_count;
+    nodes->ctx = daemon;
+    return sl_node_count_begin(nodes, daemon->remote.store,
+                               daemon->workers[0].loop,
+                               daemon->policy_source.policy->env)
+               ? sl_daemon_no_memory(daemon)
+               : 0;
 }
 
-void sl_remote_end(struct sl_daemon *daemon)
+void sl_daemon_store_end(struct sl_daemon *daemon)
 {
     sl_node_count_end(&daemon->remote.node_count);
 }
@@ -324,95 +248,83 @@ void sl_remote_end(struct sl_daemon *daemon)
 #define LATE       (200 * SL_MS) /* after its start, to take */
 #define NODES_MOST 100000
 
-static void ask(struct sl_node_count *node_count)
+static void on_timer(void *ctx)
 {
-    node_count->part.cost = node_count->reading ? 0 : 1;
-    node_count->take = (struct sl_take){
+    struct sl_node_count *n = ctx;
+
+    n->part.cost = n->reading ? 0 : 1;
+    n->take = (struct sl_take){
         .op = SL_TAKE_OP_TAKE,
-        .parts = &node_count->part,
+        .parts = &n->part,
         .count = 1,
-        .now = sl_loop_now(node_count->loop),
-        .loop = node_count->loop,
+        .now = sl_loop_now(n->loop),
+        .loop = n->loop,
         .done = sl_node_count_done,
-        .ctx = node_count,
+        .ctx = n,
     };
-    sl_store_take(node_count->store, &node_count->take);
+    sl_store_take(n->store, &n->take);
 }
 
-static void on_time(void *ctx)
-{
-    ask(ctx);
-}
-
-/* Uses the larger count of two windows: a late daemon is in one of them. */
-static void count(struct sl_node_count *node_count, unsigned is)
-{
-    if (node_count->on_count)
-        node_count->on_count(node_count->ctx,
-                             is > node_count->before ? is : node_count->before);
-}
-
+/* Reports the larger count of two windows: a late daemon is in one of them. */
 void sl_node_count_done(struct sl_take *take)
 {
-    struct sl_node_count *node_count = take->ctx;
-    const struct sl_answer *a = &node_count->part.answer;
+    struct sl_node_count *n = take->ctx;
+    const struct sl_answer *a = &n->part.answer;
     uint64_t used = a->capacity - a->remaining;
-    unsigned is = used < NODES_MOST ? (unsigned)used : NODES_MOST;
+    unsigned count = used < NODES_MOST ? (unsigned)used : NODES_MOST;
+    sl_ns wait = AGAIN;
 
-    if (node_count->ended)
+    if (n->ended)
         return;
-    if (take->err) {
-        node_count->reading = false;
-        sl_timer_start(node_count->timer, AGAIN);
-        return;
+    if (!take->err && n->on_count)
+        n->on_count(n->ctx, count > n->before ? count : n->before);
+    if (!take->err && !n->reading && a->reset_in > EARLY) {
+        n->reading = true;
+        wait = a->reset_in - EARLY;
+    } else {
+        n->reading = false;
+        if (!take->err) {
+            n->before = count;
+            wait = a->reset_in + LATE;
+        }
     }
-    count(node_count, is);
-    if (!node_count->reading && a->reset_in > EARLY) {
-        node_count->reading = true;
-        sl_timer_start(node_count->timer, a->reset_in - EARLY);
-        return;
-    }
-    node_count->before = is;
-    node_count->reading = false;
-    sl_timer_start(node_count->timer, a->reset_in + LATE);
+    sl_timer_start(n->timer, wait);
 }
 
-int sl_node_count_begin(struct sl_node_count *node_count,
-                        struct sl_store *store, struct sl_loop *loop,
-                        struct sl_str env)
+int sl_node_count_begin(struct sl_node_count *n, struct sl_store *store,
+                        struct sl_loop *loop, struct sl_str env)
 {
-    int err = sl_timer_new(loop, on_time, node_count, &node_count->timer);
+    int err = sl_timer_new(loop, on_timer, n, &n->timer);
 
     if (err)
         return err;
-    snprintf(node_count->name, sizeof(node_count->name), "sluice:%.80s:#nodes",
-             env.at);
-    node_count->store = store;
-    node_count->loop = loop;
-    node_count->limit = (struct sl_limit){
+    snprintf(n->name, sizeof(n->name), "sluice:%.80s:#nodes", env.at);
+    n->store = store;
+    n->loop = loop;
+    n->limit = (struct sl_limit){
         .kind = SL_FIXED,
         .count = SL_COUNT_MAX,
         .capacity = SL_COUNT_MAX,
         .period = SL_NODE_COUNT,
     };
-    sl_limit_derive(&node_count->limit);
-    node_count->stored = (struct sl_limit_binding){
-        .name = "#nodes", .strictest = node_count->limit};
-    node_count->part = (struct sl_part){
-        .binding = &node_count->stored,
-        .limit = &node_count->limit,
-        .key = sl_str_c(node_count->name),
-        .name = sl_str_c(node_count->name),
+    sl_limit_derive(&n->limit);
+    n->stored =
+        (struct sl_limit_binding){.name = "#nodes", .strictest = n->limit};
+    n->part = (struct sl_part){
+        .binding = &n->stored,
+        .limit = &n->limit,
+        .key = sl_str_c(n->name),
+        .name = sl_str_c(n->name),
     };
-    err = sl_store_bind(store, &node_count->stored, 1, NULL);
+    err = sl_store_bind(store, &n->stored, 1, NULL);
     if (!err)
-        sl_timer_start(node_count->timer, FIRST);
+        sl_timer_start(n->timer, FIRST);
     return err;
 }
 
-void sl_node_count_end(struct sl_node_count *node_count)
+void sl_node_count_end(struct sl_node_count *n)
 {
-    node_count->ended = true;
-    sl_timer_free(node_count->timer);
-    node_count->timer = NULL;
+    n->ended = true;
+    sl_timer_free(n->timer);
+    n->timer = NULL;
 }

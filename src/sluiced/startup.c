@@ -1,6 +1,7 @@
 /* startup.c -- from a command line to an engine. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,42 +14,27 @@
 
 #include "sluiced/daemon.h"
 
-#ifdef SL_VIRTUAL_CLOCK
-#include "sluiced/daemon.h"
-#endif
-
 #define REPORT_MOST ((size_t)512 * 1024)
+#define PATH_MOST   4096
 
 /* ---- the process ---- */
 
-/* Raises the limit of descriptors: each connection needs one. */
-static void raise_descriptors(void)
+int sl_process_begin(struct sl_daemon *daemon)
 {
     struct rlimit limit;
+    sigset_t set;
 
+    /* A HUP right after the start means reload, but would end the process: it
+     * is blocked until lifecycle.c handles it. TERM and INT may end it here. */
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    /* Each connection needs a descriptor. */
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
         limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit); /* or continue with the old limit */
     }
-}
-
-/* A HUP right after the start means reload, but would end the process: it is
- * blocked until lifecycle.c handles it. TERM and INT may end the process here.
- */
-static void hold_hangups(void)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-}
-
-int sl_process_begin(struct sl_daemon *daemon)
-{
-    hold_hangups();
-    raise_descriptors();
     signal(SIGPIPE, SIG_IGN); /* a closed connection is noticed by the write */
     signal(SIGXFSZ, SIG_IGN); /* like a file over its size limit */
     sl_notify_open(&daemon->notify);
@@ -66,47 +52,31 @@ void sl_process_end(struct sl_daemon *daemon)
 /* ---- the policy ---- */
 
 /* Prints all errors like `sluice check`. */
-static void print_report(const struct sl_report *report)
-{
-    struct sl_buf out;
-
-    sl_buf_init(&out, REPORT_MOST, &sl_alloc_libc);
-    if (sl_report_print(report, &out) == 0 && out.len > 0)
-        fwrite(out.bytes, 1, out.len, stderr);
-    sl_buf_done(&out);
-}
-
 static int read_policy(struct sl_daemon *daemon)
 {
     struct sl_report report;
+    struct sl_buf out;
     int err = daemon->compat
                   ? sl_compat_read(&daemon->policy_source, daemon->path,
                                    &report, &daemon->why)
                   : sl_policy_source_read(&daemon->policy_source, daemon->path,
                                           NULL, &report, &daemon->why);
 
-    print_report(&report);
+    sl_buf_init(&out, REPORT_MOST, &sl_alloc_libc);
+    if (sl_report_print(&report, &out) == 0 && out.len > 0)
+        fwrite(out.bytes, 1, out.len, stderr);
+    sl_buf_done(&out);
     if (err && report.errors > 0)
         daemon->why.sentence[0] = '\0'; /* already printed */
     sl_report_done(&report);
     return err ? SL_EXIT_POLICY : 0;
 }
 
-/* A query for plans needs a registry in PostgreSQL. */
-static int check_query(struct sl_daemon *daemon)
-{
-    if (daemon->policy_source.policy->identity.subjects.text.len == 0 ||
-        daemon->settings.in_postgres)
-        return 0;
-    return sl_diag_error(
-        &daemon->why, SL_EXIT_POLICY,
-        "identity.subjects.query needs a PostgreSQL database in "
-        "usage; write usage: \"postgres://USER@HOST/DATABASE\"");
-}
-
 int sl_policy_begin(struct sl_daemon *daemon)
 {
     const struct sl_setting_source *given = &daemon->given;
+    struct sl_settings *both[] = {&daemon->settings, &daemon->latest};
+    const struct sl_policy *policy;
     int status = sl_compat_choose(given, &daemon->path, &daemon->why);
 
     if (status)
@@ -119,17 +89,17 @@ int sl_policy_begin(struct sl_daemon *daemon)
     status = read_policy(daemon);
     if (status)
         return status;
-    status = sl_settings_make(&daemon->settings, given,
-                              &daemon->policy_source.policy->server,
-                              daemon->path, &daemon->why);
-    if (!status)
-        status = sl_settings_make(&daemon->latest, given,
-                                  &daemon->policy_source.policy->server,
-                                  daemon->path, &daemon->why);
-    if (!status)
-        status = check_query(daemon);
+    policy = daemon->policy_source.policy;
+    for (size_t i = 0; i < SL_LEN(both) && !status; i++)
+        status = sl_settings_make(both[i], given, &policy->server, daemon->path,
+                                  &daemon->why);
     if (status)
         return status;
+    if (policy->identity.subjects.text.len > 0 && !daemon->settings.in_postgres)
+        return sl_diag_error(
+            &daemon->why, SL_EXIT_POLICY,
+            "identity.subjects.query needs a PostgreSQL database in "
+            "usage; write usage: \"postgres://USER@HOST/DATABASE\"");
     sl_log_open(daemon->settings.log_level, daemon->settings.log_format, 2);
     if (given->warning[0])
         sl_log(SL_LOG_WARN, "unknown environment variable", "why",
@@ -146,50 +116,149 @@ void sl_policy_end(struct sl_daemon *daemon)
 
 /* ---- the state ---- */
 
+static int refuse_path(const char *path, struct sl_diag *diag)
+{
+    return sl_diag_error(
+        diag, SL_EXIT_STORE,
+        "cannot write the state file %s: %s; choose another file with --store "
+        "memory:PATH, or keep state in memory only with --store memory:",
+        path, strerror(errno));
+}
+
+/* The lock file has the id of the process. */
+static int refuse_locked(const char *path, int fd, struct sl_diag *diag)
+{
+    char text[32] = "", who[32] = "";
+    ssize_t len = pread(fd, text, sizeof(text) - 1, 0);
+    long pid = len > 0 ? strtol(text, NULL, 10) : 0;
+
+    if (pid > 0)
+        snprintf(who, sizeof(who), " (process %ld)", pid);
+    return sl_diag_error(
+        diag, SL_EXIT_STORE,
+        "another sluiced%s uses the state file %s; stop it, or "
+        "choose another file with --store memory:PATH",
+        who, path);
+}
+
+/* The lock is beside the file itself: a link to the file is the same state. */
+static int lock_state(struct sl_state *state, const char *path,
+                      struct sl_diag *diag)
+{
+    char name[PATH_MOST], real[PATH_MAX], text[32];
+    const char *file = realpath(path, real) ? real : path;
+    int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
+
+    if (snprintf(name, sizeof(name), "%s.lock", file) >= PATH_MOST)
+        return sl_diag_error(diag, SL_EXIT_STORE,
+                             "the path %.64s... is too long", path);
+    state->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (state->lock < 0)
+        return refuse_path(path, diag);
+    if (flock(state->lock, LOCK_EX | LOCK_NB))
+        return errno == EWOULDBLOCK ? refuse_locked(path, state->lock, diag)
+                                    : refuse_path(path, diag);
+    if (ftruncate(state->lock, 0) ||
+        pwrite(state->lock, text, (size_t)len, 0) != len)
+        errno = 0; /* only needed to name the process */
+    return 0;
+}
+
+/* Returns the size of an existing state, or 0. A state with another `memory` is
+ * used as it is: an empty one would give every client a fresh allowance. */
+static uint64_t existing_size(const char *path)
+{
+    struct sl_region_head head;
+    struct stat st = {0};
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    bool good;
+
+    if (fd < 0)
+        return 0;
+    good = fstat(fd, &st) == 0 &&
+           pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
+           head.version == SL_REGION_VERSION &&
+           head.size == (uint64_t)st.st_size;
+    close(fd);
+    return good ? head.size : 0;
+}
+
 static sl_ns read_stopped(void *ctx)
 {
     return sl_clock_now(ctx);
 }
 
-static void say_state(const struct sl_state *state)
+static int open_table(struct sl_daemon *daemon)
 {
-    const char *notice = sl_memory_notice(state->store);
-    char is[32], wanted[32];
+    const struct sl_settings *s = &daemon->settings;
+    struct sl_state *state = &daemon->state;
+    struct sl_memory_options options = {
+        .path = s->state,
+        .size = s->memory,
+        .now = s->virtual_clock ? read_stopped : NULL,
+        .now_ctx = &daemon->stopped,
+    };
+    struct sl_diag why = {0};
+    char size[32], wanted[32];
 
-    if (notice[0])
-        sl_log(SL_LOG_WARN, "state file damaged, moved aside", "why", notice,
-               NULL);
-    if (state->size == state->wanted)
-        return;
-    snprintf(is, sizeof(is), "%llu", (unsigned long long)state->size);
-    snprintf(wanted, sizeof(wanted), "%llu", (unsigned long long)state->wanted);
-    sl_log(SL_LOG_WARN, "state file size unchanged", "bytes", is, "asked_for",
+    if (s->state && existing_size(s->state) > 0)
+        options.size = existing_size(s->state);
+    if (sl_memory_open(&options, &state->store, &why))
+        return s->state ? sl_diag_error(
+                              &daemon->why, SL_EXIT_STORE,
+                              "cannot use the state file: %s; choose another "
+                              "file with --store memory:PATH, or keep state in "
+                              "memory only with --store memory:",
+                              why.sentence)
+                        : sl_diag_error(
+                              &daemon->why, SL_EXIT_STORE,
+                              "cannot allocate the table: %s; reduce --memory",
+                              why.sentence);
+    state->table = sl_memory_table(state->store);
+    if (sl_memory_notice(state->store)[0])
+        sl_log(SL_LOG_WARN, "state file damaged, moved aside", "why",
+               sl_memory_notice(state->store), NULL);
+    if (options.size == s->memory)
+        return 0;
+    snprintf(size, sizeof(size), "%" PRIu64, options.size);
+    snprintf(wanted, sizeof(wanted), "%" PRIu64, s->memory);
+    sl_log(SL_LOG_WARN, "state file size unchanged", "bytes", size, "asked_for",
            wanted, "why",
            "a state file of another size would start empty; to start empty, "
            "remove the file",
            NULL);
+    return 0;
+}
+
+static void close_state(struct sl_state *state)
+{
+    sl_store_close(state->store);
+    state->store = NULL;
+    state->table = NULL;
+    if (state->lock >= 0)
+        close(state->lock);
+    state->lock = -1;
 }
 
 int sl_state_begin(struct sl_daemon *daemon)
 {
-    bool stopped = daemon->settings.virtual_clock;
-    int status;
+    const char *path = daemon->settings.state;
+    int status = 0;
 
     sl_clock_init_virtual(&daemon->stopped, 0);
+    daemon->state = (struct sl_state){.lock = -1};
     if (daemon->settings.shared)
-        return sl_remote_open(daemon);
-    status = sl_state_open(&daemon->state, &daemon->settings,
-                           stopped ? read_stopped : NULL, &daemon->stopped,
-                           &daemon->why);
-    if (status)
-        return status;
-    say_state(&daemon->state);
-    return sl_quota_node_wrap(daemon);
+        return sl_daemon_store_open(daemon);
+    if (path)
+        status = lock_state(&daemon->state, path, &daemon->why);
+    if (!status)
+        status = open_table(daemon);
+    return status ? status : sl_quota_node_wrap(daemon);
 }
 
 void sl_state_end(struct sl_daemon *daemon)
 {
-    sl_state_close(&daemon->state);
+    close_state(&daemon->state);
 }
 
 int sl_engine_begin(struct sl_daemon *daemon)
@@ -232,7 +301,7 @@ int sl_engine_reset(struct sl_daemon *daemon)
     if (daemon->settings.state)
         return SLUICE_EINVAL;
     if (sl_state_begin(daemon) || sl_engine_begin(daemon)) {
-        sl_state_close(&daemon->state);
+        close_state(&daemon->state);
         daemon->state = state;
         daemon->engine = engine;
         return SLUICE_ENOMEM;
@@ -242,7 +311,7 @@ int sl_engine_reset(struct sl_daemon *daemon)
         if (worker->listeners[i].server)
             sl_server_set_engine(worker->listeners[i].server, daemon->engine);
     sl_engine_close(engine);
-    sl_state_close(&state);
+    close_state(&state);
     return 0;
 }
 #endif
@@ -286,66 +355,29 @@ const char sl_demo_policy[] =
     "\n"
     "default: [per-user, per-address]\n";
 
-/* "127.0.0.1:8080" to `curl ... http://127.0.0.1:8080`. */
-static void print_url(FILE *out, const char *address, const char *path)
+/* Prints a command with "127.0.0.1:8080" or "unix:PATH" as a URL. */
+static void print_curl(FILE *out, const char *options, const char *address,
+                       const char *path)
 {
     if (strncmp(address, "unix:", 5) == 0)
-        fprintf(out, "--unix-socket %s http://localhost%s", address + 5, path);
+        fprintf(out, "  curl %s --unix-socket %s http://localhost%s", options,
+                address + 5, path);
     else if (strncmp(address, "*:", 2) == 0)
-        fprintf(out, "http://127.0.0.1%s%s", address + 1, path);
+        fprintf(out, "  curl %s http://127.0.0.1%s%s", options, address + 1,
+                path);
     else
-        fprintf(out, "http://%s%s", address, path);
-}
-
-static void print_tries(FILE *out, const char *http)
-{
-    fputs("Check a request of the user ann, who is allowed five per minute:\n"
-          "\n"
-          "  curl -s ",
-          out);
-    print_url(out, http, "/v1/check");
-    fputs(" -d '{\"method\":\"GET\",\"path\":\"/search\",\"user\":\"ann\"}'\n"
-          "\n"
-          "Check a request as a proxy does (forward auth):\n"
-          "\n"
-          "  curl -i ",
-          out);
-    print_url(out, http, "/v1/auth");
-    fputs(" -H 'X-Original-URI: /search' -H 'X-User-Id: bob'\n\n", out);
-}
-
-/* "127.0.0.1:6380" to `redis-cli ...`. */
-static void print_redis(FILE *out, const char *address)
-{
-    const char *port = strrchr(address, ':');
-
-    fputs("Check with a Redis client, with the rate in the command:\n"
-          "\n"
-          "  redis-cli ",
-          out);
-    if (strncmp(address, "unix:", 5) == 0)
-        fprintf(out, "-s %s", address + 5);
-    else
-        fprintf(out, "-p %s", port ? port + 1 : "6380");
-    fputs(" CL.THROTTLE carol 15 30 60\n\n", out);
+        fprintf(out, "  curl %s http://%s%s", options, address, path);
 }
 
 void sl_demo_print(FILE *out, const char *http, const char *resp,
                    const char *admin, const char *state)
 {
-    fputs("sluiced runs a demo policy: 5 requests per minute for each user (60 "
-          "on the\n"
-          "plan \"pro\"), 100 for each address. ",
-          out);
-    if (state)
-        fprintf(out,
-                "State is kept in %s.\n"
-                "\n",
-                state);
-    else
-        fputs("State is kept in memory only.\n"
-              "\n",
-              out);
+    fprintf(out,
+            "sluiced runs a demo policy: 5 requests per minute for each user "
+            "(60 on the\n"
+            "plan \"pro\"), 100 for each address. State is kept in %s.\n"
+            "\n",
+            state ? state : "memory only");
     if (http)
         fprintf(out, "  HTTP API     %s\n", http);
     if (resp)
@@ -353,16 +385,33 @@ void sl_demo_print(FILE *out, const char *http, const char *resp,
     if (admin)
         fprintf(out, "  admin        %s\n", admin);
     fputc('\n', out);
-    if (http)
-        print_tries(out, http);
-    if (resp)
-        print_redis(out, resp);
-    if (admin) {
-        fputs("Read the metrics:\n"
-              "\n"
-              "  curl -s ",
+    if (http) {
+        fputs("Check a request of the user ann, who is allowed five per "
+              "minute:\n\n",
               out);
-        print_url(out, admin, "/metrics");
+        print_curl(out, "-s", http, "/v1/check");
+        fputs(" -d '{\"method\":\"GET\",\"path\":\"/search\","
+              "\"user\":\"ann\"}'\n\n"
+              "Check a request as a proxy does (forward auth):\n\n",
+              out);
+        print_curl(out, "-i", http, "/v1/auth");
+        fputs(" -H 'X-Original-URI: /search' -H 'X-User-Id: bob'\n\n", out);
+    }
+    if (resp) {
+        const char *port = strrchr(resp, ':');
+        bool is_unix = strncmp(resp, "unix:", 5) == 0;
+
+        fprintf(out,
+                "Check with a Redis client, with the rate in the command:\n\n"
+                "  redis-cli %s %s CL.THROTTLE carol 15 30 60\n\n",
+                is_unix ? "-s" : "-p",
+                is_unix ? resp + 5
+                : port  ? port + 1
+                        : "6380");
+    }
+    if (admin) {
+        fputs("Read the metrics:\n\n", out);
+        print_curl(out, "-s", admin, "/metrics");
         fputs("\n\n", out);
     }
     fputs(
@@ -370,140 +419,4 @@ void sl_demo_print(FILE *out, const char *http, const char *resp,
         "'sluiced -c sluice.yaml'. Ctrl-C stops the demo.\n",
         out);
     fflush(out);
-}
-
-/* ---- the state. */
-
-#define PATH_MOST 4096
-
-/* Returns the process id in the lock file, or 0. */
-static long holder(int fd)
-{
-    char text[32] = "";
-    ssize_t len = pread(fd, text, sizeof(text) - 1, 0);
-
-    return len > 0 ? strtol(text, NULL, 10) : 0;
-}
-
-static int refuse_held(const char *path, int fd, struct sl_diag *diag)
-{
-    long pid = holder(fd);
-    char who[32] = "";
-
-    if (pid > 0)
-        snprintf(who, sizeof(who), " (process %ld)", pid);
-    return sl_diag_error(
-        diag, SL_EXIT_STORE,
-        "another sluiced%s uses the state file %s; stop it, or "
-        "choose another file with --store memory:PATH",
-        who, path);
-}
-
-static int refuse_path(const char *path, struct sl_diag *diag)
-{
-    return sl_diag_error(
-        diag, SL_EXIT_STORE,
-        "cannot write the state file %s: %s; choose another file with --store "
-        "memory:PATH, or keep state in memory only with --store memory:",
-        path, strerror(errno));
-}
-
-static void write_pid(int fd)
-{
-    char text[32];
-    int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
-
-    if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)len, 0) != len)
-        errno = 0; /* only needed to name the holder */
-}
-
-/* The lock is beside the file itself: a link to the file is the same state. */
-static int lock_state(struct sl_state *state, const char *path,
-                      struct sl_diag *diag)
-{
-    char name[PATH_MOST], real[PATH_MAX];
-    const char *file = realpath(path, real) ? real : path;
-
-    if (snprintf(name, sizeof(name), "%s.lock", file) >= PATH_MOST)
-        return sl_diag_error(diag, SL_EXIT_STORE,
-                             "the path %.64s... is too long", path);
-    state->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (state->lock < 0)
-        return refuse_path(path, diag);
-    if (flock(state->lock, LOCK_EX | LOCK_NB))
-        return errno == EWOULDBLOCK ? refuse_held(path, state->lock, diag)
-                                    : refuse_path(path, diag);
-    write_pid(state->lock);
-    return 0;
-}
-
-static int refuse_region(const struct sl_settings *settings,
-                         const struct sl_diag *why, struct sl_diag *diag)
-{
-    if (settings->state)
-        return sl_diag_error(
-            diag, SL_EXIT_STORE,
-            "cannot use the state file: %s; choose another file with --store "
-            "memory:PATH, or keep state in memory only with --store memory:",
-            why->sentence);
-    return sl_diag_error(diag, SL_EXIT_STORE,
-                         "cannot allocate the table: %s; reduce --memory",
-                         why->sentence);
-}
-
-/* Returns the size of an existing state, or 0. A state with another `memory` is
- * used as it is: an empty one would give every client a fresh allowance. */
-static uint64_t size_there(const char *path)
-{
-    struct sl_region_head head;
-    struct stat st = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    bool good;
-
-    if (fd < 0)
-        return 0;
-    good = fstat(fd, &st) == 0 &&
-           pread(fd, &head, sizeof(head), 0) == (ssize_t)sizeof(head) &&
-           head.version == SL_REGION_VERSION &&
-           head.size == (uint64_t)st.st_size;
-    close(fd);
-    return good ? head.size : 0;
-}
-
-int sl_state_open(struct sl_state *state, const struct sl_settings *settings,
-                  sl_ns (*now)(void *ctx), void *now_ctx, struct sl_diag *diag)
-{
-    struct sl_memory_options options = {
-        .path = settings->state,
-        .size = settings->memory,
-        .now = now,
-        .now_ctx = now_ctx,
-    };
-    struct sl_diag why = {0};
-    int status;
-
-    *state = (struct sl_state){.lock = -1};
-    if (settings->state) {
-        status = lock_state(state, settings->state, diag);
-        if (status)
-            return status;
-    }
-    state->wanted = options.size;
-    if (settings->state && size_there(settings->state) > 0)
-        options.size = size_there(settings->state);
-    state->size = options.size;
-    if (sl_memory_open(&options, &state->store, &why))
-        return refuse_region(settings, &why, diag);
-    state->table = sl_memory_table(state->store);
-    return 0;
-}
-
-void sl_state_close(struct sl_state *state)
-{
-    sl_store_close(state->store);
-    state->store = NULL;
-    state->table = NULL;
-    if (state->lock >= 0)
-        close(state->lock);
-    state->lock = -1;
 }

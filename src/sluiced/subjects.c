@@ -102,7 +102,7 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     if (daemon->quota_node.store) {
         options.on_lease = sl_quota_node_resume;
         options.node = sl_str_c(daemon->quota_node.node);
-        options.now = sl_quota_node_now(daemon);
+        options.now = sl_daemon_now(daemon);
     }
     if (sl_registry_open(&options, &daemon->registry, &daemon->why))
         return SL_EXIT_STORE;
@@ -116,32 +116,6 @@ void sl_subjects_end(struct sl_daemon *daemon)
     daemon->plan_query = NULL;
     sl_registry_close(daemon->registry);
     daemon->registry = NULL;
-}
-
-/* Opens the table of subjects in DynamoDB as a source. */
-static int open_dynamo(struct sl_worker *worker,
-                       struct sl_subject_cache_options *cache)
-{
-    struct sl_daemon *daemon = worker->daemon;
-    struct sl_dynamo_subjects_options options = {
-        .where = daemon->settings.subjects,
-        .loop = worker->loop,
-        .alloc = &sl_alloc_libc,
-        .timeout = daemon->settings.deadline,
-        .on_fault = on_fault,
-    };
-    int err;
-
-    sl_remote_env(&options.env);
-    err = sl_dynamo_subjects_open(&options, &worker->dynamo_subjects);
-    if (err)
-        return sl_diag_error(&daemon->why, err, "out of memory");
-    cache->source = sl_dynamo_subjects_source(worker->dynamo_subjects);
-    cache->life = daemon->settings.virtual_clock ? -1 : DYNAMO_LIFE;
-    cache->most = DYNAMO_MOST;
-    cache->most_loads = DYNAMO_LOADS;
-    cache->most_id = SIZE_MAX; /* the source checks it */
-    return 0;
 }
 
 static void close_cache(struct sl_worker *worker)
@@ -162,7 +136,11 @@ int sl_worker_open_subjects(struct sl_worker *worker)
     int err = 0;
 
     if (in_dynamo) {
-        err = open_dynamo(worker, &options);
+        options.life = daemon->settings.virtual_clock ? -1 : DYNAMO_LIFE;
+        options.most = DYNAMO_MOST;
+        options.most_loads = DYNAMO_LOADS;
+        options.most_id = SIZE_MAX; /* the source checks it */
+        err = sl_dynamo_subjects_open(worker, on_fault, &options.source);
     } else if (!daemon->registry) {
         return 0;
     } else if (daemon->plan_query) {

@@ -32,16 +32,10 @@ static bool is_long(const struct sl_limit *limit)
                            : limit->period > 366 * SL_DAY;
 }
 
-static sl_ns now_of(struct sl_daemon *daemon)
-{
-    return daemon->settings.virtual_clock ? sl_clock_now(&daemon->stopped)
-                                          : sl_clock_wall();
-}
-
 sl_ns sl_usage_since(struct sl_daemon *daemon)
 {
     struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
-    sl_ns now = now_of(daemon), since = now > YEAR ? now - YEAR : 0;
+    sl_ns now = sl_daemon_now(daemon), since = now > YEAR ? now - YEAR : 0;
 
     for (unsigned i = 0; i < active->policy->rule_count; i++)
         if (active->policy->rules[i].kind == SL_QUOTA &&
@@ -94,45 +88,25 @@ void sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
     if (!is_leased(daemon, usage->limit) &&
         sl_usage_spent(usage, values, id, &spent))
         sl_usage_report_restore(daemon->engine, &spent, usage->used,
-                                now_of(daemon));
+                                sl_daemon_now(daemon));
 }
 
 /* ---- thresholds ---- */
 
-static int write_mark(const struct sl_usage_entry *u, unsigned mark,
-                      struct sl_buf *out)
-{
-    int err = sl_buf_addf(out, "\"limit\":");
-
-    if (!err)
-        err = sl_json_string(out, u->limit);
-    if (!err)
-        err = sl_buf_addf(out, ",\"scope\":");
-    if (!err)
-        err = sl_json_string(out, u->scope);
-    if (!err)
-        err = sl_buf_addf(out, ",\"id\":");
-    if (!err)
-        err = sl_json_string(out, u->id);
-    return err ? err
-               : sl_buf_addf(
-                     out, ",\"mark\":%u,\"used\":%" PRIu64 ",\"of\":%" PRIu64,
-                     mark, u->used, u->cap);
-}
-
-static void tell_mark(struct sl_worker *worker, const struct sl_usage_entry *u,
-                      unsigned mark)
+static void report(struct sl_worker *worker, const struct sl_usage_entry *u,
+                   unsigned threshold)
 {
     struct sl_buf members;
+    struct sl_writer w = sl_event_begin(&members);
     char share[16], used[64], limit[80], id[96];
 
-    sl_buf_init(&members, (size_t)2 * SL_EVENT_BYTES, &sl_alloc_libc);
-    if (write_mark(u, mark, &members))
-        sl_buf_clear(&members);
-    sl_events_publish(worker->daemon->publisher.events, "usage",
-                      sl_loop_now(worker->loop), sl_buf_str(&members));
-    sl_buf_done(&members);
-    snprintf(share, sizeof(share), "%u%%", mark);
+    sl_json_member_str(&w, "limit", u->limit);
+    sl_json_member_str(&w, "scope", u->scope);
+    sl_json_member_str(&w, "id", u->id);
+    sl_writer_addf(&w, ",\"mark\":%u,\"used\":%" PRIu64 ",\"of\":%" PRIu64,
+                   threshold, u->used, u->cap);
+    sl_event_publish(worker, "usage", &w);
+    snprintf(share, sizeof(share), "%u%%", threshold);
     snprintf(used, sizeof(used), "%" PRIu64 " of %" PRIu64, u->used, u->cap);
     snprintf(limit, sizeof(limit), "%.*s", SL_STR_ARG(u->limit));
     snprintf(id, sizeof(id), "%.*s", u->id.len < 90 ? (int)u->id.len : 90,
@@ -146,7 +120,7 @@ static void on_threshold(void *ctx, const struct sl_usage_entry *u)
     for (unsigned i = 0; i < u->thresholds.count; i++)
         if (u->thresholds.list[i] > u->told_before &&
             u->thresholds.list[i] <= u->told)
-            tell_mark(ctx, u, u->thresholds.list[i]);
+            report(ctx, u, u->thresholds.list[i]);
 }
 
 /* ---- workers ---- */

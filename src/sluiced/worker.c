@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/request.h"
 #include "sluiced/daemon.h"
 
 #define DRAIN_POLL (10 * SL_MS)
@@ -26,14 +28,54 @@
 #define MIN_CONNECTIONS        4
 #define ADMIN_CONNECTIONS      64
 
-/* ---- one worker ---- */
+/* ---- a worker's part of a listener ---- */
+
+/* The active policy decides which proxies are trusted: a reload applies to new
+ * connections. */
+static bool trusts(void *ctx, const struct sl_address *peer)
+{
+    const struct sl_listener_worker *l = ctx;
+    struct sl_active_policy *active =
+        sl_engine_hold(l->worker->daemon->engine, NULL);
+    struct sl_peer from = {.is_unix = sl_address_is_unix(peer)};
+    bool trusted;
+
+    from.has_ip = sl_address_ip(peer, &from.ip);
+    trusted = sl_peer_trusted(&active->policy->identity, &from);
+    sl_active_policy_release(active);
+    return trusted;
+}
+
+static void on_refused(void *ctx, const struct sl_address *peer,
+                       const char *why)
+{
+    const struct sl_listener_worker *l = ctx;
+    const char *name = l->server->server->name;
+    char where[128];
+
+    sl_address_print(peer, where, sizeof(where));
+    sl_metrics_refused(l->worker->stats, name, "proxy_header");
+    sl_log(SL_LOG_WARN, "connection rejected", "door", name, "peer", where,
+           "why", why, NULL);
+}
+
+/* Passes a connection to the PROXY protocol, or to the server. */
+static void on_accept(void *ctx, int fd, const struct sl_address *peer)
+{
+    struct sl_listener_worker *l = ctx;
+
+    if (l->proxy)
+        sl_proxy_accept_accept(l->proxy, fd, peer);
+    else
+        sl_server_accept(l->server, fd, peer);
+}
 
 static unsigned count_open(const struct sl_daemon *daemon)
 {
     unsigned count = 0;
 
     for (int i = 0; i < SL_PROTOCOLS; i++)
-        count += daemon->listeners[i].open && !sl_listener_is_admin(i);
+        count += daemon->listeners[i].open && i != SL_PROTOCOL_ADMIN;
     return count;
 }
 
@@ -53,26 +95,83 @@ static unsigned max_conns(const struct sl_daemon *daemon)
     return max > MIN_CONNECTIONS ? (unsigned)max : MIN_CONNECTIONS;
 }
 
-/* Opens the worker's part of a listener. The listener's connection limit counts
- * all workers together, so each of them may have all connections. */
+/* The admin listener runs on the first worker only. The connection limit of a
+ * listener counts all workers together, so each of them may have all
+ * connections. */
 static int open_listener(struct sl_worker *worker, int id)
 {
     struct sl_daemon *daemon = worker->daemon;
+    const struct sl_server *server = &daemon->listeners[id].server;
+    struct sl_listener_worker *l = &worker->listeners[id];
+    bool admin = id == SL_PROTOCOL_ADMIN;
+    struct sl_proxy_accept_options proxy = {
+        .on_accept = sl_server_accept,
+        .trusts = trusts,
+        .on_refused = on_refused,
+        .ctx = l,
+        .alloc = &sl_alloc_libc,
+    };
+    int err;
 
-    if (!daemon->listeners[id].open ||
-        (sl_listener_is_admin(id) && worker->index > 0))
+    if (!daemon->listeners[id].open || (admin && worker->index > 0))
         return 0;
-    return sl_listener_worker_open(
-        worker, id,
-        sl_listener_is_admin(id) ? ADMIN_CONNECTIONS : max_conns(daemon));
+    l->worker = worker;
+    l->server = sl_alloc_new(&sl_alloc_libc, server->protocol->worker_size);
+    if (!l->server)
+        return SLUICE_ENOMEM;
+    sl_server_worker_init(l->server, server, daemon->engine, worker->stats,
+                          NULL);
+    l->server->engine_ctx = &worker->engine_ctx;
+    err = sl_server_worker_open(l->server, worker->loop,
+                                admin ? ADMIN_CONNECTIONS : max_conns(daemon),
+                                &daemon->why);
+    if (!err)
+        sl_server_set_tls(l->server, daemon->listeners[id].tls);
+    proxy.server = l->server;
+    if (!err && daemon->settings.proxied[id])
+        err = sl_proxy_accept_open(worker->loop, &proxy, &l->proxy);
+    return err;
 }
+
+static void close_listener(struct sl_listener_worker *l)
+{
+    sl_listener_close(l->listener);
+    sl_proxy_accept_close(l->proxy);
+    if (l->server) {
+        size_t size = l->server->server->protocol->worker_size;
+
+        sl_server_worker_close(l->server);
+        sl_alloc_free(&sl_alloc_libc, l->server, size);
+    }
+    sl_tls_unref(atomic_exchange(&l->next_tls, NULL));
+}
+
+static int listen_on(struct sl_worker *worker)
+{
+    int err = 0;
+
+    for (int i = 0; i < SL_PROTOCOLS && !err; i++) {
+        struct sl_listener_worker *l = &worker->listeners[i];
+        int fd = worker->daemon->listeners[i].sockets.fds[worker->index];
+
+        if (!l->server)
+            continue;
+        err = sl_listener_open(worker->loop, fd, on_accept, l, &l->listener);
+        if (!err)
+            sl_listener_watch(l->listener, &worker->paused);
+    }
+    return err;
+}
+
+/* ---- one worker ---- */
 
 /* Listeners that close when the daemon drains: all but the admin listener. */
 static bool drains(const struct sl_worker *worker, int id)
 {
-    return worker->listeners[id].server && !sl_listener_is_admin(id);
+    return worker->listeners[id].server && id != SL_PROTOCOL_ADMIN;
 }
 
+/* Connections without a complete PROXY header count, too. */
 static void on_drain_timer(void *ctx)
 {
     struct sl_worker *worker = ctx;
@@ -80,11 +179,14 @@ static void on_drain_timer(void *ctx)
 
     sl_wait_timer_end(&worker->waiting);
     for (int i = 0; i < SL_PROTOCOLS; i++) {
+        struct sl_listener_worker *l = &worker->listeners[i];
+
         if (!drains(worker, i))
             continue;
         if (!worker->idle_closed)
-            sl_server_drain(worker->listeners[i].server);
-        left += sl_listener_worker_count(&worker->listeners[i]);
+            sl_server_drain(l->server);
+        left += sl_conns_count(l->server->conns) +
+                (l->proxy ? sl_proxy_accept_count(l->proxy) : 0);
     }
     worker->idle_closed = true;
     if (left == 0)
@@ -98,6 +200,7 @@ static void on_drain_timer(void *ctx)
 static int open_worker(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
+    struct sl_store *store = daemon->remote.store;
     bool stopped = daemon->settings.virtual_clock;
     int err;
 
@@ -110,8 +213,8 @@ static int open_worker(struct sl_worker *worker)
             sl_wait_timer_open(&worker->waiting, worker->loop, daemon->engine);
     if (!err)
         worker->engine_ctx.room = &worker->waiting.room;
-    if (!err)
-        err = sl_remote_attach(worker);
+    if (!err && store)
+        err = sl_remote_store_attach(store, worker->loop, &daemon->why);
     if (!err)
         err = sl_worker_open_subjects(worker);
     if (!err)
@@ -136,10 +239,13 @@ static int open_worker(struct sl_worker *worker)
  * still exist. */
 static void close_worker(struct sl_worker *worker)
 {
+    struct sl_store *store = worker->daemon->remote.store;
+
     sl_wait_timer_close(&worker->waiting);
-    sl_remote_detach(worker);
+    if (store && worker->loop)
+        sl_remote_store_detach(store, worker->loop);
     for (int i = 0; i < SL_PROTOCOLS; i++)
-        sl_listener_worker_close(&worker->listeners[i]);
+        close_listener(&worker->listeners[i]);
     sl_timer_free(worker->drain_timer);
     sl_metrics_close(worker->stats);
     sl_top_keys_close(worker->top);
@@ -163,8 +269,7 @@ static void on_set_tls(void *ctx)
     }
 }
 
-void sl_worker_set_tls(struct sl_worker *worker, enum sl_protocol_id id,
-                       struct sl_tls *tls)
+void sl_worker_set_tls(struct sl_worker *worker, int id, struct sl_tls *tls)
 {
     struct sl_listener_worker *l = &worker->listeners[id];
 
@@ -183,11 +288,16 @@ static void stop_listening(struct sl_worker *worker, int id)
 {
     const struct sl_sockets *sockets = &worker->daemon->listeners[id].sockets;
     struct sl_listener_worker *l = &worker->listeners[id];
-    int fd = sockets->fds[worker->index];
+    struct sl_address peer = {.len = sizeof(peer.bytes)};
+    int client, fd = sockets->fds[worker->index];
 
     sl_listener_close(l->listener);
     l->listener = NULL;
-    sl_listener_worker_accept_queued(l, fd);
+    while ((client = accept4(fd, (struct sockaddr *)&peer.bytes, &peer.len,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) {
+        on_accept(l, client, &peer);
+        peer = (struct sl_address){.len = sizeof(peer.bytes)};
+    }
     if (!sockets->activated)
         shutdown(fd, SHUT_RDWR);
 }
@@ -195,6 +305,7 @@ static void stop_listening(struct sl_worker *worker, int id)
 static void on_drain(void *ctx)
 {
     struct sl_worker *worker = ctx;
+    struct sl_store *store = worker->daemon->remote.store;
 
     for (int i = 0; i < SL_PROTOCOLS; i++) {
         if (!drains(worker, i))
@@ -202,7 +313,8 @@ static void on_drain(void *ctx)
         stop_listening(worker, i);
         sl_server_announce_drain(worker->listeners[i].server);
     }
-    sl_remote_drain(worker);
+    if (store) /* leases are returned */
+        sl_remote_store_drain(store, worker->loop, sl_loop_now(worker->loop));
     sl_timer_start(worker->drain_timer, DRAIN_GRACE);
 }
 
@@ -222,46 +334,36 @@ static int open_limits(struct sl_daemon *daemon)
     int err = 0;
 
     for (int i = 0; i < SL_PROTOCOLS && !err; i++)
-        if (daemon->listeners[i].open && !sl_listener_is_admin(i))
+        if (daemon->listeners[i].open && i != SL_PROTOCOL_ADMIN)
             err = sl_conn_limit_open(&sl_alloc_libc, max_conns(daemon),
                                      daemon->settings.connections_per_address,
                                      &daemon->listeners[i].server.limit);
     return err;
 }
 
-static int open_all(struct sl_daemon *daemon)
-{
-    int err = open_limits(daemon);
-
-    for (unsigned i = 0; i < daemon->worker_count && !err; i++) {
-        daemon->workers[i].daemon = daemon;
-        daemon->workers[i].index = i;
-        err = open_worker(&daemon->workers[i]);
-    }
-    return err;
-}
-
 int sl_workers_begin(struct sl_daemon *daemon)
 {
     size_t size = daemon->settings.threads * sizeof(*daemon->workers);
+    int err;
 
     daemon->workers = sl_alloc_new(&sl_alloc_libc, size);
-    if (!daemon->workers) {
-        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
-        return SL_EXIT_FAILED;
-    }
+    if (!daemon->workers)
+        return sl_daemon_no_memory(daemon);
     memset(daemon->workers, 0, size);
-    if (sl_hash_key_make(&daemon->top_secret)) {
-        sl_diag_error(&daemon->why, SLUICE_ESYS,
-                      "the system did not provide random bytes");
-        return SL_EXIT_FAILED;
-    }
     daemon->worker_count = daemon->settings.threads;
-    if (!open_all(daemon))
-        return 0;
-    if (!daemon->why.sentence[0])
-        sl_diag_error(&daemon->why, SLUICE_ENOMEM, "out of memory");
-    return SL_EXIT_FAILED;
+    for (unsigned i = 0; i < daemon->worker_count; i++) {
+        daemon->workers[i].daemon = daemon;
+        daemon->workers[i].index = i;
+    }
+    if (sl_hash_key_make(&daemon->top_secret))
+        return sl_diag_error(&daemon->why, SL_EXIT_FAILED,
+                             "the system did not provide random bytes");
+    err = open_limits(daemon);
+    for (unsigned i = 0; i < daemon->worker_count && !err; i++)
+        err = open_worker(&daemon->workers[i]);
+    if (err && !daemon->why.sentence[0])
+        return sl_daemon_no_memory(daemon);
+    return err ? SL_EXIT_FAILED : 0;
 }
 
 void sl_workers_end(struct sl_daemon *daemon)
@@ -275,16 +377,6 @@ void sl_workers_end(struct sl_daemon *daemon)
                   daemon->worker_count * sizeof(*daemon->workers));
     daemon->workers = NULL;
     daemon->worker_count = 0;
-}
-
-static int listen_on(struct sl_worker *worker)
-{
-    int err = 0;
-
-    for (int i = 0; i < SL_PROTOCOLS && !err; i++)
-        if (worker->listeners[i].server)
-            err = sl_listener_worker_listen(worker, i);
-    return err;
 }
 
 static void *run(void *arg)
@@ -306,12 +398,11 @@ int sl_workers_start(struct sl_daemon *daemon)
             err = pthread_create(&worker->thread, NULL, run, worker);
             worker->has_thread = !err;
         }
-        if (err) {
-            sl_diag_error(&daemon->why, SLUICE_ESYS,
-                          "cannot start thread %u of %u; reduce --threads",
-                          i + 1, daemon->worker_count);
-            return SL_EXIT_FAILED;
-        }
+        if (err)
+            return sl_diag_error(
+                &daemon->why, SL_EXIT_FAILED,
+                "cannot start thread %u of %u; reduce --threads", i + 1,
+                daemon->worker_count);
     }
     return 0;
 }
