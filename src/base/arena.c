@@ -1,4 +1,4 @@
-/* arena.c -- memory that dies together.
+/* arena.c -- memory that is freed together.
  *
  * An arena is a list of blocks, the newest first, and bytes are cut from the
  * newest only:
@@ -6,12 +6,9 @@
  *     arena.blocks --> [header|used....|free] --> [header|used......|x] --> 0
  *                       newest                     oldest, kept by a reset
  *
- * What is left at the end of an older block (x) is lost until the reset. Since
- * each new block is twice as large as the one before, at least half of what is
- * held was asked for by someone, and n bytes cost log n calls to the allocator.
- *
- * Sizes are rounded up to 16 bytes, which keeps everything aligned as malloc
- * would; the header is a multiple of 16 too.
+ * The rest of an older block (x) is unused until the reset. Each new block is
+ * twice as large as the one before, so n bytes cost log n calls to the
+ * allocator. Sizes, the header's too, are multiples of 16, for alignment.
  */
 #include "base/arena.h"
 
@@ -21,7 +18,7 @@
 
 #define ALIGN ((size_t)16)
 
-/* The first block. A request with its headers and its facts fits into it. */
+/* The first block. A usual request fits into it. */
 #define FIRST_BLOCK ((size_t)4096)
 
 struct sl_arena_block {
@@ -41,7 +38,7 @@ void sl_arena_init(struct sl_arena *arena, size_t ceiling,
     *arena = (struct sl_arena){.ceiling = ceiling, .alloc = alloc};
 }
 
-/* Give back all blocks that are newer than `keep`. */
+/* Free all blocks that are newer than `keep`. */
 static void drop_blocks(struct sl_arena *arena, struct sl_arena_block *keep)
 {
     while (arena->blocks != keep) {
@@ -69,8 +66,8 @@ void sl_arena_reset(struct sl_arena *arena)
         oldest->used = sizeof(*oldest);
 }
 
-/* The size of the next block, which must hold `need` bytes, header included;
- * 0 if the ceiling is in the way. */
+/* The size of the next block for `need` bytes, header included; 0: beyond the
+ * ceiling. */
 static size_t next_size(const struct sl_arena *arena, size_t need)
 {
     size_t room = arena->ceiling - arena->held;
@@ -110,7 +107,7 @@ void *sl_arena_take(struct sl_arena *arena, size_t size)
     struct sl_arena_block *block = arena->blocks;
     char *bytes;
 
-    /* So that neither rounding up nor the header passes the end of size_t. */
+    /* Rounding up and the header can't overflow size_t. */
     if (size > SIZE_MAX - sizeof(*block) - ALIGN)
         return NULL;
     size = size == 0 ? ALIGN : (size + ALIGN - 1) & ~(ALIGN - 1);
@@ -154,12 +151,7 @@ void sl_arena_check(const struct sl_arena *arena)
     (void)held;
 }
 
-/* ---- memory from libc.
- *
- * realloc() with a size of 0 means different things on different systems, so
- * it is never asked: giving back is free(). The old size is of no use to
- * libc; it is in the contract for allocators that keep no sizes themselves.
- */
+/* ---- libc: realloc() with size 0 is not portable, so free() is used ---- */
 
 static void *resize_libc(void *ctx, void *old, size_t old_size, size_t new_size)
 {

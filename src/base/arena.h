@@ -1,12 +1,11 @@
-/* arena.h -- memory that dies together.
+/* arena.h -- memory that is freed together; the allocator interface.
  *
- * A request allocates from its connection's arena and never frees; the arena
- * is reset when the request is over and keeps its first block, so that the
- * usual request costs no call to the allocator. Like a buffer, an arena cannot
- * exist without a ceiling.
+ * A request allocates from its connection's arena and never frees. The arena is
+ * reset after the request and keeps its first block, so that the usual request
+ * costs no call to the allocator. Every arena has a ceiling.
  *
  * Invariants (sl_arena_check asserts them):
- *   (1) Everything handed out is aligned to 16 bytes and inside one block.
+ *   (1) Every allocation is aligned to 16 bytes and inside one block.
  *   (2) The sizes of the blocks, headers included, add up to `held`, and
  *       held <= ceiling.
  *   (3) After a reset at most one block is left.
@@ -17,17 +16,13 @@
 #include "base/base.h"
 #include "base/str.h"
 
-/* ---- where memory comes from.
+/* ---- allocators: one function, so that a test can make the nth call fail ----
  *
- * One function does it all, so that a caller can hand in his own and a test
- * can let the nth call fail:
+ *     resize(ctx, NULL, 0, n)     n new bytes, or NULL
+ *     resize(ctx, p, old, n)      the same bytes, now n, or NULL (p stays
+ * valid) resize(ctx, p, old, 0)      frees p; returns NULL; cannot fail
  *
- *     resize(ctx, NULL, 0, n)     n fresh bytes, or NULL
- *     resize(ctx, p, old, n)      the same bytes, now n of them, or NULL (and
- *                                 then p is still valid)
- *     resize(ctx, p, old, 0)      gives p back; returns NULL; cannot fail
- *
- * What it hands out is aligned as malloc would, to 16 bytes.
+ * Allocations are aligned to 16 bytes.
  */
 
 struct sl_alloc {
@@ -64,10 +59,10 @@ struct sl_arena {
 void sl_arena_init(struct sl_arena *arena, size_t ceiling,
                    const struct sl_alloc *alloc);
 
-/* Give everything back. The arena may be used again afterwards. */
+/* Free everything. The arena may be used again afterwards. */
 void sl_arena_done(struct sl_arena *arena);
 
-/* Forget everything handed out; keep the oldest block. */
+/* Free all allocations; keep the oldest block. */
 void sl_arena_reset(struct sl_arena *arena);
 
 /* `size` bytes (not zeroed), or NULL beyond the ceiling or without memory.

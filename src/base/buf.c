@@ -1,11 +1,7 @@
 /* buf.c -- growable bytes with a ceiling.
  *
- * The memory doubles until it meets the ceiling, so that n bytes appended one
- * by one cost log n calls to the allocator. It never shrinks by itself: a
- * buffer is cleared and used again, and its ceiling is what bounds it.
- *
- * Nothing here puts a NUL behind the bytes. That is the price of "size never
- * passes the ceiling", and the reason for the detour in sl_buf_addf().
+ * The memory doubles up to the ceiling and never shrinks. There is no NUL
+ * behind the bytes, since size <= ceiling; hence print_beside().
  */
 #include "base/buf.h"
 
@@ -17,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Below this, growing step by step is not worth the calls. */
+/* The smallest allocation. */
 #define FIRST_SIZE ((size_t)64)
 
 void sl_buf_init(struct sl_buf *buf, size_t ceiling,
@@ -38,7 +34,7 @@ void sl_buf_clear(struct sl_buf *buf)
     buf->len = 0;
 }
 
-/* The size to grow to, so that `need` (<= ceiling) bytes fit. */
+/* The size to grow to for `need` (<= ceiling) bytes. */
 static size_t next_size(const struct sl_buf *buf, size_t need)
 {
     size_t size = buf->ceiling;
@@ -68,8 +64,8 @@ int sl_buf_grow(struct sl_buf *buf, size_t more)
     return 0;
 }
 
-/* Print `len` bytes where the buffer has no room for the NUL behind them:
- * beside the buffer, and then copy. */
+/* Print `len` bytes beside the buffer, which has no room for the NUL, and
+ * copy. */
 static int add_beside(struct sl_buf *buf, size_t len, const char *fmt,
                       va_list args) SL_PRINTF(3, 0);
 
@@ -156,7 +152,7 @@ void sl_buf_check(const struct sl_buf *buf)
     (void)buf;
 }
 
-/* ---- a whole file, bounded. */
+/* ---- whole files ---- */
 
 #define CHUNK 4096
 

@@ -1,8 +1,7 @@
-/* buf.h -- growable bytes that cannot exist without a ceiling.
+/* buf.h -- growable bytes with a ceiling; the writer; whole files.
  *
- * Whatever a stranger may make us keep has a largest size from birth. A write
- * that would pass the ceiling, or for which there is no memory, changes
- * nothing and says so.
+ * Every buffer has a maximum size. An append beyond it, or without memory,
+ * changes nothing and returns an error.
  *
  * Invariants (sl_buf_check asserts them):
  *   (1) len <= size <= ceiling, and ceiling > 0.
@@ -23,23 +22,22 @@ struct sl_buf {
     const struct sl_alloc *alloc;
 };
 
-/* An empty buffer that will never hold more than `ceiling` (> 0) bytes. It
- * allocates nothing yet. `alloc` is borrowed for the buffer's life. */
+/* An empty buffer for at most `ceiling` (> 0) bytes. Allocates nothing yet.
+ * `alloc` is borrowed. */
 void sl_buf_init(struct sl_buf *buf, size_t ceiling,
                  const struct sl_alloc *alloc);
 
-/* Give the memory back. The buffer may be used again afterwards. */
+/* Free the memory. The buffer may be used again afterwards. */
 void sl_buf_done(struct sl_buf *buf);
 
 /* Forget the contents, keep the memory. */
 void sl_buf_clear(struct sl_buf *buf);
 
-/* For the next one alone: there is no room for `more` bytes. */
+/* Only for sl_buf_reserve(). */
 SL_MUST_USE int sl_buf_grow(struct sl_buf *buf, size_t more);
 
-/* Make room for `more` bytes behind len, so that the caller may write there
- * and then raise len himself. Mostly there is room: by (1) it lies below the
- * ceiling. */
+/* Make room for `more` bytes behind len. The caller writes them and raises
+ * len. */
 SL_MUST_USE static inline int sl_buf_reserve(struct sl_buf *buf, size_t more)
 {
     return more <= buf->size - buf->len ? 0 : sl_buf_grow(buf, more);
@@ -66,7 +64,7 @@ SL_MUST_USE int sl_buf_addf(struct sl_buf *buf, const char *fmt, ...)
  * change nothing, so that only the last one needs a check of `err`. */
 struct sl_writer {
     struct sl_buf *out;
-    int err; /* 0, or what the first failing call returned */
+    int err; /* of the first failed call, or 0 */
 };
 
 static inline void sl_writer_add(struct sl_writer *w, struct sl_str bytes)
@@ -80,18 +78,15 @@ void sl_writer_addf(struct sl_writer *w, const char *fmt, ...) SL_PRINTF(2, 3);
 /* Drop the first `n` (<= len) bytes. */
 void sl_buf_drop(struct sl_buf *buf, size_t n);
 
-/* What it holds; borrowed until the next change. */
+/* The contents; borrowed until the next change. */
 struct sl_str sl_buf_str(const struct sl_buf *buf);
 
 /* Assert the invariants. */
 void sl_buf_check(const struct sl_buf *buf);
 
-/* ---- a whole file, bounded.
- */
-
-/* Append the whole of the file at `path` to `out`. SLUICE_EFULL beyond `most`
- * bytes (what was read so far is there), SLUICE_ENOMEM, or SLUICE_ESYS, and
- * then errno says why. `diag` gets a sentence that names the file. */
+/* Append the file at `path` to `out`. SLUICE_EFULL beyond `most` bytes (`out`
+ * has what was read so far), SLUICE_ENOMEM, or SLUICE_ESYS with errno. `diag`
+ * names the file. */
 SL_MUST_USE int sl_file_read(const char *path, size_t most, struct sl_buf *out,
                              struct sl_diag *diag);
 

@@ -1,26 +1,23 @@
 /* clock.c -- the only file that reads a clock.
  *
- * A real clock knows two sources. The wall clock says what time it is but may
- * be moved by hand or by a daemon; the monotonic clock is never moved but
- * knows no dates. So the wall clock is read once,
+ * The wall clock may be set by hand or by NTP; the monotonic clock is never set
+ * but has no date. So the wall clock is read once,
  *
  *     offset = wall - mono                  (the anchor)
  *     reading = mono + offset
  *
- * and then once a second it is only compared. The machine may stop us for any
- * time between two readings, which must not look like a step: the wall clock
- * is read between two readings of the monotonic one,
+ * and compared once a second. A pause of this process must not look like a
+ * step, so the wall clock is read between two readings of the monotonic one,
  *
  *     before        wall        after            (of mono)
  *       |------------|------------|
  *
- * and has stepped only if it lies STEP or more outside of what they allow.
+ * and has stepped only if it is STEP or more outside of their range.
  *
- * A machine that slept finds its monotonic clock where it was. To us that is a
- * step of the wall clock, seen at the next look.
+ * The monotonic clock stands still while the machine sleeps, which is seen as a
+ * step of the wall clock.
  *
- * A virtual clock has no sources. Being set forward is how its time passes;
- * being set back is a jump, or else (1) would not hold for it.
+ * A virtual clock has no sources. Setting it back is a jump, for (1).
  */
 #include "base/clock.h"
 
@@ -35,7 +32,7 @@ static sl_ns read_machine(clockid_t id)
     int err = clock_gettime(id, &ts);
     sl_ns ns;
 
-    assert(err == 0); /* it fails only for a bad id or address: our mistakes */
+    assert(err == 0); /* fails only for an invalid id or address */
     (void)err;
     if (__builtin_mul_overflow((int64_t)ts.tv_sec, SL_S, &ns))
         return ts.tv_sec > 0 ? SL_NS_MAX : INT64_MIN;
@@ -66,7 +63,7 @@ static sl_ns machine_mono(void *ctx)
     return read_machine(CLOCK_MONOTONIC);
 }
 
-/* a - b, at the ends where it does not fit. */
+/* a - b, saturated. */
 static sl_ns minus(sl_ns a, sl_ns b)
 {
     sl_ns d;
@@ -81,7 +78,7 @@ static sl_ns not_negative(sl_ns t)
     return t > 0 ? t : 0; /* (2) */
 }
 
-/* Compare the clocks; move the anchor if they have parted. Returns mono. */
+/* Compare the clocks; move the anchor after a step. Returns mono. */
 static sl_ns look(struct sl_clock *clock, sl_ns before)
 {
     sl_ns wall = clock->wall(clock->ctx);
@@ -137,7 +134,7 @@ sl_ns sl_clock_now(struct sl_clock *clock)
     if (!clock->wall)
         return clock->offset;
     mono = clock->mono(clock->ctx);
-    /* A monotonic clock that went back is broken, but need not stay so. */
+    /* A monotonic clock that went back is broken; time stands still. */
     if (mono < clock->looked || minus(mono, clock->looked) >= SL_CLOCK_LOOK)
         mono = look(clock, mono);
     now = sl_ns_add_sat(mono, clock->offset);

@@ -1,14 +1,12 @@
-/* clock.h -- the only room in the house with a window on real time.
+/* clock.h -- real and virtual clocks: the only reader of time.
  *
- * A clock is read once per loop turn or batch, and the instant is passed down
- * as an argument. Real time is the wall clock read once (the anchor) and
- * advanced by the monotonic clock, so that our time does not jitter and a step
- * of the wall clock is seen rather than suffered: about once a second the two
- * are compared, and when they have parted by SL_CLOCK_STEP or more, the anchor
- * moves to the wall clock and the jump is counted. Virtual time is what it was
- * last told.
+ * A clock is read once per loop turn or batch; the instant is an argument from
+ * there on. Real time is the wall clock read once (the anchor), advanced by the
+ * monotonic clock. Once a second the two are compared. If they differ by
+ * SL_CLOCK_STEP or more, the anchor moves to the wall clock and the jump is
+ * counted. A virtual clock stands still until it is set.
  *
- * A clock belongs to one thread. Copies may be handed to others.
+ * A clock belongs to one thread. Other threads may have copies.
  *
  * Invariants.
  *   (1) Between two jumps, readings never decrease.
@@ -21,7 +19,7 @@
 #include "base/base.h"
 
 #define SL_CLOCK_STEP (500 * SL_MS)
-#define SL_CLOCK_LOOK SL_S /* how often the wall clock is compared */
+#define SL_CLOCK_LOOK SL_S /* time between comparisons with the wall clock */
 
 struct sl_clock {
     sl_ns (*wall)(void *ctx); /* both NULL in a virtual clock */
@@ -33,12 +31,11 @@ struct sl_clock {
     uint64_t jumps;
 };
 
-/* The machine's wall clock, as it is; 0 before 1970. For those who share time
- * with others and so can't have an anchor of their own. */
+/* The machine's wall clock, without an anchor; 0 before 1970. For time that is
+ * shared with other processes. */
 sl_ns sl_clock_wall(void);
 
-/* How long the machine is up, asleep or not. For those who must know what may
- * have happened elsewhere since they last looked. */
+/* Time since the machine's start, sleep included. */
 sl_ns sl_clock_mono(void);
 
 /* The machine's clock. */

@@ -1,12 +1,8 @@
-/* diag.c -- refusing and explaining in one statement.
+/* diag.c -- diagnostics.
  *
- * Sentences quote what strangers wrote, and they end up on terminals and in
- * logs. So nothing passes that could move a cursor or break a line: control
- * characters, also the eight-bit ones that UTF-8 can spell (U+0080 to U+009F),
- * and whatever is not UTF-8 come out as '?', one for each byte.
- *
- * A sentence that is too long ends in "..."; it is cut between characters,
- * never inside one.
+ * Sentences quote user input and are printed on terminals and in logs. Control
+ * characters, U+0080 to U+009F too, and bytes that are not UTF-8 become '?'.
+ * A long sentence is cut between characters and ends in "...".
  */
 #include "base/diag.h"
 
@@ -21,7 +17,7 @@ static bool is_tail(unsigned char c)
     return (c & 0xc0) == 0x80;
 }
 
-size_t sl_limit_view_len(struct sl_str text)
+size_t sl_diag_char_len(struct sl_str text)
 {
     const unsigned char *p = (const unsigned char *)text.at;
     unsigned char c = p[0];
@@ -43,14 +39,14 @@ size_t sl_limit_view_len(struct sl_str text)
     return len;
 }
 
-/* Replace what may not be shown. Returns how much of `text` ends at a whole
- * character and does not pass `most` bytes. */
+/* Replace unprintable bytes. Returns the length of the whole characters within
+ * `most` bytes. */
 static size_t clean(char *text, size_t len, size_t most)
 {
     size_t fits = 0;
 
     for (size_t i = 0; i < len;) {
-        size_t n = sl_limit_view_len((struct sl_str){text + i, len - i});
+        size_t n = sl_diag_char_len((struct sl_str){text + i, len - i});
 
         if (n == 0) {
             text[i] = '?';
@@ -63,7 +59,7 @@ static size_t clean(char *text, size_t len, size_t most)
     return fits;
 }
 
-/* Print into out[size], clean and cut as promised above. */
+/* Print into out[size], cleaned and cut. */
 static void say(char *out, size_t size, const char *fmt, va_list args)
     SL_PRINTF(3, 0);
 
@@ -90,7 +86,7 @@ static void put_down(struct sl_diag *diag, size_t at, const char *fmt,
 
     if (!diag)
         return;
-    /* Not in place: a sentence may quote the one that was there before. */
+    /* Not in place: a sentence may quote the one before. */
     say(sentence, sizeof(sentence), fmt, args);
     memcpy(diag->sentence, sentence, sizeof(sentence));
     diag->at = at;
@@ -129,7 +125,7 @@ void sl_diag_hint(struct sl_diag *diag, const char *fmt, ...)
     va_end(args);
 }
 
-/* Where sl_diag_print() writes; counts on when there is no more room. */
+/* The output of sl_diag_print(); counts on when it is full. */
 struct sink {
     char *out;
     size_t size;
@@ -171,14 +167,14 @@ static void put_place(struct sink *sink, const struct sl_diag *diag)
         put(sink, ' ');
 }
 
-/* Put the line below, or (as blanks) what stands above the caret: one blank
- * for each character, and tabs as they are. */
+/* Write the line, or blanks for the caret's line: one for each character, and
+ * tabs as they are. */
 static void put_line(struct sink *sink, struct sl_str line, bool blank)
 {
     put_text(sink, "\n  ");
     for (size_t i = 0; i < line.len;) {
         const unsigned char *p = (const unsigned char *)line.at + i;
-        size_t n = sl_limit_view_len(sl_str_from(line, i));
+        size_t n = sl_diag_char_len(sl_str_from(line, i));
 
         if (*p == '\t')
             put(sink, '\t');
@@ -193,8 +189,8 @@ static void put_line(struct sink *sink, struct sl_str line, bool blank)
     }
 }
 
-/* The bytes of `line` that stand before the trouble. Where no file and no
- * line is known, the line is the text that was read, and `at` counts in it. */
+/* The bytes of `line` before the error. Without file and line, `line` is the
+ * text that was read, and `at` is an offset in it. */
 static size_t before_caret(const struct sl_diag *diag, struct sl_str line)
 {
     size_t n = diag->column > 0 ? diag->column - 1 : diag->at;

@@ -1,17 +1,10 @@
 /* hash.c -- SipHash, by Aumasson and Bernstein (2012).
  *
- * Four words of state are seeded from the key; each eight bytes of the text
- * are folded in by C rounds; the last word carries the bytes that were left
- * and the length; D rounds close it. The paper proposes 2-4 for signatures
- * that travel; 1-3 is enough where the attacker never sees the hashes, which
- * is our case: they stay in the table.
+ * One compression and three finalization rounds are enough where an attacker
+ * never sees the hashes: they stay in the table. The numbers of rounds and
+ * `wide` (128 bits) are constants at the calls, so that the compiler unrolls.
  *
- * The rounds are arguments of one inline function and constants at its calls,
- * so that the compiler unrolls them. The 128-bit variant differs in three
- * constants and a second closing; `wide` is a constant at the calls as well.
- *
- * Words are little-endian whatever the machine is, since fingerprints are
- * kept in files.
+ * Words are little-endian on every machine, since files contain fingerprints.
  */
 #include "base/hash.h"
 
@@ -24,8 +17,8 @@
 #define C_ROUNDS 1
 #define D_ROUNDS 3
 
-/* Whatever gcc thinks of its size: called, it would keep the state in memory
- * and take twice as long. */
+/* Always inline: a call would keep the state in memory and take twice as
+ * long. */
 #define INLINE static inline __attribute__((always_inline))
 
 struct state {
@@ -59,8 +52,7 @@ INLINE void sip_round(struct state *s)
     s->v2 = rotl(s->v2, 32);
 }
 
-/* Up to four, without a loop: count is a constant and the ifs fold away,
- * while gcc -O2 keeps a loop of three. */
+/* Up to four rounds without a loop, which gcc -O2 would keep. */
 INLINE void rounds(struct state *s, unsigned count)
 {
     assert(count <= 4);
@@ -81,8 +73,8 @@ INLINE void fold(struct state *s, uint64_t word, unsigned count)
     s->v0 ^= word;
 }
 
-/* Fewer than eight bytes. A memcpy() of a length that the compiler does not
- * know costs as much as the rest of a short hash. */
+/* Load fewer than eight bytes. A memcpy() of variable length costs as much as
+ * the rest of a short hash. */
 INLINE uint64_t load_few(const char *at, size_t len)
 {
     const unsigned char *p = (const unsigned char *)at;
@@ -108,7 +100,7 @@ INLINE uint64_t close_state(struct state *s, unsigned count)
 INLINE struct sl_hash128 sip(const struct sl_hash_key *key, struct sl_str bytes,
                              unsigned c, unsigned d, bool wide)
 {
-    /* "somepseudorandomlygeneratedbytes": nothing up the sleeve. */
+    /* "somepseudorandomlygeneratedbytes" */
     struct state s = {
         key->k0 ^ UINT64_C(0x736f6d6570736575),
         key->k1 ^ UINT64_C(0x646f72616e646f6d) ^ (wide ? 0xee : 0),
@@ -151,7 +143,7 @@ int sl_hash_key_make(struct sl_hash_key *ret)
     do
         n = getrandom(&key, sizeof(key), 0);
     while (n < 0 && errno == EINTR);
-    if (n != (ssize_t)sizeof(key)) /* so few bytes come whole or not at all */
+    if (n != (ssize_t)sizeof(key)) /* so few bytes come at once or fail */
         return SLUICE_ESYS;
     *ret = key;
     return 0;

@@ -1,10 +1,8 @@
 /* hash.h -- keyed fingerprints: SipHash-1-3.
  *
- * The table keeps fingerprints instead of keys, so the hash must withstand
- * keys chosen by an attacker: without the secret he can neither aim at one
- * line nor make two keys meet. SipHash with one compression and three
- * finalisation rounds is what Rust and Python use for the same purpose; it
- * costs about 20 ns for 32 bytes in its 128-bit form.
+ * The table stores fingerprints instead of keys. Without the secret, an
+ * attacker can't choose keys that collide or share a bucket. Rust and Python
+ * use the same hash; 32 bytes take about 20 ns in the 128-bit form.
  */
 #ifndef SL_BASE_HASH_H
 #define SL_BASE_HASH_H
@@ -25,11 +23,10 @@ uint64_t sl_hash64(const struct sl_hash_key *key, struct sl_str bytes);
 struct sl_hash128 sl_hash128(const struct sl_hash_key *key,
                              struct sl_str bytes);
 
-/* A fresh secret from the kernel. SLUICE_ESYS if it gives none. */
+/* A new secret from the kernel. SLUICE_ESYS. */
 SL_MUST_USE int sl_hash_key_make(struct sl_hash_key *ret);
 
-/* ---- a little chance, so that many who were cut off at one instant do
- * not all come back at another. */
+/* ---- jitter and back-off, so that clients do not all retry at once ---- */
 
 struct sl_jitter {
     struct sl_hash_key key;

@@ -1,16 +1,11 @@
 /* ip.c -- IP addresses by their bits.
  *
- * One reader for every notation. It makes sixteen bytes, and whatever is asked
- * later is asked of those: "::ffff:102:304" is IPv4 though it has no dots, and
- * "2001:db8::1.2.3.4" is IPv6 though it has some. Limiters that looked at the
- * text instead gave one client several allowances, or all IPv4 clients one.
+ * Every notation becomes sixteen bytes, and only these count: "::ffff:102:304"
+ * is IPv4, "2001:db8::1.2.3.4" is IPv6. Comparing texts would give one client
+ * several limits, or all IPv4 clients one.
  *
- * Addresses as proxies write them come in coats, which are taken off from the
- * outside: brackets and a port, then the zone, then the address itself. What
- * is left must be read to its last byte.
- *
- * glibc's inet_pton() would read the inner part as well; but it wants a NUL at
- * the end and a copy to put it there, and we want to be the same everywhere.
+ * Proxies add brackets, a port and a zone, which are removed first. inet_pton()
+ * would need a copy with a NUL.
  */
 #include "base/ip.h"
 
@@ -40,7 +35,7 @@ static bool read_decimal(struct sl_str *text, size_t most, unsigned max,
     return true;
 }
 
-/* All of `text`, and nothing but four decimal numbers. */
+/* Is the whole text four decimal numbers? */
 static bool read_v4(struct sl_str text, uint8_t out[4])
 {
     unsigned n;
@@ -58,11 +53,11 @@ static bool read_v4(struct sl_str text, uint8_t out[4])
     return text.len == 0;
 }
 
-/* The state of reading IPv6: groups so far, and where "::" stood. */
+/* The groups of an IPv6 address so far. */
 struct groups {
     uint8_t bytes[2 * GROUPS];
     unsigned count;
-    int gap; /* before this group; -1: nowhere */
+    int gap; /* group that "::" precedes; -1: none */
 };
 
 /* One to four hex digits. */
@@ -146,7 +141,7 @@ static bool read_v6(struct sl_str text, struct sl_ip *ret)
     if (!read_groups(&g, text))
         return false;
     if (g.gap < 0 ? g.count != GROUPS : g.count == GROUPS)
-        return false; /* a gap stands for one group at least */
+        return false; /* "::" is at least one group */
     before = 2 * (size_t)(g.gap < 0 ? GROUPS : g.gap);
     behind = 2 * (size_t)g.count - (g.gap < 0 ? 2 * GROUPS : before);
     memset(ret->bytes, 0, sizeof(ret->bytes));
@@ -155,7 +150,7 @@ static bool read_v6(struct sl_str text, struct sl_ip *ret)
     return true;
 }
 
-/* An address without any coat. */
+/* An address without brackets, port and zone. */
 static bool read_bare(struct sl_str text, struct sl_ip *ret)
 {
     uint8_t v4[4];
@@ -370,8 +365,8 @@ bool sl_net_has(const struct sl_net *net, const struct sl_ip *ip)
 {
     struct sl_ip masked = *ip;
 
-    /* Whoever writes ::/0 means IPv6. By its bits it would have all of IPv4
-     * in it, which nobody sees coming in a list of those to be trusted. */
+    /* ::/0 means IPv6. By its bits it would contain all of IPv4, which would
+     * surprise in a list of trusted proxies. */
     if (net->bits < 96 && sl_ip_is_v4(ip))
         return false;
     keep_bits(&masked, net->bits);

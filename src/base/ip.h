@@ -31,9 +31,8 @@ SL_MUST_USE bool sl_ip_parse(struct sl_str text, struct sl_ip *ret);
 
 bool sl_ip_is_v4(const struct sl_ip *ip);
 
-/* The IPv4 address that a translator speaks for, by the prefix that is kept for
- * that (64:ff9b::/96, RFC 6052); any other address is itself. For telling
- * callers apart, not for trusting them: nobody's proxies are behind one. */
+/* The IPv4 address inside 64:ff9b::/96 (NAT64, RFC 6052); other addresses are
+ * returned as they are. To tell callers apart, not to trust them. */
 struct sl_ip sl_ip_untranslated(const struct sl_ip *ip);
 
 /* The address with all but the first `v6_prefix` bits cleared if it is IPv6;

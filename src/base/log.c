@@ -1,21 +1,17 @@
 /* log.c -- one line per event.
  *
- * A line is put together on the stack and goes out by one write(), so that
- * lines of several threads do not mix: up to LINE bytes that is what the
- * kernel promises for pipes too. What does not fit is left out in whole pairs,
- * and the line says so (`cut`); a long value ends in "...".
+ * A line is built on the stack and written by one write(), so that lines of
+ * threads do not mix; up to LINE bytes the kernel guarantees this for pipes
+ * too. Pairs that do not fit are left out, and the line has `cut`; a long value
+ * ends in "...". Control characters and invalid UTF-8 are escaped in all
+ * formats.
  *
- * Values are quoted, never trusted. In all formats control characters, also
- * the eight-bit ones, and what is not UTF-8 are escaped: a line can neither be
- * broken in two nor move a cursor.
+ * Floods. A place is the calling instruction and the text of its event. Its
+ * slot has the second of its last line and a count; beyond PER_SECOND it only
+ * counts. When all PLACES slots are in use, the one that was silent for longest
+ * is reused and its count is lost.
  *
- * Floods. A place is the calling instruction and the text of its event. Each
- * has a slot with the second that it last spoke in and how often; beyond
- * PER_SECOND it only counts. There are PLACES slots, more than a program has
- * events that come in floods; when they are all in use, the one that has been
- * silent for longest is given to the new place and its count is lost.
- *
- * errno is left alone: who logs a failure may still want to look at it.
+ * errno is preserved.
  */
 #include "base/log.h"
 
@@ -32,9 +28,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/diag.h"
 
 #define LINE       ((size_t)4096) /* PIPE_BUF */
-#define TAIL       ((size_t)64)   /* kept free for what ends a line */
+#define TAIL       ((size_t)64)   /* reserved for the end of a line */
 #define VALUE_MOST ((size_t)1024)
 #define PLACES     64
 #define PER_SECOND 10
@@ -52,11 +49,11 @@ struct place {
     const void *caller;
     uint64_t event; /* a hash of its text */
     int64_t second;
-    unsigned spoken; /* in that second, left out or not */
+    unsigned events; /* in that second */
     uint64_t left_out;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over places */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of places */
 static struct place places[PLACES];
 
 struct line {
@@ -81,29 +78,6 @@ static void put_text(struct line *line, const char *text)
     put(line, text, strlen(text));
 }
 
-/* The length of the character at `p` (NUL-terminated) if it may be shown as
- * it is, else 0. */
-static size_t shown_len(const unsigned char *p)
-{
-    unsigned char c = p[0];
-    size_t len = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
-
-    if (c < 0x80)
-        return c >= 0x20 && c != 0x7f;
-    if (c < 0xc2 || c > 0xf4)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((p[i] & 0xc0) != 0x80) /* also at the NUL */
-            return 0;
-    if ((c == 0xc2 && p[1] < 0xa0) ||  /* eight-bit controls */
-        (c == 0xe0 && p[1] < 0xa0) ||  /* longer than needed */
-        (c == 0xed && p[1] >= 0xa0) || /* halves of UTF-16 */
-        (c == 0xf0 && p[1] < 0x90) ||  /* longer than needed */
-        (c == 0xf4 && p[1] >= 0x90))   /* beyond U+10FFFF */
-        return 0;
-    return len;
-}
-
 static void put_hidden(struct line *line, unsigned char c)
 {
     bool json = line->format == SL_LOG_JSON;
@@ -121,40 +95,41 @@ static void put_hidden(struct line *line, unsigned char c)
 
 static void put_escaped(struct line *line, const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
+    struct sl_str rest = sl_str_c(text);
     size_t from = line->len;
 
-    while (*p && line->len - from < VALUE_MOST && !line->full) {
-        size_t n = shown_len(p);
+    while (rest.len > 0 && line->len - from < VALUE_MOST && !line->full) {
+        size_t n = sl_diag_char_len(rest);
+        char c = rest.at[0];
 
-        if (*p == '"' || *p == '\\')
-            put_text(line, *p == '"' ? "\\\"" : "\\\\");
+        if (c == '"' || c == '\\')
+            put_text(line, c == '"' ? "\\\"" : "\\\\");
         else if (n > 0)
-            put(line, (const char *)p, n);
+            put(line, rest.at, n);
         else
-            put_hidden(line, *p);
-        p += n > 0 ? n : 1;
+            put_hidden(line, (unsigned char)c);
+        rest = sl_str_from(rest, n > 0 ? n : 1);
     }
-    if (*p)
+    if (rest.len > 0)
         put_text(line, "...");
 }
 
-/* May it stand without quotation marks? */
+/* Can it be written without quotation marks? */
 static bool is_plain(const char *text)
 {
-    const unsigned char *p = (const unsigned char *)text;
+    struct sl_str rest = sl_str_c(text);
 
-    if (!*p || strlen(text) > VALUE_MOST)
+    if (rest.len == 0 || rest.len > VALUE_MOST)
         return false;
-    for (size_t n; *p; p += n) {
-        n = shown_len(p);
-        if (n == 0 || strchr(" \"\\=", *p))
+    for (size_t n; rest.len > 0; rest = sl_str_from(rest, n)) {
+        n = sl_diag_char_len(rest);
+        if (n == 0 || strchr(" \"\\=", rest.at[0]))
             return false;
     }
     return true;
 }
 
-/* One pair, whole or not at all. */
+/* Write one pair, or nothing if it does not fit. */
 static void put_pair(struct line *line, const char *key, const char *value)
 {
     size_t from = line->len;
@@ -195,7 +170,7 @@ static void put_head(struct line *line, enum sl_log_level level,
 {
     char text[48], stamp[32];
 
-    if (line->format == SL_LOG_JOURNAL) { /* which has a clock itself */
+    if (line->format == SL_LOG_JOURNAL) { /* it adds the time */
         snprintf(text, sizeof(text), "<%d>", level_numbers[level]);
         put_text(line, text);
         put_escaped(line, event);
@@ -214,7 +189,7 @@ static void put_head(struct line *line, enum sl_log_level level,
     }
 }
 
-/* What TAIL is for. */
+/* Uses the TAIL bytes. */
 static void put_tail(struct line *line, uint64_t left_out)
 {
     bool json = line->format == SL_LOG_JSON;
@@ -256,12 +231,12 @@ static struct place *find_place(const void *caller, uint64_t event)
     return oldest;
 }
 
-/* May this place speak now? Then *ret is how many of its lines were left out
- * since it last did. */
+/* May this place log now? Then *ret is the number of lines left out since its
+ * last one. */
 static bool may_speak(const void *caller, const char *event, sl_ns now,
                       uint64_t *ret)
 {
-    int64_t second = now / SL_S + 1; /* 0 is a slot that nobody uses */
+    int64_t second = now / SL_S + 1; /* 0: the slot is free */
     struct place *p;
     bool may;
 
@@ -269,11 +244,11 @@ static bool may_speak(const void *caller, const char *event, sl_ns now,
     p = find_place(caller, hash_text(event));
     if (p->second != second) {
         p->second = second;
-        p->spoken = 0;
+        p->events = 0;
     }
-    may = p->spoken < PER_SECOND;
+    may = p->events < PER_SECOND;
     if (may) {
-        p->spoken++;
+        p->events++;
         *ret = p->left_out;
         p->left_out = 0;
     } else {
@@ -283,9 +258,8 @@ static bool may_speak(const void *caller, const char *event, sl_ns now,
     return may;
 }
 
-/* Is `fd` the stream that systemd names "DEVICE:INODE" in JOURNAL_STREAM? The
- * variable alone proves nothing: whoever was started from a service with its
- * output in a file has it too. */
+/* Is `fd` the stream "DEVICE:INODE" in JOURNAL_STREAM? Children of a service
+ * inherit the variable, even with their output in a file. */
 static bool is_journal(int fd)
 {
     const char *stream = getenv("JOURNAL_STREAM");
@@ -319,7 +293,7 @@ static void write_line(const struct line *line)
 {
     int fd = atomic_load(&out.fd);
 
-    /* There is nobody to tell of a failure. */
+    /* A failure can't be reported. */
     while (write(fd, line->bytes, line->len) < 0 && errno == EINTR)
         ;
 }

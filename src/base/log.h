@@ -6,7 +6,7 @@
  * Formats: `human` for a terminal, `json` (one object per line), `journal`
  * (<6> before the line, key=value). `auto` is journal under systemd
  * (JOURNAL_STREAM), human on a terminal, else json. Values are escaped so that
- * an event is one line whatever a stranger sent. Safe from any thread: a line
+ * an event is always one line. Safe from any thread: a line
  * is one write().
  *
  * The same event from one place more than ten times in a second is counted

@@ -1,9 +1,7 @@
 /* parse.c -- numbers, counts and sizes as people write them.
  *
- * The grammar is narrow on purpose. A policy is read by people who have not
- * written it, and "010", "1e3", "+5" or "1.5k" each mean two things to two of
- * them. What is refused says how to write it, and where that is a plain
- * calculation (1.5k is 1500) does it.
+ * The grammar is narrow on purpose: "010", "1e3", "+5" and "1.5k" can be read
+ * in two ways. The error says how to write it; "1.5k" gets the hint 1500.
  */
 #include "base/parse.h"
 
@@ -246,15 +244,13 @@ int sl_parse_size(struct sl_str text, uint64_t *ret, struct sl_diag *diag)
     return 0;
 }
 
-/* ---- spans of time as people write them, and back.
+/* ---- durations ----
  *
- * A duration is a row of steps, each a number and a unit, the larger first:
- * 1h30m. The numbers need not stay below the next unit: 1h90m is odd but can
- * mean only one thing.
+ * A duration is a list of steps, each a number and a unit, the larger first:
+ * 1h30m. A number may exceed the next unit: 1h90m is valid.
  *
- * What sl_format_duration() writes is read back as the same span. It looks for
- * the shortest honest form: whole seconds in at most two of d, h, m and s, and
- * anything finer in one unit, since "1s500ms" is not how people say it.
+ * sl_format_duration() writes whole seconds in at most two of d, h, m and s,
+ * and anything finer in one unit. Reading that gives the same duration.
  */
 
 #define ALL_UNITS "ns, us, ms, s, min, h, day or week"
@@ -466,17 +462,14 @@ char *sl_format_duration(sl_ns span, char out[32])
     return out;
 }
 
-/* ---- reading a small text from left to right.
+/* ---- scans: digits, quotes and hints of all parsers here ----
  *
- * All parsers of this room read the same digits, quote in the same way and
- * offer the same kind of hint: the whole text again, with the wrong bytes
- * replaced, so that it can be copied as it stands.
+ * A hint is the whole text with the wrong bytes replaced, ready to be copied.
  */
 
 #define QUOTE_MAX ((size_t)40)
 
-/* With more places than this a fraction is no slip, and 10^9 is still far
- * from the end of 64 bits. */
+/* Digits of a fraction for which a hint is made. */
 #define PLACES_MAX 9
 
 struct sl_quoted sl_quote(struct sl_str s)
@@ -682,14 +675,11 @@ void sl_scan_instead(const struct sl_scan *scan, size_t from, size_t to,
                  SL_STR_ARG(sl_str_from(scan->text, to)));
 }
 
-/* ---- units of time, and what people write instead of them.
+/* ---- units of time ----
  *
- * One table serves durations and rates. A duration has no months, since they
- * have no length; a rate has nothing below a millisecond.
- *
- * Guessing what a misspelt unit meant is worth some care, because the guess
- * is copied into policies: "M" could be a minute or a month, which are four
- * orders of magnitude apart, so for that one nothing is suggested.
+ * One table for durations and rates. Durations have no months; rates have
+ * nothing below a millisecond. "M" gets no suggestion: it could be a minute or
+ * a month.
  */
 
 static const struct sl_time_unit units[] = {
@@ -710,7 +700,7 @@ static const struct sl_time_unit units[] = {
     {"month",  0,       SL_UNIT_MONTH },
 };
 
-/* Words that are not near by letters. NULL: better not to guess. */
+/* Words that edit distance does not find. NULL: no suggestion. */
 static const struct {
     const char *word, *meant;
 } others[] = {

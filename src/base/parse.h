@@ -42,7 +42,7 @@ enum sl_rate_form {
     SL_RATE_NONE,      /* the word: the plan lacks the capability */
 };
 
-/* What a rate text says, before anyone asks whether it makes sense. */
+/* A rate as written, before core/limit.c checks it. */
 struct sl_rate {
     enum sl_rate_form form;
     uint64_t count;    /* PER and PLAIN */
@@ -78,7 +78,7 @@ sl_ns sl_unit_length(enum sl_unit unit);
  * "month". */
 const char *sl_unit_name(enum sl_unit unit);
 
-/* Write a duration as people would, "12s", "1h30m", "1500ms", never "1.5s":
+/* Write a duration like "12s", "1h30m", "1500ms", never "1.5s":
  * whole seconds in one or two of d, h, m and s, beginning with the largest
  * that makes it exact (25h30m, 90m15s), anything finer in ms, us or ns alone.
  * 0 is "0s"; negative spans, SL_NS_NONE among them, are "none". All but that
@@ -86,12 +86,11 @@ const char *sl_unit_name(enum sl_unit unit);
  * 32 bytes. Returns out. */
 char *sl_format_duration(sl_ns span, char out[32]);
 
-/* ---- reading a small text from left to right; for this room only.
+/* ---- scans: for parse.c and rate.c ----
  *
- * What number.c, duration.c and rate.c share. A scan walks over a text that a
- * person wrote and complains in one voice: `noun` and `like` make "a count is
- * missing; write one like 10k" and "a duration needs digits, not "abc"".
- * Whatever fails has put its sentence into `diag` and returns SLUICE_ECONF.
+ * A scan reads a text from left to right. `noun` and `like` make errors such as
+ * "a count is missing; write one like 10k". Functions that fail set `diag` and
+ * return SLUICE_ECONF.
  *
  * Invariant: at <= text.len.
  */
@@ -117,15 +116,13 @@ char sl_scan_peek(const struct sl_scan *scan);
 /* Pass spaces and tabs; returns how many. */
 size_t sl_scan_blanks(struct sl_scan *scan);
 
-/* Pass letters, and bytes beyond ASCII so that a word in another tongue is
- * quoted whole; returns them, perhaps none. */
+/* Pass letters and bytes beyond ASCII, to quote whole words. Returns them. */
 struct sl_str sl_scan_word(struct sl_scan *scan);
 
 /* Pass digits: at least one, no leading zero, below 2^64. */
 SL_MUST_USE int sl_scan_number(struct sl_scan *scan, uint64_t *ret);
 
-/* Pass a number and perhaps k or M (in number.c). Another word behind the
- * number is left for the caller to judge. */
+/* Pass a number and perhaps k or M. Another word behind it is left. */
 SL_MUST_USE int sl_scan_count(struct sl_scan *scan, uint64_t *ret);
 
 /* A fraction in lowest terms; den is 0 where it would not fit. */
@@ -134,8 +131,8 @@ struct sl_fraction {
     uint64_t num, den;
 };
 
-/* Is the number that began at `from` and ends here followed by a fraction?
- * Then pass that and say what it is. */
+/* If a fraction follows the number that began at `from`, pass it and return
+ * it. */
 bool sl_scan_fraction(struct sl_scan *scan, size_t from,
                       struct sl_fraction *ret);
 
@@ -146,14 +143,14 @@ void sl_fraction_scale(struct sl_fraction *f, uint64_t num, uint64_t den);
 void sl_scan_instead(const struct sl_scan *scan, size_t from, size_t to,
                      const char *words);
 
-/* A stranger's text, made fit to be quoted: the first 40 bytes or so and
- * "..."; a NUL, which would end the sentence early, is a '?'. */
+/* Prepare user input to be quoted: about 40 bytes and "..."; NUL becomes
+ * '?'. */
 struct sl_quoted {
     char text[48];
 };
 struct sl_quoted sl_quote(struct sl_str s);
 
-/* A unit of time (in unit.c). */
+/* A unit of time. */
 struct sl_time_unit {
     const char *word;
     sl_ns length; /* 0 for a month */

@@ -7,12 +7,10 @@
  *     | [number] unit
  *     count, with k or M
  *
- * or a count alone, or one of two words. This file knows only what was
- * written. Whether a burst makes sense for a quota, or 5 million in a
- * millisecond for anyone, is for core/limit.c to say.
+ * or a count alone, or one of two words. core/limit.c checks the numbers.
  *
- * Most of it is for those who wrote something else: "5 / min", "5 per min",
- * "5/minutes", "1.5/s". Each is refused with what they meant.
+ * Most of this file suggests corrections: "5 / min", "5 per min", "5/minutes",
+ * "1.5/s".
  */
 #include <inttypes.h>
 
@@ -83,7 +81,7 @@ static int refuse_count_fraction(struct sl_scan *scan, struct sl_fraction *f)
                              "\"%s\" has a fraction. A count must be whole",
                              sl_quote(f->text).text);
     scan->at++;
-    scan->diag = NULL; /* what is wrong further on can wait */
+    scan->diag = NULL; /* later errors are not reported */
     if (is_digit(sl_scan_peek(scan)) && sl_scan_number(scan, &every))
         every = 0;
     scan->diag = diag;

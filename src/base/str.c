@@ -1,31 +1,26 @@
 /* str.c -- borrowed slices of bytes.
  *
- * The only thing here with an idea in it is the distance between two words,
- * which is what lets a refusal say "did you mean". It is the usual table of
- * edits, row by row; a swap of neighbours looks two rows back, so three rows
- * are kept:
+ * The edit distance of two words finds suggestions for typos. Its table is
+ * computed row by row; a swap of neighbours looks two rows back:
  *
  *              b[j-2]  b[j-1]  b[j]
  *     a[i-2]    swap
  *     a[i-1]           replace  delete
  *     a[i]             insert   ?
- *
- * It costs len x len steps, which for words of at most 64 letters is nothing
- * next to the human who reads the answer.
  */
 #include "base/str.h"
 
 #include <limits.h>
 #include <string.h>
 
-#define WORD_MAX 64 /* longer words are no typos of ours */
+#define WORD_MAX 64 /* longer words get no suggestion */
 
 int sl_str_int(size_t len)
 {
     return len < INT_MAX ? (int)len : INT_MAX;
 }
 
-/* Not tolower(): that one follows the locale. */
+/* Not tolower(), which depends on the locale. */
 static char lower(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;

@@ -1,6 +1,6 @@
 /* str.h -- borrowed slices of bytes.
  *
- * A slice owns nothing and need not end in NUL. Whoever keeps one makes sure
+ * A slice owns nothing and need not end in NUL. Its holder makes sure
  * that the bytes below it outlive it.
  */
 #ifndef SL_BASE_STR_H
@@ -69,8 +69,7 @@ unsigned sl_str_distance(struct sl_str a, struct sl_str b, unsigned most);
 const char *sl_str_nearest(struct sl_str typo, const char *const *words,
                            size_t count);
 
-/* ---- whole numbers as text, for those who can't wait for printf.
- */
+/* ---- integers as text, faster than printf ---- */
 
 #define SL_DIGITS 20 /* of the largest number, 2^64 - 1 */
 
@@ -156,11 +155,10 @@ static inline int sl_hex_value(char c)
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* ---- eight bytes at once.
+/* ---- eight bytes at once (SWAR) ----
  *
- * Bytes are looked at a word at a time: sums and differences that never leave
- * their byte set its top bit where it is of the kind that is sought. Such a
- * word of marks says where the first one is, whatever the order of bytes.
+ * Sums and differences that stay within their byte set its top bit where the
+ * byte matches.
  */
 
 /* The same byte eight times. */

@@ -12,16 +12,13 @@
  *     leaps     (not read, see below)
  *     std, ut   (not read; they serve only zic itself)
  *
- * The rule at the end goes on where the times stop; zone_rule.c reads it, and
- * here it is followed year by year. Where it is empty nothing more is known
- * and the last offset stays.
+ * The rule at the end continues where the times stop, year by year. Without a
+ * rule the last offset stays.
  *
- * The file may be anyone's, so nothing is believed: every length is bounded
- * before it is multiplied and compared with what is there before it is read.
+ * The file is not trusted: every length is checked before it is used.
  *
- * Leap seconds. The zones under right/ count them in their times, as UTC
- * does and our clock (like POSIX) does not. They are read as if they did not,
- * which puts their shifts some thirty seconds late; use the plain zones.
+ * Leap seconds are not supported: zones under right/ shift about thirty seconds
+ * late.
  *
  * Invariants of the result.
  *   (1) shifts[].at strictly increases.
@@ -409,7 +406,7 @@ void sl_zone_done(struct sl_zone *zone, const struct sl_alloc *alloc)
  * and ends on the last Sunday of October at 3:00, both in the local time that
  * was in force until then.
  *
- * Names may be quoted, <+0330>, and are skipped: nobody asks for them. RFC
+ * Names may be quoted, <+0330>, and are skipped. RFC
  * 8536 lets the time of day run from -167 to 167 hours, which some zones use
  * to say "the day after the fourth Thursday".
  *
@@ -673,7 +670,7 @@ void sl_zone_rule_year(const struct sl_zone_rule *rule, int64_t year,
     ret[1] = begin_first ? end : begin;
 }
 
-/* ---- a time zone from the system's files, by name. */
+/* ---- zones of the system, by name ---- */
 
 #define FILE_MAX 65536 /* the largest zone of tzdata has 4 KiB */
 

@@ -85,7 +85,7 @@ static void add_name(struct sl_writer *w, struct sl_str name)
     sl_writer_addf(w, "%s", quote);
     while (name.len > 0) {
         bool special = name.at[0] == '\\' || name.at[0] == '"';
-        size_t len = special ? 0 : sl_limit_view_len(name);
+        size_t len = special ? 0 : sl_diag_char_len(name);
 
         if (len > 0)
             sl_writer_add(w, (struct sl_str){name.at, len});

@@ -19,7 +19,7 @@ static void must_show(struct sl_str text, size_t most)
 {
     MUST(text.len <= most);
     while (text.len > 0) {
-        size_t len = sl_limit_view_len(text);
+        size_t len = sl_diag_char_len(text);
 
         MUST(len > 0);
         text = sl_str_from(text, len);

@@ -70,7 +70,7 @@ bool sl_reading_text(struct sl_reading *reading, const char *name,
         return SL_REFUSE(reading, "\"%s\" has %zu bytes; the maximum is %zu",
                          name, text.len, most);
     while (text.len > 0) {
-        size_t len = sl_limit_view_len(text);
+        size_t len = sl_diag_char_len(text);
 
         if (len == 0)
             return SL_REFUSE(
