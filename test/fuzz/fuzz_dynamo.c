@@ -7,8 +7,8 @@
  *       none.
  *   (3) Keys that are found are clean, and lie in what was found.
  *   (4) An address that is good has a URL, a host and a table.
- *   (5) A pledge that is good has rows that lie in it; any of them can be taken
- *       back, from any cell.
+ *   (5) A journal that is good has rows that lie in it; any of them can be
+ * taken back, from any cell.
  */
 #include "fuzz.h"
 
@@ -18,7 +18,7 @@
 
 static void must_be_row(const struct sl_row *row)
 {
-    if (!row->there)
+    if (!row->found)
         MUST(row->cell.w[0] == 0 && row->cell.w[1] == 0); /* (2) */
     MUST(row->cell.w[0] >> SL_CELL_W0_BITS == 0);
     MUST(row->cell.w[1] >> SL_CELL_W1_BITS == 0);
@@ -49,29 +49,29 @@ static void try_reply(int status, struct sl_str body)
     MUST(strnlen(text, sizeof(text)) < sizeof(text));
 }
 
-static void try_pledge(struct sl_str text)
+static void try_journal(struct sl_str text)
 {
-    struct sl_journal_pledge pledge = {.count = 0};
+    struct sl_journal journal = {.count = 0};
     struct sl_cell cell = sl_cell_of(20000 * SL_DAY, 7);
     struct sl_buf after;
     struct sl_row row;
 
-    sl_buf_init(&pledge.names, 1 << 16, &sl_alloc_libc);
+    sl_buf_init(&journal.names, 1 << 16, &sl_alloc_libc);
     sl_buf_init(&after, 1 << 12, &sl_alloc_libc);
-    if (sl_journal_pledge_read(text, SL_TIME_END - 1, &pledge, &after)) {
-        MUST(after.len == SL_JOURNAL_PLEDGE_ID + 4);        /* "SET#" */
-        MUST(pledge.count > 0 && pledge.count <= SL_PARTS); /* (5) */
-        for (unsigned i = 0; i < pledge.count; i++) {
-            struct sl_journal_pledge_row *one = &pledge.rows[i];
+    if (sl_journal_read(text, SL_TIME_END - 1, &journal, &after)) {
+        MUST(after.len == SL_JOURNAL_ID + 4);                 /* "SET#" */
+        MUST(journal.count > 0 && journal.count <= SL_PARTS); /* (5) */
+        for (unsigned i = 0; i < journal.count; i++) {
+            struct sl_journal_row *one = &journal.rows[i];
 
-            MUST(one->name.at >= pledge.names.bytes && one->name.len > 0);
-            sl_journal_pledge_row_of(one, pledge.id, &row);
-            cell = sl_journal_pledge_undo(one, cell, 20001 * SL_DAY);
+            MUST(one->name.at >= journal.names.bytes && one->name.len > 0);
+            sl_journal_row_of(one, journal.id, &row);
+            cell = sl_journal_undo(one, cell, 20001 * SL_DAY);
             MUST(cell.w[0] >> SL_CELL_W0_BITS == 0);
             MUST(cell.w[1] >> SL_CELL_W1_BITS == 0);
         }
     }
-    sl_buf_done(&pledge.names);
+    sl_buf_done(&journal.names);
     sl_buf_done(&after);
 }
 
@@ -95,7 +95,7 @@ void fuzz_dynamo(struct sl_str text)
 
     try_reply(200, text);
     try_reply(400, text);
-    try_pledge(text);
+    try_journal(text);
     if (!sl_aws_read_document(text, &found, &why))
         must_be_keys(&found);
     if (!sl_aws_read_profile(text, SL_STR("default"), &found, &why))

@@ -1,6 +1,6 @@
-/* credentials.c -- where the keys come from, and that they stay good.
+/* credentials.c -- gets AWS keys, and gets new ones before they expire.
  *
- *     look --> environment, file: there at once
+ *     look --> environment, file: at once
  *       |
  *       +--> container: CONTAINER ---------------------> keys
  *       +--> instance:  TOKEN --> ROLE --> DOCUMENT ---> keys
@@ -22,7 +22,7 @@
 #define FILE_AGAIN SL_MIN
 #define BEFORE_END (5 * SL_MIN)
 #define LEAST      SL_S
-#define AGAIN_MOST SL_MIN
+#define RETRY_MOST SL_MIN
 #define PATIENCE   (2 * SL_S)
 
 #define CONTAINER_IP   "169.254.170.2"
@@ -32,10 +32,10 @@
 
 struct sl_aws_credentials {
     struct sl_aws_credentials_options options;
-    struct sl_jitter dice;
+    struct sl_jitter jitter;
     struct sl_timer *timer;
     struct sl_aws_found found;
-    sl_ns again; /* after the next failure */
+    unsigned failures; /* since the last keys */
     enum { CONTAINER, TOKEN, ROLE, DOCUMENT } step;
     struct sl_http_fetch fetch;
     char url[1024];
@@ -43,10 +43,8 @@ struct sl_aws_credentials {
     const char *headers[2];
 };
 
-/* ---- telling ---- */
-
-static void tell(struct sl_aws_credentials *chain, bool good,
-                 const char *sentence)
+static void notify(struct sl_aws_credentials *chain, bool good,
+                   const char *sentence)
 {
     if (chain->options.on_change)
         chain->options.on_change(chain->options.ctx, good, sentence);
@@ -54,18 +52,18 @@ static void tell(struct sl_aws_credentials *chain, bool good,
 
 static void look_again(struct sl_aws_credentials *chain, sl_ns in)
 {
-    sl_timer_start(chain->timer, sl_jitter_span(&chain->dice, in));
+    sl_timer_start(chain->timer, sl_jitter_span(&chain->jitter, in));
 }
 
 static void fail(struct sl_aws_credentials *chain, const char *sentence)
 {
-    look_again(chain, chain->again);
-    chain->again =
-        chain->again < AGAIN_MOST / 2 ? 2 * chain->again : AGAIN_MOST;
-    tell(chain, false, sentence);
+    sl_timer_start(chain->timer,
+                   sl_jitter_backoff(&chain->jitter, chain->failures++, LEAST,
+                                     RETRY_MOST));
+    notify(chain, false, sentence);
 }
 
-/* New keys, and when to ask for others. */
+/* Keeps new keys, and sets the time to get others. */
 static void arrive(struct sl_aws_credentials *chain,
                    const struct sl_aws_found *found)
 {
@@ -78,16 +76,16 @@ static void arrive(struct sl_aws_credentials *chain,
         fail(chain, why.sentence);
         return;
     }
-    chain->again = LEAST;
+    chain->failures = 0;
     if (life != SL_NS_NONE) {
         sl_ns in = life > 2 * BEFORE_END ? life - BEFORE_END : life / 2;
 
         look_again(chain, in > LEAST ? in : LEAST);
     }
-    tell(chain, true, "credentials found");
+    notify(chain, true, "credentials found");
 }
 
-/* ---- what lies here ---- */
+/* ---- environment and file ---- */
 
 static bool look_in_env(struct sl_aws_credentials *chain)
 {
@@ -102,7 +100,7 @@ static bool look_in_env(struct sl_aws_credentials *chain)
     return true;
 }
 
-/* False: there is no such file. */
+/* Returns false if there is no file. */
 static bool look_in_file(struct sl_aws_credentials *chain)
 {
     const struct sl_aws_env *env = chain->options.env;
@@ -123,19 +121,18 @@ static bool look_in_file(struct sl_aws_credentials *chain)
         err = sl_aws_read_profile(sl_buf_str(&text), sl_str_c(profile), &found,
                                   &why);
     sl_buf_done(&text);
-    if (!err)
-        arrive(chain, &found);
-    /* Whoever names a file or a profile means it. */
-    else if (env->file || env->profile)
-        fail(chain, why.sentence);
-    else
+    if (err && !env->file && !env->profile)
         return false;
-    if (!err)
+    if (err) {
+        fail(chain, why.sentence);
+    } else {
+        arrive(chain, &found);
         look_again(chain, FILE_AGAIN);
+    }
     return true;
 }
 
-/* ---- what is asked for ---- */
+/* ---- requests ---- */
 
 static void on_fetched(struct sl_http_fetch *fetch);
 
@@ -186,8 +183,8 @@ static bool is_loopback(struct sl_str host)
     return true;
 }
 
-/* Keys are not asked of strangers by plain HTTP. */
-static bool is_near(const char *url)
+/* Plain HTTP is for known addresses of this host only. */
+static bool is_trusted(const char *url)
 {
     static const char *const hosts[] = {"localhost", "[::1]", CONTAINER_IP,
                                         "169.254.170.23", "[fd00:ec2::23]"};
@@ -248,7 +245,7 @@ static void ask_container(struct sl_aws_credentials *chain)
              env->container_relative ? env->container_relative
                                      : env->container_full);
     chain->header[0] = '\0';
-    if (!is_near(chain->url)) {
+    if (!is_trusted(chain->url)) {
         fail(chain, "AWS_CONTAINER_CREDENTIALS_FULL_URI must be https:// or "
                     "an address of this host");
         return;
@@ -266,7 +263,7 @@ static void ask_container(struct sl_aws_credentials *chain)
     ask(chain, NULL);
 }
 
-/* ---- what was answered ---- */
+/* ---- replies ---- */
 
 static void on_token(struct sl_aws_credentials *chain)
 {
@@ -327,14 +324,15 @@ static void on_fetched(struct sl_http_fetch *fetch)
     }
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
-static void look(struct sl_aws_credentials *chain)
+static void on_timer(void *ctx)
 {
+    struct sl_aws_credentials *chain = ctx;
     const struct sl_aws_env *env = chain->options.env;
 
     if (chain->fetch.easy)
-        return; /* it is being asked for */
+        return;
     if (look_in_env(chain) || look_in_file(chain))
         return;
     if (env->container_relative || env->container_full)
@@ -344,11 +342,6 @@ static void look(struct sl_aws_credentials *chain)
     else
         fail(chain, "no AWS credentials: set AWS_ACCESS_KEY_ID and "
                     "AWS_SECRET_ACCESS_KEY, or write ~/.aws/credentials");
-}
-
-static void on_timer(void *ctx)
-{
-    look(ctx);
 }
 
 int sl_aws_credentials_open(const struct sl_aws_credentials_options *options,
@@ -362,8 +355,7 @@ int sl_aws_credentials_open(const struct sl_aws_credentials_options *options,
         return SLUICE_ENOMEM;
     memset(chain, 0, sizeof(*chain));
     chain->options = *options;
-    chain->again = LEAST;
-    err = sl_jitter_init(&chain->dice);
+    err = sl_jitter_init(&chain->jitter);
     if (!err)
         err = sl_timer_new(options->loop, on_timer, chain, &chain->timer);
     if (err) {

@@ -21,7 +21,7 @@ static sl_ns wall(const struct sl_dynamo_http *client)
     return sl_loop_now(client->options.loop);
 }
 
-/* An instant that can be signed, whatever was learned. */
+/* Our time, corrected, in the range that can be signed. */
 static sl_ns signing_time(const struct sl_dynamo_http *client)
 {
     sl_ns at = wall(client) + sl_skew_of(&client->skew);
@@ -29,15 +29,10 @@ static sl_ns signing_time(const struct sl_dynamo_http *client)
     return at < 0 ? 0 : at < SL_TIME_END ? at : SL_TIME_END - 1;
 }
 
-static const struct sl_aws_keys *keys_of(const struct sl_dynamo_http *client)
-{
-    return sl_aws_credentials_keys(client->chain, signing_time(client));
-}
-
 /* ---- headers ---- */
 
-static int sign(struct sl_dynamo_call *call, const char *target,
-                const char *date, const struct sl_aws_keys *keys)
+static int put_headers(struct sl_dynamo_call *call, const char *target,
+                       const char *date, const struct sl_aws_keys *keys)
 {
     const struct sl_dynamo_url *where = call->client->options.where;
     struct sl_sigv4_header headers[] = {
@@ -58,18 +53,26 @@ static int sign(struct sl_dynamo_call *call, const char *target,
         .header_count = SL_LEN(headers) - (keys->token.len == 0),
         .now = signing_time(call->client),
     };
-    int err = sl_buf_add(&call->head, SL_STR("Authorization: "));
+    struct sl_writer w = {&call->head, 0};
 
-    if (!err)
-        err = sl_sigv4_sign(&what, &call->head);
-    return err ? err : sl_buf_add(&call->head, (struct sl_str){"", 1});
+    sl_writer_add(&w, SL_STR("Authorization: "));
+    if (!w.err)
+        w.err = sl_sigv4_sign(&what, &call->head);
+    sl_writer_addf(&w,
+                   "%cContent-Type: application/x-amz-json-1.0%c"
+                   "Host: %.*s%cX-Amz-Date: %s%cX-Amz-Target: %s%c",
+                   '\0', '\0', SL_STR_ARG(where->host), '\0', date, '\0',
+                   target, '\0');
+    if (keys->token.len > 0)
+        sl_writer_addf(&w, "X-Amz-Security-Token: %.*s%c",
+                       SL_STR_ARG(keys->token), '\0');
+    return w.err;
 }
 
-/* Each with its NUL, one behind the other; then pointers to them. */
+/* Writes the headers, each with its NUL, and then pointers to them. */
 static int put_head(struct sl_dynamo_call *call, const char *operation,
                     const struct sl_aws_keys *keys)
 {
-    const struct sl_dynamo_url *where = call->client->options.where;
     char target[64], date[SL_SIGV4_DATE];
     unsigned count = 0;
     int err;
@@ -77,23 +80,12 @@ static int put_head(struct sl_dynamo_call *call, const char *operation,
     snprintf(target, sizeof(target), "DynamoDB_20120810.%s", operation);
     sl_sigv4_date(signing_time(call->client), date);
     sl_buf_clear(&call->head);
-    err = sign(call, target, date, keys);
-    if (!err)
-        err = sl_buf_addf(&call->head,
-                          "Content-Type: application/x-amz-json-1.0%c"
-                          "Host: %.*s%cX-Amz-Date: %s%cX-Amz-Target: %s%c",
-                          '\0', SL_STR_ARG(where->host), '\0', date, '\0',
-                          target, '\0');
-    if (!err && keys->token.len > 0)
-        err = sl_buf_addf(&call->head, "X-Amz-Security-Token: %.*s%c",
-                          SL_STR_ARG(keys->token), '\0');
-    if (err)
-        return err;
-    for (size_t at = 0; at < call->head.len;
+    err = put_headers(call, target, date, keys);
+    for (size_t at = 0; !err && at < call->head.len;
          at += strlen(call->head.bytes + at) + 1)
         call->headers[count++] = call->head.bytes + at;
     call->headers[count] = NULL;
-    return 0;
+    return err;
 }
 
 /* ---- calls ---- */
@@ -137,7 +129,8 @@ int sl_dynamo_call_send(struct sl_dynamo_call *call, const char *operation,
                         sl_ns timeout)
 {
     struct sl_dynamo_http *client = call->client;
-    const struct sl_aws_keys *keys = keys_of(client);
+    const struct sl_aws_keys *keys =
+        sl_aws_credentials_keys(client->chain, signing_time(client));
     int err = keys ? put_head(call, operation, keys) : SLUICE_ESTORE;
 
     if (err)
@@ -165,11 +158,6 @@ bool sl_dynamo_call_is_open(const struct sl_dynamo_call *call)
 }
 
 /* ---- the client ---- */
-
-bool sl_dynamo_http_has_keys(const struct sl_dynamo_http *client)
-{
-    return keys_of(client) != NULL;
-}
 
 void sl_dynamo_http_doubt(struct sl_dynamo_http *client)
 {

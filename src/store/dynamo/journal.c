@@ -1,314 +1,556 @@
-/* journal.c -- a set taken in steps, where the endpoint has no transactions.
+/* journal.c -- the journal of a set that is written row by row, and the
+ * recovery of journals that no daemon will finish: they are undone, or cleared.
  *
- *   decide --> NOTES --> PLEDGES --> STEPS, a row each --> told --> CLEARS
- *     ^         once                   |                              |
- *     |                                | somebody came between,       v
- *     |                                | or it is too late          ENDS
- *     |                                v                              ^
- *     |                 UNDOES <--> REVIEWS ------- all undone -------+
- *     +------------------------------------------- if somebody waits -+
+ *   QUERIES --> an old journal --> JUDGES, by its last row
+ *      ^ page by page               | marked              | not marked
+ *      |                            v                     v
+ *      |                          CLEARS, a row each    REVIEWS <--> UNDOES
+ *      |                            |                     |
+ *      +---------- ENDS <-----------+---------------------+
  *
- * Each try is a set of its own, with a new name: what was said of the last one,
- * or comes late of it, says nothing of this one.
+ * One client of every daemon looks for old journals. Two at the same journal do
+ * no harm: a refund removes its mark in the same write, and marks are removed
+ * from the first row to the last. A journal that can't be handled now is passed
+ * over until the next round.
  *
- * What is meant is written first (pledge.h); each step puts the set's mark into
- * its row. From the last step on it is taken, whoever dies: then the marks go,
- * the last row's last, and then the pledge. Whatever can't be finished here is
- * healed by whoever finds the pledge (heal.c). That one waits for long enough
- * that nobody is still at work: so no step is begun LIFE after the pledge.
- *
- * The last of those that are undone is the first row: as long as the last row
- * has its mark the set counts as taken.
+ * OLD is longer than any op works on a journal: LIFE of op.c and the timeout of
+ * a call.
  */
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arith.h"
 #include "store/dynamo/dynamo_int.h"
+#include "wire/json.h"
 
-#define LIFE        (10 * SL_S)
-#define PLEDGE_MOST ((size_t)64 << 10)
+#define PARTITION  "sluice:pledges"
+#define KEPT       (INT64_C(7) * 86400) /* seconds until it expires */
+#define LASTS      SL_HOUR              /* every row that was written */
+#define OLD        (30 * SL_S)
+#define EVERY      (5 * SL_S)
+#define PATIENCE   (5 * SL_S)
+#define NAMES_MOST ((size_t)64 << 10)
+#define KEY_MOST   ((size_t)4 << 10)
+#define AGAIN_MOST 64
 
-static struct sl_row *row_at(struct sl_dynamo_op *op, unsigned step)
+/* ---- rows ---- */
+
+void sl_journal_row_of(const struct sl_journal_row *from, const char *id,
+                       struct sl_row *ret)
 {
-    return &op->take_rows.rows[op->order[step]];
+    struct sl_part part = {.limit = &from->limit};
+
+    sl_row_of(&part, from->name, from->taken, ret);
+    if (!ret->is_window)
+        sl_row_sort(from->shape, ret->sort);
+    ret->journal_id = id;
 }
 
-static struct sl_row *row_of(struct sl_dynamo_op *op)
+/* Refunds what a bucket surely still has of the take; see T in core/hold.h. */
+static struct sl_cell refill(const struct sl_journal_row *row,
+                             struct sl_cell cell, sl_ns at)
 {
-    return row_at(op, op->step);
+    const struct sl_limit *limit = &row->limit;
+    struct sl_since since = {.taken = row->taken, .ends = at};
+    struct sl_hold_snapshot mark = {
+        {(uint64_t)(row->taken / limit->tick),
+         sl_mul_sat(row->cost, limit->token)}
+    };
+
+    return sl_hold_refund(limit, cell, row->cost, &mark, &since);
 }
 
-bool sl_journal_is_one(const struct sl_dynamo_op *op)
+struct sl_cell sl_journal_undo(const struct sl_journal_row *row,
+                               struct sl_cell cell, sl_ns now)
 {
-    return op->phase > SL_DYNAMO_OP_WRITES;
-}
+    struct sl_period p = row->period;
+    sl_ns at = now > row->taken ? now : row->taken;
 
-struct sl_row *sl_journal_row(struct sl_dynamo_op *op)
-{
-    bool has =
-        op->phase >= SL_DYNAMO_OP_STEPS && op->phase <= SL_DYNAMO_OP_REVIEWS;
-
-    return has ? row_of(op) : NULL;
-}
-
-bool sl_journal_is_last(const struct sl_dynamo_op *op)
-{
-    return op->phase == SL_DYNAMO_OP_STEPS && op->step + 1 == op->steps;
-}
-
-/* ---- what is asked ---- */
-
-static void describe(const struct sl_dynamo_op *op, unsigned step,
-                     struct sl_journal_pledge_row *ret)
-{
-    const struct sl_take_rows *take_rows = &op->take_rows;
-    unsigned k = op->order[step], i = take_rows->first[k];
-
-    *ret = (struct sl_journal_pledge_row){
-        .name = take_rows->rows[k].name,
-        .limit = take_rows->limits[i],
-        .period = take_rows->periods[i],
-        .shape = sl_limit_shape(&take_rows->limits[i]),
-        .cost = take_rows->cost[k],
-        .taken = take_rows->at[k]};
-}
-
-static int put_pledge(struct sl_dynamo_op *op)
-{
-    struct sl_dynamo_client *client = sl_dynamo_op_client(op);
-    struct sl_buf rows;
-    int err = 0;
-
-    sl_buf_init(&rows, PLEDGE_MOST, client->base.options->alloc);
-    for (unsigned i = 0; i < op->steps && !err; i++) {
-        struct sl_journal_pledge_row row;
-
-        describe(op, i, &row);
-        err = sl_journal_pledge_add(&rows, &row);
+    if (row->limit.calendar) { /* the policy's calendar may be gone */
+        if ((sl_ns)cell.w[0] >= p.start && (sl_ns)cell.w[0] < p.end)
+            cell.w[1] = sl_sub_floor(cell.w[1], row->cost);
+        return cell;
     }
-    if (!err)
-        err = sl_journal_pledge_put(
-            &op->call.body, client->options->where.table, op->set,
-            sl_dynamo_client_wall(client), sl_buf_str(&rows));
-    sl_buf_done(&rows);
-    return err;
+    at = sl_row_set_time(&row->limit, cell, at);
+    if (sl_is_bucket(row->limit.kind))
+        return refill(row, cell, at);
+    return sl_adjust(&row->limit, cell, -(int64_t)row->cost, row->taken, at)
+        .next;
 }
 
-int sl_journal_put(struct sl_dynamo_op *op, const char **ret_operation)
+bool sl_journal_was_taken(const struct sl_journal *journal,
+                          const struct sl_row *last, sl_ns now)
 {
-    struct sl_str table = sl_dynamo_op_client(op)->options->where.table;
-    struct sl_buf *out = &op->call.body;
+    const struct sl_limit *limit = &journal->rows[journal->count - 1].limit;
+    bool expires = limit->kind != SL_LEVEL && limit->kind != SL_PERMITS;
 
-    *ret_operation = "UpdateItem";
-    switch (op->phase) {
-    case SL_DYNAMO_OP_NOTES:
-        return sl_dynamo_identity_put_note(out, table);
-    case SL_DYNAMO_OP_PLEDGES:
-        *ret_operation = "PutItem";
-        return put_pledge(op);
-    case SL_DYNAMO_OP_REVIEWS:
-        *ret_operation = "GetItem";
-        return sl_row_put_get(out, table, row_of(op));
-    case SL_DYNAMO_OP_CLEARS:
-        return sl_row_put_unmark(out, table, row_of(op));
-    case SL_DYNAMO_OP_ENDS:
-        *ret_operation = "DeleteItem";
-        return sl_journal_pledge_put_delete(out, table, op->set);
-    default:
-        return sl_row_put_swap(out, table, row_of(op));
+    return last->marked ||
+           (!last->found && expires && now - journal->at >= LASTS);
+}
+
+/* ---- texts: eleven numbers, the last is the length of the name behind it
+ * ---- */
+
+#define NUMBERS 11
+
+int sl_journal_add(struct sl_buf *out, const struct sl_journal_row *row)
+{
+    const struct sl_limit *l = &row->limit;
+
+    return sl_buf_addf(out,
+                       "%d %d %" PRIu64 " %" PRIu64 " %" PRId64 " %" PRId64
+                       " %" PRId64 " %" PRIu64 " %" PRId64 " %" PRIu64
+                       " %zu %.*s",
+                       (int)l->kind, (int)l->quantum, l->count, l->capacity,
+                       l->period, l->calendar ? row->period.start : 0,
+                       l->calendar ? row->period.end : 0, row->cost, row->taken,
+                       row->shape, row->name.len, SL_STR_ARG(row->name));
+}
+
+/* Digits and a blank, at most `most`. */
+static bool read_number(struct sl_str *text, uint64_t most, uint64_t *ret)
+{
+    size_t i = 0;
+
+    *ret = 0;
+    for (; i < text->len && text->at[i] >= '0' && text->at[i] <= '9'; i++) {
+        if (i == 19)
+            return false;
+        *ret = *ret * 10 + (uint64_t)(text->at[i] - '0');
     }
-}
-
-/* ---- on its way ---- */
-
-static void go(struct sl_dynamo_op *op, unsigned phase)
-{
-    op->phase = phase;
-    op->paused = 0;
-    sl_dynamo_op_go_on(op);
-}
-
-static void add_steps(struct sl_dynamo_op *op, bool expire)
-{
-    const struct sl_take_rows *take_rows = &op->take_rows;
-
-    for (unsigned k = 0; k < take_rows->row_count; k++)
-        if (take_rows->rows[k].changed &&
-            (take_rows->rows[k].ttl > 0) == expire)
-            op->order[op->steps++] = (uint8_t)k;
-}
-
-/* Those that never expire come last, since the last one decides. */
-static void put_in_order(struct sl_dynamo_op *op)
-{
-    op->steps = 0;
-    add_steps(op, true);
-    add_steps(op, false);
-}
-
-bool sl_journal_begin(struct sl_dynamo_op *op)
-{
-    struct sl_dynamo_client *client = sl_dynamo_op_client(op);
-
-    put_in_order(op);
-    if (sl_store_identity_fresh(op->set))
+    if (i == 0 || i == text->len || text->at[i] != ' ' || *ret > most)
         return false;
-    for (unsigned i = 0; i < op->steps; i++) {
-        row_at(op, i)->set = op->set;
-        row_at(op, i)->unmarks = false;
-    }
-    op->step = 0;
-    go(op, atomic_load(client->has_journals) ? SL_DYNAMO_OP_PLEDGES
-                                             : SL_DYNAMO_OP_NOTES);
+    *text = sl_str_from(*text, i + 1);
     return true;
 }
 
-/* The steps below `op->step` were taken: the last of them goes first. */
-static void undo(struct sl_dynamo_op *op)
+/* Are the numbers as sl_limit_init() makes them? */
+static bool is_sound(const struct sl_limit *limit)
 {
-    if (op->step > 0) {
-        op->step--;
-        go(op, SL_DYNAMO_OP_REVIEWS);
+    uint64_t most = limit->kind == SL_QUOTA || limit->kind == SL_LEVEL
+                        ? SL_AMOUNT_MAX
+                        : SL_COUNT_MAX;
+    bool timeless =
+        limit->kind == SL_PERMITS || limit->kind == SL_LEVEL || limit->calendar;
+
+    if (limit->count == 0 || limit->count > most || limit->capacity == 0 ||
+        limit->capacity > most)
+        return false;
+    return timeless ? limit->period == 0
+                    : limit->period >= SL_PERIOD_MIN &&
+                          limit->period <= SL_PERIOD_MAX;
+}
+
+static bool read_row(struct sl_str *text, struct sl_journal_row *ret)
+{
+    static const uint64_t most[NUMBERS] = {
+        SL_KINDS - 1,    SL_QUANTUM_US,   SL_AMOUNT_MAX,   SL_AMOUNT_MAX,
+        SL_PERIOD_MAX,   SL_TIME_END - 1, SL_NS_MAX,       SL_AMOUNT_MAX,
+        SL_TIME_END - 1, SL_NS_MAX,       SL_ROW_NAME_MOST};
+    uint64_t n[NUMBERS];
+
+    for (unsigned i = 0; i < NUMBERS; i++)
+        if (!read_number(text, most[i], &n[i]))
+            return false;
+    if (n[10] == 0 || n[10] > text->len)
+        return false;
+    *ret = (struct sl_journal_row){
+        .name = {text->at,                   (size_t)n[10]},
+        .limit = {.kind = (enum sl_kind)n[0],
+                 .quantum = (enum sl_quantum)n[1],
+                 .count = n[2],
+                 .capacity = n[3],
+                 .period = (sl_ns)n[4],
+                 .calendar = n[0] == SL_QUOTA && n[6] > 0},
+        .period = {(sl_ns)n[5],           (sl_ns)n[6]                    },
+        .cost = n[7],
+        .taken = (sl_ns)n[8],
+        .shape = n[9],
+    };
+    *text = sl_str_from(*text, (size_t)n[10]);
+    if (!is_sound(&ret->limit))
+        return false;
+    sl_limit_derive(&ret->limit);
+    return true;
+}
+
+static bool read_rows(struct sl_str text, struct sl_journal *ret)
+{
+    ret->count = 0;
+    while (text.len > 0) {
+        if (ret->count == SL_PARTS || !read_row(&text, &ret->rows[ret->count]))
+            return false;
+        ret->count++;
+    }
+    return ret->count > 0;
+}
+
+/* ---- requests ---- */
+
+static void put_key(struct sl_writer *w, struct sl_str table,
+                    const char *member, const char *id)
+{
+    sl_writer_addf(w,
+                   "{\"TableName\":\"%.*s\",\"%s\":{\"userId\":{\"S\":"
+                   "\"" PARTITION "\"},\"dataType\":{\"S\":\"SET#%s\"}",
+                   SL_STR_ARG(table), member, id);
+}
+
+int sl_journal_put(struct sl_buf *out, struct sl_str table, const char *id,
+                   sl_ns at, struct sl_str rows)
+{
+    struct sl_writer w = {out, 0};
+
+    put_key(&w, table, "Item", id);
+    sl_writer_addf(&w,
+                   ",\"at\":{\"N\":\"%" PRId64 "\"},\"ttl\":{\"N\":\"%" PRId64
+                   "\"},\"rows\":{\"S\":",
+                   at / SL_MS, at / SL_S + KEPT);
+    sl_json_str(&w, rows);
+    sl_writer_add(&w, SL_STR("}}}"));
+    return w.err;
+}
+
+int sl_journal_put_delete(struct sl_buf *out, struct sl_str table,
+                          const char *id)
+{
+    struct sl_writer w = {out, 0};
+
+    put_key(&w, table, "Key", id);
+    sl_writer_add(&w, SL_STR("}}"));
+    return w.err;
+}
+
+int sl_journal_put_query(struct sl_buf *out, struct sl_str table,
+                         struct sl_str after)
+{
+    struct sl_writer w = {out, 0};
+
+    sl_writer_addf(&w,
+                   "{\"TableName\":\"%.*s\",\"KeyConditionExpression\":"
+                   "\"userId = :u\",\"ExpressionAttributeValues\":{\":u\":"
+                   "{\"S\":\"" PARTITION
+                   "\"}},\"ConsistentRead\":true,\"Limit\":100",
+                   SL_STR_ARG(table));
+    if (after.len > 0) {
+        sl_writer_add(&w, SL_STR(",\"ExclusiveStartKey\":{\"userId\":{\"S\":"
+                                 "\"" PARTITION "\"},\"dataType\":{\"S\":"));
+        sl_json_str(&w, after);
+        sl_writer_add(&w, SL_STR("}}"));
+    }
+    sl_writer_add(&w, SL_STR("}"));
+    return w.err;
+}
+
+/* ---- replies ---- */
+
+static struct sl_str value_of(const json_t *item, const char *name,
+                              const char *type)
+{
+    const json_t *value = json_object_get(json_object_get(item, name), type);
+
+    return json_is_string(value) ? (struct sl_str){json_string_value(value),
+                                                   json_string_length(value)}
+                                 : (struct sl_str){"", 0};
+}
+
+static bool read_id(struct sl_str sort, char ret[SL_JOURNAL_ID + 1])
+{
+    struct sl_str head = SL_STR("SET#");
+
+    if (sort.len != head.len + SL_JOURNAL_ID ||
+        memcmp(sort.at, head.at, head.len) != 0)
+        return false;
+    for (unsigned i = 0; i < SL_JOURNAL_ID; i++) {
+        char c = sort.at[head.len + i];
+
+        if (!(c >= '0' && c <= '9') && !(c >= 'a' && c <= 'f'))
+            return false;
+        ret[i] = c;
+    }
+    ret[SL_JOURNAL_ID] = '\0';
+    return true;
+}
+
+static bool is_before(struct sl_str at, sl_ns before, sl_ns *ret)
+{
+    char text[24];
+    struct sl_str digits = {text, 0};
+    uint64_t ms;
+
+    if (at.len == 0 || at.len > 19)
+        return false;
+    digits.len = (size_t)snprintf(text, sizeof(text), "%.*s ", SL_STR_ARG(at));
+    if (!read_number(&digits, SL_TIME_END / SL_MS, &ms))
+        return false;
+    *ret = (sl_ns)ms * SL_MS;
+    return *ret < before;
+}
+
+static bool read_item(const json_t *item, sl_ns before, struct sl_journal *ret)
+{
+    sl_buf_clear(&ret->names);
+    return read_id(value_of(item, "dataType", "S"), ret->id) &&
+           is_before(value_of(item, "at", "N"), before, &ret->at) &&
+           !sl_buf_add(&ret->names, value_of(item, "rows", "S")) &&
+           read_rows(sl_buf_str(&ret->names), ret);
+}
+
+bool sl_journal_read(struct sl_str body, sl_ns before, struct sl_journal *ret,
+                     struct sl_buf *after)
+{
+    json_t *root = json_loadb(body.at ? body.at : "", body.len,
+                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
+    const json_t *list = json_object_get(root, "Items");
+    const json_t *last = json_object_get(root, "LastEvaluatedKey");
+    bool found = false;
+
+    for (size_t i = 0; i < json_array_size(list) && !found; i++) {
+        found = read_item(json_array_get(list, i), before, ret);
+        if (found)
+            last = json_array_get(list, i);
+    }
+    sl_buf_clear(after);
+    if (sl_buf_add(after, value_of(last, "dataType", "S")))
+        sl_buf_clear(after); /* out of memory: starts again */
+    json_decref(root);
+    return found;
+}
+
+struct sl_recovery {
+    struct sl_dynamo_call call; /* first */
+    struct sl_dynamo_client *client;
+    struct sl_timer *timer;
+    enum { QUERIES, JUDGES, CLEARS, REVIEWS, UNDOES, ENDS } phase;
+    struct sl_buf after; /* where the next page begins; empty: the first */
+    struct sl_journal journal;
+    struct sl_row row; /* of the journal */
+    unsigned at;       /* its index */
+    unsigned again;    /* conflicts so far */
+    bool undone;       /* something was */
+};
+
+static void rest(struct sl_recovery *recovery)
+{
+    sl_timer_start(recovery->timer,
+                   sl_jitter_span(&recovery->client->jitter, EVERY));
+}
+
+/* ---- recovery: requests ---- */
+
+static int put_body(struct sl_recovery *recovery, const char **ret_operation)
+{
+    struct sl_str table = recovery->client->options->where.table;
+    struct sl_buf *out = &recovery->call.body;
+
+    sl_buf_clear(out);
+    *ret_operation = "UpdateItem";
+    switch (recovery->phase) {
+    case QUERIES:
+        *ret_operation = "Query";
+        return sl_journal_put_query(out, table, sl_buf_str(&recovery->after));
+    case JUDGES:
+    case REVIEWS:
+        *ret_operation = "GetItem";
+        return sl_row_put_get(out, table, &recovery->row);
+    case CLEARS:
+        return sl_row_put_unmark(out, table, &recovery->row);
+    case UNDOES:
+        return sl_row_put_swap(out, table, &recovery->row);
+    case ENDS:
+        break;
+    }
+    *ret_operation = "DeleteItem";
+    return sl_journal_put_delete(out, table, recovery->journal.id);
+}
+
+static void ask(struct sl_recovery *recovery, unsigned phase)
+{
+    const char *operation = "";
+    int err;
+
+    recovery->phase = phase;
+    err = put_body(recovery, &operation);
+    if (!err)
+        err = sl_dynamo_call_send(&recovery->call, operation, PATIENCE);
+    if (err)
+        rest(recovery); /* no keys, or out of memory */
+}
+
+/* Asks for row `at` of the journal; behind the last one the journal ends. */
+static void ask_at(struct sl_recovery *recovery, unsigned at, unsigned phase)
+{
+    recovery->at = at;
+    if (at == recovery->journal.count) {
+        ask(recovery, ENDS);
         return;
     }
-    /* Whoever was refused by what it had taken may pass. */
-    sl_denial_forgets_add(&sl_dynamo_op_client(op)->base.identity->forgets,
-                          &op->base.denial);
-    if (!op->base.take)
-        SL_REMOTE_COUNT(op->base.client, returned);
-    go(op, SL_DYNAMO_OP_ENDS);
+    sl_journal_row_of(&recovery->journal.rows[at], recovery->journal.id,
+                      &recovery->row);
+    ask(recovery, phase);
 }
 
-/* The pledge is gone: if somebody waits it was undone, and is tried again. */
-static void on_end(struct sl_dynamo_op *op)
+/* ---- recovery: replies ---- */
+
+static void on_page(struct sl_recovery *recovery)
 {
-    if (!op->base.take) {
-        sl_dynamo_op_free(op);
-        return;
+    bool found = sl_journal_read(recovery->call.reply,
+                                 sl_dynamo_client_wall(recovery->client) - OLD,
+                                 &recovery->journal, &recovery->after);
+
+    if (found) {
+        recovery->undone = false;
+        recovery->again = 0;
+        ask_at(recovery, recovery->journal.count - 1, JUDGES);
+    } else if (recovery->after.len > 0) {
+        ask(recovery, QUERIES);
+    } else {
+        rest(recovery);
     }
-    op->pledged = false;
-    op->phase = SL_DYNAMO_OP_READS;
-    sl_dynamo_op_again(op, false);
 }
 
-static bool is_wanted(const struct sl_dynamo_op *op)
+/* The row was read. It is undone if it has the mark. */
+static void review(struct sl_recovery *recovery)
 {
-    return (op->base.take || op->base.keep_taken) &&
-           sl_loop_mono(sl_dynamo_op_client(op)->base.loop) - op->pledged_at <
-               LIFE;
-}
-
-static void on_step(struct sl_dynamo_op *op)
-{
-    op->step++;
-    if (!is_wanted(op))
-        undo(op);
-    else if (op->step < op->steps)
-        go(op, SL_DYNAMO_OP_STEPS);
-    else if (op->base.take)
-        sl_dynamo_op_finish(op); /* which comes back, to sl_journal_clear() */
-    else
-        sl_journal_clear(op);
-}
-
-/* The row as it is now: without its mark there is nothing to be undone. */
-static void on_review(struct sl_dynamo_op *op)
-{
-    struct sl_row *row = row_of(op);
-    struct sl_journal_pledge_row taken;
+    struct sl_row *row = &recovery->row;
 
     if (!row->marked) {
-        undo(op);
+        ask_at(recovery, recovery->at + 1, REVIEWS);
         return;
     }
-    describe(op, op->step, &taken);
-    row->next = sl_journal_pledge_undo(
-        &taken, row->cell,
-        sl_dynamo_op_client(op)->base.options->own_now
-            ? taken.taken
-            : sl_dynamo_client_wall(sl_dynamo_op_client(op)));
+    row->next =
+        sl_journal_undo(&recovery->journal.rows[recovery->at], row->cell,
+                        sl_dynamo_client_wall(recovery->client));
     row->unmarks = true;
-    if (!row->is_window)
-        row->ttl = 0; /* it stays: others may have taken more meanwhile */
-    go(op, SL_DYNAMO_OP_UNDOES);
+    ask(recovery, UNDOES);
 }
 
-static void on_cleared(struct sl_dynamo_op *op)
+static void on_end(struct sl_recovery *recovery)
 {
-    if (++op->step < op->steps)
-        go(op, SL_DYNAMO_OP_CLEARS);
+    if (recovery->undone) {
+        SL_REMOTE_COUNT(&recovery->client->base, returned);
+        sl_store_log_write(&recovery->client->base.log, SL_STORE_EVENT_TROUBLE,
+                           "a daemon stopped in the middle of a take from "
+                           "several limits; the take was refunded");
+    }
+    ask(recovery, QUERIES);
+}
+
+static void on_answered(struct sl_recovery *recovery)
+{
+    switch (recovery->phase) {
+    case QUERIES:
+        on_page(recovery);
+        break;
+    case JUDGES:
+        ask_at(recovery, 0,
+               sl_journal_was_taken(&recovery->journal, &recovery->row,
+                                    sl_dynamo_client_wall(recovery->client))
+                   ? CLEARS
+                   : REVIEWS);
+        break;
+    case REVIEWS:
+        review(recovery);
+        break;
+    case UNDOES:
+        recovery->undone = true;
+        ask_at(recovery, recovery->at + 1, REVIEWS);
+        break;
+    case CLEARS:
+        ask_at(recovery, recovery->at + 1, CLEARS);
+        break;
+    case ENDS:
+        on_end(recovery);
+        break;
+    }
+}
+
+static void give_up(struct sl_recovery *recovery, enum sl_dynamo_status status,
+                    const char *why)
+{
+    if (recovery->phase == QUERIES)
+        sl_buf_clear(&recovery->after);
+    sl_dynamo_client_error(recovery->client, status, why);
+    rest(recovery);
+}
+
+static void on_done(struct sl_dynamo_call *call)
+{
+    struct sl_recovery *recovery = (struct sl_recovery *)call;
+    bool reads = recovery->phase == JUDGES || recovery->phase == REVIEWS;
+    char why[SL_REPLY_WHY];
+    bool has_rows;
+    enum sl_dynamo_status status =
+        call->status == 0
+            ? SL_UNSENT
+            : sl_dynamo_reply_read(
+                  call->status, call->reply, &recovery->row, reads,
+                  sl_dynamo_client_wall(recovery->client), &has_rows, why);
+
+    if (status == SL_DYNAMO_ANSWERED)
+        on_answered(recovery);
+    else if (status == SL_UNMET && recovery->phase == CLEARS)
+        ask_at(recovery, recovery->at + 1, CLEARS); /* another daemon did */
+    else if (status == SL_UNMET && recovery->again++ < AGAIN_MOST)
+        ask(recovery, REVIEWS);
     else
-        go(op, SL_DYNAMO_OP_ENDS);
+        give_up(recovery, status, call->status ? why : call->fetch.why);
 }
 
-void sl_journal_clear(struct sl_dynamo_op *op)
-{
-    op->step = 0;
-    go(op, SL_DYNAMO_OP_CLEARS);
-}
+/* ---- recovery: open and close ---- */
 
-void sl_journal_on_answer(struct sl_dynamo_op *op)
+static void on_timer(void *ctx)
 {
-    switch (op->phase) {
-    case SL_DYNAMO_OP_NOTES:
-        atomic_store(sl_dynamo_op_client(op)->has_journals, true);
-        go(op, SL_DYNAMO_OP_PLEDGES);
-        break;
-    case SL_DYNAMO_OP_PLEDGES:
-        op->pledged = true;
-        op->pledged_at = sl_loop_mono(sl_dynamo_op_client(op)->base.loop);
-        go(op, is_wanted(op) ? SL_DYNAMO_OP_STEPS : SL_DYNAMO_OP_ENDS);
-        break;
-    case SL_DYNAMO_OP_STEPS:
-        on_step(op);
-        break;
-    case SL_DYNAMO_OP_REVIEWS:
-        on_review(op);
-        break;
-    case SL_DYNAMO_OP_UNDOES:
-        undo(op);
-        break;
-    case SL_DYNAMO_OP_CLEARS:
-        on_cleared(op);
-        break;
-    default:
-        on_end(op);
-        break;
-    }
-}
+    struct sl_recovery *recovery = ctx;
 
-/* A condition was not met, and nothing has happened. */
-void sl_journal_on_unmet(struct sl_dynamo_op *op)
-{
-    if (op->phase == SL_DYNAMO_OP_STEPS) {
-        undo(op);
-    } else if (op->phase == SL_DYNAMO_OP_CLEARS) {
-        on_cleared(op);
-    } else { /* UNDOES: somebody came between, or took it back for us */
-        op->phase = SL_DYNAMO_OP_REVIEWS;
-        sl_dynamo_op_again(op, false);
-    }
-}
-
-bool sl_journal_give_up(struct sl_dynamo_op *op)
-{
-    bool idle = !sl_dynamo_call_is_open(&op->call);
-
-    if (op->phase == SL_DYNAMO_OP_NOTES)
-        return false;
-    if (idle && op->phase == SL_DYNAMO_OP_PLEDGES) { /* it may be there */
-        op->pledged = true;
-        op->phase = SL_DYNAMO_OP_ENDS;
-    }
-    if (idle && op->phase == SL_DYNAMO_OP_STEPS)
-        sl_timer_start(op->retry_timer, 0); /* and turns round */
-    return true;
-}
-
-bool sl_journal_invert(struct sl_dynamo_op *op)
-{
-    if (op->phase != SL_DYNAMO_OP_STEPS || is_wanted(op))
-        return false;
-    if (op->step > 0)
-        undo(op);
+    if (sl_dynamo_call_is_open(&recovery->call))
+        return;
+    if (atomic_load(recovery->client->has_journals))
+        ask(recovery, QUERIES);
     else
-        go(op, SL_DYNAMO_OP_ENDS);
-    return true;
+        rest(recovery);
+}
+
+void sl_recovery_go(struct sl_recovery *recovery)
+{
+    sl_timer_start(recovery->timer, 0);
+}
+
+int sl_recovery_open(struct sl_dynamo_client *client, struct sl_recovery **ret)
+{
+    struct sl_recovery *recovery =
+        sl_alloc_new(client->base.options->alloc, sizeof(*recovery));
+    int err;
+
+    if (!recovery)
+        return SLUICE_ENOMEM;
+    memset(recovery, 0, sizeof(*recovery));
+    recovery->client = client;
+    sl_dynamo_call_init(&recovery->call, client->http);
+    recovery->call.done = on_done;
+    sl_buf_init(&recovery->journal.names, NAMES_MOST,
+                client->base.options->alloc);
+    sl_buf_init(&recovery->after, KEY_MOST, client->base.options->alloc);
+    err = sl_timer_new(client->base.loop, on_timer, recovery, &recovery->timer);
+    if (err) {
+        sl_recovery_close(recovery);
+        return err;
+    }
+    rest(recovery);
+    *ret = recovery;
+    return 0;
+}
+
+void sl_recovery_close(struct sl_recovery *recovery)
+{
+    if (!recovery)
+        return;
+    sl_dynamo_call_done(&recovery->call);
+    sl_timer_free(recovery->timer);
+    sl_buf_done(&recovery->journal.names);
+    sl_buf_done(&recovery->after);
+    sl_alloc_free(recovery->client->base.options->alloc, recovery,
+                  sizeof(*recovery));
 }

@@ -1,4 +1,4 @@
-/* reply.c -- what DynamoDB answers. */
+/* reply.c -- replies of DynamoDB, and clock skew. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,8 +6,6 @@
 #include "base/arith.h"
 #include "base/timestamp.h"
 #include "store/dynamo/dynamo_int.h"
-
-/* ---- what became of it ---- */
 
 /* By the end of `__type`, behind a '#'. */
 static const struct {
@@ -147,22 +145,22 @@ static bool read_number(const json_t *item, const char *name, uint64_t most,
     return true;
 }
 
-/* Is the row one of those that its set has written, or another? */
+/* Has the row the mark of its journal, or others? */
 static void read_marks(const json_t *item, struct sl_row *row)
 {
     const json_t *list = json_object_get(json_object_get(item, "sets"), "SS");
 
     row->has_marks = json_array_size(list) > 0;
     row->marked = false;
-    for (size_t i = 0; row->set && i < json_array_size(list); i++) {
+    for (size_t i = 0; row->journal_id && i < json_array_size(list); i++) {
         const char *text = json_string_value(json_array_get(list, i));
 
-        if (text && strcmp(text, row->set) == 0)
+        if (text && strcmp(text, row->journal_id) == 0)
             row->marked = true;
     }
 }
 
-/* What all loops have leased of it. */
+/* The sum of all leases. */
 static uint64_t sum_leases(const json_t *item, sl_ns now)
 {
     uint64_t sum = 0;
@@ -178,14 +176,14 @@ static uint64_t sum_leases(const json_t *item, sl_ns now)
     return sum < SL_AMOUNT_MAX ? sum : SL_AMOUNT_MAX;
 }
 
-/* False: it is there, and none of ours. An item that has other attributes only
- * is as good as none. */
+/* Returns false if the values are not ours. An item without them counts as not
+ * found. */
 static bool read_row(const json_t *item, struct sl_row *row, sl_ns now)
 {
     const char *name = row->is_window ? "count" : "cell0";
     uint64_t first, second = 0;
 
-    row->there = false;
+    row->found = false;
     row->cell = sl_cell_of(0, 0);
     read_marks(item, row);
     row->leased = item ? sum_leases(item, now) : 0;
@@ -200,9 +198,9 @@ static bool read_row(const json_t *item, struct sl_row *row, sl_ns now)
         !read_number(item, "cell1", (UINT64_C(1) << SL_CELL_W1_BITS) - 1,
                      &second))
         return false;
-    row->there = true;
-    row->cell = row->is_window ? sl_row_cell(row, first, now)
-                               : sl_cell_of(first, second);
+    row->found = true;
+    row->cell =
+        row->is_window ? sl_row_cell(first, now) : sl_cell_of(first, second);
     return true;
 }
 
@@ -235,10 +233,9 @@ static bool read_batch(const json_t *tables, struct sl_row *rows,
     return good;
 }
 
-/* Reads nothing but what is there; the rest is for a look. */
 static enum sl_dynamo_status read_rows(const json_t *root, struct sl_row *rows,
                                        unsigned count, sl_ns now,
-                                       bool *ret_told)
+                                       bool *ret_has_rows)
 {
     const json_t *tables = json_object_get(root, "Responses");
     const json_t *left = json_object_get(root, "UnprocessedKeys");
@@ -248,7 +245,7 @@ static enum sl_dynamo_status read_rows(const json_t *root, struct sl_row *rows,
     if (json_object_size(left) > 0)
         return SL_THROTTLED;
     item = item ? item : json_object_get(root, "Item");
-    *ret_told = tables || item;
+    *ret_has_rows = tables || item;
     good = tables ? read_batch(tables, rows, count, now)
                   : count == 0 || read_row(item, &rows[0], now);
     return good ? SL_DYNAMO_ANSWERED : SL_REFUSED;
@@ -262,23 +259,24 @@ static json_t *load(struct sl_str body)
 
 enum sl_dynamo_status sl_dynamo_reply_read(int status, struct sl_str body,
                                            struct sl_row *rows, unsigned count,
-                                           sl_ns now, bool *ret_told,
+                                           sl_ns now, bool *ret_has_rows,
                                            char why[SL_REPLY_WHY])
 {
     json_t *root = load(body);
     enum sl_dynamo_status answered;
 
-    *ret_told = false;
+    *ret_has_rows = false;
     why[0] = '\0';
     if (status == 200 && json_is_object(root)) {
-        answered = read_rows(root, rows, count, now, ret_told);
+        answered = read_rows(root, rows, count, now, ret_has_rows);
         if (answered == SL_REFUSED)
             snprintf(why, SL_REPLY_WHY, "a row was not written by Sluice");
     } else {
         answered = status == 200 ? SL_UNSURE : meaning_of(status, root);
         quote(status, root, why);
         if (answered == SL_UNMET && count == 1 && json_object_get(root, "Item"))
-            *ret_told = read_row(json_object_get(root, "Item"), &rows[0], now);
+            *ret_has_rows =
+                read_row(json_object_get(root, "Item"), &rows[0], now);
     }
     json_decref(root);
     return answered;
@@ -286,7 +284,7 @@ enum sl_dynamo_status sl_dynamo_reply_read(int status, struct sl_str body,
 
 enum sl_dynamo_status sl_dynamo_texts(int status, struct sl_str body,
                                       struct sl_dynamo_text *texts,
-                                      unsigned count, bool *ret_there,
+                                      unsigned count, bool *ret_found,
                                       char why[SL_REPLY_WHY])
 {
     json_t *root = load(body);
@@ -298,20 +296,20 @@ enum sl_dynamo_status sl_dynamo_texts(int status, struct sl_str body,
         answered = status == 200 ? SL_UNSURE : meaning_of(status, root);
         quote(status, root, why);
     }
-    *ret_there = answered == SL_DYNAMO_ANSWERED && json_is_object(item);
+    *ret_found = answered == SL_DYNAMO_ANSWERED && json_is_object(item);
     for (unsigned i = 0; i < count; i++) {
         const json_t *value = json_object_get(
-            *ret_there ? json_object_get(item, texts[i].name) : NULL, "S");
+            *ret_found ? json_object_get(item, texts[i].name) : NULL, "S");
 
-        texts[i].there = json_is_string(value);
+        texts[i].found = json_is_string(value);
         snprintf(texts[i].out, texts[i].size, "%s",
-                 texts[i].there ? json_string_value(value) : "");
+                 texts[i].found ? json_string_value(value) : "");
     }
     json_decref(root);
     return answered;
 }
 
-/* ---- how far a server's clock is from ours, by its Date. */
+/* ---- clock skew ---- */
 
 static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
 

@@ -1,4 +1,4 @@
-/* rows.c -- a take, the rows that it is about, and how it is judged. */
+/* rows.c -- the rows of a take, how they are judged, and their requests. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -6,521 +6,6 @@
 #include "store/dynamo/aws.h"
 #include "store/dynamo/dynamo_int.h"
 #include "wire/json.h"
-
-/* ---- filling ---- */
-
-static bool may_carry(enum sl_take_op op)
-{
-    return op == SL_TAKE_OP_TAKE || op == SL_TAKE_OP_PEEK ||
-           op == SL_TAKE_OP_EACH;
-}
-
-static int add_name(struct sl_take_rows *take_rows, const struct sl_part *part,
-                    size_t *ret_len)
-{
-    size_t before = take_rows->names.len;
-    int err = sl_row_name(sl_take_part_name(part), &take_rows->names);
-
-    *ret_len = take_rows->names.len - before;
-    return err;
-}
-
-/* The row that is already there for this name and limit, or a new one. */
-static unsigned find_row(struct sl_take_rows *take_rows,
-                         const struct sl_row *row)
-{
-    unsigned i = 0;
-
-    while (i < take_rows->row_count &&
-           (!sl_str_eq(take_rows->rows[i].name, row->name) ||
-            strcmp(take_rows->rows[i].sort, row->sort) != 0))
-        i++;
-    return i;
-}
-
-static void fill_part(struct sl_take_rows *take_rows, unsigned i,
-                      struct sl_str name)
-{
-    struct sl_row row;
-    unsigned k;
-
-    sl_row_of(&take_rows->parts[i], name, take_rows->now, &row);
-    k = find_row(take_rows, &row);
-    take_rows->row_of[i] = k;
-    if (k < take_rows->row_count) {
-        take_rows->cost[k] =
-            sl_add_sat(take_rows->cost[k], take_rows->parts[i].cost);
-    } else {
-        take_rows->rows[k] = row;
-        take_rows->first[k] = i;
-        take_rows->cost[k] = take_rows->parts[i].cost;
-        take_rows->beside[k] = -1;
-        take_rows->lease[k] = (struct sl_row_lease){0};
-        take_rows->row_count++;
-    }
-    if (i > 0 && take_rows->parts[i - 1].carried &&
-        take_rows->row_of[i - 1] < take_rows->row_of[i])
-        take_rows->beside[k] = (int)take_rows->row_of[i - 1];
-}
-
-static void copy_part(struct sl_take_rows *take_rows,
-                      const struct sl_take *take, unsigned i)
-{
-    struct sl_part *part = &take_rows->parts[i];
-
-    *part = take->parts[i];
-    take_rows->limits[i] = *take->parts[i].limit;
-    part->limit = &take_rows->limits[i];
-    part->carried = part->carried && may_carry(take->op);
-    part->untracked = false;
-    if (part->limit->calendar)
-        take_rows->periods[i] =
-            sl_calendar_period(&part->limit->cal, take_rows->now);
-}
-
-int sl_take_rows_fill(struct sl_take_rows *take_rows,
-                      const struct sl_take *take, sl_ns now)
-{
-    size_t lens[SL_PARTS], at = 0;
-    int err = 0;
-
-    take_rows->op = take->op;
-    take_rows->now = now;
-    take_rows->count = take->count < SL_PARTS ? take->count : SL_PARTS;
-    take_rows->row_count = 0;
-    take_rows->orphaned = take_rows->is_rest = false;
-    for (unsigned i = 0; i < take_rows->count && !err; i++)
-        err = add_name(take_rows, &take->parts[i], &lens[i]);
-    for (unsigned i = 0; i < take_rows->count && !err; i++) {
-        copy_part(take_rows, take, i);
-        fill_part(take_rows, i,
-                  (struct sl_str){take_rows->names.bytes + at, lens[i]});
-        at += lens[i];
-    }
-    return err;
-}
-
-int sl_take_rows_fill_rest(struct sl_take_rows *take_rows,
-                           const struct sl_lease_rest *rest, sl_ns now)
-{
-    int err = sl_row_name(rest->name, &take_rows->names);
-
-    take_rows->op = SL_TAKE_OP_REFUND;
-    take_rows->now = rest->taken; /* which names the row of a window */
-    take_rows->count = 1;
-    take_rows->row_count = 0;
-    take_rows->orphaned = take_rows->is_rest = true;
-    take_rows->limits[0] = rest->limit;
-    take_rows->periods[0] = rest->period;
-    take_rows->parts[0] = (struct sl_part){.limit = &take_rows->limits[0],
-                                           .cost = rest->amount,
-                                           .taken_at = rest->taken};
-    if (!err)
-        fill_part(take_rows, 0, sl_buf_str(&take_rows->names));
-    take_rows->now = now > rest->taken ? now : rest->taken;
-    return err;
-}
-
-/* ---- judging ---- */
-
-/* A calendar that may be gone: its period was noted. */
-static struct sl_take_result
-give_back_noted(const struct sl_take_rows *take_rows, unsigned i,
-                struct sl_cell cell, uint64_t cost)
-{
-    struct sl_period p = take_rows->periods[i];
-    struct sl_take_result t = {.next = cell};
-
-    if ((sl_ns)cell.w[0] >= p.start && (sl_ns)cell.w[0] < p.end)
-        t.next.w[1] = sl_sub_floor(cell.w[1], cost);
-    return t;
-}
-
-/* What may go back of a lease of which `amount` was left at `now`: the row may
- * be of a later instant, and a refill since then has covered the rest. */
-static uint64_t surely_left(const struct sl_limit *limit, struct sl_cell cell,
-                            uint64_t amount, sl_ns taken, sl_ns now)
-{
-    sl_ns latest = now > (sl_ns)cell.w[0] ? now : (sl_ns)cell.w[0];
-
-    if (limit->kind == SL_INTERVAL)
-        return latest / limit->period == taken / limit->period ? amount : 0;
-    if (limit->kind == SL_BUCKET)
-        return sl_sub_floor(amount,
-                            sl_muldiv_up((uint64_t)(latest - now), limit->count,
-                                         (uint64_t)limit->period));
-    return amount;
-}
-
-/* Part `i`, the first of its row, by its errand. */
-static struct sl_take_result judge(const struct sl_take_rows *take_rows,
-                                   unsigned i, struct sl_cell cell,
-                                   uint64_t cost)
-{
-    const struct sl_limit *limit = take_rows->parts[i].limit;
-    uint64_t amount = cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX;
-    sl_ns now = take_rows->at[take_rows->row_of[i]];
-    struct sl_take_result t;
-    struct sl_answer would;
-
-    switch (take_rows->op) {
-    case SL_TAKE_OP_PEEK:
-        would = sl_take(limit, cell, cost, now).answer;
-        t = sl_take(limit, cell, 0, now);
-        t.answer.outcome = would.outcome;
-        t.answer.retry_in = would.retry_in;
-        return t;
-    case SL_TAKE_OP_CHARGE:
-        return sl_adjust(limit, cell, (int64_t)amount, now, now);
-    case SL_TAKE_OP_REFUND:
-        if (take_rows->is_rest)
-            amount = surely_left(limit, cell, amount,
-                                 take_rows->parts[i].taken_at, take_rows->now);
-        if (limit->calendar && take_rows->orphaned)
-            return give_back_noted(take_rows, i, cell, amount);
-        return sl_adjust(limit, cell, -(int64_t)amount,
-                         take_rows->parts[i].taken_at, now);
-    case SL_TAKE_OP_RESET: /* what is leased may still be spent */
-        return sl_adjust(limit, sl_cell_of(0, 0),
-                         (int64_t)take_rows->rows[take_rows->row_of[i]].leased,
-                         now, now);
-    case SL_TAKE_OP_TAKE:
-    case SL_TAKE_OP_EACH:
-    case SL_TAKE_OP_SETTLE:
-        break;
-    }
-    return sl_take(limit, cell, cost, now);
-}
-
-/* What part `i` says if `used` of another key counts against it, too. */
-static void count_beside(const struct sl_take_rows *take_rows, unsigned i,
-                         struct sl_cell cell, uint64_t cost, uint64_t used,
-                         struct sl_take_result *taken)
-{
-    const struct sl_limit *limit = take_rows->parts[i].limit;
-    sl_ns now = take_rows->at[take_rows->row_of[i]];
-    struct sl_cell both = sl_adjust(limit, cell, (int64_t)used, now, now).next;
-    struct sl_answer would = sl_take(limit, both, cost, now).answer;
-
-    if (would.outcome != SL_ALLOW)
-        taken->next = sl_take(limit, cell, 0, now).next;
-    taken->answer = would;
-    if (take_rows->op == SL_TAKE_OP_PEEK) {
-        taken->answer = sl_take(limit, both, 0, now).answer;
-        taken->answer.outcome = would.outcome;
-        taken->answer.retry_in = would.retry_in;
-    }
-}
-
-static uint64_t used_of(const struct sl_answer *answer)
-{
-    return sl_sub_floor(answer->capacity, answer->remaining);
-}
-
-/* What a row is judged by: without what is left of a lease of it. */
-static struct sl_cell cell_of(const struct sl_take_rows *take_rows, unsigned k)
-{
-    const struct sl_row_lease *lease = &take_rows->lease[k];
-    const struct sl_limit *limit = take_rows->parts[take_rows->first[k]].limit;
-    struct sl_cell cell = take_rows->rows[k].cell;
-    uint64_t back =
-        surely_left(limit, cell, lease->back, lease->taken, take_rows->now);
-
-    if (back == 0)
-        return cell;
-    return sl_adjust(limit, cell, -(int64_t)back, lease->taken,
-                     take_rows->at[k])
-        .next;
-}
-
-static struct sl_take_result judge_row(struct sl_take_rows *take_rows,
-                                       unsigned k, bool refused,
-                                       const struct sl_take_result *taken)
-{
-    unsigned i = take_rows->first[k];
-    struct sl_cell cell = cell_of(take_rows, k);
-    uint64_t cost = refused ? 0 : take_rows->cost[k];
-    int beside = take_rows->beside[k];
-    struct sl_take_result t =
-        refused ? sl_take(take_rows->parts[i].limit, cell, 0, take_rows->at[k])
-                : judge(take_rows, i, cell, cost);
-
-    if (beside >= 0 && used_of(&taken[beside].answer) > 0)
-        count_beside(take_rows, i, cell, cost, used_of(&taken[beside].answer),
-                     &t);
-    return t;
-}
-
-/* It is written beside the row what is out, for a second. */
-static void note_lease(struct sl_take_rows *take_rows, unsigned k,
-                       uint64_t amount)
-{
-    struct sl_row *row = &take_rows->rows[k];
-    const struct sl_row_lease *lease = &take_rows->lease[k];
-
-    row->leases = lease->want > 0 || lease->back > 0 || take_rows->is_rest;
-    row->lease_slot = take_rows->slot;
-    row->lease_amount = amount;
-    row->lease_till = (uint64_t)((take_rows->now + SL_S) / SL_MS) + 1;
-}
-
-/* As much as is wanted of what the take leaves. Of a bucket half of that: a
- * lease that melts loses a part of a token, which is much of the last one. */
-static void take_lease(struct sl_take_rows *take_rows, unsigned k,
-                       struct sl_take_result *taken)
-{
-    struct sl_row_lease *lease = &take_rows->lease[k];
-    const struct sl_limit *limit = take_rows->parts[take_rows->first[k]].limit;
-    uint64_t left =
-        taken->answer.remaining / (limit->kind == SL_BUCKET ? 2 : 1);
-
-    lease->has = lease->want < left ? lease->want : left;
-    note_lease(take_rows, k, lease->has);
-    if (lease->has > 0)
-        taken->next =
-            sl_take(limit, taken->next, lease->has, take_rows->at[k]).next;
-}
-
-static bool judge_set(struct sl_take_rows *take_rows)
-{
-    struct sl_take_result taken[SL_PARTS];
-    bool allowed = true;
-
-    for (unsigned k = 0; k < take_rows->row_count; k++) {
-        take_rows->lease[k].has = 0;
-        take_rows->rows[k].leases = false;
-        taken[k] = judge_row(take_rows, k, false, taken);
-        allowed = allowed && taken[k].answer.outcome == SL_ALLOW;
-    }
-    for (unsigned k = 0; k < take_rows->row_count; k++) {
-        if (!allowed && taken[k].answer.outcome == SL_ALLOW)
-            taken[k] = judge_row(take_rows, k, true, taken);
-        if (allowed)
-            take_lease(take_rows, k, &taken[k]);
-        take_rows->rows[k].next = taken[k].next;
-    }
-    for (unsigned i = 0; i < take_rows->count; i++)
-        take_rows->parts[i].answer = taken[take_rows->row_of[i]].answer;
-    return allowed;
-}
-
-/* Every part for itself, but for what is carried to it: the two are a set. */
-static void judge_each(struct sl_take_rows *take_rows)
-{
-    bool carries = false;
-
-    for (unsigned k = 0; k < take_rows->row_count; k++)
-        take_rows->rows[k].next = take_rows->rows[k].cell;
-    for (unsigned i = 0; i < take_rows->count; i++) {
-        struct sl_row *row = &take_rows->rows[take_rows->row_of[i]];
-        struct sl_part *part = &take_rows->parts[i];
-        struct sl_part *before = i > 0 ? part - 1 : NULL;
-        bool same = carries && take_rows->row_of[i - 1] == take_rows->row_of[i];
-        struct sl_take_result t = judge(take_rows, i, row->next, part->cost);
-
-        if (carries && !same && used_of(&before->answer) > 0)
-            count_beside(take_rows, i, row->next, part->cost,
-                         used_of(&before->answer), &t);
-        part->answer = t.answer;
-        if (same)
-            before->answer = t.answer;
-        row->next = t.next;
-        carries = part->carried && !carries;
-    }
-}
-
-/* When a row has lost its meaning; what gives back leaves that as it is, since
- * others may have taken more meanwhile. */
-static void date(struct sl_take_rows *take_rows, unsigned k)
-{
-    unsigned i = take_rows->first[k];
-
-    sl_row_date(&take_rows->rows[k], &take_rows->limits[i], take_rows->now,
-                take_rows->orphaned ? SL_NS_NONE
-                                    : take_rows->parts[i].answer.reset_in);
-}
-
-static void note_writes(struct sl_take_rows *take_rows, bool allowed)
-{
-    bool looks = take_rows->op == SL_TAKE_OP_PEEK;
-
-    for (unsigned k = 0; k < take_rows->row_count; k++) {
-        struct sl_row *row = &take_rows->rows[k];
-        bool same = row->is_window ? row->next.w[1] == row->cell.w[1]
-                                   : sl_cell_eq(row->next, row->cell);
-
-        row->deletes = take_rows->op == SL_TAKE_OP_RESET && row->leased == 0 &&
-                       !row->has_marks;
-        row->changed = row->deletes || (!looks && !same);
-        row->leaned_on = false;
-        if (row->changed)
-            date(take_rows, k);
-    }
-    for (unsigned i = 0; allowed && i + 1 < take_rows->count; i++)
-        if (take_rows->parts[i].carried &&
-            take_rows->rows[take_rows->row_of[i + 1]].changed)
-            take_rows->rows[take_rows->row_of[i]].leaned_on = true;
-}
-
-/* When a row says that it was written; 0 if it has no clock. */
-static sl_ns written_at(const struct sl_limit *limit, struct sl_cell cell)
-{
-    uint64_t index;
-
-    if (limit->kind != SL_SLIDING)
-        return (sl_ns)cell.w[0];
-    index = (cell.w[0] >> 32) | (cell.w[1] >> 32) << 31; /* see sliding.c */
-    return (sl_ns)sl_mul_sat(index, (uint64_t)limit->period) & SL_NS_MAX;
-}
-
-sl_ns sl_take_rows_time(const struct sl_limit *limit, struct sl_cell cell,
-                        sl_ns now)
-{
-    sl_ns ahead = 0;
-
-    if (limit->kind != SL_FIXED)
-        ahead = written_at(limit, cell) - now;
-    return now + (ahead > 0 && ahead <= SL_TAKE_ROWS_LAG ? ahead : 0);
-}
-
-static void set_times(struct sl_take_rows *take_rows)
-{
-    for (unsigned k = 0; k < take_rows->row_count; k++)
-        take_rows->at[k] =
-            sl_take_rows_time(take_rows->parts[take_rows->first[k]].limit,
-                              take_rows->rows[k].cell, take_rows->now);
-}
-
-/* Answers count from now. */
-static void lift(sl_ns *span, sl_ns by)
-{
-    if (*span != SL_NS_NONE && *span > 0)
-        *span = sl_ns_add_sat(*span, by);
-}
-
-static void lift_answers(struct sl_take_rows *take_rows)
-{
-    for (unsigned i = 0; i < take_rows->count; i++) {
-        struct sl_answer *answer = &take_rows->parts[i].answer;
-        sl_ns by = take_rows->at[take_rows->row_of[i]] - take_rows->now;
-
-        lift(&answer->retry_in, by);
-        lift(&answer->reset_in, by);
-        lift(&answer->wait, by);
-    }
-}
-
-bool sl_take_rows_judge(struct sl_take_rows *take_rows)
-{
-    bool allowed = true;
-
-    set_times(take_rows);
-    if (take_rows->op == SL_TAKE_OP_EACH)
-        judge_each(take_rows);
-    else
-        allowed = judge_set(take_rows);
-    lift_answers(take_rows);
-    note_writes(take_rows, allowed);
-    return allowed;
-}
-
-/* ---- the rest ---- */
-
-unsigned sl_take_rows_writes(const struct sl_take_rows *take_rows)
-{
-    unsigned count = 0;
-
-    for (unsigned k = 0; k < take_rows->row_count; k++)
-        count += take_rows->rows[k].changed;
-    return count;
-}
-
-unsigned sl_take_rows_checks(const struct sl_take_rows *take_rows)
-{
-    unsigned count = 0;
-
-    for (unsigned k = 0; k < take_rows->row_count; k++)
-        count += take_rows->rows[k].leaned_on && !take_rows->rows[k].changed;
-    return count;
-}
-
-bool sl_take_rows_is_count(const struct sl_take_rows *take_rows)
-{
-    const struct sl_limit *limit = &take_rows->limits[0];
-    uint64_t cost = take_rows->cost[0];
-
-    if (take_rows->row_count != 1 || !take_rows->rows[0].is_window || cost == 0)
-        return false;
-    if (take_rows->op == SL_TAKE_OP_REFUND)
-        return cost <= SL_AMOUNT_MAX &&
-               take_rows->parts[0].taken_at / limit->period ==
-                   take_rows->now / limit->period;
-    return take_rows->op == SL_TAKE_OP_TAKE && cost <= limit->capacity;
-}
-
-struct sl_row_count sl_take_rows_count(struct sl_take_rows *take_rows)
-{
-    const struct sl_row_lease *lease = &take_rows->lease[0];
-    const struct sl_limit *limit = &take_rows->limits[0];
-    uint64_t capacity = limit->capacity, cost = take_rows->cost[0], want, back;
-
-    note_lease(take_rows, 0, 0);
-    if (take_rows->op == SL_TAKE_OP_REFUND)
-        return (struct sl_row_count){
-            .add = -(int64_t)cost, .least = cost, .most = SL_AMOUNT_MAX};
-    back = lease->taken / limit->period == take_rows->now / limit->period
-               ? lease->back
-               : 0;
-    want = lease->want < capacity - cost ? lease->want : capacity - cost;
-    note_lease(take_rows, 0, want);
-    return (struct sl_row_count){
-        .add = (int64_t)(cost + want) - (int64_t)back,
-        .least = back,
-        .most = capacity - cost - want + back,
-    };
-}
-
-sl_ns sl_take_rows_lease_end(const struct sl_take_rows *take_rows, unsigned k)
-{
-    unsigned i = take_rows->first[k];
-    const struct sl_limit *limit = &take_rows->limits[i];
-
-    if (limit->calendar)
-        return take_rows->periods[i].end;
-    return limit->kind == SL_BUCKET
-               ? SL_NS_MAX
-               : take_rows->now - take_rows->now % limit->period +
-                     limit->period;
-}
-
-void sl_take_rows_invert(struct sl_take_rows *take_rows, sl_ns now)
-{
-    sl_ns taken = take_rows->now;
-
-    take_rows->op = SL_TAKE_OP_REFUND;
-    take_rows->now = now > taken ? now : taken;
-    take_rows->orphaned = true;
-    for (unsigned i = 0; i < take_rows->count; i++) {
-        take_rows->parts[i].taken_at = taken;
-        take_rows->parts[i].carried = false;
-        take_rows->parts[i].binding = NULL;
-    }
-    for (unsigned k = 0; k < take_rows->row_count; k++) {
-        take_rows->beside[k] = -1;
-        take_rows->lease[k] = (struct sl_row_lease){0};
-    }
-}
-
-void sl_take_rows_answer(const struct sl_take_rows *take_rows,
-                         struct sl_take *take)
-{
-    for (unsigned i = 0; i < take_rows->count; i++) {
-        take->parts[i].answer = take_rows->parts[i].answer;
-        take->parts[i].untracked = false;
-    }
-}
-
-/* ---- an item of the table: its names, and what is asked of it. */
 
 #define GRACE 3600 /* seconds that a row outlives its meaning */
 
@@ -541,7 +26,7 @@ static bool is_utf8(struct sl_str text)
         for (size_t k = 1; k <= more; k++)
             if (((unsigned char)text.at[i + k] & 0xc0) != 0x80)
                 return false;
-        /* Overlong forms and surrogates are as rare as they are unwanted. */
+        /* Overlong forms and surrogates. */
         if ((c == 0xe0 && (unsigned char)text.at[i + 1] < 0xa0) ||
             (c == 0xed && (unsigned char)text.at[i + 1] > 0x9f) ||
             (c == 0xf0 && (unsigned char)text.at[i + 1] < 0x90) ||
@@ -588,101 +73,584 @@ void sl_row_of(const struct sl_part *part, struct sl_str name, sl_ns now,
     }
 }
 
-void sl_row_date(struct sl_row *row, const struct sl_limit *limit, sl_ns now,
-                 sl_ns reset_in)
+struct sl_cell sl_row_cell(uint64_t count, sl_ns now)
 {
-    /* A window that slides weighs on the next one. */
-    sl_ns more = limit->kind == SL_SLIDING ? limit->period : 0;
-
-    if (!row->is_window)
-        row->ttl = reset_in == SL_NS_NONE
-                       ? 0
-                       : (uint64_t)((now + reset_in + more) / SL_S) + 1 + GRACE;
-}
-
-struct sl_cell sl_row_cell(const struct sl_row *row, uint64_t count, sl_ns now)
-{
-    (void)row;
     return count > 0 ? sl_cell_of((uint64_t)now, count) : sl_cell_of(0, 0);
 }
 
-/* ---- pieces of requests ---- */
+/* ---- filling ---- */
 
-static int put_key(struct sl_buf *out, const struct sl_row *row)
+static bool may_carry(enum sl_take_op op)
 {
-    int err = sl_buf_add(out, SL_STR("{\"userId\":{\"S\":"));
+    return op == SL_TAKE_OP_TAKE || op == SL_TAKE_OP_PEEK ||
+           op == SL_TAKE_OP_EACH;
+}
 
+/* The index of the row with this name and limit; row_count: none. */
+static unsigned find_row(struct sl_row_set *set, const struct sl_row *row)
+{
+    unsigned i = 0;
+
+    while (i < set->row_count && (!sl_str_eq(set->rows[i].name, row->name) ||
+                                  strcmp(set->rows[i].sort, row->sort) != 0))
+        i++;
+    return i;
+}
+
+static void fill_part(struct sl_row_set *set, unsigned i, struct sl_str name)
+{
+    struct sl_row row;
+    unsigned k;
+
+    sl_row_of(&set->parts[i], name, set->now, &row);
+    k = find_row(set, &row);
+    set->row_of[i] = k;
+    if (k < set->row_count) {
+        set->cost[k] = sl_add_sat(set->cost[k], set->parts[i].cost);
+    } else {
+        set->rows[k] = row;
+        set->first[k] = i;
+        set->cost[k] = set->parts[i].cost;
+        set->beside[k] = -1;
+        set->lease[k] = (struct sl_row_lease){0};
+        set->row_count++;
+    }
+    if (i > 0 && set->parts[i - 1].carried &&
+        set->row_of[i - 1] < set->row_of[i])
+        set->beside[k] = (int)set->row_of[i - 1];
+}
+
+static void copy_part(struct sl_row_set *set, const struct sl_take *take,
+                      unsigned i)
+{
+    struct sl_part *part = &set->parts[i];
+
+    *part = take->parts[i];
+    set->limits[i] = *take->parts[i].limit;
+    part->limit = &set->limits[i];
+    part->carried = part->carried && may_carry(take->op);
+    part->untracked = false;
+    if (part->limit->calendar)
+        set->periods[i] = sl_calendar_period(&part->limit->cal, set->now);
+}
+
+int sl_row_set_fill(struct sl_row_set *set, const struct sl_take *take,
+                    sl_ns now)
+{
+    size_t ends[SL_PARTS], at = 0;
+
+    set->op = take->op;
+    set->now = now;
+    set->count = take->count < SL_PARTS ? take->count : SL_PARTS;
+    set->row_count = 0;
+    set->orphaned = set->is_rest = false;
+    for (unsigned i = 0; i < set->count; i++) {
+        int err = sl_row_name(sl_take_part_name(&take->parts[i]), &set->names);
+
+        if (err)
+            return err;
+        ends[i] = set->names.len;
+    }
+    for (unsigned i = 0; i < set->count; i++) { /* the names no longer move */
+        copy_part(set, take, i);
+        fill_part(set, i, (struct sl_str){set->names.bytes + at, ends[i] - at});
+        at = ends[i];
+    }
+    return 0;
+}
+
+int sl_row_set_fill_rest(struct sl_row_set *set,
+                         const struct sl_lease_rest *rest, sl_ns now)
+{
+    int err = sl_row_name(rest->name, &set->names);
+
+    set->op = SL_TAKE_OP_REFUND;
+    set->now = rest->taken; /* names the row of a window */
+    set->count = 1;
+    set->row_count = 0;
+    set->orphaned = set->is_rest = true;
+    set->limits[0] = rest->limit;
+    set->periods[0] = rest->period;
+    set->parts[0] = (struct sl_part){.limit = &set->limits[0],
+                                     .cost = rest->amount,
+                                     .taken_at = rest->taken};
     if (!err)
-        err = sl_json_string(out, row->name);
-    return err ? err
-               : sl_buf_addf(out, "},\"dataType\":{\"S\":\"%s\"}}", row->sort);
+        fill_part(set, 0, sl_buf_str(&set->names));
+    set->now = now > rest->taken ? now : rest->taken;
+    return err;
 }
 
-static int put_head(struct sl_buf *out, struct sl_str table,
-                    const struct sl_row *row)
+/* ---- judging ---- */
+
+/* A refund of a calendar that may be gone, by the period of the take. */
+static struct sl_take_result refund_period(const struct sl_row_set *set,
+                                           unsigned i, struct sl_cell cell,
+                                           uint64_t cost)
 {
-    int err =
-        sl_buf_addf(out, "\"TableName\":\"%.*s\",\"Key\":", SL_STR_ARG(table));
+    struct sl_period p = set->periods[i];
+    struct sl_take_result t = {.next = cell};
 
-    return err ? err : put_key(out, row);
+    if ((sl_ns)cell.w[0] >= p.start && (sl_ns)cell.w[0] < p.end)
+        t.next.w[1] = sl_sub_floor(cell.w[1], cost);
+    return t;
 }
 
-/* That a row says what we have seen of it, and the names and values that this
- * takes. */
+/* The part of a lease's rest that can be refunded at `now`. The row may be
+ * later, and a refill since then has covered the rest. */
+static uint64_t surely_left(const struct sl_limit *limit, struct sl_cell cell,
+                            uint64_t amount, sl_ns taken, sl_ns now)
+{
+    sl_ns latest = now > (sl_ns)cell.w[0] ? now : (sl_ns)cell.w[0];
+
+    if (limit->kind == SL_INTERVAL)
+        return latest / limit->period == taken / limit->period ? amount : 0;
+    if (limit->kind == SL_BUCKET)
+        return sl_sub_floor(amount,
+                            sl_muldiv_up((uint64_t)(latest - now), limit->count,
+                                         (uint64_t)limit->period));
+    return amount;
+}
+
+/* Part `i`, the first of its row, by the op. */
+static struct sl_take_result judge(const struct sl_row_set *set, unsigned i,
+                                   struct sl_cell cell, uint64_t cost)
+{
+    const struct sl_limit *limit = set->parts[i].limit;
+    uint64_t amount = cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX;
+    sl_ns now = set->at[set->row_of[i]];
+    struct sl_take_result t;
+    struct sl_answer would;
+
+    switch (set->op) {
+    case SL_TAKE_OP_PEEK:
+        would = sl_take(limit, cell, cost, now).answer;
+        t = sl_take(limit, cell, 0, now);
+        t.answer.outcome = would.outcome;
+        t.answer.retry_in = would.retry_in;
+        return t;
+    case SL_TAKE_OP_CHARGE:
+        return sl_adjust(limit, cell, (int64_t)amount, now, now);
+    case SL_TAKE_OP_REFUND:
+        if (set->is_rest)
+            amount = surely_left(limit, cell, amount, set->parts[i].taken_at,
+                                 set->now);
+        if (limit->calendar && set->orphaned)
+            return refund_period(set, i, cell, amount);
+        return sl_adjust(limit, cell, -(int64_t)amount, set->parts[i].taken_at,
+                         now);
+    case SL_TAKE_OP_RESET: /* leases may still be spent */
+        return sl_adjust(limit, sl_cell_of(0, 0),
+                         (int64_t)set->rows[set->row_of[i]].leased, now, now);
+    case SL_TAKE_OP_TAKE:
+    case SL_TAKE_OP_EACH:
+    case SL_TAKE_OP_SETTLE:
+        break;
+    }
+    return sl_take(limit, cell, cost, now);
+}
+
+/* Judges part `i` when `used` of another key also counts against it. */
+static void count_beside(const struct sl_row_set *set, unsigned i,
+                         struct sl_cell cell, uint64_t cost, uint64_t used,
+                         struct sl_take_result *taken)
+{
+    const struct sl_limit *limit = set->parts[i].limit;
+    sl_ns now = set->at[set->row_of[i]];
+    struct sl_cell both = sl_adjust(limit, cell, (int64_t)used, now, now).next;
+    struct sl_answer would = sl_take(limit, both, cost, now).answer;
+
+    if (would.outcome != SL_ALLOW)
+        taken->next = sl_take(limit, cell, 0, now).next;
+    taken->answer = would;
+    if (set->op == SL_TAKE_OP_PEEK) {
+        taken->answer = sl_take(limit, both, 0, now).answer;
+        taken->answer.outcome = would.outcome;
+        taken->answer.retry_in = would.retry_in;
+    }
+}
+
+static uint64_t used_of(const struct sl_answer *answer)
+{
+    return sl_sub_floor(answer->capacity, answer->remaining);
+}
+
+/* The cell that a row is judged by: without the rest of its lease. */
+static struct sl_cell cell_of(const struct sl_row_set *set, unsigned k)
+{
+    const struct sl_row_lease *lease = &set->lease[k];
+    const struct sl_limit *limit = set->parts[set->first[k]].limit;
+    struct sl_cell cell = set->rows[k].cell;
+    uint64_t back =
+        surely_left(limit, cell, lease->back, lease->taken, set->now);
+
+    if (back == 0)
+        return cell;
+    return sl_adjust(limit, cell, -(int64_t)back, lease->taken, set->at[k])
+        .next;
+}
+
+static struct sl_take_result judge_row(struct sl_row_set *set, unsigned k,
+                                       bool refused,
+                                       const struct sl_take_result *taken)
+{
+    unsigned i = set->first[k];
+    struct sl_cell cell = cell_of(set, k);
+    uint64_t cost = refused ? 0 : set->cost[k];
+    int beside = set->beside[k];
+    struct sl_take_result t =
+        refused ? sl_take(set->parts[i].limit, cell, 0, set->at[k])
+                : judge(set, i, cell, cost);
+
+    if (beside >= 0 && used_of(&taken[beside].answer) > 0)
+        count_beside(set, i, cell, cost, used_of(&taken[beside].answer), &t);
+    return t;
+}
+
+/* The lease is written into the row, for a second. */
+static void note_lease(struct sl_row_set *set, unsigned k, uint64_t amount)
+{
+    struct sl_row *row = &set->rows[k];
+    const struct sl_row_lease *lease = &set->lease[k];
+
+    row->leases = lease->want > 0 || lease->back > 0 || set->is_rest;
+    row->lease_slot = set->slot;
+    row->lease_amount = amount;
+    row->lease_till = (uint64_t)((set->now + SL_S) / SL_MS) + 1;
+}
+
+/* Leases what is wanted of the tokens that the take leaves. Of a bucket half of
+ * that: a lease that melts loses a part of a token. */
+static void take_lease(struct sl_row_set *set, unsigned k,
+                       struct sl_take_result *taken)
+{
+    struct sl_row_lease *lease = &set->lease[k];
+    const struct sl_limit *limit = set->parts[set->first[k]].limit;
+    uint64_t left =
+        taken->answer.remaining / (limit->kind == SL_BUCKET ? 2 : 1);
+
+    lease->has = lease->want < left ? lease->want : left;
+    note_lease(set, k, lease->has);
+    if (lease->has > 0)
+        taken->next = sl_take(limit, taken->next, lease->has, set->at[k]).next;
+}
+
+static bool judge_set(struct sl_row_set *set)
+{
+    struct sl_take_result taken[SL_PARTS];
+    bool allowed = true;
+
+    for (unsigned k = 0; k < set->row_count; k++) {
+        set->lease[k].has = 0;
+        set->rows[k].leases = false;
+        taken[k] = judge_row(set, k, false, taken);
+        allowed = allowed && taken[k].answer.outcome == SL_ALLOW;
+    }
+    for (unsigned k = 0; k < set->row_count; k++) {
+        if (!allowed && taken[k].answer.outcome == SL_ALLOW)
+            taken[k] = judge_row(set, k, true, taken);
+        if (allowed)
+            take_lease(set, k, &taken[k]);
+        set->rows[k].next = taken[k].next;
+    }
+    for (unsigned i = 0; i < set->count; i++)
+        set->parts[i].answer = taken[set->row_of[i]].answer;
+    return allowed;
+}
+
+/* Each part on its own. A carried part and the next are a set. */
+static void judge_each(struct sl_row_set *set)
+{
+    bool carries = false;
+
+    for (unsigned k = 0; k < set->row_count; k++)
+        set->rows[k].next = set->rows[k].cell;
+    for (unsigned i = 0; i < set->count; i++) {
+        struct sl_row *row = &set->rows[set->row_of[i]];
+        struct sl_part *part = &set->parts[i];
+        struct sl_part *before = i > 0 ? part - 1 : NULL;
+        bool same = carries && set->row_of[i - 1] == set->row_of[i];
+        struct sl_take_result t = judge(set, i, row->next, part->cost);
+
+        if (carries && !same && used_of(&before->answer) > 0)
+            count_beside(set, i, row->next, part->cost,
+                         used_of(&before->answer), &t);
+        part->answer = t.answer;
+        if (same)
+            before->answer = t.answer;
+        row->next = t.next;
+        carries = part->carried && !carries;
+    }
+}
+
+/* Sets the ttl of a row. A refund leaves it, since others may have taken more
+ * meanwhile. */
+static void set_ttl(struct sl_row_set *set, unsigned k)
+{
+    unsigned i = set->first[k];
+    const struct sl_limit *limit = &set->limits[i];
+    sl_ns reset_in = set->parts[i].answer.reset_in;
+    /* A sliding window counts in the next one. */
+    sl_ns more = limit->kind == SL_SLIDING ? limit->period : 0;
+
+    if (set->rows[k].is_window)
+        return;
+    set->rows[k].ttl =
+        set->orphaned || reset_in == SL_NS_NONE
+            ? 0
+            : (uint64_t)((set->now + reset_in + more) / SL_S) + 1 + GRACE;
+}
+
+static void note_writes(struct sl_row_set *set, bool allowed)
+{
+    bool peeks = set->op == SL_TAKE_OP_PEEK;
+
+    for (unsigned k = 0; k < set->row_count; k++) {
+        struct sl_row *row = &set->rows[k];
+        bool same = row->is_window ? row->next.w[1] == row->cell.w[1]
+                                   : sl_cell_eq(row->next, row->cell);
+
+        row->deletes =
+            set->op == SL_TAKE_OP_RESET && row->leased == 0 && !row->has_marks;
+        row->changed = row->deletes || (!peeks && !same);
+        row->is_checked = false;
+        if (row->changed)
+            set_ttl(set, k);
+    }
+    for (unsigned i = 0; allowed && i + 1 < set->count; i++)
+        if (set->parts[i].carried && set->rows[set->row_of[i + 1]].changed)
+            set->rows[set->row_of[i]].is_checked = true;
+}
+
+/* When the row was written; 0: its kind has no clock. */
+static sl_ns written_at(const struct sl_limit *limit, struct sl_cell cell)
+{
+    uint64_t index;
+
+    if (limit->kind != SL_SLIDING)
+        return (sl_ns)cell.w[0];
+    index = (cell.w[0] >> 32) | (cell.w[1] >> 32) << 31; /* see sliding.c */
+    return (sl_ns)sl_mul_sat(index, (uint64_t)limit->period) & SL_NS_MAX;
+}
+
+sl_ns sl_row_set_time(const struct sl_limit *limit, struct sl_cell cell,
+                      sl_ns now)
+{
+    sl_ns ahead = 0;
+
+    if (limit->kind != SL_FIXED)
+        ahead = written_at(limit, cell) - now;
+    return now + (ahead > 0 && ahead <= SL_ROW_SET_LAG ? ahead : 0);
+}
+
+static void set_times(struct sl_row_set *set)
+{
+    for (unsigned k = 0; k < set->row_count; k++)
+        set->at[k] = sl_row_set_time(set->parts[set->first[k]].limit,
+                                     set->rows[k].cell, set->now);
+}
+
+/* Makes a time of an answer count from `now`. */
+static void lift(sl_ns *span, sl_ns by)
+{
+    if (*span != SL_NS_NONE && *span > 0)
+        *span = sl_ns_add_sat(*span, by);
+}
+
+static void lift_answers(struct sl_row_set *set)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        struct sl_answer *answer = &set->parts[i].answer;
+        sl_ns by = set->at[set->row_of[i]] - set->now;
+
+        lift(&answer->retry_in, by);
+        lift(&answer->reset_in, by);
+        lift(&answer->wait, by);
+    }
+}
+
+bool sl_row_set_judge(struct sl_row_set *set)
+{
+    bool allowed = true;
+
+    set_times(set);
+    if (set->op == SL_TAKE_OP_EACH)
+        judge_each(set);
+    else
+        allowed = judge_set(set);
+    lift_answers(set);
+    note_writes(set, allowed);
+    return allowed;
+}
+
+unsigned sl_row_set_writes(const struct sl_row_set *set)
+{
+    unsigned count = 0;
+
+    for (unsigned k = 0; k < set->row_count; k++)
+        count += set->rows[k].changed;
+    return count;
+}
+
+unsigned sl_row_set_checks(const struct sl_row_set *set)
+{
+    unsigned count = 0;
+
+    for (unsigned k = 0; k < set->row_count; k++)
+        count += set->rows[k].is_checked && !set->rows[k].changed;
+    return count;
+}
+
+bool sl_row_set_is_count(const struct sl_row_set *set)
+{
+    const struct sl_limit *limit = &set->limits[0];
+    uint64_t cost = set->cost[0];
+
+    if (set->row_count != 1 || !set->rows[0].is_window || cost == 0)
+        return false;
+    if (set->op == SL_TAKE_OP_REFUND)
+        return cost <= SL_AMOUNT_MAX &&
+               set->parts[0].taken_at / limit->period ==
+                   set->now / limit->period;
+    return set->op == SL_TAKE_OP_TAKE && cost <= limit->capacity;
+}
+
+struct sl_row_count sl_row_set_count(struct sl_row_set *set)
+{
+    const struct sl_row_lease *lease = &set->lease[0];
+    const struct sl_limit *limit = &set->limits[0];
+    uint64_t capacity = limit->capacity, cost = set->cost[0], want, back;
+
+    note_lease(set, 0, 0);
+    if (set->op == SL_TAKE_OP_REFUND)
+        return (struct sl_row_count){
+            .add = -(int64_t)cost, .least = cost, .most = SL_AMOUNT_MAX};
+    back = lease->taken / limit->period == set->now / limit->period
+               ? lease->back
+               : 0;
+    want = lease->want < capacity - cost ? lease->want : capacity - cost;
+    note_lease(set, 0, want);
+    return (struct sl_row_count){
+        .add = (int64_t)(cost + want) - (int64_t)back,
+        .least = back,
+        .most = capacity - cost - want + back,
+    };
+}
+
+sl_ns sl_row_set_lease_end(const struct sl_row_set *set, unsigned k)
+{
+    unsigned i = set->first[k];
+    const struct sl_limit *limit = &set->limits[i];
+
+    if (limit->calendar)
+        return set->periods[i].end;
+    return limit->kind == SL_BUCKET
+               ? SL_NS_MAX
+               : set->now - set->now % limit->period + limit->period;
+}
+
+void sl_row_set_invert(struct sl_row_set *set, sl_ns now)
+{
+    sl_ns taken = set->now;
+
+    set->op = SL_TAKE_OP_REFUND;
+    set->now = now > taken ? now : taken;
+    set->orphaned = true;
+    for (unsigned i = 0; i < set->count; i++) {
+        set->parts[i].taken_at = taken;
+        set->parts[i].carried = false;
+        set->parts[i].binding = NULL;
+    }
+    for (unsigned k = 0; k < set->row_count; k++) {
+        set->beside[k] = -1;
+        set->lease[k] = (struct sl_row_lease){0};
+    }
+}
+
+void sl_row_set_answer(const struct sl_row_set *set, struct sl_take *take)
+{
+    for (unsigned i = 0; i < set->count; i++) {
+        take->parts[i].answer = set->parts[i].answer;
+        take->parts[i].untracked = false;
+    }
+}
+
+/* ---- requests ---- */
+
+/* Conditions and values use these names:
+ *   #a :a :x   count of a window, or first word of a cell: old, new
+ *   #b :b :y   second word: old, new
+ *   #r #t      resetTime, ttl
+ *   #s :s :m   marks; as a set, as a text
+ *   #l :v      our lease
+ */
+#define IS_MARKED "contains(#s, :m)"
+/* The reply to an unmet condition has the row, where the endpoint can. */
+#define ALL_OLD ",\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\"}"
+
+/* ,":NAME":{"N":"number"} */
+static void put_value(struct sl_writer *w, const char *name, uint64_t number)
+{
+    sl_writer_addf(w, ",\":%s\":{\"N\":\"%" PRIu64 "\"}", name, number);
+}
+
+static void put_key(struct sl_writer *w, const struct sl_row *row)
+{
+    sl_writer_add(w, SL_STR("{\"userId\":{\"S\":"));
+    sl_json_str(w, row->name);
+    sl_writer_addf(w, "},\"dataType\":{\"S\":\"%s\"}}", row->sort);
+}
+
+static void put_head(struct sl_writer *w, struct sl_str table,
+                     const struct sl_row *row)
+{
+    sl_writer_addf(w, "\"TableName\":\"%.*s\",\"Key\":", SL_STR_ARG(table));
+    put_key(w, row);
+}
+
+/* The row still has `cell`. */
 static const char *condition_of(const struct sl_row *row)
 {
-    if (!row->there)
+    if (!row->found)
         return "attribute_not_exists(#a)";
     return row->is_window ? "#a = :a" : "#a = :a AND #b = :b";
 }
 
-static int put_old(struct sl_buf *out, const struct sl_row *row, char before)
+static void put_old(struct sl_writer *w, const struct sl_row *row)
 {
-    int err;
-
-    if (!row->there)
-        return 0;
-    err = sl_buf_addf(out, "%c\":a\":{\"N\":\"%" PRIu64 "\"}", before,
-                      row->is_window ? row->cell.w[1] : row->cell.w[0]);
-    if (!err && !row->is_window)
-        err =
-            sl_buf_addf(out, ",\":b\":{\"N\":\"%" PRIu64 "\"}", row->cell.w[1]);
-    return err;
+    if (!row->found)
+        return;
+    put_value(w, "a", row->cell.w[row->is_window]);
+    if (!row->is_window)
+        put_value(w, "b", row->cell.w[1]);
 }
 
-static int put_names(struct sl_buf *out, const struct sl_row *row, bool all)
+static void put_names(struct sl_writer *w, const struct sl_row *row, bool all)
 {
-    int err = sl_buf_addf(out, ",\"ExpressionAttributeNames\":{\"#a\":\"%s\"",
-                          row->is_window ? "count" : "cell0");
-
-    if (!err && !row->is_window && (all || row->there))
-        err = sl_buf_add(out, SL_STR(",\"#b\":\"cell1\""));
-    if (!err && all && row->is_window)
-        err = sl_buf_add(out, SL_STR(",\"#r\":\"resetTime\""));
-    if (!err && all && row->ttl > 0)
-        err = sl_buf_add(out, SL_STR(",\"#t\":\"ttl\""));
-    if (!err && all && row->set)
-        err = sl_buf_add(out, SL_STR(",\"#s\":\"sets\""));
-    if (!err && all && row->leases)
-        err = sl_buf_addf(out, ",\"#l\":\"lease%u\"", row->lease_slot);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
+    sl_writer_addf(w, ",\"ExpressionAttributeNames\":{\"#a\":\"%s\"",
+                   row->is_window ? "count" : "cell0");
+    if (!row->is_window && (all || row->found))
+        sl_writer_add(w, SL_STR(",\"#b\":\"cell1\""));
+    if (all && row->is_window)
+        sl_writer_add(w, SL_STR(",\"#r\":\"resetTime\""));
+    if (all && row->ttl > 0)
+        sl_writer_add(w, SL_STR(",\"#t\":\"ttl\""));
+    if (all && row->journal_id)
+        sl_writer_add(w, SL_STR(",\"#s\":\"sets\""));
+    if (all && row->leases)
+        sl_writer_addf(w, ",\"#l\":\"lease%u\"", row->lease_slot);
+    sl_writer_add(w, SL_STR("}"));
 }
 
-/* What is set beside the number itself. */
-static int put_new(struct sl_buf *out, const struct sl_row *row)
+/* The values that are written beside the count or the cell. */
+static void put_new(struct sl_writer *w, const struct sl_row *row)
 {
-    int err = 0;
-
     if (row->is_window)
-        err =
-            sl_buf_addf(out, ",\":r\":{\"N\":\"%" PRIu64 "\"}", row->reset_ms);
-    if (!err && row->ttl > 0)
-        err = sl_buf_addf(out, ",\":t\":{\"N\":\"%" PRIu64 "\"}", row->ttl);
-    if (!err && row->leases)
-        err = sl_buf_addf(out,
-                          ",\":v\":{\"S\":\"till %" PRIu64 ": %" PRIu64 "\"}",
-                          row->lease_till, row->lease_amount);
-    return err;
+        put_value(w, "r", row->reset_ms);
+    if (row->ttl > 0)
+        put_value(w, "t", row->ttl);
+    if (row->leases)
+        sl_writer_addf(w, ",\":v\":{\"S\":\"till %" PRIu64 ": %" PRIu64 "\"}",
+                       row->lease_till, row->lease_amount);
 }
 
 static const char *lease_of_update(const struct sl_row *row)
@@ -710,233 +678,186 @@ static const char *rest_of_update(const struct sl_row *row)
     return row->ttl > 0 ? ", #b = :y, #t = :t" : ", #b = :y";
 }
 
-#define IS_MARKED "contains(#s, :m)"
-
 static const char *mark_of_update(const struct sl_row *row)
 {
-    if (!row->set)
+    if (!row->journal_id)
         return "";
     return row->unmarks ? " DELETE #s :s" : " ADD #s :s";
 }
 
-static int put_mark(struct sl_buf *out, const struct sl_row *row, char before,
-                    bool unmarks)
-{
-    int err = sl_buf_addf(out, "%c\":s\":{\"SS\":[\"%s\"]}", before, row->set);
-
-    return err || !unmarks
-               ? err
-               : sl_buf_addf(out, ",\":m\":{\"S\":\"%s\"}", row->set);
-}
-
-static int put_swap(struct sl_buf *out, struct sl_str table,
-                    const struct sl_row *row)
-{
-    int err = put_head(out, table, row);
-
-    if (!err)
-        err = sl_buf_addf(out,
-                          ",\"UpdateExpression\":\"SET #a = :x%s%s%s\","
-                          "\"ConditionExpression\":\"%s%s\"",
-                          rest_of_update(row), lease_of_update(row),
-                          mark_of_update(row), condition_of(row),
-                          row->set && row->unmarks ? " AND " IS_MARKED : "");
-    if (!err)
-        err = put_names(out, row, true);
-    if (!err)
-        err = sl_buf_addf(out,
-                          ",\"ExpressionAttributeValues\":{"
-                          "\":x\":{\"N\":\"%" PRIu64 "\"}",
-                          row->is_window ? row->next.w[1] : row->next.w[0]);
-    if (!err && !row->is_window)
-        err =
-            sl_buf_addf(out, ",\":y\":{\"N\":\"%" PRIu64 "\"}", row->next.w[1]);
-    if (!err)
-        err = put_new(out, row);
-    if (!err)
-        err = put_old(out, row, ',');
-    if (!err && row->set)
-        err = put_mark(out, row, ',', row->unmarks);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-static int put_check(struct sl_buf *out, struct sl_str table,
+static void put_swap(struct sl_writer *w, struct sl_str table,
                      const struct sl_row *row)
 {
-    int err = put_head(out, table, row);
+    bool unmarks = row->journal_id && row->unmarks;
 
-    if (!err)
-        err = sl_buf_addf(out, ",\"ConditionExpression\":\"%s\"",
-                          condition_of(row));
-    if (!err)
-        err = put_names(out, row, false);
-    if (!err && row->there) {
-        err = sl_buf_add(out, SL_STR(",\"ExpressionAttributeValues\":"));
-        if (!err)
-            err = put_old(out, row, '{');
-        if (!err)
-            err = sl_buf_add(out, SL_STR("}"));
-    }
-    return err;
+    put_head(w, table, row);
+    sl_writer_addf(w,
+                   ",\"UpdateExpression\":\"SET #a = :x%s%s%s\","
+                   "\"ConditionExpression\":\"%s%s\"",
+                   rest_of_update(row), lease_of_update(row),
+                   mark_of_update(row), condition_of(row),
+                   unmarks ? " AND " IS_MARKED : "");
+    put_names(w, row, true);
+    sl_writer_addf(w,
+                   ",\"ExpressionAttributeValues\":{"
+                   "\":x\":{\"N\":\"%" PRIu64 "\"}",
+                   row->next.w[row->is_window]);
+    if (!row->is_window)
+        put_value(w, "y", row->next.w[1]);
+    put_new(w, row);
+    put_old(w, row);
+    if (row->journal_id)
+        sl_writer_addf(w, ",\":s\":{\"SS\":[\"%s\"]}", row->journal_id);
+    if (unmarks)
+        sl_writer_addf(w, ",\":m\":{\"S\":\"%s\"}", row->journal_id);
+    sl_writer_add(w, SL_STR("}"));
 }
 
-/* ---- requests ---- */
+static void put_check(struct sl_writer *w, struct sl_str table,
+                      const struct sl_row *row)
+{
+    put_head(w, table, row);
+    sl_writer_addf(w, ",\"ConditionExpression\":\"%s\"", condition_of(row));
+    put_names(w, row, false);
+    if (!row->found)
+        return;
+    sl_writer_addf(w,
+                   ",\"ExpressionAttributeValues\":{"
+                   "\":a\":{\"N\":\"%" PRIu64 "\"}",
+                   row->cell.w[row->is_window]);
+    if (!row->is_window)
+        put_value(w, "b", row->cell.w[1]);
+    sl_writer_add(w, SL_STR("}"));
+}
+
+/* A mark proves that its set was taken: a row with marks is not deleted. */
+static void put_delete(struct sl_writer *w, struct sl_str table,
+                       const struct sl_row *row)
+{
+    put_head(w, table, row);
+    sl_writer_add(w, SL_STR(",\"ConditionExpression\":"
+                            "\"attribute_not_exists(#s)\","
+                            "\"ExpressionAttributeNames\":{\"#s\":\"sets\"}"));
+}
 
 int sl_row_put_get(struct sl_buf *out, struct sl_str table,
                    const struct sl_row *row)
 {
-    int err = sl_buf_add(out, SL_STR("{"));
+    struct sl_writer w = {out, 0};
 
-    if (!err)
-        err = put_head(out, table, row);
-    return err ? err : sl_buf_add(out, SL_STR(",\"ConsistentRead\":true}"));
+    sl_writer_add(&w, SL_STR("{"));
+    put_head(&w, table, row);
+    sl_writer_add(&w, SL_STR(",\"ConsistentRead\":true}"));
+    return w.err;
 }
 
 int sl_row_put_batch(struct sl_buf *out, struct sl_str table,
                      const struct sl_row *rows, unsigned count)
 {
-    int err = sl_buf_addf(out, "{\"RequestItems\":{\"%.*s\":{\"Keys\":[",
-                          SL_STR_ARG(table));
+    struct sl_writer w = {out, 0};
 
-    for (unsigned i = 0; i < count && !err; i++) {
-        if (i > 0)
-            err = sl_buf_add(out, SL_STR(","));
-        if (!err)
-            err = put_key(out, &rows[i]);
+    sl_writer_addf(&w, "{\"RequestItems\":{\"%.*s\":{\"Keys\":[",
+                   SL_STR_ARG(table));
+    for (unsigned i = 0; i < count; i++) {
+        sl_writer_add(&w, i > 0 ? SL_STR(",") : SL_STR(""));
+        put_key(&w, &rows[i]);
     }
-    return err ? err : sl_buf_add(out, SL_STR("],\"ConsistentRead\":true}}}"));
+    sl_writer_add(&w, SL_STR("],\"ConsistentRead\":true}}}"));
+    return w.err;
 }
-
-/* What was there comes with the refusal, where the endpoint can. */
-#define ALL_OLD ",\"ReturnValuesOnConditionCheckFailure\":\"ALL_OLD\"}"
 
 int sl_row_put_swap(struct sl_buf *out, struct sl_str table,
                     const struct sl_row *row)
 {
-    int err = sl_buf_add(out, SL_STR("{"));
+    struct sl_writer w = {out, 0};
 
-    if (!err)
-        err = put_swap(out, table, row);
-    return err ? err : sl_buf_add(out, SL_STR(ALL_OLD));
-}
-
-/* What gives back counts on what is there. */
-static const char *count_condition(const struct sl_row_count *count)
-{
-    return count->least > 0 ? "#a BETWEEN :l AND :m"
-                            : "attribute_not_exists(#a) OR #a <= :m";
-}
-
-static int put_count_values(struct sl_buf *out, const struct sl_row *row,
-                            const struct sl_row_count *count)
-{
-    int err = sl_buf_addf(out,
-                          ",\"ExpressionAttributeValues\":{"
-                          "\":z\":{\"N\":\"0\"},"
-                          "\":c\":{\"N\":\"%" PRId64 "\"},"
-                          "\":m\":{\"N\":\"%" PRIu64 "\"}",
-                          count->add, count->most);
-
-    if (!err && count->least > 0)
-        err = sl_buf_addf(out, ",\":l\":{\"N\":\"%" PRIu64 "\"}", count->least);
-    return err ? err : put_new(out, row);
+    sl_writer_add(&w, SL_STR("{"));
+    put_swap(&w, table, row);
+    sl_writer_add(&w, SL_STR(ALL_OLD));
+    return w.err;
 }
 
 int sl_row_put_count(struct sl_buf *out, struct sl_str table,
                      const struct sl_row *row, const struct sl_row_count *count)
 {
-    int err = sl_buf_add(out, SL_STR("{"));
+    struct sl_writer w = {out, 0};
 
-    if (!err)
-        err = put_head(out, table, row);
-    if (!err)
-        err = sl_buf_addf(
-            out,
-            ",\"UpdateExpression\":\"SET #a = if_not_exists(#a, :z) + :c, "
-            "#r = :r, #t = :t%s\",\"ConditionExpression\":\"%s\"",
-            lease_of_update(row), count_condition(count));
-    if (!err)
-        err = put_names(out, row, true);
-    if (!err)
-        err = put_count_values(out, row, count);
-    return err ? err
-               : sl_buf_add(out,
-                            SL_STR("},\"ReturnValues\":\"ALL_NEW\"" ALL_OLD));
+    sl_writer_add(&w, SL_STR("{"));
+    put_head(&w, table, row);
+    sl_writer_addf(
+        &w,
+        ",\"UpdateExpression\":\"SET #a = if_not_exists(#a, :z) + :c, "
+        "#r = :r, #t = :t%s\",\"ConditionExpression\":\"%s\"",
+        lease_of_update(row),
+        count->least > 0 ? "#a BETWEEN :l AND :m" /* a refund needs a count */
+                         : "attribute_not_exists(#a) OR #a <= :m");
+    put_names(&w, row, true);
+    sl_writer_addf(&w,
+                   ",\"ExpressionAttributeValues\":{"
+                   "\":z\":{\"N\":\"0\"},"
+                   "\":c\":{\"N\":\"%" PRId64 "\"}",
+                   count->add);
+    put_value(&w, "m", count->most);
+    if (count->least > 0)
+        put_value(&w, "l", count->least);
+    put_new(&w, row);
+    sl_writer_add(&w, SL_STR("},\"ReturnValues\":\"ALL_NEW\"" ALL_OLD));
+    return w.err;
 }
 
 int sl_row_put_unmark(struct sl_buf *out, struct sl_str table,
                       const struct sl_row *row)
 {
-    int err = sl_buf_add(out, SL_STR("{"));
+    struct sl_writer w = {out, 0};
 
-    if (!err)
-        err = put_head(out, table, row);
-    if (!err)
-        err = sl_buf_add(
-            out, SL_STR(",\"UpdateExpression\":\"DELETE #s :s\","
-                        "\"ConditionExpression\":\"" IS_MARKED "\","
-                        "\"ExpressionAttributeNames\":{\"#s\":\"sets\"},"
-                        "\"ExpressionAttributeValues\":"));
-    if (!err)
-        err = put_mark(out, row, '{', true);
-    return err ? err : sl_buf_add(out, SL_STR("}}"));
-}
-
-/* A mark says that its set was taken: that must not go with the row. */
-static int put_delete(struct sl_buf *out, struct sl_str table,
-                      const struct sl_row *row)
-{
-    int err = put_head(out, table, row);
-
-    return err ? err
-               : sl_buf_add(
-                     out,
-                     SL_STR(",\"ConditionExpression\":"
-                            "\"attribute_not_exists(#s)\","
-                            "\"ExpressionAttributeNames\":{\"#s\":\"sets\"}"));
+    sl_writer_add(&w, SL_STR("{"));
+    put_head(&w, table, row);
+    sl_writer_addf(&w,
+                   ",\"UpdateExpression\":\"DELETE #s :s\","
+                   "\"ConditionExpression\":\"" IS_MARKED "\","
+                   "\"ExpressionAttributeNames\":{\"#s\":\"sets\"},"
+                   "\"ExpressionAttributeValues\":{\":s\":{\"SS\":[\"%s\"]}"
+                   ",\":m\":{\"S\":\"%s\"}}}",
+                   row->journal_id, row->journal_id);
+    return w.err;
 }
 
 int sl_row_put_delete(struct sl_buf *out, struct sl_str table,
                       const struct sl_row *row)
 {
-    int err = sl_buf_add(out, SL_STR("{"));
+    struct sl_writer w = {out, 0};
 
-    if (!err)
-        err = put_delete(out, table, row);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-static int put_one_of_set(struct sl_buf *out, struct sl_str table,
-                          const struct sl_row *row)
-{
-    const char *act = !row->changed  ? "ConditionCheck"
-                      : row->deletes ? "Delete"
-                                     : "Update";
-    int err = sl_buf_addf(out, "{\"%s\":{", act);
-
-    if (!err && !row->changed)
-        err = put_check(out, table, row);
-    else if (!err && row->deletes)
-        err = put_delete(out, table, row);
-    else if (!err)
-        err = put_swap(out, table, row);
-    return err ? err : sl_buf_add(out, SL_STR("}}"));
+    sl_writer_add(&w, SL_STR("{"));
+    put_delete(&w, table, row);
+    sl_writer_add(&w, SL_STR("}"));
+    return w.err;
 }
 
 int sl_row_put_set(struct sl_buf *out, struct sl_str table,
                    const struct sl_row *rows, unsigned count)
 {
-    int err = sl_buf_add(out, SL_STR("{\"TransactItems\":["));
+    struct sl_writer w = {out, 0};
     bool first = true;
 
-    for (unsigned i = 0; i < count && !err; i++) {
-        if (!rows[i].changed && !rows[i].leaned_on)
+    sl_writer_add(&w, SL_STR("{\"TransactItems\":["));
+    for (unsigned i = 0; i < count; i++) {
+        const struct sl_row *row = &rows[i];
+
+        if (!row->changed && !row->is_checked)
             continue;
-        if (!first)
-            err = sl_buf_add(out, SL_STR(","));
+        sl_writer_addf(&w, "%s{\"%s\":{", first ? "" : ",",
+                       !row->changed  ? "ConditionCheck"
+                       : row->deletes ? "Delete"
+                                      : "Update");
         first = false;
-        if (!err)
-            err = put_one_of_set(out, table, &rows[i]);
+        if (!row->changed)
+            put_check(&w, table, row);
+        else if (row->deletes)
+            put_delete(&w, table, row);
+        else
+            put_swap(&w, table, row);
+        sl_writer_add(&w, SL_STR("}}"));
     }
-    return err ? err : sl_buf_add(out, SL_STR("]}"));
+    sl_writer_add(&w, SL_STR("]}"));
+    return w.err;
 }

@@ -1,4 +1,5 @@
-/* sigv4.c -- a request's signature, as AWS wants it. */
+/* sigv4.c -- signatures of AWS (Signature Version 4), and the formats of AWS
+ * keys. */
 #include <jansson.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -66,7 +67,7 @@ static int compare(struct sl_str a, struct sl_str b)
     return a.len < b.len ? -1 : a.len > b.len;
 }
 
-/* By name: a handful of them. */
+/* Sorts the headers by name. */
 static void put_in_order(const struct sl_sigv4 *what,
                          const struct sl_sigv4_header **ret)
 {
@@ -80,59 +81,48 @@ static void put_in_order(const struct sl_sigv4 *what,
     }
 }
 
-/* Without blanks around it, and one where there were several. */
-static int add_value(struct sl_buf *out, struct sl_str value)
+/* The value without blanks around it, and with single blanks inside. */
+static void add_value(struct sl_writer *w, struct sl_str value)
 {
-    bool blank = false;
-    int err = 0;
+    bool was_blank = false;
 
     value = sl_str_trim(value);
-    for (size_t i = 0; i < value.len && !err; i++) {
-        bool is = value.at[i] == ' ' || value.at[i] == '\t';
+    for (size_t i = 0; i < value.len; i++) {
+        bool blank = value.at[i] == ' ' || value.at[i] == '\t';
 
-        if (!is || !blank)
-            err = sl_buf_add(out, (struct sl_str){is ? " " : value.at + i, 1});
-        blank = is;
+        if (!blank || !was_blank)
+            sl_writer_add(w, (struct sl_str){blank ? " " : value.at + i, 1});
+        was_blank = blank;
     }
-    return err;
 }
 
-static int add_names(struct sl_buf *out,
-                     const struct sl_sigv4_header *const *headers,
-                     unsigned count)
+static void add_names(struct sl_writer *w,
+                      const struct sl_sigv4_header *const *headers,
+                      unsigned count)
 {
-    int err = 0;
-
-    for (unsigned i = 0; i < count && !err; i++) {
-        if (i > 0)
-            err = sl_buf_add(out, SL_STR(";"));
-        if (!err)
-            err = sl_buf_add(out, headers[i]->name);
-    }
-    return err;
+    for (unsigned i = 0; i < count; i++)
+        sl_writer_addf(w, "%s%.*s", i > 0 ? ";" : "",
+                       SL_STR_ARG(headers[i]->name));
 }
 
 static int add_request(struct sl_buf *out, const struct sl_sigv4 *what,
                        const struct sl_sigv4_header *const *headers)
 {
+    struct sl_writer w = {out, 0};
     char hash[SL_SHA256_HEX];
-    int err = sl_buf_addf(out, "%.*s\n%.*s\n%.*s\n", SL_STR_ARG(what->method),
-                          SL_STR_ARG(what->path), SL_STR_ARG(what->query));
+    int err = sl_sha256_hex(what->body, hash);
 
-    for (unsigned i = 0; i < what->header_count && !err; i++) {
-        err = sl_buf_addf(out, "%.*s:", SL_STR_ARG(headers[i]->name));
-        if (!err)
-            err = add_value(out, headers[i]->value);
-        if (!err)
-            err = sl_buf_add(out, SL_STR("\n"));
+    sl_writer_addf(&w, "%.*s\n%.*s\n%.*s\n", SL_STR_ARG(what->method),
+                   SL_STR_ARG(what->path), SL_STR_ARG(what->query));
+    for (unsigned i = 0; i < what->header_count; i++) {
+        sl_writer_addf(&w, "%.*s:", SL_STR_ARG(headers[i]->name));
+        add_value(&w, headers[i]->value);
+        sl_writer_add(&w, SL_STR("\n"));
     }
-    if (!err)
-        err = sl_buf_add(out, SL_STR("\n"));
-    if (!err)
-        err = add_names(out, headers, what->header_count);
-    if (!err)
-        err = sl_sha256_hex(what->body, hash);
-    return err ? err : sl_buf_addf(out, "\n%s", hash);
+    sl_writer_add(&w, SL_STR("\n"));
+    add_names(&w, headers, what->header_count);
+    sl_writer_addf(&w, "\n%s", err ? "" : hash);
+    return err ? err : w.err;
 }
 
 /* ---- the signature ---- */
@@ -165,27 +155,20 @@ static int make_key(const struct sl_sigv4 *what, struct sl_str day,
     return err;
 }
 
-static int add_text(struct sl_buf *out, const struct sl_sigv4 *what,
-                    const char *date, struct sl_str request)
-{
-    char hash[SL_SHA256_HEX];
-    int err = sl_sha256_hex(request, hash);
-
-    if (err)
-        return err;
-    return sl_buf_addf(
-        out, "AWS4-HMAC-SHA256\n%s\n%.8s/%.*s/%.*s/aws4_request\n%s", date,
-        date, SL_STR_ARG(what->region), SL_STR_ARG(what->service), hash);
-}
-
-/* `out` has the canonical request: make the signature of it. */
+/* Signs the canonical request in `scratch`. */
 static int sign(const struct sl_sigv4 *what, const char *date,
                 struct sl_buf *scratch, char ret[SL_SHA256_HEX])
 {
     unsigned char key[HASH], signature[HASH];
+    char hash[SL_SHA256_HEX];
     size_t request = scratch->len;
-    int err = add_text(scratch, what, date, sl_buf_str(scratch));
+    int err = sl_sha256_hex(sl_buf_str(scratch), hash);
 
+    if (!err)
+        err = sl_buf_addf(
+            scratch, "AWS4-HMAC-SHA256\n%s\n%.8s/%.*s/%.*s/aws4_request\n%s",
+            date, date, SL_STR_ARG(what->region), SL_STR_ARG(what->service),
+            hash);
     if (!err)
         err = make_key(what, (struct sl_str){date, 8}, key);
     if (!err)
@@ -197,49 +180,39 @@ static int sign(const struct sl_sigv4 *what, const char *date,
     return err;
 }
 
-static int add_authorization(struct sl_buf *out, const struct sl_sigv4 *what,
-                             const struct sl_sigv4_header *const *headers,
-                             const char *date, const char *signature)
-{
-    int err = sl_buf_addf(
-        out,
-        "AWS4-HMAC-SHA256 "
-        "Credential=%.*s/%.8s/%.*s/%.*s/aws4_request, SignedHeaders=",
-        SL_STR_ARG(what->keys->id), date, SL_STR_ARG(what->region),
-        SL_STR_ARG(what->service));
-
-    if (!err)
-        err = add_names(out, headers, what->header_count);
-    return err ? err : sl_buf_addf(out, ", Signature=%s", signature);
-}
-
 int sl_sigv4_sign(const struct sl_sigv4 *what, struct sl_buf *out)
 {
     const struct sl_sigv4_header *headers[SL_SIGV4_HEADERS];
     char date[SL_SIGV4_DATE], signature[SL_SHA256_HEX];
+    struct sl_writer w = {out, 0};
     struct sl_buf scratch;
     size_t before = out->len;
-    int err;
 
     if (what->header_count > SL_SIGV4_HEADERS)
         return SLUICE_EINVAL;
     put_in_order(what, headers);
     sl_sigv4_date(what->now, date);
     sl_buf_init(&scratch, CANONICAL_MOST, out->alloc);
-    err = add_request(&scratch, what, headers);
-    if (!err)
-        err = sign(what, date, &scratch, signature);
-    if (!err)
-        err = add_authorization(out, what, headers, date, signature);
-    if (err)
+    w.err = add_request(&scratch, what, headers);
+    if (!w.err)
+        w.err = sign(what, date, &scratch, signature);
+    if (!w.err) {
+        sl_writer_addf(
+            &w,
+            "AWS4-HMAC-SHA256 "
+            "Credential=%.*s/%.8s/%.*s/%.*s/aws4_request, SignedHeaders=",
+            SL_STR_ARG(what->keys->id), date, SL_STR_ARG(what->region),
+            SL_STR_ARG(what->service));
+        add_names(&w, headers, what->header_count);
+        sl_writer_addf(&w, ", Signature=%s", signature);
+    }
+    if (w.err)
         out->len = before;
     sl_buf_done(&scratch);
-    return err;
+    return w.err;
 }
 
-/* ---- keys as they are found. */
-
-/* ---- keeping ---- */
+/* ---- keys ---- */
 
 static struct sl_str copy(char **at, struct sl_str from)
 {
@@ -251,7 +224,7 @@ static struct sl_str copy(char **at, struct sl_str from)
     return to;
 }
 
-/* They become headers: nothing that could end one. */
+/* Keys become headers: no byte may end one. */
 static bool is_clean(struct sl_str text)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -375,6 +348,11 @@ static int read_object(const json_t *object, struct sl_aws_found *ret,
     struct sl_str code = text_of(object, "Code");
     sl_ns expires = SL_NS_NONE;
 
+    if (!json_is_object(object))
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "the document is not a JSON object with AccessKeyId "
+            "and SecretAccessKey");
     if (code.len > 0 && !sl_str_eq(code, SL_STR("Success")))
         return sl_diag_error(diag, SLUICE_ECONF,
                              "the service answered \"%.*s\"",
@@ -391,15 +369,8 @@ int sl_aws_read_document(struct sl_str text, struct sl_aws_found *ret,
 {
     json_t *root = json_loadb(text.at ? text.at : "", text.len,
                               JSON_REJECT_DUPLICATES, NULL);
-    int err;
+    int err = read_object(root, ret, diag);
 
-    if (json_is_object(root))
-        err = read_object(root, ret, diag);
-    else
-        err =
-            sl_diag_error(diag, SLUICE_ECONF,
-                          "the document is not a JSON object with AccessKeyId "
-                          "and SecretAccessKey");
     json_decref(root);
     return err;
 }

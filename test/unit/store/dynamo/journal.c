@@ -9,7 +9,7 @@
 #define T0 (20000 * SL_DAY)
 #define ID "0123456789abcdef0123456789abcdef"
 
-static void make(struct sl_journal_pledge_row *row, enum sl_kind kind,
+static void make(struct sl_journal_row *row, enum sl_kind kind,
                  const char *text, uint64_t cost)
 {
     memset(row, 0, sizeof(*row));
@@ -22,7 +22,7 @@ static void make(struct sl_journal_pledge_row *row, enum sl_kind kind,
         row->period = sl_calendar_period(&row->limit.cal, T0);
 }
 
-/* What a query answers: one pledge with these rows, put at `at`. */
+/* What a query answers: one journal with these rows, put at `at`. */
 static int answer(struct sl_buf *out, const char *sort, sl_ns at,
                   struct sl_str rows)
 {
@@ -30,7 +30,7 @@ static int answer(struct sl_buf *out, const char *sort, sl_ns at,
     int err;
 
     sl_buf_init(&item, 1 << 16, out->alloc);
-    err = sl_journal_pledge_put(&item, SL_STR("t"), ID, at, rows);
+    err = sl_journal_put(&item, SL_STR("t"), ID, at, rows);
     sl_buf_clear(out);
     if (!err)
         err =
@@ -49,7 +49,7 @@ static int answer(struct sl_buf *out, const char *sort, sl_ns at,
 }
 
 static bool read_back(struct sl_buf *rows, const char *sort, sl_ns before,
-                      struct sl_journal_pledge *ret)
+                      struct sl_journal *ret)
 {
     struct sl_buf body, after;
     bool found;
@@ -57,8 +57,8 @@ static bool read_back(struct sl_buf *rows, const char *sort, sl_ns before,
     sl_buf_init(&body, 1 << 16, &sl_alloc_libc);
     sl_buf_init(&after, 1 << 12, &sl_alloc_libc);
     CHECK_EQ(answer(&body, sort, T0, sl_buf_str(rows)), 0);
-    found = sl_journal_pledge_read(sl_buf_str(&body), before, ret, &after);
-    CHECK_EQ(after.len, found ? 4 + SL_JOURNAL_PLEDGE_ID : 0);
+    found = sl_journal_read(sl_buf_str(&body), before, ret, &after);
+    CHECK_EQ(after.len, found ? 4 + SL_JOURNAL_ID : 0);
     sl_buf_done(&after);
     sl_buf_done(&body);
     return found;
@@ -80,8 +80,8 @@ static const struct {
 
 static void test_texts(void)
 {
-    struct sl_journal_pledge_row row;
-    struct sl_journal_pledge back = {.count = 0};
+    struct sl_journal_row row;
+    struct sl_journal back = {.count = 0};
     struct sl_row a, b;
     struct sl_buf rows;
 
@@ -90,7 +90,7 @@ static void test_texts(void)
     sl_buf_init(&back.names, 1 << 16, &sl_alloc_libc);
     for (size_t i = 0; i < SL_LEN(kinds); i++) {
         make(&row, kinds[i].kind, kinds[i].rate, i + 1);
-        CHECK_EQ(sl_journal_pledge_add(&rows, &row), 0);
+        CHECK_EQ(sl_journal_add(&rows, &row), 0);
     }
     CHECK(read_back(&rows, "SET#" ID, T0 + 1, &back));
     CHECK_STR(back.id, ID);
@@ -98,8 +98,8 @@ static void test_texts(void)
     CHECK_EQ(back.count, SL_LEN(kinds));
     for (unsigned i = 0; i < back.count; i++) {
         make(&row, kinds[i].kind, kinds[i].rate, i + 1);
-        sl_journal_pledge_row_of(&row, ID, &a);
-        sl_journal_pledge_row_of(&back.rows[i], ID, &b);
+        sl_journal_row_of(&row, ID, &a);
+        sl_journal_row_of(&back.rows[i], ID, &b);
         CHECK(sl_str_eq(a.name, b.name));
         CHECK_STR(a.sort, b.sort);
         CHECK_EQ(a.ttl, b.ttl);
@@ -133,7 +133,7 @@ static void test_pages(void)
         {"a key that is none", LAST("N", "1"), ""},
   /* clang-format on */
     };
-    struct sl_journal_pledge back = {.count = 0};
+    struct sl_journal back = {.count = 0};
     struct sl_buf after, query;
 
     sl_buf_init(&back.names, 1 << 16, &sl_alloc_libc);
@@ -143,17 +143,15 @@ static void test_pages(void)
         CASE(rows[i].why);
         sl_buf_clear(&after);
         CHECK_EQ(sl_buf_add(&after, SL_STR("left over")), 0);
-        CHECK(
-            !sl_journal_pledge_read(sl_str_c(rows[i].body), T0, &back, &after));
+        CHECK(!sl_journal_read(sl_str_c(rows[i].body), T0, &back, &after));
         CHECK(sl_str_eq(sl_buf_str(&after), sl_str_c(rows[i].after)));
     }
 
     CASE("and what is behind is asked for");
-    CHECK_EQ(sl_journal_pledge_put_query(&query, SL_STR("t"), SL_STR("")), 0);
+    CHECK_EQ(sl_journal_put_query(&query, SL_STR("t"), SL_STR("")), 0);
     CHECK(!memmem(query.bytes, query.len, "StartKey", 8));
     sl_buf_clear(&query);
-    CHECK_EQ(sl_journal_pledge_put_query(&query, SL_STR("t"), SL_STR("a\"b")),
-             0);
+    CHECK_EQ(sl_journal_put_query(&query, SL_STR("t"), SL_STR("a\"b")), 0);
     CHECK(memmem(query.bytes, query.len, "{\"S\":\"a\\\"b\"}}}", 14));
     sl_buf_done(&back.names);
     sl_buf_done(&after);
@@ -177,7 +175,7 @@ static void test_bad_texts(void)
         "3 0 3 3 3600000000000 0 0 1 9 9 1 a3",    /* something behind it */
         "3 0 3 3 3600000000000 0 0 99999999999999999999 9 9 1 a",
     };
-    struct sl_journal_pledge back = {.count = 0};
+    struct sl_journal back = {.count = 0};
     struct sl_buf rows;
 
     sl_buf_init(&rows, 1 << 16, &sl_alloc_libc);
@@ -194,8 +192,8 @@ static void test_bad_texts(void)
 
 /* ---- taking back ---- */
 
-static uint64_t left(const struct sl_journal_pledge_row *row,
-                     struct sl_cell cell, sl_ns now)
+static uint64_t left(const struct sl_journal_row *row, struct sl_cell cell,
+                     sl_ns now)
 {
     return sl_take(&row->limit, cell, 0, now).answer.remaining;
 }
@@ -204,18 +202,18 @@ static void test_undo(void)
 {
     CASE("taken back at once, nothing was taken");
     for (size_t i = 0; i < SL_LEN(kinds); i++) {
-        struct sl_journal_pledge_row row;
+        struct sl_journal_row row;
         struct sl_cell before, taken, others;
 
         make(&row, kinds[i].kind, kinds[i].rate, 2);
         before = sl_take(&row.limit, sl_cell_of(0, 0), 1, T0).next;
         taken = sl_take(&row.limit, before, 2, T0).next;
-        CHECK_EQ(left(&row, sl_journal_pledge_undo(&row, taken, T0), T0),
+        CHECK_EQ(left(&row, sl_journal_undo(&row, taken, T0), T0),
                  left(&row, before, T0));
 
         /* Somebody came between, and keeps what he has. */
         others = sl_take(&row.limit, taken, 1, T0).next;
-        CHECK_EQ(left(&row, sl_journal_pledge_undo(&row, others, T0), T0) + 1,
+        CHECK_EQ(left(&row, sl_journal_undo(&row, others, T0), T0) + 1,
                  left(&row, before, T0));
     }
 }
@@ -229,7 +227,7 @@ static void test_never_more(void)
     CASE("later, never more than if nothing had been taken");
     for (unsigned round = 0; round < 20000; round++) {
         size_t kind = round % SL_LEN(kinds);
-        struct sl_journal_pledge_row row;
+        struct sl_journal_row row;
         struct sl_cell with = sl_cell_of(0, 0), without;
         sl_ns now = T0;
 
@@ -237,7 +235,7 @@ static void test_never_more(void)
         state = state * UINT64_C(6364136223846793005) + 1442695040888963407U;
         with = without = sl_take(&row.limit, with, state >> 62, now).next;
         if (sl_take(&row.limit, with, row.cost, now).answer.outcome != SL_ALLOW)
-            continue; /* who is refused pledges nothing */
+            continue; /* a denied take writes no journal */
         with = sl_take(&row.limit, with, row.cost, now).next;
         for (unsigned i = 0; i < (state >> 40) % 4; i++) {
             uint64_t cost = state >> (50 + i) & 3;
@@ -248,7 +246,7 @@ static void test_never_more(void)
             with = sl_take(&row.limit, with, cost, now).next;
             without = sl_take(&row.limit, without, cost, now).next;
         }
-        with = sl_journal_pledge_undo(&row, with, now);
+        with = sl_journal_undo(&row, with, now);
         CHECK(left(&row, with, now) <= left(&row, without, now));
     }
 }
@@ -259,7 +257,7 @@ static void test_was_taken(void)
         const char *why;
         enum sl_kind kind;
         const char *rate;
-        bool there, marked;
+        bool found, marked;
         sl_ns age;
         bool taken;
     } rows[] = {
@@ -273,20 +271,20 @@ static void test_was_taken(void)
     };
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {
-        struct sl_journal_pledge pledge = {.at = T0, .count = 2};
-        struct sl_row last = {.there = rows[i].there, .marked = rows[i].marked};
+        struct sl_journal journal = {.at = T0, .count = 2};
+        struct sl_row last = {.found = rows[i].found, .marked = rows[i].marked};
 
         CASE(rows[i].why);
-        make(&pledge.rows[0], SL_QUOTA, "9/day", 1);
-        make(&pledge.rows[1], rows[i].kind, rows[i].rate, 1);
-        CHECK_EQ(sl_journal_pledge_was_taken(&pledge, &last, T0 + rows[i].age),
+        make(&journal.rows[0], SL_QUOTA, "9/day", 1);
+        make(&journal.rows[1], rows[i].kind, rows[i].rate, 1);
+        CHECK_EQ(sl_journal_was_taken(&journal, &last, T0 + rows[i].age),
                  rows[i].taken);
     }
 }
 
 static void test_memory(void)
 {
-    struct sl_journal_pledge_row row;
+    struct sl_journal_row row;
     int err = SLUICE_ENOMEM;
 
     CASE("without memory nothing is put");
@@ -298,10 +296,9 @@ static void test_memory(void)
 
         sl_buf_init(&rows, 1 << 16, &alloc);
         sl_buf_init(&body, 1 << 16, &alloc);
-        err = sl_journal_pledge_add(&rows, &row);
+        err = sl_journal_add(&rows, &row);
         if (!err)
-            err = sl_journal_pledge_put(&body, SL_STR("t"), ID, T0,
-                                        sl_buf_str(&rows));
+            err = sl_journal_put(&body, SL_STR("t"), ID, T0, sl_buf_str(&rows));
         CHECK(!err || err == SLUICE_ENOMEM);
         sl_buf_done(&rows);
         sl_buf_done(&body);

@@ -192,7 +192,7 @@ static const struct {
     const char *why, *body;
     int status;
     enum sl_dynamo_status means;
-    bool told, there;
+    bool told, found;
     uint64_t count;
 } replies[] = {
     {"an item", "{\"Item\":{\"count\":{\"N\":\"45\"},\"x\":{\"L\":[]}}}", 200,
@@ -261,7 +261,7 @@ TEST(replies)
                                       sl_str_c(replies[i].body), &row, 1,
                                       SL_DAY, &told, why),
                  replies[i].means);
-        CHECK_EQ(row.there, replies[i].there);
+        CHECK_EQ(row.found, replies[i].found);
         CHECK_EQ(row.cell.w[1], replies[i].count);
         CHECK_EQ(told, replies[i].told);
         CHECK((sl_dynamo_status_sentence(replies[i].means)[0] != '\0') ==

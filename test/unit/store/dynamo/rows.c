@@ -8,7 +8,7 @@
 #define T0 (20000 * SL_DAY)
 
 struct world {
-    struct sl_take_rows take_rows;
+    struct sl_row_set set;
     struct sl_limit limit;
     struct sl_part part;
     struct sl_take take;
@@ -19,7 +19,7 @@ static void open_world(struct world *w, enum sl_kind kind, const char *text,
 {
     memset(w, 0, sizeof(*w));
     w->limit = rate_of(kind, text);
-    sl_buf_init(&w->take_rows.names, 4096, alloc);
+    sl_buf_init(&w->set.names, 4096, alloc);
     w->part = (struct sl_part){
         .limit = &w->limit, .name = SL_STR("k"), .cost = 3, .taken_at = T0};
     w->take =
@@ -46,22 +46,22 @@ static void test_ttl(void)
 
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         struct world w;
-        struct sl_row *row = &w.take_rows.rows[0];
+        struct sl_row *row = &w.set.rows[0];
 
         CASE("a row lasts an hour longer than it means something");
         open_world(&w, rows[i].kind, rows[i].rate, &sl_alloc_libc);
-        CHECK_EQ(sl_take_rows_fill(&w.take_rows, &w.take, T0), 0);
-        CHECK(sl_take_rows_judge(&w.take_rows));
+        CHECK_EQ(sl_row_set_fill(&w.set, &w.take, T0), 0);
+        CHECK(sl_row_set_judge(&w.set));
         CHECK_EQ(row->ttl, rows[i].lasts ? T0 / SL_S + rows[i].lasts : 0);
 
         CASE("what gives back leaves that alone");
-        row->there = true;
+        row->found = true;
         row->cell = row->next;
-        sl_take_rows_invert(&w.take_rows, T0);
-        CHECK(sl_take_rows_judge(&w.take_rows));
+        sl_row_set_invert(&w.set, T0);
+        CHECK(sl_row_set_judge(&w.set));
         CHECK(row->changed);
         CHECK_EQ(row->ttl > 0, rows[i].kind == SL_FIXED);
-        sl_buf_done(&w.take_rows.names);
+        sl_buf_done(&w.set.names);
     }
 }
 
@@ -105,16 +105,16 @@ static void test_counts(void)
         open_world(&w, SL_FIXED, "10/hour", &sl_alloc_libc);
         w.take.op = rows[i].op;
         w.part.cost = rows[i].cost;
-        CHECK_EQ(sl_take_rows_fill(&w.take_rows, &w.take, T0), 0);
-        w.take_rows.lease[0] = rows[i].lease;
-        CHECK_EQ(sl_take_rows_is_count(&w.take_rows), rows[i].counts);
+        CHECK_EQ(sl_row_set_fill(&w.set, &w.take, T0), 0);
+        w.set.lease[0] = rows[i].lease;
+        CHECK_EQ(sl_row_set_is_count(&w.set), rows[i].counts);
         if (rows[i].counts) {
-            count = sl_take_rows_count(&w.take_rows);
+            count = sl_row_set_count(&w.set);
             CHECK_EQ(count.add, rows[i].want.add);
             CHECK_EQ(count.least, rows[i].want.least);
             CHECK_EQ(count.most, rows[i].want.most);
         }
-        sl_buf_done(&w.take_rows.names);
+        sl_buf_done(&w.set.names);
     }
 }
 
@@ -125,12 +125,12 @@ static bool take_at(struct world *w, struct sl_cell *cell, sl_ns now)
 {
     bool allowed;
 
-    sl_buf_clear(&w->take_rows.names);
-    CHECK_EQ(sl_take_rows_fill(&w->take_rows, &w->take, now), 0);
-    w->take_rows.rows[0].there = true;
-    w->take_rows.rows[0].cell = *cell;
-    allowed = sl_take_rows_judge(&w->take_rows);
-    *cell = w->take_rows.rows[0].next;
+    sl_buf_clear(&w->set.names);
+    CHECK_EQ(sl_row_set_fill(&w->set, &w->take, now), 0);
+    w->set.rows[0].found = true;
+    w->set.rows[0].cell = *cell;
+    allowed = sl_row_set_judge(&w->set);
+    *cell = w->set.rows[0].next;
     return allowed;
 }
 
@@ -152,7 +152,7 @@ static void test_clocks(void)
         }
         printf("# %u passed\n", passed);
         CHECK(passed <= 100 + 100 * 19 / 10);
-        sl_buf_done(&w.take_rows.names);
+        sl_buf_done(&w.set.names);
     }
 }
 
@@ -166,16 +166,16 @@ static void test_step_back(void)
     w.part.cost = 2;
     CHECK(take_at(&w, &cell, T0));
     CHECK(!take_at(&w, &cell, T0 - 2 * SL_S));
-    CHECK_EQ(w.take_rows.parts[0].answer.retry_in, 3 * SL_S);
-    CHECK_EQ(w.take_rows.parts[0].answer.reset_in, 3 * SL_S);
+    CHECK_EQ(w.set.parts[0].answer.retry_in, 3 * SL_S);
+    CHECK_EQ(w.set.parts[0].answer.reset_in, 3 * SL_S);
     CHECK_EQ(cell.w[0], (uint64_t)T0);
 
     CASE("further back it is a step, which waits no longer than a refill");
     CHECK(!take_at(&w, &cell, T0 - 2 * SL_S - 1));
-    CHECK_EQ(w.take_rows.parts[0].answer.retry_in, SL_S);
+    CHECK_EQ(w.set.parts[0].answer.retry_in, SL_S);
     CHECK(!take_at(&w, &cell, T0 - SL_S - 2));
     CHECK(take_at(&w, &cell, T0 - SL_S - 1));
-    sl_buf_done(&w.take_rows.names);
+    sl_buf_done(&w.set.names);
 }
 
 /* ---- leases ---- */
@@ -217,16 +217,16 @@ static void test_leases(void)
 
         CASE(rows[i].why);
         open_world(&w, rows[i].kind, "10/day", &sl_alloc_libc);
-        CHECK_EQ(sl_take_rows_fill(&w.take_rows, &w.take, T0), 0);
-        row = &w.take_rows.rows[0];
-        row->there = true;
+        CHECK_EQ(sl_row_set_fill(&w.set, &w.take, T0), 0);
+        row = &w.set.rows[0];
+        row->found = true;
         row->cell = sl_take(&w.limit, sl_cell_of(0, 0), rows[i].used, T0).next;
-        w.take_rows.lease[0] = rows[i].lease;
-        CHECK_EQ(sl_take_rows_judge(&w.take_rows), rows[i].allowed);
-        CHECK_EQ(w.take_rows.lease[0].has, rows[i].has);
+        w.set.lease[0] = rows[i].lease;
+        CHECK_EQ(sl_row_set_judge(&w.set), rows[i].allowed);
+        CHECK_EQ(w.set.lease[0].has, rows[i].has);
         CHECK_EQ(10 - sl_take(&w.limit, row->next, 0, T0).answer.remaining,
                  rows[i].then);
-        sl_buf_done(&w.take_rows.names);
+        sl_buf_done(&w.set.names);
     }
 }
 
@@ -245,17 +245,15 @@ static void test_rest(void)
         sl_ns at = T0 + SL_MS * 100 * late;
 
         CASE("what is left of a lease goes back, less what was refilled");
-        sl_buf_clear(&w.take_rows.names);
-        CHECK_EQ(sl_take_rows_fill_rest(&w.take_rows, &rest, T0), 0);
-        w.take_rows.rows[0].there = true;
-        w.take_rows.rows[0].cell =
-            sl_take(&w.limit, sl_cell_of(0, 0), 8, at).next;
-        CHECK(sl_take_rows_judge(&w.take_rows));
-        CHECK_EQ(
-            sl_take(&w.limit, w.take_rows.rows[0].next, 0, at).answer.remaining,
-            late < 4 ? 2 + 4 - late : 2);
+        sl_buf_clear(&w.set.names);
+        CHECK_EQ(sl_row_set_fill_rest(&w.set, &rest, T0), 0);
+        w.set.rows[0].found = true;
+        w.set.rows[0].cell = sl_take(&w.limit, sl_cell_of(0, 0), 8, at).next;
+        CHECK(sl_row_set_judge(&w.set));
+        CHECK_EQ(sl_take(&w.limit, w.set.rows[0].next, 0, at).answer.remaining,
+                 late < 4 ? 2 + 4 - late : 2);
     }
-    sl_buf_done(&w.take_rows.names);
+    sl_buf_done(&w.set.names);
 
     CASE("no memory");
     do {
@@ -263,13 +261,13 @@ static void test_rest(void)
         struct sl_alloc alloc = fail_alloc(&f);
 
         open_world(&w, SL_BUCKET, "10/s", &alloc);
-        err = sl_take_rows_fill_rest(&w.take_rows, &rest, T0);
+        err = sl_row_set_fill_rest(&w.set, &rest, T0);
         CHECK(!err || err == SLUICE_ENOMEM);
         if (!err) {
-            sl_buf_clear(&w.take_rows.names);
-            err = sl_take_rows_fill(&w.take_rows, &w.take, T0);
+            sl_buf_clear(&w.set.names);
+            err = sl_row_set_fill(&w.set, &w.take, T0);
         }
-        sl_buf_done(&w.take_rows.names);
+        sl_buf_done(&w.set.names);
         fail_check(&f);
     } while (err && nth < 50);
     CHECK(nth > 1 && nth < 50);
@@ -303,16 +301,16 @@ static void test_reset(void)
         CASE("a reset leaves what is leased");
         open_world(&w, SL_FIXED, "10/min", &sl_alloc_libc);
         w.take.op = SL_TAKE_OP_RESET;
-        CHECK_EQ(sl_take_rows_fill(&w.take_rows, &w.take, T0), 0);
-        w.take_rows.rows[0].there = true;
-        w.take_rows.rows[0].cell = sl_cell_of((uint64_t)T0, 7);
-        w.take_rows.rows[0].leased = leased;
-        CHECK(sl_take_rows_judge(&w.take_rows));
-        CHECK(w.take_rows.rows[0].changed);
-        CHECK_EQ(w.take_rows.rows[0].deletes, leased == 0);
-        CHECK_EQ(w.take_rows.rows[0].next.w[1], leased);
-        CHECK_EQ(w.take_rows.parts[0].answer.remaining, 10 - leased);
-        sl_buf_done(&w.take_rows.names);
+        CHECK_EQ(sl_row_set_fill(&w.set, &w.take, T0), 0);
+        w.set.rows[0].found = true;
+        w.set.rows[0].cell = sl_cell_of((uint64_t)T0, 7);
+        w.set.rows[0].leased = leased;
+        CHECK(sl_row_set_judge(&w.set));
+        CHECK(w.set.rows[0].changed);
+        CHECK_EQ(w.set.rows[0].deletes, leased == 0);
+        CHECK_EQ(w.set.rows[0].next.w[1], leased);
+        CHECK_EQ(w.set.parts[0].answer.remaining, 10 - leased);
+        sl_buf_done(&w.set.names);
     }
 }
 
