@@ -1,12 +1,12 @@
 /* check.c -- SLUICE.CHECK, SLUICE.EXPLAIN, SLUICE.RESET: the policy's verdict.
  *
- * The usual answer is a map of what a program needs to go on; a decision is not
- * rendered for it. `as json` gives all of it, as POST /v1/check does.
+ * The usual reply is a map of the main numbers; the decision is not rendered
+ * for it. `as json` replies with all of it, like POST /v1/check.
  *
  * Checks of one pipeline are begun before the first of them is decided: while
- * one is read, the memory of those before it is on its way. Each is decided as
- * if it had come alone, in its order; what may wait, or must not be begun
- * twice, is decided at once.
+ * one is read, the memory of the earlier ones is prefetched. Each is decided as
+ * if it had come alone, in its order. A check that may wait, or must not be
+ * begun twice, is decided at once.
  */
 #include <stddef.h>
 #include <string.h>
@@ -18,8 +18,7 @@
 
 /* ---- replies ---- */
 
-/* What the usual reply takes at most, without its texts. */
-#define MAP_MOST 512
+#define MAP_MOST 512 /* bytes of the usual reply, without its texts */
 
 static char *put_ms(char *to, sl_ns span)
 {
@@ -41,7 +40,7 @@ static char *put_flag(char *to, unsigned version, bool yes)
     return yes ? SL_RESP_PUT(to, "#t\r\n") : SL_RESP_PUT(to, "#f\r\n");
 }
 
-/* The limit whose numbers are shown, if one was asked. */
+/* Returns the limit whose numbers are shown, or NULL. */
 static const struct sl_limit_view *shown_of(const struct sl_decision *d)
 {
     int i = d->by >= 0 ? d->by : d->report;
@@ -76,16 +75,7 @@ static char *put_numbers(char *to, const struct sl_decision *d)
     return put_ms(to, wait);
 }
 
-static char *put_hold(char *to, const struct sl_decision *d)
-{
-    to = SL_RESP_PUT(to, "$4\r\nhold\r\n");
-    to = sl_resp_put_string(to, sl_str_c(d->hold));
-    to = SL_RESP_PUT(to, "$15\r\nhold_expires_ms\r\n");
-    return put_ms(to, d->hold_for);
-}
-
-/* Twelve names and values, always the same ones in the same order; and two
- * more behind them if something is held. */
+/* Twelve names and values, always in the same order; two more for a hold. */
 static char *put_map(char *to, const struct sl_decision *d, unsigned version,
                      struct sl_str by, struct sl_str message)
 {
@@ -110,7 +100,12 @@ static char *put_map(char *to, const struct sl_decision *d, unsigned version,
     to = put_text(to, version, sl_str_c(d->request_id));
     to = SL_RESP_PUT(to, "$8\r\ndegraded\r\n");
     to = put_flag(to, version, d->degraded);
-    return d->hold[0] ? put_hold(to, d) : to;
+    if (!d->hold[0])
+        return to;
+    to = SL_RESP_PUT(to, "$4\r\nhold\r\n");
+    to = sl_resp_put_string(to, sl_str_c(d->hold));
+    to = SL_RESP_PUT(to, "$15\r\nhold_expires_ms\r\n");
+    return put_ms(to, d->hold_for);
 }
 
 static int write_map(struct sl_resp_call *call, const struct sl_decision *d)
@@ -165,16 +160,8 @@ static void on_waits(struct sl_check *check)
         sl_conn_watch_close(call->client->base.conn);
 }
 
-static void start_check(struct sl_resp_call *call, bool spend,
-                        void (*done)(struct sl_check *check))
-{
-    call->check.done = done;
-    call->check.ctx = call;
-    call->check.waits = on_waits;
-    sl_check_start(&call->check, &call->request, 1, spend);
-}
-
-/* What can't wait is decided at once, and what came before it even sooner. */
+/* A check that cannot be deferred is decided at once, after all that came
+ * before it. */
 static bool on_defers(struct sl_check *check, bool may)
 {
     struct sl_resp_call *call = check->ctx;
@@ -188,25 +175,24 @@ static bool on_defers(struct sl_check *check, bool may)
     return may;
 }
 
+static void start_check(struct sl_resp_call *call, bool spend,
+                        void (*done)(struct sl_check *check))
+{
+    call->check.done = done;
+    call->check.ctx = call;
+    call->check.waits = on_waits;
+    call->check.defers = spend ? on_defers : NULL;
+    sl_check_start(&call->check, &call->request, 1, spend);
+}
+
 static void begin_check(struct sl_resp_call *call)
 {
-    call->check.defers = on_defers;
     start_check(call, true, on_answered);
 }
 
 static void begin_explain(struct sl_resp_call *call)
 {
-    call->check.defers = NULL;
     start_check(call, false, on_answered);
-}
-
-/* Nobody could decide: what he sent was wrong, or there is no memory. */
-static int complain(struct sl_resp_call *call)
-{
-    return sl_resp_refuse(call->client, "%s",
-                          call->check.diag.sentence[0]
-                              ? call->check.diag.sentence
-                              : "out of memory");
 }
 
 /* A check that was suspended has a time of its own. */
@@ -229,7 +215,7 @@ static int reply_check(struct sl_resp_call *call)
     const struct sl_decision *d = &call->check.decision;
 
     if (call->check.err)
-        return complain(call);
+        return sl_resp_fail(call->client, &call->check.diag);
     count(call, d);
     return call->json ? write_json(call, d, false) : write_map(call, d);
 }
@@ -256,7 +242,7 @@ static int reply_explain(struct sl_resp_call *call)
     int err;
 
     if (call->check.err)
-        return complain(call);
+        return sl_resp_fail(call->client, &call->check.diag);
     if (call->json)
         return write_json(call, &call->check.decision, true);
     err = sl_explain(&call->check.decision, &call->text);
@@ -265,9 +251,7 @@ static int reply_explain(struct sl_resp_call *call)
                                         sl_buf_str(&call->text));
 }
 
-/* ---- forgetting ---- */
-
-static void on_forgotten(struct sl_check *check)
+static void on_reset(struct sl_check *check)
 {
     if (check->err)
         sl_diag_error(&check->diag, check->err,
@@ -275,164 +259,85 @@ static void on_forgotten(struct sl_check *check)
     sl_resp_answered(check->ctx);
 }
 
-/* The decision says which limits they are. */
-static void on_looked(struct sl_check *check)
+/* The decision names the limits to reset. */
+static void on_explained(struct sl_check *check)
 {
-    check->done = on_forgotten;
+    check->done = on_reset;
     if (check->err)
         sl_resp_answered(check->ctx);
     else
         sl_check_reset(check);
 }
 
-static void begin_forget(struct sl_resp_call *call)
+static void begin_reset(struct sl_resp_call *call)
 {
-    call->check.defers = NULL;
-    start_check(call, false, on_looked);
+    start_check(call, false, on_explained);
 }
 
-static int reply_forget(struct sl_resp_call *call)
+static int reply_reset(struct sl_resp_call *call)
 {
     if (call->check.err)
-        return complain(call);
+        return sl_resp_fail(call->client, &call->check.diag);
     return sl_resp_write_integer(call->client->out,
                                  call->check.decision.take.count);
 }
 
-static void on_throttle_forgotten(struct sl_throttle *t)
-{
-    sl_resp_answered(t->ctx);
-}
-
-static void begin_forget_throttle(struct sl_resp_call *call)
-{
-    sl_throttle_reset(&call->worker->throttles, &call->throttles[0]);
-}
-
-static int reply_forget_throttle(struct sl_resp_call *call)
-{
-    if (call->throttles[0].err)
-        return sl_resp_refuse(call->client, "the store did not answer in time");
-    return sl_resp_write_integer(call->client->out, 1);
-}
-
-static int forget_throttle(struct sl_resp_call *call, struct sl_str key)
-{
-    struct sl_throttle *t = &call->throttles[0];
-
-    t->key = key;
-    t->now = sl_server_now(&call->worker->base);
-    t->done = on_throttle_forgotten;
-    t->ctx = call;
-    if (sl_resp_name(call, t)) {
-        struct sl_resp_conn *client = call->client;
-
-        sl_resp_call_done(call);
-        return sl_resp_refuse(client, "out of memory");
-    }
-    return sl_resp_ask(call, 1, begin_forget_throttle, reply_forget_throttle);
-}
-
-/* ---- commands ---- */
-
-static int check(struct sl_resp_conn *client, const struct sl_resp_command *c,
-                 void (*begin_f)(struct sl_resp_call *call),
-                 int (*reply)(struct sl_resp_call *call))
-{
-    struct sl_resp_call *call = sl_resp_call_new(client);
-    struct sl_diag why;
-    int err;
-
-    if (call && sl_resp_read_check(call, c, &why))
-        return sl_resp_ask(call, 1, begin_f, reply);
-    if (call)
-        sl_resp_call_done(call);
-    err = sl_resp_decide_checks(client);
-    return err ? err
-               : sl_resp_refuse(client, "%s",
-                                call ? why.sentence : "out of memory");
-}
-
-int sl_resp_check(struct sl_resp_conn *client,
-                  const struct sl_resp_command *command)
-{
-    return check(client, command, begin_check, reply_check);
-}
-
-int sl_resp_explain(struct sl_resp_conn *client,
-                    const struct sl_resp_command *command)
-{
-    return check(client, command, begin_explain, reply_explain);
-}
-
-int sl_resp_forget(struct sl_resp_conn *client,
-                   const struct sl_resp_command *command)
-{
-    struct sl_resp_call *call;
-
-    if (!sl_str_eq_nocase(command->args[1], SL_STR("throttle")) ||
-        command->count != 3)
-        return check(client, command, begin_forget, reply_forget);
-    call = sl_resp_call_new(client);
-    return call ? forget_throttle(call, command->args[2])
-                : sl_resp_refuse(client, "out of memory");
-}
-
-/* ---- the words behind SLUICE.CHECK, EXPLAIN and RESET.
+/* ---- the words after SLUICE.CHECK, EXPLAIN and RESET.
  *
- *     METHOD PATH | JOB name | LIMIT name key     what is asked for
- *     user U  org O  plan P  role R  ip A         who asks
+ *     METHOD PATH | JOB name | LIMIT name key     the subject of the check
+ *     user U  org O  plan P  role R  ip A         the caller
  *     header.NAME value
- *     cost N  cost.LIMIT N                        how much; 0 looks
- *     hold 30s                                    for how long it is held
- *     wait 10s                                    for how long it may wait
- *     id ID                                       the request's
- *     idempotency_key KEY                         repeats have the same
+ *     cost N  cost.LIMIT N                        0 peeks
+ *     hold 30s                                    duration of the hold
+ *     wait 10s                                    longest wait
+ *     id ID                                       of the request
+ *     idempotency_key KEY                         the same for repeats
  *     body BYTES                                  of a webhook
- *     as json                                     how it is answered
+ *     as json                                     form of the reply
  *
- * They are those of flow files, parted by blanks instead of '='. Names of
- * fields count in whatever case, and each is there once.
+ * They are the words of flow files, separated by blanks instead of '='. The
+ * case of names does not matter. Each name is given once.
  */
 
-/* Names with their lengths: most differ in that alone, and are not looked at.
- */
+/* Names with their lengths: most differ in length, and are not compared. */
 static const struct field {
     struct sl_str name;
-    size_t place; /* of the slice in the facts */
+    enum { TEXT, COST, HOLD, WAIT, AS } kind;
+    size_t offset; /* TEXT: of the slice in the request */
 } fields[] = {
-#define FIELD(name, place)                                                     \
+#define FIELD(name, kind, offset)                                              \
     {                                                                          \
-        {name, sizeof(name) - 1}, offsetof(struct sl_request, place)           \
+        {name, sizeof(name) - 1}, kind, offset                                 \
     }
-    FIELD("user", user), FIELD("org", org),
-    FIELD("plan", plan), FIELD("role", role),
-    FIELD("ip", ip),     FIELD("id", request_id),
-    FIELD("body", body), FIELD("idempotency_key", idempotency_key),
+#define TEXT(name, field) FIELD(name, TEXT, offsetof(struct sl_request, field))
+    TEXT("user", user),     TEXT("org", org),
+    TEXT("plan", plan),     TEXT("role", role),
+    TEXT("ip", ip),         TEXT("id", request_id),
+    TEXT("body", body),     TEXT("idempotency_key", idempotency_key),
+    FIELD("cost", COST, 0), FIELD("hold", HOLD, 0),
+    FIELD("wait", WAIT, 0), FIELD("as", AS, 0),
 };
 
-/* Those that are read otherwise, so that they can be guessed too. */
-static const char *const others[] = {"cost", "hold",    "wait",
-                                     "as",   "header.", "cost."};
+#define COST_PREFIX   "cost."
+#define HEADER_PREFIX "header."
 
-#define IS(word, literal) sl_str_eq_nocase(word, SL_STR(literal))
-
-static bool refuse(struct sl_diag *why, const char *sentence,
-                   struct sl_str word)
+static const struct field *find_field(struct sl_str name)
 {
-    sl_diag_error(why, SLUICE_EINVAL, sentence, sl_resp_quote(word).text);
-    return false;
+    for (size_t i = 0; i < SL_LEN(fields); i++)
+        if (sl_str_eq_nocase(name, fields[i].name))
+            return &fields[i];
+    return NULL;
 }
 
-static bool unknown(struct sl_str word, struct sl_diag *why)
+static bool refuse_name(struct sl_str word, struct sl_diag *why)
 {
-    const char *names[SL_LEN(fields) + SL_LEN(others)];
+    const char *names[SL_LEN(fields) + 2];
     const char *near;
 
     for (size_t i = 0; i < SL_LEN(fields); i++)
         names[i] = fields[i].name.at;
-    for (size_t i = 0; i < SL_LEN(others); i++)
-        names[SL_LEN(fields) + i] = others[i];
+    names[SL_LEN(fields)] = HEADER_PREFIX;
+    names[SL_LEN(fields) + 1] = COST_PREFIX;
     near = sl_str_nearest(word, names, SL_LEN(names));
     sl_diag_error(why, SLUICE_EINVAL, "unknown word '%s'%s%s%s",
                   sl_resp_quote(word).text, near ? "; did you mean '" : "",
@@ -444,39 +349,33 @@ static bool unknown(struct sl_str word, struct sl_diag *why)
     return false;
 }
 
-static bool read_amount(struct sl_str word, uint64_t *ret, struct sl_diag *why)
+bool sl_resp_read_cost(struct sl_str word, uint64_t *ret, struct sl_diag *why)
 {
     int64_t n;
 
     if (!sl_resp_integer(word, &n) || n < 0)
-        return refuse(why,
-                      "the cost must be a whole number of at least 0, not '%s'",
-                      word);
+        return sl_resp_bad_word(
+            why, "the cost must be a whole number of at least 0, not '%s'",
+            word);
     *ret = (uint64_t)n;
     return true;
 }
 
-static bool read_cost(struct sl_resp_call *call, struct sl_str name,
-                      struct sl_str value, struct sl_diag *why)
+static bool read_cost_of(struct sl_resp_call *call, struct sl_str name,
+                         struct sl_str value, struct sl_diag *why)
 {
     struct sl_request *request = &call->request;
     struct sl_cost *cost = &call->costs[request->cost_count];
 
-    if (name.len == 0) {
-        if (request->has_cost)
-            return refuse(
-                why, "the cost is given twice, the second time as '%s'", value);
-        request->has_cost = true;
-        return read_amount(value, &request->cost, why);
-    }
     for (unsigned i = 0; i < request->cost_count; i++)
         if (sl_str_eq(call->costs[i].limit, name))
-            return refuse(why, "the cost of '%s' is given twice", name);
+            return sl_resp_bad_word(why, "the cost of '%s' is given twice",
+                                    name);
     if (request->cost_count == SL_RESP_FACTS)
-        return refuse(why, "too many costs, at '%s'", name);
+        return sl_resp_bad_word(why, "too many costs, at '%s'", name);
     cost->limit = name;
     request->cost_count++;
-    return read_amount(value, &cost->cost, why);
+    return sl_resp_read_cost(value, &cost->cost, why);
 }
 
 static bool read_header(struct sl_resp_call *call, struct sl_str name,
@@ -486,27 +385,16 @@ static bool read_header(struct sl_resp_call *call, struct sl_str name,
 
     for (unsigned i = 0; i < request->header_count; i++)
         if (sl_str_eq_nocase(call->headers[i].name, name))
-            return refuse(why, "the header '%s' is given twice", name);
+            return sl_resp_bad_word(why, "the header '%s' is given twice",
+                                    name);
     if (request->header_count == SL_RESP_FACTS)
-        return refuse(why, "too many headers, at '%s'", name);
+        return sl_resp_bad_word(why, "too many headers, at '%s'", name);
     call->headers[request->header_count++] = (struct sl_header){name, value};
     return true;
 }
 
-static bool read_span(sl_ns *span, struct sl_str name, struct sl_str value,
-                      int (*read)(struct sl_str, sl_ns *, struct sl_diag *),
-                      struct sl_diag *why)
+static bool has_prefix(struct sl_str word, struct sl_str prefix)
 {
-    if (*span != 0)
-        return refuse(why, "'%s' is given twice", name);
-    return !read(value, span, why);
-}
-
-/* What stands behind `prefix`; false if it is not there. */
-static bool is_below(struct sl_str word, struct sl_str prefix,
-                     struct sl_str *rest)
-{
-    *rest = sl_str_from(word, prefix.len);
     return word.len > prefix.len &&
            sl_str_eq_nocase((struct sl_str){word.at, prefix.len}, prefix);
 }
@@ -514,68 +402,73 @@ static bool is_below(struct sl_str word, struct sl_str prefix,
 static bool read_field(struct sl_resp_call *call, struct sl_str name,
                        struct sl_str value, struct sl_diag *why)
 {
-    struct sl_str rest = {NULL, 0};
+    struct sl_request *request = &call->request;
+    const struct field *field = find_field(name);
+    struct sl_str *at;
 
-    for (size_t i = 0; i < SL_LEN(fields); i++) {
-        struct sl_str *at =
-            (struct sl_str *)(void *)((char *)&call->request + fields[i].place);
-
-        if (!sl_str_eq_nocase(name, fields[i].name))
-            continue;
+    if (!field && has_prefix(name, SL_STR(COST_PREFIX)))
+        return read_cost_of(call, sl_str_from(name, strlen(COST_PREFIX)), value,
+                            why);
+    if (!field && has_prefix(name, SL_STR(HEADER_PREFIX)))
+        return read_header(call, sl_str_from(name, strlen(HEADER_PREFIX)),
+                           value, why);
+    if (!field)
+        return refuse_name(name, why);
+    switch (field->kind) {
+    case TEXT:
+        at = (struct sl_str *)(void *)((char *)request + field->offset);
         if (at->at)
-            return refuse(why, "'%s' is given twice", name);
+            break;
         *at = value;
         return true;
+    case COST:
+        if (request->has_cost)
+            return sl_resp_bad_word(
+                why, "the cost is given twice, the second time as '%s'", value);
+        request->has_cost = true;
+        return sl_resp_read_cost(value, &request->cost, why);
+    case HOLD:
+        if (request->hold != 0)
+            break;
+        return !sl_hold_span(value, &request->hold, why);
+    case WAIT:
+        if (request->wait != 0)
+            break;
+        return !sl_wait_span(value, &request->wait, why);
+    case AS:
+        call->json = sl_str_eq_nocase(value, SL_STR("json"));
+        return call->json ||
+               sl_resp_bad_word(
+                   why, "the answer can be requested 'as json', not as '%s'",
+                   value);
     }
-    if (IS(name, "cost") || is_below(name, SL_STR("cost."), &rest))
-        return read_cost(call,
-                         IS(name, "cost") ? (struct sl_str){NULL, 0} : rest,
-                         value, why);
-    if (is_below(name, SL_STR("header."), &rest))
-        return read_header(call, rest, value, why);
-    if (IS(name, "hold"))
-        return read_span(&call->request.hold, name, value, sl_hold_span, why);
-    if (IS(name, "wait"))
-        return read_span(&call->request.wait, name, value, sl_wait_span, why);
-    if (!IS(name, "as"))
-        return unknown(name, why);
-    call->json = IS(value, "json");
-    return call->json ||
-           refuse(why, "the answer can be requested 'as json', not as '%s'",
-                  value);
+    return sl_resp_bad_word(why, "'%s' is given twice", name);
 }
 
-/* A word of ours where a method should be: the path was forgotten. */
-static bool is_field(struct sl_str word)
-{
-    for (size_t i = 0; i < SL_LEN(fields); i++)
-        if (sl_str_eq_nocase(word, fields[i].name))
-            return true;
-    return IS(word, "cost") || IS(word, "hold") || IS(word, "wait") ||
-           IS(word, "as");
-}
-
-/* The first words: how many they are, or 0. A path may be spelt in whatever
- * way a server would take it. */
+/* Reads the first words. Returns their number, or 0. A path may have any
+ * spelling that a server accepts. A field in place of a method means that the
+ * path is missing. */
 static unsigned read_subject(struct sl_request *request,
                              const struct sl_resp_command *c)
 {
-    if (IS(c->args[1], "job")) {
+    if (sl_str_eq_nocase(c->args[1], SL_STR("job"))) {
         request->job = c->args[2];
         return 3;
     }
-    if (!IS(c->args[1], "limit")) {
+    if (!sl_str_eq_nocase(c->args[1], SL_STR("limit"))) {
         request->method = c->args[1];
         request->path = c->args[2];
-        return request->path.len > 0 && !is_field(request->method) ? 3 : 0;
+        return request->path.len > 0 && !find_field(request->method) ? 3 : 0;
     }
     request->limit = c->args[2];
     request->key = c->count > 3 ? c->args[3] : (struct sl_str){NULL, 0};
     return request->key.len > 0 ? 4 : 0;
 }
 
-bool sl_resp_read_check(struct sl_resp_call *call,
-                        const struct sl_resp_command *c, struct sl_diag *why)
+/* Reads a command into call->request, which borrows its words, and holds the
+ * active policy. Returns false with a sentence. */
+static bool read_check(struct sl_resp_call *call,
+                       const struct sl_resp_command *c, struct sl_diag *why)
 {
     struct sl_request *request = &call->request;
     const struct sl_active_policy *before = call->check.active;
@@ -584,7 +477,7 @@ bool sl_resp_read_check(struct sl_resp_call *call,
     if (sl_check_hold(&call->check) != before && before)
         sl_server_free_spare(&call->worker->base);
     *request = (struct sl_request){
-        .trusted = true, /* he has the password, or sits on this machine */
+        .trusted = true, /* a password, or this machine */
         .headers = call->headers,
         .costs = call->costs,
         .now = sl_server_now(&call->worker->base),
@@ -592,16 +485,54 @@ bool sl_resp_read_check(struct sl_resp_call *call,
     call->json = false;
     at = read_subject(request, c);
     if (at == 0)
-        return refuse(
+        return sl_resp_bad_word(
             why, "write METHOD /path, JOB name or LIMIT name key, not '%s'",
             c->args[1]);
     for (; at + 1 < c->count; at += 2)
         if (!read_field(call, c->args[at], c->args[at + 1], why))
             return false;
     if (at < c->count)
-        return refuse(why, "'%s' has no value after it", c->args[at]);
+        return sl_resp_bad_word(why, "'%s' has no value after it", c->args[at]);
     request->has_body = request->body.at != NULL;
     return sl_request_check(call->check.active->policy, request, why) == 0;
+}
+
+/* ---- commands ---- */
+
+static int check(struct sl_resp_conn *client, const struct sl_resp_command *c,
+                 void (*begin)(struct sl_resp_call *call),
+                 int (*then)(struct sl_resp_call *call))
+{
+    struct sl_resp_call *call = sl_resp_call_new(client);
+    struct sl_diag why;
+    int err;
+
+    if (call && read_check(call, c, &why))
+        return sl_resp_ask(call, 1, begin, then);
+    if (call)
+        sl_resp_call_done(call);
+    err = sl_resp_decide_checks(client);
+    return err ? err
+               : sl_resp_refuse(client, "%s",
+                                call ? why.sentence : "out of memory");
+}
+
+int sl_resp_check(struct sl_resp_conn *client, const struct sl_resp_command *c)
+{
+    return check(client, c, begin_check, reply_check);
+}
+
+int sl_resp_explain(struct sl_resp_conn *client,
+                    const struct sl_resp_command *c)
+{
+    return check(client, c, begin_explain, reply_explain);
+}
+
+int sl_resp_forget(struct sl_resp_conn *client, const struct sl_resp_command *c)
+{
+    if (c->count == 3 && sl_str_eq_nocase(c->args[1], SL_STR("throttle")))
+        return sl_resp_reset_throttle(client, c->args[2]);
+    return check(client, c, begin_reset, reply_reset);
 }
 
 /* ---- the life of a call.
@@ -671,7 +602,7 @@ void sl_resp_call_done(struct sl_resp_call *call)
 
 void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in)
 {
-    if (call->open == 0) { /* nothing was asked */
+    if (call->open == 0) { /* nothing is in flight */
         sl_resp_call_done(call);
         return;
     }
@@ -683,15 +614,7 @@ void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in)
 
 /* ---- asking ---- */
 
-static int reply(struct sl_resp_call *call)
-{
-    int err = call->reply(call);
-
-    sl_resp_call_done(call);
-    return err;
-}
-
-/* It is begun, and decided with those behind it. */
+/* A begun check is decided with later ones. */
 static int defer(struct sl_resp_call *call)
 {
     struct sl_resp_conn *client = call->client;
@@ -720,9 +643,9 @@ int sl_resp_ask(struct sl_resp_call *call, unsigned count,
         return defer(call);
     call->begins = false;
     err = sl_resp_decide_checks(client); /* which came before it */
-    if (call->open == 0 && !err)
-        return reply(call);
     if (call->open == 0) {
+        if (!err)
+            err = then(call);
         sl_resp_call_done(call);
         return err;
     }
@@ -756,12 +679,11 @@ void sl_resp_answered(struct sl_resp_call *call)
     if (--call->open > 0 || call->begins)
         return;
     sl_server_op_resume(&call->op);
-    if (!client) {
-        sl_resp_call_done(call);
-        return;
-    }
-    if (reply(call))
+    if (client && call->reply(call))
         client->broken = client->ending = true;
+    sl_resp_call_done(call);
+    if (!client)
+        return;
     client->suspended = false;
     sl_resp_resume(client);
 }

@@ -5,9 +5,10 @@
  *     SLUICE.EXTEND ID 30s [AS JSON]
  *
  * The usual answer is a map: state, again, expires_ms, and limits, an array of
- * [name, held, cost, remaining, over]. A hold that nobody knows is an error
- * that begins with UNKNOWNHOLD.
+ * [name, held, cost, remaining, over]. An unknown hold is an error that begins
+ * with UNKNOWNHOLD.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "engine/render.h"
@@ -15,62 +16,41 @@
 
 /* ---- replies ---- */
 
-static int write_flag(struct sl_resp_conn *client, bool yes)
+static const char *flag_text(const struct sl_resp_conn *client, bool yes)
 {
     if (client->version < 3)
-        return sl_resp_write_integer(client->out, yes);
-    return sl_buf_add(client->out, yes ? SL_STR("#t\r\n") : SL_STR("#f\r\n"));
-}
-
-static int write_part(struct sl_resp_conn *client, const struct sl_hold_op *op,
-                      unsigned i)
-{
-    const struct sl_held_part *part = &op->call.parts[i];
-    const struct sl_rule *rule = sl_hold_rule(op, i);
-    bool settled = op->verb != SL_VERB_EXTEND;
-    int err = sl_buf_addf(client->out, "*5\r\n");
-
-    if (!err)
-        err = sl_resp_write_string(client->out,
-                                   rule ? rule->name : (struct sl_str){"", 0});
-    if (!err)
-        err = sl_resp_write_integer(client->out, (int64_t)part->held);
-    if (!err)
-        err = sl_resp_write_integer(client->out,
-                                    settled ? (int64_t)part->cost : -1);
-    if (!err)
-        err = sl_resp_write_integer(
-            client->out, rule ? (int64_t)part->answer.remaining : -1);
-    return err ? err : write_flag(client, part->over);
+        return yes ? ":1\r\n" : ":0\r\n";
+    return yes ? "#t\r\n" : "#f\r\n";
 }
 
 static int write_map(struct sl_resp_conn *client, const struct sl_hold_op *op)
 {
-    bool held = op->verb == SL_VERB_EXTEND && !sl_hold_is_again(op);
+    struct sl_writer w = {client->out, 0};
+    const char *state = sl_hold_state_word(op);
+    bool settled = op->verb != SL_VERB_EXTEND;
+    bool held = !settled && !sl_hold_is_again(op);
     int64_t left = held ? (int64_t)sl_span_in(op->call.expires_in, SL_MS) : -1;
-    int err =
-        sl_buf_addf(client->out, client->version < 3 ? "*8\r\n" : "%%4\r\n");
 
-    if (!err)
-        err = sl_resp_write_string(client->out, SL_STR("state"));
-    if (!err)
-        err =
-            sl_resp_write_string(client->out, sl_str_c(sl_hold_state_word(op)));
-    if (!err)
-        err = sl_resp_write_string(client->out, SL_STR("again"));
-    if (!err)
-        err = write_flag(client, sl_hold_is_again(op));
-    if (!err)
-        err = sl_resp_write_string(client->out, SL_STR("expires_ms"));
-    if (!err)
-        err = sl_resp_write_integer(client->out, left);
-    if (!err)
-        err = sl_resp_write_string(client->out, SL_STR("limits"));
-    if (!err)
-        err = sl_buf_addf(client->out, "*%u\r\n", op->call.count);
-    for (unsigned i = 0; i < op->call.count && !err; i++)
-        err = write_part(client, op, i);
-    return err;
+    sl_writer_addf(
+        &w,
+        "%s$5\r\nstate\r\n$%zu\r\n%s\r\n$5\r\nagain\r\n%s"
+        "$10\r\nexpires_ms\r\n:%" PRId64 "\r\n$6\r\nlimits\r\n*%u\r\n",
+        client->version < 3 ? "*8\r\n" : "%4\r\n", strlen(state), state,
+        flag_text(client, sl_hold_is_again(op)), left, op->call.count);
+    for (unsigned i = 0; i < op->call.count; i++) {
+        const struct sl_held_part *part = &op->call.parts[i];
+        const struct sl_rule *rule = sl_hold_rule(op, i);
+        struct sl_str name = rule ? rule->name : (struct sl_str){"", 0};
+
+        sl_writer_addf(&w,
+                       "*5\r\n$%zu\r\n%.*s\r\n:%" PRIu64 "\r\n:%" PRId64
+                       "\r\n:%" PRId64 "\r\n%s",
+                       name.len, SL_STR_ARG(name), part->held,
+                       settled ? (int64_t)part->cost : -1,
+                       rule ? (int64_t)part->answer.remaining : -1,
+                       flag_text(client, part->over));
+    }
+    return w.err;
 }
 
 static void count(const struct sl_resp_call *call)
@@ -102,9 +82,7 @@ static int reply_hold(struct sl_resp_call *call)
             client->out,
             SL_STR("UNKNOWNHOLD there is no such hold, or it ended long ago"));
     if (op->err)
-        return sl_resp_refuse(client, "%s",
-                              op->diag.sentence[0] ? op->diag.sentence
-                                                   : "out of memory");
+        return sl_resp_fail(client, &op->diag);
     if (!call->json)
         return write_map(client, op);
     err = sl_hold_render(op, &call->text);
@@ -128,16 +106,6 @@ static void begin_hold(struct sl_resp_call *call)
 
 /* ---- words ---- */
 
-static bool read_cost(struct sl_str word, uint64_t *ret)
-{
-    int64_t n;
-
-    if (!sl_resp_integer(word, &n) || n < 0)
-        return false;
-    *ret = (uint64_t)n;
-    return true;
-}
-
 static bool is_twice(const struct sl_resp_call *call, struct sl_str limit)
 {
     for (unsigned i = 0; i < call->question.cost_count; i++)
@@ -155,18 +123,13 @@ static bool read_costs(struct sl_resp_call *call, const struct sl_str *words,
     q->costs = call->costs;
     if (count == 1) {
         q->has_cost = true;
-        if (read_cost(words[0], &q->cost))
-            return true;
-        sl_diag_error(why, SLUICE_EINVAL,
-                      "the cost must be a whole number of at least 0, not '%s'",
-                      sl_resp_quote(words[0]).text);
-        return false;
+        return sl_resp_read_cost(words[0], &q->cost, why);
     }
     for (unsigned i = 0; i + 1 < count; i += 2) {
         struct sl_cost *cost = &call->costs[q->cost_count];
 
         if (is_twice(call, words[i]) || q->cost_count == SL_RESP_FACTS ||
-            !read_cost(words[i + 1], &cost->cost)) {
+            !sl_resp_read_cost(words[i + 1], &cost->cost, why)) {
             sl_diag_error(
                 why, SLUICE_EINVAL,
                 "write LIMIT COST, each limit once and at most %d, not "
@@ -177,11 +140,8 @@ static bool read_costs(struct sl_resp_call *call, const struct sl_str *words,
         cost->limit = words[i];
         q->cost_count++;
     }
-    if (count % 2 == 0)
-        return true;
-    sl_diag_error(why, SLUICE_EINVAL, "'%s' has no cost after it",
-                  sl_resp_quote(words[count - 1]).text);
-    return false;
+    return count % 2 == 0 ||
+           sl_resp_bad_word(why, "'%s' has no cost after it", words[count - 1]);
 }
 
 static bool read_words(struct sl_resp_call *call,
@@ -226,20 +186,18 @@ static int end(struct sl_resp_conn *client, const struct sl_resp_command *c,
     return sl_resp_refuse(client, "%s", why.sentence);
 }
 
-int sl_resp_settle(struct sl_resp_conn *client,
-                   const struct sl_resp_command *command)
+int sl_resp_settle(struct sl_resp_conn *client, const struct sl_resp_command *c)
 {
-    return end(client, command, SL_VERB_SETTLE);
+    return end(client, c, SL_VERB_SETTLE);
 }
 
 int sl_resp_release(struct sl_resp_conn *client,
-                    const struct sl_resp_command *command)
+                    const struct sl_resp_command *c)
 {
-    return end(client, command, SL_VERB_RELEASE);
+    return end(client, c, SL_VERB_RELEASE);
 }
 
-int sl_resp_extend(struct sl_resp_conn *client,
-                   const struct sl_resp_command *command)
+int sl_resp_extend(struct sl_resp_conn *client, const struct sl_resp_command *c)
 {
-    return end(client, command, SL_VERB_EXTEND);
+    return end(client, c, SL_VERB_EXTEND);
 }

@@ -6,12 +6,10 @@
 #include "engine/render.h"
 #include "server/resp/resp.h"
 
-#define SL_RESP_NAME   64 /* bytes of a client's own name for itself */
-#define SL_RESP_FACTS  32 /* headers, or costs, of one check */
-#define SL_RESP_CHECKS 8  /* begun before the first is decided */
-#define SL_RESP_VERSION                                                        \
-    "7.0.0" /* of Redis that replies are compatible with                       \
-             */
+#define SL_RESP_NAME    64      /* bytes of a client's own name for itself */
+#define SL_RESP_FACTS   32      /* headers, or costs, of one check */
+#define SL_RESP_CHECKS  8       /* begun before the first is decided */
+#define SL_RESP_VERSION "7.0.0" /* of a compatible Redis */
 
 /* ---- connections: conn.c ---- */
 
@@ -80,7 +78,7 @@ struct sl_resp_row {
 extern const struct sl_resp_row sl_resp_rows[];
 extern const unsigned sl_resp_row_count;
 
-/* The row of that name, ignoring case, or NULL. */
+/* Returns the row of a name, in any case, or NULL. */
 const struct sl_resp_row *sl_resp_find(struct sl_str name);
 
 /* May the client use the command, with that many words? If not, it was refused,
@@ -88,15 +86,20 @@ const struct sl_resp_row *sl_resp_find(struct sl_str name);
 bool sl_resp_may(struct sl_resp_conn *client, const struct sl_resp_row *row,
                  const struct sl_resp_command *command, int *err);
 
-/* Reply -ERR and a sentence. */
+/* Reply -ERR and a sentence; without one, "out of memory". */
 int sl_resp_refuse(struct sl_resp_conn *client, const char *fmt, ...)
     SL_PRINTF(2, 3);
+int sl_resp_fail(struct sl_resp_conn *client, const struct sl_diag *why);
 
 /* A client's word for a sentence: shortened, without line ends. */
 struct sl_resp_word {
     char text[72];
 };
 struct sl_resp_word sl_resp_quote(struct sl_str word);
+
+/* Sets `sentence`, which quotes the word by %s. Returns false. */
+bool sl_resp_bad_word(struct sl_diag *why, const char *sentence,
+                      struct sl_str word);
 
 /* Parse a whole number, perhaps with a minus. */
 bool sl_resp_integer(struct sl_str word, int64_t *ret);
@@ -172,21 +175,16 @@ void sl_resp_call_leave(struct sl_resp_call *call, struct sl_buf *in);
  * later. */
 int sl_resp_flush(struct sl_resp_conn *client);
 
-/* Set the stored name of its key, if the store uses names. 0 or
- * SLUICE_ENOMEM. */
-SL_MUST_USE int sl_resp_name(struct sl_resp_call *call,
-                             struct sl_throttle *throttle);
+/* SLUICE.RESET THROTTLE key. */
+int sl_resp_reset_throttle(struct sl_resp_conn *client, struct sl_str key);
 
 /* ---- checks: check.c ---- */
 
 /* Decide the begun checks, and reply. 0 or the error of a reply. */
 int sl_resp_decide_checks(struct sl_resp_conn *client);
 
-/* Read the words of a command into call->facts, which point into them, and
- * hold the policy in force. False with a sentence if they are wrong. */
-bool sl_resp_read_check(struct sl_resp_call *call,
-                        const struct sl_resp_command *command,
-                        struct sl_diag *why);
+/* Reads a cost. Returns false with a sentence. */
+bool sl_resp_read_cost(struct sl_str word, uint64_t *ret, struct sl_diag *why);
 
 /* ---- handlers ---- */
 

@@ -8,9 +8,9 @@
  *     -> allowed (1, 0), limit (max_burst), remaining, reset_after,
  *        retry_after
  *
- * Times are whole seconds, rounded up: whoever comes back when he was told to
- * is let through. redis-cell says -1 where there is nothing to wait for: when
- * it passed, and when it never will.
+ * Times are whole seconds, rounded up: a client that waits for so long is
+ * allowed. redis-cell uses -1 if there is nothing to wait for: allowed, or
+ * never allowed.
  */
 #include <string.h>
 
@@ -101,8 +101,8 @@ int sl_resp_flush(struct sl_resp_conn *client)
 
 /* ---- reading ---- */
 
-/* One of the words is wrong. What was collected is answered first; if that
- * takes longer, this command is read again then. */
+/* Refuses a command. The collected ones are answered first; if they are
+ * suspended, this command is read again later. */
 static int complain(struct sl_resp_conn *client,
                     const struct sl_resp_command *c, const struct sl_diag *why)
 {
@@ -141,22 +141,28 @@ static bool read_throttle(struct sl_throttle *t,
         (c->count == 6 && !read_number(c, 5, &t->quantity, why)))
         return false;
     if (!crab && burst < INT64_MAX)
-        burst++; /* redis-cell lets one more through than its burst says */
+        burst++; /* redis-cell allows one more than its burst */
     if (crab && t->quantity < 0) {
         sl_diag_error(
             why, SLUICE_EINVAL,
             "quantity must not be negative; use CL.THROTTLE to refund");
         return false;
     }
-    t->key = c->args[1];
     return sl_throttle_set(t, burst, count_, period, why) == 0;
 }
 
-int sl_resp_name(struct sl_resp_call *call, struct sl_throttle *t)
+/* Sets the key, and its stored name if the store uses names. Returns 0 or
+ * SLUICE_ENOMEM. */
+static int set_key(struct sl_resp_call *call, struct sl_throttle *t,
+                   struct sl_str key)
 {
     struct sl_str before = SL_STR(SL_THROTTLE_NAME);
     char *name;
 
+    t->key = key;
+    t->now = sl_server_now(&call->worker->base);
+    t->done = on_answered;
+    t->ctx = call;
     if (!sl_throttles_named(&call->worker->throttles))
         return 0;
     name = sl_arena_take(&call->text_arena, before.len + t->key.len);
@@ -182,25 +188,46 @@ static int collect(struct sl_resp_conn *client, const struct sl_resp_command *c,
     t = &call->throttles[call->count];
     if (!read_throttle(t, c, crab, &why))
         return complain(client, c, &why);
-    if (sl_resp_name(call, t)) {
+    if (set_key(call, t, c->args[1])) {
         sl_diag_error(&why, SLUICE_ENOMEM, "out of memory");
         return complain(client, c, &why);
     }
-    t->now = sl_server_now(client->base.worker);
-    t->done = on_answered;
-    t->ctx = call;
     call->crab[call->count++] = crab;
     return call->count == SL_THROTTLES ? sl_resp_flush(client) : 0;
 }
 
 int sl_resp_throttle(struct sl_resp_conn *client,
-                     const struct sl_resp_command *command)
+                     const struct sl_resp_command *c)
 {
-    return collect(client, command, false);
+    return collect(client, c, false);
 }
 
-int sl_resp_crab(struct sl_resp_conn *client,
-                 const struct sl_resp_command *command)
+int sl_resp_crab(struct sl_resp_conn *client, const struct sl_resp_command *c)
 {
-    return collect(client, command, true);
+    return collect(client, c, true);
+}
+
+/* ---- SLUICE.RESET THROTTLE key ---- */
+
+static void begin_reset(struct sl_resp_call *call)
+{
+    sl_throttle_reset(&call->worker->throttles, &call->throttles[0]);
+}
+
+static int reply_reset(struct sl_resp_call *call)
+{
+    if (call->throttles[0].err)
+        return sl_resp_refuse(call->client, "the store did not answer in time");
+    return sl_resp_write_integer(call->client->out, 1);
+}
+
+int sl_resp_reset_throttle(struct sl_resp_conn *client, struct sl_str key)
+{
+    struct sl_resp_call *call = sl_resp_call_new(client);
+
+    if (call && !set_key(call, &call->throttles[0], key))
+        return sl_resp_ask(call, 1, begin_reset, reply_reset);
+    if (call)
+        sl_resp_call_done(call);
+    return sl_resp_refuse(client, "out of memory");
 }
