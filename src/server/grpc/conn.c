@@ -48,11 +48,14 @@ static sl_ns mono_now(const struct sl_grpc_conn *c)
 
 /* ---- sending ---- */
 
-static void append(struct sl_grpc_conn *c)
+void sl_grpc_pump(struct sl_grpc_conn *c)
 {
     const uint8_t *bytes;
     ssize_t len = 1;
 
+    if (c->pumping)
+        return;
+    c->pumping = true;
     while (len > 0 && !sl_conn_is_full(c->base.conn)) {
         len = nghttp2_session_mem_send(c->h2, &bytes);
         if (len > 0 &&
@@ -62,14 +65,6 @@ static void append(struct sl_grpc_conn *c)
     }
     if (len < 0)
         sl_conn_abort(c->base.conn);
-}
-
-void sl_grpc_pump(struct sl_grpc_conn *c)
-{
-    if (c->pumping)
-        return;
-    c->pumping = true;
-    append(c);
     c->pumping = false;
     if (!nghttp2_session_want_read(c->h2) && !nghttp2_session_want_write(c->h2))
         sl_conn_finish(c->base.conn);
@@ -107,6 +102,21 @@ static void go(struct sl_grpc_conn *c)
         sl_conn_abort(c->base.conn);
 }
 
+/* Names the last stream: the client has seen that it should go, or has had
+ * enough time. After that stream the connection ends. */
+static void send_goaway(struct sl_grpc_conn *c)
+{
+    int32_t last = nghttp2_session_get_last_proc_stream_id(c->h2);
+
+    if (c->said_last)
+        return;
+    c->said_last = true;
+    c->last_at = 0;
+    if (nghttp2_submit_goaway(c->h2, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR,
+                              NULL, 0))
+        sl_conn_abort(c->base.conn);
+}
+
 /* Draining: has the client had time to see that it should go? */
 static bool is_drain_due(const struct sl_grpc_conn *c)
 {
@@ -130,29 +140,32 @@ static void reset_late(struct sl_grpc_conn *c)
     }
 }
 
-/* The timeout has passed. False if the connection is to be closed. */
-static bool handle_timeout(struct sl_grpc_conn *c)
+/* Pings a client with open streams; ends an idle connection. */
+static bool ask_alive(struct sl_grpc_conn *c)
 {
-    if (is_drain_due(c)) {
-        sl_grpc_send_goaway(c);
-        return true;
-    }
-    if (c->coming > 0) {
-        reset_late(c);
-        return true;
-    }
-    if (!c->going && c->ends_at > 0 && mono_now(c) >= c->ends_at) {
-        go(c);
-        return true;
-    }
-    if (c->going || c->pinged)
-        return false;
     c->pinged = true;
-    if (c->stream_count > 0) /* is the client alive? */
+    if (c->stream_count > 0)
         return nghttp2_submit_ping(c->h2, NGHTTP2_FLAG_NONE, NULL) == 0;
     return nghttp2_session_terminate_session(c->h2, NGHTTP2_NO_ERROR) == 0;
 }
 
+/* The timeout has passed. False if the connection is to be closed. */
+static bool handle_timeout(struct sl_grpc_conn *c)
+{
+    bool old = !c->going && c->ends_at > 0 && mono_now(c) >= c->ends_at;
+
+    if (is_drain_due(c))
+        send_goaway(c);
+    else if (c->coming > 0)
+        reset_late(c);
+    else if (old)
+        go(c);
+    else if (c->going || c->pinged)
+        return false;
+    else
+        return ask_alive(c);
+    return true;
+}
 static void on_deadline(struct sl_conn *conn)
 {
     struct sl_grpc_conn *c = conn->owner;
@@ -170,29 +183,24 @@ static void on_deadline(struct sl_conn *conn)
 
 /* ---- input ---- */
 
-static void refuse_protocol(struct sl_grpc_conn *c)
-{
-    sl_server_count_refusal(c->base.worker, "malformed");
-    if (sl_buf_add(&c->base.conn->out, SL_STR(WRONG_PROTOCOL)))
-        sl_conn_abort(c->base.conn);
-    sl_conn_finish(c->base.conn);
-}
-
-/* The input is invalid. Send what nghttp2 says about it, and close. */
+/* The input is invalid. Sends the error of nghttp2, and closes. */
 static void refuse_input(struct sl_grpc_conn *c, ssize_t why)
 {
-    sl_buf_clear(&c->base.conn->in);
-    if (why == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
-        refuse_protocol(c);
-        return;
-    }
+    struct sl_conn *conn = c->base.conn;
+
+    sl_buf_clear(&conn->in);
     sl_server_count_refusal(c->base.worker,
                             why == NGHTTP2_ERR_FLOODED ? "flood" : "malformed");
-    if (why == NGHTTP2_ERR_NOMEM ||
-        nghttp2_session_terminate_session(c->h2, NGHTTP2_ENHANCE_YOUR_CALM))
-        sl_conn_abort(c->base.conn);
-    sl_grpc_pump(c);
-    sl_conn_finish(c->base.conn);
+    if (why == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
+        if (sl_buf_add(&conn->out, SL_STR(WRONG_PROTOCOL)))
+            sl_conn_abort(conn);
+    } else {
+        if (why == NGHTTP2_ERR_NOMEM ||
+            nghttp2_session_terminate_session(c->h2, NGHTTP2_ENHANCE_YOUR_CALM))
+            sl_conn_abort(conn);
+        sl_grpc_pump(c);
+    }
+    sl_conn_finish(conn);
 }
 
 static void on_input(struct sl_conn *conn)
@@ -211,7 +219,7 @@ static void on_input(struct sl_conn *conn)
     }
     sl_buf_drop(&conn->in, (size_t)used);
     if (is_drain_due(c))
-        sl_grpc_send_goaway(c);
+        send_goaway(c);
     if (c->coming == 0 || !c->waits)
         set_deadline(c);
     sl_grpc_pump(c);
@@ -221,124 +229,6 @@ static void on_room(struct sl_conn *conn)
 {
     sl_grpc_pump(conn->owner);
 }
-
-/* ---- the protocol ---- */
-
-static size_t max_in(const struct sl_server *server)
-{
-    (void)server;
-    return MAX_IN;
-}
-
-static void worker_init(struct sl_server_worker *base)
-{
-    struct sl_grpc_worker *worker = (struct sl_grpc_worker *)base;
-
-    worker->pool.alloc = base->alloc;
-    TAILQ_INIT(&worker->spare_streams);
-    TAILQ_INIT(&worker->watchers);
-}
-
-static void worker_done(struct sl_server_worker *base)
-{
-    struct sl_grpc_worker *worker = (struct sl_grpc_worker *)base;
-
-    sl_grpc_streams_done(worker);
-    sl_grpc_pool_done(&worker->pool);
-}
-
-/* 90 to 110 percent of the age, so that connections that were opened together
- * do not end together. */
-static sl_ns choose_end(struct sl_grpc_conn *c)
-{
-    struct sl_grpc_worker *worker = c->worker;
-    sl_ns age = worker->base.server->max_age;
-    uint64_t random;
-
-    if (age == 0)
-        return 0;
-    random = sl_hash64(&worker->base.token_key,
-                       (struct sl_str){(const char *)&worker->random_seed,
-                                       sizeof(worker->random_seed)});
-    worker->random_seed++;
-    return mono_now(c) + age / 10 * 9 + (sl_ns)(random % 1024) * (age / 5120);
-}
-
-static int on_new(struct sl_server_conn *base)
-{
-    struct sl_grpc_conn *c = (struct sl_grpc_conn *)base;
-
-    c->worker = (struct sl_grpc_worker *)base->worker;
-    TAILQ_INIT(&c->streams);
-    if (sl_grpc_h2_new(c))
-        return SLUICE_ENOMEM;
-    c->ends_at = choose_end(c);
-    return 0;
-}
-
-static void on_new_failed(struct sl_server_conn *base)
-{
-    nghttp2_session_del(((struct sl_grpc_conn *)base)->h2);
-}
-
-static void on_open(struct sl_server_conn *base)
-{
-    set_deadline((struct sl_grpc_conn *)base);
-}
-
-static bool on_close(struct sl_server_conn *base)
-{
-    struct sl_grpc_conn *c = (struct sl_grpc_conn *)base;
-    struct sl_grpc_stream *stream;
-
-    c->pumping = true; /* nothing is sent any more */
-    while ((stream = TAILQ_FIRST(&c->streams)) != NULL)
-        sl_grpc_stream_free(stream);
-    nghttp2_session_del(c->h2);
-    return false;
-}
-
-static void on_drain(struct sl_server_conn *base)
-{
-    struct sl_grpc_conn *c = (struct sl_grpc_conn *)base;
-
-    if (!c->begun) {
-        sl_conn_finish(base->conn);
-        return;
-    }
-    sl_grpc_end_watching(c);
-    go(c);
-    if (!c->said_last)
-        c->last_at = mono_now(c) + DRAIN_WAIT;
-    set_deadline(c);
-    sl_grpc_pump(c);
-    sl_conn_flush(base->conn);
-}
-
-const struct sl_protocol sl_protocol_grpc = {
-    .worker_size = sizeof(struct sl_grpc_worker),
-    .conn_size = sizeof(struct sl_grpc_conn),
-    .op_size = sizeof(struct sl_grpc_call),
-    .max_spare_ops = 1,
-    .max_out = MAX_OUT,
-    .high_out = HIGH_OUT,
-    .http2 = true,
-    .max_in = max_in,
-    .worker_init = worker_init,
-    .worker_done = worker_done,
-    .op_init = sl_grpc_call_init,
-    .op_done = sl_grpc_call_free,
-    .on_new = on_new,
-    .on_new_failed = on_new_failed,
-    .on_open = on_open,
-    .calls = {.on_input = on_input,
-              .on_room = on_room,
-              .on_deadline = on_deadline,
-              .on_close = sl_server_on_close},
-    .on_close = on_close,
-    .on_announce_drain = sl_grpc_notify_watchers,
-    .on_drain = on_drain,
-};
 
 /* ---- nghttp2: callbacks and options.
  *
@@ -366,7 +256,7 @@ static struct sl_grpc_stream *stream_of(nghttp2_session *h2, int32_t id)
 /* Charge the budget for a frame that does no work. */
 static void charge(struct sl_grpc_conn *c)
 {
-    sl_ns now = sl_loop_mono(c->base.worker->loop);
+    sl_ns now = mono_now(c);
     int64_t more = (now - c->patience_at) / (SL_S / PATIENCE_RATE);
 
     c->patience += more;
@@ -379,8 +269,6 @@ static void charge(struct sl_grpc_conn *c)
     if (nghttp2_session_terminate_session(c->h2, NGHTTP2_ENHANCE_YOUR_CALM))
         sl_conn_abort(c->base.conn);
 }
-
-/* ---- requests ---- */
 
 static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame,
                             void *ctx)
@@ -472,29 +360,6 @@ static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t error,
     return 0;
 }
 
-/* ---- the connection ---- */
-
-void sl_grpc_send_goaway(struct sl_grpc_conn *c)
-{
-    int32_t last = nghttp2_session_get_last_proc_stream_id(c->h2);
-
-    if (c->said_last)
-        return;
-    c->said_last = true;
-    c->last_at = 0;
-    if (nghttp2_submit_goaway(c->h2, NGHTTP2_FLAG_NONE, last, NGHTTP2_NO_ERROR,
-                              NULL, 0))
-        sl_conn_abort(c->base.conn);
-}
-
-static void on_ping(struct sl_grpc_conn *c, const nghttp2_frame *frame)
-{
-    if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
-        charge(c);
-    else if (c->going)
-        sl_grpc_send_goaway(c);
-}
-
 static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *ctx)
 {
     struct sl_grpc_conn *c = ctx;
@@ -510,7 +375,10 @@ static int on_frame(nghttp2_session *h2, const nghttp2_frame *frame, void *ctx)
         on_stream_frame(h2, frame);
         break;
     case NGHTTP2_PING:
-        on_ping(c, frame);
+        if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
+            charge(c);
+        else if (c->going)
+            send_goaway(c);
         break;
     case NGHTTP2_WINDOW_UPDATE:
         break;
@@ -569,63 +437,147 @@ static nghttp2_option *make_option(void)
     return o;
 }
 
-static int begin(struct sl_grpc_conn *c,
-                 const nghttp2_session_callbacks *callbacks,
-                 const nghttp2_option *option)
+/* Makes the connection's session, with all its bounds. */
+static int new_session(struct sl_grpc_conn *c)
 {
     nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, SL_GRPC_STREAMS},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,   SL_GRPC_HEAD   },
     };
     nghttp2_mem memory = sl_grpc_memory(&c->worker->pool);
-
-    if (nghttp2_session_server_new3(&c->h2, callbacks, c, option, &memory))
-        return SLUICE_ENOMEM;
-    if (nghttp2_submit_settings(c->h2, NGHTTP2_FLAG_NONE, settings,
-                                SL_LEN(settings))) {
-        nghttp2_session_del(c->h2);
-        c->h2 = NULL;
-        return SLUICE_ENOMEM;
-    }
-    return 0;
-}
-
-int sl_grpc_h2_new(struct sl_grpc_conn *c)
-{
     nghttp2_session_callbacks *callbacks = make_callbacks();
     nghttp2_option *option = make_option();
-    int err = callbacks && option ? begin(c, callbacks, option) : SLUICE_ENOMEM;
+    bool good =
+        callbacks && option &&
+        !nghttp2_session_server_new3(&c->h2, callbacks, c, option, &memory) &&
+        !nghttp2_submit_settings(c->h2, NGHTTP2_FLAG_NONE, settings,
+                                 SL_LEN(settings));
 
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_option_del(option);
     c->patience = PATIENCE_MOST;
-    c->patience_at = sl_loop_mono(c->base.worker->loop);
-    return err;
+    c->patience_at = mono_now(c);
+    if (good)
+        return 0;
+    nghttp2_session_del(c->h2);
+    c->h2 = NULL;
+    return SLUICE_ENOMEM;
 }
 
-/* ---- who may use the server.
- *
- * The token comes as metadata, `authorization: Bearer TOKEN`, or as
- * `x-sluice-token`; or a certificate that client_ca has signed serves instead.
- */
+/* ---- the protocol ---- */
 
-void sl_grpc_take_token(struct sl_grpc_stream *stream, struct sl_str name,
-                        struct sl_str value)
+static size_t max_in(const struct sl_server *server)
 {
-    const struct sl_server_worker *worker = stream->client->base.worker;
+    (void)server;
+    return MAX_IN;
+}
 
-    if (worker->server->token.len == 0)
+static void worker_init(struct sl_server_worker *base)
+{
+    struct sl_grpc_worker *worker = (struct sl_grpc_worker *)base;
+
+    worker->pool.alloc = base->alloc;
+    TAILQ_INIT(&worker->spare_streams);
+    TAILQ_INIT(&worker->watchers);
+}
+
+static void worker_done(struct sl_server_worker *base)
+{
+    struct sl_grpc_worker *worker = (struct sl_grpc_worker *)base;
+
+    sl_grpc_streams_done(worker);
+    sl_grpc_pool_done(&worker->pool);
+}
+
+/* 90 to 110 percent of the age, so that connections that were opened together
+ * do not end together. */
+static sl_ns choose_end(struct sl_grpc_conn *c)
+{
+    struct sl_grpc_worker *worker = c->worker;
+    sl_ns age = worker->base.server->max_age;
+    uint64_t random;
+
+    if (age == 0)
+        return 0;
+    random = sl_hash64(&worker->base.token_key,
+                       (struct sl_str){(const char *)&worker->random_seed,
+                                       sizeof(worker->random_seed)});
+    worker->random_seed++;
+    return mono_now(c) + age / 10 * 9 + (sl_ns)(random % 1024) * (age / 5120);
+}
+
+static int on_new(struct sl_server_conn *base)
+{
+    struct sl_grpc_conn *c = (struct sl_grpc_conn *)base;
+
+    c->worker = (struct sl_grpc_worker *)base->worker;
+    TAILQ_INIT(&c->streams);
+    if (new_session(c))
+        return SLUICE_ENOMEM;
+    c->ends_at = choose_end(c);
+    return 0;
+}
+
+static void on_new_failed(struct sl_server_conn *base)
+{
+    nghttp2_session_del(((struct sl_grpc_conn *)base)->h2);
+}
+
+static void on_open(struct sl_server_conn *base)
+{
+    set_deadline((struct sl_grpc_conn *)base);
+}
+
+static bool on_close(struct sl_server_conn *base)
+{
+    struct sl_grpc_conn *c = (struct sl_grpc_conn *)base;
+    struct sl_grpc_stream *stream;
+
+    c->pumping = true; /* nothing is sent any more */
+    while ((stream = TAILQ_FIRST(&c->streams)) != NULL)
+        sl_grpc_stream_free(stream);
+    nghttp2_session_del(c->h2);
+    return false;
+}
+
+static void on_drain(struct sl_server_conn *base)
+{
+    struct sl_grpc_conn *c = (struct sl_grpc_conn *)base;
+
+    if (!c->begun) {
+        sl_conn_finish(base->conn);
         return;
-    if (sl_str_eq(name, SL_STR("authorization")))
-        value = sl_server_bearer(value);
-    if (value.len > 0 && sl_server_token_ok(worker, value))
-        stream->shows_token = true;
+    }
+    sl_grpc_end_watching(c);
+    go(c);
+    if (!c->said_last)
+        c->last_at = mono_now(c) + DRAIN_WAIT;
+    set_deadline(c);
+    sl_grpc_pump(c);
+    sl_conn_flush(base->conn);
 }
 
-bool sl_grpc_admits(const struct sl_grpc_stream *stream)
-{
-    const struct sl_server_conn *base = &stream->client->base;
-
-    return sl_server_admits(base->worker, stream->shows_token,
-                            base->conn->tls_client);
-}
+const struct sl_protocol sl_protocol_grpc = {
+    .worker_size = sizeof(struct sl_grpc_worker),
+    .conn_size = sizeof(struct sl_grpc_conn),
+    .op_size = sizeof(struct sl_grpc_call),
+    .max_spare_ops = 1,
+    .max_out = MAX_OUT,
+    .high_out = HIGH_OUT,
+    .http2 = true,
+    .max_in = max_in,
+    .worker_init = worker_init,
+    .worker_done = worker_done,
+    .op_init = sl_grpc_call_init,
+    .op_done = sl_grpc_call_free,
+    .on_new = on_new,
+    .on_new_failed = on_new_failed,
+    .on_open = on_open,
+    .calls = {.on_input = on_input,
+              .on_room = on_room,
+              .on_deadline = on_deadline,
+              .on_close = sl_server_on_close},
+    .on_close = on_close,
+    .on_announce_drain = sl_grpc_notify_watchers,
+    .on_drain = on_drain,
+};

@@ -1,8 +1,8 @@
-/* descriptors.c -- the FileDescriptorProtos of what we serve, from files.def.
+/* descriptors.c -- the FileDescriptorProtos of our services, from
+ * descriptors.def.
  *
- * A file is written when it is asked for: a walk over its rows, with the
- * messages that are open on a small stack. Both reflection services are left
- * out: whoever asks them knows them.
+ * A file is written from its rows, with a small stack of open messages. Both
+ * reflection services are omitted: their clients know them.
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ enum {
     TYPE_ENUM = 14,
 };
 
-struct row {
+struct sl_grpc_row {
     enum row_kind kind;
     const char *name, *of, *gives; /* package; type; input and output */
     unsigned number, type;         /* METHOD: number says what streams */
@@ -56,46 +56,13 @@ struct row {
     {ROW_METHOD, name, of, gives, streams, 0},
 #define ENDS() {ROW_ENDS, "", "", "", 0, 0},
 
-static const struct row rows[] = {
+static const struct sl_grpc_row rows[] = {
 #include "server/grpc/descriptors.def"
 };
 
 /* ---- writing ---- */
 
-static void write_field(struct sl_pb_out *out, const struct row *row)
-{
-    size_t mark = sl_pb_open(out, 2); /* DescriptorProto.field */
-
-    sl_pb_bytes(out, 1, sl_str_c(row->name));
-    sl_pb_varint(out, 3, row->number);
-    sl_pb_varint(out, 4, row->kind == ROW_LIST ? 3 : 1); /* label */
-    sl_pb_varint(out, 5, row->type);
-    sl_pb_bytes_if(out, 6, sl_str_c(row->of));
-    sl_pb_close(out, mark);
-}
-
-static void write_value(struct sl_pb_out *out, const struct row *row)
-{
-    size_t mark = sl_pb_open(out, 2); /* EnumDescriptorProto.value */
-
-    sl_pb_bytes(out, 1, sl_str_c(row->name));
-    sl_pb_varint(out, 2, row->number);
-    sl_pb_close(out, mark);
-}
-
-static void write_method(struct sl_pb_out *out, const struct row *row)
-{
-    size_t mark = sl_pb_open(out, 2); /* ServiceDescriptorProto.method */
-
-    sl_pb_bytes(out, 1, sl_str_c(row->name));
-    sl_pb_bytes(out, 2, sl_str_c(row->of));
-    sl_pb_bytes(out, 3, sl_str_c(row->gives));
-    sl_pb_varint_if(out, 6, row->number > 0);
-    sl_pb_close(out, mark);
-}
-
-/* Under which number what begins stands in what it begins in: at the top of a
- * file, or inside a message. */
+/* The number of the field in the enclosing file or message. */
 static unsigned number_of(enum row_kind kind, unsigned depth)
 {
     switch (kind) {
@@ -110,21 +77,30 @@ static unsigned number_of(enum row_kind kind, unsigned depth)
     }
 }
 
-static void write_row(struct sl_pb_out *out, const struct row *row)
+/* Fields, values and methods have the number 2 in their message. */
+static void write_row(struct sl_pb_out *out, const struct sl_grpc_row *row)
 {
-    switch (row->kind) {
-    case ROW_IMPORT:
+    size_t mark;
+
+    if (row->kind == ROW_IMPORT) {
         sl_pb_bytes(out, 3, sl_str_c(row->name));
-        break;
-    case ROW_VALUE:
-        write_value(out, row);
-        break;
-    case ROW_METHOD:
-        write_method(out, row);
-        break;
-    default:
-        write_field(out, row);
+        return;
     }
+    mark = sl_pb_open(out, 2);
+    sl_pb_bytes(out, 1, sl_str_c(row->name));
+    if (row->kind == ROW_VALUE) {
+        sl_pb_varint(out, 2, row->number);
+    } else if (row->kind == ROW_METHOD) {
+        sl_pb_bytes(out, 2, sl_str_c(row->of));
+        sl_pb_bytes(out, 3, sl_str_c(row->gives));
+        sl_pb_varint_if(out, 6, row->number > 0);
+    } else {
+        sl_pb_varint(out, 3, row->number);
+        sl_pb_varint(out, 4, row->kind == ROW_LIST ? 3 : 1); /* label */
+        sl_pb_varint(out, 5, row->type);
+        sl_pb_bytes_if(out, 6, sl_str_c(row->of));
+    }
+    sl_pb_close(out, mark);
 }
 
 static bool begins(enum row_kind kind)
@@ -133,9 +109,9 @@ static bool begins(enum row_kind kind)
            kind == ROW_SERVICE;
 }
 
-static void write_file(const struct row *file, struct sl_pb_out *out)
+void sl_grpc_file_write(const struct sl_grpc_row *file, struct sl_pb_out *out)
 {
-    const struct row *end = rows + SL_LEN(rows), *row = file + 1;
+    const struct sl_grpc_row *end = rows + SL_LEN(rows), *row = file + 1;
     size_t open[DEPTH];
     unsigned depth = 0;
 
@@ -155,29 +131,17 @@ static void write_file(const struct row *file, struct sl_pb_out *out)
     sl_pb_bytes(out, 12, SL_STR("proto3"));
 }
 
-bool sl_grpc_file(struct sl_str name, struct sl_pb_out *out)
-{
-    for (size_t i = 0; i < SL_LEN(rows); i++)
-        if (rows[i].kind == ROW_FILE &&
-            sl_str_eq(name, sl_str_c(rows[i].name))) {
-            write_file(&rows[i], out);
-            return true;
-        }
-    return false;
-}
-
 /* ---- finding ---- */
 
-const char *sl_grpc_file_named(struct sl_str name)
+const struct sl_grpc_row *sl_grpc_file_named(struct sl_str name)
 {
     for (size_t i = 0; i < SL_LEN(rows); i++)
         if (rows[i].kind == ROW_FILE && sl_str_eq(name, sl_str_c(rows[i].name)))
-            return rows[i].name;
+            return &rows[i];
     return NULL;
 }
 
-/* Take `word` from the front of `symbol`, and the dot behind it, which there
- * must be unless that was all. */
+/* Removes `word` and the dot after it from the front of `symbol`. */
 static bool take_word(struct sl_str *symbol, const char *word)
 {
     struct sl_str w = sl_str_c(word);
@@ -190,21 +154,21 @@ static bool take_word(struct sl_str *symbol, const char *word)
     return true;
 }
 
-/* What stands at the top of a file, and all below it, is found by its name:
- * "envoy.type.v3.RateLimitUnit.DAY" is in the file of RateLimitUnit. */
-const char *sl_grpc_file_of(struct sl_str symbol)
+/* "envoy.type.v3.RateLimitUnit.DAY" is in the file of RateLimitUnit. */
+const struct sl_grpc_row *sl_grpc_file_of(struct sl_str symbol)
 {
-    const struct row *file = rows;
+    const struct sl_grpc_row *file = rows;
     unsigned depth = 0;
 
-    for (const struct row *row = rows; row < rows + SL_LEN(rows); row++) {
+    for (const struct sl_grpc_row *row = rows; row < rows + SL_LEN(rows);
+         row++) {
         struct sl_str rest = symbol;
 
         if (row->kind == ROW_FILE)
             file = row;
         if (begins(row->kind) && depth++ == 0 && take_word(&rest, file->of) &&
             take_word(&rest, row->name))
-            return file->name;
+            return file;
         if (row->kind == ROW_ENDS)
             depth--;
     }

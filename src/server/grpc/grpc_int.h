@@ -90,22 +90,8 @@ struct sl_grpc_conn {
     sl_ns patience_at;
 };
 
-/* Make the connection's nghttp2 session, with all its bounds. */
-SL_MUST_USE int sl_grpc_h2_new(struct sl_grpc_conn *client);
-
-/* Name the last stream: the client has seen that it should go, or has had
- * enough time. After that stream the connection ends. */
-void sl_grpc_send_goaway(struct sl_grpc_conn *client);
-
 /* Send what nghttp2 has, until the connection is full. */
 void sl_grpc_pump(struct sl_grpc_conn *client);
-
-/* A metadata field that may hold a token. */
-void sl_grpc_take_token(struct sl_grpc_stream *stream, struct sl_str name,
-                        struct sl_str value);
-
-/* May the stream use methods that need a token? */
-bool sl_grpc_admits(const struct sl_grpc_stream *stream);
 
 /* ---- alloc.c ---- */
 
@@ -129,23 +115,22 @@ void sl_grpc_stream_head(struct sl_grpc_stream *stream);
 void sl_grpc_stream_data(struct sl_grpc_stream *stream, struct sl_str bytes);
 void sl_grpc_stream_end(struct sl_grpc_stream *stream);
 
-/* Room for a message of `size` bytes, to be written by sl_pb; NULL: none. It is
- * sent by sl_grpc_send() with the length that it has become. */
-SL_MUST_USE char *sl_grpc_message(struct sl_grpc_stream *stream, size_t size);
+/* Reserves room for a message of `size` bytes, to be written by sl_pb. Without
+ * memory the stream is refused, and false is returned. sl_grpc_send() appends
+ * the message. */
+SL_MUST_USE bool sl_grpc_message(struct sl_grpc_stream *stream, size_t size,
+                                 struct sl_pb_out *ret);
 void sl_grpc_send(struct sl_grpc_stream *stream, size_t len);
 
-/* Have sent what there is; more may follow. */
+/* Sends the messages; more may follow. */
 void sl_grpc_flow(struct sl_grpc_stream *stream);
 
-/* That was all: the status OK. */
+/* Sends the messages and the status OK. */
 void sl_grpc_end(struct sl_grpc_stream *stream);
 
-/* End with another status and a sentence. */
+/* Ends with another status and a sentence. */
 void sl_grpc_refuse(struct sl_grpc_stream *stream, enum sl_grpc_status status,
                     const char *fmt, ...) SL_PRINTF(3, 4);
-
-/* It is no gRPC at all: in the words of HTTP. */
-void sl_grpc_refuse_http(struct sl_grpc_stream *stream);
 
 /* ---- services: services.c ---- */
 
@@ -184,11 +169,11 @@ void sl_grpc_reflect(struct sl_grpc_stream *stream, struct sl_str message);
 
 /* ---- descriptors.c ---- */
 
-/* The name of the file that is called so, or has the symbol; NULL: none. */
-const char *sl_grpc_file_named(struct sl_str name);
-const char *sl_grpc_file_of(struct sl_str symbol);
+/* Return the file of a name, or the file that has a symbol; NULL: none. */
+const struct sl_grpc_row *sl_grpc_file_named(struct sl_str name);
+const struct sl_grpc_row *sl_grpc_file_of(struct sl_str symbol);
 
-/* Write its FileDescriptorProto. False if there is none of that name. */
-SL_MUST_USE bool sl_grpc_file(struct sl_str name, struct sl_pb_out *out);
+/* Writes the FileDescriptorProto of a file. */
+void sl_grpc_file_write(const struct sl_grpc_row *file, struct sl_pb_out *out);
 
 #endif

@@ -28,20 +28,6 @@ void sl_grpc_call_free(struct sl_server_op *op)
     sl_buf_done(&call->detached);
 }
 
-static struct sl_grpc_call *begin(struct sl_grpc_stream *stream)
-{
-    struct sl_grpc_call *call =
-        (struct sl_grpc_call *)sl_server_op_get(stream->client->base.worker);
-
-    if (!call)
-        return NULL;
-    call->stream = stream;
-    call->is_suspended = false;
-    stream->call = call;
-    call->rls.deadline = stream->deadline;
-    return call;
-}
-
 static void end(struct sl_grpc_call *call)
 {
     struct sl_server_worker *worker = &call->worker->base;
@@ -83,23 +69,13 @@ static void refuse(struct sl_grpc_stream *stream, int err,
 static void send_answer(struct sl_grpc_stream *stream,
                         const struct sl_rls_response *response)
 {
-    size_t size = sl_rls_response_size(response);
-    struct sl_pb_out out = {.bytes = sl_grpc_message(stream, size),
-                            .size = size};
+    struct sl_pb_out out;
 
-    if (!out.bytes) {
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
+    if (!sl_grpc_message(stream, sl_rls_response_size(response), &out))
         return;
-    }
     sl_rls_response_write(response, &out);
     sl_grpc_send(stream, out.len);
     sl_grpc_end(stream);
-}
-
-static bool is_too_late(const struct sl_grpc_call *call)
-{
-    return call->is_suspended && call->rls.deadline > 0 &&
-           sl_loop_mono(call->worker->base.loop) >= call->rls.deadline;
 }
 
 /* Answers of a later turn send themselves. */
@@ -112,7 +88,8 @@ static void on_decided(struct sl_rls_call *rls)
 
     if (stream && rls->err)
         refuse(stream, rls->err, &rls->check.diag);
-    else if (stream && is_too_late(call))
+    else if (stream && late && rls->deadline > 0 &&
+             sl_loop_mono(call->worker->base.loop) >= rls->deadline)
         sl_grpc_refuse(stream, SL_GRPC_DEADLINE_EXCEEDED,
                        "the store did not answer within grpc-timeout");
     else if (stream)
@@ -129,7 +106,8 @@ static void on_decided(struct sl_rls_call *rls)
 void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream,
                                struct sl_str message)
 {
-    struct sl_grpc_call *call = begin(stream);
+    struct sl_grpc_call *call =
+        (struct sl_grpc_call *)sl_server_op_get(stream->client->base.worker);
     struct sl_rls_call *rls;
     int err;
 
@@ -137,7 +115,11 @@ void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream,
         sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
         return;
     }
+    call->stream = stream;
+    call->is_suspended = false;
+    stream->call = call;
     rls = &call->rls;
+    rls->deadline = stream->deadline;
     rls->done = on_decided;
     err = sl_rls_request_read(message, &rls->request, &rls->check.diag);
     if (err) {
@@ -152,20 +134,21 @@ void sl_grpc_should_rate_limit(struct sl_grpc_stream *stream,
     }
 }
 
-/* ---- grpc.health.v1: is it worth asking us?
+/* ---- grpc.health.v1.
  *
- * All services are as well as the daemon is: SERVING until it is being stopped.
- * Watch answers at once, and again when that changes; of a service that there
- * is not it says so, and Check ends with NOT_FOUND.
+ * All services are SERVING until the daemon drains. Watch answers at once, and
+ * again on a change. For an unknown service Watch answers SERVICE_UNKNOWN, and
+ * Check ends with NOT_FOUND.
  */
 
-enum health { UNTOLD = -1, SERVING = 1, NOT_SERVING = 2, SERVICE_UNKNOWN = 3 };
+enum health { UNSENT = -1, SERVING = 1, NOT_SERVING = 2, SERVICE_UNKNOWN = 3 };
 
 #define ANSWER_BYTES 16
 #define NOT_FOUND    5
 
-/* The service that is asked for. False if the message is none. */
-static bool read_service(struct sl_str message, struct sl_str *ret)
+/* Reads the name of the service. An invalid message is refused. */
+static bool read_service(struct sl_grpc_stream *stream, struct sl_str message,
+                         struct sl_str *ret)
 {
     struct sl_pb_field field;
     struct sl_pb pb;
@@ -175,6 +158,9 @@ static bool read_service(struct sl_str message, struct sl_str *ret)
     while (sl_pb_next(&pb, &field))
         if (sl_pb_is(&field, 1, SL_PB_BYTES))
             *ret = field.bytes;
+    if (pb.bad)
+        sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
+                       "the message is not a HealthCheckRequest");
     return !pb.bad;
 }
 
@@ -198,15 +184,12 @@ static enum health health_of(const struct sl_grpc_worker *worker)
     return worker->base.draining ? NOT_SERVING : SERVING;
 }
 
-static bool say(struct sl_grpc_stream *stream, enum health health)
+static bool write_health(struct sl_grpc_stream *stream, enum health health)
 {
-    struct sl_pb_out out = {.bytes = sl_grpc_message(stream, ANSWER_BYTES),
-                            .size = ANSWER_BYTES};
+    struct sl_pb_out out;
 
-    if (!out.bytes) {
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
+    if (!sl_grpc_message(stream, ANSWER_BYTES, &out))
         return false;
-    }
     sl_pb_varint(&out, 1, (uint64_t)health);
     sl_grpc_send(stream, out.len);
     return true;
@@ -216,23 +199,22 @@ void sl_grpc_check(struct sl_grpc_stream *stream, struct sl_str message)
 {
     struct sl_str service;
 
-    if (!read_service(message, &service))
-        sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "the message is not a HealthCheckRequest");
-    else if (!is_known(service))
+    if (!read_service(stream, message, &service))
+        return;
+    if (!is_known(service))
         sl_grpc_refuse(stream, (enum sl_grpc_status)NOT_FOUND,
                        "unknown service \"%.*s\"", SL_STR_ARG(service));
-    else if (say(stream, health_of(stream->client->worker)))
+    else if (write_health(stream, health_of(stream->client->worker)))
         sl_grpc_end(stream);
 }
 
-static void tell(struct sl_grpc_stream *stream, enum health health)
+static void notify(struct sl_grpc_stream *stream, enum health health)
 {
     if (stream->watched == (int)health || stream->ended ||
-        stream->watched == SERVICE_UNKNOWN) /* there is no news of that */
+        stream->watched == SERVICE_UNKNOWN) /* never changes */
         return;
     stream->watched = (int)health;
-    if (say(stream, health))
+    if (write_health(stream, health))
         sl_grpc_flow(stream);
 }
 
@@ -241,13 +223,10 @@ void sl_grpc_watch(struct sl_grpc_stream *stream, struct sl_str message)
     struct sl_grpc_worker *worker = stream->client->worker;
     struct sl_str service;
 
-    if (!read_service(message, &service)) {
-        sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "the message is not a HealthCheckRequest");
+    if (!read_service(stream, message, &service))
         return;
-    }
-    stream->watched = UNTOLD;
-    tell(stream, is_known(service) ? health_of(worker) : SERVICE_UNKNOWN);
+    stream->watched = UNSENT;
+    notify(stream, is_known(service) ? health_of(worker) : SERVICE_UNKNOWN);
     if (stream->ended)
         return;
     stream->watches = true;
@@ -263,7 +242,7 @@ void sl_grpc_notify_watchers(struct sl_server_worker *base)
         struct sl_grpc_conn *client = stream->client;
 
         next = TAILQ_NEXT(stream, watch_link);
-        tell(stream, health_of(worker));
+        notify(stream, health_of(worker));
         sl_grpc_pump(client);
         sl_conn_flush(client->base.conn);
     }
@@ -284,12 +263,10 @@ void sl_grpc_end_watching(struct sl_grpc_conn *client)
     }
 }
 
-/* ---- server reflection, so that tools know what can be called.
+/* ---- server reflection: grpc.reflection.v1 and v1alpha.
  *
- * grpc.reflection.v1 and v1alpha, which are the same but for their names: a
- * stream of questions, each answered by the files (as FileDescriptorProto)
- * that are asked for by name or by something in them, or by the list of
- * services.
+ * A stream of questions. The answer is the FileDescriptorProto of a file, by
+ * its name or by a symbol in it, or the list of services.
  */
 
 #define REFLECTION_ANSWER_BYTES ((size_t)16 << 10)
@@ -326,21 +303,19 @@ static void write_error(struct sl_pb_out *out, unsigned code, const char *why)
     sl_pb_close(out, mark);
 }
 
-static void write_file(struct sl_pb_out *out, const char *name)
+static void write_file(struct sl_pb_out *out, const struct sl_grpc_row *file)
 {
     size_t mark, inner;
-    bool found;
 
-    if (!name) {
+    if (!file) {
         write_error(out, NOT_FOUND, "unknown file or symbol");
         return;
     }
     mark = sl_pb_open(out, ANSWER_FILES);
     inner = sl_pb_open(out, 1);
-    found = sl_grpc_file(sl_str_c(name), out);
+    sl_grpc_file_write(file, out);
     sl_pb_close(out, inner);
     sl_pb_close(out, mark);
-    out->full = out->full || !found;
 }
 
 static void write_services(struct sl_pb_out *out)
@@ -406,12 +381,8 @@ void sl_grpc_reflect(struct sl_grpc_stream *stream, struct sl_str message)
                        "the message is not a ServerReflectionRequest");
         return;
     }
-    out = (struct sl_pb_out){.bytes = sl_grpc_message(stream, room),
-                             .size = room};
-    if (!out.bytes) {
-        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
+    if (!sl_grpc_message(stream, room, &out))
         return;
-    }
     sl_pb_bytes_if(&out, ANSWER_HOST, host);
     sl_pb_bytes(&out, ANSWER_QUESTION, message);
     write_answer(&out, &check);

@@ -1,13 +1,11 @@
 /* stream.c -- one request: messages in, messages and a status out.
  *
- * A message comes behind a byte that says whether it is compressed (we take
- * none that is) and four that say how long it is. It is handed to the method
- * when it is whole: unary methods get theirs at the end of the request, so that
- * a second message, which there must not be, is seen; those that stream get
- * each as it comes.
+ * A message follows a byte (1: compressed, which is refused) and a length of
+ * four bytes. Unary methods get their message at the end of the request, so
+ * that a second message is refused. Streaming methods get each message when it
+ * is complete.
  *
- * Whatever is wrong ends in a status and a sentence, never in silence, and
- * never in an answer that says something about a limit.
+ * Every error ends with a status and a sentence, never with a decision.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,53 +13,38 @@
 
 #include "server/grpc/grpc_int.h"
 
-#define SPARES 64 /* streams kept for the next requests */
-
-/* What of their buffers is kept. */
-#define KEPT ((size_t)4 << 10)
+#define SPARES 64                /* streams kept for the next requests */
+#define KEPT   ((size_t)4 << 10) /* bytes of each buffer of a spare stream */
 
 /* ---- life ---- */
-
-static struct sl_grpc_stream *make(struct sl_grpc_worker *worker)
-{
-    struct sl_grpc_stream *stream = TAILQ_FIRST(&worker->spare_streams);
-
-    if (stream) {
-        TAILQ_REMOVE(&worker->spare_streams, stream, link);
-        worker->spare_count--;
-        return stream;
-    }
-    stream = sl_alloc_new(worker->base.alloc, sizeof(*stream));
-    if (!stream)
-        return NULL;
-    sl_buf_init(&stream->in, SL_GRPC_PREFIX + SL_GRPC_MESSAGE,
-                worker->base.alloc);
-    sl_buf_init(&stream->out, SL_GRPC_OUT, worker->base.alloc);
-    return stream;
-}
-
-static void clear(struct sl_grpc_stream *stream)
-{
-    struct sl_buf in = stream->in, out = stream->out;
-
-    sl_buf_clear(&in);
-    sl_buf_clear(&out);
-    memset(stream, 0, sizeof(*stream));
-    stream->in = in;
-    stream->out = out;
-}
 
 struct sl_grpc_stream *sl_grpc_stream_new(struct sl_grpc_conn *client,
                                           int32_t id)
 {
-    struct sl_grpc_stream *stream = make(client->worker);
+    struct sl_grpc_worker *worker = client->worker;
+    struct sl_grpc_stream *stream = TAILQ_FIRST(&worker->spare_streams);
+    struct sl_buf in, out;
 
-    if (!stream)
-        return NULL;
-    clear(stream);
+    if (stream) {
+        TAILQ_REMOVE(&worker->spare_streams, stream, link);
+        worker->spare_count--;
+        in = stream->in;
+        out = stream->out;
+        sl_buf_clear(&in);
+        sl_buf_clear(&out);
+    } else {
+        stream = sl_alloc_new(worker->base.alloc, sizeof(*stream));
+        if (!stream)
+            return NULL;
+        sl_buf_init(&in, SL_GRPC_PREFIX + SL_GRPC_MESSAGE, worker->base.alloc);
+        sl_buf_init(&out, SL_GRPC_OUT, worker->base.alloc);
+    }
+    memset(stream, 0, sizeof(*stream));
+    stream->in = in;
+    stream->out = out;
     stream->client = client;
     stream->id = id;
-    stream->began = sl_loop_mono(client->worker->base.loop);
+    stream->began = sl_loop_mono(worker->base.loop);
     TAILQ_INSERT_TAIL(&client->streams, stream, link);
     client->stream_count++;
     client->coming++;
@@ -125,7 +108,7 @@ static size_t length_of(const struct sl_buf *in)
            at[4];
 }
 
-/* Is what has come of a message right so far? */
+/* Refuses a compressed or too long message. */
 static bool check_prefix(struct sl_grpc_stream *stream)
 {
     if (stream->in.len > 0 && stream->in.bytes[0] != 0) {
@@ -181,12 +164,6 @@ void sl_grpc_stream_data(struct sl_grpc_stream *stream, struct sl_str bytes)
         hand_on(stream);
 }
 
-static bool is_late(const struct sl_grpc_stream *stream)
-{
-    return stream->deadline > 0 &&
-           sl_loop_mono(stream->client->worker->base.loop) >= stream->deadline;
-}
-
 static void finish_unary(struct sl_grpc_stream *stream)
 {
     if (!has_message(stream))
@@ -197,7 +174,9 @@ static void finish_unary(struct sl_grpc_stream *stream)
     else if (stream->in.len > SL_GRPC_PREFIX + length_of(&stream->in))
         sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
                        "the request has bytes after the message");
-    else if (is_late(stream))
+    else if (stream->deadline > 0 &&
+             sl_loop_mono(stream->client->worker->base.loop) >=
+                 stream->deadline)
         sl_grpc_refuse(stream, SL_GRPC_DEADLINE_EXCEEDED,
                        "the request did not arrive within grpc-timeout");
     else
@@ -221,10 +200,10 @@ void sl_grpc_stream_end(struct sl_grpc_stream *stream)
         sl_grpc_end(stream);
 }
 
-/* ---- what a stream answers: messages, and how it ended.
+/* ---- answers.
  *
- * Messages wait in `out` until nghttp2 asks for them; the status comes behind
- * the last one, as trailers. Where there is no message, all is in the head.
+ * Messages wait in `out` until nghttp2 reads them. The status follows the last
+ * one, as trailers. Without a message the status is in the head.
  */
 
 #define FIELD(name, value)                                                     \
@@ -234,8 +213,7 @@ void sl_grpc_stream_end(struct sl_grpc_stream *stream)
             NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE       \
     }
 
-/* The text as grpc-message has it: what is not visible ASCII, and '%', as
- * %XX. */
+/* Encodes a grpc-message: '%' and bytes that are not visible ASCII as %XX. */
 static void encode(const char *text, char *out, size_t size)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -255,7 +233,7 @@ static void encode(const char *text, char *out, size_t size)
     out[len] = '\0';
 }
 
-/* The fields that say how it ended. Returns how many. */
+/* Sets the fields of the status. Returns their number. */
 static size_t end_fields(struct sl_grpc_stream *stream, nghttp2_nv *fields)
 {
     static const char numbers[][3] = {"0",  "1",  "2",  "3",  "4",  "5",
@@ -304,9 +282,7 @@ static ssize_t on_read(nghttp2_session *h2, int32_t id, uint8_t *to,
     return (ssize_t)len;
 }
 
-/* Have it sent what there is: the head, if that has not gone yet. Nothing but
- * a status goes all in the head. */
-static void go_on(struct sl_grpc_stream *stream)
+void sl_grpc_flow(struct sl_grpc_stream *stream)
 {
     struct sl_grpc_conn *client = stream->client;
     nghttp2_nv fields[6] = {FIELD(":status", "200"),
@@ -324,17 +300,22 @@ static void go_on(struct sl_grpc_stream *stream)
                                       bare ? NULL : &from);
     else
         err = nghttp2_session_resume_data(client->h2, stream->id);
-    if (err &&
-        err != NGHTTP2_ERR_INVALID_ARGUMENT) /* that: it was not stopped */
+    if (err && err != NGHTTP2_ERR_INVALID_ARGUMENT) /* it was not deferred */
         sl_conn_abort(client->base.conn);
     stream->answered = true;
 }
 
-char *sl_grpc_message(struct sl_grpc_stream *stream, size_t size)
+bool sl_grpc_message(struct sl_grpc_stream *stream, size_t size,
+                     struct sl_pb_out *ret)
 {
-    if (sl_buf_reserve(&stream->out, SL_GRPC_PREFIX + size))
-        return NULL;
-    return stream->out.bytes + stream->out.len + SL_GRPC_PREFIX;
+    if (sl_buf_reserve(&stream->out, SL_GRPC_PREFIX + size)) {
+        sl_grpc_refuse(stream, SL_GRPC_UNAVAILABLE, "out of memory");
+        return false;
+    }
+    *ret = (struct sl_pb_out){.bytes = stream->out.bytes + stream->out.len +
+                                       SL_GRPC_PREFIX,
+                              .size = size};
+    return true;
 }
 
 void sl_grpc_send(struct sl_grpc_stream *stream, size_t len)
@@ -350,12 +331,7 @@ void sl_grpc_send(struct sl_grpc_stream *stream, size_t len)
 void sl_grpc_end(struct sl_grpc_stream *stream)
 {
     stream->ended = true;
-    go_on(stream);
-}
-
-void sl_grpc_flow(struct sl_grpc_stream *stream)
-{
-    go_on(stream);
+    sl_grpc_flow(stream);
 }
 
 void sl_grpc_refuse(struct sl_grpc_stream *stream, enum sl_grpc_status status,
@@ -372,11 +348,11 @@ void sl_grpc_refuse(struct sl_grpc_stream *stream, enum sl_grpc_status status,
     encode(sentence, stream->why, sizeof(stream->why));
     stream->status = status;
     stream->ended = true;
-    go_on(stream);
+    sl_grpc_flow(stream);
 }
 
-/* No gRPC at all: in the words of HTTP. */
-void sl_grpc_refuse_http(struct sl_grpc_stream *stream)
+/* Refuses a request that is not gRPC, by a status of HTTP. */
+static void refuse_http(struct sl_grpc_stream *stream)
 {
     static const nghttp2_nv fields[] = {
         FIELD(":status", "415"),
@@ -391,7 +367,7 @@ void sl_grpc_refuse_http(struct sl_grpc_stream *stream)
         sl_conn_abort(client->base.conn);
 }
 
-/* ---- what the fields of a request say. */
+/* ---- the fields of a request ---- */
 
 #define RLS  "/envoy.service.ratelimit.v3.RateLimitService/"
 #define INFO "ServerReflection/ServerReflectionInfo"
@@ -404,8 +380,8 @@ static const struct sl_grpc_method methods[] = {
     {"/grpc.reflection.v1alpha." INFO, sl_grpc_reflect,           true,  true },
 };
 
-/* "20m", at most eight digits and a unit. False if it is none. */
-static bool read_timeout(struct sl_str text, sl_ns *ret)
+/* Reads "20m": at most eight digits and a unit. */
+static void read_timeout(struct sl_grpc_stream *stream, struct sl_str text)
 {
     static const struct {
         char letter;
@@ -420,31 +396,32 @@ static bool read_timeout(struct sl_str text, sl_ns *ret)
     };
     sl_ns value = 0;
 
+    stream->bad_timeout = true;
     if (text.len < 2 || text.len > 9)
-        return false;
+        return;
     for (size_t i = 0; i + 1 < text.len; i++) {
         if (text.at[i] < '0' || text.at[i] > '9')
-            return false;
+            return;
         value = 10 * value + (text.at[i] - '0');
     }
     for (size_t i = 0; i < SL_LEN(units); i++)
         if (units[i].letter == text.at[text.len - 1]) {
-            *ret = value < SL_NS_MAX / 4 / units[i].length
-                       ? value * units[i].length
-                       : SL_NS_MAX / 4;
-            return true;
+            stream->deadline =
+                stream->began + (value < SL_NS_MAX / 4 / units[i].length
+                                     ? value * units[i].length
+                                     : SL_NS_MAX / 4);
+            stream->bad_timeout = false;
         }
-    return false;
 }
 
-static void take_timeout(struct sl_grpc_stream *stream, struct sl_str value)
+/* The token is in `authorization: Bearer TOKEN` or `x-sluice-token`. */
+static void read_token(struct sl_grpc_stream *stream, struct sl_str token)
 {
-    sl_ns after;
+    const struct sl_server_worker *worker = stream->client->base.worker;
 
-    if (read_timeout(value, &after))
-        stream->deadline = stream->began + after;
-    else
-        stream->bad_timeout = true;
+    if (worker->server->token.len > 0 && token.len > 0 &&
+        sl_server_token_ok(worker, token))
+        stream->shows_token = true;
 }
 
 static void find_method(struct sl_grpc_stream *stream, struct sl_str path)
@@ -474,23 +451,25 @@ bool sl_grpc_stream_field(struct sl_grpc_stream *stream, struct sl_str name,
             sl_str_eq((struct sl_str){value.at, type.len}, type) &&
             (value.len == type.len || strchr("+;", value.at[type.len]));
     else if (sl_str_eq(name, SL_STR("grpc-timeout")))
-        take_timeout(stream, value);
-    else if (sl_str_eq(name, SL_STR("authorization")) ||
-             sl_str_eq(name, SL_STR("x-sluice-token")))
-        sl_grpc_take_token(stream, name, value);
+        read_timeout(stream, value);
+    else if (sl_str_eq(name, SL_STR("authorization")))
+        read_token(stream, sl_server_bearer(value));
+    else if (sl_str_eq(name, SL_STR("x-sluice-token")))
+        read_token(stream, value);
     return true;
 }
 
 void sl_grpc_stream_head(struct sl_grpc_stream *stream)
 {
-    const struct sl_grpc_worker *worker = stream->client->worker;
+    const struct sl_server_conn *base = &stream->client->base;
 
     if (!stream->is_post || !stream->is_grpc) {
-        sl_grpc_refuse_http(stream);
+        refuse_http(stream);
     } else if ((!stream->method || stream->method->needs_token) &&
-               !sl_grpc_admits(stream)) {
+               !sl_server_admits(base->worker, stream->shows_token,
+                                 base->conn->tls_client)) {
         sl_grpc_refuse(stream, SL_GRPC_UNAUTHENTICATED,
-                       worker->base.server->token.len > 0
+                       base->worker->server->token.len > 0
                            ? "missing or wrong token; send it as "
                              "authorization: Bearer TOKEN"
                            : "missing client certificate; it must be signed by "
