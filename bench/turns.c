@@ -23,7 +23,7 @@ struct hall {
 
 static const struct sl_queue_of of = {
     .key = {7, 11},
-      .limit = 5, .most = 1000000
+      .limit = 5, .most = 1000000, .weight = 1
 };
 
 static bool on_ring(struct sl_wait_thread *room)
@@ -35,12 +35,13 @@ static bool on_ring(struct sl_wait_thread *room)
 static void join(struct hall *hall, struct sl_waiter *w)
 {
     uint64_t lane = (uint64_t)(w - hall->waiters) % LANES;
-    struct sl_hash128 whose = {lane, lane};
+    struct sl_queue_of own = of;
 
+    own.group = (struct sl_hash128){lane, lane};
     w->since = hall->now;
     w->until = hall->now + 3600 * SL_S;
-    if (sl_queue_join(hall->queues, &of, whose, 1, hall->now,
-                      hall->now + 1800 * SL_S, false, w))
+    if (sl_queue_join(hall->queues, &own, hall->now, hall->now + 1800 * SL_S,
+                      false, w))
         exit(1);
 }
 
@@ -49,7 +50,7 @@ static void on_turn(struct sl_waiter *w, sl_ns now)
     struct hall *hall = w->ctx;
 
     if (hall->permits == 0) {
-        sl_queue_stay(w, now, now + 1800 * SL_S);
+        (void)sl_queue_stay(w, &of, now, now + 1800 * SL_S);
         return;
     }
     hall->permits--;
@@ -73,7 +74,7 @@ static void open_hall(struct hall *hall, unsigned count)
     sl_queues_resize(hall->queues, count);
     sl_wait_thread_init(&hall->room, hall->queues, on_ring, NULL);
     for (unsigned i = 0; i < count; i++) {
-        hall->waiters[i].room = &hall->room;
+        hall->waiters[i].thread = &hall->room;
         hall->waiters[i].on_turn = on_turn;
         hall->waiters[i].on_late = on_late;
         hall->waiters[i].ctx = hall;

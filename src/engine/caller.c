@@ -18,6 +18,61 @@ struct sl_str sl_request_header(const struct sl_request *request,
     return (struct sl_str){NULL, 0};
 }
 
+/* ---- the registry's plan and roles.
+ *
+ * The user's record comes before the organisation's. An expired record does not
+ * count, except that the plan is then the default, whatever a token or a header
+ * says.
+ */
+
+static bool is_over(sl_ns end, sl_ns now)
+{
+    return end != SL_NS_NONE && now >= end;
+}
+
+static bool is_known(const struct sl_subject *subject)
+{
+    return subject && subject->known;
+}
+
+static bool has_subject(const struct sl_auth_info *known)
+{
+    return is_known(known->user) || is_known(known->org);
+}
+
+/* "" if there is none. *ret_ended: there was one, and it has expired. */
+static struct sl_str plan_of(const struct sl_auth_info *known, sl_ns now,
+                             bool *ret_ended)
+{
+    const struct sl_subject *both[] = {known->user, known->org};
+
+    *ret_ended = false;
+    for (unsigned i = 0; i < SL_LEN(both); i++) {
+        if (!is_known(both[i]) || both[i]->plan.len == 0)
+            continue;
+        if (!is_over(both[i]->expires, now)) {
+            *ret_ended = false;
+            return both[i]->plan;
+        }
+        *ret_ended = true;
+    }
+    return (struct sl_str){NULL, 0};
+}
+
+static const struct sl_str *roles_of(const struct sl_auth_info *known,
+                                     unsigned *ret_count)
+{
+    const struct sl_subject *both[] = {known->user, known->org};
+
+    for (unsigned i = 0; i < SL_LEN(both); i++)
+        if (is_known(both[i]) && both[i]->role_count > 0) {
+            *ret_count = both[i]->role_count;
+            return both[i]->roles;
+        }
+    *ret_count = 0;
+    return NULL;
+}
+
 /* Who is asked, and what is known of him. */
 struct asked {
     const struct sl_request *request;
@@ -42,9 +97,8 @@ static struct sl_str ask_registry(struct sl_str what, const struct asked *asked)
     if (!asked->known->user && !asked->known->org)
         return (struct sl_str){NULL, 0};
     if (sl_str_eq(what, SL_STR("plan")))
-        return sl_auth_info_plan(asked->known, asked->request->now,
-                                 &caller->plan_ended);
-    caller->roles = sl_auth_info_roles(asked->known, &caller->role_count);
+        return plan_of(asked->known, asked->request->now, &caller->plan_ended);
+    caller->roles = roles_of(asked->known, &caller->role_count);
     return caller->roles ? caller->roles[0] : (struct sl_str){NULL, 0};
 }
 
@@ -174,7 +228,7 @@ static bool is_unregistered(const struct sl_caller *caller,
 {
     return (caller->values[SL_SCOPE_USER].len > 0 ||
             caller->values[SL_SCOPE_ORG].len > 0) &&
-           caller->plan.len == 0 && !sl_auth_info_has_subject(known) &&
+           caller->plan.len == 0 && !has_subject(known) &&
            !known->subjects_failed;
 }
 
@@ -438,54 +492,7 @@ void sl_auth_info_token(struct sl_auth_info *known, struct sl_tokens *tokens,
                                          request->now, &known->token_fault);
 }
 
-/* ---- what the registry says of a caller. */
-
-static bool is_over(sl_ns end, sl_ns now)
-{
-    return end != SL_NS_NONE && now >= end;
-}
-
-static bool is_known(const struct sl_subject *subject)
-{
-    return subject && subject->known;
-}
-
-bool sl_auth_info_has_subject(const struct sl_auth_info *known)
-{
-    return is_known(known->user) || is_known(known->org);
-}
-
-struct sl_str sl_auth_info_plan(const struct sl_auth_info *known, sl_ns now,
-                                bool *ret_ended)
-{
-    const struct sl_subject *both[] = {known->user, known->org};
-
-    *ret_ended = false;
-    for (unsigned i = 0; i < SL_LEN(both); i++) {
-        if (!is_known(both[i]) || both[i]->plan.len == 0)
-            continue;
-        if (!is_over(both[i]->expires, now)) {
-            *ret_ended = false;
-            return both[i]->plan;
-        }
-        *ret_ended = true;
-    }
-    return (struct sl_str){NULL, 0};
-}
-
-const struct sl_str *sl_auth_info_roles(const struct sl_auth_info *known,
-                                        unsigned *ret_count)
-{
-    const struct sl_subject *both[] = {known->user, known->org};
-
-    for (unsigned i = 0; i < SL_LEN(both); i++)
-        if (is_known(both[i]) && both[i]->role_count > 0) {
-            *ret_count = both[i]->role_count;
-            return both[i]->roles;
-        }
-    *ret_count = 0;
-    return NULL;
-}
+/* ---- rates and credits of the registry ---- */
 
 static const struct sl_subject_override *
 rate_of(const struct sl_subject *subject, struct sl_str limit, sl_ns now)

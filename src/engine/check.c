@@ -92,7 +92,7 @@ static void open(struct sl_check *c)
     c->answered = c->sending = false;
     c->state = SL_CHECK_IDENTIFY;
     clear(d, c->active, c->requests, c->spend);
-    sl_decision_choose_id(d, c->requests, sl_engine_secret(c->engine));
+    sl_decision_choose_id(d, c->requests, sl_store_secret(c->engine->store));
     d->not_limited = is_off(d);
 }
 
@@ -406,7 +406,7 @@ static int prepare_request(struct sl_check *c)
     *side = (struct sl_descriptor_match){.route = &d->policy->fallback};
     if (is_off(d) || d->reason != SL_REASON_NONE)
         return 0;
-    c->secret = sl_engine_secret(c->engine);
+    c->secret = sl_store_secret(c->engine->store);
     c->preflight = c->carry = c->cap = c->no_memory = false;
     c->shown = 0;
     err = add_limits(c);
@@ -621,7 +621,7 @@ static bool may_be_deferred(struct sl_check *c)
     const struct sl_decision *d = &c->decision;
 
     return !d->repeat_claimed && !d->webhook_claimed &&
-           !sl_wait_check_may_wait(c) &&
+           sl_wait_check_longest(c) == 0 &&
            sl_engine_prefetch(c->engine, &c->decision);
 }
 
@@ -732,7 +732,8 @@ static void advance(struct sl_check *c)
             start_again(c);
             break;
         case SL_CHECK_TAKE:
-            if (!c->answered && c->engine_ctx->room && sl_wait_check_behind(c))
+            if (!c->answered && c->engine_ctx->wait_thread &&
+                sl_wait_check_behind(c))
                 return;
             /* fall through */
         case SL_CHECK_COUNT_DENIED:
@@ -816,7 +817,7 @@ void sl_check_cancel(struct sl_check *c)
     struct sl_waiter *w = &c->waiter;
 
     c->gone = true;
-    if (!c->busy || !w->queue || w->asked)
+    if (!c->busy || !w->queue || w->retrying)
         return;
     sl_queue_leave(w, c->decision.now, false);
     w->on_late(w, c->decision.now);

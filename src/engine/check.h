@@ -23,12 +23,12 @@ struct sl_loop;
 /* What one thread passes to all its checks. Zeros are valid: no token and no
  * webhook is accepted, there are no subjects, and the store answers at once. */
 struct sl_engine_ctx {
-    struct sl_loop *loop;         /* of this thread; NULL: none */
-    struct sl_tokens *tokens;     /* NULL: no token is accepted */
-    struct sl_subjects *subjects; /* NULL: there is no registry */
-    struct sl_usage_sink *meter;  /* NULL: usage is not recorded */
-    sl_webhook_f *webhook;        /* NULL: no webhook is accepted */
-    struct sl_wait_thread *room;  /* NULL: checks do not wait */
+    struct sl_loop *loop;               /* of this thread; NULL: none */
+    struct sl_tokens *tokens;           /* NULL: no token is accepted */
+    struct sl_subjects *subjects;       /* NULL: there is no registry */
+    struct sl_usage_sink *meter;        /* NULL: usage is not recorded */
+    sl_webhook_f *webhook;              /* NULL: no webhook is accepted */
+    struct sl_wait_thread *wait_thread; /* NULL: checks do not wait */
 };
 
 /* The caller, from the request, its token and the registry. */

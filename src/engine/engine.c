@@ -1,4 +1,4 @@
-/* engine.c -- a policy in force over a store. */
+/* engine.c -- the active policy over a store. */
 #include "engine/engine.h"
 
 #include <string.h>
@@ -9,8 +9,6 @@
 #define LOCAL_SIZE (8 * UINT64_C(1024) * 1024)
 #define NAME_MAX_  96 /* a limit's name, and what marks a candidate */
 
-/* ---- what a policy needs to be in force ---- */
-
 void sl_active_policy_release(struct sl_active_policy *active)
 {
     if (!active || atomic_fetch_sub(&active->refs, 1) != 1)
@@ -19,7 +17,7 @@ void sl_active_policy_release(struct sl_active_policy *active)
     sl_alloc_free(active->alloc, active, active->size);
 }
 
-/* State belongs to the name. No rule can be called like a candidate. */
+/* State belongs to the name. No rule can have the name of a candidate. */
 static void describe(const struct sl_rule *rule, bool candidate,
                      char name[NAME_MAX_], struct sl_limit_binding *ret)
 {
@@ -37,10 +35,10 @@ static void describe(const struct sl_rule *rule, bool candidate,
     };
 }
 
-/* One piece of memory: the live policy, twice its stored limits (shared and
- * local), the tightest numbers, backlogs, their names, its switches. */
-static struct sl_active_policy *new_live(struct sl_policy *policy,
-                                         const struct sl_alloc *alloc)
+/* Allocates the active policy in one piece: twice its bindings (shared and
+ * local), the strictest numbers, backlogs, names, switches. */
+static struct sl_active_policy *new_active(struct sl_policy *policy,
+                                           const struct sl_alloc *alloc)
 {
     size_t n = 2 * (size_t)policy->rule_total;
     size_t size = sizeof(struct sl_active_policy) +
@@ -90,8 +88,8 @@ static bool wants_local(const struct sl_policy *policy)
     return false;
 }
 
-/* A policy that names another store may be used on a cluster, or on a store
- * without holds, by a flag. */
+/* The store may be another than the policy's own: a cluster, or one without
+ * holds. */
 static int check_store(const struct sl_engine *engine,
                        const struct sl_policy *policy, struct sl_diag *diag)
 {
@@ -108,6 +106,30 @@ static int check_store(const struct sl_engine *engine,
                          place.line, why.sentence);
 }
 
+/* Bytes of the replay caches, unless the policy sets them. */
+#define REPEATS_BYTES ((size_t)16 << 20)
+#define REPLAYS_BYTES ((size_t)8 << 20)
+
+/* Opens the replay caches. Any request may have a key, so repeats always have
+ * one. */
+static int open_caches(struct sl_engine *engine, const struct sl_policy *policy,
+                       struct sl_diag *diag)
+{
+    size_t bytes =
+        policy->server.idempotency ? policy->server.idempotency : REPEATS_BYTES;
+    int err = 0;
+
+    if (!engine->repeats)
+        err =
+            sl_replay_cache_open(bytes, false, engine->alloc, &engine->repeats);
+    else
+        sl_replay_cache_resize(engine->repeats, bytes);
+    if (!err && policy->guarded && !engine->replays)
+        err = sl_replay_cache_open(REPLAYS_BYTES, true, engine->alloc,
+                                   &engine->replays);
+    return err ? sl_diag_error(diag, err, "out of memory") : 0;
+}
+
 static int prepare(struct sl_engine *engine, struct sl_active_policy *active,
                    struct sl_diag *diag)
 {
@@ -116,7 +138,7 @@ static int prepare(struct sl_engine *engine, struct sl_active_policy *active,
     int err = check_store(engine, policy, diag);
 
     if (!err)
-        err = sl_memory_of_repeats(engine, policy, diag);
+        err = open_caches(engine, policy, diag);
     if (!err)
         err = sl_store_bind(engine->store, active->stored, count, diag);
     if (err || !wants_local(policy))
@@ -134,6 +156,93 @@ static int prepare(struct sl_engine *engine, struct sl_active_policy *active,
         err = sl_store_bind(engine->local, active->local, count, diag);
     }
     return err;
+}
+
+/* ---- backlogs.
+ *
+ * Workers report depths by name. The engine keeps the last report of each name
+ * over reloads. The active policy has a copy, which checks read without a lock.
+ */
+
+static const struct reported *find(const struct sl_engine *engine,
+                                   struct sl_str name)
+{
+    for (unsigned i = 0; i < engine->reported_count; i++)
+        if (sl_str_eq(sl_str_c(engine->reported[i].name), name))
+            return &engine->reported[i];
+    return NULL;
+}
+
+/* The time is stored last, so that its reader sees the depth. */
+static void put(struct sl_depth *depth, const struct reported *reported)
+{
+    atomic_store_explicit(&depth->depth, reported ? reported->depth : 0,
+                          memory_order_relaxed);
+    atomic_store_explicit(&depth->at, reported ? reported->at : SL_NS_NONE,
+                          memory_order_release);
+}
+
+static void apply_backlogs(const struct sl_engine *engine,
+                           const struct sl_active_policy *active)
+{
+    for (unsigned i = 0; i < active->policy->backlog_count; i++)
+        put(&active->depths[i], find(engine, active->policy->backlogs[i]));
+}
+
+/* The record of the name: its own, a new one, or that of the oldest report. */
+static struct reported *place_of(struct sl_engine *engine, struct sl_str name)
+{
+    struct reported *place = (struct reported *)(uintptr_t)find(engine, name);
+
+    if (place)
+        return place;
+    if (engine->reported_count < KEPT_MAX)
+        return &engine->reported[engine->reported_count++];
+    place = &engine->reported[0];
+    for (unsigned i = 1; i < KEPT_MAX; i++)
+        if (engine->reported[i].at < place->at)
+            place = &engine->reported[i];
+    return place;
+}
+
+static int find_index(const struct sl_policy *policy, struct sl_str name)
+{
+    for (unsigned i = 0; i < policy->backlog_count; i++)
+        if (sl_str_eq(policy->backlogs[i], name))
+            return (int)i;
+    return -1;
+}
+
+/* Under the lock. */
+static int report(struct sl_engine *engine, struct sl_str name, uint64_t depth,
+                  sl_ns now)
+{
+    const struct sl_active_policy *active = atomic_load(&engine->active);
+    int index = find_index(active->policy, name);
+    struct reported *place;
+
+    if (index < 0 || name.len >= sizeof(place->name))
+        return SLUICE_ENOENT;
+    place = place_of(engine, name);
+    memcpy(place->name, name.at, name.len);
+    place->name[name.len] = '\0';
+    place->depth = depth;
+    place->at = now;
+    put(&active->depths[index], place);
+    return 0;
+}
+
+int sl_engine_backlog(struct sl_engine *engine, struct sl_str name,
+                      uint64_t depth, sl_ns now, struct sl_diag *diag)
+{
+    int err;
+
+    pthread_mutex_lock(&engine->lock);
+    err = report(engine, name, depth, now);
+    pthread_mutex_unlock(&engine->lock);
+    return err ? sl_diag_error(diag, err, "the policy has no backlog \"%.*s\"",
+                               SL_STR_ARG(name))
+               : 0;
 }
 
 /* ---- switches ---- */
@@ -155,14 +264,6 @@ static void apply(const struct sl_active_policy *active, struct sl_str name,
         atomic_store(&active->features[index],
                      on < 0 ? active->policy->features[index].enabled
                             : on != 0);
-}
-
-static void apply_all(const struct sl_engine *engine,
-                      const struct sl_active_policy *active)
-{
-    for (unsigned i = 0; i < engine->kept_count; i++)
-        apply(active, sl_str_c(engine->kept[i].name), engine->kept[i].on);
-    sl_backlogs_apply(engine, active);
 }
 
 static int keep(struct sl_engine *engine, struct sl_str name, int on,
@@ -190,12 +291,12 @@ static int keep(struct sl_engine *engine, struct sl_str name, int on,
     return 0;
 }
 
-/* ---- in force ---- */
+/* ---- the active policy ---- */
 
 int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
                   struct sl_diag *diag)
 {
-    struct sl_active_policy *active = new_live(policy, engine->alloc);
+    struct sl_active_policy *active = new_active(policy, engine->alloc);
     int err;
 
     if (!active)
@@ -206,14 +307,17 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
     pthread_mutex_lock(&engine->lock);
     err = prepare(engine, active, diag);
     if (!err) {
-        apply_all(engine, active);
+        for (unsigned i = 0; i < engine->kept_count; i++)
+            apply(active, sl_str_c(engine->kept[i].name), engine->kept[i].on);
+        apply_backlogs(engine, active);
         sl_queues_resize(engine->queues, active->policy->server.waiting
                                              ? active->policy->server.waiting
-                                             : SL_WAIT_TIMER);
+                                             : SL_WAITERS);
         active = atomic_exchange(&engine->active, active);
     }
     pthread_mutex_unlock(&engine->lock);
-    sl_active_policy_release(active); /* the old one, or the one that failed */
+    sl_active_policy_release(
+        active); /* the old one, or the new one on failure */
     return err;
 }
 
@@ -297,7 +401,7 @@ int sl_engine_open(const struct sl_engine_options *options,
     else
         err = sl_engine_use(engine, policy, diag);
     if (err) {
-        engine->store = NULL; /* still the caller's */
+        engine->store = NULL; /* stays the caller's */
         sl_engine_close(engine);
         return err;
     }
@@ -363,32 +467,16 @@ int sl_active_set_strictest(const struct sl_active_policy *active,
     return err ? sl_diag_error(diag, err, "the store has too many limits") : 0;
 }
 
-/* ---- deciding ---- */
+/* ---- takes ---- */
 
 struct sl_queues *sl_engine_queues(struct sl_engine *engine)
 {
     return engine->queues;
 }
 
-const struct sl_hash_key *sl_engine_secret(const struct sl_engine *engine)
-{
-    return sl_store_secret(engine->store);
-}
-
-struct sl_store *sl_engine_store(struct sl_engine *engine)
-{
-    return engine->store;
-}
-
-static bool has_fault(const struct sl_engine *engine)
-{
-    return engine->fault && engine->fault(engine->fault_ctx);
-}
-
-/* Is the set taken part by part? In a cluster, where it does not lie together;
- * in a store that can't take several at once, where nothing is promised of the
- * whole. */
-static bool is_apart(struct sl_store *store, const struct sl_decision *d)
+/* Is the set taken part by part? In a cluster, if it has several slots; in a
+ * store without sets, if it need not be all or none. */
+static bool is_split(struct sl_store *store, const struct sl_decision *d)
 {
     if (store->in_slots)
         return !sl_split_take_is_one(&d->take);
@@ -396,20 +484,21 @@ static bool is_apart(struct sl_store *store, const struct sl_decision *d)
            d->take.op != SL_TAKE_OP_TAKE;
 }
 
-/* What its keys owe comes first, on the same way. */
-static void ask_store(struct sl_engine *engine, struct sl_decision *d)
+/* Charges the debts of the keys first. */
+static void take_from_store(struct sl_engine *engine, struct sl_decision *d)
 {
     d->take.sent = false;
     d->take.apart = d->route && d->route->apart;
     if (sl_debts_any(engine->debts))
         sl_debts_settle(engine->debts, engine->store, &d->take);
-    if (is_apart(engine->store, d) && !sl_hold_id_is_none(d->take.hold)) {
-        d->take.err = SLUICE_EFULL; /* what lies apart has no one hold */
-        d->take.done(&d->take);
-    } else if (is_apart(engine->store, d))
-        sl_split_take_take(&d->apart, engine->store, &d->take);
-    else
+    if (!is_split(engine->store, d)) {
         sl_store_take(engine->store, &d->take);
+    } else if (sl_hold_id_is_none(d->take.hold)) {
+        sl_split_take_take(&d->apart, engine->store, &d->take);
+    } else {
+        d->take.err = SLUICE_EFULL; /* a split set cannot have one hold */
+        d->take.done(&d->take);
+    }
 }
 
 bool sl_engine_prefetch(struct sl_engine *engine, struct sl_decision *d)
@@ -431,12 +520,12 @@ void sl_engine_take(struct sl_engine *engine, struct sl_decision *d)
 {
     if (d->on_local) {
         sl_store_take(engine->local, &d->take);
-    } else if (has_fault(engine)) {
+    } else if (engine->fault && engine->fault(engine->fault_ctx)) {
         d->take.err = SLUICE_ESTORE;
         d->take.sent = false;
         d->take.done(&d->take);
     } else {
-        ask_store(engine, d);
+        take_from_store(engine, d);
     }
 }
 
@@ -458,122 +547,7 @@ int sl_engine_forget(struct sl_engine *engine, struct sl_diag *diag)
     sl_replay_cache_forget(engine->repeats);
     sl_replay_cache_forget(engine->replays);
     engine->reported_count = 0;
-    sl_backlogs_apply(engine, atomic_load(&engine->active));
+    apply_backlogs(engine, atomic_load(&engine->active));
     sl_store_close(local);
     return 0;
-}
-
-/* ---- how much work is waiting, and what is kept beside the policy.
- *
- * Workers report depths by name. The last report of each name is kept with the
- * engine, so that a reload forgets none, and stands in the policy in force,
- * where a decision reads it without a lock.
- */
-
-/* What is remembered, unless the policy says otherwise; see guard.c. */
-#define REPEATS_BYTES ((size_t)16 << 20)
-#define REPLAYS_BYTES ((size_t)8 << 20)
-
-/* ---- depths ---- */
-
-static const struct reported *find(const struct sl_engine *engine,
-                                   struct sl_str name)
-{
-    for (unsigned i = 0; i < engine->reported_count; i++)
-        if (sl_str_eq(sl_str_c(engine->reported[i].name), name))
-            return &engine->reported[i];
-    return NULL;
-}
-
-/* The time is stored last: who sees it sees the depth. */
-static void put(struct sl_depth *depth, const struct reported *reported)
-{
-    atomic_store_explicit(&depth->depth, reported ? reported->depth : 0,
-                          memory_order_relaxed);
-    atomic_store_explicit(&depth->at, reported ? reported->at : SL_NS_NONE,
-                          memory_order_release);
-}
-
-void sl_backlogs_apply(const struct sl_engine *engine,
-                       const struct sl_active_policy *active)
-{
-    for (unsigned i = 0; i < active->policy->backlog_count; i++)
-        put(&active->depths[i], find(engine, active->policy->backlogs[i]));
-}
-
-/* A place for the name: its own, a new one, or that of the oldest report. */
-static struct reported *place_of(struct sl_engine *engine, struct sl_str name)
-{
-    struct reported *place = (struct reported *)(uintptr_t)find(engine, name);
-
-    if (place)
-        return place;
-    if (engine->reported_count < KEPT_MAX)
-        return &engine->reported[engine->reported_count++];
-    place = &engine->reported[0];
-    for (unsigned i = 1; i < KEPT_MAX; i++)
-        if (engine->reported[i].at < place->at)
-            place = &engine->reported[i];
-    return place;
-}
-
-static int find_index(const struct sl_policy *policy, struct sl_str name)
-{
-    for (unsigned i = 0; i < policy->backlog_count; i++)
-        if (sl_str_eq(policy->backlogs[i], name))
-            return (int)i;
-    return -1;
-}
-
-/* Under the lock. */
-static int report(struct sl_engine *engine, struct sl_str name, uint64_t depth,
-                  sl_ns now)
-{
-    const struct sl_active_policy *active = atomic_load(&engine->active);
-    int index = find_index(active->policy, name);
-    struct reported *place;
-
-    if (index < 0 || name.len >= sizeof(place->name))
-        return SLUICE_ENOENT;
-    place = place_of(engine, name);
-    memcpy(place->name, name.at, name.len);
-    place->name[name.len] = '\0';
-    place->depth = depth;
-    place->at = now;
-    put(&active->depths[index], place);
-    return 0;
-}
-
-int sl_engine_backlog(struct sl_engine *engine, struct sl_str name,
-                      uint64_t depth, sl_ns now, struct sl_diag *diag)
-{
-    int err;
-
-    pthread_mutex_lock(&engine->lock);
-    err = report(engine, name, depth, now);
-    pthread_mutex_unlock(&engine->lock);
-    return err ? sl_diag_error(diag, err, "the policy has no backlog \"%.*s\"",
-                               SL_STR_ARG(name))
-               : 0;
-}
-
-/* ---- repeats and replays ---- */
-
-/* Keys may come with any question, so there is always memory for repeats. */
-int sl_memory_of_repeats(struct sl_engine *engine,
-                         const struct sl_policy *policy, struct sl_diag *diag)
-{
-    size_t bytes =
-        policy->server.idempotency ? policy->server.idempotency : REPEATS_BYTES;
-    int err = 0;
-
-    if (!engine->repeats)
-        err =
-            sl_replay_cache_open(bytes, false, engine->alloc, &engine->repeats);
-    else
-        sl_replay_cache_resize(engine->repeats, bytes);
-    if (!err && policy->guarded && !engine->replays)
-        err = sl_replay_cache_open(REPLAYS_BYTES, true, engine->alloc,
-                                   &engine->replays);
-    return err ? sl_diag_error(diag, err, "out of memory") : 0;
 }

@@ -299,8 +299,8 @@ void sl_debts_settle(struct sl_debts *debts, struct sl_store *store,
     tell(store, list, count);
 }
 
-void sl_debts_collect(struct sl_debts *debts, struct sl_store *store,
-                      struct sl_loop *loop, sl_ns now)
+static void collect(struct sl_debts *debts, struct sl_store *store,
+                    struct sl_loop *loop, sl_ns now)
 {
     struct debt *list[AT_ONCE], *debt;
     unsigned count = 0;
@@ -418,13 +418,13 @@ void sl_outage_add_debt(const struct sl_active_policy *active,
 void sl_outage_pay_debts(struct sl_engine *engine, const struct sl_decision *d)
 {
     if (!d->on_local && !d->take.err && sl_debts_any(engine->debts))
-        sl_debts_collect(engine->debts, engine->store, d->take.loop, d->now);
+        collect(engine->debts, engine->store, d->take.loop, d->now);
 }
 
 void sl_engine_settle(struct sl_engine *engine, struct sl_loop *loop, sl_ns now)
 {
     if (sl_debts_any(engine->debts))
-        sl_debts_collect(engine->debts, engine->store, loop, now);
+        collect(engine->debts, engine->store, loop, now);
 }
 
 void sl_engine_debts(struct sl_engine *engine, struct sl_debts_stats *ret)

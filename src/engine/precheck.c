@@ -218,26 +218,6 @@ static void check_backlog(struct sl_check *c, const struct sl_backlog *backlog)
         d->retry_in = backlog->retry_after;
 }
 
-/* ---- all of them ---- */
-
-bool sl_precheck_run(struct sl_check *c, const struct sl_route *route)
-{
-    struct sl_decision *d = &c->decision;
-    const struct sl_prechecks *guards = route->guards;
-
-    if (!guards)
-        return true;
-    if (guards->verify.written)
-        check_webhook(c, route);
-    if (d->reason == SL_REASON_NONE)
-        check_requires(c, guards);
-    if (d->reason == SL_REASON_NONE)
-        check_backlog(c, &guards->backlog);
-    if (d->reason == SL_REASON_NONE && guards->guard.written)
-        sl_guard_claim(c, &guards->guard);
-    return d->reason == SL_REASON_NONE;
-}
-
 /* ---- what is done by one at a time: `guard` of a route.
  *
  * Rules. (test/unit/engine/guard.c and
@@ -396,7 +376,7 @@ static bool is_known(const struct sl_decision *d,
     return false;
 }
 
-void sl_guard_claim(struct sl_check *c, const struct sl_guard *guard)
+static void claim_guard(struct sl_check *c, const struct sl_guard *guard)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_request *request = c->request;
@@ -418,6 +398,26 @@ void sl_guard_claim(struct sl_check *c, const struct sl_guard *guard)
         return;
     }
     d->running[d->running_count++] = one;
+}
+
+/* ---- all of them ---- */
+
+bool sl_precheck_run(struct sl_check *c, const struct sl_route *route)
+{
+    struct sl_decision *d = &c->decision;
+    const struct sl_prechecks *guards = route->guards;
+
+    if (!guards)
+        return true;
+    if (guards->verify.written)
+        check_webhook(c, route);
+    if (d->reason == SL_REASON_NONE)
+        check_requires(c, guards);
+    if (d->reason == SL_REASON_NONE)
+        check_backlog(c, &guards->backlog);
+    if (d->reason == SL_REASON_NONE && guards->guard.written)
+        claim_guard(c, &guards->guard);
+    return d->reason == SL_REASON_NONE;
 }
 
 /* ---- asking and answering ---- */

@@ -54,7 +54,7 @@ void sl_throttles_init(struct sl_throttles *throttles, struct sl_engine *engine,
 
 bool sl_throttles_named(const struct sl_throttles *throttles)
 {
-    return sl_engine_store(throttles->engine)->wants_names;
+    return throttles->engine->store->wants_names;
 }
 
 static int bind(struct sl_throttles *t)
@@ -66,7 +66,7 @@ static int bind(struct sl_throttles *t)
     sl_limit_derive(&limit);
     t->stored = (struct sl_limit_binding){
         .name = FAMILY, .strictest = limit, .share = SHARE};
-    if (sl_store_bind(sl_engine_store(t->engine), &t->stored, 1, NULL))
+    if (sl_store_bind(t->engine->store, &t->stored, 1, NULL))
         return SLUICE_EFULL;
     t->bound = true;
     return 0;
@@ -219,7 +219,7 @@ void sl_throttle_take(struct sl_throttles *throttles,
         set_numbers(throttles, asked[i]);
         takes[i] = &asked[i]->take;
     }
-    sl_store_take_many(sl_engine_store(throttles->engine), takes, count);
+    sl_store_take_many(throttles->engine->store, takes, count);
 }
 
 void sl_throttle_reset(struct sl_throttles *throttles,
@@ -236,5 +236,5 @@ void sl_throttle_reset(struct sl_throttles *throttles,
     throttle->interval = 1;
     prepare(throttles, throttle, SL_TAKE_OP_RESET);
     set_numbers(throttles, throttle);
-    sl_store_take(sl_engine_store(throttles->engine), &throttle->take);
+    sl_store_take(throttles->engine->store, &throttle->take);
 }

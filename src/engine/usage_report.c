@@ -27,9 +27,9 @@ sl_ns sl_rule_start(const struct sl_rule *rule, const struct sl_limit *numbers,
     return now - now % span;
 }
 
-void sl_usage_report_of(const struct sl_decision *d,
-                        const struct sl_limit_view *shown,
-                        struct sl_str *values, struct sl_usage_delta *ret)
+static void delta_of(const struct sl_decision *d,
+                     const struct sl_limit_view *shown, struct sl_str *values,
+                     struct sl_usage_delta *ret)
 {
     const struct sl_rule *rule = shown->rule;
     bool limited = sl_rate_has_numbers(shown->form);
@@ -82,7 +82,7 @@ static void tell(struct sl_usage_sink *meter, const struct sl_decision *d,
 
     if (!is_durable(shown->rule) || shown->skipped || (!reset && cost == 0))
         return;
-    sl_usage_report_of(d, shown, values, &spent);
+    delta_of(d, shown, values, &spent);
     spent.reset = reset;
     spent.amount = d->give_back ? -(int64_t)cost : (int64_t)cost;
     spent.over = shown->overage && !d->give_back ? shown->overage_units : 0;
@@ -194,8 +194,8 @@ static size_t make_key(struct sl_engine *engine,
         (void)split_scopes(spent->scope, scopes);
     for (unsigned i = 0; i < spent->value_count; i++)
         values[i] = (struct sl_key_value){scopes[i], spent->values[i]};
-    return sl_key_bytes(values, spent->value_count, sl_engine_secret(engine),
-                        out);
+    return sl_key_bytes(values, spent->value_count,
+                        sl_store_secret(engine->store), out);
 }
 
 static bool is_of(const struct sl_rule *rule,
@@ -265,8 +265,7 @@ static void restore(struct sl_engine *engine,
         .key = {key, make_key(engine, spent, key)},
         .taken_at = now
     };
-    correct(sl_engine_store(engine), &part, used, (uint64_t)-spent->amount,
-            now);
+    correct(engine->store, &part, used, (uint64_t)-spent->amount, now);
 }
 
 void sl_usage_report_restore(struct sl_engine *engine,
@@ -299,13 +298,13 @@ static uint64_t look(struct sl_engine *engine,
     uint64_t now_has;
 
     open_up(rule, &open);
-    now_has = ask(sl_engine_store(engine), &part, SL_TAKE_OP_PEEK, now);
+    now_has = ask(engine->store, &part, SL_TAKE_OP_PEEK, now);
     if (now_has > 0 ||
         sl_rule_start(rule, &rule->strictest, now) <= spent->start)
         return now_has;
     open.calendar = false;
     open.span = (uint64_t)SL_TIME_END;
-    return ask(sl_engine_store(engine), &part, SL_TAKE_OP_PEEK, now);
+    return ask(engine->store, &part, SL_TAKE_OP_PEEK, now);
 }
 
 bool sl_usage_report_look(struct sl_engine *engine,

@@ -1,23 +1,22 @@
-/* wait.h -- who waits for a limit, and whose turn it is; in this process.
+/* wait.h -- wait queues of this process.
  *
- * A check that may wait and is denied stands in the queue of the limit's key
- * until something comes back: a hold ends, or time has passed. The first in
- * turn (fair.h) is asked again, and he alone; when he has passed the turn goes
- * on at once, as there may be more.
+ * A denied check that may wait joins the queue of the limit's key until units
+ * come back: a hold ends, or time passes. Only the first waiter of a queue
+ * retries. When it passes, the next one retries at once.
  *
- *                            +------- denied again -------+
- *                            v                            |
- *     join --> WAITING --> first in turn, and --> CALLED --> ASKED --> granted
- *                 |        something came back                 |
- *                 +-- its time is over, or he has gone --------+--> left
+ *                             +-------- denied again --------+
+ *                             v                              |
+ *     join --> WAITING --> first, and     --> NOTIFIED --> RETRYING --> served
+ *                 |        units came back                   |
+ *                 +-- timeout, or the client has gone -------+--> left
  *
- * Threads. Queues are shared by all and have one lock, which no decision takes
- * that neither waits nor ends a hold while others wait. A room is where those
- * of one thread wait: only that thread asks for them. Whoever calls somebody of
- * another thread puts him on that room's list and rings.
+ * Threads. All threads share the queues, which have one lock. Only waiting
+ * checks and the ends of holds that are waited for take it. The waiters of a
+ * thread retry on that thread: other threads notify them through a list of
+ * their sl_wait_thread, and wake it.
  *
- * Bounded. A limit has at most its `queue` waiting, over all of its keys, and
- * all limits together sl_queues_resize().
+ * Bounds. A limit has at most its `queue` of waiters over all of its keys, and
+ * all limits together at most sl_queues_resize().
  */
 #ifndef SL_ENGINE_WAIT_H
 #define SL_ENGINE_WAIT_H
@@ -29,204 +28,174 @@
 #include "base/arena.h"
 #include "base/hash.h"
 
-/* ---- a queue that is fair between those who stand in it for others.
+/* ---- a queue that is fair between tenants.
  *
- * Whoever waits stands in the lane of his organisation, behind those of it who
- * came before. The lanes are served in turn, each as often in a row as its
- * weight says:
+ * Waiters of an organisation, the tenant, are served in their order. Tenants
+ * are served in turn, each as often in a row as its weight:
  *
- *     lane a (weight 2)   a1 a2 a3 a4 a5        turns: a1 a2 b1 c1 a3 a4 b2
- *     lane b (weight 1)   b1 b2                        a5
- *     lane c (weight 1)   c1
+ *     tenant a (weight 2)   a1 a2 a3 a4 a5      turns: a1 a2 b1 c1 a3 a4 b2 a5
+ *     tenant b (weight 1)   b1 b2
+ *     tenant c (weight 1)   c1
  *
- * So an organisation with a thousand waiting costs the others nothing but its
- * share of the turns.
- *
- * A pure structure: no clock, no lock, and memory for lanes only. Those who
- * wait are the caller's own and carry their places with them.
+ * No clock and no lock; memory for tenants only. Entries belong to the caller.
  *
  * Invariants. (test/prop/fair.c checks each by number.)
- *   (1) Within a lane, first come is first served.
- *   (2) While a lane is not empty, between two of its rows of turns every other
- *       lane has at most its weight of turns.
- *   (3) A lane that comes anew stands behind all others: it is served after
- *       each of them once, and no lane is served in between twice.
- *   (4) Leaving moves nobody else's turn backwards.
- *   (5) Adding, serving and leaving cost the same however many wait.
+ *   (1) A tenant's entries are served in the order in which they came.
+ *   (2) While a tenant has entries, between two of its turns every other
+ *       tenant is served at most as often as its weight.
+ *   (3) A new tenant is behind all others: each of them has one turn before.
+ *   (4) Leaving moves no other entry backwards.
+ *   (5) Adding, serving and leaving take constant time.
  */
 
 struct sl_fair_tenant;
 
-/* A place in the queue; part of whoever waits. */
 struct sl_fair_entry {
     TAILQ_ENTRY(sl_fair_entry) link;
-    struct sl_fair_tenant *lane; /* NULL: in no queue */
+    struct sl_fair_tenant *tenant; /* NULL: in no queue */
 };
-
-#define SL_FAIR_QUEUE_BUCKETS 64 /* lanes are found by these */
 
 struct sl_fair_queue {
     const struct sl_alloc *alloc;
-    TAILQ_HEAD(sl_fair_tenants, sl_fair_tenant)
-    turns; /* the first is served next */
+    TAILQ_HEAD(sl_fair_tenants, sl_fair_tenant) turns; /* the first is next */
     LIST_HEAD(sl_fair_tenant_bucket, sl_fair_tenant) * buckets;
     unsigned bucket_count; /* a power of two */
-    unsigned lanes;
-    unsigned count; /* who wait */
+    unsigned tenants;
+    unsigned count; /* entries */
 };
 
 /* `alloc` is borrowed. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_fair_queue_init(struct sl_fair_queue *fair,
                                    const struct sl_alloc *alloc);
 
-/* Whoever is still in it is out of it. */
+/* Removes all entries. */
 void sl_fair_queue_done(struct sl_fair_queue *fair);
 
-/* Stand behind the others of `group` lane, that has `weight` (at least 1) from
- * now on. SLUICE_ENOMEM. */
+/* Adds an entry of the tenant `group`, whose weight is `weight` (at least 1)
+ * from now on. SLUICE_ENOMEM. */
 SL_MUST_USE int sl_fair_queue_add(struct sl_fair_queue *fair,
                                   struct sl_hash128 group, unsigned weight,
-                                  struct sl_fair_entry *place);
+                                  struct sl_fair_entry *entry);
 
-/* Whose turn it is, or NULL. */
+/* The next entry, or NULL. */
 struct sl_fair_entry *sl_fair_queue_first(const struct sl_fair_queue *fair);
 
-/* The first was served: the turn passes on. */
+/* Removes the first entry, which was served. */
 void sl_fair_queue_serve(struct sl_fair_queue *fair);
 
-/* Leave without having been served. */
+/* Removes an entry that was not served. */
 void sl_fair_queue_leave(struct sl_fair_queue *fair,
-                         struct sl_fair_entry *place);
+                         struct sl_fair_entry *entry);
 
-/* How many turns would come before that of one who joined the lane now; at
- * most `count`. O(lanes). */
+/* How many entries would be before a new one of the tenant. O(tenants). */
 unsigned sl_fair_queue_ahead(const struct sl_fair_queue *fair,
                              struct sl_hash128 group, unsigned weight);
 
-/* Nobody waits longer: a connection would not last. */
+/* ---- waiters ---- */
+
+/* The longest wait: connections would not last longer. */
 #define SL_WAIT_MOST (55 * SL_S)
 
-/* How often the first asks again when nobody can say when it is worth it:
- * somebody else, in another process, may have given back. */
+/* How often the first waiter retries when it is not known when units come
+ * back: another process may have returned some. */
 #define SL_WAIT_POLL SL_S
+
+/* Waiters of the process, unless sl_queues_resize() sets another number. */
+#define SL_WAITERS 4096
 
 struct sl_queues;
 struct sl_queue;
 struct sl_wait_thread;
 
+/* Zeros, except the callbacks and ctx: it does not wait. */
 struct sl_waiter {
-    struct sl_fair_entry place;     /* first */
-    struct sl_queue *queue;         /* NULL: in none */
-    struct sl_wait_thread *room;    /* of his thread */
-    TAILQ_ENTRY(sl_waiter) calling; /* in room->called */
-    bool called, asked, again;
-    sl_ns since, until; /* of his wait */
-    sl_ns next;         /* when the room looks at him */
-    unsigned at;        /* in the room's heap */
-    /* On his thread: it is his turn; his time is over (and he is in no queue
-     * any more). */
+    struct sl_fair_entry entry;      /* first */
+    struct sl_queue *queue;          /* NULL: none */
+    struct sl_wait_thread *thread;   /* its own */
+    TAILQ_ENTRY(sl_waiter) notified; /* in thread->notified */
+    bool is_notified, retrying, notify_again;
+    sl_ns since, until; /* of the wait */
+    sl_ns next;         /* when the thread looks at it */
+    unsigned at;        /* in the thread's heap */
+    /* On its thread: retry now; the wait has timed out, and it has left. */
     void (*on_turn)(struct sl_waiter *waiter, sl_ns now);
     void (*on_late)(struct sl_waiter *waiter, sl_ns now);
     void *ctx;
 };
 
-/* Zeros, but for the callbacks and ctx, are a waiter who does not wait. */
-
 struct sl_wait_thread {
     struct sl_queues *queues;
-    /* Have sl_wait_thread_serve() called soon on the room's thread; from any
-     * thread, under the lock of the queues. False if that can't be. */
-    bool (*ring)(struct sl_wait_thread *room);
+    /* Has sl_wait_thread_serve() called soon on this thread. Any thread, under
+     * the lock of the queues. False on failure. */
+    bool (*wake)(struct sl_wait_thread *thread);
     void *ctx;
-    TAILQ_HEAD(, sl_waiter) called; /* under the lock */
-    bool rung;                      /* likewise */
-    struct sl_waiter **heap;        /* by `next`; his thread's */
+    TAILQ_HEAD(, sl_waiter) notified; /* under the lock */
+    bool woken;                       /* likewise */
+    struct sl_waiter **heap;          /* by `next`, the earliest first */
     unsigned count, size;
 };
 
 SL_MUST_USE int sl_queues_open(const struct sl_alloc *alloc,
                                struct sl_queues **ret);
 
-/* Nobody waits. NULL is allowed. */
+/* Without waiters. NULL is allowed. */
 void sl_queues_close(struct sl_queues *queues);
 
-/* How many may wait at once: SL_WAIT_TIMER if nobody says so. Those who do
- * stay.
- */
-#define SL_WAIT_TIMER 4096
+/* Sets how many may wait at once. Present waiters stay. */
 void sl_queues_resize(struct sl_queues *queues, unsigned most);
 
-void sl_wait_thread_init(struct sl_wait_thread *room, struct sl_queues *queues,
-                         bool (*bell)(struct sl_wait_thread *room), void *ctx);
+/* How many wait. Any thread; one load. */
+unsigned sl_queues_count(const struct sl_queues *queues);
 
-/* Those who wait are late: on_late is called for each. */
-void sl_wait_thread_done(struct sl_wait_thread *room);
+void sl_wait_thread_init(struct sl_wait_thread *thread,
+                         struct sl_queues *queues,
+                         bool (*wake)(struct sl_wait_thread *thread),
+                         void *ctx);
 
-/* Call those whose turn it is, and those whose time is over. Returns when it
- * wants to be called next; SL_NS_NONE: when it rings. */
-sl_ns sl_wait_thread_serve(struct sl_wait_thread *room, sl_ns now);
+/* Calls on_late of each waiter. */
+void sl_wait_thread_done(struct sl_wait_thread *thread);
 
-/* Does anybody wait? One load. */
-bool sl_queues_any(const struct sl_queues *queues);
+/* Calls the waiters whose turn it is or whose time is over. Returns when to
+ * call again; SL_NS_NONE: when the thread is woken. */
+sl_ns sl_wait_thread_serve(struct sl_wait_thread *thread, sl_ns now);
 
-/* What a queue is for. */
+/* What a queue is for, and the tenant of the waiter. */
 struct sl_queue_of {
     struct sl_hash128 key; /* of the limit's name and key */
     uint64_t limit;        /* of its name */
-    unsigned most;         /* who may wait for the limit */
+    unsigned most;         /* waiters of the limit */
+    struct sl_hash128 group;
+    unsigned weight;
 };
 
-/* What one of `group` would find there. */
 struct sl_queue_view {
     unsigned waiting; /* for the key; 0: there is no such queue */
-    unsigned ahead;   /* of him */
-    sl_ns pace;       /* from one to the next, as seen so far; SL_NS_NONE */
-    sl_ns due;        /* when the first may pass; SL_NS_NONE: nobody knows */
+    unsigned ahead;   /* of a new waiter */
+    sl_ns pace;       /* from one to the next, lately; SL_NS_NONE: unknown */
+    sl_ns due;        /* when the first may pass; SL_NS_NONE: unknown */
     sl_ns since;      /* when the last one passed, or the queue began */
 };
 
 void sl_queue_look(struct sl_queues *queues, const struct sl_queue_of *of,
-                   struct sl_hash128 group, unsigned weight,
                    struct sl_queue_view *ret);
 
-/* Wait; `waiter` has room, since and until. If he is the first he is called at
- * `due` (SL_NS_NONE: once in a while), and with `call` at once. SLUICE_EFULL,
- * SLUICE_ENOMEM: he does not wait. */
+/* Joins a queue; `waiter` has thread, since and until. The first waiter
+ * retries at `due` (SL_NS_NONE: once in a while), or at once if `retry`.
+ * SLUICE_EFULL or SLUICE_ENOMEM: it does not wait. */
 SL_MUST_USE int sl_queue_join(struct sl_queues *queues,
-                              const struct sl_queue_of *of,
-                              struct sl_hash128 group, unsigned weight,
-                              sl_ns now, sl_ns due, bool call,
-                              struct sl_waiter *waiter);
+                              const struct sl_queue_of *of, sl_ns now,
+                              sl_ns due, bool retry, struct sl_waiter *waiter);
 
-/* Is it this queue that he is in? */
-bool sl_queue_is(const struct sl_waiter *waiter, const struct sl_queue_of *of);
+/* The waiter was denied again: it stays and retries at `due`. False if its
+ * queue is another than `of`. */
+bool sl_queue_stay(struct sl_waiter *waiter, const struct sl_queue_of *of,
+                   sl_ns now, sl_ns due);
 
-/* He was asked and denied: he stays, and is called at `due`. */
-void sl_queue_stay(struct sl_waiter *waiter, sl_ns now, sl_ns due);
-
-/* He leaves, `served` or not; the next is called. */
+/* Leaves the queue, if the waiter is in one. The next one is notified. */
 void sl_queue_leave(struct sl_waiter *waiter, sl_ns now, bool served);
 
-/* Something came back to the limit: the first of each of its keys is called.
- * O(keys that are waited for). */
+/* Units came back to the limit: notifies the first waiter of each of its keys.
+ * O(keys with waiters). */
 void sl_queues_freed(struct sl_queues *queues, uint64_t limit);
-
-/* The numbers for metrics. Any thread. */
-unsigned sl_queues_count(const struct sl_queues *queues);
-
-/* ---- those who wait in a room, by when it looks at them: a heap in an
- * array, the earliest first. */
-
-/* Room for one more. SLUICE_ENOMEM. */
-SL_MUST_USE int sl_heap_reserve(struct sl_wait_thread *room,
-                                const struct sl_alloc *alloc);
-
-void sl_heap_add(struct sl_wait_thread *room, struct sl_waiter *waiter);
-void sl_heap_remove(struct sl_wait_thread *room, struct sl_waiter *waiter);
-
-/* His `next` has changed. */
-void sl_heap_moved(struct sl_wait_thread *room, struct sl_waiter *waiter);
-
-void sl_heap_done(struct sl_wait_thread *room, const struct sl_alloc *alloc);
 
 #endif

@@ -1,19 +1,19 @@
-/* wait_check.c -- may a question wait, where, and what becomes of it then.
+/* wait_check.c -- whether a check waits, in which queue, and for how long.
  *
  * Rules.
- *   (1) A question waits only if every limit that denies it may come free in
- *       time: it says so, or it has permits. It stands in the queue of the
- *       first of them.
- *   (2) Who may wait does not overtake: if others wait for a key of his, he
- *       stands behind them unasked.
- *   (3) A queue that is full, or whose estimate is longer than the wait, is
- *       answered at once with 503, and with the estimate.
+ *   (1) A check waits only if every limit that denies it may have units again
+ *       in time: its retry is in time, or it has permits. It waits in the queue
+ *       of the first of them.
+ *   (2) A check that may wait does not overtake: if others wait for one of its
+ *       keys, it joins them before its take.
+ *   (3) If a queue is full, or its estimate exceeds the longest wait, the check
+ *       is refused at once with 503 and the estimate.
  *
- * Estimates. A limit by rate says itself how fast it grants: a bucket one
- * after the other, a window a whole row at its end. For permits there is the
- * pace at which they were granted lately; before the first nobody knows, and
- * one waits. Who finds the queue full then is told to come back after as long
- * as nobody has passed, for each of those before him.
+ * Estimates. A limit by rate grants at a known pace: a bucket one by one, a
+ * window all at its end. Permits have the pace at which they were granted
+ * lately. Until the first one is granted the pace is unknown, and checks wait;
+ * if the queue is full then, the estimate is the time since the last grant for
+ * each waiter ahead.
  */
 #include <string.h>
 
@@ -21,67 +21,62 @@
 #include "engine/engine_int.h"
 #include "engine/hold_op.h"
 
-/* ---- which queue ---- */
-
-static uint64_t name_of(const struct sl_check *c, const struct sl_rule *rule)
-{
-    return sl_hash64(sl_engine_secret(c->engine), rule->name);
-}
-
-/* State belongs to name and key, and so do queues. */
+/* The queue of a limit's name and key, and the caller's organisation, or any
+ * other name, as the tenant. */
 static struct sl_queue_of queue_of(const struct sl_check *c,
                                    const struct sl_limit_view *shown)
 {
-    struct sl_hash_key key = *sl_engine_secret(c->engine);
-
-    key.k0 ^= name_of(c, shown->rule);
-    return (struct sl_queue_of){
-        .key = sl_hash128(&key, shown->key),
-        .limit = name_of(c, shown->rule),
-        .most = shown->rule->queue,
-    };
-}
-
-/* His organisation, or whoever else he is. */
-static struct sl_hash128 group(const struct sl_check *c)
-{
     const struct sl_decision *d = &c->decision;
+    const struct sl_hash_key *secret = sl_store_secret(c->engine->store);
+    uint64_t name = sl_hash64(secret, shown->rule->name);
+    struct sl_hash_key key = {secret->k0 ^ name, secret->k1};
     struct sl_str who = {"", 0};
 
     for (unsigned i = 0; i < d->who_count; i++)
         if (who.len == 0 || sl_str_eq(d->who[i].scope, SL_STR("org")))
             who = d->who[i].value;
-    return sl_hash128(sl_engine_secret(c->engine), who);
-}
-
-static unsigned weight_of(const struct sl_decision *d)
-{
-    return d->policy->plans.list[d->plan].weight;
+    return (struct sl_queue_of){
+        .key = sl_hash128(&key, shown->key),
+        .limit = name,
+        .most = shown->rule->queue,
+        .group = sl_hash128(secret, who),
+        .weight = d->policy->plans.list[d->plan].weight,
+    };
 }
 
 /* ---- estimates ---- */
 
-/* Until `ahead` others and he have passed. */
+static sl_ns times(sl_ns span, uint64_t count)
+{
+    sl_ns product;
+
+    return __builtin_mul_overflow(span, (sl_ns)count, &product) ? SL_NS_MAX
+                                                                : product;
+}
+
+/* Time until `ahead` others and this check have passed. */
 static sl_ns estimate(const struct sl_limit_view *shown, sl_ns retry,
                       unsigned ahead, sl_ns pace)
 {
     const struct sl_limit *n = shown->numbers;
-    bool row = n->kind == SL_FIXED || n->kind == SL_SLIDING ||
-               n->kind == SL_QUOTA || n->kind == SL_INTERVAL;
-    sl_ns span = 0;
+    bool windows = n->kind == SL_FIXED || n->kind == SL_SLIDING ||
+                   n->kind == SL_QUOTA || n->kind == SL_INTERVAL;
 
-    if (n->kind == SL_PERMITS || n->kind == SL_LEVEL || n->count == 0) {
-        if (pace < 0)
-            return SL_NS_NONE;
-        return __builtin_mul_overflow(pace, (sl_ns)ahead + 1, &span) ? SL_NS_MAX
-                                                                     : span;
-    }
-    if (row ? __builtin_mul_overflow(n->period, (sl_ns)(ahead / n->count),
-                                     &span)
-            : __builtin_mul_overflow(n->period / (sl_ns)n->count, (sl_ns)ahead,
-                                     &span))
-        return SL_NS_MAX;
-    return sl_ns_add_sat(retry > 0 ? retry : 0, span);
+    if (n->kind == SL_PERMITS || n->kind == SL_LEVEL || n->count == 0)
+        return pace < 0 ? SL_NS_NONE : times(pace, (uint64_t)ahead + 1);
+    return sl_ns_add_sat(retry > 0 ? retry : 0,
+                         windows ? times(n->period, ahead / n->count)
+                                 : times(n->period / (sl_ns)n->count, ahead));
+}
+
+/* The estimate for a full queue while the pace is unknown. */
+static sl_ns guess(const struct sl_queue_view *view, sl_ns now)
+{
+    sl_ns span = now - view->since;
+
+    if (view->waiting == 0 || span < SL_S)
+        span = SL_S;
+    return times(span, (uint64_t)view->ahead + 1);
 }
 
 /* (3) */
@@ -94,22 +89,8 @@ static void refuse(struct sl_check *c, sl_ns retry)
         d->retry_in = retry > 0 && retry < SL_NS_MAX ? retry : SL_S;
 }
 
-/* For those who find no place while nobody can tell the pace: nobody has passed
- * for so long, and as many are before him. */
-static sl_ns guess(const struct sl_queue_view *view, sl_ns now)
-{
-    sl_ns span = now - view->since;
-
-    if (view->waiting == 0 || span < SL_S)
-        span = SL_S;
-    return __builtin_mul_overflow(span, (sl_ns)view->ahead + 1, &span)
-               ? SL_NS_MAX
-               : span;
-}
-
 /* ---- waiting ---- */
 
-/* He waited in vain. */
 static void on_late(struct sl_waiter *w, sl_ns now)
 {
     struct sl_check *c = w->ctx;
@@ -129,12 +110,10 @@ static void on_turn(struct sl_waiter *w, sl_ns now)
 
 static void begin_wait(struct sl_check *c)
 {
-    struct sl_waiter *w = &c->waiter;
-
     if (c->in_turn)
         return; /* it goes on */
-    *w = (struct sl_waiter){
-        .room = c->engine_ctx->room,
+    c->waiter = (struct sl_waiter){
+        .thread = c->engine_ctx->wait_thread,
         .since = c->decision.now,
         .until = sl_ns_add_sat(c->decision.now, c->wait),
         .on_turn = on_turn,
@@ -145,8 +124,8 @@ static void begin_wait(struct sl_check *c)
     c->in_turn = true;
 }
 
-/* When to try again. Permits are tried once in a while, too, as another process
- * may have released one. */
+/* When to retry. Permits are polled, too: another process may have released
+ * one. */
 static sl_ns due_of(const struct sl_limit_view *shown, sl_ns now, sl_ns retry)
 {
     bool permits = shown->rule->kind == SL_PERMITS;
@@ -156,20 +135,19 @@ static sl_ns due_of(const struct sl_limit_view *shown, sl_ns now, sl_ns retry)
     return sl_ns_add_sat(now, retry);
 }
 
-/* Stand in the queue of a limit that may be tried in `retry`. False if it was
- * refused. */
+/* Joins the queue of a limit that may be retried in `retry`. False if the
+ * check was refused. */
 static bool join(struct sl_check *c, const struct sl_limit_view *shown,
                  sl_ns retry)
 {
     struct sl_queues *queues = c->engine->queues;
     struct sl_queue_of of = queue_of(c, shown);
-    const struct sl_decision *d = &c->decision;
     bool permits = shown->rule->kind == SL_PERMITS;
-    sl_ns now = d->now;
+    sl_ns now = c->decision.now;
     struct sl_queue_view view;
 
     begin_wait(c);
-    sl_queue_look(queues, &of, group(c), weight_of(d), &view);
+    sl_queue_look(queues, &of, &view);
     if (view.waiting > 0 && view.due > now && view.due - now > retry)
         retry = view.due - now;
     c->estimate = estimate(shown, retry, view.ahead, view.pace);
@@ -177,38 +155,30 @@ static bool join(struct sl_check *c, const struct sl_limit_view *shown,
         refuse(c, c->estimate);
         return false;
     }
-    if (sl_queue_join(queues, &of, group(c), weight_of(d), now,
-                      due_of(shown, now, retry), permits, &c->waiter)) {
+    if (sl_queue_join(queues, &of, now, due_of(shown, now, retry), permits,
+                      &c->waiter)) {
         refuse(c, c->estimate < 0 ? guess(&view, now) : c->estimate);
         return false;
     }
     if (c->estimate < 0)
-        c->estimate = retry; /* at the latest, as far as anybody knows */
+        c->estimate = retry;
     c->state = SL_CHECK_WAIT;
     if (c->waits)
         c->waits(c);
     return true;
 }
 
-/* How long such a question may wait; 0: not at all. */
-static sl_ns wait_of(const struct sl_check *c)
+sl_ns sl_wait_check_longest(const struct sl_check *c)
 {
+    const struct sl_wait_thread *thread = c->engine_ctx->wait_thread;
     sl_ns wait = c->requests->wait;
 
-    if (!c->engine_ctx || !c->engine_ctx->room ||
-        !c->engine_ctx->room->queues || c->request_count != 1 || !c->spend ||
-        c->no_wait)
-        return 0;
-    if (wait < 0)
+    if (!thread || !thread->queues || c->request_count != 1 || !c->spend ||
+        c->no_wait || wait < 0)
         return 0;
     if (wait == 0)
         wait = c->decision.route->wait;
     return wait < SL_WAIT_MOST ? wait : SL_WAIT_MOST;
-}
-
-bool sl_wait_check_may_wait(const struct sl_check *c)
-{
-    return wait_of(c) > 0;
 }
 
 bool sl_wait_check_behind(struct sl_check *c)
@@ -217,15 +187,15 @@ bool sl_wait_check_behind(struct sl_check *c)
 
     if (c->in_turn || d->on_local)
         return false;
-    c->wait = wait_of(c);
-    if (c->wait == 0 || !sl_queues_any(c->engine->queues))
+    c->wait = sl_wait_check_longest(c);
+    if (c->wait == 0 || sl_queues_count(c->engine->queues) == 0)
         return false;
     for (unsigned i = 0; i < d->take.count; i++) {
         const struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
         struct sl_queue_of of = queue_of(c, shown);
         struct sl_queue_view view;
 
-        sl_queue_look(c->engine->queues, &of, group(c), 1, &view);
+        sl_queue_look(c->engine->queues, &of, &view);
         if (view.waiting == 0)
             continue;
         if (!join(c, shown, SL_NS_NONE)) /* (2) */
@@ -235,7 +205,7 @@ bool sl_wait_check_behind(struct sl_check *c)
     return false;
 }
 
-/* (1): which limit he waits for, or NULL. */
+/* (1): the limit to wait for, or NULL. */
 static const struct sl_limit_view *find_denial(const struct sl_check *c,
                                                sl_ns left, sl_ns *ret_retry)
 {
@@ -250,7 +220,7 @@ static const struct sl_limit_view *find_denial(const struct sl_check *c,
             continue;
         if (shown->answer.outcome != SL_DENY)
             return NULL;
-        /* Permits come back whenever their holders have done. */
+        /* Permits come back when their holders end. */
         if (shown->rule->kind != SL_PERMITS && (retry < 0 || retry > left))
             return NULL;
         if (!first) {
@@ -264,20 +234,20 @@ static const struct sl_limit_view *find_denial(const struct sl_check *c,
     return first;
 }
 
-/* His turn brought nothing. True if he goes on waiting. */
-static bool go_on_waiting(struct sl_check *c, const struct sl_limit_view *shown,
-                          sl_ns retry)
+/* Waits for `shown`, again or for the first time. False if the check was
+ * refused. */
+static bool wait_for(struct sl_check *c, const struct sl_limit_view *shown,
+                     sl_ns retry)
 {
-    struct sl_waiter *w = &c->waiter;
     struct sl_queue_of of = queue_of(c, shown);
     sl_ns now = c->decision.now;
 
-    if (w->queue && sl_queue_is(w, &of)) {
+    if (c->in_turn &&
+        sl_queue_stay(&c->waiter, &of, now, due_of(shown, now, retry))) {
         c->state = SL_CHECK_WAIT;
-        sl_queue_stay(w, now, due_of(shown, now, retry));
         return true;
     }
-    sl_queue_leave(w, now, false);
+    sl_queue_leave(&c->waiter, now, false);
     return join(c, shown, retry);
 }
 
@@ -290,9 +260,7 @@ bool sl_wait_check_waits(struct sl_check *c)
 
     if (d->by >= 0 && d->reason == SL_REASON_NONE && left > 0 && !c->gone)
         shown = find_denial(c, left, &retry);
-    if (shown && c->in_turn && go_on_waiting(c, shown, retry))
-        return true;
-    if (shown && !c->in_turn && join(c, shown, retry))
+    if (shown && wait_for(c, shown, retry))
         return true;
     if (c->in_turn)
         d->waited = d->now - c->waiter.since;
@@ -300,17 +268,18 @@ bool sl_wait_check_waits(struct sl_check *c)
     return false;
 }
 
-void sl_wait_check_freed(const struct sl_hold_op *check)
+void sl_wait_check_freed(const struct sl_hold_op *op)
 {
-    struct sl_engine *engine = check->engine;
+    struct sl_engine *engine = op->engine;
 
-    if (!sl_queues_any(engine->queues))
+    if (sl_queues_count(engine->queues) == 0)
         return;
-    for (unsigned i = 0; i < check->call.count; i++) {
-        const struct sl_rule *rule = sl_hold_rule(check, i);
+    for (unsigned i = 0; i < op->call.count; i++) {
+        const struct sl_rule *rule = sl_hold_rule(op, i);
 
         if (rule)
-            sl_queues_freed(engine->queues,
-                            sl_hash64(sl_engine_secret(engine), rule->name));
+            sl_queues_freed(
+                engine->queues,
+                sl_hash64(sl_store_secret(engine->store), rule->name));
     }
 }

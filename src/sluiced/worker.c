@@ -212,7 +212,7 @@ static int open_worker(struct sl_worker *worker)
         err =
             sl_wait_timer_open(&worker->waiting, worker->loop, daemon->engine);
     if (!err)
-        worker->engine_ctx.room = &worker->waiting.room;
+        worker->engine_ctx.wait_thread = &worker->waiting.room;
     if (!err && store)
         err = sl_remote_store_attach(store, worker->loop, &daemon->why);
     if (!err)

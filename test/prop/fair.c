@@ -153,7 +153,7 @@ static bool history(uint64_t seed, uint64_t *steps)
         model_serve(m);
         free(first);
     }
-    good = good && fair.count == 0 && fair.lanes == 0;
+    good = good && fair.count == 0 && fair.tenants == 0;
     sl_fair_queue_done(&fair);
     free(m);
     return good;

@@ -103,7 +103,7 @@ static void check_full(void)
 
     CASE("a store that knows too many limits refuses, and says so to all");
     rig_open(&rig, policy);
-    store = sl_engine_store(rig.engine);
+    store = rig.engine->store;
     for (unsigned i = 0; i < SL_LIMITS; i++) {
         char name[16];
         struct sl_limit_binding stored = {.name = name};

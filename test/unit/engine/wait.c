@@ -58,8 +58,8 @@ static const struct sl_subjects_calls calls = {find};
 static struct sl_wait_thread rooms[2];
 static bool rung[2];
 static struct sl_engine_ctx stations[2] = {
-    {.room = &rooms[0], .subjects = &registry.subjects},
-    {.room = &rooms[1], .subjects = &registry.subjects},
+    {.wait_thread = &rooms[0], .subjects = &registry.subjects},
+    {.wait_thread = &rooms[1], .subjects = &registry.subjects},
 };
 
 static bool on_ring(struct sl_wait_thread *room)
@@ -324,7 +324,7 @@ static void check_full(void)
     CHECK(!come("/one", "g", 1)->answers);
     pass(40 * SL_S);
     all_go();
-    sl_queues_resize(queues, SL_WAIT_TIMER);
+    sl_queues_resize(queues, SL_WAITERS);
 }
 
 /* Denied by one limit, then by another: it goes over to its queue. */
