@@ -606,12 +606,10 @@ const struct sl_command sl_command_bench = {
     .name = "bench",
     .usage = "[POLICY]",
     .summary = "Measure throughput and verify exactness",
-    .help = "Makes decisions in this process, for the first route of the "
-            "policy that has a\n"
-            "limit. Without POLICY it uses a built-in policy. Then all threads "
-            "take from one\n"
-            "key with the clock stopped. It exits 1 unless exactly the "
-            "capacity of the limits\n"
+    .help = "Makes decisions in this process, for the first route of the\n"
+            "policy that has a limit. Without POLICY it uses a built-in\n"
+            "policy. Then all threads take from one key with the clock\n"
+            "stopped. It exits 1 unless exactly the capacity of the limits\n"
             "is admitted.\n"
             "\n"
             "  sluice bench\n"

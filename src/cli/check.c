@@ -154,13 +154,12 @@ const struct sl_command sl_command_check = {
     .name = "check",
     .usage = "POLICY...",
     .summary = "Validate policy files",
-    .help = "Prints every error and warning with its position in the file and "
-            "a suggestion.\n"
-            "Exits 3 if a policy is invalid. '-' reads standard input.\n"
+    .help = "Prints every error and warning with its position in the file\n"
+            "and a suggestion. Exits 3 if a policy is invalid. '-' reads\n"
+            "standard input.\n"
             "\n"
-            "--print writes a valid policy with every default and every plan's "
-            "rates filled\n"
-            "in, without secrets.\n"
+            "--print writes a valid policy with every default and every\n"
+            "plan's rates filled in, without secrets.\n"
             "\n"
             "  sluice check sluice.yaml\n"
             "  sluice check --print sluice.yaml\n"
@@ -271,11 +270,9 @@ const struct sl_command sl_command_explain = {
     .name = "explain",
     .usage = "POLICY 'METHOD PATH' [NAME=VALUE...]",
     .summary = "Explain the decision for a request",
-    .help = "Prints the route, the caller, the plan, and each limit with its "
-            "numbers and its\n"
-            "key. It starts with empty state and takes nothing. Exits 0 if the "
-            "request would\n"
-            "pass, 1 if not.\n"
+    .help = "Prints the route, the caller, the plan, and each limit with its\n"
+            "numbers and its key. It starts with empty state and takes\n"
+            "nothing. Exits 0 if the request would pass, 1 if not.\n"
             "\n"
             "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
             "  at=     the time of the request, as RFC 3339 (default: now)\n"
@@ -388,9 +385,8 @@ const struct sl_command sl_command_init = {
     .name = "init",
     .usage = "[FILE]",
     .summary = "Write a sample policy",
-    .help = "Writes a commented policy to FILE (default: sluice.yaml). It does "
-            "not overwrite\n"
-            "an existing file. '-' prints the policy.\n"
+    .help = "Writes a commented policy to FILE (default: sluice.yaml). It\n"
+            "does not overwrite an existing file. '-' prints the policy.\n"
             "\n"
             "  sluice init\n"
             "  sluice init limits/api.yaml\n"

@@ -220,10 +220,10 @@ const struct sl_command sl_command_completion = {
     .name = "completion",
     .usage = "bash|zsh|fish",
     .summary = "Print a completion script for a shell",
-    .help = "  source <(sluice completion bash)\n"
-            "  sluice completion zsh > \"${fpath[1]}/_sluice\"\n"
-            "  sluice completion fish > ~/.config/fish/completions/sluice.fish"
-            "\n",
+    .help =
+        "  source <(sluice completion bash)\n"
+        "  sluice completion zsh > \"${fpath[1]}/_sluice\"\n"
+        "  sluice completion fish > ~/.config/fish/completions/sluice.fish\n",
     .words = "bash|zsh|fish",
     .least = 1,
     .most = 1,

@@ -157,18 +157,17 @@ const struct sl_command sl_command_import = {
     .name = "import",
     .usage = "spring FILE | envoy-ratelimit FOLDER",
     .summary = "Convert the settings of another program to a policy",
-    .help = "spring: reads application.properties or application.yml with "
-            "rate-limit.* or\n"
-            "fluo.ratelimit.* settings and prints a policy. Missing, unknown "
-            "and risky\n"
-            "settings are reported on standard error.\n"
+    .help = "spring: reads application.properties or application.yml with\n"
+            "rate-limit.* or fluo.ratelimit.* settings and prints a policy.\n"
+            "Missing, unknown and risky settings are reported on standard\n"
+            "error.\n"
             "\n"
             "  sluice import spring application.properties > sluice.yaml\n"
             "  sluice import spring application.yml | sluice check -\n"
             "\n"
-            "envoy-ratelimit: reads the configuration of envoyproxy/ratelimit, "
-            "a file or a\n"
-            "folder, and prints a policy that makes the same decisions.\n"
+            "envoy-ratelimit: reads the configuration of\n"
+            "envoyproxy/ratelimit, a file or a folder, and prints a policy\n"
+            "that makes the same decisions.\n"
             "\n"
             "  sluice import envoy-ratelimit config/ > sluice.yaml\n",
     .words = "spring envoy-ratelimit",

@@ -12,7 +12,8 @@
 #include "base/buf.h"
 #include "cli/spring.h"
 
-bool sl_properties_line(struct sl_str *text, struct sl_str *ret)
+/* The next line of *text, without its end; false after the last. */
+static bool next_line(struct sl_str *text, struct sl_str *ret)
 {
     const char *end;
     size_t len;
@@ -28,39 +29,39 @@ bool sl_properties_line(struct sl_str *text, struct sl_str *ret)
     return true;
 }
 
+/* The text without its byte order mark. */
+static struct sl_str without_mark(struct sl_str text)
+{
+    bool marked = text.len >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0;
+
+    return sl_str_from(text, marked ? 3 : 0);
+}
+
 int sl_properties_add(struct sl_properties *props, struct sl_str key,
                       struct sl_str value, unsigned line)
 {
-    struct sl_prop *p;
+    struct sl_prop **at = &props->first, *p;
     char *copy = sl_arena_copy(props->arena, value);
 
-    if (!copy)
-        return SLUICE_ENOMEM;
-    for (p = props->first; p; p = p->next)
-        if (sl_str_eq(sl_str_c(p->key), key)) {
-            p->value = copy;
-            p->line = line;
-            return 0;
-        }
-    if (props->count == SL_PROPERTIES_COUNT)
-        return SLUICE_EFULL;
-    p = sl_arena_take(props->arena, sizeof(*p));
-    if (!p)
-        return SLUICE_ENOMEM;
-    *p = (struct sl_prop){.value = copy, .line = line};
-    p->key = sl_arena_copy(props->arena, key);
-    if (!p->key)
-        return SLUICE_ENOMEM;
-    if (props->last)
-        props->last->next = p;
-    else
-        props->first = p;
-    props->last = p;
-    props->count++;
-    return 0;
+    while (*at && !sl_str_eq(sl_str_c((*at)->key), key))
+        at = &(*at)->next;
+    p = *at;
+    if (!p) {
+        if (props->count == SL_PROPERTIES_COUNT)
+            return SLUICE_EFULL;
+        p = sl_arena_take(props->arena, sizeof(*p));
+        if (!p)
+            return SLUICE_ENOMEM;
+        *p = (struct sl_prop){.key = sl_arena_copy(props->arena, key)};
+        if (!p->key)
+            return SLUICE_ENOMEM;
+        *at = p;
+        props->count++;
+    }
+    p->value = copy;
+    p->line = line;
+    return copy ? 0 : SLUICE_ENOMEM;
 }
-
-/* ---- families ---- */
 
 char sl_properties_letter(struct sl_str s, size_t *at)
 {
@@ -85,20 +86,14 @@ static bool meet(struct sl_str key, struct sl_str family)
     return (!a && (!b || b == '.')) || (!b && (a == '.' || a == '['));
 }
 
-bool sl_properties_wants(const struct sl_properties *props, struct sl_str key)
+/* Is the key in a wanted family, or the parent of such a key? */
+static bool is_wanted(const struct sl_properties *props, struct sl_str key)
 {
     const char *const *family = props->families;
 
     while (family && *family && !meet(key, sl_str_c(*family)))
         family++;
     return !family || *family;
-}
-
-struct sl_str sl_properties_bare(struct sl_str text)
-{
-    return text.len >= 3 && memcmp(text.at, "\xef\xbb\xbf", 3) == 0
-               ? sl_str_from(text, 3)
-               : text;
 }
 
 /* ---- lines ---- */
@@ -224,11 +219,12 @@ static bool unescape(struct sl_str s, char *out, struct sl_str *ret)
     return true;
 }
 
-static int refuse(struct sl_diag *diag, unsigned line, const char *sentence)
+static int refuse(struct sl_diag *diag, unsigned line, size_t at,
+                  const char *sentence)
 {
     if (diag) {
         diag->line = line;
-        diag->column = 1;
+        diag->column = (unsigned)at + 1;
     }
     return sl_diag_error(diag, SLUICE_ECONF, "%s", sentence);
 }
@@ -247,14 +243,14 @@ static int read_pair(struct sl_properties *props, struct sl_str s,
     if (!room)
         return SLUICE_ENOMEM;
     if (end == 0 || memchr(s.at, '\0', s.len))
-        return refuse(diag, line,
+        return refuse(diag, line, 0,
                       "this line is not a setting; write key=value");
     if (!unescape(key, room, &key))
-        return refuse(diag, line, bad_escape);
-    if (!sl_properties_wants(props, key))
+        return refuse(diag, line, 0, bad_escape);
+    if (!is_wanted(props, key))
         return 0;
     if (!unescape(value, room + key.len, &value))
-        return refuse(diag, line, bad_escape);
+        return refuse(diag, line, 0, bad_escape);
     return sl_properties_add(props, key, value, line);
 }
 
@@ -266,9 +262,9 @@ int sl_properties_read(struct sl_str text, struct sl_properties *props,
     unsigned number = 0, first = 0;
     int err = 0;
 
-    text = sl_properties_bare(text);
+    text = without_mark(text);
     sl_buf_init(&whole, SL_PROPERTIES_BYTES, props->arena->alloc);
-    while (!err && sl_properties_line(&text, &line)) {
+    while (!err && next_line(&text, &line)) {
         bool more;
 
         number++;
@@ -331,15 +327,6 @@ struct tree {
     unsigned brackets;
     char quote; /* or NUL */
 };
-
-static int yaml_refuse(struct tree *t, size_t at, const char *sentence)
-{
-    if (t->diag) {
-        t->diag->line = t->line;
-        t->diag->column = (unsigned)at + 1;
-    }
-    return sl_diag_error(t->diag, SLUICE_ECONF, "%s", sentence);
-}
 
 /* ---- skipping ---- */
 
@@ -413,12 +400,6 @@ static bool passes(struct tree *t, struct sl_str s, size_t indent)
 
 /* ---- reading ---- */
 
-/* The key of the innermost level. */
-static size_t key_len(const struct tree *t)
-{
-    return t->depth ? t->levels[t->depth - 1].len : 0;
-}
-
 /* A value without its quotes and its comment. */
 static int read_value(struct tree *t, struct sl_str s, size_t at,
                       struct sl_str *ret)
@@ -429,15 +410,15 @@ static int read_value(struct tree *t, struct sl_str s, size_t at,
     if (first == '"' || first == '\'') {
         end = memchr(s.at + 1, first, s.len - 1);
         if (!end)
-            return yaml_refuse(t, at, "the quote is not closed on this line");
+            return refuse(t->diag, t->line, at,
+                          "the quote is not closed on this line");
         *ret = (struct sl_str){s.at + 1, (size_t)(end - s.at) - 1};
         return 0;
     }
     if (strchr("{[&*|>!%@`", first))
-        return yaml_refuse(
-            t, at,
-            "only plain values are supported here; write each key on "
-            "its own line");
+        return refuse(t->diag, t->line, at,
+                      "only plain values are supported here; write each key on "
+                      "its own line");
     for (size_t i = 1; i < s.len; i++)
         if (s.at[i] == '#' && (s.at[i - 1] == ' ' || s.at[i - 1] == '\t')) {
             s.len = i;
@@ -478,14 +459,14 @@ static int read_item(struct tree *t, struct sl_str s, size_t indent)
     size_t len;
 
     if (!level)
-        return yaml_refuse(t, indent, "a list must be below a key");
+        return refuse(t->diag, t->line, indent, "a list must be below a key");
     if (rest.len == 0 || rest.at[0] == '-')
-        return yaml_refuse(t, indent,
-                           "only lists of plain values are supported here");
+        return refuse(t->diag, t->line, indent,
+                      "only lists of plain values are supported here");
     snprintf(number, sizeof(number), "%u", level->items++);
-    len = extend(t, key_len(t), sl_str_c(number), true);
+    len = extend(t, level->len, sl_str_c(number), true);
     if (!len)
-        return yaml_refuse(t, indent, "the key is too long");
+        return refuse(t->diag, t->line, indent, "the key is too long");
     return add_value(t, len, rest, indent + 2);
 }
 
@@ -510,19 +491,20 @@ static int read_key(struct tree *t, struct sl_str s, size_t indent)
     if (t->props->families && t->depth == 0 && is_part(s))
         return pass_over(t, indent, rest);
     if (end == s.len || end == 0)
-        return yaml_refuse(t, indent,
-                           "this line is not a setting; write key: value");
+        return refuse(t->diag, t->line, indent,
+                      "this line is not a setting; write key: value");
     if (key.len > 2 && (key.at[0] == '"' || key.at[0] == '\''))
         key = (struct sl_str){key.at + 1, key.len - 2};
-    len = extend(t, key_len(t), key, false);
-    if (!sl_properties_wants(t->props, sl_str_c(t->key)))
+    len = extend(t, t->depth ? t->levels[t->depth - 1].len : 0, key, false);
+    if (!is_wanted(t->props, sl_str_c(t->key)))
         return pass_over(t, indent, rest);
     if (!len)
-        return yaml_refuse(t, indent, "the key is too long");
+        return refuse(t->diag, t->line, indent, "the key is too long");
     if (rest.len > 0 && rest.at[0] != '#')
         return add_value(t, len, rest, indent + end + 2);
     if (t->depth == SL_PROPERTIES_DEPTH)
-        return yaml_refuse(t, indent, "the keys are nested too deeply");
+        return refuse(t->diag, t->line, indent,
+                      "the keys are nested too deeply");
     t->levels[t->depth++] = (struct level){.indent = indent, .len = len};
     return 0;
 }
@@ -541,9 +523,11 @@ static int read_line(struct tree *t, struct sl_str line)
         return 0;
     t->begun = true;
     if (tab)
-        return yaml_refuse(t, indent, "tab found; indent YAML with spaces");
+        return refuse(t->diag, t->line, indent,
+                      "tab found; indent YAML with spaces");
     if (memchr(s.at, '\0', s.len))
-        return yaml_refuse(t, indent, "NUL byte found; the file must be text");
+        return refuse(t->diag, t->line, indent,
+                      "NUL byte found; the file must be text");
     if (s.at[0] == '-' && (s.len == 1 || s.at[1] == ' ')) {
         /* A list item may have the same indentation as its key. */
         while (t->depth && t->levels[t->depth - 1].indent > indent)
@@ -567,8 +551,8 @@ int sl_properties_read_yml(struct sl_str text, struct sl_properties *props,
     struct sl_str line;
     int err = 0;
 
-    text = sl_properties_bare(text);
-    while (!err && sl_properties_line(&text, &line)) {
+    text = without_mark(text);
+    while (!err && next_line(&text, &line)) {
         t.line++;
         if (is_mark(line, "---") || is_mark(line, "...")) {
             if (t.begun)

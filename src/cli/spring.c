@@ -8,6 +8,29 @@
 
 #include "base/parse.h"
 
+#define TIERS_MAX 32
+
+struct tier {
+    char name[32];
+    const struct sl_prop *fields[3]; /* by row of `fields` */
+    uint64_t rpm, burst, daily;
+};
+
+struct tiers {
+    bool found, enabled;
+    struct tier list[TIERS_MAX];
+    unsigned count;
+};
+
+struct fluo {
+    bool found;
+    uint64_t tenant, user;
+    struct sl_str store;
+    sl_ns deadline; /* 0: not set */
+};
+
+/* ---- writing the policy ---- */
+
 static const char head[] =
     "# Written by 'sluice import spring'. Edit it as needed.\n"
     "sluice: 1\n";
@@ -19,27 +42,16 @@ static const char tenant_identity[] =
     "  user: [header.userid]\n"
     "  trusted_proxies: [127.0.0.0/8, \"::1\"]\n";
 
-static const char daily_limit[] = "  ai-daily:\n"
-                                  "    kind: token-bucket\n"
-                                  "    per: user\n"
-                                  "    missing: skip\n";
+/* A limit of the tiers: its name, before its rates, and the text after them. */
+static const char tier_limit[] = "  ai-%s:\n"
+                                 "    kind: token-bucket\n"
+                                 "    per: user\n"
+                                 "    missing: skip\n"
+                                 "    rate:\n";
 
-static const char daily_tail[] =
-    "    key: \"{user}:daily\"\n"
-    "    deny:\n"
-    "      message: \"Daily AI request limit of {limit} exceeded. Limit resets "
-    "in 24 hours.\"\n";
-
-static const char minute_limit[] = "  ai-minute:\n"
-                                   "    kind: token-bucket\n"
-                                   "    per: user\n"
-                                   "    missing: skip\n";
-
-static const char minute_tail[] =
-    "    key: \"{user}:minute\"\n"
-    "    deny:\n"
-    "      message: \"Rate limit exceeded. Maximum {limit} AI requests per "
-    "minute. Please try again shortly.\"\n";
+static const char tier_limit_tail[] = "    key: \"{user}:%s\"\n"
+                                      "    deny:\n"
+                                      "      message: \"%s\"\n";
 
 static const char ai_route[] =
     "  - match: /api/v1/ai/**\n"
@@ -58,27 +70,26 @@ static const char ai_errors[] = "\n"
                                 "      message: \"{message}\"\n"
                                 "      timestamp: \"{now_iso}\"\n";
 
-static const char tenant_limit[] = "  tenant:\n"
-                                   "    kind: token-bucket\n"
-                                   "    per: org\n"
-                                   "    missing: deny\n";
-
-static const char tenant_tail[] =
-    "    key: \"ratelimit:tenant:{org}\"\n"
-    "    deny:\n"
-    "      message: \"Tenant rate limit exceeded. Retry after {retry_after} "
-    "seconds\"\n";
-
-static const char user_limit[] = "  user:\n"
-                                 "    kind: token-bucket\n"
-                                 "    per: [org, user]\n"
-                                 "    missing: skip\n";
-
-static const char user_tail[] =
-    "    key: \"ratelimit:user:{org}:{user}\"\n"
-    "    deny:\n"
-    "      message: \"User rate limit exceeded. Retry after {retry_after} "
-    "seconds\"\n";
+/* With the requests per minute of a tenant and of a user. */
+#define TENANT_LIMITS                                                          \
+    "  tenant:\n"                                                              \
+    "    kind: token-bucket\n"                                                 \
+    "    per: org\n"                                                           \
+    "    missing: deny\n"                                                      \
+    "    rate: %" PRIu64 "/min\n"                                              \
+    "    key: \"ratelimit:tenant:{org}\"\n"                                    \
+    "    deny:\n"                                                              \
+    "      message: \"Tenant rate limit exceeded. Retry after "                \
+    "{retry_after} seconds\"\n"                                                \
+    "  user:\n"                                                                \
+    "    kind: token-bucket\n"                                                 \
+    "    per: [org, user]\n"                                                   \
+    "    missing: skip\n"                                                      \
+    "    rate: %" PRIu64 "/min\n"                                              \
+    "    key: \"ratelimit:user:{org}:{user}\"\n"                               \
+    "    deny:\n"                                                              \
+    "      message: \"User rate limit exceeded. Retry after "                  \
+    "{retry_after} seconds\"\n"
 
 static const char tenant_route[] = "  - match: /api/**\n"
                                    "    endpoint: api\n"
@@ -99,135 +110,190 @@ static const char tail[] = "\n"
                            "headers: [x-ratelimit]\n"
                            "reset: next\n";
 
-/* Where it goes; behind the first failure nothing more does. */
-struct writer {
-    struct sl_buf *out;
-    int err;
-};
+static const char *const paid[] = {"starter", "pro", "business"};
 
-static void put(struct writer *w, const char *text)
+static void put(struct sl_writer *w, const char *text)
 {
-    if (!w->err)
-        w->err = sl_buf_add(w->out, sl_str_c(text));
+    sl_writer_add(w, sl_str_c(text));
 }
 
-static bool has_aliases(const char *tier)
+static void put_plans(struct sl_writer *w, const struct tiers *tiers)
 {
-    return strcmp(tier, "starter") == 0 || strcmp(tier, "pro") == 0 ||
-           strcmp(tier, "business") == 0;
-}
-
-/* Names of plans. */
-static void put_plan(struct writer *w, const struct sl_tier *t)
-{
-    char upper[sizeof(t->name)], line[160];
-
-    for (size_t i = 0; i < sizeof(upper); i++)
-        upper[i] = t->name[i] ? (char)(t->name[i] & ~0x20) : '\0';
-    if (has_aliases(t->name))
-        snprintf(line, sizeof(line),
-                 "  %s: { aliases: [%s_MONTHLY, %s_YEARLY] }\n", t->name, upper,
-                 upper);
-    else
-        snprintf(line, sizeof(line), "  %s: {}\n", t->name);
-    put(w, line);
-}
-
-static void put_plans(struct writer *w, const struct sl_spring_tiers *tiers)
-{
-    put(w, tiers->enabled ? "enabled: true\n" : "enabled: false\n");
-    put(w, "\nplans:\n  default: free\n  anonymous: free\n");
-    for (unsigned i = 0; i < tiers->count; i++)
-        put_plan(w, &tiers->list[i]);
-}
-
-static void put_rates(struct writer *w, const struct sl_spring_tiers *tiers,
-                      bool daily)
-{
-    char line[160];
-
-    put(w, "    rate:\n");
+    sl_writer_addf(w,
+                   "enabled: %s\n\nplans:\n  default: free\n"
+                   "  anonymous: free\n",
+                   tiers->enabled ? "true" : "false");
     for (unsigned i = 0; i < tiers->count; i++) {
-        const struct sl_tier *t = &tiers->list[i];
+        const char *name = tiers->list[i].name;
+        char upper[sizeof(tiers->list[i].name)];
+        bool aliases = false;
 
-        if (daily)
-            snprintf(line, sizeof(line), "      %s: %" PRIu64 "/day\n", t->name,
-                     t->daily_count);
+        for (size_t k = 0; k < SL_LEN(paid); k++)
+            aliases = aliases || strcmp(name, paid[k]) == 0;
+        for (size_t k = 0; k < sizeof(upper); k++)
+            upper[k] = name[k] ? (char)(name[k] & ~0x20) : '\0';
+        if (aliases)
+            sl_writer_addf(w, "  %s: { aliases: [%s_MONTHLY, %s_YEARLY] }\n",
+                           name, upper, upper);
         else
-            snprintf(line, sizeof(line),
-                     "      %s: %" PRIu64 "/min burst %" PRIu64 "\n", t->name,
-                     t->rpm_count, t->burst_count);
-        put(w, line);
+            sl_writer_addf(w, "  %s: {}\n", name);
     }
 }
 
-static void put_tier_limits(struct writer *w,
-                            const struct sl_spring_tiers *tiers)
+static void put_tier_limits(struct sl_writer *w, const struct tiers *tiers)
 {
-    put(w, daily_limit);
-    put_rates(w, tiers, true);
-    put(w, daily_tail);
-    put(w, minute_limit);
-    put_rates(w, tiers, false);
-    put(w, minute_tail);
+    sl_writer_addf(w, tier_limit, "daily");
+    for (const struct tier *t = tiers->list; t < tiers->list + tiers->count;
+         t++)
+        sl_writer_addf(w, "      %s: %" PRIu64 "/day\n", t->name, t->daily);
+    sl_writer_addf(w, tier_limit_tail, "daily",
+                   "Daily AI request limit of {limit} exceeded. Limit resets "
+                   "in 24 hours.");
+    sl_writer_addf(w, tier_limit, "minute");
+    for (const struct tier *t = tiers->list; t < tiers->list + tiers->count;
+         t++)
+        sl_writer_addf(w, "      %s: %" PRIu64 "/min burst %" PRIu64 "\n",
+                       t->name, t->rpm, t->burst);
+    sl_writer_addf(w, tier_limit_tail, "minute",
+                   "Rate limit exceeded. Maximum {limit} AI requests per "
+                   "minute. Please try again shortly.");
 }
 
-static void put_rpm(struct writer *w, uint64_t rpm)
+static int write_policy(const struct tiers *tiers, const struct fluo *fluo,
+                        struct sl_buf *out)
 {
-    char line[64];
-
-    snprintf(line, sizeof(line), "    rate: %" PRIu64 "/min\n", rpm);
-    put(w, line);
-}
-
-static void put_fluo_limits(struct writer *w, const struct sl_spring_fluo *fluo)
-{
-    put(w, tenant_limit);
-    put_rpm(w, fluo->tenant);
-    put(w, tenant_tail);
-    put(w, user_limit);
-    put_rpm(w, fluo->user);
-    put(w, user_tail);
-}
-
-static void put_server(struct writer *w, const struct sl_spring_fluo *fluo)
-{
+    struct sl_writer w = {.out = out};
     char span[32];
 
+    put(&w, head);
+    if (tiers->found)
+        put_plans(&w, tiers);
+    put(&w, fluo->found ? tenant_identity : "");
+    put(&w, "\nlimits:\n");
+    if (tiers->found)
+        put_tier_limits(&w, tiers);
+    if (fluo->found)
+        sl_writer_addf(&w, TENANT_LIMITS, fluo->tenant, fluo->user);
+    put(&w, "\nroutes:\n");
+    put(&w, tiers->found ? ai_route : "");
+    put(&w, fluo->found ? tenant_route : "");
+    put(&w, tail);
+    put(&w, tiers->found ? ai_errors : tenant_errors);
     if (fluo->store.len > 0 || fluo->deadline > 0)
-        put(w, "\nserver:\n");
-    if (!w->err && fluo->store.len > 0)
-        w->err =
-            sl_buf_addf(w->out, "  store: \"%.*s\"\n", SL_STR_ARG(fluo->store));
-    if (!w->err && fluo->deadline > 0)
-        w->err = sl_buf_addf(w->out, "  deadline: %s\n",
-                             sl_format_duration(fluo->deadline, span));
+        put(&w, "\nserver:\n");
+    if (fluo->store.len > 0)
+        sl_writer_addf(&w, "  store: \"%.*s\"\n", SL_STR_ARG(fluo->store));
+    if (fluo->deadline > 0)
+        sl_writer_addf(&w, "  deadline: %s\n",
+                       sl_format_duration(fluo->deadline, span));
+    return w.err;
 }
 
-int sl_spring_policy(const struct sl_spring_tiers *tiers,
-                     const struct sl_spring_fluo *fluo, struct sl_buf *out)
-{
-    struct writer w = {.out = out};
+/* ---- reading settings ---- */
 
-    put(&w, head);
-    if (tiers->there)
-        put_plans(&w, tiers);
-    if (fluo->there)
-        put(&w, tenant_identity);
-    put(&w, "\nlimits:\n");
-    if (tiers->there)
-        put_tier_limits(&w, tiers);
-    if (fluo->there)
-        put_fluo_limits(&w, fluo);
-    put(&w, "\nroutes:\n");
-    if (tiers->there)
-        put(&w, ai_route);
-    if (fluo->there)
-        put(&w, tenant_route);
-    put(&w, tail);
-    put(&w, tiers->there ? ai_errors : tenant_errors);
-    put_server(&w, fluo);
-    return w.err;
+#define COUNT_MAX UINT64_C(4000000000) /* the maximum of a bucket, rounded */
+
+/* Report a message about `line`. */
+static void warn(struct sl_spring *spring, unsigned line, const char *fmt, ...)
+    SL_PRINTF(3, 4);
+
+static void warn(struct sl_spring *spring, unsigned line, const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(text, sizeof(text), fmt, args);
+    va_end(args);
+    spring->tell(spring->ctx, line, text);
+}
+
+#define error(spring, ...) (warn(spring, __VA_ARGS__), (void)(spring)->errors++)
+
+const char *const sl_spring_families[] = {
+    "rate-limit",
+    "fluo.ratelimit",
+    "quarkus.redis.hosts",
+    "quarkus.redis.timeout",
+    NULL,
+};
+
+/* Compare names as Java does: requestsPerMinute, requests_per_minute and
+ * requests-per-minute are equal. */
+static bool same(struct sl_str a, struct sl_str b)
+{
+    size_t i = 0, k = 0;
+    char c;
+
+    do {
+        c = sl_properties_letter(a, &i);
+        if (c != sl_properties_letter(b, &k))
+            return false;
+    } while (c);
+    return true;
+}
+
+/* Replace ${NAME:default} by its default, with a message. */
+static struct sl_str value_of(struct sl_spring *spring,
+                              const struct sl_prop *prop)
+{
+    struct sl_str value = sl_str_c(prop->value);
+    const char *colon;
+
+    if (value.len < 4 || memcmp(value.at, "${", 2) != 0 ||
+        value.at[value.len - 1] != '}')
+        return value;
+    colon = strchr(prop->value, ':');
+    if (!colon)
+        return value;
+    value = (struct sl_str){colon + 1,
+                            (size_t)(value.at + value.len - 1 - (colon + 1))};
+    warn(spring, prop->line,
+         "%s is read from the environment; its default %.*s is used", prop->key,
+         SL_STR_ARG(value));
+    return value;
+}
+
+/* Read a count of at least 1, or report why not. */
+static void read_number(struct sl_spring *spring, const struct sl_prop *prop,
+                        uint64_t *ret)
+{
+    uint64_t n = 0;
+
+    if (sl_parse_number(value_of(spring, prop), &n, NULL) || n == 0 ||
+        n > COUNT_MAX)
+        error(spring, prop->line,
+              "%s must be a whole number of at least 1, not \"%s\"", prop->key,
+              prop->value);
+    else
+        *ret = n;
+}
+
+/* Read true or false, as Java does. */
+static void read_switch(struct sl_spring *spring, const struct sl_prop *prop,
+                        bool *ret)
+{
+    static const char *const words[] = {"false", "true", "off", "on",
+                                        "no",    "yes",  "0",   "1"};
+    struct sl_str value = value_of(spring, prop);
+
+    for (size_t i = 0; i < SL_LEN(words); i++)
+        if (sl_str_eq_nocase(value, sl_str_c(words[i]))) {
+            *ret = i % 2;
+            return;
+        }
+    error(spring, prop->line, "%s must be true or false, not \"%s\"", prop->key,
+          prop->value);
+}
+
+static void unknown(struct sl_spring *spring, const struct sl_prop *prop,
+                    struct sl_str name, const char *const *words, size_t count)
+{
+    const char *near = sl_str_nearest(name, words, count);
+
+    warn(spring, prop->line, "%s is not a known setting and was ignored%s%s%s",
+         prop->key, near ? "; did you mean " : "", near ? near : "",
+         near ? "?" : "");
 }
 
 /* ---- rate-limit.*: tiers ----
@@ -240,8 +306,6 @@ int sl_spring_policy(const struct sl_spring_tiers *tiers,
 #define FREE_RPM   5
 #define FREE_BURST 8
 #define FREE_DAILY 50
-
-static const char *const paid[] = {"starter", "pro", "business"};
 
 static const char *const fields[] = {"requests-per-minute", "burst-capacity",
                                      "daily-limit"};
@@ -259,32 +323,16 @@ static struct sl_str step(struct sl_str *rest)
     return first;
 }
 
-static void unknown(struct sl_spring *spring, const struct sl_prop *prop,
-                    struct sl_str name, const char *const *words, size_t count)
-{
-    const char *near = sl_str_nearest(name, words, count);
-
-    if (near)
-        sl_spring_warn(
-            spring, prop->line,
-            "%s is not a known setting and was ignored; did you mean %s?",
-            prop->key, near);
-    else
-        sl_spring_warn(spring, prop->line,
-                       "%s is not a known setting and was ignored", prop->key);
-}
-
 /* The tier of that name, added if it is new; NULL if there are too many or the
  * name is not valid for a plan. */
-static struct sl_tier *find_tier(struct sl_spring_tiers *tiers,
-                                 struct sl_str name)
+static struct tier *find_tier(struct tiers *tiers, struct sl_str name)
 {
-    struct sl_tier *t;
+    struct tier *t;
 
     for (unsigned i = 0; i < tiers->count; i++)
-        if (sl_spring_same(sl_str_c(tiers->list[i].name), name))
+        if (same(sl_str_c(tiers->list[i].name), name))
             return &tiers->list[i];
-    if (tiers->count == SL_SPRING_TIERS || name.len == 0 ||
+    if (tiers->count == TIERS_MAX || name.len == 0 ||
         name.len >= sizeof(t->name))
         return NULL;
     t = &tiers->list[tiers->count];
@@ -303,43 +351,39 @@ static struct sl_tier *find_tier(struct sl_spring_tiers *tiers,
 
 /* tiers.NAME.FIELD */
 static void read_tier(struct sl_spring *spring, const struct sl_prop *prop,
-                      struct sl_str rest, struct sl_spring_tiers *tiers)
+                      struct sl_str rest, struct tiers *tiers)
 {
     struct sl_str name = step(&rest);
-    struct sl_tier *t = find_tier(tiers, name);
-    const struct sl_prop **slots[3];
+    struct tier *t = find_tier(tiers, name);
 
     if (!t) {
-        sl_spring_error(spring, prop->line,
-                        "%s: the name of a tier consists of letters, digits, - "
-                        "and _, and there can be at most %d tiers",
-                        prop->key, SL_SPRING_TIERS);
+        error(spring, prop->line,
+              "%s: the name of a tier consists of letters, digits, - "
+              "and _, and there can be at most %d tiers",
+              prop->key, TIERS_MAX);
         return;
     }
-    slots[0] = &t->rpm;
-    slots[1] = &t->burst;
-    slots[2] = &t->daily;
     for (size_t i = 0; i < SL_LEN(fields); i++)
-        if (sl_spring_same(rest, sl_str_c(fields[i]))) {
-            *slots[i] = prop;
+        if (same(rest, sl_str_c(fields[i]))) {
+            t->fields[i] = prop;
             return;
         }
     unknown(spring, prop, rest, fields, SL_LEN(fields));
 }
 
 static void read_prop(struct sl_spring *spring, const struct sl_prop *prop,
-                      struct sl_spring_tiers *tiers)
+                      struct tiers *tiers)
 {
     struct sl_str rest = sl_str_c(prop->key);
     struct sl_str first;
 
-    if (!sl_spring_same(step(&rest), SL_STR("rate-limit")))
+    if (!same(step(&rest), SL_STR("rate-limit")))
         return;
-    tiers->there = true;
+    tiers->found = true;
     first = step(&rest);
-    if (sl_spring_same(first, SL_STR("enabled")) && rest.len == 0)
-        sl_spring_switch(spring, prop, &tiers->enabled);
-    else if (sl_spring_same(first, SL_STR("tiers")))
+    if (same(first, SL_STR("enabled")) && rest.len == 0)
+        read_switch(spring, prop, &tiers->enabled);
+    else if (same(first, SL_STR("tiers")))
         read_tier(spring, prop, rest, tiers);
     else
         unknown(spring, prop, first, tops, SL_LEN(tops));
@@ -347,200 +391,56 @@ static void read_prop(struct sl_spring *spring, const struct sl_prop *prop,
 
 /* A missing field gets `preset`, with a message; without a preset (0) it is an
  * error. */
-static void read_count(struct sl_spring *spring, const struct sl_tier *t,
-                       const struct sl_prop *prop, const char *field,
-                       uint64_t preset, uint64_t *ret)
+static void read_field(struct sl_spring *spring, const struct tier *t,
+                       unsigned index, uint64_t preset, uint64_t *ret)
 {
-    if (prop) {
-        sl_spring_count(spring, prop, ret);
-        return;
+    if (t->fields[index]) {
+        read_number(spring, t->fields[index], ret);
+    } else if (preset == 0) {
+        error(spring, 0,
+              "rate-limit.tiers.%s has no %s; add the value that this plan "
+              "includes",
+              t->name, fields[index]);
+    } else {
+        *ret = preset;
+        if (t->fields[0] || t->fields[1] || t->fields[2])
+            warn(spring, 0,
+                 "rate-limit.tiers.%s has no %s; %" PRIu64 " is used", t->name,
+                 fields[index], preset);
     }
-    if (preset == 0) {
-        sl_spring_error(spring, 0,
-                        "rate-limit.tiers.%s has no %s; add the value that "
-                        "this plan includes",
-                        t->name, field);
-        return;
-    }
-    *ret = preset;
-    if (t->rpm || t->burst || t->daily)
-        sl_spring_warn(spring, 0, "rate-limit.tiers.%s has no %s; %llu is used",
-                       t->name, field, (unsigned long long)preset);
 }
 
-static void complete(struct sl_spring *spring, struct sl_tier *t)
+static void complete(struct sl_spring *spring, struct tier *t)
 {
     bool is_free = strcmp(t->name, "free") == 0;
 
-    read_count(spring, t, t->rpm, fields[0], is_free ? FREE_RPM : 0,
-               &t->rpm_count);
-    read_count(spring, t, t->burst, fields[1],
-               is_free ? FREE_BURST : t->rpm_count, &t->burst_count);
-    read_count(spring, t, t->daily, fields[2], is_free ? FREE_DAILY : 0,
-               &t->daily_count);
+    read_field(spring, t, 0, is_free ? FREE_RPM : 0, &t->rpm);
+    read_field(spring, t, 1, is_free ? FREE_BURST : t->rpm, &t->burst);
+    read_field(spring, t, 2, is_free ? FREE_DAILY : 0, &t->daily);
 }
 
-static bool has_tier(const struct sl_spring_tiers *tiers, const char *name)
+static void read_tiers(struct sl_spring *spring, struct tiers *ret)
 {
-    for (unsigned i = 0; i < tiers->count; i++)
-        if (strcmp(tiers->list[i].name, name) == 0)
-            return true;
-    return false;
-}
-
-void sl_spring_tiers_read(struct sl_spring *spring, struct sl_spring_tiers *ret)
-{
-    *ret = (struct sl_spring_tiers){.enabled = true};
+    *ret = (struct tiers){.enabled = true};
     find_tier(ret, SL_STR("free")); /* always present, and first */
     for (const struct sl_prop *p = spring->props->first; p; p = p->next)
         read_prop(spring, p, ret);
-    if (!ret->there)
+    if (!ret->found)
         return;
     for (unsigned i = 0; i < ret->count; i++)
         complete(spring, &ret->list[i]);
-    for (size_t i = 0; i < SL_LEN(paid); i++)
-        if (!has_tier(ret, paid[i]))
-            sl_spring_warn(spring, 0,
-                           "rate-limit.tiers.%s is missing, so customers on "
-                           "that plan would get the limits of free; add the "
-                           "tier, or write unknown_plan: deny below plans",
-                           paid[i]);
-}
+    for (size_t i = 0; i < SL_LEN(paid); i++) {
+        unsigned k = 0;
 
-/* ---- reading settings ---- */
-
-#define COUNT_MAX UINT64_C(4000000000) /* the maximum of a bucket, rounded */
-
-static void say(struct sl_spring *spring, unsigned line, const char *fmt,
-                va_list args) SL_PRINTF(3, 0);
-
-static void say(struct sl_spring *spring, unsigned line, const char *fmt,
-                va_list args)
-{
-    char text[1024];
-
-    vsnprintf(text, sizeof(text), fmt, args);
-    spring->tell(spring->ctx, line, text);
-}
-
-void sl_spring_warn(struct sl_spring *spring, unsigned line, const char *fmt,
-                    ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    say(spring, line, fmt, args);
-    va_end(args);
-}
-
-void sl_spring_error(struct sl_spring *spring, unsigned line, const char *fmt,
-                     ...)
-{
-    va_list args;
-
-    va_start(args, fmt);
-    say(spring, line, fmt, args);
-    va_end(args);
-    spring->errors++;
-}
-
-const char *const sl_spring_families[] = {
-    "rate-limit",
-    "fluo.ratelimit",
-    "quarkus.redis.hosts",
-    "quarkus.redis.timeout",
-    NULL,
-};
-
-bool sl_spring_same(struct sl_str a, struct sl_str b)
-{
-    size_t i = 0, k = 0;
-    char c;
-
-    do {
-        c = sl_properties_letter(a, &i);
-        if (c != sl_properties_letter(b, &k))
-            return false;
-    } while (c);
-    return true;
-}
-
-struct sl_str sl_spring_value(struct sl_spring *spring,
-                              const struct sl_prop *prop)
-{
-    struct sl_str value = sl_str_c(prop->value);
-    const char *colon;
-
-    if (value.len < 4 || memcmp(value.at, "${", 2) != 0 ||
-        value.at[value.len - 1] != '}')
-        return value;
-    colon = strchr(prop->value, ':');
-    if (!colon)
-        return value;
-    value = (struct sl_str){colon + 1,
-                            (size_t)(value.at + value.len - 1 - (colon + 1))};
-    sl_spring_warn(spring, prop->line,
-                   "%s is read from the environment; its default %.*s is used",
-                   prop->key, SL_STR_ARG(value));
-    return value;
-}
-
-bool sl_spring_count(struct sl_spring *spring, const struct sl_prop *prop,
-                     uint64_t *ret)
-{
-    struct sl_str value = sl_spring_value(spring, prop);
-    uint64_t n = 0;
-
-    if (sl_parse_number(value, &n, NULL) || n == 0 || n > COUNT_MAX) {
-        sl_spring_error(spring, prop->line,
-                        "%s must be a whole number of at least 1, not \"%s\"",
-                        prop->key, prop->value);
-        return false;
+        while (k < ret->count && strcmp(ret->list[k].name, paid[i]) != 0)
+            k++;
+        if (k == ret->count)
+            warn(spring, 0,
+                 "rate-limit.tiers.%s is missing, so customers on "
+                 "that plan would get the limits of free; add the "
+                 "tier, or write unknown_plan: deny below plans",
+                 paid[i]);
     }
-    *ret = n;
-    return true;
-}
-
-bool sl_spring_switch(struct sl_spring *spring, const struct sl_prop *prop,
-                      bool *ret)
-{
-    static const struct {
-        const char *word;
-        bool on;
-    } words[] = {
-        {"true",  true },
-        {"on",    true },
-        {"yes",   true },
-        {"1",     true },
-        {"false", false},
-        {"off",   false},
-        {"no",    false},
-        {"0",     false},
-    };
-    struct sl_str value = sl_spring_value(spring, prop);
-
-    for (size_t i = 0; i < SL_LEN(words); i++)
-        if (sl_str_eq_nocase(value, sl_str_c(words[i].word))) {
-            *ret = words[i].on;
-            return true;
-        }
-    sl_spring_error(spring, prop->line, "%s must be true or false, not \"%s\"",
-                    prop->key, prop->value);
-    return false;
-}
-
-int sl_spring_write(struct sl_spring *spring, struct sl_buf *out)
-{
-    struct sl_spring_tiers tiers;
-    struct sl_spring_fluo fluo;
-
-    sl_spring_tiers_read(spring, &tiers);
-    sl_spring_fluo_read(spring, &fluo);
-    if (spring->errors)
-        return SLUICE_ECONF;
-    if (!tiers.there && !fluo.there)
-        return SLUICE_ENOENT;
-    return sl_spring_policy(&tiers, &fluo, out);
 }
 
 /* ---- fluo.ratelimit.* and the Redis settings ---- */
@@ -551,57 +451,24 @@ int sl_spring_write(struct sl_spring *spring, struct sl_buf *out)
 /* A longer timeout would delay callers noticeably. */
 #define SLOW (100 * SL_MS)
 
-static const char *const known[] = {
-    "fluo.ratelimit.tenant.requests-per-minute",
-    "fluo.ratelimit.user.requests-per-minute",
-};
-
-static bool under(const char *key, const char *prefix)
-{
-    size_t len = strlen(prefix);
-
-    return strlen(key) >= len &&
-           sl_spring_same((struct sl_str){key, len}, sl_str_c(prefix));
-}
-
-static void read_limit(struct sl_spring *spring, const struct sl_prop *prop,
-                       struct sl_spring_fluo *fluo)
-{
-    const char *near;
-
-    fluo->there = true;
-    if (sl_spring_same(sl_str_c(prop->key), sl_str_c(known[0]))) {
-        sl_spring_count(spring, prop, &fluo->tenant);
-    } else if (sl_spring_same(sl_str_c(prop->key), sl_str_c(known[1]))) {
-        sl_spring_count(spring, prop, &fluo->user);
-    } else {
-        near = sl_str_nearest(sl_str_c(prop->key), known, SL_LEN(known));
-        sl_spring_warn(spring, prop->line,
-                       "%s is not a known setting and was ignored%s%s%s",
-                       prop->key, near ? "; did you mean " : "",
-                       near ? near : "", near ? "?" : "");
-    }
-}
-
 static void read_hosts(struct sl_spring *spring, const struct sl_prop *prop,
-                       struct sl_spring_fluo *fluo)
+                       struct fluo *fluo)
 {
-    struct sl_str value = sl_spring_value(spring, prop);
+    struct sl_str value = value_of(spring, prop);
     const char *comma = value.len ? memchr(value.at, ',', value.len) : NULL;
 
     if (comma) {
-        sl_spring_warn(spring, prop->line,
-                       "%s names several hosts; only the first is used",
-                       prop->key);
+        warn(spring, prop->line,
+             "%s names several hosts; only the first is used", prop->key);
         value.len = (size_t)(comma - value.at);
     }
     for (size_t i = 0; i < value.len; i++)
         if (value.at[i] <= ' ' || value.at[i] > '~' || value.at[i] == '"' ||
             value.at[i] == '\\' || value.at[i] == '$') {
-            sl_spring_error(spring, prop->line,
-                            "%s: \"%s\" is not an address; write one like "
-                            "redis://localhost:6379",
-                            prop->key, prop->value);
+            error(spring, prop->line,
+                  "%s: \"%s\" is not an address; write one like "
+                  "redis://localhost:6379",
+                  prop->key, prop->value);
             return;
         }
     fluo->store = value;
@@ -631,37 +498,67 @@ static bool read_span(struct sl_str text, sl_ns *ret)
 }
 
 static void read_timeout(struct sl_spring *spring, const struct sl_prop *prop,
-                         struct sl_spring_fluo *fluo)
+                         struct fluo *fluo)
 {
     sl_ns span = 0;
     char words[32];
 
-    if (!read_span(sl_spring_value(spring, prop), &span) || span <= 0) {
-        sl_spring_error(spring, prop->line,
-                        "%s: \"%s\" is not a duration; write one like 20ms",
-                        prop->key, prop->value);
+    if (!read_span(value_of(spring, prop), &span) || span <= 0) {
+        error(spring, prop->line,
+              "%s: \"%s\" is not a duration; write one like 20ms", prop->key,
+              prop->value);
         return;
     }
     fluo->deadline = span;
     if (span > SLOW)
-        sl_spring_warn(spring, prop->line,
-                       "%s: every request waits up to %s when Redis does not "
-                       "answer; 20ms is a common deadline",
-                       prop->key, sl_format_duration(span, words));
+        warn(spring, prop->line,
+             "%s: every request waits up to %s when Redis does not "
+             "answer; 20ms is a common deadline",
+             prop->key, sl_format_duration(span, words));
 }
 
-void sl_spring_fluo_read(struct sl_spring *spring, struct sl_spring_fluo *ret)
+static void read_fluo(struct sl_spring *spring, struct fluo *ret)
 {
+    static const char *const known[] = {
+        "fluo.ratelimit.tenant.requests-per-minute",
+        "fluo.ratelimit.user.requests-per-minute",
+    };
+    static const struct sl_str family = {"fluo.ratelimit.", 15};
     const struct sl_prop *p;
 
-    *ret = (struct sl_spring_fluo){.tenant = TENANT_RPM, .user = USER_RPM};
-    for (p = spring->props->first; p; p = p->next)
-        if (under(p->key, "fluo.ratelimit."))
-            read_limit(spring, p, ret);
-    for (p = spring->props->first; p && ret->there; p = p->next) {
+    *ret = (struct fluo){.tenant = TENANT_RPM, .user = USER_RPM};
+    for (p = spring->props->first; p; p = p->next) {
+        struct sl_str key = sl_str_c(p->key);
+
+        if (key.len < family.len ||
+            !same((struct sl_str){key.at, family.len}, family))
+            continue;
+        ret->found = true;
+        if (same(key, sl_str_c(known[0])))
+            read_number(spring, p, &ret->tenant);
+        else if (same(key, sl_str_c(known[1])))
+            read_number(spring, p, &ret->user);
+        else
+            unknown(spring, p, key, known, SL_LEN(known));
+    }
+    for (p = spring->props->first; p && ret->found; p = p->next) {
         if (strcmp(p->key, "quarkus.redis.hosts") == 0)
             read_hosts(spring, p, ret);
         if (strcmp(p->key, "quarkus.redis.timeout") == 0)
             read_timeout(spring, p, ret);
     }
+}
+
+int sl_spring_write(struct sl_spring *spring, struct sl_buf *out)
+{
+    struct tiers tiers;
+    struct fluo fluo;
+
+    read_tiers(spring, &tiers);
+    read_fluo(spring, &fluo);
+    if (spring->errors)
+        return SLUICE_ECONF;
+    if (!tiers.found && !fluo.found)
+        return SLUICE_ENOENT;
+    return write_policy(&tiers, &fluo, out);
 }

@@ -32,7 +32,7 @@ struct sl_prop {
 };
 
 struct sl_properties {
-    struct sl_prop *first, *last;
+    struct sl_prop *first;
     size_t count;
     struct sl_arena *arena;
     const char *const *families; /* wanted: "rate-limit"; ended by NULL. A
@@ -53,20 +53,9 @@ SL_MUST_USE int sl_properties_add(struct sl_properties *props,
                                   struct sl_str key, struct sl_str value,
                                   unsigned line);
 
-/* Is the key in a wanted family, or the parent of such a key? */
-bool sl_properties_wants(const struct sl_properties *props, struct sl_str key);
-
 /* Java ignores dashes, underscores and case in names. Returns the next
  * significant letter of `s` from *at on, in lower case; NUL at the end. */
 char sl_properties_letter(struct sl_str s, size_t *at);
-
-/* The text without its byte order mark. */
-struct sl_str sl_properties_bare(struct sl_str text);
-
-/* The next line of *text, without its end; false after the last. */
-bool sl_properties_line(struct sl_str *text, struct sl_str *ret);
-
-#define SL_SPRING_TIERS 32
 
 /* Called with a message about a setting; `line` is 0 if there is none. */
 typedef void sl_spring_f(void *ctx, unsigned line, const char *sentence);
@@ -84,56 +73,5 @@ extern const char *const sl_spring_families[];
 /* Write the policy to `out`. SLUICE_ECONF, after a message, if that is
  * impossible; SLUICE_ENOENT: no setting of the families. */
 SL_MUST_USE int sl_spring_write(struct sl_spring *spring, struct sl_buf *out);
-
-/* Report a message about `line`. */
-void sl_spring_warn(struct sl_spring *spring, unsigned line, const char *fmt,
-                    ...) SL_PRINTF(3, 4);
-void sl_spring_error(struct sl_spring *spring, unsigned line, const char *fmt,
-                     ...) SL_PRINTF(3, 4);
-
-/* Compare names as Java does: requestsPerMinute, requests_per_minute and
- * requests-per-minute are equal. */
-bool sl_spring_same(struct sl_str a, struct sl_str b);
-
-/* Read a count of at least 1, or report why not. */
-bool sl_spring_count(struct sl_spring *spring, const struct sl_prop *prop,
-                     uint64_t *ret);
-
-/* Read true or false, as Java does. */
-bool sl_spring_switch(struct sl_spring *spring, const struct sl_prop *prop,
-                      bool *ret);
-
-/* Replace ${NAME:default} by its default, with a message. */
-struct sl_str sl_spring_value(struct sl_spring *spring,
-                              const struct sl_prop *prop);
-
-/* One function per family; *there is set if it has settings. */
-struct sl_tier {
-    char name[32];
-    const struct sl_prop *rpm, *burst, *daily;
-    uint64_t rpm_count, burst_count, daily_count;
-};
-
-struct sl_spring_tiers {
-    bool there, enabled;
-    struct sl_tier list[SL_SPRING_TIERS];
-    unsigned count;
-};
-
-struct sl_spring_fluo {
-    bool there;
-    uint64_t tenant, user;
-    struct sl_str store;
-    sl_ns deadline; /* 0: not set */
-};
-
-void sl_spring_tiers_read(struct sl_spring *spring,
-                          struct sl_spring_tiers *ret);
-void sl_spring_fluo_read(struct sl_spring *spring, struct sl_spring_fluo *ret);
-
-/* Write the policy. SLUICE_ENOMEM or SLUICE_EFULL. */
-SL_MUST_USE int sl_spring_policy(const struct sl_spring_tiers *tiers,
-                                 const struct sl_spring_fluo *fluo,
-                                 struct sl_buf *out);
 
 #endif

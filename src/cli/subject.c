@@ -649,9 +649,8 @@ const struct sl_command sl_command_subject = {
     .name = "subject",
     .usage = "get|set|rm|list|import [WORD...]",
     .summary = "Manage subjects: plans, roles, overrides",
-    .help = "A subject is `user ID` or `org ID`. A change applies to the next "
-            "request and\n"
-            "keeps the usage so far.\n"
+    .help = "A subject is `user ID` or `org ID`. A change applies to the\n"
+            "next request and keeps the usage so far.\n"
             "\n"
             "  sluice subject set user ann plan=pro expires=2026-12-31\n"
             "  sluice subject set org acme search=100/min until=2h "
@@ -664,9 +663,8 @@ const struct sl_command sl_command_subject = {
             "  sluice subject import users.csv          CSV with a header "
             "line, or JSON lines\n"
             "\n"
-            "TIME is 2026-12-31T23:59:59Z, 2026-12-31, or a duration from now "
-            "(2h, 30d).\n"
-            "Columns of a CSV file: "
+            "TIME is 2026-12-31T23:59:59Z, 2026-12-31, or a duration from\n"
+            "now (2h, 30d). Columns of a CSV file:\n"
             "scope,id,plan,expires,roles,aliases,note,by,until and\n"
             "override.LIMIT.\n",
     .words = "get|set|rm|list|import",

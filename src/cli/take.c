@@ -153,10 +153,9 @@ const struct sl_command sl_command_take = {
     .name = "take",
     .usage = "'METHOD PATH' | 'job NAME' | LIMIT KEY [NAME=VALUE...]",
     .summary = "Check a request against a running daemon",
-    .help = "An allowed request takes its cost, as a client's request would; "
-            "cost=0 takes\n"
-            "nothing. Exits 0 if allowed, 1 if denied, 4 if the daemon is "
-            "unreachable.\n"
+    .help = "An allowed request takes its cost, as a client's request would;\n"
+            "cost=0 takes nothing. Exits 0 if allowed, 1 if denied, 4 if the\n"
+            "daemon is unreachable.\n"
             "\n"
             "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
             "  hold=   hold the cost for this time; see `sluice hold`\n"
@@ -329,13 +328,11 @@ const struct sl_command sl_command_hold = {
     .usage = "settle ID [cost=N | cost.LIMIT=N...] [status=N] | release ID | "
              "extend ID TIME",
     .summary = "Settle, release or extend a hold",
-    .help = "`sluice take hold=30s` prints the ID. settle charges the actual "
-            "cost: one cost\n"
-            "for all limits, or one cost per limit. Without a cost it charges "
-            "what was held. A\n"
-            "hold that has already ended does not change; the output says so. "
-            "Exits 1 if the\n"
-            "hold is unknown.\n"
+    .help = "`sluice take hold=30s` prints the ID. settle charges the actual\n"
+            "cost: one cost for all limits, or one cost per limit. Without a\n"
+            "cost it charges what was held. A hold that has already ended\n"
+            "does not change; the output says so. Exits 1 if the hold is\n"
+            "unknown.\n"
             "\n"
             "  sluice take 'job transcribe' org=acme cost=30 hold=5m\n"
             "  sluice hold extend 6f1c0a... 5m\n"

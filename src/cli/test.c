@@ -284,24 +284,20 @@ const struct sl_command sl_command_test = {
     .name = "test",
     .usage = "FLOW...",
     .summary = "Test policies with flow files on a virtual clock",
-    .help = "Each flow starts with empty state at 1970-01-01T00:00:00Z and has "
-            "its own clock.\n"
-            "A flow stops at the first line whose answer differs from the "
-            "expected one:\n"
+    .help = "Each flow starts with empty state at 1970-01-01T00:00:00Z and\n"
+            "has its own clock. A flow stops at the first line whose answer\n"
+            "differs from the expected one:\n"
             "\n"
             "  ai.flow:7: want retry=12s, got retry=11s\n"
             "\n"
             "  sluice test ai.flow\n"
             "  sluice test -o tap flows/*.flow\n"
             "\n"
-            "With --url and --admin-url each line also goes to a daemon, over "
-            "HTTP\n"
-            "(http://127.0.0.1:8080) or the Redis protocol "
-            "(redis://127.0.0.1:6380). Its\n"
-            "verdicts must be identical byte for byte. The test replaces the "
-            "daemon's policy\n"
-            "and clears its state, so use a test build: sluiced-test "
-            "--clock=virtual\n"
+            "With --url and --admin-url each line also goes to a daemon,\n"
+            "over HTTP (http://127.0.0.1:8080) or the Redis protocol\n"
+            "(redis://127.0.0.1:6380). Its verdicts must be identical byte\n"
+            "for byte. The test replaces the daemon's policy and clears its\n"
+            "state, so use a test build: sluiced-test --clock=virtual\n"
             "--store memory:\n",
     .words = "file",
     .formats = "table|json|tap",

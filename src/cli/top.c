@@ -126,11 +126,9 @@ const struct sl_command sl_command_top = {
     .name = "top",
     .usage = "[FLAG...]",
     .summary = "Show the most denied keys",
-    .help = "Prints one row per key of a limit: denials, admissions and the "
-            "cost taken. With\n"
-            "very many keys the numbers of small keys are estimates, printed "
-            "as a range:\n"
-            "15..17.\n"
+    .help = "Prints one row per key of a limit: denials, admissions and the\n"
+            "cost taken. With very many keys the numbers of small keys are\n"
+            "estimates, printed as a range: 15..17.\n"
             "\n"
             "  sluice top\n"
             "  sluice top --limit tenant --by allowed -n 50\n"
@@ -187,11 +185,9 @@ const struct sl_command sl_command_reset = {
     .name = "reset",
     .usage = "LIMIT VALUE...",
     .summary = "Reset the usage of one key",
-    .help = "Write one VALUE for each `per` of the limit, in that order: an "
-            "organisation and\n"
-            "a user for `per: [org, user]`, none for `per: []`. Prints the "
-            "numbers of the key\n"
-            "after the reset.\n"
+    .help = "Write one VALUE for each `per` of the limit, in that order: an\n"
+            "organisation and a user for `per: [org, user]`, none for `per:\n"
+            "[]`. Prints the numbers of the key after the reset.\n"
             "\n"
             "  sluice reset ai-minute ann\n"
             "  sluice reset member acme ann --look\n"

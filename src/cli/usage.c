@@ -205,11 +205,9 @@ const struct sl_command sl_command_usage = {
     .name = "usage",
     .usage = "SCOPE ID [LIMIT AMOUNT] [FLAG...]",
     .summary = "Show or report usage of quotas and levels",
-    .help = "Prints a bar for each quota and level per SCOPE. With LIMIT and "
-            "AMOUNT it\n"
-            "reports usage, which is recorded even above the limit; a negative "
-            "AMOUNT is a\n"
-            "refund.\n"
+    .help = "Prints a bar for each quota and level per SCOPE. With LIMIT and\n"
+            "AMOUNT it reports usage, which is recorded even above the\n"
+            "limit; a negative AMOUNT is a refund.\n"
             "\n"
             "  sluice usage org acme\n"
             "  sluice usage org acme --days 14 --limit minutes\n"
@@ -286,11 +284,10 @@ const struct sl_command sl_command_backlog = {
     .name = "backlog",
     .usage = "[NAME [DEPTH]]",
     .summary = "Report or show the number of waiting jobs",
-    .help = "A route with `backlog: {max: N}` answers 503 while more than N "
-            "jobs wait.\n"
-            "Workers report the number with this command. A report is valid "
-            "for one minute\n"
-            "unless the route sets another time.\n"
+    .help = "A route with `backlog: {max: N}` answers 503 while more than N\n"
+            "jobs wait. Workers report the number with this command. A\n"
+            "report is valid for one minute unless the route sets another\n"
+            "time.\n"
             "\n"
             "  sluice backlog transcribe 1200    report\n"
             "  sluice backlog                    show all reports\n",
@@ -353,11 +350,10 @@ const struct sl_command sl_command_leases = {
     .name = "leases",
     .usage = "[release NODE]",
     .summary = "Show and release quota leases",
-    .help = "Daemons that share a quota lease units of it before they spend "
-            "them. The units\n"
-            "of a daemon that was killed count as used until the daemon "
-            "returns or its lease\n"
-            "is released. Release a lease only if its daemon will not return.\n"
+    .help = "Daemons that share a quota lease units of it before they spend\n"
+            "them. The units of a daemon that was killed count as used until\n"
+            "the daemon returns or its lease is released. Release a lease\n"
+            "only if its daemon will not return.\n"
             "\n"
             "  sluice leases\n"
             "  sluice leases release 1d6f67b91c82d724\n",

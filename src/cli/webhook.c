@@ -232,9 +232,9 @@ const struct sl_command sl_command_webhook = {
     .usage = "verify|sign --scheme SCHEME --secret-file FILE BODY",
     .summary = "Verify or create the signature of a webhook",
     .help =
-        "BODY is a file with the exact body, or '-'. verify prints the reason "
-        "and exits 1\n"
-        "if the webhook is invalid. sign prints the headers to send with it.\n"
+        "BODY is a file with the exact body, or '-'. verify prints the\n"
+        "reason and exits 1 if the webhook is invalid. sign prints the\n"
+        "headers to send with it.\n"
         "\n"
         "  sluice webhook sign --scheme standard-webhooks --secret-file s \\\n"
         "      --id msg_1 body.json\n"
