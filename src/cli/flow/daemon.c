@@ -57,19 +57,33 @@ static int no_memory(struct sl_flow_daemon *daemon)
 
 /* ---- the admin listener ---- */
 
+/* Send a request; SLUICE_ECONF unless the status is 200. 404 is accepted if
+ * `unknown` is not NULL, and *ret is `unknown` then. */
+static int ask(struct sl_flow_daemon *daemon, struct sl_daemon_client *client,
+               const char *method, const char *path, struct sl_str body,
+               const char *unknown, struct sl_str *ret)
+{
+    int status, err;
+
+    err = sl_daemon_client_ask(client, method, path, body, &status, ret,
+                               &daemon->why);
+    if (err || status == 200)
+        return err;
+    if (unknown && status == 404) {
+        *ret = sl_str_c(unknown);
+        return 0;
+    }
+    return sl_diag_error(&daemon->why, SLUICE_ECONF,
+                         "the daemon answered %s %s with status %d: %.*s",
+                         method, path, status, SL_STR_ARG(*ret));
+}
+
 static int send_admin(struct sl_flow_daemon *daemon, const char *method,
                       const char *path, struct sl_str body)
 {
     struct sl_str answer;
-    int status, err;
 
-    err = sl_daemon_client_ask(&daemon->admin, method, path, body, &status,
-                               &answer, &daemon->why);
-    if (err || status == 200)
-        return err;
-    return sl_diag_error(&daemon->why, SLUICE_ECONF,
-                         "the daemon answered %s %s with status %d: %.*s",
-                         method, path, status, SL_STR_ARG(answer));
+    return ask(daemon, &daemon->admin, method, path, body, NULL, &answer);
 }
 
 static int set_clock(struct sl_flow_daemon *daemon, const char *path)
@@ -327,16 +341,20 @@ static void add_target(struct command *c, const struct sluice_request *r)
     }
 }
 
-static int too_many(struct sl_flow_daemon *daemon)
+/* Append the command to the collected checks. */
+static int finish_command(struct sl_flow_daemon *daemon, struct command *c)
 {
-    return sl_diag_error(
-        &daemon->why, SLUICE_ECONF,
-        "the check has too many arguments for the Redis protocol");
+    if (c->full)
+        return sl_diag_error(
+            &daemon->why, SLUICE_ECONF,
+            "the check has too many arguments for the Redis protocol");
+    return sl_resp_command_write(&daemon->checks, c->words, c->count)
+               ? no_memory(daemon)
+               : 0;
 }
 
-/* SLUICE_EINVAL: the command would have too many words. */
-static int write_command(struct sl_buf *out, const struct sluice_request *r,
-                         struct sl_str id)
+static int write_command(struct sl_flow_daemon *daemon,
+                         const struct sluice_request *r, struct sl_str id)
 {
     struct command c = {.count = 0};
 
@@ -367,8 +385,7 @@ static int write_command(struct sl_buf *out, const struct sluice_request *r,
     }
     add_pair(&c, "wait", "0s");
     add_pair(&c, "as", "json");
-    return c.full ? SLUICE_EINVAL
-                  : sl_resp_command_write(out, c.words, c.count);
+    return finish_command(daemon, &c);
 }
 
 /* Send the collected commands. *ret has the verdicts, one after the other. */
@@ -401,61 +418,37 @@ static int pipeline(struct sl_flow_daemon *daemon, struct sl_str *ret)
  * daemon's id is kept for later requests.
  */
 
-static const char *const hold_members[] = {"\"hold\":\"",
-                                           "\"X-Sluice-Hold\":\""};
-
-/* The next id of a hold from `from` on, or NULL. */
-static char *next_hold(char *from, char *end)
+/* Append `text` without the ids of holds. Keeps the first id in `id`, which has
+ * room for `size` bytes. */
+static int mask_holds(struct sl_buf *out, struct sl_str text, char *id,
+                      size_t size)
 {
-    char *first = NULL;
+    static const char *const members[] = {"\"hold\":\"",
+                                          "\"X-Sluice-Hold\":\""};
+    struct sl_writer w = {.out = out};
 
-    for (size_t i = 0; i < SL_LEN(hold_members); i++) {
-        size_t len = strlen(hold_members[i]);
-        char *at = memmem(from, (size_t)(end - from), hold_members[i], len);
+    id[0] = '\0';
+    while (text.len > 0) {
+        size_t len = text.len, end;
 
-        if (at && (!first || at + len < first))
-            first = at + len;
+        for (size_t i = 0; i < SL_LEN(members); i++) {
+            const char *at =
+                memmem(text.at, text.len, members[i], strlen(members[i]));
+            size_t behind =
+                at ? (size_t)(at - text.at) + strlen(members[i]) : text.len;
+
+            if (behind < len)
+                len = behind;
+        }
+        sl_writer_add(&w, (struct sl_str){text.at, len});
+        text = sl_str_from(text, len);
+        for (end = 0; end < text.len && text.at[end] != '"';)
+            end++;
+        if (!id[0] && end > 0)
+            snprintf(id, size, "%.*s", (int)end, text.at);
+        text = sl_str_from(text, end);
     }
-    return first;
-}
-
-/* Remove the ids of holds from verdicts. */
-static void remove_holds(struct sl_buf *text)
-{
-    char *end = text->bytes + text->len;
-    char *to = text->bytes, *from = text->bytes, *at;
-
-    if (text->len == 0)
-        return;
-    while ((at = next_hold(from, end)) != NULL) {
-        memmove(to, from, (size_t)(at - from));
-        to += at - from;
-        from = memchr(at, '"', (size_t)(end - at));
-        if (!from)
-            from = end;
-    }
-    memmove(to, from, (size_t)(end - from));
-    text->len = (size_t)(to - text->bytes) + (size_t)(end - from);
-}
-
-/* Keep the id of the hold in a verdict, or "". */
-static void keep_hold(struct sl_flow_daemon *daemon, struct sl_str verdict)
-{
-    const char *member = hold_members[0];
-    char *at = verdict.len == 0
-                   ? NULL
-                   : memmem(verdict.at, verdict.len, member, strlen(member));
-    size_t len = 0;
-
-    daemon->hold[0] = '\0';
-    if (!at)
-        return;
-    at += strlen(member);
-    while (len + 1 < sizeof(daemon->hold) &&
-           at + len < verdict.at + verdict.len && at[len] != '"')
-        len++;
-    memcpy(daemon->hold, at, len);
-    daemon->hold[len] = '\0';
+    return w.err;
 }
 
 /* The offset of the first member that differs. */
@@ -492,21 +485,17 @@ static int compare(struct sl_flow_daemon *daemon, struct sl_str want,
                    struct sl_str got)
 {
     struct sl_buf masked_want, masked_got;
+    char own[sizeof(daemon->hold)];
     int err;
 
-    keep_hold(daemon, got);
-    if (sl_str_eq(want, got))
-        return 0;
     sl_buf_init(&masked_want, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
     sl_buf_init(&masked_got, SL_DAEMON_CLIENT_BYTES, &sl_alloc_libc);
-    if (sl_buf_add(&masked_want, want) || sl_buf_add(&masked_got, got)) {
+    if (mask_holds(&masked_want, want, own, sizeof(own)) ||
+        mask_holds(&masked_got, got, daemon->hold, sizeof(daemon->hold)))
         err = no_memory(daemon);
-    } else {
-        remove_holds(&masked_want);
-        remove_holds(&masked_got);
+    else
         err = compare_masked(daemon, sl_buf_str(&masked_want),
                              sl_buf_str(&masked_got));
-    }
     sl_buf_done(&masked_want);
     sl_buf_done(&masked_got);
     return err;
@@ -530,34 +519,31 @@ static struct sl_str request_id(const char *verdict)
 
 /* Append a check to the array, and begin its verdict. */
 static int add_check(struct sl_flow_daemon *daemon,
-                     const struct sluice_request *request, const char *verdict)
+                     const struct sluice_request *request, struct sl_str id)
 {
     struct sl_str before = daemon->count > 0 ? SL_STR(",") : SL_STR("[");
     struct sl_writer w = {.out = &daemon->checks};
 
+    if (request->has_cost && request->cost_count > 0)
+        return sl_diag_error(
+            &daemon->why, SLUICE_ECONF,
+            "a check over HTTP accepts cost= or cost.LIMIT=, not both");
     sl_writer_add(&w, before);
-    sl_flow_check_write(&w, request, request_id(verdict));
-    return w.err ? w.err : sl_buf_add(&daemon->wants, before);
+    sl_flow_check_write(&w, request, id);
+    return w.err || sl_buf_add(&daemon->wants, before) ? no_memory(daemon) : 0;
 }
 
 int sl_flow_daemon_check(struct sl_flow_daemon *daemon,
                          const struct sluice_request *request,
                          const char *verdict)
 {
-    int err;
+    struct sl_str id = request_id(verdict);
+    int err = daemon->client.redis ? write_command(daemon, request, id)
+                                   : add_check(daemon, request, id);
 
-    if (!daemon->client.redis && request->has_cost && request->cost_count > 0)
-        return sl_diag_error(
-            &daemon->why, SLUICE_ECONF,
-            "a check over HTTP accepts cost= or cost.LIMIT=, not both");
-    err = daemon->client.redis
-              ? write_command(&daemon->checks, request, request_id(verdict))
-              : add_check(daemon, request, verdict);
-    if (err == SLUICE_EINVAL)
-        return too_many(daemon);
-    if (!err)
-        err = sl_buf_add(&daemon->wants, sl_str_c(verdict));
     if (err)
+        return err;
+    if (sl_buf_add(&daemon->wants, sl_str_c(verdict)))
         return no_memory(daemon);
     daemon->count++;
     if (daemon->count < CHECKS_MAX && daemon->checks.len < CHECKS_BYTES)
@@ -574,7 +560,7 @@ static struct sl_str collected(const struct sl_buf *buf, unsigned count)
 static int send_checks(struct sl_flow_daemon *daemon, unsigned count)
 {
     struct sl_str answer;
-    int status, err;
+    int err;
 
     if (daemon->client.redis) {
         err = pipeline(daemon, &answer);
@@ -583,16 +569,10 @@ static int send_checks(struct sl_flow_daemon *daemon, unsigned count)
     if (count > 1 && (sl_buf_add(&daemon->checks, SL_STR("]")) ||
                       sl_buf_add(&daemon->wants, SL_STR("]"))))
         return no_memory(daemon);
-    err = sl_daemon_client_ask(&daemon->client, "POST", "/v1/check",
-                               collected(&daemon->checks, count), &status,
-                               &answer, &daemon->why);
-    if (err)
-        return err;
-    if (status != 200)
-        return sl_diag_error(&daemon->why, SLUICE_ECONF,
-                             "the daemon rejected a check with status %d: %.*s",
-                             status, SL_STR_ARG(answer));
-    return compare(daemon, collected(&daemon->wants, count), answer);
+    err = ask(daemon, &daemon->client, "POST", "/v1/check",
+              collected(&daemon->checks, count), NULL, &answer);
+    return err ? err
+               : compare(daemon, collected(&daemon->wants, count), answer);
 }
 
 int sl_flow_daemon_flush(struct sl_flow_daemon *daemon)
@@ -628,7 +608,7 @@ int sl_flow_daemon_usage(struct sl_flow_daemon *daemon,
     struct sl_buf body;
     struct sl_writer w = {.out = &body};
     struct sl_str answer;
-    int status = 0, err = flush_and_sync(daemon);
+    int err = flush_and_sync(daemon);
 
     if (err)
         return err;
@@ -641,15 +621,10 @@ int sl_flow_daemon_usage(struct sl_flow_daemon *daemon,
     sl_json_member_text(&w, "plan", r->plan);
     sl_json_close(&w, '}');
     err = w.err ? no_memory(daemon)
-                : sl_daemon_client_ask(&daemon->client, "POST", "/v1/usage",
-                                       sl_buf_str(&body), &status, &answer,
-                                       &daemon->why);
+                : ask(daemon, &daemon->client, "POST", "/v1/usage",
+                      sl_buf_str(&body), NULL, &answer);
     sl_buf_done(&body);
-    if (err || status == 200)
-        return err;
-    return sl_diag_error(&daemon->why, SLUICE_ECONF,
-                         "the daemon rejected a report with status %d: %.*s",
-                         status, SL_STR_ARG(answer));
+    return err;
 }
 
 /* ---- holds ---- */
@@ -670,7 +645,7 @@ static int end_over_http(struct sl_flow_daemon *daemon,
     char path[160];
     struct sl_buf body;
     struct sl_writer w = {.out = &body};
-    int status = 0, err;
+    int err;
 
     snprintf(path, sizeof(path), "/v1/holds/%.100s/%s", hold,
              actions[act->kind].name);
@@ -682,16 +657,9 @@ static int end_over_http(struct sl_flow_daemon *daemon,
         write_hold(&w, act->in->request.hold_ns);
     sl_json_close(&w, '}');
     err = w.err ? no_memory(daemon)
-                : sl_daemon_client_ask(&daemon->client, "POST", path,
-                                       sl_buf_str(&body), &status, ret,
-                                       &daemon->why);
+                : ask(daemon, &daemon->client, "POST", path, sl_buf_str(&body),
+                      "{}", ret);
     sl_buf_done(&body);
-    if (!err && status == 404)
-        *ret = SL_STR("{}");
-    else if (!err && status != 200)
-        err = sl_diag_error(&daemon->why, SLUICE_ECONF,
-                            "the daemon answered POST %s with status %d: %.*s",
-                            path, status, SL_STR_ARG(*ret));
     return err;
 }
 
@@ -725,13 +693,11 @@ static int end_over_resp(struct sl_flow_daemon *daemon,
 
     write_end(&c, act, hold);
     sl_buf_clear(&daemon->checks);
-    if (c.full)
-        return too_many(daemon);
-    if (sl_resp_command_write(&daemon->checks, c.words, c.count))
-        return no_memory(daemon);
-    err =
-        sl_daemon_client_pipeline(&daemon->client, sl_buf_str(&daemon->checks),
-                                  1, &replies, &daemon->why);
+    err = finish_command(daemon, &c);
+    if (!err)
+        err = sl_daemon_client_pipeline(&daemon->client,
+                                        sl_buf_str(&daemon->checks), 1,
+                                        &replies, &daemon->why);
     sl_buf_clear(&daemon->checks);
     if (err)
         return err;

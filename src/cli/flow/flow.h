@@ -198,6 +198,10 @@ SL_MUST_USE int sl_flow_line_read(struct sl_flow_line *line,
 /* Set the column of the diag and return it. */
 struct sl_diag *sl_flow_line_at(struct sl_flow_line *line, unsigned column);
 
+/* Refuse the line with a message about a column. Returns SLUICE_ECONF. */
+#define sl_flow_refuse(line, column, ...)                                      \
+    sl_diag_error(sl_flow_line_at(line, column), SLUICE_ECONF, __VA_ARGS__)
+
 /* Set the column of an error whose position counts from the start of the value.
  * Returns err. */
 int sl_flow_value_refused(struct sl_flow_line *line,

@@ -71,29 +71,27 @@ const char *sl_flow_path(const char *file, const char *path,
     return whole;
 }
 
-static struct sl_diag *at_word(struct reader *r, size_t index)
-{
-    return sl_flow_line_at(&r->line, r->line.words[index].column);
-}
+/* Refuse the word at `index`. */
+#define refuse(r, index, ...)                                                  \
+    sl_flow_refuse(&(r)->line, (r)->line.words[index].column, __VA_ARGS__)
 
 /* The column after the last word. */
-static struct sl_diag *at_end(struct reader *r)
+static unsigned end_of(const struct reader *r)
 {
     const struct sl_flow_word *last = &r->line.words[r->line.count - 1];
 
-    return sl_flow_line_at(&r->line,
-                           last->column + (unsigned)strlen(last->text));
+    return last->column + (unsigned)strlen(last->text);
 }
 
 /* A keyword and one value. */
 static int one_thing(struct reader *r, const char *like)
 {
     if (r->line.count < 2)
-        return sl_diag_error(at_end(r), SLUICE_ECONF,
-                             "missing argument; write %s", like);
+        return sl_flow_refuse(&r->line, end_of(r), "missing argument; write %s",
+                              like);
     if (r->line.count > 2)
-        return sl_diag_error(
-            at_word(r, 2), SLUICE_ECONF,
+        return refuse(
+            r, 2,
             "unexpected \"%s\"; write %s, and quote values that contain spaces",
             sl_quote(sl_str_c(r->line.words[2].text)).text, like);
     return 0;
@@ -129,13 +127,11 @@ static int read_policy(struct reader *r)
     if (err)
         return err;
     if (flow && flow->acts)
-        return sl_diag_error(
-            at_word(r, 0), SLUICE_ECONF,
-            "the policy line must come before the first request; "
-            "use reload to change the policy later");
+        return refuse(r, 0,
+                      "the policy line must come before the first request; "
+                      "use reload to change the policy later");
     if (flow ? flow->policy != r->policy : r->policy != NULL)
-        return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
-                             "the flow already has a policy");
+        return refuse(r, 0, "the flow already has a policy");
     path = sl_flow_path(r->file->name, r->line.words[1].text, r->line.arena);
     if (!path)
         return SLUICE_ENOMEM;
@@ -154,14 +150,13 @@ static int new_act(struct reader *r, enum sl_flow_act_kind kind,
     struct sl_flow_act *act;
 
     if (!flow)
-        return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
-                             "this line is outside of a flow; write flow "
-                             "\"description\" before it");
+        return refuse(r, 0,
+                      "this line is outside of a flow; write flow "
+                      "\"description\" before it");
     if (!flow->policy)
-        return sl_diag_error(
-            at_word(r, 0), SLUICE_ECONF,
-            "the flow has no policy; write policy PATH before its "
-            "first request");
+        return refuse(r, 0,
+                      "the flow has no policy; write policy PATH before its "
+                      "first request");
     act = sl_arena_take(r->line.arena, sizeof(*act));
     if (!act)
         return SLUICE_ENOMEM;
@@ -238,8 +233,8 @@ static int refuse_field(struct sl_flow_line *line,
 {
     const char *near = sl_str_nearest(word->name, names, SL_LEN(names));
 
-    sl_diag_error(
-        sl_flow_line_at(line, word->column), SLUICE_ECONF,
+    sl_flow_refuse(
+        line, word->column,
         "unknown expectation \"%.*s\"; valid are by, limit, remaining, retry, "
         "reset, wait, quota, allowed, denied, header.NAME and body.FIELD",
         SL_STR_ARG(word->name));
@@ -254,10 +249,10 @@ static int refuse_outcome(struct sl_flow_line *line,
     const char *near =
         sl_str_nearest(sl_str_c(word->text), outcomes, SL_LEN(outcomes));
 
-    sl_diag_error(sl_flow_line_at(line, word->column), SLUICE_ECONF,
-                  "\"%s\" is not an expectation; write a status%s", word->text,
-                  is_first ? ", allow, deny, never, ok or NAME=VALUE"
-                           : " or a word first, then NAME=VALUE");
+    sl_flow_refuse(line, word->column,
+                   "\"%s\" is not an expectation; write a status%s", word->text,
+                   is_first ? ", allow, deny, never, ok or NAME=VALUE"
+                            : " or a word first, then NAME=VALUE");
     if (near && is_first)
         sl_diag_hint(line->diag, "%s", near);
     return SLUICE_ECONF;
@@ -280,9 +275,9 @@ static int read_outcome(struct sl_flow_line *line,
     if (!is_first)
         return refuse_outcome(line, word, is_first);
     if (number && (status < 100 || status > 599))
-        return sl_diag_error(sl_flow_line_at(line, word->column), SLUICE_ECONF,
-                             "%s is not an HTTP status; write 100 to 599",
-                             word->text);
+        return sl_flow_refuse(line, word->column,
+                              "%s is not an HTTP status; write 100 to 599",
+                              word->text);
     for (size_t i = 0; i < SL_LEN(outcomes) && !number; i++)
         number = sl_flow_word_is(word, outcomes[i]);
     return number ? 0 : refuse_outcome(line, word, is_first);
@@ -353,10 +348,9 @@ static int read_arrow(struct reader *r, struct sl_flow_act *act)
         if (!sl_flow_word_is(&r->line.words[i], "->"))
             continue;
         if (i + 1 == r->line.count)
-            return sl_diag_error(
-                at_word(r, i), SLUICE_ECONF,
-                "no expectation after the arrow; write one, or "
-                "remove the arrow");
+            return refuse(r, i,
+                          "no expectation after the arrow; write one, or "
+                          "remove the arrow");
         err = read_expects(&r->line, i + 1, act);
         r->line.count = i;
         return err;
@@ -384,20 +378,20 @@ static int read_names(struct reader *r, const struct form *form, size_t from,
 
     for (size_t i = from; i < behind; i++) {
         if (i >= r->line.count)
-            return sl_diag_error(at_end(r), SLUICE_ECONF,
-                                 "missing argument; write %s", form->usage);
+            return sl_flow_refuse(&r->line, end_of(r),
+                                  "missing argument; write %s", form->usage);
         if (is_no_name(form, &r->line.words[i]))
-            return sl_diag_error(
-                at_word(r, i), SLUICE_ECONF,
-                "found \"%s\" where %s is expected; quote it if "
-                "that is intended",
-                sl_quote(sl_str_c(r->line.words[i].text)).text, form->usage);
+            return refuse(r, i,
+                          "found \"%s\" where %s is expected; quote it if "
+                          "that is intended",
+                          sl_quote(sl_str_c(r->line.words[i].text)).text,
+                          form->usage);
         act->names[i - from] = r->line.words[i].text;
     }
     if (!form->inputs && behind < r->line.count)
-        return sl_diag_error(
-            at_word(r, behind), SLUICE_ECONF, "unexpected \"%s\"; write %s",
-            sl_quote(sl_str_c(r->line.words[behind].text)).text, form->usage);
+        return refuse(r, behind, "unexpected \"%s\"; write %s",
+                      sl_quote(sl_str_c(r->line.words[behind].text)).text,
+                      form->usage);
     return 0;
 }
 
@@ -413,51 +407,44 @@ static int read_inputs(struct reader *r, size_t from, struct sl_flow_act *act)
     for (size_t i = from; i < r->line.count && !err; i++)
         err = sl_input_read(&r->line, i, in);
     if (!err && in->every > 0 && in->times == 1)
-        return sl_diag_error(at_word(r, 0), SLUICE_ECONF,
-                             "every= needs a number of repeats, like x8");
+        return refuse(r, 0, "every= needs a number of repeats, like x8");
     return err;
 }
 
-static bool is_one_of(const char *text, const char *a, const char *b,
-                      const char *c)
+/* Is `text` one of the words in "a|b|c"? */
+static bool is_one_of(const char *text, const char *words)
 {
-    return strcmp(text, a) == 0 || strcmp(text, b) == 0 || strcmp(text, c) == 0;
+    const char *at = strstr(words, text);
+    size_t len = strlen(text);
+
+    return len > 0 && at && (at == words || at[-1] == '|') &&
+           (at[len] == '|' || !at[len]);
 }
 
 /* Acts with fixed words, whose only answer is ok. */
 static int check_act(struct reader *r, const struct form *form,
                      const struct sl_flow_act *act)
 {
-    bool right = true;
-    bool answers = act->in != NULL;
+    const char *first = act->names[0], *second = act->names[1];
+    size_t wrong = 0;
 
-    if (act->kind == SL_FLOW_ACT_FEATURE)
-        right = is_one_of(act->names[1], "on", "off", "on");
-    if (act->kind == SL_FLOW_ACT_BACKLOG)
-        right = strspn(act->names[1], "0123456789") == strlen(act->names[1]) &&
-                strlen(act->names[1]) < 16;
-    if (act->kind == SL_FLOW_ACT_STORE)
-        right = is_one_of(act->names[0], "fails", "slow", "heals");
-    if (act->kind == SL_FLOW_ACT_SUBJECT)
-        right = is_one_of(act->names[0], "user", "org", "user");
-    if (!right)
-        return sl_diag_error(at_word(r, act->kind == SL_FLOW_ACT_FEATURE ||
-                                                act->kind == SL_FLOW_ACT_BACKLOG
-                                            ? 2
-                                            : 1),
-                             SLUICE_ECONF, "write %s", form->usage);
-    if (!answers && act->expect_count > 0 &&
+    if (act->kind == SL_FLOW_ACT_FEATURE && !is_one_of(second, "on|off"))
+        wrong = 2;
+    if (act->kind == SL_FLOW_ACT_BACKLOG &&
+        (second[strspn(second, "0123456789")] || strlen(second) >= 16))
+        wrong = 2;
+    if (act->kind == SL_FLOW_ACT_STORE && !is_one_of(first, "fails|slow|heals"))
+        wrong = 1;
+    if (act->kind == SL_FLOW_ACT_SUBJECT && !is_one_of(first, "user|org"))
+        wrong = 1;
+    if (wrong)
+        return refuse(r, wrong, "write %s", form->usage);
+    if (!act->in && act->expect_count > 0 &&
         (act->expect_count > 1 || strcmp(act->expects[0].want, "ok") != 0))
-        return sl_diag_error(
-            at_word(r, 0), SLUICE_ECONF,
-            "%s has no answer to check; remove the expectations", form->word);
+        return refuse(r, 0,
+                      "%s has no answer to check; remove the expectations",
+                      form->word);
     return 0;
-}
-
-static bool is_state(const struct sl_expect *e)
-{
-    return !is_one_of(e->want, "allow", "deny", "never") &&
-           strcmp(e->want, "ok") != 0;
 }
 
 /* Holds have states; requests do not. */
@@ -469,40 +456,38 @@ static int check_outcome(struct reader *r, const struct sl_flow_act *act)
 
     for (size_t i = 0; i < act->expect_count; i++) {
         const struct sl_expect *e = &act->expects[i];
-        bool word = e->field == SL_FIELD_OUTCOME;
+        bool state = e->field == SL_FIELD_OUTCOME &&
+                     !is_one_of(e->want, "allow|deny|never|ok");
+        bool right = state || strcmp(e->want, "ok") == 0;
 
-        if (!hold && word && is_state(e))
-            return sl_diag_error(
-                at_word(r, 0), SLUICE_ECONF,
-                "\"%s\" is a state of a hold; write allow, deny or never",
+        if (!hold && state)
+            return refuse(
+                r, 0, "\"%s\" is a state of a hold; write allow, deny or never",
                 e->want);
-        if (hold &&
-            (word ? !is_state(e) && strcmp(e->want, "ok") != 0
-                  : e->field != SL_FIELD_STATUS && e->field != SL_FIELD_BODY))
-            return sl_diag_error(
-                at_word(r, 0), SLUICE_ECONF,
-                "for a hold, expect ok, a state (settled, "
-                "released, expired, held, unknown) or body.FIELD");
+        if (e->field != SL_FIELD_OUTCOME)
+            right = e->field == SL_FIELD_STATUS || e->field == SL_FIELD_BODY;
+        if (hold && !right)
+            return refuse(r, 0,
+                          "for a hold, expect ok, a state (settled, "
+                          "released, expired, held, unknown) or body.FIELD");
     }
     if (act->kind == SL_FLOW_ACT_EXTEND && act->in->request.hold_ns == 0)
-        return sl_diag_error(at_end(r), SLUICE_ECONF,
-                             "missing duration; write extend NAME hold=TIME");
+        return sl_flow_refuse(&r->line, end_of(r),
+                              "missing duration; write extend NAME hold=TIME");
     return 0;
 }
 
 static int read_act(struct reader *r, const struct form *form)
 {
-    bool is_request = form == &request;
     size_t behind = 1 + form->names;
     struct sl_flow_act *act;
     int err = new_act(r, form->kind, &act);
 
-    if (err)
-        return err;
-    err = read_arrow(r, act);
+    if (!err)
+        err = read_arrow(r, act);
     if (!err)
         err = read_names(r, form, 1, act);
-    if (!err && is_request) {
+    if (!err && form == &request) {
         act->names[1] = act->names[0];
         act->names[0] = r->line.words[0].text;
     }
@@ -530,12 +515,11 @@ static int refuse_beginning(struct reader *r)
     struct sl_str word = sl_str_c(r->line.words[0].text);
     const char *near = sl_str_nearest(word, beginnings, SL_LEN(beginnings));
 
-    sl_diag_error(
-        at_word(r, 0), SLUICE_ECONF,
-        "no statement begins with \"%s\"; write flow, policy, at, METHOD "
-        "PATH, job, take, settle, release, extend, subject, feature, "
-        "backlog, store or reload",
-        sl_quote(word).text);
+    refuse(r, 0,
+           "no statement begins with \"%s\"; write flow, policy, at, METHOD "
+           "PATH, job, take, settle, release, extend, subject, feature, "
+           "backlog, store or reload",
+           sl_quote(word).text);
     if (near)
         sl_diag_hint(r->line.diag, "%s", near);
     return SLUICE_ECONF;

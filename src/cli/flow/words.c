@@ -61,9 +61,8 @@ int sl_moment_read(struct sl_flow_line *line, const struct sl_flow_word *word,
     if (err)
         return sl_flow_value_refused(line, word, err);
     if (moment.at >= SL_TIME_END)
-        return sl_diag_error(sl_flow_line_at(line, word->value_column),
-                             SLUICE_ECONF, "\"%s\" is after the year 2115",
-                             text);
+        return sl_flow_refuse(line, word->value_column,
+                              "\"%s\" is after the year 2115", text);
     *ret = moment;
     return 0;
 }
@@ -98,9 +97,8 @@ int sl_flow_word_once(struct sl_flow_line *line, size_t from, size_t index)
 
     for (size_t i = from; i < index; i++)
         if (sl_str_eq(line->words[i].name, word->name))
-            return sl_diag_error(sl_flow_line_at(line, word->column),
-                                 SLUICE_ECONF, "%.*s is given twice",
-                                 SL_STR_ARG(word->name));
+            return sl_flow_refuse(line, word->column, "%.*s is given twice",
+                                  SL_STR_ARG(word->name));
     return 0;
 }
 
@@ -212,8 +210,8 @@ static int read_span(struct sl_flow_line *line, const struct sl_flow_word *word,
     if (err)
         return sl_flow_value_refused(line, word, err);
     if (positive && *ret == 0)
-        return sl_diag_error(
-            sl_flow_line_at(line, word->value_column), SLUICE_ECONF,
+        return sl_flow_refuse(
+            line, word->value_column,
             "a hold needs a duration above 0; write one like hold=30s");
     return 0;
 }
@@ -291,8 +289,7 @@ static bool word_ends(const struct lexer *lex)
 
 static int refuse(struct lexer *lex, unsigned at, const char *sentence)
 {
-    return sl_diag_error(sl_flow_line_at(lex->line, at), SLUICE_ECONF, "%s",
-                         sentence);
+    return sl_flow_refuse(lex->line, at, "%s", sentence);
 }
 
 /* At the opening quote. */
@@ -374,13 +371,11 @@ static int check_line(struct sl_flow_line *line, struct sl_str text)
     const char *nul = text.len ? memchr(text.at, '\0', text.len) : NULL;
 
     if (text.len > SL_FLOW_LINE)
-        return sl_diag_error(sl_flow_line_at(line, SL_FLOW_LINE + 1),
-                             SLUICE_ECONF, "the line is longer than %d bytes",
-                             SL_FLOW_LINE);
+        return sl_flow_refuse(line, SL_FLOW_LINE + 1,
+                              "the line is longer than %d bytes", SL_FLOW_LINE);
     if (nul)
-        return sl_diag_error(
-            sl_flow_line_at(line, (unsigned)(nul - text.at) + 1), SLUICE_ECONF,
-            "NUL byte found; a flow file must be text");
+        return sl_flow_refuse(line, (unsigned)(nul - text.at) + 1,
+                              "NUL byte found; a flow file must be text");
     return 0;
 }
 
@@ -401,9 +396,9 @@ int sl_flow_line_read(struct sl_flow_line *line, struct sl_str text)
         if (lex.at == text.len || peek(&lex) == '#')
             return 0;
         if (line->count == SL_FLOW_WORDS)
-            return sl_diag_error(
-                sl_flow_line_at(line, column(&lex)), SLUICE_ECONF,
-                "the line has more than %d words", SL_FLOW_WORDS);
+            return sl_flow_refuse(line, column(&lex),
+                                  "the line has more than %d words",
+                                  SL_FLOW_WORDS);
         err = read_word(&lex, &line->words[line->count]);
         if (err)
             return err;
@@ -458,11 +453,10 @@ int sl_flow_subject_read(struct sl_flow_line *line, size_t from,
         if (err)
             return err;
         if (!word->is_pair || word->name.len == 0)
-            return sl_diag_error(sl_flow_line_at(line, word->column),
-                                 SLUICE_ECONF,
-                                 "\"%s\" is not a setting of a subject; write "
-                                 "plan=NAME, until=TIME or LIMIT=RATE",
-                                 word->text);
+            return sl_flow_refuse(line, word->column,
+                                  "\"%s\" is not a setting of a subject; write "
+                                  "plan=NAME, until=TIME or LIMIT=RATE",
+                                  word->text);
         if (sl_str_eq(word->name, SL_STR("plan"))) {
             record->plan = word->value;
         } else if (sl_str_eq(word->name, SL_STR("until"))) {
