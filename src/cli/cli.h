@@ -67,23 +67,11 @@ struct sl_cli_args {
 /* All commands; NULL-terminated. */
 extern const struct sl_command *const sl_commands[];
 
-extern const struct sl_command sl_command_check;
-extern const struct sl_command sl_command_explain;
-extern const struct sl_command sl_command_test;
-extern const struct sl_command sl_command_init;
-extern const struct sl_command sl_command_bench;
-extern const struct sl_command sl_command_completion;
-extern const struct sl_command sl_command_import;
-extern const struct sl_command sl_command_token;
-extern const struct sl_command sl_command_subject;
-extern const struct sl_command sl_command_take;
-extern const struct sl_command sl_command_hold;
-extern const struct sl_command sl_command_top;
-extern const struct sl_command sl_command_backlog;
-extern const struct sl_command sl_command_leases;
-extern const struct sl_command sl_command_webhook;
-extern const struct sl_command sl_command_reset;
-extern const struct sl_command sl_command_usage;
+extern const struct sl_command sl_command_init, sl_command_check,
+    sl_command_explain, sl_command_test, sl_command_bench, sl_command_import,
+    sl_command_token, sl_command_webhook, sl_command_completion,
+    sl_command_take, sl_command_hold, sl_command_top, sl_command_reset,
+    sl_command_backlog, sl_command_subject, sl_command_usage, sl_command_leases;
 
 /* Run the program. Reorders `argv`. Returns an exit status. */
 int sl_cli_run(struct sl_cli *cli, int argc, char **argv);
@@ -326,6 +314,87 @@ SL_MUST_USE int sl_cli_request_print(struct sl_cli_request *r,
 
 /* Append `text`, percent-encoded for a path or a query. */
 void sl_url_encode(struct sl_writer *w, struct sl_str text);
+
+/* ---- a flow against a daemon, over HTTP or the Redis protocol ----
+ *
+ * The daemon receives the same requests as the engine of the flow. Its verdicts
+ * must be the same, byte for byte. The daemon must be a test build with a
+ * settable clock, and keep its state in memory. A production daemon rejects the
+ * setting of the clock, before its policy is replaced. Checks are collected and
+ * sent together while the clock does not move.
+ */
+
+struct sl_flow_daemon {
+    struct sl_daemon_client client, admin;
+    struct sl_buf checks;   /* to send: an array without its end, or commands */
+    struct sl_buf wants;    /* the expected verdicts, likewise */
+    unsigned count;         /* of collected checks */
+    struct sl_buf verdicts; /* the replies to commands */
+    sl_ns now, set;         /* the flow's clock, and the daemon's */
+    char hold[128];         /* the hold of the last verdict, or "" */
+    struct sl_diag why;     /* the message of a failure */
+};
+
+/* All of these return 0, or
+ *   SLUICE_ESYS    the daemon is unreachable
+ *   SLUICE_ECONF   the daemon rejected the request
+ *   SLUICE_ENOENT  its verdict differs
+ *   SLUICE_ENOMEM
+ * with a message in daemon->why. */
+
+/* `url` is the listener for checks (http:// or redis://), `admin` the admin
+ * listener. */
+SL_MUST_USE int sl_flow_daemon_init(struct sl_flow_daemon *daemon,
+                                    const char *url, const char *admin,
+                                    const struct sl_alloc *alloc);
+void sl_flow_daemon_done(struct sl_flow_daemon *daemon);
+
+/* Begin a flow: clear the state, set the clock to 1970, load the policy. */
+SL_MUST_USE int sl_flow_daemon_begin(struct sl_flow_daemon *daemon,
+                                     const char *policy);
+
+/* Load another policy. */
+SL_MUST_USE int sl_flow_daemon_policy(struct sl_flow_daemon *daemon,
+                                      const char *path);
+
+SL_MUST_USE int sl_flow_daemon_clock(struct sl_flow_daemon *daemon, sl_ns now);
+SL_MUST_USE int sl_flow_daemon_feature(struct sl_flow_daemon *daemon,
+                                       const char *name, bool on);
+SL_MUST_USE int sl_flow_daemon_backlog(struct sl_flow_daemon *daemon,
+                                       const char *name, uint64_t depth);
+
+/* Write a subject to the registry. Its plan and overrides end at `end`, or
+ * never (-1). */
+SL_MUST_USE int sl_flow_daemon_subject(struct sl_flow_daemon *daemon,
+                                       const struct sl_flow_act *act,
+                                       int64_t end);
+
+/* Add a check that the engine answered with `verdict`. */
+SL_MUST_USE int sl_flow_daemon_check(struct sl_flow_daemon *daemon,
+                                     const struct sluice_request *request,
+                                     const char *verdict);
+
+/* Write one check as JSON. `id` is the request id, in JSON. */
+void sl_flow_check_write(struct sl_writer *w,
+                         const struct sluice_request *request,
+                         struct sl_str id);
+
+/* Send the collected checks and compare the verdicts. */
+SL_MUST_USE int sl_flow_daemon_flush(struct sl_flow_daemon *daemon);
+
+/* Why a flow cannot run against a daemon, or NULL. */
+const char *sl_flow_daemon_cannot(const struct sl_flow_daemon *daemon,
+                                  const struct sl_flow *flow);
+
+/* Report usage: `limit`, `cost`, and a user or an org. */
+SL_MUST_USE int sl_flow_daemon_usage(struct sl_flow_daemon *daemon,
+                                     const struct sluice_request *request);
+
+/* Settle, release or extend the daemon's hold. `want` is the expected answer,
+ * {} for an unknown hold. */
+SL_MUST_USE int sl_flow_daemon_hold(struct sl_flow_daemon *daemon,
+                                    const struct sl_flow_act *act,
+                                    const char *hold, const char *want);
 
 /* ---- histogram of `sluice bench` ----
  *

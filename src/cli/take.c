@@ -8,8 +8,6 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "cli/cli.h"
-#include "cli/flow/daemon.h"
-#include "cli/flow/flow.h"
 #include "wire/json.h"
 
 #define PATH_BYTES 512

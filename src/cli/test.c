@@ -3,8 +3,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "cli/flow/daemon.h"
-#include "cli/flow/flow.h"
 
 struct test {
     struct sl_cli_args *args;

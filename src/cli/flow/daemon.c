@@ -1,5 +1,5 @@
 /* daemon.c -- a flow against a daemon. */
-#include "cli/flow/daemon.h"
+#include "cli/cli.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -8,7 +8,6 @@
 
 #include "base/buf.h"
 #include "base/timestamp.h"
-#include "cli/flow/flow.h"
 #include "wire/json.h"
 #include "wire/resp.h"
 

@@ -12,8 +12,7 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "cli/flow/daemon.h"
-#include "cli/flow/flow.h"
+#include "cli/cli.h"
 
 /* A line adds at most one key, so the smallest state is enough for any flow;
  * this is four times as much. */
@@ -824,18 +823,25 @@ static bool do_subject(struct run *run, const struct sl_flow_act *act)
            daemon_ok(run, sl_flow_daemon_subject(run->daemon, act, end));
 }
 
+/* The result of switching a feature or reporting a backlog. */
+static bool was_set(struct run *run, const struct sl_flow_act *act,
+                    const char *what, int err)
+{
+    if (err == SLUICE_ENOENT)
+        return stop(run, SL_END_FAILED, "the policy has no %s \"%s\"", what,
+                    act->names[0]);
+    return !err || broken(run);
+}
+
 static bool do_feature(struct run *run, const struct sl_flow_act *act)
 {
     bool on = strcmp(act->names[1], "on") == 0;
     int err = sluice_engine_switch(run->engine, act->names[0], on);
 
-    if (err == SLUICE_ENOENT)
-        return stop(run, SL_END_FAILED, "the policy has no feature \"%s\"",
-                    act->names[0]);
-    if (err)
-        return broken(run);
-    return !run->daemon || daemon_ok(run, sl_flow_daemon_feature(
-                                              run->daemon, act->names[0], on));
+    return was_set(run, act, "feature", err) &&
+           (!run->daemon ||
+            daemon_ok(run,
+                      sl_flow_daemon_feature(run->daemon, act->names[0], on)));
 }
 
 static bool do_backlog(struct run *run, const struct sl_flow_act *act)
@@ -843,14 +849,10 @@ static bool do_backlog(struct run *run, const struct sl_flow_act *act)
     uint64_t depth = strtoull(act->names[1], NULL, 10);
     int err = sluice_engine_backlog(run->engine, act->names[0], depth);
 
-    if (err == SLUICE_ENOENT)
-        return stop(run, SL_END_FAILED, "the policy has no backlog \"%s\"",
-                    act->names[0]);
-    if (err)
-        return broken(run);
-    return !run->daemon ||
-           daemon_ok(run,
-                     sl_flow_daemon_backlog(run->daemon, act->names[0], depth));
+    return was_set(run, act, "backlog", err) &&
+           (!run->daemon ||
+            daemon_ok(run, sl_flow_daemon_backlog(run->daemon, act->names[0],
+                                                  depth)));
 }
 
 static bool do_store(struct run *run, const struct sl_flow_act *act)
@@ -862,41 +864,24 @@ static bool do_store(struct run *run, const struct sl_flow_act *act)
     return true;
 }
 
-static bool do_act(struct run *run, const struct sl_flow_act *act)
-{
-    switch (act->kind) {
-    case SL_FLOW_ACT_AT:
-        return do_at(run, act);
-    case SL_FLOW_ACT_REQUEST:
-    case SL_FLOW_ACT_JOB:
-    case SL_FLOW_ACT_TAKE:
-        return do_request(run, act);
-    case SL_FLOW_ACT_SUBJECT:
-        return do_subject(run, act);
-    case SL_FLOW_ACT_FEATURE:
-        return do_feature(run, act);
-    case SL_FLOW_ACT_BACKLOG:
-        return do_backlog(run, act);
-    case SL_FLOW_ACT_STORE:
-        return do_store(run, act);
-    case SL_FLOW_ACT_RELOAD:
-        return do_reload(run, act);
-    case SL_FLOW_ACT_USAGE:
-        return do_usage(run, act);
-    case SL_FLOW_ACT_SETTLE:
-    case SL_FLOW_ACT_RELEASE:
-    case SL_FLOW_ACT_EXTEND:
-        return do_hold(run, act);
-    }
-    return false;
-}
+typedef bool act_f(struct run *run, const struct sl_flow_act *act);
+
+static act_f *const acts[] = {
+    [SL_FLOW_ACT_AT] = do_at,           [SL_FLOW_ACT_REQUEST] = do_request,
+    [SL_FLOW_ACT_JOB] = do_request,     [SL_FLOW_ACT_TAKE] = do_request,
+    [SL_FLOW_ACT_SUBJECT] = do_subject, [SL_FLOW_ACT_FEATURE] = do_feature,
+    [SL_FLOW_ACT_BACKLOG] = do_backlog, [SL_FLOW_ACT_STORE] = do_store,
+    [SL_FLOW_ACT_RELOAD] = do_reload,   [SL_FLOW_ACT_USAGE] = do_usage,
+    [SL_FLOW_ACT_SETTLE] = do_hold,     [SL_FLOW_ACT_RELEASE] = do_hold,
+    [SL_FLOW_ACT_EXTEND] = do_hold,
+};
 
 static void run_acts(struct run *run, const struct sl_flow *flow)
 {
     for (const struct sl_flow_act *act = flow->acts; act; act = act->next) {
         run->out->line = act->line;
         run->out->acts += act->kind != SL_FLOW_ACT_AT;
-        if (!do_act(run, act))
+        if (!acts[act->kind](run, act))
             break;
     }
 }
