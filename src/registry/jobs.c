@@ -5,6 +5,7 @@
  * disk.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/timestamp.h"
@@ -13,12 +14,38 @@
 
 /* ---- versions ---- */
 
+#define MESSAGE_MOST 4096
+
+/* Sends the notification "KIND A:B" to the others at commit. */
+static void notify(struct sl_registry *r, const char *kind, struct sl_str a,
+                   struct sl_str b)
+{
+    char text[MESSAGE_MOST];
+    int len = snprintf(text, sizeof(text), "%s", kind);
+
+    if (!r->db.driver->notify || a.len + b.len + 8 > sizeof(text))
+        return;
+    memcpy(text + len, a.at, a.len);
+    len += (int)a.len;
+    text[len++] = ':';
+    memcpy(text + len, b.at, b.len);
+    len += (int)b.len;
+    /* COMMIT reports a failure. */
+    (void)!r->db.driver->notify(&r->db, (struct sl_str){text, (size_t)len});
+}
+
+static unsigned version_of(const struct sl_registry *r, struct sl_str scope,
+                           struct sl_str id)
+{
+    return (unsigned)(sl_registry_version(r, scope, id) - r->versions);
+}
+
 static void touch(struct sl_registry *r, struct sl_str scope, struct sl_str id)
 {
-    unsigned version = sl_registry_version_of(r, scope, id);
+    unsigned version = version_of(r, scope, id);
 
     r->dirty[version / 64] |= UINT64_C(1) << version % 64;
-    sl_sharing_notify(r, "s:", scope, id);
+    notify(r, "s:", scope, id);
 }
 
 /* Marks the id and all aliases of a subject as changed. */
@@ -202,8 +229,7 @@ static int picture(struct sl_database *db, const struct sl_subject_draft *draft,
         return 0;
     sl_buf_init(&text, PICTURE_MOST, db->arena.alloc);
     sl_json_open(&w, '{');
-    if (!w.err)
-        w.err = sl_subject_draft_json(draft, now, true, &text);
+    sl_subject_draft_json(draft, now, true, &w);
     sl_json_close(&w, '}');
     if (w.err)
         w.err = sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
@@ -320,8 +346,7 @@ static int find(struct sl_registry *r, struct sl_job *job)
     int found, err;
 
     job->version = atomic_load_explicit(
-        &r->versions[sl_registry_version_of(r, job->scope, job->id)],
-        memory_order_acquire);
+        &r->versions[version_of(r, job->scope, job->id)], memory_order_acquire);
     found = load(&r->db, job->scope, job->id, &draft);
     if (found < 0)
         return fault(r, job, found);
@@ -552,7 +577,7 @@ static int forget(struct sl_registry *r)
     int err;
 
     memset(r->dirty, 0xff, sizeof(r->dirty));
-    sl_sharing_notify(r, "*", SL_STR(""), SL_STR(""));
+    notify(r, "*", SL_STR(""), SL_STR(""));
     err =
         r->db.driver->script(&r->db, "DELETE FROM subjects; DELETE FROM roles;"
                                      "DELETE FROM aliases; DELETE FROM "
@@ -620,7 +645,7 @@ static int set_switch(struct sl_registry *r, const struct sl_job *job)
 
     if (job->on >= 0)
         on = job->on ? SL_STR("1") : SL_STR("0");
-    sl_sharing_notify(r, "f:", on, job->name);
+    notify(r, "f:", on, job->name);
     return job->on < 0
                ? sl_query_run(&r->db, SL_QUERY_DROP_SWITCH, "t", job->name)
                : sl_query_run(&r->db, SL_QUERY_PUT_SWITCH, "titn", job->name,
@@ -670,6 +695,197 @@ static int write(struct sl_registry *r, struct sl_job *job)
     }
 }
 
+/* ---- several processes that write to the same tables.
+ *
+ * The hash of a subject selects a slot, the same on every machine. Before it
+ * reads, a transaction locks the slots of all its subjects in ascending order:
+ * no other process changes what it has read, and there is no deadlock. Subjects
+ * and switches share slot 0, because an alias may clash with any name. The end
+ * of a hold does not name its owner. The owner is looked up first, and again
+ * under the lock. If the hold was recorded in between, the transaction begins
+ * again.
+ *
+ * A transaction whose COMMIT was not answered may have been committed. Its jobs
+ * fail and keep its number. When one of them is queued again, the number is
+ * looked up first.
+ *
+ * Notifications:
+ *     s:SCOPE:ID     a subject, its overrides, or its credits
+ *     f:1:NAME       a feature was switched on; 0: off; -: as the policy says
+ *     *              everything
+ */
+
+void sl_slot_take(uint64_t *slots, struct sl_str scope, struct sl_str id)
+{
+    struct sl_hash_key key = {UINT64_C(0x736c75696365), scope.len};
+    unsigned slot = 1 + (unsigned)(sl_hash64(&key, id) % (SL_SHARE_SLOTS - 1));
+
+    slots[slot / 64] |= UINT64_C(1) << slot % 64;
+}
+
+static void take_usage(uint64_t *slots, const struct sl_usage_entry *u)
+{
+    struct sl_str hold = {(const char *)u->hold, sizeof(u->hold)};
+
+    if (u->scope.len > 0)
+        sl_slot_take(slots, u->scope, u->id);
+    if (u->act == SL_USAGE_ACT_HOLD || u->act == SL_USAGE_ACT_HOLD_END)
+        sl_slot_take(slots, SL_STR("hold"), hold);
+}
+
+static void take_slots(uint64_t *slots, const struct sl_job *job)
+{
+    if (job->kind == SL_JOB_USAGE)
+        for (unsigned i = 0; i < job->change_count; i++)
+            take_usage(slots, &job->usage[i]);
+    else if (job->kind == SL_JOB_GRANT)
+        sl_slot_take(slots, job->grant->scope, job->grant->id);
+    else if (job->kind == SL_JOB_LEASE)
+        sl_slot_take(slots, job->claim->scope, job->claim->id);
+    else if (job->kind == SL_JOB_RELEASE)
+        memset(slots, 0xff, SL_SHARE_SLOTS / 8); /* the owners of its units are
+                                                  * not known */
+    else if (job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_CREDITS)
+        slots[0] |= 1;
+}
+
+/* Finds the owners of the holds that end. *ret: one was found. */
+static int find_owners(struct sl_registry *r, struct sl_job *job, bool *ret)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < job->change_count && !err; i++) {
+        struct sl_usage_entry *u = &job->usage[i];
+
+        if (u->act != SL_USAGE_ACT_HOLD_END || u->scope.len > 0)
+            continue;
+        sl_arena_reset(&r->db.arena);
+        err = sl_usage_db_owner(&r->db, u);
+        *ret |= u->scope.len > 0;
+    }
+    return err;
+}
+
+static int find_all(struct sl_registry *r, struct sl_job *first, bool *ret)
+{
+    int err = 0;
+
+    *ret = false;
+    for (struct sl_job *job = first; job && !err; job = job->next)
+        if (job->kind == SL_JOB_USAGE)
+            err = find_owners(r, job, ret);
+    return err;
+}
+
+/* Locks the slots of all subjects of the jobs; first call in a transaction.
+ * *ret_again: more slots are needed; roll back and begin again. */
+static int lock_slots(struct sl_registry *r, struct sl_job *first,
+                      bool *ret_again)
+{
+    uint64_t slots[SL_SHARE_SLOTS / 64] = {0};
+    bool found;
+    int err;
+
+    *ret_again = false;
+    if (!r->db.driver->lock)
+        return 0;
+    err = find_all(r, first, &found);
+    if (err)
+        return err;
+    for (const struct sl_job *job = first; job; job = job->next)
+        take_slots(slots, job);
+    err = r->db.driver->lock(&r->db, slots);
+    return err ? err : find_all(r, first, ret_again);
+}
+
+/* Finds the jobs that an uncertain transaction has committed:
+ * job->already_done. */
+static int check_commit(struct sl_registry *r, struct sl_job *first)
+{
+    int known = 0;
+
+    r->db.uncertain_txn = 0;
+    for (struct sl_job *job = first; job; job = job->next) {
+        job->already_done = false;
+        if (job->uncertain_txn == 0 || known < 0)
+            continue;
+        known = r->db.driver->commit_status(&r->db, job->uncertain_txn);
+        if (known < 0)
+            continue;
+        job->already_done = known == 1;
+        job->uncertain_txn = 0;
+    }
+    return known < 0 ? known : 0;
+}
+
+/* Commits. If the answer is lost, finds out whether it was committed. */
+static int commit(struct sl_registry *r)
+{
+    int err = sl_query_run(&r->db, SL_QUERY_COMMIT, "");
+    struct sl_diag why = r->db.diag;
+    int known;
+
+    if (!err || r->db.uncertain_txn == 0)
+        return err;
+    known = r->db.driver->commit_status(&r->db, r->db.uncertain_txn);
+    r->db.diag = why;
+    if (known >= 0)
+        r->db.uncertain_txn = 0;
+    return known == 1 ? 0 : err;
+}
+
+static void raise_all(struct sl_registry *r)
+{
+    for (unsigned i = 0; i < SL_REGISTRY_VERSIONS; i++)
+        atomic_fetch_add_explicit(&r->versions[i], 1, memory_order_release);
+}
+
+/* Cuts off the text before the next ':'; *text is the rest. */
+static struct sl_str cut(struct sl_str *text)
+{
+    const char *colon = text->len ? memchr(text->at, ':', text->len) : NULL;
+    struct sl_str first = *text;
+
+    if (!colon)
+        return SL_STR("");
+    first.len = (size_t)(colon - text->at);
+    *text = sl_str_from(*text, first.len + 1);
+    return first;
+}
+
+static void hear(void *ctx, struct sl_str message)
+{
+    struct sl_registry *r = ctx;
+    struct sl_str kind = cut(&message);
+    struct sl_str first = cut(&message);
+
+    if (sl_str_eq(kind, SL_STR("f"))) {
+        int on = sl_str_eq(first, SL_STR("1"));
+
+        if (sl_str_eq(first, SL_STR("-")))
+            on = -1;
+        if (r->on_switch)
+            r->on_switch(r->ctx, message, on);
+        return;
+    }
+    if (!sl_str_eq(kind, SL_STR("s"))) {
+        raise_all(r);
+        return;
+    }
+    /* Before the version: a reader of the new version asks the registry. */
+    atomic_store_explicit(&r->has_subjects, true, memory_order_release);
+    atomic_fetch_add_explicit(&r->versions[version_of(r, first, message)], 1,
+                              memory_order_release);
+}
+
+int sl_sharing_listen(struct sl_registry *r, struct sl_diag *diag)
+{
+    return r->db.driver->listen ? r->db.driver->listen(&r->db, hear, r, diag)
+                                : 0;
+}
+
+/* ---- transactions ---- */
+
 /* None of the jobs is on disk. */
 static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
 {
@@ -709,7 +925,7 @@ static int begin(struct sl_registry *r, struct sl_job *first)
     while (again && !err) {
         err = sl_query_run(&r->db, SL_QUERY_BEGIN, "");
         if (!err)
-            err = sl_sharing_lock(r, first, &again);
+            err = lock_slots(r, first, &again);
         if (!err && again)
             r->db.driver->rollback(&r->db);
     }
@@ -718,14 +934,14 @@ static int begin(struct sl_registry *r, struct sl_job *first)
 
 void sl_job_run_writes(struct sl_registry *r, struct sl_job *first)
 {
-    int err = sl_sharing_check_commit(r, first);
+    int err = check_commit(r, first);
 
     if (!err)
         err = begin(r, first);
     for (struct sl_job *job = first; job && !err; job = job->next)
         err = write(r, job);
     if (!err)
-        err = sl_sharing_commit(r);
+        err = commit(r);
     if (err)
         fail_all(r, first, err);
     else

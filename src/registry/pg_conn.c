@@ -10,9 +10,6 @@
 #define PAUSE_MIN (100 * SL_MS)
 #define PAUSE_MAX (5 * SL_S)
 
-#define TEXT(number)  #number
-#define NUMBER(macro) TEXT(macro)
-
 /* ---- errors ---- */
 
 /* Sets the first line of libpq's message, without its newline. */
@@ -196,36 +193,19 @@ void sl_pg_close(struct sl_pg_conn *l)
 
 static int set_up(struct sl_pg_conn *l, struct sl_diag *diag)
 {
-    char sql[300];
-    int err = sl_pg_exec(
-        l,
-        "SET client_encoding = 'UTF8';"
-        "SET statement_timeout = " NUMBER(
-            SL_PG_STATEMENT_MS) ";"
-                                "SET lock_timeout = " NUMBER(
-                                    SL_PG_LOCK_MS) ";"
-                                                   "SET "
-                                                   "idle_in_transaction_"
-                                                   "session_timeout = " NUMBER(
-                                                       SL_PG_IDLE_MS) ";"
-                                                                      "SET "
-                                                                      "default_"
-                                                                      "transact"
-                                                                      "ion_"
-                                                                      "isolatio"
-                                                                      "n = "
-                                                                      "'read "
-                                                                      "committe"
-                                                                      "d'",
-        NULL, diag);
+    char sql[400];
+    int err;
 
-    if (!err && l->read_only)
-        err =
-            sl_pg_exec(l, "SET default_transaction_read_only = on", NULL, diag);
-    if (!err && l->search_path) {
-        snprintf(sql, sizeof(sql), "SET search_path = %s", l->search_path);
-        err = sl_pg_exec(l, sql, NULL, diag);
-    }
+    snprintf(sql, sizeof(sql),
+             "SET client_encoding = 'UTF8'; SET statement_timeout = %d;"
+             "SET lock_timeout = %d;"
+             "SET idle_in_transaction_session_timeout = %d;"
+             "SET default_transaction_isolation = 'read committed'%s%s%s",
+             SL_PG_STATEMENT_MS, SL_PG_LOCK_MS, SL_PG_IDLE_MS,
+             l->read_only ? ";SET default_transaction_read_only = on" : "",
+             l->search_path ? ";SET search_path = " : "",
+             l->search_path ? l->search_path : "");
+    err = sl_pg_exec(l, sql, NULL, diag);
     return err ? err : l->on_open(l, diag);
 }
 

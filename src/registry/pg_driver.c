@@ -7,7 +7,6 @@
 #include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,20 +168,6 @@ static void *run_notifier(void *ctx)
             listen_once(l, heard);
     }
     return NULL;
-}
-
-/* Signals are handled by another thread. */
-static int start_notifier(struct notifier *l)
-{
-    sigset_t all, old;
-    int code;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    code = pthread_create(&l->thread, NULL, run_notifier, l);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    l->has_thread = code == 0;
-    return code;
 }
 
 static void close_notifier(struct notifier *l)
@@ -608,6 +593,7 @@ static int listen_to(struct sl_database *db, sl_notified_f *heard, void *ctx,
 {
     struct store *s = store_of(db);
     struct notifier *l = sl_alloc_new(db->arena.alloc, sizeof(*l));
+    int err;
 
     if (!l)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
@@ -623,12 +609,16 @@ static int listen_to(struct sl_database *db, sl_notified_f *heard, void *ctx,
     sl_pg_init(&l->link);
     sl_arena_init(&l->arena, TEXT_MOST, l->alloc);
     l->stop = eventfd(0, EFD_CLOEXEC);
-    if (l->stop < 0 || start_notifier(l)) {
+    if (l->stop < 0)
+        err = sl_diag_error(diag, SLUICE_ESYS, "cannot open an eventfd");
+    else
+        err = sl_thread_start(&l->thread, run_notifier, l, diag);
+    l->has_thread = !err;
+    if (err)
         close_notifier(l);
-        return sl_diag_error(diag, SLUICE_ESYS, "cannot start another thread");
-    }
-    s->notifier = l;
-    return 0;
+    else
+        s->notifier = l;
+    return err;
 }
 
 /* ---- the tables of the registry in PostgreSQL. */

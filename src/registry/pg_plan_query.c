@@ -2,7 +2,6 @@
 #include <libpq-fe.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/queue.h>
 
@@ -278,26 +277,6 @@ static int try_query(struct sl_pg_plan *plans, struct sl_diag *diag)
     return 0;
 }
 
-/* Signals are handled by another thread. */
-static int start(struct sl_pg_plan *plans, struct sl_diag *diag)
-{
-    sigset_t all, old;
-    int code = 0;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    for (int i = 0; i < WORKERS && code == 0; i++) {
-        struct worker *worker = &plans->workers[i];
-
-        code = pthread_create(&worker->thread, NULL, serve, worker);
-        worker->has_thread = code == 0;
-    }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return code
-               ? sl_diag_error(diag, SLUICE_ESYS, "cannot start another thread")
-               : 0;
-}
-
 static int set_up(struct sl_pg_plan *plans, struct sl_diag *diag)
 {
     struct sl_str sql = plans->options.sql;
@@ -343,14 +322,17 @@ int sl_pg_plan_open(const struct sl_pg_plan_options *options,
     err = set_up(plans, diag);
     if (!err)
         err = try_query(plans, diag);
-    if (!err)
-        err = start(plans, diag);
-    if (err) {
-        sl_pg_plan_close(plans);
-        return err;
+    for (int i = 0; i < WORKERS && !err; i++) {
+        struct worker *worker = &plans->workers[i];
+
+        err = sl_thread_start(&worker->thread, serve, worker, diag);
+        worker->has_thread = !err;
     }
-    *ret = plans;
-    return 0;
+    if (err)
+        sl_pg_plan_close(plans);
+    else
+        *ret = plans;
+    return err;
 }
 
 void sl_pg_plan_stop(struct sl_pg_plan *plans)

@@ -28,8 +28,9 @@
 /* ---- versions ---- */
 
 /* Aliases compare without case, so versions do too. */
-unsigned sl_registry_version_of(const struct sl_registry *r,
-                                struct sl_str scope, struct sl_str id)
+const _Atomic uint64_t *sl_registry_version(const struct sl_registry *r,
+                                            struct sl_str scope,
+                                            struct sl_str id)
 {
     char low[SL_SUBJECT_RECORD_ID];
     struct sl_hash_key key = r->secret;
@@ -37,15 +38,8 @@ unsigned sl_registry_version_of(const struct sl_registry *r,
     if (id.len > sizeof(low))
         id.len = sizeof(low);
     key.k0 ^= scope.len > 0 ? (unsigned char)scope.at[0] : 0;
-    return (unsigned)(sl_hash64(&key, sl_str_lower(id, low)) %
-                      SL_REGISTRY_VERSIONS);
-}
-
-const _Atomic uint64_t *sl_registry_version(const struct sl_registry *registry,
-                                            struct sl_str scope,
-                                            struct sl_str id)
-{
-    return &registry->versions[sl_registry_version_of(registry, scope, id)];
+    return &r->versions[sl_hash64(&key, sl_str_lower(id, low)) %
+                        SL_REGISTRY_VERSIONS];
 }
 
 bool sl_registry_is_empty(const struct sl_registry *registry)
@@ -93,6 +87,15 @@ static void on_answer(void *ctx)
     job->done(job);
 }
 
+/* Calls done() on the loop of the job; tries again later without memory. */
+static void post(struct sl_registry *r, struct sl_job *job)
+{
+    if (sl_loop_post(job->loop, on_answer, job) == 0)
+        return;
+    job->next = r->undelivered;
+    r->undelivered = job;
+}
+
 static void answer(struct sl_registry *r, struct sl_job *job)
 {
     if (job->err) {
@@ -101,10 +104,7 @@ static void answer(struct sl_registry *r, struct sl_job *job)
             r->on_fault(r->ctx, job->diag.sentence);
     }
     atomic_fetch_sub_explicit(&r->waiting, 1, memory_order_relaxed);
-    if (sl_loop_post(job->loop, on_answer, job) == 0)
-        return;
-    job->next = r->undelivered;
-    r->undelivered = job;
+    post(r, job);
 }
 
 static void answer_again(struct sl_registry *r)
@@ -114,10 +114,7 @@ static void answer_again(struct sl_registry *r)
     r->undelivered = NULL;
     for (struct sl_job *next; list; list = next) {
         next = list->next;
-        if (sl_loop_post(list->loop, on_answer, list) == 0)
-            continue;
-        list->next = r->undelivered;
-        r->undelivered = list;
+        post(r, list);
     }
 }
 
@@ -188,7 +185,7 @@ static void sort_out(struct sl_registry *r, struct sl_job *jobs,
         next = jobs->next;
         if (jobs->kind == SL_JOB_LEASE && rows->resets == 0) {
             append(&rows->claims, jobs);
-        } else if (sl_job_writes(jobs)) {
+        } else if (jobs->kind >= SL_JOB_WRITE) {
             rows->resets += is_reset(jobs);
             append(&rows->writes, jobs);
         } else {
@@ -260,18 +257,19 @@ static void *serve(void *ctx)
     return NULL;
 }
 
-/* Signals are handled by another thread. */
-static int start(struct sl_registry *r)
+int sl_thread_start(pthread_t *ret, void *(*what)(void *), void *ctx,
+                    struct sl_diag *diag)
 {
     sigset_t all, old;
     int code;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    code = pthread_create(&r->thread, NULL, serve, r);
+    code = pthread_create(ret, NULL, what, ctx);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    r->has_thread = code == 0;
-    return code;
+    return code
+               ? sl_diag_error(diag, SLUICE_ESYS, "cannot start another thread")
+               : 0;
 }
 
 /* ---- opening ---- */
@@ -294,17 +292,22 @@ static int read_switches(struct sl_registry *r)
     return found < 0 ? found : 0;
 }
 
-static void init(struct sl_registry *r,
-                 const struct sl_registry_options *options)
+/* Reads the stored state, and passes it to the callbacks. */
+static int read_state(struct sl_registry *r,
+                      const struct sl_registry_options *options)
 {
-    r->alloc = options->alloc ? options->alloc : &sl_alloc_libc;
-    r->on_fault = options->on_fault;
-    r->on_switch = options->on_switch;
-    r->ctx = options->ctx;
-    r->end = &r->first;
-    sl_arena_init(&r->names, NAMES_MOST, r->alloc);
-    pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->more, NULL);
+    int err = read_switches(r);
+
+    if (!err)
+        err = sl_job_run_look(r);
+    /* Leases are compared with the table before usage is charged to it. */
+    if (!err && options->on_lease)
+        err = sl_usage_db_resume(&r->db, options->node, options->now,
+                                 options->on_lease, options->ctx, r->alloc);
+    if (!err && options->on_usage)
+        err = sl_usage_db_each(&r->db, options->since, options->on_usage,
+                               options->ctx);
+    return err;
 }
 
 int sl_registry_open(const struct sl_registry_options *options,
@@ -318,39 +321,37 @@ int sl_registry_open(const struct sl_registry_options *options,
     if (!r)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(r, 0, sizeof(*r));
-    init(r, options);
+    r->alloc = alloc;
+    r->on_fault = options->on_fault;
+    r->on_switch = options->on_switch;
+    r->ctx = options->ctx;
+    r->end = &r->first;
+    sl_arena_init(&r->names, NAMES_MOST, alloc);
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->more, NULL);
     err = sl_hash_key_make(&r->secret);
     if (err)
         sl_diag_error(diag, err, "the system did not provide random bytes");
-    if (!err)
-        err = sl_database_open(&r->db, options->driver, options->path, r->alloc,
+    else
+        err = sl_database_open(&r->db, options->driver, options->path, alloc,
                                diag);
     if (!err) {
         if (options->node.len > 0)
             r->db.node = options->node;
-        err = read_switches(r);
-        if (!err)
-            err = sl_job_run_look(r);
-        /* Leases are compared with the table before usage is charged to it. */
-        if (!err && options->on_lease)
-            err = sl_usage_db_resume(&r->db, options->node, options->now,
-                                     options->on_lease, options->ctx, r->alloc);
-        if (!err && options->on_usage)
-            err = sl_usage_db_each(&r->db, options->since, options->on_usage,
-                                   options->ctx);
+        err = read_state(r, options);
         if (err)
             *diag = r->db.diag;
     }
     if (!err)
         err = sl_sharing_listen(r, diag);
-    if (!err && start(r))
-        err = sl_diag_error(diag, SLUICE_ESYS, "cannot start another thread");
-    if (err) {
+    if (!err)
+        err = sl_thread_start(&r->thread, serve, r, diag);
+    r->has_thread = !err;
+    if (err)
         sl_registry_close(r);
-        return err;
-    }
-    *ret = r;
-    return 0;
+    else
+        *ret = r;
+    return err;
 }
 
 void sl_registry_stop(struct sl_registry *r)

@@ -170,6 +170,11 @@ struct sl_registry {
     struct sl_job *undelivered; /* jobs whose done() could not be posted */
 };
 
+/* Starts a thread that receives no signals; `what` is its body. Returns 0, or
+ * SLUICE_ESYS with a sentence. */
+SL_MUST_USE int sl_thread_start(pthread_t *ret, void *(*what)(void *),
+                                void *ctx, struct sl_diag *diag);
+
 /* ---- jobs.c: all on the registry's thread ---- */
 
 /* Runs a job that only reads. */
@@ -178,40 +183,11 @@ void sl_job_run_read(struct sl_registry *registry, struct sl_job *job);
 /* Runs writes as one transaction, then increments their versions. */
 void sl_job_run_writes(struct sl_registry *registry, struct sl_job *first);
 
-static inline bool sl_job_writes(const struct sl_job *job)
-{
-    return job->kind >= SL_JOB_WRITE;
-}
-
 /* Looks whether there are subjects. */
 SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);
 
-/* ---- sharing.c: several writers; these calls do nothing if there is one only
- * ---- */
-
-/* Finds the jobs that an uncertain transaction has committed:
- * job->already_done. */
-SL_MUST_USE int sl_sharing_check_commit(struct sl_registry *registry,
-                                        struct sl_job *first);
-
-/* Locks the slots of all subjects of the jobs; first call in a transaction.
- * *ret_again: more slots are needed; roll back and begin again. */
-SL_MUST_USE int sl_sharing_lock(struct sl_registry *registry,
-                                struct sl_job *first, bool *ret_again);
-
-/* Commits. If the answer is lost, finds out whether it was committed. */
-SL_MUST_USE int sl_sharing_commit(struct sl_registry *registry);
-
-/* Begins to receive notifications. */
+/* Begins to receive notifications of other processes. */
 SL_MUST_USE int sl_sharing_listen(struct sl_registry *registry,
                                   struct sl_diag *diag);
-
-/* Sends the notification "KIND A:B" to the others at commit. */
-void sl_sharing_notify(struct sl_registry *registry, const char *kind,
-                       struct sl_str a, struct sl_str b);
-
-/* Returns the number of the counter of a name. */
-unsigned sl_registry_version_of(const struct sl_registry *registry,
-                                struct sl_str scope, struct sl_str id);
 
 #endif

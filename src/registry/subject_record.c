@@ -22,108 +22,95 @@ void sl_subject_records_free(struct sl_subject_record *first)
     }
 }
 
-static size_t texts_size(const struct sl_subject_draft *d)
+/* Adds the length of a text to *size; or, if there is memory, moves the text
+ * there. */
+static void pack(struct sl_str *text, size_t *size, char **at)
 {
-    size_t size =
-        d->scope.len + d->id.len + d->plan.len + d->by.len + d->note.len;
+    *size += text->len;
+    if (!*at)
+        return;
+    if (text->len > 0)
+        memcpy(*at, text->at, text->len);
+    text->at = *at;
+    *at += text->len;
+}
 
+/* Packs all texts of a draft. Returns their size. */
+static size_t pack_texts(struct sl_subject_draft *d, char *at)
+{
+    size_t size = 0;
+
+    pack(&d->scope, &size, &at);
+    pack(&d->id, &size, &at);
+    pack(&d->plan, &size, &at);
+    pack(&d->by, &size, &at);
+    pack(&d->note, &size, &at);
     for (unsigned i = 0; i < d->role_count; i++)
-        size += d->roles[i].len;
+        pack(&d->roles[i], &size, &at);
     for (unsigned i = 0; i < d->alias_count; i++)
-        size += d->aliases[i].len;
-    for (unsigned i = 0; i < d->rate_count; i++)
-        size += d->rates[i].limit.len + d->rates[i].rate.len +
-                d->rates[i].by.len + d->rates[i].note.len;
+        pack(&d->aliases[i], &size, &at);
+    for (unsigned i = 0; i < d->rate_count; i++) {
+        pack(&d->rates[i].limit, &size, &at);
+        pack(&d->rates[i].rate, &size, &at);
+        pack(&d->rates[i].by, &size, &at);
+        pack(&d->rates[i].note, &size, &at);
+    }
     for (unsigned i = 0; i < d->credit_count; i++)
-        size += d->credits[i].limit.len;
+        pack(&d->credits[i].limit, &size, &at);
     return size;
 }
 
-/* Appends a copy of `text`. */
-static struct sl_str put(char **at, struct sl_str text)
-{
-    struct sl_str copy = {*at, text.len};
-
-    if (text.len > 0)
-        memcpy(*at, text.at, text.len);
-    *at += text.len;
-    return copy;
-}
-
-static void put_rates(struct sl_subject_override *rates,
-                      const struct sl_subject_draft *d, char **at)
-{
-    for (unsigned i = 0; i < d->rate_count; i++)
-        rates[i] = (struct sl_subject_override){
-            .limit = put(at, d->rates[i].limit),
-            .rate = put(at, d->rates[i].rate),
-            .until = d->rates[i].until,
-            .by = put(at, d->rates[i].by),
-            .note = put(at, d->rates[i].note),
-        };
-}
-
-static void put_credits(struct sl_credit *credits,
-                        const struct sl_subject_draft *d, char **at)
-{
-    for (unsigned i = 0; i < d->credit_count; i++) {
-        credits[i] = d->credits[i];
-        credits[i].limit = put(at, d->credits[i].limit);
-    }
-}
-
-struct sl_subject_record *
-sl_subject_record_new(const struct sl_subject_draft *d, bool known,
-                      const struct sl_alloc *alloc)
-{
-    size_t names = d->role_count + d->alias_count;
-    size_t size = sizeof(struct sl_subject_record) +
-                  d->rate_count * sizeof(struct sl_subject_override) +
-                  d->credit_count * sizeof(struct sl_credit) +
-                  names * sizeof(struct sl_str) + texts_size(d);
-    struct sl_subject_record *entry = sl_alloc_new(alloc, size);
-    struct sl_subject_override *rates;
-    struct sl_credit *credits;
-    struct sl_str *list;
-    char *at;
-
-    if (!entry)
-        return NULL;
-    rates = (struct sl_subject_override *)(entry + 1);
-    credits = (struct sl_credit *)(rates + d->rate_count);
-    list = (struct sl_str *)(credits + d->credit_count);
-    at = (char *)(list + names);
-    *entry = (struct sl_subject_record){.alloc = alloc, .size = size};
-    entry->subject = (struct sl_subject){
-        .refs = 1, .free = free_entry, .known = known, .expires = d->expires};
-    entry->subject.id = put(&at, d->id);
-    entry->subject.plan = put(&at, d->plan);
-    entry->scope = put(&at, d->scope);
-    entry->by = put(&at, d->by);
-    entry->note = put(&at, d->note);
-    entry->updated = d->updated;
-    entry->revision = d->revision;
-    for (unsigned i = 0; i < d->role_count; i++)
-        list[i] = put(&at, d->roles[i]);
-    for (unsigned i = 0; i < d->alias_count; i++)
-        list[d->role_count + i] = put(&at, d->aliases[i]);
-    put_rates(rates, d, &at);
-    entry->subject.roles = list;
-    entry->subject.role_count = d->role_count;
-    entry->aliases = list + d->role_count;
-    entry->alias_count = d->alias_count;
-    entry->subject.rates = rates;
-    entry->subject.rate_count = d->rate_count;
-    put_credits(credits, d, &at);
-    entry->subject.credits = credits;
-    entry->subject.credit_count = d->credit_count;
-    return entry;
-}
-
-static void copy_all(void *to, const void *from, size_t count, size_t size)
+static void *copy_all(void *to, const void *from, size_t count, size_t size)
 {
     if (count > 0)
         memcpy(to, from, count * size);
+    return (char *)to + count * size;
+}
+
+struct sl_subject_record *
+sl_subject_record_new(const struct sl_subject_draft *draft, bool known,
+                      const struct sl_alloc *alloc)
+{
+    struct sl_subject_draft d = *draft;
+    size_t size = sizeof(struct sl_subject_record) +
+                  d.rate_count * sizeof(d.rates[0]) +
+                  d.credit_count * sizeof(d.credits[0]) +
+                  (d.role_count + d.alias_count) * sizeof(struct sl_str);
+    size_t texts = pack_texts(&d, NULL);
+    struct sl_subject_record *entry = sl_alloc_new(alloc, size + texts);
+    void *at = entry + 1;
+
+    if (!entry)
+        return NULL;
+    pack_texts(&d, (char *)entry + size);
+    *entry = (struct sl_subject_record){
+        .subject = {.refs = 1,
+                    .free = free_entry,
+                    .known = known,
+                    .id = d.id,
+                    .plan = d.plan,
+                    .expires = d.expires,
+                    .role_count = d.role_count,
+                    .rate_count = d.rate_count,
+                    .credit_count = d.credit_count},
+        .scope = d.scope,
+        .alias_count = d.alias_count,
+        .by = d.by,
+        .note = d.note,
+        .updated = d.updated,
+        .revision = d.revision,
+        .alloc = alloc,
+        .size = size + texts
+    };
+    entry->subject.rates = at;
+    at = copy_all(at, d.rates, d.rate_count, sizeof(d.rates[0]));
+    entry->subject.credits = at;
+    at = copy_all(at, d.credits, d.credit_count, sizeof(d.credits[0]));
+    entry->subject.roles = at;
+    at = copy_all(at, d.roles, d.role_count, sizeof(d.roles[0]));
+    entry->aliases = at;
+    copy_all(at, d.aliases, d.alias_count, sizeof(d.aliases[0]));
+    return entry;
 }
 
 void sl_subject_draft_of(const struct sl_subject_record *entry,
@@ -131,21 +118,20 @@ void sl_subject_draft_of(const struct sl_subject_record *entry,
 {
     const struct sl_subject *s = &entry->subject;
 
-    memset(ret, 0, sizeof(*ret));
-    ret->scope = entry->scope;
-    ret->id = s->id;
-    ret->plan = s->plan;
-    ret->expires = s->expires;
-    ret->by = entry->by;
-    ret->note = entry->note;
-    ret->updated = entry->updated;
-    ret->revision = entry->revision;
-    ret->role_count = s->role_count;
+    *ret = (struct sl_subject_draft){.scope = entry->scope,
+                                     .id = s->id,
+                                     .plan = s->plan,
+                                     .expires = s->expires,
+                                     .by = entry->by,
+                                     .note = entry->note,
+                                     .updated = entry->updated,
+                                     .revision = entry->revision,
+                                     .role_count = s->role_count,
+                                     .alias_count = entry->alias_count,
+                                     .rate_count = s->rate_count};
     copy_all(ret->roles, s->roles, s->role_count, sizeof(*s->roles));
-    ret->alias_count = entry->alias_count;
     copy_all(ret->aliases, entry->aliases, entry->alias_count,
              sizeof(*entry->aliases));
-    ret->rate_count = s->rate_count;
     copy_all(ret->rates, s->rates, s->rate_count, sizeof(*s->rates));
 }
 
@@ -319,52 +305,33 @@ bool sl_subject_draft_same(const struct sl_subject_draft *a,
 
 /* ---- as JSON ---- */
 
-static int json_text(struct sl_buf *out, const char *name, struct sl_str text)
+static void json_flag(struct sl_writer *w, const char *name, bool flag)
 {
-    int err = sl_buf_addf(out, ",\"%s\":", name);
-
-    return err ? err : sl_json_string(out, text);
+    sl_json_key(w, sl_str_c(name));
+    sl_json_flag(w, flag);
 }
 
-static int json_time(struct sl_buf *out, const char *name, sl_ns at)
+static void json_time(struct sl_writer *w, const char *name, sl_ns at)
 {
     char text[SL_TIMESTAMP_TEXT];
 
-    if (at == SL_NS_NONE)
-        return sl_buf_addf(out, ",\"%s\":null", name);
+    sl_json_key(w, sl_str_c(name));
+    if (at == SL_NS_NONE) {
+        sl_json_nothing(w);
+        return;
+    }
     sl_timestamp_print(at, at % SL_S != 0, text);
-    return sl_buf_addf(out, ",\"%s\":\"%s\"", name, text);
+    sl_json_str(w, sl_str_c(text));
 }
 
-static int json_names(struct sl_buf *out, const char *name,
-                      const struct sl_str *list, unsigned count)
+static void json_names(struct sl_writer *w, const char *name,
+                       const struct sl_str *list, unsigned count)
 {
-    int err = sl_buf_addf(out, ",\"%s\":[", name);
-
-    for (unsigned i = 0; i < count && !err; i++) {
-        if (i > 0)
-            err = sl_buf_add(out, SL_STR(","));
-        if (!err)
-            err = sl_json_string(out, list[i]);
-    }
-    return err ? err : sl_buf_add(out, SL_STR("]"));
-}
-
-static int json_rates(struct sl_buf *out, const struct sl_subject_draft *d)
-{
-    int err = sl_buf_add(out, SL_STR(",\"overrides\":{"));
-
-    for (unsigned i = 0; i < d->rate_count && !err; i++) {
-        if (i > 0)
-            err = sl_buf_add(out, SL_STR(","));
-        if (!err)
-            err = sl_json_string(out, d->rates[i].limit);
-        if (!err)
-            err = sl_buf_add(out, SL_STR(":"));
-        if (!err)
-            err = sl_json_string(out, d->rates[i].rate);
-    }
-    return err ? err : sl_buf_add(out, SL_STR("}"));
+    sl_json_key(w, sl_str_c(name));
+    sl_json_open(w, '[');
+    for (unsigned i = 0; i < count; i++)
+        sl_json_str(w, list[i]);
+    sl_json_close(w, ']');
 }
 
 /* Returns the common end of all overrides, or SL_NS_NONE. */
@@ -376,90 +343,62 @@ static sl_ns common_end(const struct sl_subject_draft *d)
     return d->rate_count > 0 ? d->rates[0].until : SL_NS_NONE;
 }
 
-static int json_detail(struct sl_buf *out,
-                       const struct sl_subject_override *rate, sl_ns now)
+static void json_overrides(struct sl_writer *w,
+                           const struct sl_subject_draft *d, sl_ns now)
 {
-    int err = sl_buf_add(out, SL_STR("{\"limit\":"));
-
-    if (!err)
-        err = sl_json_string(out, rate->limit);
-    if (!err)
-        err = json_text(out, "rate", rate->rate);
-    if (!err)
-        err = json_time(out, "until", rate->until);
-    if (!err)
-        err = sl_buf_addf(out, ",\"over\":%s",
-                          is_over(rate->until, now) ? "true" : "false");
-    if (!err)
-        err = json_text(out, "by", rate->by);
-    if (!err)
-        err = json_text(out, "note", rate->note);
-    return err ? err : sl_buf_add(out, SL_STR("}"));
-}
-
-static int json_details(struct sl_buf *out, const struct sl_subject_draft *d,
-                        sl_ns now)
-{
-    int err = sl_buf_add(out, SL_STR(",\"override_details\":["));
-
-    for (unsigned i = 0; i < d->rate_count && !err; i++) {
-        if (i > 0)
-            err = sl_buf_add(out, SL_STR(","));
-        if (!err)
-            err = json_detail(out, &d->rates[i], now);
+    sl_json_key(w, SL_STR("overrides"));
+    sl_json_open(w, '{');
+    for (unsigned i = 0; i < d->rate_count; i++) {
+        sl_json_key(w, d->rates[i].limit);
+        sl_json_str(w, d->rates[i].rate);
     }
-    return err ? err : sl_buf_add(out, SL_STR("]"));
+    sl_json_close(w, '}');
+    json_time(w, "until", common_end(d));
+    sl_json_key(w, SL_STR("override_details"));
+    sl_json_open(w, '[');
+    for (unsigned i = 0; i < d->rate_count; i++) {
+        const struct sl_subject_override *rate = &d->rates[i];
+
+        sl_json_open(w, '{');
+        sl_json_member_str(w, "limit", rate->limit);
+        sl_json_member_str(w, "rate", rate->rate);
+        json_time(w, "until", rate->until);
+        json_flag(w, "over", is_over(rate->until, now));
+        sl_json_member_str(w, "by", rate->by);
+        sl_json_member_str(w, "note", rate->note);
+        sl_json_close(w, '}');
+    }
+    sl_json_close(w, ']');
 }
 
-static int json_plan(struct sl_buf *out, const struct sl_subject_draft *d,
-                     sl_ns now)
+void sl_subject_draft_json(const struct sl_subject_draft *d, sl_ns now,
+                           bool brief, struct sl_writer *w)
 {
-    int err = d->plan.len > 0 ? json_text(out, "plan", d->plan)
-                              : sl_buf_add(out, SL_STR(",\"plan\":null"));
-
-    if (!err)
-        err = json_time(out, "expires", d->expires);
-    return err ? err
-               : sl_buf_addf(out, ",\"expired\":%s",
-                             is_over(d->expires, now) ? "true" : "false");
-}
-
-static int json_overrides(struct sl_buf *out, const struct sl_subject_draft *d,
-                          sl_ns now)
-{
-    int err = json_rates(out, d);
-
-    if (!err)
-        err = json_time(out, "until", common_end(d));
-    return err ? err : json_details(out, d, now);
-}
-
-int sl_subject_draft_json(const struct sl_subject_draft *d, sl_ns now,
-                          bool brief, struct sl_buf *out)
-{
-    int err = sl_buf_add(out, SL_STR("\"scope\":"));
-
-    if (!err)
-        err = sl_json_string(out, d->scope);
-    if (!err)
-        err = json_text(out, "id", d->id);
-    if (!err && !(brief && d->plan.len == 0))
-        err = json_plan(out, d, now);
-    if (!err && !(brief && d->role_count == 0))
-        err = json_names(out, "roles", d->roles, d->role_count);
-    if (!err && !(brief && d->alias_count == 0))
-        err = json_names(out, "aliases", d->aliases, d->alias_count);
-    if (!err && !(brief && d->rate_count == 0))
-        err = json_overrides(out, d, now);
-    if (!err && !(brief && d->note.len == 0))
-        err = json_text(out, "note", d->note);
-    if (!err && !brief)
-        err = json_text(out, "by", d->by);
-    if (!err && !brief)
-        err = json_time(out, "updated", d->updated);
-    return err || brief ? err
-                        : sl_buf_addf(out, ",\"revision\":%llu",
-                                      (unsigned long long)d->revision);
+    sl_json_member_str(w, "scope", d->scope);
+    sl_json_member_str(w, "id", d->id);
+    if (!brief || d->plan.len > 0) {
+        sl_json_key(w, SL_STR("plan"));
+        if (d->plan.len > 0)
+            sl_json_str(w, d->plan);
+        else
+            sl_json_nothing(w);
+        json_time(w, "expires", d->expires);
+        json_flag(w, "expired", is_over(d->expires, now));
+    }
+    if (!brief || d->role_count > 0)
+        json_names(w, "roles", d->roles, d->role_count);
+    if (!brief || d->alias_count > 0)
+        json_names(w, "aliases", d->aliases, d->alias_count);
+    if (!brief || d->rate_count > 0)
+        json_overrides(w, d, now);
+    if (!brief || d->note.len > 0)
+        sl_json_member_str(w, "note", d->note);
+    if (brief)
+        return;
+    sl_json_member_str(w, "by", d->by);
+    json_time(w, "updated", d->updated);
+    sl_json_key(w, SL_STR("revision"));
+    sl_json_uint(w, d->revision);
 }
 
 struct sl_str sl_str_lower(struct sl_str text, char *out)

@@ -5,6 +5,7 @@
 #include "registry/usage_db.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/parse.h"
@@ -185,6 +186,24 @@ static int move_lease(struct sl_database *db, const struct sl_usage_entry *u)
     return sl_usage_db_spend(db, u, (uint64_t)u->amount);
 }
 
+static int run_refund(struct sl_database *db, enum sl_query q,
+                      const struct sl_usage_entry *u, int64_t units)
+{
+    return sl_query_run(db, q, "tttnnt", u->scope, u->id, u->limit, u->start,
+                        units, db->node);
+}
+
+/* Stores a refund that the table has not applied yet, so that it survives a
+ * crash. */
+static int pending_refund(struct sl_database *db,
+                          const struct sl_usage_entry *u)
+{
+    if (u->reset)
+        return run_refund(db, SL_QUERY_PAID, u, INT64_MAX);
+    return u->owes && u->moved < 0 ? run_refund(db, SL_QUERY_OWE, u, -u->moved)
+                                   : 0;
+}
+
 static int settle(struct sl_database *db, struct sl_usage_entry *u,
                   const struct counter *was, int64_t by)
 {
@@ -216,7 +235,7 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
     if (!err)
         err = put_thing(db, u, u->amount - by + (by > 0 ? u->moved : by));
     if (!err)
-        err = sl_usage_db_pending_refund(db, u);
+        err = pending_refund(db, u);
     if (!err)
         err = move_lease(db, u);
     return err ? err : keep_key(db, u);
@@ -233,7 +252,8 @@ static void refuse(struct sl_usage_entry *u, const struct counter *c,
     u->leased = (uint64_t)c->leased;
 }
 
-int sl_usage_db_put(struct sl_database *db, struct sl_usage_entry *u)
+/* Records one amount, like sl_usage_db_record(). */
+static int put(struct sl_database *db, struct sl_usage_entry *u)
 {
     struct counter c;
     int64_t by = u->amount, had = 0;
@@ -265,6 +285,173 @@ int sl_usage_db_put(struct sl_database *db, struct sl_usage_entry *u)
     return settle(db, u, &c, by);
 }
 
+/* ---- usage of holds.
+ *
+ * The end of a hold names its amount, but not its owner. A row keeps the owner
+ * from the take on. A row without a scope is an end that arrived before its
+ * take.
+ */
+
+/* "ID:LIMIT" */
+struct hold_name {
+    char text[2 * 16 + 1 + SL_USAGE_NAME + 1];
+};
+
+static struct sl_str hold_name(const struct sl_usage_entry *u,
+                               struct hold_name *room)
+{
+    int len = snprintf(room->text, sizeof(room->text),
+                       "%016" PRIx64 "%016" PRIx64 ":%.*s", u->hold[0],
+                       u->hold[1], SL_STR_ARG(u->limit));
+
+    return (struct sl_str){room->text, (size_t)len < sizeof(room->text)
+                                           ? (size_t)len
+                                           : sizeof(room->text) - 1};
+}
+
+struct hold_row {
+    struct sl_str scope, id; /* in the database's arena; "": unknown */
+    sl_ns start;
+    int64_t amount;
+    uint64_t cap;
+};
+
+/* Returns 1, 0 without a row, or an error. */
+static int find_hold(struct sl_database *db, struct sl_str name,
+                     struct hold_row *ret)
+{
+    int64_t cap;
+    int found = sl_query_one(db, SL_QUERY_HOLD, "t ttnnn", name, &ret->scope,
+                             &ret->id, &ret->start, &ret->amount, &cap);
+
+    if (found == 1)
+        ret->cap = cap >= 0 ? (uint64_t)cap : UINT64_MAX;
+    return found;
+}
+
+static int drop_hold(struct sl_database *db, struct sl_str name)
+{
+    return sl_query_run(db, SL_QUERY_DROP_HOLD, "t", name);
+}
+
+static int put_hold(struct sl_database *db, struct sl_str name,
+                    const struct sl_usage_entry *u, sl_ns until)
+{
+    int64_t cap = u->cap <= INT64_MAX ? (int64_t)u->cap : -1;
+    struct sl_str id = u->scope.len > 0 ? u->id : SL_STR("");
+    int err = sl_query_run(db, SL_QUERY_PUT_HOLD, "toonnnn", name, id, u->scope,
+                           u->start, u->amount, cap, until);
+
+    return err ? err
+               : sl_query_run(db, SL_QUERY_TRIM_HOLDS, "n",
+                              u->at - SL_HOLD_KEPT);
+}
+
+/* Records a part of the entry. The entry stays unchanged, because a failed job
+ * is retried. */
+static int put_part(struct sl_database *db, struct sl_usage_entry *u,
+                    const struct hold_row *row, sl_ns start, int64_t amount)
+{
+    struct sl_usage_entry part = *u;
+    int err;
+
+    if (amount == 0)
+        return 0;
+    part.reported = true;
+    part.cap = row->cap;
+    part.start = start;
+    part.amount = amount;
+    err = put(db, &part);
+    u->cap = part.cap;
+    u->used = part.used;
+    u->told = part.told;
+    u->told_before = part.told_before;
+    u->absorbed |= part.absorbed;
+    return err;
+}
+
+/* `amount` units of the hold were used: those held at the time of the take, the
+ * rest at its end, `now`. */
+static int spend_hold(struct sl_database *db, struct sl_usage_entry *u,
+                      const struct hold_row *row, int64_t amount, sl_ns now)
+{
+    int64_t rest =
+        now != row->start && amount > row->amount ? amount - row->amount : 0;
+    int err = put_part(db, u, row, row->start, amount - rest);
+
+    return err ? err : put_part(db, u, row, now, rest);
+}
+
+static int begin_hold(struct sl_database *db, struct sl_usage_entry *u)
+{
+    struct hold_name room;
+    struct sl_str name = hold_name(u, &room);
+    struct hold_row end,
+        own = {.start = u->start, .amount = u->amount, .cap = u->cap};
+    int err = find_hold(db, name, &end);
+
+    if (err != 1)
+        return err ? err : put_hold(db, name, u, u->until);
+    err = drop_hold(db, name);
+    return err ? err : spend_hold(db, u, &own, end.amount, end.start);
+}
+
+int sl_usage_db_owner(struct sl_database *db, struct sl_usage_entry *u)
+{
+    struct hold_name room;
+    struct hold_row row;
+    int err = find_hold(db, hold_name(u, &room), &row);
+
+    if (err != 1 || row.scope.len == 0)
+        return err < 0 ? err : 0;
+    err = sl_database_copy(db, u->names_in, row.scope, &u->scope);
+    return err ? err : sl_database_copy(db, u->names_in, row.id, &u->id);
+}
+
+static int end_hold(struct sl_database *db, struct sl_usage_entry *u)
+{
+    struct hold_name room;
+    struct sl_str name = hold_name(u, &room);
+    struct hold_row row;
+    int err = find_hold(db, name, &row);
+
+    if (err != 1)
+        return err ? err : put_hold(db, name, u, u->at);
+    if (row.scope.len == 0)
+        return 0; /* it has ended already */
+    err = 0;
+    /* With several writers the owner is known by now: its slot is locked. */
+    if (u->scope.len == 0)
+        err = sl_usage_db_owner(db, u);
+    if (!err)
+        err = drop_hold(db, name);
+    return err ? err : spend_hold(db, u, &row, u->amount, u->start);
+}
+
+static int record_hold(struct sl_database *db, struct sl_usage_entry *u)
+{
+    struct hold_name room;
+    int err;
+
+    u->result = SL_USAGE_RECORDED;
+    u->told = u->told_before = 0;
+    switch (u->act) {
+    case SL_USAGE_ACT_HOLD:
+        return begin_hold(db, u);
+    case SL_USAGE_ACT_HOLD_END:
+        return end_hold(db, u);
+    case SL_USAGE_ACT_HOLD_EXTEND:
+        return sl_query_run(db, SL_QUERY_EXTEND_HOLD, "tn", hold_name(u, &room),
+                            u->until);
+    case SL_USAGE_ACT_REFUNDED:
+        err = run_refund(db, SL_QUERY_PAY, u, u->amount);
+        return err ? err : run_refund(db, SL_QUERY_PAID, u, 0);
+    case SL_USAGE_ACT_TAKE:
+        break;
+    }
+    return 0;
+}
+
 int sl_usage_db_record(struct sl_database *db, struct sl_usage_entry *list,
                        unsigned count, unsigned *ret_failed)
 {
@@ -274,8 +461,8 @@ int sl_usage_db_record(struct sl_database *db, struct sl_usage_entry *list,
         sl_arena_reset(&db->arena);
         list[i].moved = 0;
         list[i].absorbed = false;
-        err = list[i].act == SL_USAGE_ACT_TAKE ? sl_usage_db_put(db, &list[i])
-                                               : sl_usage_db_held(db, &list[i]);
+        err = list[i].act == SL_USAGE_ACT_TAKE ? put(db, &list[i])
+                                               : record_hold(db, &list[i]);
         if (!err && list[i].result >= SL_USAGE_CONFLICT) {
             *ret_failed = i;
             return 0;

@@ -91,27 +91,12 @@ SL_MUST_USE int sl_usage_db_record(struct sl_database *db,
                                    struct sl_usage_entry *list, unsigned count,
                                    unsigned *ret_failed);
 
-/* Records one amount, like sl_usage_db_record(). */
-SL_MUST_USE int sl_usage_db_put(struct sl_database *db,
-                                struct sl_usage_entry *usage);
-
-/* ---- usage of holds: usage_holds.c ---- */
-
 #define SL_HOLD_KEPT SL_DAY /* after its expiry, for late answers */
-
-/* Records an amount of any kind but TAKE. */
-SL_MUST_USE int sl_usage_db_held(struct sl_database *db,
-                                 struct sl_usage_entry *usage);
 
 /* Finds the owner of the hold of a HOLD_END: sets its scope and id, or leaves
  * them empty if the hold is not known yet. */
 SL_MUST_USE int sl_usage_db_owner(struct sl_database *db,
                                   struct sl_usage_entry *usage);
-
-/* Stores a refund that the table has not applied yet, so that it survives a
- * crash. */
-SL_MUST_USE int sl_usage_db_pending_refund(struct sl_database *db,
-                                           const struct sl_usage_entry *usage);
 
 /* ---- credits ---- */
 

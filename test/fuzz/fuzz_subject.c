@@ -75,6 +75,7 @@ static void must_come_back(const struct sl_subject_change *change,
     struct sl_subject_change again = {.id = change->id};
     struct sl_diag diag;
     struct sl_buf text;
+    struct sl_writer w = {.out = &text};
 
     sl_reading_init(&reading, arena, NOW);
     memset(&first, 0, sizeof(first));
@@ -83,9 +84,10 @@ static void must_come_back(const struct sl_subject_change *change,
     MUST(sl_subject_draft_change(&first, change, NOW, &diag));
     round_times(&first);
     sl_buf_init(&text, 4 << 20, &sl_alloc_libc);
-    MUST(sl_buf_add(&text, SL_STR("{")) == 0);
-    MUST(sl_subject_draft_json(&first, NOW, false, &text) == 0);
-    MUST(sl_buf_add(&text, SL_STR("}")) == 0);
+    sl_json_open(&w, '{');
+    sl_subject_draft_json(&first, NOW, false, &w);
+    sl_json_close(&w, '}');
+    MUST(w.err == 0);
     MUST(sl_subject_change_read_json(&reading, sl_buf_str(&text), &again));
     again.kind = SL_CHANGE_PUT;
     again.scope = change->scope;

@@ -222,8 +222,7 @@ static void write_subject(const struct sl_subject_record *entry,
 
     sl_subject_draft_of(entry, &draft);
     sl_json_open(w, '{');
-    if (!w->err)
-        w->err = sl_subject_draft_json(&draft, now, false, w->out);
+    sl_subject_draft_json(&draft, now, false, w);
     sl_writer_add(w, SL_STR(",\"warnings\":["));
     if (s->plan.len > 0 && sl_policy_plan(policy, s->plan) < 0)
         warn(w, "the policy has no plan \"%.*s\": it counts as unknown%s",
