@@ -66,12 +66,12 @@ static void on_carried(struct sl_job *job)
     struct sl_quota_ask *ask = e->ask;
 
     ask->err = job->err;
-    ask->terms = (struct sl_quota_lease_terms){.there = e->claim.there,
+    ask->terms = (struct sl_quota_lease_terms){.there = e->claim.found,
                                                .granted = e->claim.granted,
                                                .used = e->claim.used,
                                                .base = e->claim.base,
                                                .spent = e->claim.spent,
-                                               .own = e->claim.own};
+                                               .own = e->claim.leased_here};
     sl_job_clear(job);
     free(e);
     ask->done(ask);
@@ -96,9 +96,9 @@ static void lend(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
                                              .least = ask->least,
                                              .ceiling = ask->ceiling,
                                              .need = ask->need,
-                                             .give = ask->give,
-                                             .has = ask->has,
-                                             .lives = ask->lives};
+                                             .give_back = ask->give,
+                                             .has_units = ask->has,
+                                             .heartbeat = ask->lives};
     sl_job_init(&e->job, SL_JOB_LEASE, &sl_alloc_libc);
     e->job.loop = b->loop;
     e->job.done = on_carried;

@@ -113,7 +113,7 @@ void sl_usage_buffer_report(struct sl_usage_sink *meter,
 {
     struct sl_usage_buffer *k = (struct sl_usage_buffer *)meter;
 
-    if (usage->told <= usage->told_before)
+    if (usage->threshold <= usage->threshold_before)
         return;
     add(&k->counts.thresholds, 1);
     if (k->options.on_threshold)

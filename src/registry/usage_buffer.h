@@ -23,8 +23,8 @@
 
 struct sl_usage_buffer; /* begins with a struct sl_usage_sink */
 
-/* Called on the loop when a recorded amount crossed thresholds: u->told_before,
- * u->told. */
+/* Called on the loop when a recorded amount crossed thresholds:
+ * u->threshold_before, u->threshold. */
 typedef void sl_threshold_f(void *ctx, const struct sl_usage_entry *usage);
 
 struct sl_usage_buffer_options {

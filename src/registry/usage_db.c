@@ -15,7 +15,7 @@
 
 struct counter {
     int64_t used, overage, credited;
-    int64_t told; /* highest threshold that was reported */
+    int64_t threshold; /* highest threshold that was reported */
     int64_t leased;
 };
 
@@ -29,7 +29,7 @@ static int load(struct sl_database *db, const struct sl_usage_entry *u,
     *ret = (struct counter){.used = 0};
     found = sl_query_one(db, SL_QUERY_COUNTER, "tttn nnnnn", u->scope, u->id,
                          u->limit, u->start, &ret->used, &ret->overage,
-                         &ret->credited, &ret->told, &ret->leased);
+                         &ret->credited, &ret->threshold, &ret->leased);
     return found < 0 ? found : 0;
 }
 
@@ -38,7 +38,7 @@ static int store(struct sl_database *db, const struct sl_usage_entry *u,
 {
     return sl_query_run(db, SL_QUERY_PUT_COUNTER, "tttnnnnnn", u->scope, u->id,
                         u->limit, u->start, c->used, c->overage, c->credited,
-                        c->told, u->at);
+                        c->threshold, u->at);
 }
 
 /* Adds to a day or month: the level, or the amount. */
@@ -46,7 +46,8 @@ static int add_up(struct sl_database *db, enum sl_query q, int64_t when,
                   const struct sl_usage_entry *u, int64_t over)
 {
     return sl_query_run(db, q, "tttnnni", u->scope, u->id, u->limit, when,
-                        u->level ? (int64_t)u->used : u->moved, over, u->level);
+                        u->level ? (int64_t)u->used : u->change, over,
+                        u->level);
 }
 
 /* ---- keys ---- */
@@ -147,19 +148,19 @@ static int absorb(struct sl_database *db, const struct sl_usage_entry *u,
 static int64_t beyond(const struct sl_usage_entry *u, const struct counter *was,
                       int64_t after)
 {
-    int64_t over, moved = after - was->used;
+    int64_t over, change = after - was->used;
 
     if (u->reset)
         return 0;
     if (!u->reported)
         return (int64_t)u->over;
-    if (moved <= 0 || (uint64_t)after <= u->cap)
+    if (change <= 0 || (uint64_t)after <= u->cap)
         return 0;
     /* Usage refunded and used again was paid for already. */
     over = after - (int64_t)u->cap - was->overage - was->credited;
     if (over < 0)
         return 0;
-    return over < moved ? over : moved;
+    return over < change ? over : change;
 }
 
 static int64_t move(const struct sl_usage_entry *u, int64_t used, int64_t by)
@@ -174,7 +175,7 @@ static void show(struct sl_usage_entry *u, const struct counter *c)
     u->used = (uint64_t)c->used;
     u->overage = (uint64_t)c->overage;
     u->credited = (uint64_t)c->credited;
-    u->told = (unsigned)c->told;
+    u->threshold = (unsigned)c->threshold;
 }
 
 /* Usage of a node is no longer leased to it. A reset changes no lease: its
@@ -200,8 +201,9 @@ static int pending_refund(struct sl_database *db,
 {
     if (u->reset)
         return run_refund(db, SL_QUERY_PAID, u, INT64_MAX);
-    return u->owes && u->moved < 0 ? run_refund(db, SL_QUERY_OWE, u, -u->moved)
-                                   : 0;
+    return u->needs_refund && u->change < 0
+               ? run_refund(db, SL_QUERY_OWE, u, -u->change)
+               : 0;
 }
 
 static int settle(struct sl_database *db, struct sl_usage_entry *u,
@@ -220,9 +222,9 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
     over -= absorbed;
     c.overage += over;
     c.credited = u->reset ? 0 : c.credited + absorbed;
-    c.told = u->cap == UINT64_MAX ? was->told : reached(u, c.used);
-    u->moved = c.used - was->used;
-    u->told_before = (unsigned)was->told;
+    c.threshold = u->cap == UINT64_MAX ? was->threshold : reached(u, c.used);
+    u->change = c.used - was->used;
+    u->threshold_before = (unsigned)was->threshold;
     show(u, &c);
     err = store(db, u, &c);
     if (!err && !u->reset)
@@ -233,7 +235,7 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
         err = sl_query_run(db, SL_QUERY_DROP_THINGS, "ttt", u->scope, u->id,
                            u->limit);
     if (!err)
-        err = put_thing(db, u, u->amount - by + (by > 0 ? u->moved : by));
+        err = put_thing(db, u, u->amount - by + (by > 0 ? u->change : by));
     if (!err)
         err = pending_refund(db, u);
     if (!err)
@@ -268,7 +270,7 @@ static int put(struct sl_database *db, struct sl_usage_entry *u)
     if (err < 0)
         return err;
     by -= had;
-    u->told_before = (unsigned)c.told;
+    u->threshold_before = (unsigned)c.threshold;
     show(u, &c);
     if (known)
         return 0;
@@ -364,8 +366,8 @@ static int put_part(struct sl_database *db, struct sl_usage_entry *u,
     err = put(db, &part);
     u->cap = part.cap;
     u->used = part.used;
-    u->told = part.told;
-    u->told_before = part.told_before;
+    u->threshold = part.threshold;
+    u->threshold_before = part.threshold_before;
     u->absorbed |= part.absorbed;
     return err;
 }
@@ -434,7 +436,7 @@ static int record_hold(struct sl_database *db, struct sl_usage_entry *u)
     int err;
 
     u->result = SL_USAGE_RECORDED;
-    u->told = u->told_before = 0;
+    u->threshold = u->threshold_before = 0;
     switch (u->act) {
     case SL_USAGE_ACT_HOLD:
         return begin_hold(db, u);
@@ -459,7 +461,7 @@ int sl_usage_db_record(struct sl_database *db, struct sl_usage_entry *list,
 
     for (unsigned i = 0; i < count && !err; i++) {
         sl_arena_reset(&db->arena);
-        list[i].moved = 0;
+        list[i].change = 0;
         list[i].absorbed = false;
         err = list[i].act == SL_USAGE_ACT_TAKE ? put(db, &list[i])
                                                : record_hold(db, &list[i]);

@@ -72,16 +72,17 @@ struct sl_usage_entry {
     struct sl_str scope, id, limit;
     struct sl_str key;  /* "": none */
     struct sl_str name; /* "": none */
-    bool owes;          /* a refund that the table must apply */
+    bool needs_refund;  /* a refund that the table must apply */
     struct sl_str node; /* node that had leased the units; "": none */
 
     enum sl_usage_result result; /* out */
-    int64_t moved;               /* out: change of `used` */
+    int64_t change;              /* out: change of `used` */
     uint64_t used, overage, credited;
-    uint64_t owed;              /* out of sl_usage_db_each() */
-    uint64_t leased;            /* out with LEASED: units leased to all nodes */
-    bool absorbed;              /* out: credits were used */
-    unsigned told_before, told; /* out: highest threshold, before and now */
+    uint64_t owed;   /* out of sl_usage_db_each() */
+    uint64_t leased; /* out with LEASED: units leased to all nodes */
+    bool absorbed;   /* out: credits were used */
+    unsigned threshold_before,
+        threshold; /* out: highest threshold, before and now */
 };
 
 /* Records `count` amounts. Returns 0 or SLUICE_ESTORE... With 0, check the
@@ -203,15 +204,16 @@ struct sl_usage_lease_claim {
     uint64_t want, least; /* 0: read the state only */
     uint64_t need;        /* of all takes that wait for it */
     uint64_t ceiling;     /* highest count of its cell, if there is no row */
-    uint64_t give;        /* units to return; then nothing is claimed */
-    bool has;             /* the node has units of this key: grant more only */
+    uint64_t give_back;   /* units to return; then nothing is claimed */
+    bool has_units;       /* the node has units of this key: grant more only */
                           /* if there is a row */
-    bool lives;           /* also a heartbeat */
+    bool heartbeat;       /* also a heartbeat */
 
-    bool there;                     /* out: there is a row */
+    bool found;                     /* out: there is a row */
     uint64_t granted, used, leased; /* out: leased to all */
-    uint64_t base, spent, own;      /* out: of its row; leased to this node */
-    bool lost; /* out: another node has the name; nothing was granted */
+    uint64_t base, spent,
+        leased_here; /* out: of its row; leased to this node */
+    bool lost;       /* out: another node has the name; nothing was granted */
 };
 
 SL_MUST_USE int sl_usage_db_claim(struct sl_database *db,

@@ -60,22 +60,22 @@ static int reduce_row(struct sl_database *db,
 /* Reads the state when nothing was granted. */
 static int look(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
-    uint64_t overage, credited, told;
+    uint64_t overage, credited, threshold;
     struct row row;
     int found;
 
     c->granted = c->used = c->leased = 0;
     found = sl_query_one(db, SL_QUERY_COUNTER, "tttn ccccc", c->scope, c->id,
                          c->limit, c->start, &c->used, &overage, &credited,
-                         &told, &c->leased);
+                         &threshold, &c->leased);
     if (found >= 0)
         found = find_row(db, c, &row);
     if (found < 0)
         return found;
-    c->there = found;
+    c->found = found;
     c->base = found ? row.base : c->ceiling;
     c->spent = row.spent;
-    c->own = row.leased;
+    c->leased_here = row.leased;
     return 0;
 }
 
@@ -92,15 +92,16 @@ static int heartbeat(struct sl_database *db, struct sl_usage_lease_claim *c)
 static int put_row(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     uint64_t granted = c->granted;
-    int found = sl_query_one(db, SL_QUERY_PUT_LEASE, "tttntccn ccc", c->scope,
-                             c->id, c->limit, c->start, c->node, c->ceiling,
-                             granted, c->at, &c->base, &c->spent, &c->own);
+    int found =
+        sl_query_one(db, SL_QUERY_PUT_LEASE, "tttntccn ccc", c->scope, c->id,
+                     c->limit, c->start, c->node, c->ceiling, granted, c->at,
+                     &c->base, &c->spent, &c->leased_here);
     int err;
 
     if (found < 0)
         return found;
-    c->there = c->there || found == 1;
-    if (c->own != granted)
+    c->found = c->found || found == 1;
+    if (c->leased_here != granted)
         return 0;
     /* The first lease of a node counts as a heartbeat. If the node has lost its
      * name, it gets nothing. */
@@ -140,7 +141,7 @@ static int want(struct sl_database *db, struct sl_usage_lease_claim *c)
     if (found < 0)
         return found;
     err = found ? put_row(db, c) : look(db, c);
-    if (err || !c->has || c->granted == 0 || c->own > c->granted)
+    if (err || !c->has_units || c->granted == 0 || c->leased_here > c->granted)
         return err;
     return take_back(db, c);
 }
@@ -150,12 +151,12 @@ int sl_usage_db_claim(struct sl_database *db, struct sl_usage_lease_claim *c)
     int err = 0;
 
     c->lost = false;
-    if (c->scope.len == 0 || c->lives)
+    if (c->scope.len == 0 || c->heartbeat)
         err = heartbeat(db, c);
     if (err || c->lost || c->scope.len == 0)
         return err;
-    if (c->give > 0)
-        return reduce_row(db, c, c->give, 0);
+    if (c->give_back > 0)
+        return reduce_row(db, c, c->give_back, 0);
     return c->want > 0 ? want(db, c) : look(db, c);
 }
 
@@ -343,11 +344,11 @@ static int resume_row(struct sl_database *db, struct sl_str node,
     struct sl_usage_lease_claim c = claim_of(&u);
     int err;
 
-    c.give = left < row->leased ? left : row->leased;
-    u.amount = (int64_t)(row->leased - c.give);
+    c.give_back = left < row->leased ? left : row->leased;
+    u.amount = (int64_t)(row->leased - c.give_back);
     if (u.amount == 0)
-        c.give = (uint64_t)SL_USAGE_MOST; /* also a row without units */
-    err = c.give > 0 ? sl_usage_db_claim(db, &c) : 0;
+        c.give_back = (uint64_t)SL_USAGE_MOST; /* also a row without units */
+    err = c.give_back > 0 ? sl_usage_db_claim(db, &c) : 0;
     if (err || held || u.amount == 0)
         return err;
     return sl_usage_db_record(db, &u, 1, &failed);

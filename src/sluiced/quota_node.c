@@ -63,12 +63,12 @@ static void on_carried(struct sl_job *job)
     if (ask)
         ask->unsure = err && job->uncertain_txn != 0;
     if (ask)
-        ask->terms = (struct sl_quota_lease_terms){.there = e->claim.there,
+        ask->terms = (struct sl_quota_lease_terms){.there = e->claim.found,
                                                    .granted = e->claim.granted,
                                                    .used = e->claim.used,
                                                    .base = e->claim.base,
                                                    .spent = e->claim.spent,
-                                                   .own = e->claim.own};
+                                                   .own = e->claim.leased_here};
     if (!ask && !err)
         sl_quota_leases_seen(e->node->store, e->sent);
     sl_job_clear(job);
@@ -116,9 +116,9 @@ static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
                                          .least = ask->least,
                                          .need = ask->need,
                                          .ceiling = ask->ceiling,
-                                         .give = ask->give,
-                                         .has = ask->has,
-                                         .lives = ask->lives};
+                                         .give_back = ask->give,
+                                         .has_units = ask->has,
+                                         .heartbeat = ask->lives};
 
     /* Units of another node are not returned. */
     if (atomic_load(&node->lost))

@@ -118,8 +118,8 @@ static void report(struct sl_worker *worker, const struct sl_usage_entry *u,
 static void on_threshold(void *ctx, const struct sl_usage_entry *u)
 {
     for (unsigned i = 0; i < u->thresholds.count; i++)
-        if (u->thresholds.list[i] > u->told_before &&
-            u->thresholds.list[i] <= u->told)
+        if (u->thresholds.list[i] > u->threshold_before &&
+            u->thresholds.list[i] <= u->threshold)
             report(ctx, u, u->thresholds.list[i]);
 }
 

@@ -202,7 +202,7 @@ static bool fill(struct reporting *r, unsigned i)
         .reported = true,
         .level = use->rule->kind == SL_LEVEL,
         .enforce = use->enforce,
-        .owes = !sl_engine_is_shared(call->worker->engine),
+        .needs_refund = !sl_engine_is_shared(call->worker->engine),
         .thresholds = use->rule->thresholds,
         .amount = use->release ? -(int64_t)use->amount : (int64_t)use->amount,
     };
@@ -229,7 +229,7 @@ static void refund(struct reporting *r, const struct sl_usage_entry *u)
         .value_count = 1,
         .start = u->start,
         .at = u->at,
-        .amount = -u->moved,
+        .amount = -u->change,
     };
 
     r->meter->calls->spent(r->meter, &spent);
@@ -255,7 +255,7 @@ static void use_decision(struct reporting *r)
     r->views[i].used = after.used;
     r->views[i].left = after.left;
     r->views[i].blind = after.blind;
-    if (r->usage[i].owes && r->usage[i].moved < 0 && !after.blind)
+    if (r->usage[i].needs_refund && r->usage[i].change < 0 && !after.blind)
         refund(r, &r->usage[i]);
 }
 
@@ -270,12 +270,12 @@ static void on_later(struct sl_check *check)
 static bool ask_next(struct reporting *r)
 {
     struct sl_request *request = &r->uses.list[r->next].request;
-    int64_t moved = r->charging ? r->usage[r->next].moved : 0;
+    int64_t change = r->charging ? r->usage[r->next].change : 0;
 
-    request->cost = moved < 0 ? (uint64_t)-moved : (uint64_t)moved;
-    request->charge = moved > 0;
-    request->give_back = moved < 0;
-    return sl_http_ask(r->call, request, moved != 0, on_later, r);
+    request->cost = change < 0 ? (uint64_t)-change : (uint64_t)change;
+    request->charge = change > 0;
+    request->give_back = change < 0;
+    return sl_http_ask(r->call, request, change != 0, on_later, r);
 }
 
 static void go_on(struct reporting *r)

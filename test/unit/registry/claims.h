@@ -45,7 +45,7 @@ static inline void hand_back(struct world *w, const char *node, uint64_t units)
 {
     struct sl_usage_lease_claim c = claim(node, 0, 0);
 
-    c.give = units;
+    c.give_back = units;
     carry(w, &c);
 }
 

@@ -16,8 +16,8 @@ static void test_granting(struct world *w)
     CHECK_EQ(lease(w, "b", 40, 40), 40);
     CHECK_EQ(lease(w, "a", 1, 1), 0);
     CASE("(3) a row says how far the cell may go");
-    CHECK_EQ(look(w, "a").own, 25);
-    CHECK_EQ(look(w, "c").own, 0);
+    CHECK_EQ(look(w, "a").leased_here, 25);
+    CHECK_EQ(look(w, "c").leased_here, 0);
     CHECK_EQ(look(w, "c").base, 77);
     CASE("what must fit must fit beside what is leased");
     u.enforce = true;
@@ -36,7 +36,7 @@ static void test_spending(struct world *w)
     CASE("what is recorded is no longer leased");
     spend(w, "a", 20);
     CHECK_EQ(look(w, "a").used, 20);
-    CHECK_EQ(look(w, "a").own, 5);
+    CHECK_EQ(look(w, "a").leased_here, 5);
     CHECK_EQ(look(w, "a").spent, 20);
     CHECK_EQ(look(w, "a").leased, 80);
     CASE("(4) a row without units is gone");
@@ -71,7 +71,7 @@ static void test_reset(struct world *w)
     CASE("a slip that was written before it, and comes after it, counts");
     spend(w, "a", 4);
     CHECK_EQ(look(w, "b").used, 4);
-    CHECK_EQ(look(w, "a").own, 5);
+    CHECK_EQ(look(w, "a").leased_here, 5);
     hand_back(w, "a", 5);
     CHECK_EQ(look(w, "a").leased, 7);
     u.node = S("b");
@@ -115,7 +115,7 @@ static void test_slip(struct world *w)
     sl_usage_buffer_flush(meter);
     CHECK_EQ(look(w, "a").used, used);
     CHECK_EQ(look(w, "a").spent, 6);
-    CHECK_EQ(look(w, "a").own, 3);
+    CHECK_EQ(look(w, "a").leased_here, 3);
     hand_back(w, "a", 3);
     CHECK_EQ(look(w, "a").leased, leased);
     sl_usage_buffer_close(buffer);
@@ -177,7 +177,7 @@ static void test_life(struct world *w)
     CHECK_EQ(count(job.text.bytes, "\"seen_ms\":1728010800000"), 2);
     sl_job_clear(&job);
     beat(w, "b", DAY_0 + SL_HOUR);
-    other.give = 2;
+    other.give_back = 2;
     carry(w, &other);
 }
 
@@ -259,7 +259,7 @@ static void test_return(struct world *w)
     back = (struct back){.own = 3, .held = true};
     come_back(w, &back);
     CHECK_EQ(look(w, "a").used, 6);
-    CHECK_EQ(look(w, "a").own, 3);
+    CHECK_EQ(look(w, "a").leased_here, 3);
     hand_back(w, "a", 3);
 }
 

@@ -58,7 +58,7 @@ static void test_keys(struct world *w)
     CHECK_EQ(put(w, two, 2), SL_JOB_DONE);
     CHECK_EQ(two[0].result, SL_USAGE_RECORDED);
     CHECK_EQ(two[1].result, SL_USAGE_REPLAYED);
-    CHECK_EQ(two[1].moved, 0);
+    CHECK_EQ(two[1].change, 0);
     CHECK_EQ(two[1].used, 70);
 }
 
@@ -99,8 +99,8 @@ static void check_marks(struct world *w, int64_t amount, unsigned before,
     struct sl_usage_entry u = report("marked", amount, "");
 
     CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
-    CHECK_EQ(u.told_before, before);
-    CHECK_EQ(u.told, after);
+    CHECK_EQ(u.threshold_before, before);
+    CHECK_EQ(u.threshold, after);
 }
 
 static void test_marks(struct world *w)
@@ -312,7 +312,7 @@ static void on_threshold(void *ctx, const struct sl_usage_entry *usage)
     struct told *told = ctx;
 
     told->thresholds++;
-    told->last = usage->told;
+    told->last = usage->threshold;
 }
 
 static void tell(struct sl_usage_sink *meter, const char *id, int64_t amount,

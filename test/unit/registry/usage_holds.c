@@ -262,7 +262,7 @@ static void test_nodes(struct world *w)
 
     CASE("what is owed to the table of one node is not given to another");
     start_as(w, "one");
-    u.owes = true;
+    u.needs_refund = true;
     put_one(w, u, SL_USAGE_RECORDED, 50, 0);
     u.amount = -20;
     put_one(w, u, SL_USAGE_RECORDED, 30, 0);
@@ -287,7 +287,7 @@ static void test_owed(struct world *w)
     struct seen seen;
 
     CASE("what a report gave back is owed until the table has it");
-    u.owes = true;
+    u.needs_refund = true;
     put_one(w, u, SL_USAGE_RECORDED, 50, 0);
     u.amount = -20;
     put_one(w, u, SL_USAGE_RECORDED, 30, 0);
