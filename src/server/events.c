@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -52,29 +53,18 @@ void sl_events_close(struct sl_events *events)
 
 /* ---- publishing ---- */
 
-static size_t put(char *to, struct sl_str text)
-{
-    memcpy(to, text.at, text.len);
-    return text.len;
-}
-
 static uint16_t write_data(char out[SL_EVENT_BYTES], sl_ns now,
                            struct sl_str members)
 {
     char at[SL_TIMESTAMP_TEXT];
-    size_t len;
+    int len;
 
     sl_timestamp_print(now > 0 ? now : 0, true, at);
-    len = put(out, SL_STR("{\"at\":\""));
-    len += put(out + len, sl_str_c(at));
-    len += put(out + len, SL_STR("\""));
-    if (members.len > SL_EVENT_BYTES - len - 2)
+    if (members.len > SL_EVENT_BYTES - strlen(at) - strlen("{'at':'',}") - 1)
         members = SL_STR("\"cut\":true");
-    if (members.len > 0) {
-        len += put(out + len, SL_STR(","));
-        len += put(out + len, members);
-    }
-    return (uint16_t)(len + put(out + len, SL_STR("}")));
+    len = snprintf(out, SL_EVENT_BYTES, "{\"at\":\"%s\"%s%.*s}", at,
+                   members.len > 0 ? "," : "", SL_STR_ARG(members));
+    return (uint16_t)len;
 }
 
 void sl_events_publish(struct sl_events *events, const char *type, sl_ns now,
@@ -222,13 +212,6 @@ static void keep(char to[SL_DENIAL_TEXT], const char *text, size_t len)
     to[len] = '\0';
 }
 
-static uint64_t fingerprint_of(const struct sl_denial_batch *denials,
-                               const struct sl_limit_view *shown)
-{
-    return sl_hash64(&denials->secret, shown->key) * 3 +
-           sl_hash64(&denials->secret, shown->rule->name);
-}
-
 static void begin_row(struct sl_denial *row, const struct sl_decision *d,
                       const struct sl_limit_view *shown)
 {
@@ -252,7 +235,8 @@ static struct sl_denial *find_row(struct sl_denial_batch *denials,
 static void count(struct sl_denial_batch *denials, const struct sl_decision *d)
 {
     const struct sl_limit_view *shown = &d->shown[d->by];
-    uint64_t fingerprint = fingerprint_of(denials, shown);
+    uint64_t fingerprint = sl_hash64(&denials->secret, shown->key) * 3 +
+                           sl_hash64(&denials->secret, shown->rule->name);
     struct sl_denial *row = find_row(denials, fingerprint);
 
     if (!row && denials->count == SL_DENIALS) {

@@ -53,7 +53,7 @@ const struct sl_bound sl_wait_bounds[SL_WAIT_BOUNDS] = {
     {SL_WEEK,     "604800.0"},
 };
 
-static const char other[] = "other";
+#define OTHER "other"
 
 /* Only the owner writes, so a locked instruction is not needed. */
 static void add(sl_stat *value, uint64_t more)
@@ -64,8 +64,8 @@ static void add(sl_stat *value, uint64_t more)
 }
 
 /* Add `times` observations of `span`. */
-static void observe_many(sl_stat *values, const struct sl_bound *bounds,
-                         unsigned count, sl_ns span, uint64_t times)
+static void observe(sl_stat *values, const struct sl_bound *bounds,
+                    unsigned count, sl_ns span, uint64_t times)
 {
     unsigned i = 0;
 
@@ -77,393 +77,11 @@ static void observe_many(sl_stat *values, const struct sl_bound *bounds,
     add(&values[count + 1], times * (uint64_t)span);
 }
 
-static void observe(sl_stat *values, const struct sl_bound *bounds,
-                    unsigned count, sl_ns span)
-{
-    observe_many(values, bounds, count, span, 1);
-}
-
 const char *const sl_lookup_words[SL_LOOKUPS] = {
     [SL_LOOKUP_HIT] = "hit",   [SL_LOOKUP_LOADED] = "loaded",
     [SL_LOOKUP_LATE] = "late", [SL_LOOKUP_FAILED] = "failed",
     [SL_LOOKUP_BUSY] = "busy",
 };
-
-/* ---- life ---- */
-
-void sl_metrics_close(struct sl_metrics *stats)
-{
-    if (!stats)
-        return;
-    sl_series_done(stats);
-    sl_alloc_free(stats->alloc, stats, sizeof(*stats));
-}
-
-int sl_metrics_open(const struct sl_alloc *alloc, struct sl_metrics **ret)
-{
-    struct sl_metrics *stats;
-
-    if (!alloc)
-        alloc = &sl_alloc_libc;
-    stats = sl_alloc_new(alloc, sizeof(*stats));
-    if (!stats)
-        return SLUICE_ENOMEM;
-    memset(stats, 0, sizeof(*stats));
-    stats->alloc = alloc;
-    if (sl_series_init(stats)) {
-        sl_metrics_close(stats);
-        return SLUICE_ENOMEM;
-    }
-    *ret = stats;
-    return 0;
-}
-
-void sl_metrics_watch(struct sl_metrics *stats, struct sl_top_keys *top,
-                      struct sl_denial_batch *denials)
-{
-    stats->top = top;
-    stats->denials = denials;
-}
-
-uint64_t sl_metrics_degraded(const struct sl_metrics *stats)
-{
-    return atomic_load_explicit(&stats->store_errors, memory_order_relaxed);
-}
-
-uint64_t sl_metrics_denied(const struct sl_metrics *stats)
-{
-    return atomic_load_explicit(&stats->denied, memory_order_relaxed);
-}
-
-/* ---- protocols: the label `door` ---- */
-
-static void copy_name(char *to, size_t size, const char *from)
-{
-    size_t len = strlen(from);
-
-    if (len >= size)
-        len = size - 1;
-    memcpy(to, from, len);
-    to[len] = '\0';
-}
-
-static struct sl_protocol_metrics *find_door(struct sl_metrics *stats,
-                                             const char *name)
-{
-    unsigned count =
-        atomic_load_explicit(&stats->door_count, memory_order_relaxed);
-    struct sl_protocol_metrics *door;
-
-    for (unsigned i = 0; i < count; i++)
-        if (strncmp(stats->doors[i].name, name,
-                    sizeof(stats->doors[i].name) - 1) == 0)
-            return &stats->doors[i];
-    if (count == SL_METRICS_DOORS)
-        return &stats->doors[count - 1];
-    door = &stats->doors[count];
-    copy_name(door->name, sizeof(door->name),
-              count == SL_METRICS_DOORS - 1 ? other : name);
-    atomic_store_explicit(&stats->door_count, count + 1, memory_order_release);
-    return door;
-}
-
-void sl_metrics_request(struct sl_metrics *stats, const char *door, int status)
-{
-    int i = status >= 100 && status <= 599 ? status - 99 : 0;
-
-    add(&find_door(stats, door)->requests[i], 1);
-}
-
-void sl_metrics_connection(struct sl_metrics *stats, const char *door,
-                           int change)
-{
-    _Atomic int64_t *value = &find_door(stats, door)->connections;
-    int64_t old = atomic_load_explicit(value, memory_order_relaxed);
-
-    atomic_store_explicit(value, old + change, memory_order_relaxed);
-}
-
-void sl_metrics_refused(struct sl_metrics *stats, const char *door,
-                        const char *why)
-{
-    unsigned count =
-        atomic_load_explicit(&stats->why_count, memory_order_relaxed);
-    struct sl_why_stats *row = stats->whys;
-
-    for (unsigned i = 0; i < count; i++, row++)
-        if (strncmp(row->door, door, sizeof(row->door) - 1) == 0 &&
-            strncmp(row->why, why, sizeof(row->why) - 1) == 0) {
-            add(&row->count, 1);
-            return;
-        }
-    if (count == SL_METRICS_WHYS) {
-        add(&row[-1].count, 1);
-        return;
-    }
-    if (count == SL_METRICS_WHYS - 1)
-        door = why = other;
-    copy_name(row->door, sizeof(row->door), door);
-    copy_name(row->why, sizeof(row->why), why);
-    add(&row->count, 1);
-    atomic_store_explicit(&stats->why_count, count + 1, memory_order_release);
-}
-
-/* ---- decisions ---- */
-
-static bool has_numbers(const struct sl_limit_view *shown)
-{
-    return !shown->skipped &&
-           (shown->form == SL_RATE_PER || shown->form == SL_RATE_PLAIN);
-}
-
-static int find_shadow_denial(const struct sl_decision *d)
-{
-    for (unsigned i = 0; i < d->shown_count; i++)
-        if (d->shown[i].mode == SL_MODE_SHADOW && !d->shown[i].allowed &&
-            has_numbers(&d->shown[i]))
-            return (int)i;
-    return -1;
-}
-
-/* Returns the result, and in *subject the shown limit that caused it, or -1. */
-static enum sl_result judge(const struct sl_decision *d, int *subject)
-{
-    int shadow;
-
-    *subject = -1;
-    if (d->reason == SL_REASON_STORE)
-        return SL_RESULT_ERROR_DENY;
-    if (d->allowed && d->no_numbers)
-        return SL_RESULT_ERROR_ALLOW;
-    *subject = d->by;
-    if (!d->allowed)
-        return SL_RESULT_DENY;
-    shadow = find_shadow_denial(d);
-    *subject = shadow < 0 ? d->report : shadow;
-    return shadow < 0 ? SL_RESULT_ALLOW : SL_RESULT_SHADOW_DENY;
-}
-
-static void count_verdict(struct sl_metrics *stats, const struct sl_decision *d)
-{
-    int subject;
-    struct sl_labels labels = {
-        .kind = SL_OF_DECISION,
-        .endpoint = d->route->endpoint,
-        .status = d->status,
-    };
-    unsigned hint = 0;
-
-    labels.result = judge(d, &subject);
-    if (subject >= 0) {
-        labels.limit = d->shown[subject].rule->name;
-        hint = d->shown[subject].rule->index + 1;
-    }
-    hint = hint * 7 + d->route->index * 31 + (unsigned)labels.result * 5 +
-           (unsigned)d->status;
-    add(&sl_series_find(stats, &labels, hint)->values[0], 1);
-}
-
-static void count_wait(struct sl_metrics *stats, const struct sl_decision *d)
-{
-    struct sl_labels labels = {.kind = SL_OF_ENDPOINT,
-                               .endpoint = d->route->endpoint};
-
-    if (d->allowed || d->retry_in < 0)
-        return;
-    observe(sl_series_find(stats, &labels, d->route->index)->values,
-            sl_wait_bounds, SL_WAIT_BOUNDS, d->retry_in);
-}
-
-static void count_failure(struct sl_metrics *stats, const struct sl_decision *d)
-{
-    enum sl_failure mode = SL_FAILURE_ALLOW;
-
-    if (!d->allowed && d->by >= 0)
-        add(&stats->denied, 1);
-    if (!d->degraded)
-        return;
-    if (d->reason == SL_REASON_STORE)
-        mode = SL_FAILURE_DENY;
-    else if (d->on_local)
-        mode = SL_FAILURE_LOCAL;
-    add(&stats->store_errors, 1);
-    add(&stats->fail_modes[mode], 1);
-}
-
-static void count_token(struct sl_metrics *stats, const struct sl_decision *d)
-{
-    if (d->token_good || d->token_fault != SL_TOKEN_GOOD)
-        add(&stats->tokens[d->token_fault], 1);
-}
-
-static bool is_near(const struct sl_answer *a)
-{
-    return a->remaining <= a->capacity &&
-           (a->capacity - a->remaining) * 5 >= a->capacity * 4;
-}
-
-/* Count units that an allowed request took from a limit. */
-static void count_taken(sl_stat *values, const struct sl_limit_view *shown)
-{
-    add(&values[OF_LIMIT_CONSUMED], shown->cost);
-    if (is_near(&shown->answer))
-        add(&values[OF_LIMIT_NEAR], 1);
-    if (shown->overage)
-        add(&values[OF_LIMIT_OVERAGE], shown->overage_units);
-}
-
-static void count_limit(struct sl_metrics *stats, const struct sl_decision *d,
-                        const struct sl_limit_view *shown)
-{
-    struct sl_labels labels = {.kind = SL_OF_LIMIT, .limit = shown->rule->name};
-    sl_stat *values =
-        sl_series_find(stats, &labels, shown->rule->index)->values;
-
-    if (!d->allowed) {
-        if (shown->rule->kind == SL_QUOTA && !shown->allowed &&
-            shown->mode == SL_MODE_ENFORCE)
-            add(&values[OF_LIMIT_QUOTA], 1);
-        return;
-    }
-    if (shown->allowed && shown->cost > 0)
-        count_taken(values, shown);
-    if (!shown->allowed && shown->mode == SL_MODE_SHADOW)
-        add(&values[OF_LIMIT_SHADOW], 1);
-    if (shown->has_candidate && shown->candidate_answer.outcome != SL_ALLOW)
-        add(&values[OF_LIMIT_CANDIDATE], 1);
-}
-
-void sl_metrics_took(struct sl_metrics *stats, const char *door, sl_ns took,
-                     unsigned count)
-{
-    observe_many(find_door(stats, door)->took, sl_took_bounds, SL_TOOK_BOUNDS,
-                 took / count, count);
-}
-
-void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d)
-{
-    count_verdict(stats, d);
-    count_wait(stats, d);
-    count_failure(stats, d);
-    count_token(stats, d);
-    if (stats->top)
-        sl_top_keys_decision(stats->top, d);
-    if (stats->denials)
-        sl_denial_batch_decision(stats->denials, d);
-    sl_metrics_turn(stats, d);
-    if (d->hold[0])
-        sl_metrics_hold(stats, SL_METRIC_HELD);
-    if (d->reason == SL_REASON_HOLDS)
-        sl_metrics_hold(stats, SL_HOLD_FULL);
-    if (d->no_numbers || d->reason != SL_REASON_NONE)
-        return; /* no limit was checked */
-    for (unsigned i = 0; i < d->shown_count; i++)
-        if (has_numbers(&d->shown[i]))
-            count_limit(stats, d, &d->shown[i]);
-}
-
-void sl_metrics_decision(struct sl_metrics *stats, const struct sl_decision *d,
-                         const char *door, sl_ns took)
-{
-    if (!d->spend)
-        return; /* of /v1/explain */
-    sl_metrics_took(stats, door, took, 1);
-    sl_metrics_verdict(stats, d);
-}
-
-/* ---- limits without a policy ---- */
-
-static void count_throttle(struct sl_metrics *stats, enum sl_result result,
-                           int status, unsigned times)
-{
-    struct sl_labels labels = {
-        .kind = SL_OF_DECISION,
-        .limit = SL_STR("CL.THROTTLE"),
-        .endpoint = SL_STR(""),
-        .status = status,
-        .result = result,
-    };
-
-    if (times > 0)
-        add(&sl_series_find(stats, &labels, (unsigned)status)->values[0],
-            times);
-}
-
-void sl_metrics_throttles(struct sl_metrics *stats,
-                          const struct sl_metrics_throttles *counted,
-                          const char *door, sl_ns took)
-{
-    unsigned all = counted->allowed + counted->denied + counted->failed;
-
-    if (all == 0)
-        return;
-    sl_metrics_took(stats, door, took, all);
-    count_throttle(stats, SL_RESULT_ALLOW, 200, counted->allowed);
-    count_throttle(stats, SL_RESULT_DENY, 429, counted->denied);
-    count_throttle(stats, SL_RESULT_ERROR_DENY, 503, counted->failed);
-    add(&stats->store_errors, counted->failed);
-}
-
-/* ---- holds, waiting and upstream answers ----
- *
- * The client that settles a hold may report the status of the upstream answer.
- * It is counted by endpoint and class of status. The endpoints are those of
- * the policy; there is a maximum nevertheless.
- */
-
-void sl_metrics_hold(struct sl_metrics *stats, enum sl_hold_event event)
-{
-    add(&stats->holds[event], 1);
-}
-
-void sl_metrics_turn(struct sl_metrics *stats, const struct sl_decision *d)
-{
-    if (d->reason == SL_REASON_QUEUE)
-        add(&stats->turns[SL_WAIT_REFUSED], 1);
-    else if (d->waited >= 0)
-        add(&stats->turns[d->allowed ? SL_WAIT_GRANTED : SL_WAIT_DENIED], 1);
-    if (d->waited >= 0)
-        observe(stats->turn_waits, sl_wait_bounds, SL_WAIT_BOUNDS, d->waited);
-}
-
-static bool is_of(const struct sl_upstream_stats *row, struct sl_str endpoint)
-{
-    return strlen(row->endpoint) == endpoint.len &&
-           memcmp(row->endpoint, endpoint.at, endpoint.len) == 0;
-}
-
-/* Returns the row of the endpoint. The last row is for all other endpoints. */
-static struct sl_upstream_stats *find_upstream(struct sl_metrics *stats,
-                                               struct sl_str endpoint)
-{
-    unsigned count =
-        atomic_load_explicit(&stats->upstream_count, memory_order_relaxed);
-    struct sl_upstream_stats *row = stats->upstream;
-
-    for (unsigned i = 0; i < count; i++, row++)
-        if (is_of(row, endpoint))
-            return row;
-    if (count == SL_UPSTREAMS)
-        return row - 1;
-    if (count == SL_UPSTREAMS - 1 || endpoint.len == 0 ||
-        endpoint.len >= sizeof(row->endpoint))
-        endpoint = SL_STR("other");
-    for (unsigned i = 0; i < count; i++)
-        if (is_of(&stats->upstream[i], endpoint))
-            return &stats->upstream[i];
-    memcpy(row->endpoint, endpoint.at, endpoint.len);
-    atomic_store_explicit(&stats->upstream_count, count + 1,
-                          memory_order_release);
-    return row;
-}
-
-void sl_metrics_upstream(struct sl_metrics *stats, struct sl_str endpoint,
-                         unsigned status)
-{
-    unsigned class = status >= 100 && status <= 599 ? status / 100 : 0;
-
-    add(&find_upstream(stats, endpoint)->classes[class], 1);
-}
 
 /* ---- the series of one thread, found by their labels ----
  *
@@ -483,8 +101,6 @@ void sl_metrics_upstream(struct sl_metrics *stats, struct sl_str endpoint,
  *       `other` is counted.
  *   (2) Finding never fails.
  */
-
-static const struct sl_str series_other = {"other", 5};
 
 static const unsigned value_counts[SL_OF_KINDS] = {
     [SL_OF_DECISION] = 1,
@@ -591,8 +207,8 @@ static struct sl_series *add_series(struct sl_metrics *stats,
 static struct sl_labels other_labels(unsigned i)
 {
     struct sl_labels labels = {.kind = SL_OF_DECISION,
-                               .limit = series_other,
-                               .endpoint = series_other};
+                               .limit = SL_STR(OTHER),
+                               .endpoint = SL_STR(OTHER)};
 
     if (i < SL_RESULTS) {
         labels.result = (enum sl_result)i;
@@ -621,8 +237,9 @@ static struct sl_series *find_other(struct sl_metrics *stats,
     }
 }
 
-struct sl_series *sl_series_find(struct sl_metrics *stats,
-                                 const struct sl_labels *labels, unsigned hint)
+static struct sl_series *find_series(struct sl_metrics *stats,
+                                     const struct sl_labels *labels,
+                                     unsigned hint)
 {
     struct sl_series **cached =
         &stats->cache[labels->kind][hint % SL_SERIES_CACHE];
@@ -640,7 +257,7 @@ struct sl_series *sl_series_find(struct sl_metrics *stats,
     return series;
 }
 
-int sl_series_init(struct sl_metrics *stats)
+static int init_series(struct sl_metrics *stats)
 {
     for (unsigned i = 0; i < OTHERS; i++) {
         struct sl_labels labels = other_labels(i);
@@ -651,11 +268,383 @@ int sl_series_init(struct sl_metrics *stats)
     return 0;
 }
 
-void sl_series_done(struct sl_metrics *stats)
+static void free_series(struct sl_metrics *stats)
 {
     unsigned count =
         atomic_load_explicit(&stats->series_count, memory_order_relaxed);
 
     for (unsigned i = 0; i < count; i++)
         sl_alloc_free(stats->alloc, stats->series[i], stats->series[i]->size);
+}
+
+/* ---- life ---- */
+
+void sl_metrics_close(struct sl_metrics *stats)
+{
+    if (!stats)
+        return;
+    free_series(stats);
+    sl_alloc_free(stats->alloc, stats, sizeof(*stats));
+}
+
+int sl_metrics_open(const struct sl_alloc *alloc, struct sl_metrics **ret)
+{
+    struct sl_metrics *stats;
+
+    if (!alloc)
+        alloc = &sl_alloc_libc;
+    stats = sl_alloc_new(alloc, sizeof(*stats));
+    if (!stats)
+        return SLUICE_ENOMEM;
+    memset(stats, 0, sizeof(*stats));
+    stats->alloc = alloc;
+    if (init_series(stats)) {
+        sl_metrics_close(stats);
+        return SLUICE_ENOMEM;
+    }
+    *ret = stats;
+    return 0;
+}
+
+void sl_metrics_watch(struct sl_metrics *stats, struct sl_top_keys *top,
+                      struct sl_denial_batch *denials)
+{
+    stats->top = top;
+    stats->denials = denials;
+}
+
+uint64_t sl_metrics_degraded(const struct sl_metrics *stats)
+{
+    return atomic_load_explicit(&stats->store_errors, memory_order_relaxed);
+}
+
+uint64_t sl_metrics_denied(const struct sl_metrics *stats)
+{
+    return atomic_load_explicit(&stats->denied, memory_order_relaxed);
+}
+
+/* ---- protocols: the label `door` ---- */
+
+static void copy_name(char *to, size_t size, const char *from)
+{
+    size_t len = strlen(from);
+
+    if (len >= size)
+        len = size - 1;
+    memcpy(to, from, len);
+    to[len] = '\0';
+}
+
+static struct sl_protocol_metrics *find_door(struct sl_metrics *stats,
+                                             const char *name)
+{
+    unsigned count =
+        atomic_load_explicit(&stats->door_count, memory_order_relaxed);
+    struct sl_protocol_metrics *door;
+
+    for (unsigned i = 0; i < count; i++)
+        if (strncmp(stats->doors[i].name, name,
+                    sizeof(stats->doors[i].name) - 1) == 0)
+            return &stats->doors[i];
+    if (count == SL_METRICS_DOORS)
+        return &stats->doors[count - 1];
+    door = &stats->doors[count];
+    copy_name(door->name, sizeof(door->name),
+              count == SL_METRICS_DOORS - 1 ? OTHER : name);
+    atomic_store_explicit(&stats->door_count, count + 1, memory_order_release);
+    return door;
+}
+
+void sl_metrics_request(struct sl_metrics *stats, const char *door, int status)
+{
+    int i = status >= 100 && status <= 599 ? status - 99 : 0;
+
+    add(&find_door(stats, door)->requests[i], 1);
+}
+
+void sl_metrics_connection(struct sl_metrics *stats, const char *door,
+                           int change)
+{
+    add(&find_door(stats, door)->connections, (uint64_t)change);
+}
+
+void sl_metrics_refused(struct sl_metrics *stats, const char *door,
+                        const char *why)
+{
+    unsigned count =
+        atomic_load_explicit(&stats->why_count, memory_order_relaxed);
+    struct sl_why_stats *row = stats->whys;
+
+    for (unsigned i = 0; i < count; i++, row++)
+        if (strncmp(row->door, door, sizeof(row->door) - 1) == 0 &&
+            strncmp(row->why, why, sizeof(row->why) - 1) == 0) {
+            add(&row->count, 1);
+            return;
+        }
+    if (count == SL_METRICS_WHYS) {
+        add(&row[-1].count, 1);
+        return;
+    }
+    if (count == SL_METRICS_WHYS - 1)
+        door = why = OTHER;
+    copy_name(row->door, sizeof(row->door), door);
+    copy_name(row->why, sizeof(row->why), why);
+    add(&row->count, 1);
+    atomic_store_explicit(&stats->why_count, count + 1, memory_order_release);
+}
+
+/* ---- decisions ---- */
+
+static bool has_numbers(const struct sl_limit_view *shown)
+{
+    return !shown->skipped &&
+           (shown->form == SL_RATE_PER || shown->form == SL_RATE_PLAIN);
+}
+
+static int find_shadow_denial(const struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (d->shown[i].mode == SL_MODE_SHADOW && !d->shown[i].allowed &&
+            has_numbers(&d->shown[i]))
+            return (int)i;
+    return -1;
+}
+
+/* Returns the result, and in *subject the shown limit that caused it, or -1. */
+static enum sl_result judge(const struct sl_decision *d, int *subject)
+{
+    int shadow;
+
+    *subject = -1;
+    if (d->reason == SL_REASON_STORE)
+        return SL_RESULT_ERROR_DENY;
+    if (d->allowed && d->no_numbers)
+        return SL_RESULT_ERROR_ALLOW;
+    *subject = d->by;
+    if (!d->allowed)
+        return SL_RESULT_DENY;
+    shadow = find_shadow_denial(d);
+    *subject = shadow < 0 ? d->report : shadow;
+    return shadow < 0 ? SL_RESULT_ALLOW : SL_RESULT_SHADOW_DENY;
+}
+
+static void count_verdict(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    int subject;
+    struct sl_labels labels = {
+        .kind = SL_OF_DECISION,
+        .endpoint = d->route->endpoint,
+        .status = d->status,
+    };
+    unsigned hint = 0;
+
+    labels.result = judge(d, &subject);
+    if (subject >= 0) {
+        labels.limit = d->shown[subject].rule->name;
+        hint = d->shown[subject].rule->index + 1;
+    }
+    hint = hint * 7 + d->route->index * 31 + (unsigned)labels.result * 5 +
+           (unsigned)d->status;
+    add(&find_series(stats, &labels, hint)->values[0], 1);
+}
+
+static void count_wait(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    struct sl_labels labels = {.kind = SL_OF_ENDPOINT,
+                               .endpoint = d->route->endpoint};
+
+    if (d->allowed || d->retry_in < 0)
+        return;
+    observe(find_series(stats, &labels, d->route->index)->values,
+            sl_wait_bounds, SL_WAIT_BOUNDS, d->retry_in, 1);
+}
+
+static void count_failure(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    enum sl_failure mode = SL_FAILURE_ALLOW;
+
+    if (!d->allowed && d->by >= 0)
+        add(&stats->denied, 1);
+    if (!d->degraded)
+        return;
+    if (d->reason == SL_REASON_STORE)
+        mode = SL_FAILURE_DENY;
+    else if (d->on_local)
+        mode = SL_FAILURE_LOCAL;
+    add(&stats->store_errors, 1);
+    add(&stats->fail_modes[mode], 1);
+}
+
+static void count_token(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    if (d->token_good || d->token_fault != SL_TOKEN_GOOD)
+        add(&stats->tokens[d->token_fault], 1);
+}
+
+static void count_turn(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    if (d->reason == SL_REASON_QUEUE)
+        add(&stats->turns[SL_WAIT_REFUSED], 1);
+    else if (d->waited >= 0)
+        add(&stats->turns[d->allowed ? SL_WAIT_GRANTED : SL_WAIT_DENIED], 1);
+    if (d->waited >= 0)
+        observe(stats->turn_waits, sl_wait_bounds, SL_WAIT_BOUNDS, d->waited,
+                1);
+}
+
+static bool is_near(const struct sl_answer *a)
+{
+    return a->remaining <= a->capacity &&
+           (a->capacity - a->remaining) * 5 >= a->capacity * 4;
+}
+
+/* Count units that an allowed request took from a limit. */
+static void count_taken(sl_stat *values, const struct sl_limit_view *shown)
+{
+    add(&values[OF_LIMIT_CONSUMED], shown->cost);
+    if (is_near(&shown->answer))
+        add(&values[OF_LIMIT_NEAR], 1);
+    if (shown->overage)
+        add(&values[OF_LIMIT_OVERAGE], shown->overage_units);
+}
+
+static void count_limit(struct sl_metrics *stats, const struct sl_decision *d,
+                        const struct sl_limit_view *shown)
+{
+    struct sl_labels labels = {.kind = SL_OF_LIMIT, .limit = shown->rule->name};
+    sl_stat *values = find_series(stats, &labels, shown->rule->index)->values;
+
+    if (!d->allowed) {
+        if (shown->rule->kind == SL_QUOTA && !shown->allowed &&
+            shown->mode == SL_MODE_ENFORCE)
+            add(&values[OF_LIMIT_QUOTA], 1);
+        return;
+    }
+    if (shown->allowed && shown->cost > 0)
+        count_taken(values, shown);
+    if (!shown->allowed && shown->mode == SL_MODE_SHADOW)
+        add(&values[OF_LIMIT_SHADOW], 1);
+    if (shown->has_candidate && shown->candidate_answer.outcome != SL_ALLOW)
+        add(&values[OF_LIMIT_CANDIDATE], 1);
+}
+
+void sl_metrics_took(struct sl_metrics *stats, const char *door, sl_ns took,
+                     unsigned count)
+{
+    observe(find_door(stats, door)->took, sl_took_bounds, SL_TOOK_BOUNDS,
+            took / count, count);
+}
+
+void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    count_verdict(stats, d);
+    count_wait(stats, d);
+    count_failure(stats, d);
+    count_token(stats, d);
+    if (stats->top)
+        sl_top_keys_decision(stats->top, d);
+    if (stats->denials)
+        sl_denial_batch_decision(stats->denials, d);
+    count_turn(stats, d);
+    if (d->hold[0])
+        sl_metrics_hold(stats, SL_METRIC_HELD);
+    if (d->reason == SL_REASON_HOLDS)
+        sl_metrics_hold(stats, SL_HOLD_FULL);
+    if (d->no_numbers || d->reason != SL_REASON_NONE)
+        return; /* no limit was checked */
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (has_numbers(&d->shown[i]))
+            count_limit(stats, d, &d->shown[i]);
+}
+
+void sl_metrics_decision(struct sl_metrics *stats, const struct sl_decision *d,
+                         const char *door, sl_ns took)
+{
+    if (!d->spend)
+        return; /* of /v1/explain */
+    sl_metrics_took(stats, door, took, 1);
+    sl_metrics_verdict(stats, d);
+}
+
+/* ---- limits without a policy ---- */
+
+static void count_throttle(struct sl_metrics *stats, enum sl_result result,
+                           int status, unsigned times)
+{
+    struct sl_labels labels = {
+        .kind = SL_OF_DECISION,
+        .limit = SL_STR("CL.THROTTLE"),
+        .endpoint = SL_STR(""),
+        .status = status,
+        .result = result,
+    };
+
+    if (times > 0)
+        add(&find_series(stats, &labels, (unsigned)status)->values[0], times);
+}
+
+void sl_metrics_throttles(struct sl_metrics *stats,
+                          const struct sl_metrics_throttles *counted,
+                          const char *door, sl_ns took)
+{
+    unsigned all = counted->allowed + counted->denied + counted->failed;
+
+    if (all == 0)
+        return;
+    sl_metrics_took(stats, door, took, all);
+    count_throttle(stats, SL_RESULT_ALLOW, 200, counted->allowed);
+    count_throttle(stats, SL_RESULT_DENY, 429, counted->denied);
+    count_throttle(stats, SL_RESULT_ERROR_DENY, 503, counted->failed);
+    add(&stats->store_errors, counted->failed);
+}
+
+/* ---- holds, waiting and upstream answers ----
+ *
+ * The client that settles a hold may report the status of the upstream answer.
+ * It is counted by endpoint and class of status. The endpoints are those of
+ * the policy; there is a maximum nevertheless.
+ */
+
+void sl_metrics_hold(struct sl_metrics *stats, enum sl_hold_event event)
+{
+    add(&stats->holds[event], 1);
+}
+
+static bool is_of(const struct sl_upstream_stats *row, struct sl_str endpoint)
+{
+    return strlen(row->endpoint) == endpoint.len &&
+           memcmp(row->endpoint, endpoint.at, endpoint.len) == 0;
+}
+
+/* Returns the row of the endpoint. The last row is for all other endpoints. */
+static struct sl_upstream_stats *find_upstream(struct sl_metrics *stats,
+                                               struct sl_str endpoint)
+{
+    unsigned count =
+        atomic_load_explicit(&stats->upstream_count, memory_order_relaxed);
+    struct sl_upstream_stats *row = stats->upstream;
+
+    for (unsigned i = 0; i < count; i++, row++)
+        if (is_of(row, endpoint))
+            return row;
+    if (count == SL_UPSTREAMS)
+        return row - 1;
+    if (count == SL_UPSTREAMS - 1 || endpoint.len == 0 ||
+        endpoint.len >= sizeof(row->endpoint))
+        endpoint = SL_STR(OTHER);
+    for (unsigned i = 0; i < count; i++)
+        if (is_of(&stats->upstream[i], endpoint))
+            return &stats->upstream[i];
+    memcpy(row->endpoint, endpoint.at, endpoint.len);
+    atomic_store_explicit(&stats->upstream_count, count + 1,
+                          memory_order_release);
+    return row;
+}
+
+void sl_metrics_upstream(struct sl_metrics *stats, struct sl_str endpoint,
+                         unsigned status)
+{
+    unsigned class = status >= 100 && status <= 599 ? status / 100 : 0;
+
+    add(&find_upstream(stats, endpoint)->classes[class], 1);
 }

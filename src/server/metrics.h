@@ -74,7 +74,6 @@ enum sl_wait_result {
     SL_WAIT_REFUSED,
     SL_WAIT_RESULTS
 };
-void sl_metrics_turn(struct sl_metrics *stats, const struct sl_decision *d);
 
 void sl_metrics_hold(struct sl_metrics *stats, enum sl_hold_event event);
 void sl_metrics_upstream(struct sl_metrics *stats, struct sl_str endpoint,
@@ -171,8 +170,8 @@ struct sl_metrics_now {
     uint64_t listener_paused;
     uint64_t waiting; /* requests in the wait queue */
     uint64_t holds, hold_places;
-    bool reload_good;
-    sl_ns reloaded_at; /* the last successful reload */
+    uint64_t reload_good; /* 0 or 1 */
+    sl_ns reloaded_at;    /* the last successful reload */
     uint64_t reloads_good, reloads_bad;
     const char *policy_hash; /* hex */
     const char *store;       /* "memory" */

@@ -84,8 +84,8 @@ extern const struct sl_bound sl_wait_bounds[SL_WAIT_BOUNDS];
 #define SL_STATUSES      501 /* 0: none of 100 to 599 */
 
 struct sl_protocol_metrics {
-    char name[16];
-    _Atomic int64_t connections;
+    char name[16];                 /* first */
+    sl_stat connections;           /* closed ones are subtracted */
     sl_stat requests[SL_STATUSES]; /* by status - 99 */
     sl_stat took[SL_TOOK_VALUES];
 };
@@ -102,7 +102,7 @@ struct sl_why_stats {
 #define SL_CLASSES   6   /* of a status; 0: none of 100 to 599 */
 
 struct sl_upstream_stats {
-    char endpoint[72];
+    char endpoint[72]; /* first */
     sl_stat classes[SL_CLASSES];
 };
 
@@ -138,14 +138,5 @@ struct sl_metrics {
     uint16_t index[2 * 4096]; /* open addressing; series + 1, 0: none */
     struct sl_series *cache[SL_OF_KINDS][SL_SERIES_CACHE];
 };
-
-/* Add the series `other`. Returns SLUICE_ENOMEM without memory. */
-SL_MUST_USE int sl_series_init(struct sl_metrics *stats);
-void sl_series_done(struct sl_metrics *stats);
-
-/* Returns the series with these labels, or `other`. `hint` is its place in the
- * cache. Owner's thread only. */
-struct sl_series *sl_series_find(struct sl_metrics *stats,
-                                 const struct sl_labels *labels, unsigned hint);
 
 #endif

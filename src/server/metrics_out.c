@@ -34,7 +34,7 @@ struct metric {
     const char *name;
     enum metric_type type;
     print_f *print;
-    unsigned which;
+    size_t which;
     const char *help;
 };
 
@@ -47,38 +47,62 @@ enum {
     PROCESS_VALUES
 };
 
+/* Structs with counts of all threads, sorted. */
+struct rows {
+    const void **list;
+    unsigned count;
+    int (*compare)(const void *x, const void *y);
+};
+
 struct output {
     struct sl_writer w;
     bool open_metrics;
-    struct sl_metrics *const *all;
-    unsigned count;
     const struct sl_metrics_now *now;
     uint64_t process[PROCESS_VALUES];
-    /* Of all threads, sorted by their labels. */
-    const struct sl_series **series;
-    const struct sl_protocol_metrics **doors;
-    const struct sl_why_stats **whys;
-    unsigned series_count, door_count, why_count;
+    struct rows threads; /* struct sl_metrics */
+    struct rows series, doors, whys, upstream;
 };
 
-enum {
-    NOW_STARTED,
-    NOW_RELOADED,
-    NOW_RELOAD_GOOD,
-    NOW_TABLE_BYTES,
-    NOW_TABLE_PLACES,
-    NOW_TABLE_OCCUPIED,
-    NOW_TABLE_EVICTED,
-    NOW_TABLE_FULL,
-    NOW_LISTENER_PAUSED,
-    NOW_WAITING,
-    NOW_HOLDS,
-    NOW_HOLD_PLACES,
+/* The rows from `at` on that are equal. */
+struct group {
+    const struct rows *rows;
+    unsigned at, count;
 };
 
-static uint64_t read_stat(const sl_stat *value)
+/* Go to the next group. Returns its first row, or NULL at the end. */
+static const void *next(struct group *g)
 {
-    return atomic_load_explicit(value, memory_order_relaxed);
+    const struct rows *r = g->rows;
+
+    g->at += g->count;
+    g->count = 0;
+    while (g->at + g->count < r->count &&
+           r->compare(&r->list[g->at], &r->list[g->at + g->count]) == 0)
+        g->count++;
+    return g->count > 0 ? r->list[g->at] : NULL;
+}
+
+/* Add up `count` counters that are at `offset` in each row of the group. */
+static void sum(const struct group *g, size_t offset, uint64_t *ret,
+                unsigned count)
+{
+    memset(ret, 0, count * sizeof(*ret));
+    for (unsigned i = 0; i < g->count; i++) {
+        const char *row = g->rows->list[g->at + i];
+        const sl_stat *values = (const sl_stat *)(row + offset);
+
+        for (unsigned k = 0; k < count; k++)
+            ret[k] += atomic_load_explicit(&values[k], memory_order_relaxed);
+    }
+}
+
+/* The same for counters of the threads. */
+static void sum_threads(const struct output *out, size_t offset, uint64_t *ret,
+                        unsigned count)
+{
+    struct group all = {&out->threads, 0, out->threads.count};
+
+    sum(&all, offset, ret, count);
 }
 
 /* ---- the text format ---- */
@@ -124,27 +148,68 @@ static void put_seconds(struct sl_writer *w, uint64_t ns)
 static void put_plain(struct output *out, const struct metric *m,
                       uint64_t number)
 {
-    sl_writer_addf(&out->w, "%s %" PRIu64 "\n", m->name, number);
+    sl_writer_add(&out->w, sl_str_c(m->name));
+    put_number(&out->w, number);
+}
+
+static void put_plain_seconds(struct output *out, const struct metric *m,
+                              uint64_t ns)
+{
+    sl_writer_add(&out->w, sl_str_c(m->name));
+    put_seconds(&out->w, ns);
+}
+
+/* Begin a sample: its name and its first label, without the brace. */
+static void open_sample(struct output *out, const struct metric *m,
+                        const char *suffix, const char *label,
+                        struct sl_str value)
+{
+    sl_writer_addf(&out->w, "%s%s", m->name, suffix);
+    put_label(&out->w, '{', label, value);
+}
+
+static void close_sample(struct output *out, uint64_t number)
+{
+    sl_writer_addf(&out->w, "} %" PRIu64 "\n", number);
 }
 
 /* Write a sample with one label. */
 static void put_one(struct output *out, const struct metric *m,
                     const char *label, struct sl_str value, uint64_t number)
 {
-    sl_writer_add(&out->w, sl_str_c(m->name));
-    put_label(&out->w, '{', label, value);
-    sl_writer_addf(&out->w, "} %" PRIu64 "\n", number);
+    open_sample(out, m, "", label, value);
+    close_sample(out, number);
 }
 
 /* Write a sample with two labels. */
 static void put_two(struct output *out, const struct metric *m,
-                    const char *label, struct sl_str value, const char *label2,
+                    const char *label, const char *value, const char *label2,
                     const char *value2, uint64_t number)
 {
-    sl_writer_add(&out->w, sl_str_c(m->name));
-    put_label(&out->w, '{', label, value);
+    open_sample(out, m, "", label, sl_str_c(value));
     put_label(&out->w, ',', label2, sl_str_c(value2));
-    sl_writer_addf(&out->w, "} %" PRIu64 "\n", number);
+    close_sample(out, number);
+}
+
+/* Write one sample for each word. */
+static void put_words(struct output *out, const struct metric *m,
+                      const char *label, const char *const *words,
+                      const uint64_t *numbers, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        put_one(out, m, label, sl_str_c(words[i]), numbers[i]);
+}
+
+/* Write one sample for each counter of an array in sl_metrics. */
+static void put_sums(struct output *out, const struct metric *m,
+                     const char *label, size_t offset, const char *const *words,
+                     unsigned count)
+{
+    uint64_t numbers[64];
+
+    SL_HOLDS(count <= SL_LEN(numbers));
+    sum_threads(out, offset, numbers, count);
+    put_words(out, m, label, words, numbers, count);
 }
 
 /* Write all lines of a histogram with one label. `values` are the counts of
@@ -154,45 +219,29 @@ static void put_histogram(struct output *out, const struct metric *m,
                           const uint64_t *values, const struct sl_bound *bounds,
                           unsigned count)
 {
-    struct sl_writer *w = &out->w;
     uint64_t total = 0;
 
     for (unsigned i = 0; i <= count; i++) {
         total += values[i];
-        sl_writer_addf(w, "%s_bucket", m->name);
-        put_label(w, '{', label, value);
-        sl_writer_addf(w, ",le=\"%s\"}", i < count ? bounds[i].le : "+Inf");
-        put_number(w, total);
+        open_sample(out, m, "_bucket", label, value);
+        sl_writer_addf(&out->w, ",le=\"%s\"",
+                       i < count ? bounds[i].le : "+Inf");
+        close_sample(out, total);
     }
-    sl_writer_addf(w, "%s_sum", m->name);
-    put_label(w, '{', label, value);
-    sl_writer_add(w, SL_STR("}"));
-    put_seconds(w, values[count + 1]);
-    sl_writer_addf(w, "%s_count", m->name);
-    put_label(w, '{', label, value);
-    sl_writer_add(w, SL_STR("}"));
-    put_number(w, total);
+    open_sample(out, m, "_sum", label, value);
+    sl_writer_add(&out->w, SL_STR("}"));
+    put_seconds(&out->w, values[count + 1]);
+    open_sample(out, m, "_count", label, value);
+    close_sample(out, total);
 }
 
-/* Sum one counter of all threads; `offset` is its place in sl_metrics. */
-static uint64_t sum_of(const struct output *out, size_t offset)
+static bool has_counts(const uint64_t *values, unsigned bounds)
 {
-    uint64_t value = 0;
+    uint64_t any = 0;
 
-    for (unsigned i = 0; i < out->count; i++)
-        value +=
-            read_stat((const sl_stat *)((const char *)out->all[i] + offset));
-    return value;
-}
-
-/* Write one sample for each counter of an array in sl_metrics. */
-static void put_sums(struct output *out, const struct metric *m,
-                     const char *label, size_t offset, const char *const *words,
-                     unsigned count)
-{
-    for (unsigned i = 0; i < count; i++)
-        put_one(out, m, label, sl_str_c(words[i]),
-                sum_of(out, offset + i * sizeof(sl_stat)));
+    for (unsigned i = 0; i <= bounds; i++)
+        any |= values[i];
+    return any;
 }
 
 /* ---- series ---- */
@@ -205,7 +254,7 @@ static int compare_texts(struct sl_str a, struct sl_str b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-static int compare(const void *x, const void *y)
+static int compare_series(const void *x, const void *y)
 {
     const struct sl_labels *a = &(*(struct sl_series *const *)x)->labels;
     const struct sl_labels *b = &(*(struct sl_series *const *)y)->labels;
@@ -222,34 +271,28 @@ static int compare(const void *x, const void *y)
     return order;
 }
 
-/* Add up the next series of `kind`, from *at on, that have equal labels.
- * Returns the last one of them, or NULL at the end. */
-static const struct sl_series *next_sum(struct output *out, unsigned *at,
-                                        enum sl_series_kind kind,
-                                        uint64_t *values, unsigned count)
+/* Add up the next series of `kind`. Returns its labels, or NULL at the end. A
+ * series `other` without a count is skipped. */
+static const struct sl_labels *next_series(struct group *g,
+                                           enum sl_series_kind kind,
+                                           size_t which, uint64_t *values,
+                                           unsigned count)
 {
-    const struct sl_series *first = NULL;
+    const struct sl_series *series;
 
-    memset(values, 0, count * sizeof(*values));
-    for (; *at < out->series_count; ++*at) {
-        const struct sl_series *series = out->series[*at];
+    while ((series = next(g))) {
+        const struct sl_labels *labels = &series->labels;
 
-        if (series->labels.kind != kind)
+        if (labels->kind != kind)
             continue;
-        if (first && compare(&first, &series))
-            break;
-        first = series;
-        for (unsigned i = 0; i < count; i++)
-            values[i] += read_stat(&series->values[i]);
+        sum(g, offsetof(struct sl_series, values) + which * sizeof(sl_stat),
+            values, count);
+        if (has_counts(values, count > 1 ? count - 2 : 0) ||
+            (!sl_str_eq(labels->limit, SL_STR("other")) &&
+             !sl_str_eq(labels->endpoint, SL_STR("other"))))
+            return labels;
     }
-    return first;
-}
-
-/* A series `other` without a count is not shown. */
-static bool is_unused_other(const struct sl_labels *labels, uint64_t value)
-{
-    return value == 0 && (sl_str_eq(labels->limit, SL_STR("other")) ||
-                          sl_str_eq(labels->endpoint, SL_STR("other")));
+    return NULL;
 }
 
 static void decisions(struct output *out, const struct metric *m)
@@ -261,123 +304,97 @@ static void decisions(struct output *out, const struct metric *m)
         [SL_RESULT_ERROR_ALLOW] = "error_allow",
         [SL_RESULT_ERROR_DENY] = "error_deny",
     };
-    const struct sl_series *series;
-    struct sl_writer *w = &out->w;
-    unsigned at = 0;
+    struct group g = {.rows = &out->series};
+    const struct sl_labels *labels;
     uint64_t value;
 
-    while ((series = next_sum(out, &at, SL_OF_DECISION, &value, 1))) {
-        const struct sl_labels *labels = &series->labels;
-
-        if (is_unused_other(labels, value))
-            continue;
-        sl_writer_add(w, sl_str_c(m->name));
-        put_label(w, '{', "limit", labels->limit);
-        put_label(w, ',', "endpoint", labels->endpoint);
+    while ((labels = next_series(&g, SL_OF_DECISION, 0, &value, 1))) {
+        open_sample(out, m, "", "limit", labels->limit);
+        put_label(&out->w, ',', "endpoint", labels->endpoint);
         if (labels->status)
-            sl_writer_addf(w, ",status=\"%d\"", labels->status);
+            sl_writer_addf(&out->w, ",status=\"%d\"", labels->status);
         else
-            sl_writer_add(w, SL_STR(",status=\"other\""));
-        sl_writer_addf(w, ",result=\"%s\"}", results[labels->result]);
-        put_number(w, value);
+            sl_writer_add(&out->w, SL_STR(",status=\"other\""));
+        sl_writer_addf(&out->w, ",result=\"%s\"", results[labels->result]);
+        close_sample(out, value);
     }
 }
 
 static void limits(struct output *out, const struct metric *m)
 {
-    const struct sl_series *series;
-    uint64_t values[OF_LIMITS];
-    unsigned at = 0;
+    struct group g = {.rows = &out->series};
+    const struct sl_labels *labels;
+    uint64_t value;
 
-    while ((series = next_sum(out, &at, SL_OF_LIMIT, values, OF_LIMITS)))
-        if (!is_unused_other(&series->labels, values[m->which]))
-            put_one(out, m, "limit", series->labels.limit, values[m->which]);
+    while ((labels = next_series(&g, SL_OF_LIMIT, m->which, &value, 1)))
+        put_one(out, m, "limit", labels->limit, value);
 }
 
 static void waits(struct output *out, const struct metric *m)
 {
-    const struct sl_series *series;
+    struct group g = {.rows = &out->series};
+    const struct sl_labels *labels;
     uint64_t values[SL_WAIT_VALUES];
-    unsigned at = 0;
 
     while (
-        (series = next_sum(out, &at, SL_OF_ENDPOINT, values, SL_WAIT_VALUES))) {
-        uint64_t any = 0;
-
-        for (unsigned i = 0; i <= SL_WAIT_BOUNDS; i++)
-            any |= values[i];
-        if (!is_unused_other(&series->labels, any))
-            put_histogram(out, m, "endpoint", series->labels.endpoint, values,
-                          sl_wait_bounds, SL_WAIT_BOUNDS);
-    }
+        (labels = next_series(&g, SL_OF_ENDPOINT, 0, values, SL_WAIT_VALUES)))
+        put_histogram(out, m, "endpoint", labels->endpoint, values,
+                      sl_wait_bounds, SL_WAIT_BOUNDS);
 }
 
-/* ---- protocols: the label `door` ---- */
+/* ---- protocols: the label `door`; upstream services ---- */
 
-static int compare_doors(const void *x, const void *y)
+/* Both structs begin with a name. */
+static int compare_names(const void *x, const void *y)
 {
-    return strcmp((*(const struct sl_protocol_metrics *const *)x)->name,
-                  (*(const struct sl_protocol_metrics *const *)y)->name);
-}
-
-/* Count the entries from `at` on that have the same name. */
-static unsigned same_door(const struct output *out, unsigned at)
-{
-    unsigned end = at;
-
-    while (end < out->door_count &&
-           compare_doors(&out->doors[at], &out->doors[end]) == 0)
-        end++;
-    return end - at;
+    return strcmp(*(const char *const *)x, *(const char *const *)y);
 }
 
 static void connections(struct output *out, const struct metric *m)
 {
-    for (unsigned at = 0, n; at < out->door_count; at += n) {
-        int64_t value = 0;
+    struct group g = {.rows = &out->doors};
+    const struct sl_protocol_metrics *door;
+    uint64_t value;
 
-        n = same_door(out, at);
-        for (unsigned i = 0; i < n; i++)
-            value += atomic_load_explicit(&out->doors[at + i]->connections,
-                                          memory_order_relaxed);
-        put_one(out, m, "door", sl_str_c(out->doors[at]->name),
-                value > 0 ? (uint64_t)value : 0);
+    while ((door = next(&g))) {
+        sum(&g, offsetof(struct sl_protocol_metrics, connections), &value, 1);
+        put_one(out, m, "door", sl_str_c(door->name),
+                (int64_t)value > 0 ? value : 0);
     }
 }
 
 static void requests(struct output *out, const struct metric *m)
 {
-    for (unsigned at = 0, n; at < out->door_count; at += n) {
-        n = same_door(out, at);
-        for (unsigned status = 0; status < SL_STATUSES; status++) {
-            uint64_t value = 0;
-            char code[16];
+    struct group g = {.rows = &out->doors};
+    const struct sl_protocol_metrics *door;
+    uint64_t values[SL_STATUSES];
+    char code[16];
 
-            for (unsigned i = 0; i < n; i++)
-                value += read_stat(&out->doors[at + i]->requests[status]);
-            if (value == 0)
-                continue;
+    while ((door = next(&g))) {
+        sum(&g, offsetof(struct sl_protocol_metrics, requests), values,
+            SL_STATUSES);
+        for (unsigned status = 0; status < SL_STATUSES; status++) {
             snprintf(code, sizeof(code), "%u", status + 99);
-            put_two(out, m, "door", sl_str_c(out->doors[at]->name), "code",
-                    status ? code : "other", value);
+            if (values[status] > 0)
+                put_two(out, m, "door", door->name, "code",
+                        status ? code : "other", values[status]);
         }
     }
 }
 
 static void durations(struct output *out, const struct metric *m)
 {
-    for (unsigned at = 0, n; at < out->door_count; at += n) {
-        uint64_t values[SL_TOOK_VALUES] = {0}, any = 0;
+    struct group g = {.rows = &out->doors};
+    const struct sl_protocol_metrics *door;
+    uint64_t values[SL_TOOK_VALUES];
 
-        n = same_door(out, at);
-        for (unsigned i = 0; i < n; i++)
-            for (unsigned k = 0; k < SL_TOOK_VALUES; k++)
-                values[k] += read_stat(&out->doors[at + i]->took[k]);
-        for (unsigned k = 0; k <= SL_TOOK_BOUNDS; k++)
-            any |= values[k];
-        if (any) /* the admin listener makes no decisions */
-            put_histogram(out, m, "door", sl_str_c(out->doors[at]->name),
-                          values, sl_took_bounds, SL_TOOK_BOUNDS);
+    while ((door = next(&g))) {
+        sum(&g, offsetof(struct sl_protocol_metrics, took), values,
+            SL_TOOK_VALUES);
+        /* The admin listener makes no decisions. */
+        if (has_counts(values, SL_TOOK_BOUNDS))
+            put_histogram(out, m, "door", sl_str_c(door->name), values,
+                          sl_took_bounds, SL_TOOK_BOUNDS);
     }
 }
 
@@ -392,17 +409,31 @@ static int compare_whys(const void *x, const void *y)
 
 static void refusals(struct output *out, const struct metric *m)
 {
-    unsigned at = 0;
+    struct group g = {.rows = &out->whys};
+    const struct sl_why_stats *row;
+    uint64_t value;
 
-    while (at < out->why_count) {
-        const struct sl_why_stats *first = out->whys[at];
-        uint64_t value = 0;
+    while ((row = next(&g))) {
+        sum(&g, offsetof(struct sl_why_stats, count), &value, 1);
+        put_two(out, m, "door", row->door, "why", row->why, value);
+    }
+}
 
-        for (; at < out->why_count && compare_whys(&first, &out->whys[at]) == 0;
-             at++)
-            value += read_stat(&out->whys[at]->count);
-        put_two(out, m, "door", sl_str_c(first->door), "why", first->why,
-                value);
+static void upstream(struct output *out, const struct metric *m)
+{
+    static const char *const classes[SL_CLASSES] = {"other", "1xx", "2xx",
+                                                    "3xx",   "4xx", "5xx"};
+    struct group g = {.rows = &out->upstream};
+    const struct sl_upstream_stats *row;
+    uint64_t values[SL_CLASSES];
+
+    while ((row = next(&g))) {
+        sum(&g, offsetof(struct sl_upstream_stats, classes), values,
+            SL_CLASSES);
+        for (unsigned i = 0; i < SL_CLASSES; i++)
+            if (values[i] > 0)
+                put_two(out, m, "endpoint", row->endpoint, "class", classes[i],
+                        values[i]);
     }
 }
 
@@ -453,86 +484,48 @@ static void turn_waits(struct output *out, const struct metric *m)
 {
     uint64_t values[SL_WAIT_VALUES];
 
-    for (unsigned k = 0; k < SL_WAIT_VALUES; k++)
-        values[k] = sum_of(out, offsetof(struct sl_metrics, turn_waits) +
-                                    k * sizeof(sl_stat));
+    sum_threads(out, offsetof(struct sl_metrics, turn_waits), values,
+                SL_WAIT_VALUES);
     put_histogram(out, m, "for", SL_STR("turn"), values, sl_wait_bounds,
                   SL_WAIT_BOUNDS);
 }
 
 static void store_errors(struct output *out, const struct metric *m)
 {
-    put_one(out, m, "store", sl_str_c(out->now->store),
-            sum_of(out, offsetof(struct sl_metrics, store_errors)));
-}
+    uint64_t value;
 
-/* ---- answers of upstream services, by endpoint ---- */
-
-static const struct sl_upstream_stats *
-find_endpoint(const struct sl_metrics *stats, const char *endpoint)
-{
-    unsigned count =
-        atomic_load_explicit(&stats->upstream_count, memory_order_acquire);
-
-    for (unsigned i = 0; i < count; i++)
-        if (strcmp(stats->upstream[i].endpoint, endpoint) == 0)
-            return &stats->upstream[i];
-    return NULL;
-}
-
-/* Write the counts of one endpoint, of all threads. */
-static void put_endpoint(struct output *out, const struct metric *m,
-                         const char *endpoint)
-{
-    static const char *const classes[SL_CLASSES] = {"other", "1xx", "2xx",
-                                                    "3xx",   "4xx", "5xx"};
-
-    for (unsigned class = 0; class < SL_CLASSES; class ++) {
-        uint64_t value = 0;
-
-        for (unsigned i = 0; i < out->count; i++) {
-            const struct sl_upstream_stats *row =
-                find_endpoint(out->all[i], endpoint);
-
-            value += row ? read_stat(&row->classes[class]) : 0;
-        }
-        if (value > 0)
-            put_two(out, m, "endpoint", sl_str_c(endpoint), "class",
-                    classes[class], value);
-    }
-}
-
-static void upstream(struct output *out, const struct metric *m)
-{
-    for (unsigned i = 0; i < out->count; i++) {
-        const struct sl_metrics *stats = out->all[i];
-        unsigned rows =
-            atomic_load_explicit(&stats->upstream_count, memory_order_acquire);
-
-        for (unsigned k = 0; k < rows; k++) {
-            const char *endpoint = stats->upstream[k].endpoint;
-            unsigned before = 0;
-
-            while (before < i && !find_endpoint(out->all[before], endpoint))
-                before++;
-            if (before == i) /* else it is written already */
-                put_endpoint(out, m, endpoint);
-        }
-    }
+    sum_threads(out, offsetof(struct sl_metrics, store_errors), &value, 1);
+    put_one(out, m, "store", sl_str_c(out->now->store), value);
 }
 
 /* ---- values of struct sl_metrics_now ---- */
 
-static void lookups(struct output *out, const struct metric *m)
+#define NOW(field) offsetof(struct sl_metrics_now, field)
+
+static uint64_t read_now(const struct output *out, const struct metric *m)
 {
-    for (unsigned i = 0; i < SL_LOOKUPS; i++)
-        put_one(out, m, "result", sl_str_c(sl_lookup_words[i]),
-                out->now->subjects.results[i]);
+    return *(const uint64_t *)((const char *)out->now + m->which);
+}
+
+static void now(struct output *out, const struct metric *m)
+{
+    put_plain(out, m, read_now(out, m));
+}
+
+static void now_seconds(struct output *out, const struct metric *m)
+{
+    put_plain_seconds(out, m, read_now(out, m));
 }
 
 static void subjects(struct output *out, const struct metric *m)
 {
     put_plain(out, m, out->now->subjects.numbers[m->which]);
+}
+
+static void lookups(struct output *out, const struct metric *m)
+{
+    put_words(out, m, "result", sl_lookup_words, out->now->subjects.results,
+              SL_LOOKUPS);
 }
 
 static void store_up(struct output *out, const struct metric *m)
@@ -556,45 +549,17 @@ static void build(struct output *out, const struct metric *m)
     put_one(out, m, "version", SL_STR(SLUICE_VERSION), 1);
 }
 
-static void now(struct output *out, const struct metric *m)
-{
-    const struct sl_metrics_now *n = out->now;
-    const uint64_t numbers[] = {
-        [NOW_STARTED] = (uint64_t)n->started_at,
-        [NOW_RELOADED] = (uint64_t)n->reloaded_at,
-        [NOW_RELOAD_GOOD] = n->reload_good,
-        [NOW_TABLE_BYTES] = n->table_bytes,
-        [NOW_TABLE_PLACES] = n->table_places,
-        [NOW_TABLE_OCCUPIED] = n->table_occupied,
-        [NOW_TABLE_EVICTED] = n->table_evicted,
-        [NOW_TABLE_FULL] = n->table_full,
-        [NOW_LISTENER_PAUSED] = n->listener_paused,
-        [NOW_WAITING] = n->waiting,
-        [NOW_HOLDS] = n->holds,
-        [NOW_HOLD_PLACES] = n->hold_places,
-    };
-
-    sl_writer_add(&out->w, sl_str_c(m->name));
-    if (m->which == NOW_STARTED || m->which == NOW_RELOADED)
-        put_seconds(&out->w, numbers[m->which]);
-    else
-        put_number(&out->w, numbers[m->which]);
-}
-
 static void process(struct output *out, const struct metric *m)
 {
     uint64_t value = out->process[m->which];
 
     if (value == UNKNOWN)
         return;
-    sl_writer_add(&out->w, sl_str_c(m->name));
     if (m->which == PROCESS_CPU)
-        put_seconds(&out->w, value);
+        put_plain_seconds(out, m, value);
     else
-        put_number(&out->w, value);
+        put_plain(out, m, value);
 }
-
-/* ---- key sets ---- */
 
 static void jwks_keys(struct output *out, const struct metric *m)
 {
@@ -604,20 +569,16 @@ static void jwks_keys(struct output *out, const struct metric *m)
 
 static void jwks_age(struct output *out, const struct metric *m)
 {
-    if (!out->now->jwks_on || out->now->jwks_age < 0)
-        return;
-    sl_writer_add(&out->w, sl_str_c(m->name));
-    put_seconds(&out->w, (uint64_t)out->now->jwks_age);
+    if (out->now->jwks_on && out->now->jwks_age >= 0)
+        put_plain_seconds(out, m, (uint64_t)out->now->jwks_age);
 }
 
 static void jwks_refreshes(struct output *out, const struct metric *m)
 {
-    for (unsigned i = 0; out->now->jwks_on && i < SL_JWKS_WORDS; i++)
-        put_one(out, m, "result", sl_str_c(out->now->jwks_words[i]),
-                out->now->jwks_results[i]);
+    if (out->now->jwks_on)
+        put_words(out, m, "result", out->now->jwks_words,
+                  out->now->jwks_results, SL_JWKS_WORDS);
 }
-
-/* ---- backlogs ---- */
 
 /* Returns the longest time after which a route ignores a report. */
 static sl_ns stale_of(const struct sl_policy *policy, unsigned index)
@@ -654,28 +615,25 @@ static void store_number(struct output *out, const struct metric *m)
         put_plain(out, m, out->now->shared.numbers[m->which]);
 }
 
-static void put_store_result(struct output *out, const struct metric *m,
-                             const char *result, enum sl_store_number which)
-{
-    if (out->now->shared.on)
-        put_one(out, m, "result", sl_str_c(result),
-                out->now->shared.numbers[which]);
-}
-
 static void store_takes(struct output *out, const struct metric *m)
 {
-    put_store_result(out, m, "answered", SL_STORE_NUM_ANSWERED);
-    put_store_result(out, m, "failed", SL_STORE_NUM_FAILED);
-    put_store_result(out, m, "late", SL_STORE_NUM_LATE);
-    put_store_result(out, m, "leased", SL_STORE_NUM_LEASED);
-    put_store_result(out, m, "remembered", SL_STORE_NUM_REMEMBERED);
-    put_store_result(out, m, "crossing", SL_STORE_NUM_SPANNING);
+    static const char *const words[] = {"answered", "remembered", "leased",
+                                        "late",     "failed",     "crossing"};
+
+    if (out->now->shared.on)
+        put_words(out, m, "result", words,
+                  &out->now->shared.numbers[SL_STORE_NUM_ANSWERED],
+                  SL_LEN(words));
 }
 
 static void store_redirects(struct output *out, const struct metric *m)
 {
-    put_store_result(out, m, "followed", SL_STORE_NUM_REDIRECTED);
-    put_store_result(out, m, "storm", SL_STORE_NUM_STORMS);
+    static const char *const words[] = {"followed", "storm"};
+
+    if (out->now->shared.on)
+        put_words(out, m, "result", words,
+                  &out->now->shared.numbers[SL_STORE_NUM_REDIRECTED],
+                  SL_LEN(words));
 }
 
 /* The clock of the store may be behind ours. */
@@ -685,12 +643,11 @@ static void store_clock(struct output *out, const struct metric *m)
 
     if (!out->now->shared.on || ahead == SL_NS_NONE)
         return;
-    sl_writer_add(&out->w, sl_str_c(m->name));
     if (ahead < 0)
-        sl_writer_addf(&out->w, " -%lld.%09lld\n", (long long)(-ahead / SL_S),
-                       (long long)(-ahead % SL_S));
+        sl_writer_addf(&out->w, "%s -%lld.%09lld\n", m->name,
+                       (long long)(-ahead / SL_S), (long long)(-ahead % SL_S));
     else
-        put_seconds(&out->w, (uint64_t)ahead);
+        put_plain_seconds(out, m, (uint64_t)ahead);
 }
 
 /* ---- the process ----
@@ -786,48 +743,61 @@ static void put_head(struct output *out, const struct metric *m)
                    m->help, len, m->name, types[m->type]);
 }
 
+/* Add the rows of a thread: `size` bytes each, or pointers if it is 0. */
+static void add_rows(struct rows *rows, const void *list, size_t size,
+                     const _Atomic unsigned *count)
+{
+    unsigned n = atomic_load_explicit(count, memory_order_acquire);
+
+    for (unsigned i = 0; i < n; i++)
+        rows->list[rows->count++] = size > 0 ? (const char *)list + i * size
+                                             : ((const void *const *)list)[i];
+}
+
 static void gather(struct output *out)
 {
-    for (unsigned i = 0; i < out->count; i++) {
-        const struct sl_metrics *stats = out->all[i];
-        unsigned n =
-            atomic_load_explicit(&stats->series_count, memory_order_acquire);
+    struct rows *all[] = {&out->series, &out->doors, &out->whys,
+                          &out->upstream};
 
-        for (unsigned k = 0; k < n; k++)
-            out->series[out->series_count++] = stats->series[k];
-        n = atomic_load_explicit(&stats->door_count, memory_order_acquire);
-        for (unsigned k = 0; k < n; k++)
-            out->doors[out->door_count++] = &stats->doors[k];
-        n = atomic_load_explicit(&stats->why_count, memory_order_acquire);
-        for (unsigned k = 0; k < n; k++)
-            out->whys[out->why_count++] = &stats->whys[k];
+    for (unsigned i = 0; i < out->threads.count; i++) {
+        const struct sl_metrics *t = out->threads.list[i];
+
+        add_rows(&out->series, t->series, 0, &t->series_count);
+        add_rows(&out->doors, t->doors, sizeof(t->doors[0]), &t->door_count);
+        add_rows(&out->whys, t->whys, sizeof(t->whys[0]), &t->why_count);
+        add_rows(&out->upstream, t->upstream, sizeof(t->upstream[0]),
+                 &t->upstream_count);
     }
-    qsort(out->series, out->series_count, sizeof(void *), compare);
-    qsort(out->doors, out->door_count, sizeof(void *), compare_doors);
-    qsort(out->whys, out->why_count, sizeof(void *), compare_whys);
+    for (size_t i = 0; i < SL_LEN(all); i++)
+        qsort(all[i]->list, all[i]->count, sizeof(void *), all[i]->compare);
 }
 
 int sl_metrics_render(struct sl_metrics *const *all, unsigned count,
                       const struct sl_metrics_now *what, bool open_metrics,
                       struct sl_buf *text)
 {
-    size_t each = SL_SERIES + SL_METRICS_DOORS + SL_METRICS_WHYS;
+    size_t each = SL_SERIES + SL_METRICS_DOORS + SL_METRICS_WHYS + SL_UPSTREAMS;
     size_t size = (count + 1) * each * sizeof(void *);
     size_t len = text->len;
-    void *room = sl_alloc_new(text->alloc, size);
+    const void **room = sl_alloc_new(text->alloc, size);
     struct output out = {
         .w = {.out = text},
         .open_metrics = open_metrics,
-        .all = all,
-        .count = count,
         .now = what,
-        .series = room,
+        .threads.list = (const void **)all,
+        .threads.count = count,
+        .series.list = room,
+        .series.compare = compare_series,
+        .doors.compare = compare_names,
+        .whys.compare = compare_whys,
+        .upstream.compare = compare_names,
     };
 
     if (!room)
         return SLUICE_ENOMEM;
-    out.doors = (void *)(out.series + (size_t)count * SL_SERIES);
-    out.whys = (void *)(out.doors + (size_t)count * SL_METRICS_DOORS);
+    out.doors.list = out.series.list + (size_t)count * SL_SERIES;
+    out.whys.list = out.doors.list + (size_t)count * SL_METRICS_DOORS;
+    out.upstream.list = out.whys.list + (size_t)count * SL_METRICS_WHYS;
     gather(&out);
     read_process(out.process);
     for (size_t i = 0; i < SL_LEN(metrics); i++) {

@@ -339,9 +339,13 @@ bool sl_server_admits(const struct sl_server_worker *worker, bool has_token,
 
 /* ---- wait queues of a thread ---- */
 
+/* Serve waiters whose time has come. */
 static void on_wake(void *ctx)
 {
-    sl_wait_timer_serve(ctx);
+    struct sl_wait_timer *waiting = ctx;
+
+    if (waiting->loop) /* NULL: closed after the wake-up was posted */
+        sl_wait_timer_now(waiting, sl_loop_now(waiting->loop));
 }
 
 static bool wake(struct sl_wait_thread *thread)
@@ -349,12 +353,6 @@ static bool wake(struct sl_wait_thread *thread)
     struct sl_wait_timer *waiting = thread->ctx;
 
     return sl_loop_post(waiting->loop, on_wake, waiting) == 0;
-}
-
-void sl_wait_timer_serve(struct sl_wait_timer *waiting)
-{
-    if (waiting->loop) /* NULL: closed after the wake-up was posted */
-        sl_wait_timer_now(waiting, sl_loop_now(waiting->loop));
 }
 
 void sl_wait_timer_now(struct sl_wait_timer *waiting, sl_ns now)

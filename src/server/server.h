@@ -269,10 +269,8 @@ void sl_wait_timer_end(struct sl_wait_timer *waiting);
 void sl_wait_timer_engine(struct sl_wait_timer *waiting,
                           struct sl_engine *engine);
 
-/* Serve waiters whose time has come. On the loop's thread. */
-void sl_wait_timer_serve(struct sl_wait_timer *waiting);
-
-/* The same at the time `now`, which the loop shows in its next turn. */
+/* Serve waiters whose time has come at `now`, which the loop shows in its next
+ * turn. On the loop's thread. */
 void sl_wait_timer_now(struct sl_wait_timer *waiting, sl_ns now);
 
 #endif

@@ -7,12 +7,295 @@
  */
 #include "server/top_keys.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/top_keys_int.h"
-
 #define TRIES 4
+
+/* ---- the counts of a thread ---- */
+
+/* A limit at an endpoint, for keys of one scope. */
+struct sl_top_keys_label {
+    uint64_t limit_hash;    /* of limit and scope */
+    uint64_t endpoint_hash; /* both of the whole names */
+    char limit[SL_TOP_KEYS_NAME], scope[SL_TOP_KEYS_NAME],
+        endpoint[SL_TOP_KEYS_NAME];
+    uint8_t limit_len, scope_len, endpoint_len;
+};
+
+struct sl_top_keys_labels {
+    unsigned count;
+    struct sl_top_keys_label list[SL_TOP_KEYS_LABELS];
+    uint16_t index[2 * SL_TOP_KEYS_LABELS]; /* by hashes; place + 1, 0: none */
+};
+
+enum {
+    SL_TOP_KEYS_EARLIER, /* all spans except the last two */
+    SL_TOP_KEYS_BEFORE,
+    SL_TOP_KEYS_PRESENT,
+    SL_TOP_KEYS_SPANS
+};
+
+#define SL_TOP_KEYS_CACHE 256
+
+struct sl_top_keys {
+    const struct sl_alloc *alloc;
+    struct sl_hash_key secret;
+    pthread_mutex_t lock;
+    uint64_t turns; /* spans that have ended */
+    sl_ns started;
+    sl_ns begun;                       /* of the present span */
+    sl_ns begun_before;                /* of the one before it */
+    unsigned order[SL_TOP_KEYS_SPANS]; /* which of `spans` is which */
+    uint16_t own[SL_TOP_KEYS_LABELS];  /* the identity map */
+    uint16_t cache[SL_TOP_KEYS_CACHE]; /* by rule and route; place + 1 */
+    struct sl_top_keys_labels places;
+    struct sl_sketch spans[SL_TOP_KEYS_SPANS];
+};
+
+static struct sl_sketch *span_of(struct sl_top_keys *top, unsigned which)
+{
+    return &top->spans[top->order[which]];
+}
+
+/* ---- counting, by one thread for itself ----
+ *
+ * The cost of a decision: an uncontended lock, a short hash of each key (limits
+ * of the same caller share it), one lookup of the limit and endpoint (a cache
+ * by their indices, used only if the names are equal), one lookup in the
+ * sketch.
+ */
+
+const char *const sl_measure_names[SL_MEASURES] = {"denied", "allowed", "cost"};
+
+/* Copy the beginning of a name. Returns its length. */
+static uint8_t keep(char to[SL_TOP_KEYS_NAME], struct sl_str name)
+{
+    size_t len = name.len < SL_TOP_KEYS_NAME ? name.len : SL_TOP_KEYS_NAME;
+
+    if (len > 0)
+        memcpy(to, name.at, len);
+    return (uint8_t)len;
+}
+
+/* ---- life ---- */
+
+/* Name the last place `other`. Its hashes are 0. */
+static void name_others(struct sl_top_keys_label *place)
+{
+    place->limit_len = keep(place->limit, SL_STR("other"));
+    place->scope_len = keep(place->scope, SL_STR("other"));
+    place->endpoint_len = keep(place->endpoint, SL_STR("other"));
+}
+
+void sl_top_keys_close(struct sl_top_keys *top)
+{
+    if (!top)
+        return;
+    pthread_mutex_destroy(&top->lock);
+    sl_alloc_free(top->alloc, top, sizeof(*top));
+}
+
+int sl_top_keys_open(const struct sl_alloc *alloc,
+                     const struct sl_hash_key *secret, sl_ns now,
+                     struct sl_top_keys **ret)
+{
+    struct sl_top_keys *top;
+
+    if (!alloc)
+        alloc = &sl_alloc_libc;
+    top = sl_alloc_new(alloc, sizeof(*top));
+    if (!top)
+        return SLUICE_ENOMEM;
+    memset(top, 0, offsetof(struct sl_top_keys, spans));
+    top->alloc = alloc;
+    top->secret = *secret;
+    top->started = top->begun = top->begun_before = now;
+    pthread_mutex_init(&top->lock, NULL);
+    for (unsigned i = 0; i < SL_TOP_KEYS_LABELS; i++)
+        top->own[i] = (uint16_t)i;
+    for (unsigned i = 0; i < SL_TOP_KEYS_SPANS; i++) {
+        top->order[i] = i;
+        sl_sketch_init(&top->spans[i]);
+    }
+    name_others(&top->places.list[SL_TOP_KEYS_LABELS - 1]);
+    *ret = top;
+    return 0;
+}
+
+/* ---- spans ---- */
+
+/* End the present span. */
+static void end_span(struct sl_top_keys *top)
+{
+    unsigned free = top->order[SL_TOP_KEYS_BEFORE];
+
+    sl_sketch_merge(span_of(top, SL_TOP_KEYS_EARLIER), &top->spans[free],
+                    top->own);
+    sl_sketch_init(&top->spans[free]);
+    top->order[SL_TOP_KEYS_BEFORE] = top->order[SL_TOP_KEYS_PRESENT];
+    top->order[SL_TOP_KEYS_PRESENT] = free;
+    top->begun_before = top->begun;
+    top->turns++;
+}
+
+/* End the present span if it is over. The caller has the lock. Threads read the
+ * clock at different moments, so `now` may be slightly behind. */
+static void rotate(struct sl_top_keys *top, sl_ns now)
+{
+    sl_ns passed = now - top->begun;
+
+    if (passed > -SL_TOP_KEYS_SPAN && passed < SL_TOP_KEYS_SPAN)
+        return;
+    end_span(top);
+    if (passed >= 2 * SL_TOP_KEYS_SPAN) { /* a whole span had no decision */
+        end_span(top);
+        top->begun_before = now;
+    }
+    top->begun = now;
+}
+
+/* ---- places ---- */
+
+static bool same_place(const struct sl_top_keys_label *a,
+                       const struct sl_top_keys_label *b)
+{
+    return a->limit_hash == b->limit_hash &&
+           a->endpoint_hash == b->endpoint_hash;
+}
+
+/* Find or add the place with these hashes and names. Returns the last place,
+ * `other`, if there is no room. */
+static unsigned place_of(struct sl_top_keys_labels *places,
+                         const struct sl_top_keys_label *like)
+{
+    unsigned mask = SL_LEN(places->index) - 1;
+    uint64_t hash = like->limit_hash + like->endpoint_hash;
+    unsigned i = (unsigned)(hash >> 32) & mask;
+
+    while (places->index[i]) {
+        unsigned at = places->index[i] - 1u;
+
+        if (same_place(&places->list[at], like))
+            return at;
+        i = (i + 1) & mask;
+    }
+    if (places->count == SL_TOP_KEYS_LABELS - 1)
+        return SL_TOP_KEYS_LABELS - 1;
+    places->list[places->count] = *like;
+    places->index[i] = (uint16_t)++places->count;
+    return places->count - 1;
+}
+
+/* Is this the stored name? A shortened name is never equal. */
+static inline bool is_kept(const char *kept, uint8_t len, struct sl_str name)
+{
+    return len == name.len && len < SL_TOP_KEYS_NAME &&
+           (len == 0 || memcmp(kept, name.at, len) == 0);
+}
+
+static unsigned make_place(struct sl_top_keys *top,
+                           const struct sl_limit_view *shown,
+                           struct sl_str endpoint)
+{
+    struct sl_str limit = shown->rule->name;
+    struct sl_top_keys_label like = {
+        .limit_hash = sl_hash64(&top->secret, limit) +
+                      3 * sl_hash64(&top->secret, shown->scope),
+        .endpoint_hash = 5 * sl_hash64(&top->secret, endpoint),
+    };
+
+    like.limit_len = keep(like.limit, limit);
+    like.scope_len = keep(like.scope, shown->scope);
+    like.endpoint_len = keep(like.endpoint, endpoint);
+    return place_of(&top->places, &like);
+}
+
+static unsigned find_place(struct sl_top_keys *top, const struct sl_decision *d,
+                           const struct sl_limit_view *shown)
+{
+    struct sl_str endpoint = d->route->endpoint;
+    unsigned hint = shown->rule->index * 7 + d->route->index * 31;
+    uint16_t *cached = &top->cache[hint % SL_TOP_KEYS_CACHE];
+    const struct sl_top_keys_label *place;
+
+    if (*cached) {
+        place = &top->places.list[*cached - 1];
+        if (is_kept(place->limit, place->limit_len, shown->rule->name) &&
+            is_kept(place->scope, place->scope_len, shown->scope) &&
+            is_kept(place->endpoint, place->endpoint_len, endpoint))
+            return *cached - 1u;
+    }
+    *cached = (uint16_t)(make_place(top, shown, endpoint) + 1);
+    return *cached - 1u;
+}
+
+/* ---- decisions ---- */
+
+/* The last hash. Limits of one decision mostly have the same key. */
+struct hashed {
+    struct sl_str key; /* of length 0: nothing */
+    uint64_t hash;
+};
+
+static uint64_t hash_key(const struct sl_top_keys *top, struct sl_str key,
+                         struct hashed *last)
+{
+    if (last->key.len == 0 || !sl_str_eq(last->key, key)) {
+        last->key = key;
+        last->hash = sl_hash64(&top->secret, key);
+    }
+    return last->hash;
+}
+
+static void count_shown(struct sl_top_keys *top, const struct sl_decision *d,
+                        const struct sl_limit_view *shown, struct hashed *last)
+{
+    struct sl_sketch *present = span_of(top, SL_TOP_KEYS_PRESENT);
+    struct sl_counted what = {.add = {0}};
+    const struct sl_top_keys_label *place;
+
+    if (!d->allowed) {
+        if (shown->allowed || shown->mode != SL_MODE_ENFORCE)
+            return;
+        what.add[SL_DENIED] = 1;
+    } else {
+        if (!shown->allowed || shown->cost == 0)
+            return;
+        what.add[SL_ALLOWED] = 1;
+        what.add[SL_COST] = shown->cost;
+    }
+    what.place = (uint16_t)find_place(top, d, shown);
+    place = &top->places.list[what.place];
+    what.fingerprint = hash_key(top, shown->key, last) + place->limit_hash +
+                       place->endpoint_hash;
+    what.key =
+        (struct sl_str){shown->id, strnlen(shown->id, SL_SKETCH_TEXT + 1)};
+    sl_sketch_add(present, &what);
+}
+
+void sl_top_keys_decision(struct sl_top_keys *top, const struct sl_decision *d)
+{
+    struct hashed last = {
+        {NULL, 0},
+        0
+    };
+
+    if (d->no_numbers || d->reason != SL_REASON_NONE)
+        return; /* no limit was asked */
+    pthread_mutex_lock(&top->lock);
+    rotate(top, d->now);
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        const struct sl_limit_view *shown = &d->shown[i];
+
+        if (!shown->skipped && sl_rate_has_numbers(shown->form))
+            count_shown(top, d, shown, &last);
+    }
+    pthread_mutex_unlock(&top->lock);
+}
+
+/* ---- reading ---- */
 
 /* The working memory of a query: one megabyte. */
 struct table {
@@ -51,7 +334,7 @@ static void copy_span(struct table *t, const struct sl_sketch *span)
 static void map_places(struct table *t)
 {
     for (unsigned i = 0; i < t->copied.count; i++)
-        t->map[i] = (uint16_t)sl_top_keys_label(&t->places, &t->copied.list[i]);
+        t->map[i] = (uint16_t)place_of(&t->places, &t->copied.list[i]);
     t->map[SL_TOP_KEYS_LABELS - 1] = SL_TOP_KEYS_LABELS - 1;
     t->places.list[SL_TOP_KEYS_LABELS - 1] =
         t->copied.list[SL_TOP_KEYS_LABELS - 1];
@@ -68,7 +351,7 @@ static bool merge_span(struct table *t, struct sl_top_keys *top, unsigned which,
     good = top->turns == turns;
     if (good) {
         copy_places(t, top);
-        copy_span(t, sl_top_keys_span(top, which));
+        copy_span(t, span_of(top, which));
     }
     pthread_mutex_unlock(&top->lock);
     if (good) {
@@ -86,7 +369,7 @@ static bool merge_thread(struct table *t, struct sl_top_keys *top)
     sl_ns from;
 
     pthread_mutex_lock(&top->lock);
-    sl_top_keys_rotate(top, t->query->now);
+    rotate(top, t->query->now);
     turns = top->turns;
     from = recent ? top->begun_before : top->started;
     pthread_mutex_unlock(&top->lock);
@@ -217,10 +500,10 @@ static int by_count(const void *a, const void *b, void *ctx)
 
 /* ---- the answer ---- */
 
-static int keep_text(struct sl_arena *arena, struct sl_str *text)
+static bool keep_text(struct sl_arena *arena, struct sl_str *text)
 {
     text->at = sl_arena_copy(arena, *text);
-    return text->at ? 0 : SLUICE_ENOMEM;
+    return text->at;
 }
 
 static int answer(struct table *t, struct sl_arena *arena,
@@ -230,18 +513,16 @@ static int answer(struct table *t, struct sl_arena *arena,
         t->row_count < t->query->most ? t->row_count : t->query->most;
     struct sl_top_keys_row *rows =
         sl_arena_take(arena, (count + 1) * sizeof(rows[0]));
-    int err = rows ? 0 : SLUICE_ENOMEM;
 
-    for (unsigned i = 0; i < count && !err; i++) {
+    if (!rows)
+        return SLUICE_ENOMEM;
+    for (unsigned i = 0; i < count; i++) {
         rows[i] = t->rows[i];
-        err = keep_text(arena, &rows[i].limit);
-        if (!err)
-            err = keep_text(arena, &rows[i].scope);
-        if (!err)
-            err = keep_text(arena, &rows[i].key);
+        if (!keep_text(arena, &rows[i].limit) ||
+            !keep_text(arena, &rows[i].scope) ||
+            !keep_text(arena, &rows[i].key))
+            return SLUICE_ENOMEM;
     }
-    if (err)
-        return err;
     *ret = (struct sl_top_keys_answer){
         .from = t->from, .rows = rows, .count = count};
     memcpy(ret->total, t->all.total, sizeof(ret->total));
@@ -269,238 +550,6 @@ int sl_top_keys_read(struct sl_top_keys *const *all, unsigned count,
     err = answer(t, arena, ret);
     sl_alloc_free(arena->alloc, t, sizeof(*t));
     return err;
-}
-
-/* ---- counting, by one thread for itself ----
- *
- * The cost of a decision: an uncontended lock, a short hash of each key (limits
- * of the same caller share it), one lookup of the limit and endpoint (a cache
- * by their indices, used only if the names are equal), one lookup in the
- * sketch.
- */
-
-const char *const sl_measure_names[SL_MEASURES] = {"denied", "allowed", "cost"};
-
-/* Copy the beginning of a name. Returns its length. */
-static uint8_t keep(char to[SL_TOP_KEYS_NAME], struct sl_str name)
-{
-    size_t len = name.len < SL_TOP_KEYS_NAME ? name.len : SL_TOP_KEYS_NAME;
-
-    if (len > 0)
-        memcpy(to, name.at, len);
-    return (uint8_t)len;
-}
-
-/* ---- life ---- */
-
-/* Name the last place `other`. Its hashes are 0. */
-static void name_others(struct sl_top_keys_label *place)
-{
-    place->limit_len = keep(place->limit, SL_STR("other"));
-    place->scope_len = keep(place->scope, SL_STR("other"));
-    place->endpoint_len = keep(place->endpoint, SL_STR("other"));
-}
-
-void sl_top_keys_close(struct sl_top_keys *top)
-{
-    if (!top)
-        return;
-    pthread_mutex_destroy(&top->lock);
-    sl_alloc_free(top->alloc, top, sizeof(*top));
-}
-
-int sl_top_keys_open(const struct sl_alloc *alloc,
-                     const struct sl_hash_key *secret, sl_ns now,
-                     struct sl_top_keys **ret)
-{
-    struct sl_top_keys *top;
-
-    if (!alloc)
-        alloc = &sl_alloc_libc;
-    top = sl_alloc_new(alloc, sizeof(*top));
-    if (!top)
-        return SLUICE_ENOMEM;
-    memset(top, 0, offsetof(struct sl_top_keys, spans));
-    top->alloc = alloc;
-    top->secret = *secret;
-    top->started = top->begun = top->begun_before = now;
-    pthread_mutex_init(&top->lock, NULL);
-    for (unsigned i = 0; i < SL_TOP_KEYS_LABELS; i++)
-        top->own[i] = (uint16_t)i;
-    for (unsigned i = 0; i < SL_TOP_KEYS_SPANS; i++) {
-        top->order[i] = i;
-        sl_sketch_init(&top->spans[i]);
-    }
-    name_others(&top->places.list[SL_TOP_KEYS_LABELS - 1]);
-    *ret = top;
-    return 0;
-}
-
-/* ---- spans ---- */
-
-/* End the present span. */
-static void end_span(struct sl_top_keys *top)
-{
-    unsigned free = top->order[SL_TOP_KEYS_BEFORE];
-
-    sl_sketch_merge(sl_top_keys_span(top, SL_TOP_KEYS_EARLIER),
-                    &top->spans[free], top->own);
-    sl_sketch_init(&top->spans[free]);
-    top->order[SL_TOP_KEYS_BEFORE] = top->order[SL_TOP_KEYS_PRESENT];
-    top->order[SL_TOP_KEYS_PRESENT] = free;
-    top->begun_before = top->begun;
-    top->turns++;
-}
-
-void sl_top_keys_rotate(struct sl_top_keys *top, sl_ns now)
-{
-    sl_ns passed = now - top->begun;
-
-    if (passed > -SL_TOP_KEYS_SPAN && passed < SL_TOP_KEYS_SPAN)
-        return;
-    end_span(top);
-    if (passed >= 2 * SL_TOP_KEYS_SPAN) { /* a whole span had no decision */
-        end_span(top);
-        top->begun_before = now;
-    }
-    top->begun = now;
-}
-
-/* ---- places ---- */
-
-static bool same_place(const struct sl_top_keys_label *a,
-                       const struct sl_top_keys_label *b)
-{
-    return a->limit_hash == b->limit_hash &&
-           a->endpoint_hash == b->endpoint_hash;
-}
-
-unsigned sl_top_keys_label(struct sl_top_keys_labels *places,
-                           const struct sl_top_keys_label *like)
-{
-    unsigned mask = SL_LEN(places->index) - 1;
-    uint64_t hash = like->limit_hash + like->endpoint_hash;
-    unsigned i = (unsigned)(hash >> 32) & mask;
-
-    while (places->index[i]) {
-        unsigned at = places->index[i] - 1u;
-
-        if (same_place(&places->list[at], like))
-            return at;
-        i = (i + 1) & mask;
-    }
-    if (places->count == SL_TOP_KEYS_LABELS - 1)
-        return SL_TOP_KEYS_LABELS - 1;
-    places->list[places->count] = *like;
-    places->index[i] = (uint16_t)++places->count;
-    return places->count - 1;
-}
-
-/* Is this the stored name? A shortened name is never equal. */
-static inline bool is_kept(const char *kept, uint8_t len, struct sl_str name)
-{
-    return len == name.len && len < SL_TOP_KEYS_NAME &&
-           (len == 0 || memcmp(kept, name.at, len) == 0);
-}
-
-static unsigned make_place(struct sl_top_keys *top,
-                           const struct sl_limit_view *shown,
-                           struct sl_str endpoint)
-{
-    struct sl_str limit = shown->rule->name;
-    struct sl_top_keys_label like = {
-        .limit_hash = sl_hash64(&top->secret, limit) +
-                      3 * sl_hash64(&top->secret, shown->scope),
-        .endpoint_hash = 5 * sl_hash64(&top->secret, endpoint),
-    };
-
-    like.limit_len = keep(like.limit, limit);
-    like.scope_len = keep(like.scope, shown->scope);
-    like.endpoint_len = keep(like.endpoint, endpoint);
-    return sl_top_keys_label(&top->places, &like);
-}
-
-static unsigned find_place(struct sl_top_keys *top, const struct sl_decision *d,
-                           const struct sl_limit_view *shown)
-{
-    struct sl_str endpoint = d->route->endpoint;
-    unsigned hint = shown->rule->index * 7 + d->route->index * 31;
-    uint16_t *cached = &top->cache[hint % SL_TOP_KEYS_CACHE];
-    const struct sl_top_keys_label *place;
-
-    if (*cached) {
-        place = &top->places.list[*cached - 1];
-        if (is_kept(place->limit, place->limit_len, shown->rule->name) &&
-            is_kept(place->scope, place->scope_len, shown->scope) &&
-            is_kept(place->endpoint, place->endpoint_len, endpoint))
-            return *cached - 1u;
-    }
-    *cached = (uint16_t)(make_place(top, shown, endpoint) + 1);
-    return *cached - 1u;
-}
-
-/* ---- decisions ---- */
-
-/* The last hash. Limits of one decision mostly have the same key. */
-struct hashed {
-    struct sl_str key; /* of length 0: nothing */
-    uint64_t hash;
-};
-
-static uint64_t hash_key(const struct sl_top_keys *top, struct sl_str key,
-                         struct hashed *last)
-{
-    if (last->key.len == 0 || !sl_str_eq(last->key, key)) {
-        last->key = key;
-        last->hash = sl_hash64(&top->secret, key);
-    }
-    return last->hash;
-}
-
-static void count_shown(struct sl_top_keys *top, const struct sl_decision *d,
-                        const struct sl_limit_view *shown, struct hashed *last)
-{
-    struct sl_sketch *present = sl_top_keys_span(top, SL_TOP_KEYS_PRESENT);
-    struct sl_counted what = {.add = {0}};
-    const struct sl_top_keys_label *place;
-
-    if (!d->allowed) {
-        if (shown->allowed || shown->mode != SL_MODE_ENFORCE)
-            return;
-        what.add[SL_DENIED] = 1;
-    } else {
-        if (!shown->allowed || shown->cost == 0)
-            return;
-        what.add[SL_ALLOWED] = 1;
-        what.add[SL_COST] = shown->cost;
-    }
-    what.place = (uint16_t)find_place(top, d, shown);
-    place = &top->places.list[what.place];
-    what.fingerprint = hash_key(top, shown->key, last) + place->limit_hash +
-                       place->endpoint_hash;
-    what.key =
-        (struct sl_str){shown->id, strnlen(shown->id, SL_SKETCH_TEXT + 1)};
-    sl_sketch_add(present, &what);
-}
-
-void sl_top_keys_decision(struct sl_top_keys *top, const struct sl_decision *d)
-{
-    struct hashed last = {
-        {NULL, 0},
-        0
-    };
-
-    if (d->no_numbers || d->reason != SL_REASON_NONE)
-        return; /* no limit was asked */
-    pthread_mutex_lock(&top->lock);
-    sl_top_keys_rotate(top, d->now);
-    for (unsigned i = 0; i < d->shown_count; i++) {
-        const struct sl_limit_view *shown = &d->shown[i];
-
-        if (!shown->skipped && sl_rate_has_numbers(shown->form))
-            count_shown(top, d, shown, &last);
-    }
-    pthread_mutex_unlock(&top->lock);
 }
 
 /* ---- the largest of very many counts.

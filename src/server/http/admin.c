@@ -20,7 +20,7 @@
 
 static const struct sl_str plain = {"text/plain; charset=utf-8", 25};
 
-void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type)
+static void answer(struct sl_http_call *call, int err, struct sl_str type)
 {
     sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
     if (!err)
@@ -35,7 +35,7 @@ void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type)
 
 void sl_admin_answer_json(struct sl_http_call *call, int err)
 {
-    sl_admin_answer(call, err, SL_STR("application/json"));
+    answer(call, err, SL_STR("application/json"));
 }
 
 void sl_admin_answerf(struct sl_http_call *call, const char *fmt, ...)
@@ -88,12 +88,11 @@ static bool is_verbose(const struct sl_http_call *call)
 
 static void livez(struct sl_http_call *call)
 {
-    sl_admin_answer(
-        call,
-        sl_buf_add(&call->text, is_verbose(call)
-                                    ? SL_STR("[+] process: running\nok\n")
-                                    : SL_STR("ok\n")),
-        plain);
+    answer(call,
+           sl_buf_add(&call->text, is_verbose(call)
+                                       ? SL_STR("[+] process: running\nok\n")
+                                       : SL_STR("ok\n")),
+           plain);
 }
 
 static int describe(struct sl_http_call *call, bool ready, struct sl_str why)
@@ -124,7 +123,7 @@ static void readyz(struct sl_http_call *call)
     ready = admin->ready(admin->ctx, &why);
     if (!ready && why.len == 0 && sl_buf_add(&why, SL_STR("not serving")))
         why.len = 0; /* the status is enough */
-    sl_admin_answer(call, describe(call, ready, sl_buf_str(&why)), plain);
+    answer(call, describe(call, ready, sl_buf_str(&why)), plain);
     if (!ready)
         call->status = 503;
     sl_buf_done(&why);
@@ -470,7 +469,7 @@ static void metrics(struct sl_http_call *call)
     int err = admin->metrics(admin->ctx, is_open, &call->text);
 
     sl_http_field(call, SL_STR("Vary"), SL_STR("Accept"));
-    sl_admin_answer(call, err, is_open ? open_metrics : prometheus);
+    answer(call, err, is_open ? open_metrics : prometheus);
 }
 
 /* ---- the active policy: show and reload ----
@@ -485,8 +484,8 @@ static void policy_get(struct sl_http_call *call)
 {
     const struct sl_admin *admin = sl_admin_of(call);
 
-    sl_admin_answer(call, admin->policy(admin->ctx, &call->text),
-                    SL_STR("application/yaml"));
+    answer(call, admin->policy(admin->ctx, &call->text),
+           SL_STR("application/yaml"));
 }
 
 static void rlconfig(struct sl_http_call *call)
@@ -501,7 +500,7 @@ static void rlconfig(struct sl_http_call *call)
                        "this daemon runs a policy, see /v1/policy; /rlconfig "
                        "needs --compat envoy-ratelimit");
     else
-        sl_admin_answer(call, err, SL_STR("text/plain"));
+        answer(call, err, SL_STR("text/plain"));
 }
 
 /* Cut the next entry off a report: a line and the indented lines below it. */
@@ -670,38 +669,72 @@ bool sl_admin_options(struct sl_http_call *call,
     return true;
 }
 
+static bool refuse_value(struct sl_http_call *call, const char *name,
+                         const char *wanted, struct sl_str text)
+{
+    return sl_http_refuse(call, 400, "BAD_QUERY",
+                          "\"%s\" must be %s, not \"%.*s\"", name, wanted,
+                          SL_STR_ARG(text));
+}
+
+bool sl_admin_word(struct sl_http_call *call, const char *name,
+                   struct sl_str text, const char *const *words, unsigned count,
+                   const char *wanted, unsigned *ret)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (sl_str_eq(text, sl_str_c(words[i]))) {
+            *ret = i;
+            return true;
+        }
+    return text.len == 0 || refuse_value(call, name, wanted, text);
+}
+
+bool sl_admin_number(struct sl_http_call *call, const char *name,
+                     struct sl_str text, uint64_t least, uint64_t most,
+                     const char *wanted, uint64_t *ret)
+{
+    uint64_t number;
+
+    if (text.len == 0)
+        return true;
+    if (sl_parse_number(text, &number, NULL) || number < least || number > most)
+        return refuse_value(call, name, wanted, text);
+    *ret = number;
+    return true;
+}
+
 /* ---- the table ---- */
 
 const struct sl_http_path sl_admin_paths[] = {
-    {"GET",    "/livez",        livez,                  SL_HTTP_ACCESS_PUBLIC},
-    {"GET",    "/readyz",       readyz,                 SL_HTTP_ACCESS_PUBLIC},
-    {"GET",    "/healthz",      readyz,                 SL_HTTP_ACCESS_PUBLIC},
-    {"GET",    "/metrics",      metrics,                SL_HTTP_ACCESS_PUBLIC},
-    {"GET",    "/rlconfig",     rlconfig,               SL_HTTP_ACCESS_ADMIN },
-    {"GET",    "/v1/policy",    policy_get,             SL_HTTP_ACCESS_ADMIN },
-    {"POST",   "/v1/policy",    policy_post,            SL_HTTP_ACCESS_ADMIN },
-    {"GET",    "/v1/features",  features,               SL_HTTP_ACCESS_ADMIN },
-    {"GET",    "/v1/features/", feature_get,            SL_HTTP_ACCESS_ADMIN },
-    {"PUT",    "/v1/features/", feature_set,            SL_HTTP_ACCESS_ADMIN },
-    {"POST",   "/v1/features/", feature_set,            SL_HTTP_ACCESS_ADMIN },
-    {"DELETE", "/v1/features/", feature_leave,          SL_HTTP_ACCESS_ADMIN },
-    {"PUT",    "/v1/backlog/",  sl_http_backlog_put,    SL_HTTP_ACCESS_ADMIN },
-    {"POST",   "/v1/clock",     set_clock,              SL_HTTP_ACCESS_ADMIN },
-    {"GET",    "/v1/top",       sl_admin_top,           SL_HTTP_ACCESS_ADMIN },
-    {"GET",    "/v1/events",    sl_admin_events,        SL_HTTP_ACCESS_ADMIN },
-    {"GET",    "/v1/keys/",     sl_admin_key_get,       SL_HTTP_ACCESS_ADMIN },
-    {"DELETE", "/v1/keys/",     sl_admin_key_reset,     SL_HTTP_ACCESS_ADMIN },
-    {"GET",    "/v1/subjects",  sl_subject_list,        SL_HTTP_ACCESS_ADMIN },
-    {"POST",   "/v1/subjects",  sl_subject_import,      SL_HTTP_ACCESS_ADMIN },
-    {"GET",    "/v1/subjects/", sl_subject_get,         SL_HTTP_ACCESS_ADMIN },
-    {"PUT",    "/v1/subjects/", sl_subject_put,         SL_HTTP_ACCESS_ADMIN },
-    {"PATCH",  "/v1/subjects/", sl_subject_patch,       SL_HTTP_ACCESS_ADMIN },
-    {"DELETE", "/v1/subjects/", sl_subject_remove,      SL_HTTP_ACCESS_ADMIN },
-    {"GET",    "/v1/credits/",  sl_admin_credits,       SL_HTTP_ACCESS_ADMIN },
-    {"POST",   "/v1/credits/",  sl_admin_credit_give,   SL_HTTP_ACCESS_ADMIN },
-    {"DELETE", "/v1/credits/",  sl_admin_credit_revoke, SL_HTTP_ACCESS_ADMIN },
-    {"GET",    "/v1/leases",    sl_admin_leases,        SL_HTTP_ACCESS_ADMIN },
-    {"DELETE", "/v1/leases/",   sl_admin_lease_release, SL_HTTP_ACCESS_ADMIN },
+    {"GET",    "/livez",        livez,             SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/readyz",       readyz,            SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/healthz",      readyz,            SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/metrics",      metrics,           SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/rlconfig",     rlconfig,          SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/policy",    policy_get,        SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/policy",    policy_post,       SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/features",  features,          SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/features/", feature_get,       SL_ACCESS_ADMIN,  0   },
+    {"PUT",    "/v1/features/", feature_set,       SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/features/", feature_set,       SL_ACCESS_ADMIN,  0   },
+    {"DELETE", "/v1/features/", feature_leave,     SL_ACCESS_ADMIN,  0   },
+    {"PUT",    "/v1/backlog/",  sl_backlog_put,    SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/clock",     set_clock,         SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/top",       sl_admin_top,      SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/events",    sl_admin_events,   SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/keys/",     sl_admin_key,      SL_ACCESS_ADMIN,  0   },
+    {"DELETE", "/v1/keys/",     sl_admin_key,      SL_ACCESS_ADMIN,  true},
+    {"GET",    "/v1/subjects",  sl_subject_list,   SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/subjects",  sl_subject_import, SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/subjects/", sl_subject_get,    SL_ACCESS_ADMIN,  0   },
+    {"PUT",    "/v1/subjects/", sl_subject_change, SL_ACCESS_ADMIN,  0   },
+    {"PATCH",  "/v1/subjects/", sl_subject_change, SL_ACCESS_ADMIN,  0   },
+    {"DELETE", "/v1/subjects/", sl_subject_change, SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/credits/",  sl_credit_list,    SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/credits/",  sl_credit_give,    SL_ACCESS_ADMIN,  0   },
+    {"DELETE", "/v1/credits/",  sl_credit_revoke,  SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/leases",    sl_lease_list,     SL_ACCESS_ADMIN,  0   },
+    {"DELETE", "/v1/leases/",   sl_lease_release,  SL_ACCESS_ADMIN,  0   },
 };
 
 const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);

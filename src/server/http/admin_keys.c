@@ -270,28 +270,19 @@ static void on_done(struct sl_check *check)
     sl_check_reset(check);
 }
 
-static void begin(struct sl_http_call *call, bool reset)
+/* call->arg: reset the key. */
+void sl_admin_key(struct sl_http_call *call)
 {
     struct key_op *e = sl_http_new(call, sizeof(*e));
 
     if (!e)
         return;
     e->call = call;
-    e->reset = reset;
+    e->reset = call->arg;
     if (!read_input(e))
         return;
     sl_http_suspend(call);
     peek(e);
-}
-
-void sl_admin_key_get(struct sl_http_call *call)
-{
-    begin(call, false);
-}
-
-void sl_admin_key_reset(struct sl_http_call *call)
-{
-    begin(call, true);
 }
 
 /* ---- GET /v1/top: the keys with the most denials, allowed requests and units
@@ -307,48 +298,6 @@ void sl_admin_key_reset(struct sl_http_call *call)
 
 /* ---- the query ---- */
 
-static bool read_by(struct sl_http_call *call, struct sl_str text,
-                    enum sl_measure *ret)
-{
-    if (text.len == 0)
-        return true;
-    for (unsigned i = 0; i < SL_MEASURES; i++)
-        if (sl_str_eq(text, sl_str_c(sl_measure_names[i]))) {
-            *ret = (enum sl_measure)i;
-            return true;
-        }
-    return sl_http_refuse(
-        call, 400, "BAD_QUERY",
-        "\"by\" must be denied, allowed or cost, not \"%.*s\"",
-        SL_STR_ARG(text));
-}
-
-static bool read_window(struct sl_http_call *call, struct sl_str text,
-                        bool *recent)
-{
-    *recent = sl_str_eq(text, SL_STR("recent"));
-    if (text.len == 0 || *recent || sl_str_eq(text, SL_STR("start")))
-        return true;
-    return sl_http_refuse(call, 400, "BAD_QUERY",
-                          "\"window\" must be start or recent, not \"%.*s\"",
-                          SL_STR_ARG(text));
-}
-
-static bool read_rows(struct sl_http_call *call, struct sl_str text,
-                      unsigned *ret)
-{
-    uint64_t rows = ROWS_USUAL;
-
-    if (text.len > 0 && (sl_parse_number(text, &rows, NULL) || rows == 0 ||
-                         rows > SL_TOP_KEYS_MOST))
-        return sl_http_refuse(
-            call, 400, "BAD_QUERY",
-            "\"n\" must be a number of rows from 1 to %d, not \"%.*s\"",
-            SL_TOP_KEYS_MOST, SL_STR_ARG(text));
-    *ret = (unsigned)rows;
-    return true;
-}
-
 /* The limit is not checked: a limit of an earlier policy may have rows. */
 static bool read_query(struct sl_http_call *call,
                        struct sl_top_keys_query *query)
@@ -362,11 +311,23 @@ static bool read_query(struct sl_http_call *call,
         {"window",   &window         },
     };
 
+    static const char *const windows[] = {"start", "recent"};
+    unsigned by_index = SL_DENIED, recent = 0;
+    uint64_t most = ROWS_USUAL;
+
     *query = (struct sl_top_keys_query){.now = sl_http_now(call)};
-    return sl_admin_options(call, options, SL_LEN(options)) &&
-           read_by(call, by, &query->by) &&
-           read_window(call, window, &query->recent) &&
-           read_rows(call, rows, &query->most);
+    if (!sl_admin_options(call, options, SL_LEN(options)) ||
+        !sl_admin_word(call, "by", by, sl_measure_names, SL_MEASURES,
+                       "denied, allowed or cost", &by_index) ||
+        !sl_admin_word(call, "window", window, windows, SL_LEN(windows),
+                       "start or recent", &recent) ||
+        !sl_admin_number(call, "n", rows, 1, SL_TOP_KEYS_MOST,
+                         "a number of rows from 1 to 1000", &most))
+        return false;
+    query->by = (enum sl_measure)by_index;
+    query->recent = recent;
+    query->most = (unsigned)most;
+    return true;
 }
 
 /* ---- the answer ---- */

@@ -64,14 +64,6 @@ static size_t find_member(const struct family *family, struct sl_str name)
     return i;
 }
 
-static bool is_twice(const struct sl_http_call *call, struct sl_str name)
-{
-    unsigned count = 0;
-
-    (void)sl_http1_field(call->request, name, &count);
-    return count > 1;
-}
-
 static bool refuse_twice(struct sl_http_call *call, struct sl_str name)
 {
     return sl_http_refuse(
@@ -285,28 +277,10 @@ static bool read_cost(struct sl_http_call *call, const struct pair *pair,
     if (ret->has_cost)
         return refuse(call, pair, "is given twice");
     ret->has_cost = true;
-    if (sl_parse_number(pair->value, &ret->cost, NULL) ||
-        ret->cost > SL_JSON_MAX)
-        return refuse(call, pair,
-                      "must be a whole number from 0 to 9007199254740991");
-    return true;
-}
-
-static const struct option {
-    const char *name;
-    bool (*read)(struct sl_http_call *call, const struct pair *pair,
-                 struct auth_options *ret);
-} option_rows[] = {
-    {"deny_status", read_status},
-    {"cost",        read_cost  },
-};
-
-static const struct option *find_option(struct sl_str name)
-{
-    for (size_t i = 0; i < SL_LEN(option_rows); i++)
-        if (is_same(name, sl_str_c(option_rows[i].name)))
-            return &option_rows[i];
-    return NULL;
+    return (!sl_parse_number(pair->value, &ret->cost, NULL) &&
+            ret->cost <= SL_JSON_MAX) ||
+           refuse(call, pair,
+                  "must be a whole number from 0 to 9007199254740991");
 }
 
 static bool refuse_unknown(struct sl_http_call *call, struct sl_str name)
@@ -330,8 +304,8 @@ static bool read_options(struct sl_http_call *call, struct sl_str uri,
 
     *ret = (struct auth_options){.cost = 0};
     while (cut_pair(&query, &pair)) {
-        const struct option *option = find_option(pair.name);
-        bool shared;
+        bool is_cost = is_same(pair.name, SL_STR("cost")), shared;
+        bool option = is_cost || is_same(pair.name, SL_STR("deny_status"));
 
         if (!option && (pair.name.len == 0 || foreign++ >= FOREIGN_MOST))
             continue;
@@ -340,7 +314,7 @@ static bool read_options(struct sl_http_call *call, struct sl_str uri,
             return refuse(call, &pair,
                           "is in the client's query as well, so its source is "
                           "not clear; let the proxy send only its own query");
-        if (option && !option->read(call, &pair, ret))
+        if (option && !(is_cost ? read_cost : read_status)(call, &pair, ret))
             return false;
         if (!option && !shared)
             return refuse_unknown(call, pair.name);
@@ -389,10 +363,14 @@ static bool copy_headers(struct sl_http_call *call, const struct family *family,
 static bool check_sources(struct sl_http_call *call,
                           const struct sl_sources *sources)
 {
-    for (unsigned i = 0; i < sources->count; i++)
-        if (sources->list[i].kind == SL_SOURCE_HEADER &&
-            is_twice(call, sources->list[i].name))
+    for (unsigned i = 0; i < sources->count; i++) {
+        unsigned count = 0;
+
+        if (sources->list[i].kind == SL_SOURCE_HEADER)
+            (void)sl_http1_field(call->request, sources->list[i].name, &count);
+        if (count > 1)
             return refuse_twice(call, sources->list[i].name);
+    }
     return true;
 }
 
@@ -431,9 +409,8 @@ static struct sl_str status_text(struct sl_http_call *call, int status)
 {
     char *text = sl_arena_take(&call->arena, SL_DIGITS);
 
-    if (!text)
-        return (struct sl_str){"", 0};
-    return (struct sl_str){text, sl_digits((uint64_t)status, text)};
+    return (struct sl_str){text ? text : "",
+                           text ? sl_digits((uint64_t)status, text) : 0};
 }
 
 /* Does the answer have a WWW-Authenticate header? */

@@ -354,7 +354,8 @@ bool sl_http_is_page(struct sl_http_call *call)
     return true;
 }
 
-static void run(struct sl_http_call *call, bool explain)
+/* call->arg: explain, and spend nothing. */
+static void run(struct sl_http_call *call)
 {
     struct answering *a = sl_http_new(call, sizeof(*a));
     struct sl_json_body body;
@@ -362,7 +363,7 @@ static void run(struct sl_http_call *call, bool explain)
     if (!a)
         return;
     a->call = call;
-    a->explain = explain;
+    a->explain = call->arg;
     sl_json_body_begin(&body, call, "check");
     body.policy = call->check.active->policy;
     if (!read_checks(&body, a)) {
@@ -372,16 +373,6 @@ static void run(struct sl_http_call *call, bool explain)
     a->next = a->first;
     sl_http_suspend(call);
     decide(a);
-}
-
-static void check(struct sl_http_call *call)
-{
-    run(call, false);
-}
-
-static void explain(struct sl_http_call *call)
-{
-    run(call, true);
 }
 
 /* ---- checks of the engine ---- */
@@ -507,7 +498,7 @@ static void backlog_get(struct sl_http_call *call)
     sl_admin_answer_json(call, w.err);
 }
 
-void sl_http_backlog_put(struct sl_http_call *call)
+void sl_backlog_put(struct sl_http_call *call)
 {
     struct sl_diag diag = {0};
     uint64_t depth;
@@ -525,19 +516,19 @@ void sl_http_backlog_put(struct sl_http_call *call)
 /* ---- the paths of the http listener ---- */
 
 const struct sl_http_path sl_api_paths[] = {
-    {"POST", "/v1/check",    check,                SL_HTTP_ACCESS_PROGRAM},
-    {"POST", "/v1/explain",  explain,              SL_HTTP_ACCESS_PROGRAM},
-    {"POST", "/v1/holds/",   sl_http_holds,        SL_HTTP_ACCESS_PROGRAM},
-    {NULL,   "/v1/auth",     sl_http_auth,         SL_HTTP_ACCESS_TOKEN  },
-    {NULL,   "/v1/auth/",    sl_http_auth,         SL_HTTP_ACCESS_TOKEN  },
-    {"GET",  "/v1/backlog",  backlogs,             SL_HTTP_ACCESS_TOKEN  },
-    {"GET",  "/v1/backlog/", backlog_get,          SL_HTTP_ACCESS_TOKEN  },
-    {"PUT",  "/v1/backlog/", sl_http_backlog_put,  SL_HTTP_ACCESS_TOKEN  },
-    {"POST", "/v1/usage",    sl_http_usage_report, SL_HTTP_ACCESS_PROGRAM},
-    {"GET",  "/v1/usage/",   sl_http_usage_read,   SL_HTTP_ACCESS_TOKEN  },
-    {"GET",  "/v1/deny",     sl_http_deny,         SL_HTTP_ACCESS_TOKEN  },
-    {"POST", "/json",        sl_http_json,         SL_HTTP_ACCESS_PROGRAM},
-    {"GET",  "/healthcheck", sl_http_healthcheck,  SL_HTTP_ACCESS_PUBLIC },
+    {"POST", "/v1/check",    run,                  SL_ACCESS_PROGRAM, false},
+    {"POST", "/v1/explain",  run,                  SL_ACCESS_PROGRAM, true },
+    {"POST", "/v1/holds/",   sl_http_holds,        SL_ACCESS_PROGRAM, 0    },
+    {NULL,   "/v1/auth",     sl_http_auth,         SL_ACCESS_TOKEN,   0    },
+    {NULL,   "/v1/auth/",    sl_http_auth,         SL_ACCESS_TOKEN,   0    },
+    {"GET",  "/v1/backlog",  backlogs,             SL_ACCESS_TOKEN,   0    },
+    {"GET",  "/v1/backlog/", backlog_get,          SL_ACCESS_TOKEN,   0    },
+    {"PUT",  "/v1/backlog/", sl_backlog_put,       SL_ACCESS_TOKEN,   0    },
+    {"POST", "/v1/usage",    sl_http_usage_report, SL_ACCESS_PROGRAM, 0    },
+    {"GET",  "/v1/usage/",   sl_http_usage_read,   SL_ACCESS_TOKEN,   0    },
+    {"GET",  "/v1/deny",     sl_http_deny,         SL_ACCESS_TOKEN,   0    },
+    {"POST", "/json",        sl_http_json,         SL_ACCESS_PROGRAM, 0    },
+    {"GET",  "/healthcheck", sl_http_healthcheck,  SL_ACCESS_PUBLIC,  0    },
 };
 
 const unsigned sl_api_path_count = SL_LEN(sl_api_paths);

@@ -45,6 +45,7 @@ struct sl_http_call {
     struct sl_str path;  /* the target without query */
     struct sl_str query; /* behind the '?' */
     struct sl_str rest;  /* behind a handler's path that ends in "/" */
+    int arg;             /* of the path in the table */
     bool trusted;        /* the peer is a trusted proxy */
     struct sl_ip peer;   /* if has_peer; set before sl_http_handle() */
     bool has_peer;
@@ -72,11 +73,11 @@ struct sl_http_stream {
 
 typedef void sl_http_f(struct sl_http_call *call);
 
-enum sl_http_access {
-    SL_HTTP_ACCESS_PUBLIC,  /* any client: /livez, /readyz, /metrics */
-    SL_HTTP_ACCESS_TOKEN,   /* sl_server_admits() */
-    SL_HTTP_ACCESS_PROGRAM, /* and not sl_http_is_page() */
-    SL_HTTP_ACCESS_ADMIN,   /* and sl_admin_admit() */
+enum sl_access {
+    SL_ACCESS_PUBLIC,  /* any client: /livez, /readyz, /metrics */
+    SL_ACCESS_TOKEN,   /* sl_server_admits() */
+    SL_ACCESS_PROGRAM, /* and not sl_http_is_page() */
+    SL_ACCESS_ADMIN,   /* and sl_admin_admit() */
 };
 
 struct sl_http_path {
@@ -84,7 +85,8 @@ struct sl_http_path {
     const char *path;   /* exactly, or with all below it if it ends in "/": then
                          * call->rest is what follows that slash */
     sl_http_f *handle;
-    enum sl_http_access access;
+    enum sl_access access;
+    int arg; /* for the handler: call->arg */
 };
 
 extern const struct sl_protocol sl_protocol_http;

@@ -152,7 +152,7 @@ SL_MUST_USE bool sl_http_decided(struct sl_http_call *call,
 /* Refuse requests of web pages. Returns true after a refusal. */
 SL_MUST_USE bool sl_http_is_page(struct sl_http_call *call);
 
-sl_http_f sl_http_backlog_put, sl_http_holds, sl_http_auth, sl_http_deny,
+sl_http_f sl_backlog_put, sl_http_holds, sl_http_auth, sl_http_deny,
     sl_http_json, sl_http_healthcheck;
 
 /* ---- usage: usage_post.c, usage_get.c ---- */
@@ -211,8 +211,8 @@ void sl_meter_view_write(const struct sl_meter_view *view, struct sl_writer *w);
 struct sl_usage_sink *sl_http_meter(struct sl_http_call *call);
 
 sl_http_f sl_http_usage_report, sl_http_usage_read;
-sl_http_f sl_admin_credits, sl_admin_credit_give, sl_admin_credit_revoke;
-sl_http_f sl_admin_leases, sl_admin_lease_release;
+sl_http_f sl_credit_list, sl_credit_give, sl_credit_revoke;
+sl_http_f sl_lease_list, sl_lease_release;
 
 /* ---- the admin listener: admin.c ---- */
 
@@ -247,8 +247,19 @@ SL_MUST_USE bool sl_admin_options(struct sl_http_call *call,
                                   const struct sl_admin_option *options,
                                   unsigned count);
 
-/* Answer 200 with call->text if `err` is 0; otherwise refuse. */
-void sl_admin_answer(struct sl_http_call *call, int err, struct sl_str type);
+/* Read an option that is one of `count` words, or a number from `least` to
+ * `most`. "" leaves *ret as it is. Returns false after a refusal that has
+ * `wanted`. */
+SL_MUST_USE bool sl_admin_word(struct sl_http_call *call, const char *name,
+                               struct sl_str text, const char *const *words,
+                               unsigned count, const char *wanted,
+                               unsigned *ret);
+SL_MUST_USE bool sl_admin_number(struct sl_http_call *call, const char *name,
+                                 struct sl_str text, uint64_t least,
+                                 uint64_t most, const char *wanted,
+                                 uint64_t *ret);
+
+/* Answer 200 with the JSON in call->text if `err` is 0; otherwise refuse. */
 void sl_admin_answer_json(struct sl_http_call *call, int err);
 void sl_admin_answerf(struct sl_http_call *call, const char *fmt, ...)
     SL_PRINTF(2, 3);
@@ -259,7 +270,7 @@ SL_MUST_USE bool sl_admin_member(struct sl_http_call *call, const char *name,
                                  sl_json_field_f *read, const char *like,
                                  void *at);
 
-sl_http_f sl_admin_top, sl_admin_events, sl_admin_key_get, sl_admin_key_reset;
+sl_http_f sl_admin_top, sl_admin_events, sl_admin_key;
 
 /* ---- calls that wait for the registry: subjects.c ---- */
 
@@ -268,6 +279,7 @@ struct sl_http_job {
     struct sl_job job;
     struct sl_subject_change change;
     void (*answer)(struct sl_http_job *op);
+    const char *rows; /* for sl_http_job_rows() */
 };
 
 /* Returns a new job call in the call's arena, or NULL after a refusal (no
@@ -291,15 +303,14 @@ void sl_http_job_init(struct sl_job *job, struct sl_http_call *call,
  * if the registry did not fail; then the call is finished. */
 void sl_http_job_send(struct sl_http_job *op);
 
-/* Answer {"NAME":[ROWS]}; the registry has written the rows. With job.cut the
- * answer also has "truncated":true. */
-void sl_http_job_rows(struct sl_http_job *op, const char *name);
+/* Answer {"NAME":[ROWS]}, where op->rows is the name and the registry has
+ * written the rows. With job.cut the answer also has "truncated":true. */
+void sl_http_job_rows(struct sl_http_job *op);
 
 /* Returns the author: X-Sluice-By, or `said` of the body, or "admin". */
 struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said);
 
-sl_http_f sl_subject_get, sl_subject_put, sl_subject_patch, sl_subject_remove,
-    sl_subject_list, sl_subject_import;
+sl_http_f sl_subject_get, sl_subject_change, sl_subject_list, sl_subject_import;
 
 /* ---- subjects in JSON and CSV: subjects_read.c ---- */
 

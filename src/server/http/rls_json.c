@@ -15,32 +15,33 @@
 #include "server/rls.h"
 
 struct reading {
-    struct sl_json_reader json;
+    struct sl_json_body body; /* first */
     struct sl_rls_request *request;
-    const char *why; /* the error, if the JSON is valid */
 };
+
+static struct sl_rls_request *request_of(struct sl_json_body *r)
+{
+    return ((struct reading *)r)->request;
+}
+
+static const char *const units[] = {"UNKNOWN", "SECOND", "MINUTE", "HOUR",
+                                    "DAY",     "MONTH",  "YEAR",   "WEEK"};
 
 /* ---- reading ---- */
 
-static bool refuse(struct reading *r, const char *why)
+static bool refuse(struct sl_json_body *r, const char *why)
 {
-    if (!r->why)
-        r->why = why;
-    return false;
-}
-
-static bool is(struct sl_str name, const char *camel, const char *snake)
-{
-    return sl_str_eq(name, sl_str_c(camel)) || sl_str_eq(name, sl_str_c(snake));
+    return sl_json_body_refuse(r, "BAD_REQUEST", "%s", why);
 }
 
 /* Read a whole number, or a string with one. */
-static bool read_number(struct reading *r, uint64_t most, uint64_t *ret)
+static bool read_number(struct sl_json_body *r, struct sl_str member,
+                        uint64_t most, uint64_t *ret)
 {
     struct sl_str text;
 
     if (sl_json_peek(&r->json) != SL_JSON_STRING) {
-        if (!sl_json_whole(&r->json, ret))
+        if (!sl_json_body_whole(r, member, ret))
             return false;
     } else if (!sl_json_text(&r->json, &text) ||
                sl_parse_number(text, ret, NULL)) {
@@ -49,35 +50,55 @@ static bool read_number(struct reading *r, uint64_t most, uint64_t *ret)
     return *ret <= most || refuse(r, "a number is too large");
 }
 
-static bool read_entry(struct reading *r, struct sl_rls_entry *ret)
+static bool read_u32(struct sl_json_body *r, struct sl_str member, void *at)
 {
-    struct sl_str name;
+    uint64_t number;
 
-    *ret = (struct sl_rls_entry){
-        {"", 0},
-        {"", 0}
-    };
-    if (!sl_json_enter(&r->json, '{'))
+    if (!read_number(r, member, UINT32_MAX, &number))
         return false;
-    while (sl_json_member(&r->json, &name)) {
-        bool is_key = is(name, "key", "key");
-
-        if (!is_key && !is(name, "value", "value"))
-            return refuse(r, "an entry may only have a key and a value");
-        if (!sl_json_text(&r->json, is_key ? &ret->key : &ret->value))
-            return false;
-    }
-    if (ret->key.len == 0)
-        return refuse(r, "an entry has no key");
-    return r->json.why == NULL;
+    *(uint32_t *)at = (uint32_t)number;
+    return true;
 }
 
-static bool read_entries(struct reading *r, struct sl_rls_descriptor *d)
+/* Read a unit by its name or its number. A week has no name in requests. */
+static bool read_unit(struct sl_json_body *r, struct sl_str member, void *at)
 {
-    struct sl_rls_request *request = r->request;
+    uint32_t *unit = at;
+    struct sl_str text;
+
+    if (sl_json_peek(&r->json) != SL_JSON_STRING)
+        return read_u32(r, member, unit);
+    if (!sl_json_body_text(r, member, &text))
+        return false;
+    for (*unit = 0; *unit < SL_LEN(units) - 1; ++*unit)
+        if (sl_str_eq(text, sl_str_c(units[*unit])))
+            return true;
+    return refuse(r, "unknown unit");
+}
+
+static bool read_entry(struct sl_json_body *r, struct sl_rls_entry *ret)
+{
+    static const struct sl_json_field fields[] = {
+        SL_JSON_FIELD("key", offsetof(struct sl_rls_entry, key),
+                      sl_json_body_text),
+        SL_JSON_FIELD("value", offsetof(struct sl_rls_entry, value),
+                      sl_json_body_text),
+    };
+
+    ret->key = ret->value = (struct sl_str){"", 0};
+    if (!sl_json_body_fields(r, fields, SL_LEN(fields),
+                             ": an entry may only have a key and a value", ret))
+        return false;
+    return ret->key.len > 0 || refuse(r, "an entry has no key");
+}
+
+static bool read_entries(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    struct sl_rls_request *request = request_of(r);
+    struct sl_rls_descriptor *d = at;
 
     if (!sl_json_enter(&r->json, '['))
-        return false;
+        return sl_json_body_wrong(r, member, "a list");
     while (sl_json_item(&r->json)) {
         if (d->entry_count == SL_RLS_ENTRIES ||
             request->entry_count == SL_RLS_ALL)
@@ -87,126 +108,89 @@ static bool read_entries(struct reading *r, struct sl_rls_descriptor *d)
         request->entry_count++;
         d->entry_count++;
     }
-    return r->json.why == NULL;
+    return !r->json.why || sl_json_body_broken(r);
 }
 
-/* Read a unit by its name or its number. */
-static bool read_unit(struct reading *r, struct sl_rls_descriptor *d)
+#define OF(name) offsetof(struct sl_rls_descriptor, name)
+
+static bool read_limit(struct sl_json_body *r, struct sl_str member, void *at)
 {
-    static const char *const units[] = {"UNKNOWN", "SECOND", "MINUTE", "HOUR",
-                                        "DAY",     "MONTH",  "YEAR"};
-    struct sl_str text;
-    uint64_t number = 0;
+    static const struct sl_json_field fields[] = {
+        SL_JSON_FIELD("requestsPerUnit", OF(requests_per_unit), read_u32),
+        SL_JSON_FIELD("requests_per_unit", OF(requests_per_unit), read_u32),
+        SL_JSON_FIELD("unit", OF(unit), read_unit),
+    };
+    struct sl_rls_descriptor *d = at;
 
-    if (sl_json_peek(&r->json) != SL_JSON_STRING) {
-        if (!read_number(r, UINT32_MAX, &number))
-            return false;
-        d->unit = (uint32_t)number;
-        return true;
-    }
-    if (!sl_json_text(&r->json, &text))
-        return false;
-    for (uint32_t i = 0; i < SL_LEN(units); i++)
-        if (sl_str_eq(text, sl_str_c(units[i]))) {
-            d->unit = i;
-            return true;
-        }
-    return refuse(r, "unknown unit");
-}
-
-static bool read_limit(struct reading *r, struct sl_rls_descriptor *d)
-{
-    struct sl_str name;
-    uint64_t number = 0;
-
+    (void)member;
     d->has_limit = true;
-    if (!sl_json_enter(&r->json, '{'))
-        return false;
-    while (sl_json_member(&r->json, &name)) {
-        bool good;
-
-        if (is(name, "requestsPerUnit", "requests_per_unit"))
-            good = read_number(r, UINT32_MAX, &number);
-        else if (is(name, "unit", "unit"))
-            good = read_unit(r, d);
-        else
-            good = refuse(r, "a limit may only have requestsPerUnit and unit");
-        if (!good)
-            return false;
-    }
-    d->requests_per_unit = (uint32_t)number;
-    return r->json.why == NULL;
+    return sl_json_body_fields(
+        r, fields, SL_LEN(fields),
+        ": a limit may only have requestsPerUnit and unit", d);
 }
 
-static bool read_field(struct reading *r, struct sl_rls_descriptor *d,
-                       struct sl_str name)
+static bool read_hits(struct sl_json_body *r, struct sl_str member, void *at)
 {
-    if (is(name, "entries", "entries"))
-        return read_entries(r, d);
-    if (is(name, "limit", "limit"))
-        return read_limit(r, d);
-    if (is(name, "isNegativeHits", "is_negative_hits"))
-        return sl_json_bool(&r->json, &d->negative);
-    if (!is(name, "hitsAddend", "hits_addend"))
-        return refuse(r, "a descriptor may only have entries, limit, "
-                         "hitsAddend and isNegativeHits");
+    struct sl_rls_descriptor *d = at;
+
     d->has_hits = true;
-    return read_number(r, UINT64_MAX, &d->hits);
+    return read_number(r, member, UINT64_MAX, &d->hits);
 }
 
-static bool read_descriptors(struct reading *r)
+static bool read_descriptors(struct sl_json_body *r, struct sl_str member,
+                             void *at)
 {
-    struct sl_rls_request *request = r->request;
+    static const struct sl_json_field fields[] = {
+        SL_JSON_FIELD("entries", 0, read_entries),
+        SL_JSON_FIELD("limit", 0, read_limit),
+        SL_JSON_FIELD("hitsAddend", 0, read_hits),
+        SL_JSON_FIELD("hits_addend", 0, read_hits),
+        SL_JSON_FIELD("isNegativeHits", OF(negative), sl_json_body_flag),
+        SL_JSON_FIELD("is_negative_hits", OF(negative), sl_json_body_flag),
+    };
+    struct sl_rls_request *request = at;
 
     if (!sl_json_enter(&r->json, '['))
-        return false;
+        return sl_json_body_wrong(r, member, "a list");
     while (sl_json_item(&r->json)) {
         struct sl_rls_descriptor *d = &request->descriptors[request->count];
-        struct sl_str name;
 
         if (request->count == SL_RLS_DESCRIPTORS)
             return refuse(r, "there are more than 64 descriptors");
         *d = (struct sl_rls_descriptor){.entries = request->entries +
                                                    request->entry_count};
         request->count++;
-        if (!sl_json_enter(&r->json, '{'))
+        if (!sl_json_body_fields(r, fields, SL_LEN(fields),
+                                 ": a descriptor may only have entries, limit, "
+                                 "hitsAddend and isNegativeHits",
+                                 d))
             return false;
-        while (sl_json_member(&r->json, &name))
-            if (!read_field(r, d, name))
-                return false;
     }
-    return r->json.why == NULL;
+    return !r->json.why || sl_json_body_broken(r);
 }
 
-static bool read_request(struct reading *r)
+static bool read_request(struct sl_json_body *r, struct sl_rls_request *request)
 {
-    struct sl_rls_request *request = r->request;
-    struct sl_str name;
-    uint64_t hits = 0;
+    static const struct sl_json_field fields[] = {
+        SL_JSON_FIELD("domain", offsetof(struct sl_rls_request, domain),
+                      sl_json_body_text),
+        SL_JSON_FIELD("descriptors", 0, read_descriptors),
+        SL_JSON_FIELD("hitsAddend", offsetof(struct sl_rls_request, hits),
+                      read_u32),
+        SL_JSON_FIELD("hits_addend", offsetof(struct sl_rls_request, hits),
+                      read_u32),
+    };
 
     request->domain = (struct sl_str){"", 0};
+    request->hits = 0;
     request->count = request->entry_count = 0;
-    if (!sl_json_enter(&r->json, '{'))
+    if (!sl_json_body_fields(
+            r, fields, SL_LEN(fields),
+            ": a request may only have domain, descriptors and hitsAddend",
+            request))
         return false;
-    while (sl_json_member(&r->json, &name)) {
-        bool good;
-
-        if (is(name, "domain", "domain"))
-            good = sl_json_text(&r->json, &request->domain);
-        else if (is(name, "descriptors", "descriptors"))
-            good = read_descriptors(r);
-        else if (is(name, "hitsAddend", "hits_addend"))
-            good = read_number(r, UINT32_MAX, &hits);
-        else
-            good = refuse(
-                r,
-                "a request may only have domain, descriptors and hitsAddend");
-        if (!good)
-            return false;
-    }
-    request->hits = (uint32_t)hits;
-    if (r->json.why || !sl_json_end(&r->json))
-        return false;
+    if (!sl_json_end(&r->json))
+        return sl_json_body_broken(r);
     if (request->domain.len == 0)
         return refuse(r, "rate limit domain must not be empty");
     return request->count > 0 ||
@@ -219,9 +203,6 @@ static const char *const codes[] = {"UNKNOWN", "OK", "OVER_LIMIT"};
 
 static void write_limit(struct sl_writer *w, const struct sl_rls_status *s)
 {
-    static const char *const units[] = {"UNKNOWN", "SECOND", "MINUTE", "HOUR",
-                                        "DAY",     "MONTH",  "YEAR",   "WEEK"};
-
     sl_writer_addf(
         w, ",\"currentLimit\":{\"requestsPerUnit\":%" PRIu32 ",\"unit\":\"%s\"",
         s->requests_per_unit, units[s->unit]);
@@ -298,10 +279,16 @@ static int write_response(struct sl_buf *out, const struct sl_rls_response *r)
 
 /* ---- the handlers ---- */
 
+static void free_rls(struct sl_rls_call *rls, const struct sl_alloc *alloc)
+{
+    sl_rls_call_done(rls);
+    sl_alloc_free(alloc, rls, sizeof(*rls));
+}
+
 static void on_decided(struct sl_rls_call *rls)
 {
     struct sl_http_call *call = rls->ctx;
-    const struct sl_alloc *alloc = call->worker->alloc;
+    const char *why = rls->check.diag.sentence;
     int err = rls->err;
 
     if (!err && write_response(&call->text, &rls->response))
@@ -309,61 +296,45 @@ static void on_decided(struct sl_rls_call *rls)
     if (err == SLUICE_ENOMEM)
         sl_http_no_memory(call);
     else if (err == SLUICE_ESTORE)
-        sl_http_refuse(call, 503, "SERVICE_UNAVAILABLE", "%s",
-                       rls->check.diag.sentence);
+        sl_http_refuse(call, 503, "SERVICE_UNAVAILABLE", "%s", why);
     else if (err)
-        sl_http_refuse(call, 400, "BAD_REQUEST", "%s",
-                       rls->check.diag.sentence);
+        sl_http_refuse(call, 400, "BAD_REQUEST", "%s", why);
     else
         sl_http_answer(call, rls->response.code == SL_RLS_OK ? 200 : 429,
                        SL_STR("application/json"), sl_buf_str(&call->text));
-    sl_rls_call_done(rls);
-    sl_alloc_free(alloc, rls, sizeof(*rls));
+    free_rls(rls, call->worker->alloc);
     sl_http_resume_finish(call);
 }
 
-static struct sl_rls_call *begin(struct sl_http_call *call)
+void sl_http_json(struct sl_http_call *call)
 {
     struct sl_server_worker *worker = call->worker;
     struct sl_rls_call *rls = sl_alloc_new(worker->alloc, sizeof(*rls));
+    struct reading r;
 
-    if (!rls)
-        return NULL;
+    if (!rls) {
+        sl_http_no_memory(call);
+        return;
+    }
     sl_rls_call_init(rls, worker->engine, worker->engine_ctx, worker->alloc);
     rls->loop = worker->loop;
     rls->stats = worker->stats;
     rls->door = worker->server->name;
     rls->done = on_decided;
     rls->ctx = call;
-    return rls;
-}
-
-void sl_http_json(struct sl_http_call *call)
-{
-    struct sl_rls_call *rls = begin(call);
-    struct reading r = {.request = NULL};
-
-    if (!rls) {
-        sl_http_no_memory(call);
-        return;
-    }
     r.request = &rls->request;
-    sl_json_begin(&r.json, call->request->body, &call->arena);
-    if (!read_request(&r)) {
-        if (r.json.no_memory)
-            sl_http_no_memory(call);
-        else
-            sl_http_refuse(call, 400, "BAD_REQUEST",
-                           "not a RateLimitRequest: %s",
-                           r.json.why ? r.json.why
-                           : r.why    ? r.why
-                                      : "a member has the wrong type");
-        sl_rls_call_done(rls);
-        sl_alloc_free(call->worker->alloc, rls, sizeof(*rls));
+    sl_json_body_begin(&r.body, call, "request");
+    if (read_request(&r.body, r.request)) {
+        sl_http_suspend(call);
+        sl_rls_decide(rls);
         return;
     }
-    sl_http_suspend(call);
-    sl_rls_decide(rls);
+    if (r.body.json.no_memory)
+        sl_http_no_memory(call);
+    else
+        sl_http_refuse(call, 400, "BAD_REQUEST", "not a RateLimitRequest: %s",
+                       r.body.sentence);
+    free_rls(rls, worker->alloc);
 }
 
 void sl_http_healthcheck(struct sl_http_call *call)

@@ -131,15 +131,15 @@ static const struct sl_http_path *find(struct sl_http_call *call, bool *known)
 /* Returns false after a refusal. */
 static bool admit(struct sl_http_call *call, const struct sl_http_path *row)
 {
-    enum sl_http_access access = row ? row->access : SL_HTTP_ACCESS_TOKEN;
+    enum sl_access access = row ? row->access : SL_ACCESS_TOKEN;
 
-    if (access == SL_HTTP_ACCESS_PUBLIC)
+    if (access == SL_ACCESS_PUBLIC)
         return true;
     if (!sl_http_admit(call))
         return false;
-    if (access == SL_HTTP_ACCESS_PROGRAM)
+    if (access == SL_ACCESS_PROGRAM)
         return !sl_http_is_page(call);
-    return access != SL_HTTP_ACCESS_ADMIN || sl_admin_admit(call);
+    return access != SL_ACCESS_ADMIN || sl_admin_admit(call);
 }
 
 static void dispatch(struct sl_http_call *call)
@@ -149,6 +149,7 @@ static void dispatch(struct sl_http_call *call)
 
     if (!admit(call, row))
         return;
+    call->arg = row ? row->arg : 0;
     if (row)
         row->handle(call);
     else if (known)
@@ -179,7 +180,7 @@ bool sl_http_access_check(struct sl_http_call *call)
 
     prepare(call);
     row = find(call, &known);
-    return (row && row->access == SL_HTTP_ACCESS_PUBLIC) || sl_http_admit(call);
+    return (row && row->access == SL_ACCESS_PUBLIC) || sl_http_admit(call);
 }
 
 void sl_http_count(const struct sl_http_call *call)

@@ -80,11 +80,11 @@ void sl_http_job_send(struct sl_http_job *op)
     sl_registry_ask(sl_admin_of(op->call)->registry, &op->job);
 }
 
-void sl_http_job_rows(struct sl_http_job *op, const char *name)
+void sl_http_job_rows(struct sl_http_job *op)
 {
     struct sl_writer w = {.out = &op->call->text};
 
-    sl_writer_addf(&w, "{\"%s\":[", name);
+    sl_writer_addf(&w, "{\"%s\":[", op->rows);
     sl_writer_add(&w, sl_buf_str(&op->job.text));
     sl_writer_add(&w,
                   op->job.cut ? SL_STR("],\"truncated\":true}") : SL_STR("]}"));
@@ -302,35 +302,27 @@ static void tag(struct sl_http_call *call, uint64_t revision)
     sl_http_field(call, SL_STR("ETag"), (struct sl_str){text, (size_t)len});
 }
 
-static void refuse_unknown(struct sl_http_call *call)
-{
-    sl_http_refuse(call, 404, "NO_SUCH_SUBJECT", "%.*s is not registered",
-                   SL_STR_ARG(call->rest));
-}
-
-static void show(struct sl_http_job *op)
+static void answer_subject(struct sl_http_job *op)
 {
     struct sl_http_call *call = op->call;
     const struct sl_subject_record *entry = op->job.entries;
     struct sl_writer w = {.out = &call->text};
 
-    tag(call, entry->revision);
-    write_subject(entry, call->check.active->policy, op->job.now, &w);
-    sl_admin_answer_json(call, w.err);
-}
-
-static void answer_subject(struct sl_http_job *op)
-{
-    struct sl_http_call *call = op->call;
-
     switch (op->job.result) {
     case SL_JOB_DONE:
         if (op->job.kind == SL_JOB_WRITE)
             publish(op);
-        show(op);
+        if (entry) {
+            tag(call, entry->revision);
+            write_subject(entry, call->check.active->policy, op->job.now, &w);
+        } else {
+            sl_writer_add(&w, SL_STR("{\"removed\":true}"));
+        }
+        sl_admin_answer_json(call, w.err);
         break;
     case SL_JOB_NOT_FOUND:
-        refuse_unknown(call);
+        sl_http_refuse(call, 404, "NO_SUCH_SUBJECT", "%.*s is not registered",
+                       SL_STR_ARG(call->rest));
         break;
     case SL_JOB_CHANGED:
         sl_http_refuse(call, 412, "CHANGED_MEANWHILE",
@@ -343,30 +335,16 @@ static void answer_subject(struct sl_http_job *op)
     }
 }
 
-static void answer_remove(struct sl_http_job *op)
-{
-    if (op->job.result != SL_JOB_DONE) {
-        answer_subject(op);
-        return;
-    }
-    publish(op);
-    sl_admin_answerf(op->call, "{\"removed\":true}");
-}
-
-static void answer_audit(struct sl_http_job *op)
-{
-    sl_http_job_rows(op, "audit");
-}
-
 /* ---- conditions ---- */
 
-static void refuse_condition(struct sl_http_call *call, const char *name,
+static bool refuse_condition(struct sl_http_call *call, const char *name,
                              struct sl_str value)
 {
-    sl_http_refuse(call, 400, "BAD_REQUEST",
-                   "%s: %.*s is not a revision of a subject; send the ETag, as "
-                   "in \"12\", or If-None-Match: *",
-                   name, SL_STR_ARG(value));
+    return sl_http_refuse(
+        call, 400, "BAD_REQUEST",
+        "%s: %.*s is not a revision of a subject; send the ETag, as "
+        "in \"12\", or If-None-Match: *",
+        name, SL_STR_ARG(value));
 }
 
 /* Read If-Match: "12" and If-None-Match: *. Returns false after a refusal. */
@@ -380,32 +358,26 @@ static bool read_conditions(struct sl_http_call *call,
         sl_http1_field(call->request, SL_STR("if-none-match"), &none);
 
     change->must_match = match + none > 0;
-    if (none > 0 && !sl_str_eq(is_not, SL_STR("*"))) {
-        refuse_condition(call, "If-None-Match", is_not);
-        return false;
-    }
+    if (none > 0 && !sl_str_eq(is_not, SL_STR("*")))
+        return refuse_condition(call, "If-None-Match", is_not);
     if (match == 0)
         return true;
     if (match > 1 || is.len < 3 || is.at[0] != '"' ||
         is.at[is.len - 1] != '"' ||
         sl_parse_number((struct sl_str){is.at + 1, is.len - 2}, &change->match,
-                        NULL)) {
-        refuse_condition(call, "If-Match", is);
-        return false;
-    }
+                        NULL))
+        return refuse_condition(call, "If-Match", is);
     return true;
 }
 
 /* ---- handlers ---- */
 
-static bool refuse_tail(struct sl_http_call *call, struct sl_str tail)
+static bool check_tail(struct sl_http_call *call, struct sl_str tail)
 {
-    if (tail.len == 0)
-        return false;
-    sl_http_refuse(call, 404, "NOT_FOUND",
-                   "unknown path %.*s; write a slash in an id as %%2F",
-                   SL_STR_ARG(call->path));
-    return true;
+    return tail.len == 0 ||
+           sl_http_refuse(call, 404, "NOT_FOUND",
+                          "unknown path %.*s; write a slash in an id as %%2F",
+                          SL_STR_ARG(call->path));
 }
 
 static unsigned number_of(struct sl_http_call *call, const char *name,
@@ -429,11 +401,12 @@ void sl_subject_get(struct sl_http_call *call)
         return;
     if (sl_str_eq(tail, SL_STR("audit"))) {
         op->job.kind = SL_JOB_AUDIT;
-        op->answer = answer_audit;
+        op->answer = sl_http_job_rows;
+        op->rows = "audit";
         op->job.most = number_of(call, "limit", 50, AUDIT_MOST);
         if (!sl_parse_number(query_value(call, "before"), &before, NULL))
             op->job.before = before;
-    } else if (refuse_tail(call, tail)) {
+    } else if (!check_tail(call, tail)) {
         return;
     }
     sl_http_job_send(op);
@@ -461,15 +434,18 @@ static bool read_body(struct sl_http_job *op)
                           reading.body.sentence);
 }
 
-static void change_subject(struct sl_http_call *call,
-                           enum sl_subject_change_kind kind,
-                           void (*answer)(struct sl_http_job *op))
+void sl_subject_change(struct sl_http_call *call)
 {
+    struct sl_str method = call->request->method;
+    enum sl_subject_change_kind kind =
+        sl_str_eq(method, SL_STR("PUT"))     ? SL_CHANGE_PUT
+        : sl_str_eq(method, SL_STR("PATCH")) ? SL_CHANGE_PATCH
+                                             : SL_CHANGE_REMOVE;
     struct sl_str tail;
     struct sl_http_job *op =
-        sl_http_job_subject(call, SL_JOB_WRITE, answer, &tail);
+        sl_http_job_subject(call, SL_JOB_WRITE, answer_subject, &tail);
 
-    if (!op || refuse_tail(call, tail) ||
+    if (!op || !check_tail(call, tail) ||
         (kind != SL_CHANGE_REMOVE && !read_body(op)) ||
         !read_conditions(call, &op->change))
         return;
@@ -480,21 +456,6 @@ static void change_subject(struct sl_http_call *call,
     op->job.changes = &op->change;
     op->job.change_count = 1;
     sl_http_job_send(op);
-}
-
-void sl_subject_put(struct sl_http_call *call)
-{
-    change_subject(call, SL_CHANGE_PUT, answer_subject);
-}
-
-void sl_subject_patch(struct sl_http_call *call)
-{
-    change_subject(call, SL_CHANGE_PATCH, answer_subject);
-}
-
-void sl_subject_remove(struct sl_http_call *call)
-{
-    change_subject(call, SL_CHANGE_REMOVE, answer_remove);
 }
 
 /* ---- GET /v1/subjects?scope=&prefix=&limit=&after=: page by page ----

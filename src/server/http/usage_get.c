@@ -90,20 +90,17 @@ static bool read_query(struct reading *r)
         {"format", &format  },
     };
 
-    if (!sl_admin_options(r->call, options, SL_LEN(options)))
-        return false;
+    static const char *const formats[] = {"json", "csv"};
+    unsigned form = 0;
+
     r->days = DAYS;
-    if (days.len > 0 &&
-        (sl_parse_number(days, &r->days, NULL) || r->days > DAYS_MOST))
-        return sl_http_refuse(
-            r->call, 400, "BAD_QUERY",
-            "\"days\" must be a number from 0 to %d, not \"%.*s\"", DAYS_MOST,
-            SL_STR_ARG(days));
-    r->csv = sl_str_eq(format, SL_STR("csv"));
-    if (format.len > 0 && !r->csv && !sl_str_eq(format, SL_STR("json")))
-        return sl_http_refuse(r->call, 400, "BAD_QUERY",
-                              "\"format\" must be json or csv, not \"%.*s\"",
-                              SL_STR_ARG(format));
+    if (!sl_admin_options(r->call, options, SL_LEN(options)) ||
+        !sl_admin_number(r->call, "days", days, 0, DAYS_MOST,
+                         "a number from 0 to 3660", &r->days) ||
+        !sl_admin_word(r->call, "format", format, formats, SL_LEN(formats),
+                       "json or csv", &form))
+        return false;
+    r->csv = form == 1;
     return true;
 }
 
@@ -622,7 +619,7 @@ static void answer_grant(struct sl_http_job *op)
                      op->job.grant->number);
 }
 
-void sl_admin_credit_give(struct sl_http_call *call)
+void sl_credit_give(struct sl_http_call *call)
 {
     struct sl_str tail;
     struct sl_http_job *op = begin(call, SL_JOB_GRANT, answer_grant, &tail);
@@ -654,7 +651,7 @@ static void answer_revoke(struct sl_http_job *op)
         sl_admin_answerf(call, "{\"removed\":true}");
 }
 
-void sl_admin_credit_revoke(struct sl_http_call *call)
+void sl_credit_revoke(struct sl_http_call *call)
 {
     struct sl_str tail;
     struct sl_http_job *op = begin(call, SL_JOB_GRANT, answer_revoke, &tail);
@@ -672,18 +669,16 @@ void sl_admin_credit_revoke(struct sl_http_call *call)
     sl_http_job_send(op);
 }
 
-static void answer_list(struct sl_http_job *op)
-{
-    sl_http_job_rows(op, "credits");
-}
-
-void sl_admin_credits(struct sl_http_call *call)
+void sl_credit_list(struct sl_http_call *call)
 {
     struct sl_str tail;
-    struct sl_http_job *op = begin(call, SL_JOB_CREDITS, answer_list, &tail);
+    struct sl_http_job *op =
+        begin(call, SL_JOB_CREDITS, sl_http_job_rows, &tail);
 
-    if (op)
-        sl_http_job_send(op);
+    if (!op)
+        return;
+    op->rows = "credits";
+    sl_http_job_send(op);
 }
 
 /* ---- /v1/leases of the admin listener ----
@@ -697,18 +692,14 @@ void sl_admin_credits(struct sl_http_call *call)
 
 #define LIST_MOST 10000
 
-static void answer_leases(struct sl_http_job *op)
-{
-    sl_http_job_rows(op, "leases");
-}
-
-void sl_admin_leases(struct sl_http_call *call)
+void sl_lease_list(struct sl_http_call *call)
 {
     struct sl_http_job *op =
-        sl_http_job_new(call, SL_JOB_LEASES, answer_leases);
+        sl_http_job_new(call, SL_JOB_LEASES, sl_http_job_rows);
 
     if (!op)
         return;
+    op->rows = "leases";
     op->job.most = LIST_MOST;
     op->job.name = sl_str_c(sl_admin_of(call)->node);
     sl_http_job_send(op);
@@ -736,7 +727,7 @@ static void answer_release(struct sl_http_job *op)
                          job->same, job->units);
 }
 
-void sl_admin_lease_release(struct sl_http_call *call)
+void sl_lease_release(struct sl_http_call *call)
 {
     struct sl_http_job *op =
         sl_http_job_new(call, SL_JOB_RELEASE, answer_release);
