@@ -1,6 +1,7 @@
 /* admin_ops.c -- callbacks of the admin listener, on the first worker's loop.
  */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "sluiced/daemon.h"
@@ -22,11 +23,10 @@ static bool on_ready(void *ctx, struct sl_buf *why)
 
 static int on_reload(void *ctx, struct sl_str text, struct sl_buf *report)
 {
-    struct sl_daemon *daemon = ctx;
+    bool posted = text.len > 0;
 
-    if (text.len > 0)
-        return sl_reload(daemon, SL_RELOAD_POSTED, &text, report);
-    return sl_reload(daemon, SL_RELOAD_ASKED, NULL, report);
+    return sl_reload(ctx, posted ? SL_RELOAD_POSTED : SL_RELOAD_ASKED,
+                     posted ? &text : NULL, report);
 }
 
 static int on_policy(void *ctx, struct sl_buf *out)
@@ -36,18 +36,16 @@ static int on_policy(void *ctx, struct sl_buf *out)
     return sl_policy_source_print(&daemon->policy_source, out);
 }
 
-static uint64_t count_pauses(const struct sl_daemon *daemon)
-{
-    uint64_t count = 0;
-
-    for (unsigned i = 0; i < daemon->worker_count; i++)
-        count += atomic_load(&daemon->workers[i].paused);
-    return count;
-}
-
 static_assert((int)SL_JWKS_WORDS == (int)SL_JWKS_RESULTS, "one word each");
 
-static void look(struct sl_daemon *daemon, struct sl_metrics_now *ret)
+static int on_configuration(void *ctx, struct sl_buf *out)
+{
+    const struct sl_daemon *daemon = ctx;
+
+    return daemon->compat ? sl_compat_dump(daemon->path, out) : SLUICE_ENOENT;
+}
+
+static void read_numbers(struct sl_daemon *daemon, struct sl_metrics_now *ret)
 {
     struct sl_jwks_stats jwks;
     struct sl_table_stats table;
@@ -56,10 +54,10 @@ static void look(struct sl_daemon *daemon, struct sl_metrics_now *ret)
     struct sl_metrics_subjects subjects;
 
     memset(&table, 0, sizeof(table));
-    if (daemon->state.table)
+    if (daemon->state.table) {
         sl_table_stats(daemon->state.table, &table);
-    if (daemon->state.table)
         sl_table_hold_stats(daemon->state.table, &holds);
+    }
     sl_daemon_store_count(daemon, &shared);
     sl_subjects_count(daemon, &subjects);
     sl_jwks_stats(daemon->jwks, &jwks);
@@ -69,7 +67,6 @@ static void look(struct sl_daemon *daemon, struct sl_metrics_now *ret)
         .table_bytes = table.bytes,
         .table_evicted = table.counted[SL_STAT_EVICTED],
         .table_full = table.counted[SL_STAT_FULL],
-        .listener_paused = count_pauses(daemon),
         .waiting = sl_queues_count(sl_engine_queues(daemon->engine)),
         .holds = holds.held,
         .hold_places = holds.places,
@@ -91,15 +88,10 @@ static void look(struct sl_daemon *daemon, struct sl_metrics_now *ret)
         .started_at = daemon->started_at,
         .subjects = subjects,
     };
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        ret->listener_paused += atomic_load(&daemon->workers[i].paused);
     for (unsigned i = 0; i < SL_JWKS_WORDS; i++)
         ret->jwks_results[i] = jwks.results[i];
-}
-
-static int on_configuration(void *ctx, struct sl_buf *out)
-{
-    const struct sl_daemon *daemon = ctx;
-
-    return daemon->compat ? sl_compat_dump(daemon->path, out) : SLUICE_ENOENT;
 }
 
 static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
@@ -111,7 +103,7 @@ static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
     unsigned count = 0;
     int err;
 
-    look(daemon, &now);
+    read_numbers(daemon, &now);
     now.active = active;
     for (; count < daemon->worker_count && count < SL_LEN(all); count++)
         all[count] = daemon->workers[count].stats;
@@ -132,33 +124,26 @@ static int on_top(void *ctx, const struct sl_top_keys_query *query,
     return sl_top_keys_read(all, count, query, arena, ret);
 }
 
-/* Returns the value by policy and environment. */
-static bool is_enabled(const struct sl_daemon *daemon, struct sl_str name)
-{
-    const struct sl_policy *policy = daemon->policy_source.policy;
-    int index = sl_policy_feature(policy, name);
-
-    return index >= 0 && policy->features[index].enabled;
-}
-
 static int on_feature(void *ctx, struct sl_str name, int on,
                       struct sl_diag *diag)
 {
     struct sl_daemon *daemon = ctx;
+    const struct sl_policy *policy = daemon->policy_source.policy;
+    int index = sl_policy_feature(policy, name);
     int err = sl_engine_switch(daemon->engine, name, on, diag);
     char text[128];
 
     if (err)
         return err;
-    memcpy(text, name.at, name.len < 127 ? name.len : 127);
-    text[name.len < 127 ? name.len : 127] = '\0';
+    snprintf(text, sizeof(text), "%.*s", SL_STR_ARG(name));
     sl_log(SL_LOG_INFO, "feature switched", "name", text, "to",
            on < 0 ? "policy"
            : on   ? "on"
                   : "off",
            NULL);
-    sl_event_publisher_feature(daemon, name,
-                               on < 0 ? is_enabled(daemon, name) : on);
+    if (on < 0) /* by policy and environment */
+        on = index >= 0 && policy->features[index].enabled;
+    sl_event_publisher_feature(daemon, name, on);
     return 0;
 }
 

@@ -22,19 +22,9 @@
     (IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE |    \
      IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR)
 
-/* Detects a changed file. */
-struct print {
-    bool there;
-    dev_t device;
-    ino_t inode;
-    off_t size;
-    struct timespec changed;
-    uint64_t contents; /* of a folder */
-};
-
 struct file {
     char path[PATH_MAX];
-    struct print seen;
+    uint64_t seen; /* its version; 0: it did not exist */
 };
 
 struct sl_file_watch {
@@ -51,31 +41,20 @@ struct sl_file_watch {
 
 /* ---- events ---- */
 
-static bool ends(const char *name, const char *with)
-{
-    size_t len = strlen(name), tail = strlen(with);
-
-    return len >= tail && strcmp(name + len - tail, with) == 0;
-}
-
 bool sl_file_watch_is_noise(const char *name, const char *own)
 {
     static const char *const tails[] = {"~",    ".swp", ".swo",  ".swx",
                                         ".tmp", ".bak", ".part", "#"};
 
+    size_t len = strlen(name);
+
     if (strcmp(name, own) == 0 || strcmp(name, "..data") == 0)
         return false;
     for (size_t i = 0; i < SL_LEN(tails); i++)
-        if (ends(name, tails[i]))
+        if (len >= strlen(tails[i]) &&
+            strcmp(name + len - strlen(tails[i]), tails[i]) == 0)
             return true;
     return name[0] == '.' || strcmp(name, "4913") == 0; /* probe of vim */
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash ? slash + 1 : path;
 }
 
 static bool is_reason(const struct sl_file_watch *watch,
@@ -83,71 +62,58 @@ static bool is_reason(const struct sl_file_watch *watch,
 {
     if (event->len == 0 || event->mask & IN_Q_OVERFLOW)
         return true;
-    for (unsigned i = 0; i < watch->count; i++)
-        if (!sl_file_watch_is_noise(event->name,
-                                    base_name(watch->files[i].path)))
+    for (unsigned i = 0; i < watch->count; i++) {
+        const char *path = watch->files[i].path;
+        const char *slash = strrchr(path, '/');
+
+        if (!sl_file_watch_is_noise(event->name, slash ? slash + 1 : path))
             return true;
+    }
     return false;
 }
 
 /* ---- checking ---- */
 
-static struct print look_at(const char *path);
-
-/* The hash of a folder: names, sizes and times of its files, in any order. */
-static void add_contents(const char *path, struct print *print)
+/* Never 0. */
+static uint64_t hash(const struct stat *st, uint64_t more)
 {
-    static const struct sl_hash_key key = {
-        1, 2}; /* not a secret: no attack depends on it */
-    char whole[PATH_MAX];
-    DIR *folder = opendir(path);
-    struct dirent *entry;
+    /* Not a secret: no attack depends on it. */
+    static const struct sl_hash_key key = {1, 2};
+    uint64_t parts[] = {st->st_dev,
+                        st->st_ino,
+                        (uint64_t)st->st_size,
+                        (uint64_t)st->st_mtim.tv_sec,
+                        (uint64_t)st->st_mtim.tv_nsec,
+                        more};
 
-    while (folder && (entry = readdir(folder)) != NULL) {
-        uint64_t parts[5];
-        struct print one;
-
-        if (entry->d_name[0] == '.' ||
-            sl_file_watch_is_noise(entry->d_name, "") ||
-            (size_t)snprintf(whole, sizeof(whole), "%s/%s", path,
-                             entry->d_name) >= sizeof(whole))
-            continue;
-        one = look_at(whole);
-        parts[0] = sl_hash64(&key, sl_str_c(entry->d_name));
-        parts[1] = (uint64_t)one.size;
-        parts[2] = (uint64_t)one.inode;
-        parts[3] = (uint64_t)one.changed.tv_sec;
-        parts[4] = (uint64_t)one.changed.tv_nsec;
-        print->contents += sl_hash64(
-            &key, (struct sl_str){(const char *)parts, sizeof(parts)});
-    }
-    if (folder)
-        closedir(folder);
+    return sl_hash64(&key,
+                     (struct sl_str){(const char *)parts, sizeof(parts)}) |
+           1;
 }
 
-static struct print look_at(const char *path)
+/* Returns a hash of a file's inode, size and time, or 0 without a file. The
+ * hash of a folder includes its entries, in any order. */
+static uint64_t version_of(const char *path)
 {
-    struct print print = {.there = false};
-    struct stat st;
+    char whole[PATH_MAX];
+    struct dirent *entry;
+    struct stat st, inner;
+    uint64_t contents = 0;
+    DIR *folder;
 
     if (stat(path, &st))
-        return print;
-    print.there = true;
-    print.device = st.st_dev;
-    print.inode = st.st_ino;
-    print.size = st.st_size;
-    print.changed = st.st_mtim;
-    if (S_ISDIR(st.st_mode))
-        add_contents(path, &print);
-    return print;
-}
-
-static bool same(const struct print *a, const struct print *b)
-{
-    return a->device == b->device && a->inode == b->inode &&
-           a->size == b->size && a->contents == b->contents &&
-           a->changed.tv_sec == b->changed.tv_sec &&
-           a->changed.tv_nsec == b->changed.tv_nsec;
+        return 0;
+    folder = S_ISDIR(st.st_mode) ? opendir(path) : NULL;
+    while (folder && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] != '.' &&
+            !sl_file_watch_is_noise(entry->d_name, "") &&
+            (size_t)snprintf(whole, sizeof(whole), "%s/%s", path,
+                             entry->d_name) < sizeof(whole) &&
+            !stat(whole, &inner))
+            contents += hash(&inner, 0);
+    if (folder)
+        closedir(folder);
+    return hash(&st, contents);
 }
 
 static void watch_folder(const struct sl_file_watch *watch, const char *path)
@@ -155,14 +121,11 @@ static void watch_folder(const struct sl_file_watch *watch, const char *path)
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
 
-    if (!slash)
-        snprintf(folder, sizeof(folder), ".");
-    else
-        snprintf(folder, sizeof(folder), "%.*s",
-                 slash == path ? 1 : (int)(slash - path), path);
-    inotify_add_watch(watch->fd, folder,
-                      EVENTS); /* POLL finds changes otherwise */
-    inotify_add_watch(watch->fd, path, EVENTS); /* if that is a folder */
+    snprintf(folder, sizeof(folder), "%.*s",
+             slash > path ? (int)(slash - path) : 1, slash ? path : ".");
+    /* On failure POLL finds changes. */
+    inotify_add_watch(watch->fd, folder, EVENTS);
+    inotify_add_watch(watch->fd, path, EVENTS); /* if it is a folder */
 }
 
 /* Watches the folder of the path and of the file that it links to. Watching
@@ -181,16 +144,17 @@ static void watch_folders(const struct sl_file_watch *watch)
 
 /* A removed file is not a change. When it is back, it is compared with the old
  * one. */
-static void look(struct sl_file_watch *watch)
+static void on_soon(void *ctx)
 {
+    struct sl_file_watch *watch = ctx;
     unsigned changed = 0;
 
     watch->since = 0;
     watch_folders(watch);
     for (unsigned i = 0; i < watch->count; i++) {
-        struct print now = look_at(watch->files[i].path);
+        uint64_t now = version_of(watch->files[i].path);
 
-        if (now.there && !same(&now, &watch->files[i].seen)) {
+        if (now && now != watch->files[i].seen) {
             watch->files[i].seen = now;
             changed |= 1u << i;
         }
@@ -199,18 +163,13 @@ static void look(struct sl_file_watch *watch)
         watch->on_change(watch->ctx, changed);
 }
 
-static void on_soon(void *ctx)
-{
-    look(ctx);
-}
-
 static void on_poll(void *ctx)
 {
     struct sl_file_watch *watch = ctx;
 
     sl_timer_start(watch->poll, POLL);
     if (watch->since == 0)
-        look(watch);
+        on_soon(watch);
 }
 
 static void on_event(void *ctx)
@@ -239,20 +198,16 @@ static void on_event(void *ctx)
 
 static int start(struct sl_file_watch *watch)
 {
-    int err;
-
     watch->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (watch->fd < 0)
         return SLUICE_ESYS;
-    err = sl_fd_watch_open(watch->loop, watch->fd, on_event, watch,
-                           &watch->fd_watch);
-    if (!err)
-        err = sl_timer_new(watch->loop, on_soon, watch, &watch->soon);
-    if (!err)
-        err = sl_timer_new(watch->loop, on_poll, watch, &watch->poll);
-    if (!err)
-        sl_timer_start(watch->poll, POLL);
-    return err;
+    if (sl_fd_watch_open(watch->loop, watch->fd, on_event, watch,
+                         &watch->fd_watch) ||
+        sl_timer_new(watch->loop, on_soon, watch, &watch->soon) ||
+        sl_timer_new(watch->loop, on_poll, watch, &watch->poll))
+        return SLUICE_ENOMEM;
+    sl_timer_start(watch->poll, POLL);
+    return 0;
 }
 
 /* A file that stays in the list keeps its last state: it may have changed
@@ -305,7 +260,7 @@ int sl_file_watch_open(struct sl_loop *loop, const char *const *paths,
     }
     watch_folders(watch);
     for (unsigned i = 0; i < watch->count; i++)
-        watch->files[i].seen = look_at(watch->files[i].path);
+        watch->files[i].seen = version_of(watch->files[i].path);
     *ret = watch;
     return 0;
 }
@@ -336,42 +291,42 @@ void sl_file_watch_close(struct sl_file_watch *watch)
 
 struct sl_fd_watch {
     struct event *event;
-    sl_loop_f *on_sound;
+    sl_loop_f *on_data;
     void *ctx;
 };
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
-    struct sl_fd_watch *ear = arg;
+    struct sl_fd_watch *watch = arg;
 
     (void)fd;
     (void)what;
-    ear->on_sound(ear->ctx);
+    watch->on_data(watch->ctx);
 }
 
-int sl_fd_watch_open(struct sl_loop *loop, int fd, sl_loop_f *on_sound,
+int sl_fd_watch_open(struct sl_loop *loop, int fd, sl_loop_f *on_data,
                      void *ctx, struct sl_fd_watch **ret)
 {
-    struct sl_fd_watch *ear = sl_alloc_new(&sl_alloc_libc, sizeof(*ear));
+    struct sl_fd_watch *watch = sl_alloc_new(&sl_alloc_libc, sizeof(*watch));
 
-    if (!ear)
+    if (!watch)
         return SLUICE_ENOMEM;
-    *ear = (struct sl_fd_watch){.on_sound = on_sound, .ctx = ctx};
-    ear->event = event_new(sl_loop_base(loop), fd, EV_READ | EV_PERSIST,
-                           on_readable, ear);
-    if (!ear->event || event_add(ear->event, NULL)) {
-        sl_fd_watch_close(ear);
+    *watch = (struct sl_fd_watch){.on_data = on_data, .ctx = ctx};
+    watch->event = event_new(sl_loop_base(loop), fd, EV_READ | EV_PERSIST,
+                             on_readable, watch);
+    if (!watch->event || event_add(watch->event, NULL)) {
+        sl_fd_watch_close(watch);
         return SLUICE_ENOMEM;
     }
-    *ret = ear;
+    *ret = watch;
     return 0;
 }
 
-void sl_fd_watch_close(struct sl_fd_watch *ear)
+void sl_fd_watch_close(struct sl_fd_watch *watch)
 {
-    if (!ear)
+    if (!watch)
         return;
-    if (ear->event)
-        event_free(ear->event);
-    sl_alloc_free(&sl_alloc_libc, ear, sizeof(*ear));
+    if (watch->event)
+        event_free(watch->event);
+    sl_alloc_free(&sl_alloc_libc, watch, sizeof(*watch));
 }

@@ -48,12 +48,12 @@ bool sl_file_watch_is_noise(const char *name, const char *own);
 
 struct sl_fd_watch;
 
-/* Calls `on_sound` while `fd` (borrowed) is readable. */
+/* Calls `on_data` while `fd` (borrowed) is readable. */
 SL_MUST_USE int sl_fd_watch_open(struct sl_loop *loop, int fd,
-                                 sl_loop_f *on_sound, void *ctx,
+                                 sl_loop_f *on_data, void *ctx,
                                  struct sl_fd_watch **ret);
 
 /* NULL is allowed. */
-void sl_fd_watch_close(struct sl_fd_watch *ear);
+void sl_fd_watch_close(struct sl_fd_watch *watch);
 
 #endif

@@ -26,8 +26,6 @@
  * time, if the number of operations in flight is not known. */
 #define SETTLE (50 * SL_MS)
 
-/* ---- shutdown ---- */
-
 static void end(struct sl_daemon *daemon)
 {
     for (unsigned i = 0; i < daemon->worker_count; i++)
@@ -55,27 +53,21 @@ static bool all_empty(const struct sl_daemon *daemon)
     return true;
 }
 
-/* Returns when waiting for the store ends. Requests and the store share
- * --drain, but the store always has a moment of its own. */
-static sl_ns settle_end(const struct sl_daemon *daemon, sl_ns now)
-{
-    sl_ns deadline = daemon->settings.deadline;
-    sl_ns least = now + SETTLE + (deadline < SL_S ? deadline : SL_S);
-
-    if (daemon->settings.in_dynamo && daemon->drain_until > least)
-        return daemon->drain_until; /* or earlier: when all is done */
-    return least;
-}
-
-/* The admin listener drains last: clients may ask for /readyz. */
+/* The admin listener drains last: clients may ask for /readyz. Requests and the
+ * store share --drain, but the store always has a moment of its own. */
 static void drain_admin(struct sl_daemon *daemon, sl_ns now)
 {
     struct sl_listener_worker *admin =
         &daemon->workers[0].listeners[SL_PROTOCOL_ADMIN];
+    sl_ns deadline = daemon->settings.deadline;
 
     daemon->admin_draining = true;
     if (daemon->remote.store)
-        daemon->settle_until = settle_end(daemon, now);
+        daemon->settle_until =
+            now + SETTLE + (deadline < SL_S ? deadline : SL_S);
+    if (daemon->remote.store && daemon->settings.in_dynamo &&
+        daemon->drain_until > daemon->settle_until)
+        daemon->settle_until = daemon->drain_until; /* or when all is done */
     daemon->drain_until = now + ADMIN_DRAIN;
     sl_listener_close(admin->listener);
     admin->listener = NULL;
@@ -106,8 +98,6 @@ void sl_lifecycle_drained(struct sl_daemon *daemon)
     }
 }
 
-/* ---- signals ---- */
-
 static void on_signal(void *ctx)
 {
     struct sl_daemon *daemon = ctx;
@@ -125,25 +115,7 @@ static void on_signal(void *ctx)
     }
 }
 
-static int open_signals(struct sl_daemon *daemon)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    daemon->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (daemon->signals < 0)
-        return SLUICE_ESYS;
-    return sl_fd_watch_open(daemon->workers[0].loop, daemon->signals, on_signal,
-                            daemon, &daemon->signal_watch);
-}
-
-/* ---- the watchdog ---- */
-
-static void on_pulse(void *ctx)
+static void on_heartbeat(void *ctx)
 {
     struct sl_worker *worker = ctx;
 
@@ -163,7 +135,7 @@ static void on_watchdog(void *ctx)
             !daemon->draining) {
             alive = false;
             sl_log(SL_LOG_ERROR, "worker thread not responding", NULL);
-        } else if (sl_loop_post(worker->loop, on_pulse, worker)) {
+        } else if (sl_loop_post(worker->loop, on_heartbeat, worker)) {
             atomic_fetch_add(&worker->heartbeat_seen,
                              1); /* a lack of memory is not a hang */
         }
@@ -175,8 +147,6 @@ static void on_watchdog(void *ctx)
     sl_timer_start(daemon->watchdog, daemon->notify.watchdog);
 }
 
-/* ---- life ---- */
-
 /* The address of a listener, or NULL if it is closed. */
 static const char *where(const struct sl_daemon *daemon, enum sl_protocol_id id)
 {
@@ -185,19 +155,14 @@ static const char *where(const struct sl_daemon *daemon, enum sl_protocol_id id)
     return l->open ? l->where : NULL;
 }
 
-static bool has_tls(const struct sl_daemon *daemon)
-{
-    for (int i = 0; i < SL_PROTOCOLS; i++)
-        if (i != SL_PROTOCOL_ADMIN && daemon->listeners[i].tls)
-            return true;
-    return false;
-}
-
-static void say_serving(const struct sl_daemon *daemon)
+static void announce(const struct sl_daemon *daemon)
 {
     const struct sl_settings *s = &daemon->settings;
     char threads[16], store[512] = "memory";
+    bool tls = false;
 
+    for (int i = 0; i < SL_PROTOCOL_ADMIN; i++)
+        tls = tls || daemon->listeners[i].tls;
     if (s->shared)
         sl_settings_mask(s->values[SL_SET_store].text, store, sizeof(store));
     else if (s->state)
@@ -208,8 +173,8 @@ static void say_serving(const struct sl_daemon *daemon)
            where(daemon, SL_PROTOCOL_RESP), "admin",
            where(daemon, SL_PROTOCOL_ADMIN), "policy",
            daemon->path ? daemon->path : "demo", "store", store, "tls",
-           has_tls(daemon) ? "on" : NULL, "threads", threads, "version",
-           SLUICE_VERSION, NULL);
+           tls ? "on" : NULL, "threads", threads, "version", SLUICE_VERSION,
+           NULL);
     if (!daemon->path)
         sl_demo_print(stdout, where(daemon, SL_PROTOCOL_HTTP),
                       where(daemon, SL_PROTOCOL_RESP),
@@ -220,16 +185,22 @@ static void say_serving(const struct sl_daemon *daemon)
 
 int sl_lifecycle_begin(struct sl_daemon *daemon)
 {
-    int err = open_signals(daemon);
+    struct sl_loop *loop = daemon->workers[0].loop;
+    sigset_t set;
 
-    if (!err && daemon->notify.watchdog > 0)
-        err = sl_timer_new(daemon->workers[0].loop, on_watchdog, daemon,
-                           &daemon->watchdog);
-    if (err) {
-        sl_diag_error(&daemon->why, err, "cannot handle signals: %s",
-                      strerror(errno));
-        return SL_EXIT_FAILED;
-    }
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    daemon->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (daemon->signals < 0 ||
+        sl_fd_watch_open(loop, daemon->signals, on_signal, daemon,
+                         &daemon->signal_watch) ||
+        (daemon->notify.watchdog > 0 &&
+         sl_timer_new(loop, on_watchdog, daemon, &daemon->watchdog)))
+        return sl_diag_error(&daemon->why, SL_EXIT_FAILED,
+                             "cannot handle signals: %s", strerror(errno));
     if (daemon->watchdog)
         sl_timer_start(daemon->watchdog, daemon->notify.watchdog);
     return 0;
@@ -245,7 +216,7 @@ void sl_lifecycle_end(struct sl_daemon *daemon)
 
 void sl_lifecycle_run(struct sl_daemon *daemon)
 {
-    say_serving(daemon);
+    announce(daemon);
     sl_loop_run(daemon->workers[0].loop);
     sl_workers_join(daemon);
     sl_log(SL_LOG_INFO, "stopped", NULL);

@@ -48,39 +48,28 @@ static int open_tls(const struct sl_daemon *daemon,
 }
 
 /* All or none: listeners must not differ in their certificates. */
-static int make_contexts(const struct sl_daemon *daemon,
-                         const struct sl_settings *settings,
-                         struct sl_tls *ret[SL_PROTOCOLS], struct sl_diag *diag)
-{
-    int err = 0;
-
-    for (int i = 0; i < SL_PROTOCOLS && !err; i++)
-        if (daemon->listeners[i].open && daemon->listeners[i].tls)
-            err = open_tls(daemon, settings, i, &ret[i], diag);
-    for (int i = 0; i < SL_PROTOCOLS && err; i++)
-        sl_tls_unref(ret[i]);
-    return err;
-}
-
 int sl_listeners_set_tls(struct sl_daemon *daemon,
                          const struct sl_settings *settings,
                          struct sl_diag *diag)
 {
     struct sl_tls *fresh[SL_PROTOCOLS] = {NULL};
-    int err = make_contexts(daemon, settings, fresh, diag);
+    int err = 0;
 
+    for (int i = 0; i < SL_PROTOCOLS && !err; i++)
+        if (daemon->listeners[i].open && daemon->listeners[i].tls)
+            err = open_tls(daemon, settings, i, &fresh[i], diag);
     daemon->certificates_good = !err;
-    if (err)
-        return err;
     for (int i = 0; i < SL_PROTOCOLS; i++) {
-        if (!fresh[i])
+        if (err)
+            sl_tls_unref(fresh[i]);
+        if (err || !fresh[i])
             continue;
         sl_tls_unref(daemon->listeners[i].tls);
         daemon->listeners[i].tls = fresh[i];
         for (unsigned k = 0; k < daemon->worker_count; k++)
             sl_worker_set_tls(&daemon->workers[k], i, fresh[i]);
     }
-    return 0;
+    return err;
 }
 
 /* ---- sockets and settings ---- */

@@ -30,7 +30,7 @@ static const struct {
     {sl_workers_start,         sl_workers_join       },
 };
 
-static int complain(const struct sl_diag *why, int status)
+static int print_error(const struct sl_diag *why, int status)
 {
     if (why->sentence[0])
         fprintf(stderr, "sluiced: %s\n", why->sentence);
@@ -47,7 +47,7 @@ static int serve(struct sl_daemon *daemon)
     if (!status)
         sl_lifecycle_run(daemon);
     else
-        complain(&daemon->why, status);
+        print_error(&daemon->why, status);
     while (up-- > 0)
         steps[up].down(daemon);
     return status;
@@ -59,31 +59,13 @@ static int check(struct sl_daemon *daemon)
     int status = sl_policy_begin(daemon);
 
     if (status)
-        complain(&daemon->why, status);
+        print_error(&daemon->why, status);
     else if (daemon->given.action == SL_ARGS_SHOW)
         sl_settings_show(&daemon->settings, stdout);
     else
         printf("%s: ok\n", daemon->path ? daemon->path : "demo");
     sl_policy_end(daemon);
     return status;
-}
-
-static int fulfil(struct sl_daemon *daemon)
-{
-    switch (daemon->given.action) {
-    case SL_ARGS_HELP:
-        sl_settings_help(stdout);
-        return 0;
-    case SL_ARGS_VERSION:
-        printf("sluiced %s\n", SLUICE_VERSION);
-        return 0;
-    case SL_ARGS_CHECK:
-    case SL_ARGS_SHOW:
-        return check(daemon);
-    case SL_ARGS_SERVE:
-        break;
-    }
-    return serve(daemon);
 }
 
 int main(int argc, char **argv)
@@ -94,8 +76,14 @@ int main(int argc, char **argv)
                                (const char *const *)environ, &daemon.why);
 
     if (status)
-        return complain(&daemon.why, status);
-    status = fulfil(&daemon);
+        return print_error(&daemon.why, status);
+    if (daemon.given.action == SL_ARGS_HELP)
+        sl_settings_help(stdout);
+    else if (daemon.given.action == SL_ARGS_VERSION)
+        printf("sluiced %s\n", SLUICE_VERSION);
+    else
+        status = daemon.given.action == SL_ARGS_SERVE ? serve(&daemon)
+                                                      : check(&daemon);
     if (fflush(stdout) != 0 && status == 0)
         status = SL_EXIT_FAILED; /* a full disk must not look like success */
     return status;

@@ -60,7 +60,7 @@ static bool find_value(struct sl_str line, size_t from, size_t *ret, bool *url)
 
 /* Returns the length, with quotes, of a reference to an external value:
  * "${FILE:./token}", or 0. */
-static size_t reference(struct sl_str value)
+static size_t reference_len(struct sl_str value)
 {
     char quote = value.len > 0 ? value.at[0] : '\0';
     const char *end;
@@ -75,7 +75,7 @@ static size_t reference(struct sl_str value)
 }
 
 /* Returns the length of a quoted value that ends on its line, or 0. */
-static size_t whole(struct sl_str value)
+static size_t quoted_len(struct sl_str value)
 {
     char quote = value.len > 0 ? value.at[0] : '\0';
 
@@ -105,49 +105,48 @@ static bool is_blank(struct sl_str line)
 
 /* ---- writing ---- */
 
-/* Adds text, with the secrets masked. */
-static int add_plain(struct sl_str text, const struct sl_str *secrets,
-                     unsigned count, struct sl_buf *out)
-{
-    int err = 0;
-
-    for (size_t at = 0; at < text.len && !err;) {
-        size_t hit = 0;
-
-        for (unsigned i = 0; i < count && !hit; i++)
-            if (secrets[i].len > 0 && secrets[i].len <= text.len - at &&
-                memcmp(text.at + at, secrets[i].at, secrets[i].len) == 0)
-                hit = secrets[i].len;
-        err = hit ? sl_buf_add(out, SL_STR(MASK))
-                  : sl_buf_add(out, (struct sl_str){text.at + at, 1});
-        at += hit ? hit : 1;
-    }
-    return err;
-}
-
-struct job {
+struct redaction {
+    struct sl_writer w;
     const struct sl_str *secrets;
     unsigned count;
-    struct sl_buf *out;
     bool swallowing; /* lines deeper than `depth` belong to a masked value */
     size_t depth;
-    bool awaits; /* a URL may be on the next line */
+    bool url_follows; /* a URL may be on the next line */
 };
 
-/* Masks the value at the start of `rest`; *ret is its length on this line. */
-static int add_value(struct job *job, struct sl_str line, struct sl_str rest,
-                     size_t *ret)
+/* Adds text, with the secrets masked. */
+static void add_plain(struct redaction *r, struct sl_str text)
 {
-    *ret = reference(rest);
-    if (*ret > 0)
-        return sl_buf_add(job->out, (struct sl_str){rest.at, *ret});
-    *ret = whole(rest);
-    if (*ret == 0) {
-        job->swallowing = true;
-        job->depth = indent_of(line);
-        *ret = rest.len;
+    for (size_t at = 0; at < text.len;) {
+        size_t hit = 0;
+
+        for (unsigned i = 0; i < r->count && !hit; i++)
+            if (r->secrets[i].len > 0 && r->secrets[i].len <= text.len - at &&
+                memcmp(text.at + at, r->secrets[i].at, r->secrets[i].len) == 0)
+                hit = r->secrets[i].len;
+        sl_writer_add(&r->w,
+                      hit ? SL_STR(MASK) : (struct sl_str){text.at + at, 1});
+        at += hit ? hit : 1;
     }
-    return sl_buf_add(job->out, SL_STR(MASK));
+}
+
+/* Masks the value at the start of `rest`. Returns its length on this line. */
+static size_t add_value(struct redaction *r, struct sl_str line,
+                        struct sl_str rest)
+{
+    size_t len = reference_len(rest);
+
+    if (len > 0) {
+        sl_writer_add(&r->w, (struct sl_str){rest.at, len});
+        return len;
+    }
+    sl_writer_add(&r->w, SL_STR(MASK));
+    len = quoted_len(rest);
+    if (len > 0)
+        return len;
+    r->swallowing = true;
+    r->depth = indent_of(line);
+    return rest.len;
 }
 
 /* Returns the length of a URL that ends on its line: in quotes, or up to a
@@ -159,13 +158,13 @@ static size_t url_len(struct sl_str rest)
     if (rest.len == 0 || strchr("{[&*!|>", rest.at[0]))
         return 0;
     if (strchr("\"'", rest.at[0]))
-        return whole(rest);
+        return quoted_len(rest);
     while (len < rest.len && !strchr(" \t\r", rest.at[len]))
         len++;
     return len;
 }
 
-static bool goes_on_below(struct sl_str rest)
+static bool continues_below(struct sl_str rest)
 {
     return rest.len > 0 && strchr("\"'|>", rest.at[0]);
 }
@@ -176,97 +175,87 @@ static bool has(struct sl_str text, const char *what)
 }
 
 /* Masks the user and password before the last '@' of a URL. A URL with a
- * password after it is masked as a whole. */
-static int add_url(struct job *job, struct sl_str line, struct sl_str rest,
-                   size_t *ret)
+ * password after it is masked as a whole. Returns its length on this line. */
+static size_t add_url(struct redaction *r, struct sl_str line,
+                      struct sl_str rest)
 {
     struct sl_str url = {rest.at, url_len(rest)};
     const char *slashes, *at;
 
-    *ret = url.len;
+    if (url.len == 0 && continues_below(rest)) /* like any other secret */
+        return add_value(r, line, rest);
     if (url.len == 0) {
-        if (goes_on_below(rest)) /* like any other secret */
-            return add_value(job, line, rest, ret);
-        job->awaits = rest.len == 0;
+        r->url_follows = rest.len == 0;
         return 0; /* a map: there may be more in it */
     }
-    if (has(url, "password"))
-        return sl_buf_add(job->out, SL_STR(MASK));
     at = memrchr(url.at, '@', url.len);
     slashes = memmem(url.at, url.len, "://", 3);
-    if (!at || !slashes || at < slashes)
-        return add_plain(url, job->secrets, job->count, job->out);
-    if (sl_buf_add(job->out,
-                   (struct sl_str){url.at, (size_t)(slashes + 3 - url.at)}) ||
-        sl_buf_add(job->out, SL_STR(MASK)))
-        return SLUICE_ENOMEM;
-    return add_plain(sl_str_from(url, (size_t)(at - url.at)), job->secrets,
-                     job->count, job->out);
+    if (has(url, "password")) {
+        sl_writer_add(&r->w, SL_STR(MASK));
+    } else if (!at || !slashes || at < slashes) {
+        add_plain(r, url);
+    } else {
+        sl_writer_add(&r->w,
+                      (struct sl_str){url.at, (size_t)(slashes + 3 - url.at)});
+        sl_writer_add(&r->w, SL_STR(MASK));
+        add_plain(r, sl_str_from(url, (size_t)(at - url.at)));
+    }
+    return url.len;
 }
 
-/* A URL, or a scalar that may continue as one; not a key. */
-static bool is_url(struct sl_str rest)
+static void add_line(struct redaction *r, struct sl_str line)
 {
-    return goes_on_below(rest) || has(rest, "://");
-}
-
-static int add_line(struct job *job, struct sl_str line)
-{
-    size_t at = 0, value, len;
+    size_t at = 0, value;
     bool url;
-    int err = 0;
 
-    if (job->awaits && !is_blank(line)) {
-        job->awaits = false;
+    if (r->url_follows && !is_blank(line)) {
+        struct sl_str rest = sl_str_from(line, indent_of(line));
+
+        r->url_follows = false;
         at = indent_of(line);
-        err = sl_buf_add(job->out, (struct sl_str){line.at, at});
-        if (!err && is_url(sl_str_from(line, at))) {
-            err = add_url(job, line, sl_str_from(line, at), &len);
-            at += len;
-        }
+        sl_writer_add(&r->w, (struct sl_str){line.at, at});
+        /* A URL, or a scalar that may continue as one; not a key. */
+        if (continues_below(rest) || has(rest, "://"))
+            at += add_url(r, line, rest);
     }
-    while (!err && find_value(line, at, &value, &url)) {
-        err = add_plain((struct sl_str){line.at + at, value - at}, job->secrets,
-                        job->count, job->out);
-        if (!err && url)
-            err = add_url(job, line, sl_str_from(line, value), &len);
-        else if (!err)
-            err = add_value(job, line, sl_str_from(line, value), &len);
-        if (!err)
-            at = value + len;
+    while (find_value(line, at, &value, &url)) {
+        struct sl_str rest = sl_str_from(line, value);
+
+        add_plain(r, (struct sl_str){line.at + at, value - at});
+        at = value + (url ? add_url(r, line, rest) : add_value(r, line, rest));
     }
-    return err ? err
-               : add_plain(sl_str_from(line, at), job->secrets, job->count,
-                           job->out);
+    add_plain(r, sl_str_from(line, at));
 }
 
 int sl_redact(struct sl_str text, const struct sl_str *secrets, unsigned count,
               struct sl_buf *out)
 {
-    struct job job = {.secrets = secrets, .count = count, .out = out};
-    int err = 0;
+    struct redaction r = {
+        {out, 0},
+        secrets, count, false, 0, false
+    };
 
-    while (text.len > 0 && !err) {
+    while (text.len > 0) {
         const char *end = memchr(text.at, '\n', text.len);
         struct sl_str line = {text.at,
                               end ? (size_t)(end - text.at) : text.len};
-        bool more =
-            job.swallowing && (is_blank(line) || indent_of(line) > job.depth);
 
-        job.swallowing = more;
-        if (!more)
-            err = add_line(&job, line);
-        if (!err && end && !more)
-            err = sl_buf_add(out, SL_STR("\n"));
+        r.swallowing =
+            r.swallowing && (is_blank(line) || indent_of(line) > r.depth);
+        if (!r.swallowing) {
+            add_line(&r, line);
+            sl_writer_add(&r.w, end ? SL_STR("\n") : SL_STR(""));
+        }
         text = sl_str_from(text, line.len + (end ? 1 : 0));
     }
-    return err;
+    return r.w.err;
 }
 
 /* ---- a policy and its text. */
 
 #define SECRET_MOST ((size_t)64 * 1024)
 #define PATH_MOST   4096
+#define ARENA_MOST  ((size_t)64 << 20)
 
 struct reading {
     const char *path;
@@ -303,83 +292,66 @@ static int on_file(void *ctx, const char *path, struct sl_buf *out,
     return sl_file_read(whole, SECRET_MOST, out, diag);
 }
 
-static int read_text(struct sl_policy_source *written, const char *path,
-                     const struct sl_str *posted, struct sl_diag *diag)
-{
-    struct sl_str text = posted ? *posted : sl_str_c(sl_demo_policy);
-    int err;
-
-    if (path && !posted) {
-        err = sl_file_read(path, SL_YAML_BYTES, &written->text, diag);
-        return err == SLUICE_EFULL ? 0 : err; /* the parser has a better
-                                               * sentence */
-    }
-    if (text.len > SL_YAML_BYTES + 1)
-        text.len = SL_YAML_BYTES + 1;
-    err = sl_buf_add(&written->text, text);
-    return err ? sl_diag_error(diag, err, "out of memory") : 0;
-}
-
-static void hash_text(struct sl_policy_source *written)
-{
-    unsigned char sum[EVP_MAX_MD_SIZE] = {0};
-    unsigned len = 0;
-
-    if (!EVP_Digest(written->text.len ? written->text.bytes : "",
-                    written->text.len, sum, &len, EVP_sha256(), NULL))
-        len = 0;
-    for (unsigned i = 0; i < len && i < 32; i++)
-        snprintf(written->hash + 2 * (size_t)i, 3, "%02x", sum[i]);
-}
-
-static int make(struct sl_policy_source *written, struct reading *reading,
+/* Hashes the text and makes the policy of it. */
+static int make(struct sl_policy_source *source, struct reading reading,
                 struct sl_report *report, struct sl_diag *diag)
 {
     struct sl_policy_options options = {
-        .substitute = {on_env, on_file, reading},
+        .substitute = {on_env, on_file, &reading},
     };
+    unsigned char sum[EVP_MAX_MD_SIZE] = {0};
+    unsigned len = 0;
     int err;
 
-    hash_text(written);
-    err = sl_policy_read(report, &options, &written->policy);
+    if (!EVP_Digest(source->text.len ? source->text.bytes : "",
+                    source->text.len, sum, &len, EVP_sha256(), NULL))
+        len = 0;
+    for (unsigned i = 0; i < len && i < 32; i++)
+        snprintf(source->hash + 2 * (size_t)i, 3, "%02x", sum[i]);
+    err = sl_policy_read(report, &options, &source->policy);
     if (err && report->errors == 0)
         sl_diag_error(diag, err, "out of memory");
     return err;
 }
 
-int sl_policy_source_make(struct sl_policy_source *written, const char *path,
-                          struct sl_report *report, struct sl_diag *diag)
+static void init(struct sl_policy_source *source)
 {
-    struct reading reading = {path, false};
-
-    sl_report_init(report, path, sl_buf_str(&written->text), &sl_alloc_libc);
-    return make(written, &reading, report, diag);
+    memset(source, 0, sizeof(*source));
+    sl_buf_init(&source->text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
 }
 
-int sl_policy_source_read(struct sl_policy_source *written, const char *path,
+int sl_policy_source_read(struct sl_policy_source *source, const char *path,
                           const struct sl_str *posted, struct sl_report *report,
                           struct sl_diag *diag)
 {
-    struct reading reading = {path, posted != NULL};
+    struct sl_str text = posted ? *posted : sl_str_c(sl_demo_policy);
+    const char *name = posted ? "posted" : path ? path : "demo";
     int err;
 
-    memset(written, 0, sizeof(*written));
-    sl_buf_init(&written->text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
-    err = read_text(written, path, posted, diag);
-    sl_report_init(report,
-                   posted ? "posted"
-                   : path ? path
-                          : "demo",
-                   sl_buf_str(&written->text), &sl_alloc_libc);
-    return err ? err : make(written, &reading, report, diag);
+    init(source);
+    if (path && !posted) {
+        err = sl_file_read(path, SL_YAML_BYTES, &source->text, diag);
+        if (err == SLUICE_EFULL)
+            err = 0; /* the parser has a better sentence */
+    } else {
+        if (text.len > SL_YAML_BYTES + 1)
+            text.len = SL_YAML_BYTES + 1;
+        err = sl_buf_add(&source->text, text);
+        if (err)
+            sl_diag_error(diag, err, "out of memory");
+    }
+    sl_report_init(report, name, sl_buf_str(&source->text), &sl_alloc_libc);
+    return err ? err
+               : make(source, (struct reading){path, posted != NULL}, report,
+                      diag);
 }
 
-void sl_policy_source_done(struct sl_policy_source *written)
+void sl_policy_source_done(struct sl_policy_source *source)
 {
-    sl_policy_unref(written->policy);
-    written->policy = NULL;
-    if (written->text.ceiling > 0) /* otherwise nothing was read */
-        sl_buf_done(&written->text);
+    sl_policy_unref(source->policy);
+    source->policy = NULL;
+    if (source->text.ceiling > 0) /* otherwise nothing was read */
+        sl_buf_done(&source->text);
 }
 
 /* Returns the password in scheme://user:password@host. */
@@ -397,20 +369,18 @@ static struct sl_str password_of(struct sl_str url)
     return (struct sl_str){colon + 1, (size_t)(at - colon - 1)};
 }
 
-int sl_policy_source_print(const struct sl_policy_source *written,
+int sl_policy_source_print(const struct sl_policy_source *source,
                            struct sl_buf *out)
 {
-    const struct sl_server_conf *server = &written->policy->server;
+    const struct sl_server_conf *server = &source->policy->server;
     struct sl_str secrets[] = {server->access_token, server->admin_token,
-                               written->policy->identity.jwt.secret,
+                               source->policy->identity.jwt.secret,
                                password_of(server->store)};
 
-    return sl_redact(sl_buf_str(&written->text), secrets, SL_LEN(secrets), out);
+    return sl_redact(sl_buf_str(&source->text), secrets, SL_LEN(secrets), out);
 }
 
 /* ---- the configuration of another program in place of a policy. */
-
-#define ARENA_MOST ((size_t)64 << 20)
 
 static const char *value_of(const struct sl_setting_source *given,
                             enum sl_setting id)
@@ -425,39 +395,33 @@ int sl_compat_choose(const struct sl_setting_source *given, const char **ret,
     const char *folder = value_of(given, SL_SET_config_dir);
     bool on = compat && strcmp(compat, "none") != 0;
 
-    *ret = NULL;
+    *ret = on ? folder : NULL;
     if (on && strcmp(compat, "envoy-ratelimit") != 0)
-        sl_diag_error(
-            diag, SLUICE_ECONF,
+        return sl_diag_error(
+            diag, SL_EXIT_USAGE,
             "--compat %s: unknown program; write --compat envoy-ratelimit",
             compat);
-    else if (on && !folder)
-        sl_diag_error(
-            diag, SLUICE_ECONF,
+    if (on && !folder)
+        return sl_diag_error(
+            diag, SL_EXIT_USAGE,
             "--compat %s: missing configuration; add --config-dir FOLDER",
             compat);
-    else if (!on && folder)
-        sl_diag_error(
-            diag, SLUICE_ECONF,
+    if (!on && folder)
+        return sl_diag_error(
+            diag, SL_EXIT_USAGE,
             "--config-dir %s: missing program; add --compat envoy-ratelimit",
             folder);
-    else if (on && value_of(given, SL_SET_policy))
-        sl_diag_error(
-            diag, SLUICE_ECONF,
+    if (on && value_of(given, SL_SET_policy))
+        return sl_diag_error(
+            diag, SL_EXIT_USAGE,
             "--compat %s: a policy is given as well; remove one of them",
             compat);
-    else {
-        *ret = on ? folder : NULL;
-        return 0;
-    }
-    return SL_EXIT_USAGE;
+    return 0;
 }
 
-/* ---- reading ---- */
-
-static void on_told(void *ctx, const struct sl_report *report)
+static void on_problems(void *ctx, const struct sl_report *report)
 {
-    struct sl_diag *diag = ctx;
+    struct sl_diag *first = ctx;
 
     for (unsigned i = 0; i < report->kept; i++) {
         const struct sl_diag *d = &report->problems[i].diag;
@@ -467,41 +431,45 @@ static void on_told(void *ctx, const struct sl_report *report)
         sl_log(report->problems[i].warning ? SL_LOG_WARN : SL_LOG_ERROR,
                "configuration refused", "at", at, "why", d->sentence, "write",
                d->hint[0] ? d->hint : NULL, NULL);
-        if (!diag->sentence[0])
-            sl_diag_error(diag, SLUICE_ECONF, "%s: %s", at, d->sentence);
+        if (!first->sentence[0])
+            sl_diag_error(first, SLUICE_ECONF, "%s: %s", at, d->sentence);
     }
 }
 
-static int load(struct sl_envoy *envoy, const char *folder,
-                struct sl_diag *diag)
-{
-    struct sl_diag first = {0};
-    int err = sl_envoy_load(envoy, folder, on_told, &first, diag);
-
-    if (err && first.sentence[0])
-        sl_diag_error(diag, err, "%s", first.sentence);
-    return err;
-}
-
-int sl_compat_read(struct sl_policy_source *written, const char *folder,
-                   struct sl_report *report, struct sl_diag *diag)
+/* Reads the folder, and writes a policy or, for `dump`, what /rlconfig shows.
+ */
+static int convert(const char *folder, bool dump, struct sl_buf *out,
+                   struct sl_diag *diag)
 {
     static struct sl_envoy envoy;
+    struct sl_diag first = {0};
     struct sl_arena arena;
     int err;
 
-    memset(written, 0, sizeof(*written));
-    sl_buf_init(&written->text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
-    sl_report_init(report, folder, sl_buf_str(&written->text), &sl_alloc_libc);
     sl_arena_init(&arena, ARENA_MOST, &sl_alloc_libc);
     envoy.arena = &arena;
-    err = load(&envoy, folder, diag);
-    if (!err && sl_envoy_write(&envoy, &written->text))
+    err = sl_envoy_load(&envoy, folder, on_problems, &first, diag);
+    if (err && first.sentence[0])
+        sl_diag_error(diag, err, "%s", first.sentence);
+    if (!err && dump)
+        err = sl_envoy_dump(&envoy, out);
+    else if (!err && sl_envoy_write(&envoy, out))
         err = sl_diag_error(diag, SLUICE_ECONF,
                             "%s is too large to convert to a policy", folder);
     sl_arena_done(&arena);
+    return err;
+}
+
+int sl_compat_read(struct sl_policy_source *source, const char *folder,
+                   struct sl_report *report, struct sl_diag *diag)
+{
+    int err;
+
+    init(source);
+    err = convert(folder, false, &source->text, diag);
+    sl_report_init(report, folder, sl_buf_str(&source->text), &sl_alloc_libc);
     if (!err)
-        err = sl_policy_source_make(written, folder, report, diag);
+        err = make(source, (struct reading){folder, false}, report, diag);
     if (!err) /* the generated policy has no warnings of its own */
         report->kept = report->warnings = 0;
     return err;
@@ -509,16 +477,7 @@ int sl_compat_read(struct sl_policy_source *written, const char *folder,
 
 int sl_compat_dump(const char *folder, struct sl_buf *out)
 {
-    static struct sl_envoy envoy;
     struct sl_diag diag = {0};
-    struct sl_arena arena;
-    int err;
 
-    sl_arena_init(&arena, ARENA_MOST, &sl_alloc_libc);
-    envoy.arena = &arena;
-    err = load(&envoy, folder, &diag);
-    if (!err)
-        err = sl_envoy_dump(&envoy, out);
-    sl_arena_done(&arena);
-    return err;
+    return convert(folder, true, out, &diag);
 }

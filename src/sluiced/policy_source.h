@@ -22,21 +22,16 @@ struct sl_policy_source {
  * with a sentence. In all cases the caller calls sl_report_done() first, then
  * sl_policy_source_done().
  */
-SL_MUST_USE int sl_policy_source_read(struct sl_policy_source *written,
+SL_MUST_USE int sl_policy_source_read(struct sl_policy_source *source,
                                       const char *path,
                                       const struct sl_str *posted,
                                       struct sl_report *report,
                                       struct sl_diag *diag);
 
-/* The same for the text in written->text. */
-SL_MUST_USE int sl_policy_source_make(struct sl_policy_source *written,
-                                      const char *path,
-                                      struct sl_report *report,
-                                      struct sl_diag *diag);
-void sl_policy_source_done(struct sl_policy_source *written);
+void sl_policy_source_done(struct sl_policy_source *source);
 
 /* Appends the text without secrets. */
-SL_MUST_USE int sl_policy_source_print(const struct sl_policy_source *written,
+SL_MUST_USE int sl_policy_source_print(const struct sl_policy_source *source,
                                        struct sl_buf *out);
 
 /* ---- the configuration of another program instead of a policy.
@@ -53,15 +48,12 @@ SL_MUST_USE int sl_compat_choose(const struct sl_setting_source *given,
 
 /* Like sl_policy_source_read(), from the folder. Errors in its files are logged
  * with file, line and column; the first is in `diag`. */
-SL_MUST_USE int sl_compat_read(struct sl_policy_source *written,
+SL_MUST_USE int sl_compat_read(struct sl_policy_source *source,
                                const char *folder, struct sl_report *report,
                                struct sl_diag *diag);
 
 /* The configuration as /rlconfig shows it. */
 SL_MUST_USE int sl_compat_dump(const char *folder, struct sl_buf *out);
-
-/* ---- a policy's text without its secrets.
- */
 
 /* Appends `text`, YAML, with masked values of `access_token` and `admin_token`,
  * masked users and passwords of `store` and `usage`, and `secrets` masked

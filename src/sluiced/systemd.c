@@ -32,32 +32,23 @@ static bool address_of(const char *path, struct sockaddr_un *ret,
     return true;
 }
 
-uint64_t sl_systemd_number(const char *variable)
+/* Reads and unsets a variable. Returns its number, or 0. */
+static uint64_t take_number(const char *variable)
 {
     const char *text = getenv(variable);
     uint64_t number = 0;
 
     if (text && sl_parse_number(sl_str_c(text), &number, NULL))
         number = 0;
+    unsetenv(variable);
     return number;
-}
-
-/* Twice as often as required, so that one late heartbeat is tolerated. */
-static sl_ns watchdog_interval(void)
-{
-    uint64_t usec = sl_systemd_number("WATCHDOG_USEC");
-    uint64_t pid = sl_systemd_number("WATCHDOG_PID");
-
-    if (pid != 0 && pid != (uint64_t)getpid())
-        return 0;
-    return usec > 0 && usec < (uint64_t)(SL_DAY / SL_US)
-               ? (sl_ns)usec * SL_US / 2
-               : 0;
 }
 
 void sl_notify_open(struct sl_notify *notify)
 {
     const char *path = getenv("NOTIFY_SOCKET");
+    uint64_t usec = take_number("WATCHDOG_USEC");
+    uint64_t pid = take_number("WATCHDOG_PID");
     struct sockaddr_un address;
     socklen_t len;
 
@@ -70,11 +61,11 @@ void sl_notify_open(struct sl_notify *notify)
             notify->fd = -1;
         }
     }
-    if (notify->fd >= 0)
-        notify->watchdog = watchdog_interval();
     unsetenv("NOTIFY_SOCKET");
-    unsetenv("WATCHDOG_USEC");
-    unsetenv("WATCHDOG_PID");
+    /* Twice as often as required, so that one late heartbeat is tolerated. */
+    if (notify->fd >= 0 && (pid == 0 || pid == (uint64_t)getpid()) &&
+        usec < (uint64_t)(SL_DAY / SL_US))
+        notify->watchdog = (sl_ns)usec * SL_US / 2;
 }
 
 void sl_notify_close(struct sl_notify *notify)
@@ -84,29 +75,20 @@ void sl_notify_close(struct sl_notify *notify)
     notify->fd = -1;
 }
 
-static void send_text(int fd, const char *fmt, va_list args)
-{
-    char message[MESSAGE];
-    ssize_t sent;
-    /* style: the analyzer of clang 14 misses va_start() here */
-    int len = vsnprintf(message, sizeof(message), fmt, args);
-
-    if (len <= 0)
-        return;
-    if (len >= MESSAGE)
-        len = MESSAGE - 1;
-    sent = send(fd, message, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)sent; /* an error cannot be reported */
-}
-
+/* Errors cannot be reported. */
 void sl_notify(const struct sl_notify *notify, const char *fmt, ...)
 {
+    char message[MESSAGE];
     va_list args;
 
+    if (notify->fd < 0)
+        return;
     va_start(args, fmt);
-    if (notify->fd >= 0)
-        send_text(notify->fd, fmt, args);
+    /* style: the analyzer of clang 14 misses va_start() here */
+    vsnprintf(message, sizeof(message), fmt, args);
     va_end(args);
+    (void)!send(notify->fd, message, strlen(message),
+                MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* ---- sockets that systemd opened for us.
@@ -116,13 +98,6 @@ void sl_notify(const struct sl_notify *notify, const char *fmt, ...)
  */
 
 #define FIRST 3
-
-static void forget(void)
-{
-    unsetenv("LISTEN_PID");
-    unsetenv("LISTEN_FDS");
-    unsetenv("LISTEN_FDNAMES");
-}
 
 /* Splits "http:admin" into names. Without a name systemd uses "unknown";
  * without FileDescriptorName= it is the name of the unit. */
@@ -163,8 +138,8 @@ static int check_names(const struct sl_activated *a, struct sl_diag *diag)
 int sl_activated_read(struct sl_activated *ret, struct sl_diag *diag)
 {
     struct sl_activated a = {0};
-    uint64_t count = sl_systemd_number("LISTEN_FDS");
-    bool ours = sl_systemd_number("LISTEN_PID") == (uint64_t)getpid();
+    uint64_t count = take_number("LISTEN_FDS");
+    bool ours = take_number("LISTEN_PID") == (uint64_t)getpid();
     int err = 0;
 
     if (ours && count > SL_ACTIVATED)
@@ -182,7 +157,7 @@ int sl_activated_read(struct sl_activated *ret, struct sl_diag *diag)
         read_names(&a, getenv("LISTEN_FDNAMES"));
         err = check_names(&a, diag);
     }
-    forget();
+    unsetenv("LISTEN_FDNAMES");
     if (!err)
         *ret = a;
     return err;

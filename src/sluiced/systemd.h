@@ -43,7 +43,4 @@ SL_MUST_USE int sl_activated_read(struct sl_activated *ret,
 /* Returns the socket of a name, or -1. */
 int sl_activated_find(const struct sl_activated *activated, const char *name);
 
-/* Returns the number in an environment variable, or 0. */
-uint64_t sl_systemd_number(const char *variable);
-
 #endif
