@@ -1,4 +1,4 @@
-/* caller.c -- who is asking. */
+/* caller.c -- the caller: from the request, its token and the registry. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +9,19 @@
 #include "engine/request.h"
 #include "policy/policy.h"
 
+struct sl_str sl_request_find(const struct sl_request *request,
+                              struct sl_str name, unsigned *ret_count)
+{
+    struct sl_str value = {NULL, 0};
+
+    *ret_count = 0;
+    for (unsigned i = 0; i < request->header_count; i++)
+        if (sl_str_eq_nocase(request->headers[i].name, name) &&
+            (*ret_count)++ == 0)
+            value = request->headers[i].value;
+    return value;
+}
+
 struct sl_str sl_request_header(const struct sl_request *request,
                                 struct sl_str name)
 {
@@ -16,6 +29,15 @@ struct sl_str sl_request_header(const struct sl_request *request,
         if (sl_str_eq_nocase(request->headers[i].name, name))
             return request->headers[i].value;
     return (struct sl_str){NULL, 0};
+}
+
+struct sl_str sl_request_single(const struct sl_request *request,
+                                struct sl_str name)
+{
+    unsigned count;
+    struct sl_str value = sl_request_find(request, name, &count);
+
+    return count == 1 ? value : (struct sl_str){NULL, 0};
 }
 
 /* ---- the registry's plan and roles.
@@ -33,11 +55,6 @@ static bool is_over(sl_ns end, sl_ns now)
 static bool is_known(const struct sl_subject *subject)
 {
     return subject && subject->known;
-}
-
-static bool has_subject(const struct sl_auth_info *known)
-{
-    return is_known(known->user) || is_known(known->org);
 }
 
 /* "" if there is none. *ret_ended: there was one, and it has expired. */
@@ -73,22 +90,13 @@ static const struct sl_str *roles_of(const struct sl_auth_info *known,
     return NULL;
 }
 
-/* Who is asked, and what is known of him. */
+/* ---- sources of names ---- */
+
 struct asked {
     const struct sl_request *request;
     const struct sl_auth_info *known;
-    struct sl_caller *caller; /* what the registry says beside a value */
+    struct sl_caller *caller; /* gets roles and plan_ended */
 };
-
-/* Sent twice, it is not known which one a proxy has looked at. */
-static struct sl_str ask_cookie(const struct sl_request *request,
-                                struct sl_str name)
-{
-    unsigned count;
-    struct sl_str value = sl_request_cookie(request, name, &count);
-
-    return count == 1 ? value : (struct sl_str){NULL, 0};
-}
 
 static struct sl_str ask_registry(struct sl_str what, const struct asked *asked)
 {
@@ -102,67 +110,45 @@ static struct sl_str ask_registry(struct sl_str what, const struct asked *asked)
     return caller->roles ? caller->roles[0] : (struct sl_str){NULL, 0};
 }
 
+/* A cookie that was sent twice does not count: a proxy may have checked the
+ * other one. */
 static struct sl_str ask_source(const struct sl_source *source,
                                 const struct asked *asked)
 {
     const struct sl_request *request = asked->request;
+    struct sl_str value = {NULL, 0};
+    unsigned count = 1;
 
     switch (source->kind) {
     case SL_SOURCE_JWT:
         if (asked->known->token)
-            return sl_token_claim(asked->known->token, source->name);
+            value = sl_token_claim(asked->known->token, source->name);
         break;
     case SL_SOURCE_HEADER:
         if (request->trusted)
-            return sl_str_trim(sl_request_single(request, source->name));
+            value = sl_str_trim(sl_request_single(request, source->name));
         break;
     case SL_SOURCE_COOKIE:
         if (request->trusted)
-            return ask_cookie(request, source->name);
+            value = sl_request_cookie(request, source->name, &count);
         break;
     case SL_SOURCE_SUBJECT:
-        return ask_registry(source->name, asked);
+        value = ask_registry(source->name, asked);
+        break;
     case SL_SOURCE_IP:
         break; /* of `anonymous` only */
     }
-    return (struct sl_str){NULL, 0};
+    return count == 1 ? value : (struct sl_str){NULL, 0};
 }
 
-/* The first source that has a value. */
-static struct sl_str check(const struct sl_sources *sources,
-                           const struct asked *asked)
+/* The given value, or that of the first source that has one. For `what`, "plan"
+ * or "role", the registry is the last source if it is not listed, and its
+ * expired plan ends the search. */
+static struct sl_str find_value(struct sl_str given,
+                                const struct sl_sources *sources,
+                                struct sl_str what, const struct asked *asked)
 {
-    struct sl_str value = {NULL, 0};
-
-    for (unsigned i = 0; i < sources->count && value.len == 0; i++)
-        value = ask_source(&sources->list[i], asked);
-    return value;
-}
-
-static struct sl_str find_entry(const struct sl_request *request,
-                                struct sl_str scope)
-{
-    for (unsigned i = 0; i < request->entry_count; i++)
-        if (sl_str_eq(request->entries[i].key, scope))
-            return request->entries[i].value;
-    return (struct sl_str){NULL, 0};
-}
-
-static struct sl_str given_or(struct sl_str given,
-                              const struct sl_sources *sources,
-                              const struct asked *asked)
-{
-    return given.len > 0 ? given : check(sources, asked);
-}
-
-/* The registry is asked last where nobody says when. A plan of its that has
- * ended is the last word. */
-static struct sl_str given_or_registered(struct sl_str given,
-                                         const struct sl_sources *sources,
-                                         struct sl_str what,
-                                         const struct asked *asked)
-{
-    bool was_asked = false;
+    bool was_asked = what.len == 0;
 
     if (given.len > 0)
         return given;
@@ -178,9 +164,17 @@ static struct sl_str given_or_registered(struct sl_str given,
     return was_asked ? (struct sl_str){NULL, 0} : ask_registry(what, asked);
 }
 
-/* An address by its bits, in one notation; IPv6 by its prefix. What is no
- * address counts as none: no text that a client makes up opens an allowance of
- * its own. */
+static struct sl_str find_entry(const struct sl_request *request,
+                                struct sl_str scope)
+{
+    for (unsigned i = 0; i < request->entry_count; i++)
+        if (sl_str_eq(request->entries[i].key, scope))
+            return request->entries[i].value;
+    return (struct sl_str){NULL, 0};
+}
+
+/* A text that is not an address counts as "unknown", so that a client cannot
+ * make up keys. */
 struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
                              char out[SL_IP_TEXT + 5])
 {
@@ -212,9 +206,9 @@ struct sl_str sl_caller_ip(struct sl_caller *caller,
     return *ip;
 }
 
-/* Known is whoever has a name of any kind; an address is none. */
-static bool is_nobody(const struct sl_identity *identity,
-                      const struct sl_str *values)
+/* Does no scope have a name? An address is not a name. */
+static bool is_anonymous(const struct sl_identity *identity,
+                         const struct sl_str *values)
 {
     for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
         if (values[s].len > 0)
@@ -222,20 +216,10 @@ static bool is_nobody(const struct sl_identity *identity,
     return values[SL_SCOPE_USER].len == 0 && values[SL_SCOPE_ORG].len == 0;
 }
 
-/* Whose plan is told by somebody else is known well enough. */
-static bool is_unregistered(const struct sl_caller *caller,
-                            const struct sl_auth_info *known)
-{
-    return (caller->values[SL_SCOPE_USER].len > 0 ||
-            caller->values[SL_SCOPE_ORG].len > 0) &&
-           caller->plan.len == 0 && !has_subject(known) &&
-           !known->subjects_failed;
-}
-
-/* An alias stands for a name: limits are kept by that one. */
+/* Limits are kept by the name that an alias stands for. */
 static void resolve(struct sl_str *value, const struct sl_subject *subject)
 {
-    if (subject && subject->known)
+    if (is_known(subject))
         *value = subject->id;
 }
 
@@ -245,6 +229,7 @@ void sl_identify(const struct sl_policy *policy,
 {
     const struct sl_identity *identity = &policy->identity;
     const struct asked asked = {request, known, ret};
+    const struct sl_str none = {NULL, 0};
     struct sl_str *values = ret->values;
 
     memset(values, 0, sizeof(ret->values));
@@ -252,25 +237,27 @@ void sl_identify(const struct sl_policy *policy,
     ret->roles = NULL;
     ret->role_count = 0;
     ret->plan_ended = false;
-    values[SL_SCOPE_USER] =
-        given_or(request->user, &identity->scopes[SL_SCOPE_USER], &asked);
+    values[SL_SCOPE_USER] = find_value(
+        request->user, &identity->scopes[SL_SCOPE_USER], none, &asked);
     values[SL_SCOPE_ORG] =
-        given_or(request->org, &identity->scopes[SL_SCOPE_ORG], &asked);
+        find_value(request->org, &identity->scopes[SL_SCOPE_ORG], none, &asked);
     for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
-        values[s] = given_or(find_entry(request, identity->scope_names[s]),
-                             &identity->scopes[s], &asked);
-    ret->plan = given_or_registered(request->plan, &identity->plan,
-                                    SL_STR("plan"), &asked);
-    ret->role = given_or_registered(request->role, &identity->role,
-                                    SL_STR("role"), &asked);
-    ret->anonymous = is_nobody(identity, values);
-    ret->unregistered = is_unregistered(ret, known);
+        values[s] = find_value(find_entry(request, identity->scope_names[s]),
+                               &identity->scopes[s], none, &asked);
+    ret->plan =
+        find_value(request->plan, &identity->plan, SL_STR("plan"), &asked);
+    ret->role =
+        find_value(request->role, &identity->role, SL_STR("role"), &asked);
+    ret->anonymous = is_anonymous(identity, values);
+    ret->unregistered =
+        (values[SL_SCOPE_USER].len > 0 || values[SL_SCOPE_ORG].len > 0) &&
+        ret->plan.len == 0 && !is_known(known->user) && !is_known(known->org) &&
+        !known->subjects_failed;
     resolve(&values[SL_SCOPE_USER], known->user);
     resolve(&values[SL_SCOPE_ORG], known->org);
 }
 
-/* A running hash over the parts, each closed by its length, so that nothing
- * can move from one to the next. */
+/* Adds a part and its length to a hash of several parts. */
 static struct sl_hash128 fold(struct sl_hash128 so_far, struct sl_str part)
 {
     struct sl_hash_key key = {so_far.lo ^ (uint64_t)part.len, so_far.hi};
@@ -311,9 +298,8 @@ struct sl_key_value sl_caller_anonymous(struct sl_caller *caller,
                                  caller->anonymous_id};
 }
 
-/* Whoever has a name could choose any number of fingerprints by his headers;
- * routes that keep callers without a name out, or let them pass, need no limit
- * by address beside a fingerprint. */
+/* A caller with a name could make up fingerprints by its headers, so it gets
+ * its address. */
 struct sl_key_value sl_caller_stand_in(struct sl_caller *caller,
                                        const struct sl_policy *policy,
                                        const struct sl_request *request,
@@ -325,16 +311,9 @@ struct sl_key_value sl_caller_stand_in(struct sl_caller *caller,
     return sl_caller_anonymous(caller, policy, request, secret);
 }
 
-/* ---- the token that came with a request.
- *
- * What comes twice is nobody's: a proxy may have checked the one and the
- * application may read the other. Whoever sends it so is not known, and it
- * counts as a bad token.
- */
-
 /* ---- cookies ---- */
 
-/* Cut the first item off "a=1; b=2". False if there is none left. */
+/* Cuts the first item off "a=1; b=2". False if there is none left. */
 static bool cut_item(struct sl_str *list, struct sl_str *ret)
 {
     const char *end;
@@ -397,9 +376,13 @@ struct sl_str sl_request_cookie(const struct sl_request *request,
     return value;
 }
 
-/* ---- tokens ---- */
+/* ---- tokens.
+ *
+ * A token that was sent twice is a bad token: a proxy may have checked the one,
+ * and the application may read the other.
+ */
 
-/* Is it of the scheme? Then *rest is what follows. */
+/* Does it have the scheme "Bearer"? *rest is what follows. */
 static bool is_bearer(struct sl_str value, struct sl_str *rest)
 {
     static const struct sl_str scheme = {"Bearer", 6};
@@ -413,8 +396,8 @@ static bool is_bearer(struct sl_str value, struct sl_str *rest)
            (rest->len == 0 || rest->at[0] == ' ');
 }
 
-/* Authorization is shared with other schemes, which are none of our business;
- * in a header of its own a token may stand alone. False if it has none. */
+/* Other schemes of Authorization are ignored. In a header of its own a token
+ * needs no scheme. False if there is no token. */
 static bool read_header(const struct sl_source *source, struct sl_str value,
                         struct sl_str *ret)
 {
@@ -433,18 +416,13 @@ static bool token_ask(const struct sl_source *source,
                       const struct sl_request *request, struct sl_str *ret,
                       unsigned *count)
 {
-    struct sl_str value = {NULL, 0};
+    struct sl_str value;
 
-    *count = 0;
     if (source->kind == SL_SOURCE_COOKIE) {
         *ret = sl_request_cookie(request, source->name, count);
         return ret->len > 0 || *count > 1;
     }
-    for (unsigned i = 0; i < request->header_count; i++)
-        if (sl_str_eq_nocase(request->headers[i].name, source->name)) {
-            value = request->headers[i].value;
-            ++*count;
-        }
+    value = sl_request_find(request, source->name, count);
     return *count > 1 || (*count == 1 && read_header(source, value, ret));
 }
 
@@ -468,9 +446,8 @@ enum sl_token_error sl_request_token(const struct sl_policy *policy,
     return SL_TOKEN_GOOD;
 }
 
-/* Whoever sends many bad ones is known by the address that he really has. If
- * that is a proxy's, which does not say whom it speaks for, nobody is blamed:
- * one of its clients could have all others shut out. */
+/* Bad tokens count against the client's address. A proxy that does not name its
+ * client has none: one client could lock out all others. */
 void sl_auth_info_token(struct sl_auth_info *known, struct sl_tokens *tokens,
                         const struct sl_policy *policy,
                         const struct sl_request *request)
@@ -542,11 +519,9 @@ uint64_t sl_auth_info_credit(const struct sl_auth_info *known, unsigned scope,
     return units < SL_AMOUNT_MAX ? units : SL_AMOUNT_MAX;
 }
 
-/* ---- who asked, kept for those who want to read it later.
+/* ---- the caller, for the explanation.
  *
- * The facts are gone when somebody asks for the text of a decision. A name may
- * be as long as a header can be; what people look at is its beginning. Without
- * memory a name is missing in the text, and nothing else.
+ * Names are cut. Without memory a name is missing.
  */
 
 #define NAME_BYTES 128
@@ -566,16 +541,6 @@ static void add(struct sl_decision *d, struct sl_str what, struct sl_str name)
         };
 }
 
-static void add_nobody(struct sl_decision *d, struct sl_caller *caller,
-                       const struct sl_request *request)
-{
-    if (d->policy->identity.anonymous_is_ip)
-        add(d, SL_STR("anonymous, by ip"),
-            sl_caller_ip(caller, d->policy, request));
-    else
-        add(d, SL_STR("anonymous, by fingerprint"), SL_STR(""));
-}
-
 void sl_decision_who(struct sl_decision *d, struct sl_caller *caller,
                      const struct sl_request *request)
 {
@@ -587,7 +552,11 @@ void sl_decision_who(struct sl_decision *d, struct sl_caller *caller,
         return;
     }
     if (caller->anonymous)
-        add_nobody(d, caller, request);
+        add(d,
+            identity->anonymous_is_ip ? SL_STR("anonymous, by ip")
+                                      : SL_STR("anonymous, by fingerprint"),
+            identity->anonymous_is_ip ? sl_caller_ip(caller, d->policy, request)
+                                      : SL_STR(""));
     for (unsigned s = 0; s < identity->scope_count; s++)
         if (s != SL_SCOPE_IP && caller->values[s].len > 0)
             add(d, identity->scope_names[s], caller->values[s]);

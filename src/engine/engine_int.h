@@ -79,24 +79,6 @@ SL_MUST_USE int sl_parts_add(struct sl_check *check,
                              const struct sl_rule *const *rules,
                              unsigned count);
 
-/* Makes the name of a shown limit's key; it lives as long as the decision. */
-SL_MUST_USE int sl_name_make(struct sl_decision *decision,
-                             const struct sl_limit_view *shown,
-                             const struct sl_key_value *values, unsigned count,
-                             struct sl_str *ret);
-
-/* The candidate's name, or the limit's own; "" if there is none. */
-struct sl_str sl_name_of(struct sl_str name, bool candidate);
-
-/* Finds the caller's key before sign-in, if its usage is carried over:
- * shown->visitor. */
-SL_MUST_USE int sl_sign_in_find(struct sl_check *check,
-                                struct sl_limit_view *shown);
-
-/* The numbers of a limit for this caller, and its cost. */
-SL_MUST_USE int sl_parts_numbers(struct sl_check *check,
-                                 struct sl_limit_view *shown);
-
 /* Do all limits and what is carried to them fit one set? */
 bool sl_sign_in_fits(const struct sl_decision *decision);
 

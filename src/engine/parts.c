@@ -1,9 +1,8 @@
-/* parts.c -- from rules to what the store is asked.
+/* parts.c -- from rules to the parts of a take, and the answers back.
  *
- * Each rule of a route is shown in the verdict, in the route's order. Those
- * that count (enforced, with numbers) are taken as one set. Shadows and
- * candidates are asked afterwards, each for itself, when it is known whether
- * the request passes: what was refused is not counted by them either.
+ * The verdict shows each rule of a route, in the route's order. Enforced rules
+ * with numbers are taken as one set. Shadows and candidates are taken after it,
+ * each for itself, and only if the request passes.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,32 +13,31 @@
 
 /* ---- keys ---- */
 
-/* His name, if that is what was asked for: his alias is not what limits are
- * kept by. */
-static void use_name(struct sl_str asked, struct sl_str name,
-                     struct sl_str scope, struct sl_key_value *ret)
-{
-    if (sl_str_eq(ret->scope, scope) && sl_str_eq(ret->value, asked))
-        ret->value = name;
-}
-
-/* What was said of number `i`, where one limit is asked by its name. */
+/* The value number `i` of a request that names a limit. An alias becomes the
+ * name that limits are kept by. */
 static void use_given(const struct sl_check *c, unsigned i,
                       struct sl_key_value *ret)
 {
     const struct sl_request *request = c->request;
-    const struct sl_str *names = c->caller.values;
+    const struct {
+        struct sl_str scope, given, name;
+    } names[] = {
+        {SL_STR("user"), request->user, c->caller.values[SL_SCOPE_USER]},
+        {SL_STR("org"),  request->org,  c->caller.values[SL_SCOPE_ORG] },
+    };
 
     ret->value = i < request->key_count ? request->keys[i] : request->key;
     if (i >= request->key_count || !request->key_scopes)
         return;
     ret->scope = request->key_scopes[i];
-    use_name(request->user, names[SL_SCOPE_USER], SL_STR("user"), ret);
-    use_name(request->org, names[SL_SCOPE_ORG], SL_STR("org"), ret);
+    for (size_t n = 0; n < SL_LEN(names); n++)
+        if (sl_str_eq(ret->scope, names[n].scope) &&
+            sl_str_eq(ret->value, names[n].given))
+            ret->value = names[n].name;
 }
 
 /* The value of `per` number `i` of a rule. False if it is missing and the rule
- * does not take anonymous callers. */
+ * excludes anonymous callers. */
 static bool find_value(struct sl_check *c, const struct sl_rule *rule,
                        unsigned i, struct sl_key_value *ret)
 {
@@ -66,23 +64,22 @@ static bool find_value(struct sl_check *c, const struct sl_rule *rule,
     return true;
 }
 
-/* Texts joined by ':' in the decision's arena; `pick` 0 takes the scopes, 1
- * the values. */
+/* The scopes, or the values, joined by ':' in the decision's arena. */
 static char *join(struct sl_decision *d, const struct sl_limit_view *shown,
-                  int pick)
+                  bool values)
 {
     size_t len = 0;
     char *text, *at;
 
     for (unsigned i = 0; i < shown->value_count; i++)
-        len += 1 +
-               (pick ? shown->values[i].value.len : shown->values[i].scope.len);
+        len += 1 + (values ? shown->values[i].value.len
+                           : shown->values[i].scope.len);
     at = text = sl_arena_take(&d->arena, len + 1);
     if (!text)
         return NULL;
     for (unsigned i = 0; i < shown->value_count; i++) {
         struct sl_str s =
-            pick ? shown->values[i].value : shown->values[i].scope;
+            values ? shown->values[i].value : shown->values[i].scope;
 
         if (i > 0)
             *at++ = ':';
@@ -94,19 +91,13 @@ static char *join(struct sl_decision *d, const struct sl_limit_view *shown,
     return text;
 }
 
-/* A single value is the end of its key's bytes, and a NUL is behind them. */
-static bool is_in_key(const struct sl_limit_view *shown)
-{
-    return shown->value_count == 1 &&
-           shown->values[0].value.len <= SL_VALUE_MAX;
-}
-
-/* The values outlive the facts: they are copied. */
+/* Copies the values, which outlive the request. A single value is the end of
+ * the key's bytes, followed by a NUL. */
 static int keep_values(struct sl_decision *d, struct sl_limit_view *shown)
 {
     char *scope;
 
-    if (is_in_key(shown)) {
+    if (shown->value_count == 1 && shown->values[0].value.len <= SL_VALUE_MAX) {
         struct sl_str *value = &shown->values[0].value;
 
         value->at = shown->key.at + shown->key.len - value->len;
@@ -127,9 +118,9 @@ static int keep_values(struct sl_decision *d, struct sl_limit_view *shown)
         shown->id = (char *)shown->values[0].value.at;
         return 0;
     }
-    shown->id = join(d, shown, 1);
+    shown->id = join(d, shown, true);
     if (shown->value_count > 1) {
-        scope = join(d, shown, 0);
+        scope = join(d, shown, false);
         shown->scope = sl_str_c(scope);
         if (!scope)
             return SLUICE_ENOMEM;
@@ -148,7 +139,315 @@ static int make_key(struct sl_decision *d, struct sl_limit_view *shown,
     return shown->key.at ? keep_values(d, shown) : SLUICE_ENOMEM;
 }
 
-/* ---- showing ---- */
+/* ---- names of keys in a shared store.
+ *
+ * A name is made from the limit's template (policy/key.h), if the store needs
+ * names. SL_KEY_CANDIDATE follows it in memory: with it, it is the name of the
+ * candidate.
+ */
+
+#define NAME_MOST ((size_t)16 << 10)
+
+/* A limit of one endpoint has its keys there, also if the request names the
+ * limit. */
+static struct sl_key_context context_of(const struct sl_decision *d,
+                                        const struct sl_limit_view *shown)
+{
+    struct sl_key_context context = {
+        .env = d->policy->env,
+        .endpoint = shown->rule->endpoint.len > 0 ? shown->rule->endpoint
+                                                  : d->route->endpoint,
+        .name = shown->rule->name,
+        .tag = d->tagged ? shown->rule->tag : 0,
+    };
+    sl_ns period = shown->numbers ? shown->numbers->period : 0;
+
+    if (period > 0)
+        context.window_start_ms =
+            (uint64_t)((d->now - d->now % period) / SL_MS);
+    return context;
+}
+
+int sl_decision_key(const struct sl_decision *d,
+                    const struct sl_limit_view *shown, struct sl_buf *out)
+{
+    struct sl_key_context context = context_of(d, shown);
+
+    return sl_key_name(&shown->rule->key, &context, shown->values,
+                       shown->value_count, out);
+}
+
+/* The name lives as long as the decision. */
+static int make_name(struct sl_decision *d, const struct sl_limit_view *shown,
+                     const struct sl_key_value *values, unsigned count,
+                     struct sl_str *ret)
+{
+    struct sl_key_context context = context_of(d, shown);
+    struct sl_buf name;
+    char *copy = NULL;
+    size_t len;
+    int err;
+
+    sl_buf_init(&name, NAME_MOST, d->arena.alloc);
+    err = sl_key_name(&shown->rule->key, &context, values, count, &name);
+    len = name.len;
+    if (!err)
+        err = sl_buf_add(&name, SL_STR(SL_KEY_CANDIDATE));
+    if (!err)
+        copy = sl_arena_copy(&d->arena, sl_buf_str(&name));
+    sl_buf_done(&name);
+    if (!copy)
+        return SLUICE_ENOMEM;
+    *ret = (struct sl_str){copy, len};
+    return 0;
+}
+
+/* The candidate's name, or the limit's own; "" if there is none. */
+static struct sl_str name_of(struct sl_str name, bool candidate)
+{
+    if (name.len > 0 && candidate)
+        name.len += strlen(SL_KEY_CANDIDATE);
+    return name;
+}
+
+/* ---- `sign_in: carry`.
+ *
+ * Usage of the anonymous key counts against the key of the caller's name: both
+ * are in the same set (see "Carrying" in table/table.h). Nothing is moved, so
+ * that it also counts after signing out. Without an address nothing is carried:
+ * all callers would be the same visitor.
+ */
+
+/* Do both keys end at the same time? Routes that carry have only such limits,
+ * but a path may have several routes. */
+static bool ends_at_once(const struct sl_rule *rule)
+{
+    return rule->kind == SL_FIXED || rule->kind == SL_QUOTA;
+}
+
+static bool is_name(unsigned scope)
+{
+    return scope == SL_SCOPE_USER || scope == SL_SCOPE_ORG ||
+           scope >= SL_SCOPE_NAMED;
+}
+
+static bool is_carried(const struct sl_check *c, const struct sl_rule *rule)
+{
+    bool named = false;
+
+    for (unsigned i = 0; i < rule->per_count; i++)
+        named |= is_name(rule->per[i]);
+    return named && !c->caller.anonymous &&
+           rule->missing == SL_MISSING_ANONYMOUS && ends_at_once(rule);
+}
+
+/* Sets shown->visitor, if usage before sign-in is carried over. */
+static int find_visitor(struct sl_check *c, struct sl_limit_view *shown)
+{
+    struct sl_decision *d = &c->decision;
+    const struct sl_rule *rule = shown->rule;
+    struct sl_key_value values[SL_PER_MAX];
+    char bytes[SL_KEY_MAX];
+
+    if (!is_carried(c, rule))
+        return 0;
+    (void)sl_caller_ip(&c->caller, d->policy, c->request);
+    if (!c->caller.has_ip)
+        return 0;
+    for (unsigned i = 0; i < rule->per_count; i++)
+        values[i] = is_name(rule->per[i])
+                        ? sl_caller_anonymous(&c->caller, d->policy, c->request,
+                                              c->secret)
+                        : shown->values[i];
+    shown->visitor.len =
+        sl_key_bytes(values, rule->per_count, c->secret, bytes);
+    shown->visitor.at =
+        sl_arena_copy(&d->arena, (struct sl_str){bytes, shown->visitor.len});
+    if (!shown->visitor.at)
+        return SLUICE_ENOMEM;
+    return c->active->wants_names ? make_name(d, shown, values, rule->per_count,
+                                              &shown->visitor_name)
+                                  : 0;
+}
+
+/* ---- numbers and cost.
+ *
+ * The numbers of the plan, unless the registry or the request overrides them.
+ */
+
+static const struct sl_override *find_override(const struct sl_request *request,
+                                               struct sl_str name)
+{
+    for (unsigned i = 0; i < request->override_count; i++)
+        if (sl_str_eq(request->overrides[i].limit, name))
+            return &request->overrides[i];
+    return NULL;
+}
+
+static int override(struct sl_limit_view *shown, struct sl_str rate,
+                    struct sl_check *c, struct sl_diag *diag)
+{
+    const struct sl_rule *rule = shown->rule;
+    struct sl_plan_limit own;
+    int err = sl_rule_rate(rule, rate, &own, diag);
+
+    if (!err && !rule->limited)
+        err = sl_diag_error(
+            diag, SLUICE_ECONF,
+            "limit \"%.*s\" has no rate for any plan, so it cannot "
+            "be overridden",
+            SL_STR_ARG(rule->name));
+    if (!err && sl_rate_has_numbers(own.form))
+        err = sl_active_set_strictest(c->active, rule, &own.numbers, diag);
+    if (err)
+        return err;
+    shown->overridden = true;
+    shown->override_of = "";
+    shown->override_until = SL_NS_NONE;
+    shown->form = own.form;
+    shown->own = own.numbers;
+    shown->own_uncapped = own.open;
+    shown->numbers = &shown->own;
+    shown->uncapped_limit = &shown->own_uncapped;
+    return 0;
+}
+
+/* Texts of the registry that only an explanation shows. */
+static struct sl_str note(struct sl_decision *d, struct sl_str text)
+{
+    const char *copy = d->spend ? NULL : sl_arena_copy(&d->arena, text);
+
+    return (struct sl_str){copy, copy ? text.len : 0};
+}
+
+/* A rate of the registry that does not fit the limit is ignored: the policy may
+ * have changed. */
+static int override_registered(struct sl_check *c, struct sl_limit_view *shown)
+{
+    struct sl_decision *d = &c->decision;
+    const struct sl_subject_override *own;
+    struct sl_diag diag = {0};
+    const char *of;
+    int err;
+
+    if (!c->known->user && !c->known->org)
+        return 0;
+    own = sl_auth_info_rate(c->known, shown->rule->name, d->now, &of);
+    if (!own)
+        return 0;
+    err = override(shown, own->rate, c, &diag);
+    if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
+        return sl_diag_error(&c->diag, err, "%s", diag.sentence);
+    if (err) {
+        shown->override_bad = note(d, sl_str_c(diag.sentence));
+        return 0;
+    }
+    shown->override_of = of;
+    shown->override_by = note(d, own->by);
+    shown->override_note = note(d, own->note);
+    shown->override_until = own->until;
+    return 0;
+}
+
+/* Imposed numbers apply to limits of their period. */
+static int impose(struct sl_limit_view *shown, struct sl_check *c)
+{
+    const struct sl_fixed_rate *imposed = &c->request->imposed;
+    char rate[64] = "none";
+
+    if (imposed->period == 0 || !sl_rate_has_numbers(shown->form) ||
+        shown->numbers->period != imposed->period)
+        return 0;
+    if (imposed->count > 0)
+        snprintf(rate, sizeof(rate), "%" PRIu64 "/%" PRId64 "s", imposed->count,
+                 imposed->period / SL_S);
+    return override(shown, sl_str_c(rate), c, &c->diag);
+}
+
+static uint64_t choose_cost(const struct sl_request *request,
+                            const struct sl_rule *rule)
+{
+    for (unsigned i = 0; i < request->cost_count; i++)
+        if (sl_str_eq(request->costs[i].limit, rule->name))
+            return request->costs[i].cost;
+    /* A request is one at a time, whatever it costs. */
+    if (rule->kind == SL_PERMITS && request->limit.len == 0 &&
+        request->cost > 0)
+        return rule->cost;
+    return request->has_cost ? request->cost : rule->cost;
+}
+
+/* Takes up to `ceiling`. The verdict shows the plan's count, as a hold does. */
+static void raise_to(struct sl_limit_view *shown, uint64_t ceiling)
+{
+    shown->own_uncapped = *shown->numbers;
+    shown->own_uncapped.capacity = ceiling;
+    sl_limit_derive(&shown->own_uncapped);
+    shown->uncapped_limit = &shown->own_uncapped;
+    shown->uncapped = true;
+}
+
+/* Metered requests have no ceiling. Credits raise it. */
+static void raise_ceiling(const struct sl_check *c, struct sl_limit_view *shown)
+{
+    const struct sl_decision *d = &c->decision;
+    const struct sl_rule *rule = shown->rule;
+    uint64_t more, count;
+
+    if (!sl_rate_has_numbers(shown->form) || shown->uncapped)
+        return;
+    count = shown->numbers->count;
+    if (c->request->metered) {
+        if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
+            raise_to(shown, SL_AMOUNT_MAX);
+        return;
+    }
+    if (rule->kind != SL_QUOTA || rule->per_count != 1 ||
+        !sl_auth_info_credits(c->known))
+        return;
+    more = sl_auth_info_credit(c->known, rule->per[0], rule->name,
+                               sl_rule_start(rule, shown->numbers, d->now),
+                               d->now);
+    if (more > 0)
+        raise_to(shown,
+                 count + more < SL_AMOUNT_MAX ? count + more : SL_AMOUNT_MAX);
+}
+
+static int find_numbers(struct sl_check *c, struct sl_limit_view *shown)
+{
+    struct sl_decision *d = &c->decision;
+    const struct sl_rule *rule = shown->rule;
+    unsigned plan = d->plan;
+    const struct sl_plan_limit *limit = &rule->plans[plan];
+    const struct sl_override *o = find_override(c->request, rule->name);
+
+    /* `sign_in: cap`: a limit per address that the plan does not have is that
+     * of anonymous callers. */
+    if (c->cap && rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP &&
+        limit->form == SL_RATE_UNLIMITED) {
+        plan = d->policy->plans.anonymous;
+        limit = &rule->plans[plan];
+    }
+    shown->cost = choose_cost(c->request, rule);
+    shown->plan = plan;
+    shown->plan_name = d->policy->plans.list[plan].name;
+    shown->form = limit->form;
+    shown->numbers = &limit->numbers;
+    shown->uncapped = limit->overage;
+    shown->uncapped_limit = &limit->open;
+    if (rule->has_candidate &&
+        sl_rate_has_numbers(rule->candidates[d->plan].form)) {
+        shown->has_candidate = true;
+        shown->candidate = &rule->candidates[d->plan].numbers;
+    }
+    if (o)
+        return override(shown, o->rate, c, &c->diag);
+    if (c->request->imposed.period > 0)
+        return impose(shown, c);
+    return override_registered(c, shown);
+}
+
+/* ---- limits of the verdict ---- */
 
 static bool has_numbers(const struct sl_limit_view *shown)
 {
@@ -170,10 +469,11 @@ static int show(struct sl_check *c, struct sl_limit_view *shown)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_rule *rule = shown->rule;
-    int err = sl_parts_numbers(c, shown);
+    int err = find_numbers(c, shown);
 
     if (err)
         return err;
+    raise_ceiling(c, shown);
     shown->mode = rule->mode;
     shown->allowed = true;
     shown->id = (char *)"";
@@ -196,12 +496,13 @@ static int show(struct sl_check *c, struct sl_limit_view *shown)
         refuse_capability(d, shown);
     err = make_key(d, shown, c->secret);
     if (!err && c->active->wants_names)
-        err = sl_name_make(d, shown, shown->values, shown->value_count,
-                           &shown->name);
-    return err || !c->carry ? err : sl_sign_in_find(c, shown);
+        err = make_name(d, shown, shown->values, shown->value_count,
+                        &shown->name);
+    return err || !c->carry ? err : find_visitor(c, shown);
 }
 
-/* What another side meets already is asked once, with the larger cost. */
+/* A limit that another request meets under the same key is taken once, with the
+ * larger cost. Returns its index. */
 static unsigned merge(struct sl_decision *d, unsigned before)
 {
     unsigned last = d->shown_count - 1;
@@ -254,7 +555,16 @@ int sl_parts_add(struct sl_check *c, const struct sl_rule *const *rules,
     return err;
 }
 
-/* ---- asking ---- */
+bool sl_sign_in_fits(const struct sl_decision *d)
+{
+    unsigned count = d->shown_count + d->running_count;
+
+    for (unsigned i = 0; i < d->shown_count; i++)
+        count += d->shown[i].visitor.len > 0;
+    return count <= SL_PARTS;
+}
+
+/* ---- takes ---- */
 
 /* Adds limit number `index` of the decision, or its candidate, to the take.
  * A key that is carried to it goes before it. */
@@ -271,7 +581,7 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
                                : &c->active->stored[stored],
         .limit = candidate ? shown->candidate : shown->numbers,
         .key = shown->key,
-        .name = sl_name_of(shown->name, candidate),
+        .name = name_of(shown->name, candidate),
         .cost = shown->cost,
         .taken_at = d->now,
         .view = c->state == SL_CHECK_SHADOW || d->on_local ? NULL : shown,
@@ -284,7 +594,7 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
     if (carries) {
         part[-1] = *part;
         part[-1].key = shown->visitor;
-        part[-1].name = sl_name_of(shown->visitor_name, candidate);
+        part[-1].name = name_of(shown->visitor_name, candidate);
         part[-1].cost = 0;
         part[-1].carried = true;
         d->part_shown[d->take.count] = index;
@@ -292,7 +602,7 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
     d->take.count += 1 + carries;
 }
 
-/* Is there room for one more, and what is carried to it? */
+/* Is there room for the limit and what is carried to it? */
 static bool has_room(const struct sl_decision *d,
                      const struct sl_limit_view *shown)
 {
@@ -311,8 +621,7 @@ static void begin_take(struct sl_decision *d, enum sl_take_op op)
     };
 }
 
-static enum sl_take_op errand_of(const struct sl_decision *d,
-                                 enum sl_take_op usual)
+static enum sl_take_op op_of(const struct sl_decision *d, enum sl_take_op usual)
 {
     if (!d->spend)
         return SL_TAKE_OP_PEEK;
@@ -325,7 +634,7 @@ bool sl_parts_ask_limits(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
 
-    begin_take(d, errand_of(d, SL_TAKE_OP_TAKE));
+    begin_take(d, op_of(d, SL_TAKE_OP_TAKE));
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
             add_part(c, i, false);
@@ -336,8 +645,8 @@ bool sl_parts_ask_limits(struct sl_check *c)
     return d->take.count > 0 && d->reason == SL_REASON_NONE;
 }
 
-/* Whoever counts in windows and means to count what they refuse, too: it is
- * charged. It says nothing new to the caller. */
+/* `insist`: windows and quotas are charged for denied requests. The verdict
+ * does not change. */
 bool sl_parts_count_denied(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
@@ -356,23 +665,17 @@ bool sl_parts_count_denied(struct sl_check *c)
     return d->take.count > 0;
 }
 
-static bool has_shadows(const struct sl_decision *d)
-{
-    for (unsigned i = 0; i < d->shown_count; i++)
-        if (d->shown[i].mode == SL_MODE_SHADOW || d->shown[i].has_candidate)
-            return true;
-    return false;
-}
-
-/* A route has at most SL_PARTS limits, and each may have a candidate: those
- * that find no room among the parts are not asked this time. */
+/* Candidates without room among the SL_PARTS are skipped. */
 bool sl_parts_ask_shadows(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
+    bool any = false;
 
-    if (!has_shadows(d))
+    for (unsigned i = 0; i < d->shown_count && !any; i++)
+        any = d->shown[i].mode == SL_MODE_SHADOW || d->shown[i].has_candidate;
+    if (!any)
         return false;
-    begin_take(d, d->allowed ? errand_of(d, SL_TAKE_OP_EACH) : SL_TAKE_OP_PEEK);
+    begin_take(d, d->allowed ? op_of(d, SL_TAKE_OP_EACH) : SL_TAKE_OP_PEEK);
     for (unsigned i = 0; i < d->shown_count; i++) {
         struct sl_limit_view *shown = &d->shown[i];
 
@@ -426,8 +729,7 @@ static void add_reset(struct sl_check *c, unsigned index, bool candidate,
         d->parts[i].limit = strictest;
 }
 
-/* Also what candidates and shadows remember, and whether or not the plan has
- * numbers. */
+/* With shadows and candidates, also if the plan has no numbers. */
 bool sl_parts_ask_reset(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
@@ -445,8 +747,8 @@ bool sl_parts_ask_reset(struct sl_check *c)
     return d->take.count > 0;
 }
 
-/* With overage the store was asked without a ceiling: show what is left of
- * the quota that was paid for. */
+/* With overage the take had no ceiling: shows what is left of the plan's quota.
+ */
 static void show_overage(struct sl_limit_view *shown)
 {
     struct sl_answer *a = &shown->answer;
@@ -492,347 +794,4 @@ void sl_parts_answers(struct sl_check *c)
                 show_overage(shown);
         }
     }
-}
-
-/* ---- which numbers of a limit count for a caller, and what it costs.
- *
- * Those of his plan, unless somebody gave others for this one limit, or the
- * request brings some along.
- */
-
-static const struct sl_override *find_override(const struct sl_request *request,
-                                               struct sl_str name)
-{
-    for (unsigned i = 0; i < request->override_count; i++)
-        if (sl_str_eq(request->overrides[i].limit, name))
-            return &request->overrides[i];
-    return NULL;
-}
-
-static int override(struct sl_limit_view *shown, struct sl_str rate,
-                    struct sl_check *c, struct sl_diag *diag)
-{
-    const struct sl_rule *rule = shown->rule;
-    struct sl_plan_limit own;
-    int err = sl_rule_rate(rule, rate, &own, diag);
-
-    if (!err && !rule->limited)
-        err = sl_diag_error(
-            diag, SLUICE_ECONF,
-            "limit \"%.*s\" has no rate for any plan, so it cannot "
-            "be overridden",
-            SL_STR_ARG(rule->name));
-    if (!err && sl_rate_has_numbers(own.form))
-        err = sl_active_set_strictest(c->active, rule, &own.numbers, diag);
-    if (err)
-        return err;
-    shown->overridden = true;
-    shown->override_of = "";
-    shown->override_until = SL_NS_NONE;
-    shown->form = own.form;
-    shown->own = own.numbers;
-    shown->own_uncapped = own.open;
-    shown->numbers = &shown->own;
-    shown->uncapped_limit = &shown->own_uncapped;
-    return 0;
-}
-
-/* Texts of the registry that only an explanation shows. */
-static struct sl_str note(struct sl_decision *d, struct sl_str text)
-{
-    const char *copy = d->spend ? NULL : sl_arena_copy(&d->arena, text);
-
-    return (struct sl_str){copy, copy ? text.len : 0};
-}
-
-/* A rate of the registry that the limit can't have, after the policy changed
- * perhaps, is left aside: nobody is refused for it. */
-static int use_registered(struct sl_decision *d, struct sl_limit_view *shown,
-                          struct sl_check *c,
-                          const struct sl_subject_override *own, const char *of)
-{
-    struct sl_diag diag = {0};
-    int err = override(shown, own->rate, c, &diag);
-
-    if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
-        return sl_diag_error(&c->diag, err, "%s", diag.sentence);
-    if (err) {
-        shown->override_bad = note(d, sl_str_c(diag.sentence));
-        return 0;
-    }
-    shown->override_of = of;
-    shown->override_by = note(d, own->by);
-    shown->override_note = note(d, own->note);
-    shown->override_until = own->until;
-    return 0;
-}
-
-/* Few have any. */
-static int override_registered(struct sl_decision *d,
-                               struct sl_limit_view *shown, struct sl_check *c)
-{
-    const struct sl_subject_override *own;
-    const char *of;
-
-    if (!c->known->user && !c->known->org)
-        return 0;
-    own = sl_auth_info_rate(c->known, shown->rule->name, d->now, &of);
-    return own ? use_registered(d, shown, c, own, of) : 0;
-}
-
-/* Numbers that the request brings along count for limits of that period. */
-static int impose(struct sl_limit_view *shown, struct sl_check *c)
-{
-    const struct sl_fixed_rate *imposed = &c->request->imposed;
-    char rate[64] = "none";
-
-    if (imposed->period == 0 || !sl_rate_has_numbers(shown->form) ||
-        shown->numbers->period != imposed->period)
-        return 0;
-    if (imposed->count > 0)
-        snprintf(rate, sizeof(rate), "%" PRIu64 "/%" PRId64 "s", imposed->count,
-                 imposed->period / SL_S);
-    return override(shown, sl_str_c(rate), c, &c->diag);
-}
-
-/* Of whom else are the numbers that hold an address, if his own plan has
- * none: see `sign_in: cap`. */
-static unsigned numbers_of(const struct sl_check *c, const struct sl_rule *rule)
-{
-    const struct sl_decision *d = &c->decision;
-    bool by_address = rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP;
-
-    if (c->cap && by_address && rule->plans[d->plan].form == SL_RATE_UNLIMITED)
-        return d->policy->plans.anonymous;
-    return d->plan;
-}
-
-static uint64_t choose_cost(const struct sl_request *request,
-                            const struct sl_rule *rule)
-{
-    for (unsigned i = 0; i < request->cost_count; i++)
-        if (sl_str_eq(request->costs[i].limit, rule->name))
-            return request->costs[i].cost;
-    /* What costs much is still one at once. */
-    if (rule->kind == SL_PERMITS && request->limit.len == 0 &&
-        request->cost > 0)
-        return rule->cost;
-    return request->has_cost ? request->cost : rule->cost;
-}
-
-/* Ask for up to `ceiling`; what is shown is what the plan has: its count, which
- * a hold keeps, too. */
-static void raise_to(struct sl_limit_view *shown, uint64_t ceiling)
-{
-    shown->own_uncapped = *shown->numbers;
-    shown->own_uncapped.capacity = ceiling;
-    sl_limit_derive(&shown->own_uncapped);
-    shown->uncapped_limit = &shown->own_uncapped;
-    shown->uncapped = true;
-}
-
-/* Whoever meters sees what lies beyond the ceiling; whoever has credits may
- * take as much more. */
-static void open_up(const struct sl_check *c, struct sl_limit_view *shown)
-{
-    const struct sl_decision *d = &c->decision;
-    const struct sl_rule *rule = shown->rule;
-    uint64_t more, count;
-
-    if (!sl_rate_has_numbers(shown->form) || shown->uncapped)
-        return;
-    count = shown->numbers->count;
-    if (c->request->metered) {
-        if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
-            raise_to(shown, SL_AMOUNT_MAX);
-        return;
-    }
-    if (rule->kind != SL_QUOTA || rule->per_count != 1 ||
-        !sl_auth_info_credits(c->known))
-        return;
-    more = sl_auth_info_credit(c->known, rule->per[0], rule->name,
-                               sl_rule_start(rule, shown->numbers, d->now),
-                               d->now);
-    if (more > 0)
-        raise_to(shown,
-                 count + more < SL_AMOUNT_MAX ? count + more : SL_AMOUNT_MAX);
-}
-
-static int find_numbers(struct sl_check *c, struct sl_limit_view *shown)
-{
-    struct sl_decision *d = &c->decision;
-    const struct sl_rule *rule = shown->rule;
-    unsigned plan = numbers_of(c, rule);
-    const struct sl_plan_limit *limit = &rule->plans[plan];
-    const struct sl_override *o = find_override(c->request, rule->name);
-
-    shown->cost = choose_cost(c->request, rule);
-    shown->plan = plan;
-    shown->plan_name = d->policy->plans.list[plan].name;
-    shown->form = limit->form;
-    shown->numbers = &limit->numbers;
-    shown->uncapped = limit->overage;
-    shown->uncapped_limit = &limit->open;
-    if (rule->has_candidate &&
-        sl_rate_has_numbers(rule->candidates[d->plan].form)) {
-        shown->has_candidate = true;
-        shown->candidate = &rule->candidates[d->plan].numbers;
-    }
-    if (o)
-        return override(shown, o->rate, c, &c->diag);
-    if (c->request->imposed.period > 0)
-        return impose(shown, c);
-    return override_registered(d, shown, c);
-}
-
-int sl_parts_numbers(struct sl_check *c, struct sl_limit_view *shown)
-{
-    int err = find_numbers(c, shown);
-
-    if (!err)
-        open_up(c, shown);
-    return err;
-}
-
-/* ---- what keys are called in a store that is shared.
- *
- * A name is made of the limit's template (policy/key.h), and only where the
- * store wants one. The candidate's is the same with a mark behind it, which is
- * there already: its name is a longer piece of the same text.
- */
-
-#define NAME_MOST ((size_t)16 << 10)
-
-/* A limit of one endpoint has its keys there, also for whoever names the limit
- * instead of a request. */
-static struct sl_key_context context_of(const struct sl_decision *d,
-                                        const struct sl_limit_view *shown)
-{
-    struct sl_key_context context = {
-        .env = d->policy->env,
-        .endpoint = shown->rule->endpoint.len > 0 ? shown->rule->endpoint
-                                                  : d->route->endpoint,
-        .name = shown->rule->name,
-        .tag = d->tagged ? shown->rule->tag : 0,
-    };
-    sl_ns period = shown->numbers ? shown->numbers->period : 0;
-
-    if (period > 0)
-        context.window_start_ms =
-            (uint64_t)((d->now - d->now % period) / SL_MS);
-    return context;
-}
-
-int sl_decision_key(const struct sl_decision *d,
-                    const struct sl_limit_view *shown, struct sl_buf *out)
-{
-    struct sl_key_context context = context_of(d, shown);
-
-    return sl_key_name(&shown->rule->key, &context, shown->values,
-                       shown->value_count, out);
-}
-
-int sl_name_make(struct sl_decision *d, const struct sl_limit_view *shown,
-                 const struct sl_key_value *values, unsigned count,
-                 struct sl_str *ret)
-{
-    struct sl_key_context context = context_of(d, shown);
-    struct sl_buf name;
-    char *copy = NULL;
-    size_t len;
-    int err;
-
-    sl_buf_init(&name, NAME_MOST, d->arena.alloc);
-    err = sl_key_name(&shown->rule->key, &context, values, count, &name);
-    len = name.len;
-    if (!err)
-        err = sl_buf_add(&name, SL_STR(SL_KEY_CANDIDATE));
-    if (!err)
-        copy = sl_arena_copy(&d->arena, sl_buf_str(&name));
-    sl_buf_done(&name);
-    if (!copy)
-        return SLUICE_ENOMEM;
-    *ret = (struct sl_str){copy, len};
-    return 0;
-}
-
-struct sl_str sl_name_of(struct sl_str name, bool candidate)
-{
-    if (name.len > 0 && candidate)
-        name.len += strlen(SL_KEY_CANDIDATE);
-    return name;
-}
-
-/* ---- what a caller used before he signed in: `sign_in: carry`.
- *
- * Whoever has no name is known by his address, or by a fingerprint of it and
- * some headers. If a request with a name comes from where the nameless one
- * came from, the limit that he used is his: the key that he had then is looked
- * at in the same set and counts against his name's (see "Carrying" in
- * table/table.h). Nothing is moved: signing out finds what was used, too, and
- * somebody else at the same address loses at most what visitors may use.
- *
- * Where the address is not known everybody would be the same visitor, so
- * nothing is carried.
- */
-
-/* Windows and quotas end for both keys at once. The policy has only such
- * limits on routes that carry; but a path may be read as several routes. */
-static bool ends_at_once(const struct sl_rule *rule)
-{
-    return rule->kind == SL_FIXED || rule->kind == SL_QUOTA;
-}
-
-static bool is_name(unsigned scope)
-{
-    return scope == SL_SCOPE_USER || scope == SL_SCOPE_ORG ||
-           scope >= SL_SCOPE_NAMED;
-}
-
-static bool is_carried(const struct sl_check *c, const struct sl_rule *rule)
-{
-    bool named = false;
-
-    for (unsigned i = 0; i < rule->per_count; i++)
-        named |= is_name(rule->per[i]);
-    return named && !c->caller.anonymous &&
-           rule->missing == SL_MISSING_ANONYMOUS && ends_at_once(rule);
-}
-
-int sl_sign_in_find(struct sl_check *c, struct sl_limit_view *shown)
-{
-    struct sl_decision *d = &c->decision;
-    const struct sl_rule *rule = shown->rule;
-    struct sl_key_value values[SL_PER_MAX];
-    char bytes[SL_KEY_MAX];
-
-    if (!is_carried(c, rule))
-        return 0;
-    (void)sl_caller_ip(&c->caller, d->policy, c->request);
-    if (!c->caller.has_ip)
-        return 0;
-    for (unsigned i = 0; i < rule->per_count; i++)
-        values[i] = is_name(rule->per[i])
-                        ? sl_caller_anonymous(&c->caller, d->policy, c->request,
-                                              c->secret)
-                        : shown->values[i];
-    shown->visitor.len =
-        sl_key_bytes(values, rule->per_count, c->secret, bytes);
-    shown->visitor.at =
-        sl_arena_copy(&d->arena, (struct sl_str){bytes, shown->visitor.len});
-    if (!shown->visitor.at)
-        return SLUICE_ENOMEM;
-    return c->active->wants_names
-               ? sl_name_make(d, shown, values, rule->per_count,
-                              &shown->visitor_name)
-               : 0;
-}
-
-bool sl_sign_in_fits(const struct sl_decision *d)
-{
-    unsigned count = d->shown_count + d->running_count;
-
-    for (unsigned i = 0; i < d->shown_count; i++)
-        count += d->shown[i].visitor.len > 0;
-    return count <= SL_PARTS;
 }

@@ -28,15 +28,11 @@ struct sl_hash128 sl_fingerprint_add(const struct sl_hash_key *secret,
 static enum sl_webhook_fault find_header(const struct sl_request *request,
                                          struct sl_str name, struct sl_str *ret)
 {
-    unsigned count = 0;
+    unsigned count;
 
     if (name.len == 0)
         return SL_WEBHOOK_GOOD;
-    for (unsigned i = 0; i < request->header_count; i++)
-        if (sl_str_eq_nocase(request->headers[i].name, name)) {
-            *ret = sl_str_trim(request->headers[i].value);
-            count++;
-        }
+    *ret = sl_str_trim(sl_request_find(request, name, &count));
     if (count > 1)
         return SL_WEBHOOK_TWICE;
     return count == 1 ? SL_WEBHOOK_GOOD : SL_WEBHOOK_NO_HEADER;
@@ -143,24 +139,14 @@ static void check_webhook(struct sl_check *c, const struct sl_route *route)
 
 /* ---- require ---- */
 
-static unsigned count_headers(const struct sl_request *request,
-                              struct sl_str name)
-{
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < request->header_count; i++)
-        count += sl_str_eq_nocase(request->headers[i].name, name);
-    return count;
-}
-
 static enum sl_want judge(const struct sl_request *request,
                           const struct sl_require *require)
 {
-    struct sl_str value = sl_request_single(request, require->header);
-    unsigned count = count_headers(request, require->header);
+    unsigned count;
+    struct sl_str value = sl_request_find(request, require->header, &count);
     uint64_t number = 0;
 
-    if (value.len == 0)
+    if (value.len == 0 || count > 1)
         return require->optional && count == 0 ? SL_WANT_NOTHING
                                                : SL_WANT_HEADER;
     if (require->equals.len > 0 &&

@@ -1,4 +1,5 @@
-/* request.c -- which facts of a request a policy can use at all. */
+/* request.c -- which members of a request a policy can use; forwarded
+ * addresses; request ids. */
 #include "engine/request.h"
 
 #include <string.h>
@@ -6,18 +7,6 @@
 #include "base/hash.h"
 #include "engine/engine_int.h"
 #include "wire/http_fields.h"
-
-struct sl_str sl_request_single(const struct sl_request *request,
-                                struct sl_str name)
-{
-    struct sl_str value = {NULL, 0};
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < request->header_count; i++)
-        if (sl_str_eq_nocase(request->headers[i].name, name) && count++ == 0)
-            value = request->headers[i].value;
-    return count == 1 ? value : (struct sl_str){NULL, 0};
-}
 
 static bool names(const struct sl_sources *sources, struct sl_str header)
 {
@@ -57,7 +46,7 @@ bool sl_request_wanted(const struct sl_policy *policy, struct sl_str header)
            names(&identity->jwt.from, header);
 }
 
-/* The limit that was meant by `typo`, or NULL. */
+/* The limit with the most similar name, or NULL. */
 static const struct sl_rule *nearest(const struct sl_policy *policy,
                                      struct sl_str typo)
 {
@@ -105,10 +94,9 @@ int sl_request_check(const struct sl_policy *policy,
     return err;
 }
 
-/* ---- whose request it is that a proxy hands on. */
+/* ---- forwarded addresses ---- */
 
-/* 127.0.0.0/8 and ::1, and nothing else: link-local neighbours are strangers.
- */
+/* 127.0.0.0/8 and ::1. Link-local addresses are not trusted. */
 static bool is_loopback(const struct sl_ip *ip)
 {
     static const uint8_t one[16] = {[15] = 1};
@@ -136,7 +124,7 @@ bool sl_peer_trusted(const struct sl_identity *identity,
            (peer->has_ip && sl_ip_trusted(identity, &peer->ip));
 }
 
-/* Cut the last item off a list. */
+/* Cuts the last item off a list. */
 static struct sl_str cut_last(struct sl_str *list)
 {
     size_t at = list->len;
@@ -149,7 +137,7 @@ static struct sl_str cut_last(struct sl_str *list)
     return item;
 }
 
-/* The address that the last proxy of a list wrote down. */
+/* The address that the last proxy of a list has written. */
 static bool read_last(enum sl_forwarded field, struct sl_str *list,
                       struct sl_ip *ret)
 {
@@ -186,7 +174,7 @@ bool sl_forwarded_client(const struct sl_identity *identity,
     return found;
 }
 
-/* ---- what a decision is called in logs and answers. */
+/* ---- request ids ---- */
 
 static bool is_clean(struct sl_str id)
 {
@@ -202,7 +190,7 @@ static bool is_clean(struct sl_str id)
     return true;
 }
 
-/* Nobody can guess the next one, and making it asks the system for nothing. */
+/* A new id is unpredictable, and needs no system call. */
 static void make_id(struct sl_decision *d, const struct sl_hash_key *secret)
 {
     static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
