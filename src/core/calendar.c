@@ -1,10 +1,9 @@
 /* calendar.c -- days, weeks and months in a time zone.
  *
- * Periods are numbered. Three small functions know the calendar: which number
- * the period of a local day has, on which local day a period begins, and at
- * which instant a local day begins. The rest follows.
- *
- * Days count from 1970-01-01, a Thursday; months from January 1970.
+ * Periods are numbered. Three functions know the calendar: the number of the
+ * period of a local day, the first local day of a period, and the first instant
+ * of a local day. Days count from 1970-01-01, a Thursday; months from January
+ * 1970.
  */
 #include "core/calendar.h"
 
@@ -67,9 +66,8 @@ static int64_t number_of(const struct sl_calendar *cal, int64_t day)
 }
 
 /* The first second whose local time is at or past the midnight that begins
- * `day`. Between two shifts local time runs evenly, so each stretch is asked
- * in turn, beginning with the one in force when no zone can have reached that
- * midnight yet. */
+ * `day`. Tries each stretch between two shifts, from the one in force before
+ * any zone can have reached that midnight. */
 static int64_t day_start(const struct sl_zone *zone, int64_t day)
 {
     int64_t midnight = day * DAY_S;
@@ -94,9 +92,8 @@ static struct sl_period find_period(const struct sl_calendar *cal, sl_ns now)
     int64_t start = day_start(cal->zone, first_day(cal, number));
     int64_t end = day_start(cal->zone, first_day(cal, number + 1));
 
-    /* Where local time goes back over midnight the next period has begun
-     * although its day is not on the clock; where a zone skipped a day its
-     * period has no instants. */
+    /* If local time goes back over midnight, the next period has begun already.
+     * If a zone skipped a day, its period has no instants. */
     while (end <= second) {
         number++;
         start = end;
@@ -104,8 +101,6 @@ static struct sl_period find_period(const struct sl_calendar *cal, sl_ns now)
     }
     return (struct sl_period){start * SL_S, end * SL_S};
 }
-
-/* ---- what was found last ---- */
 
 #define LENGTH_BITS 29 /* seconds: 17 years, and a period has ten at most */
 #define START_BITS  (64 - LENGTH_BITS) /* from 1970 on: a thousand years */

@@ -10,9 +10,8 @@
  *          anchor does not drift: 31 gives Jan 31, Feb 28, Mar 31.
  *
  * A local day begins at the first instant whose local time is at or past its
- * midnight. Where midnight is skipped that is the moment of the shift; where
- * it comes twice it is the first one; a day that a zone skipped altogether
- * has no instants and is passed over.
+ * midnight: if midnight is skipped, at the shift; if it comes twice, at the
+ * first one. A day that a zone skipped has no instants.
  *
  * Invariants. (test/prop/calendar.c checks each by number.)
  *   (1) start <= now < end.
@@ -29,9 +28,9 @@
 
 enum sl_calendar_unit { SL_CALENDAR_DAY, SL_CALENDAR_WEEK, SL_CALENDAR_MONTH };
 
-/* The period that was asked for last, in one word, so that no thread sees half
- * of it. Most takes ask for the same one as the take before, and to find a
- * month takes longer than all the rest of a take. 0: none. */
+/* The period found last, in one word, so that threads read it whole. Most takes
+ * need the same period as the take before, and finding a month takes longer
+ * than the rest of a take. 0: none. */
 typedef _Atomic uint64_t sl_period_memo;
 
 struct sl_calendar {
@@ -39,9 +38,8 @@ struct sl_calendar {
     uint32_t every;             /* >= 1 */
     uint32_t anchor;            /* day 1; week 1 .. 7; month 1 .. 31 */
     const struct sl_zone *zone; /* borrowed; outlives the calendar */
-    sl_period_memo *memo;       /* borrowed likewise, or NULL: nobody remembers
-                                 * the period that was found last. Only
-                                 * calendars that are alike share one */
+    sl_period_memo *memo;       /* borrowed; NULL: none. Only equal calendars
+                                 * share one */
 };
 
 struct sl_period {

@@ -1,7 +1,6 @@
-/* limit.c -- from what a person wrote to integers that an algorithm trusts.
+/* limit.c -- from a written rate to checked integers.
  *
- * Every range is checked here and nowhere else. The ranges are chosen so that
- * no sum or product in the algorithms leaves its type:
+ * The ranges are chosen so that no sum or product in the algorithms overflows:
  *
  *   count, capacity   < 2^32     units < 2^56 with 2^24 to a token
  *   amounts           <= 2^53    exact in a double, so in JSON and Lua too
@@ -36,15 +35,9 @@ const char *sl_kind_name(enum sl_kind kind)
     return kinds[kind].name;
 }
 
-/* What a kind is called in a sentence. */
 static const char *noun(enum sl_kind kind)
 {
     return kind == SL_PERMITS ? "concurrency limit" : kinds[kind].name;
-}
-
-static bool is_bucket(enum sl_kind kind)
-{
-    return kind == SL_BUCKET || kind == SL_INTERVAL || kind == SL_LEAKY;
 }
 
 static int check_form(enum sl_kind kind, const struct sl_rate *rate,
@@ -94,22 +87,19 @@ static int check_count(enum sl_kind kind, const struct sl_rate *rate,
     return 0;
 }
 
-/* The unit of a quota's calendar, if the period is one. */
+/* False: `unit` is not of a calendar. */
 static bool calendar_unit(enum sl_unit unit, enum sl_calendar_unit *ret)
 {
-    switch (unit) {
-    case SL_UNIT_DAY:
-        *ret = SL_CALENDAR_DAY;
-        return true;
-    case SL_UNIT_WEEK:
-        *ret = SL_CALENDAR_WEEK;
-        return true;
-    case SL_UNIT_MONTH:
-        *ret = SL_CALENDAR_MONTH;
-        return true;
-    default:
-        return false;
-    }
+    static const enum sl_unit units[] = {
+        [SL_CALENDAR_DAY] = SL_UNIT_DAY,
+        [SL_CALENDAR_WEEK] = SL_UNIT_WEEK,
+        [SL_CALENDAR_MONTH] = SL_UNIT_MONTH,
+    };
+
+    for (*ret = SL_CALENDAR_DAY; *ret <= SL_CALENDAR_MONTH; ++*ret)
+        if (units[*ret] == unit)
+            return true;
+    return false;
 }
 
 static int init_calendar(struct sl_limit *limit, const struct sl_rate *rate,
@@ -187,7 +177,7 @@ static int init_capacity(struct sl_limit *limit, const struct sl_rate *rate,
         limit->capacity = rate->burst;
     else if (limit->kind == SL_LEAKY)
         limit->capacity = sl_add_sat(queue, 1);
-    if (!is_bucket(limit->kind))
+    if (!sl_is_bucket(limit->kind))
         return 0;
     if (limit->capacity == 0)
         return sl_diag_error(diag, SLUICE_ECONF,
@@ -218,7 +208,7 @@ void sl_limit_derive(struct sl_limit *limit)
 
     limit->tick = fine ? 1 : SL_US;
     limit->span = (uint64_t)(limit->period / limit->tick);
-    if (!is_bucket(limit->kind))
+    if (!sl_is_bucket(limit->kind))
         return;
     limit->grain = 1;
     for (unsigned i = 0; (limit->span - 1) / limit->grain >= most; i++)

@@ -11,17 +11,16 @@
  * SL_PERMITS      2                    count
  * SL_LEVEL        5                    count
  *
- * The quantum is what a store counts in: ticks of 1 ns and up to 2^24 units to
- * a token in the table, ticks of 1 us and up to 2^21 units in stores whose
- * numbers are doubles. An instant is rounded down to its tick.
+ * The quantum of a store: ticks of 1 ns and up to 2^24 units to a token in the
+ * table, ticks of 1 us and up to 2^21 units in stores whose numbers are
+ * doubles. An instant is rounded down to its tick.
  *
- * Units. The period is cut into as many grains as a token has units: `grain`
- * is the least of 1, 2, 5, 10, 20, 50, ... ticks that makes them not too many.
- * A rate of one per period pours one unit in a grain, and `count` per period
- * pours `count` units: whatever the count, nothing is rounded at whole grains.
- * A minute has grains of 5 us, an hour of 0.5 ms, a day of 10 ms. And since a
- * unit depends on the period alone, an amount in units means the same under
- * every plan.
+ * Units. The period is divided into as many grains as a token has units:
+ * `grain` is the least of 1, 2, 5, 10, 20, 50, ... ticks that keeps them few
+ * enough. A grain refills `count` units, so nothing is rounded at whole grains.
+ * A minute has grains of 5 us, an hour of 0.5 ms, a day of 10 ms. A unit
+ * depends on the period alone, so an amount in units means the same under every
+ * plan.
  */
 #ifndef SL_CORE_LIMIT_H
 #define SL_CORE_LIMIT_H
@@ -39,7 +38,7 @@ enum sl_kind {
     SL_QUOTA,
     SL_PERMITS,
     SL_LEVEL,
-    SL_KINDS /* how many there are */
+    SL_KINDS
 };
 
 enum sl_quantum {
@@ -54,62 +53,58 @@ enum sl_quantum {
 #define SL_RATE_MAX   UINT64_C(100000000) /* per second */
 #define SL_REFILL_MAX (INT64_C(1) << 61)  /* from empty to full: 73 years */
 
+static inline bool sl_is_bucket(enum sl_kind kind)
+{
+    return kind == SL_BUCKET || kind == SL_INTERVAL || kind == SL_LEAKY;
+}
+
 struct sl_limit {
     enum sl_kind kind;
     enum sl_quantum quantum;
     uint64_t count;    /* per period; what the user calls the limit */
-    uint64_t capacity; /* the most that can be taken at once; >= 1 */
+    uint64_t capacity; /* at most taken at once; >= 1 */
     sl_ns period;      /* 0 for permits, levels and calendars */
-    bool calendar;     /* a quota that follows cal instead of period */
+    bool calendar;     /* a quota by `cal` instead of `period` */
     struct sl_calendar cal;
 
     /* Derived. */
     sl_ns tick;     /* 1 or 1000 ns */
     uint64_t span;  /* the period in ticks */
-    uint64_t grain; /* buckets: ticks in which `count` units are poured */
+    uint64_t grain; /* buckets: ticks in which `count` units refill */
     uint64_t token; /* buckets: units of a token; span / grain, rounded up */
     uint64_t room;  /* buckets: units held, capacity * token */
 };
 
-/* What sl_limit_init() needs beside the rate. Zeros are good defaults: the
- * nanosecond quantum, UTC, anchor 1. */
+/* Zeros are defaults: nanosecond quantum, UTC, anchor 1. */
 struct sl_limit_options {
     enum sl_quantum quantum;
-    const struct sl_zone *zone; /* quotas; NULL = UTC; borrowed for the
-                                 * limit's life */
-    uint32_t anchor;            /* quotas: 0 = 1 */
+    const struct sl_zone *zone; /* quotas; NULL: UTC; outlives the limit */
+    uint32_t anchor;            /* quotas; 0: 1 */
 };
 
-/* Check `rate` against `kind` and make a limit of it. Refuses with a sentence:
- * counts of 0, counts, periods and rates out of range, a burst where there is
- * none, weeks and months outside quotas, and so on. SL_RATE_UNLIMITED and
- * SL_RATE_NONE are no limits and are refused too: whoever reads plans handles
- * them first. */
+/* Checks `rate` against `kind` and makes a limit of it. Every range is checked
+ * here. SL_RATE_UNLIMITED and SL_RATE_NONE are refused: callers handle them
+ * before. */
 SL_MUST_USE int sl_limit_init(struct sl_limit *ret, enum sl_kind kind,
                               const struct sl_rate *rate,
                               const struct sl_limit_options *options,
                               struct sl_diag *diag);
 
-/* Fill in the derived fields of a limit whose others are known to be right:
- * for stores that keep the numbers of a limit and make it again from them. */
+/* Fills in the derived fields of a valid limit. */
 void sl_limit_derive(struct sl_limit *limit);
 
-/* A number that two limits share exactly if one may read the other's cells:
- * same kind, same period, same quantum. Count, burst, anchor and zone may
- * change, and a token bucket its way of refilling (SL_BUCKET, SL_INTERVAL):
- * what was used stays used. */
+/* Equal for two limits if one may read the other's cells: same kind, period and
+ * quantum. Count, burst, anchor, zone and the refill of a token bucket
+ * (SL_BUCKET, SL_INTERVAL) may change: usage stays. */
 uint64_t sl_limit_shape(const struct sl_limit *limit);
 
-/* "token-bucket", "leaky-bucket", ... as in a policy. SL_INTERVAL is
- * "token-bucket" too. */
+/* As in a policy; SL_INTERVAL is "token-bucket" too. */
 const char *sl_kind_name(enum sl_kind kind);
-
-/* ---- how much of a limit is used, where people want to be told. */
 
 #define SL_THRESHOLDS 8
 #define SL_MARK_MAX   1000
 
-/* Percent of a limit, rising. At each of them one event is told in a period. */
+/* Percentages of a limit, rising. Each fires one event in a period. */
 struct sl_thresholds {
     uint16_t list[SL_THRESHOLDS];
     unsigned count;

@@ -1,17 +1,16 @@
-/* take.c -- things that are held until they are given back: permits of a
- * concurrency limit, and levels such as links or gigabytes that exist.
+/* take.c -- permits of a concurrency limit, levels, and the algorithms by kind.
  *
- * No clock is involved. Who holds a permit, and until when, is the business of
- * the hold records beside the table; here is only how many are out.
+ * Permits and levels do not depend on time. Hold records of the store know
+ * which permits are out until when.
  *
  * w[0]  always 0
  * w[1]  how many are held
  *
  * Invariants. (test/prop/permits.c checks each by number.)
- *   (1) A take never lifts what is held above the limit.
- *   (2) Giving back never brings it below zero.
- *   (3) A changed limit keeps what is held; if that is more than the limit,
- *       nothing passes until enough was given back.
+ *   (1) A take never raises what is held above the limit.
+ *   (2) A refund never brings it below zero.
+ *   (3) A changed limit keeps what is held. If that exceeds the limit, takes
+ * are denied until enough was refunded.
  */
 #include "core/take.h"
 
@@ -21,14 +20,7 @@ static void permits_take(const struct sl_limit *limit, struct sl_cell cell,
     uint64_t free = sl_sub_floor(limit->capacity, cell.w[1]);
 
     (void)now;
-    *ret = (struct sl_take_result){
-        .answer = {.outcome = SL_ALLOW,
-                   .limit = limit->count,
-                   .capacity = limit->capacity,
-                   .retry_in = SL_NS_NONE,
-                   .reset_in = SL_NS_NONE},
-        .next = cell,
-    };
+    sl_take_begin(limit, cell, false, SL_NS_NONE, ret);
     if (cost > limit->capacity) {
         ret->answer.outcome = SL_NEVER;
     } else if (cost > free) {
@@ -57,8 +49,8 @@ static void permits_adjust(const struct sl_limit *limit, struct sl_cell cell,
     permits_take(limit, cell, 0, now, ret);
 }
 
-static struct sl_hold_snapshot permits_mark(const struct sl_limit *limit,
-                                            struct sl_cell next)
+static struct sl_hold_snapshot permits_snapshot(const struct sl_limit *limit,
+                                                struct sl_cell next)
 {
     (void)limit;
     (void)next;
@@ -69,19 +61,17 @@ static struct sl_hold_snapshot permits_mark(const struct sl_limit *limit,
 
 static struct sl_cell permits_unhold(const struct sl_limit *limit,
                                      struct sl_cell cell, uint64_t amount,
-                                     const struct sl_hold_snapshot *mark,
+                                     const struct sl_hold_snapshot *snapshot,
                                      const struct sl_since *since)
 {
     (void)limit;
-    (void)mark;
+    (void)snapshot;
     (void)since;
     return sl_cell_of(0, sl_sub_floor(cell.w[1], amount)); /* (2) */
 }
 
 const struct sl_algorithm sl_permits = {permits_take, permits_adjust,
-                                        permits_mark, permits_unhold};
-
-/* ---- which algorithm serves which kind. */
+                                        permits_snapshot, permits_unhold};
 
 const struct sl_algorithm *const sl_algorithms[SL_KINDS] = {
     [SL_BUCKET] = &sl_bucket,   [SL_INTERVAL] = &sl_bucket,

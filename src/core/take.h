@@ -1,19 +1,15 @@
-/* take.h -- the table of algorithms and the calls that stores make.
+/* take.h -- the algorithms and the calls that stores make.
  *
- * take    Ask for `cost`. 0 looks without taking.
- * adjust  Correct what was taken, whatever the limit says. A positive `delta`
- *         is charged even beyond the capacity (and is then a debt that must
- *         refill before anything passes). A negative one gives back, never
- *         above full; `when` is the instant of the take that is corrected: if
- *         its window or period is over there is nothing to give back. |delta|
- *         is at most SL_AMOUNT_MAX. The answer is that of a look afterwards.
+ * take      Takes `cost`; 0 peeks.
+ * adjust    Corrects usage, whatever the limit. A positive `delta` is charged
+ *           even beyond the capacity, and must then refill before anything
+ *           passes. A negative one is refunded, never above full; `when` is the
+ *           time of the take: if its window is over, nothing is refunded.
+ *           |delta| <= SL_AMOUNT_MAX. The answer is a peek afterwards.
+ * snapshot  What a hold keeps of its take, from the cell after it.
+ * unhold    Refunds `amount` of a hold as far as it still counts; see hold.h.
  *
- * mark    What to remember of a take that is held, so that it can be given
- *         back: made from the cell right after it.
- * unhold  Give back `amount` of what was held, as far as it is surely still
- *         counted. The rule is in hold.h.
- *
- * All are pure. `now` and `when` lie in [0, SL_TIME_END).
+ * All are pure. `now` and `when` are in [0, SL_TIME_END).
  */
 #ifndef SL_CORE_TAKE_H
 #define SL_CORE_TAKE_H
@@ -23,19 +19,18 @@
 #include "core/hold.h"
 #include "core/limit.h"
 
-/* One algorithm; see bucket.c, window.c, sliding.c, permits.c. The result is
- * written in place: eighty bytes are worth not copying. */
+/* The result is written in place, because it has eighty bytes. */
 struct sl_algorithm {
     void (*take)(const struct sl_limit *limit, struct sl_cell cell,
                  uint64_t cost, sl_ns now, struct sl_take_result *ret);
     void (*adjust)(const struct sl_limit *limit, struct sl_cell cell,
                    int64_t delta, sl_ns when, sl_ns now,
                    struct sl_take_result *ret);
-    struct sl_hold_snapshot (*mark)(const struct sl_limit *limit,
-                                    struct sl_cell next);
+    struct sl_hold_snapshot (*snapshot)(const struct sl_limit *limit,
+                                        struct sl_cell next);
     struct sl_cell (*unhold)(const struct sl_limit *limit, struct sl_cell cell,
                              uint64_t amount,
-                             const struct sl_hold_snapshot *mark,
+                             const struct sl_hold_snapshot *snapshot,
                              const struct sl_since *since);
 };
 
@@ -68,7 +63,7 @@ static inline struct sl_take_result sl_adjust(const struct sl_limit *limit,
     return t;
 }
 
-/* The units that a bucket's cell has used at `at`. */
+/* Units used of a bucket's cell at `at`. */
 static inline uint64_t sl_units_used(const struct sl_limit *limit,
                                      struct sl_cell cell, sl_ns at)
 {
@@ -78,32 +73,28 @@ static inline uint64_t sl_units_used(const struct sl_limit *limit,
 static inline struct sl_hold_snapshot
 sl_hold_snapshot_of(const struct sl_limit *limit, struct sl_cell next)
 {
-    return sl_algorithms[limit->kind]->mark(limit, next);
+    return sl_algorithms[limit->kind]->snapshot(limit, next);
 }
 
-static inline struct sl_cell sl_hold_refund(const struct sl_limit *limit,
-                                            struct sl_cell cell,
-                                            uint64_t amount,
-                                            const struct sl_hold_snapshot *mark,
-                                            const struct sl_since *since)
+static inline struct sl_cell
+sl_hold_refund(const struct sl_limit *limit, struct sl_cell cell,
+               uint64_t amount, const struct sl_hold_snapshot *snapshot,
+               const struct sl_since *since)
 {
-    return sl_algorithms[limit->kind]->unhold(limit, cell, amount, mark, since);
+    return sl_algorithms[limit->kind]->unhold(limit, cell, amount, snapshot,
+                                              since);
 }
 
-/* ---- instants in the grain of a limit, and cells from the future.
- *
- * Shared by the algorithms; nobody outside core/ needs it.
- */
+/* ---- for the algorithms ---- */
 
-/* The tick that an instant lies in. The divisor is a constant on both sides,
- * so that no division is left. */
+/* The tick of an instant. Constant divisors avoid a division. */
 static inline uint64_t sl_tick_of(const struct sl_limit *limit, sl_ns at)
 {
     return limit->quantum == SL_QUANTUM_NS ? (uint64_t)at
                                            : (uint64_t)at / SL_US;
 }
 
-/* From `now` until `tick` begins; 0 if it has begun. */
+/* Time until `tick` begins; 0: it has begun. */
 static inline sl_ns sl_until(const struct sl_limit *limit, uint64_t tick,
                              sl_ns now)
 {
@@ -114,9 +105,8 @@ static inline sl_ns sl_until(const struct sl_limit *limit, uint64_t tick,
     return (sl_ns)at > now ? (sl_ns)at - now : 0;
 }
 
-/* The tick at which a take at `now` is judged, for a cell that was written at
- * tick *written (see "Time in cells" in cell.h). If the clock has stepped
- * back, *written is pulled back to now. */
+/* The tick at which a take is judged, for a cell written at tick *written; see
+ * "Time in cells" in cell.h. After a step back, *written is set to now. */
 static inline uint64_t sl_effective_time(const struct sl_limit *limit,
                                          sl_ns now, uint64_t *written)
 {
@@ -129,7 +119,23 @@ static inline uint64_t sl_effective_time(const struct sl_limit *limit,
     return *written = tick;
 }
 
-/* The magnitude of a delta; INT64_MIN has one too. */
+/* The answer ALLOW, for algorithms to fill in. */
+static inline void sl_take_begin(const struct sl_limit *limit,
+                                 struct sl_cell next, bool stepped,
+                                 sl_ns reset_in, struct sl_take_result *ret)
+{
+    *ret = (struct sl_take_result){
+        .answer = {.outcome = SL_ALLOW,
+                   .limit = limit->count,
+                   .capacity = limit->capacity,
+                   .retry_in = SL_NS_NONE,
+                   .reset_in = reset_in},
+        .next = next,
+        .stepped = stepped,
+    };
+}
+
+/* Also for INT64_MIN. */
 static inline uint64_t sl_magnitude(int64_t delta)
 {
     return delta < 0 ? 0 - (uint64_t)delta : (uint64_t)delta;

@@ -1,8 +1,9 @@
-/* window.c -- a window that slides, estimated from two that stand.
+/* window.c -- sliding windows, fixed windows and quotas.
  *
- * Time is cut into buckets of one period, aligned to the epoch. What was taken
- * in the current bucket counts in full, what was taken in the previous one by
- * the share of it that the sliding window still covers:
+ * A sliding window is estimated from two fixed ones. Time is divided into
+ * buckets of one period, aligned to the epoch. Usage of the current bucket
+ * counts in full, usage of the previous one by the share that the sliding
+ * window still covers:
  *
  *        previous            current
  *   |------------------|------------------|
@@ -11,7 +12,7 @@
  *
  *   taken = current + previous * (period - e) / period
  *
- * in exact integers: the division is never carried out before it is compared.
+ * in exact integers, compared before any division.
  *
  * w[0]  bits 0..31 taken in the current bucket; bits 32..62 the low 31 bits
  *       of the bucket's index
@@ -23,8 +24,8 @@
  *   (2) In any span of one period less than twice the limit is taken; 19 of
  *       10 is the worst.
  *   (3) retry_in is exact, as in bucket.c.
- *   (4) A clock that steps back grants nothing and locks nobody out for longer
- *       than two periods; one that steps forward grants at most one limit.
+ *   (4) A clock that steps back grants nothing and denies for at most two
+ *       periods longer; one that steps forward grants at most one limit.
  *   (5) A changed limit keeps what was taken.
  */
 #include "core/take.h"
@@ -56,10 +57,10 @@ static struct sl_cell pack(struct state s)
                       s.previous | (s.index >> LOW_BITS) << 32);
 }
 
-/* The tick at which a take at `now` is judged. The cell's time is the start of
- * its bucket. After a step back of the clock everything counts in the bucket
- * of now, the previous one too: nobody knows how much of it had faded, and
- * less than all of it might grant something. (4) */
+/* The tick at which a take is judged. The cell's time is the start of its
+ * bucket. After a step back all usage counts in the bucket of now: how much of
+ * the previous one had expired is unknown, and less might grant something. (4)
+ */
 static uint64_t judged_at(const struct sl_limit *limit, sl_ns now,
                           struct state *s)
 {
@@ -76,7 +77,7 @@ static uint64_t judged_at(const struct sl_limit *limit, sl_ns now,
     return at;
 }
 
-/* The state as it stands at tick `at`. */
+/* The state at tick `at`. */
 static struct state rolled(const struct sl_limit *limit, struct state s,
                            uint64_t at)
 {
@@ -89,7 +90,7 @@ static struct state rolled(const struct sl_limit *limit, struct state s,
     return (struct state){.index = index};
 }
 
-/* What would still pass at tick `at`, which lies in the state's bucket. */
+/* What remains at tick `at`, in the state's bucket. */
 static uint64_t left_at(const struct sl_limit *limit, struct state s,
                         uint64_t at)
 {
@@ -99,9 +100,10 @@ static uint64_t left_at(const struct sl_limit *limit, struct state s,
     return sl_sub_floor(limit->capacity, s.current + counted);
 }
 
-/* The first tick at which a take that is refused now passes. In the current
- * bucket the previous one fades; if that is not enough, the current one fades
- * in the next. `cost` <= capacity. */
+/* The first tick at which a denied take passes: when enough of the previous
+ * bucket has expired, or else, in the next bucket, of the current one. `cost`
+ * <= capacity.
+ */
 static uint64_t tick_when(const struct sl_limit *limit, struct state s,
                           uint64_t cost)
 {
@@ -121,16 +123,8 @@ static void sliding_take(const struct sl_limit *limit, struct sl_cell cell,
     struct state s = rolled(limit, old, at);
     uint64_t left = left_at(limit, s, at);
 
-    *ret = (struct sl_take_result){
-        .answer = {.outcome = SL_ALLOW,
-                   .limit = limit->count,
-                   .capacity = limit->capacity,
-                   .retry_in = SL_NS_NONE,
-                   .reset_in =
-                       sl_until(limit, (s.index + 1) * limit->span, now)},
-        .next = pack(old), /* (4) */
-        .stepped = old.index != unpack(cell).index,
-    };
+    sl_take_begin(limit, pack(old), old.index != unpack(cell).index, /* (4) */
+                  sl_until(limit, (s.index + 1) * limit->span, now), ret);
     if (cost > limit->capacity) {
         ret->answer.outcome = SL_NEVER;
     } else if (cost > left) {
@@ -171,8 +165,8 @@ static void sliding_adjust(const struct sl_limit *limit, struct sl_cell cell,
     ret->stepped = stepped;
 }
 
-static struct sl_hold_snapshot sliding_mark(const struct sl_limit *limit,
-                                            struct sl_cell next)
+static struct sl_hold_snapshot sliding_snapshot(const struct sl_limit *limit,
+                                                struct sl_cell next)
 {
     uint64_t start = unpack(next).index * limit->span;
 
@@ -181,17 +175,16 @@ static struct sl_hold_snapshot sliding_mark(const struct sl_limit *limit,
     };
 }
 
-/* It comes back where it was counted: in the current bucket, or in the one
- * before it. */
+/* Refunds where it was counted: in the current bucket or the previous one. */
 static struct sl_cell sliding_unhold(const struct sl_limit *limit,
                                      struct sl_cell cell, uint64_t amount,
-                                     const struct sl_hold_snapshot *mark,
+                                     const struct sl_hold_snapshot *snapshot,
                                      const struct sl_since *since)
 {
     struct state s = unpack(cell);
-    uint64_t then = mark->w[0] / limit->span;
+    uint64_t then = snapshot->w[0] / limit->span;
 
-    if (!sl_hold_snapshot_lasted(limit, mark, since))
+    if (!sl_hold_snapshot_lasted(limit, snapshot, since))
         return cell;
     if (s.index == then)
         s.current = sl_sub_floor(s.current, amount);
@@ -201,33 +194,30 @@ static struct sl_cell sliding_unhold(const struct sl_limit *limit,
 }
 
 const struct sl_algorithm sl_sliding = {sliding_take, sliding_adjust,
-                                        sliding_mark, sliding_unhold};
+                                        sliding_snapshot, sliding_unhold};
 
-/* ---- so many in a window: fixed windows and quotas.
+/* ---- fixed windows and quotas.
  *
- * A fixed window is a span of one period aligned to the epoch; a quota's
- * period is either that or a day, week or month of a calendar. What was taken
- * counts until the window ends, and then all of it comes back at once.
+ * A fixed window is one period, aligned to the epoch. A quota's period is that,
+ * or days, weeks or months of a calendar. Usage counts until the window ends.
  *
  * w[0]  the tick of the last write
  * w[1]  what was taken in the window that this tick lies in
  *
- * The cell keeps the time of its last take, not the start of its window, so
- * that a change of zone or anchor keeps what was used as long as that take
- * lies in the new period too.
+ * The cell has the time of its last take, not the start of its window: a change
+ * of zone or anchor keeps the usage while that take is in the new period, too.
  *
  * Invariants. (test/prop/fixed.c and quota.c check each by number.)
  *   (1) At most `limit` is taken in one window.
  *   (2) In any span of one period at most twice the limit is taken: the worst
  *       case is the end of one window and the start of the next.
  *   (3) retry_in and reset_in are the end of the window, exactly.
- *   (4) A clock that steps back grants nothing and locks nobody out for longer
- *       than one window; one that steps forward grants at most one window's
- *       worth.
- *   (5) A changed limit, zone or anchor keeps what was used.
+ *   (4) A clock that steps back grants nothing and denies for at most one
+ * window longer; one that steps forward grants at most one limit. (5) A changed
+ * limit, zone or anchor keeps what was used.
  */
 
-/* The window that `tick` lies in, in ticks; the start may be negative. */
+/* A window in ticks; the start may be negative. */
 struct span {
     int64_t start;
     int64_t end;
@@ -246,9 +236,9 @@ static struct span window_of(const struct sl_limit *limit, uint64_t tick)
     return (struct span){p.start / limit->tick, p.end / limit->tick};
 }
 
-/* The cell as it stands at `now`. */
+/* The cell at `now`. */
 struct view {
-    uint64_t written; /* the tick of the last write, mended */
+    uint64_t written; /* the tick of the last write, corrected */
     uint64_t at;      /* the tick at which the take is judged */
     struct span window;
     uint64_t taken; /* in this window */
@@ -271,15 +261,8 @@ static void window_take(const struct sl_limit *limit, struct sl_cell cell,
     struct view v = look(limit, cell, now);
     sl_ns end = sl_until(limit, (uint64_t)v.window.end, now);
 
-    *ret = (struct sl_take_result){
-        .answer = {.outcome = SL_ALLOW,
-                   .limit = limit->count,
-                   .capacity = limit->capacity,
-                   .retry_in = SL_NS_NONE,
-                   .reset_in = end},
-        .next = {{v.written, cell.w[1]}}, /* (4) */
-        .stepped = v.written != cell.w[0],
-    };
+    sl_take_begin(limit, sl_cell_of(v.written, cell.w[1]), /* (4) */
+                  v.written != cell.w[0], end, ret);
     if (cost > limit->capacity) {
         ret->answer.outcome = SL_NEVER;
     } else if (cost > 0 && v.taken + cost > limit->capacity) {
@@ -302,7 +285,7 @@ static void window_adjust(const struct sl_limit *limit, struct sl_cell cell,
     struct sl_cell next;
 
     if (delta < 0 && (int64_t)sl_tick_of(limit, when) < v.window.start)
-        delta = 0; /* that window is over: nothing to give back */
+        delta = 0; /* that window is over */
     if (delta == 0) {
         window_take(limit, cell, 0, now, ret);
         return;
@@ -319,8 +302,8 @@ static void window_adjust(const struct sl_limit *limit, struct sl_cell cell,
     ret->stepped = stepped;
 }
 
-static struct sl_hold_snapshot window_mark(const struct sl_limit *limit,
-                                           struct sl_cell next)
+static struct sl_hold_snapshot window_snapshot(const struct sl_limit *limit,
+                                               struct sl_cell next)
 {
     struct span window = window_of(limit, next.w[0]);
     uint64_t start = window.start > 0 ? (uint64_t)window.start : 0;
@@ -330,20 +313,19 @@ static struct sl_hold_snapshot window_mark(const struct sl_limit *limit,
     };
 }
 
-/* What the cell holds was taken in the window that it was written in; nothing
- * else need be known of a calendar. */
+/* Usage belongs to the window of the last write, so no calendar is needed. */
 static struct sl_cell window_unhold(const struct sl_limit *limit,
                                     struct sl_cell cell, uint64_t amount,
-                                    const struct sl_hold_snapshot *mark,
+                                    const struct sl_hold_snapshot *snapshot,
                                     const struct sl_since *since)
 {
     uint64_t left = sl_sub_floor(cell.w[1], amount);
 
-    if (cell.w[0] < mark->w[0] || cell.w[0] >= mark->w[1] ||
-        !sl_hold_snapshot_lasted(limit, mark, since))
+    if (cell.w[0] < snapshot->w[0] || cell.w[0] >= snapshot->w[1] ||
+        !sl_hold_snapshot_lasted(limit, snapshot, since))
         return cell;
     return left ? sl_cell_of(cell.w[0], left) : sl_cell_of(0, 0);
 }
 
-const struct sl_algorithm sl_window = {window_take, window_adjust, window_mark,
-                                       window_unhold};
+const struct sl_algorithm sl_window = {window_take, window_adjust,
+                                       window_snapshot, window_unhold};

@@ -28,7 +28,7 @@
 #define EPOCH_ENDS   UINT64_C(100000000000)
 
 /* No wait: the server sent no valid one. */
-#define UNTOLD ((sl_ns)-1)
+#define NO_WAIT ((sl_ns)-1)
 
 int sluice_backoff_retries(int status)
 {
@@ -67,45 +67,46 @@ static sl_ns until(sl_ns at, sl_ns now)
     return at > now ? at - now : 0;
 }
 
-static sl_ns told_by_retry_after(struct sl_str text, sl_ns now)
+static sl_ns wait_by_retry_after(struct sl_str text, sl_ns now)
 {
     uint64_t seconds;
     sl_ns at;
 
     if (read_seconds(text, &seconds))
         return span_of(seconds);
-    return sl_httpdate_read(text, now, &at) ? until(at, now) : UNTOLD;
+    return sl_httpdate_read(text, now, &at) ? until(at, now) : NO_WAIT;
 }
 
-static sl_ns told_by_reset(struct sl_str text, sl_ns now)
+static sl_ns wait_by_reset(struct sl_str text, sl_ns now)
 {
     uint64_t seconds;
 
     if (!read_seconds(text, &seconds) || seconds >= EPOCH_ENDS)
-        return UNTOLD;
+        return NO_WAIT;
     if (seconds < EPOCH_BEGINS)
         return span_of(seconds);
     return until(span_of(seconds), now);
 }
 
-static sl_ns told(const struct sluice_refusal *refusal, sl_ns now)
+static sl_ns server_wait(const struct sluice_refusal *refusal, sl_ns now)
 {
     sl_ns span =
-        told_by_retry_after(sl_str_trim(sl_str_c(refusal->retry_after)), now);
+        wait_by_retry_after(sl_str_trim(sl_str_c(refusal->retry_after)), now);
 
-    if (span == UNTOLD)
-        span = told_by_reset(sl_str_trim(sl_str_c(refusal->reset)), now);
+    if (span == NO_WAIT)
+        span = wait_by_reset(sl_str_trim(sl_str_c(refusal->reset)), now);
     return span;
 }
 
-static sl_ns given(sl_ns value, sl_ns preset)
+static sl_ns or_default(sl_ns value, sl_ns preset)
 {
     return value ? value : preset;
 }
 
 static sl_ns step_of(const struct sluice_backoff *b)
 {
-    sl_ns step = given(b->base_ns, BASE), most = given(b->cap_ns, CAP) / 2;
+    sl_ns step = or_default(b->base_ns, BASE),
+          most = or_default(b->cap_ns, CAP) / 2;
 
     for (unsigned i = 0; i < b->refused && step < most; i++)
         step = sl_ns_add_sat(step, step);
@@ -123,16 +124,16 @@ static int check(const struct sluice_backoff *b,
                  const int64_t *ret)
 {
     if (!b || !refusal || !ret)
-        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL, "%s is NULL",
+        return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL, "%s is NULL",
                              !b         ? "backoff"
                              : !refusal ? "refusal"
                                         : "result");
     if (now < 0 || b->base_ns < 0 || b->cap_ns < 0 || b->longest_ns < 0)
-        return sl_diag_error(sl_gate_diag(), SLUICE_EINVAL,
+        return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
                              "a time in the backoff is negative");
     if (!sluice_backoff_retries(refusal->status))
         return sl_diag_error(
-            sl_gate_diag(), SLUICE_EINVAL,
+            sluice_private_diag(), SLUICE_EINVAL,
             "the server answered %d; only 429 and 503 are retried",
             refusal->status);
     return 0;
@@ -151,14 +152,14 @@ int sluice_backoff_next(struct sluice_backoff *b,
     attempts = b->attempts ? b->attempts : ATTEMPTS;
     if (b->refused >= attempts - 1)
         return sl_diag_error(
-            sl_gate_diag(), SLUICE_EFULL,
+            sluice_private_diag(), SLUICE_EFULL,
             "the server answered %d to the last of %u attempts",
             refusal->status, attempts);
-    wait = told(refusal, now_ns);
-    longest = given(b->longest_ns, LONGEST);
+    wait = server_wait(refusal, now_ns);
+    longest = or_default(b->longest_ns, LONGEST);
     if (wait > longest)
         return sl_diag_error(
-            sl_gate_diag(), SLUICE_EFULL,
+            sluice_private_diag(), SLUICE_EFULL,
             "the server answered %d and asks to wait %lld s; the "
             "maximum wait is %lld s",
             refusal->status, (long long)(wait / SL_S),

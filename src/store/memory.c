@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "store/store.h"
 
 #define DEFAULT_SIZE (64 * UINT64_C(1024) * 1024)
@@ -65,56 +64,30 @@ static int tighten(struct sl_store *store, const struct sl_limit_binding *limit,
     return sl_table_add_limit(&of(store)->table, &known);
 }
 
-static sl_ns read_again(const struct memory *m)
-{
-    sl_ns now = m->now ? m->now(m->now_ctx) : sl_clock_wall();
-
-    if (now < 0)
-        return 0;
-    return now < SL_TIME_END ? now : SL_TIME_END - 1;
-}
-
-/* A reading that lies behind what others decided at is read again before it is
- * taken for a step of the clock; see "Time" in table.h. */
-struct reading {
-    const struct memory *memory;
-    sl_ns now;
-    bool fresh;
-    unsigned tries;
-};
-
-static void read_clock_again(struct reading *r)
-{
-    sl_ns seen = sl_table_latest(&r->memory->table);
-
-    r->now = read_again(r->memory);
-    r->fresh = r->tries++ > 2 || seen - r->now >= SL_LAG;
-}
-
 /* ---- taking ---- */
 
 static bool decide(struct memory *m, struct sl_part *parts, unsigned count,
                    sl_ns now)
 {
-    struct reading r = {m, now, false, 0};
+    struct sl_clock_reading r = {m->now, m->now_ctx, now, false, 0};
     enum sl_set_result verdict;
 
     while ((verdict = sl_table_decide(&m->table, parts, count, r.now,
                                       r.fresh)) == SL_SET_STALE)
-        read_clock_again(&r);
+        sl_clock_read_again(&r, &m->table);
     return verdict == SL_SET_ALLOW;
 }
 
 /* The same with a hold. SLUICE_EFULL if there is no room for it. */
 static int decide_held(struct memory *m, struct sl_take *take, unsigned count)
 {
-    struct reading r = {m, take->now, false, 0};
+    struct sl_clock_reading r = {m->now, m->now_ctx, take->now, false, 0};
     enum sl_set_result verdict;
 
     while ((verdict = sl_table_hold(&m->table, take->parts, count, take->hold,
                                     take->hold_for, r.now, r.fresh)) ==
            SL_SET_STALE)
-        read_clock_again(&r);
+        sl_clock_read_again(&r, &m->table);
     take->allowed = verdict == SL_SET_ALLOW;
     take->place = 0;
     return verdict == SL_SET_NO_HOLD_ROOM ? SLUICE_EFULL : 0;
@@ -189,7 +162,7 @@ static const struct sl_limit *numbers(void *ctx, uint32_t id, uint64_t held,
 static void hold(struct sl_store *store, struct sl_hold_call *call)
 {
     struct memory *m = of(store);
-    struct reading r = {m, call->now, false, 0};
+    struct sl_clock_reading r = {m->now, m->now_ctx, call->now, false, 0};
     struct sl_hold_result deed = {
         .op = call->op,
         .id = call->id,
@@ -200,7 +173,7 @@ static void hold(struct sl_store *store, struct sl_hold_call *call)
     };
 
     while (sl_table_end(&m->table, &deed, r.now, r.fresh) == SL_SET_STALE)
-        read_clock_again(&r);
+        sl_clock_read_again(&r, &m->table);
     call->err = 0;
     call->state = deed.state;
     call->expires_in = deed.expires_in;

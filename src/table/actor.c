@@ -1,11 +1,10 @@
-/* actor.c -- borrowing actors. The essay is in actor.h.
+/* actor.c -- actors, borrowed by threads; see intent.h.
  *
- * The owner of a record is 0 or the name of a process. Of the two kinds of
- * names the first is for files, the second for memory:
+ * The owner of a record is 0 or the name of a process:
  *
- *   bit 63 set     bits 16..62 how many came before, so that no name comes
- *                  again; bits 0..15 the byte that the process has locked
- *   bit 63 clear   bits 32..62 the process id; bits 0..31 of its start time
+ *   bit 63 set     files: bits 16..62 a running number, so that no name
+ * repeats; bits 0..15 the byte that the process has locked bit 63 clear memory:
+ * bits 32..62 the process id; bits 0..31 of its start time
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,14 +17,14 @@
 
 #include "table/intent.h"
 
-/* Locks on a file live far behind its end: one byte for each process. */
+/* Locks are far behind the end of the file: one byte for each process. */
 #define LOCK_BASE  (INT64_C(1) << 60)
 #define LOCK_BYTES UINT64_C(0x10000)
 
 #define HAS_BYTE (UINT64_C(1) << 63)
 
-/* When a process was started, in the kernel's ticks; 0 if there is none. The
- * name in the second field may hold anything, so count from its last ')'. */
+/* The start time of a process in kernel ticks; 0: unknown. The name in the
+ * second field may contain anything, so fields count from its last ')'. */
 static uint64_t start_time(pid_t pid)
 {
     char path[64], text[1024], *at;
@@ -42,13 +41,10 @@ static uint64_t start_time(pid_t pid)
         return 0;
     text[got] = '\0';
     at = strrchr(text, ')');
-    for (int field = 2; at && field < 22; field++) {
+    for (int field = 2; at && field < 22; field++)
         at = strchr(at + 1, ' ');
-    }
     return at ? strtoull(at + 1, NULL, 10) : 0;
 }
-
-/* ---- names ---- */
 
 static uint64_t name_by_start(pid_t pid)
 {
@@ -60,7 +56,7 @@ static uint64_t byte_of(uint64_t name)
     return name % LOCK_BYTES;
 }
 
-/* Lock a byte for ourselves, or ask whether somebody else has locked it. */
+/* F_OFD_SETLK: locks a byte. F_OFD_GETLK: has another process locked it? */
 static bool lock_byte(int fd, uint64_t byte, int command)
 {
     struct flock lock = {
@@ -74,7 +70,6 @@ static bool lock_byte(int fd, uint64_t byte, int command)
     return command == F_OFD_GETLK ? err || lock.l_type != F_UNLCK : !err;
 }
 
-/* A name for this process. */
 static uint64_t find_name(const struct sl_region *r)
 {
     uint64_t number = atomic_fetch_add(&sl_region_head(r)->named, 1);
@@ -85,7 +80,7 @@ static uint64_t find_name(const struct sl_region *r)
     return name_by_start(getpid());
 }
 
-/* Where /proc does not show it, a process with that id will do. */
+/* Without /proc, any process with that id counts. */
 static bool is_alive_by_start(uint64_t name)
 {
     pid_t pid = (pid_t)(name >> 32);
@@ -96,7 +91,7 @@ static bool is_alive_by_start(uint64_t name)
     return kill(pid, 0) == 0 || errno == EPERM;
 }
 
-/* Whoever had our own byte before us has let go of it. */
+/* An earlier owner of our own byte has released it. */
 static bool is_alive(const struct sl_actors *actors, uint64_t name)
 {
     const struct sl_region *r = actors->region;
@@ -110,15 +105,13 @@ static bool is_alive(const struct sl_actors *actors, uint64_t name)
     return r->fd >= 0 && lock_byte(r->fd, byte_of(name), F_OFD_GETLK);
 }
 
-/* ---- records ---- */
-
 void sl_actors_init(struct sl_actors *actors, const struct sl_region *region)
 {
     memset(actors, 0, sizeof(*actors));
     actors->region = region;
     actors->self = find_name(region);
     for (uint64_t i = 0; i < SL_ACTORS; i++)
-        actors->seat[i].intent = (struct sl_intent){
+        actors->slot[i].intent = (struct sl_intent){
             .region = region, .actor = sl_region_actor(region, i), .index = i};
     sl_actors_reap(actors);
 }
@@ -134,11 +127,9 @@ static void give_record(struct sl_actor *a)
     atomic_store_explicit(&a->owner, 0, memory_order_release);
 }
 
-/* While all records are in use, how often to yield before it is asked again
- * whether their owners are alive. */
-#define YIELDS 64
+#define YIELDS 64 /* before records of dead processes are searched again */
 
-/* Threads remember the record they had last, so that each soon has its own. */
+/* A thread tries its last record first, so that each soon has its own. */
 struct sl_intent *sl_actor_borrow(struct sl_actors *actors)
 {
     static _Thread_local uint64_t last = SL_ACTORS;
@@ -148,7 +139,7 @@ struct sl_intent *sl_actor_borrow(struct sl_actors *actors)
     for (unsigned round = 0;; round++) {
         for (uint64_t i = 0; i < SL_ACTORS; i++) {
             uint64_t at = (last + i) % SL_ACTORS;
-            struct sl_intent *intent = &actors->seat[at].intent;
+            struct sl_intent *intent = &actors->slot[at].intent;
             struct sl_actor *a = intent->actor;
 
             if (atomic_load_explicit(&a->owner, memory_order_relaxed) == 0 &&
@@ -166,12 +157,12 @@ struct sl_intent *sl_actor_borrow(struct sl_actors *actors)
 
 void sl_actor_return(struct sl_actors *actors, struct sl_intent *intent)
 {
-    bool haunted = intent->scans > 1000;
+    bool reap = intent->scans > 1000;
 
-    if (haunted)
+    if (reap)
         intent->scans = 0;
     give_record(intent->actor);
-    if (haunted)
+    if (reap)
         sl_actors_reap(actors);
 }
 

@@ -1,16 +1,16 @@
-/* evict.c -- who gives way. The essay is in evict.h. */
+/* evict.c -- slots for new keys. The rules are in set.h. */
 #include "base/arith.h"
 #include "core/take.h"
 #include "table/set.h"
 
-/* A key stays with its first choice while that has no more taken slots than
- * this; then the emptier of two is chosen. Two of five keeps three quarters
- * of the keys in their first bucket at 70 % fill, where one in 10,000 finds
- * all its buckets full. */
+/* A key takes its first bucket while at most this many of its slots are in use;
+ * then the emptier of two. Two of five keeps three quarters of the keys in
+ * their first bucket at 70 % fill, where one key in 10,000 finds all its
+ * buckets full. */
 #define CONTENT 2
 
-/* Of all slots, in 1/16: what limits may use beyond their reserves ends here,
- * so that reserved slots can be had in any bucket. */
+/* Limits may use slots beyond their reserves up to this many sixteenths of all,
+ * so that reserved slots are free in any bucket. */
 #define USABLE 13
 
 static uint64_t limit_of(uint64_t tag)
@@ -18,27 +18,20 @@ static uint64_t limit_of(uint64_t tag)
     return tag >> SL_TAG_BITS;
 }
 
-static uint64_t peek(const sl_word *word)
-{
-    return atomic_load_explicit(word, memory_order_relaxed);
-}
-
-/* The limit again, from what the region keeps of it. Everything is counted in
- * nanoseconds here, and the rest is ready-made: this is done for every cell
- * that a new key meets. The capacity is one that no plan exceeds: under that
- * of the smallest plan, a key that has drained a larger one would seem to owe
- * no more than the smallest holds. */
+/* In ticks of a nanosecond, without divisions: this runs for every cell that a
+ * new key meets. The capacity is the largest possible: by the smallest plan, a
+ * key that has drained a larger one would seem to owe only that. */
 struct sl_limit sl_limit_from(const struct sl_limit_entry *e)
 {
     struct sl_limit limit = {
-        .kind = (enum sl_kind)peek(&e->kind),
-        .count = peek(&e->count),
+        .kind = (enum sl_kind)sl_peek(&e->kind),
+        .count = sl_peek(&e->count),
         .capacity = SL_AMOUNT_MAX,
-        .period = (sl_ns)peek(&e->period),
+        .period = (sl_ns)sl_peek(&e->period),
         .tick = 1,
-        .span = peek(&e->period),
-        .grain = peek(&e->grain),
-        .token = peek(&e->token),
+        .span = sl_peek(&e->period),
+        .grain = sl_peek(&e->grain),
+        .token = sl_peek(&e->token),
     };
 
     if (limit.kind <= SL_SLIDING)
@@ -47,8 +40,8 @@ struct sl_limit sl_limit_from(const struct sl_limit_entry *e)
     return limit;
 }
 
-/* A calendar's zone is not in the region, so its cells are kept for the
- * longest that its period can be anywhere. */
+/* The region does not know the zone of a calendar, so cells are kept for the
+ * longest possible period. */
 static bool period_is_over(uint64_t calendar, uint64_t written, sl_ns now)
 {
     static const sl_ns longest[] = {
@@ -66,7 +59,7 @@ enum sl_evict_class sl_evict_class(const struct sl_region *r, uint64_t tag,
                                    struct sl_cell cell, sl_ns now)
 {
     const struct sl_limit_entry *e = sl_region_limit(r, limit_of(tag));
-    uint64_t calendar = peek(&e->calendar);
+    uint64_t calendar = sl_peek(&e->calendar);
     struct sl_limit limit;
     struct sl_answer a;
     uint64_t owed;
@@ -85,46 +78,44 @@ enum sl_evict_class sl_evict_class(const struct sl_region *r, uint64_t tag,
     if (limit.kind == SL_QUOTA || limit.kind == SL_PERMITS ||
         limit.kind == SL_LEVEL)
         return SL_EVICT_OWES;
-    return owed <= peek(&e->capacity) / 4 ? SL_EVICT_OWES_LITTLE
-                                          : SL_EVICT_OWES;
+    return owed <= sl_peek(&e->capacity) / 4 ? SL_EVICT_OWES_LITTLE
+                                             : SL_EVICT_OWES;
 }
 
-/* May a key of this limit take a slot that was not its own before? */
+/* May this limit use one more slot? */
 static bool may_grow(const struct sl_region *r, uint64_t id)
 {
     const struct sl_limit_entry *e = sl_region_limit(r, id);
     const struct sl_region_head *head = sl_region_head(r);
 
-    return peek(&e->occupied) < peek(&e->reserve) ||
-           peek(&head->over) <
+    return sl_peek(&e->occupied) < sl_peek(&e->reserve) ||
+           sl_peek(&head->over) <
                sl_sub_floor(head->buckets * SL_SLOTS / 16 * USABLE,
-                            peek(&head->reserved));
+                            sl_peek(&head->reserved));
 }
 
-/* A slot with nothing owed that belongs to a limit beyond its reserve, or to
- * the same limit, changes hands without anyone's share growing. */
+/* May a key of limit `id` replace this one? Yes if it is of the same limit, or
+ * of a limit beyond its reserve. */
 static bool may_replace(const struct sl_region *r, uint64_t id, uint64_t tag)
 {
     const struct sl_limit_entry *e = sl_region_limit(r, limit_of(tag));
 
-    return tag != 0 &&
-           (limit_of(tag) == id || peek(&e->occupied) > peek(&e->reserve));
+    return tag != 0 && (limit_of(tag) == id ||
+                        sl_peek(&e->occupied) > sl_peek(&e->reserve));
 }
 
-/* Who asks for a slot. */
 struct wish {
     uint64_t id;                 /* the limit of the key */
-    bool grow;                   /* it may have one more than before */
-    const struct sl_slot *taken; /* slots that are out of the question */
+    bool grow;                   /* may_grow() */
+    const struct sl_slot *taken; /* used by the same change */
     unsigned count;
     sl_ns now;
 };
 
-/* What one bucket offers. */
 struct offer {
     unsigned taken; /* slots that owe something */
     bool free, little;
-    struct sl_free_slot vacancy; /* a free one, or else one that owes little */
+    struct sl_free_slot vacancy; /* free, or else owing little */
 };
 
 static bool is_out(const struct wish *wish, struct sl_slot slot)
@@ -168,8 +159,8 @@ static struct offer ask(struct sl_intent *intent, uint64_t bucket,
     return offer;
 }
 
-/* The emptier of the first two choices, the first one if it is content; then
- * the later ones; then whoever owes little. */
+/* The first bucket if it is empty enough, else the emptier of the first two,
+ * else the later ones, else a cell that owes little. */
 bool sl_evict_find(struct sl_intent *intent, const struct sl_slot_key *key,
                    const struct sl_slot *taken, unsigned count, sl_ns now,
                    struct sl_free_slot *ret)
@@ -204,11 +195,11 @@ bool sl_evict_find(struct sl_intent *intent, const struct sl_slot_key *key,
     return true;
 }
 
-/* One less, but not below 0: whoever was killed between a change and its
- * booking has left the books short. Returns what it was. */
+/* Subtracts 1, but not below 0: a process killed between a change and its count
+ * leaves the count too low. Returns the old value. */
 static uint64_t one_less(sl_word *word)
 {
-    uint64_t value = peek(word);
+    uint64_t value = sl_peek(word);
 
     while (value > 0 && !atomic_compare_exchange_weak(word, &value, value - 1))
         ;
@@ -219,7 +210,7 @@ static void account_one(const struct sl_region *r, uint64_t id, bool more)
 {
     struct sl_limit_entry *e = sl_region_limit(r, id);
     sl_word *over = &sl_region_head(r)->over;
-    uint64_t reserve = peek(&e->reserve);
+    uint64_t reserve = sl_peek(&e->reserve);
 
     if (more) {
         if (atomic_fetch_add(&e->occupied, 1) >= reserve)
@@ -251,7 +242,7 @@ void sl_recount(const struct sl_region *r)
             sl_account(r, 0, sl_load(r, sl_tag_at(r, (struct sl_slot){b, i})));
 }
 
-/* One slot: lock it, and if it still owes nothing, empty it. */
+/* Empties a slot that owes nothing. */
 static bool empty_slot(struct sl_intent *intent, struct sl_slot slot, sl_ns now)
 {
     const struct sl_region *r = intent->region;

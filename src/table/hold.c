@@ -1,7 +1,7 @@
-/* hold.c -- the end of a hold. The contract is in hold.h.
+/* hold.c -- takes with a hold, and the end of holds. The contract is in hold.h.
  *
- * Its keys are a set like any other, and the head of its record rides with
- * them: what is given back or charged and the end of the hold are one change.
+ * The keys of a hold are decided as a set. The head of its record is the extra
+ * change of the set.
  */
 #include "table/hold.h"
 
@@ -11,11 +11,10 @@
 #include "table/hold_record.h"
 #include "table/set.h"
 
-/* ---- one key ---- */
+/* ---- ending one key ---- */
 
-/* Does the slot still belong to the key as it did when it was taken? If not,
- * what was taken has gone with it. */
-static bool is_whose(const struct sl_set_item *item,
+/* Does the key still have the slot of the take? If not, its usage is lost. */
+static bool has_slot(const struct sl_set_item *item,
                      const struct sl_hold_key *kept)
 {
     return kept->tracked && item->found &&
@@ -24,16 +23,16 @@ static bool is_whose(const struct sl_set_item *item,
            item->cell.w[1] >> SL_CELL_W1_BITS == kept->generation;
 }
 
-/* What others gave back to its bucket since, or more. */
-static uint64_t returned(const struct sl_region *r,
+/* At least the refunds of others to its bucket since the take. */
+static uint64_t refunded(const struct sl_region *r,
                          const struct sl_set_item *item,
                          const struct sl_hold_key *kept)
 {
     uint64_t least = UINT64_MAX;
 
-    for (unsigned i = 0; i < SL_RETURNS; i++) {
+    for (unsigned i = 0; i < SL_REFUND_WORDS; i++) {
         uint64_t sum = atomic_load(sl_refund_count(r, item->key.tag, i));
-        uint64_t since = sum - kept->returns[i] - item->counted;
+        uint64_t since = sum - kept->refunds[i] - item->counted;
 
         if (since < least)
             least = since;
@@ -41,46 +40,47 @@ static uint64_t returned(const struct sl_region *r,
     return least;
 }
 
-/* The mark, less what others gave back to its bucket since. */
-static struct sl_hold_snapshot mark_now(const struct sl_region *r,
-                                        const struct sl_set_item *item,
-                                        const struct sl_hold_key *kept)
+/* The snapshot, less the refunds of others since. */
+static struct sl_hold_snapshot snapshot_now(const struct sl_region *r,
+                                            const struct sl_set_item *item,
+                                            const struct sl_hold_key *kept)
 {
     const struct sl_limit *limit = item->part->limit;
     struct sl_refunds since;
 
     if (!sl_is_bucket(limit->kind))
-        return kept->mark;
-    since.all = returned(r, item, kept);
-    since.gifts = atomic_load(sl_unheld_count(r, item->key.tag)) - kept->gifts;
-    return sl_hold_snapshot_reduce(limit, &kept->mark, kept->cost, &since);
+        return kept->snapshot;
+    since.all = refunded(r, item, kept);
+    since.unheld =
+        atomic_load(sl_unheld_count(r, item->key.tag)) - kept->unheld;
+    return sl_hold_snapshot_reduce(limit, &kept->snapshot, kept->cost, &since);
 }
 
-static struct sl_cell less(const struct sl_set *set, struct sl_set_item *item,
-                           uint64_t amount)
+static struct sl_cell refund(const struct sl_set *set, struct sl_set_item *item,
+                             uint64_t amount)
 {
-    const struct sl_hold_outcome *s = item->settled;
+    const struct sl_hold_outcome *s = item->outcome;
     const struct sl_limit *limit = item->part->limit;
     struct sl_cell cell = sl_cell_bare(item->cell);
-    struct sl_hold_snapshot mark;
+    struct sl_hold_snapshot snapshot;
     struct sl_cell next;
 
-    if (!is_whose(item, s->kept))
+    if (!has_slot(item, s->kept))
         return cell;
-    mark = mark_now(set->intent->region, item, s->kept);
-    next = sl_hold_refund(limit, cell, amount, &mark, &s->since);
+    snapshot = snapshot_now(set->intent->region, item, s->kept);
+    next = sl_hold_refund(limit, cell, amount, &snapshot, &s->since);
     if (sl_is_bucket(limit->kind))
-        item->returns =
+        item->refunds =
             sl_sub_floor(sl_units_used(limit, cell, s->since.ends), next.w[1]);
     return next;
 }
 
-/* What is charged beyond the hold. Of a calendar that is not known, nothing
- * can be: nobody asks for that limit any more. */
-static struct sl_cell more(const struct sl_set *set, struct sl_set_item *item,
-                           uint64_t amount)
+/* Charges what exceeds the hold. Without its calendar a quota is not charged:
+ * its limit is no longer used. */
+static struct sl_cell charge(const struct sl_set *set, struct sl_set_item *item,
+                             uint64_t amount)
 {
-    const struct sl_hold_outcome *s = item->settled;
+    const struct sl_hold_outcome *s = item->outcome;
 
     if (!s->known && item->part->limit->period == 0 &&
         item->part->limit->kind == SL_QUOTA)
@@ -94,18 +94,18 @@ static struct sl_cell more(const struct sl_set *set, struct sl_set_item *item,
 
 void sl_settle_judge(const struct sl_set *set, struct sl_set_item *item)
 {
-    const struct sl_hold_outcome *s = item->settled;
+    const struct sl_hold_outcome *s = item->outcome;
     const struct sl_limit *limit = item->part->limit;
     struct sl_cell next = sl_cell_bare(item->cell);
     uint64_t held = s->kept->cost;
     bool stepped = false;
 
-    item->returns = 0;
+    item->refunds = 0;
     if (s->cost < held) {
-        next = less(set, item, held - s->cost);
+        next = refund(set, item, held - s->cost);
     } else if (s->cost > held) {
         item->taken.stepped = false;
-        next = more(set, item, s->cost - held);
+        next = charge(set, item, s->cost - held);
         stepped = item->taken.stepped;
     }
     if (s->known)
@@ -122,17 +122,17 @@ void sl_settle_judge(const struct sl_set *set, struct sl_set_item *item)
     item->taken.stepped = stepped;
 }
 
-/* ---- all of them ---- */
+/* ---- ending a hold ---- */
 
 struct ending {
     struct sl_set_extra extra; /* first: the two are cast into each other */
     struct sl_set set;
     struct sl_hold_record record;
-    struct sl_cell to; /* what its head becomes */
-    unsigned begun;    /* items that earlier attempts have had */
+    struct sl_cell to; /* its new head */
+    unsigned begun;    /* items of earlier attempts */
     struct sl_part parts[SL_PARTS];
     struct sl_limit limits[SL_PARTS];
-    struct sl_hold_outcome settled[SL_PARTS];
+    struct sl_hold_outcome outcomes[SL_PARTS];
 };
 
 static struct ending *of(struct sl_set *set)
@@ -157,7 +157,7 @@ static bool join(struct sl_set *set)
         e->record.head, e->to);
 }
 
-/* Nothing is given back and nothing charged: the head is all that changes. */
+/* No cell changes, only the head. */
 static bool alone(struct sl_set *set)
 {
     const struct ending *e = of(set);
@@ -169,7 +169,7 @@ static bool alone(struct sl_set *set)
         e->record.head, e->to);
 }
 
-/* The numbers of the take; the rest as the limit is known by now. */
+/* The limit with the numbers of the take. */
 static struct sl_limit limit_then(const struct sl_region *r,
                                   const struct sl_hold_key *kept,
                                   const struct sl_limit *now)
@@ -197,9 +197,8 @@ static struct sl_since since(const struct sl_region *r,
     };
 }
 
-/* Make items of the record's parts: what they were held for, and what earlier
- * attempts have counted. `limit` is what is known of the part's limit, or NULL.
- */
+/* Makes an item of part `i` of the record. `limit` is NULL if it is unknown.
+ * Keeps what earlier attempts have counted. */
 static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
                      uint64_t cost, sl_ns ends)
 {
@@ -208,7 +207,7 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
     struct sl_set_item *item = &e->set.items[i];
 
     e->limits[i] = limit_then(r, kept, limit);
-    e->settled[i] = (struct sl_hold_outcome){
+    e->outcomes[i] = (struct sl_hold_outcome){
         .kept = kept,
         .cost = cost,
         .since = since(r, &e->record, ends),
@@ -218,9 +217,9 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
         (struct sl_part){.limit = &e->limits[i], .op = SL_TAKE_OP_SETTLE};
     *item = (struct sl_set_item){
         .part = &e->parts[i],
-        .beside = -1,
+        .carried_from = -1,
         .counted = i < e->begun ? item->counted : 0,
-        .settled = &e->settled[i],
+        .outcome = &e->outcomes[i],
     };
     sl_slot_key_again(r, kept->limit, kept->hash, &item->key);
     e->set.count = i + 1;
@@ -228,9 +227,9 @@ static void add_kept(struct ending *e, unsigned i, const struct sl_limit *limit,
         e->begun = i + 1;
 }
 
-/* Whoever is refused reckons with its permits no more. Where another stays out
- * in its place the cell looks as it did. */
-static void forget(const struct ending *e)
+/* Saved answers about its permits are dropped, because the cell may look the
+ * same with another hold. */
+static void forget_eta(const struct ending *e)
 {
     for (unsigned i = 0; i < e->record.count; i++)
         if (e->limits[i].kind == SL_PERMITS)
@@ -240,7 +239,7 @@ static void forget(const struct ending *e)
 bool sl_hold_end_expired(struct sl_table *table, struct sl_intent *intent,
                          uint64_t number, struct sl_cell head)
 {
-    struct ending e; /* ten kilobytes of which little is used */
+    struct ending e; /* ten kilobytes, mostly unused */
 
     if (!sl_hold_record_read(intent, number, head, &e.record))
         return false;
@@ -258,7 +257,7 @@ bool sl_hold_end_expired(struct sl_table *table, struct sl_intent *intent,
         add_kept(&e, i, NULL, 0, (sl_ns)head.w[0]);
     if (sl_set_decide(&e.set) != SL_SET_ALLOW)
         return false;
-    forget(&e);
+    forget_eta(&e);
     sl_count(intent, SL_STAT_EXPIRED);
     return true;
 }
@@ -278,31 +277,28 @@ bool sl_hold_end_move(struct sl_intent *intent, uint64_t number,
     return sl_intent_commit(intent);
 }
 
-/* ---- the door ---- */
-
-/* Whoever has finished needs no permit, and nobody else would ever give those
- * back of a limit that is not known any more. */
+/* Permits of an unknown limit are refunded: no other call would do it. */
 static bool is_permits(const struct ending *e, const struct sl_hold_key *kept)
 {
     return sl_region_limit(e->set.intent->region, kept->limit)->kind ==
            SL_PERMITS;
 }
 
-/* Ask for each part what is known and what it came to. */
-static void ask(struct ending *e, const struct sl_hold_result *deed)
+/* Finds the limit and the actual cost of each part. */
+static void add_parts(struct ending *e, const struct sl_hold_result *call)
 {
-    bool settles = deed->op == SL_HOLD_SETTLE;
+    bool settles = call->op == SL_HOLD_SETTLE;
 
     e->set.count = 0;
     for (unsigned i = 0; i < e->record.count; i++) {
         const struct sl_hold_key *kept = &e->record.part[i];
         uint64_t cost = kept->cost;
         const struct sl_limit *limit =
-            deed->numbers(deed->ctx, (uint32_t)kept->limit, kept->cost, &cost);
+            call->numbers(call->ctx, (uint32_t)kept->limit, kept->cost, &cost);
 
         if (!settles)
             cost = kept->cost;
-        else if (deed->release || (!limit && is_permits(e, kept)))
+        else if (call->release || (!limit && is_permits(e, kept)))
             cost = 0;
         else if (cost > kept->cost && cost > SL_HOLD_COST_MAX)
             cost =
@@ -311,88 +307,88 @@ static void ask(struct ending *e, const struct sl_hold_result *deed)
     }
 }
 
-/* It came to more than the hold, and the rest would not have been allowed. */
+/* Would a take of the cost beyond the hold have been denied? */
 static bool is_over(const struct ending *e, unsigned i)
 {
     const struct sl_set_item *item = &e->set.items[i];
-    uint64_t held = e->settled[i].kept->cost, cost = e->settled[i].cost;
+    uint64_t held = e->outcomes[i].kept->cost, cost = e->outcomes[i].cost;
 
-    return e->settled[i].known && cost > held &&
+    return e->outcomes[i].known && cost > held &&
            sl_take(&e->limits[i], sl_cell_bare(item->cell), cost - held,
                    e->set.now)
                    .answer.outcome != SL_ALLOW;
 }
 
-static void tell(const struct ending *e, struct sl_hold_result *deed)
+static void report(const struct ending *e, struct sl_hold_result *call)
 {
-    deed->state = SL_HOLD_HELD;
-    deed->count = e->record.count;
+    call->state = SL_HOLD_HELD;
+    call->count = e->record.count;
     for (unsigned i = 0; i < e->record.count; i++)
-        deed->parts[i] = (struct sl_hold_part){
+        call->parts[i] = (struct sl_hold_part){
             .limit_id = (uint32_t)e->record.part[i].limit,
-            .known = e->settled[i].known,
+            .known = e->outcomes[i].known,
             .held = e->record.part[i].cost,
-            .cost = e->settled[i].cost,
+            .cost = e->outcomes[i].cost,
             .over = is_over(e, i),
             .answer = e->set.items[i].taken.answer,
         };
 }
 
-static enum sl_set_result settle(struct ending *e, struct sl_hold_result *deed)
+static enum sl_set_result settle(struct ending *e, struct sl_hold_result *call)
 {
-    enum sl_set_result verdict;
+    enum sl_set_result result;
 
     e->to = sl_hold_record_ended(
-        e->record.head, deed->release ? SL_HOLD_RELEASED : SL_HOLD_SETTLED);
+        e->record.head, call->release ? SL_HOLD_RELEASED : SL_HOLD_SETTLED);
     e->set.extra = &e->extra;
-    ask(e, deed);
-    verdict = sl_set_decide(&e->set);
-    if (verdict == SL_SET_ALLOW) {
-        forget(e);
-        tell(e, deed);
+    add_parts(e, call);
+    result = sl_set_decide(&e->set);
+    if (result == SL_SET_ALLOW) {
+        forget_eta(e);
+        report(e, call);
     }
-    return verdict;
+    return result;
 }
 
-/* Look at the keys as they are, with nobody riding along. */
-static enum sl_set_result look(struct ending *e, struct sl_hold_result *deed)
+/* EXTEND and LOOK: reads the keys without ending the hold. */
+static enum sl_set_result look(struct ending *e, struct sl_hold_result *call)
 {
     sl_ns expires = (sl_ns)e->record.head.w[0];
-    enum sl_set_result verdict;
+    enum sl_set_result result;
 
-    if (deed->op == SL_HOLD_EXTEND) {
-        expires = sl_ns_add_sat(e->set.now, deed->life);
+    if (call->op == SL_HOLD_EXTEND) {
+        expires = sl_ns_add_sat(e->set.now, call->life);
         if (expires == SL_NS_MAX)
             expires--;
         sl_hold_record_lengthen(e->set.intent->region, e->record.number,
-                                deed->life);
+                                call->life);
         if (!sl_hold_end_move(e->set.intent, e->record.number, e->record.head,
                               expires))
             return SL_SET_NO_HOLD_ROOM;
     }
     e->set.extra = NULL;
-    ask(e, deed);
-    if (deed->op == SL_HOLD_EXTEND)
-        forget(e);
-    verdict = sl_set_decide(&e->set);
-    if (verdict == SL_SET_ALLOW)
-        tell(e, deed);
-    deed->expires_in = expires - e->set.now + e->set.lag;
-    return verdict;
+    add_parts(e, call);
+    if (call->op == SL_HOLD_EXTEND)
+        forget_eta(e);
+    result = sl_set_decide(&e->set);
+    if (result == SL_SET_ALLOW)
+        report(e, call);
+    call->expires_in = expires - e->set.now + e->set.lag;
+    return result;
 }
 
-/* VOID: somebody else was at it; begin again. */
-static enum sl_set_result try_end(struct ending *e, struct sl_hold_result *deed)
+/* NO_HOLD_ROOM: another thread has changed the hold; begin again. */
+static enum sl_set_result try_end(struct ending *e, struct sl_hold_result *call)
 {
     struct sl_intent *intent = e->set.intent;
     struct sl_hold_record *record = &e->record;
 
-    if (!sl_hold_record_find(intent, deed->id, record)) {
-        deed->state = SL_HOLD_UNKNOWN;
+    if (!sl_hold_record_find(intent, call->id, record)) {
+        call->state = SL_HOLD_UNKNOWN;
         return SL_SET_ALLOW;
     }
     if (sl_hold_record_state(record->head) == SL_ENDED) {
-        deed->state = sl_hold_record_end(record->head);
+        call->state = sl_hold_record_end(record->head);
         return SL_SET_ALLOW;
     }
     if ((sl_ns)record->head.w[0] <= e->set.now) {
@@ -400,39 +396,36 @@ static enum sl_set_result try_end(struct ending *e, struct sl_hold_result *deed)
                                   record->head);
         return SL_SET_NO_HOLD_ROOM;
     }
-    return deed->op == SL_HOLD_SETTLE ? settle(e, deed) : look(e, deed);
+    return call->op == SL_HOLD_SETTLE ? settle(e, call) : look(e, call);
 }
 
 enum sl_set_result sl_table_end(struct sl_table *table,
-                                struct sl_hold_result *deed, sl_ns now,
+                                struct sl_hold_result *call, sl_ns now,
                                 bool fresh)
 {
-    struct ending e; /* ten kilobytes of which little is used */
-    enum sl_set_result verdict;
+    struct ending e; /* ten kilobytes, mostly unused */
+    enum sl_set_result result;
 
-    sl_hold_record_prefetch(&table->region, deed->id);
+    sl_hold_record_prefetch(&table->region, call->id);
     e.extra = (struct sl_set_extra){ready, join, alone, NULL};
-    deed->count = 0;
-    deed->expires_in = SL_NS_NONE;
+    call->count = 0;
+    call->expires_in = SL_NS_NONE;
     if (!sl_set_begin(&e.set, table, now, fresh))
         return SL_SET_STALE;
     e.set.intent = sl_actor_borrow(&table->actors);
     e.begun = 0;
     do {
-        verdict = try_end(&e, deed);
-    } while (verdict == SL_SET_NO_HOLD_ROOM);
+        result = try_end(&e, call);
+    } while (result == SL_SET_NO_HOLD_ROOM);
     sl_actor_return(&table->actors, e.set.intent);
-    for (unsigned i = 0; e.set.lag && i < deed->count; i++)
-        if (deed->parts[i].answer.reset_in > 0)
-            deed->parts[i].answer.reset_in += e.set.lag;
-    return verdict;
+    for (unsigned i = 0; e.set.lag && i < call->count; i++)
+        if (call->parts[i].answer.reset_in > 0)
+            call->parts[i].answer.reset_in += e.set.lag;
+    return result;
 }
 
-/* ---- a take that is held. The contract is in hold.h.
- *
- * The cells and the head of the record are guards of one intent. What is in the
- * record is written when all cells are locked, and so is what was judged.
- */
+/* ---- a take with a hold. The record is written while all cells are locked, so
+ * it shows what was judged. */
 
 struct holding {
     struct sl_set_extra extra; /* first: the two are cast into each other */
@@ -446,8 +439,8 @@ static struct holding *take_of(struct sl_set *set)
     return (struct holding *)(void *)set->extra;
 }
 
-/* How far the clock has stepped at `now`. If it was seen to step back since we
- * read it, what is taken now comes before that step. */
+/* How far the clock had stepped back at `now`. If a step was seen after `now`
+ * was read, the take comes before it. */
 static uint64_t stepped_at(const struct sl_set *set)
 {
     const struct sl_region_head *head = sl_region_head(set->intent->region);
@@ -458,24 +451,23 @@ static uint64_t stepped_at(const struct sl_set *set)
                                    : stepped;
 }
 
-/* Is it a part of the hold? */
 static bool is_held(const struct sl_set_item *item)
 {
     return !item->carried && !item->part->not_held;
 }
 
-/* keep() reads them while everything is locked. */
-static void prefetch_returns(const struct sl_region *r,
+/* keep() reads the counters while everything is locked. */
+static void prefetch_refunds(const struct sl_region *r,
                              const struct sl_set_item *item)
 {
     if (!sl_is_bucket(item->part->limit->kind))
         return;
-    for (unsigned i = 0; i < SL_RETURNS; i++)
+    for (unsigned i = 0; i < SL_REFUND_WORDS; i++)
         __builtin_prefetch((const void *)sl_refund_count(r, item->key.tag, i));
     __builtin_prefetch((const void *)sl_unheld_count(r, item->key.tag));
 }
 
-/* Who died with a claim has it until he is found dead. */
+/* A dead process keeps its claim until it is reaped. */
 static bool take_ready(struct sl_set *set)
 {
     struct holding *h = take_of(set);
@@ -486,7 +478,7 @@ static bool take_ready(struct sl_set *set)
         return true;
     for (unsigned i = 0; i < set->count; i++) {
         parts += is_held(&set->items[i]);
-        prefetch_returns(set->intent->region, &set->items[i]);
+        prefetch_refunds(set->intent->region, &set->items[i]);
     }
     h->claimed =
         sl_hold_record_claim(set->intent, record->id, parts, &record->number);
@@ -521,12 +513,12 @@ static void keep(const struct sl_region *r, const struct sl_set_item *item,
         .capacity = limit->capacity,
     };
     if (item->cost > 0)
-        ret->mark = sl_hold_snapshot_of(limit, item->taken.next);
+        ret->snapshot = sl_hold_snapshot_of(limit, item->taken.next);
     if (!ret->is_bucket)
         return;
-    for (unsigned i = 0; i < SL_RETURNS; i++)
-        ret->returns[i] = atomic_load(sl_refund_count(r, item->key.tag, i));
-    ret->gifts = atomic_load(sl_unheld_count(r, item->key.tag));
+    for (unsigned i = 0; i < SL_REFUND_WORDS; i++)
+        ret->refunds[i] = atomic_load(sl_refund_count(r, item->key.tag, i));
+    ret->unheld = atomic_load(sl_unheld_count(r, item->key.tag));
 }
 
 static bool take_join(struct sl_set *set)
@@ -568,7 +560,7 @@ enum sl_set_result sl_table_hold(struct sl_table *table, struct sl_part *parts,
                                  unsigned count, struct sl_hold_id id,
                                  sl_ns life, sl_ns now, bool fresh)
 {
-    struct holding h; /* two kilobytes of which little is used */
+    struct holding h; /* two kilobytes, mostly unused */
 
     sl_hold_record_prefetch(&table->region, id);
     h.extra = (struct sl_set_extra){take_ready, take_join, NULL, leave};

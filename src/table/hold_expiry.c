@@ -1,16 +1,96 @@
-/* hold_expiry.c -- what is done for all holds at once. The contract is in
- * expire.h; how it is known when there is something to do, in due.h. */
+/* hold_expiry.c -- expiry of holds, and when permits come back. The contract is
+ * in hold_record.h. */
 #include "base/arith.h"
 #include "table/hold_record.h"
 
-/* ---- expiry ---- */
+/* ---- the next expiry of a block and of the region ---- */
 
-static sl_ns earlier(sl_ns a, sl_ns b)
+static struct sl_cell read_pair(const sl_word *due)
 {
-    return a < b ? a : b;
+    return sl_cell_of(atomic_load(&due[0]), atomic_load(&due[1]));
 }
 
-/* End what is due in a record; returns when it expires, if it is held. */
+sl_word *sl_hold_expiry_of(const struct sl_region *r, uint64_t block)
+{
+    return sl_region_word(r, sl_region_head(r)->holds_at + block * 16);
+}
+
+static void lower(sl_word *due, uint64_t expires)
+{
+    struct sl_cell old;
+
+    do {
+        old = read_pair(due);
+        if (old.w[0] != 0 && old.w[0] <= expires)
+            return;
+        SL_STEP(SL_STEP_DUE);
+    } while (!sl_swap_pair(due, old,
+                           sl_cell_of(old.w[0] ? expires : 0, old.w[1] + 1)));
+}
+
+/* The block first: a thread that finds the region due reads the blocks. */
+void sl_hold_expiry_lower(const struct sl_region *r, uint64_t block,
+                          sl_ns expires)
+{
+    lower(sl_hold_expiry_of(r, block), (uint64_t)expires);
+    lower(sl_region_head(r)->due, (uint64_t)expires);
+}
+
+/* Begins a recount. Returns its number. */
+static uint64_t begin_recount(sl_word *due)
+{
+    struct sl_cell old;
+
+    do {
+        old = read_pair(due);
+        SL_STEP(SL_STEP_DUE);
+    } while (!sl_swap_pair(due, old, sl_cell_of(0, old.w[1] + 1)));
+    return old.w[1] + 1;
+}
+
+/* False: the recount is void, and the next expiry stays 0. */
+static bool finish_recount(sl_word *due, uint64_t number, sl_ns found)
+{
+    SL_STEP(SL_STEP_DUE);
+    return sl_swap_pair(due, sl_cell_of(0, number),
+                        sl_cell_of((uint64_t)found, number));
+}
+
+static sl_ns next_expiry(const struct sl_region *r, uint64_t block)
+{
+    return (sl_ns)atomic_load(sl_hold_expiry_of(r, block));
+}
+
+/* ---- visits ---- */
+
+typedef void visit_f(struct sl_intent *intent, uint64_t number,
+                     struct sl_cell head, void *ctx);
+
+/* Visits every held record, except in blocks without an expiry up to `until`.
+ */
+static void visit_held(struct sl_intent *intent, sl_ns until, visit_f *visit,
+                       void *ctx)
+{
+    uint64_t blocks = sl_hold_record_blocks(intent->region);
+
+    for (uint64_t b = 0; b < blocks; b++) {
+        if (next_expiry(intent->region, b) > until)
+            continue;
+        for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
+            uint64_t number = b * SL_HOLD_BLOCK + i;
+            struct sl_cell head = sl_hold_record_head(intent, number);
+
+            if (sl_hold_record_state(head) == SL_HELD)
+                visit(intent, number, head, ctx);
+        }
+    }
+}
+
+#define ALL_HELD (SL_HOLD_EXPIRY_NONE - 1)
+
+/* ---- expiry ---- */
+
+/* Ends the hold of a record if it has expired. Returns when it expires. */
 static sl_ns expire_record(struct sl_table *table, struct sl_intent *intent,
                            uint64_t number, sl_ns now)
 {
@@ -25,25 +105,26 @@ static sl_ns expire_record(struct sl_table *table, struct sl_intent *intent,
     }
 }
 
-/* Returns when the next one in the block expires; 0 if nobody knows. */
+/* Returns the next expiry in the block; 0: unknown. */
 static sl_ns expire_block(struct sl_table *table, struct sl_intent *intent,
                           uint64_t block, sl_ns now)
 {
     sl_word *due = sl_hold_expiry_of(intent->region, block);
-    uint64_t number = sl_hold_expiry_begin(due);
+    uint64_t number = begin_recount(due);
     sl_ns found = SL_HOLD_EXPIRY_NONE;
 
-    for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++)
-        found = earlier(found, expire_record(table, intent,
-                                             block * SL_HOLD_BLOCK + i, now));
-    return sl_hold_expiry_finish(due, number, found) ? found : 0;
+    for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
+        sl_ns expires =
+            expire_record(table, intent, block * SL_HOLD_BLOCK + i, now);
+
+        found = expires < found ? expires : found;
+    }
+    return finish_recount(due, number, found) ? found : 0;
 }
 
-/* What is due, the earliest first, as far as there is room. What comes back of
- * a bucket depends on the order in which its holds end: of those that come too
- * late it gets less. So they are put in order, some hundreds at a time; but
- * after some thousands the rest ends as it lies, or the way through all that is
- * held would be gone again and again. */
+/* Expired holds end in the order of their expiry: a bucket gets less back from
+ * a hold that ends too late. Some hundreds are sorted at a time. After ROUNDS
+ * times the rest ends in any order, so that the work stays bounded. */
 #define QUEUE  512
 #define ROUNDS 8
 
@@ -52,8 +133,7 @@ struct due {
     uint64_t number;
 };
 
-/* The earliest that were seen; the latest of them is first, and each is later
- * than those at 2 i + 1 and 2 i + 2. */
+/* A heap of the earliest, the latest of them first. */
 struct queue {
     unsigned count;
     struct due due[QUEUE];
@@ -105,94 +185,65 @@ static void sort(struct queue *q)
     q->count = all;
 }
 
-static void gather(struct sl_intent *intent, struct queue *q, sl_ns now)
+struct gathering {
+    struct queue queue;
+    sl_ns now;
+};
+
+static void gather(struct sl_intent *intent, uint64_t number,
+                   struct sl_cell head, void *ctx)
 {
-    const struct sl_region *r = intent->region;
-    uint64_t blocks = sl_hold_record_blocks(r);
+    struct gathering *g = ctx;
 
-    q->count = 0;
-    for (uint64_t b = 0; b < blocks; b++) {
-        if (sl_hold_expiry_read(sl_hold_expiry_of(r, b)) > now)
-            continue;
-        for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
-            struct due due = {.number = b * SL_HOLD_BLOCK + i};
-            struct sl_cell head = sl_hold_record_head(intent, due.number);
-
-            due.expires = (sl_ns)head.w[0];
-            if (sl_hold_record_state(head) == SL_HELD && due.expires <= now)
-                enqueue(q, due);
-        }
-    }
-    sort(q);
+    (void)intent;
+    if ((sl_ns)head.w[0] <= g->now)
+        enqueue(&g->queue, (struct due){(sl_ns)head.w[0], number});
 }
 
 static void expire_in_order(struct sl_table *table, struct sl_intent *intent,
                             sl_ns now)
 {
-    struct queue q;
+    struct gathering g;
+    struct queue *q = &g.queue;
 
+    g.now = now;
     for (unsigned round = 0; round < ROUNDS; round++) {
-        gather(intent, &q, now);
-        for (unsigned i = 0; i < q.count; i++)
-            (void)expire_record(table, intent, q.due[i].number, now);
-        if (q.count < QUEUE)
+        q->count = 0;
+        visit_held(intent, now, gather, &g);
+        sort(q);
+        for (unsigned i = 0; i < q->count; i++)
+            (void)expire_record(table, intent, q->due[i].number, now);
+        if (q->count < QUEUE)
             return;
     }
 }
 
-/* Afterwards it is counted when the next one is due; what has become due in
- * between is ended then. */
+/* The recount also ends what has expired meanwhile. */
 void sl_holds_expire(struct sl_table *table, sl_ns now)
 {
     struct sl_intent *intent = sl_actor_borrow(&table->actors);
     const struct sl_region *r = &table->region;
-    sl_word *all = sl_hold_expiry_of_all(r);
-    uint64_t number = sl_hold_expiry_begin(all);
+    sl_word *all = sl_region_head(r)->due;
+    uint64_t number = begin_recount(all);
     uint64_t blocks = sl_hold_record_blocks(r);
     sl_ns found = SL_HOLD_EXPIRY_NONE;
 
     expire_in_order(table, intent, now);
     for (uint64_t b = 0; b < blocks; b++) {
-        sl_ns due = sl_hold_expiry_read(sl_hold_expiry_of(r, b));
+        sl_ns due = next_expiry(r, b);
 
         if (due <= now)
             due = expire_block(table, intent, b, now);
-        found = earlier(found, due);
+        found = due < found ? due : found;
     }
     if (found > 0)
-        (void)sl_hold_expiry_finish(all, number, found);
+        (void)finish_recount(all, number, found);
     sl_actor_return(&table->actors, intent);
 }
 
-/* ---- looking through all that is held ---- */
+/* ---- clock steps, resets, statistics ---- */
 
-/* Called for every record that is held, with its head; false stops. */
-typedef bool visit_f(struct sl_intent *intent, uint64_t number,
-                     struct sl_cell head, void *ctx);
-
-/* Blocks in which nothing is held are passed by. */
-static void visit_held(struct sl_intent *intent, visit_f *visit, void *ctx)
-{
-    const struct sl_region *r = intent->region;
-    uint64_t blocks = sl_hold_record_blocks(r);
-    bool more = true;
-
-    for (uint64_t b = 0; more && b < blocks; b++) {
-        if (sl_hold_expiry_read(sl_hold_expiry_of(r, b)) == SL_HOLD_EXPIRY_NONE)
-            continue;
-        for (uint64_t i = 0; more && i < SL_HOLD_BLOCK; i++) {
-            uint64_t number = b * SL_HOLD_BLOCK + i;
-            struct sl_cell head = sl_hold_record_head(intent, number);
-
-            if (sl_hold_record_state(head) == SL_HELD)
-                more = visit(intent, number, head, ctx);
-        }
-    }
-}
-
-/* ---- a clock that has stepped back ---- */
-
-static bool shorten(struct sl_intent *intent, uint64_t number,
+static void shorten(struct sl_intent *intent, uint64_t number,
                     struct sl_cell head, void *ctx)
 {
     sl_ns now = *(sl_ns *)ctx;
@@ -208,7 +259,6 @@ static bool shorten(struct sl_intent *intent, uint64_t number,
         }
         head = sl_hold_record_head(intent, number);
     }
-    return true;
 }
 
 void sl_holds_shorten(struct sl_table *table, sl_ns now)
@@ -218,30 +268,27 @@ void sl_holds_shorten(struct sl_table *table, sl_ns now)
     if (sl_none_held(&table->region))
         return;
     intent = sl_actor_borrow(&table->actors);
-    visit_held(intent, shorten, &now);
+    visit_held(intent, ALL_HELD, shorten, &now);
     sl_actor_return(&table->actors, intent);
 }
-
-/* ---- a key that was reset ---- */
 
 struct forgotten {
     const struct sl_slot_key *key;
     uint64_t generation;
 };
 
-static bool forget(struct sl_intent *intent, uint64_t number,
+static void forget(struct sl_intent *intent, uint64_t number,
                    struct sl_cell head, void *ctx)
 {
     const struct forgotten *f = ctx;
     struct sl_hold_record record;
 
     if (!sl_hold_record_read(intent, number, head, &record))
-        return true; /* it has just ended, or begun */
+        return; /* it has just ended, or begun */
     for (unsigned i = 0; i < record.count; i++)
         if (sl_hold_key_is_of(&record.part[i], f->key) &&
             record.part[i].generation != f->generation)
             sl_hold_record_untrack(intent->region, &record, i);
-    return true;
 }
 
 void sl_holds_forget(const struct sl_set *set, const struct sl_slot_key *key,
@@ -250,19 +297,16 @@ void sl_holds_forget(const struct sl_set *set, const struct sl_slot_key *key,
     struct forgotten f = {key, generation};
 
     if (!sl_none_held(set->intent->region))
-        visit_held(set->intent, forget, &f);
+        visit_held(set->intent, ALL_HELD, forget, &f);
 }
 
-/* ---- statistics ---- */
-
-static bool count_one(struct sl_intent *intent, uint64_t number,
+static void count_one(struct sl_intent *intent, uint64_t number,
                       struct sl_cell head, void *ctx)
 {
     (void)intent;
     (void)number;
     (void)head;
     ++*(uint64_t *)ctx;
-    return true;
 }
 
 void sl_table_hold_stats(struct sl_table *table, struct sl_hold_stats *ret)
@@ -271,79 +315,21 @@ void sl_table_hold_stats(struct sl_table *table, struct sl_hold_stats *ret)
 
     ret->held = 0;
     ret->places = sl_hold_record_blocks(&table->region) * SL_HOLD_BLOCK;
-    visit_held(intent, count_one, &ret->held);
+    visit_held(intent, ALL_HELD, count_one, &ret->held);
     sl_actor_return(&table->actors, intent);
 }
 
-/* ---- when the next hold expires. The essay is in due.h. */
-
-static struct sl_cell read_pair(const sl_word *due)
-{
-    return sl_cell_of(atomic_load(&due[0]), atomic_load(&due[1]));
-}
-
-sl_word *sl_hold_expiry_of(const struct sl_region *r, uint64_t block)
-{
-    return sl_region_word(r, sl_region_head(r)->holds_at + block * 16);
-}
-
-sl_word *sl_hold_expiry_of_all(const struct sl_region *r)
-{
-    return sl_region_head(r)->due;
-}
-
-static void lower(sl_word *due, uint64_t expires)
-{
-    struct sl_cell old;
-
-    do {
-        old = read_pair(due);
-        if (old.w[0] != 0 && old.w[0] <= expires)
-            return;
-        SL_STEP(SL_STEP_DUE);
-    } while (!sl_swap_pair(due, old,
-                           sl_cell_of(old.w[0] ? expires : 0, old.w[1] + 1)));
-}
-
-/* The block first: whoever finds the region due looks at the blocks. */
-void sl_hold_expiry_lower(const struct sl_region *r, uint64_t block,
-                          sl_ns expires)
-{
-    lower(sl_hold_expiry_of(r, block), (uint64_t)expires);
-    lower(sl_hold_expiry_of_all(r), (uint64_t)expires);
-}
-
-uint64_t sl_hold_expiry_begin(sl_word *due)
-{
-    struct sl_cell old;
-
-    do {
-        old = read_pair(due);
-        SL_STEP(SL_STEP_DUE);
-    } while (!sl_swap_pair(due, old, sl_cell_of(0, old.w[1] + 1)));
-    return old.w[1] + 1;
-}
-
-bool sl_hold_expiry_finish(sl_word *due, uint64_t number, sl_ns found)
-{
-    SL_STEP(SL_STEP_DUE);
-    return sl_swap_pair(due, sl_cell_of(0, number),
-                        sl_cell_of((uint64_t)found, number));
-}
-
-/* ---- when permits come back. The essay is in soonest.h. */
-
-/* So much is looked through, and no more: somebody who is refused must not be
- * able to keep us busy. A block that may have something is four words, a record
- * that may expire in time some lines. */
-#define BLOCKS_MOST 2048 /* of 14 records each, whose signs are looked at */
+/* ---- when permits come back; see hold_record.h.
+ *
+ * The search is bounded: a denied caller must not keep the thread busy. A block
+ * costs four words, a record some cache lines.
+ */
+#define BLOCKS_MOST 2048 /* blocks whose signs are read */
 #define READ_MOST   2048 /* records that are read */
-#define FIRST_MOST  256  /* that must expire before enough is free */
+#define FIRST_MOST  256  /* holds that must expire */
 
 #define NUMBER_BITS 40 /* of a record */
 #define NONE        ((UINT64_C(1) << NUMBER_BITS) - 1)
-
-/* ---- signs ---- */
 
 #define SIGN_BITS 16
 #define ANY_SIGN  UINT64_C(0xffff) /* of several keys */
@@ -352,9 +338,10 @@ bool sl_hold_expiry_finish(sl_word *due, uint64_t number, sl_ns found)
 #define ROW       UINT64_C(128)
 #define EACH_SIGN UINT64_C(0x0001000100010001)
 #define ALL_SIGNS UINT64_MAX
-#define TOP_FREE  (ALL_SIGNS >> SIGN_BITS) /* a row's second word has three */
+#define TOP_FREE                                                               \
+    (ALL_SIGNS >> SIGN_BITS) /* the second word of a row has three */
 
-/* The word that has the sign of a record, and how far up. */
+/* The word with the sign of a record, and its shift. */
 static sl_word *sign_of(const struct sl_region *r, uint64_t number,
                         unsigned *shift)
 {
@@ -394,14 +381,12 @@ void sl_hold_record_sign(const struct sl_region *r,
     } while (next != last && !atomic_compare_exchange_weak(word, &last, next));
 }
 
-/* ---- looking ---- */
-
-/* The earliest of a key's permits, in their order. */
+/* The earliest holds of a key's permits, in order of expiry. */
 struct soonest {
     const struct sl_slot_key *key;
-    uint64_t generation; /* of its slot: what was held before a reset is gone */
+    uint64_t generation; /* of its slot; other holds were reset */
     unsigned read;
-    unsigned most; /* of them are needed, at most */
+    unsigned most; /* entries needed */
     unsigned count;
     struct {
         sl_ns expires;
@@ -425,7 +410,6 @@ static void put_in_order(struct soonest *s, sl_ns expires, uint64_t cost,
     }
 }
 
-/* What expires at `expires` would not be among them. */
 static bool is_too_late(const struct soonest *s, sl_ns expires)
 {
     return s->count == s->most && expires >= s->held[s->most - 1].expires;
@@ -452,23 +436,23 @@ static void collect(const struct sl_intent *intent, uint64_t number,
         }
 }
 
-/* The highest bit of each of four signs that is 0, and perhaps of one above
- * such: whoever finds none has missed none. */
+/* The highest bit of each of four signs that is 0, and perhaps of the sign
+ * above such a sign. */
 static uint64_t zeros(uint64_t signs)
 {
     return (signs - EACH_SIGN) & ~signs & EACH_SIGN << (SIGN_BITS - 1);
 }
 
-/* Four signs at a time: those of the key, and those of several; none where
- * there is no record. */
+/* Reads the records whose sign is that of the key or ANY_SIGN. `used` has a bit
+ * for each sign that has a record. */
 static void collect_word(const struct sl_intent *intent, const sl_word *word,
-                         uint64_t there, uint64_t first, struct soonest *s)
+                         uint64_t used, uint64_t first, struct soonest *s)
 {
     uint64_t signs = atomic_load_explicit(word, memory_order_acquire);
     uint64_t hits =
         zeros(signs ^ sign_for(s->key->hash) * EACH_SIGN) | zeros(~signs);
 
-    hits &= there;
+    hits &= used;
     for (; hits; hits &= hits - 1)
         collect(intent, first + (uint64_t)__builtin_ctzll(hits) / SIGN_BITS, s);
 }
@@ -489,15 +473,15 @@ static void collect_block(const struct sl_intent *intent, uint64_t block,
     }
 }
 
-/* False if there are too many. A block whose next expiry is too late is passed
- * by: when that is, it never says too late. */
+/* False: too many. The next expiry of a block is never too late, so later
+ * blocks are skipped. */
 static bool collect_all(const struct sl_intent *intent, struct soonest *s)
 {
     const struct sl_region *r = intent->region;
     uint64_t blocks = sl_hold_record_blocks(r), looked = 0;
 
     for (uint64_t b = 0; b < blocks; b++) {
-        sl_ns due = sl_hold_expiry_read(sl_hold_expiry_of(r, b));
+        sl_ns due = next_expiry(r, b);
 
         if (due == SL_HOLD_EXPIRY_NONE || is_too_late(s, due))
             continue;
@@ -508,7 +492,7 @@ static bool collect_all(const struct sl_intent *intent, struct soonest *s)
     return true;
 }
 
-/* The record with which enough is free, and when; NONE: there is none. */
+/* The record whose expiry frees enough, and when; NONE: none. */
 static uint64_t find_record(const struct soonest *s, uint64_t need,
                             sl_ns *expires)
 {
@@ -523,13 +507,11 @@ static uint64_t find_record(const struct soonest *s, uint64_t need,
     return NONE;
 }
 
-/* ---- what was found last ---- */
-
-/* The second word is the number of a record below a version, the first a sum
- * over what it was found by. */
+/* The saved answers. The second word is the number of a record below a version,
+ * the first a hash of what the answer depends on. */
 #define EPOCH_BITS 27 /* of ns: an eighth of a second */
 
-/* Two keys that meet in a row need not drive each other out. */
+/* A row has two entries, so that two keys can share it. */
 static struct sl_saved_answer *row_of(struct sl_table *table,
                                       const struct sl_slot_key *key)
 {
@@ -550,7 +532,7 @@ static uint64_t add_up(uint64_t sum, uint64_t word)
     return sum ^ sum >> 32;
 }
 
-/* What was asked, and of whom. */
+/* What an answer depends on. */
 struct question {
     const struct sl_slot_key *key;
     struct sl_cell cell;
@@ -572,7 +554,7 @@ static uint64_t sum_of(const struct question *q, uint64_t second,
     return add_up(add_up(sum, head.w[0]), head.w[1]);
 }
 
-/* The head of a record that was found; zeros if none was. */
+/* Zeros for NONE. */
 static struct sl_cell head_of(const struct sl_intent *intent, uint64_t number)
 {
     return number == NONE ? sl_cell_of(0, 0)
@@ -593,7 +575,7 @@ static bool is_it(struct sl_set *set, const struct question *q,
     return memo.w[0] == sum_of(q, memo.w[1], head);
 }
 
-/* Is it known already? In `memos` is what was remembered when we looked. */
+/* Is the answer saved? `memos` becomes the saved entries as read. */
 static bool recall(struct sl_set *set, const struct question *q,
                    struct sl_cell memos[2], sl_ns *when)
 {
@@ -608,8 +590,8 @@ static bool recall(struct sl_set *set, const struct question *q,
     return false;
 }
 
-/* In the one or the other, as it happens. Not if somebody has begun or ended a
- * hold meanwhile: then the version is another. */
+/* Saves in a random entry of the row, unless its version has changed: a hold
+ * has begun or ended meanwhile. */
 static void remember(struct sl_set *set, const struct question *q,
                      const struct sl_cell memos[2], uint64_t number)
 {
@@ -621,11 +603,9 @@ static void remember(struct sl_set *set, const struct question *q,
                        sl_cell_of(sum, second));
 }
 
-/* ---- the answer ---- */
-
 static sl_ns look(struct sl_set *set, const struct question *q)
 {
-    struct soonest s; /* six kilobytes of which little is used */
+    struct soonest s; /* six kilobytes, mostly unused */
     struct sl_cell memos[2];
     uint64_t number = NONE;
     sl_ns when;
@@ -658,7 +638,7 @@ sl_ns sl_holds_soonest(struct sl_set *set, const struct sl_slot_key *key,
     q.need =
         sl_sub_floor(sl_add_sat(sl_cell_bare(q.cell).w[1], cost), capacity);
     if (q.need == 0)
-        return SL_NS_NONE; /* it has become free meanwhile */
+        return SL_NS_NONE; /* free by now */
     when = look(set, &q);
     return when > set->now ? when - set->now : SL_NS_NONE;
 }

@@ -1,4 +1,4 @@
-/* hold_record.c -- the record of a hold. The essay is in record.h. */
+/* hold_record.c -- the record of a hold. The format is in hold_record.h. */
 #include "table/hold_record.h"
 
 #include "base/arith.h"
@@ -10,18 +10,18 @@ enum {
     HASH_HI,
     COST,
     SLOT,
-    MARK_0,
-    MARK_1,
+    SNAPSHOT_0,
+    SNAPSHOT_1,
     RATE,
     CAPACITY,
-    RETURNS_0,
-    RETURNS_1,
-    GIFTS = CAPACITY /* of buckets */
+    REFUNDS_0,
+    REFUNDS_1,
+    UNHELD = CAPACITY /* of buckets */
 };
 
-/* COST is the limit's number below the cost; SLOT is a flag, the bucket, the
- * slot and its generation. The numbers of a bucket are below 2^32, and lie in
- * one word: the capacity above the count. */
+/* COST has the limit's number in its low bits. SLOT has two flags, the bucket,
+ * the slot and its generation. RATE of a bucket has the capacity above the
+ * count, both below 2^32. */
 #define LIMIT_BITS 10
 #define TRACKED    (UINT64_C(1) << 62)
 #define BUCKET     (UINT64_C(1) << 61)
@@ -34,11 +34,6 @@ static_assert(SL_LIMITS == 1 << LIMIT_BITS, "limits fit a part");
 #define CHOICES  2 /* blocks of each length in which an id may lie */
 #define BLOCKS   (2 * CHOICES)
 #define NO_BLOCK UINT64_MAX
-
-static uint64_t get(const sl_word *word)
-{
-    return atomic_load_explicit(word, memory_order_acquire);
-}
 
 static void put(sl_word *word, uint64_t value)
 {
@@ -78,7 +73,7 @@ uint64_t sl_hold_record_at(const struct sl_region *r, uint64_t number)
     return head_at(r, number / SL_HOLD_BLOCK, number % SL_HOLD_BLOCK);
 }
 
-unsigned sl_hold_record_room(const struct sl_region *r, uint64_t number)
+static unsigned room_of(const struct sl_region *r, uint64_t number)
 {
     return is_short(r, number / SL_HOLD_BLOCK) ? SL_HOLD_FEW : SL_HOLD_MANY;
 }
@@ -86,28 +81,23 @@ unsigned sl_hold_record_room(const struct sl_region *r, uint64_t number)
 static struct sl_hold_record_body *body_of(const struct sl_region *r,
                                            uint64_t number)
 {
-    uint64_t at =
-        block_at(r, number / SL_HOLD_BLOCK) + HEADS +
-        number % SL_HOLD_BLOCK * body_size(sl_hold_record_room(r, number));
+    uint64_t at = block_at(r, number / SL_HOLD_BLOCK) + HEADS +
+                  number % SL_HOLD_BLOCK * body_size(room_of(r, number));
 
     return (struct sl_hold_record_body *)(void *)(r->base + at);
 }
 
-static uint64_t scale(uint64_t hash, uint64_t range)
-{
-    return (uint64_t)(((sl_u128)hash * range) >> 64);
-}
-
-/* The blocks in which `id` may lie; NO_BLOCK where there is none. */
+/* The blocks of `id`; NO_BLOCK: none. */
 static void blocks_of(const struct sl_region *r, struct sl_hold_id id,
                       uint64_t ret[BLOCKS])
 {
     const struct sl_region_head *head = sl_region_head(r);
 
     for (unsigned i = 0; i < CHOICES; i++) {
-        ret[i] = head->shorts ? scale(id.w[i], head->shorts) : NO_BLOCK;
-        ret[CHOICES + i] =
-            head->longs ? head->shorts + scale(id.w[i], head->longs) : NO_BLOCK;
+        ret[i] = head->shorts ? sl_scale(id.w[i], head->shorts) : NO_BLOCK;
+        ret[CHOICES + i] = head->longs
+                               ? head->shorts + sl_scale(id.w[i], head->longs)
+                               : NO_BLOCK;
     }
 }
 
@@ -144,24 +134,25 @@ struct sl_cell sl_hold_record_head(const struct sl_intent *intent,
 static void read_part(const struct sl_hold_record_part *p,
                       struct sl_hold_key *ret)
 {
-    uint64_t cost = get(&p->word[COST]), slot = get(&p->word[SLOT]);
+    uint64_t cost = sl_get(&p->word[COST]), slot = sl_get(&p->word[SLOT]);
     uint64_t place = slot & (BUCKET - 1);
 
     *ret = (struct sl_hold_key){
         .limit = cost & (SL_LIMITS - 1),
-        .hash = {get(&p->word[HASH_LO]),   get(&p->word[HASH_HI])      },
+        .hash = {sl_get(&p->word[HASH_LO]),    sl_get(&p->word[HASH_HI])   },
         .cost = cost >> LIMIT_BITS,
         .is_bucket = slot & BUCKET,
         .tracked = slot & TRACKED,
-        .slot = {place >> 16,              (unsigned)(slot >> 8 & 0xff)},
+        .slot = {place >> 16,                  (unsigned)(slot >> 8 & 0xff)},
         .generation = slot & 0xff,
-        .mark.w = {get(&p->word[MARK_0]),    get(&p->word[MARK_1])       },
-        .count = get(&p->word[RATE]),
-        .capacity = get(&p->word[CAPACITY]),
-        .returns = {get(&p->word[RETURNS_0]), get(&p->word[RETURNS_1])    },
+        .snapshot.w = {sl_get(&p->word[SNAPSHOT_0]),
+                 sl_get(&p->word[SNAPSHOT_1])                              },
+        .count = sl_get(&p->word[RATE]),
+        .capacity = sl_get(&p->word[CAPACITY]),
+        .refunds = {sl_get(&p->word[REFUNDS_0]),  sl_get(&p->word[REFUNDS_1]) },
     };
     if (ret->is_bucket) {
-        ret->gifts = get(&p->word[GIFTS]);
+        ret->unheld = sl_get(&p->word[UNHELD]);
         ret->capacity = ret->count >> COUNT_BITS;
         ret->count &= SL_COUNT_MAX;
     }
@@ -171,16 +162,16 @@ static void read_body(const struct sl_region *r, uint64_t number,
                       struct sl_hold_record *ret)
 {
     const struct sl_hold_record_body *b = body_of(r, number);
-    uint64_t count = get(&b->word[COUNT]);
-    unsigned room = sl_hold_record_room(r, number);
+    uint64_t count = sl_get(&b->word[COUNT]);
+    unsigned room = room_of(r, number);
 
     ret->number = number;
     ret->id = (struct sl_hold_id){
-        {get(&b->word[ID_LO]), get(&b->word[ID_HI])}
+        {sl_get(&b->word[ID_LO]), sl_get(&b->word[ID_HI])}
     };
-    ret->taken = (sl_ns)get(&b->word[TAKEN]);
-    ret->stepped = get(&b->word[STEPPED]);
-    ret->life = (sl_ns)get(&b->word[LIFE]);
+    ret->taken = (sl_ns)sl_get(&b->word[TAKEN]);
+    ret->stepped = sl_get(&b->word[STEPPED]);
+    ret->life = (sl_ns)sl_get(&b->word[LIFE]);
     ret->count = count < room ? (unsigned)count : room;
     for (unsigned i = 0; i < ret->count; i++)
         read_part(&b->part[i], &ret->part[i]);
@@ -199,7 +190,7 @@ bool sl_hold_record_read(const struct sl_intent *intent, uint64_t number,
            atomic_load(&word[1]) == head.w[1];
 }
 
-/* Is this the head of `id`? Its body says so for certain. */
+/* May this be the head of `id`? Only the body has the whole id. */
 static bool may_be(struct sl_cell head, struct sl_hold_id id)
 {
     enum sl_hold_record_state state = sl_hold_record_state(head);
@@ -208,7 +199,7 @@ static bool may_be(struct sl_cell head, struct sl_hold_id id)
            (state == SL_HELD || state == SL_ENDED);
 }
 
-/* A look at the second word alone passes most heads by. */
+/* The second word alone excludes most heads. */
 static bool find_in(const struct sl_intent *intent, uint64_t block,
                     struct sl_hold_id id, struct sl_hold_record *ret)
 {
@@ -219,7 +210,7 @@ static bool find_in(const struct sl_intent *intent, uint64_t block,
         const sl_word *word = sl_region_word(r, head_at(r, block, i));
         struct sl_cell head;
 
-        if (get(&word[1]) >> 4 != id.w[0] >> 4)
+        if (sl_get(&word[1]) >> 4 != id.w[0] >> 4)
             continue;
         do {
             head = sl_hold_record_head(intent, number);
@@ -246,22 +237,22 @@ bool sl_hold_record_find(const struct sl_intent *intent, struct sl_hold_id id,
 
 /* ---- claiming ---- */
 
-/* Whose claim is it? A claim that he does not speak of is nobody's. */
+/* Is a claim dead: not recorded by its actor? */
 static bool is_dead(const struct sl_region *r, uint64_t actor, uint64_t at)
 {
     return actor >= SL_ACTORS ||
            atomic_load(&sl_region_actor(r, actor)->claims) != at;
 }
 
-/* A record that may be claimed, and what its block has. */
+/* A record that may be claimed. */
 struct pick {
     uint64_t number;
     struct sl_cell head;
-    uint64_t rank; /* the least goes first; NO_BLOCK: there is none */
-    unsigned taken;
+    uint64_t rank;  /* the lowest is reused first; NO_BLOCK: none */
+    unsigned taken; /* records of the block in use */
 };
 
-/* What is locked is somebody's, and not looked at any closer. */
+/* A locked record counts as in use. */
 static struct pick pick_in(const struct sl_intent *intent, uint64_t block)
 {
     const struct sl_region *r = intent->region;
@@ -270,7 +261,7 @@ static struct pick pick_in(const struct sl_intent *intent, uint64_t block)
     for (uint64_t i = 0; i < SL_HOLD_BLOCK; i++) {
         uint64_t at = head_at(r, block, i);
         const sl_word *word = sl_region_word(r, at);
-        struct sl_cell head = sl_cell_of(get(&word[0]), get(&word[1]));
+        struct sl_cell head = sl_cell_of(sl_get(&word[0]), sl_get(&word[1]));
         enum sl_hold_record_state state = sl_hold_record_state(head);
         uint64_t rank = state == SL_ENDED ? 1 + head.w[0] : 0;
 
@@ -292,13 +283,13 @@ struct sl_cell sl_hold_record_claimed(const struct sl_intent *intent,
     return sl_cell_of(intent->index, (id.w[0] & ~UINT64_C(15)) | SL_CLAIM);
 }
 
-/* Swaps are in order with what was stored before them. */
-static void say(const struct sl_intent *intent, uint64_t at)
+/* Release order: the swap of the head comes after it. */
+static void record_claim(const struct sl_intent *intent, uint64_t at)
 {
     atomic_store_explicit(&intent->actor->claims, at, memory_order_release);
 }
 
-/* He says so before he does. */
+/* The claim is recorded before the swap. */
 static bool claim(const struct sl_intent *intent, struct sl_hold_id id,
                   const struct pick *pick)
 {
@@ -308,19 +299,19 @@ static bool claim(const struct sl_intent *intent, struct sl_hold_id id,
     const char *body = (const char *)body_of(r, pick->number);
     bool done;
 
-    __builtin_prefetch(body, 1); /* it is filled soon */
+    __builtin_prefetch(body, 1); /* filled soon */
     __builtin_prefetch(body + 64, 1);
     __builtin_prefetch(body + 128, 1);
-    say(intent, at);
+    record_claim(intent, at);
     SL_STEP(SL_STEP_CLAIM);
     done = sl_swap_pair(head, pick->head, sl_hold_record_claimed(intent, id));
     if (!done)
-        say(intent, 0);
+        record_claim(intent, 0);
     SL_STEP(SL_STEP_CLAIMED);
     return done;
 }
 
-/* In the emptier of two blocks; in the first while that is half empty. */
+/* In the emptier of two blocks; in the first while it is half empty. */
 static bool claim_in(const struct sl_intent *intent, const uint64_t *blocks,
                      struct sl_hold_id id, uint64_t *number)
 {
@@ -361,7 +352,7 @@ void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
         (void)sl_swap_pair(sl_region_word(r, sl_hold_record_at(r, number)),
                            sl_hold_record_claimed(intent, id),
                            sl_cell_of(0, 0));
-    say(intent, 0);
+    record_claim(intent, 0);
 }
 
 /* ---- writing ---- */
@@ -378,19 +369,18 @@ static uint64_t slot_word(const struct sl_hold_key *kept)
 static void fill_part(struct sl_hold_record_part *p,
                       const struct sl_hold_key *kept)
 {
-
     put(&p->word[HASH_LO], kept->hash.lo);
     put(&p->word[HASH_HI], kept->hash.hi);
     put(&p->word[COST], kept->cost << LIMIT_BITS | kept->limit);
     put(&p->word[SLOT], slot_word(kept));
-    put(&p->word[MARK_0], kept->mark.w[0]);
-    put(&p->word[MARK_1], kept->mark.w[1]);
+    put(&p->word[SNAPSHOT_0], kept->snapshot.w[0]);
+    put(&p->word[SNAPSHOT_1], kept->snapshot.w[1]);
     put(&p->word[RATE], kept->is_bucket
                             ? kept->capacity << COUNT_BITS | kept->count
                             : kept->count);
-    put(&p->word[CAPACITY], kept->is_bucket ? kept->gifts : kept->capacity);
-    put(&p->word[RETURNS_0], kept->returns[0]);
-    put(&p->word[RETURNS_1], kept->returns[1]);
+    put(&p->word[CAPACITY], kept->is_bucket ? kept->unheld : kept->capacity);
+    put(&p->word[REFUNDS_0], kept->refunds[0]);
+    put(&p->word[REFUNDS_1], kept->refunds[1]);
 }
 
 void sl_hold_record_fill(const struct sl_region *r,
@@ -419,8 +409,8 @@ void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
         ;
 }
 
-/* If the record is another's by now, the word is another: who has that slot now
- * has it by another generation. */
+/* Does nothing if the record was reused: its slot word has another generation.
+ */
 void sl_hold_record_untrack(const struct sl_region *r,
                             const struct sl_hold_record *record, unsigned i)
 {
@@ -436,11 +426,12 @@ static bool possible_part(const struct sl_region *r,
                           const struct sl_hold_key *p)
 {
     const struct sl_limit_entry *e = sl_region_limit(r, p->limit);
-    uint64_t most = get(&e->kind) > SL_SLIDING ? SL_AMOUNT_MAX : SL_COUNT_MAX;
+    uint64_t most =
+        sl_get(&e->kind) > SL_SLIDING ? SL_AMOUNT_MAX : SL_COUNT_MAX;
 
-    return get(&e->used) == 1 &&
-           p->is_bucket == sl_is_bucket((enum sl_kind)get(&e->kind)) &&
-           (get(&e->kind) == SL_QUOTA || get(&e->calendar) == 0) &&
+    return sl_get(&e->used) == 1 &&
+           p->is_bucket == sl_is_bucket((enum sl_kind)sl_get(&e->kind)) &&
+           (sl_get(&e->kind) == SL_QUOTA || sl_get(&e->calendar) == 0) &&
            p->cost <= SL_AMOUNT_MAX && p->count - 1 < most &&
            p->capacity - 1 < most &&
            (!p->tracked || (p->slot.bucket < sl_region_head(r)->buckets &&
@@ -451,7 +442,7 @@ static bool possible_body(const struct sl_region *r, uint64_t number)
 {
     struct sl_hold_record record;
 
-    if (get(&body_of(r, number)->word[COUNT]) > sl_hold_record_room(r, number))
+    if (sl_get(&body_of(r, number)->word[COUNT]) > room_of(r, number))
         return false;
     read_body(r, number, &record);
     for (unsigned i = 0; i < record.count; i++)
@@ -464,7 +455,7 @@ static bool possible_body(const struct sl_region *r, uint64_t number)
 bool sl_hold_record_check(const struct sl_region *r, uint64_t number)
 {
     sl_word *word = sl_region_word(r, sl_hold_record_at(r, number));
-    struct sl_cell head = sl_cell_of(get(&word[0]), get(&word[1]));
+    struct sl_cell head = sl_cell_of(sl_get(&word[0]), sl_get(&word[1]));
 
     switch (sl_hold_record_state(head)) {
     case SL_FREE:
@@ -481,32 +472,31 @@ bool sl_hold_record_check(const struct sl_region *r, uint64_t number)
            (head.w[1] >> 2 & 3) < 3 && possible_body(r, number);
 }
 
-/* ---- where it is counted what was given back to buckets. What it is
- * for is in core/hold.h, how it is counted in record.h. */
+/* ---- counters of refunds. Their purpose is in core/hold.h. */
 
-/* Gifts are rare: an eighth of the words is theirs. */
-static uint64_t returns_words(const struct sl_region_head *head)
+/* An eighth of the words is for refunds without a hold, which are rare. */
+static uint64_t refund_words(const struct sl_region_head *head)
 {
-    return head->returns - head->returns / 8;
+    return head->refunds - head->refunds / 8;
 }
 
 sl_word *sl_refund_count(const struct sl_region *r, uint64_t tag,
                          unsigned which)
 {
-    static const uint64_t odd[SL_RETURNS] = {UINT64_C(0x9e3779b97f4a7c15),
-                                             UINT64_C(0xd6e8feb86659fd93)};
+    static const uint64_t odd[SL_REFUND_WORDS] = {UINT64_C(0x9e3779b97f4a7c15),
+                                                  UINT64_C(0xd6e8feb86659fd93)};
     const struct sl_region_head *head = sl_region_head(r);
-    uint64_t i = scale((tag ^ tag >> 32) * odd[which], returns_words(head));
+    uint64_t i = sl_scale((tag ^ tag >> 32) * odd[which], refund_words(head));
 
-    return sl_region_word(r, head->returns_at + i * 8);
+    return sl_region_word(r, head->refunds_at + i * 8);
 }
 
 sl_word *sl_unheld_count(const struct sl_region *r, uint64_t tag)
 {
     const struct sl_region_head *head = sl_region_head(r);
-    uint64_t first = returns_words(head);
-    uint64_t i = scale((tag ^ tag >> 32) * UINT64_C(0xa0761d6478bd642f),
-                       head->returns - first);
+    uint64_t first = refund_words(head);
+    uint64_t i = sl_scale((tag ^ tag >> 32) * UINT64_C(0xa0761d6478bd642f),
+                          head->refunds - first);
 
-    return sl_region_word(r, head->returns_at + (first + i) * 8);
+    return sl_region_word(r, head->refunds_at + (first + i) * 8);
 }

@@ -1,4 +1,4 @@
-/* region.c -- making and opening regions. The essay is in region.h. */
+/* region.c -- create, open, validate and close regions. See region.h. */
 #include "table/region.h"
 
 #include <assert.h>
@@ -18,8 +18,8 @@
 #define MAGIC UINT64_C(0x0a01656369756c53) /* "Sluice", 1, newline */
 #define HUGE  (UINT64_C(2) << 20)
 
-/* Locks on a file live far behind its end: one byte for who opens it, one for
- * who uses it; the actors' are in actor.c. */
+/* Locks are far behind the end of the file: one byte while it is opened, one
+ * while it is used; those of actors are in actor.c. */
 #define LOCK_OPENING ((INT64_C(1) << 60) - 2)
 #define LOCK_USING   ((INT64_C(1) << 60) - 1)
 
@@ -48,8 +48,8 @@ static uint64_t to_rows(uint64_t bytes)
     return (bytes + 127) / 128 * 128;
 }
 
-/* A sixteenth part is for holds, a quarter of it for long ones, of which there
- * is one block at least. */
+/* A sixteenth is for holds, a quarter of it for long ones, at least one block.
+ */
 static void lay_out_holds(struct sl_region_head *head, uint64_t at)
 {
     uint64_t share = head->size / 16;
@@ -62,11 +62,11 @@ static void lay_out_holds(struct sl_region_head *head, uint64_t at)
         (share - head->longs * BLOCK_OF(SL_HOLD_MANY)) / BLOCK_OF(SL_HOLD_FEW);
     head->short_at = at + to_rows((head->shorts + head->longs) * 16);
     head->long_at = head->short_at + head->shorts * BLOCK_OF(SL_HOLD_FEW);
-    head->returns_at = head->long_at + head->longs * BLOCK_OF(SL_HOLD_MANY);
-    head->returns = head->size / 512;
+    head->refunds_at = head->long_at + head->longs * BLOCK_OF(SL_HOLD_MANY);
+    head->refunds = head->size / 512;
 }
 
-/* Lay out a region of `size` bytes: what holds leave is for buckets. */
+/* Buckets get what the rest leaves. */
 static void lay_out(struct sl_region_head *head, uint64_t size)
 {
     *head = (struct sl_region_head){
@@ -79,12 +79,11 @@ static void lay_out(struct sl_region_head *head, uint64_t size)
     };
     head->actors_at = head->limits_at + SL_LIMITS * 128;
     lay_out_holds(head, head->actors_at + SL_ACTORS * UINT64_C(4096));
-    head->buckets_at = head->returns_at + to_rows(head->returns * 8);
+    head->buckets_at = head->refunds_at + to_rows(head->refunds * 8);
     head->buckets = (size - head->buckets_at) / sizeof(struct sl_bucket);
 }
 
-/* The magic comes last: whoever is killed before has left a region that is not
- * made yet. */
+/* The magic comes last: without it the region is not initialised. */
 static int make(struct sl_region *r, struct sl_diag *diag)
 {
     struct sl_region_head head;
@@ -101,7 +100,7 @@ static int make(struct sl_region *r, struct sl_diag *diag)
     return 0;
 }
 
-int sl_region_check_head(const struct sl_region *r, struct sl_diag *diag)
+static int check_head(const struct sl_region *r, struct sl_diag *diag)
 {
     const struct sl_region_head *head = sl_region_head(r);
     struct sl_region_head want;
@@ -127,8 +126,8 @@ int sl_region_check_head(const struct sl_region *r, struct sl_diag *diag)
     return 0;
 }
 
-/* The sum of everything but the seal itself; never 0. One multiplication per
- * word, so that a gigabyte takes a fraction of a second. */
+/* The checksum of everything but the seal; never 0. One multiplication per
+ * word: a gigabyte takes a fraction of a second. */
 static uint64_t sum_of_all(const struct sl_region *r)
 {
     const uint64_t *words = (const uint64_t *)(const void *)r->base;
@@ -193,7 +192,7 @@ int sl_region_open_memory(struct sl_region *ret, void *memory, uint64_t size,
     if (!err && sl_region_head(&r)->magic == 0)
         err = make(&r, diag);
     else if (!err)
-        err = sl_region_check_head(&r, diag);
+        err = check_head(&r, diag);
     if (!err)
         *ret = r;
     return err;
@@ -219,7 +218,7 @@ static int system_error(struct sl_diag *diag, const char *path,
                          strerror(errno));
 }
 
-/* Map the file; give it its size first if it is new. */
+/* Maps the file, and sets its size if it is new. */
 static int map_file(struct sl_region *r, const char *path, bool fresh,
                     struct sl_diag *diag)
 {
@@ -246,7 +245,7 @@ static int map_file(struct sl_region *r, const char *path, bool fresh,
 int sl_region_validate(struct sl_region *r, bool alone, struct sl_diag *diag)
 {
     struct sl_region_head *head = sl_region_head(r);
-    int err = sl_region_check_head(r, diag);
+    int err = check_head(r, diag);
     uint64_t sealed;
 
     if (err || !alone)
@@ -255,16 +254,16 @@ int sl_region_validate(struct sl_region *r, bool alone, struct sl_diag *diag)
     if (sealed && sealed != sum_of_all(r))
         return sl_diag_error(diag, SLUICE_EDAMAGE,
                              "it was changed after it was closed");
-    /* First, and on the disk: the check mends what it finds, and a seal that
-     * survives a crash of the machine must not meet what came later. */
+    /* On the disk first: the check changes the region, and a seal that survives
+     * a crash of the machine must not match later contents. */
     atomic_store(&head->sealed, 0);
     if (r->fd >= 0)
         msync(r->map, 4096, MS_SYNC);
     return sl_region_check(r, diag);
 }
 
-/* Locks are dropped here, not left to close(): a child that was forked in the
- * meantime has the same open file and would keep them. */
+/* Locks are released here: close() would not if a forked child has the same
+ * open file. */
 static void let_go(struct sl_region *r)
 {
     struct flock all = {
@@ -281,8 +280,8 @@ static void let_go(struct sl_region *r)
     r->fd = -1;
 }
 
-/* Open the file that is at `path` while its lock is ours: whoever had the lock
- * before may have set aside the one that we opened. */
+/* Opens and locks the file at `path`. Repeats if another process has set it
+ * aside before the lock was taken. */
 static int open_locked(struct sl_region *r, const char *path, struct stat *st,
                        struct sl_diag *diag)
 {
@@ -301,7 +300,6 @@ static int open_locked(struct sl_region *r, const char *path, struct stat *st,
     }
 }
 
-/* Only zeros: given its size, and not made yet. */
 static bool is_blank(const struct sl_region *r)
 {
     const uint64_t *words = (const uint64_t *)(const void *)r->base;
@@ -312,8 +310,7 @@ static bool is_blank(const struct sl_region *r)
     return true;
 }
 
-/* One try at opening the file. SLUICE_EDAMAGE if it can't be used; `alone`
- * says whether nobody else uses it. */
+/* SLUICE_EDAMAGE: the file cannot be used. *alone: no other process uses it. */
 static int try_file(struct sl_region *r, const char *path, bool *alone,
                     struct sl_diag *diag)
 {
@@ -347,7 +344,7 @@ static int try_file(struct sl_region *r, const char *path, bool *alone,
     return err;
 }
 
-/* Rename a file that can't be used to the first free PATH.damaged-N. */
+/* Renames the file to the first free PATH.damaged-N. */
 static int set_aside(struct sl_region *r, const char *path,
                      struct sl_diag *diag)
 {
@@ -403,28 +400,23 @@ void sl_region_close(struct sl_region *r)
     let_go(r);
 }
 
-/* ---- is what a region says possible? The essay is in check.h. */
+/* ---- validation ---- */
 
-static uint64_t peek(const sl_word *word)
-{
-    return atomic_load_explicit(word, memory_order_relaxed);
-}
-
-/* The numbers that are kept ready-made are those that follow from the rest. */
 static bool derived_right(const struct sl_limit_entry *e)
 {
     struct sl_limit limit = {
-        .kind = (enum sl_kind)peek(&e->kind),
-        .count = peek(&e->count),
-        .capacity = peek(&e->capacity),
-        .period = (sl_ns)peek(&e->period),
+        .kind = (enum sl_kind)sl_peek(&e->kind),
+        .count = sl_peek(&e->count),
+        .capacity = sl_peek(&e->capacity),
+        .period = (sl_ns)sl_peek(&e->period),
     };
 
     sl_limit_derive(&limit);
-    return limit.grain == peek(&e->grain) && limit.token == peek(&e->token);
+    return limit.grain == sl_peek(&e->grain) &&
+           limit.token == sl_peek(&e->token);
 }
 
-/* No calendar, or a number of units that make ten years at most. */
+/* No calendar, or one of at most ten years. */
 static bool possible_calendar(uint64_t calendar)
 {
     static const uint64_t most[] = {
@@ -438,32 +430,32 @@ static bool possible_calendar(uint64_t calendar)
            (unit < SL_LEN(most) && (calendar >> 32) - 1 < most[unit]);
 }
 
-/* Claimed by somebody who died before he could fill it in. */
+/* Claimed by a process that died before it was filled in. */
 static bool only_claimed(const struct sl_limit_entry *e)
 {
-    return (peek(&e->used) & 3) == SL_CLAIMED;
+    return (sl_peek(&e->used) & 3) == SL_CLAIMED;
 }
 
 static bool possible_limit(const struct sl_limit_entry *e)
 {
-    uint64_t kind = peek(&e->kind), calendar = peek(&e->calendar);
-    uint64_t period = peek(&e->period), used = peek(&e->used);
+    uint64_t kind = sl_peek(&e->kind), calendar = sl_peek(&e->calendar);
+    uint64_t period = sl_peek(&e->period), used = sl_peek(&e->used);
     bool timeless = kind == SL_PERMITS || kind == SL_LEVEL || calendar;
 
     if (used == 0 || only_claimed(e))
         return true;
     return used == 1 && kind < SL_KINDS &&
-           peek(&e->count) - 1 < SL_AMOUNT_MAX &&
-           peek(&e->capacity) - 1 < SL_AMOUNT_MAX &&
+           sl_peek(&e->count) - 1 < SL_AMOUNT_MAX &&
+           sl_peek(&e->capacity) - 1 < SL_AMOUNT_MAX &&
            possible_calendar(calendar) &&
            (timeless || (period >= (uint64_t)SL_PERIOD_MIN &&
                          period <= (uint64_t)SL_PERIOD_MAX)) &&
-           (kind > SL_SLIDING || (peek(&e->count) <= SL_COUNT_MAX &&
-                                  peek(&e->capacity) <= SL_COUNT_MAX)) &&
+           (kind > SL_SLIDING || (sl_peek(&e->count) <= SL_COUNT_MAX &&
+                                  sl_peek(&e->capacity) <= SL_COUNT_MAX)) &&
            derived_right(e);
 }
 
-enum place { NOWHERE, HEAD, TAG, GUARD, SECOND, RECORD };
+enum place { NOWHERE, HEAD, TAG, CELL, SECOND, RECORD };
 
 static bool is_record(const struct sl_region *r, uint64_t at)
 {
@@ -481,7 +473,6 @@ static bool is_record(const struct sl_region *r, uint64_t at)
     return low < records && sl_hold_record_at(r, low) == at;
 }
 
-/* What kind of word is at an offset. */
 static enum place place_of(const struct sl_region *r, uint64_t at)
 {
     const struct sl_region_head *head = sl_region_head(r);
@@ -497,7 +488,7 @@ static enum place place_of(const struct sl_region *r, uint64_t at)
         if (in == sl_tag_word(i))
             return TAG;
         if (in == sl_cell_word(i))
-            return GUARD;
+            return CELL;
     }
     return in == 0 ? HEAD : SECOND;
 }
@@ -507,38 +498,38 @@ static bool possible_tag(const struct sl_region *r, uint64_t tag)
     uint64_t id = tag >> SL_TAG_BITS;
 
     return tag == 0 ||
-           (id < SL_LIMITS && peek(&sl_region_limit(r, id)->used) == 1);
+           (id < SL_LIMITS && sl_peek(&sl_region_limit(r, id)->used) == 1);
 }
 
-/* Every word that the actor means to change is of the right kind, and nothing
- * becomes locked by it. */
+/* Every word that the actor would change is of the right kind, and no new value
+ * is a lock word. */
 static bool possible_actor(const struct sl_region *r, const struct sl_actor *a)
 {
-    uint64_t guards = peek(&a->guards), writes = peek(&a->writes);
+    uint64_t locks = sl_peek(&a->locks), writes = sl_peek(&a->writes);
 
-    if (guards > SL_INTENT_LOCKS || writes > SL_WRITES ||
-        peek(&a->status) >> 2 >= SL_NUMBER_END)
+    if (locks > SL_INTENT_LOCKS || writes > SL_WRITES ||
+        sl_peek(&a->status) >> 2 >= SL_NUMBER_END)
         return false;
-    for (uint64_t i = 0; i < guards; i++) {
-        enum place place = place_of(r, peek(&a->guard[i].at));
+    for (uint64_t i = 0; i < locks; i++) {
+        enum place place = place_of(r, sl_peek(&a->lock[i].at));
 
-        if ((place != HEAD && place != GUARD && place != RECORD) ||
-            sl_is_locked(peek(&a->guard[i].from[0])) ||
-            sl_is_locked(peek(&a->guard[i].to[0])))
+        if ((place != HEAD && place != CELL && place != RECORD) ||
+            sl_is_locked(sl_peek(&a->lock[i].from[0])) ||
+            sl_is_locked(sl_peek(&a->lock[i].to[0])))
             return false;
     }
     for (uint64_t i = 0; i < writes; i++) {
         const struct sl_write *w = &a->write[i];
 
-        if (place_of(r, peek(&w->at)) != TAG ||
-            place_of(r, peek(&w->under)) != GUARD ||
-            !possible_tag(r, peek(&w->to)))
+        if (place_of(r, sl_peek(&w->at)) != TAG ||
+            place_of(r, sl_peek(&w->under)) != CELL ||
+            !possible_tag(r, sl_peek(&w->to)))
             return false;
     }
     return true;
 }
 
-/* Bring to its end what was left half done. */
+/* Completes or undoes what was left. */
 static void recover(const struct sl_region *r)
 {
     for (uint64_t i = 0; i < SL_LIMITS; i++) {
@@ -546,7 +537,7 @@ static void recover(const struct sl_region *r)
 
         if (only_claimed(e))
             atomic_store(&e->used, 0);
-        /* A limit that nobody names any more keeps its cells, no more. */
+        /* A limit that is no longer registered keeps only its cells. */
         atomic_store(&e->reserve, 0);
         atomic_store(&e->stale, 1);
     }
@@ -556,23 +547,23 @@ static void recover(const struct sl_region *r)
         sl_intent_init(&intent, r, i);
         atomic_store(&sl_region_actor(r, i)->owner, 0);
     }
-    atomic_store(&sl_region_head(r)->haunted, 0);
+    atomic_store(&sl_region_head(r)->has_dead, 0);
 }
 
 static bool possible_bucket(const struct sl_region *r, uint64_t number)
 {
     const struct sl_bucket *b = sl_region_bucket(r, number);
 
-    if (sl_is_locked(peek(&b->word[0])))
+    if (sl_is_locked(sl_peek(&b->word[0])))
         return false;
     for (unsigned i = 0; i < SL_SLOTS; i++)
-        if (sl_is_locked(peek(&b->word[sl_cell_word(i)])) ||
-            !possible_tag(r, peek(&b->word[sl_tag_word(i)])))
+        if (sl_is_locked(sl_peek(&b->word[sl_cell_word(i)])) ||
+            !possible_tag(r, sl_peek(&b->word[sl_tag_word(i)])))
             return false;
     return true;
 }
 
-/* When they expire is counted anew. */
+/* The next expiries are counted again. */
 static bool possible_holds(const struct sl_region *r)
 {
     uint64_t blocks = sl_hold_record_blocks(r);
@@ -582,7 +573,7 @@ static bool possible_holds(const struct sl_region *r)
             return false;
     for (uint64_t b = 0; b < blocks; b++)
         atomic_store(sl_hold_expiry_of(r, b), 0);
-    atomic_store(sl_hold_expiry_of_all(r), 0);
+    atomic_store(sl_region_head(r)->due, 0);
     return true;
 }
 

@@ -1,14 +1,13 @@
-/* set.c -- judging a set and making it come true. The way is in set.h. */
+/* set.c -- decide a set. The steps are in set.h. */
 #include "table/set.h"
 
 #include "base/arith.h"
 #include "table/hold_record.h"
 
-/* Buckets that are swept when a key finds no room. */
-#define SWEEP 8
+#define SWEEP 8 /* buckets, when a key finds no room */
 
-/* What a correction gives back to a bucket, in units. */
-static uint64_t returns_of(const struct sl_set_item *item, sl_ns now)
+/* Units that a correction refunds to a bucket. */
+static uint64_t refunds_of(const struct sl_set_item *item, sl_ns now)
 {
     const struct sl_limit *limit = item->part->limit;
 
@@ -18,7 +17,6 @@ static uint64_t returns_of(const struct sl_set_item *item, sl_ns now)
                         item->taken.next.w[1]);
 }
 
-/* What the item's limit says, into item->taken. */
 static void judge(const struct sl_set *set, struct sl_set_item *item)
 {
     const struct sl_part *part = item->part;
@@ -44,7 +42,7 @@ static void judge(const struct sl_set *set, struct sl_set_item *item)
         algorithm->adjust(part->limit, cell, item->delta,
                           part->taken_at < read ? part->taken_at : read, now,
                           &item->taken);
-        item->returns = returns_of(item, now);
+        item->refunds = refunds_of(item, now);
         break;
     case SL_TAKE_OP_SETTLE:
         sl_settle_judge(set, item);
@@ -55,13 +53,13 @@ static void judge(const struct sl_set *set, struct sl_set_item *item)
     }
 }
 
-/* What the item beside it has used is charged to a copy of its cell, and that
- * is asked; the cell itself is changed by the cost alone. */
-static void count_beside(const struct sl_set *set, struct sl_set_item *item,
-                         uint64_t cost)
+/* Judges the item as if its cell had also used what the carried item has. Its
+ * cell is changed by the cost alone. */
+static void count_carried(const struct sl_set *set, struct sl_set_item *item,
+                          uint64_t cost)
 {
     const struct sl_limit *limit = item->part->limit;
-    const struct sl_answer *a = &set->items[item->beside].taken.answer;
+    const struct sl_answer *a = &set->items[item->carried_from].taken.answer;
     int64_t used = (int64_t)(a->capacity - a->remaining);
     struct sl_cell cell = sl_cell_bare(item->cell), both;
     struct sl_answer would;
@@ -80,7 +78,7 @@ static void count_beside(const struct sl_set *set, struct sl_set_item *item,
     item->taken.answer.retry_in = would.retry_in;
 }
 
-/* Read the cell of an item, or zeros if it has none. */
+/* Reads the cell of an item; zeros if it has none. */
 static void read_item(const struct sl_set *set, struct sl_set_item *item)
 {
     do {
@@ -93,7 +91,7 @@ static void read_item(const struct sl_set *set, struct sl_set_item *item)
         item->untracked = false;
 }
 
-/* A key that owes nothing may have holds, which a reset must be seen by. */
+/* A reset also changes a key that owes nothing, because it may have holds. */
 static bool changes(const struct sl_set *set, const struct sl_set_item *item)
 {
     return !item->untracked &&
@@ -109,7 +107,7 @@ static bool denies_when_full(const struct sl_set *set,
            item->part->binding->on_full == SL_FULL_DENY;
 }
 
-/* Read and judge all items. If one refuses, the others show what is there. */
+/* Reads and judges all items. If one denies, the others show their state. */
 static enum sl_set_result judge_all(struct sl_set *set)
 {
     bool allowed = true;
@@ -119,8 +117,8 @@ static enum sl_set_result judge_all(struct sl_set *set)
 
         read_item(set, item);
         judge(set, item);
-        if (item->beside >= 0)
-            count_beside(set, item, item->cost);
+        if (item->carried_from >= 0)
+            count_carried(set, item, item->cost);
         if (item->taken.stepped && !set->fresh)
             return SL_SET_STALE;
         if (item->untracked && item->part->op == SL_TAKE_OP_TAKE &&
@@ -136,19 +134,17 @@ static enum sl_set_result judge_all(struct sl_set *set)
             continue;
         item->taken =
             sl_take(item->part->limit, sl_cell_bare(item->cell), 0, set->now);
-        if (item->beside >= 0)
-            count_beside(set, item, 0);
+        if (item->carried_from >= 0)
+            count_carried(set, item, 0);
     }
     return allowed ? SL_SET_ALLOW : SL_SET_DENY;
 }
 
 /* ---- changing ---- */
 
-/* Whoever forgets what a key owes forgets its holds as well: with another
- * generation it is another key to them, for which they have nothing to give
- * back. Where generations begin again nobody may be about to swap a cell of the
- * bucket (slot.h). That takes a moment; who is stopped there is not waited for
- * for long, and then the generation stays. */
+/* A reset gives the key a new generation, so that its holds do not refund to
+ * it. Where the generation would wrap, no swap in the bucket may be announced
+ * (slot.h). A few retries wait for that; then the generation stays. */
 #define WAIT_MOST 16
 
 static bool is_new_to_holds(const struct sl_set_item *item)
@@ -156,46 +152,58 @@ static bool is_new_to_holds(const struct sl_set_item *item)
     return item->part->op == SL_TAKE_OP_RESET && item->waited < WAIT_MOST;
 }
 
-/* Do generations begin again with it? */
-static bool begins_again(const struct sl_set_item *item)
+static bool wraps_generation(const struct sl_set_item *item)
 {
     return is_new_to_holds(item) && item->cell.w[1] >= ~SL_W1_MASK;
 }
 
-/* What a slot will hold. */
 static struct sl_cell next_of(const struct sl_set_item *item)
 {
     return is_new_to_holds(item) ? sl_cell_first(item->cell, item->taken.next)
                                  : sl_cell_next(item->cell, item->taken.next);
 }
 
-/* Counted before it is given back: see sl_refund_count(). What was counted by
- * an attempt that came to nothing stays counted, for others may have seen it;
- * but it was not given back by anybody else, and is not held against this item.
- */
-static void count_returns(const struct sl_set *set, struct sl_set_item *item)
+/* Refunds are counted before they happen: see sl_refund_count(). The count of a
+ * failed attempt stays, because other threads may have seen it; item->counted
+ * excludes it from this item's own difference. */
+static void count_refunds(const struct sl_set *set, struct sl_set_item *item)
 {
-    if (!item->returns)
+    if (!item->refunds)
         return;
-    item->counted += item->returns;
-    for (unsigned i = 0; i < SL_RETURNS; i++)
+    item->counted += item->refunds;
+    for (unsigned i = 0; i < SL_REFUND_WORDS; i++)
         atomic_fetch_add(sl_refund_count(set->intent->region, item->key.tag, i),
-                         item->returns);
+                         item->refunds);
     if (item->part->op != SL_TAKE_OP_SETTLE)
         atomic_fetch_add(sl_unheld_count(set->intent->region, item->key.tag),
-                         item->returns);
+                         item->refunds);
 }
 
-/* The only key of a set, and it has a slot: one swap. */
+/* A set of one key that has a slot: a single change. The swap is announced
+ * before the lock is read. (5) */
 static bool swap_slot(struct sl_set *set, struct sl_set_item *item)
 {
-    count_returns(set, item);
-    return sl_intent_swap(set->intent,
-                          sl_slot_offsets_of(set->intent->region, item->slot),
-                          item->key.tag, item->cell, next_of(item));
+    const struct sl_region *r = set->intent->region;
+    sl_word *announced = &set->intent->actor->swap_in[SL_SWAPS];
+    uint64_t at = sl_cell_at(r, item->slot), tag_at = sl_tag_at(r, item->slot);
+    sl_word *cell = sl_region_word(r, at);
+    bool done;
+
+    count_refunds(set, item);
+    SL_STEP(SL_STEP_SAY);
+    atomic_store(announced, sl_slot_head_at(r, item->slot.bucket));
+    done = atomic_load(cell) == item->cell.w[0] &&
+           sl_load(r, at + 8) == item->cell.w[1] &&
+           sl_load(r, tag_at) == item->key.tag;
+    if (done) {
+        SL_STEP(SL_STEP_SWAP);
+        done = sl_swap_pair(cell, item->cell, next_of(item));
+    }
+    atomic_store_explicit(announced, 0, memory_order_release);
+    return done;
 }
 
-/* Lock the slot of a key that has one, if it is still what was read. */
+/* Locks the slot of a key if its cell is still as read. */
 static bool lock_slot(struct sl_set *set, const struct sl_set_item *item,
                       struct sl_cell next)
 {
@@ -206,12 +214,11 @@ static bool lock_slot(struct sl_set *set, const struct sl_set_item *item,
            sl_load(r, sl_tag_at(r, item->slot)) == item->key.tag;
 }
 
-/* Lock a slot that is to change. */
 static bool lock_changing(struct sl_set *set, struct sl_set_item *item)
 {
     if (!lock_slot(set, item, next_of(item)))
         return false;
-    if (!begins_again(item) ||
+    if (!wraps_generation(item) ||
         sl_slot_is_evictable(set->intent, item->slot, item->cell))
         return true;
     item->waited++;
@@ -219,7 +226,7 @@ static bool lock_changing(struct sl_set *set, struct sl_set_item *item)
     return false;
 }
 
-/* The slots that this set already uses, so that a new key takes another. */
+/* The slots of this set, which a new key must not take. */
 static unsigned used_slots(const struct sl_set *set, struct sl_slot *ret)
 {
     unsigned count = 0;
@@ -230,8 +237,8 @@ static unsigned used_slots(const struct sl_set *set, struct sl_slot *ret)
     return count;
 }
 
-/* Lock the head of a new key's first bucket, so that nobody else adds this
- * key; false if somebody may have. Two new keys of one set may share it. */
+/* Locks the head of a new key's first bucket, so that no other thread adds the
+ * key. False: one may have. Two new keys of a set may share the lock. */
 static bool lock_home(struct sl_set *set, const struct sl_set_item *item)
 {
     struct sl_intent *intent = set->intent;
@@ -246,7 +253,7 @@ static bool lock_home(struct sl_set *set, const struct sl_set_item *item)
 
 enum added { ADDED, AGAIN, NO_ROOM };
 
-/* Give a new key a slot: its tag and its first cell in one change. */
+/* Gives a new key a slot. */
 static enum added add_key(struct sl_set *set, struct sl_set_item *item)
 {
     struct sl_intent *intent = set->intent;
@@ -280,9 +287,9 @@ static enum added add_key(struct sl_set *set, struct sl_set_item *item)
     return ADDED;
 }
 
-/* Is the head of the carried item's first bucket what it was? If another key
- * of this set goes there it is locked, and was the same if both saw the same.
- */
+/* Is the head of the carried item's first bucket unchanged? If another key of
+ * this set goes there, the head is locked, and both items must have read the
+ * same value. */
 static bool is_home_still(const struct sl_set *set,
                           const struct sl_set_item *item)
 {
@@ -295,16 +302,16 @@ static bool is_home_still(const struct sl_set *set,
     return sl_load(r, sl_slot_head_at(r, bucket)) == item->head;
 }
 
-/* Is what was carried still as it was judged, now that all that changes is
- * locked? A cell is locked for that, and stays what it is; a key that is not
- * there comes after us, if it comes now. */
+/* Are carried items unchanged, now that all changing items are locked? A cell
+ * is locked for this and keeps its value. A key without a slot must not have
+ * been added. */
 static bool is_carried_still(struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++) {
         const struct sl_set_item *item = &set->items[i];
 
         if (!item->carried || changes(set, item))
-            continue; /* what changes is locked */
+            continue; /* already locked */
         if (item->found ? !lock_slot(set, item, item->cell)
                         : !is_home_still(set, item))
             return false;
@@ -312,7 +319,7 @@ static bool is_carried_still(struct sl_set *set)
     return true;
 }
 
-static void keep_books(const struct sl_set *set)
+static void count_added(const struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++) {
         const struct sl_set_item *item = &set->items[i];
@@ -326,7 +333,7 @@ static void keep_books(const struct sl_set *set)
     }
 }
 
-/* A key found no room. Sweeping may help once; then on_full decides. */
+/* Sweeps once. If that does not help, on_full decides. */
 static void no_room(struct sl_set *set, struct sl_set_item *item)
 {
     if (!set->swept) {
@@ -338,8 +345,8 @@ static void no_room(struct sl_set *set, struct sl_set_item *item)
     sl_count(set->intent, SL_STAT_FULL);
 }
 
-/* Make the judgement come true, and `extra` with it, if there is one. False:
- * begin again. */
+/* Commits what was judged, together with `extra` (may be NULL). False: begin
+ * again. */
 static bool change_all(struct sl_set *set, const struct sl_set_extra *extra)
 {
     enum added added = ADDED;
@@ -368,10 +375,10 @@ static bool change_all(struct sl_set *set, const struct sl_set_extra *extra)
         return false;
     }
     for (unsigned i = 0; i < set->count; i++)
-        count_returns(set, &set->items[i]);
+        count_refunds(set, &set->items[i]);
     if (!sl_intent_commit(set->intent))
         return false;
-    keep_books(set);
+    count_added(set);
     return true;
 }
 
@@ -383,8 +390,8 @@ static bool changes_any(const struct sl_set *set)
     return false;
 }
 
-/* A look at several keys sees them as they were at one instant: all their
- * guards are held while each is compared with what was read. (2) */
+/* A peek at several keys reads them as of one instant: all are locked while
+ * each is compared with what was read. (2) */
 static bool stands_still(struct sl_set *set)
 {
     struct sl_intent *intent = set->intent;
@@ -409,7 +416,7 @@ static bool stands_still(struct sl_set *set)
     return still;
 }
 
-static bool only_looks(const struct sl_set *set)
+static bool only_peeks(const struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++)
         if (set->items[i].part->op != SL_TAKE_OP_PEEK && set->items[i].cost > 0)
@@ -417,8 +424,7 @@ static bool only_looks(const struct sl_set *set)
     return set->count > 1;
 }
 
-/* Before a generation comes again, those who knew it are told that their key is
- * gone. */
+/* Holds of a reset key are detached from it before its generation repeats. */
 static void forget_holds(struct sl_set *set)
 {
     for (unsigned i = 0; i < set->count; i++) {
@@ -436,54 +442,48 @@ static void forget_holds(struct sl_set *set)
 
 enum sl_set_result sl_set_decide(struct sl_set *set)
 {
-    enum sl_set_result verdict;
+    enum sl_set_result result;
     bool done;
 
     do {
-        verdict = judge_all(set);
-        if (verdict == SL_SET_STALE)
-            return verdict;
-        if (set->extra && verdict == SL_SET_ALLOW) {
+        result = judge_all(set);
+        if (result == SL_SET_STALE)
+            return result;
+        if (set->extra && result == SL_SET_ALLOW) {
             if (!set->extra->ready(set))
                 return SL_SET_NO_HOLD_ROOM;
             done = set->extra->alone && !changes_any(set)
                        ? set->extra->alone(set)
                        : change_all(set, set->extra);
         } else if (!changes_any(set))
-            done = !only_looks(set) || stands_still(set);
+            done = !only_peeks(set) || stands_still(set);
         else if (set->count == 1 && set->items[0].found &&
-                 !begins_again(&set->items[0]))
+                 !wraps_generation(&set->items[0]))
             done = swap_slot(set, &set->items[0]);
         else
             done = change_all(set, NULL);
     } while (!done);
     forget_holds(set);
-    sl_set_count(set, verdict);
-    return verdict;
+    sl_set_count(set, result);
+    return result;
 }
 
-/* ---- the short way. The contract is in single.h. */
+/* ---- the fast path of one key ---- */
 
-/* Whoever has lost a race for a cell lets the others go on for a while, for
- * longer each time: two who try again at once take the line from each other
- * before either can use it. So many pauses at first, and at last. */
+/* After a lost race for a cell a thread pauses, longer each time: two threads
+ * that retry at once take the cache line from each other before either can use
+ * it. */
 #define PAUSES_FIRST 16
 #define PAUSES_LAST  128
 
-static uint64_t get(const sl_word *word)
-{
-    return atomic_load_explicit(word, memory_order_acquire);
-}
-
-/* Swap `old` for what was judged, or see that it still stands if that is the
- * same. */
+/* Swaps `old` for what was judged, or checks that it is unchanged. */
 static bool settle(sl_word *cell, struct sl_cell old, struct sl_cell bare,
                    unsigned *pauses)
 {
     struct sl_cell next = sl_cell_next(old, bare);
 
     if (sl_cell_eq(next, old))
-        return get(cell) == old.w[0] && get(cell + 1) == old.w[1];
+        return sl_get(cell) == old.w[0] && sl_get(cell + 1) == old.w[1];
     SL_STEP(SL_STEP_SWAP);
     if (sl_swap_pair(cell, old, next))
         return true;
@@ -493,7 +493,7 @@ static bool settle(sl_word *cell, struct sl_cell old, struct sl_cell bare,
     return false;
 }
 
-/* Guard, second word and tag are looked at in this order. (5) */
+/* Lock, second word and tag are read in this order. (5) */
 bool sl_set_decide_one(const struct sl_set *set, struct sl_part *part,
                        uint64_t tag, struct sl_slot slot,
                        enum sl_set_result *ret)
@@ -507,9 +507,9 @@ bool sl_set_decide_one(const struct sl_set *set, struct sl_part *part,
 
     do {
         old.w[0] = atomic_load(cell);
-        old.w[1] = get(cell + 1);
+        old.w[1] = sl_get(cell + 1);
         if (sl_is_locked(old.w[0]) ||
-            get(&b->word[sl_tag_word(slot.index)]) != tag)
+            sl_get(&b->word[sl_tag_word(slot.index)]) != tag)
             return false;
         algorithm->take(part->limit, sl_cell_bare(old), part->cost, set->now,
                         &taken);

@@ -1,22 +1,23 @@
-/* slot.h -- where the words of a slot are, and how they are read.
+/* slot.h -- the words of a slot, and how they are read.
  *
- * A bucket's head guards who may be added to it:
+ * The head of a bucket locks additions to it:
  *   bits 0..2    a key whose first choice is this bucket went to its second,
  *                third, fourth
- *   bits 3..62   a count of additions
+ *   bits 3..62   number of additions
  *   bit 63       locked, see intent.h
  *
  * A tag is the limit's number (12 bits) above 52 bits of fingerprint; 0 is an
- * empty slot. With the bits that choose the bucket, about 75 bits must agree
- * before two keys are taken for one.
+ * empty slot. With the bits that choose the bucket, two keys are taken for one
+ * only if about 75 bits agree.
  *
- * A cell's first word is the slot's guard. The top byte of the second one is
- * the slot's generation: how many keys it has had, modulo 256. See "Single
- * changes" in intent.h.
+ * The first word of a cell is the slot's lock. The top byte of the second is
+ * the generation: the number of keys that the slot has had, modulo 256. See
+ * "Single changes" in intent.h.
  */
 #ifndef SL_TABLE_SLOT_H
 #define SL_TABLE_SLOT_H
 
+#include "base/arith.h"
 #include "core/cell.h"
 #include "table/intent.h"
 
@@ -36,7 +37,13 @@ struct sl_slot {
     unsigned index;
 };
 
-/* A key, hashed. */
+/* Maps a hash to 0 .. range - 1. */
+static inline uint64_t sl_scale(uint64_t hash, uint64_t range)
+{
+    return (uint64_t)(((sl_u128)hash * range) >> 64);
+}
+
+/* A hashed key. */
 struct sl_slot_key {
     uint64_t tag;
     uint64_t bucket[2]; /* the first two choices; see sl_slot_key_bucket */
@@ -54,33 +61,25 @@ static inline uint64_t sl_tag_at(const struct sl_region *r, struct sl_slot s)
     return sl_slot_head_at(r, s.bucket) + UINT64_C(8) * sl_tag_word(s.index);
 }
 
-/* The guard; the second word follows. */
+/* The first word, which is the lock. */
 static inline uint64_t sl_cell_at(const struct sl_region *r, struct sl_slot s)
 {
     return sl_slot_head_at(r, s.bucket) + UINT64_C(8) * sl_cell_word(s.index);
 }
 
-static inline struct sl_slot_offsets
-sl_slot_offsets_of(const struct sl_region *r, struct sl_slot s)
-{
-    return (struct sl_slot_offsets){sl_slot_head_at(r, s.bucket),
-                                    sl_tag_at(r, s), sl_cell_at(r, s)};
-}
-
 static inline uint64_t sl_load(const struct sl_region *r, uint64_t at)
 {
-    return atomic_load_explicit(sl_region_word(r, at), memory_order_acquire);
+    return sl_get(sl_region_word(r, at));
 }
 
-/* Both words of a slot as they were at one instant; false if the slot no
- * longer carries `tag`. The generation is still in w[1].
+/* Reads both words of a cell as of one instant, generation included. False: the
+ * slot no longer has `tag`.
  *
- * The guard may hold the same value before and after a change (a permit's is
- * always 0). Therefore a change writes the tag before the second word, and
- * here it is read after it: the second word of a new key is never taken for
- * the old one's. And if the key itself has come back meanwhile, the second
- * word has another generation. Whoever changes the cell swaps both words, or
- * locks it, and so finds out for certain. */
+ * The lock may have the same value before and after a change (a permit's is
+ * always 0). So a change writes the tag before the second word, and here the
+ * tag is read after it: the second word of a new key is never returned for the
+ * old key. If the same key has returned meanwhile, the generation differs. A
+ * thread that changes the cell swaps both words or locks it, which is exact. */
 static inline bool sl_slot_read(const struct sl_intent *intent,
                                 struct sl_slot slot, uint64_t tag,
                                 struct sl_cell *ret)
@@ -97,7 +96,7 @@ static inline bool sl_slot_read(const struct sl_intent *intent,
     return true;
 }
 
-/* Without the generation: what core knows. */
+/* The cell as core knows it, without the generation. */
 static inline struct sl_cell sl_cell_bare(struct sl_cell cell)
 {
     return sl_cell_of(cell.w[0], cell.w[1] & SL_W1_MASK);
@@ -118,10 +117,10 @@ static inline struct sl_cell sl_cell_first(struct sl_cell old,
         bare.w[0], ((old.w[1] & ~SL_W1_MASK) + SL_GENERATION_ONE) | bare.w[1]);
 }
 
-/* May the slot, which holds `cell`, go to another key? It may not while a
- * ghost means to change its tag; nor, where generations begin again, while
- * somebody may swap a cell in its bucket. To be asked with the guard locked;
- * before that, the answer is a good guess. */
+/* May the slot, which holds `cell`, go to another key? Not while a dead intent
+ * may write its tag, nor, if the generation would wrap, while a swap in its
+ * bucket is announced. Exact while the slot is locked, otherwise a good guess.
+ */
 static inline bool sl_slot_is_evictable(struct sl_intent *intent,
                                         struct sl_slot slot,
                                         struct sl_cell cell)

@@ -1,16 +1,17 @@
-/* table.c -- the doors of the table. The contract is in table.h. */
+/* table.c -- public calls, registered limits and keys. See table.h. */
 #include "table/table.h"
 
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/clock.h"
 #include "table/hold_record.h"
 #include "table/set.h"
 
 #define BATCH SL_SWAPS    /* parts whose memory is fetched together */
-#define RUN   (BATCH / 2) /* of them, hashed before their lines are asked for */
+#define RUN   (BATCH / 2) /* parts hashed before their lines are prefetched */
 
-/* What a correction adds to the usage of its key. */
+/* The change of usage by a charge or a refund. */
 static int64_t delta_of(const struct sl_part *part)
 {
     int64_t cost =
@@ -19,35 +20,34 @@ static int64_t delta_of(const struct sl_part *part)
     return part->op == SL_TAKE_OP_REFUND ? -cost : cost;
 }
 
-/* Begin an item, whose key is there already. Field by field: what is not set
- * here is set before it is read. */
+/* Begins an item that has its key. Other fields are set before they are read.
+ */
 static void begin_item(struct sl_set_item *item, struct sl_part *part)
 {
     item->part = part;
     item->cost = part->cost;
     item->delta = delta_of(part);
-    item->beside = -1;
+    item->carried_from = -1;
     item->carried = false;
     item->untracked = false;
     item->waited = 0;
-    item->returns = item->counted = 0;
+    item->refunds = item->counted = 0;
 }
 
-/* All that a key may need is fetched at once: one wait, not two. */
+/* Prefetches all lines that a key may need. */
 static void hash_and_fetch(const struct sl_table *table,
                            const struct sl_part *part, struct sl_slot_key *ret)
 {
     sl_slot_key_hash(table, part, ret);
     if (part->fingerprint.lo | part->fingerprint.hi)
-        return; /* it was expected: it is on its way, or there */
+        return; /* already prefetched */
     sl_slot_key_prefetch(table, ret->bucket[0], 0);
     sl_slot_key_prefetch(table, ret->bucket[0], 1);
     sl_slot_key_prefetch(table, ret->bucket[1], 0); /* for a new key */
 }
 
-/* Asking for a line on another page costs as much as a third of a decision, in
- * a machine that is not a real one: the second bucket, which few need, is left
- * to them. */
+/* A prefetch from another page costs a third of a decision in a virtual
+ * machine: the second bucket, which few keys need, is not prefetched. */
 void sl_table_prefetch(const struct sl_table *table,
                        struct sl_hash128 fingerprint)
 {
@@ -58,7 +58,7 @@ void sl_table_prefetch(const struct sl_table *table,
     sl_slot_key_prefetch(table, key.bucket[0], 1);
 }
 
-/* No sum of two is beyond what a limit counts, either. */
+/* Clamped to +-SL_AMOUNT_MAX. */
 static int64_t add_deltas(int64_t a, int64_t b)
 {
     int64_t most = (int64_t)SL_AMOUNT_MAX, sum = a + b;
@@ -68,10 +68,9 @@ static int64_t add_deltas(int64_t a, int64_t b)
     return sum < -most ? -most : sum;
 }
 
-/* Add a part to the set, or to the item that has its key already. Returns the
- * number of the item. Between the lines of two keys lies a hash, and that is
- * well: asked for in a row, nine lines on as many pages were slower by a
- * quarter (2.3 against 1.8 for a set of three, both at once, 1 GiB). */
+/* Adds a part to the set, or merges it with the item of the same key. Returns
+ * the number of the item. Prefetches are separated by a hash on purpose: nine
+ * lines in a row on as many pages were slower by a quarter. */
 static unsigned add_part(struct sl_set *set, struct sl_part *part)
 {
     struct sl_set_item *new = &set->items[set->count];
@@ -93,14 +92,13 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
     return i;
 }
 
-/* What is carried belongs to the part behind it; a key can't be carried to
- * itself. */
+/* A carried part belongs to the next part. A key is not carried to itself. */
 static void carry(struct sl_set *set, const struct sl_part *parts,
                   const unsigned *of, unsigned count)
 {
     for (unsigned i = 1; i < count; i++)
         if (parts[i - 1].carried && of[i - 1] < of[i]) {
-            set->items[of[i]].beside = (int)of[i - 1];
+            set->items[of[i]].carried_from = (int)of[i - 1];
             set->items[of[i - 1]].carried = true;
         }
 }
@@ -110,8 +108,26 @@ sl_ns sl_table_latest(const struct sl_table *table)
     return (sl_ns)atomic_load(&sl_region_head(&table->region)->latest);
 }
 
-/* The clock has stepped back, and from here on time goes on at `now`. Holds are
- * seen to first: whoever dies in between leaves it to the next. */
+sl_ns sl_clock_read(sl_ns (*source)(void *ctx), void *ctx)
+{
+    sl_ns now = source ? source(ctx) : sl_clock_wall();
+
+    if (now < 0)
+        return 0;
+    return now < SL_TIME_END ? now : SL_TIME_END - 1;
+}
+
+void sl_clock_read_again(struct sl_clock_reading *r,
+                         const struct sl_table *table)
+{
+    sl_ns seen = sl_table_latest(table);
+
+    r->now = sl_clock_read(r->source, r->ctx);
+    r->fresh = r->tries++ > 2 || seen - r->now >= SL_LAG;
+}
+
+/* The clock has stepped back to `now`. Holds are shortened first: if this
+ * process dies in between, the next one repeats it. */
 static void step_back(struct sl_table *table, uint64_t latest, sl_ns now)
 {
     struct sl_region_head *head = sl_region_head(&table->region);
@@ -123,8 +139,8 @@ static void step_back(struct sl_table *table, uint64_t latest, sl_ns now)
         sl_cell_of((uint64_t)now, stepped + (latest - (uint64_t)now)));
 }
 
-/* What lies behind the latest reading; see "Time" in table.h. SL_NS_NONE if it
- * must be read again: it may be a step, and holds must not miss it. */
+/* For a reading behind the latest one; see "Time" in table.h. SL_NS_NONE: read
+ * the clock again, because holds must not miss a step. */
 static sl_ns judged_behind(struct sl_table *table, uint64_t latest, sl_ns now,
                            bool fresh)
 {
@@ -137,8 +153,8 @@ static sl_ns judged_behind(struct sl_table *table, uint64_t latest, sl_ns now,
     return now;
 }
 
-/* The instant at which a reading is judged. The word is shared by all and read
- * by everyone, so it is written rarely. */
+/* The instant at which a reading is judged. The word is shared by all threads,
+ * so it is written rarely. */
 static inline sl_ns judged_at(struct sl_table *table, sl_ns now, bool fresh)
 {
     sl_word *word = &sl_region_head(&table->region)->latest;
@@ -151,7 +167,7 @@ static inline sl_ns judged_at(struct sl_table *table, sl_ns now, bool fresh)
     return now;
 }
 
-/* Spans of an answer count from the reading, not from when it was judged. */
+/* Spans of an answer count from the caller's reading. */
 static void count_from(sl_ns lag, struct sl_answer *a)
 {
     if (a->retry_in > 0)
@@ -162,9 +178,8 @@ static void count_from(sl_ns lag, struct sl_answer *a)
         a->wait += lag;
 }
 
-/* On the way of every decision. */
-static inline bool begin_set(struct sl_set *set, struct sl_table *table,
-                             sl_ns now, bool fresh)
+inline bool sl_set_begin(struct sl_set *set, struct sl_table *table, sl_ns now,
+                         bool fresh)
 {
     set->table = table;
     set->extra = NULL;
@@ -179,13 +194,7 @@ static inline bool begin_set(struct sl_set *set, struct sl_table *table,
     return true;
 }
 
-bool sl_set_begin(struct sl_set *set, struct sl_table *table, sl_ns now,
-                  bool fresh)
-{
-    return begin_set(set, table, now, fresh);
-}
-
-/* When permits are out, who holds them says when one comes back. */
+/* The expiry of holds determines when a denied permit is free. */
 static void permits_retry(struct sl_set *set, const struct sl_slot_key *key,
                           struct sl_part *part, uint64_t cost)
 {
@@ -206,10 +215,10 @@ static void answer(struct sl_set *set, const struct sl_set_item *item,
         count_from(set->lag, &part->answer);
 }
 
-/* A key that is not in the first line of its first bucket: is it in the second,
- * or in the second bucket? A guess; whoever swaps looks again. */
-static struct sl_slot seek_on(const struct sl_table *table,
-                              const struct sl_slot_key *key)
+/* Searches the second line of the first bucket, and the second bucket. A guess:
+ * the swap checks it. */
+static struct sl_slot seek_further(const struct sl_table *table,
+                                   const struct sl_slot_key *key)
 {
     const struct sl_region *r = &table->region;
     const struct sl_bucket *b = sl_region_bucket(r, key->bucket[0]);
@@ -222,38 +231,37 @@ static struct sl_slot seek_on(const struct sl_table *table,
     return slot;
 }
 
-/* The bucket of a part is announced: decide it by the short way or the long
- * one. */
+/* Decides a part whose bucket is announced, by the fast path if possible. */
 static enum sl_set_result decide_one(struct sl_set *set, struct sl_part *part,
                                      const struct sl_slot_key *key,
                                      struct sl_slot slot)
 {
-    enum sl_set_result verdict;
+    enum sl_set_result result;
 
     if (slot.index < SL_SLOTS && part->op == SL_TAKE_OP_TAKE &&
-        sl_set_decide_one(set, part, key->tag, slot, &verdict)) {
-        if (verdict == SL_SET_DENY)
+        sl_set_decide_one(set, part, key->tag, slot, &result)) {
+        if (result == SL_SET_DENY)
             permits_retry(set, key, part, part->cost);
         if (set->lag)
             count_from(set->lag, &part->answer);
-        return verdict;
+        return result;
     }
     set->count = 1;
     set->items[0].key = *key;
     begin_item(&set->items[0], part);
     set->swept = false;
-    verdict = sl_set_decide(set);
-    if (verdict != SL_SET_STALE)
+    result = sl_set_decide(set);
+    if (result != SL_SET_STALE)
         answer(set, &set->items[0], part);
-    return verdict;
+    return result;
 }
 
-/* A take of one key. While its memory is on the way, it is announced. */
+/* A take of one key. It is announced while its memory is fetched. */
 static enum sl_set_result decide_single(struct sl_set *set,
                                         struct sl_part *part)
 {
     const struct sl_region *r = &set->table->region;
-    enum sl_set_result verdict;
+    enum sl_set_result result;
     struct sl_slot slot;
     struct sl_slot_key key;
 
@@ -266,19 +274,18 @@ static enum sl_set_result decide_single(struct sl_set *set,
     slot.index =
         sl_slot_key_in_line(sl_region_bucket(r, key.bucket[0]), key.tag);
     if (slot.index == SL_SLOTS)
-        slot = seek_on(set->table, &key);
-    verdict = decide_one(set, part, &key, slot);
+        slot = seek_further(set->table, &key);
+    result = decide_one(set, part, &key, slot);
     sl_swaps_withdraw(set->intent);
     sl_actor_return(&set->table->actors, set->intent);
-    return verdict;
+    return result;
 }
 
-/* A set, with a rider or without. */
 static enum sl_set_result decide_set(struct sl_set *set, struct sl_part *parts,
                                      unsigned count, struct sl_set_extra *extra)
 {
     unsigned of[SL_PARTS];
-    enum sl_set_result verdict;
+    enum sl_set_result result;
 
     set->count = 0;
     set->extra = extra;
@@ -286,14 +293,14 @@ static enum sl_set_result decide_set(struct sl_set *set, struct sl_part *parts,
         of[i] = add_part(set, &parts[i]);
     carry(set, parts, of, count);
     set->intent = sl_actor_borrow(&set->table->actors);
-    verdict = sl_set_decide(set);
+    result = sl_set_decide(set);
     if (extra)
-        extra->leave(set, verdict == SL_SET_ALLOW);
-    if (verdict == SL_SET_ALLOW || verdict == SL_SET_DENY)
+        extra->leave(set, result == SL_SET_ALLOW);
+    if (result == SL_SET_ALLOW || result == SL_SET_DENY)
         for (unsigned i = 0; i < count; i++)
             answer(set, &set->items[of[i]], &parts[i]);
     sl_actor_return(&set->table->actors, set->intent);
-    return verdict;
+    return result;
 }
 
 enum sl_set_result sl_table_decide(struct sl_table *table,
@@ -302,15 +309,15 @@ enum sl_set_result sl_table_decide(struct sl_table *table,
 {
     struct sl_set set;
 
-    if (!begin_set(&set, table, now, fresh))
+    if (!sl_set_begin(&set, table, now, fresh))
         return SL_SET_STALE;
     if (count == 1 && parts->op == SL_TAKE_OP_TAKE)
         return decide_single(&set, parts);
     return decide_set(&set, parts, count, NULL);
 }
 
-/* A hold that began before a step was seen would take it for one of its own
- * time. */
+/* A reading behind a step is not used for a hold: the hold would count the step
+ * as its own time. */
 enum sl_set_result sl_set_decide_with(struct sl_table *table,
                                       struct sl_part *parts, unsigned count,
                                       sl_ns now, bool fresh,
@@ -320,13 +327,13 @@ enum sl_set_result sl_set_decide_with(struct sl_table *table,
 
     if (!fresh && sl_table_latest(table) - now >= SL_LAG)
         return SL_SET_STALE;
-    if (!begin_set(&set, table, now, fresh))
+    if (!sl_set_begin(&set, table, now, fresh))
         return SL_SET_STALE;
     return decide_set(&set, parts, count, extra);
 }
 
-/* Where in the first line of its bucket is the key? What that does not settle
- * is fetched: the second line, and the second bucket if any key went there. */
+/* Searches the first line of the bucket. If the key is elsewhere, prefetches
+ * the second line, and the second bucket if any key went there. */
 static struct sl_slot seek(const struct sl_table *table,
                            const struct sl_slot_key *key)
 {
@@ -345,8 +352,8 @@ static struct sl_slot seek(const struct sl_table *table,
     return slot;
 }
 
-/* Hash some parts, and only then ask for their lines: by turns it is slower,
- * for a line that cannot be asked for at once holds up the next hash. */
+/* Hashes some parts, then prefetches their lines. Alternating is slower: a
+ * stalled prefetch delays the next hash. */
 static void hash_some(const struct sl_set *set, struct sl_part *const *parts,
                       struct sl_slot_key *keys, unsigned from, unsigned to)
 {
@@ -356,11 +363,10 @@ static void hash_some(const struct sl_set *set, struct sl_part *const *parts,
         sl_slot_key_prefetch(set->table, keys[i].bucket[0], 0);
 }
 
-/* Four passes over a handful of parts: hash and prefetch the first line, see
- * whom that does not serve and prefetch more, see where these are and announce
- * all, decide. */
+/* Four passes: hash and prefetch the first lines; prefetch more where that was
+ * not enough; find the rest and announce all; decide. */
 static void batch_some(struct sl_set *set, struct sl_part *const *parts,
-                       enum sl_set_result *verdicts, unsigned count)
+                       enum sl_set_result *results, unsigned count)
 {
     struct sl_slot_key keys[BATCH];
     struct sl_slot slots[BATCH];
@@ -371,30 +377,30 @@ static void batch_some(struct sl_set *set, struct sl_part *const *parts,
         slots[i] = seek(set->table, &keys[i]);
     for (unsigned i = 0; i < count; i++) {
         if (slots[i].index == SL_SLOTS)
-            slots[i] = seek_on(set->table, &keys[i]);
+            slots[i] = seek_further(set->table, &keys[i]);
         sl_swaps_set(set->intent, i,
                      sl_slot_head_at(&set->table->region, slots[i].bucket));
     }
     sl_swaps_announce(set->intent, count);
     for (unsigned i = 0; i < count; i++)
-        verdicts[i] = decide_one(set, parts[i], &keys[i], slots[i]);
+        results[i] = decide_one(set, parts[i], &keys[i], slots[i]);
     sl_swaps_withdraw(set->intent);
 }
 
 void sl_table_batch(struct sl_table *table, struct sl_part *const *parts,
-                    enum sl_set_result *verdicts, unsigned count, sl_ns now,
+                    enum sl_set_result *results, unsigned count, sl_ns now,
                     bool fresh)
 {
     struct sl_set set;
 
-    if (!begin_set(&set, table, now, fresh)) {
+    if (!sl_set_begin(&set, table, now, fresh)) {
         for (unsigned i = 0; i < count; i++)
-            verdicts[i] = SL_SET_STALE;
+            results[i] = SL_SET_STALE;
         return;
     }
     set.intent = sl_actor_borrow(&table->actors);
     for (unsigned i = 0; i < count; i += BATCH)
-        batch_some(&set, parts + i, verdicts + i,
+        batch_some(&set, parts + i, results + i,
                    count - i < BATCH ? count - i : BATCH);
     sl_actor_return(&table->actors, set.intent);
 }
@@ -448,18 +454,12 @@ void sl_table_visit(struct sl_table *table, sl_table_visit_f *visit, void *ctx)
     sl_actor_return(&table->actors, intent);
 }
 
-/* ---- which limits a region knows, and what they have reserved. */
+/* ---- registered limits and their reserved slots ---- */
 
-static struct sl_hash128 hash_words(const struct sl_region *r,
-                                    const uint64_t *words, size_t count)
+static struct sl_hash128 hash(const struct sl_region *r, const void *at,
+                              size_t len)
 {
-    return sl_hash128(&sl_region_head(r)->key,
-                      (struct sl_str){(const char *)words, count * 8});
-}
-
-static struct sl_hash128 hash_name(const struct sl_region *r, const char *name)
-{
-    return sl_hash128(&sl_region_head(r)->key, sl_str_c(name));
+    return sl_hash128(&sl_region_head(r)->key, (struct sl_str){at, len});
 }
 
 static bool is_entry(const struct sl_limit_entry *e, struct sl_hash128 name,
@@ -486,9 +486,9 @@ static void fill(struct sl_limit_entry *e, const struct sl_limit *limit)
     atomic_store(&e->calendar, calendar);
 }
 
-/* Others may use the limit with a stricter plan, and cells are judged by the
- * strictest: numbers of an entry in use only fall. Whoever opens a file alone
- * has marked its entries as stale. */
+/* Numbers of an entry in use only fall, because other processes may use
+ * stricter plans. Entries are marked stale when a file is opened by one process
+ * alone. */
 static void refresh(struct sl_limit_entry *e, const struct sl_limit *limit)
 {
     struct sl_limit strictest = *limit;
@@ -511,7 +511,7 @@ struct identity {
     struct sl_hash128 name;
     uint64_t shape;
     struct sl_hash128 key;
-    uint64_t claim; /* what `used` holds while an entry is being made */
+    uint64_t claim; /* value of `used` while an entry is made */
 };
 
 static bool find_entry(const struct sl_region *r, const struct identity *i,
@@ -528,9 +528,9 @@ static bool find_entry(const struct sl_region *r, const struct identity *i,
     return false;
 }
 
-/* An entry is taken by setting `used` to a claim and can be read when it is 1.
- * Whoever finds his own limit claimed fills it in as well: so two who come
- * together get the same entry, and nobody has to wait. */
+/* An entry is taken by setting `used` to a claim, and readable when it is 1. A
+ * thread that finds its own limit claimed fills it in as well: two threads get
+ * the same entry without waiting. */
 static bool make_entry(const struct sl_region *r, const struct identity *i,
                        const struct sl_limit *strictest, uint32_t *id)
 {
@@ -551,13 +551,13 @@ static bool make_entry(const struct sl_region *r, const struct identity *i,
     return false;
 }
 
-static int know(const struct sl_region *r, struct sl_limit_binding *l)
+static int add_entry(const struct sl_region *r, struct sl_limit_binding *l)
 {
-    struct identity i = {.name = hash_name(r, l->name),
+    struct identity i = {.name = hash(r, l->name, strlen(l->name)),
                          .shape = sl_limit_shape(&l->strictest)};
     uint64_t words[3] = {i.name.lo, i.name.hi, i.shape};
 
-    i.key = hash_words(r, words, 3);
+    i.key = hash(r, words, sizeof(words));
     i.claim = i.key.lo << 2 | SL_CLAIMED;
     if (!find_entry(r, &i, &l->strictest, &l->id) &&
         !make_entry(r, &i, &l->strictest, &l->id))
@@ -566,7 +566,7 @@ static int know(const struct sl_region *r, struct sl_limit_binding *l)
     return 0;
 }
 
-/* What all limits have reserved, and what they use beyond it. */
+/* Sums up what all limits have reserved, and what they use beyond it. */
 static void sum_up(const struct sl_region *r)
 {
     struct sl_region_head *head = sl_region_head(r);
@@ -589,7 +589,7 @@ int sl_table_add_limit(struct sl_table *table, struct sl_limit_binding *l)
 {
     const struct sl_region *r = &table->region;
     uint64_t slots = sl_region_head(r)->buckets * SL_SLOTS;
-    int err = know(r, l);
+    int err = add_entry(r, l);
 
     if (err)
         return err;
@@ -600,12 +600,7 @@ int sl_table_add_limit(struct sl_table *table, struct sl_limit_binding *l)
     return 0;
 }
 
-/* ---- keys as fingerprints, and where they may be found. */
-
-static uint64_t scale(uint64_t hash, uint64_t range)
-{
-    return (uint64_t)(((sl_u128)hash * range) >> 64);
-}
+/* ---- keys ---- */
 
 void sl_slot_key_again(const struct sl_region *r, uint64_t id,
                        struct sl_hash128 h, struct sl_slot_key *ret)
@@ -614,8 +609,8 @@ void sl_slot_key_again(const struct sl_region *r, uint64_t id,
     uint64_t fingerprint = h.hi & ((UINT64_C(1) << SL_TAG_BITS) - 1);
 
     ret->tag = id << SL_TAG_BITS | (fingerprint ? fingerprint : 1);
-    ret->bucket[0] = scale(h.lo, buckets);
-    ret->bucket[1] = scale((h.lo << 32 | h.lo >> 32) ^ h.hi, buckets);
+    ret->bucket[0] = sl_scale(h.lo, buckets);
+    ret->bucket[1] = sl_scale((h.lo << 32 | h.lo >> 32) ^ h.hi, buckets);
     ret->hash = h;
 }
 
@@ -635,9 +630,9 @@ uint64_t sl_slot_key_bucket(const struct sl_region *r,
     uint64_t buckets = sl_region_head(r)->buckets;
 
     if (choice == 2)
-        return scale(key->hash.lo * UINT64_C(0x9e3779b97f4a7c15), buckets);
+        return sl_scale(key->hash.lo * UINT64_C(0x9e3779b97f4a7c15), buckets);
     if (choice == 3)
-        return scale(key->hash.hi * UINT64_C(0xd1342543de82ef95), buckets);
+        return sl_scale(key->hash.hi * UINT64_C(0xd1342543de82ef95), buckets);
     return key->bucket[choice];
 }
 
@@ -655,8 +650,8 @@ bool sl_slot_key_find_in(const struct sl_region *r, uint64_t bucket,
     return false;
 }
 
-/* The first bucket's head says whether any key went on to the others. While it
- * is locked somebody may have added the key and not yet written its tag. */
+/* The head of the first bucket tells whether any key went to the others. While
+ * it is locked, another thread may be adding the key. */
 bool sl_slot_key_find(const struct sl_intent *intent,
                       const struct sl_slot_key *key, struct sl_slot *ret,
                       uint64_t *head)

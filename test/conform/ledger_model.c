@@ -13,7 +13,7 @@ static void end_part(struct ledger *l, const struct hold *h,
     struct sl_since since = {h->taken, at, 0};
     struct sl_refunds *all = &l->returned[p->limit][p->key];
     struct sl_refunds returned = {all->all - p->returned.all,
-                                  all->gifts - p->returned.gifts};
+                                  all->unheld - p->returned.unheld};
     struct sl_hold_snapshot mark = p->mark;
 
     if (cost > p->cost)
@@ -98,7 +98,7 @@ void ledger_back(struct ledger *l, const struct held *p, sl_ns when)
             sl_sub_floor(sl_units_used(limit, *cell, now), next.w[1]);
 
         all->all += back;
-        all->gifts += back;
+        all->unheld += back;
     }
     *cell = next;
 }

@@ -90,7 +90,7 @@ TEST(younger_first)
 }
 
 /* Whoever corrects what was taken for good may reach into what is held. */
-TEST(gifts)
+TEST(unheld)
 {
     CASE("what was corrected is not given back by a hold again");
     begin();
@@ -106,19 +106,19 @@ TEST(gifts)
 static void meet_in(unsigned which, char *ret, size_t room)
 {
     struct sl_part part = part_of(&bucket, "mine", 0);
-    const sl_word *words[SL_RETURNS];
+    const sl_word *words[SL_REFUND_WORDS];
     struct sl_slot_key key;
     bool met = false;
 
     sl_slot_key_hash(&table, &part, &key);
-    for (unsigned i = 0; i < SL_RETURNS; i++)
+    for (unsigned i = 0; i < SL_REFUND_WORDS; i++)
         words[i] = sl_refund_count(&table.region, key.tag, i);
     for (unsigned n = 0; !met; n++) {
         snprintf(ret, room, "other%u", n);
         part.key = sl_str_c(ret);
         sl_slot_key_hash(&table, &part, &key);
         met = true;
-        for (unsigned i = 0; i < SL_RETURNS; i++)
+        for (unsigned i = 0; i < SL_REFUND_WORDS; i++)
             met = met &&
                   (i == which) ==
                       (words[i] == sl_refund_count(&table.region, key.tag, i));

@@ -207,7 +207,7 @@ TEST(damage)
         ROW("a tag", LAST_TAG, UINT64_C(77) << SL_TAG_BITS | 1, false,
             "bucket 2408 in it is damaged"),
         ROW("an actor",
-            4096 + 128 * SL_LIMITS + offsetof(struct sl_actor, guards), 34,
+            4096 + 128 * SL_LIMITS + offsetof(struct sl_actor, locks), 34,
             false, "the record of actor 0 in it is damaged"),
         ROW("a hold of nobody", FIRST_HOLD + 8, 2, false,
             "a hold in it is damaged"),
