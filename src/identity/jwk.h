@@ -27,28 +27,11 @@
 #include "identity/identity.h"
 #include "identity/jwt.h"
 
-/* ---- secure memory.
- *
- * Secrets are on their own pages, which core dumps omit, and are wiped before
- * they are freed.
- */
-
-#define SL_SECRET_BYTES 4096 /* no key is longer */
-
 struct sl_secure_mem {
     uint8_t *bytes; /* NULL: none */
     size_t len;     /* 1 .. room */
     size_t room;
 };
-
-/* Allocates `room` bytes, 1 .. SL_SECRET_BYTES; the caller sets `len`. Returns
- * 0 or SLUICE_ENOMEM. */
-SL_MUST_USE int sl_secure_mem_new(size_t room, struct sl_secure_mem *ret);
-void sl_secure_mem_done(struct sl_secure_mem *secret); /* zeros are allowed */
-
-/* Returns whether all bytes are equal: a file of zeros or a placeholder is not
- * a key. */
-bool sl_secure_mem_is_blank(const uint8_t *bytes, size_t len);
 
 /* ---- algorithms.
  *
@@ -77,12 +60,6 @@ struct sl_alg {
 /* Returns the row of one bit, or NULL. */
 const struct sl_alg *sl_alg_of(unsigned bit);
 
-/* Returns all bits of a kind of key. */
-unsigned sl_alg_kind(enum sl_jwk_kind kind);
-
-/* Returns the algorithm of a curve of EC keys, or NULL. */
-const struct sl_alg *sl_alg_curve(struct sl_str curve);
-
 struct sl_jwk {
     unsigned algorithms;         /* that it can verify; 0: skipped */
     EVP_PKEY *pkey;              /* a public key, or NULL */
@@ -92,37 +69,6 @@ struct sl_jwk {
     unsigned char kid_len;
     char kid[SL_KID_BYTES];
 };
-
-/* Wipes the secrets: jansson does not. */
-void sl_jwk_wipe(json_t *jwk);
-
-/* Reads a key for any of `wanted`. `index` (from 0) is its position, for the
- * sentence. Returns 0, SLUICE_ECONF if it is broken, or SLUICE_ENOMEM. A
- * skipped key has no algorithms; *ret_kinds are those that it could verify. */
-SL_MUST_USE int sl_jwk_read(json_t *jwk, unsigned wanted, size_t index,
-                            struct sl_jwk *ret, unsigned *ret_kinds,
-                            struct sl_diag *diag);
-
-void sl_jwk_done(struct sl_jwk *key);
-
-/* Returns the HMAC algorithms for which `len` bytes are enough. */
-unsigned sl_alg_hmac_fits(size_t len);
-
-/* ---- public keys, from numbers to OpenSSL.
- *
- * Each call returns a new key, or SLUICE_ECONF for invalid numbers; then *why
- * is the rest of a sentence that begins with the name of the key.
- */
-
-SL_MUST_USE int sl_jwk_public_rsa(const json_t *jwk, EVP_PKEY **ret,
-                                  const char **why);
-SL_MUST_USE int sl_jwk_public_ec(const json_t *jwk, const struct sl_alg *alg,
-                                 EVP_PKEY **ret, const char **why);
-
-/* Returns whether `curve` is a curve of EdDSA. */
-bool sl_jwk_public_is_okp(struct sl_str curve);
-SL_MUST_USE int sl_jwk_public_okp(const json_t *jwk, EVP_PKEY **ret,
-                                  const char **why);
 
 /* ---- JSON objects from clients.
  *

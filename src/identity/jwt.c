@@ -210,51 +210,6 @@ static enum sl_token_error check_signature(const struct sl_keyset *set,
     return fault;
 }
 
-/* ---- claims ---- */
-
-static enum sl_token_error read_claims(struct sl_str text,
-                                       const struct sl_token_rules *rules,
-                                       sl_ns now, struct sl_arena *arena,
-                                       struct sl_token *ret)
-{
-    json_t *claims;
-    enum sl_token_error fault = read_object(text, &claims);
-
-    if (!fault)
-        fault = sl_claims_check(claims, rules, now, ret);
-    if (!fault)
-        fault = sl_claims_copy(claims, arena, ret);
-    json_decref(claims);
-    return fault;
-}
-
-enum sl_token_error sl_token_verify(const struct sl_keyset *set,
-                                    const struct sl_token_rules *rules,
-                                    struct sl_str text, sl_ns now,
-                                    struct sl_arena *arena,
-                                    struct sl_token *ret, struct sl_str *kid)
-{
-    struct parts parts;
-    struct asked asked = {.alg = NULL};
-    enum sl_token_error fault;
-
-    ret->claim_count = 0;
-    ret->expires = SL_NS_NONE;
-    ret->begins = 0;
-    if (text.len > SL_TOKEN_BYTES)
-        return SL_TOKEN_TOO_LARGE;
-    fault = split(text, arena, &parts);
-    if (!fault)
-        fault = read_header(parts.header, rules->algorithms, arena, &asked);
-    if (!fault)
-        fault = check_signature(set, &asked, &parts);
-    if (fault == SL_TOKEN_NO_KEY && kid)
-        *kid = asked.kid;
-    if (!fault && !rules->signature_only)
-        fault = read_claims(parts.payload, rules, now, arena, ret);
-    return fault;
-}
-
 /* ---- claims of a verified token.
  *
  * Times are seconds since 1970: whole numbers, also written as 1700000000.0.
@@ -347,9 +302,11 @@ static bool is_for_us(const json_t *claims, const struct sl_token_rules *rules)
     return false;
 }
 
-enum sl_token_error sl_claims_check(const json_t *claims,
-                                    const struct sl_token_rules *rules,
-                                    sl_ns now, struct sl_token *ret)
+/* Checks times, issuer and audience. Sets ret->expires and ret->begins, also if
+ * the token is rejected for them. */
+static enum sl_token_error check_claims(const json_t *claims,
+                                        const struct sl_token_rules *rules,
+                                        sl_ns now, struct sl_token *ret)
 {
     enum sl_token_error fault = check_times(claims, rules, now, ret);
     struct sl_str issuer;
@@ -491,11 +448,60 @@ static enum sl_token_error add_members(struct copying *c, struct sl_str outer,
     return SL_TOKEN_GOOD;
 }
 
-enum sl_token_error sl_claims_copy(json_t *claims, struct sl_arena *arena,
-                                   struct sl_token *ret)
+/* Copies claims to ret->claims and `arena`: texts, whole numbers, booleans and
+ * lists of texts; members of objects by their path. Omits values without a text
+ * form (null, fractions, other lists), names that are empty or longer than
+ * SL_CLAIM_PATH, and lists with an item that is empty or has a space. Returns
+ * SL_TOKEN_MALFORMED for two claims of one path ("a.b", and b in a),
+ * SL_TOKEN_TOO_LARGE for more than SL_CLAIMS. */
+static enum sl_token_error copy_claims(json_t *claims, struct sl_arena *arena,
+                                       struct sl_token *ret)
 {
     struct copying c = {arena, ret};
 
     ret->claim_count = 0;
     return add_members(&c, (struct sl_str){NULL, 0}, claims);
+}
+
+static enum sl_token_error read_claims(struct sl_str text,
+                                       const struct sl_token_rules *rules,
+                                       sl_ns now, struct sl_arena *arena,
+                                       struct sl_token *ret)
+{
+    json_t *claims;
+    enum sl_token_error fault = read_object(text, &claims);
+
+    if (!fault)
+        fault = check_claims(claims, rules, now, ret);
+    if (!fault)
+        fault = copy_claims(claims, arena, ret);
+    json_decref(claims);
+    return fault;
+}
+
+enum sl_token_error sl_token_verify(const struct sl_keyset *set,
+                                    const struct sl_token_rules *rules,
+                                    struct sl_str text, sl_ns now,
+                                    struct sl_arena *arena,
+                                    struct sl_token *ret, struct sl_str *kid)
+{
+    struct parts parts;
+    struct asked asked = {.alg = NULL};
+    enum sl_token_error fault;
+
+    ret->claim_count = 0;
+    ret->expires = SL_NS_NONE;
+    ret->begins = 0;
+    if (text.len > SL_TOKEN_BYTES)
+        return SL_TOKEN_TOO_LARGE;
+    fault = split(text, arena, &parts);
+    if (!fault)
+        fault = read_header(parts.header, rules->algorithms, arena, &asked);
+    if (!fault)
+        fault = check_signature(set, &asked, &parts);
+    if (fault == SL_TOKEN_NO_KEY && kid)
+        *kid = asked.kid;
+    if (!fault && !rules->signature_only)
+        fault = read_claims(parts.payload, rules, now, arena, ret);
+    return fault;
 }

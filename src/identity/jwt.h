@@ -129,21 +129,4 @@ void sl_jwks_current_request_refresh(struct sl_jwks_current *keys);
 /* Returns whether a refresh was requested since the last call. */
 bool sl_jwks_current_refresh_requested(struct sl_jwks_current *keys);
 
-/* ---- claims of a verified token. */
-
-/* Checks times, issuer and audience. Sets ret->expires and ret->begins, also if
- * the token is rejected for them. */
-SL_MUST_USE enum sl_token_error
-sl_claims_check(const json_t *claims, const struct sl_token_rules *rules,
-                sl_ns now, struct sl_token *ret);
-
-/* Copies claims to ret->claims and `arena`: texts, whole numbers, booleans and
- * lists of texts; members of objects by their path. Omits values without a text
- * form (null, fractions, other lists), names that are empty or longer than
- * SL_CLAIM_PATH, and lists with an item that is empty or has a space. Returns
- * SL_TOKEN_MALFORMED for two claims of one path ("a.b", and b in a),
- * SL_TOKEN_TOO_LARGE for more than SL_CLAIMS. */
-SL_MUST_USE enum sl_token_error
-sl_claims_copy(json_t *claims, struct sl_arena *arena, struct sl_token *ret);
-
 #endif
