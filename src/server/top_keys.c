@@ -15,13 +15,22 @@
 
 /* ---- the counts of a thread ---- */
 
+/* The beginning of a name. */
+struct name {
+    uint8_t len;
+    char text[SL_TOP_KEYS_NAME];
+};
+
+static struct sl_str text_of(const struct name *name)
+{
+    return (struct sl_str){name->text, name->len};
+}
+
 /* A limit at an endpoint, for keys of one scope. */
 struct sl_top_keys_label {
     uint64_t limit_hash;    /* of limit and scope */
     uint64_t endpoint_hash; /* both of the whole names */
-    char limit[SL_TOP_KEYS_NAME], scope[SL_TOP_KEYS_NAME],
-        endpoint[SL_TOP_KEYS_NAME];
-    uint8_t limit_len, scope_len, endpoint_len;
+    struct name limit, scope, endpoint;
 };
 
 struct sl_top_keys_labels {
@@ -69,24 +78,28 @@ static struct sl_sketch *span_of(struct sl_top_keys *top, unsigned which)
 
 const char *const sl_measure_names[SL_MEASURES] = {"denied", "allowed", "cost"};
 
-/* Copy the beginning of a name. Returns its length. */
-static uint8_t keep(char to[SL_TOP_KEYS_NAME], struct sl_str name)
+static struct sl_str cut(struct sl_str name)
 {
-    size_t len = name.len < SL_TOP_KEYS_NAME ? name.len : SL_TOP_KEYS_NAME;
+    name.len = name.len < SL_TOP_KEYS_NAME ? name.len : SL_TOP_KEYS_NAME;
+    return name;
+}
 
-    if (len > 0)
-        memcpy(to, name.at, len);
-    return (uint8_t)len;
+static void keep(struct name *to, struct sl_str name)
+{
+    name = cut(name);
+    if (name.len > 0)
+        memcpy(to->text, name.at, name.len);
+    to->len = (uint8_t)name.len;
 }
 
 /* ---- life ---- */
 
-/* Name the last place `other`. Its hashes are 0. */
-static void name_others(struct sl_top_keys_label *place)
+static void keep_names(struct sl_top_keys_label *place, struct sl_str limit,
+                       struct sl_str scope, struct sl_str endpoint)
 {
-    place->limit_len = keep(place->limit, SL_STR("other"));
-    place->scope_len = keep(place->scope, SL_STR("other"));
-    place->endpoint_len = keep(place->endpoint, SL_STR("other"));
+    keep(&place->limit, limit);
+    keep(&place->scope, scope);
+    keep(&place->endpoint, endpoint);
 }
 
 void sl_top_keys_close(struct sl_top_keys *top)
@@ -119,7 +132,8 @@ int sl_top_keys_open(const struct sl_alloc *alloc,
         top->order[i] = i;
         sl_sketch_init(&top->spans[i]);
     }
-    name_others(&top->places.list[SL_TOP_KEYS_LABELS - 1]);
+    keep_names(&top->places.list[SL_TOP_KEYS_LABELS - 1], SL_STR("other"),
+               SL_STR("other"), SL_STR("other")); /* its hashes are 0 */
     *ret = top;
     return 0;
 }
@@ -189,10 +203,10 @@ static unsigned place_of(struct sl_top_keys_labels *places,
 }
 
 /* Is this the stored name? A shortened name is never equal. */
-static inline bool is_kept(const char *kept, uint8_t len, struct sl_str name)
+static inline bool is_kept(const struct name *kept, struct sl_str name)
 {
-    return len == name.len && len < SL_TOP_KEYS_NAME &&
-           (len == 0 || memcmp(kept, name.at, len) == 0);
+    return kept->len == name.len && name.len < SL_TOP_KEYS_NAME &&
+           (name.len == 0 || memcmp(kept->text, name.at, name.len) == 0);
 }
 
 static unsigned make_place(struct sl_top_keys *top,
@@ -206,9 +220,7 @@ static unsigned make_place(struct sl_top_keys *top,
         .endpoint_hash = 5 * sl_hash64(&top->secret, endpoint),
     };
 
-    like.limit_len = keep(like.limit, limit);
-    like.scope_len = keep(like.scope, shown->scope);
-    like.endpoint_len = keep(like.endpoint, endpoint);
+    keep_names(&like, limit, shown->scope, endpoint);
     return place_of(&top->places, &like);
 }
 
@@ -222,9 +234,9 @@ static unsigned find_place(struct sl_top_keys *top, const struct sl_decision *d,
 
     if (*cached) {
         place = &top->places.list[*cached - 1];
-        if (is_kept(place->limit, place->limit_len, shown->rule->name) &&
-            is_kept(place->scope, place->scope_len, shown->scope) &&
-            is_kept(place->endpoint, place->endpoint_len, endpoint))
+        if (is_kept(&place->limit, shown->rule->name) &&
+            is_kept(&place->scope, shown->scope) &&
+            is_kept(&place->endpoint, endpoint))
             return *cached - 1u;
     }
     *cached = (uint16_t)(make_place(top, shown, endpoint) + 1);
@@ -395,24 +407,15 @@ static bool merge_all(struct table *t, struct sl_top_keys *const *all,
 
 /* ---- rows ---- */
 
-static struct sl_str cut(struct sl_str name)
-{
-    name.len = name.len < SL_TOP_KEYS_NAME ? name.len : SL_TOP_KEYS_NAME;
-    return name;
-}
-
 static bool is_asked_for(const struct table *t,
                          const struct sl_top_keys_label *place)
 {
     struct sl_str limit = cut(t->query->limit);
     struct sl_str endpoint = cut(t->query->endpoint);
 
-    return (limit.len == 0 ||
-            sl_str_eq(limit,
-                      (struct sl_str){place->limit, place->limit_len})) &&
+    return (limit.len == 0 || sl_str_eq(limit, text_of(&place->limit))) &&
            (endpoint.len == 0 ||
-            sl_str_eq(endpoint,
-                      (struct sl_str){place->endpoint, place->endpoint_len}));
+            sl_str_eq(endpoint, text_of(&place->endpoint)));
 }
 
 static int by_group(const void *a, const void *b)
@@ -455,9 +458,9 @@ static void add_row(struct table *t, const struct entry *entries,
     unsigned endpoints = count_endpoints(t, place->limit_hash);
     uint64_t missing = endpoints > count ? endpoints - count : 0;
     struct sl_top_keys_row row = {
-        .limit = {place->limit, place->limit_len},
-        .scope = {place->scope, place->scope_len},
-        .key = {item->key,    item->key_len   },
+        .limit = text_of(&place->limit),
+        .scope = text_of(&place->scope),
+        .key = {item->key, item->key_len},
         .cut = item->cut,
     };
 
@@ -555,7 +558,7 @@ int sl_top_keys_read(struct sl_top_keys *const *all, unsigned count,
 /* ---- the largest of very many counts.
  *
  * Making room. For each of the three numbers the floor rises to what the
- * ITEMS / 4 largest have at least; who is above a floor stays. So fewer than
+ * ITEMS / 4 largest have at least; items above a floor stay. So fewer than
  * three quarters stay, and (3) holds: let the excess of an item be count -
  * floor. Adding w raises the sum of all excesses by w; raising the floor by d
  * takes d from at least ITEMS / 4 of them, and no excess is ever negative.

@@ -299,6 +299,13 @@ void sl_http_job_init(struct sl_job *job, struct sl_http_call *call,
                       enum sl_job_kind kind, void (*done)(struct sl_job *job),
                       void *ctx);
 
+/* Refuse a job that failed with 503: "nothing was NOTHING". A transaction
+ * without an answer may have been committed: "it is not known whether UNKNOWN",
+ * with the code CODE_UNKNOWN. */
+void sl_http_job_refuse(struct sl_http_call *call, const struct sl_job *job,
+                        const char *code, const char *nothing,
+                        const char *unknown);
+
 /* Send the job to the registry and suspend the call. answer() is called later
  * if the registry did not fail; then the call is finished. */
 void sl_http_job_send(struct sl_http_job *op);

@@ -440,7 +440,7 @@ const struct sl_protocol sl_protocol_http = {
     .on_drain = on_drain,
 };
 
-/* ---- who may use a server.
+/* ---- tokens ----
  *
  * The token comes as `Authorization: Bearer TOKEN`; or as `X-Sluice-Token`,
  * for proxies that forward their client's own Authorization.

@@ -13,18 +13,21 @@
  * registry is 503.
  */
 
-/* A transaction without an answer may have been committed. */
-static void refuse_failed(struct sl_http_call *call, const struct sl_job *job)
+void sl_http_job_refuse(struct sl_http_call *call, const struct sl_job *job,
+                        const char *code, const char *nothing,
+                        const char *unknown)
 {
+    char code_unknown[32];
+
+    snprintf(code_unknown, sizeof(code_unknown), "%s_UNKNOWN", code);
     sl_http_field(call, SL_STR("Retry-After"), SL_STR("1"));
     if (job->uncertain_txn == 0)
         sl_http_refuse(call, 503,
-                       job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "REGISTRY",
-                       "nothing was changed: %s", job->diag.sentence);
+                       job->err == SLUICE_ENOMEM ? "NO_MEMORY" : code,
+                       "nothing was %s: %s", nothing, job->diag.sentence);
     else
-        sl_http_refuse(call, 503, "REGISTRY_UNKNOWN",
-                       "it is not known whether the change was made; check "
-                       "before you retry: %s",
+        sl_http_refuse(call, 503, code_unknown,
+                       "it is not known whether %s: %s", unknown,
                        job->diag.sentence);
 }
 
@@ -34,7 +37,8 @@ static void on_done(struct sl_job *job)
     struct sl_http_call *call = op->call;
 
     if (job->err)
-        refuse_failed(call, job);
+        sl_http_job_refuse(call, job, "REGISTRY", "changed",
+                           "the change was made; check before you retry");
     else
         op->answer(op);
     sl_job_clear(job);
@@ -574,44 +578,30 @@ struct import {
     bool is_csv, force;
     struct sl_csv csv;
     struct sl_csv_head head;
-    struct sl_arena head_arena; /* for the first line of a CSV */
-    struct sl_arena arena;      /* for one batch */
-    struct sl_str rest;         /* unread JSON lines */
-    unsigned line;              /* the last line read */
+    struct sl_arena arena; /* for one batch */
+    struct sl_str rest;    /* unread JSON lines */
+    unsigned line;         /* the last line read */
     unsigned imported, same, failed_line;
     struct sl_subject_change changes[SL_CHANGES_MOST];
     unsigned count;
 };
 
-static void end(struct import *import)
-{
-    sl_arena_done(&import->head_arena);
-    sl_arena_done(&import->arena);
-}
-
-/* ---- answers ---- */
-
 /* Refuse with the line and the number of imported subjects. */
-static void refuse(struct import *import, int status, const char *code,
+static bool refuse(struct import *import, int status, const char *code,
                    const char *sentence)
 {
     struct sl_http_call *call = import->call;
-    struct sl_writer w = {.out = &call->text};
 
-    sl_buf_clear(w.out);
-    sl_writer_addf(&w,
-                   "{\"type\":\"about:blank\",\"title\":\"%s\","
-                   "\"status\":%d,\"detail\":\"line %u: ",
-                   sl_http1_reason(status) + 4, status, import->failed_line);
-    if (!w.err)
-        w.err = sl_json_inside(w.out, sl_str_c(sentence));
-    sl_writer_addf(&w, "\",\"code\":\"%s\",\"line\":%u,\"imported\":%u}", code,
-                   import->failed_line, import->imported);
-    if (w.err)
-        sl_http_no_memory(call);
-    else
-        sl_http_answer(call, status, SL_STR("application/problem+json"),
-                       sl_buf_str(w.out));
+    sl_http_refuse(call, status, code, "line %u: %s", import->failed_line,
+                   sentence);
+    if (call->status != status)
+        return false; /* no memory */
+    call->text.len--; /* the brace */
+    if (sl_buf_addf(&call->text, ",\"line\":%u,\"imported\":%u}",
+                    import->failed_line, import->imported))
+        return sl_http_no_memory(call);
+    call->body = sl_buf_str(&call->text);
+    return false;
 }
 
 /* ---- reading ---- */
@@ -640,17 +630,10 @@ static bool next_json(struct import *import, struct sl_reading *reading,
     struct sl_str line;
 
     do {
-        const char *end_of_line =
-            import->rest.len ? memchr(import->rest.at, '\n', import->rest.len)
-                             : NULL;
-
         *ret_more = import->rest.len > 0;
         if (!*ret_more)
             return true;
-        line = import->rest;
-        if (end_of_line)
-            line.len = (size_t)(end_of_line - line.at);
-        import->rest = sl_str_from(import->rest, line.len + 1);
+        line = sl_admin_cut(&import->rest, '\n');
         import->line++;
         if (line.len > 0 && line.at[line.len - 1] == '\r')
             line.len--;
@@ -695,8 +678,7 @@ static bool read_batch(struct import *import)
     while (import->count < SL_CHANGES_MOST) {
         if (!next(import, &reading, &more)) {
             import->failed_line = import->line;
-            refuse(import, 400, "BAD_LINE", reading.body.sentence);
-            return false;
+            return refuse(import, 400, "BAD_LINE", reading.body.sentence);
         }
         if (!more)
             break;
@@ -769,7 +751,7 @@ static void on_written(struct sl_job *job)
     }
     publish_import(import);
     sl_job_clear(job);
-    end(import);
+    sl_arena_done(&import->arena);
     sl_http_resume_finish(call);
 }
 
@@ -783,11 +765,8 @@ static bool choose_form(struct import *import)
     struct sl_str body = import->call->request->body;
     static const char *const json[] = {"application/x-ndjson",
                                        "application/jsonl"};
-    size_t len = 0;
 
-    while (len < type.len && type.at[len] != ';' && type.at[len] != ' ')
-        len++;
-    type.len = len;
+    type = sl_str_trim(sl_admin_cut(&type, ';'));
     for (size_t i = 0; i < SL_LEN(json); i++)
         if (sl_str_eq_nocase(type, sl_str_c(json[i])))
             return true;
@@ -803,14 +782,13 @@ static bool read_head(struct import *import)
 
     if (!import->is_csv)
         return true;
-    sl_reading_init(&reading, &import->head_arena, 0);
+    sl_reading_init(&reading, &import->call->arena, 0);
     sl_csv_begin(&import->csv, import->call->request->body,
-                 &import->head_arena);
+                 &import->call->arena);
     if (sl_csv_head_read(&reading, &import->csv, &import->head))
         return true;
     import->failed_line = 1;
-    refuse(import, 400, "BAD_LINE", reading.body.sentence);
-    return false;
+    return refuse(import, 400, "BAD_LINE", reading.body.sentence);
 }
 
 void sl_subject_import(struct sl_http_call *call)
@@ -824,7 +802,6 @@ void sl_subject_import(struct sl_http_call *call)
     import->call = call;
     import->rest = call->request->body;
     import->force = is_forced(call);
-    sl_arena_init(&import->head_arena, ARENA_MOST, call->worker->alloc);
     sl_arena_init(&import->arena, ARENA_MOST, call->worker->alloc);
     if (!choose_form(import)) {
         sl_http_refuse(call, 415, "UNSUPPORTED",
@@ -834,5 +811,5 @@ void sl_subject_import(struct sl_http_call *call)
         sl_http_suspend(call);
         return;
     }
-    end(import);
+    sl_arena_done(&import->arena);
 }

@@ -89,7 +89,6 @@ static void refuse_item(struct reporting *r, unsigned i)
     const struct sl_usage_entry *u = &r->usage[i];
     const struct sl_rule *rule = r->uses.list[i].rule;
 
-    r->failed = true;
     if (u->result == SL_USAGE_CONFLICT)
         sl_http_refuse(r->call, 409, "KEY_USED",
                        "the idempotency key \"%.*s\" was used for another "
@@ -113,27 +112,6 @@ static bool has_keys(const struct reporting *r)
     return true;
 }
 
-/* A transaction without an answer may have been committed. */
-static void refuse_failed(struct reporting *r)
-{
-    const struct sl_job *job = &r->job;
-
-    r->failed = true;
-    sl_http_field(r->call, SL_STR("Retry-After"), SL_STR("1"));
-    if (job->uncertain_txn == 0)
-        sl_http_refuse(r->call, 503,
-                       job->err == SLUICE_ENOMEM ? "NO_MEMORY" : "USAGE",
-                       "nothing was recorded: %s", job->diag.sentence);
-    else
-        sl_http_refuse(
-            r->call, 503, "USAGE_UNKNOWN",
-            "it is not known whether the report was recorded; %s: %s",
-            has_keys(r) ? "send it again"
-                        : "check GET /v1/usage/SCOPE/ID before you send it "
-                          "again, and give reports an idempotency_key",
-            job->diag.sentence);
-}
-
 /* ---- the steps ---- */
 
 static void go_on(struct reporting *r);
@@ -142,8 +120,14 @@ static void on_recorded(struct sl_job *job)
 {
     struct reporting *r = job->ctx;
 
+    r->failed = job->err || job->result == SL_JOB_CONFLICT;
     if (job->err) {
-        refuse_failed(r);
+        sl_http_job_refuse(
+            r->call, job, "USAGE", "recorded",
+            has_keys(r) ? "the report was recorded; send it again"
+                        : "the report was recorded; check GET "
+                          "/v1/usage/SCOPE/ID before you send it again, and "
+                          "give reports an idempotency_key");
     } else if (job->result == SL_JOB_CONFLICT) {
         refuse_item(r, job->failed);
     } else {
