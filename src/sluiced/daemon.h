@@ -8,8 +8,7 @@
  *   reload.c           policy reload, and its triggers
  *   jwks.c             keys of tokens
  *   subjects.c         registry and subject caches
- *   usage.c            usage buffers, restore at start
- *   quota_node.c       quota leases of this daemon
+ *   usage.c            usage buffers, restore at start, quota leases
  *   remote_store.c     remote store (sl_daemon_store_*), node count
  *   admin_ops.c        callbacks of the admin listener
  *   event_publisher.c  events
@@ -308,23 +307,6 @@ void sl_subjects_stop(struct sl_daemon *daemon);
 void sl_subjects_count(const struct sl_daemon *daemon,
                        struct sl_metrics_subjects *ret);
 
-/* dynamo_subjects.c: the plans of subjects in a table of DynamoDB.
- *
- *   userId   dataType   subscriptionTier   subscriptionExpiry
- *   123      PROFILE    premium            2026-12-31T23:59:59Z
- *
- * The table belongs to the application and is only read. An organisation has
- * the key "org:" and its id. A tier without a valid date has ended: its subject
- * has the default plan. A source belongs to one loop; subject_cache.h caches
- * its answers. */
-SL_MUST_USE int sl_dynamo_subjects_open(struct sl_worker *worker,
-                                        void (*on_fault)(void *ctx,
-                                                         const char *sentence),
-                                        struct sl_subject_source *ret);
-
-/* Close the cache first: it cancels open jobs. NULL is allowed. */
-void sl_dynamo_subjects_close(struct sl_dynamo_subjects *subjects);
-
 /* usage.c */
 
 /* At start: each row of the usage database written since then is passed on and
@@ -332,20 +314,12 @@ void sl_dynamo_subjects_close(struct sl_dynamo_subjects *subjects);
 sl_ns sl_usage_since(struct sl_daemon *daemon);
 sl_usage_db_f sl_usage_restore;
 
-/* Finds the limit and values of a row; `values` and `id` are buffers. Returns
- * false if there is no such limit. */
-SL_MUST_USE bool sl_usage_spent(const struct sl_usage_entry *usage,
-                                struct sl_str values[SL_PER_MAX],
-                                char id[SL_USAGE_ID],
-                                struct sl_usage_delta *ret);
-
 /* Open and close the usage buffer of a worker. */
 SL_MUST_USE int sl_worker_open_usage(struct sl_worker *worker);
 void sl_worker_close_usage(struct sl_worker *worker);
 void sl_usage_count(const struct sl_daemon *daemon,
                     struct sl_metrics_subjects *ret);
 
-/* quota_node.c */
 sl_step_f sl_quota_node_begin;
 sl_unstep_f sl_quota_node_end;
 

@@ -1,4 +1,4 @@
-/* usage.c -- usage buffers of the workers, thresholds, and restore at start.
+/* usage.c -- usage buffers, thresholds, restore at start, and quota leases.
  *
  * Decisions use the table; the usage database records. At start, usage of
  * current periods that the database has and the table has not (it was in
@@ -45,9 +45,11 @@ sl_ns sl_usage_since(struct sl_daemon *daemon)
     return since;
 }
 
-bool sl_usage_spent(const struct sl_usage_entry *usage,
-                    struct sl_str values[SL_PER_MAX], char id[SL_USAGE_ID],
-                    struct sl_usage_delta *ret)
+/* Finds the limit and values of a row; `values` and `id` are buffers. Returns
+ * false if there is no such limit. */
+static bool find_delta(const struct sl_usage_entry *usage,
+                       struct sl_str values[SL_PER_MAX], char id[SL_USAGE_ID],
+                       struct sl_usage_delta *ret)
 {
     *ret = (struct sl_usage_delta){.limit = usage->limit,
                                    .scope = usage->scope,
@@ -86,7 +88,7 @@ void sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
     struct sl_usage_delta spent;
 
     if (!is_leased(daemon, usage->limit) &&
-        sl_usage_spent(usage, values, id, &spent))
+        find_delta(usage, values, id, &spent))
         sl_usage_report_restore(daemon->engine, &spent, usage->used,
                                 sl_daemon_now(daemon));
 }
@@ -186,4 +188,276 @@ void sl_usage_count(const struct sl_daemon *daemon,
         ret->numbers[SL_USAGE_LOST] += get(&c->lost);
         ret->numbers[SL_USAGE_MARKED] += get(&c->thresholds);
     }
+}
+
+/* ---- quota leases of this daemon.
+ *
+ * The name of the daemon in the usage database is a random number in its table.
+ * A daemon that restarts with its table finds its leases. A daemon that has
+ * lost its table is a new node; the leases of the old one count as used until
+ * an operator releases them.
+ *
+ * A copied table makes two nodes of one name. The one started last has it. The
+ * other finds out within a second, drops its leases, and makes no more quota
+ * decisions: `on_store_failure` applies.
+ */
+
+/* Period of heartbeats and of returning unused units. */
+#define PERIOD SL_S
+
+/* One request in flight. */
+struct request {
+    struct sl_job job;
+    struct sl_usage_lease_claim claim;
+    struct sl_quota_ask *ask; /* NULL: heartbeat only */
+    struct sl_quota_node *node;
+    sl_ns sent; /* monotonic */
+};
+
+static void finish(struct sl_quota_ask *ask, int err)
+{
+    ask->err = err ? SLUICE_ESTORE : 0;
+    ask->done(ask);
+}
+
+/* The leases belong to the other node. */
+static void lose_name(struct sl_quota_node *node, struct sl_loop *loop)
+{
+    if (atomic_exchange(&node->lost, true))
+        return;
+    sl_log(SL_LOG_ERROR, "node name in use by another daemon", "node",
+           node->node, "why",
+           "the other daemon runs on a copy of the state file; stop it, remove "
+           "the copy and restart this daemon. Quotas are not decided here "
+           "until then",
+           NULL);
+    sl_quota_leases_drain(node->store, loop, sl_loop_now(loop));
+}
+
+static void on_carried(struct sl_job *job)
+{
+    struct request *e = job->ctx;
+    struct sl_quota_ask *ask = e->ask;
+    struct sl_quota_node *node = e->node;
+    struct sl_loop *loop = job->loop;
+    bool lost = atomic_load(&node->lost) ||
+                (!job->err && job->result == SL_JOB_CONFLICT);
+    int err = lost ? SLUICE_ESTORE : job->err;
+
+    if (ask)
+        ask->unsure = err && job->uncertain_txn != 0;
+    if (ask)
+        ask->terms = (struct sl_quota_lease_terms){.there = e->claim.found,
+                                                   .granted = e->claim.granted,
+                                                   .used = e->claim.used,
+                                                   .base = e->claim.base,
+                                                   .spent = e->claim.spent,
+                                                   .own = e->claim.leased_here};
+    if (!ask && !err)
+        sl_quota_leases_seen(e->node->store, e->sent);
+    sl_job_clear(job);
+    sl_alloc_free(&sl_alloc_libc, e, sizeof(*e));
+    if (ask)
+        finish(ask, err);
+    if (lost)
+        lose_name(node, loop);
+}
+
+/* Returns false without memory. */
+static bool send_claim(struct sl_quota_node *node, struct sl_quota_ask *ask,
+                       const struct sl_usage_lease_claim *claim,
+                       struct sl_loop *loop)
+{
+    struct request *e = sl_alloc_new(&sl_alloc_libc, sizeof(*e));
+
+    if (!e)
+        return false;
+    e->node = node;
+    e->ask = ask;
+    e->claim = *claim;
+    sl_job_init(&e->job, SL_JOB_LEASE, &sl_alloc_libc);
+    e->job.loop = loop;
+    e->job.done = on_carried;
+    e->job.ctx = e;
+    e->job.claim = &e->claim;
+    e->sent = sl_quota_leases_steady(node->store);
+    e->job.change_count = 1;
+    sl_registry_ask(node->daemon->registry, &e->job);
+    return true;
+}
+
+static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
+{
+    struct sl_quota_node *node = (struct sl_quota_node *)lender;
+    struct sl_usage_lease_claim claim = {.node = sl_str_c(node->node),
+                                         .scope = ask->scope,
+                                         .id = ask->id,
+                                         .limit = ask->limit,
+                                         .start = ask->start,
+                                         .at = sl_loop_now(ask->loop),
+                                         .cap = ask->cap,
+                                         .want = ask->want,
+                                         .least = ask->least,
+                                         .need = ask->need,
+                                         .ceiling = ask->ceiling,
+                                         .give_back = ask->give,
+                                         .has_units = ask->has,
+                                         .heartbeat = ask->lives};
+
+    /* Units of another node are not returned. */
+    if (atomic_load(&node->lost))
+        finish(ask, ask->give > 0 ? 0 : SLUICE_ESTORE);
+    else if (!node->daemon->registry || atomic_load(&node->over) ||
+             !send_claim(node, ask, &claim, ask->loop))
+        finish(ask, SLUICE_ESTORE);
+}
+
+/* Writes the name of a subject as in the usage database. */
+static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
+                 struct sl_str *scope, struct sl_buf *id)
+{
+    const struct sl_limit_view *shown = part->view;
+    struct sl_str values[SL_PER_MAX];
+
+    (void)lender;
+    for (unsigned i = 0; i < shown->value_count; i++)
+        values[i] = shown->values[i].value;
+    *scope = shown->scope;
+    return sl_usage_join(values, shown->value_count, id);
+}
+
+static bool look_own(struct sl_quota_lessor *lender,
+                     const struct sl_quota_ask *who, uint64_t *ret)
+{
+    struct sl_daemon *daemon = ((struct sl_quota_node *)lender)->daemon;
+    struct sl_usage_entry usage = {.scope = who->scope,
+                                   .id = who->id,
+                                   .limit = who->limit,
+                                   .start = who->start};
+    struct sl_str values[SL_PER_MAX];
+    char id[SL_USAGE_ID];
+    struct sl_usage_delta spent;
+
+    return find_delta(&usage, values, id, &spent) &&
+           sl_usage_report_look(daemon->engine, &spent, sl_daemon_now(daemon),
+                                ret);
+}
+
+int sl_quota_node_wrap(struct sl_daemon *daemon)
+{
+    struct sl_quota_node *node = &daemon->quota_node;
+    struct sl_quota_leases_options options = {.store = daemon->state.store,
+                                              .lender = &node->lender,
+                                              .patience =
+                                                  daemon->settings.deadline};
+
+    if (!daemon->settings.leases)
+        return 0;
+    node->lender = (struct sl_quota_lessor){ask, name, look_own};
+    node->daemon = daemon;
+    if (sl_quota_leases_open(&options, &node->store))
+        return sl_daemon_no_memory(daemon);
+    snprintf(node->node, sizeof(node->node), "%016" PRIx64,
+             sl_hash64(&daemon->state.store->secret, SL_STR("node")));
+    daemon->state.store = node->store;
+    sl_log(SL_LOG_INFO, "quota leases enabled", "node", node->node, NULL);
+    return 0;
+}
+
+/* Held units may be refunded; they stay leased. */
+static bool has_holds(const struct sl_daemon *daemon)
+{
+    struct sl_hold_stats holds = {0, 0};
+
+    sl_table_hold_stats(daemon->state.table, &holds);
+    return holds.held > 0;
+}
+
+static sl_ns end_of(const struct sl_policy *policy,
+                    const struct sl_usage_lease_row *row)
+{
+    int index = sl_policy_rule(policy, row->limit);
+    const struct sl_limit *limit;
+
+    if (index < 0)
+        return SL_NS_NONE;
+    limit = &policy->rules[index].strictest;
+    return limit->calendar ? sl_calendar_period(&limit->cal, row->start).end
+                           : row->start + limit->period;
+}
+
+/* Returns when unrecorded usage happened: before the node was last seen or
+ * within a second of it, and in its period. */
+static sl_ns day_of(struct sl_daemon *daemon,
+                    const struct sl_usage_lease_row *row)
+{
+    sl_ns at = row->seen > row->start ? row->seen : row->start;
+    sl_ns end = end_of(daemon->policy_source.policy, row);
+
+    if (at == 0)
+        return sl_daemon_now(daemon);
+    return at < end ? at : end - 1;
+}
+
+uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
+                              bool *held, sl_ns *at)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_quota_ask who = {.scope = row->scope,
+                               .id = row->id,
+                               .limit = row->limit,
+                               .start = row->start};
+    uint64_t own = 0;
+
+    /* The limit is gone, or the period is over: the units will not be used. */
+    if (row->older || !look_own(&daemon->quota_node.lender, &who, &own))
+        return row->leased;
+    *held = has_holds(daemon);
+    *at = day_of(daemon, row);
+    return sl_quota_lease_left(row->base, row->spent, row->leased, own);
+}
+
+static void on_heartbeat(void *ctx)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_quota_node *node = &daemon->quota_node;
+    struct sl_loop *loop = daemon->workers[0].loop;
+    struct sl_usage_lease_claim claim = {.node = sl_str_c(node->node),
+                                         .at = sl_loop_now(loop)};
+    struct sl_quota_leases_counts counts;
+
+    sl_quota_leases_count(node->store, &counts);
+    sl_quota_leases_heartbeat(node->store, loop, sl_loop_now(loop));
+    if (counts.keys > 0 && !atomic_load(&node->lost))
+        (void)send_claim(node, NULL, &claim, loop); /* or the next heartbeat */
+    sl_timer_start(node->timer, PERIOD);
+}
+
+int sl_quota_node_begin(struct sl_daemon *daemon)
+{
+    struct sl_quota_node *node = &daemon->quota_node;
+
+    if (!node->store)
+        return 0;
+    if (sl_timer_new(daemon->workers[0].loop, on_heartbeat, daemon,
+                     &node->timer))
+        return sl_daemon_no_memory(daemon);
+    sl_timer_start(node->timer, PERIOD);
+    return 0;
+}
+
+void sl_quota_node_end(struct sl_daemon *daemon)
+{
+    sl_timer_free(daemon->quota_node.timer);
+    daemon->quota_node.timer = NULL;
+}
+
+void sl_quota_node_drain(struct sl_daemon *daemon)
+{
+    struct sl_quota_node *node = &daemon->quota_node;
+    struct sl_loop *loop = daemon->workers[0].loop;
+
+    if (node->store && loop)
+        sl_quota_leases_drain(node->store, loop, sl_loop_now(loop));
+    atomic_store(&node->over, true);
 }
