@@ -1,4 +1,4 @@
-/* jwks.c -- keys of a policy: read, put in force, fetched, and dropped. */
+/* jwks.c -- keys of a policy: read, activated, fetched and dropped. */
 #include "sluiced/jwks.h"
 
 #include <stdlib.h>
@@ -51,11 +51,11 @@ static struct sl_policy *make_policy(const char *jwt)
     return policy;
 }
 
-/* Put a policy in force. */
-static int use(const char *jwt, bool guest, struct sl_diag *diag)
+/* Activates a policy. */
+static int use(const char *jwt, bool posted, struct sl_diag *diag)
 {
     struct sl_policy *policy = make_policy(jwt);
-    int err = sl_jwks_use(t.jwks, policy, t.path, guest, diag);
+    int err = sl_jwks_use(t.jwks, policy, t.path, posted, diag);
 
     sl_policy_unref(policy);
     return err;
@@ -82,7 +82,7 @@ static void on_look(void *ctx)
         sl_timer_start(t.timer, 5 * SL_MS);
 }
 
-/* Let it turn until it is so, or five seconds are over. */
+/* Runs the loop until it is true, or for five seconds. */
 static bool until(bool (*wanted)(void))
 {
     t.wanted = wanted;
@@ -107,7 +107,7 @@ static bool has_key(void)
 
 static bool has_none(void)
 {
-    return stats().keys == 0;
+    return !has_key();
 }
 
 static bool was_refused(void)
@@ -161,7 +161,7 @@ TEST(local)
     CHECK_EQ(use("jwks: \"file:./keys.json\"", false, &diag), 0);
     CHECK(has_key());
     CHECK_STR(t.jwks->active.file + strlen(t.folder), "/./keys.json");
-    CASE("a file that is broken leaves everything as it is");
+    CASE("a broken file changes nothing");
     put_file(t.keys, "{\"keys\":[{\"kty\":");
     version = sl_jwks_current_version(t.jwks->keys);
     CHECK_EQ(use("jwks: \"file:keys.json\"", false, &diag), SLUICE_ECONF);
@@ -169,13 +169,13 @@ TEST(local)
     sl_jwks_read_again(t.jwks);
     CHECK(was_refused() && has_key());
     CHECK_EQ(sl_jwks_current_version(t.jwks->keys), version);
-    CASE("and one that is not there");
+    CASE("nor does a missing file");
     unlink(t.keys);
     CHECK_EQ(use("jwks: \"file:keys.json\"", false, &diag), SLUICE_ECONF);
     sl_jwks_read_again(t.jwks);
     CHECK_EQ(stats().results[SL_JWKS_UNREACHABLE], 1);
     CHECK(has_key());
-    CASE("a guest may have left it at home");
+    CASE("the file of a posted policy may be missing");
     CHECK_EQ(use("jwks: \"file:keys.json\"", true, &diag), 0);
     CHECK(has_none() && sl_jwks_ready(t.jwks, NULL));
     put_file(t.keys, SET);
@@ -190,7 +190,7 @@ TEST(remote)
 {
     struct sl_buf why;
 
-    CASE("keys come later, and until then it is not ready");
+    CASE("not ready until the first keys have come");
     open_jwks(100, &sl_alloc_libc);
     sl_buf_init(&why, 256, &sl_alloc_libc);
     CHECK_EQ(use_url(0), 0);
@@ -200,7 +200,7 @@ TEST(remote)
     CHECK(sl_jwks_ready(t.jwks, &why));
     CHECK(stats().age >= 0 && stats().age < 10 * SL_S);
 
-    CASE("the same keys are not put in force again");
+    CASE("the same keys are not activated again");
     {
         uint64_t version = sl_jwks_current_version(t.jwks->keys);
 
@@ -212,7 +212,7 @@ TEST(remote)
     CHECK_EQ(use_url(0), 0);
     CHECK(has_key());
 
-    CASE("keys that nobody confirms are dropped");
+    CASE("keys that are not confirmed are dropped");
     t.jwks->read_at -= t.jwks->active.policy->identity.jwt.stale;
     t.jwks->next_at = SL_NS_MAX;
     CHECK(until(has_none));
@@ -222,12 +222,12 @@ TEST(remote)
     sl_jwks_close(t.jwks);
 }
 
-TEST(wishes)
+TEST(requests)
 {
     unsigned before;
     sl_ns began;
 
-    CASE("a wish is a question, and many are one per cool-down");
+    CASE("many requests are one fetch per cool-down");
     open_jwks(100, &sl_alloc_libc);
     CHECK_EQ(use_url(3), 0); /* its life is a day */
     CHECK(until(has_key));
@@ -237,7 +237,7 @@ TEST(wishes)
         for (int i = 0; i < 1000; i++)
             sl_jwks_current_request_refresh(t.jwks->keys);
         t.turns = 0;
-        t.wanted = has_none; /* which never comes */
+        t.wanted = has_none; /* never true */
         t.turns = 998;
         sl_timer_start(t.timer, 0);
         sl_loop_run(t.loop);
@@ -249,19 +249,18 @@ TEST(wishes)
 
 TEST(failures)
 {
-    CASE("an empty set is a failure, and tried again");
+    CASE("an empty set is a failure");
     open_jwks(40, &sl_alloc_libc);
     CHECK_EQ(use_url(1), 0);
     CHECK(until(was_refused));
     CHECK(has_none());
-    CASE("so is an error, later and later");
+    CASE("so is an error, with longer delays");
     CHECK_EQ(use_url(2), 0);
     CHECK(until(failed_thrice));
     CHECK(t.jwks->failures >= 3);
     sl_jwks_close(t.jwks);
 }
 
-/* The span until the next try after `failures` in a row, by hundreds. */
 TEST(back_off)
 {
     sl_ns most = SL_S, now;
@@ -286,8 +285,7 @@ TEST(back_off)
     sl_jwks_close(t.jwks);
 }
 
-/* What the provider says, between a minute and a day, and up to a tenth less.
- */
+/* The life of the provider, from a minute to a day, up to a tenth less. */
 TEST(lives)
 {
     static const struct {
@@ -304,7 +302,7 @@ TEST(lives)
     };
     struct sl_http_fetch *fetch;
 
-    CASE("how long keys are left alone");
+    CASE("how long keys are used");
     open_jwks(0, &sl_alloc_libc);
     t.jwks->options.look = 2 * SL_MS;
     CHECK_EQ(use_url(4), 0);
