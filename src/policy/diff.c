@@ -6,6 +6,8 @@
 
 #include "policy/policy_int.h"
 
+#define PRINT_BYTES ((size_t)16 << 20) /* of a route */
+
 #define LINE_MAX_ 1024 /* of one change; a longer one ends in "..." */
 
 void sl_diff_line(struct sl_changes *c, const char *fmt, ...)
@@ -22,7 +24,8 @@ void sl_diff_line(struct sl_changes *c, const char *fmt, ...)
     sl_writer_addf(&c->w, "%s\n", line);
 }
 
-bool sl_template_same(const struct sl_template *a, const struct sl_template *b)
+static bool same_template(const struct sl_template *a,
+                          const struct sl_template *b)
 {
     if (a->count != b->count)
         return false;
@@ -37,15 +40,31 @@ bool sl_template_same(const struct sl_template *a, const struct sl_template *b)
     return true;
 }
 
-static bool lists_same(const struct sl_str *a, unsigned a_count,
-                       const struct sl_str *b, unsigned b_count)
+/* Do both print the same for these keys (NULL: all)? Secrets count. */
+static bool same(struct sl_changes *c, enum sl_schema_level level,
+                 const char *keys, const void *old, const void *new)
 {
-    if (a_count != b_count)
-        return false;
-    for (unsigned i = 0; i < a_count; i++)
-        if (!sl_str_eq(a[i], b[i]))
-            return false;
-    return true;
+    struct sl_buf a, b;
+    struct sl_printer p = {
+        .policy = c->old, .w = {&a, 0},
+             .raw = true
+    };
+    struct sl_printer q = {
+        .policy = c->new, .w = {&b, 0},
+             .raw = true
+    };
+    bool ret;
+
+    sl_buf_init(&a, PRINT_BYTES, c->w.out->alloc);
+    sl_buf_init(&b, PRINT_BYTES, c->w.out->alloc);
+    sl_schema_print_keys(&p, level, keys, old);
+    sl_schema_print_keys(&q, level, keys, new);
+    ret = sl_str_eq(sl_buf_str(&a), sl_buf_str(&b));
+    if (!c->w.err)
+        c->w.err = p.w.err ? p.w.err : q.w.err;
+    sl_buf_done(&a);
+    sl_buf_done(&b);
+    return ret;
 }
 
 /* ---- rates ---- */
@@ -180,9 +199,7 @@ static void compare_keys(struct sl_changes *c, const char *of,
     if (strcmp(refill_of(old), refill_of(new)) != 0)
         sl_diff_line(c, "%srefill %s -> %s", of, refill_of(old),
                      refill_of(new));
-    if (old->thresholds.count != new->thresholds.count ||
-        memcmp(old->thresholds.list, new->thresholds.list,
-               sizeof(old->thresholds.list)) != 0)
+    if (!same(c, SL_LEVEL_LIMIT, "thresholds", old, new))
         sl_diff_line(c, "%sthresholds changed", of);
     if (old->cost == new->cost && old->fixed_cost != new->fixed_cost)
         sl_diff_line(c, "%scost %s", of,
@@ -205,10 +222,9 @@ static void compare_deny(struct sl_changes *c, const char *of,
                          const struct sl_rule *old, const struct sl_rule *new)
 {
     sl_schema_diff(c, SL_LEVEL_DENY, of, &old->deny, &new->deny);
-    if (!sl_str_eq(old->deny.code, new->deny.code) ||
-        !sl_template_same(&old->deny.message, &new->deny.message))
+    if (!same(c, SL_LEVEL_DENY, "code message", &old->deny, &new->deny))
         sl_diff_line(c, "%scode or message changed", of);
-    if (!sl_str_eq(old->unit, new->unit) || old->dialects != new->dialects)
+    if (!same(c, SL_LEVEL_LIMIT, "unit headers", old, new))
         sl_diff_line(c, "%sheaders changed", of);
 }
 
@@ -273,8 +289,7 @@ static void compare_plan(struct sl_changes *c, const struct sl_plan *old,
 {
     char of[SL_NAME_MAX + 16];
 
-    if (!lists_same(old->aliases, old->alias_count, new->aliases,
-                    new->alias_count))
+    if (!same(c, SL_LEVEL_PLAN, "aliases", old, new))
         sl_diff_line(c, "plan %.*s: aliases changed", SL_STR_ARG(new->name));
     if (old->overage != new->overage)
         sl_diff_line(c, "plan %.*s: overage %s", SL_STR_ARG(new->name),
@@ -333,17 +348,6 @@ static const struct sl_route *find_route(const struct sl_policy *policy,
     return NULL;
 }
 
-static bool rules_same(const struct sl_rule *const *a, unsigned a_count,
-                       const struct sl_rule *const *b, unsigned b_count)
-{
-    if (a_count != b_count)
-        return false;
-    for (unsigned i = 0; i < a_count; i++)
-        if (!sl_str_eq(a[i]->name, b[i]->name))
-            return false;
-    return true;
-}
-
 static void print_rules(const struct sl_route *route, char *out, size_t size)
 {
     size_t len = 0;
@@ -357,41 +361,17 @@ static void print_rules(const struct sl_route *route, char *out, size_t size)
     }
 }
 
-static struct sl_str feature_of(const struct sl_policy *policy,
-                                const struct sl_route *route)
-{
-    return route->feature == SL_NO_FEATURE
-               ? SL_STR("")
-               : policy->features[route->feature].name;
-}
-
-static bool same_keys(const struct sl_changes *c, const struct sl_route *a,
-                      const struct sl_route *b)
-{
-    return sl_str_eq(a->endpoint, b->endpoint) &&
-           a->anonymous == b->anonymous && a->sign_in == b->sign_in &&
-           lists_same(a->roles, a->role_count, b->roles, b->role_count) &&
-           sl_str_eq(feature_of(c->old, a), feature_of(c->new, b)) &&
-           a->report == b->report && a->quota == b->quota &&
-           a->dialects == b->dialects && a->reset == b->reset &&
-           a->count == b->count &&
-           rules_same(a->replaces, a->replace_count, b->replaces,
-                      b->replace_count) &&
-           a->failure == b->failure && a->apart == b->apart &&
-           a->wait == b->wait && sl_prechecks_same(a->guards, b->guards);
-}
-
 static void compare_route(struct sl_changes *c, const char *what,
                           const struct sl_route *old,
                           const struct sl_route *new)
 {
     char was[LINE_MAX_ / 3], is[LINE_MAX_ / 3];
 
-    if (!rules_same(old->rules, old->rule_count, new->rules, new->rule_count)) {
+    if (!same(c, SL_LEVEL_ROUTE, "limits", old, new)) {
         print_rules(old, was, sizeof(was));
         print_rules(new, is, sizeof(is));
         sl_diff_line(c, "%s: limits [%s] -> [%s]", what, was, is);
-    } else if (!same_keys(c, old, new)) {
+    } else if (!same(c, SL_LEVEL_ROUTE, NULL, old, new)) {
         sl_diff_line(c, "%s changed", what);
     }
 }
@@ -447,8 +427,7 @@ static void compare_feature(struct sl_changes *c, const struct sl_feature *old,
     if (old->enabled != new->enabled)
         sl_diff_line(c, "feature %.*s %s", SL_STR_ARG(new->name),
                      new->enabled ? "off -> on" : "on -> off");
-    if (old->retry_after != new->retry_after ||
-        !sl_template_same(&old->message, &new->message))
+    if (!same(c, SL_LEVEL_FEATURE, "message retry_after", old, new))
         sl_diff_line(c, "feature %.*s: message or retry_after changed",
                      SL_STR_ARG(new->name));
 }
@@ -474,51 +453,6 @@ static void changes_features(struct sl_changes *c)
 
 /* ---- identity ---- */
 
-static bool same_sources(const struct sl_sources *a, const struct sl_sources *b)
-{
-    if (a->count != b->count)
-        return false;
-    for (unsigned i = 0; i < a->count; i++)
-        if (a->list[i].kind != b->list[i].kind ||
-            !sl_str_eq(a->list[i].name, b->list[i].name))
-            return false;
-    return true;
-}
-
-static bool same_scopes(const struct sl_identity *a,
-                        const struct sl_identity *b)
-{
-    if (!lists_same(a->scope_names, a->scope_count, b->scope_names,
-                    b->scope_count))
-        return false;
-    for (unsigned i = 0; i < a->scope_count; i++)
-        if (!same_sources(&a->scopes[i], &b->scopes[i]))
-            return false;
-    return same_sources(&a->plan, &b->plan) && same_sources(&a->role, &b->role);
-}
-
-static bool same_trust(const struct sl_identity *a, const struct sl_identity *b)
-{
-    if (a->trusted_count != b->trusted_count)
-        return false;
-    for (unsigned i = 0; i < a->trusted_count; i++)
-        if (a->trusted[i].bits != b->trusted[i].bits ||
-            memcmp(&a->trusted[i].ip, &b->trusted[i].ip,
-                   sizeof(a->trusted[i].ip)) != 0)
-            return false;
-    return true;
-}
-
-static bool same_rules_of_tokens(const struct sl_jwt *a, const struct sl_jwt *b)
-{
-    return same_sources(&a->from, &b->from) && a->algorithms == b->algorithms &&
-           sl_str_eq(a->issuer, b->issuer) &&
-           lists_same(a->audiences, a->audience_count, b->audiences,
-                      b->audience_count) &&
-           a->leeway == b->leeway && a->stale == b->stale &&
-           a->expiry_optional == b->expiry_optional;
-}
-
 static void changes_tokens(struct sl_changes *c, const struct sl_jwt *old,
                            const struct sl_jwt *new)
 {
@@ -526,10 +460,10 @@ static void changes_tokens(struct sl_changes *c, const struct sl_jwt *old,
         sl_diff_line(c, "identity: jwt %s", new->written ? "added" : "removed");
         return;
     }
-    if (!sl_str_eq(old->jwks, new->jwks) ||
-        !sl_str_eq(old->secret, new->secret))
+    if (!same(c, SL_LEVEL_JWT, "jwks secret", old, new))
         sl_diff_line(c, "identity: source of token keys changed");
-    if (!same_rules_of_tokens(old, new))
+    if (!same(c, SL_LEVEL_JWT,
+              "from algorithms issuer audience leeway expiry stale", old, new))
         sl_diff_line(c, "identity: rules for tokens changed");
 }
 
@@ -538,18 +472,16 @@ static void changes_identity(struct sl_changes *c)
     const struct sl_identity *old = &c->old->identity;
     const struct sl_identity *new = &c->new->identity;
 
-    if (!same_scopes(old, new))
+    if (!same(c, SL_LEVEL_IDENTITY, "user org plan role *", old, new))
         sl_diff_line(c, "identity: sources changed");
-    if (!same_trust(old, new))
+    if (!same(c, SL_LEVEL_IDENTITY, "trusted_proxies", old, new))
         sl_diff_line(c, "identity: trusted_proxies changed");
-    if (!same_sources(&old->anonymous, &new->anonymous))
+    if (!same(c, SL_LEVEL_IDENTITY, "anonymous", old, new))
         sl_diff_line(c, "identity: anonymous changed; usage of anonymous "
                         "callers reset");
     sl_schema_diff(c, SL_LEVEL_IDENTITY, "identity: ", old, new);
     changes_tokens(c, &old->jwt, &new->jwt);
-    if (!sl_str_eq(old->subjects.text, new->subjects.text) ||
-        old->subjects.scope != new->subjects.scope ||
-        old->subjects.life != new->subjects.life)
+    if (!same(c, SL_LEVEL_SUBJECTS, NULL, &old->subjects, &new->subjects))
         sl_diff_line(c, "identity: subjects changed; needs a restart");
 }
 
@@ -560,7 +492,7 @@ static bool same_errors(const struct sl_policy *a, const struct sl_policy *b)
     for (unsigned i = 0; i < SL_ERRORS; i++)
         if (a->errors[i].status != b->errors[i].status ||
             a->errors[i].has_body != b->errors[i].has_body ||
-            !sl_template_same(&a->errors[i].body, &b->errors[i].body))
+            !same_template(&a->errors[i].body, &b->errors[i].body))
             return false;
     return true;
 }

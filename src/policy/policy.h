@@ -124,10 +124,6 @@ struct sl_prechecks {
     struct sl_guard guard;
 };
 
-/* Do both ask the same? NULL asks nothing. Secrets count. */
-bool sl_prechecks_same(const struct sl_prechecks *a,
-                       const struct sl_prechecks *b);
-
 /* Is the header one of those that a guard looks at? */
 bool sl_prechecks_read(const struct sl_prechecks *guards, struct sl_str header);
 

@@ -241,8 +241,6 @@ struct sl_changes {
 /* Append a line. A long line is cut and ends in "...". */
 void sl_diff_line(struct sl_changes *c, const char *fmt, ...) SL_PRINTF(2, 3);
 
-bool sl_template_same(const struct sl_template *a, const struct sl_template *b);
-
 /* ---- hooks of schema.def: see struct sl_schema_key ---- */
 
 typedef void sl_fill_f(struct sl_build *b, const struct sl_schema_key *row,
@@ -291,6 +289,7 @@ struct sl_printer {
     unsigned depth; /* of maps */
     bool item;      /* the next key is the first of an item of a list */
     bool any_order; /* of the next list: not the order of the file */
+    bool raw;       /* print values, not ${...}, and secrets; to compare them */
     char path[SL_PRINT_PATH];
     size_t path_len;
 };

@@ -64,7 +64,9 @@ void sl_print_jwt_secret(struct sl_printer *p, const struct sl_schema_key *row,
         .written = {TOKEN_SECRET, sizeof(TOKEN_SECRET) - 1}
     };
 
-    if (((const struct sl_jwt *)from)->secret.len > 0)
+    if (p->raw)
+        sl_print_text(p, row->name, ((const struct sl_jwt *)from)->secret);
+    else if (((const struct sl_jwt *)from)->secret.len > 0)
         sl_print_from(p, sl_str_c(row->name), &secret);
 }
 
@@ -498,9 +500,13 @@ void sl_print_webhook_secret(struct sl_printer *p,
     static const struct sl_external_value secret = {
         .written = {SECRET, sizeof(SECRET) - 1}
     };
-    unsigned count = ((const struct sl_verify *)from)->rules.secret_count;
+    const struct sl_webhook_rules *rules =
+        &((const struct sl_verify *)from)->rules;
+    unsigned count = rules->secret_count;
 
-    if (count == 1)
+    if (p->raw)
+        sl_print_list(p, row->name, sl_print_text_item, rules->secrets, count);
+    else if (count == 1)
         sl_print_from(p, sl_str_c(row->name), &secret);
     else
         sl_print_list(p, row->name, secret_of, NULL, count);

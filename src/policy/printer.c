@@ -259,11 +259,16 @@ static bool is_before(struct sl_str a, struct sl_str b)
     return order ? order < 0 : a.len < b.len;
 }
 
+static unsigned count_outside(const struct sl_printer *p)
+{
+    return p->raw ? 0 : p->policy->outside_count;
+}
+
 /* The first path that is not before the printer's. */
 static unsigned find_place(const struct sl_printer *p)
 {
     struct sl_str place = {p->path, p->path_len};
-    unsigned low = 0, high = p->policy->outside_count;
+    unsigned low = 0, high = count_outside(p);
 
     while (low < high) {
         unsigned mid = low + (high - low) / 2;
@@ -279,7 +284,7 @@ static unsigned find_place(const struct sl_printer *p)
 /* Is the ith path the printer's, or is it below that? */
 static bool is_here(const struct sl_printer *p, unsigned i)
 {
-    return i < p->policy->outside_count &&
+    return i < count_outside(p) &&
            sl_str_eq(p->policy->outside[i].path,
                      (struct sl_str){p->path, p->path_len});
 }
@@ -288,7 +293,7 @@ static bool is_below(const struct sl_printer *p, unsigned i)
 {
     struct sl_str path;
 
-    if (i >= p->policy->outside_count)
+    if (i >= count_outside(p))
         return false;
     path = p->policy->outside[i].path;
     return path.len > p->path_len &&
@@ -340,7 +345,7 @@ static bool is_outside(struct sl_printer *p, struct sl_str key)
 
 bool sl_print_follows(struct sl_printer *p, const char *key)
 {
-    struct sl_printer top = {.policy = p->policy};
+    struct sl_printer top = {.policy = p->policy, .raw = p->raw};
 
     return is_outside(&top, sl_str_c(key)) && !is_outside(p, sl_str_c(key));
 }

@@ -135,9 +135,11 @@ void sl_schema_check_value(struct sl_yaml_node *node,
 void sl_schema_fill(struct sl_build *b, enum sl_schema_level level,
                     const struct sl_yaml_node *map, void *into);
 
-/* Print the keys of a level, in its order. */
+/* Print the keys of a level, in its order; or only `keys`, "user org". */
 void sl_schema_print(struct sl_printer *p, enum sl_schema_level level,
                      const void *from);
+void sl_schema_print_keys(struct sl_printer *p, enum sl_schema_level level,
+                          const char *keys, const void *from);
 
 /* Add a line for each field that differs and whose row is `in_diff`. `of` is
  * put before the key: "limit api: ". */

@@ -296,19 +296,24 @@ static void print_row(struct sl_printer *p, const struct sl_schema_key *row,
         print_field(p, row, from);
 }
 
-void sl_schema_print(struct sl_printer *p, enum sl_schema_level level,
-                     const void *from)
+void sl_schema_print_keys(struct sl_printer *p, enum sl_schema_level level,
+                          const char *keys, const void *from)
 {
-    const char *order = sl_schema_parts[level].order;
     const struct sl_schema_key *row = NULL;
     struct sl_str name;
 
-    while (!order && (row = sl_schema_next(level, row)))
+    while (!keys && (row = sl_schema_next(level, row)))
         print_row(p, row, from);
-    while (order && (name = sl_schema_word(&order)).len > 0) {
+    while (keys && (name = sl_schema_word(&keys)).len > 0) {
         row = sl_schema_find(level, name);
         print_row(p, row ? row : sl_schema_any(level), from);
     }
+}
+
+void sl_schema_print(struct sl_printer *p, enum sl_schema_level level,
+                     const void *from)
+{
+    sl_schema_print_keys(p, level, sl_schema_parts[level].order, from);
 }
 
 /* ---- comparing ---- */
