@@ -1,5 +1,4 @@
 /* decision.c -- the fields of a decision. */
-#include "engine/render.h"
 #include "libpolicy/libpolicy.h"
 
 #define KEY_MAX (16 * 1024)
@@ -38,22 +37,19 @@ const char *sluice_decision_code(const struct sluice_decision *d)
                : "";
 }
 
-const char *sl_libpolicy_message(struct sluice_decision *d)
-{
-    if (!d->has_message) {
-        if (sl_render_message(&d->check.decision, &d->message) ||
-            sl_buf_add(&d->message, (struct sl_str){"", 1}))
-            return "";
-        d->has_message = true;
-    }
-    return d->message.bytes;
-}
-
 /* The message is rendered on first use, so a decision belongs to one thread. */
-const char *sluice_decision_message(const struct sluice_decision *d)
+const char *sluice_decision_message(const struct sluice_decision *decision)
 {
-    return d && d->usable ? sl_libpolicy_message((struct sluice_decision *)d)
-                          : "";
+    struct sluice_decision *d = (struct sluice_decision *)decision;
+    const char *text;
+
+    if (!d || !d->usable)
+        return "";
+    if (d->message.len > 0)
+        return d->message.bytes;
+    text = sl_libpolicy_text(
+        &d->message, sl_render_message(&d->check.decision, &d->message));
+    return text ? text : "";
 }
 
 int64_t sluice_decision_retry_in_ns(const struct sluice_decision *d)
@@ -228,23 +224,20 @@ const char *sluice_decision_json(struct sluice_decision *d)
 {
     if (!d || !d->usable)
         return NULL;
-    if (d->json.len == 0 &&
-        (sl_render_verdict(&d->check.decision, &d->rendered, false, &d->json) ||
-         sl_buf_add(&d->json, (struct sl_str){"", 1}))) {
-        sl_buf_clear(&d->json);
-        return NULL;
-    }
-    return d->json.bytes;
+    return d->json.len > 0
+               ? d->json.bytes
+               : sl_libpolicy_text(&d->json,
+                                   sl_render_verdict(&d->check.decision,
+                                                     &d->rendered, false,
+                                                     &d->json));
 }
 
 const char *sluice_decision_text(struct sluice_decision *d)
 {
     if (!d || !d->usable)
         return NULL;
-    if (d->text.len == 0 && (sl_explain(&d->check.decision, &d->text) ||
-                             sl_buf_add(&d->text, (struct sl_str){"", 1}))) {
-        sl_buf_clear(&d->text);
-        return NULL;
-    }
-    return d->text.bytes;
+    return d->text.len > 0
+               ? d->text.bytes
+               : sl_libpolicy_text(&d->text,
+                                   sl_explain(&d->check.decision, &d->text));
 }

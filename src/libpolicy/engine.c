@@ -54,12 +54,11 @@ int sluice_engine_open(struct sluice_policy *policy,
     int err;
 
     if (!policy || !ret)
-        return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
-                             "sluice_engine_open needs a policy and a result");
+        return sl_libpolicy_invalid(
+            "sluice_engine_open needs a policy and a result");
     engine = sl_libpolicy_new(sizeof(*engine));
     if (!engine)
-        return sl_diag_error(sluice_private_diag(), SLUICE_ENOMEM,
-                             "out of memory");
+        return sl_libpolicy_no_memory();
     if (!options)
         options = &none;
     engine->now = options->now;
@@ -77,8 +76,8 @@ int sluice_engine_use(struct sluice_engine *engine,
                       struct sluice_policy *policy)
 {
     if (!engine || !policy)
-        return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
-                             "sluice_engine_use needs an engine and a policy");
+        return sl_libpolicy_invalid(
+            "sluice_engine_use needs an engine and a policy");
     return sl_engine_use(engine->engine, policy->policy, sluice_private_diag());
 }
 
@@ -86,33 +85,17 @@ int sluice_engine_switch(struct sluice_engine *engine, const char *feature,
                          int on)
 {
     if (!engine || !feature)
-        return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
-                             "sluice_engine_switch needs an engine and a name");
+        return sl_libpolicy_invalid(
+            "sluice_engine_switch needs an engine and a name");
     return sl_engine_switch(engine->engine, sl_str_c(feature), on,
                             sluice_private_diag());
-}
-
-const struct sl_policy *sl_libpolicy_policy(const struct sluice_policy *policy)
-{
-    return policy->policy;
-}
-
-void sl_libpolicy_tokens(struct sluice_engine *engine, struct sl_tokens *tokens)
-{
-    engine->tokens = tokens;
-}
-
-void sl_libpolicy_webhooks(struct sluice_engine *engine, sl_webhook_f *verify)
-{
-    engine->webhook = verify;
 }
 
 int sluice_engine_backlog(struct sluice_engine *engine, const char *name,
                           uint64_t depth)
 {
     if (!engine || !name)
-        return sl_diag_error(
-            sluice_private_diag(), SLUICE_EINVAL,
+        return sl_libpolicy_invalid(
             "sluice_engine_backlog needs an engine and a name");
     return sl_engine_backlog(engine->engine, sl_str_c(name), depth,
                              sl_libpolicy_now(engine), sluice_private_diag());
@@ -187,10 +170,8 @@ static int check_request(const struct sluice_request *r)
             LIST_MAX);
     if ((r->header_count && !r->headers) || (r->cost_count && !r->costs) ||
         (r->override_count && !r->overrides))
-        return sl_diag_error(
-            diag, SLUICE_EINVAL,
-            "a request has counts of headers, costs or overrides "
-            "without the arrays");
+        return sl_libpolicy_invalid("a request has counts of headers, costs or "
+                                    "overrides without the arrays");
     if (!is_good(r->user_subject) || !is_good(r->org_subject))
         return sl_diag_error(
             diag, SLUICE_EINVAL,
@@ -198,8 +179,7 @@ static int check_request(const struct sluice_request *r)
             "and needs the arrays for its counts",
             ROLES_MAX, GRANTS_MAX);
     if (!r->path && !r->job && !r->limit)
-        return sl_diag_error(diag, SLUICE_EINVAL,
-                             "a request needs a path, a job or a limit");
+        return sl_libpolicy_invalid("a request needs a path, a job or a limit");
     return 0;
 }
 
@@ -298,7 +278,6 @@ static void clear(struct sluice_decision *d)
     d->usable = false;
     d->headers = NULL;
     memset(d->texts, 0, sizeof(d->texts));
-    d->has_message = false;
     sl_arena_reset(&d->arena);
     sl_buf_clear(&d->message);
     sl_buf_clear(&d->json);
@@ -320,8 +299,7 @@ static int decide(struct sluice_engine *engine,
     if (d)
         clear(d);
     if (!engine || !request || !d)
-        return sl_diag_error(
-            diag, SLUICE_EINVAL,
+        return sl_libpolicy_invalid(
             "a decision needs an engine, a request and a result");
     err = check_request(request);
     if (err)
@@ -349,7 +327,7 @@ static int decide(struct sluice_engine *engine,
         return d->check.err;
     }
     if (sl_render(&d->check.decision, &d->arena, &d->rendered))
-        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+        return sl_libpolicy_no_memory();
     d->usable = true;
     return 0;
 }

@@ -12,11 +12,6 @@ struct sluice_ended {
     struct sl_buf json;
 };
 
-static int no_memory(void)
-{
-    return sl_diag_error(sluice_private_diag(), SLUICE_ENOMEM, "out of memory");
-}
-
 struct sluice_ended *sluice_ended_new(void)
 {
     struct sluice_ended *e = sl_libpolicy_new(sizeof(*e));
@@ -64,7 +59,7 @@ static int end(struct sluice_engine *engine, struct sl_hold_op_input *q,
     int err;
 
     if (!e)
-        return no_memory();
+        return sl_libpolicy_no_memory();
     prepare(e, engine->engine);
     q->now = sl_libpolicy_now(engine);
     sl_hold_op_begin(&e->op, q);
@@ -77,12 +72,6 @@ static int end(struct sluice_engine *engine, struct sl_hold_op_input *q,
     return err;
 }
 
-static int refuse_arguments(const char *what)
-{
-    return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
-                         "%s needs an engine and the name of a hold", what);
-}
-
 int sluice_engine_settle(struct sluice_engine *engine, const char *hold,
                          const struct sluice_actual *actual,
                          struct sluice_ended *ret)
@@ -92,7 +81,8 @@ int sluice_engine_settle(struct sluice_engine *engine, const char *hold,
         .verb = SL_VERB_SETTLE, .name = sl_str_c(hold), .costs = costs};
 
     if (!engine || !hold)
-        return refuse_arguments("sluice_engine_settle");
+        return sl_libpolicy_invalid(
+            "sluice_engine_settle needs an engine and the name of a hold");
     if (actual && (actual->cost_count > COSTS_MOST ||
                    (actual->cost_count > 0 && !actual->costs)))
         return sl_diag_error(
@@ -115,7 +105,8 @@ int sluice_engine_release(struct sluice_engine *engine, const char *hold,
                                  .name = sl_str_c(hold)};
 
     if (!engine || !hold)
-        return refuse_arguments("sluice_engine_release");
+        return sl_libpolicy_invalid(
+            "sluice_engine_release needs an engine and the name of a hold");
     return end(engine, &q, ret);
 }
 
@@ -126,10 +117,10 @@ int sluice_engine_extend(struct sluice_engine *engine, const char *hold,
         .verb = SL_VERB_EXTEND, .name = sl_str_c(hold), .hold = hold_ns};
 
     if (!engine || !hold)
-        return refuse_arguments("sluice_engine_extend");
+        return sl_libpolicy_invalid(
+            "sluice_engine_extend needs an engine and the name of a hold");
     if (hold_ns <= 0)
-        return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL,
-                             "nothing is held for no time");
+        return sl_libpolicy_invalid("nothing is held for no time");
     return end(engine, &q, ret);
 }
 
@@ -173,10 +164,7 @@ const char *sluice_ended_json(struct sluice_ended *e)
 {
     if (!e || !e->usable)
         return NULL;
-    if (e->json.len == 0 && (sl_hold_render(&e->op, &e->json) ||
-                             sl_buf_add(&e->json, (struct sl_str){"", 1}))) {
-        sl_buf_clear(&e->json);
-        return NULL;
-    }
-    return e->json.bytes;
+    return e->json.len > 0
+               ? e->json.bytes
+               : sl_libpolicy_text(&e->json, sl_hold_render(&e->op, &e->json));
 }

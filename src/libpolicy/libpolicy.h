@@ -19,8 +19,9 @@ struct sluice_engine {
     struct sl_engine *engine;
     int64_t (*now)(void *ctx);
     void *now_ctx;
-    struct sl_tokens *tokens; /* borrowed; NULL: tokens are not verified */
-    sl_webhook_f *webhook;    /* NULL: webhooks are not verified */
+    /* Set by Sluice's own programs; NULL: they are not verified. */
+    struct sl_tokens *tokens;
+    sl_webhook_f *webhook;
 };
 
 struct sluice_decision {
@@ -33,7 +34,6 @@ struct sluice_decision {
         const char *plan, *scope, *unit, *key;
     } texts[SL_PARTS];
     struct sl_buf message, json, text;
-    bool has_message;
 };
 
 /* Allocate and free zeroed objects of the library. */
@@ -49,20 +49,28 @@ static inline void sl_libpolicy_free(void *piece, size_t size)
     sl_alloc_free(&sl_alloc_libc, piece, size);
 }
 
-/* For Sluice's own programs: the policy behind the handle, and the verifier of
- * tokens from now on. */
-const struct sl_policy *sl_libpolicy_policy(const struct sluice_policy *policy);
-void sl_libpolicy_tokens(struct sluice_engine *engine,
-                         struct sl_tokens *tokens);
+/* Set the message of sluice_why() and return the error. */
+static inline int sl_libpolicy_invalid(const char *message)
+{
+    return sl_diag_error(sluice_private_diag(), SLUICE_EINVAL, "%s", message);
+}
 
-/* The verifier of webhooks from now on. */
-void sl_libpolicy_webhooks(struct sluice_engine *engine, sl_webhook_f *verify);
+static inline int sl_libpolicy_no_memory(void)
+{
+    return sl_diag_error(sluice_private_diag(), SLUICE_ENOMEM, "out of memory");
+}
+
+/* The text in `buf`, which was rendered with the result `err`; NULL and an
+ * empty buffer if that failed. */
+static inline const char *sl_libpolicy_text(struct sl_buf *buf, int err)
+{
+    if (!err && !sl_buf_add(buf, (struct sl_str){"", 1}))
+        return buf->bytes;
+    sl_buf_clear(buf);
+    return NULL;
+}
 
 /* The time of a decision of this engine. */
 sl_ns sl_libpolicy_now(const struct sluice_engine *engine);
-
-/* The message of a denial, rendered on first use; "" if allowed or out of
- * memory. */
-const char *sl_libpolicy_message(struct sluice_decision *decision);
 
 #endif

@@ -139,9 +139,9 @@ static int finish(struct sluice_problems *p, int err)
 
     if (sl_report_print(&p->report, &p->printed) ||
         sl_buf_add(&p->printed, (struct sl_str){"", 1}))
-        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+        return sl_libpolicy_no_memory();
     if (err == SLUICE_ENOMEM)
-        return sl_diag_error(diag, err, "out of memory");
+        return sl_libpolicy_no_memory();
     for (unsigned i = 0; err && i < p->report.kept; i++) {
         const struct sl_diag *first = &p->report.problems[i].diag;
 
@@ -157,19 +157,6 @@ static int finish(struct sluice_problems *p, int err)
 
 /* ---- policies ---- */
 
-static int wrap(struct sl_policy *policy, struct sluice_policy **ret)
-{
-    struct sluice_policy *p = sl_libpolicy_new(sizeof(*p));
-
-    if (!p) {
-        sl_policy_unref(policy);
-        return SLUICE_ENOMEM;
-    }
-    p->policy = policy;
-    *ret = p;
-    return 0;
-}
-
 /* Read the policy in p->text. */
 static int read_policy(struct sluice_problems *p,
                        const struct sluice_policy_options *options,
@@ -180,22 +167,19 @@ static int read_policy(struct sluice_problems *p,
         .alloc = &sl_alloc_libc,
         .substitute = {on_env, on_file, &reading},
     };
-    struct sl_policy *policy;
-    struct sluice_policy *wrapped = NULL;
-    int err;
+    struct sluice_policy *policy = sl_libpolicy_new(sizeof(*policy));
+    int err = SLUICE_ENOMEM;
 
     sl_report_done(&p->report);
     sl_report_init(&p->report, p->file, sl_buf_str(&p->text), &sl_alloc_libc);
-    err = sl_policy_read(&p->report, &o, &policy);
-    if (!err)
-        err = wrap(policy, &wrapped);
+    if (policy)
+        err = sl_policy_read(&p->report, &o, &policy->policy);
     err = finish(p, err);
-    if (err) {
-        sluice_policy_release(wrapped);
-        return err;
-    }
-    *ret = wrapped;
-    return 0;
+    if (err)
+        sluice_policy_release(policy);
+    else
+        *ret = policy;
+    return err;
 }
 
 static int hand_over(struct sluice_problems *p, struct sluice_problems **ret,
@@ -224,18 +208,17 @@ int sluice_policy_load(const char *path,
                        struct sluice_policy **ret,
                        struct sluice_problems **problems)
 {
-    struct sl_diag *diag = sluice_private_diag();
     struct sluice_problems *p;
     int err;
 
     if (problems)
         *problems = NULL;
     if (!path || !ret)
-        return sl_diag_error(diag, SLUICE_EINVAL,
-                             "sluice_policy_load needs a path and a place");
+        return sl_libpolicy_invalid(
+            "sluice_policy_load needs a path and a place");
     p = new_problems(path);
     if (!p)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+        return sl_libpolicy_no_memory();
     err = sl_file_read(path, SL_YAML_BYTES, &p->text, NULL);
     if (err == 0 || err == SLUICE_EFULL) /* too large: reported by the reader */
         err = read_policy(p, options, ret);
@@ -249,24 +232,22 @@ int sluice_policy_parse(const char *name, const char *text, size_t len,
                         struct sluice_policy **ret,
                         struct sluice_problems **problems)
 {
-    struct sl_diag *diag = sluice_private_diag();
     struct sluice_problems *p;
     int err;
 
     if (problems)
         *problems = NULL;
     if (!name || (!text && len > 0) || !ret)
-        return sl_diag_error(diag, SLUICE_EINVAL,
-                             "sluice_policy_parse needs a name, a text and a "
-                             "place");
+        return sl_libpolicy_invalid(
+            "sluice_policy_parse needs a name, a text and a place");
     p = new_problems(name);
     if (!p)
-        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+        return sl_libpolicy_no_memory();
     if (len > SL_YAML_BYTES + 1)
         len = SL_YAML_BYTES + 1; /* large enough to be refused */
     err = sl_buf_add(&p->text, (struct sl_str){text, len});
     if (err)
-        err = sl_diag_error(diag, err, "out of memory");
+        err = sl_libpolicy_no_memory();
     else
         err = read_policy(p, options, ret);
     return hand_over(p, problems, err);

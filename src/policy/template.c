@@ -1,12 +1,11 @@
 /* template.c -- texts with placeholders, cut into pieces.
  *
- * A cutter collects pieces and, apart from them, the bytes of all literals;
- * neighbouring literals grow together. In the end both are copied into the
- * arena at their final size, and only then do the pieces point at their bytes.
+ * A cutter collects pieces and, separately, the bytes of all literals.
+ * Neighbouring literals are joined. At the end both are copied into the arena
+ * at their final size, and the pieces point at their bytes.
  *
- * A body is cut from the tree of a policy file: brackets, commas, names and
- * strings become literals that are JSON already, so that whoever renders adds
- * nothing but values.
+ * A body is cut from nodes of a policy file: brackets, commas, names and
+ * strings become literals that are JSON already. Rendering adds only values.
  */
 #include "policy/template.h"
 
@@ -45,86 +44,75 @@ const char *const sl_holder_names[SL_HOLDS] = {
 };
 
 struct cutter {
-    struct sl_buf bytes;  /* of all literals */
-    struct sl_buf pieces; /* literal.at is an offset into bytes until the end */
+    struct sl_buf literals; /* the bytes of all literals */
+    struct sl_buf pieces;   /* their literal.at is set at the end */
+    struct sl_writer bytes; /* to `literals` */
+    struct sl_writer out;   /* to `pieces` */
     unsigned count;
     bool body;
     struct sl_report *report; /* bodies */
 };
 
-/* ---- collecting ---- */
-
 static void cutter_init(struct cutter *cut, const struct sl_arena *arena)
 {
-    *cut = (struct cutter){.count = 0};
-    sl_buf_init(&cut->bytes, BYTES_MAX, arena->alloc);
+    *cut = (struct cutter){
+        .bytes = {&cut->literals, 0},
+          .out = {&cut->pieces,   0}
+    };
+    sl_buf_init(&cut->literals, BYTES_MAX, arena->alloc);
     sl_buf_init(&cut->pieces, PIECES_MAX, arena->alloc);
 }
 
 static void cutter_done(struct cutter *cut)
 {
-    sl_buf_done(&cut->bytes);
+    sl_buf_done(&cut->literals);
     sl_buf_done(&cut->pieces);
 }
 
-static int add_piece(struct cutter *cut, const struct sl_template_piece *piece)
+static int error_of(const struct cutter *cut)
 {
-    struct sl_str bytes = {(const char *)piece, sizeof(*piece)};
-    int err = sl_buf_add(&cut->pieces, bytes);
-
-    cut->count += !err;
-    return err;
+    return cut->out.err ? cut->out.err : cut->bytes.err;
 }
 
-/* The piece that bytes may be added to; a new one if the last is none. */
-static int open_literal(struct cutter *cut)
+static void add_piece(struct cutter *cut, const struct sl_template_piece *piece)
 {
-    const struct sl_template_piece *last = (const void *)cut->pieces.bytes;
-    struct sl_template_piece fresh = {.kind = SL_TEMPLATE_PIECE_LITERAL};
-
-    if (cut->count > 0 &&
-        last[cut->count - 1].kind == SL_TEMPLATE_PIECE_LITERAL)
-        return 0;
-    return add_piece(cut, &fresh);
+    sl_writer_add(&cut->out,
+                  (struct sl_str){(const char *)piece, sizeof(*piece)});
+    cut->count += !cut->out.err;
 }
 
-/* Add what was appended to `bytes` since it had `before` of them. */
-static void close_literal(struct cutter *cut, size_t before)
+/* Add bytes to the last literal, or to a new one. `inside`: as the inside of a
+ * JSON string. */
+static void add_bytes(struct cutter *cut, struct sl_str bytes, bool inside)
 {
-    struct sl_template_piece *pieces = (void *)cut->pieces.bytes;
+    static const struct sl_template_piece fresh = {
+        .kind = SL_TEMPLATE_PIECE_LITERAL};
+    struct sl_template_piece *last = (void *)cut->pieces.bytes;
+    size_t before = cut->literals.len;
 
-    pieces[cut->count - 1].literal.len += cut->bytes.len - before;
+    if (cut->count == 0 ||
+        last[cut->count - 1].kind != SL_TEMPLATE_PIECE_LITERAL)
+        add_piece(cut, &fresh);
+    if (!inside)
+        sl_writer_add(&cut->bytes, bytes);
+    else if (!cut->bytes.err)
+        cut->bytes.err = sl_json_inside(&cut->literals, bytes);
+    last = (void *)cut->pieces.bytes;
+    if (!error_of(cut))
+        last[cut->count - 1].literal.len += cut->literals.len - before;
 }
 
-/* Bytes that stand for themselves in the result. */
-static int add_raw(struct cutter *cut, struct sl_str bytes)
+/* Bytes of the result. */
+static void add_raw(struct cutter *cut, struct sl_str bytes)
 {
-    size_t before = cut->bytes.len;
-    int err = open_literal(cut);
-
-    if (!err)
-        err = sl_buf_add(&cut->bytes, bytes);
-    if (!err)
-        close_literal(cut, before);
-    return err;
+    add_bytes(cut, bytes, false);
 }
 
-/* Text that a person wrote: in a body it is the inside of a string. */
-static int add_words(struct cutter *cut, struct sl_str text)
+/* Text of the user: in a body it is the inside of a string. */
+static void add_words(struct cutter *cut, struct sl_str text)
 {
-    size_t before = cut->bytes.len;
-    int err;
-
-    if (text.len == 0)
-        return 0;
-    if (!cut->body)
-        return add_raw(cut, text);
-    err = open_literal(cut);
-    if (!err)
-        err = sl_json_inside(&cut->bytes, text);
-    if (!err)
-        close_literal(cut, before);
-    return err;
+    if (text.len > 0)
+        add_bytes(cut, text, cut->body);
 }
 
 /* Move everything into the arena. */
@@ -133,7 +121,7 @@ static int hand_over(struct cutter *cut, struct sl_arena *arena,
 {
     struct sl_template_piece *pieces =
         sl_arena_take(arena, cut->count * sizeof(*pieces));
-    const char *bytes = sl_arena_copy(arena, sl_buf_str(&cut->bytes));
+    const char *bytes = sl_arena_copy(arena, sl_buf_str(&cut->literals));
 
     if (!pieces || !bytes)
         return SLUICE_ENOMEM;
@@ -226,7 +214,8 @@ static size_t to_brace(struct sl_str text)
     return i;
 }
 
-/* What a brace stands for; *used says how many bytes of `rest` it took. */
+/* Cut what begins with a brace; *used is set to its bytes. SLUICE_ECONF if it
+ * is invalid. */
 static int cut_brace(struct cutter *cut, struct sl_str rest, size_t at,
                      size_t *used, struct sl_diag *diag)
 {
@@ -235,7 +224,8 @@ static int cut_brace(struct cutter *cut, struct sl_str rest, size_t at,
 
     if (rest.len > 1 && rest.at[1] == rest.at[0]) {
         *used = 2;
-        return add_words(cut, (struct sl_str){rest.at, 1});
+        add_words(cut, (struct sl_str){rest.at, 1});
+        return 0;
     }
     if (rest.at[0] == '}') {
         sl_diag_error_at(diag, SLUICE_ECONF, at,
@@ -244,24 +234,26 @@ static int cut_brace(struct cutter *cut, struct sl_str rest, size_t at,
         return SLUICE_ECONF;
     }
     err = read_holder(rest, at, cut->body, &piece.holder, used, diag);
-    return err ? err : add_piece(cut, &piece);
+    if (!err)
+        add_piece(cut, &piece);
+    return err;
 }
 
 static int cut_text(struct cutter *cut, struct sl_str text,
                     struct sl_diag *diag)
 {
-    for (size_t at = 0; at < text.len;) {
+    for (size_t at = 0, used; at < text.len; at += used) {
         struct sl_str rest = sl_str_from(text, at);
-        size_t used = to_brace(rest);
         int err;
 
-        if (used > 0)
-            err = add_words(cut, (struct sl_str){rest.at, used});
-        else
-            err = cut_brace(cut, rest, at, &used, diag);
+        used = to_brace(rest);
+        if (used > 0) {
+            add_words(cut, (struct sl_str){rest.at, used});
+            continue;
+        }
+        err = cut_brace(cut, rest, at, &used, diag);
         if (err)
             return err;
-        at += used;
     }
     return 0;
 }
@@ -274,6 +266,8 @@ int sl_template_read(struct sl_str text, struct sl_arena *arena,
 
     cutter_init(&cut, arena);
     err = cut_text(&cut, text, diag);
+    if (!err)
+        err = error_of(&cut);
     if (err == SLUICE_EFULL)
         err = sl_diag_error(diag, SLUICE_ECONF, "The text is too long");
     if (!err)
@@ -318,28 +312,21 @@ static bool is_bare(const struct sl_yaml_node *node)
             sl_str_eq(node->text, SL_STR("null")) || is_number(node->text));
 }
 
-/* A problem is put down and reading goes on; only memory stops it. */
-static int cut_string(struct cutter *cut, const struct sl_yaml_node *node)
-{
-    struct sl_diag diag = {.line = 0};
-    int err = add_raw(cut, SL_STR("\""));
-
-    if (!err)
-        err = cut_text(cut, node->text, &diag);
-    if (err == SLUICE_ECONF) {
-        sl_report_diag(cut->report, node->place, &diag);
-        err = 0;
-    }
-    return err ? err : add_raw(cut, SL_STR("\""));
-}
-
-static int cut_scalar(struct cutter *cut, const struct sl_yaml_node *node)
+static void cut_scalar(struct cutter *cut, const struct sl_yaml_node *node)
 {
     struct sl_template_piece piece = {.kind = SL_TEMPLATE_PIECE_VALUE};
+    struct sl_diag diag = {.line = 0};
 
-    if (is_value(node->text, &piece.holder))
-        return add_piece(cut, &piece);
-    return is_bare(node) ? add_raw(cut, node->text) : cut_string(cut, node);
+    if (is_value(node->text, &piece.holder)) {
+        add_piece(cut, &piece);
+    } else if (is_bare(node)) {
+        add_raw(cut, node->text);
+    } else {
+        add_raw(cut, SL_STR("\""));
+        if (cut_text(cut, node->text, &diag))
+            sl_report_diag(cut->report, node->place, &diag);
+        add_raw(cut, SL_STR("\""));
+    }
 }
 
 /* {limit} without quotes is a map to YAML, and hardly what was meant. */
@@ -358,47 +345,30 @@ static void warn_of_quotes(struct cutter *cut, const struct sl_yaml_node *node)
                       sl_holder_names[holder]);
 }
 
-static int cut_node(struct cutter *cut, const struct sl_yaml_node *node);
-
-/* `"name":` of a child of a map; braces are nothing special in it. */
-static int cut_name(struct cutter *cut, const struct sl_yaml_node *child)
-{
-    int err = add_raw(cut, SL_STR("\""));
-
-    if (!err)
-        err = add_words(cut, child->key);
-    return err ? err : add_raw(cut, SL_STR("\":"));
-}
-
-static int cut_children(struct cutter *cut, const struct sl_yaml_node *node)
+/* At most SL_YAML_DEPTH deep. Braces in names of members are literal. */
+static void cut_node(struct cutter *cut, const struct sl_yaml_node *node)
 {
     bool map = node->kind == SL_NODE_MAP;
-    int err = add_raw(cut, map ? SL_STR("{") : SL_STR("["));
 
-    for (const struct sl_yaml_node *c = node->child; c && !err; c = c->next) {
+    if (node->kind == SL_NODE_EMPTY)
+        add_raw(cut, SL_STR("null"));
+    else if (node->kind == SL_NODE_SCALAR)
+        cut_scalar(cut, node);
+    if (!map && node->kind != SL_NODE_LIST)
+        return;
+    warn_of_quotes(cut, node);
+    add_raw(cut, map ? SL_STR("{") : SL_STR("["));
+    for (const struct sl_yaml_node *c = node->child; c; c = c->next) {
         if (c != node->child)
-            err = add_raw(cut, SL_STR(","));
-        if (!err && map)
-            err = cut_name(cut, c);
-        if (!err)
-            err = cut_node(cut, c);
+            add_raw(cut, SL_STR(","));
+        if (map) {
+            add_raw(cut, SL_STR("\""));
+            add_words(cut, c->key);
+            add_raw(cut, SL_STR("\":"));
+        }
+        cut_node(cut, c);
     }
-    return err ? err : add_raw(cut, map ? SL_STR("}") : SL_STR("]"));
-}
-
-static int cut_node(struct cutter *cut, const struct sl_yaml_node *node)
-{
-    switch (node->kind) {
-    case SL_NODE_SCALAR:
-        return cut_scalar(cut, node);
-    case SL_NODE_LIST:
-    case SL_NODE_MAP:
-        warn_of_quotes(cut, node);
-        return cut_children(cut, node);
-    case SL_NODE_EMPTY:
-        break;
-    }
-    return add_raw(cut, SL_STR("null"));
+    add_raw(cut, map ? SL_STR("}") : SL_STR("]"));
 }
 
 int sl_template_read_body(const struct sl_yaml_node *node,
@@ -412,7 +382,8 @@ int sl_template_read_body(const struct sl_yaml_node *node,
     cutter_init(&cut, arena);
     cut.body = true;
     cut.report = report;
-    err = cut_node(&cut, node);
+    cut_node(&cut, node);
+    err = error_of(&cut);
     if (err == SLUICE_EFULL) {
         sl_report_error(report, node->place, "The body is too long");
         err = 0;

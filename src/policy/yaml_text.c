@@ -30,9 +30,20 @@ bool sl_subst_needed(struct sl_str text)
     return false;
 }
 
-static struct sl_source_pos place_of(const struct job *job)
+/* Report an error at job->at. Returns SLUICE_ECONF. */
+static int refuse(struct job *job, const char *fmt, ...) SL_PRINTF(2, 3);
+
+static int refuse(struct job *job, const char *fmt, ...)
 {
-    return sl_report_within(job->subst->report, job->node->place, job->at);
+    struct sl_report *report = job->subst->report;
+    va_list args;
+
+    va_start(args, fmt);
+    (void)sl_report_add(report,
+                        sl_report_within(report, job->node->place, job->at),
+                        false, fmt, args);
+    va_end(args);
+    return SLUICE_ECONF;
 }
 
 static int no_memory(struct job *job)
@@ -43,9 +54,8 @@ static int no_memory(struct job *job)
 
 static int refuse_size(struct job *job, size_t bytes)
 {
-    sl_report_error(job->subst->report, place_of(job),
-                    "The text has more than %zu KB after substitution",
-                    bytes / 1024);
+    refuse(job, "The text has more than %zu KB after substitution",
+           bytes / 1024);
     return SLUICE_EFULL;
 }
 
@@ -65,13 +75,11 @@ static int put_in(struct job *job, struct sl_str value, const char *what,
     struct sl_utf8_fault bad = sl_utf8_check(value);
     char words[64];
 
-    if (bad.fault) {
-        sl_report_error(job->subst->report, place_of(job),
-                        "The %s \"%s\" contains %s. Only plain text can be "
-                        "substituted",
-                        what, sl_quote(name).text, sl_utf8_words(&bad, words));
-        return SLUICE_ECONF;
-    }
+    if (bad.fault)
+        return refuse(
+            job,
+            "The %s \"%s\" contains %s. Only plain text can be substituted",
+            what, sl_quote(name).text, sl_utf8_words(&bad, words));
     job->subst->total += value.len;
     if (job->subst->total > SL_SUBST_TOTAL)
         return refuse_size(job, SL_SUBST_TOTAL);
@@ -109,21 +117,16 @@ static int put_variable(struct job *job, struct sl_str name)
     char text[PATH_BYTES];
     const char *value = NULL;
 
-    if (!is_variable(name) || !terminate(name, text)) {
-        sl_report_error(job->subst->report, place_of(job),
-                        "Invalid environment variable name \"%s\". Use "
-                        "letters, digits and \"_\", as in ${ENV:API_TOKEN}",
-                        sl_quote(name).text);
-        return SLUICE_ECONF;
-    }
+    if (!is_variable(name) || !terminate(name, text))
+        return refuse(job,
+                      "Invalid environment variable name \"%s\". Use letters, "
+                      "digits and \"_\", as in ${ENV:API_TOKEN}",
+                      sl_quote(name).text);
     if (options && options->env)
         value = options->env(options->ctx, text);
-    if (!value) {
-        sl_report_error(job->subst->report, place_of(job),
-                        "Environment variable \"%s\" is not set",
-                        sl_quote(name).text);
-        return SLUICE_ECONF;
-    }
+    if (!value)
+        return refuse(job, "Environment variable \"%s\" is not set",
+                      sl_quote(name).text);
     return put_in(job, sl_str_c(value), "environment variable", name);
 }
 
@@ -142,11 +145,9 @@ static int read_file(struct job *job, const char *path, struct sl_buf *out)
         return no_memory(job);
     if (err == SLUICE_EFULL)
         return refuse_size(job, SL_SUBST_BYTES);
-    sl_report_error(job->subst->report, place_of(job),
-                    "Cannot substitute file \"%s\"%s%s",
-                    sl_quote(sl_str_c(path)).text, diag.sentence[0] ? ": " : "",
-                    diag.sentence);
-    return SLUICE_ECONF;
+    return refuse(job, "Cannot substitute file \"%s\"%s%s",
+                  sl_quote(sl_str_c(path)).text, diag.sentence[0] ? ": " : "",
+                  diag.sentence);
 }
 
 static struct sl_str without_line_end(struct sl_str text)
@@ -165,13 +166,11 @@ static int put_file(struct job *job, struct sl_str name)
     struct sl_buf value;
     int err;
 
-    if (name.len == 0 || !terminate(name, path)) {
-        sl_report_error(job->subst->report, place_of(job),
-                        "${FILE:...} needs a path of 1 to %d bytes, as in "
-                        "${FILE:./token}",
-                        PATH_BYTES - 1);
-        return SLUICE_ECONF;
-    }
+    if (name.len == 0 || !terminate(name, path))
+        return refuse(
+            job,
+            "${FILE:...} needs a path of 1 to %d bytes, as in ${FILE:./token}",
+            PATH_BYTES - 1);
     /* Two more, for a line end that does not count. */
     sl_buf_init(&value, SL_SUBST_BYTES + 2, job->subst->report->alloc);
     err = read_file(job, path, &value);
@@ -181,27 +180,19 @@ static int put_file(struct job *job, struct sl_str name)
     return err;
 }
 
-/* `${` with something else behind it. */
-static int refuse_word(struct job *job, struct sl_str inside)
-{
-    struct sl_diag *diag = sl_report_error(
-        job->subst->report, place_of(job),
-        "Unknown substitution \"${%s}\". Write ${ENV:NAME} or ${FILE:path}. "
-        "Write \"$${\" for a literal \"${\"",
-        sl_quote(inside).text);
-
-    if (is_variable(inside))
-        sl_diag_hint(diag, "${ENV:%s}", sl_quote(inside).text);
-    return SLUICE_ECONF;
-}
-
 static int replace(struct job *job, struct sl_str inside)
 {
     if (has_at(inside, 0, SL_STR("ENV:")))
         return put_variable(job, sl_str_from(inside, 4));
     if (has_at(inside, 0, SL_STR("FILE:")))
         return put_file(job, sl_str_from(inside, 5));
-    return refuse_word(job, inside);
+    return refuse(job,
+                  "Unknown substitution \"${%s}\". Write ${ENV:NAME} or "
+                  "${FILE:path}. Write \"$${\" for a literal \"${\"" SL_HINT
+                  "%s%s%s",
+                  sl_quote(inside).text, is_variable(inside) ? "${ENV:" : "",
+                  is_variable(inside) ? sl_quote(inside).text : "",
+                  is_variable(inside) ? "}" : "");
 }
 
 /* What begins with `$` at job->at. Passes it by moving *next behind it. */
@@ -219,12 +210,9 @@ static int read_dollar(struct job *job, size_t *next)
         return add(job, SL_STR("$"));
     }
     end = memchr(rest.at, '}', rest.len);
-    if (!end) {
-        sl_report_error(job->subst->report, place_of(job),
-                        "Missing \"}\" after \"${\". Write ${ENV:NAME} or "
-                        "${FILE:path}. Write \"$${\" for a literal \"${\"");
-        return SLUICE_ECONF;
-    }
+    if (!end)
+        return refuse(job, "Missing \"}\" after \"${\". Write ${ENV:NAME} or "
+                           "${FILE:path}. Write \"$${\" for a literal \"${\"");
     rest.len = (size_t)(end - rest.at);
     *next = job->at + rest.len + 1;
     return replace(job, sl_str_from(rest, 2));

@@ -50,12 +50,12 @@ static int open_tokens(struct sl_flow_tokens *t, const struct sl_jwt *jwt,
 int sl_flow_tokens_open(struct sl_flow_tokens *t, struct sluice_engine *engine,
                         const struct sluice_policy *policy, const char *path)
 {
-    const struct sl_jwt *jwt = &sl_libpolicy_policy(policy)->identity.jwt;
+    const struct sl_jwt *jwt = &policy->policy->identity.jwt;
     struct sl_keyset *set = NULL;
     int err;
 
-    sl_libpolicy_tokens(engine, NULL);
-    sl_libpolicy_webhooks(engine, sl_webhook_verify);
+    engine->tokens = NULL;
+    engine->webhook = sl_webhook_verify;
     sl_flow_tokens_close(t);
     if (!jwt->written)
         return 0;
@@ -65,7 +65,7 @@ int sl_flow_tokens_open(struct sl_flow_tokens *t, struct sluice_engine *engine,
     err = open_tokens(t, jwt, set);
     sl_keyset_unref(set);
     if (!err)
-        sl_libpolicy_tokens(engine, t->tokens);
+        engine->tokens = t->tokens;
     return err;
 }
 
@@ -120,8 +120,7 @@ int sl_flow_tokens_add(const struct sl_flow_tokens *t,
     static const struct sl_source bearer = {
         .kind = SL_SOURCE_HEADER, .name = {"authorization", 13}
     };
-    const struct sl_jwt *jwt =
-        t ? &sl_libpolicy_policy(policy)->identity.jwt : NULL;
+    const struct sl_jwt *jwt = t ? &policy->policy->identity.jwt : NULL;
     struct sluice_header header;
     struct sl_buf text;
     int err;
