@@ -30,20 +30,18 @@ static void put_string(struct sl_writer *w, struct sl_str text)
 /* "name": */
 static void put_key(struct sl_writer *out, bool *first, const char *name)
 {
-    put(out, *first ? "" : ",");
+    sl_writer_addf(out, "%s\"%s\":", *first ? "" : ",", name);
     *first = false;
-    put_string(out, sl_str_c(name));
-    put(out, ":");
 }
 
-static void put_ref(struct sl_writer *out, const char *definition)
+static void put_ref(struct sl_writer *out, const char *before,
+                    const char *definition, const char *behind)
 {
-    put(out, "\"$ref\":\"#/$defs/");
-    put(out, definition);
-    put(out, "\"");
+    sl_writer_addf(out, "%s\"$ref\":\"#/$defs/%s\"%s", before, definition,
+                   behind);
 }
 
-/* A scalar that may also be a string with something to put in. */
+/* A scalar, or a string with ${...}. */
 static void put_pattern(struct sl_writer *out, const char *types,
                         const char *pattern)
 {
@@ -51,9 +49,7 @@ static void put_pattern(struct sl_writer *out, const char *types,
 
     snprintf(text, sizeof(text), "%s%s%s", pattern, *pattern ? "|" : "",
              FROM_ENV);
-    put(out, "{\"type\":");
-    put(out, types);
-    put(out, ",\"pattern\":");
+    sl_writer_addf(out, "{\"type\":%s,\"pattern\":", types);
     put_string(out, sl_str_c(text));
     put(out, "}");
 }
@@ -61,11 +57,8 @@ static void put_pattern(struct sl_writer *out, const char *types,
 /* One, or a list of them. */
 static void put_one_or_list(struct sl_writer *out, const char *one)
 {
-    put(out, "{\"anyOf\":[");
-    put(out, one);
-    put(out, ",{\"type\":\"array\",\"items\":");
-    put(out, one);
-    put(out, "}]}");
+    sl_writer_addf(out, "{\"anyOf\":[%s,{\"type\":\"array\",\"items\":%s}]}",
+                   one, one);
 }
 
 /* The definition of a type. Those with choices and levels have none. */
@@ -109,60 +102,54 @@ static bool has_definition(enum sl_schema_type type)
            type != SL_TYPE_MAP && type != SL_TYPE_MAPS && type != SL_TYPE_SHORT;
 }
 
-/* "enum":[...] */
-static void put_words(struct sl_writer *out, const struct sl_schema_key *row)
+/* The words, with quotes around them and commas between them. */
+static void put_words(struct sl_writer *out, const struct sl_schema_key *row,
+                      const char *quote, const char *comma)
 {
-    const char *rest = row->words;
+    const char *rest = row->words, *before = "";
     struct sl_str word;
-    bool first = true;
 
-    put(out, "\"enum\":[");
-    while ((word = sl_schema_word(&rest)).len > 0) {
-        put(out, first ? "" : ",");
-        put_string(out, word);
-        first = false;
-    }
-    put(out, "]");
+    for (; (word = sl_schema_word(&rest)).len > 0; before = comma)
+        sl_writer_addf(out, "%s%s%.*s%s", before, quote, SL_STR_ARG(word),
+                       quote);
 }
 
-/* "anyOf":[...] for words; what is put in from outside fits too. */
+/* "anyOf":[...] for words, or a string with ${...}. */
 static void put_choice(struct sl_writer *out, const struct sl_schema_key *row)
 {
-    put(out, "\"anyOf\":[{");
-    put_words(out, row);
-    put(out, "},");
+    put(out, "\"anyOf\":[{\"enum\":[");
+    put_words(out, row, "\"", ",");
+    put(out, "]},");
     put_pattern(out, "\"string\"", "");
     if (row->type == SL_TYPE_CHOICES) {
-        put(out, ",{\"type\":\"array\",\"items\":{");
-        put_words(out, row);
-        put(out, "}}");
+        put(out, ",{\"type\":\"array\",\"items\":{\"enum\":[");
+        put_words(out, row, "\"", ",");
+        put(out, "]}}");
     }
     put(out, "]");
 }
 
-/* What fits a row, and its meaning. */
+/* What a row accepts, and its meaning. */
 static void put_row(struct sl_writer *out, const struct sl_schema_key *row)
 {
+    const char *below =
+        row->below < SL_LEVELS ? sl_schema_parts[row->below].word : "";
+
     if (row->when == SL_WHEN_LATER) {
         put(out, "false");
         return;
     }
     put(out, "{");
-    if (row->type == SL_TYPE_CHOICE || row->type == SL_TYPE_CHOICES) {
+    if (row->type == SL_TYPE_CHOICE || row->type == SL_TYPE_CHOICES)
         put_choice(out, row);
-    } else if (row->type == SL_TYPE_MAP) {
-        put_ref(out, sl_schema_parts[row->below].word);
-    } else if (row->type == SL_TYPE_SHORT) {
-        put(out, "\"anyOf\":[{\"type\":" TEXT_TYPES "},{");
-        put_ref(out, sl_schema_parts[row->below].word);
-        put(out, "}]");
-    } else if (row->type == SL_TYPE_MAPS) {
-        put(out, "\"type\":\"array\",\"items\":{");
-        put_ref(out, sl_schema_parts[row->below].word);
-        put(out, "}");
-    } else {
-        put_ref(out, sl_schema_kinds[row->type].name);
-    }
+    else if (row->type == SL_TYPE_MAP)
+        put_ref(out, "", below, "");
+    else if (row->type == SL_TYPE_SHORT)
+        put_ref(out, "\"anyOf\":[{\"type\":" TEXT_TYPES "},{", below, "}]");
+    else if (row->type == SL_TYPE_MAPS)
+        put_ref(out, "\"type\":\"array\",\"items\":{", below, "}");
+    else
+        put_ref(out, "", sl_schema_kinds[row->type].name, "");
     put(out, ",\"description\":");
     put_string(out, sl_str_c(row->meaning));
     put(out, ",\"examples\":[");
@@ -183,15 +170,14 @@ static bool has_required(enum sl_schema_level level)
 static void put_required(struct sl_writer *out, enum sl_schema_level level)
 {
     const struct sl_schema_key *row = NULL;
-    bool first = true;
+    const char *before = ",\"required\":[";
 
     while ((row = sl_schema_next(level, row)))
         if (row->when == SL_WHEN_MUST) {
-            put(out, first ? ",\"required\":[" : ",");
-            put_string(out, sl_str_c(row->name));
-            first = false;
+            sl_writer_addf(out, "%s\"%s\"", before, row->name);
+            before = ",";
         }
-    put(out, first ? "" : "]");
+    put(out, has_required(level) ? "]" : "");
 }
 
 /* The inside of the definition of a level. */
@@ -252,8 +238,7 @@ int sl_schema_json(struct sl_buf *ret)
 /* ---- the language as a page of the reference, in Markdown. */
 
 static const char head[] =
-    "# The policy file\n"
-    "\n"
+    "# The policy file\n\n"
     "<!-- Printed from src/policy/schema.def; change that file instead, "
     "then run\n"
     "     unit-policy-schema page > docs/reference/policy.md -->\n"
@@ -293,70 +278,24 @@ static void put_code(struct sl_writer *out, const char *text)
     put(out, "`");
 }
 
-static void page_put_words(struct sl_writer *out,
-                           const struct sl_schema_key *row)
-{
-    const char *rest = row->words;
-    struct sl_str word;
-    bool first = true;
-
-    while ((word = sl_schema_word(&rest)).len > 0) {
-        put(out, first ? "`" : ", `");
-        sl_writer_add(out, word);
-        put(out, "`");
-        first = false;
-    }
-    put(out, row->type == SL_TYPE_CHOICES ? ", or a list of them" : "");
-}
-
 static void page_put_row(struct sl_writer *out, const struct sl_schema_key *row)
 {
-    bool any = !strcmp(row->name, "*");
-
     put(out, "| ");
-    if (any)
+    if (strcmp(row->name, "*") == 0)
         put(out, "*any other*");
     else
         put_code(out, row->name);
     put(out, " | ");
-    if (row->words[0])
-        page_put_words(out, row);
-    else
+    put_words(out, row, "`", ", ");
+    if (!row->words[0])
         put(out, sl_schema_kinds[row->type].name);
-    put(out, " | ");
+    put(out, row->type == SL_TYPE_CHOICES ? ", or a list of them | " : " | ");
     put_cell(out, row->meaning);
-    if (row->when == SL_WHEN_MUST)
-        put(out, " Required.");
-    if (row->when == SL_WHEN_LATER)
-        put(out, " *Later.*");
-    put(out, " | ");
+    put(out, row->when == SL_WHEN_MUST    ? " Required. | "
+             : row->when == SL_WHEN_LATER ? " *Later.* | "
+                                          : " | ");
     put_code(out, row->example);
     put(out, " |\n");
-}
-
-static void page_put_level(struct sl_writer *out, enum sl_schema_level level)
-{
-    const struct sl_schema_key *row = NULL;
-
-    put(out, "\n## ");
-    put(out, sl_schema_parts[level].title);
-    put(out, "\n\n");
-    put(out, sl_schema_parts[level].meaning);
-    put(out, "\n\n| key | value | meaning | example |\n|---|---|---|---|\n");
-    while ((row = sl_schema_next(level, row)))
-        page_put_row(out, row);
-}
-
-static void put_types(struct sl_writer *out)
-{
-    put(out, "\n## Values\n\n| value | is |\n|---|---|\n");
-    for (unsigned t = 0; t < SL_TYPES; t++) {
-        put(out, "| ");
-        put(out, sl_schema_kinds[t].name);
-        put(out, " | ");
-        put_cell(out, sl_schema_kinds[t].meaning);
-        put(out, " |\n");
-    }
 }
 
 int sl_schema_page(struct sl_buf *ret)
@@ -364,8 +303,21 @@ int sl_schema_page(struct sl_buf *ret)
     struct sl_writer out = {ret, 0};
 
     put(&out, head);
-    for (unsigned l = 0; l < SL_LEVELS; l++)
-        page_put_level(&out, (enum sl_schema_level)l);
-    put_types(&out);
+    for (unsigned l = 0; l < SL_LEVELS; l++) {
+        const struct sl_schema_key *row = NULL;
+
+        sl_writer_addf(&out,
+                       "\n## %s\n\n%s\n\n| key | value | meaning | example "
+                       "|\n|---|---|---|---|\n",
+                       sl_schema_parts[l].title, sl_schema_parts[l].meaning);
+        while ((row = sl_schema_next((enum sl_schema_level)l, row)))
+            page_put_row(&out, row);
+    }
+    put(&out, "\n## Values\n\n| value | is |\n|---|---|\n");
+    for (unsigned t = 0; t < SL_TYPES; t++) {
+        sl_writer_addf(&out, "| %s | ", sl_schema_kinds[t].name);
+        put_cell(&out, sl_schema_kinds[t].meaning);
+        put(&out, " |\n");
+    }
     return out.err;
 }
