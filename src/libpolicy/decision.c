@@ -224,12 +224,11 @@ const char *sluice_decision_json(struct sluice_decision *d)
 {
     if (!d || !d->usable)
         return NULL;
-    return d->json.len > 0
-               ? d->json.bytes
-               : sl_libpolicy_text(&d->json,
-                                   sl_render_verdict(&d->check.decision,
-                                                     &d->rendered, false,
-                                                     &d->json));
+    return d->json.len > 0 ? d->json.bytes
+                           : sl_libpolicy_text(
+                                 &d->json, sl_render_verdict(&d->check.decision,
+                                                             &d->rendered,
+                                                             false, &d->json));
 }
 
 const char *sluice_decision_text(struct sluice_decision *d)

@@ -1,15 +1,11 @@
-/* key.c -- templates of names: read, and held against their limit.
+/* key.c -- templates of names: read, checked for their limit, and filled.
  *
  *     rl:{env}:{endpoint}:{scope}:{id}
  *
- * Two mistakes cost people their limits, and neither shows in a test with one
- * user. A template that leaves out a value that the limit is per merges the
- * states of many callers; one that has a value more splits the state of one.
- * Both are refused here, with what to write instead.
- *
- * A third is subtler: {org}-{user} makes one name of (a-b, c) and (a, b-c).
- * Escaping does not help, as it leaves a dash alone, so a template must have
- * something between two placeholders that escaping does not leave alone.
+ * Three mistakes are refused. A template without a value of `per` merges the
+ * states of callers. A template with another value splits a state. {org}-{user}
+ * makes one name of (a-b, c) and (a, b-c): escaping keeps the dash, so between
+ * two placeholders there must be a byte that escaping replaces.
  */
 #include "policy/key.h"
 
@@ -23,7 +19,7 @@
     "{env}, {endpoint}, {name}, {scope}, {id}, {org}, {user}, {ip}, "          \
     "{user_type} and {window_start}"
 
-/* For "%.*s": what is quoted of a text that may be long. */
+/* For "%.*s": at most 40 bytes. */
 #define QUOTE(s) (int)((s).len < 40 ? (s).len : 40), ((s).at ? (s).at : "")
 
 /* ---- reading ---- */
@@ -36,12 +32,12 @@ struct reading {
     unsigned count;
     unsigned holds;
     char *room;   /* for literals: as many bytes as the text has */
-    int last;     /* the placeholder before, if it varies; -1: none */
-    bool parted;  /* something since then that no value contains */
-    size_t after; /* where the one before ended */
+    int last;     /* the last placeholder that varies; -1: none */
+    bool parted;  /* since then, a byte that no value contains */
+    size_t after; /* the end of that placeholder */
 };
 
-/* What other systems call the same thing. */
+/* The placeholder for the word of another system, or a similar one. */
 static const char *other_word(struct sl_str word)
 {
     static const struct {
@@ -93,7 +89,6 @@ static int refuse_word(const struct reading *r, struct sl_str word)
     return SLUICE_ECONF;
 }
 
-/* Constants of a limit make no name ambiguous. */
 static bool varies(enum sl_key_hold hold)
 {
     return hold != SL_KEY_ENV && hold != SL_KEY_NAME;
@@ -144,7 +139,7 @@ static int read_hold(struct reading *r)
     return refuse_word(r, word);
 }
 
-/* Could this byte be part of an escaped value? */
+/* Can an escaped value contain the byte? */
 static bool in_value(char c)
 {
     char letter = (char)(c | 0x20);
@@ -211,7 +206,7 @@ int sl_key_template_read(struct sl_str text, struct sl_arena *arena,
     return err;
 }
 
-/* ---- holding it against its limit ---- */
+/* ---- checking ---- */
 
 static bool is_per(const struct sl_key_use *use, const char *scope)
 {
@@ -226,7 +221,6 @@ static bool holds(const struct sl_key_template *key, enum sl_key_hold hold)
     return key->holds & 1U << hold;
 }
 
-/* {org}, {user} and {ip}, if the limit is not per that. */
 static int check_splits(const struct sl_key_template *key,
                         const struct sl_key_use *use, struct sl_diag *diag)
 {
@@ -256,7 +250,6 @@ static int check_splits(const struct sl_key_template *key,
     return 0;
 }
 
-/* A value that the limit is per and the template does not name. */
 static int check_merges(const struct sl_key_template *key,
                         const struct sl_key_use *use, struct sl_diag *diag)
 {
@@ -286,8 +279,8 @@ static int check_merges(const struct sl_key_template *key,
     return 0;
 }
 
-/* Attributes that a caller can lack; their address or fingerprint stands in
- * their place, and must not be taken for one of them. */
+/* The address or fingerprint that replaces a missing attribute must differ from
+ * its values. */
 static int check_anonymous(const struct sl_key_template *key,
                            const struct sl_key_use *use, struct sl_diag *diag)
 {
@@ -327,20 +320,14 @@ int sl_key_template_check(const struct sl_key_template *key,
     return err;
 }
 
-/* ---- what a limit's state is called: in the table, and in a store.
+/* ---- keys of the table, and names of remote stores.
  *
- * In the table a key is bytes. Each value is
+ * In the table each value is
  *
  *     scope length (1 byte)  scope  value length (2 bytes)  value
  *
  * or, beyond SL_VALUE_MAX, FF FF for the length, the length in 8 bytes and a
- * fingerprint in 16. Numbers are little-endian. Nothing can be read in two
- * ways, so two tuples with the same bytes are the same tuple.
- *
- * In a store a key is a name that people read. Values are escaped there, and a
- * template has between any two of its placeholders a byte that no escaped
- * value contains (key_template.c sees to that). Since a limit always has the
- * same number of values, the name falls apart in one way only.
+ * fingerprint in 16. Numbers are little-endian.
  *
  * Invariants. (test/prop/key.c)
  *   (1) Different tuples have different bytes.
@@ -349,7 +336,7 @@ int sl_key_template_check(const struct sl_key_template *key,
  *   (3) A name that can't be finished leaves the buffer as it was.
  */
 
-#define LONG_VALUE 0xffff /* in the place of a value's length */
+#define LONG_VALUE 0xffff /* instead of a value's length */
 
 const char *const sl_key_hold_names[SL_KEY_HOLDS] = {
     "env", "endpoint", "name", "scope",     "id",
@@ -430,9 +417,9 @@ static int add_escaped(struct sl_buf *out, struct sl_str text)
     return 0;
 }
 
-/* A value, escaped. One that is too long becomes %~LENGTH~FINGERPRINT, which
- * no escaped value looks like. The fingerprint has no secret, so somebody may
- * find two long values that share it: then those two share a state. */
+/* A long value becomes %~LENGTH~FINGERPRINT, which no escaped value looks like.
+ * The fingerprint has no secret: two long values that are made to have the same
+ * fingerprint share a state. */
 int sl_key_add_value(struct sl_buf *out, struct sl_str value)
 {
     static const struct sl_hash_key known = {0x736c756963652d6b,
@@ -446,7 +433,6 @@ int sl_key_add_value(struct sl_buf *out, struct sl_str value)
                        fingerprint.hi, fingerprint.lo);
 }
 
-/* All of them, joined. */
 static int add_scopes(struct sl_buf *out, const struct sl_key_value *values,
                       unsigned count)
 {
@@ -463,7 +449,7 @@ static int add_scopes(struct sl_buf *out, const struct sl_key_value *values,
     return err;
 }
 
-/* One that may be tagged: in braces, by which a cluster goes. */
+/* A tagged value is in braces: it chooses the cluster slot. */
 static int add_tagged(struct sl_buf *out, struct sl_str value, bool tagged)
 {
     int err;
@@ -499,9 +485,8 @@ static const struct sl_key_value *find(const struct sl_key_value *values,
     return NULL;
 }
 
-/* The value of `scope`; or what stands in its place for an anonymous caller,
- * which is called so. `anon` goes before `ip`, for a limit may be per ip too.
- */
+/* The value of `scope`, or what replaces it for an anonymous caller. `anon`
+ * comes before `ip`, because `per` can contain ip, too. */
 static int add_scope(struct sl_buf *out, const struct sl_key_value *values,
                      unsigned count, const char *scope, unsigned tag)
 {

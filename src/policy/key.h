@@ -1,13 +1,12 @@
-/* key.h -- what a limit's state is called.
+/* key.h -- the key of a limit's state.
  *
- * In the table: the values of the limit's `per`, each with its scope and its
- * length before it, so that no two tuples of values ever make one key.
+ * In the table: the values of `per`, each with its scope and its length, so
+ * that different tuples never have one key.
  *
- * In stores that share state: a name from the limit's template. Values are
- * escaped in it (anything but letters, digits, `-`, `_`, `.`, `@` and `~` as
- * %XX), so that separators in a value never look like separators in a template.
- * A template must name every value that the limit is kept for, or states would
- * merge, and none else, or one would split.
+ * In remote stores: a name from the limit's template. Values are escaped (all
+ * but letters, digits, `-`, `_`, `.`, `@` and `~` as %XX). A template must name
+ * every value of `per`, or states would merge, and no other, or a state would
+ * split.
  */
 #ifndef SL_POLICY_KEY_H
 #define SL_POLICY_KEY_H
@@ -27,14 +26,12 @@ enum sl_key_hold {
     SL_KEY_ENV,
     SL_KEY_ENDPOINT,
     SL_KEY_NAME,
-    SL_KEY_SCOPE, /* the scopes' names, joined by ':' : "user", "org:user";
-                   * "all" for a limit that is one for all */
-    SL_KEY_ID,    /* the values, joined by ':' */
-    SL_KEY_ORG,   /* this one and the next: what stands in its place if the */
-    SL_KEY_USER,  /* caller has none */
+    SL_KEY_SCOPE, /* scopes, joined by ':' : "org:user"; "all" without `per` */
+    SL_KEY_ID,    /* values, joined by ':' */
+    SL_KEY_ORG,   /* or what replaces a missing value; also USER */
+    SL_KEY_USER,
     SL_KEY_IP,
-    SL_KEY_USER_TYPE, /* "anon" if the caller's user is not known, else "user"
-                       */
+    SL_KEY_USER_TYPE,    /* "user", or "anon" if the user is not known */
     SL_KEY_WINDOW_START, /* ms */
     SL_KEY_HOLDS
 };
@@ -57,13 +54,12 @@ struct sl_key_template {
 
 #define SL_KEY_TEXT 256 /* bytes of a template */
 
-/* Stands behind the name of a limit's candidate. No template has it. */
+/* Behind the name of a candidate. No template has it. */
 #define SL_KEY_CANDIDATE "#candidate"
 
-/* Cut a template. `{{` and `}}` are a brace. Refuses words that it does not
- * know, and two placeholders without a byte between them that no value can
- * contain ("{org}{user}", "{org}-{user}"): different values would make one
- * name. Pieces and literals live in `arena`. */
+/* Read a template into `arena`. `{{` and `}}` are literal braces. Refuses
+ * unknown placeholders, and two placeholders without a byte between them that
+ * no value contains ("{org}-{user}"): different values would make one name. */
 SL_MUST_USE int sl_key_template_read(struct sl_str text, struct sl_arena *arena,
                                      struct sl_key_template *ret,
                                      struct sl_diag *diag);
@@ -83,45 +79,39 @@ struct sl_key_value {
     struct sl_str value;
 };
 
-/* The bytes for the table, into `out` (SL_KEY_MAX of room). `count` <=
- * SL_PER_MAX; values beyond SL_VALUE_MAX go in as their length and a 128-bit
- * fingerprint under `secret` (base/hash.h). Scopes must be shorter than 256
- * bytes. Returns the length. */
+/* The bytes for the table; returns their length. `count` <= SL_PER_MAX. A value
+ * beyond SL_VALUE_MAX is replaced by its length and a fingerprint with
+ * `secret`. Scopes must be shorter than 256 bytes. */
 size_t sl_key_bytes(const struct sl_key_value *values, unsigned count,
                     const struct sl_hash_key *secret, char out[SL_KEY_MAX]);
 
-/* What fills a template beside the values. */
 struct sl_key_context {
     struct sl_str env, endpoint, name;
     uint64_t window_start_ms;
-    unsigned tag; /* which of the values stands in braces, from 1; 0: none */
-    const struct sl_key_use *use; /* for sl_key_templates_collide() only: what
-                                   * the limit is per; NULL = unknown */
+    unsigned tag; /* which of the values is in braces, from 1; 0: none */
+    const struct sl_key_use *use; /* for collisions only; NULL: unknown */
 };
 
-/* The name for a shared store, appended to `out`. Values beyond SL_VALUE_MAX
- * go in as a fingerprint without a secret, for all who share the store must
- * find the same name. SLUICE_EFULL, SLUICE_ENOMEM: nothing was appended. */
+/* Append the name for a remote store. A value beyond SL_VALUE_MAX is replaced
+ * by a fingerprint without a secret, because all nodes must use the same name.
+ * SLUICE_EFULL, SLUICE_ENOMEM: nothing is appended. */
 SL_MUST_USE int sl_key_name(const struct sl_key_template *key,
                             const struct sl_key_context *context,
                             const struct sl_key_value *values, unsigned count,
                             struct sl_buf *out);
 
-/* A value as it stands in a name, escaped or as a fingerprint. */
+/* Append a value of a name, escaped or as a fingerprint. */
 SL_MUST_USE int sl_key_add_value(struct sl_buf *out, struct sl_str value);
 
-/* Is the template right for a limit per `scopes`? Refuses one that leaves out
- * a value (merges) or has one that the limit is not per (splits):
- *   {id} stands for all values; {org} {user} {ip} for one of them each, and
- *   {user_type} {scope} for none; all values must be there.
- *   {org}, {user}, {ip} that the limit is not per: splits.
- *   {endpoint} if `endpoints` > 1 (how many endpoints use the limit) and
- *   `endpoint` is not among the scopes: splits.
- *   {window_start}: only where `windows` (fixed windows).
- * A `missing: anonymous` limit (`anonymous` true) needs {scope} or {user_type}
- * beside the value, or a user called like an address would meet it. {user_type}
- * is enough only where `user` is all that can be missing: it says nothing of
- * an org. */
+/* Is the template valid for a limit per `scopes`? Refuses one without a value
+ * (it merges) or with a value that is not in `per` (it splits):
+ *   {id} has all values; {org} {user} {ip} one each; {user_type} {scope} none.
+ *   {org}, {user}, {ip} not in `per`: splits.
+ *   {endpoint} with several `endpoints` and not in `per`: splits.
+ *   {window_start}: only for fixed windows (`windows`).
+ * With `missing: anonymous` (`anonymous`), {scope} or {user_type} is required,
+ * or a user named like an address would share its state. {user_type} is enough
+ * only if no other scope than `user` can be missing. */
 struct sl_key_use {
     const struct sl_str *scopes;
     unsigned scope_count;
@@ -133,18 +123,16 @@ SL_MUST_USE int sl_key_template_check(const struct sl_key_template *key,
                                       const struct sl_key_use *use,
                                       struct sl_diag *diag);
 
-/* Could the two templates ever make the same name? The contexts have what
- * {env}, {name} and {endpoint} stand for in each (empty = unknown, could be
- * anything), and in `use` what each limit is per, without which {scope} could
- * be anything too. Errs on the side of yes. */
+/* Could the two templates make the same name? Empty texts of the contexts, and
+ * no `use`, are unknown and can be anything. May be true by mistake, never
+ * false. */
 bool sl_key_templates_collide(const struct sl_key_template *a,
                               const struct sl_key_context *a_context,
                               const struct sl_key_template *b,
                               const struct sl_key_context *b_context);
 
-/* The same for many templates: what is to be known of one is found out once,
- * and then a pair costs little. A form lives in `arena`, without the template
- * and the context; NULL without memory. */
+/* The same for many templates: each is prepared once, in `arena`. NULL without
+ * memory. */
 struct sl_key_form;
 SL_MUST_USE struct sl_key_form *
 sl_key_form(const struct sl_key_template *key,

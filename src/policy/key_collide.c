@@ -1,37 +1,34 @@
-/* key_collide.c -- could two templates ever make the same name?
+/* key_collide.c -- could two templates make the same name?
  *
- * Two limits whose names meet would share a state, so a policy with such two
- * is refused. A template is a small machine that writes names: literals and
- * what is known of the limit (its name, its scopes) byte by byte, a value as
- * any row of bytes that an escaped value may have.
+ * Limits with equal names would share a state, so such a policy is refused. A
+ * template is a machine that writes names: literals and known texts byte by
+ * byte, a value as any bytes that an escaped value can have.
  *
  *     ratelimit:{user_type}:{id}
  *
  *     r a t e l i m i t : FORK u s e r JUMP a n o n : VALUE*
  *
- * Two machines meet if both can write one name to its end. That is a walk over
- * the pairs of their states. States are only ever left forwards, so one pass
- * in order reaches all pairs that can be reached: |a| x |b| steps at most.
+ * Machines collide if both can write the same name. The walk over the pairs of
+ * their states only goes forwards: one pass of at most |a| x |b| steps.
  *
- * A file may have a thousand limits, which are half a million pairs, so most
- * must be told apart without a walk. Bytes that no value has, like a colon,
- * stand in a name only where the template put them: they cut both names into
- * as many sections, and names meet only if each section does. Of a section,
- * what stands before the first value and behind the last must be alike.
+ * A thousand limits are half a million pairs, so most are decided without a
+ * walk. Bytes that no value has, like a colon, cut both names into sections.
+ * Names collide only if they have as many sections and each pair of sections
+ * has equal bytes before its first value and behind its last.
  *
- *     ratelimit : {user_type} : a{id}c        a{id}c meets ab{id}, not b{id}
+ *     ratelimit : {user_type} : a{id}c   a{id}c collides with ab{id}, not b{id}
  */
 #include <string.h>
 
 #include "policy/key.h"
 
-#define STATES 512 /* of one machine; what is longer counts as meeting */
+#define STATES 512 /* of one machine; a longer one counts as colliding */
 
 enum op {
     BYTE,   /* write `arg`, go on */
-    VALUE,  /* write bytes of escaped values, any number; go on when you like */
+    VALUE,  /* write any number of bytes of escaped values */
     VALUES, /* the same with colons */
-    DIGITS, /* the same with digits only */
+    DIGITS, /* any number of digits */
     FORK,   /* go on, or go to `arg` */
     JUMP,   /* go to `arg` */
     STOP,
@@ -78,7 +75,7 @@ static void add_bytes(struct machine *m, struct sl_str bytes)
         add(m, BYTE, (unsigned char)bytes.at[i]);
 }
 
-/* A text that is known, as it will stand in the name; anything if it is not. */
+/* A known text, escaped; any value if it is empty. */
 static void add_known(struct machine *m, struct sl_str text)
 {
     if (text.len == 0)
@@ -115,7 +112,7 @@ static void add_choice(struct machine *m, const struct sl_str *words,
         m->states[jumps[i]].arg = (uint16_t)m->count;
 }
 
-/* Every caller has these. */
+/* Every request has a value. */
 static bool always_there(struct sl_str scope)
 {
     return sl_str_eq(scope, SL_STR("ip")) || sl_str_eq(scope, SL_STR("anon")) ||
@@ -235,9 +232,9 @@ static bool is_row(enum op op)
     return op == VALUE || op == VALUES || op == DIGITS;
 }
 
-/* Which pairs can be reached: those of one state of `a` in each line. */
+/* The pairs that can be reached. */
 struct pairs {
-    unsigned lines, columns; /* beyond these nothing was reached */
+    unsigned lines, columns; /* nothing is reached beyond these */
     uint8_t reached[STATES][STATES / 8];
 };
 
@@ -255,8 +252,8 @@ static bool is_reached(const struct pairs *p, unsigned i, unsigned j)
     return p->reached[i][j / 8] >> j % 8 & 1;
 }
 
-/* From the pair (i, j), go wherever both can. Two rows that write together
- * stay where they are; that one of them ends is a step of its own. */
+/* Reach all pairs behind (i, j). Two rows that write together stay; the end of
+ * a row is a step of its own. */
 static void leave(struct pairs *p, const struct machine *a, unsigned i,
                   const struct machine *b, unsigned j)
 {
@@ -293,13 +290,13 @@ static bool walk(const struct machine *m, const struct machine *n)
 
 /* ---- sections ---- */
 
-/* A byte that stands only where a template put it. */
+/* A byte that only a template can have. */
 static bool is_cut(const struct state *s)
 {
     return s->op == BYTE && !writes(VALUE, 0, (unsigned char)s->arg);
 }
 
-/* How many there are; 0 if a row of values may have cuts of its own. */
+/* The number of sections; 0 if a value can contain cuts. */
 static unsigned count_sections(const struct machine *m)
 {
     unsigned count = 1;
@@ -312,8 +309,7 @@ static unsigned count_sections(const struct machine *m)
     return count;
 }
 
-/* What is behind a row, or behind the point where the ways of a choice come
- * together, is the tail. */
+/* The tail begins behind the last row or choice. */
 static void measure(const struct machine *m, struct section *s)
 {
     const struct state *states = m->states + s->from;
@@ -353,7 +349,7 @@ static unsigned least(unsigned a, unsigned b)
     return a < b ? a : b;
 }
 
-/* Surely no text is in both? */
+/* Do the sections certainly have no text in common? */
 static bool sections_differ(const struct machine *m, const struct section *s,
                             const struct machine *n, const struct section *t)
 {
@@ -382,9 +378,7 @@ static bool forms_differ(const struct sl_key_form *a,
     return false;
 }
 
-/* ---- the whole ---- */
-
-/* For the largest machine. It can't have more sections than states. */
+/* For the largest machine, which has at most as many sections as states. */
 struct room {
     struct state states[STATES];
     struct section sections[STATES];

@@ -1,17 +1,14 @@
-/* policy_int.h -- from checked nodes to a policy; for this folder and policy.c.
+/* policy_int.h -- from checked nodes to a policy, and back to text.
  *
- * A build goes through the file part by part, in the order of the functions at
- * the end: each needs what those before it have made. Whatever is wrong is put
- * into the report and left out, and the build goes on, so that a file's
- * mistakes are all found at once. In the end a policy that had errors is
- * thrown away; until then it may have holes, but no pointer in it is wild.
+ * The build reads the file part by part, in the order of sl_build_general() and
+ * the functions below it. An invalid value is reported and left out, and the
+ * build goes on. A policy with errors is freed at the end; until then it is
+ * incomplete, but has no invalid pointer.
  *
- * A node that is empty where it should not be was refused by the schema, which
- * has said so: such nodes are passed over in silence here. So is whatever only
- * follows from a mistake that was said.
+ * The schema has reported invalid nodes and made them empty. The build does not
+ * report them again, nor errors that only follow from them.
  *
- * Without memory `no_memory` is set and stays so. Parts look at it when they
- * have made something that they need; the build ends after the part.
+ * Without memory, `no_memory` is set, and the build ends after the part.
  */
 #ifndef SL_POLICY_POLICY_INT_H
 #define SL_POLICY_POLICY_INT_H
@@ -25,11 +22,8 @@
 #include "policy/report.h"
 #include "policy/schema.h"
 
-/* ---- names in order, and what they stand for.
- *
- * Filled, then closed, then asked: finding costs a few comparisons however
- * many there are. Plans compare without case, all others exactly.
- */
+/* ---- sorted names and their indices: added, closed, then searched. Plans
+ * ignore case. */
 
 struct sl_name {
     struct sl_str name; /* NUL-terminated; borrowed */
@@ -38,11 +32,11 @@ struct sl_name {
 };
 
 struct sl_names {
-    struct sl_name *list; /* once closed: in order, of equals the first first */
-    const char **words;   /* as they came, for suggestions */
+    struct sl_name *list; /* once closed: sorted by name, then position */
+    const char **words;   /* for suggestions */
     unsigned count, room;
     bool nocase;
-    bool unsure; /* there may be more that could not be read */
+    bool unsure; /* some could not be read */
 };
 
 /* Make room for `room` names. False without memory; b->no_memory is set. */
@@ -50,36 +44,33 @@ SL_MUST_USE bool sl_names_init(struct sl_names *names, struct sl_build *b,
                                struct sl_arena *arena, unsigned room,
                                bool nocase);
 
-/* Add one. Beyond the room nothing happens. */
+/* Does nothing without room. */
 void sl_names_add(struct sl_names *names, struct sl_str name, unsigned index,
                   struct sl_source_pos place);
 
-/* Put them in order. */
 void sl_names_close(struct sl_names *names);
 
-/* What the name stands for, or -1. */
+/* The index of the name, or -1. */
 int sl_names_find(const struct sl_names *names, struct sl_str name);
 
 /* Once closed: does list[i] have the name of list[i - 1]? */
 bool sl_names_again(const struct sl_names *names, unsigned i);
 
-/* Ceilings, so that a file of a megabyte can neither make a policy of
- * gigabytes nor take minutes to check. */
+/* Limits of the memory and the time that a file of 1 MB can take. */
 #define SL_PLANS_MAX      256
 #define SL_PLAN_NAMES_MAX 4096 /* plans and aliases */
 #define SL_ROUTES_MAX     10000
 #define SL_FEATURES_MAX   1024
 #define SL_NAME_MAX       64 /* bytes of a name */
 
-/* A zone that the policy's quotas follow. */
 struct sl_policy_zone {
     struct sl_policy_zone *next;
     struct sl_str name;
     struct sl_zone zone;
 };
 
-/* What is around a policy: the memory it lives in, who uses it, and its names
- * in order. `policy` comes first, so that a pointer to it is one to this. */
+/* A policy, its memory and its names. `policy` is the first member: pointers
+ * are converted. */
 struct sl_policy_box {
     struct sl_policy policy;
     atomic_uint refs;
@@ -93,7 +84,7 @@ struct sl_build {
     struct sl_policy_box *box;
     struct sl_policy *policy; /* &box->policy */
     struct sl_arena *arena;   /* &box->arena */
-    struct sl_arena *scratch; /* the nodes'; dies with the build */
+    struct sl_arena *scratch; /* of the nodes; freed after the build */
     struct sl_report *report;
     const struct sl_yaml_node *root;
     const struct sl_policy_options *options;
@@ -108,13 +99,13 @@ struct sl_build {
 
 /* ---- memory ---- */
 
-/* `count` things of `size` bytes, zeroed; or NULL, and no_memory is set. */
+/* `count` items of `size` bytes, zeroed; NULL: no_memory is set. */
 void *sl_build_take(struct sl_build *b, size_t count, size_t size);
 
-/* The same, for as long as the build lasts. */
+/* The same, until the build ends. */
 void *sl_build_borrow(struct sl_build *b, size_t count, size_t size);
 
-/* A copy with a NUL behind it; empty without memory. */
+/* A NUL-terminated copy; empty without memory. */
 struct sl_str sl_build_keep(struct sl_build *b, struct sl_str text);
 
 /* ---- values ---- */
@@ -191,11 +182,10 @@ bool sl_build_key_error(struct sl_build *b, const struct sl_yaml_node *node,
 
 /* ---- shared by several parts ---- */
 
-/* The same limit without a ceiling, for overage. */
+/* The same limit without a maximum, for overage. */
 struct sl_limit sl_build_open(const struct sl_limit *limit);
 
-/* The sources of an attribute (identity.c). Not all kinds of them may be
- * everywhere. */
+/* The attribute of a list of sources decides which kinds are valid. */
 enum sl_sources_of {
     SL_OF_NAMES,
     SL_OF_ANONYMOUS,
@@ -215,7 +205,8 @@ bool sl_build_bits(struct sl_build *b, const struct sl_schema_key *row,
                    const struct sl_yaml_node *node,
                    const struct sl_list_form *form, unsigned *ret);
 
-/* ---- the parts, in their order ---- */
+/* ---- the parts, in their order: checks of several parts and external values
+ * come last. */
 
 void sl_build_general(struct sl_build *b);
 void sl_build_plans(struct sl_build *b);
@@ -224,11 +215,7 @@ void sl_build_features(struct sl_build *b);
 void sl_build_limits(struct sl_build *b);
 void sl_build_routes(struct sl_build *b);
 void sl_build_errors(struct sl_build *b);
-
-/* What concerns several parts: keys that meet, ways round. */
 void sl_build_checks(struct sl_build *b);
-
-/* What came from the environment or from files, and from where. */
 void sl_build_outside(struct sl_build *b);
 
 /* ---- the reload diff ---- */
@@ -271,15 +258,13 @@ extern const struct sl_list_form sl_list_aliases, sl_list_audiences,
     sl_list_fingerprint, sl_list_limits, sl_list_replaces, sl_list_roles,
     sl_list_sources, sl_list_trusted;
 
-/* ---- keys, values and lists of a policy's print; for print.c, this
- * folder and build/errors.c.
+/* ---- the printer: keys, values and lists as YAML.
  *
- * A printer knows where in the file it is, so that a value from outside is
- * shown as it was written there. It remembers the first error: whoever prints
- * goes on and looks at `err` in the end.
+ * A printer has a position in the file, by which external values are found and
+ * shown as written. The first error stays in `w`.
  */
 
-#define SL_PRINT_PATH 512 /* six names, and what is between them */
+#define SL_PRINT_PATH 512 /* six names and separators */
 
 #define SL_PRINT_SECRET "(secret)"
 
@@ -288,37 +273,30 @@ struct sl_printer {
     struct sl_writer w;
     unsigned depth; /* of maps */
     bool item;      /* the next key is the first of an item of a list */
-    bool any_order; /* of the next list: not the order of the file */
-    bool raw;       /* print values, not ${...}, and secrets; to compare them */
+    bool any_order; /* the next list does not have the order of the file */
+    bool raw;       /* print values, not ${...}, and secrets, to compare */
     char path[SL_PRINT_PATH];
     size_t path_len;
 };
 
-/* ---- scalars ---- */
-
-/* Append a text, without quotes where it is safe to leave them out; inside of
- * `flow` brackets fewer are. */
+/* Append a text, with quotes if it needs them; inside of `flow` brackets more
+ * texts do. */
 void sl_print_scalar(struct sl_writer *w, struct sl_str text, bool flow);
 
-/* Append a body as YAML on one line that is read back as the same. */
+/* Append a body as YAML on one line. */
 void sl_print_body(struct sl_writer *w, const struct sl_yaml_node *node);
 
-/* ---- the printer (printer.c) ---- */
-
-/* Begin the map `key`, end it. */
+/* Begin and end the map `key`. */
 void sl_print_open(struct sl_printer *p, struct sl_str key);
 void sl_print_close(struct sl_printer *p);
 
-/* The same for the `index`th map of the list that was opened last. */
+/* The same for a map of the list that was opened last. */
 void sl_print_open_item(struct sl_printer *p, unsigned index);
 void sl_print_close_item(struct sl_printer *p);
 
-/* `key: value`: a text of the user's, a word of ours, a number, ... */
+/* `key: value`: a text, a number, or YAML. */
 void sl_print_text(struct sl_printer *p, const char *key, struct sl_str text);
-void sl_print_word(struct sl_printer *p, const char *key, const char *word);
 void sl_print_number(struct sl_printer *p, const char *key, uint64_t number);
-
-/* `key: ` of the user's, and what is YAML already. */
 void sl_print_yaml(struct sl_printer *p, struct sl_str key, struct sl_str yaml);
 
 /* A list of texts, on one line if it fits. item(ctx, i, room) is the ith; it
@@ -334,22 +312,20 @@ sl_print_item_f sl_print_text_item;
 /* "header.NAME", in room[SL_PRINT_ITEM]. */
 struct sl_str sl_print_header_name(struct sl_str name, char *room);
 
-/* `key: ` and what was written for it. */
+/* `key: ` and what was written. */
 void sl_print_from(struct sl_printer *p, struct sl_str key,
                    const struct sl_external_value *from);
 
-/* What was written where the printer is, or at `key` there, if that came from
- * outside; else NULL. */
+/* The external value at the printer's position, or at `key` there; or NULL. */
 const struct sl_external_value *sl_print_here(const struct sl_printer *p);
 const struct sl_external_value *sl_print_at(struct sl_printer *p,
                                             struct sl_str key);
 
-/* `key` has the value that it has at the top of the file. Did that come from
- * outside, and this not? Then it is better left out. */
+/* Is `key` external at the top of the file, and not here? Then a value that is
+ * equal to it is left out. */
 bool sl_print_follows(struct sl_printer *p, const char *key);
 
-/* What came from outside and is below the place where the printer is: the
- * first of them, by path, and how many. */
+/* The external values below the printer's position, by path. */
 const struct sl_external_value *sl_print_below(const struct sl_printer *p,
                                                unsigned *count);
 

@@ -1,8 +1,4 @@
-/* print.c -- a checked policy as text again.
- *
- * The order of the keys is that of the reference page. What is a list in the
- * language is printed as one even if a single name would do.
- */
+/* print.c -- a policy as text: the hooks of the schema. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -155,8 +151,8 @@ void sl_print_inherited(struct sl_printer *p, const struct sl_schema_key *row,
         sl_print_yaml(p, sl_str_c(row->name), sl_schema_text(row, from, room));
 }
 
-/* A policy without routes has none on purpose: its limits are taken by name.
- * An empty list would be taken for something that was forgotten. */
+/* The limits of a policy without routes are taken by name. An empty list would
+ * cause warnings. */
 void sl_print_routes(struct sl_printer *p, const struct sl_schema_key *row,
                      const void *from)
 {
@@ -183,8 +179,6 @@ void sl_print_default(struct sl_printer *p, const struct sl_schema_key *row,
         sl_print_list(p, row->name, sl_list_limits.print, route->rules,
                       route->rule_count);
 }
-
-/* ---- features and errors ---- */
 
 void sl_print_features(struct sl_printer *p, const struct sl_schema_key *row,
                        const void *from)
@@ -235,8 +229,6 @@ void sl_print_errors(struct sl_printer *p, const struct sl_schema_key *row,
     sl_print_close(p);
 }
 
-/* ---- all of it ---- */
-
 int sl_policy_print(const struct sl_policy *policy, struct sl_buf *out)
 {
     struct sl_printer p = {
@@ -250,17 +242,14 @@ int sl_policy_print(const struct sl_policy *policy, struct sl_buf *out)
     return p.w.err;
 }
 
-/* ---- `limits`: rules, and their rates as people write them.
+/* ---- `limits`.
  *
- * A rate has lost its words: 5/60s and 5/min are one, and so is a burst that
- * is the count and one that was not written. It gets the largest unit that
- * makes it exact, and its burst or queue in any case. Where days follow a
- * calendar, in quotas, 24 hours are no day.
+ * 5/60s and 5/min are the same rate. It is printed with the largest unit that
+ * is exact, and always with its burst or queue. In quotas, 24 hours are not a
+ * day.
  */
 
 #define RATE_BYTES 96 /* three numbers of 20 digits, and words */
-
-/* ---- rates ---- */
 
 /* The largest unit of which the period is a multiple. */
 static enum sl_unit unit_of(const struct sl_limit *limit)
@@ -315,7 +304,7 @@ static struct sl_str print_rate(const struct sl_plan_limit *plan,
     return sl_str_c(out);
 }
 
-/* The rate of a plan whose line names an alias. */
+/* The external rate of a plan that is written with an alias. */
 static const struct sl_external_value *find_by_alias(const struct sl_printer *p,
                                                      unsigned plan)
 {
@@ -367,8 +356,6 @@ void sl_print_rates(struct sl_printer *p, const struct sl_schema_key *row,
     sl_print_close(p);
 }
 
-/* ---- the rest ---- */
-
 struct scopes {
     const struct sl_policy *policy;
     const struct sl_rule *rule;
@@ -390,7 +377,6 @@ void sl_print_per(struct sl_printer *p, const struct sl_schema_key *row,
     sl_print_list(p, row->name, scope, &scopes, scopes.rule->per_count);
 }
 
-/* A quota that no plan limits may have a calendar all the same. */
 static bool has_calendar(const struct sl_rule *rule)
 {
     return rule->kind == SL_QUOTA &&
@@ -402,10 +388,11 @@ void sl_print_kind(struct sl_printer *p, const struct sl_schema_key *row,
 {
     enum sl_kind kind = ((const struct sl_rule *)from)->kind;
 
-    sl_print_word(p, row->name, sl_kind_name(kind));
+    sl_print_yaml(p, sl_str_c(row->name), sl_str_c(sl_kind_name(kind)));
     if (kind == SL_BUCKET || kind == SL_INTERVAL)
-        sl_print_word(p, "refill",
-                      kind == SL_BUCKET ? "continuous" : "interval");
+        sl_print_yaml(p, SL_STR("refill"),
+                      kind == SL_BUCKET ? SL_STR("continuous")
+                                        : SL_STR("interval"));
 }
 
 static struct sl_str mark_item(const void *ctx, unsigned i, char *room)
@@ -478,10 +465,8 @@ void sl_print_limits(struct sl_printer *p, const struct sl_schema_key *row,
     sl_print_close(p);
 }
 
-/* ---- what a route asks before its limits, as text again.
- *
- * A secret is never shown. What stands in for it is read back as one.
- */
+/* ---- prechecks. Secrets are never shown; the text in their place is a valid
+ * secret. */
 
 /* "(a secret, which is not shown)" in base64, for all schemes alike. */
 #define SECRET "whsec_KGEgc2VjcmV0LCB3aGljaCBpcyBub3Qgc2hvd24p"
@@ -573,18 +558,14 @@ void sl_print_prechecks(struct sl_printer *p, const struct sl_schema_key *row,
         print_map(p, SL_STR("guard"), SL_LEVEL_GUARD, &checks->guard);
 }
 
-/* ---- `server`: the settings that the policy has.
- *
- * Tokens are never shown, and neither are passwords in URLs of stores.
- */
+/* ---- `server`. Tokens and passwords in URLs are never shown. */
 
-/* An address on its way. */
 struct url {
     struct sl_writer w;
-    bool written; /* ${...} in it stands for something */
+    bool written; /* ${...} is a substitution */
 };
 
-/* Bytes before the next `c` that is not in a ${...}. */
+/* Bytes before the next `c` outside of ${...}. */
 static size_t seek(const struct url *url, struct sl_str text, char c)
 {
     bool inside = false;
@@ -600,13 +581,12 @@ static size_t seek(const struct url *url, struct sl_str text, char c)
     return text.len;
 }
 
-/* The first `len` bytes, as they are. */
 static void add_bytes(struct url *url, struct sl_str text, size_t len)
 {
     sl_writer_add(&url->w, (struct sl_str){text.at, len});
 }
 
-/* A single ${...} is no secret. */
+/* A single ${...} is not a secret. */
 static void add_hidden(struct url *url, struct sl_str secret)
 {
     bool reference =
@@ -670,8 +650,7 @@ static void add_settings(struct url *url, struct sl_str rest)
     }
 }
 
-/* Bytes before the last @, or 0. Wherever it is: better too little is shown
- * than half of a password that has a slash in it. */
+/* Bytes before the last @, or 0. A password can contain a slash. */
 static size_t seek_last_at(const struct url *url, struct sl_str text)
 {
     size_t last = 0;
@@ -724,7 +703,6 @@ void sl_print_url(struct sl_printer *p, const struct sl_schema_key *row,
     sl_buf_done(&out);
 }
 
-/* Never shown, wherever the token comes from. */
 void sl_print_token(struct sl_printer *p, const struct sl_schema_key *row,
                     const void *from)
 {

@@ -8,11 +8,10 @@
 
 #define COLUMNS 80 /* a longer list is printed one item a line */
 
-/* ---- texts as YAML, with as few quotes as are safe.
+/* ---- texts as YAML.
  *
- * Our own reader takes every scalar for a text, but others don't, and the
- * print is for them too: what could be a number, a boolean, a date or nothing
- * to any reader of YAML is put in quotes.
+ * Other programs read the print, too: what any reader of YAML could take for a
+ * number, a boolean, a date or null is put in quotes.
  */
 
 static bool is_letter(char c)
@@ -25,7 +24,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* What some version of YAML takes for something else than a text. */
+/* Some version of YAML does not read it as a text. */
 static bool is_reserved(struct sl_str text)
 {
     static const char *const words[] = {"true", "false", "yes", "no", "on",
@@ -37,7 +36,7 @@ static bool is_reserved(struct sl_str text)
     return false;
 }
 
-/* May the byte at `i`, which is not the first, stand without quotes? */
+/* Can text.at[i], i > 0, be printed without quotes? */
 static bool is_safe(struct sl_str text, size_t i, bool flow)
 {
     char c = text.at[i];
@@ -64,8 +63,8 @@ static bool is_plain(struct sl_str text, bool flow)
     return true;
 }
 
-/* A character that has to be escaped: its length, and what it becomes. Those
- * beyond ASCII are line ends to some readers, or refused as they are. */
+/* The length of a character that must be escaped, and its escape; 0 if it need
+ * not be. Some readers take those beyond ASCII for line ends or refuse them. */
 static size_t find_escape(struct sl_str rest, char out[8])
 {
     static const struct {
@@ -101,8 +100,7 @@ static size_t find_escape(struct sl_str rest, char out[8])
     return 2;
 }
 
-/* The text in quotes. If it is a `value`, a "${" in it means itself; keys have
- * nothing replaced. */
+/* The text in quotes. In a `value`, "${" is literal and becomes "$${". */
 static void add_quoted(struct sl_writer *w, struct sl_str text, bool value)
 {
     char escape[8];
@@ -144,8 +142,7 @@ static void print_written(struct sl_writer *w, struct sl_str written)
     add_quoted(w, written, false);
 }
 
-/* A number, true or false: without quotes it is no text to a body. Whatever
- * else has only such bytes may stay as it was, too. */
+/* A number, true or false: in a body it is not a text without quotes. */
 static bool is_bare(const struct sl_yaml_node *node)
 {
     struct sl_str text = node->text;
@@ -228,8 +225,8 @@ static void put_key(struct sl_printer *p, struct sl_str key)
 
 /* ---- places ---- */
 
-/* Go to `step`; returns where the printer was. Names of a checked policy are
- * short, and the print is six steps deep at most. */
+/* Go to `step`. Returns the old length of the path. Names of a checked policy
+ * are short, and the print is at most six steps deep. */
 static size_t enter(struct sl_printer *p, struct sl_str step)
 {
     size_t back = p->path_len;
@@ -250,7 +247,6 @@ static size_t enter_index(struct sl_printer *p, unsigned index)
     return enter(p, sl_str_c(digits));
 }
 
-/* Is the path `a` before the place `b`? */
 static bool is_before(struct sl_str a, struct sl_str b)
 {
     size_t len = a.len < b.len ? a.len : b.len;
@@ -281,7 +277,7 @@ static unsigned find_place(const struct sl_printer *p)
     return low;
 }
 
-/* Is the ith path the printer's, or is it below that? */
+/* Is the ith path the printer's, or below it? */
 static bool is_here(const struct sl_printer *p, unsigned i)
 {
     return i < count_outside(p) &&
@@ -318,8 +314,8 @@ const struct sl_external_value *sl_print_at(struct sl_printer *p,
     return found;
 }
 
-/* No byte of a key is lower than the newline: what is below a place comes
- * right behind it. */
+/* No byte of a key is lower than the newline: the paths below a position follow
+ * it directly. */
 const struct sl_external_value *sl_print_below(const struct sl_printer *p,
                                                unsigned *count)
 {
@@ -332,7 +328,7 @@ const struct sl_external_value *sl_print_below(const struct sl_printer *p,
     return end > first ? &p->policy->outside[first] : NULL;
 }
 
-/* Did the value of `key`, or a part of it, come from outside? */
+/* Is the value of `key`, or a part of it, external? */
 static bool is_outside(struct sl_printer *p, struct sl_str key)
 {
     size_t back = enter(p, key);
@@ -362,16 +358,11 @@ void sl_print_open(struct sl_printer *p, struct sl_str key)
     p->depth++;
 }
 
-static void leave(struct sl_printer *p)
+void sl_print_close(struct sl_printer *p)
 {
     while (p->path[--p->path_len] != '\n')
         ;
     p->depth--;
-}
-
-void sl_print_close(struct sl_printer *p)
-{
-    leave(p);
 }
 
 void sl_print_open_item(struct sl_printer *p, unsigned index)
@@ -383,7 +374,7 @@ void sl_print_open_item(struct sl_printer *p, unsigned index)
 
 void sl_print_close_item(struct sl_printer *p)
 {
-    leave(p);
+    sl_print_close(p);
     p->item = false;
 }
 
@@ -398,7 +389,7 @@ void sl_print_from(struct sl_printer *p, struct sl_str key,
     put(p, SL_STR("\n"));
 }
 
-/* Did it come from outside? Then it is printed as it was written. */
+/* Print an external value as written. False if it is none. */
 static bool print_outside(struct sl_printer *p, struct sl_str key)
 {
     const struct sl_external_value *from = sl_print_at(p, key);
@@ -428,20 +419,15 @@ void sl_print_text(struct sl_printer *p, const char *key, struct sl_str text)
     put(p, SL_STR("\n"));
 }
 
-void sl_print_word(struct sl_printer *p, const char *key, const char *word)
-{
-    sl_print_yaml(p, sl_str_c(key), sl_str_c(word));
-}
-
 void sl_print_number(struct sl_printer *p, const char *key, uint64_t number)
 {
     char digits[24];
 
     snprintf(digits, sizeof(digits), "%" PRIu64, number);
-    sl_print_word(p, key, digits);
+    sl_print_yaml(p, sl_str_c(key), sl_str_c(digits));
 }
 
-/* A brace that means itself is written twice. */
+/* A literal brace is doubled. */
 static void add_literal(struct sl_writer *w, struct sl_str literal)
 {
     for (size_t i = 0; i < literal.len; i++) {
@@ -485,7 +471,7 @@ struct list {
     unsigned count;
 };
 
-/* An item whose place in the file is not known: found by what it says. */
+/* The external value with this text: the position of the item is not known. */
 static const struct sl_external_value *find_by_text(struct sl_printer *p,
                                                     struct sl_str text)
 {

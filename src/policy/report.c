@@ -1,11 +1,10 @@
-/* report.c -- everything that is wrong with a file.
+/* report.c -- all problems of a file.
  *
- * Problems are put in at their place, so that printing is a walk. When the
- * list is full, the one furthest down the file gives way; a warning before any
- * error, since a file that is refused must show why.
+ * Problems are kept sorted. When the list is full, the last warning is dropped,
+ * or the last error if there is no warning.
  *
- * A line is shown as far as it fits on a page: a window of it around the
- * caret, for a policy may well be one line of a megabyte.
+ * Of a long line, a window around the caret is shown: a policy can be one line
+ * of a megabyte.
  */
 #include "policy/report.h"
 
@@ -29,7 +28,7 @@ void sl_report_done(struct sl_report *report)
     report->kept = report->room = 0;
 }
 
-/* Make room for one more; false at the ceiling and without memory. */
+/* Make room for one more; false at the maximum and without memory. */
 static bool grow(struct sl_report *report)
 {
     const struct sl_alloc *alloc = report->alloc;
@@ -69,7 +68,7 @@ static void take_out(struct sl_report *report, unsigned i)
             (report->kept - i) * sizeof(*report->problems));
 }
 
-/* The list is full. Let another give way; false if none should. */
+/* The list is full: drop another problem. False if none is less important. */
 static bool make_way(struct sl_report *report, struct sl_source_pos place,
                      bool warning)
 {
@@ -88,7 +87,7 @@ static bool make_way(struct sl_report *report, struct sl_source_pos place,
     return true;
 }
 
-/* A new problem at its place, without a sentence; never NULL. */
+/* A new problem without a sentence; never NULL. */
 static struct sl_diag *add(struct sl_report *report, struct sl_source_pos place,
                            bool warning)
 {
@@ -156,7 +155,7 @@ struct sl_diag *sl_report_warning(struct sl_report *report,
     return diag;
 }
 
-/* The text without a byte order mark. Places count behind it. */
+/* The text without a byte order mark. Positions count behind it. */
 static struct sl_str bare_text(const struct sl_report *report)
 {
     if (report->text.len >= 3 && !memcmp(report->text.at, "\xef\xbb\xbf", 3))
@@ -187,9 +186,8 @@ static struct sl_str line_at(const struct sl_report *report, unsigned number)
     return line;
 }
 
-/* Is what stands in `bytes`, inside a string with that quote, another text
- * than it looks? */
-static bool is_disguised(struct sl_str bytes, char quote)
+/* Does the part of a string with that quote have escapes? */
+static bool has_escapes(struct sl_str bytes, char quote)
 {
     for (size_t i = 0; i < bytes.len; i++)
         if (bytes.at[i] == quote || (bytes.at[i] == '\\' && quote == '"'))
@@ -197,8 +195,8 @@ static bool is_disguised(struct sl_str bytes, char quote)
     return false;
 }
 
-/* The scalar that begins at `place`, as far as it is on that line, without
- * its opening quote, which goes to *quote (NUL: none). */
+/* The part of the scalar at `place` on its first line, without its opening
+ * quote, which is put into *quote (NUL: none). */
 static struct sl_str scalar_at(const struct sl_report *report,
                                struct sl_source_pos place, char *quote)
 {
@@ -224,7 +222,7 @@ struct sl_source_pos sl_report_within(const struct sl_report *report,
     if (at > scalar.len || (at == 0 && !quote))
         return place;
     scalar.len = at;
-    if (quote && is_disguised(scalar, quote))
+    if (quote && has_escapes(scalar, quote))
         return place;
     place.column += (unsigned)at + (quote != '\0');
     return place;
@@ -236,8 +234,7 @@ bool sl_report_full(const struct sl_report *report)
            report->errors + report->warnings > 2 * SL_PROBLEMS;
 }
 
-/* Something may be put in there, so that the parser read another text than
- * the one that stands in the file. */
+/* Can the scalar have substitutions, so that the parser read another text? */
 static bool has_dollar(const struct sl_report *report,
                        struct sl_source_pos place)
 {
@@ -260,8 +257,7 @@ void sl_report_diag(struct sl_report *report, struct sl_source_pos place,
     memcpy(ours->hint, diag->hint, sizeof(ours->hint));
 }
 
-/* `at`, or the beginning of the character it stands in. Bytes that are no
- * characters are cut anywhere. */
+/* `at`, or the beginning of its character. Invalid UTF-8 is cut anywhere. */
 static size_t cut_at(struct sl_str line, size_t at)
 {
     size_t begin = at;
@@ -272,8 +268,7 @@ static size_t cut_at(struct sl_str line, size_t at)
     return begin < line.len && (line.at[begin] & 0xc0) == 0x80 ? at : begin;
 }
 
-/* The part of a long line that is shown around byte *at; *at then counts in
- * that part. */
+/* The part of a long line around byte *at; *at becomes the offset in it. */
 static struct sl_str window(struct sl_str line, size_t *at)
 {
     size_t from, end;
@@ -288,7 +283,6 @@ static struct sl_str window(struct sl_str line, size_t *at)
     return (struct sl_str){line.at + from, end - from};
 }
 
-/* Append what sl_diag_print() makes of it. */
 static int print_part(const struct sl_diag *diag, struct sl_str line,
                       struct sl_buf *out)
 {
@@ -302,8 +296,8 @@ static int print_part(const struct sl_diag *diag, struct sl_str line,
     return 0;
 }
 
-/* In two parts: the sentence with its place, then the line with a caret that
- * need not stand in the place's column, as the line may be a window. */
+/* In two parts: the sentence with its position, then the line with a caret,
+ * whose column differs if the line is a window. */
 static int print_problem(const struct sl_problem *problem, struct sl_str line,
                          struct sl_buf *out)
 {

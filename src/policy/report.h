@@ -1,9 +1,5 @@
-/* report.h -- everything that is wrong with a file, not only the first thing.
- *
- * Reading goes on after a problem; what could not be read is left out. In the
- * end a file with errors is refused and one with warnings is not. Problems are
- * kept in the order of their place in the file.
- */
+/* report.h -- all problems of a file, in the order of their positions. A file
+ * with errors is refused, a file with only warnings is not. */
 #ifndef SL_POLICY_REPORT_H
 #define SL_POLICY_REPORT_H
 
@@ -13,7 +9,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 
-#define SL_PROBLEMS 100 /* kept; more are counted only */
+#define SL_PROBLEMS 100 /* kept; more are only counted */
 
 struct sl_problem {
     struct sl_diag diag; /* file, line, column, sentence, hint */
@@ -21,16 +17,15 @@ struct sl_problem {
 };
 
 struct sl_report {
-    const char *file;   /* as the user named it; borrowed */
+    const char *file;   /* borrowed */
     struct sl_str text; /* the whole file; borrowed */
     struct sl_problem *problems;
     unsigned kept;
-    unsigned errors;   /* all of them, kept or not */
-    unsigned warnings; /* likewise */
+    unsigned errors, warnings; /* kept or not */
     bool no_memory;
     const struct sl_alloc *alloc;
     unsigned room;        /* problems allocated */
-    struct sl_diag spare; /* written if there is no room; never read */
+    struct sl_diag spare; /* written without room; never read */
 };
 
 /* Both `file` and `text` are borrowed for the report's life. */
@@ -38,8 +33,8 @@ void sl_report_init(struct sl_report *report, const char *file,
                     struct sl_str text, const struct sl_alloc *alloc);
 void sl_report_done(struct sl_report *report);
 
-/* Where in the file. Lines and columns count from 1; columns in bytes. Line 0
- * means the file as a whole. */
+/* Lines and columns count from 1; columns in bytes. Line 0 is the whole file.
+ */
 struct sl_source_pos {
     unsigned line;
     unsigned column;
@@ -64,24 +59,21 @@ struct sl_diag *sl_report_add(struct sl_report *report,
                               struct sl_source_pos place, bool warning,
                               const char *fmt, va_list args) SL_PRINTF(4, 0);
 
-/* The place of byte `at` of the scalar that begins at `place`, behind its
- * opening quote if it has one; `place` itself where escapes or line breaks
- * stand between the two, so that counting would mislead. */
+/* The position of byte `at` of the scalar that begins at `place`; `place` if
+ * escapes or line breaks are between them. */
 struct sl_source_pos sl_report_within(const struct sl_report *report,
                                       struct sl_source_pos place, size_t at);
 
-/* Put down what a small parser said of a scalar that begins at `place`: its
- * sentence and hint, at its offset (as sl_report_within() has it). */
+/* Add the error of a parser that read the scalar at `place`: its sentence and
+ * hint, at its offset. */
 void sl_report_diag(struct sl_report *report, struct sl_source_pos place,
                     const struct sl_diag *diag);
 
-/* So many problems that another one is hardly read by anyone: then searching
- * for what may have been meant is not worth the time. */
+/* Are there so many problems that suggestions are not worth the time? */
 bool sl_report_full(const struct sl_report *report);
 
-/* Append every problem as text (sl_diag_print), one after the other, each with
- * a newline behind it; warnings have "warning: " before the sentence. Beyond
- * SL_PROBLEMS a last line says how many more there are. */
+/* Append every problem as text (sl_diag_print), and the number of those that
+ * are not kept. Warnings begin with "warning: ". */
 SL_MUST_USE int sl_report_print(const struct sl_report *report,
                                 struct sl_buf *out);
 

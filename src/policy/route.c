@@ -7,10 +7,9 @@
  *     |        words, compared without case
  *     methods; none means any
  *
- * A word of a pattern is written like a path in a request and decoded in the
- * same way, so that %20 and %2a can be matched. Whatever no canonical path
- * (path.h) can ever contain is refused, for such a route would never be taken
- * and nobody would be told.
+ * Words are decoded like the path of a request, so that %20 and %2a can be
+ * matched. What no canonical path can contain is refused: such a route would
+ * never match.
  */
 #include "policy/route.h"
 
@@ -20,7 +19,7 @@
 
 #define LIKE "Write it like GET /api/items/:id"
 
-/* For "%.*s": what is quoted of a text that may be long. */
+/* For "%.*s": at most 60 bytes. */
 #define QUOTE(s) (int)((s).len < 60 ? (s).len : 60), ((s).at ? (s).at : "")
 
 static const char *const method_names[] = {
@@ -45,7 +44,6 @@ struct reading {
     char *room; /* for decoded words: as many bytes as the text has */
 };
 
-/* Where a part of the text begins. */
 static size_t offset(const struct reading *r, struct sl_str part)
 {
     return (size_t)(part.at - r->text.at);
@@ -61,8 +59,6 @@ static void hint_instead(const struct reading *r, struct sl_str part,
     sl_diag_hint(r->diag, "%.*s%.*s%.*s", SL_STR_ARG(before), SL_STR_ARG(words),
                  SL_STR_ARG(behind));
 }
-
-/* ---- methods ---- */
 
 static int refuse_method(const struct reading *r, struct sl_str name)
 {
@@ -111,8 +107,8 @@ static int read_methods(struct reading *r, struct sl_str list)
     return 0;
 }
 
-/* There is no slash where the path should begin, at `from`; or no blank before
- * it, as in GET/api. */
+/* The path at `from` does not begin with a slash, or not behind a space, as in
+ * GET/api. */
 static int refuse_head(const struct reading *r, size_t from)
 {
     struct sl_str path = sl_str_from(r->text, from), word = path;
@@ -133,7 +129,7 @@ static int refuse_head(const struct reading *r, size_t from)
     return SLUICE_ECONF;
 }
 
-/* Read what is before the path, and find the path. */
+/* Read the methods, and find the path. */
 static int read_head(struct reading *r, struct sl_str *path)
 {
     struct sl_str list = {r->text.at, 0};
@@ -183,7 +179,7 @@ static bool has(struct sl_str s, char c)
     return s.len > 0 && memchr(s.at, c, s.len);
 }
 
-/* Bytes that no canonical path has, or that surely mean something else. */
+/* Bytes that no canonical path has. */
 static int check_raw(const struct reading *r, struct sl_str raw)
 {
     static const struct {
@@ -259,7 +255,7 @@ static int read_named(struct reading *r, struct sl_str raw,
     return 0;
 }
 
-/* {id}, as OpenAPI and Spring have it. */
+/* {id}, as in OpenAPI and Spring. */
 static int refuse_braces(const struct reading *r, struct sl_str raw)
 {
     struct sl_str name = {raw.at + 1, raw.len - 2};
@@ -353,7 +349,6 @@ static size_t count_slashes(struct sl_str text)
     return count < SL_PATH_SEGMENTS ? count : SL_PATH_SEGMENTS;
 }
 
-/* What must be right before anything is read. */
 static int check_text(struct sl_str text, struct sl_diag *diag)
 {
     struct sl_str bare = sl_str_trim(text);
@@ -373,9 +368,8 @@ static int check_text(struct sl_str text, struct sl_diag *diag)
     return SLUICE_ECONF;
 }
 
-/* One of 64 bits for each word and where it stands, without case. What covers
- * a pattern has no bit that the pattern lacks, which tells most pairs of a
- * policy's routes apart without a look at their words. */
+/* One of 64 bits for each word and its position, ignoring case. A pattern that
+ * covers another has no bit that the other lacks, which decides most pairs. */
 static uint64_t word_bits(const struct sl_pattern *p)
 {
     uint64_t bits = 0;
@@ -421,7 +415,7 @@ int sl_pattern_read(struct sl_str text, struct sl_arena *arena,
 
 /* ---- matching ---- */
 
-/* How many segments are there, the rest not counted? */
+/* Segments without the rest. */
 static unsigned fixed_count(const struct sl_pattern *p)
 {
     return p->count -
@@ -478,34 +472,27 @@ bool sl_pattern_covers(const struct sl_pattern *wide,
  *                                     |
  *                                     rest: 2
  *
- * A node has at most one child for each word, and one for "any segment".
- * Children by word are not kept in the node: one hash table for the whole tree
- * leads from (parent, word) to the child, so that a thousand words below one
- * node cost as much as ten.
+ * A node has at most one child for each word, and one for "any segment". One
+ * hash table for the whole tree maps (parent, word) to the child.
  *
- * What must be found is the first in the file, not the most exact. So both the
- * word and the star are followed, but a node whose lowest route is no better
- * than what was already found is not entered.
+ * The first route in the file wins, not the most exact one. So both the word
+ * and the star are followed, but a node is not entered if its lowest route is
+ * not better than the one found.
  *
- * Bound  Each node is entered at most once for a path, since there is one way
- *        to it; so nothing that a client sends costs more than (nodes), which
- *        is at most the number of segments in all patterns, and it takes a
- *        policy with stars and words beside each other on every level to come
- *        near. A segment's bytes are hashed once, and compared only where the
- *        hash agrees; one that is longer than every word is not even hashed.
+ * Bound  Each node is entered at most once for a path, so the cost is at most
+ *        the number of segments in all patterns. A segment is hashed once and
+ *        compared only if the hash agrees; longer ones than every word are not
+ *        hashed.
  *
- * The table's hash has no secret. Its contents are the operator's; a client
- * can look for what is not there, and finds the end of a row that he has no
- * part in making.
+ * The hash needs no secret: clients do not choose the contents of the table.
  */
 
 #define NONE 0 /* no node, no entry: the root is not a child */
 
-/* A route that ends at a node, or has its rest there. */
 struct entry {
     unsigned route;
     unsigned methods;
-    unsigned next; /* the next one, with a higher route */
+    unsigned next; /* with a higher route */
 };
 
 struct node {
@@ -515,7 +502,7 @@ struct node {
     unsigned star;   /* the child for any segment */
     unsigned lowest; /* route here or below */
     unsigned ends;   /* entries for paths that end here */
-    unsigned rests;  /* entries for whatever is below, and here */
+    unsigned rests;  /* entries for paths that end here or below */
 };
 
 struct sl_routes {
@@ -527,8 +514,7 @@ struct sl_routes {
     size_t longest;                   /* word */
 };
 
-/* The last bytes of a word, fewer than eight, each at least once and always in
- * the same place. */
+/* The last bytes of a word, fewer than eight. */
 static uint64_t load_few(const char *at, size_t len)
 {
     const unsigned char *p = (const unsigned char *)at;
@@ -544,8 +530,8 @@ static uint64_t load_few(const char *at, size_t len)
                : p[0] | (uint64_t)p[len / 2] << 8 | (uint64_t)p[len - 1] << 16;
 }
 
-/* Eight bytes at a time. The bit that tells capitals from small letters is set
- * everywhere: a few more words share a hash, and none that are equal differ. */
+/* Eight bytes at a time. The bit of small letters is set in all bytes, so that
+ * the hash ignores case. */
 static uint32_t hash_word(struct sl_str word)
 {
     const uint64_t small = UINT64_C(0x2020202020202020);
@@ -570,8 +556,8 @@ static uint32_t hash_below(uint32_t word_hash, unsigned parent)
     return (hash ^ hash >> 15) * 2246822519U;
 }
 
-/* The child of `parent` for `word`, or NONE. *slot is where it is, or where
- * it would be. */
+/* The child of `parent` for `word`, or NONE. *slot is its slot, or a free one.
+ */
 static unsigned find_child(const struct sl_routes *tree, unsigned parent,
                            struct sl_str word, uint32_t hash, unsigned *slot)
 {
@@ -598,7 +584,7 @@ static unsigned add_node(struct sl_routes *tree, unsigned parent,
     return tree->node_count++;
 }
 
-/* The child of `parent` that `segment` leads to; made if it is not there. */
+/* The child of `parent` for `segment`, which is made if it is missing. */
 static unsigned step(struct sl_routes *tree, unsigned parent,
                      const struct sl_segment *segment)
 {
@@ -622,8 +608,8 @@ static unsigned step(struct sl_routes *tree, unsigned parent,
     return child;
 }
 
-/* Append to the list at *head. Where earlier ones take all its methods, it can
- * never win here and is left out; so a list has at most ten entries. */
+/* Append to the list at *head. Left out if earlier entries take all its
+ * methods; so a list has at most ten entries. */
 static void add_entry(struct sl_routes *tree, unsigned *head, unsigned route,
                       unsigned methods)
 {
@@ -639,7 +625,7 @@ static void add_entry(struct sl_routes *tree, unsigned *head, unsigned route,
     tree->entries[*head] = (struct entry){.route = route, .methods = methods};
 }
 
-/* Routes come in ascending order, so the first to pass a node is its lowest. */
+/* Routes come in ascending order: the first one at a node is its lowest. */
 static void add_pattern(struct sl_routes *tree,
                         const struct sl_pattern *pattern, unsigned route)
 {
@@ -739,8 +725,7 @@ static unsigned word_child(struct search *s, unsigned at, unsigned depth)
     return find_child(s->tree, at, word, hash_below(s->hash[depth], at), &slot);
 }
 
-/* At most SL_PATH_SEGMENTS deep, and not at all where there is one way only:
- * most nodes have no star. */
+/* At most SL_PATH_SEGMENTS deep; recursion only if word and star both match. */
 static void enter(struct search *s, unsigned at, unsigned depth)
 {
     const struct node *nodes = s->tree->nodes;
@@ -785,8 +770,6 @@ unsigned sl_routes_find(const struct sl_routes *routes, unsigned method,
 
 /* ---- patterns of descriptors. */
 
-/* ---- reading ---- */
-
 static size_t key_length(struct sl_str text)
 {
     size_t len = 0;
@@ -823,15 +806,13 @@ int sl_descriptor_part_read(struct sl_str text, struct sl_descriptor_part *ret,
     return 0;
 }
 
-/* ---- matching ---- */
-
 static bool begins(struct sl_str text, struct sl_str with)
 {
     return text.len >= with.len &&
            sl_str_eq((struct sl_str){text.at, with.len}, with);
 }
 
-/* The pattern up to its first star; `rest` is what is behind it. */
+/* The pattern up to its first star; `rest` follows the star. */
 static struct sl_str take_literal(struct sl_str pattern, struct sl_str *rest)
 {
     const char *star =
@@ -851,8 +832,8 @@ static size_t literal_tail(struct sl_str pattern)
     return len;
 }
 
-/* The ends must be there, and what is between stars in their order, each as
- * early as can be: later would leave less for those that follow. */
+/* Both ends must match. The pieces between stars must occur in their order; the
+ * first occurrence of each is taken. */
 bool sl_value_is_like(struct sl_str pattern, struct sl_str value)
 {
     size_t tail = literal_tail(pattern);
@@ -915,16 +896,14 @@ bool sl_descriptor_matches(const struct sl_descriptor *pattern,
     return sl_str_eq(pattern->domain, domain);
 }
 
-/* ---- what is left open ---- */
-
 static bool is_open(const struct sl_descriptor_part *part)
 {
     return !part->shared &&
            (part->kind == SL_PART_LIKE || part->kind == SL_PART_ANY);
 }
 
-/* Append the value; a slash, which stands between two of them, and what would
- * be taken for an escape are escaped. */
+/* Append the value. '/', which separates values, '%' and a single '-' are
+ * escaped. */
 static char *add_value(char *to, struct sl_str value)
 {
     static const char digits[] = "0123456789ABCDEF";

@@ -6,13 +6,11 @@
  *     GET,HEAD /a/(1 star)/c    any one segment
  *     DELETE /api/shares/:id    any one segment, with a name
  *
- * Literal segments compare without case (ASCII), for many servers do. A route
- * for GET takes HEAD too, since servers answer HEAD from the same handler.
+ * Literal segments ignore case (ASCII), as many servers do. A route for GET
+ * takes HEAD, too.
  *
- * The patterns of a policy become a tree of segments, so that a thousand
- * routes cost about what ten cost. Where several match, the first in the file
- * wins: each node knows the first route below it, and what can't win is not
- * looked at.
+ * The patterns of a policy are a tree of segments. If several match, the first
+ * in the file wins.
  *
  * Invariants. (test/prop/route.c checks them against a loop over all patterns.)
  *   (1) sl_routes_find() gives the lowest index whose pattern matches.
@@ -26,8 +24,8 @@
 
 /* ---- one canonical form of a request path, and its other readings.
  *
- * Whatever spelling of a path a common server would take to one endpoint comes
- * out here as one form, so that no spelling escapes its limit:
+ * All spellings of a path that common servers take to one endpoint have one
+ * form, so that no spelling escapes its limit:
  *
  *   - an absolute form loses scheme and host; query and fragment are cut off
  *   - percent escapes are decoded, once; %2f is a slash like any other, a
@@ -36,44 +34,38 @@
  *   - empty segments and `.` are dropped, `..` takes its parent away
  *   - no slash at the end; the root is "/"
  *
- * Letters keep their case here; patterns compare without it (route.h).
+ * Letters keep their case; patterns ignore it.
  *
- * Some servers do less than that: what is a detour for one, /a/..;/b, is a path
- * below /a for another. Such a path has several readings, and whoever limits
- * it must look at the routes of all of them.
+ * Some servers do less: /a/..;/b is /b for one and below /a for another. Such a
+ * path has several readings, and the routes of all of them apply.
  */
 
-#define SL_PATH_SEGMENTS 64   /* of a path that is looked at */
-#define SL_PATH_BYTES    8192 /* of the canonical form; see sl_path_read() */
+#define SL_PATH_SEGMENTS 64
+#define SL_PATH_BYTES    8192 /* of the canonical form */
 
-/* A canonical path as its segments. Those beyond SL_PATH_SEGMENTS are dropped
- * and `deep` is set: then only a pattern that ends in two stars can match. */
+/* Segments beyond SL_PATH_SEGMENTS are dropped and `deep` is set: then only a
+ * pattern that ends in two stars can match. */
 struct sl_path {
     struct sl_str segment[SL_PATH_SEGMENTS]; /* into the caller's bytes */
     unsigned count;
     bool deep;
 };
 
-/* Read `text` into `ret`. The decoded bytes are put into `room`, which has at
- * least text.len bytes, or SL_PATH_BYTES if that is less. Never fails: whatever
- * the bytes are, they have a form.
+/* Read `text`; every text has a form. `room` has at least text.len bytes, or
+ * SL_PATH_BYTES if that is less.
  *
- * Hand in the whole text, however long: what is cut off before it comes here
- * may be the end of a detour (a long host, /././., ;x=...) that leads to an
- * endpoint. Only what the canonical form keeps takes room. A segment for which
- * there is none is counted but empty, so that it matches a star and no word. */
+ * Pass the whole text, however long: a cut text can lose the end of a detour (a
+ * long host, /././., ;x=...). Only the canonical form needs room. A segment
+ * without room is counted but empty: it matches a star and no word. */
 void sl_path_read(struct sl_str text, char *room, struct sl_path *ret);
 
-#define SL_PATH_READINGS 11 /* at most; path.c lists whose they are */
+#define SL_PATH_READINGS 11 /* at most; path.c lists them */
 
-/* Every reading that common servers have of `text`, each once; the first is
- * that of sl_path_read(). Nearly always there is only one: a second takes a
- * dot segment, a semicolon, a backslash, a number sign, a NUL, the escape of
- * one of these or of a slash, or two slashes at the front.
+/* All readings of `text` by common servers, each once; the first is that of
+ * sl_path_read(). Nearly always there is only one. Returns the count.
  *
  * `room` has at least SL_PATH_READINGS * min(text.len, SL_PATH_BYTES) bytes.
- * Segments are in it, or in `text` where nothing of it had to be changed: keep
- * both. Returns how many. */
+ * Segments are in `room` or in `text`: keep both. */
 unsigned sl_path_readings(struct sl_str text, char *room,
                           struct sl_path ret[SL_PATH_READINGS]);
 
@@ -87,11 +79,11 @@ enum sl_method {
     SL_METHOD_OPTIONS = 1 << 6,
     SL_METHOD_CONNECT = 1 << 7,
     SL_METHOD_TRACE = 1 << 8,
-    SL_METHOD_OTHER = 1 << 9, /* whatever else a client may send */
+    SL_METHOD_OTHER = 1 << 9,
     SL_METHOD_ANY = (1 << 10) - 1,
 };
 
-/* The bit of a method's name; names compare without case. */
+/* The bit of a method; names ignore case. */
 unsigned sl_method_of(struct sl_str name);
 
 enum sl_segment_kind { SL_SEGMENT_WORD, SL_SEGMENT_ONE, SL_SEGMENT_REST };
@@ -105,28 +97,26 @@ struct sl_pattern {
     unsigned methods; /* bits */
     const struct sl_segment *segments;
     unsigned count;
-    uint64_t words; /* a bit for each word and its place; see pattern.c */
+    uint64_t words; /* a bit for each word and its position */
 };
 
-/* Read a pattern; refuses unknown methods, paths without a leading slash,
- * two stars that are not last, half wildcards ("a*"), empty segments, dots,
- * queries and escapes that decode to a slash. */
+/* Read a pattern. Refuses unknown methods, paths without a leading slash, two
+ * stars that are not last, "a*", empty segments, dots, queries and escaped
+ * slashes. */
 SL_MUST_USE int sl_pattern_read(struct sl_str text, struct sl_arena *arena,
                                 struct sl_pattern *ret, struct sl_diag *diag);
 
 bool sl_pattern_matches(const struct sl_pattern *pattern, unsigned method,
                         const struct sl_path *path);
 
-/* Does `wide` match everything that `narrow` matches? Exact for our patterns;
- * then a `narrow` behind a `wide` is never reached. */
+/* Does `wide` match everything that `narrow` matches? */
 bool sl_pattern_covers(const struct sl_pattern *wide,
                        const struct sl_pattern *narrow);
 
-struct sl_routes; /* the tree; opaque, in an arena */
+struct sl_routes; /* the tree, in an arena */
 
-/* Build the tree of `count` patterns; NULL entries are skipped (their index
- * stays theirs). NULL without memory. The patterns are borrowed for the tree's
- * life. */
+/* Build the tree of `count` patterns, which it borrows; NULL entries are
+ * skipped. NULL without memory. */
 SL_MUST_USE struct sl_routes *
 sl_routes_build(const struct sl_pattern *const *patterns, unsigned count,
                 struct sl_arena *arena);
@@ -137,10 +127,8 @@ sl_routes_build(const struct sl_pattern *const *patterns, unsigned count,
 unsigned sl_routes_find(const struct sl_routes *routes, unsigned method,
                         const struct sl_path *path);
 
-/* ---- which route a descriptor takes: the first that matches.
- *
- * Envoy describes a request by a domain and a list of entries, key and value.
- * A pattern is a domain and as many parts:
+/* ---- descriptors: a domain and a list of entries, key and value. The first
+ * matching route applies. A pattern is a domain and as many parts:
  *
  *     key=value      the key with exactly this value
  *     key=va*ue      a value like this; * is any number of characters
@@ -148,8 +136,8 @@ unsigned sl_routes_find(const struct sl_routes *routes, unsigned method,
  *     key            any value
  *     (2 stars)      whatever follows, as the last part only
  *
- * A limit that is kept `per: descriptor` is kept by the values that a pattern
- * leaves open: those of `key` and of `key=va*ue`.
+ * A limit with `per: descriptor` counts by the open values: those of `key` and
+ * of `key=va*ue`.
  */
 
 #define SL_DESCRIPTOR_PARTS 32
@@ -163,7 +151,7 @@ enum sl_part_kind {
 
 struct sl_descriptor_part {
     enum sl_part_kind kind;
-    bool shared; /* `~`: the value is not told apart */
+    bool shared; /* `~`: all values count as one */
     struct sl_str key, value;
 };
 
@@ -173,12 +161,11 @@ struct sl_descriptor {
     unsigned count;
 };
 
-/* An entry as it comes. */
 struct sl_descriptor_entry {
     struct sl_str key, value;
 };
 
-/* Read one part. Refuses what has no key. The slices point into `text`. */
+/* Read one part. Refuses a part without a key. Slices point into `text`. */
 SL_MUST_USE int sl_descriptor_part_read(struct sl_str text,
                                         struct sl_descriptor_part *ret,
                                         struct sl_diag *diag);
@@ -191,9 +178,8 @@ bool sl_descriptor_matches(const struct sl_descriptor *pattern,
 /* Does the value match a pattern with stars? */
 bool sl_value_is_like(struct sl_str pattern, struct sl_str value);
 
-/* The values that the pattern leaves open, as one text, in `arena`: different
- * values make different texts. "-" if it leaves none open. NULL without
- * memory. */
+/* The open values as one text, in `arena`; "-" if there are none. Different
+ * values make different texts. NULL without memory. */
 SL_MUST_USE char *sl_descriptor_id(const struct sl_descriptor *pattern,
                                    const struct sl_descriptor_entry *entries,
                                    unsigned count, struct sl_arena *arena);
