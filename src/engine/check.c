@@ -29,18 +29,6 @@
 
 #define ARENA_MAX (256 * 1024)
 
-void sl_decision_init(struct sl_decision *decision,
-                      const struct sl_alloc *alloc)
-{
-    memset(decision, 0, sizeof(*decision));
-    sl_arena_init(&decision->arena, ARENA_MAX, alloc);
-}
-
-void sl_decision_done(struct sl_decision *decision)
-{
-    sl_arena_done(&decision->arena);
-}
-
 /* Clears all but the arrays, which are filled as far as they are used. */
 static void clear(struct sl_decision *d, const struct sl_active_policy *active,
                   const struct sl_request *request, bool spend)
@@ -260,20 +248,6 @@ static bool check_route(struct sl_check *c, const struct sl_route *route)
 
 /* ---- the limits ---- */
 
-static int find_rule(struct sl_check *c, const struct sl_rule **ret)
-{
-    struct sl_decision *d = &c->decision;
-    struct sl_str name = c->request->limit;
-    int index = sl_policy_rule(d->policy, name);
-
-    if (index < 0)
-        return sl_diag_error(&c->diag, SLUICE_ENOENT,
-                             "the policy has no limit \"%.*s\"",
-                             SL_STR_ARG(name));
-    *ret = &d->policy->rules[index];
-    return 0;
-}
-
 static int show(struct sl_check *c, const struct sl_rule *const *rules,
                 unsigned count)
 {
@@ -287,11 +261,13 @@ static int show(struct sl_check *c, const struct sl_rule *const *rules,
 static int add_named_limit(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
-    const struct sl_rule *rule;
-    int err = find_rule(c, &rule);
+    int index = sl_policy_rule(d->policy, c->request->limit);
+    const struct sl_rule *rule = &d->policy->rules[index < 0 ? 0 : index];
 
-    if (err)
-        return err;
+    if (index < 0)
+        return sl_diag_error(&c->diag, SLUICE_ENOENT,
+                             "the policy has no limit \"%.*s\"",
+                             SL_STR_ARG(c->request->limit));
     c->caller.anonymous = false;
     if (!choose_plan(d, &c->caller))
         sl_decision_refuse(d, SL_REASON_UNKNOWN_PLAN);
@@ -493,12 +469,6 @@ const struct sl_route *sl_check_route(struct sl_check *c,
 
 /* ---- IDENTIFY and LOOKUP ---- */
 
-static void verify_token(struct sl_check *c)
-{
-    sl_auth_info_token(&c->verified, c->engine_ctx->tokens, c->active->policy,
-                       c->request);
-}
-
 static void release_subjects(struct sl_check *c)
 {
     for (unsigned i = 0; i < SL_LEN(c->lookups); i++) {
@@ -511,21 +481,15 @@ static void release_subjects(struct sl_check *c)
 }
 
 /* One deadline applies to the lookups and to the store. */
-static void note_time(struct sl_check *c, const struct sl_lookup *lookup)
+static void on_found(struct sl_lookup *lookup)
 {
+    struct sl_check *c = lookup->ctx;
     sl_ns *deadline = &c->decision.take.deadline;
 
     if (lookup->over > 0 && (*deadline == 0 || lookup->over < *deadline))
         *deadline = lookup->over;
     if (lookup->over > 0)
         c->lookups_until = lookup->deadline;
-}
-
-static void on_found(struct sl_lookup *lookup)
-{
-    struct sl_check *c = lookup->ctx;
-
-    note_time(c, lookup);
     if (--c->lookups_open == 0)
         sl_check_resume(c);
 }
@@ -556,7 +520,8 @@ static bool identify(struct sl_check *c)
     if (c->auth)
         return true;
     c->known = &c->verified;
-    verify_token(c);
+    sl_auth_info_token(&c->verified, c->engine_ctx->tokens, c->active->policy,
+                       c->request);
     if (!c->engine_ctx->subjects || !c->active->policy->enabled)
         return true;
     sl_identify(c->active->policy, c->request, &c->verified, &c->caller);
@@ -574,7 +539,8 @@ static bool identify(struct sl_check *c)
 static void keep_subjects(struct sl_check *c)
 {
     if (c->has_waited && c->verified.token) {
-        verify_token(c);
+        sl_auth_info_token(&c->verified, c->engine_ctx->tokens,
+                           c->active->policy, c->request);
         if (!c->verified.token)
             release_subjects(c);
     }
@@ -612,17 +578,6 @@ static bool take(struct sl_check *c)
     }
     c->answered = false;
     return true;
-}
-
-/* May the first take be deferred? Only if no other check could see that this
- * one has begun, and if the store then answers at once. */
-static bool may_be_deferred(struct sl_check *c)
-{
-    const struct sl_decision *d = &c->decision;
-
-    return !d->repeat_claimed && !d->webhook_claimed &&
-           sl_wait_check_longest(c) == 0 &&
-           sl_engine_prefetch(c->engine, &c->decision);
 }
 
 /* The take of this state was answered. Moves to the next state. */
@@ -693,6 +648,7 @@ static void start_again(struct sl_check *c)
 /* PREPARE. False if the check was answered or its take is deferred. */
 static bool prepare(struct sl_check *c)
 {
+    struct sl_decision *d = &c->decision;
     int err = prepare_request(c);
 
     if (c->looked_up)
@@ -706,8 +662,13 @@ static bool prepare(struct sl_check *c)
         return true;
     }
     prepare_take(c);
-    return c->state != SL_CHECK_TAKE || !c->defers ||
-           !c->defers(c, may_be_deferred(c));
+    if (c->state != SL_CHECK_TAKE || !c->defers)
+        return true;
+    /* Only if no other check can see that this one has begun, and if the store
+     * answers at once. */
+    return !c->defers(c, !d->repeat_claimed && !d->webhook_claimed &&
+                             sl_wait_check_longest(c) == 0 &&
+                             sl_engine_prefetch(c->engine, d));
 }
 
 static void advance(struct sl_check *c)
@@ -770,14 +731,14 @@ void sl_check_init(struct sl_check *c, struct sl_engine *engine,
     memset(c, 0, sizeof(*c));
     c->engine = engine;
     c->engine_ctx = ctx;
-    sl_decision_init(&c->decision, alloc);
+    sl_arena_init(&c->decision.arena, ARENA_MAX, alloc);
 }
 
 void sl_check_done(struct sl_check *c)
 {
     sl_active_policy_release(c->active);
     c->active = NULL;
-    sl_decision_done(&c->decision);
+    sl_arena_done(&c->decision.arena);
 }
 
 struct sl_active_policy *sl_check_hold(struct sl_check *c)

@@ -467,19 +467,140 @@ int sl_active_set_strictest(const struct sl_active_policy *active,
     return err ? sl_diag_error(diag, err, "the store has too many limits") : 0;
 }
 
-/* ---- takes ---- */
-
 struct sl_queues *sl_engine_queues(struct sl_engine *engine)
 {
     return engine->queues;
 }
+
+/* ---- split takes: a set in several cluster slots, in steps ---- */
+
+/* The part of a name that chooses the cluster slot: the text in the first
+ * braces, unless it is empty; else the whole name. */
+static struct sl_str tag_of(struct sl_str name)
+{
+    const char *open = name.len > 0 ? memchr(name.at, '{', name.len) : NULL;
+    struct sl_str rest =
+        open ? sl_str_from(name, (size_t)(open - name.at) + 1) : name;
+    const char *close =
+        open && rest.len > 0 ? memchr(rest.at, '}', rest.len) : NULL;
+
+    if (!close || close == rest.at)
+        return name;
+    return (struct sl_str){rest.at, (size_t)(close - rest.at)};
+}
+
+/* Are all parts in one slot, by their names? */
+static bool is_one_slot(const struct sl_take *take)
+{
+    for (unsigned i = 1; i < take->count; i++)
+        if (!sl_str_eq(tag_of(take->parts[0].name),
+                       tag_of(take->parts[i].name)))
+            return false;
+    return true;
+}
+
+static void on_step(struct sl_take *step);
+
+/* A carried part goes with the part after it. */
+static unsigned parts_at(const struct sl_take *whole, unsigned at)
+{
+    return whole->parts[at].carried && at + 1 < whole->count ? 2 : 1;
+}
+
+static void end_split(struct sl_split_take *a)
+{
+    a->whole->err = a->err;
+    a->whole->sent = false; /* the steps are refunded */
+    a->whole->allowed = a->allowed && !a->err;
+    a->whole->done(a->whole);
+}
+
+/* The part before `at` that begins a step. */
+static unsigned step_before(const struct sl_split_take *a, unsigned at)
+{
+    at--;
+    return at > 0 && a->whole->parts[at - 1].carried ? at - 1 : at;
+}
+
+static void begin_step(struct sl_split_take *a, enum sl_take_op op)
+{
+    a->step.op = op;
+    a->step.parts = &a->whole->parts[a->at];
+    a->step.count = parts_at(a->whole, a->at);
+    sl_store_take(a->store, &a->step);
+}
+
+/* Refunds the last step that was taken. Carried parts were only peeked. */
+static void give_back(struct sl_split_take *a)
+{
+    a->phase = SL_SPLIT_TAKE_BACK;
+    if (a->taken == 0) {
+        end_split(a);
+        return;
+    }
+    a->at = step_before(a, a->taken);
+    a->taken = a->at;
+    a->at += parts_at(a->whole, a->at) - 1;
+    begin_step(a, SL_TAKE_OP_REFUND);
+}
+
+static void go_on(struct sl_split_take *a)
+{
+    enum sl_take_op op = a->whole->op;
+
+    if (a->at == a->whole->count || a->err) {
+        if (op == SL_TAKE_OP_TAKE && (!a->allowed || a->err))
+            give_back(a);
+        else
+            end_split(a);
+        return;
+    }
+    if (op == SL_TAKE_OP_TAKE && !a->allowed)
+        op = SL_TAKE_OP_PEEK; /* the verdict shows them */
+    begin_step(a, op);
+}
+
+static void on_step(struct sl_take *step)
+{
+    struct sl_split_take *a = step->ctx;
+
+    if (a->phase == SL_SPLIT_TAKE_BACK) {
+        give_back(a); /* also after a failure: that step stays taken */
+        return;
+    }
+    a->err = step->err;
+    a->at += step->count;
+    if (!step->err && step->op == SL_TAKE_OP_TAKE && step->allowed)
+        a->taken = a->at;
+    if (!step->err && step->op != SL_TAKE_OP_EACH)
+        a->allowed = a->allowed && step->allowed;
+    go_on(a);
+}
+
+/* Carries out `take` in steps; `apart` lasts until its done(). */
+static void take_split(struct sl_split_take *apart, struct sl_store *store,
+                       struct sl_take *take)
+{
+    *apart =
+        (struct sl_split_take){.whole = take, .store = store, .allowed = true};
+    apart->step = (struct sl_take){
+        .now = take->now,
+        .deadline = take->deadline,
+        .loop = take->loop,
+        .done = on_step,
+        .ctx = apart,
+    };
+    go_on(apart);
+}
+
+/* ---- takes ---- */
 
 /* Is the set taken part by part? In a cluster, if it has several slots; in a
  * store without sets, if it need not be all or none. */
 static bool is_split(struct sl_store *store, const struct sl_decision *d)
 {
     if (store->in_slots)
-        return !sl_split_take_is_one(&d->take);
+        return !is_one_slot(&d->take);
     return atomic_load(&store->in_steps) && d->take.count > 1 &&
            d->take.op != SL_TAKE_OP_TAKE;
 }
@@ -494,7 +615,7 @@ static void take_from_store(struct sl_engine *engine, struct sl_decision *d)
     if (!is_split(engine->store, d)) {
         sl_store_take(engine->store, &d->take);
     } else if (sl_hold_id_is_none(d->take.hold)) {
-        sl_split_take_take(&d->apart, engine->store, &d->take);
+        take_split(&d->apart, engine->store, &d->take);
     } else {
         d->take.err = SLUICE_EFULL; /* a split set cannot have one hold */
         d->take.done(&d->take);

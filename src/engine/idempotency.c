@@ -1,30 +1,27 @@
-/* idempotency.c -- the same request again: answered as before, and pays
- * nothing.
+/* idempotency.c -- a repeated request is answered as before and takes nothing.
  *
- * A request has a key in one of two ways: whoever asks us gives it one, or its
- * route says which header holds it. What is remembered is what the store
- * answered, and when; the verdict is made from that anew, so that a repeat is
- * told what the first was told, whatever door it comes by.
+ * The key of a request is its own, or in the header that its route names. The
+ * answers of the store are remembered, with their time; the verdict is made
+ * from them again, so that it is the same in every protocol.
  *
- * Rules. (test/unit/engine/guard.c and
- * test/flow/g02-repeats.flow check each by number.)
- *   (1) Only what was allowed is remembered: who was refused has paid nothing
- *       and may come again.
- *   (2) A key counts for one caller; nobody is answered by another's.
- *   (3) The same key with another fingerprint is refused, and so is one that
- *       is being answered.
- *   (4) A repeat is not asked of any limit.
- *   (5) A key from a header is the client's own choice: one payment answers as
- *       many repeats as the route says and no more.
+ * Rules. (test/unit/engine/guard.c and test/flow/g02-repeats.flow check each by
+ * number.)
+ *   (1) Only allowed requests are remembered. Denied ones may be repeated.
+ *   (2) A key counts for one caller.
+ *   (3) The same key with another fingerprint is refused, and so is a key whose
+ *       request is running.
+ *   (4) A repeat takes from no limit.
+ *   (5) A client chooses the key in a header, so one take answers only as many
+ *       repeats as the route says.
  */
 #include <string.h>
 
 #include "engine/engine_int.h"
 
-#define LIFE  SL_DAY /* of keys that came with the question */
+#define LIFE  SL_DAY /* of keys of requests */
 #define RETRY SL_S
 
-/* What is remembered of one limit. */
+/* What is remembered of a limit. */
 struct item {
     uint64_t rule; /* a fingerprint of its name */
     struct sl_answer answer;
@@ -33,7 +30,7 @@ struct item {
     bool allowed, overage, untracked, uncapped;
 };
 
-/* And of a decision; the items follow. */
+/* What is remembered of a decision; the items follow. */
 struct memo {
     sl_ns now;
     uint32_t count;
@@ -48,23 +45,23 @@ _Static_assert(sizeof(struct memo) + SL_PARTS * sizeof(struct item) <=
 
 /* ---- keys ---- */
 
-static struct sl_hash128 add_number(const struct sl_check *c,
-                                    struct sl_hash128 fingerprint,
-                                    uint64_t number)
+/* The fingerprint of several values, under the secret. */
+struct print {
+    const struct sl_hash_key *secret;
+    struct sl_hash128 hash;
+};
+
+static void add_text(struct print *print, struct sl_str text)
 {
-    return sl_fingerprint_add(
-        c->secret, fingerprint,
-        (struct sl_str){(const char *)&number, sizeof(number)});
+    print->hash = sl_fingerprint_add(print->secret, print->hash, text);
 }
 
-static struct sl_hash128 add_text(const struct sl_check *c,
-                                  struct sl_hash128 fingerprint,
-                                  struct sl_str text)
+static void add_number(struct print *print, uint64_t number)
 {
-    return sl_fingerprint_add(c->secret, fingerprint, text);
+    add_text(print, (struct sl_str){(const char *)&number, sizeof(number)});
 }
 
-/* "key" of structured fields (RFC 9651) is the same as a bare key. */
+/* A String of structured fields (RFC 9651) is the same as a bare key. */
 static struct sl_str unquote(struct sl_str text)
 {
     text = sl_str_trim(text);
@@ -73,90 +70,69 @@ static struct sl_str unquote(struct sl_str text)
     return text;
 }
 
-/* (2) Who has no name is told apart as limits do it, unless his signature has
- * told who it is: senders of webhooks have many addresses. */
-static struct sl_hash128 print_caller(struct sl_check *c,
-                                      struct sl_hash128 fingerprint)
+/* (2) Anonymous callers are told apart as limits do it, unless a signature has
+ * verified the sender: webhooks come from many addresses. */
+static void add_caller(struct print *print, struct sl_check *c)
 {
     const struct sl_decision *d = &c->decision;
     struct sl_caller *caller = &c->caller;
-    struct sl_str nobody = {"", 0};
+    struct sl_str anonymous = {"", 0};
 
     if (caller->anonymous && !d->webhook_verified && c->request->limit.len == 0)
-        nobody =
+        anonymous =
             sl_caller_anonymous(caller, d->policy, c->request, c->secret).value;
-    fingerprint = add_text(c, fingerprint, nobody);
-    fingerprint = add_text(c, fingerprint, c->request->key); /* of one limit */
+    add_text(print, anonymous);
+    add_text(print, c->request->key); /* of one limit */
     for (unsigned s = 0; s < SL_SCOPES; s++)
         if (s != SL_SCOPE_IP && s != SL_SCOPE_ANON)
-            fingerprint = add_text(c, fingerprint, caller->values[s]);
-    return fingerprint;
+            add_text(print, caller->values[s]);
 }
 
 /* ---- fingerprints ---- */
 
-static struct sl_hash128 print_cost(const struct sl_check *c,
-                                    struct sl_hash128 fingerprint)
+static void add_field(struct print *print, const struct sl_request *request,
+                      const struct sl_dedupe_field *field)
 {
-    const struct sl_request *request = c->request;
-
-    fingerprint =
-        add_number(c, fingerprint, request->has_cost ? request->cost + 1 : 0);
-    fingerprint = add_number(c, fingerprint, request->cost_count);
-    for (unsigned i = 0; i < request->cost_count; i++) {
-        fingerprint = add_text(c, fingerprint, request->costs[i].limit);
-        fingerprint = add_number(c, fingerprint, request->costs[i].cost);
-    }
-    return fingerprint;
-}
-
-static struct sl_hash128 print_path(const struct sl_check *c,
-                                    struct sl_hash128 fingerprint)
-{
-    const struct sl_request *request = c->request;
-
-    fingerprint = add_text(c, fingerprint, request->job);
-    return add_text(c, fingerprint, request->path);
-}
-
-static struct sl_hash128 print_body(const struct sl_check *c,
-                                    struct sl_hash128 fingerprint)
-{
-    fingerprint = add_number(c, fingerprint, c->request->has_body);
-    return add_text(c, fingerprint, c->request->body);
-}
-
-static struct sl_hash128 print_trait(const struct sl_check *c,
-                                     struct sl_hash128 fingerprint,
-                                     const struct sl_dedupe_field *trait)
-{
-    switch (trait->kind) {
+    switch (field->kind) {
     case SL_DEDUPE_FIELD_METHOD:
-        return add_text(c, fingerprint, c->request->method);
+        add_text(print, request->method);
+        break;
     case SL_DEDUPE_FIELD_PATH:
-        return print_path(c, fingerprint);
+        add_text(print, request->job);
+        add_text(print, request->path);
+        break;
     case SL_DEDUPE_FIELD_COST:
-        return print_cost(c, fingerprint);
+        add_number(print, request->has_cost ? request->cost + 1 : 0);
+        add_number(print, request->cost_count);
+        for (unsigned i = 0; i < request->cost_count; i++) {
+            add_text(print, request->costs[i].limit);
+            add_number(print, request->costs[i].cost);
+        }
+        break;
     case SL_DEDUPE_FIELD_BODY:
-        return print_body(c, fingerprint);
+        add_number(print, request->has_body);
+        add_text(print, request->body);
+        break;
     default:
-        return add_text(c, fingerprint,
-                        sl_request_header(c->request, trait->header));
+        add_text(print, sl_request_header(request, field->header));
+        break;
     }
 }
 
-/* Everything that the question says. */
-static struct sl_hash128 print_question(const struct sl_check *c)
+/* All members of a request. */
+static void add_request(struct print *print, const struct sl_request *request)
 {
-    const struct sl_request *request = c->request;
-    struct sl_hash128 fingerprint = {0, 0};
+    static const struct sl_dedupe_field fields[] = {
+        {.kind = SL_DEDUPE_FIELD_METHOD},
+        {.kind = SL_DEDUPE_FIELD_PATH},
+        {.kind = SL_DEDUPE_FIELD_COST},
+        {.kind = SL_DEDUPE_FIELD_BODY},
+    };
 
-    fingerprint = add_text(c, fingerprint, request->method);
-    fingerprint = print_path(c, fingerprint);
-    fingerprint = add_text(c, fingerprint, request->limit);
-    fingerprint = print_cost(c, fingerprint);
-    fingerprint = add_number(c, fingerprint, (uint64_t)request->hold);
-    return print_body(c, fingerprint);
+    for (size_t i = 0; i < SL_LEN(fields); i++)
+        add_field(print, request, &fields[i]);
+    add_text(print, request->limit);
+    add_number(print, (uint64_t)request->hold);
 }
 
 /* ---- claiming ---- */
@@ -165,13 +141,19 @@ static void claim_given(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_request *request = c->request;
-    struct sl_hash128 key = {1, 0};
+    struct print key =
+                     {
+                         c->secret, {1, 0}
+    },
+                 print = {c->secret, {0, 0}};
 
-    key = print_caller(c, key);
-    key = add_text(c, key, unquote(request->idempotency_key));
+    add_caller(&key, c);
+    add_text(&key, unquote(request->idempotency_key));
+    add_number(&key, request->idempotency_index);
+    add_request(&print, request);
     d->repeat = (struct sl_replay_cache_claim){
-        .key = add_number(c, key, request->idempotency_index),
-        .fingerprint = print_question(c),
+        .key = key.hash,
+        .fingerprint = print.hash,
         .until = d->now + LIFE,
         .repeats = UINT32_MAX,
     };
@@ -183,17 +165,22 @@ static void claim_header(struct sl_check *c, const struct sl_dedupe *dedupe)
     struct sl_decision *d = &c->decision;
     struct sl_str value =
         unquote(sl_request_single(c->request, dedupe->header));
-    struct sl_hash128 key = {2, 0}, fingerprint = {0, 0};
+    struct print key =
+                     {
+                         c->secret, {2, 0}
+    },
+                 print = {c->secret, {0, 0}};
 
     if (value.len == 0)
         return;
-    key = print_caller(c, key);
-    key = add_text(c, key, d->route->text);
+    add_caller(&key, c);
+    add_text(&key, d->route->text);
+    add_text(&key, value);
     for (unsigned i = 0; i < dedupe->trait_count; i++)
-        fingerprint = print_trait(c, fingerprint, &dedupe->traits[i]);
+        add_field(&print, c->request, &dedupe->traits[i]);
     d->repeat = (struct sl_replay_cache_claim){
-        .key = add_text(c, key, value),
-        .fingerprint = fingerprint,
+        .key = key.hash,
+        .fingerprint = print.hash,
         .until = d->now + dedupe->life,
         .repeats = dedupe->repeats, /* (5) */
     };
@@ -212,14 +199,12 @@ void sl_idempotency_claim(struct sl_check *c, const struct sl_prechecks *guards)
         claim_header(c, &guards->dedupe);
 }
 
-/* ---- again ---- */
+/* ---- repeats ---- */
 
-static uint64_t rule_print(const struct sl_decision *d,
-                           const struct sl_limit_view *shown)
+static uint64_t rule_print(const struct sl_limit_view *shown)
 {
     static const struct sl_hash_key plain = {1, 2};
 
-    (void)d;
     return sl_hash64(&plain, shown->rule->name);
 }
 
@@ -229,12 +214,12 @@ static bool fits(const struct sl_decision *d, const struct memo *memo,
     if (memo->count != d->shown_count)
         return false;
     for (unsigned i = 0; i < memo->count; i++)
-        if (items[i].rule != rule_print(d, &d->shown[i]))
+        if (items[i].rule != rule_print(&d->shown[i]))
             return false;
     return true;
 }
 
-/* (4) Another policy may be in force by now: then it passes without numbers. */
+/* (4) If the policy has changed, the repeat passes without numbers. */
 static void answer_again(struct sl_decision *d, const unsigned char *bytes)
 {
     struct item items[SL_PARTS];
@@ -298,12 +283,12 @@ bool sl_idempotency_begin(struct sl_check *c)
         answer_again(d, bytes);
         return true;
     case SL_REPLAY_CACHE_FULL:
-        break; /* all of it is running: decide, and pay */
+        break; /* all entries are running: decide and take */
     }
     return d->reason != SL_REASON_NONE;
 }
 
-/* ---- afterwards ---- */
+/* ---- after the decision ---- */
 
 static void keep(struct sl_decision *d, struct sl_replay_cache *once)
 {
@@ -318,7 +303,7 @@ static void keep(struct sl_decision *d, struct sl_replay_cache *once)
     memcpy(bytes, &memo, sizeof(memo));
     for (unsigned i = 0; i < d->shown_count; i++) {
         const struct sl_limit_view *shown = &d->shown[i];
-        struct item item = {.rule = rule_print(d, shown),
+        struct item item = {.rule = rule_print(shown),
                             .answer = shown->answer,
                             .next_in = shown->next_in,
                             .overage_units = shown->overage_units,
@@ -348,18 +333,6 @@ void sl_precheck_retry(struct sl_decision *d, bool keep)
     d->repeat_kept = !sl_claims_same(&d->kept_repeat, &none);
 }
 
-/* What another policy has no use for. */
-static void drop_kept(struct sl_check *c)
-{
-    struct sl_decision *d = &c->decision;
-
-    if (d->repeat_kept)
-        sl_replay_cache_drop(c->active->engine->repeats, &d->kept_repeat);
-    if (d->webhook_kept)
-        sl_replay_cache_drop(c->active->engine->replays, &d->kept_webhook);
-    d->repeat_kept = d->webhook_kept = false;
-}
-
 void sl_precheck_commit(struct sl_check *c, int err)
 {
     struct sl_decision *d = &c->decision;
@@ -374,6 +347,11 @@ void sl_precheck_commit(struct sl_check *c, int err)
                                0);
     else if (d->webhook_claimed)
         sl_replay_cache_drop(c->active->engine->replays, &d->webhook);
+    /* Kept claims that the new policy does not use. */
+    if (d->repeat_kept)
+        sl_replay_cache_drop(c->active->engine->repeats, &d->kept_repeat);
+    if (d->webhook_kept)
+        sl_replay_cache_drop(c->active->engine->replays, &d->kept_webhook);
     d->repeat_claimed = d->webhook_claimed = false;
-    drop_kept(c);
+    d->repeat_kept = d->webhook_kept = false;
 }

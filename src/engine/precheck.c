@@ -1,16 +1,14 @@
-/* precheck.c -- what is asked of a request before its limits.
+/* precheck.c -- checks of a request before its limits.
  *
- * A webhook that is believed is remembered for as long as its time is good, so
- * that the very same one does not pass again. It is claimed when it is
- * verified and kept when the request has passed: who is refused by a limit may
- * come again.
+ * A valid webhook is remembered until it expires, so that it does not pass
+ * twice. It is claimed when it is verified, and kept if the request is allowed.
  */
 #include <string.h>
 
 #include "base/parse.h"
 #include "engine/engine_int.h"
 
-#define RETRY SL_S /* where nobody knows a better time */
+#define RETRY SL_S /* if no better time is known */
 
 struct sl_hash128 sl_fingerprint_add(const struct sl_hash_key *secret,
                                      struct sl_hash128 before,
@@ -24,7 +22,7 @@ struct sl_hash128 sl_fingerprint_add(const struct sl_hash_key *secret,
 
 /* ---- verify ---- */
 
-/* The header of that name, and only one. */
+/* The only header of that name. */
 static enum sl_webhook_fault find_header(const struct sl_request *request,
                                          struct sl_str name, struct sl_str *ret)
 {
@@ -53,7 +51,7 @@ static enum sl_webhook_fault read_message(const struct sl_request *request,
     return fault;
 }
 
-/* Not by its signature: while secrets change, a message has several. */
+/* Without the signature: a message has several while secrets change. */
 static struct sl_hash128 print_message(const struct sl_check *c,
                                        const struct sl_route *route,
                                        const struct sl_webhook *message,
@@ -68,7 +66,7 @@ static struct sl_hash128 print_message(const struct sl_check *c,
     return fingerprint;
 }
 
-/* Has the very same come before? */
+/* Claims the message. */
 static enum sl_webhook_fault remember(struct sl_check *c,
                                       const struct sl_replay_cache_claim *claim)
 {
@@ -204,26 +202,21 @@ static void check_backlog(struct sl_check *c, const struct sl_backlog *backlog)
         d->retry_in = backlog->retry_after;
 }
 
-/* ---- what is done by one at a time: `guard` of a route.
+/* ---- `guard` of a route: one request at a time per key.
  *
- * Rules. (test/unit/engine/guard.c and
- * test/flow/k01-guards.flow check each by number.)
- *   (1) One runs; others are refused until it ends or its time is over.
- *   (2) Different values make different keys; the same key is the same, by
- *       whatever route.
- *   (3) Who lacks a value is refused, or passes unguarded where the route says
- *       so.
- *   (4) A guard and the limits are taken all or none: who is refused by either
- *       has used neither.
- *   (5) Cost 0, and whoever reports what was used, asks nothing of a guard.
+ * Rules. (test/unit/engine/guard.c and test/flow/k01-guards.flow check each by
+ * number.)
+ *   (1) One request runs; others are refused until it ends or expires.
+ *   (2) Different values make different keys. Routes with the same key share
+ * it. (3) A request without a value is refused, or passes unguarded if the
+ * route says so. (4) The guard and the limits are taken all or none. (5)
+ * Requests with cost 0, and reports of usage, ignore guards.
  */
 
 #define TEXT_MOST ((size_t)16 << 10)
 
-/* When to come back if there is no room: nobody knows who ends his. */
+/* Retry-After if there is no room for holds. */
 #define ROOM_RETRY SL_S
-
-/* ---- the key ---- */
 
 static struct sl_str find_value(struct sl_check *c,
                                 const struct sl_guard_piece *piece)
@@ -296,12 +289,13 @@ static int keep(struct sl_decision *d, struct sl_str text, struct sl_str *ret)
     return 0;
 }
 
+/* The rule of all guards follows those of the policy. */
 static const struct sl_rule *rule_of(const struct sl_decision *d)
 {
     return &d->policy->rules[d->policy->rule_count];
 }
 
-/* In a shared store: what the rule's names begin with, and the text. */
+/* The name in a shared store: the prefix of the rule's names, and the text. */
 static int make_name(struct sl_decision *d, struct sl_guard_key *running)
 {
     const struct sl_key_context context = {.env = d->policy->env};
@@ -342,17 +336,7 @@ static int make_keys(struct sl_check *c, const struct sl_guard *guard,
     return !err && c->active->wants_names ? make_name(d, ret) : err;
 }
 
-/* ---- claiming ---- */
-
-static bool is_asked(const struct sl_check *c)
-{
-    const struct sl_decision *d = &c->decision;
-
-    return !c->preflight && !d->charge && !d->give_back &&
-           d->policy->mode == SL_MODE_ENFORCE;
-}
-
-/* A path that is read in several ways may come to the same twice. */
+/* Several readings of a path may have the same guard. */
 static bool is_known(const struct sl_decision *d,
                      const struct sl_guard_key *one)
 {
@@ -371,7 +355,8 @@ static void claim_guard(struct sl_check *c, const struct sl_guard *guard)
         .cost = request->has_cost && request->cost == 0 ? 0 : 1, /* (5) */
     };
 
-    if (!is_asked(c) || !has_values(c, guard))
+    if (c->preflight || d->charge || d->give_back ||
+        d->policy->mode != SL_MODE_ENFORCE || !has_values(c, guard))
         return;
     if (make_keys(c, guard, &one)) {
         c->no_memory = true;
@@ -405,8 +390,6 @@ bool sl_precheck_run(struct sl_check *c, const struct sl_route *route)
         claim_guard(c, &guards->guard);
     return d->reason == SL_REASON_NONE;
 }
-
-/* ---- asking and answering ---- */
 
 void sl_guard_show(struct sl_decision *d)
 {
