@@ -366,8 +366,7 @@ void ask(unsigned port, const char *method, const char *path,
 
     snprintf(url, sizeof(url), "http://127.0.0.1:%u", port);
     if (sl_daemon_client_init(&client, url, &sl_alloc_libc, &why) ||
-        sl_daemon_client_ask(&client, method, path, body, &status, &answer,
-                             &why))
+        sl_daemon_client_ask(&client, method, path, body, &status, &answer))
         die("%s", why.sentence);
     if (status != 200)
         die("%s %s: %d %.*s", method, path, status, sl_str_int(answer.len),

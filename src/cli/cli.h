@@ -236,11 +236,12 @@ struct sl_daemon_client {
     char where[280]; /* HOST:PORT, for messages */
     char token[512]; /* sent with each HTTP request, or "" */
     struct sl_buf out, in;
+    struct sl_diag *diag; /* the message of a failure */
 };
 
 /* Set the server by its URL: http://127.0.0.1:8080, redis://127.0.0.1:6380 or
- * unix:/run/sluice.sock. Does not connect. `alloc` is borrowed for the client's
- * life. Returns SLUICE_ECONF for an invalid URL. */
+ * unix:/run/sluice.sock. Does not connect. `alloc` and `diag` are borrowed for
+ * the client's life. Returns SLUICE_ECONF for an invalid URL. */
 SL_MUST_USE int sl_daemon_client_init(struct sl_daemon_client *client,
                                       const char *url,
                                       const struct sl_alloc *alloc,
@@ -256,16 +257,14 @@ void sl_daemon_client_close(struct sl_daemon_client *client);
 SL_MUST_USE int sl_daemon_client_ask(struct sl_daemon_client *client,
                                      const char *method, const char *path,
                                      struct sl_str body, int *ret_status,
-                                     struct sl_str *ret_body,
-                                     struct sl_diag *diag);
+                                     struct sl_str *ret_body);
 
 /* Send `count` commands to a redis:// server and read as many replies.
  * *ret_replies is borrowed until the next request. Fails as above. */
 SL_MUST_USE int sl_daemon_client_pipeline(struct sl_daemon_client *client,
                                           struct sl_str commands,
                                           unsigned count,
-                                          struct sl_str *ret_replies,
-                                          struct sl_diag *diag);
+                                          struct sl_str *ret_replies);
 
 /* ---- the request of a command to a daemon ----
  *
@@ -277,6 +276,7 @@ SL_MUST_USE int sl_daemon_client_pipeline(struct sl_daemon_client *client,
 struct sl_cli_request {
     struct sl_cli_args *args;
     struct sl_daemon_client client;
+    struct sl_diag diag; /* of the client */
     struct sl_buf path_text, body_text;
     struct sl_writer path, body; /* append to the two buffers */
 };

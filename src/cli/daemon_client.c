@@ -79,7 +79,7 @@ static bool read_url(struct sl_daemon_client *client, const char *url)
 int sl_daemon_client_init(struct sl_daemon_client *client, const char *url,
                           const struct sl_alloc *alloc, struct sl_diag *diag)
 {
-    *client = (struct sl_daemon_client){.fd = -1};
+    *client = (struct sl_daemon_client){.fd = -1, .diag = diag};
     sl_buf_init(&client->out, SL_DAEMON_CLIENT_BYTES, alloc);
     sl_buf_init(&client->in, SL_DAEMON_CLIENT_BYTES, alloc);
     if (read_url(client, url))
@@ -107,37 +107,36 @@ void sl_daemon_client_done(struct sl_daemon_client *client)
 
 /* ---- the connection ---- */
 
-static int unreachable(struct sl_daemon_client *client, struct sl_diag *diag,
-                       const char *why)
+static int unreachable(struct sl_daemon_client *client, const char *why)
 {
     sl_daemon_client_close(client);
-    return sl_diag_error(diag, SLUICE_ESYS,
+    return sl_diag_error(client->diag, SLUICE_ESYS,
                          "cannot connect to %s: %s; is sluiced running there?",
                          client->where, why);
 }
 
-static int no_answer(struct sl_daemon_client *client, struct sl_diag *diag)
+static int no_answer(struct sl_daemon_client *client)
 {
     const char *why = errno == EAGAIN ? "timeout" : strerror(errno);
 
     sl_daemon_client_close(client);
-    return sl_diag_error(diag, SLUICE_ESYS, "no answer from %s: %s",
+    return sl_diag_error(client->diag, SLUICE_ESYS, "no answer from %s: %s",
                          client->where, why);
 }
 
-static int no_memory(struct sl_daemon_client *client, struct sl_diag *diag)
+static int no_memory(struct sl_daemon_client *client)
 {
     sl_daemon_client_close(client);
-    return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+    return sl_diag_error(client->diag, SLUICE_ENOMEM, "out of memory");
 }
 
 /* `protocol` is "HTTP/1.1" or "RESP (Redis protocol)". */
-static int invalid(struct sl_daemon_client *client, struct sl_diag *diag,
-                   const char *protocol)
+static int invalid(struct sl_daemon_client *client, const char *protocol)
 {
     sl_daemon_client_close(client);
-    return sl_diag_error(diag, SLUICE_ESYS, "the answer of %s is not valid %s",
-                         client->where, protocol);
+    return sl_diag_error(client->diag, SLUICE_ESYS,
+                         "the answer of %s is not valid %s", client->where,
+                         protocol);
 }
 
 static int open_socket(const struct addrinfo *to)
@@ -160,7 +159,7 @@ static int open_socket(const struct addrinfo *to)
     return -1;
 }
 
-static int connect_unix(struct sl_daemon_client *client, struct sl_diag *diag)
+static int connect_unix(struct sl_daemon_client *client)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     struct addrinfo to = {.ai_family = AF_UNIX,
@@ -169,31 +168,31 @@ static int connect_unix(struct sl_daemon_client *client, struct sl_diag *diag)
 
     memcpy(at.sun_path, client->host, strlen(client->host) + 1);
     client->fd = open_socket(&to);
-    return client->fd < 0 ? unreachable(client, diag, strerror(errno)) : 0;
+    return client->fd < 0 ? unreachable(client, strerror(errno)) : 0;
 }
 
-static int connect_to(struct sl_daemon_client *client, struct sl_diag *diag)
+static int connect_to(struct sl_daemon_client *client)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list, *at;
     int err;
 
     if (!client->port[0])
-        return connect_unix(client, diag);
+        return connect_unix(client);
     err = getaddrinfo(client->host, client->port, &hints, &list);
     if (err)
-        return unreachable(client, diag, gai_strerror(err));
+        return unreachable(client, gai_strerror(err));
     for (at = list; at && client->fd < 0; at = at->ai_next)
         client->fd = open_socket(at);
     err = errno;
     freeaddrinfo(list);
-    return client->fd < 0 ? unreachable(client, diag, strerror(err)) : 0;
+    return client->fd < 0 ? unreachable(client, strerror(err)) : 0;
 }
 
 /* Connect if necessary and send `out`. */
-static int send_all(struct sl_daemon_client *client, struct sl_diag *diag)
+static int send_all(struct sl_daemon_client *client)
 {
     struct sl_str left = sl_buf_str(&client->out);
-    int err = client->fd < 0 ? connect_to(client, diag) : 0;
+    int err = client->fd < 0 ? connect_to(client) : 0;
 
     sl_buf_clear(&client->in);
     if (err)
@@ -205,27 +204,27 @@ static int send_all(struct sl_daemon_client *client, struct sl_diag *diag)
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
-            return no_answer(client, diag);
+            return no_answer(client);
         left = sl_str_from(left, (size_t)sent);
     }
     return 0;
 }
 
 /* Read once from the connection. */
-static int receive(struct sl_daemon_client *client, struct sl_diag *diag)
+static int receive(struct sl_daemon_client *client)
 {
     struct sl_buf *in = &client->in;
     ssize_t got;
 
     if (sl_buf_reserve(in, READ_BYTES))
-        return no_memory(client, diag);
+        return no_memory(client);
     do
         got = recv(client->fd, in->bytes + in->len, READ_BYTES, 0);
     while (got < 0 && errno == EINTR);
     if (got == 0)
         errno = ECONNRESET;
     if (got <= 0)
-        return no_answer(client, diag);
+        return no_answer(client);
     in->len += (size_t)got;
     return 0;
 }
@@ -287,28 +286,27 @@ static bool read_head(struct sl_str text, struct head *head)
     return !first && head->has_body;
 }
 
-static int read_answer(struct sl_daemon_client *client, struct head *head,
-                       struct sl_diag *diag)
+static int read_answer(struct sl_daemon_client *client, struct head *head)
 {
     struct sl_buf *in = &client->in;
     const char *end = NULL;
     int err = 0;
 
     while (!err && !end && in->len <= HEAD_MAX) {
-        err = receive(client, diag);
+        err = receive(client);
         if (!err)
             end = memmem(in->bytes, in->len, "\r\n\r\n", 4);
     }
     if (err)
         return err;
     if (!end)
-        return invalid(client, diag, HTTP);
+        return invalid(client, HTTP);
     head->len = (size_t)(end - in->bytes) + 4;
     if (!read_head((struct sl_str){in->bytes, head->len - 2}, head) ||
         head->body > SL_DAEMON_CLIENT_BYTES - head->len)
-        return invalid(client, diag, HTTP);
+        return invalid(client, HTTP);
     while (!err && in->len < head->len + head->body)
-        err = receive(client, diag);
+        err = receive(client);
     return err;
 }
 
@@ -330,20 +328,20 @@ static int write_request(struct sl_daemon_client *client, const char *method,
 
 int sl_daemon_client_ask(struct sl_daemon_client *client, const char *method,
                          const char *path, struct sl_str body, int *ret_status,
-                         struct sl_str *ret_body, struct sl_diag *diag)
+                         struct sl_str *ret_body)
 {
     struct head head = {.status = 0};
     int err;
 
     if (write_request(client, method, path, body))
-        return no_memory(client, diag);
-    err = send_all(client, diag);
+        return no_memory(client);
+    err = send_all(client);
     if (!err)
-        err = read_answer(client, &head, diag);
+        err = read_answer(client, &head);
     if (err)
         return err;
     if (client->in.len != head.len + head.body)
-        return invalid(client, diag, HTTP); /* bytes after the answer */
+        return invalid(client, HTTP); /* bytes after the answer */
     *ret_status = head.status;
     *ret_body = sl_str_from(sl_buf_str(&client->in), head.len);
     if (head.close) {
@@ -355,8 +353,7 @@ int sl_daemon_client_ask(struct sl_daemon_client *client, const char *method,
 
 /* ---- the Redis protocol ---- */
 
-static int read_replies(struct sl_daemon_client *client, unsigned count,
-                        struct sl_diag *diag)
+static int read_replies(struct sl_daemon_client *client, unsigned count)
 {
     struct sl_resp_reply reply;
     size_t at = 0;
@@ -368,30 +365,30 @@ static int read_replies(struct sl_daemon_client *client, unsigned count,
         while ((result = sl_resp_reply_read(
                     &reply, sl_str_from(sl_buf_str(&client->in), at))) ==
                SL_RESP_MORE) {
-            int err = receive(client, diag);
+            int err = receive(client);
 
             if (err)
                 return err;
         }
         if (result == SL_RESP_REFUSED)
-            return invalid(client, diag, RESP);
+            return invalid(client, RESP);
         at += reply.used;
     }
-    return at == client->in.len ? 0 : invalid(client, diag, RESP);
+    return at == client->in.len ? 0 : invalid(client, RESP);
 }
 
 int sl_daemon_client_pipeline(struct sl_daemon_client *client,
                               struct sl_str commands, unsigned count,
-                              struct sl_str *ret_replies, struct sl_diag *diag)
+                              struct sl_str *ret_replies)
 {
     int err;
 
     sl_buf_clear(&client->out);
     if (sl_buf_add(&client->out, commands))
-        return no_memory(client, diag);
-    err = send_all(client, diag);
+        return no_memory(client);
+    err = send_all(client);
     if (!err)
-        err = read_replies(client, count, diag);
+        err = read_replies(client, count);
     if (!err)
         *ret_replies = sl_buf_str(&client->in);
     return err;
@@ -466,20 +463,20 @@ static const struct source {
 };
 
 /* Set URL and token; does not connect. */
-static int open_client(struct sl_cli_args *args,
-                       struct sl_daemon_client *client)
+static int open_client(struct sl_cli_request *r)
 {
+    struct sl_cli_args *args = r->args;
+    struct sl_daemon_client *client = &r->client;
     const struct source *source = &sources[args->command->listener];
     const char *url = sl_cli_flag(args, source->flag);
     const char *file = sl_cli_flag(args, "token-file");
     const char *value = variable(source->token);
-    struct sl_diag diag = {.line = 0};
 
     if (!url)
         url = variable(source->variable);
     if (sl_daemon_client_init(client, url ? url : source->url, &sl_alloc_libc,
-                              &diag))
-        return sl_cli_misuse(args, "%s", diag.sentence);
+                              &r->diag))
+        return sl_cli_misuse(args, "%s", r->diag.sentence);
     if (!file && !value)
         file = variable(source->token_file);
     if (file)
@@ -497,7 +494,7 @@ int sl_cli_request_run(struct sl_cli_args *args, size_t path_most,
     sl_buf_init(&r.body_text, BODY_BYTES, &sl_alloc_libc);
     r.path.out = &r.path_text;
     r.body.out = &r.body_text;
-    status = open_client(args, &r.client);
+    status = open_client(&r);
     if (!status)
         status = run(&r);
     sl_daemon_client_done(&r.client);
@@ -567,7 +564,6 @@ static int end_path(struct sl_cli_request *r)
 int sl_cli_request_send(struct sl_cli_request *r, const char *method,
                         const char *too_long, json_t **ret)
 {
-    struct sl_diag diag = {.line = 0};
     struct sl_str text;
     json_t *root;
     int code, status = 0;
@@ -578,12 +574,12 @@ int sl_cli_request_send(struct sl_cli_request *r, const char *method,
     if (err)
         return sl_cli_no_memory(r->args);
     err = sl_daemon_client_ask(&r->client, method, r->path_text.bytes,
-                               sl_buf_str(&r->body_text), &code, &text, &diag);
+                               sl_buf_str(&r->body_text), &code, &text);
     if (err)
         return sl_cli_error(r->args,
                             err == SLUICE_ENOMEM ? SL_EXIT_FAILED
                                                  : SL_EXIT_UNREACHABLE,
-                            "%s", diag.sentence);
+                            "%s", r->diag.sentence);
     root = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, NULL);
     if (code >= 400)
         status = refused(r, code, root);

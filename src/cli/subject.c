@@ -313,7 +313,6 @@ static int send_batch(struct import *import)
     const char *path = sl_cli_flag(import->args, "force")
                            ? "/v1/subjects?force=true"
                            : "/v1/subjects";
-    struct sl_diag diag = {.line = 0};
     struct sl_str body;
     json_t *root;
     int code;
@@ -321,12 +320,13 @@ static int send_batch(struct import *import)
     if (import->count == 0)
         return 0;
     if (sl_daemon_client_ask(import->client, "POST", path,
-                             sl_buf_str(&import->batch), &code, &body, &diag)) {
+                             sl_buf_str(&import->batch), &code, &body)) {
         show_progress(import, true);
-        return sl_cli_error(
-            import->args, SL_EXIT_UNREACHABLE,
-            "%s; the %" PRIu64 " subjects before line %" PRIu64 " are imported",
-            diag.sentence, import->imported, import->batch_line);
+        return sl_cli_error(import->args, SL_EXIT_UNREACHABLE,
+                            "%s; the %" PRIu64 " subjects before line %" PRIu64
+                            " are imported",
+                            import->client->diag->sentence, import->imported,
+                            import->batch_line);
     }
     if (code != 200)
         return refused(import, code, body);

@@ -64,8 +64,7 @@ static int ask(struct sl_flow_daemon *daemon, struct sl_daemon_client *client,
 {
     int status, err;
 
-    err = sl_daemon_client_ask(client, method, path, body, &status, ret,
-                               &daemon->why);
+    err = sl_daemon_client_ask(client, method, path, body, &status, ret);
     if (err || status == 200)
         return err;
     if (unknown && status == 404) {
@@ -391,9 +390,8 @@ static int write_command(struct sl_flow_daemon *daemon,
 static int pipeline(struct sl_flow_daemon *daemon, struct sl_str *ret)
 {
     struct sl_str replies;
-    int err =
-        sl_daemon_client_pipeline(&daemon->client, sl_buf_str(&daemon->checks),
-                                  daemon->count, &replies, &daemon->why);
+    int err = sl_daemon_client_pipeline(
+        &daemon->client, sl_buf_str(&daemon->checks), daemon->count, &replies);
 
     sl_buf_clear(&daemon->verdicts);
     while (!err && replies.len > 0) {
@@ -694,9 +692,8 @@ static int end_over_resp(struct sl_flow_daemon *daemon,
     sl_buf_clear(&daemon->checks);
     err = finish_command(daemon, &c);
     if (!err)
-        err = sl_daemon_client_pipeline(&daemon->client,
-                                        sl_buf_str(&daemon->checks), 1,
-                                        &replies, &daemon->why);
+        err = sl_daemon_client_pipeline(
+            &daemon->client, sl_buf_str(&daemon->checks), 1, &replies);
     sl_buf_clear(&daemon->checks);
     if (err)
         return err;

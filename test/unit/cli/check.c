@@ -109,20 +109,19 @@ TEST(usage)
 
     CASE("a token that can be none");
     setenv("SLUICE_ADMIN_TOKEN", "two words", 1);
-    CHECK_EQ(SEND("top"), 2);
-    CHECK_ERR("SLUICE_ADMIN_TOKEN contains a character that is not allowed in "
-              "a token");
+    reports(2, "top",
+            "SLUICE_ADMIN_TOKEN contains a character that is not allowed in "
+            "a token");
     setenv("SLUICE_ADMIN_TOKEN", " ", 1);
-    CHECK_EQ(SEND("top"), 2);
-    CHECK_ERR("contains no token");
+    reports(2, "top", "contains no token");
     unsetenv("SLUICE_ADMIN_TOKEN");
 
     CASE("nobody there");
-    CHECK_EQ(SEND("take", "a", "b", "--url", "http://127.0.0.1:1"), 4);
-    CHECK_ERR("cannot connect to 127.0.0.1:1");
-    CHECK_EQ(SEND("top", "--admin-url", "unix:/nowhere/at.all"), 4);
-    CHECK_ERR("cannot connect to /nowhere/at.all: No such file");
-    CHECK_EQ(SEND("reset", "a", "b", "--admin-url", "http://127.0.0.1:1"), 4);
+    reports(4, "take a b --url http://127.0.0.1:1",
+            "cannot connect to 127.0.0.1:1");
+    reports(4, "top --admin-url unix:/nowhere/at.all",
+            "cannot connect to /nowhere/at.all: No such file");
+    ends(4, "reset a b --admin-url http://127.0.0.1:1");
 }
 
 int main(void)

@@ -11,15 +11,13 @@ TEST(help)
     CHECK_ERR("sluice explain");
 
     CASE("help and version are data");
-    CHECK_EQ(SEND("--help"), 0);
-    CHECK_OUT("  check        Validate policy files\n");
+    prints(0, "--help", "  check        Validate policy files\n");
     CHECK_OUT("  subject      Manage subjects: plans");
     CHECK_STR(sent_err, "");
-    CHECK_EQ(SEND("help"), 0);
-    CHECK_OUT("usage: sluice COMMAND");
-    CHECK_EQ(SEND("--version"), 0);
+    prints(0, "help", "usage: sluice COMMAND");
+    ends(0, "--version");
     CHECK_STR(sent_out, "sluice " SLUICE_VERSION "\n");
-    CHECK_EQ(SEND("-V"), 0);
+    ends(0, "-V");
 
     CASE("each command has help with an example");
     for (size_t i = 0; sl_commands[i]; i++) {
@@ -41,62 +39,50 @@ TEST(help)
 TEST(slips)
 {
     CASE("slips in commands");
-    CHECK_EQ(SEND("chekc"), 2);
+    ends(2, "chekc");
     CHECK_STR(sent_err,
               "sluice: unknown command \"chekc\"; did you mean check?\n");
-    CHECK_EQ(SEND("unlike-any"), 2);
-    CHECK_ERR("see 'sluice --help'");
-    CHECK_EQ(SEND("help", "chekc"), 2);
-    CHECK_EQ(SEND("--hlp"), 2);
-    CHECK_ERR("a command comes first");
+    reports(2, "unlike-any", "see 'sluice --help'");
+    ends(2, "help chekc");
+    reports(2, "--hlp", "a command comes first");
 
     CASE("slips in flags");
-    CHECK_EQ(SEND("check", "--shema"), 2);
+    ends(2, "check --shema");
     CHECK_STR(sent_err, "sluice check: unknown flag --shema; did you mean "
                         "--schema?\n");
-    CHECK_EQ(SEND("check", "--unlike=any"), 2);
-    CHECK_ERR("see 'sluice check --help'");
-    CHECK_EQ(SEND("check", "-x"), 2);
-    CHECK_EQ(SEND("check", "--schema=yes"), 2);
-    CHECK_ERR("--schema takes no value");
-    CHECK_EQ(SEND("check", "-hx"), 2);
-    CHECK_EQ(SEND("bench", "--keys"), 2);
-    CHECK_ERR("--keys needs a value: --keys N");
-    CHECK_EQ(SEND("init", "-o", "json"), 2);
+    reports(2, "check --unlike=any", "see 'sluice check --help'");
+    ends(2, "check -x");
+    reports(2, "check --schema=yes", "--schema takes no value");
+    ends(2, "check -hx");
+    reports(2, "bench --keys", "--keys needs a value: --keys N");
+    ends(2, "init -o json");
 
     CASE("outputs");
-    CHECK_EQ(SEND("check", "-o", "xml"), 2);
-    CHECK_ERR("unknown output format \"xml\"; write -o table|json");
-    CHECK_EQ(SEND("check", "x", "-otap"), 2);
-    CHECK_EQ(SEND("check", "x", "--output=tap"), 2);
+    reports(2, "check -o xml",
+            "unknown output format \"xml\"; write -o table|json");
+    ends(2, "check x -otap");
+    ends(2, "check x --output=tap");
 
     CASE("too few and too many arguments");
-    CHECK_EQ(SEND("check"), 2);
-    CHECK_EQ(SEND("explain", "x"), 2);
-    CHECK_ERR("usage: sluice explain POLICY");
-    CHECK_EQ(SEND("completion", "bash", "zsh"), 2);
-    CHECK_ERR("unexpected argument \"zsh\"");
+    ends(2, "check");
+    reports(2, "explain x", "usage: sluice explain POLICY");
+    reports(2, "completion bash zsh", "unexpected argument \"zsh\"");
 
     CASE("what could move a cursor is not printed");
-    CHECK_EQ(SEND("a\033[2Jb\xc2\x9b"), 2);
-    CHECK_ERR("\"a?[2Jb?\"");
+    reports(2, "a\033[2Jb\xc2\x9b", "\"a?[2Jb?\"");
 }
 
 TEST(completion)
 {
     CASE("completion knows commands, flags and outputs");
-    CHECK_EQ(SEND("completion", "bash"), 0);
-    CHECK_OUT("complete -F _sluice sluice");
+    prints(0, "completion bash", "complete -F _sluice sluice");
     CHECK_OUT("--print --schema --reference --output -o --help -h");
     CHECK_OUT("formats=\"table json tap\"");
-    CHECK_EQ(SEND("completion", "zsh"), 0);
-    CHECK_OUT("#compdef sluice");
+    prints(0, "completion zsh", "#compdef sluice");
     CHECK_OUT("'check:Validate policy files'");
-    CHECK_EQ(SEND("completion", "fish"), 0);
-    CHECK_OUT("-l threads -x");
+    prints(0, "completion fish", "-l threads -x");
     CHECK_OUT("subject");
-    CHECK_EQ(SEND("completion", "csh"), 2);
-    CHECK_ERR("write bash, zsh or fish");
+    reports(2, "completion csh", "write bash, zsh or fish");
 }
 
 int main(void)

@@ -107,19 +107,19 @@ static void test_answers(bool dawdles)
     begin(&s);
     CHECK_EQ(sl_daemon_client_init(&client, s.url, &sl_alloc_libc, &diag), 0);
     CHECK_EQ(sl_daemon_client_ask(&client, "POST", "/v1/check", SL_STR("{}"),
-                                  &status, &body, &diag),
+                                  &status, &body),
              0);
     CHECK_EQ(status, 200);
     CHECK(sl_str_eq(body, SL_STR("hello")));
-    CHECK_EQ(sl_daemon_client_ask(&client, "GET", "/b", SL_STR(""), &status,
-                                  &body, &diag),
-             0);
+    CHECK_EQ(
+        sl_daemon_client_ask(&client, "GET", "/b", SL_STR(""), &status, &body),
+        0);
     CHECK_EQ(status, 404);
     CHECK_EQ(body.len, 0);
     CHECK_EQ(client.fd, -1);
-    CHECK_EQ(sl_daemon_client_ask(&client, "PUT", "/c", SL_STR("x"), &status,
-                                  &body, &diag),
-             0);
+    CHECK_EQ(
+        sl_daemon_client_ask(&client, "PUT", "/c", SL_STR("x"), &status, &body),
+        0);
     CHECK(sl_str_eq(body, SL_STR("again")));
     sl_daemon_client_done(&client);
     end(&s);
@@ -138,9 +138,9 @@ static void refused(const char *answer, const char *why)
 
     begin(&s);
     CHECK_EQ(sl_daemon_client_init(&client, s.url, &sl_alloc_libc, &diag), 0);
-    CHECK_EQ(sl_daemon_client_ask(&client, "GET", "/", SL_STR(""), &status,
-                                  &body, &diag),
-             SLUICE_ESYS);
+    CHECK_EQ(
+        sl_daemon_client_ask(&client, "GET", "/", SL_STR(""), &status, &body),
+        SLUICE_ESYS);
     if (!strstr(diag.sentence, why))
         printf("# %s\n", diag.sentence);
     CHECK(strstr(diag.sentence, why) != NULL);
@@ -216,8 +216,7 @@ static bool try(unsigned nth)
 
     begin(&s);
     CHECK_EQ(sl_daemon_client_init(&client, s.url, &alloc, &diag), 0);
-    err = sl_daemon_client_ask(&client, "GET", "/", SL_STR(""), &status, &body,
-                               &diag);
+    err = sl_daemon_client_ask(&client, "GET", "/", SL_STR(""), &status, &body);
     CHECK(err == 0 || err == SLUICE_ENOMEM);
     sl_daemon_client_done(&client);
     end(&s);
@@ -247,9 +246,9 @@ TEST(nobody)
     begin(&s);
     CHECK_EQ(sl_daemon_client_init(&client, s.url, &sl_alloc_libc, &diag), 0);
     end(&s);
-    CHECK_EQ(sl_daemon_client_ask(&client, "GET", "/", SL_STR(""), &status,
-                                  &body, &diag),
-             SLUICE_ESYS);
+    CHECK_EQ(
+        sl_daemon_client_ask(&client, "GET", "/", SL_STR(""), &status, &body),
+        SLUICE_ESYS);
     CHECK(strstr(diag.sentence, "cannot connect") != NULL);
     sl_daemon_client_done(&client);
 }

@@ -20,92 +20,81 @@ static const char bad[] = "sluice: 1\n"
 static void test_check(void)
 {
     CASE("a policy that is right");
-    CHECK_EQ(SEND("check", POLICY), 0);
+    ends(0, "check " POLICY);
     CHECK_STR(sent_out, POLICY ": ok: 4 limits, 6 routes, 2 plans\n");
     CHECK_STR(sent_err, "");
-    CHECK_EQ(SEND_IN(good, "check", "-"), 0);
+    ends_in(good, 0, "check -");
     CHECK_STR(sent_out, "-: ok: 1 limit, 0 routes, 1 plan\n");
 
     CASE("a policy that is not");
-    CHECK_EQ(SEND_IN(bad, "check", "-"), 3);
+    ends_in(bad, 3, "check -");
     CHECK_STR(sent_out, "");
     CHECK_ERR("stdin:2:1: ");
     CHECK_ERR("limits");
-    CHECK_EQ(SEND_IN(bad, "check", POLICY, "-"), 3);
-    CHECK_OUT("ok: 4 limits");
-    CHECK_EQ(SEND("check", "no/such.yaml"), 3);
-    CHECK_ERR("no/such.yaml");
+    prints_in(bad, 3, "check " POLICY " -", "ok: 4 limits");
+    reports(3, "check no/such.yaml", "no/such.yaml");
 
     CASE("as JSON");
-    CHECK_EQ(SEND("check", "-o", "json", POLICY), 0);
+    ends(0, "check -o json " POLICY);
     CHECK_STR(sent_out, "{\"file\":\"" POLICY "\",\"ok\":true,\"errors\":0,"
                         "\"warnings\":0,\"problems\":[]}\n");
-    CHECK_EQ(SEND_IN(bad, "check", "-", "--output=json"), 3);
-    CHECK_OUT("{\"file\":\"-\",\"ok\":false,\"errors\":");
+    prints_in(bad, 3, "check - --output=json",
+              "{\"file\":\"-\",\"ok\":false,\"errors\":");
     CHECK_OUT("{\"file\":\"stdin\",\"line\":2,\"column\":1,\"severity\":"
               "\"error\",\"message\":");
     CHECK_STR(sent_err, "");
-    CHECK_EQ(SEND("check", "-ojson", "no/such.yaml"), 3);
-    CHECK_OUT("\"ok\":false,\"errors\":1");
+    prints(3, "check -ojson no/such.yaml", "\"ok\":false,\"errors\":1");
 
     CASE("as it was understood");
-    CHECK_EQ(SEND("check", "--print", POLICY), 0);
+    ends(0, "check --print " POLICY);
     CHECK(strncmp(sent_out, "sluice: 1\nenv: ", 15) == 0);
     CHECK_OUT("    on_full: allow\n");
     CHECK(!strstr(sent_out, ": ok"));
     CHECK_STR(sent_err, "");
-    CHECK_EQ(SEND_IN(good, "check", "--print", "-"), 0);
-    CHECK_OUT("    rate: 5/min burst 8\n");
+    prints_in(good, 0, "check --print -", "    rate: 5/min burst 8\n");
     CHECK_OUT("\ndefault: [api]\n");
-    CHECK_EQ(SEND_IN("sluice: 1\n", "check", "--print", "-"), 0);
-    CHECK_OUT("sluice: 1\n");
+    prints_in("sluice: 1\n", 0, "check --print -", "sluice: 1\n");
     CHECK_ERR("warning");
-    CHECK_EQ(SEND_IN(bad, "check", "--print", "-"), 3);
+    ends_in(bad, 3, "check --print -");
     CHECK_STR(sent_out, "");
     CHECK_ERR("stdin:2:1: ");
-    CHECK_EQ(SEND("check", "--print"), 2);
-    CHECK_EQ(SEND("check", "--print", POLICY, POLICY), 2);
-    CHECK_ERR("--print accepts one policy, not 2");
-    CHECK_EQ(SEND("check", "--print", "-o", "json", POLICY), 2);
-    CHECK_ERR("--print writes YAML");
+    ends(2, "check --print");
+    reports(2, "check --print " POLICY " " POLICY,
+            "--print accepts one policy, not 2");
+    reports(2, "check --print -o json " POLICY, "--print writes YAML");
 
     CASE("the language");
-    CHECK_EQ(SEND("check", "--schema"), 0);
-    CHECK_OUT("\"$schema\"");
-    CHECK_EQ(SEND("check", "--reference"), 0);
-    CHECK_OUT("# ");
+    prints(0, "check --schema", "\"$schema\"");
+    prints(0, "check --reference", "# ");
 }
 
 static void test_explain(void)
 {
     CASE("a request that passes");
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=ann", "plan=pro"), 0);
-    CHECK_OUT("api");
+    prints(0, "explain " POLICY " 'GET /x' user=ann plan=pro", "api");
     CHECK_OUT("ann");
     CHECK_OUT("pro");
-    CHECK_EQ(SEND("explain", POLICY, "GET", "/x", "user=ann"), 0);
-    CHECK_EQ(SEND("explain", POLICY, "job work", "org=acme", "cost=10"), 0);
-    CHECK_EQ(SEND("explain", POLICY, "take api ann"), 0);
-    CHECK_EQ(SEND_IN(good, "explain", "-", "GET /x", "header.x-user=a b"), 0);
+    ends(0, "explain " POLICY " GET /x user=ann");
+    ends(0, "explain " POLICY " 'job work' org=acme cost=10");
+    ends(0, "explain " POLICY " 'take api ann'");
+    ends_in(good, 0, "explain - 'GET /x' 'header.x-user=a b'");
 
     CASE("one that does not");
-    CHECK_EQ(SEND("explain", POLICY, "job work", "org=acme", "cost=11"), 1);
-    CHECK_OUT("month");
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=a", "cost.api=4"), 1);
+    prints(1, "explain " POLICY " 'job work' org=acme cost=11", "month");
+    ends(1, "explain " POLICY " 'GET /x' user=a cost.api=4");
 
     CASE("as JSON, at an instant");
-    CHECK_EQ(SEND("explain", "-ojson", POLICY, "job work", "org=acme",
-                  "at=2026-01-31T23:59:59Z"),
-             0);
-    CHECK_OUT("{\"allowed\":true,\"status\":200");
+    prints(0,
+           "explain -ojson " POLICY
+           " 'job work' org=acme at=2026-01-31T23:59:59Z",
+           "{\"allowed\":true,\"status\":200");
     CHECK_OUT("\"reset_ms\":1000");
-    CHECK_EQ(
-        SEND("explain", "-ojson", POLICY, "job work", "org=acme", "at=30d"), 0);
-    CHECK_OUT("\"reset_ms\":86400000");
+    prints(0, "explain -ojson " POLICY " 'job work' org=acme at=30d",
+           "\"reset_ms\":86400000");
 
     CASE("who asks, and what would be left");
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=ann", "role=r\nx"), 0);
-    CHECK_OUT("\ncaller   user ann, role r\\x0ax; plan ");
+    prints(0, "explain " POLICY " 'GET /x' user=ann 'role=r\nx'",
+           "\ncaller   user ann, role r\\x0ax; plan ");
     CHECK_OUT(" left, ");
     CHECK_OUT(" after this\n");
 }
@@ -113,30 +102,28 @@ static void test_explain(void)
 static void test_explain_slips(void)
 {
     CASE("slips");
-    CHECK_EQ(SEND("explain", POLICY, "GET"), 2);
-    CHECK_ERR("write 'GET /path', 'job NAME' or 'take LIMIT KEY'");
-    CHECK_EQ(SEND("explain", POLICY, " "), 2);
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "usr=ann"), 2);
-    CHECK_ERR("write: user=ann");
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "at=noon"), 2);
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "at=60000d"), 2);
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "x2"), 2);
-    CHECK_ERR("xN cannot be used with explain");
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "evry=1s"), 2);
-    CHECK_ERR("idempotency_key and at\n");
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "att=1s"), 2);
-    CHECK_ERR("write: at=1s");
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "8x"), 2);
-    CHECK_ERR("\"8x\" is not an input; write NAME=VALUE\n");
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=a", "cost.qq=10"), 2);
+    reports(2, "explain " POLICY " GET",
+            "write 'GET /path', 'job NAME' or 'take LIMIT KEY'");
+    ends(2, "explain " POLICY " ' '");
+    reports(2, "explain " POLICY " 'GET /x' usr=ann", "write: user=ann");
+    ends(2, "explain " POLICY " 'GET /x' at=noon");
+    ends(2, "explain " POLICY " 'GET /x' at=60000d");
+    reports(2, "explain " POLICY " 'GET /x' x2",
+            "xN cannot be used with explain");
+    reports(2, "explain " POLICY " 'GET /x' evry=1s",
+            "idempotency_key and at\n");
+    reports(2, "explain " POLICY " 'GET /x' att=1s", "write: at=1s");
+    reports(2, "explain " POLICY " 'GET /x' 8x",
+            "\"8x\" is not an input; write NAME=VALUE\n");
+    ends(2, "explain " POLICY " 'GET /x' user=a cost.qq=10");
     CHECK_STR(sent_out, "");
     CHECK_ERR("the policy has no limit \"qq\"\n");
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=a", "cost.aip=10"), 2);
-    CHECK_ERR("the policy has no limit \"aip\"; did you mean \"api\"?\n");
-    CHECK_EQ(SEND("explain", POLICY, "GET /x", "user=a", "cost.month=10"), 0);
-    CHECK_EQ(SEND("explain", POLICY, "take aip x"), 2);
-    CHECK_EQ(SEND_IN(bad, "explain", "-", "GET /x"), 3);
-    CHECK_EQ(SEND("explain", "no/such.yaml", "GET /x"), 3);
+    reports(2, "explain " POLICY " 'GET /x' user=a cost.aip=10",
+            "the policy has no limit \"aip\"; did you mean \"api\"?\n");
+    ends(0, "explain " POLICY " 'GET /x' user=a cost.month=10");
+    ends(2, "explain " POLICY " 'take aip x'");
+    ends_in(bad, 3, "explain - 'GET /x'");
+    ends(3, "explain no/such.yaml 'GET /x'");
     CHECK_STR(sent_err,
               "no/such.yaml: can't be read: No such file or directory\n");
 }
@@ -144,22 +131,21 @@ static void test_explain_slips(void)
 static void test_flows(void)
 {
     CASE("flows that pass");
-    CHECK_EQ(SEND("test", "../../flow/a01-acts.flow",
-                  "../../flow/a02-clock.flow", "../../flow/a03-subjects.flow",
-                  "../../flow/a04-reload.flow"),
-             0);
-    CHECK_OUT("ok   ../../flow/a04-reload.flow: what was used stays used (7 "
-              "lines)\n");
+    prints(0,
+           "test ../../flow/a01-acts.flow ../../flow/a02-clock.flow "
+           "../../flow/a03-subjects.flow ../../flow/a04-reload.flow",
+           "ok   ../../flow/a04-reload.flow: what was used stays used (7 "
+           "lines)\n");
     CHECK_OUT(" passed, 0 failed\n");
-    CHECK_EQ(SEND("test", "-otap", "../../flow/a04-reload.flow"), 0);
+    ends(0, "test -otap ../../flow/a04-reload.flow");
     CHECK_STR(sent_out,
               "ok 1 - ../../flow/a04-reload.flow: what was used stays used\n"
               "ok 2 - ../../flow/a04-reload.flow: each flow begins with "
               "nothing used\n1..2\n");
-    CHECK_EQ(SEND("test", "-ojson", "../../flow/a04-reload.flow"), 0);
-    CHECK_OUT("{\"flows\":[{\"file\":\"../../flow/a04-reload.flow\",\"name\":"
-              "\"what was used stays used\",\"ok\":true,\"lines\":7,\"line\":0,"
-              "\"misses\":[],\"message\":\"\"},{");
+    prints(0, "test -ojson ../../flow/a04-reload.flow",
+           "{\"flows\":[{\"file\":\"../../flow/a04-reload.flow\",\"name\":"
+           "\"what was used stays used\",\"ok\":true,\"lines\":7,\"line\":0,"
+           "\"misses\":[],\"message\":\"\"},{");
     CHECK_OUT("],\"passed\":2,\"failed\":0}\n");
 }
 
@@ -251,14 +237,12 @@ static void test_stops(void)
     CHECK_OUT("\"ok\":false");
     CHECK_EQ(flow("GET", "tap"), 2);
     CHECK_OUT("not ok 1 - stdin: cannot be read\n1..1\n");
-    CHECK_EQ(SEND("test", "no/such.flow"), 2);
+    ends(2, "test no/such.flow");
     CHECK_STR(sent_err, "no/such.flow: No such file or directory\n");
 
     CASE("policies that are refused");
-    CHECK_EQ(SEND_IN("policy no/such.yaml\nflow f\nGET /\nflow g\nGET /\n",
-                     "test", "-"),
-             3);
-    CHECK_ERR("no/such.yaml");
+    reports_in("policy no/such.yaml\nflow f\nGET /\nflow g\nGET /\n", 3,
+               "test -", "no/such.yaml");
     CHECK_OUT("0 passed, 2 failed\n");
     CHECK_EQ(flow("reload no/such.yaml", "tap"), 3);
     CHECK_OUT("# the policy is invalid\nnot ok 1 - stdin: f\n");
@@ -312,11 +296,11 @@ static void test_init(void)
     char folder[] = "/tmp/sluice-init-XXXXXX", path[64];
 
     CASE("a starter that passes without a warning");
-    CHECK_EQ(SEND("init", "-"), 0);
+    ends(0, "init -");
     {
         char *starter = strdup(sent_out);
 
-        CHECK_EQ(SEND_IN(starter, "check", "-"), 0);
+        ends_in(starter, 0, "check -");
         CHECK_STR(sent_out, "-: ok: 2 limits, 2 routes, 2 plans\n");
         CHECK_STR(sent_err, "");
         free(starter);
@@ -338,25 +322,22 @@ static void test_init(void)
 static void test_bench(void)
 {
     CASE("a bench of a millisecond is exact too");
-    CHECK_EQ(SEND("bench", "--duration", "1ms", "--threads=2", "--keys", "1k"),
-             0);
-    CHECK_OUT("GET /bench: 2 threads, 1000 keys, 1ms\n");
+    prints(0, "bench --duration 1ms --threads=2 --keys 1k",
+           "GET /bench: 2 threads, 1000 keys, 1ms\n");
     CHECK_OUT("yes: 10000 admitted");
-    CHECK_EQ(SEND("bench", POLICY, "--duration=1ms", "-ojson"), 0);
-    CHECK_OUT("{\"request\":\"GET /both\"");
+    prints(0, "bench " POLICY " --duration=1ms -ojson",
+           "{\"request\":\"GET /both\"");
     CHECK_OUT("\"exact\":true,\"admitted\":3,\"expected\":3}\n");
 
     CASE("what a bench can't do");
-    CHECK_EQ(SEND("bench", "--url", "http://x"), 2);
-    CHECK_ERR("not supported in this version");
-    CHECK_EQ(SEND("bench", "--threads", "0"), 2);
-    CHECK_ERR("--threads must lie between 1 and 128, not 0");
-    CHECK_EQ(SEND("bench", "--threads", "many"), 2);
-    CHECK_EQ(SEND("bench", "--duration", "1h"), 2);
-    CHECK_EQ(SEND("bench", "--duration", "1"), 2);
-    CHECK_EQ(SEND_IN(bad, "bench", "-"), 3);
-    CHECK_EQ(SEND_IN("sluice: 1\ndefault: []\n", "bench", "-"), 1);
-    CHECK_ERR("nothing to measure");
+    reports(2, "bench --url http://x", "not supported in this version");
+    reports(2, "bench --threads 0",
+            "--threads must lie between 1 and 128, not 0");
+    ends(2, "bench --threads many");
+    ends(2, "bench --duration 1h");
+    ends(2, "bench --duration 1");
+    ends_in(bad, 3, "bench -");
+    reports_in("sluice: 1\ndefault: []\n", 1, "bench -", "nothing to measure");
 }
 
 static void test_colours(void)
@@ -364,14 +345,13 @@ static void test_colours(void)
     CASE("colours are forced, and forbidden");
     unsetenv("NO_COLOR");
     setenv("CLICOLOR_FORCE", "1", 1);
-    CHECK_EQ(SEND("check", POLICY), 0);
-    CHECK_OUT("\033[32mok\033[0m");
+    prints(0, "check " POLICY, "\033[32mok\033[0m");
     setenv("NO_COLOR", "1", 1);
-    CHECK_EQ(SEND("check", POLICY), 0);
+    ends(0, "check " POLICY);
     CHECK(!strchr(sent_out, '\033'));
     unsetenv("CLICOLOR_FORCE");
     unsetenv("NO_COLOR");
-    CHECK_EQ(SEND("check", POLICY), 0);
+    ends(0, "check " POLICY);
     CHECK(!strchr(sent_out, '\033'));
 }
 

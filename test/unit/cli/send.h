@@ -48,6 +48,28 @@ static int send_with(const char *in, const char *const *words)
     return status;
 }
 
+/* The same for words in one line: split at blanks, '...' is one word. */
+static inline int send_line(const char *in, const char *line)
+{
+    const char *words[SEND_WORDS + 1] = {NULL};
+    char *text = strdup(line), *at = text;
+    int status;
+
+    for (size_t i = 0; i < SEND_WORDS && *at; i++) {
+        char end = *at == '\'' ? '\'' : ' ';
+
+        at += end == '\'';
+        words[i] = at;
+        at = strchrnul(at, end);
+        if (*at)
+            *at++ = '\0';
+        at += strspn(at, " ");
+    }
+    status = send_with(in, words);
+    free(text);
+    return status;
+}
+
 #define SEND(...) send_with("", (const char *const[]){__VA_ARGS__, NULL})
 #define SEND_IN(in, ...)                                                       \
     send_with((in), (const char *const[]){__VA_ARGS__, NULL})
@@ -63,6 +85,17 @@ static inline bool says(const char *text, const char *what)
 
 #define CHECK_OUT(what) CHECK(says(sent_out, (what)))
 #define CHECK_ERR(what) CHECK(says(sent_err, (what)))
+
+/* Run a line. Check its status, and what it prints on out or err. */
+#define ends(status, line)         CHECK_EQ(send_line("", line), status)
+#define prints(status, line, what) (void)(ends(status, line) && CHECK_OUT(what))
+#define reports(status, line, what)                                            \
+    (void)(ends(status, line) && CHECK_ERR(what))
+#define ends_in(in, status, line) CHECK_EQ(send_line(in, line), status)
+#define prints_in(in, status, line, what)                                      \
+    (void)(ends_in(in, status, line) && CHECK_OUT(what))
+#define reports_in(in, status, line, what)                                     \
+    (void)(ends_in(in, status, line) && CHECK_ERR(what))
 
 static inline void send_done(void)
 {

@@ -87,11 +87,10 @@ static void test_tiers(struct sl_buf *out)
     CHECK(says(out->bytes, "  pro: { aliases: [PRO_MONTHLY, PRO_YEARLY] }\n"));
     CHECK_STR(told, "9: rate-limit.tiers.pro.daily-limit is read from the "
                     "environment; its default 500 is used\n");
-    CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
-    CHECK_EQ(SEND_IN(out->bytes, "explain", "-", "GET /api/v1/ai/x", "user=a",
-                     "plan=STARTER_YEARLY", "-ojson"),
-             0);
-    CHECK_OUT("\"limit\":15,\"burst\":20");
+    ends_in(out->bytes, 0, "check -");
+    prints_in(out->bytes, 0,
+              "explain - 'GET /api/v1/ai/x' user=a plan=STARTER_YEARLY -ojson",
+              "\"limit\":15,\"burst\":20");
 
     CASE("paid tiers that are missing are told");
     CHECK_EQ(import("rate-limit.enabled=true\n", false, out), 0);
@@ -99,14 +98,14 @@ static void test_tiers(struct sl_buf *out)
                      "that plan would get the limits of free"));
     CHECK(says(told, "rate-limit.tiers.pro"));
     CHECK(says(told, "rate-limit.tiers.business"));
-    CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
+    ends_in(out->bytes, 0, "check -");
 
     CASE("YAML, and the first document alone");
     CHECK_EQ(import(tiers_yml, true, out), 0);
     CHECK(says(out->bytes, "enabled: false\n"));
     CHECK(says(out->bytes, "free: 6/min burst 9\n"));
     CHECK(says(out->bytes, "free: 60/day\n"));
-    CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
+    ends_in(out->bytes, 0, "check -");
 }
 
 static void test_fluo(struct sl_buf *out)
@@ -123,7 +122,7 @@ static void test_fluo(struct sl_buf *out)
                            "  deadline: 2s\n"));
     CHECK_STR(told, "3: quarkus.redis.timeout: every request waits up to 2s "
                     "when Redis does not answer; 20ms is a common deadline\n");
-    CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
+    ends_in(out->bytes, 0, "check -");
 
     CASE("spans as Java writes them, and several hosts");
     CHECK_EQ(import("fluo.ratelimit.user.requests-per-minute=7\n"
@@ -147,7 +146,7 @@ static void test_fluo(struct sl_buf *out)
                     "rate-limit:\n  enabled: true\n",
                     true, out),
              0);
-    CHECK_EQ(SEND_IN(out->bytes, "check", "-"), 0);
+    ends_in(out->bytes, 0, "check -");
 }
 
 static struct sl_buf *out_of_row;
@@ -420,19 +419,18 @@ TEST(count)
 TEST(op)
 {
     CASE("the errand");
-    CHECK_EQ(SEND_IN(all_tiers, "import", "spring", "-"), 0);
-    CHECK_OUT("sluice: 1\n");
+    prints_in(all_tiers, 0, "import spring -", "sluice: 1\n");
     CHECK_ERR("-:9: rate-limit.tiers.pro.daily-limit is read from");
-    CHECK_EQ(SEND_IN("a=b\n", "import", "spring", "-"), 1);
-    CHECK_ERR("has no setting whose name begins with rate-limit.");
-    CHECK_EQ(SEND_IN("=\n", "import", "spring", "-"), 1);
-    CHECK_ERR("-:1:1: this line is not a setting");
-    CHECK_EQ(SEND_IN("rate-limit.enabled=x\n", "import", "spring", "-"), 1);
+    reports_in("a=b\n", 1, "import spring -",
+               "has no setting whose name begins with rate-limit.");
+    reports_in("=\n", 1, "import spring -",
+               "-:1:1: this line is not a setting");
+    ends_in("rate-limit.enabled=x\n", 1, "import spring -");
     CHECK_STR(sent_out, "");
-    CHECK_EQ(SEND("import", "spring", "no/such"), 1);
-    CHECK_EQ(SEND("import", "envoy-ratelimit", "no/such"), 1);
-    CHECK_ERR("no/such can't be read: No such file or directory");
-    CHECK_EQ(SEND("import", "winter", "x"), 2);
+    ends(1, "import spring no/such");
+    reports(1, "import envoy-ratelimit no/such",
+            "no/such can't be read: No such file or directory");
+    ends(2, "import winter x");
 }
 
 int main(void)
