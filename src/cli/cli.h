@@ -39,7 +39,10 @@ enum sl_cli_listener { SL_LISTENER_NONE, SL_LISTENER_HTTP, SL_LISTENER_ADMIN };
 
 struct sl_cli_args;
 
+struct sl_cli_request;
+
 typedef int sl_command_f(struct sl_cli_args *args);
+typedef int sl_cli_request_f(struct sl_cli_request *r);
 
 struct sl_command {
     const char *name;
@@ -52,6 +55,7 @@ struct sl_command {
     enum sl_cli_listener listener;
     unsigned least, most; /* number of words */
     sl_command_f *run;
+    sl_cli_request_f *ask; /* without `run`: called with an empty request */
 };
 
 /* The arguments of one command. */
@@ -281,12 +285,10 @@ struct sl_cli_request {
     struct sl_writer path, body; /* append to the two buffers */
 };
 
-/* Make a request with an empty path of at most `path_most` bytes and an empty
- * body, set URL and token by the listener of the command, and call `run`.
- * Returns its exit status, or one after printing why. */
-typedef int sl_cli_request_f(struct sl_cli_request *r);
-SL_MUST_USE int sl_cli_request_run(struct sl_cli_args *args, size_t path_most,
-                                   sl_cli_request_f *run);
+/* Call `ask` with an empty request, whose URL and token are set by the listener
+ * of the command. Returns its exit status, or one after printing why. */
+SL_MUST_USE int sl_cli_request_run(struct sl_cli_args *args,
+                                   sl_cli_request_f *ask);
 
 #define SL_TOKEN_REQUIRED                                                      \
     "%s requires a token; name the file that contains it with --token-file"

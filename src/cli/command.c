@@ -296,7 +296,11 @@ static int run_command(struct sl_cli_args *args, const char *name, bool help,
         return status;
     if (help)
         print_help(args->cli->out, args->command);
-    return flush(args, help ? SL_EXIT_OK : args->command->run(args));
+    else if (args->command->run)
+        status = args->command->run(args);
+    else
+        status = sl_cli_request_run(args, args->command->ask);
+    return flush(args, status);
 }
 
 static bool is_either(const char *text, const char *a, const char *b)

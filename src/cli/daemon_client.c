@@ -445,6 +445,7 @@ static int read_token(struct sl_cli_args *args, struct sl_daemon_client *client,
 /* ---- requests ---- */
 
 #define BODY_BYTES ((size_t)1 << 20) /* a daemon accepts 1 MiB */
+#define PATH_BYTES ((size_t)8 << 10) /* and a line of 8 KiB */
 
 /* The sources of URL and token, by listener. */
 static const struct source {
@@ -484,19 +485,18 @@ static int open_client(struct sl_cli_request *r)
     return value ? set_token(args, client, sl_str_c(value), source->token) : 0;
 }
 
-int sl_cli_request_run(struct sl_cli_args *args, size_t path_most,
-                       sl_cli_request_f *run)
+int sl_cli_request_run(struct sl_cli_args *args, sl_cli_request_f *ask)
 {
     struct sl_cli_request r = {.args = args};
     int status;
 
-    sl_buf_init(&r.path_text, path_most, &sl_alloc_libc);
+    sl_buf_init(&r.path_text, PATH_BYTES, &sl_alloc_libc);
     sl_buf_init(&r.body_text, BODY_BYTES, &sl_alloc_libc);
     r.path.out = &r.path_text;
     r.body.out = &r.body_text;
     status = open_client(&r);
     if (!status)
-        status = run(&r);
+        status = ask(&r);
     sl_daemon_client_done(&r.client);
     sl_buf_done(&r.path_text);
     sl_buf_done(&r.body_text);

@@ -11,7 +11,6 @@
 #include "wire/csv.h"
 #include "wire/json.h"
 
-#define PATH_BYTES ((size_t)8 << 10)  /* a daemon's maximum for a line */
 #define LIST_BYTES ((size_t)16 << 10) /* roles or aliases as one text */
 
 /* ---- get, set and rm: one subject ---- */
@@ -614,10 +613,10 @@ static const struct action {
     {"import", 1, 1,  "FILE",                     import_subjects},
 };
 
-static int run(struct sl_cli_args *args)
+static int ask_subject(struct sl_cli_request *r)
 {
-    const char *word = args->words[0], *names[SL_LEN(actions)], *near;
-    size_t count = args->word_count - 1;
+    const char *word = r->args->words[0], *names[SL_LEN(actions)], *near;
+    size_t count = r->args->word_count - 1;
 
     for (size_t i = 0; i < SL_LEN(actions); i++) {
         const struct action *action = &actions[i];
@@ -626,12 +625,12 @@ static int run(struct sl_cli_args *args)
         if (strcmp(word, action->name) != 0)
             continue;
         if (count < action->least || count > action->most)
-            return sl_cli_misuse(args, "usage: sluice subject %s %s",
+            return sl_cli_misuse(r->args, "usage: sluice subject %s %s",
                                  action->name, action->usage);
-        return sl_cli_request_run(args, PATH_BYTES, action->run);
+        return action->run(r);
     }
     near = sl_str_nearest(sl_str_c(word), names, SL_LEN(names));
-    return sl_cli_misuse(args, "unknown action \"%s\"; write %s", word,
+    return sl_cli_misuse(r->args, "unknown action \"%s\"; write %s", word,
                          near ? near : "get, set, rm, list or import");
 }
 
@@ -673,5 +672,5 @@ const struct sl_command sl_command_subject = {
     .listener = SL_LISTENER_ADMIN,
     .least = 1,
     .most = 93,
-    .run = run,
+    .ask = ask_subject,
 };

@@ -10,8 +10,6 @@
 #include "cli/cli.h"
 #include "wire/json.h"
 
-#define PATH_BYTES 512
-
 /* ---- sluice take ---- */
 
 /* denied 429 by ai-minute; retry in 12s */
@@ -136,11 +134,6 @@ static int ask_take(struct sl_cli_request *r)
     return status;
 }
 
-static int run_take(struct sl_cli_args *args)
-{
-    return sl_cli_request_run(args, PATH_BYTES, ask_take);
-}
-
 static const struct sl_flag take_flags[] = {
     {'\0', "hold", "DURATION",
      "hold the cost for this time; see `sluice hold`"},
@@ -169,7 +162,7 @@ const struct sl_command sl_command_take = {
     .listener = SL_LISTENER_HTTP,
     .least = 1,
     .most = (unsigned)-1,
-    .run = run_take,
+    .ask = ask_take,
 };
 
 /* ---- sluice hold: settle, release or extend a hold ---- */
@@ -316,11 +309,6 @@ static int ask_hold(struct sl_cli_request *r)
     return sl_cli_request_print(r, "POST", too_long, print_ended);
 }
 
-static int run_hold(struct sl_cli_args *args)
-{
-    return sl_cli_request_run(args, PATH_BYTES, ask_hold);
-}
-
 const struct sl_command sl_command_hold = {
     .name = "hold",
     .usage = "settle ID [cost=N | cost.LIMIT=N...] [status=N] | release ID | "
@@ -342,5 +330,5 @@ const struct sl_command sl_command_hold = {
     .listener = SL_LISTENER_HTTP,
     .least = 2,
     .most = WORDS_MAX,
-    .run = run_hold,
+    .ask = ask_hold,
 };

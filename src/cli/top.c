@@ -6,7 +6,6 @@
 
 #include "cli/cli.h"
 
-#define PATH_BYTES    ((size_t)8 << 10)
 #define WATCH_SECONDS 2
 
 /* ---- sluice top: the keys with the most denials ---- */
@@ -107,11 +106,6 @@ static int ask_top(struct sl_cli_request *r)
     return sl_cli_flag(r->args, "watch") ? watch(r) : show(r);
 }
 
-static int run_top(struct sl_cli_args *args)
-{
-    return sl_cli_request_run(args, PATH_BYTES, ask_top);
-}
-
 static const struct sl_flag top_flags[] = {
     {'\0', "by",       "denied|allowed|cost", "sort order (denied)"          },
     {'\0', "limit",    "NAME",                "only this limit"              },
@@ -137,7 +131,7 @@ const struct sl_command sl_command_top = {
     .formats = "table|json",
     .flags = top_flags,
     .listener = SL_LISTENER_ADMIN,
-    .run = run_top,
+    .ask = ask_top,
 };
 
 /* ---- sluice reset: clear the usage of a key ---- */
@@ -169,11 +163,6 @@ static int ask_reset(struct sl_cli_request *r)
                                 "the key is too long", print_reset);
 }
 
-static int run_reset(struct sl_cli_args *args)
-{
-    return sl_cli_request_run(args, PATH_BYTES, ask_reset);
-}
-
 static const struct sl_flag reset_flags[] = {
     {'\0', "look",  NULL,   "show the numbers, do not reset them"           },
     {'\0', "plan",  "PLAN", "show the numbers for this plan"                },
@@ -197,5 +186,5 @@ const struct sl_command sl_command_reset = {
     .listener = SL_LISTENER_ADMIN,
     .least = 1,
     .most = 5,
-    .run = run_reset,
+    .ask = ask_reset,
 };

@@ -7,7 +7,6 @@
 #include "cli/cli.h"
 #include "wire/json.h"
 
-#define PATH_BYTES  ((size_t)16 << 10)
 #define BAR_COLUMNS 20 /* inside the brackets */
 #define DAYS_SHOWN  14 /* at most, the last ones */
 
@@ -182,16 +181,14 @@ static int report_usage(struct sl_cli_request *r)
 
 static int ask_usage(struct sl_cli_request *r)
 {
-    return r->args->word_count == 4 ? report_usage(r) : show_usage(r);
-}
+    char **words = r->args->words;
 
-static int run_usage(struct sl_cli_args *args)
-{
-    if (args->word_count == 3)
+    if (r->args->word_count == 3)
         return sl_cli_misuse(
-            args, "missing amount for %s; write: sluice usage %s %s %s AMOUNT",
-            args->words[2], args->words[0], args->words[1], args->words[2]);
-    return sl_cli_request_run(args, PATH_BYTES, ask_usage);
+            r->args,
+            "missing amount for %s; write: sluice usage %s %s %s AMOUNT",
+            words[2], words[0], words[1], words[2]);
+    return r->args->word_count == 4 ? report_usage(r) : show_usage(r);
 }
 
 static const struct sl_flag usage_flags[] = {
@@ -219,7 +216,7 @@ const struct sl_command sl_command_usage = {
     .listener = SL_LISTENER_HTTP,
     .least = 2,
     .most = 4,
-    .run = run_usage,
+    .ask = ask_usage,
 };
 
 /* ---- sluice backlog: show or report the number of waiting jobs ---- */
@@ -275,11 +272,6 @@ static int ask_backlog(struct sl_cli_request *r)
     return sl_cli_request_print(r, reports ? "PUT" : "GET", "", print_backlogs);
 }
 
-static int run_backlog(struct sl_cli_args *args)
-{
-    return sl_cli_request_run(args, PATH_BYTES, ask_backlog);
-}
-
 const struct sl_command sl_command_backlog = {
     .name = "backlog",
     .usage = "[NAME [DEPTH]]",
@@ -294,12 +286,10 @@ const struct sl_command sl_command_backlog = {
     .formats = "table|json",
     .listener = SL_LISTENER_HTTP,
     .most = 2,
-    .run = run_backlog,
+    .ask = ask_backlog,
 };
 
 /* ---- sluice leases: show the quota leases of daemons, or release them ---- */
-
-#define LEASES_PATH_BYTES 256
 
 /* The answer to a release has no list. */
 static int print_leases(struct sl_cli_args *args, json_t *answer)
@@ -326,24 +316,20 @@ static int print_leases(struct sl_cli_args *args, json_t *answer)
 
 static int ask_leases(struct sl_cli_request *r)
 {
-    bool release = r->args->word_count == 2;
+    struct sl_cli_args *args = r->args;
+    bool release = args->word_count == 2;
 
-    sl_writer_add(&r->path, SL_STR("/v1/leases"));
-    if (release)
-        sl_cli_request_segment(r, r->args->words[1]);
-    return sl_cli_request_print(r, release ? "DELETE" : "GET",
-                                "the name of the node is too long",
-                                print_leases);
-}
-
-static int run_leases(struct sl_cli_args *args)
-{
-    if (args->word_count == 1 ||
-        (args->word_count == 2 && strcmp(args->words[0], "release") != 0))
+    if (args->word_count > 0 &&
+        (!release || strcmp(args->words[0], "release") != 0))
         return sl_cli_misuse(
             args, "unknown argument; write `sluice leases` or `sluice "
                   "leases release NODE`");
-    return sl_cli_request_run(args, LEASES_PATH_BYTES, ask_leases);
+    sl_writer_add(&r->path, SL_STR("/v1/leases"));
+    if (release)
+        sl_cli_request_segment(r, args->words[1]);
+    return sl_cli_request_print(r, release ? "DELETE" : "GET",
+                                "the name of the node is too long",
+                                print_leases);
 }
 
 const struct sl_command sl_command_leases = {
@@ -361,5 +347,5 @@ const struct sl_command sl_command_leases = {
     .formats = "table|json",
     .listener = SL_LISTENER_ADMIN,
     .most = 2,
-    .run = run_leases,
+    .ask = ask_leases,
 };
