@@ -265,13 +265,13 @@ leased_passes() {
 for _ in 1 2 3 4 5 6 7 8; do leased_passes && break; done
 check 'while the database is away, what is leased passes' has "$out" '"status":200,'
 SECONDS=0
-job work nobody ',"plan":"free"'
+job work newcomer ',"plan":"free"'
 check 'what is not can not be decided' has "$out" '"status":503,'
 check 'in time' test "$SECONDS" -lt 20
-job lenient nobody ',"plan":"free"'
+job lenient newcomer ',"plan":"free"'
 check 'unless the limit says so' has "$out" '"status":200,'
 unlock_books
-check 'and when it is back it goes on' until_ works_again nobody
+check 'and when it is back it goes on' until_ works_again newcomer
 
 # ---- stopped, released, and back ----
 

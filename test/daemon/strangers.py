@@ -21,7 +21,7 @@ signature = "A" * 342
 statuses = collections.Counter()
 began = time.monotonic()
 for i in range(count):
-    head = part({"alg": "RS256", "kid": "nobody-%d" % i})
+    head = part({"alg": "RS256", "kid": "unknown-%d" % i})
     token = "%s.%s.%s" % (head, payload, signature)
     conn.request("GET", "/v1/auth", headers={
         "X-Original-URI": "/x",

@@ -1,5 +1,5 @@
-/* What the errands have in common that ask a daemon; that they get their
- * answers is test/daemon/operate.sh's. */
+/* check.c -- commands that ask a daemon: output and errors before the request.
+ * Their answers are tested by test/daemon/operate.sh. */
 
 #include "cli/cli.h"
 #include "send.h"
@@ -60,7 +60,7 @@ TEST(spans)
     };
     char out[32];
 
-    CASE("spans for people are rounded up");
+    CASE("durations are rounded up");
     for (size_t i = 0; i + 1 < SL_LEN(rows); i++)
         CHECK_STR(sl_span_print(rows[i].span, out), rows[i].text);
     CHECK(sl_span_print(SL_NS_MAX, out)[0] != '\0');
@@ -98,7 +98,7 @@ TEST(usage)
         {{"top", "--bye", "cost"},                   "did you mean --by?"  },
     };
 
-    CASE("slips, before anybody is asked");
+    CASE("errors before a request is sent");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         const char *words[8] = {NULL};
 
@@ -107,7 +107,7 @@ TEST(usage)
         CHECK_ERR(rows[i].says);
     }
 
-    CASE("a token that can be none");
+    CASE("an invalid token");
     setenv("SLUICE_ADMIN_TOKEN", "two words", 1);
     reports(2, "top",
             "SLUICE_ADMIN_TOKEN contains a character that is not allowed in "
@@ -116,7 +116,7 @@ TEST(usage)
     reports(2, "top", "contains no token");
     unsetenv("SLUICE_ADMIN_TOKEN");
 
-    CASE("nobody there");
+    CASE("the daemon is unreachable");
     reports(4, "take a b --url http://127.0.0.1:1",
             "cannot connect to 127.0.0.1:1");
     reports(4, "top --admin-url unix:/nowhere/at.all",

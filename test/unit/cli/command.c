@@ -1,4 +1,4 @@
-/* command.c -- words, flags, help, and what is said about slips. */
+/* command.c -- words, flags, help, and messages about errors. */
 #include "send.h"
 
 TEST(help)

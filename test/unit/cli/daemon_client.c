@@ -1,5 +1,5 @@
-/* daemon_client.c -- the client of HTTP/1.1, against a server that says what it
- * is told. */
+/* daemon_client.c -- the client of HTTP/1.1, against a server with scripted
+ * answers. */
 #include "cli/cli.h"
 
 #include <netinet/in.h>
@@ -15,15 +15,15 @@
 
 #define ANSWERS 8
 
-/* A server: answers question i with answers[i], byte by byte if it dawdles,
- * and closes behind the last. */
+/* A server: answers request i with answers[i], byte by byte if `slow`, and
+ * closes after the last. */
 struct server {
     int fd;
     char url[64];
     const char *answers[ANSWERS];
     unsigned count;
-    bool dawdles;
-    char heard[4096]; /* the last question */
+    bool slow;
+    char heard[4096]; /* the last request */
     pthread_t thread;
 };
 
@@ -39,7 +39,7 @@ static void say(int fd, const char *text, size_t step)
     }
 }
 
-/* Questions of these tests come in one piece. */
+/* Requests of these tests arrive in one piece. */
 static void *serve(void *ctx)
 {
     struct server *s = ctx;
@@ -54,7 +54,7 @@ static void *serve(void *ctx)
         }
         got = recv(fd, s->heard, sizeof(s->heard) - 1, 0);
         s->heard[got > 0 ? got : 0] = '\0';
-        say(fd, s->answers[i], s->dawdles ? 1 : 4096);
+        say(fd, s->answers[i], s->slow ? 1 : 4096);
         if (strstr(s->answers[i], "close")) {
             close(fd);
             fd = -1;
@@ -90,14 +90,14 @@ static void end(struct server *s)
 
 #define OK(body, len) "HTTP/1.1 200 OK\r\nContent-Length: " #len "\r\n\r\n" body
 
-static void test_answers(bool dawdles)
+static void test_answers(bool slow)
 {
     struct server s = {
         .answers = {OK("hello", 5),
                     "HTTP/1.1 404 Not Found\r\nconnection: "
                     "close\r\ncontent-length:0\r\n\r\n", OK("again", 5)},
         .count = 3,
-        .dawdles = dawdles
+        .slow = slow
     };
     struct sl_diag diag = {0};
     struct sl_daemon_client client;
@@ -127,7 +127,7 @@ static void test_answers(bool dawdles)
     CHECK(strstr(s.heard, "\r\nContent-Length: 1\r\n\r\nx") != NULL);
 }
 
-/* What is no answer fails at once, and closes. */
+/* An invalid answer fails at once, and closes the connection. */
 static void refused(const char *answer, const char *why)
 {
     struct server s = {.answers = {answer}, .count = 1};
@@ -153,7 +153,7 @@ static void refused(const char *answer, const char *why)
 
 TEST(refused)
 {
-    CASE("what is no answer of ours");
+    CASE("invalid answers");
     refused("", "Connection reset");
     refused("HTTP/1.1 200 OK\r\n", "Connection reset");
     refused("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhell",
@@ -203,7 +203,7 @@ TEST(urls)
     }
 }
 
-/* One question with the nth allocation failing. Was it enough? */
+/* One request with the nth allocation failing; did it succeed? */
 static bool try(unsigned nth)
 {
     struct fail f = {.nth = nth};
@@ -234,7 +234,7 @@ TEST(memory)
     CHECK(nth > 1 && nth < 20);
 }
 
-TEST(nobody)
+TEST(unreachable)
 {
     struct server s = {.count = 0};
     struct sl_diag diag = {0};
@@ -242,7 +242,7 @@ TEST(nobody)
     struct sl_str body;
     int status;
 
-    CASE("nobody is there");
+    CASE("no server listens");
     begin(&s);
     CHECK_EQ(sl_daemon_client_init(&client, s.url, &sl_alloc_libc, &diag), 0);
     end(&s);

@@ -1,4 +1,4 @@
-/* flow.c -- flow files: what is read out of them. */
+/* flow.c -- flow files: what the reader returns. */
 #include "cli/flow/flow.h"
 
 #include "check.h"
@@ -242,7 +242,7 @@ TEST(expects)
     }
 }
 
-/* Whatever allocation fails, it is said and nothing leaks. */
+/* A failing allocation is an error; nothing leaks. */
 TEST(memory)
 {
     static const char text[] =

@@ -1,4 +1,4 @@
-/* run.c -- errands that use a policy, sent in this process. */
+/* run.c -- commands that use a policy, run in this process. */
 #include <unistd.h>
 
 #include "cli/flow/flow.h"
@@ -248,7 +248,7 @@ static void test_stops(void)
     CHECK_OUT("# the policy is invalid\nnot ok 1 - stdin: f\n");
 }
 
-/* Run a flow with the nth allocation failing; what it came to. */
+/* Run a flow with the nth allocation failing; returns the result. */
 static enum sl_flow_result without_memory(const struct sl_flow_file *file,
                                           unsigned nth)
 {

@@ -1,4 +1,4 @@
-/* send.h -- send the program for something, in this process. */
+/* send.h -- run a command of the program in this process. */
 #ifndef SL_TEST_SEND_H
 #define SL_TEST_SEND_H
 
@@ -9,7 +9,7 @@
 
 #define SEND_WORDS 16
 
-/* What the last errand printed. */
+/* The output of the last command. */
 static char *sent_out, *sent_err;
 
 /* Send `sluice WORD...` with `in` on standard input; a NULL ends the words.
@@ -33,7 +33,7 @@ static int send_with(const char *in, const char *const *words)
     argv[argc++] = strdup("sluice");
     for (; words[argc - 1] && argc <= SEND_WORDS; argc++)
         argv[argc] = strdup(words[argc - 1]);
-    /* The program puts argv in another order: free by the copies. */
+    /* The program reorders argv: free the copies. */
     {
         char *copies[SEND_WORDS + 2];
 

@@ -14,7 +14,7 @@ static void on_tell(void *ctx, unsigned line, const char *sentence)
     snprintf(told + len, sizeof(told) - len, "%u: %s\n", line, sentence);
 }
 
-/* What the errand asks for; NULL reads everything. */
+/* The wanted families; NULL reads all keys. */
 static const char *const *families;
 
 /* Import a text; 0 or an error. The policy is in `out`. */
@@ -358,7 +358,7 @@ TEST(escapes)
         "1: \\u must");
 }
 
-/* Whatever allocation fails, it is said and nothing leaks. */
+/* A failing allocation is an error; nothing leaks. */
 static int without_memory(const char *text, bool yml, unsigned nth)
 {
     struct fail f = {.nth = nth};
@@ -418,7 +418,7 @@ TEST(count)
 
 TEST(op)
 {
-    CASE("the errand");
+    CASE("the command");
     prints_in(all_tiers, 0, "import spring -", "sluice: 1\n");
     CHECK_ERR("-:9: rate-limit.tiers.pro.daily-limit is read from");
     reports_in("a=b\n", 1, "import spring -",

@@ -106,7 +106,7 @@ TEST(refused)
                         "1970-01-01T00:33:20Z, 5m ago\"}\n");
     CHECK_ERR("sluice token: the token expired");
 
-    CASE("for somebody else");
+    CASE("another issuer, audience or algorithm");
     CHECK_EQ(SEND("token", "verify", AT("20:00"), "--issuer", "x", TOKEN), 1);
     NOT("the token is from another issuer");
     CHECK_EQ(SEND("token", "verify", AT("20:00"), "--audience", "x", TOKEN), 1);
