@@ -185,24 +185,6 @@ static int64_t on_now(void *ctx)
     return ((struct sl_check_args *)ctx)->now;
 }
 
-/* token=FILE becomes a header; the engine verifies it. */
-static int add_token(struct sl_cli_args *args, struct sl_check_args *q,
-                     struct sluice_policy *policy, struct sluice_engine *engine,
-                     struct sl_flow_tokens *tokens)
-{
-    struct sl_diag diag = {.sentence = ""};
-    int err = sl_flow_tokens_open(tokens, engine, policy, args->words[0]);
-
-    if (!err && q->in.token)
-        err = sl_flow_tokens_add(tokens, policy, q->in.token, &q->in, &q->arena,
-                                 &diag);
-    if (!err)
-        return 0;
-    return sl_cli_error(
-        args, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_FAILED, "%s",
-        diag.sentence[0] ? diag.sentence : "out of memory");
-}
-
 static int explain(struct sl_cli_args *args, struct sl_check_args *q,
                    struct sluice_engine *engine,
                    struct sluice_decision *decision)
@@ -239,8 +221,10 @@ static int ask(struct sl_cli_args *args, struct sl_check_args *q,
         status = sl_cli_error(args, SL_EXIT_STORE, "out of memory");
     else if (sluice_engine_open(policy, &options, &engine))
         status = sl_cli_error(args, SL_EXIT_STORE, "%s", sluice_why());
+    else if (sl_flow_tokens_open(&tokens, engine, policy, args->words[0]))
+        status = sl_cli_error(args, SL_EXIT_STORE, "out of memory");
     else
-        status = add_token(args, q, policy, engine, &tokens);
+        status = sl_check_args_token(args, q, &tokens, policy);
     if (engine && !status)
         status = explain(args, q, engine, decision);
     sluice_decision_free(decision);
@@ -561,4 +545,20 @@ void sl_check_args_init(struct sl_check_args *q, sl_ns now)
 void sl_check_args_done(struct sl_check_args *q)
 {
     sl_arena_done(&q->arena);
+}
+
+int sl_check_args_token(struct sl_cli_args *args, struct sl_check_args *q,
+                        const struct sl_flow_tokens *tokens,
+                        const struct sluice_policy *policy)
+{
+    int err = 0;
+
+    if (q->in.token)
+        err = sl_flow_tokens_add(tokens, policy, q->in.token, &q->in, &q->arena,
+                                 &q->diag);
+    if (err == SLUICE_ENOMEM)
+        return sl_cli_error(args, SL_EXIT_STORE, "out of memory");
+    return err ? sl_cli_error(args, tokens ? SL_EXIT_FAILED : SL_EXIT_USAGE,
+                              "%s", q->diag.sentence)
+               : 0;
 }

@@ -223,6 +223,13 @@ void sl_check_args_done(struct sl_check_args *q);
 SL_MUST_USE int sl_check_args_read(struct sl_cli_args *args, size_t from,
                                    struct sl_check_args *q);
 
+/* Append the file of token=FILE to the headers; see sl_flow_tokens_add().
+ * Returns 0, or an exit status after printing why. */
+SL_MUST_USE int sl_check_args_token(struct sl_cli_args *args,
+                                    struct sl_check_args *q,
+                                    const struct sl_flow_tokens *tokens,
+                                    const struct sluice_policy *policy);
+
 /* ---- client of a daemon: HTTP/1.1 or the Redis protocol ----
  *
  * One connection, reused by the next request. Calls block, at most

@@ -76,22 +76,6 @@ static int check_request(struct sl_cli_request *r,
     return status;
 }
 
-/* token=FILE becomes an Authorization header. */
-static int add_token(struct sl_cli_args *args, struct sl_check_args *q)
-{
-    struct sl_diag diag = {.sentence = ""};
-    int err;
-
-    if (!q->in.token)
-        return 0;
-    err = sl_flow_tokens_add(NULL, NULL, q->in.token, &q->in, &q->arena, &diag);
-    if (!err)
-        return 0;
-    return sl_cli_error(
-        args, err == SLUICE_ENOMEM ? SL_EXIT_STORE : SL_EXIT_USAGE, "%s",
-        diag.sentence[0] ? diag.sentence : "out of memory");
-}
-
 /* --hold is the same as hold=. */
 static int read_hold(struct sl_cli_args *args, struct sl_check_args *q)
 {
@@ -123,7 +107,7 @@ static int ask_take(struct sl_cli_request *r)
     if (!status)
         status = read_hold(r->args, &q);
     if (!status)
-        status = add_token(r->args, &q);
+        status = sl_check_args_token(r->args, &q, NULL, NULL);
     if (!status && q.now != SL_NS_NONE)
         status = sl_cli_misuse(
             r->args,

@@ -417,8 +417,8 @@ static bool is_one_of(const char *text, const char *words)
     const char *at = strstr(words, text);
     size_t len = strlen(text);
 
-    return len > 0 && at && (at == words || at[-1] == '|') &&
-           (at[len] == '|' || !at[len]);
+    return len > 0 && at && !strchr(text, '|') &&
+           (at == words || at[-1] == '|') && (at[len] == '|' || !at[len]);
 }
 
 /* Acts with fixed words, whose only answer is ok. */

@@ -155,6 +155,8 @@ TEST(acts)
         "");
     refused("a switch with a third position", "feature x maybe", 11,
             "write feature NAME on|off", "");
+    refused("two words of a choice", "feature x on|off", 11,
+            "write feature NAME on|off", "");
     refused("a store that does something else", "store sulks", 7,
             "write store fails|slow|heals", "");
     refused("a store with an input", "store fails user=ann", 13,
