@@ -45,24 +45,22 @@ static bool send_text(struct listener *l, struct sl_str text)
     return true;
 }
 
-static bool send_lost(struct listener *l, uint64_t lost)
-{
-    char text[96];
-    int len = snprintf(text, sizeof(text),
-                       "event: lost\ndata: {\"count\":%" PRIu64 "}\n\n", lost);
-
-    return send_text(l, (struct sl_str){text, (size_t)len});
-}
-
-static bool send_event(struct listener *l, const struct sl_event *event)
+/* Send an event, and before it the number of lost events. */
+static bool send_event(struct listener *l, const struct sl_event *event,
+                       uint64_t lost)
 {
     char text[TEXT], id[SL_EVENT_ID];
-    int len;
 
+    if (lost > 0) {
+        snprintf(text, sizeof(text),
+                 "event: lost\ndata: {\"count\":%" PRIu64 "}\n\n", lost);
+        if (!send_text(l, sl_str_c(text)))
+            return false;
+    }
     sl_events_print(l->feed->events, event->number, id);
-    len = snprintf(text, sizeof(text), "id: %s\nevent: %s\ndata: %.*s\n\n", id,
-                   event->type, (int)event->len, event->data);
-    return send_text(l, (struct sl_str){text, (size_t)len});
+    snprintf(text, sizeof(text), "id: %s\nevent: %s\ndata: %.*s\n\n", id,
+             event->type, (int)event->len, event->data);
+    return send_text(l, sl_str_c(text));
 }
 
 static void send_events(struct listener *l)
@@ -72,12 +70,9 @@ static void send_events(struct listener *l)
     uint64_t lost;
 
     while (conn->out.len < AHEAD &&
-           sl_events_next(l->feed->events, &l->next, &event, &lost)) {
-        if (lost > 0 && !send_lost(l, lost))
+           sl_events_next(l->feed->events, &l->next, &event, &lost))
+        if (!send_event(l, &event, lost))
             return;
-        if (!send_event(l, &event))
-            return;
-    }
     if (conn->out.len == 0 &&
         sl_loop_mono(l->feed->loop) - l->spoken >= l->feed->silence &&
         !send_text(l, SL_STR(": still here\n\n")))
@@ -158,7 +153,7 @@ int sl_event_stream_join(struct sl_event_stream *feed,
     feed->count++;
     sl_events_want(feed->events, true);
     sl_timer_start(feed->beat, BEAT);
-    sl_http_stream(call, &l->stream);
+    call->stream = &l->stream;
     return 0;
 }
 
@@ -240,20 +235,6 @@ static bool read_from(struct sl_http_call *call, uint64_t *ret)
         SL_STR_ARG(id));
 }
 
-static void refuse(struct sl_http_call *call, int err)
-{
-    if (err == SLUICE_ENOMEM) {
-        sl_http_no_memory(call);
-        return;
-    }
-    sl_http_field(call, SL_STR("Retry-After"), SL_STR("5"));
-    sl_http_refuse(
-        call, 503, "TOO_MANY_LISTENERS",
-        "the maximum of %d event streams is reached, and all started within "
-        "the last ten minutes; retry when one has closed, or in ten minutes",
-        SL_EVENT_STREAM_LISTENERS);
-}
-
 void sl_admin_events(struct sl_http_call *call)
 {
     const struct sl_admin *admin = sl_admin_of(call);
@@ -268,11 +249,19 @@ void sl_admin_events(struct sl_http_call *call)
         return;
     if (!call->request->is_head_request)
         err = sl_event_stream_join(admin->feed, call, from);
-    if (err) {
-        refuse(call, err);
-        return;
+    if (err == SLUICE_ENOMEM) {
+        sl_http_no_memory(call);
+    } else if (err) {
+        sl_http_field(call, SL_STR("Retry-After"), SL_STR("5"));
+        sl_http_refuse(
+            call, 503, "TOO_MANY_LISTENERS",
+            "the maximum of %d event streams is reached, and all started "
+            "within the last ten minutes; retry when one has closed, or in ten "
+            "minutes",
+            SL_EVENT_STREAM_LISTENERS);
+    } else {
+        sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
+        sl_http_field(call, SL_STR("X-Accel-Buffering"), SL_STR("no"));
+        sl_http_answer(call, 200, SL_STR("text/event-stream"), GREETING);
     }
-    sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
-    sl_http_field(call, SL_STR("X-Accel-Buffering"), SL_STR("no"));
-    sl_http_answer(call, 200, SL_STR("text/event-stream"), GREETING);
 }

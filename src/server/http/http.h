@@ -60,10 +60,13 @@ struct sl_http_call {
     struct sl_http1_field fields[SL_HEADERS + 8];
     unsigned field_count;
     bool close;                    /* close the connection afterwards */
-    struct sl_http_stream *stream; /* what follows, or NULL */
+    struct sl_http_stream *stream; /* continues the answer, which has no body
+                                    * then; or NULL */
 };
 
-/* An answer that continues for as long as the client is connected. */
+/* An answer that continues for as long as the client is connected: its owner
+ * writes to the connection and flushes it, from any function on this thread.
+ * Input is dropped. */
 struct sl_http_stream {
     struct sl_conn *conn; /* whose `out` is written to; NULL before it begins */
     /* The connection is gone, or the stream never began. Called once. The
@@ -99,11 +102,6 @@ extern const struct sl_protocol sl_protocol_http;
  * call owns stay valid until then, even if the client disconnects. */
 void sl_http_suspend(struct sl_http_call *call);
 void sl_http_resume_finish(struct sl_http_call *call);
-
-/* Continue after the fields of the answer, which has no body then: write to the
- * connection and flush it, from any function on this thread. Input is
- * dropped. */
-void sl_http_stream(struct sl_http_call *call, struct sl_http_stream *stream);
 
 /* The owner ends the stream. on_close is not called. */
 void sl_http_stream_end(struct sl_http_stream *stream);

@@ -405,11 +405,6 @@ void sl_http_show(struct sl_http_call *call, int status,
     sl_http_answer(call, status, rendered->content_type, rendered->body);
 }
 
-void sl_http_stream(struct sl_http_call *call, struct sl_http_stream *stream)
-{
-    call->stream = stream;
-}
-
 sl_ns sl_http_now(const struct sl_http_call *call)
 {
     return sl_server_now(call->worker);

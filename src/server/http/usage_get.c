@@ -177,41 +177,24 @@ static void finish(struct reading *r)
     sl_http_resume_finish(call);
 }
 
-static const struct sl_usage_row *find_counter(const struct reading *r,
-                                               struct sl_str limit, sl_ns start)
-{
-    for (size_t i = 0; i < r->row_count; i++)
-        if (r->rows[i].kind == SL_ROW_COUNTER && r->rows[i].when == start &&
-            sl_str_eq(sl_str_c(r->rows[i].limit), limit))
-            return &r->rows[i];
-    return NULL;
-}
-
-static uint64_t sum_credits(const struct reading *r, struct sl_str limit)
-{
-    uint64_t all = 0;
-
-    for (size_t i = 0; i < r->row_count; i++)
-        if (r->rows[i].kind == SL_ROW_CREDIT &&
-            sl_str_eq(sl_str_c(r->rows[i].limit), limit))
-            all = sl_add_sat(all, r->rows[i].used);
-    return all;
-}
-
 static int write_meter(struct reading *r, const struct sl_rule *rule)
 {
     struct sl_writer w = {.out = &r->call->text};
-    const struct sl_usage_row *counter;
     struct sl_meter_view view;
 
     sl_meter_view_of(&r->call->check, rule, r->request.now, &view);
     view.scope = r->scope;
     view.id = r->id;
-    counter = find_counter(r, rule->name, view.start);
-    if (counter)
-        sl_meter_view_add(&view, counter->used, counter->overage,
-                          counter->credited);
-    view.credits = sum_credits(r, rule->name);
+    for (size_t i = 0; i < r->row_count; i++) {
+        const struct sl_usage_row *row = &r->rows[i];
+
+        if (!sl_str_eq(sl_str_c(row->limit), rule->name))
+            continue;
+        if (row->kind == SL_ROW_COUNTER && row->when == view.start)
+            sl_meter_view_add(&view, row->used, row->overage, row->credited);
+        if (row->kind == SL_ROW_CREDIT)
+            view.credits = sl_add_sat(view.credits, row->used);
+    }
     sl_json_open(&w, '{');
     sl_meter_view_write(&view, &w);
     if (r->days > 0) {
