@@ -44,12 +44,6 @@ static const struct {
     {"tell", "SELECT pg_notify('sluice', $1)"                     },
 };
 
-static const char *name_of(enum sl_query query, char name[16])
-{
-    snprintf(name, 16, "q%d", (int)query);
-    return name;
-}
-
 /* ---- notifications of other daemons.
  *
  * A thread with its own connection LISTENs. After each (re)connect
@@ -189,6 +183,7 @@ static void close_notifier(struct notifier *l)
 struct bound {
     struct sl_pg_params params;
     char numbers[SL_PG_PARAMS][24];
+    char name[16];
 };
 
 #define COMMITTED 256
@@ -347,16 +342,15 @@ static int commit(struct sl_database *db)
 {
     static const struct sl_pg_params none;
     struct store *s = store_of(db);
-    char name[16];
     PGresult *result = NULL;
     bool done;
 
     if (await_row(db))
         return SLUICE_ESTORE;
-    snprintf(name, sizeof(name), "q%d", (int)SL_QUERY_COMMIT);
     s->link.was_lost = false;
     s->in_transaction = false;
-    if (sl_pg_conn_query(&s->link, name, &none, true, false, &result)) {
+    if (sl_pg_conn_query(&s->link, s->bound[SL_QUERY_COMMIT].name, &none, true,
+                         false, &result)) {
         s->uncertain_txn = s->link.was_lost ? s->number : 0;
         db->uncertain_txn = s->uncertain_txn;
         return fail(db);
@@ -428,10 +422,9 @@ static int run_alone(struct sl_database *db, enum sl_query query)
 {
     struct store *s = store_of(db);
     PGresult *result = NULL;
-    char name[16];
     int err = sl_pg_conn_ensure(&s->link, &db->diag);
 
-    if (!err && sl_pg_conn_query(&s->link, name_of(query, name),
+    if (!err && sl_pg_conn_query(&s->link, s->bound[query].name,
                                  take_bound(s, query), true, false, &result))
         err = fail(db);
     PQclear(result);
@@ -442,7 +435,6 @@ static int run_alone(struct sl_database *db, enum sl_query query)
 static int run(struct sl_database *db, enum sl_query query)
 {
     struct store *s = store_of(db);
-    char name[16];
     int err = 0;
 
     if (query == SL_QUERY_COMMIT)
@@ -451,7 +443,7 @@ static int run(struct sl_database *db, enum sl_query query)
         return SLUICE_ESTORE;
     if (!s->in_transaction)
         return run_alone(db, query);
-    err = sl_pg_conn_send(&s->link, name_of(query, name), NULL,
+    err = sl_pg_conn_send(&s->link, s->bound[query].name, NULL,
                           take_bound(s, query));
     unbind(s, query);
     if (err)
@@ -474,11 +466,10 @@ static void drop_result(struct store *s, enum sl_query query)
 static int ask(struct sl_database *db, enum sl_query query)
 {
     struct store *s = store_of(db);
-    char name[16];
 
     if (!s->in_transaction && sl_pg_conn_ensure(&s->link, &db->diag))
         return SLUICE_ESTORE;
-    if (sl_pg_conn_query(&s->link, name_of(query, name), take_bound(s, query),
+    if (sl_pg_conn_query(&s->link, s->bound[query].name, take_bound(s, query),
                          !s->in_transaction, is_long(query),
                          &s->results[query]))
         return fail(db);
@@ -818,7 +809,7 @@ static int translate(const char *sql, char out[SQL_MOST])
 static int prepare(struct sl_pg_conn *l)
 {
     struct store *s = l->ctx;
-    char name[16], sql[SQL_MOST];
+    char sql[SQL_MOST];
     int err = 0;
 
     for (int i = 0; i < SL_QUERIES && !err; i++) {
@@ -826,7 +817,8 @@ static int prepare(struct sl_pg_conn *l)
         for (size_t k = 0; k < SL_LEN(own); k++)
             if (own[k].query == (enum sl_query)i)
                 snprintf(sql, sizeof(sql), "%s", own[k].sql);
-        err = sl_pg_prepare(l, name_of((enum sl_query)i, name), sql);
+        snprintf(s->bound[i].name, sizeof(s->bound[i].name), "q%d", i);
+        err = sl_pg_prepare(l, s->bound[i].name, sql);
     }
     for (size_t i = 0; i < SL_LEN(more) && !err; i++)
         err = sl_pg_prepare(l, more[i].name, more[i].sql);

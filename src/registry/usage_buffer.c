@@ -12,11 +12,9 @@
 
 #define LINES     1024
 #define PLACES    (2 * LINES)
-#define SLIPS     (SL_USAGE_BATCH / LINES * 16)
+#define BATCHES   (SL_USAGE_BATCH / LINES * 16)
 #define TEXT_MOST ((size_t)4 << 20)
-#define TEXT_WANTED                                                            \
-    ((size_t)1 << 20) /* a batch with that much text is full,                  \
-                       * too */
+#define TEXT_FULL ((size_t)1 << 20) /* a batch with this much text is full */
 
 struct batch {
     struct sl_usage_buffer *buffer;
@@ -60,7 +58,7 @@ static void start_timer(struct sl_usage_buffer *k, sl_ns after)
 
 /* ---- batches ---- */
 
-static void free_slip(struct sl_usage_buffer *k, struct batch *batch)
+static void free_batch(struct sl_usage_buffer *k, struct batch *batch)
 {
     if (!batch)
         return;
@@ -70,7 +68,14 @@ static void free_slip(struct sl_usage_buffer *k, struct batch *batch)
     k->batches--;
 }
 
-static struct batch *new_slip(struct sl_usage_buffer *k)
+static void empty(struct batch *batch)
+{
+    batch->count = 0;
+    batch->bytes = 0;
+    memset(batch->places, 0, sizeof(batch->places));
+}
+
+static struct batch *new_batch(struct sl_usage_buffer *k)
 {
     struct batch *batch = k->spare;
 
@@ -78,16 +83,14 @@ static struct batch *new_slip(struct sl_usage_buffer *k)
         k->spare = NULL;
         return batch;
     }
-    if (k->batches == SLIPS)
+    if (k->batches == BATCHES)
         return NULL;
     batch = sl_alloc_new(k->options.alloc, sizeof(*batch));
     if (!batch)
         return NULL;
     k->batches++;
     batch->buffer = k;
-    batch->count = 0;
-    batch->bytes = 0;
-    memset(batch->places, 0, sizeof(batch->places));
+    empty(batch);
     sl_arena_init(&batch->texts, TEXT_MOST, k->options.alloc);
     sl_job_init(&batch->job, SL_JOB_USAGE, k->options.alloc);
     return batch;
@@ -96,12 +99,10 @@ static struct batch *new_slip(struct sl_usage_buffer *k)
 static void put_away(struct sl_usage_buffer *k, struct batch *batch)
 {
     if (k->spare) {
-        free_slip(k, batch);
+        free_batch(k, batch);
         return;
     }
-    batch->count = 0;
-    batch->bytes = 0;
-    memset(batch->places, 0, sizeof(batch->places));
+    empty(batch);
     sl_arena_reset(&batch->texts);
     k->spare = batch;
 }
@@ -181,7 +182,7 @@ static bool is_held(const struct sl_usage_entry *u)
     return (u->hold[0] | u->hold[1]) != 0;
 }
 
-static bool has_print(struct sl_hash128 fingerprint)
+static bool has_fingerprint(struct sl_hash128 fingerprint)
 {
     return (fingerprint.lo | fingerprint.hi) != 0;
 }
@@ -193,7 +194,7 @@ static uint64_t hash_of(const struct sl_usage_buffer *k,
 
     if (is_held(u))
         return u->hold[0]; /* it is random */
-    if (has_print(u->fingerprint))
+    if (has_fingerprint(u->fingerprint))
         return u->fingerprint.lo;
     key.k0 ^= (uint64_t)u->start;
     key.k1 ^= sl_hash64(&key, u->limit);
@@ -240,21 +241,22 @@ static bool write_line(struct batch *batch, const struct sl_usage_entry *u,
 
 /* ---- adding ---- */
 
-/* Limits sums to the range of a counter. */
-static int64_t add_amount(int64_t a, int64_t b)
+/* Adds to a line. Sums are limited to the range of a counter. */
+static void sum(struct sl_usage_entry *line, int64_t amount, uint64_t over,
+                sl_ns at, uint64_t cap)
 {
-    int64_t most = SL_USAGE_MOST, sum = a + b;
+    const int64_t most = SL_USAGE_MOST;
 
-    if (sum > most)
-        return most;
-    return sum < -most ? -most : sum;
-}
-
-static uint64_t add_over(uint64_t a, uint64_t b)
-{
-    uint64_t most = (uint64_t)SL_USAGE_MOST;
-
-    return a + b < most ? a + b : most;
+    line->amount += amount;
+    if (line->amount > most)
+        line->amount = most;
+    else if (line->amount < -most)
+        line->amount = -most;
+    line->over += over;
+    if (line->over > (uint64_t)most)
+        line->over = (uint64_t)most;
+    line->at = at;
+    line->cap = cap;
 }
 
 /* Updates a hold that is in the batch. If it was taken and ended there, it
@@ -285,8 +287,8 @@ static bool add_up(struct batch *batch, const struct sl_usage_delta *s)
 {
     unsigned at = (unsigned)(s->fingerprint.lo % PLACES);
 
-    if (!batch || !has_print(s->fingerprint) || s->act != SL_USAGE_ACT_TAKE ||
-        s->reset)
+    if (!batch || !has_fingerprint(s->fingerprint) ||
+        s->act != SL_USAGE_ACT_TAKE || s->reset)
         return false;
     for (; batch->places[at]; at = (at + 1) % PLACES) {
         struct sl_usage_entry *line = &batch->lines[batch->places[at] - 1];
@@ -296,10 +298,7 @@ static bool add_up(struct batch *batch, const struct sl_usage_delta *s)
             line->start != s->start || line->act != SL_USAGE_ACT_TAKE ||
             line->reset || (line->amount < 0) != (s->amount < 0))
             continue;
-        line->amount = add_amount(line->amount, s->amount);
-        line->over = add_over(line->over, s->over);
-        line->at = s->at;
-        line->cap = s->cap;
+        sum(line, s->amount, s->over, s->at, s->cap);
         return true; /* changed thresholds apply from the next batch on */
     }
     return false;
@@ -311,7 +310,7 @@ static bool put_down(struct sl_usage_buffer *k, const struct sl_usage_entry *u)
     unsigned at = (unsigned)(hash_of(k, u) % PLACES);
 
     if (!batch)
-        batch = k->open = new_slip(k);
+        batch = k->open = new_batch(k);
     if (!batch)
         return false;
     for (; batch->places[at]; at = (at + 1) % PLACES) {
@@ -323,10 +322,7 @@ static bool put_down(struct sl_usage_buffer *k, const struct sl_usage_entry *u)
             go_on(line, u);
             return true;
         }
-        line->amount = add_amount(line->amount, u->amount);
-        line->over = add_over(line->over, u->over);
-        line->at = u->at;
-        line->cap = u->cap;
+        sum(line, u->amount, u->over, u->at, u->cap);
         line->thresholds = u->thresholds;
         return true;
     }
@@ -392,7 +388,7 @@ static void spent(struct sl_usage_sink *meter, const struct sl_usage_delta *s)
     if (!write_down(k, s))
         add(&k->counts.lost, s->amount > 0 ? (uint64_t)s->amount : 0);
     if (k->open &&
-        (k->open->count == LINES || k->open->bytes >= TEXT_WANTED || s->reset))
+        (k->open->count == LINES || k->open->bytes >= TEXT_FULL || s->reset))
         sl_usage_buffer_flush(meter);
     else if (k->open)
         start_timer(k, PAUSE);
@@ -435,10 +431,10 @@ void sl_usage_buffer_close(struct sl_usage_buffer *buffer)
         return;
     while ((batch = TAILQ_FIRST(&buffer->failed))) {
         TAILQ_REMOVE(&buffer->failed, batch, link);
-        free_slip(buffer, batch);
+        free_batch(buffer, batch);
     }
-    free_slip(buffer, buffer->open);
-    free_slip(buffer, buffer->spare);
+    free_batch(buffer, buffer->open);
+    free_batch(buffer, buffer->spare);
     sl_timer_free(buffer->timer);
     sl_alloc_free(buffer->options.alloc, buffer, sizeof(*buffer));
 }

@@ -354,48 +354,38 @@ static int resume_row(struct sl_database *db, struct sl_str node,
     return sl_usage_db_record(db, &u, 1, &failed);
 }
 
-/* The caller's time plus the time passed since. */
-struct watch {
+/* A node that reads its leases again. */
+struct resume {
+    struct sl_database *db;
+    struct sl_str node;
+    sl_lease_f *f;
+    void *ctx;
     struct sl_clock clock;
-    sl_ns now;
-    sl_ns began; /* monotonic */
+    sl_ns now, began; /* of the caller; monotonic */
 };
 
-static void start_watch(struct watch *watch, sl_ns now)
+/* At the caller's time plus the whole seconds passed since: the caller's clock
+ * may be virtual. */
+static int say_alive(const struct resume *r)
 {
-    sl_clock_init_real(&watch->clock);
-    watch->now = now;
-    watch->began = watch->clock.mono(watch->clock.ctx);
-}
-
-/* In whole seconds: the caller's clock may be virtual. */
-static sl_ns read_watch(const struct watch *watch)
-{
-    sl_ns gone = watch->clock.mono(watch->clock.ctx) - watch->began;
-
-    return watch->now + gone - gone % SL_S;
-}
-
-static int say_alive(struct sl_database *db, struct sl_str node,
-                     const struct watch *watch)
-{
-    struct sl_usage_lease_claim c = {.node = node, .at = read_watch(watch)};
-    int err = sl_usage_db_claim(db, &c);
+    sl_ns passed = r->clock.mono(r->clock.ctx) - r->began;
+    struct sl_usage_lease_claim c = {.node = r->node,
+                                     .at = r->now + passed - passed % SL_S};
+    int err = sl_usage_db_claim(r->db, &c);
 
     if (err || !c.lost)
         return err;
     return sl_diag_error(
-        &db->diag, SLUICE_ESTORE,
+        &r->db->diag, SLUICE_ESTORE,
         "another daemon was started with the node name of this daemon, %.*s; "
         "it runs on a copy of the state file: stop it and remove the copy",
-        SL_STR_ARG(node));
+        SL_STR_ARG(r->node));
 }
 
 /* Processes one portion. */
-static int resume_some(struct sl_database *db, struct sl_str node,
-                       const struct watch *watch, struct found **rows,
-                       sl_lease_f *f, void *ctx)
+static int resume_some(const struct resume *r, struct found **rows)
 {
+    struct sl_database *db = r->db;
     uint64_t slots[SL_SHARE_SLOTS / 64] = {0};
     struct found *i = *rows;
     int err = sl_query_run(db, SL_QUERY_BEGIN, "");
@@ -405,11 +395,11 @@ static int resume_some(struct sl_database *db, struct sl_str node,
     if (!err && db->driver->lock)
         err = db->driver->lock(db, slots);
     while (*rows != i && !err) {
-        err = resume_row(db, node, &(*rows)->row, f, ctx);
+        err = resume_row(db, r->node, &(*rows)->row, r->f, r->ctx);
         *rows = (*rows)->next;
     }
     if (!err)
-        err = say_alive(db, node, watch);
+        err = say_alive(r);
     if (!err)
         err = sl_query_run(db, SL_QUERY_COMMIT, "");
     if (err)
@@ -420,13 +410,14 @@ static int resume_some(struct sl_database *db, struct sl_str node,
 int sl_usage_db_resume(struct sl_database *db, struct sl_str node, sl_ns now,
                        sl_lease_f *f, void *ctx, const struct sl_alloc *alloc)
 {
+    struct resume r = {.db = db, .node = node, .f = f, .ctx = ctx, .now = now};
     struct found *first = NULL;
     struct sl_arena arena;
-    struct watch watch;
     sl_ns seen = 0;
     int err;
 
-    start_watch(&watch, now);
+    sl_clock_init_real(&r.clock);
+    r.began = r.clock.mono(r.clock.ctx);
     sl_arena_init(&arena, ROWS_MOST, alloc);
     err = enter(db, node, now, &seen);
     if (!err)
@@ -434,7 +425,7 @@ int sl_usage_db_resume(struct sl_database *db, struct sl_str node, sl_ns now,
     for (struct found *i = first; i; i = i->next)
         i->row.seen = seen;
     while (first && !err)
-        err = resume_some(db, node, &watch, &first, f, ctx);
+        err = resume_some(&r, &first);
     sl_arena_done(&arena);
     return err;
 }

@@ -2,8 +2,8 @@
 # with-postgres.sh PROGRAM [ARGUMENT]... -- run it with a PostgreSQL of its own.
 #
 # The server listens on a socket in a temporary folder and on a free port of
-# loopback; it is stopped and forgotten at the end. It does not run as root, so
-# root lends it the user "postgres". The program finds in its environment:
+# loopback; it is stopped and removed at the end. If we are root, it runs as the
+# user "postgres". The environment of the program has:
 #
 #   SLUICE_TEST_POSTGRES   the address of an empty database
 #   POSTGRES_FOLDER        the folder; "data" in it is the server's
@@ -12,6 +12,7 @@
 set -euo pipefail
 
 bin=$(find /usr/lib/postgresql -name initdb -printf "%h\n" | sort -V | tail -1)
+support=$(cd "$(dirname "$0")/../support" && pwd)
 dir=$(mktemp -d /tmp/sluice-postgres-XXXXXX)
 as=()
 if [ "$(id -u)" = 0 ]; then
@@ -19,20 +20,6 @@ if [ "$(id -u)" = 0 ]; then
     as=(setpriv --reuid=postgres --regid=postgres --clear-groups)
 fi
 export POSTGRES_FOLDER=$dir POSTGRES_CTL=$dir/ctl
-
-# Below those that connections get, for it is used again after a restart.
-free_port() {
-    python3 -c 'import random, socket
-while True:
-    port = random.randrange(10000, 32000)
-    with socket.socket() as s:
-        try:
-            s.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-    print(port)
-    break'
-}
 
 cleanup() {
     "$POSTGRES_CTL" kill >/dev/null 2>&1 || :
@@ -43,7 +30,9 @@ trap cleanup EXIT
 # Its user may not see the folder that we are in.
 (cd / && "${as[@]}" "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C \
     -A trust -N) >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-export POSTGRES_PORT=${POSTGRES_PORT:-$(free_port)}
+# In a subshell, for lib.sh changes the folder and has a trap of its own.
+# shellcheck source=test/support/lib.sh
+export POSTGRES_PORT=${POSTGRES_PORT:-$(. "$support/lib.sh" && free_port)}
 cat >>"$dir/data/postgresql.conf" <<END
 listen_addresses = '127.0.0.1'
 port = $POSTGRES_PORT
