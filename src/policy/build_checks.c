@@ -1,5 +1,5 @@
-/* build_checks.c -- `server`: the daemon's settings, as far as a file can be
- * judged without opening anything. */
+/* build_checks.c -- `server`, checks of several parts, warnings, and external
+ * values. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static bool is_address(struct sl_str text)
            is_port(sl_str_from(text, len + 1));
 }
 
-/* For ":8080" and "8080", which many servers take for every address. */
+/* For ":8080" and "8080", which many servers accept. */
 static void hint_address(struct sl_diag *diag, const struct sl_yaml_node *node)
 {
     struct sl_str text = node->text;
@@ -61,7 +61,7 @@ static void hint_address(struct sl_diag *diag, const struct sl_yaml_node *node)
         sl_diag_hint(diag, "\"127.0.0.1:%.5s\"", text.at);
 }
 
-/* Does the system choose a port, so that two of the same are two? */
+/* Port 0: the system chooses a port. */
 static bool any_port(struct sl_str text)
 {
     return sl_str_eq(sl_str_from(text, text.len - 2), SL_STR(":0"));
@@ -121,7 +121,6 @@ struct schemes {
     size_t count;
 };
 
-/* Those whose state is a file, or nothing, have no slashes. */
 static const char *slashes(const char *word)
 {
     return strcmp(word, "memory") == 0 || strcmp(word, "sqlite") == 0 ? ""
@@ -230,15 +229,13 @@ void sl_fill_tls(struct sl_build *b, const struct sl_schema_key *row,
 /* ---- checks of the whole policy: keys that collide, limits that clients can
  * avoid. */
 
-/* What a rule's name in a shared store is made of. */
+/* For the names of a rule in a remote store. */
 struct use {
     struct sl_str scopes[SL_PER_MAX];
     struct sl_key_use use;
     struct sl_key_context context;
     const struct sl_key_form *form;
 };
-
-/* ---- names in shared stores ---- */
 
 /* Can a request lack a value of the scope? */
 static bool may_be_missing(unsigned scope)
@@ -299,8 +296,7 @@ static size_t add_pairs(const struct sl_route *route, struct pair *pairs)
     return route->rule_count;
 }
 
-/* Count the endpoints of each rule, and keep the name of one that is the only
- * one. */
+/* Count the endpoints of each rule, and keep the name of a single one. */
 static void count_endpoints(struct sl_build *b, struct use *uses)
 {
     const struct sl_policy *policy = b->policy;
@@ -333,8 +329,8 @@ static struct sl_source_pos key_place(const struct sl_build *b, unsigned rule)
     return b->keys[rule] ? b->keys[rule]->place : b->rules[rule].place;
 }
 
-/* The first rule before `j` whose names could be j's too; -1 if there is none.
- * Two that are named by their own names never meet. */
+/* The first rule before `j` whose names could collide with those of `j`, or -1.
+ * Two default keys never collide. */
 static int find_meeting(const struct sl_build *b, const struct use *uses,
                         unsigned j)
 {
@@ -379,8 +375,6 @@ static void check_keys(struct sl_build *b, struct use *uses)
     }
 }
 
-/* ---- ways round ---- */
-
 static bool is_per(const struct sl_rule *rule, unsigned scope)
 {
     for (unsigned i = 0; i < rule->per_count; i++)
@@ -395,8 +389,7 @@ static bool is_keyed_by_fingerprint(const struct sl_rule *rule)
     return is_per(rule, SL_SCOPE_ANON) || falls_back(rule);
 }
 
-/* Does `guard` hold back an address whatever its callers say they are, at
- * least as firmly as `rule` does? */
+/* Does `guard` limit every address, and is it enforced at least like `rule`? */
 static bool guards(const struct sl_build *b, const struct sl_rule *guard,
                    const struct sl_rule *rule)
 {
@@ -407,9 +400,9 @@ static bool guards(const struct sl_build *b, const struct sl_rule *guard,
            guard->plans[b->policy->plans.anonymous].form != SL_RATE_UNLIMITED;
 }
 
-/* Where `anonymous` is pass or deny, callers have a name; one that they lack
- * is stood in for by their address, so that only a limit that is kept per
- * fingerprint itself can be escaped. */
+/* With `anonymous: pass` or `deny`, callers are identified, and their address
+ * replaces other missing values: only a limit per fingerprint can be avoided.
+ */
 static bool is_escapable(const struct sl_route *route,
                          const struct sl_rule *rule)
 {
@@ -420,8 +413,8 @@ static bool is_escapable(const struct sl_route *route,
     return is_per(rule, SL_SCOPE_ANON);
 }
 
-/* A limit that callers can slip out of by changing a header needs another
- * beside it that they can't. */
+/* A limit that clients can avoid by changing a header needs another limit per
+ * address in the route. */
 static void check_guard(struct sl_build *b, const struct sl_route *route)
 {
     for (unsigned i = 0; i < route->rule_count; i++) {
@@ -449,8 +442,7 @@ static bool has_kind(const struct sl_sources *sources, enum sl_source_kind kind)
     return false;
 }
 
-/* Not jobs: what is known of them is said by the service that asks, not by its
- * clients. */
+/* Not jobs: their attributes come from the service, not from clients. */
 static void check_guards(struct sl_build *b)
 {
     const struct sl_policy *policy = b->policy;
@@ -478,17 +470,16 @@ static void check_store(struct sl_build *b)
         sl_report_diag(b->report, place, &diag);
 }
 
-/* ---- `sign_in`: may what was used before be carried, or capped?
+/* ---- `sign_in`: can the usage before sign-in be carried or capped?
  *
- * carry  The key that stood in for the name is looked at beside the name's, and
- *        both must end together. In a bucket, a pace or a sliding window they
- *        would not: each flows back by itself, and no retry that is told would
- *        be right. Refused rather than told wrong.
- * cap    Limits kept per address count everybody who comes from it, also those
- *        whose plan has no number there: they have the visitors'.
+ * carry  The usage of the anonymous key and of the user's key must end
+ *        together. In a bucket or a sliding window each decays by itself, and
+ *        no retry time would be right.
+ * cap    Limits per address count all callers of the address. Plans without a
+ *        number there use that of anonymous callers.
  */
 
-/* Is the rule kept by something in place of a name that is missing? */
+/* Does the rule count callers without identity by a replaced value? */
 static bool stands_in(const struct sl_rule *rule)
 {
     for (unsigned i = 0; i < rule->per_count; i++)
@@ -502,7 +493,7 @@ static bool stands_in(const struct sl_rule *rule)
 static bool ends_at_once(const struct sl_rule *rule)
 {
     return rule->kind == SL_FIXED || rule->kind == SL_QUOTA ||
-           rule->kind == SL_KINDS; /* what is wrong with it was said */
+           rule->kind == SL_KINDS; /* already reported */
 }
 
 static void refuse_kind(struct sl_build *b, const struct sl_route *route,
@@ -515,7 +506,7 @@ static void refuse_kind(struct sl_build *b, const struct sl_route *route,
                     rule->name.at, sl_kind_name(rule->kind));
 }
 
-/* And mark what it carries to. */
+/* Also marks the rules that usage is carried to. */
 static void check_carry(struct sl_build *b, const struct sl_route *route)
 {
     unsigned carried = 0;
@@ -547,7 +538,6 @@ static void check_carry(struct sl_build *b, const struct sl_route *route)
                         route->rule_count, carried, SL_PARTS);
 }
 
-/* Does it limit an address, whichever callers use it? */
 static bool caps(const struct sl_build *b, const struct sl_rule *rule)
 {
     return rule->per_count == 1 && rule->per[0] == SL_SCOPE_IP &&
@@ -606,7 +596,7 @@ static void warn_of_idle(struct sl_build *b, const struct sl_rule *rule)
                           rule->name.at);
 }
 
-/* A request takes, and it is not its end that gives back. */
+/* The end of a request does not return units of a level. */
 static void warn_of_levels(struct sl_build *b, const struct sl_rule *rule)
 {
     if (rule->mode != SL_MODE_OFF && rule->kind == SL_LEVEL)
@@ -644,8 +634,7 @@ static void warn_of_limits(struct sl_build *b)
     }
 }
 
-/* `report` or `quota`. With the whole policy in shadow mode every limit is, for
- * the time being. */
+/* `report` or `quota`. Not if the whole policy is in shadow mode. */
 static void warn_of_pick(struct sl_build *b, const struct sl_yaml_node *node,
                          const char *key, const struct sl_rule *rule)
 {
@@ -732,10 +721,10 @@ void sl_build_checks(struct sl_build *b)
         warn(b);
 }
 
-/* ---- values from ENV and FILE.
+/* ---- external values: from ENV and FILE.
  *
- * A policy does not know which of its values can be secrets, and its print
- * must. So they are listed with their paths, sorted:
+ * They can be secrets, so the print shows what was written. They are listed
+ * with their paths, sorted:
  *
  *     limits:
  *       api:

@@ -1,4 +1,4 @@
-/* diff.c -- what a new policy changes: plans, routes, features, the rest. */
+/* diff.c -- the reload diff: what a new policy changes. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -107,7 +107,7 @@ int sl_rate_print(const struct sl_plan_limit *limit, struct sl_buf *out)
     return err;
 }
 
-/* Both have numbers, and the one may not read the other's cells. */
+/* Do both have numbers, with incompatible cells? */
 static bool shapes_differ(const struct sl_plan_limit *a,
                           const struct sl_plan_limit *b)
 {
@@ -139,8 +139,7 @@ static void compare_rate(struct sl_changes *c, const char *what,
     sl_buf_done(&to);
 }
 
-/* Plans that came or went are told of as plans. A policy with one plan need
- * not name it. */
+/* Only plans that both policies have. A single plan is not named. */
 static void compare_plans(struct sl_changes *c, const char *what,
                           const struct sl_plan_limit *old,
                           const struct sl_plan_limit *new)
@@ -156,8 +155,6 @@ static void compare_plans(struct sl_changes *c, const char *what,
                          &old[was], &new[i]);
     }
 }
-
-/* ---- what it is kept by ---- */
 
 struct scopes {
     char text[SL_PER_MAX * 68 + 3];
@@ -176,7 +173,7 @@ static struct scopes print_per(const struct sl_policy *policy,
                          i > 0 ? "+" : "", SL_STR_ARG(name));
 
         if (n < 0 || (size_t)n >= sizeof(ret.text) - len)
-            break; /* a long one is cut; the kinds of cuts are the same */
+            break; /* cut in the same way for both policies */
         len += (size_t)n;
     }
     return ret;
@@ -331,9 +328,8 @@ static void changes_plans(struct sl_changes *c)
 
 /* ---- routes ---- */
 
-/* The route of the same text, or NULL: texts are what a person knows a route
- * by. Most stand behind the one that was found last, *near, where the search
- * begins; one that is not there costs O(n). */
+/* The route with the same text, or NULL. The search begins behind the last
+ * result, *near; a missing route costs O(n). */
 static const struct sl_route *find_route(const struct sl_policy *policy,
                                          struct sl_str text, unsigned *near)
 {
@@ -376,8 +372,7 @@ static void compare_route(struct sl_changes *c, const char *what,
     }
 }
 
-/* Do those that both have stand in another order? Of several that match, the
- * first counts. */
+/* Do the routes of both policies have another order? */
 static bool order_differs(const struct sl_changes *c)
 {
     unsigned last = 0, near = 0;

@@ -1,20 +1,17 @@
 /* template.h -- texts with placeholders: messages, error bodies.
  *
- * A text is cut into pieces when the policy is read, so that rendering is one
- * walk. A message is a string of literals and placeholders. A body is JSON: a
- * string in it that is exactly one placeholder keeps that placeholder's type
- * ("{limit}" becomes 5, not "5"); inside longer strings a placeholder's value
- * is escaped.
+ * A text is cut into pieces when the policy is read. A message is a string of
+ * literals and placeholders. A body is JSON: a string that is exactly one
+ * placeholder keeps its type ("{limit}" becomes 5, not "5"); inside longer
+ * strings the value is escaped.
  *
- * `{{` and `}}` are a brace. A single brace that begins no known placeholder is
- * refused with a suggestion.
+ * `{{` and `}}` are literal braces. Other braces without a known placeholder
+ * are refused.
  *
- * What there is none of (the retry time of what can never pass, the limit where
- * none refused):
+ * A placeholder without a value (no retry time, no limit):
  *   a whole JSON value      null
  *   inside a body's string  a number is 0, a text is empty
- *   in a message            the message is not used: the default one, which
- *                           knows what happened, takes its place
+ *   in a message            the default message is used instead
  */
 #ifndef SL_POLICY_TEMPLATE_H
 #define SL_POLICY_TEMPLATE_H
@@ -67,16 +64,14 @@ struct sl_template {
     unsigned count;
 };
 
-/* Cut a message. On failure `diag` has the offset and a hint. Pieces and
- * literals live in `arena`. {message} in a message is refused. */
+/* Cut a message into `arena`. On failure `diag` has the offset and a hint.
+ * {message} in a message is refused. */
 SL_MUST_USE int sl_template_read(struct sl_str text, struct sl_arena *arena,
                                  struct sl_template *ret, struct sl_diag *diag);
 
-/* Cut a body: `node` is a map, a list or a scalar of a policy file and becomes
- * JSON on one line. Plain scalars true, false, null and numbers of up to 15
- * digits (5, -1, 0.25) keep their type; quoted ones are strings. Names of
- * members are taken as they are. Problems go to `report`, all of them; then
- * SLUICE_ECONF. */
+/* Cut a body: `node` becomes JSON on one line. Plain scalars true, false, null
+ * and numbers of up to 15 digits (5, -1, 0.25) keep their type; quoted ones are
+ * strings. SLUICE_ECONF: all problems are in `report`. */
 SL_MUST_USE int sl_template_read_body(const struct sl_yaml_node *node,
                                       struct sl_arena *arena,
                                       struct sl_template *ret,

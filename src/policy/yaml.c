@@ -28,11 +28,11 @@
 struct frame {
     struct sl_yaml_node *node;
     struct sl_yaml_node **tail; /* where the next child goes */
-    bool is_key;                /* it stands where a key should; it was said */
+    bool is_key;                /* in place of a key; reported */
 
-    /* In a map, what is known of the next child. */
+    /* In a map, of the next child: */
     bool has_key;
-    bool drop; /* its key was refused: read it and forget it */
+    bool drop; /* its key was refused */
     struct sl_str key;
     struct sl_source_pos key_place;
 };
@@ -50,9 +50,9 @@ struct reader {
     struct frame stack[SL_YAML_DEPTH];
     unsigned depth;
     unsigned nodes;
-    size_t seen; /* the end of the last token, where to look for the next */
-    bool over;   /* there is nothing more to read */
-    bool stop;   /* do not go on, and there is no root; it was said */
+    size_t seen; /* the end of the last token */
+    bool over;   /* the end of the stream */
+    bool stop;   /* stop without a root; reported */
 };
 
 static void no_memory(struct reader *r)
@@ -164,8 +164,7 @@ static bool check_bytes(struct reader *r)
     return false;
 }
 
-/* Directives are refused before libfyaml sees them: it reads a long line of
- * them in a time that grows with its square. */
+/* libfyaml's time is quadratic in the length of a directive. */
 static bool check_directives(struct reader *r)
 {
     for (size_t i = 0; i < r->line_count; i++) {
@@ -189,8 +188,7 @@ static bool is_blank_line(const struct reader *r, size_t line)
     return at == r->text.len || r->text.at[at] == '\n';
 }
 
-/* Another square: blank lines inside a text, each of which libfyaml counts
- * again from the next. */
+/* libfyaml's time is quadratic in blank lines inside a text, too. */
 static bool check_blank_lines(struct reader *r)
 {
     size_t run = 0;
@@ -212,12 +210,11 @@ static bool check_text(struct reader *r)
     return check_bytes(r) && check_directives(r) && check_blank_lines(r);
 }
 
-/* ---- what a string in single quotes says.
+/* ---- strings in single quotes.
  *
- * libfyaml 0.7.12 finds where such a string ends, but when there are more than
- * eight doubled quotes in it, its text may come out wrong, and memory is lost.
- * The rules are few: two quotes are one, and a line end with the blanks around
- * it is a blank, or, where blank lines follow, as many line ends as those.
+ * libfyaml 0.7.12 can return a wrong text and leak memory if such a string has
+ * more than eight doubled quotes. Two quotes are one, and a line end with the
+ * blanks around it is a space, or as many line ends as blank lines follow.
  */
 
 static bool is_blank(char c)
@@ -292,11 +289,8 @@ static bool read_single(struct reader *r, size_t from, struct sl_str *ret)
     return true;
 }
 
-/* ---- nodes of a policy file.
- *
- * Twins, children with the same key, are found by sorting: a map may have a
- * hundred thousand children, and comparing each with each would take minutes.
- */
+/* ---- nodes. Duplicate keys are found by sorting: a map can have a hundred
+ * thousand children. */
 
 void sl_yaml_node_refuse(struct sl_yaml_node *node)
 {
@@ -344,10 +338,10 @@ static int compare(const void *left, const void *right)
     return (p.column > q.column) - (p.column < q.column);
 }
 
-/* Complain about each that has the key of the one before. Those are marked by
- * a line of 0; returns whether there are any. */
-static bool mark_twins(struct reader *r, struct sl_yaml_node **list,
-                       size_t count)
+/* Report duplicate keys and mark them by a line of 0. False if there are none.
+ */
+static bool mark_duplicates(struct reader *r, struct sl_yaml_node **list,
+                            size_t count)
 {
     struct sl_yaml_node *first = list[0];
     bool any = false;
@@ -399,22 +393,20 @@ static void drop_duplicates(struct reader *r, struct sl_yaml_node *map)
     for (struct sl_yaml_node *n = map->child; n; n = n->next)
         list[count++] = n;
     qsort(list, count, sizeof(struct sl_yaml_node *), compare);
-    if (mark_twins(r, list, count))
+    if (mark_duplicates(r, list, count))
         drop_marked(map);
     sl_alloc_free(alloc, list, size);
 }
 
-/* ---- libfyaml, and what it does without memory.
+/* ---- libfyaml.
  *
- * It does not always say that it has none: a text comes out empty or halved, a
- * value is missing, or the parser stops without a word. Each of these would be
- * another policy, or a complaint about a file that is right. malloc() says so
- * in errno, which is cleared before every step and looked at behind it.
+ * Without memory it can return an empty or cut text, omit a value, or stop
+ * without a message. malloc() sets errno, so errno is cleared before every step
+ * and checked after it.
  */
 
-/* libfyaml 0.7.12 follows NULL when there is no memory for the few hundred
- * bytes that it needs to take a string. So that much is taken and given back
- * right before, and the C library has it at hand. */
+/* libfyaml 0.7.12 dereferences NULL without memory for the few hundred bytes of
+ * a string. So that much is allocated and freed right before. */
 static bool lay_in(void)
 {
     const size_t size = (size_t)16 * 1024;
@@ -456,8 +448,8 @@ static void close_parser(struct reader *r)
         fy_diag_destroy(r->diag);
 }
 
-/* The one thing that it refuses without a word: a block whose indentation is
- * given as 0. Returns where it is, or the end of the text. */
+/* libfyaml refuses a block with the indentation 0 without a message. Returns
+ * its offset, or the end of the text. */
 static size_t find_unindented(const struct reader *r)
 {
     for (size_t i = r->seen; i + 1 < r->text.len; i++) {
@@ -473,7 +465,7 @@ static size_t find_unindented(const struct reader *r)
     return r->text.len;
 }
 
-/* It has stopped, and nothing was said. */
+/* libfyaml stopped without a message. */
 static void explain_silence(struct reader *r)
 {
     size_t at = find_unindented(r);
@@ -1071,9 +1063,7 @@ static void on_event(struct reader *r, struct fy_event *event)
         r->seen = offset_of(r, end);
 }
 
-/* ---- the whole ---- */
-
-/* Say what is still to be said of the collections that are open. */
+/* Report the duplicate keys of open maps. */
 static void end_early(struct reader *r)
 {
     for (; r->depth > 0; r->depth--)

@@ -1,17 +1,13 @@
-/* yaml.h -- text to a tree of nodes with places, and nothing surprising.
+/* yaml.h -- text to a tree of nodes with positions.
  *
- * YAML is read by libfyaml and then made small: one document, mappings with
- * plain string keys, sequences and scalars. Refused, each at its place: more
- * than 1 MB, NUL, invalid UTF-8, control characters, anchors, aliases, tags,
- * merge keys, directives, a second document, keys that are no scalars, the
- * same key twice, more than 32 levels, more than 100,000 nodes, more than 100
- * blank lines in a row. A file in which one of these
- * occurs is not read further where that is dangerous; other problems are
- * collected.
+ * YAML is read by libfyaml and restricted: one document, mappings with plain
+ * string keys, sequences and scalars. Refused, with their position: more than
+ * 1 MB, NUL, invalid UTF-8, control characters, anchors, aliases, tags, merge
+ * keys, directives, a second document, keys that are not scalars, duplicate
+ * keys, more than 32 levels, 100,000 nodes or 100 blank lines in a row.
  *
- * A plain scalar is text: `true`, `5` and `12:30` are told apart by whoever
- * asks for a boolean, a number or a string. An empty value is SL_NODE_EMPTY.
- * Quoted strings have ${ENV:NAME} and ${FILE:path} replaced; see subst.h.
+ * Every scalar is text; the schema decides its type. An empty value is
+ * SL_NODE_EMPTY. Quoted strings have ${ENV:NAME} and ${FILE:path} replaced.
  */
 #ifndef SL_POLICY_YAML_H
 #define SL_POLICY_YAML_H
@@ -35,7 +31,7 @@ struct sl_yaml_node {
     struct sl_source_pos place;
     bool quoted;        /* SCALAR: was written in quotes or as a block */
     bool substituted;   /* SCALAR: has text from ENV or FILE; never show it */
-    bool refused;       /* EMPTY: something else stood here; it was said */
+    bool refused;       /* EMPTY: an invalid value, which was reported */
     struct sl_str text; /* SCALAR: the value, NUL-terminated */
     struct sl_str written; /* if substituted: the text before that */
     struct sl_str key;     /* in a MAP: its key, NUL-terminated */
@@ -45,7 +41,7 @@ struct sl_yaml_node {
     unsigned count;             /* LIST, MAP: children */
 };
 
-/* Where ${ENV:...} and ${FILE:...} come from. NULL functions know nothing. */
+/* The sources of ${ENV:...} and ${FILE:...}; NULL: there are none. */
 struct sl_yaml_options {
     /* The value of an environment variable, or NULL. */
     const char *(*env)(void *ctx, const char *name);
@@ -56,14 +52,13 @@ struct sl_yaml_options {
     void *ctx;
 };
 
-/* Read report->text. The nodes and their texts live in `arena`. Returns the
- * root, or NULL if there is none to go on with; what is wrong is in `report`.
- * An empty file gives an empty map. */
+/* Read report->text into `arena`. Returns the root; NULL if there is none,
+ * which is reported. An empty file is an empty map. */
 SL_MUST_USE struct sl_yaml_node *
 sl_yaml_read(struct sl_report *report, const struct sl_yaml_options *options,
              struct sl_arena *arena);
 
-/* Turn the node into an empty one, after saying why. */
+/* Make the node empty; the caller reports why. */
 void sl_yaml_node_refuse(struct sl_yaml_node *node);
 
 /* The child of a map, or NULL (also if `map` is NULL or no map). */
@@ -72,40 +67,35 @@ struct sl_yaml_node *sl_yaml_node_get(const struct sl_yaml_node *map,
 
 /* ---- ${ENV:NAME} and ${FILE:path} in quoted strings.
  *
- * `$${` is a `${` that means nothing. What is put in is not looked at again.
- * A file loses one line end at its end, as editors put one there.
- *
- * What is put in may be a secret. It is never shown: complaints name the
- * variable or the file.
+ * `$${` is a literal `${`. A substituted text is not searched again. A file
+ * loses one line end at its end. Substituted texts can be secrets: errors name
+ * only the variable or the file.
  */
 
 #define SL_SUBST_BYTES ((size_t)64 * 1024)   /* of one string */
-#define SL_SUBST_TOTAL ((size_t)1024 * 1024) /* of all that is put in */
+#define SL_SUBST_TOTAL ((size_t)1024 * 1024) /* of all substitutions */
 
 struct sl_subst {
-    const struct sl_yaml_options *options; /* NULL knows nothing */
+    const struct sl_yaml_options *options; /* can be NULL */
     struct sl_report *report;
     struct sl_arena *arena;
-    size_t total; /* bytes put in so far */
+    size_t total; /* substituted bytes so far */
 };
 
-/* Is there something to replace in `text`? */
+/* Does `text` have a substitution? */
 bool sl_subst_needed(struct sl_str text);
 
-/* Replace in the text of `node`, a quoted scalar. If that fails, the node is
- * refused and the report says why. */
+/* Substitute in `node`, a quoted scalar. On failure the node is refused and the
+ * error reported. */
 void sl_subst_node(struct sl_subst *subst, struct sl_yaml_node *node);
 
-/* Nothing is replaced in a scalar without quotes. One that looks as if it were
- * meant is refused: better than to take it for what it says. */
+/* Refuse a scalar without quotes that looks like a substitution: nothing is
+ * replaced in it. */
 void sl_subst_plain(struct sl_subst *subst, struct sl_yaml_node *node);
 
-/* ---- is it plain text?
- *
- * A policy is UTF-8 without control characters but tabs and line ends. The
- * whole file is looked at before anything else reads it, and once more each
- * string that was written with escapes or comes from elsewhere.
- */
+/* ---- plain text: UTF-8 without control characters other than tabs and line
+ * ends. The file is checked before it is parsed, and so are strings with
+ * escapes and substituted texts. */
 
 enum sl_utf8_error {
     SL_FAULT_NONE,
@@ -125,7 +115,7 @@ struct sl_utf8_fault {
 /* The first fault of `text`. */
 struct sl_utf8_fault sl_utf8_check(struct sl_str text);
 
-/* What it is, in words: "a NUL byte". `out` holds 64 bytes. Returns out. */
+/* The fault in words, "a NUL byte", in `out`, which is returned. */
 const char *sl_utf8_words(const struct sl_utf8_fault *bad, char out[64]);
 
 #endif
