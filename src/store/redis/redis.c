@@ -442,7 +442,7 @@ static int encode_refund(struct sl_remote_op *base)
 
     sl_buf_clear(&op->whole);
     err = sl_hold_id_is_none(op->hold)
-              ? sl_script_give_back(sl_buf_str(&op->command), &op->whole)
+              ? sl_script_refund(sl_buf_str(&op->command), &op->whole)
               : encode_call(op, &release, true, &op->whole);
     if (err)
         return err;
@@ -498,7 +498,7 @@ static void read_leases(struct op *op, const int64_t *numbers, unsigned count)
 
     if (base->leases.count == 0)
         return;
-    sl_script_land(base->client->leases, &base->leases, numbers, count,
+    sl_script_grant(base->client->leases, &base->leases, numbers, count,
                    base->sent, &counts);
     sl_remote_op_leases_granted(base, &counts);
 }

@@ -260,84 +260,59 @@ struct sl_redis_cluster_counts {
 const struct sl_redis_cluster_counts *
 sl_redis_cluster_counts(const struct sl_redis_cluster *cluster);
 
-/* ---- a take as the words of a command, and its reply as answers.
- *
- * Pure: no connection is known here. The script itself is kinds.lua and
- * take.lua.
- */
+/* ---- commands of the script and their replies; pure. The script itself is
+ * the Lua files ---- */
 
-/* The text of both, and its SHA-1 in hex, by which Redis knows it. */
+/* Its text, and its SHA-1 in hex, by which Redis knows it. */
 extern const char sl_script_text[];
 extern const size_t sl_script_len;
 extern const char sl_script_sha[41];
 
-/* Numbers of a reply: three of the set, five of each part, and three of what is
- * leased of it. */
+/* Numbers of a reply: three of the set, five of each part, and three of its
+ * lease. */
 #define SL_SCRIPT_NUMBERS (3 + 8 * SL_PARTS)
 
-/* How a take is asked for. */
 struct sl_script_options {
     bool whole;   /* EVAL with the text; otherwise EVALSHA */
-    bool own_now; /* `near` is the time: test builds. Otherwise it is the
-                   * server's own */
-    sl_ns near;   /* the server's time, as far as we know: which periods of a
-                   * calendar are meant, and when this was taken if it is to
-                   * be given back */
-    struct sl_str record; /* of a hold: what it is called in Redis */
-    bool undo; /* of a release: what was taken with it and not held as well */
-    const struct sl_lease_request *leases; /* of each part; NULL: none. No two
-                                            * parts have the same name then */
+    bool own_now; /* test builds: `near` is the time. Otherwise it is the
+                   * server's */
+    sl_ns near;   /* the server's time as far as known: for the periods of
+                   * calendars, and the time of a take that is refunded */
+    struct sl_str record; /* the name of a hold's record; may be empty */
+    bool undo; /* of a release: also what was taken with the hold and not held
+                */
+    const struct sl_lease_request *leases; /* of each part, which have different
+                                            * names; NULL: none */
 };
 
-/* Append the command to `out`. Parts of the same name are one: their costs add
- * up. SLUICE_ENOMEM. */
+/* Appends the command. Parts of the same name are one: their costs add up.
+ * SLUICE_ENOMEM. */
 SL_MUST_USE int sl_script_write(const struct sl_take *take,
                                 const struct sl_script_options *how,
                                 struct sl_buf *out);
 
-/* Words of a command. */
-SL_MUST_USE int sl_script_put(struct sl_buf *out, struct sl_str word);
-SL_MUST_USE int sl_script_put_number(struct sl_buf *out, uint64_t number);
-
-/* A command up to its KEYS: so many of these, and so many words behind them. */
-SL_MUST_USE int sl_script_call(struct sl_buf *out,
-                               const struct sl_script_options *how,
-                               unsigned keys, unsigned words);
-
-/* The time itself, or what it may be. */
-SL_MUST_USE int sl_script_put_now(struct sl_buf *out,
-                                  const struct sl_script_options *how);
-
-/* The period of a calendar that `now` lies in, as the script knows it: its
- * start and end, the end of the next, the start of the one before. */
-#define SL_SCRIPT_PERIOD 4
-void sl_script_period(const struct sl_limit *limit, sl_ns now,
-                      uint64_t ret[SL_SCRIPT_PERIOD]);
-
-/* Make of a command that takes one that gives back the same, or one with the
- * whole text, in place of its own bytes. `from` is what sl_script_write() has
- * appended. */
-SL_MUST_USE int sl_script_give_back(struct sl_str from, struct sl_buf *out);
+/* Append the refund of a take, or the same command with the whole text. `from`
+ * is a command of sl_script_write(). */
+SL_MUST_USE int sl_script_refund(struct sl_str from, struct sl_buf *out);
 SL_MUST_USE int sl_script_eval(struct sl_str from, struct sl_buf *out);
 
-/* What a reply says beside the answers. */
 struct sl_script_reply {
     sl_ns now;        /* the server's time */
-    uint64_t strange; /* values that were none of ours, and are replaced */
-    bool passing;     /* refused, and a hold expires within a second */
+    uint64_t strange; /* values that Sluice did not write; they are replaced */
+    bool passing;     /* denied, and a hold expires within a second */
 };
 
-/* Fill in take->allowed and the answers. False if that is no reply of the
- * script to this take. */
+/* Fills in take->allowed and the answers. Returns false if the reply is not one
+ * to this take. */
 SL_MUST_USE bool sl_script_read(struct sl_take *take, const int64_t *numbers,
                                 unsigned count, struct sl_script_reply *ret);
 
-/* What is leased of part `i` of `parts`, and what its answer was. False if that
- * is no reply to leases. */
+/* The lease of part `i` of `parts`, and the part's answer. Returns false if the
+ * reply has no leases. */
 struct sl_script_leased {
     uint64_t has;
     sl_ns till; /* the server's time */
-    bool known; /* the lease that has ended was still there */
+    bool found; /* the store still knew the lease that has ended */
     uint64_t remaining;
     sl_ns reset_in;
 };
@@ -345,51 +320,41 @@ SL_MUST_USE bool sl_script_read_lease(const int64_t *numbers, unsigned count,
                                       unsigned parts, unsigned i,
                                       struct sl_script_leased *ret);
 
-/* Append the name of a part and its numbers, at a cost of 0, as
- * sl_script_end_lease() wants them back. */
+/* The reply to a command sent at `sent` has these numbers: grants or ends all
+ * leases that were requested. */
+void sl_script_grant(struct sl_lease_cache *leases,
+                     struct sl_lease_requests *asks, const int64_t *numbers,
+                     unsigned count, sl_ns sent,
+                     struct sl_lease_counts *counts);
+
+/* Appends the name of a part, and its numbers with a cost of 0, for
+ * sl_script_end_lease(). */
 SL_MUST_USE int sl_script_keep(const struct sl_part *part, sl_ns near,
                                struct sl_buf *out, size_t *ret_name_len);
 
-/* Append the command that ends a lease and does nothing else. */
+/* Appends the command that only ends a lease. */
 SL_MUST_USE int sl_script_end_lease(struct sl_str name, struct sl_str numbers,
                                     const struct sl_script_options *how,
                                     const struct sl_lease_request *lease,
                                     struct sl_buf *out);
 
-/* ---- a hold's end as the words of a command, and its reply.
- *
- * Pure, as script.h. The script's part is holds.lua.
- */
+#define SL_HOLD_NAME 64 /* bytes of a record's name, with its NUL */
 
-#define SL_HOLD_DIGITS 32 /* of an id, in hex */
-#define SL_HOLD_NAME   64 /* bytes of a record's name, with its NUL */
-
-void sl_script_hold_digits(struct sl_hold_id id, char out[SL_HOLD_DIGITS + 1]);
-
-/* What the record of a hold is called: "sluice:hold:ID", or in a cluster
+/* The name of a hold's record: "sluice:hold:ID", or in a cluster
  * "sluice:hold:{TAG}:ID", which lies in `slot`. */
 void sl_script_hold_name(struct sl_hold_id id, bool in_slots, unsigned slot,
                          char out[SL_HOLD_NAME]);
 
-/* Append the command to `out`; how->record is the record's name. */
+/* Appends the command of a hold call; how->record is its record's name. */
 SL_MUST_USE int sl_script_hold_write(const struct sl_hold_call *call,
                                      const struct sl_script_options *how,
                                      struct sl_buf *out);
 
-/* Fill in what was found. False if that is no reply of the script. `on_key` is
- * told each key of the hold. */
+/* Fills in the call. Returns false if the reply is malformed. `on_key` is
+ * called for each key of the hold. */
 typedef void sl_script_key_f(void *ctx, struct sl_str key);
 SL_MUST_USE bool sl_script_hold_read(struct sl_hold_call *call,
                                      struct sl_str reply,
                                      sl_script_key_f *on_key, void *ctx);
-
-/* ---- leases in the words of the script: what was granted, and
- * how one ends. */
-
-/* The script has answered: with `numbers`, as of sl_script_read(), to what was
- * sent at `sent`. All that was asked for has landed then. */
-void sl_script_land(struct sl_lease_cache *leases,
-                    struct sl_lease_requests *asks, const int64_t *numbers,
-                    unsigned count, sl_ns sent, struct sl_lease_counts *counts);
 
 #endif

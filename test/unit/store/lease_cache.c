@@ -72,7 +72,7 @@ static void land(struct world *w, int64_t has, sl_ns life, int64_t known,
         memcpy(lease, (int64_t[]){has, 5000000000 + life / SL_US, known},
                3 * sizeof(int64_t));
     }
-    sl_script_land(w->leases, &w->asks, numbers, 3 + 8 * parts, sent,
+    sl_script_grant(w->leases, &w->asks, numbers, 3 + 8 * parts, sent,
                    &w->counts);
 }
 
@@ -373,7 +373,7 @@ TEST(counts)
     lease(&w, "i", 6);
     set_keys(&w, "i", NULL, 7);
     ask(&w, T0);
-    sl_script_land(w.leases, &w.asks, (int64_t[8]){1, 1}, 8, T0, &w.counts);
+    sl_script_grant(w.leases, &w.asks, (int64_t[8]){1, 1}, 8, T0, &w.counts);
     CHECK_EQ(w.counts.under, 6);
     sl_lease_cache_close(w.leases);
 }
