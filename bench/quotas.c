@@ -28,7 +28,7 @@ static const char policy_text[] =
     "  - { job: minutes, limits: [minutes] }\n";
 
 struct bench {
-    struct sl_quota_lessor lender; /* first: the two are cast into each other */
+    struct sl_quota_lessor lessor; /* first: the two are cast into each other */
     char folder[64], path[96];
     struct sl_engine *engine, *leased;
     struct sl_loop *loop;
@@ -66,20 +66,20 @@ static void on_carried(struct sl_job *job)
     struct sl_quota_ask *ask = e->ask;
 
     ask->err = job->err;
-    ask->terms = (struct sl_quota_lease_terms){.there = e->claim.found,
+    ask->terms = (struct sl_quota_lease_terms){.found = e->claim.found,
                                                .granted = e->claim.granted,
                                                .used = e->claim.used,
                                                .base = e->claim.base,
                                                .spent = e->claim.spent,
-                                               .own = e->claim.leased_here};
+                                               .leased = e->claim.leased_here};
     sl_job_clear(job);
     free(e);
     ask->done(ask);
 }
 
-static void lend(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
+static void lend(struct sl_quota_lessor *lessor, struct sl_quota_ask *ask)
 {
-    struct bench *b = (struct bench *)lender;
+    struct bench *b = (struct bench *)lessor;
     struct op *e = calloc(1, sizeof(*e));
 
     if (!e)
@@ -98,7 +98,7 @@ static void lend(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
                                              .need = ask->need,
                                              .give_back = ask->give,
                                              .has_units = ask->has,
-                                             .heartbeat = ask->lives};
+                                             .heartbeat = ask->alive};
     sl_job_init(&e->job, SL_JOB_LEASE, &sl_alloc_libc);
     e->job.loop = b->loop;
     e->job.done = on_carried;
@@ -108,10 +108,10 @@ static void lend(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
     sl_registry_ask(b->registry, &e->job);
 }
 
-static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
+static bool name(struct sl_quota_lessor *lessor, const struct sl_part *part,
                  struct sl_str *scope, struct sl_buf *id)
 {
-    (void)lender;
+    (void)lessor;
     *scope = SL_STR("org");
     return !sl_buf_add(id, part->key);
 }
@@ -119,7 +119,7 @@ static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
 static void open_engine(struct bench *b, bool leased, struct sl_engine **ret)
 {
     struct sl_memory_options memory = {.size = 64 << 20};
-    struct sl_quota_leases_options leases = {.lender = &b->lender,
+    struct sl_quota_leases_options leases = {.lessor = &b->lessor,
                                              .patience = 10 * SL_S};
     struct sl_engine_options options = {.store = NULL};
     struct sl_policy_options reading = {.alloc = NULL};
@@ -324,7 +324,7 @@ int main(void)
     static struct bench b;
     char command[128];
 
-    b.lender = (struct sl_quota_lessor){.ask = lend, .name = name};
+    b.lessor = (struct sl_quota_lessor){.ask = lend, .name = name};
     open_engine(&b, false, &b.engine);
     open_engine(&b, true, &b.leased);
     open_books(&b);

@@ -73,7 +73,7 @@ struct sl_listener_worker {
 
 /* Quota leases of this daemon. */
 struct sl_quota_node {
-    struct sl_quota_lessor lender; /* first: the two are cast into each other */
+    struct sl_quota_lessor lessor; /* first: the two are cast into each other */
     struct sl_store *store; /* of the engine; NULL: quotas are not leased */
     struct sl_daemon *daemon;
     char node[24];          /* name of this node, as old as the state */

@@ -245,14 +245,15 @@ static void on_carried(struct sl_job *job)
     int err = lost ? SLUICE_ESTORE : job->err;
 
     if (ask)
-        ask->unsure = err && job->uncertain_txn != 0;
+        ask->uncertain = err && job->uncertain_txn != 0;
     if (ask)
-        ask->terms = (struct sl_quota_lease_terms){.there = e->claim.found,
-                                                   .granted = e->claim.granted,
-                                                   .used = e->claim.used,
-                                                   .base = e->claim.base,
-                                                   .spent = e->claim.spent,
-                                                   .own = e->claim.leased_here};
+        ask->terms =
+            (struct sl_quota_lease_terms){.found = e->claim.found,
+                                          .granted = e->claim.granted,
+                                          .used = e->claim.used,
+                                          .base = e->claim.base,
+                                          .spent = e->claim.spent,
+                                          .leased = e->claim.leased_here};
     if (!ask && !err)
         sl_quota_leases_seen(e->node->store, e->sent);
     sl_job_clear(job);
@@ -280,15 +281,15 @@ static bool send_claim(struct sl_quota_node *node, struct sl_quota_ask *ask,
     e->job.done = on_carried;
     e->job.ctx = e;
     e->job.claim = &e->claim;
-    e->sent = sl_quota_leases_steady(node->store);
+    e->sent = sl_quota_leases_mono(node->store);
     e->job.change_count = 1;
     sl_registry_ask(node->daemon->registry, &e->job);
     return true;
 }
 
-static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
+static void ask(struct sl_quota_lessor *lessor, struct sl_quota_ask *ask)
 {
-    struct sl_quota_node *node = (struct sl_quota_node *)lender;
+    struct sl_quota_node *node = (struct sl_quota_node *)lessor;
     struct sl_usage_lease_claim claim = {.node = sl_str_c(node->node),
                                          .scope = ask->scope,
                                          .id = ask->id,
@@ -302,7 +303,7 @@ static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
                                          .ceiling = ask->ceiling,
                                          .give_back = ask->give,
                                          .has_units = ask->has,
-                                         .heartbeat = ask->lives};
+                                         .heartbeat = ask->alive};
 
     /* Units of another node are not returned. */
     if (atomic_load(&node->lost))
@@ -313,23 +314,23 @@ static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
 }
 
 /* Writes the name of a subject as in the usage database. */
-static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
+static bool name(struct sl_quota_lessor *lessor, const struct sl_part *part,
                  struct sl_str *scope, struct sl_buf *id)
 {
     const struct sl_limit_view *shown = part->view;
     struct sl_str values[SL_PER_MAX];
 
-    (void)lender;
+    (void)lessor;
     for (unsigned i = 0; i < shown->value_count; i++)
         values[i] = shown->values[i].value;
     *scope = shown->scope;
     return sl_usage_join(values, shown->value_count, id);
 }
 
-static bool look_own(struct sl_quota_lessor *lender,
+static bool look_own(struct sl_quota_lessor *lessor,
                      const struct sl_quota_ask *who, uint64_t *ret)
 {
-    struct sl_daemon *daemon = ((struct sl_quota_node *)lender)->daemon;
+    struct sl_daemon *daemon = ((struct sl_quota_node *)lessor)->daemon;
     struct sl_usage_entry usage = {.scope = who->scope,
                                    .id = who->id,
                                    .limit = who->limit,
@@ -347,13 +348,13 @@ int sl_quota_node_wrap(struct sl_daemon *daemon)
 {
     struct sl_quota_node *node = &daemon->quota_node;
     struct sl_quota_leases_options options = {.store = daemon->state.store,
-                                              .lender = &node->lender,
+                                              .lessor = &node->lessor,
                                               .patience =
                                                   daemon->settings.deadline};
 
     if (!daemon->settings.leases)
         return 0;
-    node->lender = (struct sl_quota_lessor){ask, name, look_own};
+    node->lessor = (struct sl_quota_lessor){ask, name, look_own};
     node->daemon = daemon;
     if (sl_quota_leases_open(&options, &node->store))
         return sl_daemon_no_memory(daemon);
@@ -410,7 +411,7 @@ uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
     uint64_t own = 0;
 
     /* The limit is gone, or the period is over: the units will not be used. */
-    if (row->older || !look_own(&daemon->quota_node.lender, &who, &own))
+    if (row->older || !look_own(&daemon->quota_node.lessor, &who, &own))
         return row->leased;
     *held = has_holds(daemon);
     *at = day_of(daemon, row);

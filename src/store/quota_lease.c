@@ -1,26 +1,27 @@
-/* quota_lease.c -- units of a quota that this node may use without asking
- * anybody.
- */
+/* quota_lease.c -- the lease of one quota. */
 #include "store/quota_lease.h"
 
 #include "base/arith.h"
 
-/* Who has not taken anything yet gets so many times what he asks for. */
+/* A node without demand so far asks for so many times the missing units. */
 #define FIRST 4
 
-/* For so long the books need not be asked again after they had nothing. */
+/* After a refusal the usage database is not asked again for this time. */
 #define REFUSED (100 * SL_MS)
 
 void sl_quota_lease_begin(struct sl_quota_lease *l, sl_ns start, sl_ns end,
-                          uint64_t own)
+                          uint64_t count)
 {
-    *l = (struct sl_quota_lease){
-        .start = start, .end = end, .base = own, .ceiling = own, .own = own};
+    *l = (struct sl_quota_lease){.start = start,
+                                 .end = end,
+                                 .base = count,
+                                 .ceiling = count,
+                                 .count = count};
 }
 
 uint64_t sl_quota_lease_used(const struct sl_quota_lease *l)
 {
-    int64_t used = l->others + (int64_t)l->own - (int64_t)l->base;
+    int64_t used = l->others + (int64_t)l->count - (int64_t)l->base;
 
     return used > 0 ? (uint64_t)used : 0;
 }
@@ -36,7 +37,7 @@ uint64_t sl_quota_lease_room(const struct sl_quota_lease *l, uint64_t cap)
 
 uint64_t sl_quota_lease_unspent(const struct sl_quota_lease *l)
 {
-    return l->ceiling > l->own ? l->ceiling - l->own : 0;
+    return l->ceiling > l->count ? l->ceiling - l->count : 0;
 }
 
 /* ---- demand ---- */
@@ -57,18 +58,18 @@ static uint64_t demand(const struct sl_quota_lease *l)
     return l->taken > l->before ? l->taken : l->before;
 }
 
-void sl_quota_lease_spent(struct sl_quota_lease *l, uint64_t cost, uint64_t own,
-                          sl_ns now)
+void sl_quota_lease_spent(struct sl_quota_lease *l, uint64_t cost,
+                          uint64_t count, sl_ns now)
 {
     tick(l, now);
     l->taken = sl_add_sat(l->taken, cost);
-    l->own = own;
+    l->count = count;
 }
 
 /* How many units are missing for a take of `cost`. */
 static uint64_t shortage(const struct sl_quota_lease *l, uint64_t cost)
 {
-    return sl_sub_floor(sl_add_sat(l->own, cost), l->ceiling);
+    return sl_sub_floor(sl_add_sat(l->count, cost), l->ceiling);
 }
 
 uint64_t sl_quota_lease_shortfall(const struct sl_quota_lease *l, uint64_t cost,
@@ -87,23 +88,23 @@ uint64_t sl_quota_lease_shortfall(const struct sl_quota_lease *l, uint64_t cost,
 /* Half a second's worth. */
 bool sl_quota_lease_is_low(const struct sl_quota_lease *l)
 {
-    return l->known && demand(l) > FIRST &&
+    return l->has_terms && demand(l) > FIRST &&
            sl_quota_lease_unspent(l) < demand(l) / 2;
 }
 
 /* ---- answers ---- */
 
-/* Have all together used so much that it does not fit, whoever has a lease? */
+/* Do all nodes together use so much that it would not fit with any lease? */
 static bool is_beyond(const struct sl_quota_lease *l, uint64_t cost,
                       uint64_t cap)
 {
     int64_t most = (int64_t)l->base + (int64_t)cap - l->others;
 
-    return most < 0 || sl_add_sat(l->own, cost) > (uint64_t)most;
+    return most < 0 || sl_add_sat(l->count, cost) > (uint64_t)most;
 }
 
-/* They have refused the least that was asked for. Whoever misses less by now
- * asks again. */
+/* The least units asked for were refused. A take that misses fewer asks again.
+ */
 static void note_refusal(struct sl_quota_lease *l,
                          const struct sl_quota_lease_terms *terms,
                          const struct sl_quota_lease_wish *wish, sl_ns at)
@@ -113,8 +114,8 @@ static void note_refusal(struct sl_quota_lease *l,
     l->refused_until = 0;
     if (terms->granted > 0 || (!beyond && wish->least == 0))
         return;
-    if (wish->has && !terms->there)
-        return; /* it was told that it has nothing, and asks again */
+    if (wish->has && !terms->found)
+        return; /* the node knows now that it has no lease, and asks again */
     l->refused_until = at + REFUSED;
     l->refused_least = beyond ? 0 : wish->least;
     l->refused_cap = wish->cap;
@@ -124,10 +125,10 @@ void sl_quota_lease_granted(struct sl_quota_lease *l,
                             const struct sl_quota_lease_terms *terms,
                             const struct sl_quota_lease_wish *wish, sl_ns at)
 {
-    l->known = true;
-    l->base = terms->there ? terms->base : l->own;
+    l->has_terms = true;
+    l->base = terms->found ? terms->base : l->count;
     l->others = (int64_t)terms->used - (int64_t)terms->spent;
-    l->ceiling = l->base + terms->spent + terms->own;
+    l->ceiling = l->base + terms->spent + terms->leased;
     note_refusal(l, terms, wish, at);
 }
 
@@ -146,21 +147,21 @@ void sl_quota_lease_retry(struct sl_quota_lease *l)
     l->refused_until = 0;
 }
 
-void sl_quota_lease_reset(struct sl_quota_lease *l, uint64_t own)
+void sl_quota_lease_reset(struct sl_quota_lease *l, uint64_t count)
 {
-    l->own = own;
-    l->others = (int64_t)l->base - (int64_t)own;
+    l->count = count;
+    l->others = (int64_t)l->base - (int64_t)count;
     l->refused_until = 0;
 }
 
-/* ---- giving back ---- */
+/* ---- returning units ---- */
 
 uint64_t sl_quota_lease_surplus(struct sl_quota_lease *l, bool idle)
 {
     uint64_t unspent = sl_quota_lease_unspent(l);
     uint64_t keep = idle ? 0 : 2 * demand(l);
 
-    /* A little too much is not worth a write. */
+    /* A small surplus is not worth a write. */
     if (unspent == 0 || (!idle && unspent / 2 <= keep))
         return 0;
     l->ceiling -= unspent - keep;
@@ -173,10 +174,10 @@ void sl_quota_lease_keep(struct sl_quota_lease *l, uint64_t units)
 }
 
 uint64_t sl_quota_lease_left(uint64_t base, uint64_t spent, uint64_t leased,
-                             uint64_t own)
+                             uint64_t count)
 {
     uint64_t ceiling = base + spent + leased;
-    uint64_t left = ceiling > own ? ceiling - own : 0;
+    uint64_t left = ceiling > count ? ceiling - count : 0;
 
     return left < leased ? left : leased;
 }

@@ -36,7 +36,7 @@ struct job {
 struct world;
 
 struct node {
-    struct sl_quota_lessor lender; /* first */
+    struct sl_quota_lessor lessor; /* first */
     struct world *w;
     struct under under;
     struct sl_store *store;
@@ -87,9 +87,9 @@ static struct job drop_job(struct world *w, unsigned i)
     return job;
 }
 
-static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
+static void ask(struct sl_quota_lessor *lessor, struct sl_quota_ask *ask)
 {
-    struct node *n = (struct node *)lender;
+    struct node *n = (struct node *)lessor;
 
     put_job(n->w, (struct job){.kind = CLAIM,
                                .node = (unsigned)(n - n->w->nodes),
@@ -138,7 +138,7 @@ static bool land(struct world *w, bool lost)
             return true;
         }
         job.ask->err = lost ? SLUICE_ESTORE : 0;
-        job.ask->unsure = lost;
+        job.ask->uncertain = lost;
         job.ask->done(job.ask);
         return true;
     }
@@ -158,10 +158,10 @@ static void settle(struct world *w)
 
 /* ---- nodes ---- */
 
-static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
+static bool name(struct sl_quota_lessor *lessor, const struct sl_part *part,
                  struct sl_str *scope, struct sl_buf *id)
 {
-    (void)lender;
+    (void)lessor;
     *scope = SL_STR("org");
     return !sl_buf_add(id, part->key);
 }
@@ -175,7 +175,7 @@ static void open_node(struct world *w, unsigned i)
 {
     struct node *n = &w->nodes[i];
     struct sl_quota_leases_options options = {.store = &n->under.store,
-                                              .lender = &n->lender,
+                                              .lessor = &n->lessor,
                                               .patience = SL_S,
                                               .mono = read_steady,
                                               .ctx = w};
@@ -198,7 +198,7 @@ static void make_node(struct world *w, unsigned i)
     n->w = w;
     n->stored =
         (struct sl_limit_binding){.name = "units", .strictest = w->quota};
-    n->lender = (struct sl_quota_lessor){.ask = ask, .name = name};
+    n->lessor = (struct sl_quota_lessor){.ask = ask, .name = name};
     if (sl_memory_open(&(struct sl_memory_options){.size = 1 << 20,
                                                    .now = read_wall,
                                                    .now_ctx = w},

@@ -69,7 +69,7 @@ static inline void claim(struct usage_db *b, unsigned node,
     struct row *row = &b->rows[node];
     uint64_t granted = 0;
 
-    if (ask->lives)
+    if (ask->alive)
         see(b, node, sent);
     if (ask->give > 0) {
         if (row->there)
@@ -88,12 +88,12 @@ static inline void claim(struct usage_db *b, unsigned node,
     if (granted > 0)
         CHECK(b->used + b->leased <= b->cap); /* (1) */
     ask->terms = (struct sl_quota_lease_terms){
-        .there = row->there,
+        .found = row->there,
         .granted = granted,
         .used = b->used,
         .base = row->there ? row->base : ask->ceiling,
         .spent = row->spent,
-        .own = row->leased,
+        .leased = row->leased,
     };
 }
 

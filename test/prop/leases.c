@@ -38,7 +38,7 @@ static void ask_db(struct world *w, unsigned i, uint64_t cost, bool answered)
     struct sl_quota_lease *l = &n->lease;
     struct sl_quota_lease_wish wish = {.cost = cost, .cap = w->cap};
     struct sl_quota_ask ask = {
-        .cap = w->cap, .ceiling = l->ceiling > l->own ? l->ceiling : l->own};
+        .cap = w->cap, .ceiling = l->ceiling > l->count ? l->ceiling : l->count};
 
     if (cost > 0)
         ask.want = sl_quota_lease_shortfall(l, cost, &wish.least);
@@ -54,7 +54,7 @@ static bool try(struct world *w, struct node *n, uint64_t cost)
 {
     struct sl_quota_lease *l = &n->lease;
 
-    if (!l->known || n->cell + cost > sl_quota_lease_room(l, w->cap))
+    if (!l->has_terms || n->cell + cost > sl_quota_lease_room(l, w->cap))
         return false;
     n->cell += cost;
     n->slip += cost;
@@ -72,7 +72,7 @@ static bool take(struct world *w, unsigned i, uint64_t cost)
                              n->cell);
         n->remembers = true;
     }
-    n->lease.own = n->cell;
+    n->lease.count = n->cell;
     if (try(w, n, cost))
         return true;
     ask_db(w, i, cost, any(8) != 0);
@@ -90,9 +90,9 @@ static void give(struct world *w, unsigned i, bool idle)
     struct node *n = &w->nodes[i];
     uint64_t units;
 
-    if (!n->remembers || !n->lease.known)
+    if (!n->remembers || !n->lease.has_terms)
         return;
-    n->lease.own = n->cell;
+    n->lease.count = n->cell;
     units = sl_quota_lease_surplus(&n->lease, idle);
     if (units > 0)
         reduce(&w->db, i, units);

@@ -12,7 +12,7 @@
 
 /* Books of one counter. */
 struct world {
-    struct sl_quota_lessor lender; /* first */
+    struct sl_quota_lessor lessor; /* first */
     uint64_t used, leased, asked;
     bool slow; /* they answer when they are told to */
     struct sl_quota_ask *pending[8];
@@ -34,15 +34,15 @@ static void answer(struct world *w, struct sl_quota_ask *ask)
     if (ask->want > 0 && ask->least <= left)
         ask->terms.granted = ask->want < left ? ask->want : left;
     w->leased += ask->terms.granted;
-    ask->terms.own = w->leased;
-    ask->terms.there = w->leased > 0;
+    ask->terms.leased = w->leased;
+    ask->terms.found = w->leased > 0;
     ask->err = 0;
     ask->done(ask);
 }
 
-static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
+static void ask(struct sl_quota_lessor *lessor, struct sl_quota_ask *ask)
 {
-    struct world *w = (struct world *)lender;
+    struct world *w = (struct world *)lessor;
 
     w->asked++;
     if (w->slow && w->count < SL_LEN(w->pending))
@@ -64,10 +64,10 @@ static void answer_at(struct world *w, unsigned i)
     answer(w, ask);
 }
 
-static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
+static bool name(struct sl_quota_lessor *lessor, const struct sl_part *part,
                  struct sl_str *scope, struct sl_buf *id)
 {
-    (void)lender;
+    (void)lessor;
     *scope = SL_STR("org");
     return !sl_buf_add(id, part->key);
 }
@@ -85,10 +85,10 @@ static sl_ns read_wall(void *ctx)
 static void open_world(struct world *w)
 {
     struct sl_quota_leases_options options = {
-        .lender = &w->lender, .patience = SL_S, .mono = read_steady, .ctx = w};
+        .lessor = &w->lessor, .patience = SL_S, .mono = read_steady, .ctx = w};
 
     *w = (struct world){
-        .lender = {.ask = ask, .name = name},
+        .lessor = {.ask = ask, .name = name},
           .mono = SL_HOUR
     };
     sl_clock_init_sources(&w->clock, read_wall, read_steady, w);

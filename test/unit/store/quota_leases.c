@@ -11,15 +11,15 @@
 
 /* Books of one counter, for one node. */
 struct books {
-    struct sl_quota_lessor lender; /* first */
+    struct sl_quota_lessor lessor; /* first */
     uint64_t used, leased, spent, asked, given;
     bool away, nameless;
     unsigned looks;
 };
 
-static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
+static void ask(struct sl_quota_lessor *lessor, struct sl_quota_ask *ask)
 {
-    struct books *b = (struct books *)lender;
+    struct books *b = (struct books *)lessor;
     uint64_t left =
         ask->cap > b->used + b->leased ? ask->cap - b->used - b->leased : 0;
 
@@ -36,25 +36,25 @@ static void ask(struct sl_quota_lessor *lender, struct sl_quota_ask *ask)
                                  : left / 4 > ask->least ? left / 4
                                                          : ask->least;
         b->leased += ask->terms.granted;
-        ask->terms.own = b->leased;
-        ask->terms.there = b->leased > 0;
+        ask->terms.leased = b->leased;
+        ask->terms.found = b->leased > 0;
     }
     ask->done(ask);
 }
 
-static bool name(struct sl_quota_lessor *lender, const struct sl_part *part,
+static bool name(struct sl_quota_lessor *lessor, const struct sl_part *part,
                  struct sl_str *scope, struct sl_buf *id)
 {
     *scope = SL_STR("org");
-    return !((struct books *)lender)->nameless && !sl_buf_add(id, part->key);
+    return !((struct books *)lessor)->nameless && !sl_buf_add(id, part->key);
 }
 
-static bool look(struct sl_quota_lessor *lender, const struct sl_quota_ask *who,
+static bool look(struct sl_quota_lessor *lessor, const struct sl_quota_ask *who,
                  uint64_t *ret)
 {
     (void)who;
     (void)ret;
-    ((struct books *)lender)->looks++;
+    ((struct books *)lessor)->looks++;
     return false;
 }
 
@@ -74,12 +74,12 @@ struct world {
 static bool open_world(struct world *w)
 {
     struct sl_quota_leases_options options = {
-        .lender = &w->books.lender, .alloc = &w->alloc, .patience = SL_S};
+        .lessor = &w->books.lessor, .alloc = &w->alloc, .patience = SL_S};
     struct sl_store *memory = NULL;
 
     w->alloc = fail_alloc(&w->f);
     w->books = (struct books){
-        .lender = {.ask = ask, .name = name, .own = look}
+        .lessor = {.ask = ask, .name = name, .count = look}
     };
     w->quota = rate_of(SL_QUOTA, "100/month");
     w->bucket = rate_of(SL_BUCKET, "5/hour");
@@ -288,7 +288,7 @@ TEST_WITH(holds, struct world *w)
         .op = SL_HOLD_SETTLE, .release = true, .now = DAY_0, .done = on_held};
 
     CASE("what is held is looked at when a hold has ended");
-    w->books = (struct books){.lender = w->books.lender};
+    w->books = (struct books){.lessor = w->books.lessor};
     hold_one(w);
     for (int i = 0; i < 5; i++)
         sl_quota_leases_heartbeat(w->store, w->loop, DAY_0 + SL_S);
