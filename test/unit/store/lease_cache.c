@@ -73,7 +73,7 @@ static void land(struct world *w, int64_t has, sl_ns life, int64_t known,
                3 * sizeof(int64_t));
     }
     sl_script_grant(w->leases, &w->asks, numbers, 3 + 8 * parts, sent,
-                   &w->counts);
+                    &w->counts);
 }
 
 /* A key that has a lease of `has` for a second from T0. */
