@@ -222,6 +222,7 @@ static int send_query(struct query *q, bool is_org)
     struct sl_row row = {.name = {0}};
     struct sl_str sort = d->where->profile;
     sl_ns timeout = d->timeout - d->timeout / 4;
+    const char *operation;
     int err = sl_buf_add(&q->name, is_org ? ORG : SL_STR(""));
 
     if (!err)
@@ -232,8 +233,9 @@ static int send_query(struct query *q, bool is_org)
     if (row.name.len > NAME_MOST || sort.len >= sizeof(row.sort))
         return SLUICE_EINVAL;
     memcpy(row.sort, sort.at, sort.len);
-    err = sl_row_put_get(&q->call.body, d->where->table, &row);
-    return err ? err : sl_dynamo_call_send(&q->call, "GetItem", timeout);
+    err = sl_row_put(&q->call.body, d->where->table, &row, SL_ROW_GET,
+                     &operation);
+    return err ? err : sl_dynamo_call_send(&q->call, operation, timeout);
 }
 
 /* A user whose id begins like the key of an organisation is unknown: the item

@@ -57,17 +57,6 @@ struct sl_denial_forgets {
     _Atomic uint32_t by_name[SL_FORGETS];
 };
 
-/* Hashes of a part: its name; its entry in by_name; its name and numbers,
- * chained to the parts before it. */
-struct sl_hash128 sl_part_name_hash(const struct sl_denial_forgets *forgets,
-                                    const struct sl_part *part);
-uint8_t sl_part_name_place(const struct sl_denial_forgets *forgets,
-                           const struct sl_part *part);
-struct sl_hash128 sl_part_hash(const struct sl_denial_forgets *forgets,
-                               const struct sl_part *part,
-                               struct sl_hash128 name,
-                               struct sl_hash128 before);
-
 /* Identifies a take, with the count of its names so far. */
 struct sl_denial_key {
     struct sl_hash128 hash;
@@ -82,15 +71,17 @@ struct sl_denial_key sl_denial_key(struct sl_denial_forgets *forgets,
  * and when it has ended. */
 void sl_denial_forgets_add(struct sl_denial_forgets *forgets,
                            const struct sl_denial_key *key);
+void sl_denial_forgets_add_name(struct sl_denial_forgets *forgets,
+                                struct sl_str name);
 
 /* Of one loop. */
 struct sl_denial_cache;
 
 /* `most` of them; SLUICE_ENOMEM. */
-SL_MUST_USE int sl_denial_caches_open(unsigned most,
-                                      const struct sl_alloc *alloc,
-                                      struct sl_denial_cache **ret);
-void sl_denial_caches_close(
+SL_MUST_USE int sl_denial_cache_open(unsigned most,
+                                     const struct sl_alloc *alloc,
+                                     struct sl_denial_cache **ret);
+void sl_denial_cache_close(
     struct sl_denial_cache *denials); /* NULL is allowed */
 
 /* Is the take denied by the cache? Then its answers are filled in. */

@@ -1,6 +1,8 @@
 /* remote.c -- the part that all remote stores share. */
 #include "store/remote.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
@@ -11,31 +13,21 @@
 
 /* ---- store identity ---- */
 
-static void put_hex(uint64_t word, char out[16])
+static bool read_key(struct sl_str text, struct sl_hash_key *ret)
 {
-    for (unsigned i = 0; i < 16; i++, word <<= 4)
-        out[i] = "0123456789abcdef"[word >> 60];
-}
+    uint64_t words[2] = {0, 0};
 
-static bool read_hex(const char *text, uint64_t *ret)
-{
-    uint64_t word = 0;
-
-    for (unsigned i = 0; i < 16; i++) {
-        int digit = sl_hex_value(text[i]);
+    if (text.len != SL_STORE_IDENTITY)
+        return false;
+    for (unsigned i = 0; i < SL_STORE_IDENTITY; i++) {
+        int digit = sl_hex_value(text.at[i]);
 
         if (digit < 0)
             return false;
-        word = word << 4 | (uint64_t)digit;
+        words[i / 16] = words[i / 16] << 4 | (uint64_t)digit;
     }
-    *ret = word;
+    *ret = (struct sl_hash_key){words[0], words[1]};
     return true;
-}
-
-static bool read_key(struct sl_str text, struct sl_hash_key *ret)
-{
-    return text.len == SL_STORE_IDENTITY && read_hex(text.at, &ret->k0) &&
-           read_hex(text.at + 16, &ret->k1);
 }
 
 int sl_store_identity_fresh(char ret[SL_STORE_IDENTITY + 1])
@@ -45,9 +37,8 @@ int sl_store_identity_fresh(char ret[SL_STORE_IDENTITY + 1])
 
     if (err)
         return err;
-    put_hex(key.k0, ret);
-    put_hex(key.k1, ret + 16);
-    ret[SL_STORE_IDENTITY] = '\0';
+    snprintf(ret, SL_STORE_IDENTITY + 1, "%016" PRIx64 "%016" PRIx64, key.k0,
+             key.k1);
     return 0;
 }
 
@@ -400,8 +391,8 @@ static void cache_denial(struct sl_remote_op *op)
         o->no_denials)
         return;
     if (!client->denials &&
-        sl_denial_caches_open(o->denials_most ? o->denials_most : DENIALS,
-                              o->alloc, &client->denials))
+        sl_denial_cache_open(o->denials_most ? o->denials_most : DENIALS,
+                             o->alloc, &client->denials))
         return; /* out of memory: the store is asked again */
     sl_denial_cache_add(client->denials, &op->denial,
                         &client->identity->forgets, op->take, op->sent,
@@ -856,7 +847,7 @@ static void client_close(struct sl_remote_client *client)
         op_destroy(op);
     }
     backend->client_close(client);
-    sl_denial_caches_close(client->denials);
+    sl_denial_cache_close(client->denials);
     sl_lease_cache_close(client->leases);
     sl_timer_free(client->lease_timer);
     sl_timer_free(client->timer);

@@ -37,10 +37,9 @@ static void ask_db(struct world *w, unsigned i, uint64_t cost, bool answered)
     struct node *n = &w->nodes[i];
     struct sl_quota_lease *l = &n->lease;
     struct sl_quota_lease_wish wish = {.cost = cost, .cap = w->cap};
-    struct sl_quota_ask ask = {
-        .cap = w->cap,
-        .ceiling = l->ceiling > l->count ? l->ceiling : l->count};
+    struct sl_quota_ask ask = {.cap = w->cap};
 
+    ask.ceiling = l->ceiling > l->count ? l->ceiling : l->count;
     if (cost > 0)
         ask.want = sl_quota_lease_shortfall(l, cost, &wish.least);
     ask.least = ask.need = wish.least;

@@ -104,15 +104,21 @@ SL_MUST_USE int sl_row_name(struct sl_str name, struct sl_buf *out);
 /* The count of a window as a cell of core. */
 struct sl_cell sl_row_cell(uint64_t count, sl_ns now);
 
+/* Requests about one row. */
+enum sl_row_request {
+    SL_ROW_GET,
+    SL_ROW_SWAP,   /* writes `next` if the row still has `cell` */
+    SL_ROW_UNMARK, /* removes the mark of its journal, if it has it */
+    SL_ROW_DELETE, /* if it has no marks */
+};
+
 /* Each appends the body of a request to `out`. */
-SL_MUST_USE int sl_row_put_get(struct sl_buf *out, struct sl_str table,
-                               const struct sl_row *row);
+SL_MUST_USE int sl_row_put(struct sl_buf *out, struct sl_str table,
+                           const struct sl_row *row,
+                           enum sl_row_request request,
+                           const char **ret_operation);
 SL_MUST_USE int sl_row_put_batch(struct sl_buf *out, struct sl_str table,
                                  const struct sl_row *rows, unsigned count);
-
-/* UpdateItem: writes `next` if the row still has `cell`. */
-SL_MUST_USE int sl_row_put_swap(struct sl_buf *out, struct sl_str table,
-                                const struct sl_row *row);
 
 /* UpdateItem of a window: adds to its count, if that lies between the two. A
  * missing count is 0. */
@@ -123,13 +129,6 @@ struct sl_row_count {
 SL_MUST_USE int sl_row_put_count(struct sl_buf *out, struct sl_str table,
                                  const struct sl_row *row,
                                  const struct sl_row_count *count);
-
-/* UpdateItem: removes the mark of its journal, if it has it. */
-SL_MUST_USE int sl_row_put_unmark(struct sl_buf *out, struct sl_str table,
-                                  const struct sl_row *row);
-
-SL_MUST_USE int sl_row_put_delete(struct sl_buf *out, struct sl_str table,
-                                  const struct sl_row *row);
 
 /* TransactWriteItems: swaps or deletes the rows that changed, and checks those
  * with is_checked. */
@@ -424,12 +423,6 @@ bool sl_dynamo_op_cancel(struct sl_remote_op *base, bool *ret_uncertain);
 
 /* Ends an op of a client that closes. */
 void sl_dynamo_op_abandon(struct sl_dynamo_op *op);
-
-/* In journal.c: recovery of journals, by one client. */
-SL_MUST_USE int sl_recovery_open(struct sl_dynamo_client *client,
-                                 struct sl_recovery **ret);
-void sl_recovery_close(struct sl_recovery *recovery); /* NULL is allowed */
-void sl_recovery_go(struct sl_recovery *recovery);    /* soon */
 
 /* ---- the journal of a set that is written row by row; pure.
  *

@@ -26,7 +26,7 @@
  * Each attempt has a new journal id, so that late replies of the last attempt
  * do not count. Each step marks its row with the id. After the last step the
  * set is taken; then the marks are removed, that of the last row last, and then
- * the journal. Recovery (journal.c) handles what can't be finished here. It
+ * the journal. Recovery (dynamo.c) handles what can't be finished here. It
  * waits until no op works on the journal: no step begins LIFE after it was
  * written. Steps are undone from the last row to the first: while the last row
  * has its mark the set counts as taken.
@@ -126,23 +126,22 @@ static int journal_body(struct sl_dynamo_op *op, const char **ret_operation)
     struct sl_str table = sl_dynamo_op_client(op)->options->where.table;
     struct sl_buf *out = &op->call.body;
 
-    *ret_operation = "UpdateItem";
     switch (op->phase) {
     case SL_DYNAMO_OP_NOTES:
+        *ret_operation = "UpdateItem";
         return sl_dynamo_client_put_note(out, table);
     case SL_DYNAMO_OP_JOURNALS:
         *ret_operation = "PutItem";
         return put_journal(op);
-    case SL_DYNAMO_OP_REVIEWS:
-        *ret_operation = "GetItem";
-        return sl_row_put_get(out, table, row_of(op));
-    case SL_DYNAMO_OP_CLEARS:
-        return sl_row_put_unmark(out, table, row_of(op));
     case SL_DYNAMO_OP_ENDS:
         *ret_operation = "DeleteItem";
         return sl_journal_put_delete(out, table, op->journal_id);
     default:
-        return sl_row_put_swap(out, table, row_of(op));
+        return sl_row_put(out, table, row_of(op),
+                          op->phase == SL_DYNAMO_OP_REVIEWS  ? SL_ROW_GET
+                          : op->phase == SL_DYNAMO_OP_CLEARS ? SL_ROW_UNMARK
+                                                             : SL_ROW_SWAP,
+                          ret_operation);
     }
 }
 
@@ -460,41 +459,34 @@ static void finish(struct sl_dynamo_op *op)
 
 /* ---- calls ---- */
 
-static int put_write(struct sl_dynamo_op *op, const char **ret_operation)
-{
-    struct sl_row_set *set = &op->set;
-    struct sl_str table = sl_dynamo_op_client(op)->options->where.table;
-    struct sl_row *row = &set->rows[op->written];
-
-    if (op->written == SL_PARTS) {
-        *ret_operation = "TransactWriteItems";
-        return sl_row_put_set(&op->call.body, table, set->rows, set->row_count);
-    }
-    *ret_operation = row->deletes ? "DeleteItem" : "UpdateItem";
-    return row->deletes ? sl_row_put_delete(&op->call.body, table, row)
-                        : sl_row_put_swap(&op->call.body, table, row);
-}
-
 static int put_body(struct sl_dynamo_op *op, const char **ret_operation)
 {
     struct sl_row_set *set = &op->set;
     struct sl_str table = sl_dynamo_op_client(op)->options->where.table;
     struct sl_buf *out = &op->call.body;
     struct sl_row_count count;
+    const struct sl_row *row;
 
     sl_buf_clear(out);
     switch (op->phase) {
     case SL_DYNAMO_OP_READS:
-        *ret_operation = set->row_count == 1 ? "GetItem" : "BatchGetItem";
+        *ret_operation = "BatchGetItem";
         return set->row_count == 1
-                   ? sl_row_put_get(out, table, &set->rows[0])
+                   ? sl_row_put(out, table, &set->rows[0], SL_ROW_GET,
+                                ret_operation)
                    : sl_row_put_batch(out, table, set->rows, set->row_count);
     case SL_DYNAMO_OP_COUNTS:
         *ret_operation = "UpdateItem";
         count = sl_row_set_count(set);
         return sl_row_put_count(out, table, &set->rows[0], &count);
     case SL_DYNAMO_OP_WRITES:
-        return put_write(op, ret_operation);
+        *ret_operation = "TransactWriteItems";
+        if (op->written == SL_PARTS)
+            return sl_row_put_set(out, table, set->rows, set->row_count);
+        row = &set->rows[op->written];
+        return sl_row_put(out, table, row,
+                          row->deletes ? SL_ROW_DELETE : SL_ROW_SWAP,
+                          ret_operation);
     default:
         return journal_body(op, ret_operation);
     }

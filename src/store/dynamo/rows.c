@@ -730,6 +730,19 @@ static void put_check(struct sl_writer *w, struct sl_str table,
     sl_writer_add(w, SL_STR("}"));
 }
 
+static void put_unmark(struct sl_writer *w, struct sl_str table,
+                       const struct sl_row *row)
+{
+    put_head(w, table, row);
+    sl_writer_addf(w,
+                   ",\"UpdateExpression\":\"DELETE #s :s\","
+                   "\"ConditionExpression\":\"" IS_MARKED "\","
+                   "\"ExpressionAttributeNames\":{\"#s\":\"sets\"},"
+                   "\"ExpressionAttributeValues\":{\":s\":{\"SS\":[\"%s\"]}"
+                   ",\":m\":{\"S\":\"%s\"}}",
+                   row->journal_id, row->journal_id);
+}
+
 /* A mark proves that its set was taken: a row with marks is not deleted. */
 static void put_delete(struct sl_writer *w, struct sl_str table,
                        const struct sl_row *row)
@@ -740,14 +753,31 @@ static void put_delete(struct sl_writer *w, struct sl_str table,
                             "\"ExpressionAttributeNames\":{\"#s\":\"sets\"}"));
 }
 
-int sl_row_put_get(struct sl_buf *out, struct sl_str table,
-                   const struct sl_row *row)
+int sl_row_put(struct sl_buf *out, struct sl_str table,
+               const struct sl_row *row, enum sl_row_request request,
+               const char **ret_operation)
 {
+    static const struct {
+        const char *operation, *tail;
+    } requests[] = {
+        [SL_ROW_GET] = {"GetItem",    ",\"ConsistentRead\":true}"},
+        [SL_ROW_SWAP] = {"UpdateItem", ALL_OLD                    },
+        [SL_ROW_UNMARK] = {"UpdateItem", "}"                        },
+        [SL_ROW_DELETE] = {"DeleteItem", "}"                        },
+    };
     struct sl_writer w = {out, 0};
 
     sl_writer_add(&w, SL_STR("{"));
-    put_head(&w, table, row);
-    sl_writer_add(&w, SL_STR(",\"ConsistentRead\":true}"));
+    if (request == SL_ROW_GET)
+        put_head(&w, table, row);
+    else if (request == SL_ROW_SWAP)
+        put_swap(&w, table, row);
+    else if (request == SL_ROW_UNMARK)
+        put_unmark(&w, table, row);
+    else
+        put_delete(&w, table, row);
+    sl_writer_add(&w, sl_str_c(requests[request].tail));
+    *ret_operation = requests[request].operation;
     return w.err;
 }
 
@@ -763,17 +793,6 @@ int sl_row_put_batch(struct sl_buf *out, struct sl_str table,
         put_key(&w, &rows[i]);
     }
     sl_writer_add(&w, SL_STR("],\"ConsistentRead\":true}}}"));
-    return w.err;
-}
-
-int sl_row_put_swap(struct sl_buf *out, struct sl_str table,
-                    const struct sl_row *row)
-{
-    struct sl_writer w = {out, 0};
-
-    sl_writer_add(&w, SL_STR("{"));
-    put_swap(&w, table, row);
-    sl_writer_add(&w, SL_STR(ALL_OLD));
     return w.err;
 }
 
@@ -802,34 +821,6 @@ int sl_row_put_count(struct sl_buf *out, struct sl_str table,
         put_value(&w, "l", count->least);
     put_new(&w, row);
     sl_writer_add(&w, SL_STR("},\"ReturnValues\":\"ALL_NEW\"" ALL_OLD));
-    return w.err;
-}
-
-int sl_row_put_unmark(struct sl_buf *out, struct sl_str table,
-                      const struct sl_row *row)
-{
-    struct sl_writer w = {out, 0};
-
-    sl_writer_add(&w, SL_STR("{"));
-    put_head(&w, table, row);
-    sl_writer_addf(&w,
-                   ",\"UpdateExpression\":\"DELETE #s :s\","
-                   "\"ConditionExpression\":\"" IS_MARKED "\","
-                   "\"ExpressionAttributeNames\":{\"#s\":\"sets\"},"
-                   "\"ExpressionAttributeValues\":{\":s\":{\"SS\":[\"%s\"]}"
-                   ",\":m\":{\"S\":\"%s\"}}}",
-                   row->journal_id, row->journal_id);
-    return w.err;
-}
-
-int sl_row_put_delete(struct sl_buf *out, struct sl_str table,
-                      const struct sl_row *row)
-{
-    struct sl_writer w = {out, 0};
-
-    sl_writer_add(&w, SL_STR("{"));
-    put_delete(&w, table, row);
-    sl_writer_add(&w, SL_STR("}"));
     return w.err;
 }
 

@@ -499,7 +499,7 @@ static void read_leases(struct op *op, const int64_t *numbers, unsigned count)
     if (base->leases.count == 0)
         return;
     sl_script_grant(base->client->leases, &base->leases, numbers, count,
-                   base->sent, &counts);
+                    base->sent, &counts);
     sl_remote_op_leases_granted(base, &counts);
 }
 
@@ -545,12 +545,7 @@ static bool on_take(struct op *op, struct sl_str reply)
 /* Denials for this key are no longer certain. */
 static void on_key(void *ctx, struct sl_str key)
 {
-    struct sl_denial_forgets *forgets = ctx;
-    struct sl_part part = {.name = key};
-    struct sl_denial_key names = {.count = 1};
-
-    names.names[0] = sl_part_name_place(forgets, &part);
-    sl_denial_forgets_add(forgets, &names);
+    sl_denial_forgets_add_name(ctx, key);
 }
 
 /* A hold has ended, or was looked at. A late call is done nevertheless: a

@@ -1,13 +1,200 @@
-/* lease_cache.c -- what one loop has taken in advance, and decides by itself.
+/* caches.c -- the denial cache and the lease cache of one loop.
  *
- * A table of fixed size. A key has one of WAYS places that follow each other;
- * one whose key has not been taken from for a second, and has no lease, is
- * free. If there is none, the key goes without.
+ * Denials: a table without chains; a new entry replaces the one in its place.
+ * Hashes have 128 bits under a secret, so that clients can't make keys collide.
+ *
+ * Leases: a table of fixed size. A key has one of WAYS places that follow each
+ * other. The place of a key without a lease that was not taken from recently is
+ * free. If all are in use, the key has no lease.
  */
+#include "store/caches.h"
+
 #include <string.h>
 
 #include "base/arith.h"
-#include "store/caches.h"
+
+#define LONGEST SL_S
+#define PARTS   4 /* larger sets are not cached */
+
+struct denial {
+    struct sl_denial_key key;
+    sl_ns made, until; /* until == 0: none */
+    unsigned count;
+    struct sl_answer answers[PARTS];
+};
+
+struct sl_denial_cache {
+    const struct sl_alloc *alloc;
+    unsigned most;
+    struct denial list[];
+};
+
+/* ---- keys ---- */
+
+static struct sl_hash128 name_hash(const struct sl_denial_forgets *forgets,
+                                   const struct sl_part *part)
+{
+    return sl_hash128(&forgets->key, sl_take_part_name(part));
+}
+
+void sl_denial_forgets_add_name(struct sl_denial_forgets *forgets,
+                                struct sl_str name)
+{
+    uint64_t hash = sl_hash128(&forgets->key, name).hi;
+
+    atomic_fetch_add(&forgets->by_name[hash % SL_FORGETS], 1);
+}
+
+static uint32_t forgets_of(const struct sl_denial_forgets *forgets,
+                           const struct sl_denial_key *key)
+{
+    uint32_t sum = 0;
+
+    for (unsigned i = 0; i < key->count; i++)
+        sum += atomic_load(&forgets->by_name[key->names[i]]);
+    return sum;
+}
+
+void sl_denial_forgets_add(struct sl_denial_forgets *forgets,
+                           const struct sl_denial_key *key)
+{
+    for (unsigned i = 0; i < key->count; i++)
+        atomic_fetch_add(&forgets->by_name[key->names[i]], 1);
+}
+
+/* Of a part's name and numbers, chained to the parts before it. */
+static struct sl_hash128 part_hash(const struct sl_denial_forgets *forgets,
+                                   const struct sl_part *part,
+                                   struct sl_hash128 name,
+                                   struct sl_hash128 before)
+{
+    const struct sl_limit *l = part->limit;
+    uint64_t words[] = {
+        before.lo,
+        before.hi,
+        name.lo,
+        name.hi,
+        (uint64_t)l->kind << 1 | part->carried,
+        l->count,
+        l->capacity,
+        (uint64_t)l->period,
+        part->cost,
+        l->calendar,
+        l->calendar ? (uint64_t)l->cal.unit << 32 | l->cal.every : 0,
+        l->calendar ? l->cal.anchor : 0,
+        l->calendar ? (uint64_t)(uintptr_t)l->cal.zone : 0,
+    };
+
+    return sl_hash128(&forgets->key,
+                      (struct sl_str){(const char *)words, sizeof(words)});
+}
+
+struct sl_denial_key sl_denial_key(struct sl_denial_forgets *forgets,
+                                   const struct sl_take *take)
+{
+    struct sl_denial_key key = {.count = 0};
+
+    for (unsigned i = 0; i < take->count && i < SL_PARTS; i++) {
+        struct sl_hash128 name = name_hash(forgets, &take->parts[i]);
+
+        key.names[key.count++] = (uint8_t)(name.hi % SL_FORGETS);
+        key.hash = part_hash(forgets, &take->parts[i], name, key.hash);
+    }
+    key.forgets = forgets_of(forgets, &key);
+    return key;
+}
+
+/* ---- denials ---- */
+
+static sl_ns less(sl_ns span, sl_ns passed)
+{
+    if (span == SL_NS_NONE)
+        return span;
+    return span > passed ? span - passed : 0;
+}
+
+bool sl_denial_cache_find(const struct sl_denial_cache *denials,
+                          const struct sl_denial_key *key, struct sl_take *take,
+                          sl_ns now)
+{
+    const struct denial *d = &denials->list[key->hash.lo % denials->most];
+
+    if (d->key.hash.lo != key->hash.lo || d->key.hash.hi != key->hash.hi ||
+        d->key.forgets != key->forgets || now < d->made || now >= d->until ||
+        d->count != take->count)
+        return false;
+    for (unsigned i = 0; i < d->count; i++) {
+        struct sl_answer *a = &take->parts[i].answer;
+
+        *a = d->answers[i];
+        a->retry_in = less(a->retry_in, now - d->made);
+        a->reset_in = less(a->reset_in, now - d->made);
+        take->parts[i].untracked = false;
+    }
+    take->allowed = false;
+    take->err = 0;
+    return true;
+}
+
+/* How long the denial holds: the shortest retry time. 0: a part has none. */
+static sl_ns denied_for(const struct sl_take *take)
+{
+    sl_ns least = LONGEST;
+
+    for (unsigned i = 0; i < take->count; i++) {
+        const struct sl_answer *a = &take->parts[i].answer;
+
+        if (a->outcome == SL_ALLOW)
+            continue;
+        if (a->outcome == SL_NEVER || a->retry_in == SL_NS_NONE ||
+            take->parts[i].limit->kind == SL_PERMITS)
+            return 0;
+        least = a->retry_in < least ? a->retry_in : least;
+    }
+    return least;
+}
+
+void sl_denial_cache_add(struct sl_denial_cache *denials,
+                         const struct sl_denial_key *key,
+                         const struct sl_denial_forgets *forgets,
+                         const struct sl_take *take, sl_ns sent, sl_ns now)
+{
+    struct denial *d = &denials->list[key->hash.lo % denials->most];
+    sl_ns span = denied_for(take);
+
+    if (take->allowed || take->count > PARTS || span <= 0 ||
+        forgets_of(forgets, key) != key->forgets)
+        return;
+    *d = (struct denial){
+        .key = *key, .made = now, .until = sent + span, .count = take->count};
+    for (unsigned i = 0; i < take->count; i++)
+        d->answers[i] = take->parts[i].answer;
+}
+
+static size_t denials_size(unsigned most)
+{
+    return sizeof(struct sl_denial_cache) + most * sizeof(struct denial);
+}
+
+int sl_denial_cache_open(unsigned most, const struct sl_alloc *alloc,
+                         struct sl_denial_cache **ret)
+{
+    struct sl_denial_cache *denials = sl_alloc_new(alloc, denials_size(most));
+
+    if (!denials)
+        return SLUICE_ENOMEM;
+    memset(denials, 0, denials_size(most));
+    denials->alloc = alloc;
+    denials->most = most;
+    *ret = denials;
+    return 0;
+}
+
+void sl_denial_cache_close(struct sl_denial_cache *denials)
+{
+    if (denials)
+        sl_alloc_free(denials->alloc, denials, denials_size(denials->most));
+}
 
 #define WAYS       8
 #define RECENT     (2 * SL_S)
@@ -18,18 +205,18 @@
  *   (1) all > 0 exactly if it is in the list `by_end`; then left <= all.
  *   (2) While it is away it has no lease, and its place is kept. */
 struct sl_lease {
-    struct sl_hash128 hash; /* zeros: nobody's */
+    struct sl_hash128 hash; /* zeros: free */
     TAILQ_ENTRY(sl_lease) ends;
     uint64_t all, left;
-    uint64_t was;    /* left when it went away, before anything had melted */
-    uint64_t till;   /* the store's word */
-    sl_ns until;     /* by our clock: when it dies */
-    sl_ns made;      /* ours: what is shown counts from then */
-    uint64_t beside; /* what was left in the store then */
+    uint64_t was;    /* left when it was requested, before melting */
+    uint64_t till;   /* the store's time */
+    sl_ns until;     /* by our clock: its end */
+    sl_ns made;      /* by our clock: its start */
+    uint64_t beside; /* left in the store then */
     sl_ns reset_in;
     uint64_t melts;  /* so many... */
     sl_ns every;     /* ...in this span; 0: it does not */
-    uint64_t demand; /* taken since the store was asked last */
+    uint64_t demand; /* taken since the last request */
     sl_ns asked;     /* when that was */
     bool away;
     uint8_t name;
@@ -49,7 +236,7 @@ struct sl_lease_cache {
     struct sl_lease list[];
 };
 
-/* ---- keys ---- */
+/* ---- leases: keys ---- */
 
 static bool is_leasable(enum sl_kind kind)
 {
@@ -71,7 +258,7 @@ bool sl_lease_cache_apply(const struct sl_take *take)
         for (unsigned k = 0; k < i; k++)
             if (sl_str_eq(sl_take_part_name(&take->parts[k]),
                           sl_take_part_name(part)))
-                return false; /* rare, and not worth its thought */
+                return false; /* rare */
     }
     return take->count > 0;
 }
@@ -81,19 +268,17 @@ void sl_lease_keys(const struct sl_denial_forgets *forgets,
 {
     ret->count = take->count;
     for (unsigned i = 0; i < take->count; i++) {
-        struct sl_hash128 name = sl_part_name_hash(forgets, &take->parts[i]);
+        struct sl_hash128 name = name_hash(forgets, &take->parts[i]);
         struct sl_part part = take->parts[i];
 
         part.cost = 0; /* a lease serves all costs */
         ret->names[i] = (uint8_t)(name.hi % SL_FORGETS);
         ret->hash[i] =
-            sl_part_hash(forgets, &part, name, (struct sl_hash128){0, 0});
+            part_hash(forgets, &part, name, (struct sl_hash128){0, 0});
     }
 }
 
-/* ---- places ---- */
-
-static const struct sl_hash128 nobody = {0, 0};
+static const struct sl_hash128 no_key = {0, 0};
 
 static bool is_of(const struct sl_lease *lease, struct sl_hash128 hash)
 {
@@ -125,10 +310,10 @@ static bool is_recent(const struct sl_lease *lease, sl_ns now)
 static bool may_go(const struct sl_lease *lease, sl_ns now)
 {
     return lease->all == 0 && !lease->away &&
-           (is_of(lease, nobody) || !is_recent(lease, now));
+           (is_of(lease, no_key) || !is_recent(lease, now));
 }
 
-/* Its place, or a free one that becomes its own; NULL if all are in use. */
+/* The place of a key, or a free one for it; NULL: all are in use. */
 static struct sl_lease *place(struct sl_lease_cache *leases,
                               struct sl_hash128 hash, sl_ns now)
 {
@@ -146,9 +331,9 @@ static struct sl_lease *place(struct sl_lease_cache *leases,
     return lease;
 }
 
-/* ---- spending ---- */
+/* ---- leases: spending ---- */
 
-/* What has not melted, at an instant that is not before it was made. */
+/* The rest that has not melted; `now` is not before `made`. */
 static uint64_t left_at(const struct sl_lease *lease, sl_ns now)
 {
     if (lease->every == 0)
@@ -199,10 +384,10 @@ bool sl_lease_cache_spend(struct sl_lease_cache *leases,
     return true;
 }
 
-/* ---- asking ---- */
+/* ---- leases: requests ---- */
 
-/* The lease is no longer ours to spend. If the clock has stepped back nobody
- * knows what has melted. */
+/* The lease can no longer be spent. If the clock has stepped back, all of it
+ * may have melted. */
 static struct sl_lease_request withdraw(struct sl_lease_cache *leases,
                                         struct sl_lease *lease, sl_ns now)
 {
@@ -218,7 +403,6 @@ static struct sl_lease_request withdraw(struct sl_lease_cache *leases,
     return ended;
 }
 
-/* At least 1, if it is leased at all. */
 static uint64_t share_of(const struct sl_part *part)
 {
     uint64_t n =
@@ -272,7 +456,7 @@ void sl_lease_cache_ask(struct sl_lease_cache *leases,
         ret->list[i] = NULL;
         ret->words[i] = (struct sl_lease_request){0};
         if (!lease || lease->away)
-            continue; /* somebody is asking already */
+            continue; /* a request is in flight */
         if (!is_recent(lease, now))
             lease->demand = 0;
         lease->demand = sl_add_sat(lease->demand, take->parts[i].cost);
@@ -293,9 +477,9 @@ void sl_lease_cache_ask(struct sl_lease_cache *leases,
     ret->count = any ? keys->count : 0;
 }
 
-/* ---- landing ---- */
+/* ---- leases: results ---- */
 
-/* By when it dies: leases of the same time come in order. */
+/* Inserts by end; most leases last equally long. */
 static void enlist(struct sl_lease_cache *leases, struct sl_lease *lease)
 {
     struct sl_lease *before = TAILQ_LAST(&leases->by_end, by_end);
@@ -320,7 +504,7 @@ static void begin(struct sl_lease_cache *leases, struct sl_lease *lease,
     enlist(leases, lease);
 }
 
-/* Was that a lease of ours, in the time that leases have? */
+/* Is it the lease requested, and not longer than leases are? */
 static bool is_sound(const struct sl_lease_grant *grant, uint64_t want)
 {
     return grant->has > 0 && grant->has <= want && grant->life > 0 &&
@@ -363,7 +547,7 @@ void sl_lease_cache_lost(struct sl_lease_cache *leases,
     asks->count = 0;
 }
 
-/* ---- giving back ---- */
+/* ---- leases: ends ---- */
 
 sl_ns sl_lease_cache_due(const struct sl_lease_cache *leases)
 {
@@ -392,9 +576,7 @@ bool sl_lease_cache_end(struct sl_lease_cache *leases, sl_ns now, bool all,
     return true;
 }
 
-/* ---- life ---- */
-
-static size_t size_of(unsigned most)
+static size_t leases_size(unsigned most)
 {
     return sizeof(struct sl_lease_cache) + most * sizeof(struct sl_lease);
 }
@@ -406,10 +588,10 @@ int sl_lease_cache_open(unsigned most, sl_lease_keep_f *keep, bool melt,
     struct sl_lease_cache *leases;
 
     most = (most + WAYS - 1) / WAYS * WAYS;
-    leases = sl_alloc_new(alloc, size_of(most));
+    leases = sl_alloc_new(alloc, leases_size(most));
     if (!leases)
         return SLUICE_ENOMEM;
-    memset(leases, 0, size_of(most));
+    memset(leases, 0, leases_size(most));
     leases->alloc = alloc;
     leases->keep = keep;
     leases->melt = melt;
@@ -427,5 +609,5 @@ void sl_lease_cache_close(struct sl_lease_cache *leases)
         return;
     for (unsigned i = 0; i < leases->most; i++)
         sl_buf_done(&leases->list[i].words);
-    sl_alloc_free(leases->alloc, leases, size_of(leases->most));
+    sl_alloc_free(leases->alloc, leases, leases_size(leases->most));
 }
