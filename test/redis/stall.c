@@ -1,16 +1,15 @@
 /* stall.c -- a Redis that stalls, forgets its script, is killed and comes back.
  *
- * However it fails: our answers come by their deadline, what was allowed is
- * what is there, and it goes on when Redis does.
+ * However it fails: answers come by their deadline, Redis has what was allowed,
+ * and takes succeed again when Redis does.
  */
 #include "load.h"
 
 #define DEADLINE (20 * SL_MS)
 #define PATIENT  (10 * SL_S) /* for what must not fail on a busy machine */
 
-/* Generous: the machine has other things to do. What matters is that nobody
- * waits as long as the server stalls. */
-#define SOON (500 * SL_MS)
+/* Generous for a busy machine, but shorter than a stall. */
+#define SOON (2 * SL_S)
 
 static void open_client(struct client *c, const struct server *s,
                         sl_ns deadline)
@@ -24,14 +23,14 @@ static void open_client(struct client *c, const struct server *s,
     client_ready(c);
 }
 
-/* It goes on within two seconds: some are allowed again. */
+/* Takes are allowed again soon. */
 static void check_recovery(struct load *load)
 {
     struct client *c = load->client;
     unsigned before = c->allowed;
     sl_ns began = sl_loop_mono(c->loop);
 
-    for (unsigned i = 0; c->allowed < before + 100 && i < 3000; i++)
+    for (unsigned i = 0; c->allowed < before + 100 && i < 15000; i++)
         load_step(load, 2 * SL_MS);
     CHECK(c->allowed >= before + 100);
     printf("# goes on after %lld ms\n",
@@ -69,13 +68,13 @@ static void test_stall(struct server *s, const char *name, const char *what,
     CHECK(!client_stats(&c).open);
     load_run(&load, 100 * SL_MS);
     load_end(&load);
-    client_run(&c, 50 * SL_MS); /* what is given back */
+    client_run(&c, 50 * SL_MS); /* refunds */
     load_check(&load, s->redis);
     client_close(&c);
     redisFree(other);
 }
 
-/* Late, but still on the same connection: all of it is given back. */
+/* Late, but on the same connection: all of it is refunded. */
 static void test_late(struct server *s)
 {
     struct client c;
@@ -143,12 +142,12 @@ int main(void)
 
     server_start(&s);
     CASE("a server that is paused");
-    test_stall(&s, "paused", "CLIENT PAUSE 1500", 1200 * SL_MS);
+    test_stall(&s, "paused", "CLIENT PAUSE 3000", 1200 * SL_MS);
     CASE("a server that sleeps");
-    test_stall(&s, "slept", "DEBUG SLEEP 1.5", 1200 * SL_MS);
+    test_stall(&s, "slept", "DEBUG SLEEP 3", 1200 * SL_MS);
     CASE("a server that is stopped");
     test_stall(&s, "stopped", "SIGSTOP", is_long() ? 10 * SL_S : 1200 * SL_MS);
-    CASE("what succeeds too late is given back, once");
+    CASE("a late success is refunded once");
     test_late(&s);
     CASE("a server that forgets its scripts: nothing is lost");
     test_flush(&s);

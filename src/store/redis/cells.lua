@@ -6,8 +6,8 @@
 -- What is of another shape, or no value of ours, counts as nothing, and is
 -- replaced by what is taken next.
 --
--- Permits are a sorted set, so that whoever operates it sees who holds them and
--- until when: "NAME:COST:LIFE" by the microsecond at which it expires; "#SHAPE"
+-- Permits are a sorted set, so that an operator sees who holds them and until
+-- when: "NAME:COST:LIFE" by the microsecond at which it expires; "#SHAPE"
 -- by how many are out in all, below zero; "@" by when that was written, likewise;
 -- and "!" if some were taken without a hold.
 
@@ -18,7 +18,7 @@ local FOR_GOOD = 315360000000 -- ms; ten years, for what no clock ends
 local asks_server = string.sub(ARGV[2], 1, 1) == "~"
 local MARGIN = asks_server and 1000 or 86400000
 
-local errand = ARGV[1]
+local op = ARGV[1]
 local now = tonumber(string.match(ARGV[2], "%d+"))
 if asks_server then
     local time = redis.pcall("TIME")
@@ -82,8 +82,7 @@ local function read_permits(p)
     return s, p.replaced and not p.firm
 end
 
--- It lives as long as the last who holds one, unless somebody has taken one
--- without a hold.
+-- It expires with the last hold, unless a permit was taken without a hold.
 local function write_permits(p, s)
     if s.b == 0 or p.replaced then
         redis.call("DEL", p.key)
@@ -170,8 +169,8 @@ local function set_of(p)
     return "{" .. p.key .. "}#holds"
 end
 
--- What is held lives as long as what it is held of: whoever comes long after
--- its expiry must find it to give it back.
+-- The holds of a key expire with the key: a take long after their expiry must
+-- find them to refund them.
 local function write(p, s)
     if p.kind == "permits" then
         write_permits(p, s)

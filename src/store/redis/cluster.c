@@ -155,6 +155,7 @@ static struct sl_redis_node *node_new(struct sl_redis_cluster *cluster,
     conn = conn_options(cluster, &node->addr);
     conn.database = o->where->database;
     conn.most = o->most;
+    conn.patience = o->patience > SL_S ? o->patience : 0;
     conn.on_change = on_change;
     conn.ctx = node;
     if (sl_redis_conn_open(&conn, &node->conn)) {

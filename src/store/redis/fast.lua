@@ -1,5 +1,5 @@
 -- fast.lua -- the usual case, before all else: a set of token buckets and fixed
--- windows is taken, and nobody is refused.
+-- windows is taken, and no part denies it.
 --
 -- A script is run from its first line, and whatever it defines it makes anew
 -- each time: most of its time went there. This stands first and needs nothing of

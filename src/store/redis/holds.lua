@@ -14,8 +14,8 @@
 -- end. A value says in ";R;X;Z;G;T" that something is held: R is how much was
 -- given back to a bucket meanwhile, and G how much of that by no hold (see
 -- core/hold.h); X is when the first hold expires, Z when the last does; T is when
--- that was written, by which a clock that steps back is found out. So whoever
--- decides knows without asking whether one has expired, and gives it back first,
+-- that was written, by which a clock that steps back is found out. So a
+-- decision knows without a read whether a hold has expired, and refunds it first,
 -- as of its expiry.
 --
 -- Where nothing is held, nothing of this is made or asked.
@@ -283,11 +283,11 @@ local function make_holds()
 
     -- The periods of a calendar as they are by now. ARGV ends with them: for each
     -- limit its name, and grain, token, end and after as in take.lua. A limit that
-    -- has left the policy is not among them: of a period that was not known at
-    -- the take nobody knows when it ends.
+    -- has left the policy is not among them: the
+    -- end of a period after that of the take is not known then.
     local function tell_period(p)
-        local first = errand == "settle" and 7 + 2 * tonumber(ARGV[6])
-            or errand == "extend" and 4 or 3
+        local first = op == "settle" and 7 + 2 * tonumber(ARGV[6])
+            or op == "extend" and 4 or 3
         for i = first, #ARGV, 5 do
             if ARGV[i] == p.limit then
                 p.grain, p.token = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
@@ -341,11 +341,11 @@ local function make_holds()
         end
     end
 
-    -- What it came to. ARGV: errand, time, "1" for a release ("2": of a take that
+    -- The actual cost. ARGV: op, time, "1" for a release ("2": of a take that
     -- came too late), "1" for what was held where nothing is said, the cost for
     -- all, how many limits have one of their own, then these and their costs.
-    -- Permits of which nothing is said are of a limit that is no longer there:
-    -- nobody else would ever give them back.
+    -- Permits without a cost belong to a limit that no longer exists: they are
+    -- returned here, since no other call would do it.
     local function actual(p)
         local cost = ARGV[4] == "1" and p.cost or tonumber(ARGV[5])
         if ARGV[4] == "1" and p.kind == "permits" then
@@ -364,7 +364,7 @@ local function make_holds()
         return cost
     end
 
-    -- It is still there unless somebody has reset the key.
+    -- The member is missing if the key was reset.
     local function leave(p)
         if p.member == "" or redis.call("ZREM", set_of(p), p.member) == 0 then
             return false
@@ -406,10 +406,10 @@ local function make_holds()
     local function conclude(record)
         local life = div(record.expires - now, 1000) + MARGIN + REMEMBER
         life = whole(min(life, FOR_GOOD))
-        if errand == "settle" then
+        if op == "settle" then
             redis.call("SET", KEYS[1],
                 ARGV[3] ~= "0" and "released" or "settled", "PX", life)
-        elseif errand == "extend" then
+        elseif op == "extend" then
             redis.call("HSET", KEYS[1], "expires", whole(record.expires),
                 "life", record.life)
             redis.call("PEXPIRE", KEYS[1], life)
@@ -424,7 +424,7 @@ local function make_holds()
         if state ~= 1 then
             return { state, now, -1 }
         end
-        if errand == "extend" then
+        if op == "extend" then
             record.expires = now + tonumber(ARGV[3])
             record.life = whole(max(tonumber(record.life), tonumber(ARGV[3])))
         end
@@ -433,10 +433,10 @@ local function make_holds()
             local p = read_held(record, i)
             local cost, over = p.cost, 0
             if p.other then -- the key is another limit's by now: not touched
-                cost = errand == "settle" and actual(p) or cost
-            elseif errand == "settle" then
+                cost = op == "settle" and actual(p) or cost
+            elseif op == "settle" then
                 cost, over = settle(p)
-            elseif errand == "extend" then
+            elseif op == "extend" then
                 extend(p, record)
                 redis.call("HSET", KEYS[1], "member" .. i, p.member)
             end
@@ -447,7 +447,7 @@ local function make_holds()
                 reply[#reply + 1] = v
             end
         end
-        if errand == "settle" and ARGV[3] == "2" then
+        if op == "settle" and ARGV[3] == "2" then
             undo_firm(record)
         end
         conclude(record)

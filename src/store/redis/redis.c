@@ -257,6 +257,7 @@ static int client_open(struct sl_remote_client *base)
         .loop = base->loop,
         .tls = redis->tls,
         .most = o->in_flight_most ? o->in_flight_most : IN_FLIGHT,
+        .patience = o->deadline,
         .alloc = o->alloc,
         .on_change = on_change,
         .ctx = client,

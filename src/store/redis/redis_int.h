@@ -211,6 +211,7 @@ struct sl_redis_cluster_options {
     struct sl_loop *loop;
     struct sl_tls *tls; /* or NULL */
     unsigned most;      /* commands; more are not sent */
+    sl_ns patience;     /* at least; see sl_redis_conn_options */
     const struct sl_alloc *alloc;
     /* A node is up, or down and why. It must not close anything. */
     void (*on_change)(void *ctx, bool up, const char *why);

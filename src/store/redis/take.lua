@@ -4,8 +4,8 @@
 --
 -- KEYS  one for each part, each once; with "hold" one more, its record; with
 --       "settle", "extend" and "view" that alone
--- ARGV  errand ("take", "hold", "look", "each", "charge", "back", "reset", or
---       one of those that holds.lua tells), the time in
+-- ARGV  op ("take", "hold", "look", "each", "charge", "back", "reset", or
+--       one of those in holds.lua), the time in
 --       microseconds ("~TIME" asks the server, and is the time where that
 --       may not be asked), then twelve for each part:
 --
@@ -31,26 +31,26 @@
 -- microseconds; -1 is none. Behind them, if anything is leased, for each part
 -- how much is, until when, and whether the lease that has ended was known (1).
 
-if errand == "settle" or errand == "extend" or errand == "view" then
+if op == "settle" or op == "extend" or op == "view" then
     return holds().finish()
 end
 
-local count = errand == "hold" and #KEYS - 1 or #KEYS
+local count = op == "hold" and #KEYS - 1 or #KEYS
 
 -- ---- the set ----
 
 local function judge(p)
     local take, adjust = p.algorithm[1], p.algorithm[2]
-    if errand == "take" or errand == "each" or errand == "hold" then
+    if op == "take" or op == "each" or op == "hold" then
         return take(p, p.state, p.cost, now)
-    elseif errand == "look" then
+    elseif op == "look" then
         local would = take(p, p.state, p.cost, now)
         local r = take(p, p.state, 0, now)
         r.outcome, r.retry = would.outcome, would.retry
         return r
-    elseif errand == "charge" then
+    elseif op == "charge" then
         return adjust(p, p.state, p.cost, now, now)
-    elseif errand == "back" then
+    elseif op == "back" then
         return give_back(p, p.when)
     elseif p.state.d then -- reset
         return take(p, p.algorithm.reset(p, p.state, now), 0, now)
@@ -60,14 +60,14 @@ end
 
 -- Permits that are taken without a hold have no clock.
 local function note_firm(p, r)
-    if (errand == "take" or errand == "each" or errand == "charge")
+    if (op == "take" or op == "each" or op == "charge")
         and r.next.b > p.state.b then
         p.firm = true
     end
 end
 
 local function keep(p, r)
-    if errand == "reset" then
+    if op == "reset" then
         if p.holds then
             holds().forget(p)
         end
@@ -86,7 +86,7 @@ end
 
 -- ---- leases ----
 
-local leases = errand == "take" and #ARGV > 2 + 12 * #KEYS
+local leases = op == "take" and #ARGV > 2 + 12 * #KEYS
 
 local function end_lease(p, i)
     local at = 2 + 12 * #KEYS + (i - 1) * 4
@@ -134,7 +134,7 @@ local function count_beside(p, r, cost)
     if would.outcome ~= 0 then
         next = take(p, p.state, 0, now).next
     end
-    if errand == "look" then
+    if op == "look" then
         local shown = take(p, both, 0, now)
         shown.outcome, shown.retry = would.outcome, would.retry
         would = shown
@@ -143,8 +143,8 @@ local function count_beside(p, r, cost)
     return would
 end
 
--- What is held comes back by itself. (Of what counts beside another's nobody
--- keeps a list.)
+-- Held units come back by themselves. (For units that count beside another part
+-- there is no list.)
 local function when_free(p)
     if p.holds and p.result.outcome == 1 and not parts[p.beside] then
         p.result.retry = holds().retry(p)
@@ -168,7 +168,7 @@ for i = 1, count do
     p.result = count_beside(p, judge(p), p.cost)
     when_free(p)
     strange = strange + (foreign and 1 or 0)
-    if errand == "each" then
+    if op == "each" then
         keep(p, p.result) -- the next may be of the same key
     else
         allowed = allowed and p.result.outcome == 0
@@ -179,7 +179,7 @@ for i = 1, count do
     parts[i] = p
 end
 
-if errand == "hold" and allowed then
+if op == "hold" and allowed then
     holds().begin(parts)
 end
 
@@ -193,7 +193,7 @@ for _, p in ipairs(parts) do
     if leases and allowed then
         begin_lease(p, r)
     end
-    if errand ~= "each" then
+    if op ~= "each" then
         keep(p, r)
     end
     reply[#reply + 1] = r.outcome

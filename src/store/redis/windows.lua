@@ -1,11 +1,11 @@
 -- windows.lua -- the algorithms of core/ that count in windows. It stands behind
 -- kinds.lua in one script.
 --
--- Of what is leased (see leases.h) only the sum is known: f is what was leased in
+-- Of what is leased (see store/caches.h) only the sum is known: f is what was leased in
 -- this window, and e, of a sliding one, in the window before; d is 1, and nil if
--- nothing is leased. So whoever ends a lease that is not known any more, after a
--- reset or a step of the clock, gives nothing back; what is leased stays used
--- when a key is reset.
+-- nothing is leased. So the end of a lease that is not known any more, after a
+-- reset or a step of the clock, refunds nothing; leased units stay used when a
+-- key is reset.
 
 -- ---- fixed windows and quotas: a written, b taken ----
 
