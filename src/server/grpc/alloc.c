@@ -1,22 +1,19 @@
-/* alloc.c -- nghttp2's memory is ours.
+/* alloc.c -- nghttp2's allocator over ours.
  *
- * Our allocator is told how large a piece was when it is given back; nghttp2
- * does not know, so each piece carries its size in front of it.
- *
- * Every request takes and gives back some thirty small pieces. Those of a few
- * sizes are kept by the thread for the next request, up to KEPT bytes of each
- * size; what is larger goes straight to the allocator.
+ * Our allocator needs the size of a piece when it is freed, so each piece has
+ * its size in front. A request needs some thirty small pieces: up to KEPT bytes
+ * of each size are kept for the next request. Larger pieces are not kept.
  */
 #include <string.h>
 
 #include "server/grpc/grpc_int.h"
 
 #define SMALLEST                                                               \
-    ((size_t)64) /* of all, the head included; each next: twice                \
+    ((size_t)64) /* with its head; each next size is twice that                \
                   */
 
 #ifdef __SANITIZE_ADDRESS__
-#define KEPT ((size_t)0) /* or nobody would see who uses what he gave back */
+#define KEPT ((size_t)0) /* to detect a use after free */
 #else
 #define KEPT ((size_t)32 << 10)
 #endif
@@ -29,7 +26,7 @@ union sl_grpc_piece {
     _Alignas(16) char align[16];
 };
 
-/* Which size it has or will have; SL_GRPC_SIZES: none of them. */
+/* Returns the index of a size; SL_GRPC_SIZES: too large. */
 static unsigned class_of(size_t size)
 {
     unsigned c = 0;
@@ -65,13 +62,13 @@ static void *take(size_t size, void *ctx)
     return piece + 1;
 }
 
-static void give_back(void *old, void *ctx)
+static void release(void *old, void *ctx)
 {
     struct sl_grpc_pool *pool = ctx;
-    union sl_grpc_piece *piece = old ? (union sl_grpc_piece *)old - 1 : NULL;
+    union sl_grpc_piece *piece = (union sl_grpc_piece *)old - 1;
     unsigned c;
 
-    if (!piece)
+    if (!old)
         return;
     c = class_of(piece->size);
     if (c == SL_GRPC_SIZES || (pool->count[c] + 1) * piece->size > KEPT) {
@@ -95,20 +92,20 @@ static void *take_zeros(size_t count, size_t size, void *ctx)
     return piece;
 }
 
-/* What fits stays where it is. */
 static void *resize(void *old, size_t size, void *ctx)
 {
-    size_t room = old ? ((union sl_grpc_piece *)old - 1)->size -
-                            sizeof(union sl_grpc_piece)
-                      : 0;
+    size_t room = 0;
     void *piece;
 
+    if (old)
+        room = ((union sl_grpc_piece *)old - 1)->size -
+               sizeof(union sl_grpc_piece);
     if (old && size <= room)
         return old;
     piece = take(size, ctx);
     if (piece && old) {
         memcpy(piece, old, room);
-        give_back(old, ctx);
+        release(old, ctx);
     }
     return piece;
 }
@@ -118,7 +115,7 @@ nghttp2_mem sl_grpc_memory(struct sl_grpc_pool *pool)
     return (nghttp2_mem){
         .mem_user_data = pool,
         .malloc = take,
-        .free = give_back,
+        .free = release,
         .calloc = take_zeros,
         .realloc = resize,
     };

@@ -24,8 +24,8 @@
 #define PEER_WAIT (20 * SL_S)
 
 /* The same while draining. Some clients read only when they send, and never
- * answer the ping. A request of theirs that crosses the GOAWAY was not carried
- * out, as the GOAWAY says. */
+ * answer the ping. A request that crosses the GOAWAY is not served, as the
+ * GOAWAY states. */
 #define DRAIN_WAIT (200 * SL_MS)
 
 #define WRONG_PROTOCOL                                                         \

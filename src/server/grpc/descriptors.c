@@ -40,7 +40,7 @@ enum {
 struct sl_grpc_row {
     enum row_kind kind;
     const char *name, *of, *gives; /* package; type; input and output */
-    unsigned number, type;         /* METHOD: number says what streams */
+    unsigned number, type;         /* METHOD: number is what streams */
 };
 
 #define FILE(name, package)        {ROW_FILE, name, package, "", 0, 0},

@@ -8,7 +8,7 @@
 #include "server/grpc/grpc.h"
 #include "server/rls.h"
 
-#define SL_GRPC_MESSAGE ((size_t)64 << 10) /* the longest we take */
+#define SL_GRPC_MESSAGE ((size_t)64 << 10) /* largest */
 #define SL_GRPC_PREFIX  5                  /* a flag and a length before it */
 #define SL_GRPC_OUT     ((size_t)1 << 20)  /* waiting to be sent, of a stream */
 #define SL_GRPC_STREAMS 100                /* of a connection at once */
@@ -27,10 +27,9 @@ enum sl_grpc_status {
 
 struct sl_grpc_method {
     const char *path;
-    /* A whole message has come. */
     void (*on_message)(struct sl_grpc_stream *stream, struct sl_str message);
-    bool streams;     /* takes one message after another, and answers each */
-    bool needs_token; /* health does not: whoever can reach it may ask */
+    bool streams; /* answers one message after another */
+    bool needs_token;
 };
 
 /* One request of a connection.
@@ -46,26 +45,25 @@ struct sl_grpc_stream {
     struct sl_grpc_conn *client;
     int32_t id;
     const struct sl_grpc_method *method;
-    sl_ns began;    /* steady */
-    sl_ns deadline; /* steady; 0: none */
+    sl_ns began;    /* monotonic */
+    sl_ns deadline; /* monotonic; 0: none */
 
     /* The request. */
     size_t head_bytes;
     bool is_post, is_grpc, bad_timeout, shows_token;
     bool whole; /* its end has come */
-    bool taken; /* a message was handed on: a second is too many */
     struct sl_buf in;
 
     /* The answer. */
-    bool answered; /* its head is on its way */
-    bool ended;    /* nothing more is to be said but the status */
+    bool answered; /* its head is submitted */
+    bool ended;    /* only the status follows */
     struct sl_buf out;
     size_t sent; /* of out */
     enum sl_grpc_status status;
     char why[512]; /* grpc-message, ready to be sent */
     bool only_identity;
     bool watches;
-    int watched; /* the health that was told last */
+    int watched; /* the health that was sent last */
     struct sl_grpc_call *call;
 };
 
@@ -78,10 +76,10 @@ struct sl_grpc_conn {
     TAILQ_HEAD(, sl_grpc_stream) streams;
     unsigned stream_count;
     unsigned coming;  /* of them: not whole yet */
-    bool waits;       /* some were not when the deadline was set */
+    bool waits;       /* for some of them, when the deadline was set */
     bool begun;       /* the client speaks HTTP/2 */
     bool going;       /* the client was asked to go */
-    bool said_last;   /* and knows which stream is the last */
+    bool said_last;   /* GOAWAY with the last stream was sent */
     bool pinged;      /* and has to answer */
     bool pumping;     /* inside sl_grpc_pump() */
     sl_ns ends_at;    /* mono: when the client is asked to go; 0: never */
@@ -95,10 +93,10 @@ void sl_grpc_pump(struct sl_grpc_conn *client);
 
 /* ---- alloc.c ---- */
 
-/* nghttp2's allocator over ours: one pool for all sessions of a worker. */
+/* One pool for all sessions of a worker. */
 nghttp2_mem sl_grpc_memory(struct sl_grpc_pool *pool);
 
-/* Give back what is kept. All sessions have ended. */
+/* Frees the kept pieces. All sessions have ended. */
 void sl_grpc_pool_done(struct sl_grpc_pool *pool);
 
 /* ---- streams: stream.c ---- */

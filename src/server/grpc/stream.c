@@ -138,7 +138,6 @@ static void hand_on(struct sl_grpc_stream *stream)
 {
     size_t len = length_of(&stream->in);
 
-    stream->taken = true;
     stream->method->on_message(
         stream, (struct sl_str){stream->in.bytes + SL_GRPC_PREFIX, len});
     if (stream->method->streams)

@@ -25,7 +25,7 @@ static bool is(struct sl_str word, const char *text)
 const struct sl_resp_row sl_resp_rows[] = {
 #define WORDS    SL_RESP_ARGS
 #define NONE     0
-#define ANYBODY  1
+#define PUBLIC   1
 #define KEY      2
 #define COLLECTS 4
 #define ROW(name, handle, least, most, flags, summary)                         \
@@ -34,7 +34,7 @@ const struct sl_resp_row sl_resp_rows[] = {
      handle,                                                                   \
      least,                                                                    \
      most,                                                                     \
-     ((flags)&ANYBODY) != 0,                                                   \
+     ((flags)&PUBLIC) != 0,                                                    \
      ((flags)&KEY) != 0,                                                       \
      ((flags)&COLLECTS) != 0,                                                  \
      summary},

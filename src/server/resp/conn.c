@@ -15,6 +15,7 @@
  * sl_conn_is_full().
  */
 #include <string.h>
+#include <strings.h>
 
 #include "server/resp/resp_int.h"
 
@@ -39,27 +40,15 @@ static bool is_full(const struct sl_resp_conn *client)
                              : client->out->len > HIGH_OUT;
 }
 
-/* ---- HTTP.
- *
- * A web page can make a browser send commands to this port behind a line and
- * fields of HTTP. So nothing behind such a line is carried out.
- */
-
-static bool begins(struct sl_str word, const char *with)
-{
-    size_t len = strlen(with);
-
-    return word.len >= len &&
-           sl_str_eq_nocase((struct sl_str){word.at, len}, sl_str_c(with));
-}
-
-/* "POST ...", "Host: ...", or a line that ends in "HTTP/1.1". */
+/* "POST ...", "Host: ...", or a line that ends in "HTTP/1.1". A web page can
+ * make a browser send commands to this port after such a line. So nothing after
+ * it is carried out. */
 static bool is_http(const struct sl_resp_command *c)
 {
     return sl_str_eq_nocase(c->args[0], SL_STR("post")) ||
            sl_str_eq_nocase(c->args[0], SL_STR("host:")) ||
-           (c->is_inline && c->count > 1 &&
-            begins(c->args[c->count - 1], "HTTP/"));
+           (c->is_inline && c->count > 1 && c->args[c->count - 1].len >= 5 &&
+            strncasecmp(c->args[c->count - 1].at, "HTTP/", 5) == 0);
 }
 
 /* ---- one command ---- */
@@ -69,17 +58,13 @@ static void give_up(struct sl_resp_conn *client)
     client->broken = client->ending = true;
 }
 
-static void refuse_rest(struct sl_resp_conn *client, const char *why)
+/* Refuses the rest of the input, with a reply unless it is NULL. */
+static void refuse_rest(struct sl_resp_conn *client, const char *why,
+                        const char *reply)
 {
     sl_server_count_refusal(client->base.worker, why);
     client->ending = true;
-}
-
-/* This is not a command: what follows cannot be parsed. */
-static void refuse(struct sl_resp_conn *client, const char *why)
-{
-    refuse_rest(client, "malformed");
-    if (sl_resp_refuse(client, "%s", why))
+    if (reply && sl_resp_refuse(client, "%s", reply))
         give_up(client);
 }
 
@@ -117,9 +102,10 @@ static bool carry_out(struct sl_resp_conn *client,
     client->used += c->used;
     client->worker->commands++;
     if (!err && is_http(c))
-        refuse_rest(client, "http");
+        refuse_rest(client, "http", NULL);
     else if (!err && is_too_much(client, c))
-        refuse(client, "Protocol error: unauthenticated command is too long");
+        refuse_rest(client, "malformed",
+                    "Protocol error: unauthenticated command is too long");
     else if (!err && sl_resp_may(client, row, c, &err)) {
         SL_HOLDS(row != NULL);
         err = row->handle(client, c);
@@ -168,7 +154,7 @@ enum sl_resp_served sl_resp_serve(struct sl_resp_conn *client,
             break;
         if (result == SL_RESP_REFUSED) {
             if (settle(client, in, SL_RESP_EMPTY) != SL_RESP_SUSPENDED)
-                refuse(client, c->why);
+                refuse_rest(client, "malformed", c->why);
             break;
         }
         if (c->count == 0)
@@ -326,7 +312,7 @@ static void on_open(struct sl_server_conn *base)
     sl_resp_conn_init(client, (struct sl_resp_worker *)base->worker,
                       &base->conn->out);
     *base = common;
-    client->admitted = sl_resp_is_open(client);
+    client->admitted = sl_resp_is_open(client); /* by the connection */
     sl_conn_deadline(base->conn, base->handshaking || !client->admitted
                                      ? begin_timeout(server)
                                      : server->idle_timeout);

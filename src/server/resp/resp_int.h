@@ -29,22 +29,21 @@ struct sl_resp_conn {
     char name[SL_RESP_NAME + 1], library[SL_RESP_NAME + 1],
         library_version[SL_RESP_NAME + 1];
     size_t used;               /* bytes of `in` that are carried out */
-    struct sl_resp_call *call; /* throttles collected, or what is asked */
+    struct sl_resp_call *call; /* collected throttles, or one operation */
     struct sl_resp_call *checks[SL_RESP_CHECKS]; /* begun, in their order */
     unsigned check_count;
 };
 
-/* Initialize a connection without a socket; for tests and on_open(). */
+/* Initializes a connection without a socket; for tests and on_open(). */
 void sl_resp_conn_init(struct sl_resp_conn *client,
                        struct sl_resp_worker *worker, struct sl_buf *out);
 
-/* Carry out the commands in `in`, at most `most` of them. */
+/* Carries out the commands in `in`, at most `most` of them. */
 enum sl_resp_served {
     SL_RESP_EMPTY,     /* all, except for the beginning of a command */
-    SL_RESP_FULL,      /* there is more, but `most` were carried out or the
-                        * replies are too many */
+    SL_RESP_FULL,      /* `most`, or the replies are too many */
     SL_RESP_SUSPENDED, /* a reply comes later: sl_resp_resume() is called */
-    SL_RESP_ENDED,     /* nothing more is to be read */
+    SL_RESP_ENDED,     /* nothing more is read */
 };
 enum sl_resp_served sl_resp_serve(struct sl_resp_conn *client,
                                   struct sl_buf *in, unsigned most);
@@ -53,7 +52,7 @@ enum sl_resp_served sl_resp_serve(struct sl_resp_conn *client,
  * of its input and continue. */
 void sl_resp_resume(struct sl_resp_conn *client);
 
-/* May the client use all commands without AUTH? */
+/* Returns whether the client may use all commands without AUTH. */
 bool sl_resp_is_open(const struct sl_resp_conn *client);
 
 /* ---- commands: commands.c ---- */
@@ -81,8 +80,8 @@ extern const unsigned sl_resp_row_count;
 /* Returns the row of a name, in any case, or NULL. */
 const struct sl_resp_row *sl_resp_find(struct sl_str name);
 
-/* May the client use the command, with that many words? If not, it was refused,
- * and *err is the error of that reply. `row` may be NULL. */
+/* Returns whether the client may use the command. Otherwise it was refused, and
+ * *err is the error of that reply. `row` may be NULL. */
 bool sl_resp_may(struct sl_resp_conn *client, const struct sl_resp_row *row,
                  const struct sl_resp_command *command, int *err);
 
@@ -134,26 +133,24 @@ struct sl_resp_call {
     struct sl_hold_op_input question;
 };
 
-/* A call for the client, which has none; it is client->call then. NULL
- * without memory. */
+/* Sets client->call, which is NULL. Returns NULL without memory. */
 struct sl_resp_call *sl_resp_call_new(struct sl_resp_conn *client);
 
-/* Start `count` operations: `begin` does, and sl_resp_answered() is called once
- * for each, perhaps before this returns. After the last, `then` writes the
- * reply and the call is done; until then the client is suspended. Returns the
- * error of the reply, or 0. */
+/* Starts `count` operations by `begin`. sl_resp_answered() is called once for
+ * each, perhaps before this returns. After the last, `then` writes the reply
+ * and the call is done; until then the client is suspended. Returns the error
+ * of the reply, or 0. */
 int sl_resp_ask(struct sl_resp_call *call, unsigned count,
                 void (*begin)(struct sl_resp_call *call),
                 int (*then)(struct sl_resp_call *call));
 void sl_resp_answered(struct sl_resp_call *call);
 
-/* How long the call took. A call in a row begins when the one before it ended:
+/* Returns how long the call took. A call begins when the one before it ended:
  * so the clock is read once for each. */
 sl_ns sl_resp_took(struct sl_resp_call *call);
 
-/* Count the time of the checks since the clock was last read, in equal shares.
- * For checks in a row the clock is read once: reading it costs more than a
- * check. */
+/* Counts the time of the checks since the clock was last read, in equal shares:
+ * reading the clock costs more than a check. */
 void sl_resp_time_checks(struct sl_resp_worker *worker);
 
 /* The protocol's op_init and op_done. */
