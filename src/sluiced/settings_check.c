@@ -479,6 +479,9 @@ static int check_listeners(struct sl_settings *s, struct sl_diag *diag)
     if (!status && open == 0)
         status = refuse(s, SL_SET_listen_http, diag,
                         "all listeners are off; enable at least one");
+    if (!status && s->virtual_clock && s->threads > 1)
+        status = refuse(s, SL_SET_threads, diag,
+                        "a virtual clock needs --threads 1");
     return status;
 }
 
@@ -494,14 +497,6 @@ static int check_tls(struct sl_settings *s, struct sl_diag *diag)
         return refuse(s, SL_SET_tls_client_ca, diag,
                       "client certificates need TLS; set "
                       "tls.certificate and tls.key as well");
-    return 0;
-}
-
-static int check_clock(struct sl_settings *s, struct sl_diag *diag)
-{
-    if (s->virtual_clock && s->threads > 1)
-        return refuse(s, SL_SET_threads, diag,
-                      "a virtual clock needs --threads 1");
     return 0;
 }
 
@@ -620,9 +615,8 @@ int sl_settings_make(struct sl_settings *settings,
                      struct sl_diag *diag)
 {
     static int (*const steps[])(struct sl_settings *, struct sl_diag *) = {
-        check_schemes, read_fields,     read_store,
-        read_usage,    read_listeners,  check_deadline,
-        check_tls,     check_listeners, check_clock,
+        check_schemes,  read_fields,    read_store, read_usage,
+        read_listeners, check_deadline, check_tls,  check_listeners,
     };
     int status = 0;
 

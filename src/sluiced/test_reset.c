@@ -12,36 +12,32 @@
 
 #include "sluiced/daemon.h"
 
-static int call_unix(const char *path)
-{
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    snprintf(to.sun_path, sizeof(to.sun_path), "%s", path);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to))) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
-}
-
+/* Connects to a host, or to a socket at its name. Returns -1 on failure. */
 static int call(const struct sl_redis_host *host)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
+    struct sockaddr_un path = {.sun_family = AF_UNIX};
+    struct addrinfo local = {.ai_family = AF_UNIX,
+                             .ai_addr = (struct sockaddr *)&path,
+                             .ai_addrlen = sizeof(path)};
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+    const struct addrinfo *to = &local;
     char port[16];
     int fd;
 
-    if (host->port == 0)
-        return call_unix(host->name);
+    snprintf(path.sun_path, sizeof(path.sun_path), "%s", host->name);
     snprintf(port, sizeof(port), "%u", host->port);
-    if (getaddrinfo(host->name, port, &hints, &list))
-        return -1;
-    fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, list->ai_addr, list->ai_addrlen)) {
+    if (host->port > 0) {
+        if (getaddrinfo(host->name, port, &hints, &list))
+            return -1;
+        to = list;
+    }
+    fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen)) {
         close(fd);
         fd = -1;
     }
-    freeaddrinfo(list);
+    if (list)
+        freeaddrinfo(list);
     return fd;
 }
 

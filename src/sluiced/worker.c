@@ -201,35 +201,29 @@ static int open_worker(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
     struct sl_store *store = daemon->remote.store;
-    bool stopped = daemon->settings.virtual_clock;
-    int err;
+    struct sl_clock *clock =
+        daemon->settings.virtual_clock ? &daemon->stopped : &worker->clock;
+    const struct sl_alloc *alloc = &sl_alloc_libc;
+    int err = 0;
 
     sl_clock_init_real(&worker->clock);
-    err = sl_loop_open(stopped ? &daemon->stopped : &worker->clock,
-                       &worker->loop, &daemon->why);
+    if (sl_loop_open(clock, &worker->loop, &daemon->why))
+        return SLUICE_ESYS;
     worker->engine_ctx.loop = worker->loop;
-    if (!err)
-        err =
-            sl_wait_timer_open(&worker->waiting, worker->loop, daemon->engine);
-    if (!err)
-        worker->engine_ctx.wait_thread = &worker->waiting.room;
-    if (!err && store)
-        err = sl_remote_store_attach(store, worker->loop, &daemon->why);
-    if (!err)
-        err = sl_worker_open_subjects(worker);
-    if (!err)
-        err = sl_metrics_open(&sl_alloc_libc, &worker->stats);
-    if (!err)
-        err = sl_top_keys_open(&sl_alloc_libc, &daemon->top_secret,
-                               sl_loop_now(worker->loop), &worker->top);
-    if (!err)
-        err = sl_denial_batch_open(&sl_alloc_libc, daemon->publisher.events,
-                                   &worker->denials);
-    if (!err)
-        sl_metrics_watch(worker->stats, worker->top, worker->denials);
-    if (!err)
-        err = sl_timer_new(worker->loop, on_drain_timer, worker,
-                           &worker->drain_timer);
+    if (sl_wait_timer_open(&worker->waiting, worker->loop, daemon->engine))
+        return SLUICE_ENOMEM;
+    worker->engine_ctx.wait_thread = &worker->waiting.room;
+    if ((store && sl_remote_store_attach(store, worker->loop, &daemon->why)) ||
+        sl_worker_open_subjects(worker) ||
+        sl_metrics_open(alloc, &worker->stats) ||
+        sl_top_keys_open(alloc, &daemon->top_secret, sl_loop_now(worker->loop),
+                         &worker->top) ||
+        sl_denial_batch_open(alloc, daemon->publisher.events,
+                             &worker->denials) ||
+        sl_timer_new(worker->loop, on_drain_timer, worker,
+                     &worker->drain_timer))
+        return SLUICE_ENOMEM;
+    sl_metrics_watch(worker->stats, worker->top, worker->denials);
     for (int i = 0; i < SL_PROTOCOLS && !err; i++)
         err = open_listener(worker, i);
     return err;
