@@ -1,8 +1,5 @@
-/* hold_op.c -- how a hold ends: settled, released, extended.
- *
- * What each limit came to is said to the store limit by limit; whatever is not
- * said stays as it was held.
- */
+/* hold_op.c -- holds. The store gets the actual cost of each limit; a limit
+ * without one keeps the held cost. */
 #include "engine/hold_op.h"
 
 #include <inttypes.h>
@@ -85,14 +82,14 @@ static int check_costs(struct sl_hold_op *op, const struct sl_hold_op_input *q)
     return 0;
 }
 
-/* What a limit came to, if that is not what was held. */
+/* The actual cost of a limit. False if it keeps the held cost. */
 static bool is_actual(const struct sl_rule *rule,
                       const struct sl_hold_op_input *q, uint64_t *ret)
 {
     const struct sl_cost *named = find_cost(q, rule->name);
 
     if (rule->kind == SL_PERMITS)
-        *ret = 0; /* whoever has finished needs none */
+        *ret = 0; /* permits come back */
     else if (named)
         *ret = named->cost;
     else if (q->has_cost && !rule->fixed_cost)
@@ -120,10 +117,10 @@ static int add_actual(struct sl_hold_op *op, const struct sl_hold_op_input *q)
     return err;
 }
 
-/* ---- asking ---- */
+/* ---- ending ---- */
 
-/* Beyond a quota that may be exceeded the store knows no ceiling; whoever ends
- * the hold is told of what was paid for, as whoever took it was. */
+/* A quota with overage has no ceiling in the store: shows the plan's quota, as
+ * the check did. */
 static void show_ceiling(struct sl_held_part *part)
 {
     struct sl_answer *a = &part->answer;
@@ -157,7 +154,7 @@ static void on_done(struct sl_hold_call *call)
     answer(op, err);
 }
 
-/* Where the hold is; NULL if that has none. */
+/* The store of the hold; NULL if it has no holds. */
 static struct sl_store *find_store(const struct sl_hold_op *op)
 {
     struct sl_engine *engine = op->engine;
@@ -223,10 +220,9 @@ void sl_hold_op_begin(struct sl_hold_op *op,
     }
 }
 
-/* ---- which parts of a take are held, for how long, and by which name.
- */
+/* ---- taking ---- */
 
-/* When to come back if there is no room: nobody knows who ends his hold. */
+/* Retry-After if there is no room for holds. */
 #define ROOM_RETRY SL_S
 
 void sl_hold_refuse(struct sl_decision *d)
@@ -241,7 +237,7 @@ static const struct sl_rule *rule_of(const struct sl_decision *d, unsigned i)
     return d->shown[d->part_shown[i]].rule;
 }
 
-/* Guards have their own; see conflict.h. */
+/* Guards have a time of their own. */
 static sl_ns hold_of(const struct sl_decision *d, unsigned i)
 {
     unsigned shown = d->part_shown[i];
@@ -250,8 +246,7 @@ static sl_ns hold_of(const struct sl_decision *d, unsigned i)
                                   : d->running[shown - d->shown_count].hold;
 }
 
-/* How long permits are held if nobody says so: as long as the one of them that
- * takes longest. 0 if there are none. */
+/* The default time of permits: the longest of the limits; 0 without permits. */
 static sl_ns span_of_permits(const struct sl_decision *d)
 {
     sl_ns longest = 0;
@@ -311,8 +306,8 @@ void sl_hold_prepare(struct sl_check *c)
     if (take->op != SL_TAKE_OP_TAKE || span == 0 || !mark_not_held(d))
         return;
     if (!has_holds(c)) {
-        /* Permits of a store that has no holds stay taken, as a level is; but
-         * nobody would ever end a guard. */
+        /* Without holds permits stay taken, as a level does. A guard would
+         * never end. */
         if (d->hold_asked || d->running_count > 0)
             sl_hold_refuse(d);
         return;
@@ -325,6 +320,14 @@ void sl_hold_prepare(struct sl_check *c)
     take->hold_for = span < d->policy->hold_max ? span : d->policy->hold_max;
 }
 
+/* The fingerprint of an endpoint. Collisions only mislabel a count. */
+static uint32_t print_endpoint(struct sl_str endpoint)
+{
+    static const struct sl_hash_key key = {0x736c75696365, 0x686f6c6473};
+
+    return (uint32_t)sl_hash64(&key, endpoint);
+}
+
 void sl_hold_taken(struct sl_decision *d)
 {
     struct sl_hold_name name;
@@ -333,7 +336,7 @@ void sl_hold_taken(struct sl_decision *d)
         return;
     name = (struct sl_hold_name){
         .id = d->take.hold,
-        .endpoint = sl_hold_endpoint(d->route->endpoint),
+        .endpoint = print_endpoint(d->route->endpoint),
         .place = d->take.place,
         .local = d->on_local,
     };
@@ -341,7 +344,7 @@ void sl_hold_taken(struct sl_decision *d)
     d->hold_for = d->take.hold_for;
 }
 
-/* ---- what a hold is called outside, as text and back. */
+/* ---- names ---- */
 
 #define ID_DIGITS   32
 #define NAME_DIGITS 40 /* id and endpoint */
@@ -443,27 +446,18 @@ int sl_wait_span(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
     return err;
 }
 
-/* Nothing depends on nobody finding two that meet: the names are the policy's
- * own, and the number only says what is counted. */
-uint32_t sl_hold_endpoint(struct sl_str endpoint)
-{
-    static const struct sl_hash_key key = {0x736c75696365, 0x686f6c6473};
-
-    return (uint32_t)sl_hash64(&key, endpoint);
-}
-
 struct sl_str sl_hold_find_endpoint(const struct sl_policy *policy,
                                     uint32_t endpoint)
 {
-    if (sl_hold_endpoint(policy->fallback.endpoint) == endpoint)
+    if (print_endpoint(policy->fallback.endpoint) == endpoint)
         return policy->fallback.endpoint;
     for (unsigned i = 0; i < policy->route_count; i++)
-        if (sl_hold_endpoint(policy->routes[i].endpoint) == endpoint)
+        if (print_endpoint(policy->routes[i].endpoint) == endpoint)
             return policy->routes[i].endpoint;
     return (struct sl_str){"", 0};
 }
 
-/* ---- what became of a hold, in words and as JSON. */
+/* ---- answers ---- */
 
 static const char *const states[] = {
     [SL_HOLD_UNKNOWN] = "unknown", [SL_HOLD_HELD] = "held",

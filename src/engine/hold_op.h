@@ -1,83 +1,74 @@
-/* hold_op.h -- what a decision has taken provisionally, and how that ends.
+/* hold_op.h -- holds: provisional takes, and how they end.
  *
- * A check may ask that what it takes is held for a while: then its costs are
- * an estimate that is settled later, released, extended, or frees itself. All
- * limits of the verdict are one hold, all or none. Shadows and candidates are
- * not held: they count what was let through.
+ * A check may have its take held for a while. Its costs are then an estimate
+ * that is settled, released or extended later, or expires. All limits of the
+ * verdict are one hold, all or none. Shadows and candidates are not held.
  *
- * Permits of `concurrency` limits are always held. A check that does not ask
- * for a hold gets one for them, as long as the limit says (`hold`), and only
- * for them: its other limits are taken for good, so that nobody gets a rate
- * back by not settling.
+ * Permits of `concurrency` limits are always held, for the `hold` of the limit
+ * unless the check sets a time. Without one only the permits are held; other
+ * limits are taken for good. No hold is longer than the policy's `hold_max`.
  *
- * A hold's name says all that is needed to find it again:
+ * The name of a hold:
  *
  *     0123456789abcdef0123456789abcdef 89abcdef -1f
  *     128 random bits                  |        |
  *         the endpoint's fingerprint --+        |
- *         where the store has put it; "-local": in this process
+ *         its place in the store; "-local": on the local table
  *
- * No longer hold than the policy's `hold_max` is given.
- *
- * sl_hold_op_begin() is the question beside sl_check_begin(): it may be
- * answered before it returns or many turns of the loop later.
+ * sl_hold_op_begin() is answered before it returns, or later from the loop.
  */
 #ifndef SL_ENGINE_HOLD_OP_H
 #define SL_ENGINE_HOLD_OP_H
 
 #include "engine/check.h"
 
-/* ---- names: hold/name.c ---- */
+/* ---- names ---- */
 
 struct sl_hold_name {
     struct sl_hold_id id;
-    uint32_t endpoint; /* sl_hold_endpoint() */
-    uint32_t place;    /* the store's */
-    bool local;        /* it is on the engine's own table */
+    uint32_t endpoint; /* its fingerprint */
+    uint32_t place;    /* in the store */
+    bool local;        /* on the local table */
 };
 
 void sl_hold_name_write(const struct sl_hold_name *name,
                         char out[SL_HOLD_TEXT]);
 
-/* False if it is none of ours. */
+/* False if it is not a name of a hold. */
 SL_MUST_USE bool sl_hold_name_read(struct sl_str text,
                                    struct sl_hold_name *ret);
 
-/* What a name has of its endpoint. */
-uint32_t sl_hold_endpoint(struct sl_str endpoint);
-
-/* The endpoint of a name among those of a policy; "" if it has none such. */
+/* The endpoint of a name in a policy; "" if there is none. */
 struct sl_str sl_hold_find_endpoint(const struct sl_policy *policy,
                                     uint32_t endpoint);
 
-/* For how long: a duration that is more than nothing. */
+/* Parses a duration above 0. */
 SL_MUST_USE int sl_hold_span(struct sl_str text, sl_ns *ret,
                              struct sl_diag *diag);
 
-/* How long to wait for a turn, as facts have it: no time is not at all. */
+/* Parses the longest wait of a request; 0 becomes SL_NS_NONE. */
 SL_MUST_USE int sl_wait_span(struct sl_str text, sl_ns *ret,
                              struct sl_diag *diag);
 
-/* ---- taking: hold/take.c ---- */
+/* ---- taking ---- */
 
-/* The take of a decision is made up: have it held, if that is wanted. Refuses
- * the request if it can't be. */
+/* Before the take: has it held, if that is wanted. Refuses the request if the
+ * store cannot hold it. */
 void sl_hold_prepare(struct sl_check *check);
 
-/* It was taken, or not. */
+/* After the take: sets the name of the hold. */
 void sl_hold_taken(struct sl_decision *decision);
 
-/* The store has no room for one more. */
+/* Refuses the request: there is no room for holds. */
 void sl_hold_refuse(struct sl_decision *decision);
 
-/* ---- ending: hold/ask.c ---- */
+/* ---- ending ---- */
 
 enum sl_hold_verb { SL_VERB_SETTLE, SL_VERB_RELEASE, SL_VERB_EXTEND };
 
-/* Costs. `cost` is for every limit but permits, which always come back, and
- * those whose own `cost` the policy fixes: these stay as they were held unless
- * they are named. `costs` are for the limits that they name; the others stay
- * as held, and without any cost all do. */
+/* `cost` is for every limit, except permits, which always come back, and limits
+ * with a fixed cost. `costs` are for the limits that they name. Other limits
+ * keep the held cost. */
 struct sl_hold_op_input {
     enum sl_hold_verb verb;
     struct sl_str name; /* the hold's */
@@ -99,11 +90,11 @@ struct sl_hold_op {
     enum sl_hold_verb verb;
     struct sl_hold_name name;
     struct sl_hold_call call;        /* the answer, if err is 0 */
-    struct sl_active_policy *active; /* held: what the answer points into */
+    struct sl_active_policy *active; /* referenced by the answer */
     void (*done)(struct sl_hold_op *op);
-    void *ctx; /* the asker's, as is `done` */
+    void *ctx;
 
-    /* The engine's own. */
+    /* Private to the engine. */
     struct sl_engine *engine;
     const struct sl_engine_ctx *engine_ctx;
     const struct sl_alloc *alloc;
@@ -116,23 +107,23 @@ void sl_hold_op_init(struct sl_hold_op *op, struct sl_engine *engine,
                      const struct sl_engine_ctx *engine_ctx,
                      const struct sl_alloc *alloc);
 
-/* Not while it is busy. */
+/* Not while the op is busy. */
 void sl_hold_op_done(struct sl_hold_op *op);
 
-/* Ask. Nothing of `question` is needed after this has returned. done() is
- * called once, perhaps before that. */
+/* Starts the op. `question` is borrowed until this returns. done() is called
+ * once, perhaps before that. */
 void sl_hold_op_begin(struct sl_hold_op *op,
                       const struct sl_hold_op_input *question);
 
-/* ---- answers: hold/show.c ---- */
+/* ---- answers ---- */
 
-/* How the hold stands now: "held", "settled", "released", "expired". */
+/* The state of the hold: "held", "settled", "released", "expired". */
 const char *sl_hold_state_word(const struct sl_hold_op *op);
 
-/* It had ended before, and nothing was changed. */
+/* Had the hold ended before? Then nothing has changed. */
 bool sl_hold_is_again(const struct sl_hold_op *op);
 
-/* The rule of a part; NULL if the policy has it no longer. */
+/* The rule of a part; NULL if it is no longer in the policy. */
 const struct sl_rule *sl_hold_rule(const struct sl_hold_op *op, unsigned i);
 
 /* {"hold":"...","state":"settled","again":false,"expires_ms":null,"limits":

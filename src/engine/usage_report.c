@@ -1,8 +1,5 @@
-/* usage_report.c -- what a decision took of quotas and levels, for the books.
- *
- * The table decides; the books remember it elsewhere, by day and by month, and
- * after the table was lost they say what it had.
- */
+/* usage_report.c -- usage of quotas and levels, for the usage database, and
+ * back from it after a start. */
 #include "base/arith.h"
 #include "engine/engine.h"
 #include "engine/engine_int.h"
@@ -52,7 +49,7 @@ static void delta_of(const struct sl_decision *d,
     };
 }
 
-/* What is held may come to less: it is used when it has ended. */
+/* A held take counts as used when the hold ends. */
 static bool is_held(const struct sl_decision *d,
                     const struct sl_limit_view *shown)
 {
@@ -91,8 +88,7 @@ static void tell(struct sl_usage_sink *meter, const struct sl_decision *d,
     meter->calls->spent(meter, &spent);
 }
 
-/* What is metered is in the books already: whoever does so has put it there
- * first. And a repeat has paid before. */
+/* Metered usage is in the usage database already. A repeat takes nothing. */
 void sl_usage_report_send(struct sl_usage_sink *meter,
                           const struct sl_decision *d, bool reset)
 {
@@ -129,8 +125,8 @@ static void tell_end(const struct sl_hold_op *ask, const struct sl_rule *rule,
     meter->calls->spent(meter, &spent);
 }
 
-/* One that has ended before: perhaps by this settlement, when its answer came
- * too late and nobody heard of it. Books that know of the end pass over it. */
+/* The hold had ended before, perhaps by this settlement, whose answer was lost.
+ * The usage database ignores a second end. */
 static void tell_again(const struct sl_hold_op *ask)
 {
     const struct sl_hold_call *call = &ask->call;
@@ -209,7 +205,7 @@ static bool is_of(const struct sl_rule *rule,
            count == spent->value_count && count == rule->per_count;
 }
 
-/* The rule that it is of; -1: the policy has none. */
+/* The index of its rule; -1: the policy has none. */
 static int rule_of(const struct sl_active_policy *active,
                    const struct sl_usage_delta *spent)
 {
@@ -226,9 +222,8 @@ static void open_up(const struct sl_rule *rule, struct sl_limit *ret)
     sl_limit_derive(ret);
 }
 
-/* What was used is charged, if the table has less. If it has more, what is owed
- * to it is given back; beyond that, it knows of decisions that the books do
- * not. */
+/* Charges what the table has less. If it has more, refunds what it owes; beyond
+ * that it has takes that were not reported. */
 static void correct(struct sl_store *store, struct sl_part *part, uint64_t used,
                     uint64_t owed, sl_ns now)
 {
@@ -275,14 +270,14 @@ void sl_usage_report_restore(struct sl_engine *engine,
     struct sl_active_policy *active;
 
     if (sl_engine_is_shared(engine))
-        return; /* others have it, and know better */
+        return; /* the store has the state */
     active = sl_engine_hold(engine, NULL);
     restore(engine, active, spent, used, now);
     sl_active_policy_release(active);
 }
 
-/* A cell keeps what was taken in the period of its last take. If that is over,
- * a limit whose period never ends still finds it. */
+/* A cell keeps the usage of the period of its last take. If that is over, it is
+ * read with a limit whose period never ends. */
 static uint64_t look(struct sl_engine *engine,
                      const struct sl_active_policy *active, int index,
                      const struct sl_usage_delta *spent, sl_ns now)
