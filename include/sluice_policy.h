@@ -1,8 +1,8 @@
 /* sluice_policy.h -- policies and verdicts: libsluice-policy.
  *
- * A policy is a file that says who may do what how often. An engine keeps a
- * policy in force over a state. You hand it the facts of a request and get a
- * decision: allowed or not, why, and what to answer.
+ * A policy is a file of limits and the routes they apply to. An engine applies
+ * a policy to a state. It turns a request into a decision: allowed or not, why,
+ * and what to answer.
  *
  *     struct sluice_policy *policy;
  *     struct sluice_problems *problems;
@@ -23,9 +23,9 @@
  *         reply(sluice_decision_status(decision),
  *               sluice_decision_body(decision));
  *
- * Ownership  What a call hands over is yours until its _free, _close or
- *            _release. Whatever you pass in is borrowed for the length of the
- *            call, except that an engine keeps its own hold on its policy.
+ * Ownership  Results are yours until _free, _close or _release. Arguments are
+ *            borrowed for the length of the call, except that an engine keeps a
+ *            reference to its policy.
  * Threads    Policies and engines may be shared by any number of threads. The
  *            policy of an engine may be changed while decisions are made: each
  *            decision sees one policy, the old or the new. A decision object
@@ -33,8 +33,8 @@
  * Memory     A decision object keeps what it needs from one use to the next:
  *            after the first few, sluice_decide() allocates nothing.
  * Errors     0 is success; failures are negative enum sluice_err values, and
- *            sluice_why() has a sentence. A refused request is not a failure.
- *            After a failure a decision says nothing: not allowed, status 0.
+ *            sluice_why() has a sentence. A denied request is not a failure.
+ *            After a failure a decision is empty: not allowed, status 0.
  */
 #ifndef SLUICE_POLICY_H
 #define SLUICE_POLICY_H
@@ -81,7 +81,7 @@ int sluice_policy_parse(const char *name, const char *text, size_t len,
  * "(secret)". */
 char *sluice_policy_print(const struct sluice_policy *policy);
 
-/* Let go of a policy; NULL is allowed. */
+/* Releases a policy; NULL is allowed. */
 void sluice_policy_release(struct sluice_policy *policy);
 
 /* What a policy has, for tools that list and complete. */
@@ -140,13 +140,13 @@ struct sluice_engine_options {
     void *fault_ctx;
 };
 
-/* Put `policy` in force. `options` may be NULL. */
+/* Opens an engine with `policy`. `options` may be NULL. */
 int sluice_engine_open(struct sluice_policy *policy,
                        const struct sluice_engine_options *options,
                        struct sluice_engine **ret);
 
-/* Put another policy in force. What was used stays used; limits whose name,
- * kind, `per` or period changed start afresh. On failure the old one stays. */
+/* Replaces the policy. Usage stays; limits whose name, kind, `per` or period
+ * has changed start from zero. On failure the old policy stays. */
 int sluice_engine_use(struct sluice_engine *engine,
                       struct sluice_policy *policy);
 
@@ -156,8 +156,7 @@ int sluice_engine_use(struct sluice_engine *engine,
 int sluice_engine_switch(struct sluice_engine *engine, const char *feature,
                          int on);
 
-/* So much work is waiting in the backlog called `name`. SLUICE_ENOENT if no
- * route of the policy has it. */
+/* Reports the depth of the backlog `name`. SLUICE_ENOENT: no route has it. */
 int sluice_engine_backlog(struct sluice_engine *engine, const char *name,
                           uint64_t depth);
 
@@ -181,7 +180,7 @@ struct sluice_override {
     const char *rate; /* in place of the plan's */
 };
 
-/* A rate of somebody's own, for a time. */
+/* A rate of a subject, for a time. */
 struct sluice_grant {
     const char *limit;
     const char *rate;
@@ -193,7 +192,7 @@ struct sluice_grant {
  * limit that the policy does not have, or that the limit can't have, is left
  * aside. */
 struct sluice_subject {
-    const char *id;     /* under which limits are kept; NULL: as asked */
+    const char *id;     /* used in keys; NULL: as in the request */
     const char *plan;   /* or NULL */
     int64_t expires_ns; /* of the plan, since 1970; -1: never */
     const char *const *roles;
@@ -236,7 +235,7 @@ struct sluice_request {
 
     /* Who is registered. What the request gives itself goes first, then the
      * user's, then the organisation's. */
-    int registry; /* 1: there is one; whoever is NULL is not in it */
+    int registry; /* 1: there is one; a NULL subject is not in it */
     const struct sluice_subject *user_subject, *org_subject;
 
     int64_t hold_ns; /* hold what is taken for so long; 0: do not, but for the
@@ -328,20 +327,20 @@ const char *sluice_decision_text(struct sluice_decision *decision);
 
 /* ---- holds ---- */
 
-/* What a decision holds was taken provisionally. It ends when it is settled
- * with what it came to, released since nothing was used, or by itself when its
- * time is over. Ending what had ended changes nothing and is no failure:
- * sluice_ended_again() tells. SLUICE_ENOENT: nobody knows the hold, or not any
- * more. SLUICE_ECONF: the policy has no limit of a name in `costs`. */
+/* The costs of a hold are taken provisionally, until it is settled with the
+ * actual costs, released, or expires. Ending an ended hold changes nothing and
+ * is no failure: see sluice_ended_again(). SLUICE_ENOENT: the hold is unknown,
+ * or no longer stored. SLUICE_ECONF: the policy has no limit of a name in
+ * `costs`. */
 
-struct sluice_ended; /* what became of a hold; may be used again and again */
+struct sluice_ended; /* the result of ending a hold; reusable */
 
 struct sluice_ended *sluice_ended_new(void);
 void sluice_ended_free(struct sluice_ended *ended);
 
-/* What it came to. Limits that `costs` does not name came to `cost` if
- * `has_cost`, unless the policy fixes their own `cost`; else to what was held.
- * Permits always come back. */
+/* The actual costs. Limits that `costs` does not name cost `cost` if
+ * `has_cost`, unless the policy fixes their own `cost`; else what was held.
+ * Permits are always refunded. */
 struct sluice_actual {
     int has_cost;
     uint64_t cost;
@@ -349,8 +348,8 @@ struct sluice_actual {
     size_t cost_count;
 };
 
-/* `actual` may be NULL: it came to what was held. `ret` may be NULL. More than
- * was held is charged, even beyond the limit. */
+/* `actual` NULL: the costs are what was held. `ret` may be NULL. A higher cost
+ * is charged, even beyond the limit. */
 int sluice_engine_settle(struct sluice_engine *engine, const char *hold,
                          const struct sluice_actual *actual,
                          struct sluice_ended *ret);
@@ -358,22 +357,21 @@ int sluice_engine_settle(struct sluice_engine *engine, const char *hold,
 int sluice_engine_release(struct sluice_engine *engine, const char *hold,
                           struct sluice_ended *ret);
 
-/* Hold on for `hold_ns` from now. */
+/* The hold expires `hold_ns` from now. */
 int sluice_engine_extend(struct sluice_engine *engine, const char *hold,
                          int64_t hold_ns, struct sluice_ended *ret);
 
-/* How it stands now: "settled", "released", "expired", "held"; "" after a
- * failure. */
+/* "settled", "released", "expired" or "held"; "" after a failure. */
 const char *sluice_ended_state(const struct sluice_ended *ended);
 
-/* It had ended before, and nothing was changed. */
+/* 1: it had ended before, and nothing was changed. */
 int sluice_ended_again(const struct sluice_ended *ended);
 
-/* One limit of the hold; of those that had ended there are none. */
+/* One limit of the hold; none if it had ended before. */
 struct sluice_held {
-    const char *name; /* "": the policy has it no longer */
+    const char *name; /* "": no longer in the policy */
     uint64_t held, cost, remaining;
-    int over; /* it came to more than the limit has */
+    int over; /* the cost exceeds the limit */
 };
 
 size_t sluice_ended_limits(const struct sluice_ended *ended);
