@@ -1,4 +1,4 @@
-/* carried.c -- visitors who sign in while others of their name still come.
+/* carried.c -- visitors sign in while others of the same name still come.
  *
  * Some threads take from the visitor's key, some from the user's, against
  * which the visitor's counts. Each take of the user's tells what was left of

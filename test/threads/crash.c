@@ -123,7 +123,7 @@ int main(void)
     test_alone(&h, page, take_body);
     CASE("killed while opening and closing");
     test_alone(&h, page, open_body);
-    CASE("killed among others who open and close");
+    CASE("killed while others open and close");
     test_openers(&h, page);
     remove_dir();
     return CHECK_DONE();

@@ -4,7 +4,7 @@
  * in either order, and every other one also from a key that all share, which
  * is also taken alone. So at every instant the sum of the left is the sum of
  * the right; a reader looks at all of them at once and compares. What was
- * admitted is counted by those who were admitted; at the end the table must say
+ * admitted is counted by the threads; at the end the table must say
  * the same.
  *
  * Works on a table that threads share and on tables that processes have over
@@ -151,7 +151,7 @@ static inline void compare_in_turn(struct hammer *h)
         atomic_fetch_add(&h->tally->torn, 1);
 }
 
-/* The reader: as long as anybody works. */
+/* The reader: as long as any thread works. */
 static inline void read_along(struct hammer *h)
 {
     do {
@@ -161,7 +161,7 @@ static inline void read_along(struct hammer *h)
     } while (atomic_load(&h->tally->running) > 0);
 }
 
-/* The table says what those who were admitted say. */
+/* The table agrees with the counts of the threads. */
 static inline void check_totals(struct hammer *h, uint64_t attempts)
 {
     struct tally *t = h->tally;

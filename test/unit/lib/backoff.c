@@ -150,7 +150,8 @@ TEST(refusals)
     refuses("a day", &fresh, &day, NOW, SLUICE_EFULL,
             "the server answered 429 and asks to wait 86400 s; the maximum "
             "wait is 900 s");
-    refuses("a day, for who waits an hour", &patient, &day, NOW, SLUICE_EFULL,
+    refuses("a day, with a longest wait of an hour", &patient, &day, NOW,
+            SLUICE_EFULL,
             "the server answered 429 and asks to wait 86400 s; the maximum "
             "wait is 3600 s");
     refuses("more than 64 bits", &fresh, &huge, NOW, SLUICE_EFULL,

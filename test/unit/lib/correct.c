@@ -152,7 +152,7 @@ TEST(reset)
         CHECK_EQ(sluice_reset(gate, l, "ann", 3), 0);
         CHECK_EQ(drain(gate, l, "ann"), 5);
         CHECK_EQ(left(gate, l, "bob"), 0);
-        CHECK_EQ(sluice_reset(gate, l, "nobody", 6), 0);
+        CHECK_EQ(sluice_reset(gate, l, "absent", 6), 0);
     }
     sluice_close(gate);
 }
@@ -238,7 +238,7 @@ TEST(stats)
     CHECK_EQ(s.inserted, 10);
     CHECK_EQ(s.occupied, 10);
     CHECK_EQ(s.evicted + s.full + s.helped + s.undone, 0);
-    CASE("whoever is called for each key may use the gate");
+    CASE("the function of sluice_each may use the gate");
     CHECK_EQ(sluice_each(gate, take_meanwhile, gate), 0);
     CHECK_EQ(left(gate, JOBS, "meanwhile"), 0);
     sluice_close(gate);

@@ -70,7 +70,7 @@ static bool untouched(void)
     struct stat st;
 
     return memcmp(shared, zeros, sizeof(zeros)) == 0 &&
-           stat(path, &st) == -1; /* nobody has made the file */
+           stat(path, &st) == -1; /* the file was not created */
 }
 
 /* Returns the gate that opens at last. */

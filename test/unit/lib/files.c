@@ -1,5 +1,5 @@
 /* files.c -- a state in a file: shared, remembered, changed, damaged; and
- * whoever has it open may be killed at any instant. */
+ * its processes may be killed at any instant. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -112,7 +112,7 @@ TEST(killed)
 
 /* The limits of a state begin at its second page, 128 bytes each; the first
  * word is 0 if free, 1 if in use, and ends in the bits 10 while it is claimed
- * by somebody who has not filled it in. */
+ * by a process that has not filled it in. */
 static void claim_and_die(void)
 {
     struct sluice *gate = must_open(&hourly);
@@ -136,7 +136,7 @@ TEST(killed_in_open)
     sluice_close(gate);
 }
 
-/* Takes until somebody kills it; each take is written down after it passed. */
+/* Takes until it is killed; each take is written down after it passed. */
 static void take_for_ever(int out)
 {
     struct sluice *gate = must_open(&hourly);
@@ -152,7 +152,7 @@ static void take_for_ever(int out)
     }
 }
 
-/* Kill a process at work, at moments that nobody chooses. Its sets of two are
+/* Kill a process at work, at random moments. Its sets of two are
  * whole: the counts differ only by the one reset that may be half way. */
 TEST(kill_at_work)
 {

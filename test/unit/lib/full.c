@@ -1,5 +1,5 @@
-/* full.c -- a state that is full: who gives way, who does not, and what
- * on_full says to those who find no place. */
+/* full.c -- a full state: which keys are replaced, and on_full for keys without
+ * a place. */
 #include "gate.h"
 
 static struct hands hands = {.now = START};
@@ -86,7 +86,7 @@ static void test_answers(void)
     struct sluice_verdict v;
     char key[16] = "";
 
-    CASE("who finds no place is told so, and the rest of his set is kept");
+    CASE("a key without a place is untracked, and the rest of its set is kept");
     flood(gate, 0, 0, 30000);
     for (unsigned i = 30000; set[1].answer.outcome == SLUICE_ALLOW; i++) {
         snprintf(key, sizeof(key), "%u", i);
@@ -121,7 +121,7 @@ static void test_who_gives_way(void)
     struct sluice_stats stats;
     struct flood f;
 
-    CASE("those who owe little give way, those who are drained do not");
+    CASE("keys that owe little are replaced, drained keys are not");
     f = flood(gate, 1, 0, 3000);
     CHECK_EQ(f.untracked, 0);
     take(gate, 0, "drained", 5);
@@ -133,7 +133,7 @@ static void test_who_gives_way(void)
     CASE("a limit that floods does not push out the share of another");
     f = flood(gate, 1, 3000, 500);
     CHECK_EQ(f.untracked, 0);
-    CASE("those who owe nothing any more are free places");
+    CASE("keys that owe nothing are free places");
     hands.now += HOUR;
     f = flood(gate, 0, 70000, 5000);
     CHECK_EQ(f.untracked, 0);

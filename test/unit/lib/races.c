@@ -146,7 +146,7 @@ static void test_shared_memory(void)
     CHECK_EQ(exact, ROUNDS);
 }
 
-/* A child that inherited an open gate holds nobody up. */
+/* A child that inherited an open gate blocks no other process. */
 static void test_fork(void)
 {
     struct sluice_options o = options_on(path, NULL);

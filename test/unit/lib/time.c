@@ -130,7 +130,7 @@ TEST(step_back)
     CHECK_EQ(drain(gate, 0, "ann"), 6);
     hands.now = START - HOUR;
     CHECK_EQ(drain(gate, 0, "ann"), 0);
-    CASE("and locks nobody out for longer than a refill");
+    CASE("and denies for at most a refill longer");
     CHECK_EQ(take(gate, 0, "ann", 6).retry_in_ns, MIN);
     hands.now += MIN;
     CHECK_EQ(drain(gate, 0, "ann"), 6);

@@ -1,5 +1,5 @@
-/* actors.c -- the records that threads borrow: enough for everybody, whoever
- * hoards them, dies or is stopped with one in his hand. */
+/* actors.c -- the records that threads borrow: enough for all threads, even if
+ * processes keep records, die or are stopped with one. */
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -21,8 +21,7 @@ static struct sl_table *open_own(bool file)
               : sl_region_open_memory(&region, pages, MIB, NULL)))
         abort();
     sl_table_init(table, &region, SL_FULL_ALLOW);
-    held = limit_of("held", SL_PERMITS, "1000", 0);
-    know(table, &held);
+    add_limit(table, &held, "held", SL_PERMITS, "1000", 0);
     return table;
 }
 
@@ -102,7 +101,7 @@ static void test_dying(bool file)
     close_own(table);
 }
 
-/* Who is stopped keeps his record: it is not given to another. */
+/* A stopped process keeps its record. */
 static void test_stopped(bool file)
 {
     struct sl_table *table = open_own(file);
@@ -157,8 +156,8 @@ static void test_two_tables(bool file)
     close_own(a);
 }
 
-/* Two who use one record by turns: its number never comes again. Keys are new,
- * for a single change of a known one has no number. */
+/* Two processes use one record by turns: its number never comes again. Keys are
+ * new, for a single change of a known one has no number. */
 static void test_numbers(bool file)
 {
     struct sl_table *tables[2] = {open_own(file), open_own(file)};
@@ -192,7 +191,7 @@ int main(void)
     static void (*const tests[])(bool file) = {
         test_hoarding, test_dying, test_stopped, test_two_tables, test_numbers};
     static const char *const what[] = {
-        "records are shared with those who come later",
+        "records are shared with later processes",
         "records of the dead are used again",
         "the record of a stopped process is its own",
         "two tables of one process do not share records",

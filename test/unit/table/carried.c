@@ -195,7 +195,7 @@ TEST(neighbours)
     sl_table_done(&w.table);
 }
 
-/* ---- somebody comes in between ---- */
+/* ---- another thread comes in between ---- */
 
 static struct world *between;
 static enum sl_step at_step;
@@ -245,7 +245,7 @@ TEST(between)
     CASE("when the user's key is locked");
     CHECK_EQ(interrupt(SL_STEP_LOCKED, 1, &left), SL_SET_DENY);
     CHECK_EQ(interrupt(SL_STEP_LOCKED, 0, &left), SL_SET_DENY);
-    CASE("when both are: he undoes it");
+    CASE("when both are locked: the other thread undoes it");
     CHECK_EQ(interrupt(SL_STEP_COMMIT, 1, &left), SL_SET_DENY);
     CASE("or comes for the first time, after us");
     CHECK_EQ(interrupt(SL_STEP_COMMIT, 0, &left), SL_SET_ALLOW);

@@ -1,4 +1,4 @@
-/* evict.c -- what owes, who gives way, and how the books are kept. */
+/* evict.c -- usage of cells, eviction, and the slot counts. */
 #include "rig.h"
 
 static struct sl_table table;
@@ -178,7 +178,7 @@ static void test_shares(void)
     struct sl_limit_binding b = limit_of("b", SL_BUCKET, "1/h", 250);
     unsigned many, tracked, own;
 
-    CASE("a limit may use what nobody has reserved, and no more");
+    CASE("a limit may use slots that are not reserved, and no more");
     open_heap(&table, MIB, SL_FULL_ALLOW);
     know(&table, &a);
     know(&table, &b);
@@ -218,7 +218,7 @@ static void test_giving_way(void)
     unsigned many, tracked;
     uint64_t full;
 
-    CASE("who owes little gives way, and is counted");
+    CASE("cells that owe little are evicted, and counted");
     open_heap(&table, MIB, SL_FULL_DENY);
     know(&table, &soft);
     know(&table, &hard);
@@ -241,7 +241,7 @@ static void test_giving_way(void)
     CHECK(tracked >= many / 5 - many / 1000);
     check_books();
 
-    CASE("if nobody gives way, on_full decides");
+    CASE("without eviction, on_full decides");
     (void)add(&soft, "third", 0, 4 * many, 100);
     full = counted(&table, SL_STAT_FULL);
     CHECK_EQ(take(&table, &soft, "one more", 1), SL_SET_DENY);
@@ -265,7 +265,7 @@ static void test_others(void)
     struct sl_limit_binding smaller = limit_of("some", SL_BUCKET, "5/h", 0);
     struct sl_limit_entry *e;
 
-    CASE("the strictest of all who use a limit counts");
+    CASE("the strictest numbers of a limit count");
     open_heap(&table, MIB, SL_FULL_ALLOW);
     know(&table, &mine);
     e = sl_region_limit(&table.region, mine.id);
@@ -275,10 +275,9 @@ static void test_others(void)
     know(&table, &smaller);
     CHECK_EQ(atomic_load(&e->capacity), 5);
     CASE("a limit is found behind a hole in the list");
-    larger = limit_of("first", SL_BUCKET, "1/h", 0);
     atomic_store(&sl_region_limit(&table.region, 0)->used, 0);
     atomic_store(&sl_region_limit(&table.region, 1)->used, 0);
-    know(&table, &larger);
+    add_limit(&table, &larger, "first", SL_BUCKET, "1/h", 0);
     know(&table, &mine);
     CHECK_EQ(mine.id, 1);
     atomic_store(&sl_region_limit(&table.region, 0)->used, 0);
@@ -287,9 +286,9 @@ static void test_others(void)
     sl_table_done(&table);
 }
 
-/* A cell that owes nothing is free space. Whoever puts the clock back behind
- * the end of its window finds it as it was, or not at all: then the key has a
- * whole allowance, once, as after a step forward. */
+/* A cell that owes nothing is free space. After the clock was set back behind
+ * the end of its window it is found as it was, or not at all: then the key has
+ * a whole allowance, once, as after a step forward. */
 static void test_step_back(bool given_away)
 {
     struct sl_limit_binding limit = limit_of("window", SL_FIXED, "10/min", 0);

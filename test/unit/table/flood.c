@@ -1,4 +1,4 @@
-/* flood.c -- ten times as many keys as there are slots, while somebody is held
+/* flood.c -- ten times as many keys as there are slots, while keys are held
  * back.
  *
  * Before the flood a bucket is drained, a quota used up, a level filled, a
@@ -101,15 +101,14 @@ int main(void)
     flood(&limit[BUCKET], 100);
     sl_table_done(&table);
 
-    CASE("each drained, and who finds no room is refused");
+    CASE("each drained, and new keys without room are denied");
     begin(MIB, SL_FULL_DENY);
     flood(&limit[BUCKET], 100);
     sl_table_done(&table);
 
     CASE("one take is all there is");
     begin(MIB, SL_FULL_ALLOW);
-    once = limit_of("once", SL_BUCKET, "1/day", 100);
-    know(&table, &once);
+    add_limit(&table, &once, "once", SL_BUCKET, "1/day", 100);
     flood(&once, 1);
     sl_table_done(&table);
 

@@ -89,10 +89,10 @@ static void act_extend(struct world *w, struct sl_table *table)
     seen->done = true;
 }
 
-/* Whoever decides at its end ends it. */
+/* A decision at its expiry ends it. */
 static void act_expire(struct world *w, struct sl_table *table)
 {
-    (void)used_at(table, &w->limit[WALL], "nobody", NOW + LIFE);
+    (void)used_at(table, &w->limit[WALL], "other", NOW + LIFE);
     seen->done = true;
 }
 
@@ -284,7 +284,7 @@ static void test_killed(enum deed deed)
     free_world(&world);
 }
 
-/* A claim of somebody who died is had by the next, when there is no room
+/* The claim of a dead process goes to the next hold, when there is no room
  * otherwise. */
 static void test_dead_claims(void)
 {

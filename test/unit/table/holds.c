@@ -8,12 +8,9 @@ static struct sl_limit_binding pool, bucket, day, wide[SL_PARTS];
 static void begin(void)
 {
     open_heap(&table, MIB, SL_FULL_ALLOW);
-    pool = limit_of("pool", SL_PERMITS, "3", 0);
-    bucket = limit_of("bucket", SL_BUCKET, "10/10s burst 20", 0);
-    day = limit_of("day", SL_QUOTA, "1000/day", 0);
-    know(&table, &pool);
-    know(&table, &bucket);
-    know(&table, &day);
+    add_limit(&table, &pool, "pool", SL_PERMITS, "3", 0);
+    add_limit(&table, &bucket, "bucket", SL_BUCKET, "10/10s burst 20", 0);
+    add_limit(&table, &day, "day", SL_QUOTA, "1000/day", 0);
 }
 
 static void end(void)
@@ -86,7 +83,7 @@ TEST(settle)
 
 TEST(unknown_limit)
 {
-    CASE("a limit that nobody knows any more is settled all the same");
+    CASE("an unknown limit is settled, too");
     begin();
     CHECK_EQ(hold_at(&table, &day, "a", 100, 1, SL_S, NOW), SL_SET_ALLOW);
     CHECK_EQ(settle_at(&table, NULL, 1, 40, NOW), SL_HOLD_HELD);
@@ -119,7 +116,7 @@ TEST(expiry)
     CHECK(sl_none_held(&table.region));
     CHECK_EQ(counted(&table, SL_STAT_EXPIRED), 1);
 
-    CASE("whoever settles too late finds it expired");
+    CASE("a late settlement finds it expired");
     CHECK_EQ(hold_at(&table, &day, "a", 10, 2, SL_S, end_at), SL_SET_ALLOW);
     CHECK_EQ(settle_at(&table, &day, 2, 10, end_at + SL_S), SL_HOLD_EXPIRED);
     CHECK_EQ(used_at(&table, &day, "a", end_at + SL_S), 0);
@@ -181,7 +178,7 @@ TEST(retry)
 {
     struct sl_part parts[2];
 
-    CASE("who is refused a permit is told when one expires");
+    CASE("a denied permit has the time of the next expiry");
     begin();
     CHECK_EQ(hold_at(&table, &pool, "b", 1, 9, SL_MS, NOW), SL_SET_ALLOW);
     CHECK_EQ(hold_at(&table, &pool, "a", 1, 1, 9 * SL_S, NOW), SL_SET_ALLOW);
@@ -242,12 +239,9 @@ TEST(crowd)
 
     CASE("of thousands of holds it is known when a permit comes back");
     open_heap(&table, 64 * MIB, SL_FULL_ALLOW);
-    pool = limit_of("pool", SL_PERMITS, "2000", 0);
-    far = limit_of("far", SL_PERMITS, "1000000", 0);
-    day = limit_of("day", SL_QUOTA, "10k/day", 0);
-    know(&table, &pool);
-    know(&table, &far);
-    know(&table, &day);
+    add_limit(&table, &pool, "pool", SL_PERMITS, "2000", 0);
+    add_limit(&table, &far, "far", SL_PERMITS, "1000000", 0);
+    add_limit(&table, &day, "day", SL_QUOTA, "10k/day", 0);
     for (uint64_t i = 0; i < MANY; i++) {
         struct sl_part parts[] = {
             part_of(i % 3 ? &far : &pool, i % 3 == 2 ? "b" : "a", 1),
@@ -259,7 +253,7 @@ TEST(crowd)
     }
     CHECK_EQ(retry_of(1, NOW), 9 * SL_S - (sl_ns)(MANY - 3) * SL_MS);
     CHECK_EQ(retry_of(100, NOW), 9 * SL_S - (sl_ns)(MANY - 300) * SL_MS);
-    CHECK_EQ(retry_of(300, NOW), SL_NS_NONE); /* further than anybody looks */
+    CHECK_EQ(retry_of(300, NOW), SL_NS_NONE); /* beyond the search */
 
     CASE("and they expire at once, all of them");
     CHECK_EQ(used_at(&table, &pool, "a", gone), 0);
@@ -282,8 +276,7 @@ TEST(in_order)
 
     CASE("what has expired ends in order, the earliest first");
     open_heap(&table, 64 * MIB, SL_FULL_ALLOW);
-    thirty = limit_of("thirty", SL_BUCKET, "10/10s burst 30", 0);
-    know(&table, &thirty);
+    add_limit(&table, &thirty, "thirty", SL_BUCKET, "10/10s burst 30", 0);
     for (unsigned i = 0; i < KEYS; i++) {
         snprintf(key, sizeof(key), "k%u", i);
         CHECK_EQ(take(&table, &thirty, key, 10), SL_SET_ALLOW);
@@ -298,7 +291,7 @@ TEST(in_order)
         snprintf(key, sizeof(key), "k%u", i);
         wrong += used_at(&table, &thirty, key, NOW + 10 * SL_S) > 0;
     }
-    CHECK(wrong < 4); /* who meets strangers in both words gets less */
+    CHECK(wrong < 4); /* less if both counters are shared */
     end();
 }
 
@@ -437,7 +430,7 @@ TEST(steps)
 
 TEST(step_refused)
 {
-    CASE("who is refused after a step mends what he met, and holds nothing");
+    CASE("a denied hold after a step corrects the cells, and holds nothing");
     begin();
     CHECK_EQ(take(&table, &bucket, "a", 20), SL_SET_ALLOW);
     CHECK_EQ(take(&table, &bucket, "b", 20), SL_SET_ALLOW);

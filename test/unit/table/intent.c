@@ -88,7 +88,7 @@ static bool stop_process(struct world *w, enum sl_step step, unsigned nth)
     return true;
 }
 
-/* A process is killed. `late`: nobody comes by before its record is claimed
+/* A process is killed. `late`: no thread meets it before its record is claimed
  * again, so that the cleaning up is all that brings its change to an end. */
 static bool kill_process(struct world *w, enum sl_step step, unsigned nth,
                          bool late)
@@ -184,7 +184,7 @@ int main(void)
     static struct world w;
     char key[32];
 
-    alarm(300); /* nobody hangs */
+    alarm(300); /* against a hang */
     sl_step_hook = on_step;
     for (enum change change = 0; change < CHANGES; change++) {
         make_world(&w, change, key, sizeof(key));
@@ -193,7 +193,7 @@ int main(void)
         run_all(&w, "a process is killed at each step", kill_early);
         run_all(&w, "what a dead process left is brought to its end",
                 kill_late);
-        if (change >= SET) /* nobody can help with a single change */
+        if (change >= SET) /* a single change cannot be helped */
             run_all(&w, "a helper is stopped as well", stop_helper);
         free_world(&w);
     }

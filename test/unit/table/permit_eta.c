@@ -10,8 +10,7 @@ static struct sl_limit_binding pool;
 static void begin(const char *permits)
 {
     open_heap(&table, MIB, SL_FULL_ALLOW);
-    pool = limit_of("pool", SL_PERMITS, permits, 0);
-    know(&table, &pool);
+    add_limit(&table, &pool, "pool", SL_PERMITS, permits, 0);
 }
 
 static sl_ns retry_of(const char *key, uint64_t cost, sl_ns now)
@@ -122,12 +121,9 @@ static sl_ns retry_among(uint64_t count)
     sl_ns retry;
 
     open_heap(&table, 64 * MIB, SL_FULL_ALLOW);
-    pool = limit_of("pool", SL_PERMITS, "1", 0);
-    one = limit_of("one", SL_PERMITS, "1M", 0);
-    two = limit_of("two", SL_PERMITS, "1M", 0);
-    know(&table, &pool);
-    know(&table, &one);
-    know(&table, &two);
+    add_limit(&table, &pool, "pool", SL_PERMITS, "1", 0);
+    add_limit(&table, &one, "one", SL_PERMITS, "1M", 0);
+    add_limit(&table, &two, "two", SL_PERMITS, "1M", 0);
     for (uint64_t i = 0; i < count; i++) {
         struct sl_part parts[] = {part_of(&one, "x", 1), part_of(&two, "y", 1)};
 

@@ -1,4 +1,4 @@
-/* recovery.c -- those who wake up long after their change is over.
+/* recovery.c -- processes that wake up long after their change is over.
  *
  * A victim is stopped between its commit and its writes. Others complete the
  * change, and then bring every word back to exactly what the victim still
@@ -23,7 +23,7 @@ static size_t buckets_size(const struct world *w)
     return sl_region_head(&w->table.region)->buckets * sizeof(struct sl_bucket);
 }
 
-/* Guards that nobody has come across are still locked by the victim; come
+/* Locks that no thread has met are still locked by the victim; come
  * across them all. */
 static void remember(struct world *w)
 {
@@ -116,7 +116,7 @@ static bool wake_owner(struct world *w, enum sl_step step, unsigned nth)
     return true;
 }
 
-/* Somebody who was about to help wakes up, and then the owner. */
+/* A helper wakes up, and then the owner. */
 static bool wake_helper(struct world *w, enum sl_step step, unsigned nth)
 {
     struct stop owner = {.world = w, .step = step, .nth = 1, .single = true};
@@ -204,13 +204,13 @@ int main(void)
     static struct world w;
     char key[32];
 
-    alarm(300); /* nobody hangs */
+    alarm(300); /* against a hang */
     sl_step_hook = on_step;
     snapshot = shared_pages(MIB);
     for (enum change change = SET; change < SWEEP; change++) {
         make_world(&w, change, key, sizeof(key));
-        run_all(&w, "its owner wakes up as a ghost", wake_owner, SL_STEP_WRITE);
-        run_all(&w, "a helper wakes up as a ghost", wake_helper, SL_STEP_SET);
+        run_all(&w, "its owner wakes up late", wake_owner, SL_STEP_WRITE);
+        run_all(&w, "a helper wakes up late", wake_helper, SL_STEP_SET);
         run_all(&w, "a helper wakes up after the owner", wake_late_helper,
                 SL_STEP_SET);
         free_world(&w);

@@ -10,10 +10,8 @@ static struct sl_limit_binding bucket, pool;
 static void begin(void)
 {
     open_heap(&table, MIB, SL_FULL_ALLOW);
-    bucket = limit_of("bucket", SL_BUCKET, "10/10s burst 20", 0);
-    pool = limit_of("pool", SL_PERMITS, "3", 0);
-    know(&table, &bucket);
-    know(&table, &pool);
+    add_limit(&table, &bucket, "bucket", SL_BUCKET, "10/10s burst 20", 0);
+    add_limit(&table, &pool, "pool", SL_PERMITS, "3", 0);
 }
 
 static void end(void)
@@ -89,7 +87,7 @@ TEST(younger_first)
     end();
 }
 
-/* Whoever corrects what was taken for good may reach into what is held. */
+/* A refund of what was taken for good may reach into what is held. */
 TEST(unheld)
 {
     CASE("what was corrected is not given back by a hold again");

@@ -132,7 +132,7 @@ TEST(files)
     CHECK_EQ(st.st_mode & 0777, 0600);
     CHECK_EQ(st.st_size, MIB);
 
-    CASE("the last one who closes it seals it");
+    CASE("the last process that closes it seals it");
     CHECK(word_in_file(HEAD_AT(sealed)) != 0);
     CHECK_EQ(open_it(&a, MIB, SL_DAMAGE_REFUSE, &diag), 0);
     CHECK_EQ(word_in_file(HEAD_AT(sealed)), 0);
@@ -143,7 +143,7 @@ TEST(files)
     CHECK(word_in_file(HEAD_AT(sealed)) != 0);
     CHECK_EQ(held_in_file(), 3);
 
-    CASE("who uses a file is not disturbed by those who want another");
+    CASE("a file in use is not replaced by an open with another size");
     CHECK_EQ(open_it(&a, MIB, SL_DAMAGE_REFUSE, &diag), 0);
     CHECK_EQ(open_it(&b, 2 * MIB, SL_DAMAGE_SET_ASIDE, &diag), SLUICE_EDAMAGE);
     CHECK_EQ(stat(path, &st), 0);
@@ -195,7 +195,7 @@ TEST(damage)
         ROW("a cell, sealed", LAST_CELL + 8, 1, true,
             "it was changed after it was closed"),
         ROW("a cell, not sealed", LAST_CELL + 8, 1, false, NULL),
-        ROW("a lock of nobody", LAST_CELL, SL_LOCKED | 5, false,
+        ROW("a lock without an owner", LAST_CELL, SL_LOCKED | 5, false,
             "bucket 2408 in it is damaged"),
         ROW("a limit", 4096 + offsetof(struct sl_limit_entry, kind), 99, false,
             "limit 0 in it is damaged"),
@@ -209,7 +209,7 @@ TEST(damage)
         ROW("an actor",
             4096 + 128 * SL_LIMITS + offsetof(struct sl_actor, locks), 34,
             false, "the record of actor 0 in it is damaged"),
-        ROW("a hold of nobody", FIRST_HOLD + 8, 2, false,
+        ROW("a hold without an owner", FIRST_HOLD + 8, 2, false,
             "a hold in it is damaged"),
         ROW("a hold that is locked", FIRST_HOLD, SL_LOCKED | 5, false,
             "a hold in it is damaged"),
@@ -282,7 +282,7 @@ TEST(recovery)
     int status;
     pid_t pid;
 
-    CASE("who dies with the file open has lost nothing");
+    CASE("a process that dies with the file open loses nothing");
     make_file();
     fflush(NULL);
     pid = fork();

@@ -63,6 +63,15 @@ static inline void know(struct sl_table *table, struct sl_limit_binding *limit)
         abort();
 }
 
+static inline void add_limit(struct sl_table *table,
+                             struct sl_limit_binding *limit, const char *name,
+                             enum sl_kind kind, const char *text,
+                             uint32_t share)
+{
+    *limit = limit_of(name, kind, text, share);
+    know(table, limit);
+}
+
 /* The key is borrowed for the life of the part. */
 static inline struct sl_part part_of(const struct sl_limit_binding *of,
                                      const char *key, uint64_t cost)

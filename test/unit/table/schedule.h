@@ -167,7 +167,7 @@ static inline void restore(struct world *w)
 {
     memcpy(w->pages, w->image, MIB);
     open_pages(&w->table, w->pages, MIB);
-    (void)used(&w->table, &w->limit[WALL], "nobody");
+    (void)used(&w->table, &w->limit[WALL], "other");
 }
 
 static inline void close_world(struct world *w)

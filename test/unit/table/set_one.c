@@ -251,7 +251,8 @@ static void test_said_late(struct world *w, unsigned limit)
     end(w);
 }
 
-/* Nobody is in the way, or he is dead: the slot is passed on for ever. */
+/* No swap is announced, or its process is dead: the slot is always passed on.
+ */
 static void test_passing_on(struct world *w, unsigned limit)
 {
     struct estate e;
@@ -321,7 +322,7 @@ static void test_last_one(struct world *w, unsigned limit)
     end(w);
 }
 
-/* A set has locked the cell, and is stopped itself: whoever swaps undoes it or
+/* A stopped set has locked the cell: a swap undoes it or
  * completes it. */
 static void test_set(struct world *w, unsigned limit, enum sl_step step)
 {
@@ -348,23 +349,23 @@ static void test_set(struct world *w, unsigned limit, enum sl_step step)
 
 static void run_all(struct world *w, unsigned limit)
 {
-    CASE("a slot is passed on for ever if nobody is in the way");
+    CASE("a slot is always passed on if no swap is announced");
     test_passing_on(w, limit);
     CASE("another key with the same cell has the slot");
     test_other_key(w, limit, 1);
     CASE("it is never passed on so often that all is the same again");
     test_other_key(w, limit, ROUNDS);
     if (act == SL_TAKE_OP_CHARGE) { /* a take says it before it looks */
-        CASE("who has not said that he will swap sees whose it is");
+        CASE("a swap that is not announced yet sees the new key");
         test_not_said(w, limit);
     }
     if (act == SL_TAKE_OP_TAKE) {
         CASE("it is the last of a batch that comes late");
         test_batch(w, limit);
     }
-    CASE("who says it late is seen by whoever has locked the slot");
+    CASE("a late announcement is seen by the owner of the lock");
     test_said_late(w, limit);
-    CASE("who was killed has taken nothing and is in nobody's way");
+    CASE("a killed process has taken nothing and blocks no thread");
     test_killed(w, limit);
     CASE("the cell has changed: it is judged again");
     test_same_key(w, limit, false);
@@ -382,7 +383,7 @@ int main(void)
 {
     static struct world w;
 
-    alarm(300); /* nobody hangs */
+    alarm(300); /* against a hang */
     sl_step_hook = on_step;
     for (unsigned limit = POOL; limit <= DAY; limit++) {
         for (choice = 0; choice < 2; choice++) {

@@ -56,8 +56,7 @@ static struct spread fill(unsigned (*next)(unsigned from))
     char key[32];
 
     open_heap(&table, MIB, SL_FULL_ALLOW);
-    limit = limit_of("some", SL_BUCKET, "1/day", 900);
-    know(&table, &limit);
+    add_limit(&table, &limit, "some", SL_BUCKET, "1/day", 900);
     for (unsigned i = 0; i < KEYS; i++) {
         number = next(number);
         snprintf(key, sizeof(key), "user-%u", number);

@@ -10,14 +10,10 @@ static struct sl_limit_binding ten, hundred, held, daily;
 static void begin(void)
 {
     open_heap(&table, MIB, SL_FULL_ALLOW);
-    ten = limit_of("ten", SL_BUCKET, "10/min", 0);
-    hundred = limit_of("hundred", SL_FIXED, "100/h", 0);
-    held = limit_of("held", SL_PERMITS, "3", 0);
-    daily = limit_of("daily", SL_QUOTA, "1000/day", 0);
-    know(&table, &ten);
-    know(&table, &hundred);
-    know(&table, &held);
-    know(&table, &daily);
+    add_limit(&table, &ten, "ten", SL_BUCKET, "10/min", 0);
+    add_limit(&table, &hundred, "hundred", SL_FIXED, "100/h", 0);
+    add_limit(&table, &held, "held", SL_PERMITS, "3", 0);
+    add_limit(&table, &daily, "daily", SL_QUOTA, "1000/day", 0);
 }
 
 static enum sl_set_result decide(struct sl_part *parts, unsigned count)
@@ -186,15 +182,15 @@ TEST(correcting)
     CASE("what is given back never makes more than full");
     adjust(&table, &held, "ann", -100);
     CHECK_EQ(used(&table, &held, "ann"), 0);
-    adjust(&table, &held, "nobody", -100);
-    CHECK_EQ(used(&table, &held, "nobody"), 0);
+    adjust(&table, &held, "other", -100);
+    CHECK_EQ(used(&table, &held, "other"), 0);
     CHECK_EQ(counted(&table, SL_STAT_INSERTED), 1);
 
     CASE("a reset forgets");
     CHECK_EQ(take(&table, &daily, "ann", 1000), SL_SET_ALLOW);
     CHECK_EQ(take(&table, &daily, "ann", 1), SL_SET_DENY);
     reset(&table, &daily, "ann");
-    reset(&table, &daily, "nobody");
+    reset(&table, &daily, "other");
     CHECK_EQ(used(&table, &daily, "ann"), 0);
     CHECK_EQ(counted(&table, SL_STAT_INSERTED), 2);
     sl_table_done(&table);
@@ -235,8 +231,8 @@ TEST(time)
     sl_table_done(&table);
 }
 
-/* Two who keep their readings for 10 ms, out of phase, share a bucket of 1000
- * a second: whoever lags must not pull the cell back for the other. */
+/* Two threads keep their readings for 10 ms, out of phase, and share a bucket
+ * of 1000 a second: the late one must not set the cell back for the other. */
 TEST(loops)
 {
     struct sl_limit_binding limit =
@@ -270,7 +266,7 @@ TEST(tenant_and_user)
     struct sl_limit_binding user = limit_of("user", SL_BUCKET, "100/day", 0);
     unsigned allowed = 0;
 
-    CASE("V10: a user who is refused costs his tenant nothing");
+    CASE("V10: a denied user costs the tenant nothing");
     begin();
     know(&table, &tenant);
     know(&table, &user);
@@ -305,7 +301,7 @@ TEST(visiting)
     struct sl_table_stats stats;
     char key[16];
 
-    CASE("whoever visits sees every key once");
+    CASE("a visit sees every key once");
     begin();
     for (unsigned i = 0; i < 500; i++) {
         snprintf(key, sizeof(key), "k%u", i);
@@ -321,7 +317,7 @@ TEST(visiting)
     CHECK_EQ(stats.counted[SL_STAT_TAKES], 500);
     CHECK_EQ(stats.bytes, MIB);
 
-    CASE("whoever has seen enough says so");
+    CASE("a visit can be stopped");
     sums[0] = 0;
     sums[2] = 10;
     sl_table_visit(&table, on_slot, sums);
