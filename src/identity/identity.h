@@ -211,7 +211,7 @@ struct sl_usage_sink;
 
 struct sl_usage_sink_calls {
     /* Never blocks and never fails. */
-    void (*spent)(struct sl_usage_sink *meter,
+    void (*spent)(struct sl_usage_sink *sink,
                   const struct sl_usage_delta *spent);
 };
 

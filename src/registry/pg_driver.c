@@ -273,7 +273,7 @@ static void unbind(struct store *s, enum sl_query query)
  *
  * While a transaction is uncertain nothing is written: the next number would
  * replace it. Results are kept for later questions (COMMITTED of them;
- * each one costs a lost connection, and is asked for within a second).
+ * each costs a lost connection, and is looked up within a second).
  *
  * pg_xact_status() does not serve: after a crash PostgreSQL may reuse the
  * number of a lost transaction.

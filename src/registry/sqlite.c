@@ -193,7 +193,7 @@ int sl_schema_migrate(sqlite3 *db, const char *const *list, int count,
 
 /* ---- opening ---- */
 
-static int refuse_stranger(const char *path, struct sl_diag *diag)
+static int refuse_foreign(const char *path, struct sl_diag *diag)
 {
     return sl_diag_error(
         diag, SLUICE_ESTORE,
@@ -219,7 +219,7 @@ static uint32_t read_u32(const unsigned char *at)
 /* Returns whether the file belongs to another program. Reads it without SQLite,
  * because even locking may change the file. Unclear cases are left to
  * recognize(). */
-static bool is_strange(int fd)
+static bool is_foreign(int fd)
 {
     unsigned char head[HEAD_BYTES];
     uint32_t application;
@@ -238,7 +238,7 @@ static bool is_strange(int fd)
 static int make_private(const char *path, struct sl_diag *diag)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    bool strange;
+    bool foreign;
 
     if (fd < 0)
         return sl_diag_error(
@@ -246,9 +246,9 @@ static int make_private(const char *path, struct sl_diag *diag)
             "cannot write the registry %s: %s; choose another file with "
             "--usage sqlite:PATH, or none with --usage none",
             path, strerror(errno));
-    strange = is_strange(fd);
+    foreign = is_foreign(fd);
     close(fd);
-    return strange ? refuse_stranger(path, diag) : 0;
+    return foreign ? refuse_foreign(path, diag) : 0;
 }
 
 static int set_journal(sqlite3 *db, const char *path, struct sl_diag *diag)
@@ -301,7 +301,7 @@ static int recognize(sqlite3 *db, const char *path, struct sl_diag *diag)
     if (application == APPLICATION)
         return 0;
     if (tables > 0 || application != 0)
-        return refuse_stranger(path, diag);
+        return refuse_foreign(path, diag);
     snprintf(mark, sizeof(mark), "PRAGMA application_id=%d", APPLICATION);
     return run(db, mark) == SQLITE_OK ? 0 : refuse_open(db, path, diag);
 }

@@ -28,7 +28,7 @@ struct batch {
 };
 
 struct sl_usage_buffer {
-    struct sl_usage_sink meter;
+    struct sl_usage_sink sink;
     struct sl_registry *registry;
     struct sl_loop *loop;
     struct sl_usage_buffer_options options;
@@ -109,10 +109,10 @@ static void put_away(struct sl_usage_buffer *k, struct batch *batch)
 
 /* ---- sending ---- */
 
-void sl_usage_buffer_report(struct sl_usage_sink *meter,
+void sl_usage_buffer_report(struct sl_usage_sink *sink,
                             const struct sl_usage_entry *usage)
 {
-    struct sl_usage_buffer *k = (struct sl_usage_buffer *)meter;
+    struct sl_usage_buffer *k = (struct sl_usage_buffer *)sink;
 
     if (usage->threshold <= usage->threshold_before)
         return;
@@ -134,7 +134,7 @@ static void on_written(struct sl_job *job)
     }
     add(&k->counts.written, batch->count);
     for (unsigned i = 0; i < batch->count; i++)
-        sl_usage_buffer_report(&k->meter, &batch->lines[i]);
+        sl_usage_buffer_report(&k->sink, &batch->lines[i]);
     put_away(k, batch);
 }
 
@@ -150,9 +150,9 @@ static void send(struct sl_usage_buffer *k, struct batch *batch)
     sl_registry_ask(k->registry, &batch->job);
 }
 
-void sl_usage_buffer_flush(struct sl_usage_sink *meter)
+void sl_usage_buffer_flush(struct sl_usage_sink *sink)
 {
-    struct sl_usage_buffer *k = (struct sl_usage_buffer *)meter;
+    struct sl_usage_buffer *k = (struct sl_usage_buffer *)sink;
     struct batch *batch;
 
     if (!k)
@@ -172,7 +172,7 @@ static void on_time(void *ctx)
     struct sl_usage_buffer *k = ctx;
 
     k->timed = false;
-    sl_usage_buffer_flush(&k->meter);
+    sl_usage_buffer_flush(&k->sink);
 }
 
 /* ---- lines ---- */
@@ -378,9 +378,9 @@ static bool write_down(struct sl_usage_buffer *k,
     return good;
 }
 
-static void spent(struct sl_usage_sink *meter, const struct sl_usage_delta *s)
+static void spent(struct sl_usage_sink *sink, const struct sl_usage_delta *s)
 {
-    struct sl_usage_buffer *k = (struct sl_usage_buffer *)meter;
+    struct sl_usage_buffer *k = (struct sl_usage_buffer *)sink;
 
     add(&k->counts.spent, 1);
     if (add_up(k->open, s))
@@ -389,7 +389,7 @@ static void spent(struct sl_usage_sink *meter, const struct sl_usage_delta *s)
         add(&k->counts.lost, s->amount > 0 ? (uint64_t)s->amount : 0);
     if (k->open &&
         (k->open->count == LINES || k->open->bytes >= TEXT_FULL || s->reset))
-        sl_usage_buffer_flush(meter);
+        sl_usage_buffer_flush(sink);
     else if (k->open)
         start_timer(k, PAUSE);
 }
@@ -409,7 +409,7 @@ int sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
     if (!k)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     memset(k, 0, sizeof(*k));
-    k->meter.calls = &calls;
+    k->sink.calls = &calls;
     k->registry = registry;
     k->loop = loop;
     k->options = *options;
@@ -441,12 +441,12 @@ void sl_usage_buffer_close(struct sl_usage_buffer *buffer)
 
 struct sl_usage_sink *sl_usage_buffer_sink(struct sl_usage_buffer *buffer)
 {
-    return &buffer->meter;
+    return &buffer->sink;
 }
 
-struct sl_registry *sl_usage_buffer_registry(const struct sl_usage_sink *meter)
+struct sl_registry *sl_usage_buffer_registry(const struct sl_usage_sink *sink)
 {
-    return ((const struct sl_usage_buffer *)meter)->registry;
+    return ((const struct sl_usage_buffer *)sink)->registry;
 }
 
 const struct sl_usage_buffer_counts *

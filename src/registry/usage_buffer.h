@@ -46,14 +46,14 @@ sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
 void sl_usage_buffer_close(struct sl_usage_buffer *buffer);
 
 struct sl_usage_sink *sl_usage_buffer_sink(struct sl_usage_buffer *buffer);
-struct sl_registry *sl_usage_buffer_registry(const struct sl_usage_sink *meter);
+struct sl_registry *sl_usage_buffer_registry(const struct sl_usage_sink *sink);
 
 /* Sends the open batch now. Registry jobs queued afterwards see it. NULL is
  * allowed. */
-void sl_usage_buffer_flush(struct sl_usage_sink *meter);
+void sl_usage_buffer_flush(struct sl_usage_sink *sink);
 
 /* Publishes the thresholds that a report from elsewhere has crossed. */
-void sl_usage_buffer_report(struct sl_usage_sink *meter,
+void sl_usage_buffer_report(struct sl_usage_sink *sink,
                             const struct sl_usage_entry *usage);
 
 /* Read by any thread. */

@@ -167,7 +167,7 @@ TEST(names)
         ROW("by another's name",
             OCT("\"kid\":\"b\",", OTHER) "," OCT("\"kid\":\"a\",", OCT_64), "b",
             SL_TOKEN_SIGNATURE),
-        ROW("by nobody's name",
+        ROW("by an unknown name",
             OCT("\"kid\":\"b\",", OTHER) "," OCT("\"kid\":\"a\",", OCT_64), "c",
             SL_TOKEN_NO_KEY),
         ROW("without a name all are tried",

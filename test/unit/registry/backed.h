@@ -48,7 +48,7 @@ static inline void backed_begin(char *path, size_t size)
                "DROP SCHEMA IF EXISTS sluice CASCADE");
 }
 
-/* The tables as somebody else has left them. */
+/* Runs SQL as another program. */
 static inline bool backed_fill(const char *path, const char *sql)
 {
     (void)path;

@@ -115,7 +115,7 @@ static inline void give(struct world *w, uint64_t amount, sl_ns expires)
     sl_job_clear(&job);
 }
 
-/* What those who decide are told: unused, and used in this period. */
+/* The credits that a decision sees: unused, or used in this period. */
 static inline uint64_t known_credit(struct world *w, sl_ns now, bool used)
 {
     struct sl_job job;

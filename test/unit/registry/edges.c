@@ -1,24 +1,24 @@
-/* edges.c -- the books of usage at their edges: many credits, keys that come
- * again for something else, counters that are full. */
+/* edges.c -- edge cases of the usage database: many credits, keys that are
+ * used again for another report, counters that are full. */
 #include "books.h"
 
 TEST_WITH(many_credits, struct world *w)
 {
     struct sl_usage_entry u = report("rich", 120, "");
 
-    CASE("(5) a crowd of credits that are over does not hide what was used");
+    CASE("(5) many expired credits do not hide the used ones");
     for (int i = 1; i <= SL_SUBJECT_RECORD_CREDITS; i++)
         give(w, 1, DAY_0 - i * SL_HOUR);
     give(w, 40, SL_NS_NONE);
     put_one(w, u, SL_USAGE_RECORDED, 120, 0);
     CHECK_EQ(known_credit(w, DAY_0, true), 20);
     CHECK_EQ(known_credit(w, DAY_0, false), 20);
-    CASE("nor does a crowd of such that are not");
+    CASE("nor do many valid ones");
     for (int i = 1; i <= 2 * SL_SUBJECT_RECORD_CREDITS; i++)
         give(w, 1, DAY_0 + i * SL_HOUR);
     CHECK_EQ(known_credit(w, DAY_0, true), 20);
     CHECK(known_credit(w, DAY_0, false) >= 20 + SL_SUBJECT_RECORD_CREDITS / 2);
-    CASE("what has been used up is nobody's business");
+    CASE("a credit that is used up is not shown as unused");
     u.amount = 19;
     put_one(w, u, SL_USAGE_RECORDED, 139, 0);
     CHECK_EQ(known_credit(w, DAY_0, true), 39);

@@ -64,7 +64,7 @@ static void test_mode(struct world *w)
 {
     struct stat st;
 
-    CASE("nobody else may read it");
+    CASE("other accounts cannot read the file");
     CHECK_EQ(stat(w->path, &st), 0);
     CHECK_EQ(st.st_mode & 0777, 0600);
 }
@@ -90,7 +90,7 @@ static size_t read_file(const struct world *w, char *bytes, size_t size)
     return len;
 }
 
-static void test_stranger(struct world *w)
+static void test_foreign(struct world *w)
 {
     static char before[1 << 16], after[sizeof(before)];
     struct sl_diag diag = {0};
@@ -263,7 +263,7 @@ int main(void)
     test_second(&w);
     test_mode(&w);
     test_versions(&w);
-    test_stranger(&w);
+    test_foreign(&w);
     test_steps();
     test_damage(&w);
     test_full(&w);

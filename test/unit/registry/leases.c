@@ -43,7 +43,7 @@ static void test_spending(struct world *w)
     hand_back(w, "a", 5);
     CHECK_EQ(look(w, "a").base, 77);
     CHECK_EQ(look(w, "a").leased, 75); /* (1) */
-    CASE("nobody gives back more than he has");
+    CASE("a node cannot return more units than it has");
     hand_back(w, "a", 5);
     hand_back(w, "b", 1000);
     CHECK_EQ(look(w, "a").leased, 0);
@@ -68,7 +68,7 @@ static void test_reset(struct world *w)
     CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
     CHECK_EQ(look(w, "a").used, 0);
     CHECK_EQ(look(w, "a").leased, 16);
-    CASE("a slip that was written before it, and comes after it, counts");
+    CASE("usage from before it that arrives later counts");
     spend(w, "a", 4);
     CHECK_EQ(look(w, "b").used, 4);
     CHECK_EQ(look(w, "a").leased_here, 5);
@@ -97,14 +97,14 @@ static void tell(struct sl_usage_sink *meter, int64_t amount)
     meter->calls->spent(meter, &spent);
 }
 
-static void test_slip(struct world *w)
+static void test_batch(struct world *w)
 {
     struct sl_usage_buffer_options options = {.node = S("a")};
     struct sl_usage_buffer *buffer = NULL;
     uint64_t used = look(w, "a").used, leased = look(w, "a").leased;
     struct sl_usage_sink *meter;
 
-    CASE("what was used and given back on one slip was leased, and is free");
+    CASE("units used and refunded in one batch were leased, and are free");
     CHECK_EQ(lease(w, "a", 9, 9), 9);
     CHECK_EQ(
         sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
@@ -202,7 +202,7 @@ static void test_release(struct world *w)
     CHECK(strstr(job.text.bytes, "\"leased\":7,\"spent\":0"));
     CHECK(strstr(job.text.bytes, "\"here\":true}"));
     sl_job_clear(&job);
-    CASE("a list that is too long is cut, and says so");
+    CASE("a list that is too long is cut, with a flag");
     CHECK(!job.cut);
     for (int i = 0; i < 2; i++) {
         sl_job_init(&job, SL_JOB_LEASES, &sl_alloc_libc);
@@ -301,7 +301,7 @@ int main(void)
     test_spending(&w);
     test_reset(&w);
     test_life(&w);
-    test_slip(&w);
+    test_batch(&w);
     test_release(&w);
     test_return(&w);
     test_portions(&w);

@@ -75,7 +75,7 @@ static void test_order(struct world *w)
 {
     unsigned last, claimed;
 
-    CASE("a claim, on which somebody waits, goes before long writes");
+    CASE("a claim runs before long writes");
     queue(w, false, &last, &claimed);
     CHECK(claimed < last);
     CASE("but not before one that it counts on");
@@ -84,8 +84,8 @@ static void test_order(struct world *w)
 }
 
 #ifdef ON_POSTGRES
-/* Somebody has every second slot while it comes back: it needs only that of
- * whom it is about, so that it is kept by one half of them at the most. */
+/* Another client locks every second slot while it restarts: it needs only that
+ * of whom it is about, so that it is kept by one half of them at the most. */
 static void test_portions_of_slots(struct world *w)
 {
     struct back back = {.own = 0};
@@ -133,7 +133,7 @@ static void test_name(struct world *w)
     struct sl_registry *other = NULL;
     struct sl_job job;
 
-    CASE("(5) who has a name loses it to whoever starts with it");
+    CASE("(5) a node loses its name to the node that starts with it");
     beat(w, "twin", DAY_0);
     CHECK_EQ(sl_registry_open(&options, &other, NULL), 0);
     sl_job_init(&job, SL_JOB_LEASE, &sl_alloc_libc);

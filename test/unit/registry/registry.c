@@ -74,7 +74,7 @@ TEST_WITH(write, struct world *w)
     struct sl_job job;
     struct sl_subject_change again = ann;
 
-    CASE("nobody is found before anybody is there");
+    CASE("nothing is found in an empty registry");
     ask_find(w, &job, S("user"), S("ann"));
     CHECK_EQ(job.result, SL_JOB_NOT_FOUND);
     CHECK(!job.entries->subject.known);
@@ -169,7 +169,7 @@ TEST_WITH(match, struct world *w)
     change.match = revision + 1;
     change.note = S("other");
     write_one(w, &change, SL_JOB_CHANGED);
-    change.match = 0; /* nobody yet */
+    change.match = 0; /* it must not exist */
     write_one(w, &change, SL_JOB_CHANGED);
     change.match = revision;
     write_one(w, &change, SL_JOB_DONE);
@@ -203,7 +203,7 @@ TEST_WITH(conflicts, struct world *w)
                                  "user ann; remove it there first");
     sl_job_clear(&job);
 
-    CASE("nobody says all of a subject by its alias, nor in an import");
+    CASE("a PUT or an import by an alias is refused");
     bob = ann;
     bob.id = S("ANN@x.org");
     bob.note = S("taken over");
@@ -217,7 +217,7 @@ TEST_WITH(conflicts, struct world *w)
     bob.line = 2;
     write_one(w, &bob, SL_JOB_CONFLICT);
 
-    CASE("and is nobody's name");
+    CASE("and the alias is free");
     bob = ann;
     bob.id = S("bob");
     bob.alias_count = 1;

@@ -86,8 +86,8 @@ static void begin(struct place *p, struct question *q, struct sl_str scope,
     subjects->calls->find(subjects, &q->lookup);
 }
 
-/* Ask for a user and wait: his plan, "?" for nobody, "!" for a failure, "-" for
- * a registry that has nobody. */
+/* Looks up a user and waits. Returns the plan, "?" if unknown, "!" after a
+ * failure, "-" for an empty registry. */
 /* What one has written himself is heard once more on PostgreSQL, later, and
  * what was remembered is asked for again. */
 #ifdef ON_POSTGRES
@@ -134,11 +134,11 @@ static void set_alias(struct place *p, struct sl_str id, struct sl_str alias)
 
 TEST_WITH(hits, struct place *p)
 {
-    CASE("where nobody is registered, nobody is looked for");
+    CASE("an empty registry is not asked");
     CHECK_STR(plan_of(p, S("ann"), true), "-");
     set_plan(&p->w, S("first"), S("free"));
 
-    CASE("nobody is remembered too, until somebody comes");
+    CASE("an unknown subject is cached, until it is written");
     CHECK_STR(plan_of(p, S("ann"), false), "?");
     CHECK_STR(plan_of(p, S("ann"), true), "?");
     set_plan(&p->w, S("ann"), S("pro"));
@@ -152,7 +152,7 @@ TEST_WITH(hits, struct place *p)
     CHECK_STR(plan_of(p, S("ann"), false), "free");
     CHECK_STR(plan_of(p, S("ann"), true), "free");
 
-    CASE("what is nobody's name is answered without asking");
+    CASE("an impossible id is answered without a load");
     static char longest[SL_SUBJECT_RECORD_ID + 1];
     memset(longest, 'x', sizeof(longest));
     CHECK_STR(plan_of(p, (struct sl_str){longest, sizeof(longest)}, true), "?");
@@ -234,7 +234,7 @@ TEST_WITH(bounds, struct place *p)
 
 #define AT_ONCE 500 /* changes of a write */
 
-/* Write so many that nobody asked for, as an import does. */
+/* Writes many subjects that were not looked up, as an import does. */
 static void write_many(struct place *p, unsigned count)
 {
     static struct sl_subject_change changes[AT_ONCE];
@@ -265,7 +265,7 @@ TEST_WITH(import, struct place *p)
     uint64_t before;
     char id[16];
 
-    CASE("those who are at hand stay so while others are imported");
+    CASE("cached subjects stay while others are imported");
     sl_subject_cache_close(p->finder);
     place_finder(p, 0, 0);
     counts = sl_subject_cache_counts(p->finder);
@@ -283,7 +283,7 @@ TEST_WITH(import, struct place *p)
         while (!q.answered)
             sl_loop_run(p->loop);
     }
-    /* One of 26 shares its stamp with somebody. */
+    /* One of 26 shares its version. */
     CHECK(atomic_load(&counts->hits) - before > 150);
 }
 
@@ -365,7 +365,7 @@ static void test_stale(struct place *p, struct fail *f)
     CHECK_STR(plan_of(p, S("first"), true), "free");
     steady += 1;
     CHECK_STR(plan_of(p, S("first"), false), "free");
-    CASE("but not if somebody has changed it");
+    CASE("but not after a change");
     set_plan(&p->w, S("first"), S("pro"));
     f->nth = f->calls + 1;
     CHECK_STR(plan_of(p, S("first"), false), "!");
@@ -436,14 +436,14 @@ TEST_WITH(late, struct place *p)
     CHECK_EQ(more.answered, 1);
     CHECK_EQ(more.lookup.err, SLUICE_ESTORE);
 
-    CASE("a load that failed is told to those who waited");
+    CASE("all lookups of a failed load fail");
     pass_gate();
     while (!stuck.answered)
         sl_loop_run(p->loop);
     CHECK_EQ(stuck.lookup.err, SLUICE_ENOMEM);
     CHECK_STR(plan_of(p, S("stuck"), false), "?");
     test_insistent(p, &f);
-    CASE("who still waits at the end is told so");
+    CASE("open lookups fail at the end");
     begin(p, &more, S("user"), S("more"));
     sl_registry_stop(p->w.registry);
     sl_subject_cache_close(p->finder);

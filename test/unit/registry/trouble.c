@@ -1,5 +1,5 @@
-/* trouble.c -- reports while the disk is full, or while somebody else has the
- * file: what was acknowledged is there, and what comes again is there once. */
+/* trouble.c -- reports while the disk is full, or while another process locks
+ * the file: acknowledged reports are stored, and repeated ones once. */
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -41,7 +41,7 @@ static void test_full(struct world *w)
 {
     unsigned good = 0, again = 0;
 
-    CASE("a full disk: what was acknowledged is in the books");
+    CASE("a full disk: acknowledged reports are stored");
     signal(SIGXFSZ, SIG_IGN);
     set_room((rlim_t)256 * 1024);
     for (unsigned i = 0; i < REPORTS; i++)
@@ -52,7 +52,7 @@ static void test_full(struct world *w)
     set_room(RLIM_INFINITY);
     CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), good);
     CHECK_EQ(sum(w, "acme", SL_ROW_DAY), good);
-    CASE("and when there is room all of it is, once");
+    CASE("and when there is room, all of them, once");
     for (unsigned i = 0; i < REPORTS; i++)
         again += put_key(w, i);
     CHECK_EQ(again, REPORTS);
@@ -76,7 +76,7 @@ static void test_locked(struct world *w)
     struct sl_diag diag = {0};
     sqlite3 *other;
 
-    CASE("somebody else has a shared file: nothing is acknowledged");
+    CASE("another process locks a shared file: nothing is acknowledged");
     world_stop(w);
     snprintf(shared, sizeof(shared), "%s?shared", w->path);
     CHECK_EQ(sl_registry_open(&options, &w->registry, &diag), 0);

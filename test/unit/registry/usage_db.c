@@ -1,5 +1,4 @@
-/* usage_db.c -- the books of usage: what is put down is there, once, and adds
- * up; see the invariants in registry/usage_db.h. */
+/* usage_db.c -- the usage database; invariants are in registry/usage_db.h. */
 #include "books.h"
 #include "fail.h"
 #include "registry/usage_buffer.h"
@@ -234,7 +233,7 @@ static void on_older(void *ctx, const struct sl_usage_entry *u)
     *(uint64_t *)ctx += u->owed;
 }
 
-/* With what was owed to the table, which is told once. */
+/* With pending refunds of the table, which are passed once. */
 static void start_older(struct world *w, uint64_t want)
 {
     uint64_t owed = 0;
@@ -292,7 +291,7 @@ static void test_older(const char *sql_path)
     CHECK_EQ(job.entries->subject.rate_count, 1);
     sl_job_clear(&job);
     put_one(&w, report("acme", 30, "k1"), known, 30, 0);
-    /* A key whose name nobody has put down may have been for this one. */
+    /* A key without a stored name may have been for this name. */
     link.key = S("k2");
     put_one(&w, link, known, has_books ? 0 : 1, 0);
     if (has_leases)
@@ -300,19 +299,19 @@ static void test_older(const char *sql_path)
     world_close(&w);
 }
 
-/* ---- slips ---- */
+/* ---- batches ---- */
 
-struct told {
+struct reported {
     unsigned thresholds;
     unsigned last;
 };
 
 static void on_threshold(void *ctx, const struct sl_usage_entry *usage)
 {
-    struct told *told = ctx;
+    struct reported *reported = ctx;
 
-    told->thresholds++;
-    told->last = usage->threshold;
+    reported->thresholds++;
+    reported->last = usage->threshold;
 }
 
 static void tell(struct sl_usage_sink *meter, const char *id, int64_t amount,
@@ -338,31 +337,31 @@ static void spend(struct sl_usage_sink *meter, const char *id, int64_t amount)
     tell(meter, id, amount, false);
 }
 
-static void test_slips(struct world *w)
+static void test_batches(struct world *w)
 {
-    struct told told = {0};
+    struct reported reported = {0};
     struct sl_usage_buffer_options options = {.on_threshold = on_threshold,
-                                              .ctx = &told};
+                                              .ctx = &reported};
     struct sl_usage_buffer *buffer = NULL;
     const struct sl_usage_buffer_counts *counts;
     struct sl_usage_sink *meter;
     char id[16];
 
-    CASE("decisions are added up on a slip, and put down as one");
+    CASE("decisions are summed in a batch, and recorded once");
     CHECK_EQ(
         sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
     meter = sl_usage_buffer_sink(buffer);
     counts = sl_usage_buffer_counts(buffer);
     for (int i = 0; i < 50; i++)
-        spend(meter, "slip", 2);
-    spend(meter, "slip", -10);
+        spend(meter, "batch", 2);
+    spend(meter, "batch", -10);
     sl_usage_buffer_flush(meter);
-    CHECK_EQ(sum(w, "slip", SL_ROW_COUNTER), 90);
+    CHECK_EQ(sum(w, "batch", SL_ROW_COUNTER), 90);
     CHECK_EQ(counts->spent, 51);
     CHECK_EQ(counts->written, 1);
-    CASE("and marks are told");
-    CHECK_EQ(told.thresholds, 1);
-    CHECK_EQ(told.last, 80);
+    CASE("and thresholds are reported");
+    CHECK_EQ(reported.thresholds, 1);
+    CHECK_EQ(reported.last, 80);
     CASE("what was used after a reset is not forgotten with what was before");
     spend(meter, "anew", 3);
     tell(meter, "anew", 0, true);
@@ -378,7 +377,7 @@ static void test_slips(struct world *w)
     tell(meter, "anew", 0, true);
     sl_usage_buffer_flush(meter);
     CHECK_EQ(sum(w, "anew", SL_ROW_COUNTER), 0);
-    CASE("more than a slip holds is put down all the same");
+    CASE("more keys than a batch holds are recorded, too");
     for (int i = 0; i < 3000; i++) {
         snprintf(id, sizeof(id), "many%d", i);
         spend(meter, id, 1);
@@ -428,7 +427,7 @@ int main(int argc, char **argv)
     test_things(&w);
     test_marks(&w);
     test_credits(&w);
-    test_slips(&w);
+    test_batches(&w);
     test_no_memory(&w);
     test_restart(&w);
     world_close(&w);

@@ -1,6 +1,5 @@
-/* usage_holds.c -- what is held reaches the books when it has ended, once, in
- * whatever order they are told of it; and what is owed to the table is found
- * again. */
+/* usage_holds.c -- usage of a hold is recorded once, when it has ended, in any
+ * order of its messages. Pending refunds of the table are kept. */
 #include "books.h"
 #include "fail.h"
 
@@ -27,28 +26,28 @@ static struct sl_usage_delta held(uint64_t hold, enum sl_usage_act act,
     };
 }
 
-struct told {
+struct reported {
     unsigned count;
     char id[16];
 };
 
 static void on_threshold(void *ctx, const struct sl_usage_entry *u)
 {
-    struct told *told = ctx;
+    struct reported *reported = ctx;
 
-    told->count++;
-    snprintf(told->id, sizeof(told->id), "%.*s", SL_STR_ARG(u->id));
+    reported->count++;
+    snprintf(reported->id, sizeof(reported->id), "%.*s", SL_STR_ARG(u->id));
 }
 
-/* h9 holds nine, e4 settles for four, x0 extends; a ; sends the slip. */
+/* h9 holds nine, e4 settles for four, x0 extends; a ; sends the batch. */
 static const struct {
     const char *why, *acts;
     uint64_t used; /* by this one alone */
 } scripts[] = {
-    {"taken and settled on one slip",  "h9e4;",   4},
+    {"taken and settled in one batch", "h9e4;",   4},
     {"taken, and settled on the next", "h9;e4;",  4},
     {"settled for more than was held", "h1;e6;",  6},
-    {"released on one slip",           "h9e0;",   0},
+    {"released in one batch",          "h9e0;",   0},
     {"released on the next",           "h9;e0;",  0},
     {"the end comes first",            "e5;h9;",  5},
     {"the end comes first, for more",  "e5;h3;",  5},
@@ -56,7 +55,7 @@ static const struct {
     {"ended twice",                    "h9;e2e2", 2},
     {"extended, then ended",           "h9;x0e3", 3},
     {"extended, and ended later",      "h9x0;e3", 3},
-    {"all of it on one slip",          "h9x0e3",  3},
+    {"all of it in one batch",         "h9x0e3",  3},
 };
 
 static void play(struct sl_usage_sink *meter, uint64_t hold, const char *acts)
@@ -95,38 +94,38 @@ static void test_scripts(struct world *w)
     sl_usage_buffer_close(buffer);
 }
 
-static void test_two_keepers(struct world *w)
+static void test_two_buffers(struct world *w)
 {
-    struct told told = {0};
+    struct reported reported = {0};
     struct sl_usage_buffer_options options = {.on_threshold = on_threshold,
-                                              .ctx = &told};
-    struct sl_usage_buffer *keepers[2] = {NULL, NULL};
+                                              .ctx = &reported};
+    struct sl_usage_buffer *buffers[2] = {NULL, NULL};
     struct sl_usage_delta take = held(100, SL_USAGE_ACT_HOLD, 200);
     struct sl_usage_delta end = held(100, SL_USAGE_ACT_HOLD_END, 150);
     struct sl_str vast = S("vast");
 
-    CASE("(6) whoever ends it, marks and overage are the owner's");
+    CASE("(6) thresholds and overage are the owner's");
     take.values = &vast;
     for (int i = 0; i < 2; i++)
         CHECK_EQ(sl_usage_buffer_open(w->registry, w->loop, &options,
-                                      &keepers[i], NULL),
+                                      &buffers[i], NULL),
                  0);
     for (int i = 0; i < 2; i++) {
-        struct sl_usage_sink *meter = sl_usage_buffer_sink(keepers[i]);
+        struct sl_usage_sink *meter = sl_usage_buffer_sink(buffers[i]);
 
         meter->calls->spent(meter, i == 0 ? &take : &end);
         sl_usage_buffer_flush(meter);
     }
     put_one(w, report("vast", 0, ""), SL_USAGE_RECORDED, 150, 50);
-    CHECK_EQ(told.count, 1);
-    CHECK_STR(told.id, "vast");
+    CHECK_EQ(reported.count, 1);
+    CHECK_STR(reported.id, "vast");
     CASE("what comes to more than was held, in a later period, counts there");
     take = held(101, SL_USAGE_ACT_HOLD, 10);
     take.values = &vast;
     end = held(101, SL_USAGE_ACT_HOLD_END, 30);
     end.start += SL_DAY;
     for (int i = 0; i < 2; i++) {
-        struct sl_usage_sink *meter = sl_usage_buffer_sink(keepers[i]);
+        struct sl_usage_sink *meter = sl_usage_buffer_sink(buffers[i]);
 
         meter->calls->spent(meter, i == 0 ? &take : &end);
         sl_usage_buffer_flush(meter);
@@ -134,7 +133,7 @@ static void test_two_keepers(struct world *w)
     put_one(w, report("vast", 0, ""), SL_USAGE_RECORDED, 160, 60);
     CHECK_EQ(sum(w, "vast", SL_ROW_COUNTER), 160 + 20);
     for (int i = 0; i < 2; i++)
-        sl_usage_buffer_close(keepers[i]);
+        sl_usage_buffer_close(buffers[i]);
 }
 
 /* ---- who else ends it ---- */
@@ -142,7 +141,7 @@ static void test_two_keepers(struct world *w)
 #ifdef ON_POSTGRES
 #define LOCKS "1936487779" /* those of subjects */
 
-/* Of whoever holds it; as share.c finds it, on every machine. */
+/* Of the owner, as jobs.c computes it. */
 static int slot_of(struct sl_str scope, struct sl_str id)
 {
     struct sl_hash_key key = {UINT64_C(0x736c75696365), scope.len};
@@ -159,7 +158,7 @@ static void say(PGconn *conn, const char *sql)
     PQclear(result);
 }
 
-/* Until somebody waits for a lock, of `slot` or of another one. */
+/* Waits until a session waits for a lock, of `slot` or of another one. */
 static void await_waiter(PGconn *conn, bool of, int slot)
 {
     char sql[200];
@@ -177,8 +176,8 @@ static void await_waiter(PGconn *conn, bool of, int slot)
     }
 }
 
-/* One daemon ends a hold that nobody has put down. While it waits for its turn
- * the hold is put down, and ended by another. */
+/* One daemon ends a hold that is not recorded yet. While it waits for a lock
+ * the hold is recorded, and ended by another. */
 static void test_two_ends(struct world *w)
 {
     struct sl_usage_buffer_options options = {.on_threshold = NULL};
@@ -367,7 +366,7 @@ static void spend(struct sl_usage_sink *meter, struct sl_str id,
     meter->calls->spent(meter, &spent);
 }
 
-/* Those of 5 and of 5 + 2^20 are looked for in the same place of the slip. */
+/* Those of 5 and of 5 + 2^20 have the same place in the batch. */
 static void test_prints(struct world *w)
 {
     struct sl_usage_buffer_options options = {.on_threshold = NULL};
@@ -399,7 +398,7 @@ int main(void)
 
     world_open(&w);
     test_scripts(&w);
-    test_two_keepers(&w);
+    test_two_buffers(&w);
 #ifdef ON_POSTGRES
     test_two_ends(&w);
 #endif

@@ -25,7 +25,7 @@ struct between {
     unsigned port;
     pthread_t thread;
     _Atomic bool armed; /* the next answer to a COMMIT is not passed on */
-    _Atomic bool shuts; /* and nobody gets through from then on */
+    _Atomic bool shuts; /* no connection gets through from then on */
     _Atomic bool shut, over;
     _Atomic bool keeps; /* the next COMMIT is kept, and its line is cut */
     char kept[65536];
@@ -168,7 +168,7 @@ static inline void between_open(struct between *b)
     if (bind(b->listener, (void *)&at, len) || listen(b->listener, 16) ||
         getsockname(b->listener, (void *)&at, &len) ||
         pthread_create(&b->thread, NULL, between_serve, b)) {
-        printf("Bail out! nobody stands between\n");
+        printf("Bail out! no proxy\n");
         exit(1);
     }
     b->port = ntohs(at.sin_port);

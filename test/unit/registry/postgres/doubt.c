@@ -89,7 +89,7 @@ TEST_WITH(unknown, struct world *w)
     struct batch batch, other;
     PGconn *blocker;
 
-    CASE("the server is away: nobody knows");
+    CASE("the server is down: the status is unknown");
     fill(&batch);
     fill(&other);
     atomic_store(&between.shuts, true);
@@ -98,7 +98,7 @@ TEST_WITH(unknown, struct world *w)
     CHECK(batch.job.uncertain_txn != 0);
     CHECK_EQ(hand_in(w, &batch), SLUICE_ESTORE);
     CHECK(batch.job.uncertain_txn != 0);
-    CASE("it is back and does not say: still nobody knows");
+    CASE("it is back and does not answer: still unknown");
     blocker = block();
     atomic_store(&between.shut, false);
     CHECK_EQ(send_until(w, &batch, "lock timeout"), SLUICE_ESTORE);
@@ -143,7 +143,7 @@ TEST_WITH(late, struct world *w)
 {
     struct batch batch;
 
-    CASE("the line is lost while the COMMIT is on its way: nobody knows");
+    CASE("the connection is lost during the COMMIT: unknown");
     fill(&batch);
     atomic_store(&between.keeps, true);
     CHECK_EQ(hand_in(w, &batch), SLUICE_ESTORE);

@@ -136,7 +136,7 @@ TEST(memory)
     struct sl_arena small;
     struct sl_str out = {"", 0};
 
-    CASE("without memory it says so");
+    CASE("without memory it fails");
     sl_arena_init(&small, 1, &sl_alloc_libc);
     CHECK(!sl_pg_escape(&small, S("\xff"), false, &out));
     CHECK(!sl_pg_unescape(&small,

@@ -48,7 +48,7 @@ static void begin(struct sl_pg_plan *plans, struct sl_job *job, const char *id)
     sl_pg_plan_find(plans, registry, job);
 }
 
-/* His plan; "?": he is not known; or NULL, and *err is why. */
+/* Returns the plan, "?" if unknown, or NULL and *err. */
 static const char *plan_of(struct sl_pg_plan *plans, const char *id, int *err)
 {
     static char plan[SL_SUBJECT_RECORD_NAME + 1];
@@ -131,7 +131,7 @@ static void test_end(const char *url)
     struct sl_pg_plan *plans = NULL;
     struct sl_job jobs[MANY];
 
-    CASE("whoever waits at the end is told");
+    CASE("waiting lookups fail at the end");
     fail = (struct fail){0};
     CHECK_EQ(open_at(url, QUERY, &plans), 0);
     if (!plans)
