@@ -17,6 +17,11 @@ struct sl_hash128 {
     uint64_t lo, hi;
 };
 
+static inline bool sl_hash128_eq(struct sl_hash128 a, struct sl_hash128 b)
+{
+    return a.lo == b.lo && a.hi == b.hi;
+}
+
 uint64_t sl_hash64(const struct sl_hash_key *key, struct sl_str bytes);
 
 /* The 128-bit variant; it is not an extension of the 64-bit one. */

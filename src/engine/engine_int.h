@@ -302,7 +302,7 @@ void sl_precheck_retry(struct sl_decision *decision, bool keep);
 static inline bool sl_claims_same(const struct sl_replay_cache_claim *a,
                                   const struct sl_replay_cache_claim *b)
 {
-    return a->key.lo == b->key.lo && a->key.hi == b->key.hi;
+    return sl_hash128_eq(a->key, b->key);
 }
 
 /* Adds a text to a fingerprint of several texts. */

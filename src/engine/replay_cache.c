@@ -54,18 +54,13 @@ static struct chain *chain_of(struct shard *shard,
     return &shard->buckets[claim->key.lo % BUCKETS];
 }
 
-static bool same(struct sl_hash128 a, struct sl_hash128 b)
-{
-    return a.lo == b.lo && a.hi == b.hi;
-}
-
 static struct record *find(struct shard *shard,
                            const struct sl_replay_cache_claim *claim)
 {
     struct record *record;
 
     LIST_FOREACH(record, chain_of(shard, claim), chain)
-    if (same(record->claim.key, claim->key))
+    if (sl_hash128_eq(record->claim.key, claim->key))
         break;
     return record;
 }
@@ -154,7 +149,7 @@ repeat(struct shard *shard, struct record *record,
        const struct sl_replay_cache_claim *claim, bool look, void *memo,
        size_t size, size_t *ret_len)
 {
-    if (!same(record->claim.fingerprint, claim->fingerprint))
+    if (!sl_hash128_eq(record->claim.fingerprint, claim->fingerprint))
         return SL_REPLAY_CACHE_OTHER;
     if (record->running)
         return SL_REPLAY_CACHE_RUNNING;

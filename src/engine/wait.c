@@ -45,7 +45,7 @@ static struct sl_fair_tenant *find_tenant(const struct sl_fair_queue *fair,
     struct sl_fair_tenant *tenant;
 
     LIST_FOREACH(tenant, bucket_of(fair, group), same)
-    if (tenant->group.lo == group.lo && tenant->group.hi == group.hi)
+    if (sl_hash128_eq(tenant->group, group))
         return tenant;
     return NULL;
 }
@@ -264,7 +264,7 @@ static struct sl_queue *find(const struct sl_queues *queues,
     struct sl_queue *q;
 
     LIST_FOREACH(q, &queues->buckets[key.lo % BUCKETS], same)
-    if (q->key.lo == key.lo && q->key.hi == key.hi)
+    if (sl_hash128_eq(q->key, key))
         return q;
     return NULL;
 }
@@ -556,7 +556,7 @@ bool sl_queue_stay(struct sl_waiter *w, const struct sl_queue_of *of, sl_ns now,
     struct sl_queue *q = w->queue;
     bool first;
 
-    if (!q || q->key.lo != of->key.lo || q->key.hi != of->key.hi)
+    if (!q || !sl_hash128_eq(q->key, of->key))
         return false;
     pthread_mutex_lock(&q->queues->lock);
     w->retrying = false;

@@ -293,8 +293,7 @@ static bool add_up(struct batch *batch, const struct sl_usage_delta *s)
     for (; batch->places[at]; at = (at + 1) % PLACES) {
         struct sl_usage_entry *line = &batch->lines[batch->places[at] - 1];
 
-        if (line->fingerprint.lo != s->fingerprint.lo ||
-            line->fingerprint.hi != s->fingerprint.hi ||
+        if (!sl_hash128_eq(line->fingerprint, s->fingerprint) ||
             line->start != s->start || line->act != SL_USAGE_ACT_TAKE ||
             line->reset || (line->amount < 0) != (s->amount < 0))
             continue;

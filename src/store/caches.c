@@ -119,7 +119,7 @@ bool sl_denial_cache_find(const struct sl_denial_cache *denials,
 {
     const struct denial *d = &denials->list[key->hash.lo % denials->most];
 
-    if (d->key.hash.lo != key->hash.lo || d->key.hash.hi != key->hash.hi ||
+    if (!sl_hash128_eq(d->key.hash, key->hash) ||
         d->key.forgets != key->forgets || now < d->made || now >= d->until ||
         d->count != take->count)
         return false;
@@ -280,11 +280,6 @@ void sl_lease_keys(const struct sl_denial_forgets *forgets,
 
 static const struct sl_hash128 no_key = {0, 0};
 
-static bool is_of(const struct sl_lease *lease, struct sl_hash128 hash)
-{
-    return lease->hash.lo == hash.lo && lease->hash.hi == hash.hi;
-}
-
 static struct sl_lease *ways_of(struct sl_lease_cache *leases,
                                 struct sl_hash128 hash)
 {
@@ -297,7 +292,7 @@ static struct sl_lease *find(struct sl_lease_cache *leases,
     struct sl_lease *ways = ways_of(leases, hash);
 
     for (unsigned i = 0; i < WAYS; i++)
-        if (is_of(&ways[i], hash))
+        if (sl_hash128_eq(ways[i].hash, hash))
             return &ways[i];
     return NULL;
 }
@@ -310,7 +305,7 @@ static bool is_recent(const struct sl_lease *lease, sl_ns now)
 static bool may_go(const struct sl_lease *lease, sl_ns now)
 {
     return lease->all == 0 && !lease->away &&
-           (is_of(lease, no_key) || !is_recent(lease, now));
+           (sl_hash128_eq(lease->hash, no_key) || !is_recent(lease, now));
 }
 
 /* The place of a key, or a free one for it; NULL: all are in use. */
@@ -323,7 +318,7 @@ static struct sl_lease *place(struct sl_lease_cache *leases,
     for (unsigned i = 0; !lease && i < WAYS; i++)
         if (may_go(&ways[i], now))
             lease = &ways[i];
-    if (lease && !is_of(lease, hash)) {
+    if (lease && !sl_hash128_eq(lease->hash, hash)) {
         lease->hash = hash;
         lease->demand = 0;
         lease->asked = now - RECENT; /* not recently */

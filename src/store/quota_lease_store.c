@@ -103,8 +103,7 @@ struct sl_quota_key *sl_quota_key_find(struct sl_quota_leases *l,
 {
     struct sl_quota_key *k = *row_of(l, shard, hash);
 
-    while (k && (k->limit_id != limit_id || k->hash.lo != hash.lo ||
-                 k->hash.hi != hash.hi))
+    while (k && (k->limit_id != limit_id || !sl_hash128_eq(k->hash, hash)))
         k = k->next;
     return k;
 }

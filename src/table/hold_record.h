@@ -62,7 +62,7 @@ static inline bool sl_hold_key_is_of(const struct sl_hold_key *kept,
                                      const struct sl_slot_key *key)
 {
     return kept->limit == key->tag >> SL_TAG_BITS && kept->tracked &&
-           kept->hash.lo == key->hash.lo && kept->hash.hi == key->hash.hi;
+           sl_hash128_eq(kept->hash, key->hash);
 }
 
 /* A record as it was read. */
