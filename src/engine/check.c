@@ -441,7 +441,7 @@ static void prepare_take(struct sl_check *c)
         return;
     d->not_limited = d->shown_count + d->running_count == 0;
     if (d->plan_unknown)
-        sl_decision_conclude_unsure(d);
+        sl_outage_conclude_unsure(d);
     if (d->reason != SL_REASON_NONE ||
         (d->repeat_wanted && sl_idempotency_begin(c)))
         return;
@@ -589,7 +589,7 @@ static void took(struct sl_check *c)
     if (d->take.err) {
         if (c->state == SL_CHECK_TAKE && d->take.err == SLUICE_EFULL)
             sl_hold_refuse(d);
-        else if (c->state == SL_CHECK_TAKE && sl_decision_conclude_failure(c))
+        else if (c->state == SL_CHECK_TAKE && sl_outage_conclude(c))
             return;               /* take from the local table */
         c->state = SL_CHECK_DONE; /* the verdict does not need later takes */
         return;

@@ -18,7 +18,6 @@
 #include "engine/render.h"
 
 /* Retry-After while the registry does not answer. */
-#define STORE_RETRY SL_S
 
 static const struct {
     int status;
@@ -61,13 +60,6 @@ void sl_decision_refuse(struct sl_decision *d, enum sl_reason reason)
     d->retry_in = SL_NS_NONE;
 }
 
-static bool counts(const struct sl_decision *d,
-                   const struct sl_limit_view *shown)
-{
-    return !shown->skipped && shown->mode == SL_MODE_ENFORCE &&
-           !d->no_numbers && sl_rate_has_numbers(shown->form);
-}
-
 /* Is less of `a` left than of `b`, as a share of what it holds? */
 static bool tighter(const struct sl_answer *a, const struct sl_answer *b)
 {
@@ -84,7 +76,8 @@ static int tightest(const struct sl_decision *d, bool quotas)
     for (unsigned i = 0; i < d->shown_count; i++) {
         const struct sl_limit_view *shown = &d->shown[i];
 
-        if (!counts(d, shown) || (quotas && shown->rule->kind != SL_QUOTA))
+        if (!sl_limit_view_counts(d, shown) ||
+            (quotas && shown->rule->kind != SL_QUOTA))
             continue;
         if (best < 0 || tighter(&shown->answer, &d->shown[best].answer))
             best = (int)i;
@@ -99,7 +92,7 @@ static int find_shown(const struct sl_decision *d, int wanted)
         return -1;
     for (unsigned i = 0; i < d->shown_count; i++)
         if (d->shown[i].rule == d->route->rules[wanted] &&
-            counts(d, &d->shown[i]))
+            sl_limit_view_counts(d, &d->shown[i]))
             return (int)i;
     return -1;
 }
@@ -148,7 +141,7 @@ void sl_decision_conclude(struct sl_decision *d)
     d->status = 200;
     d->code = (struct sl_str){"", 0};
     for (unsigned i = 0; i < d->shown_count; i++)
-        if (counts(d, &d->shown[i]) && !d->shown[i].allowed)
+        if (sl_limit_view_counts(d, &d->shown[i]) && !d->shown[i].allowed)
             count_refusal(d, &d->shown[i], i);
     d->allowed = d->by < 0;
     if (d->never)
@@ -158,78 +151,6 @@ void sl_decision_conclude(struct sl_decision *d)
     choose_numbers(d);
     if (!d->no_numbers && !d->replayed) /* they were asked */
         sl_guard_conclude(d);
-}
-
-/* `on_store_failure` of the route goes before that of its limits. */
-static enum sl_failure wish_of(const struct sl_decision *d,
-                               const struct sl_descriptor_match *side)
-{
-    enum sl_failure wish = SL_FAILURE_ALLOW;
-
-    if (side->route->failure >= 0)
-        return (enum sl_failure)side->route->failure;
-    for (unsigned i = 0; i < d->shown_count; i++)
-        if (side->shown >> i & 1 && counts(d, &d->shown[i]) &&
-            d->shown[i].rule->failure > wish)
-            wish = d->shown[i].rule->failure;
-    return wish;
-}
-
-static enum sl_failure strictest_wish(const struct sl_decision *d)
-{
-    enum sl_failure wish = SL_FAILURE_ALLOW;
-
-    if (d->running_count > 0 && d->route->failure < 0)
-        return SL_FAILURE_DENY;
-    for (unsigned i = 0; i < d->side_count; i++) {
-        enum sl_failure own = wish_of(d, &d->sides[i]);
-
-        if (own > wish)
-            wish = own;
-    }
-    return wish;
-}
-
-/* The registry failed, and nothing else tells the plan. The default plan would
- * deny callers that pay for more, so `allow` lets the request pass without
- * numbers. */
-void sl_decision_conclude_unsure(struct sl_decision *d)
-{
-    enum sl_failure wish = strictest_wish(d);
-
-    d->degraded = true;
-    if (wish == SL_FAILURE_DENY) {
-        sl_decision_refuse(d, SL_REASON_STORE);
-        d->retry_in = STORE_RETRY;
-    } else if (wish == SL_FAILURE_ALLOW) {
-        d->no_numbers = true;
-    }
-}
-
-bool sl_decision_conclude_failure(struct sl_check *c)
-{
-    struct sl_decision *d = &c->decision;
-    enum sl_failure wish = strictest_wish(d);
-
-    /* What was used is reported, whatever the limits say. */
-    if (d->charge || (d->give_back && wish == SL_FAILURE_DENY))
-        wish = SL_FAILURE_ALLOW;
-    if (wish == SL_FAILURE_LOCAL && !d->on_local && c->active->local) {
-        d->on_local = true;
-        d->share = sl_engine_local_share(c->engine);
-        return sl_parts_ask_limits(c);
-    }
-    if (wish != SL_FAILURE_ALLOW) {
-        sl_decision_refuse(d, SL_REASON_STORE);
-        /* The caller waits for the store, not for the limits. */
-        d->retry_in = sl_engine_retry_in(c->engine, d->take.loop);
-    }
-    d->degraded = true;
-    d->no_numbers = true;
-    if (d->allowed)
-        sl_decision_conclude(d);
-    sl_outage_add_debt(c->active, d);
-    return false;
 }
 
 /* ---- what of a decision is shown ---- */

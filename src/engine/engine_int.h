@@ -107,12 +107,20 @@ void sl_decision_refuse(struct sl_decision *decision, enum sl_reason reason);
 void sl_decision_conclude(struct sl_decision *decision);
 
 /* The registry has failed, and the plan is unknown: refuses, passes without
- * numbers (`no_numbers`), or uses the default plan. */
-void sl_decision_conclude_unsure(struct sl_decision *decision);
+ * numbers (`no_numbers`), or uses the default plan; outage.c. */
+void sl_outage_conclude_unsure(struct sl_decision *decision);
 
-/* The store has failed: allows or refuses. True if the take was filled for the
- * local table instead. */
-bool sl_decision_conclude_failure(struct sl_check *check);
+/* The store has failed: allows or refuses, by `on_store_failure`. True if the
+ * take was filled for the local table instead; outage.c. */
+bool sl_outage_conclude(struct sl_check *check);
+
+/* Does the limit count in the decision? */
+static inline bool sl_limit_view_counts(const struct sl_decision *d,
+                                        const struct sl_limit_view *shown)
+{
+    return !shown->skipped && shown->mode == SL_MODE_ENFORCE &&
+           !d->no_numbers && sl_rate_has_numbers(shown->form);
+}
 
 /* Answers the check; check.c. */
 void sl_check_finish(struct sl_check *check, int err);

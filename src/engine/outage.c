@@ -1,12 +1,12 @@
-/* outage.c -- what was let through and given back while the store was away.
+/* outage.c -- decisions while the store fails, and the debts they leave.
  *
- *     add, give --> owed --settle, collect--> told --> done: gone
+ *     add, give --> owed --settle, collect--> sent to the store --> freed
  *                     ^                        |
  *                     +------ not sent --------+
  *
- * Debts are found by their name, in a table with chains. One that the store is
- * being told of is in no chain: what is let through for its key meanwhile is a
- * debt of its own.
+ * A debt is what passed or was refunded for one key. Debts are in a hash table
+ * by their names. A debt that is being sent is not in the table; what passes
+ * for its key meanwhile is a new debt.
  */
 #include <pthread.h>
 #include <string.h>
@@ -18,36 +18,35 @@
 #include "engine/engine_int.h"
 
 #define CHAINS  1024 /* a power of two */
-#define AT_ONCE 32   /* charged when somebody else's take was answered */
+#define AT_ONCE 32   /* sent after another take was answered */
 
 struct debt {
     TAILQ_ENTRY(debt) link; /* the oldest first */
     LIST_ENTRY(debt) chain;
     struct sl_debts *debts;
-    struct sl_active_policy
-        *active; /* what `limit` and `part` point into is of it */
+    struct sl_active_policy *active; /* `limit` and `part` point into it */
     struct sl_limit limit;
-    struct sl_cell taken, given; /* let through, and given back */
+    struct sl_cell taken, given; /* passed, and refunded */
     struct sl_take take;
     struct sl_part part;
-    size_t size; /* of this piece */
+    size_t size; /* of this block */
     char text[]; /* the name, then the key */
 };
 
 struct sl_debts {
     const struct sl_alloc *alloc;
-    pthread_mutex_t lock; /* over all of it */
+    pthread_mutex_t lock; /* of the fields below */
     struct sl_hash_key secret;
     LIST_HEAD(, debt) chains[CHAINS];
     TAILQ_HEAD(, debt) list;
-    size_t bytes;           /* of all their texts */
+    size_t bytes;           /* of all texts */
     _Atomic unsigned count; /* in the list; written under the lock */
     struct sl_debts_stats stats;
 };
 
 /* ---- one debt ---- */
 
-/* What a cell has at `now`, be it more than the limit holds. */
+/* The units in a cell at `now`; they may exceed the limit. */
 static int64_t units_of(const struct debt *debt, struct sl_cell cell, sl_ns now)
 {
     struct sl_limit wide = debt->limit;
@@ -61,8 +60,8 @@ static int64_t units_of(const struct debt *debt, struct sl_cell cell, sl_ns now)
     return (int64_t)(answer.capacity - answer.remaining);
 }
 
-/* What is owed at `now`, and never more than the limit holds; less than 0: what
- * is to be given back. */
+/* The units owed at `now`, at most the capacity of the limit. Negative: a
+ * refund. */
 static int64_t owed(const struct debt *debt, sl_ns now)
 {
     int64_t most = (int64_t)debt->limit.capacity;
@@ -74,18 +73,19 @@ static int64_t owed(const struct debt *debt, sl_ns now)
     return units < -most ? -most : units;
 }
 
-/* One makes up for the other first: what is left of both is one of them. */
+/* Add `by` units. Takes cancel refunds and the other way round, so that one of
+ * `taken` and `given` is empty. */
 static void move(struct debt *debt, int64_t by, sl_ns now)
 {
     struct sl_cell *own = by > 0 ? &debt->taken : &debt->given;
     struct sl_cell *other = by > 0 ? &debt->given : &debt->taken;
-    int64_t units = by > 0 ? by : -by, there = units_of(debt, *other, now);
-    int64_t made_up = units < there ? units : there;
+    int64_t units = by > 0 ? by : -by, open = units_of(debt, *other, now);
+    int64_t cancelled = units < open ? units : open;
 
-    if (made_up > 0)
-        *other = sl_adjust(&debt->limit, *other, -made_up, now, now).next;
-    if (units > made_up)
-        *own = sl_adjust(&debt->limit, *own, units - made_up, now, now).next;
+    if (cancelled > 0)
+        *other = sl_adjust(&debt->limit, *other, -cancelled, now, now).next;
+    if (units > cancelled)
+        *own = sl_adjust(&debt->limit, *own, units - cancelled, now, now).next;
 }
 
 static void debt_free(struct debt *debt)
@@ -106,7 +106,7 @@ static unsigned chain_of(const struct sl_debts *debts, struct sl_str name)
     return (unsigned)sl_hash128(&debts->secret, name).lo & (CHAINS - 1);
 }
 
-/* By its name and its limit: two limits never share one. */
+/* Find a debt by its name and limit. */
 static struct debt *find(const struct sl_debts *debts,
                          const struct sl_part *part)
 {
@@ -138,8 +138,7 @@ static void take_out(struct sl_debts *debts, struct debt *debt)
     atomic_store(&debts->count, atomic_load(&debts->count) - 1);
 }
 
-/* The numbers may be others by now. They point into the policy they are from,
- * so the debt holds that one from here on. */
+/* Use the numbers of the active policy, and hold a reference to it. */
 static void adopt(struct debt *debt, struct sl_active_policy *active,
                   const struct sl_part *part)
 {
@@ -178,9 +177,9 @@ static struct debt *make(struct sl_debts *debts, const struct sl_part *part)
     return debt;
 }
 
-/* `sign` is -1 for what is given back. */
-static void put_down(struct sl_debts *debts, struct sl_active_policy *active,
-                     const struct sl_part *part, int sign, sl_ns now)
+/* Add to the debt of a part. `sign` is -1 for a refund. */
+static void record(struct sl_debts *debts, struct sl_active_policy *active,
+                   const struct sl_part *part, int sign, sl_ns now)
 {
     uint64_t cost = part->cost < SL_AMOUNT_MAX ? part->cost : SL_AMOUNT_MAX;
     struct debt *debt;
@@ -205,18 +204,18 @@ static void put_down(struct sl_debts *debts, struct sl_active_policy *active,
 void sl_debts_add(struct sl_debts *debts, struct sl_active_policy *active,
                   const struct sl_part *part, sl_ns now)
 {
-    put_down(debts, active, part, 1, now);
+    record(debts, active, part, 1, now);
 }
 
 void sl_debts_give(struct sl_debts *debts, struct sl_active_policy *active,
                    const struct sl_part *part, sl_ns now)
 {
-    put_down(debts, active, part, -1, now);
+    record(debts, active, part, -1, now);
 }
 
-/* ---- telling the store ---- */
+/* ---- sending debts to the store ---- */
 
-/* What was not sent is owed again; perhaps there is more of it by now. */
+/* It was not sent: put it back, or add it to a newer debt of the key. */
 static void owe_again(struct sl_debts *debts, struct debt *debt)
 {
     struct debt *other = find(debts, &debt->part);
@@ -231,7 +230,7 @@ static void owe_again(struct sl_debts *debts, struct debt *debt)
     debt_free(debt);
 }
 
-static void on_told(struct sl_take *take)
+static void on_sent(struct sl_take *take)
 {
     struct debt *debt = take->ctx;
     struct sl_debts *debts = debt->debts;
@@ -249,7 +248,8 @@ static void on_told(struct sl_take *take)
     pthread_mutex_unlock(&debts->lock);
 }
 
-/* Out of the list, and ready to be asked for; false if it is over by itself. */
+/* Remove it from the list and fill its take. False: nothing is owed any more,
+ * and it is freed. */
 static bool begin(struct sl_debts *debts, struct debt *debt,
                   struct sl_loop *loop, sl_ns now)
 {
@@ -268,15 +268,15 @@ static bool begin(struct sl_debts *debts, struct debt *debt,
         .count = 1,
         .now = now,
         .loop = loop,
-        .done = on_told,
+        .done = on_sent,
         .ctx = debt,
     };
     return true;
 }
 
-/* Without the lock: a store in this process is done before it returns. */
-static void tell(struct sl_store *store, struct debt *const *list,
-                 unsigned count)
+/* Without the lock: a store in this process calls on_sent() at once. */
+static void send_all(struct sl_store *store, struct debt *const *list,
+                     unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         sl_store_take(store, &list[i]->take);
@@ -296,7 +296,7 @@ void sl_debts_settle(struct sl_debts *debts, struct sl_store *store,
             list[count++] = debt;
     }
     pthread_mutex_unlock(&debts->lock);
-    tell(store, list, count);
+    send_all(store, list, count);
 }
 
 static void collect(struct sl_debts *debts, struct sl_store *store,
@@ -310,10 +310,8 @@ static void collect(struct sl_debts *debts, struct sl_store *store,
         if (begin(debts, debt, loop, now))
             list[count++] = debt;
     pthread_mutex_unlock(&debts->lock);
-    tell(store, list, count);
+    send_all(store, list, count);
 }
-
-/* ---- looking ---- */
 
 bool sl_debts_any(const struct sl_debts *debts)
 {
@@ -328,7 +326,7 @@ void sl_debts_stats(struct sl_debts *debts, struct sl_debts_stats *ret)
     pthread_mutex_unlock(&debts->lock);
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 int sl_debts_open(const struct sl_alloc *alloc, struct sl_debts **ret)
 {
@@ -369,8 +367,7 @@ void sl_debts_close(struct sl_debts *debts)
     sl_alloc_free(debts->alloc, debts, sizeof(*debts));
 }
 
-/* ---- while the store is away: what passed, who shares a limit, and
- * when to come back. */
+/* ---- debts of decisions ---- */
 
 static void owe_part(struct sl_debts *debts,
                      const struct sl_active_policy *active,
@@ -385,8 +382,7 @@ static void owe_part(struct sl_debts *debts,
         sl_debts_add(debts, held, part, d->now);
 }
 
-/* A take that may have arrived stays taken if it did: to charge it once more
- * would be to charge it twice. */
+/* A take that may have reached the store is not charged again. */
 void sl_outage_add_debt(const struct sl_active_policy *active,
                         struct sl_decision *d)
 {
@@ -397,7 +393,7 @@ void sl_outage_add_debt(const struct sl_active_policy *active,
     if ((d->take.op != SL_TAKE_OP_TAKE && !corrects) || !d->allowed)
         return;
     if (d->take.sent && corrects)
-        return; /* nobody knows whether it arrived */
+        return; /* it may have reached the store */
     if (d->take.sent && engine->store->calls->keep) {
         engine->store->calls->keep(engine->store, d->take.loop);
         return;
@@ -408,7 +404,7 @@ void sl_outage_add_debt(const struct sl_active_policy *active,
 
         part.binding = &active->stored[2 * shown->rule->index];
         part.cost = shown->cost; /* and not what the local table was asked */
-        part.view = NULL;        /* the books are told by themselves */
+        part.view = NULL;        /* the usage sink has recorded it */
         /* Permits come back with their hold, which is on the local table. */
         if (!part.carried && shown->rule->kind != SL_PERMITS)
             owe_part(engine->debts, active, &part, d);
@@ -494,4 +490,77 @@ void sl_local_answer(const struct sl_decision *d, struct sl_part *part,
         a->remaining = a->capacity - used / d->share;
     else
         a->remaining /= d->share;
+}
+
+/* ---- `on_store_failure` ---- */
+
+/* `on_store_failure` of the route goes before that of its limits. */
+static enum sl_failure failure_of(const struct sl_decision *d,
+                                  const struct sl_descriptor_match *side)
+{
+    enum sl_failure failure = SL_FAILURE_ALLOW;
+
+    if (side->route->failure >= 0)
+        return (enum sl_failure)side->route->failure;
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (side->shown >> i & 1 && sl_limit_view_counts(d, &d->shown[i]) &&
+            d->shown[i].rule->failure > failure)
+            failure = d->shown[i].rule->failure;
+    return failure;
+}
+
+static enum sl_failure strictest_failure(const struct sl_decision *d)
+{
+    enum sl_failure failure = SL_FAILURE_ALLOW;
+
+    if (d->running_count > 0 && d->route->failure < 0)
+        return SL_FAILURE_DENY;
+    for (unsigned i = 0; i < d->side_count; i++) {
+        enum sl_failure own = failure_of(d, &d->sides[i]);
+
+        if (own > failure)
+            failure = own;
+    }
+    return failure;
+}
+
+/* The default plan would deny callers that pay for more, so `allow` passes
+ * without numbers. */
+void sl_outage_conclude_unsure(struct sl_decision *d)
+{
+    enum sl_failure failure = strictest_failure(d);
+
+    d->degraded = true;
+    if (failure == SL_FAILURE_DENY) {
+        sl_decision_refuse(d, SL_REASON_STORE);
+        d->retry_in = SL_S;
+    } else if (failure == SL_FAILURE_ALLOW) {
+        d->no_numbers = true;
+    }
+}
+
+bool sl_outage_conclude(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+    enum sl_failure failure = strictest_failure(d);
+
+    /* What was used is reported, whatever the limits say. */
+    if (d->charge || (d->give_back && failure == SL_FAILURE_DENY))
+        failure = SL_FAILURE_ALLOW;
+    if (failure == SL_FAILURE_LOCAL && !d->on_local && c->active->local) {
+        d->on_local = true;
+        d->share = sl_engine_local_share(c->engine);
+        return sl_parts_ask_limits(c);
+    }
+    if (failure != SL_FAILURE_ALLOW) {
+        sl_decision_refuse(d, SL_REASON_STORE);
+        /* The caller waits for the store, not for the limits. */
+        d->retry_in = sl_engine_retry_in(c->engine, d->take.loop);
+    }
+    d->degraded = true;
+    d->no_numbers = true;
+    if (d->allowed)
+        sl_decision_conclude(d);
+    sl_outage_add_debt(c->active, d);
+    return false;
 }

@@ -26,7 +26,8 @@
 /* No limit of a policy can be called so. */
 #define FAMILY "#throttle"
 
-/* Of the table, in 1/1000; beyond it there is what nobody has reserved. */
+/* Reserved share of the table, in 1/1000. More slots come from the unreserved
+ * rest. */
 #define SHARE 62
 
 /* What a cell can hold as used; see core/bucket.c. */

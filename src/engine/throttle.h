@@ -6,7 +6,7 @@
  * numbers change.
  *
  * Bounds. A key may have any bytes. `capacity` is below 2^32, the interval at
- * least 1 ns, and from empty to full it takes less than 2^56 ns (two years). A
+ * least 1 ns, and from empty to full it takes less than 2^56 ns (833 days). A
  * shared store counts in microseconds: intervals are rounded up to them.
  *
  * Invariants. (test/prop/throttle.c checks them against a model of redis-cell.)

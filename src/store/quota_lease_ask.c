@@ -21,7 +21,7 @@
 #include "base/arith.h"
 #include "base/clock.h"
 #include "net/loop.h"
-#include "store/store_int.h"
+#include "store/quota_lease_int.h"
 
 /* With more keys, those with holds are removed, too. */
 #define HELD_MOST (SL_LEASES_MOST / 4 * 3)

@@ -1,15 +1,16 @@
 /* quota_lease_store.c -- the store of quota leases: keys with a lease, and
  * takes.
  *
- *     take --> judge each leased part --GO--> the table --> answers of all
- * nodes |        | |        +--REFUSE--> peek at the table --> denied
+ *     take --> judge each leased part --GO------> the table --> answers
+ *                     |        |
+ *                     |        +--REFUSE--> peek at the table --> denied
  *                     +--WAIT--> ask the lessor (quota_lease_ask.c), try again
  */
 #include <stdatomic.h>
 #include <string.h>
 
 #include "store/quota_lease.h"
-#include "store/store_int.h"
+#include "store/quota_lease_int.h"
 
 /* Refusals of the usage database that may be older than a reset. */
 #define UNSETTLED 3

@@ -18,9 +18,9 @@ static uint64_t limit_of(uint64_t tag)
     return tag >> SL_TAG_BITS;
 }
 
-/* In ticks of a nanosecond, without divisions: this runs for every cell that a
- * new key meets. The capacity is the largest possible: by the smallest plan, a
- * key that has drained a larger one would seem to owe only that. */
+/* The limit of an entry, for eviction: in ticks of a nanosecond, without
+ * divisions, since this runs for every cell that a new key meets. Plans of one
+ * limit differ in capacity, so the largest possible capacity is used. */
 struct sl_limit sl_limit_from(const struct sl_limit_entry *e)
 {
     struct sl_limit limit = {

@@ -528,7 +528,8 @@ int sl_resp_explain(struct sl_resp_conn *client,
     return check(client, c, begin_explain, reply_explain);
 }
 
-int sl_resp_forget(struct sl_resp_conn *client, const struct sl_resp_command *c)
+int sl_resp_sluice_reset(struct sl_resp_conn *client,
+                         const struct sl_resp_command *c)
 {
     if (c->count == 3 && sl_str_eq_nocase(c->args[1], SL_STR("throttle")))
         return sl_resp_reset_throttle(client, c->args[2]);

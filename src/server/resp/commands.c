@@ -527,8 +527,8 @@ static int write_rows(struct sl_resp_conn *client,
     return err;
 }
 
-int sl_resp_commands(struct sl_resp_conn *client,
-                     const struct sl_resp_command *c)
+int sl_resp_command_list(struct sl_resp_conn *client,
+                         const struct sl_resp_command *c)
 {
     static const struct {
         const char *name;

@@ -185,12 +185,12 @@ bool sl_resp_read_cost(struct sl_str word, uint64_t *ret, struct sl_diag *why);
 
 /* ---- handlers ---- */
 
-sl_resp_f sl_resp_throttle, sl_resp_crab;                  /* throttle.c */
-sl_resp_f sl_resp_check, sl_resp_explain, sl_resp_forget;  /* check.c */
-sl_resp_f sl_resp_settle, sl_resp_release, sl_resp_extend; /* hold.c */
-sl_resp_f sl_resp_auth, sl_resp_hello, sl_resp_client;     /* commands.c */
+sl_resp_f sl_resp_throttle, sl_resp_throttlecrab;               /* throttle.c */
+sl_resp_f sl_resp_check, sl_resp_explain, sl_resp_sluice_reset; /* check.c */
+sl_resp_f sl_resp_settle, sl_resp_release, sl_resp_extend;      /* hold.c */
+sl_resp_f sl_resp_auth, sl_resp_hello, sl_resp_client;          /* commands.c */
 sl_resp_f sl_resp_reset, sl_resp_quit;
 sl_resp_f sl_resp_ping, sl_resp_echo, sl_resp_select;
-sl_resp_f sl_resp_info, sl_resp_commands, sl_resp_config, sl_resp_cluster;
+sl_resp_f sl_resp_info, sl_resp_command_list, sl_resp_config, sl_resp_cluster;
 
 #endif

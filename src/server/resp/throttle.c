@@ -202,7 +202,8 @@ int sl_resp_throttle(struct sl_resp_conn *client,
     return collect(client, c, false);
 }
 
-int sl_resp_crab(struct sl_resp_conn *client, const struct sl_resp_command *c)
+int sl_resp_throttlecrab(struct sl_resp_conn *client,
+                         const struct sl_resp_command *c)
 {
     return collect(client, c, true);
 }

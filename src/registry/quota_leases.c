@@ -1,4 +1,4 @@
-/* usage_leases.c -- quota leases. */
+/* quota_leases.c -- quota leases. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* store_int.h -- what the files of quota leases share: keys, questions to the
- * usage database, and takes that wait for answers. */
-#ifndef SL_STORE_STORE_INT_H
-#define SL_STORE_STORE_INT_H
+/* quota_lease_int.h -- what the files of quota leases share: keys, questions to
+ * the usage database, and takes that wait for answers. */
+#ifndef SL_STORE_QUOTA_LEASE_INT_H
+#define SL_STORE_QUOTA_LEASE_INT_H
 
 #include <pthread.h>
 
