@@ -161,7 +161,7 @@ int main(void)
   /* clang-format off */
         {"dynamodb-plain", "a fixed window, nothing spared", "10k/hour",
          SL_FIXED, SL_MS, 0, 1},
-        {"dynamodb-denials", "an offender at ten times his limit, refusals "
+        {"dynamodb-denials", "an offender at ten times the limit, refusals "
          "remembered", "100/s", SL_FIXED, SL_MS, 0, 0.2},
         {"dynamodb-lease-window", "a hot fixed window, lease: 10%", "10k/hour",
          SL_FIXED, SL_MS, 10, 0.1},

@@ -217,11 +217,10 @@ static int ask(struct sl_cli_args *args, struct sl_check_args *q,
     struct sluice_engine *engine = NULL;
     int status;
 
-    if (!decision)
-        status = sl_cli_error(args, SL_EXIT_STORE, "out of memory");
-    else if (sluice_engine_open(policy, &options, &engine))
+    if (decision && sluice_engine_open(policy, &options, &engine))
         status = sl_cli_error(args, SL_EXIT_STORE, "%s", sluice_why());
-    else if (sl_flow_tokens_open(&tokens, engine, policy, args->words[0]))
+    else if (!decision ||
+             sl_flow_tokens_open(&tokens, engine, policy, args->words[0]))
         status = sl_cli_error(args, SL_EXIT_STORE, "out of memory");
     else
         status = sl_check_args_token(args, q, &tokens, policy);

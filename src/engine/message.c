@@ -340,8 +340,8 @@ static const char *const sentences[] = {
         "The store is not available, so the request cannot be decided.",
     [SL_REASON_BACKLOG] = "Too many jobs are waiting.",
     [SL_REASON_RUNNING] = "The same request is already being processed.",
-    [SL_REASON_REUSED] = "The idempotency key was used for another request; a "
-                         "new request needs a new key.",
+    [SL_REASON_REUSED] = ("The idempotency key was used for another request; a "
+                          "new request needs a new key."),
     [SL_REASON_PATH] = "The path is ambiguous; send it in normalized form.",
     [SL_REASON_HOLDS] = "No more holds are possible at the moment.",
     [SL_REASON_QUEUE] = "Too many requests are waiting.",

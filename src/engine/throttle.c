@@ -170,7 +170,7 @@ static void prepare(struct sl_throttles *all, struct sl_throttle *t,
 }
 
 /* A refund beyond what any store corrects at once is all there can be. */
-static enum sl_take_op errand_of(const struct sl_throttle *t)
+static enum sl_take_op op_of(const struct sl_throttle *t)
 {
     if (t->quantity >= 0)
         return SL_TAKE_OP_TAKE;
@@ -216,7 +216,7 @@ void sl_throttle_take(struct sl_throttles *throttles,
     if (err)
         return;
     for (unsigned i = 0; i < count; i++) {
-        prepare(throttles, asked[i], errand_of(asked[i]));
+        prepare(throttles, asked[i], op_of(asked[i]));
         set_numbers(throttles, asked[i]);
         takes[i] = &asked[i]->take;
     }

@@ -137,16 +137,16 @@ static void tell_again(const struct sl_hold_op *ask)
                  call->actual[i].cost);
 }
 
-void sl_usage_report_hold_end(const struct sl_hold_op *ask)
+void sl_usage_report_hold_end(const struct sl_hold_op *op)
 {
-    if (!ask->engine_ctx || !ask->engine_ctx->meter)
+    if (!op->engine_ctx || !op->engine_ctx->meter)
         return;
-    if (ask->call.state == SL_HOLD_SETTLED && ask->verb == SL_VERB_SETTLE)
-        tell_again(ask);
-    if (ask->call.state != SL_HOLD_HELD)
+    if (op->call.state == SL_HOLD_SETTLED && op->verb == SL_VERB_SETTLE)
+        tell_again(op);
+    if (op->call.state != SL_HOLD_HELD)
         return;
-    for (unsigned i = 0; i < ask->call.count; i++)
-        tell_end(ask, sl_hold_rule(ask, i), ask->call.parts[i].cost);
+    for (unsigned i = 0; i < op->call.count; i++)
+        tell_end(op, sl_hold_rule(op, i), op->call.parts[i].cost);
 }
 
 /* ---- after a start ---- */

@@ -21,13 +21,13 @@ const char *sl_token_error_word(enum sl_token_error fault)
 
 static const char *const sentences[SL_TOKEN_ERRORS] = {
     [SL_TOKEN_GOOD] = "the token is valid",
-    [SL_TOKEN_MALFORMED] = "the value is not a JWT: it must have three "
-                           "base64url parts that contain JSON",
+    [SL_TOKEN_MALFORMED] = ("the value is not a JWT: it must have three "
+                            "base64url parts that contain JSON"),
     [SL_TOKEN_TOO_LARGE] =
         "the token exceeds 8 KiB, 64 claims, 8 levels, or 128 bytes of \"kid\"",
     [SL_TOKEN_ALGORITHM] = "the token's algorithm is not allowed",
-    [SL_TOKEN_HEADER] = "the token's header has a field that is not accepted: "
-                        "crit, b64, zip, jku, jwk, x5u or x5c",
+    [SL_TOKEN_HEADER] = ("the token's header has a field that is not accepted: "
+                         "crit, b64, zip, jku, jwk, x5u or x5c"),
     [SL_TOKEN_NO_KEY] = "no key matches the token",
     [SL_TOKEN_SIGNATURE] = "the token's signature is wrong",
     [SL_TOKEN_EXPIRED] = "the token has expired",

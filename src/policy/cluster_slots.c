@@ -111,8 +111,8 @@ static bool is_name(unsigned scope)
            scope >= SL_SCOPE_NAMED;
 }
 
-/* What a visitor used lies under his address, and elsewhere than under his
- * name, if it is the name that is in braces. */
+/* Usage of a visitor is stored by address. If the name is the hash tag, it is
+ * in another slot than the usage by name. */
 static int check_carry(const struct sl_route *route, struct sl_diag *diag)
 {
     for (unsigned i = 0; i < route->rule_count; i++)

@@ -159,8 +159,8 @@ static bool has_authority(struct sl_str text)
     return text.len > 1 && is_slash(text.at[0]) && is_slash(text.at[1]);
 }
 
-/* //host/path to whoever takes it for a reference: more slashes in front do
- * not matter to him. */
+/* A program that reads this as a reference sees //host/path, with any number of
+ * slashes. */
 static struct sl_str without_authority(struct sl_str text)
 {
     size_t i = 0;

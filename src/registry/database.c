@@ -38,8 +38,8 @@ int sl_database_copy(struct sl_database *db, struct sl_arena *arena,
 }
 
 /* Binds the parameters. Returns the types of the columns. */
-static const char *bind(struct sl_database *db, enum sl_query query,
-                        const char *types, va_list *list)
+static const char *bind_values(struct sl_database *db, enum sl_query query,
+                               const char *types, va_list *list)
 {
     struct sl_str text;
     int64_t number;
@@ -107,7 +107,7 @@ int sl_query_run(struct sl_database *db, enum sl_query query, const char *types,
     va_list list;
 
     va_start(list, types);
-    bind(db, query, types, &list);
+    bind_values(db, query, types, &list);
     va_end(list);
     return db->driver->run(db, query);
 }
@@ -119,7 +119,7 @@ int sl_query_one(struct sl_database *db, enum sl_query query, const char *types,
     int found, err = 0;
 
     va_start(list, types);
-    types = bind(db, query, types, &list);
+    types = bind_values(db, query, types, &list);
     found = db->driver->step(db, query);
     if (found == 1)
         err = read_columns(db, query, &db->arena, types, &list);
@@ -134,7 +134,7 @@ void sl_query_bind(struct sl_database *db, enum sl_query query,
     va_list list;
 
     va_start(list, types);
-    bind(db, query, types, &list);
+    bind_values(db, query, types, &list);
     va_end(list);
 }
 

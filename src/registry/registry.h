@@ -146,8 +146,8 @@ bool sl_subject_draft_same(const struct sl_subject_draft *a,
 /* Appends the members of a JSON object without brackets:
  * "scope":"user","id":"ann",... If `brief`, omits empty members, `by` and
  * `updated`. */
-void sl_subject_draft_json(const struct sl_subject_draft *draft, sl_ns now,
-                           bool brief, struct sl_writer *out);
+void sl_subject_draft_json(const struct sl_subject_draft *d, sl_ns now,
+                           bool brief, struct sl_writer *w);
 
 /* Fills a draft from a record. The texts are borrowed from the record. */
 void sl_subject_draft_of(const struct sl_subject_record *entry,

@@ -262,14 +262,14 @@ static void make_part(struct history *h, struct asked *a, unsigned i)
 
 static void make_take(struct history *h, struct asked *a)
 {
-    static const enum sl_take_op errands[] = {
+    static const enum sl_take_op ops[] = {
         SL_TAKE_OP_TAKE,   SL_TAKE_OP_TAKE, SL_TAKE_OP_TAKE, SL_TAKE_OP_TAKE,
         SL_TAKE_OP_TAKE,   SL_TAKE_OP_PEEK, SL_TAKE_OP_EACH, SL_TAKE_OP_CHARGE,
         SL_TAKE_OP_REFUND, SL_TAKE_OP_TAKE, SL_TAKE_OP_RESET};
     unsigned most = h->conform->parts_most ? h->conform->parts_most : 8;
 
     a->take = (struct sl_take){
-        .op = errands[rng_below(&h->rng, SL_LEN(errands))],
+        .op = ops[rng_below(&h->rng, SL_LEN(ops))],
         .parts = a->parts,
         .count =
             rng_below(&h->rng, 2) ? 1 : 1 + (unsigned)rng_below(&h->rng, most),
@@ -315,7 +315,7 @@ static void print_difference(const struct history *h, const struct asked *a,
 {
     const struct sl_limit *l = &h->limits[a->limit[i]][a->plan[i]];
 
-    printf("# seed %" PRIu64 " step %u part %u of %u, errand %d: %s count "
+    printf("# seed %" PRIu64 " step %u part %u of %u, op %d: %s count "
            "%" PRIu64 " capacity %" PRIu64 " period %" PRId64 " cost %" PRIu64
            " now %" PRId64 "\n",
            h->seed, step, i, a->take.count, (int)a->take.op,

@@ -55,6 +55,7 @@ bool conform_run(struct conform *conform, uint64_t seed, unsigned steps);
  *   (5) a hold ends once
  *   (6) what comes back is what core/ says; of what was held over a step of the
  *       clock that is known for permits and levels alone */
-bool conform_ledger(struct conform *conform, uint64_t seed, unsigned steps);
+bool conform_hold_history(struct conform *conform, uint64_t seed,
+                          unsigned steps);
 
 #endif

@@ -28,7 +28,7 @@ int main(void)
         CHECK(conform_run(&conform, seed, steps));
         CASE("and its holds end as core says");
         conform.now = 20000 * SL_DAY;
-        CHECK(conform_ledger(&conform, seed, steps));
+        CHECK(conform_hold_history(&conform, seed, steps));
         sl_store_close(conform.store);
     }
     return CHECK_DONE();

@@ -18,7 +18,7 @@ int main(int argc, char **argv)
         CHECK(conform_run(&conform, seed, steps));
         CASE("and its holds end as core says");
         conform.now = 20000 * SL_DAY;
-        CHECK(conform_ledger(&conform, seed, steps));
+        CHECK(conform_hold_history(&conform, seed, steps));
     }
     CASE("and was told its script once");
     far_stats(conform.store, &stats);

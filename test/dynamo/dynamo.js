@@ -218,7 +218,7 @@ async function serve(req, res, raw) {
         counts.asked++
         counts.by[target] = (counts.by[target] || 0) + 1
     }
-    // Looking for pledges is no part of any request.
+    // Looking for journals is no part of any request.
     if ('serve' in trouble && target !== 'Query' && trouble.serve-- <= 0) {
         counts.stalled++
         return

@@ -8,7 +8,7 @@
 #   asked                 how many requests it had since then; asked OPERATION
 #   item KEY SORT         a row, as JSON on a line, its members in order
 #   rows                  "KEY SORT" of all rows but those of the store itself
-#   pledges               how many sets are under way, or were left behind
+#   journals               how many sets are under way, or were left behind
 #   put JSON              a row
 #
 # shellcheck disable=SC2034,SC2120 # the scripts read them
@@ -85,7 +85,7 @@ rows() {
     all_rows | grep -v -e '^sluice:secret ' -e '^sluice:pledges ' -e '#nodes '
 }
 
-pledges() {
+journals() {
     all_rows | grep -c '^sluice:pledges '
 }
 
@@ -110,7 +110,7 @@ left() {
 }
 
 all_healed() {
-    [[ $(pledges) = 0 ]]
+    [[ $(journals) = 0 ]]
 }
 
 is_stalled() {
@@ -118,7 +118,7 @@ is_stalled() {
 }
 
 # killed USER PATH SERVED: the daemon, after so many requests: two until
-# the daemon knows what it has to do, the pledge, and a row each
+# the daemon knows what it has to do, the journal, and a row each
 killed() {
     local asking
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# journal.sh SLUICED SLUICED-TEST SLUICE -- pledges of sets in steps that are
+# journal.sh SLUICED SLUICED-TEST SLUICE -- journals of sets in steps that are
 # many, late, or can't be looked for; and rows that go before they are healed.
 
 # shellcheck source=test/dynamo/dynamo.sh
@@ -25,8 +25,8 @@ EOP
 
 kinds=(things month bucket tenant)
 
-# pledge ID AT-MS ROWS: as an item
-pledge() {
+# journal_item ID AT-MS ROWS: as an item
+journal_item() {
     printf '{"userId":{"S":"sluice:pledges"},"dataType":{"S":"SET#%s"},"at":{"N":"%s"},"rows":{"S":"%s"}}' "$@"
 }
 
@@ -36,7 +36,7 @@ young() {
 
     long=$(printf 'x%.0s' {1..20000})
     for ((i = 1; i <= $1; i++)); do
-        list+=",{\"PutRequest\":{\"Item\":$(pledge "$(printf '%032x' "$i")" \
+        list+=",{\"PutRequest\":{\"Item\":$(journal_item "$(printf '%032x' "$i")" \
             $((now_ms + 86400000)) "$long")}}"
         ((i % 5 == 0)) || continue
         operation BatchWriteItem \
@@ -57,7 +57,7 @@ end_by TERM
 now_ms=$(date -d 2026-03-10T00:30:00Z +%s%3N)
 name=sluice:test:tenant:org:pat
 young 110
-put "$(pledge ffffffffffffffffffffffffffffffff "$now_ms" \
+put "$(journal_item ffffffffffffffffffffffffffffffff "$now_ms" \
     "3 0 3 3 3600000000000 0 0 1 ${now_ms}000000 216172782117447552 ${#name} $name")"
 is_healed() {
     [[ $(item sluice:pledges SET#ffffffffffffffffffffffffffffffff) = '{}' ]]
@@ -78,7 +78,7 @@ ask_for eve /steps ',"org":"eve"'
 check 'a set in steps' until_ all_healed
 shim '{"hold":1500,"only":"PutItem"}'
 ask_for u1 /steps ',"org":"u1"'
-check 'a request that waits too long for its pledge is refused' has "$out" '"status":503'
+check 'a request that waits too long for its journal is refused' has "$out" '"status":503'
 check 'and it goes, long before it is old' until_ all_healed
 check 'nothing was taken' test "$(left u1)" = '3 3 50 3'
 shim '{"fail":2,"after":1,"only":"UpdateItem","type":"ThrottlingException","hold":600}'

@@ -45,17 +45,17 @@ end_by TERM
 
 # ---- killed after each of the writes ----
 
-# Two requests until a daemon knows what it has to do, the pledge, six rows;
-# then it is answered, six marks go, and the pledge.
+# Two requests until a daemon knows what it has to do, the journal, six rows;
+# then it is answered, six marks go, and the journal.
 for served in {2..15}; do
     killed "u$served" /steps "$served"
 done
-check 'thirteen were left behind' test "$(pledges)" = 13
+check 'thirteen were left behind' test "$(journals)" = 13
 begin
 clock 2026-03-10T00:30:20Z
 ask_for eve /steps ',"org":"eve"'
 check 'others go on meanwhile' has "$out" '"allowed":true'
-check 'sets that may be under way stay' test "$(pledges)" -ge 13
+check 'sets that may be under way stay' test "$(journals)" -ge 13
 clock 2026-03-10T00:31:00Z
 check 'and then all are found' until_ all_healed
 for served in {2..15}; do

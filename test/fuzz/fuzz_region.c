@@ -28,7 +28,7 @@
 #define SIZE   SL_REGION_MIN
 #define NOW    (INT64_C(1800000000) * SL_S)
 #define LIMITS SL_LEN(rates)
-#define CROWD  9000 /* keys of the last limit */
+#define MANY   9000 /* keys of the last limit */
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 
@@ -235,7 +235,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     sl_table_init(&table, &r, SL_FULL_ALLOW);
     know_limits(&table, 1);
     sit_on(&table, SL_JOURNAL);
-    for (unsigned key = 0; key < CROWD; key++)
+    for (unsigned key = 0; key < MANY; key++)
         for (unsigned l = key < 100 ? 0 : LIMITS - 1; l < LIMITS; l++) {
             struct sl_part part = part_of(l, key, text);
 
@@ -378,7 +378,7 @@ static void use(struct sl_region *r, struct input *in, unsigned step, bool look)
     sit_on(&table, 0);
     while (in->left > 0) {
         unsigned what = (unsigned)next(in, 1), limit = (unsigned)next(in, 1);
-        unsigned key = (unsigned)next(in, 2) % (CROWD + 1000);
+        unsigned key = (unsigned)next(in, 2) % (MANY + 1000);
 
         if (what & 4)
             now = (sl_ns)key << 46; /* into the past, or the future */

@@ -150,7 +150,7 @@ struct live {
     uint64_t returns; /* given back by then */
 };
 
-struct crowd {
+struct permit_model {
     struct trial t;
     struct live live[HOLDS];
     unsigned count, events;
@@ -158,7 +158,7 @@ struct crowd {
     uint64_t returns;
 };
 
-static void admit(struct crowd *c, bool held)
+static void admit(struct permit_model *c, bool held)
 {
     uint64_t cost = random_cost(&c->t);
     struct sl_take_result got = sl_take(&c->t.limit, c->t.cell, cost, c->t.now);
@@ -181,7 +181,8 @@ static void admit(struct crowd *c, bool held)
 }
 
 /* Settle number `i` for `actual` at `at`. */
-static void conclude(struct crowd *c, unsigned i, uint64_t actual, sl_ns at)
+static void conclude(struct permit_model *c, unsigned i, uint64_t actual,
+                     sl_ns at)
 {
     struct live *l = &c->live[i];
     struct sl_since since = {l->taken, at, 0};
@@ -201,7 +202,7 @@ static void conclude(struct crowd *c, unsigned i, uint64_t actual, sl_ns at)
 }
 
 /* What is due expires before anything else happens, in its order. */
-static void expire(struct crowd *c)
+static void expire(struct permit_model *c)
 {
     for (;;) {
         unsigned first = HOLDS;
@@ -217,7 +218,7 @@ static void expire(struct crowd *c)
 }
 
 /* For all i <= j: what came of i to j is at most burst + (t_j - t_i) * rate. */
-static void check_spans(struct crowd *c)
+static void check_spans(struct permit_model *c)
 {
     const struct spec *s = &c->t.spec;
     i128 taken = 0, low = 0;
@@ -239,10 +240,10 @@ static bool any_span(uint64_t seed, uint64_t *steps)
 {
     struct rng rng = {seed ^ UINT64_C(0x77)};
     struct spec spec = random_spec(&rng, SL_BUCKET);
-    static struct crowd c;
+    static struct permit_model c;
     uint64_t length = rng_between(&rng, 20, EVENTS);
 
-    c = (struct crowd){.count = 0};
+    c = (struct permit_model){.count = 0};
     begin(&c.t, &rng, seed, &spec);
     for (; c.t.step < length && !c.t.bad; c.t.step++) {
         c.t.now = random_later(&c.t);
@@ -264,7 +265,7 @@ static bool any_span(uint64_t seed, uint64_t *steps)
 /* ---- (3) ---- */
 
 /* What a window holds: a list of all that was taken, and in which window. */
-struct sheet {
+struct window_model {
     struct trial t;
     struct live live[HOLDS];
     uint64_t where[HOLDS];
@@ -272,14 +273,14 @@ struct sheet {
     uint64_t now_in, current, previous; /* window by window */
 };
 
-static uint64_t window_of(const struct sheet *s)
+static uint64_t window_of(const struct window_model *s)
 {
     uint64_t span = spec_span(&s->t.spec);
 
     return span ? (uint64_t)s->t.now / spec_tick(&s->t.spec) / span : 0;
 }
 
-static void turn(struct sheet *s)
+static void turn(struct window_model *s)
 {
     uint64_t in = window_of(s);
 
@@ -290,7 +291,7 @@ static void turn(struct sheet *s)
     s->now_in = in;
 }
 
-static void sheet_take(struct sheet *s)
+static void window_take(struct window_model *s)
 {
     uint64_t cost = random_cost(&s->t);
     struct sl_take_result got = sl_take(&s->t.limit, s->t.cell, cost, s->t.now);
@@ -309,7 +310,7 @@ static void sheet_take(struct sheet *s)
     }
 }
 
-static void sheet_end(struct sheet *s)
+static void window_end(struct window_model *s)
 {
     unsigned i = (unsigned)rng_below(&s->t.rng, s->count);
     struct live *l = &s->live[i];
@@ -326,7 +327,7 @@ static void sheet_end(struct sheet *s)
 }
 
 /* What would still pass, by the list. */
-static void sheet_check(struct sheet *s)
+static void window_check(struct window_model *s)
 {
     const struct spec *spec = &s->t.spec;
     struct sl_answer a = sl_take(&s->t.limit, s->t.cell, 0, s->t.now).answer;
@@ -350,7 +351,7 @@ static bool listed(uint64_t seed, uint64_t *steps)
                                          SL_PERMITS, SL_LEVEL};
     struct rng rng = {seed ^ UINT64_C(0x33)};
     struct spec spec = random_spec(&rng, kinds[rng_below(&rng, 5)]);
-    struct sheet s = {.count = 0};
+    struct window_model s = {.count = 0};
     uint64_t length = rng_between(&rng, 20, 200);
 
     begin(&s.t, &rng, seed, &spec);
@@ -359,10 +360,10 @@ static bool listed(uint64_t seed, uint64_t *steps)
         s.t.now = random_later(&s.t);
         turn(&s);
         if (s.count > 0 && rng_once_in(&s.t.rng, 2))
-            sheet_end(&s);
+            window_end(&s);
         else
-            sheet_take(&s);
-        sheet_check(&s);
+            window_take(&s);
+        window_check(&s);
     }
     *steps += s.t.step;
     trial_done(&s.t);

@@ -72,18 +72,18 @@ static void test_sets(struct hammer *h, unsigned count, unsigned rounds)
     sl_table_done(&h->table);
 }
 
-static void *crowd_main(void *arg)
+static void *filler_main(void *arg)
 {
     unsigned next = 0;
 
-    crowd_along(arg, &next);
+    fill_along(arg, &next);
     return NULL;
 }
 
 static void test_given_back(struct hammer *h, unsigned count, unsigned rounds)
 {
     static struct tally tally;
-    pthread_t crowd;
+    pthread_t filler;
     char key[32];
 
     begin(h, &tally, MIB);
@@ -94,10 +94,10 @@ static void test_given_back(struct hammer *h, unsigned count, unsigned rounds)
         (void)take(&h->table, &h->limit[SOFT], key, 1);
     }
     atomic_store(&tally.running, 1);
-    if (pthread_create(&crowd, NULL, crowd_main, h))
+    if (pthread_create(&filler, NULL, filler_main, h))
         abort();
     run_threads(h, count, NULL, true);
-    pthread_join(crowd, NULL);
+    pthread_join(filler, NULL);
     check_given_back(h);
     sl_table_done(&h->table);
     h->gives_back = false;

@@ -221,14 +221,14 @@ static inline void strike_back(struct hammer *h, uint64_t seed)
 
 /* Fill the table with keys that owe little, and sweep: whatever may change
  * hands does. */
-static inline void crowd_along(struct hammer *h, unsigned *next)
+static inline void fill_along(struct hammer *h, unsigned *next)
 {
     struct sl_intent *intent;
     char key[32];
 
     while (atomic_load(&h->tally->running) > 0) {
         for (unsigned i = 0; i < 100; i++) {
-            snprintf(key, sizeof(key), "crowd%u", (*next)++);
+            snprintf(key, sizeof(key), "filler%u", (*next)++);
             (void)take(&h->table, &h->limit[SOFT], key, 1);
         }
         intent = sl_actor_borrow(&h->table.actors);

@@ -154,21 +154,21 @@ static void go_inside(struct crew *c, uint64_t id)
     atomic_fetch_add(&c->page->ended, 1);
 }
 
-static void work(struct crew *c, uint64_t *state, bool crowd)
+static void work(struct crew *c, uint64_t *state, bool many)
 {
     uint64_t random = next_random(state);
     uint64_t id = atomic_fetch_add(&c->page->next_id, 1);
-    sl_ns life = crowd ? SL_DAY : 1 + (sl_ns)(random >> 40) % 2000;
+    sl_ns life = many ? SL_DAY : 1 + (sl_ns)(random >> 40) % 2000;
 
     atomic_fetch_add(&c->page->clock, random % 64);
     if (hold_one(c, id, random % 100, life) == SL_SET_ALLOW) {
         atomic_fetch_add(&c->page->granted, 1);
-        if (crowd)
+        if (many)
             go_inside(c, id);
         else
             atomic_store(&c->page->left[random / 64 % SLOTS], id);
     }
-    if (!crowd)
+    if (!many)
         end_some(c, random >> 16);
 }
 

@@ -1,4 +1,4 @@
-/* net.c -- loops and other threads: errands, stops, sharing of sockets and of
+/* net.c -- loops and other threads: posts, stops, sharing of sockets and of
  * TLS, and the log.
  */
 #include <pthread.h>
@@ -30,7 +30,7 @@ struct op {
     unsigned number;
 };
 
-static void on_errand(void *ctx)
+static void on_post(void *ctx)
 {
     struct op *e = ctx;
 
@@ -42,14 +42,14 @@ static void on_errand(void *ctx)
 
 static void *post_main(void *arg)
 {
-    static struct op errands[THREADS][POSTS];
+    static struct op posts[THREADS][POSTS];
     static _Atomic unsigned next;
     struct poster *p = arg;
-    struct op *mine = errands[atomic_fetch_add(&next, 1)];
+    struct op *mine = posts[atomic_fetch_add(&next, 1)];
 
     for (unsigned i = 0; i < POSTS; i++) {
         mine[i] = (struct op){p, i};
-        if (sl_loop_post(p->loop, on_errand, &mine[i]))
+        if (sl_loop_post(p->loop, on_post, &mine[i]))
             abort();
     }
     return NULL;
@@ -61,7 +61,7 @@ static void test_posts(void)
     _Atomic unsigned done = 0;
     struct sl_loop *loop;
 
-    CASE("errands of many threads are all run, each thread's in order");
+    CASE("posts of many threads are all run, each thread's in order");
     CHECK_EQ(sl_loop_open(NULL, &loop, NULL), 0);
     for (unsigned i = 0; i < THREADS; i++) {
         posters[i] = (struct poster){.loop = loop, .done = &done};

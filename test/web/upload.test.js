@@ -146,7 +146,7 @@ test("the first part that fails stops the others", async () => {
     await assert.rejects(upload(FILE, options(place)),
                          /the upload u1 stopped: part 2 got status 403/);
     assert.ok(place.tries.size < 21);
-    assert.equal(place.under, 0); // nobody is on his way any more
+    assert.equal(place.under, 0); // no request is in flight
 });
 
 test("a state of another file is refused", async () => {

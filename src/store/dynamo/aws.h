@@ -134,7 +134,7 @@ void sl_aws_credentials_close(
 const struct sl_aws_keys *
 sl_aws_credentials_keys(const struct sl_aws_credentials *chain, sl_ns now);
 
-/* Somebody says that they are not good: look again, soon. */
+/* AWS refused the credentials: read them again soon. */
 void sl_aws_credentials_refresh(struct sl_aws_credentials *chain);
 
 #endif

@@ -33,7 +33,7 @@ static const struct {
     {"UnknownOperationException",              SL_NO_TRANSACTION},
 };
 
-const char *sl_dynamo_status_sentence(enum sl_dynamo_status answered)
+const char *sl_dynamo_status_sentence(enum sl_dynamo_status status)
 {
     static const char *const sentences[] = {
         [SL_DYNAMO_ANSWERED] = "",
@@ -54,7 +54,7 @@ const char *sl_dynamo_status_sentence(enum sl_dynamo_status answered)
         [SL_UNSURE] = "the endpoint failed",
     };
 
-    return sentences[answered];
+    return sentences[status];
 }
 
 static const char *text_of(const json_t *object, const char *name)

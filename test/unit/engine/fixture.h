@@ -108,15 +108,15 @@ struct far {
     char log[8192]; /* "take a:1,b:1\n" */
 };
 
-static const char *const far_errands[] = {"take",   "look", "each",
-                                          "charge", "back", "reset"};
+static const char *const op_names[] = {"take",   "look", "each",
+                                       "charge", "back", "reset"};
 
 static inline void far_note(struct far *far, const struct sl_take *take)
 {
     size_t len = strlen(far->log);
 
     len += (size_t)snprintf(far->log + len, sizeof(far->log) - len, "%s ",
-                            far_errands[take->op]);
+                            op_names[take->op]);
     for (unsigned i = 0; i < take->count && len < sizeof(far->log); i++)
         len += (size_t)snprintf(far->log + len, sizeof(far->log) - len,
                                 "%s%.*s%s%llu", i ? "," : "",

@@ -354,7 +354,7 @@ static void test_rare(void)
 }
 
 /* The most that one answer can have fits. */
-static void test_crowd(void)
+static void test_many(void)
 {
     static struct sl_rule rules[SL_PARTS];
     static char name[300];
@@ -468,7 +468,7 @@ int main(void)
     rig_ask(&rig, GET("/"));
     test_names();
     test_rare();
-    test_crowd();
+    test_many();
     test_no_memory();
     test_ceilings();
     rig_close(&rig);

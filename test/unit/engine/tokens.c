@@ -89,7 +89,7 @@ static void on_done(struct sl_check *check)
     ((struct fixture *)check->ctx)->done = true;
 }
 
-static void desk_open(struct fixture *fixture)
+static void fixture_open(struct fixture *fixture)
 {
     memset(fixture, 0, sizeof(*fixture));
     rig_open(&fixture->rig, policy);
@@ -101,7 +101,7 @@ static void desk_open(struct fixture *fixture)
     fixture->check.ctx = fixture;
 }
 
-static void desk_close(struct fixture *fixture)
+static void fixture_close(struct fixture *fixture)
 {
     sl_check_done(&fixture->check);
     rig_close(&fixture->rig);
@@ -223,10 +223,10 @@ static void test_rows(void)
 {
     struct fixture fixture;
 
-    desk_open(&fixture);
+    fixture_open(&fixture);
     for (size_t i = 0; i < SL_LEN(rows); i++)
         test_row(&fixture, &rows[i]);
-    desk_close(&fixture);
+    fixture_close(&fixture);
 }
 
 #define WITH(path_, token)                                                     \
@@ -241,7 +241,7 @@ static void test_blame(void)
     struct fixture fixture;
     struct sl_request proxied = WITH("/x", "bad");
 
-    desk_open(&fixture);
+    fixture_open(&fixture);
     CASE("what the caller says goes before the token");
     proxied.user = SL_STR("bob");
     CHECK_STR(check(&fixture, proxied)->shown[0].id, "bob");
@@ -258,7 +258,7 @@ static void test_blame(void)
     fixture.fake.asked = 0;
     CHECK(check(&fixture, WITH("/x", "good.ann"))->anonymous);
     CHECK_EQ(fixture.fake.asked, 0);
-    desk_close(&fixture);
+    fixture_close(&fixture);
 }
 
 /* ---- what is said ---- */
@@ -273,7 +273,7 @@ static void test_words(void)
     struct fixture fixture;
     const struct sl_decision *d;
 
-    desk_open(&fixture);
+    fixture_open(&fixture);
     CASE("a bad token is told");
     d = check(&fixture, WITH("/deny", "bad.ann"));
     CHECK(says(d, "\"token_fault\":\"expired\""));
@@ -290,7 +290,7 @@ static void test_words(void)
     CASE("what is missing is said with a bad token too");
     d = check(&fixture, WITH("/needs", "bad.ann"));
     CHECK(says(d, "The caller is not authenticated: the token has expired."));
-    desk_close(&fixture);
+    fixture_close(&fixture);
 }
 
 /* Every fault has a sentence that fits into a header. */
@@ -300,7 +300,7 @@ static void test_faults(void)
     struct sl_decision *d;
 
     CASE("each fault can be said");
-    desk_open(&fixture);
+    fixture_open(&fixture);
     check(&fixture, WITH("/deny", "bad.ann"));
     d = &fixture.check.decision;
     for (int i = 1; i < SL_TOKEN_ERRORS; i++) {
@@ -316,7 +316,7 @@ static void test_faults(void)
         CHECK(says(d, begins));
         CHECK_EQ(!strstr(rig_json(d, true), "invalid_token"), ours);
     }
-    desk_close(&fixture);
+    fixture_close(&fixture);
 }
 
 /* ---- a registry that takes its time ---- */
@@ -361,7 +361,7 @@ static void test_waiting(void)
     struct sl_request request;
     struct fixture fixture;
 
-    desk_open(&fixture);
+    fixture_open(&fixture);
     fixture.engine_ctx.subjects = &subjects;
     ann.id = SL_STR("ann");
     ann.plan = SL_STR("pro");
@@ -399,7 +399,7 @@ static void test_waiting(void)
     begin(&fixture, &request, "");
     answer(&fixture);
     CHECK_EQ(fixture.check.decision.take.deadline, 0);
-    desk_close(&fixture);
+    fixture_close(&fixture);
 }
 
 int main(void)

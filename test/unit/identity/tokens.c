@@ -185,7 +185,8 @@ TEST(unknown)
     done();
 }
 
-/* How many bad tokens of an address are looked at until he is held back. */
+/* How many bad tokens of an address are verified until the address is blocked.
+ */
 static unsigned looked_at(const char *from, sl_ns now)
 {
     for (unsigned i = 0; i < 1000; i++) {
@@ -214,7 +215,7 @@ TEST(held_back)
     CHECK_FAULT(why, SL_TOKEN_HELD_BACK);
     CHECK(ask(token_of(2, 0, 1000), "192.0.2.1", AT(501)));
 
-    CASE("others do not wait for him");
+    CASE("other addresses do not wait");
     CHECK(ask(token_of(3, 0, 1000), "192.0.2.2", AT(500)));
     CHECK_EQ(looked_at("192.0.2.2", AT(500)), 20);
 
@@ -346,13 +347,13 @@ TEST(cache)
 }
 
 /* Far more addresses than places. */
-TEST(crowd)
+TEST(many_addresses)
 {
     struct sl_bad_token limiter;
     struct sl_ip ip = address("10.0.0.0"), one = address("192.0.2.1");
     unsigned held = 0;
 
-    CASE("a crowd does not wash out who owes much");
+    CASE("many addresses do not evict one that is blocked");
     CHECK_EQ(sl_bad_token_init(&limiter, 60, &sl_alloc_libc), 0);
     for (unsigned i = 0; i < 20; i++)
         sl_bad_token_count(&limiter, &one, AT(1));

@@ -202,8 +202,8 @@ static void test_child_closes(void)
     unlink(path);
 }
 
-/* Whoever asks for another size must not take the file from those who use
- * it. */
+/* A process that asks for another size must not take the file from those who
+ * use it. */
 static void test_in_use(void)
 {
     struct sluice_options o = options_on(path, NULL);

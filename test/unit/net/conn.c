@@ -319,7 +319,7 @@ TEST_WITH(ceilings, struct rig *rig)
     CHECK_EQ(g.in_len, 200);
     close(g.client);
 
-    CASE("but not if he is just waiting");
+    CASE("but not while the owner just waits");
     g = (struct guest){.leave = true, .pause = true};
     options.owner = &g;
     guest_open(&g, rig, &options);

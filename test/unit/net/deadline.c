@@ -131,7 +131,7 @@ TEST_WITH(deaf, struct rig *rig)
 {
     struct guest deaf = {.answer = 900000}, slow = {.answer = 900000};
 
-    CASE("who takes nothing of his answer is left after ten seconds");
+    CASE("a peer that reads nothing is closed after ten seconds");
     guest_open(&deaf, rig, NULL);
     guest_open(&slow, rig, NULL);
     say(deaf.client, "q");

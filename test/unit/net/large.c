@@ -1,11 +1,11 @@
 /* large.c -- many who send much and never come to an end. */
 #include "guest.h"
 
-#define CROWD 80U
-#define MUCH  ((size_t)900000) /* in a buffer of 1 MiB */
-#define MOST  ((size_t)64 << 20)
+#define MANY 80U
+#define MUCH ((size_t)900000) /* in a buffer of 1 MiB */
+#define MOST ((size_t)64 << 20)
 
-static struct guest limit[CROWD];
+static struct guest many[MANY];
 
 static void enter(struct guest *g, struct rig *rig)
 {
@@ -33,25 +33,25 @@ static void pour(struct guest *g, size_t n)
         turn(g->rig);
 }
 
-static void test_crowd(struct rig *rig)
+static void test_many(struct rig *rig)
 {
     struct guest modest = {.echo = true}, late;
     size_t held = 0;
     unsigned left = 0;
 
-    for (unsigned i = 0; i < CROWD; i++)
-        enter(&limit[i], rig);
-    for (unsigned i = 0; i < CROWD; i++)
-        pour(&limit[i], MUCH);
-    for (unsigned i = 0; i < CROWD; i++) {
-        held += limit[i].closes ? 0 : limit[i].conn->in.size;
-        left += limit[i].closes;
+    for (unsigned i = 0; i < MANY; i++)
+        enter(&many[i], rig);
+    for (unsigned i = 0; i < MANY; i++)
+        pour(&many[i], MUCH);
+    for (unsigned i = 0; i < MANY; i++) {
+        held += many[i].closes ? 0 : many[i].conn->in.size;
+        left += many[i].closes;
     }
     CASE("what all hold together has an end");
-    printf("# %zu bytes held, %u of %u left\n", held, left, CROWD);
+    printf("# %zu bytes held, %u of %u left\n", held, left, MANY);
     CHECK(held <= MOST);
     CHECK(held >= MOST / 2);
-    CHECK(left > 0 && left < CROWD / 2);
+    CHECK(left > 0 && left < MANY / 2);
 
     CASE("who sends little is served all the same");
     guest_open(&modest, rig, NULL);
@@ -61,9 +61,9 @@ static void test_crowd(struct rig *rig)
     guest_leave(&modest);
 
     CASE("and when they have gone others may send much");
-    for (unsigned i = 0; i < CROWD; i++)
-        guest_leave(&limit[i]);
-    for (unsigned i = 0; i < 2 * CROWD; i++) {
+    for (unsigned i = 0; i < MANY; i++)
+        guest_leave(&many[i]);
+    for (unsigned i = 0; i < 2 * MANY; i++) {
         enter(&late, rig);
         pour(&late, MUCH);
         CHECK_EQ(late.closes, 0);
@@ -77,7 +77,7 @@ int main(void)
 
     alarm(60);
     rig_open(&rig, NULL);
-    test_crowd(&rig);
+    test_many(&rig);
     rig_close(&rig);
     return CHECK_DONE();
 }

@@ -1,4 +1,4 @@
-/* loop.c -- turns, time, errands and timers. */
+/* loop.c -- turns, time, posts and timers. */
 #include "net/loop.h"
 
 #include <signal.h>
@@ -50,7 +50,7 @@ TEST_WITH(posts, struct rig *rig)
 {
     struct tally t = {.rig = rig};
 
-    CASE("errands are run in their order");
+    CASE("posts run in their order");
     CHECK_EQ(sl_loop_post(rig->loop, on_a, &t), 0);
     CHECK_EQ(sl_loop_post(rig->loop, on_b, &t), 0);
     CHECK_EQ(sl_loop_post(rig->loop, on_a, &t), 0);
@@ -58,7 +58,7 @@ TEST_WITH(posts, struct rig *rig)
     turn(rig);
     CHECK_STR(t.order, "aba");
 
-    CASE("those that errands post wait for the next turn");
+    CASE("posts of posts wait for the next turn");
     t = (struct tally){.rig = rig};
     CHECK_EQ(sl_loop_post(rig->loop, on_post_more, &t), 0);
     turn(rig);

@@ -69,7 +69,7 @@ static void test_yield(struct rig *rig)
     CHECK_EQ(greedy.inputs, 3);
     CHECK_STR(greedy.got, "abc");
 
-    CASE("he may go meanwhile");
+    CASE("the peer may go meanwhile");
     say(greedy.client, "de");
     WAIT_FOR(rig, greedy.inputs == 4);
     sl_conn_abort(greedy.conn);

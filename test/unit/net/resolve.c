@@ -59,7 +59,7 @@ static void test_names(struct rig *rig)
     CHECK_EQ(b.resolved.count, 0);
     CHECK(strncmp(b.resolved.why, "cannot be resolved: ", 20) == 0);
 
-    CASE("whoever does not wait is not called");
+    CASE("a cancelled lookup does not call done()");
     CHECK_EQ(sl_resolve_begin(rig->loop, "localhost", 80, on_done, &a, &one),
              0);
     CHECK_EQ(sl_resolve_begin(rig->loop, "localhost", 81, on_done, &b, &two),

@@ -264,7 +264,7 @@ TEST(unix)
     snprintf(lock, sizeof(lock), "%s.lock", path_of(&a));
     CHECK_EQ(lstat(lock, &st), -1);
 
-    CASE("somebody answers: refused, and left alone");
+    CASE("a program listens: refused, and left alone");
     CHECK_EQ(sl_sockets_open(&a, 1, &second, &diag), SLUICE_ESYS);
     CHECK(strstr(diag.sentence, "is in use by another program"));
     fd = dial(&s);

@@ -117,7 +117,7 @@ TEST(names)
             "7/acme"),
         ROW("by type, a user", "{name}:{user_type}:{id}", "user=7",
             "session:user:7"),
-        ROW("by type, somebody", "{name}:{user_type}:{id}", "anon=5f2c",
+        ROW("by type, a visitor", "{name}:{user_type}:{id}", "anon=5f2c",
             "session:anon:5f2c"),
         ROW("with the window", "{name}:{user_type}:{id}#{window_start}",
             "user=7", "session:user:7#1700000000000"),

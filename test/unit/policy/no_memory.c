@@ -47,7 +47,7 @@ void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void __libc_free(void *piece);
 
-/* Does it fail that somebody wants `size` bytes for the piece `old`? */
+/* Does this allocation of `size` bytes for the block `old` fail? */
 static bool fails(size_t size, void *old)
 {
     long more = (long)size - (long)(old ? malloc_usable_size(old) : 0);

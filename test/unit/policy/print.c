@@ -195,7 +195,7 @@ TEST(scalars)
     };
 #undef SAME
 
-    CASE("quotes where somebody could take it for something else");
+    CASE("quotes where another reader could see another type");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         check_scalar(&rows[i], false);
         check_scalar(&rows[i], true);

@@ -126,12 +126,12 @@ TEST(change)
     CHECK(sl_str_eq(d.rates[1].limit, S("search")));
     CHECK(sl_str_eq(d.rates[2].limit, S("zeta")));
     CHECK(!sl_subject_draft_same(&d, &before));
-    rates[0].by = S("somebody"); /* gives the same: it stays as given */
+    rates[0].by = S("admin"); /* gives the same: it stays as given */
     CHECK(sl_subject_draft_change(&d, &c, 6 * SL_S, &diag));
     CHECK(sl_str_eq(d.rates[2].by, S("ops")));
     rates[0].rate = S("3/s");
     CHECK(sl_subject_draft_change(&d, &c, 6 * SL_S, &diag));
-    CHECK(sl_str_eq(d.rates[2].by, S("somebody")));
+    CHECK(sl_str_eq(d.rates[2].by, S("admin")));
     rates[0].rate = rates[1].rate = S("");
     CHECK(sl_subject_draft_change(&d, &c, 6 * SL_S, &diag));
     CHECK(sl_subject_draft_same(&d, &before));

@@ -213,7 +213,8 @@ static void test_answers(struct sluice_engine *engine,
     CHECK_EQ(sluice_decision_quota(d), 8);
 }
 
-static void test_living(struct sluice_engine *engine, struct sluice_decision *d)
+static void test_lifetime(struct sluice_engine *engine,
+                          struct sluice_decision *d)
 {
     struct sluice_policy *next = parse(other);
 
@@ -305,7 +306,7 @@ int main(void)
     sluice_policy_release(policy);
     test_none(d);
     test_answers(engine, d);
-    test_living(engine, d);
+    test_lifetime(engine, d);
     sluice_engine_close(engine);
     sluice_decision_free(d);
     test_file();

@@ -47,7 +47,8 @@ static void on_change(void *ctx, unsigned changed)
     sl_loop_stop(t.loop);
 }
 
-/* As a reload does: read, and name the files again; meanwhile somebody writes.
+/* As a reload does: read, and name the files again; meanwhile a file is
+ * written.
  */
 static void on_change_again(void *ctx, unsigned changed)
 {

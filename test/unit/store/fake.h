@@ -11,8 +11,8 @@
 struct fake {
     struct rig rig;
     char path[64];
-    int ear; /* it listens there */
-    int fd;  /* whom it talks to; -1: nobody */
+    int listen_fd; /* the listening socket */
+    int fd;        /* whom it talks to; -1: nobody */
     char heard[1 << 16];
     size_t len;
     unsigned calls; /* connections so far */
@@ -28,9 +28,10 @@ static inline void fake_open(struct fake *f)
     snprintf(sun.sun_path, sizeof(sun.sun_path), "%s", f->path);
     unlink(f->path);
     f->fd = -1;
-    f->ear = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (bind(f->ear, (struct sockaddr *)&sun, sizeof(sun)) ||
-        listen(f->ear, 16)) {
+    f->listen_fd =
+        socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (bind(f->listen_fd, (struct sockaddr *)&sun, sizeof(sun)) ||
+        listen(f->listen_fd, 16)) {
         printf("Bail out! no socket: %s\n", strerror(errno));
         exit(1);
     }
@@ -47,7 +48,7 @@ static inline void fake_hang_up(struct fake *f)
 static inline void fake_close(struct fake *f)
 {
     fake_hang_up(f);
-    close(f->ear);
+    close(f->listen_fd);
     unlink(f->path);
     rig_close(&f->rig);
 }
@@ -57,15 +58,15 @@ static inline void fake_clear(struct fake *f)
 {
     int fd;
 
-    while ((fd = accept4(f->ear, NULL, NULL, SOCK_CLOEXEC)) >= 0)
+    while ((fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC)) >= 0)
         close(fd);
     fake_hang_up(f);
 }
 
-/* Has somebody called? The newest counts. */
+/* Has a client connected? The newest counts. */
 static inline bool fake_called(struct fake *f)
 {
-    int fd = accept4(f->ear, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept4(f->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
     if (fd < 0)
         return false;

@@ -109,7 +109,7 @@ TEST_WITH(call_words, struct world *w)
     CHECK_EQ(c.call.state, SL_HOLD_HELD);
     CHECK_EQ(c.call.parts[0].cost, 1);
 
-    CASE("a call that is lost has failed, a loop without a seat as well");
+    CASE("a call that is lost has failed, a loop without a client as well");
     call(w, &c, SL_HOLD_EXTEND);
     CHECK(hears(w, "extend\r\n"));
     fake_hang_up(&w->fake);

@@ -430,7 +430,7 @@ TEST(full)
     char key[16];
 
     open_world(&w, "50/s burst 100", 50);
-    CASE("whoever finds no place goes without");
+    CASE("a take that finds no place goes without");
     for (unsigned i = 0; i < 500; i++) {
         snprintf(key, sizeof(key), "k%u", i);
         set_keys(&w, key, NULL, 1);

@@ -46,7 +46,7 @@ static uint64_t left(struct sl_store *store, unsigned limit, const char *key)
     return part.answer.remaining;
 }
 
-static void test_errands(struct sl_store *store)
+static void test_ops(struct sl_store *store)
 {
     struct sl_part parts[2] = {part_of(0, "k", 3), part_of(1, "k", 3)};
     struct sl_take take = take_of(SL_TAKE_OP_TAKE, parts, 2, SL_S);
@@ -257,7 +257,7 @@ int main(void)
     window = rate_of(SL_FIXED, "4/hour");
     CHECK_EQ(sl_memory_open(&options, &store, NULL), 0);
     bind(store);
-    test_errands(store);
+    test_ops(store);
     test_many(store);
     test_large(store);
     sl_store_close(store);

@@ -209,13 +209,13 @@ TEST(deadline)
     send(&w, &first, 5, DAY_0);
     send(&w, &second, 90, DAY_0);
     CHECK_EQ(w.count, 1);
-    CASE("who is woken and is still short asks for himself");
+    CASE("a take that is woken and still short asks again");
     w.mono += SL_S;
     answer_at(&w, 0);
     CHECK(is_allowed(&first));
     CHECK(!second.done);
     CHECK_EQ(w.count, 1);
-    CASE("and has no more time than he had");
+    CASE("with the deadline that it had");
     run_turns(&w);
     CHECK(second.done);
     CHECK_EQ(second.take.err, SLUICE_ESTORE);

@@ -65,7 +65,7 @@ static void test_early(struct world *w)
     CHECK_EQ(sl_store_secret(w->store)->k0, 0x0123456789abcdef);
     CHECK_EQ(sl_store_secret(w->store)->k1, 0x0123456789abcdef);
 
-    CASE("an empty set is allowed, a loop without a seat is not served");
+    CASE("an empty set is allowed, a loop without a client is not served");
     a.take.count = 0;
     sl_store_take(w->store, &a.take);
     CHECK(a.done == 2 && a.take.allowed && !a.take.err);
@@ -73,7 +73,7 @@ static void test_early(struct world *w)
     sl_store_take(w->store, &a.take);
     CHECK(a.done == 3 && a.take.err == SLUICE_ESTORE);
 
-    CASE("a seat that has gone leaves its place and its numbers");
+    CASE("a closed client leaves its place and its numbers");
     for (unsigned i = 0; i < 300; i++) {
         sl_remote_store_detach(w->store, w->fake.rig.loop);
         fake_clear(&w->fake);

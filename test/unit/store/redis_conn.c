@@ -1,4 +1,4 @@
-/* redis_conn.c -- one connection to one Redis: every end that a flight can
+/* redis_conn.c -- one connection to one Redis: every end that a command can
  * have. */
 #include "store/redis/redis_int.h"
 
@@ -274,7 +274,7 @@ TEST_WITH(recall, struct world *w)
     CHECK_EQ(t[1].result, SL_UNCERTAIN);
 }
 
-/* With the nth allocation failing: every flight ends once, nothing is left. */
+/* With the nth allocation failing: every command ends once, nothing is left. */
 TEST_WITH(memory, struct world *w)
 {
     unsigned n = 1;

@@ -232,7 +232,7 @@ TEST(retry_again)
 #define KEYS 400
 
 /* One in three holds a permit of "a"; none of the others is of that key. */
-TEST(crowd)
+TEST(many)
 {
     struct sl_limit_binding far;
     sl_ns gone = NOW + SL_MIN;

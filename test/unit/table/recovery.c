@@ -68,7 +68,7 @@ static void bring_back(struct world *w)
 }
 
 /* Everybody wants a slot. */
-static void crowd(struct world *w)
+static void fill(struct world *w)
 {
     unsigned buckets = (unsigned)sl_region_head(&w->table.region)->buckets;
     struct sl_intent *intent;
@@ -91,7 +91,7 @@ static void haunt(struct world *w)
     others_take(w);
     bring_back(w);
     if (w->base[0] == 0) { /* a new key: its slot may change hands */
-        crowd(w);
+        fill(w);
         bring_back(w);
     }
     remember(w);
@@ -146,7 +146,7 @@ static bool wake_helper(struct world *w, enum sl_step step, unsigned nth)
 }
 
 /* The same, when the owner has gone on long ago: the helper's own note is all
- * that others know of him. */
+ * that others know of it. */
 static bool wake_late_helper(struct world *w, enum sl_step step, unsigned nth)
 {
     struct stop owner = {.world = w, .step = step, .nth = 1};

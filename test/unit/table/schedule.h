@@ -259,12 +259,12 @@ static inline void free_world(struct world *w)
 
 /* A table with no slot free but for cells that owe little, and a key that
  * pushes one of them out: tried on a copy. */
-static inline void make_crowd(struct world *w, char *ret, size_t size)
+static inline void make_filler(struct world *w, char *ret, size_t size)
 {
     char key[32];
 
     for (unsigned i = 0; i < 40000; i++) {
-        snprintf(key, sizeof(key), "crowd%u", i);
+        snprintf(key, sizeof(key), "filler%u", i);
         (void)take(&w->table, &w->limit[i % 8 ? WALL : RATE], key, 1);
     }
     for (unsigned i = 0; i < 10000; i++) {
@@ -310,7 +310,7 @@ static inline void make_world(struct world *w, enum change change, char *key,
         add_part(w, DAY, "new");
     }
     if (change == EVICT) {
-        make_crowd(w, key, size);
+        make_filler(w, key, size);
         add_part(w, RATE, key);
     }
     if (change == SWEEP) {

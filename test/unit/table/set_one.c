@@ -67,7 +67,7 @@ static void sweep(struct sl_table *table, uint64_t bucket)
 
 /* The victim's key goes, and finds its first bucket crowded when it comes
  * again. */
-static void crowd_out(struct estate *e, const struct sl_slot_key *home)
+static void fill_bucket(struct estate *e, const struct sl_slot_key *home)
 {
     struct sl_table *table = &e->world->table;
     struct sl_slot_key key;
@@ -75,7 +75,7 @@ static void crowd_out(struct estate *e, const struct sl_slot_key *home)
     reset(table, e->limit, e->key[0]);
     sweep(table, home->bucket[0]);
     for (unsigned i = 0, found = 0; found < 3; i++) {
-        snprintf(e->key[1], sizeof(e->key[1]), "crowd%u", i);
+        snprintf(e->key[1], sizeof(e->key[1]), "filler%u", i);
         (void)tag_of(e, 1, &key);
         if (key.bucket[0] != home->bucket[0])
             continue;
@@ -103,7 +103,7 @@ static void begin(struct world *w, struct estate *e, unsigned limit)
     *e = (struct estate){.world = w, .limit = &w->limit[limit], .key = {"a"}};
     (void)tag_of(e, 0, &home);
     if (choice == 1)
-        crowd_out(e, &home);
+        fill_bucket(e, &home);
     add_victim(w, limit, "a");
     CHECK(sl_slot_key_find_in(&w->table.region, home.bucket[choice], home.tag,
                               &e->slot));

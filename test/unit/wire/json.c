@@ -1,4 +1,4 @@
-/* json.c -- what becomes of every byte that somebody may send. */
+/* json.c -- what becomes of every byte in a string. */
 #include "wire/json.h"
 
 #include "check.h"

@@ -211,7 +211,7 @@ static void test_undo(void)
         CHECK_EQ(left(&row, sl_journal_undo(&row, taken, T0), T0),
                  left(&row, before, T0));
 
-        /* Somebody came between, and keeps what he has. */
+        /* Another daemon came between and keeps its units. */
         others = sl_take(&row.limit, taken, 1, T0).next;
         CHECK_EQ(left(&row, sl_journal_undo(&row, others, T0), T0) + 1,
                  left(&row, before, T0));

@@ -161,7 +161,7 @@ static void test_step_back(void)
     struct sl_cell cell = sl_cell_of(0, 0);
     struct world w;
 
-    CASE("whoever is behind is told when, by his own clock");
+    CASE("a daemon whose clock is behind gets times of its clock");
     open_world(&w, SL_BUCKET, "2/s", &sl_alloc_libc);
     w.part.cost = 2;
     CHECK(take_at(&w, &cell, T0));
@@ -196,7 +196,7 @@ static void test_leases(void)
         {"as much as is wanted", SL_FIXED, 1, {.want = 4}, true, 4, 8},
         {"or as there is", SL_FIXED, 5, {.want = 4}, true, 2, 10},
         {"or nothing", SL_FIXED, 7, {.want = 4}, true, 0, 10},
-        {"whoever is refused gets none", SL_FIXED, 8, {.want = 4}, false, 0, 8},
+        {"a denied take gets none", SL_FIXED, 8, {.want = 4}, false, 0, 8},
         {"but gives back", SL_FIXED, 9, {.back = 1, .taken = T0}, false, 0, 8},
         {"and passes by that", SL_FIXED, 9,
          {.want = 4, .back = 4, .taken = T0}, true, 2, 10},

@@ -1,11 +1,11 @@
-/* ledger_model.c -- holds by core/, one after the other. The contract is in
- * ledger.h. */
-#include "ledger.h"
+/* hold_history_model.c -- holds by core/, one after the other. The contract is
+ * in history.h. */
+#include "hold_history.h"
 
 #include "base/arith.h"
 
 /* One key of a hold ends for `cost` at `at`. */
-static void end_part(struct ledger *l, const struct hold *h,
+static void end_part(struct hold_history *l, const struct hold *h,
                      const struct held *p, uint64_t cost, sl_ns at)
 {
     const struct sl_limit *limit = &l->judged[p->limit];
@@ -28,8 +28,8 @@ static void end_part(struct ledger *l, const struct hold *h,
     *cell = next;
 }
 
-void ledger_end(struct ledger *l, struct hold *h, uint64_t cost, sl_ns at,
-                enum sl_hold_state state)
+void hold_history_end(struct hold_history *l, struct hold *h, uint64_t cost,
+                      sl_ns at, enum sl_hold_state state)
 {
     for (unsigned i = 0; i < h->count; i++)
         end_part(l, h, &h->part[i], state == SL_HOLD_SETTLED ? cost : 0, at);
@@ -37,7 +37,7 @@ void ledger_end(struct ledger *l, struct hold *h, uint64_t cost, sl_ns at,
 }
 
 /* The first of those that are held; NULL if there is none. */
-static struct hold *first_of(struct ledger *l)
+static struct hold *first_of(struct hold_history *l)
 {
     struct hold *first = NULL;
 
@@ -50,16 +50,16 @@ static struct hold *first_of(struct ledger *l)
     return first;
 }
 
-void ledger_expire(struct ledger *l)
+void hold_history_expire(struct hold_history *l)
 {
     struct hold *first;
 
     while ((first = first_of(l)) && first->expires <= l->conform->now)
-        ledger_end(l, first, 0, first->expires, SL_HOLD_EXPIRED);
+        hold_history_end(l, first, 0, first->expires, SL_HOLD_EXPIRED);
 }
 
-bool ledger_judge(struct ledger *l, const struct held *held, unsigned count,
-                  struct sl_answer *want)
+bool hold_history_judge(struct hold_history *l, const struct held *held,
+                        unsigned count, struct sl_answer *want)
 {
     bool allowed = true;
 
@@ -73,7 +73,8 @@ bool ledger_judge(struct ledger *l, const struct held *held, unsigned count,
     return allowed;
 }
 
-void ledger_take(struct ledger *l, struct held *held, unsigned count)
+void hold_history_take(struct hold_history *l, struct held *held,
+                       unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         const struct sl_limit *limit = &l->judged[held[i].limit];
@@ -85,7 +86,7 @@ void ledger_take(struct ledger *l, struct held *held, unsigned count)
     }
 }
 
-void ledger_back(struct ledger *l, const struct held *p, sl_ns when)
+void hold_history_back(struct hold_history *l, const struct held *p, sl_ns when)
 {
     const struct sl_limit *limit = &l->judged[p->limit];
     struct sl_refunds *all = &l->returned[p->limit][p->key];
@@ -104,7 +105,7 @@ void ledger_back(struct ledger *l, const struct held *p, sl_ns when)
 }
 
 /* Called for every part of the key that is held. */
-static void forget(struct ledger *l, unsigned limit, unsigned key)
+static void forget(struct hold_history *l, unsigned limit, unsigned key)
 {
     for (unsigned i = 0; i < l->count; i++)
         for (unsigned k = 0; k < l->hold[i].count; k++) {
@@ -115,14 +116,14 @@ static void forget(struct ledger *l, unsigned limit, unsigned key)
         }
 }
 
-void ledger_reset(struct ledger *l, const struct held *p)
+void hold_history_reset(struct hold_history *l, const struct held *p)
 {
     *cell_of(l, p) = sl_cell_of(0, 0);
     l->vague[p->limit][p->key] = false;
     forget(l, p->limit, p->key);
 }
 
-static bool has_key(const struct ledger *l, const struct hold *h)
+static bool has_key(const struct hold_history *l, const struct hold *h)
 {
     for (unsigned i = 0; i < h->count; i++)
         if (!h->part[i].gone && !is_vague(l, &h->part[i]))
@@ -132,7 +133,7 @@ static bool has_key(const struct ledger *l, const struct hold *h)
 
 /* A store that looks at keys alone never learns that a hold without any lasts
  * too long, or has expired: that one is not asked for again. */
-void ledger_step(struct ledger *l)
+void hold_history_step(struct hold_history *l)
 {
     for (unsigned i = 0; i < l->count; i++) {
         struct hold *h = &l->hold[i];
@@ -162,7 +163,7 @@ static uint64_t held_of(const struct hold *h, const struct held *p)
     return 0;
 }
 
-sl_ns ledger_retry(const struct ledger *l, const struct held *p)
+sl_ns hold_history_retry(const struct hold_history *l, const struct held *p)
 {
     uint64_t out = l->cell[p->limit][p->key].w[1];
     sl_ns after = 0;

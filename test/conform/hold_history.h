@@ -1,7 +1,7 @@
-/* ledger.h -- what is known of a history of holds: the cells by core/, and all
- * that is held. */
-#ifndef SL_USAGE_DB_H
-#define SL_USAGE_DB_H
+/* hold_history.h -- what is known of a history of holds: the cells by core/,
+ * and all that is held. */
+#ifndef SL_HOLD_HISTORY_H
+#define SL_HOLD_HISTORY_H
 
 #include "conform.h"
 #include "rng.h"
@@ -31,7 +31,7 @@ struct hold {
     enum sl_hold_state state;
 };
 
-struct ledger {
+struct hold_history {
     struct conform *conform;
     struct rng rng;
     uint64_t seed;
@@ -51,40 +51,43 @@ struct ledger {
     bool done, bad;
 };
 
-static inline struct sl_cell *cell_of(struct ledger *l, const struct held *p)
+static inline struct sl_cell *cell_of(struct hold_history *l,
+                                      const struct held *p)
 {
     return &l->cell[p->limit][p->key];
 }
 
-static inline bool is_vague(const struct ledger *l, const struct held *p)
+static inline bool is_vague(const struct hold_history *l, const struct held *p)
 {
     return l->vague[p->limit][p->key];
 }
 
 /* End a hold for `cost` of each part at `at`. */
-void ledger_end(struct ledger *l, struct hold *h, uint64_t cost, sl_ns at,
-                enum sl_hold_state state);
+void hold_history_end(struct hold_history *l, struct hold *h, uint64_t cost,
+                      sl_ns at, enum sl_hold_state state);
 
 /* End all that has expired by now, in its order. */
-void ledger_expire(struct ledger *l);
+void hold_history_expire(struct hold_history *l);
 
 /* What core says of a set now, in `want`; true if all parts allow. And what is
  * remembered when it was taken. */
-bool ledger_judge(struct ledger *l, const struct held *held, unsigned count,
-                  struct sl_answer *want);
-void ledger_take(struct ledger *l, struct held *held, unsigned count);
+bool hold_history_judge(struct hold_history *l, const struct held *held,
+                        unsigned count, struct sl_answer *want);
+void hold_history_take(struct hold_history *l, struct held *held,
+                       unsigned count);
 
 /* `cost` of what was taken at `when` is given back. */
-void ledger_back(struct ledger *l, const struct held *p, sl_ns when);
+void hold_history_back(struct hold_history *l, const struct held *p,
+                       sl_ns when);
 
 /* A key is reset: its holds have nothing more to give back to it. */
-void ledger_reset(struct ledger *l, const struct held *p);
+void hold_history_reset(struct hold_history *l, const struct held *p);
 
 /* The clock has stepped back to now. */
-void ledger_step(struct ledger *l);
+void hold_history_step(struct hold_history *l);
 
 /* How long until `cost` permits are free, if no one but the clock ends holds.
  */
-sl_ns ledger_retry(const struct ledger *l, const struct held *p);
+sl_ns hold_history_retry(const struct hold_history *l, const struct held *p);
 
 #endif

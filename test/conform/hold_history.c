@@ -1,11 +1,11 @@
-/* ledger.c -- histories of holds on limits of every kind, and the comparison
- * with the model. */
+/* hold_history.c -- histories of holds on limits of every kind, and the
+ * comparison with the model. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "check.h"
-#include "ledger.h"
+#include "hold_history.h"
 
 static const struct {
     enum sl_kind kind;
@@ -21,7 +21,8 @@ static const struct {
     {SL_LEVEL,    "20"             },
 };
 
-static void wrong(struct ledger *l, const char *what, int64_t want, int64_t got)
+static void wrong(struct hold_history *l, const char *what, int64_t want,
+                  int64_t got)
 {
     if (!l->bad)
         printf("# seed %" PRIu64 " step %u now %" PRId64 ": %s: want %" PRId64
@@ -30,7 +31,7 @@ static void wrong(struct ledger *l, const char *what, int64_t want, int64_t got)
     l->bad = true;
 }
 
-static void same(struct ledger *l, const char *what, uint64_t want,
+static void same(struct hold_history *l, const char *what, uint64_t want,
                  uint64_t got)
 {
     if (want != got)
@@ -41,7 +42,7 @@ static void same(struct ledger *l, const char *what, uint64_t want,
 
 static void on_take(struct sl_take *take)
 {
-    struct ledger *l = take->ctx;
+    struct hold_history *l = take->ctx;
 
     l->done = true;
     if (l->conform->wake)
@@ -50,14 +51,14 @@ static void on_take(struct sl_take *take)
 
 static void on_hold(struct sl_hold_call *call)
 {
-    struct ledger *l = call->ctx;
+    struct hold_history *l = call->ctx;
 
     l->done = true;
     if (l->conform->wake)
         l->conform->wake(l->conform->ctx);
 }
 
-static bool wait_done(struct ledger *l, int *err)
+static bool wait_done(struct hold_history *l, int *err)
 {
     if (!l->done && l->conform->wait)
         l->conform->wait(l->conform->ctx);
@@ -67,13 +68,13 @@ static bool wait_done(struct ledger *l, int *err)
 }
 
 /* No two expire at the same instant: their order would be open. */
-static sl_ns random_life(struct ledger *l)
+static sl_ns random_life(struct hold_history *l)
 {
     return SL_MS + (sl_ns)rng_below(&l->rng, 20000) * SL_MS +
            (sl_ns)l->step * SL_US;
 }
 
-static struct hold *new_hold(struct ledger *l)
+static struct hold *new_hold(struct hold_history *l)
 {
     unsigned i;
 
@@ -93,7 +94,8 @@ static struct hold *new_hold(struct ledger *l)
     return &l->hold[i];
 }
 
-static struct sl_part part_of(const struct ledger *l, const struct held *held)
+static struct sl_part part_of(const struct hold_history *l,
+                              const struct held *held)
 {
     const char *key = l->keys[held->limit][held->key];
 
@@ -107,7 +109,7 @@ static struct sl_part part_of(const struct ledger *l, const struct held *held)
 }
 
 /* One to PARTS different limits, each with one key. */
-static unsigned make_parts(struct ledger *l, struct sl_part *parts,
+static unsigned make_parts(struct hold_history *l, struct sl_part *parts,
                            struct held *held)
 {
     unsigned count = 1 + (unsigned)rng_below(&l->rng, PARTS);
@@ -125,7 +127,7 @@ static unsigned make_parts(struct ledger *l, struct sl_part *parts,
 }
 
 /* Of vague keys nothing is known; the others must all have allowed. */
-static void compare_take(struct ledger *l, const struct sl_take *take,
+static void compare_take(struct hold_history *l, const struct sl_take *take,
                          const struct held *held, const struct sl_answer *want,
                          bool allowed)
 {
@@ -143,7 +145,7 @@ static void compare_take(struct ledger *l, const struct sl_take *take,
                  got->remaining);
         else if (want[i].outcome == SL_DENY &&
                  rates[held[i].limit].kind == SL_PERMITS)
-            same(l, "retry", (uint64_t)ledger_retry(l, &held[i]),
+            same(l, "retry", (uint64_t)hold_history_retry(l, &held[i]),
                  (uint64_t)got->retry_in);
     }
     if (!vague || take->allowed)
@@ -151,7 +153,7 @@ static void compare_take(struct ledger *l, const struct sl_take *take,
 }
 
 /* Some parts of a hold are not held, but not all of them. */
-static void mark_not_held(struct ledger *l, const struct sl_take *take,
+static void mark_not_held(struct hold_history *l, const struct sl_take *take,
                           struct held *held)
 {
     for (unsigned i = 1; i < take->count; i++)
@@ -169,7 +171,7 @@ static void keep_hold(struct hold *h, const struct sl_take *take,
             h->part[h->count++] = held[i];
 }
 
-static struct sl_take take_of(struct ledger *l, enum sl_take_op op,
+static struct sl_take take_of(struct hold_history *l, enum sl_take_op op,
                               struct sl_part *parts)
 {
     return (struct sl_take){.op = op,
@@ -180,14 +182,14 @@ static struct sl_take take_of(struct ledger *l, enum sl_take_op op,
                             .ctx = l};
 }
 
-static bool ask_store(struct ledger *l, struct sl_take *take)
+static bool ask_store(struct hold_history *l, struct sl_take *take)
 {
     l->done = false;
     sl_store_take(l->conform->store, take);
     return wait_done(l, &take->err);
 }
 
-static void do_take(struct ledger *l, struct hold *h)
+static void do_take(struct hold_history *l, struct hold *h)
 {
     struct sl_part parts[PARTS];
     struct held held[PARTS];
@@ -201,13 +203,13 @@ static void do_take(struct ledger *l, struct hold *h)
         take.hold_for = h->life;
         mark_not_held(l, &take, held);
     }
-    allowed = ledger_judge(l, held, take.count, want);
+    allowed = hold_history_judge(l, held, take.count, want);
     if (!ask_store(l, &take))
         return;
     compare_take(l, &take, held, want, allowed);
     if (l->bad || !take.allowed)
         return;
-    ledger_take(l, held, take.count);
+    hold_history_take(l, held, take.count);
     if (h)
         keep_hold(h, &take, held);
 }
@@ -215,7 +217,7 @@ static void do_take(struct ledger *l, struct hold *h)
 /* ---- correcting, resetting, stepping back ---- */
 
 /* One key, of a limit that has a clock, or a level. */
-static void do_back(struct ledger *l)
+static void do_back(struct hold_history *l)
 {
     struct sl_part parts[PARTS];
     struct held held[PARTS];
@@ -227,10 +229,10 @@ static void do_back(struct ledger *l)
     take.count = 1;
     parts[0].taken_at = l->conform->now - (sl_ns)rng_below(&l->rng, 90) * SL_S;
     if (ask_store(l, &take))
-        ledger_back(l, &held[0], parts[0].taken_at);
+        hold_history_back(l, &held[0], parts[0].taken_at);
 }
 
-static void do_reset(struct ledger *l)
+static void do_reset(struct hold_history *l)
 {
     struct sl_part parts[PARTS];
     struct held held[PARTS];
@@ -239,11 +241,11 @@ static void do_reset(struct ledger *l)
     take.count = make_parts(l, parts, held);
     if (ask_store(l, &take))
         for (unsigned i = 0; i < take.count; i++)
-            ledger_reset(l, &held[i]);
+            hold_history_reset(l, &held[i]);
 }
 
 /* A look at all keys. */
-static void look_at_all(struct ledger *l)
+static void look_at_all(struct hold_history *l)
 {
     for (unsigned i = 0; i < KINDS * KEYS && !l->bad; i++) {
         struct held held = {.limit = i / KEYS, .key = i % KEYS};
@@ -263,7 +265,7 @@ static void look_at_all(struct ledger *l)
  * alone learn that a hold has expired, and that the clock has stepped, when
  * they look: they are made to, before and after. Without anything held nobody
  * need see it: then it does not step. */
-static bool do_step(struct ledger *l)
+static bool do_step(struct hold_history *l)
 {
     bool any = false;
 
@@ -273,7 +275,7 @@ static bool do_step(struct ledger *l)
         return false;
     look_at_all(l);
     l->conform->now -= 2 * SL_S + (sl_ns)rng_log(&l->rng, 7200000) * SL_MS;
-    ledger_step(l);
+    hold_history_step(l);
     look_at_all(l);
     return true;
 }
@@ -281,7 +283,7 @@ static bool do_step(struct ledger *l)
 /* ---- ending ---- */
 
 /* By the limit: a hold has each of them once. */
-static void compare_parts(struct ledger *l, const struct hold *h,
+static void compare_parts(struct hold_history *l, const struct hold *h,
                           const struct sl_hold_call *call, uint64_t cost)
 {
     same(l, "parts", h->count, call->count);
@@ -308,7 +310,7 @@ static void compare_parts(struct ledger *l, const struct hold *h,
     }
 }
 
-static struct sl_hold_call call_of(struct ledger *l, const struct hold *h,
+static struct sl_hold_call call_of(struct hold_history *l, const struct hold *h,
                                    enum sl_hold_action op)
 {
     return (struct sl_hold_call){.op = op,
@@ -322,7 +324,7 @@ static struct sl_hold_call call_of(struct ledger *l, const struct hold *h,
                                  .ctx = l};
 }
 
-static bool call_store(struct ledger *l, struct sl_hold_call *call)
+static bool call_store(struct hold_history *l, struct sl_hold_call *call)
 {
     l->done = false;
     sl_store_hold(l->conform->store, call);
@@ -330,14 +332,14 @@ static bool call_store(struct ledger *l, struct sl_hold_call *call)
 }
 
 /* What has ended may be forgotten. */
-static void same_state(struct ledger *l, const struct hold *h,
+static void same_state(struct hold_history *l, const struct hold *h,
                        enum sl_hold_state got)
 {
     if (h->state == SL_HOLD_HELD || got != SL_HOLD_UNKNOWN)
         same(l, "state", h->state, got);
 }
 
-static void do_settle(struct ledger *l, struct hold *h)
+static void do_settle(struct hold_history *l, struct hold *h)
 {
     struct sl_hold_call call = call_of(l, h, SL_HOLD_SETTLE);
     bool held = h->state == SL_HOLD_HELD;
@@ -349,12 +351,12 @@ static void do_settle(struct ledger *l, struct hold *h)
     same_state(l, h, call.state); /* (5) */
     if (!held)
         return;
-    ledger_end(l, h, call.cost, l->conform->now,
-               call.release ? SL_HOLD_RELEASED : SL_HOLD_SETTLED);
+    hold_history_end(l, h, call.cost, l->conform->now,
+                     call.release ? SL_HOLD_RELEASED : SL_HOLD_SETTLED);
     compare_parts(l, h, &call, call.cost);
 }
 
-static void do_extend(struct ledger *l, struct hold *h)
+static void do_extend(struct hold_history *l, struct hold *h)
 {
     struct sl_hold_call call =
         call_of(l, h, rng_once_in(&l->rng, 3) ? SL_HOLD_LOOK : SL_HOLD_EXTEND);
@@ -378,7 +380,7 @@ static void do_extend(struct ledger *l, struct hold *h)
 
 /* ---- histories ---- */
 
-static bool make_limits(struct ledger *l)
+static bool make_limits(struct hold_history *l)
 {
     struct sl_limit_options own = {.quantum = l->conform->quantum};
     struct sl_diag diag;
@@ -403,7 +405,7 @@ static bool make_limits(struct ledger *l)
 
 /* On by milliseconds mostly, to the instant at which something expires, or a
  * microsecond before it. */
-static void move_on(struct ledger *l)
+static void move_on(struct hold_history *l)
 {
     sl_ns *now = &l->conform->now;
 
@@ -419,11 +421,12 @@ static void move_on(struct ledger *l)
     *now -= *now % SL_US;
 }
 
-bool conform_ledger(struct conform *conform, uint64_t seed, unsigned steps)
+bool conform_hold_history(struct conform *conform, uint64_t seed,
+                          unsigned steps)
 {
-    static struct ledger l;
+    static struct hold_history l;
 
-    l = (struct ledger){.conform = conform, .seed = seed, .rng = {seed}};
+    l = (struct hold_history){.conform = conform, .seed = seed, .rng = {seed}};
     if (!make_limits(&l)) {
         printf("# seed %" PRIu64 ": no limits\n", seed);
         return false;
@@ -434,7 +437,7 @@ bool conform_ledger(struct conform *conform, uint64_t seed, unsigned steps)
 
         if (!rng_once_in(&l.rng, 60) || !do_step(&l))
             move_on(&l);
-        ledger_expire(&l);
+        hold_history_expire(&l);
         if (some && some->count > 0 && rng_once_in(&l.rng, 3))
             do_settle(&l, some);
         else if (some && some->count > 0 && rng_once_in(&l.rng, 5))
