@@ -65,11 +65,12 @@ static void *take(size_t size, void *ctx)
 static void release(void *old, void *ctx)
 {
     struct sl_grpc_pool *pool = ctx;
-    union sl_grpc_piece *piece = (union sl_grpc_piece *)old - 1;
+    union sl_grpc_piece *piece = old;
     unsigned c;
 
     if (!old)
         return;
+    piece--;
     c = class_of(piece->size);
     if (c == SL_GRPC_SIZES || (pool->count[c] + 1) * piece->size > KEPT) {
         sl_alloc_free(pool->alloc, piece, piece->size);
