@@ -42,9 +42,10 @@
  *   (5) A clock that steps back grants nothing; remaining falls by costs only,
  *       and a key within its capacity waits at most one refill (and SL_JITTER).
  *   (6) A clock that steps forward grants at most one full capacity.
- *   (7) A changed count or burst keeps the usage: the new capacity less the
- * usage is available. (8) Leaky: requests leave (now + wait) in the order of
- * their arrival, at least one interval, rounded down to a tick, apart.
+ *   (7) A changed count or burst keeps the usage: the rest of the new capacity
+ *       is available.
+ *   (8) Leaky: requests leave (now + wait) in the order of their arrival, at
+ *       least one interval, rounded down to a tick, apart.
  */
 #include "core/take.h"
 

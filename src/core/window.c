@@ -212,9 +212,9 @@ const struct sl_algorithm sl_sliding = {sliding_take, sliding_adjust,
  *   (2) In any span of one period at most twice the limit is taken: the worst
  *       case is the end of one window and the start of the next.
  *   (3) retry_in and reset_in are the end of the window, exactly.
- *   (4) A clock that steps back grants nothing and denies for at most one
- * window longer; one that steps forward grants at most one limit. (5) A changed
- * limit, zone or anchor keeps what was used.
+ *   (4) A clock that steps back grants nothing and denies for at most one more
+ *       window; one that steps forward grants at most one limit.
+ *   (5) A changed limit, zone or anchor keeps what was used.
  */
 
 /* A window in ticks; the start may be negative. */

@@ -207,10 +207,11 @@ static void check_backlog(struct sl_check *c, const struct sl_backlog *backlog)
  * Rules. (test/unit/engine/guard.c and test/flow/k01-guards.flow check each by
  * number.)
  *   (1) One request runs; others are refused until it ends or expires.
- *   (2) Different values make different keys. Routes with the same key share
- * it. (3) A request without a value is refused, or passes unguarded if the
- * route says so. (4) The guard and the limits are taken all or none. (5)
- * Requests with cost 0, and reports of usage, ignore guards.
+ *   (2) Different values make different keys. Routes may share a key.
+ *   (3) A request without a value is refused, or passes if the route allows
+ *       that.
+ *   (4) The guard and the limits are taken all or none.
+ *   (5) Requests with cost 0, and reports of usage, ignore guards.
  */
 
 #define TEXT_MOST ((size_t)16 << 10)

@@ -1,5 +1,4 @@
-/* replay_cache.c -- what has been answered already, so that a repeat is known.
- */
+/* replay_cache.c -- answers that repeats get again. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -9,15 +8,15 @@
 
 #define SHARDS   16
 #define BUCKETS  1024 /* of a shard: 16 MiB are some 40 records in each */
-#define LOOK_FAR 256  /* records looked at for such that are over */
-#define LOOK     4    /* of a strict memory, whenever one is added */
+#define LOOK_FAR 256  /* records checked for expiry when room is needed */
+#define LOOK     4    /* strict cache: records checked with each new one */
 
 struct record {
     LIST_ENTRY(record) chain;
     TAILQ_ENTRY(record) order; /* DONE only */
     struct sl_replay_cache_claim claim;
     bool running;
-    uint32_t repeats; /* still answered by this memo */
+    uint32_t repeats; /* that this memo still answers */
     size_t len;
     unsigned char memo[];
 };
@@ -25,7 +24,7 @@ struct record {
 struct shard {
     pthread_mutex_t lock;
     LIST_HEAD(chain, record) buckets[BUCKETS];
-    TAILQ_HEAD(order, record) done; /* the one asked for last comes last */
+    TAILQ_HEAD(order, record) done; /* least recently used first */
     size_t bytes, count;
     uint64_t evicted;
 };
@@ -80,9 +79,8 @@ static void remove_record(struct sl_replay_cache *once, struct shard *shard,
     sl_alloc_free(once->alloc, record, size);
 }
 
-/* Of the first few, forget those that are over. A strict memory has no use for
- * the order: there the others go to the end, so that the next sweep finds
- * others, and none that lasts long hides those behind it. */
+/* Free expired records among the first few. A strict cache moves the others to
+ * the end, so that the next sweep checks other records. */
 static void sweep(struct sl_replay_cache *once, struct shard *shard,
                   unsigned far, sl_ns now)
 {
@@ -142,7 +140,7 @@ static struct record *add(struct sl_replay_cache *once, struct shard *shard,
     return record;
 }
 
-/* ---- coming and going ---- */
+/* ---- claims ---- */
 
 static enum sl_replay_cache_found
 repeat(struct shard *shard, struct record *record,
@@ -164,7 +162,7 @@ repeat(struct shard *shard, struct record *record,
     return SL_REPLAY_CACHE_AGAIN;
 }
 
-/* Is it over, or has it been repeated as often as may be? */
+/* Has it expired, or been repeated often enough? */
 static bool is_spent(const struct record *record, sl_ns now)
 {
     return !record->running &&
@@ -242,7 +240,7 @@ void sl_replay_cache_drop(struct sl_replay_cache *once,
     pthread_mutex_unlock(&shard->lock);
 }
 
-/* ---- the memory as a whole ---- */
+/* ---- open and close ---- */
 
 int sl_replay_cache_open(size_t bytes, bool strict,
                          const struct sl_alloc *alloc,

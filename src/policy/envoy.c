@@ -1,14 +1,13 @@
-/* envoy.c -- the configuration of envoyproxy/ratelimit as a policy of ours.
+/* envoy.c -- the configuration of envoyproxy/ratelimit as a policy.
  *
- * Names. A limit is called by its `name`, else by its path, as their metrics
- * are: messaging.message_type_marketing.to_number. What may not be in a name
- * becomes "-", and where two would be called alike, the later has a number.
+ * Names. A limit has its `name`, else its path as in their metrics:
+ * messaging.message_type_marketing.to_number. Invalid bytes become "-"; of two
+ * equal names the later gets a number.
  *
- * Order. At each level: exact values, then those with stars in the order of
- * the file, then any value. What is below a descriptor stands before what
- * could match in its place; and behind a descriptor that others could match
- * too stands a route for all else below it, without limits: there is no way
- * back.
+ * Order. At each level: exact values, values with stars in the order of the
+ * file, any value. Routes below a descriptor come before its alternatives. If
+ * others could match too, a route without limits for all else below it follows:
+ * there is no backtracking.
  */
 #include "policy/envoy.h"
 
@@ -76,7 +75,7 @@ static bool is_taken(const struct sl_envoy_node *node, const char *name,
     return false;
 }
 
-/* In the square of the limits: a thousand take some milliseconds. */
+/* Quadratic: a thousand limits take some milliseconds. */
 static void make_unique(struct writing *w, struct sl_envoy_node *node,
                         const char *name)
 {
@@ -154,7 +153,7 @@ static void walk_all(struct writing *w, sl_envoy_node_f *f,
 
 /* ---- limits ---- */
 
-/* Is any value of the path told apart? */
+/* Does any value of the path count separately? */
 static bool is_open(const struct writing *w)
 {
     for (unsigned i = 0; i < w->depth; i++)
@@ -209,7 +208,7 @@ static void write_pattern(struct writing *w)
         write_part(&w->out, w->path[i]);
 }
 
-/* What a limit replaces, by the names that the others have here. */
+/* The limits that a limit replaces, by their names in the policy. */
 struct search {
     struct sl_str name;
     struct writing *w;
@@ -254,7 +253,7 @@ static void write_route(struct writing *w, struct sl_envoy_node *node)
         write_replaces(w, node);
 }
 
-/* Could one that is looked for later match what this one does? */
+/* Could a later descriptor match the same requests? */
 static bool is_covered(const struct writing *w,
                        const struct sl_envoy_node *node)
 {
@@ -283,7 +282,7 @@ static void write_rest(struct writing *w, struct sl_envoy_node *node)
                                   "    count: each\n"));
 }
 
-/* ---- all of it ---- */
+/* ---- the policy ---- */
 
 int sl_envoy_write(struct sl_envoy *envoy, struct sl_buf *out)
 {
@@ -333,11 +332,10 @@ int sl_envoy_dump(const struct sl_envoy *envoy, struct sl_buf *out)
     return w.out.err;
 }
 
-/* ---- a file of envoyproxy/ratelimit.
+/* ---- reading a file ----
  *
- * Keys that they do not know are refused here as there; what they would find
- * out only when a request comes, or never, is refused, too: two descriptors
- * that are equal, and names that no limit has.
+ * Unknown keys are refused, as by envoyproxy/ratelimit. Equal descriptors and
+ * unknown names, which it finds late or never, are refused too.
  */
 
 #define RATE_MAX 100000000 /* per second */
@@ -393,7 +391,7 @@ static bool check_keys(struct reading *r, const struct sl_yaml_node *map,
     return good;
 }
 
-/* The text of a scalar; empty if it is not there. */
+/* The text of a scalar; empty: missing. */
 static struct sl_str read_text(struct reading *r,
                                const struct sl_yaml_node *map, const char *key)
 {
@@ -407,7 +405,7 @@ static struct sl_str read_text(struct reading *r,
     return (struct sl_str){"", 0};
 }
 
-/* The words that YAML 1.1 has for it. */
+/* Booleans of YAML 1.1. */
 static bool read_bool(struct reading *r, const struct sl_yaml_node *map,
                       const char *key)
 {
@@ -666,11 +664,10 @@ bool sl_envoy_read(struct sl_envoy *envoy, struct sl_report *report)
     return root && report->errors == 0 && !report->no_memory;
 }
 
-/* ---- all files of a configuration.
+/* ---- reading a folder ----
  *
- * As there: every *.yaml and *.yml of the folder, in the order of their names.
- * What begins with a dot (the links of a ConfigMap among them), backups and
- * swap files have other endings or are passed over.
+ * Every *.yaml and *.yml, in the order of their names. Names that begin with a
+ * dot (such as the links of a ConfigMap) are skipped.
  */
 
 #define PATH_MOST 4096
@@ -688,7 +685,7 @@ static bool is_wanted(const char *name)
            (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0);
 }
 
-/* Put it where it belongs in the order of names. False without memory. */
+/* Insert a name in order. False without memory. */
 static bool add_name(struct name **list, const char *text,
                      struct sl_arena *arena)
 {
@@ -722,7 +719,7 @@ static int list_folder(const char *path, struct sl_arena *arena,
     return good ? 0 : sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
 }
 
-/* One file. False if it can't be used, and that was told. */
+/* Read one file. False: its errors were reported. */
 static bool read_file(struct sl_envoy *envoy, const char *path,
                       sl_envoy_told_f *tell, void *ctx)
 {
@@ -735,7 +732,7 @@ static bool read_file(struct sl_envoy *envoy, const char *path,
     sl_buf_init(&text, SL_YAML_BYTES + 8192, &sl_alloc_libc);
     err = sl_file_read(path, SL_YAML_BYTES, &text, &diag);
     sl_report_init(&report, path, sl_buf_str(&text), &sl_alloc_libc);
-    if (err && err != SLUICE_EFULL) /* the reader says that better */
+    if (err && err != SLUICE_EFULL) /* the reader reports it */
         sl_report_error(&report, (struct sl_source_pos){0, 0}, "%s",
                         diag.sentence);
     good = (!err || err == SLUICE_EFULL) && sl_envoy_read(envoy, &report);

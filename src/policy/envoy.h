@@ -1,4 +1,4 @@
-/* envoy.h -- the configuration of envoyproxy/ratelimit, read as it is.
+/* envoy.h -- reads the configuration of envoyproxy/ratelimit.
  *
  * One file has one domain and a tree of descriptors:
  *
@@ -10,13 +10,13 @@
  *           - key: to_number
  *             rate_limit: { unit: day, requests_per_unit: 5 }
  *
- * Several files are one configuration. It is written as a policy of ours that
- * decides alike: each rate_limit becomes a limit with a fixed window, and each
- * path to it a route with `count: each`, in the order in which it is looked
- * for there: at each level the exact value, then values with stars in the
- * order of the file, then any value; and no way back.
+ * Several files are one configuration. It becomes a policy that decides alike:
+ * each rate_limit is a limit with a fixed window, and each path to it a route
+ * with `count: each`. Routes are in the order of envoyproxy/ratelimit: at each
+ * level the exact value, then values with stars in the order of the file, then
+ * any value, without backtracking.
  *
- * What they join by "_" we keep apart: (a_b, c) and (a, b_c) are two things.
+ * envoyproxy/ratelimit joins keys by "_"; here (a_b, c) and (a, b_c) differ.
  */
 #ifndef SL_POLICY_ENVOY_H
 #define SL_POLICY_ENVOY_H
@@ -25,7 +25,7 @@
 #include "policy/yaml.h"
 
 #define SL_ENVOY_DEPTH   16
-#define SL_ENVOY_LIMITS  1000 /* of all files; the state knows no more */
+#define SL_ENVOY_LIMITS  1000 /* of all files; the table has no more */
 #define SL_ENVOY_DOMAINS 256
 
 enum sl_envoy_unit {
@@ -62,17 +62,16 @@ struct sl_envoy {
     unsigned limit_count;
 };
 
-/* Add the file in report->text to `envoy`, whose arena is the caller's. What is
- * wrong is in the report, each with its place. False if there is anything. */
+/* Add the file in report->text to `envoy`, in the caller's arena. Errors are in
+ * the report. False if there are any. */
 SL_MUST_USE bool sl_envoy_read(struct sl_envoy *envoy,
                                struct sl_report *report);
 
-/* What is wrong with one of several files; borrowed for the call. */
+/* Receives the errors of one file; borrowed for the call. */
 typedef void sl_envoy_told_f(void *ctx, const struct sl_report *report);
 
-/* Read a file, or all files of a folder. SLUICE_ECONF if anything is wrong with
- * them, which was told or, if it is about none of them, is in `diag`;
- * SLUICE_ESYS. */
+/* Read a file, or all files of a folder. SLUICE_ECONF: errors were reported or,
+ * if they concern no file, are in `diag`. SLUICE_ESYS. */
 SL_MUST_USE int sl_envoy_load(struct sl_envoy *envoy, const char *path,
                               sl_envoy_told_f *tell, void *ctx,
                               struct sl_diag *diag);
@@ -80,7 +79,7 @@ SL_MUST_USE int sl_envoy_load(struct sl_envoy *envoy, const char *path,
 /* Write it as a policy. SLUICE_ENOMEM, SLUICE_EFULL. */
 SL_MUST_USE int sl_envoy_write(struct sl_envoy *envoy, struct sl_buf *out);
 
-/* Write it as their /rlconfig does. */
+/* Write it as /rlconfig of envoyproxy/ratelimit does. */
 SL_MUST_USE int sl_envoy_dump(const struct sl_envoy *envoy, struct sl_buf *out);
 
 #endif

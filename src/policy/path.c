@@ -1,35 +1,31 @@
 /* path.c -- one canonical form of a request path, and its other readings.
  *
- * One walk from left to right. Each byte either belongs to the segment being
- * written, or ends it, or ends the path. The canonical walk:
+ * The text is read once, from left to right. Each byte belongs to the current
+ * segment, ends it, or ends the path. The canonical reading:
  *
  *     plain byte            written, unless inside ;parameters
  *     ; (not %3b)           parameters begin; they last to the next slash
  *     / \ %2f %5c           the segment is over
  *     ? # NUL %00           the path is over
- *     %XX                   the byte it stands for; it is not looked at again,
- *                           so %252e is the text %2e and not a dot
+ *     %XX                   the decoded byte, once: %252e is the text %2e, not
+ * a dot
  *
- * When a segment is over, it is dropped (empty, `.`), takes its parent away
- * (`..`) or stays. What is dropped gives its room back, so that no number of
- * detours uses any up.
+ * A complete segment is dropped (empty, `.`), removes its parent (`..`) or
+ * stays. A dropped segment frees its room.
  *
- * Where servers differ, the canonical reading is the one that more of them
- * share by default: a %2f ends parameters (nginx and IIS decode before they
- * look), a `..;x` is a `..` (Tomcat). The others are the same walk with fewer
- * habits; `readings` says who has which. What a walk has not the habit of is a
- * letter to it. One that meets nothing but plain bytes, slashes and harmless
- * escapes comes out alike for all, and the canonical walk notices; so the usual
- * path is walked once.
+ * Where servers differ, the canonical reading is the most common default: a %2f
+ * ends parameters (nginx and IIS decode first), `..;x` is `..` (Tomcat). Other
+ * readings have fewer of these rules; `readings` lists the servers of each. A
+ * path of plain bytes, slashes and harmless escapes is the same in all
+ * readings, and is read once.
  *
- * Work is linear in the text. Invariants. (test/unit/policy/path.c)
+ * Linear in the text. Invariants. (test/unit/policy/path.c)
  *   (1) No canonical segment is empty, `.` or `..`, or has a slash or a NUL in
- *       it; but one that found no room any more is empty.
+ *       it; a segment without room is empty.
  *   (2) Reading what was printed gives the same path, but for bytes that need
  *       an escape.
- *   (3) count is exact up to SL_PATH_SEGMENTS, wherever the path has been in
- *       between: sixty detours up and down again are no detours.
- *   (4) Where the canonical walk met nothing odd, every reading is the same.
+ *   (3) count is exact up to SL_PATH_SEGMENTS, whatever `..` has removed.
+ *   (4) If the canonical reading met nothing odd, all readings are the same.
  */
 #include <string.h>
 
@@ -375,7 +371,7 @@ static bool is_among(const struct sl_path *list, unsigned count,
     return false;
 }
 
-/* Read it as `habits` say. */
+/* Read it with these rules. */
 static void read_again(unsigned habits, struct sl_str text, char *room,
                        struct sl_path *ret)
 {
@@ -389,8 +385,7 @@ static void read_again(unsigned habits, struct sl_str text, char *room,
     read_as(&w, text);
 }
 
-/* Add to the first reading what others make of the text; returns how many
- * there are then. */
+/* Add the readings that differ from the first. Returns their number. */
 static unsigned add_readings(struct sl_str text, char *room, size_t size,
                              struct sl_path ret[SL_PATH_READINGS])
 {
@@ -404,10 +399,9 @@ static unsigned add_readings(struct sl_str text, char *room, size_t size,
     return count;
 }
 
-/* A path that begins with a slash, has none behind another nor at its end, no
- * segment that begins with a dot, and before a query nothing but plain bytes,
- * is its own form: the walk would copy it, and meet nothing odd. False if it is
- * another. */
+/* Is the path already canonical? It begins with a slash, has no two in a row
+ * and none at its end, no segment that begins with a dot, and only plain bytes
+ * before a query. */
 static bool read_plain(struct sl_str text, struct sl_path *ret)
 {
     size_t start = 1, i = 1;

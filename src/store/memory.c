@@ -1,7 +1,5 @@
-/* memory.c -- the store in this process: the table behind the store's shape.
- *
- * It answers before take() returns and never fails.
- */
+/* memory.c -- the memory store: the table as a store. Answers before take()
+ * returns, and never fails. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +16,7 @@ struct memory {
     char notice[1024];
 };
 
-/* The allocator knows nothing of the table's wish for whole cache lines. */
+/* The table needs whole cache lines; the allocator does not align to them. */
 #define ALIGN _Alignof(struct memory)
 #define PIECE (sizeof(struct memory) + ALIGN + sizeof(void *))
 
@@ -93,7 +91,7 @@ static int decide_held(struct memory *m, struct sl_take *take, unsigned count)
     return verdict == SL_SET_NO_HOLD_ROOM ? SLUICE_EFULL : 0;
 }
 
-/* Every part for itself, but for what is carried to it. */
+/* Each part by itself, with what is carried to it. */
 static void decide_each(struct memory *m, struct sl_part *parts, unsigned count,
                         sl_ns now)
 {

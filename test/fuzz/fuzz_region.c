@@ -74,11 +74,11 @@ static struct sl_part part_of(unsigned limit, unsigned key, char text[16])
     int len = snprintf(text, 16, "%u", key);
 
     return (struct sl_part){
-        .of = &limits[limit],
+        .binding = &limits[limit],
         .limit = &limits[limit].strictest,
         .key = {text, (size_t)len},
         .cost = 1,
-        .when = NOW
+        .taken_at = NOW
     };
 }
 

@@ -37,20 +37,20 @@ static void must_be_bounded(const struct sl_usage_report_item *use)
 
 static void read_body(struct sl_str body)
 {
-    static const struct sl_server door = {.protocol = &sl_protocol_http,
-                                          .name = "http"};
+    static const struct sl_server server = {.protocol = &sl_protocol_http,
+                                            .name = "http"};
     struct sl_http1 request = {.body = body};
     struct sl_usage_report_items uses;
     struct sl_server_worker worker;
     struct sl_http_call *call;
     json_t *root;
 
-    sl_server_worker_init(&worker, &door, engine, NULL, NULL);
+    sl_server_worker_init(&worker, &server, engine, NULL, NULL);
     call = sl_http_call_new(&worker);
     MUST(call != NULL);
     call->request = &request;
     call->status = 200;
-    (void)sl_check_hold(&call->ask);
+    (void)sl_check_hold(&call->check);
     if (sl_uses_read(call, &uses)) {
         for (unsigned i = 0; i < uses.count; i++)
             must_be_bounded(&uses.list[i]);
