@@ -4,8 +4,8 @@
     cases.py again LOG.json
         print the failed programs that run once more, one name a line
     cases.py count STAGE FOLDER LOG.json [AGAIN.json]
-        print PROGRAMS PASSED FAILED NOTE; write the output of failed programs
-        and STAGE.slowest to FOLDER
+        print PROGRAMS PASSED FAILED NOTE; write STAGE.failed, which is the
+        end of what failed programs printed, and STAGE.slowest to FOLDER
 
 The logs are Meson's, one program a line. Programs that start processes and wait
 for sockets may fail on a busy machine: they run once more. Other programs, and
@@ -48,11 +48,11 @@ class Program:
         return bool(self.suites & WITH_PROCESSES) and \
             not self.suites & WITHOUT and not self.undefined
 
-    def complain(self):
-        """Print the end of its output, which Meson does not show."""
+    def complain(self, file):
+        """Write the end of its output, which Meson does not show."""
         said = [line for line in self.said.splitlines()
                 if not line.startswith("ok ")]
-        print(self.name, *said[-40:], sep="\n", file=sys.stderr)
+        print(self.name, *said[-40:], sep="\n", file=file)
 
     def keep(self, path):
         with open(path, "w", encoding="utf-8") as file:
@@ -76,14 +76,16 @@ def count(stage, folder, first, second):
     unsteady = []
     for name, one in second.items():
         one.keep(os.path.join(folder, f"{stage}.{name}.second"))
-        first[name].complain()
+        first[name].complain(sys.stderr)
         first[name].keep(os.path.join(folder, f"{stage}.{name}.first"))
         if not one.failed:
             unsteady.append(name)
     last = {**first, **second}
-    for one in last.values():
-        if one.failed:
-            one.complain()
+    with open(os.path.join(folder, stage + ".failed"), "w",
+              encoding="utf-8") as file:
+        for one in last.values():
+            if one.failed:
+                one.complain(file)
     with open(os.path.join(folder, stage + ".slowest"), "w",
               encoding="utf-8") as file:
         for one in sorted(first.values(), key=lambda one: -one.seconds)[:SLOWEST]:
@@ -93,6 +95,9 @@ def count(stage, folder, first, second):
     note = "%d programs, %d cases" % (len(last), good + bad)
     if unsteady:
         note += ", unsteady: " + " ".join(sorted(unsteady))
+    failed = sorted(one.name for one in last.values() if one.failed)
+    if failed:
+        note += ", failed: " + " ".join(failed)
     print(len(last), good, bad, note)
 
 

@@ -142,7 +142,6 @@ measure_coverage() {
         --exclude-throw-branches --gcov-ignore-parse-errors --txt build/logs/coverage.txt \
         --json-summary build/logs/coverage.json \
         build/asan || return # not all of build
-    cat build/logs/coverage.txt
     percent=$(python3 -c 'import json, sys
 print(json.load(sys.stdin)["line_percent"])' <build/logs/coverage.json)
     read -r good bad note <build/logs/asan.tally
