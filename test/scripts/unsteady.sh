@@ -69,7 +69,9 @@ check 'no other is run twice' test "$(runs a c other)" = 3
 
 project 'daemon b 2'
 check 'one that fails twice has failed' is 1
-check 'and is counted once' test "$tally" = '3 1 2 programs, 4 cases'
+check 'and is counted once, and named' test "$tally" = \
+    '3 1 2 programs, 4 cases, failed: b'
+check 'and what it printed is kept' grep -qx 'not ok 2' build/logs/stage.failed
 check 'after two runs' test "$(runs b)" = 2
 
 project 'unit a 1' 'prop b 1' 'conform c 1'
