@@ -236,9 +236,9 @@ static void use_decision(struct reporting *r)
     if (check->err)
         return;
     sl_meter_view_of(check, use->rule, use->request.now, &after);
-    r->views[i].used = after.used;
-    r->views[i].left = after.left;
-    r->views[i].blind = after.blind;
+    after.scope = r->views[i].scope;
+    after.id = r->views[i].id;
+    r->views[i] = after;
     if (r->usage[i].needs_refund && r->usage[i].change < 0 && !after.blind)
         refund(r, &r->usage[i]);
 }
