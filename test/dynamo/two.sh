@@ -41,7 +41,7 @@ for _ in range(int(count)):
     said = json.loads(line.getresponse().read())
     passed += said["allowed"]
     degraded += said["degraded"]
-print(passed, degraded)
+sys.stdout.write("%d %d\n" % (passed, degraded))  # one write: two print at once
 EOF
     done | awk '{ p += $1; d += $2 } END { print p, d }'
     wait
