@@ -88,15 +88,23 @@ void sl_pg_plan_close(struct sl_pg_plan *plans);
  *
  * Statements are sent without waiting for their results:
  *
- *     send ... send ... query --> flush --> results of the sends (errors are
- *                                           kept) --> result of the query
+ *     send ... send ... query --> sync --> results of the sends (errors are
+ *                                          kept) --> result of the query
  *
- * so that a transaction waits once for each query and not for each statement. A
- * result that does not come within SL_PG_WAIT closes the connection.
+ * so that a transaction waits once for each query and not for each statement.
+ * Each query ends with a sync: from its answer on, the server knows that the
+ * transaction is idle, and ends it after SL_PG_IDLE_MS if the client is stopped
+ * or gone.
+ *
+ * While an answer is late, another connection asks the server about the first
+ * one (pg_probe.c). If its backend waits for the client, or is gone, the
+ * statement or its answer was lost: the connection is closed. An answer that
+ * does not come within SL_PG_WAIT closes it in any case.
  *
  * A lost connection is opened again by the next call that needs it: at once the
  * first time, and then after a pause that doubles from PAUSE_MIN to PAUSE_MAX.
- * Until then all calls fail.
+ * Until then all calls fail. The new connection first ends the backend of the
+ * lost one, which may still have locks.
  */
 
 #define SL_PG_SCHEMA "sluice" /* of our tables */
@@ -104,8 +112,12 @@ void sl_pg_plan_close(struct sl_pg_plan *plans);
 /* Shorter than SL_PG_WAIT, so that the server reports the reason. */
 #define SL_PG_STATEMENT_MS 4000
 #define SL_PG_LOCK_MS      2000
-#define SL_PG_IDLE_MS      10000 /* in a transaction: the client was stopped */
+#define SL_PG_IDLE_MS      3000  /* in a transaction: the client was stopped */
+#define SL_PG_TXN_MS       10000 /* a whole transaction; PostgreSQL 17 */
 #define SL_PG_WAIT         (6 * SL_S)
+
+/* While a connection is opened; libpq's shortest timeout. */
+#define SL_PG_OPEN_WAIT (2 * SL_S)
 
 struct pg_conn; /* libpq's PGconn and PGresult */
 struct pg_result;
@@ -120,6 +132,21 @@ struct sl_pg_params {
     int binary;                /* 1: results in binary format */
 };
 
+#define SL_TEXT_OF(number) #number
+#define SL_TEXT(number)    SL_TEXT_OF(number)
+
+/* When a session began, in µs, of a row of pg_stat_activity. */
+#define SL_PG_SINCE                                                            \
+    "CAST(extract(epoch FROM backend_start) * 1000000 AS bigint)"
+
+/* A session of the server. A process id alone may be used again. */
+struct sl_pg_backend {
+    char pid[12];   /* "": none */
+    char since[24]; /* when it began, in µs */
+};
+
+struct sl_pg_probe;
+
 struct sl_pg_conn {
     const char *url;
     char shown[SL_PG_SHOWN];
@@ -132,11 +159,15 @@ struct sl_pg_conn {
     struct pg_conn *conn; /* NULL: not connected */
     sl_ns timeout;        /* for one result; SL_PG_WAIT */
     unsigned unread;
-    bool synced;   /* a sync was sent and not read yet */
-    bool failed;   /* a statement that was sent has failed: see diag */
-    bool was_lost; /* set by the calls below; the caller resets it */
+    bool synced;    /* a sync was sent and not read yet */
+    bool failed;    /* a statement that was sent has failed: see diag */
+    bool was_lost;  /* set by the calls below; the caller resets it */
+    bool is_locked; /* that statement has waited too long for a lock */
     struct sl_diag diag;
-    sl_ns pause, next_try; /* monotonic */
+    struct sl_pg_backend backend, lost; /* of this connection; of one before
+                                         * that may still run */
+    struct sl_pg_probe *probe;          /* or NULL */
+    sl_ns pause, next_try;              /* monotonic */
     struct sl_clock clock;
 };
 
@@ -194,6 +225,31 @@ void sl_pg_conn_drop(struct sl_pg_conn *link);
 
 /* Monotonic time. */
 sl_ns sl_pg_now(const struct sl_pg_conn *link);
+
+/* ---- pg_probe.c: is a connection lost whose answer is late? ---- */
+
+/* When the first probe of an answer begins. */
+#define SL_PG_PROBE_AFTER (500 * SL_MS)
+
+/* Begins a probe of the connection; NULL: not possible. */
+struct sl_pg_probe *sl_pg_probe_new(const struct sl_pg_conn *link);
+
+/* NULL is allowed. */
+void sl_pg_probe_free(struct sl_pg_probe *probe);
+
+/* What to poll() for. */
+struct pollfd;
+void sl_pg_probe_poll(const struct sl_pg_probe *probe, struct pollfd *ret);
+
+enum sl_pg_probe_result {
+    SL_PG_PROBE_GOES_ON,
+    SL_PG_PROBE_LOST,    /* the backend waits for the client, or is gone */
+    SL_PG_PROBE_WORKING, /* it works on a statement */
+    SL_PG_PROBE_UNKNOWN, /* the server cannot be asked */
+};
+
+/* Goes on after poll(). */
+enum sl_pg_probe_result sl_pg_probe_step(struct sl_pg_probe *probe, sl_ns now);
 
 /* ---- any bytes as a text of PostgreSQL.
  *

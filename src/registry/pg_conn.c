@@ -8,7 +8,19 @@
 #include "registry/pg.h"
 
 #define PAUSE_MIN (100 * SL_MS)
-#define PAUSE_MAX (5 * SL_S)
+#define PAUSE_MAX (500 * SL_MS)
+
+/* A silent peer is checked after this many seconds, and every second then. The
+ * third check without an answer, or data that the peer has not acknowledged for
+ * this long, closes the connection. Both ends do so. */
+#define KEEPALIVE_S     3
+#define USER_TIMEOUT_MS 6000
+
+/* How often a probe that waits is looked at. */
+#define PROBE_TICK (50 * SL_MS)
+
+/* SQLSTATE of a lock that was not granted in time. */
+#define LOCK_NOT_AVAILABLE "55P03"
 
 /* ---- errors ---- */
 
@@ -34,8 +46,12 @@ static int refuse_result(struct sl_pg_conn *l, struct sl_diag *diag,
 /* Keeps the first error of a pipeline, which causes all later ones. */
 static int note(struct sl_pg_conn *l, const PGresult *result)
 {
-    if (!l->failed && PQresultStatus(result) != PGRES_PIPELINE_ABORTED)
+    const char *code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+
+    if (!l->failed && PQresultStatus(result) != PGRES_PIPELINE_ABORTED) {
         refuse_result(l, &l->diag, result);
+        l->is_locked = code && strcmp(code, LOCK_NOT_AVAILABLE) == 0;
+    }
     l->failed = true;
     return SLUICE_ESTORE;
 }
@@ -48,8 +64,18 @@ static bool is_good(const PGresult *result)
            status == PGRES_SINGLE_TUPLE || status == PGRES_PIPELINE_SYNC;
 }
 
+static void end_probe(struct sl_pg_conn *l)
+{
+    sl_pg_probe_free(l->probe);
+    l->probe = NULL;
+}
+
 void sl_pg_conn_drop(struct sl_pg_conn *l)
 {
+    end_probe(l);
+    if (l->backend.pid[0])
+        l->lost = l->backend;
+    l->backend.pid[0] = '\0';
     PQfinish(l->conn);
     l->conn = NULL;
     l->unread = 0;
@@ -66,6 +92,7 @@ static int lose(struct sl_pg_conn *l, const char *why)
         refuse_saying(l, &l->diag, SLUICE_ESTORE,
                       said[0] ? said : "the connection was lost");
     l->failed = true;
+    l->is_locked = false;
     sl_pg_conn_drop(l);
     return SLUICE_ESTORE;
 }
@@ -77,36 +104,74 @@ sl_ns sl_pg_now(const struct sl_pg_conn *l)
     return l->clock.mono(l->clock.ctx);
 }
 
-/* Waits until there is input, or output can continue. */
-static int await(struct sl_pg_conn *l, bool more_to_send, sl_ns until)
+/* Goes on with a probe. */
+static int step_probe(struct sl_pg_conn *l, sl_ns *probe_at)
 {
-    struct pollfd fd = {.fd = PQsocket(l->conn),
-                        .events = more_to_send ? POLLIN | POLLOUT : POLLIN};
-    sl_ns left = until - sl_pg_now(l);
+    sl_ns now = sl_pg_now(l);
+    enum sl_pg_probe_result result = SL_PG_PROBE_UNKNOWN;
+
+    if (l->probe)
+        result = sl_pg_probe_step(l->probe, now);
+    if (result == SL_PG_PROBE_GOES_ON)
+        return 0;
+    end_probe(l);
+    if (result == SL_PG_PROBE_LOST)
+        return lose(l, "the connection was lost without notice");
+    if (result == SL_PG_PROBE_WORKING)
+        *probe_at = now + SL_PG_PROBE_AFTER;
+    if (now >= *probe_at)
+        l->probe = sl_pg_probe_new(l);
+    if (!l->probe && now >= *probe_at)
+        *probe_at = now + SL_PG_PROBE_AFTER;
+    return 0;
+}
+
+/* Waits until there is input, or output can continue. */
+static int await(struct sl_pg_conn *l, bool more_to_send, sl_ns until,
+                 sl_ns *probe_at)
+{
+    struct pollfd fds[2] = {
+        {.fd = PQsocket(l->conn),
+         .events = more_to_send ? POLLIN | POLLOUT : POLLIN},
+        {.fd = -1                      }
+    };
+    sl_ns now = sl_pg_now(l), wake = until;
     int got;
 
-    if (left <= 0)
+    if (now >= until)
         return lose(l, "the server does not answer");
-    got = poll(&fd, 1, (int)(left / SL_MS) + 1);
+    if (l->probe)
+        sl_pg_probe_poll(l->probe, &fds[1]);
+    if (*probe_at < wake)
+        wake = *probe_at > now ? *probe_at : now;
+    if (l->probe)
+        wake = now + PROBE_TICK < until ? now + PROBE_TICK : until;
+    got = poll(fds, 2, (int)((wake - now) / SL_MS) + 1);
     if (got < 0 && errno != EINTR)
         return lose(l, strerror(errno));
-    return 0;
+    /* An answer that has come is read first. */
+    if (fds[0].revents)
+        return 0;
+    return l->probe || sl_pg_now(l) >= *probe_at ? step_probe(l, probe_at) : 0;
 }
 
 /* Reads the next result; *ret NULL is the end of a statement. */
 static int get(struct sl_pg_conn *l, PGresult **ret)
 {
     sl_ns until = sl_pg_now(l) + l->timeout;
+    sl_ns probe_at =
+        l->backend.pid[0] ? until - l->timeout + SL_PG_PROBE_AFTER : SL_NS_NONE;
     int sending = PQflush(l->conn);
 
     while (sending >= 0 && PQisBusy(l->conn)) {
-        if (await(l, sending > 0, until))
+        if (await(l, sending > 0, until, &probe_at))
             return SLUICE_ESTORE;
         if (!PQconsumeInput(l->conn))
             return lose(l, NULL);
         if (sending > 0)
             sending = PQflush(l->conn);
     }
+    end_probe(l);
     if (sending < 0)
         return lose(l, NULL);
     *ret = PQgetResult(l->conn);
@@ -187,25 +252,95 @@ void sl_pg_init(struct sl_pg_conn *l)
 
 void sl_pg_close(struct sl_pg_conn *l)
 {
+    end_probe(l);
     PQfinish(l->conn);
     l->conn = NULL;
 }
 
+/* Settings that older servers and some platforms do not have. */
+static void set_more(struct sl_pg_conn *l)
+{
+    static const struct {
+        int version;
+        const char *sql;
+    } settings[] = {
+        {140000, "SET client_connection_check_interval = '1s'"     },
+        {170000, "SET transaction_timeout = " SL_TEXT(SL_PG_TXN_MS)},
+    };
+    struct sl_diag ignored = {0};
+
+    for (size_t i = 0; i < SL_LEN(settings); i++)
+        if (PQserverVersion(l->conn) >= settings[i].version && l->conn)
+            (void)!sl_pg_exec(l, settings[i].sql, NULL, &ignored);
+}
+
+/* Reads which backend serves this connection. */
+static int read_backend(struct sl_pg_conn *l, struct sl_diag *diag)
+{
+    PGresult *result = NULL;
+    int err = sl_pg_exec(l,
+                         "SELECT pid, " SL_PG_SINCE " FROM pg_stat_activity"
+                         " WHERE pid = pg_backend_pid()",
+                         &result, diag);
+
+    if (err)
+        return err;
+    if (PQntuples(result) == 1) {
+        snprintf(l->backend.since, sizeof(l->backend.since), "%s",
+                 PQgetvalue(result, 0, 1));
+        snprintf(l->backend.pid, sizeof(l->backend.pid), "%s",
+                 PQgetvalue(result, 0, 0));
+    }
+    PQclear(result);
+    return 0;
+}
+
+/* Ends the backend of the lost connection: it may have locks, and the server
+ * may not notice for long that its client is gone. A role may end its own
+ * sessions, unless an administrator has forbidden it. */
+static void end_lost(struct sl_pg_conn *l)
+{
+    struct sl_diag ignored = {0};
+    char sql[200];
+
+    if (!l->lost.pid[0])
+        return;
+    snprintf(sql, sizeof(sql),
+             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+             " WHERE pid = %s AND " SL_PG_SINCE " = %s",
+             l->lost.pid, l->lost.since);
+    if (!sl_pg_exec(l, sql, NULL, &ignored) || l->conn)
+        l->lost.pid[0] = '\0';
+}
+
 static int set_up(struct sl_pg_conn *l, struct sl_diag *diag)
 {
-    char sql[400];
+    char sql[600];
     int err;
 
     snprintf(sql, sizeof(sql),
              "SET client_encoding = 'UTF8'; SET statement_timeout = %d;"
              "SET lock_timeout = %d;"
              "SET idle_in_transaction_session_timeout = %d;"
+             "SET tcp_keepalives_idle = %d; SET tcp_keepalives_interval = 1;"
+             "SET tcp_keepalives_count = 3; SET tcp_user_timeout = %d;"
              "SET default_transaction_isolation = 'read committed'%s%s%s",
-             SL_PG_STATEMENT_MS, SL_PG_LOCK_MS, SL_PG_IDLE_MS,
+             SL_PG_STATEMENT_MS, SL_PG_LOCK_MS, SL_PG_IDLE_MS, KEEPALIVE_S,
+             USER_TIMEOUT_MS,
              l->read_only ? ";SET default_transaction_read_only = on" : "",
              l->search_path ? ";SET search_path = " : "",
              l->search_path ? l->search_path : "");
     err = sl_pg_exec(l, sql, NULL, diag);
+    if (!err)
+        set_more(l);
+    if (!err && !l->conn)
+        err = refuse_saying(l, diag, SLUICE_ESTORE, l->diag.sentence);
+    if (!err)
+        err = read_backend(l, diag);
+    if (!err)
+        end_lost(l);
+    if (!err && !l->conn)
+        err = refuse_saying(l, diag, SLUICE_ESTORE, l->diag.sentence);
     return err ? err : l->on_open(l, diag);
 }
 
@@ -213,9 +348,18 @@ static int set_up(struct sl_pg_conn *l, struct sl_diag *diag)
 static PGconn *begin(const struct sl_pg_conn *l)
 {
     static const char *const names[] = {
-        "connect_timeout",           "tcp_user_timeout", "keepalives_idle",
-        "fallback_application_name", "dbname",           NULL};
-    const char *const values[] = {"3", "6000", "10", "sluiced", l->url, NULL};
+        "connect_timeout",  "tcp_user_timeout",
+        "keepalives_idle",  "keepalives_interval",
+        "keepalives_count", "fallback_application_name",
+        "dbname",           NULL};
+    const char *const values[] = {"2",
+                                  SL_TEXT(USER_TIMEOUT_MS),
+                                  SL_TEXT(KEEPALIVE_S),
+                                  "1",
+                                  "3",
+                                  "sluiced",
+                                  l->url,
+                                  NULL};
 
     return PQconnectdbParams(names, values, 1);
 }
@@ -229,9 +373,10 @@ static void ignore(void *ctx, const char *message)
 
 static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
 {
+    sl_ns timeout = l->timeout;
     int err;
 
-    l->failed = false;
+    l->failed = l->is_locked = false;
     l->unread = 0;
     l->synced = false;
     l->conn = begin(l);
@@ -245,11 +390,15 @@ static int open_link(struct sl_pg_conn *l, struct sl_diag *diag)
                             "PostgreSQL 13 or later is required");
     else if (PQsetnonblocking(l->conn, 1))
         err = sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
-    else
+    else {
+        l->timeout = SL_PG_OPEN_WAIT;
         err = set_up(l, diag);
+        l->timeout = timeout;
+    }
     if (err) {
         PQfinish(l->conn);
         l->conn = NULL;
+        l->backend.pid[0] = '\0';
     }
     return err;
 }
@@ -291,6 +440,8 @@ int sl_pg_conn_ensure(struct sl_pg_conn *l, struct sl_diag *diag)
     l->pause = err ? (l->pause ? 2 * l->pause : PAUSE_MIN) : 0;
     if (l->pause > PAUSE_MAX)
         l->pause = PAUSE_MAX;
+    if (err && sl_pg_now(l) - now > PAUSE_MAX)
+        l->pause = PAUSE_MIN; /* the attempt itself took long */
     l->next_try = err ? sl_pg_now(l) + l->pause : 0;
     return err;
 }
@@ -440,18 +591,18 @@ int sl_pg_conn_query(struct sl_pg_conn *l, const char *name,
 
     if (err)
         return err;
-    if (last)
-        err = send_sync(l);
-    else if (!PQsendFlushRequest(l->conn))
-        err = lose(l, NULL);
+    err = send_sync(l);
     if (!err)
         err = read_before(l);
     if (!err)
         err = read_answer(l, by_row, &result);
-    if (last && !by_row && l->conn && read_to_sync(l))
+    if (!by_row && l->conn && read_to_sync(l))
         err = SLUICE_ESTORE;
     if (!err && l->failed)
         err = SLUICE_ESTORE;
+    if (!last && !by_row && !err &&
+        PQtransactionStatus(l->conn) != PQTRANS_INTRANS)
+        err = lose(l, "the transaction has ended");
     if (last && l->conn)
         l->failed = false; /* the transaction has ended */
     if (err)

@@ -52,7 +52,7 @@ static const struct {
  */
 
 /* How often a silent connection is checked. */
-#define SILENCE (5 * SL_S)
+#define SILENCE (2 * SL_S)
 #define AGAIN   (200 * SL_MS)
 
 #define TEXT_MOST ((size_t)64 << 10)
@@ -619,6 +619,9 @@ static int listen_to(struct sl_database *db, sl_notified_f *heard, void *ctx,
 
 /* Migrations may take longer than queries. */
 #define PATIENCE SL_MIN
+#define PATIENT                                                                \
+    "BEGIN; SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = "    \
+    "'60s'"
 
 /* The types of schema.def. Names compare by their bytes. */
 #define NAME_OR_NULL "text COLLATE \"C\""
@@ -769,6 +772,7 @@ static int bring_up(struct sl_pg_conn *l, struct sl_diag *diag)
 static int migrate(struct sl_pg_conn *l, struct sl_diag *diag)
 {
     struct sl_diag ignored = {0};
+    sl_ns timeout = l->timeout;
     int version = 0;
     int err = check_version(l, &version, diag);
 
@@ -776,8 +780,9 @@ static int migrate(struct sl_pg_conn *l, struct sl_diag *diag)
         return err;
     l->timeout = PATIENCE;
     err = sl_pg_exec(l,
-                     "BEGIN; SET LOCAL statement_timeout = '60s';"
-                     " SET LOCAL lock_timeout = '60s'",
+                     PQserverVersion(l->conn) >= 170000 ? PATIENT
+                         "; SET LOCAL transaction_timeout = '60s'"
+                                                        : PATIENT,
                      NULL, diag);
     if (!err)
         err = bring_up(l, diag);
@@ -785,7 +790,7 @@ static int migrate(struct sl_pg_conn *l, struct sl_diag *diag)
         err = sl_pg_exec(l, "COMMIT", NULL, diag);
     else if (l->conn && sl_pg_exec(l, "ROLLBACK", NULL, &ignored))
         err = SLUICE_ESTORE;
-    l->timeout = SL_PG_WAIT;
+    l->timeout = timeout;
     return err;
 }
 

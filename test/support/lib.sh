@@ -48,6 +48,11 @@
 #   provider_start     leaves its address in $provider
 #   token QUERY        a token of it
 #
+# A network that fails, see test/support/proxy.py:
+#
+#   proxy_start SERVER leaves its address in $proxy
+#   network WORD...    pass, cut, hold or delay
+#
 # A Redis of the test's own, on a unix socket:
 #
 #   redis_start WORD...  leaves $redis_pid; $store is its address
@@ -61,7 +66,7 @@ set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[1]}")" && pwd)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 number=0 failed=0 status=0 out='' err='' running=() client='' log=''
-code='' fields='' http='' admin='' resp='' pid='' flows=()
+proxy='' code='' fields='' http='' admin='' resp='' pid='' flows=()
 allowed='' denied='' outage='' unanswered='' degraded='' slowest=''
 listeners=(--listen-http 127.0.0.1:0 --listen-admin 127.0.0.1:0 --log-format json)
 if [[ ${1-} = */sluiced && ${2-} = */sluiced-test ]]; then
@@ -405,6 +410,20 @@ provider_start() {
 
 token() {
     curl -sS --max-time 10 "http://$provider/token?$1"
+}
+
+# ---- a network ----
+
+proxy_start() {
+    rm -f "$folder/network"
+    background "$folder/proxy.port" python3 "$root/test/support/proxy.py" \
+        "$1" "$folder/network"
+    until_ test -s "$folder/proxy.port"
+    proxy=127.0.0.1:$(<"$folder/proxy.port")
+}
+
+network() {
+    python3 "$root/test/support/proxy.py" --tell "$folder/network" "$@"
 }
 
 # ---- a Redis ----

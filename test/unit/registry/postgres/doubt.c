@@ -14,7 +14,7 @@ static void begin(struct world *w)
     struct sl_diag diag = {0};
 
     world_folder(w);
-    snprintf(w->path, sizeof(w->path), "postgres://postgres@127.0.0.1:%u/%s",
+    snprintf(w->path, sizeof(w->path), "postgres://plain@127.0.0.1:%u/%s",
              between.port, "postgres");
     if (world_start(w, &diag)) {
         printf("Bail out! %s\n", diag.sentence);
@@ -125,7 +125,8 @@ TEST_WITH(not_committed, struct world *w)
     CASE("the session ends before it is committed");
     fill(&batch);
     backed_run("CREATE FUNCTION sluice.ends() RETURNS trigger LANGUAGE plpgsql"
-               " AS 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid());"
+               " SECURITY DEFINER AS 'BEGIN PERFORM "
+               "pg_terminate_backend(pg_backend_pid());"
                " PERFORM pg_sleep(9); RETURN NULL; END';"
                "CREATE CONSTRAINT TRIGGER ends AFTER UPDATE ON"
                " sluice.usage_counters DEFERRABLE INITIALLY DEFERRED"
@@ -199,11 +200,35 @@ TEST_WITH(late_silent, struct world *w)
     sl_job_clear(&job);
 }
 
+/* From here on the registry may end its own sessions. */
+TEST_WITH(late_ended, struct world *w)
+{
+    struct batch batch;
+
+    backed_run("GRANT EXECUTE ON FUNCTION pg_terminate_backend TO PUBLIC");
+    CASE("the connection is lost during the COMMIT: its session is ended");
+    fill(&batch);
+    atomic_store(&between.keeps, true);
+    CHECK_EQ(hand_in(w, &batch), SLUICE_ESTORE);
+    CHECK(!atomic_load(&between.keeps));
+    CASE("so that nothing is uncertain");
+    CHECK_EQ(batch.job.uncertain_txn, 0);
+    CHECK(!between_bring(&between));
+    CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), 30);
+    CASE("and it is put down when it comes again");
+    CHECK_EQ(send_until(w, &batch, "never"), 0);
+    CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), 35);
+    sl_job_clear(&batch.job);
+}
+
 int main(void)
 {
     struct world w;
 
     signal(SIGPIPE, SIG_IGN);
+    backed_run("CREATE ROLE plain LOGIN;"
+               "GRANT CREATE ON DATABASE postgres TO plain;"
+               "REVOKE EXECUTE ON FUNCTION pg_terminate_backend FROM PUBLIC");
     between_open(&between);
     begin(&w);
     RUN_TESTS_WITH(&w);
