@@ -281,13 +281,14 @@ static double report(struct bench *b, unsigned at_once)
     double begin = wall_ns();
 
     for (unsigned i = 0; i < REPORTS; i++) {
-        usage[i] = (struct sl_usage_entry){.scope = SL_STR("org"),
-                                           .id = b->orgs[b->at++ % KEYS],
-                                           .limit = SL_STR("minutes"),
-                                           .at = b->now,
-                                           .amount = 1,
-                                           .cap = UINT64_MAX,
-                                           .reported = true};
+        usage[i] = (struct sl_usage_entry){
+            .scope = SL_STR("org"),
+            .id = b->orgs[b->at++ % KEYS],
+            .limit = SL_STR("minutes"),
+            .at = b->now,
+            .amount = 1,
+            .cap = UINT64_MAX,
+        };
         sl_job_init(&jobs[i], SL_JOB_USAGE, &sl_alloc_libc);
         jobs[i].loop = b->loop;
         jobs[i].done = on_written;

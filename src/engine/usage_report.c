@@ -66,7 +66,6 @@ static bool tell_hold(const struct sl_decision *d, struct sl_usage_delta *spent)
     spent->hold[0] = name.id.w[0];
     spent->hold[1] = name.id.w[1];
     spent->until = d->now + d->hold_for;
-    spent->over = 0;
     return true;
 }
 
@@ -82,7 +81,6 @@ static void tell(struct sl_usage_sink *meter, const struct sl_decision *d,
     delta_of(d, shown, values, &spent);
     spent.reset = reset;
     spent.amount = d->give_back ? -(int64_t)cost : (int64_t)cost;
-    spent.over = shown->overage && !d->give_back ? shown->overage_units : 0;
     if (!reset && is_held(d, shown) && !tell_hold(d, &spent))
         return;
     meter->calls->spent(meter, &spent);

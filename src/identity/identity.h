@@ -200,7 +200,6 @@ struct sl_usage_delta {
     sl_ns start;    /* of its period; 0: none */
     sl_ns at;       /* when */
     int64_t amount; /* < 0: refund */
-    uint64_t over;  /* part of it beyond the limit */
     uint64_t cap;   /* the limit; UINT64_MAX: none */
     bool level;     /* it has no period */
     bool reset;     /* set the usage to 0 */

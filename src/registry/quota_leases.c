@@ -339,8 +339,7 @@ static int resume_row(struct sl_database *db, struct sl_str node,
                                .node = node,
                                .start = row->start,
                                .at = at,
-                               .cap = UINT64_MAX,
-                               .reported = true};
+                               .cap = UINT64_MAX};
     struct sl_usage_lease_claim c = claim_of(&u);
     int err;
 

@@ -242,8 +242,8 @@ static bool write_line(struct batch *batch, const struct sl_usage_entry *u,
 /* ---- adding ---- */
 
 /* Adds to a line. Sums are limited to the range of a counter. */
-static void sum(struct sl_usage_entry *line, int64_t amount, uint64_t over,
-                sl_ns at, uint64_t cap)
+static void sum(struct sl_usage_entry *line, int64_t amount, sl_ns at,
+                uint64_t cap)
 {
     const int64_t most = SL_USAGE_MOST;
 
@@ -252,15 +252,12 @@ static void sum(struct sl_usage_entry *line, int64_t amount, uint64_t over,
         line->amount = most;
     else if (line->amount < -most)
         line->amount = -most;
-    line->over += over;
-    if (line->over > (uint64_t)most)
-        line->over = (uint64_t)most;
     line->at = at;
     line->cap = cap;
 }
 
 /* Updates a hold that is in the batch. If it was taken and ended there, it
- * counts as a take, except for overage, which is not known yet. */
+ * counts as a take. */
 static void go_on(struct sl_usage_entry *line, const struct sl_usage_entry *u)
 {
     line->until = u->until;
@@ -272,7 +269,6 @@ static void go_on(struct sl_usage_entry *line, const struct sl_usage_entry *u)
     line->at = u->at;
     if (line->act == SL_USAGE_ACT_HOLD) {
         line->act = SL_USAGE_ACT_TAKE;
-        line->reported = true;
     } else {
         line->act = SL_USAGE_ACT_HOLD_END;
         line->start = u->start;
@@ -297,7 +293,7 @@ static bool add_up(struct batch *batch, const struct sl_usage_delta *s)
             line->start != s->start || line->act != SL_USAGE_ACT_TAKE ||
             line->reset || (line->amount < 0) != (s->amount < 0))
             continue;
-        sum(line, s->amount, s->over, s->at, s->cap);
+        sum(line, s->amount, s->at, s->cap);
         return true; /* changed thresholds apply from the next batch on */
     }
     return false;
@@ -321,7 +317,7 @@ static bool put_down(struct sl_usage_buffer *k, const struct sl_usage_entry *u)
             go_on(line, u);
             return true;
         }
-        sum(line, u->amount, u->over, u->at, u->cap);
+        sum(line, u->amount, u->at, u->cap);
         line->thresholds = u->thresholds;
         return true;
     }
@@ -355,7 +351,6 @@ static bool write_down(struct sl_usage_buffer *k,
         .start = s->start,
         .at = s->at,
         .amount = s->amount,
-        .over = s->over,
         .cap = s->cap,
         .level = s->level,
         .reset = s->reset,
@@ -364,11 +359,8 @@ static bool write_down(struct sl_usage_buffer *k,
     struct sl_buf room;
     bool good;
 
-    /* With several nodes only the database knows the overage. */
-    if (k->options.node.len > 0 && !s->level) {
+    if (!s->level)
         u.node = k->options.node;
-        u.reported = true;
-    }
     if (!is_held(&u))
         u.fingerprint = s->fingerprint; /* holds are found by their ids */
     sl_buf_init(&room, SL_USAGE_ID, k->options.alloc);

@@ -41,13 +41,49 @@ static int store(struct sl_database *db, const struct sl_usage_entry *u,
                         c->threshold, u->at);
 }
 
-/* Adds to a day or month: the level, or the amount. */
+/* Adds to a day or month. A level is set: its last value of the day stays. */
 static int add_up(struct sl_database *db, enum sl_query q, int64_t when,
                   const struct sl_usage_entry *u, int64_t over)
 {
     return sl_query_run(db, q, "tttnnni", u->scope, u->id, u->limit, when,
-                        u->level ? (int64_t)u->used : u->change, over,
-                        u->level);
+                        u->level ? (int64_t)u->used : u->change,
+                        u->level ? (int64_t)u->overage : over, u->level);
+}
+
+/* Removes `over` units of overage from the days of the period, the last one
+ * that has some first, and from their months. (7) */
+static int reduce_days(struct sl_database *db, const struct sl_usage_entry *u,
+                       int64_t over)
+{
+    int64_t day, had, part;
+    int err = 0;
+
+    for (; over > 0 && !err; over -= part) {
+        int found = sl_query_one(db, SL_QUERY_OVERAGE_DAY, "tttn nn", u->scope,
+                                 u->id, u->limit, u->start, &day, &had);
+
+        if (found != 1)
+            return found;
+        part = had < over ? had : over;
+        err = sl_query_run(db, SL_QUERY_ADD_DAY, "tttnnni", u->scope, u->id,
+                           u->limit, day, (int64_t)0, -part, false);
+        if (!err)
+            err = sl_query_run(db, SL_QUERY_ADD_MONTH, "tttnnni", u->scope,
+                               u->id, u->limit, sl_month_of(day * SL_DAY),
+                               (int64_t)0, -part, false);
+    }
+    return err;
+}
+
+static int write_days(struct sl_database *db, const struct sl_usage_entry *u,
+                      int64_t over)
+{
+    int64_t more = over > 0 ? over : 0;
+    int err = add_up(db, SL_QUERY_ADD_DAY, u->at / SL_DAY, u, more);
+
+    if (!err)
+        err = add_up(db, SL_QUERY_ADD_MONTH, sl_month_of(u->at), u, more);
+    return err || u->level ? err : reduce_days(db, u, -over);
 }
 
 /* ---- keys ---- */
@@ -142,25 +178,52 @@ static int absorb(struct sl_database *db, const struct sl_usage_entry *u,
     return err;
 }
 
+/* Returns `units` to the credits that paid for them, the last to expire first:
+ * the reverse of absorb(). */
+static int unabsorb(struct sl_database *db, const struct sl_usage_entry *u,
+                    int64_t units)
+{
+    int64_t seq, used, part;
+    int err = 0;
+
+    for (; units > 0 && !err; units -= part) {
+        int found = sl_query_one(db, SL_QUERY_LAST_CREDIT, "ttt nn", u->scope,
+                                 u->id, u->limit, &seq, &used);
+
+        if (found != 1)
+            return found;
+        part = used < units ? used : units;
+        err = sl_query_run(db, SL_QUERY_USE_CREDIT, "nn", seq, -part);
+    }
+    return err;
+}
+
 /* ---- one amount ---- */
 
-/* Returns how much of the amount is beyond the cap. */
-static int64_t beyond(const struct sl_usage_entry *u, const struct counter *was,
-                      int64_t after)
+/* Makes overage + credited what is used beyond the cap, whatever was recorded
+ * before: the order of the records does not matter. Without a cap both stay.
+ * (7) */
+static int charge_beyond(struct sl_database *db, struct sl_usage_entry *u,
+                         struct counter *c)
 {
-    int64_t over, change = after - was->used;
+    int64_t cap = (int64_t)u->cap, over, paid = 0;
+    int err;
 
     if (u->reset)
+        c->overage = c->credited = 0;
+    if (u->reset || u->cap > (uint64_t)SL_USAGE_MOST)
         return 0;
-    if (!u->reported)
-        return (int64_t)u->over;
-    if (change <= 0 || (uint64_t)after <= u->cap)
-        return 0;
-    /* Usage refunded and used again was paid for already. */
-    over = after - (int64_t)u->cap - was->overage - was->credited;
-    if (over < 0)
-        return 0;
-    return over < change ? over : change;
+    over = (c->used > cap ? c->used - cap : 0) - c->overage - c->credited;
+    if (over >= 0) {
+        err = absorb(db, u, over, &paid);
+    } else { /* overage is reduced before credits are returned */
+        paid = over + c->overage < 0 ? over + c->overage : 0;
+        err = unabsorb(db, u, -paid);
+    }
+    u->absorbed = paid != 0;
+    c->credited += paid;
+    c->overage += over - paid;
+    return err;
 }
 
 static int64_t move(const struct sl_usage_entry *u, int64_t used, int64_t by)
@@ -210,27 +273,19 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
                   const struct counter *was, int64_t by)
 {
     struct counter c = *was;
-    int64_t over, absorbed;
     int err;
 
     c.used = move(u, was->used, by);
-    over = beyond(u, was, c.used);
-    err = absorb(db, u, over, &absorbed);
+    err = charge_beyond(db, u, &c);
     if (err)
         return err;
-    u->absorbed = absorbed > 0;
-    over -= absorbed;
-    c.overage += over;
-    c.credited = u->reset ? 0 : c.credited + absorbed;
     c.threshold = u->cap == UINT64_MAX ? was->threshold : reached(u, c.used);
     u->change = c.used - was->used;
     u->threshold_before = (unsigned)was->threshold;
     show(u, &c);
     err = store(db, u, &c);
     if (!err && !u->reset)
-        err = add_up(db, SL_QUERY_ADD_DAY, u->at / SL_DAY, u, over);
-    if (!err && !u->reset)
-        err = add_up(db, SL_QUERY_ADD_MONTH, sl_month_of(u->at), u, over);
+        err = write_days(db, u, c.overage - was->overage);
     if (!err && u->reset)
         err = sl_query_run(db, SL_QUERY_DROP_THINGS, "ttt", u->scope, u->id,
                            u->limit);
@@ -359,7 +414,6 @@ static int put_part(struct sl_database *db, struct sl_usage_entry *u,
 
     if (amount == 0)
         return 0;
-    part.reported = true;
     part.cap = row->cap;
     part.start = start;
     part.amount = amount;

@@ -8,7 +8,9 @@
  * for SL_KEY_LIFE. A report with a name sets the amount of one thing (a link:
  * 1; gone: 0), and may be repeated.
  *
- * Overage is usage beyond the limit that no credit paid for.
+ * Overage is usage beyond the limit that no credit paid for. It follows from
+ * the counter, not from the order of the amounts: the usage of a decision may
+ * be recorded after a report that came later.
  *
  * Invariants. (test/unit/registry checks each by number.)
  *   (1) used = the sum of all recorded amounts, never below 0.
@@ -17,6 +19,9 @@
  *   (4) The reports of one job are recorded all or not at all.
  *   (5) Credits are used in the order of their expiry, and never below 0.
  *   (6) The usage of a hold is recorded once, with its final amount.
+ *   (7) overage + credited is what is used beyond the cap; overage is not 0
+ * only if no credit is left. The overage of the days adds up to it. So amounts
+ *       have the same sums in any order in which used does not fall below 0.
  */
 #ifndef SL_REGISTRY_USAGE_DB_H
 #define SL_REGISTRY_USAGE_DB_H
@@ -55,14 +60,12 @@ struct sl_usage_entry {
     struct sl_hash128
         fingerprint; /* of scope, id and limit; zeros: not computed */
     enum sl_usage_act act;
-    bool reported;  /* overage is computed here */
     bool level;     /* has no period: days show the level */
     bool reset;     /* set the counter to 0 */
     bool enforce;   /* refuse it if it does not fit */
     sl_ns start;    /* of the period; 0: none */
     sl_ns at;       /* when */
     int64_t amount; /* with a name: the new total of the name */
-    uint64_t over;  /* decided: units beyond the cap */
     uint64_t cap;   /* UINT64_MAX: none */
     struct sl_thresholds thresholds; /* percent of the cap that fire events */
 
@@ -80,7 +83,7 @@ struct sl_usage_entry {
     uint64_t used, overage, credited;
     uint64_t owed;   /* out of sl_usage_db_each() */
     uint64_t leased; /* out with LEASED: units leased to all nodes */
-    bool absorbed;   /* out: credits were used */
+    bool absorbed;   /* out: credits were used or returned */
     unsigned threshold_before,
         threshold; /* out: highest threshold, before and now */
 };

@@ -76,7 +76,6 @@ static struct sl_usage_entry usage_of(const struct model_report *r, char key[8],
                                .key = SL_STR(""),
                                .name = SL_STR(""),
                                .cap = r->level ? CAP_LEVEL : CAP_QUOTA,
-                               .reported = true,
                                .level = r->level,
                                .enforce = r->enforce,
                                .reset = r->reset};

@@ -330,6 +330,26 @@ for store in memory: memory:./state; do
     stop
 done
 
+# ---- reports that are recorded before the decisions they follow ----
+
+# A decision is recorded by its thread, up to 50 ms later than a report that
+# another thread got after it.
+past_midnight
+start -c p.yaml --threads 4 ${books:+--deadline 5s} --store memory: \
+    --usage "sqlite:./order.db$books"
+for i in {1..20}; do
+    job transcribe "order$i" ',"cost":110'
+    report "{\"org\":\"order$i\",\"limit\":\"minutes\",\"amount\":50}"
+done
+all_right() {
+    for i in {1..20}; do
+        meters "org/order$i"
+        has "$out" '"used":160,"overage":40}],"months":' || return 1
+    done
+}
+check 'overage does not depend on the order of the records' until_ all_right
+stop
+
 # ---- without a usage database ----
 
 begin --store memory: --usage none

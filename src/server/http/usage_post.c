@@ -183,7 +183,6 @@ static bool fill(struct reporting *r, unsigned i)
         .key = use->key,
         .name = use->name,
         .cap = r->views[i].limited ? r->views[i].cap : UINT64_MAX,
-        .reported = true,
         .level = use->rule->kind == SL_LEVEL,
         .enforce = use->enforce,
         .needs_refund = !sl_engine_is_shared(call->worker->engine),

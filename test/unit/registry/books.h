@@ -24,7 +24,6 @@ static inline struct sl_usage_entry report(const char *id, int64_t amount,
                                    .amount = amount,
                                    .key = sl_str_c(key),
                                    .cap = 100,
-                                   .reported = true,
                                    .thresholds = thresholds};
 }
 
@@ -96,10 +95,26 @@ static inline uint64_t sum(struct world *w, const char *id,
     return all;
 }
 
-static inline void give(struct world *w, uint64_t amount, sl_ns expires)
+static inline uint64_t sum_overage(struct world *w, const char *id,
+                                   enum sl_usage_row_kind kind)
+{
+    struct sl_job job;
+    size_t count;
+    const struct sl_usage_row *rows = read_rows(w, id, &job, &count);
+    uint64_t all = 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].kind == kind)
+            all += rows[i].overage;
+    sl_job_clear(&job);
+    return all;
+}
+
+static inline void give_to(struct world *w, const char *id, uint64_t amount,
+                           sl_ns expires)
 {
     struct sl_credit_grant grant = {.scope = S("org"),
-                                    .id = S("rich"),
+                                    .id = sl_str_c(id),
                                     .limit = S("minutes"),
                                     .amount = amount,
                                     .expires = expires,
@@ -113,6 +128,11 @@ static inline void give(struct world *w, uint64_t amount, sl_ns expires)
     CHECK_EQ(job.err, 0);
     CHECK(grant.number > 0);
     sl_job_clear(&job);
+}
+
+static inline void give(struct world *w, uint64_t amount, sl_ns expires)
+{
+    give_to(w, "rich", amount, expires);
 }
 
 /* The credits that a decision sees: unused, or used in this period. */

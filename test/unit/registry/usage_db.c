@@ -15,7 +15,7 @@ static void test_adding(struct world *w)
     put_one(w, u, SL_USAGE_RECORDED, 115, 15);
     CASE("(1) never below 0");
     u.amount = -1000;
-    put_one(w, u, SL_USAGE_RECORDED, 0, 15);
+    put_one(w, u, SL_USAGE_RECORDED, 0, 0);
     CASE("the next period begins with nothing; days and months go on");
     u = report("acme", 7, "");
     u.start += SL_DAY;
@@ -24,15 +24,13 @@ static void test_adding(struct world *w)
     CHECK_EQ(sum(w, "acme", SL_ROW_DAY), 7);
     CHECK_EQ(sum(w, "acme", SL_ROW_MONTH), 7);
     CHECK_EQ(sum(w, "nobody", SL_ROW_DAY), 0);
-    CASE("what a decision has found to lie beyond it is taken as it is");
-    u = report("decided", 10, "");
-    u.reported = false;
-    u.over = 4;
-    put_one(w, u, SL_USAGE_RECORDED, 10, 4);
     CASE("a reset leaves nothing used, and the history as it was");
+    u = report("decided", 110, "");
+    put_one(w, u, SL_USAGE_RECORDED, 110, 10);
     u.reset = true;
-    put_one(w, u, SL_USAGE_RECORDED, 0, 4);
-    CHECK_EQ(sum(w, "decided", SL_ROW_DAY), 10);
+    put_one(w, u, SL_USAGE_RECORDED, 0, 0);
+    CHECK_EQ(sum(w, "decided", SL_ROW_DAY), 110);
+    CHECK_EQ(sum_overage(w, "decided", SL_ROW_DAY), 10);
 }
 
 static void test_keys(struct world *w)
@@ -167,11 +165,118 @@ static void test_credits(struct world *w)
     CASE("what they do not cover is overage");
     u.amount = 20;
     put_one(w, u, SL_USAGE_RECORDED, 135, 5);
-    CASE("what was given back and is used again was paid for");
+    CASE("(7) what is refunded is no overage, and then no credit is used");
     u.amount = -30;
-    put_one(w, u, SL_USAGE_RECORDED, 105, 5);
+    put_one(w, u, SL_USAGE_RECORDED, 105, 0);
+    CHECK_EQ(known_credit(w, DAY_0, true), 5);
+    CHECK_EQ(known_credit(w, DAY_0, false), 25);
+    CHECK(lists(w, "\"amount\":10,\"unused\":5,"));
+    CHECK(lists(w, "\"amount\":20,\"unused\":20,"));
     u.amount = 30;
     put_one(w, u, SL_USAGE_RECORDED, 135, 5);
+    CHECK_EQ(known_credit(w, DAY_0, true), 30);
+}
+
+/* ---- orders ---- */
+
+#define AMOUNTS 12
+
+struct totals {
+    uint64_t used, overage, credited, unused, days, months;
+};
+
+static struct totals totals_of(struct world *w, const char *id)
+{
+    struct totals t = {.days = sum_overage(w, id, SL_ROW_DAY),
+                       .months = sum_overage(w, id, SL_ROW_MONTH)};
+    struct sl_job job;
+    size_t count;
+    const struct sl_usage_row *rows = read_rows(w, id, &job, &count);
+
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].kind == SL_ROW_CREDIT)
+            t.unused += rows[i].used;
+        if (rows[i].kind != SL_ROW_COUNTER)
+            continue;
+        t.used += rows[i].used;
+        t.overage += rows[i].overage;
+        t.credited += rows[i].credited;
+    }
+    sl_job_clear(&job);
+    return t;
+}
+
+static int64_t any(int64_t below)
+{
+    return random() % below;
+}
+
+/* Decisions of two nodes, reports and refunds, over two days and two months;
+ * refunds are less than the first amount, so that used does not reach 0. */
+static void make_amounts(struct sl_usage_entry *list)
+{
+    list[0] = report("", 40 + any(80), "");
+    for (int i = 1; i < AMOUNTS; i++) {
+        list[i] = report("", any(3) ? any(40) : -any(4), "");
+        if (any(3))
+            list[i].node = any(2) ? S("a") : S("b");
+        list[i].at += any(2) * 40 * SL_DAY;
+    }
+}
+
+static void shuffle(struct sl_usage_entry *list)
+{
+    for (int i = AMOUNTS - 1; i > 1; i--) {
+        int64_t k = 1 + any(i);
+        struct sl_usage_entry u = list[i];
+
+        list[i] = list[k];
+        list[k] = u;
+    }
+}
+
+static struct totals record_all(struct world *w, const char *id,
+                                struct sl_usage_entry *list, uint64_t credits)
+{
+    uint64_t first = credits / 3;
+
+    give_to(w, id, credits - first, SL_NS_NONE);
+    give_to(w, id, first, DAY_0 + 90 * SL_DAY);
+    for (int i = 0; i < AMOUNTS; i++)
+        list[i].id = sl_str_c(id);
+    CHECK_EQ(put(w, list, AMOUNTS / 2), SL_JOB_DONE);
+    CHECK_EQ(put(w, list + AMOUNTS / 2, AMOUNTS / 2), SL_JOB_DONE);
+    return totals_of(w, id);
+}
+
+static void test_orders(struct world *w)
+{
+    struct sl_usage_entry list[AMOUNTS];
+
+    CASE("(7) the sums are the same in any order");
+    srandom(11);
+    for (int round = 0; round < 40; round++) {
+        uint64_t credits = (uint64_t)any(2) * (uint64_t)(3 + any(60));
+        int64_t used = 0;
+        struct totals want = {0}, is;
+        char id[24];
+
+        make_amounts(list);
+        for (int i = 0; i < AMOUNTS; i++)
+            used += list[i].amount;
+        want.used = (uint64_t)used;
+        want.overage = used > 100 ? (uint64_t)used - 100 : 0;
+        want.credited = want.overage < credits ? want.overage : credits;
+        want.unused = credits - want.credited;
+        want.days = want.months = want.overage -= want.credited;
+        for (int order = 0; order < 3; order++) {
+            snprintf(id, sizeof(id), "order%d-%d", round, order);
+            shuffle(list);
+            is = record_all(w, id, list, credits);
+            if (!CHECK(memcmp(&is, &want, sizeof(is)) == 0))
+                return;
+        }
+    }
 }
 
 /* ---- names ---- */
@@ -427,6 +532,7 @@ int main(int argc, char **argv)
     test_things(&w);
     test_marks(&w);
     test_credits(&w);
+    test_orders(&w);
     test_batches(&w);
     test_no_memory(&w);
     test_restart(&w);
