@@ -115,6 +115,8 @@ static int find_paths(struct sl_decision *d, const struct sl_request *request,
         return SLUICE_ENOMEM;
     count = sl_path_readings(request->path, room, readings);
     for (unsigned i = 0; i < count; i++) {
+        if (readings[i].cut)
+            sl_decision_refuse(d, SL_REASON_LONG_PATH);
         unsigned found = sl_routes_find(
             policy->tree, sl_method_of(request->method), &readings[i]);
 

@@ -38,6 +38,7 @@ static const struct {
     [SL_REASON_RUNNING] = {409, "CONFLICT"              },
     [SL_REASON_REUSED] = {422, "IDEMPOTENCY_KEY_REUSED"},
     [SL_REASON_PATH] = {400, "BAD_REQUEST"           },
+    [SL_REASON_LONG_PATH] = {414, "URI_TOO_LONG"          },
     [SL_REASON_HOLDS] = {503, "SERVICE_UNAVAILABLE"   },
     [SL_REASON_QUEUE] = {503, "SERVICE_UNAVAILABLE"   },
     [SL_REASON_CONFLICT] = {409, "CONFLICT"              },
@@ -254,19 +255,22 @@ static const int form_status[SL_ERRORS] = {
     [SL_ERROR_RATE_LIMITED] = 429, [SL_ERROR_PLAN_LIMIT] = 402,
     [SL_ERROR_FORBIDDEN] = 403,    [SL_ERROR_UNAUTHORIZED] = 401,
     [SL_ERROR_CONFLICT] = 409,     [SL_ERROR_UNAVAILABLE] = 503,
+    [SL_ERROR_BAD_REQUEST] = 400,
 };
 
-static enum sl_error error_of(int status)
+/* Other statuses are those of a limit's `deny`, or of a wrong request. */
+static enum sl_error error_of(const struct sl_decision *d)
 {
     for (enum sl_error e = 0; e < SL_ERRORS; e++)
-        if (form_status[e] == status)
+        if (form_status[e] == d->status)
             return e;
-    return SL_ERROR_RATE_LIMITED;
+    return d->reason == SL_REASON_NONE ? SL_ERROR_RATE_LIMITED
+                                       : SL_ERROR_BAD_REQUEST;
 }
 
 const struct sl_error_form *sl_decision_form(const struct sl_decision *d)
 {
-    return &d->policy->errors[error_of(d->status)];
+    return &d->policy->errors[error_of(d)];
 }
 
 int sl_decision_status(const struct sl_decision *decision)
@@ -276,7 +280,7 @@ int sl_decision_status(const struct sl_decision *decision)
     if (decision->allowed)
         return decision->status;
     own = sl_decision_form(decision)->status;
-    if (own == 0 || form_status[error_of(decision->status)] != decision->status)
+    if (own == 0 || form_status[error_of(decision)] != decision->status)
         return decision->status;
     return own;
 }

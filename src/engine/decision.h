@@ -160,10 +160,11 @@ enum sl_reason {
     SL_REASON_BACKLOG,         /* 503 */
     SL_REASON_RUNNING,         /* the same request is running: 409 */
     SL_REASON_REUSED,          /* the key of another request: 422 */
-    SL_REASON_PATH,     /* its readings have too many limits for one set: 400 */
-    SL_REASON_HOLDS,    /* no room for holds: 503 */
-    SL_REASON_QUEUE,    /* the wait would be too long: 503 */
-    SL_REASON_CONFLICT, /* `guard`: another request is running: 409 */
+    SL_REASON_PATH, /* its readings have too many limits for one set: 400 */
+    SL_REASON_LONG_PATH, /* beyond SL_PATH_BYTES: 414 */
+    SL_REASON_HOLDS,     /* no room for holds: 503 */
+    SL_REASON_QUEUE,     /* the wait would be too long: 503 */
+    SL_REASON_CONFLICT,  /* `guard`: another request is running: 409 */
 };
 
 /* What a required header lacks. */

@@ -27,6 +27,7 @@ static const char *const reasons[] = {
     [SL_REASON_RUNNING] = "the same request is already being processed",
     [SL_REASON_REUSED] = "the idempotency key was used for another request",
     [SL_REASON_PATH] = "the path is ambiguous",
+    [SL_REASON_LONG_PATH] = "the path is longer than 8,192 bytes",
     [SL_REASON_HOLDS] = "no more holds are possible",
     [SL_REASON_QUEUE] = "the wait for its turn would be too long",
     [SL_REASON_CONFLICT] = "another request with the same key is running",

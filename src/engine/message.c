@@ -343,6 +343,7 @@ static const char *const sentences[] = {
     [SL_REASON_REUSED] = ("The idempotency key was used for another request; a "
                           "new request needs a new key."),
     [SL_REASON_PATH] = "The path is ambiguous; send it in normalized form.",
+    [SL_REASON_LONG_PATH] = "The path is longer than 8,192 bytes.",
     [SL_REASON_HOLDS] = "No more holds are possible at the moment.",
     [SL_REASON_QUEUE] = "Too many requests are waiting.",
     [SL_REASON_CONFLICT] = "Another request with the same key is running.",
@@ -497,6 +498,7 @@ static const char *title_of(int status)
         {403, "Forbidden"          },
         {409, "Conflict"           },
         {413, "Too large"          },
+        {414, "URI too long"       },
         {422, "Unprocessable"      },
         {503, "Service unavailable"},
     };

@@ -176,6 +176,8 @@ static void check_requires(struct sl_check *c,
             continue; /* a policy in shadow */
         d->require = require;
         d->want = want;
+        if (want == SL_WANT_NUMBER)
+            continue; /* 400: whether it is too large is not known */
         d->status = require->status;
         d->code = require->code;
     }

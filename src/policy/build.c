@@ -592,6 +592,7 @@ static const struct family {
     {"unauthorized", "401 or 403",                0  },
     {"conflict",     "409, 412, 422, 423 or 425", 0  },
     {"unavailable",  "500 to 599",                500},
+    {"bad_request",  "400 or 422",                0  },
 };
 
 /* A status that the error cannot have is reported. */

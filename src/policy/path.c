@@ -204,6 +204,8 @@ static void go_down(struct walk *w)
         w->path->segment[w->depth].len = fits ? w->len : 0;
         if (fits)
             w->used += w->len;
+        else
+            w->path->cut = true;
     }
     w->depth++;
 }
@@ -338,6 +340,7 @@ static void walk(struct walk *w, struct sl_str text)
 /* Read a text without its host. */
 static void read_as(struct walk *w, struct sl_str text)
 {
+    w->path->cut = false;
     walk(w, text);
     close_segment(w);
     w->path->deep = w->depth > SL_PATH_SEGMENTS;
@@ -354,7 +357,7 @@ void sl_path_read(struct sl_str text, char *room, struct sl_path *ret)
 
 static bool is_same(const struct sl_path *a, const struct sl_path *b)
 {
-    if (a->count != b->count || a->deep != b->deep)
+    if (a->count != b->count || a->deep != b->deep || a->cut != b->cut)
         return false;
     for (unsigned i = 0; i < a->count; i++)
         if (!sl_str_eq(a->segment[i], b->segment[i]))
@@ -410,7 +413,7 @@ static bool read_plain(struct sl_str text, struct sl_path *ret)
     if (text.len < 2 || text.at[0] != '/' || text.len > SL_PATH_BYTES)
         return false;
     ret->count = 0;
-    ret->deep = false;
+    ret->deep = ret->cut = false;
     do {
         while (i < text.len && kinds[(unsigned char)text.at[i]] == PLAIN)
             i++;

@@ -346,6 +346,7 @@ enum sl_error {
     SL_ERROR_UNAUTHORIZED, /* 401 */
     SL_ERROR_CONFLICT,     /* 409 */
     SL_ERROR_UNAVAILABLE,  /* 503 */
+    SL_ERROR_BAD_REQUEST,  /* 400, 413, 414, 422 */
     SL_ERRORS
 };
 

@@ -49,6 +49,7 @@ struct sl_path {
     struct sl_str segment[SL_PATH_SEGMENTS]; /* into the caller's bytes */
     unsigned count;
     bool deep;
+    bool cut; /* a segment was longer than the room, and is empty here */
 };
 
 /* Read `text`; every text has a form. `room` has at least text.len bytes, or
@@ -56,7 +57,7 @@ struct sl_path {
  *
  * Pass the whole text, however long: a cut text can lose the end of a detour (a
  * long host, /././., ;x=...). Only the canonical form needs room. A segment
- * without room is counted but empty: it matches a star and no word. */
+ * without room is counted but empty, and `cut` is set. */
 void sl_path_read(struct sl_str text, char *room, struct sl_path *ret);
 
 #define SL_PATH_READINGS 11 /* at most; path.c lists them */

@@ -90,6 +90,15 @@ static void test_long(void)
     request.path = (struct sl_str){long_path, sizeof(long_path)};
     CHECK(sl_str_eq(rig_ask(&rig, request)->route->text, SL_STR("/calls")));
 
+    CASE("a path that does not fit is refused, and takes nothing");
+    memset(long_path, 'a', sizeof(long_path));
+    memcpy(long_path, "/a/", 3);
+    request.path.len = SL_PATH_BYTES + 2;
+    CHECK_EQ(rig_ask(&rig, request)->status, 200);
+    request.path.len++;
+    CHECK_EQ(rig_ask(&rig, request)->status, 414);
+    CHECK_EQ(rig.d.shown_count, 0);
+
     CASE("long names that differ at their end are two");
     request.path = SL_STR("/calls");
     for (int i = 0; i < 2; i++) {

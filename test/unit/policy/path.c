@@ -397,6 +397,7 @@ TEST(long)
     CHECK_EQ(path.segment[2].len, 0);
     CHECK(sl_str_eq(path.segment[3], SL_STR("i")));
     CHECK(!path.deep);
+    CHECK(path.cut);
     canonical(text, &path);
 
     CASE("dots count where there is no room for them");
@@ -408,6 +409,28 @@ TEST(long)
     CHECK_STR(canonical(host, &path), ENDPOINT);
     free((char *)text.at);
     free((char *)host.at);
+}
+
+/* `cut` is exact: it is set if and only if the segments have more bytes than
+ * there is room for. */
+TEST(cut)
+{
+    char room[SL_PATH_BYTES];
+
+    for (size_t len = SL_PATH_BYTES - 12; len < SL_PATH_BYTES + 12; len++) {
+        struct sl_str plain = repeat("a", len, "/pay");
+        struct sl_str escaped = repeat("a", len, "/p%61y?b=c");
+        struct sl_path path;
+
+        CASE("around the room");
+        canonical(plain, &path);
+        CHECK_EQ(path.cut, len + 3 > SL_PATH_BYTES);
+        CHECK_EQ(path.count, 2);
+        sl_path_read(escaped, room, &path);
+        CHECK_EQ(path.cut, len + 3 > SL_PATH_BYTES);
+        free((char *)plain.at);
+        free((char *)escaped.at);
+    }
 }
 
 /* What a hostile client may do to the readings. */
@@ -425,7 +448,7 @@ TEST(long_readings)
         ROW("an empty one at the edge", "/a", 64, "//../..", 3, 62),
         ROW("beyond it", "/a", 66, "///../../../../../..", 3, 60),
         ROW("segments without room", "/aaaaaaaaaaaaaaa;", 2000, "", 2, 64),
-        ROW("one long segment", "%2f..\\;#", 9000, "/..", 6, 0),
+        ROW("one long segment", "%2f..\\;#", 9000, "/..", 7, 0),
     };
     struct sl_path paths[SL_PATH_READINGS];
     char *room;
