@@ -197,7 +197,6 @@ int main(void)
 {
     struct rig rig;
 
-    alarm(60);
     rig_open(&rig, NULL);
     CASE("the counters count");
     reset();

@@ -211,7 +211,6 @@ int main(void)
 {
     struct rig rig;
 
-    alarm(60);
     rig_open(&rig, NULL);
     RUN_TESTS_WITH(&rig);
     rig_close(&rig);

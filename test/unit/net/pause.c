@@ -85,7 +85,6 @@ int main(void)
 {
     struct rig rig;
 
-    alarm(60);
     rig_open(&rig, NULL);
     test_pause(&rig);
     test_yield(&rig);

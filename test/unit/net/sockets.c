@@ -476,7 +476,6 @@ int main(void)
 {
     char command[128];
 
-    alarm(90);
     snprintf(folder, sizeof(folder), "/tmp/sluice-net-XXXXXX");
     if (!mkdtemp(folder)) {
         printf("Bail out! mkdtemp: %s\n", strerror(errno));

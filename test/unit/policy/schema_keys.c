@@ -227,8 +227,8 @@ static const struct problem keys[] = {
         "  foo: 1\n"
         "  ^\n"
         "p.yaml:4:10: Unknown key \"teapot\" in errors. Valid keys: "
-        "rate_limited, plan_limit, forbidden, unauthorized, conflict or "
-        "unavailable\n"
+        "rate_limited, plan_limit, forbidden, unauthorized, conflict, "
+        "unavailable or bad_request\n"
         "  errors: {teapot: {}}\n"
         "           ^\n"),
     ROW("keys that must be there",
