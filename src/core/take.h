@@ -1,6 +1,7 @@
 /* take.h -- the algorithms and the calls that stores make.
  *
  * take      Takes `cost`; 0 peeks.
+ * peek      The answer of a take of `cost`, with what remains without it.
  * adjust    Corrects usage, whatever the limit. A positive `delta` is charged
  *           even beyond the capacity, and must then refill before anything
  *           passes. A negative one is refunded, never above full; `when` is the
@@ -49,6 +50,18 @@ static inline struct sl_take_result sl_take(const struct sl_limit *limit,
     struct sl_take_result t;
 
     sl_algorithms[limit->kind]->take(limit, cell, cost, now, &t);
+    return t;
+}
+
+static inline struct sl_take_result sl_take_peek(const struct sl_limit *limit,
+                                                 struct sl_cell cell,
+                                                 uint64_t cost, sl_ns now)
+{
+    struct sl_answer would = sl_take(limit, cell, cost, now).answer;
+    struct sl_take_result t = sl_take(limit, cell, 0, now);
+
+    t.answer.outcome = would.outcome;
+    t.answer.retry_in = would.retry_in;
     return t;
 }
 

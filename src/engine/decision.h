@@ -207,6 +207,7 @@ struct sl_limit_view {
     uint64_t overage_units; /* overage: units of the cost beyond the quota */
     uint64_t used;          /* uncapped: total usage */
     uint64_t cost;
+    bool on_report; /* takes nothing, and is denied if nothing is left */
     struct sl_answer answer; /* with overage: of the plan's quota */
     bool allowed;
     bool untracked;

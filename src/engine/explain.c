@@ -188,8 +188,11 @@ static void add_numbers(struct sl_writer *w, const struct sl_decision *d,
     char span[32];
 
     add_rate(w, shown->numbers);
-    sl_writer_addf(w, ", cost %" PRIu64 ", %" PRIu64 " left", shown->cost,
-                   a->remaining);
+    if (shown->on_report)
+        sl_writer_addf(w, ", charged by reports");
+    else
+        sl_writer_addf(w, ", cost %" PRIu64, shown->cost);
+    sl_writer_addf(w, ", %" PRIu64 " left", a->remaining);
     if (shown->carried > 0)
         sl_writer_addf(w, " (%" PRIu64 " used before signing in)",
                        shown->carried);

@@ -377,6 +377,15 @@ static uint64_t choose_cost(const struct sl_request *request,
     return request->has_cost ? request->cost : rule->cost;
 }
 
+/* Does the request take nothing of the rule, because its usage is reported
+ * later? A hold is taken. */
+static bool is_on_report(const struct sl_request *request,
+                         const struct sl_rule *rule)
+{
+    return rule->charge == SL_CHARGE_ON_REPORT && request->hold == 0 &&
+           !request->charge && !request->give_back && !request->metered;
+}
+
 /* Takes up to `ceiling`. The verdict shows the plan's count, as a hold does. */
 static void raise_to(struct sl_limit_view *shown, uint64_t ceiling)
 {
@@ -428,7 +437,8 @@ static int find_numbers(struct sl_check *c, struct sl_limit_view *shown)
         plan = d->policy->plans.anonymous;
         limit = &rule->plans[plan];
     }
-    shown->cost = choose_cost(c->request, rule);
+    shown->on_report = is_on_report(c->request, rule);
+    shown->cost = shown->on_report ? 0 : choose_cost(c->request, rule);
     shown->plan = plan;
     shown->plan_name = d->policy->plans.list[plan].name;
     shown->form = limit->form;
@@ -583,6 +593,7 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
         .key = shown->key,
         .name = name_of(shown->name, candidate),
         .cost = shown->cost,
+        .on_report = shown->on_report,
         .taken_at = d->now,
         .view = c->state == SL_CHECK_SHADOW || d->on_local ? NULL : shown,
     };
@@ -596,6 +607,7 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
         part[-1].key = shown->visitor;
         part[-1].name = name_of(shown->visitor_name, candidate);
         part[-1].cost = 0;
+        part[-1].on_report = false;
         part[-1].carried = true;
         d->part_shown[d->take.count] = index;
     }
@@ -759,8 +771,8 @@ static void show_overage(struct sl_limit_view *shown)
     a->limit = count;
     a->capacity = count;
     a->remaining = used < count ? count - used : 0;
-    shown->overage = used > count;
-    if (shown->overage)
+    shown->overage = used + shown->on_report > count;
+    if (used > count)
         shown->overage_units =
             used - count < shown->cost ? used - count : shown->cost;
 }

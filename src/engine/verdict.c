@@ -2,8 +2,8 @@
  * headers and body.
  *
  * Members always come in the same order. A member without a value is null;
- * only rare members (hold_expires_ms, wait_ms, override, overage, skipped,
- * untracked, candidate) are left out.
+ * only rare members (hold_expires_ms, wait_ms, override, charge, overage,
+ * skipped, untracked, candidate) are left out.
  */
 #include "engine/render.h"
 #include "identity/identity.h"
@@ -41,6 +41,8 @@ static void write_rare(struct sl_writer *w, const struct sl_limit_view *shown)
                       sl_str_c(shown->override_of && shown->override_of[0]
                                    ? shown->override_of
                                    : "request"));
+    if (shown->rule->charge == SL_CHARGE_ON_REPORT)
+        sl_member_str(w, SL_MEMBER("charge"), SL_STR("on_report"));
     if (shown->overage)
         sl_member_flag(w, SL_MEMBER("overage"), true);
     if (shown->skipped)

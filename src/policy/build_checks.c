@@ -599,7 +599,8 @@ static void warn_of_idle(struct sl_build *b, const struct sl_rule *rule)
 /* The end of a request does not return units of a level. */
 static void warn_of_levels(struct sl_build *b, const struct sl_rule *rule)
 {
-    if (rule->mode != SL_MODE_OFF && rule->kind == SL_LEVEL)
+    if (rule->mode != SL_MODE_OFF && rule->kind == SL_LEVEL &&
+        rule->charge == SL_CHARGE_ON_CHECK)
         sl_report_warning(b->report, rule->place,
                           "Units taken from level \"%s\" stay taken until "
                           "their hold is released or the level is reset",

@@ -558,6 +558,61 @@ static void warn_of_cost(struct sl_build *b, const struct sl_yaml_node *node,
     }
 }
 
+/* Why checks of a kind must take something; NULL if they need not. */
+static const char *always_taken(enum sl_kind kind)
+{
+    switch (kind) {
+    case SL_LEAKY:
+        return "A leaky bucket spaces requests when they are checked";
+    case SL_PERMITS:
+        return "A permit is taken by a check and released, not reported";
+    default:
+        return NULL;
+    }
+}
+
+/* What a limit that reports charge does not use. */
+static void warn_of_charge(struct sl_build *b, const struct sl_yaml_node *node,
+                           const struct sl_rule *rule)
+{
+    const struct sl_yaml_node *cost = sl_build_get(node, "cost");
+    const struct sl_yaml_node *usage =
+        sl_build_get(sl_yaml_node_get(b->root, "server"), "usage");
+
+    if (cost)
+        sl_report_warning(b->report, cost->place,
+                          "Only checks with a hold have a cost here. Others "
+                          "take nothing of limit \"%.64s\" (`charge: "
+                          "on_report`)",
+                          rule->name.at);
+    if (usage && sl_str_eq(usage->text, SL_STR("none")))
+        sl_report_warning(b->report, usage->place,
+                          "Limit \"%.64s\" is charged by reports, and a daemon "
+                          "without a usage database accepts none",
+                          rule->name.at);
+}
+
+static void check_charge(struct sl_build *b, const struct sl_yaml_node *node,
+                         const struct sl_rule *rule)
+{
+    const struct sl_yaml_node *charge = sl_build_get(node, "charge");
+    const struct sl_yaml_node *lease = sl_build_get(node, "lease");
+    const char *why = always_taken(rule->kind);
+
+    if (rule->charge != SL_CHARGE_ON_REPORT)
+        return;
+    if (why)
+        sl_build_error(b, charge, "%s. Leave `charge` out", why);
+    else if (lease)
+        sl_build_key_error(b, lease,
+                           "`lease` takes units in advance, but a check of "
+                           "limit \"%.64s\" takes none (`charge: on_report`). "
+                           "Leave `lease` out",
+                           rule->name.at);
+    else
+        warn_of_charge(b, node, rule);
+}
+
 static void read_rates(struct sl_build *b, const struct sl_yaml_node *node,
                        struct sl_rule *rule)
 {
@@ -632,6 +687,7 @@ static void read_limit(struct sl_build *b, const struct sl_yaml_node *node,
                             !has_holes(sl_yaml_node_get(node, "missing")) &&
                             !has_holes(sl_yaml_node_get(node, "key"));
     read_rates(b, node, rule);
+    check_charge(b, node, rule);
 }
 
 /* Limits, and candidates, which are limits of their own to the table. */

@@ -121,6 +121,8 @@ bool sl_prechecks_read(const struct sl_prechecks *guards, struct sl_str header);
 
 enum sl_mode { SL_MODE_ENFORCE, SL_MODE_SHADOW, SL_MODE_OFF };
 enum sl_missing { SL_MISSING_ANONYMOUS, SL_MISSING_SKIP, SL_MISSING_DENY };
+/* When a limit is charged. */
+enum sl_charge { SL_CHARGE_ON_CHECK, SL_CHARGE_ON_REPORT };
 enum sl_anonymous { SL_ANONYMOUS_LIMIT, SL_ANONYMOUS_PASS, SL_ANONYMOUS_DENY };
 /* Subjects that the registry does not have. */
 enum sl_unknown { SL_UNKNOWN_DEFAULT, SL_UNKNOWN_PASS, SL_UNKNOWN_DENY };
@@ -271,10 +273,11 @@ struct sl_rule {
     struct sl_thresholds thresholds;
     uint64_t cost;   /* of a request without a cost */
     bool fixed_cost; /* `cost` is written: settling does not change it */
-    sl_ns hold;      /* permits: default duration; else 0 */
-    unsigned queue;  /* maximum of waiting requests, in one process */
-    unsigned lease;  /* percent of the capacity; 0: no lease */
-    bool carried;    /* by `sign_in: carry` of a route */
+    enum sl_charge charge;
+    sl_ns hold;     /* permits: default duration; else 0 */
+    unsigned queue; /* maximum of waiting requests, in one process */
+    unsigned lease; /* percent of the capacity; 0: no lease */
+    bool carried;   /* by `sign_in: carry` of a route */
     struct sl_str unit;
     struct sl_deny deny;
     struct sl_key_template key;

@@ -29,7 +29,7 @@ static void check_map(struct sl_yaml_node *map, enum sl_schema_level level,
 
 /* A list in words, "a, b or c", as far as it fits. */
 struct list {
-    char text[160];
+    char text[200];
 };
 
 static void list_add(struct list *list, struct sl_str word, bool last)

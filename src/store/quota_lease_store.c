@@ -18,6 +18,10 @@
 /* Attempts in which other takes may have been faster. */
 #define TRIES 16
 
+/* A check that takes nothing asks how much is left if it knows only numbers
+ * that are older than this. */
+#define TERMS_FRESH (100 * SL_MS)
+
 /* Nodes return units that they do not need within this. */
 #define RETURN_TIME (2 * SL_S)
 
@@ -415,6 +419,15 @@ static bool is_capped(const struct attempt *a, unsigned i)
            part->limit->capacity < SL_AMOUNT_MAX;
 }
 
+/* Does the part take nothing, and is it denied if nothing is left? */
+static bool is_on_report(const struct attempt *a, unsigned i)
+{
+    const struct sl_part *part = &a->take->parts[i];
+
+    return a->take->op == SL_TAKE_OP_TAKE && part->on_report &&
+           part->cost == 0 && part->limit->capacity < SL_AMOUNT_MAX;
+}
+
 static enum way wait_for(struct attempt *a, unsigned i, uint64_t cost,
                          struct sl_quota_need *need)
 {
@@ -437,6 +450,42 @@ static enum way judge_open(struct attempt *a, unsigned i,
     return !a->keys[i]->lease.has_terms && wait_for(a, i, 0, need) == WAIT
                ? WAIT
                : GO;
+}
+
+/* Are the numbers of the key recent enough for a part that takes nothing? A
+ * denial needs an answer to this question, or the refusal of one like it. */
+static bool knows_left(const struct attempt *a, const struct sl_quota_key *k,
+                       uint64_t cap)
+{
+    bool asked = a->tries > 0 && !a->blind;
+    bool used_up = sl_quota_lease_used(&k->lease) >= cap;
+
+    return k->lease.has_terms &&
+           a->mono - k->sure <= (asked ? SL_S : TERMS_FRESH) &&
+           (!used_up || asked ||
+            sl_quota_lease_is_refused(&k->lease, 1, cap, a->mono));
+}
+
+/* While the usage database does not answer, the numbers of the last seconds are
+ * good enough, as units of a lease would be. */
+static enum way judge_on_report(struct attempt *a, unsigned i,
+                                struct sl_quota_need *need)
+{
+    const struct sl_quota_key *k = a->keys[i];
+    uint64_t cap = a->take->parts[i].limit->capacity;
+
+    if (!knows_left(a, k, cap)) {
+        if (wait_for(a, i, 0, need) == WAIT) {
+            need->cost = 1;
+            return WAIT;
+        }
+        if (!k->lease.has_terms || a->mono - k->sure > SL_QUOTA_LEASE_TRUST)
+            return FAIL;
+    }
+    if (sl_quota_lease_used(&k->lease) < cap)
+        return GO;
+    a->refuser = (int)i;
+    return REFUSE;
 }
 
 static enum way judge_capped(struct attempt *a, unsigned i,
@@ -466,7 +515,7 @@ static enum way judge_capped(struct attempt *a, unsigned i,
 /* A part without a lease; the usage is reported nevertheless. */
 static enum way go_without(struct attempt *a, unsigned i)
 {
-    if (is_capped(a, i))
+    if (is_capped(a, i) || is_on_report(a, i))
         return FAIL;
     if (a->take->op == SL_TAKE_OP_CHARGE || a->take->op == SL_TAKE_OP_REFUND)
         a->parts[i].cost = 0;
@@ -482,19 +531,21 @@ static enum way judge_part(struct attempt *a, unsigned i,
     part->limit = a->take->parts[i].limit;
     a->keys[i] = key_of(a, i);
     if (a->keys[i] && is_late(a->keys[i], a->take->now)) {
-        if (is_capped(a, i))
+        if (is_capped(a, i) || is_on_report(a, i))
             return wait_for(a, i, 0, need);
         a->keys[i] = NULL;
     }
     if (!a->keys[i])
         return go_without(a, i);
     /* A peek needs no lease. */
-    a->keys[i]->touched |= is_capped(a, i);
+    a->keys[i]->touched |= is_capped(a, i) || is_on_report(a, i);
     if (is_capped(a, i) && part->cost > part->limit->capacity)
         return GO; /* the table answers NEVER */
     a->limits[i] = *part->limit;
     open_limit(&a->limits[i]);
-    if (a->refuser < 0)
+    if (a->refuser < 0 && is_on_report(a, i))
+        way = judge_on_report(a, i, need);
+    else if (a->refuser < 0)
         way =
             is_capped(a, i) ? judge_capped(a, i, need) : judge_open(a, i, need);
     part->limit = &a->limits[i];
@@ -539,7 +590,7 @@ static void deny(struct attempt *a, unsigned i, struct sl_answer *answer)
     if (answer->remaining > sl_quota_lease_unspent(lease))
         answer->remaining = sl_quota_lease_unspent(lease);
     /* It would fit if other nodes returned their units. */
-    if (fits(lease, a->take->parts[i].cost, answer->capacity) &&
+    if (fits(lease, sl_part_least(&a->take->parts[i]), answer->capacity) &&
         answer->retry_in > RETURN_TIME)
         answer->retry_in = RETURN_TIME;
 }
@@ -564,7 +615,7 @@ static void translate(struct attempt *a, unsigned i)
         answer.outcome = SL_NEVER;
     else if (a->refuser == (int)i ||
              (!taken && a->inner.op == SL_TAKE_OP_PEEK &&
-              !fits(lease, out->cost, cap)))
+              !fits(lease, sl_part_least(out), cap)))
         deny(a, i, &answer);
     out->answer = answer;
 }

@@ -56,6 +56,8 @@ struct sl_part {
     bool carried;       /* TAKE, PEEK and EACH, cost 0: the usage of its key
                          * also counts against the next part; see "Carrying"
                          * in table.h */
+    bool on_report;     /* TAKE, PEEK and EACH, cost 0: denied if nothing is
+                         * left; reports take from it */
     bool not_held;      /* take with a hold: taken, but not held */
     bool untracked;     /* out: there was no room for the key */
     uint64_t cost;
@@ -64,5 +66,11 @@ struct sl_part {
                                        * reports; NULL: it does not count */
     struct sl_answer answer;          /* out */
 };
+
+/* Units that must be left for the part to pass; `cost` of them are taken. */
+static inline uint64_t sl_part_least(const struct sl_part *part)
+{
+    return part->cost > 0 ? part->cost : part->on_report;
+}
 
 #endif

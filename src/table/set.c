@@ -17,24 +17,29 @@ static uint64_t refunds_of(const struct sl_set_item *item, sl_ns now)
                         item->taken.next.w[1]);
 }
 
+/* Is the item judged without a take? */
+static bool is_peek(const struct sl_set_item *item)
+{
+    return item->part->op == SL_TAKE_OP_PEEK ||
+           (item->cost == 0 && item->on_report);
+}
+
 static void judge(const struct sl_set *set, struct sl_set_item *item)
 {
     const struct sl_part *part = item->part;
     sl_ns now = set->now, read;
     const struct sl_algorithm *algorithm = sl_algorithms[part->limit->kind];
     struct sl_cell cell = sl_cell_bare(item->cell);
-    struct sl_answer would;
 
     switch (part->op) {
     case SL_TAKE_OP_TAKE:
     case SL_TAKE_OP_EACH:
-        algorithm->take(part->limit, cell, item->cost, now, &item->taken);
-        break;
     case SL_TAKE_OP_PEEK:
-        would = sl_take(part->limit, cell, item->cost, now).answer;
-        algorithm->take(part->limit, cell, 0, now, &item->taken);
-        item->taken.answer.outcome = would.outcome;
-        item->taken.answer.retry_in = would.retry_in;
+        if (is_peek(item))
+            item->taken =
+                sl_take_peek(part->limit, cell, sl_set_item_least(item), now);
+        else
+            algorithm->take(part->limit, cell, item->cost, now, &item->taken);
         break;
     case SL_TAKE_OP_CHARGE:
     case SL_TAKE_OP_REFUND:
@@ -71,11 +76,8 @@ static void count_carried(const struct sl_set *set, struct sl_set_item *item,
     if (would.outcome != SL_ALLOW)
         item->taken = sl_take(limit, cell, 0, set->now);
     item->taken.answer = would;
-    if (item->part->op != SL_TAKE_OP_PEEK)
-        return;
-    item->taken.answer = sl_take(limit, both, 0, set->now).answer;
-    item->taken.answer.outcome = would.outcome;
-    item->taken.answer.retry_in = would.retry_in;
+    if (is_peek(item))
+        item->taken.answer = sl_take_peek(limit, both, cost, set->now).answer;
 }
 
 /* Reads the cell of an item; zeros if it has none. */
@@ -118,7 +120,7 @@ static enum sl_set_result judge_all(struct sl_set *set)
         read_item(set, item);
         judge(set, item);
         if (item->carried_from >= 0)
-            count_carried(set, item, item->cost);
+            count_carried(set, item, sl_set_item_least(item));
         if (item->taken.stepped && !set->fresh)
             return SL_SET_STALE;
         if (item->untracked && item->part->op == SL_TAKE_OP_TAKE &&

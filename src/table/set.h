@@ -64,6 +64,7 @@ struct sl_set_item {
     int64_t delta;
     int carried_from;    /* the item that is carried to it; -1: none */
     bool carried;        /* it is carried to another */
+    bool on_report;      /* cost 0: denied if nothing is left */
     bool found;          /* the key has a slot */
     bool untracked;      /* no room for it: on_full decides */
     bool added;          /* it gets a slot in this change */
@@ -79,6 +80,12 @@ struct sl_set_item {
     struct sl_cell cell; /* as read, with generation; zeros if not found */
     struct sl_take_result taken;
 };
+
+/* Units that must be left for the item to pass. */
+static inline uint64_t sl_set_item_least(const struct sl_set_item *item)
+{
+    return item->cost > 0 ? item->cost : item->on_report;
+}
 
 struct sl_set;
 

@@ -29,6 +29,7 @@ static void begin_item(struct sl_set_item *item, struct sl_part *part)
     item->delta = delta_of(part);
     item->carried_from = -1;
     item->carried = false;
+    item->on_report = part->on_report;
     item->untracked = false;
     item->waited = 0;
     item->refunds = item->counted = 0;
@@ -84,6 +85,7 @@ static unsigned add_part(struct sl_set *set, struct sl_part *part)
             item->key.bucket[0] == new->key.bucket[0]) {
             item->cost = sl_add_sat(item->cost, part->cost);
             item->delta = add_deltas(item->delta, delta_of(part));
+            item->on_report |= part->on_report;
             return i;
         }
     }
@@ -210,7 +212,7 @@ static void answer(struct sl_set *set, const struct sl_set_item *item,
     part->answer = item->taken.answer;
     part->untracked = item->untracked;
     if (part->answer.outcome == SL_DENY)
-        permits_retry(set, &item->key, part, item->cost);
+        permits_retry(set, &item->key, part, sl_set_item_least(item));
     if (set->lag)
         count_from(set->lag, &part->answer);
 }
@@ -239,6 +241,7 @@ static enum sl_set_result decide_one(struct sl_set *set, struct sl_part *part,
     enum sl_set_result result;
 
     if (slot.index < SL_SLOTS && part->op == SL_TAKE_OP_TAKE &&
+        !part->on_report &&
         sl_set_decide_one(set, part, key->tag, slot, &result)) {
         if (result == SL_SET_DENY)
             permits_retry(set, key, part, part->cost);

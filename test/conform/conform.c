@@ -175,10 +175,8 @@ static void move_time(struct history *h)
         break;
     }
     *now -= *now % SL_US;
-    if (h->conform->judges_at_latest) {
-        *now = unless_just_behind(*now, h->past);
-        *now = unless_just_behind(*now, h->latest);
-    }
+    if (h->conform->latest)
+        *now = unless_just_behind(*now, h->conform->latest(h->conform->store));
     if (h->conform->names_windows && is_other_window(h))
         *now = h->latest;
     pass_cells(h, now);
@@ -257,6 +255,9 @@ static void make_part(struct history *h, struct asked *a, unsigned i)
     if (may_carry(h, a, i) && rng_below(&h->rng, 2)) {
         p->carried = true;
         p->cost = 0;
+    } else if (rng_below(&h->rng, 4) == 0) {
+        p->on_report = true;
+        p->cost = rng_below(&h->rng, 8) ? 0 : p->cost;
     }
 }
 

@@ -28,9 +28,9 @@ struct conform {
     /* Keys of different histories must not meet: this is part of them. */
     const char *prefix;
     unsigned parts_most; /* 0: 8 */
-    /* The store judges a reading that lies a little behind at the time of
-     * those who came before: leave such readings out. */
-    bool judges_at_latest;
+    /* The store judges a reading that lies a little behind its latest decision
+     * at the time of that: leave such readings out. NULL: it does not. */
+    sl_ns (*latest)(struct sl_store *store);
     /* A fixed window is named by its start, so that a clock which goes back
      * into the one before finds that: leave such steps out. */
     bool names_windows;

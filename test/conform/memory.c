@@ -9,12 +9,17 @@ static sl_ns now_of(void *ctx)
     return ((struct conform *)ctx)->now;
 }
 
+static sl_ns latest(struct sl_store *store)
+{
+    return sl_table_latest(sl_memory_table(store));
+}
+
 int main(void)
 {
     const char *asked = getenv("SL_PROP_STEPS");
     unsigned steps = asked ? 2000 : 10000;
     struct conform conform = {
-        .quantum = SL_QUANTUM_NS, .prefix = "m", .judges_at_latest = true};
+        .quantum = SL_QUANTUM_NS, .prefix = "m", .latest = latest};
     struct sl_memory_options options = {
         .size = 64 << 20, .now = now_of, .now_ctx = &conform};
     struct sl_diag diag;

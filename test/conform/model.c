@@ -9,22 +9,43 @@ unsigned first_of(const struct asked *a, unsigned i)
     return i;
 }
 
+/* Takes nothing. Denied as a take of `cost` would be. */
+static struct sl_take_result look(const struct sl_limit *limit,
+                                  struct sl_cell cell, uint64_t cost, sl_ns now)
+{
+    struct sl_answer would = sl_take(limit, cell, cost, now).answer;
+    struct sl_take_result t = sl_take(limit, cell, 0, now);
+
+    t.answer.outcome = would.outcome;
+    t.answer.retry_in = would.retry_in;
+    return t;
+}
+
+/* Does the part, or one of the same key, need a unit and take none? */
+static bool needs_one(const struct asked *a, unsigned i, uint64_t cost)
+{
+    enum sl_take_op op = a->take.op;
+    bool on_report = a->parts[i].on_report;
+
+    for (unsigned k = 0; op != SL_TAKE_OP_EACH && k < a->take.count; k++)
+        on_report |= first_of(a, k) == i && a->parts[k].on_report;
+    return on_report && cost == 0 &&
+           (op == SL_TAKE_OP_TAKE || op == SL_TAKE_OP_EACH ||
+            op == SL_TAKE_OP_PEEK);
+}
+
 static struct sl_take_result
 judge(const struct history *h, const struct asked *a, unsigned i, uint64_t cost)
 {
     const struct sl_limit *limit = &h->judged[a->limit[i]][a->plan[i]];
     struct sl_cell cell = h->cells[a->limit[i]][a->key[i]];
     sl_ns now = a->take.now;
-    struct sl_take_result t;
-    struct sl_answer would;
 
+    if (needs_one(a, i, cost))
+        return look(limit, cell, 1, now);
     switch (a->take.op) {
     case SL_TAKE_OP_PEEK:
-        would = sl_take(limit, cell, cost, now).answer;
-        t = sl_take(limit, cell, 0, now);
-        t.answer.outcome = would.outcome;
-        t.answer.retry_in = would.retry_in;
-        return t;
+        return look(limit, cell, cost, now);
     case SL_TAKE_OP_CHARGE:
         return sl_adjust(limit, cell, (int64_t)cost, now, now);
     case SL_TAKE_OP_REFUND:
@@ -52,16 +73,14 @@ static void count_beside(const struct history *h, const struct asked *a,
     struct sl_cell cell = h->cells[a->limit[i]][a->key[i]];
     sl_ns now = a->take.now;
     struct sl_cell both = sl_adjust(limit, cell, (int64_t)used, now, now).next;
-    struct sl_answer would = sl_take(limit, both, cost, now).answer;
+    bool one = needs_one(a, i, cost);
+    struct sl_answer would = sl_take(limit, both, one ? 1 : cost, now).answer;
 
     if (would.outcome != SL_ALLOW)
         taken->next = sl_take(limit, cell, 0, now).next;
     taken->answer = would;
-    if (a->take.op == SL_TAKE_OP_PEEK) {
-        taken->answer = sl_take(limit, both, 0, now).answer;
-        taken->answer.outcome = would.outcome;
-        taken->answer.retry_in = would.retry_in;
-    }
+    if (one || a->take.op == SL_TAKE_OP_PEEK)
+        taken->answer = look(limit, both, one ? 1 : cost, now).answer;
 }
 
 static uint64_t used_of(const struct sl_answer *a)

@@ -107,6 +107,8 @@ static void fill_part(struct sl_row_set *set, unsigned i, struct sl_str name)
     set->row_of[i] = k;
     if (k < set->row_count) {
         set->cost[k] = sl_add_sat(set->cost[k], set->parts[i].cost);
+        if (set->op != SL_TAKE_OP_EACH)
+            set->parts[set->first[k]].on_report |= set->parts[i].on_report;
     } else {
         set->rows[k] = row;
         set->first[k] = i;
@@ -211,6 +213,20 @@ static uint64_t surely_left(const struct sl_limit *limit, struct sl_cell cell,
     return amount;
 }
 
+/* Units that must be left for part `i` to pass with `cost`. */
+static uint64_t least_of(const struct sl_row_set *set, unsigned i,
+                         uint64_t cost)
+{
+    return cost > 0 ? cost : set->parts[i].on_report;
+}
+
+/* Is part `i` judged without a take? */
+static bool is_peek(const struct sl_row_set *set, unsigned i, uint64_t cost)
+{
+    return set->op == SL_TAKE_OP_PEEK ||
+           (may_carry(set->op) && cost == 0 && set->parts[i].on_report);
+}
+
 /* Part `i`, the first of its row, by the op. */
 static struct sl_take_result judge(const struct sl_row_set *set, unsigned i,
                                    struct sl_cell cell, uint64_t cost)
@@ -218,16 +234,10 @@ static struct sl_take_result judge(const struct sl_row_set *set, unsigned i,
     const struct sl_limit *limit = set->parts[i].limit;
     uint64_t amount = cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX;
     sl_ns now = set->at[set->row_of[i]];
-    struct sl_take_result t;
-    struct sl_answer would;
 
+    if (is_peek(set, i, cost))
+        return sl_take_peek(limit, cell, least_of(set, i, cost), now);
     switch (set->op) {
-    case SL_TAKE_OP_PEEK:
-        would = sl_take(limit, cell, cost, now).answer;
-        t = sl_take(limit, cell, 0, now);
-        t.answer.outcome = would.outcome;
-        t.answer.retry_in = would.retry_in;
-        return t;
     case SL_TAKE_OP_CHARGE:
         return sl_adjust(limit, cell, (int64_t)amount, now, now);
     case SL_TAKE_OP_REFUND:
@@ -243,6 +253,7 @@ static struct sl_take_result judge(const struct sl_row_set *set, unsigned i,
                          (int64_t)set->rows[set->row_of[i]].leased, now, now);
     case SL_TAKE_OP_TAKE:
     case SL_TAKE_OP_EACH:
+    case SL_TAKE_OP_PEEK:
     case SL_TAKE_OP_SETTLE:
         break;
     }
@@ -257,16 +268,14 @@ static void count_beside(const struct sl_row_set *set, unsigned i,
     const struct sl_limit *limit = set->parts[i].limit;
     sl_ns now = set->at[set->row_of[i]];
     struct sl_cell both = sl_adjust(limit, cell, (int64_t)used, now, now).next;
-    struct sl_answer would = sl_take(limit, both, cost, now).answer;
+    uint64_t least = least_of(set, i, cost);
+    struct sl_answer would = sl_take(limit, both, least, now).answer;
 
     if (would.outcome != SL_ALLOW)
         taken->next = sl_take(limit, cell, 0, now).next;
-    taken->answer = would;
-    if (set->op == SL_TAKE_OP_PEEK) {
-        taken->answer = sl_take(limit, both, 0, now).answer;
-        taken->answer.outcome = would.outcome;
-        taken->answer.retry_in = would.retry_in;
-    }
+    taken->answer = is_peek(set, i, cost)
+                        ? sl_take_peek(limit, both, least, now).answer
+                        : would;
 }
 
 static uint64_t used_of(const struct sl_answer *answer)

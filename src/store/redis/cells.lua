@@ -27,8 +27,9 @@ if asks_server then
     end
 end
 
--- Twelve words from words[at + 1] on.
+-- Twelve words from words[at + 1] on. A cost of -1 takes nothing and needs one.
 local function read_part(key, words, at)
+    local cost = tonumber(words[at + 8])
     return {
         key = key,
         kind = words[at + 1], shape = words[at + 2],
@@ -36,7 +37,7 @@ local function read_part(key, words, at)
         capacity = tonumber(words[at + 4]),
         span = tonumber(words[at + 5]),
         grain = tonumber(words[at + 6]), token = tonumber(words[at + 7]),
-        cost = tonumber(words[at + 8]),
+        cost = max(cost, 0), least = math.abs(cost),
         when = tonumber(words[at + 9]),
         finish = tonumber(words[at + 10]),
         after = tonumber(words[at + 11]),

@@ -33,7 +33,7 @@ if ARGV[1] == "take" and #ARGV == 2 + 12 * #KEYS then
         if type(value) == "string" then
             shape, a, b = string.match(value, "^1:(%d+):(%d+):(%d+):0$")
             a, b = tonumber(a), tonumber(b)
-        elseif value or cost == 0 or ARGV[at + 11] ~= "0" then
+        elseif value or cost < 1 or ARGV[at + 11] ~= "0" then
             a = nil
         end
         if not a or shape ~= ARGV[at + 1] or a > now or b > MOST then

@@ -123,7 +123,7 @@ local function make_holds()
                 return true
             end
             state = unhold(p, state, m.cost, m, expires)
-            local r = take(p, state, p.cost, expires)
+            local r = take(p, state, p.least, expires)
             if r.outcome == 0 or (r.outcome == 1 and r.retry >= 0
                 and (best < 0 or ahead + r.retry < best)) then
                 best = ahead + max(r.retry, 0)
@@ -139,7 +139,7 @@ local function make_holds()
         if p.late then -- more comes back with the next call
             return JITTER
         end
-        return p.kind == "permits" and soonest(p, p.cost) or sooner(p)
+        return p.kind == "permits" and soonest(p, p.least) or sooner(p)
     end
 
     -- A reset forgets what is held with what is used.

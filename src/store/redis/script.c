@@ -28,11 +28,18 @@ static const char *const ops[] = {"take",   "look", "each",
 
 /* ---- parts of the same name ---- */
 
+/* What a part takes. With `on_report` and no units it is denied if nothing is
+ * left; written as -1. */
+struct part_cost {
+    uint64_t units;
+    bool on_report;
+};
+
 struct merged {
     unsigned first[SL_PARTS]; /* of each part: the first one of its name */
     /* Of these first parts: */
-    uint64_t cost[SL_PARTS];   /* their sum */
-    unsigned number[SL_PARTS]; /* from 1 */
+    struct part_cost cost[SL_PARTS]; /* their sum */
+    unsigned number[SL_PARTS];       /* from 1 */
     unsigned beside[SL_PARTS]; /* the number of the one that is carried to it;
                                 * 0: none */
     unsigned count;
@@ -76,11 +83,14 @@ static void merge(const struct sl_take *take, struct merged *ret)
 
         ret->first[i] = k;
         if (k == i) {
-            ret->cost[i] = take->parts[i].cost;
+            ret->cost[i] = (struct part_cost){take->parts[i].cost,
+                                              take->parts[i].on_report};
             ret->number[i] = ++ret->count;
             ret->beside[i] = 0;
         } else {
-            ret->cost[k] = sl_add_sat(ret->cost[k], take->parts[i].cost);
+            ret->cost[k].units =
+                sl_add_sat(ret->cost[k].units, take->parts[i].cost);
+            ret->cost[k].on_report |= take->parts[i].on_report;
         }
         if (carries && ret->first[i - 1] < k)
             ret->beside[k] = ret->number[ret->first[i - 1]];
@@ -145,8 +155,13 @@ static void period_at(const struct sl_limit *limit, sl_ns now,
     ret[3] = tick_of(was.start);
 }
 
+static void put_cost(struct sl_writer *w, uint64_t cost)
+{
+    put_number(w, cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX);
+}
+
 static void put_part(struct sl_writer *w, const struct sl_part *part,
-                     uint64_t cost, unsigned beside, sl_ns near)
+                     struct part_cost cost, unsigned beside, sl_ns near)
 {
     struct sl_limit limit = *part->limit;
     uint64_t period[PERIOD] = {0};
@@ -157,13 +172,14 @@ static void put_part(struct sl_writer *w, const struct sl_part *part,
     }
     if (limit.calendar)
         period_at(&limit, near, period);
-    uint64_t numbers[PART_WORDS - 2] = {
+    uint64_t numbers[] = {
         limit.count,
         limit.capacity,
         limit.calendar ? 0 : limit.span,
         limit.calendar ? period[0] : limit.grain,
         limit.calendar ? period[1] : limit.token,
-        cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX,
+    };
+    uint64_t more[] = {
         tick_of(part->taken_at > 0 ? part->taken_at : near),
         period[2],
         period[3],
@@ -173,6 +189,11 @@ static void put_part(struct sl_writer *w, const struct sl_part *part,
     put(w, sl_str_c(kinds[limit.kind]));
     put_number(w, sl_limit_shape(&limit));
     put_numbers(w, numbers, SL_LEN(numbers));
+    if (cost.on_report && cost.units == 0)
+        put(w, SL_STR("-1"));
+    else
+        put_cost(w, cost.units);
+    put_numbers(w, more, SL_LEN(more));
 }
 
 /* A command up to its keys: the number of keys, and of words behind them. */
@@ -271,7 +292,7 @@ int sl_script_keep(const struct sl_part *part, sl_ns near, struct sl_buf *out,
 
     put(&w, sl_take_part_name(part));
     name = out->len - before;
-    put_part(&w, part, 0, 0, near);
+    put_part(&w, part, (struct part_cost){0}, 0, near);
     if (!w.err)
         *ret_name_len = name;
     return end(&w, before);
@@ -446,11 +467,6 @@ void sl_script_hold_name(struct sl_hold_id id, bool in_slots, unsigned slot,
         snprintf(tag, sizeof(tag), "{%u}:", sl_cluster_slot_tag(slot));
     snprintf(out, SL_HOLD_NAME, "sluice:hold:%s%016" PRIx64 "%016" PRIx64, tag,
              id.w[0], id.w[1]);
-}
-
-static void put_cost(struct sl_writer *w, uint64_t cost)
-{
-    put_number(w, cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX);
 }
 
 static void put_settle(struct sl_writer *w, const struct sl_hold_call *call,

@@ -14,6 +14,7 @@
 --       Of a calendar, span is 0, grain the start of its period, token its
 --       end, `end` the end of the one after it, and `after` the start of the
 --       one before: the server's clock may be some way from the asker's.
+--       A cost of -1 takes nothing, and is denied if nothing is left.
 --       `beside` is the number of the part before it whose use counts against
 --       this one, too; 0 is none.
 --
@@ -39,15 +40,25 @@ local count = op == "hold" and #KEYS - 1 or #KEYS
 
 -- ---- the set ----
 
+local function looks(p)
+    return op == "look"
+        or (p.least > p.cost and (op == "take" or op == "each" or op == "hold"))
+end
+
+local function look(p, state, cost)
+    local take = p.algorithm[1]
+    local would = take(p, state, cost, now)
+    local r = take(p, state, 0, now)
+    r.outcome, r.retry = would.outcome, would.retry
+    return r
+end
+
 local function judge(p)
     local take, adjust = p.algorithm[1], p.algorithm[2]
-    if op == "take" or op == "each" or op == "hold" then
+    if looks(p) then
+        return look(p, p.state, p.least)
+    elseif op == "take" or op == "each" or op == "hold" then
         return take(p, p.state, p.cost, now)
-    elseif op == "look" then
-        local would = take(p, p.state, p.cost, now)
-        local r = take(p, p.state, 0, now)
-        r.outcome, r.retry = would.outcome, would.retry
-        return r
     elseif op == "charge" then
         return adjust(p, p.state, p.cost, now, now)
     elseif op == "back" then
@@ -134,10 +145,8 @@ local function count_beside(p, r, cost)
     if would.outcome ~= 0 then
         next = take(p, p.state, 0, now).next
     end
-    if op == "look" then
-        local shown = take(p, both, 0, now)
-        shown.outcome, shown.retry = would.outcome, would.retry
-        would = shown
+    if looks(p) then
+        would = look(p, both, cost)
     end
     would.next = next
     return would
@@ -165,7 +174,7 @@ for i = 1, count do
     if leases then
         end_lease(p, i)
     end
-    p.result = count_beside(p, judge(p), p.cost)
+    p.result = count_beside(p, judge(p), p.least)
     when_free(p)
     strange = strange + (foreign and 1 or 0)
     if op == "each" then

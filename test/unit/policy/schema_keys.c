@@ -217,7 +217,7 @@ static const struct problem keys[] = {
         "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, errors: {}}",
         "p.yaml:2:40: Unknown key \"burst\" in a limit. Valid keys: kind, "
         "per, missing, rate, unit, zone, anchor, on_store_failure, deny, key, "
-        "lease, on_full, refill, mode, candidate, cost, hold, queue, "
+        "lease, on_full, refill, mode, candidate, cost, charge, hold, queue, "
         "thresholds or headers\n"
         "  limits: {a: {kind: quota, rate: 1/day, burst: 8}}\n"
         "                                         ^\n"

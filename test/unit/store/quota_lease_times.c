@@ -15,6 +15,7 @@ struct world {
     struct sl_quota_lessor lessor; /* first */
     uint64_t used, leased, asked;
     bool slow; /* they answer when they are told to */
+    bool away; /* they do not answer */
     struct sl_quota_ask *pending[8];
     unsigned count;
     sl_ns mono; /* moves when it is told to */
@@ -29,6 +30,11 @@ static void answer(struct world *w, struct sl_quota_ask *ask)
 {
     uint64_t left = ask->cap - w->used - w->leased;
 
+    ask->err = w->away ? SLUICE_ESTORE : 0;
+    if (w->away) {
+        ask->done(ask);
+        return;
+    }
     w->leased -= ask->give;
     ask->terms = (struct sl_quota_lease_terms){.used = w->used};
     if (ask->want > 0 && ask->least <= left)
@@ -36,7 +42,6 @@ static void answer(struct world *w, struct sl_quota_ask *ask)
     w->leased += ask->terms.granted;
     ask->terms.leased = w->leased;
     ask->terms.found = w->leased > 0;
-    ask->err = 0;
     ask->done(ask);
 }
 
@@ -122,16 +127,19 @@ static void on_done(struct sl_take *take)
     ((struct op *)take->ctx)->done = true;
 }
 
-static void send(struct world *w, struct op *e, uint64_t cost, sl_ns now)
+/* A take of `cost`; of 0: a check of a limit that reports charge. */
+static void send_op(struct world *w, struct op *e, enum sl_take_op op,
+                    uint64_t cost, sl_ns now)
 {
     *e = (struct op){.done = false};
     e->part = (struct sl_part){.binding = &w->stored,
                                .limit = &w->quota,
                                .key = SL_STR("acme"),
                                .cost = cost,
+                               .on_report = cost == 0,
                                .taken_at = now,
                                .view = (const void *)w};
-    e->take = (struct sl_take){.op = SL_TAKE_OP_TAKE,
+    e->take = (struct sl_take){.op = op,
                                .parts = &e->part,
                                .count = 1,
                                .now = now,
@@ -139,6 +147,11 @@ static void send(struct world *w, struct op *e, uint64_t cost, sl_ns now)
                                .done = on_done,
                                .ctx = e};
     sl_store_take(w->store, &e->take);
+}
+
+static void send(struct world *w, struct op *e, uint64_t cost, sl_ns now)
+{
+    send_op(w, e, SL_TAKE_OP_TAKE, cost, now);
 }
 
 static bool is_allowed(const struct op *e)
@@ -258,6 +271,111 @@ TEST(next_day)
     CHECK_EQ(w.count, 0);
     w.slow = false;
     sl_quota_leases_drain(w.store, w.loop, DAY_0 + SL_DAY);
+    close_world(&w);
+}
+
+/* ---- limits that reports charge ---- */
+
+static bool is_denied(const struct op *e)
+{
+    return e->done && !e->take.err && !e->take.allowed &&
+           e->part.answer.outcome == SL_DENY;
+}
+
+static void check_left(struct world *w, bool passes, uint64_t left,
+                       uint64_t asked)
+{
+    struct op e;
+
+    asked += w->asked;
+    send(w, &e, 0, DAY_0);
+    CHECK(passes ? is_allowed(&e) : is_denied(&e));
+    CHECK_EQ(e.part.answer.remaining, left);
+    CHECK_EQ(e.part.answer.reset_in, SL_DAY);
+    CHECK_EQ(e.part.answer.retry_in, passes ? SL_NS_NONE : SL_DAY);
+    CHECK_EQ(w->asked, asked);
+    CHECK_EQ(w->leased, 0);
+}
+
+TEST(on_report)
+{
+    struct world w;
+    struct op e;
+
+    open_world(&w);
+    CASE("a check that takes nothing asks what is left, and leases nothing");
+    w.used = 97;
+    check_left(&w, true, 3, 1);
+    CASE("it knows that for a moment");
+    w.used = 98;
+    check_left(&w, true, 3, 0);
+    w.mono += 101 * SL_MS;
+    check_left(&w, true, 2, 1);
+    CASE("a report of this node counts at once");
+    w.used = 99;
+    send_op(&w, &e, SL_TAKE_OP_CHARGE, 1, DAY_0);
+    check_left(&w, true, 1, 0);
+    CASE("before a denial the books are asked; it stands for a moment");
+    w.used = 100;
+    send_op(&w, &e, SL_TAKE_OP_CHARGE, 1, DAY_0);
+    check_left(&w, false, 0, 1);
+    check_left(&w, false, 0, 0);
+    w.mono += 101 * SL_MS;
+    check_left(&w, false, 0, 1);
+    CASE("a peek says the same");
+    send_op(&w, &e, SL_TAKE_OP_PEEK, 0, DAY_0);
+    CHECK(is_denied(&e));
+    CASE("a report that was counted twice here denies nothing");
+    w.used = 99; /* refunded elsewhere */
+    w.mono += 101 * SL_MS;
+    check_left(&w, true, 1, 1);
+    send_op(&w, &e, SL_TAKE_OP_CHARGE, 1, DAY_0);
+    check_left(&w, true, 1, 1);
+    close_world(&w);
+}
+
+TEST(on_report_away)
+{
+    struct world w;
+    struct op e;
+
+    open_world(&w);
+    CASE("without numbers the check fails");
+    w.away = true;
+    send(&w, &e, 0, DAY_0);
+    CHECK(e.done);
+    CHECK_EQ(e.take.err, SLUICE_ESTORE);
+    CASE("numbers of the last seconds are good enough");
+    w.away = false;
+    w.used = 99;
+    check_left(&w, true, 1, 1);
+    w.away = true;
+    w.mono += SL_QUOTA_LEASE_TRUST;
+    send(&w, &e, 0, DAY_0);
+    CHECK(is_allowed(&e));
+    CASE("older ones are not");
+    w.mono += SL_MS;
+    send(&w, &e, 0, DAY_0);
+    CHECK_EQ(e.take.err, SLUICE_ESTORE);
+    CASE("nothing left is known for as long");
+    w.away = false;
+    w.used = 100;
+    check_left(&w, false, 0, 1);
+    w.away = true;
+    w.mono += SL_QUOTA_LEASE_TRUST;
+    send(&w, &e, 0, DAY_0);
+    CHECK(is_denied(&e));
+    CASE("a slow answer is used, too");
+    w.away = false;
+    w.slow = true;
+    send(&w, &e, 0, DAY_0);
+    CHECK(!e.done);
+    w.mono += 500 * SL_MS;
+    w.used = 50;
+    answer_at(&w, 0);
+    CHECK(is_allowed(&e));
+    CHECK_EQ(e.part.answer.remaining, 50);
+    w.slow = false;
     close_world(&w);
 }
 
