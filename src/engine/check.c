@@ -563,11 +563,17 @@ static void on_taken(struct sl_take *take)
 }
 
 /* Sends the take of this state, unless it was answered already. False if the
- * store has not answered yet. */
+ * store has not answered yet. Usage that cannot be recorded is not taken: the
+ * store fails then. */
 static bool take(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
 
+    if (!c->answered && c->state == SL_CHECK_TAKE &&
+        sl_usage_report_is_full(c->engine_ctx->meter, d)) {
+        d->take.err = SLUICE_ESTORE;
+        return true;
+    }
     if (!c->answered) {
         d->take.done = on_taken;
         d->take.ctx = c;

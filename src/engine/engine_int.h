@@ -269,12 +269,22 @@ void sl_usage_report_send(struct sl_usage_sink *meter,
 /* Reports that a hold has ended or was extended. */
 void sl_usage_report_hold_end(const struct sl_hold_op *op);
 
+/* Splits the scopes of a joined text, "org:user", at most SL_PER_MAX; "all" has
+ * none. Returns their number. */
+unsigned sl_usage_scopes(struct sl_str scope, struct sl_str *ret);
+
+/* Returns whether a decision may take units that could not be recorded: the
+ * journal of the usage database is full. */
+bool sl_usage_report_is_full(const struct sl_usage_sink *meter,
+                             const struct sl_decision *decision);
+
 /* After a start: raises the table to the `used` units of the usage database,
  * or lowers it by what it has more (an amount below 0). Only for the period of
- * `now`, and for limits of the policy. On a store that answers at once. */
-void sl_usage_report_restore(struct sl_engine *engine,
-                             const struct sl_usage_delta *spent, uint64_t used,
-                             sl_ns now);
+ * `now`, and for limits of the policy. On a store that answers at once. Returns
+ * the units that the table then has more. */
+uint64_t sl_usage_report_restore(struct sl_engine *engine,
+                                 const struct sl_usage_delta *spent,
+                                 uint64_t used, sl_ns now);
 
 /* The table's usage of these values in the period that began at spent->start,
  * or in the last one with a take. False if the policy has no such limit. */

@@ -97,6 +97,19 @@ void sl_usage_report_send(struct sl_usage_sink *meter,
         tell(meter, d, &d->shown[i], reset);
 }
 
+bool sl_usage_report_is_full(const struct sl_usage_sink *meter,
+                             const struct sl_decision *d)
+{
+    if (!meter || !meter->full || !d->spend || d->metered || d->give_back ||
+        d->on_local)
+        return false;
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (is_durable(d->shown[i].rule) && !d->shown[i].skipped &&
+            d->shown[i].cost > 0)
+            return true;
+    return false;
+}
+
 /* One limit of a hold that has ended, or goes on. */
 static void tell_end(const struct sl_hold_op *ask, const struct sl_rule *rule,
                      uint64_t cost)
@@ -164,11 +177,13 @@ static uint64_t ask(struct sl_store *store, struct sl_part *part,
     return part->answer.capacity - part->answer.remaining;
 }
 
-/* The scopes of a joined text: "org:user". */
-static unsigned split_scopes(struct sl_str scope, struct sl_str *ret)
+unsigned sl_usage_scopes(struct sl_str scope, struct sl_str *ret)
 {
     unsigned count = 0;
     size_t from = 0;
+
+    if (sl_str_eq(scope, SL_STR("all")))
+        return 0;
 
     for (size_t i = 0; i <= scope.len && count < SL_PER_MAX; i++)
         if (i == scope.len || scope.at[i] == ':') {
@@ -184,8 +199,7 @@ static size_t make_key(struct sl_engine *engine,
     struct sl_str scopes[SL_PER_MAX];
     struct sl_key_value values[SL_PER_MAX];
 
-    if (spent->value_count > 0)
-        (void)split_scopes(spent->scope, scopes);
+    (void)sl_usage_scopes(spent->scope, scopes);
     for (unsigned i = 0; i < spent->value_count; i++)
         values[i] = (struct sl_key_value){scopes[i], spent->values[i]};
     return sl_key_bytes(values, spent->value_count,
@@ -196,8 +210,7 @@ static bool is_of(const struct sl_rule *rule,
                   const struct sl_usage_delta *spent)
 {
     struct sl_str scopes[SL_PER_MAX];
-    unsigned count =
-        spent->value_count > 0 ? split_scopes(spent->scope, scopes) : 0;
+    unsigned count = sl_usage_scopes(spent->scope, scopes);
 
     return is_durable(rule) && rule->limited && rule->mode != SL_MODE_OFF &&
            count == spent->value_count && count == rule->per_count;
@@ -220,10 +233,10 @@ static void open_up(const struct sl_rule *rule, struct sl_limit *ret)
     sl_limit_derive(ret);
 }
 
-/* Charges what the table has less. If it has more, refunds what it owes; beyond
- * that it has takes that were not reported. */
-static void correct(struct sl_store *store, struct sl_part *part, uint64_t used,
-                    uint64_t owed, sl_ns now)
+/* Charges what the table has less. If it has more, refunds what it owes.
+ * Returns what it has beyond that: takes that were not reported. */
+static uint64_t correct(struct sl_store *store, struct sl_part *part,
+                        uint64_t used, uint64_t owed, sl_ns now)
 {
     uint64_t known = ask(store, part, SL_TAKE_OP_PEEK, now);
     uint64_t beyond = sl_sub_floor(known, used);
@@ -232,15 +245,17 @@ static void correct(struct sl_store *store, struct sl_part *part, uint64_t used,
     if (known < used) {
         part->cost = used - known;
         (void)ask(store, part, SL_TAKE_OP_CHARGE, now);
-    } else if (part->cost > 0) {
-        (void)ask(store, part, SL_TAKE_OP_REFUND, now);
+        return 0;
     }
+    if (part->cost > 0)
+        (void)ask(store, part, SL_TAKE_OP_REFUND, now);
+    return beyond - part->cost;
 }
 
-static void restore(struct sl_engine *engine,
-                    const struct sl_active_policy *active,
-                    const struct sl_usage_delta *spent, uint64_t used,
-                    sl_ns now)
+static uint64_t restore(struct sl_engine *engine,
+                        const struct sl_active_policy *active,
+                        const struct sl_usage_delta *spent, uint64_t used,
+                        sl_ns now)
 {
     int index = rule_of(active, spent);
     struct sl_limit open;
@@ -250,7 +265,7 @@ static void restore(struct sl_engine *engine,
     if (index < 0 || sl_rule_start(&active->policy->rules[index],
                                    &active->policy->rules[index].strictest,
                                    now) != spent->start)
-        return;
+        return 0;
     open_up(&active->policy->rules[index], &open);
     part = (struct sl_part){
         .binding = &active->stored[2 * index],
@@ -258,20 +273,22 @@ static void restore(struct sl_engine *engine,
         .key = {key, make_key(engine, spent, key)},
         .taken_at = now
     };
-    correct(engine->store, &part, used, (uint64_t)-spent->amount, now);
+    return correct(engine->store, &part, used, (uint64_t)-spent->amount, now);
 }
 
-void sl_usage_report_restore(struct sl_engine *engine,
-                             const struct sl_usage_delta *spent, uint64_t used,
-                             sl_ns now)
+uint64_t sl_usage_report_restore(struct sl_engine *engine,
+                                 const struct sl_usage_delta *spent,
+                                 uint64_t used, sl_ns now)
 {
     struct sl_active_policy *active;
+    uint64_t beyond;
 
     if (sl_engine_is_shared(engine))
-        return; /* the store has the state */
+        return 0; /* the store has the state */
     active = sl_engine_hold(engine, NULL);
-    restore(engine, active, spent, used, now);
+    beyond = restore(engine, active, spent, used, now);
     sl_active_policy_release(active);
+    return beyond;
 }
 
 /* A cell keeps the usage of the period of its last take. If that is over, it is

@@ -217,6 +217,7 @@ struct sl_usage_sink_calls {
 /* The usage database, for one thread. */
 struct sl_usage_sink {
     const struct sl_usage_sink_calls *calls;
+    bool full; /* amounts can no longer be kept: `on_store_failure` decides */
 };
 
 #endif

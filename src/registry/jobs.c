@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/timestamp.h"
 #include "registry/registry_int.h"
+#include "registry/usage_journal.h"
 #include "wire/json.h"
 
 /* ---- versions ---- */
@@ -586,12 +588,50 @@ static int forget(struct sl_registry *r)
     return err ? err : r->db.driver->script(&r->db, sl_usage_db_forget);
 }
 
+/* Takes the next sequence of the journal's stream. *ret: the segment must be
+ * recorded. If it must not, either it was recorded before, or the one before it
+ * was not. */
+static int take_sequence(struct sl_database *db, struct sl_job *job, bool *ret)
+{
+    uint64_t last = 0;
+    int found = sl_query_one(db, SL_QUERY_PUT_JOURNAL, "tccnc c", job->journal,
+                             job->stream, job->sequence, job->usage[0].at,
+                             job->after, &last);
+
+    *ret = found == 1;
+    if (found == 0)
+        found = sl_query_one(db, SL_QUERY_JOURNAL, "tc c", job->journal,
+                             job->stream, &last);
+    if (found >= 0 && last < job->sequence)
+        job->result = SL_JOB_CHANGED;
+    return found < 0 ? found : 0;
+}
+
+/* Records a segment once. Its reports were accepted: one whose key belongs to
+ * another report is left out, and the others are recorded. */
+static int record_segment(struct sl_registry *r, struct sl_job *job)
+{
+    bool is_new;
+    int err = take_sequence(&r->db, job, &is_new);
+    unsigned failed;
+
+    for (unsigned i = 0; is_new && i < job->change_count && !err; i++) {
+        err = sl_usage_db_record(&r->db, job->usage + i, job->change_count - i,
+                                 &failed);
+        i += failed;
+    }
+    job->failed = job->change_count;
+    return err;
+}
+
 /* A refused amount rolls back its whole job. */
 static int record(struct sl_registry *r, struct sl_job *job)
 {
     int err = sl_query_run(&r->db, SL_QUERY_MARK, "");
 
-    if (!err)
+    if (!err && job->journal.len > 0)
+        err = record_segment(r, job);
+    else if (!err)
         err = sl_usage_db_record(&r->db, job->usage, job->change_count,
                                  &job->failed);
     if (!err && job->failed < job->change_count) {
@@ -934,8 +974,10 @@ static int begin(struct sl_registry *r, struct sl_job *first)
 
 void sl_job_run_writes(struct sl_registry *r, struct sl_job *first)
 {
-    int err = check_commit(r, first);
+    int err = sl_registry_contact(r);
 
+    if (!err)
+        err = check_commit(r, first);
     if (!err)
         err = begin(r, first);
     for (struct sl_job *job = first; job && !err; job = job->next)
@@ -950,4 +992,80 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first)
     if (sl_job_run_look(r))
         atomic_store_explicit(&r->has_subjects, true, memory_order_release);
     raise_stamps(r);
+}
+
+/* ---- the journal of an earlier process ---- */
+
+#define TEXTS_MOST ((size_t)4 << 20)
+
+/* How long the sequences of a journal that is not used are kept. */
+#define JOURNAL_KEPT (400 * SL_DAY)
+
+struct replay {
+    struct sl_job job;
+    struct sl_arena texts;
+    struct sl_usage_entry lines[SL_JOURNAL_LINES];
+};
+
+static int replay_segment(struct sl_registry *r, struct replay *p,
+                          const struct sl_usage_segment *segment,
+                          struct sl_str journal)
+{
+    const struct sl_usage_line *line = NULL;
+    struct sl_job *job = &p->job;
+
+    sl_arena_reset(&p->texts);
+    memset(job, 0, sizeof(*job));
+    job->kind = SL_JOB_USAGE;
+    job->usage = p->lines;
+    job->journal = journal;
+    job->stream = segment->stream;
+    job->sequence = segment->sequence;
+    while ((line = sl_usage_segment_next(segment, line))) {
+        sl_usage_line_read(line, &p->lines[job->change_count]);
+        p->lines[job->change_count++].names_in = &p->texts;
+    }
+    sl_job_run_writes(r, job);
+    if (job->err)
+        r->db.diag = job->diag;
+    for (unsigned i = 0; i < job->change_count && !job->err; i++)
+        if (r->options.on_threshold &&
+            p->lines[i].threshold > p->lines[i].threshold_before)
+            r->options.on_threshold(r->ctx, &p->lines[i]);
+    return job->err;
+}
+
+/* The sequences of earlier openings are not needed once no segment has one: the
+ * file must say so on disk first. */
+static int trim_sequences(struct sl_registry *r,
+                          struct sl_usage_journal *journal)
+{
+    uint64_t first = sl_usage_journal_streams(journal);
+    sl_ns now = sl_clock_wall();
+
+    if (!sl_usage_journal_is_file(journal) || sl_usage_journal_flush(journal))
+        return 0; /* at the next start */
+    return sl_query_run(&r->db, SL_QUERY_TRIM_JOURNAL, "tccn",
+                        sl_usage_journal_node(journal), first,
+                        first + SL_JOURNAL_STREAMS,
+                        now > JOURNAL_KEPT ? now - JOURNAL_KEPT : (sl_ns)0);
+}
+
+int sl_job_run_journal(struct sl_registry *r, struct sl_usage_journal *journal)
+{
+    struct replay *p = sl_alloc_new(r->alloc, sizeof(*p));
+    struct sl_usage_segment *segment;
+    int err = 0;
+
+    if (!p)
+        return sl_diag_error(&r->db.diag, SLUICE_ENOMEM, "out of memory");
+    sl_arena_init(&p->texts, TEXTS_MOST, r->alloc);
+    while (!err && (segment = sl_usage_journal_recovered(journal))) {
+        err = replay_segment(r, p, segment, sl_usage_journal_node(journal));
+        if (!err)
+            sl_usage_journal_drop_recovered(journal);
+    }
+    sl_arena_done(&p->texts);
+    sl_alloc_free(r->alloc, p, sizeof(*p));
+    return err ? err : trim_sequences(r, journal);
 }

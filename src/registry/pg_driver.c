@@ -649,6 +649,7 @@ static const char *const steps[] = {
     /* The last transaction of each writer. */
     TABLES_OF_NODES "CREATE TABLE writers(word " NAME_KEY ", mark " SIZE ","
                     " at timestamptz NOT NULL DEFAULT now());",
+    TABLES_OF_JOURNALS,
 };
 
 #define LATEST ((int)SL_LEN(steps))
@@ -860,6 +861,17 @@ static void close_store(struct sl_database *db)
     db->conn = NULL;
 }
 
+/* Returns whether no server answers, or one that starts or stops. A server that
+ * answers has refused us: another try would not help. */
+static bool is_away(const char *url)
+{
+    const char *const names[] = {"connect_timeout", "dbname", NULL};
+    const char *const values[] = {"3", url, NULL};
+    PGPing found = PQpingParams(names, values, 1);
+
+    return found == PQPING_NO_RESPONSE || found == PQPING_REJECT;
+}
+
 static int open_store(struct sl_database *db, const char *where,
                       struct sl_diag *diag)
 {
@@ -881,9 +893,10 @@ static int open_store(struct sl_database *db, const char *where,
     err = sl_pg_url(where, s->link.shown, diag);
     if (!err)
         err = sl_pg_conn_ensure(&s->link, diag);
-    if (err)
+    db->is_away = err == SLUICE_ESTORE && is_away(s->url);
+    if (err && !db->is_away)
         close_store(db);
-    return err;
+    return db->is_away ? 0 : err;
 }
 
 const struct sl_driver sl_driver_postgres = {

@@ -22,6 +22,9 @@
 /* How often done() is posted again after a loop had no memory. */
 #define REPOST_PERIOD (10 * SL_MS)
 
+/* How often a database that was away at the start is tried. */
+#define CONTACT_PERIOD (200 * SL_MS)
+
 #define NAMES_MOST ((size_t)1 << 20)
 #define TEXT_MOST  ((size_t)16 << 20)
 
@@ -122,10 +125,11 @@ static void answer_again(struct sl_registry *r)
 
 static void wait_locked(struct sl_registry *r)
 {
-    sl_ns end = sl_clock_wall() + REPOST_PERIOD;
+    sl_ns end =
+        sl_clock_wall() + (r->undelivered ? REPOST_PERIOD : CONTACT_PERIOD);
     struct timespec until = {end / SL_S, end % SL_S};
 
-    if (r->undelivered)
+    if (r->undelivered || r->is_away)
         pthread_cond_timedwait(&r->more, &r->lock, &until);
     else
         pthread_cond_wait(&r->more, &r->lock);
@@ -139,7 +143,7 @@ static struct sl_job *take_jobs(struct sl_registry *r, bool may_wait)
     pthread_mutex_lock(&r->lock);
     while (may_wait && !r->first && !r->stop) {
         wait_locked(r);
-        if (r->undelivered)
+        if (r->undelivered || r->is_away)
             break;
     }
     jobs = r->first;
@@ -250,6 +254,8 @@ static void *serve(void *ctx)
         bool idle = !rows.claims.first && !rows.writes.first;
 
         sort_out(r, take_jobs(r, idle), &rows);
+        if (r->is_away)
+            (void)!sl_registry_contact(r);
         carry_group(r, &rows, &rows.claims);
         carry_group(r, &rows, &rows.writes);
         answer_again(r);
@@ -293,20 +299,61 @@ static int read_switches(struct sl_registry *r)
 }
 
 /* Reads the stored state, and passes it to the callbacks. */
-static int read_state(struct sl_registry *r,
-                      const struct sl_registry_options *options)
+static int read_state(struct sl_registry *r)
 {
+    const struct sl_registry_options *options = &r->options;
     int err = read_switches(r);
 
     if (!err)
         err = sl_job_run_look(r);
-    /* Leases are compared with the table before usage is charged to it. */
+    /* The journal first: then the table is compared with all that was recorded
+     * or is known to be used. Leases are compared with the table before usage
+     * is charged to it. */
+    if (!err && options->journal)
+        err = sl_job_run_journal(r, options->journal);
     if (!err && options->on_lease)
         err = sl_usage_db_resume(&r->db, options->node, options->now,
                                  options->on_lease, options->ctx, r->alloc);
     if (!err && options->on_usage)
         err = sl_usage_db_each(&r->db, options->since, options->on_usage,
                                options->ctx);
+    return err;
+}
+
+int sl_registry_contact(struct sl_registry *r)
+{
+    int err;
+
+    if (!r->is_away)
+        return 0;
+    r->is_away = false;
+    r->switch_count = 0;
+    sl_arena_reset(&r->names);
+    err = read_state(r);
+    r->is_away = err;
+    if (!err && r->options.on_contact)
+        r->options.on_contact(r->ctx);
+    return err;
+}
+
+static int open_database(struct sl_registry *r, struct sl_diag *diag)
+{
+    const struct sl_registry_options *options = &r->options;
+    int err = sl_database_open(&r->db, options->driver, options->path, r->alloc,
+                               diag);
+
+    if (err)
+        return err;
+    if (options->node.len > 0)
+        r->db.node = options->node;
+    r->is_away = r->db.is_away;
+    if (r->is_away && !options->may_be_away)
+        return SLUICE_ESTORE;
+    /* Whether there are subjects is not known. */
+    atomic_store(&r->has_subjects, r->is_away);
+    err = r->is_away ? 0 : read_state(r);
+    if (err)
+        *diag = r->db.diag;
     return err;
 }
 
@@ -325,6 +372,7 @@ int sl_registry_open(const struct sl_registry_options *options,
     r->on_fault = options->on_fault;
     r->on_switch = options->on_switch;
     r->ctx = options->ctx;
+    r->options = *options;
     r->end = &r->first;
     sl_arena_init(&r->names, NAMES_MOST, alloc);
     pthread_mutex_init(&r->lock, NULL);
@@ -333,15 +381,7 @@ int sl_registry_open(const struct sl_registry_options *options,
     if (err)
         sl_diag_error(diag, err, "the system did not provide random bytes");
     else
-        err = sl_database_open(&r->db, options->driver, options->path, alloc,
-                               diag);
-    if (!err) {
-        if (options->node.len > 0)
-            r->db.node = options->node;
-        err = read_state(r, options);
-        if (err)
-            *diag = r->db.diag;
-    }
+        err = open_database(r, diag);
     if (!err)
         err = sl_sharing_listen(r, diag);
     if (!err)

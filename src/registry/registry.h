@@ -212,8 +212,13 @@ struct sl_job {
     struct sl_str name, by; /* SWITCH: `on` < 0 removes the switch */
     int on;
     struct sl_usage_entry
-        *usage; /* USAGE: change_count entries, with their results */
-    struct sl_credit_grant *grant;      /* GRANT */
+        *usage;            /* USAGE: change_count entries, with their results */
+    struct sl_str journal; /* USAGE of a segment of this journal: recorded once,
+                            * by stream and sequence; "": no segment. CHANGED:
+                            * the segment `after` is not recorded yet */
+    uint64_t stream, sequence, after; /* after: 0, or the one before it that is
+                                       * not known to be recorded */
+    struct sl_credit_grant *grant;    /* GRANT */
     struct sl_usage_lease_claim *claim; /* LEASE, with its results */
     sl_ns since, started; /* USAGE_READ: see sl_usage_db_read(); for scope and
                            * id */
@@ -240,6 +245,7 @@ struct sl_job {
 };
 
 struct sl_driver;
+struct sl_usage_journal;
 
 struct sl_registry_options {
     const struct sl_driver *driver; /* NULL: SQLite */
@@ -254,6 +260,15 @@ struct sl_registry_options {
      * NULL. */
     sl_usage_db_f *on_usage;
     sl_ns since, now;
+    /* What an earlier process has left in it is recorded first; or NULL. */
+    struct sl_usage_journal *journal;
+    /* Called for amounts of the journal that crossed thresholds; or NULL. */
+    sl_usage_seen_f *on_threshold;
+    /* Open it also if the database cannot be reached. Jobs then fail, and the
+     * thread tries again; on_contact() is called on it when it has read the
+     * state; or NULL. */
+    bool may_be_away;
+    void (*on_contact)(void *ctx);
     /* Called by sl_registry_open() for the leases of this node; or NULL. */
     sl_lease_f *on_lease;
     struct sl_str node; /* name among nodes that share the database; "": not
@@ -262,7 +277,7 @@ struct sl_registry_options {
 };
 
 /* Returns 0, SLUICE_ESTORE or SLUICE_EDAMAGE with a sentence, SLUICE_ENOMEM or
- * SLUICE_ESYS. */
+ * SLUICE_ESYS. Returns 0 with a sentence if the database is away. */
 SL_MUST_USE int sl_registry_open(const struct sl_registry_options *options,
                                  struct sl_registry **ret,
                                  struct sl_diag *diag);

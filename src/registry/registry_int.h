@@ -40,6 +40,7 @@ struct sl_database {
                          * shared */
     char word[20];      /* random and unique, chosen at each start */
     uint64_t uncertain_txn; /* its COMMIT was sent and not answered; 0: none */
+    bool is_away; /* after open(): not reached yet; each query tries again */
 };
 
 /* A notification of another process; "": some may have been missed. Called on a
@@ -47,7 +48,9 @@ struct sl_database {
 typedef void sl_notified_f(void *ctx, struct sl_str message);
 
 struct sl_driver {
-    /* On failure db->conn is unchanged, and `diag` has a sentence. */
+    /* On failure db->conn is unchanged, and `diag` has a sentence. If the
+     * database cannot be reached, sets db->is_away and the sentence, and
+     * returns 0. */
     int (*open)(struct sl_database *db, const char *where, struct sl_diag *);
     void (*close)(struct sl_database *db);
     /* Binds a text, which lives until the reset, or a number (text NULL).
@@ -166,6 +169,8 @@ struct sl_registry {
 
     /* Used by the thread only. */
     struct sl_database db;
+    struct sl_registry_options options;
+    bool is_away; /* the state of the database was not read yet */
     uint64_t dirty[SL_REGISTRY_VERSIONS / 64]; /* versions to increment */
     struct sl_job *undelivered; /* jobs whose done() could not be posted */
 };
@@ -175,6 +180,10 @@ struct sl_registry {
 SL_MUST_USE int sl_thread_start(pthread_t *ret, void *(*what)(void *),
                                 void *ctx, struct sl_diag *diag);
 
+/* Reads the state of a database that was away at the start, if it is there now:
+ * before the first write. Returns 0, or an error with a sentence in db.diag. */
+SL_MUST_USE int sl_registry_contact(struct sl_registry *registry);
+
 /* ---- jobs.c: all on the registry's thread ---- */
 
 /* Runs a job that only reads. */
@@ -182,6 +191,10 @@ void sl_job_run_read(struct sl_registry *registry, struct sl_job *job);
 
 /* Runs writes as one transaction, then increments their versions. */
 void sl_job_run_writes(struct sl_registry *registry, struct sl_job *first);
+
+/* Records the segments that an earlier process has left in the journal. */
+SL_MUST_USE int sl_job_run_journal(struct sl_registry *registry,
+                                   struct sl_usage_journal *journal);
 
 /* Looks whether there are subjects. */
 SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);

@@ -57,6 +57,7 @@ static const char *const steps[] = {
                                         " units FROM owed_before;"
                                         "DROP TABLE owed_before;",
     TABLES_OF_NODES,
+    TABLES_OF_JOURNALS,
 };
 
 /* ---- errors ---- */

@@ -1,4 +1,4 @@
-/* usage_buffer.c -- batches of usage: filled, sent, retried. */
+/* usage_buffer.c -- lines of usage: added, sealed, sent, sent again. */
 #include "registry/usage_buffer.h"
 
 #include <string.h>
@@ -7,23 +7,31 @@
 #include "base/arena.h"
 #include "net/loop.h"
 
-#define PAUSE (50 * SL_MS)
-#define AGAIN (500 * SL_MS) /* after a failure */
+#define PAUSE       (50 * SL_MS)
+#define AGAIN_LEAST (100 * SL_MS) /* after a failure */
+#define AGAIN_MOST  SL_S
 
-#define LINES     1024
-#define PLACES    (2 * LINES)
-#define BATCHES   (SL_USAGE_BATCH / LINES * 16)
+#define WINDOW    16 /* sealed segments at most */
 #define TEXT_MOST ((size_t)4 << 20)
-#define TEXT_FULL ((size_t)1 << 20) /* a batch with this much text is full */
+#define PLACES    2048 /* of the index, at first; a power of two */
 
+/* Room that must be left for what is spent by decisions under way. */
+#define KEPT_FREE ((size_t)16 << 10)
+
+/* Units of 64 bytes in a segment. */
+#define UNITS (SL_JOURNAL_SEGMENT / 64)
+
+/* A sealed segment, as a job. */
 struct batch {
     struct sl_usage_buffer *buffer;
+    struct sl_usage_segment *segment;
     struct sl_job job;
-    struct sl_arena texts;
+    struct sl_arena texts; /* of the owners of holds */
     unsigned count;
-    size_t bytes;
-    uint16_t places[PLACES]; /* by hash: number of the line + 1 */
-    struct sl_usage_entry lines[LINES];
+    uint64_t units; /* spent up to this one, since the one before */
+    bool is_sent;
+    bool is_report[SL_JOURNAL_LINES];
+    struct sl_usage_entry lines[SL_JOURNAL_LINES];
     TAILQ_ENTRY(batch) link;
 };
 
@@ -32,12 +40,28 @@ struct sl_usage_buffer {
     struct sl_registry *registry;
     struct sl_loop *loop;
     struct sl_usage_buffer_options options;
+    struct sl_usage_journal *journal, *own;
+    uint64_t stream, sequence;
     struct sl_timer *timer;
     bool timed;
-    struct batch *open;  /* or NULL: no amounts yet */
+
+    /* Lines of open segments by hash: number of the segment * UNITS + place of
+     * the line; 0: none. */
+    uint32_t *places;
+    size_t place_count;
+    size_t indexed;
+    unsigned *open; /* segments, oldest first; lines are added to the last */
+    unsigned open_count, open_most;
+    uint64_t open_units; /* spent, not sealed */
+
+    TAILQ_HEAD(sealed_list, batch) sealed; /* oldest first */
+    unsigned sealed_count, sent;
     struct batch *spare; /* or NULL */
-    unsigned batches;    /* all batches */
-    TAILQ_HEAD(, batch) failed;
+    bool wanted;         /* a flush had to leave something */
+    bool failing;        /* sealed segments wait for retry_at */
+    unsigned failures;   /* in a row */
+    sl_ns retry_at;      /* monotonic */
+    struct sl_jitter jitter;
     struct sl_usage_buffer_counts counts;
 };
 
@@ -48,12 +72,109 @@ static void add(_Atomic uint64_t *count, uint64_t by)
         memory_order_relaxed);
 }
 
+static uint64_t positive(int64_t amount)
+{
+    return amount > 0 ? (uint64_t)amount : 0;
+}
+
 static void start_timer(struct sl_usage_buffer *k, sl_ns after)
 {
     if (k->timed)
         return;
     k->timed = true;
     sl_timer_start(k->timer, after);
+}
+
+/* ---- the index of lines ---- */
+
+static struct sl_usage_line *line_at(const struct sl_usage_buffer *k,
+                                     uint32_t place)
+{
+    struct sl_usage_segment *segment =
+        sl_usage_segment_at(k->journal, place / UNITS);
+
+    return (void *)((char *)segment + place % UNITS * 64);
+}
+
+static void clear_index(struct sl_usage_buffer *k)
+{
+    uint32_t *places;
+
+    if (k->place_count > PLACES) {
+        places = sl_alloc_new(k->options.alloc, PLACES * sizeof(*places));
+        if (places) {
+            sl_alloc_free(k->options.alloc, k->places,
+                          k->place_count * sizeof(*places));
+            k->places = places;
+            k->place_count = PLACES;
+        }
+    }
+    memset(k->places, 0, k->place_count * sizeof(*k->places));
+    k->indexed = 0;
+}
+
+static void put_place(uint32_t *places, size_t count, uint64_t hash,
+                      uint32_t place)
+{
+    size_t at = (size_t)hash & (count - 1);
+
+    while (places[at])
+        at = (at + 1) & (count - 1);
+    places[at] = place;
+}
+
+/* Doubles the index. Returns false without memory. */
+static bool grow(struct sl_usage_buffer *k)
+{
+    size_t count = 2 * k->place_count;
+    uint32_t *places = sl_alloc_new(k->options.alloc, count * sizeof(*places));
+
+    if (!places)
+        return false;
+    memset(places, 0, count * sizeof(*places));
+    for (size_t i = 0; i < k->place_count; i++)
+        if (k->places[i])
+            put_place(places, count, line_at(k, k->places[i])->hash,
+                      k->places[i]);
+    sl_alloc_free(k->options.alloc, k->places,
+                  k->place_count * sizeof(*places));
+    k->places = places;
+    k->place_count = count;
+    return true;
+}
+
+/* A line without a place in the index is recorded, but not added to. */
+static void index_line(struct sl_usage_buffer *k, unsigned segment,
+                       const struct sl_usage_line *line)
+{
+    size_t at = (size_t)((const char *)line - (const char *)sl_usage_segment_at(
+                                                  k->journal, segment));
+
+    if (2 * k->indexed >= k->place_count && !grow(k))
+        return;
+    k->indexed++;
+    put_place(k->places, k->place_count, line->hash,
+              (uint32_t)(segment * UNITS + at / 64));
+}
+
+/* ---- room ---- */
+
+/* The journal is full while room is left for the lines of decisions that have
+ * begun, and for the ends of holds. */
+static void update_full(struct sl_usage_buffer *k)
+{
+    size_t left = 0;
+
+    if (k->open_count > 0)
+        left = SL_JOURNAL_SEGMENT -
+               atomic_load_explicit(
+                   &sl_usage_segment_at(k->journal, k->open[k->open_count - 1])
+                        ->used,
+                   memory_order_relaxed);
+    k->sink.full = left < KEPT_FREE && sl_usage_journal_room(k->journal) <=
+                                           sl_usage_journal_reserve(k->journal);
+    if (k->sink.full)
+        start_timer(k, AGAIN_LEAST); /* others make room, too */
 }
 
 /* ---- batches ---- */
@@ -65,33 +186,23 @@ static void free_batch(struct sl_usage_buffer *k, struct batch *batch)
     sl_job_clear(&batch->job);
     sl_arena_done(&batch->texts);
     sl_alloc_free(k->options.alloc, batch, sizeof(*batch));
-    k->batches--;
-}
-
-static void empty(struct batch *batch)
-{
-    batch->count = 0;
-    batch->bytes = 0;
-    memset(batch->places, 0, sizeof(batch->places));
 }
 
 static struct batch *new_batch(struct sl_usage_buffer *k)
 {
     struct batch *batch = k->spare;
 
-    if (batch) {
-        k->spare = NULL;
-        return batch;
+    k->spare = NULL;
+    if (!batch) {
+        batch = sl_alloc_new(k->options.alloc, sizeof(*batch));
+        if (!batch)
+            return NULL;
+        sl_arena_init(&batch->texts, TEXT_MOST, k->options.alloc);
     }
-    if (k->batches == BATCHES)
-        return NULL;
-    batch = sl_alloc_new(k->options.alloc, sizeof(*batch));
-    if (!batch)
-        return NULL;
-    k->batches++;
     batch->buffer = k;
-    empty(batch);
-    sl_arena_init(&batch->texts, TEXT_MOST, k->options.alloc);
+    batch->count = 0;
+    batch->units = 0;
+    batch->is_sent = false;
     sl_job_init(&batch->job, SL_JOB_USAGE, k->options.alloc);
     return batch;
 }
@@ -102,12 +213,129 @@ static void put_away(struct sl_usage_buffer *k, struct batch *batch)
         free_batch(k, batch);
         return;
     }
-    empty(batch);
+    sl_job_clear(&batch->job);
     sl_arena_reset(&batch->texts);
     k->spare = batch;
 }
 
+static void read_lines(struct batch *batch)
+{
+    const struct sl_usage_line *line = NULL;
+
+    while ((line = sl_usage_segment_next(batch->segment, line))) {
+        struct sl_usage_entry *entry = &batch->lines[batch->count];
+
+        batch->is_report[batch->count++] = line->flags & SL_LINE_REPORT;
+        sl_usage_line_read(line, entry);
+        entry->names_in = &batch->texts;
+    }
+}
+
+static void fill_job(struct sl_usage_buffer *k, struct batch *batch)
+{
+    struct sl_job *job = &batch->job;
+
+    job->loop = k->loop;
+    job->ctx = batch;
+    job->usage = batch->lines;
+    job->change_count = batch->count;
+    job->stream = batch->segment->stream;
+    job->sequence = batch->segment->sequence;
+    /* A journal in memory ends with the process: uncertain_txn suffices. */
+    if (sl_usage_journal_is_file(k->journal))
+        job->journal = sl_usage_journal_node(k->journal);
+}
+
+/* Seals open segments, oldest first, at most `most` in all. Lines are then
+ * added to new segments. */
+static void seal(struct sl_usage_buffer *k, unsigned most)
+{
+    unsigned done = 0;
+    struct batch *batch = NULL;
+
+    while (done < k->open_count && k->sealed_count < most &&
+           (batch = new_batch(k))) {
+        batch->segment = sl_usage_segment_at(k->journal, k->open[done++]);
+        sl_usage_segment_seal(batch->segment, k->stream, ++k->sequence);
+        read_lines(batch);
+        fill_job(k, batch);
+        TAILQ_INSERT_TAIL(&k->sealed, batch, link);
+        k->sealed_count++;
+    }
+    if (done == 0)
+        return;
+    k->open_count -= done;
+    if (batch && k->open_count == 0) {
+        batch->units = k->open_units;
+        k->open_units = 0;
+    }
+    memmove(k->open, k->open + done, k->open_count * sizeof(*k->open));
+    clear_index(k);
+}
+
 /* ---- sending ---- */
+
+static void on_written(struct sl_job *job);
+
+static void send(struct sl_usage_buffer *k, struct batch *batch)
+{
+    const struct batch *before = TAILQ_PREV(batch, sealed_list, link);
+
+    batch->is_sent = true;
+    batch->job.after = before ? before->job.sequence : 0;
+    k->sent++;
+    batch->job.done = on_written;
+    batch->job.err = 0;
+    batch->job.result = SL_JOB_DONE;
+    sl_registry_ask(k->registry, &batch->job);
+}
+
+static void send_all(struct sl_usage_buffer *k)
+{
+    struct batch *batch;
+
+    TAILQ_FOREACH(batch, &k->sealed, link)
+    if (!batch->is_sent)
+        send(k, batch);
+}
+
+/* Returns how many segments may be sealed. Frequent flushes of a slow database
+ * must not use up the journal. */
+static unsigned window(const struct sl_usage_buffer *k)
+{
+    unsigned streams = sl_usage_journal_reserve(k->journal);
+    unsigned part = sl_usage_journal_segments(k->journal) /
+                    (4 * (streams > 0 ? streams : 1));
+
+    if (part == 0)
+        return 1;
+    return part < WINDOW ? part : WINDOW;
+}
+
+void sl_usage_buffer_flush(struct sl_usage_sink *sink)
+{
+    struct sl_usage_buffer *k = (struct sl_usage_buffer *)sink;
+    unsigned most;
+
+    if (!k || k->failing)
+        return;
+    most = window(k);
+    seal(k, most);
+    k->wanted = k->open_count > 0;
+    if (k->wanted && k->sealed_count < most)
+        start_timer(k, AGAIN_LEAST); /* there was no memory */
+    send_all(k);
+}
+
+void sl_usage_buffer_flush_last(struct sl_usage_sink *sink)
+{
+    struct sl_usage_buffer *k = (struct sl_usage_buffer *)sink;
+
+    if (!k || (k->failing && sl_usage_journal_is_file(k->journal)))
+        return; /* the next start records it */
+    seal(k, UINT32_MAX);
+    send_all(k);
+}
 
 void sl_usage_buffer_report(struct sl_usage_sink *sink,
                             const struct sl_usage_entry *usage)
@@ -121,50 +349,71 @@ void sl_usage_buffer_report(struct sl_usage_sink *sink,
         k->options.on_threshold(k->options.ctx, usage);
 }
 
+/* The segment is recorded. */
+static void finish(struct sl_usage_buffer *k, struct batch *batch)
+{
+    add(&k->counts.written, batch->count);
+    add(&k->counts.recorded, batch->units);
+    for (unsigned i = 0; i < batch->count; i++) {
+        sl_usage_buffer_report(&k->sink, &batch->lines[i]);
+        if (batch->is_report[i] && k->options.on_report)
+            k->options.on_report(k->options.ctx, &batch->lines[i]);
+    }
+    TAILQ_REMOVE(&k->sealed, batch, link);
+    k->sealed_count--;
+    sl_usage_segment_free(k->journal, batch->segment);
+    put_away(k, batch);
+}
+
+/* The database fails. Nothing is sent before retry_at. */
+static void pause_sending(struct sl_usage_buffer *k)
+{
+    sl_ns pause =
+        sl_jitter_backoff(&k->jitter, k->failures++, AGAIN_LEAST, AGAIN_MOST);
+
+    k->retry_at = sl_loop_mono(k->loop) + pause;
+    start_timer(k, pause);
+}
+
 static void on_written(struct sl_job *job)
 {
     struct batch *batch = job->ctx;
     struct sl_usage_buffer *k = batch->buffer;
+    bool good = !job->err && job->result == SL_JOB_DONE;
 
-    if (job->err) {
+    batch->is_sent = false;
+    k->sent--;
+    if (good) {
+        finish(k, batch);
+    } else {
         add(&k->counts.failed, 1);
-        TAILQ_INSERT_TAIL(&k->failed, batch, link);
-        start_timer(k, AGAIN);
-        return;
+        k->failing = true;
     }
-    add(&k->counts.written, batch->count);
-    for (unsigned i = 0; i < batch->count; i++)
-        sl_usage_buffer_report(&k->sink, &batch->lines[i]);
-    put_away(k, batch);
+    if (k->failing && k->sent == 0 && !good)
+        pause_sending(k);
+    else if (k->failing && k->sent == 0)
+        k->failing = false;
+    if (!k->failing && k->failures > 0 && good) {
+        k->failures = 0;
+        k->wanted = true;
+    }
+    if (!k->failing && k->wanted)
+        sl_usage_buffer_flush(&k->sink);
+    update_full(k);
 }
 
-static void send(struct sl_usage_buffer *k, struct batch *batch)
+/* Sends the oldest sealed segment alone, to see whether the database works. */
+static void try_again(struct sl_usage_buffer *k)
 {
-    batch->job.loop = k->loop;
-    batch->job.done = on_written;
-    batch->job.ctx = batch;
-    batch->job.usage = batch->lines;
-    batch->job.change_count = batch->count;
-    batch->job.err = 0;
-    batch->job.result = SL_JOB_DONE;
-    sl_registry_ask(k->registry, &batch->job);
-}
+    sl_ns now = sl_loop_mono(k->loop);
+    struct batch *first = TAILQ_FIRST(&k->sealed);
 
-void sl_usage_buffer_flush(struct sl_usage_sink *sink)
-{
-    struct sl_usage_buffer *k = (struct sl_usage_buffer *)sink;
-    struct batch *batch;
-
-    if (!k)
+    if (k->sent > 0 || !first)
         return;
-    while ((batch = TAILQ_FIRST(&k->failed))) {
-        TAILQ_REMOVE(&k->failed, batch, link);
-        send(k, batch);
-    }
-    batch = k->open;
-    k->open = NULL;
-    if (batch)
-        send(k, batch);
+    if (now < k->retry_at)
+        start_timer(k, k->retry_at - now);
+    else
+        send(k, first);
 }
 
 static void on_time(void *ctx)
@@ -172,14 +421,18 @@ static void on_time(void *ctx)
     struct sl_usage_buffer *k = ctx;
 
     k->timed = false;
-    sl_usage_buffer_flush(&k->sink);
+    if (k->failing)
+        try_again(k);
+    else
+        sl_usage_buffer_flush(&k->sink);
+    update_full(k);
 }
 
 /* ---- lines ---- */
 
-static bool is_held(const struct sl_usage_entry *u)
+static bool is_held(const uint64_t hold[2])
 {
-    return (u->hold[0] | u->hold[1]) != 0;
+    return (hold[0] | hold[1]) != 0;
 }
 
 static bool has_fingerprint(struct sl_hash128 fingerprint)
@@ -192,7 +445,7 @@ static uint64_t hash_of(const struct sl_usage_buffer *k,
 {
     struct sl_hash_key key = *sl_registry_secret(k->registry);
 
-    if (is_held(u))
+    if (is_held(u->hold))
         return u->hold[0]; /* it is random */
     if (has_fingerprint(u->fingerprint))
         return u->fingerprint.lo;
@@ -201,127 +454,137 @@ static uint64_t hash_of(const struct sl_usage_buffer *k,
     return sl_hash64(&key, u->id);
 }
 
-/* Returns whether two amounts can be summed. Refunds and usage of a leased
- * quota cannot: the sum would hide how much was used. */
-static bool is_same(const struct sl_usage_entry *a,
-                    const struct sl_usage_entry *b)
+/* Returns whether an amount can be added to a line. Refunds and usage of a
+ * leased quota cannot: the sum would hide how much was used. */
+static bool is_same(const struct sl_usage_line *line,
+                    const struct sl_usage_entry *u)
 {
-    if (a->node.len > 0 && (a->amount < 0) != (b->amount < 0))
+    struct sl_usage_entry a;
+
+    sl_usage_line_read(line, &a);
+    if (a.node.len > 0 && (a.amount < 0) != (u->amount < 0))
         return false;
-    if (is_held(a) || is_held(b))
-        return a->hold[0] == b->hold[0] && a->hold[1] == b->hold[1] &&
-               sl_str_eq(a->limit, b->limit);
-    return a->act == b->act && a->start == b->start && !a->reset && !b->reset &&
-           sl_str_eq(a->limit, b->limit) && sl_str_eq(a->scope, b->scope) &&
-           sl_str_eq(a->id, b->id);
-}
-
-static bool keep(struct batch *batch, struct sl_str *text)
-{
-    const char *copy = sl_arena_copy(&batch->texts, *text);
-
-    text->at = copy;
-    batch->bytes += text->len + 1;
-    return copy;
-}
-
-static bool write_line(struct batch *batch, const struct sl_usage_entry *u,
-                       uint16_t *place)
-{
-    struct sl_usage_entry *line = &batch->lines[batch->count];
-
-    *line = *u;
-    line->names_in = &batch->texts;
-    if (!keep(batch, &line->limit) || !keep(batch, &line->scope) ||
-        !keep(batch, &line->id))
-        return false;
-    *place = (uint16_t)++batch->count;
-    return true;
+    if (is_held(a.hold) || is_held(u->hold))
+        return a.hold[0] == u->hold[0] && a.hold[1] == u->hold[1] &&
+               sl_str_eq(a.limit, u->limit);
+    return a.act == u->act && a.start == u->start && !a.reset && !u->reset &&
+           sl_str_eq(a.limit, u->limit) && sl_str_eq(a.scope, u->scope) &&
+           sl_str_eq(a.id, u->id);
 }
 
 /* ---- adding ---- */
 
 /* Adds to a line. Sums are limited to the range of a counter. */
-static void sum(struct sl_usage_entry *line, int64_t amount, sl_ns at,
+static void sum(struct sl_usage_line *line, int64_t amount, sl_ns at,
                 uint64_t cap)
 {
+    const struct sl_usage_amount *old = sl_usage_line_amount(line);
+    struct sl_usage_amount *new = sl_usage_line_change(line);
     const int64_t most = SL_USAGE_MOST;
 
-    line->amount += amount;
-    if (line->amount > most)
-        line->amount = most;
-    else if (line->amount < -most)
-        line->amount = -most;
-    line->at = at;
-    line->cap = cap;
+    new->amount = old->amount + amount;
+    if (new->amount > most)
+        new->amount = most;
+    else if (new->amount < -most)
+        new->amount = -most;
+    new->at = at;
+    new->cap = cap;
+    sl_usage_line_show(line);
 }
 
-/* Updates a hold that is in the batch. If it was taken and ended there, it
- * counts as a take. */
-static void go_on(struct sl_usage_entry *line, const struct sl_usage_entry *u)
+/* Updates a hold that has a line. If it was taken and ended there, it counts as
+ * a take. */
+static void go_on(struct sl_usage_line *line, const struct sl_usage_entry *u)
 {
-    line->until = u->until;
-    if (u->act != SL_USAGE_ACT_HOLD_END ||
-        (line->act != SL_USAGE_ACT_HOLD &&
-         line->act != SL_USAGE_ACT_HOLD_EXTEND))
-        return;
-    line->amount = u->amount;
-    line->at = u->at;
-    if (line->act == SL_USAGE_ACT_HOLD) {
-        line->act = SL_USAGE_ACT_TAKE;
-    } else {
-        line->act = SL_USAGE_ACT_HOLD_END;
-        line->start = u->start;
-        line->thresholds = u->thresholds;
-        line->level = u->level;
+    const struct sl_usage_amount *old = sl_usage_line_amount(line);
+    struct sl_usage_amount *new = sl_usage_line_change(line);
+
+    *new = *old;
+    new->until = u->until;
+    if (u->act == SL_USAGE_ACT_HOLD_END && old->act == SL_USAGE_ACT_HOLD) {
+        new->act = SL_USAGE_ACT_TAKE;
+        new->amount = u->amount;
+        new->at = u->at;
+    } else if (u->act == SL_USAGE_ACT_HOLD_END &&
+               old->act == SL_USAGE_ACT_HOLD_EXTEND) {
+        new->act = SL_USAGE_ACT_HOLD_END;
+        new->amount = u->amount;
+        new->at = u->at;
+        new->start = u->start;
+        new->level = u->level;
     }
+    sl_usage_line_show(line);
 }
 
 /* The fast path: the key has a line. Fingerprints of two keys never collide, so
  * no text is compared. */
-static bool add_up(struct batch *batch, const struct sl_usage_delta *s)
+static bool add_up(const struct sl_usage_buffer *k,
+                   const struct sl_usage_delta *s)
 {
-    unsigned at = (unsigned)(s->fingerprint.lo % PLACES);
+    size_t mask = k->place_count - 1, at = (size_t)s->fingerprint.lo & mask;
 
-    if (!batch || !has_fingerprint(s->fingerprint) ||
-        s->act != SL_USAGE_ACT_TAKE || s->reset)
+    if (!has_fingerprint(s->fingerprint) || s->act != SL_USAGE_ACT_TAKE ||
+        s->reset)
         return false;
-    for (; batch->places[at]; at = (at + 1) % PLACES) {
-        struct sl_usage_entry *line = &batch->lines[batch->places[at] - 1];
+    for (; k->places[at]; at = (at + 1) & mask) {
+        struct sl_usage_line *line = line_at(k, k->places[at]);
+        const struct sl_usage_amount *a = sl_usage_line_amount(line);
 
         if (!sl_hash128_eq(line->fingerprint, s->fingerprint) ||
-            line->start != s->start || line->act != SL_USAGE_ACT_TAKE ||
-            line->reset || (line->amount < 0) != (s->amount < 0))
+            a->start != s->start || a->act != SL_USAGE_ACT_TAKE ||
+            line->flags & SL_LINE_RESET || (a->amount < 0) != (s->amount < 0))
             continue;
         sum(line, s->amount, s->at, s->cap);
-        return true; /* changed thresholds apply from the next batch on */
+        return true; /* changed thresholds apply from the next segment on */
     }
     return false;
 }
 
+/* Returns an open segment with room for the line, which is added. NULL: there
+ * is no room. */
+static struct sl_usage_line *add_line(struct sl_usage_buffer *k,
+                                      const struct sl_usage_entry *u,
+                                      uint64_t hash, unsigned flags)
+{
+    struct sl_usage_segment *segment = NULL;
+    struct sl_usage_line *line = NULL;
+
+    if (k->open_count > 0) {
+        segment = sl_usage_segment_at(k->journal, k->open[k->open_count - 1]);
+        line = sl_usage_segment_add(segment, u, hash, flags);
+    }
+    if (line)
+        return line;
+    sl_usage_buffer_flush(&k->sink);
+    if (k->open_count == k->open_most)
+        return NULL;
+    segment = sl_usage_segment_open(k->journal, u->at);
+    if (!segment)
+        return NULL;
+    k->open[k->open_count++] = sl_usage_segment_index(k->journal, segment);
+    return sl_usage_segment_add(segment, u, hash, flags);
+}
+
 static bool put_down(struct sl_usage_buffer *k, const struct sl_usage_entry *u)
 {
-    struct batch *batch = k->open;
-    unsigned at = (unsigned)(hash_of(k, u) % PLACES);
+    uint64_t hash = hash_of(k, u);
+    size_t mask = k->place_count - 1, at = (size_t)hash & mask;
+    struct sl_usage_line *line;
 
-    if (!batch)
-        batch = k->open = new_batch(k);
-    if (!batch)
-        return false;
-    for (; batch->places[at]; at = (at + 1) % PLACES) {
-        struct sl_usage_entry *line = &batch->lines[batch->places[at] - 1];
-
-        if (!is_same(line, u))
+    for (; k->places[at]; at = (at + 1) & mask) {
+        line = line_at(k, k->places[at]);
+        if (line->hash != hash || !is_same(line, u))
             continue;
-        if (is_held(u)) {
+        if (is_held(u->hold))
             go_on(line, u);
-            return true;
-        }
-        sum(line, u->amount, u->at, u->cap);
-        line->thresholds = u->thresholds;
+        else
+            sum(line, u->amount, u->at, u->cap);
         return true;
     }
-    return write_line(batch, u, &batch->places[at]);
+    line = add_line(k, u, hash, u->reset ? SL_LINE_RESET : 0);
+    if (line)
+        index_line(k, k->open[k->open_count - 1], line);
+    return line;
 }
 
 /* Usually one name, which is borrowed. Several names are joined in `room`. */
@@ -361,7 +624,7 @@ static bool write_down(struct sl_usage_buffer *k,
 
     if (!s->level)
         u.node = k->options.node;
-    if (!is_held(&u))
+    if (!is_held(u.hold))
         u.fingerprint = s->fingerprint; /* holds are found by their ids */
     sl_buf_init(&room, SL_USAGE_ID, k->options.alloc);
     good = name_of(s, &room, &u.id) && put_down(k, &u);
@@ -369,25 +632,100 @@ static bool write_down(struct sl_usage_buffer *k,
     return good;
 }
 
+static void count_units(struct sl_usage_buffer *k, int64_t amount)
+{
+    add(&k->counts.spent, 1);
+    add(&k->counts.units, positive(amount));
+    k->open_units += positive(amount);
+}
+
 static void spent(struct sl_usage_sink *sink, const struct sl_usage_delta *s)
 {
     struct sl_usage_buffer *k = (struct sl_usage_buffer *)sink;
 
-    add(&k->counts.spent, 1);
-    if (add_up(k->open, s))
-        return; /* the caller that opened the batch sends it */
-    if (!write_down(k, s))
-        add(&k->counts.lost, s->amount > 0 ? (uint64_t)s->amount : 0);
-    if (k->open &&
-        (k->open->count == LINES || k->open->bytes >= TEXT_FULL || s->reset))
+    if (add_up(k, s)) {
+        count_units(k, s->amount);
+        return; /* the caller that added the line has started the timer */
+    }
+    if (write_down(k, s)) {
+        count_units(k, s->amount);
+    } else {
+        add(&k->counts.spent, 1);
+        add(&k->counts.lost, positive(s->amount));
+    }
+    if (s->reset) {
+        clear_index(k); /* later amounts are recorded after it */
         sl_usage_buffer_flush(sink);
-    else if (k->open)
+    }
+    if (!k->failing && k->open_count > 0)
         start_timer(k, PAUSE);
+    update_full(k);
 }
 
 static const struct sl_usage_sink_calls calls = {spent};
 
+/* ---- reports ---- */
+
+bool sl_usage_buffer_keep(struct sl_usage_sink *sink,
+                          const struct sl_usage_entry *reports, unsigned count)
+{
+    struct sl_usage_buffer *k = (struct sl_usage_buffer *)sink;
+    size_t most =
+        count * (sizeof(struct sl_usage_line) + SL_USAGE_ID + 3 * SL_USAGE_KEY);
+
+    /* All of them fit, or none is written. */
+    if (!sl_usage_journal_is_file(k->journal) || k->sink.full ||
+        sl_usage_journal_room(k->journal) <=
+            sl_usage_journal_reserve(k->journal) +
+                2 * most / SL_JOURNAL_SEGMENT)
+        return false;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned flags = SL_LINE_REPORT;
+
+        if (reports[i].needs_refund)
+            flags |= SL_LINE_NEEDS_REFUND;
+        if (!add_line(k, &reports[i], 0, flags))
+            return false;
+        count_units(k, reports[i].amount);
+    }
+    if (!k->failing)
+        start_timer(k, PAUSE);
+    update_full(k);
+    return true;
+}
+
+struct sl_usage_journal *
+sl_usage_buffer_journal(const struct sl_usage_sink *sink)
+{
+    return ((const struct sl_usage_buffer *)sink)->journal;
+}
+
 /* ---- opening ---- */
+
+static int open_all(struct sl_usage_buffer *k, struct sl_diag *diag)
+{
+    const struct sl_alloc *alloc = k->options.alloc;
+    struct sl_usage_journal_options journal = {.alloc = alloc};
+    int err = 0;
+
+    if (!k->journal)
+        err = sl_usage_journal_open(&journal, &k->own, diag);
+    if (err)
+        return err;
+    if (k->own)
+        k->journal = k->own;
+    k->stream = sl_usage_journal_stream(k->journal);
+    k->open_most = sl_usage_journal_segments(k->journal);
+    k->open = sl_alloc_new(alloc, k->open_most * sizeof(*k->open));
+    k->places = sl_alloc_new(alloc, PLACES * sizeof(*k->places));
+    k->place_count = k->places ? PLACES : 0;
+    k->spare = new_batch(k);
+    if (!k->open || !k->places || !k->spare || sl_jitter_init(&k->jitter) ||
+        sl_timer_new(k->loop, on_time, k, &k->timer))
+        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+    clear_index(k);
+    return 0;
+}
 
 int sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
                          const struct sl_usage_buffer_options *options,
@@ -396,6 +734,7 @@ int sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
     const struct sl_alloc *alloc =
         options->alloc ? options->alloc : &sl_alloc_libc;
     struct sl_usage_buffer *k = sl_alloc_new(alloc, sizeof(*k));
+    int err;
 
     if (!k)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
@@ -405,29 +744,33 @@ int sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
     k->loop = loop;
     k->options = *options;
     k->options.alloc = alloc;
-    TAILQ_INIT(&k->failed);
-    if (sl_timer_new(loop, on_time, k, &k->timer)) {
+    k->journal = options->journal;
+    TAILQ_INIT(&k->sealed);
+    err = open_all(k, diag);
+    if (err)
         sl_usage_buffer_close(k);
-        return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
-    }
-    *ret = k;
-    return 0;
+    else
+        *ret = k;
+    return err;
 }
 
-void sl_usage_buffer_close(struct sl_usage_buffer *buffer)
+void sl_usage_buffer_close(struct sl_usage_buffer *k)
 {
     struct batch *batch;
 
-    if (!buffer)
+    if (!k)
         return;
-    while ((batch = TAILQ_FIRST(&buffer->failed))) {
-        TAILQ_REMOVE(&buffer->failed, batch, link);
-        free_batch(buffer, batch);
+    while ((batch = TAILQ_FIRST(&k->sealed))) {
+        TAILQ_REMOVE(&k->sealed, batch, link);
+        free_batch(k, batch);
     }
-    free_batch(buffer, buffer->open);
-    free_batch(buffer, buffer->spare);
-    sl_timer_free(buffer->timer);
-    sl_alloc_free(buffer->options.alloc, buffer, sizeof(*buffer));
+    free_batch(k, k->spare);
+    sl_timer_free(k->timer);
+    sl_alloc_free(k->options.alloc, k->open, k->open_most * sizeof(*k->open));
+    sl_alloc_free(k->options.alloc, k->places,
+                  k->place_count * sizeof(*k->places));
+    sl_usage_journal_close(k->own);
+    sl_alloc_free(k->options.alloc, k, sizeof(*k));
 }
 
 struct sl_usage_sink *sl_usage_buffer_sink(struct sl_usage_buffer *buffer)

@@ -1,16 +1,19 @@
 /* usage_buffer.h -- the usage of one thread's decisions, until it is recorded.
  *
- *     decision --> spent() --> batch, summed by limit and subject
- *                                |  every PAUSE, or when it is full
+ *     decision --> spent() --> line of the journal, summed by limit and subject
+ *                                |  every PAUSE, or when a segment is full
  *                                v
- *                     one job to the registry: one transaction
+ *                     sealed --> one job to the registry: one transaction
  *
  * A decision never waits. The usage database is up to PAUSE behind the table. A
- * killed process loses its open batch, unless its table is in a file: the next
- * start compares the two.
+ * killed process leaves its lines in the journal (usage_journal.h), if that is
+ * in a file: the next start records them.
  *
- * A failed job is retried together with newer amounts. Beyond SL_USAGE_BATCH
- * keys amounts are not recorded but counted as lost.
+ * While the database fails, sealed segments are sent again after a pause that
+ * grows, one at a time, and amounts are summed in open segments: an outage
+ * costs room by the number of keys, not by its length. If the journal is full,
+ * sink->full is set: decisions then follow `on_store_failure`. What is spent
+ * without room is counted as lost.
  *
  * A buffer belongs to one thread.
  */
@@ -18,8 +21,7 @@
 #define SL_REGISTRY_USAGE_BUFFER_H
 
 #include "registry/registry.h"
-
-#define SL_USAGE_BATCH 4096 /* keys in a batch, and 16 times that in flight */
+#include "registry/usage_journal.h"
 
 struct sl_usage_buffer; /* begins with a struct sl_usage_sink */
 
@@ -27,9 +29,16 @@ struct sl_usage_buffer; /* begins with a struct sl_usage_sink */
  * u->threshold_before, u->threshold. */
 typedef void sl_threshold_f(void *ctx, const struct sl_usage_entry *usage);
 
+/* Called on the loop when a report of the journal was recorded: the limit must
+ * be charged with u->change. Texts live until it returns. */
+typedef void sl_report_f(void *ctx, const struct sl_usage_entry *usage);
+
 struct sl_usage_buffer_options {
     const struct sl_alloc *alloc;
-    sl_threshold_f *on_threshold; /* or NULL */
+    struct sl_usage_journal *journal; /* NULL: one in memory, of its own;
+                                       * outlives the buffer */
+    sl_threshold_f *on_threshold;     /* or NULL */
+    sl_report_f *on_report;           /* or NULL */
     void *ctx;
     struct sl_str node; /* name of this node if quotas are leased to it, or "";
                          * outlives the buffer */
@@ -48,9 +57,22 @@ void sl_usage_buffer_close(struct sl_usage_buffer *buffer);
 struct sl_usage_sink *sl_usage_buffer_sink(struct sl_usage_buffer *buffer);
 struct sl_registry *sl_usage_buffer_registry(const struct sl_usage_sink *sink);
 
-/* Sends the open batch now. Registry jobs queued afterwards see it. NULL is
- * allowed. */
+/* Sends what was spent, unless the database fails. Registry jobs queued
+ * afterwards see it. NULL is allowed. */
 void sl_usage_buffer_flush(struct sl_usage_sink *sink);
+
+/* Sends all of it once more, also if the database fails; before the registry
+ * stops. */
+void sl_usage_buffer_flush_last(struct sl_usage_sink *sink);
+
+/* Writes reports that the database cannot take now to the journal: all of them
+ * or none. Returns false without room, or if the journal is not in a file. They
+ * are on disk after sl_usage_journal_sync(). */
+SL_MUST_USE bool sl_usage_buffer_keep(struct sl_usage_sink *sink,
+                                      const struct sl_usage_entry *reports,
+                                      unsigned count);
+struct sl_usage_journal *
+sl_usage_buffer_journal(const struct sl_usage_sink *sink);
 
 /* Publishes the thresholds that a report from elsewhere has crossed. */
 void sl_usage_buffer_report(struct sl_usage_sink *sink,
@@ -58,11 +80,13 @@ void sl_usage_buffer_report(struct sl_usage_sink *sink,
 
 /* Read by any thread. */
 struct sl_usage_buffer_counts {
-    _Atomic uint64_t spent;      /* amounts added to batches */
-    _Atomic uint64_t written;    /* keys recorded */
+    _Atomic uint64_t spent;      /* amounts added to lines */
+    _Atomic uint64_t written;    /* lines recorded */
     _Atomic uint64_t failed;     /* jobs to retry */
     _Atomic uint64_t lost;       /* units dropped for lack of room */
     _Atomic uint64_t thresholds; /* thresholds crossed */
+    _Atomic uint64_t units;      /* units added to lines */
+    _Atomic uint64_t recorded;   /* units recorded */
 };
 const struct sl_usage_buffer_counts *
 sl_usage_buffer_counts(const struct sl_usage_buffer *buffer);

@@ -723,7 +723,7 @@ const char sl_usage_db_forget[] =
     "DELETE FROM usage_months; DELETE FROM usage_keys;"
     "DELETE FROM usage_things; DELETE FROM usage_credits;"
     "DELETE FROM usage_holds; DELETE FROM usage_owed;"
-    "DELETE FROM usage_leases";
+    "DELETE FROM usage_leases; DELETE FROM usage_journals";
 
 static int read_rows(struct sl_database *db, enum sl_query q,
                      enum sl_usage_row_kind kind, struct sl_buf *out)
@@ -771,19 +771,85 @@ int sl_usage_db_read(struct sl_database *db, struct sl_str scope,
     return err;
 }
 
+/* Units that only the table has. */
+struct missing {
+    struct sl_usage_entry usage;
+    struct missing *next;
+};
+
+/* Keeps a copy of the entry for later. */
+static int note_missing(struct sl_database *db, struct sl_arena *arena,
+                        const struct sl_usage_entry *u, uint64_t units,
+                        struct missing **first)
+{
+    struct missing *m = sl_arena_take(arena, sizeof(*m));
+    int err;
+
+    if (!m)
+        return sl_diag_error(&db->diag, SLUICE_ENOMEM, "out of memory");
+    *m = (struct missing){.usage = *u, .next = *first};
+    m->usage.amount =
+        (int64_t)(units < (uint64_t)SL_USAGE_MOST ? units
+                                                  : (uint64_t)SL_USAGE_MOST);
+    m->usage.cap = UINT64_MAX;
+    err = sl_database_copy(db, arena, u->scope, &m->usage.scope);
+    if (!err)
+        err = sl_database_copy(db, arena, u->id, &m->usage.id);
+    if (!err)
+        err = sl_database_copy(db, arena, u->limit, &m->usage.limit);
+    if (!err)
+        *first = m;
+    return err;
+}
+
+/* Records units that only the table has, except those held. */
+static int record_missing(struct sl_database *db, struct missing *m)
+{
+    struct sl_usage_entry *u = &m->usage;
+    int64_t held = 0;
+    unsigned failed;
+    int err = sl_query_run(db, SL_QUERY_BEGIN, "");
+
+    if (!err && sl_query_one(db, SL_QUERY_HELD, "tttn n", u->scope, u->id,
+                             u->limit, u->start, &held) < 0)
+        err = SLUICE_ESTORE;
+    u->amount -= held;
+    if (!err && u->amount > 0)
+        err = sl_usage_db_record(db, u, 1, &failed);
+    if (!err)
+        err = sl_query_run(db, SL_QUERY_COMMIT, "");
+    if (err)
+        db->driver->rollback(db);
+    return err;
+}
+
+#define MISSING_MOST ((size_t)64 << 20)
+
 int sl_usage_db_each(struct sl_database *db, sl_ns since, sl_usage_db_f *f,
                      void *ctx)
 {
     const enum sl_query q = SL_QUERY_EACH_COUNTER;
     struct sl_usage_entry usage = {.used = 0};
-    int found;
+    struct missing *missing = NULL;
+    struct sl_arena arena;
+    int found, err = 0;
 
+    sl_arena_init(&arena, MISSING_MOST, db->arena.alloc);
     sl_query_bind(db, q, "tn", db->node, since);
-    while ((found = sl_query_next(db, q, NULL, "tttncc", &usage.scope,
+    while (!err &&
+           (found = sl_query_next(db, q, NULL, "tttnccn", &usage.scope,
                                   &usage.id, &usage.limit, &usage.start,
-                                  &usage.used, &usage.owed)) == 1)
-        f(ctx, &usage);
+                                  &usage.used, &usage.owed, &usage.at)) == 1) {
+        uint64_t units = f(ctx, &usage);
+
+        if (units > 0)
+            err = note_missing(db, &arena, &usage, units, &missing);
+    }
     sl_query_reset(db, q);
+    err = err ? err : found;
+    for (; missing && !err; missing = missing->next)
+        err = record_missing(db, missing);
+    sl_arena_done(&arena);
     /* sl_query_one() waits for the result. */
-    return found ? found : sl_query_one(db, SL_QUERY_PAID_ALL, "t", db->node);
+    return err ? err : sl_query_one(db, SL_QUERY_PAID_ALL, "t", db->node);
 }

@@ -152,9 +152,15 @@ SL_MUST_USE int sl_usage_db_read(struct sl_database *db, struct sl_str scope,
                                  struct sl_str id, sl_ns since, sl_ns started,
                                  sl_ns now, struct sl_buf *out);
 
+/* An amount that was recorded. */
+typedef void sl_usage_seen_f(void *ctx, const struct sl_usage_entry *usage);
+
 /* Calls f() for every counter written since `since`, with the refunds that this
- * node's table has not applied; clears these. Texts live until f() returns. */
-typedef void sl_usage_db_f(void *ctx, const struct sl_usage_entry *usage);
+ * node's table has not applied; clears these. Texts live until f() returns. f()
+ * returns how many units the table has used that the counter has not, and that
+ * must be recorded: those beyond the units held. They were used when the
+ * counter was last written. */
+typedef uint64_t sl_usage_db_f(void *ctx, const struct sl_usage_entry *usage);
 SL_MUST_USE int sl_usage_db_each(struct sl_database *db, sl_ns since,
                                  sl_usage_db_f *f, void *ctx);
 

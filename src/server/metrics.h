@@ -114,6 +114,9 @@ enum sl_subject_number {
     SL_USAGE_ERRORS,
     SL_USAGE_LOST,
     SL_USAGE_MARKED,
+    SL_JOURNAL_UNITS, /* these three: the usage journal */
+    SL_JOURNAL_BYTES,
+    SL_JOURNAL_AGE,
     SL_QUOTA_LEASE_ASKS, /* these five: quota leases */
     SL_QUOTA_LEASE_FAILURES,
     SL_LEASE_KEYS,

@@ -200,9 +200,10 @@ struct sl_daemon {
     struct sl_daemon_store remote;   /* if the state is in a remote store */
     struct sl_quota_node quota_node; /* if the usage database is shared */
     struct sl_engine *engine;
-    struct sl_registry *registry;  /* or NULL */
-    struct sl_pg_plan *plan_query; /* or NULL: no query for plans */
-    struct sl_clock stopped;       /* the virtual clock, in test builds */
+    struct sl_registry *registry;     /* or NULL */
+    struct sl_usage_journal *journal; /* or NULL: no registry */
+    struct sl_pg_plan *plan_query;    /* or NULL: no query for plans */
+    struct sl_clock stopped;          /* the virtual clock, in test builds */
     struct sl_admin admin;
     struct sl_hash_key top_secret; /* of all workers */
     struct sl_event_publisher publisher;
@@ -304,7 +305,7 @@ SL_MUST_USE int sl_worker_open_subjects(struct sl_worker *worker);
 /* Call it when no loop runs: delivers the last answers of the registry, and
  * closes the subject caches. */
 void sl_subjects_stop(struct sl_daemon *daemon);
-void sl_subjects_count(const struct sl_daemon *daemon,
+void sl_subjects_count(struct sl_daemon *daemon,
                        struct sl_metrics_subjects *ret);
 
 /* usage.c */
@@ -314,11 +315,14 @@ void sl_subjects_count(const struct sl_daemon *daemon,
 sl_ns sl_usage_since(struct sl_daemon *daemon);
 sl_usage_db_f sl_usage_restore;
 
+/* Opens the journal, before the registry. Returns 0 or an exit status. */
+SL_MUST_USE int sl_usage_journal_begin(struct sl_daemon *daemon);
+sl_usage_seen_f sl_usage_replayed;
+
 /* Open and close the usage buffer of a worker. */
 SL_MUST_USE int sl_worker_open_usage(struct sl_worker *worker);
 void sl_worker_close_usage(struct sl_worker *worker);
-void sl_usage_count(const struct sl_daemon *daemon,
-                    struct sl_metrics_subjects *ret);
+void sl_usage_count(struct sl_daemon *daemon, struct sl_metrics_subjects *ret);
 
 sl_step_f sl_quota_node_begin;
 sl_unstep_f sl_quota_node_end;

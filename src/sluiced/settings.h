@@ -114,8 +114,10 @@ struct sl_settings {
     bool open[SL_PROTOCOLS];
     struct sl_address at[SL_PROTOCOLS];
     bool proxied[SL_PROTOCOLS]; /* connections begin with a PROXY header */
-    const char *state;       /* the file of the table, or NULL: on the heap */
-    const char *registry;    /* file or URL of the registry, or NULL: none */
+    const char *state;    /* the file of the table, or NULL: on the heap */
+    const char *registry; /* file or URL of the registry, or NULL: none */
+    const char *journal;  /* of usage, or NULL: in memory */
+    uint64_t journal_size;
     bool in_postgres;        /* the registry is in PostgreSQL */
     bool leases;             /* the registry is shared: quotas are leased */
     bool shared;             /* the store is remote: there is no table */

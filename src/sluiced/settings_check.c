@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "registry/pg.h"
+#include "registry/usage_journal.h"
 #include "sluiced/settings.h"
 
 #define ARENA_MOST       ((size_t)1024 * 1024)
@@ -596,6 +597,48 @@ static int read_usage(struct sl_settings *s, struct sl_diag *diag)
     return status;
 }
 
+/* The journal is beside the state file or, without one, beside a database file
+ * that no other daemon uses. */
+static int find_journal(struct sl_settings *s, struct sl_diag *diag)
+{
+    const char *beside = s->state;
+    char path[8192];
+
+    if (!beside && !s->leases && strcmp(s->registry, ":memory:") != 0)
+        beside = s->registry;
+    if (!beside)
+        return 0;
+    if (snprintf(path, sizeof(path), "%s.usage", beside) < (int)sizeof(path))
+        s->journal = sl_arena_copy(&s->arena, sl_str_c(path));
+    return s->journal ? 0
+                      : refuse(s, SL_SET_journal, diag, "the path is too long");
+}
+
+static int read_journal(struct sl_settings *s, struct sl_diag *diag)
+{
+    const char *text = s->values[SL_SET_journal].text;
+    const char *size = strstr(text, "?size=");
+    struct sl_str path = {text, size ? (size_t)(size - text) : strlen(text)};
+    struct sl_diag why = {0};
+
+    s->journal_size = SL_JOURNAL_SIZE;
+    if (size && sl_parse_size(sl_str_c(size + strlen("?size=")),
+                              &s->journal_size, &why))
+        return refuse_text(s, SL_SET_journal, &why, diag);
+    if (s->journal_size < SL_JOURNAL_LEAST || s->journal_size > SL_JOURNAL_MOST)
+        return refuse(s, SL_SET_journal, diag,
+                      "the size of the journal must be between 1MiB and 16GiB, "
+                      "not %s; the default is 64MiB",
+                      size ? size + strlen("?size=") : "");
+    if (!s->registry || sl_str_eq(path, SL_STR("none")))
+        return 0;
+    if (path.len == 0 || sl_str_eq(path, SL_STR("auto")))
+        return find_journal(s, diag);
+    s->journal = sl_arena_copy(&s->arena, path);
+    return s->journal ? resolve(s, SL_SET_journal, "", &s->journal, diag)
+                      : sl_diag_error(diag, SL_EXIT_FAILED, "out of memory");
+}
+
 static int check_deadline(struct sl_settings *s, struct sl_diag *diag)
 {
     if ((!s->shared && !s->in_postgres && !s->subjects_in_dynamo) ||
@@ -615,8 +658,9 @@ int sl_settings_make(struct sl_settings *settings,
                      struct sl_diag *diag)
 {
     static int (*const steps[])(struct sl_settings *, struct sl_diag *) = {
-        check_schemes,  read_fields,    read_store, read_usage,
-        read_listeners, check_deadline, check_tls,  check_listeners,
+        check_schemes,  read_fields,  read_store,
+        read_usage,     read_journal, read_listeners,
+        check_deadline, check_tls,    check_listeners,
     };
     int status = 0;
 

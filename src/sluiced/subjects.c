@@ -46,6 +46,13 @@ static void on_switch(void *ctx, struct sl_str name, int on)
            NULL);
 }
 
+/* Runs on the registry's thread. */
+static void on_contact(void *ctx)
+{
+    (void)ctx;
+    sl_log(SL_LOG_INFO, "database reached", NULL);
+}
+
 /* Features that were switched by hand stay switched. */
 static int restore_switches(struct sl_daemon *daemon)
 {
@@ -98,12 +105,19 @@ int sl_subjects_begin(struct sl_daemon *daemon)
                                           .on_fault = on_fault,
                                           .on_switch = on_switch,
                                           .on_usage = sl_usage_restore,
+                                          .on_threshold = sl_usage_replayed,
+                                          .may_be_away = true,
+                                          .on_contact = on_contact,
                                           .since = sl_usage_since(daemon),
                                           .ctx = daemon};
     int status;
 
     if (!options.path)
         return 0;
+    status = sl_usage_journal_begin(daemon);
+    if (status)
+        return status;
+    options.journal = daemon->journal;
     if (daemon->settings.in_postgres)
         options.driver = &sl_driver_postgres;
     if (daemon->quota_node.store) {
@@ -113,6 +127,10 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     }
     if (sl_registry_open(&options, &daemon->registry, &daemon->why))
         return SL_EXIT_STORE;
+    if (daemon->why.sentence[0])
+        sl_log(SL_LOG_WARN, "database unreachable, starting without it", "why",
+               daemon->why.sentence, NULL);
+    daemon->why = (struct sl_diag){0};
     status = restore_switches(daemon) ? SL_EXIT_FAILED : 0;
     return status ? status : open_plans(daemon);
 }
@@ -123,6 +141,8 @@ void sl_subjects_end(struct sl_daemon *daemon)
     daemon->plan_query = NULL;
     sl_registry_close(daemon->registry);
     daemon->registry = NULL;
+    sl_usage_journal_close(daemon->journal);
+    daemon->journal = NULL;
 }
 
 /* ---- the plans of subjects in a table of DynamoDB: one GetItem for each job.
@@ -378,10 +398,11 @@ void sl_subjects_stop(struct sl_daemon *daemon)
     sl_pg_plan_stop(daemon->plan_query);
     for (unsigned i = 0; i < daemon->worker_count; i++)
         if (daemon->workers[i].usage_buffer)
-            sl_usage_buffer_flush(
+            sl_usage_buffer_flush_last(
                 sl_usage_buffer_sink(daemon->workers[i].usage_buffer));
     sl_quota_node_drain(daemon);
     sl_registry_stop(daemon->registry);
+    sl_usage_journal_stop(daemon->journal);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
         struct sl_worker *worker = &daemon->workers[i];
 
@@ -414,7 +435,7 @@ static void add(struct sl_metrics_subjects *all,
     all->numbers[SL_SUBJECTS_AT_HAND] += get(&c->entries);
 }
 
-void sl_subjects_count(const struct sl_daemon *daemon,
+void sl_subjects_count(struct sl_daemon *daemon,
                        struct sl_metrics_subjects *ret)
 {
     struct sl_registry_counts counts;

@@ -80,34 +80,75 @@ static bool is_leased(struct sl_daemon *daemon, struct sl_str limit)
            !policy->rules[index].carried;
 }
 
-void sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
+/* Held units may be refunded. */
+static bool has_holds(const struct sl_daemon *daemon)
+{
+    struct sl_hold_stats holds = {0, 0};
+
+    sl_table_hold_stats(daemon->state.table, &holds);
+    return holds.held > 0;
+}
+
+/* Returns whether units that only the table has were used: this daemon alone
+ * writes to the database, and none of them can be held. */
+static bool must_record(const struct sl_daemon *daemon)
+{
+    return daemon->settings.state && !daemon->settings.leases &&
+           !has_holds(daemon);
+}
+
+uint64_t sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
 {
     struct sl_daemon *daemon = ctx;
     struct sl_str values[SL_PER_MAX];
-    char id[SL_USAGE_ID];
+    char id[SL_USAGE_ID], units[24], limit[80];
     struct sl_usage_delta spent;
+    uint64_t beyond = 0;
 
     if (!is_leased(daemon, usage->limit) &&
         find_delta(usage, values, id, &spent))
-        sl_usage_report_restore(daemon->engine, &spent, usage->used,
-                                sl_daemon_now(daemon));
+        beyond = sl_usage_report_restore(daemon->engine, &spent, usage->used,
+                                         sl_daemon_now(daemon));
+    if (beyond == 0 || !must_record(daemon))
+        return 0;
+    snprintf(units, sizeof(units), "%" PRIu64, beyond);
+    snprintf(limit, sizeof(limit), "%.*s", SL_STR_ARG(usage->limit));
+    sl_log(SL_LOG_INFO, "usage that only the state had is recorded", "limit",
+           limit, "units", units, NULL);
+    return beyond;
+}
+
+/* ---- the journal ---- */
+
+int sl_usage_journal_begin(struct sl_daemon *daemon)
+{
+    struct sl_usage_journal_options options = {
+        .path = daemon->settings.journal,
+        .size = daemon->settings.journal_size};
+    struct sl_usage_journal_counts counts;
+    char lines[24], units[24];
+    int err = sl_usage_journal_open(&options, &daemon->journal, &daemon->why);
+
+    if (err)
+        return err == SLUICE_ENOMEM ? SL_EXIT_FAILED : SL_EXIT_STORE;
+    if (sl_usage_journal_notice(daemon->journal)[0])
+        sl_log(SL_LOG_ERROR, "usage journal damaged", "why",
+               sl_usage_journal_notice(daemon->journal), NULL);
+    sl_usage_journal_count(daemon->journal, &counts);
+    snprintf(lines, sizeof(lines), "%" PRIu64, counts.lines);
+    snprintf(units, sizeof(units), "%" PRIu64, counts.units);
+    if (counts.lines > 0)
+        sl_log(SL_LOG_INFO, "usage found in the journal", "file",
+               daemon->settings.journal, "lines", lines, "units", units, NULL);
+    return 0;
 }
 
 /* ---- thresholds ---- */
 
-static void report(struct sl_worker *worker, const struct sl_usage_entry *u,
-                   unsigned threshold)
+static void log_threshold(const struct sl_usage_entry *u, unsigned threshold)
 {
-    struct sl_buf members;
-    struct sl_writer w = sl_event_begin(&members);
     char share[16], used[64], limit[80], id[96];
 
-    sl_json_member_str(&w, "limit", u->limit);
-    sl_json_member_str(&w, "scope", u->scope);
-    sl_json_member_str(&w, "id", u->id);
-    sl_writer_addf(&w, ",\"mark\":%u,\"used\":%" PRIu64 ",\"of\":%" PRIu64,
-                   threshold, u->used, u->cap);
-    sl_event_publish(worker, "usage", &w);
     snprintf(share, sizeof(share), "%u%%", threshold);
     snprintf(used, sizeof(used), "%" PRIu64 " of %" PRIu64, u->used, u->cap);
     snprintf(limit, sizeof(limit), "%.*s", SL_STR_ARG(u->limit));
@@ -115,6 +156,31 @@ static void report(struct sl_worker *worker, const struct sl_usage_entry *u,
              u->id.at);
     sl_log(SL_LOG_INFO, "usage", "limit", limit, "id", id, "reached", share,
            "used", used, NULL);
+}
+
+static void report(struct sl_worker *worker, const struct sl_usage_entry *u,
+                   unsigned threshold)
+{
+    struct sl_buf members;
+    struct sl_writer w = sl_event_begin(&members);
+
+    sl_json_member_str(&w, "limit", u->limit);
+    sl_json_member_str(&w, "scope", u->scope);
+    sl_json_member_str(&w, "id", u->id);
+    sl_writer_addf(&w, ",\"mark\":%u,\"used\":%" PRIu64 ",\"of\":%" PRIu64,
+                   threshold, u->used, u->cap);
+    sl_event_publish(worker, "usage", &w);
+    log_threshold(u, threshold);
+}
+
+/* At start there are no events yet. */
+void sl_usage_replayed(void *ctx, const struct sl_usage_entry *u)
+{
+    (void)ctx;
+    for (unsigned i = 0; i < u->thresholds.count; i++)
+        if (u->thresholds.list[i] > u->threshold_before &&
+            u->thresholds.list[i] <= u->threshold)
+            log_threshold(u, u->thresholds.list[i]);
 }
 
 static void on_threshold(void *ctx, const struct sl_usage_entry *u)
@@ -125,13 +191,117 @@ static void on_threshold(void *ctx, const struct sl_usage_entry *u)
             report(ctx, u, u->thresholds.list[i]);
 }
 
+/* ---- reports of the journal: charged when they are recorded ---- */
+
+struct charge {
+    struct sl_check check;
+    struct sl_request request;
+    struct sl_worker *worker;
+    struct sl_usage_entry usage; /* its texts are in `texts` */
+    struct sl_str values[SL_PER_MAX], scopes[SL_PER_MAX];
+    size_t size;
+    char texts[];
+};
+
+/* The usage database keeps a refund until the table has it. */
+static void on_charged(struct sl_check *check)
+{
+    struct charge *c = check->ctx;
+    struct sl_usage_sink *meter = c->worker->engine_ctx.meter;
+    struct sl_usage_delta spent = {
+        .act = SL_USAGE_ACT_REFUNDED,
+        .limit = c->usage.limit,
+        .scope = c->usage.scope,
+        .values = &c->usage.id, /* joined already */
+        .value_count = 1,
+        .start = c->usage.start,
+        .at = c->usage.at,
+        .amount = -c->usage.change,
+    };
+
+    if (!check->err && !check->decision.degraded && c->usage.needs_refund &&
+        c->usage.change < 0 && meter)
+        meter->calls->spent(meter, &spent);
+    sl_check_done(check);
+    sl_alloc_free(&sl_alloc_libc, c, c->size);
+}
+
+/* Copies the texts. The id is copied twice, because it is split in place. */
+static struct charge *new_charge(const struct sl_usage_entry *u)
+{
+    size_t size =
+        sizeof(struct charge) + u->limit.len + u->scope.len + 2 * u->id.len;
+    struct charge *c = sl_alloc_new(&sl_alloc_libc, size);
+    struct sl_str *texts[] = {&c->usage.limit, &c->usage.scope, &c->usage.id};
+    char *at;
+
+    if (!c)
+        return NULL;
+    memset(c, 0, sizeof(*c));
+    c->size = size;
+    c->usage = *u;
+    at = c->texts;
+    for (size_t i = 0; i < SL_LEN(texts); i++) {
+        if (texts[i]->len > 0)
+            memcpy(at, texts[i]->at, texts[i]->len);
+        texts[i]->at = at;
+        at += texts[i]->len;
+    }
+    if (u->id.len > 0)
+        memcpy(at, u->id.at, u->id.len);
+    return c;
+}
+
+static bool fill_charge(struct charge *c)
+{
+    const struct sl_usage_entry *u = &c->usage;
+    unsigned count = sl_usage_scopes(u->scope, c->scopes);
+    char *id = c->texts + u->limit.len + u->scope.len + u->id.len;
+
+    c->request = (struct sl_request){
+        .trusted = true,
+        .metered = true,
+        .has_cost = true,
+        .limit = u->limit,
+        .keys = c->values,
+        .key_scopes = c->scopes,
+        .key_count = count,
+        .cost = (uint64_t)(u->change < 0 ? -u->change : u->change),
+        .charge = u->change > 0,
+        .give_back = u->change < 0,
+        .now = sl_loop_now(c->worker->loop),
+    };
+    return sl_usage_split(id, u->id.len, count, c->values);
+}
+
+static void on_report(void *ctx, const struct sl_usage_entry *u)
+{
+    struct sl_worker *worker = ctx;
+    struct charge *c = u->change ? new_charge(u) : NULL;
+
+    if (!c)
+        return; /* the next start charges it */
+    c->worker = worker;
+    if (!fill_charge(c)) {
+        sl_alloc_free(&sl_alloc_libc, c, c->size);
+        return;
+    }
+    sl_check_init(&c->check, worker->daemon->engine, &worker->engine_ctx,
+                  &sl_alloc_libc);
+    c->check.done = on_charged;
+    c->check.ctx = c;
+    sl_check_start(&c->check, &c->request, 1, true);
+}
+
 /* ---- workers ---- */
 
 int sl_worker_open_usage(struct sl_worker *worker)
 {
     struct sl_daemon *daemon = worker->daemon;
     struct sl_usage_buffer_options options = {
+        .journal = daemon->journal,
         .on_threshold = on_threshold,
+        .on_report = on_report,
         .ctx = worker,
         .node = sl_str_c(daemon->quota_node.node)};
     int err = sl_usage_buffer_open(daemon->registry, worker->loop, &options,
@@ -171,10 +341,23 @@ static void count_leases(const struct sl_daemon *daemon,
     ret->numbers[SL_QUOTA_LEASE_UNSPENT] = counts.unspent;
 }
 
-void sl_usage_count(const struct sl_daemon *daemon,
-                    struct sl_metrics_subjects *ret)
+static void count_journal(struct sl_daemon *daemon,
+                          struct sl_metrics_subjects *ret)
+{
+    struct sl_usage_journal_counts counts;
+    sl_ns now = sl_daemon_now(daemon);
+
+    sl_usage_journal_count(daemon->journal, &counts);
+    ret->numbers[SL_JOURNAL_UNITS] = counts.units;
+    ret->numbers[SL_JOURNAL_BYTES] = counts.bytes;
+    if (counts.oldest != SL_NS_NONE && counts.oldest < now)
+        ret->numbers[SL_JOURNAL_AGE] = (uint64_t)((now - counts.oldest) / SL_S);
+}
+
+void sl_usage_count(struct sl_daemon *daemon, struct sl_metrics_subjects *ret)
 {
     count_leases(daemon, ret);
+    count_journal(daemon, ret);
     for (unsigned i = 0; i < daemon->worker_count; i++) {
         const struct sl_usage_buffer *buffer = daemon->workers[i].usage_buffer;
         const struct sl_usage_buffer_counts *c;
@@ -187,6 +370,7 @@ void sl_usage_count(const struct sl_daemon *daemon,
         ret->numbers[SL_USAGE_ERRORS] += get(&c->failed);
         ret->numbers[SL_USAGE_LOST] += get(&c->lost);
         ret->numbers[SL_USAGE_MARKED] += get(&c->thresholds);
+        ret->numbers[SL_JOURNAL_UNITS] += get(&c->units) - get(&c->recorded);
     }
 }
 
@@ -365,15 +549,6 @@ int sl_quota_node_wrap(struct sl_daemon *daemon)
     return 0;
 }
 
-/* Held units may be refunded; they stay leased. */
-static bool has_holds(const struct sl_daemon *daemon)
-{
-    struct sl_hold_stats holds = {0, 0};
-
-    sl_table_hold_stats(daemon->state.table, &holds);
-    return holds.held > 0;
-}
-
 static sl_ns end_of(const struct sl_policy *policy,
                     const struct sl_usage_lease_row *row)
 {
@@ -413,7 +588,7 @@ uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
     /* The limit is gone, or the period is over: the units will not be used. */
     if (row->older || !look_own(&daemon->quota_node.lessor, &who, &own))
         return row->leased;
-    *held = has_holds(daemon);
+    *held = has_holds(daemon); /* they stay leased */
     *at = day_of(daemon, row);
     return sl_quota_lease_left(row->base, row->spent, row->leased, own);
 }

@@ -27,6 +27,7 @@ static const struct target {
     {"grpc",       8192,    NULL,            fuzz_grpc    },
     {"http1",      0,       NULL,            fuzz_http1   },
     {"http1_diff", 0,       fuzz_http1_diff, NULL         },
+    {"journal",    0,       NULL,            fuzz_journal },
     {"jwks",       0,       NULL,            fuzz_jwks    },
     {"jws",        9000,    fuzz_jws,        NULL         },
     {"key",        0,       fuzz_key,        NULL         },

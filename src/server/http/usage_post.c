@@ -7,6 +7,9 @@
  * A report is recorded before it is charged. After a crash in between, the
  * daemon charges it from the database at the next start (engine/engine_int.h).
  * A report that was recorded before is not charged again.
+ *
+ * If the database fails, reports are kept in the journal (usage_buffer.h), and
+ * charged when they are recorded.
  */
 #include <string.h>
 
@@ -22,8 +25,10 @@ struct reporting {
     struct sl_usage_entry *usage;
     struct sl_meter_view *views;
     struct sl_job job;
+    struct sl_journal_sync sync;
     unsigned next;
     bool charging; /* else peeking */
+    bool pending;  /* in the journal */
     bool failed;
 };
 
@@ -46,10 +51,15 @@ static void write_one(const struct reporting *r, unsigned i,
     const struct sl_usage_entry *u = &r->usage[i];
     struct sl_meter_view view = r->views[i];
 
-    sl_meter_view_add(&view, u->used, u->overage, u->credited);
+    if (!r->pending)
+        sl_meter_view_add(&view, u->used, u->overage, u->credited);
     sl_json_open(w, '{');
     sl_json_key(w, SL_STR("recorded"));
     sl_json_flag(w, u->result == SL_USAGE_RECORDED);
+    if (r->pending) {
+        sl_json_key(w, SL_STR("pending"));
+        sl_json_flag(w, true);
+    }
     sl_meter_view_write(&view, w);
     sl_json_close(w, '}');
 }
@@ -67,6 +77,8 @@ static void finish(struct reporting *r)
         if (r->uses.is_array)
             sl_json_close(&w, ']');
         sl_http_answer_json(r->call, w.err);
+        if (r->pending && r->call->status == 200)
+            r->call->status = 202;
     }
     sl_http_resume_finish(r->call);
 }
@@ -116,10 +128,49 @@ static bool has_keys(const struct reporting *r)
 
 static void go_on(struct reporting *r);
 
+static void on_synced(struct sl_journal_sync *sync)
+{
+    struct reporting *r = sync->ctx;
+
+    r->failed = sync->err;
+    if (sync->err) {
+        sl_http_field(r->call, SL_STR("Retry-After"), SL_STR("1"));
+        sl_http_refuse(r->call, 503, "USAGE_UNKNOWN",
+                       "the database does not answer, and the journal could "
+                       "not be written to the disk; it is not known whether "
+                       "the report will be recorded");
+    }
+    finish(r);
+}
+
+/* Writes the reports to the journal, if they can be recorded later as they are:
+ * whether an amount fits, and in which order names are set, is only known to
+ * the database. If the job may have been committed, all must have keys. */
+static bool keep(struct reporting *r)
+{
+    for (unsigned i = 0; i < r->uses.count; i++)
+        if (r->usage[i].enforce || r->usage[i].name.len > 0)
+            return false;
+    if (r->job.err != SLUICE_ESTORE ||
+        (r->job.uncertain_txn != 0 && !has_keys(r)))
+        return false;
+    if (!sl_usage_buffer_keep(r->meter, r->usage, r->uses.count))
+        return false;
+    for (unsigned i = 0; i < r->uses.count; i++)
+        r->usage[i].result = SL_USAGE_RECORDED;
+    r->pending = true;
+    r->sync = (struct sl_journal_sync){
+        .loop = r->job.loop, .done = on_synced, .ctx = r};
+    sl_usage_journal_sync(sl_usage_buffer_journal(r->meter), &r->sync);
+    return true;
+}
+
 static void on_recorded(struct sl_job *job)
 {
     struct reporting *r = job->ctx;
 
+    if (job->err && keep(r))
+        return;
     r->failed = job->err || job->result == SL_JOB_CONFLICT;
     if (job->err) {
         sl_http_job_refuse(

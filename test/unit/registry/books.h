@@ -110,6 +110,20 @@ static inline uint64_t sum_overage(struct world *w, const char *id,
     return all;
 }
 
+/* Waits until the buffer has nothing to record, also after failures. */
+static inline void await_recorded(struct world *w,
+                                  const struct sl_usage_buffer *buffer)
+{
+    const struct sl_usage_buffer_counts *counts =
+        sl_usage_buffer_counts(buffer);
+    struct sl_job job;
+
+    while (atomic_load(&counts->recorded) < atomic_load(&counts->units)) {
+        ask_find(w, &job, S("org"), S("none"));
+        sl_job_clear(&job);
+    }
+}
+
 static inline void give_to(struct world *w, const char *id, uint64_t amount,
                            sl_ns expires)
 {

@@ -333,9 +333,10 @@ static bool fill(const char *path, const char *sql_path)
     return len > 0 && backed_fill(path, sql);
 }
 
-static void on_older(void *ctx, const struct sl_usage_entry *u)
+static uint64_t on_older(void *ctx, const struct sl_usage_entry *u)
 {
     *(uint64_t *)ctx += u->owed;
+    return 0;
 }
 
 /* With pending refunds of the table, which are passed once. */
@@ -514,6 +515,7 @@ static void test_no_memory(struct world *w)
         for (int i = 0; i < 3; i++)
             spend(sl_usage_buffer_sink(buffer), id, 1);
         sl_usage_buffer_flush(sl_usage_buffer_sink(buffer));
+        await_recorded(w, buffer);
         CHECK_EQ(sum(w, id, SL_ROW_COUNTER) +
                      sl_usage_buffer_counts(buffer)->lost,
                  3);

@@ -225,15 +225,16 @@ struct seen {
     uint64_t used, owed;
 };
 
-static void on_usage(void *ctx, const struct sl_usage_entry *u)
+static uint64_t on_usage(void *ctx, const struct sl_usage_entry *u)
 {
     struct seen *seen = ctx;
 
     if (!sl_str_eq(u->id, S("debtor")))
-        return;
+        return 0;
     seen->count++;
     seen->used = u->used;
     seen->owed = u->owed;
+    return 0;
 }
 
 static struct seen start_as(struct world *w, const char *node)
@@ -333,11 +334,12 @@ static void test_no_memory(struct world *w)
         sl_usage_buffer_sink(buffer)->calls->spent(sl_usage_buffer_sink(buffer),
                                                    &spent);
         sl_usage_buffer_flush(sl_usage_buffer_sink(buffer));
-        sum(w, "acme", SL_ROW_COUNTER);
+        await_recorded(w, buffer);
         spent = held(1000 + nth, SL_USAGE_ACT_HOLD_END, 3);
         sl_usage_buffer_sink(buffer)->calls->spent(sl_usage_buffer_sink(buffer),
                                                    &spent);
         sl_usage_buffer_flush(sl_usage_buffer_sink(buffer));
+        await_recorded(w, buffer);
         lost = sl_usage_buffer_counts(buffer)->lost;
         CHECK_EQ(sum(w, "acme", SL_ROW_COUNTER), before + 3 - lost);
         sl_usage_buffer_close(buffer);

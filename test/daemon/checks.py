@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""checks.py HOST:PORT PATH BODY [FILE] -- post a body again and again, over one
+connection at a time, until the daemon is gone or FILE exists.
+
+Prints the answers: those that allow (or, of reports, that acknowledge), and the
+requests without an answer, whose outcome is not known.
+"""
+import http.client
+import os
+import sys
+
+where, path, body = sys.argv[1:4]
+until = sys.argv[4] if len(sys.argv) > 4 else None
+good = unknown = number = 0
+connection = http.client.HTTPConnection(where, timeout=60)
+while not (until and os.path.exists(until)):
+    number += 1
+    try:
+        connection.request("POST", path,
+                           body.replace("@", f"{os.getpid()}-{number}"))
+        answer = connection.getresponse()
+        text = answer.read()
+    except ConnectionRefusedError:
+        break
+    except (OSError, http.client.HTTPException):
+        unknown += 1
+        connection.close()
+        continue
+    if path == "/v1/check":
+        good += text.startswith(b'{"allowed":true')
+    else:
+        good += answer.status in (200, 202)
+        unknown += b"USAGE_UNKNOWN" in text
+print(good, unknown)

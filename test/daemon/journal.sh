@@ -1,0 +1,119 @@
+#!/usr/bin/env bash
+# journal.sh -- usage that is not in the database yet survives kill -9: the
+# table, the database and what was acknowledged agree afterwards.
+
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
+
+cat >p.yaml <<'EOT'
+sluice: 1
+limits:
+  minutes: { kind: quota, per: org, rate: 1000000/month, deny: { status: 402 } }
+  free: { kind: quota, per: org, rate: 1000000/month, on_store_failure: allow }
+routes:
+  - { job: transcribe, limits: [minutes] }
+  - { job: pass, limits: [free] }
+default: []
+EOT
+past_midnight
+
+begin() {
+    start -c p.yaml --threads 2 --store memory:./state --usage sqlite:./u.db
+}
+
+# `used` is of the table, the days are of the database.
+in_table() {
+    ask "/v1/usage/org/acme?limit=minutes"
+    sed -n 's/.*"used":\([0-9]*\),"limit".*/\1/p' <<<"$out"
+}
+
+in_days() {
+    ask "/v1/usage/org/acme?limit=minutes"
+    sed -n 's/.*"days":\[{"day":"[^"]*","used":\([0-9]*\),.*/\1/p' <<<"$out"
+}
+
+# hammer NAME: two clients in the background, whose counts are in NAME.1 and .2
+hammer() {
+    background "$1.1" python3 "$here/checks.py" "$http" /v1/check \
+        '{"job":"transcribe","org":"acme","cost":3}'
+    first=$client
+    background "$1.2" python3 "$here/checks.py" "$http" /v1/check \
+        '{"job":"transcribe","org":"acme"}'
+    second=$client
+}
+
+some() {
+    [[ $(in_table) -gt ${1-0} ]]
+}
+
+# ---- killed again and again ----
+
+acknowledged=0 unknown=0 before=0
+for round in 1 2 3 4; do
+    begin
+    hammer "counts$round"
+    until_ some $((before + 200))
+    before=$(in_table)
+    end_by KILL
+    wait "$first" "$second"
+    for i in 1 2; do
+        cost=$((i == 1 ? 3 : 1))
+        read -r good lost <"counts$round.$i"
+        acknowledged=$((acknowledged + good * cost))
+        unknown=$((unknown + lost * cost))
+    done
+done
+begin
+table=$(in_table) days=$(in_days)
+echo "# $acknowledged acknowledged, $unknown unknown, table $table, days $days"
+check 'what was acknowledged is recorded' test "$days" -ge "$acknowledged"
+check 'nothing is recorded twice' test "$days" -le $((acknowledged + unknown))
+check 'the table and the database agree' test "$table" = "$days"
+check 'no unit is lost' test "$(metric sluice_usage_lost_units_total)" = 0
+none_pending() {
+    [[ $(metric sluice_usage_journal_pending_units) = 0 ]]
+}
+check 'nothing is pending' until_ none_pending
+check 'nor old' test "$(metric sluice_usage_journal_age_seconds)" = 0
+stop
+
+# ---- the table is ahead: it was killed between the count and the line ----
+
+python3 - <<'EOT'
+import sqlite3
+db = sqlite3.connect("u.db")
+db.executescript("UPDATE usage_counters SET used = used - 7;"
+                 "UPDATE usage_days SET used = used - 7;")
+db.close()
+EOT
+begin
+check 'what only the table has is recorded' test "$(in_days)" = "$table"
+check 'and logged' said '"units":"7"'
+end_by KILL
+
+# ---- files ----
+
+begin
+run "$sluiced" -c p.yaml "${listeners[@]}" --store memory: --usage sqlite:./v.db \
+    --journal ./state.usage
+check 'a journal in use is refused' is 5
+check 'with the reason' has "$err" 'another sluiced uses it'
+end_by KILL
+run "$sluiced" -c p.yaml "${listeners[@]}" --store memory: --usage sqlite:./v.db \
+    --journal p.yaml
+check 'a file of another kind is refused' is 5
+check 'and named' has "$err" 'p.yaml: the file is not a usage journal'
+# A limit on the size of files is like a full disk.
+run bash -c 'ulimit -f 2048; exec "$@"' - "$sluiced" -c p.yaml \
+    "${listeners[@]}" --store memory: --usage sqlite:./w.db --journal ./full
+check 'without room on the disk it does not start' is 5
+check 'and says what to do' has "$err" \
+    'full: File too large; choose another file or size with --journal'
+check 'nothing is left behind' test ! -e full
+
+# ---- settings ----
+
+run "$sluiced" -c p.yaml --show-settings --journal '?size=1kB'
+check 'a journal that is too small is refused' has "$err" \
+    'between 1MiB and 16GiB, not 1kB'
+finish

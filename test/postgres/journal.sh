@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# journal.sh -- PostgreSQL is away: while a client reports, at a start, and when
+# the daemon is killed meanwhile. In the end everything is recorded once.
+
+# shellcheck source=test/postgres/postgres.sh
+. "$(dirname "${BASH_SOURCE[0]}")/postgres.sh"
+
+past_midnight
+deadline=200ms
+
+one() {
+    start -c p.yaml --threads 2 --store memory:./state \
+        --usage "$SLUICE_TEST_POSTGRES" --deadline "$deadline"
+}
+
+used_by() {
+    sql "SELECT coalesce(sum(used), 0) FROM sluice.usage_counters
+         WHERE id = '$1' AND limit_name = 'minutes'"
+}
+
+pending() {
+    [[ $(metric sluice_usage_journal_pending_units) -gt ${1-0} ]]
+}
+
+recorded() {
+    [[ $(used_by "$1") = "$2" ]]
+}
+
+# failures COUNT: batches were sent in vain so often
+failures() {
+    [[ $(metric sluice_usage_errors_total) -ge $1 ]]
+}
+
+used_some() {
+    [[ $(used_by acme) -gt 100 ]]
+}
+
+# ---- while a client reports ----
+
+one
+background checks python3 "$root/test/daemon/checks.py" "$http" /v1/check \
+    '{"job":"transcribe","org":"acme"}' over
+checking=$client
+background reports python3 "$root/test/daemon/checks.py" "$http" /v1/usage \
+    '{"org":"other","limit":"minutes","amount":2,"idempotency_key":"@"}' over
+reporting=$client
+until_ used_some
+"$POSTGRES_CTL" kill
+check 'usage is pending' until_ pending 100
+check 'and sent again from time to time' until_ failures 4
+"$POSTGRES_CTL" start >/dev/null
+back() {
+    [[ $(used_by acme) -gt $1 ]]
+}
+check 'it is recorded when the database is back' until_ back "$(used_by acme)"
+: >over
+wait "$checking" "$reporting"
+read -r allowed _ <checks
+read -r acknowledged unknown <reports
+echo "# $allowed allowed, $acknowledged reports and $unknown unknown"
+check 'what was allowed is recorded, once' until_ recorded acme "$allowed"
+check 'so is what was reported' until_ recorded other $((2 * acknowledged))
+check 'no outcome is unknown' test "$unknown" = 0
+check 'no unit is lost' test "$(metric sluice_usage_lost_units_total)" = 0
+stop
+
+# ---- killed, both of them ----
+
+one
+report '{"org":"both","limit":"minutes","amount":5}'
+check 'a report is recorded' answers 200
+"$POSTGRES_CTL" kill
+report '{"org":"both","limit":"minutes","amount":7,"idempotency_key":"a"}'
+check 'without the database it is kept' answers 202
+check 'and said to be pending' has "$out" '"recorded":true,"pending":true,'
+report '{"org":"both","limit":"minutes","amount":7,"idempotency_key":"a"}'
+check 'a repeat, too' answers 202
+report '{"org":"both","limit":"minutes","amount":1,"enforce":true}'
+check 'one that must fit is not' answers 503
+end_by KILL
+
+# ---- a start without the database ----
+
+one
+check 'a daemon starts without the database' said '"event":"serving"'
+check 'and warns' said 'database unreachable, starting without it'
+check 'it has found the reports' said 'usage found in the journal'
+ask /v1/check -d '{"path":"/x","user":"ann"}'
+check 'it decides' has "$out" '"allowed":true'
+report '{"org":"both","limit":"minutes","amount":11}'
+check 'it keeps reports' answers 202
+report '{"org":"both","limit":"minutes","amount":3,"release":true}'
+check 'and refunds' answers 202
+end_by KILL
+one
+report '{"org":"both","limit":"minutes","amount":1}'
+check 'also after another kill' answers 202
+"$POSTGRES_CTL" start >/dev/null
+check 'everything is recorded once' until_ recorded both $((5 + 7 + 11 - 3 + 1))
+check 'and logged' said 'database reached'
+quota_works() {
+    ask /v1/check -d '{"job":"transcribe","org":"both"}'
+    has "$out" '"allowed":true'
+}
+check 'quotas are decided' until_ quota_works
+check 'nothing is lost' test "$(metric sluice_usage_lost_units_total)" = 0
+stop
+
+# ---- not away, but wrong ----
+
+run "$sluiced" -c p.yaml "${listeners[@]}" --store memory: \
+    --usage "${SLUICE_TEST_POSTGRES%/*}/nowhere"
+check 'a database that does not exist is an error at the start' is 5
+check 'with its name' has "$err" 'nowhere'
+finish
