@@ -337,9 +337,8 @@ const struct sl_command sl_command_leases = {
     .usage = "[release NODE]",
     .summary = "Show and release quota leases",
     .help = "Daemons that share a quota lease units of it before they spend\n"
-            "them. The units of a daemon that was killed count as used until\n"
-            "the daemon returns or its lease is released. Release a lease\n"
-            "only if its daemon will not return.\n"
+            "them. The units of a daemon that is gone are freed after 30\n"
+            "seconds, or released by hand when it was not seen for ten.\n"
             "\n"
             "  sluice leases\n"
             "  sluice leases release 1d6f67b91c82d724\n",

@@ -431,7 +431,9 @@ void sl_job_run_read(struct sl_registry *r, struct sl_job *job)
     } else if (job->kind == SL_JOB_LIST) {
         list(r, job);
     } else {
-        err = read_history(&r->db, job, &job->text);
+        err = job->kind == SL_JOB_NODES
+                  ? sl_usage_db_nodes(&r->db, job->name, job->most, &job->text)
+                  : read_history(&r->db, job, &job->text);
         if (err)
             fault(r, job, err);
     }
@@ -972,6 +974,14 @@ static int begin(struct sl_registry *r, struct sl_job *first)
     return err;
 }
 
+void sl_registry_count_overshoot(struct sl_registry *r, bool committed)
+{
+    if (committed)
+        atomic_fetch_add_explicit(&r->overshoot, r->db.overshoot,
+                                  memory_order_relaxed);
+    r->db.overshoot = 0;
+}
+
 void sl_job_run_writes(struct sl_registry *r, struct sl_job *first)
 {
     int err = sl_registry_contact(r);
@@ -988,6 +998,7 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first)
         fail_all(r, first, err);
     else
         atomic_fetch_add_explicit(&r->commits, 1, memory_order_relaxed);
+    sl_registry_count_overshoot(r, !err);
     /* Also after a failure: the commit may have succeeded. */
     if (sl_job_run_look(r))
         atomic_store_explicit(&r->has_subjects, true, memory_order_release);

@@ -15,7 +15,7 @@
 
 #include "registry/pg.h"
 
-#define SQL_MOST 4096
+#define SQL_MOST 8192
 
 /* Advisory locks of subjects; "sluc". */
 #define LOCK_SPACE "1936487779"
@@ -650,6 +650,7 @@ static const char *const steps[] = {
     TABLES_OF_NODES "CREATE TABLE writers(word " NAME_KEY ", mark " SIZE ","
                     " at timestamptz NOT NULL DEFAULT now());",
     TABLES_OF_JOURNALS,
+    TABLES_OF_FREED,
 };
 
 #define LATEST ((int)SL_LEN(steps))

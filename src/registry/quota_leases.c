@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/arith.h"
 #include "base/clock.h"
 #include "registry/registry_int.h"
 #include "registry/usage_db.h"
@@ -11,53 +12,60 @@
 /* ---- rows ---- */
 
 struct row {
-    uint64_t base, spent, leased;
+    uint64_t base, spent, leased, freed;
 };
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* Returns 1, 0 without a row (*ret is zeros), or an error. */
 static int find_row(struct sl_database *db,
                     const struct sl_usage_lease_claim *c, struct row *ret)
 {
     *ret = (struct row){.base = 0};
-    return sl_query_one(db, SL_QUERY_LEASE_OWN, "tttnt ccc", c->scope, c->id,
+    return sl_query_one(db, SL_QUERY_LEASE_OWN, "tttnt cccc", c->scope, c->id,
                         c->limit, c->start, c->node, &ret->base, &ret->spent,
-                        &ret->leased);
+                        &ret->leased, &ret->freed);
 }
 
-/* Removes `units` of the `leased` ones; `spent` of them were used. (1) (4) */
-static int reduce(struct sl_database *db, const struct sl_usage_lease_claim *c,
-                  uint64_t leased, uint64_t units, uint64_t spent)
+/* Writes a row that had `leased` units. (1) (4) */
+static int write_row(struct sl_database *db,
+                     const struct sl_usage_lease_claim *c, uint64_t leased,
+                     const struct row *row)
 {
     int err = 0;
 
-    if (units > 0)
+    if (row->leased < leased)
         err = sl_query_run(db, SL_QUERY_LEASE_LESS, "tttnc", c->scope, c->id,
-                           c->limit, c->start, units);
+                           c->limit, c->start, leased - row->leased);
     if (err)
         return err;
-    if (units < leased)
-        return sl_query_run(db, SL_QUERY_SPEND_LEASE, "tttntcc", c->scope,
-                            c->id, c->limit, c->start, c->node, spent, units);
+    if (row->leased > 0 || row->freed > 0)
+        return sl_query_run(db, SL_QUERY_SET_LEASE, "tttntccc", c->scope, c->id,
+                            c->limit, c->start, c->node, row->spent,
+                            row->leased, row->freed);
     return sl_query_run(db, SL_QUERY_DROP_LEASE, "tttnt", c->scope, c->id,
                         c->limit, c->start, c->node);
 }
 
-/* Removes up to `most` units from the lease of the claim, if there is one. */
-static int reduce_row(struct sl_database *db,
-                      const struct sl_usage_lease_claim *c, uint64_t most,
-                      uint64_t spent)
+/* Returns up to `units` of the lease of the claim, if there is one. */
+static int give_back(struct sl_database *db,
+                     const struct sl_usage_lease_claim *c, uint64_t units)
 {
     struct row row;
     int found = find_row(db, c, &row);
+    uint64_t leased = row.leased;
 
-    return found == 1 ? reduce(db, c, row.leased,
-                               most < row.leased ? most : row.leased, spent)
-                      : found;
+    row.leased -= smaller(units, leased);
+    return found == 1 ? write_row(db, c, leased, &row) : found;
 }
 
 /* ---- claims ---- */
 
-/* Reads the state when nothing was granted. */
+/* Reads the state when nothing was granted. A row without leased units is no
+ * lease: they were freed. */
 static int look(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     uint64_t overage, credited, threshold;
@@ -72,9 +80,9 @@ static int look(struct sl_database *db, struct sl_usage_lease_claim *c)
         found = find_row(db, c, &row);
     if (found < 0)
         return found;
-    c->found = found;
-    c->base = found ? row.base : c->ceiling;
-    c->spent = row.spent;
+    c->found = row.leased > 0;
+    c->base = c->found ? row.base : c->ceiling;
+    c->spent = c->found ? row.spent + row.freed : 0;
     c->leased_here = row.leased;
     return 0;
 }
@@ -89,27 +97,41 @@ static int heartbeat(struct sl_database *db, struct sl_usage_lease_claim *c)
     return found < 0 ? found : 0;
 }
 
+/* The node is back, and knows that `freed` units were freed. Those that it had
+ * not used by then, as its count shows, are not its own any more. (6) */
+static int settle_freed(struct sl_database *db, struct sl_usage_lease_claim *c,
+                        uint64_t freed)
+{
+    struct row row = {c->base, c->spent, c->leased_here, freed};
+
+    row.freed = smaller(freed, sl_sub_floor(c->ceiling, c->base + c->spent));
+    c->spent += row.freed;
+    return row.freed < freed ? write_row(db, c, row.leased, &row) : 0;
+}
+
 static int put_row(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
-    uint64_t granted = c->granted;
+    uint64_t granted = c->granted, freed = 0;
     int found =
-        sl_query_one(db, SL_QUERY_PUT_LEASE, "tttntccn ccc", c->scope, c->id,
+        sl_query_one(db, SL_QUERY_PUT_LEASE, "tttntccn cccc", c->scope, c->id,
                      c->limit, c->start, c->node, c->ceiling, granted, c->at,
-                     &c->base, &c->spent, &c->leased_here);
-    int err;
+                     &c->base, &c->spent, &c->leased_here, &freed);
+    int err = 0;
 
     if (found < 0)
         return found;
     c->found = c->found || found == 1;
-    if (c->leased_here != granted)
-        return 0;
+    if (freed > 0)
+        err = settle_freed(db, c, freed);
+    if (err || c->leased_here != granted)
+        return err;
     /* The first lease of a node counts as a heartbeat. If the node has lost its
      * name, it gets nothing. */
     err = heartbeat(db, c);
     if (err || !c->lost)
         return err;
     c->granted = 0;
-    return reduce_row(db, c, granted, 0);
+    return give_back(db, c, granted);
 }
 
 static uint64_t need_of(const struct sl_usage_lease_claim *c)
@@ -123,7 +145,7 @@ static uint64_t need_of(const struct sl_usage_lease_claim *c)
  * now. With a row it would go on using them, so the row is removed. */
 static int take_back(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
-    int err = reduce(db, c, c->granted, c->granted, 0);
+    int err = give_back(db, c, c->granted);
 
     return err ? err : look(db, c);
 }
@@ -156,7 +178,7 @@ int sl_usage_db_claim(struct sl_database *db, struct sl_usage_lease_claim *c)
     if (err || c->lost || c->scope.len == 0)
         return err;
     if (c->give_back > 0)
-        return reduce_row(db, c, c->give_back, 0);
+        return give_back(db, c, c->give_back);
     return c->want > 0 ? want(db, c) : look(db, c);
 }
 
@@ -171,12 +193,22 @@ static struct sl_usage_lease_claim claim_of(const struct sl_usage_entry *u)
                                          .start = u->start};
 }
 
+/* Units that were freed are older than leased ones: they are spent first. */
 int sl_usage_db_spend(struct sl_database *db, const struct sl_usage_entry *u,
                       uint64_t amount)
 {
     struct sl_usage_lease_claim c = claim_of(u);
+    struct row row;
+    int found = find_row(db, &c, &row);
+    uint64_t over = smaller(amount, row.freed), leased = row.leased;
 
-    return reduce_row(db, &c, amount, amount);
+    if (found != 1)
+        return found;
+    row.spent += amount;
+    row.freed -= over;
+    row.leased -= smaller(amount - over, leased);
+    db->overshoot += over;
+    return write_row(db, &c, leased, &row);
 }
 
 /* ---- operators ---- */
@@ -223,31 +255,44 @@ int sl_usage_db_leases_json(struct sl_database *db, struct sl_str own,
 int sl_usage_db_release(struct sl_database *db, struct sl_str node, sl_ns since,
                         bool *ret_alive, unsigned *ret, uint64_t *ret_units)
 {
-    static const enum sl_query steps[] = {
-        SL_QUERY_RELEASE_ALL,
-        SL_QUERY_DROP_OWED, /* its table will not come back either */
-        SL_QUERY_DROP_NODE};
     int found = sl_query_one(db, SL_QUERY_NODE_SEEN, "tn", node, since);
-    int err = 0;
-    uint64_t leased;
+    uint64_t rows = 0;
+    int err;
 
     *ret_alive = found == 1;
     *ret = 0;
     *ret_units = 0;
     if (found)
         return found < 0 ? found : 0;
-    for (size_t i = 0; i < SL_LEN(steps) && !err; i++)
-        err = sl_query_run(db, steps[i], "t", node);
-    if (err)
-        return err;
-    sl_query_bind(db, SL_QUERY_DROP_LEASES, "t", node);
-    while ((found = sl_query_next(db, SL_QUERY_DROP_LEASES, NULL, "c",
-                                  &leased)) == 1) {
-        ++*ret;
-        *ret_units += leased;
+    found =
+        sl_query_one(db, SL_QUERY_LEASED_TO, "t cc", node, &rows, ret_units);
+    *ret = (unsigned)rows;
+    if (found < 0 || rows == 0)
+        return found < 0 ? found : 0;
+    err = sl_query_run(db, SL_QUERY_RELEASE_ALL, "t", node);
+    return err ? err : sl_query_run(db, SL_QUERY_FREE_LEASES, "t", node);
+}
+
+int sl_usage_db_nodes(struct sl_database *db, struct sl_str own, unsigned most,
+                      struct sl_buf *out)
+{
+    const enum sl_query q = SL_QUERY_OTHER_NODES;
+    struct sl_usage_node node;
+    struct sl_str name;
+    int found, err = 0;
+
+    memset(&node, 0, sizeof(node));
+    sl_query_bind(db, q, "tn", own, (int64_t)most);
+    while (!err &&
+           (found = sl_query_next(db, q, NULL, "tn", &name, &node.seen)) == 1) {
+        if (name.len > SL_NODE_NAME)
+            continue;
+        memset(node.name, 0, sizeof(node.name));
+        memcpy(node.name, name.at, name.len);
+        err = sl_buf_add(out, (struct sl_str){(char *)&node, sizeof(node)});
     }
-    sl_query_reset(db, SL_QUERY_DROP_LEASES);
-    return found;
+    sl_query_reset(db, q);
+    return err ? err : found;
 }
 
 /* ---- a node that restarts: its name and its leases.
@@ -262,7 +307,8 @@ int sl_usage_db_release(struct sl_database *db, struct sl_str node, sl_ns since,
 #define ROWS_MOST ((size_t)64 << 20)
 #define PORTION   64 /* rows in a transaction */
 
-/* Nodes without leases are deleted after this time. */
+/* Nodes without leases, and what is owed to them, are deleted after this time.
+ */
 #define NODE_KEPT (30 * SL_DAY)
 
 /* Takes the name. *ret_seen: when its node was last seen; unchanged if never.
@@ -270,12 +316,14 @@ int sl_usage_db_release(struct sl_database *db, struct sl_str node, sl_ns since,
 static int enter(struct sl_database *db, struct sl_str node, sl_ns now,
                  sl_ns *ret_seen)
 {
+    static const enum sl_query trims[] = {
+        SL_QUERY_TRIM_FREED, SL_QUERY_TRIM_OWED, SL_QUERY_TRIM_NODES};
     int err = sl_query_run(db, SL_QUERY_BEGIN, "");
 
     if (!err)
         err = sl_query_one(db, SL_QUERY_NODE_LAST, "t n", node, ret_seen);
-    if (err >= 0)
-        err = sl_query_run(db, SL_QUERY_TRIM_NODES, "n",
+    for (size_t i = 0; i < SL_LEN(trims) && err >= 0; i++)
+        err = sl_query_run(db, trims[i], "n",
                            now > NODE_KEPT ? now - NODE_KEPT : (sl_ns)0);
     if (!err)
         err = sl_query_run(db, SL_QUERY_ENTER_NODE, "tnt", node, now,
@@ -290,7 +338,8 @@ static int enter(struct sl_database *db, struct sl_str node, sl_ns now,
 /* ---- its rows ---- */
 
 struct found {
-    struct sl_usage_lease_row row;
+    struct sl_usage_lease_row row; /* `leased` includes the freed units */
+    uint64_t freed;
     struct found *next;
 };
 
@@ -310,11 +359,13 @@ static int load_rows(struct sl_database *db, struct sl_str node,
             break;
         }
         memset(f, 0, sizeof(*f));
-        found = sl_query_next(db, q, arena, "tttnccc", &f->row.scope,
-                              &f->row.id, &f->row.limit, &f->row.start,
-                              &f->row.base, &f->row.spent, &f->row.leased);
+        found =
+            sl_query_next(db, q, arena, "tttncccc", &f->row.scope, &f->row.id,
+                          &f->row.limit, &f->row.start, &f->row.base,
+                          &f->row.spent, &f->row.leased, &f->freed);
         if (found != 1)
             break;
+        f->row.leased += f->freed;
         f->row.older = last && sl_str_eq(last->row.limit, f->row.limit) &&
                        sl_str_eq(last->row.id, f->row.id) &&
                        sl_str_eq(last->row.scope, f->row.scope);
@@ -325,13 +376,15 @@ static int load_rows(struct sl_database *db, struct sl_str node,
     return found;
 }
 
+/* Of the units of the row, those that were taken stay, or are recorded. The
+ * freed ones were taken first. */
 static int resume_row(struct sl_database *db, struct sl_str node,
-                      const struct sl_usage_lease_row *row, sl_lease_f *f,
-                      void *ctx)
+                      const struct found *found, sl_lease_f *f, void *ctx)
 {
+    const struct sl_usage_lease_row *row = &found->row;
     bool held = false;
     sl_ns at = row->start;
-    uint64_t left = f(ctx, row, &held, &at);
+    uint64_t taken = sl_sub_floor(row->leased, f(ctx, row, &held, &at));
     unsigned failed = 0;
     struct sl_usage_entry u = {.scope = row->scope,
                                .id = row->id,
@@ -339,16 +392,17 @@ static int resume_row(struct sl_database *db, struct sl_str node,
                                .node = node,
                                .start = row->start,
                                .at = at,
+                               .amount = (int64_t)taken,
                                .cap = UINT64_MAX};
     struct sl_usage_lease_claim c = claim_of(&u);
+    struct row rest = {.base = row->base,
+                       .spent = row->spent,
+                       .freed = smaller(taken, found->freed)};
     int err;
 
-    c.give_back = left < row->leased ? left : row->leased;
-    u.amount = (int64_t)(row->leased - c.give_back);
-    if (u.amount == 0)
-        c.give_back = (uint64_t)SL_USAGE_MOST; /* also a row without units */
-    err = c.give_back > 0 ? sl_usage_db_claim(db, &c) : 0;
-    if (err || held || u.amount == 0)
+    rest.leased = taken - rest.freed;
+    err = write_row(db, &c, row->leased - found->freed, &rest);
+    if (err || held || taken == 0)
         return err;
     return sl_usage_db_record(db, &u, 1, &failed);
 }
@@ -394,7 +448,7 @@ static int resume_some(const struct resume *r, struct found **rows)
     if (!err && db->driver->lock)
         err = db->driver->lock(db, slots);
     while (*rows != i && !err) {
-        err = resume_row(db, r->node, &(*rows)->row, r->f, r->ctx);
+        err = resume_row(db, r->node, *rows, r->f, r->ctx);
         *rows = (*rows)->next;
     }
     if (!err)

@@ -317,6 +317,7 @@ static int read_state(struct sl_registry *r)
     if (!err && options->on_usage)
         err = sl_usage_db_each(&r->db, options->since, options->on_usage,
                                options->ctx);
+    sl_registry_count_overshoot(r, !err);
     return err;
 }
 
@@ -431,6 +432,7 @@ void sl_registry_count(const struct sl_registry *r,
     ret->reads = atomic_load_explicit(&r->reads, memory_order_relaxed);
     ret->writes = atomic_load_explicit(&r->writes, memory_order_relaxed);
     ret->commits = atomic_load_explicit(&r->commits, memory_order_relaxed);
+    ret->overshoot = atomic_load_explicit(&r->overshoot, memory_order_relaxed);
     ret->faults = atomic_load_explicit(&r->faults, memory_order_relaxed);
     ret->waiting = atomic_load_explicit(&r->waiting, memory_order_relaxed);
 }

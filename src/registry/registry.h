@@ -171,6 +171,7 @@ enum sl_job_kind {
     SL_JOB_FIND,  /* by id or alias */
     SL_JOB_LIST,  /* in the order of scope and id */
     SL_JOB_AUDIT, /* the history of one subject */
+    SL_JOB_NODES, /* nodes with leases, other than `name` */
     SL_JOB_WRITE,
     SL_JOB_SWITCH,     /* a feature */
     SL_JOB_CLEAR,      /* delete everything; for tests */
@@ -182,7 +183,7 @@ enum sl_job_kind {
                      * name */
     SL_JOB_LEASES,  /* list the leases */
     SL_JOB_RELEASE, /* free the units of node `name`; CONFLICT: it was seen
-                     * since `since` */
+                     * after `since` */
 };
 
 /* The result of a job without an error. */
@@ -205,7 +206,7 @@ struct sl_job {
     struct sl_str scope, id; /* LIST: the scope ("": all), and the id after
                               * which it begins, of after_scope */
     struct sl_str after_scope, prefix;       /* LIST */
-    unsigned most;                           /* LIST, AUDIT */
+    unsigned most;                           /* LIST, AUDIT, LEASES, NODES */
     uint64_t before;                         /* AUDIT: 0, or a revision */
     const struct sl_subject_change *changes; /* WRITE */
     unsigned change_count;
@@ -235,7 +236,7 @@ struct sl_job {
     uint64_t units;     /* RELEASE */
     bool cut;           /* LEASES: there are more */
     struct sl_buf text; /* AUDIT, CREDITS, LEASES: items of a JSON array;
-                         * USAGE_READ: structs; owned by the caller */
+                         * USAGE_READ, NODES: structs; owned by the caller */
 
     /* Owned by the registry. To retry a failed job, leave uncertain_txn as it
      * is: if that transaction was committed, the job is not run twice. */
@@ -322,7 +323,8 @@ sl_registry_switches(const struct sl_registry *registry, unsigned *ret_count);
 
 struct sl_registry_counts {
     uint64_t reads, writes, commits, faults;
-    unsigned waiting; /* jobs in the queue */
+    uint64_t overshoot; /* units recorded of leases that were freed */
+    unsigned waiting;   /* jobs in the queue */
 };
 void sl_registry_count(const struct sl_registry *registry,
                        struct sl_registry_counts *ret);

@@ -41,6 +41,8 @@ struct sl_database {
     char word[20];      /* random and unique, chosen at each start */
     uint64_t uncertain_txn; /* its COMMIT was sent and not answered; 0: none */
     bool is_away; /* after open(): not reached yet; each query tries again */
+    uint64_t overshoot; /* units that the open transaction has recorded of
+                         * leases that were freed */
 };
 
 /* A notification of another process; "": some may have been missed. Called on a
@@ -153,7 +155,7 @@ struct sl_registry {
     void *ctx;
     struct sl_hash_key secret;
     _Atomic uint64_t versions[SL_REGISTRY_VERSIONS];
-    _Atomic uint64_t reads, writes, commits, faults;
+    _Atomic uint64_t reads, writes, commits, faults, overshoot;
     _Atomic unsigned waiting;
     _Atomic bool has_subjects;
     struct sl_switched switches[SL_SWITCHES];
@@ -195,6 +197,9 @@ void sl_job_run_writes(struct sl_registry *registry, struct sl_job *first);
 /* Records the segments that an earlier process has left in the journal. */
 SL_MUST_USE int sl_job_run_journal(struct sl_registry *registry,
                                    struct sl_usage_journal *journal);
+
+/* Counts the overshoot of a transaction, if it was committed. */
+void sl_registry_count_overshoot(struct sl_registry *registry, bool committed);
 
 /* Looks whether there are subjects. */
 SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);

@@ -58,6 +58,7 @@ static const char *const steps[] = {
                                         "DROP TABLE owed_before;",
     TABLES_OF_NODES,
     TABLES_OF_JOURNALS,
+    TABLES_OF_FREED,
 };
 
 /* ---- errors ---- */

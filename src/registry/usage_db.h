@@ -19,9 +19,9 @@
  *   (4) The reports of one job are recorded all or not at all.
  *   (5) Credits are used in the order of their expiry, and never below 0.
  *   (6) The usage of a hold is recorded once, with its final amount.
- *   (7) overage + credited is what is used beyond the cap; overage is not 0
- * only if no credit is left. The overage of the days adds up to it. So amounts
- *       have the same sums in any order in which used does not fall below 0.
+ *   (7) overage + credited is what is used beyond the cap, and overage is 0
+ *       while a credit is left. The overage of the days adds up to it. So
+ *       amounts have the same sums in any order in which used stays above 0.
  */
 #ifndef SL_REGISTRY_USAGE_DB_H
 #define SL_REGISTRY_USAGE_DB_H
@@ -191,15 +191,20 @@ int64_t sl_month_of(sl_ns at);
  *     claimed    `leased` of the counter and of the node's row grow
  *     recorded   usage of the node moves from `leased` to `used`
  *     returned   units that the node does not need are free again
- *     released   by an operator, when the node will not come back
+ *     freed      the node was not seen for a while: its units are free again.
+ *                The row keeps their number. If the node had used some of them,
+ *                they are recorded when it is back, and are overshoot.
  *
  * Invariants. (test/unit/registry/leases.c checks each by number.)
  *   (1) `leased` of a counter is the sum of its rows'.
  *   (2) A claim is granted only if used + leased stay within the cap.
- *   (3) base + spent + leased of a row is the highest count of the node's cell.
+ *   (3) base + spent + freed + leased of a row is the highest count of the
+ *       node's cell.
  *   (4) A row without units is deleted.
  *   (5) A name belongs to the node that started with it last. The node that had
  *       it before finds out at its next heartbeat or claim.
+ *   (6) A node whose units were freed is granted no more before it knows. Units
+ *       that it had used are recorded once, and counted as overshoot.
  */
 
 #define SL_NODE_NAME 64 /* bytes */
@@ -239,11 +244,20 @@ SL_MUST_USE int sl_usage_db_leases_json(struct sl_database *db,
                                         struct sl_str own, unsigned most,
                                         struct sl_buf *out, bool *ret_cut);
 
-/* Frees the units of a node; *ret is the number of rows. *ret_alive: it was
- * seen since, and nothing is done. */
+/* Frees the units of a node; *ret is the number of leases. *ret_alive: it was
+ * seen after `since`, and nothing is done. */
 SL_MUST_USE int sl_usage_db_release(struct sl_database *db, struct sl_str node,
                                     sl_ns since, bool *ret_alive, unsigned *ret,
                                     uint64_t *ret_units);
+
+/* Appends the nodes with leases other than `own` as structs, at most `most`,
+ * those that were not seen for the longest time first. */
+struct sl_usage_node {
+    char name[SL_NODE_NAME + 1];
+    sl_ns seen;
+};
+SL_MUST_USE int sl_usage_db_nodes(struct sl_database *db, struct sl_str own,
+                                  unsigned most, struct sl_buf *out);
 
 /* ---- a node that restarts ---- */
 
@@ -251,9 +265,10 @@ SL_MUST_USE int sl_usage_db_release(struct sl_database *db, struct sl_str node,
 struct sl_usage_lease_row {
     struct sl_str scope, id, limit;
     sl_ns start;
-    uint64_t base, spent, leased;
-    sl_ns seen; /* when the node was last seen; 0: unknown */
-    bool older; /* there is a newer row of this key */
+    uint64_t base, spent;
+    uint64_t leased; /* or freed */
+    sl_ns seen;      /* when the node was last seen; 0: unknown */
+    bool older;      /* there is a newer row of this key */
 };
 
 /* Returns how much of row->leased was not taken and can be returned. The taken

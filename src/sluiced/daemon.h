@@ -76,10 +76,13 @@ struct sl_quota_node {
     struct sl_quota_lessor lessor; /* first: the two are cast into each other */
     struct sl_store *store; /* of the engine; NULL: quotas are not leased */
     struct sl_daemon *daemon;
-    char node[24];          /* name of this node, as old as the state */
-    struct sl_timer *timer; /* on the first worker's loop */
-    _Atomic bool over;      /* no more requests */
-    _Atomic bool lost;      /* another daemon has our name */
+    char node[24];               /* name of this node, as old as the state */
+    struct sl_timer *timer;      /* on the first worker's loop */
+    _Atomic bool over;           /* no more requests */
+    _Atomic bool lost;           /* another daemon has our name */
+    struct sl_quota_watch watch; /* of the other nodes, on that loop */
+    bool watching;               /* a list of them is being read */
+    unsigned heartbeats;
 };
 
 /* ---- node count: how many daemons share a store.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,22 @@ static int refuse_locked(const char *path, int fd, struct sl_diag *diag)
         who, path);
 }
 
+/* Waits for the lock: the kernel may still be ending a killed process that had
+ * it. */
+#define LOCK_WAIT     (2 * SL_S)
+#define LOCK_PAUSE_MS 10
+
+static int wait_for_lock(int fd)
+{
+    sl_ns end = sl_clock_mono() + LOCK_WAIT;
+    int err;
+
+    while ((err = flock(fd, LOCK_EX | LOCK_NB)) && errno == EWOULDBLOCK &&
+           sl_clock_mono() < end)
+        poll(NULL, 0, LOCK_PAUSE_MS);
+    return err;
+}
+
 /* The lock is beside the file itself: a link to the file is the same state. */
 static int lock_state(struct sl_state *state, const char *path,
                       struct sl_diag *diag)
@@ -155,7 +172,7 @@ static int lock_state(struct sl_state *state, const char *path,
     state->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (state->lock < 0)
         return refuse_path(path, diag);
-    if (flock(state->lock, LOCK_EX | LOCK_NB))
+    if (wait_for_lock(state->lock))
         return errno == EWOULDBLOCK ? refuse_locked(path, state->lock, diag)
                                     : refuse_path(path, diag);
     if (ftruncate(state->lock, 0) ||

@@ -378,8 +378,8 @@ void sl_usage_count(struct sl_daemon *daemon, struct sl_metrics_subjects *ret)
  *
  * The name of the daemon in the usage database is a random number in its table.
  * A daemon that restarts with its table finds its leases. A daemon that has
- * lost its table is a new node; the leases of the old one count as used until
- * an operator releases them.
+ * lost its table is a new node. The leases of a daemon that is gone are freed
+ * by any other that watches it.
  *
  * A copied table makes two nodes of one name. The one started last has it. The
  * other finds out within a second, drops its leases, and makes no more quota
@@ -593,6 +593,116 @@ uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
     return sl_quota_lease_left(row->base, row->spent, row->leased, own);
 }
 
+/* ---- other nodes that are gone ---- */
+
+/* Heartbeats between two looks at the other nodes. */
+#define LOOK_EVERY 2
+
+/* One list of nodes being read, or one node being freed. */
+struct look {
+    struct sl_job job;
+    struct sl_quota_node *node;
+    struct sl_usage_node other;
+    sl_ns asked;
+};
+
+/* By a virtual clock if there is one: then a node is gone when a test says so.
+ */
+static sl_ns watch_time(const struct sl_quota_node *node)
+{
+    return node->daemon->settings.virtual_clock
+               ? sl_daemon_now(node->daemon)
+               : sl_quota_leases_mono(node->store);
+}
+
+static struct look *new_look(struct sl_quota_node *node, enum sl_job_kind kind,
+                             void (*done)(struct sl_job *job))
+{
+    struct look *look = sl_alloc_new(&sl_alloc_libc, sizeof(*look));
+
+    if (!look)
+        return NULL;
+    memset(look, 0, sizeof(*look));
+    look->node = node;
+    sl_job_init(&look->job, kind, &sl_alloc_libc);
+    look->job.loop = node->daemon->workers[0].loop;
+    look->job.done = done;
+    look->job.ctx = look;
+    look->asked = watch_time(node);
+    return look;
+}
+
+static void free_look(struct look *look)
+{
+    sl_job_clear(&look->job);
+    sl_alloc_free(&sl_alloc_libc, look, sizeof(*look));
+}
+
+static void on_freed(struct sl_job *job)
+{
+    struct look *look = job->ctx;
+    char units[24];
+
+    snprintf(units, sizeof(units), "%" PRIu64, job->units);
+    /* Another daemon may have been faster, or the node is back. */
+    if (!job->err && job->result == SL_JOB_DONE)
+        sl_log(SL_LOG_WARN, "quota leases of a daemon that is gone freed",
+               "node", look->other.name, "units", units, NULL);
+    free_look(look);
+}
+
+/* Frees the leases of a node, unless it was seen since. Without memory the next
+ * look does it. */
+static void free_leases(struct sl_quota_node *node,
+                        const struct sl_usage_node *other)
+{
+    struct look *look = new_look(node, SL_JOB_RELEASE, on_freed);
+
+    if (!look)
+        return;
+    look->other = *other;
+    look->job.name = sl_str_c(look->other.name);
+    look->job.since = other->seen;
+    sl_registry_ask(node->daemon->registry, &look->job);
+}
+
+static void on_nodes(struct sl_job *job)
+{
+    struct look *look = job->ctx;
+    struct sl_quota_node *node = look->node;
+    const struct sl_usage_node *list = (const void *)job->text.bytes;
+    size_t count = job->err ? 0 : job->text.len / sizeof(*list);
+
+    node->watching = false;
+    if (!job->err) {
+        sl_quota_watch_begin(&node->watch, look->asked, watch_time(node));
+        for (size_t i = 0; i < count; i++)
+            if (sl_quota_watch_node(&node->watch, sl_str_c(list[i].name),
+                                    list[i].seen) &&
+                !atomic_load(&node->over))
+                free_leases(node, &list[i]);
+        sl_quota_watch_end(&node->watch);
+    }
+    free_look(look);
+}
+
+static void look_at_nodes(struct sl_quota_node *node)
+{
+    struct look *look;
+
+    if (node->watching || node->heartbeats++ % LOOK_EVERY != 0)
+        return;
+    look = new_look(node, SL_JOB_NODES, on_nodes);
+    if (!look)
+        return;
+    node->watching = true;
+    look->job.name = sl_str_c(node->node);
+    look->job.most = SL_QUOTA_NODES;
+    sl_registry_ask(node->daemon->registry, &look->job);
+}
+
+/* ---- heartbeat ---- */
+
 static void on_heartbeat(void *ctx)
 {
     struct sl_daemon *daemon = ctx;
@@ -604,8 +714,11 @@ static void on_heartbeat(void *ctx)
 
     sl_quota_leases_count(node->store, &counts);
     sl_quota_leases_heartbeat(node->store, loop, sl_loop_now(loop));
-    if (counts.keys > 0 && !atomic_load(&node->lost))
+    /* Held units may be leased without a key. */
+    if ((counts.keys > 0 || has_holds(daemon)) && !atomic_load(&node->lost))
         (void)send_claim(node, NULL, &claim, loop); /* or the next heartbeat */
+    if (!atomic_load(&node->lost))
+        look_at_nodes(node);
     sl_timer_start(node->timer, PERIOD);
 }
 

@@ -1,6 +1,8 @@
 /* quota_lease.c -- the lease of one quota. */
 #include "store/quota_lease.h"
 
+#include <string.h>
+
 #include "base/arith.h"
 
 /* A node without demand so far asks for so many times the missing units. */
@@ -180,4 +182,57 @@ uint64_t sl_quota_lease_left(uint64_t base, uint64_t spent, uint64_t leased,
     uint64_t left = ceiling > count ? ceiling - count : 0;
 
     return left < leased ? left : leased;
+}
+
+/* ---- nodes that are gone ---- */
+
+void sl_quota_watch_begin(struct sl_quota_watch *w, sl_ns asked, sl_ns answered)
+{
+    bool anew = answered - w->answered > SL_QUOTA_LEASE_GAP;
+
+    w->asked = asked;
+    w->answered = answered;
+    for (unsigned i = 0; i < w->count; i++) {
+        w->nodes[i].listed = false;
+        if (anew)
+            w->nodes[i].since = answered;
+    }
+}
+
+static struct sl_quota_watched *find(struct sl_quota_watch *w,
+                                     struct sl_str name)
+{
+    for (unsigned i = 0; i < w->count; i++)
+        if (sl_str_eq(sl_str_c(w->nodes[i].name), name))
+            return &w->nodes[i];
+    return NULL;
+}
+
+bool sl_quota_watch_node(struct sl_quota_watch *w, struct sl_str name,
+                         sl_ns seen)
+{
+    struct sl_quota_watched *n = find(w, name);
+
+    if (!n && (w->count == SL_QUOTA_NODES || name.len > SL_QUOTA_NODE_NAME))
+        return false; /* it is watched when there is room */
+    if (!n) {
+        n = &w->nodes[w->count++];
+        *n = (struct sl_quota_watched){.since = w->answered, .seen = seen};
+        memcpy(n->name, name.at, name.len);
+    } else if (n->seen != seen) {
+        n->seen = seen;
+        n->since = w->answered;
+    }
+    n->listed = true;
+    return w->asked - n->since >= SL_QUOTA_LEASE_GONE;
+}
+
+void sl_quota_watch_end(struct sl_quota_watch *w)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < w->count; i++)
+        if (w->nodes[i].listed)
+            w->nodes[kept++] = w->nodes[i];
+    w->count = kept;
 }

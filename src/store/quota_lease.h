@@ -51,8 +51,10 @@
  *   (2) What all nodes have taken is never more than used + leased.
  *   (3) If nodes go on asking for one unit, all of the cap is taken.
  *   (4) A node that comes back with its table has lost no unit, and takes none
- *       twice. One that does not: what it was promised counts as used.
+ *       twice. One that does not: what it was promised is freed.
  *   (5) Another period begins with nothing leased.
+ *   (6) Beyond what takes wait for, no grant makes all leases together more
+ *       than half of what is left, or 1 % of the cap.
  */
 
 struct sl_quota_lease {
@@ -75,7 +77,7 @@ struct sl_quota_lease {
 /* The answer of the usage database. */
 struct sl_quota_lease_terms {
     bool found; /* the node has a lease. If not, its units were used up, or
-                 * released by an operator */
+                 * freed */
     uint64_t granted;
     uint64_t used;   /* by all, in this period */
     uint64_t base;   /* of this node's lease */
@@ -144,6 +146,53 @@ void sl_quota_lease_keep(struct sl_quota_lease *lease, uint64_t units);
 uint64_t sl_quota_lease_left(uint64_t base, uint64_t spent, uint64_t leased,
                              uint64_t count);
 
+/* ---- nodes that are gone; pure.
+ *
+ * Each heartbeat of a node changes a time in the usage database. Other nodes
+ * read it. If it does not change for SL_QUOTA_LEASE_GONE, the node is gone, and
+ * its units are freed. It stopped using them SL_QUOTA_LEASE_TRUST after its
+ * last heartbeat. Only the monotonic clock of the reader counts, whatever the
+ * clocks of the machines say.
+ *
+ * A reader that had no answer for SL_QUOTA_LEASE_GAP begins anew: perhaps the
+ * other node did not reach the database either, and has usage to record.
+ *
+ * Invariants. (test/prop/leases.c checks each by number.)
+ *   (7) A node is not gone before SL_QUOTA_LEASE_GONE after its last heartbeat,
+ *       nor before the reader has had answers for that long.
+ *   (8) If a node has no heartbeat, and the reader has answers, it is gone
+ *       after SL_QUOTA_LEASE_GONE and two answers.
+ */
+
+#define SL_QUOTA_LEASE_GONE (30 * SL_S)
+#define SL_QUOTA_LEASE_GAP  (10 * SL_S)
+#define SL_QUOTA_NODES      64 /* watched at a time */
+#define SL_QUOTA_NODE_NAME  64 /* bytes */
+
+struct sl_quota_watched {
+    char name[SL_QUOTA_NODE_NAME + 1];
+    sl_ns seen;  /* the time in the database */
+    sl_ns since; /* when the reader had it first; monotonic */
+    bool listed; /* in the current answer */
+};
+
+struct sl_quota_watch {
+    struct sl_quota_watched nodes[SL_QUOTA_NODES];
+    unsigned count;
+    sl_ns asked, answered; /* monotonic: of the current answer */
+};
+
+/* An answer begins. */
+void sl_quota_watch_begin(struct sl_quota_watch *watch, sl_ns asked,
+                          sl_ns answered);
+
+/* The answer has a node with leases. Is it gone? */
+bool sl_quota_watch_node(struct sl_quota_watch *watch, struct sl_str name,
+                         sl_ns seen);
+
+/* The answer ends: forgets nodes that are not in it. */
+void sl_quota_watch_end(struct sl_quota_watch *watch);
+
 /* ---- the store ---- */
 
 #define SL_LEASES_MOST 65536 /* keys; takes of more keys fail */
@@ -207,8 +256,8 @@ void sl_quota_leases_heartbeat(struct sl_store *store, struct sl_loop *loop,
 sl_ns sl_quota_leases_mono(struct sl_store *store);
 
 /* The usage database knows that this node was alive at the monotonic time `at`.
- * Its leases are not released for SL_QUOTA_LEASE_ALIVE after that. So it uses
- * them for SL_QUOTA_LEASE_TRUST, and then asks first. */
+ * Its leases are not released by hand for SL_QUOTA_LEASE_ALIVE after that. So
+ * it uses them for SL_QUOTA_LEASE_TRUST, and then asks first. */
 #define SL_QUOTA_LEASE_ALIVE (10 * SL_S)
 #define SL_QUOTA_LEASE_TRUST (5 * SL_S) /* clocks may differ by the rest */
 void sl_quota_leases_seen(struct sl_store *store, sl_ns at);

@@ -111,9 +111,13 @@ check 'a report leaves one' has "$out" '"remaining":0,'
 at one
 job work gamma
 check 'which no other organisation gets' has "$out" '"status":402,'
-tell /v1/leases
-check 'leases are listed' has "$out" '"scope":"org","id":"beta","limit":"units"'
-node=$(sed -n 's/.*"node":"\([0-9a-f]*\)".*/\1/p' <<<"$out")
+listed() { # units that are not needed are soon returned
+    job work beta
+    tell /v1/leases
+    has "$out" '"scope":"org","id":"beta","limit":"units"'
+}
+check 'leases are listed' until_ listed
+node=$(sed -n 's/.*"node":"\([0-9a-f]*\)","scope":"org","id":"beta".*/\1/p' <<<"$out")
 tell "/v1/leases/$node" -X DELETE
 check 'those of a daemon that lives stay' answers 409
 tell /v1/leases -H 'Origin: http://evil.example'
@@ -463,6 +467,46 @@ for name in one copy; do
     stop
 done
 rm -f one.state copy.state
+
+# ---- a daemon that is gone ----
+
+# killed_with_units ORG: one daemon takes some and is killed with units leased.
+killed_with_units() {
+    up one --store memory:./gone.state
+    read -r taken _ <<<"$(COSTS=3 load "$1" 400 "$http")"
+    end_by KILL
+    at two
+    tell /v1/leases
+    has "$out" "\"id\":\"$1\"" && return
+    up one --store memory:./gone.state # they were returned; with another
+    stop
+    return 1
+}
+up two --store memory:
+for gone in gone{1..8}; do killed_with_units "$gone" && break; done
+check 'a daemon is killed with units leased' has "$out" "\"id\":\"$gone\""
+at two
+rest_of_gone() {
+    local more
+
+    read -r more _ <<<"$(load "$gone" 2000 "$http")"
+    ((taken += more))
+    used "$gone" 2000
+}
+check 'half a minute later another one has them, without an operator' \
+    until_ rest_of_gone
+check 'and says so' said 'quota leases of a daemon that is gone freed'
+up one --store memory:./gone.state
+check 'what the first had used beyond that is recorded when it is back' \
+    until_ used "$gone" "$taken"
+check 'and counted as overshoot' has "$(curl -s "http://$admin/metrics")" \
+    "sluice_quota_overshoot_units_total $((taken - 2000))"
+echo "# taken $taken"
+for name in one two; do
+    at "$name"
+    stop
+done
+rm -f gone.state
 
 # ---- killed on the way, with their tables ----
 

@@ -121,6 +121,16 @@ check 'the first one goes on' answers 200
 kill -TERM "$first"
 until_ gone "$first"
 
+# The kernel may still be ending a killed process.
+flock sluice.state.lock sleep 0.3 &
+held=$!
+until ! flock -n sluice.state.lock true; do :; done
+start -c q.yaml
+ask /v1/check -d '{"path":"/x","user":"ann"}'
+check 'a state that is held for a moment is waited for' answers 200
+wait "$held"
+stop
+
 # ---- tokens ----
 
 echo s3cret >token

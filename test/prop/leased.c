@@ -9,8 +9,10 @@
  * Checked after every step:
  *   (1) a grant does not make used + leased more than the cap;
  *   (2) units that a node has taken, and the database has not recorded, are
- *       leased to the node;
- *   (3) when all requests are done, the whole cap can be taken;
+ *       leased to the node, or were freed when it was gone;
+ *   (3) when all requests are done, the whole cap can be taken; it is exceeded
+ *       by no more than the overshoot: units that nodes had taken, and not
+ *       recorded, when theirs were freed;
  *   (4) a node that is alone is denied only units that it cannot have. */
 #include <stdlib.h>
 
@@ -43,6 +45,7 @@ struct node {
     struct sl_limit_binding stored;
     uint64_t slip; /* taken, and not sent to the database yet */
     bool stopped;  /* for a while */
+    struct sl_quota_watch watch;
 };
 
 struct attempt {
@@ -56,6 +59,7 @@ struct attempt {
 struct world {
     struct usage_db db;
     uint64_t taken;
+    uint64_t unrecorded; /* when units were freed; overshoot is not more */
     struct node nodes[NODES];
     struct attempt tries[TAKES];
     struct job jobs[JOBS];
@@ -326,9 +330,12 @@ static bool check(const struct world *w)
     bool good = true;
 
     for (unsigned i = 0; i < NODES; i++) {
-        good &= CHECK(unknown_of(w, i) <= w->db.rows[i].leased); /* (2) */
+        good &= CHECK(unknown_of(w, i) <=
+                      w->db.rows[i].leased + w->db.rows[i].freed); /* (2) */
         rows += w->db.rows[i].leased;
     }
+    good &= CHECK(w->db.used + w->db.leased <= w->db.cap + w->db.overshoot);
+    good &= CHECK(w->db.overshoot <= w->unrecorded);
     return CHECK_EQ(w->db.leased, rows) && good;
 }
 
@@ -338,10 +345,49 @@ static void beat(struct world *w, unsigned i)
     put_job(w, (struct job){.kind = LIFE, .node = i, .sent = w->mono});
 }
 
+static void free_node(struct world *w, unsigned i)
+{
+    w->unrecorded += least_of(unknown_of(w, i), w->db.rows[i].leased);
+    free_lease(&w->db, i);
+}
+
+/* The node looks for others that are gone. */
+static void look_around(struct world *w, unsigned i)
+{
+    static const char *const names[NODES] = {"a", "b", "c"};
+    struct sl_quota_watch *watch = &w->nodes[i].watch;
+
+    sl_quota_watch_begin(watch, w->mono, w->mono);
+    for (unsigned k = 0; k < NODES; k++)
+        if (k != i && w->db.rows[k].leased > 0 &&
+            sl_quota_watch_node(watch, sl_str_c(names[k]), w->db.seen[k]))
+            free_node(w, k);
+    sl_quota_watch_end(watch);
+}
+
+/* So much time that stopped nodes are gone for the others. */
+static void pass_time(struct world *w)
+{
+    for (int tick = 0; tick < 10; tick++) {
+        w->mono += 4 * SL_S;
+        for (unsigned i = 0; i < NODES; i++) {
+            if (w->nodes[i].stopped)
+                continue;
+            beat(w, i);
+            while (execute(w, true))
+                (void)land(w, false);
+            look_around(w, i);
+        }
+    }
+}
+
 /* Faults; none of them happens to a node that is alone. */
 static void trouble(struct world *w, unsigned i)
 {
-    switch (any(10)) {
+    switch (any(11)) {
+    case 10:
+        pass_time(w);
+        break;
     case 0:
     case 1:
         die(w, i);
@@ -357,10 +403,10 @@ static void trouble(struct world *w, unsigned i)
     case 5:
         w->mono += (sl_ns)any(12 * (uint64_t)SL_S);
         break;
-    default: /* a node may be dead with units that it has not sent */
+    default:
         i = (unsigned)any(NODES);
-        if (unknown_of(w, i) == 0)
-            release(&w->db, i, w->mono);
+        if (w->mono - w->db.seen[i] > SL_QUOTA_LEASE_ALIVE)
+            free_node(w, i); /* by an operator */
     }
 }
 
@@ -411,6 +457,8 @@ static void use_up(struct world *w)
 
     rest(w);
     w->taken = w->db.used;
+    if (w->db.used > w->db.cap)
+        return; /* by overshoot, as check() has found */
     do {
         refused = w->refused;
         act(w, (unsigned)any(NODES), SL_TAKE_OP_TAKE, 1);

@@ -1,5 +1,5 @@
 /* leases.c -- nodes that lease a quota from one usage database and fail:
- * invariants (1) to (5) of store/quota_lease.h by number.
+ * invariants (1) to (8) of store/quota_lease.h by number.
  *
  * The database is a few numbers. A node is its cell, which survives a kill, and
  * its lease in memory, which does not. Time is true months. */
@@ -18,6 +18,7 @@ struct node {
     uint64_t cell;  /* in the table */
     uint64_t slip;  /* taken, and not recorded yet */
     bool remembers; /* `lease` is one */
+    bool away;      /* killed; its table may be found later */
     bool lost;      /* it will never come back */
     struct sl_quota_lease lease;
 };
@@ -44,8 +45,7 @@ static void ask_db(struct world *w, unsigned i, uint64_t cost, bool answered)
         ask.want = sl_quota_lease_shortfall(l, cost, &wish.least);
     ask.least = ask.need = wish.least;
     claim(&w->db, i, &ask, w->steady);
-    if (w->db.used <= w->cap) /* (1) */
-        CHECK(w->db.used + w->db.leased <= w->cap);
+    CHECK(w->db.used + w->db.leased <= w->cap + w->db.overshoot); /* (1) */
     if (answered)
         sl_quota_lease_granted(l, &ask.terms, &wish, w->steady);
 }
@@ -98,19 +98,31 @@ static void give(struct world *w, unsigned i, bool idle)
         reduce(&w->db, i, units);
 }
 
-/* The node is killed; its table is found again, or not. */
-static void die(struct world *w, unsigned i, bool found)
+/* A killed node starts with its table. */
+static void come_back(struct world *w, unsigned i)
+{
+    struct node *n = &w->nodes[i];
+    uint64_t used = w->db.used;
+
+    recover(&w->db, i, n->cell);
+    CHECK(!w->db.rows[i].there); /* (4) */
+    CHECK_EQ(w->db.used - used, n->slip);
+    n->slip = 0;
+    n->away = false;
+}
+
+/* The node is killed; its table is found at once, or later, or never. */
+static void die(struct world *w, unsigned i)
 {
     struct node *n = &w->nodes[i];
 
     n->remembers = false;
-    n->slip = 0;
-    if (!found) {
-        n->lost = true;
+    if (any(2)) {
+        come_back(w, i);
         return;
     }
-    recover(&w->db, i, n->cell);
-    CHECK(!w->db.rows[i].there); /* (4) */
+    n->away = true;
+    n->lost = any(8) == 0;
 }
 
 /* Another month: cells begin anew when they are taken from. */
@@ -131,13 +143,20 @@ static void turn(struct world *w)
 
 static void check(const struct world *w)
 {
-    uint64_t rows = 0;
+    uint64_t rows = 0, slips = 0, freed = 0;
 
-    for (unsigned i = 0; i < NODES; i++)
-        rows += w->db.rows[i].leased;
+    for (unsigned i = 0; i < NODES; i++) {
+        const struct row *row = &w->db.rows[i];
+        uint64_t slip = w->nodes[i].slip;
+
+        CHECK(slip <= row->leased + row->freed); /* (2) */
+        rows += row->leased;
+        slips += slip;
+        freed += least_of(slip, row->freed);
+    }
     CHECK_EQ(w->db.leased, rows);
-    CHECK(w->taken <= w->cap);
-    CHECK(w->taken <= w->db.used + w->db.leased); /* (2) */
+    CHECK_EQ(w->taken, w->db.used + slips); /* (4) */
+    CHECK(w->taken <= w->cap + w->db.overshoot + freed);
 }
 
 static void step(struct world *w)
@@ -150,14 +169,19 @@ static void step(struct world *w)
         w->now -= (sl_ns)any((uint64_t)SL_HOUR); /* a clock that steps back */
     if (w->now >= w->period.end)
         w->now = w->period.end - 1;
-    if (w->nodes[i].lost)
+    if (w->nodes[i].away) {
+        if (any(8) == 0)
+            free_lease(&w->db, i); /* it is gone for too long */
+        else if (any(8) == 0 && !w->nodes[i].lost)
+            come_back(w, i);
         return;
+    }
     switch (any(16)) {
     case 0:
         give(w, i, any(2));
         break;
     case 1:
-        die(w, i, any(8) != 0);
+        die(w, i);
         break;
     case 2:
     case 3:
@@ -168,32 +192,44 @@ static void step(struct world *w)
     }
 }
 
-/* The nodes that are left take one unit after another, until there is none. */
+/* Units of nodes that are gone are freed. The others take one unit after
+ * another until there is none. Then the tables that are not lost are found. */
 static void use_up(struct world *w)
 {
     bool passed = true;
 
     for (unsigned i = 0; i < NODES; i++)
-        if (!w->nodes[i].lost)
+        if (w->nodes[i].away)
+            free_lease(&w->db, i);
+        else
             put_down(w, i);
     while (passed) {
         passed = false;
         for (unsigned i = 0; i < NODES; i++) {
             w->steady += SL_S;
-            for (int tries = 0; tries < 4 && !w->nodes[i].lost; tries++)
+            for (int tries = 0; tries < 4 && !w->nodes[i].away; tries++)
                 passed |= take(w, i, 1);
         }
+        check(w);
     }
     for (unsigned i = 0; i < NODES; i++)
         if (!w->nodes[i].lost)
-            die(w, i, true); /* what answers that were lost had granted */
-    CHECK(w->db.used + w->db.leased <= w->cap);
+            come_back(w, i); /* also what answers that were lost had granted */
+    check(w);
+}
+
+static unsigned nodes_left(const struct world *w)
+{
+    unsigned left = 0;
+
+    for (unsigned i = 0; i < NODES; i++)
+        left += !w->nodes[i].away;
+    return left;
 }
 
 static bool episode(uint64_t seed, uint64_t *steps)
 {
     struct world w = {.cap = 1, .now = 20000 * SL_DAY};
-    unsigned alive = 0;
 
     chance.state = seed;
     w.cap = w.db.cap = 1 + any(any(2) ? 30 : 5000);
@@ -208,18 +244,56 @@ static bool episode(uint64_t seed, uint64_t *steps)
             check(&w);
         }
         use_up(&w);
-        check(&w);
-        for (unsigned i = 0; i < NODES; i++)
-            alive += !w.nodes[i].lost;
-        if (alive == NODES) { /* (3), (4) */
+        if (nodes_left(&w) > 0) { /* (3): whatever the others had */
             use_up(&w);
-            CHECK_EQ(w.taken, w.cap);
-            CHECK_EQ(w.db.used, w.cap);
+            CHECK(w.db.used >= w.cap);
+            CHECK(w.db.used <= w.cap + w.db.overshoot);
         }
-        alive = 0;
         turn(&w);
     }
     *steps += 20; /* they are short */
+    return true;
+}
+
+/* ---- nodes that are gone ---- */
+
+/* One node has heartbeats for a while, and another one reads them, with delays
+ * and gaps. Which of the two is slow, or has no database, is random. */
+static bool watch_episode(uint64_t seed, uint64_t *steps)
+{
+    struct sl_quota_watch w = {.count = 0};
+    sl_ns now = SL_HOUR, seen = 0, written = 0, last = 0, reading = 0;
+    bool gone = false;
+
+    chance.state = seed;
+    for (int i = 0; i < 400; i++) {
+        sl_ns asked = now + (sl_ns)any(3 * (uint64_t)SL_S);
+        sl_ns answered =
+            asked + (sl_ns)any(any(9) ? (uint64_t)SL_S : 12 * (uint64_t)SL_S);
+        sl_ns read = asked + (sl_ns)any((uint64_t)(answered - asked) + 1);
+
+        if (i < 100 && any(6)) { /* a clock of its own, which may step */
+            seen = (sl_ns)any(1000 * (uint64_t)SL_S);
+            written = read;
+        }
+        if (last == 0 || answered - last > SL_QUOTA_LEASE_GAP)
+            reading = answered;
+        sl_quota_watch_begin(&w, asked, answered);
+        gone = sl_quota_watch_node(&w, SL_STR("other"), seen);
+        sl_quota_watch_end(&w);
+        if (gone) { /* (7) */
+            CHECK(asked - written >= SL_QUOTA_LEASE_GONE);
+            CHECK(asked - reading >= SL_QUOTA_LEASE_GONE);
+        } else if (last > 0) { /* (8) */
+            CHECK(asked - written < SL_QUOTA_LEASE_GONE + 12 * SL_S ||
+                  asked - reading < SL_QUOTA_LEASE_GONE + 12 * SL_S);
+        }
+        last = now = answered;
+    }
+    sl_quota_watch_begin(&w, now, now);
+    sl_quota_watch_end(&w);
+    CHECK_EQ(w.count, 0);
+    *steps += 20;
     return true;
 }
 
@@ -262,6 +336,7 @@ static void finish(uint64_t steps)
 const struct property prop_leases = {
     .name = "leases",
     .steps = 40000,
-    .cases = {{"nodes lease, take, give back, die and come back", episode}},
+    .cases = {{"nodes lease, take, give back, die and come back", episode},
+              {"a node that has no heartbeat is gone", watch_episode}},
     .finish = finish,
 };

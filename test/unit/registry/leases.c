@@ -8,6 +8,11 @@ static void test_granting(struct world *w)
 
     CASE("a quarter of what is left at the most, unless more is needed");
     CHECK_EQ(lease(w, "a", 40, 1), 25);
+    CASE("half of it to all nodes");
+    CHECK_EQ(lease(w, "b", 40, 1), 12);
+    CHECK_EQ(lease(w, "c", 40, 1), 1);
+    hand_back(w, "b", 12);
+    hand_back(w, "c", 1);
     CHECK_EQ(lease(w, "b", 5, 1), 5);
     CHECK_EQ(lease(w, "b", 40, 30), 30);
     CHECK_EQ(look(w, "a").leased, 60);
@@ -62,7 +67,7 @@ static void test_reset(struct world *w)
 
     CASE("a reset forgets what was used, and leaves what is leased");
     CHECK_EQ(lease(w, "a", 9, 1), 9);
-    CHECK_EQ(lease(w, "b", 7, 1), 7);
+    CHECK_EQ(lease(w, "b", 7, 7), 7);
     u.node = S("a");
     u.reset = true;
     CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
@@ -263,6 +268,109 @@ static void test_return(struct world *w)
     hand_back(w, "a", 3);
 }
 
+/* ---- freed ---- */
+
+static uint64_t overshoot(struct world *w)
+{
+    struct sl_registry_counts counts;
+
+    sl_registry_count(w->registry, &counts);
+    return counts.overshoot;
+}
+
+static void test_freed(struct world *w)
+{
+    struct sl_usage_lease_claim c = claim("f", 5, 1);
+    uint64_t used = look(w, "f").used;
+
+    CASE("(6) units of a node that is gone are freed");
+    beat(w, "f", DAY_0);
+    CHECK_EQ(lease(w, "f", 10, 10), 10);
+    spend(w, "f", 4);
+    release(w, "f", DAY_0 + 2 * SL_HOUR, SL_JOB_DONE, 6);
+    release(w, "f", DAY_0 + 2 * SL_HOUR, SL_JOB_NOT_FOUND, 0);
+    CHECK_EQ(look(w, "f").leased, 0);
+    CHECK(!look(w, "f").found);
+    CASE("(6) it is told so before it is granted more");
+    c.ceiling = 10;
+    c.has_units = true;
+    carry(w, &c);
+    CHECK(!c.found);
+    CHECK_EQ(c.granted, 0);
+    CHECK_EQ(c.base, 10);
+    CHECK_EQ(look(w, "f").leased, 0);
+    CASE("(6) units that it had used are overshoot");
+    spend(w, "f", 1);
+    CHECK_EQ(overshoot(w), 1);
+    CHECK_EQ(look(w, "f").used, used + 5);
+    CASE("(3) it goes on from its count, with two used and not recorded");
+    c = claim("f", 3, 3);
+    c.ceiling = 7;
+    carry(w, &c);
+    CHECK_EQ(c.granted, 3);
+    CHECK_EQ(c.base + c.spent + c.leased_here, 10);
+    CHECK_EQ(look(w, "f").base + look(w, "f").spent, 7);
+    spend(w, "f", 4);
+    CHECK_EQ(overshoot(w), 3);
+    CHECK_EQ(look(w, "f").leased_here, 1);
+    spend(w, "f", 1);
+    CHECK(!look(w, "f").found);
+    CHECK_EQ(look(w, "f").used, used + 10);
+    CASE("what was not leased is no overshoot");
+    spend(w, "f", 1);
+    CHECK_EQ(overshoot(w), 3);
+}
+
+/* The node is "a", as in test_return(). */
+static void test_freed_return(struct world *w)
+{
+    struct back back = {.own = 6};
+    uint64_t used = look(w, "a").used;
+
+    CASE("(6) a node that comes back with its table records what it had used");
+    CHECK_EQ(lease(w, "a", 10, 10), 10);
+    spend(w, "a", 4);
+    release(w, "a", DAY_0 + 2 * SL_HOUR, SL_JOB_DONE, 6);
+    come_back(w, &back);
+    CHECK_EQ(back.rows, 1);
+    CHECK_EQ(look(w, "a").used, used + 6);
+    CHECK_EQ(look(w, "a").leased, 0);
+    CHECK_EQ(overshoot(w), 2);
+    CASE("(6) once");
+    come_back(w, &back);
+    CHECK_EQ(back.rows, 1);
+    CHECK_EQ(overshoot(w), 0);
+}
+
+static void test_nodes(struct world *w)
+{
+    const struct sl_usage_node *list;
+    struct sl_job job;
+
+    CASE("nodes with leases are listed, the one not seen for longest first");
+    release(w, "c", DAY_0 + 2 * SL_HOUR, SL_JOB_DONE, 2);
+    CHECK_EQ(lease(w, "n", 1, 1), 1);
+    CHECK_EQ(lease(w, "m", 1, 1), 1);
+    CHECK_EQ(lease(w, "o", 1, 1), 1);
+    beat(w, "n", DAY_0 + 5 * SL_HOUR);
+    beat(w, "m", DAY_0 + 4 * SL_HOUR);
+    sl_job_init(&job, SL_JOB_NODES, &sl_alloc_libc);
+    job.name = S("o");
+    job.most = 10;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    list = (const void *)job.text.bytes;
+    if (CHECK_EQ(job.text.len, 2 * sizeof(*list))) {
+        CHECK(is(sl_str_c(list[0].name), "m"));
+        CHECK(is(sl_str_c(list[1].name), "n"));
+        CHECK_EQ(list[1].seen, DAY_0 + 5 * SL_HOUR);
+    }
+    sl_job_clear(&job);
+    hand_back(w, "n", 1);
+    hand_back(w, "m", 1);
+    hand_back(w, "o", 1);
+}
+
 /* The SQL against the sentence in queries.def. */
 static void test_portions(struct world *w)
 {
@@ -270,7 +378,7 @@ static void test_portions(struct world *w)
     srandom(7);
     for (int i = 0; i < 300; i++) {
         struct sl_usage_lease_claim before = look(w, "p"), c = claim("p", 0, 0);
-        uint64_t left, share, granted;
+        uint64_t left, out, share, granted;
 
         c.cap = 1 + (uint64_t)random() % 2000;
         c.least = 1 + (uint64_t)random() % 40;
@@ -279,11 +387,13 @@ static void test_portions(struct world *w)
         left = before.used + before.leased < c.cap
                    ? c.cap - before.used - before.leased
                    : 0;
-        share = left / 4;
-        granted = share > c.want   ? c.want
-                  : share > c.need ? share
-                  : left < c.need  ? left
-                                   : c.need;
+        out = left / 2 > c.cap / 100 ? left / 2 : c.cap / 100;
+        out = out > before.leased ? out - before.leased : 0;
+        share = left / 4 < out ? left / 4 : out;
+        granted = left < c.need     ? left
+                  : share <= c.need ? c.need
+                  : share < c.want  ? share
+                                    : c.want;
         carry(w, &c);
         if (!CHECK_EQ(c.granted, left < c.least ? 0 : granted))
             break;
@@ -304,6 +414,9 @@ int main(void)
     test_batch(&w);
     test_release(&w);
     test_return(&w);
+    test_freed(&w);
+    test_freed_return(&w);
+    test_nodes(&w);
     test_portions(&w);
     world_close(&w);
     return CHECK_DONE();
