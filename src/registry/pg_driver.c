@@ -651,6 +651,7 @@ static const char *const steps[] = {
                     " at timestamptz NOT NULL DEFAULT now());",
     TABLES_OF_JOURNALS,
     TABLES_OF_FREED,
+    COLUMNS_OF_CAPS,
 };
 
 #define LATEST ((int)SL_LEN(steps))

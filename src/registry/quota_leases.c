@@ -393,7 +393,7 @@ static int resume_row(struct sl_database *db, struct sl_str node,
                                .start = row->start,
                                .at = at,
                                .amount = (int64_t)taken,
-                               .cap = UINT64_MAX};
+                               .cap = SL_USAGE_CAP_KEPT};
     struct sl_usage_lease_claim c = claim_of(&u);
     struct row rest = {.base = row->base,
                        .spent = row->spent,

@@ -59,6 +59,7 @@ static const char *const steps[] = {
     TABLES_OF_NODES,
     TABLES_OF_JOURNALS,
     TABLES_OF_FREED,
+    COLUMNS_OF_CAPS,
 };
 
 /* ---- errors ---- */

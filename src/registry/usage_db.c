@@ -17,6 +17,11 @@ struct counter {
     int64_t used, overage, credited;
     int64_t threshold; /* highest threshold that was reported */
     int64_t leased;
+    /* The last change of the cap: the cap since then (-1: none, -2: not
+     * known), the usage at that time, and what was beyond the cap by then. */
+    struct {
+        int64_t cap, used, beyond;
+    } split;
 };
 
 /* ---- the counter ---- */
@@ -26,19 +31,21 @@ static int load(struct sl_database *db, const struct sl_usage_entry *u,
 {
     int found;
 
-    *ret = (struct counter){.used = 0};
-    found = sl_query_one(db, SL_QUERY_COUNTER, "tttn nnnnn", u->scope, u->id,
+    *ret = (struct counter){.split = {.cap = -2}};
+    found = sl_query_one(db, SL_QUERY_COUNTER, "tttn nnnnnnnn", u->scope, u->id,
                          u->limit, u->start, &ret->used, &ret->overage,
-                         &ret->credited, &ret->threshold, &ret->leased);
+                         &ret->credited, &ret->threshold, &ret->leased,
+                         &ret->split.cap, &ret->split.used, &ret->split.beyond);
     return found < 0 ? found : 0;
 }
 
 static int store(struct sl_database *db, const struct sl_usage_entry *u,
                  const struct counter *c)
 {
-    return sl_query_run(db, SL_QUERY_PUT_COUNTER, "tttnnnnnn", u->scope, u->id,
-                        u->limit, u->start, c->used, c->overage, c->credited,
-                        c->threshold, u->at);
+    return sl_query_run(db, SL_QUERY_PUT_COUNTER, "tttnnnnnnnnn", u->scope,
+                        u->id, u->limit, u->start, c->used, c->overage,
+                        c->credited, c->threshold, u->at, c->split.cap,
+                        c->split.used, c->split.beyond);
 }
 
 /* Adds to a day or month. A level is set: its last value of the day stays. */
@@ -200,20 +207,46 @@ static int unabsorb(struct sl_database *db, const struct sl_usage_entry *u,
 
 /* ---- one amount ---- */
 
+/* Another cap applies to this record: what was beyond the cap before it stays
+ * overage or credited. (8) */
+static void split_at_change(const struct sl_usage_entry *u, struct counter *c)
+{
+    int64_t cap = u->cap <= (uint64_t)SL_USAGE_MOST ? (int64_t)u->cap : -1;
+
+    if (u->reset) {
+        c->split.used = c->split.beyond = 0;
+    } else if (u->cap != SL_USAGE_CAP_KEPT && cap != c->split.cap) {
+        c->split.cap = cap;
+        c->split.used = u->level ? 0 : c->used;
+        c->split.beyond = u->level ? 0 : c->overage + c->credited;
+    }
+}
+
+/* Returns the units beyond the cap if `used` are used: those before the change
+ * of the cap, less what was refunded of them, and those since then. (8) */
+static int64_t beyond(const struct counter *c, int64_t used)
+{
+    int64_t from = c->split.cap > c->split.used ? c->split.cap : c->split.used;
+    int64_t refunded = used < c->split.used ? c->split.used - used : 0;
+    int64_t before =
+        c->split.beyond > refunded ? c->split.beyond - refunded : 0;
+
+    return c->split.cap >= 0 && used > from ? before + used - from : before;
+}
+
 /* Makes overage + credited what is used beyond the cap, whatever was recorded
- * before: the order of the records does not matter. Without a cap both stay.
- * (7) */
+ * before: under one cap the order of the records does not matter. (7) */
 static int charge_beyond(struct sl_database *db, struct sl_usage_entry *u,
                          struct counter *c)
 {
-    int64_t cap = (int64_t)u->cap, over, paid = 0;
+    int64_t over, paid = 0;
     int err;
 
-    if (u->reset)
+    if (u->reset) {
         c->overage = c->credited = 0;
-    if (u->reset || u->cap > (uint64_t)SL_USAGE_MOST)
         return 0;
-    over = (c->used > cap ? c->used - cap : 0) - c->overage - c->credited;
+    }
+    over = beyond(c, c->used) - c->overage - c->credited;
     if (over >= 0) {
         err = absorb(db, u, over, &paid);
     } else { /* overage is reduced before credits are returned */
@@ -275,11 +308,13 @@ static int settle(struct sl_database *db, struct sl_usage_entry *u,
     struct counter c = *was;
     int err;
 
+    split_at_change(u, &c);
     c.used = move(u, was->used, by);
     err = charge_beyond(db, u, &c);
     if (err)
         return err;
-    c.threshold = u->cap == UINT64_MAX ? was->threshold : reached(u, c.used);
+    c.threshold =
+        u->cap > (uint64_t)SL_USAGE_MOST ? was->threshold : reached(u, c.used);
     u->change = c.used - was->used;
     u->threshold_before = (unsigned)was->threshold;
     show(u, &c);
@@ -791,7 +826,7 @@ static int note_missing(struct sl_database *db, struct sl_arena *arena,
     m->usage.amount =
         (int64_t)(units < (uint64_t)SL_USAGE_MOST ? units
                                                   : (uint64_t)SL_USAGE_MOST);
-    m->usage.cap = UINT64_MAX;
+    m->usage.cap = SL_USAGE_CAP_KEPT;
     err = sl_database_copy(db, arena, u->scope, &m->usage.scope);
     if (!err)
         err = sl_database_copy(db, arena, u->id, &m->usage.id);

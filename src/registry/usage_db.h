@@ -22,6 +22,9 @@
  *   (7) overage + credited is what is used beyond the cap, and overage is 0
  *       while a credit is left. The overage of the days adds up to it. So
  *       amounts have the same sums in any order in which used stays above 0.
+ *   (8) Each unit is judged by the cap of its own record: a change of the plan
+ *       makes no earlier unit overage, and no earlier overage included. A
+ *       refund below the usage at the change reduces what was beyond by then.
  */
 #ifndef SL_REGISTRY_USAGE_DB_H
 #define SL_REGISTRY_USAGE_DB_H
@@ -34,6 +37,9 @@
 #define SL_USAGE_KEY  256  /* bytes of the key of a report, or of a name */
 #define SL_USAGE_NAME 64   /* of a limit */
 #define SL_KEY_LIFE   (7 * SL_DAY)
+
+/* A record whose plan is not known: the cap of the counter's last record. */
+#define SL_USAGE_CAP_KEPT (UINT64_MAX - 1)
 
 struct sl_database;
 
@@ -66,7 +72,7 @@ struct sl_usage_entry {
     sl_ns start;    /* of the period; 0: none */
     sl_ns at;       /* when */
     int64_t amount; /* with a name: the new total of the name */
-    uint64_t cap;   /* UINT64_MAX: none */
+    uint64_t cap;   /* UINT64_MAX: none; or SL_USAGE_CAP_KEPT */
     struct sl_thresholds thresholds; /* percent of the cap that fire events */
 
     uint64_t hold[2];          /* id, for all kinds but TAKE */

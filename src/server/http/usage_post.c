@@ -213,6 +213,14 @@ static bool join(struct sl_http_call *call, const struct sl_str *values,
     return copy;
 }
 
+/* Without a decision the plan is not known. */
+static uint64_t cap_of(const struct sl_meter_view *view, bool shown)
+{
+    if (!shown)
+        return SL_USAGE_CAP_KEPT;
+    return view->limited ? view->cap : UINT64_MAX;
+}
+
 /* Fill the entry of a report. If the policy is switched off or the plan is
  * unknown, the entry has the names of the report. */
 static bool fill(struct reporting *r, unsigned i)
@@ -233,7 +241,7 @@ static bool fill(struct reporting *r, unsigned i)
         .at = use->request.now,
         .key = use->key,
         .name = use->name,
-        .cap = r->views[i].limited ? r->views[i].cap : UINT64_MAX,
+        .cap = cap_of(&r->views[i], shown),
         .level = use->rule->kind == SL_LEVEL,
         .enforce = use->enforce,
         .needs_refund = !sl_engine_is_shared(call->worker->engine),

@@ -279,6 +279,118 @@ static void test_orders(struct world *w)
     }
 }
 
+/* ---- the table of the guide ----
+ *
+ * | use 150 | 100 | 150 | 50 | 0 |: what is done, the quota, and then used,
+ * overage and credited. A bold step begins with another subject.
+ */
+
+struct guide {
+    struct world *w;
+    char id[16];
+    uint64_t cap;
+    unsigned subjects, rows;
+};
+
+static uint64_t number_of(const char *text)
+{
+    return strcmp(text, "unlimited") == 0 ? UINT64_MAX
+                                          : strtoull(text, NULL, 10);
+}
+
+static void do_step(struct guide *g, const char *what, const char *number)
+{
+    struct sl_usage_entry u = report(g->id, (int64_t)number_of(number), "");
+
+    u.cap = g->cap;
+    if (strcmp(what, "refund") == 0)
+        u.amount = -u.amount;
+    if (strcmp(what, "quota") == 0)
+        g->cap = number_of(number);
+    else if (strcmp(what, "credit") == 0)
+        give_to(g->w, g->id, number_of(number), SL_NS_NONE);
+    else if (CHECK(strcmp(what, "use") == 0 || strcmp(what, "refund") == 0))
+        CHECK_EQ(put(g->w, &u, 1), SL_JOB_DONE);
+}
+
+static void check_row(struct guide *g, const char *line)
+{
+    char what[32], number[32] = "", cap[32];
+    unsigned long used, overage, credited;
+    struct totals is;
+
+    if (sscanf(line, "| **%*[^|]| %31[^ |] |", cap) == 1) {
+        g->cap = number_of(cap);
+        snprintf(g->id, sizeof(g->id), "guide%u", ++g->subjects);
+        return;
+    }
+    if (sscanf(line, "| %31s %31s | %31s | %lu | %lu | %lu |", what, number,
+               cap, &used, &overage, &credited) != 6)
+        return;
+    g->rows++;
+    do_step(g, what, number);
+    is = totals_of(g->w, g->id);
+    if (!CHECK(is.used == used && is.overage == overage &&
+               is.credited == credited && is.days == overage &&
+               is.months == overage && g->cap == number_of(cap)))
+        printf("# %s#   is %lu %lu %lu\n", line, (unsigned long)is.used,
+               (unsigned long)is.overage, (unsigned long)is.credited);
+}
+
+static void test_guide(struct world *w)
+{
+    struct guide g = {.w = w};
+    FILE *file = fopen(SL_GUIDE, "r");
+    char line[256];
+
+    CASE("(8) plan changes are split as the guide shows");
+    if (!CHECK(file != NULL))
+        return;
+    while (fgets(line, sizeof(line), file))
+        if (g.subjects > 0 || strncmp(line, "| **upgrade**", 13) == 0)
+            check_row(&g, line);
+    fclose(file);
+    CHECK_EQ(g.subjects, 5);
+    CHECK(g.rows >= 26);
+}
+
+/* Units of a list of records, each judged by its own cap. */
+static void test_changes(struct world *w)
+{
+    CASE("(8) each unit is judged by the cap of its record");
+    srandom(12);
+    for (int round = 0; round < 60; round++) {
+        uint64_t used = 0, over = 0;
+        struct totals is;
+        char id[24];
+
+        snprintf(id, sizeof(id), "change%d", round);
+        for (int i = 0; i < 12; i++) {
+            struct sl_usage_entry u = report(id, any(60), "");
+
+            u.cap = any(5) ? (uint64_t)any(4) * 70 : UINT64_MAX;
+            for (int64_t n = 0; n < u.amount; n++)
+                over += ++used > u.cap;
+            CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
+            CHECK_EQ(u.overage, over);
+        }
+        is = totals_of(w, id);
+        if (!CHECK(is.used == used && is.overage == over && is.days == over &&
+                   is.months == over))
+            return;
+    }
+    CASE("(8) a record without a known plan is judged by the last cap");
+    {
+        struct sl_usage_entry u = report("kept", 90, "");
+
+        put_one(w, u, SL_USAGE_RECORDED, 90, 0);
+        u.cap = SL_USAGE_CAP_KEPT;
+        put_one(w, u, SL_USAGE_RECORDED, 180, 80);
+        u.cap = 100;
+        put_one(w, u, SL_USAGE_RECORDED, 270, 170);
+    }
+}
+
 /* ---- names ---- */
 
 static void test_names(void)
@@ -535,6 +647,8 @@ int main(int argc, char **argv)
     test_marks(&w);
     test_credits(&w);
     test_orders(&w);
+    test_changes(&w);
+    test_guide(&w);
     test_batches(&w);
     test_no_memory(&w);
     test_restart(&w);
