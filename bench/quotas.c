@@ -3,7 +3,8 @@
  * A quota decision that is put on the slip, with the database behind it,
  * against a token bucket on the same table; the same with units that are leased
  * from books that are shared, far from the cap; and reports that share a commit
- * against reports that wait for one each.
+ * against reports that wait for one each; the journal in a file against one in
+ * memory, and how long a start takes to read a million lines of it.
  */
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #define KEYS    1000 /* organisations */
 #define REPORTS 64   /* under way at once */
 #define TURNS   15
+#define LINES   1000000 /* of a journal that is read */
 
 static const char policy_text[] =
     "sluice: 1\n"
@@ -33,9 +35,10 @@ struct bench {
     struct sl_engine *engine, *leased;
     struct sl_loop *loop;
     struct sl_registry *registry;
-    struct sl_usage_buffer *keeper;
-    struct sl_engine_ctx plain, kept;
-    struct sl_check asks[3];
+    struct sl_usage_buffer *keeper, *filed;
+    struct sl_usage_journal *journal; /* in a file */
+    struct sl_engine_ctx plain, kept, in_file;
+    struct sl_check asks[4];
     struct sl_str orgs[KEYS];
     char names[KEYS][16];
     uint64_t at;
@@ -207,6 +210,17 @@ static uint64_t by_quota(void *ctx, uint64_t rounds)
     return sum;
 }
 
+static uint64_t by_journal(void *ctx, uint64_t rounds)
+{
+    struct bench *b = ctx;
+    uint64_t sum = decide(b, &b->asks[3], SL_STR("minutes"), rounds);
+
+    sl_usage_buffer_flush(b->in_file.meter);
+    sl_loop_stop(b->loop);
+    sl_loop_run(b->loop);
+    return sum;
+}
+
 static void on_slice(void *ctx)
 {
     struct bench *b = ctx;
@@ -320,6 +334,76 @@ static void measure_reports(struct bench *b)
     fflush(stdout);
 }
 
+/* ---- the journal ---- */
+
+static void open_journal(struct bench *b)
+{
+    static char path[96];
+    struct sl_usage_journal_options journal = {.path = path};
+    struct sl_usage_buffer_options options = {.alloc = NULL};
+    struct sl_diag diag = {0};
+
+    snprintf(path, sizeof(path), "%s/usage", b->folder);
+    if (sl_usage_journal_open(&journal, &b->journal, &diag))
+        die(diag.sentence);
+    options.journal = b->journal;
+    if (sl_usage_buffer_open(b->registry, b->loop, &options, &b->filed, &diag))
+        die(diag.sentence);
+    b->in_file.meter = sl_usage_buffer_sink(b->filed);
+    b->in_file.loop = b->loop;
+}
+
+static struct sl_usage_journal *open_large(const char *path)
+{
+    struct sl_usage_journal_options options = {.path = path,
+                                               .size = (uint64_t)300 << 20};
+    struct sl_usage_journal *journal = NULL;
+    struct sl_diag diag = {0};
+
+    if (sl_usage_journal_open(&options, &journal, &diag))
+        die(diag.sentence);
+    return journal;
+}
+
+/* A start after a kill: the lines are read, checked and ready to be recorded,
+ * and the daemon serves. */
+static void measure_recovery(struct bench *b)
+{
+    struct sl_usage_entry u = {.limit = SL_STR("minutes"),
+                               .scope = SL_STR("org"),
+                               .amount = 1,
+                               .cap = UINT64_MAX};
+    struct sl_usage_segment *segment = NULL;
+    struct sl_usage_journal *journal;
+    struct sl_usage_journal_counts counts;
+    char path[96], id[16];
+    double took;
+
+    snprintf(path, sizeof(path), "%s/large", b->folder);
+    journal = open_large(path);
+    for (unsigned i = 0; i < LINES; i++) {
+        u.id =
+            (struct sl_str){id, (size_t)snprintf(id, sizeof(id), "org-%u", i)};
+        if (segment && sl_usage_segment_add(segment, &u, i, 0))
+            continue;
+        segment = sl_usage_segment_open(journal, b->now);
+        if (!segment || !sl_usage_segment_add(segment, &u, i, 0))
+            die("the journal is full");
+    }
+    sl_usage_journal_close(journal);
+    took = wall_ns();
+    journal = open_large(path);
+    took = (wall_ns() - took) / 1e9;
+    sl_usage_journal_count(journal, &counts);
+    if (counts.lines != LINES)
+        die("lines are missing");
+    sl_usage_journal_close(journal);
+    printf("usage-journal-recovery\t%.2f\t<= 5.00\t%s\tseconds until a million "
+           "lines of a killed daemon are read and it serves\n",
+           took, took <= 5 ? "ok" : "over");
+    fflush(stdout);
+}
+
 int main(void)
 {
     static struct bench b;
@@ -333,7 +417,9 @@ int main(void)
     sl_check_init(&b.asks[0], b.engine, &b.plain, &sl_alloc_libc);
     sl_check_init(&b.asks[1], b.engine, &b.kept, &sl_alloc_libc);
     sl_check_init(&b.asks[2], b.leased, &b.kept, &sl_alloc_libc);
-    b.asks[0].done = b.asks[1].done = on_decided;
+    open_journal(&b);
+    sl_check_init(&b.asks[3], b.engine, &b.in_file, &sl_alloc_libc);
+    b.asks[0].done = b.asks[1].done = b.asks[3].done = on_decided;
     if (sl_timer_new(b.loop, on_slice, &b, &b.slice))
         die("there is no memory");
     lease_all(&b);
@@ -343,6 +429,9 @@ int main(void)
         "quota-decisions-leased", measure(by_bucket, &b, by_lease, &b), 1.5,
         "books shared (leased), far from the cap, against a token bucket");
     measure_reports(&b);
+    print_row("usage-journal", measure(by_quota, &b, by_journal, &b), 1.15,
+              "a quota decision with the journal in a file, against memory");
+    measure_recovery(&b);
     sl_registry_stop(b.registry);
     snprintf(command, sizeof(command), "rm -rf %s", b.folder);
     return system(command) != 0;

@@ -65,6 +65,7 @@ struct sl_pg_plan_options {
     /* Called on one of the threads when a query has failed; or NULL. */
     void (*on_fault)(void *ctx, const char *sentence);
     void *ctx;
+    bool may_be_away; /* open it also if the server is away */
 };
 
 /* Runs the query once with a null id. Returns 0, SLUICE_ECONF (the query is

@@ -259,21 +259,24 @@ static int try_query(struct sl_pg_plan *plans, struct sl_diag *diag)
     struct sl_str scope = plans->options.scope;
     struct sl_pg_row row;
     struct sl_diag why = {0};
+    bool has_two = strstr(plans->sql, "$2"); /* as far as it can be seen */
     int err = sl_pg_conn_ensure(&worker->link, &why);
 
     if (!err)
         err = ask(worker, NULL, "user", &row, &why);
-    if (err && !worker->was_there)
+    if (err && !worker->was_there && !plans->options.may_be_away)
         return sl_diag_error(diag, SLUICE_ESTORE, "%s", why.sentence);
-    if (err)
+    if (!err)
+        has_two = worker->shape.params > 1;
+    else if (worker->was_there)
         return sl_diag_error(diag, SLUICE_ECONF, "%s%s",
                              strncmp(why.sentence, "identity.", 9) == 0
                                  ? ""
                                  : "identity.subjects.query: ",
                              why.sentence);
     plans->users = !sl_str_eq(scope, SL_STR("org"));
-    plans->orgs = sl_str_eq(scope, SL_STR("org")) ||
-                  (scope.len == 0 && worker->shape.params > 1);
+    plans->orgs =
+        sl_str_eq(scope, SL_STR("org")) || (scope.len == 0 && has_two);
     return 0;
 }
 

@@ -666,28 +666,41 @@ static const struct sl_usage_sink_calls calls = {spent};
 
 /* ---- reports ---- */
 
+/* Adds the reports to the last open segment, or to a new one. */
+static bool keep(struct sl_usage_buffer *k,
+                 const struct sl_usage_entry *reports, unsigned count)
+{
+    struct sl_usage_segment *segment;
+
+    if (k->open_count > 0 &&
+        sl_usage_segment_add_reports(
+            sl_usage_segment_at(k->journal, k->open[k->open_count - 1]),
+            reports, count))
+        return true;
+    if (k->open_count == k->open_most ||
+        sl_usage_journal_room(k->journal) <=
+            sl_usage_journal_reserve(k->journal))
+        return false;
+    segment = sl_usage_segment_open(k->journal, reports[0].at);
+    if (segment && sl_usage_segment_add_reports(segment, reports, count)) {
+        k->open[k->open_count++] = sl_usage_segment_index(k->journal, segment);
+        return true;
+    }
+    if (segment)
+        sl_usage_segment_free(k->journal, segment);
+    return false;
+}
+
 bool sl_usage_buffer_keep(struct sl_usage_sink *sink,
                           const struct sl_usage_entry *reports, unsigned count)
 {
     struct sl_usage_buffer *k = (struct sl_usage_buffer *)sink;
-    size_t most =
-        count * (sizeof(struct sl_usage_line) + SL_USAGE_ID + 3 * SL_USAGE_KEY);
 
-    /* All of them fit, or none is written. */
     if (!sl_usage_journal_is_file(k->journal) || k->sink.full ||
-        sl_usage_journal_room(k->journal) <=
-            sl_usage_journal_reserve(k->journal) +
-                2 * most / SL_JOURNAL_SEGMENT)
+        !keep(k, reports, count))
         return false;
-    for (unsigned i = 0; i < count; i++) {
-        unsigned flags = SL_LINE_REPORT;
-
-        if (reports[i].needs_refund)
-            flags |= SL_LINE_NEEDS_REFUND;
-        if (!add_line(k, &reports[i], 0, flags))
-            return false;
+    for (unsigned i = 0; i < count; i++)
         count_units(k, reports[i].amount);
-    }
     if (!k->failing)
         start_timer(k, PAUSE);
     update_full(k);

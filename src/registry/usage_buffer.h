@@ -66,8 +66,9 @@ void sl_usage_buffer_flush(struct sl_usage_sink *sink);
 void sl_usage_buffer_flush_last(struct sl_usage_sink *sink);
 
 /* Writes reports that the database cannot take now to the journal: all of them
- * or none. Returns false without room, or if the journal is not in a file. They
- * are on disk after sl_usage_journal_sync(). */
+ * or none. They are recorded all or not at all, in one segment. Returns false
+ * without room, or if the journal is not in a file. They are on disk after
+ * sl_usage_journal_sync(). */
 SL_MUST_USE bool sl_usage_buffer_keep(struct sl_usage_sink *sink,
                                       const struct sl_usage_entry *reports,
                                       unsigned count);

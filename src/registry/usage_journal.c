@@ -178,21 +178,23 @@ static void fill_amount(struct sl_usage_amount *a,
     };
 }
 
-struct sl_usage_line *sl_usage_segment_add(struct sl_usage_segment *segment,
-                                           const struct sl_usage_entry *u,
-                                           uint64_t hash, unsigned flags)
+/* Writes a line at *used, and moves *used behind it. Returns NULL without room.
+ */
+static struct sl_usage_line *write_line(struct sl_usage_segment *segment,
+                                        uint32_t *used,
+                                        const struct sl_usage_entry *u,
+                                        uint64_t hash, unsigned flags)
 {
     const struct sl_str texts[] = {u->limit, u->scope, u->id,
                                    u->key,   u->name,  u->node};
-    uint32_t used = atomic_load_explicit(&segment->used, memory_order_relaxed);
-    struct sl_usage_line *line = (void *)((char *)segment + used);
+    struct sl_usage_line *line = (void *)((char *)segment + *used);
     size_t size = sizeof(*line);
     char *at = line->texts;
 
     for (size_t i = 0; i < SL_LEN(texts); i++)
         size += texts[i].len < UINT16_MAX ? texts[i].len : SL_JOURNAL_SEGMENT;
     size = (size + UNIT - 1) / UNIT * UNIT;
-    if (size > SL_JOURNAL_SEGMENT - used)
+    if (size > SL_JOURNAL_SEGMENT - *used)
         return NULL;
     memset(line, 0, size);
     line->size = (uint16_t)(size / UNIT);
@@ -211,9 +213,35 @@ struct sl_usage_line *sl_usage_segment_add(struct sl_usage_segment *segment,
         at += texts[i].len;
     }
     line->check = line_check(segment, line);
-    atomic_store_explicit(&segment->used, used + (uint32_t)size,
-                          memory_order_release); /* (1) */
+    *used += (uint32_t)size;
     return line;
+}
+
+struct sl_usage_line *sl_usage_segment_add(struct sl_usage_segment *segment,
+                                           const struct sl_usage_entry *usage,
+                                           uint64_t hash, unsigned flags)
+{
+    uint32_t used = atomic_load_explicit(&segment->used, memory_order_relaxed);
+    struct sl_usage_line *line = write_line(segment, &used, usage, hash, flags);
+
+    atomic_store_explicit(&segment->used, used, memory_order_release); /* (1) */
+    return line;
+}
+
+bool sl_usage_segment_add_reports(struct sl_usage_segment *segment,
+                                  const struct sl_usage_entry *reports,
+                                  unsigned count)
+{
+    uint32_t used = atomic_load_explicit(&segment->used, memory_order_relaxed);
+
+    for (unsigned i = 0; i < count; i++)
+        if (!write_line(segment, &used, &reports[i], 0,
+                        reports[i].needs_refund
+                            ? SL_LINE_REPORT | SL_LINE_NEEDS_REFUND
+                            : SL_LINE_REPORT))
+            return false;
+    atomic_store_explicit(&segment->used, used, memory_order_release); /* (1) */
+    return true;
 }
 
 /* ---- segments ---- */

@@ -146,6 +146,12 @@ struct sl_usage_line *sl_usage_segment_add(struct sl_usage_segment *segment,
                                            const struct sl_usage_entry *usage,
                                            uint64_t hash, unsigned flags);
 
+/* Adds a line for each report: all of them or, without room, none. */
+SL_MUST_USE bool
+sl_usage_segment_add_reports(struct sl_usage_segment *segment,
+                             const struct sl_usage_entry *reports,
+                             unsigned count);
+
 void sl_usage_segment_seal(struct sl_usage_segment *segment, uint64_t stream,
                            uint64_t sequence);
 void sl_usage_segment_free(struct sl_usage_journal *journal,

@@ -73,7 +73,7 @@ static int restore_switches(struct sl_daemon *daemon)
     return err;
 }
 
-static int open_plans(struct sl_daemon *daemon)
+static int open_plans(struct sl_daemon *daemon, bool is_away)
 {
     static const char *const scopes[] = {"", "user", "org"};
     const struct sl_plan_query *query =
@@ -82,7 +82,8 @@ static int open_plans(struct sl_daemon *daemon)
                                          .sql = query->text,
                                          .scope =
                                              sl_str_c(scopes[query->scope]),
-                                         .on_fault = on_fault};
+                                         .on_fault = on_fault,
+                                         .may_be_away = is_away};
     int err = 0;
 
     if (query->text.len > 0)
@@ -110,6 +111,7 @@ int sl_subjects_begin(struct sl_daemon *daemon)
                                           .on_contact = on_contact,
                                           .since = sl_usage_since(daemon),
                                           .ctx = daemon};
+    bool is_away;
     int status;
 
     if (!options.path)
@@ -127,12 +129,13 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     }
     if (sl_registry_open(&options, &daemon->registry, &daemon->why))
         return SL_EXIT_STORE;
-    if (daemon->why.sentence[0])
+    is_away = daemon->why.sentence[0];
+    if (is_away)
         sl_log(SL_LOG_WARN, "database unreachable, starting without it", "why",
                daemon->why.sentence, NULL);
     daemon->why = (struct sl_diag){0};
     status = restore_switches(daemon) ? SL_EXIT_FAILED : 0;
-    return status ? status : open_plans(daemon);
+    return status ? status : open_plans(daemon, is_away);
 }
 
 void sl_subjects_end(struct sl_daemon *daemon)

@@ -8,8 +8,9 @@
 past_midnight
 deadline=200ms
 
+# One thread: each report would send the usage of the checks.
 one() {
-    start -c p.yaml --threads 2 --store memory:./state \
+    start -c p.yaml --threads 1 --store memory:./state \
         --usage "$SLUICE_TEST_POSTGRES" --deadline "$deadline"
 }
 
@@ -64,6 +65,46 @@ check 'no outcome is unknown' test "$unknown" = 0
 check 'no unit is lost' test "$(metric sluice_usage_lost_units_total)" = 0
 stop
 
+# ---- each report sends what is there ----
+
+cat >full.yaml <<'EOT'
+sluice: 1
+plans: { default: free, free: {} }
+identity: { plan: [header.x-plan] }
+limits:
+  links: { kind: level, per: org, rate: 5 }
+  things: { kind: level, per: org, rate: 5, on_store_failure: allow }
+routes:
+  - { job: share, limits: [links] }
+  - { job: make, limits: [things] }
+default: []
+EOT
+start -c full.yaml --threads 1 --store memory:./turns --usage \
+    "$SLUICE_TEST_POSTGRES" --deadline "$deadline"
+"$POSTGRES_CTL" kill
+run python3 - "$http" <<'EOT'
+import http.client, sys
+connection = http.client.HTTPConnection(sys.argv[1], timeout=60)
+allowed = 0
+for i in range(100):
+    for path, body in (
+            ("/v1/check", '{"job":"share","org":"turn-%d","plan":"free"}' % i),
+            ("/v1/usage", '{"org":"x","limit":"things","amount":1}')):
+        connection.request("POST", path, body)
+        text = connection.getresponse().read()
+        allowed += text.startswith(b'{"allowed":true')
+print(allowed)
+EOT
+check 'levels are decided without the database' test "$out" = 100
+"$POSTGRES_CTL" start >/dev/null
+turns() {
+    [[ $(sql "SELECT sum(used) FROM sluice.usage_counters
+        WHERE id LIKE 'turn-%'") = 100 ]]
+}
+check 'and recorded, however often usage was sent in vain' until_ turns
+check 'none of it is lost' test "$(metric sluice_usage_lost_units_total)" = 0
+stop
+
 # ---- killed, both of them ----
 
 one
@@ -104,6 +145,51 @@ quota_works() {
 }
 check 'quotas are decided' until_ quota_works
 check 'nothing is lost' test "$(metric sluice_usage_lost_units_total)" = 0
+stop
+
+# ---- a journal that is full ----
+
+start -c full.yaml --threads 1 --store memory:./full --usage \
+    "$SLUICE_TEST_POSTGRES" --deadline "$deadline" --journal './small?size=1MiB'
+"$POSTGRES_CTL" kill
+
+# many JOB FROM: a thousand checks of as many organisations
+many() {
+    python3 -c 'import json, sys
+print(json.dumps([{"job": sys.argv[1], "org": "%s-%d" % (sys.argv[1], i),
+                   "plan": "free"}
+    for i in range(int(sys.argv[2]), int(sys.argv[2]) + 1000)]))' \
+        "$1" "$2" >many.json
+    ask /v1/check --data-binary @many.json
+    allowed=$(($(grep -o '{"allowed":true' <<<"$out" | wc -l)))
+}
+
+links=0
+for from in 0 1000 2000 3000 4000; do
+    many share "$from"
+    links=$((links + allowed))
+done
+echo "# $links fit"
+check 'a full journal is the failure of the store' has "$out" '"status":503'
+check 'after some thousand keys' test "$links" -ge 1500
+check 'and never a denial' test "$(metric sluice_usage_lost_units_total)" = 0
+many make 0
+check 'with allow they pass' test "$allowed" = 1000
+check 'marked' has "$out" '"degraded":true'
+lost=$(metric sluice_usage_lost_units_total)
+check 'and are counted as lost' test "$lost" -gt 0
+"$POSTGRES_CTL" start >/dev/null
+levels() {
+    [[ $(sql "SELECT sum(used) FROM sluice.usage_counters WHERE limit_name IN
+        ('links', 'things') AND (id LIKE 'share-%' OR id LIKE 'make-%')") = \
+        $((links + 1000 - lost)) ]]
+}
+check 'everything else is recorded' until_ levels
+room_again() {
+    ask /v1/check -d '{"job":"share","org":"late"}'
+    has "$out" '{"allowed":true'
+}
+check 'then there is room again' until_ room_again
 stop
 
 # ---- not away, but wrong ----

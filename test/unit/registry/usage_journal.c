@@ -275,6 +275,26 @@ static void test_room(void)
     unlink(file);
 }
 
+static void test_reports(void)
+{
+    struct sl_usage_journal *journal = open_file(SMALL);
+    struct sl_usage_segment *segment = sl_usage_segment_open(journal, DAY_0);
+    struct sl_usage_entry list[SL_JOURNAL_LINES + 1];
+    uint32_t before;
+
+    CASE("reports are added all or not at all");
+    for (size_t i = 0; i < SL_LEN(list); i++)
+        list[i] = report("acme", 1, "");
+    CHECK(sl_usage_segment_add_reports(segment, list, 300));
+    before = atomic_load(&segment->used);
+    CHECK(!sl_usage_segment_add_reports(segment, list, SL_LEN(list)));
+    CHECK_EQ(atomic_load(&segment->used), before);
+    CHECK(sl_usage_segment_add_reports(segment, list, 100));
+    CHECK(sl_usage_segment_next(segment, NULL)->flags == SL_LINE_REPORT);
+    sl_usage_journal_close(journal);
+    unlink(file);
+}
+
 static void on_synced(struct sl_journal_sync *sync)
 {
     sl_loop_stop(sync->loop);
@@ -390,6 +410,7 @@ int main(void)
     test_damage();
     test_head();
     test_room();
+    test_reports();
     test_sync(&w);
     test_once(&w);
     test_no_memory();
