@@ -425,16 +425,20 @@ void sl_job_run_read(struct sl_registry *r, struct sl_job *job)
     int err;
 
     sl_arena_reset(&r->db.arena);
-    atomic_fetch_add_explicit(&r->reads, 1, memory_order_relaxed);
+    if (job->kind != SL_JOB_PING)
+        atomic_fetch_add_explicit(&r->reads, 1, memory_order_relaxed);
     if (job->kind == SL_JOB_FIND) {
         find(r, job);
     } else if (job->kind == SL_JOB_LIST) {
         list(r, job);
     } else {
-        err = job->kind == SL_JOB_NODES
-                  ? sl_usage_db_nodes(&r->db, job->name, job->most, &job->text)
-                  : read_history(&r->db, job, &job->text);
-        if (err)
+        if (job->kind == SL_JOB_NODES)
+            err = sl_usage_db_nodes(&r->db, job->name, job->most, &job->text);
+        else if (job->kind == SL_JOB_PING)
+            err = sl_query_one(&r->db, SL_QUERY_ANY, "");
+        else
+            err = read_history(&r->db, job, &job->text);
+        if (err < 0)
             fault(r, job, err);
     }
 }
@@ -699,10 +703,6 @@ static int write(struct sl_registry *r, struct sl_job *job)
     struct sl_database *db = &r->db;
     int err;
 
-    if (job->already_done)
-        return 0;
-    if (job->kind != SL_JOB_USAGE_READ && job->kind < SL_JOB_LEASE)
-        atomic_fetch_add_explicit(&r->writes, 1, memory_order_relaxed);
     switch (job->kind) {
     case SL_JOB_USAGE_READ:
         err = sl_usage_db_read(db, job->scope, job->id, job->since,
@@ -737,196 +737,17 @@ static int write(struct sl_registry *r, struct sl_job *job)
     }
 }
 
-/* ---- several processes that write to the same tables.
- *
- * The hash of a subject selects a slot, the same on every machine. Before it
- * reads, a transaction locks the slots of all its subjects in ascending order:
- * no other process changes what it has read, and there is no deadlock. Subjects
- * and switches share slot 0, because an alias may clash with any name. The end
- * of a hold does not name its owner. The owner is looked up first, and again
- * under the lock. If the hold was recorded in between, the transaction begins
- * again.
- *
- * A transaction whose COMMIT was not answered may have been committed. Its jobs
- * fail and keep its number. When one of them is queued again, the number is
- * looked up first.
- *
- * Notifications:
- *     s:SCOPE:ID     a subject, its overrides, or its credits
- *     f:1:NAME       a feature was switched on; 0: off; -: as the policy says
- *     *              everything
- */
-
-void sl_slot_take(uint64_t *slots, struct sl_str scope, struct sl_str id)
-{
-    struct sl_hash_key key = {UINT64_C(0x736c75696365), scope.len};
-    unsigned slot = 1 + (unsigned)(sl_hash64(&key, id) % (SL_SHARE_SLOTS - 1));
-
-    slots[slot / 64] |= UINT64_C(1) << slot % 64;
-}
-
-static void take_usage(uint64_t *slots, const struct sl_usage_entry *u)
-{
-    struct sl_str hold = {(const char *)u->hold, sizeof(u->hold)};
-
-    if (u->scope.len > 0)
-        sl_slot_take(slots, u->scope, u->id);
-    if (u->act == SL_USAGE_ACT_HOLD || u->act == SL_USAGE_ACT_HOLD_END)
-        sl_slot_take(slots, SL_STR("hold"), hold);
-}
-
-static void take_slots(uint64_t *slots, const struct sl_job *job)
-{
-    if (job->kind == SL_JOB_USAGE)
-        for (unsigned i = 0; i < job->change_count; i++)
-            take_usage(slots, &job->usage[i]);
-    else if (job->kind == SL_JOB_GRANT)
-        sl_slot_take(slots, job->grant->scope, job->grant->id);
-    else if (job->kind == SL_JOB_LEASE)
-        sl_slot_take(slots, job->claim->scope, job->claim->id);
-    else if (job->kind == SL_JOB_RELEASE)
-        memset(slots, 0xff, SL_SHARE_SLOTS / 8); /* the owners of its units are
-                                                  * not known */
-    else if (job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_CREDITS)
-        slots[0] |= 1;
-}
-
-/* Finds the owners of the holds that end. *ret: one was found. */
-static int find_owners(struct sl_registry *r, struct sl_job *job, bool *ret)
-{
-    int err = 0;
-
-    for (unsigned i = 0; i < job->change_count && !err; i++) {
-        struct sl_usage_entry *u = &job->usage[i];
-
-        if (u->act != SL_USAGE_ACT_HOLD_END || u->scope.len > 0)
-            continue;
-        sl_arena_reset(&r->db.arena);
-        err = sl_usage_db_owner(&r->db, u);
-        *ret |= u->scope.len > 0;
-    }
-    return err;
-}
-
-static int find_all(struct sl_registry *r, struct sl_job *first, bool *ret)
-{
-    int err = 0;
-
-    *ret = false;
-    for (struct sl_job *job = first; job && !err; job = job->next)
-        if (job->kind == SL_JOB_USAGE)
-            err = find_owners(r, job, ret);
-    return err;
-}
-
-/* Locks the slots of all subjects of the jobs; first call in a transaction.
- * *ret_again: more slots are needed; roll back and begin again. */
-static int lock_slots(struct sl_registry *r, struct sl_job *first,
-                      bool *ret_again)
-{
-    uint64_t slots[SL_SHARE_SLOTS / 64] = {0};
-    bool found;
-    int err;
-
-    *ret_again = false;
-    if (!r->db.driver->lock)
-        return 0;
-    err = find_all(r, first, &found);
-    if (err)
-        return err;
-    for (const struct sl_job *job = first; job; job = job->next)
-        take_slots(slots, job);
-    err = r->db.driver->lock(&r->db, slots);
-    return err ? err : find_all(r, first, ret_again);
-}
-
-/* Finds the jobs that an uncertain transaction has committed:
- * job->already_done. */
-static int check_commit(struct sl_registry *r, struct sl_job *first)
-{
-    int known = 0;
-
-    r->db.uncertain_txn = 0;
-    for (struct sl_job *job = first; job; job = job->next) {
-        job->already_done = false;
-        if (job->uncertain_txn == 0 || known < 0)
-            continue;
-        known = r->db.driver->commit_status(&r->db, job->uncertain_txn);
-        if (known < 0)
-            continue;
-        job->already_done = known == 1;
-        job->uncertain_txn = 0;
-    }
-    return known < 0 ? known : 0;
-}
-
-/* Commits. If the answer is lost, finds out whether it was committed. */
-static int commit(struct sl_registry *r)
-{
-    int err = sl_query_run(&r->db, SL_QUERY_COMMIT, "");
-    struct sl_diag why = r->db.diag;
-    int known;
-
-    if (!err || r->db.uncertain_txn == 0)
-        return err;
-    known = r->db.driver->commit_status(&r->db, r->db.uncertain_txn);
-    r->db.diag = why;
-    if (known >= 0)
-        r->db.uncertain_txn = 0;
-    return known == 1 ? 0 : err;
-}
-
-static void raise_all(struct sl_registry *r)
-{
-    for (unsigned i = 0; i < SL_REGISTRY_VERSIONS; i++)
-        atomic_fetch_add_explicit(&r->versions[i], 1, memory_order_release);
-}
-
-/* Cuts off the text before the next ':'; *text is the rest. */
-static struct sl_str cut(struct sl_str *text)
-{
-    const char *colon = text->len ? memchr(text->at, ':', text->len) : NULL;
-    struct sl_str first = *text;
-
-    if (!colon)
-        return SL_STR("");
-    first.len = (size_t)(colon - text->at);
-    *text = sl_str_from(*text, first.len + 1);
-    return first;
-}
-
-static void hear(void *ctx, struct sl_str message)
-{
-    struct sl_registry *r = ctx;
-    struct sl_str kind = cut(&message);
-    struct sl_str first = cut(&message);
-
-    if (sl_str_eq(kind, SL_STR("f"))) {
-        int on = sl_str_eq(first, SL_STR("1"));
-
-        if (sl_str_eq(first, SL_STR("-")))
-            on = -1;
-        if (r->on_switch)
-            r->on_switch(r->ctx, message, on);
-        return;
-    }
-    if (!sl_str_eq(kind, SL_STR("s"))) {
-        raise_all(r);
-        return;
-    }
-    /* Before the version: a reader of the new version asks the registry. */
-    atomic_store_explicit(&r->has_subjects, true, memory_order_release);
-    atomic_fetch_add_explicit(&r->versions[version_of(r, first, message)], 1,
-                              memory_order_release);
-}
-
-int sl_sharing_listen(struct sl_registry *r, struct sl_diag *diag)
-{
-    return r->db.driver->listen ? r->db.driver->listen(&r->db, hear, r, diag)
-                                : 0;
-}
-
 /* ---- transactions ---- */
+
+/* Discards what an attempt has left. */
+static void clear_output(struct sl_job *job)
+{
+    sl_subject_records_free(job->entries);
+    job->entries = NULL;
+    job->result = SL_JOB_DONE;
+    job->same = 0;
+    sl_buf_clear(&job->text);
+}
 
 /* None of the jobs is on disk. */
 static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
@@ -935,11 +756,10 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
 
     r->db.driver->rollback(&r->db);
     for (struct sl_job *job = first; job; job = job->next) {
+        job->is_blocked = false;
         if (job->already_done)
             continue;
-        sl_subject_records_free(job->entries);
-        job->entries = NULL;
-        job->result = SL_JOB_DONE;
+        clear_output(job);
         if (job->uncertain_txn == 0)
             job->uncertain_txn = r->db.uncertain_txn;
         r->db.diag = why;
@@ -959,15 +779,17 @@ int sl_job_run_look(struct sl_registry *r)
 
 /* Begins a transaction and locks the slots of its subjects. Begins again, once
  * for each, for holds that were recorded meanwhile. */
-static int begin(struct sl_registry *r, struct sl_job *first)
+static int begin(struct sl_registry *r, struct sl_job *first, bool careful)
 {
     bool again = true;
     int err = 0;
 
     while (again && !err) {
+        for (struct sl_job *job = first; job; job = job->next)
+            job->is_blocked = false;
         err = sl_query_run(&r->db, SL_QUERY_BEGIN, "");
         if (!err)
-            err = lock_slots(r, first, &again);
+            err = sl_sharing_lock(r, first, careful, &again);
         if (!err && again)
             r->db.driver->rollback(&r->db);
     }
@@ -982,22 +804,131 @@ void sl_registry_count_overshoot(struct sl_registry *r, bool committed)
     r->db.overshoot = 0;
 }
 
-void sl_job_run_writes(struct sl_registry *r, struct sl_job *first)
+static void block(struct sl_job *job)
+{
+    job->is_blocked = true;
+    job->blocked_at = job->failed;
+}
+
+/* Tries the entries at which the job was blocked before: if they are still
+ * locked, the others need not be tried. */
+static int try_blocked(struct sl_registry *r, struct sl_job *job)
+{
+    unsigned at = job->blocked_at, failed;
+    uint64_t overshoot = r->db.overshoot;
+    int err;
+
+    if (at >= job->change_count)
+        at = job->change_count - 1;
+    if (job->kind != SL_JOB_USAGE || job->blocked_since == 0 ||
+        job->change_count < 2)
+        return 0;
+    err = sl_query_run(&r->db, SL_QUERY_MARK, "");
+    for (unsigned i = at > 0 ? at - 1 : 0; i <= at && !err; i++)
+        err = sl_usage_db_record(&r->db, &job->usage[i], 1, &failed);
+    if (!err)
+        err = sl_query_run(&r->db, SL_QUERY_UNDO, "");
+    r->db.overshoot = overshoot;
+    return err < 0 ? err : sl_query_one(&r->db, SL_QUERY_KEEP, "");
+}
+
+/* Runs a job, or leaves it out if another session has locked a row of it.
+ * `locked` has the slots of such jobs. */
+static int write_careful(struct sl_registry *r, struct sl_job *job,
+                         uint64_t *locked)
+{
+    uint64_t own[SL_SHARE_SLOTS / 64] = {0};
+    bool single = sl_job_slot(job, own);
+    uint64_t overshoot = r->db.overshoot;
+    int err;
+
+    for (size_t i = 0; single && i < SL_LEN(own); i++)
+        job->is_blocked |= (own[i] & locked[i]) != 0;
+    if (job->is_blocked)
+        return 0;
+    err = sl_query_run(&r->db, SL_QUERY_MARK, "");
+    if (!err)
+        err = try_blocked(r, job);
+    if (!err)
+        err = write(r, job);
+    /* It waits for the results of all before it. */
+    if (!err)
+        err = sl_query_one(&r->db, SL_QUERY_KEEP, "");
+    if (!err || !r->db.is_locked)
+        return err;
+    block(job);
+    clear_output(job);
+    r->db.overshoot = overshoot;
+    for (size_t i = 0; single && i < SL_LEN(own); i++)
+        locked[i] |= own[i];
+    r->db.driver->recover(&r->db);
+    err = sl_query_run(&r->db, SL_QUERY_UNDO, "");
+    return err ? err : sl_query_run(&r->db, SL_QUERY_KEEP, "");
+}
+
+/* Runs the jobs as one transaction. */
+static int write_group(struct sl_registry *r, struct sl_job *first,
+                       bool careful)
+{
+    uint64_t locked[SL_SHARE_SLOTS / 64] = {0};
+    int err = begin(r, first, careful);
+
+    for (struct sl_job *job = first; job && !err; job = job->next)
+        if (!job->already_done)
+            err = careful ? write_careful(r, job, locked) : write(r, job);
+    return err ? err : sl_sharing_commit(r);
+}
+
+/* Another session has locked something that a job needs: finds out which job,
+ * and runs the others. */
+static int write_others(struct sl_registry *r, struct sl_job *first)
+{
+    r->db.driver->rollback(&r->db);
+    r->db.is_locked = false;
+    r->db.overshoot = 0;
+    for (struct sl_job *job = first; job; job = job->next)
+        if (!job->already_done)
+            clear_output(job);
+    if (first->next)
+        return write_group(r, first, true);
+    block(first);
+    return 0;
+}
+
+static void count_writes(struct sl_registry *r, const struct sl_job *first)
+{
+    atomic_fetch_add_explicit(&r->commits, 1, memory_order_relaxed);
+    for (const struct sl_job *job = first; job; job = job->next)
+        if (!job->is_blocked && !job->already_done &&
+            job->kind != SL_JOB_USAGE_READ && job->kind < SL_JOB_LEASE)
+            atomic_fetch_add_explicit(&r->writes, 1, memory_order_relaxed);
+}
+
+void sl_job_give_up(struct sl_registry *r, struct sl_job *job)
+{
+    job->is_blocked = false;
+    job->blocked_since = 0;
+    sl_diag_error(&r->db.diag, SLUICE_ESTORE,
+                  "another session of the database has locked this subject");
+    fault(r, job, SLUICE_ESTORE);
+}
+
+void sl_job_run_writes(struct sl_registry *r, struct sl_job *first,
+                       bool careful)
 {
     int err = sl_registry_contact(r);
 
     if (!err)
-        err = check_commit(r, first);
+        err = sl_sharing_check_commit(r, first);
+    r->db.is_locked = false;
     if (!err)
-        err = begin(r, first);
-    for (struct sl_job *job = first; job && !err; job = job->next)
-        err = write(r, job);
-    if (!err)
-        err = commit(r);
+        err = write_group(r, first, careful && first->next);
+    if (err && r->db.is_locked)
+        err = write_others(r, first);
     if (err)
         fail_all(r, first, err);
     else
-        atomic_fetch_add_explicit(&r->commits, 1, memory_order_relaxed);
+        count_writes(r, first);
     sl_registry_count_overshoot(r, !err);
     /* Also after a failure: the commit may have succeeded. */
     if (sl_job_run_look(r))
@@ -1008,6 +939,9 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first)
 /* ---- the journal of an earlier process ---- */
 
 #define TEXTS_MOST ((size_t)4 << 20)
+
+/* For a segment with a locked subject; each waits for some milliseconds. */
+#define TRIES 200
 
 /* How long the sequences of a journal that is not used are kept. */
 #define JOURNAL_KEPT (400 * SL_DAY)
@@ -1036,7 +970,10 @@ static int replay_segment(struct sl_registry *r, struct replay *p,
         sl_usage_line_read(line, &p->lines[job->change_count]);
         p->lines[job->change_count++].names_in = &p->texts;
     }
-    sl_job_run_writes(r, job);
+    for (unsigned i = 0; i < TRIES && (i == 0 || job->is_blocked); i++)
+        sl_job_run_writes(r, job, false);
+    if (job->is_blocked)
+        sl_job_give_up(r, job);
     if (job->err)
         r->db.diag = job->diag;
     for (unsigned i = 0; i < job->change_count && !job->err; i++)

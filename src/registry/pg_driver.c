@@ -39,9 +39,12 @@ static const struct {
 static const struct {
     const char *name, *sql;
 } more[] = {
-    {"lock", "SELECT pg_advisory_xact_lock(" LOCK_SPACE ", slot)"
-             " FROM unnest(CAST($1 AS int[])) AS slot"},
-    {"tell", "SELECT pg_notify('sluice', $1)"                     },
+    {"lock",     "SELECT pg_advisory_xact_lock(" LOCK_SPACE ", slot)"
+             " FROM unnest(CAST($1 AS int[])) AS slot"             },
+    {"try",      "SELECT slot FROM unnest(CAST($1 AS int[])) AS slot"
+            " WHERE pg_try_advisory_xact_lock(" LOCK_SPACE ", slot)"},
+    {"patience", "SELECT set_config('lock_timeout', $1, true)"                 },
+    {"tell",     "SELECT pg_notify('sluice', $1)"                              },
 };
 
 /* ---- notifications of other daemons.
@@ -214,6 +217,7 @@ static struct store *store_of(const struct sl_database *db)
 static int fail(struct sl_database *db)
 {
     db->diag = store_of(db)->link.diag;
+    db->is_locked = store_of(db)->link.is_locked;
     return SLUICE_ESTORE;
 }
 
@@ -551,19 +555,72 @@ static int script(struct sl_database *db, const char *sql)
 
 /* ---- several at once ---- */
 
-static int lock(struct sl_database *db, const uint64_t *slots)
-{
-    struct store *s = store_of(db);
-    char list[5 * SL_SHARE_SLOTS + 3] = "{";
-    struct sl_pg_params p = {.count = 1, .values = {list}};
-    size_t len = 1;
+/* An array of the slots. */
+struct slot_list {
+    char text[5 * SL_SHARE_SLOTS + 3];
+};
 
+static const char *list_slots(const uint64_t *slots, struct slot_list *list)
+{
+    size_t len = 1, size = sizeof(list->text);
+
+    snprintf(list->text, size, "{");
     for (unsigned i = 0; i < SL_SHARE_SLOTS; i++)
         if (slots[i / 64] & UINT64_C(1) << i % 64)
-            len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%u",
+            len += (size_t)snprintf(list->text + len, size - len, "%s%u",
                                     len > 1 ? "," : "", i);
-    snprintf(list + len, sizeof(list) - len, "}");
-    return sl_pg_conn_send(&s->link, "lock", NULL, &p) ? fail(db) : 0;
+    snprintf(list->text + len, size - len, "}");
+    return list->text;
+}
+
+static int lock(struct sl_database *db, const uint64_t *slots)
+{
+    struct slot_list list;
+    struct sl_pg_params p = {.count = 1, .values = {list_slots(slots, &list)}};
+
+    return sl_pg_conn_send(&store_of(db)->link, "lock", NULL, &p) ? fail(db)
+                                                                  : 0;
+}
+
+static int try_lock(struct sl_database *db, const uint64_t *slots,
+                    uint64_t *ret)
+{
+    struct store *s = store_of(db);
+    struct slot_list list;
+    struct sl_pg_params p = {.count = 1, .values = {list_slots(slots, &list)}};
+    PGresult *result = NULL;
+
+    if (sl_pg_conn_query(&s->link, "try", &p, false, false, &result))
+        return fail(db);
+    s->has_row = true;
+    memset(ret, 0, SL_SHARE_SLOTS / 8);
+    for (int i = 0; i < PQntuples(result); i++) {
+        unsigned slot = (unsigned)strtoul(PQgetvalue(result, i, 0), NULL, 10) %
+                        SL_SHARE_SLOTS;
+
+        ret[slot / 64] |= UINT64_C(1) << slot % 64;
+    }
+    PQclear(result);
+    return 0;
+}
+
+static int be_patient(struct sl_database *db, unsigned ms)
+{
+    char text[16];
+    struct sl_pg_params p = {.count = 1, .values = {text}};
+
+    snprintf(text, sizeof(text), "%ums", ms);
+    return sl_pg_conn_send(&store_of(db)->link, "patience", NULL, &p) ? fail(db)
+                                                                      : 0;
+}
+
+static void recover(struct sl_database *db)
+{
+    struct sl_pg_conn *link = &store_of(db)->link;
+
+    db->is_locked = false;
+    if (link->conn)
+        link->failed = link->is_locked = false;
 }
 
 static int tell(struct sl_database *db, struct sl_str message)
@@ -913,6 +970,9 @@ const struct sl_driver sl_driver_postgres = {
     .script = script,
     .rollback = rollback,
     .lock = lock,
+    .try_lock = try_lock,
+    .patience = be_patient,
+    .recover = recover,
     .notify = tell,
     .commit_status = commit_status,
     .listen = listen_to,

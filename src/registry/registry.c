@@ -7,6 +7,10 @@
  * The number of changes in a group is limited, so that a reader waits for one
  * fsync and not for an import. Decisions wait for claims of units: they run
  * before all writes, unless one of the writes clears usage.
+ *
+ * A job that needs a lock of another session is put in a list of its own, with
+ * later jobs of the same slot, and is tried every RETRY_PERIOD. The thread
+ * waits for a lock for some milliseconds only.
  */
 #include "registry/registry.h"
 
@@ -24,6 +28,11 @@
 
 /* How often a database that was away at the start is tried. */
 #define CONTACT_PERIOD (200 * SL_MS)
+
+/* Writes that wait for locks of other sessions: how often they are tried, and
+ * when they fail. */
+#define RETRY_PERIOD (40 * SL_MS)
+#define BLOCKED_MOST (2 * SL_S)
 
 #define NAMES_MOST ((size_t)1 << 20)
 #define TEXT_MOST  ((size_t)16 << 20)
@@ -101,7 +110,7 @@ static void post(struct sl_registry *r, struct sl_job *job)
 
 static void answer(struct sl_registry *r, struct sl_job *job)
 {
-    if (job->err) {
+    if (job->err && job->kind != SL_JOB_PING) {
         atomic_fetch_add_explicit(&r->faults, 1, memory_order_relaxed);
         if (r->on_fault)
             r->on_fault(r->ctx, job->diag.sentence);
@@ -125,11 +134,11 @@ static void answer_again(struct sl_registry *r)
 
 static void wait_locked(struct sl_registry *r)
 {
-    sl_ns end =
-        sl_clock_wall() + (r->undelivered ? REPOST_PERIOD : CONTACT_PERIOD);
+    bool soon = r->undelivered || r->blocked.first;
+    sl_ns end = sl_clock_wall() + (soon ? REPOST_PERIOD : CONTACT_PERIOD);
     struct timespec until = {end / SL_S, end % SL_S};
 
-    if (r->undelivered || r->is_away)
+    if (r->undelivered || r->is_away || r->blocked.first)
         pthread_cond_timedwait(&r->more, &r->lock, &until);
     else
         pthread_cond_wait(&r->more, &r->lock);
@@ -141,9 +150,9 @@ static struct sl_job *take_jobs(struct sl_registry *r, bool may_wait)
     struct sl_job *jobs;
 
     pthread_mutex_lock(&r->lock);
-    while (may_wait && !r->first && !r->stop) {
+    while (may_wait && !r->first && (!r->stop || r->blocked.first)) {
         wait_locked(r);
-        if (r->undelivered || r->is_away)
+        if (r->undelivered || r->is_away || r->blocked.first)
             break;
     }
     jobs = r->first;
@@ -153,17 +162,12 @@ static struct sl_job *take_jobs(struct sl_registry *r, bool may_wait)
     return jobs;
 }
 
-/* A list of jobs. */
-struct row {
-    struct sl_job *first, **end;
-};
-
 struct rows {
-    struct row claims, writes;
+    struct sl_job_list claims, writes;
     unsigned resets; /* among the writes */
 };
 
-static void append(struct row *row, struct sl_job *job)
+static void append(struct sl_job_list *row, struct sl_job *job)
 {
     job->next = NULL;
     *row->end = job;
@@ -181,16 +185,43 @@ static bool is_reset(const struct sl_job *job)
     return false;
 }
 
+/* Returns whether a job would wait for a lock that another job waits for. */
+static bool is_behind(const struct sl_registry *r, const struct sl_job *job)
+{
+    uint64_t own[SL_SHARE_SLOTS / 64] = {0};
+    bool behind = false;
+
+    if (!r->blocked.first || !sl_job_slot(job, own))
+        return false;
+    for (size_t i = 0; i < SL_LEN(own); i++)
+        behind |= (own[i] & r->blocked_slots[i]) != 0;
+    return behind;
+}
+
+static void block(struct sl_registry *r, struct sl_job *job)
+{
+    uint64_t own[SL_SHARE_SLOTS / 64] = {0};
+
+    if (job->blocked_since == 0)
+        job->blocked_since = sl_clock_mono();
+    if (sl_job_slot(job, own))
+        for (size_t i = 0; i < SL_LEN(own); i++)
+            r->blocked_slots[i] |= own[i];
+    append(&r->blocked, job);
+}
+
 /* Runs the reads; puts the others in their lists. */
 static void sort_out(struct sl_registry *r, struct sl_job *jobs,
                      struct rows *rows)
 {
     for (struct sl_job *next; jobs; jobs = next) {
         next = jobs->next;
-        if (jobs->kind == SL_JOB_LEASE && rows->resets == 0) {
+        rows->resets += is_reset(jobs);
+        if (jobs->kind >= SL_JOB_WRITE && is_behind(r, jobs)) {
+            block(r, jobs);
+        } else if (jobs->kind == SL_JOB_LEASE && rows->resets == 0) {
             append(&rows->claims, jobs);
         } else if (jobs->kind >= SL_JOB_WRITE) {
-            rows->resets += is_reset(jobs);
             append(&rows->writes, jobs);
         } else {
             sl_job_run_read(r, jobs);
@@ -200,7 +231,7 @@ static void sort_out(struct sl_registry *r, struct sl_job *jobs,
 }
 
 /* Takes a group from the front of a list. */
-static struct sl_job *take_group(struct row *row)
+static struct sl_job *take_group(struct sl_job_list *row)
 {
     struct sl_job *first = row->first, *last = first;
     unsigned changes = first->change_count;
@@ -216,21 +247,58 @@ static struct sl_job *take_group(struct row *row)
     return first;
 }
 
+/* Answers the jobs of a group, and keeps those that are blocked. */
+static void answer_group(struct sl_registry *r, struct rows *rows,
+                         struct sl_job *group)
+{
+    for (struct sl_job *next; group; group = next) {
+        next = group->next; /* after done() the job is not ours */
+        if (group->is_blocked && group->blocked_since > 0 &&
+            sl_clock_mono() - group->blocked_since >= BLOCKED_MOST)
+            sl_job_give_up(r, group);
+        if (group->is_blocked) {
+            block(r, group);
+            continue;
+        }
+        rows->resets -= is_reset(group);
+        group->blocked_since = 0;
+        answer(r, group);
+    }
+}
+
 static void carry_group(struct sl_registry *r, struct rows *rows,
-                        struct row *row)
+                        struct sl_job_list *row, bool careful)
 {
     struct sl_job *group;
 
     if (!row->first)
         return;
     group = take_group(row);
-    for (const struct sl_job *job = group; rows->resets && job; job = job->next)
-        rows->resets -= is_reset(job);
-    sl_job_run_writes(r, group);
-    for (struct sl_job *next; group; group = next) {
-        next = group->next; /* after done() the job is not ours */
-        answer(r, group);
-    }
+    sl_job_run_writes(r, group, careful);
+    answer_group(r, rows, group);
+}
+
+/* Tries the first blocked job with some patience, and the others without. Those
+ * that stay blocked are put at the end, so that each is the first at times. */
+static void retry_blocked(struct sl_registry *r, struct rows *rows)
+{
+    struct sl_job_list list = r->blocked;
+    struct sl_job *first = list.first;
+
+    if (!first || sl_clock_mono() < r->retry_at)
+        return;
+    list.first = first->next;
+    if (!list.first)
+        list.end = &list.first;
+    first->next = NULL;
+    r->blocked.first = NULL;
+    r->blocked.end = &r->blocked.first;
+    memset(r->blocked_slots, 0, sizeof(r->blocked_slots));
+    sl_job_run_writes(r, first, false);
+    answer_group(r, rows, first);
+    while (list.first)
+        carry_group(r, rows, &list, true);
+    r->retry_at = sl_clock_mono() + RETRY_PERIOD;
 }
 
 static bool is_over(struct sl_registry *r)
@@ -250,14 +318,16 @@ static void *serve(void *ctx)
 
     rows.claims.end = &rows.claims.first;
     rows.writes.end = &rows.writes.first;
-    while (rows.claims.first || rows.writes.first || !is_over(r)) {
+    while (rows.claims.first || rows.writes.first || r->blocked.first ||
+           !is_over(r)) {
         bool idle = !rows.claims.first && !rows.writes.first;
 
         sort_out(r, take_jobs(r, idle), &rows);
         if (r->is_away)
             (void)!sl_registry_contact(r);
-        carry_group(r, &rows, &rows.claims);
-        carry_group(r, &rows, &rows.writes);
+        carry_group(r, &rows, &rows.claims, false);
+        carry_group(r, &rows, &rows.writes, false);
+        retry_blocked(r, &rows);
         answer_again(r);
     }
     return NULL;
@@ -375,6 +445,7 @@ int sl_registry_open(const struct sl_registry_options *options,
     r->ctx = options->ctx;
     r->options = *options;
     r->end = &r->first;
+    r->blocked.end = &r->blocked.first;
     sl_arena_init(&r->names, NAMES_MOST, alloc);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->more, NULL);

@@ -8,6 +8,9 @@
  *                                            of units, then all waiting writes
  *     job->done(job)  <---- its loop ------  as one transaction with one fsync
  *
+ * A write whose subject another session has locked waits apart from the others:
+ * they are not delayed. After two seconds it fails.
+ *
  * An acknowledged write is on disk. A job of several changes is applied as a
  * whole or not at all.
  *
@@ -172,6 +175,7 @@ enum sl_job_kind {
     SL_JOB_LIST,  /* in the order of scope and id */
     SL_JOB_AUDIT, /* the history of one subject */
     SL_JOB_NODES, /* nodes with leases, other than `name` */
+    SL_JOB_PING,  /* does the database answer? */
     SL_JOB_WRITE,
     SL_JOB_SWITCH,     /* a feature */
     SL_JOB_CLEAR,      /* delete everything; for tests */
@@ -242,6 +246,9 @@ struct sl_job {
      * is: if that transaction was committed, the job is not run twice. */
     uint64_t uncertain_txn;
     bool already_done;
+    bool is_blocked;     /* another session has locked its subject */
+    sl_ns blocked_since; /* monotonic; 0: not */
+    unsigned blocked_at; /* USAGE: the entry that was blocked, or the next */
     struct sl_job *next;
 };
 

@@ -43,6 +43,7 @@ struct sl_database {
     bool is_away; /* after open(): not reached yet; each query tries again */
     uint64_t overshoot; /* units that the open transaction has recorded of
                          * leases that were freed */
+    bool is_locked;     /* the last error: a lock was not granted in time */
 };
 
 /* A notification of another process; "": some may have been missed. Called on a
@@ -78,6 +79,13 @@ struct sl_driver {
     /* Within a transaction, before any read: wait for these slots and lock them
      * until its end. `slots` has SL_SHARE_SLOTS bits. */
     int (*lock)(struct sl_database *db, const uint64_t *slots);
+    /* Likewise, without waiting; *ret: the slots that were free. */
+    int (*try_lock)(struct sl_database *db, const uint64_t *slots,
+                    uint64_t *ret);
+    /* Limits how long this transaction waits for a lock. */
+    int (*patience)(struct sl_database *db, unsigned ms);
+    /* A statement has failed: a rollback to a savepoint follows. */
+    void (*recover)(struct sl_database *db);
     /* Send a notification to the others at commit. */
     int (*notify)(struct sl_database *db, struct sl_str message);
     /* Was the transaction committed? Returns 1, 0, or an error if unknown. */
@@ -148,6 +156,10 @@ SL_MUST_USE int sl_schema_migrate(sqlite3 *db, const char *const *steps,
 
 /* ---- the registry's thread. */
 
+struct sl_job_list {
+    struct sl_job *first, **end;
+};
+
 struct sl_registry {
     const struct sl_alloc *alloc;
     void (*on_fault)(void *ctx, const char *sentence);
@@ -175,6 +187,9 @@ struct sl_registry {
     bool is_away; /* the state of the database was not read yet */
     uint64_t dirty[SL_REGISTRY_VERSIONS / 64]; /* versions to increment */
     struct sl_job *undelivered; /* jobs whose done() could not be posted */
+    struct sl_job_list blocked; /* writes that wait for locks of others */
+    uint64_t blocked_slots[SL_SHARE_SLOTS / 64]; /* of those with one slot */
+    sl_ns retry_at;                              /* monotonic */
 };
 
 /* Starts a thread that receives no signals; `what` is its body. Returns 0, or
@@ -191,8 +206,14 @@ SL_MUST_USE int sl_registry_contact(struct sl_registry *registry);
 /* Runs a job that only reads. */
 void sl_job_run_read(struct sl_registry *registry, struct sl_job *job);
 
-/* Runs writes as one transaction, then increments their versions. */
-void sl_job_run_writes(struct sl_registry *registry, struct sl_job *first);
+/* Runs writes as one transaction, then increments their versions. Jobs that
+ * need a lock of another session are left out: job->is_blocked. `careful`: some
+ * probably do. */
+void sl_job_run_writes(struct sl_registry *registry, struct sl_job *first,
+                       bool careful);
+
+/* Fails a job that was blocked for too long. */
+void sl_job_give_up(struct sl_registry *registry, struct sl_job *job);
 
 /* Records the segments that an earlier process has left in the journal. */
 SL_MUST_USE int sl_job_run_journal(struct sl_registry *registry,
@@ -203,6 +224,26 @@ void sl_registry_count_overshoot(struct sl_registry *registry, bool committed);
 
 /* Looks whether there are subjects. */
 SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);
+
+/* ---- sharing.c: several processes that write to the same tables ---- */
+
+/* Returns whether the job locks one slot only; sets the bits of its slots. */
+bool sl_job_slot(const struct sl_job *job, uint64_t *slots);
+
+/* Locks the slots of all subjects of the jobs; first call in a transaction.
+ * `careful`: without waiting; jobs whose slots are not free are blocked.
+ * *ret_again: more slots are needed; roll back and begin again. */
+SL_MUST_USE int sl_sharing_lock(struct sl_registry *registry,
+                                struct sl_job *first, bool careful,
+                                bool *ret_again);
+
+/* Finds the jobs that an uncertain transaction has committed:
+ * job->already_done. */
+SL_MUST_USE int sl_sharing_check_commit(struct sl_registry *registry,
+                                        struct sl_job *first);
+
+/* Commits. If the answer is lost, finds out whether it was committed. */
+SL_MUST_USE int sl_sharing_commit(struct sl_registry *registry);
 
 /* Begins to receive notifications of other processes. */
 SL_MUST_USE int sl_sharing_listen(struct sl_registry *registry,

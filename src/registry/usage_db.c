@@ -550,16 +550,16 @@ int sl_usage_db_record(struct sl_database *db, struct sl_usage_entry *list,
 
     for (unsigned i = 0; i < count && !err; i++) {
         sl_arena_reset(&db->arena);
+        *ret_failed = i;
         list[i].change = 0;
         list[i].absorbed = false;
         err = list[i].act == SL_USAGE_ACT_TAKE ? put(db, &list[i])
                                                : record_hold(db, &list[i]);
-        if (!err && list[i].result >= SL_USAGE_CONFLICT) {
-            *ret_failed = i;
+        if (!err && list[i].result >= SL_USAGE_CONFLICT)
             return 0;
-        }
     }
-    *ret_failed = count;
+    if (!err)
+        *ret_failed = count;
     return err;
 }
 

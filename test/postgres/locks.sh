@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# locks.sh -- another session has locked an organisation: it delays that
+# organisation, and no other.
+
+# shellcheck source=test/postgres/postgres.sh
+. "$(dirname "${BASH_SOURCE[0]}")/postgres.sh"
+
+# On main all of these wait for two seconds; a busy machine for less.
+deadline=500ms
+
+# hold_until FILE SQL...: another session that keeps its locks until then.
+hold_until() {
+    psql -X -q "$SLUICE_TEST_POSTGRES" >/dev/null < <(
+        printf '%s\n' 'BEGIN;' "$2"
+        while [[ ! -e $1 ]]; do sleep 0.05; done
+        echo 'COMMIT;'
+    ) &
+    running+=("$!")
+    check "another session has locked: $1" until_ is_held
+}
+is_held() {
+    [[ $(sql "SELECT count(*) FROM pg_stat_activity
+        WHERE state = 'idle in transaction' AND application_name = 'psql'"
+    ) -gt 0 ]]
+}
+
+key=0
+# reports ORG [AMOUNT]
+reports() {
+    ask /v1/usage -d "{\"org\":\"$1\",\"limit\":\"minutes\",
+        \"amount\":${2-1},\"idempotency_key\":\"l$((key += 1))\"}"
+    answers 200
+}
+# A client that reports usage of acme again and again, until FILE is there.
+keep_reporting() {
+    while [[ ! -e $1 ]]; do
+        curl -s -o /dev/null --max-time 30 "http://$http/v1/usage" \
+            -d '{"org":"acme","limit":"minutes","amount":1}'
+    done &
+    running+=("$!")
+}
+# of_100 COMMAND...: how many of 100 organisations pass; in $passed.
+of_100() {
+    local i
+
+    passed=0
+    for ((i = 0; i < 100; i++)); do
+        ! "$@" "org$((key += 1))" || ((passed += 1))
+    done
+    echo "# $passed of 100"
+    ((passed >= 90))
+}
+checks() {
+    ask /v1/check -d "{\"job\":\"transcribe\",\"org\":\"$1\"}"
+    [[ $out = '{"allowed":true,'* ]]
+}
+
+one
+check 'usage is reported' reports acme
+before=$(used)
+
+# ---- a row ----
+
+hold_until row "UPDATE sluice.usage_counters SET used = used WHERE id = 'acme';"
+keep_reporting reported
+slowly() {
+    ! reports acme && has "$out" 'another session of the database has locked'
+}
+check 'a report of the locked organisation fails, and why is said' until_ slowly
+check 'checks of others are decided meanwhile' of_100 checks
+check 'and their usage is reported' of_100 reports
+check 'a check of the locked one does not wait for long' answers 200
+: >row
+check 'when it is free it is reported again' until_ reports acme
+: >reported
+good=$(sql "SELECT count(*) FROM sluice.usage_keys WHERE id = 'acme'")
+check 'it is recorded' test "$(used)" -ge "$good" -a "$(used)" -gt "$before"
+check 'by day, too' test "$(days)" = "$(used)"
+
+# ---- a slot, as by a daemon that is stopped ----
+
+hold_until slots "SELECT pg_advisory_xact_lock(1936487779, slot)
+    FROM generate_series(1, 5) AS slot;"
+check 'some organisations are locked: others are decided' of_100 checks
+check 'and reported' of_100 reports
+: >slots
+
+# ---- usage of decisions ----
+
+# One organisation among many whose usage is written together.
+admitted=0
+decide_many() {
+    local i
+
+    for ((i = 0; i < 50; i++)); do
+        ! checks "many$i" || ((admitted += 1))
+    done
+}
+decided() {
+    [[ $(sql "SELECT sum(used) FROM sluice.usage_counters
+        WHERE id LIKE 'many%'") = "$admitted" ]]
+}
+decide_many
+check 'usage of decisions is recorded' until_ decided
+hold_until many "UPDATE sluice.usage_counters SET used = used
+    WHERE id = 'many7';"
+decide_many
+check 'all but one are decided' test "$admitted" -ge 95
+check 'others are decided while its usage cannot be written' of_100 checks
+: >many
+check 'when the lock is gone it is recorded, once' until_ decided
+sleep 0.5
+check 'and not again' decided
+stop
+check 'it ends as asked' is 0
+finish
