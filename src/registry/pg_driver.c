@@ -35,16 +35,20 @@ static const struct {
      " WHERE expires < $1 ORDER BY expires LIMIT 4 FOR UPDATE SKIP LOCKED)"},
 };
 
+#define OF_SLOTS " FROM unnest(CAST($1 AS int[])) AS slot"
+#define LOCK_ALL "SELECT pg_advisory_xact_lock(" LOCK_SPACE ", slot)" OF_SLOTS
+#define LOCK_FREE                                                              \
+    "SELECT slot" OF_SLOTS " WHERE pg_try_advisory_xact_lock(" LOCK_SPACE      \
+    ", slot)"
+
 /* Queries for PostgreSQL only. */
 static const struct {
     const char *name, *sql;
 } more[] = {
-    {"lock",     "SELECT pg_advisory_xact_lock(" LOCK_SPACE ", slot)"
-             " FROM unnest(CAST($1 AS int[])) AS slot"             },
-    {"try",      "SELECT slot FROM unnest(CAST($1 AS int[])) AS slot"
-            " WHERE pg_try_advisory_xact_lock(" LOCK_SPACE ", slot)"},
-    {"patience", "SELECT set_config('lock_timeout', $1, true)"                 },
-    {"tell",     "SELECT pg_notify('sluice', $1)"                              },
+    {"lock",     LOCK_ALL                                     },
+    {"try",      LOCK_FREE                                    },
+    {"patience", "SELECT set_config('lock_timeout', $1, true)"},
+    {"tell",     "SELECT pg_notify('sluice', $1)"             },
 };
 
 /* ---- notifications of other daemons.

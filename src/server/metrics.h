@@ -180,6 +180,8 @@ struct sl_metrics_now {
     const char *policy_hash; /* hex */
     const char *store;       /* "memory" */
     bool store_up;
+    bool has_database, database_up; /* of subjects and usage */
+    uint64_t clock_steps;
     sl_ns now, started_at;
     struct sl_metrics_subjects subjects;
     struct sl_metrics_shared shared;

@@ -533,6 +533,12 @@ static void store_up(struct output *out, const struct metric *m)
     put_one(out, m, "store", sl_str_c(out->now->store), out->now->store_up);
 }
 
+static void database_up(struct output *out, const struct metric *m)
+{
+    if (out->now->has_database)
+        put_plain(out, m, out->now->database_up);
+}
+
 static void reloads(struct output *out, const struct metric *m)
 {
     put_one(out, m, "result", SL_STR("success"), out->now->reloads_good);

@@ -13,12 +13,18 @@ static bool on_ready(void *ctx, struct sl_buf *why)
     if (!daemon->draining) {
         if (!sl_jwks_ready(daemon->jwks, why))
             return false;
-        sl_daemon_store_explain(daemon, why); /* it serves all the same */
+        /* It serves all the same. */
+        sl_daemon_store_explain(daemon, why);
         return true;
     }
     if (sl_buf_addf(why, "the daemon is shutting down"))
         sl_buf_clear(why);
     return false;
+}
+
+static int on_database(void *ctx, struct sl_buf *why)
+{
+    return sl_health_database(ctx, why);
 }
 
 static int on_reload(void *ctx, struct sl_str text, struct sl_buf *report)
@@ -79,6 +85,9 @@ static void read_numbers(struct sl_daemon *daemon, struct sl_metrics_now *ret)
                  : daemon->settings.in_dynamo ? "dynamodb"
                                               : "redis",
         .store_up = !shared.on || shared.answers,
+        .has_database = daemon->registry != NULL,
+        .database_up = sl_health_database(daemon, NULL) == 1,
+        .clock_steps = daemon->health.clock_steps,
         .shared = shared,
         .jwks_on = jwks.on,
         .jwks_keys = jwks.keys,
@@ -174,6 +183,7 @@ void sl_admin_ops_open(struct sl_daemon *daemon)
         .ctx = daemon,
         .events = daemon->publisher.events,
         .ready = on_ready,
+        .database = on_database,
         .reload = on_reload,
         .policy = on_policy,
         .configuration = on_configuration,

@@ -141,6 +141,18 @@ struct sl_daemon_store {
     sl_ns gone_since; /* monotonic; 0: it answers */
 };
 
+/* Main thread only. */
+struct sl_health {
+    struct sl_job job; /* a ping of the database */
+    bool pinging;
+    bool is_down;
+    char why[256];     /* while it is down */
+    sl_ns pinged, now; /* monotonic */
+    sl_ns down_since;
+    sl_ns offset; /* of the wall clock, against the monotonic one */
+    uint64_t clock_steps;
+};
+
 struct sl_event_publisher {
     struct sl_events *events;
     struct sl_event_stream *stream;
@@ -200,7 +212,8 @@ struct sl_daemon {
     struct sl_notify notify;
     struct sl_activated activated;
     struct sl_state state;
-    struct sl_daemon_store remote;   /* if the state is in a remote store */
+    struct sl_daemon_store remote; /* if the state is in a remote store */
+    struct sl_health health;
     struct sl_quota_node quota_node; /* if the usage database is shared */
     struct sl_engine *engine;
     struct sl_registry *registry;     /* or NULL */
@@ -289,6 +302,18 @@ bool sl_daemon_store_is_busy(const struct sl_daemon *daemon);
 
 /* Logs outages and recoveries; called from time to time. */
 void sl_daemon_store_poll(struct sl_daemon *daemon);
+
+/* ---- health.c ---- */
+
+void sl_health_begin(struct sl_daemon *daemon);
+
+/* Asks the database whether it answers, and looks for steps of the clock; some
+ * times a second. */
+void sl_health_poll(struct sl_daemon *daemon);
+
+/* Returns whether the database answers, and if not, why; -1: there is none.
+ * `why` may be NULL. */
+int sl_health_database(const struct sl_daemon *daemon, struct sl_buf *why);
 
 /* Adds a sentence if the store does not answer. */
 void sl_daemon_store_explain(struct sl_daemon *daemon, struct sl_buf *why);

@@ -225,6 +225,7 @@ static void on_timer(void *ctx)
     if (sl_events_wanted(daemon->publisher.events))
         publish_denials(daemon);
     sl_daemon_store_poll(daemon);
+    sl_health_poll(daemon);
     poll_store(daemon);
     poll_table(daemon);
     log_counts(daemon);
@@ -256,6 +257,7 @@ int sl_event_stream_begin(struct sl_daemon *daemon)
         sl_timer_new(loop, on_timer, daemon, &t->timer))
         return sl_daemon_no_memory(daemon);
     daemon->admin.feed = t->stream;
+    sl_health_begin(daemon);
     sl_timer_start(t->timer, PERIOD);
     return 0;
 }

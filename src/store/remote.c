@@ -174,6 +174,9 @@ sl_ns sl_breaker_probe_in(const struct sl_breaker *breaker, sl_ns now)
     return breaker->probe_at - now;
 }
 
+/* How often a client without traffic looks whether a probe is due. */
+#define PROBE_PERIOD (100 * SL_MS)
+
 /* ---- status log ---- */
 
 #define WRITE_AGAIN (10 * SL_S) /* the same error */
@@ -300,6 +303,8 @@ static void record(struct sl_remote_op *op, bool good)
     if (!changed)
         return;
     atomic_store(&client->counts.open, client->breaker.is_open);
+    if (client->breaker.is_open && !client->options->own_now)
+        sl_timer_start(client->probe_timer, PROBE_PERIOD);
     if (client->breaker.is_open)
         sl_store_log_write(&client->log, SL_STORE_EVENT_OPENED,
                            "too many takes failed; takes fail at once now, "
@@ -757,6 +762,91 @@ static void hold(struct sl_store *store, struct sl_hold_call *call)
     client->backend->send(op);
 }
 
+/* ---- probes of the breaker, without traffic ---- */
+
+/* A peek at a key of its own. */
+struct sl_remote_probe {
+    struct sl_limit limit;
+    struct sl_limit_binding binding;
+    struct sl_part part;
+    struct sl_take take;
+    bool in_flight;
+};
+
+static void on_probed(struct sl_take *take)
+{
+    struct sl_remote_probe *probe = take->ctx;
+
+    probe->in_flight = false;
+}
+
+static void send_probe(struct sl_remote_client *client)
+{
+    struct sl_remote_probe *probe = client->probe;
+
+    if (probe->in_flight || !atomic_load(&client->counts.ready) ||
+        client->breaker.probing ||
+        sl_breaker_probe_in(&client->breaker, mono(client)) > 0)
+        return;
+    probe->in_flight = true;
+    probe->take = (struct sl_take){
+        .op = SL_TAKE_OP_PEEK,
+        .parts = &probe->part,
+        .count = 1,
+        .now = sl_loop_now(client->loop),
+        .loop = client->loop,
+        .done = on_probed,
+        .ctx = probe,
+    };
+    take(&client->store->store, &probe->take);
+}
+
+static void on_probe_timer(void *ctx)
+{
+    struct sl_remote_client *client = ctx;
+
+    if (!client->breaker.is_open || client->closing)
+        return;
+    send_probe(client);
+    if (client->breaker.is_open)
+        sl_timer_start(client->probe_timer, PROBE_PERIOD);
+}
+
+static int open_probe(struct sl_remote_client *client)
+{
+    static const struct sl_str name = {"sluice:#probe", 13};
+    struct sl_remote_probe *probe =
+        sl_alloc_new(client->options->alloc, sizeof(*probe));
+
+    if (!probe)
+        return SLUICE_ENOMEM;
+    memset(probe, 0, sizeof(*probe));
+    client->probe = probe;
+    probe->limit = (struct sl_limit){
+        .kind = SL_FIXED,
+        .count = SL_COUNT_MAX,
+        .capacity = SL_COUNT_MAX,
+        .period = SL_MIN,
+    };
+    sl_limit_derive(&probe->limit);
+    probe->binding =
+        (struct sl_limit_binding){.name = "#probe", .strictest = probe->limit};
+    probe->part = (struct sl_part){.binding = &probe->binding,
+                                   .limit = &probe->limit,
+                                   .key = name,
+                                   .name = name};
+    return sl_timer_new(client->loop, on_probe_timer, client,
+                        &client->probe_timer);
+}
+
+static void close_probe(struct sl_remote_client *client)
+{
+    sl_timer_free(client->probe_timer);
+    if (client->probe)
+        sl_alloc_free(client->options->alloc, client->probe,
+                      sizeof(*client->probe));
+}
+
 static void keep(struct sl_store *store, struct sl_loop *loop)
 {
     struct sl_remote_client *client = client_of(store, loop);
@@ -851,6 +941,7 @@ static void client_close(struct sl_remote_client *client)
     sl_lease_cache_close(client->leases);
     sl_timer_free(client->lease_timer);
     sl_timer_free(client->timer);
+    close_probe(client);
     sl_alloc_free(client->options->alloc, client, backend->client_size);
 }
 
@@ -879,6 +970,8 @@ static int client_open(struct sl_remote_store *remote, struct sl_loop *loop,
         err = sl_timer_new(loop, on_timer, client, &client->timer);
     if (!err)
         err = client->backend->client_open(client);
+    if (!err)
+        err = open_probe(client);
     if (err) {
         client_close(client);
         return err;

@@ -73,7 +73,8 @@ SL_MUST_USE bool sl_store_identity_see_epoch(struct sl_store_identity *identity,
  *        +------------- a probe has succeeded --------+
  *
  * While the breaker is open, takes fail at once. One probe passes from time to
- * time, and the next probe waits for its end. The time between probes is
+ * time, and the next probe waits for its end. A client without traffic sends a
+ * probe of its own. The time between probes is
  * jittered, so that many daemons do not probe at one instant.
  *
  * Pure: the caller passes the time.
@@ -203,6 +204,7 @@ struct sl_remote_options {
 
 struct sl_remote_backend;
 struct sl_remote_client;
+struct sl_remote_probe;
 
 /* The back end's store begins with it. */
 struct sl_remote_store {
@@ -279,7 +281,8 @@ struct sl_remote_client {
     struct sl_loop *loop;
     struct sl_denial_cache *denials; /* NULL: none yet */
     struct sl_lease_cache *leases;   /* NULL: none yet */
-    struct sl_timer *lease_timer, *timer;
+    struct sl_timer *lease_timer, *timer, *probe_timer;
+    struct sl_remote_probe *probe; /* of the store without traffic */
     struct sl_breaker breaker;
     struct sl_remote_ops waiting; /* by deadline */
     struct sl_remote_ops in_flight, spare;

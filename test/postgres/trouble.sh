@@ -113,7 +113,24 @@ check 'and that is said' has "$out" 'nothing was recorded'
 check 'rates are still decided' decide
 tell /livez
 check 'and it lives' answers 200
+# No request asks the database meanwhile.
+is_down() {
+    tell /readyz
+    [[ $code = 200 && $out = 'degraded: database: down: '* ]] &&
+        [[ $(metric sluice_database_up) = 0 ]]
+}
+is_up() {
+    tell /readyz
+    [[ $code = 200 && $out = ok ]] && [[ $(metric sluice_database_up) = 1 ]]
+}
+check 'it is ready, and says that the database is down' until_ is_down
+tell /readyz?verbose
+check 'in a line of its own' has "$out" '[!] database: down: '
+check 'the log says so, too' grep -qF '"event":"database unavailable"' "$log"
 "$POSTGRES_CTL" start >/dev/null
+check 'without traffic it finds that the server is back' until_ is_up
+tell /readyz?verbose
+check 'and says so' has "$out" '[+] database: ok'
 again() {
     ask /v1/usage -d '{"org":"acme","limit":"minutes","amount":0,
         "idempotency_key":"again"}'

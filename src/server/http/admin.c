@@ -95,13 +95,40 @@ static void livez(struct sl_http_call *call)
            plain);
 }
 
-static int describe(struct sl_http_call *call, bool ready, struct sl_str why)
+/* A daemon without its database decides what it can: it is ready. */
+static int describe_database(struct sl_http_call *call, struct sl_buf *why)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    struct sl_writer w = {.out = &call->text}, all = {.out = why};
+    bool verbose = is_verbose(call);
+    struct sl_buf reason;
+    int up;
+
+    sl_buf_init(&reason, 512, call->worker->alloc);
+    up = admin->database ? admin->database(admin->ctx, &reason) : -1;
+    if (verbose && up > 0)
+        sl_writer_add(&w, SL_STR("[+] database: ok\n"));
+    else if (verbose && up == 0)
+        sl_writer_addf(&w, "[!] database: down: %.*s\n",
+                       SL_STR_ARG(sl_buf_str(&reason)));
+    else if (up == 0)
+        sl_writer_addf(&all, "%sdatabase: down: %.*s", why->len > 0 ? "; " : "",
+                       SL_STR_ARG(sl_buf_str(&reason)));
+    sl_buf_done(&reason);
+    return w.err;
+}
+
+static int describe(struct sl_http_call *call, bool ready, struct sl_buf *text)
 {
     struct sl_writer w = {.out = &call->text};
     bool verbose = is_verbose(call);
+    struct sl_str why;
 
     if (verbose)
         sl_writer_add(&w, SL_STR("[+] process: running\n"));
+    if (!w.err && ready)
+        w.err = describe_database(call, text);
+    why = sl_buf_str(text);
     if (!ready)
         sl_writer_addf(&w, "%s%.*s\n%s", verbose ? "[-] requests: " : "",
                        SL_STR_ARG(why), verbose ? "not ready\n" : "");
@@ -123,7 +150,7 @@ static void readyz(struct sl_http_call *call)
     ready = admin->ready(admin->ctx, &why);
     if (!ready && why.len == 0 && sl_buf_add(&why, SL_STR("not serving")))
         why.len = 0; /* the status is enough */
-    answer(call, describe(call, ready, sl_buf_str(&why)), plain);
+    answer(call, describe(call, ready, &why), plain);
     if (!ready)
         call->status = 503;
     sl_buf_done(&why);

@@ -15,6 +15,9 @@ struct sl_admin {
     /* Is the daemon serving? `why` gets a sentence if not, and also if it
      * serves degraded. */
     bool (*ready)(void *ctx, struct sl_buf *why);
+    /* Does the database answer, and if not, why? -1: there is none. NULL: none,
+     * too. */
+    int (*database)(void *ctx, struct sl_buf *why);
 
     /* Reload the policy from its file (empty text) or from `text`. Changes or
      * problems are appended to `report`, one line each. Returns SLUICE_ECONF if
