@@ -619,14 +619,14 @@ static int record_segment(struct sl_registry *r, struct sl_job *job)
 {
     bool is_new;
     int err = take_sequence(&r->db, job, &is_new);
-    unsigned failed;
+    unsigned failed, i = 0;
 
-    for (unsigned i = 0; is_new && i < job->change_count && !err; i++) {
+    for (; is_new && i < job->change_count && !err; i++) {
         err = sl_usage_db_record(&r->db, job->usage + i, job->change_count - i,
                                  &failed);
         i += failed;
     }
-    job->failed = job->change_count;
+    job->failed = err && i > 0 ? i - 1 : job->change_count;
     return err;
 }
 
