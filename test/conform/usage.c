@@ -66,19 +66,19 @@ static sl_ns start_of(const struct model_report *r)
 static struct sl_usage_entry usage_of(const struct model_report *r, char key[8],
                                       char thing[8])
 {
-    struct sl_usage_entry u = {.scope = sl_str_c("org"),
-                               .id = sl_str_c(names[r->who]),
-                               .limit =
-                                   sl_str_c(r->level ? "links" : "minutes"),
-                               .start = start_of(r),
-                               .at = r->at,
-                               .amount = r->amount,
-                               .key = SL_STR(""),
-                               .name = SL_STR(""),
-                               .cap = r->level ? CAP_LEVEL : CAP_QUOTA,
-                               .level = r->level,
-                               .enforce = r->enforce,
-                               .reset = r->reset};
+    struct sl_usage_entry u = {
+        .scope = sl_str_c("org"),
+        .id = sl_str_c(names[r->who]),
+        .limit = sl_str_c(r->level ? "links" : "minutes"),
+        .start = start_of(r),
+        .at = r->at,
+        .amount = r->amount,
+        .key = SL_STR(""),
+        .name = SL_STR(""),
+        .cap = r->cap == CAP_NONE ? UINT64_MAX : (uint64_t)r->cap,
+        .level = r->level,
+        .enforce = r->enforce,
+        .reset = r->reset};
 
     snprintf(key, 8, "k%d", r->key);
     snprintf(thing, 8, "t%d", r->thing);
@@ -102,6 +102,9 @@ static struct model_report random_report(struct history *h)
     r.level = rng_once_in(rng, 3);
     r.enforce = rng_once_in(rng, 4);
     r.reset = rng_once_in(rng, 40);
+    r.cap = r.level ? CAP_LEVEL : CAP_QUOTA;
+    if (!r.level && rng_once_in(rng, 6)) /* another plan */
+        r.cap = rng_once_in(rng, 3) ? CAP_NONE : CAP_QUOTA / 2;
     r.amount = (int64_t)rng_below(rng, 12);
     if (rng_once_in(rng, 5))
         r.amount = -r.amount;
@@ -174,12 +177,13 @@ static void do_credit(struct history *h)
     else
         *c = (struct model_credit){
             .who = (unsigned)rng_below(&h->rng, WHO),
-            .unused = 1 + (int64_t)rng_below(&h->rng, 9),
+            .amount = 1 + (int64_t)rng_below(&h->rng, 9),
             .expires = rng_once_in(&h->rng, 3)
                            ? SL_NS_NONE
                            : h->now + (sl_ns)rng_below(&h->rng, 40) * SL_HOUR};
+    c->unused = gives ? c->amount : c->unused;
     grant.id = sl_str_c(names[c->who]);
-    grant.amount = (uint64_t)c->unused;
+    grant.amount = (uint64_t)c->amount;
     grant.expires = c->expires;
     grant.number = c->number;
     sl_job_init(&job, SL_JOB_GRANT, &sl_alloc_libc);
@@ -189,7 +193,7 @@ static void do_credit(struct history *h)
     c->number = grant.number;
     m->credit_count += gives;
     if (!gives)
-        c->unused = 0;
+        c->amount = c->unused = 0;
     sl_job_clear(&job);
 }
 
@@ -214,6 +218,7 @@ static void do_hold(struct history *h)
     if (known->state == ENDED)
         ends = rng_once_in(&h->rng, 2);
     r.level = r.enforce = r.reset = false;
+    r.cap = rng_once_in(&h->rng, 4) ? CAP_QUOTA / 2 : CAP_QUOTA;
     r.key = r.thing = -1;
     r.amount = 1 + (int64_t)rng_below(&h->rng, 8);
     u = usage_of(&r, room, more);

@@ -53,42 +53,110 @@ static int64_t absorb(struct model *m, const struct model_report *r,
     return sum;
 }
 
-/* Of what was used: how much lies beyond the cap, and was not paid before. */
-static int64_t beyond(const struct model_report *r,
-                      const struct model_counter *was, int64_t after)
+/* Is credit `a` returned to before `b`? The last to expire is the first. */
+static bool is_later(const struct model_credit *a, const struct model_credit *b)
 {
-    int64_t cap = r->level ? CAP_LEVEL : CAP_QUOTA;
-    int64_t over = after - cap - was->overage - was->credited;
-    int64_t moved = after - was->used;
+    if ((a->expires == SL_NS_NONE) != (b->expires == SL_NS_NONE))
+        return a->expires == SL_NS_NONE;
+    return a->expires != b->expires ? a->expires > b->expires
+                                    : a->number > b->number;
+}
 
-    if (moved <= 0 || over <= 0)
-        return 0;
-    return over < moved ? over : moved;
+static void unabsorb(struct model *m, unsigned who, int64_t units)
+{
+    while (units > 0) {
+        struct model_credit *last = NULL;
+        int64_t part;
+
+        for (unsigned i = 0; i < m->credit_count; i++) {
+            struct model_credit *c = &m->credits[i];
+
+            if (c->who == who && c->unused < c->amount &&
+                (!last || is_later(c, last)))
+                last = c;
+        }
+        if (!last)
+            return;
+        part = last->amount - last->unused;
+        part = part < units ? part : units;
+        last->unused += part;
+        units -= part;
+    }
+}
+
+/* Takes overage from the last days of the period that have some. */
+static void reduce_days(struct model *m, const struct model_report *r,
+                        int64_t over)
+{
+    unsigned end = DAYS;
+
+    for (unsigned p = PERIODS - 1; p > r->period; p--)
+        if (m->quota[r->who][p].made)
+            end = p * (DAYS / PERIODS);
+    for (unsigned d = end; d-- > r->period * (DAYS / PERIODS) && over > 0;) {
+        int64_t *had = &m->over[r->who][d];
+        int64_t part = *had < over ? *had : over;
+
+        *had -= part;
+        over -= part;
+    }
+}
+
+/* (8) What is beyond the cap if `used` are used. */
+static int64_t beyond(const struct model_counter *c, int64_t used)
+{
+    int64_t sum = c->closed;
+
+    for (int64_t n = used; n < c->base && sum > 0; n++)
+        sum--;
+    for (int64_t n = c->base + 1; n <= used; n++)
+        sum += c->cap != CAP_NONE && n > c->cap;
+    return sum;
+}
+
+static void change_cap(struct model_counter *c, const struct model_report *r)
+{
+    if (c->made && c->cap == r->cap)
+        return;
+    c->cap = r->cap;
+    c->base = r->level ? 0 : c->used;
+    c->closed = r->level ? 0 : c->overage + c->credited;
 }
 
 static void move(struct model *m, const struct model_report *r, int64_t by)
 {
     struct model_counter *c = counter_of(m, r);
     int64_t after = c->used + by > 0 ? c->used + by : 0; /* (1) */
-    int64_t over = beyond(r, c, after), paid = absorb(m, r, over);
-    int64_t moved = after - c->used;
+    int64_t over, paid, moved = after - c->used;
 
-    c->overage += over - paid;
-    c->credited += paid;
+    change_cap(c, r);
+    c->made = true;
     c->used = after;
+    over = beyond(c, after) - c->overage - c->credited; /* (7) */
+    if (over >= 0)
+        paid = absorb(m, r, over);
+    else
+        paid = over + c->overage < 0 ? over + c->overage : 0;
+    unabsorb(m, r->who, -paid);
+    c->credited += paid;
+    c->overage += over -= paid;
     if (r->level)
         return;
     m->days[r->who][r->day] += moved;
     if (m->days[r->who][r->day] < 0)
         m->days[r->who][r->day] = 0;
-    m->over[r->who][r->day] += over - paid;
+    m->over[r->who][r->day] += over > 0 ? over : 0;
+    reduce_days(m, r, -over);
 }
 
 static void reset(struct model *m, const struct model_report *r)
 {
     struct model_counter *c = counter_of(m, r);
 
-    c->used = c->credited = 0;
+    c->used = c->overage = c->credited = c->base = c->closed = 0;
+    if (!c->made)
+        c->cap = CAP_UNKNOWN;
+    c->made = true;
     for (int i = 0; r->level && i < THINGS; i++)
         m->things[r->who][i] = 0;
 }
@@ -110,8 +178,7 @@ enum sl_usage_result model_put(struct model *m, const struct model_report *r,
         by -= m->things[r->who][r->thing];
     if (r->thing >= 0 && by == 0)
         return SL_USAGE_REPLAYED;
-    if (r->enforce && by > 0 &&
-        c->used + by > (r->level ? CAP_LEVEL : CAP_QUOTA))
+    if (r->enforce && by > 0 && r->cap != CAP_NONE && c->used + by > r->cap)
         return SL_USAGE_FULL;
     if (r->reset)
         reset(m, r);
@@ -138,16 +205,20 @@ static void settle(struct model *m, const struct model_hold *h,
         end_period != h->period && amount > h->amount ? amount - h->amount : 0;
 
     part.who = h->who;
+    part.cap = h->cap;
     part.period = h->period;
-    move(m, &part, amount - rest);
+    if (amount > rest)
+        move(m, &part, amount - rest);
     part.period = end_period;
-    move(m, &part, rest);
+    if (rest > 0)
+        move(m, &part, rest);
 }
 
 void model_hold(struct model *m, unsigned hold, const struct model_report *r)
 {
     struct model_hold *h = &m->holds[hold];
-    struct model_hold taken = {HELD, r->who, r->period, 0, r->amount, r->at};
+    struct model_hold taken = {HELD,      r->who, r->period, 0,
+                               r->amount, r->cap, r->at};
 
     if (h->state == ENDED)
         settle(m, &taken, r, h->amount, h->end_period);
@@ -166,5 +237,5 @@ void model_end(struct model *m, unsigned hold, const struct model_report *r)
     if (h->state == HELD)
         h->state = FREE;
     else if (h->state == FREE)
-        *h = (struct model_hold){ENDED, 0, 0, r->period, r->amount, r->at};
+        *h = (struct model_hold){ENDED, 0, 0, r->period, r->amount, 0, r->at};
 }

@@ -17,14 +17,20 @@
 #define CAP_QUOTA 40
 #define CAP_LEVEL 9
 
+#define CAP_NONE    -1
+#define CAP_UNKNOWN -2
+
 struct model_counter {
     int64_t used, overage, credited;
+    bool made;
+    int64_t cap;          /* of the last record, */
+    int64_t base, closed; /* and what was used and beyond before it */
 };
 
 struct model_credit {
     unsigned who;
-    int64_t unused;
-    sl_ns expires; /* SL_NS_NONE: never */
+    int64_t amount, unused; /* 0: removed */
+    sl_ns expires;          /* SL_NS_NONE: never */
     uint64_t number;
 };
 
@@ -39,7 +45,7 @@ struct model_hold {
     enum { FREE, HELD, ENDED } state;
     unsigned who;
     unsigned period, end_period;
-    int64_t amount;
+    int64_t amount, cap;
     sl_ns since;
 };
 
@@ -58,7 +64,7 @@ struct model {
 struct model_report {
     unsigned who, period;
     bool level, enforce, reset;
-    int64_t amount;
+    int64_t amount, cap;
     int key, thing; /* -1: none */
     sl_ns at;
     unsigned day;
