@@ -13,14 +13,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "registry/registry_int.h"
 
 #define APPLICATION 0x536c7563 /* "Sluc", the application id of our files */
 
-/* How long a reader (a backup) may lock the file. */
-#define BUSY_MS 2000
+/* How long another process may lock the file: a daemon that shares it, or a
+ * backup. The process that has it may be stopped. Then the jobs behind the one
+ * that has waited do not wait, too, until a transaction begins again. */
+#define BUSY_MS       1000
+#define BUSY_AGAIN_MS 20
 
 #define PATH_MOST 4096
 #define SHARED    "?shared" /* the end of the path of a shared file */
@@ -64,13 +69,43 @@ static const char *const steps[] = {
 
 /* ---- errors ---- */
 
+/* Returns the process that has locked the file for writing; 0: unknown.
+ * SQLite's locks are those of /proc/locks; opening and closing the file here
+ * would drop our own. */
+static int find_holder(const char *path)
+{
+    struct stat at;
+    FILE *file =
+        path && stat(path, &at) == 0 ? fopen("/proc/locks", "re") : NULL;
+    char line[200], kind[16];
+    unsigned high, low;
+    unsigned long long inode;
+    int pid, found = 0;
+
+    while (file && found == 0 && fgets(line, sizeof(line), file))
+        if (sscanf(line, "%*d: POSIX %*s %15s %d %x:%x:%llu", kind, &pid, &high,
+                   &low, &inode) == 5 &&
+            strcmp(kind, "WRITE") == 0 && high == major(at.st_dev) &&
+            low == minor(at.st_dev) && inode == at.st_ino)
+            found = pid != getpid() ? pid : 0;
+    if (file)
+        fclose(file);
+    return found;
+}
+
 /* Returns the error of SQLite as one of ours, with a sentence "PATH: ...". */
 static int fault(sqlite3 *db, struct sl_diag *diag)
 {
     int code = sqlite3_errcode(db) & 0xff;
     const char *path = sqlite3_db_filename(db, NULL);
+    int holder = code == SQLITE_BUSY ? find_holder(path) : 0;
     int err = SLUICE_ESTORE;
 
+    if (holder > 0)
+        return sl_diag_error(diag, err,
+                             "the registry %s is locked by process %d; if it "
+                             "is stopped, continue or end it",
+                             path, holder);
     if (code == SQLITE_NOMEM)
         err = SLUICE_ENOMEM;
     else if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
@@ -377,6 +412,7 @@ static int open_path(const char *path, sqlite3 **ret, struct sl_diag *diag)
 
 struct file {
     sqlite3 *db;
+    bool was_busy; /* another process had locked it for BUSY_MS */
     sqlite3_stmt *queries[SL_QUERIES];
 };
 
@@ -403,10 +439,22 @@ static void bind(struct sl_database *db, enum sl_query query, int at,
         sqlite3_bind_int64(statement(db, query), at, number);
 }
 
+/* A read may succeed while another process is about to write. */
+static void note_busy(struct file *f, enum sl_query query, int code)
+{
+    bool busy = (code & 0xff) == SQLITE_BUSY;
+
+    if (busy == f->was_busy || (!busy && query != SL_QUERY_BEGIN))
+        return;
+    f->was_busy = busy;
+    sqlite3_busy_timeout(f->db, busy ? BUSY_AGAIN_MS : BUSY_MS);
+}
+
 static int step(struct sl_database *db, enum sl_query query)
 {
     int code = sqlite3_step(statement(db, query));
 
+    note_busy(file_of(db), query, code);
     if (code == SQLITE_ROW)
         return 1;
     return code == SQLITE_DONE ? 0 : fault(file_of(db)->db, &db->diag);
