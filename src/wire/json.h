@@ -111,4 +111,25 @@ SL_MUST_USE bool sl_json_member(struct sl_json_reader *reader,
 /* Is the rest of the text blank? */
 SL_MUST_USE bool sl_json_end(struct sl_json_reader *reader);
 
+/* ---- one value, by a JSON pointer (RFC 6901); json_pointer.c ---- */
+
+#define SL_JSON_POINTER 256  /* bytes of a pointer at most */
+#define SL_JSON_SCRATCH 4096 /* memory beyond the length of the text */
+
+/* "/id", "/data/object/id", "/items/0": at most 8 tokens. */
+bool sl_json_pointer_ok(struct sl_str pointer);
+
+enum sl_json_found {
+    SL_JSON_FIND_VALUE,
+    SL_JSON_FIND_NOTHING, /* no such value, or the text is not valid JSON */
+    SL_JSON_FIND_NO_MEMORY,
+};
+
+/* Finds a text that is not empty, or a whole number as written. `pointer` is
+ * valid. *ret lies in the text or in the arena. */
+SL_MUST_USE enum sl_json_found sl_json_find(struct sl_str text,
+                                            struct sl_str pointer,
+                                            struct sl_arena *arena,
+                                            struct sl_str *ret);
+
 #endif
