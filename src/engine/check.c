@@ -15,6 +15,9 @@
  * runs advance() again. A state without a take is skipped. sl_check_reset()
  * has a state of its own, RESET.
  *
+ * A request with a key (idempotency.c) passes two more states: CLAIM between
+ * PREPARE and TAKE, from which a repeat goes to DONE; and COMMIT after DONE.
+ *
  * Order. A request that is refused in PREPARE has touched no limit. Where two
  * reasons apply the first counts: switched off, caller, role, plan, limits.
  */
@@ -49,8 +52,9 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *active,
     d->anonymous = d->plan_ended = false;
     d->on_local = false;
     d->share = 1;
-    d->webhook_verified = d->webhook_claimed = d->webhook_kept = false;
-    d->repeat_wanted = d->repeat_claimed = d->repeat_kept = false;
+    d->webhook_verified = false;
+    for (unsigned i = 0; i < SL_DECISION_CLAIMS; i++)
+        d->claims[i].wanted = d->claims[i].claimed = d->claims[i].kept = false;
     d->spend = spend;
     d->tagged = active->in_slots;
     d->policy = active->policy;
@@ -76,7 +80,7 @@ static void open(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
 
-    c->request_index = 0;
+    c->request_index = c->claim_index = 0;
     c->answered = c->sending = false;
     c->state = SL_CHECK_IDENTIFY;
     clear(d, c->active, c->requests, c->spend);
@@ -428,9 +432,44 @@ static void next_take(struct sl_check *c)
     }
 }
 
-/* All requests are prepared. Moves to TAKE, or to a later state if there is
+/* The request is not a repeat. Moves to TAKE, or to a later state if there is
  * nothing to take. */
 static void prepare_take(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+
+    if (d->no_numbers) {
+        c->state = SL_CHECK_DONE;
+        sl_decision_conclude(d);
+        return;
+    }
+    c->state = SL_CHECK_TAKE;
+    if (sl_parts_ask_limits(c))
+        return;
+    if (d->reason == SL_REASON_NONE)
+        sl_decision_conclude(d);
+    next_take(c);
+}
+
+/* Asks whether the take is deferred, if it is next. */
+static bool is_deferred(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+    bool claimed = false;
+
+    if (c->state != SL_CHECK_TAKE || !c->defers)
+        return false;
+    for (unsigned i = 0; i < SL_DECISION_CLAIMS; i++)
+        claimed |= d->claims[i].claimed;
+    /* Only if no other check can see that this one has begun, and if the store
+     * answers at once. */
+    return c->defers(c, !claimed && sl_wait_check_longest(c) == 0 &&
+                            sl_engine_prefetch(c->engine, d));
+}
+
+/* All requests are prepared. Moves to CLAIM or TAKE, or to DONE if the request
+ * is refused. */
+static void prepared(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
 
@@ -444,19 +483,13 @@ static void prepare_take(struct sl_check *c)
     d->not_limited = d->shown_count + d->running_count == 0;
     if (d->plan_unknown)
         sl_outage_conclude_unsure(d);
-    if (d->reason != SL_REASON_NONE ||
-        (d->repeat_wanted && sl_idempotency_begin(c)))
+    if (d->reason != SL_REASON_NONE)
         return;
-    if (d->no_numbers) {
-        sl_decision_conclude(d);
-        return;
-    }
-    c->state = SL_CHECK_TAKE;
-    if (sl_parts_ask_limits(c))
-        return;
-    if (d->reason == SL_REASON_NONE)
-        sl_decision_conclude(d);
-    next_take(c);
+    for (unsigned i = 0; i < SL_DECISION_CLAIMS; i++)
+        if (d->claims[i].wanted)
+            c->state = SL_CHECK_CLAIM;
+    if (c->state != SL_CHECK_CLAIM)
+        prepare_take(c);
 }
 
 const struct sl_route *sl_check_route(struct sl_check *c,
@@ -632,7 +665,7 @@ static bool was_reset(struct sl_check *c)
 
 void sl_check_finish(struct sl_check *c, int err)
 {
-    sl_precheck_commit(c, err);
+    sl_idempotency_drop(c);
     if (c->waiter.queue)
         sl_queue_leave(&c->waiter, c->decision.now, false);
     c->state = SL_CHECK_DONE;
@@ -648,15 +681,14 @@ static void start_again(struct sl_check *c)
 {
     c->requests = &c->again;
     sl_check_hold(c);
-    sl_precheck_retry(&c->decision, true);
+    sl_idempotency_retry(&c->decision, true);
     open(c);
-    sl_precheck_retry(&c->decision, false);
+    sl_idempotency_retry(&c->decision, false);
 }
 
 /* PREPARE. False if the check was answered or its take is deferred. */
 static bool prepare(struct sl_check *c)
 {
-    struct sl_decision *d = &c->decision;
     int err = prepare_request(c);
 
     if (c->looked_up)
@@ -669,14 +701,22 @@ static bool prepare(struct sl_check *c)
         c->state = SL_CHECK_IDENTIFY;
         return true;
     }
-    prepare_take(c);
-    if (c->state != SL_CHECK_TAKE || !c->defers)
-        return true;
-    /* Only if no other check can see that this one has begun, and if the store
-     * answers at once. */
-    return !c->defers(c, !d->repeat_claimed && !d->webhook_claimed &&
-                             sl_wait_check_longest(c) == 0 &&
-                             sl_engine_prefetch(c->engine, d));
+    prepared(c);
+    return !is_deferred(c);
+}
+
+/* CLAIM. False if the memory of repeats has not answered yet, or the take is
+ * deferred. */
+static bool claim(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+
+    if (!sl_idempotency_begin(c))
+        return false;
+    c->state = SL_CHECK_DONE;
+    if (!d->replayed && d->reason == SL_REASON_NONE)
+        prepare_take(c);
+    return !is_deferred(c);
 }
 
 static void advance(struct sl_check *c)
@@ -695,6 +735,10 @@ static void advance(struct sl_check *c)
             /* fall through */
         case SL_CHECK_PREPARE:
             if (!prepare(c))
+                return;
+            break;
+        case SL_CHECK_CLAIM:
+            if (!claim(c))
                 return;
             break;
         case SL_CHECK_WAIT:
@@ -724,6 +768,12 @@ static void advance(struct sl_check *c)
                 return;
             if (c->engine_ctx->meter)
                 sl_usage_report_send(c->engine_ctx->meter, &c->decision, false);
+            c->state = SL_CHECK_COMMIT;
+            c->claim_index = 0;
+            /* fall through */
+        case SL_CHECK_COMMIT:
+            if (!sl_idempotency_finish(c))
+                return;
             sl_check_finish(c, 0);
             return;
         }

@@ -53,6 +53,7 @@ enum sl_check_state {
     SL_CHECK_IDENTIFY,     /* verify the token of the next request */
     SL_CHECK_LOOKUP,       /* look up the subjects of the caller */
     SL_CHECK_PREPARE,      /* routes, prechecks, limits, keys */
+    SL_CHECK_CLAIM,        /* claim the keys of repeats */
     SL_CHECK_WAIT,         /* in a wait queue */
     SL_CHECK_TAKE,         /* take the enforced limits */
     SL_CHECK_COUNT_DENIED, /* charge denied requests; `insist` */
@@ -60,6 +61,7 @@ enum sl_check_state {
     SL_CHECK_NEXT_UNIT,    /* peek when the next unit comes */
     SL_CHECK_RESET,        /* reset the keys of the decision */
     SL_CHECK_DONE,
+    SL_CHECK_COMMIT, /* remember the answer for repeats */
 };
 
 struct sl_check {
@@ -108,6 +110,9 @@ struct sl_check {
     bool cap;       /* `sign_in: cap`: limits per address apply to callers
                      * with a name */
     uint32_t shown; /* bits: which limits of the decision it meets */
+
+    struct sl_repeat_call repeat; /* to the memory of repeats */
+    unsigned claim_index;         /* of the decision's claims */
 
     struct sl_auth_info verified;
     struct sl_lookup lookups[2]; /* user, organisation */

@@ -11,6 +11,7 @@
 #include "engine/request.h"
 #include "identity/identity.h"
 #include "identity/webhook.h"
+#include "store/repeats.h"
 #include "store/store.h"
 
 /* ---- auth info: what is known of a caller beside the request.
@@ -36,43 +37,19 @@ void sl_auth_info_token(struct sl_auth_info *known, struct sl_tokens *tokens,
                         const struct sl_policy *policy,
                         const struct sl_request *request);
 
-/* ---- replay cache: keys of earlier requests and their answers.
- *
- * A key is claimed before its request is decided, and then finished with a
- * memo of the answer, or dropped. A request with the same key finds it running
- * in between, and the memo afterwards.
- *
- *     begin --> RUNNING --> finish --> DONE --> forgotten
- *                  |                             (life over, no room, or as
- *                  +------> drop                  often repeated as may be)
+/* ---- replay cache: the memory of repeats of one process (store/repeats.h).
  *
  * Keys are keyed fingerprints, so that a client cannot guess the key of
  * another. Memory is bounded by a budget in bytes. The least recently used
  * entry is evicted first. A strict cache evicts only expired entries; without
- * room begin() returns FULL. Running entries always stay.
+ * room begin() returns FULL. Running entries always stay, whatever their
+ * `pending` is: they end with the process.
  *
  * Threads: any. Keys are divided into shards. Each has a lock, held while a
  * short list is searched.
  */
 
-#define SL_REPLAY_CACHE_MEMO 4096 /* bytes of a memo at most */
-
 struct sl_replay_cache;
-
-enum sl_replay_cache_found {
-    SL_REPLAY_CACHE_FIRST,   /* a new key: claimed */
-    SL_REPLAY_CACHE_RUNNING, /* its request is not answered yet */
-    SL_REPLAY_CACHE_OTHER,   /* the key was used by another request */
-    SL_REPLAY_CACHE_AGAIN,   /* with the memo of its answer */
-    SL_REPLAY_CACHE_FULL,    /* there is no room: not claimed */
-};
-
-struct sl_replay_cache_claim {
-    struct sl_hash128 key;         /* of the caller and its key */
-    struct sl_hash128 fingerprint; /* what must be the same in a repeat */
-    sl_ns until;                   /* when it expires */
-    uint32_t repeats;              /* answered by one memo */
-};
 
 SL_MUST_USE int sl_replay_cache_open(size_t bytes, bool strict,
                                      const struct sl_alloc *alloc,
@@ -88,19 +65,31 @@ void sl_replay_cache_resize(struct sl_replay_cache *once, size_t bytes);
 
 /* Looks for a key. A FIRST key is claimed, unless `look`. AGAIN copies at most
  * `size` bytes of the memo to `memo` and sets *ret_len. */
-enum sl_replay_cache_found
-sl_replay_cache_begin(struct sl_replay_cache *once,
-                      const struct sl_replay_cache_claim *claim, sl_ns now,
-                      bool look, void *memo, size_t size, size_t *ret_len);
+enum sl_repeat_found sl_replay_cache_begin(struct sl_replay_cache *once,
+                                           const struct sl_repeat_claim *claim,
+                                           sl_ns now, bool look, void *memo,
+                                           size_t size, size_t *ret_len);
 
 /* Completes a claim. Without memory it is dropped. */
 void sl_replay_cache_finish(struct sl_replay_cache *once,
-                            const struct sl_replay_cache_claim *claim,
+                            const struct sl_repeat_claim *claim,
                             const void *memo, size_t len);
+
+/* Writes a completed entry, whatever was there. */
+void sl_replay_cache_put(struct sl_replay_cache *once,
+                         const struct sl_repeat_claim *claim, const void *memo,
+                         size_t len);
+
+/* Reads the entries of cache `which` in the file that have not ended, and
+ * writes to it from now on; before the first claim. */
+struct sl_replay_file;
+void sl_replay_cache_load(struct sl_replay_cache *once,
+                          struct sl_replay_file *file, unsigned which,
+                          sl_ns now);
 
 /* Removes a claim. */
 void sl_replay_cache_drop(struct sl_replay_cache *once,
-                          const struct sl_replay_cache_claim *claim);
+                          const struct sl_repeat_claim *claim);
 
 /* O(shards). */
 struct sl_replay_cache_stats {
@@ -240,6 +229,13 @@ struct sl_guard_key {
 
 #define SL_RUNNING 4 /* guards of one request */
 
+/* The keys of a request, by which it may be a repeat. */
+enum sl_decision_claims {
+    SL_CLAIM_WEBHOOK, /* a verified message: its id, time and body */
+    SL_CLAIM_REPEAT,  /* an idempotency key, or `dedupe` */
+    SL_DECISION_CLAIMS
+};
+
 struct sl_decision {
     /* The verdict. */
     bool not_limited; /* enabled: false, mode: off, or a route without limits:
@@ -295,12 +291,15 @@ struct sl_decision {
 
     bool on_local;  /* taken from the local table */
     unsigned share; /* on_local: daemons that share a limit */
-    /* Claims in the replay caches; idempotency.c, precheck.c. */
-    bool webhook_verified, webhook_claimed, webhook_kept;
-    bool repeat_wanted, repeat_claimed, repeat_kept;
-    struct sl_replay_cache_claim webhook, repeat;
-    /* Claims of a check that waits: kept while it is evaluated again. */
-    struct sl_replay_cache_claim kept_webhook, kept_repeat;
+    /* Claims in the memory of repeats; idempotency.c. */
+    bool webhook_verified;
+    struct sl_decision_claim {
+        bool wanted;  /* the request has this key */
+        bool claimed; /* and decides now */
+        bool kept;    /* `before` is claimed: the check has waited, and is
+                       * evaluated again */
+        struct sl_repeat_claim claim, before;
+    } claims[SL_DECISION_CLAIMS];
 
     bool spend;       /* false: explain, which takes nothing */
     sl_ns hold_asked; /* these are of the first request */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "engine/engine_int.h"
 #include "policy/policy.h"
 
@@ -110,6 +111,20 @@ static int check_store(const struct sl_engine *engine,
 #define REPEATS_BYTES ((size_t)16 << 20)
 #define REPLAYS_BYTES ((size_t)8 << 20)
 
+#define FILE_BYTES ((size_t)16 << 20)
+
+static int open_cache(struct sl_engine *engine, unsigned which, size_t bytes)
+{
+    int err = sl_replay_cache_open(bytes, which == SL_CLAIM_WEBHOOK,
+                                   engine->alloc, &engine->caches[which]);
+
+    if (!err && engine->file)
+        sl_replay_cache_load(engine->caches[which], engine->file, which,
+                             engine->now ? engine->now(engine->now_ctx)
+                                         : sl_clock_wall());
+    return err;
+}
+
 /* Opens the replay caches. Any request may have a key, so repeats always have
  * one. */
 static int open_caches(struct sl_engine *engine, const struct sl_policy *policy,
@@ -117,16 +132,23 @@ static int open_caches(struct sl_engine *engine, const struct sl_policy *policy,
 {
     size_t bytes =
         policy->server.idempotency ? policy->server.idempotency : REPEATS_BYTES;
+    struct sl_replay_cache **caches = engine->caches;
     int err = 0;
 
-    if (!engine->repeats)
-        err =
-            sl_replay_cache_open(bytes, false, engine->alloc, &engine->repeats);
+    if (engine->shared)
+        return 0;
+    if (engine->repeats_path && !engine->file) {
+        err = sl_replay_file_open(engine->repeats_path, FILE_BYTES,
+                                  engine->alloc, &engine->file, diag);
+        if (err)
+            return err;
+    }
+    if (!caches[SL_CLAIM_REPEAT])
+        err = open_cache(engine, SL_CLAIM_REPEAT, bytes);
     else
-        sl_replay_cache_resize(engine->repeats, bytes);
-    if (!err && policy->guarded && !engine->replays)
-        err = sl_replay_cache_open(REPLAYS_BYTES, true, engine->alloc,
-                                   &engine->replays);
+        sl_replay_cache_resize(caches[SL_CLAIM_REPEAT], bytes);
+    if (!err && policy->guarded && !caches[SL_CLAIM_WEBHOOK])
+        err = open_cache(engine, SL_CLAIM_WEBHOOK, REPLAYS_BYTES);
     return err ? sl_diag_error(diag, err, "out of memory") : 0;
 }
 
@@ -243,6 +265,18 @@ int sl_engine_backlog(struct sl_engine *engine, struct sl_str name,
     return err ? sl_diag_error(diag, err, "the policy has no backlog \"%.*s\"",
                                SL_STR_ARG(name))
                : 0;
+}
+
+void sl_engine_backlog_heard(struct sl_engine *engine, struct sl_str name,
+                             uint64_t depth, sl_ns at)
+{
+    const struct reported *known;
+
+    pthread_mutex_lock(&engine->lock);
+    known = find(engine, name);
+    if (!known || known->at < at)
+        (void)!report(engine, name, depth, at);
+    pthread_mutex_unlock(&engine->lock);
 }
 
 /* ---- switches ---- */
@@ -392,8 +426,12 @@ int sl_engine_open(const struct sl_engine_options *options,
     engine->fault = options->fault;
     engine->fault_ctx = options->fault_ctx;
     engine->store = options->store;
+    engine->shared = options->repeats;
+    engine->repeats_path = options->repeats_path;
     pthread_mutex_init(&engine->lock, NULL);
-    err = sl_debts_open(alloc, &engine->debts);
+    err = sl_hash_key_make(&engine->owner_key);
+    if (!err)
+        err = sl_debts_open(alloc, &engine->debts);
     if (!err)
         err = sl_queues_open(alloc, &engine->queues);
     if (err)
@@ -415,8 +453,9 @@ void sl_engine_close(struct sl_engine *engine)
         return;
     sl_active_policy_release(atomic_load(&engine->active));
     sl_debts_close(engine->debts);
-    sl_replay_cache_close(engine->repeats);
-    sl_replay_cache_close(engine->replays);
+    for (unsigned i = 0; i < SL_DECISION_CLAIMS; i++)
+        sl_replay_cache_close(engine->caches[i]);
+    sl_replay_file_close(engine->file);
     sl_queues_close(engine->queues);
     sl_store_close(engine->store);
     sl_store_close(engine->local);
@@ -665,8 +704,8 @@ int sl_engine_forget(struct sl_engine *engine, struct sl_diag *diag)
         return err;
     }
     sl_debts_forget(engine->debts);
-    sl_replay_cache_forget(engine->repeats);
-    sl_replay_cache_forget(engine->replays);
+    for (unsigned i = 0; i < SL_DECISION_CLAIMS; i++)
+        sl_replay_cache_forget(engine->caches[i]);
     engine->reported_count = 0;
     apply_backlogs(engine, atomic_load(&engine->active));
     sl_store_close(local);

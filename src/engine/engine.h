@@ -12,6 +12,12 @@
 
 struct sl_engine_options {
     struct sl_store *store; /* taken over: closed with the engine */
+    /* The shared memory of repeats, which outlives the engine. NULL: that of
+     * this process. */
+    struct sl_repeats *repeats;
+    const char *repeats_path; /* without `repeats`: the file that keeps them
+                               * over a restart, which outlives the engine;
+                               * NULL: none */
     const struct sl_alloc *alloc;
     /* The clock of the local table. NULL: the system's. */
     sl_ns (*now)(void *ctx);
@@ -60,6 +66,14 @@ bool sl_engine_is_kept(struct sl_engine *engine, struct sl_str name);
 SL_MUST_USE int sl_engine_backlog(struct sl_engine *engine, struct sl_str name,
                                   uint64_t depth, sl_ns now,
                                   struct sl_diag *diag);
+
+/* Writes a report to the memory of repeats, for other daemons and for the next
+ * start; reads the reports there that are newer. On the loop's thread. The
+ * answers come later. */
+void sl_engine_backlog_share(struct sl_engine *engine, struct sl_loop *loop,
+                             struct sl_str name, uint64_t depth, sl_ns now);
+void sl_engine_backlog_refresh(struct sl_engine *engine, struct sl_loop *loop,
+                               sl_ns now);
 
 /* Is the store shared with other processes? */
 bool sl_engine_is_shared(const struct sl_engine *engine);

@@ -110,6 +110,11 @@ void sl_decision_conclude(struct sl_decision *decision);
  * numbers (`no_numbers`), or uses the default plan; outage.c. */
 void sl_outage_conclude_unsure(struct sl_decision *decision);
 
+/* The memory of repeats has failed. Refuses if `on_store_failure` is `deny`;
+ * otherwise the request is decided without its key, and `degraded`; outage.c.
+ */
+void sl_outage_conclude_repeat(struct sl_check *check);
+
 /* The store has failed: allows or refuses, by `on_store_failure`. True if the
  * take was filled for the local table instead; outage.c. */
 bool sl_outage_conclude(struct sl_check *check);
@@ -249,8 +254,14 @@ struct sl_engine {
     unsigned reported_count;
     struct sl_debts *debts;
     struct sl_queues *queues;
-    /* Opened when the first policy needs them; closed with the engine. */
-    struct sl_replay_cache *repeats, *replays;
+    struct sl_repeats *shared; /* memory of repeats; NULL: the caches */
+    /* Opened when the first policy needs them; closed with the engine. By
+     * claim. */
+    struct sl_replay_cache *caches[SL_DECISION_CLAIMS];
+    const char *repeats_path; /* of the file of the caches; NULL: none */
+    struct sl_replay_file *file;
+    struct sl_hash_key owner_key; /* owners of claims: a hash of the number */
+    _Atomic uint64_t owner_count;
     _Atomic unsigned nodes; /* 0: unknown; see sl_engine_local_share() */
 };
 
@@ -294,10 +305,11 @@ SL_MUST_USE bool sl_usage_report_look(struct sl_engine *engine,
 
 /* ---- prechecks and idempotency; precheck.c, idempotency.c.
  *
- *     sl_precheck_run()       for each route: refused, or not
- *     sl_idempotency_claim()  the key of repeats, if any, and a fingerprint
- *     sl_idempotency_begin()  before the take: there may be an answer already
- *     sl_precheck_commit()    after the decision: keeps or drops the claims
+ *     sl_precheck_run()         for each route: refused, or not
+ *     sl_idempotency_claim()    the key of repeats, if any, and a fingerprint
+ *     sl_idempotency_begin()    before the take: there may be an answer already
+ *     sl_idempotency_finish()   after the decision: keeps the answer
+ *     sl_idempotency_drop()     at the end: drops the claims that are left
  */
 
 /* False if the request was refused. */
@@ -308,20 +320,82 @@ SL_MUST_USE bool sl_precheck_run(struct sl_check *check,
 void sl_idempotency_claim(struct sl_check *check,
                           const struct sl_prechecks *guards);
 
-/* True if the request is answered: as before, or refused. */
+/* Claims the keys of the decision. False if the memory has not answered yet; it
+ * then resumes the check. Afterwards the request is a repeat and answered
+ * (`replayed`), refused, or new. */
 SL_MUST_USE bool sl_idempotency_begin(struct sl_check *check);
 
-void sl_precheck_commit(struct sl_check *check, int err);
+/* Completes the claims of an allowed request. False as above. */
+SL_MUST_USE bool sl_idempotency_finish(struct sl_check *check);
+
+void sl_idempotency_drop(struct sl_check *check);
 
 /* Keeps the claims of a waiting check while it is evaluated again: called with
  * `keep` before the decision is cleared, and without after it. */
-void sl_precheck_retry(struct sl_decision *decision, bool keep);
+void sl_idempotency_retry(struct sl_decision *decision, bool keep);
 
-static inline bool sl_claims_same(const struct sl_replay_cache_claim *a,
-                                  const struct sl_replay_cache_claim *b)
-{
-    return sl_hash128_eq(a->key, b->key);
-}
+/* A call to the memory of this process. */
+void sl_idempotency_cache(struct sl_replay_cache *cache,
+                          struct sl_repeat_call *call);
+
+/* The secret of fingerprints in claims. */
+const struct sl_hash_key *sl_idempotency_secret(const struct sl_check *check);
+
+/* ---- the replay caches in a file; replay_file.c ---- */
+
+struct sl_replay_file;
+
+/* Opens a file of `size` bytes, or creates it. */
+SL_MUST_USE int sl_replay_file_open(const char *path, size_t size,
+                                    const struct sl_alloc *alloc,
+                                    struct sl_replay_file **ret,
+                                    struct sl_diag *diag);
+void sl_replay_file_close(struct sl_replay_file *file); /* NULL is allowed */
+
+/* Adds a completed entry of cache `which`. From any thread. */
+void sl_replay_file_add(struct sl_replay_file *file, unsigned which,
+                        const struct sl_repeat_claim *claim, const void *memo,
+                        size_t len);
+
+/* Calls `each` for all entries, from the oldest to the last. */
+typedef void sl_replay_file_f(void *ctx, unsigned which,
+                              const struct sl_repeat_claim *claim,
+                              const void *memo, size_t len);
+void sl_replay_file_each(const struct sl_replay_file *file,
+                         sl_replay_file_f *each, void *ctx);
+
+/* Another daemon, or this one before its restart, has the report. It counts if
+ * it is newer; engine.c. */
+void sl_engine_backlog_heard(struct sl_engine *engine, struct sl_str name,
+                             uint64_t depth, sl_ns at);
+
+/* ---- the memo of an answer; idempotency.c.
+ *
+ * Numbers in decimal digits, separated by spaces: the version, what belongs to
+ * the decision, and what belongs to each limit. Other versions may read it.
+ */
+
+struct sl_repeat_memo {
+    sl_ns now;
+    bool degraded, no_numbers;
+    sl_ns hold_for;
+    char hold[SL_HOLD_TEXT];
+    unsigned count;
+    struct sl_repeat_memo_item {
+        uint64_t rule; /* a fingerprint of its name */
+        struct sl_answer answer;
+        sl_ns next_in;
+        uint64_t overage_units;
+        bool allowed, overage, untracked, uncapped;
+    } items[SL_PARTS];
+};
+
+/* Writes at most SL_REPEAT_MEMO bytes; returns their number. */
+size_t sl_repeat_memo_write(const struct sl_repeat_memo *memo, char *out);
+
+/* False if it is malformed, or of a later version. */
+SL_MUST_USE bool sl_repeat_memo_read(struct sl_str text,
+                                     struct sl_repeat_memo *ret);
 
 /* Adds a text to a fingerprint of several texts. */
 struct sl_hash128 sl_fingerprint_add(const struct sl_hash_key *secret,

@@ -1,8 +1,15 @@
 /* idempotency.c -- a repeated request is answered as before and takes nothing.
  *
- * The key of a request is its own, or in the header that its route names. The
- * answers of the store are remembered, with their time; the verdict is made
- * from them again, so that it is the same in every protocol.
+ * The key of a request is its own, or in the header or body that its route
+ * names, or it is a verified webhook. The answers of the store are remembered,
+ * with their time; the verdict is made from them again, so that it is the same
+ * in every protocol.
+ *
+ * The memory is shared by all daemons if they share a store or a database
+ * (store/repeats.h), else it is a cache of this process. A key is claimed
+ * before the take, and completed with the answer before that is returned. So a
+ * request is charged a second time only if the first was never answered: its
+ * daemon died, and SL_REPEAT_PENDING is over.
  *
  * Rules. (test/unit/engine/guard.c and test/flow/g02-repeats.flow check each by
  * number.)
@@ -11,37 +18,143 @@
  *   (3) The same key with another fingerprint is refused, and so is a key whose
  *       request is running.
  *   (4) A repeat takes from no limit.
- *   (5) A client chooses the key in a header, so one take answers only as many
- *       repeats as the route says.
+ *   (5) A client chooses the key in a header or body, so one take answers only
+ *       as many repeats as the route says.
+ *   (6) While the memory does not answer, `on_store_failure: deny` refuses; any
+ *       other decides without the key, and the verdict says `degraded`.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/engine_int.h"
+#include "wire/json.h"
 
 #define LIFE  SL_DAY /* of keys of requests */
 #define RETRY SL_S
 
-/* What is remembered of a limit. */
-struct item {
-    uint64_t rule; /* a fingerprint of its name */
-    struct sl_answer answer;
-    sl_ns next_in;
-    uint64_t overage_units;
-    bool allowed, overage, untracked, uncapped;
-};
+/* ---- memos ---- */
 
-/* What is remembered of a decision; the items follow. */
-struct memo {
-    sl_ns now;
-    uint32_t count;
-    bool degraded, no_numbers;
-    sl_ns hold_for;
-    char hold[SL_HOLD_TEXT];
-};
+#define VERSION 1
+#define HEAD    200 /* bytes of the part before the items at most */
+#define ITEM    300 /* and of an item */
 
-_Static_assert(sizeof(struct memo) + SL_PARTS * sizeof(struct item) <=
-                   SL_REPLAY_CACHE_MEMO,
+_Static_assert(HEAD + SL_PARTS * ITEM <= SL_REPEAT_MEMO,
                "the memo of a full set fits");
+
+size_t sl_repeat_memo_write(const struct sl_repeat_memo *memo, char *out)
+{
+    int len =
+        snprintf(out, HEAD, "%d %" PRId64 " %d %d %" PRId64 " %s %u", VERSION,
+                 memo->now, memo->degraded, memo->no_numbers, memo->hold_for,
+                 memo->hold[0] ? memo->hold : "-", memo->count);
+
+    for (unsigned i = 0; i < memo->count; i++) {
+        const struct sl_repeat_memo_item *m = &memo->items[i];
+        const struct sl_answer *a = &m->answer;
+
+        len += snprintf(
+            out + len, ITEM,
+            " %" PRIu64 " %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64
+            " %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %d %d %d %d",
+            m->rule, (int)a->outcome, a->limit, a->capacity, a->remaining,
+            a->retry_in, a->reset_in, a->wait, m->next_in, m->overage_units,
+            m->allowed, m->overage, m->untracked, m->uncapped);
+    }
+    return (size_t)len;
+}
+
+/* Reading: the first error is kept. */
+struct memo_reader {
+    struct sl_str text;
+    bool bad;
+};
+
+static struct sl_str next_word(struct memo_reader *r)
+{
+    size_t len = 0;
+    struct sl_str word;
+
+    while (len < r->text.len && r->text.at[len] != ' ')
+        len++;
+    word = (struct sl_str){r->text.at, len};
+    r->bad |= len == 0;
+    r->text = sl_str_from(r->text, len < r->text.len ? len + 1 : len);
+    return word;
+}
+
+static uint64_t next_number(struct memo_reader *r, uint64_t most)
+{
+    struct sl_str word = next_word(r);
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < word.len; i++) {
+        uint64_t digit = (uint64_t)(unsigned char)word.at[i] - '0';
+
+        if (digit > 9 || number > (most - digit) / 10) {
+            r->bad = true;
+            return 0;
+        }
+        number = number * 10 + digit;
+    }
+    return number;
+}
+
+/* -1 is SL_NS_NONE. */
+static sl_ns next_time(struct memo_reader *r)
+{
+    if (r->text.len >= 2 && memcmp(r->text.at, "-1", 2) == 0) {
+        r->bad |= next_word(r).len != 2;
+        return SL_NS_NONE;
+    }
+    return (sl_ns)next_number(r, INT64_MAX);
+}
+
+static bool next_flag(struct memo_reader *r)
+{
+    return next_number(r, 1) == 1;
+}
+
+static void read_item(struct memo_reader *r, struct sl_repeat_memo_item *m)
+{
+    m->rule = next_number(r, UINT64_MAX);
+    m->answer.outcome = (enum sl_outcome)next_number(r, SL_NEVER);
+    m->answer.limit = next_number(r, UINT64_MAX);
+    m->answer.capacity = next_number(r, UINT64_MAX);
+    m->answer.remaining = next_number(r, UINT64_MAX);
+    m->answer.retry_in = next_time(r);
+    m->answer.reset_in = next_time(r);
+    m->answer.wait = next_time(r);
+    m->next_in = next_time(r);
+    m->overage_units = next_number(r, UINT64_MAX);
+    m->allowed = next_flag(r);
+    m->overage = next_flag(r);
+    m->untracked = next_flag(r);
+    m->uncapped = next_flag(r);
+}
+
+bool sl_repeat_memo_read(struct sl_str text, struct sl_repeat_memo *ret)
+{
+    struct memo_reader r = {.text = text};
+    struct sl_str hold;
+
+    if (next_number(&r, VERSION) != VERSION)
+        return false;
+    ret->now = next_time(&r);
+    ret->degraded = next_flag(&r);
+    ret->no_numbers = next_flag(&r);
+    ret->hold_for = next_time(&r);
+    hold = next_word(&r);
+    if (r.bad || hold.len >= sizeof(ret->hold))
+        return false;
+    memset(ret->hold, 0, sizeof(ret->hold));
+    if (!sl_str_eq(hold, SL_STR("-")))
+        memcpy(ret->hold, hold.at, hold.len);
+    ret->count = (unsigned)next_number(&r, SL_PARTS);
+    for (unsigned i = 0; i < ret->count && !r.bad; i++)
+        read_item(&r, &ret->items[i]);
+    return !r.bad && r.text.len == 0;
+}
 
 /* ---- keys ---- */
 
@@ -137,66 +250,99 @@ static void add_request(struct print *print, const struct sl_request *request)
 
 /* ---- claiming ---- */
 
+const struct sl_hash_key *sl_idempotency_secret(const struct sl_check *c)
+{
+    static const struct sl_hash_key none;
+    const struct sl_repeats *shared = c->engine->shared;
+    const struct sl_hash_key *secret =
+        shared ? shared->secret(shared) : c->secret;
+
+    return secret ? secret : &none; /* none: the memory will fail */
+}
+
+/* Begins the key of a claim. Policies that share a store differ in `env`. */
+static struct print begin_key(const struct sl_check *c, uint64_t kind)
+{
+    struct print key = {
+        sl_idempotency_secret(c), {kind, 0}
+    };
+
+    add_text(&key, c->decision.policy->env);
+    return key;
+}
+
+static void want(struct sl_check *c, const struct print *key,
+                 const struct print *fingerprint, sl_ns life, uint32_t repeats)
+{
+    struct sl_decision_claim *claim = &c->decision.claims[SL_CLAIM_REPEAT];
+
+    claim->claim = (struct sl_repeat_claim){
+        .key = key->hash,
+        .fingerprint = fingerprint->hash,
+        .until = c->decision.now + life,
+        .repeats = repeats,
+    };
+    claim->wanted = true;
+}
+
 static void claim_given(struct sl_check *c)
 {
-    struct sl_decision *d = &c->decision;
     const struct sl_request *request = c->request;
-    struct print key =
-                     {
-                         c->secret, {1, 0}
-    },
-                 print = {c->secret, {0, 0}};
+    struct print key = begin_key(c, 1);
+    struct print print = {
+        sl_idempotency_secret(c), {0, 0}
+    };
 
     add_caller(&key, c);
     add_text(&key, unquote(request->idempotency_key));
     add_number(&key, request->idempotency_index);
     add_request(&print, request);
-    d->repeat = (struct sl_replay_cache_claim){
-        .key = key.hash,
-        .fingerprint = print.hash,
-        .until = d->now + LIFE,
-        .repeats = UINT32_MAX,
-    };
-    d->repeat_wanted = true;
+    want(c, &key, &print, LIFE, UINT32_MAX);
 }
 
-static void claim_header(struct sl_check *c, const struct sl_dedupe *dedupe)
+/* The value of a header, or of a member of the body. */
+static struct sl_str find_id(struct sl_check *c, const struct sl_dedupe *dedupe)
 {
-    struct sl_decision *d = &c->decision;
-    struct sl_str value =
-        unquote(sl_request_single(c->request, dedupe->header));
-    struct print key =
-                     {
-                         c->secret, {2, 0}
-    },
-                 print = {c->secret, {0, 0}};
+    const struct sl_request *request = c->request;
+    struct sl_str value = {"", 0};
 
-    if (value.len == 0)
+    if (dedupe->pointer.len == 0)
+        return unquote(sl_request_single(request, dedupe->header));
+    if (request->has_body && request->body.len <= SL_DEDUPE_BODY &&
+        sl_json_find(request->body, dedupe->pointer, &c->decision.arena,
+                     &value) == SL_JSON_FIND_NO_MEMORY)
+        c->no_memory = true;
+    return value;
+}
+
+static void claim_dedupe(struct sl_check *c, const struct sl_dedupe *dedupe)
+{
+    struct sl_str id = find_id(c, dedupe);
+    struct print key = begin_key(c, 2);
+    struct print print = {
+        sl_idempotency_secret(c), {0, 0}
+    };
+
+    if (id.len == 0)
         return;
     add_caller(&key, c);
-    add_text(&key, d->route->text);
-    add_text(&key, value);
+    add_text(&key, c->decision.route->text);
+    add_text(&key, id);
     for (unsigned i = 0; i < dedupe->trait_count; i++)
         add_field(&print, c->request, &dedupe->traits[i]);
-    d->repeat = (struct sl_replay_cache_claim){
-        .key = key.hash,
-        .fingerprint = print.hash,
-        .until = d->now + dedupe->life,
-        .repeats = dedupe->repeats, /* (5) */
-    };
-    d->repeat_wanted = true;
+    want(c, &key, &print, dedupe->life, dedupe->repeats); /* (5) */
 }
 
 void sl_idempotency_claim(struct sl_check *c, const struct sl_prechecks *guards)
 {
     struct sl_decision *d = &c->decision;
 
-    if (d->repeat_wanted || d->side_count != 1)
+    if (d->claims[SL_CLAIM_REPEAT].wanted || d->side_count != 1)
         return;
     if (c->request->idempotency_key.len > 0)
         claim_given(c);
     else if (guards && guards->dedupe.written)
-        claim_header(c, &guards->dedupe);
+        claim_dedupe(c, &guards->dedupe);
 }
 
 /* ---- repeats ---- */
@@ -208,44 +354,159 @@ static uint64_t rule_print(const struct sl_limit_view *shown)
     return sl_hash64(&plain, shown->rule->name);
 }
 
-static bool fits(const struct sl_decision *d, const struct memo *memo,
-                 const struct item *items)
+static bool fits(const struct sl_decision *d, const struct sl_repeat_memo *memo)
 {
     if (memo->count != d->shown_count)
         return false;
     for (unsigned i = 0; i < memo->count; i++)
-        if (items[i].rule != rule_print(&d->shown[i]))
+        if (memo->items[i].rule != rule_print(&d->shown[i]))
             return false;
     return true;
 }
 
-/* (4) If the policy has changed, the repeat passes without numbers. */
-static void answer_again(struct sl_decision *d, const unsigned char *bytes)
+/* (4) If the policy has changed, or the memo was written by a later version,
+ * the repeat passes without numbers. */
+static void answer_again(struct sl_decision *d, struct sl_str text)
 {
-    struct item items[SL_PARTS];
-    struct memo memo;
+    struct sl_repeat_memo memo;
 
-    memcpy(&memo, bytes, sizeof(memo));
-    memcpy(items, bytes + sizeof(memo), memo.count * sizeof(items[0]));
     d->replayed = true;
+    if (!sl_repeat_memo_read(text, &memo))
+        memo = (struct sl_repeat_memo){.now = d->now, .no_numbers = true};
     d->now = memo.now;
     d->degraded = memo.degraded;
     d->hold_for = memo.hold_for;
     memcpy(d->hold, memo.hold, sizeof(d->hold));
-    d->no_numbers = memo.no_numbers || !fits(d, &memo, items);
+    d->no_numbers = memo.no_numbers || !fits(d, &memo);
     for (unsigned i = 0; i < d->shown_count && !d->no_numbers; i++) {
+        const struct sl_repeat_memo_item *item = &memo.items[i];
         struct sl_limit_view *shown = &d->shown[i];
 
-        shown->answer = items[i].answer;
-        shown->next_in = items[i].next_in;
-        shown->overage_units = items[i].overage_units;
-        shown->allowed = items[i].allowed;
-        shown->overage = items[i].overage;
-        shown->untracked = items[i].untracked;
-        shown->uncapped = items[i].uncapped;
+        shown->answer = item->answer;
+        shown->next_in = item->next_in;
+        shown->overage_units = item->overage_units;
+        shown->allowed = item->allowed;
+        shown->overage = item->overage;
+        shown->untracked = item->untracked;
+        shown->uncapped = item->uncapped;
         shown->has_candidate = false;
     }
     sl_decision_conclude(d);
+}
+
+static size_t write_memo(const struct sl_decision *d, char *out)
+{
+    struct sl_repeat_memo memo = {.now = d->now,
+                                  .count = d->shown_count,
+                                  .degraded = d->degraded,
+                                  .no_numbers = d->no_numbers,
+                                  .hold_for = d->hold_for};
+
+    memcpy(memo.hold, d->hold, sizeof(memo.hold));
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        const struct sl_limit_view *shown = &d->shown[i];
+
+        memo.items[i] =
+            (struct sl_repeat_memo_item){.rule = rule_print(shown),
+                                         .answer = shown->answer,
+                                         .next_in = shown->next_in,
+                                         .overage_units = shown->overage_units,
+                                         .allowed = shown->allowed,
+                                         .overage = shown->overage,
+                                         .untracked = shown->untracked,
+                                         .uncapped = shown->uncapped};
+    }
+    return sl_repeat_memo_write(&memo, out);
+}
+
+/* ---- calls to the memory ---- */
+
+static void on_called(struct sl_repeat_call *call)
+{
+    struct sl_check *c = call->ctx;
+
+    c->answered = true;
+    if (!c->sending)
+        sl_check_resume(c);
+}
+
+void sl_idempotency_cache(struct sl_replay_cache *cache,
+                          struct sl_repeat_call *call)
+{
+    call->err = 0;
+    switch (call->op) {
+    case SL_REPEAT_BEGIN:
+    case SL_REPEAT_LOOK:
+        call->found = sl_replay_cache_begin(
+            cache, &call->claim, call->now, call->op == SL_REPEAT_LOOK,
+            call->memo, SL_REPEAT_MEMO, &call->len);
+        break;
+    case SL_REPEAT_FINISH:
+        sl_replay_cache_finish(cache, &call->claim, call->memo, call->len);
+        break;
+    case SL_REPEAT_DROP:
+        sl_replay_cache_drop(cache, &call->claim);
+        return;
+    case SL_REPEAT_PUT:
+        sl_replay_cache_put(cache, &call->claim, call->memo, call->len);
+        break;
+    }
+    call->done(call);
+}
+
+static void send(struct sl_check *c, unsigned which)
+{
+    struct sl_repeats *shared = c->engine->shared;
+
+    if (!shared) {
+        sl_idempotency_cache(c->engine->caches[which], &c->repeat);
+    } else if (shared->secret(shared)) {
+        shared->call(shared, &c->repeat);
+    } else if (c->repeat.op != SL_REPEAT_DROP) {
+        c->repeat.err = SLUICE_ESTORE;
+        c->repeat.done(&c->repeat);
+    }
+}
+
+static void fill(struct sl_check *c, unsigned which, enum sl_repeat_op op)
+{
+    struct sl_decision *d = &c->decision;
+
+    c->repeat = (struct sl_repeat_call){
+        .op = op,
+        .claim = d->claims[which].claim,
+        .now = c->request->now,
+        .loop = c->engine_ctx->loop,
+        .done = on_called,
+        .ctx = c,
+    };
+}
+
+/* Starts a call. True if it was answered at once. */
+static bool start(struct sl_check *c, unsigned which, enum sl_repeat_op op)
+{
+    fill(c, which, op);
+    c->repeat.memo = sl_arena_take(&c->decision.arena, SL_REPEAT_MEMO);
+    if (!c->repeat.memo) {
+        c->repeat.err = SLUICE_ENOMEM;
+        return true;
+    }
+    if (op == SL_REPEAT_FINISH)
+        c->repeat.len = write_memo(&c->decision, c->repeat.memo);
+    else if (c->decision.take.deadline > 0)
+        c->repeat.deadline = c->decision.take.deadline;
+    c->sending = true;
+    send(c, which);
+    c->sending = false;
+    return c->answered;
+}
+
+static void drop(struct sl_check *c, unsigned which,
+                 const struct sl_repeat_claim *claim)
+{
+    fill(c, which, SL_REPEAT_DROP);
+    c->repeat.claim = *claim;
+    send(c, which);
 }
 
 static void refuse(struct sl_decision *d, enum sl_reason reason, sl_ns retry)
@@ -255,103 +516,141 @@ static void refuse(struct sl_decision *d, enum sl_reason reason, sl_ns retry)
         d->retry_in = retry;
 }
 
+/* The owner of a claim, for the shared memory. */
+static uint64_t make_owner(struct sl_engine *engine)
+{
+    uint64_t n = atomic_fetch_add_explicit(&engine->owner_count, 1,
+                                           memory_order_relaxed);
+
+    return sl_hash64(&engine->owner_key,
+                     (struct sl_str){(const char *)&n, sizeof(n)});
+}
+
+/* The claim was answered. */
+static void found(struct sl_check *c, unsigned which)
+{
+    struct sl_decision *d = &c->decision;
+    const struct sl_repeat_call *call = &c->repeat;
+
+    switch (call->found) {
+    case SL_REPEAT_FIRST:
+        d->claims[which].claimed = d->spend;
+        break;
+    case SL_REPEAT_RUNNING:
+        refuse(d, SL_REASON_RUNNING, RETRY);
+        break;
+    case SL_REPEAT_OTHER:
+        refuse(d, SL_REASON_REUSED, SL_NS_NONE);
+        break;
+    case SL_REPEAT_AGAIN:
+        answer_again(d, (struct sl_str){call->memo, call->len});
+        break;
+    case SL_REPEAT_FULL:
+        if (which == SL_CLAIM_WEBHOOK) {
+            d->webhook_fault = SL_WEBHOOK_TOO_MANY;
+            d->webhook_verified = false;
+            refuse(d, SL_REASON_WEBHOOKS_FULL, RETRY);
+        }
+        break; /* all entries are running: decide and take */
+    }
+}
+
+/* (6) It may have been claimed nevertheless. */
+static void failed(struct sl_check *c, unsigned which)
+{
+    if (c->decision.spend)
+        drop(c, which, &c->decision.claims[which].claim);
+    sl_outage_conclude_repeat(c);
+}
+
+/* Claims a key; false: not answered yet. */
+static bool begin_one(struct sl_check *c, unsigned which)
+{
+    struct sl_decision *d = &c->decision;
+    struct sl_decision_claim *own = &d->claims[which];
+
+    if (!own->wanted)
+        return true;
+    if (own->kept && sl_hash128_eq(own->before.key, own->claim.key)) {
+        own->claim.owner = own->before.owner;
+        own->claimed = true;
+        own->kept = false;
+        return true;
+    }
+    if (!c->answered) {
+        own->claim.owner = make_owner(c->engine);
+        own->claim.pending =
+            d->now + SL_REPEAT_PENDING + sl_wait_check_longest(c);
+        if (!start(c, which, d->spend ? SL_REPEAT_BEGIN : SL_REPEAT_LOOK))
+            return false;
+    }
+    c->answered = false;
+    if (c->repeat.err)
+        failed(c, which);
+    else
+        found(c, which);
+    return true;
+}
+
 bool sl_idempotency_begin(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
-    struct sl_replay_cache *once =
-        c->active->engine ? c->active->engine->repeats : NULL;
-    unsigned char bytes[SL_REPLAY_CACHE_MEMO];
-    size_t len;
 
-    if (d->repeat_kept && sl_claims_same(&d->kept_repeat, &d->repeat)) {
-        d->repeat_claimed = true;
-        d->repeat_kept = false;
-        return false;
+    for (; c->claim_index < SL_DECISION_CLAIMS; c->claim_index++) {
+        if (!begin_one(c, c->claim_index))
+            return false;
+        if (d->replayed || d->reason != SL_REASON_NONE)
+            break;
     }
-    switch (sl_replay_cache_begin(once, &d->repeat, d->now, !d->spend, bytes,
-                                  sizeof(bytes), &len)) {
-    case SL_REPLAY_CACHE_FIRST:
-        d->repeat_claimed = d->spend;
-        break;
-    case SL_REPLAY_CACHE_RUNNING:
-        refuse(d, SL_REASON_RUNNING, RETRY);
-        break;
-    case SL_REPLAY_CACHE_OTHER:
-        refuse(d, SL_REASON_REUSED, SL_NS_NONE);
-        break;
-    case SL_REPLAY_CACHE_AGAIN:
-        answer_again(d, bytes);
-        return true;
-    case SL_REPLAY_CACHE_FULL:
-        break; /* all entries are running: decide and take */
-    }
-    return d->reason != SL_REASON_NONE;
+    return true;
 }
 
 /* ---- after the decision ---- */
 
-static void keep(struct sl_decision *d, struct sl_replay_cache *once)
+void sl_idempotency_retry(struct sl_decision *d, bool keep)
 {
-    unsigned char bytes[SL_REPLAY_CACHE_MEMO];
-    struct memo memo = {.now = d->now,
-                        .count = d->shown_count,
-                        .degraded = d->degraded,
-                        .no_numbers = d->no_numbers,
-                        .hold_for = d->hold_for};
+    for (unsigned i = 0; i < SL_DECISION_CLAIMS; i++) {
+        struct sl_decision_claim *own = &d->claims[i];
 
-    memcpy(memo.hold, d->hold, sizeof(memo.hold));
-    memcpy(bytes, &memo, sizeof(memo));
-    for (unsigned i = 0; i < d->shown_count; i++) {
-        const struct sl_limit_view *shown = &d->shown[i];
-        struct item item = {.rule = rule_print(shown),
-                            .answer = shown->answer,
-                            .next_in = shown->next_in,
-                            .overage_units = shown->overage_units,
-                            .allowed = shown->allowed,
-                            .overage = shown->overage,
-                            .untracked = shown->untracked,
-                            .uncapped = shown->uncapped};
-
-        memcpy(bytes + sizeof(memo) + i * sizeof(item), &item, sizeof(item));
+        if (keep && !own->kept) {
+            own->before = own->claim;
+            own->before.until = own->claimed ? own->claim.until : SL_NS_NONE;
+        } else if (!keep) {
+            own->kept = own->before.until != SL_NS_NONE;
+        }
     }
-    sl_replay_cache_finish(once, &d->repeat, bytes,
-                           sizeof(memo) + d->shown_count * sizeof(struct item));
 }
 
-void sl_precheck_retry(struct sl_decision *d, bool keep)
-{
-    static const struct sl_replay_cache_claim none;
-
-    if (keep) {
-        if (!d->webhook_kept)
-            d->kept_webhook = d->webhook_claimed ? d->webhook : none;
-        if (!d->repeat_kept)
-            d->kept_repeat = d->repeat_claimed ? d->repeat : none;
-        return;
-    }
-    d->webhook_kept = !sl_claims_same(&d->kept_webhook, &none);
-    d->repeat_kept = !sl_claims_same(&d->kept_repeat, &none);
-}
-
-void sl_precheck_commit(struct sl_check *c, int err)
+/* An answer that is not remembered is not exact for repeats: `degraded`. */
+bool sl_idempotency_finish(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
-    bool passed = !err && d->allowed;
 
-    if (d->repeat_claimed && passed)
-        keep(d, c->active->engine->repeats);
-    else if (d->repeat_claimed)
-        sl_replay_cache_drop(c->active->engine->repeats, &d->repeat); /* (1) */
-    if (d->webhook_claimed && passed)
-        sl_replay_cache_finish(c->active->engine->replays, &d->webhook, NULL,
-                               0);
-    else if (d->webhook_claimed)
-        sl_replay_cache_drop(c->active->engine->replays, &d->webhook);
-    /* Kept claims that the new policy does not use. */
-    if (d->repeat_kept)
-        sl_replay_cache_drop(c->active->engine->repeats, &d->kept_repeat);
-    if (d->webhook_kept)
-        sl_replay_cache_drop(c->active->engine->replays, &d->kept_webhook);
-    d->repeat_claimed = d->webhook_claimed = false;
-    d->repeat_kept = d->webhook_kept = false;
+    for (; c->claim_index < SL_DECISION_CLAIMS; c->claim_index++) {
+        struct sl_decision_claim *own = &d->claims[c->claim_index];
+
+        if (!own->claimed || !d->allowed)
+            continue; /* (1) */
+        if (!c->answered && !start(c, c->claim_index, SL_REPEAT_FINISH))
+            return false;
+        c->answered = false;
+        own->claimed = false;
+        d->degraded |= c->repeat.err != 0;
+    }
+    return true;
+}
+
+void sl_idempotency_drop(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+
+    for (unsigned i = 0; i < SL_DECISION_CLAIMS; i++) {
+        struct sl_decision_claim *own = &d->claims[i];
+
+        if (own->claimed)
+            drop(c, i, &own->claim); /* (1) */
+        if (own->kept)               /* the new policy does not use it */
+            drop(c, i, &own->before);
+        own->claimed = own->kept = false;
+    }
 }

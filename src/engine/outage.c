@@ -539,6 +539,17 @@ void sl_outage_conclude_unsure(struct sl_decision *d)
     }
 }
 
+void sl_outage_conclude_repeat(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+
+    d->degraded = true;
+    if (strictest_failure(d) != SL_FAILURE_DENY || d->charge || d->give_back)
+        return;
+    sl_decision_refuse(d, SL_REASON_STORE);
+    d->retry_in = sl_engine_retry_in(c->engine, c->engine_ctx->loop);
+}
+
 bool sl_outage_conclude(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;

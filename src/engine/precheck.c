@@ -1,7 +1,7 @@
 /* precheck.c -- checks of a request before its limits.
  *
- * A valid webhook is remembered until it expires, so that it does not pass
- * twice. It is claimed when it is verified, and kept if the request is allowed.
+ * A valid webhook is remembered until it expires, so that it is not handled
+ * twice: the same message is answered as before (idempotency.c).
  */
 #include <string.h>
 
@@ -57,42 +57,15 @@ static struct sl_hash128 print_message(const struct sl_check *c,
                                        const struct sl_webhook *message,
                                        struct sl_str seconds)
 {
-    const struct sl_str texts[] = {route->text, message->id, seconds,
-                                   message->body};
+    const struct sl_hash_key *secret = sl_idempotency_secret(c);
+    const struct sl_str texts[] = {SL_STR("webhook"), c->decision.policy->env,
+                                   route->text,       message->id,
+                                   seconds,           message->body};
     struct sl_hash128 fingerprint = {0, 0};
 
     for (size_t i = 0; i < SL_LEN(texts); i++)
-        fingerprint = sl_fingerprint_add(c->secret, fingerprint, texts[i]);
+        fingerprint = sl_fingerprint_add(secret, fingerprint, texts[i]);
     return fingerprint;
-}
-
-/* Claims the message. */
-static enum sl_webhook_fault remember(struct sl_check *c,
-                                      const struct sl_replay_cache_claim *claim)
-{
-    struct sl_decision *d = &c->decision;
-    struct sl_engine *engine = c->active->engine;
-    size_t len;
-
-    if (!engine || !engine->replays)
-        return SL_WEBHOOK_GOOD;
-    if (d->webhook_kept && sl_claims_same(&d->kept_webhook, claim)) {
-        d->webhook = *claim;
-        d->webhook_claimed = true;
-        d->webhook_kept = false;
-        return SL_WEBHOOK_GOOD;
-    }
-    switch (sl_replay_cache_begin(engine->replays, claim, d->now, !d->spend,
-                                  NULL, 0, &len)) {
-    case SL_REPLAY_CACHE_FIRST:
-        d->webhook = *claim;
-        d->webhook_claimed = d->spend;
-        return SL_WEBHOOK_GOOD;
-    case SL_REPLAY_CACHE_FULL:
-        return SL_WEBHOOK_TOO_MANY;
-    default:
-        return SL_WEBHOOK_REPLAYED;
-    }
 }
 
 static enum sl_webhook_fault verify_route(struct sl_check *c,
@@ -104,7 +77,7 @@ static enum sl_webhook_fault verify_route(struct sl_check *c,
         .id = {"", 0}
     };
     struct sl_webhook_seen seen;
-    struct sl_replay_cache_claim claim = {.repeats = UINT32_MAX};
+    struct sl_decision_claim *claim = &d->claims[SL_CLAIM_WEBHOOK];
     enum sl_webhook_fault fault = read_message(c->request, verify, &message);
 
     if (!fault && !c->known->webhook)
@@ -113,9 +86,15 @@ static enum sl_webhook_fault verify_route(struct sl_check *c,
         fault = c->known->webhook(&verify->rules, &message, d->now, &seen);
     if (fault)
         return fault;
-    claim.key = print_message(c, route, &message, seen.seconds);
-    claim.until = seen.until;
-    return d->webhook_claimed ? SL_WEBHOOK_GOOD : remember(c, &claim);
+    if (!claim->wanted) {
+        claim->claim = (struct sl_repeat_claim){
+            .key = print_message(c, route, &message, seen.seconds),
+            .until = seen.until,
+            .repeats = UINT32_MAX,
+        };
+        claim->wanted = true;
+    }
+    return SL_WEBHOOK_GOOD;
 }
 
 static void check_webhook(struct sl_check *c, const struct sl_route *route)
@@ -127,7 +106,7 @@ static void check_webhook(struct sl_check *c, const struct sl_route *route)
     d->webhook_fault = fault;
     if (!fault)
         return;
-    if (fault == SL_WEBHOOK_TOO_MANY || fault == SL_WEBHOOK_NO_MEMORY) {
+    if (fault == SL_WEBHOOK_NO_MEMORY) {
         sl_decision_refuse(d, SL_REASON_WEBHOOKS_FULL);
         d->retry_in = d->allowed ? d->retry_in : RETRY;
     } else {

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "engine/decision.h"
+#include "engine/engine_int.h"
 
 #define SHARDS   16
 #define BUCKETS  1024 /* of a shard: 16 MiB are some 40 records in each */
@@ -14,7 +14,7 @@
 struct record {
     LIST_ENTRY(record) chain;
     TAILQ_ENTRY(record) order; /* DONE only */
-    struct sl_replay_cache_claim claim;
+    struct sl_repeat_claim claim;
     bool running;
     uint32_t repeats; /* that this memo still answers */
     size_t len;
@@ -33,6 +33,9 @@ struct sl_replay_cache {
     struct shard shards[SHARDS];
     _Atomic size_t most; /* bytes of a shard */
     bool strict;
+    struct sl_replay_file *file; /* or NULL */
+    unsigned which;              /* of the caches in the file */
+    sl_ns loaded_at;
     const struct sl_alloc *alloc;
 };
 
@@ -42,19 +45,19 @@ static size_t size_of(size_t len)
 }
 
 static struct shard *shard_of(struct sl_replay_cache *once,
-                              const struct sl_replay_cache_claim *claim)
+                              const struct sl_repeat_claim *claim)
 {
     return &once->shards[claim->key.hi % SHARDS];
 }
 
 static struct chain *chain_of(struct shard *shard,
-                              const struct sl_replay_cache_claim *claim)
+                              const struct sl_repeat_claim *claim)
 {
     return &shard->buckets[claim->key.lo % BUCKETS];
 }
 
 static struct record *find(struct shard *shard,
-                           const struct sl_replay_cache_claim *claim)
+                           const struct sl_repeat_claim *claim)
 {
     struct record *record;
 
@@ -120,7 +123,7 @@ static bool make_room(struct sl_replay_cache *once, struct shard *shard,
 
 /* A new record, running, in its chain; NULL without room. */
 static struct record *add(struct sl_replay_cache *once, struct shard *shard,
-                          const struct sl_replay_cache_claim *claim, size_t len,
+                          const struct sl_repeat_claim *claim, size_t len,
                           sl_ns now)
 {
     struct record *record;
@@ -142,15 +145,15 @@ static struct record *add(struct sl_replay_cache *once, struct shard *shard,
 
 /* ---- claims ---- */
 
-static enum sl_replay_cache_found
-repeat(struct shard *shard, struct record *record,
-       const struct sl_replay_cache_claim *claim, bool look, void *memo,
-       size_t size, size_t *ret_len)
+static enum sl_repeat_found repeat(struct shard *shard, struct record *record,
+                                   const struct sl_repeat_claim *claim,
+                                   bool look, void *memo, size_t size,
+                                   size_t *ret_len)
 {
     if (!sl_hash128_eq(record->claim.fingerprint, claim->fingerprint))
-        return SL_REPLAY_CACHE_OTHER;
+        return SL_REPEAT_OTHER;
     if (record->running)
-        return SL_REPLAY_CACHE_RUNNING;
+        return SL_REPEAT_RUNNING;
     *ret_len = record->len < size ? record->len : size;
     if (*ret_len > 0)
         memcpy(memo, record->memo, *ret_len);
@@ -159,7 +162,7 @@ repeat(struct shard *shard, struct record *record,
         TAILQ_REMOVE(&shard->done, record, order);
         TAILQ_INSERT_TAIL(&shard->done, record, order);
     }
-    return SL_REPLAY_CACHE_AGAIN;
+    return SL_REPEAT_AGAIN;
 }
 
 /* Has it expired, or been repeated often enough? */
@@ -169,30 +172,30 @@ static bool is_spent(const struct record *record, sl_ns now)
            (record->claim.until <= now || record->repeats == 0);
 }
 
-static enum sl_replay_cache_found
-begin_locked(struct sl_replay_cache *once, struct shard *shard,
-             const struct sl_replay_cache_claim *claim, sl_ns now, bool look,
-             void *memo, size_t size, size_t *ret_len)
+static enum sl_repeat_found begin_locked(struct sl_replay_cache *once,
+                                         struct shard *shard,
+                                         const struct sl_repeat_claim *claim,
+                                         sl_ns now, bool look, void *memo,
+                                         size_t size, size_t *ret_len)
 {
     struct record *record = find(shard, claim);
 
     if (record && !is_spent(record, now))
         return repeat(shard, record, claim, look, memo, size, ret_len);
     if (look)
-        return SL_REPLAY_CACHE_FIRST;
+        return SL_REPEAT_FIRST;
     if (record)
         remove_record(once, shard, record);
-    return add(once, shard, claim, 0, now) ? SL_REPLAY_CACHE_FIRST
-                                           : SL_REPLAY_CACHE_FULL;
+    return add(once, shard, claim, 0, now) ? SL_REPEAT_FIRST : SL_REPEAT_FULL;
 }
 
-enum sl_replay_cache_found
-sl_replay_cache_begin(struct sl_replay_cache *once,
-                      const struct sl_replay_cache_claim *claim, sl_ns now,
-                      bool look, void *memo, size_t size, size_t *ret_len)
+enum sl_repeat_found sl_replay_cache_begin(struct sl_replay_cache *once,
+                                           const struct sl_repeat_claim *claim,
+                                           sl_ns now, bool look, void *memo,
+                                           size_t size, size_t *ret_len)
 {
     struct shard *shard = shard_of(once, claim);
-    enum sl_replay_cache_found found;
+    enum sl_repeat_found found;
 
     *ret_len = 0;
     pthread_mutex_lock(&shard->lock);
@@ -203,32 +206,87 @@ sl_replay_cache_begin(struct sl_replay_cache *once,
 
 /* The claim is a record without a memo: another one takes its place. It was
  * counted, so `until` serves as a time at which nothing is over yet. */
+static void finish_locked(struct sl_replay_cache *once, struct shard *shard,
+                          const struct sl_repeat_claim *claim, const void *memo,
+                          size_t len)
+{
+    struct record *record = find(shard, claim);
+
+    if (record && len > 0) {
+        remove_record(once, shard, record);
+        record = len <= SL_REPEAT_MEMO ? add(once, shard, claim, len, 0) : NULL;
+    }
+    if (!record)
+        return;
+    if (len > 0)
+        memcpy(record->memo, memo, len);
+    record->running = false;
+    record->repeats = claim->repeats;
+    TAILQ_INSERT_TAIL(&shard->done, record, order);
+}
+
 void sl_replay_cache_finish(struct sl_replay_cache *once,
-                            const struct sl_replay_cache_claim *claim,
+                            const struct sl_repeat_claim *claim,
                             const void *memo, size_t len)
+{
+    struct shard *shard = shard_of(once, claim);
+
+    pthread_mutex_lock(&shard->lock);
+    finish_locked(once, shard, claim, memo, len);
+    pthread_mutex_unlock(&shard->lock);
+    if (once->file)
+        sl_replay_file_add(once->file, once->which, claim, memo, len);
+}
+
+/* Writes a completed entry, whatever was there. */
+static void put(struct sl_replay_cache *once,
+                const struct sl_repeat_claim *claim, const void *memo,
+                size_t len)
 {
     struct shard *shard = shard_of(once, claim);
     struct record *record;
 
     pthread_mutex_lock(&shard->lock);
     record = find(shard, claim);
-    if (record && len > 0) {
+    if (record)
         remove_record(once, shard, record);
-        record = len <= SL_REPLAY_CACHE_MEMO ? add(once, shard, claim, len, 0)
-                                             : NULL;
-    }
-    if (record) {
-        if (len > 0)
-            memcpy(record->memo, memo, len);
-        record->running = false;
-        record->repeats = claim->repeats;
-        TAILQ_INSERT_TAIL(&shard->done, record, order);
-    }
+    if (add(once, shard, claim, 0, 0))
+        finish_locked(once, shard, claim, memo, len);
     pthread_mutex_unlock(&shard->lock);
 }
 
+void sl_replay_cache_put(struct sl_replay_cache *once,
+                         const struct sl_repeat_claim *claim, const void *memo,
+                         size_t len)
+{
+    put(once, claim, memo, len);
+    if (once->file)
+        sl_replay_file_add(once->file, once->which, claim, memo, len);
+}
+
+/* One entry of the file. */
+static void on_entry(void *ctx, unsigned which,
+                     const struct sl_repeat_claim *claim, const void *memo,
+                     size_t len)
+{
+    struct sl_replay_cache *once = ctx;
+
+    if (which == once->which && claim->until > once->loaded_at)
+        put(once, claim, memo, len);
+}
+
+void sl_replay_cache_load(struct sl_replay_cache *once,
+                          struct sl_replay_file *file, unsigned which,
+                          sl_ns now)
+{
+    once->which = which;
+    once->loaded_at = now;
+    sl_replay_file_each(file, on_entry, once);
+    once->file = file;
+}
+
 void sl_replay_cache_drop(struct sl_replay_cache *once,
-                          const struct sl_replay_cache_claim *claim)
+                          const struct sl_repeat_claim *claim)
 {
     struct shard *shard = shard_of(once, claim);
     struct record *record;

@@ -5,6 +5,7 @@
 
 #include "base/parse.h"
 #include "policy/policy_int.h"
+#include "wire/json.h"
 
 #define SECRET_MIN   16 /* bytes; Standard Webhooks asks for 24 */
 #define BACKLOGS_MAX 256
@@ -151,6 +152,36 @@ static const struct sl_yaml_node *key_of(const struct sl_yaml_node *node)
     return node && node->kind == SL_NODE_MAP ? sl_build_get(node, "key") : node;
 }
 
+static bool begins(struct sl_str text, struct sl_str with)
+{
+    return text.len >= with.len && memcmp(text.at, with.at, with.len) == 0;
+}
+
+/* `header.NAME`, or `body./POINTER`. */
+static void read_dedupe_key(struct sl_build *b, const struct sl_yaml_node *key,
+                            struct sl_dedupe *dedupe)
+{
+    bool in_header = begins(key->text, SL_STR("header."));
+    struct sl_str pointer =
+        sl_str_from(key->text, key->text.len < 5 ? key->text.len : 5);
+
+    if (in_header)
+        dedupe->header = sl_build_header(b, key);
+    else if (!begins(key->text, SL_STR("body.")))
+        sl_build_error(b, key,
+                       "Unknown source \"%.64s\". Write header.NAME, or "
+                       "body./id for a value in the JSON body",
+                       sl_build_shown(key).text);
+    else if (!sl_json_pointer_ok(pointer))
+        sl_build_error(b, key,
+                       "\"%.64s\" is not a JSON pointer (RFC 6901) into the "
+                       "body. Write body./id or body./data/object/id, with ~1 "
+                       "for a slash in a name and ~0 for a tilde",
+                       sl_build_shown(key).text);
+    else
+        dedupe->pointer = sl_build_keep(b, pointer);
+}
+
 static void read_dedupe(struct sl_build *b, const struct sl_yaml_node *node,
                         struct sl_dedupe *dedupe)
 {
@@ -164,7 +195,7 @@ static void read_dedupe(struct sl_build *b, const struct sl_yaml_node *node,
     if (!key)
         return;
     dedupe->written = true;
-    dedupe->header = sl_build_header(b, key);
+    read_dedupe_key(b, key, dedupe);
     sl_schema_fill(b, SL_LEVEL_DEDUPE, node, dedupe);
     if (!dedupe->traits) {
         dedupe->traits = usual;

@@ -34,6 +34,8 @@
 #define SL_DEDUPE_FIELDS_MAX 16 /* of a fingerprint */
 #define SL_GUARD_VALUES      4  /* of one guard's key */
 
+#define SL_DEDUPE_BODY ((size_t)1 << 20) /* larger bodies are not read */
+
 /* In the keys of guards only. */
 #define SL_GUARD_NAME "#guard"
 
@@ -63,9 +65,10 @@ extern const char *const sl_dedupe_field_words[4]; /* all but headers */
 
 struct sl_dedupe {
     bool written;
-    struct sl_str header; /* with the key */
-    sl_ns life;           /* of a saved answer */
-    unsigned repeats;     /* free ones */
+    struct sl_str header;  /* with the key, or: */
+    struct sl_str pointer; /* of a member of the JSON body; "": a header */
+    sl_ns life;            /* of a saved answer */
+    unsigned repeats;      /* free ones */
     const struct sl_dedupe_field *traits;
     unsigned trait_count;
 };

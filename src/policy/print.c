@@ -514,6 +514,22 @@ void sl_print_header(struct sl_printer *p, const struct sl_schema_key *row,
         sl_print_text(p, row->name, sl_print_header_name(name, room));
 }
 
+void sl_print_dedupe_key(struct sl_printer *p, const struct sl_schema_key *row,
+                         const void *from)
+{
+    const struct sl_dedupe *dedupe = from;
+    char room[SL_PRINT_ITEM];
+    int len;
+
+    if (dedupe->pointer.len == 0) {
+        sl_print_header(p, row, from);
+        return;
+    }
+    len =
+        snprintf(room, sizeof(room), "body.%.*s", SL_STR_ARG(dedupe->pointer));
+    sl_print_text(p, row->name, (struct sl_str){room, (size_t)len});
+}
+
 /* `min` or `max`. */
 void sl_print_bound(struct sl_printer *p, const struct sl_schema_key *row,
                     const void *from)

@@ -590,7 +590,8 @@ static int forget(struct sl_registry *r)
         r->db.driver->script(&r->db, "DELETE FROM subjects; DELETE FROM roles;"
                                      "DELETE FROM aliases; DELETE FROM "
                                      "overrides; DELETE FROM audit;"
-                                     "DELETE FROM switches");
+                                     "DELETE FROM switches;"
+                                     "DELETE FROM repeats");
     return err ? err : r->db.driver->script(&r->db, sl_usage_db_forget);
 }
 
@@ -724,6 +725,8 @@ static int write(struct sl_registry *r, struct sl_job *job)
         if (!err && job->claim->lost)
             job->result = SL_JOB_CONFLICT;
         return err;
+    case SL_JOB_REPEAT:
+        return sl_repeats_run(db, job);
     case SL_JOB_GRANT:
         return grant(r, job);
     case SL_JOB_USAGE:

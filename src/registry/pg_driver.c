@@ -713,6 +713,7 @@ static const char *const steps[] = {
     TABLES_OF_JOURNALS,
     TABLES_OF_FREED,
     COLUMNS_OF_CAPS,
+    TABLES_OF_REPEATS,
 };
 
 #define LATEST ((int)SL_LEN(steps))

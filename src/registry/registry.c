@@ -1,12 +1,14 @@
 /* registry.c -- the thread of the registry, and its queue.
  *
- *     wait for jobs --> take them all --> reads --> claims --> writes, a group
- *          ^                                                   |  at a time
+ *     wait for jobs --> take them all --> reads --> repeats --> claims -->
+ *          ^                                           writes, a group at a
+ * time
  *          +---------------------------------------------------+
  *
  * The number of changes in a group is limited, so that a reader waits for one
  * fsync and not for an import. Decisions wait for claims of units: they run
- * before all writes, unless one of the writes clears usage.
+ * before all writes, unless one of the writes clears usage. Calls to the memory
+ * of repeats have transactions of their own, which lock no subject.
  *
  * A job that needs a lock of another session is put in a list of its own, with
  * later jobs of the same slot, and is tried every RETRY_PERIOD. The thread
@@ -163,7 +165,7 @@ static struct sl_job *take_jobs(struct sl_registry *r, bool may_wait)
 }
 
 struct rows {
-    struct sl_job_list claims, writes;
+    struct sl_job_list repeats, claims, writes;
     unsigned resets; /* among the writes */
 };
 
@@ -172,6 +174,19 @@ static void append(struct sl_job_list *row, struct sl_job *job)
     job->next = NULL;
     *row->end = job;
     row->end = &job->next;
+}
+
+/* By key, and in the order of the queue for the same key. */
+static void insert_repeat(struct sl_job_list *row, struct sl_job *job)
+{
+    struct sl_job **at = &row->first;
+
+    while (*at && strcmp((*at)->repeat->key, job->repeat->key) <= 0)
+        at = &(*at)->next;
+    job->next = *at;
+    *at = job;
+    if (!job->next)
+        row->end = &job->next;
 }
 
 /* A claim queued after a reset must see it. */
@@ -217,7 +232,9 @@ static void sort_out(struct sl_registry *r, struct sl_job *jobs,
     for (struct sl_job *next; jobs; jobs = next) {
         next = jobs->next;
         rows->resets += is_reset(jobs);
-        if (jobs->kind >= SL_JOB_WRITE && is_behind(r, jobs)) {
+        if (jobs->kind == SL_JOB_REPEAT) {
+            insert_repeat(&rows->repeats, jobs);
+        } else if (jobs->kind >= SL_JOB_WRITE && is_behind(r, jobs)) {
             block(r, jobs);
         } else if (jobs->kind == SL_JOB_LEASE && rows->resets == 0) {
             append(&rows->claims, jobs);
@@ -316,15 +333,18 @@ static void *serve(void *ctx)
     struct sl_registry *r = ctx;
     struct rows rows = {.resets = 0};
 
+    rows.repeats.end = &rows.repeats.first;
     rows.claims.end = &rows.claims.first;
     rows.writes.end = &rows.writes.first;
-    while (rows.claims.first || rows.writes.first || r->blocked.first ||
-           !is_over(r)) {
-        bool idle = !rows.claims.first && !rows.writes.first;
+    while (rows.repeats.first || rows.claims.first || rows.writes.first ||
+           r->blocked.first || !is_over(r)) {
+        bool idle =
+            !rows.repeats.first && !rows.claims.first && !rows.writes.first;
 
         sort_out(r, take_jobs(r, idle), &rows);
         if (r->is_away)
             (void)!sl_registry_contact(r);
+        carry_group(r, &rows, &rows.repeats, false);
         carry_group(r, &rows, &rows.claims, false);
         carry_group(r, &rows, &rows.writes, false);
         retry_blocked(r, &rows);

@@ -188,6 +188,35 @@ enum sl_job_kind {
     SL_JOB_LEASES,  /* list the leases */
     SL_JOB_RELEASE, /* free the units of node `name`; CONFLICT: it was seen
                      * after `since` */
+    SL_JOB_REPEAT,  /* the memory of repeats */
+};
+
+/* ---- the memory of repeats (store/repeats.h); repeats.c ---- */
+
+enum sl_job_repeat_op {
+    SL_JOB_REPEAT_BEGIN,
+    SL_JOB_REPEAT_LOOK,
+    SL_JOB_REPEAT_FINISH,
+    SL_JOB_REPEAT_DROP,
+    SL_JOB_REPEAT_PUT,
+    SL_JOB_REPEAT_SECRET, /* job->text: the common secret; `fingerprint` is
+                           * written if there is none */
+};
+
+enum sl_job_repeat_found {
+    SL_JOB_REPEAT_FIRST,
+    SL_JOB_REPEAT_RUNNING,
+    SL_JOB_REPEAT_OTHER,
+    SL_JOB_REPEAT_AGAIN, /* job->text has the memo */
+};
+
+struct sl_job_repeat {
+    enum sl_job_repeat_op op;
+    char key[33], fingerprint[33], owner[17]; /* hex */
+    sl_ns now, until, pending;
+    uint32_t repeats;
+    struct sl_str memo;             /* FINISH, PUT */
+    enum sl_job_repeat_found found; /* out */
 };
 
 /* The result of a job without an error. */
@@ -225,6 +254,7 @@ struct sl_job {
                                        * not known to be recorded */
     struct sl_credit_grant *grant;    /* GRANT */
     struct sl_usage_lease_claim *claim; /* LEASE, with its results */
+    struct sl_job_repeat *repeat;       /* REPEAT, likewise */
     sl_ns since, started; /* USAGE_READ: see sl_usage_db_read(); for scope and
                            * id */
 

@@ -222,6 +222,9 @@ SL_MUST_USE int sl_job_run_journal(struct sl_registry *registry,
 /* Counts the overshoot of a transaction, if it was committed. */
 void sl_registry_count_overshoot(struct sl_registry *registry, bool committed);
 
+/* Runs a REPEAT within a transaction. */
+SL_MUST_USE int sl_repeats_run(struct sl_database *db, struct sl_job *job);
+
 /* Looks whether there are subjects. */
 SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);
 

@@ -59,7 +59,8 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
     else if (job->kind == SL_JOB_RELEASE)
         memset(slots, 0xff, SL_SHARE_SLOTS / 8); /* the owners of its units are
                                                   * not known */
-    else if (job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_CREDITS)
+    else if (job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_CREDITS &&
+             job->kind != SL_JOB_REPEAT)
         slots[0] |= 1;
 }
 

@@ -65,6 +65,7 @@ static const char *const steps[] = {
     TABLES_OF_JOURNALS,
     TABLES_OF_FREED,
     COLUMNS_OF_CAPS,
+    TABLES_OF_REPEATS,
 };
 
 /* ---- errors ---- */

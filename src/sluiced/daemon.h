@@ -10,6 +10,7 @@
  *   subjects.c         registry and subject caches
  *   usage.c            usage buffers, restore at start, quota leases
  *   remote_store.c     remote store (sl_daemon_store_*), node count
+ *   repeats.c          memory of repeats, shared backlogs
  *   admin_ops.c        callbacks of the admin listener
  *   event_publisher.c  events
  *
@@ -153,6 +154,19 @@ struct sl_health {
     uint64_t clock_steps;
 };
 
+/* The memory of repeats and backlogs. */
+struct sl_daemon_repeats {
+    struct sl_repeats in_database; /* first: the two are cast into each other */
+    struct sl_repeats *shared;     /* in the store or database; NULL: local */
+    struct sl_daemon *daemon;
+    struct sl_hash_key secret; /* of the database: written once... */
+    _Atomic bool has_secret;   /* ...before this */
+    struct sl_timer *timer;    /* reads the secret and the backlogs; on the
+                                * first worker's loop */
+    bool asking;               /* for the secret */
+    char path[4096];           /* of the file; "": none */
+};
+
 struct sl_event_publisher {
     struct sl_events *events;
     struct sl_event_stream *stream;
@@ -215,6 +229,7 @@ struct sl_daemon {
     struct sl_daemon_store remote; /* if the state is in a remote store */
     struct sl_health health;
     struct sl_quota_node quota_node; /* if the usage database is shared */
+    struct sl_daemon_repeats repeats;
     struct sl_engine *engine;
     struct sl_registry *registry;     /* or NULL */
     struct sl_usage_journal *journal; /* or NULL: no registry */
@@ -364,6 +379,15 @@ sl_lease_f sl_quota_node_resume;
 
 /* Call it when no loop runs: returns all leases. No requests follow. */
 void sl_quota_node_drain(struct sl_daemon *daemon);
+
+/* repeats.c */
+
+/* Chooses the memory of repeats for the engine: the remote store, a database
+ * that is shared, a file beside the state file, or this process. */
+void sl_daemon_repeats_choose(struct sl_daemon *daemon,
+                              struct sl_engine_options *options);
+sl_step_f sl_daemon_repeats_begin;
+sl_unstep_f sl_daemon_repeats_end;
 
 /* listeners.c */
 sl_step_f sl_listeners_begin;

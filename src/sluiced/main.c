@@ -24,6 +24,7 @@ static const struct {
     {sl_quota_node_begin,      sl_quota_node_end     },
     {sl_tokens_begin,          sl_tokens_end         },
     {sl_daemon_store_begin,    sl_daemon_store_end   },
+    {sl_daemon_repeats_begin,  sl_daemon_repeats_end },
     {sl_event_stream_begin,    sl_event_stream_end   },
     {sl_lifecycle_begin,       sl_lifecycle_end      },
     {sl_reload_files_begin,    sl_reload_files_end   },

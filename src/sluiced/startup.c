@@ -281,8 +281,11 @@ void sl_state_end(struct sl_daemon *daemon)
 int sl_engine_begin(struct sl_daemon *daemon)
 {
     struct sl_engine_options options = {.store = daemon->state.store};
-    int err = sl_engine_open(&options, daemon->policy_source.policy,
-                             &daemon->engine, &daemon->why);
+    int err;
+
+    sl_daemon_repeats_choose(daemon, &options);
+    err = sl_engine_open(&options, daemon->policy_source.policy,
+                         &daemon->engine, &daemon->why);
 
     if (err == SLUICE_ECONF)
         return SL_EXIT_POLICY;

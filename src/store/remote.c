@@ -2,6 +2,7 @@
 #include "store/remote.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -243,7 +244,8 @@ struct sl_remote_op *sl_remote_op_new(struct sl_remote_client *client)
     }
     op->take = NULL;
     op->hold = NULL;
-    op->is_hold = op->probe = op->keep_taken = false;
+    op->repeat = NULL;
+    op->is_hold = op->is_repeat = op->probe = op->keep_taken = false;
     op->is_refund = op->ends_lease = false;
     op->leases.count = 0;
     op->leases.frees = false;
@@ -277,10 +279,17 @@ static void answer(struct sl_remote_op *op, int err)
 {
     struct sl_take *take = op->take;
     struct sl_hold_call *hold = op->hold;
+    struct sl_repeat_call *repeat = op->repeat;
 
     TAILQ_REMOVE(&op->client->waiting, op, waits); /* (1) */
     op->take = NULL;
     op->hold = NULL;
+    op->repeat = NULL;
+    if (repeat) {
+        repeat->err = err;
+        repeat->done(repeat);
+        return;
+    }
     if (hold) {
         hold->err = err;
         hold->done(hold);
@@ -407,7 +416,7 @@ static void cache_denial(struct sl_remote_op *op)
 void sl_remote_op_succeed(struct sl_remote_op *op, bool cacheable)
 {
     sl_remote_op_forget(op);
-    if (op->take || op->hold) {
+    if (op->take || op->hold || op->repeat) {
         record(op, true);
         SL_REMOTE_COUNT(op->client, taken);
         if (cacheable)
@@ -450,7 +459,7 @@ void sl_remote_op_fail(struct sl_remote_op *op, enum sl_remote_result result)
     sl_remote_op_forget(op);
     if (op->leases.frees)
         forget_names(op);
-    if (!op->take && !op->hold)
+    if (!op->take && !op->hold && !op->repeat)
         return;
     SL_REMOTE_COUNT(client, failed);
     if (op->take)
@@ -847,6 +856,64 @@ static void close_probe(struct sl_remote_client *client)
                       sizeof(*client->probe));
 }
 
+/* ---- the memory of repeats ---- */
+
+static void refuse_repeat(struct sl_repeat_call *call)
+{
+    if (call->op == SL_REPEAT_DROP)
+        return;
+    call->err = SLUICE_ESTORE;
+    call->done(call);
+}
+
+/* A DROP is sent and forgotten, so it is no probe. */
+static void repeat(struct sl_repeats *repeats, struct sl_repeat_call *call)
+{
+    struct sl_remote_store *remote =
+        (struct sl_remote_store *)((char *)repeats -
+                                   offsetof(struct sl_remote_store, repeats));
+    struct sl_remote_client *client = client_of(&remote->store, call->loop);
+    struct sl_remote_op *op;
+    bool probe;
+
+    if (!client || client->closing || !atomic_load(&client->counts.ready) ||
+        !sl_breaker_allows(&client->breaker, mono(client), &probe)) {
+        refuse_repeat(call);
+        return;
+    }
+    op = probe && call->op == SL_REPEAT_DROP ? NULL : sl_remote_op_new(client);
+    if (!op || client->backend->encode_repeat(op, call) ||
+        !client->backend->accepts(client, op->place)) {
+        sl_breaker_cancel(&client->breaker, probe);
+        op_drop(op);
+        refuse_repeat(call);
+        return;
+    }
+    op->is_repeat = true;
+    op->kind = SL_TAKE_OP_PEEK;
+    op->probe = probe;
+    if (call->op != SL_REPEAT_DROP) {
+        op->repeat = call;
+        start_deadline(op, call->deadline);
+    }
+    client->backend->send(op);
+}
+
+static const struct sl_hash_key *repeat_secret(const struct sl_repeats *repeats)
+{
+    const struct sl_remote_store *remote =
+        (const struct sl_remote_store *)((const char *)repeats -
+                                         offsetof(struct sl_remote_store,
+                                                  repeats));
+
+    return atomic_load_explicit(&remote->store.found, memory_order_acquire);
+}
+
+struct sl_repeats *sl_remote_store_repeats(struct sl_store *store)
+{
+    return &((struct sl_remote_store *)store)->repeats;
+}
+
 static void keep(struct sl_store *store, struct sl_loop *loop)
 {
     struct sl_remote_client *client = client_of(store, loop);
@@ -1077,6 +1144,7 @@ int sl_remote_store_open(const struct sl_remote_backend *backend,
     remote->store.calls =
         backend->encode_hold ? &calls_with_holds : &calls_without_holds;
     remote->store.wants_names = true;
+    remote->repeats = (struct sl_repeats){repeat, repeat_secret};
     pthread_mutex_init(&remote->lock, NULL);
     if (sl_store_identity_init(&remote->identity, &remote->store) ||
         sl_hash_key_make(&remote->store.secret)) {

@@ -11,7 +11,8 @@
  *
  * A back end (Redis, DynamoDB) encodes, sends and decodes: struct
  * sl_remote_backend. Invariants of an op:
- *   (1) It is in `waiting` exactly as long as it has a take or a hold call.
+ *   (1) It is in `waiting` exactly as long as it has a take, a hold call or a
+ *       repeat call.
  *   (2) Its owner frees it after its request has completed or was cancelled.
  *       The take's done() has run by then.
  *   (3) done() runs once. After that only the owner of the op touches it:
@@ -29,6 +30,7 @@
 #include "base/hash.h"
 #include "net/loop.h"
 #include "store/caches.h"
+#include "store/repeats.h"
 
 /* ---- store identity: the secret and the epoch that are kept in the store ----
  */
@@ -209,6 +211,7 @@ struct sl_remote_probe;
 /* The back end's store begins with it. */
 struct sl_remote_store {
     struct sl_store store; /* first */
+    struct sl_repeats repeats;
     const struct sl_remote_backend *backend;
     struct sl_remote_options options;
     struct sl_store_identity identity;
@@ -246,6 +249,9 @@ bool sl_remote_store_is_ready(const struct sl_store *store);
 sl_ns sl_remote_store_retry_in(const struct sl_store *store,
                                const struct sl_loop *loop);
 
+/* The memory of repeats in the store, which lives as long as it. */
+struct sl_repeats *sl_remote_store_repeats(struct sl_store *store);
+
 /* From any thread. */
 void sl_remote_store_stats(const struct sl_store *store,
                            struct sl_remote_stats *ret);
@@ -256,10 +262,12 @@ struct sl_remote_op {
     TAILQ_ENTRY(sl_remote_op) links; /* in flight, or spare */
     TAILQ_ENTRY(sl_remote_op) waits; /* by deadline */
     struct sl_remote_client *client;
-    struct sl_take *take;      /* NULL: answered, or not a take */
-    struct sl_hold_call *hold; /* NULL: answered, or not a hold call */
+    struct sl_take *take;          /* NULL: answered, or not a take */
+    struct sl_hold_call *hold;     /* NULL: answered, or not a hold call */
+    struct sl_repeat_call *repeat; /* likewise; a DROP has none */
     enum sl_take_op kind;
     bool is_hold;    /* a hold call, also after its answer */
+    bool is_repeat;  /* a call to the memory of repeats, likewise */
     bool probe;      /* of the breaker */
     bool keep_taken; /* a late success is not refunded */
     bool is_refund;  /* it refunds a late take, or: */
@@ -326,6 +334,9 @@ struct sl_remote_backend {
                        const struct sl_lease_keys *keys);
     int (*encode_hold)(struct sl_remote_op *op,
                        struct sl_hold_call *call); /* NULL: no holds */
+    /* It also sets op->place. */
+    int (*encode_repeat)(struct sl_remote_op *op,
+                         const struct sl_repeat_call *call);
     int (*encode_refund)(struct sl_remote_op *op); /* after a late success */
     int (*encode_lease_end)(struct sl_remote_op *op,
                             const struct sl_lease_end *end, sl_ns now);

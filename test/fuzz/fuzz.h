@@ -25,8 +25,9 @@ extern __attribute__((weak)) fuzz_f fuzz_backoff, fuzz_bearer, fuzz_duration,
     fuzz_region, fuzz_script, fuzz_size, fuzz_slots, fuzz_text, fuzz_where,
     fuzz_yaml, fuzz_zone;
 extern __attribute__((weak)) fuzz_choice_f fuzz_admin, fuzz_api, fuzz_grpc,
-    fuzz_http1, fuzz_journal, fuzz_jwks, fuzz_postgres, fuzz_redis, fuzz_resp,
-    fuzz_spring, fuzz_subject, fuzz_usage, fuzz_webhook;
+    fuzz_http1, fuzz_journal, fuzz_jwks, fuzz_postgres, fuzz_redis,
+    fuzz_repeats, fuzz_resp, fuzz_spring, fuzz_subject, fuzz_usage,
+    fuzz_webhook;
 
 /* Memory that is counted: it must be given back in the size in which it was
  * taken, and before a target returns. */

@@ -38,6 +38,7 @@ static const struct target {
     {"proxy2",     0,       fuzz_proxy2,     NULL         },
     {"rate",       0,       fuzz_rate,       NULL         },
     {"redis",      0,       NULL,            fuzz_redis   },
+    {"repeats",    0,       NULL,            fuzz_repeats },
     {"region",     0,       fuzz_region,     NULL         },
     {"resp",       0,       NULL,            fuzz_resp    },
     {"script",     0,       fuzz_script,     NULL         },

@@ -507,10 +507,13 @@ void sl_backlog_put(struct sl_http_call *call)
                                            "{\"depth\":12}", &depth))
         return;
     if (sl_engine_backlog(call->worker->engine, call->rest, depth,
-                          sl_http_now(call), &diag))
+                          sl_http_now(call), &diag)) {
         sl_http_refuse(call, 404, "NO_SUCH_BACKLOG", "%s", diag.sentence);
-    else
-        backlog_get(call);
+        return;
+    }
+    sl_engine_backlog_share(call->worker->engine, call->worker->loop,
+                            call->rest, depth, sl_http_now(call));
+    backlog_get(call);
 }
 
 /* ---- the paths of the http listener ---- */

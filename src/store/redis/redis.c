@@ -430,6 +430,20 @@ static int encode_hold(struct sl_remote_op *base, struct sl_hold_call *call)
     return encode_call(op, call, false, &op->command);
 }
 
+static int encode_repeat(struct sl_remote_op *base,
+                         const struct sl_repeat_call *call)
+{
+    struct op *op = of(base);
+    struct sl_script_options how = options_of(op, call->now);
+    char name[SL_REDIS_REPEAT_NAME];
+
+    sl_redis_repeat_name(&call->claim, name);
+    base->place = base->client->store->store.in_slots
+                      ? sl_cluster_slot_of(sl_str_c(name))
+                      : 0;
+    return sl_redis_repeat_write(call, how.near, how.own_now, &op->command);
+}
+
 /* The refund takes the place of the command. */
 static int encode_refund(struct sl_remote_op *base)
 {
@@ -566,6 +580,20 @@ static void on_hold(struct op *op, struct sl_str reply)
         sl_remote_op_fail(base, SL_REMOTE_ERROR);
 }
 
+/* A late claim is dropped by its caller. */
+static void on_repeat(struct op *op, struct sl_str reply)
+{
+    struct sl_repeat_call unused = {.memo = NULL};
+    struct sl_remote_op *base = &op->base;
+
+    if (sl_redis_repeat_read(base->repeat ? base->repeat : &unused, reply)) {
+        sl_remote_op_succeed(base, false);
+        return;
+    }
+    log_error(client_of(op), reply);
+    sl_remote_op_fail(base, SL_REMOTE_ERROR);
+}
+
 static void on_lease_end(struct op *op, enum sl_redis_result result,
                          struct sl_str reply)
 {
@@ -618,6 +646,8 @@ static void on_done(struct sl_redis_cmd *cmd, enum sl_redis_result result,
         on_lease_end(op, result, reply);
     else if (op->base.is_hold && replied)
         on_hold(op, reply);
+    else if (op->base.is_repeat && replied)
+        on_repeat(op, reply);
     else if (op->base.is_refund && replied && error == SL_REDIS_ERROR_NONE)
         sl_remote_op_succeed(&op->base, false);
     else if (op->base.is_refund)
@@ -665,6 +695,7 @@ static const struct sl_remote_backend backend = {
     .op_done = op_done,
     .encode_take = encode_take,
     .encode_hold = encode_hold,
+    .encode_repeat = encode_repeat,
     .encode_refund = encode_refund,
     .encode_lease_end = encode_lease_end,
     .send = op_send,

@@ -358,4 +358,21 @@ SL_MUST_USE bool sl_script_hold_read(struct sl_hold_call *call,
                                      struct sl_str reply,
                                      sl_script_key_f *on_key, void *ctx);
 
+/* ---- the memory of repeats; repeats.c ---- */
+
+#define SL_REDIS_REPEAT_NAME 48 /* bytes of a key, with its NUL */
+
+void sl_redis_repeat_name(const struct sl_repeat_claim *claim,
+                          char out[SL_REDIS_REPEAT_NAME]);
+
+/* Appends the command. `near` is the server's time; `own_now`: of a virtual
+ * clock. */
+SL_MUST_USE int sl_redis_repeat_write(const struct sl_repeat_call *call,
+                                      sl_ns near, bool own_now,
+                                      struct sl_buf *out);
+
+/* Fills in the call. Returns false if the reply is malformed. */
+SL_MUST_USE bool sl_redis_repeat_read(struct sl_repeat_call *call,
+                                      struct sl_str reply);
+
 #endif

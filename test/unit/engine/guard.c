@@ -172,17 +172,18 @@ static const struct {
     bool spend;
     unsigned after; /* seconds */
     enum sl_webhook_fault fault;
+    bool replayed;
 } hooks[] = {
-    {"no header",         "x",   true,  0, true,  0,   SL_WEBHOOK_NO_HEADER},
-    {"two headers",       "x",   true,  2, true,  0,   SL_WEBHOOK_TWICE    },
-    {"no body",           NULL,  true,  1, true,  0,   SL_WEBHOOK_NO_BODY  },
-    {"no verifier",       "x",   false, 1, true,  0,   SL_WEBHOOK_NOT_HERE },
-    {"a bad one",         "bad", true,  1, true,  0,   SL_WEBHOOK_SIGNATURE},
-    {"to explain it",     "x",   true,  1, false, 0,   SL_WEBHOOK_GOOD     },
-    {"changes nothing",   "x",   true,  1, true,  0,   SL_WEBHOOK_GOOD     },
-    {"it passes once",    "x",   true,  1, true,  0,   SL_WEBHOOK_REPLAYED },
-    {"explained as well", "x",   true,  1, false, 0,   SL_WEBHOOK_REPLAYED },
-    {"until it is old",   "x",   true,  1, true,  300, SL_WEBHOOK_GOOD     },
+    {"no header",   "x",   true,  0, true,  0,   SL_WEBHOOK_NO_HEADER, false},
+    {"two headers", "x",   true,  2, true,  0,   SL_WEBHOOK_TWICE,     false},
+    {"no body",     NULL,  true,  1, true,  0,   SL_WEBHOOK_NO_BODY,   false},
+    {"no verifier", "x",   false, 1, true,  0,   SL_WEBHOOK_NOT_HERE,  false},
+    {"a bad one",   "bad", true,  1, true,  0,   SL_WEBHOOK_SIGNATURE, false},
+    {"explained",   "x",   true,  1, false, 0,   SL_WEBHOOK_GOOD,      false},
+    {"as it is",    "x",   true,  1, true,  0,   SL_WEBHOOK_GOOD,      false},
+    {"and again",   "x",   true,  1, true,  0,   SL_WEBHOOK_GOOD,      true },
+    {"the same",    "x",   true,  1, false, 0,   SL_WEBHOOK_GOOD,      true },
+    {"old by now",  "x",   true,  1, true,  300, SL_WEBHOOK_GOOD,      false},
 };
 
 static void test_webhooks(void)
@@ -208,6 +209,7 @@ static void test_webhooks(void)
         CHECK_EQ(rig_decide(&rig, &request, 1, &known, hooks[i].spend), 0);
         CHECK_EQ(rig.d.webhook_fault, hooks[i].fault);
         CHECK_EQ(rig.d.status, hooks[i].fault ? 401 : 200);
+        CHECK_EQ(rig.d.replayed, hooks[i].replayed);
     }
 }
 

@@ -6,11 +6,11 @@
 
 #include "fail.h"
 
-static struct sl_replay_cache_claim claim(uint64_t n, uint64_t fingerprint,
-                                          sl_ns until)
+static struct sl_repeat_claim claim(uint64_t n, uint64_t fingerprint,
+                                    sl_ns until)
 {
     /* In one shard and one chain, where they could be mistaken. */
-    return (struct sl_replay_cache_claim){
+    return (struct sl_repeat_claim){
         .key = {n * 1024 * 16, 0},
         .fingerprint = {fingerprint,   1},
         .until = until,
@@ -18,12 +18,12 @@ static struct sl_replay_cache_claim claim(uint64_t n, uint64_t fingerprint,
     };
 }
 
-static enum sl_replay_cache_found begin(struct sl_replay_cache *once,
-                                        struct sl_replay_cache_claim c,
-                                        sl_ns now, char memo[8])
+static enum sl_repeat_found begin(struct sl_replay_cache *once,
+                                  struct sl_repeat_claim c, sl_ns now,
+                                  char memo[8])
 {
     size_t len;
-    enum sl_replay_cache_found found =
+    enum sl_repeat_found found =
         sl_replay_cache_begin(once, &c, now, false, memo, 7, &len);
 
     memo[len] = '\0';
@@ -32,7 +32,7 @@ static enum sl_replay_cache_found begin(struct sl_replay_cache *once,
 
 static void test_life(void)
 {
-    struct sl_replay_cache_claim a = claim(1, 1, 100), other = claim(1, 2, 100);
+    struct sl_repeat_claim a = claim(1, 1, 100), other = claim(1, 2, 100);
     struct sl_replay_cache *once = NULL;
     char memo[8];
     size_t len;
@@ -40,38 +40,37 @@ static void test_life(void)
     CHECK_EQ(sl_replay_cache_open(1 << 20, false, &sl_alloc_libc, &once), 0);
     CASE("first, running, done");
     CHECK_EQ(sl_replay_cache_begin(once, &a, 0, true, memo, 7, &len),
-             SL_REPLAY_CACHE_FIRST);
-    CHECK_EQ(begin(once, a, 0, memo), SL_REPLAY_CACHE_FIRST);
-    CHECK_EQ(begin(once, a, 0, memo), SL_REPLAY_CACHE_RUNNING);
-    CHECK_EQ(begin(once, other, 0, memo), SL_REPLAY_CACHE_OTHER);
-    CHECK_EQ(begin(once, claim(2, 1, 100), 0, memo), SL_REPLAY_CACHE_FIRST);
-    CHECK_EQ(begin(once, a, 1000, memo),
-             SL_REPLAY_CACHE_RUNNING); /* however long */
+             SL_REPEAT_FIRST);
+    CHECK_EQ(begin(once, a, 0, memo), SL_REPEAT_FIRST);
+    CHECK_EQ(begin(once, a, 0, memo), SL_REPEAT_RUNNING);
+    CHECK_EQ(begin(once, other, 0, memo), SL_REPEAT_OTHER);
+    CHECK_EQ(begin(once, claim(2, 1, 100), 0, memo), SL_REPEAT_FIRST);
+    CHECK_EQ(begin(once, a, 1000, memo), SL_REPEAT_RUNNING); /* however long */
     sl_replay_cache_finish(once, &a, "yes", 3);
     CHECK_EQ(sl_replay_cache_begin(once, &a, 0, true, memo, 7, &len),
-             SL_REPLAY_CACHE_AGAIN);
-    CHECK_EQ(begin(once, a, 0, memo), SL_REPLAY_CACHE_AGAIN);
+             SL_REPEAT_AGAIN);
+    CHECK_EQ(begin(once, a, 0, memo), SL_REPEAT_AGAIN);
     CHECK_STR(memo, "yes");
-    CHECK_EQ(begin(once, other, 0, memo), SL_REPLAY_CACHE_OTHER);
+    CHECK_EQ(begin(once, other, 0, memo), SL_REPEAT_OTHER);
 
     CASE("as often as may be, then it is a first one again");
-    CHECK_EQ(begin(once, a, 99, memo), SL_REPLAY_CACHE_AGAIN);
-    CHECK_EQ(begin(once, a, 99, memo), SL_REPLAY_CACHE_AGAIN);
-    CHECK_EQ(begin(once, a, 99, memo), SL_REPLAY_CACHE_FIRST);
+    CHECK_EQ(begin(once, a, 99, memo), SL_REPEAT_AGAIN);
+    CHECK_EQ(begin(once, a, 99, memo), SL_REPEAT_AGAIN);
+    CHECK_EQ(begin(once, a, 99, memo), SL_REPEAT_FIRST);
     sl_replay_cache_finish(once, &a, "", 0);
-    CHECK_EQ(begin(once, a, 99, memo), SL_REPLAY_CACHE_AGAIN);
+    CHECK_EQ(begin(once, a, 99, memo), SL_REPEAT_AGAIN);
     CHECK_STR(memo, "");
 
     CASE("what is over is forgotten, whatever its fingerprint was");
-    CHECK_EQ(begin(once, other, 100, memo), SL_REPLAY_CACHE_FIRST);
+    CHECK_EQ(begin(once, other, 100, memo), SL_REPEAT_FIRST);
     sl_replay_cache_drop(once, &other);
-    CHECK_EQ(begin(once, a, 0, memo), SL_REPLAY_CACHE_FIRST);
+    CHECK_EQ(begin(once, a, 0, memo), SL_REPEAT_FIRST);
     sl_replay_cache_finish(once, &a, "no", 2);
 
     CASE("all can be forgotten, but not what is running");
     sl_replay_cache_forget(once);
-    CHECK_EQ(begin(once, a, 0, memo), SL_REPLAY_CACHE_FIRST);
-    CHECK_EQ(begin(once, claim(2, 1, 100), 0, memo), SL_REPLAY_CACHE_RUNNING);
+    CHECK_EQ(begin(once, a, 0, memo), SL_REPEAT_FIRST);
+    CHECK_EQ(begin(once, claim(2, 1, 100), 0, memo), SL_REPEAT_RUNNING);
     sl_replay_cache_close(once);
 }
 
@@ -86,9 +85,9 @@ static void test_budget(bool strict)
     CASE(strict ? "a strict memory is full, and keeps what it has"
                 : "the one asked for longest ago gives way");
     for (unsigned i = 0; i < 100; i++) {
-        struct sl_replay_cache_claim c = claim(i, 1, 100);
+        struct sl_repeat_claim c = claim(i, 1, 100);
 
-        if (begin(once, c, 0, memo) == SL_REPLAY_CACHE_FIRST)
+        if (begin(once, c, 0, memo) == SL_REPEAT_FIRST)
             sl_replay_cache_finish(once, &c, NULL, 0);
         else
             CHECK(strict);
@@ -99,13 +98,13 @@ static void test_budget(bool strict)
     CHECK(kept > 20 && kept < 60);
     CHECK_EQ(stats.evicted, strict ? 0 : 100 - kept);
     CHECK_EQ(begin(once, claim(99, 1, 100), 0, memo),
-             strict ? SL_REPLAY_CACHE_FULL : SL_REPLAY_CACHE_AGAIN);
+             strict ? SL_REPEAT_FULL : SL_REPEAT_AGAIN);
     CHECK_EQ(begin(once, claim(0, 2, 100), 0, memo),
-             strict ? SL_REPLAY_CACHE_OTHER : SL_REPLAY_CACHE_FIRST);
+             strict ? SL_REPEAT_OTHER : SL_REPEAT_FIRST);
     CASE("what is over makes room in both");
-    CHECK_EQ(begin(once, claim(200, 1, 200), 100, memo), SL_REPLAY_CACHE_FIRST);
+    CHECK_EQ(begin(once, claim(200, 1, 200), 100, memo), SL_REPEAT_FIRST);
     sl_replay_cache_resize(once, 0);
-    CHECK_EQ(begin(once, claim(201, 1, 200), 100, memo), SL_REPLAY_CACHE_FULL);
+    CHECK_EQ(begin(once, claim(201, 1, 200), 100, memo), SL_REPEAT_FULL);
     sl_replay_cache_close(once);
 }
 
@@ -120,23 +119,22 @@ static void test_sweep(void)
     CASE("of a strict memory, what lasts does not hide what is over");
     CHECK_EQ(sl_replay_cache_open(16 << 17, true, &sl_alloc_libc, &once), 0);
     for (;; count++) {
-        struct sl_replay_cache_claim c =
-            claim(count, 1, count < 600 ? 100000 : 100);
+        struct sl_repeat_claim c = claim(count, 1, count < 600 ? 100000 : 100);
 
-        if (begin(once, c, 0, memo) != SL_REPLAY_CACHE_FIRST)
+        if (begin(once, c, 0, memo) != SL_REPEAT_FIRST)
             break;
         sl_replay_cache_finish(once, &c, NULL, 0);
     }
     CHECK(count > 1000);
-    while (begin(once, claim(count, 1, 100), 100, memo) == SL_REPLAY_CACHE_FULL)
+    while (begin(once, claim(count, 1, 100), 100, memo) == SL_REPEAT_FULL)
         if (++tries == 10)
             break;
     CHECK(tries < 4);
     CASE("and is forgotten as others come");
     for (unsigned i = 1; i <= count; i++) {
-        struct sl_replay_cache_claim c = claim(count + i, 1, 200 + i);
+        struct sl_repeat_claim c = claim(count + i, 1, 200 + i);
 
-        if (!CHECK_EQ(begin(once, c, 100 + i, memo), SL_REPLAY_CACHE_FIRST))
+        if (!CHECK_EQ(begin(once, c, 100 + i, memo), SL_REPEAT_FIRST))
             break;
         sl_replay_cache_finish(once, &c, NULL, 0);
     }
@@ -144,8 +142,7 @@ static void test_sweep(void)
     CHECK(stats.count < 600 + 100 + 400);
     CASE("nothing that lasts was forgotten");
     for (unsigned i = 0; i < 600; i++)
-        CHECK_EQ(begin(once, claim(i, 1, 100000), 9000, memo),
-                 SL_REPLAY_CACHE_AGAIN);
+        CHECK_EQ(begin(once, claim(i, 1, 100000), 9000, memo), SL_REPEAT_AGAIN);
     sl_replay_cache_close(once);
 }
 
@@ -157,18 +154,17 @@ static void test_no_memory(void)
     for (unsigned n = 1; !done; n++) {
         struct fail f = {.nth = n};
         struct sl_alloc alloc = fail_alloc(&f);
-        struct sl_replay_cache_claim c = claim(1, 1, 100);
+        struct sl_repeat_claim c = claim(1, 1, 100);
         struct sl_replay_cache *once = NULL;
         char memo[8];
 
         if (sl_replay_cache_open(1 << 20, false, &alloc, &once) == 0) {
-            enum sl_replay_cache_found found = begin(once, c, 0, memo);
+            enum sl_repeat_found found = begin(once, c, 0, memo);
 
-            CHECK(found == SL_REPLAY_CACHE_FIRST ||
-                  found == SL_REPLAY_CACHE_FULL);
-            if (found == SL_REPLAY_CACHE_FIRST)
+            CHECK(found == SL_REPEAT_FIRST || found == SL_REPEAT_FULL);
+            if (found == SL_REPEAT_FIRST)
                 sl_replay_cache_finish(once, &c, "yes", 3);
-            done = begin(once, c, 0, memo) == SL_REPLAY_CACHE_AGAIN;
+            done = begin(once, c, 0, memo) == SL_REPEAT_AGAIN;
             sl_replay_cache_close(once);
         }
         fail_check(&f);
@@ -188,16 +184,16 @@ static void *hammer(void *ctx)
 {
     (void)ctx;
     for (unsigned i = 0; i < ROUNDS; i++) {
-        struct sl_replay_cache_claim c = claim(i, 1, 100);
+        struct sl_repeat_claim c = claim(i, 1, 100);
         char memo[8];
 
         c.repeats = UINT32_MAX;
         switch (begin(shared, c, 0, memo)) {
-        case SL_REPLAY_CACHE_FIRST:
+        case SL_REPEAT_FIRST:
             atomic_fetch_add(&firsts, 1);
             sl_replay_cache_finish(shared, &c, "yes", 3);
             break;
-        case SL_REPLAY_CACHE_AGAIN:
+        case SL_REPEAT_AGAIN:
             atomic_fetch_add(&again, strcmp(memo, "yes") == 0);
             break;
         default:
