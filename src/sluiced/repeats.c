@@ -218,7 +218,7 @@ void sl_daemon_repeats_choose(struct sl_daemon *daemon,
     own->daemon = daemon;
     own->in_database = (struct sl_repeats){call_database, database_secret};
     own->shared = NULL;
-    if (daemon->remote.store && !daemon->settings.in_dynamo)
+    if (daemon->remote.store)
         own->shared = sl_remote_store_repeats(daemon->remote.store);
     else if (daemon->settings.leases)
         own->shared = &own->in_database;

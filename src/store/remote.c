@@ -877,8 +877,13 @@ static void repeat(struct sl_repeats *repeats, struct sl_repeat_call *call)
     bool probe;
 
     if (!client || client->closing || !atomic_load(&client->counts.ready) ||
+        (client->backend->repeat && client->breaker.is_open) ||
         !sl_breaker_allows(&client->breaker, mono(client), &probe)) {
         refuse_repeat(call);
+        return;
+    }
+    if (client->backend->repeat) {
+        client->backend->repeat(client, call);
         return;
     }
     op = probe && call->op == SL_REPEAT_DROP ? NULL : sl_remote_op_new(client);

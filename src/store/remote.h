@@ -334,9 +334,12 @@ struct sl_remote_backend {
                        const struct sl_lease_keys *keys);
     int (*encode_hold)(struct sl_remote_op *op,
                        struct sl_hold_call *call); /* NULL: no holds */
-    /* It also sets op->place. */
+    /* A call to the memory of repeats: as an op, whose place it also sets, or
+     * by the back end alone. One of them is NULL. */
     int (*encode_repeat)(struct sl_remote_op *op,
                          const struct sl_repeat_call *call);
+    void (*repeat)(struct sl_remote_client *client,
+                   struct sl_repeat_call *call);
     int (*encode_refund)(struct sl_remote_op *op); /* after a late success */
     int (*encode_lease_end)(struct sl_remote_op *op,
                             const struct sl_lease_end *end, sl_ns now);

@@ -475,6 +475,7 @@ static int client_open(struct sl_remote_client *base)
     };
     int err = sl_jitter_init(&client->jitter);
 
+    TAILQ_INIT(&client->repeats);
     client->options = &dynamo->options;
     client->has_journals = &dynamo->has_journals;
     if (!err)
@@ -496,6 +497,7 @@ static void client_stop(struct sl_remote_client *base)
 {
     struct sl_remote_op *op;
 
+    sl_dynamo_repeats_stop(of(base));
     while ((op = TAILQ_FIRST(&base->in_flight)) != NULL)
         sl_dynamo_op_abandon((struct sl_dynamo_op *)op);
 }
@@ -538,6 +540,7 @@ static const struct sl_remote_backend backend = {
     .encode_refund = sl_dynamo_op_encode_refund,
     .encode_lease_end = sl_dynamo_op_encode_lease_end,
     .send = sl_dynamo_op_begin,
+    .repeat = sl_dynamo_repeat,
     .cancel = sl_dynamo_op_cancel,
 };
 

@@ -365,18 +365,20 @@ struct sl_dynamo_op {
 };
 
 struct sl_recovery;
+struct sl_dynamo_repeat;
 
 struct sl_dynamo_client {
     struct sl_remote_client base; /* first */
     const struct sl_dynamo_options *options;
     _Atomic bool *has_journals; /* the table may have some */
     struct sl_dynamo_http *http;
-    struct sl_dynamo_call call;   /* reads or writes the secret */
-    bool puts;                    /* `call` writes it */
-    unsigned failures;            /* of `call` */
-    struct sl_timer *timer;       /* until it is sent again */
-    struct sl_recovery *recovery; /* NULL: another client runs it */
-    unsigned lease_slot;          /* the attribute of this loop's leases */
+    struct sl_dynamo_call call;             /* reads or writes the secret */
+    bool puts;                              /* `call` writes it */
+    unsigned failures;                      /* of `call` */
+    struct sl_timer *timer;                 /* until it is sent again */
+    struct sl_recovery *recovery;           /* NULL: another client runs it */
+    TAILQ_HEAD(, sl_dynamo_repeat) repeats; /* calls in flight */
+    unsigned lease_slot; /* the attribute of this loop's leases */
     struct sl_jitter jitter;
 };
 
@@ -420,6 +422,11 @@ int sl_dynamo_op_keep_part(const struct sl_part *part, sl_ns near,
                            struct sl_buf *out, size_t *ret_name_len);
 void sl_dynamo_op_begin(struct sl_remote_op *base);
 bool sl_dynamo_op_cancel(struct sl_remote_op *base, bool *ret_uncertain);
+
+/* In repeats.c: the memory of repeats. stop() ends all calls. */
+void sl_dynamo_repeat(struct sl_remote_client *base,
+                      struct sl_repeat_call *call);
+void sl_dynamo_repeats_stop(struct sl_dynamo_client *client);
 
 /* Ends an op of a client that closes. */
 void sl_dynamo_op_abandon(struct sl_dynamo_op *op);
