@@ -442,6 +442,7 @@ void sl_idempotency_cache(struct sl_replay_cache *cache,
             call->memo, SL_REPEAT_MEMO, &call->len);
         break;
     case SL_REPEAT_FINISH:
+        call->found = SL_REPEAT_FIRST;
         sl_replay_cache_finish(cache, &call->claim, call->memo, call->len);
         break;
     case SL_REPEAT_DROP:
@@ -621,7 +622,8 @@ void sl_idempotency_retry(struct sl_decision *d, bool keep)
     }
 }
 
-/* An answer that is not remembered is not exact for repeats: `degraded`. */
+/* An answer that is not remembered is not exact for repeats: `degraded`. So is
+ * one that came so late that another request had claimed the key. */
 bool sl_idempotency_finish(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
@@ -635,7 +637,7 @@ bool sl_idempotency_finish(struct sl_check *c)
             return false;
         c->answered = false;
         own->claimed = false;
-        d->degraded |= c->repeat.err != 0;
+        d->degraded |= c->repeat.err || c->repeat.found == SL_REPEAT_OTHER;
     }
     return true;
 }

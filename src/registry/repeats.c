@@ -69,6 +69,19 @@ static int begin(struct sl_database *db, struct sl_job *job)
     return err;
 }
 
+/* OTHER: the claim was lost. */
+static int finish(struct sl_database *db, struct sl_job_repeat *r)
+{
+    struct sl_str owner;
+    int written =
+        sl_query_one(db, SL_QUERY_FINISH_REPEAT, "tnttnt t", sl_str_c(r->key),
+                     r->until, sl_str_c(r->fingerprint), sl_str_c(r->owner),
+                     (int64_t)r->repeats, r->memo, &owner);
+
+    r->found = written > 0 ? SL_JOB_REPEAT_FIRST : SL_JOB_REPEAT_OTHER;
+    return written < 0 ? written : 0;
+}
+
 /* Writes the secret unless there is one, and reads it. */
 static int read_secret(struct sl_database *db, struct sl_job *job)
 {
@@ -99,10 +112,7 @@ int sl_repeats_run(struct sl_database *db, struct sl_job *job)
     case SL_JOB_REPEAT_LOOK:
         return read_row(db, job);
     case SL_JOB_REPEAT_FINISH:
-        return sl_query_run(db, SL_QUERY_FINISH_REPEAT, "tnttnt",
-                            sl_str_c(r->key), r->until,
-                            sl_str_c(r->fingerprint), sl_str_c(r->owner),
-                            (int64_t)r->repeats, r->memo);
+        return finish(db, r);
     case SL_JOB_REPEAT_DROP:
         return sl_query_run(db, SL_QUERY_DROP_REPEAT, "tnt", sl_str_c(r->key),
                             (int64_t)0, sl_str_c(r->owner));

@@ -69,7 +69,8 @@ struct sl_repeat_call {
     char *memo; /* of SL_REPEAT_MEMO bytes: FINISH and PUT write it, AGAIN
                  * fills it; NULL: not wanted, or none */
     size_t len;
-    enum sl_repeat_found found; /* out: BEGIN and LOOK */
+    enum sl_repeat_found found; /* out: BEGIN and LOOK; OTHER after a FINISH:
+                                 * the claim was lost, and nothing changed */
     int err;                    /* out: 0 or SLUICE_ESTORE */
     void (*done)(struct sl_repeat_call *call);
     void *ctx;

@@ -72,8 +72,10 @@ static void model_call(struct model *m, unsigned key,
         break;
     case SL_REPEAT_FINISH:
     case SL_REPEAT_PUT:
-        if (call->op == SL_REPEAT_FINISH && e->there && !own)
-            break; /* (4) */
+        if (call->op == SL_REPEAT_FINISH && e->there && !own) {
+            *found = SL_REPEAT_OTHER; /* (4) */
+            break;
+        }
         *e = (struct entry){.there = true,
                             .done = true,
                             .claim = call->claim,
@@ -277,7 +279,7 @@ static bool step(struct world *w)
     }
     if (c.err)
         return printf("# the memory failed\n") < 0;
-    if (c.op != SL_REPEAT_BEGIN && c.op != SL_REPEAT_LOOK)
+    if (c.op == SL_REPEAT_PUT)
         return true;
     if (want == SL_REPEAT_FIRST && c.op == SL_REPEAT_BEGIN) {
         w->open[slot].claim = c.claim;

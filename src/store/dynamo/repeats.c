@@ -295,9 +295,9 @@ static void on_written(struct sl_dynamo_repeat *r, enum sl_dynamo_status status,
         else
             end(r, SLUICE_ESTORE);
     } else {
-        if (r->call && r->phase == WRITES)
-            r->call->found = SL_REPEAT_FIRST;
-        end(r, 0); /* done, or the row is not ours any more */
+        if (r->call && r->phase == WRITES) /* or the row is not ours */
+            r->call->found = unmet ? SL_REPEAT_OTHER : SL_REPEAT_FIRST;
+        end(r, 0);
     }
 }
 
