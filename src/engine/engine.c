@@ -33,6 +33,8 @@ static void describe(const struct sl_rule *rule, bool candidate,
         .on_full = rule->on_full,
         .lease = candidate ? 0 : rule->lease,
         .carried = rule->carried,
+        .quota_leased = rule->kind == SL_QUOTA && !candidate &&
+                        !rule->carried && rule->mode != SL_MODE_SHADOW,
     };
 }
 
@@ -528,13 +530,22 @@ static struct sl_str tag_of(struct sl_str name)
     return (struct sl_str){rest.at, (size_t)(close - rest.at)};
 }
 
-/* Are all parts in one slot, by their names? */
-static bool is_one_slot(const struct sl_take *take)
+/* Are all parts of the remote store in one slot, by their names? */
+static bool is_one_slot(const struct sl_store *store,
+                        const struct sl_take *take)
 {
-    for (unsigned i = 1; i < take->count; i++)
-        if (!sl_str_eq(tag_of(take->parts[0].name),
-                       tag_of(take->parts[i].name)))
+    const struct sl_part *first = NULL;
+
+    for (unsigned i = 0; i < take->count; i++) {
+        const struct sl_part *part = &take->parts[i];
+
+        if (sl_store_has_here(store, part))
+            continue;
+        if (!first)
+            first = part;
+        if (!sl_str_eq(tag_of(first->name), tag_of(part->name)))
             return false;
+    }
     return true;
 }
 
@@ -564,6 +575,7 @@ static unsigned step_before(const struct sl_split_take *a, unsigned at)
 static void begin_step(struct sl_split_take *a, enum sl_take_op op)
 {
     a->step.op = op;
+    a->step.undo = a->phase == SL_SPLIT_TAKE_BACK;
     a->step.parts = &a->whole->parts[a->at];
     a->step.count = parts_at(a->whole, a->at);
     sl_store_take(a->store, &a->step);
@@ -639,9 +651,9 @@ static void take_split(struct sl_split_take *apart, struct sl_store *store,
 static bool is_split(struct sl_store *store, const struct sl_decision *d)
 {
     if (store->in_slots)
-        return !is_one_slot(&d->take);
-    return atomic_load(&store->in_steps) && d->take.count > 1 &&
-           d->take.op != SL_TAKE_OP_TAKE;
+        return !is_one_slot(store, &d->take);
+    return atomic_load(&sl_store_remote(store)->in_steps) &&
+           d->take.count > 1 && d->take.op != SL_TAKE_OP_TAKE;
 }
 
 /* Charges the debts of the keys first. */

@@ -126,7 +126,7 @@ static void show_ceiling(struct sl_held_part *part)
     struct sl_answer *a = &part->answer;
     uint64_t used = sl_sub_floor(a->capacity, a->remaining);
 
-    if (!part->binding ||
+    if (!part->binding || part->no_answer ||
         (part->binding->strictest.kind != SL_QUOTA &&
          part->binding->strictest.kind != SL_LEVEL) ||
         a->capacity <= a->limit)
@@ -500,7 +500,8 @@ static void write_part(struct sl_writer *w, const struct sl_hold_op *op,
     sl_member_uint(w, SL_MEMBER("held"), part->held);
     sl_member_uint_if(w, SL_MEMBER("cost"), op->verb != SL_VERB_EXTEND,
                       part->cost);
-    sl_member_uint_if(w, SL_MEMBER("remaining"), rule, part->answer.remaining);
+    sl_member_uint_if(w, SL_MEMBER("remaining"), rule && !part->no_answer,
+                      part->answer.remaining);
     sl_member_flag(w, SL_MEMBER("over"), part->over);
     sl_writer_add(w, SL_STR("}"));
 }

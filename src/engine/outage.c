@@ -394,14 +394,16 @@ void sl_outage_add_debt(const struct sl_active_policy *active,
         return;
     if (d->take.sent && corrects)
         return; /* it may have reached the store */
-    if (d->take.sent && engine->store->calls->keep) {
+    if ((d->take.sent || d->take.taken) && engine->store->calls->keep)
         engine->store->calls->keep(engine->store, d->take.loop);
+    if (d->take.sent && engine->store->calls->keep)
         return;
-    }
     for (unsigned i = 0; i < d->take.count; i++) {
         struct sl_part part = d->parts[i];
         const struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
 
+        if (d->take.taken >> i & 1)
+            continue;
         part.binding = &active->stored[2 * shown->rule->index];
         part.cost = shown->cost; /* and not what the local table was asked */
         part.view = NULL;        /* the usage sink has recorded it */
@@ -494,29 +496,33 @@ void sl_local_answer(const struct sl_decision *d, struct sl_part *part,
 
 /* ---- `on_store_failure` ---- */
 
-/* `on_store_failure` of the route goes before that of its limits. */
+/* `on_store_failure` of the route goes before that of its limits, except of
+ * `taken`: these have not failed. */
 static enum sl_failure failure_of(const struct sl_decision *d,
-                                  const struct sl_descriptor_match *side)
+                                  const struct sl_descriptor_match *side,
+                                  uint32_t taken)
 {
     enum sl_failure failure = SL_FAILURE_ALLOW;
 
     if (side->route->failure >= 0)
         return (enum sl_failure)side->route->failure;
     for (unsigned i = 0; i < d->shown_count; i++)
-        if (side->shown >> i & 1 && sl_limit_view_counts(d, &d->shown[i]) &&
+        if ((side->shown & ~taken) >> i & 1 &&
+            sl_limit_view_counts(d, &d->shown[i]) &&
             d->shown[i].rule->failure > failure)
             failure = d->shown[i].rule->failure;
     return failure;
 }
 
-static enum sl_failure strictest_failure(const struct sl_decision *d)
+static enum sl_failure strictest_failure(const struct sl_decision *d,
+                                         uint32_t taken)
 {
     enum sl_failure failure = SL_FAILURE_ALLOW;
 
     if (d->running_count > 0 && d->route->failure < 0)
         return SL_FAILURE_DENY;
     for (unsigned i = 0; i < d->side_count; i++) {
-        enum sl_failure own = failure_of(d, &d->sides[i]);
+        enum sl_failure own = failure_of(d, &d->sides[i], taken);
 
         if (own > failure)
             failure = own;
@@ -528,7 +534,7 @@ static enum sl_failure strictest_failure(const struct sl_decision *d)
  * without numbers. */
 void sl_outage_conclude_unsure(struct sl_decision *d)
 {
-    enum sl_failure failure = strictest_failure(d);
+    enum sl_failure failure = strictest_failure(d, 0);
 
     d->degraded = true;
     if (failure == SL_FAILURE_DENY) {
@@ -544,16 +550,37 @@ void sl_outage_conclude_repeat(struct sl_check *c)
     struct sl_decision *d = &c->decision;
 
     d->degraded = true;
-    if (strictest_failure(d) != SL_FAILURE_DENY || d->charge || d->give_back)
+    if (strictest_failure(d, 0) != SL_FAILURE_DENY || d->charge || d->give_back)
         return;
     sl_decision_refuse(d, SL_REASON_STORE);
     d->retry_in = sl_engine_retry_in(c->engine, c->engine_ctx->loop);
 }
 
+/* The limits that were taken although another has failed, as bits of `shown`.
+ */
+static uint32_t taken_limits(const struct sl_decision *d)
+{
+    uint32_t bits = 0;
+
+    for (unsigned i = 0; i < d->take.count; i++)
+        if (d->take.taken >> i & 1)
+            bits |= UINT32_C(1) << d->part_shown[i];
+    return bits;
+}
+
+/* The local table has no share of a quota that was taken: then all limits
+ * decide. */
+static enum sl_failure failure_of_all(const struct sl_decision *d)
+{
+    enum sl_failure failure = strictest_failure(d, taken_limits(d));
+
+    return failure == SL_FAILURE_LOCAL ? strictest_failure(d, 0) : failure;
+}
+
 bool sl_outage_conclude(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
-    enum sl_failure failure = strictest_failure(d);
+    enum sl_failure failure = failure_of_all(d);
 
     /* What was used is reported, whatever the limits say. */
     if (d->charge || (d->give_back && failure == SL_FAILURE_DENY))

@@ -628,6 +628,7 @@ static void begin_take(struct sl_decision *d, enum sl_take_op op)
     d->take.count = 0;
     d->take.now = d->now;
     d->take.err = 0;
+    d->take.taken = 0;
     d->take.hold = (struct sl_hold_id){
         {0, 0}
     };

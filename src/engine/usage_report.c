@@ -112,7 +112,7 @@ bool sl_usage_report_is_full(const struct sl_usage_sink *meter,
 
 /* One limit of a hold that has ended, or goes on. */
 static void tell_end(const struct sl_hold_op *ask, const struct sl_rule *rule,
-                     uint64_t cost)
+                     uint64_t cost, bool elsewhere)
 {
     struct sl_usage_sink *meter = ask->engine_ctx->meter;
     sl_ns now = ask->call.now;
@@ -131,6 +131,7 @@ static void tell_end(const struct sl_hold_op *ask, const struct sl_rule *rule,
         .at = now,
         .amount = (int64_t)(cost < SL_AMOUNT_MAX ? cost : SL_AMOUNT_MAX),
         .level = rule->kind == SL_LEVEL,
+        .elsewhere = elsewhere,
         .thresholds = rule->thresholds,
     };
     meter->calls->spent(meter, &spent);
@@ -145,7 +146,7 @@ static void tell_again(const struct sl_hold_op *ask)
 
     for (unsigned i = 0; i < call->actual_count; i++)
         tell_end(ask, &rules[(call->actual[i].of - call->limits) / 2],
-                 call->actual[i].cost);
+                 call->actual[i].cost, false);
 }
 
 void sl_usage_report_hold_end(const struct sl_hold_op *op)
@@ -157,7 +158,8 @@ void sl_usage_report_hold_end(const struct sl_hold_op *op)
     if (op->call.state != SL_HOLD_HELD)
         return;
     for (unsigned i = 0; i < op->call.count; i++)
-        tell_end(op, sl_hold_rule(op, i), op->call.parts[i].cost);
+        tell_end(op, sl_hold_rule(op, i), op->call.parts[i].cost,
+                 op->call.parts[i].elsewhere);
 }
 
 /* ---- after a start ---- */

@@ -203,6 +203,7 @@ struct sl_usage_delta {
     uint64_t cap;   /* the limit; UINT64_MAX: none */
     bool level;     /* it has no period */
     bool reset;     /* set the usage to 0 */
+    bool elsewhere; /* HOLD_END: of units that this node has not leased */
     struct sl_thresholds thresholds;
 };
 

@@ -622,7 +622,7 @@ static bool write_down(struct sl_usage_buffer *k,
     struct sl_buf room;
     bool good;
 
-    if (!s->level)
+    if (!s->level && !s->elsewhere)
         u.node = k->options.node;
     if (!is_held(u.hold))
         u.fingerprint = s->fingerprint; /* holds are found by their ids */

@@ -72,7 +72,7 @@ static void on_inner(struct sl_take *take)
 /* A limit by which every cell can be read. */
 static void open_limit(struct sl_limit *limit)
 {
-    limit->count = limit->capacity = SL_AMOUNT_MAX;
+    limit->capacity = SL_AMOUNT_MAX;
 }
 
 /* The count of the cell, by the answer. */
@@ -870,11 +870,52 @@ void sl_quota_leases_try(struct sl_quota_leases *l, struct sl_take *take,
         take->done(take);
 }
 
+/* ---- undoing ---- */
+
+/* Refunds one part of a take. Its units are in the lease again. The key may be
+ * gone; the fingerprint of the take is enough. */
+static void undo_part(struct sl_quota_leases *l, const struct sl_take *take,
+                      struct sl_part part)
+{
+    struct place place = {.hash = part.fingerprint};
+    struct sl_limit open = *part.limit;
+    struct sl_take back = *take;
+    struct sl_quota_key *k;
+
+    if ((place.hash.lo | place.hash.hi) == 0)
+        place.hash = sl_table_fingerprint(part.binding, part.key);
+    place.shard = (unsigned)(place.hash.hi % SHARDS);
+    open_limit(&open);
+    part.limit = &open;
+    part.fingerprint = place.hash;
+    back.parts = &part;
+    back.count = 1;
+    back.done = on_inner;
+    pthread_mutex_lock(&l->shards[place.shard].lock);
+    sl_store_take(l->options.store, &back);
+    k = sl_quota_key_find(l, place.shard, place.hash, part.binding->id);
+    if (k && take->now >= k->lease.start && take->now < k->lease.end)
+        k->lease.count = count_of(&part);
+    pthread_mutex_unlock(&l->shards[place.shard].lock);
+}
+
+/* The parts need no view, and no question is asked. */
+static void undo(struct sl_quota_leases *l, struct sl_take *take)
+{
+    for (unsigned i = 0; i < take->count; i++)
+        undo_part(l, take, take->parts[i]);
+    take->err = 0;
+    take->allowed = true;
+    take->done(take);
+}
+
 /* ---- the store ---- */
 
 static void take(struct sl_store *store, struct sl_take *take)
 {
-    if (leased_parts(take) == 0)
+    if (take->op == SL_TAKE_OP_REFUND && take->undo)
+        undo(of(store), take);
+    else if (leased_parts(take) == 0)
         sl_store_take(of(store)->options.store, take);
     else
         sl_quota_leases_try(of(store), take, 0, 0, false);

@@ -40,6 +40,7 @@ struct sl_take {
                            * store fails */
     bool apart;           /* TAKE: a store without transactions may take the
                            * set in steps, visible to others, and undo them */
+    bool undo;            /* REFUND: of a TAKE that no usage report knows */
 
     /* TAKE with an id: the costs are held under it; see "Holds" below. */
     struct sl_hold_id hold;
@@ -47,11 +48,14 @@ struct sl_take {
     uint32_t place; /* out: where the store has put the hold; passed with the
                      * id when the hold ends */
 
-    bool allowed; /* out: TAKE and PEEK */
-    int err;      /* out: 0 or SLUICE_ESTORE; then no part was taken.
-                   * SLUICE_EFULL: there is no room for another hold */
-    bool sent;    /* out, with an err: it may have been done. A TAKE is then
-                   * refunded; other kinds stay done */
+    bool allowed;   /* out: TAKE and PEEK */
+    int err;        /* out: 0 or SLUICE_ESTORE; then no part was taken.
+                     * SLUICE_EFULL: there is no room for another hold */
+    bool sent;      /* out, with an err: it may have been done. A TAKE is then
+                     * refunded; other kinds stay done */
+    uint32_t taken; /* out, with an err, of a combined store: bits of the parts
+                     * that were done nevertheless. Those of a TAKE are refunded
+                     * after done(), unless it calls keep() */
     void (*done)(struct sl_take *take);
     void *ctx; /* the caller's */
 };
@@ -111,6 +115,9 @@ struct sl_held_part {
     struct sl_answer answer; /* out: a peek afterwards, by the numbers of the
                               * take */
     bool over;               /* out: the actual cost exceeds the limit */
+    bool elsewhere; /* out: units of a leased quota that are not held in the
+                     * table of this process */
+    bool no_answer; /* out: `answer` is not known */
 };
 
 /* The actual cost of one limit. */
@@ -161,8 +168,8 @@ struct sl_store_calls {
     void (*take_many)(struct sl_store *store, struct sl_take *const *takes,
                       unsigned count);
     /* Called within the done() of a TAKE of this loop that has failed with
-     * `sent`: the caller goes on as if it was taken. If it was, it is not
-     * refunded. NULL: takes never fail. */
+     * `sent` or `taken`: the caller goes on as if it was taken. What was taken
+     * is not refunded. NULL: takes never fail. */
     void (*keep)(struct sl_store *store, struct sl_loop *loop);
     /* How long after a failed take of this loop a retry is useful. NULL: takes
      * never fail. */
@@ -178,19 +185,36 @@ struct sl_store {
     const struct sl_store_calls *calls;
     struct sl_hash_key secret; /* for fingerprints of callers; constant */
     _Atomic(const struct sl_hash_key *) found; /* replaces it; NULL: not yet */
-    bool wants_names;      /* a remote store: parts need a name */
-    bool in_slots;         /* a cluster: all names of a set have the same
-                            * text in braces, which determines the slot */
-    _Atomic bool in_steps; /* no transactions: a set fails unless it may be
-                            * taken in steps */
+    bool wants_names;        /* a remote store: parts need a name */
+    bool in_slots;           /* a cluster: all names of a set have the same
+                              * text in braces, which determines the slot */
+    _Atomic bool in_steps;   /* no transactions: a set fails unless it may be
+                              * taken in steps */
+    struct sl_store *remote; /* of a combined store: it has the secret and
+                              * `in_steps`; NULL: this store itself */
+    bool quotas_here;        /* leased quotas are not in `remote` */
 };
+
+/* The store that has the parts outside of this process. */
+static inline const struct sl_store *
+sl_store_remote(const struct sl_store *store)
+{
+    return store->remote ? store->remote : store;
+}
+
+/* Is the part in the table of a combined store, and not in its remote store? */
+static inline bool sl_store_has_here(const struct sl_store *store,
+                                     const struct sl_part *part)
+{
+    return store->quotas_here && part->binding->quota_leased;
+}
 
 /* The current secret. From any thread. */
 static inline const struct sl_hash_key *
 sl_store_secret(const struct sl_store *store)
 {
-    const struct sl_hash_key *found =
-        atomic_load_explicit(&store->found, memory_order_acquire);
+    const struct sl_hash_key *found = atomic_load_explicit(
+        &sl_store_remote(store)->found, memory_order_acquire);
 
     return found ? found : &store->secret;
 }
