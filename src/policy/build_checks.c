@@ -619,6 +619,31 @@ static void warn_of_sharing(struct sl_build *b,
             rule->name.at);
 }
 
+static bool begins_with(struct sl_str text, const char *with)
+{
+    size_t len = strlen(with);
+
+    return text.len >= len && memcmp(text.at, with, len) == 0;
+}
+
+/* Are quotas in the usage database alone, and not in the remote store? */
+static bool has_quotas_in_database(const struct sl_server_conf *server)
+{
+    return (begins_with(server->store, "redis") ||
+            begins_with(server->store, "dynamodb:")) &&
+           begins_with(server->usage, "postgres:");
+}
+
+static void warn_of_lease(struct sl_build *b, const struct sl_rule *rule)
+{
+    if (rule->kind == SL_QUOTA && rule->lease > 0 && !rule->carried &&
+        has_quotas_in_database(&b->policy->server))
+        sl_report_warning(b->report, rule->place,
+                          "`lease` of quota \"%s\" has no effect: the usage "
+                          "database gives out its units. Remove it",
+                          rule->name.at);
+}
+
 static void warn_of_limits(struct sl_build *b)
 {
     const struct sl_yaml_node *limits = sl_yaml_node_get(b->root, "limits");
@@ -627,6 +652,7 @@ static void warn_of_limits(struct sl_build *b)
 
     for (unsigned i = 0; used && i < b->policy->rule_count && node; i++) {
         warn_of_sharing(b, node, &b->rules[i]);
+        warn_of_lease(b, &b->rules[i]);
         if (used[i])
             warn_of_levels(b, &b->rules[i]);
         else

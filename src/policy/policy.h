@@ -367,7 +367,7 @@ struct sl_error_form {
 struct sl_server_conf {
     bool has_listen;
     struct sl_str http, grpc, resp, admin;
-    struct sl_str store, usage, journal;
+    struct sl_str store, usage, state, journal;
     uint64_t memory, idempotency; /* bytes */
     unsigned waiting;             /* requests */
     sl_ns deadline;

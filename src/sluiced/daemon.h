@@ -42,6 +42,7 @@
 #include "sluiced/policy_source.h"
 #include "sluiced/settings.h"
 #include "sluiced/systemd.h"
+#include "store/combined.h"
 #include "store/dynamo/dynamo.h"
 #include "store/dynamo/dynamo_int.h"
 #include "store/quota_lease.h"
@@ -129,7 +130,9 @@ void sl_node_count_done(struct sl_take *take);
 
 /* The remote store. */
 struct sl_daemon_store {
-    struct sl_store *store; /* of the engine, or NULL: state is local */
+    struct sl_store *store;    /* or NULL: state is local */
+    struct sl_store *combined; /* in front of it: of the engine; NULL: no quotas
+                                * are leased */
     struct sl_node_count node_count;
     _Atomic unsigned nodes; /* that share the store; 0: not counted yet */
 
@@ -308,8 +311,8 @@ SL_MUST_USE int sl_test_reset_dynamo(const struct sl_dynamo_url *where);
 sl_step_f sl_daemon_store_begin; /* the node count */
 sl_unstep_f sl_daemon_store_end;
 
-/* Opens the remote store as daemon->state.store. Returns 0 or an exit status.
- */
+/* Opens the remote store as daemon->state.store, combined with the quotas of
+ * the table, if one is open. Returns 0 or an exit status. */
 SL_MUST_USE int sl_daemon_store_open(struct sl_daemon *daemon);
 
 /* Returns whether operations are in flight, or may be: Redis has no count. */

@@ -177,6 +177,30 @@ struct sl_aws_env sl_daemon_aws_env(void)
     };
 }
 
+/* Quotas stay in the table, which has their leases; and in the remote store, if
+ * other daemons there cannot use the usage database. */
+static int combine(struct sl_daemon *daemon)
+{
+    struct sl_combined_options options = {
+        .local = daemon->state.store,
+        .remote = daemon->remote.store,
+        .deadline = daemon->settings.deadline,
+        .twice = !daemon->settings.shared_registry};
+
+    if (sl_combined_store_open(&options, &daemon->remote.combined)) {
+        sl_store_close(daemon->remote.store);
+        daemon->remote.store = NULL;
+        return sl_daemon_no_memory(daemon);
+    }
+    daemon->state.store = daemon->remote.combined;
+    if (!daemon->settings.state)
+        sl_log(SL_LOG_INFO, "quota leases are in memory only", "why",
+               "no state file; a daemon that is killed leaves its unused units "
+               "leased for a while. Set --state PATH to find them again",
+               NULL);
+    return 0;
+}
+
 int sl_daemon_store_open(struct sl_daemon *daemon)
 {
     const struct sl_settings *s = &daemon->settings;
@@ -191,13 +215,16 @@ int sl_daemon_store_open(struct sl_daemon *daemon)
     struct sl_dynamo_options dynamo = {
         .where = s->dynamo, .remote = remote, .env = sl_daemon_aws_env()};
     struct sl_redis_options redis = {.where = s->redis, .remote = remote};
-    struct sl_store **ret = &daemon->state.store;
+    struct sl_store *store = NULL;
 
     pthread_mutex_init(&daemon->remote.lock, NULL);
-    if (s->in_dynamo ? sl_dynamo_open(&dynamo, ret, &daemon->why)
-                     : sl_redis_open(&redis, ret, &daemon->why))
+    if (s->in_dynamo ? sl_dynamo_open(&dynamo, &store, &daemon->why)
+                     : sl_redis_open(&redis, &store, &daemon->why))
         return SL_EXIT_STORE;
-    daemon->remote.store = daemon->state.store;
+    daemon->remote.store = store;
+    if (daemon->state.store)
+        return combine(daemon);
+    daemon->state.store = store;
     return 0;
 }
 

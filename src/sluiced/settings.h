@@ -114,13 +114,17 @@ struct sl_settings {
     bool open[SL_PROTOCOLS];
     struct sl_address at[SL_PROTOCOLS];
     bool proxied[SL_PROTOCOLS]; /* connections begin with a PROXY header */
-    const char *state;    /* the file of the table, or NULL: on the heap */
-    const char *registry; /* file or URL of the registry, or NULL: none */
-    const char *journal;  /* of usage, or NULL: in memory */
+    const char *state;          /* the file of the table, or NULL: on the heap.
+                                 * Beside a remote store: of the quota leases */
+    const char *registry;       /* file or URL of the registry, or NULL: none */
+    const char *journal;        /* of usage, or NULL: in memory */
     uint64_t journal_size;
     bool in_postgres;        /* the registry is in PostgreSQL */
-    bool leases;             /* the registry is shared: quotas are leased */
-    bool shared;             /* the store is remote: there is no table */
+    bool shared_registry;    /* several daemons can use the registry */
+    bool leases;             /* quotas are leased: the registry is shared, or
+                              * the store is remote */
+    bool shared;             /* the store is remote. The table has only the
+                              * quotas that are leased */
     bool in_dynamo;          /* the remote store is DynamoDB, not Redis */
     bool subjects_in_dynamo; /* and no registry is kept */
     struct sl_redis_url redis;

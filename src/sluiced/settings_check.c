@@ -344,6 +344,7 @@ static const struct {
     FIELD(threads, read_threads, threads),
     FIELD(connections, read_count, connections),
     FIELD(connections_per_address, read_count, connections_per_address),
+    FIELD(state, read_file, state),
     FIELD(tls_certificate, read_file, tls_certificate),
     FIELD(tls_key, read_file, tls_key),
     FIELD(tls_client_ca, read_file, tls_client_ca),
@@ -565,6 +566,11 @@ static int read_store(struct sl_settings *s, struct sl_diag *diag)
     if (s->shared)
         return s->in_dynamo ? read_dynamo(s, SL_SET_store, &s->dynamo, diag)
                             : read_redis(s, diag);
+    if (s->state)
+        return refuse(s, SL_SET_state, diag,
+                      "this store keeps its state itself; write "
+                      "store: \"memory:%s\" instead",
+                      s->values[SL_SET_state].text);
     s->state = text[strlen("memory:")] ? text + strlen("memory:") : NULL;
     return 0;
 }
@@ -582,7 +588,7 @@ static int read_usage(struct sl_settings *s, struct sl_diag *diag)
         return read_dynamo(s, SL_SET_usage, &s->subjects, diag);
     if (s->in_postgres) {
         s->registry = text;
-        s->leases = true;
+        s->leases = s->shared_registry = true;
         return sl_pg_url(text, shown, &why)
                    ? refuse(s, SL_SET_usage, diag, "%s", why.sentence)
                    : 0;
@@ -592,9 +598,20 @@ static int read_usage(struct sl_settings *s, struct sl_diag *diag)
     text = s->values[SL_SET_usage].text;
     if (!status && begins(text, "sqlite:")) {
         s->registry = text + strlen("sqlite:");
-        s->leases = ends_with(s->registry, "?shared");
+        s->shared_registry = ends_with(s->registry, "?shared");
+        s->leases = s->shared_registry ||
+                    (s->shared && strcmp(text, USAGE_IN_MEMORY) != 0);
     }
     return status;
+}
+
+static int check_state(struct sl_settings *s, struct sl_diag *diag)
+{
+    if (!s->shared || !s->state || s->leases)
+        return 0;
+    return refuse(s, SL_SET_state, diag,
+                  "the file would have the leases of quotas, which need a "
+                  "usage database; set usage as well, or remove state");
 }
 
 /* The journal is beside the state file or, without one, beside a database file
@@ -604,7 +621,7 @@ static int find_journal(struct sl_settings *s, struct sl_diag *diag)
     const char *beside = s->state;
     char path[8192];
 
-    if (!beside && !s->leases && strcmp(s->registry, ":memory:") != 0)
+    if (!beside && !s->shared_registry && strcmp(s->registry, ":memory:") != 0)
         beside = s->registry;
     if (!beside)
         return 0;
@@ -658,9 +675,9 @@ int sl_settings_make(struct sl_settings *settings,
                      struct sl_diag *diag)
 {
     static int (*const steps[])(struct sl_settings *, struct sl_diag *) = {
-        check_schemes,  read_fields,  read_store,
-        read_usage,     read_journal, read_listeners,
-        check_deadline, check_tls,    check_listeners,
+        check_schemes, read_fields,     read_store,     read_usage,
+        check_state,   read_journal,    read_listeners, check_deadline,
+        check_tls,     check_listeners,
     };
     int status = 0;
 

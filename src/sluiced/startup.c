@@ -117,17 +117,24 @@ void sl_policy_end(struct sl_daemon *daemon)
 
 /* ---- the state ---- */
 
-static int refuse_path(const char *path, struct sl_diag *diag)
+/* The flag of the state file. */
+static const char *how_to_name(const struct sl_daemon *daemon)
+{
+    return daemon->settings.shared ? "--state PATH" : "--store memory:PATH";
+}
+
+static int refuse_path(struct sl_daemon *daemon, const char *path)
 {
     return sl_diag_error(
-        diag, SL_EXIT_STORE,
-        "cannot write the state file %s: %s; choose another file with --store "
-        "memory:PATH, or keep state in memory only with --store memory:",
-        path, strerror(errno));
+        &daemon->why, SL_EXIT_STORE,
+        "cannot write the state file %s: %s; choose another file with %s, or "
+        "keep state in memory only%s",
+        path, strerror(errno), how_to_name(daemon),
+        daemon->settings.shared ? "" : " with --store memory:");
 }
 
 /* The lock file has the id of the process. */
-static int refuse_locked(const char *path, int fd, struct sl_diag *diag)
+static int refuse_locked(struct sl_daemon *daemon, const char *path, int fd)
 {
     char text[32] = "", who[32] = "";
     ssize_t len = pread(fd, text, sizeof(text) - 1, 0);
@@ -135,11 +142,10 @@ static int refuse_locked(const char *path, int fd, struct sl_diag *diag)
 
     if (pid > 0)
         snprintf(who, sizeof(who), " (process %ld)", pid);
-    return sl_diag_error(
-        diag, SL_EXIT_STORE,
-        "another sluiced%s uses the state file %s; stop it, or "
-        "choose another file with --store memory:PATH",
-        who, path);
+    return sl_diag_error(&daemon->why, SL_EXIT_STORE,
+                         "another sluiced%s uses the state file %s; stop it, "
+                         "or choose another file with %s",
+                         who, path, how_to_name(daemon));
 }
 
 /* Waits for the lock: the kernel may still be ending a killed process that had
@@ -159,22 +165,22 @@ static int wait_for_lock(int fd)
 }
 
 /* The lock is beside the file itself: a link to the file is the same state. */
-static int lock_state(struct sl_state *state, const char *path,
-                      struct sl_diag *diag)
+static int lock_state(struct sl_daemon *daemon, const char *path)
 {
+    struct sl_state *state = &daemon->state;
     char name[PATH_MOST], real[PATH_MAX], text[32];
     const char *file = realpath(path, real) ? real : path;
     int len = snprintf(text, sizeof(text), "%ld\n", (long)getpid());
 
     if (snprintf(name, sizeof(name), "%s.lock", file) >= PATH_MOST)
-        return sl_diag_error(diag, SL_EXIT_STORE,
+        return sl_diag_error(&daemon->why, SL_EXIT_STORE,
                              "the path %.64s... is too long", path);
     state->lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (state->lock < 0)
-        return refuse_path(path, diag);
+        return refuse_path(daemon, path);
     if (wait_for_lock(state->lock))
-        return errno == EWOULDBLOCK ? refuse_locked(path, state->lock, diag)
-                                    : refuse_path(path, diag);
+        return errno == EWOULDBLOCK ? refuse_locked(daemon, path, state->lock)
+                                    : refuse_path(daemon, path);
     if (ftruncate(state->lock, 0) ||
         pwrite(state->lock, text, (size_t)len, 0) != len)
         errno = 0; /* only needed to name the process */
@@ -224,9 +230,9 @@ static int open_table(struct sl_daemon *daemon)
         return s->state ? sl_diag_error(
                               &daemon->why, SL_EXIT_STORE,
                               "cannot use the state file: %s; choose another "
-                              "file with --store memory:PATH, or keep state in "
-                              "memory only with --store memory:",
-                              why.sentence)
+                              "file with %s, or keep state in memory only%s",
+                              why.sentence, how_to_name(daemon),
+                              s->shared ? "" : " with --store memory:")
                         : sl_diag_error(
                               &daemon->why, SL_EXIT_STORE,
                               "cannot allocate the table: %s; reduce --memory",
@@ -257,20 +263,28 @@ static void close_state(struct sl_state *state)
     state->lock = -1;
 }
 
-int sl_state_begin(struct sl_daemon *daemon)
+/* The table, with quota leases if there are any. */
+static int begin_table(struct sl_daemon *daemon)
 {
     const char *path = daemon->settings.state;
+    int status = path ? lock_state(daemon, path) : 0;
+
+    if (!status)
+        status = open_table(daemon);
+    return status ? status : sl_quota_node_wrap(daemon);
+}
+
+int sl_state_begin(struct sl_daemon *daemon)
+{
     int status = 0;
 
     sl_clock_init_virtual(&daemon->stopped, 0);
     daemon->state = (struct sl_state){.lock = -1};
-    if (daemon->settings.shared)
-        return sl_daemon_store_open(daemon);
-    if (path)
-        status = lock_state(&daemon->state, path, &daemon->why);
-    if (!status)
-        status = open_table(daemon);
-    return status ? status : sl_quota_node_wrap(daemon);
+    if (!daemon->settings.shared || daemon->settings.leases)
+        status = begin_table(daemon);
+    if (!status && daemon->settings.shared)
+        status = sl_daemon_store_open(daemon);
+    return status;
 }
 
 void sl_state_end(struct sl_daemon *daemon)
@@ -304,22 +318,39 @@ void sl_engine_end(struct sl_daemon *daemon)
 }
 
 #ifdef SL_VIRTUAL_CLOCK
+/* Empties the remote store, and the table of the quota leases. */
+static int reset_remote(struct sl_daemon *daemon)
+{
+    struct sl_state state = daemon->state;
+    struct sl_store *old;
+    int err = daemon->settings.in_dynamo
+                  ? sl_test_reset_dynamo(&daemon->settings.dynamo)
+                  : sl_test_reset(&daemon->settings.redis);
+
+    sl_wait_timer_engine(&daemon->workers[0].waiting, daemon->engine);
+    if (!err && daemon->settings.leases) {
+        if (begin_table(daemon)) {
+            daemon->state = state;
+            return SLUICE_ENOMEM;
+        }
+        old = sl_combined_store_replace(daemon->remote.combined,
+                                        daemon->state.store);
+        sl_store_close(old);
+        daemon->state.store = NULL;
+    }
+    return err ? err : sl_engine_forget(daemon->engine, &daemon->why);
+}
+
 int sl_engine_reset(struct sl_daemon *daemon)
 {
     struct sl_worker *worker = &daemon->workers[0]; /* the only worker */
     struct sl_engine *engine = daemon->engine;
     struct sl_state state = daemon->state;
 
-    if (daemon->settings.shared) {
-        int err = daemon->settings.in_dynamo
-                      ? sl_test_reset_dynamo(&daemon->settings.dynamo)
-                      : sl_test_reset(&daemon->settings.redis);
-
-        sl_wait_timer_engine(&worker->waiting, engine);
-        return err ? err : sl_engine_forget(engine, &daemon->why);
-    }
     if (daemon->settings.state)
         return SLUICE_EINVAL;
+    if (daemon->settings.shared)
+        return reset_remote(daemon);
     if (sl_state_begin(daemon) || sl_engine_begin(daemon)) {
         close_state(&daemon->state);
         daemon->state = state;

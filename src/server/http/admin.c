@@ -234,6 +234,8 @@ static void set_clock(struct sl_http_call *call)
     if (!op)
         return;
     op->job.now = now;
+    /* Usage that is not recorded yet is deleted, too. */
+    sl_usage_buffer_flush(call->worker->engine_ctx->meter);
     sl_http_job_send(op);
 }
 
