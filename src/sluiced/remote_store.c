@@ -135,7 +135,7 @@ void sl_daemon_store_count(struct sl_daemon *daemon,
     ret->numbers[SL_STORE_NUM_REPAIRS] = s.repaired + s.unmet;
     ret->numbers[SL_STORE_NUM_REDIRECTED] = s.redirected;
     ret->numbers[SL_STORE_NUM_STORMS] = s.storms + s.throttled;
-    ret->numbers[SL_STORE_NUM_EPOCHS] = s.epochs;
+    ret->numbers[SL_STORE_NUM_EPOCHS] = s.epochs + s.restarts;
     ret->numbers[SL_STORE_NUM_LOOPS] = s.up;
     ret->numbers[SL_STORE_NUM_BREAKER] = s.open;
     ret->numbers[SL_STORE_NUM_NODES] = atomic_load(&daemon->remote.nodes);

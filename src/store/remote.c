@@ -109,6 +109,27 @@ bool sl_store_identity_see_epoch(struct sl_store_identity *identity,
     return true;
 }
 
+bool sl_store_identity_see_process(struct sl_store_identity *identity,
+                                   struct sl_str text)
+{
+    bool changed;
+
+    if (text.len == 0 || text.len > SL_STORE_PROCESS)
+        return false;
+    pthread_mutex_lock(&identity->lock);
+    changed =
+        identity->process[0] && !sl_str_eq(sl_str_c(identity->process), text);
+    if (changed && identity->process_epochs == atomic_load(&identity->epochs))
+        atomic_fetch_add(&identity->restarts, 1);
+    else
+        changed = false;
+    identity->process_epochs = atomic_load(&identity->epochs);
+    memcpy(identity->process, text.at, text.len);
+    identity->process[text.len] = '\0';
+    pthread_mutex_unlock(&identity->lock);
+    return changed;
+}
+
 /* ---- circuit breaker ---- */
 
 #define IN_ROW 5
@@ -985,6 +1006,7 @@ void sl_remote_store_stats(const struct sl_store *store,
             add_stats(remote->clients[i].client, ret);
     pthread_mutex_unlock(&remote->lock);
     ret->epochs = atomic_load(&remote->identity.epochs);
+    ret->restarts = atomic_load(&remote->identity.restarts);
 }
 
 bool sl_remote_store_is_ready(const struct sl_store *store)

@@ -36,6 +36,7 @@
  */
 
 #define SL_STORE_IDENTITY 32 /* hex digits of a secret or an epoch */
+#define SL_STORE_PROCESS  40 /* bytes of the name of a server process */
 
 struct sl_store_identity {
     pthread_mutex_t lock;
@@ -44,7 +45,10 @@ struct sl_store_identity {
     bool has_secret, has_epoch;
     char secret_text[SL_STORE_IDENTITY + 1]; /* proposed, or read */
     char epoch[SL_STORE_IDENTITY + 1];
-    _Atomic uint64_t epochs; /* changes of the epoch */
+    _Atomic uint64_t epochs;            /* changes of the epoch */
+    char process[SL_STORE_PROCESS + 1]; /* "": not known */
+    uint64_t process_epochs;            /* `epochs` when it was read */
+    _Atomic uint64_t restarts; /* changes of the process, not of the epoch */
     _Atomic bool memory_asked;
     struct sl_denial_forgets forgets;
 };
@@ -67,6 +71,11 @@ sl_store_identity_see_secret(struct sl_store_identity *identity,
 SL_MUST_USE bool sl_store_identity_see_epoch(struct sl_store_identity *identity,
                                              struct sl_str text,
                                              bool *ret_changed);
+
+/* Reads the name of the process that serves the store. Returns true if it is
+ * another one with the same epoch. */
+bool sl_store_identity_see_process(struct sl_store_identity *identity,
+                                   struct sl_str text);
 
 /* ---- circuit breaker: stops calls to a store that does not answer.
  *
@@ -180,6 +189,7 @@ struct sl_remote_stats {
     SL_REMOTE_COUNTERS(SL_REMOTE_FIELD)
 #undef SL_REMOTE_FIELD
     uint64_t epochs;    /* changes of the epoch */
+    uint64_t restarts;  /* of its server, with the same epoch */
     unsigned under_way; /* ops in flight */
     unsigned up, ready, clients;
     bool open;   /* the breaker of any client */

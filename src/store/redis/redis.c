@@ -41,7 +41,7 @@ struct question {
 struct client {
     struct sl_remote_client base; /* first */
     struct sl_redis_cluster *cluster;
-    struct question secret, epoch, memory;
+    struct question secret, epoch, memory, server;
     struct sl_timer *timer; /* until they are read again */
     struct sl_jitter jitter;
 };
@@ -173,6 +173,29 @@ static void on_epoch(struct client *client, struct sl_str text)
                            "or restored, or this is another server");
 }
 
+/* Another process may have lost writes that were acknowledged: all that the
+ * last one had not synced, or not sent to its replica. If the data was replaced
+ * as a whole, on_epoch() has said so. */
+static void on_server(struct sl_redis_cmd *cmd, enum sl_redis_result result,
+                      struct sl_str reply)
+{
+    struct question *q = (struct question *)cmd;
+    struct sl_resp_value value;
+
+    q->is_sent = false;
+    if (result != SL_REDIS_REPLIED)
+        return;
+    value = sl_resp_next(&reply);
+    if (value.type == SL_RESP_STRING &&
+        sl_store_identity_see_process(q->client->base.identity,
+                                      info_of(value.text, "\nrun_id:")))
+        sl_store_log_write(
+            &q->client->base.log, SL_STORE_EVENT_CHANGED,
+            "Redis was restarted, or another server has taken over; unless it "
+            "has appendfsync always, its last writes may be lost, and their "
+            "units can be taken again");
+}
+
 static void on_identity(struct sl_redis_cmd *cmd, enum sl_redis_result result,
                         struct sl_str reply)
 {
@@ -219,6 +242,15 @@ static void read_identity(struct client *client)
         ask_key(&client->epoch, text);
 }
 
+/* Not in a cluster: its nodes are processes of their own. */
+static void read_process(struct client *client)
+{
+    struct sl_str info[] = {SL_STR("INFO"), SL_STR("server")};
+
+    if (!client->server.is_sent && !client->base.store->store.in_slots)
+        ask(&client->server, info, SL_LEN(info), on_server);
+}
+
 static void on_timer(void *ctx)
 {
     struct client *client = ctx;
@@ -243,8 +275,10 @@ static void on_change(void *ctx, bool up, const char *why)
                  client->cluster && sl_redis_cluster_is_up(client->cluster));
     sl_store_log_write(&client->base.log,
                        up ? SL_STORE_EVENT_UP : SL_STORE_EVENT_DOWN, why);
-    if (up && client->cluster)
+    if (up && client->cluster) {
         read_identity(client);
+        read_process(client);
+    }
 }
 
 static int client_open(struct sl_remote_client *base)
@@ -263,8 +297,8 @@ static int client_open(struct sl_remote_client *base)
         .ctx = client,
     };
     struct question *questions[] = {&client->secret, &client->epoch,
-                                    &client->memory};
-    const char *keys[] = {"sluice:secret", "sluice:epoch", ""};
+                                    &client->memory, &client->server};
+    const char *keys[] = {"sluice:secret", "sluice:epoch", "", ""};
     int err;
 
     for (unsigned i = 0; i < SL_LEN(questions); i++) {
@@ -298,6 +332,7 @@ static void client_close(struct sl_remote_client *base)
     sl_buf_done(secret);
     sl_buf_done(&client->epoch.command);
     sl_buf_done(&client->memory.command);
+    sl_buf_done(&client->server.command);
 }
 
 /* The slot of all keys of the set. False if there are several. */
