@@ -19,6 +19,8 @@
 struct backlog_call {
     struct sl_repeat_call call; /* first */
     struct sl_engine *engine;
+    sl_backlog_shared_f *done; /* or NULL */
+    void *ctx;
     char name[65];
     char memo[SL_REPEAT_MEMO];
 };
@@ -45,6 +47,8 @@ static void on_done(struct sl_repeat_call *call)
     if (!call->err && call->op == SL_REPEAT_LOOK &&
         call->found == SL_REPEAT_AGAIN)
         hear(own);
+    if (own->done)
+        own->done(own->ctx, call->err);
     sl_alloc_free(own->engine->alloc, own, sizeof(*own));
 }
 
@@ -67,6 +71,7 @@ static bool begin(struct sl_engine *engine, struct sl_loop *loop,
     for (size_t i = 0; i < SL_LEN(texts); i++)
         key = sl_fingerprint_add(secret, key, texts[i]);
     own->engine = engine;
+    own->done = NULL;
     memcpy(own->name, name.at, name.len);
     own->name[name.len] = '\0';
     own->call = (struct sl_repeat_call){
@@ -91,12 +96,17 @@ static void send(struct sl_engine *engine, struct backlog_call *own,
 }
 
 void sl_engine_backlog_share(struct sl_engine *engine, struct sl_loop *loop,
-                             struct sl_str name, uint64_t depth, sl_ns now)
+                             struct sl_str name, uint64_t depth, sl_ns now,
+                             sl_backlog_shared_f *done, void *ctx)
 {
     struct sl_active_policy *active = sl_engine_hold(engine, NULL);
     struct backlog_call *own;
 
-    if (begin(engine, loop, active->policy->env, name, now, &own)) {
+    if (!begin(engine, loop, active->policy->env, name, now, &own)) {
+        done(ctx, SLUICE_ESTORE);
+    } else {
+        own->done = done;
+        own->ctx = ctx;
         own->call.len =
             (size_t)snprintf(own->memo, sizeof(own->memo),
                              "%" PRIu64 " %" PRId64, depth, (int64_t)now);

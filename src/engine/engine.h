@@ -68,10 +68,14 @@ SL_MUST_USE int sl_engine_backlog(struct sl_engine *engine, struct sl_str name,
                                   struct sl_diag *diag);
 
 /* Writes a report to the memory of repeats, for other daemons and for the next
- * start; reads the reports there that are newer. On the loop's thread. The
- * answers come later. */
+ * start. done() is called once, before this returns or later, with 0 if it is
+ * there. On the loop's thread. */
+typedef void sl_backlog_shared_f(void *ctx, int err);
 void sl_engine_backlog_share(struct sl_engine *engine, struct sl_loop *loop,
-                             struct sl_str name, uint64_t depth, sl_ns now);
+                             struct sl_str name, uint64_t depth, sl_ns now,
+                             sl_backlog_shared_f *done, void *ctx);
+
+/* Reads the reports there that are newer. The answers come later. */
 void sl_engine_backlog_refresh(struct sl_engine *engine, struct sl_loop *loop,
                                sl_ns now);
 

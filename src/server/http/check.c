@@ -498,6 +498,20 @@ static void backlog_get(struct sl_http_call *call)
     sl_admin_answer_json(call, w.err);
 }
 
+/* The report is where other daemons and the next start find it, or not. */
+static void on_shared(void *ctx, int err)
+{
+    struct sl_http_call *call = ctx;
+
+    if (err)
+        sl_http_refuse(call, 503, "SERVICE_UNAVAILABLE",
+                       "the report counts at this daemon only: the store or "
+                       "the database does not answer; report again");
+    else
+        backlog_get(call);
+    sl_http_resume_finish(call);
+}
+
 void sl_backlog_put(struct sl_http_call *call)
 {
     struct sl_diag diag = {0};
@@ -511,9 +525,10 @@ void sl_backlog_put(struct sl_http_call *call)
         sl_http_refuse(call, 404, "NO_SUCH_BACKLOG", "%s", diag.sentence);
         return;
     }
+    sl_http_suspend(call);
     sl_engine_backlog_share(call->worker->engine, call->worker->loop,
-                            call->rest, depth, sl_http_now(call));
-    backlog_get(call);
+                            call->rest, depth, sl_http_now(call), on_shared,
+                            call);
 }
 
 /* ---- the paths of the http listener ---- */
