@@ -31,7 +31,7 @@ struct sl_flag {
     const char *summary;
 };
 
-#define SL_FLAGS_MAX 8 /* of one command */
+#define SL_FLAGS_MAX 12 /* of one command */
 
 /* The listener of the daemon that a command talks to. It adds the flags --url
  * or --admin-url, and --token-file. */
@@ -244,8 +244,9 @@ struct sl_daemon_client {
     int fd;     /* or -1 */
     bool redis; /* redis:// URL: use sl_daemon_client_pipeline() */
     char host[256], port[8];
-    char where[280]; /* HOST:PORT, for messages */
-    char token[512]; /* sent with each HTTP request, or "" */
+    char where[280];      /* HOST:PORT, for messages */
+    char token[512];      /* sent with each HTTP request, or "" */
+    struct sl_str cursor; /* Sluice-Cursor of the last answer, or "" */
     struct sl_buf out, in;
     struct sl_diag *diag; /* the message of a failure */
 };
@@ -313,6 +314,12 @@ void sl_cli_request_option(struct sl_cli_request *r, const char *name,
 SL_MUST_USE int sl_cli_request_send(struct sl_cli_request *r,
                                     const char *method, const char *too_long,
                                     json_t **ret);
+
+/* The same for an answer that is not JSON. *ret is borrowed until the next
+ * request. */
+SL_MUST_USE int sl_cli_request_text(struct sl_cli_request *r,
+                                    const char *method, const char *too_long,
+                                    struct sl_str *ret);
 
 /* Send the request and print the answer: as JSON with -o json, else by
  * `print`. */

@@ -236,6 +236,7 @@ struct head {
     size_t len; /* the empty line included */
     uint64_t body;
     bool has_body, close;
+    struct sl_str cursor;
 };
 
 static bool read_field(struct sl_str line, struct head *head)
@@ -249,6 +250,8 @@ static bool read_field(struct sl_str line, struct head *head)
     value = sl_str_trim(sl_str_from(line, name.len + 1));
     if (sl_str_eq_nocase(name, SL_STR("Connection")))
         head->close = sl_str_eq_nocase(value, SL_STR("close"));
+    if (sl_str_eq_nocase(name, SL_STR("Sluice-Cursor")))
+        head->cursor = value;
     if (!sl_str_eq_nocase(name, SL_STR("Content-Length")))
         return true;
     if (head->has_body || sl_parse_number(value, &head->body, NULL))
@@ -290,6 +293,7 @@ static int read_answer(struct sl_daemon_client *client, struct head *head)
 {
     struct sl_buf *in = &client->in;
     const char *end = NULL;
+    size_t cursor;
     int err = 0;
 
     while (!err && !end && in->len <= HEAD_MAX) {
@@ -305,8 +309,10 @@ static int read_answer(struct sl_daemon_client *client, struct head *head)
     if (!read_head((struct sl_str){in->bytes, head->len - 2}, head) ||
         head->body > SL_DAEMON_CLIENT_BYTES - head->len)
         return invalid(client, HTTP);
+    cursor = head->cursor.len > 0 ? (size_t)(head->cursor.at - in->bytes) : 0;
     while (!err && in->len < head->len + head->body)
-        err = receive(client);
+        err = receive(client); /* may move the bytes */
+    head->cursor.at = in->bytes + cursor;
     return err;
 }
 
@@ -330,7 +336,7 @@ int sl_daemon_client_ask(struct sl_daemon_client *client, const char *method,
                          const char *path, struct sl_str body, int *ret_status,
                          struct sl_str *ret_body)
 {
-    struct head head = {.status = 0};
+    struct head head = {.cursor = SL_STR("")};
     int err;
 
     if (write_request(client, method, path, body))
@@ -344,6 +350,7 @@ int sl_daemon_client_ask(struct sl_daemon_client *client, const char *method,
         return invalid(client, HTTP); /* bytes after the answer */
     *ret_status = head.status;
     *ret_body = sl_str_from(sl_buf_str(&client->in), head.len);
+    client->cursor = head.cursor;
     if (head.close) {
         close(client->fd);
         client->fd = -1;
@@ -561,12 +568,10 @@ static int end_path(struct sl_cli_request *r)
     return err;
 }
 
-int sl_cli_request_send(struct sl_cli_request *r, const char *method,
-                        const char *too_long, json_t **ret)
+/* Send the request. Returns 0, or an exit status after printing why. */
+static int exchange(struct sl_cli_request *r, const char *method,
+                    const char *too_long, int *ret_code, struct sl_str *ret)
 {
-    struct sl_str text;
-    json_t *root;
-    int code, status = 0;
     int err = end_path(r);
 
     if (err == SLUICE_EFULL)
@@ -574,12 +579,38 @@ int sl_cli_request_send(struct sl_cli_request *r, const char *method,
     if (err)
         return sl_cli_no_memory(r->args);
     err = sl_daemon_client_ask(&r->client, method, r->path_text.bytes,
-                               sl_buf_str(&r->body_text), &code, &text);
+                               sl_buf_str(&r->body_text), ret_code, ret);
     if (err)
         return sl_cli_error(r->args,
                             err == SLUICE_ENOMEM ? SL_EXIT_FAILED
                                                  : SL_EXIT_UNREACHABLE,
                             "%s", r->diag.sentence);
+    return 0;
+}
+
+int sl_cli_request_text(struct sl_cli_request *r, const char *method,
+                        const char *too_long, struct sl_str *ret)
+{
+    int code = 0, status = exchange(r, method, too_long, &code, ret);
+    json_t *root;
+
+    if (status || code < 400)
+        return status;
+    root = json_loadb(ret->at, ret->len, JSON_REJECT_DUPLICATES, NULL);
+    status = refused(r, code, root);
+    json_decref(root);
+    return status;
+}
+
+int sl_cli_request_send(struct sl_cli_request *r, const char *method,
+                        const char *too_long, json_t **ret)
+{
+    struct sl_str text;
+    json_t *root;
+    int code = 0, status = exchange(r, method, too_long, &code, &text);
+
+    if (status)
+        return status;
     root = json_loadb(text.at, text.len, JSON_REJECT_DUPLICATES, NULL);
     if (code >= 400)
         status = refused(r, code, root);

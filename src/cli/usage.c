@@ -5,6 +5,7 @@
 
 #include "base/parse.h"
 #include "cli/cli.h"
+#include "wire/csv.h"
 #include "wire/json.h"
 
 #define BAR_COLUMNS 20 /* inside the brackets */
@@ -179,10 +180,51 @@ static int report_usage(struct sl_cli_request *r)
                                 print_usage);
 }
 
+/* ---- sluice usage export: all organisations, for bills ---- */
+
+/* GET /v1/usage/export, a page at a time. */
+static int export_usage(struct sl_cli_request *r)
+{
+    struct sl_cli_args *args = r->args;
+    const char *format = sl_cli_flag(args, "format");
+    bool is_csv = format && strcmp(format, "csv") == 0;
+    struct sl_str text = SL_STR("");
+    char cursor[8192] = "";
+    int status;
+
+    do {
+        sl_buf_clear(&r->path_text);
+        sl_writer_add(&r->path, SL_STR("/v1/usage/export?rows=1000"));
+        sl_cli_request_option(r, "format", format);
+        if (cursor[0]) {
+            sl_writer_addf(&r->path, "&cursor=%s", cursor); /* encoded */
+        } else {
+            sl_cli_request_option(r, "from", sl_cli_flag(args, "from"));
+            sl_cli_request_option(r, "to", sl_cli_flag(args, "to"));
+        }
+        status = sl_cli_request_text(
+            r, "GET", "the values of the flags are too long", &text);
+        if (status)
+            return status;
+        if (is_csv && cursor[0]) /* the heading is printed */
+            text = sl_str_from(text, sl_csv_cut(text));
+        fwrite(text.at, 1, text.len, args->cli->out);
+        snprintf(cursor, sizeof(cursor), "%.*s", SL_STR_ARG(r->client.cursor));
+    } while (cursor[0] && !ferror(args->cli->out));
+    return SL_EXIT_OK;
+}
+
 static int ask_usage(struct sl_cli_request *r)
 {
     char **words = r->args->words;
 
+    if (r->args->word_count == 1 && strcmp(words[0], "export") == 0)
+        return export_usage(r);
+    if (r->args->word_count == 1)
+        return sl_cli_misuse(r->args,
+                             "missing id; write: sluice usage %s ID, or "
+                             "sluice usage export",
+                             words[0]);
     if (r->args->word_count == 3)
         return sl_cli_misuse(
             r->args,
@@ -192,29 +234,34 @@ static int ask_usage(struct sl_cli_request *r)
 }
 
 static const struct sl_flag usage_flags[] = {
-    {'\0', "days",  "N",    "show usage per day, for this many days"         },
-    {'\0', "limit", "NAME", "only this limit"                                },
-    {'\0', "key",   "TEXT", "idempotency key of a report: repeats count once"},
-    {'\0', NULL,    NULL,   NULL                                             },
+    {'\0', "days",   "N",    "show usage per day, for this many days"  },
+    {'\0', "limit",  "NAME", "only this limit"                         },
+    {'\0', "key",    "TEXT", "idempotency key of a report: counts once"},
+    {'\0', "from",   "DATE", "export: last day of a period, or later"  },
+    {'\0', "to",     "DATE", "export: periods that end before this day"},
+    {'\0', "format", "FORM", "export: ndjson, csv or cloudevents"      },
+    {'\0', NULL,     NULL,   NULL                                      },
 };
 
 const struct sl_command sl_command_usage = {
     .name = "usage",
-    .usage = "SCOPE ID [LIMIT AMOUNT] [FLAG...]",
-    .summary = "Show or report usage of quotas and levels",
+    .usage = "SCOPE ID [LIMIT AMOUNT] [FLAG...] | export [FLAG...]",
+    .summary = "Show, report or export usage of quotas and levels",
     .help = "Prints a bar for each quota and level per SCOPE. With LIMIT and\n"
             "AMOUNT it reports usage, which is recorded even above the\n"
-            "limit; a negative AMOUNT is a refund.\n"
+            "limit; a negative AMOUNT is a refund. `export` prints the usage\n"
+            "of all subjects, one line for each limit and period, for bills.\n"
             "\n"
             "  sluice usage org acme\n"
             "  sluice usage org acme --days 14 --limit minutes\n"
             "  sluice usage org acme minutes 30 --key job-7\n"
-            "  sluice usage org acme -o json\n",
-    .words = "org|user",
+            "  sluice usage org acme -o json\n"
+            "  sluice usage export --from 2026-11-01 --to 2026-12-01\n",
+    .words = "org|user|export",
     .formats = "table|json",
     .flags = usage_flags,
     .listener = SL_LISTENER_HTTP,
-    .least = 2,
+    .least = 1,
     .most = 4,
     .ask = ask_usage,
 };

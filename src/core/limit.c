@@ -249,6 +249,27 @@ int sl_limit_init(struct sl_limit *ret, enum sl_kind kind,
 
 /* Bits 56..58 the kind, 55 the quantum, 54 a calendar; below them the
  * calendar's unit and number, or the period in milliseconds (below 2^39). */
+struct sl_period sl_limit_period(const struct sl_limit *limit, sl_ns now)
+{
+    sl_ns span = SL_DAY, start;
+
+    if (limit->kind == SL_QUOTA && limit->calendar)
+        return sl_calendar_period(&limit->cal, now);
+    if (limit->kind == SL_QUOTA && limit->period > 0)
+        span = limit->period;
+    start = now - now % span;
+    return (struct sl_period){start, start + span};
+}
+
+int64_t sl_limit_last_day(const struct sl_limit *limit, sl_ns end)
+{
+    int64_t second = (end - 1) / SL_S;
+
+    if (limit->kind == SL_QUOTA && limit->calendar)
+        second += sl_zone_offset(limit->cal.zone, second);
+    return sl_floor_div(second, SL_DAY / SL_S);
+}
+
 uint64_t sl_limit_shape(const struct sl_limit *limit)
 {
     enum sl_kind kind = limit->kind == SL_INTERVAL ? SL_BUCKET : limit->kind;

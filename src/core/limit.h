@@ -93,6 +93,14 @@ SL_MUST_USE int sl_limit_init(struct sl_limit *ret, enum sl_kind kind,
 /* Fills in the derived fields of a valid limit. */
 void sl_limit_derive(struct sl_limit *limit);
 
+/* The period of a quota that `now` lies in. Limits of other kinds have days in
+ * UTC: usage of them is counted by day. */
+struct sl_period sl_limit_period(const struct sl_limit *limit, sl_ns now);
+
+/* The last day of a period that ends at `end`, in the zone of the limit; days
+ * since 1970. */
+int64_t sl_limit_last_day(const struct sl_limit *limit, sl_ns end);
+
 /* Equal for two limits if one may read the other's cells: same kind, period and
  * quantum. Count, burst, anchor, zone and the refill of a token bucket
  * (SL_BUCKET, SL_INTERVAL) may change: usage stays. */

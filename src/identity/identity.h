@@ -197,12 +197,14 @@ struct sl_usage_delta {
     struct sl_str scope;         /* "org"; "org:user"; "all" */
     const struct sl_str *values; /* one for each scope; none for "all" */
     unsigned value_count;
-    sl_ns start;    /* of its period; 0: none */
-    sl_ns at;       /* when */
-    int64_t amount; /* < 0: refund */
-    uint64_t cap;   /* the limit; UINT64_MAX: none */
-    bool level;     /* it has no period */
-    bool reset;     /* set the usage to 0 */
+    sl_ns start;                    /* of its period; 0: none */
+    sl_ns at;                       /* when */
+    int64_t amount;                 /* < 0: refund */
+    uint64_t cap;                   /* the limit; UINT64_MAX: none */
+    struct sl_str plan, zone;       /* "": not known */
+    const struct sl_limit *numbers; /* for the end of the period */
+    bool level;                     /* it has no period */
+    bool reset;                     /* set the usage to 0 */
     bool elsewhere; /* HOLD_END: of units that this node has not leased */
     struct sl_thresholds thresholds;
 };

@@ -715,6 +715,11 @@ static int write(struct sl_registry *r, struct sl_job *job)
         return spare(job, err,
                      "there are too many credits to show; delete those that "
                      "are used or expired");
+    case SL_JOB_EXPORT:
+        err = sl_usage_export_page(db, job->export, job->now, &job->text);
+        if (!err && job->export->gone)
+            job->result = SL_JOB_NOT_FOUND;
+        return spare(job, err, "a page of the export is too large");
     case SL_JOB_LEASES:
         return sl_usage_db_leases_json(db, job->name, job->most, &job->text,
                                        &job->cut);
@@ -903,7 +908,8 @@ static void count_writes(struct sl_registry *r, const struct sl_job *first)
     atomic_fetch_add_explicit(&r->commits, 1, memory_order_relaxed);
     for (const struct sl_job *job = first; job; job = job->next)
         if (!job->is_blocked && !job->already_done &&
-            job->kind != SL_JOB_USAGE_READ && job->kind < SL_JOB_LEASE)
+            job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_EXPORT &&
+            job->kind < SL_JOB_LEASE)
             atomic_fetch_add_explicit(&r->writes, 1, memory_order_relaxed);
 }
 

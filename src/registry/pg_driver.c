@@ -714,6 +714,7 @@ static const char *const steps[] = {
     TABLES_OF_FREED,
     COLUMNS_OF_CAPS,
     TABLES_OF_REPEATS,
+    TABLES_OF_EXPORTS,
 };
 
 #define LATEST ((int)SL_LEN(steps))

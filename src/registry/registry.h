@@ -35,6 +35,7 @@
 #include "base/hash.h"
 #include "identity/identity.h"
 #include "registry/usage_db.h"
+#include "registry/usage_export.h"
 
 /* ---- subject records.
  *
@@ -183,6 +184,7 @@ enum sl_job_kind {
     SL_JOB_USAGE_READ, /* read usage, including all records queued before */
     SL_JOB_GRANT,      /* a credit: `on` grants it, or removes it */
     SL_JOB_CREDITS,
+    SL_JOB_EXPORT,  /* a page of all counters; NOT_FOUND: it is over */
     SL_JOB_LEASE,   /* quota units for this node; CONFLICT: another node has its
                      * name */
     SL_JOB_LEASES,  /* list the leases */
@@ -255,6 +257,7 @@ struct sl_job {
     struct sl_credit_grant *grant;    /* GRANT */
     struct sl_usage_lease_claim *claim; /* LEASE, with its results */
     struct sl_job_repeat *repeat;       /* REPEAT, likewise */
+    struct sl_usage_export *export;     /* EXPORT, with its results */
     sl_ns since, started; /* USAGE_READ: see sl_usage_db_read(); for scope and
                            * id */
 
@@ -270,7 +273,8 @@ struct sl_job {
     uint64_t units;     /* RELEASE */
     bool cut;           /* LEASES: there are more */
     struct sl_buf text; /* AUDIT, CREDITS, LEASES: items of a JSON array;
-                         * USAGE_READ, NODES: structs; owned by the caller */
+                         * USAGE_READ, NODES: structs; EXPORT: see
+                         * sl_usage_export_next(); owned by the caller */
 
     /* Owned by the registry. To retry a failed job, leave uncertain_txn as it
      * is: if that transaction was committed, the job is not run twice. */

@@ -469,7 +469,7 @@ static bool is_same(const struct sl_usage_line *line,
                sl_str_eq(a.limit, u->limit);
     return a.act == u->act && a.start == u->start && !a.reset && !u->reset &&
            sl_str_eq(a.limit, u->limit) && sl_str_eq(a.scope, u->scope) &&
-           sl_str_eq(a.id, u->id);
+           sl_str_eq(a.id, u->id) && sl_str_eq(a.plan, u->plan);
 }
 
 /* ---- adding ---- */
@@ -511,6 +511,8 @@ static void go_on(struct sl_usage_line *line, const struct sl_usage_entry *u)
         new->amount = u->amount;
         new->at = u->at;
         new->start = u->start;
+        new->end = u->end;
+        new->last_day = u->last_day;
         new->level = u->level;
     }
     sl_usage_line_show(line);
@@ -530,9 +532,11 @@ static bool add_up(const struct sl_usage_buffer *k,
         struct sl_usage_line *line = line_at(k, k->places[at]);
         const struct sl_usage_amount *a = sl_usage_line_amount(line);
 
+        /* Another cap may be that of another plan. */
         if (!sl_hash128_eq(line->fingerprint, s->fingerprint) ||
             a->start != s->start || a->act != SL_USAGE_ACT_TAKE ||
-            line->flags & SL_LINE_RESET || (a->amount < 0) != (s->amount < 0))
+            a->cap != s->cap || line->flags & SL_LINE_RESET ||
+            (a->amount < 0) != (s->amount < 0))
             continue;
         sum(line, s->amount, s->at, s->cap);
         return true; /* changed thresholds apply from the next segment on */
@@ -615,6 +619,8 @@ static bool write_down(struct sl_usage_buffer *k,
         .at = s->at,
         .amount = s->amount,
         .cap = s->cap,
+        .plan = s->plan,
+        .zone = s->zone,
         .level = s->level,
         .reset = s->reset,
         .thresholds = s->thresholds
@@ -626,6 +632,8 @@ static bool write_down(struct sl_usage_buffer *k,
         u.node = k->options.node;
     if (!is_held(u.hold))
         u.fingerprint = s->fingerprint; /* holds are found by their ids */
+    if (s->numbers && s->start > 0)
+        sl_usage_entry_period(&u, s->numbers);
     sl_buf_init(&room, SL_USAGE_ID, k->options.alloc);
     good = name_of(s, &room, &u.id) && put_down(k, &u);
     sl_buf_done(&room);

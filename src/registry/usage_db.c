@@ -22,6 +22,10 @@ struct counter {
     struct {
         int64_t cap, used, beyond;
     } split;
+    int64_t last_day; /* 0: not known */
+    struct sl_str plan;
+    int64_t exports; /* that show the counter as it was */
+    bool found;
 };
 
 /* ---- the counter ---- */
@@ -31,21 +35,50 @@ static int load(struct sl_database *db, const struct sl_usage_entry *u,
 {
     int found;
 
-    *ret = (struct counter){.split = {.cap = -2}};
-    found = sl_query_one(db, SL_QUERY_COUNTER, "tttn nnnnnnnn", u->scope, u->id,
-                         u->limit, u->start, &ret->used, &ret->overage,
+    *ret = (struct counter){.split = {.cap = -2}, .plan = SL_STR("")};
+    found = sl_query_one(db, SL_QUERY_COUNTER, "tttn nnnnnnnnntn", u->scope,
+                         u->id, u->limit, u->start, &ret->used, &ret->overage,
                          &ret->credited, &ret->threshold, &ret->leased,
-                         &ret->split.cap, &ret->split.used, &ret->split.beyond);
+                         &ret->split.cap, &ret->split.used, &ret->split.beyond,
+                         &ret->last_day, &ret->plan, &ret->exports);
+    ret->found = found == 1;
     return found < 0 ? found : 0;
 }
+
+void sl_usage_entry_period(struct sl_usage_entry *u,
+                           const struct sl_limit *numbers)
+{
+    u->end = sl_limit_period(numbers, u->start).end;
+    u->last_day = sl_limit_last_day(numbers, u->end);
+}
+
+static int64_t cap_of(const struct sl_usage_entry *u)
+{
+    return u->cap <= INT64_MAX ? (int64_t)u->cap : -1;
+}
+
+/* Exports that have begun show the values before this change. An entry without
+ * a plan keeps that of the counter. */
 
 static int store(struct sl_database *db, const struct sl_usage_entry *u,
                  const struct counter *c)
 {
-    return sl_query_run(db, SL_QUERY_PUT_COUNTER, "tttnnnnnnnnn", u->scope,
+    int err = 0;
+
+    if (c->exports > 0)
+        err = sl_query_run(db, SL_QUERY_KEEP_BEFORE, "tttn", u->scope, u->id,
+                           u->limit, u->start);
+    if (!err && c->found && c->last_day == 0 && u->last_day != 0)
+        err = sl_query_run(db, SL_QUERY_PUT_PERIOD, "tttnnnt", u->scope, u->id,
+                           u->limit, u->start, u->end, u->last_day, u->zone);
+    if (err)
+        return err;
+    return sl_query_run(db, SL_QUERY_PUT_COUNTER, "tttnnnnnnnnntnnt", u->scope,
                         u->id, u->limit, u->start, c->used, c->overage,
                         c->credited, c->threshold, u->at, c->split.cap,
-                        c->split.used, c->split.beyond);
+                        c->split.used, c->split.beyond,
+                        u->plan.len > 0 ? u->plan : c->plan, u->end,
+                        u->start == 0 ? -1 : u->last_day, u->zone);
 }
 
 /* Adds to a day or month. A level is set: its last value of the day stays. */
@@ -406,6 +439,9 @@ struct hold_row {
     sl_ns start;
     int64_t amount;
     uint64_t cap;
+    struct sl_str plan, zone; /* and `end`, `last_day` of the period `start` */
+    sl_ns end;
+    int64_t last_day;
 };
 
 /* Returns 1, 0 without a row, or an error. */
@@ -413,8 +449,10 @@ static int find_hold(struct sl_database *db, struct sl_str name,
                      struct hold_row *ret)
 {
     int64_t cap;
-    int found = sl_query_one(db, SL_QUERY_HOLD, "t ttnnn", name, &ret->scope,
-                             &ret->id, &ret->start, &ret->amount, &cap);
+    int found =
+        sl_query_one(db, SL_QUERY_HOLD, "t ttnnntnnt", name, &ret->scope,
+                     &ret->id, &ret->start, &ret->amount, &cap, &ret->plan,
+                     &ret->end, &ret->last_day, &ret->zone);
 
     if (found == 1)
         ret->cap = cap >= 0 ? (uint64_t)cap : UINT64_MAX;
@@ -429,10 +467,10 @@ static int drop_hold(struct sl_database *db, struct sl_str name)
 static int put_hold(struct sl_database *db, struct sl_str name,
                     const struct sl_usage_entry *u, sl_ns until)
 {
-    int64_t cap = u->cap <= INT64_MAX ? (int64_t)u->cap : -1;
     struct sl_str id = u->scope.len > 0 ? u->id : SL_STR("");
-    int err = sl_query_run(db, SL_QUERY_PUT_HOLD, "toonnnn", name, id, u->scope,
-                           u->start, u->amount, cap, until);
+    int err = sl_query_run(db, SL_QUERY_PUT_HOLD, "toonnnntnnt", name, id,
+                           u->scope, u->start, u->amount, cap_of(u), until,
+                           u->plan, u->end, u->last_day, u->zone);
 
     return err ? err
                : sl_query_run(db, SL_QUERY_TRIM_HOLDS, "n",
@@ -450,6 +488,12 @@ static int put_part(struct sl_database *db, struct sl_usage_entry *u,
     if (amount == 0)
         return 0;
     part.cap = row->cap;
+    part.plan = row->plan;
+    if (start == row->start) {
+        part.end = row->end;
+        part.last_day = row->last_day;
+        part.zone = row->zone;
+    }
     part.start = start;
     part.amount = amount;
     err = put(db, &part);
@@ -477,8 +521,13 @@ static int begin_hold(struct sl_database *db, struct sl_usage_entry *u)
 {
     struct hold_name room;
     struct sl_str name = hold_name(u, &room);
-    struct hold_row end,
-        own = {.start = u->start, .amount = u->amount, .cap = u->cap};
+    struct hold_row end, own = {.start = u->start,
+                                .amount = u->amount,
+                                .cap = u->cap,
+                                .plan = u->plan,
+                                .end = u->end,
+                                .last_day = u->last_day,
+                                .zone = u->zone};
     int err = find_hold(db, name, &end);
 
     if (err != 1)
@@ -758,7 +807,8 @@ const char sl_usage_db_forget[] =
     "DELETE FROM usage_months; DELETE FROM usage_keys;"
     "DELETE FROM usage_things; DELETE FROM usage_credits;"
     "DELETE FROM usage_holds; DELETE FROM usage_owed;"
-    "DELETE FROM usage_leases; DELETE FROM usage_journals";
+    "DELETE FROM usage_leases; DELETE FROM usage_journals;"
+    "DELETE FROM usage_exports; DELETE FROM usage_before";
 
 static int read_rows(struct sl_database *db, enum sl_query q,
                      enum sl_usage_row_kind kind, struct sl_buf *out)

@@ -75,6 +75,11 @@ struct sl_usage_entry {
     uint64_t cap;   /* UINT64_MAX: none; or SL_USAGE_CAP_KEPT */
     struct sl_thresholds thresholds; /* percent of the cap that fire events */
 
+    /* For bills. */
+    struct sl_str plan, zone; /* "": not known */
+    sl_ns end;                /* of the period; 0: none, or not known */
+    int64_t last_day;         /* of the period, in its zone; 0: not known */
+
     uint64_t hold[2];          /* id, for all kinds but TAKE */
     sl_ns until;               /* HOLD, HOLD_EXTEND */
     struct sl_arena *names_in; /* HOLD_END: copies scope and id here */
@@ -93,6 +98,10 @@ struct sl_usage_entry {
     unsigned threshold_before,
         threshold; /* out: highest threshold, before and now */
 };
+
+/* Sets `end` and `last_day` of an entry from its `start`. */
+void sl_usage_entry_period(struct sl_usage_entry *u,
+                           const struct sl_limit *numbers);
 
 /* Records `count` amounts. Returns 0 or SLUICE_ESTORE... With 0, check the
  * result of entry *ret_failed, the last one processed: from CONFLICT on, the

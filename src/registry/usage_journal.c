@@ -141,8 +141,8 @@ void sl_usage_line_read(const struct sl_usage_line *line,
 {
     const struct sl_usage_amount *a = sl_usage_line_amount(line);
     const char *at = line->texts;
-    struct sl_str *texts[] = {&ret->limit, &ret->scope, &ret->id,
-                              &ret->key,   &ret->name,  &ret->node};
+    struct sl_str *texts[] = {&ret->limit, &ret->scope, &ret->id,   &ret->key,
+                              &ret->name,  &ret->node,  &ret->plan, &ret->zone};
 
     *ret = (struct sl_usage_entry){
         .fingerprint = line->fingerprint,
@@ -151,6 +151,8 @@ void sl_usage_line_read(const struct sl_usage_line *line,
         .reset = line->flags & SL_LINE_RESET,
         .needs_refund = line->flags & SL_LINE_NEEDS_REFUND,
         .start = a->start,
+        .end = a->end,
+        .last_day = a->last_day,
         .at = a->at,
         .amount = a->amount,
         .cap = a->cap,
@@ -173,6 +175,8 @@ static void fill_amount(struct sl_usage_amount *a,
         .cap = u->cap,
         .until = u->until,
         .start = u->start,
+        .end = u->end,
+        .last_day = u->last_day,
         .act = (uint8_t)u->act,
         .level = u->level,
     };
@@ -185,8 +189,8 @@ static struct sl_usage_line *write_line(struct sl_usage_segment *segment,
                                         const struct sl_usage_entry *u,
                                         uint64_t hash, unsigned flags)
 {
-    const struct sl_str texts[] = {u->limit, u->scope, u->id,
-                                   u->key,   u->name,  u->node};
+    const struct sl_str texts[] = {u->limit, u->scope, u->id,   u->key,
+                                   u->name,  u->node,  u->plan, u->zone};
     struct sl_usage_line *line = (void *)((char *)segment + *used);
     size_t size = sizeof(*line);
     char *at = line->texts;

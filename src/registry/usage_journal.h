@@ -51,9 +51,9 @@ struct sl_usage_amount {
     sl_ns at;
     uint64_t cap;
     sl_ns until; /* of a hold */
-    sl_ns start;
+    sl_ns start, end;
+    int64_t last_day;
     uint8_t act, level, spare[6];
-    uint64_t unused[2];
 };
 
 struct sl_usage_line {
@@ -64,8 +64,7 @@ struct sl_usage_line {
     uint64_t hash;         /* by which it is found */
     struct sl_hash128 fingerprint;
     uint64_t hold[2];
-    uint16_t lengths[6]; /* limit, scope, id, key, name, node */
-    uint32_t spare;
+    uint16_t lengths[8]; /* limit, scope, id, key, name, node, plan, zone */
     struct sl_usage_amount amounts[2];
     struct sl_thresholds thresholds;
     char texts[]; /* in the order of `lengths` */

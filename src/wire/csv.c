@@ -155,3 +155,37 @@ size_t sl_csv_cut(struct sl_str text)
     }
     return 0;
 }
+
+static bool is_formula(struct sl_str text)
+{
+    return text.len > 0 && memchr("=+-@\t\r", text.at[0], 6);
+}
+
+static bool needs_quotes(struct sl_str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (memchr(",\"\r\n", text.at[i], 4))
+            return true;
+    return text.len > 0 && sl_str_trim(text).len < text.len;
+}
+
+void sl_csv_write(struct sl_writer *w, struct sl_str text)
+{
+    bool quoted = needs_quotes(text);
+
+    if (quoted)
+        sl_writer_add(w, SL_STR("\""));
+    if (is_formula(text))
+        sl_writer_add(w, SL_STR("'"));
+    while (text.len > 0) {
+        const char *quote = memchr(text.at, '"', text.len);
+        size_t len = quote ? (size_t)(quote - text.at) + 1 : text.len;
+
+        sl_writer_add(w, (struct sl_str){text.at, len});
+        if (quote)
+            sl_writer_add(w, SL_STR("\""));
+        text = sl_str_from(text, len);
+    }
+    if (quoted)
+        sl_writer_add(w, SL_STR("\""));
+}

@@ -12,6 +12,7 @@
 #define SL_WIRE_CSV_H
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/str.h"
 
 struct sl_csv {
@@ -36,5 +37,10 @@ SL_MUST_USE bool sl_csv_next(struct sl_csv *csv, struct sl_str *cells,
 /* The length of the first record of `text` with its line end; 0 if it is not
  * complete. To split a stream into records. */
 size_t sl_csv_cut(struct sl_str text);
+
+/* Write a cell, in quotes if needed. A spreadsheet takes a cell that begins
+ * with = + - @, a tab or a CR for a formula: an apostrophe is written before
+ * it. */
+void sl_csv_write(struct sl_writer *w, struct sl_str text);
 
 #endif

@@ -1165,9 +1165,20 @@ int sl_http1_write(struct sl_buf *out, const struct sl_http1_answer *answer)
     to = put_fields(to, answer);
     if (!bodyless && !answer->endless)
         to = put_length(to, answer->body.len);
+    else if (answer->endless && answer->chunked && answer->minor > 0)
+        to = put(to, SL_STR("Transfer-Encoding: chunked\r\n"));
     to = put_connection(to, answer);
     to = put(to, SL_STR("\r\n"));
     to = put(to, (struct sl_str){answer->body.at, body});
     out->len = (size_t)(to - out->bytes);
     return 0;
+}
+
+int sl_http1_write_chunk(struct sl_buf *out, struct sl_str part)
+{
+    int err = sl_buf_addf(out, "%zx\r\n", part.len);
+
+    if (!err)
+        err = sl_buf_add(out, part);
+    return err ? err : sl_buf_add(out, SL_STR("\r\n"));
 }

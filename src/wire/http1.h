@@ -108,7 +108,8 @@ struct sl_http1_answer {
     struct sl_str content_type; /* "": none */
     struct sl_str body;
     bool keep_alive;
-    bool endless; /* ends with the connection: no Content-Length */
+    bool endless; /* no Content-Length: ends with the connection, or */
+    bool chunked; /* with an empty chunk, if `minor` is 1 */
     bool head;
     unsigned minor;     /* of the request; 0 needs Connection: keep-alive */
     struct sl_str date; /* "Sun, 15 Nov 2026 07:00:00 GMT"; "": none */
@@ -120,5 +121,8 @@ struct sl_http1_answer {
  * 100-999, SLUICE_EFULL or SLUICE_ENOMEM; then nothing was appended. */
 SL_MUST_USE int sl_http1_write(struct sl_buf *out,
                                const struct sl_http1_answer *answer);
+
+/* Append a part of a chunked body. An empty part is its end. */
+SL_MUST_USE int sl_http1_write_chunk(struct sl_buf *out, struct sl_str part);
 
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# runbook.sh SLUICE SLUICED-TEST GUIDE -- a guide, against a daemon whose
+# runbook.sh SLUICE SLUICED-TEST GUIDE [TIME] -- a guide, against a daemon whose
 # clock stands still.
 set -uo pipefail
 
@@ -22,5 +22,7 @@ for ((i = 0; i < 3000; i++)); do
     [[ -z $(where admin) ]] || break
     sleep 0.02
 done
+[[ -z ${4-} ]] || curl -sS "http://$(where admin)/v1/clock" \
+    -d "{\"now\":\"$4\"}" >/dev/null
 SLUICE_URL=http://$(where http) SLUICE_ADMIN_URL=http://$(where admin) \
     "$here/guide.sh" "$sluice" "$guide"

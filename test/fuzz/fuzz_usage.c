@@ -1,12 +1,15 @@
-/* fuzz_usage.c -- reports of usage, and ids in the usage database.
+/* fuzz_usage.c -- reports of usage, ids in the usage database, and cursors of
+ * exports.
  *
- * The first byte says which: a body of POST /v1/usage, or the text of an id.
+ * The first byte says which: a body of POST /v1/usage, the text of an id, or a
+ * cursor.
  *
  *   (1) A body is read, or it is refused with a status and a sentence.
  *   (2) What was read is within its bounds: a limit of the policy, a value for
  *       each that it is kept per, an amount, texts of so many bytes.
  *   (3) What was read is JSON for jansson too.
  *   (4) An id that can be split joins again to something that splits alike.
+ *   (5) A cursor that was read is within its bounds.
  */
 #include "engine.h"
 
@@ -87,12 +90,25 @@ static void read_id(struct sl_str text)
     sl_buf_done(&out);
 }
 
+static void read_cursor(struct sl_str text)
+{
+    struct sl_usage_export e = {.number = 0};
+
+    if (!sl_export_cursor_read(text, &e))
+        return;
+    MUST(e.number > 0 && e.from > 0 && e.to >= 0 && e.after.day >= 0);
+    MUST(e.after.start >= 0 && e.after.id.len <= SL_USAGE_ID);
+    MUST(e.after.limit.len + e.after.scope.len + e.after.id.len <= text.len);
+}
+
 void fuzz_usage(struct sl_str rest, unsigned choice)
 {
     if (!engine)
         engine = fuzz_engine(policy_text);
-    if (choice % 2)
+    if (choice % 3 == 1)
         read_id(rest);
+    else if (choice % 3 == 2)
+        read_cursor(rest);
     else
         read_body(rest);
 }

@@ -69,6 +69,13 @@ struct sl_http_call {
  * Input is dropped. */
 struct sl_http_stream {
     struct sl_conn *conn; /* whose `out` is written to; NULL before it begins */
+    /* The body is a series of chunks. Set to false for clients of HTTP/1.0:
+     * their body ends with the connection. */
+    bool chunked;
+    /* The head is in `out`. May be NULL. */
+    void (*on_begin)(struct sl_http_stream *stream);
+    /* sl_conn_is_full() has become false. May be NULL. */
+    void (*on_room)(struct sl_http_stream *stream);
     /* The connection is gone, or the stream never began. Called once. The
      * stream belongs to its owner, and may be freed here. */
     void (*on_close)(struct sl_http_stream *stream);

@@ -155,7 +155,7 @@ SL_MUST_USE bool sl_http_is_page(struct sl_http_call *call);
 sl_http_f sl_backlog_put, sl_http_holds, sl_http_auth, sl_http_deny,
     sl_http_json, sl_http_healthcheck;
 
-/* ---- usage: usage_post.c, usage_get.c ---- */
+/* ---- usage: usage_post.c, usage_get.c, usage_export.c ---- */
 
 #define SL_REPORTS 1000 /* reports in one array */
 
@@ -193,6 +193,7 @@ struct sl_meter_view {
     sl_ns start;   /* of the period in the database; 0: none */
     sl_ns end;     /* SL_NS_NONE: none */
     sl_ns now;
+    const struct sl_limit *numbers; /* of the period */
 };
 
 /* Fill the view from the decision of one limit. `used` is 0 if the limit is
@@ -210,7 +211,12 @@ void sl_meter_view_write(const struct sl_meter_view *view, struct sl_writer *w);
 /* Returns the usage sink of this thread, or NULL after a refusal. */
 struct sl_usage_sink *sl_http_meter(struct sl_http_call *call);
 
-sl_http_f sl_http_usage_report, sl_http_usage_read;
+sl_http_f sl_http_usage_report, sl_http_usage_read, sl_http_usage_export;
+
+/* The cursor of an export: where the next page begins. Reads NUMBER/FROM/TO/
+ * DAY/START/LIMIT/SCOPE/ID; texts are slices of `text`. */
+SL_MUST_USE bool sl_export_cursor_read(struct sl_str text,
+                                       struct sl_usage_export *ret);
 sl_http_f sl_credit_list, sl_credit_give, sl_credit_revoke;
 sl_http_f sl_lease_list, sl_lease_release;
 

@@ -304,10 +304,13 @@ void sl_http_resume_finish(struct sl_http_call *call)
         return; /* sl_http_handle() continues */
     sl_server_op_resume(&call->op);
     sl_http_count(call);
-    if (call->client)
+    if (call->client) {
         sl_http_resume(call);
-    else
-        sl_http_call_done(call);
+        return;
+    }
+    if (call->stream)
+        call->stream->on_close(call->stream); /* it never began */
+    sl_http_call_done(call);
 }
 
 /* ---- answers ---- */

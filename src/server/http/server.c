@@ -147,9 +147,12 @@ static void begin_stream(struct sl_http_conn *c, struct sl_http_stream *stream,
         return;
     }
     stream->conn = c->base.conn;
+    stream->chunked = stream->chunked && c->parser.minor > 0;
     c->stream = stream;
     sl_buf_clear(&c->base.conn->in);
     enter(c, SL_HTTP_PHASE_STREAM);
+    if (stream->on_begin)
+        stream->on_begin(stream);
 }
 
 /* Append the answer. False if the connection ends with it. */
@@ -166,6 +169,7 @@ static bool send_answer(struct sl_http_conn *c, const struct sl_http_call *call)
         .content_type = call->content_type,
         .body = call->body,
         .endless = streams,
+        .chunked = streams && call->stream->chunked,
         .keep_alive = c->parser.keep_alive && !call->close &&
                       !worker->draining && !streams,
         .head = c->parser.is_head_request,
@@ -339,6 +343,14 @@ static void on_input(struct sl_conn *conn)
     }
 }
 
+static void on_room(struct sl_conn *conn)
+{
+    struct sl_http_conn *c = conn->owner;
+
+    if (c->stream && c->stream->on_room)
+        c->stream->on_room(c->stream);
+}
+
 /* Without an answer here, conn.c closes the connection. */
 static void on_deadline(struct sl_conn *conn)
 {
@@ -434,6 +446,7 @@ const struct sl_protocol sl_protocol_http = {
     .op_done = sl_http_call_free,
     .on_open = on_open,
     .calls = {.on_input = on_input,
+              .on_room = on_room,
               .on_deadline = on_deadline,
               .on_close = sl_server_on_close},
     .on_close = on_close,

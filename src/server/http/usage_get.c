@@ -325,8 +325,13 @@ static void prepare(struct reading *r)
 void sl_http_usage_read(struct sl_http_call *call)
 {
     struct sl_usage_sink *meter = call->worker->engine_ctx->meter;
-    struct reading *r = sl_http_new(call, sizeof(*r));
+    struct reading *r;
 
+    if (sl_str_eq(call->rest, SL_STR("export"))) {
+        sl_http_usage_export(call);
+        return;
+    }
+    r = sl_http_new(call, sizeof(*r));
     if (!r)
         return;
     r->call = call;
@@ -395,6 +400,7 @@ void sl_meter_view_of(const struct sl_check *check, const struct sl_rule *rule,
     if (shown)
         ret->plan = shown->plan_name;
     ret->start = sl_rule_start(rule, numbers, now);
+    ret->numbers = numbers;
     if (ret->end == SL_NS_NONE && rule->kind == SL_QUOTA && rule->limited &&
         numbers->calendar)
         ret->end = sl_calendar_period(&numbers->cal, now).end;

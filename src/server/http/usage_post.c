@@ -242,12 +242,16 @@ static bool fill(struct reporting *r, unsigned i)
         .key = use->key,
         .name = use->name,
         .cap = cap_of(&r->views[i], shown),
+        .plan = r->views[i].plan,
+        .zone = use->rule->zone_name,
         .level = use->rule->kind == SL_LEVEL,
         .enforce = use->enforce,
         .needs_refund = !sl_engine_is_shared(call->worker->engine),
         .thresholds = use->rule->thresholds,
         .amount = use->release ? -(int64_t)use->amount : (int64_t)use->amount,
     };
+    if (u->start > 0)
+        sl_usage_entry_period(u, r->views[i].numbers);
     if (use->name.len > 0 && use->release)
         u->amount = 0;
     u->scope = SL_STR("all");
