@@ -775,8 +775,9 @@ int sl_usage_buffer_open(struct sl_registry *registry, struct sl_loop *loop,
     return err;
 }
 
-void sl_usage_buffer_close(struct sl_usage_buffer *k)
+void sl_usage_buffer_close(struct sl_usage_buffer *buffer)
 {
+    struct sl_usage_buffer *k = buffer;
     struct batch *batch;
 
     if (!k)

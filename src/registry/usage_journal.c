@@ -555,8 +555,8 @@ static unsigned count_of(uint64_t size)
     return (unsigned)((size - HEAD) / SL_JOURNAL_SEGMENT);
 }
 
-/* Maps j->size bytes. A file is allocated first: a write to the map never finds
- * the disk full. */
+/* Maps j->size bytes, or leaves j->base NULL. A file is allocated first: a
+ * write to the map never finds the disk full. */
 static int map(struct sl_usage_journal *j, struct sl_diag *diag)
 {
     int code = j->path ? posix_fallocate(j->fd, 0, (off_t)j->size) : 0;
@@ -610,7 +610,7 @@ static int resize(struct sl_usage_journal *j, uint64_t size, uint64_t node,
     if (ftruncate(j->fd, HEAD))
         return refuse_system(j, errno, diag);
     err = map(j, diag);
-    if (!err)
+    if (j->base)
         write_head(j, node);
     return err;
 }
@@ -685,7 +685,7 @@ static int open_file(struct sl_usage_journal *j, uint64_t size, uint64_t *node,
     err = map(j, diag);
     if (err && is_new)
         unlink(j->path);
-    if (err)
+    if (!j->base)
         return err;
     if (had)
         return resize(j, size, *node, diag);

@@ -158,13 +158,17 @@ size_t sl_csv_cut(struct sl_str text)
 
 static bool is_formula(struct sl_str text)
 {
-    return text.len > 0 && memchr("=+-@\t\r", text.at[0], 6);
+    static const char first[] = {'=', '+', '-', '@', '\t', '\r'};
+
+    return text.len > 0 && memchr(first, text.at[0], sizeof(first));
 }
 
 static bool needs_quotes(struct sl_str text)
 {
+    static const char special[] = {',', '"', '\r', '\n'};
+
     for (size_t i = 0; i < text.len; i++)
-        if (memchr(",\"\r\n", text.at[i], 4))
+        if (memchr(special, text.at[i], sizeof(special)))
             return true;
     return text.len > 0 && sl_str_trim(text).len < text.len;
 }

@@ -144,9 +144,10 @@ check 'nor one that can be written' is 5
 run "$sluiced" -c p.yaml --store "memory:$PWD"
 check 'a folder is no file' is 5
 
-# A disk of its own, of two megabytes; it goes away with the process.
+# A disk of its own, of 96 megabytes: there is room for the journal of usage and
+# the memory of repeats. It goes away with the process.
 on_small_disk() {
-    launch unshare -rm bash -c 'mkdir -p disk && mount -t tmpfs -o size=2m \
+    launch unshare -rm bash -c 'mkdir -p disk && mount -t tmpfs -o size=96m \
         none disk && cp p.yaml disk && exec "$@"' - "$sluiced" \
         -c disk/p.yaml "${listeners[@]}" "$@"
     started
