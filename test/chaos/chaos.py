@@ -1,0 +1,389 @@
+#!/usr/bin/env python3
+"""chaos.py SETUP SLUICED [SEEDS] -- two daemons with one usage database, load,
+and faults; in the end the records equal what was acknowledged.
+
+SETUP is sqlite, postgres or redis (rates in Redis, usage in PostgreSQL). A seed
+determines the order of the faults and the acts of each client; processes are
+real, so that no two runs are the same. SEEDS is FIRST-LAST or one number. The
+environment CHAOS_FAULTS selects faults by name.
+
+Organisations, three of each kind:
+
+    capped   checks and holds against a quota; at the end it is used up
+    billed   checks and reports; its plan has overage and is never refused
+    metered  reports only, with keys; each is sent until it is acknowledged
+
+For each organisation, at the end:
+
+    (1) acknowledged <= used <= acknowledged + unknown, where unknown are units
+        of requests that got no answer
+    (2) capped: used = the quota, not less, and not more but for what the
+        daemons count as overshoot: units that were freed while a daemon was
+        thought to be gone
+    (3) billed: overage = used beyond the quota
+    (4) the days of the bill add up to `used`
+    (5) sluice_usage_lost_units_total is 0 at each daemon
+"""
+import json
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+
+from servers import PATIENCE, Daemon, Postgres, Proxy, Redis, remove, wait_for
+
+CAP = 3000
+INCLUDED = 100
+POLICY = """\
+sluice: 1
+plans:
+  default: free
+  free: {}
+  pro: { overage: true }
+limits:
+  units:
+    kind: quota
+    per: org
+    rate: { free: %d/month, pro: %d/month }
+    deny: { status: 402 }
+  pace: { kind: token-bucket, per: org, rate: 100k/s }
+routes:
+  - { job: work, limits: [units, pace] }
+default: []
+""" % (CAP, INCLUDED)
+
+
+class Account:
+    """What the clients know of one organisation."""
+
+    def __init__(self, kind, number):
+        self.kind, self.org = kind, "%s-%d" % (kind, number)
+        self.lock = threading.Lock()
+        self.acknowledged = self.unknown = 0
+
+    def add(self, acknowledged=0, unknown=0):
+        with self.lock:
+            self.acknowledged += acknowledged
+            self.unknown += unknown
+
+
+class Client(threading.Thread):
+    """Acts until told to stop. Its reports and settles are repeated until
+    there is an answer."""
+
+    def __init__(self, run, number):
+        super().__init__(daemon=True)
+        self.run_, self.number = run, number
+        self.rng = random.Random(run.seed * 1000 + number)
+        self.reports = 0
+
+    def run(self):
+        while not self.run_.over.is_set():
+            account = self.rng.choice(self.run_.accounts)
+            act = self.rng.random()
+            if account.kind == "metered" or \
+                    (account.kind == "billed" and act < 0.3):
+                self.report(account)
+            elif account.kind == "capped" and act < 0.2:
+                self.hold(account)
+            else:
+                self.check(account)
+
+    def daemon(self):
+        return self.rng.choice(self.run_.daemons)
+
+    def check(self, account, hold=None):
+        cost = self.rng.randint(1, 3)
+        body = {"job": "work", "org": account.org, "cost": cost,
+                "plan": "free" if account.kind == "capped" else "pro"}
+        if hold:
+            body["hold"] = hold
+        status, text = self.daemon().ask("POST", "/v1/check", body)
+        verdict = json.loads(text) if status == 200 else {}
+        if status == 0:
+            account.add(unknown=cost)
+        elif verdict.get("allowed") and not hold:
+            account.add(acknowledged=cost)
+        return cost, verdict
+
+    def hold(self, account):
+        cost, verdict = self.check(account, "60s")
+        if not verdict.get("allowed"):
+            return
+        used = self.rng.randint(0, cost)
+        path = "/v1/holds/%s/settle" % verdict["hold"]
+        unknown = 0
+
+        def settle():
+            nonlocal unknown
+            status, text = self.daemon().ask("POST", path, {"cost": used})
+            if status not in (0, 200, 202, 404, 409, 503):
+                print("# settle:", status, text, flush=True)
+            unknown += status == 404
+            # A repeated settle is refused: the first one counted.
+            return status in (200, 202, 409) or unknown > 10
+
+        self.run_.insist(settle)
+        if unknown > 10:  # Redis has lost it, or the first settle counted
+            account.add(unknown=cost)
+        else:
+            account.add(acknowledged=used)
+
+    def report(self, account):
+        amount = self.rng.randint(1, 9)
+        self.reports += 1
+        body = {"org": account.org, "limit": "units", "amount": amount,
+                "plan": "pro", "idempotency_key": "%d-%d-%d" %
+                (self.run_.seed, self.number, self.reports)}
+
+        def send():
+            status, text = self.daemon().ask("POST", "/v1/usage", body)
+            if status not in (0, 200, 202, 503):
+                print("# report:", status, text, flush=True)
+            return status in (200, 202)
+
+        self.run_.insist(send)
+        account.add(acknowledged=amount)
+
+
+class Run:
+    def __init__(self, setup, program, seed):
+        self.setup, self.program, self.seed = setup, program, seed
+        self.rng = random.Random(seed)
+        self.folder = tempfile.mkdtemp(prefix="sluice-chaos-")
+        self.over = threading.Event()
+        self.proxies, self.redis, self.postgres = [], None, None
+        self.wrong = []
+        self.accounts = [Account(kind, i) for i in range(3)
+                         for kind in ("capped", "billed", "metered")]
+        with open(self.folder + "/p.yaml", "w", encoding="utf-8") as file:
+            file.write(POLICY)
+        self.daemons = [Daemon(name, program, self.folder, self.words(name))
+                        for name in ("one", "two")]
+
+    def words(self, name):
+        words = ["-c", self.folder + "/p.yaml", "--deadline", "5s"]
+        if self.setup == "sqlite":
+            return words + ["--store", "memory:./state", "--usage",
+                            "sqlite:%s/usage.db?shared" % self.folder]
+        if not self.postgres:
+            self.postgres = Postgres()
+            self.postgres.create("seed%d" % self.seed)
+        if self.setup == "redis" and not self.redis:
+            self.redis = Redis(self.folder)
+        words += ["--usage", "postgres://postgres@127.0.0.1:%d/seed%d" %
+                  (self.between(self.postgres.port), self.seed)]
+        if self.setup == "redis":
+            return words + ["--state", "./state", "--store",
+                            "redis://127.0.0.1:%d" %
+                            self.between(self.redis.port)]
+        return words + ["--store", "memory:./state"]
+
+    def between(self, port):
+        proxy = Proxy(port)
+        self.proxies.append(proxy)
+        return proxy.port
+
+    @staticmethod
+    def insist(act):
+        """Repeat until it succeeds: there is no end to a client's patience."""
+        wait_for("an acknowledgement", lambda: act() or time.sleep(0.1))
+
+    # ---- faults ----
+
+    def kill_daemon(self):
+        daemon = self.rng.choice(self.daemons)
+        daemon.kill()
+        self.pause(0, 1)
+        daemon.start()
+
+    def stop_daemon(self):
+        daemon = self.rng.choice(self.daemons)
+        daemon.pause()
+        self.pause(0.5, 7)
+        daemon.go_on()
+
+    def kill_database(self):
+        self.postgres.kill()
+        self.pause(0, 6)
+        self.postgres.start()
+
+    def kill_both(self):
+        daemon = self.rng.choice(self.daemons)
+        self.postgres.kill()
+        self.pause(0, 2)
+        daemon.kill()
+        self.pause(0, 1)
+        starting = threading.Thread(target=daemon.start)
+        starting.start()
+        self.pause(0, 2)
+        self.postgres.start()
+        starting.join()
+
+    def cut_network(self):
+        proxy = self.rng.choice(self.proxies)
+        proxy.cut()
+        self.pause(0.5, 3)
+        proxy.heal()
+
+    def swallow_replies(self):
+        proxy = self.rng.choice(self.proxies)
+        proxy.swallow()
+        self.pause(0.1, 1)
+        proxy.heal()
+        proxy.drop()
+
+    def drop_connections(self):
+        self.rng.choice(self.proxies).drop()
+
+    def flush_redis(self):
+        self.redis.run("FLUSHALL")
+
+    def kill_redis(self):
+        self.redis.kill()
+        self.pause(0, 2)
+        self.redis.start()
+
+    def faults(self):
+        names = ["kill_daemon", "stop_daemon"]
+        if self.setup != "sqlite":
+            names += ["kill_database", "kill_both", "cut_network",
+                      "swallow_replies", "drop_connections"]
+        if self.setup == "redis":
+            names += ["flush_redis", "kill_redis"]
+        chosen = os.environ.get("CHAOS_FAULTS")
+        return [n for n in names if not chosen or n in chosen.split(",")]
+
+    def pause(self, least, most):
+        time.sleep(self.rng.uniform(least, most))
+
+    # ---- the end ----
+
+    def patience(self):
+        """A run that has failed need not wait for the rest."""
+        return 10 if self.wrong else PATIENCE
+
+    def usage(self, daemon, account):
+        status, text = daemon.ask("GET", "/v1/usage/org/%s?limit=units" %
+                                  account.org)
+        if status != 200 or '"degraded":true' in text:
+            return None
+        for meter in json.loads(text)["meters"]:
+            if meter["name"] == "units":
+                return meter
+        return None
+
+    def recorded(self, account):
+        """The days of the bill, as the first daemon shows them."""
+        meter = self.usage(self.daemons[0], account)
+        return meter and sum(day["used"] for day in meter["days"])
+
+    def use_up(self, account):
+        """Take what is left at both daemons, the last units one by one."""
+        cost = 64
+        refused = 0
+
+        def step():
+            nonlocal cost, refused
+            for daemon in self.daemons:
+                status, text = daemon.ask("POST", "/v1/check", {
+                    "job": "work", "org": account.org, "plan": "free",
+                    "cost": cost})
+                verdict = json.loads(text) if status == 200 else {}
+                if status == 0:
+                    account.add(unknown=cost)
+                elif verdict.get("allowed"):
+                    account.add(acknowledged=cost)
+                    refused = 0
+                elif verdict.get("status") == 402:
+                    refused += 1
+                    cost = max(1, cost // 2)
+            return refused > 2 and (self.recorded(account) or 0) >= CAP
+
+        return wait_for(account.org + " used up", step, self.patience())
+
+    def overshoot(self):
+        return sum(one.metric("sluice_quota_overshoot_units_total") or 0
+                   for one in self.daemons)
+
+    def judge(self, account):
+        def is_right():
+            used = self.recorded(account)
+            return used is not None and account.acknowledged <= used <= \
+                account.acknowledged + account.unknown
+
+        if account.kind == "capped":
+            self.use_up(account)
+        good = wait_for(account.org, is_right, self.patience())
+        meters = [self.usage(one, account) for one in self.daemons]
+        print("#", account.org, "acknowledged", account.acknowledged,
+              "unknown", account.unknown, "used",
+              [m and m["used"] for m in meters], "overage",
+              meters[0] and meters[0]["overage"], "days",
+              self.recorded(account), flush=True)
+        if not good:
+            self.wrong.append(account.org)
+        used = self.recorded(account)
+        if account.kind == "capped" and \
+                not CAP <= used <= CAP + self.overshoot():
+            self.wrong.append("cap of " + account.org)
+        if account.kind != "capped" and meters[0] and \
+                meters[0]["overage"] != max(0, used - INCLUDED):
+            self.wrong.append("overage of " + account.org)
+
+    def execute(self, count):
+        clients = [Client(self, i) for i in range(6)]
+        for one in clients:
+            one.start()
+        for _ in range(count):
+            fault = self.rng.choice(self.faults())
+            print("#", fault, flush=True)
+            getattr(self, fault)()
+            self.pause(0.2, 1.5)
+        self.over.set()
+        for one in clients:
+            one.join()
+        for account in self.accounts:
+            self.judge(account)
+        for daemon in self.daemons:
+            if daemon.metric("sluice_usage_lost_units_total") != 0:
+                self.wrong.append("lost units of " + daemon.name)
+            if daemon.stop() != 0:
+                self.wrong.append("end of " + daemon.name)
+        return not self.wrong
+
+    def close(self):
+        for daemon in self.daemons:
+            daemon.stop()
+        if self.redis:
+            self.redis.stop()
+        if self.wrong and os.environ.get("CHAOS_KEEP"):
+            print("# kept:", self.folder, flush=True)
+        else:
+            remove(self.folder)
+
+
+def main():
+    setup, program = sys.argv[1], os.path.realpath(sys.argv[2])
+    long = os.environ.get("SL_LONG")
+    seeds = sys.argv[3] if len(sys.argv) > 3 else ("1-40" if long else "1-1")
+    first, _, last = seeds.partition("-")
+    failed = number = 0
+    for seed in range(int(first), int(last or first) + 1):
+        run = Run(setup, program, seed)
+        try:
+            good = run.execute(12 if long else 5)
+        finally:
+            run.close()
+        number += 1
+        failed += not good
+        print("%sok %d - %s, seed %d%s" %
+              ("" if good else "not ", number, setup, seed,
+               "" if good else ": " + ", ".join(run.wrong)), flush=True)
+    print("1..%d" % number)
+    sys.exit(failed != 0)
+
+
+main()
