@@ -17,6 +17,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "registry/registry_int.h"
 
 #define APPLICATION 0x536c7563 /* "Sluc", the application id of our files */
@@ -414,7 +415,8 @@ static int open_path(const char *path, sqlite3 **ret, struct sl_diag *diag)
 
 struct file {
     sqlite3 *db;
-    bool was_busy; /* another process had locked it for BUSY_MS */
+    bool was_busy;    /* another process had locked it for BUSY_MS */
+    sl_ns busy_since; /* monotonic */
     sqlite3_stmt *queries[SL_QUERIES];
 };
 
@@ -441,15 +443,29 @@ static void bind(struct sl_database *db, enum sl_query query, int at,
         sqlite3_bind_int64(statement(db, query), at, number);
 }
 
+/* Called by SQLite when the file is locked, for the time `count`; returns
+ * whether to try again. SQLite's own handler sleeps for up to 100 ms, in which
+ * another daemon that writes all the time can lock it again and again. */
+static int wait_busy(void *ctx, int count)
+{
+    struct file *f = ctx;
+    sl_ns now = sl_clock_mono();
+
+    if (count == 0)
+        f->busy_since = now;
+    if (now - f->busy_since >= (f->was_busy ? BUSY_AGAIN_MS : BUSY_MS) * SL_MS)
+        return 0;
+    usleep(500 + (useconds_t)(count % 7) * 300);
+    return 1;
+}
+
 /* A read may succeed while another process is about to write. */
 static void note_busy(struct file *f, enum sl_query query, int code)
 {
     bool busy = (code & 0xff) == SQLITE_BUSY;
 
-    if (busy == f->was_busy || (!busy && query != SL_QUERY_BEGIN))
-        return;
-    f->was_busy = busy;
-    sqlite3_busy_timeout(f->db, busy ? BUSY_AGAIN_MS : BUSY_MS);
+    if (busy || query == SL_QUERY_BEGIN)
+        f->was_busy = busy;
 }
 
 static int step(struct sl_database *db, enum sl_query query)
@@ -549,8 +565,10 @@ static int sqlite_open_file(struct sl_database *db, const char *where,
     memset(f, 0, sizeof(*f));
     db->conn = f;
     err = open_path(where, &f->db, diag);
-    if (!err)
+    if (!err) {
+        sqlite3_busy_handler(f->db, wait_busy, f);
         err = prepare(f, diag);
+    }
     if (err)
         close_file(db);
     return err;
