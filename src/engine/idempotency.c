@@ -145,7 +145,8 @@ bool sl_repeat_memo_read(struct sl_str text, struct sl_repeat_memo *ret)
     ret->no_numbers = next_flag(&r);
     ret->hold_for = next_time(&r);
     hold = next_word(&r);
-    if (r.bad || hold.len >= sizeof(ret->hold))
+    if (r.bad || hold.len >= sizeof(ret->hold) ||
+        memchr(hold.at, '\0', hold.len))
         return false;
     memset(ret->hold, 0, sizeof(ret->hold));
     if (!sl_str_eq(hold, SL_STR("-")))
