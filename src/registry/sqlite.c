@@ -455,7 +455,7 @@ static int wait_busy(void *ctx, int count)
         f->busy_since = now;
     if (now - f->busy_since >= (f->was_busy ? BUSY_AGAIN_MS : BUSY_MS) * SL_MS)
         return 0;
-    usleep(500 + (useconds_t)(count % 7) * 300);
+    sqlite3_sleep(1 + count % 3); /* ms */
     return 1;
 }
 
