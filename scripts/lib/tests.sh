@@ -49,7 +49,7 @@ count_cases() {
     reports=$(find build/logs -name "$stage.report.*" | wc -l)
     if ((reports)); then
         find build/logs -name "$stage.report.*" | sort | head -n 20 |
-            xargs head -n 60
+            xargs head -n 30 >>"build/logs/$stage.failed"
         bad=$((bad + reports)) note+=", $reports reports of the sanitizer"
     fi
     tally "$stage" "$good" "$bad" "$note"
