@@ -162,18 +162,44 @@ static int resize(int fd, size_t size)
     return ftruncate(fd, 0) != 0 ? errno : posix_fallocate(fd, 0, (off_t)size);
 }
 
+static int refuse(const char *path, int code, struct sl_diag *diag)
+{
+    bool is_full = code == ENOSPC || code == EDQUOT || code == EFBIG;
+
+    return sl_diag_error(
+        diag, SLUICE_ESYS, "cannot keep saved answers in %s: %s%s", path,
+        strerror(code),
+        is_full ? "; free some space, or set a smaller `idempotency`" : "");
+}
+
+/* Is there something else in the file? Nothing of it is changed then. */
+static bool is_foreign(int fd)
+{
+    static const char zeros[sizeof(magic)];
+    char had[sizeof(magic)] = {0};
+
+    return pread(fd, had, sizeof(had), 0) > 0 &&
+           memcmp(had, magic, sizeof(magic)) != 0 &&
+           memcmp(had, zeros, sizeof(zeros)) != 0;
+}
+
 static int map(struct sl_replay_file *f, int fd, const char *path,
                struct sl_diag *diag)
 {
     struct header *header;
-    int code = resize(fd, f->size);
-    void *bytes =
+    void *bytes;
+    int code;
+
+    if (is_foreign(fd))
+        return sl_diag_error(diag, SLUICE_ESYS,
+                             "%s is not a file of saved answers; move it away",
+                             path);
+    code = resize(fd, f->size);
+    bytes =
         code ? MAP_FAILED
              : mmap(NULL, f->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
     if (bytes == MAP_FAILED)
-        return sl_diag_error(diag, SLUICE_ESYS, "%s: %s", path,
-                             strerror(code ? code : errno));
+        return refuse(path, code ? code : errno, diag);
     f->bytes = bytes;
     header = (struct header *)f->bytes;
     if (memcmp(header->magic, magic, sizeof(magic)) != 0 ||
@@ -200,9 +226,7 @@ int sl_replay_file_open(const char *path, size_t size,
     f->size = size / 8 * 8;
     pthread_mutex_init(&f->lock, NULL);
     fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    err = fd < 0 ? sl_diag_error(diag, SLUICE_ESYS, "%s: %s", path,
-                                 strerror(errno))
-                 : map(f, fd, path, diag);
+    err = fd < 0 ? refuse(path, errno, diag) : map(f, fd, path, diag);
     if (fd >= 0)
         close(fd);
     if (err) {

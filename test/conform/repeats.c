@@ -349,6 +349,26 @@ static void check_file(struct world *w, const char *path)
     sl_replay_file_close(file);
 }
 
+/* A file of something else is not changed. */
+static void check_foreign(const char *folder)
+{
+    struct sl_replay_file *file = NULL;
+    struct sl_diag diag = {.sentence = ""};
+    char path[128], text[32] = "";
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/notes", folder);
+    f = fopen(path, "w+");
+    CHECK(f && fputs("not ours", f) >= 0 && fflush(f) == 0);
+    CHECK_EQ(sl_replay_file_open(path, 1 << 16, &sl_alloc_libc, &file, &diag),
+             SLUICE_ESYS);
+    CHECK(strstr(diag.sentence, "is not a file of saved answers") != NULL);
+    rewind(f);
+    CHECK(fgets(text, sizeof(text), f) != NULL);
+    CHECK_STR(text, "not ours");
+    fclose(f);
+}
+
 static void open_registries(struct world *w, const char *path, bool postgres)
 {
     struct sl_registry_options options = {.path = path};
@@ -403,6 +423,8 @@ int main(int argc, char **argv)
         if (is_file)
             check_file(&w, path);
     }
+    if (is_file)
+        check_foreign(folder);
     for (int i = 0; i < 2; i++) {
         if (w.stores[i])
             far_close(&w.far, w.stores[i]);
