@@ -47,6 +47,7 @@ struct pool {
 
 struct combined {
     struct sl_store store; /* first */
+    struct sl_store_calls calls;
     struct sl_combined_options options;
     const struct sl_alloc *alloc;
     struct pool *pools;
@@ -654,16 +655,7 @@ static void close_combined(struct sl_store *store)
     sl_alloc_free(c->alloc, c, sizeof(*c));
 }
 
-static const struct sl_store_calls calls_without_holds = {
-    .bind = bind,
-    .tighten = tighten,
-    .take = take,
-    .close = close_combined,
-    .keep = keep,
-    .retry_in = retry_in,
-};
-
-static const struct sl_store_calls calls_with_holds = {
+static const struct sl_store_calls calls = {
     .bind = bind,
     .tighten = tighten,
     .take = take,
@@ -703,8 +695,10 @@ int sl_combined_store_open(const struct sl_combined_options *options,
         sl_alloc_free(alloc, c, sizeof(*c));
         return SLUICE_ENOMEM;
     }
-    c->store.calls =
-        options->remote->calls->hold ? &calls_with_holds : &calls_without_holds;
+    c->calls = calls;
+    if (!options->remote->calls->hold)
+        c->calls.hold = NULL;
+    c->store.calls = &c->calls;
     c->store.secret = options->local->secret;
     c->store.wants_names = options->remote->wants_names;
     c->store.in_slots = options->remote->in_slots;
