@@ -80,8 +80,8 @@ read_rows(struct world *w, const char *id, struct sl_job *job, size_t *count)
     return (const void *)job->text.bytes;
 }
 
-static inline uint64_t sum(struct world *w, const char *id,
-                           enum sl_usage_row_kind kind)
+static inline uint64_t sum_of(struct world *w, const char *id,
+                              enum sl_usage_row_kind kind, bool overage)
 {
     struct sl_job job;
     size_t count;
@@ -90,24 +90,21 @@ static inline uint64_t sum(struct world *w, const char *id,
 
     for (size_t i = 0; i < count; i++)
         if (rows[i].kind == kind)
-            all += rows[i].used;
+            all += overage ? rows[i].overage : rows[i].used;
     sl_job_clear(&job);
     return all;
+}
+
+static inline uint64_t sum(struct world *w, const char *id,
+                           enum sl_usage_row_kind kind)
+{
+    return sum_of(w, id, kind, false);
 }
 
 static inline uint64_t sum_overage(struct world *w, const char *id,
                                    enum sl_usage_row_kind kind)
 {
-    struct sl_job job;
-    size_t count;
-    const struct sl_usage_row *rows = read_rows(w, id, &job, &count);
-    uint64_t all = 0;
-
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].kind == kind)
-            all += rows[i].overage;
-    sl_job_clear(&job);
-    return all;
+    return sum_of(w, id, kind, true);
 }
 
 /* Waits until the buffer has nothing to record, also after failures. */
