@@ -245,21 +245,25 @@ static int picture(struct sl_database *db, const struct sl_subject_draft *draft,
 static int add_history(struct sl_database *db,
                        const struct sl_subject_draft *old,
                        const struct sl_subject_draft *new, struct sl_str by,
-                       sl_ns now, uint64_t *ret_revision)
+                       const struct sl_job *job, uint64_t *ret_revision)
 {
     const struct sl_subject_draft *of = new ? new : old;
     const char *what = !old ? "create" : new ? "change" : "remove";
-    struct sl_str before, after;
-    int err = picture(db, old, now, &before);
+    struct sl_audit_note note = {.what = sl_str_c(what), .by = by};
+    int err = picture(db, old, job->now, &note.before);
 
     SL_HOLDS(of);
+    note.scope = of->scope;
+    note.id = of->id;
+    if (job->audit) {
+        note.origin = job->audit->origin;
+        note.note = job->audit->note;
+    }
     if (!err)
-        err = picture(db, new, now, &after);
+        err = picture(db, new, job->now, &note.after);
     if (!err)
-        err =
-            sl_query_one(db, SL_QUERY_PUT_AUDIT, "ttnttoo c", of->scope, of->id,
-                         now, by, sl_str_c(what), before, after, ret_revision);
-    if (err < 0)
+        err = sl_audit_put(db, &note, job->now, ret_revision);
+    if (err)
         return err;
     return old ? sl_query_run(db, SL_QUERY_TRIM_AUDIT, "ttn", of->scope, of->id,
                               AUDIT_KEPT)
@@ -269,10 +273,11 @@ static int add_history(struct sl_database *db,
 /* Replaces `old` (NULL: none) by `new` (NULL: none) and adds a row of history.
  * Sets new->revision. */
 static int store(struct sl_database *db, const struct sl_subject_draft *old,
-                 struct sl_subject_draft *new, struct sl_str by, sl_ns now)
+                 struct sl_subject_draft *new, struct sl_str by,
+                 const struct sl_job *job)
 {
     uint64_t revision = 0;
-    int err = add_history(db, old, new, by, now, &revision);
+    int err = add_history(db, old, new, by, job, &revision);
 
     if (!err && old)
         err = drop_all(db, old, !new);
@@ -436,6 +441,8 @@ void sl_job_run_read(struct sl_registry *r, struct sl_job *job)
             err = sl_usage_db_nodes(&r->db, job->name, job->most, &job->text);
         else if (job->kind == SL_JOB_PING)
             err = sl_query_one(&r->db, SL_QUERY_ANY, "");
+        else if (job->scope.len == 0)
+            err = sl_audit_read(&r->db, job, &job->text);
         else
             err = read_history(&r->db, job, &job->text);
         if (err < 0)
@@ -504,7 +511,7 @@ static int remove_one(struct sl_registry *r, struct sl_job *job,
     if (old->id.len == 0)
         return refuse(job, SL_JOB_NOT_FOUND);
     touch_names(r, old);
-    return store(&r->db, old, NULL, change->by, job->now);
+    return store(&r->db, old, NULL, change->by, job);
 }
 
 static int replace_one(struct sl_registry *r, struct sl_job *job,
@@ -525,8 +532,7 @@ static int replace_one(struct sl_registry *r, struct sl_job *job,
         return err;
     touch_names(r, old);
     touch_names(r, &new);
-    err =
-        store(&r->db, old->id.len > 0 ? old : NULL, &new, change->by, job->now);
+    err = store(&r->db, old->id.len > 0 ? old : NULL, &new, change->by, job);
     return err ? err : answer_one(r, job, &new);
 }
 
@@ -699,7 +705,7 @@ static int set_switch(struct sl_registry *r, const struct sl_job *job)
                               job->on, job->by, job->now);
 }
 
-static int write(struct sl_registry *r, struct sl_job *job)
+static int write_kind(struct sl_registry *r, struct sl_job *job)
 {
     struct sl_database *db = &r->db;
     int err;
@@ -740,9 +746,23 @@ static int write(struct sl_registry *r, struct sl_job *job)
         return set_switch(r, job);
     case SL_JOB_CLEAR:
         return forget(r);
+    case SL_JOB_NOTE:
+        return 0;
     default:
         return write_all(r, job);
     }
+}
+
+/* Writes a job and its row of the audit. Subjects have rows of their own. */
+static int write(struct sl_registry *r, struct sl_job *job)
+{
+    uint64_t number;
+    int err = write_kind(r, job);
+
+    if (err || !job->audit || job->kind == SL_JOB_WRITE ||
+        job->result != SL_JOB_DONE)
+        return err;
+    return sl_audit_put(&r->db, job->audit, job->now, &number);
 }
 
 /* ---- transactions ---- */

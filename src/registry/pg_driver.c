@@ -715,6 +715,7 @@ static const char *const steps[] = {
     COLUMNS_OF_CAPS,
     TABLES_OF_REPEATS,
     TABLES_OF_EXPORTS,
+    TABLES_OF_AUDIT,
 };
 
 #define LATEST ((int)SL_LEN(steps))

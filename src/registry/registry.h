@@ -171,10 +171,21 @@ struct sl_str sl_str_lower(struct sl_str text, char *out);
 struct sl_loop;
 struct sl_registry;
 
+/* A change that is recorded in the table `audit`. Texts are borrowed. */
+struct sl_audit_note {
+    struct sl_str what;          /* "feature", "credit", "reset"... */
+    struct sl_str scope, id;     /* of the subject or the thing; or "" */
+    struct sl_str by;            /* who */
+    struct sl_str origin;        /* from where: "admin 127.0.0.1", "file" */
+    struct sl_str note;          /* why; "": not said */
+    struct sl_str before, after; /* JSON; "": nothing */
+};
+
 enum sl_job_kind {
     SL_JOB_FIND,  /* by id or alias */
     SL_JOB_LIST,  /* in the order of scope and id */
-    SL_JOB_AUDIT, /* the history of one subject */
+    SL_JOB_AUDIT, /* the history of one subject; no scope: all changes since
+                   * `since` */
     SL_JOB_NODES, /* nodes with leases, other than `name` */
     SL_JOB_PING,  /* does the database answer? */
     SL_JOB_WRITE,
@@ -185,6 +196,7 @@ enum sl_job_kind {
     SL_JOB_GRANT,      /* a credit: `on` grants it, or removes it */
     SL_JOB_CREDITS,
     SL_JOB_EXPORT,  /* a page of all counters; NOT_FOUND: it is over */
+    SL_JOB_NOTE,    /* only write job->audit */
     SL_JOB_LEASE,   /* quota units for this node; CONFLICT: another node has its
                      * name */
     SL_JOB_LEASES,  /* list the leases */
@@ -258,6 +270,8 @@ struct sl_job {
     struct sl_usage_lease_claim *claim; /* LEASE, with its results */
     struct sl_job_repeat *repeat;       /* REPEAT, likewise */
     struct sl_usage_export *export;     /* EXPORT, with its results */
+    const struct sl_audit_note *audit;  /* of any write, or NULL; written if it
+                                         * succeeds. WRITE: origin and note */
     sl_ns since, started; /* USAGE_READ: see sl_usage_db_read(); for scope and
                            * id */
 
@@ -335,6 +349,11 @@ void sl_registry_close(struct sl_registry *registry);
 /* Queues a job, from any thread. Never blocks. done() is called once, also on
  * failure. The job is borrowed until then. */
 void sl_registry_ask(struct sl_registry *registry, struct sl_job *job);
+
+/* Records a change without waiting. Copies the texts. The job is freed on
+ * `loop`. Without memory nothing is recorded. */
+void sl_registry_note(struct sl_registry *registry, struct sl_loop *loop,
+                      const struct sl_audit_note *note, sl_ns now);
 
 /* Initializes a job; its text has a size limit. */
 void sl_job_init(struct sl_job *job, enum sl_job_kind kind,

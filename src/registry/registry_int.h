@@ -228,6 +228,18 @@ SL_MUST_USE int sl_repeats_run(struct sl_database *db, struct sl_job *job);
 /* Looks whether there are subjects. */
 SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);
 
+/* ---- audit.c ---- */
+
+/* Writes a row; *ret is its number. */
+SL_MUST_USE int sl_audit_put(struct sl_database *db,
+                             const struct sl_audit_note *note, sl_ns now,
+                             uint64_t *ret);
+
+/* Appends rows since job->since and below job->before, the newest first, as
+ * items of a JSON array. */
+SL_MUST_USE int sl_audit_read(struct sl_database *db, const struct sl_job *job,
+                              struct sl_buf *out);
+
 /* ---- sharing.c: several processes that write to the same tables ---- */
 
 /* Returns whether the job locks one slot only; sets the bits of its slots. */

@@ -68,6 +68,7 @@ static const char *const steps[] = {
     COLUMNS_OF_CAPS,
     TABLES_OF_REPEATS,
     TABLES_OF_EXPORTS,
+    TABLES_OF_AUDIT,
 };
 
 /* ---- errors ---- */

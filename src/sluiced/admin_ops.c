@@ -35,6 +35,27 @@ static int on_reload(void *ctx, struct sl_str text, struct sl_buf *report)
                      posted ? &text : NULL, report);
 }
 
+void sl_daemon_audit(struct sl_daemon *daemon, const struct sl_audit_note *note)
+{
+    struct sl_loop *loop = daemon->workers[0].loop;
+    char what[64], by[SL_SUBJECT_RECORD_BY + 1], origin[64];
+
+    if (daemon->registry && !daemon->draining) {
+        sl_registry_note(daemon->registry, loop, note, sl_loop_now(loop));
+        return;
+    }
+    snprintf(what, sizeof(what), "%.*s", SL_STR_ARG(note->what));
+    snprintf(by, sizeof(by), "%.*s", SL_STR_ARG(note->by));
+    snprintf(origin, sizeof(origin), "%.*s", SL_STR_ARG(note->origin));
+    sl_log(SL_LOG_INFO, "audit", "what", what, "by", by, "origin", origin,
+           NULL);
+}
+
+static void on_audit(void *ctx, const struct sl_audit_note *note)
+{
+    sl_daemon_audit(ctx, note);
+}
+
 static int on_policy(void *ctx, struct sl_buf *out)
 {
     const struct sl_daemon *daemon = ctx;
@@ -190,6 +211,7 @@ void sl_admin_ops_open(struct sl_daemon *daemon)
         .metrics = on_metrics,
         .top = on_top,
         .feature = on_feature,
+        .audit = on_audit,
         .registry = daemon->registry,
         .node = daemon->quota_node.node,
     };

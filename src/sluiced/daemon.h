@@ -441,6 +441,10 @@ enum sl_reload_cause {
     SL_RELOAD_POSTED,
 };
 
+/* Records a change in the audit; in the log without a registry. */
+void sl_daemon_audit(struct sl_daemon *daemon,
+                     const struct sl_audit_note *note);
+
 /* Reloads the policy file, or uses `posted`. Appends changes or errors to
  * `report` (may be NULL), one per line, and logs them. Returns 0, or
  * SLUICE_ECONF: the policy is unchanged. */

@@ -164,6 +164,23 @@ static int build(struct reload *r)
     return err ? err : use(r);
 }
 
+/* The admin listener records what was asked there, with its author. */
+static void note_policy(const struct reload *r)
+{
+    struct sl_daemon *daemon = r->daemon;
+    struct sl_audit_note note = {
+        .what = SL_STR("policy"),
+        .scope = SL_STR("policy"),
+        .id = SL_STR(""),
+        .by = SL_STR("sluiced"),
+        .origin = sl_str_c(causes[r->cause]),
+        .note = SL_STR(""),
+    };
+
+    if (r->cause != SL_RELOAD_ASKED && r->cause != SL_RELOAD_POSTED)
+        sl_daemon_audit(daemon, &note);
+}
+
 static void take_over(struct reload *r)
 {
     struct sl_daemon *daemon = r->daemon;
@@ -185,6 +202,7 @@ static void take_over(struct reload *r)
     sl_log(SL_LOG_INFO, "policy loaded", "file",
            daemon->path ? daemon->path : "demo", "cause", causes[r->cause],
            "hash", daemon->policy_source.hash, NULL);
+    note_policy(r);
     log_problems(r);
     log_lines(sl_buf_str(&r->report));
     sl_event_publisher_policy(daemon, true, causes[r->cause],

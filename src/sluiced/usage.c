@@ -147,15 +147,18 @@ int sl_usage_journal_begin(struct sl_daemon *daemon)
 
 static void log_threshold(const struct sl_usage_entry *u, unsigned threshold)
 {
-    char share[16], used[64], limit[80], id[96];
+    char share[16], used[64], limit[80], scope[80], id[96];
 
     snprintf(share, sizeof(share), "%u%%", threshold);
     snprintf(used, sizeof(used), "%" PRIu64 " of %" PRIu64, u->used, u->cap);
     snprintf(limit, sizeof(limit), "%.*s", SL_STR_ARG(u->limit));
     snprintf(id, sizeof(id), "%.*s", u->id.len < 90 ? (int)u->id.len : 90,
              u->id.at);
-    sl_log(SL_LOG_INFO, "usage", "limit", limit, "id", id, "reached", share,
-           "used", used, NULL);
+    snprintf(scope, sizeof(scope), "%.*s", SL_STR_ARG(u->scope));
+    sl_log(SL_LOG_INFO, "usage", "limit", limit, "scope", scope, "reached",
+           share, "used", used, NULL);
+    sl_log(SL_LOG_DEBUG, "usage of a subject", "limit", limit, "id", id,
+           "reached", share, NULL);
 }
 
 static void report(struct sl_worker *worker, const struct sl_usage_entry *u,

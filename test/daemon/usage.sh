@@ -269,14 +269,14 @@ tell /metrics
 check 'metrics' has "$out" 'sluice_usage_lost_units_total 0'
 check 'marks that were crossed' grep -Eq 'sluice_usage_marks_total [1-9]' \
     <<<"$out"
-check 'in the log' said '"event":"usage","limit":"minutes","id":"acme","reached":"80%"'
-check 'the next one' said '"event":"usage","limit":"minutes","id":"acme","reached":"100%","used":"210 of 120"'
-check 'once each' test \
-    "$(grep -c '"limit":"minutes","id":"acme","reached":"80%"' "$log")" = 1
+check 'in the log' said '"event":"usage","limit":"minutes","scope":"org","reached":"80%"'
+check 'the next one' said '"event":"usage","limit":"minutes","scope":"org","reached":"100%","used":"210 of 120"'
 curl -sN -H 'Last-Event-ID: 0' "http://$admin/v1/events" >ev 2>/dev/null &
 running+=($!)
 check 'and as events' until_ grep -qs \
     '"limit":"minutes","scope":"org","id":"acme","mark":100,"used":210,"of":120' ev
+check 'once each' test \
+    "$(grep -c '"limit":"minutes","scope":"org","id":"acme","mark":80,' ev)" = 1
 
 stop
 check 'it ends well' is 0

@@ -321,11 +321,13 @@ static void on_written(struct sl_job *job)
 }
 
 /* Write the switch to the database, then answer. */
-static void persist(struct sl_http_call *call, int on)
+static void persist(struct sl_http_call *call, int on,
+                    const struct sl_audit_note *note)
 {
     struct sl_http_job *op;
 
     if (!sl_admin_of(call)->registry) {
+        sl_http_audit_send(call, note);
         answer_feature(call, true,
                        "this daemon has no database (usage: none), so the "
                        "switch lasts until the restart");
@@ -337,13 +339,30 @@ static void persist(struct sl_http_call *call, int on)
     op->job.name = call->rest;
     op->job.by = sl_subject_by(call, (struct sl_str){"", 0});
     op->job.on = on;
+    op->job.audit = note;
     op->job.done = on_written;
     sl_http_job_send(op);
+}
+
+/* The state of the feature, as JSON for the audit. */
+static struct sl_str state_of(const struct sl_http_call *call)
+{
+    const struct sl_active_policy *active = call->check.active;
+    int index = sl_policy_feature(active->policy, call->rest);
+
+    if (index < 0)
+        return SL_STR("");
+    return atomic_load(&active->features[index])
+               ? SL_STR("{\"enabled\":true}")
+               : SL_STR("{\"enabled\":false}");
 }
 
 static void switch_to(struct sl_http_call *call, int on)
 {
     const struct sl_admin *admin = sl_admin_of(call);
+    struct sl_audit_note *note =
+        sl_http_audit(call, "feature", SL_STR("feature"), call->rest);
+    struct sl_str before = state_of(call);
     struct sl_diag diag = {0};
     int err = admin->feature(admin->ctx, call->rest, on, &diag);
 
@@ -352,8 +371,13 @@ static void switch_to(struct sl_http_call *call, int on)
     else if (err)
         sl_http_refuse(call, 500, "FEATURE", "the feature was not switched: %s",
                        diag.sentence);
-    else
-        persist(call, on);
+    else if (note) {
+        note->before = before;
+        note->after = state_of(call);
+        persist(call, on, note);
+    } else {
+        sl_http_no_memory(call);
+    }
 }
 
 static void feature_leave(struct sl_http_call *call)
@@ -578,6 +602,9 @@ static void policy_post(struct sl_http_call *call)
 
     sl_buf_init(&report, REPORT_MOST, call->worker->alloc);
     err = admin->reload(admin->ctx, call->request->body, &report);
+    if (!err)
+        sl_http_audit_send(
+            call, sl_http_audit(call, "policy", SL_STR("policy"), SL_STR("")));
     if (!err || err == SLUICE_ECONF)
         answer_report(call, !err, sl_buf_str(&report));
     else if (err == SLUICE_ENOMEM)
@@ -762,6 +789,7 @@ const struct sl_http_path sl_admin_paths[] = {
     {"GET",    "/v1/credits/",  sl_credit_list,    SL_ACCESS_ADMIN,  0   },
     {"POST",   "/v1/credits/",  sl_credit_give,    SL_ACCESS_ADMIN,  0   },
     {"DELETE", "/v1/credits/",  sl_credit_revoke,  SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/audit",     sl_audit_list,     SL_ACCESS_ADMIN,  0   },
     {"GET",    "/v1/leases",    sl_lease_list,     SL_ACCESS_ADMIN,  0   },
     {"DELETE", "/v1/leases/",   sl_lease_release,  SL_ACCESS_ADMIN,  0   },
 };

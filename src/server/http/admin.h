@@ -5,6 +5,7 @@
 #include "server/http/http.h"
 #include "server/top_keys.h"
 
+struct sl_audit_note;
 struct sl_registry;
 
 struct sl_admin {
@@ -41,6 +42,9 @@ struct sl_admin {
     /* Switch a feature on or off, or leave it to the policy (-1). Returns
      * SLUICE_ENOENT if the policy has no such feature. */
     int (*feature)(void *ctx, struct sl_str name, int on, struct sl_diag *diag);
+
+    /* Records a change in the audit, or in the log without a registry. */
+    void (*audit)(void *ctx, const struct sl_audit_note *note);
 
     /* Subjects and switches, or NULL. Its answers come on the listener's
      * loop. */

@@ -210,6 +210,22 @@ static void publish(struct key_op *e, const struct sl_limit_view *shown)
     sl_buf_done(&members);
 }
 
+/* Record it in the audit: the limit is what is reset. */
+static void note_reset(struct key_op *e, const struct sl_limit_view *shown)
+{
+    struct sl_audit_note *note =
+        sl_http_audit(e->call, "reset", shown->scope, sl_str_c(shown->id));
+    char text[SL_USAGE_NAME + 32];
+    const char *copy;
+
+    snprintf(text, sizeof(text), "{\"limit\":\"%.*s\"}",
+             SL_STR_ARG(shown->rule->name));
+    copy = sl_arena_copy(&e->call->arena, sl_str_c(text));
+    if (note && copy)
+        note->before = sl_str_c(copy);
+    sl_http_audit_send(e->call, note);
+}
+
 static void answer(struct key_op *e)
 {
     struct sl_http_call *call = e->call;
@@ -230,8 +246,10 @@ static void answer(struct key_op *e)
     else
         sl_admin_answer_json(call,
                              sl_render_limit(d, &d->shown[0], &call->text));
-    if (e->done && !check->err && d->shown_count > 0)
+    if (e->done && !check->err && d->shown_count > 0) {
         publish(e, &d->shown[0]);
+        note_reset(e, &d->shown[0]);
+    }
     sl_http_resume_finish(call);
 }
 

@@ -323,6 +323,19 @@ void sl_http_job_rows(struct sl_http_job *op);
 /* Returns the author: X-Sluice-By, or `said` of the body, or "admin". */
 struct sl_str sl_subject_by(struct sl_http_call *call, struct sl_str said);
 
+/* ---- the audit: audit.c ---- */
+
+/* Returns a note about a change by this call, with its author, origin and
+ * reason (X-Sluice-Note); NULL without memory. */
+struct sl_audit_note *sl_http_audit(struct sl_http_call *call, const char *what,
+                                    struct sl_str scope, struct sl_str id);
+
+/* Records a change that no job of the call has written. */
+void sl_http_audit_send(struct sl_http_call *call,
+                        const struct sl_audit_note *note);
+
+sl_http_f sl_audit_list;
+
 sl_http_f sl_subject_get, sl_subject_change, sl_subject_list, sl_subject_import;
 
 /* ---- subjects in JSON and CSV: subjects_read.c ---- */

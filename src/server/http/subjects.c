@@ -459,6 +459,7 @@ void sl_subject_change(struct sl_http_call *call)
     op->change.id = op->job.id;
     op->job.changes = &op->change;
     op->job.change_count = 1;
+    op->job.audit = sl_http_audit(call, "subject", op->job.scope, op->job.id);
     sl_http_job_send(op);
 }
 

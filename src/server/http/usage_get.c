@@ -608,6 +608,32 @@ static void answer_grant(struct sl_http_job *op)
                      op->job.grant->number);
 }
 
+/* The row of the audit: {"limit":"minutes","amount":500} or {"number":7}. */
+static const struct sl_audit_note *credit_note(struct sl_http_job *op,
+                                               const char *what)
+{
+    const struct sl_credit_grant *grant = op->job.grant;
+    struct sl_audit_note *note =
+        sl_http_audit(op->call, what, grant->scope, grant->id);
+    char text[SL_USAGE_NAME + 64];
+    const char *copy;
+
+    if (!note)
+        return NULL;
+    if (op->job.on)
+        snprintf(text, sizeof(text),
+                 "{\"limit\":\"%.*s\",\"amount\":%" PRIu64 "}",
+                 SL_STR_ARG(grant->limit), grant->amount);
+    else
+        snprintf(text, sizeof(text), "{\"number\":%" PRIu64 "}", grant->number);
+    copy = sl_arena_copy(&op->call->arena, sl_str_c(text));
+    if (copy)
+        *(op->job.on ? &note->after : &note->before) = sl_str_c(copy);
+    if (grant->note.len > 0)
+        note->note = grant->note;
+    return note;
+}
+
 void sl_credit_give(struct sl_http_call *call)
 {
     struct sl_str tail;
@@ -626,6 +652,7 @@ void sl_credit_give(struct sl_http_call *call)
     *op->job.grant = credit.grant;
     op->job.grant->by = sl_subject_by(call, SL_STR(""));
     op->job.on = 1;
+    op->job.audit = credit_note(op, "credit");
     sl_http_job_send(op);
 }
 
@@ -655,6 +682,7 @@ void sl_credit_revoke(struct sl_http_call *call)
         return;
     }
     op->job.on = 0;
+    op->job.audit = credit_note(op, "credit removed");
     sl_http_job_send(op);
 }
 
@@ -724,6 +752,8 @@ void sl_lease_release(struct sl_http_call *call)
     if (!op)
         return;
     op->job.name = call->rest;
+    op->job.audit =
+        sl_http_audit(call, "leases released", SL_STR("node"), call->rest);
     op->job.since = op->job.now - SL_QUOTA_LEASE_ALIVE;
     sl_http_job_send(op);
 }
