@@ -5,7 +5,8 @@
 
 #include "base/arith.h"
 
-/* A node without demand so far asks for so many times the missing units. */
+/* A node without demand so far asks for so many times the missing units, if
+ * there is a cap. */
 #define FIRST 4
 
 /* After a refusal the usage database is not asked again for this time. */
@@ -75,15 +76,16 @@ static uint64_t shortage(const struct sl_quota_lease *l, uint64_t cost)
 }
 
 uint64_t sl_quota_lease_shortfall(const struct sl_quota_lease *l, uint64_t cost,
-                                  uint64_t *ret_least)
+                                  uint64_t cap, uint64_t *ret_least)
 {
+    unsigned first = cap < SL_AMOUNT_MAX ? FIRST : 1;
     uint64_t want = 2 * demand(l);
 
     *ret_least = shortage(l, cost);
     if (*ret_least == 0)
         return 0;
-    if (want < FIRST * *ret_least)
-        want = FIRST * *ret_least;
+    if (want < first * *ret_least)
+        want = first * *ret_least;
     return want;
 }
 

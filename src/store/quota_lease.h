@@ -103,9 +103,10 @@ void sl_quota_lease_spent(struct sl_quota_lease *lease, uint64_t cost,
                           uint64_t count, sl_ns now);
 
 /* Units to ask for, so that `cost` more can be taken: *ret_least at least. 0:
- * enough are leased. */
+ * enough are leased. `cap`: SL_AMOUNT_MAX if there is none. */
 uint64_t sl_quota_lease_shortfall(const struct sl_quota_lease *lease,
-                                  uint64_t cost, uint64_t *ret_least);
+                                  uint64_t cost, uint64_t cap,
+                                  uint64_t *ret_least);
 
 /* Should more units be asked for now, before they are needed? */
 bool sl_quota_lease_is_low(const struct sl_quota_lease *lease);

@@ -410,13 +410,16 @@ static struct sl_quota_key *key_of(struct attempt *a, unsigned i)
     return k;
 }
 
+/* Does the part take units? */
+static bool is_taken(const struct attempt *a, unsigned i)
+{
+    return a->take->op == SL_TAKE_OP_TAKE && a->take->parts[i].cost > 0;
+}
+
 /* Is the part denied if too little is left? */
 static bool is_capped(const struct attempt *a, unsigned i)
 {
-    const struct sl_part *part = &a->take->parts[i];
-
-    return a->take->op == SL_TAKE_OP_TAKE && part->cost > 0 &&
-           part->limit->capacity < SL_AMOUNT_MAX;
+    return is_taken(a, i) && a->take->parts[i].limit->capacity < SL_AMOUNT_MAX;
 }
 
 /* Does the part take nothing, and is it denied if nothing is left? */
@@ -437,19 +440,9 @@ static enum way wait_for(struct attempt *a, unsigned i, uint64_t cost,
     need->cap = a->take->parts[i].limit->capacity;
     need->cost = cost;
     if (cost > 0)
-        need->want =
-            sl_quota_lease_shortfall(&a->keys[i]->lease, cost, &need->least);
+        need->want = sl_quota_lease_shortfall(&a->keys[i]->lease, cost,
+                                              need->cap, &need->least);
     return WAIT;
-}
-
-/* Without a cap the take need not wait: an answer would only improve the
- * numbers that are shown. */
-static enum way judge_open(struct attempt *a, unsigned i,
-                           struct sl_quota_need *need)
-{
-    return !a->keys[i]->lease.has_terms && wait_for(a, i, 0, need) == WAIT
-               ? WAIT
-               : GO;
 }
 
 /* Are the numbers of the key recent enough for a part that takes nothing? A
@@ -488,28 +481,55 @@ static enum way judge_on_report(struct attempt *a, unsigned i,
     return REFUSE;
 }
 
-static enum way judge_capped(struct attempt *a, unsigned i,
-                             struct sl_quota_need *need)
+/* Sets *ret_room to how far the cell may go. */
+static enum way judge_lease(struct attempt *a, unsigned i,
+                            struct sl_quota_need *need, uint64_t *ret_room)
 {
-    struct sl_part *part = &a->parts[i];
+    const struct sl_part *part = &a->parts[i];
     struct sl_quota_lease *lease = &a->keys[i]->lease;
-    uint64_t cap = part->limit->capacity, room;
+    uint64_t cap = a->take->parts[i].limit->capacity, room;
 
     if (!lease->has_terms || (sl_quota_lease_unspent(lease) > 0 &&
                               !sl_quota_key_is_sure(a->l, a->keys[i], a->mono)))
         return wait_for(a, i, part->cost, need);
-    room = sl_quota_lease_room(lease, cap);
-    if (lease->count + part->cost > room) {
-        lease->count = peek_count(a, i);
-        if (lease->count + part->cost > room) {
-            if (!sl_quota_lease_is_refused(lease, part->cost, cap, a->mono))
-                return wait_for(a, i, part->cost, need);
-            a->refuser = (int)i;
-            return REFUSE;
-        }
-    }
-    a->limits[i].count = a->limits[i].capacity = room;
-    return GO;
+    room = *ret_room = sl_quota_lease_room(lease, cap);
+    if (lease->count + part->cost <= room)
+        return GO;
+    lease->count = peek_count(a, i);
+    if (lease->count + part->cost <= room)
+        return GO;
+    if (sl_quota_lease_is_refused(lease, part->cost, cap, a->mono))
+        return REFUSE;
+    return wait_for(a, i, part->cost, need);
+}
+
+static enum way judge_capped(struct attempt *a, unsigned i,
+                             struct sl_quota_need *need)
+{
+    uint64_t room = 0;
+    enum way way = judge_lease(a, i, need, &room);
+
+    if (way == GO)
+        a->limits[i].count = a->limits[i].capacity = room;
+    else if (way == REFUSE)
+        a->refuser = (int)i;
+    return way;
+}
+
+/* Without a cap nothing is denied, and if the usage database can't be asked,
+ * the take goes beyond the lease. Units are leased nevertheless: another
+ * request of the subject may have a cap, and the database must know of them. */
+static enum way judge_open(struct attempt *a, unsigned i,
+                           struct sl_quota_need *need)
+{
+    enum way way = GO;
+    uint64_t room;
+
+    if (is_taken(a, i))
+        way = judge_lease(a, i, need, &room);
+    else if (!a->keys[i]->lease.has_terms)
+        way = wait_for(a, i, 0, need);
+    return way == WAIT ? WAIT : GO;
 }
 
 /* A part without a lease; the usage is reported nevertheless. */
@@ -538,7 +558,7 @@ static enum way judge_part(struct attempt *a, unsigned i,
     if (!a->keys[i])
         return go_without(a, i);
     /* A peek needs no lease. */
-    a->keys[i]->touched |= is_capped(a, i) || is_on_report(a, i);
+    a->keys[i]->touched |= is_taken(a, i) || is_on_report(a, i);
     if (is_capped(a, i) && part->cost > part->limit->capacity)
         return GO; /* the table answers NEVER */
     a->limits[i] = *part->limit;
@@ -777,13 +797,14 @@ static void ask_ahead(struct attempt *a)
         struct sl_quota_need need;
         uint64_t more;
 
-        if (!k || !is_capped(a, i) || k->pending ||
+        if (!k || !is_taken(a, i) || k->pending ||
             !sl_quota_lease_is_low(&k->lease))
             continue;
         more = sl_quota_lease_unspent(&k->lease) + 1;
         need = need_of(a, i, k);
         need.cap = a->take->parts[i].limit->capacity;
-        need.want = sl_quota_lease_shortfall(&k->lease, more, &need.least);
+        need.want =
+            sl_quota_lease_shortfall(&k->lease, more, need.cap, &need.least);
         if (!sl_quota_lease_is_refused(&k->lease, more, need.cap, a->mono))
             (void)!sl_quota_job_add(a->l, &need, 0, &a->outbox);
     }

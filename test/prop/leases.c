@@ -42,7 +42,7 @@ static void ask_db(struct world *w, unsigned i, uint64_t cost, bool answered)
 
     ask.ceiling = l->ceiling > l->count ? l->ceiling : l->count;
     if (cost > 0)
-        ask.want = sl_quota_lease_shortfall(l, cost, &wish.least);
+        ask.want = sl_quota_lease_shortfall(l, cost, w->cap, &wish.least);
     ask.least = ask.need = wish.least;
     claim(&w->db, i, &ask, w->steady);
     CHECK(w->db.used + w->db.leased <= w->cap + w->db.overshoot); /* (1) */

@@ -11,25 +11,19 @@ redis_start
 take_flows 10000 "$root/presets" "$root/test/flow"
 # A denial of several units shows what is available at this daemon. A clock that
 # goes back months finds the counter of another period. The end of a hold does
-# not show what is left of a quota. Three flows allow what a table denies: "a
-# tiny plan", "transcription: overage" and "overage goes on". Usage without a
-# cap is known to the database after 50 ms, which do not pass here; whether that
-# explains all three is open.
+# not show what is left of a quota.
 cat >known <<'EOT'
 flow/a01-acts.flow: jobs, quotas and costs of their own
 flow/a02-clock.flow: it begins in 1970 and is moved to instants, by spans and back
-flow/b01-decide.flow: overage goes on beyond the quota
 flow/h01-holds.flow: beyond a quota that may be exceeded, what is left is none
 flow/h01-holds.flow: less than was held comes back, more is charged, beyond the limit too
 flow/h01-holds.flow: one cost for all leaves the limit alone whose cost is fixed
 flow/h01-holds.flow: what had ended stays as it is, and tells how
 flow/q03-held-report.flow: a hold reserves, and its settlement takes
-presets/saas-quotas.flow: a tiny plan
 presets/saas-quotas.flow: assistant: queries and tokens per day
 presets/saas-quotas.flow: assistant: tokens are reserved, then settled
 presets/saas-quotas.flow: metering: used minutes, tokens and chunks
 presets/saas-quotas.flow: transcription: minutes per month
-presets/saas-quotas.flow: transcription: overage
 EOT
 
 # compare USAGE: runs all flows

@@ -338,6 +338,32 @@ static void test_memory(void)
     CHECK(n > 5 && n < 100);
 }
 
+static void test_without_a_cap(void)
+{
+    struct world w = {.done = 0};
+    struct sl_limit capped;
+
+    CHECK(open_world(&w));
+    capped = w.quota;
+    w.quota.count = w.quota.capacity = SL_AMOUNT_MAX;
+    sl_limit_derive(&w.quota);
+    CASE("units without a cap are leased: the books know of each at once");
+    CHECK(act(&w, SL_TAKE_OP_TAKE, 3, false));
+    CHECK_EQ(w.books.leased, 3); /* no more than is needed, at first */
+    CHECK(act(&w, SL_TAKE_OP_TAKE, 97, false));
+    CHECK(w.books.leased >= 100);
+    CASE("so the cap of another plan denies before anything was recorded");
+    w.quota = capped;
+    CHECK(!act(&w, SL_TAKE_OP_TAKE, 1, false));
+    CHECK_EQ(w.take.err, 0);
+    CHECK_EQ(w.parts[0].answer.outcome, SL_DENY);
+    CASE("while the books are away usage without a cap goes beyond the lease");
+    w.quota.count = w.quota.capacity = SL_AMOUNT_MAX;
+    w.books.away = true;
+    CHECK(act(&w, SL_TAKE_OP_TAKE, 1000, false));
+    close_world(&w);
+}
+
 int main(void)
 {
     struct world w = {.done = 0};
@@ -345,6 +371,7 @@ int main(void)
     CHECK(open_world(&w));
     RUN_TESTS_WITH(&w);
     close_world(&w);
+    test_without_a_cap();
     test_memory();
     return CHECK_DONE();
 }
