@@ -247,6 +247,7 @@ struct sl_daemon_client {
     char host[256], port[8];
     char where[280];      /* HOST:PORT, for messages */
     char token[512];      /* sent with each HTTP request, or "" */
+    char fields[720];     /* more lines of each HTTP request, or "" */
     struct sl_str cursor; /* Sluice-Cursor of the last answer, or "" */
     struct sl_buf out, in;
     struct sl_diag *diag; /* the message of a failure */
@@ -302,6 +303,17 @@ SL_MUST_USE int sl_cli_request_run(struct sl_cli_args *args,
 #define SL_TOKEN_REQUIRED                                                      \
     "%s requires a token; name the file that contains it with --token-file"
 #define SL_REJECTED "the daemon rejected the request"
+
+/* The author of a change: --by, or the user of the session, or NULL. */
+const char *sl_cli_author(const struct sl_cli_args *args);
+
+/* If the last word is note=TEXT, remove it and return TEXT, else NULL. */
+const char *sl_cli_cut_note(struct sl_cli_args *args);
+
+/* Send the author and the reason of a change, each or NULL, for the audit.
+ * Returns 0, or an exit status after printing why. */
+SL_MUST_USE int sl_cli_request_sign(struct sl_cli_request *r, const char *by,
+                                    const char *note);
 
 /* Append "/TEXT" or "?NAME=VALUE" to the path, percent-encoded. A NULL value
  * appends nothing. */

@@ -327,7 +327,7 @@ static int write_request(struct sl_daemon_client *client, const char *method,
                    body.len);
     if (client->token[0])
         sl_writer_addf(&w, "Authorization: Bearer %s\r\n", client->token);
-    sl_writer_add(&w, SL_STR("\r\n"));
+    sl_writer_addf(&w, "%s\r\n", client->fields);
     sl_writer_add(&w, body);
     return w.err;
 }
@@ -453,6 +453,8 @@ static int read_token(struct sl_cli_args *args, struct sl_daemon_client *client,
 
 #define BODY_BYTES ((size_t)1 << 20) /* a daemon accepts 1 MiB */
 #define PATH_BYTES ((size_t)8 << 10) /* and a line of 8 KiB */
+#define BY_BYTES   128               /* of an author, see docs/operations.md */
+#define NOTE_BYTES 512
 
 /* The sources of URL and token, by listener. */
 static const struct source {
@@ -508,6 +510,55 @@ int sl_cli_request_run(struct sl_cli_args *args, sl_cli_request_f *ask)
     sl_buf_done(&r.path_text);
     sl_buf_done(&r.body_text);
     return status;
+}
+
+const char *sl_cli_author(const struct sl_cli_args *args)
+{
+    const char *by = sl_cli_flag(args, "by");
+
+    if (!by)
+        by = variable("SUDO_USER");
+    if (!by)
+        by = variable("USER");
+    return by && by[0] ? by : NULL;
+}
+
+const char *sl_cli_cut_note(struct sl_cli_args *args)
+{
+    const char *last =
+        args->word_count > 0 ? args->words[args->word_count - 1] : "";
+
+    if (strncmp(last, "note=", 5) != 0)
+        return NULL;
+    args->word_count--;
+    return last + 5;
+}
+
+/* Append the line of a header. */
+static int add_field(struct sl_cli_request *r, const char *name,
+                     const char *what, const char *value, size_t most)
+{
+    size_t len = strlen(r->client.fields);
+
+    if (!value || !value[0])
+        return 0;
+    if (strlen(value) > most)
+        return sl_cli_misuse(r->args, "%s has more than %zu bytes", what, most);
+    for (const char *at = value; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f)
+            return sl_cli_misuse(r->args, "%s must be one line of text", what);
+    snprintf(r->client.fields + len, sizeof(r->client.fields) - len,
+             "%s: %s\r\n", name, value);
+    return 0;
+}
+
+int sl_cli_request_sign(struct sl_cli_request *r, const char *by,
+                        const char *note)
+{
+    int status = add_field(r, "X-Sluice-By", "the author", by, BY_BYTES);
+
+    return status ? status
+                  : add_field(r, "X-Sluice-Note", "note=", note, NOTE_BYTES);
 }
 
 void sl_cli_request_segment(struct sl_cli_request *r, const char *text)

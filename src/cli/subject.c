@@ -120,7 +120,13 @@ static int get_subject(struct sl_cli_request *r)
 
 static int remove_subject(struct sl_cli_request *r)
 {
-    return ask(r, "DELETE", print_removed);
+    const char *note = sl_cli_cut_note(r->args);
+    int status = sl_cli_request_sign(r, sl_cli_author(r->args), note);
+
+    if (!status && r->args->word_count != 3)
+        status = sl_cli_misuse(r->args, "missing id; write: sluice subject rm "
+                                        "SCOPE ID [note=TEXT]");
+    return status ? status : ask(r, "DELETE", print_removed);
 }
 
 /* a,b,c */
@@ -199,27 +205,26 @@ static int write_pairs(struct sl_cli_request *r, bool overrides)
     return 0;
 }
 
-/* The author of the change: --by, or the user of the session, or NULL. */
-static const char *author(struct sl_cli_args *args)
+/* The value of note=, or NULL. */
+static const char *note_of(const struct sl_cli_args *args)
 {
-    const char *by = sl_cli_flag(args, "by");
-
-    if (!by)
-        by = getenv("SUDO_USER");
-    if (!by || !by[0])
-        by = getenv("USER");
-    return by && by[0] ? by : NULL;
+    for (size_t i = 3; i < args->word_count; i++)
+        if (strncmp(args->words[i], "note=", 5) == 0)
+            return args->words[i] + 5;
+    return NULL;
 }
 
 static int set_subject(struct sl_cli_request *r)
 {
-    int status;
+    const char *by = sl_cli_author(r->args);
+    int status = sl_cli_request_sign(r, by, note_of(r->args));
 
     sl_json_open(&r->body, '{');
-    status = write_pairs(r, false);
+    if (!status)
+        status = write_pairs(r, false);
     if (status)
         return status;
-    sl_json_member_text(&r->body, "by", author(r->args));
+    sl_json_member_text(&r->body, "by", by);
     status = write_pairs(r, true);
     sl_json_close(&r->body, '}');
     return status ? status
@@ -468,12 +473,17 @@ static int import_subjects(struct sl_cli_request *r)
                             .client = &r->client,
                             .name = r->args->words[1],
                             .line = 1};
-    int status;
+    const char *note = sl_cli_cut_note(r->args);
+    int status = sl_cli_request_sign(r, sl_cli_flag(r->args, "by"), note);
 
+    if (!status && r->args->word_count != 2)
+        status = sl_cli_misuse(r->args, "missing file; write: sluice subject "
+                                        "import FILE [note=TEXT]");
     sl_buf_init(&import.text, 2 * BATCH_BYTES, &sl_alloc_libc);
     sl_buf_init(&import.head, READ_BYTES, &sl_alloc_libc);
     sl_buf_init(&import.batch, 2 * BATCH_BYTES, &sl_alloc_libc);
-    status = open_file(&import);
+    if (!status)
+        status = open_file(&import);
     if (!status)
         status = send_file(&import);
     if (!status) {
@@ -608,9 +618,9 @@ static const struct action {
 } actions[] = {
     {"get",    2, 2,  "SCOPE ID",                 get_subject    },
     {"set",    3, 90, "SCOPE ID NAME=VALUE...",   set_subject    },
-    {"rm",     2, 2,  "SCOPE ID",                 remove_subject },
+    {"rm",     2, 3,  "SCOPE ID [note=TEXT]",     remove_subject },
     {"list",   0, 0,  "[--scope S] [--prefix P]", list_subjects  },
-    {"import", 1, 1,  "FILE",                     import_subjects},
+    {"import", 1, 2,  "FILE [note=TEXT]",         import_subjects},
 };
 
 static int ask_subject(struct sl_cli_request *r)

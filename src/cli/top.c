@@ -153,7 +153,14 @@ static int print_reset(struct sl_cli_args *args, json_t *limit)
 static int ask_reset(struct sl_cli_request *r)
 {
     struct sl_cli_args *args = r->args;
+    const char *note = sl_cli_cut_note(args);
+    int status = sl_cli_request_sign(r, sl_cli_author(args), note);
 
+    if (!status && args->word_count == 0)
+        status = sl_cli_misuse(args, "missing limit; write: sluice reset LIMIT "
+                                     "VALUE... [note=TEXT]");
+    if (status)
+        return status;
     sl_writer_add(&r->path, SL_STR("/v1/keys"));
     for (size_t i = 0; i < args->word_count; i++)
         sl_cli_request_segment(r, args->words[i]);
@@ -167,24 +174,26 @@ static const struct sl_flag reset_flags[] = {
     {'\0', "look",  NULL,   "show the numbers, do not reset them"           },
     {'\0', "plan",  "PLAN", "show the numbers for this plan"                },
     {'\0', "scope", "NAME", "scope of the values, as `sluice top` prints it"},
+    {'\0', "by",    "NAME", "author of the change (you)"                    },
     {'\0', NULL,    NULL,   NULL                                            },
 };
 
 const struct sl_command sl_command_reset = {
     .name = "reset",
-    .usage = "LIMIT VALUE...",
+    .usage = "LIMIT VALUE... [note=TEXT]",
     .summary = "Reset the usage of one key",
     .help = "Write one VALUE for each `per` of the limit, in that order: an\n"
             "organisation and a user for `per: [org, user]`, none for `per:\n"
-            "[]`. Prints the numbers of the key after the reset.\n"
+            "[]`. Prints the numbers of the key after the reset. The last\n"
+            "word can be note=TEXT: the reason, for the audit.\n"
             "\n"
-            "  sluice reset ai-minute ann\n"
+            "  sluice reset ai-minute ann note=\"ticket 7\"\n"
             "  sluice reset member acme ann --look\n"
             "  sluice reset per-visitor 6f1c0a... --scope anon\n",
     .formats = "table|json",
     .flags = reset_flags,
     .listener = SL_LISTENER_ADMIN,
     .least = 1,
-    .most = 5,
+    .most = 6,
     .ask = ask_reset,
 };

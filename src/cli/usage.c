@@ -364,13 +364,17 @@ static int print_leases(struct sl_cli_args *args, json_t *answer)
 static int ask_leases(struct sl_cli_request *r)
 {
     struct sl_cli_args *args = r->args;
+    const char *note = sl_cli_cut_note(args);
     bool release = args->word_count == 2;
+    int status = sl_cli_request_sign(r, sl_cli_author(args), note);
 
+    if (status)
+        return status;
     if (args->word_count > 0 &&
         (!release || strcmp(args->words[0], "release") != 0))
         return sl_cli_misuse(
             args, "unknown argument; write `sluice leases` or `sluice "
-                  "leases release NODE`");
+                  "leases release NODE [note=TEXT]`");
     sl_writer_add(&r->path, SL_STR("/v1/leases"));
     if (release)
         sl_cli_request_segment(r, args->words[1]);
@@ -379,19 +383,25 @@ static int ask_leases(struct sl_cli_request *r)
                                 print_leases);
 }
 
+static const struct sl_flag leases_flags[] = {
+    {'\0', "by", "NAME", "author of the release (you)"},
+    {'\0', NULL, NULL,   NULL                         },
+};
+
 const struct sl_command sl_command_leases = {
     .name = "leases",
-    .usage = "[release NODE]",
+    .usage = "[release NODE [note=TEXT]]",
     .summary = "Show and release quota leases",
     .help = "Daemons that share a quota lease units of it before they spend\n"
             "them. The units of a daemon that is gone are freed after 30\n"
             "seconds, or released by hand when it was not seen for ten.\n"
             "\n"
             "  sluice leases\n"
-            "  sluice leases release 1d6f67b91c82d724\n",
+            "  sluice leases release 1d6f67b91c82d724 note=\"host is gone\"\n",
     .words = "release",
     .formats = "table|json",
+    .flags = leases_flags,
     .listener = SL_LISTENER_ADMIN,
-    .most = 2,
+    .most = 3,
     .ask = ask_leases,
 };

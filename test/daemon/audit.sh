@@ -48,6 +48,35 @@ check 'a policy that was read again' until_ last '"by":"sluiced","origin":"signa
 tell /v1/subjects/org/acme -X DELETE
 check 'a subject that is removed' last '"what":"remove","scope":"org","id":"acme"'
 
+# ---- by the commands ----
+
+# cli WORD...: a command that changes the daemon.
+cli() {
+    run env USER=joe SUDO_USER= "$sluice" "$@" --admin-url "http://$admin"
+}
+cli subject set org acme plan=pro note='ticket 8'
+check 'the note of subject set' last '"by":"joe","origin":"admin 127.0.0.1","what":"create","scope":"org","id":"acme","note":"ticket 8"'
+cli subject set org acme plan=free note='Prüfung' --by eve
+check 'with its author' last '"by":"eve","origin":"admin 127.0.0.1","what":"change","scope":"org","id":"acme","note":"Prüfung"'
+cli subject rm org acme note='ticket 9'
+check 'the note of subject rm' last '"by":"joe","origin":"admin 127.0.0.1","what":"remove","scope":"org","id":"acme","note":"ticket 9"'
+printf 'scope,id,plan\norg,acme,pro\norg,beta,pro\n' >subjects.csv
+cli subject import subjects.csv note='moved in' --by eve
+check 'the note of subject import' last '"by":"eve","origin":"admin 127.0.0.1","what":"create","scope":"org","id":"beta","note":"moved in"'
+cli reset minutes acme note='ticket 10'
+check 'the note of reset' until_ last '"by":"joe","origin":"admin 127.0.0.1","what":"reset","scope":"org","id":"acme","note":"ticket 10"'
+cli reset note=why
+check 'a note is not a limit' is 2
+cli subject rm org note=why
+check 'nor an id' is 2
+cli subject import note=why
+check 'nor a file' is 2
+cli reset minutes acme note=$'two\nlines'
+check 'a note is one line' is 2
+check 'and says so' has "$err" 'note= must be one line of text'
+cli reset minutes acme note="$(printf '%0513d' 0)"
+check 'of a bounded length' is 2
+
 # ---- pages ----
 
 tell '/v1/audit?limit=2'
@@ -69,10 +98,22 @@ check 'the http listener has none' answers 404
 
 # ---- the log has no users ----
 
-report '{"user":"ann","limit":"words","amount":9}'
+cli subject set user ann@corp plan=pro aliases=ann-alias words=20/month
+tell /v1/credits/user/ann@corp -d '{"limit":"words","amount":1}'
+report '{"user":"ann@corp","limit":"words","amount":17}'
 check 'the log has the threshold' until_ said '"event":"usage","limit":"words","scope":"user","reached":"80%"'
+ask /v1/check -d '{"job":"write","user":"ann@corp","cost":9}'
+ask /v1/check -d '{"job":"write","user":"ann@corp","cost":1,"hold":"1m"}'
+tell /v1/keys/words/ann@corp -X DELETE
+tell /v1/keys/words/ann@corp -X DELETE -H 'X-Sluice-Note: \001'
+printf 'scope,id,plan\nuser,ann@corp,pro\nuser,ann@corp2,none\n' >bad.csv
+cli subject import bad.csv
+check 'and a refusal goes to the client' is 1
+cli subject rm user ann@corp
+tell '/v1/audit?limit=1'
+check 'the audit has the user' has "$out" ann@corp
 lacks_user() {
-    ! grep -q '"ann"' "$log"
+    ! grep -qi ann "$log"
 }
 check 'without the user' lacks_user
 

@@ -354,8 +354,12 @@ check 'as long as it may yet live' answers 409
 tell /v1/clock -d '{"now":"2026-01-31T23:59:30Z"}'
 run "$sluice" leases --admin-url "http://$admin"
 check 'the command lists it' has "$out" "$node  org    zeta"
-run "$sluice" leases release "$node" --admin-url "http://$admin"
+run "$sluice" leases release "$node" note='host is gone' --by eve \
+    --admin-url "http://$admin"
 check 'until an operator releases it' has "$out" "released $leased units"
+tell '/v1/audit?limit=1'
+check 'which is recorded' has "$out" '"by":"eve","origin":"admin 127.0.0.1","what":"leases released","scope":"node"'
+check 'with the reason' has "$out" '"note":"host is gone"'
 run "$sluice" leases release "$node" --admin-url "http://$admin"
 check 'once' is 2
 read -r taken refused undecided <<<"$(load zeta 40 "$http")"

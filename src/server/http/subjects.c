@@ -803,6 +803,7 @@ void sl_subject_import(struct sl_http_call *call)
     import->call = call;
     import->rest = call->request->body;
     import->force = is_forced(call);
+    op->job.audit = sl_http_audit(call, "subject", SL_STR(""), SL_STR(""));
     sl_arena_init(&import->arena, ARENA_MOST, call->worker->alloc);
     if (!choose_form(import)) {
         sl_http_refuse(call, 415, "UNSUPPORTED",
