@@ -316,7 +316,7 @@ static void finish(uint64_t steps)
 
 const struct property prop_bucket = {
     .name = "bucket",
-    .steps = 4000000,
+    .steps = 1500000,
     .cases = {{"bucket (1) to (3), (5) to (7) histories agree with the oracle",
                history},
               {"bucket (4) no span admits more than burst + L * rate",

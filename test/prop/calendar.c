@@ -423,6 +423,6 @@ static void finish(uint64_t steps)
 
 const struct property prop_calendar = {
     .name = "calendar",
-    .steps = 100000,
+    .steps = 40000,
     .finish = finish,
 };

@@ -95,7 +95,7 @@ static bool greedy(uint64_t seed, uint64_t *steps)
 
 const struct property prop_interval = {
     .name = "interval",
-    .steps = 4000000,
+    .steps = 1500000,
     .cases = {{"interval (1) to (3), (5) to (7) agree with the oracle",
                history},
               {"interval (4) a span admits burst + count per multiple",

@@ -296,6 +296,6 @@ static bool episode(uint64_t seed, uint64_t *steps)
 
 const struct property prop_journal = {
     .name = "journal",
-    .steps = 15000,
+    .steps = 3000,
     .cases = {{"usage is recorded once, whatever dies", episode, 0}},
 };

@@ -63,9 +63,9 @@ static struct run start(int argc, char **argv)
     if (!run.property)
         usage();
     run.steps = run.property->steps;
-    if (asked && *asked)
+    if (asked && *asked && number(asked) < run.steps)
         run.steps = number(asked);
-    else if (times && *times)
+    else if (times && *times && !(asked && *asked))
         run.steps *= number(times);
     for (int i = 2; i < argc; i += 2) {
         if (i + 1 < argc && strcmp(argv[i], "--seed") == 0) {

@@ -10,10 +10,10 @@
  * (an episode always runs to its end). Seeds that once failed are kept in
  * test/prop/seeds and are tried first on every run.
  *
- * --steps N, or SL_PROP_STEPS in the environment, is the number of steps of a
- * run; sanitizer builds ask for fewer. SL_PROP_TIMES=10 multiplies the number
- * in the table, for long runs. A replay (--seed) tries no kept seeds and does
- * not call finish().
+ * --steps N is the number of steps of a run. SL_PROP_STEPS in the environment
+ * is the most, if the table has more: sanitizer builds ask for fewer.
+ * SL_PROP_TIMES=10 multiplies the number in the table, for long runs. A replay
+ * (--seed) tries no kept seeds and does not call finish().
  */
 #ifndef SL_PROP_H
 #define SL_PROP_H

@@ -60,7 +60,7 @@ static bool any_span(uint64_t seed, uint64_t *steps)
 
 const struct property prop_sliding = {
     .name = "sliding",
-    .steps = 4000000,
+    .steps = 2000000,
     .cases = {{"sliding (2) (3) (4) (5) histories agree with the oracle",
                history},
               {"sliding (2) any period admits fewer than twice the limit",
