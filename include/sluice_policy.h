@@ -234,7 +234,8 @@ struct sluice_request {
     size_t body_len;
 
     /* Who is registered. What the request gives itself goes first, then the
-     * user's, then the organisation's. */
+     * user's, then the organisation's. The key of a limit per user or per org
+     * names them, too. */
     int registry; /* 1: there is one; a NULL subject is not in it */
     const struct sluice_subject *user_subject, *org_subject;
 

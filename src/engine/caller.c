@@ -173,6 +173,54 @@ static struct sl_str find_entry(const struct sl_request *request,
     return (struct sl_str){NULL, 0};
 }
 
+/* Has key number `i` of a request that names a limit this scope? */
+static bool is_key_of(const struct sl_policy *policy,
+                      const struct sl_request *request,
+                      const struct sl_rule *rule, unsigned i, unsigned scope)
+{
+    if (i < request->key_count && request->key_scopes)
+        return sl_str_eq(request->key_scopes[i],
+                         policy->identity.scope_names[scope]);
+    return rule->per[i] == scope;
+}
+
+/* The name that a member or an entry of the request gives. */
+static struct sl_str find_member(const struct sl_policy *policy,
+                                 const struct sl_request *request,
+                                 unsigned scope)
+{
+    if (scope == SL_SCOPE_USER)
+        return request->user;
+    if (scope == SL_SCOPE_ORG)
+        return request->org;
+    return find_entry(request, policy->identity.scope_names[scope]);
+}
+
+struct sl_str sl_request_keyed(const struct sl_policy *policy,
+                               const struct sl_request *request, unsigned scope)
+{
+    const struct sl_rule *rule;
+    int index;
+
+    if (request->limit.len == 0 ||
+        find_member(policy, request, scope).len > 0 ||
+        (index = sl_policy_rule(policy, request->limit)) < 0)
+        return (struct sl_str){NULL, 0};
+    rule = &policy->rules[index];
+    for (unsigned i = 0; i < rule->per_count; i++)
+        if (is_key_of(policy, request, rule, i, scope))
+            return i < request->key_count ? request->keys[i] : request->key;
+    return (struct sl_str){NULL, 0};
+}
+
+struct sl_str sl_request_given(const struct sl_policy *policy,
+                               const struct sl_request *request, unsigned scope)
+{
+    struct sl_str given = find_member(policy, request, scope);
+
+    return given.len > 0 ? given : sl_request_keyed(policy, request, scope);
+}
+
 /* A text that is not an address counts as "unknown", so that a client cannot
  * make up keys. */
 struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
@@ -237,13 +285,10 @@ void sl_identify(const struct sl_policy *policy,
     ret->roles = NULL;
     ret->role_count = 0;
     ret->plan_ended = false;
-    values[SL_SCOPE_USER] = find_value(
-        request->user, &identity->scopes[SL_SCOPE_USER], none, &asked);
-    values[SL_SCOPE_ORG] =
-        find_value(request->org, &identity->scopes[SL_SCOPE_ORG], none, &asked);
-    for (unsigned s = SL_SCOPE_NAMED; s < identity->scope_count; s++)
-        values[s] = find_value(find_entry(request, identity->scope_names[s]),
-                               &identity->scopes[s], none, &asked);
+    for (unsigned s = 0; s < identity->scope_count; s++)
+        if (sl_scope_is_name(s))
+            values[s] = find_value(sl_request_given(policy, request, s),
+                                   &identity->scopes[s], none, &asked);
     ret->plan =
         find_value(request->plan, &identity->plan, SL_STR("plan"), &asked);
     ret->role =

@@ -220,6 +220,16 @@ static bool is_let_pass(const struct sl_check *c)
            (c->known->user || c->known->org);
 }
 
+/* `unknown_subject: deny`. */
+static void refuse_unknown(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+
+    if (c->caller.unregistered &&
+        d->policy->identity.unknown_subject == SL_UNKNOWN_DENY)
+        sl_decision_refuse(d, SL_REASON_UNKNOWN_SUBJECT);
+}
+
 /* Checks all that a route decides without a limit. False if its limits do not
  * apply: the request is refused, or passes. */
 static bool check_route(struct sl_check *c, const struct sl_route *route)
@@ -244,9 +254,7 @@ static bool check_route(struct sl_check *c, const struct sl_route *route)
         return false;
     if (caller->anonymous && route->anonymous == SL_ANONYMOUS_DENY)
         sl_decision_refuse(d, SL_REASON_ANONYMOUS);
-    if (caller->unregistered &&
-        d->policy->identity.unknown_subject == SL_UNKNOWN_DENY)
-        sl_decision_refuse(d, SL_REASON_UNKNOWN_SUBJECT);
+    refuse_unknown(c);
     if (!has_role(route, caller))
         sl_decision_refuse(d, SL_REASON_ROLE);
     return d->reason == SL_REASON_NONE;
@@ -263,7 +271,16 @@ static int show(struct sl_check *c, const struct sl_rule *const *rules,
                                 : err;
 }
 
-/* Adds one limit by its name. The caller is its key. */
+/* Is the key of a limit read or changed for any caller? Reports of usage count
+ * always. */
+static bool is_any_key(const struct sl_request *request)
+{
+    return request->key_scopes || request->charge || request->give_back ||
+           request->metered;
+}
+
+/* Adds one limit by its name. The caller is its key: the plan and the rules for
+ * unknown callers are those of a route. */
 static int add_named_limit(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
@@ -274,9 +291,13 @@ static int add_named_limit(struct sl_check *c)
         return sl_diag_error(&c->diag, SLUICE_ENOENT,
                              "the policy has no limit \"%.*s\"",
                              SL_STR_ARG(c->request->limit));
-    c->caller.anonymous = false;
     if (!choose_plan(d, &c->caller))
         sl_decision_refuse(d, SL_REASON_UNKNOWN_PLAN);
+    if (!is_any_key(c->request)) {
+        if (is_let_pass(c))
+            return 0;
+        refuse_unknown(c);
+    }
     if (c->request->idempotency_key.len > 0)
         sl_idempotency_claim(c, NULL);
     return d->reason == SL_REASON_NONE ? show(c, &rule, 1) : 0;

@@ -26,6 +26,19 @@ struct sl_hold_op;
 struct sl_str sl_identify_ip(const struct sl_policy *policy, struct sl_str text,
                              char out[SL_IP_TEXT + 5]);
 
+/* Does the scope name a caller? An address is not a name. */
+static inline bool sl_scope_is_name(unsigned scope)
+{
+    return scope == SL_SCOPE_USER || scope == SL_SCOPE_ORG ||
+           scope >= SL_SCOPE_NAMED;
+}
+
+/* The name for `scope` that the key of the named limit gives. Empty if the
+ * request names no limit, or has the name as a member. */
+struct sl_str sl_request_keyed(const struct sl_policy *policy,
+                               const struct sl_request *request,
+                               unsigned scope);
+
 void sl_identify(const struct sl_policy *policy,
                  const struct sl_request *request,
                  const struct sl_auth_info *known, struct sl_caller *ret);

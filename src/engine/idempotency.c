@@ -184,6 +184,13 @@ static struct sl_str unquote(struct sl_str text)
     return text;
 }
 
+static bool is_keyed(const struct sl_check *c, unsigned scope)
+{
+    return sl_scope_is_name(scope) &&
+           scope < c->decision.policy->identity.scope_count &&
+           sl_request_keyed(c->decision.policy, c->request, scope).len > 0;
+}
+
 /* (2) Anonymous callers are told apart as limits do it, unless a signature has
  * verified the sender: webhooks come from many addresses. */
 static void add_caller(struct print *print, struct sl_check *c)
@@ -196,10 +203,10 @@ static void add_caller(struct print *print, struct sl_check *c)
         anonymous =
             sl_caller_anonymous(caller, d->policy, c->request, c->secret).value;
     add_text(print, anonymous);
-    add_text(print, c->request->key); /* of one limit */
+    add_text(print, c->request->key); /* of one limit: the name is in it */
     for (unsigned s = 0; s < SL_SCOPES; s++)
         if (s != SL_SCOPE_IP && s != SL_SCOPE_ANON)
-            add_text(print, caller->values[s]);
+            add_text(print, is_keyed(c, s) ? SL_STR("") : caller->values[s]);
 }
 
 /* ---- fingerprints ---- */

@@ -13,27 +13,31 @@
 
 /* ---- keys ---- */
 
-/* The value number `i` of a request that names a limit. An alias becomes the
- * name that limits are kept by. */
-static void use_given(const struct sl_check *c, unsigned i,
-                      struct sl_key_value *ret)
+/* The value number `i` of a request that names a limit, as a route finds it:
+ * an alias becomes the name that limits are kept by, an address is canonical.
+ */
+static void use_given(struct sl_check *c, unsigned i, struct sl_key_value *ret)
 {
+    static const unsigned names[] = {SL_SCOPE_USER, SL_SCOPE_ORG};
     const struct sl_request *request = c->request;
-    const struct {
-        struct sl_str scope, given, name;
-    } names[] = {
-        {SL_STR("user"), request->user, c->caller.values[SL_SCOPE_USER]},
-        {SL_STR("org"),  request->org,  c->caller.values[SL_SCOPE_ORG] },
-    };
+    const struct sl_policy *policy = c->decision.policy;
+    const struct sl_str *scopes = policy->identity.scope_names;
+    struct sl_caller *caller = &c->caller;
+    struct sl_ip ip;
 
     ret->value = i < request->key_count ? request->keys[i] : request->key;
-    if (i >= request->key_count || !request->key_scopes)
-        return;
-    ret->scope = request->key_scopes[i];
+    if (i < request->key_count && request->key_scopes)
+        ret->scope = request->key_scopes[i];
     for (size_t n = 0; n < SL_LEN(names); n++)
-        if (sl_str_eq(ret->scope, names[n].scope) &&
-            sl_str_eq(ret->value, names[n].given))
-            ret->value = names[n].name;
+        if (sl_str_eq(ret->scope, scopes[names[n]]) &&
+            sl_str_eq(ret->value, sl_request_given(policy, request, names[n])))
+            ret->value = caller->values[names[n]];
+    if (sl_str_eq(ret->scope, scopes[SL_SCOPE_IP]) &&
+        sl_ip_parse(ret->value, &ip)) {
+        ret->value = sl_identify_ip(policy, ret->value, caller->ip);
+        caller->values[SL_SCOPE_IP] = ret->value;
+        caller->has_ip = true;
+    }
 }
 
 /* The value of `per` number `i` of a rule. False if it is missing and the rule
@@ -225,18 +229,12 @@ static bool ends_at_once(const struct sl_rule *rule)
     return rule->kind == SL_FIXED || rule->kind == SL_QUOTA;
 }
 
-static bool is_name(unsigned scope)
-{
-    return scope == SL_SCOPE_USER || scope == SL_SCOPE_ORG ||
-           scope >= SL_SCOPE_NAMED;
-}
-
 static bool is_carried(const struct sl_check *c, const struct sl_rule *rule)
 {
     bool named = false;
 
     for (unsigned i = 0; i < rule->per_count; i++)
-        named |= is_name(rule->per[i]);
+        named |= sl_scope_is_name(rule->per[i]);
     return named && !c->caller.anonymous &&
            rule->missing == SL_MISSING_ANONYMOUS && ends_at_once(rule);
 }
@@ -255,7 +253,7 @@ static int find_visitor(struct sl_check *c, struct sl_limit_view *shown)
     if (!c->caller.has_ip)
         return 0;
     for (unsigned i = 0; i < rule->per_count; i++)
-        values[i] = is_name(rule->per[i])
+        values[i] = sl_scope_is_name(rule->per[i])
                         ? sl_caller_anonymous(&c->caller, d->policy, c->request,
                                               c->secret)
                         : shown->values[i];

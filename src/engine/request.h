@@ -93,6 +93,12 @@ struct sl_str sl_request_single(const struct sl_request *request,
 struct sl_str sl_request_cookie(const struct sl_request *request,
                                 struct sl_str name, unsigned *count);
 
+/* The name that the request itself gives for `scope`: a member, an entry of a
+ * descriptor, or the key of the limit that it names. Empty if there is none. */
+struct sl_str sl_request_given(const struct sl_policy *policy,
+                               const struct sl_request *request,
+                               unsigned scope);
+
 /* The token of the request, from the first source of `identity: jwt` that has
  * one; empty if there is none. MALFORMED if that source has two, or nothing
  * follows the word Bearer. */

@@ -246,12 +246,15 @@ static struct sl_request facts_of(const struct sluice_request *r,
     };
 }
 
-static void fill(struct registered *r, const struct sluice_subject *s,
-                 const char *asked)
+/* The subject of that name, or NULL without a name. */
+static const struct sl_subject *
+fill(struct registered *r, const struct sluice_subject *s, struct sl_str asked)
 {
-    r->subject = (struct sl_subject){.known = s, .id = sl_str_c(asked)};
+    if (asked.len == 0)
+        return NULL;
+    r->subject = (struct sl_subject){.known = s, .id = asked};
     if (!s)
-        return;
+        return &r->subject;
     if (s->id)
         r->subject.id = sl_str_c(s->id);
     r->subject.plan = sl_str_c(s->plan);
@@ -270,6 +273,7 @@ static void fill(struct registered *r, const struct sluice_subject *s,
     r->subject.role_count = (unsigned)s->role_count;
     r->subject.rates = r->rates;
     r->subject.rate_count = (unsigned)s->grant_count;
+    return &r->subject;
 }
 
 /* Clear the texts of the last decision. */
@@ -307,13 +311,11 @@ static int decide(struct sluice_engine *engine,
     d->check.engine = engine->engine;
     policy = sl_check_hold(&d->check)->policy;
     req = facts_of(request, policy, &lists, sl_libpolicy_now(engine));
-    if (request->registry && request->user) {
-        fill(&user, request->user_subject, request->user);
-        known.user = &user.subject;
-    }
-    if (request->registry && request->org) {
-        fill(&org, request->org_subject, request->org);
-        known.org = &org.subject;
+    if (request->registry) {
+        known.user = fill(&user, request->user_subject,
+                          sl_request_given(policy, &req, SL_SCOPE_USER));
+        known.org = fill(&org, request->org_subject,
+                         sl_request_given(policy, &req, SL_SCOPE_ORG));
     }
     known.webhook = engine->webhook;
     sl_auth_info_token(&known, engine->tokens, policy, &req);

@@ -511,15 +511,18 @@ static struct subject *find_subject(const struct run *run, const char *scope,
     return s;
 }
 
-/* Put the subjects of the user and the org into the request. */
+/* Put the subjects of the user and the org into the request. The key of a limit
+ * may name either. */
 static void fill_subjects(const struct run *run, struct sluice_request *request)
 {
+    const char *user = request->user ? request->user : request->key;
+    const char *org = request->org ? request->org : request->key;
     struct subject *s;
 
     request->registry = run->subjects != NULL;
-    if (request->user && (s = find_subject(run, "user", request->user)))
+    if (user && (s = find_subject(run, "user", user)))
         request->user_subject = &s->subject;
-    if (request->org && (s = find_subject(run, "org", request->org)))
+    if (org && (s = find_subject(run, "org", org)))
         request->org_subject = &s->subject;
 }
 
