@@ -119,8 +119,9 @@ void sl_decision_refuse(struct sl_decision *decision, enum sl_reason reason);
 /* The verdict, from the answers of all limits that count. */
 void sl_decision_conclude(struct sl_decision *decision);
 
-/* The registry has failed, and the plan is unknown: refuses, passes without
- * numbers (`no_numbers`), or uses the default plan; outage.c. */
+/* The registry has failed, and the plan is unknown. The default plan counts,
+ * unless `unknown_subject` is `deny` (refuses) or `pass` (passes without
+ * numbers: `no_numbers`). What was used counts always; outage.c. */
 void sl_outage_conclude_unsure(struct sl_decision *decision);
 
 /* The memory of repeats has failed. Refuses if `on_store_failure` is `deny`;

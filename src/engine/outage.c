@@ -530,19 +530,20 @@ static enum sl_failure strictest_failure(const struct sl_decision *d,
     return failure;
 }
 
-/* The default plan would deny callers that pay for more, so `allow` passes
- * without numbers. */
+/* Whether the caller is registered is not known, so `deny` is 503, not 403. */
 void sl_outage_conclude_unsure(struct sl_decision *d)
 {
-    enum sl_failure failure = strictest_failure(d, 0);
+    enum sl_unknown unknown = d->policy->identity.unknown_subject;
 
     d->degraded = true;
-    if (failure == SL_FAILURE_DENY) {
-        sl_decision_refuse(d, SL_REASON_STORE);
-        d->retry_in = SL_S;
-    } else if (failure == SL_FAILURE_ALLOW) {
+    if (d->charge || d->give_back)
+        return;
+    if (unknown == SL_UNKNOWN_PASS)
         d->no_numbers = true;
-    }
+    if (unknown != SL_UNKNOWN_DENY)
+        return;
+    sl_decision_refuse(d, SL_REASON_STORE);
+    d->retry_in = SL_S;
 }
 
 void sl_outage_conclude_repeat(struct sl_check *c)

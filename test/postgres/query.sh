@@ -39,9 +39,9 @@ has_plan() {
     ask /v1/check -d "{\"method\":\"GET\",\"path\":\"/x\",$2}"
     [[ $out = *"\"plan\":\"$1\""* ]]
 }
-is_denied() {
-    ask /v1/check -d "{\"method\":\"GET\",\"path\":\"/x\",$1}"
-    [[ $out = *'"status":503'* ]]
+is_default() {
+    ask /v1/check -d "{\"path\":\"/x\",$1}"
+    has "$out" '"plan":"free"' && has "$out" '"degraded":true'
 }
 sql "CREATE TABLE accounts (id text, kind text DEFAULT 'user',
          tier varchar(20), until timestamptz);
@@ -72,7 +72,7 @@ ask /v1/auth -H 'x-original-uri: /x' -H 'x-original-method: GET' \
     -H $'x-user-id: ann\xff\xfe'
 check 'bytes that are no text are no subject' answers 200
 check 'with the default plan' has "$fields" 'X-RateLimit-Limit: 1000'
-check 'two rows are a mistake' is_denied '"user":"twice"'
+check 'two rows are a mistake: the default plan, degraded' is_default '"user":"twice"'
 check 'that is said' said 'the query returned 2 rows for one id'
 
 # ---- beside the registry ----
@@ -113,7 +113,7 @@ check 'a table that was altered is asked anew' until_ altered
 check 'without a server what was remembered counts' \
     has_plan pro '"user":"ann"'
 clock 1970-01-01T01:00:20Z
-check 'then what the limit says' is_denied '"user":"ann"'
+check 'then the default plan, degraded' is_default '"user":"ann"'
 "$POSTGRES_CTL" start >/dev/null
 check 'and it is found again' until_ altered
 stop

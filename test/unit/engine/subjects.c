@@ -155,24 +155,27 @@ static void test_unknown(void)
 
 static void test_failure(void)
 {
-    static const struct {
-        const char *policy;
-        int status;
-        bool blind;
-    } rows[] = {
-        {POLICY("", ", on_store_failure: allow"), 200, true },
-        {POLICY("", ", on_store_failure: deny"),  503, false},
-        {POLICY("", ", on_store_failure: local"), 200, false},
+    static const char *const policies[] = {
+        POLICY("", ", on_store_failure: allow"),
+        POLICY("", ", on_store_failure: deny"),
+        POLICY("", ", on_store_failure: local"),
+        POLICY(", unknown_subject: default", ""),
+        POLICY(", unknown_subject: deny", ""),
+        POLICY(", unknown_subject: pass", ""),
     };
+    static const int statuses[] = {200, 200, 200, 200, 503, 200};
     struct sl_auth_info known = {.subjects_failed = true};
 
-    CASE("a registry that fails is a store that fails, never a 429");
-    for (size_t i = 0; i < SL_LEN(rows); i++) {
-        rig_open(&rig, rows[i].policy);
+    CASE("if the registry fails the default plan counts, unless "
+         "unknown_subject says otherwise");
+    for (size_t i = 0; i < SL_LEN(policies); i++) {
+        rig_open(&rig, policies[i]);
         look(GET("/x", USER("ann")), &known, true);
-        CHECK_EQ(rig.d.status, rows[i].status);
-        CHECK_EQ(rig.d.no_numbers, rows[i].blind);
+        CHECK_EQ(rig.d.status, statuses[i]);
+        CHECK_EQ(rig.d.no_numbers, i == 5);
         CHECK(rig.d.degraded);
+        if (rig.d.allowed && !rig.d.no_numbers)
+            CHECK_EQ(rig.d.shown[0].answer.remaining, 1); /* of two: taken */
         look(GET("/x", USER("ann"), PLAN("pro")), &known, true);
         CHECK(!rig.d.degraded);
         CHECK_EQ(rig.d.shown[0].numbers->count, 20);
