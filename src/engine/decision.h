@@ -200,6 +200,7 @@ struct sl_limit_view {
     struct sl_answer answer; /* with overage: of the plan's quota */
     bool allowed;
     bool untracked;
+    bool unleased; /* taken from a leased quota without a lease */
     sl_ns next_in; /* until the next unit; see `reset: next` */
 
     bool has_candidate;

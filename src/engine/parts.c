@@ -799,6 +799,7 @@ void sl_parts_answers(struct sl_check *c)
         } else {
             shown->answer = part->answer;
             shown->untracked = part->untracked;
+            shown->unleased = part->unleased;
             shown->fingerprint = part->fingerprint;
             shown->allowed = part->answer.outcome == SL_ALLOW;
             if (shown->uncapped)

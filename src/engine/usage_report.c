@@ -83,6 +83,7 @@ static void tell(struct sl_usage_sink *meter, const struct sl_decision *d,
         return;
     delta_of(d, shown, values, &spent);
     spent.reset = reset;
+    spent.elsewhere = shown->unleased;
     spent.amount = d->give_back ? -(int64_t)cost : (int64_t)cost;
     if (!reset && is_held(d, shown) && !tell_hold(d, &spent))
         return;

@@ -205,7 +205,7 @@ struct sl_usage_delta {
     const struct sl_limit *numbers; /* for the end of the period */
     bool level;                     /* it has no period */
     bool reset;                     /* set the usage to 0 */
-    bool elsewhere; /* HOLD_END: of units that this node has not leased */
+    bool elsewhere; /* TAKE, HOLD_END: of units that this node has not leased */
     struct sl_thresholds thresholds;
 };
 

@@ -468,8 +468,9 @@ static bool is_same(const struct sl_usage_line *line,
         return a.hold[0] == u->hold[0] && a.hold[1] == u->hold[1] &&
                sl_str_eq(a.limit, u->limit);
     return a.act == u->act && a.start == u->start && !a.reset && !u->reset &&
-           sl_str_eq(a.limit, u->limit) && sl_str_eq(a.scope, u->scope) &&
-           sl_str_eq(a.id, u->id) && sl_str_eq(a.plan, u->plan);
+           a.node.len == u->node.len && sl_str_eq(a.limit, u->limit) &&
+           sl_str_eq(a.scope, u->scope) && sl_str_eq(a.id, u->id) &&
+           sl_str_eq(a.plan, u->plan);
 }
 
 /* ---- adding ---- */
@@ -526,7 +527,7 @@ static bool add_up(const struct sl_usage_buffer *k,
     size_t mask = k->place_count - 1, at = (size_t)s->fingerprint.lo & mask;
 
     if (!has_fingerprint(s->fingerprint) || s->act != SL_USAGE_ACT_TAKE ||
-        s->reset)
+        s->reset || s->elsewhere)
         return false;
     for (; k->places[at]; at = (at + 1) & mask) {
         struct sl_usage_line *line = line_at(k, k->places[at]);
@@ -630,8 +631,10 @@ static bool write_down(struct sl_usage_buffer *k,
 
     if (!s->level && !s->elsewhere)
         u.node = k->options.node;
-    if (!is_held(u.hold))
-        u.fingerprint = s->fingerprint; /* holds are found by their ids */
+    /* Holds are found by their ids, and lines of another node by their texts.
+     */
+    if (!is_held(u.hold) && !s->elsewhere)
+        u.fingerprint = s->fingerprint;
     if (s->numbers && s->start > 0)
         sl_usage_entry_period(&u, s->numbers);
     sl_buf_init(&room, SL_USAGE_ID, k->options.alloc);

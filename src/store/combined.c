@@ -263,7 +263,8 @@ static void undo(struct op *op)
     for (unsigned i = 0; i < op->local.count; i++) {
         struct sl_part *part = &parts[back.count];
 
-        if (is_held(&op->local, &op->here[i]) || op->here[i].cost == 0)
+        if (is_held(&op->local, &op->here[i]) || op->here[i].unleased ||
+            op->here[i].cost == 0)
             continue;
         *part = op->here[i];
         part->binding = &op->bindings[i];
@@ -296,6 +297,7 @@ static void copy_answer(struct sl_part *to, const struct sl_part *from)
 {
     to->answer = from->answer;
     to->untracked = from->untracked;
+    to->unleased = from->unleased;
     to->fingerprint = from->fingerprint;
 }
 

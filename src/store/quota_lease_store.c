@@ -49,7 +49,8 @@ struct attempt {
     struct sl_limit limits[SL_PARTS]; /* of the leased parts */
     struct place places[SL_PARTS];
     struct sl_quota_key *keys[SL_PARTS]; /* NULL: not leased */
-    uint32_t leased;                     /* bits: leased parts */
+    uint32_t leased;                     /* bits: leased parts... */
+    uint32_t beyond;                     /* ...and those without a lease */
     uint64_t shards;                     /* bits: locked shards */
     unsigned tries;
     bool blind; /* the usage database did not answer; the take goes without it
@@ -516,6 +517,17 @@ static enum way judge_capped(struct attempt *a, unsigned i,
     return way;
 }
 
+/* The part is taken although its units can't be leased. Only the usage database
+ * counts them, so that all that the cell has is known to be leased. A hold is
+ * in the cell nevertheless. */
+static void go_beyond(struct attempt *a, unsigned i)
+{
+    if (!sl_hold_id_is_none(a->take->hold) && !a->take->parts[i].not_held)
+        return;
+    a->beyond |= UINT32_C(1) << i;
+    a->parts[i].cost = 0;
+}
+
 /* Without a cap nothing is denied, and if the usage database can't be asked,
  * the take goes beyond the lease. Units are leased nevertheless: another
  * request of the subject may have a cap, and the database must know of them. */
@@ -529,6 +541,8 @@ static enum way judge_open(struct attempt *a, unsigned i,
         way = judge_lease(a, i, need, &room);
     else if (!a->keys[i]->lease.has_terms)
         way = wait_for(a, i, 0, need);
+    if (way != GO && way != WAIT && is_taken(a, i))
+        go_beyond(a, i);
     return way == WAIT ? WAIT : GO;
 }
 
@@ -539,6 +553,8 @@ static enum way go_without(struct attempt *a, unsigned i)
         return FAIL;
     if (a->take->op == SL_TAKE_OP_CHARGE || a->take->op == SL_TAKE_OP_REFUND)
         a->parts[i].cost = 0;
+    else if (is_taken(a, i))
+        go_beyond(a, i);
     return GO;
 }
 
@@ -549,6 +565,8 @@ static enum way judge_part(struct attempt *a, unsigned i,
     enum way way = GO;
 
     part->limit = a->take->parts[i].limit;
+    part->cost = a->take->parts[i].cost;
+    a->beyond &= ~(UINT32_C(1) << i);
     a->keys[i] = key_of(a, i);
     if (a->keys[i] && is_late(a->keys[i], a->take->now)) {
         if (is_capped(a, i) || is_on_report(a, i))
@@ -627,6 +645,8 @@ static void translate(struct attempt *a, unsigned i)
         lease->count = count_of(&a->parts[i]);
     if (taken && a->inner.allowed && out->cost > 0)
         sl_quota_lease_spent(lease, out->cost, lease->count, a->take->now);
+    if (taken && a->inner.allowed && out->unleased)
+        lease->others += (int64_t)out->cost;
     used = sl_quota_lease_used(lease);
     answer.limit = out->limit->count;
     answer.capacity = cap;
@@ -649,6 +669,7 @@ static void answer_take(struct attempt *a)
     take->place = a->inner.place;
     for (unsigned i = 0; !take->err && i < a->inner.count; i++) {
         take->parts[i].untracked = a->parts[i].untracked;
+        take->parts[i].unleased = a->beyond >> i & 1;
         if (a->keys[i])
             translate(a, i);
         else
@@ -822,6 +843,7 @@ static void prepare(struct attempt *a)
     a->inner.err = 0;
     a->shards = 0;
     a->leased = leased_parts(a->take);
+    a->beyond = 0;
     a->outbox = NULL;
     for (unsigned i = 0; i < a->inner.count; i++) {
         a->parts[i] = a->take->parts[i];

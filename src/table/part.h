@@ -62,6 +62,8 @@ struct sl_part {
                          * left; reports take from it */
     bool not_held;      /* take with a hold: taken, but not held */
     bool untracked;     /* out: there was no room for the key */
+    bool unleased;      /* out: TAKE from a leased quota without a lease: only
+                         * the usage database counts it */
     uint64_t cost;
     sl_ns taken_at;                   /* REFUND: when it was taken */
     const struct sl_limit_view *view; /* for callers of stores, for usage

@@ -361,6 +361,14 @@ static void test_without_a_cap(void)
     w.quota.count = w.quota.capacity = SL_AMOUNT_MAX;
     w.books.away = true;
     CHECK(act(&w, SL_TAKE_OP_TAKE, 1000, false));
+    CHECK(w.parts[0].unleased);
+    CASE("and is not in the cell, which has what is leased");
+    w.parts[0].view = NULL;
+    w.take.op = SL_TAKE_OP_PEEK;
+    sl_store_take(w.store, &w.take);
+    CHECK_EQ(SL_AMOUNT_MAX - shown(&w), 100);
+    CHECK(act(&w, SL_TAKE_OP_TAKE, 1, false));
+    CHECK(!w.parts[0].unleased);
     close_world(&w);
 }
 
