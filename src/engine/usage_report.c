@@ -260,27 +260,41 @@ static uint64_t correct(struct sl_store *store, struct sl_part *part,
     return beyond - part->cost;
 }
 
+/* The part of a current period; `open` and `key` are buffers. Returns false if
+ * the policy has no such limit, or the period is over. */
+static bool find_cell(struct sl_engine *engine,
+                      const struct sl_active_policy *active,
+                      const struct sl_usage_delta *spent, sl_ns now,
+                      struct sl_limit *open, char key[SL_KEY_MAX],
+                      struct sl_part *ret)
+{
+    int index = rule_of(active, spent);
+
+    if (index < 0 || sl_rule_start(&active->policy->rules[index],
+                                   &active->policy->rules[index].strictest,
+                                   now) != spent->start)
+        return false;
+    open_up(&active->policy->rules[index], open);
+    *ret = (struct sl_part){
+        .binding = &active->stored[2 * index],
+        .limit = open,
+        .key = {key, make_key(engine, spent, key)},
+        .taken_at = now
+    };
+    return true;
+}
+
 static uint64_t restore(struct sl_engine *engine,
                         const struct sl_active_policy *active,
                         const struct sl_usage_delta *spent, uint64_t used,
                         sl_ns now)
 {
-    int index = rule_of(active, spent);
     struct sl_limit open;
     struct sl_part part;
     char key[SL_KEY_MAX];
 
-    if (index < 0 || sl_rule_start(&active->policy->rules[index],
-                                   &active->policy->rules[index].strictest,
-                                   now) != spent->start)
+    if (!find_cell(engine, active, spent, now, &open, key, &part))
         return 0;
-    open_up(&active->policy->rules[index], &open);
-    part = (struct sl_part){
-        .binding = &active->stored[2 * index],
-        .limit = &open,
-        .key = {key, make_key(engine, spent, key)},
-        .taken_at = now
-    };
     return correct(engine->store, &part, used, (uint64_t)-spent->amount, now);
 }
 
@@ -297,6 +311,21 @@ uint64_t sl_usage_report_restore(struct sl_engine *engine,
     beyond = restore(engine, active, spent, used, now);
     sl_active_policy_release(active);
     return beyond;
+}
+
+void sl_usage_report_charge(struct sl_engine *engine,
+                            const struct sl_usage_delta *spent, sl_ns now)
+{
+    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
+    struct sl_limit open;
+    struct sl_part part;
+    char key[SL_KEY_MAX];
+
+    if (find_cell(engine, active, spent, now, &open, key, &part)) {
+        part.cost = (uint64_t)spent->amount;
+        (void)ask(engine->store, &part, SL_TAKE_OP_CHARGE, now);
+    }
+    sl_active_policy_release(active);
 }
 
 /* A cell keeps the usage of the period of its last take. If that is over, it is

@@ -439,6 +439,8 @@ void sl_job_run_read(struct sl_registry *r, struct sl_job *job)
     } else {
         if (job->kind == SL_JOB_NODES)
             err = sl_usage_db_nodes(&r->db, job->name, job->most, &job->text);
+        else if (job->kind == SL_JOB_ENDS)
+            err = sl_usage_db_ends(&r->db, job->name, job->most, &job->text);
         else if (job->kind == SL_JOB_PING)
             err = sl_query_one(&r->db, SL_QUERY_ANY, "");
         else if (job->scope.len == 0)

@@ -716,6 +716,7 @@ static const char *const steps[] = {
     TABLES_OF_REPEATS,
     TABLES_OF_EXPORTS,
     TABLES_OF_AUDIT,
+    TABLES_OF_ENDS,
 };
 
 #define LATEST ((int)SL_LEN(steps))

@@ -295,6 +295,53 @@ int sl_usage_db_nodes(struct sl_database *db, struct sl_str own, unsigned most,
     return err ? err : found;
 }
 
+/* ---- holds of a node that ended at another daemon ---- */
+
+int sl_usage_db_ends(struct sl_database *db, struct sl_str node, unsigned most,
+                     struct sl_buf *out)
+{
+    const enum sl_query q = SL_QUERY_ENDS;
+    struct sl_str hold, scope, id, limit;
+    struct sl_usage_end end;
+    int found, err = 0;
+
+    memset(&end, 0, sizeof(end));
+    sl_query_bind(db, q, "tn", node, (int64_t)most);
+    while (!err &&
+           (found = sl_query_next(db, q, NULL, "ttttnc", &hold, &scope, &id,
+                                  &limit, &end.start, &end.amount)) == 1) {
+        if (!sl_usage_hold_read(hold, end.hold))
+            continue;
+        end.lens[0] = (uint32_t)scope.len;
+        end.lens[1] = (uint32_t)id.len;
+        end.lens[2] = (uint32_t)limit.len;
+        err = sl_buf_add(out, (struct sl_str){(char *)&end, sizeof(end)});
+        if (!err)
+            err = sl_buf_add(out, scope);
+        if (!err)
+            err = sl_buf_add(out, id);
+        if (!err)
+            err = sl_buf_add(out, limit);
+    }
+    sl_query_reset(db, q);
+    return err ? err : found;
+}
+
+bool sl_usage_ends_next(struct sl_str *ends, struct sl_usage_end *ret,
+                        struct sl_str texts[3])
+{
+    if (ends->len < sizeof(*ret))
+        return false;
+    memcpy(ret, ends->at, sizeof(*ret));
+    *ends = (struct sl_str){ends->at + sizeof(*ret), ends->len - sizeof(*ret)};
+    for (int i = 0; i < 3; i++) {
+        texts[i] = (struct sl_str){ends->at, ret->lens[i]};
+        *ends =
+            (struct sl_str){ends->at + ret->lens[i], ends->len - ret->lens[i]};
+    }
+    return true;
+}
+
 /* ---- a node that restarts: its name and its leases.
  *
  * The name is taken first: from then on no operator releases its units. Its
@@ -317,7 +364,8 @@ static int enter(struct sl_database *db, struct sl_str node, sl_ns now,
                  sl_ns *ret_seen)
 {
     static const enum sl_query trims[] = {
-        SL_QUERY_TRIM_FREED, SL_QUERY_TRIM_OWED, SL_QUERY_TRIM_NODES};
+        SL_QUERY_TRIM_FREED, SL_QUERY_TRIM_OWED, SL_QUERY_TRIM_ENDS,
+        SL_QUERY_TRIM_NODES};
     int err = sl_query_run(db, SL_QUERY_BEGIN, "");
 
     if (!err)

@@ -187,6 +187,7 @@ enum sl_job_kind {
     SL_JOB_AUDIT, /* the history of one subject; no scope: all changes since
                    * `since` */
     SL_JOB_NODES, /* nodes with leases, other than `name` */
+    SL_JOB_ENDS,  /* holds of the node `name` that ended at other daemons */
     SL_JOB_PING,  /* does the database answer? */
     SL_JOB_WRITE,
     SL_JOB_SWITCH,     /* a feature */
@@ -252,9 +253,9 @@ struct sl_job {
     /* Input. Texts live until done(). */
     struct sl_str scope, id; /* LIST: the scope ("": all), and the id after
                               * which it begins, of after_scope */
-    struct sl_str after_scope, prefix;       /* LIST */
-    unsigned most;                           /* LIST, AUDIT, LEASES, NODES */
-    uint64_t before;                         /* AUDIT: 0, or a revision */
+    struct sl_str after_scope, prefix; /* LIST */
+    unsigned most;                     /* LIST, AUDIT, LEASES, NODES, ENDS */
+    uint64_t before;                   /* AUDIT: 0, or a revision */
     const struct sl_subject_change *changes; /* WRITE */
     unsigned change_count;
     struct sl_str name, by; /* SWITCH: `on` < 0 removes the switch */
@@ -287,7 +288,8 @@ struct sl_job {
     uint64_t units;     /* RELEASE */
     bool cut;           /* LEASES: there are more */
     struct sl_buf text; /* AUDIT, CREDITS, LEASES: items of a JSON array;
-                         * USAGE_READ, NODES: structs; EXPORT: see
+                         * USAGE_READ, NODES: structs; ENDS: see
+                         * sl_usage_ends_next(); EXPORT: see
                          * sl_usage_export_next(); owned by the caller */
 
     /* Owned by the registry. To retry a failed job, leave uncertain_txn as it

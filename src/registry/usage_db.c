@@ -439,6 +439,7 @@ struct hold_row {
     sl_ns start;
     int64_t amount;
     uint64_t cap;
+    struct sl_str node;
     struct sl_str plan, zone; /* and `end`, `last_day` of the period `start` */
     sl_ns end;
     int64_t last_day;
@@ -450,9 +451,9 @@ static int find_hold(struct sl_database *db, struct sl_str name,
 {
     int64_t cap;
     int found =
-        sl_query_one(db, SL_QUERY_HOLD, "t ttnnntnnt", name, &ret->scope,
+        sl_query_one(db, SL_QUERY_HOLD, "t ttnnntnntt", name, &ret->scope,
                      &ret->id, &ret->start, &ret->amount, &cap, &ret->plan,
-                     &ret->end, &ret->last_day, &ret->zone);
+                     &ret->end, &ret->last_day, &ret->zone, &ret->node);
 
     if (found == 1)
         ret->cap = cap >= 0 ? (uint64_t)cap : UINT64_MAX;
@@ -468,9 +469,9 @@ static int put_hold(struct sl_database *db, struct sl_str name,
                     const struct sl_usage_entry *u, sl_ns until)
 {
     struct sl_str id = u->scope.len > 0 ? u->id : SL_STR("");
-    int err = sl_query_run(db, SL_QUERY_PUT_HOLD, "toonnnntnnt", name, id,
+    int err = sl_query_run(db, SL_QUERY_PUT_HOLD, "toonnnntnntt", name, id,
                            u->scope, u->start, u->amount, cap_of(u), until,
-                           u->plan, u->end, u->last_day, u->zone);
+                           u->plan, u->end, u->last_day, u->zone, u->node);
 
     return err ? err
                : sl_query_run(db, SL_QUERY_TRIM_HOLDS, "n",
@@ -487,6 +488,8 @@ static int put_part(struct sl_database *db, struct sl_usage_entry *u,
 
     if (amount == 0)
         return 0;
+    if (row->node.len > 0)
+        part.node = row->node;
     part.cap = row->cap;
     part.plan = row->plan;
     if (start == row->start) {
@@ -517,6 +520,29 @@ static int spend_hold(struct sl_database *db, struct sl_usage_entry *u,
     return err ? err : put_part(db, u, row, now, rest);
 }
 
+/* The node that has the hold in its table must end it there. (9) */
+static int tell_node(struct sl_database *db, struct sl_str hold,
+                     const struct sl_usage_entry *u, struct sl_str node,
+                     sl_ns start, int64_t amount)
+{
+    return sl_query_run(db, SL_QUERY_PUT_END, "ttttnnt", hold, u->id, u->scope,
+                        u->limit, start, amount, node);
+}
+
+bool sl_usage_hold_read(struct sl_str name, uint64_t ret[2])
+{
+    if (name.len < 32)
+        return false;
+    for (int i = 0; i < 32; i++) {
+        int digit = sl_hex_value(name.at[i]);
+
+        if (digit < 0)
+            return false;
+        ret[i / 16] = ret[i / 16] << 4 | (uint64_t)digit;
+    }
+    return true;
+}
+
 static int begin_hold(struct sl_database *db, struct sl_usage_entry *u)
 {
     struct hold_name room;
@@ -524,6 +550,7 @@ static int begin_hold(struct sl_database *db, struct sl_usage_entry *u)
     struct hold_row end, own = {.start = u->start,
                                 .amount = u->amount,
                                 .cap = u->cap,
+                                .node = u->node,
                                 .plan = u->plan,
                                 .end = u->end,
                                 .last_day = u->last_day,
@@ -533,6 +560,8 @@ static int begin_hold(struct sl_database *db, struct sl_usage_entry *u)
     if (err != 1)
         return err ? err : put_hold(db, name, u, u->until);
     err = drop_hold(db, name);
+    if (!err && u->node.len > 0 && end.node.len == 0)
+        err = tell_node(db, name, u, u->node, u->start, end.amount);
     return err ? err : spend_hold(db, u, &own, end.amount, end.start);
 }
 
@@ -555,6 +584,11 @@ static int end_hold(struct sl_database *db, struct sl_usage_entry *u)
     struct hold_row row;
     int err = find_hold(db, name, &row);
 
+    if (err == 0 && u->node.len > 0) {
+        err = sl_query_one(db, SL_QUERY_DROP_END, "t t", name, &row.scope);
+        if (err == 1)
+            return 0; /* the node knows now that it has ended */
+    }
     if (err != 1)
         return err ? err : put_hold(db, name, u, u->at);
     if (row.scope.len == 0)
@@ -565,6 +599,8 @@ static int end_hold(struct sl_database *db, struct sl_usage_entry *u)
         err = sl_usage_db_owner(db, u);
     if (!err)
         err = drop_hold(db, name);
+    if (!err && row.node.len > 0 && u->node.len == 0)
+        err = tell_node(db, name, u, row.node, row.start, u->amount);
     return err ? err : spend_hold(db, u, &row, u->amount, u->start);
 }
 
@@ -806,7 +842,7 @@ const char sl_usage_db_forget[] =
     "DELETE FROM usage_counters; DELETE FROM usage_days;"
     "DELETE FROM usage_months; DELETE FROM usage_keys;"
     "DELETE FROM usage_things; DELETE FROM usage_credits;"
-    "DELETE FROM usage_holds; DELETE FROM usage_owed;"
+    "DELETE FROM usage_holds; DELETE FROM usage_ends; DELETE FROM usage_owed;"
     "DELETE FROM usage_leases; DELETE FROM usage_journals;"
     "DELETE FROM usage_exports; DELETE FROM usage_before";
 

@@ -25,6 +25,8 @@
  *   (8) Each unit is judged by the cap of its own record: a change of the plan
  *       makes no earlier unit overage, and no earlier overage included. A
  *       refund below the usage at the change reduces what was beyond by then.
+ *   (9) A hold is spent from the lease of the node that took it, wherever it
+ *       ends; if that is another daemon, the node is told.
  */
 #ifndef SL_REGISTRY_USAGE_DB_H
 #define SL_REGISTRY_USAGE_DB_H
@@ -273,6 +275,30 @@ struct sl_usage_node {
 };
 SL_MUST_USE int sl_usage_db_nodes(struct sl_database *db, struct sl_str own,
                                   unsigned most, struct sl_buf *out);
+
+/* ---- holds of a node that ended at another daemon.
+ *
+ * Their actual amounts are recorded, and taken from the lease of the node that
+ * has the hold in its table. It reads them, ends the hold there, and reports
+ * the end itself, which removes the row. (9) */
+
+struct sl_usage_end {
+    uint64_t hold[2];
+    sl_ns start;
+    uint64_t amount;
+    uint32_t lens[3]; /* of the texts behind it: scope, id, limit */
+};
+
+/* Adds up to `most` of them to `out`, in the order of the holds. */
+SL_MUST_USE int sl_usage_db_ends(struct sl_database *db, struct sl_str node,
+                                 unsigned most, struct sl_buf *out);
+
+/* Takes the next one off the front. Returns false at the end. */
+bool sl_usage_ends_next(struct sl_str *ends, struct sl_usage_end *ret,
+                        struct sl_str texts[3]);
+
+/* Reads the id of a hold in "ID:LIMIT". Returns false if it is none. */
+bool sl_usage_hold_read(struct sl_str name, uint64_t ret[2]);
 
 /* ---- a node that restarts ---- */
 

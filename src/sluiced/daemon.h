@@ -85,6 +85,11 @@ struct sl_quota_node {
     struct sl_quota_watch watch; /* of the other nodes, on that loop */
     bool watching;               /* a list of them is being read */
     unsigned heartbeats;
+
+    /* hold_ends.c, on that loop */
+    struct sl_timer *ends_timer;
+    bool reading_ends, ends_failed;
+    sl_ns held_at; /* monotonic: when there was a hold; 0: not looked yet */
 };
 
 /* ---- node count: how many daemons share a store.
@@ -361,6 +366,13 @@ void sl_subjects_count(struct sl_daemon *daemon,
 sl_ns sl_usage_since(struct sl_daemon *daemon);
 sl_usage_db_f sl_usage_restore;
 
+/* The usage of a row of the usage database; `values` and `id` are buffers.
+ * Returns false if its scope and id do not fit together. */
+SL_MUST_USE bool sl_usage_delta_of(const struct sl_usage_entry *usage,
+                                   struct sl_str values[SL_PER_MAX],
+                                   char id[SL_USAGE_ID],
+                                   struct sl_usage_delta *ret);
+
 /* Opens the journal, before the registry. Returns 0 or an exit status. */
 SL_MUST_USE int sl_usage_journal_begin(struct sl_daemon *daemon);
 sl_usage_seen_f sl_usage_replayed;
@@ -382,6 +394,10 @@ sl_lease_f sl_quota_node_resume;
 
 /* Call it when no loop runs: returns all leases. No requests follow. */
 void sl_quota_node_drain(struct sl_daemon *daemon);
+
+/* hold_ends.c: holds of this node that ended at another daemon. */
+sl_step_f sl_hold_ends_begin;
+sl_unstep_f sl_hold_ends_end;
 
 /* repeats.c */
 

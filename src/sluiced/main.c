@@ -22,6 +22,7 @@ static const struct {
     {sl_listeners_begin,       sl_listeners_end      },
     {sl_workers_begin,         sl_workers_end        },
     {sl_quota_node_begin,      sl_quota_node_end     },
+    {sl_hold_ends_begin,       sl_hold_ends_end      },
     {sl_tokens_begin,          sl_tokens_end         },
     {sl_daemon_store_begin,    sl_daemon_store_end   },
     {sl_daemon_repeats_begin,  sl_daemon_repeats_end },

@@ -45,9 +45,7 @@ sl_ns sl_usage_since(struct sl_daemon *daemon)
     return since;
 }
 
-/* Finds the limit and values of a row; `values` and `id` are buffers. Returns
- * false if there is no such limit. */
-static bool find_delta(const struct sl_usage_entry *usage,
+bool sl_usage_delta_of(const struct sl_usage_entry *usage,
                        struct sl_str values[SL_PER_MAX], char id[SL_USAGE_ID],
                        struct sl_usage_delta *ret)
 {
@@ -106,7 +104,7 @@ uint64_t sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
     uint64_t beyond = 0;
 
     if (!is_leased(daemon, usage->limit) &&
-        find_delta(usage, values, id, &spent))
+        sl_usage_delta_of(usage, values, id, &spent))
         beyond = sl_usage_report_restore(daemon->engine, &spent, usage->used,
                                          sl_daemon_now(daemon));
     if (beyond == 0 || !must_record(daemon))
@@ -526,7 +524,7 @@ static bool look_own(struct sl_quota_lessor *lessor,
     char id[SL_USAGE_ID];
     struct sl_usage_delta spent;
 
-    return find_delta(&usage, values, id, &spent) &&
+    return sl_usage_delta_of(&usage, values, id, &spent) &&
            sl_usage_report_look(daemon->engine, &spent, sl_daemon_now(daemon),
                                 ret);
 }

@@ -82,6 +82,31 @@ redis flushall >/dev/null
 take both two 30
 check 'also when Redis is flushed' has "$out" '"status":402,'
 check 'no quota is in Redis' test -z "$(redis --raw keys '*minutes*')"
+
+# A hold of all units at the first daemon ends at the second.
+http=$first
+ask /v1/check -d '{"job":"both","org":"held","hold":"300s","cost":{"minutes":120}}'
+check 'a hold has all units' has "$out" '"status":200,'
+hold=$(sed -n 's/.*"hold":"\([^"]*\)".*/\1/p' <<<"$out")
+http=$(where http)
+take both held 1
+check 'the other daemon has none' has "$out" '"status":402,'
+fetch "http://$http/v1/holds/$hold/settle" -d '{"cost":{"minutes":20}}'
+check 'but ends the hold' has "$out" '"held":120,"cost":20,'
+rest_passes() {
+    take both held 100
+    [[ $out = *'"status":200,'* ]]
+}
+check 'then the rest is free, long before the hold would expire' until_ rest_passes
+for http in "$first" "$http"; do
+    take both held 1
+    check 'and no unit more, at either daemon' has "$out" '"status":402,'
+done
+recorded() {
+    fetch "http://$http/v1/usage/org/held?limit=minutes"
+    [[ $out = *'"used":120,'* ]]
+}
+check 'all are recorded, once' until_ recorded
 stop
 
 # ---- without a database ----

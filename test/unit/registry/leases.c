@@ -402,6 +402,104 @@ static void test_portions(struct world *w)
     }
 }
 
+/* ---- holds that end at another daemon ---- */
+
+/* One entry of a hold of limit "minutes", by a node. */
+static struct sl_usage_entry hold(uint64_t id, enum sl_usage_act act,
+                                  const char *node, int64_t amount)
+{
+    struct sl_usage_entry u =
+        report(act == SL_USAGE_ACT_HOLD ? "acme" : "", amount, "");
+
+    u.act = act;
+    u.hold[0] = id;
+    u.hold[1] = UINT64_C(0xfedcba9876543210);
+    u.until = DAY_0 + SL_DAY;
+    u.node = sl_str_c(node);
+    if (act != SL_USAGE_ACT_HOLD)
+        u.scope = S("");
+    return u;
+}
+
+static void put_hold(struct world *w, uint64_t id, enum sl_usage_act act,
+                     const char *node, int64_t amount)
+{
+    static struct sl_arena names;
+    struct sl_usage_entry u = hold(id, act, node, amount);
+
+    sl_arena_init(&names, 1 << 16, &sl_alloc_libc);
+    u.names_in = &names;
+    CHECK_EQ(put(w, &u, 1), SL_JOB_DONE);
+    sl_arena_done(&names);
+}
+
+/* How many ends the node is told of, and the last one. */
+static unsigned told(struct world *w, const char *node,
+                     struct sl_usage_end *ret)
+{
+    struct sl_str rest, texts[3];
+    struct sl_job job;
+    unsigned count = 0;
+
+    sl_job_init(&job, SL_JOB_ENDS, &sl_alloc_libc);
+    job.name = sl_str_c(node);
+    job.most = 10;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    rest = sl_buf_str(&job.text);
+    while (sl_usage_ends_next(&rest, ret, texts)) {
+        count++;
+        CHECK(sl_str_eq(texts[0], S("org")));
+        CHECK(sl_str_eq(texts[1], S("acme")));
+        CHECK(sl_str_eq(texts[2], S("minutes")));
+    }
+    sl_job_clear(&job);
+    return count;
+}
+
+static void test_ends(struct world *w)
+{
+    static const enum sl_usage_act orders[2][2] = {
+        {SL_USAGE_ACT_HOLD,     SL_USAGE_ACT_HOLD_END},
+        {SL_USAGE_ACT_HOLD_END, SL_USAGE_ACT_HOLD    },
+    };
+    struct sl_usage_end end;
+
+    for (unsigned i = 0; i < 2; i++) {
+        uint64_t used = look(w, "z").used;
+
+        CASE(i == 0 ? "(9) a hold that ends at another daemon is spent from "
+                      "the lease of its node"
+                    : "(9) also if its end is recorded first");
+        CHECK_EQ(lease(w, "z", 6, 6), 6);
+        for (unsigned k = 0; k < 2; k++)
+            put_hold(w, 5 + i, orders[i][k],
+                     orders[i][k] == SL_USAGE_ACT_HOLD ? "z" : "",
+                     orders[i][k] == SL_USAGE_ACT_HOLD ? 6 : 2);
+        CHECK_EQ(look(w, "z").used, used + 2);
+        CHECK_EQ(look(w, "z").leased_here, 4);
+        CHECK_EQ(look(w, "z").spent, 2);
+        CASE("(9) and the node is told, until it has ended it, too");
+        CHECK_EQ(told(w, "y", &end), 0);
+        CHECK_EQ(told(w, "z", &end), 1);
+        CHECK_EQ(end.hold[0], 5 + i);
+        CHECK_EQ(end.hold[1], UINT64_C(0xfedcba9876543210));
+        CHECK_EQ(end.amount, 2);
+        CHECK_EQ(end.start, DAY_0);
+        put_hold(w, 5 + i, SL_USAGE_ACT_HOLD_END, "z", 2);
+        CHECK_EQ(told(w, "z", &end), 0);
+        CHECK_EQ(look(w, "z").used, used + 2);
+        hand_back(w, "z", 4);
+    }
+    CASE("the node that took a hold is not told of its own end");
+    CHECK_EQ(lease(w, "z", 6, 6), 6);
+    put_hold(w, 9, SL_USAGE_ACT_HOLD, "z", 6);
+    put_hold(w, 9, SL_USAGE_ACT_HOLD_END, "z", 1);
+    CHECK_EQ(told(w, "z", &end), 0);
+    CHECK_EQ(look(w, "z").leased_here, 5);
+    hand_back(w, "z", 5);
+}
+
 int main(void)
 {
     struct world w;
@@ -417,6 +515,7 @@ int main(void)
     test_freed(&w);
     test_freed_return(&w);
     test_nodes(&w);
+    test_ends(&w);
     test_portions(&w);
     world_close(&w);
     return CHECK_DONE();

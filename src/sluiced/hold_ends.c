@@ -1,0 +1,217 @@
+/* hold_ends.c -- holds of this node that ended at another daemon.
+ *
+ * A hold with units of a leased quota is in the table of the daemon that took
+ * it, and its units are in the lease of that node. Another daemon can end it,
+ * because the remote store has a copy. The usage database then records the
+ * actual amount, takes it from this lease, and keeps the end for this node:
+ *
+ *     the other daemon --> usage database --> read here, twice a second
+ *                                                  |
+ *         the end is recorded as known <-- ended in the table
+ *
+ * So the rest of the hold is in the lease again, and is returned if it is not
+ * needed here. If the hold has expired here meanwhile, the table has refunded
+ * it, and is charged with the actual amount.
+ */
+#include <string.h>
+
+#include "engine/engine_int.h"
+#include "sluiced/daemon.h"
+
+#define PERIOD (500 * SL_MS)
+#define MOST   1024 /* ends that are read at a time */
+
+/* Ends of holds are read for so long after the last hold. */
+#define AFTER (60 * SL_S)
+
+struct reading {
+    struct sl_job job;
+    struct sl_quota_node *node;
+};
+
+/* The ends of one hold, one for each limit. */
+struct ends {
+    struct sl_usage_end list[SL_PARTS];
+    struct sl_str texts[SL_PARTS][3];
+    unsigned count;
+};
+
+static void on_done(struct sl_hold_call *call)
+{
+    (void)call; /* the table answers before it returns */
+}
+
+static enum sl_hold_state run(struct sl_quota_node *node,
+                              struct sl_hold_call *call, enum sl_hold_action op)
+{
+    call->op = op;
+    sl_store_hold(node->store, call);
+    return call->err ? SL_HOLD_HELD : call->state;
+}
+
+/* The table has refunded the hold, or does not know it any more. */
+static void charge(struct sl_daemon *daemon, const struct ends *ends)
+{
+    struct sl_str values[SL_PER_MAX];
+    char id[SL_USAGE_ID];
+
+    for (unsigned i = 0; i < ends->count; i++) {
+        struct sl_usage_entry usage = {.scope = ends->texts[i][0],
+                                       .id = ends->texts[i][1],
+                                       .limit = ends->texts[i][2],
+                                       .start = ends->list[i].start};
+        struct sl_usage_delta spent;
+
+        if (!sl_usage_delta_of(&usage, values, id, &spent))
+            continue;
+        spent.amount = (int64_t)ends->list[i].amount;
+        sl_usage_report_charge(daemon->engine, &spent, sl_daemon_now(daemon));
+    }
+}
+
+/* Tells the usage database that this node knows of the end. */
+static void confirm(struct sl_daemon *daemon, const struct ends *ends)
+{
+    struct sl_usage_sink *meter = daemon->workers[0].engine_ctx.meter;
+
+    for (unsigned i = 0; meter && i < ends->count; i++) {
+        const struct sl_usage_end *end = &ends->list[i];
+        struct sl_usage_delta spent = {
+            .act = SL_USAGE_ACT_HOLD_END,
+            .hold = {end->hold[0], end->hold[1]},
+            .limit = ends->texts[i][2],
+            .scope = SL_STR(""),
+            .start = end->start,
+            .at = sl_daemon_now(daemon),
+            .amount = (int64_t)end->amount,
+        };
+
+        meter->calls->spent(meter, &spent);
+    }
+}
+
+/* Ends one hold in the table. If some of its limits have not ended yet, they
+ * are on their way: the next reading has them. */
+static void end_one(struct sl_quota_node *node, const struct ends *ends)
+{
+    struct sl_daemon *daemon = node->daemon;
+    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    struct sl_actual actual[SL_PARTS];
+    struct sl_hold_call call = {
+        .id = {{ends->list[0].hold[0], ends->list[0].hold[1]}},
+        .limits = active->stored,
+        .limits_count = 2 * active->policy->rule_total,
+        .as_held = true,
+        .actual = actual,
+        .now = sl_daemon_now(daemon),
+        .done = on_done,
+    };
+    enum sl_hold_state state = run(node, &call, SL_HOLD_LOOK);
+    bool whole = state != SL_HOLD_HELD || call.count <= ends->count;
+
+    for (unsigned i = 0; i < ends->count; i++) {
+        int index = sl_policy_rule(active->policy, ends->texts[i][2]);
+
+        if (index >= 0)
+            actual[call.actual_count++] = (struct sl_actual){
+                &active->stored[2 * index], ends->list[i].amount};
+    }
+    if (whole && state == SL_HOLD_HELD)
+        state = run(node, &call, SL_HOLD_SETTLE);
+    if (whole && (state == SL_HOLD_EXPIRED || state == SL_HOLD_UNKNOWN))
+        charge(daemon, ends);
+    if (whole)
+        confirm(daemon, ends);
+    sl_active_policy_release(active);
+}
+
+static bool is_same(const struct ends *ends, const struct sl_usage_end *end)
+{
+    return ends->count > 0 && ends->count < SL_PARTS &&
+           ends->list[0].hold[0] == end->hold[0] &&
+           ends->list[0].hold[1] == end->hold[1];
+}
+
+static void on_read(struct sl_job *job)
+{
+    struct reading *reading = job->ctx;
+    struct sl_quota_node *node = reading->node;
+    struct sl_str rest = sl_buf_str(&job->text), texts[3];
+    struct sl_usage_end end;
+    struct ends ends = {.count = 0};
+    bool any = false;
+
+    node->reading_ends = false;
+    node->ends_failed = job->err != 0;
+    while (!job->err && !atomic_load(&node->over) &&
+           sl_usage_ends_next(&rest, &end, texts)) {
+        if (!is_same(&ends, &end)) {
+            if (ends.count > 0)
+                end_one(node, &ends);
+            ends.count = 0;
+        }
+        ends.list[ends.count] = end;
+        memcpy(ends.texts[ends.count++], texts, sizeof(texts));
+        any = true;
+    }
+    if (ends.count > 0)
+        end_one(node, &ends);
+    if (any)
+        sl_quota_leases_heartbeat(node->store, job->loop,
+                                  sl_loop_now(job->loop));
+    sl_job_clear(job);
+    sl_alloc_free(&sl_alloc_libc, reading, sizeof(*reading));
+}
+
+/* Without memory the next time does it. */
+static void read_ends(struct sl_quota_node *node)
+{
+    struct reading *reading = sl_alloc_new(&sl_alloc_libc, sizeof(*reading));
+
+    if (!reading)
+        return;
+    reading->node = node;
+    sl_job_init(&reading->job, SL_JOB_ENDS, &sl_alloc_libc);
+    reading->job.loop = node->daemon->workers[0].loop;
+    reading->job.done = on_read;
+    reading->job.ctx = reading;
+    reading->job.name = sl_str_c(node->node);
+    reading->job.most = MOST;
+    node->reading_ends = true;
+    sl_registry_ask(node->daemon->registry, &reading->job);
+}
+
+static void on_time(void *ctx)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_quota_node *node = &daemon->quota_node;
+    sl_ns now = sl_quota_leases_mono(node->store);
+    struct sl_hold_stats holds = {0, 0};
+
+    sl_table_hold_stats(daemon->state.table, &holds);
+    if (holds.held > 0 || node->held_at == 0)
+        node->held_at = now;
+    if (!node->reading_ends && !atomic_load(&node->lost) &&
+        (node->ends_failed || now - node->held_at <= AFTER))
+        read_ends(node);
+    sl_timer_start(node->ends_timer, PERIOD);
+}
+
+int sl_hold_ends_begin(struct sl_daemon *daemon)
+{
+    struct sl_quota_node *node = &daemon->quota_node;
+
+    if (!node->store || !daemon->remote.combined || !daemon->registry)
+        return 0;
+    if (sl_timer_new(daemon->workers[0].loop, on_time, daemon,
+                     &node->ends_timer))
+        return sl_daemon_no_memory(daemon);
+    sl_timer_start(node->ends_timer, PERIOD);
+    return 0;
+}
+
+void sl_hold_ends_end(struct sl_daemon *daemon)
+{
+    sl_timer_free(daemon->quota_node.ends_timer);
+    daemon->quota_node.ends_timer = NULL;
+}
