@@ -31,7 +31,7 @@ struct sl_flag {
     const char *summary;
 };
 
-#define SL_FLAGS_MAX 12 /* of one command */
+#define SL_FLAGS_MAX 16 /* of one command */
 
 /* The listener of the daemon that a command talks to. It adds the flags --url
  * or --admin-url, and --token-file. */
@@ -340,6 +340,28 @@ typedef int sl_print_f(struct sl_cli_args *args, json_t *answer);
 SL_MUST_USE int sl_cli_request_print(struct sl_cli_request *r,
                                      const char *method, const char *too_long,
                                      sl_print_f *print);
+
+/* Talk to another listener than that of the command; its URL is the flag of its
+ * name. Returns 0, or an exit status after printing why. */
+SL_MUST_USE int sl_cli_request_turn(struct sl_cli_request *r,
+                                    enum sl_cli_listener listener);
+
+/* ---- a file of records, sent in batches: batches.c ---- */
+
+struct sl_cli_import {
+    const char *name; /* of the file, for messages */
+    FILE *file;
+    const char *path;                    /* of the requests */
+    const char *what;                    /* "subjects", for messages */
+    uint64_t from;                       /* the first line to send */
+    bool is_check;                       /* the requests change nothing */
+    uint64_t imported, changed, skipped; /* out */
+};
+
+/* Send the file: CSV with a heading, or JSON lines. Returns 0, or an exit
+ * status after printing why. */
+SL_MUST_USE int sl_cli_import_run(struct sl_cli_request *r,
+                                  struct sl_cli_import *import);
 
 /* Append `text`, percent-encoded for a path or a query. */
 void sl_url_encode(struct sl_writer *w, struct sl_str text);

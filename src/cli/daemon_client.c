@@ -473,11 +473,11 @@ static const struct source {
 };
 
 /* Set URL and token; does not connect. */
-static int open_client(struct sl_cli_request *r)
+static int open_client(struct sl_cli_request *r, enum sl_cli_listener listener)
 {
     struct sl_cli_args *args = r->args;
     struct sl_daemon_client *client = &r->client;
-    const struct source *source = &sources[args->command->listener];
+    const struct source *source = &sources[listener];
     const char *url = sl_cli_flag(args, source->flag);
     const char *file = sl_cli_flag(args, "token-file");
     const char *value = variable(source->token);
@@ -503,13 +503,19 @@ int sl_cli_request_run(struct sl_cli_args *args, sl_cli_request_f *ask)
     sl_buf_init(&r.body_text, BODY_BYTES, &sl_alloc_libc);
     r.path.out = &r.path_text;
     r.body.out = &r.body_text;
-    status = open_client(&r);
+    status = open_client(&r, args->command->listener);
     if (!status)
         status = ask(&r);
     sl_daemon_client_done(&r.client);
     sl_buf_done(&r.path_text);
     sl_buf_done(&r.body_text);
     return status;
+}
+
+int sl_cli_request_turn(struct sl_cli_request *r, enum sl_cli_listener listener)
+{
+    sl_daemon_client_done(&r->client);
+    return open_client(r, listener);
 }
 
 const char *sl_cli_author(const struct sl_cli_args *args)

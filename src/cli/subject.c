@@ -234,272 +234,56 @@ static int set_subject(struct sl_cli_request *r)
 
 /* ---- import: many subjects from a file ----
  *
- * The file is sent in batches while it is read, so it may have any length. A
- * batch is written as a whole or not at all. If a line is refused, the earlier
- * batches are imported, and --from continues at a line. Importing the file
- * again from its first line is safe: unchanged subjects are not written.
+ * If a line is refused, the earlier batches are imported, and --from continues
+ * at a line. Importing the file again from its first line is safe: unchanged
+ * subjects are not written.
  */
 
-#define BATCH_LINES 500
-#define BATCH_BYTES ((size_t)512 << 10) /* a daemon accepts 1 MiB */
-#define READ_BYTES  ((size_t)64 << 10)
-
-struct import {
-    struct sl_cli_args *args;
-    struct sl_daemon_client *client;
-    const char *name;
-    FILE *file;
-    bool is_csv, at_end, has_progress;
-    uint64_t size, done; /* bytes of the file, and processed; 0: unknown */
-    uint64_t from;       /* the first line to send */
-    struct sl_buf text;  /* read, not yet processed */
-    struct sl_buf head;  /* the first line of a CSV file */
-    struct sl_buf batch;
-    unsigned count;      /* records of the batch */
-    uint64_t line;       /* of the next record */
-    uint64_t batch_line; /* of the first record of the batch */
-    uint64_t imported, changed;
-};
-
-static void show_progress(struct import *import, bool last)
+static int open_file(struct sl_cli_args *args, struct sl_cli_import *import)
 {
-    FILE *err = import->args->cli->err;
-    unsigned share =
-        import->size > 0 ? (unsigned)(import->done * 100 / import->size) : 0;
-    char bar[41];
-
-    if (!import->has_progress)
-        return;
-    memset(bar, ' ', sizeof(bar) - 1);
-    memset(bar, '#', share * (sizeof(bar) - 1) / 100);
-    bar[sizeof(bar) - 1] = '\0';
-    if (import->size > 0)
-        fprintf(err, "\r[%s] %3u%%  %" PRIu64 " subjects", bar, share,
-                import->imported);
-    else
-        fprintf(err, "\r%" PRIu64 " subjects", import->imported);
-    if (last)
-        fputc('\n', err);
-    fflush(err);
-}
-
-/* The daemon counts lines from the head of the batch. */
-static int refused(struct import *import, int code, struct sl_str body)
-{
-    json_t *root = json_loadb(body.at, body.len, 0, NULL);
-    const char *detail = sl_member_text(root, "detail");
-    json_int_t nth = sl_member_int(root, "line");
-    const char *sentence = strstr(detail, ": ");
-    int status = code == 503 ? SL_EXIT_STORE : SL_EXIT_FAILED;
-
-    show_progress(import, true);
-    if (code == 401)
-        sl_cli_fail(import->args, SL_TOKEN_REQUIRED, import->client->where);
-    else if (nth == 0 || !sentence)
-        sl_cli_error(import->args, status, "%s:%" PRIu64 ": %s", import->name,
-                     import->batch_line, detail[0] ? detail : SL_REJECTED);
-    else
-        sl_cli_error(
-            import->args, status,
-            "%s:%" PRIu64 ": %s (the %" PRIu64 " subjects before line %" PRIu64
-            " are imported; correct the line and continue with --from %" PRIu64
-            ")",
-            import->name,
-            import->batch_line + (uint64_t)nth - 1 - import->is_csv,
-            sentence + 2, import->imported, import->batch_line,
-            import->batch_line);
-    json_decref(root);
-    return status;
-}
-
-static int send_batch(struct import *import)
-{
-    const char *path = sl_cli_flag(import->args, "force")
-                           ? "/v1/subjects?force=true"
-                           : "/v1/subjects";
-    struct sl_str body;
-    json_t *root;
-    int code;
-
-    if (import->count == 0)
-        return 0;
-    if (sl_daemon_client_ask(import->client, "POST", path,
-                             sl_buf_str(&import->batch), &code, &body)) {
-        show_progress(import, true);
-        return sl_cli_error(import->args, SL_EXIT_UNREACHABLE,
-                            "%s; the %" PRIu64 " subjects before line %" PRIu64
-                            " are imported",
-                            import->client->diag->sentence, import->imported,
-                            import->batch_line);
-    }
-    if (code != 200)
-        return refused(import, code, body);
-    root = json_loadb(body.at, body.len, 0, NULL);
-    import->imported += import->count;
-    import->changed += (uint64_t)sl_member_int(root, "changed");
-    json_decref(root);
-    sl_buf_clear(&import->batch);
-    import->count = 0;
-    show_progress(import, false);
-    return 0;
-}
-
-static bool is_blank(struct sl_str text)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if (!strchr(" \t\r\n", text.at[i]))
-            return false;
-    return true;
-}
-
-static int add_record(struct import *import, struct sl_str record)
-{
-    struct sl_writer w = {.out = &import->batch};
-    uint64_t line = import->line;
-    int status = 0;
-
-    for (size_t i = 0; i < record.len; i++)
-        import->line += record.at[i] == '\n';
-    import->done += record.len;
-    if (import->is_csv && import->head.len == 0)
-        return sl_buf_add(&import->head, record)
-                   ? sl_cli_no_memory(import->args)
-                   : 0;
-    if (line < import->from || (is_blank(record) && import->count == 0))
-        return 0;
-    if (import->count == BATCH_LINES ||
-        import->batch.len + record.len > BATCH_BYTES)
-        status = send_batch(import);
-    if (status)
-        return status;
-    /* Blank lines are sent too: the daemon counts lines. */
-    import->count += !is_blank(record) && import->count > 0;
-    if (import->count == 0) {
-        import->count = 1;
-        import->batch_line = line;
-        if (import->is_csv)
-            sl_writer_add(&w, sl_buf_str(&import->head));
-    }
-    sl_writer_add(&w, record);
-    if (record.at[record.len - 1] != '\n')
-        sl_writer_add(&w, SL_STR("\n"));
-    return w.err ? sl_cli_fail(import->args,
-                               "%s:%" PRIu64 ": the line is too long",
-                               import->name, line)
-                 : 0;
-}
-
-/* The length of the next record; 0: more must be read. */
-static size_t record_len(const struct import *import)
-{
-    struct sl_str text = sl_buf_str(&import->text);
-    const char *end = text.len ? memchr(text.at, '\n', text.len) : NULL;
-    size_t len = end ? (size_t)(end - text.at) + 1 : 0;
-
-    if (import->is_csv)
-        len = sl_csv_cut(text);
-    return len == 0 && import->at_end ? text.len : len;
-}
-
-static int read_more(struct import *import)
-{
-    size_t got;
-
-    if (sl_buf_reserve(&import->text, READ_BYTES))
-        return sl_cli_fail(import->args,
-                           "%s:%" PRIu64
-                           ": the line is too long, or a quote is not closed",
-                           import->name, import->line);
-    got = fread(import->text.bytes + import->text.len, 1, READ_BYTES,
-                import->file);
-    import->text.len += got;
-    import->at_end = got == 0;
-    if (ferror(import->file))
-        return sl_cli_fail(import->args, "cannot read %s: %s", import->name,
-                           strerror(errno));
-    return 0;
-}
-
-static int send_file(struct import *import)
-{
-    struct sl_str text;
-    int status = read_more(import);
-
-    /* A file that begins with '{' has JSON lines; others are CSV. */
-    text = sl_str_trim(sl_buf_str(&import->text));
-    import->is_csv = text.len > 0 && text.at[0] != '{';
-    while (!status) {
-        size_t len = record_len(import);
-
-        if (len == 0 && import->at_end)
-            break;
-        if (len == 0) {
-            status = read_more(import);
-            continue;
-        }
-        status = add_record(import, (struct sl_str){import->text.bytes, len});
-        sl_buf_drop(&import->text, len);
-    }
-    return status ? status : send_batch(import);
-}
-
-static int open_file(struct import *import)
-{
-    const char *from = sl_cli_flag(import->args, "from");
-    int err_fd = fileno(import->args->cli->err), fd;
-    struct stat st;
+    const char *from = sl_cli_flag(args, "from");
 
     if (from && (sl_parse_number(sl_str_c(from), &import->from, NULL) ||
                  import->from == 0))
-        return sl_cli_misuse(import->args,
-                             "--from must be a line number, not \"%s\"", from);
+        return sl_cli_misuse(args, "--from must be a line number, not \"%s\"",
+                             from);
     if (strcmp(import->name, "-") == 0)
-        import->file = import->args->cli->in;
+        import->file = args->cli->in;
     else
         import->file = fopen(import->name, "r");
-    if (!import->file)
-        return sl_cli_fail(import->args, "cannot read %s: %s", import->name,
-                           strerror(errno));
-    fd = fileno(import->file);
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-        import->size = (uint64_t)st.st_size;
-    import->has_progress = err_fd >= 0 && isatty(err_fd);
-    return 0;
+    return import->file ? 0
+                        : sl_cli_fail(args, "cannot read %s: %s", import->name,
+                                      strerror(errno));
 }
 
 static int import_subjects(struct sl_cli_request *r)
 {
-    struct import import = {.args = r->args,
-                            .client = &r->client,
-                            .name = r->args->words[1],
-                            .line = 1};
-    const char *note = sl_cli_cut_note(r->args);
-    int status = sl_cli_request_sign(r, sl_cli_flag(r->args, "by"), note);
+    struct sl_cli_args *args = r->args;
+    struct sl_cli_import import = {
+        .name = args->words[1],
+        .what = "subjects",
+        .path = sl_cli_flag(args, "force") ? "/v1/subjects?force=true"
+                                           : "/v1/subjects",
+    };
+    const char *note = sl_cli_cut_note(args);
+    int status = sl_cli_request_sign(r, sl_cli_flag(args, "by"), note);
 
-    if (!status && r->args->word_count != 2)
-        status = sl_cli_misuse(r->args, "missing file; write: sluice subject "
-                                        "import FILE [note=TEXT]");
-    sl_buf_init(&import.text, 2 * BATCH_BYTES, &sl_alloc_libc);
-    sl_buf_init(&import.head, READ_BYTES, &sl_alloc_libc);
-    sl_buf_init(&import.batch, 2 * BATCH_BYTES, &sl_alloc_libc);
+    if (!status && args->word_count != 2)
+        status = sl_cli_misuse(args, "missing file; write: sluice subject "
+                                     "import FILE [note=TEXT]");
     if (!status)
-        status = open_file(&import);
+        status = open_file(args, &import);
     if (!status)
-        status = send_file(&import);
-    if (!status) {
-        show_progress(&import, true);
-        fprintf(r->args->cli->out,
-                r->args->format == SL_FORMAT_JSON
+        status = sl_cli_import_run(r, &import);
+    if (!status)
+        fprintf(args->cli->out,
+                args->format == SL_FORMAT_JSON
                     ? "{\"imported\":%" PRIu64 ",\"changed\":%" PRIu64 "}\n"
                     : "imported %" PRIu64 " subjects, %" PRIu64
                       " of them new or changed\n",
                 import.imported, import.changed);
-    }
-    if (import.file && import.file != r->args->cli->in)
+    if (import.file && import.file != args->cli->in)
         fclose(import.file);
-    sl_buf_done(&import.text);
-    sl_buf_done(&import.head);
-    sl_buf_done(&import.batch);
     return status;
 }
 

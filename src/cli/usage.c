@@ -214,10 +214,92 @@ static int export_usage(struct sl_cli_request *r)
     return SL_EXIT_OK;
 }
 
+/* ---- sluice usage import: the usage of present periods ---- */
+
+#define IMPORT_MOST ((size_t)256 << 20) /* bytes of the file */
+
+/* Check the file, or import it. */
+static int send_rows(struct sl_cli_request *r, struct sl_str text,
+                     struct sl_cli_import *import)
+{
+    int status;
+
+    import->imported = import->changed = import->skipped = 0;
+    import->path =
+        import->is_check ? "/v1/usage/import?dry_run=true" : "/v1/usage/import";
+    import->file = fmemopen((void *)text.at, text.len, "r");
+    if (!import->file)
+        return sl_cli_no_memory(r->args);
+    status = sl_cli_import_run(r, import);
+    fclose(import->file);
+    return status;
+}
+
+static void print_import(const struct sl_cli_args *args,
+                         const struct sl_cli_import *import, bool dry_run)
+{
+    FILE *out = args->cli->out;
+
+    if (args->format == SL_FORMAT_JSON) {
+        fprintf(out,
+                "{\"imported\":%" PRIu64 ",\"changed\":%" PRIu64
+                ",\"skipped\":%" PRIu64 ",\"dry_run\":%s}\n",
+                import->imported, import->changed, import->skipped,
+                dry_run ? "true" : "false");
+        return;
+    }
+    fprintf(out, "%s %" PRIu64 " rows, %" PRIu64 " of them changed%s",
+            dry_run ? "checked" : "imported", import->imported, import->changed,
+            dry_run ? " by an import" : "");
+    if (import->skipped > 0)
+        fprintf(out, "; skipped %" PRIu64 " rows of periods that have ended",
+                import->skipped);
+    fputc('\n', out);
+}
+
+/* POST /v1/usage/import: all lines are checked before one is written. */
+static int import_usage(struct sl_cli_request *r, const char *note)
+{
+    struct sl_cli_args *args = r->args;
+    bool dry_run = sl_cli_flag(args, "dry-run") != NULL;
+    struct sl_cli_import import = {
+        .name = args->words[1], .what = "rows", .is_check = true};
+    struct sl_buf text;
+    int status = sl_cli_request_turn(r, SL_LISTENER_ADMIN);
+
+    sl_buf_init(&text, IMPORT_MOST, &sl_alloc_libc);
+    if (!status)
+        status = sl_cli_request_sign(r, sl_cli_author(args), note);
+    if (!status)
+        status = sl_need_file(args, import.name, &text);
+    if (!status && text.len == 0)
+        status = sl_cli_fail(args, "%s is empty", import.name);
+    if (!status)
+        status = send_rows(r, sl_buf_str(&text), &import);
+    import.is_check = false;
+    if (!status && !dry_run)
+        status = send_rows(r, sl_buf_str(&text), &import);
+    if (!status)
+        print_import(args, &import, dry_run);
+    sl_buf_done(&text);
+    return status;
+}
+
 static int ask_usage(struct sl_cli_request *r)
 {
     char **words = r->args->words;
+    const char *note = sl_cli_cut_note(r->args);
 
+    if (r->args->word_count == 0)
+        return sl_cli_misuse(r->args, "missing scope; write: sluice usage "
+                                      "SCOPE ID");
+    if (strcmp(words[0], "import") == 0 && r->args->word_count != 2)
+        return sl_cli_misuse(r->args, "missing file; write: sluice usage "
+                                      "import FILE [note=TEXT]");
+    if (strcmp(words[0], "import") == 0)
+        return import_usage(r, note);
+    if (note)
+        return sl_cli_misuse(r->args, "note= is for sluice usage import");
     if (r->args->word_count == 1 && strcmp(words[0], "export") == 0)
         return export_usage(r);
     if (r->args->word_count == 1)
@@ -234,30 +316,37 @@ static int ask_usage(struct sl_cli_request *r)
 }
 
 static const struct sl_flag usage_flags[] = {
-    {'\0', "days",   "N",    "show usage per day, for this many days"  },
-    {'\0', "limit",  "NAME", "only this limit"                         },
-    {'\0', "key",    "TEXT", "idempotency key of a report: counts once"},
-    {'\0', "from",   "DATE", "export: last day of a period, or later"  },
-    {'\0', "to",     "DATE", "export: periods that end before this day"},
-    {'\0', "format", "FORM", "export: ndjson, csv or cloudevents"      },
-    {'\0', NULL,     NULL,   NULL                                      },
+    {'\0', "days",      "N",    "show usage per day, for this many days"  },
+    {'\0', "limit",     "NAME", "only this limit"                         },
+    {'\0', "key",       "TEXT", "idempotency key of a report: counts once"},
+    {'\0', "from",      "DATE", "export: last day of a period, or later"  },
+    {'\0', "to",        "DATE", "export: periods that end before this day"},
+    {'\0', "format",    "FORM", "export: ndjson, csv or cloudevents"      },
+    {'\0', "dry-run",   NULL,   "import: check the file, change nothing"  },
+    {'\0', "by",        "NAME", "import: author of the change (you)"      },
+    {'\0', "admin-url", "URL",  "import: URL of the admin listener"       },
+    {'\0', NULL,        NULL,   NULL                                      },
 };
 
 const struct sl_command sl_command_usage = {
     .name = "usage",
-    .usage = "SCOPE ID [LIMIT AMOUNT] [FLAG...] | export [FLAG...]",
-    .summary = "Show, report or export usage of quotas and levels",
+    .usage = "SCOPE ID [LIMIT AMOUNT] [FLAG...] | export [FLAG...] | import "
+             "FILE [note=TEXT]",
+    .summary = "Show, report, export or import usage of quotas and levels",
     .help = "Prints a bar for each quota and level per SCOPE. With LIMIT and\n"
             "AMOUNT it reports usage, which is recorded even above the\n"
             "limit; a negative AMOUNT is a refund. `export` prints the usage\n"
             "of all subjects, one line for each limit and period, for bills.\n"
+            "`import` sets the usage of present periods from CSV or NDJSON\n"
+            "with members of an export: the subject, `limit` and `used`.\n"
             "\n"
             "  sluice usage org acme\n"
             "  sluice usage org acme --days 14 --limit minutes\n"
             "  sluice usage org acme minutes 30 --key job-7\n"
             "  sluice usage org acme -o json\n"
-            "  sluice usage export --from 2026-11-01 --to 2026-12-01\n",
-    .words = "org|user|export",
+            "  sluice usage export --from 2026-11-01 --to 2026-12-01\n"
+            "  sluice usage import usage.csv --dry-run\n",
+    .words = "org|user|export|import",
     .formats = "table|json",
     .flags = usage_flags,
     .listener = SL_LISTENER_HTTP,

@@ -5,6 +5,7 @@
  * without the other.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/timestamp.h"
@@ -19,6 +20,26 @@ int sl_audit_put(struct sl_database *db, const struct sl_audit_note *n,
                              n->origin, n->note, ret);
 
     return found < 0 ? found : 0;
+}
+
+int sl_audit_put_usage(struct sl_database *db, const struct sl_audit_note *note,
+                       const struct sl_usage_entry *u)
+{
+    char texts[2][SL_USAGE_NAME + 64];
+    struct sl_audit_note own = *note;
+    uint64_t number;
+
+    if (u->change == 0)
+        return 0;
+    for (unsigned i = 0; i < 2; i++)
+        snprintf(texts[i], sizeof(texts[i]),
+                 "{\"limit\":\"%.*s\",\"used\":%" PRId64 "}",
+                 SL_STR_ARG(u->limit), (int64_t)u->used - (i ? 0 : u->change));
+    own.scope = u->scope;
+    own.id = u->id;
+    own.before = sl_str_c(texts[0]);
+    own.after = sl_str_c(texts[1]);
+    return sl_audit_put(db, &own, u->at, &number);
 }
 
 static void write_value(struct sl_writer *w, const char *name,

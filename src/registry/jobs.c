@@ -643,19 +643,24 @@ static int record_segment(struct sl_registry *r, struct sl_job *job)
 static int record(struct sl_registry *r, struct sl_job *job)
 {
     int err = sl_query_run(&r->db, SL_QUERY_MARK, "");
+    bool undo;
 
     if (!err && job->journal.len > 0)
         err = record_segment(r, job);
     else if (!err)
         err = sl_usage_db_record(&r->db, job->usage, job->change_count,
                                  &job->failed);
-    if (!err && job->failed < job->change_count) {
+    if (!err && job->failed < job->change_count)
         job->result = SL_JOB_CONFLICT;
+    undo = job->result == SL_JOB_CONFLICT || job->dry_run;
+    if (!err && undo)
         err = sl_query_run(&r->db, SL_QUERY_UNDO, "");
-    }
-    for (unsigned i = 0; i < job->change_count && !err; i++)
+    for (unsigned i = 0; i < job->change_count && !err && !undo; i++) {
         if (job->usage[i].absorbed)
             touch(r, job->usage[i].scope, job->usage[i].id);
+        if (job->audit)
+            err = sl_audit_put_usage(&r->db, job->audit, &job->usage[i]);
+    }
     return err ? err : sl_query_run(&r->db, SL_QUERY_KEEP, "");
 }
 
@@ -755,14 +760,15 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
     }
 }
 
-/* Writes a job and its row of the audit. Subjects have rows of their own. */
+/* Writes a job and its row of the audit. Subjects and usage have rows of their
+ * own. */
 static int write(struct sl_registry *r, struct sl_job *job)
 {
     uint64_t number;
     int err = write_kind(r, job);
 
     if (err || !job->audit || job->kind == SL_JOB_WRITE ||
-        job->result != SL_JOB_DONE)
+        job->kind == SL_JOB_USAGE || job->result != SL_JOB_DONE)
         return err;
     return sl_audit_put(&r->db, job->audit, job->now, &number);
 }

@@ -272,7 +272,9 @@ struct sl_job {
     struct sl_job_repeat *repeat;       /* REPEAT, likewise */
     struct sl_usage_export *export;     /* EXPORT, with its results */
     const struct sl_audit_note *audit;  /* of any write, or NULL; written if it
-                                         * succeeds. WRITE: origin and note */
+                                         * succeeds. WRITE: origin and note;
+                                         * USAGE: a row for each change */
+    bool dry_run; /* USAGE: change nothing; the entries have the results */
     sl_ns since, started; /* USAGE_READ: see sl_usage_db_read(); for scope and
                            * id */
 

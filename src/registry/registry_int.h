@@ -235,6 +235,12 @@ SL_MUST_USE int sl_audit_put(struct sl_database *db,
                              const struct sl_audit_note *note, sl_ns now,
                              uint64_t *ret);
 
+/* The same for a change of a counter, with `note` but of its subject. Writes
+ * nothing if the counter is unchanged. */
+SL_MUST_USE int sl_audit_put_usage(struct sl_database *db,
+                                   const struct sl_audit_note *note,
+                                   const struct sl_usage_entry *u);
+
 /* Appends rows since job->since and below job->before, the newest first, as
  * items of a JSON array. */
 SL_MUST_USE int sl_audit_read(struct sl_database *db, const struct sl_job *job,

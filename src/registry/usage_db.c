@@ -392,13 +392,13 @@ static int put(struct sl_database *db, struct sl_usage_entry *u)
                            u->limit, u->name, &had);
     if (err < 0)
         return err;
-    by -= had;
+    by -= u->total ? c.used : had;
     u->threshold_before = (unsigned)c.threshold;
     show(u, &c);
     if (known)
         return 0;
     u->result = SL_USAGE_RECORDED;
-    if (u->name.len > 0 && by == 0) {
+    if ((u->name.len > 0 || u->total) && by == 0) {
         u->result = SL_USAGE_REPLAYED;
         return 0;
     }

@@ -70,6 +70,7 @@ struct sl_usage_entry {
     enum sl_usage_act act;
     bool level;     /* has no period: days show the level */
     bool reset;     /* set the counter to 0 */
+    bool total;     /* `amount` is the new value of the counter */
     bool enforce;   /* refuse it if it does not fit */
     sl_ns start;    /* of the period; 0: none */
     sl_ns at;       /* when */

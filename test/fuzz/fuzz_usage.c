@@ -1,8 +1,8 @@
-/* fuzz_usage.c -- reports of usage, ids in the usage database, and cursors of
- * exports.
+/* fuzz_usage.c -- reports and imports of usage, ids in the usage database, and
+ * cursors of exports.
  *
- * The first byte says which: a body of POST /v1/usage, the text of an id, or a
- * cursor.
+ * The first byte says which: a body of POST /v1/usage, the text of an id, a
+ * cursor, or a body of POST /v1/usage/import.
  *
  *   (1) A body is read, or it is refused with a status and a sentence.
  *   (2) What was read is within its bounds: a limit of the policy, a value for
@@ -10,6 +10,7 @@
  *   (3) What was read is JSON for jansson too.
  *   (4) An id that can be split joins again to something that splits alike.
  *   (5) A cursor that was read is within its bounds.
+ *   (6) Rows of an import are quotas or levels, with a line that is there.
  */
 #include "engine.h"
 
@@ -38,7 +39,24 @@ static void must_be_bounded(const struct sl_usage_report_item *use)
         MUST(use->keys[i].len > 0 && use->keys[i].len <= SL_VALUE_MAX);
 }
 
-static void read_body(struct sl_str body)
+static void must_be_import(const struct sl_usage_report_items *uses,
+                           struct sl_str body)
+{
+    unsigned lines = 1;
+
+    for (size_t i = 0; i < body.len; i++)
+        lines += body.at[i] == '\n';
+    for (unsigned i = 0; i < uses->count; i++) {
+        const struct sl_usage_report_item *use = &uses->list[i];
+
+        must_be_bounded(use);
+        MUST(use->rule->kind == SL_QUOTA || use->rule->kind == SL_LEVEL);
+        MUST(use->line >= 1 && use->line <= lines);
+        MUST(i == 0 || use->line > use[-1].line);
+    }
+}
+
+static void read_body(struct sl_str body, bool is_import)
 {
     static const struct sl_server server = {.protocol = &sl_protocol_http,
                                             .name = "http"};
@@ -54,7 +72,9 @@ static void read_body(struct sl_str body)
     call->request = &request;
     call->status = 200;
     (void)sl_check_hold(&call->check);
-    if (sl_uses_read(call, &uses)) {
+    if (is_import && sl_usage_import_read(call, &uses)) {
+        must_be_import(&uses, body);
+    } else if (!is_import && sl_uses_read(call, &uses)) {
         for (unsigned i = 0; i < uses.count; i++)
             must_be_bounded(&uses.list[i]);
         root = json_loadb(body.at, body.len, JSON_REJECT_DUPLICATES, NULL);
@@ -105,10 +125,10 @@ void fuzz_usage(struct sl_str rest, unsigned choice)
 {
     if (!engine)
         engine = fuzz_engine(policy_text);
-    if (choice % 3 == 1)
+    if (choice % 4 == 1)
         read_id(rest);
-    else if (choice % 3 == 2)
+    else if (choice % 4 == 2)
         read_cursor(rest);
     else
-        read_body(rest);
+        read_body(rest, choice % 4 == 3);
 }

@@ -155,7 +155,7 @@ SL_MUST_USE bool sl_http_is_page(struct sl_http_call *call);
 sl_http_f sl_backlog_put, sl_http_holds, sl_http_auth, sl_http_deny,
     sl_http_json, sl_http_healthcheck;
 
-/* ---- usage: usage_post.c, usage_get.c, usage_export.c ---- */
+/* ---- usage: usage_post.c, usage_import.c, usage_get.c, usage_export.c ---- */
 
 #define SL_REPORTS 1000 /* reports in one array */
 
@@ -168,17 +168,41 @@ struct sl_usage_report_item {
     struct sl_str other; /* the member "key" */
     uint64_t amount;
     bool has_amount, release, enforce;
+
+    /* Of an import: `amount` is the usage of the period that began at `from`
+     * (0: the current one). */
+    sl_ns from;
+    unsigned line;
 };
 
 struct sl_usage_report_items {
-    bool is_array;
+    bool is_array, is_import, dry_run;
     unsigned count;
+    unsigned skipped; /* rows of an import whose period has ended */
     struct sl_usage_report_item *list;
 };
 
 /* Read the body. Returns false after a refusal that names the wrong member. */
 SL_MUST_USE bool sl_uses_read(struct sl_http_call *call,
                               struct sl_usage_report_items *ret);
+
+/* The same for an import: CSV or JSON lines; usage_import.c. */
+SL_MUST_USE bool sl_usage_import_read(struct sl_http_call *call,
+                                      struct sl_usage_report_items *ret);
+
+/* Begin an item of the present time, and find its limit and its key. */
+void sl_use_begin(struct sl_http_call *call, struct sl_usage_report_item *use);
+SL_MUST_USE bool sl_use_check(struct sl_json_body *body,
+                              struct sl_usage_report_item *use);
+
+/* Record and charge the items, and answer. */
+void sl_uses_run(struct sl_http_call *call, struct sl_usage_sink *meter,
+                 const struct sl_usage_report_items *uses);
+
+/* Refuse with "line N: ...", and N as the member "line". */
+bool sl_usage_import_refuse(struct sl_http_call *call, int status,
+                            const char *code, unsigned line,
+                            const char *sentence);
 
 /* The usage of one limit. */
 struct sl_meter_view {
@@ -211,7 +235,8 @@ void sl_meter_view_write(const struct sl_meter_view *view, struct sl_writer *w);
 /* Returns the usage sink of this thread, or NULL after a refusal. */
 struct sl_usage_sink *sl_http_meter(struct sl_http_call *call);
 
-sl_http_f sl_http_usage_report, sl_http_usage_read, sl_http_usage_export;
+sl_http_f sl_http_usage_report, sl_http_usage_read, sl_http_usage_export,
+    sl_usage_import;
 
 /* The cursor of an export: where the next page begins. Reads NUMBER/FROM/TO/
  * DAY/START/LIMIT/SCOPE/ID; texts are slices of `text`. */

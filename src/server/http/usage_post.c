@@ -11,8 +11,10 @@
  * If the database fails, reports are kept in the journal (usage_buffer.h), and
  * charged when they are recorded.
  */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/timestamp.h"
 #include "server/http/http_int.h"
 
 /* Seconds within which a daemon returns unused leases. */
@@ -27,6 +29,7 @@ struct reporting {
     struct sl_job job;
     struct sl_journal_sync sync;
     unsigned next;
+    unsigned kept; /* items that were peeked and are not skipped */
     bool charging; /* else peeking */
     bool pending;  /* in the journal */
     bool failed;
@@ -64,12 +67,28 @@ static void write_one(const struct reporting *r, unsigned i,
     sl_json_close(w, '}');
 }
 
+/* The numbers of an import. */
+static void answer_import(struct reporting *r)
+{
+    unsigned changed = 0;
+
+    for (unsigned i = 0; i < r->uses.count; i++)
+        changed += r->usage[i].change != 0;
+    sl_admin_answerf(
+        r->call,
+        "{\"imported\":%u,\"changed\":%u,\"skipped\":%u,\"dry_run\":%s}",
+        r->uses.count, changed, r->uses.skipped,
+        r->uses.dry_run ? "true" : "false");
+}
+
 static void finish(struct reporting *r)
 {
     struct sl_writer w = {.out = &r->call->text};
 
     sl_job_clear(&r->job);
-    if (!r->failed) {
+    if (!r->failed && r->uses.is_import) {
+        answer_import(r);
+    } else if (!r->failed) {
         if (r->uses.is_array)
             sl_json_open(&w, '[');
         for (unsigned i = 0; i < r->uses.count; i++)
@@ -149,7 +168,8 @@ static void on_synced(struct sl_journal_sync *sync)
 static bool keep(struct reporting *r)
 {
     for (unsigned i = 0; i < r->uses.count; i++)
-        if (r->usage[i].enforce || r->usage[i].name.len > 0)
+        if (r->usage[i].enforce || r->usage[i].name.len > 0 ||
+            r->usage[i].total)
             return false;
     if (r->job.err != SLUICE_ESTORE ||
         (r->job.uncertain_txn != 0 && !has_keys(r)))
@@ -182,11 +202,11 @@ static void on_recorded(struct sl_job *job)
     } else if (job->result == SL_JOB_CONFLICT) {
         refuse_item(r, job->failed);
     } else {
-        for (unsigned i = 0; i < r->uses.count; i++)
+        for (unsigned i = 0; i < r->uses.count && !r->uses.dry_run; i++)
             sl_usage_buffer_report(r->meter, &r->usage[i]);
     }
     r->charging = true;
-    r->next = 0;
+    r->next = r->uses.dry_run ? r->uses.count : 0;
     go_on(r);
 }
 
@@ -196,6 +216,7 @@ static void record(struct reporting *r)
     sl_usage_buffer_flush(r->meter);
     r->job.usage = r->usage;
     r->job.change_count = r->uses.count;
+    r->job.dry_run = r->uses.dry_run;
     sl_registry_ask(sl_usage_buffer_registry(r->meter), &r->job);
 }
 
@@ -219,6 +240,33 @@ static uint64_t cap_of(const struct sl_meter_view *view, bool shown)
     if (!shown)
         return SL_USAGE_CAP_KEPT;
     return view->limited ? view->cap : UINT64_MAX;
+}
+
+/* Is the row of an import about a period that has ended? *ret: it is about the
+ * present one, or about none. */
+static bool has_ended(const struct reporting *r, unsigned i, bool *ret)
+{
+    sl_ns from = r->uses.list[i].from, start = r->views[i].start;
+
+    *ret = from == 0 || from == start;
+    return from > 0 && from < start;
+}
+
+static bool refuse_period(struct reporting *r, unsigned i)
+{
+    char sentence[160], from[SL_TIMESTAMP_TEXT], start[SL_TIMESTAMP_TEXT];
+
+    sl_timestamp_print(r->uses.list[i].from, false, from);
+    sl_timestamp_print(r->views[i].start, false, start);
+    if (r->views[i].start == 0)
+        snprintf(sentence, sizeof(sentence),
+                 "\"from\" is %s, and the limit has no periods; leave it out",
+                 from);
+    else
+        snprintf(sentence, sizeof(sentence),
+                 "\"from\" is %s; the present period began at %s", from, start);
+    return sl_usage_import_refuse(r->call, 400, "BAD_LINE",
+                                  r->uses.list[i].line, sentence);
 }
 
 /* Fill the entry of a report. If the policy is switched off or the plan is
@@ -246,6 +294,7 @@ static bool fill(struct reporting *r, unsigned i)
         .zone = use->rule->zone_name,
         .level = use->rule->kind == SL_LEVEL,
         .enforce = use->enforce,
+        .total = r->uses.is_import,
         .needs_refund = !sl_engine_is_shared(call->worker->engine),
         .thresholds = use->rule->thresholds,
         .amount = use->release ? -(int64_t)use->amount : (int64_t)use->amount,
@@ -281,6 +330,29 @@ static void refund(struct reporting *r, const struct sl_usage_entry *u)
     r->meter->calls->spent(r->meter, &spent);
 }
 
+/* Moves the next item behind those that were kept, and fills its entry; or
+ * skips it. Returns false after a refusal. */
+static bool keep_item(struct reporting *r)
+{
+    unsigned i = r->kept;
+    struct sl_usage_report_item *use = &r->uses.list[i];
+    bool is_current;
+
+    if (i + 1 < r->next) {
+        *use = r->uses.list[r->next - 1];
+        use->request.keys = use->keys;
+        use->request.key_scopes = use->scopes;
+    }
+    if (!fill(r, i))
+        return false;
+    if (has_ended(r, i, &is_current)) {
+        r->uses.skipped++;
+        return true;
+    }
+    r->kept++;
+    return is_current || refuse_period(r, i);
+}
+
 /* Use the decision about the next report. */
 static void use_decision(struct reporting *r)
 {
@@ -292,7 +364,7 @@ static void use_decision(struct reporting *r)
     if (!r->charging) {
         r->failed = check->err ? !sl_http_refuse(r->call, 400, "BAD_REQUEST",
                                                  "%s", check->diag.sentence)
-                               : !fill(r, i);
+                               : !keep_item(r);
         return;
     }
     if (check->err)
@@ -331,30 +403,43 @@ static void go_on(struct reporting *r)
             return;
         use_decision(r);
     }
+    if (!r->charging)
+        r->uses.count = r->kept;
     if (r->failed || r->charging || r->uses.count == 0)
         finish(r);
     else
         record(r);
 }
 
-void sl_http_usage_report(struct sl_http_call *call)
+void sl_uses_run(struct sl_http_call *call, struct sl_usage_sink *meter,
+                 const struct sl_usage_report_items *uses)
 {
-    struct sl_usage_sink *meter = sl_http_meter(call);
-    struct reporting *r = meter ? sl_http_new(call, sizeof(*r)) : NULL;
+    struct reporting *r = sl_http_new(call, sizeof(*r));
 
     if (!r)
         return;
     r->call = call;
     r->meter = meter;
-    if (!sl_uses_read(call, &r->uses))
-        return;
+    r->uses = *uses;
     r->usage = sl_http_new(call, (r->uses.count + 1) * sizeof(*r->usage));
     r->views = sl_http_new(call, (r->uses.count + 1) * sizeof(*r->views));
     if (!r->usage || !r->views)
         return;
     sl_http_job_init(&r->job, call, SL_JOB_USAGE, on_recorded, r);
+    if (uses->is_import)
+        r->job.audit =
+            sl_http_audit(call, "usage import", SL_STR(""), SL_STR(""));
     sl_http_suspend(call);
     go_on(r);
+}
+
+void sl_http_usage_report(struct sl_http_call *call)
+{
+    struct sl_usage_sink *meter = sl_http_meter(call);
+    struct sl_usage_report_items uses;
+
+    if (meter && sl_uses_read(call, &uses))
+        sl_uses_run(call, meter, &uses);
 }
 
 /* ---- the body of POST /v1/usage ----
@@ -476,6 +561,27 @@ static bool check_texts(struct sl_json_body *r,
 
 /* ---- the body ---- */
 
+void sl_use_begin(struct sl_http_call *call, struct sl_usage_report_item *use)
+{
+    *use = (struct sl_usage_report_item){
+        .request = {.trusted = true,
+                    .metered = true,
+                    .has_cost = true,
+                    .now = sl_http_now(call),
+                    .keys = use->keys,
+                    .key_scopes = use->scopes},
+        .other = SL_STR(""),
+    };
+}
+
+bool sl_use_check(struct sl_json_body *r, struct sl_usage_report_item *use)
+{
+    if (!find_rule(r, use) || !find_keys(r, use) || !check_texts(r, use))
+        return false;
+    use->request.key_count = use->rule->per_count;
+    return true;
+}
+
 static bool add_use(struct sl_json_body *r, struct sl_usage_report_items *ret)
 {
     struct sl_usage_report_item *use = &ret->list[ret->count];
@@ -485,20 +591,9 @@ static bool add_use(struct sl_json_body *r, struct sl_usage_report_items *ret)
         return sl_json_body_refuse(
             r, "TOO_MANY", "the array has more than %d reports", SL_REPORTS);
     ret->count++;
-    *use = (struct sl_usage_report_item){
-        .request = {.trusted = true,
-                    .metered = true,
-                    .has_cost = true,
-                    .now = sl_http_now(r->call),
-                    .keys = use->keys,
-                    .key_scopes = use->scopes},
-        .other = SL_STR(""),
-    };
-    if (!sl_json_body_fields(r, members, SL_LEN(members), NULL, use) ||
-        !find_rule(r, use) || !find_keys(r, use) || !check_texts(r, use))
-        return false;
-    use->request.key_count = use->rule->per_count;
-    return true;
+    sl_use_begin(r->call, use);
+    return sl_json_body_fields(r, members, SL_LEN(members), NULL, use) &&
+           sl_use_check(r, use);
 }
 
 /* Returns an upper bound of the number of objects in the array. */

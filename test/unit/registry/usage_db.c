@@ -59,6 +59,84 @@ static void test_keys(struct world *w)
     CHECK_EQ(two[1].used, 70);
 }
 
+/* Runs a job of these totals; returns how many counters change. */
+static unsigned set_totals(struct world *w, struct sl_usage_entry *list,
+                           unsigned count, bool dry_run)
+{
+    struct sl_audit_note note = {
+        .what = S("usage import"),
+        .by = S("eve"),
+        .origin = S("admin"),
+        .note = S("moved in"),
+    };
+    struct sl_job job;
+    unsigned changed = 0;
+
+    sl_job_init(&job, SL_JOB_USAGE, &sl_alloc_libc);
+    job.usage = list;
+    job.change_count = count;
+    job.dry_run = dry_run;
+    job.audit = &note;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    CHECK_EQ(job.result, SL_JOB_DONE);
+    sl_job_clear(&job);
+    for (unsigned i = 0; i < count; i++)
+        changed += list[i].change != 0;
+    return changed;
+}
+
+/* Is a row of this text in the audit? */
+static bool is_in_audit(struct world *w, const char *text)
+{
+    struct sl_job job;
+    bool found;
+
+    sl_job_init(&job, SL_JOB_AUDIT, &sl_alloc_libc);
+    job.most = 100;
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    found = job.text.len > 0 &&
+            memmem(job.text.bytes, job.text.len, text, strlen(text));
+    sl_job_clear(&job);
+    return found;
+}
+
+static void test_totals(struct world *w)
+{
+    struct sl_usage_entry two[2];
+
+    put_one(w, report("total", 30, ""), SL_USAGE_RECORDED, 30, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        two[i] = report(i ? "total" : "fresh", i ? 110 : 7, "");
+        two[i].total = true;
+    }
+    CASE("a dry run shows the totals and sets none");
+    CHECK_EQ(set_totals(w, two, 2, true), 2);
+    CHECK_EQ(two[1].change, 80);
+    CHECK_EQ(two[1].overage, 10);
+    CHECK_EQ(sum(w, "fresh", SL_ROW_COUNTER), 0);
+    CHECK_EQ(sum(w, "total", SL_ROW_COUNTER), 30);
+    CHECK(!is_in_audit(w, "moved in"));
+    CASE("a total is the new value of the counter");
+    CHECK_EQ(set_totals(w, two, 2, false), 2);
+    CHECK_EQ(sum(w, "fresh", SL_ROW_COUNTER), 7);
+    CHECK_EQ(sum(w, "total", SL_ROW_COUNTER), 110);
+    CHECK_EQ(sum_overage(w, "total", SL_ROW_DAY), 10);
+    CHECK(is_in_audit(w, "\"scope\":\"org\",\"id\":\"total\",\"note\":\"moved "
+                         "in\",\"before\":{\"limit\":\"minutes\",\"used\":30},"
+                         "\"after\":{\"limit\":\"minutes\",\"used\":110}"));
+    CASE("twice is once");
+    CHECK_EQ(set_totals(w, two, 2, false), 0);
+    CHECK_EQ(two[0].result, SL_USAGE_REPLAYED);
+    CHECK_EQ(sum(w, "total", SL_ROW_DAY), 110);
+    CASE("it may be less, also nothing");
+    two[1].amount = 0;
+    CHECK_EQ(set_totals(w, two, 2, false), 1);
+    CHECK_EQ(sum(w, "total", SL_ROW_COUNTER), 0);
+    CHECK_EQ(sum_overage(w, "total", SL_ROW_DAY), 0);
+}
+
 static void test_things(struct world *w)
 {
     struct sl_usage_entry u;
@@ -643,6 +721,7 @@ int main(int argc, char **argv)
     world_open(&w);
     test_adding(&w);
     test_keys(&w);
+    test_totals(&w);
     test_things(&w);
     test_marks(&w);
     test_credits(&w);
