@@ -110,7 +110,7 @@ struct sluice_limit {
     const char *zone;         /* quota: "Europe/Berlin"; NULL is UTC */
     unsigned anchor;          /* quota: day of the month, or weekday from 1 */
     unsigned share;           /* 1/1000 of the state kept for this limit; 0 is
-                               * an equal part of one half */
+                               * an equal part of one half, lent while idle */
 };
 
 enum sluice_on_full { SLUICE_FULL_ALLOW, SLUICE_FULL_DENY };

@@ -6,12 +6,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/flow/flow.h"
+#include "engine/throttle.h"
+#include "libpolicy/libpolicy.h"
+#include "table/table.h"
 
 static const char *plural(size_t n)
 {
@@ -77,7 +82,110 @@ static int print_text(struct sl_cli_args *args, char *text)
     return SL_EXIT_OK;
 }
 
-static int check(struct sl_cli_args *args, const char *path)
+/* ---- --capacity: how many keys of each limit fit into the memory ---- */
+
+#define MEMORY_DEFAULT (UINT64_C(64) << 20) /* of server.memory */
+
+struct capacity {
+    uint64_t memory, slots;
+    uint32_t limits; /* with numbers, and candidates */
+    uint64_t kept;   /* for all limits */
+};
+
+static struct capacity capacity_of(const struct sl_policy *policy,
+                                   uint64_t memory)
+{
+    struct capacity c = {.memory = memory};
+
+    if (memory == 0)
+        c.memory =
+            policy->server.memory ? policy->server.memory : MEMORY_DEFAULT;
+    c.slots = sl_region_slots(c.memory);
+    for (unsigned i = 0; i < policy->rule_total; i++)
+        c.limits +=
+            (uint32_t)(policy->rules[i].strictest.capacity > 0) +
+            (uint32_t)(policy->rules[i].candidate_strictest.capacity > 0);
+    c.kept = c.limits * sl_reserve_of(c.slots, 0, c.limits).kept +
+             sl_reserve_of(c.slots, SL_THROTTLE_SHARE, 0).kept;
+    return c;
+}
+
+/* A limit may use all slots but those that are kept for the others. */
+static uint64_t alone(const struct capacity *c, struct sl_reserve reserve)
+{
+    return sl_sub_floor(sl_slots_usable(c->slots), c->kept) + reserve.kept;
+}
+
+static void json_row(FILE *out, const struct capacity *c, const char *name,
+                     struct sl_reserve reserve)
+{
+    sl_out_json(out, "{\"name\":", name);
+    fprintf(out,
+            ",\"alone\":%" PRIu64 ",\"reserved\":%" PRIu64 ",\"kept\":%" PRIu64
+            "}",
+            alone(c, reserve), reserve.slots, reserve.kept);
+}
+
+static void table_row(struct sl_columns *columns, const struct capacity *c,
+                      const char *name, struct sl_reserve reserve)
+{
+    char keys[3][24];
+
+    snprintf(keys[0], sizeof(keys[0]), "%" PRIu64, alone(c, reserve));
+    snprintf(keys[1], sizeof(keys[1]), "%" PRIu64, reserve.slots);
+    snprintf(keys[2], sizeof(keys[2]), "%" PRIu64, reserve.kept);
+    sl_columns_add(columns,
+                   (const char *const[]){name, keys[0], keys[1], keys[2]});
+}
+
+static int print_capacity(struct sl_cli_args *args,
+                          const struct sluice_policy *policy, uint64_t memory)
+{
+    static const char *const head[] = {"LIMIT", "ALONE", "RESERVED", "KEPT"};
+    const struct sl_policy *p = policy->policy;
+    struct capacity c = capacity_of(p, memory);
+    struct sl_columns columns;
+
+    fprintf(args->cli->out,
+            "%" PRIu64 " bytes have %" PRIu64 " slots. With more than %" PRIu64
+            " keys that owe something,\none new key in 10,000 finds no free "
+            "slot.\n\n",
+            c.memory, c.slots, sl_slots_calm(c.slots));
+    sl_columns_init(&columns, SL_LEN(head), head);
+    for (size_t i = 0; i < sluice_policy_limits(policy); i++)
+        if (p->rules[i].strictest.capacity > 0)
+            table_row(&columns, &c, sluice_policy_limit_name(policy, i),
+                      sl_reserve_of(c.slots, 0, c.limits));
+    table_row(&columns, &c, "CL.THROTTLE",
+              sl_reserve_of(c.slots, SL_THROTTLE_SHARE, 0));
+    return sl_columns_finish(&columns, args);
+}
+
+static int print_capacity_json(struct sl_cli_args *args,
+                               const struct sluice_policy *policy,
+                               uint64_t memory)
+{
+    const struct sl_policy *p = policy->policy;
+    struct capacity c = capacity_of(p, memory);
+    FILE *out = args->cli->out;
+
+    fprintf(out,
+            "{\"memory\":%" PRIu64 ",\"slots\":%" PRIu64 ",\"keys\":%" PRIu64
+            ",\"limits\":[",
+            c.memory, c.slots, sl_slots_calm(c.slots));
+    for (size_t i = 0; i < sluice_policy_limits(policy); i++)
+        if (p->rules[i].strictest.capacity > 0) {
+            json_row(out, &c, sluice_policy_limit_name(policy, i),
+                     sl_reserve_of(c.slots, 0, c.limits));
+            fputc(',', out);
+        }
+    json_row(out, &c, "CL.THROTTLE",
+             sl_reserve_of(c.slots, SL_THROTTLE_SHARE, 0));
+    fputs("]}\n", out);
+    return SL_EXIT_OK;
+}
+
+static int check(struct sl_cli_args *args, const char *path, uint64_t memory)
 {
     struct sluice_policy *policy = NULL;
     struct sluice_problems *problems;
@@ -88,14 +196,19 @@ static int check(struct sl_cli_args *args, const char *path)
 
     if (!err || reported)
         why = NULL;
-    if (args->format == SL_FORMAT_JSON) {
+    if (args->format == SL_FORMAT_JSON && !err &&
+        sl_cli_flag(args, "capacity")) {
+        status = print_capacity_json(args, policy, memory);
+    } else if (args->format == SL_FORMAT_JSON) {
         print_json(args->cli->out, path, err, why, problems);
     } else {
         if (reported)
             sl_out_line(args->cli->err, sluice_problems_text(problems));
         if (why)
             sl_cli_error(args, 0, "%s", why);
-        if (!err && sl_cli_flag(args, "print"))
+        if (!err && sl_cli_flag(args, "capacity"))
+            status = print_capacity(args, policy, memory);
+        else if (!err && sl_cli_flag(args, "print"))
             status = print_text(args, sluice_policy_print(policy));
         else if (!err)
             print_ok(args->cli->out, path, policy,
@@ -121,9 +234,29 @@ static int refuse_print(const struct sl_cli_args *args)
     return SL_EXIT_OK;
 }
 
+/* --memory: 0 if it is not given. */
+static int read_memory(struct sl_cli_args *args, uint64_t *ret)
+{
+    const char *text = sl_cli_flag(args, "memory");
+    struct sl_diag diag = {.sentence = ""};
+
+    *ret = 0;
+    if (!text)
+        return SL_EXIT_OK;
+    if (!sl_cli_flag(args, "capacity"))
+        return sl_cli_misuse(args, "--memory needs --capacity");
+    if (sl_parse_size(sl_str_c(text), ret, &diag))
+        return sl_cli_misuse(args, "--memory: %s", diag.sentence);
+    if (*ret < SL_REGION_MIN || *ret > SL_REGION_MAX)
+        return sl_cli_misuse(
+            args, "--memory must be between 1MiB and 1TiB, not %s", text);
+    return SL_EXIT_OK;
+}
+
 static int run(struct sl_cli_args *args)
 {
     int status = SL_EXIT_OK;
+    uint64_t memory;
 
     if (sl_cli_flag(args, "schema"))
         return print_text(args, sluice_schema_json());
@@ -132,10 +265,10 @@ static int run(struct sl_cli_args *args)
     if (args->word_count == 0)
         return sl_cli_misuse(
             args, "missing policy file; write: sluice check sluice.yaml");
-    if (refuse_print(args))
+    if (refuse_print(args) || read_memory(args, &memory))
         return SL_EXIT_USAGE;
     for (size_t i = 0; i < args->word_count; i++) {
-        int one = check(args, args->words[i]);
+        int one = check(args, args->words[i], memory);
 
         if (one)
             status = one;
@@ -144,10 +277,13 @@ static int run(struct sl_cli_args *args)
 }
 
 static const struct sl_flag flags[] = {
-    {'\0', "print",     NULL, "print the policy with all defaults filled in"},
-    {'\0', "schema",    NULL, "print the JSON Schema of the policy language"},
-    {'\0', "reference", NULL, "print the policy reference in Markdown"      },
-    {'\0', NULL,        NULL, NULL                                          },
+    {'\0', "print",     NULL,   "print the policy with all defaults filled in"},
+    {'\0', "capacity",  NULL,
+     "show how many keys of each limit fit into memory"                       },
+    {'\0', "memory",    "SIZE", "with --capacity: instead of server.memory"   },
+    {'\0', "schema",    NULL,   "print the JSON Schema of the policy language"},
+    {'\0', "reference", NULL,   "print the policy reference in Markdown"      },
+    {'\0', NULL,        NULL,   NULL                                          },
 };
 
 const struct sl_command sl_command_check = {
@@ -161,8 +297,14 @@ const struct sl_command sl_command_check = {
             "--print writes a valid policy with every default and every\n"
             "plan's rates filled in, without secrets.\n"
             "\n"
+            "--capacity shows how many keys of each limit the table holds:\n"
+            "alone, while the other limits are idle; reserved, which other\n"
+            "limits cannot evict; kept, which a flood of keys of another\n"
+            "limit leaves free.\n"
+            "\n"
             "  sluice check sluice.yaml\n"
             "  sluice check --print sluice.yaml\n"
+            "  sluice check --capacity --memory 1GiB sluice.yaml\n"
             "  sluice check -o json sluice.yaml | jq .problems\n"
             "  sluice check --schema > sluice.schema.json\n",
     .words = "file",

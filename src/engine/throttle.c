@@ -26,10 +26,6 @@
 /* No limit of a policy can be called so. */
 #define FAMILY "#throttle"
 
-/* Reserved share of the table, in 1/1000. More slots come from the unreserved
- * rest. */
-#define SHARE 62
-
 /* What a cell can hold as used; see core/bucket.c. */
 #define FULL_MOST ((UINT64_C(1) << 56) - 1)
 
@@ -66,7 +62,7 @@ static int bind(struct sl_throttles *t)
         return 0;
     sl_limit_derive(&limit);
     t->stored = (struct sl_limit_binding){
-        .name = FAMILY, .strictest = limit, .share = SHARE};
+        .name = FAMILY, .strictest = limit, .share = SL_THROTTLE_SHARE};
     if (sl_store_bind(t->engine->store, &t->stored, 1, NULL))
         return SLUICE_EFULL;
     t->bound = true;

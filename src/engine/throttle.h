@@ -22,6 +22,10 @@
 
 struct sl_loop;
 
+/* The part of the table that is kept for these limits, in 1/1000. Beyond it
+ * they use what the limits of the policy leave. */
+#define SL_THROTTLE_SHARE 8
+
 /* Of one thread. */
 struct sl_throttles {
     struct sl_engine *engine;

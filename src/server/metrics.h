@@ -170,7 +170,7 @@ struct sl_metrics_subjects {
 /* Values that are read when /metrics is requested. */
 struct sl_metrics_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
-        table_full;
+        table_forgotten, table_full;
     uint64_t listener_paused;
     uint64_t waiting; /* requests in the wait queue */
     uint64_t holds, hold_places;

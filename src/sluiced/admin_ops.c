@@ -93,6 +93,7 @@ static void read_numbers(struct sl_daemon *daemon, struct sl_metrics_now *ret)
         .table_occupied = table.occupied,
         .table_bytes = table.bytes,
         .table_evicted = table.counted[SL_STAT_EVICTED],
+        .table_forgotten = table.forgotten,
         .table_full = table.counted[SL_STAT_FULL],
         .waiting = sl_queues_count(sl_engine_queues(daemon->engine)),
         .holds = holds.held,

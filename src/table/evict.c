@@ -5,13 +5,15 @@
 
 /* A key takes its first bucket while at most this many of its slots are in use;
  * then the emptier of two. Two of five keeps three quarters of the keys in
- * their first bucket at 70 % fill, where one key in 10,000 finds all its
- * buckets full. */
+ * their first bucket at 70 % fill. */
 #define CONTENT 2
 
-/* Limits may use slots beyond their reserves up to this many sixteenths of all,
- * so that reserved slots are free in any bucket. */
-#define USABLE 13
+/* If the better of the two has this many in use, the third and fourth bucket
+ * are searched too. Then one key in 10,000 finds all its buckets full at 77 %
+ * fill, not at 67 %. */
+#define CROWDED 4
+
+#define SHARE_BITS 32 /* of a share of a capacity */
 
 static uint64_t limit_of(uint64_t tag)
 {
@@ -55,13 +57,20 @@ static bool period_is_over(uint64_t calendar, uint64_t written, sl_ns now)
     return now > (sl_ns)written && now - (sl_ns)written > length;
 }
 
+static uint64_t units_owed(const struct sl_limit *limit, struct sl_cell cell,
+                           sl_ns now)
+{
+    struct sl_answer a = sl_take(limit, cell, 0, now).answer;
+
+    return a.capacity - a.remaining;
+}
+
 enum sl_evict_class sl_evict_class(const struct sl_region *r, uint64_t tag,
                                    struct sl_cell cell, sl_ns now)
 {
     const struct sl_limit_entry *e = sl_region_limit(r, limit_of(tag));
     uint64_t calendar = sl_peek(&e->calendar);
     struct sl_limit limit;
-    struct sl_answer a;
     uint64_t owed;
 
     cell = sl_cell_bare(cell);
@@ -71,8 +80,7 @@ enum sl_evict_class sl_evict_class(const struct sl_region *r, uint64_t tag,
         return period_is_over(calendar, cell.w[0], now) ? SL_EVICT_OWES_NOTHING
                                                         : SL_EVICT_OWES;
     limit = sl_limit_from(e);
-    a = sl_take(&limit, cell, 0, now).answer;
-    owed = a.capacity - a.remaining;
+    owed = units_owed(&limit, cell, now);
     if (owed == 0)
         return SL_EVICT_OWES_NOTHING;
     if (limit.kind == SL_QUOTA || limit.kind == SL_PERMITS ||
@@ -82,40 +90,72 @@ enum sl_evict_class sl_evict_class(const struct sl_region *r, uint64_t tag,
                                              : SL_EVICT_OWES;
 }
 
-/* May this limit use one more slot? */
+/* The share of its capacity that a cell owes, and in *units how much that is.
+ * A bucket's share is measured in its smallest units, so the older of two equal
+ * keys owes less. */
+static uint64_t share_owed(const struct sl_region *r, uint64_t tag,
+                           struct sl_cell cell, sl_ns now, uint64_t *units)
+{
+    const struct sl_limit_entry *e = sl_region_limit(r, limit_of(tag));
+    struct sl_limit limit = sl_limit_from(e);
+    uint64_t whole = sl_peek(&e->capacity), owed;
+
+    cell = sl_cell_bare(cell);
+    owed = *units = units_owed(&limit, cell, now);
+    if (sl_is_bucket(limit.kind)) {
+        owed = sl_units_used(&limit, cell, now);
+        whole *= limit.token;
+    }
+    return whole ? sl_muldiv_down(owed, UINT64_C(1) << SHARE_BITS, whole) : 0;
+}
+
+/* May this limit use one more slot? (R1) */
 static bool may_grow(const struct sl_region *r, uint64_t id)
 {
     const struct sl_limit_entry *e = sl_region_limit(r, id);
     const struct sl_region_head *head = sl_region_head(r);
 
-    return sl_peek(&e->occupied) < sl_peek(&e->reserve) ||
+    return sl_peek(&e->occupied) < sl_peek(&e->kept) ||
            sl_peek(&head->over) <
-               sl_sub_floor(head->buckets * SL_SLOTS / 16 * USABLE,
-                            sl_peek(&head->reserved));
-}
-
-/* May a key of limit `id` replace this one? Yes if it is of the same limit, or
- * of a limit beyond its reserve. */
-static bool may_replace(const struct sl_region *r, uint64_t id, uint64_t tag)
-{
-    const struct sl_limit_entry *e = sl_region_limit(r, limit_of(tag));
-
-    return tag != 0 && (limit_of(tag) == id ||
-                        sl_peek(&e->occupied) > sl_peek(&e->reserve));
+               sl_sub_floor(sl_slots_usable(head->buckets * SL_SLOTS),
+                            sl_peek(&head->kept));
 }
 
 struct wish {
     uint64_t id;                 /* the limit of the key */
     bool grow;                   /* may_grow() */
+    unsigned first;              /* of equal cells, the first from here on */
     const struct sl_slot *taken; /* used by the same change */
     unsigned count;
     sl_ns now;
 };
 
+/* May the key have a slot with `tag`? (R1, R2, R3) */
+static bool may_take(const struct sl_region *r, const struct wish *wish,
+                     uint64_t tag, enum sl_evict_class owes)
+{
+    const struct sl_limit_entry *e = sl_region_limit(r, limit_of(tag));
+
+    if (owes == SL_EVICT_OWES_NOTHING && wish->grow)
+        return true;
+    if (tag == 0 || limit_of(tag) == wish->id)
+        return tag != 0;
+    return sl_peek(&e->occupied) >
+           sl_peek(owes == SL_EVICT_OWES_NOTHING ? &e->kept : &e->reserve);
+}
+
 struct offer {
     unsigned taken; /* slots that owe something */
-    bool free, little;
-    struct sl_free_slot vacancy; /* free, or else owing little */
+    bool free;
+    struct sl_free_slot vacancy;
+};
+
+/* Of cells that owe little, the one that owes least. */
+struct least {
+    bool found;
+    uint64_t share; /* what it owes */
+    unsigned rank;  /* among equal ones of its bucket */
+    struct sl_free_slot vacancy;
 };
 
 static bool is_out(const struct wish *wish, struct sl_slot slot)
@@ -127,46 +167,98 @@ static bool is_out(const struct wish *wish, struct sl_slot slot)
     return false;
 }
 
+/* Reads a slot and says what it owes; SL_EVICT_OWES if it cannot be had. */
+static enum sl_evict_class read_slot(struct sl_intent *intent,
+                                     const struct wish *wish,
+                                     struct sl_free_slot *v)
+{
+    const struct sl_region *r = intent->region;
+
+    v->tag = sl_load(r, sl_tag_at(r, v->slot));
+    if (is_out(wish, v->slot) ||
+        !sl_slot_read(intent, v->slot, v->tag, &v->cell))
+        return SL_EVICT_OWES;
+    return v->tag ? sl_evict_class(r, v->tag, v->cell, wish->now)
+                  : SL_EVICT_OWES_NOTHING;
+}
+
+/* Looks for a slot that owes nothing. */
 static struct offer ask(struct sl_intent *intent, uint64_t bucket,
                         const struct wish *wish)
 {
-    const struct sl_region *r = intent->region;
     struct offer offer = {0};
 
     for (unsigned i = 0; i < SL_SLOTS; i++) {
         struct sl_free_slot v = {
             .slot = {bucket, i}
         };
-        enum sl_evict_class owes = SL_EVICT_OWES_NOTHING;
 
-        v.tag = sl_load(r, sl_tag_at(r, v.slot));
-        if (is_out(wish, v.slot) ||
-            !sl_slot_read(intent, v.slot, v.tag, &v.cell))
-            owes = SL_EVICT_OWES;
-        else if (v.tag != 0)
-            owes = sl_evict_class(r, v.tag, v.cell, wish->now);
-        offer.taken += owes != SL_EVICT_OWES_NOTHING;
-        if (owes == SL_EVICT_OWES || offer.free ||
-            (owes == SL_EVICT_OWES_LITTLE && offer.little) ||
-            (!wish->grow && !may_replace(r, wish->id, v.tag)) ||
-            !sl_slot_is_evictable(intent, v.slot, v.cell))
-            continue;
-        offer.free = owes == SL_EVICT_OWES_NOTHING;
-        offer.little = owes == SL_EVICT_OWES_LITTLE;
-        v.live = offer.little;
-        offer.vacancy = v;
+        if (read_slot(intent, wish, &v) != SL_EVICT_OWES_NOTHING) {
+            offer.taken++;
+        } else if (!offer.free &&
+                   may_take(intent->region, wish, v.tag,
+                            SL_EVICT_OWES_NOTHING) &&
+                   sl_slot_is_evictable(intent, v.slot, v.cell)) {
+            offer.free = true;
+            offer.vacancy = v;
+        }
     }
     return offer;
 }
 
+/* Looks for a slot that owes less than what was found in the buckets before. */
+static void ask_little(struct sl_intent *intent, uint64_t bucket,
+                       unsigned choice, const struct wish *wish,
+                       struct least *least)
+{
+    const struct sl_region *r = intent->region;
+
+    for (unsigned i = 0; i < SL_SLOTS; i++) {
+        unsigned rank = (i + wish->first) % SL_SLOTS;
+        struct sl_free_slot v = {
+            .slot = {bucket, i},
+              .choice = choice
+        };
+        uint64_t share;
+
+        if (read_slot(intent, wish, &v) != SL_EVICT_OWES_LITTLE ||
+            !may_take(r, wish, v.tag, SL_EVICT_OWES_LITTLE) ||
+            !sl_slot_is_evictable(intent, v.slot, v.cell))
+            continue;
+        share = share_owed(r, v.tag, v.cell, wish->now, &v.owed);
+        if (!least->found || share < least->share ||
+            (share == least->share && choice == least->vacancy.choice &&
+             rank < least->rank))
+            *least = (struct least){true, share, rank, v};
+    }
+}
+
+static bool find_little(struct sl_intent *intent, const struct sl_slot_key *key,
+                        const struct wish *wish, struct sl_free_slot *ret)
+{
+    struct least least = {.found = false};
+
+    for (unsigned i = 0; i < SL_CHOICES; i++)
+        ask_little(intent, sl_slot_key_bucket(intent->region, key, i), i, wish,
+                   &least);
+    if (least.found)
+        *ret = least.vacancy;
+    return least.found;
+}
+
 /* The first bucket if it is empty enough, else the emptier of the first two,
- * else the later ones, else a cell that owes little. */
+ * else the emptiest of all, else the cell that owes least. */
 bool sl_evict_find(struct sl_intent *intent, const struct sl_slot_key *key,
                    const struct sl_slot *taken, unsigned count, sl_ns now,
                    struct sl_free_slot *ret)
 {
     uint64_t id = limit_of(key->tag);
-    struct wish wish = {id, may_grow(intent->region, id), taken, count, now};
+    struct wish wish = {id,
+                        may_grow(intent->region, id),
+                        (unsigned)(key->hash.hi >> 56),
+                        taken,
+                        count,
+                        now};
     struct offer o[SL_CHOICES];
     unsigned best = SL_CHOICES;
 
@@ -180,16 +272,15 @@ bool sl_evict_find(struct sl_intent *intent, const struct sl_slot_key *key,
         else if (o[0].free)
             best = 0;
     }
-    for (unsigned i = 2; best == SL_CHOICES && i < SL_CHOICES; i++) {
-        o[i] = ask(intent, sl_slot_key_bucket(intent->region, key, i), &wish);
-        if (o[i].free)
-            best = i;
-    }
-    for (unsigned i = 0; best == SL_CHOICES && i < SL_CHOICES; i++)
-        if (o[i].little)
-            best = i;
+    if (best == SL_CHOICES || o[best].taken >= CROWDED)
+        for (unsigned i = 2; i < SL_CHOICES; i++) {
+            o[i] =
+                ask(intent, sl_slot_key_bucket(intent->region, key, i), &wish);
+            if (o[i].free && (best == SL_CHOICES || o[i].taken < o[best].taken))
+                best = i;
+        }
     if (best == SL_CHOICES)
-        return false;
+        return find_little(intent, key, &wish, ret);
     *ret = o[best].vacancy;
     ret->choice = best;
     return true;
@@ -210,12 +301,12 @@ static void account_one(const struct sl_region *r, uint64_t id, bool more)
 {
     struct sl_limit_entry *e = sl_region_limit(r, id);
     sl_word *over = &sl_region_head(r)->over;
-    uint64_t reserve = sl_peek(&e->reserve);
+    uint64_t kept = sl_peek(&e->kept);
 
     if (more) {
-        if (atomic_fetch_add(&e->occupied, 1) >= reserve)
+        if (atomic_fetch_add(&e->occupied, 1) >= kept)
             atomic_fetch_add(over, 1);
-    } else if (one_less(&e->occupied) > reserve) {
+    } else if (one_less(&e->occupied) > kept) {
         (void)one_less(over);
     }
 }

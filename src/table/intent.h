@@ -127,10 +127,11 @@ struct sl_actor {
     /* Heads of buckets in which cells may be swapped. The last entry is for
      * sl_intent_swap(); 0: none. */
     sl_word swap_in[SL_SWAPS + 1];
-    sl_word claims; /* head of the hold record being filled in; 0: none */
+    sl_word claims;    /* head of the hold record being filled in; 0: none */
+    sl_word forgotten; /* units that evicted cells owed; as stats */
     char pad[4096 - 64 - SL_INTENT_LOCKS * sizeof(struct sl_intent_lock) -
              SL_WRITES * sizeof(struct sl_write) - SL_METRICS * 8 -
-             (SL_SWAPS + 2) * 8];
+             (SL_SWAPS + 3) * 8];
 };
 
 static inline struct sl_actor *sl_region_actor(const struct sl_region *r,
@@ -150,13 +151,25 @@ struct sl_intent {
     unsigned scans; /* searches for dead intents */
 };
 
+/* Adds to a word that only its owner writes. */
+static inline void sl_add_own(sl_word *word, uint64_t more)
+{
+    atomic_store_explicit(
+        word, atomic_load_explicit(word, memory_order_relaxed) + more,
+        memory_order_relaxed);
+}
+
 static inline void sl_count(const struct sl_intent *intent, enum sl_stat stat)
 {
-    sl_word *word = &intent->actor->stats[stat];
+    sl_add_own(&intent->actor->stats[stat], 1);
+}
 
-    atomic_store_explicit(word,
-                          atomic_load_explicit(word, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
+/* Counts an evicted cell that owed `units`. */
+static inline void sl_count_evicted(const struct sl_intent *intent,
+                                    uint64_t units)
+{
+    sl_count(intent, SL_STAT_EVICTED);
+    sl_add_own(&intent->actor->forgotten, units);
 }
 
 static inline bool sl_is_locked(uint64_t word)

@@ -35,8 +35,9 @@ struct sl_limit_binding {
     struct sl_limit strictest; /* smallest count and capacity of all plans. Its
                                 * cells are evicted by these numbers */
     enum sl_on_full on_full;   /* DENY here or of the whole table denies */
-    uint32_t share; /* of the table reserved for it, in 1/1000; 0: an equal
-                     * part of the half for limits that are bound together */
+    uint32_t share; /* of the table reserved and kept for it, in 1/1000; 0: an
+                     * equal part of the half for limits that are bound
+                     * together, of which an eighth is kept; see set.h */
     uint32_t equal_parts; /* how many share that half; 0: 1 */
     unsigned lease; /* percent of a capacity that a loop may lease from a remote
                      * store; 0: none */

@@ -83,6 +83,14 @@ static void lay_out(struct sl_region_head *head, uint64_t size)
     head->buckets = (size - head->buckets_at) / sizeof(struct sl_bucket);
 }
 
+uint64_t sl_region_slots(uint64_t size)
+{
+    struct sl_region_head head;
+
+    lay_out(&head, size);
+    return head.buckets * SL_SLOTS;
+}
+
 /* The magic comes last: without it the region is not initialised. */
 static int make(struct sl_region *r, struct sl_diag *diag)
 {
@@ -539,6 +547,7 @@ static void recover(const struct sl_region *r)
             atomic_store(&e->used, 0);
         /* A limit that is no longer registered keeps only its cells. */
         atomic_store(&e->reserve, 0);
+        atomic_store(&e->kept, 0);
         atomic_store(&e->stale, 1);
     }
     for (uint64_t i = 0; i < SL_ACTORS; i++) {

@@ -131,10 +131,12 @@ struct sl_limit_entry {
     sl_word calendar; /* 0, or 1 + unit with their number above bit 32 */
     sl_word grain;    /* see limit.h */
     sl_word token;
-    sl_word reserve;  /* reserved slots */
+    sl_word reserve;  /* slots that other limits cannot take from it */
     sl_word occupied; /* slots in use */
     sl_word stale;    /* the numbers may be overwritten */
-    sl_word spare[2];
+    sl_word kept;     /* slots that other limits leave free for it; at most
+                       * `reserve` */
+    sl_word spare;
 };
 
 /* Records of holds are in blocks. A block begins with two rows of 128 bytes:
@@ -178,8 +180,8 @@ struct sl_region_head {
                        * with `latest` */
     sl_word sealed;   /* 0, or the checksum of the whole region */
     sl_word has_dead; /* see intent.h: bit 0, below the number of raises */
-    sl_word reserved; /* slots reserved by all limits */
-    sl_word over;     /* slots used beyond the reserves */
+    sl_word kept;     /* slots kept for all limits */
+    sl_word over;     /* slots used beyond those */
     sl_word hand;     /* the next bucket to sweep */
     sl_word named;    /* number of names given, see actor.c */
 
@@ -232,6 +234,9 @@ static inline struct sl_limit_entry *sl_region_limit(const struct sl_region *r,
 
     return (struct sl_limit_entry *)(r->base + head->limits_at) + id;
 }
+
+/* The number of slots in a region of `size` bytes. */
+uint64_t sl_region_slots(uint64_t size);
 
 /* For a file that cannot be used. */
 enum sl_damage { SL_DAMAGE_SET_ASIDE, SL_DAMAGE_REFUSE };

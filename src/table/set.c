@@ -285,7 +285,7 @@ static enum added add_key(struct sl_set *set, struct sl_set_item *item)
     item->generation = first.w[1] >> SL_CELL_W1_BITS;
     item->added = true;
     item->old_tag = v.tag;
-    item->evicts = v.live;
+    item->forgets = v.owed;
     return ADDED;
 }
 
@@ -330,8 +330,8 @@ static void count_added(const struct sl_set *set)
             continue;
         sl_account(set->intent->region, item->old_tag, item->key.tag);
         sl_count(set->intent, SL_STAT_INSERTED);
-        if (item->evicts)
-            sl_count(set->intent, SL_STAT_EVICTED);
+        if (item->forgets > 0)
+            sl_count_evicted(set->intent, item->forgets);
     }
 }
 

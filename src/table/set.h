@@ -68,8 +68,8 @@ struct sl_set_item {
     bool found;          /* the key has a slot */
     bool untracked;      /* no room for it: on_full decides */
     bool added;          /* it gets a slot in this change */
-    bool evicts;         /* added: from a cell with usage */
     unsigned waited;     /* RESET: for swaps of other threads, see set.c */
+    uint64_t forgets;    /* added: units that the evicted cell owed */
     uint64_t generation; /* added: of its slot */
     uint64_t refunds;    /* units refunded to a bucket by this attempt */
     uint64_t counted;    /* the sum over all attempts */
@@ -153,16 +153,30 @@ SL_MUST_USE bool sl_set_decide_one(const struct sl_set *set,
  * nothing, and is then free. A new key looks through its four buckets and takes
  *
  *   1. an empty slot, or a cell that owes nothing;
- *   2. else a cell that owes at most a quarter of its capacity. Its usage is
- *      lost, and counted in SL_STAT_EVICTED;
+ *   2. else, of the cells that owe at most a quarter of their capacity, the one
+ *      that owes the smallest share. Its usage is lost, and counted in
+ *      SL_STAT_EVICTED and `forgotten`;
  *   3. else nothing: `on_full` decides.
  *
  * Drained cells, quotas, levels and permits are never evicted while they count,
- * so a flood of keys cannot remove a key that is being limited.
+ * so a flood of keys cannot remove a key that is being limited. A key that asks
+ * again while a flood passes owes more than the keys of the flood, and stays.
  *
- * Each limit has reserved slots. Beyond them it shares the rest of the table
- * with the others. When the rest is used up, a limit beyond its reserve may
- * only replace cells.
+ * Each limit has a reserve: slots that other limits cannot take from it. The
+ * slots of an idle reserve are lent. They come back from cells that owe little.
+ * Cells that owe more cannot be evicted, so some slots of each reserve are
+ * kept: other limits leave them free. At most 14 of 16 slots are used, because
+ * a key must find a slot in one of its four buckets.
+ *
+ * Invariants. (test/prop/reserve.c checks them, without concurrent changes.)
+ *   (R1) Slots in use beyond what is kept, plus what is kept, are at most the
+ *        usable slots: a limit below its kept slots may always add a key.
+ *   (R2) A cell that owes something goes to a key of another limit only if its
+ *        own limit uses more than its reserve.
+ *   (R3) A cell that owes nothing goes to a key of another limit if that limit
+ *        may grow, or if its own limit uses more than what is kept for it.
+ *   (R4) A new key is refused a slot only if none of its four buckets has a
+ *        slot that (R1) to (R3) allow.
  */
 
 enum sl_evict_class {
@@ -183,7 +197,7 @@ struct sl_free_slot {
     struct sl_slot slot;
     uint64_t tag;        /* present; 0: empty */
     struct sl_cell cell; /* present, with generation */
-    bool live;           /* it owes something */
+    uint64_t owed;       /* units that it owes */
     unsigned choice;     /* of the key's buckets */
 };
 

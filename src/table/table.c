@@ -11,6 +11,8 @@
 #define BATCH SL_SWAPS    /* parts whose memory is fetched together */
 #define RUN   (BATCH / 2) /* parts hashed before their lines are prefetched */
 
+#define KEPT_PART 8 /* of a default reserve: one in so many slots is kept */
+
 /* The change of usage by a charge or a refund. */
 static int64_t delta_of(const struct sl_part *part)
 {
@@ -431,10 +433,13 @@ void sl_table_stats(struct sl_table *table, struct sl_table_stats *ret)
                                    .bytes = head->size};
     for (uint64_t i = 0; i < SL_LIMITS; i++)
         ret->occupied += atomic_load(&sl_region_limit(r, i)->occupied);
-    for (uint64_t i = 0; i < SL_ACTORS; i++)
+    for (uint64_t i = 0; i < SL_ACTORS; i++) {
+        const struct sl_actor *actor = sl_region_actor(r, i);
+
         for (unsigned s = 0; s < SL_METRICS; s++)
-            ret->counted[s] += atomic_load_explicit(
-                &sl_region_actor(r, i)->stats[s], memory_order_relaxed);
+            ret->counted[s] += sl_peek(&actor->stats[s]);
+        ret->forgotten += sl_peek(&actor->forgotten);
+    }
 }
 
 void sl_table_visit(struct sl_table *table, sl_table_visit_f *visit, void *ctx)
@@ -569,36 +574,48 @@ static int add_entry(const struct sl_region *r, struct sl_limit_binding *l)
     return 0;
 }
 
-/* Sums up what all limits have reserved, and what they use beyond it. */
+/* Sums up what is kept for all limits, and what they use beyond it. */
 static void sum_up(const struct sl_region *r)
 {
     struct sl_region_head *head = sl_region_head(r);
-    uint64_t reserved = 0, over = 0;
+    uint64_t all = 0, over = 0;
 
     for (uint64_t id = 0; id < SL_LIMITS; id++) {
         const struct sl_limit_entry *e = sl_region_limit(r, id);
-        uint64_t reserve = atomic_load(&e->reserve);
+        uint64_t kept = atomic_load(&e->kept);
 
         if (atomic_load(&e->used) != 1)
             continue;
-        reserved += reserve;
-        over += sl_sub_floor(atomic_load(&e->occupied), reserve);
+        all += kept;
+        over += sl_sub_floor(atomic_load(&e->occupied), kept);
     }
-    atomic_store(&head->reserved, reserved);
+    atomic_store(&head->kept, all);
     atomic_store(&head->over, over);
+}
+
+struct sl_reserve sl_reserve_of(uint64_t slots, uint32_t share,
+                                uint32_t equal_parts)
+{
+    uint64_t reserve = slots / 2 / (equal_parts ? equal_parts : 1);
+
+    if (share) {
+        reserve = sl_muldiv_down(slots, share, 1000);
+        return (struct sl_reserve){reserve, reserve};
+    }
+    return (struct sl_reserve){reserve, reserve / KEPT_PART};
 }
 
 int sl_table_add_limit(struct sl_table *table, struct sl_limit_binding *l)
 {
     const struct sl_region *r = &table->region;
-    uint64_t slots = sl_region_head(r)->buckets * SL_SLOTS;
+    struct sl_reserve reserve = sl_reserve_of(
+        sl_region_head(r)->buckets * SL_SLOTS, l->share, l->equal_parts);
     int err = add_entry(r, l);
 
     if (err)
         return err;
-    atomic_store(&sl_region_limit(r, l->id)->reserve,
-                 l->share ? sl_muldiv_down(slots, l->share, 1000)
-                          : slots / 2 / (l->equal_parts ? l->equal_parts : 1));
+    atomic_store(&sl_region_limit(r, l->id)->reserve, reserve.slots);
+    atomic_store(&sl_region_limit(r, l->id)->kept, reserve.kept);
     sum_up(r);
     return 0;
 }

@@ -46,6 +46,29 @@ void sl_table_init(struct sl_table *table, const struct sl_region *region,
                    enum sl_on_full on_full);
 void sl_table_done(struct sl_table *table);
 
+/* Slots that other limits cannot take from a limit, and how many of them they
+ * leave free. */
+struct sl_reserve {
+    uint64_t slots, kept;
+};
+
+/* Of `slots`, how many limits may use together. */
+static inline uint64_t sl_slots_usable(uint64_t slots)
+{
+    return slots / 16 * 14;
+}
+
+/* Of `slots`, how many keys can be added until one in 10,000 has found its four
+ * buckets full (measured; test/unit/table/evict.c). */
+static inline uint64_t sl_slots_calm(uint64_t slots)
+{
+    return slots / 100 * 82;
+}
+
+/* The reserve of a limit; `share` and `equal_parts` as in its binding. */
+struct sl_reserve sl_reserve_of(uint64_t slots, uint32_t share,
+                                uint32_t equal_parts);
+
 /* Registers a limit or changes its numbers. SLUICE_EFULL: too many limits. */
 SL_MUST_USE int sl_table_add_limit(struct sl_table *table,
                                    struct sl_limit_binding *binding);
@@ -116,8 +139,9 @@ void sl_table_batch(struct sl_table *table, struct sl_part *const *parts,
 struct sl_table_stats {
     uint64_t counted[SL_METRICS];
     uint64_t slots;
-    uint64_t occupied; /* slots with a key */
-    uint64_t bytes;    /* of the region */
+    uint64_t occupied;  /* slots with a key */
+    uint64_t bytes;     /* of the region */
+    uint64_t forgotten; /* units that evicted cells owed */
 };
 
 void sl_table_stats(struct sl_table *table, struct sl_table_stats *ret);

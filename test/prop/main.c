@@ -21,7 +21,8 @@ static const struct property *const properties[] = {
     &prop_interval,      &prop_ip,     &prop_journal,  &prop_key,
     &prop_repeats,       &prop_leased, &prop_combined, &prop_leases,
     &prop_permits,       &prop_policy, &prop_quota,    &prop_render,
-    &prop_route,         &prop_sketch, &prop_sliding,  &prop_throttle,
+    &prop_reserve,       &prop_route,  &prop_sketch,   &prop_sliding,
+    &prop_throttle,
 };
 
 struct run {

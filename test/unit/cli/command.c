@@ -74,7 +74,8 @@ TEST(completion)
 {
     CASE("completion knows commands, flags and outputs");
     prints(0, "completion bash", "complete -F _sluice sluice");
-    CHECK_OUT("--print --schema --reference --output -o --help -h");
+    CHECK_OUT("--print --capacity --memory --schema --reference --output -o "
+              "--help -h");
     CHECK_OUT("formats=\"table json tap\"");
     prints(0, "completion zsh", "#compdef sluice");
     CHECK_OUT("'check:Validate policy files'");

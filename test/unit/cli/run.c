@@ -17,6 +17,24 @@ static const char bad[] = "sluice: 1\n"
                           "limts: {}\n"
                           "default: []\n";
 
+static void test_capacity(void)
+{
+    CASE("keys that fit");
+    prints_in(good, 0, "check --capacity -",
+              "67108864 bytes have 2390685 slots. With more than 1960292 keys");
+    CHECK_OUT("\nLIMIT ");
+    CHECK_OUT("\nCL.THROTTLE  ");
+    prints_in(good, 0, "check --capacity --memory 1GiB -o json -",
+              "{\"memory\":1073741824,\"slots\":38634345,\"keys\":31680126,"
+              "\"limits\":[{\"name\":\"api\",\"alone\":");
+    reports(2, "check --memory 1GiB " POLICY, "--memory needs --capacity");
+    reports(2, "check --capacity --memory 1kB " POLICY,
+            "--memory must be between 1MiB and 1TiB, not 1kB");
+    reports(2, "check --capacity --memory x " POLICY, "--memory: ");
+    ends_in(bad, 3, "check --capacity -");
+    CHECK_STR(sent_out, "");
+}
+
 static void test_check(void)
 {
     CASE("a policy that is right");
@@ -359,6 +377,7 @@ int main(void)
 {
     test_colours();
     test_check();
+    test_capacity();
     test_explain();
     test_explain_slips();
     test_flows();

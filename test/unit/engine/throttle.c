@@ -127,9 +127,36 @@ static void check_full(void)
     rig_close(&rig);
 }
 
+/* The limits of the policy are idle: their reserves are lent. */
+static void check_room(void)
+{
+    struct sl_throttles all;
+    struct rig rig;
+    struct sl_table_stats stats;
+    unsigned tracked = 0;
+    char key[16];
+
+    CASE("keys may use four fifths of the table beside an idle policy");
+    rig_open(&rig, policy);
+    sl_throttles_init(&all, rig.engine, NULL);
+    sl_table_stats(sl_memory_table(rig.engine->store), &stats);
+    for (unsigned i = 0; i < stats.slots; i++) {
+        struct sl_throttle t, *one = &t;
+
+        snprintf(key, sizeof(key), "%u", i);
+        t = question(key, 3);
+        sl_throttle_take(&all, &one, 1);
+        tracked += !t.part.untracked;
+    }
+    printf("# %u of %" PRIu64 "\n", tracked, stats.slots);
+    CHECK(tracked >= stats.slots * 8 / 10);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     check_bounds();
+    check_room();
     check_reset();
     check_full();
     return CHECK_DONE();
