@@ -18,6 +18,7 @@ guide=$(realpath "$4")
 # shellcheck source=test/support/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 trap 'end_gently; end_all; rm -rf "$folder"' EXIT
+policy=/etc/sluice/sluice.yaml
 proxy='' site='' app='' app_pid='' sluiced_pid='' command=()
 
 # Proxies have children, which they stop themselves when they are asked to.
@@ -66,14 +67,15 @@ start_app() {
     app=127.0.0.1:$(<port)
 }
 
-# The first time on a free port; from then on, on the same.
+# The first time on a free port; from then on, on the same: start_sluiced [STORE]
 start_sluiced() {
-    block /etc/sluice/sluice.yaml | sed \
+    block "$policy" | sed \
         "s/forward_auth: original/forward_auth: $family/" >sluice.yaml
+    [[ -s sluice.yaml ]] || every_policy >sluice.yaml
     SLUICE_LISTEN_GRPC=off launch "$sluiced_test" -c sluice.yaml --clock=virtual \
         --listen-http "${http:-127.0.0.1:0}" --listen-admin 127.0.0.1:0 \
         --listen-resp off \
-        --store memory: --log-format json
+        --store "${1-memory:}" --log-format json
     started || give_up 'sluiced does not start' "$log"
     sluiced_pid=$pid
 }
@@ -394,6 +396,143 @@ story_closed() {
     check 'sluiced is started again: requests pass' answers 200
 }
 
+# A policy with every kind of answer. The proxies do not pass on a user.
+every_policy() {
+    cat <<EOT
+sluice: 1
+identity: { anonymous: [ip], trusted_proxies: [127.0.0.1, "::1"] }
+limits:
+  one: { kind: fixed-window, per: ip, rate: 1/hour, deny: { message: "One per hour, {id}." } }
+  paid: { kind: quota, per: ip, rate: 1/day, deny: { status: 402, code: PAY_UP, message: "Pay." } }
+  large: { kind: fixed-window, per: ip, rate: 1/hour, deny: { status: 413, code: TOO_LARGE, message: "Less." } }
+  many: { kind: fixed-window, per: ip, rate: 100/hour, on_store_failure: allow }
+  strict: { kind: fixed-window, per: ip, rate: 100/hour, on_store_failure: deny }
+features: { shop: { enabled: false, message: "Closed today.", retry_after: 60s } }
+routes:
+  - { match: /one/**, limits: [one] }
+  - { match: /paid, limits: [paid] }
+  - { match: /large, limits: [large] }
+  - { match: /free/**, limits: [] }
+  - { match: /plain, headers: [x-ratelimit], limits: [many] }
+  - { match: /many/**, limits: [many] }
+  - { match: /strict, limits: [strict] }
+  - { match: /known, anonymous: deny, limits: [many] }
+  - { match: /admin, roles: [admin], limits: [many] }
+  - { match: /alone, guard: "alone:{ip}", limits: [many] }
+  - { match: /shop, feature: shop, limits: [many] }
+default: []
+errors:
+  rate_limited: { body: { error: "{message}", wait: "{retry_after}" } }
+server: { forward_auth: $family }
+EOT
+}
+
+# denied PATH STATUS TEXT WORD...: is the answer the policy's own?
+denied() {
+    local before
+
+    before=$(seen)
+    ask_as 127.0.0.2 "$1" "${@:4}"
+    check "$2 by $1" answers "$2"
+    check 'with the body of the policy' has "$out" "$3"
+    check 'and not of the app' test "$(seen)" = "$before"
+    ask_as 127.0.0.2 "$1" -I
+    check 'HEAD too' answers "$2"
+}
+
+# passes PATH WORD...: does the app answer?
+passes() {
+    ask_as 127.0.0.2 "$@"
+    check "$1 passes" answers 200
+    check 'to the app' has "$out" " $1 "
+}
+
+# Both lists reach the client: the app's, and that of the verdict.
+exposes() {
+    local all
+
+    all=$(field Access-Control-Expose-Headers)
+    has "$all" X-App && has "$all" "$1"
+}
+
+story_answers() {
+    stop_sluiced
+    policy=none
+    start_sluiced
+    passes /free/x
+    check 'unlimited: no limit is told' \
+        test -z "$(field RateLimit)$(field X-RateLimit-Limit)"
+    passes /free/x -d 'some words'
+    ask_as 127.0.0.2 /free/x -I
+    check 'unlimited: HEAD' answers 200
+    passes /many/x
+    check 'limited' shows X-RateLimit-Limit 100
+    check 'the headers for scripts are those of both' exposes RateLimit-Policy
+    passes /plain
+    check 'x-ratelimit only: the limit' shows X-RateLimit-Limit 100
+    check 'and nothing else' test -z "$(field RateLimit)$(field RateLimit-Policy)"
+    passes /one/x
+    denied /one/x 429 '{"error":"One per hour, 127.0.0.2.","wait":3600}'
+    ask_as 127.0.0.2 /one/x
+    check 'with the type of the body' shows Content-Type application/json
+    check 'and the time' shows Retry-After 3600
+    passes /paid
+    denied /paid 402 '"code":"PAY_UP"'
+    passes /large
+    denied /large 413 '{"error":"Less."'
+    denied /known 401 '"status":401'
+    ask_as 127.0.0.2 /known
+    check '401 has a challenge' shows WWW-Authenticate Bearer
+    denied /admin 403 '"status":403'
+    passes /alone
+    denied /alone 409 '"code":"CONFLICT"'
+    denied /shop 503 '"detail":"Closed today."'
+    ask_as 127.0.0.2 /shop
+    check '503 has a time' shows Retry-After 60
+}
+
+story_megabyte() {
+    head -c 1048576 /dev/zero | tr '\0' x >megabyte
+    ask_as 127.0.0.2 /free/x -H Expect: --data-binary @megabyte
+    check 'a megabyte passes' answers 200
+    check 'whole' test "${#out}" = $((1048576 + 13))
+    ask_as 127.0.0.2 /many/x -H Expect: --data-binary @megabyte
+    check 'also where a limit counts' test "${#out}" = $((1048576 + 13))
+    ask_as 127.0.0.2 /one/x -H Expect: --data-binary @megabyte
+    check 'or is denied' answers 429
+}
+
+# websocket PATH: the status, and the word that came back.
+websocket() {
+    python3 "$here/websocket.py" "${site%:*}" "${site##*:}" "$1" 127.0.0.2
+}
+
+story_websockets() {
+    check 'a websocket passes' test "$(websocket /free/ws)" = '101 hello'
+    check 'where a limit counts, too' test "$(websocket /many/ws)" = '101 hello'
+    check 'or is denied' test "$(websocket /one/ws)" = '429'
+}
+
+story_degraded() {
+    stop_sluiced
+    start_sluiced redis://127.0.0.1:1
+    passes /many/x
+    check 'degraded: that is told' shows X-Sluice-Degraded store
+    check 'without numbers' test -z "$(field X-RateLimit-Limit)"
+    denied /strict 503 '"status":503'
+    stop_sluiced
+    policy=/etc/sluice/sluice.yaml
+    start_sluiced
+}
+
+# As after story_denied: the client has nothing left.
+spend_all() {
+    for _ in {1..6}; do
+        ask_as 127.0.0.2 /api/hello
+    done
+    check 'nothing is left' answers 429
+}
+
 # ---- all of them ----
 
 # all_stories NAME: of a proxy that has one recipe, open and closed.
@@ -407,6 +546,11 @@ all_stories() {
     story_pretends
     story_pads
     story_misunderstood
+    story_answers
+    story_megabyte
+    story_websockets
+    story_degraded
+    spend_all
     story_open
     end_proxy
 

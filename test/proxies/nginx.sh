@@ -112,6 +112,11 @@ story_pads
 refused 'our own location' /_sluice
 story_cache
 story_misunderstood
+story_answers
+story_megabyte
+story_websockets
+story_degraded
+spend_all
 story_open
 story_own_403 "$folder/open"
 end_proxy

@@ -51,6 +51,7 @@ struct auth_options {
     bool has_cost;
     uint64_t cost;
     int deny_status; /* 0: the status of the verdict */
+    bool body;       /* the body of a denial is in a header, too */
 };
 
 /* Returns the index of the name in the family, or MEMBERS. */
@@ -153,7 +154,7 @@ static void from_path(const struct sl_http_call *call, struct sl_request *req)
         req->path = SL_STR("/");
 }
 
-/* ---- the query of /v1/auth: ?deny_status=403&cost=5 ----
+/* ---- the query of /v1/auth: ?deny_status=403&cost=5&body=header ----
  *
  * The operator of the proxy writes it. But some proxies append the client's
  * query to our path (Caddy does, unless its `uri` ends in a question mark). A
@@ -283,15 +284,45 @@ static bool read_cost(struct sl_http_call *call, const struct pair *pair,
                   "must be a whole number from 0 to 9007199254740991");
 }
 
+static bool read_place(struct sl_http_call *call, const struct pair *pair,
+                       struct auth_options *ret)
+{
+    if (ret->body)
+        return refuse(call, pair, "is given twice");
+    ret->body = is_same(pair->value, SL_STR("header"));
+    return ret->body || refuse(call, pair, "must be `header`");
+}
+
+static const struct option {
+    const char *name;
+    bool (*read)(struct sl_http_call *call, const struct pair *pair,
+                 struct auth_options *ret);
+} all_options[] = {
+    {"deny_status", read_status},
+    {"cost",        read_cost  },
+    {"body",        read_place },
+};
+
+/* Returns the option of that name, or NULL. */
+static const struct option *find_option(struct sl_str name)
+{
+    for (size_t i = 0; i < SL_LEN(all_options); i++)
+        if (is_same(name, sl_str_c(all_options[i].name)))
+            return &all_options[i];
+    return NULL;
+}
+
 static bool refuse_unknown(struct sl_http_call *call, struct sl_str name)
 {
-    static const char *const names[] = {"deny_status", "cost"};
+    const char *names[SL_LEN(all_options)];
 
+    for (size_t i = 0; i < SL_LEN(names); i++)
+        names[i] = all_options[i].name;
     return sl_http_refuse(call, 400, "BAD_QUERY",
                           "unknown option \"%.*s\" of /v1/auth%s",
                           SL_STR_ARG(name),
                           sl_hint_of(sl_str_nearest(name, names, SL_LEN(names)),
-                                     "; valid are deny_status and cost")
+                                     "; valid are deny_status, cost and body")
                               .text);
 }
 
@@ -304,8 +335,8 @@ static bool read_options(struct sl_http_call *call, struct sl_str uri,
 
     *ret = (struct auth_options){.cost = 0};
     while (cut_pair(&query, &pair)) {
-        bool is_cost = is_same(pair.name, SL_STR("cost")), shared;
-        bool option = is_cost || is_same(pair.name, SL_STR("deny_status"));
+        const struct option *option = find_option(pair.name);
+        bool shared;
 
         if (!option && (pair.name.len == 0 || foreign++ >= FOREIGN_MOST))
             continue;
@@ -314,7 +345,7 @@ static bool read_options(struct sl_http_call *call, struct sl_str uri,
             return refuse(call, &pair,
                           "is in the client's query as well, so its source is "
                           "not clear; let the proxy send only its own query");
-        if (option && !(is_cost ? read_cost : read_status)(call, &pair, ret))
+        if (option && !option->read(call, &pair, ret))
             return false;
         if (!option && !shared)
             return refuse_unknown(call, pair.name);
@@ -423,11 +454,31 @@ static bool is_challenge(const struct sl_rendered *rendered)
     return false;
 }
 
+/* The largest header with a body. Proxies have small buffers for headers. */
+#define BODY_LETTERS ((size_t)8 << 10)
+
+/* Put the body into headers, for /v1/deny. A larger one is left out. */
+static void add_body(struct sl_http_call *call,
+                     const struct sl_rendered *rendered)
+{
+    size_t len = SL_BASE64_LETTERS(rendered->body.len);
+    char *text = NULL;
+
+    if (len > 0 && len <= BODY_LETTERS)
+        text = sl_arena_take(&call->arena, len);
+    if (!text)
+        return;
+    sl_base64_encode(rendered->body, text);
+    sl_http_field(call, SL_STR("X-Sluice-Type"), rendered->content_type);
+    sl_http_field(call, SL_STR("X-Sluice-Body"), (struct sl_str){text, len});
+}
+
 static void answer(struct sl_http_call *call,
-                   const struct sl_rendered *rendered, int deny_status)
+                   const struct sl_rendered *rendered,
+                   const struct auth_options *options)
 {
     const struct sl_decision *d = &call->check.decision;
-    int status = deny_status ? deny_status : rendered->status;
+    int status = options->deny_status ? options->deny_status : rendered->status;
 
     if (d->allowed) {
         sl_http_show(call, 200, rendered);
@@ -439,7 +490,10 @@ static void answer(struct sl_http_call *call,
                   status_text(call, rendered->status));
     if (d->code.len > 0)
         sl_http_field(call, SL_STR("X-Sluice-Code"), d->code);
-    if (status == 401 && !is_challenge(rendered))
+    if (options->body)
+        add_body(call, rendered);
+    if ((status == 401 || (rendered->status == 401 && options->body)) &&
+        !is_challenge(rendered))
         sl_http_field(call, SL_STR("WWW-Authenticate"), SL_STR("Bearer"));
 }
 
@@ -468,7 +522,7 @@ static void on_decided(struct sl_check *check)
     struct sl_rendered rendered;
 
     if (sl_http_decided(asked->call, &rendered))
-        answer(asked->call, &rendered, asked->options.deny_status);
+        answer(asked->call, &rendered, &asked->options);
     sl_http_resume_finish(asked->call);
 }
 
@@ -511,7 +565,8 @@ void sl_http_auth(struct sl_http_call *call)
  *
  * nginx drops the body of a denied sub-request and keeps its headers in
  * variables. Its error page sends them here as X-Sluice-... and gets a complete
- * answer for the client. Nothing is checked or spent. Invalid values are left
+ * answer for the client, with the body of the verdict if that was put into a
+ * header (?body=header). Nothing is checked or spent. Invalid values are left
  * out.
  */
 
@@ -555,6 +610,17 @@ static bool is_code(struct sl_str value)
     return value.len > 0 && value.len <= 64;
 }
 
+static bool is_type(struct sl_str value)
+{
+    return sl_str_eq(value, SL_STR("application/json")) ||
+           sl_str_eq(value, SL_STR("application/problem+json"));
+}
+
+static bool is_body(struct sl_str value)
+{
+    return value.len > 0 && value.len <= BODY_LETTERS;
+}
+
 static const struct told {
     const char *name; /* of the field in the request */
     struct sl_str as; /* of the field in the answer */
@@ -568,6 +634,7 @@ static const struct told {
     {"x-sluice-quota-remaining",  {"X-Org-Quota-Remaining", 21}, is_number},
     {"x-sluice-retry-after",      {"Retry-After", 11},           is_number},
     {"x-sluice-request-id",       {"X-Request-Id", 12},          is_id    },
+    {"x-sluice-degraded",         {"X-Sluice-Degraded", 17},     is_id    },
 };
 
 static struct sl_str check(const struct sl_http_call *call, const char *name,
@@ -667,6 +734,7 @@ static void add_exposed(struct sl_http_call *call, unsigned count)
 
 static void add_fields(struct sl_http_call *call)
 {
+    struct sl_str challenge = check(call, "x-sluice-challenge", is_line);
     unsigned count;
 
     for (size_t i = 0; i < SL_LEN(told); i++) {
@@ -678,14 +746,41 @@ static void add_fields(struct sl_http_call *call)
     count = call->field_count;
     sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-store"));
     add_exposed(call, count);
+    if (challenge.len > 0)
+        sl_http_field(call, SL_STR("WWW-Authenticate"), challenge);
+}
+
+/* The body of the verdict, if the request has it. */
+static bool decode_body(struct sl_http_call *call, struct sl_str *ret)
+{
+    struct sl_str text = check(call, "x-sluice-body", is_body);
+    uint8_t *bytes = NULL;
+    size_t len;
+
+    if (text.len > 0)
+        bytes = sl_arena_take(&call->arena, SL_BASE64_BYTES(text.len) + 1);
+    if (!bytes || !sl_base64_decode(text, bytes, &len))
+        return false;
+    *ret = (struct sl_str){(const char *)bytes, len};
+    return true;
+}
+
+static int render_denial(struct sl_http_call *call, int status)
+{
+    struct words words = words_of(status);
+    struct sl_str code = check(call, "x-sluice-code", is_code);
+
+    if (code.len == 0)
+        code = sl_str_c(words.code);
+    return write_body(&call->text, &words, code,
+                      check(call, "x-sluice-retry-after", is_number),
+                      check(call, "x-sluice-request-id", is_id));
 }
 
 void sl_http_deny(struct sl_http_call *call)
 {
     int status = ask_status(call);
-    struct words words = words_of(status);
-    struct sl_str code = check(call, "x-sluice-code", is_code);
-    struct sl_buf *out = &call->text;
+    struct sl_str type = check(call, "x-sluice-type", is_type), body;
 
     if (!call->trusted) {
         sl_http_refuse(call, 403, "UNTRUSTED_PEER",
@@ -693,15 +788,14 @@ void sl_http_deny(struct sl_http_call *call)
                        "to identity: trusted_proxies in the policy");
         return;
     }
-    if (code.len == 0)
-        code = sl_str_c(words.code);
-    if (write_body(out, &words, code,
-                   check(call, "x-sluice-retry-after", is_number),
-                   check(call, "x-sluice-request-id", is_id))) {
-        sl_http_no_memory(call);
-        return;
+    if (type.len == 0 || !decode_body(call, &body)) {
+        if (render_denial(call, status)) {
+            sl_http_no_memory(call);
+            return;
+        }
+        type = SL_STR("application/problem+json");
+        body = sl_buf_str(&call->text);
     }
     add_fields(call);
-    sl_http_answer(call, status, SL_STR("application/problem+json"),
-                   sl_buf_str(out));
+    sl_http_answer(call, status, type, body);
 }
