@@ -262,7 +262,7 @@ static bool check_route(struct sl_check *c, const struct sl_route *route)
 
 /* ---- the limits ---- */
 
-static int show(struct sl_check *c, const struct sl_rule *const *rules,
+static int show(struct sl_check *c, const struct sl_rule_cost *rules,
                 unsigned count)
 {
     int err = c->no_memory ? SLUICE_ENOMEM : sl_parts_add(c, rules, count);
@@ -286,6 +286,9 @@ static int add_named_limit(struct sl_check *c)
     struct sl_decision *d = &c->decision;
     int index = sl_policy_rule(d->policy, c->request->limit);
     const struct sl_rule *rule = &d->policy->rules[index < 0 ? 0 : index];
+    struct sl_rule_cost usual = {
+        rule, rule->cost, {"", 0}
+    };
 
     if (index < 0)
         return sl_diag_error(&c->diag, SLUICE_ENOENT,
@@ -300,24 +303,31 @@ static int add_named_limit(struct sl_check *c)
     }
     if (c->request->idempotency_key.len > 0)
         sl_idempotency_claim(c, NULL);
-    return d->reason == SL_REASON_NONE ? show(c, &rule, 1) : 0;
+    return d->reason == SL_REASON_NONE ? show(c, &usual, 1) : 0;
 }
 
-/* Adds the rules of a route to `rules`, each once. False if they are too many
- * for one set. */
-static bool add_rules(const struct sl_route *route,
-                      const struct sl_rule *rules[SL_PARTS], unsigned *count)
+/* Adds the rules of a route to `rules`, each once and with its highest cost.
+ * False if they are too many for one set. */
+static bool add_rules(struct sl_check *c, const struct sl_route *route,
+                      struct sl_rule_cost rules[SL_PARTS], unsigned *count)
 {
     for (unsigned i = 0; i < route->rule_count; i++) {
-        bool known = false;
+        const struct sl_rule *rule = route->rules[i];
+        struct sl_rule_cost usual = {
+            rule, rule->cost, {"", 0}
+        };
+        unsigned k = 0;
 
-        for (unsigned k = 0; k < *count; k++)
-            known = known || rules[k] == route->rules[i];
-        if (known)
-            continue;
-        if (*count == SL_PARTS)
+        if (route->guards)
+            sl_precheck_cost(c, route->guards, &usual);
+        while (k < *count && rules[k].rule != rule)
+            k++;
+        if (k == SL_PARTS)
             return false;
-        rules[(*count)++] = route->rules[i];
+        if (k == *count)
+            rules[(*count)++] = usual;
+        else if (rules[k].cost < usual.cost)
+            rules[k] = usual;
     }
     return true;
 }
@@ -327,7 +337,7 @@ static bool add_rules(const struct sl_route *route,
 static int add_routes(struct sl_check *c, const struct routes *routes)
 {
     struct sl_decision *d = &c->decision;
-    const struct sl_rule *rules[SL_PARTS];
+    struct sl_rule_cost rules[SL_PARTS];
     unsigned count = 0;
 
     if (!choose_plan(d, &c->caller))
@@ -337,7 +347,7 @@ static int add_routes(struct sl_check *c, const struct routes *routes)
 
         if (!check_route(c, route))
             continue;
-        if (!add_rules(route, rules, &count))
+        if (!add_rules(c, route, rules, &count))
             sl_decision_refuse(d, SL_REASON_PATH);
         c->carry |= route->sign_in == SL_SIGN_IN_CARRY;
         c->cap |= route->sign_in == SL_SIGN_IN_CAP;

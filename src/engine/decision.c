@@ -34,6 +34,7 @@ static const struct {
     [SL_REASON_WEBHOOK] = {401, "UNAUTHORIZED"          },
     [SL_REASON_WEBHOOKS_FULL] = {503, "SERVICE_UNAVAILABLE"   },
     [SL_REASON_REQUIRE] = {400, "BAD_REQUEST"           },
+    [SL_REASON_COST] = {400, "BAD_REQUEST"           },
     [SL_REASON_BACKLOG] = {503, "SERVICE_UNAVAILABLE"   },
     [SL_REASON_RUNNING] = {409, "CONFLICT"              },
     [SL_REASON_REUSED] = {422, "IDEMPOTENCY_KEY_REUSED"},

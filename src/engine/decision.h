@@ -146,6 +146,7 @@ enum sl_reason {
     SL_REASON_WEBHOOK,         /* not valid: 401 */
     SL_REASON_WEBHOOKS_FULL,   /* the replay cache is full: 503 */
     SL_REASON_REQUIRE,         /* a header is out of bounds: 400 */
+    SL_REASON_COST,            /* the cost cannot be read: 400 */
     SL_REASON_BACKLOG,         /* 503 */
     SL_REASON_RUNNING,         /* the same request is running: 409 */
     SL_REASON_REUSED,          /* the key of another request: 422 */
@@ -196,6 +197,7 @@ struct sl_limit_view {
     uint64_t overage_units; /* overage: units of the cost beyond the quota */
     uint64_t used;          /* uncapped: total usage */
     uint64_t cost;
+    struct sl_str cost_from; /* where it was read: "body./max_tokens"; or "" */
     bool on_report; /* takes nothing, and is denied if nothing is left */
     struct sl_answer answer; /* with overage: of the plan's quota */
     bool allowed;
@@ -262,6 +264,7 @@ struct sl_decision {
     enum sl_webhook_fault webhook_fault; /* GOOD also without a check */
     const struct sl_require *require;    /* of REASON_REQUIRE */
     enum sl_want want;                   /* likewise */
+    const struct sl_route_cost *no_cost; /* of REASON_COST */
     bool replayed;                       /* a repeat: answered as before */
 
     struct sl_limit_view

@@ -84,13 +84,19 @@ void sl_decision_who(struct sl_decision *decision, struct sl_caller *caller,
 
 /* ---- parts of a take; parts.c ---- */
 
+/* A limit of a request, and what it costs if the request gives no cost. */
+struct sl_rule_cost {
+    const struct sl_rule *rule;
+    uint64_t cost;
+    struct sl_str from; /* where it was read: "body./max_tokens"; or "" */
+};
+
 /* Adds `count` rules to decision->shown: plan, numbers, key, cost. Sets
  * decision->reason if one of them refuses (no capability, a missing attribute).
  * A rule that another request has met under the same key is not added again.
  * SLUICE_EFULL if they are too many. */
 SL_MUST_USE int sl_parts_add(struct sl_check *check,
-                             const struct sl_rule *const *rules,
-                             unsigned count);
+                             const struct sl_rule_cost *rules, unsigned count);
 
 /* Do all limits and what is carried to them fit one set? */
 bool sl_sign_in_fits(const struct sl_decision *decision);
@@ -333,6 +339,11 @@ SL_MUST_USE bool sl_usage_report_look(struct sl_engine *engine,
 /* False if the request was refused. */
 SL_MUST_USE bool sl_precheck_run(struct sl_check *check,
                                  const struct sl_route *route);
+
+/* Replaces the cost of ret->rule by that of the route, if it has one and the
+ * request gives none. Refuses a request whose cost cannot be read. */
+void sl_precheck_cost(struct sl_check *check, const struct sl_prechecks *guards,
+                      struct sl_rule_cost *ret);
 
 /* `guards` may be NULL. */
 void sl_idempotency_claim(struct sl_check *check,

@@ -23,6 +23,7 @@ static const char *const reasons[] = {
     [SL_REASON_WEBHOOKS_FULL] = "the memory for webhooks is full",
     [SL_REASON_REQUIRE] =
         "a header does not meet the requirements of the route",
+    [SL_REASON_COST] = "the cost cannot be read from the request",
     [SL_REASON_BACKLOG] = "too many jobs are waiting",
     [SL_REASON_RUNNING] = "the same request is already being processed",
     [SL_REASON_REUSED] = "the idempotency key was used for another request",
@@ -192,6 +193,8 @@ static void add_numbers(struct sl_writer *w, const struct sl_decision *d,
         sl_writer_addf(w, ", charged by reports");
     else
         sl_writer_addf(w, ", cost %" PRIu64, shown->cost);
+    if (shown->cost_from.len > 0)
+        sl_writer_addf(w, " (%.*s)", SL_STR_ARG(shown->cost_from));
     sl_writer_addf(w, ", %" PRIu64 " left", a->remaining);
     if (shown->carried > 0)
         sl_writer_addf(w, " (%" PRIu64 " used before signing in)",

@@ -418,6 +418,11 @@ static void write_reason(const struct sl_decision *d, struct sl_writer *w)
                        sl_webhook_fault_sentence(d->webhook_fault));
     else if (d->reason == SL_REASON_REQUIRE)
         write_require(d, w);
+    else if (d->reason == SL_REASON_COST)
+        sl_writer_addf(w,
+                       "The cost is read from \"%.*s\", which must be a whole "
+                       "number.",
+                       SL_STR_ARG(d->no_cost->text));
     else
         say(w, sentences[d->reason]);
     write_retry(sl_decision_retry_in(d), w);

@@ -362,8 +362,9 @@ static int impose(struct sl_limit_view *shown, struct sl_check *c)
     return override(shown, sl_str_c(rate), c, &c->diag);
 }
 
+/* `usual` is the cost of a request that gives none. */
 static uint64_t choose_cost(const struct sl_request *request,
-                            const struct sl_rule *rule)
+                            const struct sl_rule *rule, uint64_t usual)
 {
     for (unsigned i = 0; i < request->cost_count; i++)
         if (sl_str_eq(request->costs[i].limit, rule->name))
@@ -371,8 +372,8 @@ static uint64_t choose_cost(const struct sl_request *request,
     /* A request is one at a time, whatever it costs. */
     if (rule->kind == SL_PERMITS && request->limit.len == 0 &&
         request->cost > 0)
-        return rule->cost;
-    return request->has_cost ? request->cost : rule->cost;
+        return usual;
+    return request->has_cost ? request->cost : usual;
 }
 
 /* Does the request take nothing of the rule, because its usage is reported
@@ -420,7 +421,8 @@ static void raise_ceiling(const struct sl_check *c, struct sl_limit_view *shown)
                  count + more < SL_AMOUNT_MAX ? count + more : SL_AMOUNT_MAX);
 }
 
-static int find_numbers(struct sl_check *c, struct sl_limit_view *shown)
+static int find_numbers(struct sl_check *c, struct sl_limit_view *shown,
+                        const struct sl_rule_cost *usual)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_rule *rule = shown->rule;
@@ -436,7 +438,9 @@ static int find_numbers(struct sl_check *c, struct sl_limit_view *shown)
         limit = &rule->plans[plan];
     }
     shown->on_report = is_on_report(c->request, rule);
-    shown->cost = shown->on_report ? 0 : choose_cost(c->request, rule);
+    shown->cost =
+        shown->on_report ? 0 : choose_cost(c->request, rule, usual->cost);
+    shown->cost_from = usual->from;
     shown->plan = plan;
     shown->plan_name = d->policy->plans.list[plan].name;
     shown->form = limit->form;
@@ -473,11 +477,12 @@ static void refuse_capability(struct sl_decision *d,
         d->by = (int)(shown - d->shown);
 }
 
-static int show(struct sl_check *c, struct sl_limit_view *shown)
+static int show(struct sl_check *c, struct sl_limit_view *shown,
+                const struct sl_rule_cost *usual)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_rule *rule = shown->rule;
-    int err = find_numbers(c, shown);
+    int err = find_numbers(c, shown, usual);
 
     if (err)
         return err;
@@ -530,7 +535,7 @@ static unsigned merge(struct sl_decision *d, unsigned before)
     return last;
 }
 
-static int add_shown(struct sl_check *c, const struct sl_rule *rule,
+static int add_shown(struct sl_check *c, const struct sl_rule_cost *usual,
                      unsigned before)
 {
     struct sl_decision *d = &c->decision;
@@ -543,23 +548,23 @@ static int add_shown(struct sl_check *c, const struct sl_rule *rule,
             "the request matches more than %d limits, the maximum for one take",
             SL_PARTS);
     memset(shown, 0, offsetof(struct sl_limit_view, values));
-    shown->rule = rule;
+    shown->rule = usual->rule;
     d->shown_count++;
-    err = show(c, shown);
+    err = show(c, shown, usual);
     if (!err)
         c->shown |= UINT32_C(1) << merge(d, before);
     return err;
 }
 
-int sl_parts_add(struct sl_check *c, const struct sl_rule *const *rules,
+int sl_parts_add(struct sl_check *c, const struct sl_rule_cost *rules,
                  unsigned count)
 {
     unsigned before = c->decision.shown_count; /* of earlier requests */
     int err = 0;
 
     for (unsigned i = 0; i < count && !err; i++)
-        if (rules[i]->mode != SL_MODE_OFF)
-            err = add_shown(c, rules[i], before);
+        if (rules[i].rule->mode != SL_MODE_OFF)
+            err = add_shown(c, &rules[i], before);
     return err;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/parse.h"
 #include "engine/engine_int.h"
+#include "wire/json.h"
 
 #define RETRY SL_S /* if no better time is known */
 
@@ -159,6 +160,99 @@ static void check_requires(struct sl_check *c,
             continue; /* 400: whether it is too large is not known */
         d->status = require->status;
         d->code = require->code;
+    }
+}
+
+/* ---- cost ---- */
+
+/* The bytes of the body. False if they are not known. */
+static bool find_size(const struct sl_request *request, uint64_t *ret)
+{
+    struct sl_str length = sl_request_single(request, SL_STR("content-length"));
+
+    *ret = request->body.len;
+    if (request->has_body)
+        return true;
+    if (length.len > 0)
+        return !sl_parse_number(length, ret, NULL);
+    return sl_request_header(request, SL_STR("transfer-encoding")).len == 0;
+}
+
+enum cost_read { COST_READ, COST_MISSING, COST_WRONG };
+
+/* The value of a header, or of a member of the body. */
+static struct sl_str find_cost(struct sl_check *c,
+                               const struct sl_route_cost *cost)
+{
+    const struct sl_request *request = c->request;
+    struct sl_str value = {"", 0};
+
+    if (cost->from == SL_COST_FROM_HEADER)
+        return sl_str_trim(sl_request_header(request, cost->source));
+    if (request->has_body && request->body.len <= SL_DEDUPE_BODY &&
+        sl_json_find(request->body, cost->source, &c->decision.arena, &value) ==
+            SL_JSON_FIND_NO_MEMORY)
+        c->no_memory = true;
+    return value;
+}
+
+/* A cost is at least 1: 0 would pass also if nothing is left. */
+static enum cost_read read_cost(struct sl_check *c,
+                                const struct sl_route_cost *cost, uint64_t *ret)
+{
+    struct sl_str value;
+    uint64_t number;
+
+    if (cost->from == SL_COST_FROM_POLICY) {
+        *ret = cost->number;
+        return COST_READ;
+    }
+    if (cost->from == SL_COST_FROM_SIZE) {
+        if (!find_size(c->request, &number))
+            return COST_MISSING;
+        number = number / cost->bytes + (number % cost->bytes > 0);
+    } else {
+        value = find_cost(c, cost);
+        if (value.len == 0)
+            return COST_MISSING;
+        if (sl_parse_number(value, &number, NULL))
+            return COST_WRONG;
+    }
+    *ret = number == 0 ? 1 : number < SL_AMOUNT_MAX ? number : SL_AMOUNT_MAX;
+    return COST_READ;
+}
+
+static bool gives_cost(const struct sl_request *request,
+                       const struct sl_rule *rule)
+{
+    for (unsigned i = 0; i < request->cost_count; i++)
+        if (sl_str_eq(request->costs[i].limit, rule->name))
+            return true;
+    return request->has_cost;
+}
+
+void sl_precheck_cost(struct sl_check *c, const struct sl_prechecks *guards,
+                      struct sl_rule_cost *ret)
+{
+    const struct sl_rule *rule = ret->rule;
+    struct sl_decision *d = &c->decision;
+    const struct sl_route_cost *cost = guards->costs;
+    const struct sl_route_cost *end = cost + guards->cost_count;
+    enum cost_read read;
+
+    while (cost < end &&
+           (cost->rule ? cost->rule != rule : rule->kind == SL_PERMITS))
+        cost++;
+    if (cost == end || gives_cost(c->request, rule))
+        return;
+    if (cost->from != SL_COST_FROM_POLICY)
+        ret->from = cost->text;
+    read = read_cost(c, cost, &ret->cost);
+    if (read == COST_MISSING && cost->has_default)
+        ret->cost = cost->number;
+    else if (read != COST_READ && d->reason == SL_REASON_NONE) {
+        sl_decision_refuse(d, SL_REASON_COST);
+        d->no_cost = cost;
     }
 }
 

@@ -516,8 +516,8 @@ static void read_guard(struct sl_build *b, const struct sl_yaml_node *node,
 static void read_prechecks(struct sl_build *b, const struct sl_yaml_node *node,
                            struct sl_route *route)
 {
-    static const char *const keys[] = {"verify", "dedupe", "require", "backlog",
-                                       "guard"};
+    static const char *const keys[] = {"verify", "dedupe",  "require",
+                                       "cost",   "backlog", "guard"};
     struct sl_prechecks *guards;
     bool any = false;
 
@@ -531,6 +531,7 @@ static void read_prechecks(struct sl_build *b, const struct sl_yaml_node *node,
     read_verify(b, sl_build_get(node, "verify"), &guards->verify);
     read_dedupe(b, sl_build_get(node, "dedupe"), &guards->dedupe);
     read_requires(b, sl_build_get(node, "require"), guards);
+    sl_build_costs(b, sl_build_get(node, "cost"), route, guards);
     read_backlog(b, sl_build_get(node, "backlog"), route->endpoint,
                  &guards->backlog);
     read_guard(b, sl_build_get(node, "guard"), route, &guards->guard);

@@ -227,6 +227,13 @@ bool sl_prechecks_read(const struct sl_prechecks *guards, struct sl_str header)
         if (is(guards->requires[i].header, header) ||
             is(guards->requires[i].equals, header))
             return true;
+    for (unsigned i = 0; i < guards->cost_count; i++)
+        if (guards->costs[i].from == SL_COST_FROM_SIZE
+                ? is(SL_STR("content-length"), header) ||
+                      is(SL_STR("transfer-encoding"), header)
+                : guards->costs[i].from == SL_COST_FROM_HEADER &&
+                      is(guards->costs[i].source, header))
+            return true;
     for (unsigned i = 0; i < dedupe->trait_count; i++)
         if (is(dedupe->traits[i].header, header))
             return true;

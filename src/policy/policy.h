@@ -23,6 +23,7 @@
  *
  *   verify    is the signature of the webhook valid?       401
  *   require   are its headers within bounds?               400, or as written
+ *   cost      can the cost be read from it?                400
  *   backlog   is too much work waiting?                    503
  *   dedupe    is it a repeat?                              saved; 409, 422
  *   guard     is another request with the key running?     409
@@ -109,6 +110,24 @@ struct sl_guard {
     bool skip;  /* requests without a value of the key are not guarded */
 };
 
+/* Where the cost of a request comes from that gives none. */
+enum sl_cost_from {
+    SL_COST_FROM_POLICY,
+    SL_COST_FROM_HEADER,
+    SL_COST_FROM_BODY, /* a member of the JSON body */
+    SL_COST_FROM_SIZE, /* of the body */
+};
+
+struct sl_route_cost {
+    const struct sl_rule *rule; /* NULL: every limit but permits */
+    enum sl_cost_from from;
+    struct sl_str text;   /* as written */
+    struct sl_str source; /* HEADER: its name; BODY: a JSON pointer */
+    uint64_t bytes;       /* SIZE: of a unit; > 0 */
+    bool has_default;
+    uint64_t number; /* POLICY, or the default; > 0 */
+};
+
 struct sl_prechecks {
     const struct sl_prechecks *next; /* all of the policy, in any order */
     struct sl_verify verify;
@@ -116,6 +135,8 @@ struct sl_prechecks {
     struct sl_backlog backlog;
     const struct sl_require *requires;
     unsigned require_count;
+    const struct sl_route_cost *costs;
+    unsigned cost_count;
     struct sl_guard guard;
 };
 

@@ -228,6 +228,11 @@ struct sl_changes {
 /* Append a line. A long line is cut and ends in "...". */
 void sl_diff_line(struct sl_changes *c, const char *fmt, ...) SL_PRINTF(2, 3);
 
+/* `cost` of a route; route_cost.c. */
+void sl_build_costs(struct sl_build *b, const struct sl_yaml_node *node,
+                    const struct sl_route *route, struct sl_prechecks *guards);
+void sl_print_costs(struct sl_printer *p, const struct sl_prechecks *guards);
+
 /* ---- hooks of schema.def: see struct sl_schema_key ---- */
 
 typedef void sl_fill_f(struct sl_build *b, const struct sl_schema_key *row,

@@ -566,6 +566,7 @@ void sl_print_prechecks(struct sl_printer *p, const struct sl_schema_key *row,
                   SL_LEVEL_BOUNDS, &checks->requires[i]);
     if (checks->require_count > 0)
         sl_print_close(p);
+    sl_print_costs(p, checks);
     if (checks->backlog.written)
         print_map(p, SL_STR("backlog"), SL_LEVEL_BACKLOG, &checks->backlog);
     if (checks->dedupe.written)

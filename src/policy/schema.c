@@ -278,6 +278,7 @@ static void check_scalar(const struct value *v)
     case SL_TYPE_TEXTS:
     case SL_TYPE_SOURCES:
     case SL_TYPE_SHORT:
+    case SL_TYPE_COSTS:
         check_text(v);
         break;
     default:
@@ -355,7 +356,8 @@ void sl_schema_check_value(struct sl_yaml_node *node,
     else if (node->kind == SL_NODE_MAP &&
              (type == SL_TYPE_MAP || type == SL_TYPE_SHORT))
         check_map(node, row->below, report);
-    else if ((node->kind == SL_NODE_MAP && type == SL_TYPE_RATES) ||
+    else if ((node->kind == SL_NODE_MAP &&
+              (type == SL_TYPE_RATES || type == SL_TYPE_COSTS)) ||
              (node->kind == SL_NODE_LIST && has_lists(type)))
         check_items(&v);
     else if (node->kind == SL_NODE_SCALAR && has_scalars(type))

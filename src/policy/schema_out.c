@@ -87,6 +87,10 @@ static void put_type(struct sl_writer *out, enum sl_schema_type type)
         put(out, "{\"anyOf\":[{\"$ref\":\"#/$defs/rate\"},{\"type\":\"object\","
                  "\"additionalProperties\":{\"$ref\":\"#/$defs/rate\"}}]}");
         break;
+    case SL_TYPE_COSTS:
+        put(out, "{\"anyOf\":[{\"type\":" TEXT_TYPES "},{\"type\":\"object\","
+                 "\"additionalProperties\":{\"type\":" TEXT_TYPES "}}]}");
+        break;
     case SL_TYPE_BODY:
         put(out, "{}");
         break;

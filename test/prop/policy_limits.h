@@ -293,6 +293,22 @@ static void put_target(struct maker *m, struct tree *route, unsigned i)
     put_word(m, route, pattern ? "match" : "job", pattern ? pattern : jobs[i]);
 }
 
+static void put_cost(struct maker *m, struct tree *route, const char *limit)
+{
+    static const char *const costs[] = {"2",
+                                        "1k",
+                                        "header.x-plan default 3",
+                                        "header.user-agent",
+                                        "body./n~1m default 4",
+                                        "size",
+                                        "size/1KiB default 2"};
+
+    if (maybe(m, 2))
+        put_word(m, route, "cost", PICK(m, costs));
+    else
+        put_word(m, put_map(m, route, "cost"), limit, PICK(m, costs));
+}
+
 static void make_route(struct maker *m, struct tree *routes, unsigned i)
 {
     static const char *const anonymous[] = {"limit", "pass", "deny"};
@@ -319,6 +335,8 @@ static void make_route(struct maker *m, struct tree *routes, unsigned i)
         put_some(m, route, "roles", roles, SL_LEN(roles), 1);
     if (report && maybe(m, 3))
         put_word(m, route, "report", report);
+    if (report && maybe(m, 3))
+        put_cost(m, route, report);
     if (quota && maybe(m, 2))
         put_word(m, route, "quota", quota);
     if (maybe(m, 4))
