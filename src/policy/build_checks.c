@@ -709,14 +709,15 @@ static void warn_of_default(struct sl_build *b)
 {
     const struct sl_policy *policy = b->policy;
 
-    if (policy->fallback.rule_count > 0)
-        return;
+    if (policy->fallback.rule_count > 0 || sl_yaml_node_get(b->root, "default"))
+        return; /* `default: []` is meant */
     for (unsigned i = 0; i < policy->route_count; i++)
         if (takes_all(&policy->routes[i]))
             return;
     sl_report_warning(b->report, policy->fallback.place,
-                      "Requests that match no route are not limited, because "
-                      "`default` names no limits");
+                      "Requests that match no route are not limited. Write "
+                      "`default: []` if that is meant, or name limits" SL_HINT
+                      "default: [api]");
 }
 
 static void warn(struct sl_build *b)

@@ -24,6 +24,12 @@ check 'and leaves the file as it is' test "$sum" = "$(md5sum <sluice.yaml)"
 run "$sluice" check sluice.yaml
 check 'the starter is right' is 0
 check 'without a word on standard error' test -z "$err"
+sed '/^default:/,$d' sluice.yaml >no-default.yaml
+run "$sluice" check no-default.yaml
+check 'a missing default is a warning' has "$err" 'warning: Requests that match no route'
+(cat no-default.yaml && echo 'default: []') >empty-default.yaml
+run "$sluice" check empty-default.yaml
+check 'default: [] is meant' test -z "$err"
 run bash -c "'$sluice' init - | '$sluice' check -"
 check 'also through a pipe' is 0
 
