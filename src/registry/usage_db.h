@@ -113,7 +113,9 @@ SL_MUST_USE int sl_usage_db_record(struct sl_database *db,
                                    struct sl_usage_entry *list, unsigned count,
                                    unsigned *ret_failed);
 
-#define SL_HOLD_KEPT SL_DAY /* after its expiry, for late answers */
+/* The row of a hold is kept for so long after its expiry, for late ends. The
+ * clocks of daemons must differ by less. */
+#define SL_HOLD_KEPT SL_DAY
 
 /* Finds the owner of the hold of a HOLD_END: sets its scope and id, or leaves
  * them empty if the hold is not known yet. */

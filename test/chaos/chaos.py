@@ -3,9 +3,15 @@
 and faults; in the end the records equal what was acknowledged.
 
 SETUP is sqlite, postgres or redis (rates in Redis, usage in PostgreSQL). A seed
-determines the order of the faults and the acts of each client; processes are
+determines the faults, their order and the acts of each client; processes are
 real, so that no two runs are the same. SEEDS is FIRST-LAST or one number. The
 environment CHAOS_FAULTS selects faults by name.
+
+The faults, named as the functions below: a daemon or the database is killed, or
+both are; a daemon is stopped; the network is cut, or drops replies, or closes
+its connections; the disk of a daemon is full; its clock is set; Redis is
+flushed, or killed, or a replica takes over. The journal is small, so that an
+outage can fill it.
 
 Organisations, three of each kind:
 
@@ -17,11 +23,11 @@ For each organisation, at the end:
 
     (1) acknowledged <= used <= acknowledged + unknown, where unknown are units
         of requests that got no answer
-    (2) capped: used = the quota, not less, and not more but for what the
-        daemons count as overshoot: units that were freed while a daemon was
-        thought to be gone
+    (2) capped: used = the quota, not more but for what the daemons count as
+        overshoot (units that were freed while a daemon was thought to be
+        gone), and not less but for holds that no client knows
     (3) billed: overage = used beyond the quota
-    (4) the days of the bill add up to `used`
+    (4) the days of the bill add up to `used`, in the export, too
     (5) sluice_usage_lost_units_total is 0 at each daemon
 """
 import json
@@ -32,7 +38,8 @@ import tempfile
 import threading
 import time
 
-from servers import PATIENCE, Daemon, Postgres, Proxy, Redis, remove, wait_for
+from servers import (DAY, PATIENCE, Daemon, Postgres, Proxy, Redis, remove,
+                     wait_for)
 
 CAP = 3000
 INCLUDED = 100
@@ -61,12 +68,13 @@ class Account:
     def __init__(self, kind, number):
         self.kind, self.org = kind, "%s-%d" % (kind, number)
         self.lock = threading.Lock()
-        self.acknowledged = self.unknown = 0
+        self.acknowledged = self.unknown = self.held = 0
 
-    def add(self, acknowledged=0, unknown=0):
+    def add(self, acknowledged=0, unknown=0, held=0):
         with self.lock:
             self.acknowledged += acknowledged
             self.unknown += unknown
+            self.held += held
 
 
 class Client(threading.Thread):
@@ -103,7 +111,7 @@ class Client(threading.Thread):
         status, text = self.daemon().ask("POST", "/v1/check", body)
         verdict = json.loads(text) if status == 200 else {}
         if status == 0:
-            account.add(unknown=cost)
+            account.add(unknown=cost, held=cost if hold else 0)
         elif verdict.get("allowed") and not hold:
             account.add(acknowledged=cost)
         return cost, verdict
@@ -114,22 +122,26 @@ class Client(threading.Thread):
             return
         used = self.rng.randint(0, cost)
         path = "/v1/holds/%s/settle" % verdict["hold"]
-        unknown = 0
+        tries = absent = 0
+        state = ""
 
         def settle():
-            nonlocal unknown
+            nonlocal tries, absent, state
             status, text = self.daemon().ask("POST", path, {"cost": used})
-            if status not in (0, 200, 202, 404, 409, 503):
+            if status not in (0, 200, 202, 404, 503):
                 print("# settle:", status, text, flush=True)
-            unknown += status == 404
-            # A repeated settle is refused: the first one counted.
-            return status in (200, 202, 409) or unknown > 10
+            if status == 200:
+                state = json.loads(text)["state"]
+            tries += 1
+            absent += status == 404
+            return status in (200, 202) or absent > 10
 
-        self.run_.insist(settle)
-        if unknown > 10:  # Redis has lost it, or the first settle counted
-            account.add(unknown=cost)
-        else:
+        if not self.run_.insist(settle) or absent > 10:
+            account.add(unknown=cost, held=cost)  # Redis has lost it
+        elif state != "expired":
             account.add(acknowledged=used)
+        elif tries > 1:  # a clock has ended it, perhaps after the first try
+            account.add(unknown=used)
 
     def report(self, account):
         amount = self.rng.randint(1, 9)
@@ -144,8 +156,11 @@ class Client(threading.Thread):
                 print("# report:", status, text, flush=True)
             return status in (200, 202)
 
-        self.run_.insist(send)
-        account.add(acknowledged=amount)
+        if self.run_.insist(send):
+            account.add(acknowledged=amount)
+        else:
+            account.add(unknown=amount)
+            self.run_.wrong.append("a report of " + account.org)
 
 
 class Run:
@@ -154,7 +169,8 @@ class Run:
         self.rng = random.Random(seed)
         self.folder = tempfile.mkdtemp(prefix="sluice-chaos-")
         self.over = threading.Event()
-        self.proxies, self.redis, self.postgres = [], None, None
+        self.redis = self.postgres = None
+        self.to_postgres, self.to_redis = [], []
         self.wrong = []
         self.accounts = [Account(kind, i) for i in range(3)
                          for kind in ("capped", "billed", "metered")]
@@ -164,7 +180,8 @@ class Run:
                         for name in ("one", "two")]
 
     def words(self, name):
-        words = ["-c", self.folder + "/p.yaml", "--deadline", "5s"]
+        words = ["-c", self.folder + "/p.yaml", "--deadline", "5s",
+                 "--journal", "./state.usage?size=1MiB"]
         if self.setup == "sqlite":
             return words + ["--store", "memory:./state", "--usage",
                             "sqlite:%s/usage.db?shared" % self.folder]
@@ -173,23 +190,21 @@ class Run:
             self.postgres.create("seed%d" % self.seed)
         if self.setup == "redis" and not self.redis:
             self.redis = Redis(self.folder)
+        proxy = Proxy(self.folder, self.postgres.port)
+        self.to_postgres.append(proxy)
         words += ["--usage", "postgres://postgres@127.0.0.1:%d/seed%d" %
-                  (self.between(self.postgres.port), self.seed)]
-        if self.setup == "redis":
-            return words + ["--state", "./state", "--store",
-                            "redis://127.0.0.1:%d" %
-                            self.between(self.redis.port)]
-        return words + ["--store", "memory:./state"]
-
-    def between(self, port):
-        proxy = Proxy(port)
-        self.proxies.append(proxy)
-        return proxy.port
+                  (proxy.port, self.seed)]
+        if self.setup != "redis":
+            return words + ["--store", "memory:./state"]
+        proxy = Proxy(self.folder, self.redis.port)
+        self.to_redis.append(proxy)
+        return words + ["--state", "./state", "--store",
+                        "redis://127.0.0.1:%d" % proxy.port]
 
     @staticmethod
     def insist(act):
-        """Repeat until it succeeds: there is no end to a client's patience."""
-        wait_for("an acknowledgement", lambda: act() or time.sleep(0.1))
+        """Repeats until it succeeds. Returns false if it has given up."""
+        return wait_for("an acknowledgement", act)
 
     # ---- faults ----
 
@@ -222,21 +237,38 @@ class Run:
         self.postgres.start()
         starting.join()
 
+    def a_proxy(self):
+        return self.rng.choice(self.to_postgres + self.to_redis)
+
     def cut_network(self):
-        proxy = self.rng.choice(self.proxies)
-        proxy.cut()
+        proxy = self.a_proxy()
+        proxy.tell("cut")
         self.pause(0.5, 3)
-        proxy.heal()
+        proxy.tell("pass")
 
     def swallow_replies(self):
-        proxy = self.rng.choice(self.proxies)
-        proxy.swallow()
+        proxy = self.a_proxy()
+        proxy.tell("hold")
         self.pause(0.1, 1)
-        proxy.heal()
-        proxy.drop()
+        proxy.tell("cut")
+        proxy.tell("pass")
 
     def drop_connections(self):
-        self.rng.choice(self.proxies).drop()
+        self.a_proxy().tell("close")
+
+    def fill_disk(self):
+        daemon = self.rng.choice(self.daemons)
+        daemon.fill_disk(True)
+        self.pause(0.5, 4)
+        if self.rng.random() < 0.5:
+            daemon.kill()
+            daemon.start()
+        else:
+            daemon.fill_disk(False)
+
+    def step_clock(self):
+        """The clocks stay within a day of each other: see SL_HOLD_KEPT."""
+        self.rng.choice(self.daemons).step(self.rng.uniform(-0.45, 0.45) * DAY)
 
     def flush_redis(self):
         self.redis.run("FLUSHALL")
@@ -246,13 +278,28 @@ class Run:
         self.pause(0, 2)
         self.redis.start()
 
+    def fail_over(self):
+        """A replica becomes the master; the old one is gone, or read only for
+        a while."""
+        old, new = self.redis, Redis(self.folder)
+        new.follow(old)
+        if self.rng.random() < 0.5:
+            old.kill()
+        new.run("REPLICAOF", "NO", "ONE")
+        old.run("REPLICAOF", "127.0.0.1", str(new.port))
+        self.pause(0, 1)
+        for proxy in self.to_redis:
+            proxy.tell("move", "127.0.0.1:%d" % new.port)
+        old.stop()
+        self.redis = new
+
     def faults(self):
-        names = ["kill_daemon", "stop_daemon"]
+        names = ["kill_daemon", "stop_daemon", "fill_disk", "step_clock"]
         if self.setup != "sqlite":
             names += ["kill_database", "kill_both", "cut_network",
                       "swallow_replies", "drop_connections"]
         if self.setup == "redis":
-            names += ["flush_redis", "kill_redis"]
+            names += ["flush_redis", "kill_redis", "fail_over"]
         chosen = os.environ.get("CHAOS_FAULTS")
         return [n for n in names if not chosen or n in chosen.split(",")]
 
@@ -280,6 +327,17 @@ class Run:
         meter = self.usage(self.daemons[0], account)
         return meter and sum(day["used"] for day in meter["days"])
 
+    def exported(self):
+        """The rows of each organisation; None: there is no answer."""
+        status, text = self.daemons[0].ask("GET", "/v1/usage/export")
+        if status != 200:
+            return None
+        rows = {}
+        for line in text.splitlines():
+            row = json.loads(line)
+            rows.setdefault(row["org"], []).append(row)
+        return rows
+
     def use_up(self, account):
         """Take what is left at both daemons, the last units one by one."""
         cost = 64
@@ -300,7 +358,8 @@ class Run:
                 elif verdict.get("status") == 402:
                     refused += 1
                     cost = max(1, cost // 2)
-            return refused > 2 and (self.recorded(account) or 0) >= CAP
+            return refused > 2 and \
+                (self.recorded(account) or 0) >= CAP - account.held
 
         return wait_for(account.org + " used up", step, self.patience())
 
@@ -316,29 +375,43 @@ class Run:
 
         if account.kind == "capped":
             self.use_up(account)
-        good = wait_for(account.org, is_right, self.patience())
-        meters = [self.usage(one, account) for one in self.daemons]
-        print("#", account.org, "acknowledged", account.acknowledged,
-              "unknown", account.unknown, "used",
-              [m and m["used"] for m in meters], "overage",
-              meters[0] and meters[0]["overage"], "days",
-              self.recorded(account), flush=True)
-        if not good:
-            self.wrong.append(account.org)
-        used = self.recorded(account)
+        if not wait_for(account.org, is_right, self.patience()):
+            self.wrong.append(account.org)  # (1)
+        used = self.recorded(account) or 0
         if account.kind == "capped" and \
-                not CAP <= used <= CAP + self.overshoot():
-            self.wrong.append("cap of " + account.org)
-        if account.kind != "capped" and meters[0] and \
-                meters[0]["overage"] != max(0, used - INCLUDED):
-            self.wrong.append("overage of " + account.org)
+                not CAP - account.held <= used <= CAP + self.overshoot():
+            self.wrong.append("cap of " + account.org)  # (2)
+        meter = self.usage(self.daemons[0], account) or {}
+        print("#", account.org, "acknowledged", account.acknowledged,
+              "unknown", account.unknown, "used", meter.get("used"), "overage",
+              meter.get("overage"), "days", used, flush=True)
+
+    def export_errors(self):
+        """Returns what is wrong with the export; a hold may have ended since
+        the days were read."""
+        rows, wrong = self.exported(), []
+        if rows is None:
+            return ["no export"]
+        for account in self.accounts:
+            mine = rows.get(account.org, [])
+            used = sum(row["used"] for row in mine)
+            overage = sum(row["overage"] for row in mine)
+            if len(mine) != 1 or used != self.recorded(account):
+                wrong.append("export of %s: %s" % (account.org, mine))  # (4)
+            if account.kind != "capped" and overage != max(0, used - INCLUDED):
+                wrong.append("overage of " + account.org)  # (3)
+        return wrong
 
     def execute(self, count):
         clients = [Client(self, i) for i in range(6)]
         for one in clients:
             one.start()
+        faults = []
         for _ in range(count):
-            fault = self.rng.choice(self.faults())
+            if not faults:
+                faults = self.faults()
+                self.rng.shuffle(faults)
+            fault = faults.pop()
             print("#", fault, flush=True)
             getattr(self, fault)()
             self.pause(0.2, 1.5)
@@ -347,6 +420,9 @@ class Run:
             one.join()
         for account in self.accounts:
             self.judge(account)
+        if not wait_for("the export", lambda: not self.export_errors(),
+                        self.patience()):
+            self.wrong += self.export_errors()
         for daemon in self.daemons:
             if daemon.metric("sluice_usage_lost_units_total") != 0:
                 self.wrong.append("lost units of " + daemon.name)
@@ -357,8 +433,9 @@ class Run:
     def close(self):
         for daemon in self.daemons:
             daemon.stop()
-        if self.redis:
-            self.redis.stop()
+        for one in self.to_postgres + self.to_redis + [self.redis]:
+            if one:
+                one.stop()
         if self.wrong and os.environ.get("CHAOS_KEEP"):
             print("# kept:", self.folder, flush=True)
         else:
@@ -374,7 +451,7 @@ def main():
     for seed in range(int(first), int(last or first) + 1):
         run = Run(setup, program, seed)
         try:
-            good = run.execute(12 if long else 5)
+            good = run.execute(12 if long else 3)
         finally:
             run.close()
         number += 1

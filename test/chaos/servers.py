@@ -1,20 +1,24 @@
-"""servers.py -- the processes of a chaos run: daemons, PostgreSQL, Redis, and a
-proxy between them that can cut a network without closing a connection.
+"""servers.py -- the processes of a chaos run: daemons, PostgreSQL, Redis, and
+proxies between them.
 
 Everything is on loopback and in one temporary folder, and is stopped by its
 pid."""
+import glob
 import http.client
 import json
 import os
 import random
-import select
+import resource
 import shutil
 import signal
 import socket
 import subprocess
-import threading
+import sys
 import time
 
+PROXY = os.path.join(os.path.dirname(__file__), "../support/proxy.py")
+FAKETIME = "".join(glob.glob("/usr/lib/*/faketime/libfaketime.so.1"))
+DAY = 86400
 PATIENCE = 120  # seconds: far more than anything here takes on a busy machine
 
 
@@ -41,84 +45,26 @@ def free_port():
 
 
 class Proxy:
-    """Forwards connections to a port. cut() drops what is sent in both
-    directions and keeps the sockets; swallow() drops replies only; drop()
-    closes all connections."""
+    """A network that fails, see test/support/proxy.py."""
 
-    def __init__(self, target):
-        self.target = target
-        self.pairs = set()
-        self.silent = self.mute = False
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
+    count = 0
 
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.serve, args=(client,),
-                             daemon=True).start()
+    def __init__(self, folder, port):
+        Proxy.count += 1
+        self.control = os.path.join(folder, "proxy.%d" % Proxy.count)
+        self.process = subprocess.Popen(
+            [sys.executable, PROXY, "127.0.0.1:%d" % port, self.control],
+            stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline())
 
-    def serve(self, client):
-        try:
-            server = socket.create_connection(("127.0.0.1", self.target))
-        except OSError:
-            client.close()
-            return
-        pair = (client, server)
-        self.pairs.add(pair)
-        lost = False  # bytes are gone: nothing may follow them
-        try:
-            while True:
-                ready, _, _ = select.select(pair, [], [], 0.2)
-                for one in ready:
-                    data = one.recv(65536)
-                    lost = lost or self.silent or \
-                        (self.mute and one is server)
-                    if not data and not lost:
-                        return
-                    if not lost:
-                        (server if one is client else client).sendall(data)
-                    elif not data:
-                        time.sleep(0.2)
-                if lost and not self.silent and not self.mute:
-                    self.linger(pair)
-                    return
-        except OSError:
-            pass
-        finally:
-            self.pairs.discard(pair)
-            client.close()
-            server.close()
+    def tell(self, *words):
+        """Returns when the word is in force."""
+        subprocess.run([sys.executable, PROXY, "--tell", self.control, *words],
+                       check=True)
 
-    def linger(self, pair):
-        """The network is back, but bytes of this connection are lost: real
-        hosts would go on sending and time out. It stays open and silent."""
-        while pair in self.pairs:
-            ready, _, _ = select.select(pair, [], [], 0.2)
-            for one in ready:
-                if not one.recv(65536):
-                    return
-
-    def cut(self):
-        self.silent = True
-
-    def swallow(self):
-        self.mute = True
-
-    def heal(self):
-        self.silent = self.mute = False
-
-    def drop(self):
-        for pair in list(self.pairs):
-            for one in pair:
-                try:
-                    one.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
+    def stop(self):
+        self.process.kill()
+        self.process.communicate()
 
 
 class Redis:
@@ -130,7 +76,8 @@ class Redis:
     def start(self):
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--dir", self.folder,
-             "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
+             "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+             "--repl-diskless-sync-delay", "0"],
             stdout=subprocess.DEVNULL)
         wait_for("redis", lambda: self.run("PING") == "PONG")
 
@@ -138,6 +85,12 @@ class Redis:
         return subprocess.run(
             ["redis-cli", "-p", str(self.port), *words], text=True,
             capture_output=True).stdout.strip()
+
+    def follow(self, master):
+        """Becomes a replica, and returns when it has the master's data."""
+        self.run("REPLICAOF", "127.0.0.1", str(master.port))
+        wait_for("replica", lambda: "master_link_status:up" in
+                 self.run("INFO", "replication"))
 
     def kill(self):
         self.process.kill()
@@ -173,14 +126,33 @@ class Postgres:
 
 
 class Daemon:
+    """Its clock is wrong, by as much as step() says. It begins at noon of the
+    15th of this month, so that steps of some days stay within the month."""
+
     def __init__(self, name, program, folder, words):
         self.name, self.program, self.words = name, program, words
         self.folder = os.path.join(folder, name)
         os.makedirs(self.folder)
         self.http = self.admin = None
-        self.stopped = False
+        now = time.gmtime()
+        self.ahead = (15 - now.tm_mday) * DAY + (12 - now.tm_hour) * 3600
         self.starts = 0
+        self.step(0)
         self.start()
+
+    def step(self, by):
+        """Moves its clock by so many seconds from where it began."""
+        path = os.path.join(self.folder, "clock")
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            file.write("%+d\n" % (self.ahead + by))
+        os.replace(path + ".new", path)
+
+    def environment(self):
+        return {**os.environ, "SLUICE_LISTEN_GRPC": "off",
+                "SLUICE_LISTEN_RESP": "off", "LD_PRELOAD": FAKETIME,
+                "FAKETIME_TIMESTAMP_FILE": os.path.join(self.folder, "clock"),
+                "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "ASAN_OPTIONS": "verify_asan_link_order=0"}
 
     def start(self):
         self.starts += 1
@@ -191,8 +163,7 @@ class Daemon:
                  "--listen-admin", "127.0.0.1:0", "--log-format", "json",
                  "--threads", "2", *self.words],
                 stdout=subprocess.DEVNULL, stderr=log, cwd=self.folder,
-                env={**os.environ, "SLUICE_LISTEN_GRPC": "off",
-                     "SLUICE_LISTEN_RESP": "off"})
+                env=self.environment())
         if not wait_for("daemon " + self.name, self.is_serving):
             raise SystemExit("Bail out! no daemon: " + self.said()[-2000:])
 
@@ -214,6 +185,12 @@ class Daemon:
         self.process.kill()
         self.process.wait()
 
+    def fill_disk(self, is_full):
+        """No file can be written beyond its first byte, as on a full disk."""
+        most = resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE,
+                         (0 if is_full else most, most))
+
     def pause(self):
         self.process.send_signal(signal.SIGSTOP)
 
@@ -231,7 +208,7 @@ class Daemon:
         return self.process.wait()
 
     def ask(self, method, path, body=None, admin=False, patience=15):
-        """Returns (status, text); (0, "") without an answer."""
+        """Returns (status, text); status 0 without an answer."""
         address = self.admin if admin else self.http
         try:
             client = http.client.HTTPConnection(address, timeout=patience)

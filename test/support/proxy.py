@@ -10,9 +10,11 @@ returns when the word is in force:
   cut     all bytes are dropped, of new connections, too
   hold    what the server says is kept until "pass"; "cut" drops it
   delay N what the server says comes N ms later
+  close   as "pass", and all connections are closed
+  move SERVER  as "close", and new connections go to this server
 
-No word closes a connection. A connection that has lost bytes stays dead on both
-sides, as if its network never came back; others go on.
+No other word closes a connection. A connection that has lost bytes stays dead on
+both sides, as if its network never came back; others go on.
 """
 import selectors
 import socket
@@ -81,9 +83,14 @@ class Proxy:
 
     def obey(self, _):
         link = self.control.accept()[0]
-        words = link.recv(64).decode().split()
+        words = link.recv(4096).decode().split()
         self.word = words[0]
-        self.delay = int(words[1]) / 1000 if len(words) > 1 else 0.0
+        self.delay = int(words[1]) / 1000 if self.word == "delay" else 0.0
+        if self.word in ("close", "move"):
+            self.server = words[1] if self.word == "move" else self.server
+            self.word = "pass"
+            for line in list(self.lines):
+                self.close(line)
         for line in self.lines:
             if line.held and self.word == "cut":
                 line.dead, line.held = True, []
