@@ -110,6 +110,8 @@ static int ask(struct sl_cli_request *r, const char *method, sl_print_f *print)
     sl_cli_request_segment(r, r->args->words[2]);
     if (sl_cli_flag(r->args, "force"))
         sl_cli_request_option(r, "force", "true");
+    if (strcmp(r->args->words[0], "erase") == 0)
+        sl_cli_request_option(r, "erase", "true");
     return sl_cli_request_print(r, method, "the id is too long", print);
 }
 
@@ -127,6 +129,24 @@ static int remove_subject(struct sl_cli_request *r)
         status = sl_cli_misuse(r->args, "missing id; write: sluice subject rm "
                                         "SCOPE ID [note=TEXT]");
     return status ? status : ask(r, "DELETE", print_removed);
+}
+
+static int print_erased(struct sl_cli_args *args, json_t *answer)
+{
+    (void)answer;
+    fprintf(args->cli->out, "erased %s\n", args->words[2]);
+    return SL_EXIT_OK;
+}
+
+static int erase_subject(struct sl_cli_request *r)
+{
+    const char *note = sl_cli_cut_note(r->args);
+    int status = sl_cli_request_sign(r, sl_cli_author(r->args), note);
+
+    if (!status && r->args->word_count != 3)
+        status = sl_cli_misuse(r->args, "missing id; write: sluice subject "
+                                        "erase SCOPE ID [note=TEXT]");
+    return status ? status : ask(r, "DELETE", print_erased);
 }
 
 /* a,b,c */
@@ -403,6 +423,7 @@ static const struct action {
     {"get",    2, 2,  "SCOPE ID",                 get_subject    },
     {"set",    3, 90, "SCOPE ID NAME=VALUE...",   set_subject    },
     {"rm",     2, 3,  "SCOPE ID [note=TEXT]",     remove_subject },
+    {"erase",  2, 3,  "SCOPE ID [note=TEXT]",     erase_subject  },
     {"list",   0, 0,  "[--scope S] [--prefix P]", list_subjects  },
     {"import", 1, 2,  "FILE [note=TEXT]",         import_subjects},
 };
@@ -425,7 +446,7 @@ static int ask_subject(struct sl_cli_request *r)
     }
     near = sl_str_nearest(sl_str_c(word), names, SL_LEN(names));
     return sl_cli_misuse(r->args, "unknown action \"%s\"; write %s", word,
-                         near ? near : "get, set, rm, list or import");
+                         near ? near : "get, set, rm, erase, list or import");
 }
 
 static const struct sl_flag flags[] = {
@@ -440,7 +461,7 @@ static const struct sl_flag flags[] = {
 
 const struct sl_command sl_command_subject = {
     .name = "subject",
-    .usage = "get|set|rm|list|import [WORD...]",
+    .usage = "get|set|rm|erase|list|import [WORD...]",
     .summary = "Manage subjects: plans, roles, overrides",
     .help = "A subject is `user ID` or `org ID`. A change applies to the\n"
             "next request and keeps the usage so far.\n"
@@ -452,6 +473,7 @@ const struct sl_command sl_command_subject = {
             "aliases=ann@example.org\n"
             "  sluice subject set org acme search=      removes the override\n"
             "  sluice subject get user ann@example.org\n"
+            "  sluice subject erase user ann            also usage and audit\n"
             "  sluice subject list --scope org -o json > backup.jsonl\n"
             "  sluice subject import users.csv          CSV with a header "
             "line, or JSON lines\n"
@@ -460,7 +482,7 @@ const struct sl_command sl_command_subject = {
             "now (2h, 30d). Columns of a CSV file:\n"
             "scope,id,plan,expires,roles,aliases,note,by,until and\n"
             "override.LIMIT.\n",
-    .words = "get|set|rm|list|import",
+    .words = "get|set|rm|erase|list|import",
     .formats = "table|json",
     .flags = flags,
     .listener = SL_LISTENER_ADMIN,

@@ -42,7 +42,7 @@ static unsigned version_of(const struct sl_registry *r, struct sl_str scope,
     return (unsigned)(sl_registry_version(r, scope, id) - r->versions);
 }
 
-static void touch(struct sl_registry *r, struct sl_str scope, struct sl_str id)
+void sl_job_touch(struct sl_registry *r, struct sl_str scope, struct sl_str id)
 {
     unsigned version = version_of(r, scope, id);
 
@@ -56,9 +56,9 @@ static void touch_names(struct sl_registry *r,
 {
     if (draft->id.len == 0)
         return;
-    touch(r, draft->scope, draft->id);
+    sl_job_touch(r, draft->scope, draft->id);
     for (unsigned i = 0; i < draft->alias_count; i++)
-        touch(r, draft->scope, draft->aliases[i]);
+        sl_job_touch(r, draft->scope, draft->aliases[i]);
 }
 
 static void raise_stamps(struct sl_registry *r)
@@ -657,7 +657,7 @@ static int record(struct sl_registry *r, struct sl_job *job)
         err = sl_query_run(&r->db, SL_QUERY_UNDO, "");
     for (unsigned i = 0; i < job->change_count && !err && !undo; i++) {
         if (job->usage[i].absorbed)
-            touch(r, job->usage[i].scope, job->usage[i].id);
+            sl_job_touch(r, job->usage[i].scope, job->usage[i].id);
         if (job->audit)
             err = sl_audit_put_usage(&r->db, job->audit, &job->usage[i]);
     }
@@ -672,7 +672,7 @@ static int grant(struct sl_registry *r, struct sl_job *job)
 
     if (!found)
         job->result = SL_JOB_NOT_FOUND;
-    touch(r, job->grant->scope, job->grant->id);
+    sl_job_touch(r, job->grant->scope, job->grant->id);
     return err;
 }
 
@@ -755,6 +755,8 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
         return forget(r);
     case SL_JOB_NOTE:
         return 0;
+    case SL_JOB_ERASE:
+        return sl_erase_run(r, job);
     default:
         return write_all(r, job);
     }
@@ -931,6 +933,17 @@ static int write_others(struct sl_registry *r, struct sl_job *first)
     return 0;
 }
 
+/* Its transaction is over, whether the files could be cleaned or not. */
+static void scrub(struct sl_registry *r, const struct sl_job *first)
+{
+    bool erased = false;
+
+    for (const struct sl_job *job = first; job; job = job->next)
+        erased |= job->kind == SL_JOB_ERASE && !job->is_blocked;
+    if (erased && r->db.driver->scrub)
+        (void)!r->db.driver->scrub(&r->db);
+}
+
 static void count_writes(struct sl_registry *r, const struct sl_job *first)
 {
     atomic_fetch_add_explicit(&r->commits, 1, memory_order_relaxed);
@@ -962,10 +975,12 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first,
         err = write_group(r, first, careful && first->next);
     if (err && r->db.is_locked)
         err = write_others(r, first);
-    if (err)
+    if (err) {
         fail_all(r, first, err);
-    else
+    } else {
         count_writes(r, first);
+        scrub(r, first);
+    }
     sl_registry_count_overshoot(r, !err);
     /* Also after a failure: the commit may have succeeded. */
     if (sl_job_run_look(r))

@@ -198,6 +198,7 @@ enum sl_job_kind {
     SL_JOB_CREDITS,
     SL_JOB_EXPORT,  /* a page of all counters; NOT_FOUND: it is over */
     SL_JOB_NOTE,    /* only write job->audit */
+    SL_JOB_ERASE,   /* all rows about scope and id; see erase.c */
     SL_JOB_LEASE,   /* quota units for this node; CONFLICT: another node has its
                      * name */
     SL_JOB_LEASES,  /* list the leases */

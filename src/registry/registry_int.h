@@ -73,6 +73,9 @@ struct sl_driver {
     int (*script)(struct sl_database *db, const char *sql);
     /* Rolls back the open transaction. */
     void (*rollback)(struct sl_database *db);
+    /* After a transaction: removes what it has deleted from the files, too; or
+     * NULL. */
+    int (*scrub)(struct sl_database *db);
 
     /* The rest is for databases with several writers; NULL otherwise. */
 
@@ -227,6 +230,17 @@ SL_MUST_USE int sl_repeats_run(struct sl_database *db, struct sl_job *job);
 
 /* Looks whether there are subjects. */
 SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);
+
+/* ---- erase.c ---- */
+
+/* Deletes what is stored about job->scope and job->id, and marks its names as
+ * changed. */
+SL_MUST_USE int sl_erase_run(struct sl_registry *registry,
+                             const struct sl_job *job);
+
+/* Marks a name as changed: caches look it up again. */
+void sl_job_touch(struct sl_registry *registry, struct sl_str scope,
+                  struct sl_str id);
 
 /* ---- audit.c ---- */
 

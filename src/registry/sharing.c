@@ -56,7 +56,7 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
         sl_slot_take(slots, SL_STR("node"), job->claim->node);
     else if (job->kind == SL_JOB_LEASE)
         sl_slot_take(slots, job->claim->scope, job->claim->id);
-    else if (job->kind == SL_JOB_RELEASE ||
+    else if (job->kind == SL_JOB_RELEASE || job->kind == SL_JOB_ERASE ||
              (job->kind == SL_JOB_EXPORT && job->export->number == 0))
         memset(slots, 0xff, SL_SHARE_SLOTS / 8); /* any subject */
     else if (job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_CREDITS &&

@@ -319,6 +319,7 @@ static int lock(sqlite3 *db, bool in_memory, bool shared, const char *path,
                        : "PRAGMA locking_mode=EXCLUSIVE") != SQLITE_OK ||
         run(db, "PRAGMA mmap_size=0;"
                 "PRAGMA trusted_schema=OFF;"
+                "PRAGMA secure_delete=ON;"
                 "PRAGMA cell_size_check=ON;"
                 "PRAGMA temp_store=MEMORY;"
                 "PRAGMA cache_size=-8192") != SQLITE_OK)
@@ -523,6 +524,14 @@ static int script(struct sl_database *db, const char *sql)
                : fault(f->db, &db->diag);
 }
 
+/* Deleted rows are overwritten (secure_delete); the WAL may still have them. */
+static int scrub(struct sl_database *db)
+{
+    return run(file_of(db)->db, "PRAGMA wal_checkpoint(TRUNCATE)") == SQLITE_OK
+               ? 0
+               : SLUICE_ESTORE;
+}
+
 static void rollback(struct sl_database *db)
 {
     struct file *f = file_of(db);
@@ -587,4 +596,5 @@ const struct sl_driver sl_driver_sqlite = {
     .integer = read_integer,
     .script = script,
     .rollback = rollback,
+    .scrub = scrub,
 };

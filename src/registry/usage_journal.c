@@ -333,8 +333,12 @@ void sl_usage_segment_seal(struct sl_usage_segment *segment, uint64_t stream,
 void sl_usage_segment_free(struct sl_usage_journal *j,
                            struct sl_usage_segment *segment)
 {
+    uint32_t used = atomic_load_explicit(&segment->used, memory_order_relaxed);
+
     atomic_store_explicit(&segment->state, SL_SEGMENT_FREE,
                           memory_order_release);
+    if (used > sizeof(*segment) && used <= SL_JOURNAL_SEGMENT)
+        memset(segment + 1, 0, used - sizeof(*segment)); /* names */
     give_free(j, sl_usage_segment_index(j, segment));
 }
 

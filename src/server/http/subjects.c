@@ -286,6 +286,7 @@ static void publish(struct sl_http_job *op)
 /* ---- /v1/subjects/SCOPE/ID: one subject, and its history ----
  *
  * PUT replaces the subject, PATCH changes members; both create a new subject.
+ * DELETE removes it; with ?erase=true everything that is stored about it.
  * The ETag is the revision. If-Match writes only this revision, If-None-Match:
  * * only a new subject.
  */
@@ -438,6 +439,27 @@ static bool read_body(struct sl_http_job *op)
                           reading.body.sentence);
 }
 
+static void answer_erased(struct sl_http_job *op)
+{
+    sl_admin_answerf(op->call, "{\"erased\":true}");
+}
+
+/* DELETE with erase=true. The audit gets a row without the id. */
+static void erase(struct sl_http_call *call)
+{
+    struct sl_usage_sink *meter = call->worker->engine_ctx->meter;
+    struct sl_str tail;
+    struct sl_http_job *op =
+        sl_http_job_subject(call, SL_JOB_ERASE, answer_erased, &tail);
+
+    if (!op || !check_tail(call, tail))
+        return;
+    op->job.audit = sl_http_audit(call, "erase", op->job.scope, SL_STR(""));
+    if (meter)
+        sl_usage_buffer_flush(meter);
+    sl_http_job_send(op);
+}
+
 void sl_subject_change(struct sl_http_call *call)
 {
     struct sl_str method = call->request->method;
@@ -445,10 +467,14 @@ void sl_subject_change(struct sl_http_call *call)
         sl_str_eq(method, SL_STR("PUT"))     ? SL_CHANGE_PUT
         : sl_str_eq(method, SL_STR("PATCH")) ? SL_CHANGE_PATCH
                                              : SL_CHANGE_REMOVE;
-    struct sl_str tail;
-    struct sl_http_job *op =
-        sl_http_job_subject(call, SL_JOB_WRITE, answer_subject, &tail);
+    struct sl_str tail, how = query_value(call, "erase");
+    struct sl_http_job *op;
 
+    if (kind == SL_CHANGE_REMOVE && sl_str_eq(how, SL_STR("true"))) {
+        erase(call);
+        return;
+    }
+    op = sl_http_job_subject(call, SL_JOB_WRITE, answer_subject, &tail);
     if (!op || !check_tail(call, tail) ||
         (kind != SL_CHANGE_REMOVE && !read_body(op)) ||
         !read_conditions(call, &op->change))
