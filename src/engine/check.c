@@ -67,6 +67,7 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *active,
     d->charge = request->charge;
     d->metered = request->metered;
     d->take.deadline = request->deadline;
+    d->take.order = request->order;
     sl_arena_reset(&d->arena);
 }
 

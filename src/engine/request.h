@@ -64,6 +64,7 @@ struct sl_request {
     bool charge;    /* the cost was used already: count it, deny nothing */
     bool metered;   /* quotas and levels have no ceiling, so that usage beyond
                      * it is shown */
+    uint64_t order; /* with `charge` and `give_back`: that of the report */
 
     bool has_body; /* it may be empty */
     struct sl_str body;

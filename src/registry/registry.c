@@ -118,6 +118,7 @@ static void answer(struct sl_registry *r, struct sl_job *job)
             r->on_fault(r->ctx, job->diag.sentence);
     }
     atomic_fetch_sub_explicit(&r->waiting, 1, memory_order_relaxed);
+    job->order = ++r->order;
     post(r, job);
 }
 

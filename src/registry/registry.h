@@ -280,7 +280,8 @@ struct sl_job {
                            * id */
 
     /* Output. */
-    int err; /* 0, SLUICE_ESTORE, SLUICE_ENOMEM */
+    int err;        /* 0, SLUICE_ESTORE, SLUICE_ENOMEM */
+    uint64_t order; /* in which jobs of this process were done */
     enum sl_job_result result;
     struct sl_diag diag;
     unsigned failed;  /* WRITE: the change that was refused */

@@ -187,7 +187,8 @@ struct sl_registry {
     /* Used by the thread only. */
     struct sl_database db;
     struct sl_registry_options options;
-    bool is_away; /* the state of the database was not read yet */
+    bool is_away;   /* the state of the database was not read yet */
+    uint64_t order; /* of the last job */
     uint64_t dirty[SL_REGISTRY_VERSIONS / 64]; /* versions to increment */
     struct sl_job *undelivered; /* jobs whose done() could not be posted */
     struct sl_job_list blocked; /* writes that wait for locks of others */

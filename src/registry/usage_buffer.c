@@ -355,6 +355,7 @@ static void finish(struct sl_usage_buffer *k, struct batch *batch)
     add(&k->counts.written, batch->count);
     add(&k->counts.recorded, batch->units);
     for (unsigned i = 0; i < batch->count; i++) {
+        batch->lines[i].order = batch->job.order;
         sl_usage_buffer_report(&k->sink, &batch->lines[i]);
         if (batch->is_report[i] && k->options.on_report)
             k->options.on_report(k->options.ctx, &batch->lines[i]);

@@ -92,6 +92,7 @@ struct sl_usage_entry {
     bool needs_refund;  /* a refund that the table must apply */
     struct sl_str node; /* node that had leased the units; "": none */
 
+    uint64_t order;              /* out: of the job that recorded it */
     enum sl_usage_result result; /* out */
     int64_t change;              /* out: change of `used` */
     uint64_t used, overage, credited;

@@ -270,6 +270,7 @@ static bool fill_charge(struct charge *c)
         .cost = (uint64_t)(u->change < 0 ? -u->change : u->change),
         .charge = u->change > 0,
         .give_back = u->change < 0,
+        .order = u->order,
         .now = sl_loop_now(c->worker->loop),
     };
     return sl_usage_split(id, u->id.len, count, c->values);
@@ -433,7 +434,8 @@ static void on_carried(struct sl_job *job)
         ask->uncertain = err && job->uncertain_txn != 0;
     if (ask)
         ask->terms =
-            (struct sl_quota_lease_terms){.found = e->claim.found,
+            (struct sl_quota_lease_terms){.order = job->order,
+                                          .found = e->claim.found,
                                           .granted = e->claim.granted,
                                           .used = e->claim.used,
                                           .base = e->claim.base,

@@ -125,13 +125,44 @@ static void note_refusal(struct sl_quota_lease *l,
     l->refused_cap = wish->cap;
 }
 
+void sl_quota_lease_report(struct sl_quota_lease *l, int64_t amount,
+                           uint64_t order)
+{
+    if (order > 0 && order <= l->order)
+        return;
+    l->others += amount;
+    if (order == 0)
+        return;
+    if (l->report_count == SL_QUOTA_REPORTS)
+        memmove(l->reports, l->reports + 1,
+                --l->report_count * sizeof(l->reports[0]));
+    l->reports[l->report_count++] = (struct sl_quota_report){order, amount};
+}
+
+/* Forgets the reports that an answer has. Returns the sum of the others. */
+static int64_t newer_reports(struct sl_quota_lease *l, uint64_t order)
+{
+    int64_t sum = 0;
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < l->report_count; i++)
+        if (l->reports[i].order > order) {
+            l->reports[kept++] = l->reports[i];
+            sum += l->reports[i].amount;
+        }
+    l->report_count = kept;
+    return sum;
+}
+
 void sl_quota_lease_granted(struct sl_quota_lease *l,
                             const struct sl_quota_lease_terms *terms,
                             const struct sl_quota_lease_wish *wish, sl_ns at)
 {
     l->has_terms = true;
     l->base = terms->found ? terms->base : l->count;
-    l->others = (int64_t)terms->used - (int64_t)terms->spent;
+    l->order = terms->order;
+    l->others = (int64_t)terms->used - (int64_t)terms->spent +
+                newer_reports(l, terms->order);
     l->ceiling = l->base + terms->spent + terms->leased;
     note_refusal(l, terms, wish, at);
 }
@@ -154,6 +185,7 @@ void sl_quota_lease_retry(struct sl_quota_lease *l)
 void sl_quota_lease_reset(struct sl_quota_lease *l, uint64_t count)
 {
     l->count = count;
+    l->report_count = 0;
     l->others = (int64_t)l->base - (int64_t)count;
     l->refused_until = 0;
 }

@@ -57,6 +57,8 @@
  *       than half of what is left, or 1 % of the cap.
  */
 
+#define SL_QUOTA_REPORTS 4
+
 struct sl_quota_lease {
     sl_ns start, end; /* of the period */
     bool has_terms;   /* the usage database has answered */
@@ -72,12 +74,22 @@ struct sl_quota_lease {
      * together have used too much). Monotonic; 0: no refusal. */
     sl_ns refused_until;
     uint64_t refused_least, refused_cap;
+
+    /* The order of the last answer, and reports that may be newer, of which
+     * `others` has the sum; oldest first. */
+    uint64_t order;
+    struct sl_quota_report {
+        uint64_t order;
+        int64_t amount;
+    } reports[SL_QUOTA_REPORTS];
+    unsigned report_count;
 };
 
 /* The answer of the usage database. */
 struct sl_quota_lease_terms {
-    bool found; /* the node has a lease. If not, its units were used up, or
-                 * freed */
+    uint64_t order; /* of answers and reports of this process; 0: unknown */
+    bool found;     /* the node has a lease. If not, its units were used up, or
+                     * freed */
     uint64_t granted;
     uint64_t used;   /* by all, in this period */
     uint64_t base;   /* of this node's lease */
@@ -124,6 +136,12 @@ struct sl_quota_lease_wish {
 void sl_quota_lease_granted(struct sl_quota_lease *lease,
                             const struct sl_quota_lease_terms *terms,
                             const struct sl_quota_lease_wish *wish, sl_ns at);
+
+/* The usage database has recorded a report with this order: `amount` more is
+ * used, or less. It may be in the last answer already. With order 0 it is not.
+ */
+void sl_quota_lease_report(struct sl_quota_lease *lease, int64_t amount,
+                           uint64_t order);
 
 /* `cost` does not fit. Was this refused recently, so that there is no need to
  * ask? */

@@ -711,10 +711,11 @@ static void leave_out(struct attempt *a)
             continue;
         lease = &a->keys[i]->lease;
         a->parts[i].cost = 0;
+        /* After an attempt without an order it is in the answer. */
         if (back && a->take->parts[i].taken_at >= lease->start)
-            lease->others -= cost;
-        else if (!back && a->tries == 0) /* otherwise it was already counted */
-            lease->others += cost;
+            sl_quota_lease_report(lease, -cost, a->take->order);
+        else if (!back && (a->take->order > 0 || a->tries == 0))
+            sl_quota_lease_report(lease, cost, a->take->order);
         sl_quota_lease_retry(lease);
     }
 }

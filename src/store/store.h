@@ -41,6 +41,8 @@ struct sl_take {
     bool apart;           /* TAKE: a store without transactions may take the
                            * set in steps, visible to others, and undo them */
     bool undo;            /* REFUND: of a TAKE that no usage report knows */
+    uint64_t order;       /* CHARGE and REFUND by a report: its order among the
+                           * answers of the usage database; 0: unknown */
 
     /* TAKE with an id: the costs are held under it; see "Holds" below. */
     struct sl_hold_id hold;

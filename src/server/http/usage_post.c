@@ -393,6 +393,7 @@ static bool ask_next(struct reporting *r)
     request->cost = change < 0 ? (uint64_t)-change : (uint64_t)change;
     request->charge = change > 0;
     request->give_back = change < 0;
+    request->order = r->job.order;
     return sl_http_ask(r->call, request, change != 0, on_later, r);
 }
 

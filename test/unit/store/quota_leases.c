@@ -12,6 +12,9 @@
 /* Books of one counter, for one node. */
 struct books {
     struct sl_quota_lessor lessor; /* first */
+    uint64_t order;                /* of answers, if not 0 */
+    struct sl_quota_ask *kept;     /* an answer that is late */
+    bool keeps;
     uint64_t used, leased, spent, asked, given;
     bool away, nameless;
     unsigned looks;
@@ -29,8 +32,8 @@ static void ask(struct sl_quota_lessor *lessor, struct sl_quota_ask *ask)
         b->leased -= ask->give;
         b->given += ask->give;
     } else if (!b->away) {
-        ask->terms =
-            (struct sl_quota_lease_terms){.used = b->used, .spent = b->spent};
+        ask->terms = (struct sl_quota_lease_terms){
+            .order = b->order, .used = b->used, .spent = b->spent};
         if (ask->want > 0 && ask->least <= left)
             ask->terms.granted = ask->want < left        ? ask->want
                                  : left / 4 > ask->least ? left / 4
@@ -39,7 +42,10 @@ static void ask(struct sl_quota_lessor *lessor, struct sl_quota_ask *ask)
         ask->terms.leased = b->leased;
         ask->terms.found = b->leased > 0;
     }
-    ask->done(ask);
+    if (b->keeps)
+        b->kept = ask;
+    else
+        ask->done(ask);
 }
 
 static bool name(struct sl_quota_lessor *lessor, const struct sl_part *part,
@@ -68,6 +74,7 @@ struct world {
     struct sl_limit_binding stored[2];
     struct sl_part parts[2];
     struct sl_take take;
+    uint64_t order; /* of the report, if it is one */
     unsigned done;
 };
 
@@ -133,6 +140,7 @@ static bool act(struct world *w, enum sl_take_op op, uint64_t cost, bool both)
                                .parts = w->parts,
                                .count = both ? 2 : 1,
                                .now = DAY_0,
+                               .order = w->order,
                                .loop = w->loop,
                                .done = on_done,
                                .ctx = w};
@@ -372,6 +380,65 @@ static void test_without_a_cap(void)
     close_world(&w);
 }
 
+/* Asks, and keeps the answer: what the books know now. */
+static void keep_answer(struct world *w, uint64_t order)
+{
+    w->books.order = order;
+    w->books.keeps = true;
+    sl_quota_leases_heartbeat(w->store, w->loop, DAY_0);
+    w->books.keeps = false;
+    CHECK(w->books.kept != NULL);
+}
+
+/* A report of `amount` that the books have recorded. */
+static void record(struct world *w, int64_t amount)
+{
+    w->books.used += (uint64_t)amount;
+}
+
+/* The table hears of it. */
+static void hear(struct world *w, int64_t amount, uint64_t order)
+{
+    w->order = order;
+    CHECK(act(w, amount < 0 ? SL_TAKE_OP_REFUND : SL_TAKE_OP_CHARGE,
+              (uint64_t)(amount < 0 ? -amount : amount), false));
+    w->order = 0;
+}
+
+/* The next question waits for its answer, which is delivered later. */
+static void test_order(void)
+{
+    struct world w = {.done = 0};
+
+    CHECK(open_world(&w));
+    w.books.order = 1;
+    CHECK(act(&w, SL_TAKE_OP_TAKE, 1, false));
+    CASE("a refund that is in an answer already is not counted twice");
+    record(&w, 50);
+    hear(&w, 50, 2);
+    CHECK_EQ(shown(&w), 49);
+    w.books.away = true; /* so that the next heartbeat asks */
+    CHECK(!act(&w, SL_TAKE_OP_TAKE, 40, false));
+    w.books.away = false;
+    record(&w, -10);
+    keep_answer(&w, 4);
+    w.books.kept->done(w.books.kept); /* it has the refund, with order 3 */
+    hear(&w, -10, 3);
+    CHECK_EQ(shown(&w), 59);
+    CASE("a report that an answer does not have yet stays");
+    w.books.away = true;
+    CHECK(!act(&w, SL_TAKE_OP_TAKE, 40, false));
+    w.books.away = false;
+    keep_answer(&w, 5);
+    record(&w, 9);
+    hear(&w, 9, 6);
+    CHECK_EQ(shown(&w), 50);
+    w.books.kept->done(w.books.kept); /* from before the report */
+    CHECK(act(&w, SL_TAKE_OP_PEEK, 0, false));
+    CHECK_EQ(shown(&w), 50);
+    close_world(&w);
+}
+
 int main(void)
 {
     struct world w = {.done = 0};
@@ -380,6 +447,7 @@ int main(void)
     RUN_TESTS_WITH(&w);
     close_world(&w);
     test_without_a_cap();
+    test_order();
     test_memory();
     return CHECK_DONE();
 }
