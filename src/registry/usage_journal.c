@@ -24,6 +24,7 @@
 #define HEAD          4096 /* bytes before the first segment */
 #define UNIT          64   /* bytes; lines begin at multiples of it */
 #define PATH_MOST     4096
+#define PATHS         64 /* of a journal that daemons share */
 
 struct head {
     uint64_t magic;
@@ -36,6 +37,7 @@ struct head {
 struct sl_usage_journal {
     const struct sl_alloc *alloc;
     const char *path; /* NULL: in memory */
+    char *other;      /* of PATH_MOST bytes: a path with a number, or NULL */
     int fd;
     char *base;
     uint64_t size;
@@ -666,22 +668,52 @@ static int read_head(struct sl_usage_journal *j, uint64_t *ret_size,
     return 0;
 }
 
-static int open_file(struct sl_usage_journal *j, uint64_t size, uint64_t *node,
+/* Opens or creates the file. Returns 1 if another daemon uses it, 0, or an
+ * error. */
+static int lock_file(struct sl_usage_journal *j, bool *ret_new,
                      struct sl_diag *diag)
 {
-    uint64_t had = 0;
-    bool is_new;
-    int err;
-
     j->fd = open(j->path, O_RDWR | O_CLOEXEC);
-    is_new = j->fd < 0 && errno == ENOENT;
-    if (is_new)
+    *ret_new = j->fd < 0 && errno == ENOENT;
+    if (*ret_new)
         j->fd = open(j->path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (j->fd < 0)
         return refuse_system(j, errno, diag);
-    if (flock(j->fd, LOCK_EX | LOCK_NB))
+    return flock(j->fd, LOCK_EX | LOCK_NB) != 0;
+}
+
+/* The next path of a journal that daemons share. Returns false if there is
+ * none. */
+static bool next_path(struct sl_usage_journal *j, const char *first,
+                      unsigned number)
+{
+    if (number > PATHS)
+        return false;
+    if (!j->other)
+        j->other = sl_alloc_new(j->alloc, PATH_MOST);
+    if (!j->other ||
+        snprintf(j->other, PATH_MOST, "%s.%u", first, number) >= PATH_MOST)
+        return false;
+    close(j->fd);
+    j->fd = -1;
+    j->path = j->other;
+    return true;
+}
+
+static int open_file(struct sl_usage_journal *j, uint64_t size, bool shared,
+                     uint64_t *node, struct sl_diag *diag)
+{
+    const char *first = j->path;
+    uint64_t had = 0;
+    bool is_new;
+    int err = lock_file(j, &is_new, diag);
+
+    for (unsigned i = 2; err == 1 && shared && next_path(j, first, i); i++)
+        err = lock_file(j, &is_new, diag);
+    if (err == 1)
         return refuse(j, SLUICE_ESYS, "another sluiced uses it", diag);
-    err = read_head(j, &had, node, diag);
+    if (!err)
+        err = read_head(j, &had, node, diag);
     if (err)
         return err;
     j->size = had ? had : size;
@@ -863,7 +895,7 @@ static void set_order(struct sl_usage_journal *j)
     atomic_init(&j->order, order + 1);
 }
 
-static int open_journal(struct sl_usage_journal *j, uint64_t size,
+static int open_journal(struct sl_usage_journal *j, uint64_t size, bool shared,
                         struct sl_diag *diag)
 {
     struct sl_hash_key random, name;
@@ -877,7 +909,7 @@ static int open_journal(struct sl_usage_journal *j, uint64_t size,
                              "the system did not provide random bytes");
     node = name.k0;
     if (j->path) {
-        err = open_file(j, size, &node, diag);
+        err = open_file(j, size, shared, &node, diag);
     } else {
         j->size = size;
         j->count = count_of(size);
@@ -909,8 +941,8 @@ int sl_usage_journal_open(const struct sl_usage_journal_options *options,
     j->fd = -1;
     pthread_cond_init(&j->more, NULL);
     pthread_mutex_init(&j->lock, NULL);
-    err =
-        open_journal(j, options->size ? options->size : SL_JOURNAL_SIZE, diag);
+    err = open_journal(j, options->size ? options->size : SL_JOURNAL_SIZE,
+                       options->shared, diag);
     if (err)
         sl_usage_journal_close(j);
     else
@@ -931,6 +963,7 @@ void sl_usage_journal_close(struct sl_usage_journal *j)
     sl_alloc_free(j->alloc, j->recovered, j->recovered_size);
     pthread_cond_destroy(&j->more);
     pthread_mutex_destroy(&j->lock);
+    sl_alloc_free(j->alloc, j->other, PATH_MOST);
     sl_alloc_free(j->alloc, j, sizeof(*j));
 }
 
@@ -942,6 +975,11 @@ const char *sl_usage_journal_notice(const struct sl_usage_journal *j)
 struct sl_str sl_usage_journal_node(const struct sl_usage_journal *j)
 {
     return sl_str_c(j->node);
+}
+
+const char *sl_usage_journal_path(const struct sl_usage_journal *j)
+{
+    return j->path;
 }
 
 bool sl_usage_journal_is_file(const struct sl_usage_journal *j)

@@ -97,6 +97,10 @@ struct sl_usage_journal;
 struct sl_usage_journal_options {
     const struct sl_alloc *alloc;
     const char *path; /* NULL: in memory, which ends with the process */
+    bool shared;      /* several daemons have this path: if another one uses
+                       * the file, PATH.2 is tried, and so on to PATH.64. What
+                       * a daemon that is gone has left is recorded by the next
+                       * one that finds it */
     uint64_t size;    /* 0: SL_JOURNAL_SIZE */
 };
 
@@ -106,6 +110,9 @@ struct sl_usage_journal_options {
 SL_MUST_USE int
 sl_usage_journal_open(const struct sl_usage_journal_options *options,
                       struct sl_usage_journal **ret, struct sl_diag *diag);
+
+/* The file that was found. NULL: in memory. */
+const char *sl_usage_journal_path(const struct sl_usage_journal *journal);
 
 /* Segments that are not recorded stay in the file. NULL is allowed. */
 void sl_usage_journal_close(struct sl_usage_journal *journal);

@@ -117,6 +117,7 @@ enum sl_subject_number {
     SL_JOURNAL_UNITS, /* these three: the usage journal */
     SL_JOURNAL_BYTES,
     SL_JOURNAL_AGE,
+    SL_USAGE_AT_RISK,
     SL_QUOTA_LEASE_ASKS, /* these five: quota leases */
     SL_QUOTA_LEASE_FAILURES,
     SL_LEASE_KEYS,

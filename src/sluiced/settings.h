@@ -118,6 +118,7 @@ struct sl_settings {
                                  * Beside a remote store: of the quota leases */
     const char *registry;       /* file or URL of the registry, or NULL: none */
     const char *journal;        /* of usage, or NULL: in memory */
+    bool shared_journal;        /* the daemons of a database have this path */
     uint64_t journal_size;
     bool in_postgres;        /* the registry is in PostgreSQL */
     bool shared_registry;    /* several daemons can use the registry */

@@ -614,18 +614,24 @@ static int check_state(struct sl_settings *s, struct sl_diag *diag)
                   "usage database; set usage as well, or remove state");
 }
 
-/* The journal is beside the state file or, without one, beside a database file
- * that no other daemon uses. */
+/* The journal is beside the state file or, without one, beside the database
+ * file. */
 static int find_journal(struct sl_settings *s, struct sl_diag *diag)
 {
     const char *beside = s->state;
     char path[8192];
+    int len;
 
-    if (!beside && !s->shared_registry && strcmp(s->registry, ":memory:") != 0)
+    if (!beside && !s->in_postgres && strcmp(s->registry, ":memory:") != 0)
         beside = s->registry;
     if (!beside)
         return 0;
-    if (snprintf(path, sizeof(path), "%s.usage", beside) < (int)sizeof(path))
+    s->shared_journal = !s->state && s->shared_registry;
+    len = (int)strlen(beside);
+    if (s->shared_journal)
+        len -= (int)strlen("?shared");
+    if (snprintf(path, sizeof(path), "%.*s.usage", len, beside) <
+        (int)sizeof(path))
         s->journal = sl_arena_copy(&s->arena, sl_str_c(path));
     return s->journal ? 0
                       : refuse(s, SL_SET_journal, diag, "the path is too long");

@@ -118,10 +118,27 @@ uint64_t sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
 
 /* ---- the journal ---- */
 
+/* `journal: none` accepts the loss, and a database in memory ends with the
+ * process, too. */
+static void warn_of_loss(const struct sl_daemon *daemon)
+{
+    const struct sl_settings *s = &daemon->settings;
+
+    if (s->journal || strcmp(s->registry, ":memory:") == 0 ||
+        strcmp(s->values[SL_SET_journal].text, "none") == 0)
+        return;
+    sl_log(SL_LOG_WARN, "usage journal in memory", "why",
+           "a kill of this daemon loses the usage of the last 50 ms and, while "
+           "the database cannot be written, of the whole outage; set state or "
+           "journal to a file, or journal to none",
+           NULL);
+}
+
 int sl_usage_journal_begin(struct sl_daemon *daemon)
 {
     struct sl_usage_journal_options options = {
         .path = daemon->settings.journal,
+        .shared = daemon->settings.shared_journal,
         .size = daemon->settings.journal_size};
     struct sl_usage_journal_counts counts;
     char lines[24], units[24];
@@ -137,7 +154,9 @@ int sl_usage_journal_begin(struct sl_daemon *daemon)
     snprintf(units, sizeof(units), "%" PRIu64, counts.units);
     if (counts.lines > 0)
         sl_log(SL_LOG_INFO, "usage found in the journal", "file",
-               daemon->settings.journal, "lines", lines, "units", units, NULL);
+               sl_usage_journal_path(daemon->journal), "lines", lines, "units",
+               units, NULL);
+    warn_of_loss(daemon);
     return 0;
 }
 
@@ -374,6 +393,8 @@ void sl_usage_count(struct sl_daemon *daemon, struct sl_metrics_subjects *ret)
         ret->numbers[SL_USAGE_MARKED] += get(&c->thresholds);
         ret->numbers[SL_JOURNAL_UNITS] += get(&c->units) - get(&c->recorded);
     }
+    if (!daemon->settings.journal)
+        ret->numbers[SL_USAGE_AT_RISK] = ret->numbers[SL_JOURNAL_UNITS];
 }
 
 /* ---- quota leases of this daemon.

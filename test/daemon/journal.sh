@@ -111,6 +111,75 @@ check 'and says what to do' has "$err" \
     'full: File too large; choose another file or size with --journal'
 check 'nothing is left behind' test ! -e full
 
+# ---- a database file that daemons share, and no state ----
+
+# lock FILE: another program has the file until it is killed
+lock() {
+    background locked python3 -uc 'import sqlite3, sys, time
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA busy_timeout = 60000")
+db.execute("BEGIN IMMEDIATE")
+print("locked")
+time.sleep(1000)' "$1"
+    until_ grep -q locked locked
+}
+
+unlock() {
+    kill "$client"
+    wait "$client" || :
+}
+
+spends() {
+    ask /v1/check -d '{"job":"transcribe","org":"acme"}'
+    [[ $out = *'"status":200,'* ]]
+}
+
+alone() {
+    start -c p.yaml --threads 1 --store memory: --usage "$1" "${@:2}"
+}
+
+alone 'sqlite:./s.db?shared'
+check 'the first unit is leased, with three more' spends
+one_recorded() {
+    [[ $(in_days) = 1 ]]
+}
+until_ one_recorded
+lock s.db
+check 'they are used while the file is locked' spends
+spends
+spends
+check 'nothing is at risk' test "$(metric sluice_usage_at_risk_units)" = 0
+check 'the journal is beside the database' test -s s.db.usage
+alone_pid=$pid
+run timeout 20 "$sluiced" -c p.yaml "${listeners[@]}" --store memory: \
+    --usage 'sqlite:./s.db?shared' --journal ./s.db.usage
+check 'and locked' has "$err" 'another sluiced uses it'
+kill -KILL "$alone_pid"
+until_ gone "$alone_pid"
+unlock
+alone 'sqlite:./s.db?shared'
+four_recorded() {
+    [[ $(in_days) = 4 ]]
+}
+check 'after kill -9 all are recorded' until_ four_recorded
+running_pid=$pid
+alone 'sqlite:./s.db?shared'
+check 'another daemon has a journal of its own' test -s s.db.usage.2
+check 'no warning' test -z "$(grep 'usage journal in memory' "$log")"
+kill "$running_pid"
+until_ gone "$running_pid"
+stop
+
+# ---- in memory ----
+
+alone sqlite:./n.db --journal none
+lock n.db
+check 'without a file decisions go on' spends
+check 'and what a kill would lose is shown' test \
+    "$(metric sluice_usage_at_risk_units)" = 1
+unlock
+stop
+
 # ---- settings ----
 
 run "$sluiced" -c p.yaml --show-settings --journal '?size=1kB'

@@ -11,7 +11,8 @@ limits: { minutes: { kind: quota, per: org, rate: 1000000/month } }
 routes: [{ job: transcribe, limits: [minutes] }]
 default: []
 EOT
-start -c p.yaml --threads 1 --store memory: --usage 'sqlite:./u.db?shared'
+start -c p.yaml --threads 1 --store memory: --usage 'sqlite:./u.db?shared' \
+    --journal none
 reports() {
     report '{"org":"acme","limit":"minutes","amount":1}'
     answers 200

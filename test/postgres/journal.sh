@@ -192,6 +192,13 @@ room_again() {
 check 'then there is room again' until_ room_again
 stop
 
+# ---- no file ----
+
+start -c p.yaml --threads 1 --store memory: --usage "$SLUICE_TEST_POSTGRES"
+check 'without a file the start warns' said 'usage journal in memory'
+check 'of what a kill loses' said 'loses the usage of the last 50 ms'
+stop
+
 # ---- not away, but wrong ----
 
 run "$sluiced" -c p.yaml "${listeners[@]}" --store memory: \
