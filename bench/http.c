@@ -71,7 +71,7 @@ static double median(const double *values)
 static void ask_auth(struct sl_buf *out, unsigned user)
 {
     if (sl_buf_addf(out,
-                    "GET /v1/auth HTTP/1.1\r\nHost: sluice\r\n"
+                    "GET /v1/auth HTTP/1.1\r\nHost: localhost\r\n"
                     "X-Original-Method: GET\r\n"
                     "X-Original-URI: /api/v1/things/%u\r\n"
                     "X-User-Id: user-%u\r\n\r\n",
@@ -86,7 +86,7 @@ static void ask_known(struct sl_buf *out, unsigned user)
 
     token_make(user, token);
     if (sl_buf_addf(out,
-                    "GET /v1/auth HTTP/1.1\r\nHost: sluice\r\n"
+                    "GET /v1/auth HTTP/1.1\r\nHost: localhost\r\n"
                     "X-Original-Method: GET\r\n"
                     "X-Original-URI: /api/v1/things/%u\r\n"
                     "Authorization: Bearer %s\r\n\r\n",
@@ -119,7 +119,7 @@ static void ask_checks(struct sl_buf *out, unsigned user, unsigned count)
         err = sl_buf_add(&body, SL_STR("]"));
     if (!err)
         err = sl_buf_addf(out,
-                          "POST /v1/check HTTP/1.1\r\nHost: sluice\r\n"
+                          "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n"
                           "Content-Type: application/json\r\n"
                           "Content-Length: %zu\r\n\r\n",
                           body.len);

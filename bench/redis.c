@@ -162,7 +162,7 @@ static void write_questions(struct sl_buf *questions, const struct row *row)
         write_check(&body, row, i);
         sl_buf_init(&questions[i], 1 << 16, &sl_alloc_libc);
         if (sl_buf_addf(&questions[i],
-                        "POST /v1/check HTTP/1.1\r\nHost: sluice\r\n"
+                        "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n"
                         "Content-Length: %zu\r\n\r\n",
                         body.len) ||
             sl_buf_add(&questions[i], sl_buf_str(&body)))

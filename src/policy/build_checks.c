@@ -9,7 +9,9 @@
 #include "policy/policy.h"
 #include "policy/policy_int.h"
 
-#define LISTENERS 4
+#define LISTENERS  4
+#define HOSTS      16  /* names below `server` */
+#define HOST_BYTES 253 /* of a name */
 
 /* ---- addresses ---- */
 
@@ -202,6 +204,43 @@ void sl_fill_proxied(struct sl_build *b, const struct sl_schema_key *row,
         if (!sl_build_twice(b, node, item, "Listener"))
             len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%.*s",
                                     len > 0 ? "," : "", SL_STR_ARG(item->text));
+    *(struct sl_str *)sl_schema_field(row, into) =
+        sl_build_keep(b, (struct sl_str){text, len});
+}
+
+static bool is_host_name(struct sl_str name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.at[i], small = (char)(c | 0x20);
+
+        if ((small < 'a' || small > 'z') && (c < '0' || c > '9') && c != '.' &&
+            c != '-' && c != '_')
+            return false;
+    }
+    return name.len > 0 && name.len <= HOST_BYTES;
+}
+
+/* The names, as a flag has them: "a.example,b.example". */
+void sl_fill_hosts(struct sl_build *b, const struct sl_schema_key *row,
+                   const struct sl_yaml_node *node, void *into)
+{
+    const struct sl_yaml_node *item;
+    char text[HOSTS * (HOST_BYTES + 1) + 1];
+    size_t len = 0;
+
+    if (!node || !sl_build_short(b, node, HOSTS, "names"))
+        return;
+    for (item = sl_build_first(node); item; item = sl_build_next(node, item)) {
+        if (!is_host_name(item->text))
+            sl_build_error(b, item,
+                           "\"%.64s\" is not the name of a host; write it "
+                           "without a scheme and a port" SL_HINT
+                           "hosts: [sluice.internal]",
+                           item->text.at);
+        else if (!sl_build_twice(b, node, item, "Name"))
+            len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%.*s",
+                                    len > 0 ? "," : "", SL_STR_ARG(item->text));
+    }
     *(struct sl_str *)sl_schema_field(row, into) =
         sl_build_keep(b, (struct sl_str){text, len});
 }

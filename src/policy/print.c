@@ -746,8 +746,8 @@ static struct sl_str listener_item(const void *ctx, unsigned i, char *room)
     return rest;
 }
 
-void sl_print_proxied(struct sl_printer *p, const struct sl_schema_key *row,
-                      const void *from)
+void sl_print_joined(struct sl_printer *p, const struct sl_schema_key *row,
+                     const void *from)
 {
     const struct sl_str *list = sl_schema_const_field(row, from);
     unsigned count = 1;

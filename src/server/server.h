@@ -98,7 +98,8 @@ struct sl_server {
     unsigned path_count;
     size_t max_body; /* 0: 1 MiB */
     enum sl_forward forward;
-    void *ctx; /* admin: struct sl_admin, see admin.h */
+    struct sl_str hosts; /* names of this machine, "a.example,b.example" */
+    void *ctx;           /* admin: struct sl_admin, see admin.h */
 };
 
 /* ---- workers ---- */

@@ -309,10 +309,9 @@ static int read_url(struct sl_jwks *jwks, struct sl_jwks_source *next,
     return 0;
 }
 
-/* Reads a secret or a file. A posted policy may refer to a file of another
- * machine. */
+/* Reads a secret or a file. */
 static int read_keys(struct sl_jwks *jwks, struct sl_jwks_source *next,
-                     const char *path, bool posted, struct sl_diag *diag)
+                     const char *path, bool optional, struct sl_diag *diag)
 {
     const struct sl_jwt *jwt = &next->policy->identity.jwt;
 
@@ -321,7 +320,7 @@ static int read_keys(struct sl_jwks *jwks, struct sl_jwks_source *next,
             sl_jwt_keys_path(jwt, path, jwks->options.alloc, &next->file_size);
         if (!next->file)
             return SLUICE_ENOMEM;
-        if (posted && access(next->file, F_OK) != 0)
+        if (optional && access(next->file, F_OK) != 0)
             return 0;
     }
     return sl_jwt_keys_read(jwt, next->file, jwks->options.alloc, &next->set,
@@ -357,7 +356,7 @@ static void swap(struct sl_jwks *jwks, struct sl_jwks_source *next,
 }
 
 int sl_jwks_use(struct sl_jwks *jwks, struct sl_policy *policy,
-                const char *path, bool posted, struct sl_diag *diag)
+                const char *path, bool optional, struct sl_diag *diag)
 {
     const struct sl_jwt *jwt = &policy->identity.jwt;
     struct sl_jwks_source next = {.policy = sl_policy_ref(policy)};
@@ -369,7 +368,7 @@ int sl_jwks_use(struct sl_jwks *jwks, struct sl_policy *policy,
     if (in_url)
         err = read_url(jwks, &next, same_url);
     else if (jwt->written)
-        err = read_keys(jwks, &next, path, posted, diag);
+        err = read_keys(jwks, &next, path, optional, diag);
     if (!err)
         err = put(jwks, policy, next.set);
     if (!err)

@@ -82,11 +82,11 @@ SL_MUST_USE int sl_jwks_open(const struct sl_jwks_options *options,
 void sl_jwks_close(struct sl_jwks *jwks); /* NULL is allowed */
 
 /* Reads the keys of `policy` and activates them. `path` is the path of the
- * policy (NULL: none); a file is relative to its folder. If the policy is
- * `posted`, a missing file means no keys, and no token is accepted. Returns 0,
- * SLUICE_ECONF or SLUICE_ENOMEM with a sentence; then nothing changes. */
+ * policy (NULL: none); a file is relative to its folder. A missing file is
+ * refused, unless the keys are `optional`: then no token is accepted. Returns
+ * 0, SLUICE_ECONF or SLUICE_ENOMEM with a sentence; then nothing changes. */
 SL_MUST_USE int sl_jwks_use(struct sl_jwks *jwks, struct sl_policy *policy,
-                            const char *path, bool posted,
+                            const char *path, bool optional,
                             struct sl_diag *diag);
 
 /* Reads the file with the keys again, if there is one. */

@@ -87,6 +87,7 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
         .paths = sl_api_paths,
         .path_count = sl_api_path_count,
         .forward = s->forward,
+        .hosts = s->hosts,
     };
 
     if (id == SL_PROTOCOL_ADMIN)
@@ -96,6 +97,7 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
             .token = s->admin_token,
             .paths = sl_admin_paths,
             .path_count = sl_admin_path_count,
+            .hosts = s->hosts,
             .ctx = &daemon->admin,
         };
     return server;

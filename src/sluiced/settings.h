@@ -133,6 +133,7 @@ struct sl_settings {
     uint64_t memory;
     sl_ns deadline, drain, age; /* age: of connections, gRPC */
     enum sl_forward forward;
+    struct sl_str hosts; /* "a.example,b.example", or "" */
     struct sl_str access_token, admin_token;
     const char *tls_certificate, *tls_key, *tls_client_ca; /* or NULL */
     enum sl_log_level log_level;

@@ -399,6 +399,23 @@ static int read_proxied(struct sl_settings *s, struct sl_diag *diag)
     return 0;
 }
 
+/* Names separated by commas. A port or a scheme would never match. */
+static int read_hosts(struct sl_settings *s, struct sl_diag *diag)
+{
+    const char *at = s->values[SL_SET_hosts].text;
+    size_t bad = strcspn(at, ":/ ");
+
+    if (strcmp(at, "none") == 0)
+        return 0;
+    if (at[bad])
+        return refuse(s, SL_SET_hosts, diag,
+                      "\"%s\" is not a list of names; write names without a "
+                      "scheme and a port, such as sluice.internal,limits",
+                      at);
+    s->hosts = sl_str_c(at);
+    return 0;
+}
+
 static int read_address(struct sl_settings *s, int listener,
                         struct sl_diag *diag)
 {
@@ -421,6 +438,8 @@ static int read_listeners(struct sl_settings *s, struct sl_diag *diag)
 {
     int status = read_proxied(s, diag);
 
+    if (!status)
+        status = read_hosts(s, diag);
     for (int i = 0; i < SL_PROTOCOLS && !status; i++)
         status = read_address(s, i, diag);
     return status;

@@ -266,7 +266,7 @@ def test_early_answer(tap, daemon):
 
 def test_other_protocols(tap, daemon):
     plain = Plain(daemon.grpc)
-    plain.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+    plain.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
     got = plain.rest()
     tap.check("HTTP/1 is told where it is", got is not None and
               got.startswith(b"HTTP/1.1 400 ") and b"grpc listener" in got, got)

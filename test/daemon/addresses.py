@@ -99,7 +99,7 @@ def ping(where, what):
 def preface(where, what, times):
     for _ in range(times):
         said = exchange(where, what,
-                        b"GET /v1/auth/x HTTP/1.1\r\nHost: x\r\n"
+                        b"GET /v1/auth/x HTTP/1.1\r\nHost: localhost\r\n"
                         b"X-Forwarded-For: 198.51.100.7\r\n"
                         b"Connection: close\r\n\r\n")
     if not said:

@@ -20,7 +20,7 @@ import time
 host, port = sys.argv[1].rsplit(":", 1)
 how = sys.argv[2]
 body = b'{"path":"/x","user":"ann"}'
-head = b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+head = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
 request = head % len(body) + body
 lock = threading.Lock()
 counts = {"allowed": 0, "denied": 0, "unanswered": 0, "slowest": 0}

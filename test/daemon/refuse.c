@@ -18,7 +18,7 @@
 #include "rows.h"
 
 #define BEHIND                                                                 \
-    "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 31\r\n\r\n"         \
+    "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 31\r\n\r\n" \
     "{\"path\":\"/x\",\"user\":\"smuggled\"}"
 
 static int open_to(unsigned port)

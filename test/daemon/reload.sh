@@ -79,6 +79,14 @@ tell /v1/policy --data-binary "env: \"\${FILE:/etc/passwd}\""
 check 'none can read our files' test "${out/root:/}" = "$out"
 tell /v1/policy
 check 'and the one before stays' has "$out" 'rate: 7/3000d'
+policy keyless.yaml 8/3000d
+sed -i 's|^identity:$|&\n  jwt: { algorithms: [RS256], jwks: "file:./gone.json" }|' \
+    keyless.yaml
+tell /v1/policy --data-binary @keyless.yaml
+check 'nor is one loaded whose key file is missing' has "$out" '"ok":false'
+check 'which is said' has "$out" 'identity.jwt.jwks: '
+tell /v1/policy
+check 'and the one before stays again' has "$out" 'rate: 7/3000d'
 kill -HUP "$pid"
 until_ said 'api 7/3000d -> 6/3000d'
 check 'HUP brings the file back' said 'api 7/3000d -> 6/3000d'

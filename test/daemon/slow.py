@@ -8,7 +8,7 @@ import time
 
 host, port = sys.argv[1].rsplit(":", 1)
 body = b'{"path":"/x","user":"slow"}'
-head = b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+head = b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
 request = head % len(body) + body
 
 clients = []

@@ -70,14 +70,15 @@ static void write_request(struct sl_buf *out, int place, struct sl_str data)
 
     add(out, sl_str_c(lines[place]));
     if (place == CHECK || place == EXPLAIN) {
-        MUST(sl_buf_addf(out,
-                         " HTTP/1.1\r\nHost: h\r\nContent-Length: %zu\r\n\r\n",
-                         data.len) == 0);
+        MUST(sl_buf_addf(
+                 out,
+                 " HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n\r\n",
+                 data.len) == 0);
         add(out, data);
         return;
     }
     add(out, (struct sl_str){data.at, first});
-    add(out, SL_STR(" HTTP/1.1\r\nHost: h\r\n"));
+    add(out, SL_STR(" HTTP/1.1\r\nHost: localhost\r\n"));
     add_lines(out, sl_str_from(data, first + 1));
     add(out, SL_STR("\r\n\r\n"));
 }

@@ -396,13 +396,17 @@ static void feature_set(struct sl_http_call *call)
 
 /* ---- requests of web pages are refused ----
  *
- * Without a token the admin listener is open to its machine. A browser on the
+ * Without a token a listener is open to its machine. A browser on the
  * machine sends requests for any web page: a page can post to
  * http://127.0.0.1:9090, and with a name that resolves to 127.0.0.1 it can also
  * read the answer. Two fields show such requests:
  *
  *   Origin   is the page, and is not equal to Host
- *   Host     is a name of the page; operators use localhost or an address
+ *   Host     is a name of the page; operators use localhost, an address or a
+ *            name in `hosts`
+ *
+ * On the http listener, /v1/auth and /v1/deny are excepted: proxies pass on the
+ * Host and the Origin of their client.
  */
 
 static bool begins(struct sl_str text, struct sl_str with)
@@ -421,8 +425,9 @@ static struct sl_str host_of(struct sl_str origin)
     return (struct sl_str){"", 0};
 }
 
-/* Is the host an address or localhost, with or without a port? */
-static bool is_own_name(struct sl_str host)
+/* Is the host an address, localhost or one of `hosts` of the settings, with or
+ * without a port? */
+static bool is_own_name(struct sl_str hosts, struct sl_str host)
 {
     const char *colon = host.len ? memchr(host.at, ':', host.len) : NULL;
     struct sl_ip ip;
@@ -431,6 +436,9 @@ static bool is_own_name(struct sl_str host)
         return true;
     if (colon)
         host.len = (size_t)(colon - host.at);
+    while (hosts.len > 0)
+        if (sl_str_eq_nocase(host, sl_admin_cut(&hosts, ',')))
+            return true;
     return sl_str_eq_nocase(host, SL_STR("localhost"));
 }
 
@@ -440,6 +448,20 @@ static bool is_open(const struct sl_http_call *call)
 
     return server->token.len == 0 && !server->accepts_client_cert &&
            !call->peer_is_unix;
+}
+
+bool sl_http_is_foreign(struct sl_http_call *call)
+{
+    struct sl_str host = call->request->host;
+
+    if (!is_open(call) || host.len == 0 ||
+        is_own_name(call->worker->server->hosts, host))
+        return false;
+    sl_http_refuse(call, 403, "WRONG_HOST",
+                   "without a token, the Host header must be localhost, an "
+                   "address or a name in server.hosts, not %.*s",
+                   SL_STR_ARG(host));
+    return true;
 }
 
 bool sl_admin_admit(struct sl_http_call *call)
@@ -454,12 +476,7 @@ bool sl_admin_admit(struct sl_http_call *call)
         return sl_http_refuse(call, 403, "CROSS_ORIGIN",
                               "pages of %.*s are not allowed to do this",
                               SL_STR_ARG(origin));
-    if (is_open(call) && host.len > 0 && !is_own_name(host))
-        return sl_http_refuse(call, 403, "WRONG_HOST",
-                              "without an admin_token, the Host header must be "
-                              "localhost or an address, not %.*s",
-                              SL_STR_ARG(host));
-    return true;
+    return !sl_http_is_foreign(call);
 }
 
 /* ---- GET /metrics, in the format that the client prefers ---- */

@@ -336,8 +336,9 @@ static void on_later(struct sl_check *check)
     decide(check->ctx);
 }
 
-/* Browsers send an Origin with the posts of a page; other clients do not.
- * Without a token, web pages must not spend units. */
+/* Browsers send an Origin with the posts of a page; other clients do not. A
+ * page whose name resolves to this machine has a foreign Host. Without a token,
+ * web pages must not spend units or read usage. */
 bool sl_http_is_page(struct sl_http_call *call)
 {
     const struct sl_server *server = call->worker->server;
@@ -345,6 +346,8 @@ bool sl_http_is_page(struct sl_http_call *call)
     struct sl_str origin =
         sl_http1_field(call->request, SL_STR("origin"), &count);
 
+    if (sl_http_is_foreign(call))
+        return true;
     if (count == 0 || server->token.len > 0 || server->accepts_client_cert)
         return false;
     sl_http_refuse(call, 403, "CROSS_ORIGIN",
@@ -539,11 +542,11 @@ const struct sl_http_path sl_api_paths[] = {
     {"POST", "/v1/holds/",   sl_http_holds,        SL_ACCESS_PROGRAM, 0    },
     {NULL,   "/v1/auth",     sl_http_auth,         SL_ACCESS_TOKEN,   0    },
     {NULL,   "/v1/auth/",    sl_http_auth,         SL_ACCESS_TOKEN,   0    },
-    {"GET",  "/v1/backlog",  backlogs,             SL_ACCESS_TOKEN,   0    },
-    {"GET",  "/v1/backlog/", backlog_get,          SL_ACCESS_TOKEN,   0    },
-    {"PUT",  "/v1/backlog/", sl_backlog_put,       SL_ACCESS_TOKEN,   0    },
+    {"GET",  "/v1/backlog",  backlogs,             SL_ACCESS_PROGRAM, 0    },
+    {"GET",  "/v1/backlog/", backlog_get,          SL_ACCESS_PROGRAM, 0    },
+    {"PUT",  "/v1/backlog/", sl_backlog_put,       SL_ACCESS_PROGRAM, 0    },
     {"POST", "/v1/usage",    sl_http_usage_report, SL_ACCESS_PROGRAM, 0    },
-    {"GET",  "/v1/usage/",   sl_http_usage_read,   SL_ACCESS_TOKEN,   0    },
+    {"GET",  "/v1/usage/",   sl_http_usage_read,   SL_ACCESS_PROGRAM, 0    },
     {"GET",  "/v1/deny",     sl_http_deny,         SL_ACCESS_TOKEN,   0    },
     {"POST", "/json",        sl_http_json,         SL_ACCESS_PROGRAM, 0    },
     {"GET",  "/healthcheck", sl_http_healthcheck,  SL_ACCESS_PUBLIC,  0    },

@@ -257,6 +257,10 @@ static inline const struct sl_admin *sl_admin_of(struct sl_http_call *call)
 /* Refuse requests of web pages with 403. Returns false after a refusal. */
 SL_MUST_USE bool sl_admin_admit(struct sl_http_call *call);
 
+/* Is the Host header a foreign name, on a listener without a token? Then the
+ * request is refused. */
+SL_MUST_USE bool sl_http_is_foreign(struct sl_http_call *call);
+
 /* Cut off and return the text before `mark`, or all of it. `mark` is
  * dropped. */
 struct sl_str sl_admin_cut(struct sl_str *rest, char mark);

@@ -12,13 +12,13 @@ static const char policy[] =
     "  - { match: /free, limits: [] }\n"
     "default: [minute]\n";
 
-#define HEAD "Host: h\r\nX-Original-URI: "
+#define HEAD "Host: localhost\r\nX-Original-URI: "
 #define FREE "GET /v1/auth HTTP/1.1\r\n" HEAD "/free\r\n\r\n"
-#define DENY "GET /v1/deny HTTP/1.1\r\nHost: h\r\n\r\n"
+#define DENY "GET /v1/deny HTTP/1.1\r\nHost: localhost\r\n\r\n"
 #define ASK(who)                                                               \
     "GET /v1/auth HTTP/1.1\r\n" HEAD "/x\r\nX-User-Id: " who "\r\n\r\n"
 #define CHECK_HEAD                                                             \
-    "POST /v1/check HTTP/1.1\r\nHost: h\r\nContent-Length: 13\r\n\r\n"
+    "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 13\r\n\r\n"
 
 /* Say `text` and read until the answer has `part` in it. */
 static bool answers(struct served *s, int fd, const char *text,
@@ -51,7 +51,7 @@ static void test_pipeline(struct served *s)
     sl_buf_init(&many, 1 << 20, &sl_alloc_libc);
     for (int i = 0; i < 150; i++)
         CHECK_EQ(sl_buf_addf(&many,
-                             "GET /v1/deny HTTP/1.1\r\nHost: h\r\n"
+                             "GET /v1/deny HTTP/1.1\r\nHost: localhost\r\n"
                              "X-Sluice-Request-Id: n%d.\r\n\r\n",
                              i),
                  0);
@@ -187,7 +187,7 @@ static void test_late(struct served *s)
 
     CASE("checks of an array wait one after the other");
     snprintf(text, sizeof(text),
-             "POST /v1/check HTTP/1.1\r\nHost: h\r\nContent-Length: "
+             "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
              "%zu\r\n\r\n%s",
              strlen(body), body);
     say(fd, text);

@@ -70,10 +70,11 @@ static int check(struct served *s, const char *fields, bool show)
     }
     ssl = SSL_new(ctx);
     SSL_set_fd(ssl, fd);
-    snprintf(text, sizeof(text),
-             "GET /v1/auth HTTP/1.1\r\nHost: h\r\nX-Original-URI: /free\r\n"
-             "%s\r\n",
-             fields);
+    snprintf(
+        text, sizeof(text),
+        "GET /v1/auth HTTP/1.1\r\nHost: localhost\r\nX-Original-URI: /free\r\n"
+        "%s\r\n",
+        fields);
     if (CHECK_EQ(UNTIL(s, ssl, SSL_connect(ssl)), 1)) {
         n = SSL_write(ssl, text, (int)strlen(text)); /* fails if it is closed */
         if (n > 0)

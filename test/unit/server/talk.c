@@ -212,6 +212,9 @@ static void read_word(const char *line)
         s.door.forward = begins(rest, "path")        ? SL_FORWARD_PATH
                          : begins(rest, "forwarded") ? SL_FORWARD_FORWARDED
                                                      : SL_FORWARD_ORIGINAL;
+    } else if (strcmp(word, "hosts") == 0) {
+        hang_up();
+        s.door.hosts = servers.admin_door.hosts = sl_str_c(rest);
     } else if (strcmp(word, "each") == 0) {
         talk.each = rest;
     } else if (strcmp(word, "listener") == 0) {

@@ -52,10 +52,10 @@ static struct sl_policy *make_policy(const char *jwt)
 }
 
 /* Activates a policy. */
-static int use(const char *jwt, bool posted, struct sl_diag *diag)
+static int use(const char *jwt, bool optional, struct sl_diag *diag)
 {
     struct sl_policy *policy = make_policy(jwt);
-    int err = sl_jwks_use(t.jwks, policy, t.path, posted, diag);
+    int err = sl_jwks_use(t.jwks, policy, t.path, optional, diag);
 
     sl_policy_unref(policy);
     return err;
@@ -175,7 +175,7 @@ TEST(local)
     sl_jwks_read_again(t.jwks);
     CHECK_EQ(stats().results[SL_JWKS_UNREACHABLE], 1);
     CHECK(has_key());
-    CASE("the file of a posted policy may be missing");
+    CASE("an optional file may be missing");
     CHECK_EQ(use("jwks: \"file:keys.json\"", true, &diag), 0);
     CHECK(has_none() && sl_jwks_ready(t.jwks, NULL));
     put_file(t.keys, SET);

@@ -96,8 +96,13 @@ TEST(listeners)
     CASE("listeners with the PROXY protocol");
     CHECK_EQ(bits(s.proxied), 0);
     server.proxy_protocol = SL_STR("http,resp");
+    server.hosts = SL_STR("a.example,b");
     CHECK_EQ(make("p.yaml"), 0);
     CHECK_EQ(bits(s.proxied), HTTP | RESP);
+    CHECK(sl_str_eq(s.hosts, SL_STR("a.example,b")));
+    given.flags[SL_SET_hosts] = "http://a.example";
+    CHECK(make("p.yaml") != 0 && says("without a scheme and a port"));
+    given.flags[SL_SET_hosts] = NULL;
     given.variables[SL_SET_proxy_protocol] = "admin";
     CHECK_EQ(make("p.yaml"), 0);
     CHECK_EQ(bits(s.proxied), ADMIN);
