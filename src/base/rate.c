@@ -13,6 +13,7 @@
  * "1.5/s".
  */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/parse.h"
 
@@ -198,6 +199,29 @@ static int refuse_unit(struct sl_scan *scan, size_t from)
     return SLUICE_ECONF;
 }
 
+static bool is_year(struct sl_str word)
+{
+    static const char *const words[] = {"y", "yr", "year", "years", "annum"};
+
+    for (size_t i = 0; i < SL_LEN(words); i++)
+        if (sl_str_eq_nocase(word, sl_str_c(words[i])))
+            return true;
+    return false;
+}
+
+/* The period that began at `from` is in years. */
+static int refuse_year(struct sl_scan *scan, size_t from, uint64_t every)
+{
+    char months[32];
+
+    snprintf(months, sizeof(months), "%" PRIu64 "month",
+             every < 1000 ? 12 * every : 12);
+    sl_diag_error_at(scan->diag, SLUICE_ECONF, from,
+                     "There is no unit for years. A year is 12 months");
+    sl_scan_instead(scan, from, scan->at, months);
+    return SLUICE_ECONF;
+}
+
 /* The number of a period, which is there if there are digits. */
 static int read_every(struct sl_scan *scan, struct sl_rate *rate)
 {
@@ -226,7 +250,8 @@ static int read_every(struct sl_scan *scan, struct sl_rate *rate)
 static int read_period(struct sl_scan *scan, struct sl_rate *rate)
 {
     const struct sl_time_unit *unit;
-    size_t from;
+    size_t period = scan->at, from;
+    struct sl_str word;
     int err;
 
     if (is_blank(sl_scan_peek(scan)))
@@ -237,7 +262,10 @@ static int read_period(struct sl_scan *scan, struct sl_rate *rate)
     if (sl_scan_done(scan) || is_blank(sl_scan_peek(scan)))
         return refuse_missing_unit(scan);
     from = scan->at;
-    unit = sl_unit_find(sl_scan_word(scan));
+    word = sl_scan_word(scan);
+    unit = sl_unit_find(word);
+    if (is_year(word))
+        return refuse_year(scan, period, rate->every);
     if (!unit || unit->unit < 0)
         return refuse_unit(scan, from);
     rate->unit = (enum sl_unit)unit->unit;

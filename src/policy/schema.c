@@ -406,9 +406,44 @@ static void list_keys(enum sl_schema_level level, struct list *ret)
     }
 }
 
+/* Keys of other limiters for what is part of `rate` here. */
+static bool is_rate_key(const struct sl_yaml_node *node,
+                        enum sl_schema_level level)
+{
+    static const char *const keys[] = {"burst",  "limit",    "max",
+                                       "period", "interval", "window",
+                                       "count",  "requests", "capacity"};
+
+    for (size_t i = 0; level == SL_LEVEL_LIMIT && i < SL_LEN(keys); i++)
+        if (sl_str_eq_nocase(node->key, sl_str_c(keys[i])))
+            return true;
+    return false;
+}
+
+/* Shows the rate with the burst, if both are there. */
+static void refuse_rate_key(const struct sl_yaml_node *map,
+                            const struct sl_yaml_node *node,
+                            struct sl_report *report)
+{
+    const struct sl_yaml_node *rate = sl_yaml_node_get(map, "rate");
+    bool joined = sl_str_eq_nocase(node->key, SL_STR("burst")) &&
+                  node->kind == SL_NODE_SCALAR && !node->substituted && rate &&
+                  rate->kind == SL_NODE_SCALAR && !rate->substituted &&
+                  memchr(rate->text.at, '/', rate->text.len) &&
+                  !memchr(rate->text.at, ' ', rate->text.len);
+
+    sl_report_error(
+        report, node->key_place,
+        "\"%s\" is not a key of a limit. Counts, periods and bursts "
+        "are written in its rate" SL_HINT "rate: %.32s burst %.16s",
+        sl_quote(node->key).text, joined ? sl_quote(rate->text).text : "10/min",
+        joined ? sl_quote(node->text).text : "20");
+}
+
 /* The level does not have the key. Returns the key that was probably meant, or
  * NULL. */
-static const char *refuse_key(const struct sl_yaml_node *node,
+static const char *refuse_key(const struct sl_yaml_node *map,
+                              const struct sl_yaml_node *node,
                               enum sl_schema_level level,
                               struct sl_report *report)
 {
@@ -417,6 +452,10 @@ static const char *refuse_key(const struct sl_yaml_node *node,
     bool full = sl_report_full(report);
     struct list list = {""};
 
+    if (is_rate_key(node, level)) {
+        refuse_rate_key(map, node, report);
+        return NULL;
+    }
     if (!full)
         list_owners(node->key, &list);
     if (list.text[0]) {
@@ -449,7 +488,7 @@ static bool check_child(const struct sl_yaml_node *map,
     if (!row)
         row = sl_schema_any(level);
     if (!row) {
-        meant = refuse_key(node, level, report);
+        meant = refuse_key(map, node, level, report);
         if (!meant || sl_yaml_node_get(map, meant))
             return false;
         node->key = sl_str_c(meant);

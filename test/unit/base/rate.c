@@ -217,6 +217,11 @@ static const struct refusal bad_periods[] = {
     ROW("no unit before a burst", "5/10 burst 8", 4,
         "Missing unit of time. Valid units: ms, s, min, h, day, week or month",
         "5/10s burst 8"),
+    ROW("years are months", "5/year", 2,
+        "There is no unit for years. A year is 12 months", "5/12month"),
+    ROW("two years, with a burst", "100/2yr burst 5", 4,
+        "There is no unit for years. A year is 12 months",
+        "100/24month burst 5"),
     ROW("no such unit", "5/fortnight", 2,
         "Unknown unit of time \"fortnight\". Valid units: ms, s, min, h, day, "
         "week or month",
