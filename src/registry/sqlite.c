@@ -27,6 +27,7 @@
  * that has waited do not wait, too, until a transaction begins again. */
 #define BUSY_MS       1000
 #define BUSY_AGAIN_MS 20
+#define OPEN_MS       10000 /* at least, for a shared file */
 
 #define PATH_MOST 4096
 #define SHARED    "?shared" /* the end of the path of a shared file */
@@ -308,13 +309,25 @@ static int set_journal(sqlite3 *db, const char *path, struct sl_diag *diag)
     return 0;
 }
 
+/* Called by SQLite while a shared file is opened and is locked: other daemons
+ * may write all the time. Returns whether to try again. */
+static int wait_open(void *ctx, int count)
+{
+    (void)ctx;
+    sqlite3_sleep(2); /* ms */
+    return count < OPEN_MS / 2;
+}
+
 /* The file is locked from here on while it is open, unless it is shared. */
 static int lock(sqlite3 *db, bool in_memory, bool shared, const char *path,
                 struct sl_diag *diag)
 {
     int err = 0;
 
-    sqlite3_busy_timeout(db, BUSY_MS);
+    if (shared)
+        sqlite3_busy_handler(db, wait_open, NULL);
+    else
+        sqlite3_busy_timeout(db, BUSY_MS);
     if (run(db, shared ? "PRAGMA journal_mode=TRUNCATE"
                        : "PRAGMA locking_mode=EXCLUSIVE") != SQLITE_OK ||
         run(db, "PRAGMA mmap_size=0;"
