@@ -2,10 +2,11 @@
 """chaos.py SETUP SLUICED [SEEDS] -- two daemons with one usage database, load,
 and faults; in the end the records equal what was acknowledged.
 
-SETUP is sqlite, postgres or redis (rates in Redis, usage in PostgreSQL). A seed
-determines the faults, their order and the acts of each client; processes are
-real, so that no two runs are the same. SEEDS is FIRST-LAST or one number. The
-environment CHAOS_FAULTS selects faults by name.
+SETUP is sqlite, postgres or redis (rates in Redis, usage in PostgreSQL), or
+kills: SQLite, and a daemon is killed many times. A seed determines the faults,
+their order and the acts of each client; processes are real, so that no two runs
+are the same. SEEDS is FIRST-LAST or one number. The environment CHAOS_FAULTS
+selects faults by name.
 
 The faults, named as the functions below: a daemon or the database is killed, or
 both are; a daemon is stopped; the network is cut, or drops replies, or closes
@@ -165,7 +166,9 @@ class Client(threading.Thread):
 
 class Run:
     def __init__(self, setup, program, seed):
-        self.setup, self.program, self.seed = setup, program, seed
+        self.kills = setup == "kills"
+        self.setup = "sqlite" if self.kills else setup
+        self.program, self.seed = program, seed
         self.rng = random.Random(seed)
         self.folder = tempfile.mkdtemp(prefix="sluice-chaos-")
         self.over = threading.Event()
@@ -211,7 +214,7 @@ class Run:
     def kill_daemon(self):
         daemon = self.rng.choice(self.daemons)
         daemon.kill()
-        self.pause(0, 1)
+        self.pause(0, 0.2 if self.kills else 1)
         daemon.start()
 
     def stop_daemon(self):
@@ -294,6 +297,8 @@ class Run:
         self.redis = new
 
     def faults(self):
+        if self.kills:
+            return ["kill_daemon"]
         names = ["kill_daemon", "stop_daemon", "fill_disk", "step_clock"]
         if self.setup != "sqlite":
             names += ["kill_database", "kill_both", "cut_network",
@@ -447,11 +452,14 @@ def main():
     long = os.environ.get("SL_LONG")
     seeds = sys.argv[3] if len(sys.argv) > 3 else ("1-40" if long else "1-1")
     first, _, last = seeds.partition("-")
+    count = 12 if long else 3
+    if setup == "kills":
+        first, last, count = 1, 1, 92 if long else 10
     failed = number = 0
     for seed in range(int(first), int(last or first) + 1):
         run = Run(setup, program, seed)
         try:
-            good = run.execute(12 if long else 3)
+            good = run.execute(count)
         finally:
             run.close()
         number += 1
