@@ -261,6 +261,22 @@ struct sl_period sl_limit_period(const struct sl_limit *limit, sl_ns now)
     return (struct sl_period){start, start + span};
 }
 
+sl_ns sl_limit_edge(const struct sl_limit *limit, sl_ns at)
+{
+    struct sl_period p;
+
+    if (limit->calendar) {
+        p = sl_calendar_period(&limit->cal, at);
+    } else if (limit->period > 0 && limit->kind != SL_BUCKET &&
+               limit->kind != SL_LEAKY) {
+        p.start = at - at % limit->period;
+        p.end = p.start + limit->period;
+    } else {
+        return at;
+    }
+    return at - p.start < p.end - at ? p.start : p.end;
+}
+
 int64_t sl_limit_last_day(const struct sl_limit *limit, sl_ns end)
 {
     int64_t second = (end - 1) / SL_S;

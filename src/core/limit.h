@@ -97,6 +97,11 @@ void sl_limit_derive(struct sl_limit *limit);
  * UTC: usage of them is counted by day. */
 struct sl_period sl_limit_period(const struct sl_limit *limit, sl_ns now);
 
+/* The edge of a window that is nearest to `at`: an instant at which windows,
+ * periods and refills at intervals of this limit end. Kinds without windows
+ * have `at`. */
+sl_ns sl_limit_edge(const struct sl_limit *limit, sl_ns at);
+
 /* The last day of a period that ends at `end`, in the zone of the limit; days
  * since 1970. */
 int64_t sl_limit_last_day(const struct sl_limit *limit, sl_ns end);

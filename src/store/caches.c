@@ -104,6 +104,27 @@ struct sl_denial_key sl_denial_key(struct sl_denial_forgets *forgets,
     return key;
 }
 
+/* ---- times of answers ---- */
+
+void sl_take_align(struct sl_take *take)
+{
+    for (unsigned i = 0; i < take->count; i++) {
+        struct sl_answer *a = &take->parts[i].answer;
+        bool until_reset = a->outcome == SL_DENY && a->retry_in == a->reset_in;
+        sl_ns end;
+
+        if (a->reset_in <= 0)
+            continue;
+        end = sl_limit_edge(take->parts[i].limit,
+                            sl_ns_add_sat(take->now, a->reset_in));
+        if (end <= take->now)
+            continue;
+        a->reset_in = end - take->now;
+        if (until_reset && a->retry_in < a->reset_in)
+            a->retry_in = a->reset_in;
+    }
+}
+
 /* ---- denials ---- */
 
 static sl_ns less(sl_ns span, sl_ns passed)

@@ -29,6 +29,13 @@
 #include "base/hash.h"
 #include "store/store.h"
 
+/* A remote store judges at its own time, so the end of a window, counted from
+ * the caller's time, is off by the round trip and by the difference of the
+ * clocks. Moves it to the nearest edge of a window after take->now. A denial
+ * until that end is not retried before it, nor earlier than the store says,
+ * whose clock may be behind. */
+void sl_take_align(struct sl_take *take);
+
 /* ---- denial cache.
  *
  * A denied caller that repeats its request at once is denied again, until its

@@ -442,6 +442,8 @@ void sl_remote_op_succeed(struct sl_remote_op *op, bool cacheable)
         SL_REMOTE_COUNT(op->client, taken);
         if (cacheable)
             cache_denial(op);
+        if (op->take)
+            sl_take_align(op->take);
         answer(op, 0);
     } else if (op->is_refund && !op->ends_lease) {
         SL_REMOTE_COUNT(op->client, returned);
@@ -712,6 +714,7 @@ static void client_take(struct sl_remote_client *client, struct sl_take *take,
 
     if (leased && sl_lease_cache_spend(client->leases, &keys, take, now)) {
         SL_REMOTE_COUNT(client, leased);
+        sl_take_align(take);
         take->done(take);
         return;
     }
@@ -719,6 +722,7 @@ static void client_take(struct sl_remote_client *client, struct sl_take *take,
     if (take->op == SL_TAKE_OP_TAKE && client->denials &&
         sl_denial_cache_find(client->denials, &denial, take, now)) {
         SL_REMOTE_COUNT(client, remembered);
+        sl_take_align(take);
         take->done(take);
         return;
     }

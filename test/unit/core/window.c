@@ -173,8 +173,40 @@ static void sliding_changes(void)
     CHECK_EQ(sl_take(&limit, cell, 0, SEC(5)).answer.remaining, 13);
 }
 
+static void edges(void)
+{
+    static const struct {
+        enum sl_kind kind;
+        const char *rate;
+        sl_ns at, edge;
+    } rows[] = {
+        {SL_FIXED,    "3/min",       SEC(60),         SEC(60)   },
+        {SL_FIXED,    "3/min",       SEC(60) + MS(6), SEC(60)   },
+        {SL_FIXED,    "3/min",       SEC(60) - MS(6), SEC(60)   },
+        {SL_FIXED,    "3/min",       SEC(89),         SEC(60)   },
+        {SL_FIXED,    "3/min",       SEC(90),         SEC(120)  },
+        {SL_SLIDING,  "3/10s",       SEC(19),         SEC(20)   },
+        {SL_INTERVAL, "3/10s",       SEC(21),         SEC(20)   },
+        {SL_QUOTA,    "3/h",         SEC(3599),       SEC(3600) },
+        {SL_QUOTA,    "3/day",       SEC(86401),      SEC(86400)},
+        {SL_QUOTA,    "3/day",       SEC(86399),      SEC(86400)},
+        {SL_BUCKET,   "3/min",       SEC(61),         SEC(61)   },
+        {SL_LEAKY,    "3/s queue 2", MS(1500),        MS(1500)  },
+        {SL_LEVEL,    "3",           SEC(7),          SEC(7)    },
+    };
+
+    CASE("the edge of a window that is nearest");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_limit limit = limit_of(rows[i].kind, rows[i].rate);
+
+        if (!CHECK_EQ(sl_limit_edge(&limit, rows[i].at), rows[i].edge))
+            printf("# row %zu\n", i);
+    }
+}
+
 int main(void)
 {
+    edges();
     fixed();
     fixed_changes();
     fixed_corrections();

@@ -206,6 +206,47 @@ static void test_memory(struct world *w)
     printf("# %u allocations\n", n);
 }
 
+/* Twelve seconds into a minute: by a server whose clock is behind, equal, or
+ * ahead. */
+static void test_reset(struct world *w)
+{
+    static const struct {
+        bool allowed;
+        int64_t left_us; /* by the server's clock */
+        sl_ns retry_in;
+    } rows[] = {
+        {true,  48006000, SL_NS_NONE           },
+        {true,  48000000, SL_NS_NONE           },
+        {true,  47994000, SL_NS_NONE           },
+        {true,  47100000, SL_NS_NONE           },
+        {false, 47994000, 48 * SL_S            },
+        {false, 48006000, 48 * SL_S + 6 * SL_MS},
+    };
+
+    CASE("the end of a window is exact, whatever the server's clock says");
+    CHECK_EQ(open_store(w, NULL, 10 * SL_S), 0);
+    make_ready(w);
+    for (unsigned i = 0; i < SL_LEN(rows); i++) {
+        long long left = rows[i].left_us;
+        struct asked a;
+        char reply[128];
+
+        snprintf(reply, sizeof(reply),
+                 "*8\r\n:%d\r\n:1\r\n:0\r\n:%d\r\n:0\r\n:%lld\r\n:%lld\r\n"
+                 ":0\r\n",
+                 rows[i].allowed, !rows[i].allowed, rows[i].allowed ? -1 : left,
+                 left);
+        ask_at(w, &a, SL_TAKE_OP_TAKE, 20000 * SL_DAY + 12 * SL_S, i);
+        CHECK(play(w, 1000));
+        fake_says(&w->fake, reply);
+        WAIT_FOR(&w->fake.rig, a.done);
+        CHECK_EQ(a.take.err, 0);
+        CHECK_EQ(a.part.answer.reset_in, 48 * SL_S);
+        CHECK_EQ(a.part.answer.retry_in, rows[i].retry_in);
+    }
+    close_store(w);
+}
+
 int main(void)
 {
     static struct world w;
@@ -213,6 +254,7 @@ int main(void)
     world_open(&w);
     test_early(&w);
     test_answers(&w);
+    test_reset(&w);
     test_late(&w);
     test_lost(&w);
     test_noscript(&w);

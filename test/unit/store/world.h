@@ -102,19 +102,29 @@ static inline void make_ready(struct world *w)
     CHECK(sl_remote_store_is_ready(w->store));
 }
 
-static inline void ask(struct world *w, struct asked *a, enum sl_take_op op)
+/* A take at `now` of the key with this number. */
+static inline void ask_at(struct world *w, struct asked *a, enum sl_take_op op,
+                          sl_ns now, unsigned key)
 {
+    static const char *const names[] = {"key",  "key1", "key2",
+                                        "key3", "key4", "key5"};
+
     *a = (struct asked){
         .take = {.op = op,
                  .parts = &a->part,
                  .count = 1,
-                 .now = 20000 * SL_DAY,
+                 .now = now,
                  .loop = w->fake.rig.loop,
                  .done = on_done}
     };
-    a->part =
-        (struct sl_part){.limit = &w->limit, .name = SL_STR("key"), .cost = 1};
+    a->part = (struct sl_part){
+        .limit = &w->limit, .name = sl_str_c(names[key]), .cost = 1};
     sl_store_take(w->store, &a->take);
+}
+
+static inline void ask(struct world *w, struct asked *a, enum sl_take_op op)
+{
+    ask_at(w, a, op, 20000 * SL_DAY, 0);
 }
 
 static inline struct sl_remote_stats stats_of(const struct world *w)
