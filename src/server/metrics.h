@@ -138,6 +138,7 @@ enum sl_store_number {
     SL_STORE_NUM_RETURNED,
     SL_STORE_NUM_UNCERTAIN,
     SL_STORE_NUM_FOREIGN,
+    SL_STORE_NUM_WRONG_TYPE,
     SL_STORE_NUM_REPAIRS,
     SL_STORE_NUM_REDIRECTED, /* these two: redirections */
     SL_STORE_NUM_STORMS,

@@ -132,6 +132,7 @@ void sl_daemon_store_count(struct sl_daemon *daemon,
     ret->numbers[SL_STORE_NUM_RETURNED] = s.returned;
     ret->numbers[SL_STORE_NUM_UNCERTAIN] = s.uncertain;
     ret->numbers[SL_STORE_NUM_FOREIGN] = s.strange;
+    ret->numbers[SL_STORE_NUM_WRONG_TYPE] = s.wrong_type;
     ret->numbers[SL_STORE_NUM_REPAIRS] = s.repaired + s.unmet;
     ret->numbers[SL_STORE_NUM_REDIRECTED] = s.redirected;
     ret->numbers[SL_STORE_NUM_STORMS] = s.storms + s.throttled;

@@ -158,6 +158,7 @@ SL_MUST_USE bool sl_store_log_is_due(struct sl_store_log *log, int error,
     X(returned)     /* late, had succeeded, and were refunded */               \
     X(uncertain)    /* the outcome is not known */                             \
     X(strange)      /* stored values not written by Sluice */                  \
+    X(wrong_type)   /* failed: the key is another program's */                 \
     X(repaired)     /* Redis did not know the script */                        \
     X(remembered)   /* denied by the denial cache */                           \
     X(spanning)     /* sets over several slots, or several rows without        \

@@ -163,11 +163,11 @@ static void test_users(struct server *s)
 static void test_strange(struct server *s)
 {
     static const char *const spoils[] = {
-        "SET %s hello",        "SET %s 1:1:1:1",
-        "SET %s 1:2:x:4:5",    "RPUSH %s a b c",
-        "HSET %s field value", "ZADD %s 1 one",
-        "SADD %s member",      "PFADD %s one two",
-        "XADD %s * a b",       "SET %s 1:0:99999999999999999999:1:1",
+        "SET %s hello",
+        "SET %s 1:1:1:1",
+        "SET %s 1:2:x:4:5",
+        "PFADD %s one two",
+        "SET %s 1:0:99999999999999999999:1:1",
     };
     struct sl_limit limit = rate_of(SL_FIXED, "10/day");
     struct client c;
@@ -195,6 +195,56 @@ static void test_strange(struct server *s)
         CHECK(server_say(s, "PTTL strange") > 0);
     }
     client_close(&c);
+}
+
+/* A key of another type belongs to another program. */
+static void test_wrong_type(struct server *s)
+{
+    static const char *const spoils[] = {
+        "RPUSH %s a b c", "HSET %s tokens 3 time 17",
+        "ZADD %s 1 one",  "SADD %s member",
+        "XADD %s * a b",
+    };
+    struct sl_limit limit = rate_of(SL_FIXED, "10/day");
+    struct sl_limit permits = rate_of(SL_PERMITS, "10");
+    uint64_t refused = 0;
+    struct client c;
+    int err;
+
+    CASE("a key of another type is not touched; takes of it fail and say so");
+    open_at(&c, s, "");
+    client_ready(&c);
+    for (unsigned i = 0; i < SL_LEN(spoils); i++) {
+        char command[128];
+
+        server_say(s, "DEL theirs");
+        snprintf(command, sizeof(command), spoils[i], "theirs");
+        redisReply *reply = redisCommand(s->redis, command);
+        CHECK(reply && reply->type != REDIS_REPLY_ERROR);
+        freeReplyObject(reply);
+        (void)client_take(&c, SL_TAKE_OP_TAKE, &limit, "theirs", 1, &err);
+        CHECK_EQ(err, SLUICE_ESTORE);
+        CHECK_EQ(client_stats(&c).wrong_type, ++refused);
+        (void)client_take(&c, SL_TAKE_OP_RESET, &limit, "theirs", 1, &err);
+        CHECK_EQ(err, SLUICE_ESTORE);
+        refused++;
+        if (strncmp(spoils[i], "ZADD", 4) != 0) {
+            (void)client_take(&c, SL_TAKE_OP_TAKE, &permits, "theirs", 1, &err);
+            CHECK_EQ(err, SLUICE_ESTORE);
+            refused++;
+        }
+        CHECK_EQ(client_stats(&c).wrong_type, refused);
+        CHECK(strstr(c.last[SL_STORE_EVENT_TROUBLE], "WRONGTYPE theirs"));
+        CHECK_EQ(server_say(s, "EXISTS theirs"), 1);
+        CHECK_EQ(server_say(s, "PTTL theirs"), -1);
+    }
+
+    CASE("and other keys are served: the circuit breaker stays closed");
+    for (unsigned i = 0; i < 200; i++)
+        (void)client_take(&c, SL_TAKE_OP_TAKE, &limit, "theirs", 1, &err);
+    check_works(&c);
+    client_close(&c);
+    server_say(s, "DEL theirs");
 }
 
 static void test_marker(struct server *s)
@@ -243,6 +293,7 @@ int main(void)
     test_readonly(&s);
     test_users(&s);
     test_strange(&s);
+    test_wrong_type(&s);
     test_marker(&s);
     test_misconf(&s);
     server_stop(&s);

@@ -4,7 +4,8 @@
 -- A value is "1:SHAPE:A:B:C", with ":D:E:F" behind it where something is leased
 -- (see kinds.lua and windows.lua), and ";R;X;Z;G;T" where something is held (see holds.lua).
 -- What is of another shape, or no value of ours, counts as nothing, and is
--- replaced by what is taken next.
+-- replaced by what is taken next. A key of another type belongs to another
+-- program: it is not touched, and the whole call is refused (`p.alien`).
 --
 -- Permits are a sorted set, so that an operator sees who holds them and until
 -- when: "NAME:COST:LIFE" by the microsecond at which it expires; "#SHAPE"
@@ -57,8 +58,8 @@ local function read_permits(p)
     local list = redis.pcall("ZRANGE", p.key, 0, 3, "WITHSCORES")
     local written = 0
     if list.err then
-        p.replaced, p.other = true, true
-        return s, true
+        p.alien, p.other = true, true
+        return s, false
     end
     for i = 1, #list, 2 do
         local first = string.sub(list[i], 1, 1)
@@ -139,7 +140,8 @@ local function read(p)
     end
     p.other = true
     if type(value) ~= "string" then
-        return { a = 0, b = 0, c = 0 }, true
+        p.alien = true
+        return { a = 0, b = 0, c = 0 }, false
     end
     local shape, a, b, c, more =
         string.match(value, "^1:(%d+):(%d+):(%d+):(%d+)(.*)$")

@@ -206,10 +206,10 @@ bool sl_redis_master_read(struct sl_str reply, struct sl_redis_addr *ret)
 
 /* That an error begins with. In the order of enum sl_redis_error. */
 static const char *const words[SL_REDIS_ERRORS] = {
-    NULL,          "NOSCRIPT", "MOVED",      "ASK",    "TRYAGAIN",
-    "CLUSTERDOWN", "READONLY", "CROSSSLOT",  "OOM",    "LOADING",
-    "BUSY",        "MISCONF",  "NOREPLICAS", "NOAUTH", "WRONGPASS",
-    "NOPERM",      NULL,
+    NULL,          "NOSCRIPT",  "MOVED",      "ASK",    "TRYAGAIN",
+    "CLUSTERDOWN", "READONLY",  "CROSSSLOT",  "OOM",    "LOADING",
+    "BUSY",        "MISCONF",   "NOREPLICAS", "NOAUTH", "WRONGPASS",
+    "NOPERM",      "WRONGTYPE", NULL,
 };
 
 static const char *const sentences[SL_REDIS_ERRORS] = {
@@ -231,6 +231,8 @@ static const char *const sentences[SL_REDIS_ERRORS] = {
     "Redis rejected the user or the password",
     ("the Redis user lacks permissions; it needs +eval +evalsha +get +set +del "
      "+time, and all keys of the policy"),
+    ("a key is of another type, so another program wrote it; its takes fail. "
+     "Delete it, or give the limit another `key`"),
     "Redis sent an unknown error",
 };
 

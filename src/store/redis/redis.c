@@ -79,7 +79,7 @@ static void log_error(struct client *client, struct sl_str reply)
 
     if (!sl_store_log_is_due(&base->log, (int)error, sl_loop_mono(base->loop)))
         return;
-    text.len = text.len < 80 ? text.len : 80;
+    text.len = text.len < 160 ? text.len : 160;
     sl_diag_error(&message, 0, "%s (%.*s)", sl_redis_error_sentence(error),
                   SL_STR_ARG(text));
     sl_store_log_write(&base->log, SL_STORE_EVENT_TROUBLE, message.sentence);
@@ -572,6 +572,17 @@ static void answer(struct op *op, const int64_t *numbers, unsigned count)
     sl_remote_op_succeed(&op->base, !said.passing);
 }
 
+/* A key of another program is no failure of the server. */
+static void fail_take(struct op *op, struct sl_str reply)
+{
+    struct sl_str text;
+    bool alien = sl_redis_error_of(reply, &text) == SL_REDIS_ERROR_WRONGTYPE;
+
+    if (alien)
+        SL_REMOTE_COUNT(op->base.client, wrong_type);
+    sl_remote_op_fail(&op->base, alien ? SL_REMOTE_REJECTED : SL_REMOTE_ERROR);
+}
+
 /* True: the op goes on as a refund. */
 static bool on_take(struct op *op, struct sl_str reply)
 {
@@ -580,7 +591,7 @@ static bool on_take(struct op *op, struct sl_str reply)
 
     if (!read_numbers(reply, numbers, &count)) {
         log_error(client_of(op), reply);
-        sl_remote_op_fail(&op->base, SL_REMOTE_ERROR);
+        fail_take(op, reply);
         return false;
     }
     read_leases(op, numbers, count);

@@ -31,6 +31,7 @@
 -- outcome (0 allow, 1 deny, 2 never) remaining retry reset wait, in
 -- microseconds; -1 is none. Behind them, if anything is leased, for each part
 -- how much is, until when, and whether the lease that has ended was known (1).
+-- "WRONGTYPE KEY" instead: this key is of another type; nothing was taken.
 
 if op == "settle" or op == "extend" or op == "view" then
     return holds().finish()
@@ -164,6 +165,9 @@ for i = 1, count do
     local p = read_part(KEYS[i], ARGV, 2 + (i - 1) * 12)
     local foreign
     p.state, foreign = read(p)
+    if p.alien then
+        return redis.error_reply("WRONGTYPE " .. p.key)
+    end
     p.found = p.state
     if p.holds then
         holds().step(p)
