@@ -390,13 +390,12 @@ static void on_written(struct sl_job *job)
         add(&k->counts.failed, 1);
         k->failing = true;
     }
-    if (k->failing && k->sent == 0 && !good)
+    if (k->failing && k->sent == 0 && !good) {
         pause_sending(k);
-    else if (k->failing && k->sent == 0)
+    } else if (k->failing && k->sent == 0) {
         k->failing = false;
-    if (!k->failing && k->failures > 0 && good) {
         k->failures = 0;
-        k->wanted = true;
+        k->wanted = true; /* what has failed before is sent again */
     }
     if (!k->failing && k->wanted)
         sl_usage_buffer_flush(&k->sink);
@@ -749,6 +748,7 @@ static int open_all(struct sl_usage_buffer *k, struct sl_diag *diag)
         sl_timer_new(k->loop, on_time, k, &k->timer))
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
     clear_index(k);
+    update_full(k); /* an earlier process may have left no room */
     return 0;
 }
 
