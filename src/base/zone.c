@@ -31,6 +31,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -715,4 +716,50 @@ int sl_zone_load(const char *name, const struct sl_alloc *alloc,
     if (err == SLUICE_ENOMEM)
         return sl_diag_error(diag, err, "out of memory");
     return err ? SLUICE_ECONF : 0;
+}
+
+struct shared_zone {
+    struct sl_named_zone named; /* first */
+    struct shared_zone *next;
+    char name[];
+};
+
+static struct shared_zone *shared_zones;
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct shared_zone *share(struct sl_str name, struct sl_diag *diag)
+{
+    const struct sl_alloc *alloc = &sl_alloc_libc;
+    size_t size = sizeof(struct shared_zone) + name.len + 1;
+    struct shared_zone *new = sl_alloc_new(alloc, size);
+
+    if (!new) {
+        sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+        return NULL;
+    }
+    snprintf(new->name, name.len + 1, "%.*s", SL_STR_ARG(name));
+    if (strlen(new->name) != name.len ||
+        sl_zone_load(new->name, alloc, &new->named.zone, diag)) {
+        sl_alloc_free(alloc, new, size);
+        return NULL;
+    }
+    new->named.name = sl_str_c(new->name);
+    new->next = shared_zones;
+    shared_zones = new;
+    return new;
+}
+
+const struct sl_named_zone *sl_zone_shared(struct sl_str name,
+                                           struct sl_diag *diag)
+{
+    struct shared_zone *z;
+
+    pthread_mutex_lock(&shared_lock);
+    for (z = shared_zones; z; z = z->next)
+        if (sl_str_eq(sl_str_c(z->name), name))
+            break;
+    if (!z)
+        z = share(name, diag);
+    pthread_mutex_unlock(&shared_lock);
+    return z ? &z->named : NULL;
 }

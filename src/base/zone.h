@@ -109,4 +109,14 @@ int64_t sl_zone_year(int64_t at);
 SL_MUST_USE int sl_zone_load(const char *name, const struct sl_alloc *alloc,
                              struct sl_zone *ret, struct sl_diag *diag);
 
+struct sl_named_zone {
+    struct sl_zone zone;
+    struct sl_str name;
+};
+
+/* The zone of that name, read once for the whole process and never freed. From
+ * any thread. NULL with a sentence if there is none. */
+const struct sl_named_zone *sl_zone_shared(struct sl_str name,
+                                           struct sl_diag *diag);
+
 #endif

@@ -67,6 +67,7 @@ static void print_override(FILE *out, const json_t *rate)
 static int print_subject(struct sl_cli_args *args, json_t *subject)
 {
     static const char *const lists[] = {"roles", "aliases"};
+    static const char *const calendar[] = {"anchor", "zone"};
     const char *plan = sl_member_text(subject, "plan");
     FILE *out = args->cli->out;
     char text[LIST_BYTES], end[64];
@@ -83,6 +84,8 @@ static int print_subject(struct sl_cli_args *args, json_t *subject)
             join(json_object_get(subject, lists[i]), ", ", text, sizeof(text)));
     json_array_foreach(json_object_get(subject, "override_details"), i, item)
         print_override(out, item);
+    for (i = 0; i < SL_LEN(calendar); i++)
+        print_text(out, calendar[i], sl_member_text(subject, calendar[i]));
     print_text(out, "note", sl_member_text(subject, "note"));
     sl_out_print(out, "changed  %s by %s\n", sl_member_text(subject, "updated"),
                  sl_member_text(subject, "by"));
@@ -173,7 +176,8 @@ struct pair {
 static bool read_pair(const char *word, struct pair *ret)
 {
     static const char *const settings[] = {"roles",   "aliases", "plan",
-                                           "expires", "until",   "note"};
+                                           "expires", "until",   "note",
+                                           "anchor",  "zone"};
     const char *equals = strchr(word, '=');
     size_t i = 0;
 
@@ -202,8 +206,8 @@ static int write_pairs(struct sl_cli_request *r, bool overrides)
             return sl_cli_misuse(
                 r->args,
                 "\"%s\" is not a setting of a subject; write plan=NAME, "
-                "expires=TIME, roles=A,B, aliases=A,B, note=TEXT, LIMIT=RATE "
-                "or until=TIME",
+                "expires=TIME, roles=A,B, aliases=A,B, note=TEXT, anchor=DATE, "
+                "zone=NAME, LIMIT=RATE or until=TIME",
                 r->args->words[i]);
         if (pair.is_override != overrides)
             continue;
@@ -463,25 +467,28 @@ const struct sl_command sl_command_subject = {
     .name = "subject",
     .usage = "get|set|rm|erase|list|import [WORD...]",
     .summary = "Manage subjects: plans, roles, overrides",
-    .help = "A subject is `user ID` or `org ID`. A change applies to the\n"
-            "next request and keeps the usage so far.\n"
-            "\n"
-            "  sluice subject set user ann plan=pro expires=2026-12-31\n"
-            "  sluice subject set org acme search=100/min until=2h "
-            "note=\"launch\"\n"
-            "  sluice subject set user ann roles=admin,member "
-            "aliases=ann@example.org\n"
-            "  sluice subject set org acme search=      removes the override\n"
-            "  sluice subject get user ann@example.org\n"
-            "  sluice subject erase user ann            also usage and audit\n"
-            "  sluice subject list --scope org -o json > backup.jsonl\n"
-            "  sluice subject import users.csv          CSV with a header "
-            "line, or JSON lines\n"
-            "\n"
-            "TIME is 2026-12-31T23:59:59Z, 2026-12-31, or a duration from\n"
-            "now (2h, 30d). Columns of a CSV file:\n"
-            "scope,id,plan,expires,roles,aliases,note,by,until and\n"
-            "override.LIMIT.\n",
+    .help =
+        "A subject is `user ID` or `org ID`. A change applies to the\n"
+        "next request and keeps the usage so far.\n"
+        "\n"
+        "  sluice subject set user ann plan=pro expires=2026-12-31\n"
+        "  sluice subject set org acme search=100/min until=2h "
+        "note=\"launch\"\n"
+        "  sluice subject set user ann roles=admin,member "
+        "aliases=ann@example.org\n"
+        "  sluice subject set org acme search=      removes the override\n"
+        "  sluice subject set org acme anchor=2026-11-17T08:30:12Z\n"
+        "  sluice subject get user ann@example.org\n"
+        "  sluice subject erase user ann            also usage and audit\n"
+        "  sluice subject list --scope org -o json > backup.jsonl\n"
+        "  sluice subject import users.csv          CSV with a header "
+        "line, or JSON lines\n"
+        "\n"
+        "TIME is 2026-12-31T23:59:59Z, 2026-12-31, or a duration from\n"
+        "now (2h, 30d). The periods of a quota begin at the anchor, a date\n"
+        "or an instant, in the zone. Columns of a CSV file:\n"
+        "scope,id,plan,expires,roles,aliases,note,by,until,anchor,zone\n"
+        "and override.LIMIT.\n",
     .words = "get|set|rm|erase|list|import",
     .formats = "table|json",
     .flags = flags,

@@ -34,72 +34,102 @@ static int64_t month_start(int64_t index, int64_t anchor)
 /* The local day on which period `number` begins. */
 static int64_t first_day(const struct sl_calendar *cal, int64_t number)
 {
-    int64_t anchor = cal->anchor, every = cal->every;
+    int64_t anchor = cal->anchor, every = cal->every, origin = cal->origin;
 
     switch (cal->unit) {
     case SL_CALENDAR_DAY:
-        return number * every;
+        return origin + number * every;
     case SL_CALENDAR_WEEK:
-        return number * 7 * every - MONDAY + anchor - 1;
+        return origin + number * 7 * every - MONDAY + anchor - 1;
     case SL_CALENDAR_MONTH:
         break;
     }
-    return month_start(number * every, anchor);
+    return month_start(origin + number * every, anchor);
 }
 
 /* The number of the period that a local day belongs to. */
 static int64_t number_of(const struct sl_calendar *cal, int64_t day)
 {
-    int64_t every = cal->every, year, month, unused, number;
+    int64_t every = cal->every, origin = cal->origin;
+    int64_t year, month, unused, number;
 
     switch (cal->unit) {
     case SL_CALENDAR_DAY:
-        return sl_floor_div(day, every);
+        return sl_floor_div(day - origin, every);
     case SL_CALENDAR_WEEK:
-        return sl_floor_div(day + MONDAY - cal->anchor + 1, 7 * every);
+        return sl_floor_div(day - origin + MONDAY - cal->anchor + 1, 7 * every);
     case SL_CALENDAR_MONTH:
         break;
     }
     sl_civil_from_days(day, &year, &month, &unused);
-    number = sl_floor_div((year - 1970) * 12 + month - 1, every);
+    number = sl_floor_div((year - 1970) * 12 + month - 1 - origin, every);
     return day < first_day(cal, number) ? number - 1 : number;
 }
 
-/* The first second whose local time is at or past the midnight that begins
- * `day`. Tries each stretch between two shifts, from the one in force before
- * any zone can have reached that midnight. */
-static int64_t day_start(const struct sl_zone *zone, int64_t day)
+/* The first second whose local time is at or past `local`. Tries each stretch
+ * between two shifts, from the one in force before any zone can have reached
+ * that time. */
+static int64_t first_second(const struct sl_zone *zone, int64_t local)
 {
-    int64_t midnight = day * DAY_S;
-    size_t i = sl_zone_shifts_by(zone, midnight - OFFSET_MAX);
+    size_t i = sl_zone_shifts_by(zone, local - OFFSET_MAX);
     int64_t offset = i ? zone->shifts[i - 1].offset : zone->before;
-    int64_t at = midnight - offset;
+    int64_t at = local - offset;
 
     while (i < zone->count && at >= zone->shifts[i].at) {
-        at = midnight - zone->shifts[i].offset;
+        at = local - zone->shifts[i].offset;
         if (at < zone->shifts[i].at)
-            at = zone->shifts[i].at; /* midnight was skipped */
+            at = zone->shifts[i].at; /* it was skipped */
         i++;
     }
     return at;
+}
+
+static int64_t start_of(const struct sl_calendar *cal, int64_t number)
+{
+    return first_second(cal->zone, first_day(cal, number) * DAY_S + cal->time);
 }
 
 static struct sl_period find_period(const struct sl_calendar *cal, sl_ns now)
 {
     int64_t second = sl_floor_div(now, SL_S);
     int64_t local = second + sl_zone_offset(cal->zone, second);
-    int64_t number = number_of(cal, sl_floor_div(local, DAY_S));
-    int64_t start = day_start(cal->zone, first_day(cal, number));
-    int64_t end = day_start(cal->zone, first_day(cal, number + 1));
+    int64_t number = number_of(cal, sl_floor_div(local - cal->time, DAY_S));
+    int64_t start = start_of(cal, number);
+    int64_t end = start_of(cal, number + 1);
+    struct sl_period p;
 
-    /* If local time goes back over midnight, the next period has begun already.
-     * If a zone skipped a day, its period has no instants. */
+    /* If local time goes back over the start, the next period has begun
+     * already. If a zone skipped a day, its period has no instants. */
     while (end <= second) {
         number++;
         start = end;
-        end = day_start(cal->zone, first_day(cal, number + 1));
+        end = start_of(cal, number + 1);
     }
-    return (struct sl_period){start * SL_S, end * SL_S};
+    p = (struct sl_period){start * SL_S, end * SL_S};
+    for (size_t i = 0; i < SL_LEN(cal->cuts); i++) {
+        sl_ns cut = cal->cuts[i];
+
+        if (cut == 0)
+            continue;
+        if (cut > p.start && cut <= now)
+            p.start = cut;
+        else if (cut > now && cut < p.end)
+            p.end = cut;
+    }
+    return p;
+}
+
+#define WHOLE 100000 /* days: all time that a clock can show */
+
+struct sl_calendar sl_calendar_span(sl_ns start, sl_ns end)
+{
+    return (struct sl_calendar){
+        .unit = SL_CALENDAR_DAY,
+        .every = WHOLE,
+        .anchor = 1,
+        .zone = &sl_zone_utc,
+        .cuts = {start, end},
+    };
 }
 
 #define LENGTH_BITS 29 /* seconds: 17 years, and a period has ten at most */

@@ -9,14 +9,20 @@
  *          `anchor`, or on the month's last day where it has no such day. The
  *          anchor does not drift: 31 gives Jan 31, Feb 28, Mar 31.
  *
+ * `origin` moves the first of them: days, weeks in days, or months. `time` is
+ * the time of day at which a period begins. Both are 0 for a limit; an anchor
+ * of a subject sets them (core/anchor.h).
+ *
  * A local day begins at the first instant whose local time is at or past its
- * midnight: if midnight is skipped, at the shift; if it comes twice, at the
- * first one. A day that a zone skipped has no instants.
+ * `time`: if that is skipped, at the shift; if it comes twice, at the first
+ * one. A day that a zone skipped has no instants.
+ *
+ * `cuts` are two more instants at which a period ends and the next one begins.
  *
  * Invariants. (test/prop/calendar.c checks each by number.)
  *   (1) start <= now < end.
  *   (2) The period that contains `end` starts at `end`.
- *   (3) start and end are whole seconds.
+ *   (3) start and end are whole seconds, if the cuts are.
  */
 #ifndef SL_CORE_CALENDAR_H
 #define SL_CORE_CALENDAR_H
@@ -40,12 +46,29 @@ struct sl_calendar {
     const struct sl_zone *zone; /* borrowed; outlives the calendar */
     sl_period_memo *memo;       /* borrowed; NULL: none. Only equal calendars
                                  * share one */
+    int32_t origin;
+    uint32_t time; /* seconds, < 86400 */
+    sl_ns cuts[2]; /* 0: none */
 };
 
 struct sl_period {
     sl_ns start;
     sl_ns end;
 };
+
+/* A calendar with the period from `start` to `end`, and one on either side of
+ * it. */
+struct sl_calendar sl_calendar_span(sl_ns start, sl_ns end);
+
+/* Returns whether two calendars have the same periods. */
+static inline bool sl_calendar_same(const struct sl_calendar *a,
+                                    const struct sl_calendar *b)
+{
+    return a->unit == b->unit && a->every == b->every &&
+           a->anchor == b->anchor && a->origin == b->origin &&
+           a->time == b->time && a->zone == b->zone &&
+           a->cuts[0] == b->cuts[0] && a->cuts[1] == b->cuts[1];
+}
 
 /* The period that `now` lies in. */
 struct sl_period sl_calendar_period(const struct sl_calendar *cal, sl_ns now);

@@ -539,6 +539,14 @@ sl_auth_info_rate(const struct sl_auth_info *known, struct sl_str limit,
     return rate_of(known->org, limit, now);
 }
 
+const struct sl_subject *sl_auth_info_of(const struct sl_auth_info *known,
+                                         unsigned scope)
+{
+    return scope == SL_SCOPE_USER  ? known->user
+           : scope == SL_SCOPE_ORG ? known->org
+                                   : NULL;
+}
+
 bool sl_auth_info_credits(const struct sl_auth_info *known)
 {
     return (known->user && known->user->credit_count > 0) ||
@@ -548,9 +556,7 @@ bool sl_auth_info_credits(const struct sl_auth_info *known)
 uint64_t sl_auth_info_credit(const struct sl_auth_info *known, unsigned scope,
                              struct sl_str limit, sl_ns start, sl_ns now)
 {
-    const struct sl_subject *s = scope == SL_SCOPE_USER  ? known->user
-                                 : scope == SL_SCOPE_ORG ? known->org
-                                                         : NULL;
+    const struct sl_subject *s = sl_auth_info_of(known, scope);
     uint64_t units = 0;
 
     for (unsigned i = 0; s && i < s->credit_count; i++) {

@@ -191,6 +191,9 @@ struct sl_limit_view {
     uint64_t carried; /* its usage */
     char *id;         /* the values as text, joined by ':' */
     const struct sl_limit *numbers;
+    const struct sl_limit *periods; /* of its usage: `numbers`, or what replaces
+                                     * them under an unlimited plan */
+    struct sl_str zone_name;        /* of the periods */
     const struct sl_limit *uncapped_limit; /* taken from if `uncapped` */
     bool uncapped;          /* no ceiling: the plan has overage */
     bool overage;           /* taken beyond the quota */
@@ -211,8 +214,10 @@ struct sl_limit_view {
 
     /* Not cleared for each request. */
     struct sl_key_value values[SL_PER_MAX]; /* resolved */
-    struct sl_limit own;                    /* an override's numbers */
-    struct sl_limit own_uncapped;           /* and without a ceiling */
+    struct sl_limit own;          /* numbers of an override, or with the
+                                   * calendar of a subject */
+    struct sl_limit own_uncapped; /* and without a ceiling */
+    struct sl_limit own_candidate;
 };
 
 /* One of several requests, and the limits that it meets. */

@@ -421,6 +421,43 @@ static void raise_ceiling(const struct sl_check *c, struct sl_limit_view *shown)
                  count + more < SL_AMOUNT_MAX ? count + more : SL_AMOUNT_MAX);
 }
 
+/* Replaces the calendar of the limit by that of its subject. */
+static void use_calendar(const struct sl_check *c, struct sl_limit_view *shown)
+{
+    const struct sl_decision *d = &c->decision;
+    const struct sl_rule *rule = shown->rule;
+    bool limited = sl_rate_has_numbers(shown->form);
+    const struct sl_own_calendar *used;
+    const struct sl_subject *s;
+
+    shown->periods = limited ? shown->numbers : &rule->strictest;
+    shown->zone_name = rule->zone_name;
+    if (rule->kind != SL_QUOTA || rule->per_count != 1 ||
+        !shown->periods->calendar)
+        return;
+    s = sl_auth_info_of(c->known, rule->per[0]);
+    if (!s || !sl_own_calendars_any(&s->own))
+        return;
+    shown->own = *shown->periods;
+    used = sl_own_calendars_apply(&s->own, d->now, &shown->own.cal);
+    shown->periods = &shown->own;
+    if (used->zone)
+        shown->zone_name = used->zone_name;
+    if (shown->has_candidate && shown->candidate->calendar) {
+        shown->own_candidate = *shown->candidate;
+        sl_own_calendars_apply(&s->own, d->now, &shown->own_candidate.cal);
+        shown->candidate = &shown->own_candidate;
+    }
+    if (!limited)
+        return;
+    shown->numbers = &shown->own;
+    if (shown->uncapped) {
+        shown->own_uncapped = *shown->uncapped_limit;
+        shown->own_uncapped.cal = shown->own.cal;
+        shown->uncapped_limit = &shown->own_uncapped;
+    }
+}
+
 static int find_numbers(struct sl_check *c, struct sl_limit_view *shown,
                         const struct sl_rule_cost *usual)
 {
@@ -486,6 +523,7 @@ static int show(struct sl_check *c, struct sl_limit_view *shown,
 
     if (err)
         return err;
+    use_calendar(c, shown);
     raise_ceiling(c, shown);
     shown->mode = rule->mode;
     shown->allowed = true;

@@ -30,8 +30,6 @@ static void delta_of(const struct sl_decision *d,
 {
     const struct sl_rule *rule = shown->rule;
     bool limited = sl_rate_has_numbers(shown->form);
-    const struct sl_limit *numbers =
-        limited ? shown->numbers : &rule->strictest;
 
     for (unsigned i = 0; i < shown->value_count; i++)
         values[i] = shown->values[i].value;
@@ -41,12 +39,12 @@ static void delta_of(const struct sl_decision *d,
         .scope = shown->scope,
         .values = values,
         .value_count = shown->value_count,
-        .start = sl_rule_start(rule, numbers, d->now),
+        .start = sl_rule_start(rule, shown->periods, d->now),
         .at = d->now,
         .cap = limited ? shown->numbers->count : UINT64_MAX,
         .plan = shown->plan_name,
-        .zone = rule->zone_name,
-        .numbers = numbers,
+        .zone = shown->zone_name,
+        .numbers = shown->periods,
         .level = rule->kind == SL_LEVEL,
         .thresholds = rule->thresholds,
     };
@@ -260,6 +258,22 @@ static uint64_t correct(struct sl_store *store, struct sl_part *part,
     return beyond - part->cost;
 }
 
+/* Sets the period of a row: the present one of the rule, or of its subject.
+ * Returns false if it is over. */
+static bool set_period(const struct sl_rule *rule,
+                       const struct sl_usage_delta *spent, sl_ns now,
+                       struct sl_limit *limit)
+{
+    if (spent->end > 0 && now >= spent->end && limit->calendar)
+        return false;
+    if (sl_rule_start(rule, limit, now) == spent->start)
+        return true;
+    if (!limit->calendar || spent->end == 0 || now < spent->start)
+        return false;
+    limit->cal = sl_calendar_span(spent->start, spent->end);
+    return true;
+}
+
 /* The part of a current period; `open` and `key` are buffers. Returns false if
  * the policy has no such limit, or the period is over. */
 static bool find_cell(struct sl_engine *engine,
@@ -270,11 +284,11 @@ static bool find_cell(struct sl_engine *engine,
 {
     int index = rule_of(active, spent);
 
-    if (index < 0 || sl_rule_start(&active->policy->rules[index],
-                                   &active->policy->rules[index].strictest,
-                                   now) != spent->start)
+    if (index < 0)
         return false;
     open_up(&active->policy->rules[index], open);
+    if (!set_period(&active->policy->rules[index], spent, now, open))
+        return false;
     *ret = (struct sl_part){
         .binding = &active->stored[2 * index],
         .limit = open,
@@ -328,6 +342,13 @@ void sl_usage_report_charge(struct sl_engine *engine,
     sl_active_policy_release(active);
 }
 
+/* Has the subject periods of its own? */
+static bool is_own(const struct sl_limit *limit, sl_ns start)
+{
+    return limit->calendar &&
+           sl_calendar_period(&limit->cal, start).start != start;
+}
+
 /* A cell keeps the usage of the period of its last take. If that is over, it is
  * read with a limit whose period never ends. */
 static uint64_t look(struct sl_engine *engine,
@@ -345,6 +366,8 @@ static uint64_t look(struct sl_engine *engine,
     uint64_t now_has;
 
     open_up(rule, &open);
+    if (is_own(&open, spent->start))
+        open.cal = sl_calendar_span(spent->start, 0);
     now_has = ask(engine->store, &part, SL_TAKE_OP_PEEK, now);
     if (now_has > 0 ||
         sl_rule_start(rule, &rule->strictest, now) <= spent->start)

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/ip.h"
 #include "base/str.h"
+#include "core/anchor.h"
 #include "core/limit.h"
 
 #define SL_CLAIMS 64 /* claims of a token */
@@ -114,6 +115,7 @@ struct sl_subject {
     unsigned role_count;
     const struct sl_subject_override *rates;
     unsigned rate_count;
+    struct sl_own_calendars own;     /* of its quotas */
     const struct sl_credit *credits; /* also of an unknown subject */
     unsigned credit_count;
 };
@@ -198,6 +200,7 @@ struct sl_usage_delta {
     const struct sl_str *values; /* one for each scope; none for "all" */
     unsigned value_count;
     sl_ns start;                    /* of its period; 0: none */
+    sl_ns end;                      /* of a stored period; 0: not known */
     sl_ns at;                       /* when */
     int64_t amount;                 /* < 0: refund */
     uint64_t cap;                   /* the limit; UINT64_MAX: none */

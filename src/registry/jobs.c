@@ -114,6 +114,8 @@ static int load_rates(struct sl_database *db, struct sl_subject_draft *draft)
 static int load_exactly(struct sl_database *db, struct sl_str scope,
                         struct sl_str id, struct sl_subject_draft *ret)
 {
+    struct sl_subject_calendar *is = &ret->calendar;
+    struct sl_subject_calendar *was = &ret->calendar_before;
     int found, err;
 
     memset(ret, 0, sizeof(*ret));
@@ -123,9 +125,10 @@ static int load_exactly(struct sl_database *db, struct sl_str scope,
         err = sl_database_copy(db, &db->arena, id, &ret->id);
     if (err)
         return err;
-    found = sl_query_one(db, SL_QUERY_SUBJECT, "tt twttnc", scope, id,
+    found = sl_query_one(db, SL_QUERY_SUBJECT, "tt twttncttnttn", scope, id,
                          &ret->plan, &ret->expires, &ret->note, &ret->by,
-                         &ret->updated, &ret->revision);
+                         &ret->updated, &ret->revision, &is->anchor, &is->zone,
+                         &is->since, &was->anchor, &was->zone, &was->since);
     if (found != 1)
         return found;
     err = load_names(db, SL_QUERY_ROLES, ret, ret->roles,
@@ -189,9 +192,12 @@ static int drop_all(struct sl_database *db, const struct sl_subject_draft *old,
 
 static int put_all(struct sl_database *db, const struct sl_subject_draft *d)
 {
-    int err = sl_query_run(db, SL_QUERY_PUT_SUBJECT, "tttwttnc", d->scope,
+    const struct sl_subject_calendar *is = &d->calendar;
+    const struct sl_subject_calendar *was = &d->calendar_before;
+    int err = sl_query_run(db, SL_QUERY_PUT_SUBJECT, "tttwttncttnttn", d->scope,
                            d->id, d->plan, d->expires, d->note, d->by,
-                           d->updated, d->revision);
+                           d->updated, d->revision, is->anchor, is->zone,
+                           is->since, was->anchor, was->zone, was->since);
 
     for (unsigned i = 0; i < d->role_count && !err; i++)
         err = sl_query_run(db, SL_QUERY_PUT_ROLE, "ttt", d->scope, d->id,
@@ -516,6 +522,21 @@ static int remove_one(struct sl_registry *r, struct sl_job *job,
     return store(&r->db, old, NULL, change->by, job);
 }
 
+/* Begins new periods if the calendar is another. */
+static int turn(struct sl_database *db, const struct sl_subject_draft *old,
+                struct sl_subject_draft *new, sl_ns now)
+{
+    int64_t one;
+    int found;
+
+    if (sl_subject_calendar_same(&old->calendar, &new->calendar))
+        return 0;
+    found = sl_query_one(db, SL_QUERY_USES, "tt n", new->scope, new->id, &one);
+    if (found >= 0)
+        sl_subject_draft_turn(old, new, found == 1, now);
+    return found < 0 ? found : 0;
+}
+
 static int replace_one(struct sl_registry *r, struct sl_job *job,
                        const struct sl_subject_change *change,
                        const struct sl_subject_draft *old)
@@ -529,7 +550,9 @@ static int replace_one(struct sl_registry *r, struct sl_job *job,
         job->same++;
         return answer_one(r, job, old);
     }
-    err = check_names(r, job, old, &new);
+    err = turn(&r->db, old, &new, job->now);
+    if (!err)
+        err = check_names(r, job, old, &new);
     if (err || job->result != SL_JOB_DONE)
         return err;
     touch_names(r, old);

@@ -717,6 +717,7 @@ static const char *const steps[] = {
     TABLES_OF_EXPORTS,
     TABLES_OF_AUDIT,
     TABLES_OF_ENDS,
+    COLUMNS_OF_ANCHORS,
 };
 
 #define LATEST ((int)SL_LEN(steps))

@@ -307,9 +307,9 @@ int sl_usage_db_ends(struct sl_database *db, struct sl_str node, unsigned most,
 
     memset(&end, 0, sizeof(end));
     sl_query_bind(db, q, "tn", node, (int64_t)most);
-    while (!err &&
-           (found = sl_query_next(db, q, NULL, "ttttnc", &hold, &scope, &id,
-                                  &limit, &end.start, &end.amount)) == 1) {
+    while (!err && (found = sl_query_next(db, q, NULL, "ttttncn", &hold, &scope,
+                                          &id, &limit, &end.start, &end.amount,
+                                          &end.end)) == 1) {
         if (!sl_usage_hold_read(hold, end.hold))
             continue;
         end.lens[0] = (uint32_t)scope.len;

@@ -53,10 +53,19 @@
 #define SL_SUBJECT_RECORD_RATE    64
 #define SL_SUBJECT_RECORD_BY      128
 #define SL_SUBJECT_RECORD_NOTE    512
+#define SL_SUBJECT_RECORD_ZONE    64
 #define SL_SUBJECT_RECORD_ROLES   32
 #define SL_SUBJECT_RECORD_ALIASES 32
 #define SL_SUBJECT_RECORD_RATES   64
 #define SL_SUBJECT_RECORD_CREDITS 64 /* those that decisions see */
+
+/* Anchor and zone of a subject, which apply from `since` on (core/anchor.h).
+ */
+struct sl_subject_calendar {
+    struct sl_str anchor; /* as sl_anchor_print() writes it; "": none */
+    struct sl_str zone;   /* "": none */
+    sl_ns since;
+};
 
 struct sl_subject_record {
     struct sl_subject subject; /* first; freed by sl_subject_unref() */
@@ -64,6 +73,7 @@ struct sl_subject_record {
     const struct sl_str *aliases;
     unsigned alias_count;
     struct sl_str by, note; /* of the last write, and of the subject */
+    struct sl_subject_calendar calendar, calendar_before;
     sl_ns updated;
     uint64_t revision; /* grows with every write of any process */
     struct sl_subject_record *next;
@@ -76,6 +86,7 @@ struct sl_subject_draft {
     struct sl_str plan;
     sl_ns expires; /* SL_NS_NONE: never */
     struct sl_str by, note;
+    struct sl_subject_calendar calendar, calendar_before;
     sl_ns updated;
     uint64_t revision;
     struct sl_str roles[SL_SUBJECT_RECORD_ROLES];
@@ -104,6 +115,8 @@ enum sl_subject_change_has {
     SL_HAS_ALIASES = 1 << 3,
     SL_HAS_NOTE = 1 << 4,
     SL_HAS_RATES = 1 << 5,
+    SL_HAS_ANCHOR = 1 << 6,
+    SL_HAS_ZONE = 1 << 7,
 };
 
 struct sl_subject_change {
@@ -114,6 +127,7 @@ struct sl_subject_change {
     struct sl_str plan; /* "": none */
     sl_ns expires;
     struct sl_str note;
+    struct sl_str anchor, zone; /* "": none */
     const struct sl_str *roles;
     unsigned role_count;
     const struct sl_str *aliases; /* in lower case */
@@ -142,6 +156,17 @@ void sl_subject_records_free(struct sl_subject_record *first);
 SL_MUST_USE bool sl_subject_draft_change(struct sl_subject_draft *draft,
                                          const struct sl_subject_change *change,
                                          sl_ns now, struct sl_diag *diag);
+
+/* Sets from when on the calendar of `new` applies, if it is another than that
+ * of `old`. If the subject has `used` a quota, new periods begin one to two
+ * seconds after `now`: by then every thread has the change. Otherwise it
+ * applies at once. */
+void sl_subject_draft_turn(const struct sl_subject_draft *old,
+                           struct sl_subject_draft *new, bool used, sl_ns now);
+
+/* Returns whether anchor and zone are equal. */
+bool sl_subject_calendar_same(const struct sl_subject_calendar *a,
+                              const struct sl_subject_calendar *b);
 
 /* Returns whether all fields that a write can set are equal. */
 bool sl_subject_draft_same(const struct sl_subject_draft *a,

@@ -71,6 +71,7 @@ static const char *const steps[] = {
     TABLES_OF_EXPORTS,
     TABLES_OF_AUDIT,
     TABLES_OF_ENDS,
+    COLUMNS_OF_ANCHORS,
 };
 
 /* ---- errors ---- */

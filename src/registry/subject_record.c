@@ -45,6 +45,10 @@ static size_t pack_texts(struct sl_subject_draft *d, char *at)
     pack(&d->plan, &size, &at);
     pack(&d->by, &size, &at);
     pack(&d->note, &size, &at);
+    pack(&d->calendar.anchor, &size, &at);
+    pack(&d->calendar.zone, &size, &at);
+    pack(&d->calendar_before.anchor, &size, &at);
+    pack(&d->calendar_before.zone, &size, &at);
     for (unsigned i = 0; i < d->role_count; i++)
         pack(&d->roles[i], &size, &at);
     for (unsigned i = 0; i < d->alias_count; i++)
@@ -58,6 +62,22 @@ static size_t pack_texts(struct sl_subject_draft *d, char *at)
     for (unsigned i = 0; i < d->credit_count; i++)
         pack(&d->credits[i].limit, &size, &at);
     return size;
+}
+
+/* A zone that this machine does not have is ignored. */
+static struct sl_own_calendar own_of(const struct sl_subject_calendar *c)
+{
+    struct sl_own_calendar own = {.since = c->since};
+    const struct sl_named_zone *zone =
+        c->zone.len > 0 ? sl_zone_shared(c->zone, NULL) : NULL;
+
+    if (c->anchor.len > 0 && sl_anchor_parse(c->anchor, &own.anchor, NULL))
+        own.anchor.form = SL_ANCHOR_NONE;
+    if (zone) {
+        own.zone = &zone->zone;
+        own.zone_name = zone->name;
+    }
+    return own;
 }
 
 static void *copy_all(void *to, const void *from, size_t count, size_t size)
@@ -90,6 +110,7 @@ sl_subject_record_new(const struct sl_subject_draft *draft, bool known,
                     .id = d.id,
                     .plan = d.plan,
                     .expires = d.expires,
+                    .own = {own_of(&d.calendar), own_of(&d.calendar_before)},
                     .role_count = d.role_count,
                     .rate_count = d.rate_count,
                     .credit_count = d.credit_count},
@@ -97,6 +118,8 @@ sl_subject_record_new(const struct sl_subject_draft *draft, bool known,
         .alias_count = d.alias_count,
         .by = d.by,
         .note = d.note,
+        .calendar = d.calendar,
+        .calendar_before = d.calendar_before,
         .updated = d.updated,
         .revision = d.revision,
         .alloc = alloc,
@@ -124,6 +147,8 @@ void sl_subject_draft_of(const struct sl_subject_record *entry,
                                      .expires = s->expires,
                                      .by = entry->by,
                                      .note = entry->note,
+                                     .calendar = entry->calendar,
+                                     .calendar_before = entry->calendar_before,
                                      .updated = entry->updated,
                                      .revision = entry->revision,
                                      .role_count = s->role_count,
@@ -229,8 +254,36 @@ static void keep_mentioned(struct sl_subject_draft *draft,
     }
     draft->rate_count = kept;
     draft->plan = draft->note = (struct sl_str){"", 0};
+    draft->calendar.anchor = draft->calendar.zone = (struct sl_str){"", 0};
     draft->expires = SL_NS_NONE;
     draft->role_count = draft->alias_count = 0;
+}
+
+bool sl_subject_calendar_same(const struct sl_subject_calendar *a,
+                              const struct sl_subject_calendar *b)
+{
+    return sl_str_eq(a->anchor, b->anchor) && sl_str_eq(a->zone, b->zone);
+}
+
+void sl_subject_draft_turn(const struct sl_subject_draft *old,
+                           struct sl_subject_draft *new, bool used, sl_ns now)
+{
+    static const struct sl_subject_calendar none;
+    bool waits = now < old->calendar.since;
+
+    if (sl_subject_calendar_same(&old->calendar, &new->calendar))
+        return;
+    if (waits &&
+        sl_subject_calendar_same(&old->calendar_before, &new->calendar)) {
+        new->calendar.since = old->calendar_before.since;
+        new->calendar_before = none;
+    } else if (used) {
+        new->calendar.since = (now / SL_S + 2) * SL_S;
+        new->calendar_before = waits ? old->calendar_before : old->calendar;
+    } else {
+        new->calendar.since = 0;
+        new->calendar_before = none;
+    }
 }
 
 bool sl_subject_draft_change(struct sl_subject_draft *draft,
@@ -255,6 +308,10 @@ bool sl_subject_draft_change(struct sl_subject_draft *draft,
         draft->expires = change->expires;
     if (change->has & SL_HAS_NOTE)
         draft->note = change->note;
+    if (change->has & SL_HAS_ANCHOR)
+        draft->calendar.anchor = change->anchor;
+    if (change->has & SL_HAS_ZONE)
+        draft->calendar.zone = change->zone;
     if (change->has & SL_HAS_ROLES) {
         draft->role_count = change->role_count;
         copy_all(draft->roles, change->roles, change->role_count,
@@ -294,7 +351,9 @@ bool sl_subject_draft_same(const struct sl_subject_draft *a,
                            const struct sl_subject_draft *b)
 {
     if (!sl_str_eq(a->plan, b->plan) || a->expires != b->expires ||
-        !sl_str_eq(a->note, b->note) || a->rate_count != b->rate_count)
+        !sl_str_eq(a->note, b->note) ||
+        !sl_subject_calendar_same(&a->calendar, &b->calendar) ||
+        a->rate_count != b->rate_count)
         return false;
     for (unsigned i = 0; i < a->rate_count; i++)
         if (!same_rate(&a->rates[i], &b->rates[i]))
@@ -343,6 +402,23 @@ static sl_ns common_end(const struct sl_subject_draft *d)
     return d->rate_count > 0 ? d->rates[0].until : SL_NS_NONE;
 }
 
+static void json_text(struct sl_writer *w, const char *name, struct sl_str text)
+{
+    sl_json_key(w, sl_str_c(name));
+    if (text.len > 0)
+        sl_json_str(w, text);
+    else
+        sl_json_nothing(w);
+}
+
+static void json_calendar(struct sl_writer *w,
+                          const struct sl_subject_calendar *c)
+{
+    json_text(w, "anchor", c->anchor);
+    json_text(w, "zone", c->zone);
+    json_time(w, "periods_from", c->since > 0 ? c->since : SL_NS_NONE);
+}
+
 static void json_overrides(struct sl_writer *w,
                            const struct sl_subject_draft *d, sl_ns now)
 {
@@ -377,11 +453,7 @@ void sl_subject_draft_json(const struct sl_subject_draft *d, sl_ns now,
     sl_json_member_str(w, "scope", d->scope);
     sl_json_member_str(w, "id", d->id);
     if (!brief || d->plan.len > 0) {
-        sl_json_key(w, SL_STR("plan"));
-        if (d->plan.len > 0)
-            sl_json_str(w, d->plan);
-        else
-            sl_json_nothing(w);
+        json_text(w, "plan", d->plan);
         json_time(w, "expires", d->expires);
         json_flag(w, "expired", is_over(d->expires, now));
     }
@@ -391,6 +463,9 @@ void sl_subject_draft_json(const struct sl_subject_draft *d, sl_ns now,
         json_names(w, "aliases", d->aliases, d->alias_count);
     if (!brief || d->rate_count > 0)
         json_overrides(w, d, now);
+    if (d->calendar.anchor.len > 0 || d->calendar.zone.len > 0 ||
+        d->calendar.since > 0)
+        json_calendar(w, &d->calendar);
     if (!brief || d->note.len > 0)
         sl_json_member_str(w, "note", d->note);
     if (brief)

@@ -496,6 +496,10 @@ static int put_part(struct sl_database *db, struct sl_usage_entry *u,
         part.end = row->end;
         part.last_day = row->last_day;
         part.zone = row->zone;
+    } else if (start != u->start) { /* its end is recorded later */
+        part.end = 0;
+        part.last_day = 0;
+        part.zone = row->zone;
     }
     part.start = start;
     part.amount = amount;
@@ -508,14 +512,29 @@ static int put_part(struct sl_database *db, struct sl_usage_entry *u,
     return err;
 }
 
+/* Returns the start of the period in which a hold ends, where `now` is that by
+ * the calendar of the limit. If it is not after the period of the take, it is
+ * the same period; or the subject has periods of its own, and the next one
+ * begins where that of the take ends. */
+static sl_ns end_start(const struct sl_usage_entry *u,
+                       const struct hold_row *row, sl_ns now)
+{
+    if (row->end == 0 || now >= row->end)
+        return now;
+    return u->at < row->end ? row->start : row->end;
+}
+
 /* `amount` units of the hold were used: those held at the time of the take, the
- * rest at its end, `now`. */
+ * rest at its end, in the period `now`. */
 static int spend_hold(struct sl_database *db, struct sl_usage_entry *u,
                       const struct hold_row *row, int64_t amount, sl_ns now)
 {
-    int64_t rest =
-        now != row->start && amount > row->amount ? amount - row->amount : 0;
-    int err = put_part(db, u, row, row->start, amount - rest);
+    int64_t rest;
+    int err;
+
+    now = end_start(u, row, now);
+    rest = now != row->start && amount > row->amount ? amount - row->amount : 0;
+    err = put_part(db, u, row, row->start, amount - rest);
 
     return err ? err : put_part(db, u, row, now, rest);
 }
@@ -957,10 +976,10 @@ int sl_usage_db_each(struct sl_database *db, sl_ns since, sl_usage_db_f *f,
 
     sl_arena_init(&arena, MISSING_MOST, db->arena.alloc);
     sl_query_bind(db, q, "tn", db->node, since);
-    while (!err &&
-           (found = sl_query_next(db, q, NULL, "tttnccn", &usage.scope,
-                                  &usage.id, &usage.limit, &usage.start,
-                                  &usage.used, &usage.owed, &usage.at)) == 1) {
+    while (!err && (found = sl_query_next(db, q, NULL, "tttnccnn", &usage.scope,
+                                          &usage.id, &usage.limit, &usage.start,
+                                          &usage.used, &usage.owed, &usage.at,
+                                          &usage.end)) == 1) {
         uint64_t units = f(ctx, &usage);
 
         if (units > 0)

@@ -288,7 +288,7 @@ SL_MUST_USE int sl_usage_db_nodes(struct sl_database *db, struct sl_str own,
 
 struct sl_usage_end {
     uint64_t hold[2];
-    sl_ns start;
+    sl_ns start, end; /* of the period; end 0: not known */
     uint64_t amount;
     uint32_t lens[3]; /* of the texts behind it: scope, id, limit */
 };

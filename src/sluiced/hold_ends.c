@@ -59,7 +59,8 @@ static void charge(struct sl_daemon *daemon, const struct ends *ends)
         struct sl_usage_entry usage = {.scope = ends->texts[i][0],
                                        .id = ends->texts[i][1],
                                        .limit = ends->texts[i][2],
-                                       .start = ends->list[i].start};
+                                       .start = ends->list[i].start,
+                                       .end = ends->list[i].end};
         struct sl_usage_delta spent;
 
         if (!sl_usage_delta_of(&usage, values, id, &spent))

@@ -53,6 +53,7 @@ bool sl_usage_delta_of(const struct sl_usage_entry *usage,
                                    .scope = usage->scope,
                                    .values = values,
                                    .start = usage->start,
+                                   .end = usage->end,
                                    .amount = -(int64_t)usage->owed,
                                    .value_count = 1};
     if (usage->id.len > SL_USAGE_ID)
@@ -573,17 +574,20 @@ int sl_quota_node_wrap(struct sl_daemon *daemon)
     return 0;
 }
 
+/* The end of a lease's period; SL_NS_MAX: the subject has periods of its own.
+ */
 static sl_ns end_of(const struct sl_policy *policy,
                     const struct sl_usage_lease_row *row)
 {
     int index = sl_policy_rule(policy, row->limit);
     const struct sl_limit *limit;
+    struct sl_period p;
 
     if (index < 0)
         return SL_NS_NONE;
     limit = &policy->rules[index].strictest;
-    return limit->calendar ? sl_calendar_period(&limit->cal, row->start).end
-                           : row->start + limit->period;
+    p = sl_limit_period(limit, row->start);
+    return p.start == row->start ? p.end : SL_NS_MAX;
 }
 
 /* Returns when unrecorded usage happened: before the node was last seen or

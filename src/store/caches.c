@@ -81,7 +81,10 @@ static struct sl_hash128 part_hash(const struct sl_denial_forgets *forgets,
         part->cost,
         l->calendar,
         l->calendar ? (uint64_t)l->cal.unit << 32 | l->cal.every : 0,
-        l->calendar ? l->cal.anchor : 0,
+        l->calendar ? (uint64_t)l->cal.time << 32 | l->cal.anchor : 0,
+        l->calendar ? (uint64_t)(int64_t)l->cal.origin : 0,
+        l->calendar ? (uint64_t)l->cal.cuts[0] : 0,
+        l->calendar ? (uint64_t)l->cal.cuts[1] : 0,
         l->calendar ? (uint64_t)(uintptr_t)l->cal.zone : 0,
     };
 

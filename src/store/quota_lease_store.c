@@ -336,12 +336,8 @@ static struct sl_period period_of(const struct sl_limit *limit, sl_ns now)
 static bool is_current(const struct sl_quota_key *k,
                        const struct sl_limit *limit, sl_ns now)
 {
-    const struct sl_calendar *c = &limit->cal;
-
     if (k->span != (limit->calendar ? 0 : limit->period) ||
-        (limit->calendar &&
-         (k->cal.unit != c->unit || k->cal.every != c->every ||
-          k->cal.anchor != c->anchor || k->cal.zone != c->zone)))
+        (limit->calendar && !sl_calendar_same(&k->cal, &limit->cal)))
         return false;
     return now < k->lease.end && now >= k->lease.start - SL_JITTER;
 }
@@ -394,8 +390,11 @@ static struct sl_quota_key *key_of(struct attempt *a, unsigned i)
     if (k && is_current(k, part->limit, a->take->now))
         return k;
     p = period_of(part->limit, a->take->now);
-    if (k && k->lease.start == p.start)
-        return k; /* the limit was changed */
+    if (k && k->lease.start == p.start) { /* the limit was changed */
+        k->cal = part->limit->cal;
+        k->lease.end = p.end;
+        return k;
+    }
     if (k && k->old_pending > 0 && is_late(k, a->take->now))
         return k;
     if (!k)

@@ -169,6 +169,22 @@ static bool alone(struct sl_set *set)
         e->record.head, e->to);
 }
 
+/* A quota whose subject has periods of its own is settled in those of the
+ * take. */
+static void use_periods_then(struct sl_limit *limit,
+                             const struct sl_hold_snapshot *s)
+{
+    sl_ns start = (sl_ns)s->w[0] * limit->tick;
+    sl_ns end = (sl_ns)s->w[1] * limit->tick;
+    struct sl_period p;
+
+    if (!limit->calendar || end == 0)
+        return;
+    p = sl_calendar_period(&limit->cal, start);
+    if ((p.start > 0 ? p.start : 0) != start || p.end != end)
+        limit->cal = sl_calendar_span(start, end);
+}
+
 /* The limit with the numbers of the take. */
 static struct sl_limit limit_then(const struct sl_region *r,
                                   const struct sl_hold_key *kept,
@@ -177,6 +193,8 @@ static struct sl_limit limit_then(const struct sl_region *r,
     struct sl_limit limit =
         now ? *now : sl_limit_from(sl_region_limit(r, kept->limit));
 
+    if (now)
+        use_periods_then(&limit, &kept->snapshot);
     limit.count = kept->count;
     limit.capacity = kept->capacity;
     limit.room = sl_is_bucket(limit.kind) ? limit.capacity * limit.token : 0;

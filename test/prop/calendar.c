@@ -185,7 +185,9 @@ static bool is_first(const struct sl_zone *zone, int64_t day, int64_t start,
 /* Walk the days; fill the table. */
 static bool walk_days(const char *name, const struct sl_zone *zone)
 {
-    struct sl_calendar cal = {SL_CALENDAR_DAY, 1, 1, zone, NULL};
+    struct sl_calendar cal = {
+        SL_CALENDAR_DAY, 1, 1, zone, NULL, 0, 0, {0, 0}
+    };
     struct sl_period p = sl_calendar_period(&cal, (FIRST - 400) * DAY_S * SL_S);
     int64_t here = local(p.start / SL_S), day = floor_day(here);
     bool good = true;
@@ -266,8 +268,9 @@ static bool days_good(const char *name, const struct sl_zone *zone,
     bool good = true;
 
     for (size_t i = 0; i < SL_LEN(every); i++) {
-        struct sl_calendar cal = {SL_CALENDAR_DAY, (uint32_t)every[i], 1, zone,
-                                  NULL};
+        struct sl_calendar cal = {
+            SL_CALENDAR_DAY, (uint32_t)every[i], 1, zone, NULL, 0, 0, {0, 0}
+        };
 
         for (int64_t day = FIRST - FIRST % every[i]; good && day < LAST;
              day += every[i])
@@ -285,8 +288,16 @@ static bool weeks_good(const char *name, const struct sl_zone *zone,
 
     for (uint32_t anchor = 1; good && anchor <= 7; anchor++) {
         for (int every = 1; good && every <= 3; every++) {
-            struct sl_calendar cal = {SL_CALENDAR_WEEK, (uint32_t)every, anchor,
-                                      zone, NULL};
+            struct sl_calendar cal = {
+                SL_CALENDAR_WEEK,
+                (uint32_t)every,
+                anchor,
+                zone,
+                NULL,
+                0,
+                0,
+                {0, 0}
+            };
             struct sl_period p =
                 sl_calendar_period(&cal, *start_of(FIRST + 6) * SL_S);
             int64_t day = floor_day(local(p.start / SL_S));
@@ -324,8 +335,16 @@ static bool months_good(const char *name, const struct sl_zone *zone, int every,
     bool good = true;
 
     for (int anchor = 1; good && anchor <= 31; anchor++) {
-        struct sl_calendar cal = {SL_CALENDAR_MONTH, (uint32_t)every,
-                                  (uint32_t)anchor, zone, NULL};
+        struct sl_calendar cal = {
+            SL_CALENDAR_MONTH,
+            (uint32_t)every,
+            (uint32_t)anchor,
+            zone,
+            NULL,
+            0,
+            0,
+            {0, 0}
+        };
 
         for (int month = 30 * 12; good && month < 130 * 12 - every;
              month += every)

@@ -208,6 +208,7 @@ bool sl_usage_import_refuse(struct sl_http_call *call, int status,
 struct sl_meter_view {
     const struct sl_rule *rule;
     struct sl_str plan, scope, id;
+    struct sl_str zone; /* of the period */
     bool limited;       /* `limit` is valid */
     bool blind;         /* the store was not asked */
     bool from_database; /* `used` is from the database */

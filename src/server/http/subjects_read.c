@@ -2,7 +2,8 @@
  *
  *     {"plan":"pro","expires":"2026-12-31","roles":["admin"],
  *      "aliases":["ann@example.org"],"overrides":{"api":"100/min"},
- *      "until":"2h","by":"ops","note":"launch week"}
+ *      "until":"2h","anchor":"2026-11-17T08:30:12Z","zone":"Europe/Berlin",
+ *      "by":"ops","note":"launch week"}
  *
  * null removes a value. `until` is for the overrides of this body. An override
  * may also be {"rate":...,"until":...,"note":...}.
@@ -140,6 +141,38 @@ static bool check_rates(struct sl_reading *reading,
     return true;
 }
 
+/* Check the anchor and write it in its one form. */
+static bool check_anchor(struct sl_reading *reading,
+                         struct sl_subject_change *c)
+{
+    char *text = sl_arena_take(reading->body.json.arena, SL_ANCHOR_TEXT);
+    struct sl_anchor anchor;
+    struct sl_diag why = {0};
+
+    if (c->anchor.len == 0)
+        return true;
+    if (!text)
+        return sl_json_body_no_memory(&reading->body);
+    if (sl_anchor_parse(c->anchor, &anchor, &why))
+        return SL_REFUSE(reading, "\"anchor\": \"%.*s\": %s",
+                         SL_STR_ARG(c->anchor), why.sentence);
+    c->anchor = (struct sl_str){text, sl_anchor_print(&anchor, text)};
+    return true;
+}
+
+static bool check_zone(struct sl_reading *reading,
+                       const struct sl_subject_change *c)
+{
+    struct sl_diag why = {0};
+
+    if (c->zone.len == 0)
+        return true;
+    if (!sl_reading_text(reading, "zone", c->zone, SL_SUBJECT_RECORD_ZONE))
+        return false;
+    return sl_zone_shared(c->zone, &why) ||
+           SL_REFUSE(reading, "\"zone\": %s", why.sentence);
+}
+
 static bool check_names(struct sl_reading *reading,
                         const struct sl_subject_change *c)
 {
@@ -167,7 +200,8 @@ static bool check_change(struct sl_reading *reading,
                       SL_SUBJECT_RECORD_NAME) &&
            check_list(reading, "aliases", c->aliases, c->alias_count,
                       SL_SUBJECT_RECORD_ID) &&
-           check_rates(reading, c) && lower_aliases(reading, c);
+           check_rates(reading, c) && lower_aliases(reading, c) &&
+           check_anchor(reading, c) && check_zone(reading, c);
 }
 
 /* ---- JSON ---- */
@@ -401,20 +435,23 @@ static const struct sl_json_field members[] = {
     SL_JSON_FIELD("aliases", 0, read_aliases),
     SL_JSON_FIELD("note", CHANGE(note), sl_json_body_text),
     SL_JSON_FIELD("overrides", 0, read_rates),
+    SL_JSON_FIELD("anchor", CHANGE(anchor), sl_json_body_text),
+    SL_JSON_FIELD("zone", CHANGE(zone), sl_json_body_text),
     SL_JSON_FIELD("until", offsetof(struct draft, until), read_time),
     SL_JSON_FIELD("by", CHANGE(by), sl_json_body_text),
     SL_JSON_FIELD("scope", CHANGE(scope), read_name),
     SL_JSON_FIELD("id", CHANGE(id), read_name),
     SL_JSON_FIELD("override_details", 0, read_details),
     SL_JSON_FIELD("expired", 0, skip),
+    SL_JSON_FIELD("periods_from", 0, skip),
     SL_JSON_FIELD("updated", 0, skip),
     SL_JSON_FIELD("revision", 0, skip),
     SL_JSON_FIELD("warnings", 0, skip),
 };
 
-static const unsigned has_bits[] = {SL_HAS_PLAN,  SL_HAS_EXPIRES,
-                                    SL_HAS_ROLES, SL_HAS_ALIASES,
-                                    SL_HAS_NOTE,  SL_HAS_RATES};
+static const unsigned has_bits[] = {
+    SL_HAS_PLAN, SL_HAS_EXPIRES, SL_HAS_ROLES,  SL_HAS_ALIASES,
+    SL_HAS_NOTE, SL_HAS_RATES,   SL_HAS_ANCHOR, SL_HAS_ZONE};
 
 bool sl_subject_change_read_json(struct sl_reading *reading, struct sl_str text,
                                  struct sl_subject_change *ret)
@@ -450,7 +487,8 @@ bool sl_subject_change_read_json(struct sl_reading *reading, struct sl_str text,
 static const char override_prefix[] = "override.";
 
 static const char *const columns[] = {
-    "scope", "id", "plan", "expires", "roles", "aliases", "note", "by", "until",
+    "scope", "id", "plan",  "expires", "roles", "aliases",
+    "note",  "by", "until", "anchor",  "zone",
 };
 
 static bool is_override(struct sl_str name)
@@ -477,7 +515,8 @@ static bool check_column(struct sl_reading *reading,
            SL_REFUSE(reading, "unknown column \"%.*s\"%s", SL_STR_ARG(name),
                      sl_hint_of(sl_str_nearest(name, columns, SL_LEN(columns)),
                                 "; valid are scope, id, plan, expires, roles, "
-                                "aliases, note, by, until and override.LIMIT")
+                                "aliases, note, by, until, anchor, zone and "
+                                "override.LIMIT")
                          .text);
 }
 
@@ -558,11 +597,13 @@ static bool read_cell(struct sl_reading *reading, struct sl_str name,
         unsigned has;
         size_t offset;
     } texts[] = {
-        {"scope", 0,           offsetof(struct sl_subject_change, scope)},
-        {"id",    0,           offsetof(struct sl_subject_change, id)   },
-        {"by",    0,           offsetof(struct sl_subject_change, by)   },
-        {"plan",  SL_HAS_PLAN, offsetof(struct sl_subject_change, plan) },
-        {"note",  SL_HAS_NOTE, offsetof(struct sl_subject_change, note) },
+        {"scope",  0,             offsetof(struct sl_subject_change, scope) },
+        {"id",     0,             offsetof(struct sl_subject_change, id)    },
+        {"by",     0,             offsetof(struct sl_subject_change, by)    },
+        {"plan",   SL_HAS_PLAN,   offsetof(struct sl_subject_change, plan)  },
+        {"note",   SL_HAS_NOTE,   offsetof(struct sl_subject_change, note)  },
+        {"anchor", SL_HAS_ANCHOR, offsetof(struct sl_subject_change, anchor)},
+        {"zone",   SL_HAS_ZONE,   offsetof(struct sl_subject_change, zone)  },
     };
 
     for (size_t i = 0; i < SL_LEN(texts); i++)

@@ -383,11 +383,10 @@ void sl_meter_view_of(const struct sl_check *check, const struct sl_rule *rule,
                       sl_ns now, struct sl_meter_view *ret)
 {
     const struct sl_limit_view *shown = shown_of(check);
-    const struct sl_limit *numbers = &rule->strictest;
+    const struct sl_limit *numbers = shown ? shown->periods : &rule->strictest;
 
     *ret = (struct sl_meter_view){.rule = rule, .now = now, .end = SL_NS_NONE};
     if (shown && sl_rate_has_numbers(shown->form)) {
-        numbers = shown->numbers;
         ret->limited = true;
         ret->cap = numbers->count;
         ret->limit = counts_up(rule) ? numbers->count : numbers->capacity;
@@ -397,6 +396,7 @@ void sl_meter_view_of(const struct sl_check *check, const struct sl_rule *rule,
         if (!ret->blind && shown->answer.reset_in >= 0)
             ret->end = now + shown->answer.reset_in;
     }
+    ret->zone = shown ? shown->zone_name : rule->zone_name;
     if (shown)
         ret->plan = shown->plan_name;
     ret->start = sl_rule_start(rule, numbers, now);

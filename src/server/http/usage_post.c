@@ -291,7 +291,7 @@ static bool fill(struct reporting *r, unsigned i)
         .name = use->name,
         .cap = cap_of(&r->views[i], shown),
         .plan = r->views[i].plan,
-        .zone = use->rule->zone_name,
+        .zone = r->views[i].zone,
         .level = use->rule->kind == SL_LEVEL,
         .enforce = use->enforce,
         .total = r->uses.is_import,
