@@ -15,7 +15,7 @@
 
 #include "registry/pg.h"
 
-#define SQL_MOST 8192
+#define SQL_MOST 16384
 
 /* Advisory locks of subjects; "sluc". */
 #define LOCK_SPACE "1936487779"

@@ -496,6 +496,16 @@ static bool send_claim(struct sl_quota_node *node, struct sl_quota_ask *ask,
     return true;
 }
 
+/* Sends the usage of this thread, so that the next request finds it recorded.
+ */
+static void flush(const struct sl_daemon *daemon, const struct sl_loop *loop)
+{
+    for (unsigned i = 0; i < daemon->worker_count; i++)
+        if (daemon->workers[i].loop == loop && daemon->workers[i].usage_buffer)
+            sl_usage_buffer_flush(
+                sl_usage_buffer_sink(daemon->workers[i].usage_buffer));
+}
+
 static void ask(struct sl_quota_lessor *lessor, struct sl_quota_ask *ask)
 {
     struct sl_quota_node *node = (struct sl_quota_node *)lessor;
@@ -514,6 +524,8 @@ static void ask(struct sl_quota_lessor *lessor, struct sl_quota_ask *ask)
                                          .has_units = ask->has,
                                          .heartbeat = ask->alive};
 
+    if (ask->behind)
+        flush(node->daemon, ask->loop);
     /* Units of another node are not returned. */
     if (atomic_load(&node->lost))
         finish(ask, ask->give > 0 ? 0 : SLUICE_ESTORE);

@@ -19,7 +19,8 @@ void sl_quota_lease_begin(struct sl_quota_lease *l, sl_ns start, sl_ns end,
                                  .end = end,
                                  .base = count,
                                  .ceiling = count,
-                                 .count = count};
+                                 .count = count,
+                                 .known = count};
 }
 
 uint64_t sl_quota_lease_used(const struct sl_quota_lease *l)
@@ -87,6 +88,11 @@ uint64_t sl_quota_lease_shortfall(const struct sl_quota_lease *l, uint64_t cost,
     if (want < first * *ret_least)
         want = first * *ret_least;
     return want;
+}
+
+bool sl_quota_lease_is_behind(const struct sl_quota_lease *l, uint64_t cap)
+{
+    return l->count > l->known && l->count - l->known > cap / 100;
 }
 
 /* Half a second's worth. */
@@ -164,6 +170,7 @@ void sl_quota_lease_granted(struct sl_quota_lease *l,
     l->others = (int64_t)terms->used - (int64_t)terms->spent +
                 newer_reports(l, terms->order);
     l->ceiling = l->base + terms->spent + terms->leased;
+    l->known = l->base + terms->spent;
     note_refusal(l, terms, wish, at);
 }
 

@@ -54,7 +54,9 @@
  *       twice. One that does not: what it was promised is freed.
  *   (5) Another period begins with nothing leased.
  *   (6) Beyond what takes wait for, no grant makes all leases together more
- *       than half of what is left, or 1 % of the cap.
+ *       than 5 % of the cap or, near it, half of what is left or 1 % of the
+ *       cap. What is leased and not recorded is what a node that is gone can
+ *       have used without the others knowing it.
  */
 
 #define SL_QUOTA_REPORTS 4
@@ -65,6 +67,7 @@ struct sl_quota_lease {
     uint64_t base;    /* count of the cell when the lease began */
     uint64_t ceiling; /* its maximum; >= base */
     uint64_t count;   /* its last known count */
+    uint64_t known;   /* of it, the database has recorded this */
     int64_t others;   /* used by all, less what the database has of this node */
 
     sl_ns second;           /* that `taken` counts */
@@ -119,6 +122,9 @@ void sl_quota_lease_spent(struct sl_quota_lease *lease, uint64_t cost,
 uint64_t sl_quota_lease_shortfall(const struct sl_quota_lease *lease,
                                   uint64_t cost, uint64_t cap,
                                   uint64_t *ret_least);
+
+/* Is more than 1 % of the cap used here and perhaps not recorded? */
+bool sl_quota_lease_is_behind(const struct sl_quota_lease *lease, uint64_t cap);
 
 /* Should more units be asked for now, before they are needed? */
 bool sl_quota_lease_is_low(const struct sl_quota_lease *lease);
@@ -229,6 +235,7 @@ struct sl_quota_ask {
     bool has;             /* the node believes to have a lease: if the database
                            * has none, nothing is granted before it knows */
     bool alive;           /* records that this node is alive */
+    bool behind;          /* much of its usage is not recorded: that first */
     struct sl_loop *loop; /* where done() is called */
     void (*done)(struct sl_quota_ask *ask);
 

@@ -123,6 +123,8 @@ bool sl_quota_job_add(struct sl_quota_leases *l,
         .give = give,
         .has = sl_quota_lease_unspent(&k->lease) > 0,
         .alive = give == 0 && is_unseen(l, need->mono),
+        .behind =
+            need->want > 0 && sl_quota_lease_is_behind(&k->lease, need->cap),
     };
     if (need->least > 0) {
         e->ask.need = sl_add_sat(need->least, k->wanted);

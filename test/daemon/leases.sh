@@ -15,6 +15,7 @@ limits:
     rate: { free: 2000/month, pro: 100/month }
     deny: { status: 402 }
   small: { kind: quota, per: org, rate: 20/month }
+  large: { kind: quota, per: org, rate: 200/month }
   open: { kind: quota, per: org, rate: 1000/month, on_store_failure: allow }
   carried: { kind: quota, per: user, rate: 5/month, missing: anonymous }
   partly: { kind: quota, per: user, rate: 40/month, missing: anonymous }
@@ -22,6 +23,7 @@ limits:
 routes:
   - { job: work, limits: [units] }
   - { job: few, limits: [small] }
+  - { job: many, limits: [large] }
   - { job: both, limits: [small, narrow] }
   - { job: lenient, limits: [open] }
   - { match: /carried, sign_in: carry, limits: [carried] }
@@ -130,25 +132,25 @@ check 'or release them' answers 403
 # ---- reports that must fit ----
 
 at two
-job few eta
-check 'one has something leased' has "$out" '"remaining":19,'
+job many eta
+check 'one has something leased' has "$out" '"remaining":199,'
 refused() {
-    ask /v1/usage -d '{"org":"eta","limit":"small","amount":20,"enforce":true}'
+    ask /v1/usage -d '{"org":"eta","limit":"large","amount":200,"enforce":true}'
     has "$out" '"status":429,'
 }
 check 'more than is left is denied, once the take is written' \
     until_ refused
 at one
-job few eta
-ask /v1/usage -d '{"org":"eta","limit":"small","amount":18,"enforce":true}'
+job many eta
+ask /v1/usage -d '{"org":"eta","limit":"large","amount":198,"enforce":true}'
 check 'what is leased is not given out again' answers 503
 check 'that it is leased is said' has "$out" 'are leased to daemons'
 fits_then() {
-    ask /v1/usage -d '{"org":"eta","limit":"small","amount":18,"enforce":true}'
+    ask /v1/usage -d '{"org":"eta","limit":"large","amount":198,"enforce":true}'
     answers 200
 }
 check 'when it is back it fits' until_ fits_then
-job few eta
+job many eta
 check 'and then nothing is left' has "$out" '"allowed":false,'
 
 # ---- credits, by two ----

@@ -50,8 +50,9 @@ static inline uint64_t portion(const struct usage_db *b, uint64_t cap,
 {
     uint64_t left = cap - b->used - b->leased, share = left / 4;
 
-    uint64_t out = left / 2 > cap / 100 ? left / 2 : cap / 100;
+    uint64_t out = least_of(left / 2, cap / 20);
 
+    out = out > cap / 100 ? out : cap / 100;
     share = least_of(share, sl_sub_floor(out, b->leased));
     if (left < need)
         return left;
@@ -103,7 +104,8 @@ static inline void claim(struct usage_db *b, unsigned node,
     if (granted > 0)
         CHECK(b->used + b->leased <= b->cap); /* (1) */
     if (granted > ask->need)                  /* (6) */
-        CHECK(b->leased <= left / 2 || b->leased <= ask->cap / 100);
+        CHECK(b->leased <= least_of(left / 2, ask->cap / 20) ||
+              b->leased <= ask->cap / 100);
     ask->terms = (struct sl_quota_lease_terms){
         .found = row->leased > 0,
         .granted = granted,

@@ -6,14 +6,14 @@ static void test_granting(struct world *w)
 {
     struct sl_usage_entry u = report("acme", 1, "");
 
-    CASE("a quarter of what is left at the most, unless more is needed");
-    CHECK_EQ(lease(w, "a", 40, 1), 25);
-    CASE("half of it to all nodes");
-    CHECK_EQ(lease(w, "b", 40, 1), 12);
+    CASE("a twentieth of the cap to all nodes, unless more is needed");
+    CHECK_EQ(lease(w, "a", 40, 1), 5);
+    CHECK_EQ(lease(w, "a", 40, 20), 20);
+    CHECK_EQ(lease(w, "b", 40, 1), 1);
     CHECK_EQ(lease(w, "c", 40, 1), 1);
-    hand_back(w, "b", 12);
+    hand_back(w, "b", 1);
     hand_back(w, "c", 1);
-    CHECK_EQ(lease(w, "b", 5, 1), 5);
+    CHECK_EQ(lease(w, "b", 5, 5), 5);
     CHECK_EQ(lease(w, "b", 40, 30), 30);
     CHECK_EQ(look(w, "a").leased, 60);
     CASE("(2) never beyond the cap");
@@ -55,7 +55,7 @@ static void test_spending(struct world *w)
     CASE("what was not leased is counted all the same");
     spend(w, "a", 30);
     CHECK_EQ(look(w, "a").used, 50);
-    CHECK_EQ(lease(w, "a", 9, 1), 9);
+    CHECK_EQ(lease(w, "a", 9, 9), 9);
     spend(w, "a", 12);
     CHECK_EQ(look(w, "a").leased, 0);
     CHECK_EQ(look(w, "a").used, 62);
@@ -66,7 +66,7 @@ static void test_reset(struct world *w)
     struct sl_usage_entry u = report("acme", 0, "");
 
     CASE("a reset forgets what was used, and leaves what is leased");
-    CHECK_EQ(lease(w, "a", 9, 1), 9);
+    CHECK_EQ(lease(w, "a", 9, 9), 9);
     CHECK_EQ(lease(w, "b", 7, 7), 7);
     u.node = S("a");
     u.reset = true;
@@ -387,7 +387,8 @@ static void test_portions(struct world *w)
         left = before.used + before.leased < c.cap
                    ? c.cap - before.used - before.leased
                    : 0;
-        out = left / 2 > c.cap / 100 ? left / 2 : c.cap / 100;
+        out = left / 2 < c.cap / 20 ? left / 2 : c.cap / 20;
+        out = out > c.cap / 100 ? out : c.cap / 100;
         out = out > before.leased ? out - before.leased : 0;
         share = left / 4 < out ? left / 4 : out;
         granted = left < c.need     ? left
