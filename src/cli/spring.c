@@ -47,6 +47,7 @@ static const char tier_limit[] = "  ai-%s:\n"
                                  "    kind: token-bucket\n"
                                  "    per: user\n"
                                  "    missing: skip\n"
+                                 "    on_store_failure: allow\n"
                                  "    rate:\n";
 
 static const char tier_limit_tail[] = "    key: \"{user}:%s\"\n"
@@ -78,6 +79,7 @@ static const char ai_errors[] = "\n"
     "    missing: deny\n"                                                      \
     "    rate: %" PRIu64 "/min\n"                                              \
     "    key: \"ratelimit:tenant:{org}\"\n"                                    \
+    "    on_store_failure: local\n"                                            \
     "    deny:\n"                                                              \
     "      message: \"Tenant rate limit exceeded. Retry after "                \
     "{retry_after} seconds\"\n"                                                \
@@ -87,6 +89,7 @@ static const char ai_errors[] = "\n"
     "    missing: skip\n"                                                      \
     "    rate: %" PRIu64 "/min\n"                                              \
     "    key: \"ratelimit:user:{org}:{user}\"\n"                               \
+    "    on_store_failure: local\n"                                            \
     "    deny:\n"                                                              \
     "      message: \"User rate limit exceeded. Retry after "                  \
     "{retry_after} seconds\"\n"

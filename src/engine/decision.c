@@ -69,8 +69,15 @@ static bool tighter(const struct sl_answer *a, const struct sl_answer *b)
            (unsigned __int128)b->remaining * a->capacity;
 }
 
-/* The tightest limit that counts, or only of the quotas; -1 if there is none.
- * The first of equals. */
+/* Is it a quota of the organisation, which X-Org-Quota-Remaining shows? */
+static bool is_org_quota(const struct sl_rule *rule)
+{
+    return rule->kind == SL_QUOTA && rule->per_count == 1 &&
+           rule->per[0] == SL_SCOPE_ORG;
+}
+
+/* The tightest limit that counts, or only of the quotas of the organisation; -1
+ * if there is none. The first of equals. */
 static int tightest(const struct sl_decision *d, bool quotas)
 {
     int best = -1;
@@ -79,7 +86,7 @@ static int tightest(const struct sl_decision *d, bool quotas)
         const struct sl_limit_view *shown = &d->shown[i];
 
         if (!sl_limit_view_counts(d, shown) ||
-            (quotas && shown->rule->kind != SL_QUOTA))
+            (quotas && !is_org_quota(shown->rule)))
             continue;
         if (best < 0 || tighter(&shown->answer, &d->shown[best].answer))
             best = (int)i;

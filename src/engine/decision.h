@@ -179,7 +179,8 @@ struct sl_limit_view {
     struct sl_str override_bad; /* explain only: one that does not fit */
     enum sl_rate_form form;     /* UNLIMITED and NONE have no numbers */
     enum sl_mode mode;
-    bool skipped;         /* `missing: skip`, and a value is missing */
+    bool skipped;         /* `missing: skip`, and a value is missing; or the
+                           * limit is per address, and there is none */
     struct sl_str scope;  /* "user", "org:user", "anon"; "all" for [] */
     unsigned value_count; /* of `values`, below */
     struct sl_str key;    /* for the store */

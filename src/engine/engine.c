@@ -723,3 +723,8 @@ int sl_engine_forget(struct sl_engine *engine, struct sl_diag *diag)
     sl_store_close(local);
     return 0;
 }
+
+bool sl_engine_no_address(const struct sl_engine *engine)
+{
+    return atomic_load_explicit(&engine->no_address, memory_order_relaxed);
+}

@@ -82,6 +82,10 @@ void sl_engine_backlog_refresh(struct sl_engine *engine, struct sl_loop *loop,
 /* Is the store shared with other processes? */
 bool sl_engine_is_shared(const struct sl_engine *engine);
 
+/* Was a limit per address skipped since the start, because a request had no
+ * address? */
+bool sl_engine_no_address(const struct sl_engine *engine);
+
 /* Sets how many daemons share the store: with `on_store_failure: local` each
  * has its share of a limit. Any thread. */
 void sl_engine_nodes(struct sl_engine *engine, unsigned count);

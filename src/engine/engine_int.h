@@ -286,7 +286,8 @@ struct sl_engine {
     struct sl_replay_file *file;
     struct sl_hash_key owner_key; /* owners of claims: a hash of the number */
     _Atomic uint64_t owner_count;
-    _Atomic unsigned nodes; /* 0: unknown; see sl_engine_local_share() */
+    _Atomic bool no_address; /* see sl_engine_no_address() */
+    _Atomic unsigned nodes;  /* 0: unknown; see sl_engine_local_share() */
 };
 
 /* ---- usage of quotas and levels; usage_report.c ---- */

@@ -40,8 +40,19 @@ static void use_given(struct sl_check *c, unsigned i, struct sl_key_value *ret)
     }
 }
 
+/* The request says no address at all, which no client can cause: its sender
+ * left it out. One key for all such requests would deny callers for each
+ * other, so the limit does not apply. Returns false. */
+static bool miss_address(struct sl_check *c)
+{
+    if (!atomic_load_explicit(&c->engine->no_address, memory_order_relaxed))
+        atomic_store_explicit(&c->engine->no_address, true,
+                              memory_order_relaxed);
+    return false;
+}
+
 /* The value of `per` number `i` of a rule. False if it is missing and the rule
- * excludes anonymous callers. */
+ * excludes anonymous callers, or is per address. */
 static bool find_value(struct sl_check *c, const struct sl_rule *rule,
                        unsigned i, struct sl_key_value *ret)
 {
@@ -56,6 +67,8 @@ static bool find_value(struct sl_check *c, const struct sl_rule *rule,
         ret->value = d->route->endpoint;
     else if (scope == SL_SCOPE_ANON)
         *ret = sl_caller_anonymous(&c->caller, policy, c->request, c->secret);
+    else if (scope == SL_SCOPE_IP && c->request->ip.len == 0)
+        return miss_address(c);
     else if (scope == SL_SCOPE_IP)
         ret->value = sl_caller_ip(&c->caller, policy, c->request);
     else

@@ -107,8 +107,8 @@ static void write_explanation(struct sl_writer *w, const struct sl_decision *d)
     write_made(w, SL_MEMBER("explain"), &text, sl_explain(d, &text));
 }
 
-static void write_lists(struct sl_writer *w, const struct sl_decision *d,
-                        const struct sl_rendered *r, bool explain)
+static void write_limits(struct sl_writer *w, const struct sl_decision *d,
+                         bool explain)
 {
     sl_writer_add(w, SL_STR(",\"limits\":["));
     for (unsigned i = 0; i < d->shown_count; i++) {
@@ -116,12 +116,35 @@ static void write_lists(struct sl_writer *w, const struct sl_decision *d,
             sl_writer_add(w, SL_STR(","));
         write_limit(w, d, &d->shown[i], explain);
     }
-    sl_writer_add(w, SL_STR("],\"headers\":{"));
+    sl_writer_add(w, SL_STR("]"));
+}
+
+static void write_header(struct sl_writer *w, bool first, struct sl_str name,
+                         struct sl_str value)
+{
+    sl_member_str(w, first ? SL_STR("") : SL_STR(","), name);
+    sl_member_str(w, SL_STR(":"), value);
+}
+
+/* The headers of the answer to the client, with the type of its body. A list
+ * that the application may have, too, is in `append_headers`. */
+static void write_headers(struct sl_writer *w, const struct sl_rendered *r)
+{
+    static const struct sl_str list = {"Access-Control-Expose-Headers", 29};
+    bool first = r->body.len == 0, has_list = false;
+
+    sl_writer_add(w, SL_STR(",\"headers\":{"));
+    if (!first)
+        write_header(w, true, SL_STR("Content-Type"), r->content_type);
     for (unsigned i = 0; i < r->header_count; i++) {
-        sl_member_str(w, i > 0 ? SL_STR(",") : SL_STR(""), r->headers[i].name);
-        sl_member_str(w, SL_STR(":"), r->headers[i].value);
+        write_header(w, first && i == 0, r->headers[i].name,
+                     r->headers[i].value);
+        has_list = has_list || sl_str_eq(r->headers[i].name, list);
     }
     sl_writer_add(w, SL_STR("}"));
+    if (has_list)
+        sl_writer_add(w, SL_STR(",\"append_headers\":["
+                                "\"Access-Control-Expose-Headers\"]"));
 }
 
 int sl_render_verdict(const struct sl_decision *d, const struct sl_rendered *r,
@@ -145,7 +168,8 @@ int sl_render_verdict(const struct sl_decision *d, const struct sl_rendered *r,
     sl_member_str_if(&w, SL_MEMBER("hold"), held, sl_str_c(d->hold));
     if (held)
         sl_member_ms(&w, SL_MEMBER("hold_expires_ms"), d->hold_for);
-    write_lists(&w, d, r, explain);
+    write_limits(&w, d, explain);
+    write_headers(&w, r);
     sl_writer_add(&w, SL_MEMBER("body"));
     sl_writer_add(&w, r->body.len > 0 ? r->body : SL_STR("null"));
     if (explain)

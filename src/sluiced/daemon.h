@@ -158,7 +158,8 @@ struct sl_health {
     char why[256];     /* while it is down */
     sl_ns pinged, now; /* monotonic */
     sl_ns down_since;
-    sl_ns offset; /* of the wall clock, against the monotonic one */
+    sl_ns offset;    /* of the wall clock, against the monotonic one */
+    bool no_address; /* it was logged that a request had none */
     uint64_t clock_steps;
 };
 

@@ -1,5 +1,5 @@
-/* health.c -- what the main thread watches: whether the database answers, and
- * steps of the wall clock.
+/* health.c -- what the main thread watches: whether the database answers, steps
+ * of the wall clock, and requests without an address.
  *
  * The database is asked once a second, with or without traffic, so that
  * `sluice_database_up`, /readyz and the alert follow it in both directions:
@@ -96,6 +96,20 @@ static void look_at_clock(struct sl_health *h, sl_ns wall)
            NULL);
 }
 
+/* ---- requests without an address ---- */
+
+static void look_at_addresses(struct sl_daemon *daemon)
+{
+    struct sl_health *h = &daemon->health;
+
+    if (h->no_address || !sl_engine_no_address(daemon->engine))
+        return;
+    h->no_address = true;
+    sl_log(SL_LOG_WARN, "request without an address", "why",
+           "limits per address do not apply to it", "write",
+           "\"ip\" in each check, or X-Forwarded-For at the proxy", NULL);
+}
+
 void sl_health_begin(struct sl_daemon *daemon)
 {
     daemon->health.offset = sl_clock_wall() - sl_clock_mono();
@@ -111,4 +125,5 @@ void sl_health_poll(struct sl_daemon *daemon)
     h->now = sl_loop_mono(daemon->workers[0].loop);
     if (daemon->registry && !daemon->draining)
         ping(daemon);
+    look_at_addresses(daemon);
 }

@@ -1,11 +1,28 @@
 #!/usr/bin/env bash
 # health.sh SLUICED SLUICED-TEST SLUICE -- what a daemon notices by itself: a
-# store that is back, and a clock that was set.
+# store that is back, a clock that was set, requests without an address.
 
 # shellcheck source=test/support/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
 
 policy p.yaml 100/day
+
+# ---- requests without an address ----
+
+cat >address.yaml <<'EOT'
+sluice: 1
+limits: { address: { kind: fixed-window, per: ip, rate: 1/day } }
+default: [address]
+EOT
+start -c address.yaml --store memory:
+for user in ann bob cid; do
+    ask /v1/check -d "{\"path\":\"/x\",\"user\":\"$user\"}"
+    check "$user passes without an address" has "$out" '"allowed":true'
+done
+check 'the verdict says so' has "$out" '"skipped":true'
+check 'and the log' until_ said 'request without an address'
+check 'once' test "$(grep -c 'request without an address' "$log")" = 1
+stop
 
 # ---- a remote store, without traffic ----
 

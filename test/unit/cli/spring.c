@@ -78,6 +78,7 @@ static void test_tiers(struct sl_buf *out)
     CASE("all tiers, and free as it is built in");
     CHECK_EQ(import(all_tiers, false, out), 0);
     CHECK(says(out->bytes, "enabled: true\n"));
+    CHECK(says(out->bytes, "    on_store_failure: allow\n"));
     CHECK(says(out->bytes, "      free: 5/min burst 8\n"
                            "      starter: 15/min burst 20\n"
                            "      pro: 30/min burst 40\n"

@@ -60,7 +60,8 @@ static void test_verdicts(void)
         "\"X-RateLimit-Remaining\":\"7\",\"X-RateLimit-Reset\":\"1730822408\","
         "\"X-Request-Id\":\"req_abc123\",\"Access-Control-Expose-Headers\":"
         "\"X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, "
-        "X-Request-Id\"},\"body\":null}");
+        "X-Request-Id\"},\"append_headers\":"
+        "[\"Access-Control-Expose-Headers\"],\"body\":null}");
     CASE("denied");
     rig_ask(&rig, GET("/ai", USER("ann"), COST(7)));
     CHECK_STR(
@@ -73,12 +74,14 @@ static void test_verdicts(void)
         "\"kind\":\"token-bucket\",\"plan\":\"free\",\"scope\":\"user\","
         "\"limit\":5,\"burst\":8,\"remaining\":0,\"reset_ms\":96000,"
         "\"retry_after_ms\":12000,\"mode\":\"enforce\",\"allowed\":false}],"
-        "\"headers\":{\"X-RateLimit-Limit\":\"5\","
-        "\"X-RateLimit-Remaining\":\"0\",\"X-RateLimit-Reset\":\"1730822492\","
+        "\"headers\":{\"Content-Type\":\"application/problem+json\","
+        "\"X-RateLimit-Limit\":\"5\",\"X-RateLimit-Remaining\":\"0\",\"X-"
+        "RateLimit-Reset\":\"1730822492\","
         "\"Retry-After\":\"12\",\"X-Request-Id\":\"req_abc123\","
         "\"Cache-Control\":\"no-store\",\"Access-Control-Expose-Headers\":"
         "\"X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, "
-        "Retry-After, X-Request-Id\"},\"body\":{\"type\":"
+        "Retry-After, X-Request-Id\"},\"append_headers\":"
+        "[\"Access-Control-Expose-Headers\"],\"body\":{\"type\":"
         "\"https://iana.org/assignments/http-problem-types#quota-exceeded\","
         "\"title\":\"Too many requests\",\"status\":429,\"detail\":\"Too many "
         "requests: the limit \\\"ai-minute\\\" allows 5 per minute. Try again "
