@@ -186,6 +186,50 @@ http=$b_http
 take both rep 200
 check 'and counts there without Redis' status_is 402
 
+# ---- row 8: a report is committed, and its answer is lost ----
+
+proxy_start "127.0.0.1:$POSTGRES_PORT"
+share -c q.yaml --threads 1 --usage "postgres://postgres@$proxy/postgres"
+c_http=$http c_pid=$pid
+# A commit that waits until there is a row in the gate.
+sql "CREATE TABLE gate(name text);
+     CREATE FUNCTION sluice.slow() RETURNS trigger LANGUAGE plpgsql AS
+     'BEGIN WHILE NOT EXISTS(SELECT 1 FROM public.gate)
+      LOOP PERFORM pg_sleep(0.02); END LOOP; RETURN NULL; END';
+     CREATE CONSTRAINT TRIGGER slow AFTER INSERT ON sluice.usage_keys
+     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.key = 'slow')
+     EXECUTE FUNCTION sluice.slow()"
+slow_report='{"org":"lost","limit":"wide","amount":300,"idempotency_key":"slow"}'
+commits() {
+    [[ $(sql "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep'") ]]
+}
+background "$folder/report" curl -s -o report.out -w '%{http_code}' \
+    --max-time 60 "http://$c_http/v1/usage" -d "$slow_report"
+check 'a report is being committed' until_ commits
+network hold
+sql "INSERT INTO gate VALUES('open')"
+check 'it is committed, and its answer is on the way' \
+    until_ recorded_is wide lost 300
+network cut
+network pass
+wait "$client"
+reported_again() {
+    fetch "http://$1/v1/usage" -d "$slow_report"
+    [[ $code = 200 ]]
+}
+check 'the same report again at this daemon' until_ reported_again "$c_http"
+check 'and at another' until_ reported_again "$b_http"
+check 'is recorded once' recorded_is wide lost 300
+all_agree() {
+    for http in "$a_http" "$b_http" "$c_http"; do
+        take both lost 0
+        [[ $out = *'"remaining":700'* ]] || return 1
+    done
+}
+check 'and counts once at every daemon' until_ all_agree
+kill "$c_pid"
+until_ gone "$c_pid"
+
 # ---- a table in a file survives a kill ----
 
 http=$a_http
