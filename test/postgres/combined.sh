@@ -14,11 +14,14 @@ limits:
   wide: { kind: quota, per: org, rate: 1000/month, deny: { status: 402 } }
   api: { kind: fixed-window, per: user, rate: 50/3000d }
   jobs: { kind: concurrency, per: org, rate: 100 }
+  metered: { kind: quota, per: org, rate: 100/month, charge: on_report,
+             deny: { status: 402 } }
 routes:
   - { job: transcribe, limits: [minutes] }
   - { job: both, limits: [api, wide] }
   - { job: quota-first, limits: [minutes, api] }
   - { job: held, limits: [wide, jobs] }
+  - { job: meter, limits: [api, metered] }
 default: []
 EOT2
 
@@ -185,6 +188,31 @@ check 'its repeat at the other is not' has "$out" '"recorded":false'
 http=$b_http
 take both rep 200
 check 'and counts there without Redis' status_is 402
+
+# ---- a limit that reports charge, at two daemons ----
+
+# report_of AMOUNT DAEMON
+report_of() {
+    fetch "http://$2/v1/usage" -d "{\"org\":\"m\",\"limit\":\"metered\",
+        \"amount\":$1,\"idempotency_key\":\"$1-$2\"}"
+}
+for http in "$a_http" "$b_http" "$a_http" "$b_http"; do
+    take meter m 1
+done
+check 'a check passes' status_is 200
+report_of 60 "$a_http"
+check 'a report is recorded' has "$out" '"recorded":true'
+check 'and the checks took nothing' recorded_is metered m 60
+meter_is() {
+    http=$1
+    take meter m 1
+    status_is "$2"
+}
+check 'something is left at the other daemon' meter_is "$b_http" 200
+report_of 45 "$b_http"
+check 'the report beyond the limit is recorded, too' recorded_is metered m 105
+check 'nothing is left at the first' until_ meter_is "$a_http" 402
+check 'nor at the other' until_ meter_is "$b_http" 402
 
 # ---- row 8: a report is committed, and its answer is lost ----
 
