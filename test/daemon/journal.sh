@@ -115,6 +115,7 @@ check 'nothing is left behind' test ! -e full
 
 # lock FILE: another program has the file until it is killed
 lock() {
+    rm -f locked
     background locked python3 -uc 'import sqlite3, sys, time
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
 db.execute("PRAGMA busy_timeout = 60000")
@@ -172,7 +173,9 @@ stop
 
 # ---- in memory ----
 
-alone sqlite:./n.db --journal none
+alone 'sqlite:./n.db?shared' --journal none
+spends
+until_ one_recorded
 lock n.db
 check 'without a file decisions go on' spends
 check 'and what a kill would lose is shown' test \
