@@ -47,6 +47,8 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *active,
     d->hold[0] = '\0';
     d->token_fault = SL_TOKEN_GOOD;
     d->webhook_fault = SL_WEBHOOK_GOOD;
+    d->exempt = NULL;
+    d->passed_count = 0;
     d->replayed = false;
     d->shown_count = d->running_count = d->side_count = d->who_count = 0;
     d->anonymous = d->plan_ended = false;
@@ -106,9 +108,48 @@ static void add_route(struct routes *routes, const struct sl_route *route)
     routes->list[routes->count++] = route;
 }
 
-static int find_paths(struct sl_decision *d, const struct sl_request *request,
+/* Does a condition of the route fail? Then the next one that matches applies.
+ * An explanation names the first few. */
+static bool is_passed_over(struct sl_check *c, unsigned index)
+{
+    struct sl_decision *d = &c->decision;
+    const struct sl_route *route = &d->policy->routes[index];
+    const struct sl_condition *unmet;
+
+    if (route->when.count == 0 || !c->request)
+        return false;
+    unmet = sl_conditions_unmet(c, &route->when);
+    if (unmet && d->passed_count < SL_LEN(d->passed))
+        d->passed[d->passed_count++] = (struct sl_passed_route){route, unmet};
+    return unmet;
+}
+
+static unsigned find_path(struct sl_check *c, struct sl_str method,
+                          const struct sl_path *path)
+{
+    const struct sl_routes *tree = c->decision.policy->tree;
+    unsigned bit = sl_method_of(method);
+    unsigned found = sl_routes_find(tree, bit, path, 0);
+
+    while (found != SL_NO_ROUTE && is_passed_over(c, found))
+        found = sl_routes_find(tree, bit, path, found + 1);
+    return found;
+}
+
+static int find_job(struct sl_check *c, struct sl_str name)
+{
+    const struct sl_policy *policy = c->decision.policy;
+    int found = sl_policy_job(policy, name, 0);
+
+    while (found >= 0 && is_passed_over(c, (unsigned)found))
+        found = sl_policy_job(policy, name, (unsigned)found + 1);
+    return found;
+}
+
+static int find_paths(struct sl_check *c, const struct sl_request *request,
                       struct routes *ret)
 {
+    struct sl_decision *d = &c->decision;
     const struct sl_policy *policy = d->policy;
     size_t len =
         request->path.len < SL_PATH_BYTES ? request->path.len : SL_PATH_BYTES;
@@ -122,8 +163,7 @@ static int find_paths(struct sl_decision *d, const struct sl_request *request,
     for (unsigned i = 0; i < count; i++) {
         if (readings[i].cut)
             sl_decision_refuse(d, SL_REASON_LONG_PATH);
-        unsigned found = sl_routes_find(
-            policy->tree, sl_method_of(request->method), &readings[i]);
+        unsigned found = find_path(c, request->method, &readings[i]);
 
         add_route(ret, found == SL_NO_ROUTE ? &policy->fallback
                                             : &policy->routes[found]);
@@ -141,9 +181,10 @@ static const struct sl_route *choose_face(const struct routes *routes)
     return routes->list[0];
 }
 
-static int find_routes(struct sl_decision *d, const struct sl_request *request,
+static int find_routes(struct sl_check *c, const struct sl_request *request,
                        struct routes *ret)
 {
+    struct sl_decision *d = &c->decision;
     int err = 0, job, descriptor = -1;
 
     ret->count = 0;
@@ -153,11 +194,11 @@ static int find_routes(struct sl_decision *d, const struct sl_request *request,
     if (descriptor >= 0) {
         add_route(ret, &d->policy->routes[descriptor]);
     } else if (request->job.len > 0) {
-        job = sl_policy_job(d->policy, request->job);
+        job = find_job(c, request->job);
         add_route(ret,
                   job < 0 ? &d->policy->fallback : &d->policy->routes[job]);
     } else {
-        err = find_paths(d, request, ret);
+        err = find_paths(c, request, ret);
     }
     if (!err)
         d->route = choose_face(ret);
@@ -231,6 +272,16 @@ static void refuse_unknown(struct sl_check *c)
         sl_decision_refuse(d, SL_REASON_UNKNOWN_SUBJECT);
 }
 
+static bool is_exempt(struct sl_check *c, const struct sl_route *route)
+{
+    const struct sl_condition *met =
+        route->exempt.count > 0 ? sl_conditions_met(c, &route->exempt) : NULL;
+
+    if (met)
+        c->decision.exempt = met;
+    return met;
+}
+
 /* Checks all that a route decides without a limit. False if its limits do not
  * apply: the request is refused, or passes. */
 static bool check_route(struct sl_check *c, const struct sl_route *route)
@@ -258,7 +309,7 @@ static bool check_route(struct sl_check *c, const struct sl_route *route)
     refuse_unknown(c);
     if (!has_role(route, caller))
         sl_decision_refuse(d, SL_REASON_ROLE);
-    return d->reason == SL_REASON_NONE;
+    return d->reason == SL_REASON_NONE && !is_exempt(c, route);
 }
 
 /* ---- the limits ---- */
@@ -295,8 +346,6 @@ static int add_named_limit(struct sl_check *c)
         return sl_diag_error(&c->diag, SLUICE_ENOENT,
                              "the policy has no limit \"%.*s\"",
                              SL_STR_ARG(c->request->limit));
-    if (!choose_plan(d, &c->caller))
-        sl_decision_refuse(d, SL_REASON_UNKNOWN_PLAN);
     if (!is_any_key(c->request)) {
         if (is_let_pass(c))
             return 0;
@@ -341,8 +390,6 @@ static int add_routes(struct sl_check *c, const struct routes *routes)
     struct sl_rule_cost rules[SL_PARTS];
     unsigned count = 0;
 
-    if (!choose_plan(d, &c->caller))
-        sl_decision_refuse(d, SL_REASON_UNKNOWN_PLAN);
     for (unsigned i = 0; i < routes->count; i++) {
         const struct sl_route *route = routes->list[i];
 
@@ -390,9 +437,11 @@ static int add_limits(struct sl_check *c)
         d->plan_ended = c->caller.plan_ended;
         sl_decision_who(d, &c->caller, request);
     }
+    if (!choose_plan(d, &c->caller))
+        sl_decision_refuse(d, SL_REASON_UNKNOWN_PLAN);
     if (request->limit.len > 0)
         return add_named_limit(c);
-    err = find_routes(d, request, &routes);
+    err = find_routes(c, request, &routes);
     if (!err)
         err = keep_open_values(c);
     if (err)
@@ -530,8 +579,9 @@ const struct sl_route *sl_check_route(struct sl_check *c,
     struct sl_decision *d = &c->decision;
     struct routes routes;
 
+    c->request = NULL; /* the caller is not known: without conditions */
     clear(d, c->active, request, false);
-    return find_routes(d, request, &routes) ? NULL : d->route;
+    return find_routes(c, request, &routes) ? NULL : d->route;
 }
 
 /* ---- IDENTIFY and LOOKUP ---- */

@@ -179,8 +179,9 @@ struct sl_limit_view {
     struct sl_str override_bad; /* explain only: one that does not fit */
     enum sl_rate_form form;     /* UNLIMITED and NONE have no numbers */
     enum sl_mode mode;
-    bool skipped;         /* `missing: skip`, and a value is missing; or the
-                           * limit is per address, and there is none */
+    bool skipped; /* `missing: skip`, and a value is missing; the limit is per
+                   * address, and there is none; or: */
+    const struct sl_condition *unmet; /* `when` of the limit does not hold */
     struct sl_str scope;  /* "user", "org:user", "anon"; "all" for [] */
     unsigned value_count; /* of `values`, below */
     struct sl_str key;    /* for the store */
@@ -229,6 +230,12 @@ struct sl_descriptor_match {
 };
 
 /* A guard of a route: its key with all values. */
+/* A route whose conditions do not hold. */
+struct sl_passed_route {
+    const struct sl_route *route;
+    const struct sl_condition *unmet;
+};
+
 struct sl_guard_key {
     struct sl_str text;
     struct sl_str key, name; /* for the store, as in sl_limit_view */
@@ -272,6 +279,9 @@ struct sl_decision {
     enum sl_want want;                   /* likewise */
     const struct sl_route_cost *no_cost; /* of REASON_COST */
     bool replayed;                       /* a repeat: answered as before */
+    const struct sl_condition *exempt;   /* of the route; NULL: not exempt */
+    struct sl_passed_route passed[4];
+    unsigned passed_count;
 
     struct sl_limit_view
         shown[SL_PARTS]; /* in the route's order; the guards follow */

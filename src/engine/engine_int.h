@@ -332,6 +332,19 @@ SL_MUST_USE bool sl_usage_report_look(struct sl_engine *engine,
                                       const struct sl_usage_delta *spent,
                                       sl_ns now, uint64_t *ret);
 
+/* ---- conditions; conditions.c ---- */
+
+/* The first condition that does not hold, or NULL. */
+const struct sl_condition *
+sl_conditions_unmet(const struct sl_check *check,
+                    const struct sl_conditions *when);
+
+/* The first condition of an item that holds, or NULL. Headers count only if the
+ * request is trusted. */
+const struct sl_condition *
+sl_conditions_met(const struct sl_check *check,
+                  const struct sl_conditions *exempt);
+
 /* ---- prechecks and idempotency; precheck.c, idempotency.c.
  *
  *     sl_precheck_run()         for each route: refused, or not

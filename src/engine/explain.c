@@ -137,9 +137,9 @@ static void add_caller(struct sl_writer *w, const struct sl_decision *d)
                        who->value.len ? " " : "");
         add_name(w, who->value);
     }
-    sl_writer_addf(
-        w, "; plan %.*s%s\n", SL_STR_ARG(d->policy->plans.list[d->plan].name),
-        d->plan_ended ? ", because the caller's own plan has expired" : "");
+    sl_writer_addf(w, "; plan %.*s%s\n", SL_STR_ARG(sl_decision_plan(d)),
+                   d->plan_ended ? ", because the caller's own plan has expired"
+                                 : "");
 }
 
 static void add_route(struct sl_writer *w, const struct sl_decision *d)
@@ -246,6 +246,53 @@ static void add_override(struct sl_writer *w, const struct sl_limit_view *shown)
     sl_writer_addf(w, ")");
 }
 
+/* "plan: [pro, team]" */
+static void add_condition(struct sl_writer *w,
+                          const struct sl_condition *condition)
+{
+    if (condition->net_count > condition->value_count) { /* from a file */
+        sl_writer_addf(w, "%.*s: %u networks", SL_STR_ARG(condition->key),
+                       condition->net_count);
+        return;
+    }
+    if (condition->is_hidden) {
+        sl_writer_addf(w, "%.*s: (not shown)", SL_STR_ARG(condition->key));
+        return;
+    }
+    sl_writer_addf(w, "%.*s: [", SL_STR_ARG(condition->key));
+    for (unsigned i = 0; i < condition->value_count; i++) {
+        if (i > 0)
+            sl_writer_addf(w, ", ");
+        if (i == 4 && condition->value_count > 5) {
+            sl_writer_addf(w, "and %u more", condition->value_count - i);
+            break;
+        }
+        add_name(w, condition->values[i]);
+    }
+    sl_writer_addf(w, "]");
+}
+
+static void add_conditions(struct sl_writer *w, const struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->passed_count; i++) {
+        sl_writer_addf(
+            w, "passed   %.*s, line %u: ", SL_STR_ARG(d->passed[i].route->text),
+            d->passed[i].route->place.line);
+        add_condition(w, d->passed[i].unmet);
+        sl_writer_addf(w, " does not hold\n");
+    }
+    for (unsigned i = 0; i < d->route->when.count; i++) {
+        sl_writer_addf(w, "when     ");
+        add_condition(w, &d->route->when.list[i]);
+        sl_writer_addf(w, " holds\n");
+    }
+    if (d->exempt) {
+        sl_writer_addf(w, "exempt   ");
+        add_condition(w, d->exempt);
+        sl_writer_addf(w, " holds, so no limit applies\n");
+    }
+}
+
 static void add_limit(struct sl_writer *w, const struct sl_decision *d,
                       const struct sl_limit_view *shown)
 {
@@ -254,6 +301,12 @@ static void add_limit(struct sl_writer *w, const struct sl_decision *d,
 
     sl_writer_addf(w, "limit    %.*s%s: ", SL_STR_ARG(shown->rule->name),
                    modes[shown->mode]);
+    if (shown->unmet) {
+        sl_writer_addf(w, "does not apply: ");
+        add_condition(w, shown->unmet);
+        sl_writer_addf(w, " does not hold\n");
+        return;
+    }
     if (shown->skipped) {
         sl_writer_addf(w, "does not apply: a `per` attribute is missing\n");
         return;
@@ -286,6 +339,7 @@ int sl_explain(const struct sl_decision *decision, struct sl_buf *out)
 
     add_verdict(&w, decision);
     add_route(&w, decision);
+    add_conditions(&w, decision);
     if (decision->token_fault != SL_TOKEN_GOOD)
         sl_writer_addf(&w, "token    rejected: %s\n",
                        sl_token_error_sentence(decision->token_fault));

@@ -542,6 +542,11 @@ static int show(struct sl_check *c, struct sl_limit_view *shown,
     shown->allowed = true;
     shown->id = (char *)"";
     shown->next_in = SL_NS_NONE;
+    if (rule->when.count > 0 && c->request->limit.len == 0 &&
+        (shown->unmet = sl_conditions_unmet(c, &rule->when))) {
+        shown->skipped = true;
+        return 0;
+    }
     for (unsigned i = 0; i < rule->per_count; i++) {
         if (find_value(c, rule, i, &shown->values[i])) {
             shown->value_count++;

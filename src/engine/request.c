@@ -41,6 +41,11 @@ bool sl_request_wanted(const struct sl_policy *policy, struct sl_str header)
     for (const struct sl_prechecks *g = policy->guarded; g; g = g->next)
         if (sl_prechecks_read(g, header))
             return true;
+    for (const struct sl_conditions *n = policy->conditions; n; n = n->next)
+        for (unsigned i = 0; i < n->count; i++)
+            if (n->list[i].of == SL_CONDITION_HEADER &&
+                sl_str_eq_nocase(n->list[i].name, header))
+                return true;
     return names(&identity->plan, header) || names(&identity->role, header) ||
            names(&identity->anonymous, header) ||
            names(&identity->jwt.from, header);

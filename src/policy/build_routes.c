@@ -989,6 +989,12 @@ static void read_route(struct sl_build *b, const struct sl_yaml_node *node,
     if (node->kind != SL_NODE_MAP)
         return;
     read_target(b, node, route);
+    route->pattern.conditional = route->when.count > 0;
+    if (route->is_descriptor && route->when.count > 0)
+        sl_build_key_error(b, sl_yaml_node_get(node, "when"),
+                           "A route for a descriptor cannot have `when`. Its "
+                           "entries are the conditions" SL_HINT
+                           "descriptor: [messaging, plan=pro]");
     route->names_endpoint = endpoint != NULL;
     if (endpoint && sl_build_name(b, "an endpoint", endpoint))
         route->endpoint = sl_build_keep(b, endpoint->text);
@@ -1017,6 +1023,7 @@ static void refuse_covered(struct sl_build *b, const struct sl_route *list,
     for (unsigned i = 1; i < count; i++)
         for (unsigned j = 0; j < i; j++) {
             if (!is_match(&list[i]) || !is_match(&list[j]) ||
+                list[j].when.count > 0 ||
                 !sl_pattern_covers(&list[j].pattern, &list[i].pattern))
                 continue;
             sl_report_error(b->report, list[i].place,
@@ -1033,7 +1040,8 @@ static void refuse_same_jobs(struct sl_build *b)
     const struct sl_names *jobs = &b->box->jobs;
 
     for (unsigned i = 1; i < jobs->count; i++)
-        if (sl_names_again(jobs, i))
+        if (sl_names_again(jobs, i) &&
+            b->policy->routes[jobs->list[i - 1].index].when.count == 0)
             sl_report_error(b->report, jobs->list[i].place,
                             "Job \"%.64s\" already has a route on line %u",
                             jobs->list[i].name.at,

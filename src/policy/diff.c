@@ -196,6 +196,8 @@ static void compare_keys(struct sl_changes *c, const char *of,
     if (strcmp(refill_of(old), refill_of(new)) != 0)
         sl_diff_line(c, "%srefill %s -> %s", of, refill_of(old),
                      refill_of(new));
+    if (!same(c, SL_LEVEL_LIMIT, "when", old, new))
+        sl_diff_line(c, "%swhen changed", of);
     if (!same(c, SL_LEVEL_LIMIT, "thresholds", old, new))
         sl_diff_line(c, "%sthresholds changed", of);
     if (old->cost == new->cost && old->fixed_cost != new->fixed_cost)

@@ -144,9 +144,15 @@ int sl_policy_feature(const struct sl_policy *policy, struct sl_str name)
     return sl_names_find(&box_of(policy)->features, name);
 }
 
-int sl_policy_job(const struct sl_policy *policy, struct sl_str name)
+int sl_policy_job(const struct sl_policy *policy, struct sl_str name,
+                  unsigned from)
 {
-    return sl_names_find(&box_of(policy)->jobs, name);
+    if (from == 0)
+        return sl_names_find(&box_of(policy)->jobs, name);
+    for (unsigned i = from; i < policy->route_count; i++)
+        if (policy->routes[i].is_job && sl_str_eq(policy->routes[i].job, name))
+            return (int)i;
+    return -1;
 }
 
 /* Those of other domains and other lengths are passed over quickly; of those

@@ -261,6 +261,41 @@ struct sl_plan {
     unsigned weight; /* requests in a row in a wait queue; >= 1 */
 };
 
+/* ---- `when` and `exempt`: conditions on a request ---- */
+
+enum sl_condition_of {
+    SL_CONDITION_HEADER,
+    SL_CONDITION_CLAIM, /* of a verified token */
+    SL_CONDITION_IP,
+    SL_CONDITION_METHOD,
+    SL_CONDITION_PLAN,
+    SL_CONDITION_ROLE,
+    SL_CONDITION_USER,
+    SL_CONDITION_ORG,
+};
+
+/* Holds if one of the values matches; * in a value is any number of
+ * characters. */
+struct sl_condition {
+    enum sl_condition_of of;
+    unsigned item;      /* of the list: all conditions of an item hold, or it
+                         * does not */
+    struct sl_str key;  /* as written: "header.x-client" */
+    struct sl_str name; /* HEADER, CLAIM */
+    const struct sl_str *values;
+    unsigned value_count;
+    const struct sl_net *nets; /* IP */
+    unsigned net_count;
+    uint64_t plans[4]; /* PLAN: bits */
+    bool is_hidden;    /* a value from ENV or FILE can be a secret */
+};
+
+struct sl_conditions {
+    const struct sl_conditions *next; /* all of the policy, in any order */
+    const struct sl_condition *list;  /* by item */
+    unsigned count;                   /* 0: none */
+};
+
 /* A policy without plans has one, called "default". */
 struct sl_plans {
     const struct sl_plan *list;
@@ -323,6 +358,7 @@ struct sl_rule {
     /* For the rates of overrides. */
     struct sl_limit_options options;
     struct sl_str zone_name;
+    struct sl_conditions when; /* all must hold, or the limit does not apply */
     struct sl_source_pos place;
 };
 
@@ -363,6 +399,8 @@ struct sl_route {
     const struct sl_rule *const *replaces;
     unsigned replace_count;
     const struct sl_prechecks *guards; /* NULL: none */
+    struct sl_conditions when;   /* all must hold, or the next route is tried */
+    struct sl_conditions exempt; /* one item must hold: no limits */
     struct sl_source_pos place;
 };
 
@@ -432,8 +470,9 @@ struct sl_policy {
     struct sl_routes *tree;   /* by index of routes */
     const struct sl_feature *features;
     unsigned feature_count;
-    const struct sl_prechecks *guarded; /* a list of all prechecks */
-    const struct sl_str *backlogs;      /* names */
+    const struct sl_prechecks *guarded;     /* a list of all prechecks */
+    const struct sl_conditions *conditions; /* a list of all of them */
+    const struct sl_str *backlogs;          /* names */
     unsigned backlog_count;
     int dialects;
     enum sl_reset reset;
@@ -464,7 +503,10 @@ void sl_policy_unref(struct sl_policy *policy);
 int sl_policy_plan(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_rule(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_feature(const struct sl_policy *policy, struct sl_str name);
-int sl_policy_job(const struct sl_policy *policy, struct sl_str name);
+
+/* The first route of the job from number `from` on, or -1. */
+int sl_policy_job(const struct sl_policy *policy, struct sl_str name,
+                  unsigned from);
 
 /* The first route for descriptors that matches; -1 if none does. */
 int sl_policy_descriptor(const struct sl_policy *policy, struct sl_str domain,

@@ -175,7 +175,7 @@ void sl_print_default(struct sl_printer *p, const struct sl_schema_key *row,
     const struct sl_policy *policy = from;
     const struct sl_route *route = &policy->fallback;
 
-    if (policy->route_count > 0 || route->rule_count > 0)
+    if (policy->route_count > 0 || route->place.line > 0)
         sl_print_list(p, row->name, sl_list_limits.print, route->rules,
                       route->rule_count);
 }

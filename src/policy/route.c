@@ -492,6 +492,7 @@ bool sl_pattern_covers(const struct sl_pattern *wide,
 struct entry {
     unsigned route;
     unsigned methods;
+    bool conditional;
     unsigned next; /* with a higher route */
 };
 
@@ -609,20 +610,23 @@ static unsigned step(struct sl_routes *tree, unsigned parent,
 }
 
 /* Append to the list at *head. Left out if earlier entries take all its
- * methods; so a list has at most ten entries. */
+ * methods; so a list has at most ten entries without conditions. */
 static void add_entry(struct sl_routes *tree, unsigned *head, unsigned route,
-                      unsigned methods)
+                      const struct sl_pattern *pattern)
 {
     unsigned taken = 0;
 
     while (*head != NONE) {
-        taken |= tree->entries[*head].methods;
+        if (!tree->entries[*head].conditional)
+            taken |= tree->entries[*head].methods;
         head = &tree->entries[*head].next;
     }
-    if ((methods & ~taken) == 0)
+    if ((pattern->methods & ~taken) == 0)
         return;
     *head = tree->entry_count++;
-    tree->entries[*head] = (struct entry){.route = route, .methods = methods};
+    tree->entries[*head] = (struct entry){.route = route,
+                                          .methods = pattern->methods,
+                                          .conditional = pattern->conditional};
 }
 
 /* Routes come in ascending order: the first one at a node is its lowest. */
@@ -638,8 +642,7 @@ static void add_pattern(struct sl_routes *tree,
         if (node->lowest == SL_NO_ROUTE)
             node->lowest = route;
         if (over || pattern->segments[i].kind == SL_SEGMENT_REST) {
-            add_entry(tree, over ? &node->ends : &node->rests, route,
-                      pattern->methods);
+            add_entry(tree, over ? &node->ends : &node->rests, route, pattern);
             return;
         }
         at = step(tree, at, &pattern->segments[i]);
@@ -692,6 +695,7 @@ struct search {
     const struct sl_routes *tree;
     const struct sl_path *path;
     unsigned method;
+    unsigned from;
     unsigned best;
     unsigned hashed; /* segments whose hash is known */
     uint32_t hash[SL_PATH_SEGMENTS];
@@ -702,7 +706,7 @@ static void look_at(struct search *s, unsigned entry)
     for (; entry != NONE; entry = s->tree->entries[entry].next) {
         const struct entry *e = &s->tree->entries[entry];
 
-        if (e->methods & s->method) {
+        if (e->methods & s->method && e->route >= s->from) {
             if (e->route < s->best)
                 s->best = e->route;
             return;
@@ -755,13 +759,14 @@ static void enter(struct search *s, unsigned at, unsigned depth)
 }
 
 unsigned sl_routes_find(const struct sl_routes *routes, unsigned method,
-                        const struct sl_path *path)
+                        const struct sl_path *path, unsigned from)
 {
     struct search s;
 
     s.tree = routes;
     s.path = path;
     s.method = method;
+    s.from = from;
     s.best = SL_NO_ROUTE;
     s.hashed = 0;
     enter(&s, 0, 0);

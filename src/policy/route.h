@@ -13,7 +13,8 @@
  * in the file wins.
  *
  * Invariants. (test/prop/route.c checks them against a loop over all patterns.)
- *   (1) sl_routes_find() gives the lowest index whose pattern matches.
+ *   (1) sl_routes_find() gives the lowest index whose pattern matches, also
+ *       from a later one on if the earlier ones are conditional.
  */
 #ifndef SL_POLICY_ROUTE_H
 #define SL_POLICY_ROUTE_H
@@ -98,7 +99,8 @@ struct sl_pattern {
     unsigned methods; /* bits */
     const struct sl_segment *segments;
     unsigned count;
-    uint64_t words; /* a bit for each word and its position */
+    uint64_t words;   /* a bit for each word and its position */
+    bool conditional; /* later routes can get its requests */
 };
 
 /* Read a pattern. Refuses unknown methods, paths without a leading slash, two
@@ -124,9 +126,9 @@ sl_routes_build(const struct sl_pattern *const *patterns, unsigned count,
 
 #define SL_NO_ROUTE UINT32_MAX
 
-/* The first matching pattern, or SL_NO_ROUTE. */
+/* The first matching pattern from number `from` on, or SL_NO_ROUTE. */
 unsigned sl_routes_find(const struct sl_routes *routes, unsigned method,
-                        const struct sl_path *path);
+                        const struct sl_path *path, unsigned from);
 
 /* ---- descriptors: a domain and a list of entries, key and value. The first
  * matching route applies. A pattern is a domain and as many parts:

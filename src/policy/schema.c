@@ -420,24 +420,34 @@ static bool is_rate_key(const struct sl_yaml_node *node,
     return false;
 }
 
-/* Shows the rate with the burst, if both are there. */
+/* The value of a key if it is a text of the file, else `other`. */
+static struct sl_quoted text_or(const struct sl_yaml_node *map, const char *key,
+                                const char *other)
+{
+    const struct sl_yaml_node *node = sl_yaml_node_get(map, key);
+
+    return sl_quote(node && node->kind == SL_NODE_SCALAR && !node->substituted
+                        ? node->text
+                        : sl_str_c(other));
+}
+
+/* Only token buckets have a burst. */
 static void refuse_rate_key(const struct sl_yaml_node *map,
                             const struct sl_yaml_node *node,
                             struct sl_report *report)
 {
-    const struct sl_yaml_node *rate = sl_yaml_node_get(map, "rate");
-    bool joined = sl_str_eq_nocase(node->key, SL_STR("burst")) &&
-                  node->kind == SL_NODE_SCALAR && !node->substituted && rate &&
-                  rate->kind == SL_NODE_SCALAR && !rate->substituted &&
-                  memchr(rate->text.at, '/', rate->text.len) &&
-                  !memchr(rate->text.at, ' ', rate->text.len);
+    struct sl_quoted kind = text_or(map, "kind", "token-bucket");
+    struct sl_quoted rate = text_or(map, "rate", "10/min");
+    struct sl_quoted burst = text_or(map, "burst", "20");
+    bool has_burst = strcmp(kind.text, "token-bucket") == 0 &&
+                     !strchr(rate.text, ' ') && strchr(rate.text, '/');
 
     sl_report_error(
         report, node->key_place,
         "\"%s\" is not a key of a limit. Counts, periods and bursts "
-        "are written in its rate" SL_HINT "rate: %.32s burst %.16s",
-        sl_quote(node->key).text, joined ? sl_quote(rate->text).text : "10/min",
-        joined ? sl_quote(node->text).text : "20");
+        "are written in its rate" SL_HINT "rate: %.32s%s%.16s",
+        sl_quote(node->key).text, rate.text, has_burst ? " burst " : "",
+        has_burst ? burst.text : "");
 }
 
 /* The level does not have the key. Returns the key that was probably meant, or

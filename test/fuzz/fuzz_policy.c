@@ -58,7 +58,7 @@ static void use_route(const struct sl_policy *policy,
     MUST(route->feature == SL_NO_FEATURE ||
          route->feature < policy->feature_count);
     if (route->is_job)
-        MUST(sl_policy_job(policy, route->job) == (int)route->index);
+        MUST(sl_policy_job(policy, route->job, 0) == (int)route->index);
 }
 
 static void use(const struct sl_policy *policy)
@@ -77,7 +77,7 @@ static void use(const struct sl_policy *policy)
         use_route(policy, &policy->routes[i]);
     use_route(policy, &policy->fallback);
     sl_path_read(SL_STR("/a/b"), room, &path);
-    found = sl_routes_find(policy->tree, SL_METHOD_GET, &path);
+    found = sl_routes_find(policy->tree, SL_METHOD_GET, &path, 0);
     MUST(found == SL_NO_ROUTE || found < policy->route_count);
 }
 

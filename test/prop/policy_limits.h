@@ -293,6 +293,30 @@ static void put_target(struct maker *m, struct tree *route, unsigned i)
     put_word(m, route, pattern ? "match" : "job", pattern ? pattern : jobs[i]);
 }
 
+static void put_conditions(struct maker *m, struct tree *map, const char *key)
+{
+    static const char *const values[] = {"x", "h1", "pro*", "*", "null"};
+    static const char *const nets[] = {"10.0.0.0/8", "203.0.113.5",
+                                       "2001:db8::/32 192.0.2.1"};
+    static const char *const of[] = {"header.x-plan", "header.X~ODD!", "user",
+                                     "org",           "role",          "ip",
+                                     "method"};
+    unsigned items = 1 + (unsigned)rng_below(m->rng, 2);
+    struct tree *list = put_list(m, map, key);
+
+    for (unsigned i = 0; i < items; i++) {
+        struct tree *item = put_map(m, list, NULL);
+        const char *what = PICK(m, of), *other = PICK(m, of);
+
+        put_word(m, item, what,
+                 !strcmp(what, "ip")       ? PICK(m, nets)
+                 : !strcmp(what, "method") ? "GET"
+                                           : PICK(m, values));
+        if (strcmp(what, other) != 0 && strcmp(other, "ip") != 0 && maybe(m, 3))
+            put_some(m, item, other, values, SL_LEN(values), 1);
+    }
+}
+
 static void put_cost(struct maker *m, struct tree *route, const char *limit)
 {
     static const char *const costs[] = {"2",
@@ -337,6 +361,10 @@ static void make_route(struct maker *m, struct tree *routes, unsigned i)
         put_word(m, route, "report", report);
     if (report && maybe(m, 3))
         put_cost(m, route, report);
+    if (maybe(m, 4))
+        put_conditions(m, route, "when");
+    if (maybe(m, 4))
+        put_conditions(m, route, "exempt");
     if (quota && maybe(m, 2))
         put_word(m, route, "quota", quota);
     if (maybe(m, 4))

@@ -271,9 +271,9 @@ TEST_WITH(routes, const struct sl_policy *p)
 
     CASE("the tree knows routes by their index");
     sl_path_read(SL_STR("/api/shares/7"), room, &path);
-    CHECK_EQ(sl_routes_find(p->tree, SL_METHOD_GET, &path), 2);
+    CHECK_EQ(sl_routes_find(p->tree, SL_METHOD_GET, &path, 0), 2);
     sl_path_read(SL_STR("/transcribe"), room, &path);
-    CHECK_EQ(sl_routes_find(p->tree, SL_METHOD_GET, &path), SL_NO_ROUTE);
+    CHECK_EQ(sl_routes_find(p->tree, SL_METHOD_GET, &path, 0), SL_NO_ROUTE);
 }
 
 TEST_WITH(rest, const struct sl_policy *p)
@@ -325,8 +325,8 @@ TEST_WITH(lookups, const struct sl_policy *p)
     CHECK_EQ(sl_policy_rule(p, SL_STR("By-IP")), -1);
     CHECK_EQ(sl_policy_feature(p, SL_STR("search")), 1);
     CHECK_EQ(sl_policy_feature(p, SL_STR("Search")), -1);
-    CHECK_EQ(sl_policy_job(p, SL_STR("transcribe")), 1);
-    CHECK_EQ(sl_policy_job(p, SL_STR("mail")), -1);
+    CHECK_EQ(sl_policy_job(p, SL_STR("transcribe"), 0), 1);
+    CHECK_EQ(sl_policy_job(p, SL_STR("mail"), 0), -1);
 }
 
 TEST_WITH(overrides, const struct sl_policy *p)

@@ -41,7 +41,7 @@ static unsigned ask(const struct table *t, const char *method, const char *text)
     char room[1024];
 
     sl_path_read(sl_str_c(text), room, &path);
-    return sl_routes_find(t->tree, sl_method_of(sl_str_c(method)), &path);
+    return sl_routes_find(t->tree, sl_method_of(sl_str_c(method)), &path, 0);
 }
 
 static const struct {
@@ -178,11 +178,11 @@ TEST(worst)
     tree = sl_routes_build(list, WAYS, &arena);
     CASE("words and stars on every level");
     sl_path_read(SL_STR("/a/a/a/a/a/a/a/a/a/a"), room, &path);
-    CHECK_EQ(sl_routes_find(tree, method, &path), 0);
+    CHECK_EQ(sl_routes_find(tree, method, &path, 0), 0);
     sl_path_read(SL_STR("/a/a/a/a/a/b/a/a/a/b"), room, &path);
-    CHECK_EQ(sl_routes_find(tree, method, &path), 0);
+    CHECK_EQ(sl_routes_find(tree, method, &path, 0), 0);
     sl_path_read(SL_STR("/a/a/a/a/a/a/a/a/a"), room, &path);
-    CHECK_EQ(sl_routes_find(tree, method, &path), SL_NO_ROUTE);
+    CHECK_EQ(sl_routes_find(tree, method, &path, 0), SL_NO_ROUTE);
     sl_arena_done(&arena);
 }
 
@@ -215,7 +215,7 @@ TEST(failures)
         tree = sl_routes_build(list, 200, &arena);
         sl_path_read(SL_STR("/api/123/a/x"), room, &path);
         if (tree)
-            CHECK_EQ(sl_routes_find(tree, SL_METHOD_GET, &path), 123);
+            CHECK_EQ(sl_routes_find(tree, SL_METHOD_GET, &path, 0), 123);
         sl_arena_done(&arena);
         fail_check(&f);
     }

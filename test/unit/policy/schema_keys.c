@@ -215,12 +215,11 @@ static const struct problem keys[] = {
         "foo: 1\n"
         "errors: {teapot: {}}\n",
         "{sluice: 1, limits: {a: {kind: quota, rate: 1/day}}, errors: {}}",
-        "p.yaml:2:40: Unknown key \"burst\" in a limit. Valid keys: kind, "
-        "per, missing, rate, unit, zone, anchor, on_store_failure, deny, key, "
-        "lease, on_full, refill, mode, candidate, cost, charge, hold, queue, "
-        "thresholds or headers\n"
+        "p.yaml:2:40: \"burst\" is not a key of a limit. Counts, periods and "
+        "bursts are written in its rate\n"
         "  limits: {a: {kind: quota, rate: 1/day, burst: 8}}\n"
         "                                         ^\n"
+        "  write: rate: 1/day\n"
         "p.yaml:3:1: Unknown key \"foo\" in a policy. Valid keys: sluice, "
         "env, enabled, mode, plans, identity, limits, routes, default, "
         "features, headers, reset, hold_max, errors or server\n"
