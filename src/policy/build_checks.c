@@ -190,6 +190,48 @@ void sl_fill_deadline(struct sl_build *b, const struct sl_schema_key *row,
     sl_schema_set(row, into, deadline == SL_NS_NONE ? 0 : deadline);
 }
 
+int sl_age_parse(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
+{
+    static const char *const words[] = {"months", "month"};
+    struct sl_diag why = {0};
+    uint64_t count;
+    int err = -1;
+
+    for (size_t i = 0; i < SL_LEN(words) && err; i++) {
+        size_t len = strlen(words[i]);
+
+        if (text.len > len &&
+            memcmp(text.at + text.len - len, words[i], len) == 0 &&
+            !sl_parse_number((struct sl_str){text.at, text.len - len}, &count,
+                             NULL) &&
+            count > 0 && count <= 1200) {
+            *ret = (sl_ns)count * 31 * SL_DAY;
+            err = 0;
+        }
+    }
+    if (err && !sl_parse_duration(text, ret, &why) && *ret >= SL_DAY)
+        err = 0;
+    return err ? sl_diag_error(diag, SLUICE_ECONF,
+                               "an age is a number of days or months, like "
+                               "90d or 25month, not \"%s\"",
+                               sl_quote(text).text)
+               : 0;
+}
+
+void sl_fill_age(struct sl_build *b, const struct sl_schema_key *row,
+                 const struct sl_yaml_node *node, void *into)
+{
+    struct sl_diag why = {0};
+    sl_ns age;
+
+    if (!node)
+        return;
+    if (sl_age_parse(node->text, &age, &why))
+        sl_build_error(b, node, "`%s`: %s" SL_HINT "%s: 25month", row->name,
+                       why.sentence, row->name);
+    *(struct sl_str *)sl_schema_field(row, into) = sl_build_keep(b, node->text);
+}
+
 /* The listeners, as a flag has them: "http,resp". */
 void sl_fill_proxied(struct sl_build *b, const struct sl_schema_key *row,
                      const struct sl_yaml_node *node, void *into)

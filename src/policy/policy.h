@@ -436,7 +436,12 @@ struct sl_server_conf {
     struct sl_str access_token, admin_token;
     struct sl_str tls_certificate, tls_key, tls_client_ca;
     struct sl_str log_level, log_format;
+    struct sl_str retain_usage, retain_audit; /* ages; see sl_age_parse() */
 };
+
+/* Read an age: a duration of a day or more, or months of 31 days, "25month". */
+SL_MUST_USE int sl_age_parse(struct sl_str text, sl_ns *ret,
+                             struct sl_diag *diag);
 
 /* The value of a key below `server` ("log.level") as a policy writes it; ""
  * if it is not written. `room` can be used for it. */

@@ -780,6 +780,8 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
         return 0;
     case SL_JOB_ERASE:
         return sl_erase_run(r, job);
+    case SL_JOB_RETAIN:
+        return sl_retain_run(db, job);
     default:
         return write_all(r, job);
     }
@@ -956,6 +958,14 @@ static int write_others(struct sl_registry *r, struct sl_job *first)
     return 0;
 }
 
+static void count_expired(struct sl_registry *r, const struct sl_job *first)
+{
+    for (const struct sl_job *job = first; job; job = job->next)
+        if (job->kind == SL_JOB_RETAIN && !job->is_blocked)
+            atomic_fetch_add_explicit(&r->expired, job->units,
+                                      memory_order_relaxed);
+}
+
 /* Its transaction is over, whether the files could be cleaned or not. */
 static void scrub(struct sl_registry *r, const struct sl_job *first)
 {
@@ -1002,6 +1012,7 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first,
         fail_all(r, first, err);
     } else {
         count_writes(r, first);
+        count_expired(r, first);
         scrub(r, first);
     }
     sl_registry_count_overshoot(r, !err);

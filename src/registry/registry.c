@@ -526,5 +526,6 @@ void sl_registry_count(const struct sl_registry *r,
     ret->commits = atomic_load_explicit(&r->commits, memory_order_relaxed);
     ret->overshoot = atomic_load_explicit(&r->overshoot, memory_order_relaxed);
     ret->faults = atomic_load_explicit(&r->faults, memory_order_relaxed);
+    ret->expired = atomic_load_explicit(&r->expired, memory_order_relaxed);
     ret->waiting = atomic_load_explicit(&r->waiting, memory_order_relaxed);
 }

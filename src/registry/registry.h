@@ -224,6 +224,7 @@ enum sl_job_kind {
     SL_JOB_EXPORT,  /* a page of all counters; NOT_FOUND: it is over */
     SL_JOB_NOTE,    /* only write job->audit */
     SL_JOB_ERASE,   /* all rows about scope and id; see erase.c */
+    SL_JOB_RETAIN,  /* old rows; see retain.c */
     SL_JOB_LEASE,   /* quota units for this node; CONFLICT: another node has its
                      * name */
     SL_JOB_LEASES,  /* list the leases */
@@ -301,6 +302,9 @@ struct sl_job {
                                          * succeeds. WRITE: origin and note;
                                          * USAGE: a row for each change */
     bool dry_run; /* USAGE: change nothing; the entries have the results */
+    sl_ns usage_age, audit_age; /* RETAIN: older rows are deleted; 0: none are.
+                                 * `units` rows were, and `cut`: there may be
+                                 * more */
     sl_ns since, started; /* USAGE_READ: see sl_usage_db_read(); for scope and
                            * id */
 
@@ -415,6 +419,7 @@ sl_registry_switches(const struct sl_registry *registry, unsigned *ret_count);
 struct sl_registry_counts {
     uint64_t reads, writes, commits, faults;
     uint64_t overshoot; /* units recorded of leases that were freed */
+    uint64_t expired;   /* rows deleted by their age */
     unsigned waiting;   /* jobs in the queue */
 };
 void sl_registry_count(const struct sl_registry *registry,

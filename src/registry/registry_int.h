@@ -170,7 +170,7 @@ struct sl_registry {
     void *ctx;
     struct sl_hash_key secret;
     _Atomic uint64_t versions[SL_REGISTRY_VERSIONS];
-    _Atomic uint64_t reads, writes, commits, faults, overshoot;
+    _Atomic uint64_t reads, writes, commits, faults, overshoot, expired;
     _Atomic unsigned waiting;
     _Atomic bool has_subjects;
     struct sl_switched switches[SL_SWITCHES];
@@ -231,6 +231,11 @@ SL_MUST_USE int sl_repeats_run(struct sl_database *db, struct sl_job *job);
 
 /* Looks whether there are subjects. */
 SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);
+
+/* ---- retain.c ---- */
+
+/* Deletes rows that are older than the ages of the job, a bounded number. */
+SL_MUST_USE int sl_retain_run(struct sl_database *db, struct sl_job *job);
 
 /* ---- erase.c ---- */
 

@@ -161,6 +161,9 @@ struct sl_health {
     sl_ns offset;    /* of the wall clock, against the monotonic one */
     bool no_address; /* it was logged that a request had none */
     uint64_t clock_steps;
+    struct sl_job retain; /* deletes old rows */
+    bool retaining;
+    sl_ns retained; /* wall clock: when it was last asked; 0: never */
 };
 
 /* The memory of repeats and backlogs. */

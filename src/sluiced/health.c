@@ -1,5 +1,5 @@
-/* health.c -- what the main thread watches: whether the database answers, steps
- * of the wall clock, and requests without an address.
+/* health.c -- what the main thread watches: whether the database answers, rows
+ * that are too old, steps of the wall clock, and requests without an address.
  *
  * The database is asked once a second, with or without traffic, so that
  * `sluice_database_up`, /readyz and the alert follow it in both directions:
@@ -17,6 +17,7 @@
 
 #define PERIOD SL_S
 #define LATE   (2 * SL_S)
+#define RETAIN SL_MIN /* how often old rows are looked for */
 
 /* A smaller difference of the clocks is not a step. */
 #define STEP (2 * SL_S)
@@ -76,6 +77,49 @@ int sl_health_database(const struct sl_daemon *daemon, struct sl_buf *why)
     return !h->is_down;
 }
 
+/* ---- old rows ---- */
+
+static void on_retained(struct sl_job *job)
+{
+    struct sl_health *h = job->ctx;
+
+    h->retaining = false;
+    if (!job->err && job->cut)
+        h->retained = 0; /* there is more */
+    sl_job_clear(job);
+}
+
+static sl_ns age_of(struct sl_str text)
+{
+    sl_ns age = 0;
+
+    return text.len > 0 && !sl_age_parse(text, &age, NULL) ? age : 0;
+}
+
+/* Asks the registry to delete what is older than `retain` of the policy. */
+static void retain(struct sl_daemon *daemon)
+{
+    struct sl_health *h = &daemon->health;
+    const struct sl_server_conf *conf = &daemon->policy_source.policy->server;
+    struct sl_loop *loop = daemon->workers[0].loop;
+    sl_ns now = sl_loop_now(loop);
+    bool is_due = now < h->retained || now - h->retained >= RETAIN;
+
+    if (h->retaining || !is_due ||
+        (conf->retain_usage.len == 0 && conf->retain_audit.len == 0))
+        return;
+    h->retaining = true;
+    h->retained = now;
+    sl_job_init(&h->retain, SL_JOB_RETAIN, &sl_alloc_libc);
+    h->retain.loop = loop;
+    h->retain.now = now;
+    h->retain.usage_age = age_of(conf->retain_usage);
+    h->retain.audit_age = age_of(conf->retain_audit);
+    h->retain.done = on_retained;
+    h->retain.ctx = h;
+    sl_registry_ask(daemon->registry, &h->retain);
+}
+
 /* ---- the clock ---- */
 
 /* The monotonic clock counts the time that the machine sleeps, too. */
@@ -123,7 +167,9 @@ void sl_health_poll(struct sl_daemon *daemon)
     if (!daemon->settings.virtual_clock)
         look_at_clock(h, sl_clock_wall());
     h->now = sl_loop_mono(daemon->workers[0].loop);
-    if (daemon->registry && !daemon->draining)
+    if (daemon->registry && !daemon->draining) {
         ping(daemon);
+        retain(daemon);
+    }
     look_at_addresses(daemon);
 }
