@@ -270,7 +270,8 @@ sl_ns sl_limit_edge(const struct sl_limit *limit, sl_ns at)
     } else if (limit->period > 0 && limit->kind != SL_BUCKET &&
                limit->kind != SL_LEAKY) {
         p.start = at - at % limit->period;
-        p.end = p.start + limit->period;
+        p.end = p.start <= SL_NS_MAX - limit->period ? p.start + limit->period
+                                                     : p.start;
     } else {
         return at;
     }
