@@ -100,10 +100,14 @@ redis rpush sluice:prod:requests:user:dan x >/dev/null
 ask_for fay /orders
 check 'jwt-redis: a foreign value counts as nothing' has "$out" \
     '"degraded":false'
-ask_for dan /orders
-check 'jwt-redis: of whatever type' has "$out" '"allowed":true'
 check 'jwt-redis: and is counted' test \
-    "$(metric sluice_store_foreign_values_total)" = 2
+    "$(metric sluice_store_foreign_values_total)" = 1
+ask_for dan /orders
+check 'jwt-redis: a key of another type is not touched' test \
+    "$(redis lrange sluice:prod:requests:user:dan 0 -1)" = x
+check 'jwt-redis: the request goes by on_store_failure' has "$out" '"degraded":true'
+check 'jwt-redis: and is counted' test \
+    "$(metric sluice_store_wrong_type_total)" -ge 1
 
 # ---- saas-quotas ----
 

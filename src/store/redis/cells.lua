@@ -4,8 +4,9 @@
 -- A value is "1:SHAPE:A:B:C", with ":D:E:F" behind it where something is leased
 -- (see kinds.lua and windows.lua), and ";R;X;Z;G;T" where something is held (see holds.lua).
 -- What is of another shape, or no value of ours, counts as nothing, and is
--- replaced by what is taken next. A key of another type belongs to another
--- program: it is not touched, and the whole call is refused (`p.alien`).
+-- replaced by what is taken next; so are permits of a limit that has another
+-- kind now, and the reverse. A key of another type belongs to another program:
+-- it is not touched, and the whole call is refused (`p.alien`).
 --
 -- Permits are a sorted set, so that an operator sees who holds them and until
 -- when: "NAME:COST:LIFE" by the microsecond at which it expires; "#SHAPE"
@@ -58,8 +59,11 @@ local function read_permits(p)
     local list = redis.pcall("ZRANGE", p.key, 0, 3, "WITHSCORES")
     local written = 0
     if list.err then
-        p.alien, p.other = true, true
-        return s, false
+        local value = redis.pcall("GET", p.key)
+        p.alien = type(value) ~= "string"
+            or not string.find(value, "^1:%d+:%d+:%d+:%d+")
+        p.other, p.replaced = true, not p.alien
+        return s, p.replaced
     end
     for i = 1, #list, 2 do
         local first = string.sub(list[i], 1, 1)
@@ -128,6 +132,17 @@ local function read_more(p, s, text)
         and (not r or (p.holds.r <= 2 * MOST and p.holds.z <= 2 * MOST))
 end
 
+-- Is it a set of permits?
+local function has_permits(key)
+    local list = redis.pcall("ZRANGE", key, 0, 3)
+    for i = 1, #list do
+        if list[i] == "@" then
+            return true
+        end
+    end
+    return false
+end
+
 -- The state of a key, and whether what is there is none of ours. `p.other` says
 -- that it is not of this part's limit.
 local function read(p)
@@ -140,8 +155,8 @@ local function read(p)
     end
     p.other = true
     if type(value) ~= "string" then
-        p.alien = true
-        return { a = 0, b = 0, c = 0 }, false
+        p.alien = not has_permits(p.key)
+        return { a = 0, b = 0, c = 0 }, not p.alien
     end
     local shape, a, b, c, more =
         string.match(value, "^1:(%d+):(%d+):(%d+):(%d+)(.*)$")
