@@ -493,6 +493,17 @@ static void sum(struct sl_usage_line *line, int64_t amount, sl_ns at,
     sl_usage_line_show(line);
 }
 
+/* Returns whether the end of a hold needs a line of its own: what exceeds the
+ * hold counts in another period. */
+static bool is_apart(const struct sl_usage_line *line,
+                     const struct sl_usage_entry *u)
+{
+    const struct sl_usage_amount *old = sl_usage_line_amount(line);
+
+    return u->act == SL_USAGE_ACT_HOLD_END && old->act == SL_USAGE_ACT_HOLD &&
+           u->start != old->start && u->amount > old->amount;
+}
+
 /* Updates a hold that has a line. If it was taken and ended there, it counts as
  * a take. */
 static void go_on(struct sl_usage_line *line, const struct sl_usage_entry *u)
@@ -579,6 +590,8 @@ static bool put_down(struct sl_usage_buffer *k, const struct sl_usage_entry *u)
     for (; k->places[at]; at = (at + 1) & mask) {
         line = line_at(k, k->places[at]);
         if (line->hash != hash || !is_same(line, u))
+            continue;
+        if (is_held(u->hold) && is_apart(line, u))
             continue;
         if (is_held(u->hold))
             go_on(line, u);

@@ -132,6 +132,16 @@ static void test_two_buffers(struct world *w)
     }
     put_one(w, report("vast", 0, ""), SL_USAGE_RECORDED, 160, 60);
     CHECK_EQ(sum(w, "vast", SL_ROW_COUNTER), 160 + 20);
+    CASE("also if both are in one batch");
+    take.hold[0] = end.hold[0] = 102;
+    for (int i = 0; i < 2; i++) {
+        struct sl_usage_sink *meter = sl_usage_buffer_sink(buffers[0]);
+
+        meter->calls->spent(meter, i == 0 ? &take : &end);
+    }
+    sl_usage_buffer_flush(sl_usage_buffer_sink(buffers[0]));
+    put_one(w, report("vast", 0, ""), SL_USAGE_RECORDED, 170, 70);
+    CHECK_EQ(sum(w, "vast", SL_ROW_COUNTER), 170 + 40);
     for (int i = 0; i < 2; i++)
         sl_usage_buffer_close(buffers[i]);
 }
