@@ -111,7 +111,9 @@ static int write_pattern(struct erasure *e, struct sl_str id,
     fits = sl_usage_join(parts, 2, &joined); /* "ID:" */
     sl_writer_add(&w, SL_STR("%:"));
     for (size_t i = 0; i < joined.len; i++) {
-        if (memchr("!%_", joined.bytes[i], 3))
+        char c = joined.bytes[i];
+
+        if (c == '!' || c == '%' || c == '_')
             sl_writer_add(&w, SL_STR("!"));
         sl_writer_add(&w, (struct sl_str){joined.bytes + i, 1});
     }

@@ -122,7 +122,10 @@ static bool read_head(struct reading *r)
  * formula. */
 static struct sl_str plain(struct sl_str cell)
 {
-    if (cell.len > 1 && cell.at[0] == '\'' && memchr("=+-@\t\r", cell.at[1], 6))
+    static const char begins[] = {'=', '+', '-', '@', '\t', '\r'};
+
+    if (cell.len > 1 && cell.at[0] == '\'' &&
+        memchr(begins, cell.at[1], sizeof(begins)))
         return sl_str_from(cell, 1);
     return cell;
 }
