@@ -33,6 +33,19 @@ check 'default: [] is meant' test -z "$err"
 run bash -c "'$sluice' init - | '$sluice' check -"
 check 'also through a pipe' is 0
 
+printf '%s\n' '# partners' '198.51.100.0/24  # the first' 192.0.2.77 >partners.txt
+cat >exempt.yaml <<'END'
+sluice: 1
+limits: { a: { kind: fixed-window, per: ip, rate: 5/min } }
+routes:
+  - { match: /a, exempt: [{ ip: "${FILE:./partners.txt}" }], limits: [a] }
+default: [a]
+END
+run "$sluice" explain exempt.yaml 'GET /a' ip=192.0.2.77
+check 'networks of a file are exempt' has "$out" 'exempt   ip: 2 networks holds'
+run "$sluice" explain exempt.yaml 'GET /a' ip=192.0.2.78
+check 'and no others' has "$out" 'limit    a: 5/1m'
+
 sed 's/token-bucket/token-buket/' sluice.yaml >bad.yaml
 run "$sluice" check bad.yaml
 check 'a bad policy is status 3' is 3

@@ -245,9 +245,11 @@ check 'with TLVs, the same client' test "${out:0:3}" = 429
 begins mapped
 check 'and as mapped IPv4' test "${out:0:3}" = 429
 is_counted tcp6 2001:db8:0:1::/64
-is_counted unspec unknown
+begins unspec 4
+check 'without an address, a limit per address does not apply' test \
+    "${out:0:3}" = 200
 begins unix
-check 'a unix socket there is unknown, too' test "${out:0:3}" = 429
+check 'a unix socket there has none, too' test "${out:0:3}" = 200
 is_counted local 198.51.100.7
 for what in udp long v1 none; do
     begins $what

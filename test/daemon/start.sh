@@ -21,7 +21,8 @@ check 'a full disk is no success' is 1
 
 start
 check 'without a policy there is a demo' test -n "$http"
-line=$(grep -m 1 'curl -s .*/v1/check' <<<"$out")
+until_ grep -q 'curl -s .*/v1/check' "$log.out"
+line=$(grep -m 1 'curl -s .*/v1/check' "$log.out")
 out=$(bash -c "$line" 2>&1)
 check 'the line it prints answers' has "$out" '"allowed":true'
 line=$(grep -m 1 'curl -i .*/v1/auth' "$log.out")

@@ -348,7 +348,8 @@ static void check_verdict(void)
     for (unsigned i = 0; i < s.d.shown_count; i++)
         check_limit(json_array_get(limits, i), i);
     headers = json_object_get(verdict, "headers");
-    HOLDS("(4)", json_object_size(headers) == s.out.header_count);
+    HOLDS("(4)", json_object_size(headers) ==
+                     s.out.header_count + (s.out.content_type.len > 0));
     body = s.out.body.len > 0 ? load(s.out.body) : json_null();
     HOLDS("(4)", json_equal(json_object_get(verdict, "body"), body));
     json_decref(body);
