@@ -23,7 +23,6 @@ struct key_op {
     const struct sl_rule *rule;
     struct sl_request request;
     struct sl_str values[SL_PER_MAX], scopes[SL_PER_MAX];
-    char ip[SL_PER_MAX][SL_IP_TEXT + 5];
     unsigned count;
     bool reset; /* not done yet */
     bool done;  /* the key was reset */
@@ -137,10 +136,10 @@ static bool check_plan(struct key_op *e)
                           SL_STR_ARG(e->request.plan));
 }
 
-/* Normalise an address as limits do. /v1/top shows IPv6 with its prefix. */
+/* Check an address; the engine makes it canonical. /v1/top shows IPv6 with its
+ * prefix. */
 static bool read_ip(struct key_op *e, unsigned i)
 {
-    const struct sl_policy *policy = e->call->check.active->policy;
     struct sl_str rest = e->values[i], text = sl_admin_cut(&rest, '/');
     struct sl_ip ip;
 
@@ -150,7 +149,7 @@ static bool read_ip(struct key_op *e, unsigned i)
         return sl_http_refuse(e->call, 400, "BAD_PATH",
                               "\"%.*s\" is not an IP address",
                               SL_STR_ARG(e->values[i]));
-    e->values[i] = sl_identify_ip(policy, text, e->ip[i]);
+    e->values[i] = text;
     return true;
 }
 
