@@ -40,6 +40,12 @@ static inline bool sl_str_eq(struct sl_str a, struct sl_str b)
 /* For the next one alone: `len` bytes of both. */
 bool sl_bytes_eq_nocase(const char *a, const char *b, size_t len);
 
+static inline bool sl_str_begins(struct sl_str text, struct sl_str with)
+{
+    return text.len >= with.len &&
+           (with.len == 0 || memcmp(text.at, with.at, with.len) == 0);
+}
+
 /* Equal when the letters A to Z count as a to z. Other bytes must match. Most
  * names differ in length already, which is seen without a call. */
 static inline bool sl_str_eq_nocase(struct sl_str a, struct sl_str b)

@@ -123,17 +123,6 @@ static int get_subject(struct sl_cli_request *r)
     return ask(r, "GET", print_subject);
 }
 
-static int remove_subject(struct sl_cli_request *r)
-{
-    const char *note = sl_cli_cut_note(r->args);
-    int status = sl_cli_request_sign(r, sl_cli_author(r->args), note);
-
-    if (!status && r->args->word_count != 3)
-        status = sl_cli_misuse(r->args, "missing id; write: sluice subject rm "
-                                        "SCOPE ID [note=TEXT]");
-    return status ? status : ask(r, "DELETE", print_removed);
-}
-
 static int print_erased(struct sl_cli_args *args, json_t *answer)
 {
     (void)answer;
@@ -141,15 +130,20 @@ static int print_erased(struct sl_cli_args *args, json_t *answer)
     return SL_EXIT_OK;
 }
 
-static int erase_subject(struct sl_cli_request *r)
+/* `rm` and `erase`. */
+static int remove_subject(struct sl_cli_request *r)
 {
+    bool erases = strcmp(r->args->words[0], "erase") == 0;
     const char *note = sl_cli_cut_note(r->args);
     int status = sl_cli_request_sign(r, sl_cli_author(r->args), note);
 
     if (!status && r->args->word_count != 3)
-        status = sl_cli_misuse(r->args, "missing id; write: sluice subject "
-                                        "erase SCOPE ID [note=TEXT]");
-    return status ? status : ask(r, "DELETE", print_erased);
+        status = sl_cli_misuse(r->args,
+                               "missing id; write: sluice subject %s SCOPE ID "
+                               "[note=TEXT]",
+                               r->args->words[0]);
+    return status ? status
+                  : ask(r, "DELETE", erases ? print_erased : print_removed);
 }
 
 /* a,b,c */
@@ -427,7 +421,7 @@ static const struct action {
     {"get",    2, 2,  "SCOPE ID",                 get_subject    },
     {"set",    3, 90, "SCOPE ID NAME=VALUE...",   set_subject    },
     {"rm",     2, 3,  "SCOPE ID [note=TEXT]",     remove_subject },
-    {"erase",  2, 3,  "SCOPE ID [note=TEXT]",     erase_subject  },
+    {"erase",  2, 3,  "SCOPE ID [note=TEXT]",     remove_subject },
     {"list",   0, 0,  "[--scope S] [--prefix P]", list_subjects  },
     {"import", 1, 2,  "FILE [note=TEXT]",         import_subjects},
 };

@@ -48,7 +48,7 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *active,
     d->token_fault = SL_TOKEN_GOOD;
     d->webhook_fault = SL_WEBHOOK_GOOD;
     d->exempt = NULL;
-    d->passed_count = 0;
+    d->skipped_count = 0;
     d->replayed = false;
     d->shown_count = d->running_count = d->side_count = d->who_count = 0;
     d->anonymous = d->plan_ended = false;
@@ -110,7 +110,7 @@ static void add_route(struct routes *routes, const struct sl_route *route)
 
 /* Does a condition of the route fail? Then the next one that matches applies.
  * An explanation names the first few. */
-static bool is_passed_over(struct sl_check *c, unsigned index)
+static bool is_skipped(struct sl_check *c, unsigned index)
 {
     struct sl_decision *d = &c->decision;
     const struct sl_route *route = &d->policy->routes[index];
@@ -119,8 +119,9 @@ static bool is_passed_over(struct sl_check *c, unsigned index)
     if (route->when.count == 0 || !c->request)
         return false;
     unmet = sl_conditions_unmet(c, &route->when);
-    if (unmet && d->passed_count < SL_LEN(d->passed))
-        d->passed[d->passed_count++] = (struct sl_passed_route){route, unmet};
+    if (unmet && d->skipped_count < SL_LEN(d->skipped))
+        d->skipped[d->skipped_count++] =
+            (struct sl_skipped_route){route, unmet};
     return unmet;
 }
 
@@ -131,7 +132,7 @@ static unsigned find_path(struct sl_check *c, struct sl_str method,
     unsigned bit = sl_method_of(method);
     unsigned found = sl_routes_find(tree, bit, path, 0);
 
-    while (found != SL_NO_ROUTE && is_passed_over(c, found))
+    while (found != SL_NO_ROUTE && is_skipped(c, found))
         found = sl_routes_find(tree, bit, path, found + 1);
     return found;
 }
@@ -141,7 +142,7 @@ static int find_job(struct sl_check *c, struct sl_str name)
     const struct sl_policy *policy = c->decision.policy;
     int found = sl_policy_job(policy, name, 0);
 
-    while (found >= 0 && is_passed_over(c, (unsigned)found))
+    while (found >= 0 && is_skipped(c, (unsigned)found))
         found = sl_policy_job(policy, name, (unsigned)found + 1);
     return found;
 }

@@ -231,7 +231,7 @@ struct sl_descriptor_match {
 
 /* A guard of a route: its key with all values. */
 /* A route whose conditions do not hold. */
-struct sl_passed_route {
+struct sl_skipped_route {
     const struct sl_route *route;
     const struct sl_condition *unmet;
 };
@@ -280,8 +280,8 @@ struct sl_decision {
     const struct sl_route_cost *no_cost; /* of REASON_COST */
     bool replayed;                       /* a repeat: answered as before */
     const struct sl_condition *exempt;   /* of the route; NULL: not exempt */
-    struct sl_passed_route passed[4];
-    unsigned passed_count;
+    struct sl_skipped_route skipped[4];
+    unsigned skipped_count;
 
     struct sl_limit_view
         shown[SL_PARTS]; /* in the route's order; the guards follow */

@@ -358,6 +358,10 @@ sl_conditions_met(const struct sl_check *check,
 SL_MUST_USE bool sl_precheck_run(struct sl_check *check,
                                  const struct sl_route *route);
 
+/* A text or a whole number in the JSON body; "" if there is none. */
+struct sl_str sl_check_body_member(struct sl_check *check,
+                                   struct sl_str pointer);
+
 /* Replaces the cost of ret->rule by that of the route, if it has one and the
  * request gives none. Refuses a request whose cost cannot be read. */
 void sl_precheck_cost(struct sl_check *check, const struct sl_prechecks *guards,

@@ -274,11 +274,11 @@ static void add_condition(struct sl_writer *w,
 
 static void add_conditions(struct sl_writer *w, const struct sl_decision *d)
 {
-    for (unsigned i = 0; i < d->passed_count; i++) {
-        sl_writer_addf(
-            w, "passed   %.*s, line %u: ", SL_STR_ARG(d->passed[i].route->text),
-            d->passed[i].route->place.line);
-        add_condition(w, d->passed[i].unmet);
+    for (unsigned i = 0; i < d->skipped_count; i++) {
+        sl_writer_addf(w, "skipped  %.*s, line %u: ",
+                       SL_STR_ARG(d->skipped[i].route->text),
+                       d->skipped[i].route->place.line);
+        add_condition(w, d->skipped[i].unmet);
         sl_writer_addf(w, " does not hold\n");
     }
     for (unsigned i = 0; i < d->route->when.count; i++) {

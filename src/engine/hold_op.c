@@ -63,15 +63,6 @@ static int make_room(struct sl_hold_op *op)
     return 0;
 }
 
-static const struct sl_cost *find_cost(const struct sl_hold_op_input *q,
-                                       struct sl_str limit)
-{
-    for (unsigned i = 0; i < q->cost_count; i++)
-        if (sl_str_eq(q->costs[i].limit, limit))
-            return &q->costs[i];
-    return NULL;
-}
-
 static int check_costs(struct sl_hold_op *op, const struct sl_hold_op_input *q)
 {
     for (unsigned i = 0; i < q->cost_count; i++)
@@ -86,7 +77,8 @@ static int check_costs(struct sl_hold_op *op, const struct sl_hold_op_input *q)
 static bool is_actual(const struct sl_rule *rule,
                       const struct sl_hold_op_input *q, uint64_t *ret)
 {
-    const struct sl_cost *named = find_cost(q, rule->name);
+    const struct sl_cost *named =
+        sl_cost_find(q->costs, q->cost_count, rule->name);
 
     if (rule->kind == SL_PERMITS)
         *ret = 0; /* permits come back */

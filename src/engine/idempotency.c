@@ -311,16 +311,9 @@ static void claim_given(struct sl_check *c)
 /* The value of a header, or of a member of the body. */
 static struct sl_str find_id(struct sl_check *c, const struct sl_dedupe *dedupe)
 {
-    const struct sl_request *request = c->request;
-    struct sl_str value = {"", 0};
-
     if (dedupe->pointer.len == 0)
-        return unquote(sl_request_single(request, dedupe->header));
-    if (request->has_body && request->body.len <= SL_DEDUPE_BODY &&
-        sl_json_find(request->body, dedupe->pointer, &c->decision.arena,
-                     &value) == SL_JSON_FIND_NO_MEMORY)
-        c->no_memory = true;
-    return value;
+        return unquote(sl_request_single(c->request, dedupe->header));
+    return sl_check_body_member(c, dedupe->pointer);
 }
 
 static void claim_dedupe(struct sl_check *c, const struct sl_dedupe *dedupe)

@@ -379,9 +379,11 @@ static int impose(struct sl_limit_view *shown, struct sl_check *c)
 static uint64_t choose_cost(const struct sl_request *request,
                             const struct sl_rule *rule, uint64_t usual)
 {
-    for (unsigned i = 0; i < request->cost_count; i++)
-        if (sl_str_eq(request->costs[i].limit, rule->name))
-            return request->costs[i].cost;
+    const struct sl_cost *own =
+        sl_cost_find(request->costs, request->cost_count, rule->name);
+
+    if (own)
+        return own->cost;
     /* A request is one at a time, whatever it costs. */
     if (rule->kind == SL_PERMITS && request->limit.len == 0 &&
         request->cost > 0)

@@ -165,70 +165,87 @@ static void check_requires(struct sl_check *c,
 
 /* ---- cost ---- */
 
-/* The bytes of the body. False if they are not known. */
-static bool find_size(const struct sl_request *request, uint64_t *ret)
-{
-    struct sl_str length = sl_request_single(request, SL_STR("content-length"));
-
-    *ret = request->body.len;
-    if (request->has_body)
-        return true;
-    if (length.len > 0)
-        return !sl_parse_number(length, ret, NULL);
-    return sl_request_header(request, SL_STR("transfer-encoding")).len == 0;
-}
-
 enum cost_read { COST_READ, COST_MISSING, COST_WRONG };
 
-/* The value of a header, or of a member of the body. */
-static struct sl_str find_cost(struct sl_check *c,
-                               const struct sl_route_cost *cost)
+struct sl_str sl_check_body_member(struct sl_check *c, struct sl_str pointer)
 {
     const struct sl_request *request = c->request;
     struct sl_str value = {"", 0};
 
-    if (cost->from == SL_COST_FROM_HEADER)
-        return sl_str_trim(sl_request_header(request, cost->source));
-    if (request->has_body && request->body.len <= SL_DEDUPE_BODY &&
-        sl_json_find(request->body, cost->source, &c->decision.arena, &value) ==
+    if (request->has_body && request->body.len <= SL_BODY_READ &&
+        sl_json_find(request->body, pointer, &c->decision.arena, &value) ==
             SL_JSON_FIND_NO_MEMORY)
         c->no_memory = true;
     return value;
+}
+
+/* The number in a header. Two of them are wrong: the application may read the
+ * other one. */
+static enum cost_read read_header(const struct sl_request *request,
+                                  struct sl_str name, uint64_t *ret)
+{
+    unsigned count;
+    struct sl_str value = sl_str_trim(sl_request_find(request, name, &count));
+
+    if (count == 0)
+        return COST_MISSING;
+    return count == 1 && !sl_parse_number(value, ret, NULL) ? COST_READ
+                                                            : COST_WRONG;
+}
+
+/* The bytes of the body, which is there, announced, or missing. */
+static enum cost_read read_size(const struct sl_request *request, uint64_t *ret)
+{
+    enum cost_read read = COST_READ;
+
+    *ret = request->body.len;
+    if (!request->has_body)
+        read = read_header(request, SL_STR("content-length"), ret);
+    if (read == COST_MISSING &&
+        sl_request_header(request, SL_STR("transfer-encoding")).len == 0) {
+        *ret = 0;
+        read = COST_READ;
+    }
+    return read;
+}
+
+static enum cost_read read_member(struct sl_check *c, struct sl_str pointer,
+                                  uint64_t *ret)
+{
+    struct sl_str value = sl_check_body_member(c, pointer);
+
+    if (value.len == 0)
+        return COST_MISSING;
+    return sl_parse_number(value, ret, NULL) ? COST_WRONG : COST_READ;
 }
 
 /* A cost is at least 1: 0 would pass also if nothing is left. */
 static enum cost_read read_cost(struct sl_check *c,
                                 const struct sl_route_cost *cost, uint64_t *ret)
 {
-    struct sl_str value;
-    uint64_t number;
+    enum cost_read read = COST_READ;
+    uint64_t number = 0;
 
-    if (cost->from == SL_COST_FROM_POLICY) {
-        *ret = cost->number;
-        return COST_READ;
-    }
-    if (cost->from == SL_COST_FROM_SIZE) {
-        if (!find_size(c->request, &number))
-            return COST_MISSING;
+    switch (cost->from) {
+    case SL_COST_FROM_POLICY:
+        number = cost->number;
+        break;
+    case SL_COST_FROM_HEADER:
+        read = read_header(c->request, cost->source, &number);
+        break;
+    case SL_COST_FROM_BODY:
+        read = read_member(c, cost->source, &number);
+        break;
+    case SL_COST_FROM_SIZE:
+        read = read_size(c->request, &number);
         number = number / cost->bytes + (number % cost->bytes > 0);
-    } else {
-        value = find_cost(c, cost);
-        if (value.len == 0)
-            return COST_MISSING;
-        if (sl_parse_number(value, &number, NULL))
-            return COST_WRONG;
+        break;
     }
-    *ret = number == 0 ? 1 : number < SL_AMOUNT_MAX ? number : SL_AMOUNT_MAX;
-    return COST_READ;
-}
-
-static bool gives_cost(const struct sl_request *request,
-                       const struct sl_rule *rule)
-{
-    for (unsigned i = 0; i < request->cost_count; i++)
-        if (sl_str_eq(request->costs[i].limit, rule->name))
-            return true;
-    return request->has_cost;
+    if (read == COST_READ)
+        *ret = number == 0              ? 1
+               : number < SL_AMOUNT_MAX ? number
+                                        : SL_AMOUNT_MAX;
+    return read;
 }
 
 void sl_precheck_cost(struct sl_check *c, const struct sl_prechecks *guards,
@@ -243,7 +260,9 @@ void sl_precheck_cost(struct sl_check *c, const struct sl_prechecks *guards,
     while (cost < end &&
            (cost->rule ? cost->rule != rule : rule->kind == SL_PERMITS))
         cost++;
-    if (cost == end || gives_cost(c->request, rule))
+    /* A preflight has no body. */
+    if (cost == end || c->preflight || c->request->has_cost ||
+        sl_cost_find(c->request->costs, c->request->cost_count, rule->name))
         return;
     if (cost->from != SL_COST_FROM_POLICY)
         ret->from = cost->text;

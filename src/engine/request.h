@@ -18,6 +18,16 @@ struct sl_cost {
     uint64_t cost;
 };
 
+/* The cost of a limit, or NULL. */
+static inline const struct sl_cost *
+sl_cost_find(const struct sl_cost *costs, unsigned count, struct sl_str limit)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (sl_str_eq(costs[i].limit, limit))
+            return &costs[i];
+    return NULL;
+}
+
 /* A rate for one limit instead of the plan's. */
 struct sl_override {
     struct sl_str limit;

@@ -20,11 +20,6 @@
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
-static bool begins(struct sl_str text, struct sl_str with)
-{
-    return text.len >= with.len && memcmp(text.at, with.at, with.len) == 0;
-}
-
 static void set_unix(struct sl_address *ret, struct sl_str path)
 {
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
@@ -206,7 +201,7 @@ int sl_address_parse(struct sl_str text, struct sl_address *ret,
         return sl_diag_error(diag, SLUICE_ECONF,
                              "the address is missing; write one like "
                              "127.0.0.1:8080 or unix:/run/sluice.sock");
-    if (begins(text, UNIX_PREFIX)) {
+    if (sl_str_begins(text, UNIX_PREFIX)) {
         err = parse_unix(text, &address, diag);
     } else if (!(colon = find_port(text))) {
         err = refuse_no_port(text, diag);

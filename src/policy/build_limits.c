@@ -536,23 +536,22 @@ read_plan_rates(struct sl_build *b, const struct sl_rule *rule,
 
 /* ---- a limit ---- */
 
-/* A request that costs more than a plan can ever hold never passes. */
-static void warn_of_cost(struct sl_build *b, const struct sl_yaml_node *node,
-                         const struct sl_rule *rule)
+void sl_build_warn_of_cost(struct sl_build *b, const struct sl_yaml_node *node,
+                           const struct sl_rule *rule, uint64_t cost)
 {
-    const struct sl_yaml_node *cost = sl_build_get(node, "cost");
+    const struct sl_plans *plans = &b->policy->plans;
 
-    for (unsigned i = 0; cost && i < b->policy->plans.count; i++) {
+    for (unsigned i = 0; rule->plans && i < plans->count; i++) {
         const struct sl_plan_limit *plan = &rule->plans[i];
 
-        if (!sl_rate_has_numbers(plan->form) ||
-            plan->numbers.capacity >= rule->cost)
+        if (!sl_rate_has_numbers(plan->form) || plan->overage ||
+            plan->numbers.capacity >= cost)
             continue;
-        sl_report_warning(b->report, cost->place,
-                          "A request costs %" PRIu64 ", but plan \"%.64s\" "
-                          "has at most %" PRIu64 ". All its requests are "
-                          "denied",
-                          rule->cost, b->policy->plans.list[i].name.at,
+        sl_report_warning(b->report, node->place,
+                          "A request costs %" PRIu64 " of limit \"%.64s\", but "
+                          "plan \"%.64s\" has at most %" PRIu64
+                          ". All its requests are denied",
+                          cost, rule->name.at, plans->list[i].name.at,
                           plan->numbers.capacity);
         return;
     }
@@ -621,7 +620,9 @@ static void read_rates(struct sl_build *b, const struct sl_yaml_node *node,
         rule->limited =
             find_strictest(b->policy, rule->plans, &rule->strictest);
         refuse_idle_calendar(b, node, rule);
-        warn_of_cost(b, node, rule);
+        if (sl_build_get(node, "cost"))
+            sl_build_warn_of_cost(b, sl_build_get(node, "cost"), rule,
+                                  rule->cost);
     }
     rule->candidates = read_plan_rates(b, rule, node, "candidate");
     if (rule->candidates)

@@ -152,34 +152,34 @@ static const struct sl_yaml_node *key_of(const struct sl_yaml_node *node)
     return node && node->kind == SL_NODE_MAP ? sl_build_get(node, "key") : node;
 }
 
-static bool begins(struct sl_str text, struct sl_str with)
+/* Behind `body.` */
+struct sl_str sl_build_pointer(struct sl_build *b,
+                               const struct sl_yaml_node *node,
+                               struct sl_str pointer)
 {
-    return text.len >= with.len && memcmp(text.at, with.at, with.len) == 0;
+    if (sl_json_pointer_ok(pointer))
+        return sl_build_keep(b, pointer);
+    sl_build_error(b, node,
+                   "\"%.64s\" is not a JSON pointer (RFC 6901) into the "
+                   "body. Write body./id or body./data/object/id, with ~1 "
+                   "for a slash in a name and ~0 for a tilde",
+                   sl_build_shown(node).text);
+    return SL_STR("");
 }
 
 /* `header.NAME`, or `body./POINTER`. */
 static void read_dedupe_key(struct sl_build *b, const struct sl_yaml_node *key,
                             struct sl_dedupe *dedupe)
 {
-    bool in_header = begins(key->text, SL_STR("header."));
-    struct sl_str pointer =
-        sl_str_from(key->text, key->text.len < 5 ? key->text.len : 5);
-
-    if (in_header)
+    if (sl_str_begins(key->text, SL_STR("header.")))
         dedupe->header = sl_build_header(b, key);
-    else if (!begins(key->text, SL_STR("body.")))
+    else if (sl_str_begins(key->text, SL_STR("body.")))
+        dedupe->pointer = sl_build_pointer(b, key, sl_str_from(key->text, 5));
+    else
         sl_build_error(b, key,
                        "Unknown source \"%.64s\". Write header.NAME, or "
                        "body./id for a value in the JSON body",
                        sl_build_shown(key).text);
-    else if (!sl_json_pointer_ok(pointer))
-        sl_build_error(b, key,
-                       "\"%.64s\" is not a JSON pointer (RFC 6901) into the "
-                       "body. Write body./id or body./data/object/id, with ~1 "
-                       "for a slash in a name and ~0 for a tilde",
-                       sl_build_shown(key).text);
-    else
-        dedupe->pointer = sl_build_keep(b, pointer);
 }
 
 static void read_dedupe(struct sl_build *b, const struct sl_yaml_node *node,

@@ -31,13 +31,6 @@ static const struct {
     {"org",    SL_CONDITION_ORG   },
 };
 
-static bool begins(struct sl_str text, const char *with)
-{
-    size_t len = strlen(with);
-
-    return text.len > len && memcmp(text.at, with, len) == 0;
-}
-
 static bool refuse_claim(struct sl_build *b, const struct sl_yaml_node *node)
 {
     return b->policy->identity.jwt.written ||
@@ -60,12 +53,12 @@ static bool read_subject(struct sl_build *b, const struct sl_yaml_node *node,
             ret->of = subjects[i].of;
             return true;
         }
-    if (begins(node->key, "header.")) {
+    if (sl_str_begins(node->key, SL_STR("header."))) {
         ret->of = SL_CONDITION_HEADER;
         ret->name = sl_build_header(b, &item);
         return ret->name.len > 0;
     }
-    if (begins(node->key, "jwt.")) {
+    if (sl_str_begins(node->key, SL_STR("jwt.")) && node->key.len > 4) {
         ret->of = SL_CONDITION_CLAIM;
         ret->name = sl_str_from(ret->key, 4);
         return refuse_claim(b, node);

@@ -35,7 +35,7 @@
 #define SL_DEDUPE_FIELDS_MAX 16 /* of a fingerprint */
 #define SL_GUARD_VALUES      4  /* of one guard's key */
 
-#define SL_DEDUPE_BODY ((size_t)1 << 20) /* larger bodies are not read */
+#define SL_BODY_READ ((size_t)1 << 20) /* larger bodies are not read */
 
 /* In the keys of guards only. */
 #define SL_GUARD_NAME "#guard"

@@ -228,6 +228,15 @@ struct sl_changes {
 /* Append a line. A long line is cut and ends in "...". */
 void sl_diff_line(struct sl_changes *c, const char *fmt, ...) SL_PRINTF(2, 3);
 
+/* The JSON pointer of `body.POINTER`; "" after an error. */
+struct sl_str sl_build_pointer(struct sl_build *b,
+                               const struct sl_yaml_node *node,
+                               struct sl_str pointer);
+
+/* Warn if a request costs more than a plan can ever hold: it never passes. */
+void sl_build_warn_of_cost(struct sl_build *b, const struct sl_yaml_node *node,
+                           const struct sl_rule *rule, uint64_t cost);
+
 /* `cost` of a route; route_cost.c. */
 void sl_build_costs(struct sl_build *b, const struct sl_yaml_node *node,
                     const struct sl_route *route, struct sl_prechecks *guards);

@@ -811,12 +811,6 @@ int sl_descriptor_part_read(struct sl_str text, struct sl_descriptor_part *ret,
     return 0;
 }
 
-static bool begins(struct sl_str text, struct sl_str with)
-{
-    return text.len >= with.len &&
-           sl_str_eq((struct sl_str){text.at, with.len}, with);
-}
-
 /* The pattern up to its first star; `rest` follows the star. */
 static struct sl_str take_literal(struct sl_str pattern, struct sl_str *rest)
 {
@@ -852,12 +846,12 @@ bool sl_value_is_like(struct sl_str pattern, struct sl_str value)
     value.len -= tail;
     pattern.len -= tail; /* it ends in a star now */
     piece = take_literal(pattern, &pattern);
-    if (!begins(value, piece))
+    if (!sl_str_begins(value, piece))
         return false;
     value = sl_str_from(value, piece.len);
     while (pattern.len > 0) {
         piece = take_literal(pattern, &pattern);
-        while (!begins(value, piece)) {
+        while (!sl_str_begins(value, piece)) {
             if (value.len == 0)
                 return false;
             value = sl_str_from(value, 1);

@@ -18,13 +18,6 @@
     "Write a number, header.NAME, body./POINTER for a value in the "           \
     "JSON body, size for the bytes of the body, or size/1KiB"
 
-static bool begins(struct sl_str text, const char *with)
-{
-    size_t len = strlen(with);
-
-    return text.len >= len && memcmp(text.at, with, len) == 0;
-}
-
 /* Cuts " default N" off. False if N is not a cost. */
 static bool read_default(struct sl_build *b, const struct sl_yaml_node *node,
                          struct sl_str *source, struct sl_route_cost *ret)
@@ -47,19 +40,6 @@ static bool read_default(struct sl_build *b, const struct sl_yaml_node *node,
                           sl_build_shown(node).text);
 }
 
-static bool read_pointer(struct sl_build *b, const struct sl_yaml_node *node,
-                         struct sl_str pointer, struct sl_route_cost *ret)
-{
-    ret->from = SL_COST_FROM_BODY;
-    ret->source = sl_build_keep(b, pointer);
-    return sl_json_pointer_ok(pointer) ||
-           sl_build_error(b, node,
-                          "\"%.64s\" is not a JSON pointer (RFC 6901) into "
-                          "the body. Write body./max_tokens, with ~1 for a "
-                          "slash in a name and ~0 for a tilde",
-                          sl_build_shown(node).text);
-}
-
 static bool read_size(struct sl_build *b, const struct sl_yaml_node *node,
                       struct sl_str unit, struct sl_route_cost *ret)
 {
@@ -79,15 +59,19 @@ static bool read_source(struct sl_build *b, const struct sl_yaml_node *node,
 {
     struct sl_yaml_node item = *node;
 
-    if (begins(source, "header.")) {
+    if (sl_str_begins(source, SL_STR("header."))) {
         item.text = sl_build_keep(b, source);
         ret->from = SL_COST_FROM_HEADER;
         ret->source = sl_build_header(b, &item);
         return ret->source.len > 0;
     }
-    if (begins(source, "body."))
-        return read_pointer(b, node, sl_str_from(source, 5), ret);
-    if (sl_str_eq(source, SL_STR("size")) || begins(source, "size/"))
+    if (sl_str_begins(source, SL_STR("body."))) {
+        ret->from = SL_COST_FROM_BODY;
+        ret->source = sl_build_pointer(b, node, sl_str_from(source, 5));
+        return ret->source.len > 0;
+    }
+    if (sl_str_eq(source, SL_STR("size")) ||
+        sl_str_begins(source, SL_STR("size/")))
         return read_size(b, node, sl_str_from(source, 4), ret);
     return sl_build_error(b, node, "Unknown cost \"%.64s\". " SOURCES_HINT,
                           sl_build_shown(node).text);
@@ -109,28 +93,6 @@ static bool read_cost(struct sl_build *b, const struct sl_yaml_node *node,
                           "the route instead");
 }
 
-/* A request that costs more than a plan can ever hold never passes. */
-static void warn_of_cost(struct sl_build *b, const struct sl_yaml_node *node,
-                         const struct sl_rule *rule, uint64_t cost)
-{
-    const struct sl_plans *plans = &b->policy->plans;
-
-    for (unsigned i = 0; rule->plans && i < plans->count; i++) {
-        const struct sl_plan_limit *plan = &rule->plans[i];
-
-        if (!sl_rate_has_numbers(plan->form) || plan->overage ||
-            plan->numbers.capacity >= cost)
-            continue;
-        sl_report_warning(b->report, node->place,
-                          "A request costs %" PRIu64 " of limit \"%.64s\", but "
-                          "plan \"%.64s\" holds at most %" PRIu64
-                          ". It never passes",
-                          cost, rule->name.at, plans->list[i].name.at,
-                          plan->numbers.capacity);
-        return;
-    }
-}
-
 static void warn_of_costs(struct sl_build *b, const struct sl_yaml_node *node,
                           const struct sl_route *route,
                           const struct sl_route_cost *cost)
@@ -139,7 +101,7 @@ static void warn_of_costs(struct sl_build *b, const struct sl_yaml_node *node,
         if (cost->from == SL_COST_FROM_POLICY &&
             (cost->rule ? cost->rule == route->rules[i]
                         : route->rules[i]->kind != SL_PERMITS))
-            warn_of_cost(b, node, route->rules[i], cost->number);
+            sl_build_warn_of_cost(b, node, route->rules[i], cost->number);
 }
 
 /* The limit of the route that the key names, or NULL. */

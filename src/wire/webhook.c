@@ -86,11 +86,6 @@ static bool cut(struct sl_str *list, char between, struct sl_str *ret)
     return true;
 }
 
-static bool begins(struct sl_str text, struct sl_str with)
-{
-    return text.len >= with.len && memcmp(text.at, with.at, with.len) == 0;
-}
-
 /* ---- the schemes ---- */
 
 /* An id with a dot is refused: it would make the signed text ambiguous. No
@@ -111,7 +106,7 @@ static bool read_standard(const struct sl_webhook *message,
     if (!is_id(message->id) || !read_seconds(message->timestamp, ret))
         return false;
     while (cut(&list, ' ', &piece))
-        if (begins(piece, SL_STR("v1,")) &&
+        if (sl_str_begins(piece, SL_STR("v1,")) &&
             !add(ret, sl_str_from(piece, 3), read_base64))
             return false;
     return true;
@@ -124,10 +119,10 @@ static bool read_stripe(const struct sl_webhook *message,
     struct sl_str list = message->signature, piece;
 
     while (cut(&list, ',', &piece)) {
-        if (begins(piece, SL_STR("t=")) &&
+        if (sl_str_begins(piece, SL_STR("t=")) &&
             (ret->timed || !read_seconds(sl_str_from(piece, 2), ret)))
             return false;
-        if (begins(piece, SL_STR("v1=")) &&
+        if (sl_str_begins(piece, SL_STR("v1=")) &&
             !add(ret, sl_str_from(piece, 3), read_hex))
             return false;
     }
@@ -139,7 +134,7 @@ static bool read_hmac(const struct sl_webhook *message,
 {
     struct sl_str text = sl_str_trim(message->signature);
 
-    if (begins(text, SL_STR("sha256=")))
+    if (sl_str_begins(text, SL_STR("sha256=")))
         text = sl_str_from(text, 7);
     return add(ret, text,
                text.len == SL_BASE64_LETTERS(SL_WEBHOOK_MAC) ? read_base64
@@ -175,7 +170,7 @@ bool sl_webhook_secret(enum sl_webhook_scheme scheme, struct sl_str text,
         if (len > 0)
             memcpy(room, text.at, len);
     } else {
-        if (begins(text, SL_STR("whsec_")))
+        if (sl_str_begins(text, SL_STR("whsec_")))
             text = sl_str_from(text, 6);
         if (!sl_base64_decode(text, room, &len))
             return false;
