@@ -64,6 +64,11 @@ struct sl_pg_plan_options {
     const struct sl_alloc *alloc;
     /* Called on one of the threads when a query has failed; or NULL. */
     void (*on_fault)(void *ctx, const char *sentence);
+    /* Called on the loop of the job for each override of a row; or NULL.
+     * Returns false with a sentence if no limit can have it. It stays in the
+     * record, and on_fault() reports it once. */
+    bool (*fits)(void *ctx, const struct sl_subject_override *override,
+                 struct sl_diag *diag);
     void *ctx;
     bool may_be_away; /* open it also if the server is away */
 };
@@ -282,10 +287,11 @@ SL_MUST_USE bool sl_pg_unescape(struct sl_arena *arena, struct sl_str text,
 
 /* ---- parameters and columns of the plan query.
  *
- *     SELECT plan, expires FROM accounts WHERE id = $1
- *            |     |                              |
- *            |     timestamptz, timestamp, date   text, varchar, char, uuid,
- *            text, varchar, char, name            smallint, integer, bigint
+ *     SELECT plan, expires, overrides FROM accounts WHERE id = $1
+ *            |     |        |                              |
+ *            |     |        json, jsonb, text, varchar     text, varchar, char,
+ *            |     timestamptz, timestamp, date            uuid, smallint,
+ *            text, varchar, char, name                     integer, bigint
  *
  * Other types need `::text`: an unknown type may treat two spellings of an id
  * as equal, and each would have its own allowance. For the same reason a number
@@ -304,26 +310,29 @@ enum sl_pg_type {
     SL_PG_INT2 = 21,
     SL_PG_INT4 = 23,
     SL_PG_TEXT = 25,
+    SL_PG_JSON = 114,
     SL_PG_CHAR = 1042,
     SL_PG_VARCHAR = 1043,
     SL_PG_DATE = 1082,
     SL_PG_TIMESTAMP = 1114,
     SL_PG_TIMESTAMPTZ = 1184,
     SL_PG_UUID = 2950,
+    SL_PG_JSONB = 3802,
 };
 
 struct sl_pg_plan_shape {
-    int params;        /* 1, or 2 with the scope */
-    unsigned id_type;  /* of $1 */
-    int plan, expires; /* columns; the second may be -1 */
-    unsigned plan_type, expires_type;
+    int params;                   /* 1, or 2 with the scope */
+    unsigned id_type;             /* of $1 */
+    int plan, expires, overrides; /* columns; all but the first may be -1 */
+    unsigned plan_type, expires_type, overrides_type;
 };
 
 struct sl_pg_row {
     bool known; /* false: no row */
     size_t plan_len;
     char plan[SL_SUBJECT_RECORD_NAME];
-    sl_ns expires; /* SL_NS_NONE: never */
+    sl_ns expires;           /* SL_NS_NONE: never */
+    struct sl_str overrides; /* in the result; "": none */
 };
 
 /* Reads the description of a statement. Returns 0 or SLUICE_ECONF with a
@@ -343,5 +352,15 @@ SL_MUST_USE int sl_pg_instant(unsigned type, struct sl_str bytes, sl_ns *ret);
 SL_MUST_USE int sl_pg_row(const struct pg_result *result,
                           const struct sl_pg_plan_shape *shape,
                           struct sl_pg_row *ret, struct sl_diag *diag);
+
+#define SL_PG_OVERRIDES 8192 /* bytes */
+
+/* Adds the overrides of a row to the draft, after those of the registry: a JSON
+ * object {limit: rate}, a rate as a policy writes it or a whole number; null is
+ * none. Texts lie in `json` or in the arena. If it is invalid, adds nothing and
+ * returns SLUICE_ESTORE with a sentence, or SLUICE_ENOMEM. */
+SL_MUST_USE int sl_pg_overrides(struct sl_str json, struct sl_arena *arena,
+                                struct sl_subject_draft *draft,
+                                struct sl_diag *diag);
 
 #endif

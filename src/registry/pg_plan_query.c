@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "base/hash.h"
 #include "net/loop.h"
 #include "registry/pg.h"
 
@@ -12,6 +13,8 @@
 #define TIMEOUT        (3 * SL_S)
 #define PREPARE_PERIOD SL_S /* between two tries to prepare the statement */
 #define REPOST_MS      10   /* pause after a loop had no memory */
+#define REPORTS        64   /* wrong overrides that are reported */
+#define ARENA          (8 * SL_PG_OVERRIDES)
 
 /* Later answers would miss the deadline of the check. */
 static const char limits[] = "SET statement_timeout = 1000;"
@@ -23,6 +26,7 @@ struct query {
     struct sl_job *job; /* its done() and ctx are replaced meanwhile */
     void (*done)(struct sl_job *job);
     void *ctx;
+    PGresult *result; /* of the row; NULL: none */
     struct sl_pg_row row;
     int err;
 };
@@ -46,6 +50,8 @@ struct sl_pg_plan {
     pthread_cond_t wake;
     STAILQ_HEAD(, query) queue; /* protected by lock, as is: */
     bool stopped;
+    uint64_t reported[REPORTS]; /* hashes of sentences */
+    unsigned report_count;
     struct worker workers[WORKERS];
 };
 
@@ -83,23 +89,21 @@ static int on_open(struct sl_pg_conn *link, struct sl_diag *diag)
     return err ? err : describe(worker, diag);
 }
 
-/* `id` NULL: a null id. */
+/* `id` NULL: a null id. The row lies in *ret_result, which the caller clears.
+ */
 static int ask(struct worker *worker, const char *id, const char *scope,
-               struct sl_pg_row *ret, struct sl_diag *diag)
+               struct sl_pg_row *ret, PGresult **ret_result,
+               struct sl_diag *diag)
 {
     struct sl_pg_conn *link = &worker->link;
     struct sl_pg_params params = {
         .count = worker->shape.params, .values = {id, scope},
              .binary = 1
     };
-    PGresult *result = NULL;
-    int err = sl_pg_conn_query(link, "plan", &params, true, false, &result);
+    int err = sl_pg_conn_query(link, "plan", &params, true, false, ret_result);
 
-    if (!err) {
-        err = sl_pg_row(result, &worker->shape, ret, diag);
-        PQclear(result);
-        return err;
-    }
+    if (!err)
+        return sl_pg_row(*ret_result, &worker->shape, ret, diag);
     *diag = link->diag;
     if (link->conn && sl_pg_now(link) - worker->opened > PREPARE_PERIOD)
         sl_pg_conn_drop(link);
@@ -119,7 +123,7 @@ static int answer(struct worker *worker, struct query *q, struct sl_diag *diag)
     text[id.len] = '\0';
     return ask(worker, text,
                sl_str_eq(q->job->scope, SL_STR("org")) ? "org" : "user",
-               &q->row, diag);
+               &q->row, &q->result, diag);
 }
 
 /* ---- back on the loop ---- */
@@ -130,20 +134,71 @@ static void finish(struct query *q)
 
     job->done = q->done;
     job->ctx = q->ctx;
+    PQclear(q->result);
     sl_alloc_free(q->plans->alloc, q, sizeof(*q));
     job->done(job);
 }
 
-/* Puts the plan of the row into the record of the registry. */
+/* Reports a sentence once. When too many were reported, reports none. */
+static void report_once(struct sl_pg_plan *plans, const struct sl_diag *why)
+{
+    static const struct sl_hash_key key; /* collisions do no harm */
+    uint64_t hash = sl_hash64(&key, sl_str_c(why->sentence));
+    struct sl_diag full;
+    unsigned at = 0;
+    bool is_new;
+
+    pthread_mutex_lock(&plans->lock);
+    while (at < plans->report_count && plans->reported[at] != hash)
+        at++;
+    is_new = at == plans->report_count && at < REPORTS;
+    if (is_new)
+        plans->reported[plans->report_count++] = hash;
+    pthread_mutex_unlock(&plans->lock);
+    if (!is_new || !plans->options.on_fault)
+        return;
+    sl_diag_error(&full, 0, "identity.subjects.query: %s", why->sentence);
+    plans->options.on_fault(plans->options.ctx, full.sentence);
+}
+
+/* Adds the overrides of the row. A wrong one is reported and changes nothing:
+ * the rate of the plan stays. */
+static int add_overrides(struct query *q, struct sl_arena *arena,
+                         struct sl_subject_draft *draft)
+{
+    const struct sl_pg_plan_options *options = &q->plans->options;
+    unsigned first = draft->rate_count;
+    struct sl_diag why = {0};
+    int err = 0;
+
+    if (q->row.overrides.len > 0)
+        err = sl_pg_overrides(q->row.overrides, arena, draft, &why);
+    if (err == SLUICE_ENOMEM)
+        return err;
+    if (err)
+        report_once(q->plans, &why);
+    for (unsigned i = first; i < draft->rate_count; i++)
+        if (options->fits &&
+            !options->fits(options->ctx, &draft->rates[i], &why))
+            report_once(q->plans, &why);
+    return 0;
+}
+
+/* Puts the plan and the overrides of the row into the record of the registry.
+ */
 static int merge(struct query *q)
 {
-    struct sl_subject_record *entry;
+    struct sl_subject_record *entry = NULL;
     struct sl_subject_draft draft;
+    struct sl_arena arena;
 
     sl_subject_draft_of(q->job->entries, &draft);
     draft.plan = (struct sl_str){q->row.plan, q->row.plan_len};
     draft.expires = q->row.expires;
-    entry = sl_subject_record_new(&draft, true, q->plans->alloc);
+    sl_arena_init(&arena, ARENA, q->plans->alloc);
+    if (!add_overrides(q, &arena, &draft))
+        entry = sl_subject_record_new(&draft, true, q->plans->alloc);
+    sl_arena_done(&arena);
     if (!entry)
         return SLUICE_ENOMEM;
     sl_subject_records_free(q->job->entries);
@@ -259,11 +314,13 @@ static int try_query(struct sl_pg_plan *plans, struct sl_diag *diag)
     struct sl_str scope = plans->options.scope;
     struct sl_pg_row row;
     struct sl_diag why = {0};
+    PGresult *result = NULL;
     bool has_two = strstr(plans->sql, "$2"); /* as far as it can be seen */
     int err = sl_pg_conn_ensure(&worker->link, &why);
 
     if (!err)
-        err = ask(worker, NULL, "user", &row, &why);
+        err = ask(worker, NULL, "user", &row, &result, &why);
+    PQclear(result);
     if (err && !worker->was_there && !plans->options.may_be_away)
         return sl_diag_error(diag, SLUICE_ESTORE, "%s", why.sentence);
     if (!err)

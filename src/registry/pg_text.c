@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "registry/pg.h"
+#include "wire/json.h"
 #include "wire/pb.h"
 
 #define SINCE_2000 (INT64_C(946684800) * SL_S) /* epoch of PostgreSQL */
@@ -77,10 +78,25 @@ static int read_expires(const PGresult *described, int column,
                          "expires::timestamptz AS expires");
 }
 
+static int read_overrides(const PGresult *described, int column,
+                          struct sl_pg_plan_shape *shape, struct sl_diag *diag)
+{
+    unsigned type = PQftype(described, column);
+
+    shape->overrides = column;
+    shape->overrides_type = type;
+    if (is_text(type) || type == SL_PG_JSON || type == SL_PG_JSONB)
+        return 0;
+    return sl_diag_error(diag, SLUICE_ECONF,
+                         "the column overrides is not json; write "
+                         "json_build_object('LIMIT', rate) AS overrides");
+}
+
 int sl_pg_plan_shape(const PGresult *described, struct sl_pg_plan_shape *ret,
                      struct sl_diag *diag)
 {
-    struct sl_pg_plan_shape shape = {.plan = -1, .expires = -1};
+    struct sl_pg_plan_shape shape = {
+        .plan = -1, .expires = -1, .overrides = -1};
     int err = read_params(described, &shape, diag);
 
     for (int i = 0; i < PQnfields(described) && !err; i++) {
@@ -90,11 +106,13 @@ int sl_pg_plan_shape(const PGresult *described, struct sl_pg_plan_shape *ret,
             err = read_plan(described, i, &shape, diag);
         else if (strcmp(name, "expires") == 0 && shape.expires < 0)
             err = read_expires(described, i, &shape, diag);
+        else if (strcmp(name, "overrides") == 0 && shape.overrides < 0)
+            err = read_overrides(described, i, &shape, diag);
         else
             err = sl_diag_error(
                 diag, SLUICE_ECONF,
-                "unexpected column \"%.48s\"; the query must return plan and "
-                "expires, once each: remove it, or write AS plan",
+                "unexpected column \"%.48s\"; the query may return plan, "
+                "expires and overrides, once each: remove it, or write AS plan",
                 name);
     }
     if (!err && shape.plan < 0)
@@ -235,8 +253,107 @@ int sl_pg_row(const PGresult *result, const struct sl_pg_plan_shape *shape,
                       &row.expires))
         return sl_diag_error(diag, SLUICE_ESTORE,
                              "identity.subjects.query: expires is not a time");
+    if (shape->overrides >= 0)
+        row.overrides = value(result, shape->overrides); /* null is empty */
+    if (shape->overrides_type == SL_PG_JSONB) /* a version, and the text */
+        row.overrides = sl_str_from(row.overrides, row.overrides.len > 0);
     *ret = row;
     return 0;
+}
+
+/* ---- overrides ---- */
+
+#define DIGITS  24
+#define IGNORED "; all overrides of this row are ignored"
+
+/* Reads a rate. "": null. Returns false for other values. */
+static bool read_rate(struct sl_json_reader *json, struct sl_str *ret)
+{
+    char *digits = NULL;
+    uint64_t number;
+
+    switch (sl_json_peek(json)) {
+    case SL_JSON_NULL:
+        *ret = (struct sl_str){"", 0};
+        return sl_json_null(json);
+    case SL_JSON_STRING:
+        return sl_json_text(json, ret) && ret->len > 0 &&
+               ret->len <= SL_SUBJECT_RECORD_RATE;
+    case SL_JSON_NUMBER:
+        if (sl_json_whole(json, &number))
+            digits = sl_arena_take(json->arena, DIGITS);
+        json->no_memory = !digits && !json->why;
+        if (digits)
+            *ret = (struct sl_str){
+                digits, (size_t)snprintf(digits, DIGITS, "%" PRIu64, number)};
+        return digits;
+    default:
+        return false;
+    }
+}
+
+/* Reads the override of one limit. `first`: the first of the row. */
+static int add_override(struct sl_json_reader *json, struct sl_str limit,
+                        unsigned first, struct sl_subject_draft *draft,
+                        struct sl_diag *diag)
+{
+    struct sl_str rate = {"", 0};
+    struct sl_str shown = {limit.at, limit.len < 48 ? limit.len : 48};
+
+    for (unsigned i = first; i < draft->rate_count; i++)
+        if (sl_str_eq(draft->rates[i].limit, limit))
+            return sl_diag_error(diag, SLUICE_ESTORE,
+                                 "overrides has \"%.*s\" twice" IGNORED,
+                                 SL_STR_ARG(shown));
+    if (!read_rate(json, &rate))
+        return sl_diag_error(diag, SLUICE_ESTORE,
+                             "the override of \"%.*s\" is not a rate like "
+                             "\"100/min\"" IGNORED,
+                             SL_STR_ARG(shown));
+    if (rate.len == 0 || limit.len > SL_SUBJECT_RECORD_NAME)
+        return 0; /* a policy has no such name */
+    if (draft->rate_count == SL_SUBJECT_RECORD_RATES)
+        return sl_diag_error(
+            diag, SLUICE_ESTORE,
+            "a subject can have at most %d overrides, with those of the "
+            "registry" IGNORED,
+            SL_SUBJECT_RECORD_RATES);
+    draft->rates[draft->rate_count++] =
+        (struct sl_subject_override){.limit = limit,
+                                     .rate = rate,
+                                     .until = SL_NS_NONE,
+                                     .by = SL_STR("query")};
+    return 0;
+}
+
+int sl_pg_overrides(struct sl_str json, struct sl_arena *arena,
+                    struct sl_subject_draft *draft, struct sl_diag *diag)
+{
+    unsigned first = draft->rate_count;
+    struct sl_json_reader reader;
+    struct sl_str limit;
+    int err = 0;
+
+    if (json.len > SL_PG_OVERRIDES)
+        return sl_diag_error(diag, SLUICE_ESTORE,
+                             "overrides has %zu bytes, the maximum is "
+                             "%d" IGNORED,
+                             json.len, SL_PG_OVERRIDES);
+    sl_json_begin(&reader, json, arena);
+    if (!sl_json_enter(&reader, '{'))
+        err = sl_diag_error(diag, SLUICE_ESTORE,
+                            "overrides is not an object like "
+                            "{\"LIMIT\": \"100/min\"}");
+    while (!err && sl_json_member(&reader, &limit))
+        err = add_override(&reader, limit, first, draft, diag);
+    if (!err && !sl_json_end(&reader))
+        err =
+            sl_diag_error(diag, SLUICE_ESTORE, "overrides is not JSON" IGNORED);
+    if (reader.no_memory)
+        err = sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
+    if (err)
+        draft->rate_count = first;
+    return err;
 }
 
 /* ---- escaping. */

@@ -153,11 +153,13 @@ void sl_subject_draft_of(const struct sl_subject_record *entry,
                                      .revision = entry->revision,
                                      .role_count = s->role_count,
                                      .alias_count = entry->alias_count,
-                                     .rate_count = s->rate_count};
+                                     .rate_count = s->rate_count,
+                                     .credit_count = s->credit_count};
     copy_all(ret->roles, s->roles, s->role_count, sizeof(*s->roles));
     copy_all(ret->aliases, entry->aliases, entry->alias_count,
              sizeof(*entry->aliases));
     copy_all(ret->rates, s->rates, s->rate_count, sizeof(*s->rates));
+    copy_all(ret->credits, s->credits, s->credit_count, sizeof(*s->credits));
 }
 
 /* ---- changing ---- */

@@ -73,6 +73,31 @@ static int restore_switches(struct sl_daemon *daemon)
     return err;
 }
 
+/* Can the limit have the rate? */
+static bool fits(void *ctx, const struct sl_subject_override *override,
+                 struct sl_diag *diag)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    int index = sl_policy_rule(active->policy, override->limit);
+    struct sl_plan_limit limit;
+    struct sl_diag why = {0};
+    int err = 0;
+
+    if (index < 0)
+        err = sl_diag_error(diag, SLUICE_ECONF,
+                            "the policy has no limit \"%.*s\"; its override "
+                            "is ignored",
+                            SL_STR_ARG(override->limit));
+    else if (sl_rule_rate(&active->policy->rules[index], override->rate, &limit,
+                          &why))
+        err = sl_diag_error(diag, SLUICE_ECONF,
+                            "the override of \"%.*s\" is ignored: %s",
+                            SL_STR_ARG(override->limit), why.sentence);
+    sl_active_policy_release(active);
+    return !err;
+}
+
 static int open_plans(struct sl_daemon *daemon, bool is_away)
 {
     static const char *const scopes[] = {"", "user", "org"};
@@ -83,6 +108,8 @@ static int open_plans(struct sl_daemon *daemon, bool is_away)
                                          .scope =
                                              sl_str_c(scopes[query->scope]),
                                          .on_fault = on_fault,
+                                         .fits = fits,
+                                         .ctx = daemon,
                                          .may_be_away = is_away};
     int err = 0;
 

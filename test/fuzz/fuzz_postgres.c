@@ -8,7 +8,7 @@
  * A number is an id in the one spelling that it is printed in. (4) An instant
  * is none, or never before 1970. (5) A row has a plan within its bounds, or is
  * refused with a sentence. (6) A message names a feature in itself, or raises a
- * stamp, or all.
+ * stamp, or all. (7) Overrides are within their bounds, or there are none.
  */
 #include "fuzz.h"
 
@@ -84,24 +84,47 @@ static void read_instant(struct sl_str bytes)
 
 /* ---- rows ---- */
 
-/* Lengths and values of two columns, of a row or more. */
+static void read_overrides(struct sl_str json)
+{
+    struct sl_subject_draft draft = {.rate_count = 1};
+    struct sl_diag diag = {.sentence = ""};
+    struct sl_arena arena;
+    int err;
+
+    sl_arena_init(&arena, 8 * SL_PG_OVERRIDES, &sl_alloc_libc);
+    err = sl_pg_overrides(json, &arena, &draft, &diag);
+    MUST(err != SLUICE_ENOMEM && (err != 0) == (diag.sentence[0] != '\0'));
+    MUST(draft.rate_count <= (err ? 1 : SL_SUBJECT_RECORD_RATES)); /* (7) */
+    for (unsigned i = 1; i < draft.rate_count; i++) {
+        MUST(draft.rates[i].limit.len <= SL_SUBJECT_RECORD_NAME);
+        MUST(draft.rates[i].rate.len > 0 &&
+             draft.rates[i].rate.len <= SL_SUBJECT_RECORD_RATE);
+    }
+    sl_arena_done(&arena);
+}
+
+/* Lengths and values of three columns, of a row or more. */
 static void read_row(struct sl_str bytes)
 {
-    static char plan_name[] = "plan", expires_name[] = "expires";
-    PGresAttDesc columns[2] = {
-        {.name = plan_name,    .format = 1},
-        {.name = expires_name, .format = 1}
+    static char plan_name[] = "plan", expires_name[] = "expires",
+                overrides_name[] = "overrides";
+    PGresAttDesc columns[3] = {
+        {.name = plan_name,      .format = 1},
+        {.name = expires_name,   .format = 1},
+        {.name = overrides_name, .format = 1}
     };
     PGresult *result = PQmakeEmptyPGresult(NULL, PGRES_TUPLES_OK);
     struct sl_pg_plan_shape shape = {.plan = 0,
                                      .expires = 1,
+                                     .overrides = 2,
+                                     .overrides_type = SL_PG_JSONB,
                                      .plan_type = SL_PG_CHAR,
                                      .expires_type = SL_PG_TIMESTAMPTZ};
     struct sl_diag diag = {.sentence = ""};
     struct sl_pg_row row;
 
-    MUST(result && PQsetResultAttrs(result, 2, columns));
-    for (int i = 0; bytes.len > 0 && i < 4; i++) {
+    MUST(result && PQsetResultAttrs(result, 3, columns));
+    for (int i = 0; bytes.len > 0 && i < 6; i++) {
         int len = (unsigned char)bytes.at[0];
 
         bytes = sl_str_from(bytes, 1);
@@ -109,7 +132,7 @@ static void read_row(struct sl_str bytes)
             len = -1; /* null */
         else if ((size_t)len > bytes.len)
             len = (int)bytes.len;
-        MUST(PQsetvalue(result, i / 2, i % 2, len < 0 ? NULL : (char *)bytes.at,
+        MUST(PQsetvalue(result, i / 3, i % 3, len < 0 ? NULL : (char *)bytes.at,
                         len));
         bytes = sl_str_from(bytes, len > 0 ? (size_t)len : 0);
     }
@@ -119,6 +142,7 @@ static void read_row(struct sl_str bytes)
         MUST(row.plan_len <= sizeof(row.plan));
         MUST(row.expires >= 0 || row.expires == SL_NS_NONE);
         MUST(row.known == (PQntuples(result) == 1));
+        read_overrides(row.overrides);
     }
     PQclear(result);
 }
@@ -184,7 +208,8 @@ static void read_message(struct sl_str message)
 void fuzz_postgres(struct sl_str rest, unsigned choice)
 {
     static void (*const readers[])(struct sl_str) = {
-        read_text, read_id, read_instant, read_row, read_message};
+        read_text, read_id,      read_instant,
+        read_row,  read_message, read_overrides};
 
     readers[choice % SL_LEN(readers)](rest);
 }

@@ -24,6 +24,9 @@ limits:
     per: user
     rate: { free: 1000/min, pro: 2000/min, team: 3000/min }
     on_store_failure: deny
+  words: { kind: quota, per: user, rate: 3/day }
+routes:
+  - { job: write, limits: [words] }
 default: [api]
 EOT
 }
@@ -119,6 +122,54 @@ check 'and it is found again' until_ altered
 stop
 check 'it ends as asked' is 0
 
+# ---- overrides ----
+
+sql "CREATE TABLE deals (id text, plan text, expires date, api text);
+     INSERT INTO deals VALUES ('amy', 'pro', NULL, '77/min burst 80'),
+         ('bob', 'pro', '1970-01-01', '78/min'), ('nil', 'pro', NULL, NULL),
+         ('open', 'pro', NULL, 'unlimited'), ('num', 'pro', NULL, '79'),
+         ('day', 'pro', NULL, '80/day'), ('void', 'pro', NULL, ''),
+         ('odd', 'pro', NULL, '\"81/min\"]')"
+asking "SELECT plan, expires, json_build_object('api', api) AS overrides FROM deals WHERE id = \$1"
+at_1970
+# has_limit NUMBER ID
+has_limit() {
+    ask /v1/check -d "{\"path\":\"/x\",\"user\":\"$2\"}"
+    has "$out" "\"limit\":$1,"
+}
+check 'a limit from a table' has_limit 77 amy
+check 'that is called an override' has "$out" '"override":"user"'
+ask /v1/explain -d '{"path":"/x","user":"amy"}'
+check 'of the query' has "$out" 'override of user by query'
+check 'an expired plan keeps it' has_limit 78 bob
+check 'null is none' has_limit 2000 nil
+check 'unlimited only as written' has_plan pro '"user":"open"'
+check 'then without numbers' has "$out" '"limit":null'
+check 'a number without a period leaves the plan' has_limit 2000 num
+check 'so does another period' has_limit 2000 day
+check 'and an empty text' has_limit 2000 void
+check 'a wrong one is in the log' said 'the override of \"api\" is ignored'
+# once SENTENCE: is it in the log once?
+once() {
+    [[ $(grep -c "$1" "$log") = 1 ]]
+}
+clock 1970-01-01T00:00:10Z
+check 'asked again' has_limit 2000 void
+check 'but said once' once 'is not a rate like'
+tell /v1/subjects/user/amy -X PATCH -d '{"overrides":{"api":"7/min"},"until":"1h"}'
+check 'an override of the registry goes first' has_limit 7 amy
+clock 1970-01-01T02:00:00Z
+check 'until it ends' has_limit 77 amy
+tell /v1/credits/user/amy -d '{"limit":"words","amount":2}'
+ask /v1/check -d '{"job":"write","user":"amy","cost":5}'
+check 'credits of the registry count beside the query' has "$out" '"allowed":true'
+stop
+asking "SELECT plan, api AS overrides FROM deals WHERE id = \$1"
+at_1970
+check 'text that is no JSON leaves the plan' has_limit 2000 odd
+check 'and is said' said 'overrides is not an object like'
+stop
+
 # ---- other ids ----
 
 sql "CREATE TABLE numbers (id integer, plan char(8), expires date);
@@ -204,6 +255,8 @@ refuses 'a plan that is no text' 'the column plan is not text' \
     'SELECT id AS plan FROM numbers WHERE id = $1'
 refuses 'an end that is no time' 'the column expires is not a time' \
     'SELECT plan, id AS expires FROM numbers WHERE id = $1'
+refuses 'overrides that are no json' 'the column overrides is not json' \
+    'SELECT plan, id AS overrides FROM numbers WHERE id = $1'
 refuses 'an id of another type' 'write id::text = $1' \
     'SELECT plan FROM numbers WHERE expires = $1'
 refuses 'too many parameters' 'the query has 3 parameters' \

@@ -11,7 +11,7 @@
 
 #define QUERY                                                                  \
     "SELECT CASE WHEN $1 = 'slow' THEN pg_sleep(60)::text ELSE 'pro' END"      \
-    " AS plan WHERE $1 <> 'eve'"
+    " AS plan, '{\"exports\": 7}'::jsonb AS overrides WHERE $1 <> 'eve'"
 #define MANY 9 /* more than there are threads */
 
 static struct fail fail;
@@ -113,7 +113,7 @@ static void test_memory(const char *url)
         plan = plan_of(plans, "ann", &err);
         CHECK(plan || err == SLUICE_ENOMEM);
     } while (!plan && nth < 9);
-    CHECK_EQ(nth, 3);
+    CHECK_EQ(nth, 4);
     CHECK_STR(plan, "pro");
     fail.nth = 0;
     CHECK_STR(plan_of(plans, "eve", &err), "?");

@@ -117,4 +117,95 @@ TEST(instants)
     CHECK_EQ(instant(SL_PG_INT8, 0, 8), -2);
 }
 
+static const struct {
+    const char *json;
+    const char *rates; /* "limit=rate ..."; NULL: all are ignored */
+} override_rows[] = {
+    {"{}",                                      ""                  },
+    {" {\"api\": \"9/min burst 12\"} ",         "api=9/min burst 12"},
+    {"{\"a\":\"1/s\",\"b\":\"unlimited\"}",     "a=1/s b=unlimited" },
+    {"{\"a\":null,\"b\":\"2/s\"}",              "b=2/s"             },
+    {"{\"exports\":12}",                        "exports=12"        },
+    {"{\"\\u0061\":\"1\\/s\"}",                 "a=1/s"             },
+    {"",                                        NULL                },
+    {"null",                                    NULL                },
+    {"7",                                       NULL                },
+    {"[\"api\"]",                               NULL                },
+    {"{\"a\":\"1/s\"",                          NULL                },
+    {"{\"a\":\"1/s\"}}",                        NULL                },
+    {"{\"a\":\"\"}",                            NULL                },
+    {"{\"a\":true}",                            NULL                },
+    {"{\"a\":-1}",                              NULL                },
+    {"{\"a\":1.5}",                             NULL                },
+    {"{\"a\":1e9}",                             NULL                },
+    {"{\"a\":[\"1/s\"]}",                       NULL                },
+    {"{\"a\":{\"rate\":\"1/s\"}}",              NULL                },
+    {"{\"a\":\"1/s\",\"a\":\"2/s\"}",           NULL                },
+    {"{\"b\":\"1/s\",\"a\":99999999999999999}", NULL                },
+};
+
+TEST(overrides)
+{
+    CASE("overrides of a row come after those of the registry, all or none");
+    for (size_t i = 0; i < SL_LEN(override_rows); i++) {
+        struct sl_subject_draft draft = {.rate_count = 1};
+        struct sl_diag diag = {0};
+        struct sl_arena arena;
+        char text[256] = "";
+        size_t len = 0;
+        int err;
+
+        printf("# %s\n", override_rows[i].json);
+        draft.rates[0].limit = SL_STR("a");
+        sl_arena_init(&arena, 1 << 16, &sl_alloc_libc);
+        err = sl_pg_overrides(sl_str_c(override_rows[i].json), &arena, &draft,
+                              &diag);
+        CHECK_EQ(err, override_rows[i].rates ? 0 : SLUICE_ESTORE);
+        CHECK_EQ(err != 0, diag.sentence[0] != '\0');
+        for (unsigned k = 1; k < draft.rate_count; k++) {
+            CHECK_EQ(draft.rates[k].until, SL_NS_NONE);
+            len += (size_t)snprintf(text + len, sizeof(text) - len,
+                                    "%s%.*s=%.*s", k > 1 ? " " : "",
+                                    SL_STR_ARG(draft.rates[k].limit),
+                                    SL_STR_ARG(draft.rates[k].rate));
+        }
+        CHECK_STR(text, err ? "" : override_rows[i].rates);
+        sl_arena_done(&arena);
+    }
+}
+
+TEST(many_overrides)
+{
+    static char json[2 * SL_PG_OVERRIDES];
+    struct sl_arena arena;
+    struct sl_diag diag = {0};
+
+    CASE("as many as a subject can have");
+    sl_arena_init(&arena, 1 << 16, &sl_alloc_libc);
+    for (unsigned count = SL_SUBJECT_RECORD_RATES - 1;
+         count <= SL_SUBJECT_RECORD_RATES; count++) {
+        struct sl_subject_draft draft = {.rate_count = 1};
+        size_t len = 1;
+
+        json[0] = '{';
+        for (unsigned i = 0; i < count; i++)
+            len += (size_t)snprintf(json + len, sizeof(json) - len,
+                                    "%s\"l%u\":\"1/s\"", i ? "," : "", i);
+        json[len++] = '}';
+        CHECK_EQ(
+            sl_pg_overrides((struct sl_str){json, len}, &arena, &draft, &diag),
+            count < SL_SUBJECT_RECORD_RATES ? 0 : SLUICE_ESTORE);
+        CHECK_EQ(draft.rate_count,
+                 count < SL_SUBJECT_RECORD_RATES ? count + 1 : 1);
+    }
+    memset(json, ' ', sizeof(json));
+    json[0] = '{';
+    json[SL_PG_OVERRIDES] = '}';
+    CHECK_EQ(sl_pg_overrides((struct sl_str){json, SL_PG_OVERRIDES + 1}, &arena,
+                             &(struct sl_subject_draft){.rate_count = 0},
+                             &diag),
+             SLUICE_ESTORE);
+    sl_arena_done(&arena);
+}
+
 CHECK_MAIN()
