@@ -4,7 +4,9 @@
 #   requirements.sh ROOT
 #
 # ROOT/test/data/requirements.txt has every id, one per line.
-# ROOT/docs/requirements.md answers each in one row of its tables.
+# ROOT/docs/requirements.md answers each in one row of its tables. Tables with
+# what was seen are written and compared by test/requirements; the others cite
+# files.
 set -euo pipefail
 
 cd "$1"
@@ -32,7 +34,7 @@ verdict() {
 # Print the rows as ID <tab> ANSWER, one line per answer. Answers are separated
 # by commas; a remark in brackets belongs to the answer before it.
 answers() {
-    awk -F' *[|] *' '{
+    awk -F' *[|] *' 'NF == 5 {
         answer = $4
         gsub(/ \([^)]*\)/, "", answer)
         count = split(answer, one, /, /)
