@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/timestamp.h"
 #include "registry/registry_int.h"
-#include "registry/usage_journal.h"
 #include "wire/json.h"
 
 /* ---- versions ---- */
@@ -523,7 +522,7 @@ static int remove_one(struct sl_registry *r, struct sl_job *job,
 }
 
 /* Begins new periods if the calendar is another. */
-static int turn(struct sl_database *db, const struct sl_subject_draft *old,
+static int turn(struct sl_registry *r, const struct sl_subject_draft *old,
                 struct sl_subject_draft *new, sl_ns now)
 {
     int64_t one;
@@ -531,9 +530,12 @@ static int turn(struct sl_database *db, const struct sl_subject_draft *old,
 
     if (sl_subject_calendar_same(&old->calendar, &new->calendar))
         return 0;
-    found = sl_query_one(db, SL_QUERY_USES, "tt n", new->scope, new->id, &one);
+    found =
+        sl_query_one(&r->db, SL_QUERY_USES, "tt n", new->scope, new->id, &one);
     if (found >= 0)
-        sl_subject_draft_turn(old, new, found == 1, now);
+        sl_subject_draft_turn(
+            old, new, found == 1 || sl_usage_replay_has(r, new->scope, new->id),
+            now);
     return found < 0 ? found : 0;
 }
 
@@ -550,7 +552,7 @@ static int replace_one(struct sl_registry *r, struct sl_job *job,
         job->same++;
         return answer_one(r, job, old);
     }
-    err = turn(&r->db, old, &new, job->now);
+    err = turn(r, old, &new, job->now);
     if (!err)
         err = check_names(r, job, old, &new);
     if (err || job->result != SL_JOB_DONE)
@@ -616,6 +618,7 @@ static int forget(struct sl_registry *r)
     int err;
 
     memset(r->dirty, 0xff, sizeof(r->dirty));
+    sl_usage_replay_forget(r);
     notify(r, "*", SL_STR(""), SL_STR(""));
     err =
         r->db.driver->script(&r->db, "DELETE FROM subjects; DELETE FROM roles;"
@@ -735,11 +738,28 @@ static int set_switch(struct sl_registry *r, const struct sl_job *job)
                               job->on, job->by, job->now);
 }
 
+/* An erasure and an export concern all subjects: not before the usage of an
+ * earlier process is recorded. */
+static bool must_wait(const struct sl_registry *r, struct sl_job *job)
+{
+    if (!r->replay || (job->kind != SL_JOB_ERASE &&
+                       (job->kind != SL_JOB_EXPORT || job->export->number > 0)))
+        return false;
+    job->err = sl_diag_error(
+        &job->diag, SLUICE_ESTORE,
+        "usage that an earlier run of this daemon has left in its journal is "
+        "still being recorded; try again later "
+        "(sluice_usage_journal_pending_units)");
+    return true;
+}
+
 static int write_kind(struct sl_registry *r, struct sl_job *job)
 {
     struct sl_database *db = &r->db;
     int err;
 
+    if (must_wait(r, job))
+        return 0;
     switch (job->kind) {
     case SL_JOB_USAGE_READ:
         err = sl_usage_db_read(db, job->scope, job->id, job->since,
@@ -771,7 +791,7 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
     case SL_JOB_GRANT:
         return grant(r, job);
     case SL_JOB_USAGE:
-        return record(r, job);
+        return job->is_replay ? sl_usage_replay_run(r, job) : record(r, job);
     case SL_JOB_SWITCH:
         return set_switch(r, job);
     case SL_JOB_CLEAR:
@@ -792,9 +812,11 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
 static int write(struct sl_registry *r, struct sl_job *job)
 {
     uint64_t number;
-    int err = write_kind(r, job);
+    int err = sl_usage_replay_before(r, job);
 
-    if (err || !job->audit || job->kind == SL_JOB_WRITE ||
+    if (!err)
+        err = write_kind(r, job);
+    if (err || job->err || !job->audit || job->kind == SL_JOB_WRITE ||
         job->kind == SL_JOB_USAGE || job->result != SL_JOB_DONE)
         return err;
     return sl_audit_put(&r->db, job->audit, job->now, &number);
@@ -818,6 +840,7 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
     struct sl_diag why = r->db.diag;
 
     r->db.driver->rollback(&r->db);
+    sl_usage_replay_undo(r, 0);
     for (struct sl_job *job = first; job; job = job->next) {
         job->is_blocked = false;
         if (job->already_done)
@@ -903,6 +926,7 @@ static int write_careful(struct sl_registry *r, struct sl_job *job,
     uint64_t own[SL_SHARE_SLOTS / 64] = {0};
     bool single = sl_job_slot(job, own);
     uint64_t overshoot = r->db.overshoot;
+    unsigned mark = sl_usage_replay_mark(r);
     int err;
 
     for (size_t i = 0; single && i < SL_LEN(own); i++)
@@ -922,6 +946,7 @@ static int write_careful(struct sl_registry *r, struct sl_job *job,
     block(job);
     clear_output(job);
     r->db.overshoot = overshoot;
+    sl_usage_replay_undo(r, mark);
     for (size_t i = 0; single && i < SL_LEN(own); i++)
         locked[i] |= own[i];
     r->db.driver->recover(&r->db);
@@ -947,6 +972,7 @@ static int write_group(struct sl_registry *r, struct sl_job *first,
 static int write_others(struct sl_registry *r, struct sl_job *first)
 {
     r->db.driver->rollback(&r->db);
+    sl_usage_replay_undo(r, 0);
     r->db.is_locked = false;
     r->db.overshoot = 0;
     for (struct sl_job *job = first; job; job = job->next)
@@ -1003,6 +1029,10 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first,
 
     if (!err)
         err = sl_sharing_check_commit(r, first);
+    for (struct sl_job *job = first; job; job = job->next)
+        job->is_pending =
+            (job->kind == SL_JOB_USAGE_READ || job->kind == SL_JOB_CREDITS) &&
+            sl_usage_replay_has(r, job->scope, job->id);
     r->db.is_locked = false;
     if (!err)
         err = write_group(r, first, careful && first->next);
@@ -1011,6 +1041,7 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first,
     if (err) {
         fail_all(r, first, err);
     } else {
+        sl_usage_replay_commit(r);
         count_writes(r, first);
         count_expired(r, first);
         scrub(r, first);
@@ -1020,86 +1051,4 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first,
     if (sl_job_run_look(r))
         atomic_store_explicit(&r->has_subjects, true, memory_order_release);
     raise_stamps(r);
-}
-
-/* ---- the journal of an earlier process ---- */
-
-#define TEXTS_MOST ((size_t)4 << 20)
-
-/* For a segment with a locked subject; each waits for some milliseconds. */
-#define TRIES 200
-
-/* How long the sequences of a journal that is not used are kept. */
-#define JOURNAL_KEPT (400 * SL_DAY)
-
-struct replay {
-    struct sl_job job;
-    struct sl_arena texts;
-    struct sl_usage_entry lines[SL_JOURNAL_LINES];
-};
-
-static int replay_segment(struct sl_registry *r, struct replay *p,
-                          const struct sl_usage_segment *segment,
-                          struct sl_str journal)
-{
-    const struct sl_usage_line *line = NULL;
-    struct sl_job *job = &p->job;
-
-    sl_arena_reset(&p->texts);
-    memset(job, 0, sizeof(*job));
-    job->kind = SL_JOB_USAGE;
-    job->usage = p->lines;
-    job->journal = journal;
-    job->stream = segment->stream;
-    job->sequence = segment->sequence;
-    while ((line = sl_usage_segment_next(segment, line))) {
-        sl_usage_line_read(line, &p->lines[job->change_count]);
-        p->lines[job->change_count++].names_in = &p->texts;
-    }
-    for (unsigned i = 0; i < TRIES && (i == 0 || job->is_blocked); i++)
-        sl_job_run_writes(r, job, false);
-    if (job->is_blocked)
-        sl_job_give_up(r, job);
-    if (job->err)
-        r->db.diag = job->diag;
-    for (unsigned i = 0; i < job->change_count && !job->err; i++)
-        if (r->options.on_threshold &&
-            p->lines[i].threshold > p->lines[i].threshold_before)
-            r->options.on_threshold(r->ctx, &p->lines[i]);
-    return job->err;
-}
-
-/* The sequences of earlier openings are not needed once no segment has one: the
- * file must say so on disk first. */
-static int trim_sequences(struct sl_registry *r,
-                          struct sl_usage_journal *journal)
-{
-    uint64_t first = sl_usage_journal_streams(journal);
-    sl_ns now = sl_clock_wall();
-
-    if (!sl_usage_journal_is_file(journal) || sl_usage_journal_flush(journal))
-        return 0; /* at the next start */
-    return sl_query_run(&r->db, SL_QUERY_TRIM_JOURNAL, "tccn",
-                        sl_usage_journal_node(journal), first,
-                        first + SL_JOURNAL_STREAMS,
-                        now > JOURNAL_KEPT ? now - JOURNAL_KEPT : (sl_ns)0);
-}
-
-int sl_job_run_journal(struct sl_registry *r, struct sl_usage_journal *journal)
-{
-    struct replay *p = sl_alloc_new(r->alloc, sizeof(*p));
-    struct sl_usage_segment *segment;
-    int err = 0;
-
-    if (!p)
-        return sl_diag_error(&r->db.diag, SLUICE_ENOMEM, "out of memory");
-    sl_arena_init(&p->texts, TEXTS_MOST, r->alloc);
-    while (!err && (segment = sl_usage_journal_recovered(journal))) {
-        err = replay_segment(r, p, segment, sl_usage_journal_node(journal));
-        if (!err)
-            sl_usage_journal_drop_recovered(journal);
-    }
-    sl_arena_done(&p->texts);
-    sl_alloc_free(r->alloc, p, sizeof(*p));
-    return err ? err : trim_sequences(r, journal);
 }

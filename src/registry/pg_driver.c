@@ -718,6 +718,7 @@ static const char *const steps[] = {
     TABLES_OF_AUDIT,
     TABLES_OF_ENDS,
     COLUMNS_OF_ANCHORS,
+    TABLES_OF_SEGMENTS,
 };
 
 #define LATEST ((int)SL_LEN(steps))

@@ -10,6 +10,9 @@
  * before all writes, unless one of the writes clears usage. Calls to the memory
  * of repeats have transactions of their own, which lock no subject.
  *
+ * When nothing else waits, a portion of the journal of an earlier process is
+ * recorded (usage_replay.c).
+ *
  * A job that needs a lock of another session is put in a list of its own, with
  * later jobs of the same slot, and is tried every RETRY_PERIOD. The thread
  * waits for a lock for some milliseconds only.
@@ -138,10 +141,11 @@ static void answer_again(struct sl_registry *r)
 static void wait_locked(struct sl_registry *r)
 {
     bool soon = r->undelivered || r->blocked.first;
+    bool timed = soon || r->is_away || r->replay;
     sl_ns end = sl_clock_wall() + (soon ? REPOST_PERIOD : CONTACT_PERIOD);
     struct timespec until = {end / SL_S, end % SL_S};
 
-    if (r->undelivered || r->is_away || r->blocked.first)
+    if (timed)
         pthread_cond_timedwait(&r->more, &r->lock, &until);
     else
         pthread_cond_wait(&r->more, &r->lock);
@@ -155,7 +159,7 @@ static struct sl_job *take_jobs(struct sl_registry *r, bool may_wait)
     pthread_mutex_lock(&r->lock);
     while (may_wait && !r->first && (!r->stop || r->blocked.first)) {
         wait_locked(r);
-        if (r->undelivered || r->is_away || r->blocked.first)
+        if (r->undelivered || r->is_away || r->blocked.first || r->replay)
             break;
     }
     jobs = r->first;
@@ -333,6 +337,7 @@ static void *serve(void *ctx)
 {
     struct sl_registry *r = ctx;
     struct rows rows = {.resets = 0};
+    struct sl_job *jobs;
 
     rows.repeats.end = &rows.repeats.first;
     rows.claims.end = &rows.claims.first;
@@ -342,7 +347,8 @@ static void *serve(void *ctx)
         bool idle =
             !rows.repeats.first && !rows.claims.first && !rows.writes.first;
 
-        sort_out(r, take_jobs(r, idle), &rows);
+        jobs = take_jobs(r, idle && !sl_usage_replay_is_due(r));
+        sort_out(r, jobs, &rows);
         if (r->is_away)
             (void)!sl_registry_contact(r);
         carry_group(r, &rows, &rows.repeats, false);
@@ -350,6 +356,9 @@ static void *serve(void *ctx)
         carry_group(r, &rows, &rows.writes, false);
         retry_blocked(r, &rows);
         answer_again(r);
+        if (!rows.claims.first && !rows.writes.first &&
+            sl_usage_replay_is_due(r))
+            sl_usage_replay_some(r, jobs != NULL);
     }
     return NULL;
 }
@@ -393,6 +402,7 @@ static int read_switches(struct sl_registry *r)
 static int read_state(struct sl_registry *r)
 {
     const struct sl_registry_options *options = &r->options;
+    struct sl_usage_pending pending;
     int err = read_switches(r);
 
     if (!err)
@@ -401,13 +411,14 @@ static int read_state(struct sl_registry *r)
      * or is known to be used. Leases are compared with the table before usage
      * is charged to it. */
     if (!err && options->journal)
-        err = sl_job_run_journal(r, options->journal);
+        err = sl_usage_replay_begin(r);
     if (!err && options->on_lease)
         err = sl_usage_db_resume(&r->db, options->node, options->now,
                                  options->on_lease, options->ctx, r->alloc);
     if (!err && options->on_usage)
-        err = sl_usage_db_each(&r->db, options->since, options->on_usage,
-                               options->ctx);
+        err = sl_usage_db_each(&r->db, options->since,
+                               sl_usage_replay_pending(r, &pending),
+                               options->on_usage, options->ctx);
     sl_registry_count_overshoot(r, !err);
     return err;
 }
@@ -504,6 +515,7 @@ void sl_registry_close(struct sl_registry *r)
     if (!r)
         return;
     sl_registry_stop(r);
+    sl_usage_replay_close(r);
     sl_database_close(&r->db);
     sl_arena_done(&r->names);
     pthread_cond_destroy(&r->more);

@@ -329,6 +329,8 @@ struct sl_job {
      * is: if that transaction was committed, the job is not run twice. */
     uint64_t uncertain_txn;
     bool already_done;
+    bool is_replay;      /* a portion of usage_replay.c */
+    bool is_pending;     /* lines of its subject are recorded before it */
     bool is_blocked;     /* another session has locked its subject */
     sl_ns blocked_since; /* monotonic; 0: not */
     unsigned blocked_at; /* USAGE: the entry that was blocked, or the next */
@@ -351,10 +353,13 @@ struct sl_registry_options {
      * NULL. */
     sl_usage_db_f *on_usage;
     sl_ns since, now;
-    /* What an earlier process has left in it is recorded first; or NULL. */
+    /* What an earlier process has left in it is recorded, before a job sees the
+     * subject; or NULL. */
     struct sl_usage_journal *journal;
     /* Called for amounts of the journal that crossed thresholds; or NULL. */
     sl_usage_seen_f *on_threshold;
+    /* Called when all of it is recorded, on the registry's thread; or NULL. */
+    void (*on_replayed)(void *ctx);
     /* Open it also if the database cannot be reached. Jobs then fail, and the
      * thread tries again; on_contact() is called on it when it has read the
      * state; or NULL. */

@@ -187,6 +187,7 @@ struct sl_registry {
     /* Used by the thread only. */
     struct sl_database db;
     struct sl_registry_options options;
+    struct sl_usage_replay *replay; /* NULL: nothing is left to record */
     bool is_away;   /* the state of the database was not read yet */
     uint64_t order; /* of the last job */
     uint64_t dirty[SL_REGISTRY_VERSIONS / 64]; /* versions to increment */
@@ -219,10 +220,6 @@ void sl_job_run_writes(struct sl_registry *registry, struct sl_job *first,
 /* Fails a job that was blocked for too long. */
 void sl_job_give_up(struct sl_registry *registry, struct sl_job *job);
 
-/* Records the segments that an earlier process has left in the journal. */
-SL_MUST_USE int sl_job_run_journal(struct sl_registry *registry,
-                                   struct sl_usage_journal *journal);
-
 /* Counts the overshoot of a transaction, if it was committed. */
 void sl_registry_count_overshoot(struct sl_registry *registry, bool committed);
 
@@ -236,6 +233,43 @@ SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);
 
 /* Deletes rows that are older than the ages of the job, a bounded number. */
 SL_MUST_USE int sl_retain_run(struct sl_database *db, struct sl_job *job);
+
+/* ---- usage_replay.c: what an earlier process has left in the journal ---- */
+
+struct sl_usage_replay;
+
+/* Lists the lines that are not recorded, and records those that must be before
+ * the registry serves. */
+SL_MUST_USE int sl_usage_replay_begin(struct sl_registry *registry);
+void sl_usage_replay_close(struct sl_registry *registry);
+
+/* Returns whether a subject has lines that are not recorded. */
+bool sl_usage_replay_has(struct sl_registry *registry, struct sl_str scope,
+                         struct sl_str id);
+
+/* Returns *ret, or NULL if nothing is pending. */
+const struct sl_usage_pending *
+sl_usage_replay_pending(struct sl_registry *registry,
+                        struct sl_usage_pending *ret);
+
+/* Is there a portion to record now? Records it; `busy`: other jobs come, and it
+ * is small. */
+bool sl_usage_replay_is_due(const struct sl_registry *registry);
+void sl_usage_replay_some(struct sl_registry *registry, bool busy);
+
+/* Within a transaction: records the lines of the subjects of a job; runs the
+ * job of a portion; counts all lines as recorded. */
+SL_MUST_USE int sl_usage_replay_before(struct sl_registry *registry,
+                                       const struct sl_job *job);
+SL_MUST_USE int sl_usage_replay_run(struct sl_registry *registry,
+                                    struct sl_job *job);
+void sl_usage_replay_forget(struct sl_registry *registry);
+
+/* The lines of the open transaction are recorded; or those since the mark are
+ * not (0: all of them). */
+void sl_usage_replay_commit(struct sl_registry *registry);
+unsigned sl_usage_replay_mark(const struct sl_registry *registry);
+void sl_usage_replay_undo(struct sl_registry *registry, unsigned mark);
 
 /* ---- erase.c ---- */
 

@@ -59,6 +59,8 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
     else if (job->kind == SL_JOB_RELEASE || job->kind == SL_JOB_ERASE ||
              (job->kind == SL_JOB_EXPORT && job->export->number == 0))
         memset(slots, 0xff, SL_SHARE_SLOTS / 8); /* any subject */
+    else if (job->is_pending)
+        sl_slot_take(slots, job->scope, job->id);
     else if (job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_CREDITS &&
              job->kind != SL_JOB_EXPORT && job->kind != SL_JOB_REPEAT)
         slots[0] |= 1;

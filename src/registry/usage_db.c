@@ -863,6 +863,7 @@ const char sl_usage_db_forget[] =
     "DELETE FROM usage_things; DELETE FROM usage_credits;"
     "DELETE FROM usage_holds; DELETE FROM usage_ends; DELETE FROM usage_owed;"
     "DELETE FROM usage_leases; DELETE FROM usage_journals;"
+    "DELETE FROM usage_segments;"
     "DELETE FROM usage_exports; DELETE FROM usage_before";
 
 static int read_rows(struct sl_database *db, enum sl_query q,
@@ -965,7 +966,26 @@ static int record_missing(struct sl_database *db, struct missing *m)
 
 #define MISSING_MOST ((size_t)64 << 20)
 
-int sl_usage_db_each(struct sl_database *db, sl_ns since, sl_usage_db_f *f,
+/* Calls f() for the counters that only pending lines have. */
+static int each_pending(struct sl_database *db, struct sl_arena *arena,
+                        const struct sl_usage_pending *pending,
+                        sl_usage_db_f *f, void *ctx, struct missing **missing)
+{
+    struct sl_usage_entry usage;
+    uint32_t at = 0;
+    int err = 0;
+
+    while (!err && pending->next(pending->ctx, &at, &usage)) {
+        uint64_t units = f(ctx, &usage);
+
+        if (units > 0)
+            err = note_missing(db, arena, &usage, units, missing);
+    }
+    return err;
+}
+
+int sl_usage_db_each(struct sl_database *db, sl_ns since,
+                     const struct sl_usage_pending *pending, sl_usage_db_f *f,
                      void *ctx)
 {
     const enum sl_query q = SL_QUERY_EACH_COUNTER;
@@ -980,13 +1000,18 @@ int sl_usage_db_each(struct sl_database *db, sl_ns since, sl_usage_db_f *f,
                                           &usage.id, &usage.limit, &usage.start,
                                           &usage.used, &usage.owed, &usage.at,
                                           &usage.end)) == 1) {
-        uint64_t units = f(ctx, &usage);
+        uint64_t units;
 
+        if (pending)
+            pending->add(pending->ctx, &usage);
+        units = f(ctx, &usage);
         if (units > 0)
             err = note_missing(db, &arena, &usage, units, &missing);
     }
     sl_query_reset(db, q);
     err = err ? err : found;
+    if (!err && pending)
+        err = each_pending(db, &arena, pending, f, ctx, &missing);
     for (; missing && !err; missing = missing->next)
         err = record_missing(db, missing);
     sl_arena_done(&arena);

@@ -182,7 +182,20 @@ typedef void sl_usage_seen_f(void *ctx, const struct sl_usage_entry *usage);
  * must be recorded: those beyond the units held. They were used when the
  * counter was last written. */
 typedef uint64_t sl_usage_db_f(void *ctx, const struct sl_usage_entry *usage);
+
+/* Usage that is in a journal and not in the database yet. */
+struct sl_usage_pending {
+    /* Adds it to u->used of a counter. */
+    void (*add)(void *ctx, struct sl_usage_entry *u);
+    /* Fills the next counter of which the database has nothing; *at is 0 at
+     * first. Returns false at the end. */
+    bool (*next)(void *ctx, uint32_t *at, struct sl_usage_entry *ret);
+    void *ctx;
+};
+
+/* `pending` is included; NULL: there is none. */
 SL_MUST_USE int sl_usage_db_each(struct sl_database *db, sl_ns since,
+                                 const struct sl_usage_pending *pending,
                                  sl_usage_db_f *f, void *ctx);
 
 /* SQL that deletes everything; for tests. */

@@ -54,7 +54,7 @@ struct sl_usage_journal {
     /* What an earlier process has left; one thread. */
     struct sl_usage_segment **recovered;
     size_t recovered_size; /* allocated */
-    unsigned recovered_count, recovered_next;
+    unsigned recovered_count;
     _Atomic uint64_t lines, units;
 
     pthread_t thread;
@@ -516,16 +516,15 @@ static void recover(struct sl_usage_journal *j)
                       : "a copy could not be written");
 }
 
-struct sl_usage_segment *sl_usage_journal_recovered(struct sl_usage_journal *j)
+struct sl_usage_segment *
+sl_usage_journal_recovered(const struct sl_usage_journal *j, unsigned index)
 {
-    return j->recovered_next < j->recovered_count
-               ? j->recovered[j->recovered_next]
-               : NULL;
+    return index < j->recovered_count ? j->recovered[index] : NULL;
 }
 
-void sl_usage_journal_drop_recovered(struct sl_usage_journal *j)
+void sl_usage_journal_drop_recovered(struct sl_usage_journal *j, unsigned index)
 {
-    struct sl_usage_segment *segment = sl_usage_journal_recovered(j);
+    struct sl_usage_segment *segment = sl_usage_journal_recovered(j, index);
     uint64_t lines, units;
 
     if (!segment)
@@ -533,7 +532,7 @@ void sl_usage_journal_drop_recovered(struct sl_usage_journal *j)
     count_segment(segment, &lines, &units);
     atomic_fetch_sub(&j->lines, lines);
     atomic_fetch_sub(&j->units, units);
-    j->recovered_next++;
+    j->recovered[index] = NULL;
     sl_usage_segment_free(j, segment);
 }
 

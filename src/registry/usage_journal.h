@@ -134,12 +134,14 @@ uint64_t sl_usage_journal_streams(const struct sl_usage_journal *journal);
 /* Returns how many segments are kept for the threads: one for each stream. */
 unsigned sl_usage_journal_reserve(const struct sl_usage_journal *journal);
 
-/* Returns the next segment of an earlier process, sealed, in the order in which
- * they must be recorded; NULL: there are no more. Call drop_recovered() when it
- * is recorded. One thread. */
+/* Returns segment `index` of an earlier process, sealed; they are in the order
+ * in which they must be recorded. NULL: it was dropped, or there are not so
+ * many. Call drop_recovered() when it is recorded. One thread. */
 struct sl_usage_segment *
-sl_usage_journal_recovered(struct sl_usage_journal *journal);
-void sl_usage_journal_drop_recovered(struct sl_usage_journal *journal);
+sl_usage_journal_recovered(const struct sl_usage_journal *journal,
+                           unsigned index);
+void sl_usage_journal_drop_recovered(struct sl_usage_journal *journal,
+                                     unsigned index);
 
 /* ---- segments: by the thread that owns them ---- */
 

@@ -53,6 +53,13 @@ static void on_contact(void *ctx)
     sl_log(SL_LOG_INFO, "database reached", NULL);
 }
 
+/* Runs on the registry's thread. */
+static void on_replayed(void *ctx)
+{
+    (void)ctx;
+    sl_log(SL_LOG_INFO, "usage of the journal recorded", NULL);
+}
+
 /* Features that were switched by hand stay switched. */
 static int restore_switches(struct sl_daemon *daemon)
 {
@@ -134,6 +141,7 @@ int sl_subjects_begin(struct sl_daemon *daemon)
                                           .on_switch = on_switch,
                                           .on_usage = sl_usage_restore,
                                           .on_threshold = sl_usage_replayed,
+                                          .on_replayed = on_replayed,
                                           .may_be_away = true,
                                           .on_contact = on_contact,
                                           .since = sl_usage_since(daemon),

@@ -6,13 +6,15 @@
  * database commits a job, or fails, or commits it and loses the answer, each
  * after a delay; or it is away for a while. A daemon is killed at any time,
  * perhaps together with the database: each of its jobs under way is committed
- * or not, and the next start reads the journal.
+ * or not, and the next start reads the journal. What is in it is recorded while
+ * the daemon goes on, some lines at a time, in any order within a segment.
  *
  *   (1) At no time does the database have more than was acknowledged.
  *   (2) In the end it has all of it, nothing was lost, and the journals are
  *       empty.
  *   (3) A report with a key is recorded once, at whichever daemons it was kept.
  *   (4) The sequences of a stream are recorded in order, without a gap.
+ *   (5) A line that was recorded before its segment is not recorded with it.
  *
  * `prop-billing [SEEDS [FIRST]]`: SL_LONG=1 in the environment tries 10,000.
  */
@@ -35,6 +37,7 @@
 #define KEYS     8 /* of a subject */
 #define HOLDS    64
 #define STREAMS  256
+#define PARTS    256
 #define STEPS    120
 #define DAY_0    (20000 * SL_DAY)
 
@@ -117,7 +120,7 @@ struct daemon {
     struct sl_usage_journal *journal;
     struct sl_usage_buffer *buffers[BUFFERS];
     struct sl_job *jobs; /* in the order of the calls */
-    bool waits;          /* the journal of an earlier process comes first */
+    unsigned left;       /* the next segment of an earlier process */
 };
 
 static struct sl_hash_key secret = {1, 2};
@@ -174,6 +177,13 @@ struct stream {
     uint64_t number, last;
 };
 
+/* A segment that is recorded in part. */
+struct part {
+    char node[SL_JOURNAL_NODE];
+    uint64_t stream, sequence;
+    bool lines[SL_JOURNAL_LINES];
+};
+
 struct hold {
     uint64_t id;
     enum { UNKNOWN, TAKEN, ENDED, DONE } state; /* ENDED: before its take */
@@ -187,6 +197,8 @@ static struct {
     bool keys[SUBJECTS][KEYS];
     struct stream streams[STREAMS];
     unsigned stream_count;
+    struct part parts[PARTS];
+    unsigned part_count;
     struct hold holds[HOLDS];
 } db;
 
@@ -288,7 +300,7 @@ static void check_bound(void)
 static void run_job(struct daemon *d, struct rng *rng, bool answers)
 {
     struct sl_job *job = d->jobs;
-    bool fails = now < db.away_until || d->waits || rng_once_in(rng, 6);
+    bool fails = now < db.away_until || rng_once_in(rng, 6);
 
     d->jobs = job->next;
     if (!fails)
@@ -300,30 +312,74 @@ static void run_job(struct daemon *d, struct rng *rng, bool answers)
     check_bound();
 }
 
-/* Records what an earlier process has left. Stops when the database fails. */
+static struct part *find_part(const struct sl_job *job)
+{
+    struct part *part = db.parts;
+
+    for (; part < db.parts + db.part_count; part++)
+        if (part->stream == job->stream && part->sequence == job->sequence &&
+            sl_str_eq(sl_str_c(part->node), job->journal))
+            return part;
+    if (!CHECK(db.part_count < PARTS))
+        abort();
+    db.part_count++;
+    memset(part, 0, sizeof(*part));
+    snprintf(part->node, sizeof(part->node), "%.*s", SL_STR_ARG(job->journal));
+    part->stream = job->stream;
+    part->sequence = job->sequence;
+    return part;
+}
+
+/* Records some lines of a segment, or the rest and its sequence. Returns
+ * whether the segment is recorded. As usage_replay.c does it. */
+static bool commit_some(struct sl_job *job, struct rng *rng)
+{
+    struct stream *s = find_stream(job);
+    struct part *part;
+    bool all = rng_once_in(rng, 3);
+
+    if (s->last >= job->sequence)
+        return true;
+    part = find_part(job);
+    for (unsigned i = 0; i < job->change_count; i++)
+        if (!part->lines[i] && (all || rng_once_in(rng, 2))) { /* (5) */
+            part->lines[i] = true;
+            apply(&job->usage[i]);
+        }
+    if (!all)
+        return false;
+    CHECK_EQ(job->sequence, s->last + 1); /* (4) */
+    s->last = job->sequence;
+    *part = db.parts[--db.part_count];
+    return true;
+}
+
+/* Records some of what an earlier process has left, until the database fails.
+ */
 static void replay(struct daemon *d, struct rng *rng)
 {
     static struct sl_usage_entry lines[SL_JOURNAL_LINES];
     const struct sl_usage_segment *segment;
 
-    while (d->waits && (segment = sl_usage_journal_recovered(d->journal))) {
+    while ((segment = sl_usage_journal_recovered(d->journal, d->left))) {
         const struct sl_usage_line *line = NULL;
         struct sl_job job = {.usage = lines,
                              .journal = sl_usage_journal_node(d->journal),
                              .stream = segment->stream,
                              .sequence = segment->sequence};
+        bool recorded;
 
         if (now < db.away_until || rng_once_in(rng, 6))
             return;
         while ((line = sl_usage_segment_next(segment, line)))
             sl_usage_line_read(line, &lines[job.change_count++]);
-        commit(&job);
+        recorded = commit_some(&job, rng);
         check_bound();
         if (rng_once_in(rng, 6))
             return; /* the answer is lost: it is sent again */
-        sl_usage_journal_drop_recovered(d->journal);
+        if (recorded)
+            sl_usage_journal_drop_recovered(d->journal, d->left++);
     }
-    d->waits = false;
 }
 
 static void start(struct daemon *d, struct rng *rng)
@@ -336,7 +392,7 @@ static void start(struct daemon *d, struct rng *rng)
         abort();
     CHECK_STR(sl_usage_journal_notice(d->journal), "");
     d->jobs = NULL;
-    d->waits = true;
+    d->left = 0;
     replay(d, rng);
     for (unsigned i = 0; i < BUFFERS; i++) {
         struct sl_usage_buffer_options options = {.journal = d->journal};

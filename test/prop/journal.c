@@ -5,10 +5,15 @@
  * script: transactions fail, or are committed without an answer, or all fail
  * for a while. The process is killed at random: what was in memory is dropped,
  * and the file is opened again, perhaps with a database that fails meanwhile.
+ * It may be killed again before all of the file is recorded.
  *
  *   (1) At no time does the database have more than was spent.
  *   (2) In the end it has what was spent, and nothing was lost.
  *   (3) A report with a key is recorded once, however often it was kept.
+ *   (4) Right after a start, a reader sees all that was spent before.
+ *   (5) So does the table: it is told the units that are recorded and pending.
+ * These check (1) to (4) of usage_replay.c: (1) by (1) to (3), (2) by (4), (3)
+ * by (5), and (4) by (2).
  */
 #include <stdatomic.h>
 #include <stdio.h>
@@ -63,6 +68,7 @@ struct world {
     struct sl_usage_journal *file;
     struct sl_usage_buffer *buffers[BUFFERS];
     uint64_t spent[SUBJECTS];
+    uint64_t told[SUBJECTS]; /* at the last start */
     char reported[SUBJECTS]; /* by a key */
 };
 
@@ -78,11 +84,23 @@ static void turn(struct world *w)
         sl_loop_run(w->loop);
 }
 
+static uint64_t on_usage(void *ctx, const struct sl_usage_entry *usage)
+{
+    struct world *w = ctx;
+
+    w->told[usage->id.at[1] - '0'] += usage->used;
+    return 0;
+}
+
+/* (4) (5) What was spent before is in the file or in the database. */
+static void check_start(struct world *w);
+
 static bool start(struct world *w)
 {
     struct sl_usage_journal_options journal = {.path = w->journal,
                                                .size = SL_JOURNAL_LEAST};
-    struct sl_registry_options registry = {.driver = &driver, .path = w->db};
+    struct sl_registry_options registry = {
+        .driver = &driver, .path = w->db, .on_usage = on_usage, .ctx = w};
     struct sl_usage_buffer_options options = {.alloc = NULL};
     struct sl_diag diag = {0};
     int err;
@@ -91,6 +109,7 @@ static bool start(struct world *w)
         return false;
     CHECK(!sl_usage_journal_notice(w->file)[0]);
     registry.journal = options.journal = w->file;
+    memset(w->told, 0, sizeof(w->told));
     err = sl_registry_open(&registry, &w->registry, &diag);
     if (err) { /* it fails while it replays; the next start goes on */
         CHECK(strstr(diag.sentence, "the script says so"));
@@ -102,6 +121,7 @@ static bool start(struct world *w)
         CHECK_EQ(sl_usage_buffer_open(w->registry, w->loop, &options,
                                       &w->buffers[i], &diag),
                  0);
+    check_start(w);
     return true;
 }
 
@@ -151,6 +171,19 @@ static bool read_used(struct world *w, const char *id, uint64_t *ret)
     return done;
 }
 
+static void check_start(struct world *w)
+{
+    uint64_t used;
+    char id[8];
+
+    for (unsigned i = 0; i < SUBJECTS; i++) {
+        CHECK_EQ(w->told[i], w->spent[i]);
+        snprintf(id, sizeof(id), "s%u", i);
+        if (i % 2 == 0 && read_used(w, id, &used)) /* the others stay pending */
+            CHECK_EQ(used, w->spent[i]);
+    }
+}
+
 /* ---- steps ---- */
 
 static void spend(struct world *w, struct rng *rng)
@@ -172,6 +205,8 @@ static void spend(struct world *w, struct rng *rng)
         .cap = 1000000,
     };
 
+    if (sink->full)
+        return; /* the decision is denied */
     if (delta.fingerprint.hi == 0)
         delta.fingerprint.lo = 0; /* found by its texts */
     sink->calls->spent(sink, &delta);
@@ -183,6 +218,7 @@ static void report(struct world *w, struct rng *rng)
 {
     unsigned who = (unsigned)rng_below(rng, SUBJECTS);
     unsigned by = (unsigned)rng_below(rng, BUFFERS);
+    struct sl_usage_sink *sink = sl_usage_buffer_sink(w->buffers[by]);
     char id[8];
     struct sl_usage_entry u = {
         .limit = SL_STR("minutes"),
@@ -195,9 +231,10 @@ static void report(struct world *w, struct rng *rng)
         .cap = 1000000,
     };
 
-    if (!CHECK(
-            sl_usage_buffer_keep(sl_usage_buffer_sink(w->buffers[by]), &u, 1)))
+    if (!sl_usage_buffer_keep(sink, &u, 1)) {
+        CHECK(sink->full);
         return;
+    }
     w->spent[who] += w->reported[who] ? 0 : 100; /* (3) */
     w->reported[who] = 1;
 }
@@ -249,9 +286,10 @@ static bool step(struct world *w, struct rng *rng)
     return true;
 }
 
-/* (2) After one more start nothing is pending. */
+/* (2) After one more start all of it is recorded. */
 static void check_all(struct world *w)
 {
+    struct sl_usage_journal_counts counts;
     uint64_t used = 0;
     char id[8];
 
@@ -259,7 +297,11 @@ static void check_all(struct world *w)
     atomic_store(&script, GOOD);
     if (!start(w))
         return;
-    CHECK(!sl_usage_journal_recovered(w->file));
+    do {
+        turn(w);
+        usleep(100);
+        sl_usage_journal_count(w->file, &counts);
+    } while (counts.lines > 0);
     for (unsigned i = 0; i < SUBJECTS; i++) {
         snprintf(id, sizeof(id), "s%u", i);
         CHECK(read_used(w, id, &used));

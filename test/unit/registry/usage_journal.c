@@ -35,8 +35,9 @@ static int64_t recovered(struct sl_usage_journal *journal, unsigned *lines)
 {
     struct sl_usage_segment *segment;
     int64_t units = 0;
+    unsigned i = 0;
 
-    for (*lines = 0; (segment = sl_usage_journal_recovered(journal));) {
+    for (*lines = 0; (segment = sl_usage_journal_recovered(journal, i)); i++) {
         struct sl_usage_line *line = NULL;
 
         CHECK_EQ(atomic_load(&segment->state), SL_SEGMENT_SEALED);
@@ -44,7 +45,8 @@ static int64_t recovered(struct sl_usage_journal *journal, unsigned *lines)
             units += sl_usage_line_amount(line)->amount;
             ++*lines;
         }
-        sl_usage_journal_drop_recovered(journal);
+        sl_usage_journal_drop_recovered(journal, i);
+        CHECK(!sl_usage_journal_recovered(journal, i));
     }
     return units;
 }
@@ -116,17 +118,17 @@ static void test_order(void)
     journal = open_file(SMALL);
     CHECK(is(sl_usage_journal_node(journal), name));
     CHECK(sl_usage_journal_streams(journal) != epoch);
-    for (int i = 0; i < 3; i++) {
-        found = sl_usage_journal_recovered(journal);
+    for (unsigned i = 0; i < 3; i++) {
+        found = sl_usage_journal_recovered(journal, i);
         CHECK_EQ(
             sl_usage_line_amount(sl_usage_segment_next(found, NULL))->amount,
             3 - i);
         CHECK_EQ(found->sequence, i < 2 ? 7 + i : 1);
         CHECK(found->stream ==
               (i < 2 ? stream : sl_usage_journal_streams(journal)));
-        sl_usage_journal_drop_recovered(journal);
+        sl_usage_journal_drop_recovered(journal, i);
     }
-    CHECK(!sl_usage_journal_recovered(journal));
+    CHECK(!sl_usage_journal_recovered(journal, 3));
     sl_usage_journal_close(journal);
 }
 
