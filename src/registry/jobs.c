@@ -738,19 +738,13 @@ static int set_switch(struct sl_registry *r, const struct sl_job *job)
                               job->on, job->by, job->now);
 }
 
-/* An erasure and an export concern all subjects: not before the usage of an
- * earlier process is recorded. */
-static bool must_wait(const struct sl_registry *r, struct sl_job *job)
+/* An erasure and an export concern all subjects: they wait until the usage of
+ * an earlier process is recorded. */
+static bool must_wait(const struct sl_registry *r, const struct sl_job *job)
 {
-    if (!r->replay || (job->kind != SL_JOB_ERASE &&
-                       (job->kind != SL_JOB_EXPORT || job->export->number > 0)))
-        return false;
-    job->err = sl_diag_error(
-        &job->diag, SLUICE_ESTORE,
-        "usage that an earlier run of this daemon has left in its journal is "
-        "still being recorded; try again later "
-        "(sluice_usage_journal_pending_units)");
-    return true;
+    return r->replay &&
+           (job->kind == SL_JOB_ERASE ||
+            (job->kind == SL_JOB_EXPORT && job->export->number == 0));
 }
 
 static int write_kind(struct sl_registry *r, struct sl_job *job)
@@ -758,8 +752,6 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
     struct sl_database *db = &r->db;
     int err;
 
-    if (must_wait(r, job))
-        return 0;
     switch (job->kind) {
     case SL_JOB_USAGE_READ:
         err = sl_usage_db_read(db, job->scope, job->id, job->since,
@@ -812,11 +804,15 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
 static int write(struct sl_registry *r, struct sl_job *job)
 {
     uint64_t number;
-    int err = sl_usage_replay_before(r, job);
+    int err;
 
+    job->is_blocked = must_wait(r, job);
+    if (job->is_blocked)
+        return 0;
+    err = sl_usage_replay_before(r, job);
     if (!err)
         err = write_kind(r, job);
-    if (err || job->err || !job->audit || job->kind == SL_JOB_WRITE ||
+    if (err || !job->audit || job->kind == SL_JOB_WRITE ||
         job->kind == SL_JOB_USAGE || job->result != SL_JOB_DONE)
         return err;
     return sl_audit_put(&r->db, job->audit, job->now, &number);
@@ -1018,7 +1014,12 @@ void sl_job_give_up(struct sl_registry *r, struct sl_job *job)
     job->is_blocked = false;
     job->blocked_since = 0;
     sl_diag_error(&r->db.diag, SLUICE_ESTORE,
-                  "another session of the database has locked this subject");
+                  must_wait(r, job)
+                      ? "usage that an earlier run of this daemon has left in "
+                        "its journal is still being recorded; try again later "
+                        "(sluice_usage_journal_pending_units)"
+                      : "another session of the database has locked this "
+                        "subject");
     fault(r, job, SLUICE_ESTORE);
 }
 

@@ -51,6 +51,13 @@ line_of() {
     grep -nF -- "$1" "$log" | head -1 | cut -d: -f1
 }
 
+# The units of all organisations in a CSV export, or the sentence why not.
+exported() {
+    ask '/v1/usage/export?from=2020-01-01&to=2100-01-01&format=csv'
+    [[ $out != *'still being recorded'* ]] || { echo later; return; }
+    awk -F, 'NR > 1 { n += $7 } END { print n }' <<<"$out"
+}
+
 none_pending() {
     [[ $(metric sluice_usage_journal_pending_units) = 0 ]]
 }
@@ -72,17 +79,18 @@ for usage in "${usages[@]}"; do
     check 'after one more kill no unit is free again' test \
         "$(spend 4 org-$((lines - 1)))" = 0
     check 'nor recorded twice' test "$(in_days org-$((lines - 2)))" = 8
+    check 'an export is complete or refused' has " later $((lines * 8 + 3)) " \
+        " $(exported) "
     check 'all of it is recorded in the end' until_ none_pending
     check 'no unit is lost' test "$(metric sluice_usage_lost_units_total)" = 0
+    check 'and the log says so' until_ said 'usage of the journal recorded'
     check 'it served before that' test "$(line_of '"serving"')" -lt \
         "$(line_of 'usage of the journal recorded')"
     for org in org-0 org-511 org-$((lines / 2)); do
         check "$org has its usage" test "$(in_days $org)" = 8
     done
     check 'with what was used since' test "$(in_days org-$((lines - 1)))" = 10
-    ask '/v1/usage/export?from=2020-01-01&to=2100-01-01&format=csv'
-    check 'the sum is what was acknowledged' test \
-        "$(awk -F, 'NR > 1 { n += $7 } END { print n }' <<<"$out")" \
+    check 'the sum is what was acknowledged' test "$(exported)" \
         = $((lines * 8 + 3))
     stop
 done
