@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "registry/usage_journal.h"
 
 static sl_ns month_start(time_t now)
@@ -25,7 +26,7 @@ int main(int argc, char **argv)
     struct sl_usage_entry u = {
         .limit = SL_STR("minutes"), .scope = SL_STR("org"), .cap = 10};
     struct sl_diag diag = {0};
-    time_t now = time(NULL);
+    time_t now = (time_t)(sl_clock_wall() / SL_S);
     char id[24];
 
     if (argc != 4)
