@@ -21,6 +21,7 @@ The page is docs/requirements.md. It has nothing that differs from run to run:
 no times, ports or ids. Every line starts with an empty state at NOON.
 """
 
+import json
 import os
 import re
 import sys
@@ -147,6 +148,8 @@ def shown(value, between=", "):
         return between.join(shown(one, "/") for one in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, dict):
+        return json.dumps(value)
     return str(value).strip()
 
 

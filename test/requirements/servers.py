@@ -1,6 +1,7 @@
 """servers -- the processes that the requirements are looked at with: sluiced on
 the virtual clock, a Redis, a DynamoDB, a proxy, and an application behind it."""
 
+import glob
 import http.client
 import json
 import os
@@ -145,8 +146,8 @@ class Resp:
 class Redis:
     """A Redis of the test's own, on a unix socket."""
 
-    def __init__(self):
-        self.socket = os.path.join(FOLDER, "redis.sock")
+    def __init__(self, name="redis.sock"):
+        self.socket = os.path.join(FOLDER, name)
         self.url = "redis+unix://" + self.socket
         self.start()
 
@@ -343,6 +344,14 @@ class Daemon:
                 os.environ, SLUICE_URL="http://" + self.where,
                 SLUICE_ADMIN_URL="http://" + self.admin_where, NO_COLOR="1"))
         return made.returncode, made.stdout
+
+
+def clock_by(seconds):
+    """The environment of a program whose clock is ahead or behind."""
+    library = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")[0]
+    return {"LD_PRELOAD": library, "FAKETIME": f"{seconds:+}s",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "ASAN_OPTIONS": "verify_asan_link_order=0"}
 
 
 def told(verdicts):
