@@ -87,6 +87,35 @@ static int check_count(enum sl_kind kind, const struct sl_rate *rate,
     return 0;
 }
 
+/* Multiplies a number of a rate; `most` is the largest product. */
+static int scale_number(uint64_t *number, uint64_t scale, uint64_t most,
+                        const char *name, enum sl_kind kind,
+                        struct sl_diag *diag)
+{
+    if (*number > most / scale)
+        return sl_diag_error(diag, SLUICE_ECONF,
+                             "%s%" PRIu64 " times %" PRIu64
+                             " is too large. The maximum of a %s is %" PRIu64,
+                             name, *number, scale, noun(kind), most);
+    *number *= scale;
+    return 0;
+}
+
+static int scale_rate(struct sl_rate *rate, enum sl_kind kind, uint64_t scale,
+                      struct sl_diag *diag)
+{
+    int err =
+        scale_number(&rate->count, scale, kinds[kind].most, "", kind, diag);
+
+    if (!err && rate->has_burst)
+        err = scale_number(&rate->burst, scale, SL_COUNT_MAX, "A burst of ",
+                           kind, diag);
+    if (!err && rate->has_queue)
+        err = scale_number(&rate->queue, scale, SL_COUNT_MAX, "A queue of ",
+                           kind, diag);
+    return err;
+}
+
 /* False: `unit` is not of a calendar. */
 static bool calendar_unit(enum sl_unit unit, enum sl_calendar_unit *ret)
 {
@@ -219,27 +248,31 @@ void sl_limit_derive(struct sl_limit *limit)
 }
 
 int sl_limit_init(struct sl_limit *ret, enum sl_kind kind,
-                  const struct sl_rate *rate,
+                  const struct sl_rate *written,
                   const struct sl_limit_options *options, struct sl_diag *diag)
 {
     static const struct sl_limit_options defaults;
-    struct sl_limit limit = {.kind = kind, .count = rate->count};
+    struct sl_limit limit = {.kind = kind};
+    struct sl_rate rate = *written;
     int err;
 
     if (!options)
         options = &defaults;
     limit.quantum = options->quantum;
-    err = check_form(kind, rate, diag);
+    err = check_form(kind, &rate, diag);
     if (!err)
-        err = check_count(kind, rate, diag);
+        err = check_count(kind, &rate, diag);
+    if (!err && options->scale > 1)
+        err = scale_rate(&rate, kind, options->scale, diag);
+    limit.count = rate.count;
     if (!err && kinds[kind].per) {
-        if (kind == SL_QUOTA && calendar_unit(rate->unit, &limit.cal.unit))
-            err = init_calendar(&limit, rate, options, diag);
+        if (kind == SL_QUOTA && calendar_unit(rate.unit, &limit.cal.unit))
+            err = init_calendar(&limit, &rate, options, diag);
         else
-            err = init_period(&limit, rate, diag);
+            err = init_period(&limit, &rate, diag);
     }
     if (!err)
-        err = init_capacity(&limit, rate, diag);
+        err = init_capacity(&limit, &rate, diag);
     if (err)
         return err;
     sl_limit_derive(&limit);

@@ -21,6 +21,10 @@
  * A minute has grains of 5 us, an hour of 0.5 ms, a day of 10 ms. A unit
  * depends on the period alone, so an amount in units means the same under every
  * plan.
+ *
+ * Scale. A rate can be written in a unit that is larger than the counted one:
+ * with a scale of 60, 120/month of minutes are 7,200 seconds. All numbers of a
+ * limit are in the counted unit.
  */
 #ifndef SL_CORE_LIMIT_H
 #define SL_CORE_LIMIT_H
@@ -75,11 +79,12 @@ struct sl_limit {
     uint64_t room;  /* buckets: units held, capacity * token */
 };
 
-/* Zeros are defaults: nanosecond quantum, UTC, anchor 1. */
+/* Zeros are defaults: nanosecond quantum, UTC, anchor 1, scale 1. */
 struct sl_limit_options {
     enum sl_quantum quantum;
     const struct sl_zone *zone; /* quotas; NULL: UTC; outlives the limit */
     uint32_t anchor;            /* quotas; 0: 1 */
+    uint64_t scale; /* counts of the rate are multiplied by it; 0: 1 */
 };
 
 /* Checks `rate` against `kind` and makes a limit of it. Every range is checked

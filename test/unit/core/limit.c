@@ -68,6 +68,57 @@ static void derived(void)
     CHECK_EQ(limit.room, 9600000);
 }
 
+static void scaled(void)
+{
+    static const struct {
+        const char *text;
+        enum sl_kind kind;
+        uint64_t scale, count, capacity; /* count 0: refused */
+        const char *why;
+    } rows[] = {
+        ROW("120/month", SL_QUOTA, 60, 7200, 7200, ""),
+        ROW("120/month", SL_QUOTA, 1, 120, 120, ""),
+        ROW("5/min burst 8", SL_BUCKET, 60, 300, 480, ""),
+        ROW("5/min", SL_INTERVAL, 60, 300, 300, ""),
+        ROW("100/hour", SL_FIXED, 10, 1000, 1000, ""),
+        ROW("10/10s", SL_SLIDING, 10, 100, 100, ""),
+        ROW("5", SL_LEVEL, 1000000000, 5000000000, 5000000000, ""),
+        ROW("9007199/month", SL_QUOTA, 1000000000, 9007199000000000,
+            9007199000000000, ""),
+        ROW("9007200/month", SL_QUOTA, 1000000000, 0, 0,
+            "9007200 times 1000000000 is too large. The maximum of a quota is "
+            "9007199254740992"),
+        ROW("18446744073709551615", SL_LEVEL, 2, 0, 0,
+            "18446744073709551615 is too large. The maximum of a level is "
+            "9007199254740992"),
+        ROW("5/hour", SL_FIXED, 1000000000, 0, 0,
+            "5 times 1000000000 is too large. The maximum of a fixed-window is "
+            "4294967295"),
+        ROW("4/min burst 5", SL_BUCKET, 1000000000, 0, 0,
+            "A burst of 5 times 1000000000 is too large. The maximum of a "
+            "token-bucket is 4294967295"),
+    };
+
+    CASE("the numbers of a rate are multiplied by the scale");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        struct sl_limit_options options = {.scale = rows[i].scale};
+        struct sl_limit limit = {.count = 0};
+        struct sl_diag diag = {.sentence = ""};
+        struct sl_rate rate;
+        bool good =
+            CHECK_EQ(sl_parse_rate(sl_str_c(rows[i].text), &rate, NULL), 0);
+
+        good &= CHECK_EQ(
+            sl_limit_init(&limit, rows[i].kind, &rate, &options, &diag),
+            rows[i].count > 0 ? 0 : SLUICE_ECONF);
+        good &= CHECK_EQ(limit.count, rows[i].count);
+        good &= CHECK_EQ(limit.capacity, rows[i].capacity);
+        good &= CHECK_STR(diag.sentence, rows[i].why);
+        if (!good)
+            printf("# in the row: %s\n", rows[i].text);
+    }
+}
+
 static void grains(void)
 {
     static const struct {
@@ -292,6 +343,7 @@ int main(void)
 {
     accepted();
     derived();
+    scaled();
     grains();
     calendars();
     refused();
