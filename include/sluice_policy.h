@@ -146,7 +146,8 @@ int sluice_engine_open(struct sluice_policy *policy,
                        struct sluice_engine **ret);
 
 /* Replaces the policy. Usage stays; limits whose name, kind, `per` or period
- * has changed start from zero. On failure the old policy stays. */
+ * has changed start from zero. SLUICE_ECONF: the scale of a limit's unit has
+ * changed. On failure the old policy stays. */
 int sluice_engine_use(struct sluice_engine *engine,
                       struct sluice_policy *policy);
 
@@ -293,6 +294,8 @@ const char *sluice_decision_hold(const struct sluice_decision *decision);
 int64_t sluice_decision_hold_ns(const struct sluice_decision *decision);
 
 /* One limit of the decision, in the route's order. */
+/* `limit`, `burst` and `remaining` are whole units of the policy, `remaining`
+ * rounded down; see sluice_decision_exact(). */
 struct sluice_shown {
     const char *name, *kind, *plan, *scope, *id, *mode, *unit;
     const char *key; /* its name in a shared store */
@@ -306,6 +309,17 @@ struct sluice_shown {
 size_t sluice_decision_limits(const struct sluice_decision *decision);
 struct sluice_shown
 sluice_decision_limit(const struct sluice_decision *decision, size_t index);
+
+/* The same numbers in the unit that is counted, which is that of costs. Beyond
+ * the last limit `unit` is "" and the numbers are 0. */
+struct sluice_exact {
+    const char *unit; /* "": it has no name */
+    uint64_t scale;   /* of these in a unit of the policy; 1: the same unit */
+    uint64_t limit, burst, remaining;
+};
+
+struct sluice_exact
+sluice_decision_exact(const struct sluice_decision *decision, size_t index);
 
 /* Whose numbers the headers show: an index, or -1. */
 int sluice_decision_report(const struct sluice_decision *decision);
@@ -370,9 +384,10 @@ int sluice_ended_again(const struct sluice_ended *ended);
 
 /* One limit of the hold; none if it had ended before. */
 struct sluice_held {
-    const char *name; /* "": no longer in the policy */
-    uint64_t held, cost, remaining;
-    int over; /* the cost exceeds the limit */
+    const char *name;    /* "": no longer in the policy */
+    uint64_t held, cost; /* in the counted unit */
+    uint64_t remaining;  /* in whole units of the policy */
+    int over;            /* the cost exceeds the limit */
 };
 
 size_t sluice_ended_limits(const struct sluice_ended *ended);

@@ -119,11 +119,12 @@ static uint64_t least(const struct sluice_decision *now, const uint64_t *costs,
 
     for (size_t i = 0; i < count && i < sluice_decision_limits(now); i++) {
         struct sluice_shown s = sluice_decision_limit(now, i);
+        uint64_t left = sluice_decision_exact(now, i).remaining;
 
         if (!s.limited || costs[i] == 0 || strcmp(s.mode, "enforce") != 0)
             continue;
-        if (s.remaining / costs[i] < capacity)
-            capacity = s.remaining / costs[i];
+        if (left / costs[i] < capacity)
+            capacity = left / costs[i];
     }
     return capacity;
 }

@@ -177,16 +177,26 @@ bool sl_limit_view_answered(const struct sl_limit_view *shown)
 
 /* With overage the answer has the quota of the plan, and `numbers` may be
  * without a ceiling. */
-uint64_t sl_limit_view_count(const struct sl_limit_view *shown)
+uint64_t sl_limit_view_exact_count(const struct sl_limit_view *shown)
 {
     return sl_limit_view_answered(shown) ? shown->answer.limit
                                          : shown->numbers->count;
 }
 
-uint64_t sl_limit_view_capacity(const struct sl_limit_view *shown)
+uint64_t sl_limit_view_exact_capacity(const struct sl_limit_view *shown)
 {
     return sl_limit_view_answered(shown) ? shown->answer.capacity
                                          : shown->numbers->capacity;
+}
+
+uint64_t sl_limit_view_count(const struct sl_limit_view *shown)
+{
+    return sl_rule_down(shown->rule, sl_limit_view_exact_count(shown));
+}
+
+uint64_t sl_limit_view_capacity(const struct sl_limit_view *shown)
+{
+    return sl_rule_down(shown->rule, sl_limit_view_exact_capacity(shown));
 }
 
 sl_ns sl_limit_view_reset_in(const struct sl_decision *decision,

@@ -333,7 +333,8 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
                   struct sl_diag *diag)
 {
     struct sl_active_policy *active = new_active(policy, engine->alloc);
-    int err;
+    const struct sl_active_policy *old;
+    int err = 0;
 
     if (!active)
         return sl_diag_error(diag, SLUICE_ENOMEM, "out of memory");
@@ -341,7 +342,11 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
     active->wants_names = engine->store->wants_names;
     active->in_slots = engine->store->in_slots;
     pthread_mutex_lock(&engine->lock);
-    err = prepare(engine, active, diag);
+    old = atomic_load(&engine->active);
+    if (old)
+        err = sl_policy_check_scales(old->policy, policy, diag);
+    if (!err)
+        err = prepare(engine, active, diag);
     if (!err) {
         for (unsigned i = 0; i < engine->kept_count; i++)
             apply(active, sl_str_c(engine->kept[i].name), engine->kept[i].on);

@@ -163,12 +163,26 @@ static void add_route(struct sl_writer *w, const struct sl_decision *d)
                            : "one at a time");
 }
 
-static void add_rate(struct sl_writer *w, const struct sl_limit *limit)
+/* "90", or "90 seconds" of a unit with a scale. */
+static void add_counted(struct sl_writer *w, const struct sl_rule *rule,
+                        uint64_t number)
+{
+    sl_writer_addf(w, "%" PRIu64, number);
+    if (sl_rule_is_scaled(rule)) {
+        sl_writer_addf(w, " ");
+        sl_writer_add(w, rule->reports);
+    }
+}
+
+/* As the policy writes it. */
+static void add_rate(struct sl_writer *w, const struct sl_limit_view *shown)
 {
     static const char *const units[] = {"day", "week", "month"};
+    const struct sl_limit *limit = shown->numbers;
+    const struct sl_rule *rule = shown->rule;
     char span[32];
 
-    sl_writer_addf(w, "%" PRIu64, limit->count);
+    sl_writer_addf(w, "%" PRIu64, sl_rule_down(rule, limit->count));
     if (limit->calendar && limit->cal.every == 1)
         sl_writer_addf(w, "/%s", units[limit->cal.unit]);
     else if (limit->calendar)
@@ -179,7 +193,36 @@ static void add_rate(struct sl_writer *w, const struct sl_limit *limit)
     if (limit->kind == SL_LEAKY)
         sl_writer_addf(w, " queue %" PRIu64, limit->capacity - 1);
     else if (limit->capacity != limit->count)
-        sl_writer_addf(w, " burst %" PRIu64, limit->capacity);
+        sl_writer_addf(w, " burst %" PRIu64,
+                       sl_rule_down(rule, limit->capacity));
+    if (sl_rule_is_scaled(rule))
+        sl_writer_addf(w, " (%.*s of %" PRIu64 " %.*s)", SL_STR_ARG(rule->unit),
+                       rule->options.scale, SL_STR_ARG(rule->reports));
+}
+
+/* ", cost 1, 42 left" */
+static void add_left(struct sl_writer *w, const struct sl_decision *d,
+                     const struct sl_limit_view *shown)
+{
+    const struct sl_rule *rule = shown->rule;
+    uint64_t left = shown->answer.remaining;
+
+    sl_writer_addf(w, shown->on_report ? ", charged by reports" : ", cost ");
+    if (!shown->on_report)
+        add_counted(w, rule, shown->cost);
+    if (shown->cost_from.len > 0)
+        sl_writer_addf(w, " (%.*s)", SL_STR_ARG(shown->cost_from));
+    sl_writer_addf(w, ", ");
+    add_counted(w, rule, left);
+    sl_writer_addf(w, " left");
+    if (shown->carried > 0)
+        sl_writer_addf(w, " (%" PRIu64 " used before signing in)",
+                       shown->carried);
+    if (!d->spend && d->allowed && shown->allowed && shown->cost > 0) {
+        sl_writer_addf(w, ", ");
+        add_counted(w, rule, sl_sub_floor(left, shown->cost));
+        sl_writer_addf(w, " after this");
+    }
 }
 
 static void add_numbers(struct sl_writer *w, const struct sl_decision *d,
@@ -188,20 +231,8 @@ static void add_numbers(struct sl_writer *w, const struct sl_decision *d,
     const struct sl_answer *a = &shown->answer;
     char span[32];
 
-    add_rate(w, shown->numbers);
-    if (shown->on_report)
-        sl_writer_addf(w, ", charged by reports");
-    else
-        sl_writer_addf(w, ", cost %" PRIu64, shown->cost);
-    if (shown->cost_from.len > 0)
-        sl_writer_addf(w, " (%.*s)", SL_STR_ARG(shown->cost_from));
-    sl_writer_addf(w, ", %" PRIu64 " left", a->remaining);
-    if (shown->carried > 0)
-        sl_writer_addf(w, " (%" PRIu64 " used before signing in)",
-                       shown->carried);
-    if (!d->spend && d->allowed && shown->allowed && shown->cost > 0)
-        sl_writer_addf(w, ", %" PRIu64 " after this",
-                       sl_sub_floor(a->remaining, shown->cost));
+    add_rate(w, shown);
+    add_left(w, d, shown);
     if (a->reset_in > 0)
         sl_writer_addf(w, ", reset in %s", span_text(a->reset_in, span));
     if (a->wait > 0)
@@ -316,7 +347,7 @@ static void add_limit(struct sl_writer *w, const struct sl_decision *d,
     else if (shown->form == SL_RATE_NONE)
         sl_writer_addf(w, "none: not included in the plan");
     else if (d->no_numbers || d->reason != SL_REASON_NONE)
-        add_rate(w, shown->numbers);
+        add_rate(w, shown);
     else
         add_numbers(w, d, shown);
     add_override(w, shown);

@@ -308,7 +308,7 @@ static void add_ietf(struct writer *head, const struct source *s)
     if (!s->shown->allowed && a->retry_in >= 0)
         in = a->retry_in;
     add_quoted(head, s->shown->rule->name);
-    add_parameter(head, REMAINING, a->remaining);
+    add_parameter(head, REMAINING, sl_limit_view_remaining(s->shown));
     if (in >= 0)
         add_parameter(head, EFFECTIVE_WINDOW, sl_span_in(in, SL_S));
     end(head);
@@ -361,7 +361,8 @@ static void add_kong_window(struct writer *head, const struct source *s)
     if (period < 0)
         return;
     add_number(head, sl_str_c(names[period][0]), sl_limit_view_count(s->shown));
-    add_number(head, sl_str_c(names[period][1]), s->shown->answer.remaining);
+    add_number(head, sl_str_c(names[period][1]),
+               sl_limit_view_remaining(s->shown));
 }
 
 static bool is_tokens(const struct sl_limit_view *shown)
@@ -492,7 +493,7 @@ static const struct dialect *const dialects[] = {
 static void add_numbers(struct writer *head, const struct dialect *dialect,
                         const struct source *s)
 {
-    uint64_t remaining = s->shown->answer.remaining;
+    uint64_t remaining = sl_limit_view_remaining(s->shown);
     sl_ns at = sl_ns_add_sat(s->decision->now, s->reset_in);
 
     add_number(head, dialect->limit, sl_limit_view_count(s->shown));
@@ -685,7 +686,7 @@ static void add_headers(struct writer *head, const struct sl_decision *d,
         add_number(head, SL_STR("Retry-After"), sl_retry_seconds(retry_in));
     if (d->quota >= 0 && sl_limit_view_answered(&d->shown[d->quota]))
         add_number(head, SL_STR("X-Org-Quota-Remaining"),
-                   d->shown[d->quota].answer.remaining);
+                   sl_limit_view_remaining(&d->shown[d->quota]));
     if (d->degraded)
         add_text(head, SL_STR("X-Sluice-Degraded"), SL_STR("store"));
     if (d->hold[0])

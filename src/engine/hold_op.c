@@ -486,14 +486,21 @@ static void write_part(struct sl_writer *w, const struct sl_hold_op *op,
 {
     const struct sl_held_part *part = &op->call.parts[i];
     const struct sl_rule *rule = sl_hold_rule(op, i);
+    bool answered = rule && !part->no_answer;
+    uint64_t left = part->answer.remaining;
 
     sl_member_str_if(w, i > 0 ? SL_STR(",{\"name\":") : SL_STR("{\"name\":"),
                      rule, rule ? rule->name : SL_STR(""));
     sl_member_uint(w, SL_MEMBER("held"), part->held);
     sl_member_uint_if(w, SL_MEMBER("cost"), op->verb != SL_VERB_EXTEND,
                       part->cost);
-    sl_member_uint_if(w, SL_MEMBER("remaining"), rule && !part->no_answer,
-                      part->answer.remaining);
+    sl_member_uint_if(w, SL_MEMBER("remaining"), answered,
+                      answered ? sl_rule_down(rule, left) : 0);
+    if (answered && sl_rule_is_scaled(rule)) {
+        sl_member_exact(w, rule);
+        sl_member_uint(w, SL_MEMBER("remaining"), left);
+        sl_writer_add(w, SL_STR("}"));
+    }
     sl_member_flag(w, SL_MEMBER("over"), part->over);
     sl_writer_add(w, SL_STR("}"));
 }

@@ -57,7 +57,7 @@ static void value_of_limit(const struct sl_limit_view *about,
         break;
     case SL_HOLD_REMAINING:
         if (sl_limit_view_answered(about))
-            set_number(ret, about->answer.remaining);
+            set_number(ret, sl_limit_view_remaining(about));
         break;
     case SL_HOLD_NAME:
         set_text(ret, about->rule->name);
@@ -287,6 +287,17 @@ static void write_allowance(const struct sl_limit_view *by, struct sl_writer *w)
     say(w, ".");
 }
 
+/* "8000 seconds": the unit is named if it is not that of the policy. */
+static void say_counted(struct sl_writer *w, const struct sl_rule *rule,
+                        uint64_t number)
+{
+    say_number(w, number);
+    if (!sl_rule_is_scaled(rule))
+        return;
+    say(w, " ");
+    sl_writer_add(w, rule->reports);
+}
+
 static void write_retry(sl_ns retry_in, struct sl_writer *w)
 {
     if (retry_in < 0)
@@ -314,9 +325,9 @@ static void write_limit(const struct sl_decision *d, struct sl_writer *w)
     write_allowance(by, w);
     if (d->never && by->answer.outcome == SL_NEVER) {
         say(w, " A cost of ");
-        say_number(w, by->cost);
+        say_counted(w, by->rule, by->cost);
         say(w, " can never pass: the maximum is ");
-        say_number(w, sl_limit_view_capacity(by));
+        say_counted(w, by->rule, sl_limit_view_exact_capacity(by));
         say(w, ".");
     } else if (retry_in >= 0) {
         write_retry(retry_in, w);

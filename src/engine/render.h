@@ -4,13 +4,15 @@
  * or a JSON string.
  *
  * Rounding: a time at which to retry is rounded up, so that a retry at that
- * time is never too early.
+ * time is never too early. Of a unit with a scale, what is left is rounded
+ * down, so that no more is shown than can be taken.
  */
 #ifndef SL_ENGINE_RENDER_H
 #define SL_ENGINE_RENDER_H
 
 #include "base/timestamp.h"
 #include "engine/decision.h"
+#include "policy/policy.h"
 #include "wire/json.h"
 
 #define SL_HEADERS 40 /* of one answer, at most */
@@ -90,9 +92,19 @@ bool sl_limit_view_limited(const struct sl_limit_view *shown);
  * refused before. */
 bool sl_limit_view_answered(const struct sl_limit_view *shown);
 
-/* The configured count, and the most that can be taken at once. */
+/* The configured count, the most that can be taken at once, and what is left,
+ * in whole units of the policy. */
 uint64_t sl_limit_view_count(const struct sl_limit_view *shown);
 uint64_t sl_limit_view_capacity(const struct sl_limit_view *shown);
+static inline uint64_t
+sl_limit_view_remaining(const struct sl_limit_view *shown)
+{
+    return sl_rule_down(shown->rule, shown->answer.remaining);
+}
+
+/* The same in the counted unit; `answer` has what is left. */
+uint64_t sl_limit_view_exact_count(const struct sl_limit_view *shown);
+uint64_t sl_limit_view_exact_capacity(const struct sl_limit_view *shown);
 
 /* Time until the reset that the route shows (`reset: full | next`);
  * SL_NS_NONE if there is none. */
@@ -186,6 +198,15 @@ static inline void sl_member_uint_if(struct sl_writer *w, struct sl_str member,
         sl_member_uint(w, member, number);
     else
         sl_member_null(w, member);
+}
+
+/* Begins "exact": the numbers of a limit with a scale in the counted unit. The
+ * caller adds them, and the brace. */
+static inline void sl_member_exact(struct sl_writer *w,
+                                   const struct sl_rule *rule)
+{
+    sl_member_str(w, SL_STR(",\"exact\":{\"unit\":"), rule->reports);
+    sl_member_uint(w, SL_MEMBER("scale"), rule->options.scale);
 }
 
 /* A span in milliseconds, rounded up; SL_NS_NONE is unknown. */

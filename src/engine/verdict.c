@@ -2,8 +2,8 @@
  * headers and body.
  *
  * Members always come in the same order. A member without a value is null;
- * only rare members (hold_expires_ms, wait_ms, override, charge, overage,
- * skipped, untracked, candidate) are left out.
+ * only rare members (hold_expires_ms, exact, wait_ms, override, charge,
+ * overage, skipped, untracked, candidate) are left out.
  */
 #include "engine/render.h"
 #include "identity/identity.h"
@@ -24,16 +24,30 @@ static void write_numbers(struct sl_writer *w,
                       limited ? sl_limit_view_count(shown) : 0);
     sl_member_uint_if(w, SL_MEMBER("burst"), limited,
                       limited ? sl_limit_view_capacity(shown) : 0);
-    sl_member_uint_if(w, SL_MEMBER("remaining"), answered, a->remaining);
+    sl_member_uint_if(w, SL_MEMBER("remaining"), answered,
+                      answered ? sl_limit_view_remaining(shown) : 0);
     sl_member_ms(w, SL_MEMBER("reset_ms"), answered ? a->reset_in : SL_NS_NONE);
     sl_member_ms(w, SL_MEMBER("retry_after_ms"),
                  answered && a->outcome == SL_DENY ? a->retry_in : SL_NS_NONE);
+}
+
+static void write_exact(struct sl_writer *w, const struct sl_limit_view *shown)
+{
+    if (!sl_rule_is_scaled(shown->rule) || !sl_limit_view_limited(shown))
+        return;
+    sl_member_exact(w, shown->rule);
+    sl_member_uint(w, SL_MEMBER("limit"), sl_limit_view_exact_count(shown));
+    sl_member_uint(w, SL_MEMBER("burst"), sl_limit_view_exact_capacity(shown));
+    sl_member_uint_if(w, SL_MEMBER("remaining"), sl_limit_view_answered(shown),
+                      shown->answer.remaining);
+    sl_writer_add(w, SL_STR("}"));
 }
 
 static void write_rare(struct sl_writer *w, const struct sl_limit_view *shown)
 {
     const struct sl_answer *a = &shown->candidate_answer;
 
+    write_exact(w, shown);
     if (sl_limit_view_answered(shown) && shown->answer.wait > 0)
         sl_member_ms(w, SL_MEMBER("wait_ms"), shown->answer.wait);
     if (shown->overridden)
@@ -52,8 +66,9 @@ static void write_rare(struct sl_writer *w, const struct sl_limit_view *shown)
     if (!shown->has_candidate)
         return;
     sl_member_uint(w, SL_STR(",\"candidate\":{\"limit\":"),
-                   shown->candidate->count);
-    sl_member_uint_if(w, SL_MEMBER("remaining"), a->capacity > 0, a->remaining);
+                   sl_rule_down(shown->rule, shown->candidate->count));
+    sl_member_uint_if(w, SL_MEMBER("remaining"), a->capacity > 0,
+                      sl_rule_down(shown->rule, a->remaining));
     sl_member_flag(w, SL_MEMBER("allowed"), a->outcome == SL_ALLOW);
     sl_writer_add(w, SL_STR("}"));
 }

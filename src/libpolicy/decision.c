@@ -62,8 +62,8 @@ int64_t sluice_decision_retry_in_ns(const struct sluice_decision *d)
 uint64_t sluice_decision_quota(const struct sluice_decision *d)
 {
     return d && d->usable && d->check.decision.quota >= 0
-               ? d->check.decision.shown[d->check.decision.quota]
-                     .answer.remaining
+               ? sl_limit_view_remaining(
+                     &d->check.decision.shown[d->check.decision.quota])
                : UINT64_MAX;
 }
 
@@ -149,12 +149,33 @@ sluice_decision_limit(const struct sluice_decision *decision, size_t index)
     ret.allowed = shown->allowed;
     ret.limited = has_numbers(d, shown);
     if (ret.limited) {
-        ret.limit = shown->answer.limit;
-        ret.burst = shown->answer.capacity;
-        ret.remaining = shown->answer.remaining;
+        ret.limit = sl_rule_down(shown->rule, shown->answer.limit);
+        ret.burst = sl_rule_down(shown->rule, shown->answer.capacity);
+        ret.remaining = sl_limit_view_remaining(shown);
         ret.retry_in_ns = shown->allowed ? -1 : shown->answer.retry_in;
         ret.reset_in_ns = shown->answer.reset_in;
         ret.wait_ns = shown->answer.wait;
+    }
+    return ret;
+}
+
+struct sluice_exact
+sluice_decision_exact(const struct sluice_decision *decision, size_t index)
+{
+    struct sluice_decision *d = (struct sluice_decision *)decision;
+    const struct sl_limit_view *shown;
+    struct sluice_exact ret = {.unit = "", .scale = 1};
+
+    if (index >= sluice_decision_limits(d))
+        return ret;
+    shown = &d->check.decision.shown[index];
+    ret.unit = keep(d, &d->texts[index].counted, sl_rule_counted(shown->rule));
+    if (sl_rule_is_scaled(shown->rule))
+        ret.scale = shown->rule->options.scale;
+    if (has_numbers(d, shown)) {
+        ret.limit = shown->answer.limit;
+        ret.burst = shown->answer.capacity;
+        ret.remaining = shown->answer.remaining;
     }
     return ret;
 }

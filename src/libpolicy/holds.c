@@ -155,7 +155,8 @@ struct sluice_held sluice_ended_limit(const struct sluice_ended *e, size_t i)
         ret.name = rule->name.at;
     ret.held = part->held;
     ret.cost = part->cost;
-    ret.remaining = part->answer.remaining;
+    ret.remaining = rule ? sl_rule_down(rule, part->answer.remaining)
+                         : part->answer.remaining;
     ret.over = part->over;
     return ret;
 }

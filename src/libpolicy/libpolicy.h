@@ -31,7 +31,7 @@ struct sluice_decision {
     struct sl_arena arena;         /* for rendered texts */
     struct sluice_header *headers; /* NUL-terminated; made on first use */
     struct sl_libpolicy_texts {    /* per limit; likewise */
-        const char *plan, *scope, *unit, *key;
+        const char *plan, *scope, *unit, *counted, *key;
     } texts[SL_PARTS];
     struct sl_buf message, json, text;
 };

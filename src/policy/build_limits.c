@@ -309,7 +309,8 @@ static bool find_strictest(const struct sl_policy *policy,
 static bool read_rate(struct reading *r, const struct sl_yaml_node *node,
                       struct sl_plan_limit *ret)
 {
-    struct sl_limit_options options = {.zone = r->rule->options.zone};
+    struct sl_limit_options options = {.zone = r->rule->options.zone,
+                                       .scale = r->rule->options.scale};
     struct sl_diag diag = {0};
     struct sl_rate rate;
 
@@ -326,6 +327,7 @@ static bool read_rate(struct reading *r, const struct sl_yaml_node *node,
             return false;
     }
     ret->form = rate.form;
+    ret->scale = options.scale;
     return true;
 }
 
@@ -532,6 +534,29 @@ read_plan_rates(struct sl_build *b, const struct sl_rule *rule,
         r.plans[i].form = SL_RATE_NONE; /* until it is read */
     read_all(&r);
     return r.bad ? NULL : r.plans;
+}
+
+/* ---- `unit` ---- */
+
+/* A permit and a request in a queue have no parts. */
+void sl_fill_unit(struct sl_build *b, const struct sl_schema_key *row,
+                  const struct sl_yaml_node *node, void *into)
+{
+    struct sl_rule *rule = into;
+
+    if (!node)
+        return;
+    if (node->kind == SL_NODE_SCALAR) {
+        rule->unit = sl_build_keep(b, node->text);
+        return;
+    }
+    sl_schema_fill(b, row->below, node, rule);
+    if (rule->options.scale > 0 &&
+        (rule->kind == SL_PERMITS || rule->kind == SL_LEAKY)) {
+        refuse_for(b, sl_yaml_node_get(node, "of"),
+                   "quotas, levels, token-buckets and windows", rule);
+        rule->options.scale = 0;
+    }
 }
 
 /* ---- a limit ---- */

@@ -97,13 +97,14 @@ int sl_rate_print(const struct sl_plan_limit *limit, struct sl_buf *out)
     if (limit->form == SL_RATE_UNLIMITED || limit->form == SL_RATE_NONE)
         return sl_buf_addf(out,
                            limit->form == SL_RATE_NONE ? "none" : "unlimited");
-    err = sl_buf_addf(out, "%" PRIu64, n->count);
+    err = sl_buf_addf(out, "%" PRIu64, sl_plan_limit_written(limit, n->count));
     if (!err)
         err = add_period(n, out);
     if (!err && n->kind == SL_LEAKY)
         err = sl_buf_addf(out, " queue %" PRIu64, n->capacity - 1);
     else if (!err && n->capacity != n->count)
-        err = sl_buf_addf(out, " burst %" PRIu64, n->capacity);
+        err = sl_buf_addf(out, " burst %" PRIu64,
+                          sl_plan_limit_written(limit, n->capacity));
     return err;
 }
 
@@ -189,6 +190,30 @@ static const char *refill_of(const struct sl_rule *rule)
     return rule->kind == SL_INTERVAL ? "interval" : "continuous";
 }
 
+static uint64_t scale_of(const struct sl_rule *rule)
+{
+    return sl_rule_is_scaled(rule) ? rule->options.scale : 1;
+}
+
+int sl_policy_check_scales(const struct sl_policy *old,
+                           const struct sl_policy *new, struct sl_diag *diag)
+{
+    for (unsigned i = 0; i < new->rule_count; i++) {
+        const struct sl_rule *rule = &new->rules[i];
+        int was = sl_policy_rule(old, rule->name);
+
+        if (was < 0 || scale_of(&old->rules[was]) == scale_of(rule))
+            continue;
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "Limit \"%.64s\" counts in units of %" PRIu64 ", not of %" PRIu64
+            ". Its usage would mean something else. Give the limit another "
+            "name, and import its usage",
+            rule->name.at, scale_of(&old->rules[was]), scale_of(rule));
+    }
+    return 0;
+}
+
 static void compare_keys(struct sl_changes *c, const char *of,
                          const struct sl_rule *old, const struct sl_rule *new)
 {
@@ -203,6 +228,11 @@ static void compare_keys(struct sl_changes *c, const char *of,
     if (old->cost == new->cost && old->fixed_cost != new->fixed_cost)
         sl_diff_line(c, "%scost %s", of,
                      new->fixed_cost ? "fixed" : "no longer fixed");
+    if (scale_of(old) != scale_of(new))
+        sl_diff_line(c,
+                     "%sscale of the unit %" PRIu64 " -> %" PRIu64
+                     "; refused: give the limit another name",
+                     of, scale_of(old), scale_of(new));
     if (old->lease != new->lease)
         sl_diff_line(c, "%slease %u%% -> %u%%", of, old->lease, new->lease);
     if (!sl_str_eq(old->zone_name, new->zone_name) ||

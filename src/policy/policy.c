@@ -193,7 +193,7 @@ static int check_shape(const struct sl_rule *rule, struct sl_str text,
 int sl_rule_rate(const struct sl_rule *rule, struct sl_str rate,
                  struct sl_plan_limit *ret, struct sl_diag *diag)
 {
-    struct sl_plan_limit limit = {.overage = false};
+    struct sl_plan_limit limit = {.scale = rule->options.scale};
     struct sl_rate read;
     int err = sl_parse_rate(rate, &read, diag);
 

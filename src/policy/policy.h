@@ -309,6 +309,7 @@ struct sl_plans {
 struct sl_plan_limit {
     enum sl_rate_form form; /* PER and PLAIN have numbers */
     struct sl_limit numbers;
+    uint64_t scale;       /* `numbers` are multiples of it; 0: 1 */
     bool overage;         /* a quota that is not denied above its count */
     struct sl_limit open; /* overage: the same without a maximum */
 };
@@ -333,11 +334,12 @@ struct sl_rule {
     uint64_t cost;   /* of a request without a cost */
     bool fixed_cost; /* `cost` is written: settling does not change it */
     enum sl_charge charge;
-    sl_ns hold;     /* permits: default duration; else 0 */
-    unsigned queue; /* maximum of waiting requests, in one process */
-    unsigned lease; /* percent of the capacity; 0: no lease */
-    bool carried;   /* by `sign_in: carry` of a route */
-    struct sl_str unit;
+    sl_ns hold;            /* permits: default duration; else 0 */
+    unsigned queue;        /* maximum of waiting requests, in one process */
+    unsigned lease;        /* percent of the capacity; 0: no lease */
+    bool carried;          /* by `sign_in: carry` of a route */
+    struct sl_str unit;    /* of the numbers in the policy; "": none */
+    struct sl_str reports; /* with a scale: the name of the counted unit */
     struct sl_deny deny;
     struct sl_key_template key;
     struct sl_str key_text;
@@ -355,7 +357,7 @@ struct sl_rule {
     struct sl_limit strictest;
     struct sl_limit candidate_strictest;
 
-    /* For the rates of overrides. */
+    /* For the rates of the plans and of overrides. */
     struct sl_limit_options options;
     struct sl_str zone_name;
     struct sl_conditions when; /* all must hold, or the limit does not apply */
@@ -523,6 +525,45 @@ int sl_policy_descriptor(const struct sl_policy *policy, struct sl_str domain,
 SL_MUST_USE int sl_rule_rate(const struct sl_rule *rule, struct sl_str rate,
                              struct sl_plan_limit *ret, struct sl_diag *diag);
 
+/* ---- units with a scale: `unit: { name: minutes, of: 60, reports: seconds }`.
+ *
+ * Stores, the usage database, costs and reports have the counted unit. The
+ * policy, overrides and credits are written in units of `of`, and answers show
+ * whole ones: what is left is rounded down, what was used is rounded up. Exact
+ * numbers stand beside them.
+ */
+
+static inline bool sl_rule_is_scaled(const struct sl_rule *rule)
+{
+    return rule->options.scale > 1;
+}
+
+/* A number of the counted unit in whole units of the policy. */
+static inline uint64_t sl_rule_down(const struct sl_rule *rule, uint64_t number)
+{
+    return sl_rule_is_scaled(rule) ? number / rule->options.scale : number;
+}
+
+static inline uint64_t sl_rule_up(const struct sl_rule *rule, uint64_t number)
+{
+    if (!sl_rule_is_scaled(rule) || number == 0)
+        return number;
+    return (number - 1) / rule->options.scale + 1;
+}
+
+/* The name of the counted unit; "": none. */
+static inline struct sl_str sl_rule_counted(const struct sl_rule *rule)
+{
+    return sl_rule_is_scaled(rule) ? rule->reports : rule->unit;
+}
+
+/* A number of a plan's limit as the policy writes it. */
+static inline uint64_t sl_plan_limit_written(const struct sl_plan_limit *limit,
+                                             uint64_t number)
+{
+    return limit->scale > 1 ? number / limit->scale : number;
+}
+
 /* ---- a policy as text, in one canonical form.
  *
  * Defaults and the rates of all plans are written out. Tokens and passwords are
@@ -555,6 +596,12 @@ SL_MUST_USE int sl_policy_print(const struct sl_policy *policy,
  * compared. SLUICE_ENOMEM, SLUICE_EFULL: `out` has some of the lines. */
 SL_MUST_USE int sl_policy_diff(const struct sl_policy *old,
                                const struct sl_policy *new, struct sl_buf *out);
+
+/* Refuse a new policy that changes the scale of a limit: the counts of a store
+ * and of the usage database would mean something else. */
+SL_MUST_USE int sl_policy_check_scales(const struct sl_policy *old,
+                                       const struct sl_policy *new,
+                                       struct sl_diag *diag);
 
 /* Append the rate of a plan as a policy writes it: "5/min burst 8",
  * "120/month", "unlimited". */

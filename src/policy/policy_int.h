@@ -256,7 +256,7 @@ sl_fill_f sl_fill_address, sl_fill_algorithms, sl_fill_anonymous, sl_fill_bound,
     sl_fill_message, sl_fill_mode, sl_fill_permit_hold, sl_fill_pick,
     sl_fill_proxied, sl_fill_hosts, sl_fill_span, sl_fill_subjects,
     sl_fill_thresholds, sl_fill_tls, sl_fill_token, sl_fill_token_sources,
-    sl_fill_url;
+    sl_fill_unit, sl_fill_url;
 
 /* sl_fill_later does nothing: other code fills the field. */
 
@@ -267,8 +267,8 @@ sl_print_f sl_print_anchor, sl_print_backlog_name, sl_print_bits,
     sl_print_kind, sl_print_lease, sl_print_limits, sl_print_message,
     sl_print_per, sl_print_pick, sl_print_plans, sl_print_prechecks,
     sl_print_joined, sl_print_rates, sl_print_routes, sl_print_scopes,
-    sl_print_target, sl_print_thresholds, sl_print_token, sl_print_url,
-    sl_print_webhook_secret, sl_print_zone;
+    sl_print_target, sl_print_thresholds, sl_print_token, sl_print_unit,
+    sl_print_url, sl_print_webhook_secret, sl_print_zone;
 
 extern const struct sl_list_form sl_list_aliases, sl_list_audiences,
     sl_list_fingerprint, sl_list_limits, sl_list_replaces, sl_list_roles,

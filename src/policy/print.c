@@ -262,7 +262,8 @@ static enum sl_unit unit_of(const struct sl_limit *limit)
 }
 
 /* "5/min", "30/5min". */
-static int print_per(const struct sl_limit *limit, char out[RATE_BYTES])
+static int print_per(const struct sl_limit *limit, uint64_t count,
+                     char out[RATE_BYTES])
 {
     static const enum sl_unit calendar[] = {
         [SL_CALENDAR_DAY] = SL_UNIT_DAY,
@@ -276,16 +277,17 @@ static int print_per(const struct sl_limit *limit, char out[RATE_BYTES])
                          : (uint64_t)(limit->period / sl_unit_length(unit));
 
     if (every == 1)
-        return snprintf(out, RATE_BYTES, "%" PRIu64 "/%s", limit->count,
+        return snprintf(out, RATE_BYTES, "%" PRIu64 "/%s", count,
                         sl_unit_name(unit));
-    return snprintf(out, RATE_BYTES, "%" PRIu64 "/%" PRIu64 "%s", limit->count,
-                    every, sl_unit_name(unit));
+    return snprintf(out, RATE_BYTES, "%" PRIu64 "/%" PRIu64 "%s", count, every,
+                    sl_unit_name(unit));
 }
 
 static struct sl_str print_rate(const struct sl_plan_limit *plan,
                                 char out[RATE_BYTES])
 {
     const struct sl_limit *limit = &plan->numbers;
+    uint64_t count = sl_plan_limit_written(plan, limit->count);
     enum sl_kind kind = limit->kind;
     size_t len, size = RATE_BYTES;
 
@@ -294,11 +296,12 @@ static struct sl_str print_rate(const struct sl_plan_limit *plan,
     if (plan->form == SL_RATE_NONE)
         return SL_STR("none");
     if (plan->form == SL_RATE_PLAIN)
-        len = (size_t)snprintf(out, size, "%" PRIu64, limit->count);
+        len = (size_t)snprintf(out, size, "%" PRIu64, count);
     else
-        len = (size_t)print_per(limit, out);
+        len = (size_t)print_per(limit, count, out);
     if (kind == SL_BUCKET || kind == SL_INTERVAL)
-        snprintf(out + len, size - len, " burst %" PRIu64, limit->capacity);
+        snprintf(out + len, size - len, " burst %" PRIu64,
+                 sl_plan_limit_written(plan, limit->capacity));
     else if (kind == SL_LEAKY)
         snprintf(out + len, size - len, " queue %" PRIu64, limit->capacity - 1);
     return sl_str_c(out);
@@ -411,6 +414,17 @@ void sl_print_thresholds(struct sl_printer *p, const struct sl_schema_key *row,
     if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
         sl_print_list(p, row->name, mark_item, &rule->thresholds,
                       rule->thresholds.count);
+}
+
+void sl_print_unit(struct sl_printer *p, const struct sl_schema_key *row,
+                   const void *from)
+{
+    const struct sl_rule *rule = from;
+
+    if (sl_rule_is_scaled(rule))
+        print_map(p, sl_str_c(row->name), row->below, rule);
+    else if (rule->unit.len > 0)
+        sl_print_text(p, row->name, rule->unit);
 }
 
 void sl_print_cost(struct sl_printer *p, const struct sl_schema_key *row,

@@ -253,7 +253,7 @@ static void check_parsed(const struct value *v)
 static void check_text(const struct value *v)
 {
     if (v->node->text.len > 0 || v->row->type == SL_TYPE_TEXT ||
-        v->row->type == SL_TYPE_TEXTS)
+        v->row->type == SL_TYPE_TEXTS || v->row->can_be_empty)
         return;
     (void)refuse(v);
 }

@@ -90,6 +90,7 @@ struct sl_schema_key {
     const char *hint;   /* DURATION out of range; NULL: the preset */
     int of;             /* SOURCES: enum sl_sources_of */
     bool inverted;      /* BOOL: the field is true for `false` */
+    bool can_be_empty;  /* SHORT: "" is valid */
     enum sl_schema_show show;
     bool in_diff;       /* a change is one line of the diff */
     const char *effect; /* behind that line */

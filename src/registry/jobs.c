@@ -758,8 +758,7 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
                                job->started, job->now, &job->text);
         return spare(job, err, "the history is too long; request fewer days");
     case SL_JOB_CREDITS:
-        err = sl_usage_db_credits_json(db, job->scope, job->id, job->now,
-                                       &job->text);
+        err = sl_usage_db_credits_json(db, job, &job->text);
         return spare(job, err,
                      "there are too many credits to show; delete those that "
                      "are used or expired");

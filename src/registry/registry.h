@@ -295,6 +295,11 @@ struct sl_job {
     uint64_t stream, sequence, after; /* after: 0, or the one before it that is
                                        * not known to be recorded */
     struct sl_credit_grant *grant;    /* GRANT */
+    uint64_t (*scale_of)(
+        const void *ctx,
+        struct sl_str limit); /* CREDITS:
+                               * counted units in one that is shown; NULL: 1 */
+    const void *scale_ctx;
     struct sl_usage_lease_claim *claim; /* LEASE, with its results */
     struct sl_job_repeat *repeat;       /* REPEAT, likewise */
     struct sl_usage_export *export;     /* EXPORT, with its results */

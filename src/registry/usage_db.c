@@ -690,8 +690,21 @@ int sl_usage_db_revoke(struct sl_database *db,
     return found < 0 ? found : 0;
 }
 
-int sl_usage_db_credits_json(struct sl_database *db, struct sl_str scope,
-                             struct sl_str id, sl_ns now, struct sl_buf *out)
+/* Amounts are whole units of `scale` counted ones. */
+static void write_amounts(struct sl_writer *w, int64_t amount, int64_t unused,
+                          int64_t scale)
+{
+    sl_writer_addf(w, ",\"amount\":%" PRId64 ",\"unused\":%" PRId64,
+                   amount / scale, unused / scale);
+    if (scale > 1)
+        sl_writer_addf(w,
+                       ",\"exact\":{\"scale\":%" PRId64 ",\"amount\":%" PRId64
+                       ",\"unused\":%" PRId64 "}",
+                       scale, amount, unused);
+}
+
+int sl_usage_db_credits_json(struct sl_database *db, const struct sl_job *job,
+                             struct sl_buf *out)
 {
     const enum sl_query q = SL_QUERY_CREDITS;
     struct sl_writer w = {.out = out};
@@ -701,19 +714,20 @@ int sl_usage_db_credits_json(struct sl_database *db, struct sl_str scope,
     char time[SL_TIMESTAMP_TEXT];
     int found = 0;
 
-    sl_query_bind(db, q, "tt", scope, id);
+    sl_query_bind(db, q, "tt", job->scope, job->id);
     while (!w.err && (found = sl_query_next(db, q, NULL, "ntnnwttn", &seq,
                                             &limit, &amount, &unused, &expires,
                                             &note, &by, &at)) == 1) {
         sl_json_open(&w, '{');
         sl_writer_addf(&w, "\"number\":%" PRId64, seq);
         sl_json_member_str(&w, "limit", limit);
-        sl_writer_addf(&w, ",\"amount\":%" PRId64 ",\"unused\":%" PRId64,
-                       amount, unused);
+        write_amounts(
+            &w, amount, unused,
+            job->scale_of ? (int64_t)job->scale_of(job->scale_ctx, limit) : 1);
         if (expires != SL_NS_NONE) {
             sl_timestamp_print(expires, false, time);
             sl_writer_addf(&w, ",\"expires\":\"%s\",\"expired\":%s", time,
-                           now >= expires ? "true" : "false");
+                           job->now >= expires ? "true" : "false");
         } else {
             sl_writer_add(&w, SL_STR(",\"expires\":null"));
         }

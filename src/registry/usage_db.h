@@ -141,10 +141,12 @@ SL_MUST_USE int sl_usage_db_revoke(struct sl_database *db,
                                    const struct sl_credit_grant *grant,
                                    bool *ret_found);
 
-/* Appends all credits of a subject as items of a JSON array. */
+/* Appends all credits of the subject of a job as items of a JSON array, in
+ * units of job->scale_of(). */
+struct sl_job;
 SL_MUST_USE int sl_usage_db_credits_json(struct sl_database *db,
-                                         struct sl_str scope, struct sl_str id,
-                                         sl_ns now, struct sl_buf *out);
+                                         const struct sl_job *job,
+                                         struct sl_buf *out);
 
 /* Fills draft->credits with the credits valid at `now` or later. */
 SL_MUST_USE int sl_usage_db_credits(struct sl_database *db, struct sl_str scope,

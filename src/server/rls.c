@@ -194,8 +194,8 @@ static enum sl_rls_unit unit_of(const struct sl_limit_view *shown)
 static bool is_tighter(const struct sl_limit_view *a,
                        const struct sl_limit_view *b)
 {
-    return (unsigned __int128)a->answer.remaining * sl_limit_view_capacity(b) <
-           (unsigned __int128)b->answer.remaining * sl_limit_view_capacity(a);
+    return (unsigned __int128)a->answer.remaining * b->answer.capacity <
+           (unsigned __int128)b->answer.remaining * a->answer.capacity;
 }
 
 /* Returns the limit that a descriptor shows: the first that denies, else the
@@ -255,7 +255,7 @@ static void read_status(const struct sl_decision *d, unsigned index,
     ret->requests_per_unit = fit(sl_limit_view_count(s));
     ret->unit = unit_of(s);
     ret->name = s->rule->name;
-    ret->remaining = fit(s->answer.remaining);
+    ret->remaining = fit(sl_limit_view_remaining(s));
     ret->reset_in = sl_limit_view_reset_in(d, s);
 }
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "engine/engine_int.h"
+#include "engine/render.h"
 #include "sluiced/daemon.h"
 #include "wire/json.h"
 
@@ -179,6 +180,29 @@ static void log_threshold(const struct sl_usage_entry *u, unsigned threshold)
            "reached", share, NULL);
 }
 
+/* Writes ,"used":61,"of":120 in units of the policy, and their exact numbers
+ * if the unit has a scale. */
+static void write_used(struct sl_worker *worker, const struct sl_usage_entry *u,
+                       struct sl_writer *w)
+{
+    struct sl_active_policy *active =
+        sl_engine_hold(worker->daemon->engine, NULL);
+    int index = sl_policy_rule(active->policy, u->limit);
+    static const struct sl_rule plain;
+    const struct sl_rule *rule =
+        index < 0 ? &plain : &active->policy->rules[index];
+
+    sl_member_uint(w, SL_MEMBER("used"), sl_rule_up(rule, u->used));
+    sl_member_uint(w, SL_MEMBER("of"), sl_rule_down(rule, u->cap));
+    if (sl_rule_is_scaled(rule)) {
+        sl_member_exact(w, rule);
+        sl_member_uint(w, SL_MEMBER("used"), u->used);
+        sl_member_uint(w, SL_MEMBER("of"), u->cap);
+        sl_json_close(w, '}');
+    }
+    sl_active_policy_release(active);
+}
+
 static void report(struct sl_worker *worker, const struct sl_usage_entry *u,
                    unsigned threshold)
 {
@@ -188,8 +212,8 @@ static void report(struct sl_worker *worker, const struct sl_usage_entry *u,
     sl_json_member_str(&w, "limit", u->limit);
     sl_json_member_str(&w, "scope", u->scope);
     sl_json_member_str(&w, "id", u->id);
-    sl_writer_addf(&w, ",\"mark\":%u,\"used\":%" PRIu64 ",\"of\":%" PRIu64,
-                   threshold, u->used, u->cap);
+    sl_writer_addf(&w, ",\"mark\":%u", threshold);
+    write_used(worker, u, &w);
     sl_event_publish(worker, "usage", &w);
     log_threshold(u, threshold);
 }

@@ -66,7 +66,7 @@ all=$out
 check 'with a row for each limit and period' [ "$(wc -l <<<"$out")" = 4 ]
 check 'levels have no period' lacks "$out" links
 row '"org":"acme"' '"limit":"minutes"'
-check 'reports and decisions are in it' [ "$out" = '{"org":"acme","user":null,"plan":"free","limit":"minutes","unit":"minutes","included":120,"used":150,"overage":30,"credited":0,"from":"2026-11-01T00:00:00Z","to":"2026-12-01T00:00:00Z","zone":"UTC","period":"month","scope":"org","id":"acme","as_of":"2026-11-15T12:00:00.000Z"}' ]
+check 'reports and decisions are in it' [ "$out" = '{"org":"acme","user":null,"plan":"free","limit":"minutes","unit":"minutes","included":120,"used":150,"overage":30,"credited":0,"from":"2026-11-01T00:00:00Z","to":"2026-12-01T00:00:00Z","zone":"UTC","period":"month","scope":"org","id":"acme","as_of":"2026-11-15T12:00:00.000Z","scale":1}' ]
 out=$all
 row '"org":"rich"'
 check 'an unlimited plan includes all' has "$out" '"plan":"open","limit":"minutes","unit":"minutes","included":null,"used":9,"overage":0,'
@@ -113,7 +113,7 @@ check 'HEAD has no rows' answers 200
 report '{"org":"=HYPERLINK(1)","limit":"minutes","amount":1}'
 report '{"org":"a,\"b\"","limit":"minutes","amount":1}'
 export_ 'from=2027-02-01&to=2027-03-01&format=csv'
-check 'CSV has a heading' has "$out" 'org,user,plan,limit,unit,included,used,overage,credited,from,to,zone,period,scope,id,as_of'
+check 'CSV has a heading' has "$out" 'org,user,plan,limit,unit,included,used,overage,credited,from,to,zone,period,scope,id,as_of,scale'
 check 'rows' has "$out" 'acme,,free,minutes,minutes,120,7,0,0,2027-02-01T00:00:00Z,2027-03-01T00:00:00Z,UTC,month,org,acme,'
 check 'no formulas' has "$out" "
 '=HYPERLINK(1),,free,"

@@ -110,12 +110,30 @@ static void put_deny(struct maker *m, struct tree *limit)
         put_word(m, deny, "message", random_message(m));
 }
 
+/* A name, or a unit with a scale. */
+static void put_unit(struct maker *m, struct tree *limit, const char *kind)
+{
+    static const char *const units[] = {"minutes", "", "true", "AI: tokens"};
+    struct tree *unit;
+
+    if (!maybe(m, 3))
+        return;
+    if (!strcmp(kind, "concurrency") || !strcmp(kind, "leaky-bucket") ||
+        maybe(m, 2)) {
+        put_word(m, limit, "unit", PICK(m, units));
+        return;
+    }
+    unit = put_map(m, limit, "unit");
+    put_word(m, unit, "name", PICK(m, units));
+    put_number(m, unit, "of", 2, 60);
+    put_word(m, unit, "reports", PICK(m, units));
+}
+
 static void put_words(struct maker *m, struct tree *limit)
 {
     static const char *const missing[] = {"anonymous", "skip", "deny"};
     static const char *const modes[] = {"enforce", "enforce", "shadow", "off"};
     static const char *const failures[] = {"allow", "deny", "local"};
-    static const char *const units[] = {"minutes", "", "true", "AI: tokens"};
 
     if (maybe(m, 2))
         put_word(m, limit, "missing", PICK(m, missing));
@@ -125,8 +143,6 @@ static void put_words(struct maker *m, struct tree *limit)
         put_word(m, limit, "on_store_failure", PICK(m, failures));
     if (maybe(m, 3))
         put_word(m, limit, "on_full", maybe(m, 2) ? "deny" : "allow");
-    if (maybe(m, 3))
-        put_word(m, limit, "unit", PICK(m, units));
     if (maybe(m, 4))
         put_number(m, limit, "cost", 1, 4);
     if (maybe(m, 4))
@@ -184,6 +200,7 @@ static void make_limit(struct maker *m, struct tree *limits,
     if (!strcmp(kind, "quota"))
         put_calendar(m, limit, period);
     put_words(m, limit);
+    put_unit(m, limit, kind);
     if ((!strcmp(kind, "token-bucket") || !strcmp(kind, "quota")) &&
         maybe(m, 4))
         put_word(m, limit, "lease", maybe(m, 2) ? "7%" : "100%");

@@ -52,8 +52,9 @@ struct export
 
 struct line {
     const struct sl_usage_export_row *row;
-    const struct sl_rule *rule; /* NULL: the policy has no such limit */
-    struct sl_str org, user;    /* "": none */
+    struct sl_str org, user; /* "": none */
+    struct sl_str unit;      /* of the numbers, which are exact */
+    uint64_t scale;          /* of these in a unit of the policy */
     char from[SL_TIMESTAMP_TEXT], to[SL_TIMESTAMP_TEXT]; /* "": not known */
     char period[32];                                     /* likewise */
     char values[SL_USAGE_ID];
@@ -116,8 +117,9 @@ static void find_end(const struct sl_rule *rule,
 static void fill_line(struct line *line, const struct sl_usage_export_row *row,
                       const struct sl_rule *rule)
 {
-    *line = (struct line){
-        .row = row, .rule = rule, .org = SL_STR(""), .user = SL_STR("")};
+    *line = (struct line){.row = row, .org = SL_STR(""), .user = SL_STR("")};
+    line->unit = rule ? sl_rule_counted(rule) : SL_STR("");
+    line->scale = rule && sl_rule_is_scaled(rule) ? rule->options.scale : 1;
     find_names(line);
     sl_timestamp_print(row->start, false, line->from);
     if (row->end > 0)
@@ -148,7 +150,7 @@ static void write_json(struct sl_writer *w, const struct line *line,
     member_or_null(w, "user", line->user);
     member_or_null(w, "plan", row->plan);
     sl_json_member_str(w, "limit", row->limit);
-    sl_json_member_str(w, "unit", line->rule ? line->rule->unit : SL_STR(""));
+    sl_json_member_str(w, "unit", line->unit);
     sl_json_key(w, SL_STR("included"));
     if (row->cap >= 0)
         sl_json_int(w, row->cap);
@@ -167,6 +169,8 @@ static void write_json(struct sl_writer *w, const struct line *line,
     sl_json_member_str(w, "scope", row->scope);
     sl_json_member_str(w, "id", row->id);
     sl_json_member_text(w, "as_of", as_of);
+    sl_json_key(w, SL_STR("scale"));
+    sl_json_uint(w, line->scale);
     sl_json_close(w, '}');
 }
 
@@ -216,15 +220,14 @@ static void write_event(struct sl_writer *w, const struct line *line,
 
 #define HEAD                                                                   \
     SL_STR("org,user,plan,limit,unit,included,used,overage,credited,from,to,"  \
-           "zone,period,scope,id,as_of\r\n")
+           "zone,period,scope,id,as_of,scale\r\n")
 
 static void write_csv(struct sl_writer *w, const struct line *line,
                       const char *as_of)
 {
     const struct sl_usage_export_row *row = line->row;
     const struct sl_str before[] = {line->org, line->user, row->plan,
-                                    row->limit,
-                                    line->rule ? line->rule->unit : SL_STR("")};
+                                    row->limit, line->unit};
     const struct sl_str after[] = {
         sl_str_c(line->from),   sl_str_c(line->to), row->zone,
         sl_str_c(line->period), row->scope,         row->id,
@@ -242,7 +245,7 @@ static void write_csv(struct sl_writer *w, const struct line *line,
         sl_writer_add(w, SL_STR(","));
         sl_csv_write(w, after[i]);
     }
-    sl_writer_add(w, SL_STR("\r\n"));
+    sl_writer_addf(w, ",%" PRIu64 "\r\n", line->scale);
 }
 
 /* ---- a page ---- */

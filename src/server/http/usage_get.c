@@ -17,6 +17,7 @@
 #include "base/parse.h"
 #include "base/timestamp.h"
 #include "engine/engine_int.h"
+#include "engine/render.h"
 #include "server/http/http_int.h"
 #include "store/quota_lease.h"
 
@@ -123,7 +124,7 @@ static void print_when(const struct sl_usage_row *row, char out[32])
 
 /* Write ,"days":[{"day":"2026-11-15","used":1,"overage":0},...] or the same
  * with "months" and "month". */
-static void write_rows(const struct reading *r, struct sl_str limit,
+static void write_rows(const struct reading *r, const struct sl_rule *rule,
                        enum sl_usage_row_kind kind, struct sl_writer *w)
 {
     const char *word = kind == SL_ROW_DAY ? "day" : "month";
@@ -133,19 +134,24 @@ static void write_rows(const struct reading *r, struct sl_str limit,
     for (size_t i = 0; i < r->row_count; i++) {
         const struct sl_usage_row *row = &r->rows[i];
 
-        if (row->kind != kind || !sl_str_eq(sl_str_c(row->limit), limit))
+        if (row->kind != kind || !sl_str_eq(sl_str_c(row->limit), rule->name))
             continue;
         print_when(row, when);
         sl_json_open(w, '{');
         sl_writer_addf(
-            w, "\"%s\":\"%s\",\"used\":%" PRIu64 ",\"overage\":%" PRIu64 "}",
-            word, when, row->used, row->overage);
+            w, "\"%s\":\"%s\",\"used\":%" PRIu64 ",\"overage\":%" PRIu64, word,
+            when, sl_rule_up(rule, row->used), sl_rule_up(rule, row->overage));
+        if (sl_rule_is_scaled(rule))
+            sl_writer_addf(
+                w, ",\"exact\":{\"used\":%" PRIu64 ",\"overage\":%" PRIu64 "}",
+                row->used, row->overage);
+        sl_json_close(w, '}');
     }
     sl_json_close(w, ']');
 }
 
-/* Write the days of all limits as CSV. Lines end in CR LF. Names of limits have
- * no comma and no quote. */
+/* Write the days of all limits as CSV, exact. Lines end in CR LF. Names of
+ * limits have no comma and no quote. */
 static void write_csv(const struct reading *r, struct sl_writer *w)
 {
     char when[32];
@@ -198,8 +204,8 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
     sl_json_open(&w, '{');
     sl_meter_view_write(&view, &w);
     if (r->days > 0) {
-        write_rows(r, rule->name, SL_ROW_DAY, &w);
-        write_rows(r, rule->name, SL_ROW_MONTH, &w);
+        write_rows(r, rule, SL_ROW_DAY, &w);
+        write_rows(r, rule, SL_ROW_MONTH, &w);
     }
     sl_json_close(&w, '}');
     return w.err;
@@ -449,27 +455,42 @@ static void write_time(struct sl_writer *w, const char *name, sl_ns at)
     sl_json_str(w, sl_str_c(text));
 }
 
+static uint64_t left_of(const struct sl_meter_view *v)
+{
+    return counts_up(v->rule) ? sl_sub_floor(v->limit, v->used) : v->left;
+}
+
+static void write_exact(struct sl_writer *w, const struct sl_meter_view *v)
+{
+    if (!sl_rule_is_scaled(v->rule))
+        return;
+    sl_member_exact(w, v->rule);
+    sl_member_uint(w, SL_MEMBER("used"), v->used);
+    sl_member_uint_if(w, SL_MEMBER("limit"), v->limited, v->limit);
+    sl_member_uint_if(w, SL_MEMBER("remaining"), v->limited, left_of(v));
+    sl_member_uint(w, SL_MEMBER("overage"), v->overage);
+    sl_member_uint(w, SL_MEMBER("credited"), v->credited);
+    sl_member_uint(w, SL_MEMBER("credits"), v->credits);
+    sl_json_close(w, '}');
+}
+
 static void write_numbers(struct sl_writer *w, const struct sl_meter_view *v)
 {
-    uint64_t left =
-        counts_up(v->rule) ? sl_sub_floor(v->limit, v->used) : v->left;
+    const struct sl_rule *rule = v->rule;
+    uint64_t share = 0;
 
-    sl_writer_addf(w, ",\"used\":%" PRIu64, v->used);
-    if (v->limited)
-        sl_writer_addf(
-            w,
-            ",\"limit\":%" PRIu64 ",\"remaining\":%" PRIu64
-            ",\"share\":%" PRIu64,
-            v->limit, left,
-            v->limit ? (uint64_t)((unsigned __int128)v->used * 100 / v->limit)
-                     : 0);
-    else
-        sl_writer_add(w, SL_STR(",\"limit\":null,\"remaining\":null,"
-                                "\"share\":null"));
-    sl_writer_addf(w,
-                   ",\"overage\":%" PRIu64 ",\"credited\":%" PRIu64
-                   ",\"credits\":%" PRIu64,
-                   v->overage, v->credited, v->credits);
+    if (v->limited && v->limit > 0)
+        share = (uint64_t)((unsigned __int128)v->used * 100 / v->limit);
+    sl_member_uint(w, SL_MEMBER("used"), sl_rule_up(rule, v->used));
+    sl_member_uint_if(w, SL_MEMBER("limit"), v->limited,
+                      sl_rule_down(rule, v->limit));
+    sl_member_uint_if(w, SL_MEMBER("remaining"), v->limited,
+                      sl_rule_down(rule, left_of(v)));
+    sl_member_uint_if(w, SL_MEMBER("share"), v->limited, share);
+    sl_member_uint(w, SL_MEMBER("overage"), sl_rule_up(rule, v->overage));
+    sl_member_uint(w, SL_MEMBER("credited"), sl_rule_up(rule, v->credited));
+    sl_member_uint(w, SL_MEMBER("credits"), sl_rule_down(rule, v->credits));
+    write_exact(w, v);
 }
 
 /* Returns the start of the period. Only quotas, and usage from the database,
@@ -503,7 +524,8 @@ void sl_meter_view_write(const struct sl_meter_view *v, struct sl_writer *w)
 
 /* ---- /v1/credits/SCOPE/ID of the admin listener ----
  *
- * Credits are units of a quota in addition to the plan.
+ * Credits are units of a quota in addition to the plan. Their amounts are in
+ * the unit of the policy.
  *
  *   POST    {"limit": "minutes", "amount": 500, "expires": "2026-12-31",
  *            "note": "for the outage"}
@@ -533,15 +555,18 @@ static struct sl_http_job *begin(struct sl_http_call *call,
 
 /* Check that the limit is a quota per the scope of the path. */
 static bool check_limit(struct sl_json_body *r,
-                        const struct sl_credit_grant *grant)
+                        const struct sl_credit_grant *grant,
+                        const struct sl_rule **ret)
 {
     const struct sl_policy *policy = r->call->check.active->policy;
     int index = sl_policy_rule(policy, grant->limit);
     const struct sl_rule *rule = index < 0 ? NULL : &policy->rules[index];
 
     if (rule && rule->kind == SL_QUOTA && rule->per_count == 1 &&
-        sl_str_eq(policy->identity.scope_names[rule->per[0]], grant->scope))
+        sl_str_eq(policy->identity.scope_names[rule->per[0]], grant->scope)) {
+        *ret = rule;
         return true;
+    }
     return sl_json_body_refuse(
         r, "BAD_REQUEST",
         rule ? "credits are for quotas with `per: %.*s` only; \"%.*s\" is not "
@@ -567,6 +592,38 @@ struct credit {
     struct sl_credit_grant grant;
     struct sl_str expires;
 };
+
+static uint64_t scale_of(const struct sl_rule *rule)
+{
+    return sl_rule_is_scaled(rule) ? rule->options.scale : 1;
+}
+
+/* Of a limit of the policy. A call holds the policy until its job is done. */
+static uint64_t scale_of_limit(const void *policy, struct sl_str limit)
+{
+    const struct sl_policy *p = policy;
+    int index = sl_policy_rule(p, limit);
+
+    return index < 0 ? 1 : scale_of(&p->rules[index]);
+}
+
+/* From the unit of the policy to the counted one. */
+static bool scale_amount(struct sl_json_body *r, struct sl_credit_grant *grant)
+{
+    const struct sl_rule *rule = NULL;
+
+    if (!check_limit(r, grant, &rule))
+        return false;
+    if (grant->amount > SL_AMOUNT_MAX / scale_of(rule))
+        return sl_json_body_refuse(
+            r, "BAD_REQUEST",
+            "\"amount\" is too large: the maximum of \"%.*s\" is %" PRIu64
+            " %.*s",
+            SL_STR_ARG(rule->name), SL_AMOUNT_MAX / scale_of(rule),
+            SL_STR_ARG(rule->unit));
+    grant->amount *= scale_of(rule);
+    return true;
+}
 
 #define CREDIT(name) offsetof(struct credit, name)
 
@@ -599,7 +656,7 @@ static bool read_credit(struct sl_reading *reading, struct credit *c)
                             &c->grant.expires)) &&
            sl_reading_text(reading, "note", c->grant.note,
                            SL_SUBJECT_RECORD_NOTE) &&
-           check_limit(r, &c->grant);
+           scale_amount(r, &c->grant);
 }
 
 static void answer_grant(struct sl_http_job *op)
@@ -623,7 +680,9 @@ static const struct sl_audit_note *credit_note(struct sl_http_job *op,
     if (op->job.on)
         snprintf(text, sizeof(text),
                  "{\"limit\":\"%.*s\",\"amount\":%" PRIu64 "}",
-                 SL_STR_ARG(grant->limit), grant->amount);
+                 SL_STR_ARG(grant->limit),
+                 grant->amount / scale_of_limit(op->call->check.active->policy,
+                                                grant->limit));
     else
         snprintf(text, sizeof(text), "{\"number\":%" PRIu64 "}", grant->number);
     copy = sl_arena_copy(&op->call->arena, sl_str_c(text));
@@ -695,6 +754,8 @@ void sl_credit_list(struct sl_http_call *call)
     if (!op)
         return;
     op->rows = "credits";
+    op->job.scale_of = scale_of_limit;
+    op->job.scale_ctx = call->check.active->policy;
     sl_http_job_send(op);
 }
 

@@ -41,7 +41,7 @@ static const struct sl_json_field members[] = {
     FIELD("period", ignored, text),   FIELD("scope", ignored, text),
     FIELD("id", ignored, text),       FIELD("as_of", ignored, text),
     FIELD("included", number, whole), FIELD("overage", number, whole),
-    FIELD("credited", number, whole),
+    FIELD("credited", number, whole), FIELD("scale", number, whole),
 };
 
 #define HAS_USED (1u << 4) /* the bit of "used" in sl_json_body.seen */
@@ -211,11 +211,11 @@ static bool check_row(struct reading *r, const struct row *row)
             SL_STR_ARG(rule->name), sl_kind_name(rule->kind));
     if (row->used > SL_AMOUNT_MAX)
         return refuse(r, "\"used\" is greater than 9007199254740992");
-    if (row->unit.len > 0 && !sl_str_eq(row->unit, rule->unit))
+    if (row->unit.len > 0 && !sl_str_eq(row->unit, sl_rule_counted(rule)))
         return sl_json_body_refuse(
             &r->body, "BAD_LINE",
             "limit \"%.*s\" has the unit \"%.*s\", not \"%.*s\"",
-            SL_STR_ARG(rule->name), SL_STR_ARG(rule->unit),
+            SL_STR_ARG(rule->name), SL_STR_ARG(sl_rule_counted(rule)),
             SL_STR_ARG(row->unit));
     if (row->from.len > 0 && sl_timestamp_parse(row->from, &use->from, NULL))
         return refuse(r, "\"from\" must be the start of a period, like "

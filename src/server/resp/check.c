@@ -59,7 +59,7 @@ static char *put_numbers(char *to, const struct sl_decision *d)
 
     if (shown) {
         limit = (int64_t)sl_limit_view_count(shown);
-        left = (int64_t)shown->answer.remaining;
+        left = (int64_t)sl_limit_view_remaining(shown);
         reset = sl_limit_view_reset_in(d, shown);
         wait = shown->answer.wait;
     }

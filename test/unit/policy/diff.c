@@ -74,6 +74,11 @@ static const struct {
     ROW("a period", "5/10s queue 5", "5/20s queue 5",
         "pace free 5/10s queue 5 -> 5/20s queue 5; usage reset\n"
         "pace pro 5/10s queue 5 -> 5/20s queue 5; usage reset\n"),
+    ROW("the scale of a unit", "rate: 100/month",
+        "rate: 100/month, unit: { name: hours, of: 60, reports: minutes }",
+        "limit day: scale of the unit 1 -> 60; refused: give the limit another "
+        "name\n"
+        "limit day: headers changed\n"),
     ROW("unlimited", "pro: 15/min", "pro: unlimited",
         "ai pro 15/min -> unlimited; usage kept\n"),
     ROW("another kind", "kind: quota, per: [org, user], rate: 100/month",

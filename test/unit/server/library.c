@@ -246,6 +246,47 @@ static void test_lifetime(struct sluice_engine *engine,
              SLUICE_EINVAL);
 }
 
+/* Whole units of the policy, and the counted ones. */
+static void test_scale(void)
+{
+    static const char text[] =
+        "sluice: 1\n"
+        "limits:\n"
+        "  talk: { kind: quota, per: user, rate: 120/month,\n"
+        "          unit: { name: minutes, of: 60, reports: seconds } }\n"
+        "routes: [{ match: /call, limits: [talk], quota: talk }]\n"
+        "default: []\n";
+    struct sluice_request call = {
+        .path = "/call", .user = "ann", .has_cost = 1, .cost = 301};
+    struct sluice_engine_options options = {.size = 1 << 20, .now = on_now};
+    struct sluice_policy *policy = parse(text);
+    struct sluice_engine *engine = NULL;
+    struct sluice_decision *d = sluice_decision_new();
+    struct sluice_exact exact;
+
+    CASE("a unit with a scale");
+    CHECK_EQ(sluice_engine_open(policy, &options, &engine), 0);
+    sluice_policy_release(policy);
+    CHECK_EQ(sluice_decide(engine, &call, d), 0);
+    CHECK_EQ(sluice_decision_quota(d), 114);
+    CHECK_STR(sluice_decision_limit(d, 0).unit, "minutes");
+    CHECK_EQ(sluice_decision_limit(d, 0).limit, 120);
+    CHECK_EQ(sluice_decision_limit(d, 0).burst, 120);
+    CHECK_EQ(sluice_decision_limit(d, 0).remaining, 114);
+    exact = sluice_decision_exact(d, 0);
+    CHECK_STR(exact.unit, "seconds");
+    CHECK_EQ(exact.scale, 60);
+    CHECK_EQ(exact.limit, 7200);
+    CHECK_EQ(exact.burst, 7200);
+    CHECK_EQ(exact.remaining, 6899);
+    exact = sluice_decision_exact(d, 1);
+    CHECK_STR(exact.unit, "");
+    CHECK_EQ(exact.scale, 1);
+    CHECK_EQ(exact.limit, 0);
+    sluice_decision_free(d);
+    sluice_engine_close(engine);
+}
+
 /* What was used is in the file. */
 static void test_file(void)
 {
@@ -309,6 +350,7 @@ int main(void)
     test_lifetime(engine, d);
     sluice_engine_close(engine);
     sluice_decision_free(d);
+    test_scale();
     test_file();
     test_environment();
     return CHECK_DONE();
