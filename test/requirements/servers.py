@@ -1,12 +1,15 @@
 """servers -- the processes that the requirements are looked at with: sluiced on
 the virtual clock, a Redis, a DynamoDB, a proxy, and an application behind it."""
 
+import contextlib
 import glob
 import http.client
+import io
 import json
 import os
 import random
 import re
+import runpy
 import shutil
 import socket
 import subprocess
@@ -21,6 +24,8 @@ RUNNING = []
 SLUICED, SLUICED_TEST, SLUICE = (sys.argv[1:4] + 3 * [None])[:3]
 FOLDER = tempfile.mkdtemp(prefix="sluice-requirements-", dir="/tmp")
 PATH = os.environ["PATH"] + ":/usr/sbin"
+MODULES = os.environ.get("SLUICE_NODE_MODULES",
+                         os.path.join(ROOT, "build/node_modules"))
 
 
 def run(*words, **options):
@@ -189,13 +194,16 @@ class Dynamo:
                     f"?endpoint=http://127.0.0.1:{self.port}")
 
     def ask(self, operation, body):
-        """By the script that signs requests."""
-        made = subprocess.run(
-            ["python3", os.path.join(ROOT, "test/dynamo/signed.py"),
-             f"http://127.0.0.1:{self.port}", operation,
-             json.dumps({"TableName": self.TABLE, **body})],
-            check=True, stdout=subprocess.PIPE, env=dict(os.environ, PATH=PATH))
-        return json.loads(made.stdout)
+        """By the script that signs requests, in this process."""
+        words, out = sys.argv, io.StringIO()
+        sys.argv = ["signed.py", f"http://127.0.0.1:{self.port}", operation,
+                    json.dumps({"TableName": self.TABLE, **body})]
+        try:
+            with contextlib.redirect_stdout(out):
+                runpy.run_path(os.path.join(ROOT, "test/dynamo/signed.py"))
+        finally:
+            sys.argv = words
+        return json.loads(out.getvalue())
 
     def rows(self):
         """{(partition, sort): its other attributes} of limits and users."""
@@ -206,6 +214,11 @@ class Dynamo:
             if not re.search(r"^sluice:[a-z]+$|#nodes$", name[0]):
                 found[name] = plain
         return found
+
+    def counts(self):
+        """How many requests of each operation it had since the last call."""
+        return Web(f"127.0.0.1:{self.port}").ask(
+            "POST", "/_shim", "{}").json["by"]
 
     def put(self, **item):
         self.ask("PutItem", {"Item": {k: {"S": v} for k, v in item.items()}})
@@ -409,7 +422,7 @@ class Proxy:
         port = os.path.join(self.folder, "app.port")
         with open(os.path.join(self.folder, "app.err"), "w",
                   encoding="utf-8") as err:
-            run("python3", os.path.join(ROOT, "test/proxies/app.py"), port,
+            run(sys.executable, os.path.join(ROOT, "test/proxies/app.py"), port,
                 self.app_log, stderr=err)
         until(lambda: os.path.exists(port))
         with open(port, encoding="ascii") as file:
