@@ -15,20 +15,20 @@
 struct sl_quota_key {
     struct sl_quota_key *next;
     struct sl_hash128 hash;
-    uint32_t limit_id;      /* of the table */
+    uint32_t limit_id; /* of the table */
+    bool pending;      /* a question is in flight: one at a time, so that the
+                        * usage database and this node agree on the ceiling */
+    bool touched;      /* since the last heartbeat */
+    bool uncertain;    /* a question got no answer */
+    sl_ns sure; /* monotonic: when the last answered question was asked */
     struct sl_calendar cal; /* of its period... */
     sl_ns span;             /* ...or its length */
     struct sl_quota_lease lease;
-    sl_ns sure;   /* monotonic: when the last answered question was asked */
-    bool pending; /* a question is in flight: one at a time, so that the usage
-                   * database and this node agree on the ceiling */
     sl_ns pending_start;  /* the start of its period */
     unsigned old_pending; /* questions in flight about earlier periods */
     unsigned unsettled;   /* refusals to ignore after a reset */
-    bool uncertain;       /* a question got no answer */
     sl_ns held;    /* until then holds may change its cell; 0: there are none */
     unsigned ends; /* l->ends when the cell was read */
-    bool touched;  /* since the last heartbeat */
     struct sl_quota_waiter *waiting, **waiting_end;
     uint64_t wanted; /* by waiters, and by takes that try again */
     struct sl_str scope, id, limit;

@@ -41,12 +41,21 @@ struct place {
     unsigned shard;
 };
 
+/* What the caller has put into a leased part. */
+struct asked {
+    const struct sl_limit *limit;
+    uint64_t cost;
+};
+
+/* The table gets the take itself. Its leased parts have other limits and costs
+ * meanwhile. */
 struct attempt {
     struct sl_quota_leases *l;
     struct sl_take *take;
-    struct sl_take inner; /* for the table */
-    struct sl_part parts[SL_PARTS];
-    struct sl_limit limits[SL_PARTS]; /* of the leased parts */
+    enum sl_take_op op;                 /* of the caller */
+    void (*done)(struct sl_take *take); /* likewise */
+    struct asked asked[SL_PARTS];
+    struct sl_limit limits[SL_PARTS]; /* of the leased parts, for the table */
     struct place places[SL_PARTS];
     struct sl_quota_key *keys[SL_PARTS]; /* NULL: not leased */
     uint32_t leased;                     /* bits: leased parts... */
@@ -410,25 +419,30 @@ static struct sl_quota_key *key_of(struct attempt *a, unsigned i)
     return k;
 }
 
+/* The part is the caller's again. */
+static void restore(struct attempt *a, unsigned i)
+{
+    a->take->parts[i].limit = a->asked[i].limit;
+    a->take->parts[i].cost = a->asked[i].cost;
+}
+
 /* Does the part take units? */
 static bool is_taken(const struct attempt *a, unsigned i)
 {
-    return a->take->op == SL_TAKE_OP_TAKE && a->take->parts[i].cost > 0;
+    return a->op == SL_TAKE_OP_TAKE && a->asked[i].cost > 0;
 }
 
 /* Is the part denied if too little is left? */
 static bool is_capped(const struct attempt *a, unsigned i)
 {
-    return is_taken(a, i) && a->take->parts[i].limit->capacity < SL_AMOUNT_MAX;
+    return is_taken(a, i) && a->asked[i].limit->capacity < SL_AMOUNT_MAX;
 }
 
 /* Does the part take nothing, and is it denied if nothing is left? */
 static bool is_on_report(const struct attempt *a, unsigned i)
 {
-    const struct sl_part *part = &a->take->parts[i];
-
-    return a->take->op == SL_TAKE_OP_TAKE && part->on_report &&
-           part->cost == 0 && part->limit->capacity < SL_AMOUNT_MAX;
+    return a->op == SL_TAKE_OP_TAKE && a->take->parts[i].on_report &&
+           a->asked[i].cost == 0 && a->asked[i].limit->capacity < SL_AMOUNT_MAX;
 }
 
 static enum way wait_for(struct attempt *a, unsigned i, uint64_t cost,
@@ -437,7 +451,7 @@ static enum way wait_for(struct attempt *a, unsigned i, uint64_t cost,
     if (a->blind || !a->take->loop || a->tries > TRIES)
         return FAIL;
     *need = need_of(a, i, a->keys[i]);
-    need->cap = a->take->parts[i].limit->capacity;
+    need->cap = a->asked[i].limit->capacity;
     need->cost = cost;
     if (cost > 0)
         need->want = sl_quota_lease_shortfall(&a->keys[i]->lease, cost,
@@ -465,7 +479,7 @@ static enum way judge_on_report(struct attempt *a, unsigned i,
                                 struct sl_quota_need *need)
 {
     const struct sl_quota_key *k = a->keys[i];
-    uint64_t cap = a->take->parts[i].limit->capacity;
+    uint64_t cap = a->asked[i].limit->capacity;
 
     if (!knows_left(a, k, cap)) {
         if (wait_for(a, i, 0, need) == WAIT) {
@@ -485,22 +499,21 @@ static enum way judge_on_report(struct attempt *a, unsigned i,
 static enum way judge_lease(struct attempt *a, unsigned i,
                             struct sl_quota_need *need, uint64_t *ret_room)
 {
-    const struct sl_part *part = &a->parts[i];
     struct sl_quota_lease *lease = &a->keys[i]->lease;
-    uint64_t cap = a->take->parts[i].limit->capacity, room;
+    uint64_t cap = a->asked[i].limit->capacity, cost = a->asked[i].cost, room;
 
     if (!lease->has_terms || (sl_quota_lease_unspent(lease) > 0 &&
                               !sl_quota_key_is_sure(a->l, a->keys[i], a->mono)))
-        return wait_for(a, i, part->cost, need);
+        return wait_for(a, i, cost, need);
     room = *ret_room = sl_quota_lease_room(lease, cap);
-    if (lease->count + part->cost <= room)
+    if (lease->count + cost <= room)
         return GO;
     lease->count = peek_count(a, i);
-    if (lease->count + part->cost <= room)
+    if (lease->count + cost <= room)
         return GO;
-    if (sl_quota_lease_is_refused(lease, part->cost, cap, a->mono))
+    if (sl_quota_lease_is_refused(lease, cost, cap, a->mono))
         return REFUSE;
-    return wait_for(a, i, part->cost, need);
+    return wait_for(a, i, cost, need);
 }
 
 static enum way judge_capped(struct attempt *a, unsigned i,
@@ -524,7 +537,7 @@ static void go_beyond(struct attempt *a, unsigned i)
     if (!sl_hold_id_is_none(a->take->hold) && !a->take->parts[i].not_held)
         return;
     a->beyond |= UINT32_C(1) << i;
-    a->parts[i].cost = 0;
+    a->take->parts[i].cost = 0;
 }
 
 /* Without a cap nothing is denied, and if the usage database can't be asked,
@@ -550,8 +563,8 @@ static enum way go_without(struct attempt *a, unsigned i)
 {
     if (is_capped(a, i) || is_on_report(a, i))
         return FAIL;
-    if (a->take->op == SL_TAKE_OP_CHARGE || a->take->op == SL_TAKE_OP_REFUND)
-        a->parts[i].cost = 0;
+    if (a->op == SL_TAKE_OP_CHARGE || a->op == SL_TAKE_OP_REFUND)
+        a->take->parts[i].cost = 0;
     else if (is_taken(a, i))
         go_beyond(a, i);
     return GO;
@@ -560,11 +573,10 @@ static enum way go_without(struct attempt *a, unsigned i)
 static enum way judge_part(struct attempt *a, unsigned i,
                            struct sl_quota_need *need)
 {
-    struct sl_part *part = &a->parts[i];
+    struct sl_part *part = &a->take->parts[i];
     enum way way = GO;
 
-    part->limit = a->take->parts[i].limit;
-    part->cost = a->take->parts[i].cost;
+    restore(a, i);
     a->beyond &= ~(UINT32_C(1) << i);
     a->keys[i] = key_of(a, i);
     if (a->keys[i] && is_late(a->keys[i], a->take->now)) {
@@ -595,10 +607,8 @@ static enum way judge(struct attempt *a, struct sl_quota_need *need)
     enum way way;
 
     a->refuser = -1;
-    for (unsigned i = 0; i < a->inner.count; i++) {
-        if (!(a->leased >> i & 1))
-            continue;
-        way = judge_part(a, i, need);
+    for (uint32_t left = a->leased; left; left &= left - 1) {
+        way = judge_part(a, (unsigned)__builtin_ctz(left), need);
         if (way == WAIT || way == FAIL)
             return way;
     }
@@ -607,12 +617,12 @@ static enum way judge(struct attempt *a, struct sl_quota_need *need)
 
 /* ---- answers: from the cell of this node to the limit of all ---- */
 
-static bool fits(const struct sl_quota_lease *lease, uint64_t cost,
-                 uint64_t cap)
+static bool fits(const struct sl_quota_lease *lease, const struct sl_part *part)
 {
-    uint64_t used = sl_quota_lease_used(lease);
+    uint64_t used = sl_quota_lease_used(lease), cap = part->limit->capacity;
+    uint64_t least = sl_part_least(part);
 
-    return cost == 0 || (used <= cap && cost <= cap - used);
+    return least == 0 || (used <= cap && least <= cap - used);
 }
 
 static void deny(struct attempt *a, unsigned i, struct sl_answer *answer)
@@ -627,58 +637,58 @@ static void deny(struct attempt *a, unsigned i, struct sl_answer *answer)
     if (answer->remaining > sl_quota_lease_unspent(lease))
         answer->remaining = sl_quota_lease_unspent(lease);
     /* It would fit if other nodes returned their units. */
-    if (fits(lease, sl_part_least(&a->take->parts[i]), answer->capacity) &&
-        answer->retry_in > RETURN_TIME)
+    if (fits(lease, &a->take->parts[i]) && answer->retry_in > RETURN_TIME)
         answer->retry_in = RETURN_TIME;
 }
 
 static void translate(struct attempt *a, unsigned i)
 {
-    struct sl_part *out = &a->take->parts[i];
+    struct sl_part *part = &a->take->parts[i];
     struct sl_quota_lease *lease = &a->keys[i]->lease;
-    struct sl_answer answer = a->parts[i].answer;
-    uint64_t cap = out->limit->capacity, used;
-    bool taken = a->inner.op == SL_TAKE_OP_TAKE;
+    struct sl_answer *answer = &part->answer;
+    uint64_t cap = a->asked[i].limit->capacity, used;
+    bool taken = a->take->op == SL_TAKE_OP_TAKE && a->take->allowed;
 
-    if (a->parts[i].limit != out->limit)
-        lease->count = count_of(&a->parts[i]);
-    if (taken && a->inner.allowed && out->cost > 0)
-        sl_quota_lease_spent(lease, out->cost, lease->count, a->take->now);
-    if (taken && a->inner.allowed && out->unleased)
-        lease->others += (int64_t)out->cost;
+    if (part->limit != a->asked[i].limit)
+        lease->count = count_of(part);
+    restore(a, i);
+    if (taken && part->cost > 0)
+        sl_quota_lease_spent(lease, part->cost, lease->count, a->take->now);
+    if (taken && part->unleased)
+        lease->others += (int64_t)part->cost;
     used = sl_quota_lease_used(lease);
-    answer.limit = out->limit->count;
-    answer.capacity = cap;
-    answer.remaining = used < cap ? cap - used : 0;
-    if (answer.outcome != SL_NEVER && out->cost > cap)
-        answer.outcome = SL_NEVER;
+    answer->limit = part->limit->count;
+    answer->capacity = cap;
+    answer->remaining = used < cap ? cap - used : 0;
+    if (answer->outcome != SL_NEVER && part->cost > cap)
+        answer->outcome = SL_NEVER;
     else if (a->refuser == (int)i ||
-             (!taken && a->inner.op == SL_TAKE_OP_PEEK &&
-              !fits(lease, sl_part_least(out), cap)))
-        deny(a, i, &answer);
-    out->answer = answer;
+             (a->take->op == SL_TAKE_OP_PEEK && !fits(lease, part)))
+        deny(a, i, answer);
 }
 
 static void answer_take(struct attempt *a)
 {
     struct sl_take *take = a->take;
 
-    take->err = a->inner.err;
-    take->allowed = a->inner.allowed;
-    take->place = a->inner.place;
-    for (unsigned i = 0; !take->err && i < a->inner.count; i++) {
-        take->parts[i].untracked = a->parts[i].untracked;
+    for (unsigned i = 0; !take->err && i < take->count; i++) {
         take->parts[i].unleased = a->beyond >> i & 1;
         if (a->keys[i])
             translate(a, i);
-        else
-            take->parts[i].answer = a->parts[i].answer;
     }
-    if (a->inner.op != SL_TAKE_OP_PEEK)
+    if (take->op != SL_TAKE_OP_PEEK)
         return;
-    for (unsigned i = 0; i < a->inner.count; i++)
+    for (unsigned i = 0; i < take->count; i++)
         if (take->parts[i].answer.outcome != SL_ALLOW)
             take->allowed = false;
+}
+
+static void restore_all(struct attempt *a)
+{
+    a->take->op = a->op;
+    a->take->done = a->done;
+    for (uint32_t left = a->leased; left; left &= left - 1)
+        restore(a, (unsigned)__builtin_ctz(left));
 }
 
 /* ---- locks: in the order of the shards, against deadlocks ---- */
@@ -700,16 +710,17 @@ static void unlock(struct attempt *a)
 /* Charges and refunds go to the usage database, and not into the cell. */
 static void leave_out(struct attempt *a)
 {
-    bool back = a->take->op == SL_TAKE_OP_REFUND;
+    bool back = a->op == SL_TAKE_OP_REFUND;
 
-    for (unsigned i = 0; i < a->inner.count; i++) {
+    for (unsigned i = 0; i < a->take->count; i++) {
         struct sl_quota_lease *lease;
-        int64_t cost = (int64_t)a->take->parts[i].cost;
+        int64_t cost;
 
         if (!a->keys[i])
             continue;
         lease = &a->keys[i]->lease;
-        a->parts[i].cost = 0;
+        cost = (int64_t)a->asked[i].cost;
+        a->take->parts[i].cost = 0;
         /* After an attempt without an order it is in the answer. */
         if (back && a->take->parts[i].taken_at >= lease->start)
             sl_quota_lease_report(lease, -cost, a->take->order);
@@ -722,10 +733,10 @@ static void leave_out(struct attempt *a)
 /* Was a leased part denied because a hold has used more meanwhile? */
 static bool is_behind(const struct attempt *a)
 {
-    for (unsigned i = 0; i < a->inner.count; i++)
+    for (unsigned i = 0; i < a->take->count; i++)
         if (a->keys[i] && is_capped(a, i) &&
-            a->parts[i].limit != a->take->parts[i].limit &&
-            a->parts[i].answer.outcome != SL_ALLOW)
+            a->take->parts[i].limit != a->asked[i].limit &&
+            a->take->parts[i].answer.outcome != SL_ALLOW)
             return true;
     return false;
 }
@@ -734,17 +745,17 @@ static void note_hold(struct attempt *a)
 {
     sl_ns until = a->take->now + a->take->hold_for;
 
-    if (a->take->op != SL_TAKE_OP_TAKE)
+    if (a->op != SL_TAKE_OP_TAKE)
         return;
-    for (unsigned i = 0; i < a->inner.count; i++)
+    for (unsigned i = 0; i < a->take->count; i++)
         if (a->keys[i] && a->keys[i]->held < until)
             a->keys[i]->held = until;
 }
 
 static void run(struct attempt *a, enum sl_take_op op)
 {
-    a->inner.op = op;
-    sl_store_take(a->l->options.store, &a->inner);
+    a->take->op = op;
+    sl_store_take(a->l->options.store, a->take);
 }
 
 /* Resets the cells of the other parts. Cells of leased parts go on counting,
@@ -753,22 +764,23 @@ static void run(struct attempt *a, enum sl_take_op op)
 static void reset(struct attempt *a)
 {
     struct sl_part parts[SL_PARTS];
-    struct sl_take rest = a->inner;
+    struct sl_take rest = *a->take;
 
     rest.parts = parts;
     rest.count = 0;
-    for (unsigned i = 0; i < a->inner.count; i++)
+    rest.err = 0;
+    for (unsigned i = 0; i < a->take->count; i++)
         if (!(a->leased >> i & 1))
-            parts[rest.count++] = a->parts[i];
+            parts[rest.count++] = a->take->parts[i];
     if (rest.count > 0)
         sl_store_take(a->l->options.store, &rest);
     run(a, SL_TAKE_OP_PEEK);
-    a->inner.op = SL_TAKE_OP_RESET;
-    a->inner.err = rest.err ? rest.err : a->inner.err;
-    for (unsigned i = 0; i < a->inner.count; i++) {
+    a->take->op = SL_TAKE_OP_RESET;
+    a->take->err = rest.err ? rest.err : a->take->err;
+    for (unsigned i = 0; i < a->take->count; i++) {
         if (!a->keys[i])
             continue;
-        sl_quota_lease_reset(&a->keys[i]->lease, count_of(&a->parts[i]));
+        sl_quota_lease_reset(&a->keys[i]->lease, count_of(&a->take->parts[i]));
         a->keys[i]->unsettled = UNSETTLED;
     }
 }
@@ -776,7 +788,7 @@ static void reset(struct attempt *a)
 /* Returns false if the take must be judged again. */
 static bool carry_out(struct attempt *a)
 {
-    enum sl_take_op op = a->take->op;
+    enum sl_take_op op = a->op;
 
     if (op == SL_TAKE_OP_CHARGE || op == SL_TAKE_OP_REFUND)
         leave_out(a);
@@ -784,9 +796,9 @@ static bool carry_out(struct attempt *a)
         reset(a);
     else
         run(a, op);
-    if (op == SL_TAKE_OP_TAKE && !a->inner.err && !a->inner.allowed &&
+    if (op == SL_TAKE_OP_TAKE && !a->take->err && !a->take->allowed &&
         is_behind(a)) {
-        for (unsigned i = 0; i < a->inner.count; i++)
+        for (unsigned i = 0; i < a->take->count; i++)
             if (a->keys[i] && is_capped(a, i))
                 a->keys[i]->lease.count = SL_AMOUNT_MAX; /* read it again */
         return false;
@@ -800,8 +812,8 @@ static bool carry_out(struct attempt *a)
 /* Nothing is taken; the answers are those of a peek. */
 static void refuse(struct attempt *a)
 {
-    for (unsigned i = 0; i < a->inner.count; i++)
-        if (a->keys[i] && a->parts[i].limit == &a->limits[i])
+    for (unsigned i = 0; i < a->take->count; i++)
+        if (a->keys[i] && a->take->parts[i].limit == &a->limits[i])
             open_limit(&a->limits[i]);
     run(a, SL_TAKE_OP_PEEK);
     answer_take(a);
@@ -811,9 +823,9 @@ static void refuse(struct attempt *a)
 /* Asks for more units before they are needed. */
 static void ask_ahead(struct attempt *a)
 {
-    if (a->take->op != SL_TAKE_OP_TAKE || !a->take->allowed || !a->take->loop)
+    if (a->op != SL_TAKE_OP_TAKE || !a->take->allowed || !a->take->loop)
         return;
-    for (unsigned i = 0; i < a->inner.count; i++) {
+    for (unsigned i = 0; i < a->take->count; i++) {
         struct sl_quota_key *k = a->keys[i];
         struct sl_quota_need need;
         uint64_t more;
@@ -823,7 +835,7 @@ static void ask_ahead(struct attempt *a)
             continue;
         more = sl_quota_lease_unspent(&k->lease) + 1;
         need = need_of(a, i, k);
-        need.cap = a->take->parts[i].limit->capacity;
+        need.cap = a->asked[i].limit->capacity;
         need.want =
             sl_quota_lease_shortfall(&k->lease, more, need.cap, &need.least);
         if (!sl_quota_lease_is_refused(&k->lease, more, need.cap, a->mono))
@@ -836,24 +848,25 @@ static void ask_ahead(struct attempt *a)
 /* The clock is read first, while memory is being fetched. */
 static void prepare(struct attempt *a)
 {
+    struct sl_take *take = a->take;
+
     a->mono = sl_quota_leases_mono(&a->l->store);
-    a->inner = *a->take;
-    a->inner.parts = a->parts;
-    a->inner.done = on_inner;
-    a->inner.err = 0;
+    a->op = take->op;
+    a->done = take->done;
+    take->done = on_inner;
     a->shards = 0;
-    a->leased = leased_parts(a->take);
     a->beyond = 0;
     a->outbox = NULL;
-    for (unsigned i = 0; i < a->inner.count; i++) {
-        a->parts[i] = a->take->parts[i];
+    for (unsigned i = 0; i < take->count; i++) {
+        struct sl_part *part = &take->parts[i];
+
         a->keys[i] = NULL;
         if (!(a->leased >> i & 1))
             continue;
-        a->places[i] = place_of(a->l, &a->parts[i]);
-        a->parts[i].fingerprint = a->take->parts[i].fingerprint =
-            a->places[i].hash;
-        sl_store_prefetch(a->l->options.store, &a->parts[i]);
+        a->asked[i] = (struct asked){part->limit, part->cost};
+        a->places[i] = place_of(a->l, part);
+        part->fingerprint = a->places[i].hash;
+        sl_store_prefetch(a->l->options.store, part);
         a->shards |= UINT64_C(1) << a->places[i].shard;
     }
 }
@@ -876,11 +889,14 @@ static enum way decide(struct attempt *a, struct sl_quota_need *need)
     }
     if (way == REFUSE)
         refuse(a);
+    restore_all(a);
     return way;
 }
 
-void sl_quota_leases_try(struct sl_quota_leases *l, struct sl_take *take,
-                         unsigned tries, sl_ns until, bool blind)
+/* Tries a take with leased parts; the other arguments are those of
+ * sl_quota_leases_try(). */
+static void try_leased(struct sl_quota_leases *l, struct sl_take *take,
+                       uint32_t leased, unsigned tries, sl_ns until, bool blind)
 {
     struct attempt a;
     struct sl_loop *loop = take->loop;
@@ -890,6 +906,7 @@ void sl_quota_leases_try(struct sl_quota_leases *l, struct sl_take *take,
 
     a.l = l;
     a.take = take;
+    a.leased = leased;
     a.tries = tries;
     a.blind = blind;
     prepare(&a);
@@ -911,6 +928,12 @@ void sl_quota_leases_try(struct sl_quota_leases *l, struct sl_take *take,
     sl_quota_job_send(a.outbox, loop);
     if (way != WAIT)
         take->done(take);
+}
+
+void sl_quota_leases_try(struct sl_quota_leases *l, struct sl_take *take,
+                         unsigned tries, sl_ns until, bool blind)
+{
+    try_leased(l, take, leased_parts(take), tries, until, blind);
 }
 
 /* ---- undoing ---- */
@@ -956,12 +979,17 @@ static void undo(struct sl_quota_leases *l, struct sl_take *take)
 
 static void take(struct sl_store *store, struct sl_take *take)
 {
-    if (take->op == SL_TAKE_OP_REFUND && take->undo)
+    uint32_t leased;
+
+    if (take->op == SL_TAKE_OP_REFUND && take->undo) {
         undo(of(store), take);
-    else if (leased_parts(take) == 0)
+        return;
+    }
+    leased = leased_parts(take);
+    if (leased == 0)
         sl_store_take(of(store)->options.store, take);
     else
-        sl_quota_leases_try(of(store), take, 0, 0, false);
+        try_leased(of(store), take, leased, 0, 0, false);
 }
 
 static void take_many(struct sl_store *store, struct sl_take *const *takes,
