@@ -62,6 +62,12 @@ static inline bool sl_is_bucket(enum sl_kind kind)
     return kind == SL_BUCKET || kind == SL_INTERVAL || kind == SL_LEAKY;
 }
 
+/* Kinds whose usage is recorded in a usage database, and leased from it. */
+static inline bool sl_is_durable(enum sl_kind kind)
+{
+    return kind == SL_QUOTA || kind == SL_LEVEL;
+}
+
 struct sl_limit {
     enum sl_kind kind;
     enum sl_quantum quantum;

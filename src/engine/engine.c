@@ -33,7 +33,7 @@ static void describe(const struct sl_rule *rule, bool candidate,
         .on_full = rule->on_full,
         .lease = candidate ? 0 : rule->lease,
         .carried = rule->carried,
-        .quota_leased = rule->kind == SL_QUOTA && !candidate &&
+        .quota_leased = sl_is_durable(rule->kind) && !candidate &&
                         !rule->carried && rule->mode != SL_MODE_SHADOW,
     };
 }

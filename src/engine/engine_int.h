@@ -326,6 +326,10 @@ uint64_t sl_usage_report_restore(struct sl_engine *engine,
 void sl_usage_report_charge(struct sl_engine *engine,
                             const struct sl_usage_delta *spent, sl_ns now);
 
+/* Empties the cell in the table, likewise. */
+void sl_usage_report_empty(struct sl_engine *engine,
+                           const struct sl_usage_delta *spent, sl_ns now);
+
 /* The table's usage of these values in the period that began at spent->start,
  * or in the last one with a take. False if the policy has no such limit. */
 SL_MUST_USE bool sl_usage_report_look(struct sl_engine *engine,

@@ -5,11 +5,6 @@
 #include "engine/engine_int.h"
 #include "engine/hold_op.h"
 
-static bool is_durable(const struct sl_rule *rule)
-{
-    return rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
-}
-
 sl_ns sl_rule_start(const struct sl_rule *rule, const struct sl_limit *numbers,
                     sl_ns now)
 {
@@ -77,7 +72,8 @@ static void tell(struct sl_usage_sink *meter, const struct sl_decision *d,
     struct sl_usage_delta spent;
     uint64_t cost = shown->cost < SL_AMOUNT_MAX ? shown->cost : SL_AMOUNT_MAX;
 
-    if (!is_durable(shown->rule) || shown->skipped || (!reset && cost == 0))
+    if (!sl_is_durable(shown->rule->kind) || shown->skipped ||
+        (!reset && cost == 0))
         return;
     delta_of(d, shown, values, &spent);
     spent.reset = reset;
@@ -106,7 +102,7 @@ bool sl_usage_report_is_full(const struct sl_usage_sink *meter,
         d->on_local)
         return false;
     for (unsigned i = 0; i < d->shown_count; i++)
-        if (is_durable(d->shown[i].rule) && !d->shown[i].skipped &&
+        if (sl_is_durable(d->shown[i].rule->kind) && !d->shown[i].skipped &&
             d->shown[i].cost > 0)
             return true;
     return false;
@@ -120,7 +116,7 @@ static void tell_end(const struct sl_hold_op *ask, const struct sl_rule *rule,
     sl_ns now = ask->call.now;
     struct sl_usage_delta spent;
 
-    if (!rule || !is_durable(rule))
+    if (!rule || !sl_is_durable(rule->kind))
         return;
     spent = (struct sl_usage_delta){
         .act = ask->verb == SL_VERB_EXTEND ? SL_USAGE_ACT_HOLD_EXTEND
@@ -218,8 +214,9 @@ static bool is_of(const struct sl_rule *rule,
     struct sl_str scopes[SL_PER_MAX];
     unsigned count = sl_usage_scopes(spent->scope, scopes);
 
-    return is_durable(rule) && rule->limited && rule->mode != SL_MODE_OFF &&
-           count == spent->value_count && count == rule->per_count;
+    return sl_is_durable(rule->kind) && rule->limited &&
+           rule->mode != SL_MODE_OFF && count == spent->value_count &&
+           count == rule->per_count;
 }
 
 /* The index of its rule; -1: the policy has none. */
@@ -327,8 +324,9 @@ uint64_t sl_usage_report_restore(struct sl_engine *engine,
     return beyond;
 }
 
-void sl_usage_report_charge(struct sl_engine *engine,
-                            const struct sl_usage_delta *spent, sl_ns now)
+/* Changes the cell, if there is one of the present period. */
+static void change(struct sl_engine *engine, const struct sl_usage_delta *spent,
+                   enum sl_take_op op, sl_ns now)
 {
     struct sl_active_policy *active = sl_engine_hold(engine, NULL);
     struct sl_limit open;
@@ -337,9 +335,21 @@ void sl_usage_report_charge(struct sl_engine *engine,
 
     if (find_cell(engine, active, spent, now, &open, key, &part)) {
         part.cost = (uint64_t)spent->amount;
-        (void)ask(engine->store, &part, SL_TAKE_OP_CHARGE, now);
+        (void)ask(engine->store, &part, op, now);
     }
     sl_active_policy_release(active);
+}
+
+void sl_usage_report_charge(struct sl_engine *engine,
+                            const struct sl_usage_delta *spent, sl_ns now)
+{
+    change(engine, spent, SL_TAKE_OP_CHARGE, now);
+}
+
+void sl_usage_report_empty(struct sl_engine *engine,
+                           const struct sl_usage_delta *spent, sl_ns now)
+{
+    change(engine, spent, SL_TAKE_OP_RESET, now);
 }
 
 /* Has the subject periods of its own? */

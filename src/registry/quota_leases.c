@@ -81,6 +81,7 @@ static int look(struct sl_database *db, struct sl_usage_lease_claim *c)
     if (found < 0)
         return found;
     c->found = row.leased > 0;
+    c->no_row = found == 0;
     c->base = c->found ? row.base : c->ceiling;
     c->spent = c->found ? row.spent + row.freed : 0;
     c->leased_here = row.leased;
@@ -172,7 +173,7 @@ int sl_usage_db_claim(struct sl_database *db, struct sl_usage_lease_claim *c)
 {
     int err = 0;
 
-    c->lost = false;
+    c->lost = c->no_row = false;
     if (c->scope.len == 0 || c->heartbeat)
         err = heartbeat(db, c);
     if (err || c->lost || c->scope.len == 0)
@@ -440,6 +441,7 @@ static int resume_row(struct sl_database *db, struct sl_str node,
                                .node = node,
                                .start = row->start,
                                .at = at,
+                               .level = row->start == 0,
                                .amount = (int64_t)taken,
                                .cap = SL_USAGE_CAP_KEPT};
     struct sl_usage_lease_claim c = claim_of(&u);

@@ -642,7 +642,7 @@ static bool write_down(struct sl_usage_buffer *k,
     struct sl_buf room;
     bool good;
 
-    if (!s->level && !s->elsewhere)
+    if (!s->elsewhere)
         u.node = k->options.node;
     /* Holds are found by their ids, and lines of another node by their texts.
      */

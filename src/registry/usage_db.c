@@ -58,27 +58,26 @@ static int64_t cap_of(const struct sl_usage_entry *u)
 }
 
 /* Exports that have begun show the values before this change. An entry without
- * a plan keeps that of the counter. */
-
+ * a plan keeps that of the counter. A level has no last day. */
 static int store(struct sl_database *db, const struct sl_usage_entry *u,
                  const struct counter *c)
 {
+    int64_t last_day = u->start == 0 ? -1 : u->last_day;
     int err = 0;
 
     if (c->exports > 0)
         err = sl_query_run(db, SL_QUERY_KEEP_BEFORE, "tttn", u->scope, u->id,
                            u->limit, u->start);
-    if (!err && c->found && c->last_day == 0 && u->last_day != 0)
+    if (!err && c->found && c->last_day == 0 && last_day != 0)
         err = sl_query_run(db, SL_QUERY_PUT_PERIOD, "tttnnnt", u->scope, u->id,
-                           u->limit, u->start, u->end, u->last_day, u->zone);
+                           u->limit, u->start, u->end, last_day, u->zone);
     if (err)
         return err;
-    return sl_query_run(db, SL_QUERY_PUT_COUNTER, "tttnnnnnnnnntnnt", u->scope,
-                        u->id, u->limit, u->start, c->used, c->overage,
-                        c->credited, c->threshold, u->at, c->split.cap,
-                        c->split.used, c->split.beyond,
-                        u->plan.len > 0 ? u->plan : c->plan, u->end,
-                        u->start == 0 ? -1 : u->last_day, u->zone);
+    return sl_query_run(
+        db, SL_QUERY_PUT_COUNTER, "tttnnnnnnnnntnnt", u->scope, u->id, u->limit,
+        u->start, c->used, c->overage, c->credited, c->threshold, u->at,
+        c->split.cap, c->split.used, c->split.beyond,
+        u->plan.len > 0 ? u->plan : c->plan, u->end, last_day, u->zone);
 }
 
 /* Adds to a day or month. A level is set: its last value of the day stays. */

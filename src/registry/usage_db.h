@@ -259,7 +259,8 @@ struct sl_usage_lease_claim {
                           /* if there is a row */
     bool heartbeat;       /* also a heartbeat */
 
-    bool found;                     /* out: there is a row */
+    bool found;                     /* out: there is a row with units */
+    bool no_row;                    /* out: nor one with freed units */
     uint64_t granted, used, leased; /* out: leased to all */
     uint64_t base, spent,
         leased_here; /* out: of its row; leased to this node */

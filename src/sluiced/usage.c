@@ -76,7 +76,7 @@ static bool is_leased(struct sl_daemon *daemon, struct sl_str limit)
     int index = sl_policy_rule(policy, limit);
 
     return daemon->quota_node.store && index >= 0 &&
-           policy->rules[index].kind == SL_QUOTA &&
+           sl_is_durable(policy->rules[index].kind) &&
            !policy->rules[index].carried;
 }
 
@@ -482,6 +482,7 @@ static void on_carried(struct sl_job *job)
         ask->terms =
             (struct sl_quota_lease_terms){.order = job->order,
                                           .found = e->claim.found,
+                                          .no_row = e->claim.no_row,
                                           .granted = e->claim.granted,
                                           .used = e->claim.used,
                                           .base = e->claim.base,
@@ -572,14 +573,19 @@ static bool name(struct sl_quota_lessor *lessor, const struct sl_part *part,
     return sl_usage_join(values, shown->value_count, id);
 }
 
+static struct sl_usage_entry entry_of(const struct sl_quota_ask *who)
+{
+    return (struct sl_usage_entry){.scope = who->scope,
+                                   .id = who->id,
+                                   .limit = who->limit,
+                                   .start = who->start};
+}
+
 static bool look_own(struct sl_quota_lessor *lessor,
                      const struct sl_quota_ask *who, uint64_t *ret)
 {
     struct sl_daemon *daemon = ((struct sl_quota_node *)lessor)->daemon;
-    struct sl_usage_entry usage = {.scope = who->scope,
-                                   .id = who->id,
-                                   .limit = who->limit,
-                                   .start = who->start};
+    struct sl_usage_entry usage = entry_of(who);
     struct sl_str values[SL_PER_MAX];
     char id[SL_USAGE_ID];
     struct sl_usage_delta spent;
@@ -587,6 +593,19 @@ static bool look_own(struct sl_quota_lessor *lessor,
     return sl_usage_delta_of(&usage, values, id, &spent) &&
            sl_usage_report_look(daemon->engine, &spent, sl_daemon_now(daemon),
                                 ret);
+}
+
+static void empty_own(struct sl_quota_lessor *lessor,
+                      const struct sl_quota_ask *who)
+{
+    struct sl_daemon *daemon = ((struct sl_quota_node *)lessor)->daemon;
+    struct sl_usage_entry usage = entry_of(who);
+    struct sl_str values[SL_PER_MAX];
+    char id[SL_USAGE_ID];
+    struct sl_usage_delta spent;
+
+    if (sl_usage_delta_of(&usage, values, id, &spent))
+        sl_usage_report_empty(daemon->engine, &spent, sl_daemon_now(daemon));
 }
 
 int sl_quota_node_wrap(struct sl_daemon *daemon)
@@ -599,7 +618,7 @@ int sl_quota_node_wrap(struct sl_daemon *daemon)
 
     if (!daemon->settings.leases)
         return 0;
-    node->lessor = (struct sl_quota_lessor){ask, name, look_own};
+    node->lessor = (struct sl_quota_lessor){ask, name, look_own, empty_own};
     node->daemon = daemon;
     if (sl_quota_leases_open(&options, &node->store))
         return sl_daemon_no_memory(daemon);
@@ -610,8 +629,8 @@ int sl_quota_node_wrap(struct sl_daemon *daemon)
     return 0;
 }
 
-/* The end of a lease's period; SL_NS_MAX: the subject has periods of its own.
- */
+/* The end of a lease's period; SL_NS_MAX: it has none, or the subject has
+ * periods of its own. */
 static sl_ns end_of(const struct sl_policy *policy,
                     const struct sl_usage_lease_row *row)
 {
@@ -622,6 +641,8 @@ static sl_ns end_of(const struct sl_policy *policy,
     if (index < 0)
         return SL_NS_NONE;
     limit = &policy->rules[index].strictest;
+    if (limit->kind == SL_LEVEL)
+        return SL_NS_MAX;
     p = sl_limit_period(limit, row->start);
     return p.start == row->start ? p.end : SL_NS_MAX;
 }

@@ -165,6 +165,7 @@ void sl_quota_lease_granted(struct sl_quota_lease *l,
                             const struct sl_quota_lease_wish *wish, sl_ns at)
 {
     l->has_terms = true;
+    l->no_row = terms->no_row;
     l->base = terms->found ? terms->base : l->count;
     l->order = terms->order;
     l->others = (int64_t)terms->used - (int64_t)terms->spent +
@@ -214,6 +215,11 @@ uint64_t sl_quota_lease_surplus(struct sl_quota_lease *l, bool idle)
 void sl_quota_lease_keep(struct sl_quota_lease *l, uint64_t units)
 {
     l->ceiling = sl_add_sat(l->ceiling, units);
+}
+
+bool sl_quota_lease_is_known(const struct sl_quota_lease *l)
+{
+    return l->has_terms && l->no_row && l->count == l->base;
 }
 
 uint64_t sl_quota_lease_left(uint64_t base, uint64_t spent, uint64_t leased,

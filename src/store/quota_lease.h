@@ -1,5 +1,6 @@
-/* quota_lease.h -- the table of this process, with quotas whose units are
- * leased from a usage database that nodes share.
+/* quota_lease.h -- the table of this process, with quotas and levels whose
+ * units are leased from a usage database that nodes share. A level is a quota
+ * whose period does not end.
  *
  * It is in front of a store that answers at once. A take of a leased quota is a
  * take of that store, but the quota's count goes no further than the lease. If
@@ -63,7 +64,8 @@
 
 struct sl_quota_lease {
     sl_ns start, end; /* of the period */
-    bool has_terms;   /* the usage database has answered */
+    bool has_terms;   /* the usage database has answered... */
+    bool no_row;      /* ...that it has no row of this node */
     uint64_t base;    /* count of the cell when the lease began */
     uint64_t ceiling; /* its maximum; >= base */
     uint64_t count;   /* its last known count */
@@ -93,6 +95,7 @@ struct sl_quota_lease_terms {
     uint64_t order; /* of answers and reports of this process; 0: unknown */
     bool found;     /* the node has a lease. If not, its units were used up, or
                      * freed */
+    bool no_row;    /* nor were units freed that it may have used */
     uint64_t granted;
     uint64_t used;   /* by all, in this period */
     uint64_t base;   /* of this node's lease */
@@ -165,6 +168,10 @@ uint64_t sl_quota_lease_surplus(struct sl_quota_lease *lease, bool idle);
 
 /* They were not returned. */
 void sl_quota_lease_keep(struct sl_quota_lease *lease, uint64_t units);
+
+/* Does the usage database know of all that the cell has, so that it can count
+ * from 0? */
+bool sl_quota_lease_is_known(const struct sl_quota_lease *lease);
 
 /* A node comes back: how many of `leased` units were not taken, if the cell has
  * `count`. */
@@ -256,6 +263,9 @@ struct sl_quota_lessor {
      * NULL. */
     bool (*count)(struct sl_quota_lessor *lessor,
                   const struct sl_quota_ask *who, uint64_t *ret);
+    /* Empties the cell of a level. May be NULL. */
+    void (*empty)(struct sl_quota_lessor *lessor,
+                  const struct sl_quota_ask *who);
 };
 
 struct sl_quota_leases_options {

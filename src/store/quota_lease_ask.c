@@ -308,16 +308,21 @@ static void wake(struct sl_quota_waiter *first, struct sl_loop *loop)
 
 /* ---- answers ---- */
 
+static struct sl_quota_ask name_of(const struct sl_quota_key *k, sl_ns now)
+{
+    return (struct sl_quota_ask){.scope = k->scope,
+                                 .id = k->id,
+                                 .limit = k->limit,
+                                 .start = k->lease.start,
+                                 .now = now};
+}
+
 /* Reads the cell again if holds may have changed it. */
 static void read_cell(struct sl_quota_leases *l, struct sl_quota_key *k,
                       sl_ns now)
 {
     struct sl_quota_lessor *lessor = l->options.lessor;
-    struct sl_quota_ask who = {.scope = k->scope,
-                               .id = k->id,
-                               .limit = k->limit,
-                               .start = k->lease.start,
-                               .now = now};
+    struct sl_quota_ask who = name_of(k, now);
     unsigned ends = atomic_load(&l->ends);
     bool over = now >= k->held && now >= atomic_load(&l->extended);
     uint64_t count;
@@ -449,6 +454,28 @@ static bool is_over(const struct beat *b, const struct sl_quota_key *k)
             atomic_load(&b->l->keys) > HELD_MOST);
 }
 
+/* The cell of a level counts all that was ever taken here, and the end of no
+ * period empties it. So it is emptied when nothing is leased any more, which
+ * the usage database is asked once. Returns false while it is. */
+static bool empty_cell(struct beat *b, struct sl_quota_key *k,
+                       const struct sl_quota_need *need)
+{
+    struct sl_quota_lessor *lessor = b->l->options.lessor;
+    struct sl_quota_ask who = name_of(k, b->now);
+
+    if (k->lease.end != SL_NS_MAX || k->lease.count == 0 || b->all ||
+        !lessor->empty)
+        return true;
+    if (sl_quota_lease_is_known(&k->lease)) {
+        lessor->empty(lessor, &who);
+        return true;
+    }
+    if (k->asked)
+        return true;
+    k->asked = sl_quota_job_add(b->l, need, 0, &b->outbox);
+    return !k->asked;
+}
+
 static bool trim(void *ctx, struct sl_quota_key *k)
 {
     struct beat *b = ctx;
@@ -477,8 +504,9 @@ static bool trim(void *ctx, struct sl_quota_key *k)
     }
     units = sl_quota_lease_surplus(&k->lease, idle);
     k->touched = false;
+    k->asked = k->asked && idle;
     if (units == 0)
-        return idle && is_over(b, k);
+        return idle && is_over(b, k) && empty_cell(b, k, &need);
     if (!sl_quota_job_add(b->l, &need, units, &b->outbox))
         sl_quota_lease_keep(&k->lease, units);
     return false;

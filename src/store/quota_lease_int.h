@@ -29,6 +29,7 @@ struct sl_quota_key {
     unsigned unsettled;   /* refusals to ignore after a reset */
     sl_ns held;    /* until then holds may change its cell; 0: there are none */
     unsigned ends; /* l->ends when the cell was read */
+    bool asked;    /* whether its cell can be emptied */
     struct sl_quota_waiter *waiting, **waiting_end;
     uint64_t wanted; /* by waiters, and by takes that try again */
     struct sl_str scope, id, limit;

@@ -295,7 +295,7 @@ static bool is_leased(const struct sl_take *take, unsigned i)
 {
     const struct sl_part *part = &take->parts[i];
 
-    return part->view && part->binding->strictest.kind == SL_QUOTA &&
+    return part->view && sl_is_durable(part->binding->strictest.kind) &&
            !part->binding->carried && !part->carried &&
            (i == 0 || !part[-1].carried);
 }
@@ -330,14 +330,12 @@ static uint64_t peek_count(struct attempt *a, unsigned i)
     return count_of(&part);
 }
 
+/* A level has one period, which does not end. */
 static struct sl_period period_of(const struct sl_limit *limit, sl_ns now)
 {
-    sl_ns start;
-
-    if (limit->calendar)
-        return sl_calendar_period(&limit->cal, now);
-    start = now - now % limit->period;
-    return (struct sl_period){start, start + limit->period};
+    if (limit->kind == SL_LEVEL)
+        return (struct sl_period){0, SL_NS_MAX};
+    return sl_limit_period(limit, now);
 }
 
 /* Is `now` in the key's period? A reading that is a little late counts, as in
@@ -637,7 +635,8 @@ static void deny(struct attempt *a, unsigned i, struct sl_answer *answer)
     if (answer->remaining > sl_quota_lease_unspent(lease))
         answer->remaining = sl_quota_lease_unspent(lease);
     /* It would fit if other nodes returned their units. */
-    if (fits(lease, &a->take->parts[i]) && answer->retry_in > RETURN_TIME)
+    if (fits(lease, &a->take->parts[i]) &&
+        (answer->retry_in == SL_NS_NONE || answer->retry_in > RETURN_TIME))
         answer->retry_in = RETURN_TIME;
 }
 

@@ -42,8 +42,9 @@ struct sl_limit_binding {
     unsigned lease; /* percent of a capacity that a loop may lease from a remote
                      * store; 0: none */
     bool carried;   /* some takes carry usage over to it */
-    bool quota_leased; /* a quota whose units a usage database can lease: not a
-                        * shadow, not a candidate, and not carried to */
+    bool quota_leased; /* a quota or level whose units a usage database can
+                        * lease: not a shadow, not a candidate, and not carried
+                        * to */
     uint32_t id;       /* out: its number in the table */
     struct sl_hash_key hash_key; /* out: of fingerprints */
 };

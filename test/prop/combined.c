@@ -533,7 +533,8 @@ static void open_world(void)
     w.mono = SL_HOUR;
     sl_clock_init_sources(&w.clock, read_mono, read_mono, &w);
     make_limits();
-    w.lessor = (struct sl_quota_lessor){ask, name, count};
+    w.lessor =
+        (struct sl_quota_lessor){.ask = ask, .name = name, .count = count};
     w.remote.calls = &far_calls;
     if (sl_loop_open(&w.clock, &w.loop, NULL) ||
         sl_memory_open(

@@ -1,5 +1,6 @@
-/* leased.c -- nodes that lease a quota from one usage database. Requests,
- * answers, writes, resets and kills happen in random order.
+/* leased.c -- nodes that lease a quota or a level from one usage database.
+ * Requests, answers, writes, resets, kills, and reports that reduce a level
+ * happen in random order.
  *
  * The nodes are stores as the daemon has them, each over a table of its own.
  * The database is a few numbers. Each request to it and each answer waits in a
@@ -13,7 +14,8 @@
  *   (3) when all requests are done, the whole cap can be taken; it is exceeded
  *       by no more than the overshoot: units that nodes had taken, and not
  *       recorded, when theirs were freed;
- *   (4) a node that is alone is denied only units that it cannot have. */
+ *   (4) a node that is alone is denied only units that it cannot have;
+ *   (5) the cell of a level is emptied when nothing is leased. */
 #include <stdlib.h>
 
 #include "leased_db.h"
@@ -67,10 +69,11 @@ struct world {
     struct sl_clock clock;
     struct sl_loop *loop;
     sl_ns mono;
-    struct sl_limit quota;
+    struct sl_limit quota; /* or level */
     bool alone; /* one node, and nothing is lost, reset or given back */
     bool resets, dying;
     unsigned refused, undecided;
+    unsigned emptied; /* cells */
 };
 
 /* ---- the queue ---- */
@@ -170,6 +173,39 @@ static bool name(struct sl_quota_lessor *lessor, const struct sl_part *part,
     return !sl_buf_add(id, part->key);
 }
 
+static void on_looked(struct sl_take *take)
+{
+    (void)take;
+}
+
+/* Acts on the cell of a node. Returns its count. */
+static uint64_t at_cell(struct world *w, unsigned i, enum sl_take_op op)
+{
+    struct sl_limit open = w->quota;
+    struct sl_part part = {
+        .binding = &w->nodes[i].stored, .limit = &open, .key = SL_STR("acme")};
+    struct sl_take take = {.op = op,
+                           .parts = &part,
+                           .count = 1,
+                           .now = DAY_0 + w->mono,
+                           .done = on_looked};
+
+    open.count = open.capacity = SL_AMOUNT_MAX;
+    sl_store_take(w->nodes[i].under.table, &take);
+    return open.capacity - part.answer.remaining;
+}
+
+static void empty(struct sl_quota_lessor *lessor,
+                  const struct sl_quota_ask *who)
+{
+    struct node *n = (struct node *)lessor;
+
+    (void)who;
+    CHECK_EQ(n->w->quota.kind, SL_LEVEL);
+    CHECK_EQ(at_cell(n->w, (unsigned)(n - n->w->nodes), SL_TAKE_OP_RESET), 0);
+    n->w->emptied++;
+}
+
 static sl_ns read_steady(void *ctx)
 {
     return ((struct world *)ctx)->mono;
@@ -202,7 +238,8 @@ static void make_node(struct world *w, unsigned i)
     n->w = w;
     n->stored =
         (struct sl_limit_binding){.name = "units", .strictest = w->quota};
-    n->lessor = (struct sl_quota_lessor){.ask = ask, .name = name};
+    n->lessor =
+        (struct sl_quota_lessor){.ask = ask, .name = name, .empty = empty};
     if (sl_memory_open(&(struct sl_memory_options){.size = 1 << 20,
                                                    .now = read_wall,
                                                    .now_ctx = w},
@@ -222,6 +259,8 @@ static void on_done(struct sl_take *take)
     if (take->op == SL_TAKE_OP_RESET) {
         CHECK_EQ(take->err, 0);
         put_job(w, (struct job){.kind = RESET, .node = t->node});
+    } else if (take->op == SL_TAKE_OP_REFUND) {
+        CHECK_EQ(take->err, 0);
     } else if (take->err) {
         w->undecided++;
     } else if (take->allowed) {
@@ -268,27 +307,6 @@ static void put_down(struct world *w, unsigned i)
         put_job(w, (struct job){.kind = SLIP, .node = i, .amount = amount});
 }
 
-static void on_looked(struct sl_take *take)
-{
-    (void)take;
-}
-
-static uint64_t cell_of(struct world *w, unsigned i)
-{
-    struct sl_limit open = w->quota;
-    struct sl_part part = {
-        .binding = &w->nodes[i].stored, .limit = &open, .key = SL_STR("acme")};
-    struct sl_take look = {.op = SL_TAKE_OP_PEEK,
-                           .parts = &part,
-                           .count = 1,
-                           .now = DAY_0 + w->mono,
-                           .done = on_looked};
-
-    open.count = open.capacity = SL_AMOUNT_MAX;
-    sl_store_take(w->nodes[i].under.table, &look);
-    return open.capacity - part.answer.remaining;
-}
-
 /* The node is killed and starts again with its table. */
 static void die(struct world *w, unsigned i)
 {
@@ -311,7 +329,7 @@ static void die(struct world *w, unsigned i)
     sl_store_close(w->nodes[i].store);
     open_node(w, i);
     if (w->db.rows[i].there)
-        recover(&w->db, i, cell_of(w, i));
+        recover(&w->db, i, at_cell(w, i, SL_TAKE_OP_PEEK));
 }
 
 static uint64_t unknown_of(const struct world *w, unsigned i)
@@ -381,6 +399,18 @@ static void pass_time(struct world *w)
     }
 }
 
+/* A report: things are gone. The database has recorded it; the node that was
+ * told hears of it. */
+static void reduce_level(struct world *w, unsigned i)
+{
+    uint64_t amount = any(w->db.used + 1);
+
+    if (w->quota.kind != SL_LEVEL || amount == 0)
+        return;
+    w->db.used -= amount;
+    act(w, i, SL_TAKE_OP_REFUND, amount);
+}
+
 /* Faults; none of them happens to a node that is alone. */
 static void trouble(struct world *w, unsigned i)
 {
@@ -413,7 +443,7 @@ static void trouble(struct world *w, unsigned i)
 static void step(struct world *w)
 {
     unsigned i = w->alone ? 0 : (unsigned)any(NODES);
-    uint64_t what = any(w->alone ? 28 : 32);
+    uint64_t what = any(w->alone ? 28 : 34);
 
     w->mono += (sl_ns)any(any(30) ? 5 * (uint64_t)SL_MS : SL_S);
     if (w->nodes[i].stopped)
@@ -430,8 +460,10 @@ static void step(struct world *w)
         put_down(w, i);
     else if (what < 30)
         beat(w, i);
-    else
+    else if (what < 32)
         trouble(w, i);
+    else
+        reduce_level(w, i);
 }
 
 /* All requests are answered, and lost ones are sent again. */
@@ -475,10 +507,13 @@ static void use_up(struct world *w)
     rest(w);
     CHECK_EQ(w->taken, w->db.cap); /* (3) */
     CHECK_EQ(w->db.used, w->db.cap);
+    if (w->quota.kind == SL_LEVEL) /* (5) */
+        CHECK(w->emptied > 0);
 }
 
 static void open_world(struct world *w)
 {
+    enum sl_kind kind = any(2) ? SL_QUOTA : SL_LEVEL;
     struct sl_rate rate;
 
     memset(w, 0, sizeof(*w));
@@ -488,10 +523,11 @@ static void open_world(struct world *w)
     w->mono = SL_HOUR;
     sl_clock_init_sources(&w->clock, read_steady, read_steady, w);
     if (sl_loop_open(&w->clock, &w->loop, NULL) ||
-        sl_parse_rate(SL_STR("1/month"), &rate, NULL))
+        sl_parse_rate(kind == SL_QUOTA ? SL_STR("1/month") : SL_STR("1"), &rate,
+                      NULL))
         abort();
     rate.count = w->db.cap;
-    if (sl_limit_init(&w->quota, SL_QUOTA, &rate, &(struct sl_limit_options){0},
+    if (sl_limit_init(&w->quota, kind, &rate, &(struct sl_limit_options){0},
                       NULL))
         abort();
     for (unsigned i = 0; i < NODES; i++) {

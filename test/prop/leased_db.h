@@ -108,6 +108,7 @@ static inline void claim(struct usage_db *b, unsigned node,
               b->leased <= ask->cap / 100);
     ask->terms = (struct sl_quota_lease_terms){
         .found = row->leased > 0,
+        .no_row = !row->there,
         .granted = granted,
         .used = b->used,
         .base = row->leased > 0 ? row->base : ask->ceiling,

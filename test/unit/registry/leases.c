@@ -268,6 +268,81 @@ static void test_return(struct world *w)
     hand_back(w, "a", 3);
 }
 
+/* ---- levels ---- */
+
+static struct sl_usage_lease_claim level_claim(const char *node, uint64_t want)
+{
+    struct sl_usage_lease_claim c = claim(node, want, want);
+
+    c.id = S("lev");
+    c.limit = S("links");
+    c.start = 0;
+    c.cap = 10;
+    return c;
+}
+
+static struct sl_usage_lease_claim look_level(struct world *w, const char *node)
+{
+    struct sl_usage_lease_claim c = level_claim(node, 0);
+
+    carry(w, &c);
+    return c;
+}
+
+/* A report of links, by name or by amount, or what a node has taken. */
+static struct sl_usage_entry links(const char *name, int64_t amount,
+                                   const char *node)
+{
+    struct sl_usage_entry u = thing(name, amount);
+
+    u.id = S("lev");
+    u.cap = 10;
+    u.node = sl_str_c(node);
+    return u;
+}
+
+static void test_level(struct world *w)
+{
+    struct sl_usage_lease_claim c = level_claim("a", 6);
+    struct back back = {.own = 5};
+
+    CASE("units of a level are leased, without a period");
+    carry(w, &c);
+    CHECK_EQ(c.granted, 6);
+    put_one(w, links("", 4, "a"), SL_USAGE_RECORDED, 4, 0);
+    CHECK_EQ(look_level(w, "a").leased_here, 2);
+    CASE("(2) a named thing counts beside them, and moves the counter");
+    put_one(w, links("x", 3, ""), SL_USAGE_RECORDED, 7, 0);
+    c = level_claim("v", 2);
+    carry(w, &c);
+    CHECK_EQ(c.granted, 0); /* 7 used, 2 leased */
+    put_one(w, links("x", 2, ""), SL_USAGE_RECORDED, 6, 0);
+    carry(w, &c);
+    CHECK_EQ(c.granted, 2);
+    CASE("what must fit must fit beside them");
+    {
+        struct sl_usage_entry u = links("y", 1, "");
+
+        u.enforce = true;
+        put_one(w, u, SL_USAGE_LEASED, 6, 0);
+    }
+    CASE("(3) a level that falls moves no lease");
+    put_one(w, links("", -4, ""), SL_USAGE_RECORDED, 2, 0);
+    CHECK_EQ(look_level(w, "a").leased_here, 2);
+    CHECK_EQ(look_level(w, "a").spent, 4);
+    CHECK_EQ(look_level(w, "v").leased, 4);
+    CASE("a node that comes back records what it had taken, as a level");
+    come_back(w, &back);
+    CHECK_EQ(back.rows, 1);
+    CHECK_EQ(look_level(w, "a").used, 3);
+    CHECK_EQ(look_level(w, "a").leased, 2);
+    CHECK_EQ(sum(w, "lev", SL_ROW_DAY), 3);
+    c = level_claim("v", 0);
+    c.give_back = 2;
+    carry(w, &c);
+    CHECK_EQ(look_level(w, "v").leased, 0);
+}
+
 /* ---- freed ---- */
 
 static uint64_t overshoot(struct world *w)
@@ -513,6 +588,7 @@ int main(void)
     test_batch(&w);
     test_release(&w);
     test_return(&w);
+    test_level(&w);
     test_freed(&w);
     test_freed_return(&w);
     test_nodes(&w);

@@ -16,15 +16,16 @@ struct books {
     struct sl_quota_ask *kept;     /* an answer that is late */
     bool keeps;
     uint64_t used, leased, spent, asked, given;
+    uint64_t elsewhere; /* leased to other nodes */
     bool away, nameless;
-    unsigned looks;
+    unsigned looks, emptied;
 };
 
 static void ask(struct sl_quota_lessor *lessor, struct sl_quota_ask *ask)
 {
     struct books *b = (struct books *)lessor;
-    uint64_t left =
-        ask->cap > b->used + b->leased ? ask->cap - b->used - b->leased : 0;
+    uint64_t out = b->used + b->leased + b->elsewhere;
+    uint64_t left = ask->cap > out ? ask->cap - out : 0;
 
     b->asked++;
     ask->err = b->away ? SLUICE_ESTORE : 0;
@@ -41,6 +42,9 @@ static void ask(struct sl_quota_lessor *lessor, struct sl_quota_ask *ask)
         b->leased += ask->terms.granted;
         ask->terms.leased = b->leased;
         ask->terms.found = b->leased > 0;
+        ask->terms.no_row = b->leased == 0;
+        if (b->leased == 0)
+            ask->terms.spent = 0; /* there is no row */
     }
     if (b->keeps)
         b->kept = ask;
@@ -62,6 +66,13 @@ static bool look(struct sl_quota_lessor *lessor, const struct sl_quota_ask *who,
     (void)ret;
     ((struct books *)lessor)->looks++;
     return false;
+}
+
+static void empty(struct sl_quota_lessor *lessor,
+                  const struct sl_quota_ask *who)
+{
+    CHECK_EQ(who->start, 0);
+    ((struct books *)lessor)->emptied++;
 }
 
 struct world {
@@ -86,7 +97,7 @@ static bool open_world(struct world *w)
 
     w->alloc = fail_alloc(&w->f);
     w->books = (struct books){
-        .lessor = {.ask = ask, .name = name, .count = look}
+        .lessor = {.ask = ask, .name = name, .count = look, .empty = empty}
     };
     w->quota = rate_of(SL_QUOTA, "100/month");
     w->bucket = rate_of(SL_BUCKET, "5/hour");
@@ -380,6 +391,64 @@ static void test_without_a_cap(void)
     close_world(&w);
 }
 
+/* The books record what was taken here. */
+static void put_down(struct world *w, uint64_t units)
+{
+    w->books.used += units;
+    w->books.spent += units;
+    w->books.leased -= units;
+}
+
+static void test_level(void)
+{
+    struct world w = {.done = 0};
+    unsigned passed = 0;
+
+    CHECK(open_world(&w));
+    w.quota = w.stored[0].strictest = rate_of(SL_LEVEL, "10");
+    w.stored[0].name = "things";
+    CHECK_EQ(sl_store_bind(w.store, w.stored, 1, NULL), 0);
+    CASE("units of a level are leased");
+    while (passed < 20 && act(&w, SL_TAKE_OP_TAKE, 1, false))
+        passed++;
+    CHECK_EQ(passed, 10);
+    CHECK_EQ(w.books.leased, 10);
+    CHECK_EQ(w.parts[0].answer.outcome, SL_DENY);
+    CHECK_EQ(w.parts[0].answer.retry_in, SL_NS_NONE);
+    CASE("it falls by a report, and rises again, any number of times");
+    put_down(&w, 10);
+    for (int i = 0; i < 5; i++) {
+        w.books.used -= 4;
+        CHECK(act(&w, SL_TAKE_OP_REFUND, 4, false));
+        CHECK_EQ(shown(&w), 4);
+        for (int k = 0; k < 4; k++)
+            CHECK(act(&w, SL_TAKE_OP_TAKE, 1, false));
+        CHECK(!act(&w, SL_TAKE_OP_TAKE, 1, false));
+        put_down(&w, w.books.leased);
+    }
+    CHECK_EQ(w.books.used, 10);
+    CASE("what others have leased may come back in two seconds");
+    w.books.used -= 3;
+    w.books.elsewhere = 3;
+    CHECK(act(&w, SL_TAKE_OP_REFUND, 3, false));
+    CHECK(!act(&w, SL_TAKE_OP_TAKE, 1, false));
+    CHECK_EQ(w.take.err, 0);
+    CHECK_EQ(w.parts[0].answer.retry_in, 2 * SL_S);
+    CASE("its cell is emptied when nothing is leased, which is asked once");
+    w.books.elsewhere = 0;
+    w.books.used--;
+    CHECK(act(&w, SL_TAKE_OP_REFUND, 1, false));
+    CHECK(act(&w, SL_TAKE_OP_TAKE, 3, false));
+    put_down(&w, 3);
+    sl_quota_leases_heartbeat(w.store, w.loop, DAY_0 + 4000 * SL_DAY);
+    CHECK_EQ(w.books.emptied, 0);
+    for (int i = 0; i < 4; i++)
+        sl_quota_leases_heartbeat(w.store, w.loop, DAY_0 + 4000 * SL_DAY);
+    CHECK_EQ(w.books.emptied, 1);
+    CHECK_EQ(keys_of(&w), 0);
+    close_world(&w);
+}
+
 /* Asks, and keeps the answer: what the books know now. */
 static void keep_answer(struct world *w, uint64_t order)
 {
@@ -447,6 +516,7 @@ int main(void)
     RUN_TESTS_WITH(&w);
     close_world(&w);
     test_without_a_cap();
+    test_level();
     test_order();
     test_memory();
     return CHECK_DONE();
