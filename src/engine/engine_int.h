@@ -326,6 +326,11 @@ uint64_t sl_usage_report_restore(struct sl_engine *engine,
 void sl_usage_report_charge(struct sl_engine *engine,
                             const struct sl_usage_delta *spent, sl_ns now);
 
+/* Makes `used` the usage in the table, likewise: more or less. */
+void sl_usage_report_set(struct sl_engine *engine,
+                         const struct sl_usage_delta *spent, uint64_t used,
+                         sl_ns now);
+
 /* Empties the cell in the table, likewise. */
 void sl_usage_report_empty(struct sl_engine *engine,
                            const struct sl_usage_delta *spent, sl_ns now);

@@ -346,6 +346,26 @@ void sl_usage_report_charge(struct sl_engine *engine,
     change(engine, spent, SL_TAKE_OP_CHARGE, now);
 }
 
+void sl_usage_report_set(struct sl_engine *engine,
+                         const struct sl_usage_delta *spent, uint64_t used,
+                         sl_ns now)
+{
+    struct sl_active_policy *active = sl_engine_hold(engine, NULL);
+    struct sl_limit open;
+    struct sl_part part;
+    char key[SL_KEY_MAX];
+
+    if (find_cell(engine, active, spent, now, &open, key, &part)) {
+        uint64_t known = ask(engine->store, &part, SL_TAKE_OP_PEEK, now);
+        bool more = known < used;
+
+        part.cost = more ? used - known : known - used;
+        (void)ask(engine->store, &part,
+                  more ? SL_TAKE_OP_CHARGE : SL_TAKE_OP_REFUND, now);
+    }
+    sl_active_policy_release(active);
+}
+
 void sl_usage_report_empty(struct sl_engine *engine,
                            const struct sl_usage_delta *spent, sl_ns now)
 {

@@ -359,23 +359,121 @@ bool sl_usage_ends_next(struct sl_str *ends, struct sl_usage_end *ret,
  */
 #define NODE_KEPT (30 * SL_DAY)
 
+#define NODES_MOST 1024
+
+/* A node that reads its leases again. */
+struct resume {
+    struct sl_database *db;
+    struct sl_str node;
+    sl_lease_f *f;
+    void *ctx;
+    struct sl_clock clock;
+    sl_ns now, began; /* of the caller; monotonic */
+    bool leaves;      /* the database is not shared any more */
+};
+
+/* ---- units that were held before the database was shared.
+ *
+ * They are in cells of this node, and no lease has them: other nodes could be
+ * granted them, too. So they are leased, as units that are held later.
+ */
+
+struct held {
+    struct sl_usage_lease_row row; /* `leased`: the units */
+    struct held *next;
+};
+
+static int load_held(struct resume *r, struct sl_arena *arena,
+                     struct held **ret)
+{
+    const enum sl_query q = SL_QUERY_HELD_ALONE;
+    int found = 1;
+
+    sl_query_bind(r->db, q, "n", r->now);
+    while (found == 1) {
+        struct held *h = sl_arena_take(arena, sizeof(*h));
+
+        if (!h) {
+            found = SLUICE_ENOMEM;
+            break;
+        }
+        memset(h, 0, sizeof(*h));
+        found =
+            sl_query_next(r->db, q, arena, "tttnc", &h->row.scope, &h->row.id,
+                          &h->row.limit, &h->row.start, &h->row.leased);
+        if (found != 1)
+            break;
+        h->row.held = true;
+        h->next = *ret;
+        *ret = h;
+    }
+    sl_query_reset(r->db, q);
+    return found;
+}
+
+/* The count of the cell is what would be taken of a lease without end. */
+static int adopt_one(struct resume *r, const struct held *h)
+{
+    const struct sl_usage_lease_row *row = &h->row;
+    struct sl_usage_lease_row all = *row;
+    bool held = false;
+    sl_ns at = row->start;
+    uint64_t count, units;
+    int err;
+
+    all.leased = (uint64_t)SL_USAGE_MOST;
+    count = all.leased - r->f(r->ctx, &all, &held, &at);
+    units = smaller(row->leased, count);
+    if (units == 0)
+        return 0; /* the table is another one, or the limit is not leased */
+    err = sl_query_run(r->db, SL_QUERY_LEASE_HELD, "tttnnc", row->scope,
+                       row->id, row->limit, row->start, r->now, units);
+    if (!err)
+        err = sl_query_run(r->db, SL_QUERY_PUT_HELD, "tttntccn", row->scope,
+                           row->id, row->limit, row->start, r->node,
+                           count - units, units, r->now);
+    if (!err)
+        err = sl_query_run(r->db, SL_QUERY_OWN_HELD, "tttnt", row->scope,
+                           row->id, row->limit, row->start, r->node);
+    return err;
+}
+
+static int adopt_held(struct resume *r, struct sl_arena *arena)
+{
+    uint64_t slots[SL_SHARE_SLOTS / 64] = {0};
+    struct held *first = NULL;
+    int err = load_held(r, arena, &first);
+
+    for (struct held *h = first; h; h = h->next)
+        sl_slot_take(slots, h->row.scope, h->row.id);
+    if (!err && first && r->db->driver->lock)
+        err = r->db->driver->lock(r->db, slots);
+    for (struct held *h = first; h && !err; h = h->next)
+        err = adopt_one(r, h);
+    return err;
+}
+
 /* Takes the name. *ret_seen: when its node was last seen; unchanged if never.
  */
-static int enter(struct sl_database *db, struct sl_str node, sl_ns now,
-                 sl_ns *ret_seen)
+static int enter(struct resume *r, struct sl_arena *arena, sl_ns *ret_seen)
 {
     static const enum sl_query trims[] = {
         SL_QUERY_TRIM_FREED, SL_QUERY_TRIM_OWED, SL_QUERY_TRIM_ENDS,
         SL_QUERY_TRIM_NODES};
-    int err = sl_query_run(db, SL_QUERY_BEGIN, "");
+    struct sl_database *db = r->db;
+    sl_ns old = r->now > NODE_KEPT ? r->now - NODE_KEPT : 0;
+    int err = sl_query_run(db, SL_QUERY_BEGIN, ""), found = 0;
 
     if (!err)
-        err = sl_query_one(db, SL_QUERY_NODE_LAST, "t n", node, ret_seen);
-    for (size_t i = 0; i < SL_LEN(trims) && err >= 0; i++)
-        err = sl_query_run(db, trims[i], "n",
-                           now > NODE_KEPT ? now - NODE_KEPT : (sl_ns)0);
+        found = sl_query_one(db, SL_QUERY_NODE_LAST, "t n", r->node, ret_seen);
     if (!err)
-        err = sl_query_run(db, SL_QUERY_ENTER_NODE, "tnt", node, now,
+        err = found < 0 ? found : 0;
+    if (!err && found == 0)
+        err = adopt_held(r, arena);
+    for (size_t i = 0; i < SL_LEN(trims) && !err; i++)
+        err = sl_query_run(db, trims[i], "n", old);
+    if (!err)
+        err = sl_query_run(db, SL_QUERY_ENTER_NODE, "tnt", r->node, r->now,
                            sl_str_c(db->word));
     if (!err)
         err = sl_query_run(db, SL_QUERY_COMMIT, "");
@@ -427,45 +525,41 @@ static int load_rows(struct sl_database *db, struct sl_str node,
 
 /* Of the units of the row, those that were taken stay, or are recorded. The
  * freed ones were taken first. */
-static int resume_row(struct sl_database *db, struct sl_str node,
-                      const struct found *found, sl_lease_f *f, void *ctx)
+static int resume_row(const struct resume *r, const struct found *found)
 {
     const struct sl_usage_lease_row *row = &found->row;
     bool held = false;
     sl_ns at = row->start;
-    uint64_t taken = sl_sub_floor(row->leased, f(ctx, row, &held, &at));
+    uint64_t taken = sl_sub_floor(row->leased, r->f(r->ctx, row, &held, &at));
+    uint64_t kept = 0;
     unsigned failed = 0;
     struct sl_usage_entry u = {.scope = row->scope,
                                .id = row->id,
                                .limit = row->limit,
-                               .node = node,
+                               .node = r->node,
                                .start = row->start,
                                .at = at,
                                .level = row->start == 0,
-                               .amount = (int64_t)taken,
                                .cap = SL_USAGE_CAP_KEPT};
     struct sl_usage_lease_claim c = claim_of(&u);
-    struct row rest = {.base = row->base,
-                       .spent = row->spent,
-                       .freed = smaller(taken, found->freed)};
-    int err;
+    struct row rest = {.base = row->base, .spent = row->spent};
+    int err = 0;
 
+    if (r->leaves) { /* held units are in the cell alone */
+        if (sl_query_one(r->db, SL_QUERY_HELD, "tttntn c", row->scope, row->id,
+                         row->limit, row->start, r->node, r->now, &kept) < 0)
+            return SLUICE_ESTORE;
+        taken = sl_sub_floor(taken, kept);
+        held = false;
+    }
+    u.amount = (int64_t)taken;
+    rest.freed = smaller(taken, found->freed);
     rest.leased = taken - rest.freed;
-    err = write_row(db, &c, row->leased - found->freed, &rest);
+    err = write_row(r->db, &c, row->leased - found->freed, &rest);
     if (err || held || taken == 0)
         return err;
-    return sl_usage_db_record(db, &u, 1, &failed);
+    return sl_usage_db_record(r->db, &u, 1, &failed);
 }
-
-/* A node that reads its leases again. */
-struct resume {
-    struct sl_database *db;
-    struct sl_str node;
-    sl_lease_f *f;
-    void *ctx;
-    struct sl_clock clock;
-    sl_ns now, began; /* of the caller; monotonic */
-};
 
 /* At the caller's time plus the whole seconds passed since: the caller's clock
  * may be virtual. */
@@ -474,7 +568,7 @@ static int say_alive(const struct resume *r)
     sl_ns passed = r->clock.mono(r->clock.ctx) - r->began;
     struct sl_usage_lease_claim c = {.node = r->node,
                                      .at = r->now + passed - passed % SL_S};
-    int err = sl_usage_db_claim(r->db, &c);
+    int err = r->leaves ? 0 : sl_usage_db_claim(r->db, &c);
 
     if (err || !c.lost)
         return err;
@@ -498,7 +592,7 @@ static int resume_some(const struct resume *r, struct found **rows)
     if (!err && db->driver->lock)
         err = db->driver->lock(db, slots);
     while (*rows != i && !err) {
-        err = resume_row(db, r->node, *rows, r->f, r->ctx);
+        err = resume_row(r, *rows);
         *rows = (*rows)->next;
     }
     if (!err)
@@ -510,11 +604,24 @@ static int resume_some(const struct resume *r, struct found **rows)
     return err;
 }
 
+/* The node was last seen at `seen`; 0: unknown. */
+static int resume_rows(const struct resume *r, struct sl_arena *arena,
+                       sl_ns seen)
+{
+    struct found *first = NULL;
+    int err = load_rows(r->db, r->node, arena, &first);
+
+    for (struct found *i = first; i; i = i->next)
+        i->row.seen = seen;
+    while (first && !err)
+        err = resume_some(r, &first);
+    return err;
+}
+
 int sl_usage_db_resume(struct sl_database *db, struct sl_str node, sl_ns now,
                        sl_lease_f *f, void *ctx, const struct sl_alloc *alloc)
 {
     struct resume r = {.db = db, .node = node, .f = f, .ctx = ctx, .now = now};
-    struct found *first = NULL;
     struct sl_arena arena;
     sl_ns seen = 0;
     int err;
@@ -522,13 +629,99 @@ int sl_usage_db_resume(struct sl_database *db, struct sl_str node, sl_ns now,
     sl_clock_init_real(&r.clock);
     r.began = r.clock.mono(r.clock.ctx);
     sl_arena_init(&arena, ROWS_MOST, alloc);
-    err = enter(db, node, now, &seen);
+    err = enter(&r, &arena, &seen);
     if (!err)
-        err = load_rows(db, node, &arena, &first);
-    for (struct found *i = first; i; i = i->next)
-        i->row.seen = seen;
-    while (first && !err)
-        err = resume_some(&r, &first);
+        err = resume_rows(&r, &arena, seen);
     sl_arena_done(&arena);
     return err;
+}
+
+/* ---- a database that is not shared any more ---- */
+
+/* Nothing is leased to a node without its table. This daemon alone has the
+ * database, so the others are gone. */
+static int free_others(struct sl_database *db)
+{
+    struct sl_buf list;
+    const struct sl_usage_node *nodes;
+    int err;
+
+    sl_buf_init(&list, NODES_MOST * sizeof(*nodes), db->arena.alloc);
+    err = sl_usage_db_nodes(db, SL_STR(""), NODES_MOST, &list);
+    nodes = (const void *)list.bytes;
+    for (size_t i = 0; i < list.len / sizeof(*nodes) && !err; i++) {
+        bool alive;
+        unsigned rows;
+        uint64_t units;
+
+        err = sl_usage_db_release(db, sl_str_c(nodes[i].name), SL_NS_MAX,
+                                  &alive, &rows, &units);
+    }
+    sl_buf_done(&list);
+    return err;
+}
+
+static int forget_node(struct sl_database *db, struct sl_str node)
+{
+    int err = sl_query_run(db, SL_QUERY_BEGIN, "");
+
+    if (!err)
+        err = sl_query_run(db, SL_QUERY_LEAVE_HELD, "t", node);
+    if (!err)
+        err = sl_query_run(db, SL_QUERY_LEAVE_NODE, "t", node);
+    if (!err)
+        err = free_others(db);
+    if (!err)
+        err = sl_query_run(db, SL_QUERY_COMMIT, "");
+    if (err)
+        db->driver->rollback(db);
+    return err;
+}
+
+/* The cells get what the counters have, and what is held. */
+static int set_cells(const struct resume *r, sl_ns since, sl_usage_db_f *f)
+{
+    const enum sl_query q = SL_QUERY_EACH_LEFT;
+    struct sl_usage_entry usage = {.exact = true};
+    int found;
+
+    sl_query_bind(r->db, q, "tnn", r->node, since, r->now);
+    while ((found = sl_query_next(r->db, q, NULL, "tttncnn", &usage.scope,
+                                  &usage.id, &usage.limit, &usage.start,
+                                  &usage.used, &usage.at, &usage.end)) == 1)
+        (void)f(r->ctx, &usage);
+    sl_query_reset(r->db, q);
+    return found;
+}
+
+int sl_usage_db_leave(struct sl_database *db, struct sl_str node, sl_ns now,
+                      sl_ns since, sl_lease_f *on_lease,
+                      sl_usage_db_f *on_usage, void *ctx,
+                      const struct sl_alloc *alloc)
+{
+    struct resume r = {.db = db,
+                       .node = node,
+                       .f = on_lease,
+                       .ctx = ctx,
+                       .now = now,
+                       .leaves = true};
+    struct sl_arena arena;
+    sl_ns seen = 0;
+    int found = sl_query_one(db, SL_QUERY_NODE_LAST, "t n", node, &seen);
+    int err = found < 0 ? found : 0;
+
+    if (found == 1 && sl_query_one(db, SL_QUERY_ANY_END, "t", node) == 1)
+        return sl_diag_error(
+            &db->diag, SLUICE_ESTORE,
+            "the database is not shared any more, and holds of this daemon "
+            "were ended at another one; start it once as it was, stop it after "
+            "a second, and then change the setting");
+    sl_clock_init_real(&r.clock);
+    sl_arena_init(&arena, ROWS_MOST, alloc);
+    if (found == 1)
+        err = resume_rows(&r, &arena, seen);
+    sl_arena_done(&arena);
+    if (!err && found == 1)
+        err = set_cells(&r, since, on_usage);
+    return err ? err : forget_node(db, node);
 }

@@ -412,7 +412,11 @@ static int read_state(struct sl_registry *r)
      * is charged to it. */
     if (!err && options->journal)
         err = sl_usage_replay_begin(r);
-    if (!err && options->on_lease)
+    if (!err && options->on_lease && options->former.len > 0)
+        err = sl_usage_db_leave(&r->db, options->former, options->now,
+                                options->since, options->on_lease,
+                                options->on_usage, options->ctx, r->alloc);
+    else if (!err && options->on_lease)
         err = sl_usage_db_resume(&r->db, options->node, options->now,
                                  options->on_lease, options->ctx, r->alloc);
     if (!err && options->on_usage)

@@ -372,8 +372,10 @@ struct sl_registry_options {
     void (*on_contact)(void *ctx);
     /* Called by sl_registry_open() for the leases of this node; or NULL. */
     sl_lease_f *on_lease;
-    struct sl_str node; /* name among nodes that share the database; "": not
-                         * shared; outlives the registry */
+    struct sl_str node;   /* name among nodes that share the database; "": not
+                           * shared; outlives the registry */
+    struct sl_str former; /* not shared: the name that this node would have; it
+                           * had it if the database was shared. "": unknown */
     void *ctx;
 };
 

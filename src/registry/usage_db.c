@@ -964,8 +964,8 @@ static int record_missing(struct sl_database *db, struct missing *m)
     unsigned failed;
     int err = sl_query_run(db, SL_QUERY_BEGIN, "");
 
-    if (!err && sl_query_one(db, SL_QUERY_HELD, "tttn n", u->scope, u->id,
-                             u->limit, u->start, &held) < 0)
+    if (!err && sl_query_one(db, SL_QUERY_HELD, "tttntn n", u->scope, u->id,
+                             u->limit, u->start, db->node, (sl_ns)0, &held) < 0)
         err = SLUICE_ESTORE;
     u->amount -= held;
     if (!err && u->amount > 0)

@@ -97,6 +97,7 @@ struct sl_usage_entry {
     int64_t change;              /* out: change of `used` */
     uint64_t used, overage, credited;
     uint64_t owed;   /* out of sl_usage_db_each() */
+    bool exact;      /* out of sl_usage_db_leave() */
     uint64_t leased; /* out with LEASED: units leased to all nodes */
     bool absorbed;   /* out: credits were used or returned */
     unsigned threshold_before,
@@ -330,6 +331,7 @@ struct sl_usage_lease_row {
     uint64_t leased; /* or freed */
     sl_ns seen;      /* when the node was last seen; 0: unknown */
     bool older;      /* there is a newer row of this key */
+    bool held;       /* its units were held while they were not leased */
 };
 
 /* Returns how much of row->leased was not taken and can be returned. The taken
@@ -340,5 +342,19 @@ typedef uint64_t sl_lease_f(void *ctx, const struct sl_usage_lease_row *row,
 SL_MUST_USE int sl_usage_db_resume(struct sl_database *db, struct sl_str node,
                                    sl_ns now, sl_lease_f *f, void *ctx,
                                    const struct sl_alloc *alloc);
+
+/* ---- a database that is not shared any more.
+ *
+ * While it was shared, a cell counted what its node had taken, and that only
+ * since its last lease began. Now it is the usage itself. If the database has
+ * the node `node`, what it had taken is recorded, its leases end, and
+ * on_usage() gets each counter with `exact`: the cell must have `used`, which
+ * includes held units. A second call finds that this is done. Leases of other
+ * nodes are freed: no other daemon has the database.
+ */
+SL_MUST_USE int sl_usage_db_leave(struct sl_database *db, struct sl_str node,
+                                  sl_ns now, sl_ns since, sl_lease_f *on_lease,
+                                  sl_usage_db_f *on_usage, void *ctx,
+                                  const struct sl_alloc *alloc);
 
 #endif

@@ -79,6 +79,7 @@ struct sl_quota_node {
     struct sl_store *store; /* of the engine; NULL: quotas are not leased */
     struct sl_daemon *daemon;
     char node[24];               /* name of this node, as old as the state */
+    char former[24];             /* likewise, if quotas are not leased */
     struct sl_timer *timer;      /* on the first worker's loop */
     _Atomic bool over;           /* no more requests */
     _Atomic bool lost;           /* another daemon has our name */

@@ -157,11 +157,11 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     options.journal = daemon->journal;
     if (daemon->settings.in_postgres)
         options.driver = &sl_driver_postgres;
-    if (daemon->quota_node.store) {
+    options.node = sl_str_c(daemon->quota_node.node);
+    options.former = sl_str_c(daemon->quota_node.former);
+    options.now = sl_daemon_now(daemon);
+    if (options.node.len > 0 || options.former.len > 0)
         options.on_lease = sl_quota_node_resume;
-        options.node = sl_str_c(daemon->quota_node.node);
-        options.now = sl_daemon_now(daemon);
-    }
     if (sl_registry_open(&options, &daemon->registry, &daemon->why))
         return SL_EXIT_STORE;
     is_away = daemon->why.sentence[0];

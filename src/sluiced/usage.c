@@ -68,16 +68,21 @@ bool sl_usage_delta_of(const struct sl_usage_entry *usage,
            sl_usage_split(id, usage->id.len, ret->value_count, values);
 }
 
-/* With quota leases the table has only the usage of this daemon, and the leases
- * limit it. Limits with sign-in carry are not leased. */
-static bool is_leased(struct sl_daemon *daemon, struct sl_str limit)
+/* Limits with sign-in carry are not leased. */
+static bool can_be_leased(struct sl_daemon *daemon, struct sl_str limit)
 {
     const struct sl_policy *policy = daemon->policy_source.policy;
     int index = sl_policy_rule(policy, limit);
 
-    return daemon->quota_node.store && index >= 0 &&
-           sl_is_durable(policy->rules[index].kind) &&
+    return index >= 0 && sl_is_durable(policy->rules[index].kind) &&
            !policy->rules[index].carried;
+}
+
+/* With quota leases the table has only the usage of this daemon, and the leases
+ * limit it. */
+static bool is_leased(struct sl_daemon *daemon, struct sl_str limit)
+{
+    return daemon->quota_node.store && can_be_leased(daemon, limit);
 }
 
 /* Held units may be refunded. */
@@ -105,10 +110,15 @@ uint64_t sl_usage_restore(void *ctx, const struct sl_usage_entry *usage)
     struct sl_usage_delta spent;
     uint64_t beyond = 0;
 
-    if (!is_leased(daemon, usage->limit) &&
-        sl_usage_delta_of(usage, values, id, &spent))
+    if (is_leased(daemon, usage->limit) ||
+        !sl_usage_delta_of(usage, values, id, &spent))
+        return 0;
+    if (!usage->exact)
         beyond = sl_usage_report_restore(daemon->engine, &spent, usage->used,
                                          sl_daemon_now(daemon));
+    else if (can_be_leased(daemon, usage->limit))
+        sl_usage_report_set(daemon->engine, &spent, usage->used,
+                            sl_daemon_now(daemon));
     if (beyond == 0 || !must_record(daemon))
         return 0;
     snprintf(units, sizeof(units), "%" PRIu64, beyond);
@@ -615,15 +625,16 @@ int sl_quota_node_wrap(struct sl_daemon *daemon)
                                               .lessor = &node->lessor,
                                               .patience =
                                                   daemon->settings.deadline};
+    char *own = daemon->settings.leases ? node->node : node->former;
 
-    if (!daemon->settings.leases)
-        return 0;
     node->lessor = (struct sl_quota_lessor){ask, name, look_own, empty_own};
     node->daemon = daemon;
+    snprintf(own, sizeof(node->node), "%016" PRIx64,
+             sl_hash64(&daemon->state.store->secret, SL_STR("node")));
+    if (!daemon->settings.leases)
+        return 0;
     if (sl_quota_leases_open(&options, &node->store))
         return sl_daemon_no_memory(daemon);
-    snprintf(node->node, sizeof(node->node), "%016" PRIx64,
-             sl_hash64(&daemon->state.store->secret, SL_STR("node")));
     daemon->state.store = node->store;
     sl_log(SL_LOG_INFO, "quota leases enabled", "node", node->node, NULL);
     return 0;
@@ -671,7 +682,8 @@ uint64_t sl_quota_node_resume(void *ctx, const struct sl_usage_lease_row *row,
     uint64_t own = 0;
 
     /* The limit is gone, or the period is over: the units will not be used. */
-    if (row->older || !look_own(&daemon->quota_node.lessor, &who, &own))
+    if (row->older || (row->held && !can_be_leased(daemon, row->limit)) ||
+        !look_own(&daemon->quota_node.lessor, &who, &own))
         return row->leased;
     *held = has_holds(daemon); /* they stay leased */
     *at = day_of(daemon, row);

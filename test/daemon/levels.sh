@@ -51,7 +51,7 @@ report() {
     ask /v1/usage -d "{\"org\":\"$1\",\"limit\":\"$2\",$3}"
 }
 
-# The usage database has this level: used ORG LEVEL
+# The usage database has this level, in the days of the meter: used ORG LEVEL
 used() {
     ask "/v1/usage/org/$1"
     has "$out" "\"used\":$2,"
@@ -73,7 +73,8 @@ check 'the next one is denied' has "$out" '"status":429,'
 check 'without a time' has "$out" '"retry_after_ms":null'
 at one
 report acme things '"amount":60,"release":true'
-check 'things go at one' has "$out" '"used":140,'
+check 'things go at one' answers 200
+check 'and the database knows it' until_ used acme 140
 taken=0
 check 'and as many come at both' until_ take_all acme 60
 check 'and no more than that' test "$taken" = 60

@@ -18,6 +18,7 @@ flow/a02-clock.flow: it begins in 1970 and is moved to instants, by spans and ba
 flow/h01-holds.flow: beyond a quota that may be exceeded, what is left is none
 flow/h01-holds.flow: less than was held comes back, more is charged, beyond the limit too
 flow/h01-holds.flow: one cost for all leaves the limit alone whose cost is fixed
+flow/h01-holds.flow: things that exist: a hold that is settled stays
 flow/h01-holds.flow: what had ended stays as it is, and tells how
 flow/q03-held-report.flow: a hold reserves, and its settlement takes
 presets/saas-quotas.flow: assistant: queries and tokens per day
