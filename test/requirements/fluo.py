@@ -276,28 +276,42 @@ def _(d):
     yield "requests that the application had", d.proxy.seen() - before, 1
 
 
-@line("004-M01", "counter of violations by tenant", missing="no series per "
-      "tenant; `sluice_decisions_total` counts denials by limit "
-      f"([decision of 2026-11-15](decisions/{LABELS}.md))")
+SERIES = "a series per tenant is not there yet"
+
+
+def series(d):
+    """A hundred and one of a user and one without, of a tenant that the preset
+    lists and of one that it does not."""
+    for org in ("tenant-1", "acme"):
+        d.rules(101, org=org, user="ann")
+        d.rules(1, org=org)
+    return d.admin.ask("GET", "/metrics").text.split("\n")
+
+
+@line("004-M01", "counter of violations by tenant", missing=SERIES)
 def _(d):
-    d.rules(101, org="t", user="ann")
-    yield "metric", 'tenant_id="t"' in d.admin.ask("GET", "/metrics").text, True
+    rows = series(d)
+    yield "denials of a listed tenant and of all others, by user", [
+        f'fluo_ratelimit_violations_total{{tenant_id="{org}",limit_type="user"}} '
+        "1" in rows for org in ("tenant-1", "other")], [True, True]
 
 
-@line("004-M02", "gauge of the wait by tenant", missing="no series per tenant; "
-      "`sluice_retry_after_seconds` is a histogram by endpoint "
-      f"([decision of 2026-11-15](decisions/{LABELS}.md))")
+@line("004-M02", "gauge of the wait by tenant", missing=SERIES)
 def _(d):
-    d.rules(101, org="t", user="ann")
-    yield "metric", 'tenant_id="t"' in d.admin.ask("GET", "/metrics").text, True
+    yield "after a denial with 0.6 s to wait", [
+        row for row in series(d) if row.startswith(
+            'fluo_ratelimit_retry_after_seconds{tenant_id="tenant-1"}')], [
+                'fluo_ratelimit_retry_after_seconds{tenant_id="tenant-1"} 0.6']
 
 
-@line("004-M03", "counter of allowed by tenant and user", missing="no series "
-      "per tenant; `sluice_decisions_total` counts by endpoint "
-      f"([decision of 2026-11-15](decisions/{LABELS}.md))")
+@line("004-M03", "counter of allowed by tenant and user", differs=LABELS,
+      missing=SERIES)
 def _(d):
-    d.rules(101, org="t", user="ann")
-    yield "metric", 'tenant_id="t"' in d.admin.ask("GET", "/metrics").text, True
+    rows = series(d)
+    yield "with a user (authenticated) and without", [
+        f'fluo_ratelimit_allowed_total{{tenant_id="tenant-1",user_id="{user}"}} '
+        f"{count}" in rows for user, count in (
+            ("authenticated", 100), ("unauthenticated", 1))], [True, True]
 
 
 @line("004-R10", "metrics for dashboards and alerts")
