@@ -173,6 +173,13 @@ class Redis:
         end(self.process, "kill")
         os.unlink(self.socket)
 
+    def calls(self, command):
+        """How often a command was called since CONFIG RESETSTAT."""
+        for row in self.ask("INFO", "commandstats").split("\r\n"):
+            if row.startswith(f"cmdstat_{command}:calls="):
+                return int(row.partition("=")[2].partition(",")[0])
+        return 0
+
     def keys(self):
         """Those that limits have made."""
         return sorted(key for key in self.ask("KEYS", "*") if not re.search(
