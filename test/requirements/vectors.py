@@ -17,6 +17,7 @@ from servers import (ROOT, SLUICE, Daemon, Redis, clock_by, numbers,
 PRESETS = ("unraveldocs", "jwt-redis", "saas-quotas", "jobseek", "fluo")
 TEXTS = "2026-11-15-presets-keep-original-texts"
 FAILURE = "2026-11-15-store-failure-in-presets"
+SECRETS = {"TRANSCRIPTION_SECRET": "one", "STRIPE_WEBHOOK_SECRET": "two"}
 DAY = {"ai-minute": 0, "ai-daily": 1}
 POLICY = """
 sluice: 1
@@ -54,8 +55,7 @@ class Fixture:
         if preset not in self.made:
             name = preset if "/" in preset else preset + ".yaml"
             daemon = Daemon(name if preset != "own" else "fluo.yaml", "--store",
-                            "memory:", TRANSCRIPTION_SECRET="one",
-                            STRIPE_WEBHOOK_SECRET="two").start()
+                            "memory:", **SECRETS).start()
             if preset == "own":
                 daemon.must(daemon.admin.ask("POST", "/v1/policy", POLICY))
             self.made[preset] = daemon
@@ -89,8 +89,7 @@ def _(_):
     seen = [subprocess.run(
         [SLUICE, "check", os.path.join(ROOT, f"presets/{preset}.yaml")],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False,
-        env=dict(os.environ, TRANSCRIPTION_SECRET="one",
-                 STRIPE_WEBHOOK_SECRET="two")).returncode for preset in PRESETS]
+        env=dict(os.environ, **SECRETS)).returncode for preset in PRESETS]
     yield "`sluice check` of the five presets", seen, [0, 0, 0, 0, 0]
 
 
@@ -159,8 +158,9 @@ def _(f):
 def _(_):
     flows = sorted(glob.glob(os.path.join(ROOT, "presets/*.flow")))
     flows.append(os.path.join(ROOT, "test/flow/vectors.flow"))
-    made = subprocess.run([SLUICE, "test", *flows], check=False, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    made = subprocess.run([SLUICE, "test", *flows], check=False,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          env=dict(os.environ, **SECRETS))
     yield "`sluice test` of the flows of all presets and of the vectors", (
         made.returncode), 0
 
