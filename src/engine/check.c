@@ -338,15 +338,16 @@ static int add_named_limit(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
     int index = sl_policy_rule(d->policy, c->request->limit);
-    const struct sl_rule *rule = &d->policy->rules[index < 0 ? 0 : index];
     struct sl_rule_cost usual = {
-        rule, rule->cost, {"", 0}
+        NULL, 0, {"", 0}
     };
 
-    if (index < 0)
+    if (index < 0) /* the policy may have no limit at all */
         return sl_diag_error(&c->diag, SLUICE_ENOENT,
                              "the policy has no limit \"%.*s\"",
                              SL_STR_ARG(c->request->limit));
+    usual.rule = &d->policy->rules[index];
+    usual.cost = usual.rule->cost;
     if (!is_any_key(c->request)) {
         if (is_let_pass(c))
             return 0;
