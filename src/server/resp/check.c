@@ -60,7 +60,7 @@ static char *put_numbers(char *to, const struct sl_decision *d)
     if (shown) {
         limit = (int64_t)sl_limit_view_count(shown);
         left = (int64_t)sl_limit_view_remaining(shown);
-        reset = sl_limit_view_reset_in(d, shown);
+        reset = shown->answer.reset_in;
         wait = shown->answer.wait;
     }
     to = SL_RESP_PUT(to, "$5\r\nlimit\r\n");
