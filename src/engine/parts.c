@@ -13,9 +13,17 @@
 
 /* ---- keys ---- */
 
+/* An address without the prefix that keys of IPv6 are shown with. */
+static struct sl_str without_prefix(struct sl_str text)
+{
+    const char *slash = memchr(text.at, '/', text.len);
+
+    return slash ? (struct sl_str){text.at, (size_t)(slash - text.at)} : text;
+}
+
 /* The value number `i` of a request that names a limit, as a route finds it:
- * an alias becomes the name that limits are kept by, an address is canonical.
- */
+ * an alias becomes the name that limits are kept by, an address is canonical,
+ * and what is not an address is "unknown". */
 static void use_given(struct sl_check *c, unsigned i, struct sl_key_value *ret)
 {
     static const unsigned names[] = {SL_SCOPE_USER, SL_SCOPE_ORG};
@@ -23,7 +31,6 @@ static void use_given(struct sl_check *c, unsigned i, struct sl_key_value *ret)
     const struct sl_policy *policy = c->decision.policy;
     const struct sl_str *scopes = policy->identity.scope_names;
     struct sl_caller *caller = &c->caller;
-    struct sl_ip ip;
 
     ret->value = i < request->key_count ? request->keys[i] : request->key;
     if (i < request->key_count && request->key_scopes)
@@ -32,11 +39,11 @@ static void use_given(struct sl_check *c, unsigned i, struct sl_key_value *ret)
         if (sl_str_eq(ret->scope, scopes[names[n]]) &&
             sl_str_eq(ret->value, sl_request_given(policy, request, names[n])))
             ret->value = caller->values[names[n]];
-    if (sl_str_eq(ret->scope, scopes[SL_SCOPE_IP]) &&
-        sl_ip_parse(ret->value, &ip)) {
-        ret->value = sl_identify_ip(policy, ret->value, caller->ip);
+    if (sl_str_eq(ret->scope, scopes[SL_SCOPE_IP])) {
+        ret->value =
+            sl_identify_ip(policy, without_prefix(ret->value), caller->ip);
         caller->values[SL_SCOPE_IP] = ret->value;
-        caller->has_ip = true;
+        caller->has_ip = ret->value.at == caller->ip;
     }
 }
 
