@@ -113,12 +113,11 @@ void sluice_engine_close(struct sluice_engine *engine)
 
 struct sluice_decision *sluice_decision_new(void)
 {
-    static const struct sl_engine_ctx at_once;
     struct sluice_decision *d = sl_libpolicy_new(sizeof(*d));
 
     if (!d)
         return NULL;
-    sl_check_init(&d->check, NULL, &at_once, &sl_alloc_libc);
+    sl_check_init(&d->check, NULL, &d->ctx, &sl_alloc_libc);
     sl_arena_init(&d->arena, RENDER_MAX, &sl_alloc_libc);
     sl_buf_init(&d->message, TEXT_MAX, &sl_alloc_libc);
     sl_buf_init(&d->json, 4 * TEXT_MAX, &sl_alloc_libc);
@@ -145,7 +144,7 @@ struct lists {
     struct sl_override overrides[LIST_MAX];
 };
 
-/* Convert a subject of the caller's registry. */
+/* A subject of the caller's registry. */
 struct registered {
     struct sl_subject subject;
     struct sl_str roles[ROLES_MAX];
@@ -246,17 +245,26 @@ static struct sl_request facts_of(const struct sluice_request *r,
     };
 }
 
-/* The subject of that name, or NULL without a name. */
-static const struct sl_subject *
-fill(struct registered *r, const struct sluice_subject *s, struct sl_str asked)
+/* The subjects of a request, as a registry. */
+struct request_subjects {
+    struct sl_subjects base; /* first */
+    const struct sluice_request *request;
+    struct registered user, org;
+};
+
+static void keep_subject(struct sl_subject *subject)
 {
-    if (asked.len == 0)
-        return NULL;
-    r->subject = (struct sl_subject){.known = s, .id = asked};
+    (void)subject; /* on the stack of decide() */
+}
+
+/* Converts a subject; NULL is not in the registry. */
+static void fill(struct registered *r, const struct sluice_subject *s)
+{
+    r->subject = (struct sl_subject){
+        .refs = 1, .free = keep_subject, .known = s, .expires = SL_NS_NONE};
     if (!s)
-        return &r->subject;
-    if (s->id)
-        r->subject.id = sl_str_c(s->id);
+        return;
+    r->subject.id = sl_str_c(s->id);
     r->subject.plan = sl_str_c(s->plan);
     r->subject.expires = s->expires_ns < 0 ? SL_NS_NONE : s->expires_ns;
     for (size_t i = 0; i < s->role_count; i++)
@@ -273,7 +281,21 @@ fill(struct registered *r, const struct sluice_subject *s, struct sl_str asked)
     r->subject.role_count = (unsigned)s->role_count;
     r->subject.rates = r->rates;
     r->subject.rate_count = (unsigned)s->grant_count;
-    return &r->subject;
+}
+
+/* The user and the organisation of the request are those of its subjects,
+ * wherever it names them. */
+static void find_subject(struct sl_subjects *subjects, struct sl_lookup *lookup)
+{
+    struct request_subjects *all = (struct request_subjects *)subjects;
+    bool is_user = sl_str_eq(lookup->scope, SL_STR("user"));
+    struct registered *r = is_user ? &all->user : &all->org;
+
+    fill(r, is_user ? all->request->user_subject : all->request->org_subject);
+    if (r->subject.id.len == 0)
+        r->subject.id = lookup->id;
+    lookup->found = &r->subject;
+    lookup->done(lookup);
 }
 
 /* Clear the texts of the last decision. */
@@ -292,10 +314,10 @@ static int decide(struct sluice_engine *engine,
                   const struct sluice_request *request, bool spend,
                   struct sluice_decision *d)
 {
+    static const struct sl_subjects_calls calls = {find_subject};
     struct sl_diag *diag = sluice_private_diag();
     struct lists lists;
-    struct registered user, org;
-    struct sl_auth_info known = {0};
+    struct request_subjects subjects;
     const struct sl_policy *policy;
     struct sl_request req;
     int err;
@@ -311,19 +333,17 @@ static int decide(struct sluice_engine *engine,
     d->check.engine = engine->engine;
     policy = sl_check_hold(&d->check)->policy;
     req = facts_of(request, policy, &lists, sl_libpolicy_now(engine));
+    d->ctx = engine->ctx;
     if (request->registry) {
-        known.user = fill(&user, request->user_subject,
-                          sl_request_given(policy, &req, SL_SCOPE_USER));
-        known.org = fill(&org, request->org_subject,
-                         sl_request_given(policy, &req, SL_SCOPE_ORG));
+        subjects.base.calls = &calls;
+        subjects.request = request;
+        d->ctx.subjects = &subjects.base;
     }
-    known.webhook = engine->webhook;
-    sl_auth_info_token(&known, engine->tokens, policy, &req);
     err = sl_request_check(policy, &req, diag);
     if (err)
         return err;
-    d->check.auth = &known;
     sl_check_start(&d->check, &req, 1, spend);
+    d->ctx.subjects = NULL;
     if (d->check.err) {
         *diag = d->check.diag;
         return d->check.err;

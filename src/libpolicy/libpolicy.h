@@ -19,14 +19,15 @@ struct sluice_engine {
     struct sl_engine *engine;
     int64_t (*now)(void *ctx);
     void *now_ctx;
-    /* Set by Sluice's own programs; NULL: they are not verified. */
-    struct sl_tokens *tokens;
-    sl_webhook_f *webhook;
+    /* Set by Sluice's own programs: tokens, webhooks and subjects. Zeros: none
+     * is accepted, and there are no subjects but those of requests. */
+    struct sl_engine_ctx ctx;
 };
 
 struct sluice_decision {
-    struct sl_check check; /* decides, and keeps the decision */
-    bool usable;           /* there has been a decision */
+    struct sl_check check;    /* decides, and keeps the decision */
+    struct sl_engine_ctx ctx; /* of the check */
+    bool usable;              /* there has been a decision */
     struct sl_rendered rendered;
     struct sl_arena arena;         /* for rendered texts */
     struct sluice_header *headers; /* NUL-terminated; made on first use */

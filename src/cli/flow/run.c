@@ -13,6 +13,7 @@
 
 #include "base/parse.h"
 #include "cli/cli.h"
+#include "libpolicy/libpolicy.h"
 
 /* A line adds at most one key, so the smallest state is enough for any flow;
  * this is four times as much. */
@@ -29,13 +30,19 @@ struct hold {
     struct hold *next;
 };
 
-/* A subject of the flow. Subjects replace the registry of a daemon. A later
- * record replaces an earlier one. Lists are searched in O(n): a flow has few
- * subjects and holds. */
+/* A subject of the flow. A later record replaces an earlier one. Lists are
+ * searched in O(n): a flow has few subjects and holds. */
 struct subject {
     const char *scope, *id;
-    struct sluice_subject subject;
+    struct sl_subject subject;
     struct subject *next;
+};
+
+/* The registry of the flow, in place of a daemon's. */
+struct registry {
+    struct sl_subjects base; /* first */
+    struct subject *subjects;
+    struct sl_subject unknown;
 };
 
 struct run {
@@ -47,7 +54,7 @@ struct run {
     struct sluice_decision *decision;
     struct sluice_ended *ended;
     struct hold *holds;
-    struct subject *subjects;
+    struct registry registry;
     struct sl_flow_tokens tokens;
     sl_ns now;
     bool store_fails;
@@ -108,6 +115,78 @@ static bool daemon_ok(struct run *run, int err)
     return stop(run, ends[err != SLUICE_ESYS], "%s", run->daemon->why.sentence);
 }
 
+/* ---- subjects ---- */
+
+static struct subject *find_subject(const struct registry *registry,
+                                    struct sl_str scope, struct sl_str id)
+{
+    struct subject *s = registry->subjects;
+
+    while (s && (!sl_str_eq(scope, sl_str_c(s->scope)) ||
+                 !sl_str_eq(id, sl_str_c(s->id))))
+        s = s->next;
+    return s;
+}
+
+/* Without any subject the registry is empty, and not asked. */
+static void on_find(struct sl_subjects *subjects, struct sl_lookup *lookup)
+{
+    struct registry *registry = (struct registry *)subjects;
+    struct subject *s = find_subject(registry, lookup->scope, lookup->id);
+
+    if (registry->subjects)
+        lookup->found = sl_subject_ref(s ? &s->subject : &registry->unknown);
+    lookup->done(lookup);
+}
+
+static void open_registry(struct run *run)
+{
+    static const struct sl_subjects_calls calls = {on_find};
+
+    run->registry.base.calls = &calls;
+    run->registry.unknown = (struct sl_subject){.refs = 1};
+    run->engine->ctx.subjects = &run->registry.base;
+}
+
+/* Add or replace a subject. `end` applies to the plan and to all overrides;
+ * SL_NS_NONE: never. False without memory. */
+static bool set_subject(struct run *run, const struct sl_flow_act *act,
+                        sl_ns end)
+{
+    const struct sl_flow_subject_args *record = act->record;
+    struct subject *s = find_subject(&run->registry, sl_str_c(act->names[0]),
+                                     sl_str_c(act->names[1]));
+    struct sl_subject_override *rates = sl_arena_take(
+        run->arena, (record->override_count + 1) * sizeof(*rates));
+
+    if (!s && rates) {
+        s = sl_arena_take(run->arena, sizeof(*s));
+        if (s) {
+            *s = (struct subject){.scope = act->names[0],
+                                  .id = act->names[1],
+                                  .next = run->registry.subjects};
+            run->registry.subjects = s;
+        }
+    }
+    if (!rates || !s)
+        return false;
+    for (size_t i = 0; i < record->override_count; i++)
+        rates[i] = (struct sl_subject_override){
+            .limit = sl_str_c(record->overrides[i].limit),
+            .rate = sl_str_c(record->overrides[i].rate),
+            .until = end,
+            .by = SL_STR("flow")};
+    s->subject =
+        (struct sl_subject){.refs = 1,
+                            .known = true,
+                            .id = sl_str_c(s->id),
+                            .plan = sl_str_c(record->plan),
+                            .expires = end,
+                            .rates = rates,
+                            .rate_count = (unsigned)record->override_count};
+    return true;
+}
+
 /* ---- policies ---- */
 
 static bool bad_policy(struct run *run, const struct sluice_problems *problems)
@@ -154,6 +233,7 @@ static bool open_engine(struct run *run, const struct sl_flow *flow)
     if (!run->decision || !run->ended ||
         sl_flow_tokens_open(&run->tokens, run->engine, run->policy, path))
         return out_of_memory(run);
+    open_registry(run);
     run->out->line = flow->line;
     return !run->daemon ||
            daemon_ok(run, sl_flow_daemon_begin(run->daemon, path));
@@ -499,66 +579,6 @@ static bool compare_decision(struct run *run, const struct sl_flow_act *act,
     return compare(run, act, &a, false);
 }
 
-/* ---- subjects ---- */
-
-static struct subject *find_subject(const struct run *run, const char *scope,
-                                    const char *id)
-{
-    struct subject *s = run->subjects;
-
-    while (s && (strcmp(s->scope, scope) != 0 || strcmp(s->id, id) != 0))
-        s = s->next;
-    return s;
-}
-
-/* Put the subjects of the user and the org into the request. The key of a limit
- * may name either. */
-static void fill_subjects(const struct run *run, struct sluice_request *request)
-{
-    const char *user = request->user ? request->user : request->key;
-    const char *org = request->org ? request->org : request->key;
-    struct subject *s;
-
-    request->registry = run->subjects != NULL;
-    if (user && (s = find_subject(run, "user", user)))
-        request->user_subject = &s->subject;
-    if (org && (s = find_subject(run, "org", org)))
-        request->org_subject = &s->subject;
-}
-
-/* Add or replace a subject. `end` applies to the plan and to all overrides;
- * -1: never. False without memory. */
-static bool set_subject(struct run *run, const struct sl_flow_act *act,
-                        int64_t end)
-{
-    const struct sl_flow_subject_args *record = act->record;
-    struct subject *s = find_subject(run, act->names[0], act->names[1]);
-    struct sluice_grant *grants = sl_arena_take(
-        run->arena, (record->override_count + 1) * sizeof(*grants));
-
-    if (!s && grants) {
-        s = sl_arena_take(run->arena, sizeof(*s));
-        if (s) {
-            *s = (struct subject){.scope = act->names[0],
-                                  .id = act->names[1],
-                                  .next = run->subjects};
-            run->subjects = s;
-        }
-    }
-    if (!grants || !s)
-        return false;
-    for (size_t i = 0; i < record->override_count; i++)
-        grants[i] = (struct sluice_grant){.limit = record->overrides[i].limit,
-                                          .rate = record->overrides[i].rate,
-                                          .until_ns = end,
-                                          .by = "flow"};
-    s->subject = (struct sluice_subject){.plan = record->plan,
-                                         .expires_ns = end,
-                                         .grants = grants,
-                                         .grant_count = record->override_count};
-    return true;
-}
-
 /* ---- requests ---- */
 
 static bool has_limit(const struct run *run, const char *name)
@@ -632,7 +652,6 @@ static bool repeat(struct run *run, const struct sl_flow_act *act,
         if (i > 0 && !advance(run, act->in->every))
             return false;
         sl_flow_request_fill(act, &request);
-        fill_subjects(run, &request);
         if (sluice_decide(run->engine, &request, run->decision))
             return broken(run);
         if (!check_daemon(run, &request))
@@ -740,7 +759,6 @@ static bool do_usage(struct run *run, const struct sl_flow_act *act)
         return no_limit(run, act->names[2]);
     if (fill_usage(act, &request, &why))
         return stop(run, SL_END_FAILED, "%s", why.sentence);
-    fill_subjects(run, &request);
     for (uint64_t i = 0; i < act->in->times; i++) {
         if (i > 0 && !advance(run, act->in->every))
             return false;
@@ -810,7 +828,7 @@ static bool do_hold(struct run *run, const struct sl_flow_act *act)
 static bool do_subject(struct run *run, const struct sl_flow_act *act)
 {
     const struct sl_moment *until = &act->record->until;
-    int64_t end = -1;
+    sl_ns end = SL_NS_NONE;
 
     for (size_t i = 0; i < act->record->override_count; i++)
         if (!has_limit(run, act->record->overrides[i].limit))

@@ -54,8 +54,8 @@ int sl_flow_tokens_open(struct sl_flow_tokens *t, struct sluice_engine *engine,
     struct sl_keyset *set = NULL;
     int err;
 
-    engine->tokens = NULL;
-    engine->webhook = sl_webhook_verify;
+    engine->ctx.tokens = NULL;
+    engine->ctx.webhook = sl_webhook_verify;
     sl_flow_tokens_close(t);
     if (!jwt->written)
         return 0;
@@ -65,7 +65,7 @@ int sl_flow_tokens_open(struct sl_flow_tokens *t, struct sluice_engine *engine,
     err = open_tokens(t, jwt, set);
     sl_keyset_unref(set);
     if (!err)
-        engine->tokens = t->tokens;
+        engine->ctx.tokens = t->tokens;
     return err;
 }
 

@@ -251,6 +251,30 @@ static void test_visitors(void)
     world_end(&w);
 }
 
+/* ---- subjects ---- */
+
+static void test_subjects(struct world *w)
+{
+    struct sluice_header named = {"X-User", "hal"};
+    struct sluice_subject hal = {.plan = "pro", .expires_ns = -1};
+    struct sluice_request check = {.path = "/x",
+                                   .headers = &named,
+                                   .header_count = 1,
+                                   .trusted = 1,
+                                   .registry = 1,
+                                   .user_subject = &hal};
+    struct sluice_decision *d = w->decision;
+
+    CASE("a subject counts for a user that a header names");
+    CHECK_EQ(sluice_decide(w->engine, &check, d), 0);
+    CHECK_EQ(sluice_decision_limit(d, 0).limit, 9);
+    CHECK_STR(sluice_decision_limit(d, 0).id, "hal");
+    CASE("and not if the headers are not trusted");
+    check.trusted = 0;
+    CHECK_EQ(sluice_decide(w->engine, &check, d), 0);
+    CHECK_EQ(sluice_decision_limit(d, 0).limit, 3);
+}
+
 int main(void)
 {
     struct world w = {0};
@@ -261,6 +285,7 @@ int main(void)
     test_failures(&w);
     test_names(&w);
     test_headers(&w);
+    test_subjects(&w);
     world_end(&w);
     test_visitors();
     return CHECK_DONE();
