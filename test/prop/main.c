@@ -25,6 +25,7 @@ static const struct property *const properties[] = {
     &prop_policy,   &prop_quota,   &prop_render,
     &prop_reserve,  &prop_route,   &prop_scale,
     &prop_sketch,   &prop_sliding, &prop_throttle,
+    &prop_ways,
 };
 
 struct run {
