@@ -1,7 +1,11 @@
 /* policy.c -- the rows of policies: what a whole decision costs.
  *
  * From facts to rendered headers, on a state that fits the cache, against the
- * bare take of one limit in it; and with a thousand routes against ten.
+ * bare take of one limit in it; with a thousand routes against ten; and by
+ * routes with a cost and conditions against routes without.
+ *
+ * `bench-policy plain N` and `bench-policy conditions N` make N decisions and
+ * measure nothing, to count instructions.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +23,7 @@ struct bench {
     struct sl_check check;
     struct sl_arena arena, texts;
     unsigned routes;
+    unsigned first, count; /* routes that are asked for */
     struct sl_str paths[1000], users[KEYS];
     uint64_t at;
     sl_ns now;
@@ -30,8 +35,14 @@ static void die(const char *why)
     exit(1);
 }
 
-/* A policy of `routes` routes with one limit; every tenth has a wildcard. */
-static void write_policy(struct sl_buf *out, unsigned routes)
+static const char conditions[] = "    cost: 2\n"
+                                 "    when:\n"
+                                 "      - plan: pro\n"
+                                 "      - header.user-agent: \"curl*\"\n";
+
+/* A policy of `routes` routes with one limit; every tenth has a wildcard. From
+ * `plain` on they have a cost and two conditions that hold. */
+static void write_policy(struct sl_buf *out, unsigned routes, unsigned plain)
 {
     int err = sl_buf_addf(out, "sluice: 1\n"
                                "plans: { default: free, free: {}, pro: {} }\n"
@@ -46,8 +57,9 @@ static void write_policy(struct sl_buf *out, unsigned routes)
     for (unsigned i = 0; !err && i < routes; i++)
         err = sl_buf_addf(out,
                           "  - match: GET /api/v%u/things%u/%s\n"
-                          "    limits: [per-user]\n",
-                          i % 7, i, i % 10 ? "list" : ":id/parts");
+                          "    limits: [per-user]\n%s",
+                          i % 7, i, i % 10 ? "list" : ":id/parts",
+                          i < plain ? "" : conditions);
     if (err)
         die("there is no memory");
 }
@@ -68,7 +80,7 @@ static void make_requests(struct bench *b)
     }
 }
 
-static void open_bench(struct bench *b, unsigned routes)
+static void open_bench(struct bench *b, unsigned routes, unsigned plain)
 {
     static const struct sl_engine_ctx at_once;
     struct sl_policy_options options = {0};
@@ -81,7 +93,7 @@ static void open_bench(struct bench *b, unsigned routes)
 
     memset(b, 0, sizeof(*b));
     sl_buf_init(&text, 1 << 20, &sl_alloc_libc);
-    write_policy(&text, routes);
+    write_policy(&text, routes, plain);
     sl_report_init(&report, "bench.yaml", sl_buf_str(&text), &sl_alloc_libc);
     if (sl_policy_read(&report, &options, &policy))
         die(report.kept ? report.problems[0].diag.sentence : "no policy");
@@ -89,7 +101,7 @@ static void open_bench(struct bench *b, unsigned routes)
         sl_engine_open(&engine, policy, &b->engine, &diag))
         die(diag.sentence);
     b->table = sl_memory_table(engine.store);
-    b->routes = routes;
+    b->routes = b->count = routes;
     b->now = INT64_C(1790000000) * SL_S;
     sl_check_init(&b->check, b->engine, &at_once, &sl_alloc_libc);
     sl_check_hold(&b->check);
@@ -113,7 +125,7 @@ static uint64_t whole_decision(void *ctx, uint64_t rounds)
     for (uint64_t i = 0; i < rounds; i++) {
         struct sl_request request = {
             .method = SL_STR("GET"),
-            .path = b->paths[b->at++ % b->routes],
+            .path = b->paths[b->first + b->at++ % b->count],
             .user = b->users[b->at * 7919 % KEYS],
             .plan = SL_STR("PRO"),
             .ip = SL_STR("203.0.113.5"),
@@ -155,16 +167,52 @@ static uint64_t bare_take(void *ctx, uint64_t rounds)
     return sum;
 }
 
-int main(void)
+/* On the same memory: the first half of the routes is plain. */
+static uint64_t plain_half(void *ctx, uint64_t rounds)
 {
-    static struct bench ten, thousand;
+    struct bench *b = ctx;
 
-    open_bench(&ten, 10);
-    open_bench(&thousand, 1000);
+    b->first = 0;
+    b->count = b->routes / 2;
+    return whole_decision(b, rounds);
+}
+
+static uint64_t conditional_half(void *ctx, uint64_t rounds)
+{
+    struct bench *b = ctx;
+
+    b->count = b->routes / 2;
+    b->first = b->routes - b->count;
+    return whole_decision(b, rounds);
+}
+
+/* Makes decisions for others to measure. */
+static int only_decide(const char *which, const char *rounds)
+{
+    static struct bench b;
+    uint64_t count = strtoull(rounds, NULL, 10);
+
+    open_bench(&b, 20, 10);
+    return strcmp(which, "conditions") == 0 ? conditional_half(&b, count) == 0
+                                            : plain_half(&b, count) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench ten, thousand, mixed;
+
+    if (argc == 3)
+        return only_decide(argv[1], argv[2]);
+    open_bench(&ten, 10, 10);
+    open_bench(&thousand, 1000, 1000);
+    open_bench(&mixed, 20, 10);
     print_row("whole decision", measure(bare_take, &ten, whole_decision, &ten),
               10, "facts to headers, 10 routes, against the bare take");
     print_row("1,000 routes",
               measure(whole_decision, &ten, whole_decision, &thousand), 2,
               "against 10 routes");
+    print_row("cost and conditions",
+              measure(plain_half, &mixed, conditional_half, &mixed), 1.1,
+              "a cost and two conditions on a route, against one without");
     return 0;
 }
