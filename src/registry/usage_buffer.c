@@ -454,6 +454,12 @@ static uint64_t hash_of(const struct sl_usage_buffer *k,
     return sl_hash64(&key, u->id);
 }
 
+/* Lines have one time: amounts of two days are not added. */
+static bool is_same_day(sl_ns a, sl_ns b)
+{
+    return a / SL_DAY == b / SL_DAY;
+}
+
 /* Returns whether an amount can be added to a line. Refunds and usage of a
  * leased quota cannot: the sum would hide how much was used. */
 static bool is_same(const struct sl_usage_line *line,
@@ -467,10 +473,10 @@ static bool is_same(const struct sl_usage_line *line,
     if (is_held(a.hold) || is_held(u->hold))
         return a.hold[0] == u->hold[0] && a.hold[1] == u->hold[1] &&
                sl_str_eq(a.limit, u->limit);
-    return a.act == u->act && a.start == u->start && !a.reset && !u->reset &&
-           a.node.len == u->node.len && sl_str_eq(a.limit, u->limit) &&
-           sl_str_eq(a.scope, u->scope) && sl_str_eq(a.id, u->id) &&
-           sl_str_eq(a.plan, u->plan);
+    return a.act == u->act && a.start == u->start && is_same_day(a.at, u->at) &&
+           !a.reset && !u->reset && a.node.len == u->node.len &&
+           sl_str_eq(a.limit, u->limit) && sl_str_eq(a.scope, u->scope) &&
+           sl_str_eq(a.id, u->id) && sl_str_eq(a.plan, u->plan);
 }
 
 /* ---- adding ---- */
@@ -547,8 +553,8 @@ static bool add_up(const struct sl_usage_buffer *k,
         /* Another cap may be that of another plan. */
         if (!sl_hash128_eq(line->fingerprint, s->fingerprint) ||
             a->start != s->start || a->act != SL_USAGE_ACT_TAKE ||
-            a->cap != s->cap || line->flags & SL_LINE_RESET ||
-            (a->amount < 0) != (s->amount < 0))
+            a->cap != s->cap || !is_same_day(a->at, s->at) ||
+            line->flags & SL_LINE_RESET || (a->amount < 0) != (s->amount < 0))
             continue;
         sum(line, s->amount, s->at, s->cap);
         return true; /* changed thresholds apply from the next segment on */

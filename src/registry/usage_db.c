@@ -956,20 +956,15 @@ static int note_missing(struct sl_database *db, struct sl_arena *arena,
     return err;
 }
 
-/* Records units that only the table has, except those held. */
+/* Records units that only the table has. Rows of holds do not matter: they are
+ * kept after the hold has expired, and the table knows which units are held. */
 static int record_missing(struct sl_database *db, struct missing *m)
 {
-    struct sl_usage_entry *u = &m->usage;
-    int64_t held = 0;
     unsigned failed;
     int err = sl_query_run(db, SL_QUERY_BEGIN, "");
 
-    if (!err && sl_query_one(db, SL_QUERY_HELD, "tttntn n", u->scope, u->id,
-                             u->limit, u->start, db->node, (sl_ns)0, &held) < 0)
-        err = SLUICE_ESTORE;
-    u->amount -= held;
-    if (!err && u->amount > 0)
-        err = sl_usage_db_record(db, u, 1, &failed);
+    if (!err)
+        err = sl_usage_db_record(db, &m->usage, 1, &failed);
     if (!err)
         err = sl_query_run(db, SL_QUERY_COMMIT, "");
     if (err)

@@ -610,8 +610,8 @@ static void on_threshold(void *ctx, const struct sl_usage_entry *usage)
     reported->last = usage->threshold;
 }
 
-static void tell(struct sl_usage_sink *meter, const char *id, int64_t amount,
-                 bool reset)
+static void tell_at(struct sl_usage_sink *meter, const char *id, int64_t amount,
+                    bool reset, sl_ns at)
 {
     struct sl_str values[] = {sl_str_c(id)};
     struct sl_usage_delta spent = {.limit = S("minutes"),
@@ -619,13 +619,19 @@ static void tell(struct sl_usage_sink *meter, const char *id, int64_t amount,
                                    .values = values,
                                    .value_count = 1,
                                    .start = DAY_0,
-                                   .at = DAY_0,
+                                   .at = at,
                                    .amount = amount,
                                    .reset = reset,
                                    .cap = 100,
                                    .thresholds = thresholds};
 
     meter->calls->spent(meter, &spent);
+}
+
+static void tell(struct sl_usage_sink *meter, const char *id, int64_t amount,
+                 bool reset)
+{
+    tell_at(meter, id, amount, reset, DAY_0);
 }
 
 static void spend(struct sl_usage_sink *meter, const char *id, int64_t amount)
@@ -686,6 +692,38 @@ static void test_batches(struct world *w)
     sl_usage_buffer_close(buffer);
 }
 
+/* Which day an amount is recorded for, if the day ends while it is kept. */
+static void test_midnight(struct world *w)
+{
+    struct sl_usage_buffer_options options = {.on_threshold = NULL};
+    struct sl_usage_buffer *buffer = NULL;
+    struct sl_usage_sink *meter;
+    const struct sl_usage_row *rows;
+    uint64_t days[2] = {0};
+    struct sl_job job;
+    size_t count;
+
+    CASE("amounts of two days of a period are not summed");
+    CHECK_EQ(
+        sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
+    meter = sl_usage_buffer_sink(buffer);
+    for (int i = 0; i < 3; i++) {
+        tell_at(meter, "night", 5, false, DAY_0 + SL_DAY - 1);
+        tell_at(meter, "night", 2, false, DAY_0 + SL_DAY);
+    }
+    sl_usage_buffer_flush(meter);
+    CHECK_EQ(sum(w, "night", SL_ROW_COUNTER), 21);
+    CHECK_EQ(sl_usage_buffer_counts(buffer)->written, 2);
+    rows = read_rows(w, "night", &job, &count);
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].kind == SL_ROW_DAY)
+            days[rows[i].when > DAY_0 / SL_DAY] += rows[i].used;
+    CHECK_EQ(days[0], 15);
+    CHECK_EQ(days[1], 6);
+    sl_job_clear(&job);
+    sl_usage_buffer_close(buffer);
+}
+
 static void test_no_memory(struct world *w)
 {
     CASE("whichever allocation fails, units are put down or counted as lost");
@@ -729,6 +767,7 @@ int main(int argc, char **argv)
     test_changes(&w);
     test_guide(&w);
     test_batches(&w);
+    test_midnight(&w);
     test_no_memory(&w);
     test_restart(&w);
     world_close(&w);

@@ -234,12 +234,17 @@ static void test_two_ends(struct world *w)
 struct seen {
     unsigned count;
     uint64_t used, owed;
+    bool is_ahead; /* the table has 7 units more of "ahead" */
 };
 
 static uint64_t on_usage(void *ctx, const struct sl_usage_entry *u)
 {
     struct seen *seen = ctx;
 
+    if (sl_str_eq(u->id, S("ahead")) && !seen->is_ahead) {
+        seen->is_ahead = true;
+        return 7;
+    }
     if (!sl_str_eq(u->id, S("debtor")))
         return 0;
     seen->count++;
@@ -265,6 +270,29 @@ static struct seen start_as(struct world *w, const char *node)
 static struct seen start_again(struct world *w)
 {
     return start_as(w, "");
+}
+
+static void test_ahead(struct world *w)
+{
+    struct sl_usage_buffer_options options = {.on_threshold = NULL};
+    struct sl_usage_delta take = held(300, SL_USAGE_ACT_HOLD, 10);
+    struct sl_usage_buffer *buffer = NULL;
+    struct sl_usage_sink *meter;
+    struct sl_str ahead = S("ahead");
+
+    CASE("what only the table has is recorded, whatever hold has expired");
+    put_one(w, report("ahead", 5, ""), SL_USAGE_RECORDED, 5, 0);
+    CHECK_EQ(
+        sl_usage_buffer_open(w->registry, w->loop, &options, &buffer, NULL), 0);
+    meter = sl_usage_buffer_sink(buffer);
+    take.values = &ahead;
+    take.until = take.at + SL_S;
+    meter->calls->spent(meter, &take);
+    sl_usage_buffer_flush(meter);
+    await_recorded(w, buffer);
+    sl_usage_buffer_close(buffer);
+    CHECK(start_again(w).is_ahead);
+    CHECK_EQ(sum(w, "ahead", SL_ROW_COUNTER), 12);
 }
 
 static void test_nodes(struct world *w)
@@ -416,6 +444,7 @@ int main(void)
     test_two_ends(&w);
 #endif
     test_owed(&w);
+    test_ahead(&w);
     test_nodes(&w);
     test_prints(&w);
     test_no_memory(&w);
