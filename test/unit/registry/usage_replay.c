@@ -1,0 +1,253 @@
+/* usage_replay.c -- a registry that finds the journal of a killed process:
+ * whatever fails or ends on the way, each line is recorded once. */
+#include "books.h"
+#include "fail.h"
+#include "registry/registry_int.h"
+#include "registry/usage_journal.h"
+
+#define LINES 20
+
+static char file[128], copy[128];
+static const struct sl_driver *driver = BACKED_BY;
+
+static struct sl_usage_journal *open_file(void)
+{
+    struct sl_usage_journal_options options = {.path = file,
+                                               .size = SL_JOURNAL_LEAST};
+    struct sl_usage_journal *journal = NULL;
+    struct sl_diag diag = {0};
+
+    if (!CHECK_EQ(sl_usage_journal_open(&options, &journal, &diag), 0)) {
+        printf("Bail out! %s\n", diag.sentence);
+        exit(1);
+    }
+    return journal;
+}
+
+/* Leaves two segments of lines of the subjects "NAME0", "NAME1" and so on: 3
+ * units each. One in five lines is a report. */
+static void leave(const char *name)
+{
+    struct sl_usage_journal *journal = open_file();
+    char id[24], key[24];
+
+    for (int s = 0; s < 2; s++) {
+        struct sl_usage_segment *segment =
+            sl_usage_segment_open(journal, DAY_0);
+
+        for (int i = s; i < LINES; i += 2) {
+            struct sl_usage_entry u;
+
+            snprintf(id, sizeof(id), "%s%d", name, i);
+            snprintf(key, sizeof(key), "key%d", i);
+            u = report(id, 3, i % 5 == 0 ? key : "");
+            CHECK(sl_usage_segment_add(segment, &u, (uint64_t)i,
+                                       i % 5 == 0 ? SL_LINE_REPORT : 0));
+        }
+    }
+    sl_usage_journal_close(journal);
+}
+
+static int start(struct world *w, struct sl_usage_journal *journal,
+                 const struct sl_alloc *alloc)
+{
+    struct sl_registry_options options = {
+        .driver = driver, .path = w->path, .alloc = alloc, .journal = journal};
+    struct sl_diag diag = {0};
+    int err = sl_registry_open(&options, &w->registry, &diag);
+
+    CHECK(!err || diag.sentence[0]);
+    return err;
+}
+
+/* Waits until no line is left. */
+static void await_lines(struct world *w, struct sl_usage_journal *journal)
+{
+    struct sl_usage_journal_counts counts;
+    struct sl_job job;
+
+    do {
+        ask_find(w, &job, S("org"), S("none"));
+        sl_job_clear(&job);
+        sl_usage_journal_count(journal, &counts);
+    } while (counts.lines > 0);
+}
+
+static void start_well(struct world *w, struct sl_usage_journal *journal)
+{
+    if (!CHECK_EQ(start(w, journal, NULL), 0))
+        exit(1);
+    await_lines(w, journal);
+}
+
+static void check_lines(struct world *w, const char *name)
+{
+    char id[24];
+
+    for (int i = 0; i < LINES; i++) {
+        snprintf(id, sizeof(id), "%s%d", name, i);
+        CHECK_EQ(sum(w, id, SL_ROW_COUNTER), 3);
+        CHECK_EQ(sum(w, id, SL_ROW_DAY), 3);
+    }
+}
+
+static void stop(struct world *w, struct sl_usage_journal *journal)
+{
+    world_stop(w);
+    sl_usage_journal_close(journal);
+}
+
+static void test_no_memory(struct world *w)
+{
+    struct sl_usage_journal *journal;
+    struct fail f = {0};
+    struct sl_alloc alloc = fail_alloc(&f);
+    char name[16];
+    unsigned nth = 0;
+
+    CASE("whichever allocation fails, each line is recorded once");
+    do {
+        f = (struct fail){.nth = ++nth};
+        snprintf(name, sizeof(name), "n%u-", nth);
+        leave(name);
+        journal = open_file();
+        if (start(w, journal, &alloc) == 0)
+            world_stop(w);
+        sl_usage_journal_close(journal);
+        fail_check(&f);
+        journal = open_file();
+        start_well(w, journal);
+        check_lines(w, name);
+        stop(w, journal);
+    } while (f.calls >= nth && nth < 200);
+    CHECK(nth > 5 && nth < 200);
+}
+
+/* The first start records the lines of reports, and perhaps some others. */
+static void test_ends(struct world *w)
+{
+    struct sl_usage_journal *journal;
+
+    CASE("a registry that is closed at once goes on at the next start");
+    leave("ends");
+    for (int i = 0; i < 5; i++) {
+        journal = open_file();
+        CHECK_EQ(start(w, journal, NULL), 0);
+        stop(w, journal);
+    }
+    journal = open_file();
+    start_well(w, journal);
+    check_lines(w, "ends");
+    stop(w, journal);
+}
+
+static void test_read(struct world *w)
+{
+    struct sl_usage_journal *journal;
+
+    CASE("a read and a report see the lines of their subject");
+    leave("read");
+    journal = open_file();
+    CHECK_EQ(start(w, journal, NULL), 0);
+    CHECK_EQ(sum(w, "read19", SL_ROW_COUNTER), 3);
+    put_one(w, report("read18", 1, ""), SL_USAGE_RECORDED, 4, 0);
+    put_one(w, report("read18", -1, ""), SL_USAGE_RECORDED, 3, 0);
+    stop(w, journal);
+    journal = open_file();
+    start_well(w, journal);
+    check_lines(w, "read");
+    stop(w, journal);
+}
+
+static void run(const char *from, const char *to)
+{
+    char command[300];
+
+    snprintf(command, sizeof(command), "cp %s %s", from, to);
+    CHECK_EQ(system(command), 0);
+}
+
+/* As after a power failure: a segment was freed in the memory of the kernel,
+ * and not on disk. */
+static void test_taken_back(struct world *w)
+{
+    struct sl_usage_journal *journal;
+
+    CASE("segments that are in the file again are not recorded again");
+    leave("back");
+    journal = open_file(); /* it seals them */
+    run(file, copy);
+    start_well(w, journal);
+    check_lines(w, "back");
+    stop(w, journal);
+    run(copy, file);
+    journal = open_file();
+    start_well(w, journal);
+    check_lines(w, "back");
+    stop(w, journal);
+}
+
+#ifndef ON_POSTGRES
+
+/* A commit of SQLite that fails, before or after it is made. */
+static struct sl_driver scripted;
+static _Atomic int until; /* commits; 1: the next one fails */
+static bool is_lost;
+
+static int run_scripted(struct sl_database *db, enum sl_query query)
+{
+    int err = 0;
+
+    if (query != SL_QUERY_COMMIT || atomic_fetch_sub(&until, 1) != 1)
+        return sl_driver_sqlite.run(db, query);
+    if (is_lost)
+        err = sl_driver_sqlite.run(db, query);
+    return err ? err : sl_diag_error(&db->diag, SLUICE_ESTORE, "as scripted");
+}
+
+static void test_commits(struct world *w)
+{
+    struct sl_usage_journal *journal;
+    char name[16];
+
+    CASE(
+        "whichever commit fails, or loses its answer, lines are recorded once");
+    scripted = sl_driver_sqlite;
+    scripted.run = run_scripted;
+    driver = &scripted;
+    for (int n = 0; n < 12; n++) {
+        snprintf(name, sizeof(name), "c%d-", n);
+        leave(name);
+        is_lost = n % 2;
+        atomic_store(&until, 1 + n / 2);
+        journal = open_file();
+        if (start(w, journal, NULL) == 0)
+            await_lines(w, journal);
+        else
+            start_well(w, journal);
+        atomic_store(&until, 0);
+        check_lines(w, name);
+        stop(w, journal);
+    }
+    driver = BACKED_BY;
+}
+
+#endif
+
+int main(void)
+{
+    struct world w;
+
+    world_folder(&w);
+    snprintf(file, sizeof(file), "%s/usage", w.folder);
+    snprintf(copy, sizeof(copy), "%s/copy", w.folder);
+    test_no_memory(&w);
+    test_ends(&w);
+    test_read(&w);
+    test_taken_back(&w);
+#ifndef ON_POSTGRES
+    test_commits(&w);
+#endif
+    world_close(&w);
+    return CHECK_DONE();
+}
