@@ -10,6 +10,7 @@
 #include "base/timestamp.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/arith.h"
 #include "base/parse.h"
@@ -240,6 +241,20 @@ int sl_timestamp_parse(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
         return refuse_far(&scan, "too late");
     *ret = seconds * SL_S + fraction;
     return 0;
+}
+
+bool sl_day_read(struct sl_str text, int64_t *ret)
+{
+    char whole[32];
+    sl_ns at;
+
+    if (text.len != 10)
+        return false;
+    snprintf(whole, sizeof(whole), "%.10sT00:00:00Z", text.at);
+    if (sl_timestamp_parse(sl_str_c(whole), &at, NULL))
+        return false;
+    *ret = at / (DAY_S * SL_S);
+    return true;
 }
 
 /* ---- writing ---- */

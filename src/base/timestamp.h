@@ -18,6 +18,11 @@ SL_MUST_USE int sl_timestamp_parse(struct sl_str text, sl_ns *ret,
  * down. Returns the length. */
 size_t sl_timestamp_print(sl_ns instant, bool ms, char out[SL_TIMESTAMP_TEXT]);
 
+/* Read a date without a time, "2026-03-31", as days since 1970-01-01. Returns
+ * false for any other text, and for a date before 1970 or after
+ * SL_TIME_END. */
+bool sl_day_read(struct sl_str text, int64_t *ret);
+
 /* Days since 1970-01-01 of a civil date, and back; Gregorian throughout.
  * month 1 .. 12; day may pass the month's end and runs over. */
 int64_t sl_days_from_civil(int64_t year, int64_t month, int64_t day);

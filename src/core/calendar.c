@@ -84,6 +84,17 @@ static int64_t first_second(const struct sl_zone *zone, int64_t local)
     return at;
 }
 
+sl_ns sl_calendar_day_end(const struct sl_zone *zone, int64_t day)
+{
+    int64_t last = (SL_TIME_END - 1) / SL_S, end = last;
+
+    if (day < last / DAY_S + 1)
+        end = first_second(zone, (day + 1) * DAY_S);
+    if (end < 0)
+        return 0;
+    return end < last ? end * SL_S : SL_TIME_END - 1;
+}
+
 static int64_t start_of(const struct sl_calendar *cal, int64_t number)
 {
     return first_second(cal->zone, first_day(cal, number) * DAY_S + cal->time);

@@ -23,6 +23,7 @@
  *   (1) start <= now < end.
  *   (2) The period that contains `end` starts at `end`.
  *   (3) start and end are whole seconds, if the cuts are.
+ *   (4) A day ends at the start of the next one.
  */
 #ifndef SL_CORE_CALENDAR_H
 #define SL_CORE_CALENDAR_H
@@ -69,6 +70,10 @@ static inline bool sl_calendar_same(const struct sl_calendar *a,
            a->time == b->time && a->zone == b->zone &&
            a->cuts[0] == b->cuts[0] && a->cuts[1] == b->cuts[1];
 }
+
+/* The instant at which local day `day` (since 1970-01-01) ends: the first one
+ * of the next day. At least 0, and at most SL_TIME_END - 1. */
+sl_ns sl_calendar_day_end(const struct sl_zone *zone, int64_t day);
 
 /* The period that `now` lies in. */
 struct sl_period sl_calendar_period(const struct sl_calendar *cal, sl_ns now);

@@ -144,6 +144,23 @@ int sl_policy_feature(const struct sl_policy *policy, struct sl_str name)
     return sl_names_find(&box_of(policy)->features, name);
 }
 
+const struct sl_zone *sl_policy_date_zone(const struct sl_policy *policy)
+{
+    const struct sl_rule *first = NULL;
+
+    for (unsigned i = 0; i < policy->rule_count; i++) {
+        const struct sl_rule *rule = &policy->rules[i];
+
+        if (rule->kind != SL_QUOTA ||
+            (rule->limited && !rule->strictest.calendar))
+            continue;
+        if (first && !sl_str_eq(rule->zone_name, first->zone_name))
+            return &sl_zone_utc;
+        first = rule;
+    }
+    return first && first->options.zone ? first->options.zone : &sl_zone_utc;
+}
+
 int sl_policy_job(const struct sl_policy *policy, struct sl_str name,
                   unsigned from)
 {

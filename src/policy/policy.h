@@ -511,6 +511,10 @@ int sl_policy_plan(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_rule(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_feature(const struct sl_policy *policy, struct sl_str name);
 
+/* The zone in which the dates of subjects and credits end: that of all quotas
+ * with a calendar, or UTC if they differ or there are none. Of the policy. */
+const struct sl_zone *sl_policy_date_zone(const struct sl_policy *policy);
+
 /* The first route of the job from number `from` on, or -1. */
 int sl_policy_job(const struct sl_policy *policy, struct sl_str name,
                   unsigned from);

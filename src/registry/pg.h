@@ -69,6 +69,9 @@ struct sl_pg_plan_options {
      * record, and on_fault() reports it once. */
     bool (*fits)(void *ctx, const struct sl_subject_override *override,
                  struct sl_diag *diag);
+    /* Returns the end of a day since 1970-01-01, the expiry of a date. On the
+     * loop of the job. NULL: in UTC. */
+    sl_ns (*day_end)(void *ctx, int64_t day);
     void *ctx;
     bool may_be_away; /* open it also if the server is away */
 };
@@ -331,7 +334,8 @@ struct sl_pg_row {
     bool known; /* false: no row */
     size_t plan_len;
     char plan[SL_SUBJECT_RECORD_NAME];
-    sl_ns expires;           /* SL_NS_NONE: never */
+    sl_ns expires; /* SL_NS_NONE: never */
+    bool is_date;  /* `expires` is the first instant of its last day, UTC */
     struct sl_str overrides; /* in the result; "": none */
 };
 

@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "base/hash.h"
+#include "core/calendar.h"
 #include "net/loop.h"
 #include "registry/pg.h"
 
@@ -139,6 +140,17 @@ static void finish(struct query *q)
     job->done(job);
 }
 
+static sl_ns end_of(const struct sl_pg_plan_options *options,
+                    const struct sl_pg_row *row)
+{
+    int64_t day = row->expires / SL_DAY;
+
+    if (!row->is_date)
+        return row->expires;
+    return options->day_end ? options->day_end(options->ctx, day)
+                            : sl_calendar_day_end(&sl_zone_utc, day);
+}
+
 /* Reports a sentence once. When too many were reported, reports none. */
 static void report_once(struct sl_pg_plan *plans, const struct sl_diag *why)
 {
@@ -194,7 +206,7 @@ static int merge(struct query *q)
 
     sl_subject_draft_of(q->job->entries, &draft);
     draft.plan = (struct sl_str){q->row.plan, q->row.plan_len};
-    draft.expires = q->row.expires;
+    draft.expires = end_of(&q->plans->options, &q->row);
     sl_arena_init(&arena, ARENA, q->plans->alloc);
     if (!add_overrides(q, &arena, &draft))
         entry = sl_subject_record_new(&draft, true, q->plans->alloc);

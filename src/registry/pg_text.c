@@ -257,6 +257,8 @@ int sl_pg_row(const PGresult *result, const struct sl_pg_plan_shape *shape,
         row.overrides = value(result, shape->overrides); /* null is empty */
     if (shape->overrides_type == SL_PG_JSONB) /* a version, and the text */
         row.overrides = sl_str_from(row.overrides, row.overrides.len > 0);
+    row.is_date =
+        shape->expires_type == SL_PG_DATE && row.expires != SL_NS_NONE;
     *ret = row;
     return 0;
 }

@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "base/timestamp.h"
+#include "core/calendar.h"
 #include "registry/pg.h"
 #include "sluiced/daemon.h"
 
@@ -105,6 +106,17 @@ static bool fits(void *ctx, const struct sl_subject_override *override,
     return !err;
 }
 
+/* The end of a date, in the zone of the policy. Any thread. */
+static sl_ns day_end(void *ctx, int64_t day)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    sl_ns end = sl_calendar_day_end(sl_policy_date_zone(active->policy), day);
+
+    sl_active_policy_release(active);
+    return end;
+}
+
 static int open_plans(struct sl_daemon *daemon, bool is_away)
 {
     static const char *const scopes[] = {"", "user", "org"};
@@ -116,6 +128,7 @@ static int open_plans(struct sl_daemon *daemon, bool is_away)
                                              sl_str_c(scopes[query->scope]),
                                          .on_fault = on_fault,
                                          .fits = fits,
+                                         .day_end = day_end,
                                          .ctx = daemon,
                                          .may_be_away = is_away};
     int err = 0;
@@ -189,9 +202,9 @@ void sl_subjects_end(struct sl_daemon *daemon)
  *   123      PROFILE    premium            2026-12-31T23:59:59Z
  *
  * The table belongs to the application and is only read. An organisation has
- * the key "org:" and its id. A tier without a valid date has ended: its subject
- * has the default plan. A source belongs to one loop; subject_cache.h caches
- * its answers.
+ * the key "org:" and its id. A date without a time is the end of that day. A
+ * tier without a valid date has ended: its subject has the default plan. A
+ * source belongs to one loop; subject_cache.h caches its answers.
  */
 
 struct query {
@@ -203,6 +216,7 @@ struct query {
 };
 
 struct sl_dynamo_subjects {
+    struct sl_daemon *daemon;
     struct sl_loop *loop;
     const struct sl_dynamo_url *where;
     struct sl_aws_env env;
@@ -213,13 +227,16 @@ struct sl_dynamo_subjects {
 };
 
 /* Sets the record or the error of a job. */
-static void fill(struct sl_job *job, const char *tier, const char *expiry,
-                 bool known)
+static void fill(const struct sl_dynamo_subjects *d, struct sl_job *job,
+                 const char *tier, const char *expiry, bool known)
 {
     struct sl_subject_draft draft = {
         .scope = job->scope, .id = job->id, .plan = sl_str_c(tier)};
+    int64_t day;
 
-    if (sl_timestamp_parse(sl_str_c(expiry), &draft.expires, NULL))
+    if (sl_day_read(sl_str_c(expiry), &day))
+        draft.expires = day_end(d->daemon, day);
+    else if (sl_timestamp_parse(sl_str_c(expiry), &draft.expires, NULL))
         draft.expires = 0;
     job->entries = sl_subject_record_new(&draft, known, &sl_alloc_libc);
     job->err = job->entries ? 0 : SLUICE_ENOMEM;
@@ -263,7 +280,7 @@ static void on_done(struct sl_dynamo_call *call)
         status = sl_dynamo_texts(call->status, call->reply, texts,
                                  SL_LEN(texts), &known, why);
     if (status == SL_DYNAMO_ANSWERED) {
-        fill(job, tier, expiry, known);
+        fill(d, job, tier, expiry, known);
     } else {
         job->err = SLUICE_ESTORE;
         report(d, status, call->status > 0 ? why : call->fetch.why);
@@ -329,7 +346,7 @@ static void ask(void *ctx, struct sl_job *job)
     struct sl_dynamo_subjects *d = ctx;
 
     if (is_reserved(job))
-        fill(job, "", "", false);
+        fill(d, job, "", "", false);
     else if (begin_query(d, job))
         job->err = SLUICE_ESTORE;
     else
@@ -362,6 +379,7 @@ static int open_dynamo(struct sl_worker *worker, struct sl_subject_source *ret)
         return sl_diag_error(&worker->daemon->why, SLUICE_ENOMEM,
                              "out of memory");
     *d = (struct sl_dynamo_subjects){
+        .daemon = worker->daemon,
         .loop = worker->loop,
         .where = client.where,
         .env = sl_daemon_aws_env(),

@@ -52,7 +52,7 @@ check 'a registry is made beside the policy' test -s sluice.db
 check 'readable by its owner only' test "$(stat -c %a sluice.db)" = 600
 tell /v1/subjects/user/ann
 check 'it is empty' answers 404
-put user/ann '{"plan":"pro","expires":"1970-01-02","roles":["admin"],
+put user/ann '{"plan":"pro","expires":"1970-01-01","roles":["admin"],
     "aliases":["Ann@Example.org"],"overrides":{"api":"50/hour"},"until":"2h",
     "by":"ops","note":"launch"}'
 check 'put' answers 200

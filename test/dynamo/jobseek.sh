@@ -81,6 +81,7 @@ check 'the row of a day' test \
 
 put '{"userId":{"S":"7"},"dataType":{"S":"PROFILE"},"subscriptionTier":{"S":"premium"},"subscriptionExpiry":{"S":"2025-12-31T23:59:59Z"},"name":{"M":{"a":{"L":[]}}}}'
 put '{"userId":{"S":"8"},"dataType":{"S":"PROFILE"},"subscriptionTier":{"S":"premium"}}'
+put '{"userId":{"S":"10"},"dataType":{"S":"PROFILE"},"subscriptionTier":{"S":"premium"},"subscriptionExpiry":{"S":"2025-12-31"}}'
 put '{"userId":{"S":"org:9"},"dataType":{"S":"PROFILE"},"subscriptionTier":{"S":"premium"},"subscriptionExpiry":{"S":"2025-12-31T23:59:59Z"}}'
 clock 2025-12-31T22:00:00Z
 check 'premium: fifty sessions in an hour' test \
@@ -91,7 +92,10 @@ check 'a user does not get the plan of an organisation of that name' test \
     "$(session 11 -H 'x-user: org:9')" = '10 429'
 clock 2025-12-31T23:59:58Z
 check 'to its last second' test "$(session 11 -H 'x-user: 7')" = '11 200'
+check 'a date is valid all day' test \
+    "$(session 11 -H 'x-user: 10')" = '11 200'
 clock 2026-01-01T00:00:00Z
+check 'and not after it' test "$(session 11 -H 'x-user: 10')" = '10 429'
 check 'and then ten' test "$(session 11 -H 'x-user: 7')" = '10 429'
 
 # ---- a visitor's day, in the original's other row ----

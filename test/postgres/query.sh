@@ -173,7 +173,7 @@ stop
 # ---- other ids ----
 
 sql "CREATE TABLE numbers (id integer, plan char(8), expires date);
-     INSERT INTO numbers VALUES (7, 'pro', '1970-01-02'), (-8, 'pro', NULL)"
+     INSERT INTO numbers VALUES (7, 'pro', '1970-01-01'), (-8, 'pro', NULL)"
 asking 'SELECT plan, expires FROM numbers WHERE id = $1' 'life: 1h'
 at_1970
 check 'a number' has_plan pro '"user":"7"'
@@ -184,9 +184,18 @@ done
 check 'organisations are not asked for without $2' \
     has_plan free '"user":"x","org":"7"'
 clock 1970-01-01T23:59:59Z
-check 'a day ends' has_plan pro '"user":"7"'
+check 'a date is valid all day' has_plan pro '"user":"7"'
 tell /v1/clock -d '{"now":"1970-01-02T00:00:00Z"}'
-check 'when it begins' has_plan free '"user":"7"'
+check 'and then not' has_plan free '"user":"7"'
+sed '/^limits:/a\  month: { kind: quota, per: org, missing: skip, rate: 9/month, zone: America/New_York }' \
+    q.yaml >zone.yaml
+tell /v1/policy --data-binary @zone.yaml
+check 'a policy with quotas of a zone' answers 200
+sql "INSERT INTO numbers VALUES (9, 'pro', '1970-01-01')"
+tell /v1/clock -d '{"now":"1970-01-02T04:59:59Z"}'
+check 'in which the day ends later' has_plan pro '"user":"9"'
+tell /v1/clock -d '{"now":"1970-01-02T05:00:00Z"}'
+check 'but ends' has_plan free '"user":"9"'
 stop
 asking 'SELECT plan FROM numbers WHERE id = $1' 'scope: org'
 at_1970
@@ -244,7 +253,7 @@ refuses 'no SQL' 'syntax error at or near' 'SELEKT plan WHERE id = $1'
 refuses 'a query that writes' 'cannot execute UPDATE in a read-only' \
     "UPDATE numbers SET plan = 'pro' WHERE id = \$1 RETURNING plan"
 check 'nothing was written' \
-    test "$(sql "SELECT count(*) FROM numbers WHERE plan = 'pro'")" = 2
+    test "$(sql "SELECT count(*) FROM numbers WHERE plan = 'pro'")" = 3
 refuses 'two statements' 'cannot insert multiple commands' \
     'SELECT plan FROM numbers WHERE id = $1; SELECT 1'
 refuses 'no plan' 'it answers no column plan' \

@@ -373,7 +373,8 @@ sl_http_f sl_subject_get, sl_subject_change, sl_subject_list, sl_subject_import;
 struct sl_reading {
     struct sl_json_body body; /* for refusals; its arena is for copied texts */
     sl_ns now;                /* durations start here */
-    bool named;               /* scope and id are in the text (import) */
+    const struct sl_zone *zone; /* in which dates end; UTC at first */
+    bool named;                 /* scope and id are in the text (import) */
 };
 
 void sl_reading_init(struct sl_reading *reading, struct sl_arena *arena,
@@ -408,9 +409,15 @@ SL_MUST_USE bool sl_subject_change_read_csv(struct sl_reading *reading,
                                             unsigned count,
                                             struct sl_subject_change *ret);
 
-/* Read "2026-12-31T23:59:59Z", "2026-12-31", or a duration from now. */
+/* Read "2026-12-31T23:59:59Z", "2026-12-31" (its first instant, UTC), or a
+ * duration from now. */
 SL_MUST_USE bool sl_reading_time(struct sl_reading *reading, const char *name,
                                  struct sl_str text, sl_ns *ret);
+
+/* The same for a time at which something ends: a date is its end, in the zone
+ * of the reading. */
+SL_MUST_USE bool sl_reading_end(struct sl_reading *reading, const char *name,
+                                struct sl_str text, sl_ns *ret);
 
 /* Check that a text is printable UTF-8 of at most `most` bytes. */
 SL_MUST_USE bool sl_reading_text(struct sl_reading *reading, const char *name,

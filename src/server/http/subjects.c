@@ -427,6 +427,7 @@ static bool read_body(struct sl_http_job *op)
                               "a subject can have at most %zu bytes",
                               BODY_MOST);
     sl_reading_init(&reading, &call->arena, op->job.now);
+    reading.zone = sl_policy_date_zone(call->check.active->policy);
     op->change.id = op->job.id;
     if (sl_subject_change_read_json(&reading, call->request->body,
                                     &op->change) &&
@@ -698,6 +699,7 @@ static bool read_batch(struct import *import)
     bool more = true;
 
     sl_reading_init(&reading, &import->arena, import->op->job.now);
+    reading.zone = sl_policy_date_zone(import->call->check.active->policy);
     reading.named = true;
     sl_arena_reset(&import->arena);
     import->csv.arena = &import->arena;

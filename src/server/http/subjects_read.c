@@ -24,6 +24,7 @@ void sl_reading_init(struct sl_reading *reading, struct sl_arena *arena,
     *reading = (struct sl_reading){
         .body = {.json.arena = arena, .one = "subject", .inside = ""},
         .now = now,
+        .zone = &sl_zone_utc,
     };
 }
 
@@ -34,23 +35,17 @@ static bool is(struct sl_str text, const char *word)
 
 /* ---- times, texts and lists ---- */
 
-/* A date is its first instant, in UTC. */
-static bool read_date(struct sl_str text, sl_ns *ret)
-{
-    char whole[32];
-
-    if (text.len != 10 || text.at[4] != '-' || text.at[7] != '-')
-        return false;
-    snprintf(whole, sizeof(whole), "%.10sT00:00:00Z", text.at);
-    return sl_timestamp_parse(sl_str_c(whole), ret, NULL) == 0;
-}
-
 bool sl_reading_time(struct sl_reading *reading, const char *name,
                      struct sl_str text, sl_ns *ret)
 {
+    int64_t day;
     sl_ns span;
 
-    if (read_date(text, ret) || sl_timestamp_parse(text, ret, NULL) == 0)
+    if (sl_day_read(text, &day)) {
+        *ret = day * SL_DAY;
+        return true;
+    }
+    if (sl_timestamp_parse(text, ret, NULL) == 0)
         return true;
     if (sl_parse_duration(text, &span, NULL) == 0 &&
         span < SL_TIME_END - reading->now) {
@@ -62,6 +57,17 @@ bool sl_reading_time(struct sl_reading *reading, const char *name,
         "\"%s\": \"%.*s\" is not a time; write 2026-12-31T23:59:59Z, "
         "2026-12-31, or a duration from now such as 2h or 30d",
         name, SL_STR_ARG(text));
+}
+
+bool sl_reading_end(struct sl_reading *reading, const char *name,
+                    struct sl_str text, sl_ns *ret)
+{
+    int64_t day;
+
+    if (!sl_day_read(text, &day))
+        return sl_reading_time(reading, name, text, ret);
+    *ret = sl_calendar_day_end(reading->zone, day);
+    return true;
 }
 
 bool sl_reading_text(struct sl_reading *reading, const char *name,
@@ -219,13 +225,14 @@ static struct sl_reading *reading_of(struct sl_json_body *r)
     return (struct sl_reading *)r; /* its first field */
 }
 
-static bool read_time(struct sl_json_body *r, struct sl_str member, void *at)
+/* Of a plan or an override: when it ends. */
+static bool read_end(struct sl_json_body *r, struct sl_str member, void *at)
 {
     struct sl_str text;
 
     return sl_json_body_text(r, member, &text) &&
            (text.len == 0 ||
-            sl_reading_time(reading_of(r), member.at, text, at));
+            sl_reading_end(reading_of(r), member.at, text, at));
 }
 
 /* Read scope or id. Without `named` they are in the path. */
@@ -315,7 +322,7 @@ static bool read_rate_object(struct sl_json_body *r,
 {
 #define RATE(name) offsetof(struct sl_subject_override, name)
     static const struct sl_json_field members[] = {
-        [RATE_UNTIL] = SL_JSON_FIELD("until", RATE(until), read_time),
+        [RATE_UNTIL] = SL_JSON_FIELD("until", RATE(until), read_end),
         [RATE_NOTE] = SL_JSON_FIELD("note", RATE(note), sl_json_body_text),
         SL_JSON_FIELD("rate", RATE(rate), sl_json_body_text),
         SL_JSON_FIELD("limit", RATE(limit), sl_json_body_text),
@@ -430,14 +437,14 @@ static void fill_rates(struct draft *d)
 static const struct sl_json_field members[] = {
     /* These have a bit in `has`, in this order. */
     SL_JSON_FIELD("plan", CHANGE(plan), sl_json_body_text),
-    SL_JSON_FIELD("expires", CHANGE(expires), read_time),
+    SL_JSON_FIELD("expires", CHANGE(expires), read_end),
     SL_JSON_FIELD("roles", 0, read_roles),
     SL_JSON_FIELD("aliases", 0, read_aliases),
     SL_JSON_FIELD("note", CHANGE(note), sl_json_body_text),
     SL_JSON_FIELD("overrides", 0, read_rates),
     SL_JSON_FIELD("anchor", CHANGE(anchor), sl_json_body_text),
     SL_JSON_FIELD("zone", CHANGE(zone), sl_json_body_text),
-    SL_JSON_FIELD("until", offsetof(struct draft, until), read_time),
+    SL_JSON_FIELD("until", offsetof(struct draft, until), read_end),
     SL_JSON_FIELD("by", CHANGE(by), sl_json_body_text),
     SL_JSON_FIELD("scope", CHANGE(scope), read_name),
     SL_JSON_FIELD("id", CHANGE(id), read_name),
@@ -613,10 +620,10 @@ static bool read_cell(struct sl_reading *reading, struct sl_str name,
             return true;
         }
     if (is(name, "until"))
-        return sl_reading_time(reading, "until", cell, until);
+        return sl_reading_end(reading, "until", cell, until);
     if (is(name, "expires")) {
         c->has |= SL_HAS_EXPIRES;
-        return sl_reading_time(reading, "expires", cell, &c->expires);
+        return sl_reading_end(reading, "expires", cell, &c->expires);
     }
     if (is(name, "roles")) {
         c->has |= SL_HAS_ROLES;

@@ -565,19 +565,13 @@ static void on_page(struct sl_job *job)
 static bool read_day(struct sl_http_call *call, const char *name,
                      struct sl_str text, int64_t *ret)
 {
-    char whole[32];
-    sl_ns at;
-
     if (text.len == 0)
         return true;
-    snprintf(whole, sizeof(whole), "%.*sT00:00:00Z", SL_STR_ARG(text));
-    if (text.len != 10 || sl_timestamp_parse(sl_str_c(whole), &at, NULL) ||
-        at / SL_DAY < 1)
+    if (!sl_day_read(text, ret) || *ret < 1)
         return sl_http_refuse(call, 400, "BAD_QUERY",
                               "\"%s\" must be a date like 2026-11-01, not "
                               "\"%.*s\"",
                               name, SL_STR_ARG(text));
-    *ret = at / SL_DAY;
     return true;
 }
 

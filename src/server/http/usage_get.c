@@ -652,8 +652,8 @@ static bool read_credit(struct sl_reading *reading, struct credit *c)
     if (c->grant.amount == 0)
         return read_amount(r, SL_STR("amount"), &c->grant.amount);
     return (c->expires.len == 0 ||
-            sl_reading_time(reading, "expires", c->expires,
-                            &c->grant.expires)) &&
+            sl_reading_end(reading, "expires", c->expires,
+                           &c->grant.expires)) &&
            sl_reading_text(reading, "note", c->grant.note,
                            SL_SUBJECT_RECORD_NOTE) &&
            scale_amount(r, &c->grant);
@@ -697,7 +697,9 @@ void sl_credit_give(struct sl_http_call *call)
 {
     struct sl_str tail;
     struct sl_http_job *op = begin(call, SL_JOB_GRANT, answer_grant, &tail);
-    struct sl_reading reading = {.now = sl_http_now(call)};
+    struct sl_reading reading = {
+        .now = sl_http_now(call),
+        .zone = sl_policy_date_zone(call->check.active->policy)};
     struct credit credit = {.expires = SL_STR("")};
 
     if (!op)

@@ -185,11 +185,31 @@ static void civil(void)
     CHECK_EQ(sl_days_from_civil(2026, 2, 31), sl_days_from_civil(2026, 3, 3));
 }
 
+static void dates(void)
+{
+    static const char *const wrong[] = {
+        "",           "2026-3-31",  "2026-03-311",         "2026-02-29",
+        "2026/03/31", "0026-03-31", "2026-03-31T00:00:00", "1969-12-31",
+        "9999-12-31", "30d",        "2026-03-3x",
+    };
+    int64_t day = -1;
+
+    CASE("dates without a time");
+    CHECK(sl_day_read(SL_STR("1970-01-01"), &day));
+    CHECK_EQ(day, 0);
+    CHECK(sl_day_read(SL_STR("2028-02-29"), &day));
+    CHECK_EQ(day, sl_days_from_civil(2028, 2, 29));
+    for (size_t i = 0; i < SL_LEN(wrong); i++)
+        if (!CHECK(!sl_day_read(sl_str_c(wrong[i]), &day)))
+            printf("# %s\n", wrong[i]);
+}
+
 int main(void)
 {
     civil();
     reading();
     writing();
+    dates();
     round_trip();
     return CHECK_DONE();
 }

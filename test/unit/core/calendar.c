@@ -133,6 +133,39 @@ static void zones(void)
     HOLD(back, &twice);
 }
 
+static void day_ends(void)
+{
+    static const struct {
+        const char *why;
+        const struct sl_zone *zone;
+        int64_t year, month, day;
+        const char *end;
+    } rows[] = {
+        ROW("UTC", &sl_zone_utc, 2027, 12, 31, "2028-01-01T00:00:00"),
+        ROW("behind it", &new_york, 2026, 12, 31, "2027-01-01T05:00:00"),
+        ROW("a day of 25 hours", &new_york, 2026, 11, 1, "2026-11-02T05:00:00"),
+        ROW("before a day that is skipped", &apia, 2011, 12, 29,
+            "2011-12-30T10:00:00"),
+        ROW("the day that is skipped", &apia, 2011, 12, 30,
+            "2011-12-30T10:00:00"),
+        ROW("the day after", &apia, 2011, 12, 31, "2011-12-31T10:00:00"),
+    };
+
+    CASE("calendar: the end of a date");
+    for (size_t i = 0; i < SL_LEN(rows); i++) {
+        int64_t day =
+            sl_days_from_civil(rows[i].year, rows[i].month, rows[i].day);
+
+        if (!CHECK_EQ(sl_calendar_day_end(rows[i].zone, day),
+                      when(rows[i].end)))
+            printf("# in the row: %s\n", rows[i].why);
+    }
+    CHECK_EQ(sl_calendar_day_end(&sl_zone_utc, SL_TIME_END / SL_DAY),
+             SL_TIME_END - 1);
+    CHECK_EQ(sl_calendar_day_end(&sl_zone_utc, INT32_MAX), SL_TIME_END - 1);
+    CHECK_EQ(sl_calendar_day_end(&sl_zone_utc, -2), 0);
+}
+
 static void civil(void)
 {
     static const struct {
@@ -167,6 +200,7 @@ int main(void)
 {
     utc();
     zones();
+    day_ends();
     civil();
     return CHECK_DONE();
 }
