@@ -53,7 +53,6 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *active,
     d->shown_count = d->running_count = d->side_count = d->who_count = 0;
     d->anonymous = d->plan_ended = false;
     d->on_local = false;
-    d->share = 1;
     d->webhook_verified = false;
     for (unsigned i = 0; i < SL_DECISION_CLAIMS; i++)
         d->claims[i].wanted = d->claims[i].claimed = d->claims[i].kept = false;

@@ -204,6 +204,7 @@ struct sl_limit_view {
     uint64_t cost;
     struct sl_str cost_from; /* where it was read: "body./max_tokens"; or "" */
     bool on_report; /* takes nothing, and is denied if nothing is left */
+    unsigned share; /* on_local: daemons that share the limit */
     struct sl_answer answer; /* with overage: of the plan's quota */
     bool allowed;
     bool untracked;
@@ -309,8 +310,7 @@ struct sl_decision {
     struct sl_part parts[SL_PARTS];
     unsigned part_shown[SL_PARTS]; /* which of `shown` a part belongs to */
 
-    bool on_local;  /* taken from the local table */
-    unsigned share; /* on_local: daemons that share a limit */
+    bool on_local; /* taken from the local table */
     /* Claims in the memory of repeats; idempotency.c. */
     bool webhook_verified;
     struct sl_decision_claim {
@@ -355,6 +355,7 @@ struct sl_active_policy {
     struct sl_tightest {
         _Atomic uint64_t count, capacity;
     } * tightest;
+    _Atomic unsigned *nodes;    /* by rule: daemons that share it; 0: unknown */
     struct sl_depth *depths;    /* by the policy's backlogs */
     bool wants_names, in_slots; /* as the store */
     const struct sl_alloc *alloc;

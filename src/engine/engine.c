@@ -39,7 +39,7 @@ static void describe(const struct sl_rule *rule, bool candidate,
 }
 
 /* Allocates the active policy in one piece: twice its bindings (shared and
- * local), the strictest numbers, backlogs, names, switches. */
+ * local), the strictest numbers, backlogs, node counts, names, switches. */
 static struct sl_active_policy *new_active(struct sl_policy *policy,
                                            const struct sl_alloc *alloc)
 {
@@ -48,6 +48,7 @@ static struct sl_active_policy *new_active(struct sl_policy *policy,
                   2 * n * sizeof(struct sl_limit_binding) +
                   policy->rule_total * sizeof(struct sl_tightest) +
                   policy->backlog_count * sizeof(struct sl_depth) +
+                  policy->rule_total * sizeof(_Atomic unsigned) +
                   n * NAME_MAX_ + policy->feature_count + 1;
     struct sl_active_policy *active = sl_alloc_new(alloc, size);
     char *names;
@@ -62,7 +63,9 @@ static struct sl_active_policy *new_active(struct sl_policy *policy,
     active->stored = (struct sl_limit_binding *)(active + 1);
     active->tightest = (struct sl_tightest *)(active->stored + 2 * n);
     active->depths = (struct sl_depth *)(active->tightest + policy->rule_total);
-    names = (char *)(active->depths + policy->backlog_count);
+    active->nodes =
+        (_Atomic unsigned *)(active->depths + policy->backlog_count);
+    names = (char *)(active->nodes + policy->rule_total);
     for (unsigned i = 0; i < n; i++) {
         describe(&policy->rules[i / 2], i % 2, names + i * NAME_MAX_,
                  &active->stored[i]);
@@ -329,6 +332,19 @@ static int keep(struct sl_engine *engine, struct sl_str name, int on,
 
 /* ---- the active policy ---- */
 
+/* Limits that stay keep the count of daemons that share them. `old` may be
+ * NULL. */
+static void keep_nodes(const struct sl_active_policy *old,
+                       struct sl_active_policy *active)
+{
+    for (unsigned i = 0; old && i < active->policy->rule_count; i++) {
+        int was = sl_policy_rule(old->policy, active->policy->rules[i].name);
+
+        if (was >= 0)
+            atomic_init(&active->nodes[i], atomic_load(&old->nodes[was]));
+    }
+}
+
 int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
                   struct sl_diag *diag)
 {
@@ -351,6 +367,7 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
         for (unsigned i = 0; i < engine->kept_count; i++)
             apply(active, sl_str_c(engine->kept[i].name), engine->kept[i].on);
         apply_backlogs(engine, active);
+        keep_nodes(atomic_load(&engine->active), active);
         sl_queues_resize(engine->queues, active->policy->server.waiting
                                              ? active->policy->server.waiting
                                              : SL_WAITERS);

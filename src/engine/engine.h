@@ -86,9 +86,11 @@ bool sl_engine_is_shared(const struct sl_engine *engine);
  * address? */
 bool sl_engine_no_address(const struct sl_engine *engine);
 
-/* Sets how many daemons share the store: with `on_store_failure: local` each
- * has its share of a limit. Any thread. */
-void sl_engine_nodes(struct sl_engine *engine, unsigned count);
+/* Sets how many daemons share a limit: with `on_store_failure: local` each has
+ * its share. Limits of that name in later policies have it, too. "": how many
+ * share the store, for limits without a count. Any thread. */
+void sl_engine_nodes(struct sl_engine *engine, struct sl_str limit,
+                     unsigned count);
 
 /* Clears the local table, debts and replay caches, while no check runs.
  * SLUICE_ENOMEM: nothing was cleared. */

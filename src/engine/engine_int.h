@@ -229,16 +229,13 @@ void sl_outage_pay_debts(struct sl_engine *engine,
 
 /* On the local table each daemon has its share of a limit: a request costs as
  * much as there are daemons. */
-uint64_t sl_local_cost(const struct sl_decision *decision,
+uint64_t sl_local_cost(const struct sl_limit_view *shown,
                        const struct sl_part *part);
 
 /* The answer in units again; `open`: without a ceiling, what was used counts.
  */
-void sl_local_answer(const struct sl_decision *decision, struct sl_part *part,
+void sl_local_answer(const struct sl_limit_view *shown, struct sl_part *part,
                      bool open);
-
-/* How many daemons share a limit during an outage; at least 1. */
-unsigned sl_engine_local_share(const struct sl_engine *engine);
 
 /* Time until the store may answer again; at least a second. */
 sl_ns sl_engine_retry_in(const struct sl_engine *engine,
@@ -287,7 +284,7 @@ struct sl_engine {
     struct sl_hash_key owner_key; /* owners of claims: a hash of the number */
     _Atomic uint64_t owner_count;
     _Atomic bool no_address; /* see sl_engine_no_address() */
-    _Atomic unsigned nodes;  /* 0: unknown; see sl_engine_local_share() */
+    _Atomic unsigned nodes;  /* that share the store; 0: unknown */
 };
 
 /* ---- usage of quotas and levels; usage_report.c ---- */

@@ -435,15 +435,33 @@ bool sl_engine_is_shared(const struct sl_engine *engine)
     return engine->store->wants_names;
 }
 
-void sl_engine_nodes(struct sl_engine *engine, unsigned count)
+void sl_engine_nodes(struct sl_engine *engine, struct sl_str limit,
+                     unsigned count)
 {
-    atomic_store(&engine->nodes, count);
+    struct sl_active_policy *active;
+    int rule;
+
+    if (limit.len == 0) {
+        atomic_store(&engine->nodes, count);
+        return;
+    }
+    active = sl_engine_hold(engine, NULL);
+    rule = sl_policy_rule(active->policy, limit);
+    if (rule >= 0)
+        atomic_store(&active->nodes[rule], count);
+    sl_active_policy_release(active);
 }
 
-unsigned sl_engine_local_share(const struct sl_engine *engine)
+/* How many daemons share a limit during an outage; at least 1. */
+static unsigned local_share(const struct sl_active_policy *active,
+                            const struct sl_rule *rule)
 {
-    unsigned nodes = atomic_load_explicit(&engine->nodes, memory_order_relaxed);
+    unsigned nodes =
+        atomic_load_explicit(&active->nodes[rule->index], memory_order_relaxed);
 
+    if (nodes == 0)
+        nodes =
+            atomic_load_explicit(&active->engine->nodes, memory_order_relaxed);
     return nodes > 0 ? nodes : 1;
 }
 
@@ -459,7 +477,7 @@ sl_ns sl_engine_retry_in(const struct sl_engine *engine,
 /* ---- a part of a limit, while the store is away.
  *
  * `on_store_failure: local` decides by this process's own table. If n daemons
- * share the store, each lets an n-th of the limit through, so that all of them
+ * share the limit, each lets an n-th of the limit through, so that all of them
  * together keep it. The limit stays as it is, and a request costs n times as
  * much: whatever the kind, the rate and the capacity are an n-th then, to the
  * unit, and nothing that was used is lost when n changes.
@@ -470,28 +488,29 @@ sl_ns sl_engine_retry_in(const struct sl_engine *engine,
  * one passes now and then, at each of them, instead of none for good.
  */
 
-uint64_t sl_local_cost(const struct sl_decision *d, const struct sl_part *part)
+uint64_t sl_local_cost(const struct sl_limit_view *shown,
+                       const struct sl_part *part)
 {
     uint64_t most = part->limit->capacity;
     uint64_t cost = part->cost;
 
-    if (d->share <= 1 || cost == 0 || cost > most)
+    if (shown->share <= 1 || cost == 0 || cost > most)
         return cost;
-    return cost <= most / d->share ? cost * d->share : most;
+    return cost <= most / shown->share ? cost * shown->share : most;
 }
 
-void sl_local_answer(const struct sl_decision *d, struct sl_part *part,
+void sl_local_answer(const struct sl_limit_view *shown, struct sl_part *part,
                      bool open)
 {
     struct sl_answer *a = &part->answer;
     uint64_t used = a->capacity > a->remaining ? a->capacity - a->remaining : 0;
 
-    if (d->share <= 1)
+    if (shown->share <= 1)
         return;
     if (open)
-        a->remaining = a->capacity - used / d->share;
+        a->remaining = a->capacity - used / shown->share;
     else
-        a->remaining /= d->share;
+        a->remaining /= shown->share;
 }
 
 /* ---- `on_store_failure` ---- */
@@ -588,7 +607,8 @@ bool sl_outage_conclude(struct sl_check *c)
         failure = SL_FAILURE_ALLOW;
     if (failure == SL_FAILURE_LOCAL && !d->on_local && c->active->local) {
         d->on_local = true;
-        d->share = sl_engine_local_share(c->engine);
+        for (unsigned i = 0; i < d->shown_count; i++)
+            d->shown[i].share = local_share(c->active, d->shown[i].rule);
         return sl_parts_ask_limits(c);
     }
     if (failure != SL_FAILURE_ALLOW) {

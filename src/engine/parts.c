@@ -668,7 +668,7 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
     if (shown->uncapped && !candidate)
         part->limit = shown->uncapped_limit;
     if (d->on_local)
-        part->cost = sl_local_cost(d, part);
+        part->cost = sl_local_cost(shown, part);
     d->part_shown[d->take.count + carries] = index;
     if (carries) {
         part[-1] = *part;
@@ -790,7 +790,7 @@ bool sl_parts_peek_next(struct sl_check *c)
         d->parts[d->take.count - 1].cost = a->remaining + 1;
         if (d->on_local)
             d->parts[d->take.count - 1].cost =
-                sl_local_cost(d, &d->parts[d->take.count - 1]);
+                sl_local_cost(shown, &d->parts[d->take.count - 1]);
     }
     return d->take.count > 0;
 }
@@ -858,7 +858,7 @@ void sl_parts_answers(struct sl_check *c)
         if (c->state == SL_CHECK_COUNT_DENIED)
             continue;
         if (d->on_local)
-            sl_local_answer(d, part, shown->uncapped || part->carried);
+            sl_local_answer(shown, part, shown->uncapped || part->carried);
         if (part->carried) {
             if (c->state == SL_CHECK_TAKE)
                 shown->carried = a->capacity - a->remaining;

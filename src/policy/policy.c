@@ -144,6 +144,31 @@ int sl_policy_feature(const struct sl_policy *policy, struct sl_str name)
     return sl_names_find(&box_of(policy)->features, name);
 }
 
+/* Does the route go by the local table, and has it the rule? */
+static bool is_local_in(const struct sl_route *route,
+                        const struct sl_rule *rule)
+{
+    bool local = route->failure == SL_FAILURE_LOCAL, has = false;
+
+    for (unsigned i = 0; i < route->rule_count; i++) {
+        has = has || route->rules[i] == rule;
+        local = local || (route->failure < 0 &&
+                          route->rules[i]->failure == SL_FAILURE_LOCAL);
+    }
+    return local && has;
+}
+
+bool sl_policy_is_local(const struct sl_policy *policy,
+                        const struct sl_rule *rule)
+{
+    bool local = rule->failure == SL_FAILURE_LOCAL ||
+                 is_local_in(&policy->fallback, rule);
+
+    for (unsigned i = 0; i < policy->route_count && !local; i++)
+        local = is_local_in(&policy->routes[i], rule);
+    return local;
+}
+
 const struct sl_zone *sl_policy_date_zone(const struct sl_policy *policy)
 {
     const struct sl_rule *first = NULL;

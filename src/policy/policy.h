@@ -511,6 +511,11 @@ int sl_policy_plan(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_rule(const struct sl_policy *policy, struct sl_str name);
 int sl_policy_feature(const struct sl_policy *policy, struct sl_str name);
 
+/* May the limit be decided by the local table? It, its route or another limit
+ * of a route has `on_store_failure: local`. */
+bool sl_policy_is_local(const struct sl_policy *policy,
+                        const struct sl_rule *rule);
+
 /* The zone in which the dates of subjects and credits end: that of all quotas
  * with a calendar, or UTC if they differ or there are none. Of the policy. */
 const struct sl_zone *sl_policy_date_zone(const struct sl_policy *policy);

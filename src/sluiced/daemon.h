@@ -93,11 +93,12 @@ struct sl_quota_node {
     sl_ns held_at; /* monotonic: when there was a hold; 0: not looked yet */
 };
 
-/* ---- node count: how many daemons share a store.
+/* ---- node count: how many daemons share a store, and a limit.
  *
- * Each daemon takes one unit in every window of SL_NODE_COUNT, which is a fixed
- * window in the store, and reads the count shortly before its end. So there is
- * one clock, the store's, and a dead daemon needs no clean-up.
+ * The store has a counter for itself, and one for each limit that the local
+ * table may decide. Each daemon takes one unit in every window of SL_NODE_COUNT,
+ * which is a fixed window in the store, and reads the count shortly before its
+ * end. So there is one clock, the store's, and a dead daemon needs no clean-up.
  *
  *     |<------ window ------>|
  *     take              read  take             read
@@ -108,28 +109,55 @@ struct sl_quota_node {
 
 #define SL_NODE_COUNT (5 * SL_S)
 
+/* Daemons that share a limit, or the store. */
+struct sl_node_counter {
+    char limit[96];        /* "": the store */
+    unsigned seen, before; /* in this window, and in the one before; 0: not
+                            * read */
+    bool taken;            /* this daemon is counted in this window */
+};
+
+struct sl_node_counters {
+    struct sl_node_counter *list;
+    unsigned count;
+};
+
 struct sl_node_count {
     struct sl_store *store;
     struct sl_loop *loop;
     struct sl_timer *timer;
-    void (*on_count)(void *ctx, unsigned count);
+    void (*on_count)(void *ctx, struct sl_str limit, unsigned count);
     void *ctx;
     struct sl_limit_binding stored;
     struct sl_limit limit;
     struct sl_take take;
     struct sl_part part;
-    char name[128];
-    unsigned before; /* count of the window before */
-    bool reading;    /* otherwise it takes */
+    char env[96];
+    char name[256]; /* of the counter in the take */
+    struct sl_node_counters all;
+    struct sl_node_counters next; /* of a new policy; NULL: none */
+    unsigned at;                  /* the counter of the next take */
+    sl_ns window_end;             /* 0: it is over */
+    bool reading;                 /* otherwise it takes */
+    bool busy;                    /* a take is under way */
     bool ended;
 };
 
-/* Begins to count. `env` separates daemons that share nothing but the store.
- * The struct must stay in place until all its takes are done. */
+/* Begins to count. `env` of the policy separates daemons that share nothing but
+ * the store. The struct must stay in place until all its takes are done. */
 SL_MUST_USE int sl_node_count_begin(struct sl_node_count *n,
                                     struct sl_store *store,
-                                    struct sl_loop *loop, struct sl_str env);
+                                    struct sl_loop *loop,
+                                    const struct sl_policy *policy);
+
+/* Counts for the limits of a new policy. Before the begin it does nothing. On
+ * the loop. SLUICE_ENOMEM: those of the old one stay. */
+SL_MUST_USE int sl_node_count_use(struct sl_node_count *n,
+                                  const struct sl_policy *policy);
 void sl_node_count_end(struct sl_node_count *n);
+
+/* What its timer calls; for tests. */
+void sl_node_count_step(struct sl_node_count *n);
 
 /* The done() of its takes; for tests. */
 void sl_node_count_done(struct sl_take *take);

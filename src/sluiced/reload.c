@@ -198,6 +198,10 @@ static void take_over(struct reload *r)
         r->settings = before;
         sl_log_open(daemon->latest.log_level, daemon->latest.log_format, 2);
     }
+    if (sl_node_count_use(&daemon->remote.node_count,
+                          daemon->policy_source.policy))
+        sl_log(SL_LOG_WARN, "node count unchanged", "why", "out of memory",
+               NULL);
     watch_again(daemon); /* they may have changed */
     daemon->reload_good = true;
     daemon->reloads_good++;

@@ -239,12 +239,13 @@ bool sl_daemon_store_is_busy(const struct sl_daemon *daemon)
     return stats.under_way > 0;
 }
 
-static void on_count(void *ctx, unsigned count)
+static void on_count(void *ctx, struct sl_str limit, unsigned count)
 {
     struct sl_daemon *daemon = ctx;
 
-    atomic_store(&daemon->remote.nodes, count);
-    sl_engine_nodes(daemon->engine, count);
+    if (limit.len == 0)
+        atomic_store(&daemon->remote.nodes, count);
+    sl_engine_nodes(daemon->engine, limit, count);
 }
 
 /* With a virtual clock there are no windows to count in. */
@@ -258,7 +259,7 @@ int sl_daemon_store_begin(struct sl_daemon *daemon)
     nodes->ctx = daemon;
     return sl_node_count_begin(nodes, daemon->remote.store,
                                daemon->workers[0].loop,
-                               daemon->policy_source.policy->env)
+                               daemon->policy_source.policy)
                ? sl_daemon_no_memory(daemon)
                : 0;
 }
@@ -268,7 +269,9 @@ void sl_daemon_store_end(struct sl_daemon *daemon)
     sl_node_count_end(&daemon->remote.node_count);
 }
 
-/* ---- how many daemons share a store. */
+/* ---- node count: counter by counter; a daemon with another policy takes the
+ * first one only.
+ */
 
 #define FIRST      (50 * SL_MS)  /* until the store may be connected */
 #define AGAIN      SL_S          /* after a failure */
@@ -276,11 +279,64 @@ void sl_daemon_store_end(struct sl_daemon *daemon)
 #define LATE       (200 * SL_MS) /* after its start, to take */
 #define NODES_MOST 100000
 
-static void on_timer(void *ctx)
+static void report(const struct sl_node_count *n,
+                   const struct sl_node_counter *c)
 {
-    struct sl_node_count *n = ctx;
+    /* The larger count of two windows: a late daemon is in one of them. */
+    unsigned count = c->seen > c->before ? c->seen : c->before;
 
-    n->part.cost = n->reading ? 0 : 1;
+    if (n->on_count && count > 0)
+        n->on_count(n->ctx, sl_str_c(c->limit), count);
+}
+
+/* Takes the counters of the latest policy into use. Those that stay keep what
+ * they have. */
+static void adopt(struct sl_node_count *n)
+{
+    struct sl_node_counters old = n->all;
+
+    if (!n->next.list)
+        return;
+    for (unsigned i = 0; i < n->next.count; i++)
+        for (unsigned k = 0; k < old.count; k++)
+            if (strcmp(n->next.list[i].limit, old.list[k].limit) == 0)
+                n->next.list[i] = old.list[k];
+    n->all = n->next;
+    n->next = (struct sl_node_counters){.list = NULL};
+    n->at = 0;
+    n->reading = false;
+    free(old.list);
+    for (unsigned i = 0; i < n->all.count; i++)
+        report(n, &n->all.list[i]);
+}
+
+static void begin_window(struct sl_node_count *n)
+{
+    for (unsigned i = 0; i < n->all.count; i++) {
+        struct sl_node_counter *c = &n->all.list[i];
+
+        if (c->seen > 0)
+            c->before = c->seen;
+        c->seen = 0;
+        c->taken = false;
+    }
+    n->at = 0;
+    n->reading = false;
+}
+
+static void send_take(struct sl_node_count *n)
+{
+    const char *limit = n->all.list[n->at].limit;
+
+    snprintf(n->name, sizeof(n->name), "sluice:%s:#nodes%s%s", n->env,
+             limit[0] ? ":" : "", limit);
+    n->part = (struct sl_part){
+        .binding = &n->stored,
+        .limit = &n->limit,
+        .key = sl_str_c(n->name),
+        .name = sl_str_c(n->name),
+        .cost = n->reading ? 0 : 1,
+    };
     n->take = (struct sl_take){
         .op = SL_TAKE_OP_TAKE,
         .parts = &n->part,
@@ -290,43 +346,109 @@ static void on_timer(void *ctx)
         .done = sl_node_count_done,
         .ctx = n,
     };
+    n->busy = true;
     sl_store_take(n->store, &n->take);
 }
 
-/* Reports the larger count of two windows: a late daemon is in one of them. */
+/* Waits for the next part of the window, or for the next window. */
+static void wait_on(struct sl_node_count *n)
+{
+    sl_ns left = n->window_end - sl_loop_now(n->loop);
+
+    if (left > SL_NODE_COUNT) /* the clock was set */
+        left = SL_NODE_COUNT;
+    if (!n->reading && left > EARLY) {
+        sl_timer_start(n->timer, left - EARLY);
+        return;
+    }
+    n->window_end = 0;
+    sl_timer_start(n->timer, (left > 0 ? left : 0) + LATE);
+}
+
+void sl_node_count_step(struct sl_node_count *n)
+{
+    adopt(n);
+    if (sl_loop_now(n->loop) >= n->window_end) {
+        begin_window(n);
+    } else if (n->at == n->all.count && !n->reading) {
+        n->reading = true;
+        n->at = 0;
+    }
+    while (!n->reading && n->at < n->all.count && n->all.list[n->at].taken)
+        n->at++;
+    if (n->at < n->all.count)
+        send_take(n);
+    else
+        wait_on(n);
+}
+
+static void on_timer(void *ctx)
+{
+    sl_node_count_step(ctx);
+}
+
 void sl_node_count_done(struct sl_take *take)
 {
     struct sl_node_count *n = take->ctx;
     const struct sl_answer *a = &n->part.answer;
     uint64_t used = a->capacity - a->remaining;
-    unsigned count = used < NODES_MOST ? (unsigned)used : NODES_MOST;
-    sl_ns wait = AGAIN;
+    struct sl_node_counter *c;
 
+    n->busy = false;
     if (n->ended)
         return;
-    if (!take->err && n->on_count)
-        n->on_count(n->ctx, count > n->before ? count : n->before);
-    if (!take->err && !n->reading && a->reset_in > EARLY) {
-        n->reading = true;
-        wait = a->reset_in - EARLY;
-    } else {
-        n->reading = false;
-        if (!take->err) {
-            n->before = count;
-            wait = a->reset_in + LATE;
-        }
+    if (take->err) {
+        if (n->reading)
+            n->at = n->all.count;
+        sl_timer_start(n->timer, AGAIN);
+        return;
     }
-    sl_timer_start(n->timer, wait);
+    c = &n->all.list[n->at++];
+    c->taken = true;
+    c->seen = used < NODES_MOST ? (unsigned)used : NODES_MOST;
+    n->window_end = sl_loop_now(n->loop) + a->reset_in;
+    report(n, c);
+    if (n->at == n->all.count)
+        wait_on(n);
+    else
+        sl_timer_start(n->timer, 0);
+}
+
+static void name_counter(struct sl_node_counters *all, struct sl_str limit)
+{
+    struct sl_node_counter *c = &all->list[all->count++];
+
+    snprintf(c->limit, sizeof(c->limit), "%.*s", SL_STR_ARG(limit));
+}
+
+int sl_node_count_use(struct sl_node_count *n, const struct sl_policy *policy)
+{
+    struct sl_node_counters next = {.list = NULL};
+
+    if (!n->timer)
+        return 0;
+    next.list = calloc(policy->rule_count + 1, sizeof(*next.list));
+    if (!next.list)
+        return SLUICE_ENOMEM;
+    name_counter(&next, SL_STR(""));
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        if (sl_policy_is_local(policy, &policy->rules[i]))
+            name_counter(&next, policy->rules[i].name);
+    free(n->next.list);
+    n->next = next;
+    if (!n->busy)
+        sl_timer_start(n->timer, FIRST);
+    return 0;
 }
 
 int sl_node_count_begin(struct sl_node_count *n, struct sl_store *store,
-                        struct sl_loop *loop, struct sl_str env)
+                        struct sl_loop *loop, const struct sl_policy *policy)
 {
     int err = sl_timer_new(loop, on_timer, n, &n->timer);
 
     if (err)
         return err;
-    snprintf(n->name, sizeof(n->name), "sluice:%.80s:#nodes", env.at);
+    snprintf(n->env, sizeof(n->env), "%.*s", SL_STR_ARG(policy->env));
     n->store = store;
     n->loop = loop;
     n->limit = (struct sl_limit){
@@ -338,16 +460,8 @@ int sl_node_count_begin(struct sl_node_count *n, struct sl_store *store,
     sl_limit_derive(&n->limit);
     n->stored =
         (struct sl_limit_binding){.name = "#nodes", .strictest = n->limit};
-    n->part = (struct sl_part){
-        .binding = &n->stored,
-        .limit = &n->limit,
-        .key = sl_str_c(n->name),
-        .name = sl_str_c(n->name),
-    };
     err = sl_store_bind(store, &n->stored, 1, NULL);
-    if (!err)
-        sl_timer_start(n->timer, FIRST);
-    return err;
+    return err ? err : sl_node_count_use(n, policy);
 }
 
 void sl_node_count_end(struct sl_node_count *n)
@@ -355,4 +469,7 @@ void sl_node_count_end(struct sl_node_count *n)
     n->ended = true;
     sl_timer_free(n->timer);
     n->timer = NULL;
+    free(n->all.list);
+    free(n->next.list);
+    n->all = n->next = (struct sl_node_counters){.list = NULL};
 }

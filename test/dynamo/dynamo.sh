@@ -82,7 +82,7 @@ for item in sorted(json.load(sys.stdin)["Items"],
 }
 
 rows() {
-    all_rows | grep -v -e '^sluice:secret ' -e '^sluice:pledges ' -e '#nodes '
+    all_rows | grep -v -e '^sluice:secret ' -e '^sluice:pledges ' -e '#nodes[: ]'
 }
 
 journals() {

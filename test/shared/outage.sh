@@ -69,21 +69,23 @@ check 'it ends as asked' is 0
 
 # ---- local: parts of a limit ----
 
+sed 's/near/other/g' p.yaml >other.yaml
+share -c other.yaml --threads 1
 share -c p.yaml --threads 1
 one=$http one_admin=$admin
 share -c p.yaml --threads 1
-both_count() {
+all_count() {
     local i
 
     for ((i = 0; i < 3; i++)); do
         admin=$one_admin
-        [[ $(metric sluice_store_nodes) = 2 ]] || return 1
+        [[ $(metric sluice_store_nodes) = 3 ]] || return 1
         admin=$(where admin)
-        [[ $(metric sluice_store_nodes) = 2 ]] || return 1
+        [[ $(metric sluice_store_nodes) = 3 ]] || return 1
     done
 }
-until_ both_count # a window may have to pass, and another
-check 'two daemons count each other' until_ both_count
+until_ all_count # a window may have to pass, and another
+check 'daemons count each other, also with another policy' until_ all_count
 kill -STOP "$redis_pid"
 passed=0
 for ((i = 0; i < 12; i++)); do

@@ -386,12 +386,13 @@ static void check_share(void)
         {6, 1},
         {9, 1}, /* never less than one */
     };
+    struct sl_active_policy *active;
 
     CASE("local lets an n-th of the limit through");
     for (size_t i = 0; i < SL_LEN(rows); i++) {
         far_open(&far, &rig, policy, false);
         far.fails = true;
-        sl_engine_nodes(rig.engine, rows[i][0]);
+        sl_engine_nodes(rig.engine, SL_STR(""), rows[i][0]);
         passed("/window", "eve", 1);
         CHECK_EQ(rig.d.shown[0].answer.remaining, rows[i][1] - 1);
         CHECK_EQ(rig.d.shown[0].answer.limit, 6);
@@ -400,10 +401,24 @@ static void check_share(void)
         CHECK(rig.d.degraded && rig.d.status == 429);
         rig_close(&rig);
     }
+    CASE("each limit by the daemons that have it");
+    far_open(&far, &rig, policy, false);
+    far.fails = true;
+    sl_engine_nodes(rig.engine, SL_STR(""), 6);
+    sl_engine_nodes(rig.engine, SL_STR("window"), 2);
+    sl_engine_nodes(rig.engine, SL_STR("no such limit"), 3);
+    CHECK_EQ(passed("/window", "ann", 10), 3);
+    CHECK_EQ(passed("/near", "ann", 10), 1);
+    CASE("also after a reload");
+    active = sl_engine_hold(rig.engine, NULL);
+    CHECK_EQ(sl_engine_use(rig.engine, active->policy, NULL), 0);
+    sl_active_policy_release(active);
+    CHECK_EQ(passed("/window", "bob", 10), 3);
+    rig_close(&rig);
     CASE("in the long run, too");
     far_open(&far, &rig, policy, false);
     far.fails = true;
-    sl_engine_nodes(rig.engine, 2);
+    sl_engine_nodes(rig.engine, SL_STR(""), 2);
     passed("/near", "ann", 10);
     CHECK_EQ(rig.d.retry_in, 20 * SL_S);
     rig.now += 20 * SL_S;
