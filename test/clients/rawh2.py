@@ -25,7 +25,8 @@ limits: { api: { kind: fixed-window, per: user, rate: 1000/day } }
 routes: [{ job: api, limits: [api] }]
 default: []
 """
-DATA, HEADERS, RST, SETTINGS, PING, GOAWAY, CONTINUATION = 0, 1, 3, 4, 6, 7, 9
+DATA, HEADERS, RST, SETTINGS, PING, GOAWAY, WINDOW = 0, 1, 3, 4, 6, 7, 8
+CONTINUATION = 9
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
@@ -320,6 +321,10 @@ def test_floods(tap, daemon):
          frame(HEADERS, 4, 1, HEAD.replace(b"\x05:path\x01/", b"\x05:path" +
                bytes([len(SHOULD)]) + SHOULD.encode()))),
         ("priorities", lambda _: 100 * frame(2, 0, 3, 5 * b"\0"), b""),
+        ("windows", lambda _: 100 * frame(WINDOW, 0, 0, b"\0\0\0\1"), b""),
+        ("unknown frames", lambda _: 100 * frame(200, 0, 0, b"x"), b""),
+        ("data on a closed stream", lambda _: 100 * frame(DATA, 0, 1),
+         frame(HEADERS, 5, 1, HEAD) + frame(RST, 0, 1, 4 * b"\0")),
     )
     for name, make, before in floods:
         used = daemon.cpu()
@@ -327,10 +332,65 @@ def test_floods(tap, daemon):
         tap.same(f"{name}: it ends by GOAWAY", goaway_of(got), 11)
         tap.check(f"{name}: others are served", serves(daemon))
         tap.check(f"{name}: at little cost", daemon.cpu() - used < 2)
-    used = daemon.cpu()
-    flood(daemon, lambda _: 100 * frame(200, 0, 0, b"x"))
-    tap.check("unknown frames cost little", serves(daemon) and
-              daemon.cpu() - used < 2)
+
+
+def settled(plain):
+    """All frames until two pings are answered, one after the other: an answer
+    to a ping overtakes a reset."""
+    got = b""
+    for sent in (1, 2):
+        plain.send(frame(PING, 0, 0, 8 * b"x"))
+        while sum(f[0] == PING for f in frames_of(got)) < sent:
+            more = plain.socket.recv(65536)
+            if not more:
+                return got
+            got += more
+    return got
+
+
+def resets(got):
+    return [int.from_bytes(f[3], "big") for f in frames_of(got) if f[0] == RST]
+
+
+def test_closed_streams(tap, daemon):
+    rows = (
+        ("data", frame(DATA, 1, 1, b"x"), [5]),
+        ("empty data", frame(DATA, 0, 1), [5]),
+        ("a head", frame(HEADERS, 5, 1, HEAD), [5]),
+        ("a window", frame(WINDOW, 0, 1, b"\0\0\0\1"), []),
+        ("a priority", frame(2, 0, 1, 5 * b"\0"), []),
+        ("a reset", frame(RST, 0, 1, 4 * b"\0"), []),
+    )
+    for name, more, codes in rows:
+        plain = Plain(daemon.grpc)
+        plain.send(PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, 5, 1, HEAD))
+        settled(plain)
+        plain.send(more)
+        tap.same(f"{name} on a stream that is answered",
+                 resets(settled(plain)), codes)
+        plain.close()
+    head = HEAD.replace(b"\x05:path\x01/", b"\x05:path" +
+                        bytes([len(SHOULD)]) + SHOULD.encode())
+    for name, more in (("data", frame(DATA, 1, 1, b"x")),
+                       ("a head", frame(HEADERS, 5, 1, head))):
+        for apart in (False, True):
+            plain = Plain(daemon.grpc)
+            data = [PREFACE + frame(SETTINGS, 0, 0) +
+                    frame(HEADERS, 4, 1, head),
+                    frame(RST, 0, 1, struct.pack(">I", 8)), more]
+            for part in data if apart else [b"".join(data)]:
+                plain.send(part)
+            tap.same(f"{name} after a reset, {'apart' if apart else 'at once'}",
+                     resets(settled(plain)), [5])
+            plain.close()
+    client = Client(daemon.grpc)
+    stream = client.begin(path="/x.Y/z")
+    client.wait(stream)
+    plain = frame(DATA, 0, stream, b"x")
+    client.send(10 * plain)
+    tap.same("what was on its way when this side reset is ignored",
+             [client.ask()[0], client.reset.get(stream)], ["0", 0])
+    client.close()
 
 
 def test_bad_frames(tap, daemon):
@@ -424,6 +484,7 @@ def main():
     test_early_answer(tap, daemon)
     test_other_protocols(tap, daemon)
     test_bad_frames(tap, daemon)
+    test_closed_streams(tap, daemon)
     test_streams(tap, daemon)
     test_slow_reader(tap, daemon)
     test_floods(tap, daemon)

@@ -181,6 +181,168 @@ static void on_deadline(struct sl_conn *conn)
     sl_grpc_pump(c);
 }
 
+/* ---- floods.
+ *
+ * nghttp2 bounds what a client can make it keep: streams, CONTINUATION frames,
+ * unread acknowledgements, resets per second. Frames that do no work are
+ * bounded by budgets: each costs one; time and answered requests refill them.
+ * Ordinary clients send up to four WINDOW_UPDATE for an answer, so these have a
+ * budget of their own, which unknown frames share. When a budget is used up the
+ * client gets a GOAWAY (ENHANCE_YOUR_CALM), and the connection is closed.
+ */
+
+#define PATIENCE_MOST   1000
+#define PATIENCE_RATE   100 /* per second */
+#define PATIENCE_EARNED 2   /* by a request */
+#define UPDATES_MOST    10000
+#define UPDATES_RATE    1000
+#define UPDATES_EARNED  8
+
+static void spend(struct sl_grpc_conn *c, struct sl_grpc_budget *budget,
+                  int64_t most, int64_t rate)
+{
+    int64_t more = (mono_now(c) - budget->at) / (SL_S / rate);
+
+    budget->left += more;
+    budget->at += more * (SL_S / rate);
+    if (budget->left > most)
+        budget->left = most;
+    if (--budget->left != 0)
+        return;
+    sl_server_count_refusal(c->base.worker, "flood");
+    if (nghttp2_session_terminate_session(c->h2, NGHTTP2_ENHANCE_YOUR_CALM))
+        sl_conn_abort(c->base.conn);
+}
+
+/* Charge for a frame that does no work. */
+static void charge(struct sl_grpc_conn *c)
+{
+    spend(c, &c->patience, PATIENCE_MOST, PATIENCE_RATE);
+}
+
+/* ---- frames.
+ *
+ * nghttp2 ignores unknown frames, and DATA and HEADERS of closed streams,
+ * without a callback. So the heads of frames are read here, too.
+ *
+ * A frame on a closed stream gets RST_STREAM (STREAM_CLOSED), as RFC 9113, 5.1
+ * says. If this side has reset the stream, the client may not know it yet, and
+ * the frame is ignored.
+ */
+
+struct frame {
+    size_t len;
+    uint8_t type;
+    int32_t stream;
+};
+
+/* Reads on from byte *at to behind the next head of a frame. Returns false at
+ * the end of the input. */
+static bool next_frame(struct sl_grpc_frames *f, const struct sl_buf *in,
+                       size_t *at, struct frame *ret)
+{
+    size_t skip = NGHTTP2_CLIENT_MAGIC_LEN - f->preface;
+
+    if (skip > in->len - *at)
+        skip = in->len - *at;
+    f->preface += (unsigned)skip;
+    *at += skip;
+    skip = f->left < in->len - *at ? f->left : in->len - *at;
+    f->left -= skip;
+    *at += skip;
+    while (f->have < SL_GRPC_FRAME_HEAD && *at < in->len)
+        f->head[f->have++] = (uint8_t)in->bytes[(*at)++];
+    if (f->have < SL_GRPC_FRAME_HEAD)
+        return false;
+    f->have = 0;
+    f->left = (size_t)f->head[0] << 16 | (size_t)f->head[1] << 8 | f->head[2];
+    *ret = (struct frame){
+        .len = f->left,
+        .type = f->head[3],
+        .stream = (int32_t)((uint32_t)(f->head[5] & 0x7f) << 24 |
+                            (uint32_t)f->head[6] << 16 |
+                            (uint32_t)f->head[7] << 8 | f->head[8]),
+    };
+    return true;
+}
+
+static void note_reset(struct sl_grpc_conn *c, int32_t id)
+{
+    int32_t *slot = &c->resets[c->reset_count++ % SL_GRPC_RESETS];
+
+    if (*slot > c->resets_before)
+        c->resets_before = *slot;
+    *slot = id;
+}
+
+/* May this side have reset the stream? */
+static bool was_reset(const struct sl_grpc_conn *c, int32_t id)
+{
+    for (unsigned i = 0; i < SL_GRPC_RESETS; i++)
+        if (c->resets[i] == id)
+            return true;
+    return id <= c->resets_before;
+}
+
+static void on_closed_stream(struct sl_grpc_conn *c, const struct frame *frame)
+{
+    bool expected = was_reset(c, frame->stream);
+
+    if (!expected || frame->len == 0)
+        charge(c);
+    if (!expected &&
+        nghttp2_submit_rst_stream(c->h2, NGHTTP2_FLAG_NONE, frame->stream,
+                                  NGHTTP2_STREAM_CLOSED))
+        sl_conn_abort(c->base.conn);
+}
+
+/* A frame begins. nghttp2 has seen all before it that matters here. */
+static void on_head(struct sl_grpc_conn *c, const struct frame *frame)
+{
+    if (frame->type == NGHTTP2_WINDOW_UPDATE ||
+        frame->type > NGHTTP2_CONTINUATION)
+        spend(c, &c->updates, UPDATES_MOST, UPDATES_RATE);
+    if ((frame->type == NGHTTP2_DATA || frame->type == NGHTTP2_HEADERS) &&
+        frame->stream % 2 == 1 && frame->stream <= c->last_id &&
+        !nghttp2_session_find_stream(c->h2, frame->stream))
+        on_closed_stream(c, frame);
+}
+
+/* Gives nghttp2 the input from *from to `to`. Returns 0 or its error. */
+static ssize_t feed(struct sl_grpc_conn *c, size_t *from, size_t to)
+{
+    const uint8_t *bytes = (const uint8_t *)c->base.conn->in.bytes;
+    ssize_t used = 0;
+
+    if (to > *from)
+        used = nghttp2_session_mem_recv(c->h2, bytes + *from, to - *from);
+    if (used < 0)
+        return used;
+    *from += (size_t)used;
+    return 0;
+}
+
+/* Gives nghttp2 the input. What follows a reset is judged after it: the stream
+ * is closed. Any other frame closes no stream before the answer is sent. */
+static ssize_t receive(struct sl_grpc_conn *c)
+{
+    const struct sl_buf *in = &c->base.conn->in;
+    size_t fed = 0, at = 0;
+    struct frame frame;
+    ssize_t err = 0;
+
+    while (!err && next_frame(&c->frames, in, &at, &frame)) {
+        if (c->frames.after_reset && at > SL_GRPC_FRAME_HEAD)
+            err = feed(c, &fed, at - SL_GRPC_FRAME_HEAD);
+        c->frames.after_reset = frame.type == NGHTTP2_RST_STREAM;
+        if (!err)
+            on_head(c, &frame);
+    }
+    if (!err)
+        err = feed(c, &fed, in->len);
+    return err ? err : (ssize_t)fed;
+}
+
 /* ---- input ---- */
 
 /* The input is invalid. Sends the error of nghttp2, and closes. */
@@ -211,8 +373,7 @@ static void on_input(struct sl_conn *conn)
     c->pinged = false;
     if (c->ends_at > 0 && !c->going && mono_now(c) >= c->ends_at)
         go(c);
-    used = nghttp2_session_mem_recv(c->h2, (const uint8_t *)conn->in.bytes,
-                                    conn->in.len);
+    used = receive(c);
     if (used < 0) {
         refuse_input(c, used);
         return;
@@ -230,54 +391,29 @@ static void on_room(struct sl_conn *conn)
     sl_grpc_pump(conn->owner);
 }
 
-/* ---- nghttp2: callbacks and options.
- *
- * Floods. nghttp2 bounds what a client can make it keep: streams, CONTINUATION
- * frames, unread acknowledgements, resets per second. Frames that do no work
- * are bounded by a budget, `patience`: each costs one; time and answered
- * requests refill it. When it is used up the client gets a GOAWAY
- * (ENHANCE_YOUR_CALM), and the connection is closed.
- */
+/* ---- nghttp2: callbacks and options ---- */
 
 #define SETTINGS_MOST      32 /* in one frame */
 #define CONTINUATIONS_MOST 8
 #define ACKS_MOST          100
 #define RESETS_BURST       1000
 #define RESETS_RATE        33 /* per second */
-#define PATIENCE_MOST      1000
-#define PATIENCE_RATE      100 /* per second */
-#define PATIENCE_EARNED    2   /* by a request */
 
 static struct sl_grpc_stream *stream_of(nghttp2_session *h2, int32_t id)
 {
     return nghttp2_session_get_stream_user_data(h2, id);
 }
 
-/* Charge the budget for a frame that does no work. */
-static void charge(struct sl_grpc_conn *c)
-{
-    sl_ns now = mono_now(c);
-    int64_t more = (now - c->patience_at) / (SL_S / PATIENCE_RATE);
-
-    c->patience += more;
-    c->patience_at += more * (SL_S / PATIENCE_RATE);
-    if (c->patience > PATIENCE_MOST)
-        c->patience = PATIENCE_MOST;
-    if (--c->patience != 0)
-        return;
-    sl_server_count_refusal(c->base.worker, "flood");
-    if (nghttp2_session_terminate_session(c->h2, NGHTTP2_ENHANCE_YOUR_CALM))
-        sl_conn_abort(c->base.conn);
-}
-
 static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame,
                             void *ctx)
 {
+    struct sl_grpc_conn *c = ctx;
     struct sl_grpc_stream *stream;
 
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    stream = sl_grpc_stream_new(ctx, frame->hd.stream_id);
+    c->last_id = frame->hd.stream_id;
+    stream = sl_grpc_stream_new(c, frame->hd.stream_id);
     if (!stream)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_session_set_stream_user_data(h2, frame->hd.stream_id, stream);
@@ -333,7 +469,8 @@ static int on_sent(nghttp2_session *h2, const nghttp2_frame *frame, void *ctx)
 {
     const struct sl_grpc_stream *stream;
 
-    (void)ctx;
+    if (frame->hd.type == NGHTTP2_RST_STREAM)
+        note_reset(ctx, frame->hd.stream_id);
     if (frame->hd.type != NGHTTP2_HEADERS ||
         !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
         return 0;
@@ -352,10 +489,12 @@ static int on_stream_close(nghttp2_session *h2, int32_t id, uint32_t error,
     struct sl_grpc_conn *c = ctx;
     struct sl_grpc_stream *stream = stream_of(h2, id);
 
-    if (error == NGHTTP2_NO_ERROR)
-        c->patience += PATIENCE_EARNED;
-    else
+    if (error == NGHTTP2_NO_ERROR) {
+        c->patience.left += PATIENCE_EARNED;
+        c->updates.left += UPDATES_EARNED;
+    } else {
         charge(c);
+    }
     sl_grpc_stream_free(stream);
     return 0;
 }
@@ -455,8 +594,8 @@ static int new_session(struct sl_grpc_conn *c)
 
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_option_del(option);
-    c->patience = PATIENCE_MOST;
-    c->patience_at = mono_now(c);
+    c->patience = (struct sl_grpc_budget){PATIENCE_MOST, mono_now(c)};
+    c->updates = (struct sl_grpc_budget){UPDATES_MOST, mono_now(c)};
     if (good)
         return 0;
     nghttp2_session_del(c->h2);

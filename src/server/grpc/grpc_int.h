@@ -69,23 +69,47 @@ struct sl_grpc_stream {
 
 /* ---- connections: conn.c ---- */
 
+#define SL_GRPC_FRAME_HEAD 9
+#define SL_GRPC_RESETS     32
+
+/* Frames that a client may send; time and answered requests refill it. */
+struct sl_grpc_budget {
+    int64_t left;
+    sl_ns at; /* mono: refilled until then */
+};
+
+/* The frames of the input, as far as they have come. */
+struct sl_grpc_frames {
+    unsigned preface; /* bytes of it */
+    unsigned have;    /* bytes of `head` */
+    uint8_t head[SL_GRPC_FRAME_HEAD];
+    size_t left;      /* bytes of the payload that are to come */
+    bool after_reset; /* the frame before was RST_STREAM */
+};
+
 struct sl_grpc_conn {
     struct sl_server_conn base; /* first */
     struct sl_grpc_worker *worker;
     nghttp2_session *h2;
     TAILQ_HEAD(, sl_grpc_stream) streams;
     unsigned stream_count;
-    unsigned coming;  /* of them: not whole yet */
-    bool waits;       /* for some of them, when the deadline was set */
-    bool begun;       /* the client speaks HTTP/2 */
-    bool going;       /* the client was asked to go */
-    bool said_last;   /* GOAWAY with the last stream was sent */
-    bool pinged;      /* and has to answer */
-    bool pumping;     /* inside sl_grpc_pump() */
-    sl_ns ends_at;    /* mono: when the client is asked to go; 0: never */
-    sl_ns last_at;    /* mono: when the last stream is named; 0: not yet */
-    int64_t patience; /* budget for frames that do no work */
-    sl_ns patience_at;
+    unsigned coming; /* of them: not whole yet */
+    bool waits;      /* for some of them, when the deadline was set */
+    bool begun;      /* the client speaks HTTP/2 */
+    bool going;      /* the client was asked to go */
+    bool said_last;  /* GOAWAY with the last stream was sent */
+    bool pinged;     /* and has to answer */
+    bool pumping;    /* inside sl_grpc_pump() */
+    sl_ns ends_at;   /* mono: when the client is asked to go; 0: never */
+    sl_ns last_at;   /* mono: when the last stream is named; 0: not yet */
+    struct sl_grpc_budget patience; /* for frames that do no work */
+    struct sl_grpc_budget updates;  /* for WINDOW_UPDATE and unknown frames */
+    struct sl_grpc_frames frames;
+    int32_t last_id; /* the highest stream that has begun */
+    int32_t
+        resets[SL_GRPC_RESETS]; /* the latest streams that this side reset */
+    unsigned reset_count;
+    int32_t resets_before; /* no such stream above it is missing in `resets` */
 };
 
 /* Send what nghttp2 has, until the connection is full. */
