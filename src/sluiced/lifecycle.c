@@ -175,6 +175,12 @@ static void announce(const struct sl_daemon *daemon)
            daemon->path ? daemon->path : "demo", "store", store, "tls",
            tls ? "on" : NULL, "threads", threads, "version", SLUICE_VERSION,
            NULL);
+    if (geteuid() == 0)
+        sl_log(SL_LOG_WARN, "running as root", "why",
+               "an error in the daemon would have all rights; it needs none of "
+               "them",
+               "instead",
+               "run it as a user of its own, as the systemd unit does", NULL);
     if (!daemon->path)
         sl_demo_print(stdout, where(daemon, SL_PROTOCOL_HTTP),
                       where(daemon, SL_PROTOCOL_RESP),

@@ -106,6 +106,8 @@ policy q.yaml 3/3000d
 start -c q.yaml
 first=$pid
 check 'a state beside the policy' test -s sluice.state
+check 'root is told so, once' test "$(grep -c '"event":"running as root"' \
+    "$log")" = "$((EUID == 0))"
 run "$sluiced" --listen-http "$http" --listen-admin 127.0.0.1:0
 check 'a port that is held' is 1
 check 'is named' has "$err" "$http"
