@@ -576,7 +576,8 @@ static bool open_leases(struct sl_remote_client *client)
 static bool find_leases(struct sl_remote_client *client,
                         const struct sl_take *take, struct sl_lease_keys *ret)
 {
-    bool in_steps = take->apart && atomic_load(&client->store->store.in_steps);
+    bool in_steps =
+        take->count > 1 && atomic_load(&client->store->store.in_steps);
 
     if (in_steps || client->options->no_leases || client->draining ||
         !sl_lease_cache_apply(take) || !open_leases(client))

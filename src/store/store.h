@@ -38,8 +38,8 @@ struct sl_take {
     sl_ns deadline;       /* monotonic; 0: none */
     struct sl_loop *loop; /* of the calling thread; NULL: none, and a remote
                            * store fails */
-    bool apart;           /* TAKE: a store without transactions may take the
-                           * set in steps, visible to others, and undo them */
+    bool apart;           /* TAKE: a cluster may take the set in steps, visible
+                           * to others, and undo them */
     bool undo;            /* REFUND: of a TAKE that no usage report knows */
     uint64_t order;       /* CHARGE and REFUND by a report: its order among the
                            * answers of the usage database; 0: unknown */
@@ -190,8 +190,8 @@ struct sl_store {
     bool wants_names;        /* a remote store: parts need a name */
     bool in_slots;           /* a cluster: all names of a set have the same
                               * text in braces, which determines the slot */
-    _Atomic bool in_steps;   /* no transactions: a set fails unless it may be
-                              * taken in steps */
+    _Atomic bool in_steps;   /* no transactions: a set is taken in journaled
+                              * steps; other ops have one part each */
     struct sl_store *remote; /* of a combined store: it has the secret and
                               * `in_steps`; NULL: this store itself */
     bool quotas_here;        /* leased quotas are not in `remote` */

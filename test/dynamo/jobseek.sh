@@ -144,6 +144,22 @@ check 'and is counted' test \
     "$(metric 'sluice_fail_mode_decisions_total{mode="allow"}')" -ge 7
 stop
 
+# ---- an endpoint without transactions ----
+
+dynamo_port=0
+dynamo_start --plain
+serve "$store" none
+clock 2024-01-01T00:30:00Z
+check 'without transactions: five sessions of a visitor' test \
+    "$(session 6)" = '5 429'
+check 'with the numbers of the original' has "$(cat "$folder/body")" \
+    '"limit":5,"remaining":0'
+check 'ten of a user' test "$(session 11 -H 'x-user: 124')" = '10 429'
+check 'not one of them without the store' test \
+    "$(metric 'sluice_fail_mode_decisions_total{mode="allow"}')" = 0
+check 'and the log says how' until_ grep -qF 'TransactWriteItems' "$log"
+stop
+
 # ---- on a Redis, by one line ----
 
 redis_start

@@ -3,9 +3,9 @@
  * A fixed window is counted by one conditional UpdateItem. All other kinds are
  * read, judged here by core, and written if no other program has written in
  * between. Several rows are written by one TransactWriteItems. Some endpoints
- * do not have it (then store->in_steps): a set of several rows fails there, or
- * is a journaled write if take->apart allows it. Any daemon completes or undoes
- * the journals of a daemon that died.
+ * do not have it (then store->in_steps): a set of several rows is a journaled
+ * write there. Any daemon completes or undoes the journals of a daemon that
+ * died.
  *
  * No write is sent twice unless a reply proves that the first one did nothing.
  * Deadlines, refunds, denials and leases: store/remote.h.

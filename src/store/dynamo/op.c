@@ -531,8 +531,8 @@ static unsigned one_to_write(const struct sl_dynamo_op *op, bool heals)
     return SL_PARTS;
 }
 
-/* Without transactions: one row alone, or a journaled write if the take allows
- * it; otherwise the take fails. */
+/* Without transactions: one row alone, or a journaled write of a take. Anything
+ * else of several rows fails; the engine sends it row by row. */
 static void write_apart(struct sl_dynamo_op *op)
 {
     bool takes = op->set.op == SL_TAKE_OP_TAKE;
@@ -688,6 +688,13 @@ read_reply(struct sl_dynamo_op *op, bool *ret_has_rows, char why[SL_REPLY_WHY])
                                 set->now, ret_has_rows, why);
 }
 
+/* The endpoint has no transactions. It is said once. */
+static void learn_steps(struct sl_dynamo_client *client)
+{
+    if (!atomic_exchange(&client->base.store->store.in_steps, true))
+        sl_dynamo_client_error(client, SL_NO_TRANSACTION, "");
+}
+
 static void on_reply(struct sl_dynamo_call *call)
 {
     struct sl_dynamo_op *op = call->ctx;
@@ -708,7 +715,7 @@ static void on_reply(struct sl_dynamo_call *call)
         rest(op, op->paused++);
     } else {
         if (status == SL_NO_TRANSACTION) {
-            atomic_store(&client->base.store->store.in_steps, true);
+            learn_steps(client);
             if (op->base.take && op->phase == SL_DYNAMO_OP_WRITES) {
                 write_apart(op);
                 return;
@@ -805,7 +812,7 @@ int sl_dynamo_op_encode_take(struct sl_remote_op *base, struct sl_take *take,
                           memory_order_relaxed);
     if (err)
         return err;
-    op->may_split = take->apart && take->op == SL_TAKE_OP_TAKE;
+    op->may_split = take->op == SL_TAKE_OP_TAKE;
     if (keys)
         sl_remote_op_request_leases(base, take, keys, set->now);
     for (unsigned i = 0; i < base->leases.count; i++) {

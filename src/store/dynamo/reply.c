@@ -47,8 +47,8 @@ const char *sl_dynamo_status_sentence(enum sl_dynamo_status status)
         [SL_NO_TABLE] = "the table does not exist; create it with the string "
                         "keys userId (partition) and dataType (sort)",
         [SL_NO_TRANSACTION] =
-            "the endpoint does not support TransactWriteItems; routes with "
-            "several limits must say atomic: false",
+            "the endpoint does not support TransactWriteItems; several limits "
+            "are taken by journaled writes, a row each",
         [SL_REFUSED] = "the endpoint rejected the request; is it DynamoDB?",
         [SL_UNSENT] = "cannot connect to the endpoint",
         [SL_UNSURE] = "the endpoint failed",
