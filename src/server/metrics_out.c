@@ -656,6 +656,12 @@ static void store_clock(struct output *out, const struct metric *m)
         put_plain_seconds(out, m, (uint64_t)ahead);
 }
 
+static void store_round_trip(struct output *out, const struct metric *m)
+{
+    if (out->now->shared.on && out->now->shared.round_trip > 0)
+        put_plain_seconds(out, m, (uint64_t)out->now->shared.round_trip);
+}
+
 /* ---- the process ----
  *
  * A value that the kernel does not give (no /proc, no free descriptor) is left

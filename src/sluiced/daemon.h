@@ -96,9 +96,10 @@ struct sl_quota_node {
 /* ---- node count: how many daemons share a store, and a limit.
  *
  * The store has a counter for itself, and one for each limit that the local
- * table may decide. Each daemon takes one unit in every window of SL_NODE_COUNT,
- * which is a fixed window in the store, and reads the count shortly before its
- * end. So there is one clock, the store's, and a dead daemon needs no clean-up.
+ * table may decide. Each daemon takes one unit in every window of
+ * SL_NODE_COUNT, which is a fixed window in the store, and reads the count
+ * shortly before its end. So there is one clock, the store's, and a dead daemon
+ * needs no clean-up.
  *
  *     |<------ window ------>|
  *     take              read  take             read
@@ -176,6 +177,7 @@ struct sl_daemon_store {
 
     /* Main thread only. */
     bool is_gone;     /* as logged */
+    bool is_slow;     /* as logged */
     sl_ns gone_since; /* monotonic; 0: it answers */
 };
 

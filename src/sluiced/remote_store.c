@@ -53,6 +53,41 @@ static bool answers(const struct sl_remote_stats *stats)
            !stats->open;
 }
 
+/* A suggestion: time for several round trips, at least that for hosted stores.
+ */
+static sl_ns enough_for(sl_ns round_trip)
+{
+    sl_ns some = (5 * round_trip + 10 * SL_MS - 1) / (10 * SL_MS) * 10 * SL_MS;
+
+    return some > 250 * SL_MS ? some : 250 * SL_MS;
+}
+
+/* Warns when a round trip takes more than a third of the deadline, and again
+ * after it was less than a quarter. */
+static void warn_slow(struct sl_daemon *daemon, sl_ns round_trip)
+{
+    struct sl_daemon_store *remote = &daemon->remote;
+    sl_ns deadline = daemon->settings.deadline;
+    char took[32], most[32], why[160];
+
+    if (remote->is_slow) {
+        remote->is_slow = round_trip > deadline / 4;
+        return;
+    }
+    if (round_trip <= deadline / 3)
+        return;
+    remote->is_slow = true;
+    sl_format_duration(enough_for(round_trip), took);
+    snprintf(why, sizeof(why),
+             "a take that is not answered in time fails, and on_store_failure "
+             "decides; set server.deadline to %s or more",
+             took);
+    sl_format_duration((round_trip + SL_MS - 1) / SL_MS * SL_MS, took);
+    sl_format_duration(deadline, most);
+    sl_log(SL_LOG_WARN, "store slow", "round_trip", took, "deadline", most,
+           "why", why, NULL);
+}
+
 void sl_daemon_store_poll(struct sl_daemon *daemon)
 {
     struct sl_daemon_store *remote = &daemon->remote;
@@ -64,6 +99,7 @@ void sl_daemon_store_poll(struct sl_daemon *daemon)
     if (!remote->store)
         return;
     sl_remote_store_stats(remote->store, &stats);
+    warn_slow(daemon, stats.round_trip);
     if (answers(&stats)) {
         if (remote->is_gone) {
             sl_format_duration((mono - remote->gone_since) / SL_MS * SL_MS,
@@ -120,6 +156,7 @@ void sl_daemon_store_count(struct sl_daemon *daemon,
     sl_engine_debts(daemon->engine, &d);
     ret->answers = answers(&s);
     ret->ahead = s.ahead;
+    ret->round_trip = s.round_trip;
     ret->numbers[SL_STORE_NUM_ANSWERED] = s.taken;
     ret->numbers[SL_STORE_NUM_REMEMBERED] = s.remembered;
     ret->numbers[SL_STORE_NUM_LEASED] = s.leased;

@@ -199,6 +199,8 @@ sl_ns sl_breaker_probe_in(const struct sl_breaker *breaker, sl_ns now)
 /* How often a client without traffic looks whether a probe is due. */
 #define PROBE_PERIOD (100 * SL_MS)
 
+#define MEASURE_PERIOD (5 * SL_S) /* of round trips */
+
 /* ---- status log ---- */
 
 #define WRITE_AGAIN (10 * SL_S) /* the same error */
@@ -386,6 +388,7 @@ static void start_deadline(struct sl_remote_op *op, sl_ns deadline)
     sl_ns now = mono(client);
     struct sl_remote_op *before = TAILQ_LAST(&client->waiting, sl_remote_ops);
 
+    op->began = now;
     op->deadline = now + (span > 0 ? span : DEADLINE);
     if (deadline > 0 && deadline < op->deadline)
         op->deadline = deadline;
@@ -434,11 +437,35 @@ static void cache_denial(struct sl_remote_op *op)
                         sl_remote_client_time(client, op->take));
 }
 
+/* An answer has come, in time or late. The shortest time of a period is that of
+ * the network and the store: others have waited for something. */
+static void measure(const struct sl_remote_op *op)
+{
+    struct sl_remote_client *client = op->client;
+    sl_ns now = mono(client);
+    sl_ns span = now > op->began ? now - op->began : 1;
+    sl_ns known =
+        atomic_load_explicit(&client->counts.round_trip, memory_order_relaxed);
+
+    if (client->shortest == 0 || span < client->shortest)
+        client->shortest = span;
+    if (known > 0 && client->shortest >= known &&
+        now - client->measured < MEASURE_PERIOD)
+        return;
+    atomic_store_explicit(&client->counts.round_trip, client->shortest,
+                          memory_order_relaxed);
+    if (known == 0 || now - client->measured >= MEASURE_PERIOD) {
+        client->measured = now;
+        client->shortest = 0;
+    }
+}
+
 void sl_remote_op_succeed(struct sl_remote_op *op, bool cacheable)
 {
     sl_remote_op_forget(op);
     if (op->take || op->hold || op->repeat) {
         record(op, true);
+        measure(op);
         SL_REMOTE_COUNT(op->client, taken);
         if (cacheable)
             cache_denial(op);
@@ -454,6 +481,7 @@ bool sl_remote_op_late(struct sl_remote_op *op, bool taken)
 {
     struct sl_remote_client *client = op->client;
 
+    measure(op);
     if (op->kind != SL_TAKE_OP_TAKE && changes(op))
         SL_REMOTE_COUNT(client, uncertain);
     if (op->kind != SL_TAKE_OP_TAKE || !taken || op->keep_taken ||
@@ -993,6 +1021,8 @@ static void add_stats(const struct sl_remote_client *client,
     ret->up += atomic_load(&c->up);
     ret->ready += atomic_load(&c->ready);
     ret->open |= atomic_load(&c->open);
+    if (atomic_load(&c->round_trip) > ret->round_trip)
+        ret->round_trip = atomic_load(&c->round_trip);
     if (atomic_load(&c->taken) > 0) /* otherwise the clock is not known */
         ret->ahead = atomic_load(&c->ahead);
     ret->clients++;
@@ -1122,6 +1152,7 @@ void sl_remote_store_detach(struct sl_store *store, struct sl_loop *loop)
         add_stats(client, closed);
         closed->up = closed->ready = closed->clients = closed->under_way = 0;
         closed->open = false;
+        closed->round_trip = 0;
     }
     pthread_mutex_unlock(&remote->lock);
     if (client)

@@ -179,6 +179,7 @@ struct sl_remote_counts {
     _Atomic bool up, ready, open;
     _Atomic unsigned under_way;
     _Atomic sl_ns ahead;
+    _Atomic sl_ns round_trip;
 };
 
 #define SL_REMOTE_COUNT(client, name)                                          \
@@ -195,6 +196,8 @@ struct sl_remote_stats {
     unsigned up, ready, clients;
     bool open;   /* the breaker of any client */
     sl_ns ahead; /* of the server's clock, against ours; SL_NS_NONE: unknown */
+    sl_ns round_trip; /* the shortest of some seconds, of the slowest client; 0:
+                       * unknown */
 };
 
 /* ---- the store ---- */
@@ -285,6 +288,7 @@ struct sl_remote_op {
     bool ends_lease; /* it returns what is left of a lease */
     unsigned place;  /* the back end's: a cluster slot */
     sl_ns sent;      /* monotonic, or take->now: sl_remote_client_time() */
+    sl_ns began;     /* monotonic */
     sl_ns deadline;  /* monotonic */
     struct sl_denial_key denial;
     struct sl_lease_requests leases; /* sent with it; count 0: none */
@@ -309,6 +313,8 @@ struct sl_remote_client {
     bool closing;
     bool draining;                  /* nothing is leased any more */
     struct sl_remote_op *answering; /* its take fails now, and it goes on */
+    sl_ns shortest;                 /* round trip since `measured`; 0: none */
+    sl_ns measured; /* monotonic: when counts.round_trip was set */
     struct sl_store_log log;
     struct sl_remote_counts counts;
 };

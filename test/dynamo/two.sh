@@ -218,6 +218,25 @@ check 'and said' until_ grep -qF '"event":"store error"' "$log"
 stop
 dynamo_kill
 
+# ---- a store that is slower than its deadline ----
+
+dynamo_port=0
+dynamo_start
+deadline=100ms share -c p.yaml --threads 1
+shim '{"hold":300}'
+is_slow() {
+    ask_for sue /window
+    awk "BEGIN { exit !($(metric sluice_store_round_trip_seconds) >= 0.3) }"
+}
+check 'the round trip is measured, also of answers that are late' until_ is_slow
+named() {
+    grep -qE '"event":"store slow","round_trip":"[^"]+","deadline":"100ms"' "$log"
+}
+check 'the log has it, with the deadline' until_ named
+check 'and what to write' grep -qF 'set server.deadline to ' "$log"
+stop
+dynamo_kill
+
 # ---- without transactions ----
 
 dynamo_port=0
