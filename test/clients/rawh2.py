@@ -227,6 +227,9 @@ def test_heads(tap, daemon):
     client.ask(content_type="text/plain")
     tap.same("no gRPC is told so by HTTP",
              client.fields[max(client.fields)][":status"], "415")
+    tap.same("and what is needed", client.data[max(client.fields)],
+             b"this is the grpc listener, which needs POST and content-type: "
+             b"application/grpc\n")
     client.ask(method="GET")
     tap.same("nor is GET", client.fields[max(client.fields)][":status"], "415")
     client.ask(content_type="application/grpcx")
@@ -281,6 +284,9 @@ def test_other_protocols(tap, daemon):
         plain = Plain(daemon.grpc)
         plain.send(data)
         tap.check(f"{name} is closed", plain.rest() is not None)
+    plain = Plain(daemon.grpc)
+    plain.send(b"INVALID CONNECTION PREFACE\r\n\r\n")
+    tap.same("what is neither HTTP/1 nor HTTP/2", goaway_of(plain.rest()), 1)
 
 
 def flood(daemon, make, most=60000, before=b""):
@@ -341,25 +347,30 @@ def settled(plain):
     for sent in (1, 2):
         plain.send(frame(PING, 0, 0, 8 * b"x"))
         while sum(f[0] == PING for f in frames_of(got)) < sent:
-            more = plain.socket.recv(65536)
+            try:
+                more = plain.socket.recv(65536)
+            except ConnectionResetError:
+                return got
             if not more:
                 return got
             got += more
     return got
 
 
-def resets(got):
-    return [int.from_bytes(f[3], "big") for f in frames_of(got) if f[0] == RST]
+def ends(got):
+    """The codes of resets of streams, and that of a GOAWAY."""
+    return ([int.from_bytes(f[3], "big") for f in frames_of(got)
+             if f[0] == RST], goaway_of(got))
 
 
 def test_closed_streams(tap, daemon):
     rows = (
-        ("data", frame(DATA, 1, 1, b"x"), [5]),
-        ("empty data", frame(DATA, 0, 1), [5]),
-        ("a head", frame(HEADERS, 5, 1, HEAD), [5]),
-        ("a window", frame(WINDOW, 0, 1, b"\0\0\0\1"), []),
-        ("a priority", frame(2, 0, 1, 5 * b"\0"), []),
-        ("a reset", frame(RST, 0, 1, 4 * b"\0"), []),
+        ("data", frame(DATA, 1, 1, b"x"), ([5], None)),
+        ("empty data", frame(DATA, 0, 1), ([5], None)),
+        ("a head", frame(HEADERS, 5, 1, HEAD), ([], 5)),
+        ("a window", frame(WINDOW, 0, 1, b"\0\0\0\1"), ([], None)),
+        ("a priority", frame(2, 0, 1, 5 * b"\0"), ([], None)),
+        ("a reset", frame(RST, 0, 1, 4 * b"\0"), ([], None)),
     )
     for name, more, codes in rows:
         plain = Plain(daemon.grpc)
@@ -367,22 +378,36 @@ def test_closed_streams(tap, daemon):
         settled(plain)
         plain.send(more)
         tap.same(f"{name} on a stream that is answered",
-                 resets(settled(plain)), codes)
+                 ends(settled(plain)), codes)
         plain.close()
-    head = HEAD.replace(b"\x05:path\x01/", b"\x05:path" +
-                        bytes([len(SHOULD)]) + SHOULD.encode())
-    for name, more in (("data", frame(DATA, 1, 1, b"x")),
-                       ("a head", frame(HEADERS, 5, 1, head))):
-        for apart in (False, True):
-            plain = Plain(daemon.grpc)
-            data = [PREFACE + frame(SETTINGS, 0, 0) +
-                    frame(HEADERS, 4, 1, head),
-                    frame(RST, 0, 1, struct.pack(">I", 8)), more]
-            for part in data if apart else [b"".join(data)]:
-                plain.send(part)
-            tap.same(f"{name} after a reset, {'apart' if apart else 'at once'}",
-                     resets(settled(plain)), [5])
-            plain.close()
+    for name, head in (("gRPC", HEAD.replace(
+            b"\x05:path\x01/",
+            b"\x05:path" + bytes([len(SHOULD)]) + SHOULD.encode())),
+                       ("no gRPC", HEAD.replace(b"/grpc", b"/xxxx"))):
+        for what, more, codes in (
+                ("data", frame(DATA, 1, 1, b"x"), ([5], None)),
+                ("a head", frame(HEADERS, 5, 1, head), ([], 5))):
+            for apart in (False, True):
+                plain = Plain(daemon.grpc)
+                data = [PREFACE + frame(SETTINGS, 0, 0) +
+                        frame(HEADERS, 4, 1, head),
+                        frame(RST, 0, 1, struct.pack(">I", 8)), more]
+                for part in data if apart else [b"".join(data)]:
+                    plain.send(part)
+                tap.same(f"{name}: {what} after a reset, "
+                         f"{'apart' if apart else 'at once'}",
+                         ends(settled(plain)), codes)
+                plain.close()
+    for apart in (False, True):
+        plain = Plain(daemon.grpc)
+        data = [PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS, 5, 5, HEAD),
+                frame(HEADERS, 5, 3, HEAD)]
+        for part in data if apart else [b"".join(data)]:
+            plain.send(part)
+        tap.same("a stream that was left out, "
+                 f"{'apart' if apart else 'at once'}",
+                 ends(settled(plain)), ([], 1))
+        plain.close()
     client = Client(daemon.grpc)
     stream = client.begin(path="/x.Y/z")
     client.wait(stream)

@@ -1,7 +1,8 @@
 /* conn.c -- HTTP/2 connections of the gRPC server.
  *
- * HTTP/2 needs prior knowledge, with or without TLS. Any other first bytes get
- * a text that HTTP/1 clients can show, and the connection is closed.
+ * HTTP/2 needs prior knowledge, with or without TLS. HTTP/1 clients get a text
+ * that they can show. Any other first bytes get a GOAWAY (PROTOCOL_ERROR). Then
+ * the connection is closed.
  *
  * Timeouts. A connection has to begin in time. A request that does not arrive
  * whole in time is reset. An idle connection is closed; one with open streams
@@ -225,9 +226,10 @@ static void charge(struct sl_grpc_conn *c)
  * nghttp2 ignores unknown frames, and DATA and HEADERS of closed streams,
  * without a callback. So the heads of frames are read here, too.
  *
- * A frame on a closed stream gets RST_STREAM (STREAM_CLOSED), as RFC 9113, 5.1
- * says. If this side has reset the stream, the client may not know it yet, and
- * the frame is ignored.
+ * On a closed stream DATA gets RST_STREAM (STREAM_CLOSED), and HEADERS ends the
+ * connection with it, as RFC 9113, 5.1 says; or with PROTOCOL_ERROR, if the
+ * client left the stream out (5.1.1). If this side has reset the stream, the
+ * client may not know it yet, and the frame is ignored.
  */
 
 struct frame {
@@ -287,25 +289,19 @@ static bool was_reset(const struct sl_grpc_conn *c, int32_t id)
 static void on_closed_stream(struct sl_grpc_conn *c, const struct frame *frame)
 {
     bool expected = was_reset(c, frame->stream);
+    bool left_out = frame->stream >= c->skipped && frame->stream < c->last_id;
+    int err = 0;
 
     if (!expected || frame->len == 0)
         charge(c);
-    if (!expected &&
-        nghttp2_submit_rst_stream(c->h2, NGHTTP2_FLAG_NONE, frame->stream,
-                                  NGHTTP2_STREAM_CLOSED))
+    if (!expected && frame->type == NGHTTP2_DATA)
+        err = nghttp2_submit_rst_stream(c->h2, NGHTTP2_FLAG_NONE, frame->stream,
+                                        NGHTTP2_STREAM_CLOSED);
+    else if (!expected)
+        err = nghttp2_session_terminate_session(
+            c->h2, left_out ? NGHTTP2_PROTOCOL_ERROR : NGHTTP2_STREAM_CLOSED);
+    if (err)
         sl_conn_abort(c->base.conn);
-}
-
-/* A frame begins. nghttp2 has seen all before it that matters here. */
-static void on_head(struct sl_grpc_conn *c, const struct frame *frame)
-{
-    if (frame->type == NGHTTP2_WINDOW_UPDATE ||
-        frame->type > NGHTTP2_CONTINUATION)
-        spend(c, &c->updates, UPDATES_MOST, UPDATES_RATE);
-    if ((frame->type == NGHTTP2_DATA || frame->type == NGHTTP2_HEADERS) &&
-        frame->stream % 2 == 1 && frame->stream <= c->last_id &&
-        !nghttp2_session_find_stream(c->h2, frame->stream))
-        on_closed_stream(c, frame);
 }
 
 /* Gives nghttp2 the input from *from to `to`. Returns 0 or its error. */
@@ -322,8 +318,39 @@ static ssize_t feed(struct sl_grpc_conn *c, size_t *from, size_t to)
     return 0;
 }
 
-/* Gives nghttp2 the input. What follows a reset is judged after it: the stream
- * is closed. Any other frame closes no stream before the answer is sent. */
+/* DATA or HEADERS of a stream that has begun, and is not open? */
+static bool is_closed(const struct sl_grpc_conn *c, const struct frame *frame,
+                      int32_t last)
+{
+    return (frame->type == NGHTTP2_DATA || frame->type == NGHTTP2_HEADERS) &&
+           frame->stream % 2 == 1 && frame->stream <= last &&
+           !nghttp2_session_find_stream(c->h2, frame->stream);
+}
+
+/* A frame begins at `at`. nghttp2 gets what stands before it, if that may open
+ * or close its stream. Other frames close none before an answer is sent. */
+static ssize_t on_head(struct sl_grpc_conn *c, const struct frame *frame,
+                       size_t *fed, size_t at)
+{
+    bool matters = c->frames.after_reset || is_closed(c, frame, c->last_head);
+    ssize_t err = 0;
+
+    if (matters && at > *fed)
+        err = feed(c, fed, at);
+    c->frames.after_reset = frame->type == NGHTTP2_RST_STREAM;
+    if (frame->type == NGHTTP2_HEADERS && frame->stream > c->last_head)
+        c->last_head = frame->stream;
+    if (err)
+        return err;
+    if (frame->type == NGHTTP2_WINDOW_UPDATE ||
+        frame->type > NGHTTP2_CONTINUATION)
+        spend(c, &c->updates, UPDATES_MOST, UPDATES_RATE);
+    if (is_closed(c, frame, c->last_id))
+        on_closed_stream(c, frame);
+    return 0;
+}
+
+/* Gives nghttp2 the input. Returns its length, or the error of nghttp2. */
 static ssize_t receive(struct sl_grpc_conn *c)
 {
     const struct sl_buf *in = &c->base.conn->in;
@@ -331,13 +358,9 @@ static ssize_t receive(struct sl_grpc_conn *c)
     struct frame frame;
     ssize_t err = 0;
 
-    while (!err && next_frame(&c->frames, in, &at, &frame)) {
-        if (c->frames.after_reset && at > SL_GRPC_FRAME_HEAD)
-            err = feed(c, &fed, at - SL_GRPC_FRAME_HEAD);
-        c->frames.after_reset = frame.type == NGHTTP2_RST_STREAM;
-        if (!err)
-            on_head(c, &frame);
-    }
+    while (!err && next_frame(&c->frames, in, &at, &frame))
+        err = on_head(c, &frame, &fed,
+                      at > SL_GRPC_FRAME_HEAD ? at - SL_GRPC_FRAME_HEAD : 0);
     if (!err)
         err = feed(c, &fed, in->len);
     return err ? err : (ssize_t)fed;
@@ -349,16 +372,21 @@ static ssize_t receive(struct sl_grpc_conn *c)
 static void refuse_input(struct sl_grpc_conn *c, ssize_t why)
 {
     struct sl_conn *conn = c->base.conn;
+    bool speaks_http1 =
+        memmem(conn->in.bytes, conn->in.len, " HTTP/1.", 8) != NULL;
 
     sl_buf_clear(&conn->in);
     sl_server_count_refusal(c->base.worker,
                             why == NGHTTP2_ERR_FLOODED ? "flood" : "malformed");
-    if (why == NGHTTP2_ERR_BAD_CLIENT_MAGIC) {
+    if (why == NGHTTP2_ERR_BAD_CLIENT_MAGIC && speaks_http1) {
         if (sl_buf_add(&conn->out, SL_STR(WRONG_PROTOCOL)))
             sl_conn_abort(conn);
     } else {
         if (why == NGHTTP2_ERR_NOMEM ||
-            nghttp2_session_terminate_session(c->h2, NGHTTP2_ENHANCE_YOUR_CALM))
+            nghttp2_session_terminate_session(
+                c->h2, why == NGHTTP2_ERR_BAD_CLIENT_MAGIC
+                           ? NGHTTP2_PROTOCOL_ERROR
+                           : NGHTTP2_ENHANCE_YOUR_CALM))
             sl_conn_abort(conn);
         sl_grpc_pump(c);
     }
@@ -412,6 +440,7 @@ static int on_begin_headers(nghttp2_session *h2, const nghttp2_frame *frame,
 
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
+    c->skipped = c->last_id + (c->last_id > 0 ? 2 : 1);
     c->last_id = frame->hd.stream_id;
     stream = sl_grpc_stream_new(c, frame->hd.stream_id);
     if (!stream)
@@ -536,8 +565,8 @@ static int on_invalid(nghttp2_session *h2, const nghttp2_frame *frame, int err,
                       void *ctx)
 {
     (void)h2;
-    (void)frame;
-    (void)err;
+    if (frame->hd.type == NGHTTP2_HEADERS && err == NGHTTP2_ERR_REFUSED_STREAM)
+        note_reset(ctx, frame->hd.stream_id);
     charge(ctx);
     return 0;
 }

@@ -51,7 +51,8 @@ struct sl_grpc_stream {
     /* The request. */
     size_t head_bytes;
     bool is_post, is_grpc, bad_timeout, shows_token;
-    bool whole; /* its end has come */
+    bool not_grpc; /* it is refused at its end */
+    bool whole;    /* its end has come */
     struct sl_buf in;
 
     /* The answer. */
@@ -105,7 +106,9 @@ struct sl_grpc_conn {
     struct sl_grpc_budget patience; /* for frames that do no work */
     struct sl_grpc_budget updates;  /* for WINDOW_UPDATE and unknown frames */
     struct sl_grpc_frames frames;
-    int32_t last_id; /* the highest stream that has begun */
+    int32_t last_head; /* the highest stream of a HEADERS frame */
+    int32_t last_id;   /* the highest stream that has begun */
+    int32_t skipped;   /* the lowest one that the client left out before it */
     int32_t
         resets[SL_GRPC_RESETS]; /* the latest streams that this side reset */
     unsigned reset_count;

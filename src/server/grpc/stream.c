@@ -182,23 +182,6 @@ static void finish_unary(struct sl_grpc_stream *stream)
         hand_on(stream);
 }
 
-void sl_grpc_stream_end(struct sl_grpc_stream *stream)
-{
-    if (stream->whole)
-        return;
-    stream->whole = true;
-    stream->client->coming--;
-    if (stream->ended)
-        return;
-    if (!stream->method->streams)
-        finish_unary(stream);
-    else if (stream->in.len > 0)
-        sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
-                       "the message is shorter than its length prefix");
-    else
-        sl_grpc_end(stream);
-}
-
 /* ---- answers.
  *
  * Messages wait in `out` until nghttp2 reads them. The status follows the last
@@ -350,20 +333,65 @@ void sl_grpc_refuse(struct sl_grpc_stream *stream, enum sl_grpc_status status,
     sl_grpc_flow(stream);
 }
 
-/* Refuses a request that is not gRPC, by a status of HTTP. */
-static void refuse_http(struct sl_grpc_stream *stream)
+/* A request that is not gRPC gets a status of HTTP and a text, when it is
+ * complete: its frames are checked until then. */
+
+#define NOT_GRPC                                                               \
+    "this is the grpc listener, which needs POST and content-type: "           \
+    "application/grpc\n"
+
+static ssize_t on_read_text(nghttp2_session *h2, int32_t id, uint8_t *to,
+                            size_t most, uint32_t *flags,
+                            nghttp2_data_source *from, void *ctx)
+{
+    struct sl_grpc_stream *stream = from->ptr;
+    size_t len = sizeof(NOT_GRPC) - 1 - stream->sent;
+
+    (void)h2;
+    (void)id;
+    (void)ctx;
+    if (len > most)
+        len = most;
+    memcpy(to, NOT_GRPC + stream->sent, len);
+    stream->sent += len;
+    if (stream->sent == sizeof(NOT_GRPC) - 1)
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+    return (ssize_t)len;
+}
+
+static void answer_http(struct sl_grpc_stream *stream)
 {
     static const nghttp2_nv fields[] = {
         FIELD(":status", "415"),
         FIELD("content-type", "text/plain"),
     };
     struct sl_grpc_conn *client = stream->client;
+    nghttp2_data_provider from = {.source.ptr = stream,
+                                  .read_callback = on_read_text};
 
-    sl_server_count_refusal(client->base.worker, "malformed");
-    stream->answered = stream->ended = true;
+    stream->answered = true;
     if (nghttp2_submit_response(client->h2, stream->id, fields, SL_LEN(fields),
-                                NULL))
+                                &from))
         sl_conn_abort(client->base.conn);
+}
+
+void sl_grpc_stream_end(struct sl_grpc_stream *stream)
+{
+    if (stream->whole)
+        return;
+    stream->whole = true;
+    stream->client->coming--;
+    if (stream->not_grpc)
+        answer_http(stream);
+    if (stream->ended)
+        return;
+    if (!stream->method->streams)
+        finish_unary(stream);
+    else if (stream->in.len > 0)
+        sl_grpc_refuse(stream, SL_GRPC_INVALID_ARGUMENT,
+                       "the message is shorter than its length prefix");
+    else
+        sl_grpc_end(stream);
 }
 
 /* ---- the fields of a request ---- */
@@ -463,7 +491,8 @@ void sl_grpc_stream_head(struct sl_grpc_stream *stream)
     const struct sl_server_conn *base = &stream->client->base;
 
     if (!stream->is_post || !stream->is_grpc) {
-        refuse_http(stream);
+        sl_server_count_refusal(base->worker, "malformed");
+        stream->not_grpc = stream->ended = true;
     } else if ((!stream->method || stream->method->needs_token) &&
                !sl_server_admits(base->worker, stream->shows_token,
                                  base->conn->tls_client)) {
