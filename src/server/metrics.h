@@ -160,8 +160,8 @@ enum sl_store_number {
 struct sl_metrics_shared {
     bool on; /* false: no remote store, and its metrics are left out */
     bool answers;
-    sl_ns ahead;      /* of its clock; SL_NS_NONE: not known */
-    sl_ns round_trip; /* 0: not known */
+    sl_ns ahead;   /* of its clock; SL_NS_NONE: not known */
+    sl_ns latency; /* 0: not known */
     uint64_t numbers[SL_STORE_NUM_NUMBERS];
 };
 

@@ -656,10 +656,10 @@ static void store_clock(struct output *out, const struct metric *m)
         put_plain_seconds(out, m, (uint64_t)ahead);
 }
 
-static void store_round_trip(struct output *out, const struct metric *m)
+static void store_latency(struct output *out, const struct metric *m)
 {
-    if (out->now->shared.on && out->now->shared.round_trip > 0)
-        put_plain_seconds(out, m, (uint64_t)out->now->shared.round_trip);
+    if (out->now->shared.on && out->now->shared.latency > 0)
+        put_plain_seconds(out, m, (uint64_t)out->now->shared.latency);
 }
 
 /* ---- the process ----

@@ -55,37 +55,37 @@ static bool answers(const struct sl_remote_stats *stats)
 
 /* A suggestion: time for several round trips, at least that for hosted stores.
  */
-static sl_ns enough_for(sl_ns round_trip)
+static sl_ns enough_for(sl_ns latency)
 {
-    sl_ns some = (5 * round_trip + 10 * SL_MS - 1) / (10 * SL_MS) * 10 * SL_MS;
+    sl_ns some = (5 * latency + 10 * SL_MS - 1) / (10 * SL_MS) * 10 * SL_MS;
 
     return some > 250 * SL_MS ? some : 250 * SL_MS;
 }
 
 /* Warns when a round trip takes more than a third of the deadline, and again
  * after it was less than a quarter. */
-static void warn_slow(struct sl_daemon *daemon, sl_ns round_trip)
+static void warn_slow(struct sl_daemon *daemon, sl_ns latency)
 {
     struct sl_daemon_store *remote = &daemon->remote;
     sl_ns deadline = daemon->settings.deadline;
     char took[32], most[32], why[160];
 
     if (remote->is_slow) {
-        remote->is_slow = round_trip > deadline / 4;
+        remote->is_slow = latency > deadline / 4;
         return;
     }
-    if (round_trip <= deadline / 3)
+    if (latency <= deadline / 3)
         return;
     remote->is_slow = true;
-    sl_format_duration(enough_for(round_trip), took);
+    sl_format_duration(enough_for(latency), took);
     snprintf(why, sizeof(why),
              "a take that is not answered in time fails, and on_store_failure "
              "decides; set server.deadline to %s or more",
              took);
-    sl_format_duration((round_trip + SL_MS - 1) / SL_MS * SL_MS, took);
+    sl_format_duration((latency + SL_MS - 1) / SL_MS * SL_MS, took);
     sl_format_duration(deadline, most);
-    sl_log(SL_LOG_WARN, "store slow", "round_trip", took, "deadline", most,
-           "why", why, NULL);
+    sl_log(SL_LOG_WARN, "store slow", "latency", took, "deadline", most, "why",
+           why, NULL);
 }
 
 void sl_daemon_store_poll(struct sl_daemon *daemon)
@@ -99,7 +99,7 @@ void sl_daemon_store_poll(struct sl_daemon *daemon)
     if (!remote->store)
         return;
     sl_remote_store_stats(remote->store, &stats);
-    warn_slow(daemon, stats.round_trip);
+    warn_slow(daemon, stats.latency);
     if (answers(&stats)) {
         if (remote->is_gone) {
             sl_format_duration((mono - remote->gone_since) / SL_MS * SL_MS,
@@ -156,7 +156,7 @@ void sl_daemon_store_count(struct sl_daemon *daemon,
     sl_engine_debts(daemon->engine, &d);
     ret->answers = answers(&s);
     ret->ahead = s.ahead;
-    ret->round_trip = s.round_trip;
+    ret->latency = s.latency;
     ret->numbers[SL_STORE_NUM_ANSWERED] = s.taken;
     ret->numbers[SL_STORE_NUM_REMEMBERED] = s.remembered;
     ret->numbers[SL_STORE_NUM_LEASED] = s.leased;
@@ -326,6 +326,12 @@ static void report(const struct sl_node_count *n,
         n->on_count(n->ctx, sl_str_c(c->limit), count);
 }
 
+static void free_counters(struct sl_node_counters *all)
+{
+    sl_alloc_free(&sl_alloc_libc, all->list, all->count * sizeof(*all->list));
+    *all = (struct sl_node_counters){.list = NULL};
+}
+
 /* Takes the counters of the latest policy into use. Those that stay keep what
  * they have. */
 static void adopt(struct sl_node_count *n)
@@ -342,7 +348,7 @@ static void adopt(struct sl_node_count *n)
     n->next = (struct sl_node_counters){.list = NULL};
     n->at = 0;
     n->reading = false;
-    free(old.list);
+    free_counters(&old);
     for (unsigned i = 0; i < n->all.count; i++)
         report(n, &n->all.list[i]);
 }
@@ -451,27 +457,36 @@ void sl_node_count_done(struct sl_take *take)
         sl_timer_start(n->timer, 0);
 }
 
-static void name_counter(struct sl_node_counters *all, struct sl_str limit)
+/* One for the store, and one for each limit that may be decided locally. */
+static int make_counters(const struct sl_policy *policy,
+                         struct sl_node_counters *ret)
 {
-    struct sl_node_counter *c = &all->list[all->count++];
+    struct sl_node_counter *at;
+    unsigned count = 1;
 
-    snprintf(c->limit, sizeof(c->limit), "%.*s", SL_STR_ARG(limit));
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        count += sl_policy_is_local(policy, &policy->rules[i]);
+    at = sl_alloc_new(&sl_alloc_libc, count * sizeof(*at));
+    if (!at)
+        return SLUICE_ENOMEM;
+    memset(at, 0, count * sizeof(*at));
+    *ret = (struct sl_node_counters){.list = at, .count = count};
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        if (sl_policy_is_local(policy, &policy->rules[i]))
+            snprintf((++at)->limit, sizeof(at->limit), "%.*s",
+                     SL_STR_ARG(policy->rules[i].name));
+    return 0;
 }
 
 int sl_node_count_use(struct sl_node_count *n, const struct sl_policy *policy)
 {
-    struct sl_node_counters next = {.list = NULL};
+    struct sl_node_counters next;
 
     if (!n->timer)
         return 0;
-    next.list = calloc(policy->rule_count + 1, sizeof(*next.list));
-    if (!next.list)
+    if (make_counters(policy, &next))
         return SLUICE_ENOMEM;
-    name_counter(&next, SL_STR(""));
-    for (unsigned i = 0; i < policy->rule_count; i++)
-        if (sl_policy_is_local(policy, &policy->rules[i]))
-            name_counter(&next, policy->rules[i].name);
-    free(n->next.list);
+    free_counters(&n->next);
     n->next = next;
     if (!n->busy)
         sl_timer_start(n->timer, FIRST);
@@ -506,7 +521,6 @@ void sl_node_count_end(struct sl_node_count *n)
     n->ended = true;
     sl_timer_free(n->timer);
     n->timer = NULL;
-    free(n->all.list);
-    free(n->next.list);
-    n->all = n->next = (struct sl_node_counters){.list = NULL};
+    free_counters(&n->all);
+    free_counters(&n->next);
 }

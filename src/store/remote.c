@@ -130,76 +130,12 @@ bool sl_store_identity_see_process(struct sl_store_identity *identity,
     return changed;
 }
 
-/* ---- circuit breaker ---- */
-
-#define IN_ROW 5
-#define MANY   20 /* in a second: the share of fewer says little */
-#define EVERY  (300 * SL_MS)
-
-bool sl_breaker_allows(struct sl_breaker *breaker, sl_ns now, bool *ret_probe)
-{
-    *ret_probe = false;
-    if (!breaker->is_open)
-        return true;
-    if (breaker->probing || now < breaker->probe_at)
-        return false;
-    breaker->probing = *ret_probe = true;
-    return true;
-}
-
-/* Counts within one second, then starts again. */
-static void count(struct sl_breaker *breaker, bool good, sl_ns now)
-{
-    if (now - breaker->began >= SL_S) {
-        breaker->began = now;
-        breaker->good = breaker->bad = 0;
-    }
-    breaker->good += good;
-    breaker->bad += !good;
-    breaker->in_row = good ? 0 : breaker->in_row + 1;
-}
-
-static bool is_too_bad(const struct sl_breaker *breaker)
-{
-    return breaker->in_row >= IN_ROW || (breaker->good + breaker->bad >= MANY &&
-                                         breaker->bad >= breaker->good);
-}
-
-bool sl_breaker_record(struct sl_breaker *breaker, bool good, bool probe,
-                       sl_ns now)
-{
-    bool was_open = breaker->is_open;
-
-    if (was_open && !probe)
-        return false; /* sent before it opened; only the probe counts */
-    count(breaker, good, now);
-    if (was_open && good) {
-        *breaker = (struct sl_breaker){.jitter = breaker->jitter, .began = now};
-    } else if (was_open || (!good && is_too_bad(breaker))) {
-        breaker->is_open = true;
-        breaker->probing = false;
-        breaker->probe_at = now + sl_jitter_span(&breaker->jitter, EVERY);
-    }
-    return was_open != breaker->is_open;
-}
-
-void sl_breaker_cancel(struct sl_breaker *breaker, bool probe)
-{
-    if (probe)
-        breaker->probing = false;
-}
-
-sl_ns sl_breaker_probe_in(const struct sl_breaker *breaker, sl_ns now)
-{
-    if (!breaker->is_open || breaker->probe_at <= now)
-        return 0;
-    return breaker->probe_at - now;
-}
+/* ---- periods ---- */
 
 /* How often a client without traffic looks whether a probe is due. */
 #define PROBE_PERIOD (100 * SL_MS)
 
-#define MEASURE_PERIOD (5 * SL_S) /* of round trips */
+#define MEASURE_PERIOD (5 * SL_S) /* of the latency */
 
 /* ---- status log ---- */
 
@@ -445,14 +381,14 @@ static void measure(const struct sl_remote_op *op)
     sl_ns now = mono(client);
     sl_ns span = now > op->began ? now - op->began : 1;
     sl_ns known =
-        atomic_load_explicit(&client->counts.round_trip, memory_order_relaxed);
+        atomic_load_explicit(&client->counts.latency, memory_order_relaxed);
 
     if (client->shortest == 0 || span < client->shortest)
         client->shortest = span;
     if (known > 0 && client->shortest >= known &&
         now - client->measured < MEASURE_PERIOD)
         return;
-    atomic_store_explicit(&client->counts.round_trip, client->shortest,
+    atomic_store_explicit(&client->counts.latency, client->shortest,
                           memory_order_relaxed);
     if (known == 0 || now - client->measured >= MEASURE_PERIOD) {
         client->measured = now;
@@ -1021,8 +957,8 @@ static void add_stats(const struct sl_remote_client *client,
     ret->up += atomic_load(&c->up);
     ret->ready += atomic_load(&c->ready);
     ret->open |= atomic_load(&c->open);
-    if (atomic_load(&c->round_trip) > ret->round_trip)
-        ret->round_trip = atomic_load(&c->round_trip);
+    if (atomic_load(&c->latency) > ret->latency)
+        ret->latency = atomic_load(&c->latency);
     if (atomic_load(&c->taken) > 0) /* otherwise the clock is not known */
         ret->ahead = atomic_load(&c->ahead);
     ret->clients++;
@@ -1152,7 +1088,7 @@ void sl_remote_store_detach(struct sl_store *store, struct sl_loop *loop)
         add_stats(client, closed);
         closed->up = closed->ready = closed->clients = closed->under_way = 0;
         closed->open = false;
-        closed->round_trip = 0;
+        closed->latency = 0;
     }
     pthread_mutex_unlock(&remote->lock);
     if (client)

@@ -179,7 +179,7 @@ struct sl_remote_counts {
     _Atomic bool up, ready, open;
     _Atomic unsigned under_way;
     _Atomic sl_ns ahead;
-    _Atomic sl_ns round_trip;
+    _Atomic sl_ns latency;
 };
 
 #define SL_REMOTE_COUNT(client, name)                                          \
@@ -196,8 +196,8 @@ struct sl_remote_stats {
     unsigned up, ready, clients;
     bool open;   /* the breaker of any client */
     sl_ns ahead; /* of the server's clock, against ours; SL_NS_NONE: unknown */
-    sl_ns round_trip; /* the shortest of some seconds, of the slowest client; 0:
-                       * unknown */
+    sl_ns latency; /* the shortest of some seconds, of the slowest client; 0:
+                    * unknown */
 };
 
 /* ---- the store ---- */
@@ -314,7 +314,7 @@ struct sl_remote_client {
     bool draining;                  /* nothing is leased any more */
     struct sl_remote_op *answering; /* its take fails now, and it goes on */
     sl_ns shortest;                 /* round trip since `measured`; 0: none */
-    sl_ns measured; /* monotonic: when counts.round_trip was set */
+    sl_ns measured;                 /* monotonic: when counts.latency was set */
     struct sl_store_log log;
     struct sl_remote_counts counts;
 };

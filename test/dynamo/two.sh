@@ -226,11 +226,11 @@ deadline=100ms share -c p.yaml --threads 1
 shim '{"hold":300}'
 is_slow() {
     ask_for sue /window
-    awk "BEGIN { exit !($(metric sluice_store_round_trip_seconds) >= 0.3) }"
+    awk "BEGIN { exit !($(metric sluice_store_latency_seconds) >= 0.3) }"
 }
 check 'the round trip is measured, also of answers that are late' until_ is_slow
 named() {
-    grep -qE '"event":"store slow","round_trip":"[^"]+","deadline":"100ms"' "$log"
+    grep -qE '"event":"store slow","latency":"[^"]+","deadline":"100ms"' "$log"
 }
 check 'the log has it, with the deadline' until_ named
 check 'and what to write' grep -qF 'set server.deadline to ' "$log"

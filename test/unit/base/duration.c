@@ -191,7 +191,7 @@ TEST(format)
     }
 }
 
-TEST(round_trip)
+TEST(latency)
 {
     static const sl_ns units[] = {1,      SL_US,   SL_MS,  SL_S,
                                   SL_MIN, SL_HOUR, SL_DAY, SL_WEEK};

@@ -139,7 +139,7 @@ static void writing(void)
 }
 
 /* What is written is read as the same, on every day that there is. */
-static void round_trip(void)
+static void latency(void)
 {
     char out[SL_TIMESTAMP_TEXT];
     sl_ns got = -5;
@@ -210,6 +210,6 @@ int main(void)
     reading();
     writing();
     dates();
-    round_trip();
+    latency();
     return CHECK_DONE();
 }

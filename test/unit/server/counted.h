@@ -28,7 +28,7 @@ static inline void counted_open(struct counted *c, unsigned count)
     c->now.started_at = 1000 * SL_S;
     c->now.shared.on = true;
     c->now.shared.ahead = -90 * SL_MS;
-    c->now.shared.round_trip = 3 * SL_MS;
+    c->now.shared.latency = 3 * SL_MS;
     c->now.has_database = true;
     c->now.jwks_on = true;
     c->now.jwks_keys = 2;
