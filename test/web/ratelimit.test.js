@@ -2,9 +2,11 @@
 // real one.
 
 import assert from "node:assert/strict";
+import { ServerResponse } from "node:http";
 import test from "node:test";
 
-import { RateLimitError, rateLimit } from "../../web/client/index.js";
+import { RateLimitError, rateLimit, setHeaders }
+    from "../../web/client/index.js";
 import { NOW, answer, server, virtual } from "./servers.js";
 
 const verdict = (more = {}, limit = {}) => answer(200, {}, JSON.stringify({
@@ -26,7 +28,7 @@ test("as the helper it stands for: ok, remaining, resetAt", async () => {
     assert.deepEqual(result, {
         ok: true, remaining: 7, resetAt: NOW + 5000, limit: 10,
         retryAfterMs: null, status: 200, headers: { "X-RateLimit-Limit": "10" },
-        body: null, degraded: false,
+        appendHeaders: [], body: null, degraded: false,
     });
     assert.equal(asked[0].input, "http://127.0.0.1:8080/v1/check");
     assert.equal(asked[0].method, "POST");
@@ -163,4 +165,37 @@ test("a signal is no outage", async () => {
     await assert.rejects(rateLimit({ key: KEY }, asking(fetch, {
         signal: stop, onFailure: "allow",
     })), /enough/);
+});
+
+test("headers are set, and lists that are there already are kept", async () => {
+    const name = "Access-Control-Expose-Headers";
+    const { fetch } = server(() => verdict(
+        { headers: { "X-RateLimit-Limit": "10",
+                     [name]: "X-RateLimit-Limit, ETag" },
+          append_headers: [name] }));
+    const result = await rateLimit({ key: KEY }, asking(fetch));
+    const headers = new Headers({ [name]: "etag, Link",
+                                  "x-ratelimit-limit": "9" });
+    const response = new ServerResponse({ method: "GET" });
+    const several = new ServerResponse({ method: "GET" });
+    const merged = "etag, Link, X-RateLimit-Limit";
+
+    setHeaders(headers, result);
+    assert.equal(headers.get(name), merged);
+    assert.equal(headers.get("X-RateLimit-Limit"), "10");
+    response.setHeader(name, "etag, Link");
+    setHeaders(response, result);
+    setHeaders(response, result);
+    assert.equal(response.getHeader(name), merged);
+    assert.equal(response.getHeader("X-RateLimit-Limit"), "10");
+    several.setHeader(name, ["etag", "Link"]);
+    setHeaders(several, result);
+    assert.equal(several.getHeader(name), merged);
+});
+
+test("without a list before, the list is that of the verdict", async () => {
+    const response = new ServerResponse({ method: "GET" });
+
+    setHeaders(response, { headers: { Vary: "A, B" }, appendHeaders: ["vary"] });
+    assert.equal(response.getHeader("Vary"), "A, B");
 });

@@ -3,7 +3,7 @@
 
 import {
     Backoff, BackoffError, RateLimitResult, UploadState, fetchWithBackoff,
-    isRetried, newIdempotencyKey, rateLimit, sleep, toldWait, upload,
+    isRetried, newIdempotencyKey, rateLimit, setHeaders, sleep, toldWait, upload,
     withBackoff,
 } from "sluice-client";
 
@@ -40,6 +40,9 @@ export async function limits(): Promise<number | null> {
     await rateLimit({ key: 7 });
     // @ts-expect-error: one of three words
     await rateLimit({ key: "ann", limit: "search" }, { onFailure: "pass" });
+    setHeaders(new Headers(), result);
+    // @ts-expect-error: no headers
+    setHeaders({}, result);
     return result.ok ? result.remaining : result.resetAt;
 }
 

@@ -140,6 +140,8 @@ export interface RateLimitResult {
     /** The response for a denied client: status, headers and body. */
     status: number;
     headers: Record<string, string>;
+    /** Names of headers that are lists which a response may have already. */
+    appendHeaders: string[];
     body: unknown;
     /** Decided without the store, or without the daemon. */
     degraded: boolean;
@@ -155,6 +157,15 @@ export class RateLimitError extends Error {
 /** Checks a request against a daemon. */
 export function rateLimit(what: RateLimitQuestion, options?: RateLimitOptions):
     Promise<RateLimitResult>;
+
+/** Sets the headers of a result on a response of node:http, or on a Headers
+ * object. Lists that the response has already get what is missing in them. */
+export function setHeaders(
+    to: { getHeader(name: string): string | number | string[] | undefined;
+          setHeader(name: string, value: string): unknown } |
+        { get(name: string): string | null;
+          set(name: string, value: string): void },
+    result: Pick<RateLimitResult, "headers" | "appendHeaders">): void;
 
 /** State of an upload: plain data that can be stored as JSON. */
 export interface UploadState {

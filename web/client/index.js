@@ -3,5 +3,5 @@
 export { Backoff, BackoffError, isRetried, sleep, toldWait, withBackoff }
     from "./backoff.js";
 export { fetchWithBackoff, newIdempotencyKey } from "./fetch.js";
-export { RateLimitError, rateLimit } from "./ratelimit.js";
+export { RateLimitError, rateLimit, setHeaders } from "./ratelimit.js";
 export { UploadError, upload } from "./upload.js";

@@ -95,6 +95,7 @@ function resultOf(verdict, shown, now) {
         retryAfterMs: verdict.retry_after_ms ?? null,
         status: verdict.status,
         headers: verdict.headers ?? {},
+        appendHeaders: verdict.append_headers ?? [],
         body: verdict.body ?? null,
         degraded: verdict.degraded ?? false,
     };
@@ -104,7 +105,7 @@ function resultOf(verdict, shown, now) {
 function outage(ok) {
     return { ok, remaining: null, resetAt: null, limit: null,
              retryAfterMs: null, status: ok ? 200 : 503, headers: {},
-             body: null, degraded: true };
+             appendHeaders: [], body: null, degraded: true };
 }
 
 /**
@@ -138,4 +139,32 @@ export async function rateLimit(what, options = {}) {
 
     checkScope(scope, question, shown);
     return resultOf(verdict, shown, (options.now ?? Date.now)());
+}
+
+// The names in two lists, each once.
+function merge(before, more) {
+    const names = new Map();
+
+    for (const name of [before ?? [], more].flat().join(",").split(","))
+        if (name.trim() && !names.has(name.trim().toLowerCase()))
+            names.set(name.trim().toLowerCase(), name.trim());
+    return [...names.values()].join(", ");
+}
+
+/**
+ * Sets the headers of a result on a response of node:http, or on a Headers
+ * object. Lists that the response has already (`appendHeaders`) get what is
+ * missing in them.
+ */
+export function setHeaders(to, { headers, appendHeaders }) {
+    const lists = appendHeaders.map((name) => name.toLowerCase());
+
+    for (const [name, value] of Object.entries(headers)) {
+        const isList = lists.includes(name.toLowerCase());
+
+        if (typeof to.setHeader === "function")
+            to.setHeader(name, isList ? merge(to.getHeader(name), value) : value);
+        else
+            to.set(name, isList ? merge(to.get(name), value) : value);
+    }
 }
