@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # runbook.sh SLUICE SLUICED-TEST GUIDE [TIME] -- a guide, against a daemon whose
-# clock stands still.
+# clock stands still. The daemon begins in 1970; for "since TIME", when it began,
+# the guide shows TIME.
 set -uo pipefail
 
 sluice=$(realpath "$1") sluiced=$(realpath "$2") guide=$(realpath "$3")
@@ -22,7 +23,11 @@ for ((i = 0; i < 3000; i++)); do
     [[ -z $(where admin) ]] || break
     sleep 0.02
 done
-[[ -z ${4-} ]] || curl -sS "http://$(where admin)/v1/clock" \
-    -d "{\"now\":\"$4\"}" >/dev/null
+if [[ -n ${4-} ]]; then
+    curl -sS "http://$(where admin)/v1/clock" -d "{\"now\":\"$4\"}" >/dev/null
+    sed "s/^since ${4%Z}\.000Z:/since 1970-01-01T00:00:00.000Z:/" "$guide" \
+        >"$folder/${guide##*/}"
+    guide=$folder/${guide##*/}
+fi
 SLUICE_URL=http://$(where http) SLUICE_ADMIN_URL=http://$(where admin) \
     "$here/guide.sh" "$sluice" "$guide"
