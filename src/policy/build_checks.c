@@ -218,6 +218,61 @@ int sl_age_parse(struct sl_str text, sl_ns *ret, struct sl_diag *diag)
                : 0;
 }
 
+/* ---- `metrics` ---- */
+
+#define PREFIX_BYTES 32
+#define TENANT_BYTES 64
+
+/* A name of Prometheus begins with it. */
+void sl_fill_prefix(struct sl_build *b, const struct sl_schema_key *row,
+                    const struct sl_yaml_node *node, void *into)
+{
+    bool ok;
+
+    if (!node)
+        return;
+    ok = node->text.len > 0 && node->text.len <= PREFIX_BYTES;
+    for (size_t i = 0; ok && i < node->text.len; i++) {
+        char c = node->text.at[i];
+
+        ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+             (i > 0 && c >= '0' && c <= '9');
+    }
+    if (!ok)
+        sl_build_error(b, node,
+                       "`prefix` must be up to %d letters, digits and _, and "
+                       "must not begin with a digit" SL_HINT "prefix: fluo",
+                       PREFIX_BYTES);
+    *(struct sl_str *)sl_schema_field(row, into) = sl_build_keep(b, node->text);
+}
+
+static bool read_tenant(struct sl_build *b, const struct sl_yaml_node *item,
+                        void *list, unsigned i, const void *ctx)
+{
+    (void)ctx;
+    ((struct sl_str *)list)[i] = sl_build_keep(b, item->text);
+    if (item->text.len == 0 || item->text.len > TENANT_BYTES)
+        return sl_build_error(b, item,
+                              "A tenant is the id of an organisation, of up to "
+                              "%d bytes" SL_HINT "tenants: [acme, beta]",
+                              TENANT_BYTES);
+    return !sl_str_eq(item->text, SL_STR("other")) ||
+           sl_build_error(b, item,
+                          "\"other\" is the series of all tenants that are "
+                          "not on the list. Leave it out");
+}
+
+const struct sl_list_form sl_list_tenants = {
+    .most = SL_TENANTS,
+    .items = "tenants",
+    .item = "Tenant",
+    .empty = "`tenants` must not be an empty list. Leave `metrics` out to have "
+             "no series of tenants",
+    .size = sizeof(struct sl_str),
+    .read = read_tenant,
+    .print = sl_print_text_item,
+};
+
 void sl_fill_age(struct sl_build *b, const struct sl_schema_key *row,
                  const struct sl_yaml_node *node, void *into)
 {

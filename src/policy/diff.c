@@ -534,6 +534,8 @@ int sl_policy_diff(const struct sl_policy *old, const struct sl_policy *new,
     sl_schema_diff(&c, SL_LEVEL_TOP, "", old, new);
     if (!same_errors(old, new))
         sl_diff_line(&c, "errors changed");
+    if (!same(&c, SL_LEVEL_METRICS, NULL, &old->metrics, &new->metrics))
+        sl_diff_line(&c, "metrics: series of tenants changed");
     changes_limits(&c);
     changes_plans(&c);
     changes_routes(&c);

@@ -441,6 +441,14 @@ struct sl_server_conf {
     struct sl_str retain_usage, retain_audit; /* ages; see sl_age_parse() */
 };
 
+/* `metrics`: tenants with series of their own. */
+#define SL_TENANTS 50
+struct sl_metrics_conf {
+    const struct sl_str *tenants; /* ids of organisations */
+    unsigned tenant_count;
+    struct sl_str prefix; /* of the names of these series; "": "sluice" */
+};
+
 /* Read an age: a duration of a day or more, or months of 31 days, "25month". */
 SL_MUST_USE int sl_age_parse(struct sl_str text, sl_ns *ret,
                              struct sl_diag *diag);
@@ -485,6 +493,7 @@ struct sl_policy {
     enum sl_reset reset;
     sl_ns hold_max; /* > 0 */
     struct sl_error_form errors[SL_ERRORS];
+    struct sl_metrics_conf metrics;
     struct sl_server_conf server;
     const struct sl_external_value *outside; /* by path; without bodies */
     unsigned outside_count;

@@ -106,6 +106,7 @@ static const unsigned value_counts[SL_OF_KINDS] = {
     [SL_OF_DECISION] = 1,
     [SL_OF_LIMIT] = OF_LIMITS,
     [SL_OF_ENDPOINT] = SL_WAIT_VALUES,
+    [SL_OF_TENANT] = OF_TENANTS,
 };
 
 /* sl_str_eq() inline: the call would cost as much as the comparison. */
@@ -212,8 +213,8 @@ static struct sl_labels other_labels(unsigned i)
 
     if (i < SL_RESULTS) {
         labels.result = (enum sl_result)i;
-    } else if (i == SL_RESULTS) {
-        labels.kind = SL_OF_LIMIT;
+    } else if (i != SL_RESULTS + 1) {
+        labels.kind = i == SL_RESULTS ? SL_OF_LIMIT : SL_OF_TENANT;
         labels.endpoint = (struct sl_str){"", 0};
     } else {
         labels.kind = SL_OF_ENDPOINT;
@@ -222,7 +223,7 @@ static struct sl_labels other_labels(unsigned i)
     return labels;
 }
 
-#define OTHERS (SL_RESULTS + 2)
+#define OTHERS (SL_RESULTS + 3)
 
 static struct sl_series *find_other(struct sl_metrics *stats,
                                     const struct sl_labels *labels)
@@ -232,6 +233,8 @@ static struct sl_series *find_other(struct sl_metrics *stats,
         return stats->series[labels->result];
     case SL_OF_LIMIT:
         return stats->series[SL_RESULTS];
+    case SL_OF_TENANT:
+        return stats->series[SL_RESULTS + 2];
     default:
         return stats->series[SL_RESULTS + 1];
     }
@@ -528,6 +531,74 @@ static void count_limit(struct sl_metrics *stats, const struct sl_decision *d,
         add(&values[OF_LIMIT_CANDIDATE], 1);
 }
 
+/* ---- tenants ----
+ *
+ * Only those of `metrics: tenants` are labels, so their number is bounded.
+ */
+
+/* Returns the caller's name of a scope, or "". */
+static struct sl_str find_name(const struct sl_decision *d, unsigned scope)
+{
+    const struct sl_str *name = &d->policy->identity.scope_names[scope];
+
+    for (unsigned i = 0; i < d->who_count; i++)
+        if (equal(d->who[i].scope, *name))
+            return d->who[i].value;
+    return (struct sl_str){"", 0};
+}
+
+static bool is_per(const struct sl_rule *rule, unsigned scope)
+{
+    for (unsigned i = 0; i < rule->per_count; i++)
+        if (rule->per[i] == scope)
+            return true;
+    return false;
+}
+
+/* Returns the wait of a denial as the value of OF_TENANT_RETRY. */
+static uint64_t retry_value(const struct sl_decision *d)
+{
+    uint64_t wait = (uint64_t)(d->retry_in + SL_S - 1) / SL_S;
+
+    return (uint64_t)(d->now / SL_S) << 32 |
+           (wait < UINT32_MAX ? wait : UINT32_MAX);
+}
+
+static void count_tenant(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    const struct sl_metrics_conf *conf = &d->policy->metrics;
+    struct sl_labels labels = {.kind = SL_OF_TENANT, .limit = SL_STR(OTHER)};
+    struct sl_str tenant = find_name(d, SL_SCOPE_ORG);
+    const struct sl_rule *rule;
+    unsigned at = 0;
+    sl_stat *values;
+
+    if (tenant.len == 0 || d->not_limited)
+        return;
+    while (at < conf->tenant_count && !equal(conf->tenants[at], tenant))
+        at++;
+    if (at < conf->tenant_count)
+        labels.limit = tenant;
+    values = find_series(stats, &labels, at)->values;
+    if (d->allowed) {
+        add(&values[find_name(d, SL_SCOPE_USER).len > 0
+                        ? OF_TENANT_ALLOWED_USER
+                        : OF_TENANT_ALLOWED_NO_USER],
+            1);
+        return;
+    }
+    if (d->by < 0)
+        return; /* no limit denied */
+    rule = d->shown[d->by].rule;
+    add(&values[is_per(rule, SL_SCOPE_USER)  ? OF_TENANT_BY_USER
+                : is_per(rule, SL_SCOPE_ORG) ? OF_TENANT_BY_TENANT
+                                             : OF_TENANT_BY_OTHER],
+        1);
+    if (d->retry_in >= 0)
+        atomic_store_explicit(&values[OF_TENANT_RETRY], retry_value(d),
+                              memory_order_relaxed);
+}
+
 void sl_metrics_took(struct sl_metrics *stats, const char *door, sl_ns took,
                      unsigned count)
 {
@@ -546,6 +617,8 @@ void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d)
     if (stats->denials)
         sl_denial_batch_decision(stats->denials, d);
     count_turn(stats, d);
+    if (d->policy->metrics.tenant_count > 0)
+        count_tenant(stats, d);
     if (d->hold[0])
         sl_metrics_hold(stats, SL_METRIC_HELD);
     if (d->reason == SL_REASON_HOLDS)

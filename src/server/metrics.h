@@ -2,8 +2,8 @@
  *
  * Each thread counts for itself without a lock. A request of /metrics adds up
  * the counts of all threads. Labels come from the policy and from fixed lists:
- * no user, organisation, address or key is a label. The number of series has a
- * maximum; beyond it `other` is counted.
+ * no user, address or key is a label, and organisations only by the policy. The
+ * number of series has a maximum; beyond it `other` is counted.
  *
  * Every metric is one row of metrics.def, with its help text. The docs, the
  * alert rules and the dashboard are checked against it.

@@ -21,6 +21,7 @@ enum sl_series_kind {
     SL_OF_DECISION,
     SL_OF_LIMIT,
     SL_OF_ENDPOINT,
+    SL_OF_TENANT,
     SL_OF_KINDS
 };
 
@@ -33,8 +34,8 @@ enum sl_result {
     SL_RESULTS
 };
 
-/* A series has one value for a decision, these values for a limit, and a
- * histogram for an endpoint. */
+/* A series has one value for a decision, these values for a limit, a histogram
+ * for an endpoint, and these for a tenant. */
 enum {
     OF_LIMIT_CANDIDATE,
     OF_LIMIT_CONSUMED,
@@ -45,9 +46,20 @@ enum {
     OF_LIMITS
 };
 
+enum {
+    OF_TENANT_BY_TENANT, /* these three: denials, by what the limit is per */
+    OF_TENANT_BY_USER,
+    OF_TENANT_BY_OTHER,
+    OF_TENANT_ALLOWED_USER,
+    OF_TENANT_ALLOWED_NO_USER,
+    OF_TENANT_RETRY, /* of the last denial: when (s) << 32 | the wait (s) */
+    OF_TENANTS
+};
+
 struct sl_labels {
     enum sl_series_kind kind;
-    struct sl_str limit, endpoint; /* "" where the kind has none */
+    struct sl_str limit, endpoint; /* "" where the kind has none. The tenant of
+                                    * a TENANT is in `limit` */
     int status;                    /* DECISION; 0: other */
     enum sl_result result;         /* DECISION */
 };
@@ -130,7 +142,7 @@ struct sl_metrics {
     _Atomic unsigned why_count;
 
     /* All series in the order of creation. The first ones are `other`: one for
-     * each result, one for limits, one for endpoints. */
+     * each result, one for limits, one for endpoints, one for tenants. */
     struct sl_series *series[SL_SERIES];
     _Atomic unsigned series_count;
 

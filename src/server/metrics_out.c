@@ -342,6 +342,84 @@ static void waits(struct output *out, const struct metric *m)
                       sl_wait_bounds, SL_WAIT_BOUNDS);
 }
 
+/* ---- tenants ---- */
+
+/* Add up the next series of a tenant; of OF_TENANT_RETRY it is the latest.
+ * Returns its name, or NULL at the end. */
+static const struct sl_str *next_tenant(struct group *g,
+                                        uint64_t values[OF_TENANTS])
+{
+    const struct sl_series *series;
+
+    while ((series = next(g))) {
+        uint64_t any = 0, last = 0;
+
+        if (series->labels.kind != SL_OF_TENANT)
+            continue;
+        sum(g, offsetof(struct sl_series, values), values, OF_TENANTS);
+        for (unsigned i = 0; i < g->count; i++) {
+            const struct sl_series *one = g->rows->list[g->at + i];
+            uint64_t retry = atomic_load_explicit(&one->values[OF_TENANT_RETRY],
+                                                  memory_order_relaxed);
+
+            last = retry > last ? retry : last;
+        }
+        values[OF_TENANT_RETRY] = last;
+        for (unsigned i = 0; i < OF_TENANTS; i++)
+            any |= values[i];
+        if (any || !sl_str_eq(series->labels.limit, SL_STR("other")))
+            return &series->labels.limit;
+    }
+    return NULL;
+}
+
+/* Write the values from m->which on, by the words of the second label. */
+static void put_tenants(struct output *out, const struct metric *m,
+                        const char *label, const char *const *words,
+                        unsigned count)
+{
+    struct group g = {.rows = &out->series};
+    uint64_t values[OF_TENANTS];
+    const struct sl_str *tenant;
+
+    while ((tenant = next_tenant(&g, values)))
+        for (unsigned i = 0; i < count; i++) {
+            open_sample(out, m, "", "tenant_id", *tenant);
+            put_label(&out->w, ',', label, sl_str_c(words[i]));
+            close_sample(out, values[m->which + i]);
+        }
+}
+
+static void tenant_violations(struct output *out, const struct metric *m)
+{
+    static const char *const types[] = {"tenant", "user", "other"};
+
+    put_tenants(out, m, "limit_type", types, SL_LEN(types));
+}
+
+static void tenant_allowed(struct output *out, const struct metric *m)
+{
+    static const char *const users[] = {"authenticated", "unauthenticated"};
+
+    put_tenants(out, m, "user_id", users, SL_LEN(users));
+}
+
+/* The wait of the last denial, as long as it lasts. */
+static void tenant_retry(struct output *out, const struct metric *m)
+{
+    struct group g = {.rows = &out->series};
+    uint64_t values[OF_TENANTS];
+    const struct sl_str *tenant;
+
+    while ((tenant = next_tenant(&g, values))) {
+        uint64_t since = values[m->which] >> 32;
+        uint64_t wait = (uint32_t)values[m->which];
+        uint64_t now = (uint64_t)(out->now->now / SL_S);
+
+        put_one(out, m, "tenant_id", *tenant, now < since + wait ? wait : 0);
+    }
+}
+
 /* ---- protocols: the label `door`; upstream services ---- */
 
 /* Both structs begin with a name. */
@@ -784,6 +862,25 @@ static void gather(struct output *out)
         qsort(all[i]->list, all[i]->count, sizeof(void *), all[i]->compare);
 }
 
+/* The series of tenants can have another first word, by the policy. */
+static void put_metric(struct output *out, const struct metric *m)
+{
+    const struct sl_active_policy *active = out->now->active;
+    struct metric named = *m;
+    char name[80];
+
+    if (m->print == tenant_violations || m->print == tenant_allowed ||
+        m->print == tenant_retry)
+        if (active && active->policy->metrics.prefix.len > 0) {
+            snprintf(name, sizeof(name), "%.*s%s",
+                     SL_STR_ARG(active->policy->metrics.prefix),
+                     m->name + strlen("sluice"));
+            named.name = name;
+        }
+    put_head(out, &named);
+    m->print(out, &named);
+}
+
 int sl_metrics_render(struct sl_metrics *const *all, unsigned count,
                       const struct sl_metrics_now *what, bool open_metrics,
                       struct sl_buf *text)
@@ -813,8 +910,7 @@ int sl_metrics_render(struct sl_metrics *const *all, unsigned count,
     gather(&out);
     read_process(out.process);
     for (size_t i = 0; i < SL_LEN(metrics); i++) {
-        put_head(&out, &metrics[i]);
-        metrics[i].print(&out, &metrics[i]);
+        put_metric(&out, &metrics[i]);
     }
     if (open_metrics)
         sl_writer_add(&out.w, SL_STR("# EOF\n"));

@@ -59,8 +59,10 @@ awk '{ line = $1; for (i = 3; i <= NF; i++) line = line " " $i; print line }' \
 run diff <(sed 's/ *$//' declared.txt) <(sed 's/ *$//' used.txt)
 check 'samples have the labels that metrics.def says, and all have samples' is 0
 
-run grep -oE '(ann|acme|192\.0\.2)' text.txt
+run grep -E 'ann|192\.0\.2|"pro"' text.txt
 check 'no caller is named' test -z "$out"
+run grep acme <(grep -v '{tenant_id="acme"' text.txt)
+check 'but a tenant that the policy lists' test -z "$out"
 
 # ---- the manual ----
 

@@ -23,6 +23,7 @@ static const char policy[] =
     "  - { match: /ai, endpoint: ai, limits: [minute, watched] }\n"
     "  - { match: /month, endpoint: month, limits: [month] }\n"
     "  - { job: work, backlog: { max: 5 }, limits: [minute] }\n"
+    "metrics: { tenants: [acme, none] }\n"
     "default: []\n";
 
 static const struct {

@@ -373,6 +373,19 @@ static inline void make_errors(struct maker *m, struct tree *top)
     }
 }
 
+static inline void make_metrics(struct maker *m, struct tree *top)
+{
+    static const char *const tenants[] = {"acme", "b c", "7", "t-9"};
+    struct tree *metrics;
+
+    if (!maybe(m, 3))
+        return;
+    metrics = put_map(m, top, "metrics");
+    put_some(m, metrics, "tenants", tenants, SL_LEN(tenants), 1);
+    if (maybe(m, 2))
+        put_word(m, metrics, "prefix", "fluo_1");
+}
+
 static inline void make_server(struct maker *m, struct tree *top)
 {
     static const char *const rows[][2] = {

@@ -432,6 +432,7 @@ static struct tree *make_policy(struct forest *f)
     make_limits(&m, top);
     make_routes(&m, top);
     make_errors(&m, top);
+    make_metrics(&m, top);
     make_server(&m, top);
     return top;
 }

@@ -15,7 +15,10 @@ struct made {
 static const struct sl_decision *make(struct made *m, unsigned endpoint,
                                       unsigned limit)
 {
+    static const struct sl_policy none;
+
     memset(m, 0, sizeof(*m));
+    m->d.policy = &none;
     m->route.endpoint.at = m->endpoint;
     m->route.endpoint.len =
         (size_t)snprintf(m->endpoint, sizeof(m->endpoint), "e%u", endpoint);

@@ -56,10 +56,18 @@ static int on_policy(void *ctx, struct sl_buf *out)
 
 static int on_metrics(void *ctx, bool open_metrics, struct sl_buf *out)
 {
+    struct sl_active_policy *active = sl_engine_hold(s.rig.engine, NULL);
+    int err = program.err;
+
     (void)ctx;
-    return program.err ? program.err
-                       : sl_metrics_render(s.counted.stats, 1, &s.counted.now,
-                                           open_metrics, out);
+    s.counted.now.active = active;
+    s.counted.now.now = sl_loop_now(s.loop);
+    if (!err)
+        err = sl_metrics_render(s.counted.stats, 1, &s.counted.now,
+                                open_metrics, out);
+    s.counted.now.active = NULL;
+    sl_active_policy_release(active);
+    return err;
 }
 
 static int on_top(void *ctx, const struct sl_top_keys_query *query,
