@@ -174,6 +174,7 @@ struct side {
     struct sl_resp_conn session;
     struct sl_rls_call *rls;
     struct sl_buf in, out;
+    unsigned arg_count; /* in `in`, of a command */
     char holds[WAYS_ACTS][SL_HOLD_TEXT];
     char why[4096]; /* how an answer differs */
 };
@@ -242,6 +243,12 @@ static bool differs(struct side *s, const char *what, const char *got)
     return false;
 }
 
+static bool differs_by(struct side *s, const char *what, struct sl_str got)
+{
+    snprintf(s->why, sizeof(s->why), "%s is %.*s", what, SL_STR_ARG(got));
+    return false;
+}
+
 static bool same_json(struct side *s, const char *what, json_t *want,
                       json_t *got)
 {
@@ -273,7 +280,7 @@ static bool same_verdict(struct side *s, const struct answer *want,
         "allowed",  "status",         "code",   "message", "by",
         "degraded", "retry_after_ms", "limits", "body"};
     json_t *got = read_json(text);
-    bool good = got != NULL || differs(s, "the verdict", text.at);
+    bool good = got != NULL || differs_by(s, "the verdict", text);
 
     if (good && whole)
         good = same_json(s, "the verdict", want->json, got);
@@ -307,7 +314,7 @@ static bool same_body(struct side *s, const struct answer *want,
     bool good;
 
     if (json_is_null(body))
-        return text.len == 0 || differs(s, "the body", text.at);
+        return text.len == 0 || differs_by(s, "the body", text);
     got = read_json(text);
     good = same_json(s, "the body", body, got);
     json_decref(got);
@@ -496,26 +503,21 @@ static void put_arg(struct side *s, const char *name, const char *value)
 {
     if (!value)
         return;
+    if (s->in.len == 0)
+        s->arg_count = 0;
     if (name[0])
         PUTF(&s->in, "$%zu\r\n%s\r\n", strlen(name), name);
     PUTF(&s->in, "$%zu\r\n%s\r\n", strlen(value), value);
+    s->arg_count += name[0] ? 2 : 1;
 }
 
 /* Puts the number of arguments before them, and returns the reply. */
 static struct sl_str send_resp(struct side *s)
 {
     struct sl_buf command;
-    unsigned count = 0;
 
-    for (size_t i = 0; i < s->in.len;) {
-        size_t len = strtoul(s->in.bytes + i + 1, NULL, 10);
-
-        i += (size_t)(strchr(s->in.bytes + i, '\n') - (s->in.bytes + i)) + 1 +
-             len + 2;
-        count++;
-    }
     sl_buf_init(&command, 1 << 20, &sl_alloc_libc);
-    PUTF(&command, "*%u\r\n%.*s", count, SL_STR_ARG(sl_buf_str(&s->in)));
+    PUTF(&command, "*%u\r\n%.*s", s->arg_count, SL_STR_ARG(sl_buf_str(&s->in)));
     sl_buf_clear(&s->in);
     sl_buf_clear(&s->out);
     s->resp_worker.base.still = scene.now;
@@ -633,7 +635,7 @@ static bool ask_resp(struct side *s, const struct act *a, unsigned i,
     put_check(s, a, json);
     reply = send_resp(s);
     if (!want->json)
-        return reply.at[0] == '-' || differs(s, "the reply", reply.at);
+        return reply.at[0] == '-' || differs_by(s, "the reply", reply);
     if (json) {
         keep_hold(s, i, bulk(reply));
         return same_verdict(s, want, bulk(reply), true);
@@ -641,7 +643,7 @@ static bool ask_resp(struct side *s, const struct act *a, unsigned i,
     sl_buf_init(&usual, 1 << 20, &sl_alloc_libc);
     put_reply(&usual, want);
     good = sl_str_eq(sl_buf_str(&usual), reply) ||
-           differs(s, "the reply", reply.at);
+           differs_by(s, "the reply", reply);
     sl_buf_done(&usual);
     return good;
 }
@@ -664,8 +666,8 @@ static bool end_resp(struct side *s, const struct act *a,
     reply = send_resp(s);
     if (want->json)
         return same_verdict(s, want, bulk(reply), true);
-    return strncmp(reply.at, "-UNKNOWNHOLD", 12) == 0 ||
-           differs(s, "the reply", reply.at);
+    return sl_str_begins(reply, SL_STR("-UNKNOWNHOLD")) ||
+           differs_by(s, "the reply", reply);
 }
 
 /* ---- grpc ---- */
@@ -738,7 +740,7 @@ static bool same_status(struct side *s, const struct answer *want,
     for (unsigned i = 0; i < d->shown_count; i++)
         if (sl_str_eq(d->shown[i].rule->name, status->name))
             reset = sl_limit_view_reset_in(d, &d->shown[i]);
-    return (limit || differs(s, "the limit", status->name.at)) &&
+    return (limit || differs_by(s, "the limit", status->name)) &&
            same_number(s, "limit", number_or(limit, "limit", -1),
                        status->requests_per_unit) &&
            same_number(s, "remaining", number_or(limit, "remaining", -1),
@@ -762,7 +764,7 @@ static bool same_should(struct side *s, const struct answer *want,
         return false;
     for (unsigned i = 0; i < r->header_count; i++)
         if (!in_verdict(want, r->headers[i].key, r->headers[i].value))
-            return differs(s, "a header", r->headers[i].key.at);
+            return differs_by(s, "a header", r->headers[i].key);
     return same_number(s, "the count of headers",
                        (int64_t)json_object_size(headers), r->header_count) &&
            same_body(s, want, r->body);
@@ -881,8 +883,8 @@ static bool same_auth(struct side *s, const struct answer *want,
         if (in_verdict(want, name, call->fields[i].value))
             shown++;
         else if (!sl_str_eq_nocase(name, SL_STR("WWW-Authenticate")) &&
-                 strncmp(name.at, "X-Sluice-", 9) != 0)
-            return differs(s, "a header", name.at);
+                 !sl_str_begins(name, SL_STR("X-Sluice-")))
+            return differs_by(s, "a header", name);
     }
     return same_number(s, "the count of headers",
                        (int64_t)json_object_size(headers), (int64_t)shown);
