@@ -283,16 +283,19 @@ check 'and when it is back it goes on' until_ works_again newcomer
 
 # ---- stopped, released, and back ----
 
-# With units leased, everything put down, and not while it writes: then it would
-# keep the file locked for the others.
+# With units leased, nothing to record, and not while it writes: then it would
+# keep the file locked for the others. A request that another limit denies
+# leases units and takes none, so that this can be tried again.
+at one
+for _ in 1 2 3 4 5; do job both filler ',"user":"kate"'; done
+until_ used filler 5
+tries=0
 stop_one() {
     at one
-    job few sleepy
-    given=$((given + 1))
-    until_ used sleepy "$given"
+    job both sleepy ',"user":"kate"'
     kill -STOP "${pids[one]}"
     at two
-    job few "probe$given"
+    job few "probe$((++tries))"
     tell /v1/leases
     has "$out" '"id":"probe' && has "$out" '"id":"sleepy"' && return
     kill -CONT "${pids[one]}"
