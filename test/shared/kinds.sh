@@ -93,6 +93,32 @@ check 'where what belongs together lies together' test \
     "$(redis-cli -c -p "$port" get 'sluice:test:tenant:org:{acme}' |
         cut -d: -f4)" = 30
 
+# keyed HOST N: a check with a key; the user, the organisation and the key say in
+# which slot its rows are.
+keyed() {
+    fetch "http://$1/v1/check" -d "{\"path\":\"/set\",\"user\":\"u$2\",\
+\"org\":\"o$2\",\"idempotency_key\":\"k$2\"}"
+}
+first_ok=0 repeated=0 charged=0
+for n in {1..24}; do
+    keyed "$first" "$n"
+    has "$out" '"remaining":19' && has "$out" '"degraded":false' &&
+        first_ok=$((first_ok + 1))
+    keyed "$http" "$n"
+    has "$out" '"remaining":19' &&
+        has "$out" '"Idempotency-Replayed":"true"' && repeated=$((repeated + 1))
+    fetch "http://$http/v1/check" -d "{\"path\":\"/set\",\"user\":\"u$n\",\"org\":\"o$n\",\"cost\":0}"
+    has "$out" '"remaining":19' && charged=$((charged + 1))
+done
+check 'a cluster: keys of all slots are charged' test "$first_ok" = 24
+check 'a cluster: the other daemon repeats their answers' test "$repeated" = 24
+check 'a cluster: and charges none of them again' test "$charged" = 24
+spread=0
+for node in "${nodes[@]}"; do
+    [[ $(redis-cli -p "${node#*:}" dbsize) = 0 ]] || spread=$((spread + 1))
+done
+check 'a cluster: all nodes have some of them' test "$spread" = 3
+
 # ---- one that throws keys away ----
 
 redis_start --maxmemory 100mb --maxmemory-policy allkeys-lru
