@@ -12,6 +12,7 @@
 #include <inttypes.h>
 
 #include "base/arith.h"
+#include "base/hash.h"
 
 /* In the order of enum sl_kind. */
 static const struct kind {
@@ -259,6 +260,7 @@ int sl_limit_init(struct sl_limit *ret, enum sl_kind kind,
     if (!options)
         options = &defaults;
     limit.quantum = options->quantum;
+    limit.unit = options->unit;
     err = check_form(kind, &rate, diag);
     if (!err)
         err = check_count(kind, &rate, diag);
@@ -320,13 +322,73 @@ int64_t sl_limit_last_day(const struct sl_limit *limit, sl_ns end)
     return sl_floor_div(second, SL_DAY / SL_S);
 }
 
+/* ---- units with a scale ---- */
+
+#define MARK_HASH 11 /* bits */
+
+uint64_t sl_unit_mark(uint64_t scale, struct sl_str counted)
+{
+    static const struct sl_hash_key key = {UINT64_C(0x736c75696365), 1};
+    uint64_t hash = sl_hash64(&key, counted) >> (64 - MARK_HASH);
+
+    return scale > 1 ? (scale - 1) << MARK_HASH | hash : 0;
+}
+
+uint64_t sl_unit_mark_scale(uint64_t mark)
+{
+    return (mark >> MARK_HASH) + 1;
+}
+
+/* The parts of its name: "units of ", "60", " ", "seconds". */
+struct unit_parts {
+    const char *word, *gap, *name;
+    char digits[SL_DIGITS];
+    int digits_len, name_len;
+};
+
+static struct unit_parts parts_of(const struct sl_unit_name *unit)
+{
+    struct unit_parts parts = {.word = "plain units", .gap = "", .name = ""};
+
+    if (unit->scale <= 1)
+        return parts;
+    parts.word = "units of ";
+    parts.digits_len = (int)sl_digits(unit->scale, parts.digits);
+    parts.gap = unit->counted.len > 0 ? " " : "";
+    if (unit->counted.len > 0)
+        parts.name = unit->counted.at;
+    parts.name_len = unit->counted.len < 24 ? (int)unit->counted.len : 24;
+    return parts;
+}
+
+#define PARTS "%s%.*s%s%.*s"
+#define PARTS_ARG(p)                                                           \
+    (p).word, (p).digits_len, (p).digits, (p).gap, (p).name_len, (p).name
+
+int sl_unit_refuse(struct sl_diag *diag, const char *where, struct sl_str limit,
+                   const struct sl_unit_name *old,
+                   const struct sl_unit_name *new)
+{
+    struct unit_parts was = parts_of(old), is = parts_of(new);
+
+    return sl_diag_error(diag, SLUICE_ECONF,
+                         "Limit \"%.*s\" is counted in " PARTS
+                         " in %s, and in " PARTS
+                         " in the new policy. Write `unit` as before, or give "
+                         "the limit another name and import its usage",
+                         limit.len < 40 ? (int)limit.len : 40, limit.at,
+                         PARTS_ARG(was), where, PARTS_ARG(is));
+}
+
 uint64_t sl_limit_shape(const struct sl_limit *limit)
 {
     enum sl_kind kind = limit->kind == SL_INTERVAL ? SL_BUCKET : limit->kind;
     uint64_t shape = (uint64_t)kind << 56 | (uint64_t)limit->quantum << 55;
 
     if (limit->calendar)
-        return shape | UINT64_C(1) << 54 | (uint64_t)limit->cal.unit << 32 |
-               limit->cal.every;
-    return shape | (uint64_t)(limit->period / SL_MS);
+        shape |= UINT64_C(1) << 54 | (uint64_t)limit->cal.unit << 32 |
+                 limit->cal.every;
+    else
+        shape |= (uint64_t)(limit->period / SL_MS);
+    return shape ^ limit->unit * UINT64_C(0x9e3779b97f4a7c15);
 }

@@ -83,6 +83,8 @@ struct sl_limit {
     uint64_t grain; /* buckets: ticks in which `count` units refill */
     uint64_t token; /* buckets: units of a token; span / grain, rounded up */
     uint64_t room;  /* buckets: units held, capacity * token */
+
+    uint64_t unit; /* sl_unit_mark(); 0: a plain unit */
 };
 
 /* Zeros are defaults: nanosecond quantum, UTC, anchor 1, scale 1. */
@@ -91,7 +93,26 @@ struct sl_limit_options {
     const struct sl_zone *zone; /* quotas; NULL: UTC; outlives the limit */
     uint32_t anchor;            /* quotas; 0: 1 */
     uint64_t scale; /* counts of the rate are multiplied by it; 0: 1 */
+    uint64_t unit;  /* with a scale: sl_unit_mark() */
 };
+
+/* A counted unit with a scale as one number: the scale, and eleven bits of a
+ * hash of its name. 0: a plain unit, whose scale is 1. */
+uint64_t sl_unit_mark(uint64_t scale, struct sl_str counted);
+uint64_t sl_unit_mark_scale(uint64_t mark);
+
+/* A unit as a message names it: "units of 60 seconds", or without a name "units
+ * of 60"; scale 1: "plain units". */
+struct sl_unit_name {
+    uint64_t scale;
+    struct sl_str counted;
+};
+
+/* Returns SLUICE_ECONF: the limit is counted in the old unit in `where`, and a
+ * new policy has another. */
+int sl_unit_refuse(struct sl_diag *diag, const char *where, struct sl_str limit,
+                   const struct sl_unit_name *old,
+                   const struct sl_unit_name *new);
 
 /* Checks `rate` against `kind` and makes a limit of it. Every range is checked
  * here. SL_RATE_UNLIMITED and SL_RATE_NONE are refused: callers handle them

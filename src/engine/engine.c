@@ -360,7 +360,7 @@ int sl_engine_use(struct sl_engine *engine, struct sl_policy *policy,
     pthread_mutex_lock(&engine->lock);
     old = atomic_load(&engine->active);
     if (old)
-        err = sl_policy_check_scales(old->policy, policy, diag);
+        err = sl_policy_check_units(old->policy, policy, diag);
     if (!err)
         err = prepare(engine, active, diag);
     if (!err) {

@@ -310,7 +310,8 @@ static bool read_rate(struct reading *r, const struct sl_yaml_node *node,
                       struct sl_plan_limit *ret)
 {
     struct sl_limit_options options = {.zone = r->rule->options.zone,
-                                       .scale = r->rule->options.scale};
+                                       .scale = r->rule->options.scale,
+                                       .unit = r->rule->options.unit};
     struct sl_diag diag = {0};
     struct sl_rate rate;
 
@@ -557,6 +558,7 @@ void sl_fill_unit(struct sl_build *b, const struct sl_schema_key *row,
                    "quotas, levels, token-buckets and windows", rule);
         rule->options.scale = 0;
     }
+    rule->options.unit = sl_unit_mark(rule->options.scale, rule->reports);
 }
 
 /* ---- a limit ---- */

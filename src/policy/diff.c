@@ -195,21 +195,20 @@ static uint64_t scale_of(const struct sl_rule *rule)
     return sl_rule_is_scaled(rule) ? rule->options.scale : 1;
 }
 
-int sl_policy_check_scales(const struct sl_policy *old,
-                           const struct sl_policy *new, struct sl_diag *diag)
+int sl_policy_check_units(const struct sl_policy *old,
+                          const struct sl_policy *new, struct sl_diag *diag)
 {
     for (unsigned i = 0; i < new->rule_count; i++) {
         const struct sl_rule *rule = &new->rules[i];
         int was = sl_policy_rule(old, rule->name);
 
-        if (was < 0 || scale_of(&old->rules[was]) == scale_of(rule))
+        if (was < 0 || old->rules[was].options.unit == rule->options.unit)
             continue;
-        return sl_diag_error(
-            diag, SLUICE_ECONF,
-            "Limit \"%.64s\" counts in units of %" PRIu64 ", not of %" PRIu64
-            ". Its usage would mean something else. Give the limit another "
-            "name, and import its usage",
-            rule->name.at, scale_of(&old->rules[was]), scale_of(rule));
+        return sl_unit_refuse(
+            diag, "the active policy", rule->name,
+            &(struct sl_unit_name){scale_of(&old->rules[was]),
+                                   old->rules[was].reports},
+            &(struct sl_unit_name){scale_of(rule), rule->reports});
     }
     return 0;
 }

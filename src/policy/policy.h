@@ -615,11 +615,11 @@ SL_MUST_USE int sl_policy_print(const struct sl_policy *policy,
 SL_MUST_USE int sl_policy_diff(const struct sl_policy *old,
                                const struct sl_policy *new, struct sl_buf *out);
 
-/* Refuse a new policy that changes the scale of a limit: the counts of a store
- * and of the usage database would mean something else. */
-SL_MUST_USE int sl_policy_check_scales(const struct sl_policy *old,
-                                       const struct sl_policy *new,
-                                       struct sl_diag *diag);
+/* Refuse a new policy that changes the counted unit of a limit, or its scale:
+ * stored counts and overrides would mean something else. */
+SL_MUST_USE int sl_policy_check_units(const struct sl_policy *old,
+                                      const struct sl_policy *new,
+                                      struct sl_diag *diag);
 
 /* Append the rate of a plan as a policy writes it: "5/min burst 8",
  * "120/month", "unlimited". */

@@ -719,6 +719,7 @@ static const char *const steps[] = {
     TABLES_OF_ENDS,
     COLUMNS_OF_ANCHORS,
     TABLES_OF_SEGMENTS,
+    TABLES_OF_UNITS,
 };
 
 #define LATEST ((int)SL_LEN(steps))

@@ -239,6 +239,9 @@ static void sort_out(struct sl_registry *r, struct sl_job *jobs,
         rows->resets += is_reset(jobs);
         if (jobs->kind == SL_JOB_REPEAT) {
             insert_repeat(&rows->repeats, jobs);
+        } else if (jobs->kind == SL_JOB_UNITS) {
+            atomic_fetch_sub_explicit(&r->waiting, 1, memory_order_relaxed);
+            sl_units_run(r, jobs);
         } else if (jobs->kind >= SL_JOB_WRITE && is_behind(r, jobs)) {
             block(r, jobs);
         } else if (jobs->kind == SL_JOB_LEASE && rows->resets == 0) {
@@ -403,8 +406,10 @@ static int read_state(struct sl_registry *r)
 {
     const struct sl_registry_options *options = &r->options;
     struct sl_usage_pending pending;
-    int err = read_switches(r);
+    int err = sl_units_check(r);
 
+    if (!err)
+        err = read_switches(r);
     if (!err)
         err = sl_job_run_look(r);
     /* The journal first: then the table is compared with all that was recorded
@@ -438,6 +443,9 @@ int sl_registry_contact(struct sl_registry *r)
     sl_arena_reset(&r->names);
     err = read_state(r);
     r->is_away = err;
+    if (err == SLUICE_ECONF && !r->is_refused && r->on_fault)
+        r->on_fault(r->ctx, r->db.diag.sentence);
+    r->is_refused = err == SLUICE_ECONF;
     if (!err && r->options.on_contact)
         r->options.on_contact(r->ctx);
     return err;
@@ -485,6 +493,8 @@ int sl_registry_open(const struct sl_registry_options *options,
     sl_arena_init(&r->names, NAMES_MOST, alloc);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->more, NULL);
+    pthread_cond_init(&r->checked, NULL);
+    sl_unit_list_init(&r->units, alloc);
     err = sl_hash_key_make(&r->secret);
     if (err)
         sl_diag_error(diag, err, "the system did not provide random bytes");
@@ -522,6 +532,8 @@ void sl_registry_close(struct sl_registry *r)
     sl_usage_replay_close(r);
     sl_database_close(&r->db);
     sl_arena_done(&r->names);
+    sl_unit_list_done(&r->units);
+    pthread_cond_destroy(&r->checked);
     pthread_cond_destroy(&r->more);
     pthread_mutex_destroy(&r->lock);
     sl_alloc_free(r->alloc, r, sizeof(*r));

@@ -214,6 +214,7 @@ enum sl_job_kind {
     SL_JOB_NODES, /* nodes with leases, other than `name` */
     SL_JOB_ENDS,  /* holds of the node `name` that ended at other daemons */
     SL_JOB_PING,  /* does the database answer? */
+    SL_JOB_UNITS, /* of a new policy; see sl_registry_use_units() */
     SL_JOB_WRITE,
     SL_JOB_SWITCH,     /* a feature */
     SL_JOB_CLEAR,      /* delete everything; for tests */
@@ -345,6 +346,27 @@ struct sl_job {
 struct sl_driver;
 struct sl_usage_journal;
 
+/* ---- the units in which usage is counted; usage_units.c ---- */
+
+struct sl_usage_unit {
+    struct sl_str limit;
+    uint64_t scale;        /* 1: a plain unit */
+    struct sl_str counted; /* with a scale: its name */
+    const struct sl_usage_unit *next;
+};
+
+struct sl_unit_list {
+    struct sl_arena arena;
+    const struct sl_usage_unit *first;
+};
+
+void sl_unit_list_init(struct sl_unit_list *list, const struct sl_alloc *alloc);
+void sl_unit_list_done(struct sl_unit_list *list);
+
+/* Copies the texts. Returns 0 or SLUICE_ENOMEM. */
+SL_MUST_USE int sl_unit_list_add(struct sl_unit_list *list, struct sl_str limit,
+                                 uint64_t scale, struct sl_str counted);
+
 struct sl_registry_options {
     const struct sl_driver *driver; /* NULL: SQLite */
     const char *path;               /* ":memory:" is not persistent */
@@ -370,6 +392,9 @@ struct sl_registry_options {
      * state; or NULL. */
     bool may_be_away;
     void (*on_contact)(void *ctx);
+    /* Adds the units of the active policy, which are compared with the recorded
+     * ones when the database is opened or reached; or NULL. */
+    int (*list_units)(void *ctx, struct sl_unit_list *ret);
     /* Called by sl_registry_open() for the leases of this node; or NULL. */
     sl_lease_f *on_lease;
     struct sl_str node;   /* name among nodes that share the database; "": not
@@ -380,7 +405,8 @@ struct sl_registry_options {
 };
 
 /* Returns 0, SLUICE_ESTORE or SLUICE_EDAMAGE with a sentence, SLUICE_ENOMEM or
- * SLUICE_ESYS. Returns 0 with a sentence if the database is away. */
+ * SLUICE_ESYS; SLUICE_ECONF with a sentence if there is usage in another unit.
+ * Returns 0 with a sentence if the database is away. */
 SL_MUST_USE int sl_registry_open(const struct sl_registry_options *options,
                                  struct sl_registry **ret,
                                  struct sl_diag *diag);
@@ -392,6 +418,14 @@ void sl_registry_stop(struct sl_registry *registry);
 
 /* Stops the registry first. NULL is allowed. */
 void sl_registry_close(struct sl_registry *registry);
+
+/* Records the units of a new policy. Frees the list. Waits for the database if
+ * they differ from the recorded ones. Returns 0; SLUICE_ECONF: there is usage
+ * in another unit; SLUICE_ESTORE: they cannot be recorded now. Not on the
+ * registry's thread. */
+SL_MUST_USE int sl_registry_use_units(struct sl_registry *registry,
+                                      struct sl_unit_list *list,
+                                      struct sl_diag *diag);
 
 /* Queues a job, from any thread. Never blocks. done() is called once, also on
  * failure. The job is borrowed until then. */

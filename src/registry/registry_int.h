@@ -183,13 +183,16 @@ struct sl_registry {
     pthread_cond_t more;
     struct sl_job *first, **end;
     bool stop;
+    pthread_cond_t checked;    /* the units of a new policy */
+    struct sl_unit_list units; /* as recorded */
 
     /* Used by the thread only. */
     struct sl_database db;
     struct sl_registry_options options;
     struct sl_usage_replay *replay; /* NULL: nothing is left to record */
-    bool is_away;   /* the state of the database was not read yet */
-    uint64_t order; /* of the last job */
+    bool is_away;    /* the state of the database was not read yet */
+    bool is_refused; /* it was reached, and has usage in another unit */
+    uint64_t order;  /* of the last job */
     uint64_t dirty[SL_REGISTRY_VERSIONS / 64]; /* versions to increment */
     struct sl_job *undelivered; /* jobs whose done() could not be posted */
     struct sl_job_list blocked; /* writes that wait for locks of others */
@@ -228,6 +231,15 @@ SL_MUST_USE int sl_repeats_run(struct sl_database *db, struct sl_job *job);
 
 /* Looks whether there are subjects. */
 SL_MUST_USE int sl_job_run_look(struct sl_registry *registry);
+
+/* ---- usage_units.c ---- */
+
+/* Compares the units of the active policy with the recorded ones, and records
+ * those of limits without usage. */
+SL_MUST_USE int sl_units_check(struct sl_registry *registry);
+
+/* Runs a UNITS job. It is not ours afterwards. */
+void sl_units_run(struct sl_registry *registry, struct sl_job *job);
 
 /* ---- retain.c ---- */
 

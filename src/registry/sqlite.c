@@ -73,6 +73,7 @@ static const char *const steps[] = {
     TABLES_OF_ENDS,
     COLUMNS_OF_ANCHORS,
     TABLES_OF_SEGMENTS,
+    TABLES_OF_UNITS,
 };
 
 /* ---- errors ---- */

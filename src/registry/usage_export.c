@@ -8,11 +8,11 @@
 /* An export without a page for this time has ended. */
 #define LIFE SL_HOUR
 
-#define TEXTS 5 /* of a row: scope, id, limit, plan, zone */
+#define TEXTS 6 /* of a row: scope, id, limit, plan, zone, counted unit */
 
 /* A row in a page: this, then its texts. */
 struct packed {
-    int64_t numbers[7];
+    int64_t numbers[8];
     uint32_t lengths[TEXTS];
 };
 
@@ -20,12 +20,12 @@ struct packed {
 
 static int pack(struct sl_buf *out, const struct sl_usage_export_row *row)
 {
-    const struct sl_str texts[TEXTS] = {row->scope, row->id, row->limit,
-                                        row->plan, row->zone};
+    const struct sl_str texts[TEXTS] = {row->scope, row->id,   row->limit,
+                                        row->plan,  row->zone, row->counted};
     struct packed head = {
         .numbers = {row->start, row->end, row->last_day, row->cap,
                     (int64_t)row->used, (int64_t)row->overage,
-                    (int64_t)row->credited},
+                    (int64_t)row->credited, (int64_t)row->scale},
     };
     int err;
 
@@ -39,8 +39,8 @@ static int pack(struct sl_buf *out, const struct sl_usage_export_row *row)
 
 bool sl_usage_export_next(struct sl_str *page, struct sl_usage_export_row *ret)
 {
-    struct sl_str *texts[TEXTS] = {&ret->scope, &ret->id, &ret->limit,
-                                   &ret->plan, &ret->zone};
+    struct sl_str *texts[TEXTS] = {&ret->scope, &ret->id,   &ret->limit,
+                                   &ret->plan,  &ret->zone, &ret->counted};
     struct packed head;
 
     if (page->len < sizeof(head))
@@ -55,6 +55,7 @@ bool sl_usage_export_next(struct sl_str *page, struct sl_usage_export_row *ret)
         .used = (uint64_t)head.numbers[4],
         .overage = (uint64_t)head.numbers[5],
         .credited = (uint64_t)head.numbers[6],
+        .scale = (uint64_t)head.numbers[7],
     };
     for (unsigned i = 0; i < TEXTS; i++) {
         *texts[i] = (struct sl_str){page->at, head.lengths[i]};
@@ -112,11 +113,11 @@ static int read_rows(struct sl_database *db, struct sl_usage_export *e,
 
     sl_query_bind(db, q, "tttnnnnc", at->scope, at->id, at->limit, at->start,
                   at->day, to, (int64_t)(e->most - *count), e->begun);
-    while (!err &&
-           (found = sl_query_next(
-                db, q, NULL, "tttnnntntccc", &row.scope, &row.id, &row.limit,
-                &row.start, &row.end, &row.last_day, &row.plan, &row.cap,
-                &row.zone, &row.used, &row.overage, &row.credited)) == 1) {
+    while (!err && (found = sl_query_next(
+                        db, q, NULL, "tttnnntntcccct", &row.scope, &row.id,
+                        &row.limit, &row.start, &row.end, &row.last_day,
+                        &row.plan, &row.cap, &row.zone, &row.used, &row.overage,
+                        &row.credited, &row.scale, &row.counted)) == 1) {
         ++*count;
         err = pack(out, &row);
     }

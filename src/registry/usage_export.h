@@ -43,6 +43,8 @@ struct sl_usage_export {
 
 struct sl_usage_export_row {
     struct sl_str scope, id, limit, plan, zone;
+    struct sl_str counted; /* with a scale: the unit of the numbers */
+    uint64_t scale;        /* 0: a plain unit */
     sl_ns start;
     sl_ns end;        /* 0: not known */
     int64_t last_day; /* 0: not known */

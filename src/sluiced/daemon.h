@@ -385,6 +385,13 @@ struct sl_aws_env sl_daemon_aws_env(void);
 sl_step_f sl_subjects_begin;
 sl_unstep_f sl_subjects_end;
 
+/* Records the units of a new policy in the usage database. Returns 0, or an
+ * error with a sentence: there is usage in another unit, or the database does
+ * not answer. */
+SL_MUST_USE int sl_subjects_use(struct sl_daemon *daemon,
+                                const struct sl_policy *policy,
+                                struct sl_diag *why);
+
 /* Opens the subject cache of a worker. */
 SL_MUST_USE int sl_worker_open_subjects(struct sl_worker *worker);
 

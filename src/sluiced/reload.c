@@ -126,6 +126,21 @@ static int read_settings(struct reload *r)
     return err;
 }
 
+/* If the engine refuses the policy, the recorded units are those of the old one
+ * again. */
+static int use_engine(struct reload *r)
+{
+    struct sl_daemon *daemon = r->daemon;
+    struct sl_diag diag;
+    int err = sl_engine_use(daemon->engine, r->policy_source.policy, &r->why);
+
+    if (err && sl_subjects_use(daemon, daemon->policy_source.policy, &diag))
+        sl_log(SL_LOG_ERROR,
+               "reload failed, units of the refused policy are recorded", "why",
+               diag.sentence, NULL);
+    return err;
+}
+
 /* Token keys first: new keys with the old policy are better than old keys with
  * the new one. A policy whose key file is missing is refused, as at the start.
  * Only with a virtual clock may the file of a posted policy be missing: a test
@@ -141,7 +156,9 @@ static int use(struct reload *r)
 
     if (err)
         return err;
-    err = sl_engine_use(daemon->engine, r->policy_source.policy, &r->why);
+    err = sl_subjects_use(daemon, r->policy_source.policy, &r->why);
+    if (!err)
+        err = use_engine(r);
     if (err && sl_jwks_use(daemon->jwks, daemon->policy_source.policy,
                            daemon->path, true, &diag))
         sl_log(SL_LOG_ERROR,

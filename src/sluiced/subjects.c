@@ -147,6 +147,46 @@ static void ask_plans(void *ctx, struct sl_job *job)
     sl_pg_plan_find(daemon->plan_query, daemon->registry, job);
 }
 
+static int add_units(const struct sl_policy *policy, struct sl_unit_list *ret)
+{
+    int err = 0;
+
+    for (unsigned i = 0; i < policy->rule_count && !err; i++) {
+        const struct sl_rule *rule = &policy->rules[i];
+
+        err = sl_unit_list_add(
+            ret, rule->name, sl_rule_is_scaled(rule) ? rule->options.scale : 1,
+            rule->reports);
+    }
+    return err;
+}
+
+/* Runs on the registry's thread, too. */
+static int list_units(void *ctx, struct sl_unit_list *ret)
+{
+    struct sl_daemon *daemon = ctx;
+    struct sl_active_policy *active = sl_engine_hold(daemon->engine, NULL);
+    int err = add_units(active->policy, ret);
+
+    sl_active_policy_release(active);
+    return err;
+}
+
+int sl_subjects_use(struct sl_daemon *daemon, const struct sl_policy *policy,
+                    struct sl_diag *why)
+{
+    struct sl_unit_list list;
+
+    if (!daemon->registry)
+        return 0;
+    sl_unit_list_init(&list, &sl_alloc_libc);
+    if (add_units(policy, &list)) {
+        sl_unit_list_done(&list);
+        return sl_diag_error(why, SLUICE_ENOMEM, "out of memory");
+    }
+    return sl_registry_use_units(daemon->registry, &list, why);
+}
+
 int sl_subjects_begin(struct sl_daemon *daemon)
 {
     struct sl_registry_options options = {.path = daemon->settings.registry,
@@ -157,10 +197,11 @@ int sl_subjects_begin(struct sl_daemon *daemon)
                                           .on_replayed = on_replayed,
                                           .may_be_away = true,
                                           .on_contact = on_contact,
+                                          .list_units = list_units,
                                           .since = sl_usage_since(daemon),
                                           .ctx = daemon};
     bool is_away;
-    int status;
+    int status, err;
 
     if (!options.path)
         return 0;
@@ -175,8 +216,9 @@ int sl_subjects_begin(struct sl_daemon *daemon)
     options.now = sl_daemon_now(daemon);
     if (options.node.len > 0 || options.former.len > 0)
         options.on_lease = sl_quota_node_resume;
-    if (sl_registry_open(&options, &daemon->registry, &daemon->why))
-        return SL_EXIT_STORE;
+    err = sl_registry_open(&options, &daemon->registry, &daemon->why);
+    if (err)
+        return err == SLUICE_ECONF ? SL_EXIT_POLICY : SL_EXIT_STORE;
     is_away = daemon->why.sentence[0];
     if (is_away)
         sl_log(SL_LOG_WARN, "database unreachable, starting without it", "why",

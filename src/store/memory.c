@@ -35,11 +35,35 @@ static uint32_t used_limits(const struct sl_limit_binding *limits,
     return used;
 }
 
+/* Refuses limits with keys that are counted in another unit. */
+static int check_units(struct memory *m, const struct sl_limit_binding *limits,
+                       unsigned count, struct sl_diag *diag)
+{
+    uint64_t was;
+
+    for (unsigned i = 0; i < count; i++) {
+        const struct sl_limit_binding *l = &limits[i];
+
+        if (l->strictest.capacity == 0 ||
+            !sl_table_has_unit(&m->table, l, &was))
+            continue;
+        return sl_unit_refuse(
+            diag, "the state", sl_str_c(l->name),
+            &(struct sl_unit_name){sl_unit_mark_scale(was), SL_STR("")},
+            &(struct sl_unit_name){sl_unit_mark_scale(l->strictest.unit),
+                                   SL_STR("")});
+    }
+    return 0;
+}
+
 static int bind(struct sl_store *store, struct sl_limit_binding *limits,
                 unsigned count, struct sl_diag *diag)
 {
     uint32_t used = used_limits(limits, count);
+    int err = check_units(of(store), limits, count, diag);
 
+    if (err)
+        return err;
     for (unsigned i = 0; i < count; i++) {
         limits[i].equal_parts = used;
         if (limits[i].strictest.capacity > 0 &&

@@ -136,7 +136,7 @@ struct sl_limit_entry {
     sl_word stale;    /* the numbers may be overwritten */
     sl_word kept;     /* slots that other limits leave free for it; at most
                        * `reserve` */
-    sl_word spare;
+    sl_word unit;     /* see sl_unit_mark() */
 };
 
 /* Records of holds are in blocks. A block begins with two rows of 128 bytes:

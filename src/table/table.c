@@ -552,6 +552,7 @@ static bool make_entry(const struct sl_region *r, const struct identity *i,
         atomic_store(&e->name_lo, i->name.lo);
         atomic_store(&e->name_hi, i->name.hi);
         atomic_store(&e->shape, i->shape);
+        atomic_store(&e->unit, strictest->unit);
         fill(e, strictest);
         atomic_store(&e->used, 1);
         return true;
@@ -603,6 +604,24 @@ struct sl_reserve sl_reserve_of(uint64_t slots, uint32_t share,
         return (struct sl_reserve){reserve, reserve};
     }
     return (struct sl_reserve){reserve, reserve / KEPT_PART};
+}
+
+bool sl_table_has_unit(const struct sl_table *table,
+                       const struct sl_limit_binding *l, uint64_t *ret)
+{
+    const struct sl_region *r = &table->region;
+    struct sl_hash128 name = hash(r, l->name, strlen(l->name));
+
+    for (uint64_t id = 0; id < SL_LIMITS; id++) {
+        const struct sl_limit_entry *e = sl_region_limit(r, id);
+
+        *ret = atomic_load(&e->unit);
+        if (atomic_load(&e->used) == 1 && atomic_load(&e->occupied) > 0 &&
+            is_entry(e, name, atomic_load(&e->shape)) &&
+            *ret != l->strictest.unit)
+            return true;
+    }
+    return false;
 }
 
 int sl_table_add_limit(struct sl_table *table, struct sl_limit_binding *l)

@@ -69,6 +69,11 @@ static inline uint64_t sl_slots_calm(uint64_t slots)
 struct sl_reserve sl_reserve_of(uint64_t slots, uint32_t share,
                                 uint32_t equal_parts);
 
+/* Returns whether the table has keys of a limit of this name that are counted
+ * in another unit; *ret is its sl_unit_mark(). */
+bool sl_table_has_unit(const struct sl_table *table,
+                       const struct sl_limit_binding *binding, uint64_t *ret);
+
 /* Registers a limit or changes its numbers. SLUICE_EFULL: too many limits. */
 SL_MUST_USE int sl_table_add_limit(struct sl_table *table,
                                    struct sl_limit_binding *binding);

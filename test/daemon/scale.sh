@@ -115,14 +115,14 @@ check 'so is CSV' has "$out" 'acme,,free,talk,seconds,7200,7800,0,600,'
 printf '%s\n' "$rows" >rows.ndjson
 run "$sluice" usage import rows.ndjson --admin-url "http://$admin"
 check 'it can be imported, and changes nothing' has "$out" 'imported 2 rows, 0 of them changed'
-printf '{"org":"acme","limit":"talk","used":7,"unit":"minutes"}\n' >rows.ndjson
+printf '{"org":"acme","limit":"talk","used":7,"unit":"pages"}\n' >rows.ndjson
 run "$sluice" usage import rows.ndjson --admin-url "http://$admin"
-check 'minutes cannot' has "$err" 'limit "talk" has the unit "seconds", not "minutes"'
+check 'pages cannot' has "$err" 'limit "talk" has the unit "seconds", not "pages"'
 
 # ---- reloads ----
 
 tell /v1/policy --data-binary @other.yaml
-check 'another scale is refused' has "$out" 'counts in units of 60, not of 3600'
+check 'another scale is refused' has "$out" 'in units of 60 seconds in the usage database, and in units of 3600 seconds in the new policy'
 call acme 1
 check 'and the policy stays' has "$out" '"allowed":false'
 tell /v1/policy --data-binary @more.yaml

@@ -118,8 +118,12 @@ static void fill_line(struct line *line, const struct sl_usage_export_row *row,
                       const struct sl_rule *rule)
 {
     *line = (struct line){.row = row, .org = SL_STR(""), .user = SL_STR("")};
-    line->unit = rule ? sl_rule_counted(rule) : SL_STR("");
-    line->scale = rule && sl_rule_is_scaled(rule) ? rule->options.scale : 1;
+    line->unit = rule ? rule->unit : SL_STR("");
+    line->scale = 1;
+    if (row->scale > 1) {
+        line->unit = row->counted;
+        line->scale = row->scale;
+    }
     find_names(line);
     sl_timestamp_print(row->start, false, line->from);
     if (row->end > 0)

@@ -5,9 +5,9 @@
  *
  * The body is CSV or JSON lines with the members of an export: the subject, the
  * limit and `used`. The other members are accepted and not used, except that
- * `unit` and `from` must fit. `used` becomes the usage of the present period,
- * whatever it was, so that a repeated import changes nothing. Rows of periods
- * that have ended are skipped.
+ * `from` must fit, and `unit` is one of the limit's. `used` becomes the usage
+ * of the present period, whatever it was, so that a repeated import changes
+ * nothing. Rows of periods that have ended are skipped.
  *
  * The rows are checked first, recorded in one transaction, and then charged
  * like reports (usage_post.c). With dry_run=true nothing is changed.
@@ -187,6 +187,33 @@ static bool next_json(struct reading *r, struct row *row, bool *ret_more)
 
 /* ---- a row ---- */
 
+/* Rows are in the counted unit. Those that name the unit of the policy are
+ * multiplied by its scale. */
+static bool read_unit(struct reading *r, const struct row *row)
+{
+    struct sl_usage_report_item *use = row->use;
+    const struct sl_rule *rule = use->rule;
+    struct sl_str counted = sl_rule_counted(rule);
+    uint64_t scale = 1;
+
+    if (row->unit.len > 0 && !sl_str_eq(row->unit, counted)) {
+        if (!sl_str_eq(row->unit, rule->unit))
+            return sl_json_body_refuse(
+                &r->body, "BAD_LINE",
+                "limit \"%.*s\" has the unit \"%.*s\", not \"%.*s\"",
+                SL_STR_ARG(rule->name), SL_STR_ARG(counted),
+                SL_STR_ARG(row->unit));
+        scale = rule->options.scale;
+    }
+    if (row->used > SL_AMOUNT_MAX / scale)
+        return scale == 1
+                   ? refuse(r, "\"used\" is greater than 9007199254740992")
+                   : refuse(r, "\"used\" is greater than 9007199254740992 of "
+                               "the counted unit");
+    use->amount = row->used * scale;
+    return true;
+}
+
 static bool check_row(struct reading *r, const struct row *row)
 {
     struct sl_usage_report_item *use = row->use;
@@ -209,14 +236,8 @@ static bool check_row(struct reading *r, const struct row *row)
             &r->body, "BAD_LINE",
             "limit \"%.*s\" is a %s; usage is imported for quotas and levels",
             SL_STR_ARG(rule->name), sl_kind_name(rule->kind));
-    if (row->used > SL_AMOUNT_MAX)
-        return refuse(r, "\"used\" is greater than 9007199254740992");
-    if (row->unit.len > 0 && !sl_str_eq(row->unit, sl_rule_counted(rule)))
-        return sl_json_body_refuse(
-            &r->body, "BAD_LINE",
-            "limit \"%.*s\" has the unit \"%.*s\", not \"%.*s\"",
-            SL_STR_ARG(rule->name), SL_STR_ARG(sl_rule_counted(rule)),
-            SL_STR_ARG(row->unit));
+    if (!read_unit(r, row))
+        return false;
     if (row->from.len > 0 && sl_timestamp_parse(row->from, &use->from, NULL))
         return refuse(r, "\"from\" must be the start of a period, like "
                          "2026-11-01T00:00:00Z");

@@ -119,6 +119,44 @@ static void scaled(void)
     }
 }
 
+static void units(void)
+{
+    static const struct sl_limit_options seconds = {.scale = 60, .unit = 77};
+    struct sl_limit plain, scaled;
+    struct sl_diag diag;
+    struct sl_rate rate;
+
+    CASE("a unit with a scale is a number, and part of the shape");
+    CHECK_EQ(sl_unit_mark(1, SL_STR("seconds")), 0);
+    CHECK_EQ(sl_unit_mark(0, SL_STR("")), 0);
+    CHECK_EQ(sl_unit_mark_scale(0), 1);
+    CHECK_EQ(sl_unit_mark_scale(sl_unit_mark(60, SL_STR("seconds"))), 60);
+    CHECK_EQ(sl_unit_mark_scale(sl_unit_mark(SL_AMOUNT_MAX, SL_STR("b"))),
+             SL_AMOUNT_MAX);
+    CHECK(sl_unit_mark(60, SL_STR("seconds")) !=
+          sl_unit_mark(60, SL_STR("frames")));
+    CHECK(sl_unit_mark(2, SL_STR("")) != 0);
+    CHECK_EQ(sl_parse_rate(SL_STR("2/month"), &rate, NULL), 0);
+    CHECK_EQ(sl_limit_init(&plain, SL_QUOTA, &rate, NULL, &diag), 0);
+    CHECK_EQ(sl_limit_init(&scaled, SL_QUOTA, &rate, &seconds, &diag), 0);
+    CHECK(sl_limit_shape(&plain) != sl_limit_shape(&scaled));
+    scaled.unit = 0;
+    CHECK_EQ(sl_limit_shape(&plain), sl_limit_shape(&scaled));
+
+    CASE("the message names both units");
+    CHECK_EQ(sl_unit_refuse(
+                 &diag, "the usage database", SL_STR("talk"),
+                 &(struct sl_unit_name){60, SL_STR("seconds")},
+                 &(struct sl_unit_name){
+                     SL_AMOUNT_MAX, SL_STR("seconds_of_processor_time_used")}),
+             SLUICE_ECONF);
+    CHECK_STR(diag.sentence,
+              "Limit \"talk\" is counted in units of 60 seconds in the usage "
+              "database, and in units of 9007199254740992 "
+              "seconds_of_processor_tim in the new policy. Write `unit` as "
+              "before, or give the limit another name and import its usage");
+}
+
 static void grains(void)
 {
     static const struct {
@@ -344,6 +382,7 @@ int main(void)
     accepted();
     derived();
     scaled();
+    units();
     grains();
     calendars();
     refused();

@@ -1,5 +1,7 @@
 /* scale.c -- a unit with a scale: what answers show, and that the scale of a
  * limit stays. */
+#include <unistd.h>
+
 #include "fixture.h"
 
 #define TALK(of_)                                                              \
@@ -17,7 +19,15 @@
 static const char minutes[] =
     TALK("{ name: minutes, of: 60, reports: seconds }");
 static const char hours[] = TALK("{ name: hours, of: 3600, reports: seconds }");
+static const char frames[] = TALK("{ name: minutes, of: 60, reports: frames }");
 static const char plain[] = TALK("minutes");
+
+#define REFUSED_IN(where, old, new)                                            \
+    "Limit \"talk\" is counted in " old " in " where                           \
+    ", and in " new " in the new policy. Write `unit` as before, or give the " \
+                    "limit another "                                           \
+                    "name and import its usage"
+#define REFUSED(old, new) REFUSED_IN("the active policy", old, new)
 
 static struct rig rig;
 
@@ -82,20 +92,64 @@ static void check_use(const char *old, const char *new, const char *want)
 
 static void check_reload(void)
 {
-    CASE("the scale of a limit stays");
+    CASE("the unit of a limit stays");
     check_use(minutes, minutes, "");
     check_use(minutes, hours,
-              "Limit \"talk\" counts in units of 60, not of 3600. Its usage "
-              "would mean something else. Give the limit another name, and "
-              "import its usage");
-    check_use(plain, minutes,
-              "Limit \"talk\" counts in units of 1, not of 60. Its usage would "
-              "mean something else. Give the limit another name, and import "
-              "its usage");
-    check_use(minutes, plain,
-              "Limit \"talk\" counts in units of 60, not of 1. Its usage would "
-              "mean something else. Give the limit another name, and import "
-              "its usage");
+              REFUSED("units of 60 seconds", "units of 3600 seconds"));
+    check_use(plain, minutes, REFUSED("plain units", "units of 60 seconds"));
+    check_use(minutes, plain, REFUSED("units of 60 seconds", "plain units"));
+    check_use(minutes, frames,
+              REFUSED("units of 60 seconds", "units of 60 frames"));
+}
+
+/* Opens an engine on the state file, as after a restart. `use`: seconds. */
+static void check_start(const char *text, uint64_t use, const char *want)
+{
+    struct sl_memory_options file = {.size = 1 << 20, .path = "scale-state"};
+    struct sl_engine_options options = {.store = NULL};
+    struct sl_policy *policy = rig_policy(text);
+    struct sl_diag diag = {.sentence = ""};
+    struct sl_engine *engine = NULL;
+    struct sl_check check;
+    struct sl_request request = GET("/", ORG("acme"), COST(use));
+
+    request.now = 20000 * SL_DAY;
+    CHECK_EQ(sl_memory_open(&file, &options.store, &diag), 0);
+    CHECK_EQ(sl_engine_open(&options, policy, &engine, &diag),
+             want[0] ? SLUICE_ECONF : 0);
+    CHECK_STR(diag.sentence, want);
+    sl_policy_unref(policy);
+    if (!engine) {
+        sl_store_close(options.store);
+        return;
+    }
+    rig_check(&check, engine, &sl_alloc_libc);
+    sl_check_start(&check, &request, 1, true);
+    CHECK(check.decision.allowed);
+    sl_check_done(&check);
+    sl_engine_close(engine);
+}
+
+static void check_file(void)
+{
+    CASE("a state file of another unit is refused");
+    unlink("scale-state");
+    check_start(minutes, 0, "");
+    check_start(hours, 0, "");
+    check_start(minutes, 61, "");
+    check_start(minutes, 1, "");
+    check_start(hours, 1,
+                REFUSED_IN("the state", "units of 60", "units of 3600"));
+    check_start(plain, 1,
+                REFUSED_IN("the state", "units of 60", "plain units"));
+    check_start(frames, 1,
+                REFUSED_IN("the state", "units of 60", "units of 60"));
+    check_start(minutes, 7138, "");
+    unlink("scale-state");
+    check_start(plain, 1, "");
+    check_start(minutes, 1,
+                REFUSED_IN("the state", "plain units", "units of 60"));
+    unlink("scale-state");
 }
 
 int main(void)
@@ -103,5 +157,6 @@ int main(void)
     check_verdict();
     check_denials();
     check_reload();
+    check_file();
     return CHECK_DONE();
 }
