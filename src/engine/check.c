@@ -13,7 +13,8 @@
  * advance() runs until the check is answered or something else must answer
  * first: a lookup, the store, a wait queue. That calls sl_check_resume(), which
  * runs advance() again. A state without a take is skipped. sl_check_reset()
- * has a state of its own, RESET.
+ * has a state of its own, RESET. A denied TAKE is tried again in CREDITS if
+ * all limits that deny have credits.
  *
  * A request with a key (idempotency.c) passes two more states: CLAIM between
  * PREPARE and TAKE, from which a repeat goes to DONE; and COMMIT after DONE.
@@ -685,7 +686,8 @@ static bool take(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
 
-    if (!c->answered && c->state == SL_CHECK_TAKE &&
+    if (!c->answered &&
+        (c->state == SL_CHECK_TAKE || c->state == SL_CHECK_CREDITS) &&
         sl_usage_report_is_full(c->engine_ctx->meter, d)) {
         d->take.err = SLUICE_ESTORE;
         return true;
@@ -704,12 +706,34 @@ static bool take(struct sl_check *c)
     return true;
 }
 
+/* The take with credits was answered. Unless they pay, the denial stays, with
+ * the numbers that it had. */
+static void took_credits(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+
+    c->state = SL_CHECK_TAKE;
+    if (d->take.err || !d->take.allowed) {
+        sl_parts_drop_credits(d);
+    } else {
+        sl_parts_answers(c);
+        sl_parts_pay(d);
+        sl_decision_conclude(d);
+        sl_hold_taken(d);
+    }
+    next_take(c);
+}
+
 /* The take of this state was answered. Moves to the next state. */
 static void took(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
 
     sl_outage_pay_debts(c->engine, d);
+    if (c->state == SL_CHECK_CREDITS) {
+        took_credits(c);
+        return;
+    }
     if (d->take.err) {
         if (c->state == SL_CHECK_TAKE && d->take.err == SLUICE_EFULL)
             sl_hold_refuse(d);
@@ -722,6 +746,10 @@ static void took(struct sl_check *c)
     if (c->state == SL_CHECK_TAKE) {
         d->degraded = d->degraded || d->on_local;
         sl_decision_conclude(d);
+        if (sl_parts_ask_credits(c)) {
+            c->state = SL_CHECK_CREDITS;
+            return;
+        }
         sl_hold_taken(d);
         if (d->on_local)
             sl_outage_add_debt(c->active, d);
@@ -817,11 +845,8 @@ static void advance(struct sl_check *c)
             c->state = SL_CHECK_PREPARE;
             /* fall through */
         case SL_CHECK_PREPARE:
-            if (!prepare(c))
-                return;
-            break;
         case SL_CHECK_CLAIM:
-            if (!claim(c))
+            if (!(c->state == SL_CHECK_CLAIM ? claim(c) : prepare(c)))
                 return;
             break;
         case SL_CHECK_WAIT:
@@ -832,6 +857,7 @@ static void advance(struct sl_check *c)
                 sl_wait_check_behind(c))
                 return;
             /* fall through */
+        case SL_CHECK_CREDITS:
         case SL_CHECK_COUNT_DENIED:
         case SL_CHECK_SHADOW:
         case SL_CHECK_NEXT_UNIT:

@@ -56,6 +56,7 @@ enum sl_check_state {
     SL_CHECK_CLAIM,        /* claim the keys of repeats */
     SL_CHECK_WAIT,         /* in a wait queue */
     SL_CHECK_TAKE,         /* take the enforced limits */
+    SL_CHECK_CREDITS,      /* take credits instead of the limits that deny */
     SL_CHECK_COUNT_DENIED, /* charge denied requests; `insist` */
     SL_CHECK_SHADOW,       /* take shadow limits and candidates */
     SL_CHECK_NEXT_UNIT,    /* peek when the next unit comes */

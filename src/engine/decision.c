@@ -85,7 +85,7 @@ static int tightest(const struct sl_decision *d, bool quotas)
     for (unsigned i = 0; i < d->shown_count; i++) {
         const struct sl_limit_view *shown = &d->shown[i];
 
-        if (!sl_limit_view_counts(d, shown) ||
+        if (!sl_limit_view_counts(d, shown) || shown->pays_for ||
             (quotas && !is_org_quota(shown->rule)))
             continue;
         if (best < 0 || tighter(&shown->answer, &d->shown[best].answer))

@@ -205,6 +205,9 @@ struct sl_limit_view {
     struct sl_str cost_from; /* where it was read: "body./max_tokens"; or "" */
     bool on_report; /* takes nothing, and is denied if nothing is left */
     unsigned share; /* on_local: daemons that share the limit */
+    const struct sl_limit_view *pays_for; /* credits: a limit that they may pay
+                                           * for; NULL: no credits */
+    uint64_t credited;       /* cost that credits have paid; then `cost` is 0 */
     struct sl_answer answer; /* with overage: of the plan's quota */
     bool allowed;
     bool untracked;
@@ -222,6 +225,12 @@ struct sl_limit_view {
     struct sl_limit own_uncapped; /* and without a ceiling */
     struct sl_limit own_candidate;
 };
+
+/* Are these credits that do not pay? Nothing shows them. */
+static inline bool sl_limit_view_hidden(const struct sl_limit_view *shown)
+{
+    return shown->pays_for && shown->skipped;
+}
 
 /* One of several requests, and the limits that it meets. */
 struct sl_descriptor_match {

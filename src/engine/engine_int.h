@@ -109,6 +109,11 @@ bool sl_sign_in_fits(const struct sl_decision *decision);
  * request was refused. */
 bool sl_parts_ask_limits(struct sl_check *check);
 bool sl_parts_count_denied(struct sl_check *check);
+
+/* Prepares a take of credits for a denied decision. False if it has none. */
+bool sl_parts_ask_credits(struct sl_check *check);
+void sl_parts_drop_credits(struct sl_decision *d); /* they do not pay */
+void sl_parts_pay(struct sl_decision *d);          /* they have paid */
 bool sl_parts_ask_shadows(struct sl_check *check);
 bool sl_parts_peek_next(struct sl_check *check);
 bool sl_parts_ask_reset(struct sl_check *check);

@@ -351,6 +351,9 @@ static void add_limit(struct sl_writer *w, const struct sl_decision *d,
     else
         add_numbers(w, d, shown);
     add_override(w, shown);
+    if (shown->credited > 0)
+        sl_writer_addf(w, "; denies, and %" PRIu64 " credits of %.*s pay",
+                       shown->credited, SL_STR_ARG(shown->rule->credits->name));
     sl_writer_addf(w, "\n         %s for %.*s%s",
                    sl_kind_name(shown->rule->kind), SL_STR_ARG(shown->scope),
                    shown->id[0] ? " " : "");
@@ -375,6 +378,7 @@ int sl_explain(const struct sl_decision *decision, struct sl_buf *out)
         sl_writer_addf(&w, "token    rejected: %s\n",
                        sl_token_error_sentence(decision->token_fault));
     for (unsigned i = 0; i < decision->shown_count; i++)
-        add_limit(&w, decision, &decision->shown[i]);
+        if (!sl_limit_view_hidden(&decision->shown[i]))
+            add_limit(&w, decision, &decision->shown[i]);
     return w.err;
 }

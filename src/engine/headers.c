@@ -272,7 +272,7 @@ static bool is_listed(const struct sl_decision *d, unsigned i)
     const struct sl_limit_view *shown = &d->shown[i];
     int own = shown->rule->dialects;
 
-    if (!sl_limit_view_limited(shown))
+    if (!sl_limit_view_limited(shown) || shown->pays_for)
         return false;
     if ((int)i == d->report)
         return true;

@@ -88,6 +88,24 @@ static bool find_value(struct sl_check *c, const struct sl_rule *rule,
     return true;
 }
 
+/* The value of `per` number `i` of credits: as the limit that they pay for has
+ * it, or the caller's. Anonymous callers have none, or each address would be a
+ * new one. */
+static bool find_payer(const struct sl_check *c, struct sl_limit_view *shown,
+                       unsigned i)
+{
+    const struct sl_limit_view *denied = shown->pays_for;
+    unsigned scope = shown->rule->per[i];
+    struct sl_str name = c->decision.policy->identity.scope_names[scope];
+    struct sl_key_value *ret = &shown->values[i];
+
+    *ret = (struct sl_key_value){name, c->caller.values[scope]};
+    for (unsigned k = 0; k < denied->rule->per_count; k++)
+        if (denied->rule->per[k] == scope)
+            *ret = denied->values[k];
+    return ret->value.len > 0 && sl_str_eq(ret->scope, name);
+}
+
 /* The scopes, or the values, joined by ':' in the decision's arena. */
 static char *join(struct sl_decision *d, const struct sl_limit_view *shown,
                   bool values)
@@ -557,20 +575,22 @@ static int show(struct sl_check *c, struct sl_limit_view *shown,
         return 0;
     }
     for (unsigned i = 0; i < rule->per_count; i++) {
-        if (find_value(c, rule, i, &shown->values[i])) {
+        if (shown->pays_for ? find_payer(c, shown, i)
+                            : find_value(c, rule, i, &shown->values[i])) {
             shown->value_count++;
             continue;
         }
         shown->skipped = true;
         shown->value_count = 0;
         if (rule->missing == SL_MISSING_DENY && rule->mode == SL_MODE_ENFORCE &&
-            !c->preflight) {
+            !c->preflight && !shown->pays_for) {
             d->missing_scope = shown->values[i].scope;
             sl_decision_refuse(d, SL_REASON_MISSING);
         }
         return 0;
     }
-    if (shown->form == SL_RATE_NONE && rule->mode == SL_MODE_ENFORCE)
+    if (shown->form == SL_RATE_NONE && rule->mode == SL_MODE_ENFORCE &&
+        !shown->pays_for)
         refuse_capability(d, shown);
     err = make_key(d, shown, c->secret);
     if (!err && c->active->wants_names)
@@ -621,15 +641,51 @@ static int add_shown(struct sl_check *c, const struct sl_rule_cost *usual,
     return err;
 }
 
+/* Adds the view of the credits of limit number `index`, unless it is there or
+ * the caller has none. */
+static int add_credits(struct sl_check *c, unsigned index)
+{
+    struct sl_decision *d = &c->decision;
+    const struct sl_rule *rule = d->shown[index].rule->credits;
+    struct sl_rule_cost usual = {
+        rule, 0, {"", 0}
+    };
+    struct sl_limit_view *shown = &d->shown[d->shown_count];
+    int err;
+
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (d->shown[i].rule == rule)
+            return 0;
+    if (c->request_count > 1 || c->carry || d->shown[index].skipped ||
+        d->shown_count + SL_RUNNING >= SL_PARTS)
+        return 0;
+    memset(shown, 0, offsetof(struct sl_limit_view, values));
+    shown->rule = rule;
+    shown->pays_for = &d->shown[index];
+    err = show(c, shown, &usual);
+    if (err || !has_numbers(shown) || shown->mode != SL_MODE_ENFORCE)
+        return err;
+    shown->skipped = true;
+    shown->cost = 0;
+    d->shown_count++;
+    return 0;
+}
+
 int sl_parts_add(struct sl_check *c, const struct sl_rule_cost *rules,
                  unsigned count)
 {
-    unsigned before = c->decision.shown_count; /* of earlier requests */
+    const struct sl_decision *d = &c->decision;
+    unsigned before = d->shown_count; /* of earlier requests */
+    unsigned limits;
     int err = 0;
 
     for (unsigned i = 0; i < count && !err; i++)
         if (rules[i].rule->mode != SL_MODE_OFF)
             err = add_shown(c, &rules[i], before);
+    limits = d->shown_count;
+    for (unsigned i = before; i < limits && !err; i++)
+        if (d->shown[i].rule->credits)
+            err = add_credits(c, i);
     return err;
 }
 
@@ -724,6 +780,96 @@ bool sl_parts_ask_limits(struct sl_check *c)
         add_part(c, d->shown_count + i, false);
     sl_hold_prepare(c);
     return d->take.count > 0 && d->reason == SL_REASON_NONE;
+}
+
+/* ---- credits ----
+ *
+ * A rate can name a quota that pays for what the rate denies (`credits`). The
+ * rates are asked first. If all limits that deny have credits, a second take
+ * has the other limits and the credits: all or nothing, as every take. The view
+ * of credits is `skipped` unless they pay.
+ *
+ * Invariants. (test/prop/credits.c checks each by number.)
+ *   (1) A request that the rates allow takes no credits.
+ *   (2) A request that is denied takes nothing, of any limit.
+ *   (3) Credits pay the whole cost of a request, once: the largest of the costs
+ *       that the same credits pay. The rates that denied take nothing.
+ *   (4) The credits of a period never pay more than the quota.
+ */
+
+static bool denies(const struct sl_decision *d,
+                   const struct sl_limit_view *shown)
+{
+    return sl_limit_view_counts(d, shown) && !shown->allowed;
+}
+
+/* The view of the credits of a limit, or NULL. */
+static struct sl_limit_view *credits_of(struct sl_decision *d,
+                                        const struct sl_limit_view *shown)
+{
+    for (unsigned i = 0; i < d->shown_count && shown->rule->credits; i++)
+        if (d->shown[i].pays_for && d->shown[i].rule == shown->rule->credits)
+            return &d->shown[i];
+    return NULL;
+}
+
+void sl_parts_drop_credits(struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (d->shown[i].pays_for) {
+            d->shown[i].skipped = true;
+            d->shown[i].cost = 0;
+        }
+}
+
+/* Do all limits that deny have credits? Then these are part of the take. */
+static bool find_credits(struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (denies(d, &d->shown[i]) && !credits_of(d, &d->shown[i]))
+            return false;
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        struct sl_limit_view *credits = credits_of(d, &d->shown[i]);
+
+        if (!credits || !denies(d, &d->shown[i]))
+            continue;
+        credits->skipped = false;
+        if (credits->cost < d->shown[i].cost)
+            credits->cost = d->shown[i].cost;
+    }
+    return true;
+}
+
+bool sl_parts_ask_credits(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+
+    if (d->allowed || d->reason != SL_REASON_NONE || d->on_local ||
+        d->metered || d->charge || d->give_back || !find_credits(d))
+        return false;
+    begin_take(d, op_of(d, SL_TAKE_OP_TAKE));
+    for (unsigned i = 0; i < d->shown_count; i++)
+        if (sl_limit_view_counts(d, &d->shown[i]) && d->shown[i].allowed)
+            add_part(c, i, false);
+    sl_guard_show(d);
+    for (unsigned i = 0; i < d->running_count; i++)
+        add_part(c, d->shown_count + i, false);
+    sl_hold_prepare(c);
+    return true;
+}
+
+void sl_parts_pay(struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        struct sl_limit_view *shown = &d->shown[i];
+
+        if (!denies(d, shown))
+            continue;
+        shown->credited = shown->cost;
+        shown->cost = 0;
+        shown->allowed = true;
+        shown->answer.outcome = SL_ALLOW;
+    }
 }
 
 /* `insist`: windows and quotas are charged for denied requests. The verdict

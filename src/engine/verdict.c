@@ -3,7 +3,7 @@
  *
  * Members always come in the same order. A member without a value is null;
  * only rare members (hold_expires_ms, exact, wait_ms, override, charge,
- * overage, skipped, untracked, candidate) are left out.
+ * credits, overage, skipped, untracked, candidate) are left out.
  */
 #include "engine/render.h"
 #include "identity/identity.h"
@@ -57,6 +57,8 @@ static void write_rare(struct sl_writer *w, const struct sl_limit_view *shown)
                                    : "request"));
     if (shown->rule->charge == SL_CHARGE_ON_REPORT)
         sl_member_str(w, SL_MEMBER("charge"), SL_STR("on_report"));
+    if (shown->credited > 0)
+        sl_member_uint(w, SL_MEMBER("credits"), shown->credited);
     if (shown->overage)
         sl_member_flag(w, SL_MEMBER("overage"), true);
     if (shown->skipped)
@@ -127,6 +129,8 @@ static void write_limits(struct sl_writer *w, const struct sl_decision *d,
 {
     sl_writer_add(w, SL_STR(",\"limits\":["));
     for (unsigned i = 0; i < d->shown_count; i++) {
+        if (sl_limit_view_hidden(&d->shown[i]))
+            continue; /* the last ones */
         if (i > 0)
             sl_writer_add(w, SL_STR(","));
         write_limit(w, d, &d->shown[i], explain);

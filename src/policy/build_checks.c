@@ -706,7 +706,7 @@ static void check_sign_in(struct sl_build *b)
 
 /* ---- warnings: valid, but probably not intended. */
 
-/* Which rules a route, or `default`, takes from. */
+/* Which rules a route, or `default`, takes from; and their credits. */
 static bool *find_used(struct sl_build *b)
 {
     const struct sl_policy *policy = b->policy;
@@ -719,6 +719,9 @@ static bool *find_used(struct sl_build *b)
     for (unsigned i = 0; i < policy->route_count; i++)
         for (unsigned k = 0; k < policy->routes[i].rule_count; k++)
             used[policy->routes[i].rules[k]->index] = true;
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        if (policy->rules[i].credits)
+            used[policy->rules[i].credits->index] = true;
     return used;
 }
 
@@ -863,6 +866,26 @@ static void warn(struct sl_build *b)
     warn_of_limits(b);
 }
 
+/* A request would pay twice. */
+static void refuse_both(struct sl_build *b, const struct sl_route *route)
+{
+    for (unsigned i = 0; i < route->rule_count; i++)
+        for (unsigned k = 0; k < route->rule_count; k++)
+            if (route->rules[i]->credits == route->rules[k])
+                sl_report_error(b->report, route->place,
+                                "Limit \"%.64s\" pays for limit \"%.64s\" by "
+                                "`credits`, so a route must not list both",
+                                route->rules[k]->name.at,
+                                route->rules[i]->name.at);
+}
+
+static void check_credits(struct sl_build *b)
+{
+    for (unsigned i = 0; i < b->policy->route_count; i++)
+        refuse_both(b, &b->policy->routes[i]);
+    refuse_both(b, &b->policy->fallback);
+}
+
 void sl_build_checks(struct sl_build *b)
 {
     const struct sl_policy *policy = b->policy;
@@ -877,6 +900,7 @@ void sl_build_checks(struct sl_build *b)
     if (b->no_memory)
         return;
     check_keys(b, uses);
+    check_credits(b);
     check_guards(b);
     check_sign_in(b);
     check_store(b);

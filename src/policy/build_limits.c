@@ -733,6 +733,72 @@ static bool too_many(struct sl_build *b, const struct sl_yaml_node *node)
     return true;
 }
 
+/* ---- `credits` of a limit: the quota that pays for what it denies. ---- */
+
+static bool is_rate(enum sl_kind kind)
+{
+    return kind == SL_BUCKET || kind == SL_INTERVAL || kind == SL_FIXED ||
+           kind == SL_SLIDING;
+}
+
+static const struct sl_plan *find_unlimited(const struct sl_build *b,
+                                            const struct sl_rule *pool)
+{
+    const struct sl_plans *plans = &b->policy->plans;
+
+    for (unsigned i = 0; pool->plans && i < plans->count; i++)
+        if (pool->plans[i].form == SL_RATE_UNLIMITED)
+            return &plans->list[i];
+    return NULL;
+}
+
+static bool check_pool(struct sl_build *b, const struct sl_yaml_node *item,
+                       const struct sl_rule *rule, const struct sl_rule *pool)
+{
+    const struct sl_plan *open = find_unlimited(b, pool);
+
+    if (!is_rate(rule->kind))
+        return sl_build_error(b, item,
+                              "Credits pay for what a rate denies: of a token "
+                              "bucket or a window. Leave `credits` out");
+    if (pool->kind != SL_QUOTA)
+        return sl_build_error(b, item,
+                              "Credits are a quota, and limit \"%.64s\" is "
+                              "another kind. Write the name of a quota",
+                              pool->name.at);
+    if (rule->charge == SL_CHARGE_ON_REPORT ||
+        pool->charge == SL_CHARGE_ON_REPORT)
+        return sl_build_error(b, item,
+                              "Credits are taken by checks, and `charge: "
+                              "on_report` takes nothing then. Leave one of "
+                              "them out");
+    if ((sl_rule_is_scaled(rule) || sl_rule_is_scaled(pool)) &&
+        rule->options.scale != pool->options.scale)
+        return sl_build_error(
+            b, item,
+            "A request has one cost in limit \"%.32s\" and in "
+            "its credits. Give both the same `unit`, or none "
+            "with `of`",
+            rule->name.at);
+    return !open ||
+           sl_build_error(b, item,
+                          "Limit \"%.32s\" is unlimited for plan \"%.32s\", so "
+                          "credits would lift limit \"%.32s\". If that is "
+                          "meant, write unlimited there",
+                          pool->name.at, open->name.at, rule->name.at);
+}
+
+static void read_credits(struct sl_build *b, const struct sl_yaml_node *node,
+                         struct sl_rule *rule)
+{
+    const struct sl_yaml_node *item =
+        rule->credits_name.len > 0 ? sl_build_get(node, "credits") : NULL;
+    int index = item ? sl_build_find(b, &b->box->rules, item, "limit") : -1;
+
+    if (index >= 0 && check_pool(b, item, rule, &b->rules[index]))
+        rule->credits = &b->rules[index];
+}
+
 void sl_build_limits(struct sl_build *b)
 {
     const struct sl_yaml_node *node = sl_build_get(b->root, "limits");
@@ -759,6 +825,9 @@ void sl_build_limits(struct sl_build *b)
         sl_names_add(names, b->rules[i].name, i, n->key_place);
     }
     sl_names_close(names);
+    i = 0;
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next, i++)
+        read_credits(b, n, &b->rules[i]);
     b->policy->rules = b->rules;
     b->policy->rule_count = b->policy->rule_total = i;
 }

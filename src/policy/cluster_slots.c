@@ -166,6 +166,13 @@ static int check_route(const struct sl_route *route, bool fallback,
 
 static int check_key(const struct sl_rule *rule, struct sl_diag *diag)
 {
+    if (rule->credits)
+        return sl_diag_error(
+            diag, SLUICE_ECONF,
+            "The credits of limit \"%.64s\" are taken in one step with the "
+            "other limits of a route, which a cluster cannot do. Leave "
+            "`credits` out, or use one Redis",
+            rule->name.at);
     for (unsigned i = 0; i < rule->key.count; i++) {
         const struct sl_key_piece *piece = &rule->key.pieces[i];
 

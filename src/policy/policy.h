@@ -334,7 +334,10 @@ struct sl_rule {
     uint64_t cost;   /* of a request without a cost */
     bool fixed_cost; /* `cost` is written: settling does not change it */
     enum sl_charge charge;
-    sl_ns hold;            /* permits: default duration; else 0 */
+    struct sl_str credits_name;    /* `credits`; "": none */
+    const struct sl_rule *credits; /* the quota that pays for what this limit
+                                    * denies; NULL: none */
+    sl_ns hold;                    /* permits: default duration; else 0 */
     unsigned queue;        /* maximum of waiting requests, in one process */
     unsigned lease;        /* percent of the capacity; 0: no lease */
     bool carried;          /* by `sign_in: carry` of a route */

@@ -217,6 +217,13 @@ static void make_guard(struct maker *m, struct tree *limits)
     put_word(m, limit, "kind", "fixed-window");
     put_word(m, limit, "per", "ip");
     put_word(m, limit, "rate", "30/min");
+    if (maybe(m, 2))
+        return;
+    put_word(m, limit, "credits", "pool");
+    limit = put_map(m, limits, "pool");
+    put_word(m, limit, "kind", "quota");
+    put_some(m, limit, "per", (const char *const[]){"ip"}, 1, 1);
+    put_word(m, limit, "rate", "5/day");
 }
 
 static void make_limits(struct maker *m, struct tree *top)

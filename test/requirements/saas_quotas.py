@@ -873,13 +873,17 @@ def _(d):
     d.policy_with()
 
 
-@line("002-F03", "credits for spikes",
-      missing="credits extend quotas; for rates, a burst or an override")
+@line("002-F03", "credits for spikes")
 def _(d):
+    d.policy_with(("  invites:\n    kind: sliding-window\n",
+                   "  spikes: { kind: quota, per: org, rate: 1/month }\n"
+                   "  invites:\n    kind: sliding-window\n"
+                   "    credits: spikes\n"))
     d.admin.ask("POST", "/v1/credits/org/acme", {
-        "limit": "invites", "amount": 5})
-    yield "ten invites, and five from credits", d.burst(
+        "limit": "spikes", "amount": 4})
+    yield "ten invites, one of the month, four granted", d.burst(
         16, INVITES, org="acme"), "15 pass, then 429 by invites"
+    d.policy_with()
 
 
 @line("002-F04", "adaptive limits",

@@ -21,6 +21,7 @@ flow/h01-holds.flow: one cost for all leaves the limit alone whose cost is fixed
 flow/h01-holds.flow: things that exist: a hold that is settled stays
 flow/h01-holds.flow: what had ended stays as it is, and tells how
 flow/q03-held-report.flow: a hold reserves, and its settlement takes
+flow/q05-credits.flow: a hold holds credits, and gives back what was not used
 presets/saas-quotas.flow: assistant: queries and tokens per day
 presets/saas-quotas.flow: assistant: tokens are reserved, then settled
 presets/saas-quotas.flow: metering: used minutes, tokens and chunks
