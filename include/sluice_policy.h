@@ -202,6 +202,13 @@ struct sluice_subject {
     size_t grant_count; /* at most 64 */
 };
 
+/* A block of a user or an organisation, registered or not: all that they ask is
+ * refused. */
+struct sluice_block {
+    int64_t until_ns;      /* since 1970; -1: for good */
+    const char *by, *note; /* for explanations; may be NULL */
+};
+
 /* The facts. NULL is: not known. Strings end in NUL. There may be any number
  * of headers: those that the policy reads count, and of each the first. Of
  * costs and overrides there are at most 256 each; one for a limit that the
@@ -246,6 +253,9 @@ struct sluice_request {
     /* 1: the cost was used already, and counts whatever the limits say; -1: it
      * is given back. Nothing is refused. */
     int used;
+
+    /* Of the registry, which must be there; NULL: not blocked. */
+    const struct sluice_block *user_block, *org_block;
 };
 
 struct sluice_decision *sluice_decision_new(void);

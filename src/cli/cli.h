@@ -76,7 +76,7 @@ extern const struct sl_command sl_command_init, sl_command_check,
     sl_command_token, sl_command_webhook, sl_command_completion,
     sl_command_take, sl_command_hold, sl_command_top, sl_command_reset,
     sl_command_backlog, sl_command_subject, sl_command_usage, sl_command_leases,
-    sl_command_audit;
+    sl_command_audit, sl_command_block, sl_command_unblock;
 
 /* Run the program. Reorders `argv`. Returns an exit status. */
 int sl_cli_run(struct sl_cli *cli, int argc, char **argv);
@@ -419,6 +419,11 @@ SL_MUST_USE int sl_flow_daemon_backlog(struct sl_flow_daemon *daemon,
 SL_MUST_USE int sl_flow_daemon_subject(struct sl_flow_daemon *daemon,
                                        const struct sl_flow_act *act,
                                        int64_t end);
+
+/* Block or unblock a subject. */
+SL_MUST_USE int sl_flow_daemon_block(struct sl_flow_daemon *daemon,
+                                     const struct sl_flow_act *act,
+                                     int64_t end);
 
 /* Add a check that the engine answered with `verdict`. */
 SL_MUST_USE int sl_flow_daemon_check(struct sl_flow_daemon *daemon,

@@ -547,6 +547,27 @@ const struct sl_subject *sl_auth_info_of(const struct sl_auth_info *known,
                                    : NULL;
 }
 
+static const struct sl_block *block_of(const struct sl_subject *subject,
+                                       sl_ns now)
+{
+    return subject && subject->block.is_set &&
+                   !is_over(subject->block.until, now)
+               ? &subject->block
+               : NULL;
+}
+
+const struct sl_block *sl_auth_info_block(const struct sl_auth_info *known,
+                                          sl_ns now, const char **ret_of)
+{
+    const struct sl_block *user = block_of(known->user, now);
+    const struct sl_block *org = block_of(known->org, now);
+    bool longer = user && org && user->until != SL_NS_NONE &&
+                  (org->until == SL_NS_NONE || org->until > user->until);
+
+    *ret_of = user && !longer ? "user" : "org";
+    return user && !longer ? user : org;
+}
+
 bool sl_auth_info_credits(const struct sl_auth_info *known)
 {
     return (known->user && known->user->credit_count > 0) ||

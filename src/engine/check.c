@@ -20,7 +20,8 @@
  * PREPARE and TAKE, from which a repeat goes to DONE; and COMMIT after DONE.
  *
  * Order. A request that is refused in PREPARE has touched no limit. Where two
- * reasons apply the first counts: switched off, caller, role, plan, limits.
+ * reasons apply the first counts: blocked, switched off, caller, role, plan,
+ * limits.
  */
 #include "engine/check.h"
 
@@ -346,6 +347,8 @@ static int add_named_limit(struct sl_check *c)
         return sl_diag_error(&c->diag, SLUICE_ENOENT,
                              "the policy has no limit \"%.*s\"",
                              SL_STR_ARG(c->request->limit));
+    if (d->reason == SL_REASON_BLOCKED)
+        return 0;
     usual.rule = &d->policy->rules[index];
     usual.cost = usual.rule->cost;
     if (!is_any_key(c->request)) {
@@ -422,6 +425,29 @@ static int keep_open_values(struct sl_check *c)
     return value->at ? 0 : SLUICE_ENOMEM;
 }
 
+/* Refuses the request of a blocked caller. Reports of usage count always. */
+static void refuse_blocked(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+    const char *of;
+    const struct sl_block *block =
+        is_any_key(c->request) ? NULL
+                               : sl_auth_info_block(c->known, d->now, &of);
+
+    if (!block)
+        return;
+    sl_decision_refuse(d, SL_REASON_BLOCKED);
+    if (d->reason != SL_REASON_BLOCKED)
+        return;
+    d->block = (struct sl_block){.is_set = true,
+                                 .until = block->until,
+                                 .by = sl_decision_note(d, block->by),
+                                 .note = sl_decision_note(d, block->note)};
+    d->block_of = of;
+    if (block->until != SL_NS_NONE)
+        d->retry_in = block->until - d->now;
+}
+
 /* ---- PREPARE ---- */
 
 static int add_limits(struct sl_check *c)
@@ -439,6 +465,7 @@ static int add_limits(struct sl_check *c)
         d->plan_ended = c->caller.plan_ended;
         sl_decision_who(d, &c->caller, request);
     }
+    refuse_blocked(c);
     if (!choose_plan(d, &c->caller))
         sl_decision_refuse(d, SL_REASON_UNKNOWN_PLAN);
     if (request->limit.len > 0)
@@ -449,7 +476,7 @@ static int add_limits(struct sl_check *c)
     if (err)
         return sl_diag_error(&c->diag, err, "out of memory");
     c->preflight = is_preflight(request);
-    return add_routes(c, &routes);
+    return d->reason == SL_REASON_BLOCKED ? 0 : add_routes(c, &routes);
 }
 
 /* Adds one request to the decision: its caller, routes and limits. The

@@ -43,6 +43,7 @@ static const struct {
     [SL_REASON_HOLDS] = {503, "SERVICE_UNAVAILABLE"   },
     [SL_REASON_QUEUE] = {503, "SERVICE_UNAVAILABLE"   },
     [SL_REASON_CONFLICT] = {409, "CONFLICT"              },
+    [SL_REASON_BLOCKED] = {403, "BLOCKED"               },
 };
 
 /* The first reason stays. A policy in shadow mode refuses only switched-off

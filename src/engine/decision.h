@@ -155,6 +155,7 @@ enum sl_reason {
     SL_REASON_HOLDS,     /* no room for holds: 503 */
     SL_REASON_QUEUE,     /* the wait would be too long: 503 */
     SL_REASON_CONFLICT,  /* `guard`: another request is running: 409 */
+    SL_REASON_BLOCKED,   /* by an operator: 403; see `block` */
 };
 
 /* What a required header lacks. */
@@ -290,6 +291,8 @@ struct sl_decision {
     const struct sl_route_cost *no_cost; /* of REASON_COST */
     bool replayed;                       /* a repeat: answered as before */
     const struct sl_condition *exempt;   /* of the route; NULL: not exempt */
+    struct sl_block block;               /* of REASON_BLOCKED */
+    const char *block_of;                /* likewise: "user" or "org" */
     struct sl_skipped_route skipped[4];
     unsigned skipped_count;
 

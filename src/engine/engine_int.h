@@ -70,6 +70,11 @@ const struct sl_subject_override *
 sl_auth_info_rate(const struct sl_auth_info *known, struct sl_str limit,
                   sl_ns now, const char **ret_of);
 
+/* The block of the user or the organisation that ends last, and whose it is; or
+ * NULL. */
+const struct sl_block *sl_auth_info_block(const struct sl_auth_info *known,
+                                          sl_ns now, const char **ret_of);
+
 /* Does the caller have any credits? */
 /* The subject that a quota per `scope` is counted for; NULL: not known. */
 const struct sl_subject *sl_auth_info_of(const struct sl_auth_info *known,
@@ -81,6 +86,10 @@ bool sl_auth_info_credits(const struct sl_auth_info *known);
  * at `start`. */
 uint64_t sl_auth_info_credit(const struct sl_auth_info *known, unsigned scope,
                              struct sl_str limit, sl_ns start, sl_ns now);
+
+/* Copies a text of the registry that only an explanation shows; else "". */
+struct sl_str sl_decision_note(struct sl_decision *decision,
+                               struct sl_str text);
 
 /* Copies the caller into the decision, for its explanation. */
 void sl_decision_who(struct sl_decision *decision, struct sl_caller *caller,

@@ -32,6 +32,7 @@ static const char *const reasons[] = {
     [SL_REASON_HOLDS] = "no more holds are possible",
     [SL_REASON_QUEUE] = "the wait for its turn would be too long",
     [SL_REASON_CONFLICT] = "another request with the same key is running",
+    [SL_REASON_BLOCKED] = "the caller is blocked",
 };
 
 static sl_ns round_up(sl_ns span, sl_ns step)
@@ -324,6 +325,32 @@ static void add_conditions(struct sl_writer *w, const struct sl_decision *d)
     }
 }
 
+/* "blocked  user, by ops until 2026-12-01T00:00:00Z: scraping" */
+static void add_block(struct sl_writer *w, const struct sl_decision *d)
+{
+    const struct sl_block *block = &d->block;
+    char at[SL_TIMESTAMP_TEXT];
+
+    if (d->reason != SL_REASON_BLOCKED)
+        return;
+    sl_writer_addf(w, "blocked  %s", d->block_of);
+    if (block->by.len > 0) {
+        sl_writer_addf(w, ", by ");
+        add_name(w, block->by);
+    }
+    if (block->until != SL_NS_NONE) {
+        sl_timestamp_print(block->until, block->until % SL_S != 0, at);
+        sl_writer_addf(w, ", until %s", at);
+    } else {
+        sl_writer_addf(w, ", without an end");
+    }
+    if (block->note.len > 0) {
+        sl_writer_addf(w, ": ");
+        add_name(w, block->note);
+    }
+    sl_writer_addf(w, "\n");
+}
+
 static void add_limit(struct sl_writer *w, const struct sl_decision *d,
                       const struct sl_limit_view *shown)
 {
@@ -374,6 +401,7 @@ int sl_explain(const struct sl_decision *decision, struct sl_buf *out)
     add_verdict(&w, decision);
     add_route(&w, decision);
     add_conditions(&w, decision);
+    add_block(&w, decision);
     if (decision->token_fault != SL_TOKEN_GOOD)
         sl_writer_addf(&w, "token    rejected: %s\n",
                        sl_token_error_sentence(decision->token_fault));

@@ -358,6 +358,7 @@ static const char *const sentences[] = {
     [SL_REASON_HOLDS] = "No more holds are possible at the moment.",
     [SL_REASON_QUEUE] = "Too many requests are waiting.",
     [SL_REASON_CONFLICT] = "Another request with the same key is running.",
+    [SL_REASON_BLOCKED] = "The caller is blocked.",
 };
 
 static void write_capability(const struct sl_decision *d, struct sl_writer *w)

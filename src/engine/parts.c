@@ -348,8 +348,7 @@ static int override(struct sl_limit_view *shown, struct sl_str rate,
     return 0;
 }
 
-/* Texts of the registry that only an explanation shows. */
-static struct sl_str note(struct sl_decision *d, struct sl_str text)
+struct sl_str sl_decision_note(struct sl_decision *d, struct sl_str text)
 {
     const char *copy = d->spend ? NULL : sl_arena_copy(&d->arena, text);
 
@@ -375,12 +374,12 @@ static int override_registered(struct sl_check *c, struct sl_limit_view *shown)
     if (err == SLUICE_ENOMEM || err == SLUICE_EFULL)
         return sl_diag_error(&c->diag, err, "%s", diag.sentence);
     if (err) {
-        shown->override_bad = note(d, sl_str_c(diag.sentence));
+        shown->override_bad = sl_decision_note(d, sl_str_c(diag.sentence));
         return 0;
     }
     shown->override_of = of;
-    shown->override_by = note(d, own->by);
-    shown->override_note = note(d, own->note);
+    shown->override_by = sl_decision_note(d, own->by);
+    shown->override_note = sl_decision_note(d, own->note);
     shown->override_until = own->until;
     return 0;
 }

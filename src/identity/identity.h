@@ -103,6 +103,13 @@ struct sl_credit {
     sl_ns expires; /* SL_NS_NONE: never */
 };
 
+/* A block by an operator: no request of the subject passes. */
+struct sl_block {
+    bool is_set;
+    sl_ns until;            /* SL_NS_NONE: no end */
+    struct sl_str by, note; /* author and reason; for explanations */
+};
+
 struct sl_subject {
     unsigned refs; /* not atomic: see below */
     void (*free)(struct sl_subject *subject);
@@ -118,6 +125,7 @@ struct sl_subject {
     struct sl_own_calendars own;     /* of its quotas */
     const struct sl_credit *credits; /* also of an unknown subject */
     unsigned credit_count;
+    struct sl_block block; /* likewise */
 };
 
 /* A subject belongs to one thread: the count is not atomic. */

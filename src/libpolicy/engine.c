@@ -257,11 +257,18 @@ static void keep_subject(struct sl_subject *subject)
     (void)subject; /* on the stack of decide() */
 }
 
-/* Converts a subject; NULL is not in the registry. */
-static void fill(struct registered *r, const struct sluice_subject *s)
+/* Converts a subject and its block; NULL is not in the registry. */
+static void fill(struct registered *r, const struct sluice_subject *s,
+                 const struct sluice_block *block)
 {
     r->subject = (struct sl_subject){
         .refs = 1, .free = keep_subject, .known = s, .expires = SL_NS_NONE};
+    if (block)
+        r->subject.block = (struct sl_block){
+            .is_set = true,
+            .until = block->until_ns < 0 ? SL_NS_NONE : block->until_ns,
+            .by = sl_str_c(block->by),
+            .note = sl_str_c(block->note)};
     if (!s)
         return;
     r->subject.id = sl_str_c(s->id);
@@ -291,7 +298,8 @@ static void find_subject(struct sl_subjects *subjects, struct sl_lookup *lookup)
     bool is_user = sl_str_eq(lookup->scope, SL_STR("user"));
     struct registered *r = is_user ? &all->user : &all->org;
 
-    fill(r, is_user ? all->request->user_subject : all->request->org_subject);
+    fill(r, is_user ? all->request->user_subject : all->request->org_subject,
+         is_user ? all->request->user_block : all->request->org_block);
     if (r->subject.id.len == 0)
         r->subject.id = lookup->id;
     lookup->found = &r->subject;

@@ -153,7 +153,7 @@ static int erase_name(struct erasure *e, const struct name *name)
         SL_QUERY_ERASE_COUNTERS, SL_QUERY_ERASE_KEYS,   SL_QUERY_ERASE_THINGS,
         SL_QUERY_ERASE_CREDITS,  SL_QUERY_ERASE_HOLDS,  SL_QUERY_ERASE_ENDS,
         SL_QUERY_ERASE_OWED,     SL_QUERY_ERASE_LEASES, SL_QUERY_ERASE_BEFORE,
-        SL_QUERY_ERASE_AUDIT,
+        SL_QUERY_ERASE_AUDIT,    SL_QUERY_DROP_BLOCK,
     };
     int err = 0;
 

@@ -153,9 +153,7 @@ static int find_alias(struct sl_database *db, struct sl_str scope,
                         sl_str_lower(alias, room), ret_id);
 }
 
-/* Loads the subject with this id or alias. Returns 1, 0 if there is none, or an
- * error. */
-static int load(struct sl_database *db, struct sl_str scope, struct sl_str id,
+int sl_job_load(struct sl_database *db, struct sl_str scope, struct sl_str id,
                 struct sl_subject_draft *ret)
 {
     struct sl_str own_id;
@@ -359,7 +357,7 @@ static int find(struct sl_registry *r, struct sl_job *job)
 
     job->version = atomic_load_explicit(
         &r->versions[version_of(r, job->scope, job->id)], memory_order_acquire);
-    found = load(&r->db, job->scope, job->id, &draft);
+    found = sl_job_load(&r->db, job->scope, job->id, &draft);
     if (found < 0)
         return fault(r, job, found);
     if (!found) {
@@ -367,6 +365,8 @@ static int find(struct sl_registry *r, struct sl_job *job)
         draft.id = job->id;
     }
     err = sl_usage_db_credits(&r->db, job->scope, draft.id, job->now, &draft);
+    if (!err)
+        err = sl_block_load(&r->db, job->scope, draft.id, &draft.block);
     if (err)
         return fault(r, job, err);
     return give(r, job, &draft, found, &end);
@@ -396,7 +396,7 @@ static int list_scope(struct sl_registry *r, struct sl_job *job,
         memcpy(last, id.at, id.len);
         id.at = last;
         sl_arena_reset(&r->db.arena);
-        found = load(&r->db, scope, id, &draft);
+        found = sl_job_load(&r->db, scope, id, &draft);
         if (found == 1)
             err = give(r, job, &draft, true, end);
         else if (found < 0)
@@ -489,7 +489,7 @@ static int check_names(struct sl_registry *r, struct sl_job *job,
     if (found == 1)
         return refuse_alias(job, new->scope, new->id, owner);
     for (unsigned i = 0; i < new->alias_count &&found >= 0; i++) {
-        found = load(&r->db, new->scope, new->aliases[i], &other);
+        found = sl_job_load(&r->db, new->scope, new->aliases[i], &other);
         if (found != 1 || sl_str_eq(other.id, new->id))
             continue;
         sl_diag_error(
@@ -579,7 +579,7 @@ static int change_one(struct sl_registry *r, struct sl_job *job,
     int found;
 
     sl_arena_reset(&r->db.arena);
-    found = load(&r->db, change->scope, change->id, &old);
+    found = sl_job_load(&r->db, change->scope, change->id, &old);
     if (found < 0)
         return found;
     if (found && needs_own_name(change) && !sl_str_eq(change->id, old.id))
@@ -625,6 +625,7 @@ static int forget(struct sl_registry *r)
                                      "DELETE FROM aliases; DELETE FROM "
                                      "overrides; DELETE FROM audit;"
                                      "DELETE FROM switches;"
+                                     "DELETE FROM blocks;"
                                      "DELETE FROM repeats");
     return err ? err : r->db.driver->script(&r->db, sl_usage_db_forget);
 }
@@ -781,6 +782,11 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
         return sl_repeats_run(db, job);
     case SL_JOB_GRANT:
         return grant(r, job);
+    case SL_JOB_BLOCK:
+        return sl_block_write(r, job);
+    case SL_JOB_BLOCKS:
+        err = sl_block_list(db, job);
+        return spare(job, err, "there are too many blocks to show");
     case SL_JOB_USAGE:
         return job->is_replay ? sl_usage_replay_run(r, job) : record(r, job);
     case SL_JOB_SWITCH:

@@ -103,7 +103,8 @@ static void hear_all(struct notifier *l)
  */
 static const char missed[] =
     "SELECT 's::' WHERE EXISTS(SELECT 1 FROM subjects) OR"
-    " EXISTS(SELECT 1 FROM usage_credits) UNION ALL"
+    " EXISTS(SELECT 1 FROM usage_credits) OR EXISTS(SELECT 1 FROM blocks)"
+    " UNION ALL"
     " SELECT 'f:' || is_on || ':' || name FROM switches";
 
 static int notifier_on_open(struct sl_pg_conn *link, struct sl_diag *diag)
@@ -720,6 +721,7 @@ static const char *const steps[] = {
     COLUMNS_OF_ANCHORS,
     TABLES_OF_SEGMENTS,
     TABLES_OF_UNITS,
+    TABLES_OF_BLOCKS,
 };
 
 #define LATEST ((int)SL_LEN(steps))

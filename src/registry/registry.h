@@ -98,6 +98,7 @@ struct sl_subject_draft {
     struct sl_credit
         credits[SL_SUBJECT_RECORD_CREDITS]; /* filled for records only */
     unsigned credit_count;
+    struct sl_block block; /* likewise */
 };
 
 /* A write. Fields whose bit is not in `has` keep their value. A PUT begins with
@@ -222,6 +223,10 @@ enum sl_job_kind {
     SL_JOB_USAGE_READ, /* read usage, including all records queued before */
     SL_JOB_GRANT,      /* a credit: `on` grants it, or removes it */
     SL_JOB_CREDITS,
+    SL_JOB_BLOCK,   /* scope and id: `on` blocks them until `since`, or ends the
+                     * block; `id` becomes the id of an alias. NOT_FOUND: there
+                     * is no block */
+    SL_JOB_BLOCKS,  /* list the blocks */
     SL_JOB_EXPORT,  /* a page of all counters; NOT_FOUND: it is over */
     SL_JOB_NOTE,    /* only write job->audit */
     SL_JOB_ERASE,   /* all rows about scope and id; see erase.c */
@@ -282,11 +287,12 @@ struct sl_job {
     struct sl_str scope, id; /* LIST: the scope ("": all), and the id after
                               * which it begins, of after_scope */
     struct sl_str after_scope, prefix; /* LIST */
-    unsigned most;                     /* LIST, AUDIT, LEASES, NODES, ENDS */
-    uint64_t before;                   /* AUDIT: 0, or a revision */
+    unsigned most;   /* LIST, AUDIT, LEASES, NODES, ENDS, BLOCKS */
+    uint64_t before; /* AUDIT: 0, or a revision */
     const struct sl_subject_change *changes; /* WRITE */
     unsigned change_count;
     struct sl_str name, by; /* SWITCH: `on` < 0 removes the switch */
+    struct sl_str note;     /* BLOCK, with `by` */
     int on;
     struct sl_usage_entry
         *usage;            /* USAGE: change_count entries, with their results */
@@ -312,7 +318,7 @@ struct sl_job {
                                  * `units` rows were, and `cut`: there may be
                                  * more */
     sl_ns since, started; /* USAGE_READ: see sl_usage_db_read(); for scope and
-                           * id */
+                           * id. BLOCK: `since` is the end, or SL_NS_NONE */
 
     /* Output. */
     int err;        /* 0, SLUICE_ESTORE, SLUICE_ENOMEM */
@@ -325,9 +331,9 @@ struct sl_job {
     struct sl_subject_record
         *entries;       /* FIND, LIST, WRITE of one: owned by the caller */
     uint64_t units;     /* RELEASE */
-    bool cut;           /* LEASES: there are more */
-    struct sl_buf text; /* AUDIT, CREDITS, LEASES: items of a JSON array;
-                         * USAGE_READ, NODES: structs; ENDS: see
+    bool cut;           /* LEASES, BLOCKS: there are more */
+    struct sl_buf text; /* AUDIT, CREDITS, LEASES, BLOCKS: items of a JSON
+                         * array; USAGE_READ, NODES: structs; ENDS: see
                          * sl_usage_ends_next(); EXPORT: see
                          * sl_usage_export_next(); owned by the caller */
 

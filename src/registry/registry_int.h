@@ -294,6 +294,22 @@ SL_MUST_USE int sl_erase_run(struct sl_registry *registry,
 void sl_job_touch(struct sl_registry *registry, struct sl_str scope,
                   struct sl_str id);
 
+/* Loads the subject with this id or alias. Returns 1, 0 if there is none, or an
+ * error. */
+SL_MUST_USE int sl_job_load(struct sl_database *db, struct sl_str scope,
+                            struct sl_str id, struct sl_subject_draft *ret);
+
+/* ---- blocks.c ---- */
+
+/* Loads the block of a subject, if it has one. */
+SL_MUST_USE int sl_block_load(struct sl_database *db, struct sl_str scope,
+                              struct sl_str id, struct sl_block *ret);
+
+/* SL_JOB_BLOCK and SL_JOB_BLOCKS. */
+SL_MUST_USE int sl_block_write(struct sl_registry *registry,
+                               struct sl_job *job);
+SL_MUST_USE int sl_block_list(struct sl_database *db, struct sl_job *job);
+
 /* ---- audit.c ---- */
 
 /* Writes a row; *ret is its number. */

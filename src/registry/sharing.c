@@ -13,7 +13,7 @@
  * looked up first.
  *
  * Notifications:
- *     s:SCOPE:ID     a subject, its overrides, or its credits
+ *     s:SCOPE:ID     a subject, its overrides, credits or block
  *     f:1:NAME       a feature was switched on; 0: off; -: as the policy says
  *     *              everything
  */
@@ -62,7 +62,8 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
     else if (job->is_pending)
         sl_slot_take(slots, job->scope, job->id);
     else if (job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_CREDITS &&
-             job->kind != SL_JOB_EXPORT && job->kind != SL_JOB_REPEAT)
+             job->kind != SL_JOB_BLOCKS && job->kind != SL_JOB_EXPORT &&
+             job->kind != SL_JOB_REPEAT)
         slots[0] |= 1;
 }
 

@@ -74,6 +74,7 @@ static const char *const steps[] = {
     COLUMNS_OF_ANCHORS,
     TABLES_OF_SEGMENTS,
     TABLES_OF_UNITS,
+    TABLES_OF_BLOCKS,
 };
 
 /* ---- errors ---- */

@@ -61,6 +61,8 @@ static size_t pack_texts(struct sl_subject_draft *d, char *at)
     }
     for (unsigned i = 0; i < d->credit_count; i++)
         pack(&d->credits[i].limit, &size, &at);
+    pack(&d->block.by, &size, &at);
+    pack(&d->block.note, &size, &at);
     return size;
 }
 
@@ -113,7 +115,8 @@ sl_subject_record_new(const struct sl_subject_draft *draft, bool known,
                     .own = {own_of(&d.calendar), own_of(&d.calendar_before)},
                     .role_count = d.role_count,
                     .rate_count = d.rate_count,
-                    .credit_count = d.credit_count},
+                    .credit_count = d.credit_count,
+                    .block = d.block},
         .scope = d.scope,
         .alias_count = d.alias_count,
         .by = d.by,
@@ -154,7 +157,8 @@ void sl_subject_draft_of(const struct sl_subject_record *entry,
                                      .role_count = s->role_count,
                                      .alias_count = entry->alias_count,
                                      .rate_count = s->rate_count,
-                                     .credit_count = s->credit_count};
+                                     .credit_count = s->credit_count,
+                                     .block = s->block};
     copy_all(ret->roles, s->roles, s->role_count, sizeof(*s->roles));
     copy_all(ret->aliases, entry->aliases, entry->alias_count,
              sizeof(*entry->aliases));

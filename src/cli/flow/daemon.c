@@ -221,6 +221,48 @@ int sl_flow_daemon_subject(struct sl_flow_daemon *daemon,
     return err;
 }
 
+static void write_block(struct sl_writer *w, const char *note, int64_t end)
+{
+    char until[SL_TIMESTAMP_TEXT];
+
+    sl_json_open(w, '{');
+    sl_json_member_text(w, "by", "flow");
+    sl_json_member_text(w, "note", note);
+    if (end >= 0) {
+        sl_timestamp_print(end, true, until);
+        sl_json_member_text(w, "until", until);
+    }
+    sl_json_close(w, '}');
+}
+
+int sl_flow_daemon_block(struct sl_flow_daemon *daemon,
+                         const struct sl_flow_act *act, int64_t end)
+{
+    bool on = act->kind == SL_FLOW_ACT_BLOCK;
+    struct sl_buf body, path;
+    struct sl_writer body_writer = {.out = &body};
+    struct sl_writer path_writer = {.out = &path};
+    int err = flush_and_sync(daemon);
+
+    if (err)
+        return err;
+    sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
+    sl_buf_init(&path, 1 << 16, &sl_alloc_libc);
+    sl_writer_addf(&path_writer, "/v1/blocks/%s/", act->names[0]);
+    sl_url_encode(&path_writer, sl_str_c(act->names[1]));
+    sl_writer_addf(&path_writer, "%c", '\0');
+    if (on)
+        write_block(&body_writer, act->record->note, end);
+    if (path_writer.err || body_writer.err)
+        err = no_memory(daemon);
+    else
+        err = send_admin(daemon, on ? "POST" : "DELETE", path.bytes,
+                         sl_buf_str(&body));
+    sl_buf_done(&body);
+    sl_buf_done(&path);
+    return err;
+}
+
 /* ---- checks as JSON ---- */
 
 /* Not sl_json_uint(): the daemon must see a number that is too large. */

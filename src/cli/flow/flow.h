@@ -31,6 +31,8 @@ enum sl_flow_act_kind {
     SL_FLOW_ACT_JOB,     /* NAME */
     SL_FLOW_ACT_TAKE,    /* LIMIT KEY */
     SL_FLOW_ACT_SUBJECT, /* SCOPE ID */
+    SL_FLOW_ACT_BLOCK,   /* SCOPE ID */
+    SL_FLOW_ACT_UNBLOCK, /* SCOPE ID */
     SL_FLOW_ACT_FEATURE, /* NAME on|off */
     SL_FLOW_ACT_BACKLOG, /* NAME DEPTH */
     SL_FLOW_ACT_STORE,   /* fails|slow|heals */
@@ -86,9 +88,9 @@ sl_request_text(const struct sluice_request *request,
                                                field->offset);
 }
 
-/* The arguments of `subject`. */
+/* The arguments of `subject`, and of `block`, which has `until` and `note`. */
 struct sl_flow_subject_args {
-    const char *plan; /* or NULL */
+    const char *plan, *note; /* or NULL */
     bool has_until;
     struct sl_moment until;
     struct sluice_override *overrides;
@@ -127,7 +129,7 @@ struct sl_flow_act {
     const char *names[SL_FLOW_ACT_NAMES];
     struct sl_moment when; /* AT */
     struct sl_inputs *in;  /* REQUEST, JOB, TAKE and holds, else NULL */
-    struct sl_flow_subject_args *record; /* SUBJECT, else NULL */
+    struct sl_flow_subject_args *record; /* SUBJECT, BLOCK, else NULL */
     struct sl_expect *expects;
     size_t expect_count;
     struct sl_flow_act *next;
@@ -224,6 +226,10 @@ SL_MUST_USE int sl_inputs_header(struct sl_inputs *in,
 /* Read the word at `index` into `in`: user=ann, header.x-a=b, x8. */
 SL_MUST_USE int sl_input_read(struct sl_flow_line *line, size_t index,
                               struct sl_inputs *in);
+
+/* Read the words from `from` on as the arguments of `block`. */
+SL_MUST_USE int sl_flow_block_read(struct sl_flow_line *line, size_t from,
+                                   struct sl_flow_act *act);
 
 /* Read the words from `from` on as the arguments of `subject`. */
 SL_MUST_USE int sl_flow_subject_read(struct sl_flow_line *line, size_t from,

@@ -37,6 +37,8 @@ static const struct form forms[] = {
     {"release", SL_FLOW_ACT_RELEASE, 1, true,  "release NAME"                 },
     {"extend",  SL_FLOW_ACT_EXTEND,  1, true,  "extend NAME hold=TIME"        },
     {"subject", SL_FLOW_ACT_SUBJECT, 2, true,  "subject user|org ID plan=NAME"},
+    {"block",   SL_FLOW_ACT_BLOCK,   2, true,  "block user|org ID until=TIME" },
+    {"unblock", SL_FLOW_ACT_UNBLOCK, 2, false, "unblock user|org ID"          },
     {"feature", SL_FLOW_ACT_FEATURE, 2, false, "feature NAME on|off"          },
     {"backlog", SL_FLOW_ACT_BACKLOG, 2, false, "backlog NAME DEPTH"           },
     {"store",   SL_FLOW_ACT_STORE,   1, false, "store fails|slow|heals"       },
@@ -51,6 +53,7 @@ static const char *const beginnings[] = {
     "flow",    "policy",  "at",      "job",     "take",   "usage",  "settle",
     "extend",  "release", "subject", "feature", "store",  "reload", "GET",
     "backlog", "POST",    "PUT",     "PATCH",   "DELETE", "HEAD",   "OPTIONS",
+    "block",   "unblock",
 };
 
 const char *sl_flow_path(const char *file, const char *path,
@@ -435,7 +438,9 @@ static int check_act(struct reader *r, const struct form *form,
         wrong = 2;
     if (act->kind == SL_FLOW_ACT_STORE && !is_one_of(first, "fails|slow|heals"))
         wrong = 1;
-    if (act->kind == SL_FLOW_ACT_SUBJECT && !is_one_of(first, "user|org"))
+    if ((act->kind == SL_FLOW_ACT_SUBJECT || act->kind == SL_FLOW_ACT_BLOCK ||
+         act->kind == SL_FLOW_ACT_UNBLOCK) &&
+        !is_one_of(first, "user|org"))
         wrong = 1;
     if (wrong)
         return refuse(r, wrong, "write %s", form->usage);
@@ -493,6 +498,8 @@ static int read_act(struct reader *r, const struct form *form)
     }
     if (!err && form->kind == SL_FLOW_ACT_SUBJECT)
         err = sl_flow_subject_read(&r->line, behind, act);
+    else if (!err && form->kind == SL_FLOW_ACT_BLOCK)
+        err = sl_flow_block_read(&r->line, behind, act);
     else if (!err && form->inputs)
         err = read_inputs(r, behind, act);
     if (!err)
@@ -517,8 +524,8 @@ static int refuse_beginning(struct reader *r)
 
     refuse(r, 0,
            "no statement begins with \"%s\"; write flow, policy, at, METHOD "
-           "PATH, job, take, settle, release, extend, subject, feature, "
-           "backlog, store or reload",
+           "PATH, job, take, settle, release, extend, subject, block, "
+           "unblock, feature, backlog, store or reload",
            sl_quote(word).text);
     if (near)
         sl_diag_hint(r->line.diag, "%s", near);

@@ -148,27 +148,42 @@ static void open_registry(struct run *run)
     run->engine->ctx.subjects = &run->registry.base;
 }
 
+/* The subject of an act, which is added if there is none. NULL without memory.
+ */
+static struct subject *need_subject(struct run *run,
+                                    const struct sl_flow_act *act)
+{
+    struct subject *s = find_subject(&run->registry, sl_str_c(act->names[0]),
+                                     sl_str_c(act->names[1]));
+
+    if (s)
+        return s;
+    s = sl_arena_take(run->arena, sizeof(*s));
+    if (!s)
+        return NULL;
+    *s = (struct subject){
+        .scope = act->names[0],
+        .id = act->names[1],
+        .subject = {.refs = 1,
+                    .id = sl_str_c(act->names[1]),
+                    .expires = SL_NS_NONE},
+        .next = run->registry.subjects
+    };
+    run->registry.subjects = s;
+    return s;
+}
+
 /* Add or replace a subject. `end` applies to the plan and to all overrides;
  * SL_NS_NONE: never. False without memory. */
 static bool set_subject(struct run *run, const struct sl_flow_act *act,
                         sl_ns end)
 {
     const struct sl_flow_subject_args *record = act->record;
-    struct subject *s = find_subject(&run->registry, sl_str_c(act->names[0]),
-                                     sl_str_c(act->names[1]));
     struct sl_subject_override *rates = sl_arena_take(
         run->arena, (record->override_count + 1) * sizeof(*rates));
+    struct subject *s = rates ? need_subject(run, act) : NULL;
 
-    if (!s && rates) {
-        s = sl_arena_take(run->arena, sizeof(*s));
-        if (s) {
-            *s = (struct subject){.scope = act->names[0],
-                                  .id = act->names[1],
-                                  .next = run->registry.subjects};
-            run->registry.subjects = s;
-        }
-    }
-    if (!rates || !s)
+    if (!s)
         return false;
     for (size_t i = 0; i < record->override_count; i++)
         rates[i] = (struct sl_subject_override){
@@ -183,7 +198,8 @@ static bool set_subject(struct run *run, const struct sl_flow_act *act,
                             .plan = sl_str_c(record->plan),
                             .expires = end,
                             .rates = rates,
-                            .rate_count = (unsigned)record->override_count};
+                            .rate_count = (unsigned)record->override_count,
+                            .block = s->subject.block};
     return true;
 }
 
@@ -825,10 +841,49 @@ static bool do_hold(struct run *run, const struct sl_flow_act *act)
 
 /* ---- other acts ---- */
 
+/* The time of until=, or SL_NS_NONE. */
+static sl_ns end_of(const struct run *run,
+                    const struct sl_flow_subject_args *args)
+{
+    if (!args->has_until)
+        return SL_NS_NONE;
+    /* Both are below SL_TIME_END: the sum fits. */
+    return args->until.at + (args->until.relative ? run->now : 0);
+}
+
+static bool do_block(struct run *run, const struct sl_flow_act *act)
+{
+    sl_ns end = end_of(run, act->record);
+    struct subject *s = need_subject(run, act);
+
+    if (!s)
+        return out_of_memory(run);
+    if (end >= 0 && end <= run->now)
+        return stop(run, SL_END_FAILED, "until= of the block has passed");
+    s->subject.block = (struct sl_block){.is_set = true,
+                                         .by = SL_STR("flow"),
+                                         .note = sl_str_c(act->record->note),
+                                         .until = end};
+    return !run->daemon ||
+           daemon_ok(run, sl_flow_daemon_block(run->daemon, act, end));
+}
+
+static bool do_unblock(struct run *run, const struct sl_flow_act *act)
+{
+    struct subject *s = find_subject(&run->registry, sl_str_c(act->names[0]),
+                                     sl_str_c(act->names[1]));
+
+    if (!s || !s->subject.block.is_set)
+        return stop(run, SL_END_FAILED, "%s %s is not blocked", act->names[0],
+                    act->names[1]);
+    s->subject.block.is_set = false;
+    return !run->daemon ||
+           daemon_ok(run, sl_flow_daemon_block(run->daemon, act, -1));
+}
+
 static bool do_subject(struct run *run, const struct sl_flow_act *act)
 {
-    const struct sl_moment *until = &act->record->until;
-    sl_ns end = SL_NS_NONE;
+    sl_ns end = end_of(run, act->record);
 
     for (size_t i = 0; i < act->record->override_count; i++)
         if (!has_limit(run, act->record->overrides[i].limit))
@@ -836,8 +891,6 @@ static bool do_subject(struct run *run, const struct sl_flow_act *act)
     if (act->record->override_count > OVERRIDES_MAX)
         return stop(run, SL_END_FAILED, "a subject can have at most %d rates",
                     OVERRIDES_MAX);
-    if (act->record->has_until) /* both are below SL_TIME_END: the sum fits */
-        end = until->at + (until->relative ? run->now : 0);
     if (!set_subject(run, act, end))
         return out_of_memory(run);
     return !run->daemon ||
@@ -894,7 +947,8 @@ static act_f *const acts[] = {
     [SL_FLOW_ACT_BACKLOG] = do_backlog, [SL_FLOW_ACT_STORE] = do_store,
     [SL_FLOW_ACT_RELOAD] = do_reload,   [SL_FLOW_ACT_USAGE] = do_usage,
     [SL_FLOW_ACT_SETTLE] = do_hold,     [SL_FLOW_ACT_RELEASE] = do_hold,
-    [SL_FLOW_ACT_EXTEND] = do_hold,
+    [SL_FLOW_ACT_EXTEND] = do_hold,     [SL_FLOW_ACT_BLOCK] = do_block,
+    [SL_FLOW_ACT_UNBLOCK] = do_unblock,
 };
 
 static void run_acts(struct run *run, const struct sl_flow *flow)

@@ -468,3 +468,37 @@ int sl_flow_subject_read(struct sl_flow_line *line, size_t from,
     }
     return err;
 }
+
+/* ---- the arguments of `block`: until=2h note=scraping ---- */
+
+int sl_flow_block_read(struct sl_flow_line *line, size_t from,
+                       struct sl_flow_act *act)
+{
+    struct sl_flow_subject_args *record =
+        sl_arena_take(line->arena, sizeof(*record));
+    int err = 0;
+
+    if (!record)
+        return SLUICE_ENOMEM;
+    *record = (struct sl_flow_subject_args){.plan = NULL};
+    act->record = record;
+    for (size_t i = from; i < line->count && !err; i++) {
+        const struct sl_flow_word *word = &line->words[i];
+
+        err = sl_flow_word_once(line, from, i);
+        if (err)
+            return err;
+        if (word->is_pair && sl_str_eq(word->name, SL_STR("note"))) {
+            record->note = word->value;
+        } else if (word->is_pair && sl_str_eq(word->name, SL_STR("until"))) {
+            record->has_until = true;
+            err = sl_moment_read(line, word, word->value, &record->until);
+        } else {
+            return sl_flow_refuse(line, word->column,
+                                  "\"%s\" is not a setting of a block; write "
+                                  "until=TIME or note=TEXT",
+                                  word->text);
+        }
+    }
+    return err;
+}

@@ -366,6 +366,8 @@ void sl_http_audit_send(struct sl_http_call *call,
 
 sl_http_f sl_audit_list;
 
+sl_http_f sl_block_set, sl_block_end, sl_blocks_get;
+
 sl_http_f sl_subject_get, sl_subject_change, sl_subject_list, sl_subject_import;
 
 /* ---- subjects in JSON and CSV: subjects_read.c ---- */

@@ -127,6 +127,7 @@ static bool is_scope(struct sl_str text)
 static bool read_path(struct sl_http_call *call, struct sl_str *scope,
                       struct sl_str *id, struct sl_str *tail)
 {
+    const struct sl_str base = {call->path.at, call->path.len - call->rest.len};
     struct sl_reading reading;
     struct sl_str raw;
 
@@ -137,9 +138,8 @@ static bool read_path(struct sl_http_call *call, struct sl_str *scope,
     if (!is_scope(*scope))
         return sl_http_refuse(
             call, 404, "NOT_FOUND",
-            "unknown scope \"%.*s\"; write /v1/subjects/user/ID or "
-            "/v1/subjects/org/ID",
-            SL_STR_ARG(*scope));
+            "unknown scope \"%.*s\"; write %.*suser/ID or %.*sorg/ID",
+            SL_STR_ARG(*scope), SL_STR_ARG(base), SL_STR_ARG(base));
     if (!sl_admin_decode(&call->arena, raw, false, id) && id->len > 0 &&
         sl_reading_text(&reading, "id", *id, SL_SUBJECT_RECORD_ID))
         return true;

@@ -1,0 +1,156 @@
+/* block.c -- `sluice block` and `sluice unblock`. */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "wire/json.h"
+
+static int print_blocks(struct sl_cli_args *args, json_t *answer)
+{
+    static const char *const members[] = {"scope", "id",   "until",
+                                          "by",    "note", "at"};
+    json_t *list = json_object_get(answer, "blocks"), *row;
+    struct sl_columns columns;
+    size_t i;
+
+    sl_columns_init(&columns, SL_LEN(members), members);
+    json_array_foreach(list, i, row)
+        sl_columns_add_members(&columns, row, members);
+    return sl_columns_finish(&columns, args);
+}
+
+static int print_block(struct sl_cli_args *args, json_t *answer)
+{
+    const char *until = sl_member_text(answer, "until");
+
+    sl_out_print(args->cli->out, "%s %s is %s%s%s\n",
+                 sl_member_text(answer, "scope"), sl_member_text(answer, "id"),
+                 sl_member_true(answer, "blocked") ? "blocked"
+                                                   : "no longer blocked",
+                 until[0] ? " until " : "", until);
+    return SL_EXIT_OK;
+}
+
+/* Write the path of words SCOPE ID. Returns an exit status after printing why.
+ */
+static int write_path(struct sl_cli_request *r)
+{
+    const char *scope = r->args->words[0];
+
+    if (strcmp(scope, "user") != 0 && strcmp(scope, "org") != 0)
+        return sl_cli_misuse(
+            r->args, "unknown scope \"%s\"; write user ID or org ID", scope);
+    if (r->args->word_count < 2)
+        return sl_cli_misuse(r->args, "missing id; write: sluice %s %s ID",
+                             r->args->command->name, scope);
+    sl_writer_addf(&r->path, "/v1/blocks/%s", scope);
+    sl_cli_request_segment(r, r->args->words[1]);
+    return 0;
+}
+
+/* Write the pairs until= and note= after SCOPE ID. */
+static int write_pairs(struct sl_cli_request *r)
+{
+    const char *values[2] = {NULL, NULL};
+    static const char *const names[] = {"until", "note"};
+
+    for (size_t i = 2; i < r->args->word_count; i++) {
+        const char *word = r->args->words[i];
+        size_t k = 0, len = 0;
+
+        for (; k < SL_LEN(names); k++) {
+            len = strlen(names[k]);
+            if (strncmp(word, names[k], len) == 0 && word[len] == '=')
+                break;
+        }
+        if (k == SL_LEN(names))
+            return sl_cli_misuse(r->args,
+                                 "\"%s\" is not a setting of a block; write "
+                                 "until=TIME or note=TEXT",
+                                 word);
+        values[k] = word + len + 1;
+    }
+    sl_json_open(&r->body, '{');
+    sl_json_member_text(&r->body, "until", values[0]);
+    sl_json_member_text(&r->body, "note", values[1]);
+    sl_json_member_text(&r->body, "by", sl_cli_author(r->args));
+    sl_json_close(&r->body, '}');
+    return 0;
+}
+
+static int ask_block(struct sl_cli_request *r)
+{
+    int status;
+
+    if (r->args->word_count == 0) {
+        sl_writer_add(&r->path, SL_STR("/v1/blocks"));
+        return sl_cli_request_print(r, "GET", "the path is too long",
+                                    print_blocks);
+    }
+    status = write_path(r);
+    if (!status)
+        status = write_pairs(r);
+    return status ? status
+                  : sl_cli_request_print(r, "POST",
+                                         "the id or the note is too long",
+                                         print_block);
+}
+
+static int ask_unblock(struct sl_cli_request *r)
+{
+    const char *note = sl_cli_cut_note(r->args);
+    int status = sl_cli_request_sign(r, sl_cli_author(r->args), note);
+
+    if (!status && r->args->word_count > 2)
+        status = sl_cli_misuse(r->args,
+                               "unexpected \"%s\"; write: sluice "
+                               "unblock SCOPE ID [note=TEXT]",
+                               r->args->words[2]);
+    if (!status)
+        status = write_path(r);
+    return status ? status
+                  : sl_cli_request_print(r, "DELETE", "the id is too long",
+                                         print_block);
+}
+
+static const struct sl_flag flags[] = {
+    {'\0', "by", "NAME", "author of the change (you)"},
+    {'\0', NULL, NULL,   NULL                        },
+};
+
+const struct sl_command sl_command_block = {
+    .name = "block",
+    .usage = "[SCOPE ID [until=TIME] [note=TEXT]]",
+    .summary = "Block a user or an organisation, or list the blocks",
+    .help = "No request of a blocked `user ID` or `org ID` passes: it gets\n"
+            "403 with the code BLOCKED. Without an end the block stays until\n"
+            "`sluice unblock`. Without words the blocks are listed.\n"
+            "\n"
+            "  sluice block user ann until=2h note=\"scraping\"\n"
+            "  sluice block org acme note=\"unpaid since May\"\n"
+            "  sluice block\n"
+            "\n"
+            "TIME is 2026-12-31T23:59:59Z, 2026-12-31, or a duration from\n"
+            "now (2h, 30d).\n",
+    .words = "user|org",
+    .formats = "table|json",
+    .flags = flags,
+    .listener = SL_LISTENER_ADMIN,
+    .most = 4,
+    .ask = ask_block,
+};
+
+const struct sl_command sl_command_unblock = {
+    .name = "unblock",
+    .usage = "SCOPE ID [note=TEXT]",
+    .summary = "End the block of a user or an organisation",
+    .help = "Ends what `sluice block` began.\n"
+            "\n"
+            "  sluice unblock user ann note=\"it was a test\"\n",
+    .words = "user|org",
+    .formats = "table|json",
+    .flags = flags,
+    .listener = SL_LISTENER_ADMIN,
+    .least = 2,
+    .most = 3,
+    .ask = ask_unblock,
+};

@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# blocks.sh -- blocks by hand: commands, HTTP, every way in, restarts, the audit;
+# and two daemons, if there is a PostgreSQL.
+
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
+
+cat >p.yaml <<'EOT'
+sluice: 1
+identity: { user: [header.x-user-id], trusted_proxies: [127.0.0.0/8] }
+limits:
+  api: { kind: fixed-window, per: user, rate: 100/hour }
+  calls: { kind: fixed-window, per: org, rate: 100/hour, missing: skip }
+routes:
+  - descriptor: [edge, user]
+    limits: [api]
+default: [api, calls]
+EOT
+
+books=${SLUICE_TEST_POSTGRES:-sqlite:./books.db}
+begin() {
+    start_virtual -c p.yaml --threads 1 --store memory: --usage "$books"
+    clock 2026-11-15T12:00:00Z
+}
+# cli WORD...: a command of an operator.
+cli() {
+    run env USER=joe SUDO_USER= "$sluice" "$@" --admin-url "http://$admin"
+}
+# by_route USER, by_limit USER: the verdict.
+by_route() {
+    ask /v1/check -d '{"method":"GET","path":"/x","user":"'"$1"'"}'
+}
+by_limit() {
+    ask /v1/check -d '{"limit":"api","key":"'"$1"'"}'
+}
+lacks() {
+    [[ $1 != *"$2"* ]]
+}
+begin
+
+# ---- every way in ----
+
+cli block user ann until=2h note='scraping the catalogue'
+check 'a user is blocked' is 0
+check 'and the end is said' has "$out" 'user ann is blocked until 2026-11-15T14:00:00Z'
+by_route ann
+check 'by route' has "$out" '"allowed":false,"status":403,"code":"BLOCKED","message":"The caller is blocked.'
+check 'with the wait' has "$out" '"retry_after_ms":7200000'
+by_limit ann
+check 'by limit' has "$out" '"status":403,"code":"BLOCKED"'
+ask /v1/check -d '{"method":"GET","path":"/x","user":"bob"}'
+check 'another user passes' has "$out" '"allowed":true'
+auth ann
+check 'forward-auth' answers 403
+ask /json -d '{"domain":"edge","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}'
+check 'descriptors' has "$out" '"overallCode":"OVER_LIMIT"'
+ask /v1/explain -d '{"method":"GET","path":"/x","user":"ann"}'
+check 'explain says it' has "$out" 'blocked  user, by joe, until 2026-11-15T14:00:00Z: '
+check 'and why' has "$out" 'scraping the catalogue'
+by_route ann
+check 'the verdict does not have the note' lacks "$out" scraping
+
+# ---- the list, the audit ----
+
+cli block
+check 'the blocks are listed' has "$out" 'user   ann  2026-11-15T14:00:00Z  joe  scraping the catalogue'
+tell /v1/blocks
+check 'as JSON' has "$out" '{"blocks":[{"scope":"user","id":"ann","until":"2026-11-15T14:00:00Z","by":"joe","note":"scraping the catalogue","at":"2026-11-15T12:00:00Z"}]}'
+tell '/v1/audit?limit=1'
+check 'the audit has it' has "$out" '"by":"joe","origin":"admin 127.0.0.1","what":"block","scope":"user","id":"ann","note":"scraping the catalogue","before":null,"after":{"until":"2026-11-15T14:00:00Z"}'
+
+# ---- a restart, a rewritten subject, an alias ----
+
+stop
+begin
+by_route ann
+check 'a restart keeps it' has "$out" '"code":"BLOCKED"'
+cli subject set user ann plan= aliases=ann@example.org --replace
+by_route ann
+check 'a new record keeps it' has "$out" '"code":"BLOCKED"'
+by_route ann@example.org
+check 'an alias is blocked, too' has "$out" '"code":"BLOCKED"'
+cli unblock user ann@example.org note='talked to them'
+check 'and ends it' has "$out" 'user ann@example.org is no longer blocked'
+by_route ann
+check 'at once' has "$out" '"allowed":true'
+tell '/v1/audit?limit=1'
+check 'in the audit' has "$out" '"by":"joe","origin":"admin 127.0.0.1","what":"unblock","scope":"user","id":"ann@example.org","note":"talked to them"'
+cli unblock user ann
+check 'there is no other' is 2
+check 'which is said' has "$err" 'user/ann is not blocked'
+
+# ---- without an end, and over ----
+
+tell /v1/blocks/org/acme -X POST
+check 'an empty body is a block without an end' has "$out" '{"scope":"org","id":"acme","blocked":true,"until":null}'
+ask /v1/check -d '{"method":"GET","path":"/x","user":"bob","org":"acme"}'
+check 'of an organisation' has "$out" '"code":"BLOCKED"'
+check 'without a wait' has "$out" '"retry_after_ms":null'
+cli block user eve until=1m
+clock 2026-11-15T12:01:00Z
+by_route eve
+check 'a block ends by itself' has "$out" '"allowed":true'
+cli block
+check 'and is not listed' lacks "$out" eve
+tell /v1/blocks/org/acme -X DELETE
+check 'ended over HTTP' has "$out" '{"scope":"org","id":"acme","blocked":false}'
+tell /v1/subjects/user/ann -X DELETE
+
+# ---- what is refused ----
+
+tell /v1/blocks/user/ann -X POST -d '{"until":"2026-11-01"}'
+check 'an end in the past' answers 400
+check 'with what to write' has "$out" 'has passed; write a later time'
+tell /v1/blocks/user/ann -X POST -d '{"why":"x"}'
+check 'an unknown member' answers 400
+tell /v1/blocks/team/x -X POST
+check 'an unknown scope' has "$out" 'write /v1/blocks/user/ID or /v1/blocks/org/ID'
+tell /v1/blocks/user/a/b -X POST
+check 'a slash' answers 404
+cli block ip 10.0.0.1
+check 'an address is no subject' is 2
+cli block user ann end=2h
+check 'an unknown setting' has "$err" 'write until=TIME or note=TEXT'
+tell /v1/blocks/user/ann -X DELETE
+check 'nothing was blocked' answers 404
+ask /v1/blocks
+check 'the http listener has none' answers 404
+cli block user ann
+cli subject erase user ann
+cli block
+check 'an erased subject leaves none' lacks "$out" ann
+stop
+
+# ---- two daemons ----
+
+if [[ -n ${SLUICE_TEST_POSTGRES-} ]]; then
+    start -c p.yaml --threads 1 --store memory: --usage "$books"
+    first=$pid first_admin=$admin
+    start -c p.yaml --threads 1 --store memory: --usage "$books"
+    by_route ann
+    check 'the other lets it pass' has "$out" '"allowed":true'
+    fetch "http://$first_admin/v1/blocks/user/ann" -X POST -d '{"until":"2h"}'
+    refused() {
+        by_route ann
+        has "$out" '"code":"BLOCKED"'
+    }
+    check 'and then knows the block' until_ refused
+    stop
+    kill "$first"
+    until_ gone "$first"
+fi
+finish
