@@ -222,7 +222,7 @@ static const struct problem keys[] = {
         "  write: rate: 1/day\n"
         "p.yaml:3:1: Unknown key \"foo\" in a policy. Valid keys: sluice, "
         "env, enabled, mode, plans, identity, limits, routes, default, "
-        "features, headers, reset, hold_max, errors or server\n"
+        "features, headers, reset, hold_max, errors, metrics or server\n"
         "  foo: 1\n"
         "  ^\n"
         "p.yaml:4:10: Unknown key \"teapot\" in errors. Valid keys: "

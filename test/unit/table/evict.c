@@ -244,7 +244,7 @@ static void test_lent(void)
         kept = many / 2 / 3 / 8;
         for (unsigned i = 0; i < 3; i++)
             if (i != busy)
-                CHECK(add(&limit[i], "y", 0, kept, 8) >= kept - kept / 25);
+                CHECK(add(&limit[i], "y", 0, kept, 8) >= kept - kept / 10);
         check_books();
         sl_table_done(&table);
     }
