@@ -25,7 +25,7 @@ check 'set' is 0
 subject set user ann api=9/hour until=30d note='launch week' --by ops
 check 'and more of it' has "$out" ', by ops: launch week'
 subject get user ANN@x.org
-check 'get' has "$out" 'plan     pro, until 2100-01-01T00:00:00Z'
+check 'get' has "$out" 'plan     pro, until 2100-01-02T00:00:00Z'
 subject set user ann api=
 check 'an override is taken away' test "${out/override/}" = "$out"
 subject set user ann plan=pto

@@ -216,7 +216,7 @@ check 'which is no overage' has "$out" \
     '"used":132,"limit":120,"remaining":0,"share":110,"overage":0,"credited":12,"credits":3,'
 tell /v1/credits/org/lucky
 check 'the first to expire goes first' has "$out" \
-    '{"number":1,"limit":"minutes","amount":10,"unused":0,"expires":"2026-11-20T00:00:00Z","expired":false,"note":"sorry","by":"ops"'
+    '{"number":1,"limit":"minutes","amount":10,"unused":0,"expires":"2026-11-21T00:00:00Z","expired":false,"note":"sorry","by":"ops"'
 job transcribe lucky ',"cost":4'
 check 'no more than there are' has "$out" '"status":402'
 job transcribe lucky ',"cost":3'

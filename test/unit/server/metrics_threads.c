@@ -16,6 +16,7 @@ static void *count(void *ctx)
     struct sl_decision *d = calloc(1, sizeof(*d));
     struct sl_route route = {.index = 0};
     struct sl_rule rule = {.index = 0};
+    struct sl_policy policy = {.tree = NULL}; /* lists no tenants */
     char endpoint[16], limit[16], why[16];
 
     if (!d)
@@ -28,6 +29,7 @@ static void *count(void *ctx)
         rule.name.len =
             (size_t)snprintf(limit, sizeof(limit), "l%u", i % NAMES);
         snprintf(why, sizeof(why), "w%u", i % 20);
+        d->policy = &policy;
         d->route = &route;
         d->shown[0] = (struct sl_limit_view){
             .rule = &rule, .form = SL_RATE_PER, .allowed = true, .cost = 2};
