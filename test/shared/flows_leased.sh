@@ -20,7 +20,11 @@ flow/h01-holds.flow: less than was held comes back, more is charged, beyond the 
 flow/h01-holds.flow: one cost for all leaves the limit alone whose cost is fixed
 flow/h01-holds.flow: things that exist: a hold that is settled stays
 flow/h01-holds.flow: what had ended stays as it is, and tells how
+flow/p03-retry.flow: by a limit (429, 402 or its `status`)
 flow/q03-held-report.flow: a hold reserves, and its settlement takes
+flow/q04-scale.flow: a hold is settled in seconds
+flow/q04-scale.flow: seconds are counted, whole minutes are shown
+flow/q04-scale.flow: the rate of an override is in minutes
 flow/q05-credits.flow: a hold holds credits, and gives back what was not used
 presets/saas-quotas.flow: assistant: queries and tokens per day
 presets/saas-quotas.flow: assistant: tokens are reserved, then settled
