@@ -303,9 +303,9 @@ uint64_t sluice_decision_quota(const struct sluice_decision *decision);
 const char *sluice_decision_hold(const struct sluice_decision *decision);
 int64_t sluice_decision_hold_ns(const struct sluice_decision *decision);
 
-/* One limit of the decision, in the route's order. */
-/* `limit`, `burst` and `remaining` are whole units of the policy, `remaining`
- * rounded down; see sluice_decision_exact(). */
+/* One limit of the decision, in the route's order. `limit`, `burst` and
+ * `remaining` are whole units of the policy, `remaining` rounded down; see
+ * sluice_decision_exact(). */
 struct sluice_shown {
     const char *name, *kind, *plan, *scope, *id, *mode, *unit;
     const char *key; /* its name in a shared store */

@@ -240,13 +240,13 @@ struct sl_descriptor_match {
     bool refused;   /* not by a limit: see the decision's `reason` */
 };
 
-/* A guard of a route: its key with all values. */
 /* A route whose conditions do not hold. */
 struct sl_skipped_route {
     const struct sl_route *route;
     const struct sl_condition *unmet;
 };
 
+/* A guard of a route: its key with all values. */
 struct sl_guard_key {
     struct sl_str text;
     struct sl_str key, name; /* for the store, as in sl_limit_view */

@@ -75,11 +75,11 @@ sl_auth_info_rate(const struct sl_auth_info *known, struct sl_str limit,
 const struct sl_block *sl_auth_info_block(const struct sl_auth_info *known,
                                           sl_ns now, const char **ret_of);
 
-/* Does the caller have any credits? */
 /* The subject that a quota per `scope` is counted for; NULL: not known. */
 const struct sl_subject *sl_auth_info_of(const struct sl_auth_info *known,
                                          unsigned scope);
 
+/* Does the caller have any credits? */
 bool sl_auth_info_credits(const struct sl_auth_info *known);
 
 /* The credits of the caller for a limit per `scope`, in the period that began
