@@ -152,7 +152,7 @@ static const struct sl_yaml_node *key_of(const struct sl_yaml_node *node)
     return node && node->kind == SL_NODE_MAP ? sl_build_get(node, "key") : node;
 }
 
-/* Behind `body.` */
+/* Reads the pointer behind `body.`; "" after a mistake. */
 struct sl_str sl_build_pointer(struct sl_build *b,
                                const struct sl_yaml_node *node,
                                struct sl_str pointer)
