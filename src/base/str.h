@@ -42,8 +42,8 @@ bool sl_bytes_eq_nocase(const char *a, const char *b, size_t len);
 
 static inline bool sl_str_begins(struct sl_str text, struct sl_str with)
 {
-    return text.len >= with.len &&
-           (with.len == 0 || memcmp(text.at, with.at, with.len) == 0);
+    return with.len == 0 || (text.len >= with.len && text.at &&
+                             memcmp(text.at, with.at, with.len) == 0);
 }
 
 /* Equal when the letters A to Z count as a to z. Other bytes must match. Most

@@ -52,6 +52,10 @@ int sl_block_write(struct sl_registry *r, struct sl_job *job)
     err = sl_query_run(db, SL_QUERY_DROP_ENDED_BLOCKS, "n", job->now);
     if (!err)
         err = sl_block_load(db, job->scope, id, &old);
+    if (!err && !job->on && !old.is_set) { /* blocked before it was an alias */
+        id = job->id;
+        err = sl_block_load(db, job->scope, id, &old);
+    }
     if (!err && !job->on && !old.is_set)
         job->result = SL_JOB_NOT_FOUND;
     if (err || job->result != SL_JOB_DONE)

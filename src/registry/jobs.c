@@ -367,6 +367,9 @@ static int find(struct sl_registry *r, struct sl_job *job)
     err = sl_usage_db_credits(&r->db, job->scope, draft.id, job->now, &draft);
     if (!err)
         err = sl_block_load(&r->db, job->scope, draft.id, &draft.block);
+    /* An id that was blocked may be an alias since then. */
+    if (!err && !draft.block.is_set && !sl_str_eq(draft.id, job->id))
+        err = sl_block_load(&r->db, job->scope, job->id, &draft.block);
     if (err)
         return fault(r, job, err);
     return give(r, job, &draft, found, &end);
@@ -979,7 +982,7 @@ static int write_others(struct sl_registry *r, struct sl_job *first)
     for (struct sl_job *job = first; job; job = job->next)
         if (!job->already_done)
             clear_output(job);
-    if (first->next)
+    if (!first || first->next)
         return write_group(r, first, true);
     block(first);
     return 0;
@@ -1041,7 +1044,7 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first,
             sl_usage_replay_has(r, job->scope, job->id);
     r->db.is_locked = false;
     if (!err)
-        err = write_group(r, first, careful && first->next);
+        err = write_group(r, first, careful && first && first->next);
     if (err && r->db.is_locked)
         err = write_others(r, first);
     if (err) {

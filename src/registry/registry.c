@@ -406,10 +406,8 @@ static int read_state(struct sl_registry *r)
 {
     const struct sl_registry_options *options = &r->options;
     struct sl_usage_pending pending;
-    int err = sl_units_check(r);
+    int err = read_switches(r);
 
-    if (!err)
-        err = read_switches(r);
     if (!err)
         err = sl_job_run_look(r);
     /* The journal first: then the table is compared with all that was recorded
@@ -417,6 +415,8 @@ static int read_state(struct sl_registry *r)
      * is charged to it. */
     if (!err && options->journal)
         err = sl_usage_replay_begin(r);
+    if (!err)
+        err = sl_units_check(r); /* of pending lines, too */
     if (!err && options->on_lease && options->former.len > 0)
         err = sl_usage_db_leave(&r->db, options->former, options->now,
                                 options->since, options->on_lease,

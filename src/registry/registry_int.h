@@ -259,6 +259,10 @@ void sl_usage_replay_close(struct sl_registry *registry);
 bool sl_usage_replay_has(struct sl_registry *registry, struct sl_str scope,
                          struct sl_str id);
 
+/* Returns whether a limit has lines that are not recorded. */
+bool sl_usage_replay_has_limit(const struct sl_registry *registry,
+                               struct sl_str limit);
+
 /* Returns *ret, or NULL if nothing is pending. */
 const struct sl_usage_pending *
 sl_usage_replay_pending(struct sl_registry *registry,

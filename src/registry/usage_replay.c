@@ -68,8 +68,7 @@ struct segment {
     const struct sl_usage_segment *at;
     unsigned index;              /* among the recovered ones */
     uint32_t first, count, left; /* lines; not done */
-    bool is_partial;             /* it may have a row */
-    bool is_tried;               /* its sequence may be taken */
+    bool has_row;                /* at the start */
 };
 
 /* A line of the open transaction, and the thresholds that it has crossed. */
@@ -158,32 +157,43 @@ bool sl_usage_replay_has(struct sl_registry *r, struct sl_str scope,
     return link && find(r->replay, &link, scope, id);
 }
 
-/* ---- the row of a segment ---- */
+bool sl_usage_replay_has_limit(const struct sl_registry *r, struct sl_str limit)
+{
+    const struct sl_usage_replay *p = r->replay;
+
+    for (uint32_t i = 0; p && i < p->line_count; i++)
+        if (p->lines[i].state != LINE_DONE &&
+            sl_str_eq(text_of(line_at(p, i), 0), limit))
+            return true;
+    return false;
+}
+
+/* ---- the row of a segment ----
+ *
+ * Sequence and row are read in the transaction that records lines: a
+ * transaction of the killed process may be committed after the start. */
 
 static int load_bits(struct sl_registry *r, const struct segment *s,
                      uint64_t bits[BIT_WORDS])
 {
     struct sl_str text = SL_STR("");
-    int found = 0;
-
-    memset(bits, 0, BIT_WORDS * sizeof(*bits));
-    if (s->is_partial)
-        found = sl_query_one(&r->db, SL_QUERY_SEGMENT, "tcc t",
+    int found = sl_query_one(&r->db, SL_QUERY_SEGMENT, "tcc t",
                              sl_usage_journal_node(r->replay->journal),
                              s->at->stream, s->at->sequence, &text);
+
+    memset(bits, 0, BIT_WORDS * sizeof(*bits));
     for (size_t i = 0; i < text.len && i < BIT_TEXT - 1; i++)
         bits[i / 16] = bits[i / 16] << 4 | (unsigned)sl_hex_value(text.at[i]);
     return found < 0 ? found : 0;
 }
 
-static int store_bits(struct sl_registry *r, struct segment *s,
+static int store_bits(struct sl_registry *r, const struct segment *s,
                       const uint64_t bits[BIT_WORDS])
 {
     char text[BIT_TEXT];
 
     for (int i = 0; i < BIT_WORDS; i++)
         snprintf(text + 16 * i, 17, "%016" PRIx64, bits[i]);
-    s->is_partial = true;
     return sl_query_run(&r->db, SL_QUERY_PUT_SEGMENT, "tcctn",
                         sl_usage_journal_node(r->replay->journal),
                         s->at->stream, s->at->sequence, sl_str_c(text),
@@ -227,21 +237,19 @@ static int record_line(struct sl_registry *r, uint32_t number,
 }
 
 /* Is the sequence of the segment taken? Then all of its lines are recorded. */
-static int take_sequence(struct sl_registry *r, struct segment *s,
+static int take_sequence(struct sl_registry *r, const struct segment *s,
                          bool finishes, bool *ret)
 {
     struct sl_str node = sl_usage_journal_node(r->replay->journal);
     uint64_t last = 0;
-    int found = 0;
+    int found;
 
-    *ret = false;
     if (finishes) {
-        s->is_tried = true;
         found = sl_query_one(&r->db, SL_QUERY_PUT_JOURNAL, "tccnc c", node,
                              s->at->stream, s->at->sequence, sl_clock_wall(),
                              (uint64_t)0, &last);
         *ret = found == 0;
-    } else if (s->is_tried) {
+    } else {
         found = sl_query_one(&r->db, SL_QUERY_JOURNAL, "tc c", node,
                              s->at->stream, &last);
         *ret = found == 1 && last >= s->at->sequence;
@@ -252,7 +260,7 @@ static int take_sequence(struct sl_registry *r, struct segment *s,
 /* Records lines of one segment. `entries` NULL: reads them. (1) */
 static int record_part(struct sl_registry *r, const uint32_t *list,
                        struct sl_usage_entry *entries, unsigned count,
-                       struct segment *s, bool finishes)
+                       const struct segment *s, bool finishes)
 {
     struct sl_usage_replay *p = r->replay;
     uint64_t bits[BIT_WORDS];
@@ -278,10 +286,9 @@ static int record_part(struct sl_registry *r, const uint32_t *list,
         return err;
     if (!finishes)
         return count > 0 ? store_bits(r, s, bits) : 0;
-    return s->is_partial ? sl_query_run(&r->db, SL_QUERY_DROP_SEGMENT, "tcc",
-                                        sl_usage_journal_node(p->journal),
-                                        s->at->stream, s->at->sequence)
-                         : 0;
+    return sl_query_run(&r->db, SL_QUERY_DROP_SEGMENT, "tcc",
+                        sl_usage_journal_node(p->journal), s->at->stream,
+                        s->at->sequence);
 }
 
 static int record_list(struct sl_registry *r, const uint32_t *list,
@@ -658,13 +665,13 @@ static int read_partial(struct sl_registry *r)
     while ((found = sl_query_next(&r->db, q, NULL, "cc", &stream, &sequence)) ==
            1)
         for (unsigned i = 0; i < p->segment_count; i++)
-            p->segments[i].is_partial |=
-                p->segments[i].at->stream == stream &&
-                p->segments[i].at->sequence == sequence;
+            p->segments[i].has_row |= p->segments[i].at->stream == stream &&
+                                      p->segments[i].at->sequence == sequence;
     sl_query_reset(&r->db, q);
     for (unsigned i = 0; i < p->segment_count && found == 0; i++) {
         sl_arena_reset(&r->db.arena);
-        found = read_bits(r, &p->segments[i]);
+        if (p->segments[i].has_row)
+            found = read_bits(r, &p->segments[i]);
     }
     return found;
 }
@@ -700,8 +707,10 @@ static void put_first(struct sl_registry *r, struct sl_str scope,
 
 /* Can its effect be told without the database, and may it be recorded later
  * than what comes now? Lines of another node may be recorded by it, too, when
- * it compares its leases with its table. */
-static bool is_plain(const struct sl_registry *r,
+ * it compares its leases with its table. At the first start with a shared
+ * database, other daemons must not lease what lines without a node have used.
+ */
+static bool is_plain(const struct sl_registry *r, bool is_first_shared,
                      const struct sl_usage_line *line)
 {
     struct sl_str node = text_of(line, 5);
@@ -709,7 +718,8 @@ static bool is_plain(const struct sl_registry *r,
     return sl_usage_line_amount(line)->act == SL_USAGE_ACT_TAKE &&
            line->flags == 0 && line->lengths[1] > 0 && line->lengths[3] == 0 &&
            line->lengths[4] == 0 && line->lengths[2] <= ID_MOST &&
-           (node.len == 0 || sl_str_eq(node, r->options.node));
+           (node.len == 0 ? !is_first_shared
+                          : sl_str_eq(node, r->options.node));
 }
 
 /* Chooses what is recorded first: all lines of a subject that has one which is
@@ -719,13 +729,19 @@ static int choose_first(struct sl_registry *r)
     struct sl_usage_replay *p = r->replay;
     const enum sl_query q = SL_QUERY_OWN_LEASES;
     struct sl_str scope, id;
-    int found;
+    sl_ns seen;
+    int found = 1;
 
+    if (r->options.node.len > 0)
+        found = sl_query_one(&r->db, SL_QUERY_NODE_LAST, "t n", r->options.node,
+                             &seen);
+    if (found < 0)
+        return found;
     for (uint32_t i = 0; i < p->line_count; i++) {
         const struct sl_usage_line *line = line_at(p, i);
 
         if (p->lines[i].state == LINE_DONE || p->lines[i].flags & LINE_FIRST ||
-            is_plain(r, line))
+            is_plain(r, found == 0, line))
             continue;
         if (line->lengths[1] > 0)
             put_first(r, text_of(line, 1), text_of(line, 2));

@@ -103,14 +103,17 @@ static int load(struct sl_database *db, struct sl_unit_list *ret)
 }
 
 /* Replaces the row of a limit without usage. */
-static int record(struct sl_database *db, const struct sl_unit_list *rows,
+static int record(struct sl_registry *r, const struct sl_unit_list *rows,
                   const struct sl_usage_unit *unit)
 {
+    struct sl_database *db = &r->db;
     static const struct sl_usage_unit plain = {.scale = 1,
                                                .counted = SL_STR("")};
     const struct sl_usage_unit *row = find(rows, unit->limit);
-    int used = sl_query_one(db, SL_QUERY_HAS_USAGE, "t", unit->limit);
+    int used = sl_usage_replay_has_limit(r, unit->limit);
 
+    if (!used)
+        used = sl_query_one(db, SL_QUERY_HAS_USAGE, "t", unit->limit);
     if (used < 0)
         return used;
     if (!row)
@@ -127,9 +130,10 @@ static int record(struct sl_database *db, const struct sl_unit_list *rows,
 }
 
 /* The rows are read again under the lock: another daemon may start, too. */
-static int record_all(struct sl_database *db, struct sl_unit_list *rows,
+static int record_all(struct sl_registry *r, struct sl_unit_list *rows,
                       const struct sl_unit_list *list)
 {
+    struct sl_database *db = &r->db;
     const uint64_t slots[SL_SHARE_SLOTS / 64] = {1};
     int err = sl_query_run(db, SL_QUERY_BEGIN, "");
 
@@ -139,7 +143,7 @@ static int record_all(struct sl_database *db, struct sl_unit_list *rows,
         err = load(db, rows);
     for (const struct sl_usage_unit *u = list->first; u && !err; u = u->next)
         if (!is_recorded(rows, u))
-            err = record(db, rows, u);
+            err = record(r, rows, u);
     if (!err)
         err = load(db, rows);
     if (!err)
@@ -158,7 +162,7 @@ static int check(struct sl_registry *r, const struct sl_unit_list *list)
     sl_unit_list_init(&rows, r->alloc);
     err = load(&r->db, &rows);
     if (!err && !are_recorded(&rows, list))
-        err = record_all(&r->db, &rows, list);
+        err = record_all(r, &rows, list);
     if (err) {
         sl_unit_list_done(&rows);
         return err;

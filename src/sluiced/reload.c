@@ -156,7 +156,12 @@ static int use(struct reload *r)
 
     if (err)
         return err;
-    err = sl_subjects_use(daemon, r->policy_source.policy, &r->why);
+    /* What needs no database comes first: a unit is recorded only if the policy
+     * is used. */
+    err = sl_policy_check_units(daemon->policy_source.policy,
+                                r->policy_source.policy, &r->why);
+    if (!err)
+        err = sl_subjects_use(daemon, r->policy_source.policy, &r->why);
     if (!err)
         err = use_engine(r);
     if (err && sl_jwks_use(daemon->jwks, daemon->policy_source.policy,

@@ -94,7 +94,7 @@ for limit in links minutes; do
     report "{\"org\":\"acme\",\"limit\":\"$limit\",\"amount\":6,\"release\":true}"
     check "$limit: some go" answers 200
     at one
-    check "$limit: some come, some are held" hold "$limit" 2
+    check "$limit: some come, some are held" until_ hold "$limit" 2
     take "$limit"
     take "$limit"
     check "$limit: they count" until_ used "$limit" 8

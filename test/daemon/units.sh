@@ -88,7 +88,7 @@ check 'and has its usage' has "$out" '"remaining":118,'
 
 posted hours
 check 'a posted policy is refused' \
-    said_all "$database" 'units of 60 seconds' 'units of 3600 seconds'
+    said_all 'the active policy' 'units of 60 seconds' 'units of 3600 seconds'
 check 'as invalid' answers 422
 posted none
 check 'one without the limit is not' answers 200

@@ -50,10 +50,10 @@ static const struct form request = {"", SL_FLOW_ACT_REQUEST, 1, true,
 
 /* The first words of a line, for suggestions. */
 static const char *const beginnings[] = {
-    "flow",    "policy",  "at",      "job",     "take",   "usage",  "settle",
-    "extend",  "release", "subject", "feature", "store",  "reload", "GET",
-    "backlog", "POST",    "PUT",     "PATCH",   "DELETE", "HEAD",   "OPTIONS",
-    "block",   "unblock",
+    "flow",   "policy", "at",      "job",     "take",    "usage",
+    "settle", "extend", "release", "subject", "feature", "store",
+    "reload", "GET",    "backlog", "POST",    "PUT",     "PATCH",
+    "DELETE", "HEAD",   "OPTIONS", "block",   "unblock",
 };
 
 const char *sl_flow_path(const char *file, const char *path,

@@ -553,27 +553,26 @@ static struct sl_http_job *begin(struct sl_http_call *call,
     return op;
 }
 
-/* Check that the limit is a quota per the scope of the path. */
-static bool check_limit(struct sl_json_body *r,
-                        const struct sl_credit_grant *grant,
-                        const struct sl_rule **ret)
+/* Returns the limit, a quota per the scope of the path; NULL after a refusal.
+ */
+static const struct sl_rule *find_quota(struct sl_json_body *r,
+                                        const struct sl_credit_grant *grant)
 {
     const struct sl_policy *policy = r->call->check.active->policy;
     int index = sl_policy_rule(policy, grant->limit);
     const struct sl_rule *rule = index < 0 ? NULL : &policy->rules[index];
 
     if (rule && rule->kind == SL_QUOTA && rule->per_count == 1 &&
-        sl_str_eq(policy->identity.scope_names[rule->per[0]], grant->scope)) {
-        *ret = rule;
-        return true;
-    }
-    return sl_json_body_refuse(
+        sl_str_eq(policy->identity.scope_names[rule->per[0]], grant->scope))
+        return rule;
+    sl_json_body_refuse(
         r, "BAD_REQUEST",
         rule ? "credits are for quotas with `per: %.*s` only; \"%.*s\" is not "
                "one"
              : "credits are for quotas with `per: %.*s` only; the policy has "
                "no limit \"%.*s\"",
         SL_STR_ARG(grant->scope), SL_STR_ARG(grant->limit));
+    return NULL;
 }
 
 static bool read_amount(struct sl_json_body *r, struct sl_str member, void *at)
@@ -610,9 +609,9 @@ static uint64_t scale_of_limit(const void *policy, struct sl_str limit)
 /* From the unit of the policy to the counted one. */
 static bool scale_amount(struct sl_json_body *r, struct sl_credit_grant *grant)
 {
-    const struct sl_rule *rule = NULL;
+    const struct sl_rule *rule = find_quota(r, grant);
 
-    if (!check_limit(r, grant, &rule))
+    if (!rule)
         return false;
     if (grant->amount > SL_AMOUNT_MAX / scale_of(rule))
         return sl_json_body_refuse(
