@@ -253,15 +253,15 @@ static bool choose_plan(struct sl_decision *d, const struct sl_caller *caller)
     return plan >= 0 || caller->plan.len == 0 || !plans->deny_unknown;
 }
 
-/* `unknown_subject: pass`. It does not apply while the registry is empty: that
- * is more likely a mistake than a policy. */
+/* `unknown_subject: pass`. It does not apply while no subject is registered:
+ * that is more likely a mistake than a policy. */
 static bool is_let_pass(const struct sl_check *c)
 {
     const struct sl_decision *d = &c->decision;
 
     return c->caller.unregistered &&
            d->policy->identity.unknown_subject == SL_UNKNOWN_PASS &&
-           (c->known->user || c->known->org);
+           c->known->has_registered;
 }
 
 /* `unknown_subject: deny`. */
@@ -620,9 +620,11 @@ static void release_subjects(struct sl_check *c)
     for (unsigned i = 0; i < SL_LEN(c->lookups); i++) {
         sl_subject_unref(c->lookups[i].found);
         c->lookups[i].found = NULL;
+        c->lookups[i].has_registered = false;
         c->lookups[i].err = 0;
     }
     c->verified.user = c->verified.org = NULL;
+    c->verified.has_registered = false;
     c->verified.subjects_failed = false;
 }
 
@@ -692,6 +694,8 @@ static void keep_subjects(struct sl_check *c)
     }
     c->verified.user = c->lookups[0].found;
     c->verified.org = c->lookups[1].found;
+    c->verified.has_registered =
+        c->lookups[0].has_registered || c->lookups[1].has_registered;
     c->verified.subjects_failed = c->lookups[0].err || c->lookups[1].err;
 }
 

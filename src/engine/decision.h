@@ -26,6 +26,7 @@ struct sl_auth_info {
     const struct sl_subject *user;   /* NULL: not looked up, or the registry
                                       * is empty */
     const struct sl_subject *org;
+    bool has_registered;   /* the registry has subjects */
     sl_webhook_f *webhook; /* verifies; NULL: not accepted */
     bool subjects_failed;  /* a lookup has failed */
 };

@@ -149,6 +149,8 @@ struct sl_lookup {
     sl_ns over;               /* out: see sl_lookup_wait(); 0: not set */
     struct sl_subject *found; /* out: a reference for the caller; NULL if it
                                * failed, or the registry is empty */
+    bool has_registered;      /* out: with `found`: the registry has subjects,
+                               * not only credits and blocks */
     int err;                  /* out: 0 or SLUICE_ESTORE, SLUICE_ENOMEM */
     void (*done)(struct sl_lookup *lookup);
     void *ctx;              /* of the caller */

@@ -290,6 +290,13 @@ static void fill(struct registered *r, const struct sluice_subject *s,
     r->subject.rate_count = (unsigned)s->grant_count;
 }
 
+/* Blocks alone are no registered subjects. */
+static bool has_registered(const struct sluice_request *r)
+{
+    return r->user_subject || r->org_subject ||
+           (!r->user_block && !r->org_block);
+}
+
 /* The user and the organisation of the request are those of its subjects,
  * wherever it names them. */
 static void find_subject(struct sl_subjects *subjects, struct sl_lookup *lookup)
@@ -303,6 +310,7 @@ static void find_subject(struct sl_subjects *subjects, struct sl_lookup *lookup)
     if (r->subject.id.len == 0)
         r->subject.id = lookup->id;
     lookup->found = &r->subject;
+    lookup->has_registered = has_registered(all->request);
     lookup->done(lookup);
 }
 

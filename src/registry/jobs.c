@@ -349,6 +349,18 @@ static int give(struct sl_registry *r, struct sl_job *job,
     return 0;
 }
 
+/* Returns whether there is a registered subject, or an error. Only queries set
+ * has_registered: a notification may be about a block or a credit. */
+static int look_registered(struct sl_registry *r)
+{
+    int found = sl_query_one(&r->db, SL_QUERY_REGISTERED, "");
+
+    if (found >= 0)
+        atomic_store_explicit(&r->has_registered, found > 0,
+                              memory_order_release);
+    return found;
+}
+
 static int find(struct sl_registry *r, struct sl_job *job)
 {
     struct sl_subject_record **end = &job->entries;
@@ -370,7 +382,10 @@ static int find(struct sl_registry *r, struct sl_job *job)
     /* An id that was blocked may be an alias since then. */
     if (!err && !draft.block.is_set && !sl_str_eq(draft.id, job->id))
         err = sl_block_load(&r->db, job->scope, job->id, &draft.block);
-    if (err)
+    /* Another process may have registered the first subject. */
+    if (!err && !found && !sl_registry_has_registered(r))
+        err = look_registered(r);
+    if (err < 0)
         return fault(r, job, err);
     return give(r, job, &draft, found, &end);
 }
@@ -859,7 +874,8 @@ static void fail_all(struct sl_registry *r, struct sl_job *first, int err)
 
 int sl_job_run_look(struct sl_registry *r)
 {
-    int any = sl_query_one(&r->db, SL_QUERY_ANY, "");
+    int registered = look_registered(r);
+    int any = registered ? registered : sl_query_one(&r->db, SL_QUERY_ANY, "");
 
     /* A notification of another process may have come meanwhile. */
     if (any > 0 || (any == 0 && !r->db.driver->notify))

@@ -64,6 +64,12 @@ bool sl_registry_is_empty(const struct sl_registry *registry)
     return !atomic_load_explicit(&registry->has_subjects, memory_order_acquire);
 }
 
+bool sl_registry_has_registered(const struct sl_registry *registry)
+{
+    return atomic_load_explicit(&registry->has_registered,
+                                memory_order_acquire);
+}
+
 const struct sl_hash_key *sl_registry_secret(const struct sl_registry *registry)
 {
     return &registry->secret;

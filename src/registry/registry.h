@@ -453,9 +453,14 @@ const _Atomic uint64_t *sl_registry_version(const struct sl_registry *registry,
                                             struct sl_str scope,
                                             struct sl_str id);
 
-/* Returns whether there are no subjects. False before the first write is
- * acknowledged. */
+/* Returns whether there are no subjects, credits and blocks: a lookup cannot
+ * find anything. False before the first write is acknowledged. */
 bool sl_registry_is_empty(const struct sl_registry *registry);
+
+/* Returns whether a subject is registered. Credits and blocks register none.
+ * A first subject that another process writes counts from the next load of an
+ * unknown subject on. */
+bool sl_registry_has_registered(const struct sl_registry *registry);
 
 const struct sl_hash_key *
 sl_registry_secret(const struct sl_registry *registry);

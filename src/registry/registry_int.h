@@ -172,7 +172,8 @@ struct sl_registry {
     _Atomic uint64_t versions[SL_REGISTRY_VERSIONS];
     _Atomic uint64_t reads, writes, commits, faults, overshoot, expired;
     _Atomic unsigned waiting;
-    _Atomic bool has_subjects;
+    _Atomic bool has_subjects;   /* or credits or blocks: lookups load */
+    _Atomic bool has_registered; /* subjects; written by the thread only */
     struct sl_switched switches[SL_SWITCHES];
     unsigned switch_count;
     struct sl_arena names; /* of the switches */

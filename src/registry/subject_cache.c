@@ -222,11 +222,22 @@ static struct sl_subject_record *find_valid(struct sl_subject_cache *c,
 
 /* ---- answers ---- */
 
-static void answer(struct sl_lookup *lookup, struct sl_subject_record *record,
-                   int err)
+/* The subjects of a source are always there. */
+static void fill_in_answer(const struct sl_subject_cache *c,
+                           struct sl_lookup *lookup,
+                           struct sl_subject_record *record, int err)
 {
     lookup->err = err;
     lookup->found = record ? sl_subject_ref(&record->subject) : NULL;
+    lookup->has_registered =
+        record &&
+        (c->options.source.ask || sl_registry_has_registered(c->registry));
+}
+
+static void answer(const struct sl_subject_cache *c, struct sl_lookup *lookup,
+                   struct sl_subject_record *record, int err)
+{
+    fill_in_answer(c, lookup, record, err);
     lookup->done(lookup);
 }
 
@@ -243,7 +254,7 @@ static void end_load(struct load *load, struct sl_subject_record *record,
     c->load_count--;
     for (struct sl_lookup *next; waiting; waiting = next) {
         next = waiting->next;
-        answer(waiting, record, err);
+        answer(c, waiting, record, err);
     }
     sl_job_clear(&load->job);
     sl_alloc_free(c->options.alloc, load, size);
@@ -296,8 +307,7 @@ static struct sl_lookup *take_late(struct sl_subject_cache *c,
         }
         *at = lookup->next;
         stale = find_stale(c, load->job.scope, load->job.id);
-        lookup->found = stale ? sl_subject_ref(&stale->subject) : NULL;
-        lookup->err = stale ? 0 : SLUICE_ESTORE;
+        fill_in_answer(c, lookup, stale, stale ? 0 : SLUICE_ESTORE);
         lookup->next = late;
         late = lookup;
     }
@@ -357,7 +367,7 @@ static void begin_load(struct sl_subject_cache *c, struct sl_lookup *lookup,
         load = sl_alloc_new(c->options.alloc, sizeof(*load) + lookup->id.len);
     if (!load) {
         add(&c->counts.busy, 1);
-        answer(lookup, NULL, full ? SLUICE_ESTORE : SLUICE_ENOMEM);
+        answer(c, lookup, NULL, full ? SLUICE_ESTORE : SLUICE_ENOMEM);
         return;
     }
     memset(load, 0, sizeof(*load));
@@ -391,18 +401,18 @@ static void find(struct sl_subjects *subjects, struct sl_lookup *lookup)
     uint64_t hash, version;
 
     if (!c->options.source.ask && sl_registry_is_empty(c->registry)) {
-        answer(lookup, NULL, 0);
+        answer(c, lookup, NULL, 0);
         return;
     }
     if (lookup->id.len == 0 || lookup->id.len > c->options.most_id) {
-        answer(lookup, c->unknown, 0);
+        answer(c, lookup, c->unknown, 0);
         return;
     }
     version = version_of(c, lookup->scope, lookup->id);
     record = find_valid(c, lookup, version);
     if (record) {
         add(&c->counts.hits, 1);
-        answer(lookup, record, 0);
+        answer(c, lookup, record, 0);
         return;
     }
     hash = hash_of(c, lookup->scope, lookup->id);

@@ -19,7 +19,7 @@ EOT
 
 books=${SLUICE_TEST_POSTGRES:-sqlite:./books.db}
 begin() {
-    start_virtual -c p.yaml --threads 1 --store memory: --usage "$books"
+    start_virtual -c "${policy-p.yaml}" --threads 1 --store memory: --usage "$books"
     clock 2026-11-15T12:00:00Z
 }
 # cli WORD...: a command of an operator.
@@ -106,6 +106,40 @@ check 'and is not listed' lacks "$out" eve
 tell /v1/blocks/org/acme -X DELETE
 check 'ended over HTTP' has "$out" '{"scope":"org","id":"acme","blocked":false}'
 tell /v1/subjects/user/ann -X DELETE
+
+# ---- a block registers nobody ----
+
+# passes_without USER, limited USER: is there no limit, or is there?
+passes_without() {
+    by_route "$1"
+    has "$out" '"allowed":true' && lacks "$out" '"name":"api"'
+}
+limited() {
+    by_route "$1"
+    has "$out" '"name":"api"'
+}
+stop
+sed 's/trusted_proxies/unknown_subject: pass, &/' p.yaml >pass.yaml
+policy=pass.yaml begin
+check 'without subjects no caller passes' limited bob
+cli block user mallory
+check 'a block does not change it' limited bob
+check 'also for a new caller' limited cid
+cli unblock user mallory
+check 'nor does its end' limited bob
+stop
+policy=pass.yaml begin
+cli block user mallory
+stop
+policy=pass.yaml begin
+check 'nor a restart' limited bob
+cli subject set user ann plan=
+check 'the first subject does' passes_without bob
+cli subject rm user ann
+check 'and the last one ends it' limited bob
+cli unblock user mallory
+stop
+begin
 
 # ---- what is refused ----
 

@@ -117,7 +117,8 @@ static void on_find(struct sl_subjects *subjects, struct sl_lookup *lookup)
         f->subject.rates = &f->rate;
         f->subject.rate_count = 1;
     }
-    if (scene.subject_count > 0)
+    lookup->has_registered = scene.subject_count > 0;
+    if (lookup->has_registered)
         lookup->found = &f->subject;
     else
         free(f);

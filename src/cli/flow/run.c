@@ -128,6 +128,15 @@ static struct subject *find_subject(const struct registry *registry,
     return s;
 }
 
+static bool has_registered(const struct registry *registry)
+{
+    const struct subject *s = registry->subjects;
+
+    while (s && !s->subject.known)
+        s = s->next;
+    return s;
+}
+
 /* Without any subject the registry is empty, and not asked. */
 static void on_find(struct sl_subjects *subjects, struct sl_lookup *lookup)
 {
@@ -136,6 +145,7 @@ static void on_find(struct sl_subjects *subjects, struct sl_lookup *lookup)
 
     if (registry->subjects)
         lookup->found = sl_subject_ref(s ? &s->subject : &registry->unknown);
+    lookup->has_registered = has_registered(registry);
     lookup->done(lookup);
 }
 

@@ -134,7 +134,8 @@ static void test_names(void)
 static void test_unknown(void)
 {
     struct sl_subject nobody = {.refs = 1, .id = SL_STR("eve")};
-    struct sl_auth_info known = {.user = &nobody}, none = {0};
+    struct sl_auth_info known = {.user = &nobody, .has_registered = true};
+    struct sl_auth_info none = {0}, blocks = {.user = &nobody};
     struct sl_request eve = GET("/x", USER("eve"));
 
     CASE("a caller that is not registered has the default plan");
@@ -150,6 +151,7 @@ static void test_unknown(void)
     rig_open(&rig, POLICY(", unknown_subject: pass", ""));
     CHECK(look(eve, &known, true)->not_limited);
     CHECK_EQ(limit_of(eve, &none), 2);
+    CHECK_EQ(limit_of(eve, &blocks), 2); /* a registry of blocks alone */
     rig_close(&rig);
 }
 

@@ -19,7 +19,7 @@ struct question {
     struct sl_lookup lookup;
     struct sl_loop *loop;
     unsigned answered;
-    bool known, found;
+    bool known, found, has_registered;
     char plan[32], id[64];
 };
 
@@ -29,6 +29,7 @@ static void on_found(struct sl_lookup *lookup)
 
     q->answered++;
     q->found = lookup->found != NULL;
+    q->has_registered = lookup->has_registered;
     if (lookup->found) {
         q->known = lookup->found->known;
         snprintf(q->plan, sizeof(q->plan), "%.*s",
@@ -132,15 +133,53 @@ static void set_alias(struct place *p, struct sl_str id, struct sl_str alias)
     sl_job_clear(&job);
 }
 
-TEST_WITH(hits, struct place *p)
+/* Blocks a user without an end, or ends the block. */
+static void set_block(struct place *p, struct sl_str id, bool on)
 {
+    struct sl_job job;
+
+    sl_job_init(&job, SL_JOB_BLOCK, &sl_alloc_libc);
+    job.scope = S("user");
+    job.id = id;
+    job.on = on;
+    job.since = SL_NS_NONE;
+    ask(&p->w, &job);
+    CHECK_EQ(job.result, SL_JOB_DONE);
+    sl_job_clear(&job);
+}
+
+/* Looks up a user and waits. */
+static void look_up(struct place *p, struct question *q, struct sl_str id)
+{
+    begin(p, q, S("user"), id);
+    while (!q->answered)
+        sl_loop_run(p->loop);
+}
+
+TEST_WITH(registered, struct place *p)
+{
+    struct question q;
+
     CASE("an empty registry is not asked");
     CHECK_STR(plan_of(p, S("ann"), true), "-");
+    CASE("a block is looked up, and registers nobody");
+    set_block(p, S("mallory"), true);
+    look_up(p, &q, S("ann"));
+    CHECK(q.found && !q.known && !q.has_registered);
+    set_block(p, S("mallory"), false);
+    look_up(p, &q, S("ann"));
+    CHECK(!q.has_registered);
+    CASE("a subject does, also for who was looked up before");
     set_plan(&p->w, S("first"), S("free"));
+    look_up(p, &q, S("ann"));
+    CHECK(q.found && q.has_registered);
+}
 
+TEST_WITH(hits, struct place *p)
+{
     CASE("an unknown subject is cached, until it is written");
-    CHECK_STR(plan_of(p, S("ann"), false), "?");
-    CHECK_STR(plan_of(p, S("ann"), true), "?");
+    CHECK_STR(plan_of(p, S("ada"), false), "?");
+    CHECK_STR(plan_of(p, S("ada"), true), "?");
     set_plan(&p->w, S("ann"), S("pro"));
     CHECK_STR(plan_of(p, S("ann"), false), "pro");
 

@@ -275,6 +275,35 @@ static void test_subjects(struct world *w)
     CHECK_EQ(sluice_decision_limit(d, 0).limit, 3);
 }
 
+static const char passing[] =
+    "sluice: 1\n"
+    "identity: { unknown_subject: pass }\n"
+    "limits:\n"
+    "  api: { kind: fixed-window, per: user, rate: 3/hour }\n"
+    "default: [api]\n";
+
+static void test_blocks(void)
+{
+    struct sluice_block over = {.until_ns = 0};
+    struct sluice_subject acme = {.expires_ns = -1};
+    struct sluice_request check = {.path = "/x", .user = "hal", .registry = 1};
+    struct world w = {0};
+
+    world_begin(&w, passing);
+    CASE("a caller that the registry does not know passes");
+    CHECK_EQ(sluice_decide(w.engine, &check, w.decision), 0);
+    CHECK_EQ(sluice_decision_limits(w.decision), 0);
+    CASE("but not if the registry has blocks alone");
+    check.user_block = &over;
+    CHECK_EQ(sluice_decide(w.engine, &check, w.decision), 0);
+    CHECK_EQ(sluice_decision_limits(w.decision), 1);
+    CASE("a subject beside them is a registered one");
+    check.org_subject = &acme;
+    CHECK_EQ(sluice_decide(w.engine, &check, w.decision), 0);
+    CHECK_EQ(sluice_decision_limits(w.decision), 0);
+    world_end(&w);
+}
+
 int main(void)
 {
     struct world w = {0};
@@ -288,5 +317,6 @@ int main(void)
     test_subjects(&w);
     world_end(&w);
     test_visitors();
+    test_blocks();
     return CHECK_DONE();
 }
