@@ -254,7 +254,8 @@ struct sluice_request {
      * is given back. Nothing is refused. */
     int used;
 
-    /* Of the registry, which must be there; NULL: not blocked. */
+    /* Of the registry, which must be there: with registry = 0 the request is
+     * refused as SLUICE_EINVAL. NULL: not blocked. */
     const struct sluice_block *user_block, *org_block;
 };
 

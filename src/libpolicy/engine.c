@@ -177,6 +177,9 @@ static int check_request(const struct sluice_request *r)
             "a subject can have at most %d roles and %d grants, "
             "and needs the arrays for its counts",
             ROLES_MAX, GRANTS_MAX);
+    if (!r->registry && (r->user_block || r->org_block))
+        return sl_libpolicy_invalid("a request has a block without a registry; "
+                                    "set registry to 1");
     if (!r->path && !r->job && !r->limit)
         return sl_libpolicy_invalid("a request needs a path, a job or a limit");
     return 0;

@@ -301,6 +301,15 @@ static void test_blocks(void)
     check.org_subject = &acme;
     CHECK_EQ(sluice_decide(w.engine, &check, w.decision), 0);
     CHECK_EQ(sluice_decision_limits(w.decision), 0);
+    CASE("a block without a registry is a mistake of the program");
+    check = (struct sluice_request){
+        .path = "/x", .user = "hal", .user_block = &over};
+    CHECK_EQ(sluice_decide(w.engine, &check, w.decision), SLUICE_EINVAL);
+    CHECK_STR(sluice_why(),
+              "a request has a block without a registry; set registry to 1");
+    check.user_block = NULL;
+    check.org_block = &over;
+    CHECK_EQ(sluice_explain(w.engine, &check, w.decision), SLUICE_EINVAL);
     world_end(&w);
 }
 
