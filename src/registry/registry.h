@@ -223,9 +223,8 @@ enum sl_job_kind {
     SL_JOB_USAGE_READ, /* read usage, including all records queued before */
     SL_JOB_GRANT,      /* a credit: `on` grants it, or removes it */
     SL_JOB_CREDITS,
-    SL_JOB_BLOCK,   /* scope and id: `on` blocks them until `since`, or ends the
-                     * block; `id` becomes the id of an alias. NOT_FOUND: there
-                     * is no block */
+    SL_JOB_BLOCK,   /* scope and id or alias: `on` blocks the subject until
+                     * `since`, or ends the block. NOT_FOUND: there is none */
     SL_JOB_BLOCKS,  /* list the blocks */
     SL_JOB_EXPORT,  /* a page of all counters; NOT_FOUND: it is over */
     SL_JOB_NOTE,    /* only write job->audit */
