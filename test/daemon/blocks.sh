@@ -107,6 +107,19 @@ tell /v1/blocks/org/acme -X DELETE
 check 'ended over HTTP' has "$out" '{"scope":"org","id":"acme","blocked":false}'
 tell /v1/subjects/user/ann -X DELETE
 
+# ---- a date is blocked all day ----
+
+cli block user eve until=2026-11-15
+check 'today is not over' has "$out" 'user eve is blocked until 2026-11-16T00:00:00Z'
+stop
+sed '/^limits:/a\  day: { kind: quota, per: user, zone: America/New_York, rate: 900/day }' p.yaml >zone.yaml
+policy=zone.yaml begin
+cli block user eve until=2026-11-15
+check 'it ends in the zone of the policy' has "$out" 'user eve is blocked until 2026-11-16T05:00:00Z'
+cli unblock user eve
+stop
+begin
+
 # ---- a block registers nobody ----
 
 # passes_without USER, limited USER: is there no limit, or is there?

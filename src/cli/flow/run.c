@@ -851,12 +851,16 @@ static bool do_hold(struct run *run, const struct sl_flow_act *act)
 
 /* ---- other acts ---- */
 
-/* The time of until=, or SL_NS_NONE. */
+/* The time of until=, or SL_NS_NONE. A date ends with its day, as in a daemon.
+ */
 static sl_ns end_of(const struct run *run,
                     const struct sl_flow_subject_args *args)
 {
     if (!args->has_until)
         return SL_NS_NONE;
+    if (args->until_date)
+        return sl_calendar_day_end(sl_policy_date_zone(run->policy->policy),
+                                   args->last_day);
     /* Both are below SL_TIME_END: the sum fits. */
     return args->until.at + (args->until.relative ? run->now : 0);
 }

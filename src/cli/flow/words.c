@@ -413,6 +413,18 @@ bool sl_flow_word_is(const struct sl_flow_word *word, const char *text)
 
 /* ---- the arguments of `subject`: plan=pro until=30d api=100/min ---- */
 
+/* A time, or a date, which is the end of that day. */
+static int read_until(struct sl_flow_line *line,
+                      const struct sl_flow_word *word,
+                      struct sl_flow_subject_args *record)
+{
+    record->has_until = true;
+    record->until_date = sl_day_read(sl_str_c(word->value), &record->last_day);
+    return record->until_date
+               ? 0
+               : sl_moment_read(line, word, word->value, &record->until);
+}
+
 /* A pair other than plan and until: a limit and its rate. */
 static int read_override(struct sl_flow_line *line,
                          const struct sl_flow_word *word,
@@ -460,8 +472,7 @@ int sl_flow_subject_read(struct sl_flow_line *line, size_t from,
         if (sl_str_eq(word->name, SL_STR("plan"))) {
             record->plan = word->value;
         } else if (sl_str_eq(word->name, SL_STR("until"))) {
-            record->has_until = true;
-            err = sl_moment_read(line, word, word->value, &record->until);
+            err = read_until(line, word, record);
         } else {
             err = read_override(line, word, record);
         }
@@ -491,8 +502,7 @@ int sl_flow_block_read(struct sl_flow_line *line, size_t from,
         if (word->is_pair && sl_str_eq(word->name, SL_STR("note"))) {
             record->note = word->value;
         } else if (word->is_pair && sl_str_eq(word->name, SL_STR("until"))) {
-            record->has_until = true;
-            err = sl_moment_read(line, word, word->value, &record->until);
+            err = read_until(line, word, record);
         } else {
             return sl_flow_refuse(line, word->column,
                                   "\"%s\" is not a setting of a block; write "

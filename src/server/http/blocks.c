@@ -34,7 +34,7 @@ static bool read_end(struct sl_reading *reading, struct block *b)
     b->end = SL_NS_NONE;
     if (b->until.len == 0)
         return true;
-    if (!sl_reading_time(reading, "until", b->until, &b->end))
+    if (!sl_reading_end(reading, "until", b->until, &b->end))
         return false;
     return b->end > reading->now ||
            SL_REFUSE(reading,
@@ -147,7 +147,9 @@ static void send_noted(struct sl_http_job *op, const char *what)
 void sl_block_set(struct sl_http_call *call)
 {
     struct sl_http_job *op = begin(call);
-    struct sl_reading reading = {.now = sl_http_now(call)};
+    struct sl_reading reading = {
+        .now = sl_http_now(call),
+        .zone = sl_policy_date_zone(call->check.active->policy)};
     struct block block = {.end = SL_NS_NONE};
 
     if (!op)
