@@ -550,10 +550,8 @@ const struct sl_subject *sl_auth_info_of(const struct sl_auth_info *known,
 static const struct sl_block *block_of(const struct sl_subject *subject,
                                        sl_ns now)
 {
-    return subject && subject->block.is_set &&
-                   !is_over(subject->block.until, now)
-               ? &subject->block
-               : NULL;
+    return subject && sl_block_is_on(&subject->block, now) ? &subject->block
+                                                           : NULL;
 }
 
 const struct sl_block *sl_auth_info_block(const struct sl_auth_info *known,

@@ -110,6 +110,11 @@ struct sl_block {
     struct sl_str by, note; /* author and reason; for explanations */
 };
 
+static inline bool sl_block_is_on(const struct sl_block *block, sl_ns now)
+{
+    return block->is_set && (block->until == SL_NS_NONE || now < block->until);
+}
+
 struct sl_subject {
     unsigned refs; /* not atomic: see below */
     void (*free)(struct sl_subject *subject);

@@ -218,14 +218,26 @@ static int merge(struct query *q)
     return 0;
 }
 
+/* Ends a job whose query has failed. A block does not depend on the query. */
+static void fail(struct query *q, int err)
+{
+    struct sl_job *job = q->job;
+
+    job->is_partial = sl_block_is_on(&job->entries->subject.block, job->now);
+    job->err = job->is_partial ? 0 : err;
+    finish(q);
+}
+
 static void on_asked(void *ctx)
 {
     struct query *q = ctx;
 
     if (!q->err && q->row.known)
         q->err = merge(q);
-    q->job->err = q->err;
-    finish(q);
+    if (q->err)
+        fail(q, q->err);
+    else
+        finish(q);
 }
 
 /* Retries until it is posted: the lookup waits for it. */
@@ -294,10 +306,8 @@ static void on_found(struct sl_job *job)
         pthread_cond_signal(&plans->wake);
     }
     pthread_mutex_unlock(&plans->lock);
-    if (stopped) {
-        job->err = SLUICE_ESTORE;
-        finish(q);
-    }
+    if (stopped)
+        fail(q, SLUICE_ESTORE);
 }
 
 void sl_pg_plan_find(struct sl_pg_plan *plans, struct sl_registry *registry,

@@ -329,6 +329,8 @@ struct sl_job {
     uint64_t version; /* FIND */
     struct sl_subject_record
         *entries;       /* FIND, LIST, WRITE of one: owned by the caller */
+    bool is_partial;    /* FIND in a source that failed: `entries` is the
+                         * registry's own, because it has a block */
     uint64_t units;     /* RELEASE */
     bool cut;           /* LEASES, BLOCKS: there are more */
     struct sl_buf text; /* AUDIT, CREDITS, LEASES, BLOCKS: items of a JSON

@@ -12,7 +12,7 @@
  *   (1) The result was in the registry at some instant between the lookup and
  *       its answer, or since the last write acknowledged before the lookup, or,
  *       for writes of other programs, less than `life` ago; while the registry
- *       does not answer, less than `stale` ago.
+ *       does not answer, or too many loads are open, less than `stale` ago.
  *   (2) At most `most` records of at most `bytes` are cached.
  *   (3) Every lookup is answered once: found, failed, or at its deadline.
  */
@@ -45,6 +45,7 @@ struct entry {
     sl_ns since;       /* wall clock */
     struct sl_subject_record *record;
     bool is_org;
+    bool is_partial; /* see sl_job */
     size_t id_len;
     char id[];
 };
@@ -169,6 +170,7 @@ static void keep(struct sl_subject_cache *c, const struct load *load)
             .since = sl_loop_now(c->loop),
             .record = load->job.entries,
             .is_org = load->is_org,
+            .is_partial = load->job.is_partial,
             .id_len = id.len,
         };
         memcpy(entry->id, id.at, id.len);
@@ -179,15 +181,23 @@ static void keep(struct sl_subject_cache *c, const struct load *load)
     count_entries(c);
 }
 
-/* Returns the last record if no write came since, or NULL. */
+static bool is_blocked(const struct sl_subject_cache *c,
+                       const struct entry *entry)
+{
+    return sl_block_is_on(&entry->record->subject.block, sl_loop_now(c->loop));
+}
+
+/* Returns the last record if no write came since, or NULL. A record of a source
+ * counts only for its block: a caller who is blocked stays blocked. */
 static struct sl_subject_record *
 find_stale(struct sl_subject_cache *c, struct sl_str scope, struct sl_str id)
 {
     struct entry *entry = find_entry(c, scope, id);
     sl_ns now = sl_loop_mono(c->loop);
 
-    if (!entry || c->options.source.ask || now >= entry->stale_until ||
-        entry->version != version_of(c, scope, id))
+    if (!entry || now >= entry->stale_until ||
+        entry->version != version_of(c, scope, id) ||
+        (c->options.source.ask && !is_blocked(c, entry)))
         return NULL;
     entry->until =
         now + RETRY < entry->stale_until ? now + RETRY : entry->stale_until;
@@ -200,6 +210,7 @@ static bool is_old(const struct sl_subject_cache *c, const struct entry *entry)
     sl_ns now = sl_loop_now(c->loop);
 
     return sl_loop_mono(c->loop) >= entry->until ||
+           (entry->is_partial && !is_blocked(c, entry)) ||
            (c->options.source.ask &&
             (now < entry->since || now - entry->since >= c->options.life));
 }
@@ -270,6 +281,7 @@ static void on_loaded(struct sl_job *job)
         add(&c->counts.faults, 1);
         record = find_stale(c, job->scope, job->id);
     } else {
+        add(&c->counts.faults, job->is_partial);
         add(&c->counts.unknown, !record->subject.known);
         keep(c, load);
     }
@@ -356,6 +368,16 @@ static struct load *find_load(struct sl_subject_cache *c, uint64_t hash,
     return NULL;
 }
 
+/* Answers without a load. */
+static void answer_busy(struct sl_subject_cache *c, struct sl_lookup *lookup,
+                        int err)
+{
+    struct sl_subject_record *stale = find_stale(c, lookup->scope, lookup->id);
+
+    add(&c->counts.busy, 1);
+    answer(c, lookup, stale, stale ? 0 : err);
+}
+
 static void begin_load(struct sl_subject_cache *c, struct sl_lookup *lookup,
                        uint64_t hash, uint64_t version)
 {
@@ -366,8 +388,7 @@ static void begin_load(struct sl_subject_cache *c, struct sl_lookup *lookup,
     if (!full)
         load = sl_alloc_new(c->options.alloc, sizeof(*load) + lookup->id.len);
     if (!load) {
-        add(&c->counts.busy, 1);
-        answer(c, lookup, NULL, full ? SLUICE_ESTORE : SLUICE_ENOMEM);
+        answer_busy(c, lookup, full ? SLUICE_ESTORE : SLUICE_ENOMEM);
         return;
     }
     memset(load, 0, sizeof(*load));

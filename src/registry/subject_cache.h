@@ -4,7 +4,8 @@
  * thread and has no lock. A record is valid while its version in the registry
  * is the same, so writes of this process count from the next lookup on. After
  * `life` it is loaded again, because other programs may write too. While the
- * registry does not answer it is used until `stale`.
+ * registry does not answer, or too many loads are open, it is used until
+ * `stale`.
  *
  * Lookups of the same subject at the same time wait for one load, unless a
  * write came between them.
@@ -40,7 +41,7 @@ struct sl_subject_cache_options {
     size_t most_id;      /* longer ids are unknown: SL_SUBJECT_RECORD_ID */
     sl_ns timeout;       /* of lookups without a deadline; 0: none */
     /* With a source, `life` also counts by the wall clock, and no record is
-     * used longer than that. */
+     * used longer than that, except of a subject that is blocked. */
     struct sl_subject_source source;
 };
 

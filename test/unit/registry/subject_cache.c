@@ -19,7 +19,7 @@ struct question {
     struct sl_lookup lookup;
     struct sl_loop *loop;
     unsigned answered;
-    bool known, found, has_registered;
+    bool known, found, has_registered, blocked;
     char plan[32], id[64];
 };
 
@@ -32,6 +32,7 @@ static void on_found(struct sl_lookup *lookup)
     q->has_registered = lookup->has_registered;
     if (lookup->found) {
         q->known = lookup->found->known;
+        q->blocked = lookup->found->block.is_set;
         snprintf(q->plan, sizeof(q->plan), "%.*s",
                  SL_STR_ARG(lookup->found->plan));
         snprintf(q->id, sizeof(q->id), "%.*s", SL_STR_ARG(lookup->found->id));
@@ -355,6 +356,121 @@ static void begin_insistent(struct place *p, struct insistent *who,
     subjects->calls->find(subjects, &who->first.lookup);
 }
 
+/* ---- a source beside the registry ---- */
+
+static struct source {
+    enum { ANSWERS, ANSWERS_PARTLY, FAILS, WAITS } mode;
+    sl_ns blocked_until; /* of "mallory" */
+    struct sl_job *waiting;
+    unsigned asked;
+} source;
+
+static void ask_source(void *ctx, struct sl_job *job)
+{
+    struct sl_subject_draft draft = {
+        .scope = job->scope, .id = job->id, .expires = SL_NS_NONE};
+
+    source.asked++;
+    if (source.mode == WAITS) {
+        source.waiting = job;
+        return;
+    }
+    job->version = atomic_load(sl_registry_version(
+        ((struct place *)ctx)->w.registry, job->scope, job->id));
+    job->is_partial = source.mode == ANSWERS_PARTLY;
+    if (source.mode == FAILS)
+        job->err = SLUICE_ESTORE;
+    draft.block.is_set = sl_str_eq(job->id, S("mallory"));
+    draft.block.until = source.blocked_until;
+    if (!job->err)
+        job->entries = sl_subject_record_new(&draft, true, &sl_alloc_libc);
+    job->done(job);
+}
+
+static void place_source(struct place *p)
+{
+    struct sl_subject_cache_options options = {
+        .most_loads = 1, .source = {.ask = ask_source, .ctx = p}
+    };
+
+    sl_subject_cache_close(p->finder);
+    source = (struct source){.blocked_until = SL_NS_NONE};
+    CHECK_EQ(sl_subject_cache_open(p->w.registry, p->loop, &options, &p->finder,
+                                   NULL),
+             0);
+}
+
+/* Looks up a user: 'b'locked, 'f'ree, '!': failed. */
+static char state_of(struct place *p, struct sl_str id)
+{
+    struct question q;
+
+    look_up(p, &q, id);
+    return q.lookup.err ? '!' : q.blocked ? 'b' : 'f';
+}
+
+TEST_WITH(source_fails, struct place *p)
+{
+    CASE("while a source fails, a blocked caller stays blocked");
+    place_source(p);
+    CHECK_EQ(state_of(p, S("mallory")), 'b');
+    CHECK_EQ(state_of(p, S("ann")), 'f');
+    source.mode = FAILS;
+    steady += 6 * SL_S;
+    CHECK_EQ(state_of(p, S("mallory")), 'b');
+    CASE("and no other record is used");
+    CHECK_EQ(state_of(p, S("ann")), '!');
+    CASE("not after a change");
+    set_plan(&p->w, S("mallory"), S("pro"));
+    CHECK_EQ(state_of(p, S("mallory")), '!');
+    CASE("nor when the block is over");
+    source.mode = ANSWERS;
+    source.blocked_until = steady + 10 * SL_S;
+    CHECK_EQ(state_of(p, S("mallory")), 'b');
+    source.mode = FAILS;
+    steady += 9 * SL_S;
+    CHECK_EQ(state_of(p, S("mallory")), 'b');
+    steady += SL_S;
+    CHECK_EQ(state_of(p, S("mallory")), '!');
+}
+
+TEST_WITH(source_partly, struct place *p)
+{
+    unsigned asked;
+
+    CASE("a record without the source's part counts for its block");
+    place_source(p);
+    source.mode = ANSWERS_PARTLY;
+    source.blocked_until = steady + SL_S;
+    CHECK_EQ(state_of(p, S("mallory")), 'b');
+    asked = source.asked;
+    CHECK_EQ(state_of(p, S("mallory")), 'b');
+    CHECK_EQ(source.asked, asked);
+    CASE("and not longer");
+    steady += SL_S;
+    source.mode = FAILS;
+    CHECK_EQ(state_of(p, S("mallory")), '!');
+}
+
+TEST_WITH(source_busy, struct place *p)
+{
+    struct question open;
+
+    CASE("while too many loads are open, a blocked caller stays blocked");
+    place_source(p);
+    CHECK_EQ(state_of(p, S("mallory")), 'b');
+    CHECK_EQ(state_of(p, S("ann")), 'f');
+    steady += 6 * SL_S;
+    source.mode = WAITS;
+    begin(p, &open, S("user"), S("bob"));
+    CHECK_EQ(open.answered, 0);
+    CHECK_EQ(state_of(p, S("mallory")), 'b');
+    CHECK_EQ(state_of(p, S("ann")), '!');
+    source.mode = ANSWERS;
+    ask_source(p, source.waiting);
+    CHECK_EQ(open.answered, 1);
+}
+
 /* The registry's thread waits here while it tells of a fault. */
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
@@ -449,6 +565,7 @@ TEST_WITH(late, struct place *p)
     set_plan(&p->w, S("first"), S("free"));
     place_finder(p, 0, 2);
     subjects = sl_subject_cache_subjects(p->finder);
+    CHECK_STR(plan_of(p, S("first"), false), "free");
 
     CASE("a registry that does not answer is not waited for");
     f.nth = f.calls + 1;
@@ -474,6 +591,10 @@ TEST_WITH(late, struct place *p)
     begin(p, &more, S("user"), S("more"));
     CHECK_EQ(more.answered, 1);
     CHECK_EQ(more.lookup.err, SLUICE_ESTORE);
+    CASE("what it said last holds then");
+    steady += 6 * SL_S;
+    CHECK_STR(plan_of(p, S("first"), true), "free");
+    steady += SL_S;
 
     CASE("all lookups of a failed load fail");
     pass_gate();

@@ -10,7 +10,9 @@
 #include "net/loop.h"
 
 #define QUERY                                                                  \
-    "SELECT CASE WHEN $1 = 'slow' THEN pg_sleep(60)::text ELSE 'pro' END"      \
+    "SELECT CASE WHEN $1 = 'slow' THEN pg_sleep(60)::text"                     \
+    " WHEN $1 IN ('bad', 'cut') THEN (1 / (length($1) - 3))::text"             \
+    " ELSE 'pro' END"                                                          \
     " AS plan, '{\"exports\": 7}'::jsonb AS overrides WHERE $1 <> 'eve'"
 #define MANY 9 /* more than there are threads */
 
@@ -19,6 +21,7 @@ static struct sl_alloc alloc;
 static struct sl_loop *loop;
 static struct sl_registry *registry;
 static unsigned answers;
+static bool is_partial; /* of the last answer */
 
 static int open_at(const char *url, const char *sql, struct sl_pg_plan **ret)
 {
@@ -61,6 +64,7 @@ static const char *plan_of(struct sl_pg_plan *plans, const char *id, int *err)
         sl_loop_run(loop);
     CHECK_EQ(answers, 1);
     *err = job.err;
+    is_partial = job.is_partial;
     if (!job.err) {
         found = &job.entries->subject;
         snprintf(plan, sizeof(plan), "%.*s",
@@ -126,6 +130,50 @@ static void test_memory(const char *url)
     fail_check(&fail);
 }
 
+static void block(const char *id)
+{
+    struct sl_job job;
+
+    sl_job_init(&job, SL_JOB_BLOCK, &sl_alloc_libc);
+    job.loop = loop;
+    job.done = on_answer;
+    job.scope = SL_STR("user");
+    job.id = sl_str_c(id);
+    job.on = 1;
+    job.since = SL_NS_NONE;
+    answers = 0;
+    sl_registry_ask(registry, &job);
+    while (answers == 0)
+        sl_loop_run(loop);
+    CHECK_EQ(job.err, 0);
+    sl_job_clear(&job);
+}
+
+static void test_blocked(const char *url)
+{
+    struct sl_pg_plan *plans = NULL;
+    int err = 0;
+
+    CASE("a query that fails fails the lookup");
+    fail = (struct fail){0};
+    CHECK_EQ(open_at(url, QUERY, &plans), 0);
+    if (!plans)
+        return;
+    block("cut");
+    CHECK(!plan_of(plans, "bad", &err));
+    CHECK_EQ(err, SLUICE_ESTORE);
+    CASE("but not of a subject that is blocked");
+    CHECK_STR(plan_of(plans, "cut", &err), "?");
+    CHECK(is_partial);
+    CHECK_STR(plan_of(plans, "ann", &err), "pro");
+    CHECK(!is_partial);
+    sl_pg_plan_stop(plans);
+    CHECK_STR(plan_of(plans, "cut", &err), "?");
+    CHECK(is_partial);
+    sl_pg_plan_close(plans);
+    fail_check(&fail);
+}
+
 static void test_end(const char *url)
 {
     struct sl_pg_plan *plans = NULL;
@@ -168,6 +216,7 @@ int main(void)
     CHECK_EQ(sl_registry_open(&options, &registry, NULL), 0);
     test_open(url);
     test_memory(url);
+    test_blocked(url);
     test_end(url);
     sl_registry_close(registry);
     sl_loop_close(loop);
