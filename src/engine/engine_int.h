@@ -11,6 +11,7 @@
 #include "engine/wait.h"
 #include "identity/identity.h"
 #include "store/store.h"
+#include "wire/json.h"
 
 struct sl_hold_op;
 
@@ -378,9 +379,11 @@ sl_conditions_met(const struct sl_check *check,
 SL_MUST_USE bool sl_precheck_run(struct sl_check *check,
                                  const struct sl_route *route);
 
-/* A text or a whole number in the JSON body; "" if there is none. */
-struct sl_str sl_check_body_member(struct sl_check *check,
-                                   struct sl_str pointer);
+/* Finds a text or a whole number in the JSON body. An empty body has nothing,
+ * one longer than SL_BODY_READ is wrong. */
+SL_MUST_USE enum sl_json_found sl_check_body_member(struct sl_check *check,
+                                                    struct sl_str pointer,
+                                                    struct sl_str *ret);
 
 /* Replaces the cost of ret->rule by that of the route, if it has one and the
  * request gives none. Refuses a request whose cost cannot be read. */

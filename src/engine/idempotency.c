@@ -28,7 +28,6 @@
 #include <string.h>
 
 #include "engine/engine_int.h"
-#include "wire/json.h"
 
 #define LIFE  SL_DAY /* of keys of requests */
 #define RETRY SL_S
@@ -308,12 +307,16 @@ static void claim_given(struct sl_check *c)
     want(c, &key, &print, LIFE, UINT32_MAX);
 }
 
-/* The value of a header, or of a member of the body. */
+/* The value of a header, or of a member of the body; "" if there is none. */
 static struct sl_str find_id(struct sl_check *c, const struct sl_dedupe *dedupe)
 {
+    struct sl_str id;
+
     if (dedupe->pointer.len == 0)
         return unquote(sl_request_single(c->request, dedupe->header));
-    return sl_check_body_member(c, dedupe->pointer);
+    return sl_check_body_member(c, dedupe->pointer, &id) == SL_JSON_FIND_VALUE
+               ? id
+               : SL_STR("");
 }
 
 static void claim_dedupe(struct sl_check *c, const struct sl_dedupe *dedupe)

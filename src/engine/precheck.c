@@ -7,7 +7,6 @@
 
 #include "base/parse.h"
 #include "engine/engine_int.h"
-#include "wire/json.h"
 
 #define RETRY SL_S /* if no better time is known */
 
@@ -167,16 +166,21 @@ static void check_requires(struct sl_check *c,
 
 enum cost_read { COST_READ, COST_MISSING, COST_WRONG };
 
-struct sl_str sl_check_body_member(struct sl_check *c, struct sl_str pointer)
+enum sl_json_found sl_check_body_member(struct sl_check *c,
+                                        struct sl_str pointer,
+                                        struct sl_str *ret)
 {
     const struct sl_request *request = c->request;
-    struct sl_str value = {"", 0};
+    enum sl_json_found found;
 
-    if (request->has_body && request->body.len <= SL_BODY_READ &&
-        sl_json_find(request->body, pointer, &c->decision.arena, &value) ==
-            SL_JSON_FIND_NO_MEMORY)
+    if (!request->has_body || request->body.len == 0)
+        return SL_JSON_FIND_NOTHING;
+    if (request->body.len > SL_BODY_READ)
+        return SL_JSON_FIND_WRONG;
+    found = sl_json_find(request->body, pointer, &c->decision.arena, ret);
+    if (found == SL_JSON_FIND_NO_MEMORY)
         c->no_memory = true;
-    return value;
+    return found;
 }
 
 /* The number in a header. Two of them are wrong: the application may read the
@@ -209,14 +213,24 @@ static enum cost_read read_size(const struct sl_request *request, uint64_t *ret)
     return read;
 }
 
+/* The number in the body. A body that cannot be read is wrong, or a client
+ * could choose the default. */
 static enum cost_read read_member(struct sl_check *c, struct sl_str pointer,
                                   uint64_t *ret)
 {
-    struct sl_str value = sl_check_body_member(c, pointer);
+    struct sl_str value;
 
-    if (value.len == 0)
+    switch (sl_check_body_member(c, pointer, &value)) {
+    case SL_JSON_FIND_VALUE:
+        return sl_parse_number(value, ret, NULL) ? COST_WRONG : COST_READ;
+    case SL_JSON_FIND_NOTHING:
         return COST_MISSING;
-    return sl_parse_number(value, ret, NULL) ? COST_WRONG : COST_READ;
+    case SL_JSON_FIND_NO_MEMORY:
+        return COST_READ; /* the check fails */
+    case SL_JSON_FIND_WRONG:
+        break;
+    }
+    return COST_WRONG;
 }
 
 /* A cost is at least 1: 0 would pass also if nothing is left. */

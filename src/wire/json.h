@@ -121,7 +121,10 @@ bool sl_json_pointer_ok(struct sl_str pointer);
 
 enum sl_json_found {
     SL_JSON_FIND_VALUE,
-    SL_JSON_FIND_NOTHING, /* no such value, or the text is not valid JSON */
+    SL_JSON_FIND_NOTHING, /* the text is valid JSON without the value */
+    SL_JSON_FIND_WRONG,   /* the text is not valid JSON, or nested too deep; a
+                           * name is there twice; or the value is not a text or
+                           * whole number */
     SL_JSON_FIND_NO_MEMORY,
 };
 

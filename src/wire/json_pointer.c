@@ -181,43 +181,50 @@ static bool pass(struct sl_json_reader *r)
 /* ---- finding ---- */
 
 /* Goes to the member `token` of the object here. */
-static bool go_member(struct sl_json_reader *r, struct sl_str token)
+static enum sl_json_found go_member(struct sl_json_reader *r,
+                                    struct sl_str token)
 {
     size_t found = 0;
     struct sl_str name;
 
     if (!sl_json_enter(r, '{'))
-        return false;
+        return SL_JSON_FIND_WRONG;
     while (sl_arena_reset(r->arena), sl_json_member(r, &name)) {
         bool is = is_token(token, name);
 
         if (is && found > 0)
-            return false; /* twice */
+            return SL_JSON_FIND_WRONG; /* twice */
         if (is)
             found = r->at;
         if (!pass(r))
-            return false;
+            return SL_JSON_FIND_WRONG;
     }
+    if (r->why)
+        return SL_JSON_FIND_WRONG;
     r->at = found;
-    return !r->why && found > 0;
+    return found > 0 ? SL_JSON_FIND_VALUE : SL_JSON_FIND_NOTHING;
 }
 
 /* The same in an array. */
-static bool go_item(struct sl_json_reader *r, struct sl_str token)
+static enum sl_json_found go_item(struct sl_json_reader *r, struct sl_str token)
 {
     size_t found = 0;
     uint64_t index, i = 0;
 
-    if (!read_index(token, &index) || !sl_json_enter(r, '['))
-        return false;
+    if (!read_index(token, &index))
+        return SL_JSON_FIND_NOTHING;
+    if (!sl_json_enter(r, '['))
+        return SL_JSON_FIND_WRONG;
     for (; sl_json_item(r); i++) {
         if (i == index)
             found = r->at;
         if (!pass(r))
-            return false;
+            return SL_JSON_FIND_WRONG;
     }
+    if (r->why)
+        return SL_JSON_FIND_WRONG;
     r->at = found;
-    return !r->why && found > 0;
+    return found > 0 ? SL_JSON_FIND_VALUE : SL_JSON_FIND_NOTHING;
 }
 
 /* The text or whole number here. */
@@ -237,27 +244,29 @@ static bool read_value(struct sl_json_reader *r, struct sl_arena *arena,
     return true;
 }
 
-static bool find(struct sl_json_reader *r, struct sl_str pointer,
-                 struct sl_arena *arena, struct sl_str *ret)
+static enum sl_json_found find(struct sl_json_reader *r, struct sl_str pointer,
+                               struct sl_arena *arena, struct sl_str *ret)
 {
+    enum sl_json_found found = SL_JSON_FIND_VALUE;
     struct sl_str value;
 
     if (!pass(r) || !sl_json_end(r))
-        return false;
+        return SL_JSON_FIND_WRONG;
     r->at = 0;
-    while (pointer.len > 0) {
+    while (pointer.len > 0 && found == SL_JSON_FIND_VALUE) {
         struct sl_str token = cut_token(&pointer);
         enum sl_json_kind kind = sl_json_peek(r);
 
-        if (kind == SL_JSON_OBJECT
-                ? !go_member(r, token)
-                : kind != SL_JSON_ARRAY || !go_item(r, token))
-            return false;
+        found = kind == SL_JSON_OBJECT  ? go_member(r, token)
+                : kind == SL_JSON_ARRAY ? go_item(r, token)
+                                        : SL_JSON_FIND_NOTHING;
     }
+    if (found != SL_JSON_FIND_VALUE)
+        return found;
     if (!read_value(r, arena, &value) || value.len == 0)
-        return false;
+        return SL_JSON_FIND_WRONG;
     *ret = value;
-    return true;
+    return SL_JSON_FIND_VALUE;
 }
 
 enum sl_json_found sl_json_find(struct sl_str text, struct sl_str pointer,
@@ -265,13 +274,11 @@ enum sl_json_found sl_json_find(struct sl_str text, struct sl_str pointer,
 {
     struct sl_json_reader r;
     struct sl_arena scratch;
-    bool found;
+    enum sl_json_found found;
 
     sl_arena_init(&scratch, text.len + SL_JSON_SCRATCH, arena->alloc);
     sl_json_begin(&r, text, &scratch);
     found = find(&r, pointer, arena, ret);
     sl_arena_done(&scratch);
-    if (found)
-        return SL_JSON_FIND_VALUE;
-    return r.no_memory ? SL_JSON_FIND_NO_MEMORY : SL_JSON_FIND_NOTHING;
+    return r.no_memory ? SL_JSON_FIND_NO_MEMORY : found;
 }

@@ -17,6 +17,7 @@ static const char policy[] =
     "    verify: { scheme: hmac-sha256, secret: 0123456789abcdef }\n"
     "    limits: [api]\n"
     "  - { match: /f, guard: \"f:{org}:{header.x-id}\", limits: [] }\n"
+    "  - { match: /c, limits: [all], cost: body./n default 1 }\n"
     "default: []\n";
 
 static struct rig rig;
@@ -213,6 +214,25 @@ static void test_webhooks(void)
     }
 }
 
+/* ---- costs ---- */
+
+static void test_long_body(void)
+{
+    static char body[SL_BODY_READ + 1];
+    struct sl_request request = post("/c", "");
+
+    memset(body, ' ', sizeof(body));
+    memcpy(body, "{}", 2);
+    request.has_body = true;
+    request.body = (struct sl_str){body, SL_BODY_READ};
+    CASE("a body that is read has the default cost");
+    CHECK_EQ(rig_ask(&rig, request)->status, 200);
+    CASE("one that is too long has none");
+    request.body.len++;
+    CHECK_EQ(rig_ask(&rig, request)->status, 400);
+    CHECK_EQ(rig.d.reason, SL_REASON_COST);
+}
+
 /* ---- guards ---- */
 
 static void test_guard(void)
@@ -282,6 +302,7 @@ int main(void)
     test_waiting();
     test_repeat_explained();
     test_webhooks();
+    test_long_body();
     test_guard();
     test_keys();
     sl_check_done(&first);
