@@ -45,6 +45,15 @@ static int refuse_unknown(struct sl_hold_op *op)
                          "there is no such hold, or it ended long ago");
 }
 
+/* The fingerprint of an endpoint. A collision mislabels a count, or has credits
+ * settled by the costs of another route. */
+static uint32_t print_endpoint(struct sl_str endpoint)
+{
+    static const struct sl_hash_key key = {0x736c75696365, 0x686f6c6473};
+
+    return (uint32_t)sl_hash64(&key, endpoint);
+}
+
 /* ---- costs ---- */
 
 static int make_room(struct sl_hold_op *op)
@@ -73,18 +82,99 @@ static int check_costs(struct sl_hold_op *op, const struct sl_hold_op_input *q)
     return 0;
 }
 
-/* The actual cost of a limit. False if it keeps the held cost. */
-static bool is_actual(const struct sl_rule *rule,
-                      const struct sl_hold_op_input *q, uint64_t *ret)
+static bool lists(const struct sl_route *route, const struct sl_rule *rule)
+{
+    for (unsigned i = 0; i < route->rule_count; i++)
+        if (route->rules[i] == rule)
+            return true;
+    return false;
+}
+
+/* Does the endpoint of the hold take from `rule`? */
+static bool takes(const struct sl_hold_op *op, const struct sl_rule *rule)
+{
+    const struct sl_policy *policy = op->active->policy;
+    uint32_t endpoint = op->name.endpoint;
+
+    for (unsigned i = 0; i < policy->route_count; i++)
+        if (lists(&policy->routes[i], rule) &&
+            print_endpoint(policy->routes[i].endpoint) == endpoint)
+            return true;
+    return lists(&policy->fallback, rule) &&
+           print_endpoint(policy->fallback.endpoint) == endpoint;
+}
+
+/* Is `rule` held as the credits of other limits? *ret_known: the endpoint takes
+ * from one of these. */
+static bool are_credits(const struct sl_hold_op *op, const struct sl_rule *rule,
+                        bool *ret_known)
+{
+    const struct sl_policy *policy = op->active->policy;
+    bool any = false;
+
+    *ret_known = false;
+    for (unsigned i = 0; i < policy->rule_count && !*ret_known; i++) {
+        if (policy->rules[i].credits != rule)
+            continue;
+        any = true;
+        *ret_known = takes(op, &policy->rules[i]);
+    }
+    return any && !takes(op, rule);
+}
+
+/* What settling says of a limit, or of the limits that the same credits pay. */
+struct settled {
+    bool named, fixed;
+    uint64_t cost; /* named: the largest */
+};
+
+static void add_settled(const struct sl_rule *rule,
+                        const struct sl_hold_op_input *q, struct settled *s)
 {
     const struct sl_cost *named =
         sl_cost_find(q->costs, q->cost_count, rule->name);
 
+    s->fixed |= rule->fixed_cost;
+    if (!named)
+        return;
+    s->named = true;
+    if (s->cost < named->cost)
+        s->cost = named->cost;
+}
+
+/* Credits pay the cost of a limit, so they go by that limit. A check by the
+ * name of a limit has no endpoint that tells which: then all count. */
+static void settle_credits(const struct sl_hold_op *op,
+                           const struct sl_rule *rule, bool known,
+                           const struct sl_hold_op_input *q, struct settled *s)
+{
+    const struct sl_policy *policy = op->active->policy;
+
+    for (unsigned i = 0; i < policy->rule_count; i++) {
+        const struct sl_rule *paid = &policy->rules[i];
+
+        if (paid->credits == rule && (!known || takes(op, paid)))
+            add_settled(paid, q, s);
+    }
+}
+
+/* The actual cost of a limit. False if it keeps the held cost. */
+static bool is_actual(const struct sl_hold_op *op, const struct sl_rule *rule,
+                      const struct sl_hold_op_input *q, uint64_t *ret)
+{
+    struct settled s = {0};
+    bool known;
+
+    if (rule->kind == SL_QUOTA && are_credits(op, rule, &known) &&
+        !sl_cost_find(q->costs, q->cost_count, rule->name))
+        settle_credits(op, rule, known, q, &s);
+    else
+        add_settled(rule, q, &s);
     if (rule->kind == SL_PERMITS)
         *ret = 0; /* permits come back */
-    else if (named)
-        *ret = named->cost;
-    else if (q->has_cost && !rule->fixed_cost)
+    else if (s.named)
+        *ret = s.cost;
+    else if (q->has_cost && !s.fixed)
         *ret = q->cost;
     else
         return false;
@@ -100,7 +190,7 @@ static int add_actual(struct sl_hold_op *op, const struct sl_hold_op_input *q)
     for (unsigned i = 0; i < policy->rule_total && !err; i++) {
         uint64_t cost;
 
-        if (is_actual(&policy->rules[i], q, &cost))
+        if (is_actual(op, &policy->rules[i], q, &cost))
             op->actual[call->actual_count++] =
                 (struct sl_actual){&call->limits[2 * (size_t)i], cost};
     }
@@ -310,14 +400,6 @@ void sl_hold_prepare(struct sl_check *c)
     }
     take->place = 0;
     take->hold_for = span < d->policy->hold_max ? span : d->policy->hold_max;
-}
-
-/* The fingerprint of an endpoint. Collisions only mislabel a count. */
-static uint32_t print_endpoint(struct sl_str endpoint)
-{
-    static const struct sl_hash_key key = {0x736c75696365, 0x686f6c6473};
-
-    return (uint32_t)sl_hash64(&key, endpoint);
 }
 
 void sl_hold_taken(struct sl_decision *d)

@@ -68,7 +68,8 @@ enum sl_hold_verb { SL_VERB_SETTLE, SL_VERB_RELEASE, SL_VERB_EXTEND };
 
 /* `cost` is for every limit, except permits, which always come back, and limits
  * with a fixed cost. `costs` are for the limits that they name. Other limits
- * keep the held cost. */
+ * keep the held cost. Credits go by the limits of the route that they pay for:
+ * the largest cost in `costs`; `cost`, unless one of them is fixed. */
 struct sl_hold_op_input {
     enum sl_hold_verb verb;
     struct sl_str name; /* the hold's */

@@ -26,6 +26,10 @@ flow/q04-scale.flow: a hold is settled in seconds
 flow/q04-scale.flow: seconds are counted, whole minutes are shown
 flow/q04-scale.flow: the rate of an override is in minutes
 flow/q05-credits.flow: a hold holds credits, and gives back what was not used
+flow/q05-credits.flow: a quota that a route lists is settled as itself
+flow/q05-credits.flow: and by the name of that limit, or their own
+flow/q05-credits.flow: credits are settled as the limit that they paid for: a fixed cost stays
+flow/q05-credits.flow: credits of two limits: one that is fixed keeps them, the larger named cost counts
 presets/saas-quotas.flow: assistant: queries and tokens per day
 presets/saas-quotas.flow: assistant: tokens are reserved, then settled
 presets/saas-quotas.flow: metering: used minutes, tokens and chunks
