@@ -460,14 +460,15 @@ struct sl_repeat_memo {
         struct sl_answer answer;
         sl_ns next_in;
         uint64_t overage_units;
-        bool allowed, overage, untracked, uncapped;
+        uint64_t credited;
+        bool allowed, overage, untracked, uncapped, skipped;
     } items[SL_PARTS];
 };
 
 /* Writes at most SL_REPEAT_MEMO bytes; returns their number. */
 size_t sl_repeat_memo_write(const struct sl_repeat_memo *memo, char *out);
 
-/* False if it is malformed, or of a later version. */
+/* False if it is malformed, or of another version. */
 SL_MUST_USE bool sl_repeat_memo_read(struct sl_str text,
                                      struct sl_repeat_memo *ret);
 

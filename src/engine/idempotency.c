@@ -34,7 +34,7 @@
 
 /* ---- memos ---- */
 
-#define VERSION 1
+#define VERSION 2
 #define HEAD    200 /* bytes of the part before the items at most */
 #define ITEM    300 /* and of an item */
 
@@ -52,13 +52,14 @@ size_t sl_repeat_memo_write(const struct sl_repeat_memo *memo, char *out)
         const struct sl_repeat_memo_item *m = &memo->items[i];
         const struct sl_answer *a = &m->answer;
 
-        len += snprintf(
-            out + len, ITEM,
-            " %" PRIu64 " %d %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRId64
-            " %" PRId64 " %" PRId64 " %" PRId64 " %" PRIu64 " %d %d %d %d",
-            m->rule, (int)a->outcome, a->limit, a->capacity, a->remaining,
-            a->retry_in, a->reset_in, a->wait, m->next_in, m->overage_units,
-            m->allowed, m->overage, m->untracked, m->uncapped);
+        len += snprintf(out + len, ITEM,
+                        " %" PRIu64 " %d %" PRIu64 " %" PRIu64 " %" PRIu64
+                        " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+                        " %" PRIu64 " %" PRIu64 " %d %d %d %d %d",
+                        m->rule, (int)a->outcome, a->limit, a->capacity,
+                        a->remaining, a->retry_in, a->reset_in, a->wait,
+                        m->next_in, m->overage_units, m->credited, m->allowed,
+                        m->overage, m->untracked, m->uncapped, m->skipped);
     }
     return (size_t)len;
 }
@@ -126,10 +127,12 @@ static void read_item(struct memo_reader *r, struct sl_repeat_memo_item *m)
     m->answer.wait = next_time(r);
     m->next_in = next_time(r);
     m->overage_units = next_number(r, UINT64_MAX);
+    m->credited = next_number(r, UINT64_MAX);
     m->allowed = next_flag(r);
     m->overage = next_flag(r);
     m->untracked = next_flag(r);
     m->uncapped = next_flag(r);
+    m->skipped = next_flag(r);
 }
 
 bool sl_repeat_memo_read(struct sl_str text, struct sl_repeat_memo *ret)
@@ -362,13 +365,36 @@ static bool fits(const struct sl_decision *d, const struct sl_repeat_memo *memo)
 {
     if (memo->count != d->shown_count)
         return false;
-    for (unsigned i = 0; i < memo->count; i++)
-        if (memo->items[i].rule != rule_print(&d->shown[i]))
+    for (unsigned i = 0; i < memo->count; i++) {
+        const struct sl_repeat_memo_item *item = &memo->items[i];
+        const struct sl_limit_view *shown = &d->shown[i];
+
+        if (item->rule != rule_print(shown) ||
+            (item->credited > 0 && !shown->rule->credits))
             return false;
+    }
     return true;
 }
 
-/* (4) If the policy has changed, or the memo was written by a later version,
+static void restore(struct sl_limit_view *shown,
+                    const struct sl_repeat_memo_item *item)
+{
+    shown->answer = item->answer;
+    shown->next_in = item->next_in;
+    shown->overage_units = item->overage_units;
+    shown->credited = item->credited;
+    shown->allowed = item->allowed;
+    shown->overage = item->overage;
+    shown->untracked = item->untracked;
+    shown->uncapped = item->uncapped;
+    shown->has_candidate = false;
+    if (item->credited > 0)
+        shown->cost = 0;
+    if (shown->pays_for) /* others are skipped for want of a key */
+        shown->skipped = item->skipped;
+}
+
+/* (4) If the policy has changed, or the memo was written by another version,
  * the repeat passes without numbers. */
 static void answer_again(struct sl_decision *d, struct sl_str text)
 {
@@ -382,19 +408,8 @@ static void answer_again(struct sl_decision *d, struct sl_str text)
     d->hold_for = memo.hold_for;
     memcpy(d->hold, memo.hold, sizeof(d->hold));
     d->no_numbers = memo.no_numbers || !fits(d, &memo);
-    for (unsigned i = 0; i < d->shown_count && !d->no_numbers; i++) {
-        const struct sl_repeat_memo_item *item = &memo.items[i];
-        struct sl_limit_view *shown = &d->shown[i];
-
-        shown->answer = item->answer;
-        shown->next_in = item->next_in;
-        shown->overage_units = item->overage_units;
-        shown->allowed = item->allowed;
-        shown->overage = item->overage;
-        shown->untracked = item->untracked;
-        shown->uncapped = item->uncapped;
-        shown->has_candidate = false;
-    }
+    for (unsigned i = 0; i < d->shown_count && !d->no_numbers; i++)
+        restore(&d->shown[i], &memo.items[i]);
     sl_decision_conclude(d);
 }
 
@@ -415,10 +430,12 @@ static size_t write_memo(const struct sl_decision *d, char *out)
                                          .answer = shown->answer,
                                          .next_in = shown->next_in,
                                          .overage_units = shown->overage_units,
+                                         .credited = shown->credited,
                                          .allowed = shown->allowed,
                                          .overage = shown->overage,
                                          .untracked = shown->untracked,
-                                         .uncapped = shown->uncapped};
+                                         .uncapped = shown->uncapped,
+                                         .skipped = shown->skipped};
     }
     return sl_repeat_memo_write(&memo, out);
 }

@@ -11,8 +11,11 @@ static const char policy[] =
     "limits:\n"
     "  api: { kind: fixed-window, per: user, rate: 2/hour }\n"
     "  all: { kind: fixed-window, per: [], rate: 50/hour }\n"
+    "  spiky: { kind: fixed-window, per: user, rate: 1/hour, credits: pool }\n"
+    "  pool: { kind: quota, per: user, rate: 9/day }\n"
     "routes:\n"
     "  - { match: /d, dedupe: header.x-id, limits: [api, all] }\n"
+    "  - { match: /p, dedupe: header.x-id, limits: [spiky] }\n"
     "  - match: /h\n"
     "    verify: { scheme: hmac-sha256, secret: 0123456789abcdef }\n"
     "    limits: [api]\n"
@@ -147,6 +150,36 @@ static void test_repeat_explained(void)
     }
     CHECK(!rig_ask(&rig, request)->replayed);
     CHECK(has(rig_explain(&rig, request), "allowed, as before"));
+    CHECK(rig.d.replayed);
+}
+
+/* Asks twice: the header is the only difference. Do credits pay? */
+static bool repeat_is_paid(struct sl_request request)
+{
+    char before[2048];
+    bool paid;
+
+    rig_ask(&rig, request);
+    snprintf(before, sizeof(before), "%s", rig_json(&rig.d, false));
+    paid = strstr(before, "\"credits\":1") && strstr(before, "\"pool\"");
+    CHECK(rig_ask(&rig, request)->replayed);
+    rig.d.replayed = false;
+    CHECK_STR(rig_json(&rig.d, false), before);
+    return paid;
+}
+
+static void test_repeat_credits(void)
+{
+    struct sl_request request = post("/p", "7");
+
+    request.request_id = SL_STR("r");
+    CASE("credits that do not pay are hidden, in a repeat too");
+    CHECK(!repeat_is_paid(request));
+    CASE("a repeat of what credits paid has the same verdict");
+    headers[0].value = SL_STR("8");
+    CHECK(repeat_is_paid(request));
+    CASE("and says so when it is explained");
+    CHECK(has(rig_explain(&rig, request), "denies, and 1 credits of pool pay"));
     CHECK(rig.d.replayed);
 }
 
@@ -301,6 +334,7 @@ int main(void)
     test_running();
     test_waiting();
     test_repeat_explained();
+    test_repeat_credits();
     test_webhooks();
     test_long_body();
     test_guard();
