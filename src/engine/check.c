@@ -744,7 +744,12 @@ static void took_credits(struct sl_check *c)
     struct sl_decision *d = &c->decision;
 
     c->state = SL_CHECK_TAKE;
-    if (d->take.err || !d->take.allowed) {
+    if (d->take.err) {
+        sl_parts_drop_credits(d);
+        c->state = SL_CHECK_DONE; /* the store would fail again */
+        return;
+    }
+    if (!d->take.allowed) {
         sl_parts_drop_credits(d);
     } else {
         sl_parts_answers(c);

@@ -854,7 +854,9 @@ bool sl_parts_ask_credits(struct sl_check *c)
     for (unsigned i = 0; i < d->running_count; i++)
         add_part(c, d->shown_count + i, false);
     sl_hold_prepare(c);
-    return true;
+    if (d->reason != SL_REASON_NONE)
+        sl_parts_drop_credits(d);
+    return d->reason == SL_REASON_NONE;
 }
 
 void sl_parts_pay(struct sl_decision *d)

@@ -431,6 +431,32 @@ static void check_share(void)
     rig_close(&rig);
 }
 
+static void check_credits(void)
+{
+    static const char spiky[] =
+        "sluice: 1\n"
+        "limits:\n"
+        "  a: { kind: fixed-window, per: [], rate: 1/hour, credits: pool }\n"
+        "  pool: { kind: quota, per: [], rate: 9/day }\n"
+        "default: [a]\n";
+    struct sl_request request = GET("/", USER("ann"));
+
+    CASE("credits that the store does not give: denied, and asked no more");
+    far_open(&far, &rig, spiky, false);
+    CHECK_EQ(rig_ask(&rig, request)->status, 200);
+    far_asked(&far);
+    far.fail_at = far.takes + 2;
+    request.insist = true;
+    CHECK_EQ(rig_ask(&rig, request)->status, 429);
+    CHECK(sl_limit_view_hidden(&rig.d.shown[1]) && rig.d.shown[1].cost == 0);
+    CHECK_STR(
+        far_asked(&far),
+        "take sluice:default:a:all:=1\ntake sluice:default:pool:all:=1\n");
+    CASE("and the next request has them");
+    CHECK_EQ(rig_ask(&rig, request)->status, 200);
+    rig_close(&rig);
+}
+
 int main(void)
 {
     check_debts();
@@ -440,5 +466,6 @@ int main(void)
     check_late();
     check_retry();
     check_share();
+    check_credits();
     return CHECK_DONE();
 }
