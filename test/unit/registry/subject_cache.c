@@ -548,6 +548,20 @@ static void test_insistent(struct place *p, struct fail *f)
     test_stale(p, f);
 }
 
+static void test_busy(struct place *p)
+{
+    struct question more;
+
+    CASE("and is not asked more than it can take");
+    begin(p, &more, S("user"), S("more"));
+    CHECK_EQ(more.answered, 1);
+    CHECK_EQ(more.lookup.err, SLUICE_ESTORE);
+    CASE("what it said last holds then");
+    steady += 6 * SL_S;
+    CHECK_STR(plan_of(p, S("first"), true), "free");
+    steady += SL_S;
+}
+
 TEST_WITH(late, struct place *p)
 {
     static struct fail f;
@@ -587,15 +601,7 @@ TEST_WITH(late, struct place *p)
     CHECK_EQ(late.lookup.err, SLUICE_ESTORE);
     CHECK_EQ(atomic_load(&sl_subject_cache_counts(p->finder)->late), 1);
 
-    CASE("and is not asked more than it can take");
-    begin(p, &more, S("user"), S("more"));
-    CHECK_EQ(more.answered, 1);
-    CHECK_EQ(more.lookup.err, SLUICE_ESTORE);
-    CASE("what it said last holds then");
-    steady += 6 * SL_S;
-    CHECK_STR(plan_of(p, S("first"), true), "free");
-    steady += SL_S;
-
+    test_busy(p);
     CASE("all lookups of a failed load fail");
     pass_gate();
     while (!stuck.answered)
