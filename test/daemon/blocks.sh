@@ -107,6 +107,18 @@ tell /v1/blocks/org/acme -X DELETE
 check 'ended over HTTP' has "$out" '{"scope":"org","id":"acme","blocked":false}'
 tell /v1/subjects/user/ann -X DELETE
 
+# ---- blocked, and an alias later ----
+
+cli block user mallory@example.org
+cli subject set user m7 plan= aliases=mallory@example.org
+by_route mallory@example.org
+check 'a blocked name that becomes an alias stays blocked' has "$out" '"code":"BLOCKED"'
+cli unblock user mallory@example.org
+check 'and can be unblocked' is 0
+by_route mallory@example.org
+check 'then it passes' has "$out" '"allowed":true'
+tell /v1/subjects/user/m7 -X DELETE
+
 # ---- a date is blocked all day ----
 
 cli block user eve until=2026-11-15

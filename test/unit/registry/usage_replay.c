@@ -1,18 +1,21 @@
 /* usage_replay.c -- a registry that finds the journal of a killed process:
  * whatever fails or ends on the way, each line is recorded once. */
+#include <pthread.h>
+#include <sched.h>
+
 #include "books.h"
 #include "fail.h"
 #include "registry/registry_int.h"
 #include "registry/usage_journal.h"
 
-#define LINES 20
-
 static char file[128], copy[128];
+static int line_count = 20;
+static int report_each = 5; /* one in so many lines is a report */
 static const struct sl_driver *driver = BACKED_BY;
 
-static struct sl_usage_journal *open_file(void)
+static struct sl_usage_journal *open_at(const char *path)
 {
-    struct sl_usage_journal_options options = {.path = file,
+    struct sl_usage_journal_options options = {.path = path,
                                                .size = SL_JOURNAL_LEAST};
     struct sl_usage_journal *journal = NULL;
     struct sl_diag diag = {0};
@@ -24,8 +27,13 @@ static struct sl_usage_journal *open_file(void)
     return journal;
 }
 
+static struct sl_usage_journal *open_file(void)
+{
+    return open_at(file);
+}
+
 /* Leaves two segments of lines of the subjects "NAME0", "NAME1" and so on: 3
- * units each. One in five lines is a report. */
+ * units each. */
 static void leave(const char *name)
 {
     struct sl_usage_journal *journal = open_file();
@@ -35,14 +43,15 @@ static void leave(const char *name)
         struct sl_usage_segment *segment =
             sl_usage_segment_open(journal, DAY_0);
 
-        for (int i = s; i < LINES; i += 2) {
+        for (int i = s; i < line_count; i += 2) {
             struct sl_usage_entry u;
 
             snprintf(id, sizeof(id), "%s%d", name, i);
             snprintf(key, sizeof(key), "key%d", i);
-            u = report(id, 3, i % 5 == 0 ? key : "");
-            CHECK(sl_usage_segment_add(segment, &u, (uint64_t)i,
-                                       i % 5 == 0 ? SL_LINE_REPORT : 0));
+            u = report(id, 3, i % report_each == report_each - 1 ? key : "");
+            CHECK(sl_usage_segment_add(
+                segment, &u, (uint64_t)i,
+                i % report_each == report_each - 1 ? SL_LINE_REPORT : 0));
         }
     }
     sl_usage_journal_close(journal);
@@ -84,7 +93,7 @@ static void check_lines(struct world *w, const char *name)
 {
     char id[24];
 
-    for (int i = 0; i < LINES; i++) {
+    for (int i = 0; i < line_count; i++) {
         snprintf(id, sizeof(id), "%s%d", name, i);
         CHECK_EQ(sum(w, id, SL_ROW_COUNTER), 3);
         CHECK_EQ(sum(w, id, SL_ROW_DAY), 3);
@@ -187,7 +196,60 @@ static void test_taken_back(struct world *w)
     stop(w, journal);
 }
 
-#ifndef ON_POSTGRES
+#ifdef ON_POSTGRES
+
+/* The first commit in the background waits, and nothing follows it: the process
+ * was killed. */
+static struct sl_driver killed;
+static pthread_t opener;
+static _Atomic bool is_released, is_dead;
+
+static int run_killed(struct sl_database *db, enum sl_query query)
+{
+    int err;
+
+    if (query != SL_QUERY_COMMIT || pthread_equal(pthread_self(), opener))
+        return BACKED_BY->run(db, query);
+    while (!atomic_load(&is_released))
+        sched_yield();
+    err = atomic_load(&is_dead) ? SLUICE_ESTORE : BACKED_BY->run(db, query);
+    atomic_store(&is_dead, true);
+    return err ? sl_diag_error(&db->diag, err, "as killed") : 0;
+}
+
+static void test_late(struct world *w)
+{
+    struct sl_registry_options options = {.driver = driver, .path = w->path};
+    struct sl_usage_journal *journal, *other;
+    struct sl_registry *registry;
+    struct sl_diag diag = {0};
+
+    CASE("what a killed process commits late is not recorded again");
+    line_count = 100; /* several transactions for a segment */
+    report_each = line_count + 1;
+    leave("late");
+    journal = open_file(); /* it seals them */
+    run(file, copy);
+    other = open_at(copy);
+    options.journal = other;
+    killed = *BACKED_BY;
+    killed.run = run_killed;
+    opener = pthread_self();
+    driver = &killed;
+    CHECK_EQ(start(w, journal, NULL), 0);
+    CHECK_EQ(sl_registry_open(&options, &registry, &diag), 0);
+    atomic_store(&is_released, true);
+    while (!atomic_load(&is_dead))
+        sched_yield();
+    stop(w, journal);
+    w->registry = registry;
+    await_lines(w, other);
+    check_lines(w, "late");
+    stop(w, other);
+    driver = BACKED_BY;
+}
+
+#else
 
 /* A commit of SQLite that fails, before or after it is made. */
 static struct sl_driver scripted;
@@ -245,7 +307,9 @@ int main(void)
     test_ends(&w);
     test_read(&w);
     test_taken_back(&w);
-#ifndef ON_POSTGRES
+#ifdef ON_POSTGRES
+    test_late(&w);
+#else
     test_commits(&w);
 #endif
     world_close(&w);
