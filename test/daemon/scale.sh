@@ -122,7 +122,7 @@ check 'pages cannot' has "$err" 'limit "talk" has the unit "seconds", not "pages
 # ---- reloads ----
 
 tell /v1/policy --data-binary @other.yaml
-check 'another scale is refused' has "$out" 'in units of 60 seconds in the usage database, and in units of 3600 seconds in the new policy'
+check 'another scale is refused' has "$out" 'in units of 60 seconds in the active policy, and in units of 3600 seconds in the new policy'
 call acme 1
 check 'and the policy stays' has "$out" '"allowed":false'
 tell /v1/policy --data-binary @more.yaml
