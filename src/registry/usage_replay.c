@@ -707,10 +707,8 @@ static void put_first(struct sl_registry *r, struct sl_str scope,
 
 /* Can its effect be told without the database, and may it be recorded later
  * than what comes now? Lines of another node may be recorded by it, too, when
- * it compares its leases with its table. At the first start with a shared
- * database, other daemons must not lease what lines without a node have used.
- */
-static bool is_plain(const struct sl_registry *r, bool is_first_shared,
+ * it compares its leases with its table. */
+static bool is_plain(const struct sl_registry *r,
                      const struct sl_usage_line *line)
 {
     struct sl_str node = text_of(line, 5);
@@ -718,8 +716,7 @@ static bool is_plain(const struct sl_registry *r, bool is_first_shared,
     return sl_usage_line_amount(line)->act == SL_USAGE_ACT_TAKE &&
            line->flags == 0 && line->lengths[1] > 0 && line->lengths[3] == 0 &&
            line->lengths[4] == 0 && line->lengths[2] <= ID_MOST &&
-           (node.len == 0 ? !is_first_shared
-                          : sl_str_eq(node, r->options.node));
+           (node.len == 0 || sl_str_eq(node, r->options.node));
 }
 
 /* Chooses what is recorded first: all lines of a subject that has one which is
@@ -729,19 +726,13 @@ static int choose_first(struct sl_registry *r)
     struct sl_usage_replay *p = r->replay;
     const enum sl_query q = SL_QUERY_OWN_LEASES;
     struct sl_str scope, id;
-    sl_ns seen;
-    int found = 1;
+    int found;
 
-    if (r->options.node.len > 0)
-        found = sl_query_one(&r->db, SL_QUERY_NODE_LAST, "t n", r->options.node,
-                             &seen);
-    if (found < 0)
-        return found;
     for (uint32_t i = 0; i < p->line_count; i++) {
         const struct sl_usage_line *line = line_at(p, i);
 
         if (p->lines[i].state == LINE_DONE || p->lines[i].flags & LINE_FIRST ||
-            is_plain(r, found == 0, line))
+            is_plain(r, line))
             continue;
         if (line->lengths[1] > 0)
             put_first(r, text_of(line, 1), text_of(line, 2));
