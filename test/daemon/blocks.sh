@@ -132,7 +132,7 @@ cli unblock user eve
 stop
 begin
 
-# ---- a block registers nobody ----
+# ---- a block registers no subject ----
 
 # passes_without USER, limited USER: is there no limit, or is there?
 passes_without() {

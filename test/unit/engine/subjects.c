@@ -61,7 +61,7 @@ static void test_plan_ended(void)
     acme = make("acme", "pro", SL_NS_NONE);
     CHECK_EQ(limit_of(request, &known), 20);
     CHECK(!rig.d.plan_ended);
-    CASE("a plan that nobody has is the default");
+    CASE("a plan that no policy has is the default");
     ann = make("ann", "gold", SL_NS_NONE);
     CHECK_EQ(limit_of(request, &known), 2);
     rig.now = 0;
@@ -133,9 +133,9 @@ static void test_names(void)
 
 static void test_unknown(void)
 {
-    struct sl_subject nobody = {.refs = 1, .id = SL_STR("eve")};
-    struct sl_auth_info known = {.user = &nobody, .has_registered = true};
-    struct sl_auth_info none = {0}, blocks = {.user = &nobody};
+    struct sl_subject unknown = {.refs = 1, .id = SL_STR("eve")};
+    struct sl_auth_info known = {.user = &unknown, .has_registered = true};
+    struct sl_auth_info none = {0}, blocks = {.user = &unknown};
     struct sl_request eve = GET("/x", USER("eve"));
 
     CASE("a caller that is not registered has the default plan");

@@ -163,7 +163,7 @@ TEST_WITH(registered, struct place *p)
 
     CASE("an empty registry is not asked");
     CHECK_STR(plan_of(p, S("ann"), true), "-");
-    CASE("a block is looked up, and registers nobody");
+    CASE("a block is looked up, and registers no subject");
     set_block(p, S("mallory"), true);
     look_up(p, &q, S("ann"));
     CHECK(q.found && !q.known && !q.has_registered);
