@@ -325,6 +325,7 @@ void sl_usage_buffer_flush(struct sl_usage_sink *sink)
     if (k->wanted && k->sealed_count < most)
         start_timer(k, AGAIN_LEAST); /* there was no memory */
     send_all(k);
+    update_full(k); /* the room that was left is in a sealed segment */
 }
 
 void sl_usage_buffer_flush_last(struct sl_usage_sink *sink)
