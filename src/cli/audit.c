@@ -7,14 +7,9 @@ static int print_audit(struct sl_cli_args *args, json_t *answer)
 {
     static const char *const members[] = {"number", "at",    "by", "origin",
                                           "what",   "scope", "id", "note"};
-    json_t *list = json_object_get(answer, "audit"), *row;
-    struct sl_columns columns;
-    size_t i;
 
-    sl_columns_init(&columns, SL_LEN(members), members);
-    json_array_foreach(list, i, row)
-        sl_columns_add_members(&columns, row, members);
-    return sl_columns_finish(&columns, args);
+    return sl_columns_print(args, json_object_get(answer, "audit"), members,
+                            SL_LEN(members));
 }
 
 /* GET /v1/audit */

@@ -8,14 +8,9 @@ static int print_blocks(struct sl_cli_args *args, json_t *answer)
 {
     static const char *const members[] = {"scope", "id",   "until",
                                           "by",    "note", "at"};
-    json_t *list = json_object_get(answer, "blocks"), *row;
-    struct sl_columns columns;
-    size_t i;
 
-    sl_columns_init(&columns, SL_LEN(members), members);
-    json_array_foreach(list, i, row)
-        sl_columns_add_members(&columns, row, members);
-    return sl_columns_finish(&columns, args);
+    return sl_columns_print(args, json_object_get(answer, "blocks"), members,
+                            SL_LEN(members));
 }
 
 static int print_block(struct sl_cli_args *args, json_t *answer)

@@ -168,15 +168,16 @@ void sl_columns_done(struct sl_columns *columns);
 /* Append a row. Copies its `count` cells. */
 void sl_columns_add(struct sl_columns *columns, const char *const *cells);
 
-/* Append a row with these members of `object`: texts, integers, and durations
- * if the name ends in _ms. A missing member is "-". */
-void sl_columns_add_members(struct sl_columns *columns, const json_t *object,
-                            const char *const *names);
-
 /* Print all rows without control characters, or report a lack of memory; then
  * free the columns. Returns 0 or an exit status. */
 SL_MUST_USE int sl_columns_finish(struct sl_columns *columns,
                                   struct sl_cli_args *args);
+
+/* Print a table with a row for each object of a list. Its columns are these
+ * members: texts, integers, and durations if the name ends in _ms; a missing
+ * one is "-". Returns 0 or an exit status. */
+SL_MUST_USE int sl_columns_print(struct sl_cli_args *args, json_t *list,
+                                 const char *const *names, unsigned count);
 
 /* ---- JSON answers ---- */
 

@@ -279,8 +279,10 @@ void sl_columns_add(struct sl_columns *columns, const char *const *cells)
     columns->last = &row->next;
 }
 
-void sl_columns_add_members(struct sl_columns *columns, const json_t *object,
-                            const char *const *names)
+/* Append a row with these members of `object`: texts, integers, and durations
+ * if the name ends in _ms. A missing member is "-". */
+static void add_members(struct sl_columns *columns, const json_t *object,
+                        const char *const *names)
 {
     const char *cells[SL_COLUMNS_MAX];
     char texts[SL_COLUMNS_MAX][32];
@@ -323,6 +325,18 @@ int sl_columns_finish(struct sl_columns *columns, struct sl_cli_args *args)
         print_row(columns, row, args->cli->out);
     sl_columns_done(columns);
     return status;
+}
+
+int sl_columns_print(struct sl_cli_args *args, json_t *list,
+                     const char *const *names, unsigned count)
+{
+    struct sl_columns columns;
+    json_t *row;
+    size_t i;
+
+    sl_columns_init(&columns, count, names);
+    json_array_foreach(list, i, row) add_members(&columns, row, names);
+    return sl_columns_finish(&columns, args);
 }
 
 /* ---- JSON answers ---- */
@@ -377,8 +391,7 @@ int sl_numbers_print(struct sl_cli_args *args, json_t *limits)
     size_t i;
 
     sl_columns_init(&columns, SL_LEN(head), head);
-    json_array_foreach(limits, i, limit)
-        sl_columns_add_members(&columns, limit, members);
+    json_array_foreach(limits, i, limit) add_members(&columns, limit, members);
     return sl_columns_finish(&columns, args);
 }
 

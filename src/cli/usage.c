@@ -432,9 +432,7 @@ static int print_leases(struct sl_cli_args *args, json_t *answer)
 {
     static const char *const members[] = {"node",  "scope",  "id",
                                           "limit", "leased", "spent"};
-    json_t *list = json_object_get(answer, "leases"), *lease;
-    struct sl_columns columns;
-    size_t i;
+    json_t *list = json_object_get(answer, "leases");
 
     if (sl_member_true(answer, "truncated"))
         fprintf(args->cli->err, "only the first %zu leases are shown\n",
@@ -444,10 +442,7 @@ static int print_leases(struct sl_cli_args *args, json_t *answer)
                 sl_member_int(answer, "units"));
         return SL_EXIT_OK;
     }
-    sl_columns_init(&columns, SL_LEN(members), members);
-    json_array_foreach(list, i, lease)
-        sl_columns_add_members(&columns, lease, members);
-    return sl_columns_finish(&columns, args);
+    return sl_columns_print(args, list, members, SL_LEN(members));
 }
 
 static int ask_leases(struct sl_cli_request *r)

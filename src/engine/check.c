@@ -686,6 +686,8 @@ static bool identify(struct sl_check *c)
  * do not count. A bad token stays bad and is not counted twice. */
 static void keep_subjects(struct sl_check *c)
 {
+    if (!c->looked_up)
+        return;
     if (c->has_waited && c->verified.token) {
         sl_auth_info_token(&c->verified, c->engine_ctx->tokens,
                            c->active->policy, c->request);
@@ -876,13 +878,15 @@ static void advance(struct sl_check *c)
                 return;
             /* fall through */
         case SL_CHECK_LOOKUP:
-            if (c->looked_up)
-                keep_subjects(c);
+            keep_subjects(c);
             c->state = SL_CHECK_PREPARE;
             /* fall through */
         case SL_CHECK_PREPARE:
+            if (!prepare(c))
+                return;
+            break;
         case SL_CHECK_CLAIM:
-            if (!(c->state == SL_CHECK_CLAIM ? claim(c) : prepare(c)))
+            if (!claim(c))
                 return;
             break;
         case SL_CHECK_WAIT:

@@ -445,7 +445,7 @@ static void raise_ceiling(const struct sl_check *c, struct sl_limit_view *shown)
         return;
     count = shown->numbers->count;
     if (c->request->metered) {
-        if (rule->kind == SL_QUOTA || rule->kind == SL_LEVEL)
+        if (sl_is_durable(rule->kind))
             raise_to(shown, SL_AMOUNT_MAX);
         return;
     }

@@ -190,11 +190,6 @@ static const char *refill_of(const struct sl_rule *rule)
     return rule->kind == SL_INTERVAL ? "interval" : "continuous";
 }
 
-static uint64_t scale_of(const struct sl_rule *rule)
-{
-    return sl_rule_is_scaled(rule) ? rule->options.scale : 1;
-}
-
 int sl_policy_check_units(const struct sl_policy *old,
                           const struct sl_policy *new, struct sl_diag *diag)
 {
@@ -206,9 +201,9 @@ int sl_policy_check_units(const struct sl_policy *old,
             continue;
         return sl_unit_refuse(
             diag, "the active policy", rule->name,
-            &(struct sl_unit_name){scale_of(&old->rules[was]),
+            &(struct sl_unit_name){sl_rule_scale(&old->rules[was]),
                                    old->rules[was].reports},
-            &(struct sl_unit_name){scale_of(rule), rule->reports});
+            &(struct sl_unit_name){sl_rule_scale(rule), rule->reports});
     }
     return 0;
 }
@@ -227,11 +222,11 @@ static void compare_keys(struct sl_changes *c, const char *of,
     if (old->cost == new->cost && old->fixed_cost != new->fixed_cost)
         sl_diff_line(c, "%scost %s", of,
                      new->fixed_cost ? "fixed" : "no longer fixed");
-    if (scale_of(old) != scale_of(new))
+    if (sl_rule_scale(old) != sl_rule_scale(new))
         sl_diff_line(c,
                      "%sscale of the unit %" PRIu64 " -> %" PRIu64
                      "; refused: give the limit another name",
-                     of, scale_of(old), scale_of(new));
+                     of, sl_rule_scale(old), sl_rule_scale(new));
     if (old->lease != new->lease)
         sl_diff_line(c, "%slease %u%% -> %u%%", of, old->lease, new->lease);
     if (!sl_str_eq(old->zone_name, new->zone_name) ||

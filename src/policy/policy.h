@@ -559,6 +559,12 @@ static inline bool sl_rule_is_scaled(const struct sl_rule *rule)
     return rule->options.scale > 1;
 }
 
+/* Counted units in one of the policy. */
+static inline uint64_t sl_rule_scale(const struct sl_rule *rule)
+{
+    return sl_rule_is_scaled(rule) ? rule->options.scale : 1;
+}
+
 /* A number of the counted unit in whole units of the policy. */
 static inline uint64_t sl_rule_down(const struct sl_rule *rule, uint64_t number)
 {

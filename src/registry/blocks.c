@@ -21,19 +21,6 @@ int sl_block_load(struct sl_database *db, struct sl_str scope, struct sl_str id,
     return found < 0 ? found : 0;
 }
 
-static void write_time(struct sl_writer *w, const char *name, sl_ns at)
-{
-    char text[SL_TIMESTAMP_TEXT];
-
-    sl_json_key(w, sl_str_c(name));
-    if (at == SL_NS_NONE) {
-        sl_json_nothing(w);
-        return;
-    }
-    sl_timestamp_print(at, at % SL_S != 0, text);
-    sl_json_str(w, sl_str_c(text));
-}
-
 /* Names are touched, so that caches look up the subject again. */
 int sl_block_write(struct sl_registry *r, struct sl_job *job)
 {
@@ -88,10 +75,10 @@ int sl_block_list(struct sl_database *db, struct sl_job *job)
         sl_json_open(&w, '{');
         sl_json_member_str(&w, "scope", scope);
         sl_json_member_str(&w, "id", id);
-        write_time(&w, "until", block.until);
+        sl_json_member_time(&w, "until", block.until);
         sl_json_member_str(&w, "by", block.by);
         sl_json_member_str(&w, "note", block.note);
-        write_time(&w, "at", at);
+        sl_json_member_time(&w, "at", at);
         sl_json_close(&w, '}');
     }
     sl_query_reset(db, q);

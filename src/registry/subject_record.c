@@ -376,19 +376,6 @@ static void json_flag(struct sl_writer *w, const char *name, bool flag)
     sl_json_flag(w, flag);
 }
 
-static void json_time(struct sl_writer *w, const char *name, sl_ns at)
-{
-    char text[SL_TIMESTAMP_TEXT];
-
-    sl_json_key(w, sl_str_c(name));
-    if (at == SL_NS_NONE) {
-        sl_json_nothing(w);
-        return;
-    }
-    sl_timestamp_print(at, at % SL_S != 0, text);
-    sl_json_str(w, sl_str_c(text));
-}
-
 static void json_names(struct sl_writer *w, const char *name,
                        const struct sl_str *list, unsigned count)
 {
@@ -422,7 +409,8 @@ static void json_calendar(struct sl_writer *w,
 {
     json_text(w, "anchor", c->anchor);
     json_text(w, "zone", c->zone);
-    json_time(w, "periods_from", c->since > 0 ? c->since : SL_NS_NONE);
+    sl_json_member_time(w, "periods_from",
+                        c->since > 0 ? c->since : SL_NS_NONE);
 }
 
 static void json_overrides(struct sl_writer *w,
@@ -435,7 +423,7 @@ static void json_overrides(struct sl_writer *w,
         sl_json_str(w, d->rates[i].rate);
     }
     sl_json_close(w, '}');
-    json_time(w, "until", common_end(d));
+    sl_json_member_time(w, "until", common_end(d));
     sl_json_key(w, SL_STR("override_details"));
     sl_json_open(w, '[');
     for (unsigned i = 0; i < d->rate_count; i++) {
@@ -444,7 +432,7 @@ static void json_overrides(struct sl_writer *w,
         sl_json_open(w, '{');
         sl_json_member_str(w, "limit", rate->limit);
         sl_json_member_str(w, "rate", rate->rate);
-        json_time(w, "until", rate->until);
+        sl_json_member_time(w, "until", rate->until);
         json_flag(w, "over", is_over(rate->until, now));
         sl_json_member_str(w, "by", rate->by);
         sl_json_member_str(w, "note", rate->note);
@@ -460,7 +448,7 @@ void sl_subject_draft_json(const struct sl_subject_draft *d, sl_ns now,
     sl_json_member_str(w, "id", d->id);
     if (!brief || d->plan.len > 0) {
         json_text(w, "plan", d->plan);
-        json_time(w, "expires", d->expires);
+        sl_json_member_time(w, "expires", d->expires);
         json_flag(w, "expired", is_over(d->expires, now));
     }
     if (!brief || d->role_count > 0)
@@ -477,7 +465,7 @@ void sl_subject_draft_json(const struct sl_subject_draft *d, sl_ns now,
     if (brief)
         return;
     sl_json_member_str(w, "by", d->by);
-    json_time(w, "updated", d->updated);
+    sl_json_member_time(w, "updated", d->updated);
     sl_json_key(w, SL_STR("revision"));
     sl_json_uint(w, d->revision);
 }

@@ -19,7 +19,7 @@
 #define KEPT_FREE ((size_t)16 << 10)
 
 /* Units of 64 bytes in a segment. */
-#define UNITS (SL_JOURNAL_SEGMENT / 64)
+#define UNITS (SL_JOURNAL_SEGMENT / SL_JOURNAL_UNIT)
 
 /* A sealed segment, as a job. */
 struct batch {

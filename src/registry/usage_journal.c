@@ -22,7 +22,6 @@
 #define SEGMENT_MAGIC UINT64_C(0x746e656d67657300) /* "\0segment" */
 #define VERSION       1
 #define HEAD          4096 /* bytes before the first segment */
-#define UNIT          64   /* bytes; lines begin at multiples of it */
 #define PATH_MOST     4096
 #define PATHS         64 /* of a journal that daemons share */
 
@@ -65,10 +64,14 @@ struct sl_usage_journal {
     bool stop;
 };
 
-_Static_assert(sizeof(struct sl_usage_amount) == UNIT, "one unit");
-_Static_assert(offsetof(struct sl_usage_line, amounts) == UNIT, "one unit");
-_Static_assert(sizeof(struct sl_usage_segment) == 2 * UNIT, "two units");
-_Static_assert((SL_JOURNAL_SEGMENT - 2 * UNIT) / (4 * UNIT) <= SL_JOURNAL_LINES,
+_Static_assert(sizeof(struct sl_usage_amount) == SL_JOURNAL_UNIT, "one unit");
+_Static_assert(offsetof(struct sl_usage_line, amounts) == SL_JOURNAL_UNIT,
+               "one unit");
+_Static_assert(sizeof(struct sl_usage_segment) == 2 * SL_JOURNAL_UNIT,
+               "two units");
+_Static_assert((SL_JOURNAL_SEGMENT - 2 * SL_JOURNAL_UNIT) /
+                       (4 * SL_JOURNAL_UNIT) <=
+                   SL_JOURNAL_LINES,
                "a line has four units at least");
 
 /* ---- checks ---- */
@@ -95,12 +98,12 @@ static uint32_t line_check(const struct sl_usage_segment *segment,
     uint64_t key = segment->generation +
                    (uint64_t)((const char *)line - (const char *)segment);
 
-    memcpy(&first, line, UNIT);
+    memcpy(&first, line, SL_JOURNAL_UNIT);
     first.check = 0;
     atomic_init(&first.which, 0);
-    key = check_of(key, &first, UNIT);
+    key = check_of(key, &first, SL_JOURNAL_UNIT);
     key = check_of(key, tail,
-                   (size_t)line->size * UNIT -
+                   (size_t)line->size * SL_JOURNAL_UNIT -
                        offsetof(struct sl_usage_line, thresholds));
     return (uint32_t)(key ^ key >> 32);
 }
@@ -128,8 +131,9 @@ struct sl_usage_line *
 sl_usage_segment_next(const struct sl_usage_segment *segment,
                       const struct sl_usage_line *line)
 {
-    const char *at = line ? (const char *)line + (size_t)line->size * UNIT
-                          : (const char *)(segment + 1);
+    const char *at =
+        line ? (const char *)line + (size_t)line->size * SL_JOURNAL_UNIT
+             : (const char *)(segment + 1);
 
     return at < (const char *)segment +
                        atomic_load_explicit(&segment->used,
@@ -199,11 +203,11 @@ static struct sl_usage_line *write_line(struct sl_usage_segment *segment,
 
     for (size_t i = 0; i < SL_LEN(texts); i++)
         size += texts[i].len < UINT16_MAX ? texts[i].len : SL_JOURNAL_SEGMENT;
-    size = (size + UNIT - 1) / UNIT * UNIT;
+    size = (size + SL_JOURNAL_UNIT - 1) / SL_JOURNAL_UNIT * SL_JOURNAL_UNIT;
     if (size > SL_JOURNAL_SEGMENT - *used)
         return NULL;
     memset(line, 0, size);
-    line->size = (uint16_t)(size / UNIT);
+    line->size = (uint16_t)(size / SL_JOURNAL_UNIT);
     line->flags = (uint8_t)flags;
     line->hash = hash;
     line->fingerprint = u->fingerprint;
@@ -361,13 +365,13 @@ static bool is_line(const struct sl_usage_segment *segment, uint32_t at,
         (const void *)((const char *)segment + at);
     size_t len = sizeof(*line);
 
-    if (at + 4 * UNIT > end || line->size < 4 ||
-        (size_t)line->size * UNIT > end - at || atomic_load(&line->which) > 1 ||
-        line->thresholds.count > SL_THRESHOLDS)
+    if (at + 4 * SL_JOURNAL_UNIT > end || line->size < 4 ||
+        (size_t)line->size * SL_JOURNAL_UNIT > end - at ||
+        atomic_load(&line->which) > 1 || line->thresholds.count > SL_THRESHOLDS)
         return false;
     for (size_t i = 0; i < SL_LEN(line->lengths); i++)
         len += line->lengths[i];
-    return len <= (size_t)line->size * UNIT &&
+    return len <= (size_t)line->size * SL_JOURNAL_UNIT &&
            line->check == line_check(segment, line) &&
            is_amount(sl_usage_line_amount(line));
 }
@@ -378,7 +382,7 @@ static bool is_head(const struct sl_usage_segment *segment, uint32_t state,
     return segment->magic == SEGMENT_MAGIC && state <= SL_SEGMENT_SEALED &&
            segment->check_open == open_check(segment) &&
            used >= sizeof(*segment) && used <= SL_JOURNAL_SEGMENT &&
-           used % UNIT == 0 &&
+           used % SL_JOURNAL_UNIT == 0 &&
            (state == SL_SEGMENT_OPEN ||
             segment->check_sealed == sealed_check(segment));
 }
@@ -396,7 +400,7 @@ unsigned sl_usage_segment_check(const struct sl_usage_segment *segment,
         return 0;
     for (; is_line(segment, at, used); lines++)
         at +=
-            (uint32_t)UNIT *
+            (uint32_t)SL_JOURNAL_UNIT *
             ((const struct sl_usage_line *)((const char *)segment + at))->size;
     *ret_end = at;
     *ret_damaged = at < used; /* (4) */

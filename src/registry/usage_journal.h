@@ -37,6 +37,7 @@
 
 #include "registry/usage_db.h"
 
+#define SL_JOURNAL_UNIT    64 /* bytes; lines begin at multiples of it */
 #define SL_JOURNAL_SEGMENT ((size_t)128 << 10)
 #define SL_JOURNAL_LEAST   ((uint64_t)1 << 20)
 #define SL_JOURNAL_MOST    ((uint64_t)16 << 30)

@@ -46,7 +46,6 @@
 /* Bytes of an id that every database stores as it is. */
 #define ID_MOST 400
 
-#define UNIT      64 /* bytes; lines begin at multiples of it */
 #define BIT_WORDS (SL_JOURNAL_LINES / 64)
 #define BIT_TEXT  (SL_JOURNAL_LINES / 4 + 1)
 
@@ -106,7 +105,7 @@ static const struct sl_usage_line *line_at(const struct sl_usage_replay *p,
     const struct line *line = &p->lines[number];
 
     return (const void *)((const char *)p->segments[line->segment].at +
-                          (size_t)line->place * UNIT);
+                          (size_t)line->place * SL_JOURNAL_UNIT);
 }
 
 /* The texts of a line begin with limit, scope and id. */
@@ -635,7 +634,7 @@ static void list_lines(struct sl_usage_replay *p)
             p->lines[p->line_count++] = (struct line){
                 .segment = i,
                 .place = (uint16_t)(((const char *)line - (const char *)s->at) /
-                                    UNIT)};
+                                    SL_JOURNAL_UNIT)};
         s->count = s->left = p->line_count - s->first;
     }
 }

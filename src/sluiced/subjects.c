@@ -154,9 +154,8 @@ static int add_units(const struct sl_policy *policy, struct sl_unit_list *ret)
     for (unsigned i = 0; i < policy->rule_count && !err; i++) {
         const struct sl_rule *rule = &policy->rules[i];
 
-        err = sl_unit_list_add(
-            ret, rule->name, sl_rule_is_scaled(rule) ? rule->options.scale : 1,
-            rule->reports);
+        err = sl_unit_list_add(ret, rule->name, sl_rule_scale(rule),
+                               rule->reports);
     }
     return err;
 }

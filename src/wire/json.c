@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/timestamp.h"
 
 static inline bool sl_json_is_plain(char c)
 {
@@ -657,4 +658,17 @@ void sl_json_member_text(struct sl_writer *w, const char *name,
 {
     if (text)
         sl_json_member_str(w, name, sl_str_c(text));
+}
+
+void sl_json_member_time(struct sl_writer *w, const char *name, sl_ns at)
+{
+    char text[SL_TIMESTAMP_TEXT];
+
+    sl_json_key(w, sl_str_c(name));
+    if (at == SL_NS_NONE) {
+        sl_json_nothing(w);
+        return;
+    }
+    sl_timestamp_print(at, at % SL_S != 0, text);
+    sl_json_str(w, sl_str_c(text));
 }

@@ -59,6 +59,10 @@ void sl_json_member_str(struct sl_writer *w, const char *name,
 void sl_json_member_text(struct sl_writer *w, const char *name,
                          const char *text);
 
+/* Write the member NAME: "2026-11-15T12:00:00Z", with milliseconds if it has
+ * some; null for SL_NS_NONE. */
+void sl_json_member_time(struct sl_writer *w, const char *name, sl_ns at);
+
 /* ---- reading ---- */
 
 enum sl_json_kind {

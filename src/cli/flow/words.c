@@ -447,17 +447,27 @@ static int read_override(struct sl_flow_line *line,
     return list->limit ? 0 : SLUICE_ENOMEM;
 }
 
-int sl_flow_subject_read(struct sl_flow_line *line, size_t from,
-                         struct sl_flow_act *act)
+/* Gives the act an empty record. NULL without memory. */
+static struct sl_flow_subject_args *begin_record(struct sl_flow_line *line,
+                                                 struct sl_flow_act *act)
 {
     struct sl_flow_subject_args *record =
         sl_arena_take(line->arena, sizeof(*record));
+
+    if (record)
+        *record = (struct sl_flow_subject_args){.plan = NULL};
+    act->record = record;
+    return record;
+}
+
+int sl_flow_subject_read(struct sl_flow_line *line, size_t from,
+                         struct sl_flow_act *act)
+{
+    struct sl_flow_subject_args *record = begin_record(line, act);
     int err = 0;
 
     if (!record)
         return SLUICE_ENOMEM;
-    *record = (struct sl_flow_subject_args){.plan = NULL};
-    act->record = record;
     for (size_t i = from; i < line->count && !err; i++) {
         const struct sl_flow_word *word = &line->words[i];
 
@@ -485,14 +495,11 @@ int sl_flow_subject_read(struct sl_flow_line *line, size_t from,
 int sl_flow_block_read(struct sl_flow_line *line, size_t from,
                        struct sl_flow_act *act)
 {
-    struct sl_flow_subject_args *record =
-        sl_arena_take(line->arena, sizeof(*record));
+    struct sl_flow_subject_args *record = begin_record(line, act);
     int err = 0;
 
     if (!record)
         return SLUICE_ENOMEM;
-    *record = (struct sl_flow_subject_args){.plan = NULL};
-    act->record = record;
     for (size_t i = from; i < line->count && !err; i++) {
         const struct sl_flow_word *word = &line->words[i];
 

@@ -65,19 +65,6 @@ static bool read_block(struct sl_reading *reading, struct block *b)
            sl_reading_text(reading, "by", b->by, SL_SUBJECT_RECORD_BY);
 }
 
-static void write_end(struct sl_writer *w, sl_ns end)
-{
-    char text[SL_TIMESTAMP_TEXT] = "";
-
-    sl_json_key(w, SL_STR("until"));
-    if (end == SL_NS_NONE) {
-        sl_json_nothing(w);
-        return;
-    }
-    sl_timestamp_print(end, end % SL_S != 0, text);
-    sl_json_str(w, sl_str_c(text));
-}
-
 static void answer_block(struct sl_http_job *op)
 {
     struct sl_http_call *call = op->call;
@@ -95,7 +82,7 @@ static void answer_block(struct sl_http_job *op)
     sl_json_key(&w, SL_STR("blocked"));
     sl_json_flag(&w, op->job.on);
     if (op->job.on)
-        write_end(&w, op->job.since);
+        sl_json_member_time(&w, "until", op->job.since);
     sl_json_close(&w, '}');
     sl_admin_answer_json(call, w.err);
 }

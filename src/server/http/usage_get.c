@@ -215,8 +215,7 @@ static int write_meter(struct reading *r, const struct sl_rule *rule)
 static bool is_wanted(const struct reading *r, const struct sl_rule *rule)
 {
     const struct sl_policy *policy = r->call->check.active->policy;
-    bool metered =
-        !r->has_database || rule->kind == SL_QUOTA || rule->kind == SL_LEVEL;
+    bool metered = !r->has_database || sl_is_durable(rule->kind);
 
     if (r->limit.len > 0 && !sl_str_eq(rule->name, r->limit))
         return false;
@@ -592,18 +591,13 @@ struct credit {
     struct sl_str expires;
 };
 
-static uint64_t scale_of(const struct sl_rule *rule)
-{
-    return sl_rule_is_scaled(rule) ? rule->options.scale : 1;
-}
-
 /* Of a limit of the policy. A call holds the policy until its job is done. */
 static uint64_t scale_of_limit(const void *policy, struct sl_str limit)
 {
     const struct sl_policy *p = policy;
     int index = sl_policy_rule(p, limit);
 
-    return index < 0 ? 1 : scale_of(&p->rules[index]);
+    return index < 0 ? 1 : sl_rule_scale(&p->rules[index]);
 }
 
 /* From the unit of the policy to the counted one. */
@@ -613,14 +607,14 @@ static bool scale_amount(struct sl_json_body *r, struct sl_credit_grant *grant)
 
     if (!rule)
         return false;
-    if (grant->amount > SL_AMOUNT_MAX / scale_of(rule))
+    if (grant->amount > SL_AMOUNT_MAX / sl_rule_scale(rule))
         return sl_json_body_refuse(
             r, "BAD_REQUEST",
             "\"amount\" is too large: the maximum of \"%.*s\" is %" PRIu64
             " %.*s",
-            SL_STR_ARG(rule->name), SL_AMOUNT_MAX / scale_of(rule),
+            SL_STR_ARG(rule->name), SL_AMOUNT_MAX / sl_rule_scale(rule),
             SL_STR_ARG(rule->unit));
-    grant->amount *= scale_of(rule);
+    grant->amount *= sl_rule_scale(rule);
     return true;
 }
 
