@@ -200,6 +200,9 @@ struct sluice_subject {
     size_t role_count; /* at most 32 */
     const struct sluice_grant *grants;
     size_t grant_count; /* at most 64 */
+    /* The periods of its quotas: a date or an instant (RFC 3339) at which one
+     * begins, and a time zone. NULL: those of the limit. */
+    const char *anchor, *zone;
 };
 
 /* A block of a user or an organisation, registered or not: all that they ask is

@@ -76,6 +76,22 @@ static void set_anchor(const struct sl_anchor *anchor, struct sl_calendar *cal)
     cal->origin = (int32_t)((year - 1970) * 12 + month - 1);
 }
 
+struct sl_own_calendar sl_own_calendar_read(struct sl_str anchor,
+                                            struct sl_str zone)
+{
+    struct sl_own_calendar own = {.since = 0};
+    const struct sl_named_zone *named =
+        zone.len > 0 ? sl_zone_shared(zone, NULL) : NULL;
+
+    if (anchor.len > 0 && sl_anchor_parse(anchor, &own.anchor, NULL))
+        own.anchor.form = SL_ANCHOR_NONE;
+    if (named) {
+        own.zone = &named->zone;
+        own.zone_name = named->name;
+    }
+    return own;
+}
+
 const struct sl_own_calendar *
 sl_own_calendars_apply(const struct sl_own_calendars *own, sl_ns now,
                        struct sl_calendar *cal)

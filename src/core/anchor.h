@@ -51,6 +51,11 @@ struct sl_own_calendar {
     sl_ns since;                /* 0: always */
 };
 
+/* Reads the texts of a subject that were checked before; "": none. A zone that
+ * this machine does not have is ignored. */
+struct sl_own_calendar sl_own_calendar_read(struct sl_str anchor,
+                                            struct sl_str zone);
+
 struct sl_own_calendars {
     struct sl_own_calendar last, before;
 };

@@ -158,6 +158,20 @@ static bool is_good(const struct sluice_subject *s)
                   (s->grants || s->grant_count == 0));
 }
 
+static int check_calendar(const struct sluice_subject *s)
+{
+    struct sl_diag *diag = sluice_private_diag(), why = {0};
+    struct sl_anchor anchor;
+
+    if (s && s->anchor && sl_anchor_parse(sl_str_c(s->anchor), &anchor, &why))
+        return sl_diag_error(diag, SLUICE_EINVAL, "the anchor \"%s\": %s",
+                             s->anchor, why.sentence);
+    if (s && s->zone && !sl_zone_shared(sl_str_c(s->zone), &why))
+        return sl_diag_error(diag, SLUICE_EINVAL, "the zone \"%s\": %s",
+                             s->zone, why.sentence);
+    return 0;
+}
+
 static int check_request(const struct sluice_request *r)
 {
     struct sl_diag *diag = sluice_private_diag();
@@ -182,7 +196,8 @@ static int check_request(const struct sluice_request *r)
                                     "set registry to 1");
     if (!r->path && !r->job && !r->limit)
         return sl_libpolicy_invalid("a request needs a path, a job or a limit");
-    return 0;
+    return check_calendar(r->user_subject) ? SLUICE_EINVAL
+                                           : check_calendar(r->org_subject);
 }
 
 /* Clients choose the number of headers, so only the first of each name that the
@@ -277,6 +292,8 @@ static void fill(struct registered *r, const struct sluice_subject *s,
     r->subject.id = sl_str_c(s->id);
     r->subject.plan = sl_str_c(s->plan);
     r->subject.expires = s->expires_ns < 0 ? SL_NS_NONE : s->expires_ns;
+    r->subject.own.last =
+        sl_own_calendar_read(sl_str_c(s->anchor), sl_str_c(s->zone));
     for (size_t i = 0; i < s->role_count; i++)
         r->roles[i] = sl_str_c(s->roles[i]);
     for (size_t i = 0; i < s->grant_count; i++) {

@@ -66,19 +66,11 @@ static size_t pack_texts(struct sl_subject_draft *d, char *at)
     return size;
 }
 
-/* A zone that this machine does not have is ignored. */
 static struct sl_own_calendar own_of(const struct sl_subject_calendar *c)
 {
-    struct sl_own_calendar own = {.since = c->since};
-    const struct sl_named_zone *zone =
-        c->zone.len > 0 ? sl_zone_shared(c->zone, NULL) : NULL;
+    struct sl_own_calendar own = sl_own_calendar_read(c->anchor, c->zone);
 
-    if (c->anchor.len > 0 && sl_anchor_parse(c->anchor, &own.anchor, NULL))
-        own.anchor.form = SL_ANCHOR_NONE;
-    if (zone) {
-        own.zone = &zone->zone;
-        own.zone_name = zone->name;
-    }
+    own.since = c->since;
     return own;
 }
 

@@ -30,6 +30,7 @@ flow/q05-credits.flow: a quota that a route lists is settled as itself
 flow/q05-credits.flow: and by the name of that limit, or their own
 flow/q05-credits.flow: credits are settled as the limit that they paid for: a fixed cost stays
 flow/q05-credits.flow: credits of two limits: one that is fixed keeps them, the larger named cost counts
+flow/q06-anchors.flow: an organisation has the periods of its provider
 presets/saas-quotas.flow: assistant: queries and tokens per day
 presets/saas-quotas.flow: assistant: tokens are reserved, then settled
 presets/saas-quotas.flow: metering: used minutes, tokens and chunks

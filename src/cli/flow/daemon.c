@@ -182,6 +182,10 @@ static void write_subject(struct sl_writer *w,
     sl_json_open(w, '{');
     sl_json_member_text(w, "by", "flow");
     sl_json_member_text(w, "plan", subject->plan);
+    if (subject->anchor)
+        sl_json_member_text(w, "anchor", subject->anchor);
+    if (subject->zone)
+        sl_json_member_text(w, "zone", subject->zone);
     if (end >= 0) {
         sl_timestamp_print(end, true, until);
         sl_json_member_text(w, "expires", subject->plan ? until : NULL);

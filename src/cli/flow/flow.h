@@ -90,7 +90,8 @@ sl_request_text(const struct sluice_request *request,
 
 /* The arguments of `subject`, and of `block`, which has `until` and `note`. */
 struct sl_flow_subject_args {
-    const char *plan, *note; /* or NULL */
+    const char *plan, *note;   /* or NULL */
+    const char *anchor, *zone; /* or NULL */
     bool has_until, until_date;
     struct sl_moment until; /* unless it is a date: */
     int64_t last_day;       /* since 1970-01-01 */

@@ -34,6 +34,7 @@ struct hold {
  * searched in O(n): a flow has few subjects and holds. */
 struct subject {
     const char *scope, *id;
+    const char *anchor, *zone; /* or NULL */
     struct sl_subject subject;
     struct subject *next;
 };
@@ -55,6 +56,7 @@ struct run {
     struct sluice_ended *ended;
     struct hold *holds;
     struct registry registry;
+    bool has_asked; /* a request, or a report of usage */
     struct sl_flow_tokens tokens;
     sl_ns now;
     bool store_fails;
@@ -201,6 +203,8 @@ static bool set_subject(struct run *run, const struct sl_flow_act *act,
             .rate = sl_str_c(record->overrides[i].rate),
             .until = end,
             .by = SL_STR("flow")};
+    s->anchor = record->anchor;
+    s->zone = record->zone;
     s->subject =
         (struct sl_subject){.refs = 1,
                             .known = true,
@@ -209,6 +213,8 @@ static bool set_subject(struct run *run, const struct sl_flow_act *act,
                             .expires = end,
                             .rates = rates,
                             .rate_count = (unsigned)record->override_count,
+                            .own.last = sl_own_calendar_read(
+                                sl_str_c(s->anchor), sl_str_c(s->zone)),
                             .block = s->subject.block};
     return true;
 }
@@ -674,6 +680,7 @@ static bool repeat(struct run *run, const struct sl_flow_act *act,
 {
     struct sluice_request request;
 
+    run->has_asked = true;
     for (uint64_t i = 0; i < act->in->times; i++) {
         if (i > 0 && !advance(run, act->in->every))
             return false;
@@ -785,6 +792,7 @@ static bool do_usage(struct run *run, const struct sl_flow_act *act)
         return no_limit(run, act->names[2]);
     if (fill_usage(act, &request, &why))
         return stop(run, SL_END_FAILED, "%s", why.sentence);
+    run->has_asked = true;
     for (uint64_t i = 0; i < act->in->times; i++) {
         if (i > 0 && !advance(run, act->in->every))
             return false;
@@ -895,10 +903,31 @@ static bool do_unblock(struct run *run, const struct sl_flow_act *act)
            daemon_ok(run, sl_flow_daemon_block(run->daemon, act, -1));
 }
 
+static bool is_same(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* A change of the periods takes effect some time later, if there is usage: a
+ * flow has none. */
+static bool keeps_periods(const struct run *run, const struct sl_flow_act *act)
+{
+    const struct subject *s = find_subject(
+        &run->registry, sl_str_c(act->names[0]), sl_str_c(act->names[1]));
+
+    return !run->has_asked ||
+           (is_same(s ? s->anchor : NULL, act->record->anchor) &&
+            is_same(s ? s->zone : NULL, act->record->zone));
+}
+
 static bool do_subject(struct run *run, const struct sl_flow_act *act)
 {
     sl_ns end = end_of(run, act->record);
 
+    if (!keeps_periods(run, act))
+        return stop(run, SL_END_FAILED,
+                    "the anchor and the zone of a subject are set before the "
+                    "first request of a flow, and repeated in later lines");
     for (size_t i = 0; i < act->record->override_count; i++)
         if (!has_limit(run, act->record->overrides[i].limit))
             return no_limit(run, act->record->overrides[i].limit);

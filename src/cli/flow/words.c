@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/timestamp.h"
 #include "cli/flow/flow.h"
+#include "core/anchor.h"
 
 #define OF_INPUTS(member)  offsetof(struct sl_inputs, member)
 #define OF_REQUEST(member) offsetof(struct sl_inputs, request.member)
@@ -411,7 +412,8 @@ bool sl_flow_word_is(const struct sl_flow_word *word, const char *text)
     return !word->quoted && strcmp(word->text, text) == 0;
 }
 
-/* ---- the arguments of `subject`: plan=pro until=30d api=100/min ---- */
+/* ---- the arguments of `subject`: plan=pro until=30d api=100/min
+ * anchor=2026-01-17 zone=Europe/Berlin ---- */
 
 /* A time, or a date, which is the end of that day. */
 static int read_until(struct sl_flow_line *line,
@@ -425,7 +427,20 @@ static int read_until(struct sl_flow_line *line,
                : sl_moment_read(line, word, word->value, &record->until);
 }
 
-/* A pair other than plan and until: a limit and its rate. */
+static int read_calendar(struct sl_flow_line *line,
+                         const struct sl_flow_word *word, bool is_zone,
+                         const char **ret)
+{
+    struct sl_anchor anchor;
+
+    *ret = word->value;
+    if (is_zone ? sl_zone_shared(sl_str_c(word->value), line->diag) == NULL
+                : sl_anchor_parse(sl_str_c(word->value), &anchor, line->diag))
+        return sl_flow_value_refused(line, word, SLUICE_ECONF);
+    return 0;
+}
+
+/* Another pair: a limit and its rate. */
 static int read_override(struct sl_flow_line *line,
                          const struct sl_flow_word *word,
                          struct sl_flow_subject_args *record)
@@ -477,12 +492,17 @@ int sl_flow_subject_read(struct sl_flow_line *line, size_t from,
         if (!word->is_pair || word->name.len == 0)
             return sl_flow_refuse(line, word->column,
                                   "\"%s\" is not a setting of a subject; write "
-                                  "plan=NAME, until=TIME or LIMIT=RATE",
+                                  "plan=NAME, until=TIME, anchor=DATE, "
+                                  "zone=ZONE or LIMIT=RATE",
                                   word->text);
         if (sl_str_eq(word->name, SL_STR("plan"))) {
             record->plan = word->value;
         } else if (sl_str_eq(word->name, SL_STR("until"))) {
             err = read_until(line, word, record);
+        } else if (sl_str_eq(word->name, SL_STR("anchor"))) {
+            err = read_calendar(line, word, false, &record->anchor);
+        } else if (sl_str_eq(word->name, SL_STR("zone"))) {
+            err = read_calendar(line, word, true, &record->zone);
         } else {
             err = read_override(line, word, record);
         }

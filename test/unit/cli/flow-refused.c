@@ -151,9 +151,14 @@ TEST(acts)
             "write subject user|org ID plan=NAME", "");
     refused(
         "a word about a subject", "subject user ann pro", 18,
-        "\"pro\" is not a setting of a subject; write plan=NAME, until=TIME "
-        "or LIMIT=RATE",
+        "\"pro\" is not a setting of a subject; write plan=NAME, until=TIME, "
+        "anchor=DATE, zone=ZONE or LIMIT=RATE",
         "");
+    refused("an anchor that is no date", "subject org acme anchor=17", 25,
+            "it is not a date since 1970; write the day on which a billing "
+            "period begins, as 2026-11-17, or the instant, as "
+            "2026-11-17T08:30:12Z",
+            "");
     refused("a switch with a third position", "feature x maybe", 11,
             "write feature NAME on|off", "");
     refused("two words of a choice", "feature x on|off", 11,

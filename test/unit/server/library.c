@@ -287,6 +287,40 @@ static void test_scale(void)
     sluice_engine_close(engine);
 }
 
+/* The billing periods of an organisation. */
+static void test_anchor(void)
+{
+    static const char text[] =
+        "sluice: 1\n"
+        "limits: { talk: { kind: quota, per: org, rate: 120/month } }\n"
+        "routes: [{ match: /call, limits: [talk] }]\n"
+        "default: []\n";
+    struct sluice_subject acme = {.expires_ns = -1, .anchor = "2026-01-17"};
+    struct sluice_request call = {
+        .path = "/call", .org = "acme", .registry = 1, .org_subject = &acme};
+    struct sluice_engine_options options = {.size = 1 << 20, .now = on_now};
+    struct sluice_policy *policy = parse(text);
+    struct sluice_engine *engine = NULL;
+    struct sluice_decision *d = sluice_decision_new();
+    int64_t reset;
+
+    CASE("a subject has an anchor and a zone");
+    CHECK_EQ(sluice_engine_open(policy, &options, &engine), 0);
+    sluice_policy_release(policy);
+    CHECK_EQ(sluice_decide(engine, &call, d), 0);
+    reset = sluice_decision_limit(d, 0).reset_in_ns;
+    acme.zone = "Europe/Berlin";
+    CHECK_EQ(sluice_decide(engine, &call, d), 0);
+    CHECK(sluice_decision_limit(d, 0).reset_in_ns < reset);
+    acme.anchor = "the 17th";
+    CHECK_EQ(sluice_decide(engine, &call, d), SLUICE_EINVAL);
+    CHECK(strstr(sluice_why(), "the anchor \"the 17th\": it is not"));
+    acme = (struct sluice_subject){.expires_ns = -1, .zone = "Mars/Olympus"};
+    CHECK_EQ(sluice_decide(engine, &call, d), SLUICE_EINVAL);
+    sluice_decision_free(d);
+    sluice_engine_close(engine);
+}
+
 /* What was used is in the file. */
 static void test_file(void)
 {
@@ -351,6 +385,7 @@ int main(void)
     sluice_engine_close(engine);
     sluice_decision_free(d);
     test_scale();
+    test_anchor();
     test_file();
     test_environment();
     return CHECK_DONE();
