@@ -257,6 +257,10 @@ struct sluice_request {
      * is given back. Nothing is refused. */
     int used;
 
+    /* 1: the cost is failed attempts (logins), which count for the `penalty` of
+     * the limit; the decision then says whether the caller is blocked. */
+    int failed;
+
     /* Of the registry, which must be there: with registry = 0 the request is
      * refused as SLUICE_EINVAL. NULL: not blocked. */
     const struct sluice_block *user_block, *org_block;

@@ -29,6 +29,7 @@ static const struct kind {
     {"quota",          "120/month",     true,  SL_AMOUNT_MAX},
     {"concurrency",    "2",             false, SL_COUNT_MAX },
     {"level",          "5",             false, SL_AMOUNT_MAX},
+    {"penalty",        "5",             false, SL_COUNT_MAX },
 };
 
 const char *sl_kind_name(enum sl_kind kind)
@@ -282,8 +283,23 @@ int sl_limit_init(struct sl_limit *ret, enum sl_kind kind,
     return 0;
 }
 
-/* Bits 56..58 the kind, 55 the quantum, 54 a calendar; below them the
- * calendar's unit and number, or the period in milliseconds (below 2^39). */
+struct sl_limit sl_limit_penalty(const struct sl_penalty_rate *rate,
+                                 enum sl_quantum quantum)
+{
+    struct sl_limit limit = {
+        .kind = SL_PENALTY,
+        .quantum = quantum,
+        .count = rate->after,
+        .capacity = rate->after,
+        .period = rate->most,
+        .penalty = {rate->block, rate->growth},
+        .grain = (uint64_t)rate->within,
+    };
+
+    sl_limit_derive(&limit);
+    return limit;
+}
+
 struct sl_period sl_limit_period(const struct sl_limit *limit, sl_ns now)
 {
     sl_ns span = SL_DAY, start;
@@ -380,6 +396,9 @@ int sl_unit_refuse(struct sl_diag *diag, const char *where, struct sl_str limit,
                          PARTS_ARG(was), where, PARTS_ARG(is));
 }
 
+/* Bits 56..59 the kind, 55 the quantum, 54 a calendar; below them the
+ * calendar's unit and number, or the period in milliseconds (below 2^39). Of a
+ * penalty, bits 29..53 are `within` and those below `most`, in seconds. */
 uint64_t sl_limit_shape(const struct sl_limit *limit)
 {
     enum sl_kind kind = limit->kind == SL_INTERVAL ? SL_BUCKET : limit->kind;
@@ -388,6 +407,9 @@ uint64_t sl_limit_shape(const struct sl_limit *limit)
     if (limit->calendar)
         shape |= UINT64_C(1) << 54 | (uint64_t)limit->cal.unit << 32 |
                  limit->cal.every;
+    else if (kind == SL_PENALTY)
+        shape |= limit->grain / (uint64_t)SL_S << 29 |
+                 (uint64_t)(limit->period / SL_S);
     else
         shape |= (uint64_t)(limit->period / SL_MS);
     return shape ^ limit->unit * UINT64_C(0x9e3779b97f4a7c15);

@@ -10,6 +10,7 @@
  * SL_QUOTA        120/month            count
  * SL_PERMITS      2                    count
  * SL_LEVEL        5                    count
+ * SL_PENALTY      of another limit     failures that lead to a block
  *
  * The quantum of a store: ticks of 1 ns and up to 2^24 units to a token in the
  * table, ticks of 1 us and up to 2^21 units in stores whose numbers are
@@ -42,6 +43,7 @@ enum sl_kind {
     SL_QUOTA,
     SL_PERMITS,
     SL_LEVEL,
+    SL_PENALTY, /* not written as a kind: `penalty` of a limit */
     SL_KINDS
 };
 
@@ -75,12 +77,20 @@ struct sl_limit {
     uint64_t capacity; /* at most taken at once; >= 1 */
     sl_ns period;      /* 0 for permits, levels and calendars */
     bool calendar;     /* a quota by `cal` instead of `period` */
-    struct sl_calendar cal;
+    union {
+        struct sl_calendar cal;
+        struct {
+            sl_ns block;     /* length of the first block; `period` is the
+                              * longest */
+            uint64_t growth; /* the next one is so many times as long */
+        } penalty;
+    };
 
     /* Derived. */
     sl_ns tick;     /* 1 or 1000 ns */
     uint64_t span;  /* the period in ticks */
-    uint64_t grain; /* buckets: ticks in which `count` units refill */
+    uint64_t grain; /* buckets: ticks in which `count` units refill; penalties:
+                     * ns in which `count` failures lead to a block */
     uint64_t token; /* buckets: units of a token; span / grain, rounded up */
     uint64_t room;  /* buckets: units held, capacity * token */
 
@@ -121,6 +131,21 @@ SL_MUST_USE int sl_limit_init(struct sl_limit *ret, enum sl_kind kind,
                               const struct sl_rate *rate,
                               const struct sl_limit_options *options,
                               struct sl_diag *diag);
+
+/* A penalty as a policy writes it; see core/penalty.c. after 0: none. */
+struct sl_penalty_rate {
+    uint64_t after;            /* 1 to SL_FAILURES_MAX */
+    sl_ns within, block, most; /* whole seconds; block <= most */
+    uint64_t growth;           /* >= 1 */
+};
+
+#define SL_FAILURES_MAX       100000
+#define SL_PENALTY_WITHIN_MAX (366 * SL_DAY)
+#define SL_PENALTY_MOST_MAX   (3653 * SL_DAY)
+
+/* Makes a limit of a valid penalty. */
+struct sl_limit sl_limit_penalty(const struct sl_penalty_rate *rate,
+                                 enum sl_quantum quantum);
 
 /* Fills in the derived fields of a valid limit. */
 void sl_limit_derive(struct sl_limit *limit);

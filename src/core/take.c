@@ -78,4 +78,5 @@ const struct sl_algorithm *const sl_algorithms[SL_KINDS] = {
     [SL_LEAKY] = &sl_bucket,    [SL_FIXED] = &sl_window,
     [SL_SLIDING] = &sl_sliding, [SL_QUOTA] = &sl_window,
     [SL_PERMITS] = &sl_permits, [SL_LEVEL] = &sl_permits,
+    [SL_PENALTY] = &sl_penalty,
 };

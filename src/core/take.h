@@ -39,6 +39,7 @@ extern const struct sl_algorithm sl_bucket; /* also interval and leaky */
 extern const struct sl_algorithm sl_window; /* fixed windows and quotas */
 extern const struct sl_algorithm sl_sliding;
 extern const struct sl_algorithm sl_permits; /* also levels */
+extern const struct sl_algorithm sl_penalty;
 
 /* By kind. */
 extern const struct sl_algorithm *const sl_algorithms[SL_KINDS];

@@ -52,7 +52,8 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *active,
     d->exempt = NULL;
     d->skipped_count = 0;
     d->replayed = false;
-    d->shown_count = d->running_count = d->side_count = d->who_count = 0;
+    d->shown_count = d->running_count = d->penalty_count = 0;
+    d->side_count = d->who_count = 0;
     d->anonymous = d->plan_ended = false;
     d->on_local = false;
     d->webhook_verified = false;
@@ -69,6 +70,7 @@ static void clear(struct sl_decision *d, const struct sl_active_policy *active,
     d->insist = request->insist;
     d->charge = request->charge;
     d->metered = request->metered;
+    d->failed = request->failed;
     d->take.deadline = request->deadline;
     d->take.order = request->order;
     sl_arena_reset(&d->arena);

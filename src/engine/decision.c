@@ -44,6 +44,7 @@ static const struct {
     [SL_REASON_QUEUE] = {503, "SERVICE_UNAVAILABLE"   },
     [SL_REASON_CONFLICT] = {409, "CONFLICT"              },
     [SL_REASON_BLOCKED] = {403, "BLOCKED"               },
+    [SL_REASON_PENALTY] = {429, "BLOCKED"               },
 };
 
 /* The first reason stays. A policy in shadow mode refuses only switched-off
@@ -159,8 +160,10 @@ void sl_decision_conclude(struct sl_decision *d)
     if (d->by >= 0)
         choose_face(d);
     choose_numbers(d);
-    if (!d->no_numbers && !d->replayed) /* they were asked */
-        sl_guard_conclude(d);
+    if (d->no_numbers || d->replayed)
+        return;
+    sl_penalty_conclude(d);
+    sl_guard_conclude(d);
 }
 
 /* ---- what of a decision is shown ---- */

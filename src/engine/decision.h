@@ -157,6 +157,7 @@ enum sl_reason {
     SL_REASON_QUEUE,     /* the wait would be too long: 503 */
     SL_REASON_CONFLICT,  /* `guard`: another request is running: 409 */
     SL_REASON_BLOCKED,   /* by an operator: 403; see `block` */
+    SL_REASON_PENALTY,   /* by the penalty of the limit `by`: 429 */
 };
 
 /* What a required header lacks. */
@@ -213,8 +214,10 @@ struct sl_limit_view {
     struct sl_answer answer; /* with overage: of the plan's quota */
     bool allowed;
     bool untracked;
-    bool unleased; /* taken from a leased quota without a lease */
-    sl_ns next_in; /* until the next unit; see `reset: next` */
+    struct sl_str penalty_name; /* of its penalty's key in a shared store */
+    unsigned penalty_of; /* of the view of a penalty: the index of its limit */
+    bool unleased;       /* taken from a leased quota without a lease */
+    sl_ns next_in;       /* until the next unit; see `reset: next` */
 
     bool has_candidate;
     const struct sl_limit *candidate;
@@ -301,7 +304,8 @@ struct sl_decision {
         shown[SL_PARTS]; /* in the route's order; the guards follow */
     unsigned shown_count;
     struct sl_guard_key running[SL_RUNNING]; /* shown_count + running_count */
-    unsigned running_count;                  /* <= SL_PARTS */
+    unsigned running_count;                  /* + penalty_count <= SL_PARTS */
+    unsigned penalty_count; /* views behind those of the guards */
     int quota; /* index into shown: X-Org-Quota-Remaining; -1 none */
     struct sl_descriptor_match
         sides[SL_DESCRIPTOR_MATCHES]; /* in the order in which they came */
@@ -340,6 +344,7 @@ struct sl_decision {
     bool insist;
     bool charge;
     bool metered;
+    bool failed; /* a report of failed attempts */
 
     struct sl_split_take apart; /* of a set in several slots */
     bool tagged;                /* names have cluster tags */

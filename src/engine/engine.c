@@ -25,7 +25,8 @@ static void describe(const struct sl_rule *rule, bool candidate,
     size_t len =
         rule->name.len < NAME_MAX_ - 16 ? rule->name.len : NAME_MAX_ - 16;
 
-    memcpy(name, rule->name.at, len);
+    if (len > 0) /* the rule of guards may be missing */
+        memcpy(name, rule->name.at, len);
     memcpy(name + len, candidate ? "#candidate" : "", candidate ? 11 : 1);
     *ret = (struct sl_limit_binding){
         .name = name,
@@ -106,6 +107,8 @@ static int check_store(const struct sl_engine *engine,
 
     if (!err && store->wants_names && !store->calls->hold)
         err = sl_store_support_check(policy, &place, &why);
+    if (!err && store->wants_names)
+        err = sl_store_support_penalties(policy, &place, &why);
     if (!err)
         return 0;
     return sl_diag_error(diag, SLUICE_ECONF, "line %u of the policy: %s",

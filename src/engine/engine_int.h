@@ -489,6 +489,24 @@ void sl_guard_show(struct sl_decision *decision);
 /* Refuses after the take if another request holds a guard. */
 void sl_guard_conclude(struct sl_decision *decision);
 
+/* ---- penalties; penalty.c ---- */
+
+/* The index of the first view of a penalty; and how many there will be. */
+unsigned sl_penalty_first(const struct sl_decision *decision);
+unsigned sl_penalty_most(const struct sl_decision *decision);
+
+/* Adds a view for the penalty of each limit, before the take. */
+void sl_penalty_show(struct sl_decision *decision);
+
+/* Refuses after the take if one of them denies. */
+void sl_penalty_conclude(struct sl_decision *decision);
+
+/* Has the limit of the penalty with this view refused the request? */
+bool sl_penalty_is_due(const struct sl_decision *decision, unsigned index);
+
+/* The failures of a refusal were charged: the retry is the end of the block. */
+void sl_penalty_counted(struct sl_decision *decision);
+
 /* ---- waiting checks; wait_check.c ---- */
 
 /* How long the check may wait if it is denied; 0: not at all. */

@@ -6,6 +6,7 @@
 #include "base/arith.h"
 #include "base/parse.h"
 #include "base/timestamp.h"
+#include "engine/engine_int.h"
 #include "engine/render.h"
 #include "identity/identity.h"
 
@@ -33,6 +34,7 @@ static const char *const reasons[] = {
     [SL_REASON_QUEUE] = "the wait for its turn would be too long",
     [SL_REASON_CONFLICT] = "another request with the same key is running",
     [SL_REASON_BLOCKED] = "the caller is blocked",
+    [SL_REASON_PENALTY] = "the caller is blocked by the penalty of the limit",
 };
 
 static sl_ns round_up(sl_ns span, sl_ns step)
@@ -351,6 +353,39 @@ static void add_block(struct sl_writer *w, const struct sl_decision *d)
     sl_writer_addf(w, "\n");
 }
 
+/* "penalty  after 5 refusals within 10m: blocked for 15m, each time 2 times as
+ * long, at most 24h; blocked now, for 14m" */
+static void add_penalty(struct sl_writer *w, const struct sl_decision *d,
+                        const struct sl_limit_view *shown)
+{
+    const struct sl_penalty_rate *p = &shown->rule->penalty;
+    const struct sl_limit_view *view = &d->shown[sl_penalty_first(d)];
+    unsigned index = (unsigned)(shown - d->shown);
+    char span[32];
+
+    if (!shown->rule->penalty_rule)
+        return;
+    sl_writer_addf(w, "         penalty after %" PRIu64 " refusals within %s",
+                   p->after, span_text(p->within, span));
+    sl_writer_addf(w, ": blocked for %s", span_text(p->block, span));
+    if (p->growth > 1)
+        sl_writer_addf(w, ", each time %" PRIu64 " times as long, at most %s",
+                       p->growth, span_text(p->most, span));
+    for (unsigned i = 0; i < d->penalty_count && !d->no_numbers; i++) {
+        if (view[i].penalty_of != index)
+            continue;
+        if (!view[i].allowed)
+            sl_writer_addf(w, "; blocked now, for %s",
+                           span_text(view[i].answer.retry_in, span));
+        else if (view[i].answer.remaining > 0)
+            sl_writer_addf(w, "; %" PRIu64 " counted",
+                           p->after - view[i].answer.remaining);
+        else
+            sl_writer_addf(w, "; it was blocked before");
+    }
+    sl_writer_addf(w, "\n");
+}
+
 static void add_limit(struct sl_writer *w, const struct sl_decision *d,
                       const struct sl_limit_view *shown)
 {
@@ -392,6 +427,7 @@ static void add_limit(struct sl_writer *w, const struct sl_decision *d,
     if (!w->err)
         w->err = sl_decision_key(d, shown, w->out);
     sl_writer_addf(w, "\n");
+    add_penalty(w, d, shown);
 }
 
 int sl_explain(const struct sl_decision *decision, struct sl_buf *out)

@@ -359,6 +359,7 @@ static const char *const sentences[] = {
     [SL_REASON_QUEUE] = "Too many requests are waiting.",
     [SL_REASON_CONFLICT] = "Another request with the same key is running.",
     [SL_REASON_BLOCKED] = "The caller is blocked.",
+    [SL_REASON_PENALTY] = "Blocked after too many refused or failed requests.",
 };
 
 static void write_capability(const struct sl_decision *d, struct sl_writer *w)

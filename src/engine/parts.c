@@ -694,7 +694,7 @@ bool sl_sign_in_fits(const struct sl_decision *d)
 
     for (unsigned i = 0; i < d->shown_count; i++)
         count += d->shown[i].visitor.len > 0;
-    return count <= SL_PARTS;
+    return count + sl_penalty_most(d) <= SL_PARTS;
 }
 
 /* ---- takes ---- */
@@ -722,7 +722,7 @@ static void add_part(struct sl_check *c, unsigned index, bool candidate)
     };
     if (shown->uncapped && !candidate)
         part->limit = shown->uncapped_limit;
-    if (d->on_local)
+    if (d->on_local && part->limit->kind != SL_PENALTY)
         part->cost = sl_local_cost(shown, part);
     d->part_shown[d->take.count + carries] = index;
     if (carries) {
@@ -766,17 +766,36 @@ static enum sl_take_op op_of(const struct sl_decision *d, enum sl_take_op usual)
     return d->give_back ? SL_TAKE_OP_REFUND : usual;
 }
 
+/* Adds the penalties of all limits, which then take nothing; or of those that
+ * have refused the request, with one failure each. */
+static void add_penalties(struct sl_check *c, bool due)
+{
+    struct sl_decision *d = &c->decision;
+    unsigned first = sl_penalty_first(d);
+
+    if (!due)
+        sl_penalty_show(d);
+    for (unsigned i = first; i < first + d->penalty_count; i++) {
+        if (due && !sl_penalty_is_due(d, i))
+            continue;
+        if (due)
+            d->shown[i].cost = 1;
+        add_part(c, i, false);
+    }
+}
+
 bool sl_parts_ask_limits(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
 
     begin_take(d, op_of(d, SL_TAKE_OP_TAKE));
-    for (unsigned i = 0; i < d->shown_count; i++)
+    for (unsigned i = 0; i < d->shown_count && !d->failed; i++)
         if (has_numbers(&d->shown[i]) && d->shown[i].mode == SL_MODE_ENFORCE)
             add_part(c, i, false);
     sl_guard_show(d);
     for (unsigned i = 0; i < d->running_count; i++)
         add_part(c, d->shown_count + i, false);
+    add_penalties(c, false);
     sl_hold_prepare(c);
     return d->take.count > 0 && d->reason == SL_REASON_NONE;
 }
@@ -874,15 +893,18 @@ void sl_parts_pay(struct sl_decision *d)
 }
 
 /* `insist`: windows and quotas are charged for denied requests. The verdict
- * does not change. */
+ * does not change. Penalties count them, unless the request may wait. */
 bool sl_parts_count_denied(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
 
-    if (!d->insist || !d->spend || d->give_back || d->allowed)
+    if (!d->spend || d->charge || d->give_back || d->allowed ||
+        (!d->insist && d->penalty_count == 0))
         return false;
     begin_take(d, SL_TAKE_OP_CHARGE);
-    for (unsigned i = 0; i < d->shown_count; i++) {
+    if (c->wait == 0)
+        add_penalties(c, true);
+    for (unsigned i = 0; i < d->shown_count && d->insist; i++) {
         const struct sl_limit_view *shown = &d->shown[i];
         enum sl_kind kind = shown->rule->kind;
 
@@ -972,6 +994,11 @@ bool sl_parts_ask_reset(struct sl_check *c)
         if (rule->candidate_strictest.capacity > 0)
             add_reset(c, i, true, &rule->candidate_strictest);
     }
+    for (unsigned i = 0; i < d->penalty_count; i++) {
+        unsigned index = sl_penalty_first(d) + i;
+
+        add_reset(c, index, false, &d->shown[index].rule->strictest);
+    }
     return d->take.count > 0;
 }
 
@@ -1002,7 +1029,8 @@ void sl_parts_answers(struct sl_check *c)
         struct sl_limit_view *shown = &d->shown[d->part_shown[i]];
         const struct sl_answer *a = &part->answer;
 
-        if (c->state == SL_CHECK_COUNT_DENIED)
+        if (c->state == SL_CHECK_COUNT_DENIED &&
+            part->limit->kind != SL_PENALTY)
             continue;
         if (d->on_local)
             sl_local_answer(shown, part, shown->uncapped || part->carried);
@@ -1023,4 +1051,6 @@ void sl_parts_answers(struct sl_check *c)
                 show_overage(shown);
         }
     }
+    if (c->state == SL_CHECK_COUNT_DENIED)
+        sl_penalty_counted(d);
 }

@@ -74,6 +74,8 @@ struct sl_request {
     bool charge;    /* the cost was used already: count it, deny nothing */
     bool metered;   /* quotas and levels have no ceiling, so that usage beyond
                      * it is shown */
+    bool failed;    /* with `charge`: the cost is failed attempts, for the
+                     * penalty of the limit */
     uint64_t order; /* with `charge` and `give_back`: that of the report */
 
     bool has_body; /* it may be empty */

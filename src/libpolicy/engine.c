@@ -256,9 +256,10 @@ static struct sl_request facts_of(const struct sluice_request *r,
         .idempotency_key = sl_str_c(r->idempotency_key),
         .hold = r->hold_ns > 0 ? r->hold_ns : 0,
         .request_id = sl_str_c(r->request_id),
-        .charge = r->used > 0,
-        .give_back = r->used < 0,
-        .metered = r->used != 0,
+        .charge = r->used > 0 || r->failed,
+        .give_back = r->used < 0 && !r->failed,
+        .metered = r->used != 0 || r->failed,
+        .failed = r->failed,
         .now = now,
     };
 }

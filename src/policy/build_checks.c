@@ -591,6 +591,21 @@ static void check_guards(struct sl_build *b)
     check_guard(b, &policy->fallback);
 }
 
+/* A penalty is a part of its own in each take. */
+static void check_penalties(struct sl_build *b, const struct sl_route *route)
+{
+    bool guard = route->guards && route->guards->guard.written;
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < route->rule_count; i++)
+        count += route->rules[i]->penalty_rule != NULL;
+    if (count > 0 && route->rule_count + count + guard > SL_PARTS)
+        sl_report_error(b->report, route->place,
+                        "%u limits, and the penalties of %u of them, are too "
+                        "many for one route. The maximum is %d",
+                        route->rule_count, count, SL_PARTS - guard);
+}
+
 static void check_store(struct sl_build *b)
 {
     struct sl_str store = b->policy->server.store;
@@ -603,6 +618,9 @@ static void check_store(struct sl_build *b)
         sl_report_diag(b->report, place, &diag);
     if (sl_store_support_lacks_holds(store) &&
         sl_store_support_check(b->policy, &place, &diag))
+        sl_report_diag(b->report, place, &diag);
+    if (sl_store_support_lacks_penalties(store) &&
+        sl_store_support_penalties(b->policy, &place, &diag))
         sl_report_diag(b->report, place, &diag);
 }
 
@@ -903,6 +921,9 @@ void sl_build_checks(struct sl_build *b)
     check_credits(b);
     check_guards(b);
     check_sign_in(b);
+    for (unsigned i = 0; i < b->policy->route_count; i++)
+        check_penalties(b, &b->policy->routes[i]);
+    check_penalties(b, &b->policy->fallback);
     check_store(b);
     /* In a file with errors something may be idle because it is misspelt. */
     if (b->report->errors == 0)

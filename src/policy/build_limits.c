@@ -1,5 +1,6 @@
 /* build_limits.c -- `limits`: from names and words to rules. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/parse.h"
@@ -718,18 +719,22 @@ static void read_limit(struct sl_build *b, const struct sl_yaml_node *node,
     check_charge(b, node, rule);
 }
 
-/* Limits, and candidates, which are limits of their own to the table. */
+/* Limits, and candidates and penalties, which are limits of their own to the
+ * table. */
 static bool too_many(struct sl_build *b, const struct sl_yaml_node *node)
 {
     unsigned count = node->count;
 
-    for (const struct sl_yaml_node *n = node->child; n; n = n->next)
+    for (const struct sl_yaml_node *n = node->child; n; n = n->next) {
         count += sl_yaml_node_get(n, "candidate") != NULL;
+        count += sl_yaml_node_get(n, "penalty") != NULL;
+    }
     if (count <= SL_LIMITS)
         return false;
-    sl_build_key_error(
-        b, node, "%u limits and candidates are too many. The maximum is %d",
-        count, SL_LIMITS);
+    sl_build_key_error(b, node,
+                       "%u limits, candidates and penalties are too many. The "
+                       "maximum is %d",
+                       count, SL_LIMITS);
     return true;
 }
 
@@ -799,6 +804,73 @@ static void read_credits(struct sl_build *b, const struct sl_yaml_node *node,
         rule->credits = &b->rules[index];
 }
 
+/* ---- `penalty` of a limit. */
+
+static bool is_whole(struct sl_build *b, const struct sl_yaml_node *map,
+                     const char *key, sl_ns span)
+{
+    if (span % SL_S == 0)
+        return true;
+    sl_build_error(b, sl_build_get(map, key), "`%s` must be whole seconds",
+                   key);
+    return false;
+}
+
+void sl_fill_penalty(struct sl_build *b, const struct sl_schema_key *row,
+                     const struct sl_yaml_node *node, void *into)
+{
+    struct sl_rule *rule = into;
+    struct sl_penalty_rate *p = &rule->penalty;
+    unsigned errors = b->report->errors;
+    char text[32];
+
+    if (!node)
+        return;
+    sl_schema_fill(b, row->below, node, p);
+    if (b->report->errors != errors || p->after == 0 ||
+        !is_whole(b, node, "within", p->within) ||
+        !is_whole(b, node, "block", p->block) ||
+        !is_whole(b, node, "most", p->most))
+        return;
+    if (p->block > p->most)
+        sl_build_error(b, sl_build_get(node, "block"),
+                       "`block` is longer than `most`, %s. Write `most` too",
+                       sl_format_duration(p->most, text));
+}
+
+/* Adds the rule of a limit's penalty. */
+static void add_penalty(struct sl_build *b, struct sl_rule *rule,
+                        struct sl_rule *ret)
+{
+    char name[SL_NAME_MAX + sizeof(SL_PENALTY_NAME)];
+    int len = snprintf(name, sizeof(name), "%.*s" SL_PENALTY_NAME,
+                       SL_STR_ARG(rule->name));
+
+    *ret = (struct sl_rule){
+        .name = sl_build_keep(b, (struct sl_str){name, (size_t)len}),
+        .index = (unsigned)(ret - b->rules),
+        .kind = SL_PENALTY,
+        .mode = SL_MODE_ENFORCE,
+        .failure = rule->failure,
+        .on_full = rule->on_full,
+        .limited = true,
+        .strictest = sl_limit_penalty(&rule->penalty, SL_QUANTUM_NS),
+    };
+    rule->penalty_rule = ret;
+}
+
+static void add_penalties(struct sl_build *b)
+{
+    struct sl_policy *policy = b->policy;
+    unsigned next = policy->rule_count + 1; /* behind the rule of guards */
+
+    for (unsigned i = 0; i < policy->rule_count; i++)
+        if (b->rules[i].penalty.after > 0)
+            add_penalty(b, &b->rules[i], &b->rules[next++]);
+    if (next > policy->rule_count + 1)
+        policy->rule_total = next;
+}
+
 void sl_build_limits(struct sl_build *b)
 {
     const struct sl_yaml_node *node = sl_build_get(b->root, "limits");
@@ -812,8 +884,8 @@ void sl_build_limits(struct sl_build *b)
         names->unsure = true;
         return;
     }
-    /* And one more, for guards. */
-    b->rules = sl_build_take(b, node->count + 1, sizeof(*b->rules));
+    /* And one more, for guards; and penalties. */
+    b->rules = sl_build_take(b, 2 * node->count + 1, sizeof(*b->rules));
     b->keys =
         sl_build_borrow(b, node->count + 1, sizeof(struct sl_yaml_node *));
     b->sound = sl_build_borrow(b, node->count + 1, sizeof(*b->sound));
@@ -830,6 +902,7 @@ void sl_build_limits(struct sl_build *b)
         read_credits(b, n, &b->rules[i]);
     b->policy->rules = b->rules;
     b->policy->rule_count = b->policy->rule_total = i;
+    add_penalties(b);
 }
 
 /* ---- `thresholds` of a limit: the usage at which events are sent. */

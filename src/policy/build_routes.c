@@ -365,14 +365,15 @@ static void add_rule(struct sl_build *b)
 {
     struct sl_policy *policy = b->policy;
 
-    if (policy->rule_total > policy->rule_count)
+    if (policy->rules && policy->rules[policy->rule_count].limited)
         return;
     if (!b->rules)
         b->rules = sl_build_take(b, 1, sizeof(*b->rules));
     if (!b->rules || !make_rule(b, &b->rules[policy->rule_count]))
         return;
     policy->rules = b->rules;
-    policy->rule_total = policy->rule_count + 1;
+    if (policy->rule_total == policy->rule_count)
+        policy->rule_total++;
 }
 
 static const struct sl_require *guard_read_header(struct guard_reader *r,

@@ -245,6 +245,7 @@ static void compare_deny(struct sl_changes *c, const char *of,
                          const struct sl_rule *old, const struct sl_rule *new)
 {
     sl_schema_diff(c, SL_LEVEL_DENY, of, &old->deny, &new->deny);
+    sl_schema_diff(c, SL_LEVEL_PENALTY, of, &old->penalty, &new->penalty);
     if (!same(c, SL_LEVEL_DENY, "code message", &old->deny, &new->deny))
         sl_diff_line(c, "%scode or message changed", of);
     if (!same(c, SL_LEVEL_LIMIT, "unit headers", old, new))

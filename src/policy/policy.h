@@ -40,6 +40,9 @@
 /* In the keys of guards only. */
 #define SL_GUARD_NAME "#guard"
 
+/* Behind the names of limits and of their keys, for penalties. */
+#define SL_PENALTY_NAME "#penalty"
+
 /* `verify`: which webhooks are valid. */
 struct sl_verify {
     bool written; /* false: the rest is empty */
@@ -337,7 +340,10 @@ struct sl_rule {
     struct sl_str credits_name;    /* `credits`; "": none */
     const struct sl_rule *credits; /* the quota that pays for what this limit
                                     * denies; NULL: none */
-    sl_ns hold;                    /* permits: default duration; else 0 */
+    struct sl_penalty_rate penalty;
+    const struct sl_rule *penalty_rule; /* behind the rule of guards; NULL: it
+                                         * has no penalty */
+    sl_ns hold;                         /* permits: default duration; else 0 */
     unsigned queue;        /* maximum of waiting requests, in one process */
     unsigned lease;        /* percent of the capacity; 0: no lease */
     bool carried;          /* by `sign_in: carry` of a route */
@@ -478,7 +484,8 @@ struct sl_policy {
     struct sl_identity identity;
     const struct sl_rule *rules;
     unsigned rule_count;
-    unsigned rule_total;           /* plus the rule of guards, if any */
+    unsigned rule_total;           /* plus the rule of guards, if any, and
+                                    * those of penalties */
     const struct sl_route *routes; /* in the order of the file */
     unsigned route_count;
     bool counts_each;            /* a route does not have `count: all` */
@@ -667,6 +674,14 @@ bool sl_slots_wanted(struct sl_str store);
 SL_MUST_USE int sl_store_support_check(const struct sl_policy *policy,
                                        struct sl_source_pos *place,
                                        struct sl_diag *diag);
+
+/* Can the policy run on a store without penalties? SLUICE_ECONF as above. */
+SL_MUST_USE int sl_store_support_penalties(const struct sl_policy *policy,
+                                           struct sl_source_pos *place,
+                                           struct sl_diag *diag);
+
+/* Is it the URL of a store without penalties? */
+bool sl_store_support_lacks_penalties(struct sl_str store);
 
 /* Is it the URL of a store without holds? */
 bool sl_store_support_lacks_holds(struct sl_str store);

@@ -254,9 +254,9 @@ sl_fill_f sl_fill_address, sl_fill_algorithms, sl_fill_anonymous, sl_fill_bound,
     sl_fill_deadline, sl_fill_dialects, sl_fill_feature, sl_fill_header,
     sl_fill_hold, sl_fill_jwt, sl_fill_later, sl_fill_lease, sl_fill_listen,
     sl_fill_message, sl_fill_mode, sl_fill_permit_hold, sl_fill_pick,
-    sl_fill_prefix, sl_fill_proxied, sl_fill_hosts, sl_fill_span,
-    sl_fill_subjects, sl_fill_thresholds, sl_fill_tls, sl_fill_token,
-    sl_fill_token_sources, sl_fill_unit, sl_fill_url;
+    sl_fill_penalty, sl_fill_prefix, sl_fill_proxied, sl_fill_hosts,
+    sl_fill_span, sl_fill_subjects, sl_fill_thresholds, sl_fill_tls,
+    sl_fill_token, sl_fill_token_sources, sl_fill_unit, sl_fill_url;
 
 /* sl_fill_later does nothing: other code fills the field. */
 

@@ -419,6 +419,10 @@ static bool derived_right(const struct sl_limit_entry *e)
         .period = (sl_ns)sl_peek(&e->period),
     };
 
+    if (limit.kind == SL_PENALTY)
+        return sl_peek(&e->grain) >= (uint64_t)SL_S &&
+               sl_peek(&e->grain) <= (uint64_t)SL_PENALTY_WITHIN_MAX &&
+               sl_peek(&e->token) == 0;
     sl_limit_derive(&limit);
     return limit.grain == sl_peek(&e->grain) &&
            limit.token == sl_peek(&e->token);

@@ -70,7 +70,7 @@ static bool make_plan(struct rng *rng, enum sl_kind kind, struct sl_rate rate,
 
 static void make_limit(struct history *h, unsigned i)
 {
-    enum sl_kind kind = (enum sl_kind)(i % SL_KINDS);
+    enum sl_kind kind = (enum sl_kind)(i % SL_PENALTY);
     struct sl_rate rate = random_rate(&h->rng, kind);
 
     for (unsigned plan = 0; plan < PLANS; plan++)

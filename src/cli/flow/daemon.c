@@ -635,7 +635,9 @@ const char *sl_flow_daemon_cannot(const struct sl_flow_daemon *daemon,
                                   const struct sl_flow *flow)
 {
     for (const struct sl_flow_act *act = flow->acts; act; act = act->next) {
-        if (act->kind == SL_FLOW_ACT_USAGE && daemon->client.redis)
+        if ((act->kind == SL_FLOW_ACT_USAGE ||
+             act->kind == SL_FLOW_ACT_FAILED) &&
+            daemon->client.redis)
             return "usage cannot be reported over RESP";
         if (act->kind == SL_FLOW_ACT_STORE)
             return "the store of a daemon cannot be made to fail";
@@ -656,9 +658,10 @@ int sl_flow_daemon_usage(struct sl_flow_daemon *daemon,
     if (err)
         return err;
     sl_buf_init(&body, BODY_BYTES, &sl_alloc_libc);
-    sl_writer_addf(&w, "{\"amount\":%" PRIu64 "%s", r->cost,
-                   r->used < 0 ? ",\"release\":true" : "");
+    sl_writer_addf(&w, "{\"%s\":%" PRIu64 "%s", r->failed ? "failed" : "amount",
+                   r->cost, r->used < 0 ? ",\"release\":true" : "");
     sl_json_member_text(&w, "limit", r->limit);
+    sl_json_member_text(&w, "key", r->failed ? r->key : NULL);
     sl_json_member_text(&w, "user", r->user);
     sl_json_member_text(&w, "org", r->org);
     sl_json_member_text(&w, "plan", r->plan);

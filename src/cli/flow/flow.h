@@ -38,6 +38,7 @@ enum sl_flow_act_kind {
     SL_FLOW_ACT_STORE,   /* fails|slow|heals */
     SL_FLOW_ACT_RELOAD,  /* PATH */
     SL_FLOW_ACT_USAGE,   /* SCOPE ID LIMIT AMOUNT */
+    SL_FLOW_ACT_FAILED,  /* LIMIT KEY */
     SL_FLOW_ACT_SETTLE,  /* NAME */
     SL_FLOW_ACT_RELEASE, /* NAME */
     SL_FLOW_ACT_EXTEND,  /* NAME */

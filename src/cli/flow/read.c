@@ -33,6 +33,7 @@ static const struct form forms[] = {
     {"job",     SL_FLOW_ACT_JOB,     1, true,  "job NAME"                     },
     {"take",    SL_FLOW_ACT_TAKE,    2, true,  "take LIMIT KEY"               },
     {"usage",   SL_FLOW_ACT_USAGE,   4, true,  "usage SCOPE ID LIMIT AMOUNT"  },
+    {"failed",  SL_FLOW_ACT_FAILED,  2, true,  "failed LIMIT KEY"             },
     {"settle",  SL_FLOW_ACT_SETTLE,  1, true,  "settle NAME cost=N"           },
     {"release", SL_FLOW_ACT_RELEASE, 1, true,  "release NAME"                 },
     {"extend",  SL_FLOW_ACT_EXTEND,  1, true,  "extend NAME hold=TIME"        },
@@ -53,7 +54,7 @@ static const char *const beginnings[] = {
     "flow",   "policy", "at",      "job",     "take",    "usage",
     "settle", "extend", "release", "subject", "feature", "store",
     "reload", "GET",    "backlog", "POST",    "PUT",     "PATCH",
-    "DELETE", "HEAD",   "OPTIONS", "block",   "unblock",
+    "DELETE", "HEAD",   "OPTIONS", "block",   "unblock", "failed",
 };
 
 const char *sl_flow_path(const char *file, const char *path,
@@ -524,7 +525,7 @@ static int refuse_beginning(struct reader *r)
 
     refuse(r, 0,
            "no statement begins with \"%s\"; write flow, policy, at, METHOD "
-           "PATH, job, take, settle, release, extend, subject, block, "
+           "PATH, job, take, failed, settle, release, extend, subject, block, "
            "unblock, feature, backlog, store or reload",
            sl_quote(word).text);
     if (near)

@@ -805,6 +805,34 @@ static bool do_usage(struct run *run, const struct sl_flow_act *act)
     return compare_decision(run, act, &counts);
 }
 
+/* failed LIMIT KEY: attempts of the caller that have failed. */
+static bool do_failed(struct run *run, const struct sl_flow_act *act)
+{
+    struct sluice_request request = {.limit = act->names[0],
+                                     .key = act->names[1],
+                                     .has_cost = 1,
+                                     .cost = 1,
+                                     .failed = 1};
+    struct counts counts = {0};
+
+    if (!has_limit(run, act->names[0]))
+        return no_limit(run, act->names[0]);
+    for (uint64_t i = 0; i < act->in->times; i++) {
+        if (i > 0 && !advance(run, act->in->every))
+            return false;
+        if (sluice_decide(run->engine, &request, run->decision))
+            return broken(run);
+        if (run->daemon &&
+            !daemon_ok(run, sl_flow_daemon_usage(run->daemon, &request)))
+            return false;
+        if (sluice_decision_allowed(run->decision))
+            counts.allowed++;
+        else
+            counts.denied++;
+    }
+    return compare_decision(run, act, &counts);
+}
+
 /* ---- holds ---- */
 
 /* Settle, release or extend a hold of the engine. */
@@ -991,7 +1019,7 @@ static act_f *const acts[] = {
     [SL_FLOW_ACT_RELOAD] = do_reload,   [SL_FLOW_ACT_USAGE] = do_usage,
     [SL_FLOW_ACT_SETTLE] = do_hold,     [SL_FLOW_ACT_RELEASE] = do_hold,
     [SL_FLOW_ACT_EXTEND] = do_hold,     [SL_FLOW_ACT_BLOCK] = do_block,
-    [SL_FLOW_ACT_UNBLOCK] = do_unblock,
+    [SL_FLOW_ACT_UNBLOCK] = do_unblock, [SL_FLOW_ACT_FAILED] = do_failed,
 };
 
 static void run_acts(struct run *run, const struct sl_flow *flow)

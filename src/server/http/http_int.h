@@ -166,8 +166,9 @@ struct sl_usage_report_item {
     struct sl_str scopes[SL_PER_MAX];
     struct sl_str key, name;
     struct sl_str other; /* the member "key" */
-    uint64_t amount;
+    uint64_t amount;     /* or the failed attempts */
     bool has_amount, release, enforce;
+    bool failed; /* failed attempts, for the penalty of the limit */
 
     /* Of an import: `amount` is the usage of the period that began at `from`
      * (0: the current one). */
@@ -194,6 +195,10 @@ SL_MUST_USE bool sl_usage_import_read(struct sl_http_call *call,
 void sl_use_begin(struct sl_http_call *call, struct sl_usage_report_item *use);
 SL_MUST_USE bool sl_use_check(struct sl_json_body *body,
                               struct sl_usage_report_item *use);
+
+/* Charge failed attempts to penalties, and answer; usage_failed.c. */
+void sl_uses_run_failed(struct sl_http_call *call,
+                        const struct sl_usage_report_items *uses);
 
 /* Record and charge the items, and answer. */
 void sl_uses_run(struct sl_http_call *call, struct sl_usage_sink *meter,

@@ -436,10 +436,17 @@ void sl_uses_run(struct sl_http_call *call, struct sl_usage_sink *meter,
 
 void sl_http_usage_report(struct sl_http_call *call)
 {
-    struct sl_usage_sink *meter = sl_http_meter(call);
     struct sl_usage_report_items uses;
+    struct sl_usage_sink *meter;
 
-    if (meter && sl_uses_read(call, &uses))
+    if (!sl_uses_read(call, &uses))
+        return;
+    if (uses.count > 0 && uses.list[0].failed) {
+        sl_uses_run_failed(call, &uses);
+        return;
+    }
+    meter = sl_http_meter(call);
+    if (meter)
         sl_uses_run(call, meter, &uses);
 }
 
@@ -465,6 +472,20 @@ static bool read_amount(struct sl_json_body *r, struct sl_str member, void *at)
                "9007199254740991; for a refund add \"release\": true");
 }
 
+static bool read_failed(struct sl_json_body *r, struct sl_str member, void *at)
+{
+    struct sl_usage_report_item *use = at;
+
+    (void)member;
+    use->failed = true;
+    return (sl_json_whole(&r->json, &use->amount) && use->amount >= 1 &&
+            use->amount <= SL_FAILURES_MAX) ||
+           sl_json_body_refuse(r, "BAD_REQUEST",
+                               "\"failed\" must be a number of failed attempts "
+                               "from 1 to %d",
+                               SL_FAILURES_MAX);
+}
+
 #define FIELD(name, member, form)                                              \
     SL_JSON_FIELD(name, offsetof(struct sl_usage_report_item, member),         \
                   sl_json_body_##form)
@@ -481,6 +502,7 @@ static const struct sl_json_field members[] = {
     FIELD("name", name, text),
     FIELD("release", release, flag),
     FIELD("enforce", enforce, flag),
+    SL_JSON_FIELD("failed", 0, read_failed),
 };
 
 /* ---- checks ---- */
@@ -519,6 +541,8 @@ static bool find_keys(struct sl_json_body *r, struct sl_usage_report_item *use)
             value = use->request.user, member = "user";
         if (rule->per[i] == SL_SCOPE_IP)
             value = use->request.ip, member = "ip";
+        if (use->failed && value.len == 0 && rule->per_count == 1)
+            value = use->other;
         if (value.len == 0)
             return sl_json_body_refuse(
                 r, "BAD_REQUEST", "limit \"%.*s\" is per %.*s: add \"%s\"",
@@ -560,6 +584,25 @@ static bool check_texts(struct sl_json_body *r,
     return true;
 }
 
+/* Failed attempts are not recorded, so what is about records is refused. */
+static bool check_failed(struct sl_json_body *r,
+                         const struct sl_usage_report_item *use)
+{
+    if (use->has_amount || use->release || use->enforce || use->key.len > 0 ||
+        use->name.len > 0)
+        return sl_json_body_refuse(
+            r, "BAD_REQUEST",
+            "a report with \"failed\" has a \"limit\" and its caller only; "
+            "report usage apart from it");
+    return use->rule->penalty_rule ||
+           sl_json_body_refuse(
+               r, "BAD_REQUEST",
+               "limit \"%.*s\" has no penalty, so failed attempts do not "
+               "count; "
+               "add penalty: { after: 5, within: 10m, block: 15m } to it",
+               SL_STR_ARG(use->rule->name));
+}
+
 /* ---- the body ---- */
 
 void sl_use_begin(struct sl_http_call *call, struct sl_usage_report_item *use)
@@ -577,7 +620,8 @@ void sl_use_begin(struct sl_http_call *call, struct sl_usage_report_item *use)
 
 bool sl_use_check(struct sl_json_body *r, struct sl_usage_report_item *use)
 {
-    if (!find_rule(r, use) || !find_keys(r, use) || !check_texts(r, use))
+    if (!find_rule(r, use) || !find_keys(r, use) ||
+        !(use->failed ? check_failed(r, use) : check_texts(r, use)))
         return false;
     use->request.key_count = use->rule->per_count;
     return true;
@@ -593,8 +637,12 @@ static bool add_use(struct sl_json_body *r, struct sl_usage_report_items *ret)
             r, "TOO_MANY", "the array has more than %d reports", SL_REPORTS);
     ret->count++;
     sl_use_begin(r->call, use);
-    return sl_json_body_fields(r, members, SL_LEN(members), NULL, use) &&
-           sl_use_check(r, use);
+    if (!sl_json_body_fields(r, members, SL_LEN(members), NULL, use) ||
+        !sl_use_check(r, use))
+        return false;
+    return use->failed == ret->list[0].failed ||
+           sl_json_body_refuse(r, "BAD_REQUEST",
+                               "report failed attempts apart from usage");
 }
 
 /* Returns an upper bound of the number of objects in the array. */

@@ -40,8 +40,8 @@ TEST(beginnings)
     refused("a slip in the first word", "get /x", 1,
             "no statement begins with \"get\"; write flow, policy, at, METHOD "
             "PATH, "
-            "job, take, settle, release, extend, subject, block, unblock, "
-            "feature, "
+            "job, take, failed, settle, release, extend, subject, block, "
+            "unblock, feature, "
             "backlog, store or reload",
             "GET");
     refused("no path", "GET", 4, "missing argument; write METHOD PATH", "");

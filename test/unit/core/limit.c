@@ -309,7 +309,7 @@ static void words(void)
     static const char *const texts[] = {"unlimited", "none"};
 
     CASE("unlimited and none are no limits");
-    for (int kind = 0; kind < SL_KINDS; kind++)
+    for (int kind = 0; kind < SL_PENALTY; kind++)
         for (size_t i = 0; i < SL_LEN(texts); i++) {
             struct sl_limit_options options = {.anchor = 0};
             struct sl_diag diag = {.line = 0};

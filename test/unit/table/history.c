@@ -14,8 +14,8 @@
 #include "rig.h"
 
 #define KEYS   6
-#define LIMITS SL_KINDS
-#define MOST   5 /* parts in a set */
+#define LIMITS SL_PENALTY /* and all kinds before it */
+#define MOST   5          /* parts in a set */
 
 static const struct {
     enum sl_kind kind;

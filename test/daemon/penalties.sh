@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# penalties.sh -- penalties of limits in a daemon: failed attempts over HTTP,
+# every way in, a restart, a reset, what is refused.
+
+# shellcheck source=test/support/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../support/lib.sh"
+
+cat >p.yaml <<'EOT'
+sluice: 1
+identity: { user: [header.x-user-id], trusted_proxies: [127.0.0.0/8] }
+limits:
+  login:
+    kind: fixed-window
+    per: user
+    rate: 2/hour
+    penalty: { after: 3, within: 10m, block: 15m }
+  tries:
+    kind: token-bucket
+    per: ip
+    rate: 100/s
+    penalty: { after: 2, within: 10m, block: 15m }
+  api: { kind: fixed-window, per: user, rate: 100/hour }
+routes:
+  - { match: /login, limits: [login] }
+  - { match: /form, limits: [tries] }
+  - { descriptor: [edge, user], limits: [login] }
+default: [api]
+EOT
+
+begin() {
+    start_virtual -c p.yaml --threads 1 --store memory:./state --usage none
+    clock "$1"
+}
+# by_route USER: the verdict.
+by_route() {
+    ask /v1/check -d '{"method":"GET","path":"/login","user":"'"$1"'"}'
+}
+form() {
+    ask /v1/check -d '{"method":"GET","path":"/form","ip":"'"$1"'"}'
+}
+
+# ---- failed attempts ----
+
+begin 2026-11-15T12:00:00Z
+report '{"limit":"login","user":"ann","failed":1}'
+check 'a failed attempt is counted' [ "$out" = '{"recorded":true,"blocked":false,"retry_after_ms":null}' ]
+report '[{"limit":"login","user":"ann","failed":2},{"limit":"login","user":"bob","failed":1}]'
+check 'the third blocks' [ "$out" = '[{"recorded":true,"blocked":true,"retry_after_ms":900000},{"recorded":true,"blocked":false,"retry_after_ms":null}]' ]
+by_route ann
+check 'by route' has "$out" '"allowed":false,"status":429,"code":"BLOCKED"'
+check 'with the limit and the wait' has "$out" '"by":"login","retry_after_ms":900000'
+ask /v1/check -d '{"limit":"login","key":"ann"}'
+check 'by limit' has "$out" '"status":429,"code":"BLOCKED"'
+auth ann /login
+check 'forward-auth' answers 429
+ask /json -d '{"domain":"edge","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}'
+check 'descriptors' has "$out" '"overallCode":"OVER_LIMIT"'
+ask /v1/explain -d '{"method":"GET","path":"/login","user":"ann"}'
+check 'explain says it' has "$out" 'the caller is blocked by the penalty of the limit: retry in 15m'
+check 'in the line of the limit, too' has "$out" 'blocked now, for 15m'
+ask /v1/check -d '{"method":"GET","path":"/x","user":"ann"}'
+check 'other limits do not know it' has "$out" '"allowed":true'
+report '{"limit":"tries","ip":"2001:db8::1","failed":2}'
+form 2001:db8::99
+check 'an address is its network' has "$out" '"code":"BLOCKED"'
+form 2001:db8:1::1
+check 'and no other' has "$out" '"allowed":true'
+
+# ---- a restart, a reset ----
+
+stop
+begin 2026-11-15T12:05:00Z
+by_route ann
+check 'a restart keeps the block' has "$out" '"retry_after_ms":600000'
+report '{"limit":"login","user":"bob","failed":1}'
+by_route bob
+check 'and the count' has "$out" '"allowed":true'
+report '{"limit":"login","user":"bob","failed":1}'
+check 'of failures' has "$out" '"blocked":true'
+run "$sluice" reset login ann --admin-url "http://$admin"
+check 'a reset' is 0
+by_route ann
+check 'ends the block' has "$out" '"allowed":true'
+clock 2026-11-15T12:20:00Z
+by_route bob
+check 'and time does' has "$out" '"allowed":true'
+
+# ---- what is refused ----
+
+report '{"limit":"api","user":"ann","failed":1}'
+check 'a limit without a penalty' answers 400
+check 'with what to write' has "$out" 'add penalty: { after: 5, within: 10m, block: 15m } to it'
+for bad in '"failed":0' '"failed":-1' '"failed":"1"' '"failed":1,"amount":1' '"failed":1,"idempotency_key":"x"'; do
+    report '{"limit":"login","user":"ann",'"$bad"'}'
+    check "$bad is refused" answers 400
+done
+report '[{"limit":"login","user":"ann","failed":1},{"limit":"api","user":"ann","amount":1}]'
+check 'usage is reported apart' answers 400
+report '{"limit":"login","failed":1}'
+check 'a caller is needed' has "$out" 'add \"user\"'
+report '{"limit":"login","user":"ann","amount":1}'
+check 'usage needs a database' answers 501
+stop
+
+run "$sluiced" "${listeners[@]}" -c p.yaml --store redis://127.0.0.1:1
+check 'a store without penalties is refused' has "$err" 'only a store in memory supports penalties'
+finish
