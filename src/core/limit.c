@@ -319,7 +319,7 @@ sl_ns sl_limit_edge(const struct sl_limit *limit, sl_ns at)
     if (limit->calendar) {
         p = sl_calendar_period(&limit->cal, at);
     } else if (limit->period > 0 && limit->kind != SL_BUCKET &&
-               limit->kind != SL_LEAKY) {
+               limit->kind != SL_LEAKY && limit->kind != SL_PENALTY) {
         p.start = at - at % limit->period;
         p.end = p.start <= SL_NS_MAX - limit->period ? p.start + limit->period
                                                      : p.start;

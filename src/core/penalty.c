@@ -12,7 +12,8 @@
  *                                 <---- less than most --->
  *
  * A charge of n adds n failures; a refund removes failures that have not led
- * to a block. Both are allowed always, with retry_in if there is a block then.
+ * to a block. Both are allowed always, with retry_in if there is a block then;
+ * `wait` is the same if it has begun with the charge, else 0.
  * A take never changes the cell: it is denied during a block.
  *
  * w[0]  end of the last block in ms, 0: none; 19 bits: failures
@@ -137,27 +138,40 @@ static void penalty_take(const struct sl_limit *limit, struct sl_cell cell,
     answer(limit, s, stepped ? pack(&s) : cell, stepped, now, ret);
 }
 
+/* Adds `delta` failures. True if a block begins. */
+static bool change(const struct sl_limit *limit, struct state *s, int64_t delta,
+                   sl_ns now)
+{
+    bool begins = false;
+
+    forget(limit, s, now);
+    if (delta < 0) {
+        s->failures = sl_sub_floor(s->failures, sl_magnitude(delta));
+    } else if (s->end <= now) { /* (4) */
+        if (s->failures == 0)
+            s->first = now - now % SL_MS;
+        s->failures = sl_add_sat(s->failures, sl_magnitude(delta));
+        begins = s->failures >= limit->count; /* (1) */
+        if (begins)
+            block(limit, s, now);
+    }
+    forget(limit, s, now);
+    return begins;
+}
+
 static void penalty_adjust(const struct sl_limit *limit, struct sl_cell cell,
                            int64_t delta, sl_ns when, sl_ns now,
                            struct sl_take_result *ret)
 {
     struct state s = unpack(cell);
     bool stepped = heal(limit, &s, now);
+    bool begins = delta != 0 && change(limit, &s, delta, now);
 
     (void)when;
-    forget(limit, &s, now);
-    if (delta < 0) {
-        s.failures = sl_sub_floor(s.failures, sl_magnitude(delta));
-    } else if (delta > 0 && s.end <= now) { /* (4) */
-        if (s.failures == 0)
-            s.first = now - now % SL_MS;
-        s.failures = sl_add_sat(s.failures, sl_magnitude(delta));
-        if (s.failures >= limit->count) /* (1) */
-            block(limit, &s, now);
-    }
-    forget(limit, &s, now);
-    answer(limit, s, pack(&s), stepped, now, ret);
+    answer(limit, s, stepped || delta != 0 ? pack(&s) : cell, stepped, now,
+           ret);
     ret->answer.outcome = SL_ALLOW;
+    ret->answer.wait = begins ? ret->answer.retry_in : 0;
 }
 
 static struct sl_hold_snapshot penalty_snapshot(const struct sl_limit *limit,

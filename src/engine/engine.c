@@ -107,8 +107,6 @@ static int check_store(const struct sl_engine *engine,
 
     if (!err && store->wants_names && !store->calls->hold)
         err = sl_store_support_check(policy, &place, &why);
-    if (!err && store->wants_names)
-        err = sl_store_support_penalties(policy, &place, &why);
     if (!err)
         return 0;
     return sl_diag_error(diag, SLUICE_ECONF, "line %u of the policy: %s",

@@ -185,7 +185,8 @@ static int make_key(struct sl_decision *d, struct sl_limit_view *shown,
  *
  * A name is made from the limit's template (policy/key.h), if the store needs
  * names. SL_KEY_CANDIDATE follows it in memory: with it, it is the name of the
- * candidate.
+ * candidate. The name of a penalty has SL_PENALTY_NAME at its end, and no
+ * window: it outlives the windows of its limit.
  */
 
 #define NAME_MOST ((size_t)16 << 10)
@@ -219,22 +220,22 @@ int sl_decision_key(const struct sl_decision *d,
                        shown->value_count, out);
 }
 
-/* The name lives as long as the decision. */
-static int make_name(struct sl_decision *d, const struct sl_limit_view *shown,
+/* A name, and `more` behind it. It lives as long as the decision. */
+static int make_text(struct sl_decision *d, const struct sl_key_template *key,
+                     const struct sl_key_context *context,
                      const struct sl_key_value *values, unsigned count,
-                     struct sl_str *ret)
+                     struct sl_str more, struct sl_str *ret)
 {
-    struct sl_key_context context = context_of(d, shown);
     struct sl_buf name;
     char *copy = NULL;
     size_t len;
     int err;
 
     sl_buf_init(&name, NAME_MOST, d->arena.alloc);
-    err = sl_key_name(&shown->rule->key, &context, values, count, &name);
+    err = sl_key_name(key, context, values, count, &name);
     len = name.len;
     if (!err)
-        err = sl_buf_add(&name, SL_STR(SL_KEY_CANDIDATE));
+        err = sl_buf_add(&name, more);
     if (!err)
         copy = sl_arena_copy(&d->arena, sl_buf_str(&name));
     sl_buf_done(&name);
@@ -242,6 +243,32 @@ static int make_name(struct sl_decision *d, const struct sl_limit_view *shown,
         return SLUICE_ENOMEM;
     *ret = (struct sl_str){copy, len};
     return 0;
+}
+
+static int make_name(struct sl_decision *d, const struct sl_limit_view *shown,
+                     const struct sl_key_value *values, unsigned count,
+                     struct sl_str *ret)
+{
+    struct sl_key_context context = context_of(d, shown);
+
+    return make_text(d, &shown->rule->key, &context, values, count,
+                     SL_STR(SL_KEY_CANDIDATE), ret);
+}
+
+static int make_penalty_name(struct sl_decision *d, struct sl_limit_view *shown)
+{
+    struct sl_key_context context = context_of(d, shown);
+    int err;
+
+    if (!shown->rule->penalty_rule)
+        return 0;
+    context.window_start_ms = 0;
+    err = make_text(d, &shown->rule->key, &context, shown->values,
+                    shown->value_count, SL_STR(SL_PENALTY_NAME),
+                    &shown->penalty_name);
+    if (!err)
+        shown->penalty_name.len += strlen(SL_PENALTY_NAME);
+    return err;
 }
 
 /* The candidate's name, or the limit's own; "" if there is none. */
@@ -595,6 +622,8 @@ static int show(struct sl_check *c, struct sl_limit_view *shown,
     if (!err && c->active->wants_names)
         err = make_name(d, shown, shown->values, shown->value_count,
                         &shown->name);
+    if (!err && c->active->wants_names)
+        err = make_penalty_name(d, shown);
     return err || !c->carry ? err : find_visitor(c, shown);
 }
 
@@ -752,6 +781,7 @@ static void begin_take(struct sl_decision *d, enum sl_take_op op)
     d->take.now = d->now;
     d->take.err = 0;
     d->take.taken = 0;
+    d->take.counted = false;
     d->take.hold = (struct sl_hold_id){
         {0, 0}
     };
@@ -766,22 +796,46 @@ static enum sl_take_op op_of(const struct sl_decision *d, enum sl_take_op usual)
     return d->give_back ? SL_TAKE_OP_REFUND : usual;
 }
 
-/* Adds the penalties of all limits, which then take nothing; or of those that
- * have refused the request, with one failure each. */
-static void add_penalties(struct sl_check *c, bool due)
+/* 1 + the part of the limit of a penalty in the take. */
+static uint8_t limit_of_penalty(const struct sl_decision *d, unsigned index)
+{
+    unsigned i = 0;
+
+    while (
+        i < d->take.count &&
+        (d->part_shown[i] != d->shown[index].penalty_of || d->parts[i].carried))
+        i++;
+    return i < d->take.count ? (uint8_t)(i + 1) : 0;
+}
+
+/* Adds the penalties of all limits, which take nothing. A store that can counts
+ * a refusal, unless the request may wait. */
+static void add_penalties(struct sl_check *c)
+{
+    struct sl_decision *d = &c->decision;
+    unsigned first = sl_penalty_first(d);
+    bool waits = c->engine_ctx->wait_thread && sl_wait_check_longest(c) > 0;
+
+    sl_penalty_show(d);
+    for (unsigned i = first; i < first + d->penalty_count; i++) {
+        uint8_t of = waits ? 0 : limit_of_penalty(d, i);
+
+        add_part(c, i, false);
+        d->parts[d->take.count - 1].penalty_of = of;
+    }
+}
+
+/* Adds one failure to the penalty of each limit that has refused. */
+static void add_failures(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
     unsigned first = sl_penalty_first(d);
 
-    if (!due)
-        sl_penalty_show(d);
-    for (unsigned i = first; i < first + d->penalty_count; i++) {
-        if (due && !sl_penalty_is_due(d, i))
-            continue;
-        if (due)
+    for (unsigned i = first; i < first + d->penalty_count; i++)
+        if (sl_penalty_is_due(d, i)) {
             d->shown[i].cost = 1;
-        add_part(c, i, false);
-    }
+            add_part(c, i, false);
+        }
 }
 
 bool sl_parts_ask_limits(struct sl_check *c)
@@ -795,7 +849,7 @@ bool sl_parts_ask_limits(struct sl_check *c)
     sl_guard_show(d);
     for (unsigned i = 0; i < d->running_count; i++)
         add_part(c, d->shown_count + i, false);
-    add_penalties(c, false);
+    add_penalties(c);
     sl_hold_prepare(c);
     return d->take.count > 0 && d->reason == SL_REASON_NONE;
 }
@@ -893,17 +947,19 @@ void sl_parts_pay(struct sl_decision *d)
 }
 
 /* `insist`: windows and quotas are charged for denied requests. The verdict
- * does not change. Penalties count them, unless the request may wait. */
+ * does not change. Penalties count them, if the store has not, unless the
+ * request may wait. */
 bool sl_parts_count_denied(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
+    bool count = d->penalty_count > 0 && !d->take.counted && c->wait == 0;
 
     if (!d->spend || d->charge || d->give_back || d->allowed ||
-        (!d->insist && d->penalty_count == 0))
+        (!d->insist && !count))
         return false;
     begin_take(d, SL_TAKE_OP_CHARGE);
-    if (c->wait == 0)
-        add_penalties(c, true);
+    if (count)
+        add_failures(c);
     for (unsigned i = 0; i < d->shown_count && d->insist; i++) {
         const struct sl_limit_view *shown = &d->shown[i];
         enum sl_kind kind = shown->rule->kind;

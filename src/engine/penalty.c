@@ -3,7 +3,8 @@
  *
  * A limit with a penalty has a second part in each take, which takes nothing
  * and denies during a block. Its view follows those of the guards; the verdict
- * does not show it. After a refusal by the limit, one failure is charged to it.
+ * does not show it. After a refusal by the limit, one failure is charged to it:
+ * by a remote store in the same step, else after the take.
  *
  * Invariants. (test/flow/n01-penalties.flow checks each by number.)
  *   (1) A request during a block takes nothing, and is no failure.
@@ -76,21 +77,6 @@ static sl_ns find_end(const struct sl_decision *d, unsigned *ret)
     return end;
 }
 
-void sl_penalty_conclude(struct sl_decision *d)
-{
-    unsigned of = 0;
-    sl_ns end = find_end(d, &of);
-
-    if (end < 0)
-        return;
-    sl_decision_refuse(d, SL_REASON_PENALTY);
-    if (d->reason != SL_REASON_PENALTY)
-        return;
-    d->never = false;
-    d->by = (int)of;
-    d->retry_in = end;
-}
-
 /* (3) */
 void sl_penalty_counted(struct sl_decision *d)
 {
@@ -99,6 +85,35 @@ void sl_penalty_counted(struct sl_decision *d)
 
     if (end > d->retry_in && !d->never)
         d->retry_in = end;
+}
+
+static bool is_blocked(const struct sl_decision *d)
+{
+    const struct sl_limit_view *views = &d->shown[sl_penalty_first(d)];
+    bool blocked = false;
+
+    for (unsigned i = 0; i < d->penalty_count; i++)
+        blocked |= !views[i].allowed;
+    return blocked;
+}
+
+void sl_penalty_conclude(struct sl_decision *d)
+{
+    unsigned of = 0;
+    sl_ns end = find_end(d, &of);
+
+    if (end < 0)
+        return;
+    if (!d->failed && !is_blocked(d)) { /* the store has counted the refusal */
+        sl_penalty_counted(d);
+        return;
+    }
+    sl_decision_refuse(d, SL_REASON_PENALTY);
+    if (d->reason != SL_REASON_PENALTY)
+        return;
+    d->never = false;
+    d->by = (int)of;
+    d->retry_in = end;
 }
 
 bool sl_penalty_is_due(const struct sl_decision *d, unsigned index)

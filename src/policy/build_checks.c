@@ -619,9 +619,6 @@ static void check_store(struct sl_build *b)
     if (sl_store_support_lacks_holds(store) &&
         sl_store_support_check(b->policy, &place, &diag))
         sl_report_diag(b->report, place, &diag);
-    if (sl_store_support_lacks_penalties(store) &&
-        sl_store_support_penalties(b->policy, &place, &diag))
-        sl_report_diag(b->report, place, &diag);
 }
 
 /* ---- `sign_in`: can the usage before sign-in be carried or capped?

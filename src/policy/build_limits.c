@@ -676,6 +676,10 @@ static void read_key(struct sl_build *b, const struct sl_yaml_node *node,
         sl_build_error(b, key,
                        "A key must not contain " SL_GUARD_NAME
                        ", which marks the keys of guards");
+    else if (!err && key && strstr(rule->key_text.at, SL_PENALTY_NAME))
+        sl_build_error(b, key,
+                       "A key must not contain " SL_PENALTY_NAME
+                       ", which marks the keys of penalties");
 }
 
 static bool has_holes(const struct sl_yaml_node *node)

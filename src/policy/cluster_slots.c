@@ -265,33 +265,6 @@ int sl_store_support_check(const struct sl_policy *policy,
     return err;
 }
 
-int sl_store_support_penalties(const struct sl_policy *policy,
-                               struct sl_source_pos *place,
-                               struct sl_diag *diag)
-{
-    for (unsigned i = 0; i < policy->rule_count; i++) {
-        const struct sl_rule *rule = &policy->rules[i];
-
-        if (!rule->penalty_rule || rule->mode == SL_MODE_OFF)
-            continue;
-        *place = rule->place;
-        return sl_diag_error(diag, SLUICE_ECONF,
-                             "Limit \"%s\" has a penalty, and only a store in "
-                             "memory supports penalties. Use `store: "
-                             "memory:PATH`, or leave `penalty` out",
-                             rule->name.at);
-    }
-    return 0;
-}
-
-bool sl_store_support_lacks_penalties(struct sl_str store)
-{
-    static const char scheme[] = "memory:";
-
-    return store.len > 0 && (store.len < strlen(scheme) ||
-                             memcmp(store.at, scheme, strlen(scheme)) != 0);
-}
-
 bool sl_store_support_lacks_holds(struct sl_str store)
 {
     static const char scheme[] = "dynamodb://";

@@ -675,14 +675,6 @@ SL_MUST_USE int sl_store_support_check(const struct sl_policy *policy,
                                        struct sl_source_pos *place,
                                        struct sl_diag *diag);
 
-/* Can the policy run on a store without penalties? SLUICE_ECONF as above. */
-SL_MUST_USE int sl_store_support_penalties(const struct sl_policy *policy,
-                                           struct sl_source_pos *place,
-                                           struct sl_diag *diag);
-
-/* Is it the URL of a store without penalties? */
-bool sl_store_support_lacks_penalties(struct sl_str store);
-
 /* Is it the URL of a store without holds? */
 bool sl_store_support_lacks_holds(struct sl_str store);
 

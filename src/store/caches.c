@@ -160,14 +160,20 @@ bool sl_denial_cache_find(const struct sl_denial_cache *denials,
     return true;
 }
 
-/* How long the denial holds: the shortest retry time. 0: a part has none. */
+/* How long the denial holds: the shortest retry time. 0: a part has none, or a
+ * penalty must count the next denial. */
 static sl_ns denied_for(const struct sl_take *take)
 {
     sl_ns least = LONGEST;
+    bool counts = false, blocked = false;
 
     for (unsigned i = 0; i < take->count; i++) {
         const struct sl_answer *a = &take->parts[i].answer;
 
+        if (take->parts[i].limit->kind == SL_PENALTY) {
+            counts = true;
+            blocked |= a->outcome == SL_DENY;
+        }
         if (a->outcome == SL_ALLOW)
             continue;
         if (a->outcome == SL_NEVER || a->retry_in == SL_NS_NONE ||
@@ -175,7 +181,7 @@ static sl_ns denied_for(const struct sl_take *take)
             return 0;
         least = a->retry_in < least ? a->retry_in : least;
     }
-    return least;
+    return counts && !blocked ? 0 : least;
 }
 
 void sl_denial_cache_add(struct sl_denial_cache *denials,

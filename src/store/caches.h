@@ -44,7 +44,8 @@ void sl_take_align(struct sl_take *take);
  *
  * An entry is a set: the names, numbers and costs of all its parts. Every part
  * that denied has a retry time; denials by permits and levels are not cached,
- * since other callers free those.
+ * since other callers free those. Of a set with penalties only denials by a
+ * block are cached: the others are counted.
  *
  * Exactness. Takes by others only make a denial last longer. So the store would
  * deny too, unless another process refunded or reset the key in that second, or

@@ -145,7 +145,8 @@ static bool has_copy(const struct op *op, const struct sl_part *part)
 static void add_there(struct op *op, unsigned i)
 {
     op->of_there[op->remote.count] = i;
-    op->there[op->remote.count++] = op->whole->parts[i];
+    op->there[op->remote.count] = op->whole->parts[i];
+    op->there[op->remote.count++].penalty_of = 0; /* the caller counts */
 }
 
 static void add_copy(struct op *op, unsigned i)

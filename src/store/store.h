@@ -51,6 +51,8 @@ struct sl_take {
                      * id when the hold ends */
 
     bool allowed;   /* out: TAKE and PEEK */
+    bool counted;   /* out: a refused TAKE was counted by its penalties; set by
+                     * remote stores, and false before */
     int err;        /* out: 0 or SLUICE_ESTORE; then no part was taken.
                      * SLUICE_EFULL: there is no room for another hold */
     bool sent;      /* out, with an err: it may have been done. A TAKE is then
@@ -61,6 +63,12 @@ struct sl_take {
     void (*done)(struct sl_take *take);
     void *ctx; /* the caller's */
 };
+
+/* Penalties. A part of kind SL_PENALTY takes nothing, and denies during a
+ * block. A remote store also counts: if a TAKE is refused, and not by a block,
+ * each penalty whose limit has refused has one failure more, in the same step.
+ * The answer of a penalty that is blocked by it has the end as retry_in. The
+ * set says `counted` then; otherwise the caller charges the failures. */
 
 /* Holds. A take with a hold is provisional: its costs count at once, as those
  * of any take do, until the hold ends in one of three ways.

@@ -62,6 +62,9 @@ struct sl_part {
                          * in table.h */
     bool on_report;     /* TAKE, PEEK and EACH, cost 0: denied if nothing is
                          * left; reports take from it */
+    uint8_t penalty_of; /* TAKE, of a penalty: 1 + the number of the part before
+                         * it whose refusals are its failures; see store.h. 0:
+                         * none */
     bool not_held;      /* take with a hold: taken, but not held */
     bool untracked;     /* out: there was no room for the key */
     bool unleased;      /* out: TAKE from a leased quota without a lease: only

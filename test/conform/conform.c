@@ -68,15 +68,48 @@ static bool make_plan(struct rng *rng, enum sl_kind kind, struct sl_rate rate,
            !sl_limit_init(judged, kind, &rate, &own, &diag);
 }
 
-static void make_limit(struct history *h, unsigned i)
+/* Plans of a penalty share the times that are its shape. */
+static void make_penalty(struct history *h, unsigned i)
 {
-    enum sl_kind kind = (enum sl_kind)(i % SL_PENALTY);
-    struct sl_rate rate = random_rate(&h->rng, kind);
+    static const uint64_t counts[] = {1, 2, 2, 3, 5, 40};
+    struct rng *rng = &h->rng;
+    sl_ns within = SL_S * (1 + (sl_ns)rng_log(rng, 7200));
+    sl_ns most = SL_S * (1 + (sl_ns)rng_log(rng, 200000));
 
+    for (unsigned plan = 0; plan < PLANS; plan++) {
+        struct sl_penalty_rate rate = {
+            .after = pick(rng, counts, SL_LEN(counts)),
+            .within = within,
+            .block =
+                SL_S * (1 + (sl_ns)rng_below(rng, (uint64_t)(most / SL_S))),
+            .growth = 1 + rng_below(rng, 4),
+            .most = most,
+        };
+
+        h->limits[i][plan] = sl_limit_penalty(&rate, SL_QUANTUM_NS);
+        h->judged[i][plan] = sl_limit_penalty(&rate, h->conform->quantum);
+    }
+}
+
+static void make_plans(struct history *h, unsigned i)
+{
+    enum sl_kind kind = (enum sl_kind)(i % SL_KINDS);
+    struct sl_rate rate;
+
+    if (kind == SL_PENALTY) {
+        make_penalty(h, i);
+        return;
+    }
+    rate = random_rate(&h->rng, kind);
     for (unsigned plan = 0; plan < PLANS; plan++)
         while (!make_plan(&h->rng, kind, rate, h->conform->quantum,
                           &h->limits[i][plan], &h->judged[i][plan]))
             rate = plan == 0 ? random_rate(&h->rng, kind) : rate;
+}
+
+static void make_limit(struct history *h, unsigned i)
+{
+    make_plans(h, i);
     snprintf(h->names[i], sizeof(h->names[i]), "%s%" PRIx64 "-%u",
              h->conform->prefix, h->seed, i);
     h->stored[i] = (struct sl_limit_binding){.name = h->names[i],
@@ -116,6 +149,8 @@ static sl_ns written_at(const struct sl_limit *l, struct sl_cell cell)
 {
     uint64_t index = (cell.w[0] >> 32) | (cell.w[1] >> 32) << 31;
 
+    if (l->kind == SL_PENALTY)
+        return 0; /* it has no time of its own */
     return l->kind == SL_SLIDING ? (sl_ns)index * l->period : (sl_ns)cell.w[0];
 }
 
@@ -252,6 +287,9 @@ static void make_part(struct history *h, struct asked *a, unsigned i)
         .cost = random_cost(&h->rng, &h->limits[limit][a->plan[i]]),
         .taken_at = h->past < h->conform->now ? h->past : h->conform->now,
     };
+    if (h->conform->counts && i > 0 && p->limit->kind == SL_PENALTY &&
+        rng_below(&h->rng, 4))
+        p->penalty_of = (uint8_t)(1 + rng_below(&h->rng, i));
     if (may_carry(h, a, i) && rng_below(&h->rng, 2)) {
         p->carried = true;
         p->cost = 0;

@@ -9,7 +9,9 @@
  *   (1) either every part was taken or none was;
  *   (2) the answers equal those of core/;
  *   (3) what was not taken leaves its cell as it was, healed if its clock had
- *       run ahead: seen by the answers of the takes after it.
+ *       run ahead: seen by the answers of the takes after it;
+ *   and, where the store does it, a refusal is one failure for the penalties of
+ *   the limits that refuse, unless a block refuses.
  */
 #ifndef SL_CONFORM_H
 #define SL_CONFORM_H
@@ -40,6 +42,8 @@ struct conform {
     /* It has no transactions: sets are taken in steps, and whatever else is
      * asked is asked of one part. */
     bool in_steps;
+    /* The store counts refused takes for their penalties. */
+    bool counts;
 };
 
 /* Run `steps` takes made from `seed`. True if all agreed; otherwise the first

@@ -134,6 +134,7 @@ void far_conform(struct far *far, struct conform *ret)
         .wake = on_wake,
         .ctx = far->loop,
         .names_windows = !far->in_redis,
+        .counts = true,
         .lag = far->in_redis ? 0 : 2 * SL_S,
     };
 }

@@ -151,9 +151,24 @@ static struct sl_take_result model_part(struct history *h,
     return t;
 }
 
+/* Has the refusal of the set one failure more for the penalty of part `i`? */
+static bool is_failure(const struct history *h, const struct asked *a,
+                       unsigned i, const struct sl_answer *first)
+{
+    unsigned of = a->parts[i].penalty_of;
+
+    for (unsigned k = 0; k < a->take.count; k++)
+        if (h->limits[a->limit[k]][0].kind == SL_PENALTY &&
+            first[k].outcome != SL_ALLOW)
+            return false; /* refused by a block */
+    return a->take.op == SL_TAKE_OP_TAKE && of > 0 &&
+           first[of - 1].outcome != SL_ALLOW;
+}
+
 bool model_set(struct history *h, const struct asked *a, struct sl_answer *want)
 {
     struct sl_take_result taken[SL_PARTS];
+    struct sl_answer said[SL_PARTS];
     bool allowed = true;
 
     for (unsigned i = 0; i < a->take.count; i++) {
@@ -161,12 +176,17 @@ bool model_set(struct history *h, const struct asked *a, struct sl_answer *want)
 
         taken[i] = first < i ? taken[first] : model_part(h, a, i, false, taken);
         allowed = allowed && taken[i].answer.outcome == SL_ALLOW;
+        said[i] = taken[i].answer;
     }
     for (unsigned i = 0; i < a->take.count; i++) {
         unsigned first = first_of(a, i);
 
         if (first < i)
             taken[i] = taken[first];
+        else if (!allowed && is_failure(h, a, i, said))
+            taken[i] = sl_adjust(&h->judged[a->limit[i]][a->plan[i]],
+                                 h->cells[a->limit[i]][a->key[i]], 1,
+                                 a->take.now, a->take.now);
         else if (!allowed && taken[i].answer.outcome == SL_ALLOW)
             taken[i] = model_part(h, a, i, true, taken);
         want[i] = taken[i].answer;

@@ -90,8 +90,10 @@ int main(int argc, char **argv)
     const char *asked = getenv("SL_PROP_STEPS");
     unsigned steps = asked ? 500 : 2000;
     struct link link = {.store.calls = &calls};
-    struct conform conform = {
-        .store = &link.store, .quantum = SL_QUANTUM_US, .prefix = "s"};
+    struct conform conform = {.store = &link.store,
+                              .quantum = SL_QUANTUM_US,
+                              .prefix = "s",
+                              .counts = true};
 
     if (argc < 2)
         return 2;

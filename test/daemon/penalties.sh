@@ -101,7 +101,4 @@ check 'a caller is needed' has "$out" 'add \"user\"'
 report '{"limit":"login","user":"ann","amount":1}'
 check 'usage needs a database' answers 501
 stop
-
-run "$sluiced" "${listeners[@]}" -c p.yaml --store redis://127.0.0.1:1
-check 'a store without penalties is refused' has "$err" 'only a store in memory supports penalties'
 finish

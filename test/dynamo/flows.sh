@@ -10,13 +10,14 @@ dynamo_start
 start_for_flows -u FEATURE_BETA -- --store "$store" --deadline 5s
 check 'it is up' until_ is_ok
 
-# Each request is some calls to a server in node: two presets, and limits that
-# reports charge, are enough here, and of these what does not take thousands of
+# Each request is some calls to a server in node: two presets, limits that
+# reports charge, and penalties are enough here, and of these what does not take thousands of
 # them; the other stores have the rest.
 most=500
 [[ -z ${SL_LONG-} ]] || most=10000
 take_flows "$most" "$root/presets" "$root/test/flow"
-flows=(presets/jobseek.flow presets/fluo.flow flow/q02-on-report.flow)
+flows=(presets/jobseek.flow presets/fluo.flow flow/q02-on-report.flow
+       flow/n01-penalties.flow)
 all_pass "http://$http" 25
 check 'in DynamoDB' test \
     "$(metric 'sluice_store_takes_total{result="answered"}')" -gt 500

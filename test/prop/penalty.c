@@ -118,10 +118,14 @@ static void charge(struct history *h)
         1 + (int64_t)(rng_once_in(&h->rng, 4) ? rng_log(&h->rng, h->rate.after)
                                               : 0);
     struct sl_take_result t;
+    sl_ns before, after;
 
+    before = replay(h);
     h->list[h->count++] = (struct failure){h->now, back ? -n : n};
+    after = replay(h);
     t = sl_adjust(&h->limit, h->cell, back ? -n : n, h->now, h->now);
     CHECK_EQ(t.answer.outcome, SL_ALLOW);
+    CHECK_EQ(t.answer.wait, after != before ? after - h->now : 0);
     CHECK_EQ(t.next.w[0] >> SL_CELL_W0_BITS, 0);
     CHECK_EQ(t.next.w[1] >> SL_CELL_W1_BITS, 0);
     h->cell = t.next;

@@ -124,7 +124,7 @@ static bool is_sound(const struct sl_limit *limit)
 static bool read_row(struct sl_str *text, struct sl_journal_row *ret)
 {
     static const uint64_t most[NUMBERS] = {
-        SL_KINDS - 1,    SL_QUANTUM_US,   SL_AMOUNT_MAX,   SL_AMOUNT_MAX,
+        SL_LEVEL,        SL_QUANTUM_US,   SL_AMOUNT_MAX,   SL_AMOUNT_MAX,
         SL_PERIOD_MAX,   SL_TIME_END - 1, SL_NS_MAX,       SL_AMOUNT_MAX,
         SL_TIME_END - 1, SL_NS_MAX,       SL_ROW_NAME_MOST};
     uint64_t n[NUMBERS];

@@ -448,6 +448,7 @@ static void finish(struct sl_dynamo_op *op)
     }
     if (take) {
         take->allowed = op->allowed;
+        take->counted = !op->allowed && take->op == SL_TAKE_OP_TAKE;
         sl_row_set_answer(&op->set, take);
     }
     sl_remote_op_succeed(&op->base, true);
@@ -557,8 +558,10 @@ static void on_written(struct sl_dynamo_op *op)
 {
     struct sl_row_set *set = &op->set;
 
-    if (op->written < SL_PARTS)
+    if (op->written < SL_PARTS) {
         set->rows[op->written].changed = false;
+        set->parts[set->first[op->written]].penalty_of = 0; /* it was counted */
+    }
     if (op->base.take && op->written < SL_PARTS && sl_row_set_writes(set) > 0)
         write_apart(op);
     else

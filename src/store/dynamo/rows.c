@@ -343,9 +343,36 @@ static void take_lease(struct sl_row_set *set, unsigned k,
         taken->next = sl_take(limit, taken->next, lease->has, set->at[k]).next;
 }
 
+/* Is the set refused by a block? */
+static bool is_blocked(const struct sl_row_set *set,
+                       const struct sl_take_result *taken)
+{
+    for (unsigned k = 0; k < set->row_count; k++)
+        if (set->parts[set->first[k]].limit->kind == SL_PENALTY &&
+            taken[k].answer.outcome != SL_ALLOW)
+            return true;
+    return false;
+}
+
+/* Finds the penalties whose limit has refused; they have one failure more. */
+static void find_failures(const struct sl_row_set *set,
+                          const struct sl_take_result *taken,
+                          bool failed[SL_PARTS])
+{
+    if (set->op != SL_TAKE_OP_TAKE || is_blocked(set, taken))
+        return;
+    for (unsigned k = 0; k < set->row_count; k++) {
+        unsigned i = set->first[k], of = set->parts[i].penalty_of;
+
+        failed[k] = of > 0 && of <= i &&
+                    taken[set->row_of[of - 1]].answer.outcome != SL_ALLOW;
+    }
+}
+
 static bool judge_set(struct sl_row_set *set)
 {
     struct sl_take_result taken[SL_PARTS];
+    bool failed[SL_PARTS] = {false};
     bool allowed = true;
 
     for (unsigned k = 0; k < set->row_count; k++) {
@@ -354,8 +381,13 @@ static bool judge_set(struct sl_row_set *set)
         taken[k] = judge_row(set, k, false, taken);
         allowed = allowed && taken[k].answer.outcome == SL_ALLOW;
     }
+    if (!allowed)
+        find_failures(set, taken, failed);
     for (unsigned k = 0; k < set->row_count; k++) {
-        if (!allowed && taken[k].answer.outcome == SL_ALLOW)
+        if (failed[k])
+            taken[k] = sl_adjust(set->parts[set->first[k]].limit,
+                                 cell_of(set, k), 1, set->at[k], set->at[k]);
+        else if (!allowed && taken[k].answer.outcome == SL_ALLOW)
             taken[k] = judge_row(set, k, true, taken);
         if (allowed)
             take_lease(set, k, &taken[k]);
@@ -435,6 +467,8 @@ static sl_ns written_at(const struct sl_limit *limit, struct sl_cell cell)
 {
     uint64_t index;
 
+    if (limit->kind == SL_PENALTY)
+        return 0;
     if (limit->kind != SL_SLIDING)
         return (sl_ns)cell.w[0];
     index = (cell.w[0] >> 32) | (cell.w[1] >> 32) << 31; /* see sliding.c */

@@ -32,6 +32,8 @@ end
 -- Twelve words from words[at + 1] on. A cost of -1 takes nothing and needs one.
 local function read_part(key, words, at)
     local cost = tonumber(words[at + 8])
+    local beside = tonumber(words[at + 12])
+    local counts = words[at + 1] == "penalty"
     return {
         key = key,
         kind = words[at + 1], shape = words[at + 2],
@@ -43,7 +45,7 @@ local function read_part(key, words, at)
         when = tonumber(words[at + 9]),
         finish = tonumber(words[at + 10]),
         after = tonumber(words[at + 11]),
-        beside = tonumber(words[at + 12]),
+        beside = counts and 0 or beside, counts = counts and beside or 0,
         algorithm = algorithm_of(words[at + 1]),
     }
 end

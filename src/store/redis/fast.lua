@@ -1,5 +1,5 @@
 -- fast.lua -- the usual case, before all else: a set of token buckets and fixed
--- windows is taken, and no part denies it.
+-- windows is taken, no part denies it, and penalties have no failures.
 --
 -- A script is run from its first line, and whatever it defines it makes anew
 -- each time: most of its time went there. This stands first and needs nothing of
@@ -29,6 +29,8 @@ if ARGV[1] == "take" and #ARGV == 2 + 12 * #KEYS then
         local value = cost > 0 and ARGV[at + 11] == "0"
             and (kind == "bucket" or kind == "fixed")
             and redis.pcall("GET", KEYS[i])
+        local unknown = kind == "penalty" and cost == 0
+            and redis.pcall("GET", KEYS[i]) == false
         local shape, a, b = ARGV[at + 1], now, 0 -- a new key has used nothing
         if type(value) == "string" then
             shape, a, b = string.match(value, "^1:(%d+):(%d+):(%d+):0$")
@@ -36,7 +38,11 @@ if ARGV[1] == "take" and #ARGV == 2 + 12 * #KEYS then
         elseif value or cost < 1 or ARGV[at + 11] ~= "0" then
             a = nil
         end
-        if not a or shape ~= ARGV[at + 1] or a > now or b > MOST then
+        if unknown then -- a penalty without failures
+            reply[i * 5 - 1], reply[i * 5] = 0, capacity
+            reply[i * 5 + 1], reply[i * 5 + 2] = -1, 0
+            values[i] = false
+        elseif not a or shape ~= ARGV[at + 1] or a > now or b > MOST then
             break
         elseif kind == "bucket" then
             local count, grain = ARGV[at + 2] + 0, ARGV[at + 5] + 0
@@ -78,7 +84,9 @@ if ARGV[1] == "take" and #ARGV == 2 + 12 * #KEYS then
     if #values == #KEYS and now then
         reply[2] = now
         for i = 1, #KEYS do
-            redis.call("SET", KEYS[i], values[i], "PX", lives[i])
+            if values[i] then
+                redis.call("SET", KEYS[i], values[i], "PX", lives[i])
+            end
         end
         return reply
     end

@@ -292,10 +292,121 @@ function families.permits()
     return { permits_take, permits_adjust, permits_life }
 end
 
+-- ---- penalties: a end of the last block in ms, b failures, c time of the first
+-- of them in ms and blocks in a row ----
+
+function families.penalty()
+    local MS, LEVELS, ROW = 1000, 64, 128
+
+    local function unpacked(p, s, now)
+        local level = fmod(s.c, ROW)
+        local v = { over = s.a * MS, first = (s.c - level) / ROW * MS,
+            failures = s.b, level = level }
+        local ms = now - fmod(now, MS)
+        if v.first > now + JITTER then
+            v.first, v.stepped = ms, true
+        end
+        if v.over - p.span > ms + MS + JITTER then
+            v.over, v.stepped = ms + p.span, true
+        end
+        return v
+    end
+
+    local function packed(v)
+        return { a = v.over / MS, b = v.failures,
+            c = v.first / MS * ROW + v.level }
+    end
+
+    local function forget(p, v, now)
+        if now - v.first >= p.grain then
+            v.failures = 0
+        end
+        if v.failures == 0 then
+            v.first = 0
+        end
+        if now - v.over >= p.span then
+            v.level = 0
+        end
+        if v.level == 0 then
+            v.over = 0
+        end
+    end
+
+    local function block(p, v, now)
+        v.level = min(v.level + 1, LEVELS)
+        local length = p.finish
+        for _ = 2, v.level do
+            if length >= p.span then
+                break
+            end
+            length = length * p.token
+        end
+        v.over = now + min(length, p.span) + MS - 1
+        v.over = v.over - fmod(v.over, MS)
+        v.failures, v.first = 0, 0
+    end
+
+    local function answer(p, v, next, now)
+        forget(p, v, now)
+        local r = { outcome = 0, remaining = 0, retry = -1, reset = 0,
+            wait = 0, next = next }
+        if v.failures > 0 then
+            r.reset = v.first + p.grain - now
+        end
+        if v.level > 0 then
+            r.reset = max(r.reset, v.over + p.span - now)
+        else
+            r.remaining = max(p.capacity - v.failures, 0)
+        end
+        if v.over > now then
+            r.outcome = 1
+            r.retry = v.over - now
+        end
+        return r
+    end
+
+    local function penalty_take(p, s, _, now)
+        local v = unpacked(p, s, now)
+        return answer(p, v, v.stepped and packed(v) or s, now)
+    end
+
+    local function penalty_adjust(p, s, delta, _, now)
+        local v = unpacked(p, s, now)
+        local next, begins = v.stepped and packed(v) or s, false
+        if delta ~= 0 then
+            forget(p, v, now)
+            if delta < 0 then
+                v.failures = max(v.failures + delta, 0)
+            elseif v.over <= now then
+                if v.failures == 0 then
+                    v.first = now - fmod(now, MS)
+                end
+                v.failures = v.failures + delta
+                begins = v.failures >= p.count
+                if begins then
+                    block(p, v, now)
+                end
+            end
+            forget(p, v, now)
+            next = packed(v)
+        end
+        local r = answer(p, v, next, now)
+        r.outcome = 0
+        r.wait = begins and r.retry or 0
+        return r
+    end
+
+    local function penalty_life(p, s, now)
+        return penalty_take(p, s, 0, now).reset
+    end
+
+    return { penalty_take, penalty_adjust, penalty_life }
+end
+
 local family_of = {
     bucket = "bucket", interval = "bucket", leaky = "bucket",
     fixed = "window", quota = "window", sliding = "sliding",
-    permits = "permits", level = "permits",
+    permits = "permits", level = "permits", penalty = "penalty",
 }
 local made = {}
 

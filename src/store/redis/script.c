@@ -20,7 +20,7 @@
 /* In the order of enum sl_kind, as take.lua calls them. */
 static const char *const kinds[SL_KINDS] = {"bucket",  "interval", "leaky",
                                             "fixed",   "sliding",  "quota",
-                                            "permits", "level"};
+                                            "permits", "level",    "penalty"};
 
 /* In the order of enum sl_take_op. */
 static const char *const ops[] = {"take",   "look", "each",
@@ -40,8 +40,8 @@ struct merged {
     /* Of these first parts: */
     struct part_cost cost[SL_PARTS]; /* their sum */
     unsigned number[SL_PARTS];       /* from 1 */
-    unsigned beside[SL_PARTS]; /* the number of the one that is carried to it;
-                                * 0: none */
+    unsigned beside[SL_PARTS]; /* the number of the one that is carried to it,
+                                * or of the limit of a penalty; 0: none */
     unsigned count;
 };
 
@@ -69,6 +69,17 @@ static bool may_carry(enum sl_take_op op)
            op == SL_TAKE_OP_EACH;
 }
 
+/* The number of the limit of a penalty; 0: part `i` counts no failures. */
+static unsigned limit_of_penalty(const struct sl_take *take,
+                                 const struct merged *merged, unsigned i)
+{
+    unsigned of = take->parts[i].penalty_of;
+
+    return take->op == SL_TAKE_OP_TAKE && of > 0 && of <= i
+               ? merged->number[merged->first[of - 1]]
+               : 0;
+}
+
 /* A carried part belongs to the part behind it; a key can't be carried to
  * itself. With EACH, a carried part and the next are a set of two. */
 static void merge(const struct sl_take *take, struct merged *ret)
@@ -86,7 +97,7 @@ static void merge(const struct sl_take *take, struct merged *ret)
             ret->cost[i] = (struct part_cost){take->parts[i].cost,
                                               take->parts[i].on_report};
             ret->number[i] = ++ret->count;
-            ret->beside[i] = 0;
+            ret->beside[i] = limit_of_penalty(take, ret, i);
         } else {
             ret->cost[k].units =
                 sl_add_sat(ret->cost[k].units, take->parts[i].cost);
@@ -164,7 +175,7 @@ static void put_part(struct sl_writer *w, const struct sl_part *part,
                      struct part_cost cost, unsigned beside, sl_ns near)
 {
     struct sl_limit limit = *part->limit;
-    uint64_t period[PERIOD] = {0};
+    uint64_t period[PERIOD] = {0}, shape;
 
     if (limit.quantum != SL_QUANTUM_US) {
         limit.quantum = SL_QUANTUM_US;
@@ -172,6 +183,12 @@ static void put_part(struct sl_writer *w, const struct sl_part *part,
     }
     if (limit.calendar)
         period_at(&limit, near, period);
+    shape = sl_limit_shape(&limit);
+    if (limit.kind == SL_PENALTY) {
+        limit.grain /= (uint64_t)SL_US;
+        limit.token = limit.penalty.growth;
+        period[2] = tick_of(limit.penalty.block);
+    }
     uint64_t numbers[] = {
         limit.count,
         limit.capacity,
@@ -187,7 +204,7 @@ static void put_part(struct sl_writer *w, const struct sl_part *part,
     };
 
     put(w, sl_str_c(kinds[limit.kind]));
-    put_number(w, sl_limit_shape(&limit));
+    put_number(w, shape);
     put_numbers(w, numbers, SL_LEN(numbers));
     if (cost.on_report && cost.units == 0)
         put(w, SL_STR("-1"));
@@ -431,6 +448,7 @@ bool sl_script_read(struct sl_take *take, const int64_t *numbers,
         at += ANSWER;
     }
     take->allowed = numbers[0] == 1;
+    take->counted = !take->allowed && take->op == SL_TAKE_OP_TAKE;
     *ret = (struct sl_script_reply){.now = numbers[1] * SL_US,
                                     .strange = (uint64_t)numbers[2],
                                     .passing = numbers[0] == 2};

@@ -16,7 +16,9 @@
 --       one before: the server's clock may be some way from the asker's.
 --       A cost of -1 takes nothing, and is denied if nothing is left.
 --       `beside` is the number of the part before it whose use counts against
---       this one, too; 0 is none.
+--       this one, too; of a penalty, the part whose refusals are its failures;
+--       0 is none. Of a penalty, grain is the time in which they count, token
+--       the growth, and `end` the length of the first block.
 --
 --       Behind them, if anything of a "take" is leased, four for each part:
 --
@@ -192,14 +194,36 @@ for i = 1, count do
     parts[i] = p
 end
 
+-- A refusal that is not by a block is a failure for each penalty whose limit
+-- has refused.
+local function count_failures()
+    for _, p in ipairs(parts) do
+        if p.kind == "penalty" and p.result.outcome ~= 0 then
+            return
+        end
+    end
+    for _, p in ipairs(parts) do
+        local of = parts[p.counts]
+        if of and of.result.outcome ~= 0 then
+            p.failed = p.algorithm[2](p, p.state, 1, now, now)
+        end
+    end
+end
+
+if not allowed and (op == "take" or op == "hold") then
+    count_failures()
+end
+
 if op == "hold" and allowed then
     holds().begin(parts)
 end
 
 local reply = { allowed and 1 or refused, now, strange }
 for _, p in ipairs(parts) do
-    local r = p.result
-    if not allowed and r.outcome == 0 then
+    local r = p.failed or p.result
+    if p.failed then
+        p.result = r
+    elseif not allowed and r.outcome == 0 then
         r = count_beside(p, p.algorithm[1](p, p.state, 0, now), 0)
         p.result = r
     end
