@@ -387,6 +387,9 @@ SL_MUST_USE int sl_active_set_strictest(const struct sl_active_policy *active,
                                         const struct sl_limit *numbers,
                                         struct sl_diag *diag);
 
+/* Has a block by the penalty of this limit begun with the decision? */
+bool sl_penalty_begins(const struct sl_decision *decision, unsigned shown);
+
 /* Appends the name of a shown limit's key in a shared store. */
 SL_MUST_USE int sl_decision_key(const struct sl_decision *decision,
                                 const struct sl_limit_view *shown,

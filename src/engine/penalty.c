@@ -116,6 +116,16 @@ void sl_penalty_conclude(struct sl_decision *d)
     d->retry_in = end;
 }
 
+bool sl_penalty_begins(const struct sl_decision *d, unsigned shown)
+{
+    const struct sl_limit_view *views = &d->shown[sl_penalty_first(d)];
+
+    for (unsigned i = 0; i < d->penalty_count; i++)
+        if (views[i].penalty_of == shown)
+            return views[i].answer.wait > 0;
+    return false;
+}
+
 bool sl_penalty_is_due(const struct sl_decision *d, unsigned index)
 {
     return !d->shown[d->shown[index].penalty_of].allowed; /* (2) */

@@ -250,6 +250,7 @@ static void count(struct sl_denial_batch *denials, const struct sl_decision *d)
     }
     row->count++;
     row->status = d->status;
+    row->blocked = d->reason == SL_REASON_PENALTY;
     row->retry_in = d->retry_in;
 }
 
@@ -292,6 +293,8 @@ int sl_denial_write(const struct sl_denial *denial, struct sl_buf *out)
     sl_json_member_str(&w, "endpoint", sl_str_c(denial->endpoint));
     sl_writer_addf(&w, ",\"status\":%d,\"count\":%" PRIu64, denial->status,
                    denial->count);
+    if (denial->blocked)
+        sl_writer_addf(&w, ",\"blocked\":true");
     if (retry >= 0)
         sl_writer_addf(&w, ",\"retry_after_ms\":%" PRId64,
                        retry / SL_MS + (retry % SL_MS > 0));

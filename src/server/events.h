@@ -84,6 +84,7 @@ struct sl_denial {
     uint64_t fingerprint; /* of limit and key */
     uint64_t count;
     int status;
+    bool blocked;   /* by the penalty of the limit, as of the last denial */
     sl_ns retry_in; /* of the last denial; or SL_NS_NONE */
     char limit[SL_DENIAL_TEXT], scope[SL_DENIAL_TEXT];
     char key[SL_DENIAL_TEXT], endpoint[SL_DENIAL_TEXT];

@@ -599,6 +599,19 @@ static void count_tenant(struct sl_metrics *stats, const struct sl_decision *d)
                               memory_order_relaxed);
 }
 
+void sl_metrics_blocks(struct sl_metrics *stats, const struct sl_decision *d)
+{
+    for (unsigned i = 0; i < d->shown_count; i++) {
+        const struct sl_rule *rule = d->shown[i].rule;
+        struct sl_labels labels = {.kind = SL_OF_LIMIT, .limit = rule->name};
+
+        if (sl_penalty_begins(d, i))
+            add(&find_series(stats, &labels, rule->index)
+                     ->values[OF_LIMIT_PENALTY],
+                1);
+    }
+}
+
 void sl_metrics_took(struct sl_metrics *stats, const char *door, sl_ns took,
                      unsigned count)
 {
@@ -625,6 +638,8 @@ void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d)
         sl_metrics_hold(stats, SL_HOLD_FULL);
     if (d->no_numbers || d->reason != SL_REASON_NONE)
         return; /* no limit was checked */
+    if (d->penalty_count > 0)
+        sl_metrics_blocks(stats, d);
     for (unsigned i = 0; i < d->shown_count; i++)
         if (has_numbers(&d->shown[i]))
             count_limit(stats, d, &d->shown[i]);

@@ -36,7 +36,11 @@ uint64_t sl_metrics_degraded(const struct sl_metrics *stats);
 /* Returns the number of denials by a limit. Any thread. */
 uint64_t sl_metrics_denied(const struct sl_metrics *stats);
 
-/* Count a decision of the protocol `door` ("http", "grpc", "resp"). */
+/* Count the blocks that began with a report of failed attempts. */
+void sl_metrics_blocks(struct sl_metrics *stats, const struct sl_decision *d);
+
+/* Count a decision of the protocol `door` ("http", "grpc", "resp"), and the
+ * blocks that began with it. */
 void sl_metrics_decision(struct sl_metrics *stats, const struct sl_decision *d,
                          const char *door, sl_ns took);
 

@@ -58,6 +58,8 @@ check 'descriptors' has "$out" '"overallCode":"OVER_LIMIT"'
 ask /v1/explain -d '{"method":"GET","path":"/login","user":"ann"}'
 check 'explain says it' has "$out" 'the caller is blocked by the penalty of the limit: retry in 15m'
 check 'in the line of the limit, too' has "$out" 'blocked now, for 15m'
+check 'the metric counts one block' test \
+    "$(metric 'sluice_penalty_blocks_total{limit="login"}')" = 1
 ask /v1/check -d '{"method":"GET","path":"/x","user":"ann"}'
 check 'other limits do not know it' has "$out" '"allowed":true'
 report '{"limit":"tries","ip":"2001:db8::1","failed":2}'

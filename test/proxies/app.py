@@ -1,7 +1,7 @@
 """An application to be protected: app.py PORT-FILE LOG
 
 Answers any request by 200 and a line that says what came in, and writes that
-line into the log; if `slow` is in its path, it takes its time. A websocket gets
+line into the log; by 401 if its body is `wrong`; if `slow` is in its path, it takes its time. A websocket gets
 its first frame back. Serves on
 loopback, on a port of its own choice, which it writes into PORT-FILE.
 """
@@ -52,7 +52,7 @@ class App(http.server.BaseHTTPRequestHandler):
             time.sleep(0.2)
         if self.headers.get('Upgrade', '').lower() == 'websocket':
             return self.echo()
-        self.send_response(200)
+        self.send_response(401 if text == 'wrong' else 200)
         self.send_header('Content-Type', 'text/plain')
         self.send_header('Access-Control-Expose-Headers', 'X-App')
         self.send_header('Content-Length', str(len(line)))

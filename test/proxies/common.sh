@@ -407,6 +407,7 @@ limits:
   large: { kind: fixed-window, per: ip, rate: 1/hour, deny: { status: 413, code: TOO_LARGE, message: "Less." } }
   many: { kind: fixed-window, per: ip, rate: 100/hour, on_store_failure: allow }
   strict: { kind: fixed-window, per: ip, rate: 100/hour, on_store_failure: deny }
+  login: { kind: fixed-window, per: ip, rate: 100/min, penalty: { after: 3, within: 10m, block: 15m } }
 features: { shop: { enabled: false, message: "Closed today.", retry_after: 60s } }
 routes:
   - { match: /one/**, limits: [one] }
@@ -416,6 +417,7 @@ routes:
   - { match: /plain, headers: [x-ratelimit], limits: [many] }
   - { match: /many/**, limits: [many] }
   - { match: /strict, limits: [strict] }
+  - { match: POST /login, limits: [login] }
   - { match: /known, anonymous: deny, limits: [many] }
   - { match: /admin, roles: [admin], limits: [many] }
   - { match: /alone, guard: "alone:{ip}", limits: [many] }
@@ -491,6 +493,30 @@ story_answers() {
     check '503 has a time' shows Retry-After 60
 }
 
+is_blocked() {
+    ask_as 127.0.0.2 /login -d right
+    answers 429
+}
+
+# After story_answers, of a proxy that reports the 401 of the app.
+story_failed() {
+    ask_as 127.0.0.2 /login -d right
+    check 'a login passes' answers 200
+    for _ in 1 2; do
+        ask_as 127.0.0.2 /login -d wrong
+        check 'a failed one gets the 401 of the app' answers 401
+        check 'with its body' test "$out" = 'POST /login wrong'
+    done
+    ask_as 127.0.0.2 /login -d right
+    check 'two of them are not enough' answers 200
+    ask_as 127.0.0.2 /login -d wrong
+    check 'the third is answered, too' answers 401
+    check 'and blocks' until_ is_blocked
+    check 'as a penalty' has "$out" '"wait":900'
+    ask_as 127.0.0.3 /login -d right
+    check 'another client passes' answers 200
+}
+
 story_megabyte() {
     head -c 1048576 /dev/zero | tr '\0' x >megabyte
     ask_as 127.0.0.2 /free/x -H Expect: --data-binary @megabyte
@@ -547,6 +573,7 @@ all_stories() {
     story_pads
     story_misunderstood
     story_answers
+    [[ -z ${reports-} ]] || story_failed
     story_megabyte
     story_websockets
     story_degraded

@@ -15,6 +15,9 @@ recipes() {
     recipe /etc/nginx/conf.d/site.conf | "$2" |
         sed -e "s/listen 80;/listen $site;/" \
             -e "s|/var/cache/nginx/|$1/cache/|" >"$1/site.conf"
+    recipe /etc/nginx/snippets/sluice-login.conf >"$1/snippets/sluice-login.conf"
+    sed -i "s|listen $site;|&\n    include snippets/sluice-login.conf;|" \
+        "$1/site.conf"
     main "$1" >"$1/nginx.conf"
 }
 
@@ -113,6 +116,7 @@ refused 'our own location' /_sluice
 story_cache
 story_misunderstood
 story_answers
+story_failed
 story_megabyte
 story_websockets
 story_degraded

@@ -22,6 +22,8 @@ static void write_one(struct failing *f)
     const struct sl_decision *d = &check->decision;
     bool blocked = d->reason == SL_REASON_PENALTY;
 
+    if (!check->err && f->call->worker->stats)
+        sl_metrics_blocks(f->call->worker->stats, d);
     sl_json_open(&f->w, '{');
     sl_json_key(&f->w, SL_STR("recorded"));
     sl_json_flag(&f->w, !check->err && !d->degraded);

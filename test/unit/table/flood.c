@@ -115,6 +115,43 @@ static uint64_t washed_out(enum sl_kind kind, unsigned pause)
     return admitted;
 }
 
+/* A caller is blocked, and one has failed four times of five. Then come made-up
+ * keys: one request each, drained, and failed. */
+static void test_blocked(void)
+{
+    const struct sl_penalty_rate rate = {5, SL_DAY, SL_DAY, 7 * SL_DAY, 2};
+    struct sl_limit_binding one, penalty = {.name = "one#penalty"};
+    struct sl_part part;
+    char key[32];
+
+    CASE("made-up keys free no blocked caller");
+    open_heap(&table, MIB, SL_FULL_ALLOW);
+    add_limit(&table, &one, "one", SL_FIXED, "10/day", 0);
+    penalty.strictest = sl_limit_penalty(&rate, SL_QUANTUM_NS);
+    know(&table, &penalty);
+    for (unsigned i = 0; i < 2; i++) {
+        part = part_of(&penalty, i ? "failed" : "blocked", i ? 4 : 5);
+        part.op = SL_TAKE_OP_CHARGE;
+        CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_SET_ALLOW);
+    }
+    for (unsigned i = 0; i < 300000; i++) {
+        bool fails = i % 3 == 0;
+
+        snprintf(key, sizeof(key), "made-up-%u", i);
+        part = part_of(fails ? &penalty : &one, key, i % 3 == 1 ? 10 : 1);
+        part.op = fails ? SL_TAKE_OP_CHARGE : SL_TAKE_OP_TAKE;
+        CHECK(sl_table_decide(&table, &part, 1, NOW, true) == SL_SET_ALLOW);
+    }
+    part = part_of(&penalty, "blocked", 0);
+    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_SET_DENY);
+    part = part_of(&penalty, "failed", 1);
+    part.op = SL_TAKE_OP_CHARGE;
+    CHECK_EQ(sl_table_decide(&table, &part, 1, NOW, true), SL_SET_ALLOW);
+    CHECK(part.answer.retry_in > 0); /* the fifth */
+    CHECK(counted(&table, SL_STAT_EVICTED) > 100000);
+    sl_table_done(&table);
+}
+
 /* Forty percent of the slots change hands between two of the 45 asks. */
 static void test_washing(void)
 {
@@ -143,6 +180,7 @@ int main(void)
     struct sl_limit_binding once;
 
     test_washing();
+    test_blocked();
 
     CASE("one take each");
     begin(MIB, SL_FULL_ALLOW);
