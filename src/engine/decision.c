@@ -216,6 +216,8 @@ sl_ns sl_limit_view_reset_in(const struct sl_decision *decision,
 bool sl_decision_view_denies(const struct sl_decision *decision,
                              const struct sl_limit_view *shown)
 {
+    if (decision->reason == SL_REASON_PENALTY)
+        return sl_penalty_blocks(decision, shown);
     return !decision->allowed &&
            (decision->reason == SL_REASON_NONE ||
             decision->reason == SL_REASON_CAPABILITY) &&

@@ -97,6 +97,17 @@ static bool is_blocked(const struct sl_decision *d)
     return blocked;
 }
 
+bool sl_penalty_blocks(const struct sl_decision *d,
+                       const struct sl_limit_view *of)
+{
+    const struct sl_limit_view *views = &d->shown[sl_penalty_first(d)];
+
+    for (unsigned i = 0; i < d->penalty_count; i++)
+        if (&d->shown[views[i].penalty_of] == of)
+            return views[i].answer.retry_in > 0;
+    return false;
+}
+
 void sl_penalty_conclude(struct sl_decision *d)
 {
     unsigned of = 0;

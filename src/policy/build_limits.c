@@ -770,6 +770,11 @@ static bool check_pool(struct sl_build *b, const struct sl_yaml_node *item,
         return sl_build_error(b, item,
                               "Credits pay for what a rate denies: of a token "
                               "bucket or a window. Leave `credits` out");
+    if (rule->penalty.after > 0)
+        return sl_build_error(b, item,
+                              "Credits pay for what the limit denies, and its "
+                              "`penalty` blocks for it. Leave one of them out, "
+                              "or give the penalty to a limit of its own");
     if (pool->kind != SL_QUOTA)
         return sl_build_error(b, item,
                               "Credits are a quota, and limit \"%.64s\" is "

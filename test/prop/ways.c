@@ -170,6 +170,19 @@ static struct answer library_used(struct library *l, const struct act *a)
     return decide(l, &r, a->key, a->key);
 }
 
+static struct answer library_failed(struct library *l, const struct act *a)
+{
+    struct sluice_request r = {.limit = a->limit,
+                               .key = a->key,
+                               .trusted = 1,
+                               .request_id = "r",
+                               .has_cost = 1,
+                               .cost = 1,
+                               .failed = 1};
+
+    return decide(l, &r, a->key, a->key);
+}
+
 static struct answer library_end(struct library *l, const struct act *a)
 {
     struct sluice_actual actual = {.has_cost = a->has_cost, .cost = a->cost};
@@ -191,6 +204,8 @@ static struct answer library_act(struct library *l, const struct act *a,
 {
     if (a->kind == ACT_USED)
         return library_used(l, a);
+    if (a->kind == ACT_FAILED)
+        return library_failed(l, a);
     return a->kind >= ACT_SETTLE ? library_end(l, a) : library_ask(l, a, i);
 }
 
@@ -379,11 +394,20 @@ static bool ask_all(struct stage *g, const struct act *a, unsigned i,
     return good;
 }
 
-/* Does it end a hold of an act that takes none? */
-static bool is_idle(const struct tale *t, const struct act *a)
+/* Does it end a hold of an act that takes none, or fail at a limit without a
+ * penalty or with several scopes? */
+static bool is_idle(const struct stage *g, const struct tale *t,
+                    const struct act *a)
 {
+    const struct sl_policy *policy = g->library.policy->policy;
     const struct act *of = &t->acts[a->of];
 
+    if (a->kind == ACT_FAILED) {
+        int index = sl_policy_rule(policy, sl_str_c(a->limit));
+
+        return index < 0 || !policy->rules[index].penalty_rule ||
+               policy->rules[index].per_count != 1;
+    }
     return a->kind >= ACT_SETTLE && a->kind <= ACT_EXTEND &&
            (of->off || of->kind > ACT_LIMIT);
 }
@@ -396,7 +420,7 @@ static bool run_acts(struct stage *g, const struct tale *t,
     for (unsigned i = 0; i < t->count; i++) {
         const struct act *a = &t->acts[i];
 
-        if (a->off || is_idle(t, a))
+        if (a->off || is_idle(g, t, a))
             continue;
         scene.now += a->after;
         sl_clock_set(&scene.clock, scene.now);

@@ -24,8 +24,9 @@ struct act {
     enum act_kind {
         ACT_REQUEST, /* method, path */
         ACT_JOB,
-        ACT_LIMIT, /* limit, key */
-        ACT_USED,  /* limit, key: a report of usage; cost */
+        ACT_LIMIT,  /* limit, key */
+        ACT_USED,   /* limit, key: a report of usage; cost */
+        ACT_FAILED, /* limit, key: a report of a failed attempt */
         ACT_SETTLE,
         ACT_RELEASE,
         ACT_EXTEND,
@@ -173,6 +174,12 @@ static void put_limit(struct tale *t, struct sl_buf *out, const char *name)
         put_conditions(t, out, "when");
     if (!strcmp(kind, "concurrency") && rng_once_in(rng, 2))
         put(out, "    hold: 45s\n");
+    if (rng_once_in(rng, 4))
+        PUTF(out,
+             "    penalty: { after: %s, within: %s, block: %s, growth: %s, "
+             "most: 10m }\n",
+             WORD(rng, "1", "2", "4"), WORD(rng, "5s", "1m", "1h"),
+             WORD(rng, "3s", "1m"), WORD(rng, "1", "2", "7"));
     if (!strcmp(kind, "quota") && rng_once_in(rng, 4))
         put(out, "    charge: on_report\n");
     if (!strcmp(kind, "quota") && rng_once_in(rng, 3))
@@ -419,9 +426,13 @@ static void make_act(struct tale *t, unsigned i)
     if (rng_once_in(rng, 3))
         a->after =
             (sl_ns)rng_log(rng, rng_once_in(rng, 8) ? 40 * SL_DAY : 20 * SL_S);
-    switch (rng_below(rng, 20)) {
+    switch (rng_below(rng, 21)) {
     case 0:
         make_subject(t, a);
+        return;
+    case 20:
+        make_by_limit(t, a, false);
+        a->kind = ACT_FAILED;
         return;
     case 1:
         make_by_limit(t, a, true);
@@ -509,6 +520,10 @@ static void put_target(struct sl_buf *out, const struct act *a, unsigned i)
         put_word(out, "", a->key);
         PUTF(out, " %s %s%llu", a->limit, a->back ? "-" : "",
              (unsigned long long)a->cost);
+        break;
+    case ACT_FAILED:
+        PUTF(out, "  failed %s", a->limit);
+        put_word(out, "", a->key);
         break;
     case ACT_SETTLE:
     case ACT_RELEASE:

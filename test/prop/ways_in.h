@@ -9,8 +9,8 @@
  *
  * Requests are bytes of the protocol and answers are what the protocol sends;
  * there are no sockets. What a way cannot express (a hold in forward-auth) is
- * asked by http of the same engine. Reports of usage need a database and go to
- * the engine.
+ * asked by http of the same engine. Failed attempts are reported by http.
+ * Reports of usage need a database and go to the engine.
  */
 #ifndef SL_PROP_WAYS_IN_H
 #define SL_PROP_WAYS_IN_H
@@ -945,6 +945,37 @@ static bool report_used(struct side *s, const struct act *a,
     return good;
 }
 
+/* ---- a failed attempt ---- */
+
+/* A refused report stands for an error of the library, or for a key that the
+ * limit's scope does not have. */
+static bool report_failed(struct side *s, const struct act *a,
+                          const struct answer *want)
+{
+    json_t *body = json_pack("{s:s,s:s,s:i}", "limit", a->limit, "key", a->key,
+                             "failed", 1);
+    const char *code = json_string_value(json_object_get(want->json, "code"));
+    bool blocked = code && strcmp(code, "BLOCKED") == 0;
+    struct sl_http_call *call;
+    json_t *got;
+    bool good;
+
+    put_post(s, "/v1/usage", body);
+    call = send_http(s, false);
+    got = read_json(call->body);
+    good = same_number(s, "the status", want->json ? 200 : 400, call->status);
+    if (good && want->json)
+        good = same_number(s, "blocked", blocked,
+                           json_is_true(json_object_get(got, "blocked"))) &&
+               same_number(s, "retry_after_ms",
+                           blocked ? number_or(want->json, "retry_after_ms", -1)
+                                   : -1,
+                           number_or(got, "retry_after_ms", -1));
+    json_decref(got);
+    sl_http_call_done(call);
+    return good;
+}
+
 /* ---- an act by any way ---- */
 
 /* False with s->why if the answer differs. `i` is the number of the act. */
@@ -953,6 +984,8 @@ static bool side_act(struct side *s, const struct act *a, unsigned i,
 {
     if (a->kind == ACT_USED)
         return report_used(s, a, want);
+    if (a->kind == ACT_FAILED)
+        return report_failed(s, a, want);
     if (a->kind >= ACT_SETTLE)
         return s->way == WAY_RESP ? end_resp(s, a, want) : end_http(s, a, want);
     if (s->way == WAY_LIMIT)

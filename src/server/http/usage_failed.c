@@ -3,8 +3,9 @@
  *     {"limit": "login", "ip": "203.0.113.9", "failed": 1}
  *
  * or an array of these. They are charged to the penalty of the limit, not
- * recorded: the daemon needs no usage database for them. The answer says
- * whether the caller is blocked then, and for how long.
+ * recorded as usage: the daemon needs no database for them. The answer says
+ * whether they were counted, whether the caller is blocked then, and for how
+ * long. They are not counted for a plan without a number, or by a shadow.
  */
 #include "engine/render.h"
 #include "server/http/http_int.h"
@@ -26,7 +27,7 @@ static void write_one(struct failing *f)
         sl_metrics_blocks(f->call->worker->stats, d);
     sl_json_open(&f->w, '{');
     sl_json_key(&f->w, SL_STR("recorded"));
-    sl_json_flag(&f->w, !check->err && !d->degraded);
+    sl_json_flag(&f->w, !check->err && !d->degraded && d->penalty_count > 0);
     sl_json_key(&f->w, SL_STR("blocked"));
     sl_json_flag(&f->w, blocked);
     sl_member_ms(&f->w, SL_MEMBER("retry_after_ms"),
