@@ -1,9 +1,12 @@
 /* bench.c -- `sluice bench`: measure speed and check exactness.
  *
  * Speed is measured on random keys with a running clock. Exactness is checked
- * on one key with a stopped clock: any number of threads must be admitted
- * exactly as often as the limits allow.
+ * on one key: any number of threads must be admitted exactly as often as the
+ * limits allow. In this process the clock stands still meanwhile. The clock of
+ * a server runs; bench_url.c says what is expected then.
  */
+#include "cli/bench.h"
+
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,16 +17,18 @@
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/parse.h"
-#include "cli/cli.h"
 
 #define DEFAULT_KEYS     100000
 #define KEYS_MAX         100000000
 #define DEFAULT_DURATION (2 * SL_S)
 #define DURATION_MAX     (10 * SL_MIN)
-#define HOT_MAX                                                                \
-    5000000           /* admissions that take a few seconds at                 \
-                       * most */
-#define HOT_MORE 1000 /* number of denials to provoke */
+
+/* One key: admissions that take a few seconds at most, and the denials to
+ * provoke after them; of a server, too. */
+#define HOT_MAX  5000000
+#define HOT_MORE 1000
+#define URL_MAX  50000
+#define URL_MORE 100
 
 static const char built_in[] = "sluice: 1\n"
                                "limits:\n"
@@ -37,21 +42,12 @@ static const char built_in[] = "sluice: 1\n"
                                "default: [bench]\n";
 
 #define THREADS_MAX 128
-#define TEXT_BYTES  512
-
-/* The request to send: one that a route of the policy limits. */
-struct target {
-    char text[TEXT_BYTES]; /* "GET /api/x" */
-    struct sluice_request request;
-    char method[TEXT_BYTES], path[TEXT_BYTES];
-
-    /* Admissions of one key before a denial; UINT64_MAX: unlimited. */
-    uint64_t capacity;
-};
 
 struct bench {
     struct sluice_policy *policy;
-    struct target target;
+    const struct sl_daemon_client *server; /* NULL: in this process */
+    char prefix[24];                       /* of the names of callers */
+    struct sl_bench_target target;
     unsigned threads;
     uint64_t keys;
     sl_ns duration;
@@ -62,6 +58,8 @@ struct bench {
 
     bool verified;     /* false: exactness cannot be checked */
     uint64_t admitted; /* with one key */
+    uint64_t most;     /* that may be; the capacity if the clock stands still */
+    struct sl_diag diag; /* why a server did not answer */
 };
 
 /* ---- choosing a request: the first route that limits a plain caller ----
@@ -92,7 +90,7 @@ static void fill_path(const char *pattern, char *out, size_t size)
 }
 
 /* Make a request of "GET,POST /api/x", "/api/x" or "job transcribe". */
-static void aim_at_route(struct target *t, const char *route)
+static void aim_at_route(struct sl_bench_target *t, const char *route)
 {
     const char *blank = strchr(route, ' ');
     size_t len = blank ? strcspn(route, ", ") : 0;
@@ -130,7 +128,8 @@ static uint64_t least(const struct sluice_decision *now, const uint64_t *costs,
 }
 
 static int target_measure(struct sluice_engine *engine,
-                          struct sluice_decision *decision, struct target *t)
+                          struct sluice_decision *decision,
+                          struct sl_bench_target *t)
 {
     struct sluice_request request = t->request;
     uint64_t costs[SLUICE_PARTS_MAX];
@@ -162,7 +161,7 @@ static int choose(struct bench *load, struct sluice_engine *engine,
 {
     size_t routes = sluice_policy_routes(load->policy);
     size_t limits = sluice_policy_limits(load->policy);
-    struct target *t = &load->target;
+    struct sl_bench_target *t = &load->target;
     int err = 0;
 
     for (size_t i = 0; i < routes + limits && !err; i++) {
@@ -253,7 +252,7 @@ uint64_t sl_histogram_at(const struct sl_histogram *h, unsigned permille)
     return 0;
 }
 
-/* ---- threads that call an engine ----
+/* ---- threads that call an engine or a server ----
  *
  * A thread reads the clock once per decision. The end of one is the start of
  * the next, so latencies include the reading.
@@ -271,6 +270,8 @@ struct shared {
 struct worker {
     struct shared *shared;
     pthread_t thread;
+    struct sluice_decision *decision; /* in this process */
+    struct sl_bench_conn conn;        /* to a server */
     uint64_t seed;
     int err;
     uint64_t allowed;
@@ -292,24 +293,38 @@ static uint64_t next_random(uint64_t *seed)
     return *seed = x;
 }
 
-static int ask(struct worker *w, struct sluice_decision *decision, uint64_t key)
+static int ask_engine(struct worker *w, const char *name, bool *ret_allowed)
 {
     struct sluice_request request = w->shared->load->target.request;
-    char name[32];
     int err;
 
-    snprintf(name, sizeof(name), "k%" PRIu64, key);
     request.user = request.org = name;
     if (request.limit)
         request.key = name;
-    err = sluice_decide(w->shared->engine, &request, decision);
+    err = sluice_decide(w->shared->engine, &request, w->decision);
     if (!err)
-        w->allowed += sluice_decision_allowed(decision) != 0;
+        *ret_allowed = sluice_decision_allowed(w->decision) != 0;
+    return err;
+}
+
+static int ask(struct worker *w, uint64_t key)
+{
+    const struct bench *load = w->shared->load;
+    bool allowed = false;
+    char name[48];
+    int err;
+
+    snprintf(name, sizeof(name), "%s%" PRIu64, load->prefix, key);
+    if (load->server)
+        err = sl_bench_check(&w->conn, &load->target, name, &allowed);
+    else
+        err = ask_engine(w, name, &allowed);
+    w->allowed += !err && allowed;
     return err;
 }
 
 /* Ask with random keys for the duration of the run. */
-static int ask_random(struct worker *w, struct sluice_decision *decision)
+static int ask_random(struct worker *w)
 {
     const struct bench *load = w->shared->load;
     struct sl_clock clock;
@@ -320,7 +335,7 @@ static int ask_random(struct worker *w, struct sluice_decision *decision)
     before = sl_clock_now(&clock);
     end = before + load->duration;
     while (!err && before < end && !atomic_load(&w->shared->stop)) {
-        err = ask(w, decision, next_random(&w->seed) % load->keys);
+        err = ask(w, 1 + next_random(&w->seed) % load->keys);
         now = sl_clock_now(&clock);
         /* Ignore a step of the wall clock. */
         sl_histogram_add(&w->latency,
@@ -331,30 +346,43 @@ static int ask_random(struct worker *w, struct sluice_decision *decision)
 }
 
 /* Ask with one key. */
-static int ask_hot(struct worker *w, struct sluice_decision *decision)
+static int ask_hot(struct worker *w)
 {
     struct shared *s = w->shared;
     int err = 0;
 
     while (!err && !atomic_load(&s->stop) &&
            atomic_fetch_add(&s->asked, 1) < s->attempts)
-        err = ask(w, decision, 0);
+        err = ask(w, 0);
     return err;
+}
+
+static int open_worker(struct worker *w)
+{
+    if (w->shared->load->server)
+        sl_bench_conn_init(&w->conn, w->shared->load->server);
+    else if (!(w->decision = sluice_decision_new()))
+        return SLUICE_ENOMEM;
+    return 0;
+}
+
+static void close_worker(struct worker *w)
+{
+    if (w->shared->load->server)
+        sl_bench_conn_done(&w->conn);
+    sluice_decision_free(w->decision);
 }
 
 static void *on_thread(void *ctx)
 {
     struct worker *w = ctx;
-    struct sluice_decision *decision = sluice_decision_new();
 
-    if (!decision)
-        w->err = SLUICE_ENOMEM;
-    else
-        w->err = w->shared->attempts ? ask_hot(w, decision)
-                                     : ask_random(w, decision);
+    w->err = open_worker(w);
+    if (!w->err)
+        w->err = w->shared->attempts ? ask_hot(w) : ask_random(w);
     if (w->err)
         atomic_store(&w->shared->stop, true);
-    sluice_decision_free(decision);
+    close_worker(w);
     return NULL;
 }
 
@@ -386,8 +414,25 @@ static int run_threads(struct shared *shared, struct worker *workers,
     return err;
 }
 
-/* Run the threads against a new engine: with random keys, or if `attempts` is
- * above 0 with one key while the clock stands still. */
+/* Adds up what the threads have seen. */
+static void sum_up(struct bench *b, const struct worker *workers, bool hot)
+{
+    uint64_t allowed = 0;
+
+    for (unsigned i = 0; i < b->threads; i++) {
+        allowed += workers[i].allowed;
+        sl_histogram_merge(&b->latency, &workers[i].latency);
+    }
+    if (hot) {
+        b->admitted += allowed;
+        return;
+    }
+    b->allowed = allowed;
+    b->decisions = b->latency.total;
+}
+
+/* Run the threads against the server or a new engine: with random keys, or if
+ * `attempts` is above 0 with one key, while an engine's clock stands still. */
 static int drive(struct bench *b, uint64_t attempts)
 {
     size_t size = b->threads * sizeof(struct worker);
@@ -395,31 +440,27 @@ static int drive(struct bench *b, uint64_t attempts)
     struct shared shared = {
         .load = b, .now = sl_clock_wall(), .attempts = attempts};
     struct sluice_engine_options options = {.now = on_now, .now_ctx = &shared};
-    uint64_t allowed = 0;
     struct sl_clock clock;
     sl_ns begun;
-    int err;
+    int err = 0;
 
     if (!workers)
         return SLUICE_ENOMEM;
     sl_clock_init_real(&clock);
     begun = sl_clock_now(&clock);
-    err = sluice_engine_open(b->policy, attempts ? &options : NULL,
-                             &shared.engine);
+    if (!b->server)
+        err = sluice_engine_open(b->policy, attempts ? &options : NULL,
+                                 &shared.engine);
     if (!err)
         err = run_threads(&shared, workers, b->threads);
     sluice_engine_close(shared.engine);
-    for (unsigned i = 0; !err && i < b->threads; i++) {
-        allowed += workers[i].allowed;
-        sl_histogram_merge(&b->latency, &workers[i].latency);
-    }
-    if (attempts) {
-        b->admitted = allowed;
-    } else {
+    if (!err)
+        sum_up(b, workers, attempts > 0);
+    for (unsigned i = 0; err && b->server && i < b->threads; i++)
+        if (workers[i].err)
+            b->diag = workers[i].conn.diag;
+    if (!attempts)
         b->elapsed = sl_clock_now(&clock) - begun;
-        b->allowed = allowed;
-        b->decisions = b->latency.total;
-    }
     sl_alloc_free(&sl_alloc_libc, workers, size);
     return err;
 }
@@ -452,8 +493,6 @@ static int read_flags(struct sl_cli_args *args, struct bench *b)
     uint64_t threads = cpus > 0 && cpus <= THREADS_MAX ? (uint64_t)cpus : 1;
     int status;
 
-    if (sl_cli_flag(args, "url"))
-        return sl_cli_misuse(args, "--url is not supported in this version");
     b->keys = DEFAULT_KEYS;
     b->duration = DEFAULT_DURATION;
     status = read_number(args, "threads", 1, THREADS_MAX, &threads);
@@ -479,35 +518,127 @@ static int open_policy(struct sl_cli_args *args, struct bench *b)
     return 0;
 }
 
-static int measure(struct sl_cli_args *args, struct bench *b)
+/* sluice_why() is per thread and may be empty here. */
+static int failed(struct sl_cli_args *args, const struct bench *b)
+{
+    if (b->diag.sentence[0])
+        return sl_cli_error(args, SL_EXIT_UNREACHABLE, "%s", b->diag.sentence);
+    return sl_cli_error(args, SL_EXIT_STORE, "%s",
+                        sluice_why()[0] ? sluice_why() : "a decision failed");
+}
+
+static int no_target(struct sl_cli_args *args)
+{
+    return sl_cli_fail(args,
+                       "no route of the policy has a limit per user or org; "
+                       "there is nothing to measure");
+}
+
+static int measure_engine(struct sl_cli_args *args, struct bench *b)
 {
     uint64_t capacity;
     int err = choose_target(b);
 
     if (err == SLUICE_ENOENT)
-        return sl_cli_fail(args,
-                           "no route of the policy has a limit per user or "
-                           "org; there is nothing to measure");
+        return no_target(args);
     if (!err)
         err = drive(b, 0);
-    capacity = b->target.capacity;
+    capacity = b->most = b->target.capacity;
     if (!err && capacity <= HOT_MAX) {
         err = drive(b, capacity + HOT_MORE);
         /* A plan with overage never denies. */
         b->verified =
             args->word_count == 0 || b->admitted < capacity + HOT_MORE;
     }
-    /* sluice_why() is per thread and may be empty here. */
+    return err ? failed(args, b) : 0;
+}
+
+/* ---- measuring a server ---- */
+
+/* Asks with one new key until it is denied. The first check has shown what it
+ * costs. */
+static int verify_server(struct bench *b, struct sl_bench_conn *conn)
+{
+    const struct sl_bench_target *t = &b->target;
+    struct sl_bench_answer before, after, last;
+    struct sl_clock clock;
+    char key[32];
+    sl_ns begun;
+    int err;
+
+    snprintf(key, sizeof(key), "%s0", b->prefix);
+    sl_clock_init_real(&clock);
+    begun = sl_clock_now(&clock);
+    err = sl_bench_ask(conn, "/v1/explain", t, key, &before);
+    if (!err)
+        err = sl_bench_ask(conn, "/v1/check", t, key, &after);
     if (err)
-        return sl_cli_error(args, SL_EXIT_STORE, "%s",
-                            sluice_why()[0] ? sluice_why()
-                                            : "a decision failed");
+        return err;
+    b->target.capacity = sl_bench_capacity(&before, &after);
+    if (b->target.capacity == 0 || b->target.capacity > URL_MAX)
+        return 0;
+    b->admitted = 1;
+    err = drive(b, b->target.capacity + URL_MORE);
+    if (!err)
+        err = sl_bench_ask(conn, "/v1/explain", t, key, &last);
+    if (err)
+        return err;
+    b->most =
+        sl_bench_most(&before, &after, &last, sl_clock_now(&clock) - begun);
+    b->verified = b->most > 0 && b->admitted <= b->target.capacity + URL_MORE;
     return 0;
+}
+
+/* A server has the policy of POLICY, or limits what no route matches. */
+static int aim_at_server(struct sl_cli_args *args, struct bench *b)
+{
+    int err = args->word_count > 0 ? choose_target(b) : 0;
+
+    if (args->word_count == 0)
+        aim_at_route(&b->target, "GET /bench");
+    if (err == SLUICE_ENOENT)
+        return no_target(args);
+    return err ? failed(args, b) : 0;
+}
+
+/* Callers of an earlier run have used up their limits: names are new. */
+static int measure_server(struct sl_cli_args *args, struct bench *b)
+{
+    struct sl_bench_conn conn;
+    struct sl_bench_answer first;
+    int status = aim_at_server(args, b), err;
+
+    if (status)
+        return status;
+    snprintf(b->prefix, sizeof(b->prefix), "bench-%" PRIx64 "-",
+             (uint64_t)sl_clock_wall() / (uint64_t)SL_US);
+    sl_bench_conn_init(&conn, b->server);
+    err = sl_bench_ask(&conn, "/v1/explain", &b->target, b->prefix, &first);
+    if (!err && first.count == 0)
+        status = sl_cli_fail(args,
+                             "%s does not limit %s; name the policy that it "
+                             "runs: sluice bench --url URL sluice.yaml",
+                             conn.client.where, b->target.text);
+    if (!err && !status)
+        err = drive(b, 0);
+    if (!err && !status)
+        err = verify_server(b, &conn);
+    if (err && !b->diag.sentence[0])
+        b->diag = conn.diag;
+    sl_bench_conn_done(&conn);
+    if (status)
+        return status;
+    return err ? failed(args, b) : 0;
+}
+
+static int measure(struct sl_cli_args *args, struct bench *b)
+{
+    return b->server ? measure_server(args, b) : measure_engine(args, b);
 }
 
 static bool is_exact(const struct bench *b)
 {
-    return b->admitted == b->target.capacity;
+    return b->admitted >= b->target.capacity && b->admitted <= b->most;
 }
 
 static uint64_t per_second(const struct bench *b)
@@ -539,14 +670,16 @@ static void print_json(FILE *out, const struct bench *b)
     for (size_t i = 0; i < SL_LEN(marks); i++)
         fprintf(out, "%s\"%s\":%" PRIu64, i ? "," : "", marks[i].name,
                 sl_histogram_at(&b->latency, marks[i].permille));
-    if (b->verified)
-        fprintf(out,
-                "},\"exact\":%s,\"admitted\":%" PRIu64 ",\"expected\":%" PRIu64
-                "}\n",
-                is_exact(b) ? "true" : "false", b->admitted,
-                b->target.capacity);
-    else
+    if (!b->verified) {
         fputs("},\"exact\":null}\n", out);
+        return;
+    }
+    fprintf(out,
+            "},\"exact\":%s,\"admitted\":%" PRIu64 ",\"expected\":%" PRIu64,
+            is_exact(b) ? "true" : "false", b->admitted, b->target.capacity);
+    if (b->server)
+        fprintf(out, ",\"expected_most\":%" PRIu64, b->most);
+    fputs("}\n", out);
 }
 
 static void print_table(FILE *out, const struct bench *b)
@@ -564,21 +697,26 @@ static void print_table(FILE *out, const struct bench *b)
                 sl_histogram_at(&b->latency, marks[i].permille));
     fputs("  exact        ", out);
     if (!b->verified) {
-        fputs("not tested: the limit is too large, or it never denies\n", out);
+        fputs(b->server ? "not tested: the limit is too large, its window "
+                          "ended meanwhile, or it never denies\n"
+                        : "not tested: the limit is too large, or it never "
+                          "denies\n",
+              out);
         return;
     }
     sl_out_coloured(out, is_exact(b) ? SL_GREEN : SL_RED,
                     is_exact(b) ? "yes" : "NO");
-    fprintf(out,
-            ": %" PRIu64
-            " admitted for one key with the clock stopped, %" PRIu64
-            " expected\n",
-            b->admitted, b->target.capacity);
+    fprintf(out, ": %" PRIu64 " admitted for one key%s, %" PRIu64, b->admitted,
+            b->server ? "" : " with the clock stopped", b->target.capacity);
+    if (b->most > b->target.capacity)
+        fprintf(out, " to %" PRIu64, b->most);
+    fputs(" expected\n", out);
 }
 
-static int run(struct sl_cli_args *args)
+static int run_bench(struct sl_cli_args *args,
+                     const struct sl_daemon_client *server)
 {
-    struct bench bench = {.verified = false};
+    struct bench bench = {.verified = false, .prefix = "k", .server = server};
     int status = read_flags(args, &bench);
 
     if (!status)
@@ -595,11 +733,24 @@ static int run(struct sl_cli_args *args)
     return bench.verified && !is_exact(&bench) ? SL_EXIT_FAILED : SL_EXIT_OK;
 }
 
+static int run_with_server(struct sl_cli_request *r)
+{
+    if (r->client.redis)
+        return sl_cli_misuse(r->args, "--url must be http:// or unix:");
+    return run_bench(r->args, &r->client);
+}
+
+static int run(struct sl_cli_args *args)
+{
+    if (sl_cli_flag(args, "url"))
+        return sl_cli_request_run(args, run_with_server);
+    return run_bench(args, NULL);
+}
+
 static const struct sl_flag flags[] = {
     {'\0', "duration", "TIME", "duration of the measurement (2s)"  },
     {'\0', "threads",  "N",    "number of threads (one per CPU)"   },
     {'\0', "keys",     "N",    "number of different callers (100k)"},
-    {'\0', "url",      "URL",  "URL of a server (not supported)"   },
     {'\0', NULL,       NULL,   NULL                                },
 };
 
@@ -613,12 +764,20 @@ const struct sl_command sl_command_bench = {
             "stopped. It exits 1 unless exactly the capacity of the limits\n"
             "is admitted.\n"
             "\n"
+            "With --url it asks a server, one connection per thread. POLICY\n"
+            "is the policy of the server; without it, the limits of what no\n"
+            "route matches are asked. Callers have new names in each run.\n"
+            "The clock of the server runs, so what its buckets refill\n"
+            "meanwhile may be admitted, too.\n"
+            "\n"
             "  sluice bench\n"
             "  sluice bench sluice.yaml --threads 4 --duration 10s\n"
+            "  sluice bench sluice.yaml --url http://127.0.0.1:8080\n"
             "  sluice bench -o json | jq .per_second\n",
     .words = "file",
     .formats = "table|json",
     .flags = flags,
+    .listener = SL_LISTENER_HTTP,
     .most = 1,
     .run = run,
 };

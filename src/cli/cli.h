@@ -261,6 +261,11 @@ SL_MUST_USE int sl_daemon_client_init(struct sl_daemon_client *client,
                                       const char *url,
                                       const struct sl_alloc *alloc,
                                       struct sl_diag *diag);
+
+/* Another connection to the server of `like`, with its token. */
+void sl_daemon_client_copy(struct sl_daemon_client *client,
+                           const struct sl_daemon_client *like,
+                           struct sl_diag *diag);
 void sl_daemon_client_done(struct sl_daemon_client *client);
 
 /* Close the connection. The next request opens a new one. */

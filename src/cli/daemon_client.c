@@ -90,6 +90,18 @@ int sl_daemon_client_init(struct sl_daemon_client *client, const char *url,
                          url);
 }
 
+void sl_daemon_client_copy(struct sl_daemon_client *client,
+                           const struct sl_daemon_client *like,
+                           struct sl_diag *diag)
+{
+    *client = *like;
+    client->fd = -1;
+    client->diag = diag;
+    client->cursor = SL_STR("");
+    sl_buf_init(&client->out, SL_DAEMON_CLIENT_BYTES, like->out.alloc);
+    sl_buf_init(&client->in, SL_DAEMON_CLIENT_BYTES, like->in.alloc);
+}
+
 void sl_daemon_client_close(struct sl_daemon_client *client)
 {
     if (client->fd >= 0)

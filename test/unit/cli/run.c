@@ -228,7 +228,6 @@ static void test_stops(void)
         {"settle h1 cost=1",
          "there is no hold \"h1\"; write as=h1 on the line that takes it"     },
         {"usage planet acme month 1", "usage is reported for user or org"     },
-        {"store slow",                "store slow is not supported in"        },
         {"feature nothing on",        "the policy has no feature \"nothing\"" },
         {"take nothing ann",          "the policy has no limit \"nothing\""   },
         {"GET / cost.nothing=1",      "the policy has no limit \"nothing\""   },
@@ -348,7 +347,7 @@ static void test_bench(void)
     CHECK_OUT("\"exact\":true,\"admitted\":3,\"expected\":3}\n");
 
     CASE("what a bench can't do");
-    reports(2, "bench --url http://x", "not supported in this version");
+    reports(2, "bench --url http://x", "is not the URL of a server");
     reports(2, "bench --threads 0",
             "--threads must lie between 1 and 128, not 0");
     ends(2, "bench --threads many");
