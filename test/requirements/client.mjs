@@ -3,7 +3,7 @@
 
 import { createServer } from "node:http";
 import { BackoffError, fetchWithBackoff, rateLimit, upload }
-    from "../../web/client/index.js";
+    from "../../clients/js/index.js";
 
 const seen = {};
 let answers = [];
@@ -57,7 +57,7 @@ seen.rateLimit = [];
 for (let i = 0; i < 11; i++) {
     const one = await rateLimit(
         { key: "rl:prod:assistant_query:user:js", limit: 10, windowSec: 10 },
-        { now: () => 0 });
+        { now: () => 0, deadlineMs: 20_000 });
 
     seen.rateLimit.push([one.ok, one.remaining, one.resetAt, one.limit,
                          one.retryAfterMs]);

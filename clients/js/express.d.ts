@@ -1,0 +1,24 @@
+// express.d.ts -- middleware for Express, Connect and node:http.
+
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { GateOptions, Passage } from "./gate.js";
+import type { Result } from "./index.js";
+
+export { forwardedFor } from "./gate.js";
+
+/** A request that the middleware has checked. */
+export interface Checked {
+    sluice?: Passage;
+}
+
+export interface Options<R, S> extends GateOptions<R, S> {
+    /** Answers a denied request instead of the policy. */
+    deny?: (result: Result, request: R, response: S,
+            next: (error?: unknown) => void) => unknown;
+}
+
+/** Middleware that checks each request. */
+export function sluice<R extends IncomingMessage = any,
+                       S extends ServerResponse = any>(
+    options?: Options<R, S>):
+    (request: R, response: S, next: (error?: unknown) => void) => Promise<void>;

@@ -1,0 +1,78 @@
+// fastify.js -- a plugin for Fastify.
+
+import { Gate, forwardedFor } from "./gate.js";
+import { setHeaders } from "./headers.js";
+
+export { forwardedFor };
+
+function factsOf(request, reply) {
+    return {
+        method: request.method,
+        target: request.raw.url,
+        header: (name) => [request.headers[name] ?? []].flat().join(", ") ||
+            undefined,
+        requestId: reply.getHeader("x-request-id") ??
+            request.headers["x-request-id"],
+    };
+}
+
+const asNode = (reply) => ({
+    getHeader: (name) => reply.getHeader(name),
+    setHeader: (name, value) => reply.header(name, value),
+});
+
+function refuse(reply, passage) {
+    const { result } = passage;
+
+    for (const [name, value] of Object.entries(result.headers))
+        if (name.toLowerCase() === "content-type")
+            reply.header(name, value);
+    reply.code(result.status);
+    reply.send(Buffer.from(passage.bodyText()));
+    return reply;
+}
+
+/**
+ * The plugin: every request of the instance is checked, before its body is
+ * read. Routes with `config: { sluice: false }` are not; `config: { sluice:
+ * { cost: 5 } }` replaces options. A denied request is answered by the
+ * policy, or by `deny(result, request, reply)`.
+ */
+export async function sluice(fastify, options = {}) {
+    const { hook = "onRequest", ...rest } = options;
+    const gate = new Gate(rest, { ip: (request) => request.ip });
+
+    fastify.decorateRequest("sluice", null);
+    fastify.addHook(hook, async (request, reply) => {
+        const own = request.routeOptions?.config?.sluice ?? {};
+        const passage = own === false ? null
+            : await gate.pass(request, factsOf(request, reply), own);
+
+        request.sluice = passage;
+        if (!passage)
+            return undefined;
+        if (passage.result.allowed) {
+            reply.raw.once("close", () => passage.end({
+                request, response: reply, status: reply.raw.statusCode,
+                aborted: !reply.raw.writableFinished }));
+            return undefined;
+        }
+        if (!rest.deny)
+            return refuse(reply, passage);
+        await rest.deny(passage.result, request, reply);
+        return reply;
+    });
+    // Headers are added when the response begins, and keep what it has.
+    fastify.addHook("onSend", async (request, reply, payload) => {
+        if (request.sluice)
+            setHeaders(asNode(reply), { ...request.sluice.result, allowed: true });
+        return payload;
+    });
+}
+
+// Fastify reads these: the hooks belong to the instance that registers the
+// plugin, not to a scope of their own.
+sluice[Symbol.for("skip-override")] = true;
+sluice[Symbol.for("fastify.display-name")] = "sluice";
+
+export default sluice;

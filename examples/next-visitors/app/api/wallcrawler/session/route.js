@@ -1,0 +1,6 @@
+import { withSluice } from "sluice-client/next";
+
+import { limits } from "../../../../lib/limits.js";
+
+export const POST = withSluice(limits, async () =>
+    Response.json({ session: crypto.randomUUID() }));

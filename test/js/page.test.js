@@ -1,0 +1,42 @@
+// The page of each framework: its first lines are at most ten, its programs run
+// as printed, and its commands print what it shows. The daemon is a real one.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import test from "node:test";
+
+import { blocksOf, daemon, folderOf, run, serve } from "./apps.js";
+
+const PAGES = {
+    express: ["app.js", "chat.js"],
+    fastify: ["app.js", "chat.js"],
+    hono: ["app.js", "chat.js"],
+    nextjs: ["app/search/route.js", "app/chat/route.js"],
+};
+
+for (const [page, [first, second]] of Object.entries(PAGES))
+    test(page, async (t) => {
+        const text = readFileSync(
+            new URL(`../../docs/guide/clients/${page}.md`, import.meta.url), "utf8");
+        const blocks = blocksOf(text);
+        const folder = folderOf(t, blocks.files);
+        const { url, nothingHeld } = await daemon(t, { policy: blocks.policy });
+        const app = await serve(t, folder, first, url);
+        const { lines } = blocks.files[first];
+
+        assert.equal(blocks.order[0], first);
+        assert.ok(lines <= 10, `${lines} lines`);
+        assert.equal(
+            await run(blocks.commands[0].replaceAll("localhost:3000", app.host)),
+            blocks.outputs[0]);
+
+        const chat = await serve(t, folder, second, url);
+        for (const remaining of ["500", "150"]) {
+            const response = await fetch(`http://${chat.host}/chat`, {
+                headers: { "X-Forwarded-For": "192.0.2.9" } });
+
+            assert.equal(await response.text(), "hello world");
+            assert.equal(response.headers.get("x-ratelimit-remaining"), remaining);
+            await nothingHeld();
+        }
+    });
