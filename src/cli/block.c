@@ -16,12 +16,18 @@ static int print_blocks(struct sl_cli_args *args, json_t *answer)
 static int print_block(struct sl_cli_args *args, json_t *answer)
 {
     const char *until = sl_member_text(answer, "until");
+    const json_t *penalties = json_object_get(answer, "penalties");
 
-    sl_out_print(args->cli->out, "%s %s is %s%s%s\n",
+    sl_out_print(args->cli->out, "%s %s is %s%s%s",
                  sl_member_text(answer, "scope"), sl_member_text(answer, "id"),
                  sl_member_true(answer, "blocked") ? "blocked"
                                                    : "no longer blocked",
                  until[0] ? " until " : "", until);
+    for (size_t i = 0; i < json_array_size(penalties); i++)
+        sl_out_print(args->cli->out, "%s%s",
+                     i == 0 ? " by the penalty of " : ", ",
+                     json_string_value(json_array_get(penalties, i)));
+    sl_out_print(args->cli->out, "\n");
     return SL_EXIT_OK;
 }
 
@@ -31,13 +37,11 @@ static int write_path(struct sl_cli_request *r)
 {
     const char *scope = r->args->words[0];
 
-    if (strcmp(scope, "user") != 0 && strcmp(scope, "org") != 0)
-        return sl_cli_misuse(
-            r->args, "unknown scope \"%s\"; write user ID or org ID", scope);
     if (r->args->word_count < 2)
         return sl_cli_misuse(r->args, "missing id; write: sluice %s %s ID",
                              r->args->command->name, scope);
-    sl_writer_addf(&r->path, "/v1/blocks/%s", scope);
+    sl_writer_add(&r->path, SL_STR("/v1/blocks"));
+    sl_cli_request_segment(r, scope);
     sl_cli_request_segment(r, r->args->words[1]);
     return 0;
 }
@@ -74,6 +78,7 @@ static int write_pairs(struct sl_cli_request *r)
 
 static int ask_block(struct sl_cli_request *r)
 {
+    const char *scope = r->args->words[0];
     int status;
 
     if (r->args->word_count == 0) {
@@ -81,6 +86,9 @@ static int ask_block(struct sl_cli_request *r)
         return sl_cli_request_print(r, "GET", "the path is too long",
                                     print_blocks);
     }
+    if (strcmp(scope, "user") != 0 && strcmp(scope, "org") != 0)
+        return sl_cli_misuse(
+            r->args, "unknown scope \"%s\"; write user ID or org ID", scope);
     status = write_path(r);
     if (!status)
         status = write_pairs(r);
@@ -137,11 +145,13 @@ const struct sl_command sl_command_block = {
 const struct sl_command sl_command_unblock = {
     .name = "unblock",
     .usage = "SCOPE ID [note=TEXT]",
-    .summary = "End the block of a user or an organisation",
-    .help = "Ends what `sluice block` began.\n"
+    .summary = "End the block of a user, an organisation or an address",
+    .help = "Ends what `sluice block` began, and blocks by the `penalty` of\n"
+            "a limit per SCOPE: user, org, ip or another scope of the policy.\n"
             "\n"
-            "  sluice unblock user ann note=\"it was a test\"\n",
-    .words = "user|org",
+            "  sluice unblock user ann note=\"it was a test\"\n"
+            "  sluice unblock ip 203.0.113.9\n",
+    .words = "user|org|ip",
     .formats = "table|json",
     .flags = flags,
     .listener = SL_LISTENER_ADMIN,

@@ -387,6 +387,10 @@ SL_MUST_USE int sl_active_set_strictest(const struct sl_active_policy *active,
                                         const struct sl_limit *numbers,
                                         struct sl_diag *diag);
 
+/* Is the key of this limit blocked by its penalty? */
+bool sl_penalty_blocks(const struct sl_decision *decision,
+                       const struct sl_limit_view *of);
+
 /* Has a block by the penalty of this limit begun with the decision? */
 bool sl_penalty_begins(const struct sl_decision *decision, unsigned shown);
 

@@ -501,10 +501,6 @@ void sl_penalty_show(struct sl_decision *decision);
 /* Refuses after the take if one of them denies. */
 void sl_penalty_conclude(struct sl_decision *decision);
 
-/* Is the key of this limit blocked by its penalty? */
-bool sl_penalty_blocks(const struct sl_decision *decision,
-                       const struct sl_limit_view *of);
-
 /* Has the limit of the penalty with this view refused the request? */
 bool sl_penalty_is_due(const struct sl_decision *decision, unsigned index);
 

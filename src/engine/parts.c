@@ -1035,13 +1035,14 @@ static void add_reset(struct sl_check *c, unsigned index, bool candidate,
         d->parts[i].limit = strictest;
 }
 
-/* With shadows and candidates, also if the plan has no numbers. */
+/* With shadows and candidates, also if the plan has no numbers. Of a request
+ * about failed attempts, the penalties only. */
 bool sl_parts_ask_reset(struct sl_check *c)
 {
     struct sl_decision *d = &c->decision;
 
     begin_take(d, SL_TAKE_OP_RESET);
-    for (unsigned i = 0; i < d->shown_count; i++) {
+    for (unsigned i = 0; i < d->shown_count && !d->failed; i++) {
         const struct sl_rule *rule = d->shown[i].rule;
 
         if (d->shown[i].skipped || !rule->limited)

@@ -87,6 +87,29 @@ clock 2026-11-15T12:20:00Z
 by_route bob
 check 'and time does' has "$out" '"allowed":true'
 
+# ---- unblock ----
+
+unblock() { run "$sluice" unblock "$@" --admin-url "http://$admin"; }
+report '{"limit":"login","user":"eve","failed":3}'
+unblock user eve
+check 'unblock without a registry' is 0
+check 'says which limit' has "$out" 'user eve is no longer blocked by the penalty of login'
+by_route eve
+check 'and ends the block, not what was taken' has "$out" '"allowed":true'
+unblock user eve
+check 'a second time there is none' has "$err" 'user/eve is not blocked'
+report '{"limit":"tries","ip":"2001:db8:7::1","failed":2}'
+unblock ip 2001:db8:7::99
+check 'an address is its network' has "$out" 'no longer blocked by the penalty of tries'
+form 2001:db8:7::1
+check 'which passes again' has "$out" '"allowed":true'
+unblock ip nonsense
+check 'an id that is no address' has "$err" 'is not an IP address'
+unblock planet x
+check 'an unknown scope' has "$err" 'no limit per planet has a penalty'
+report '{"limit":"login","user":"eve","failed":3}'
+check 'a failure after it counts anew, as a first block' has "$out" '"retry_after_ms":900000'
+
 # ---- what is refused ----
 
 report '{"limit":"api","user":"ann","failed":1}'
@@ -102,5 +125,24 @@ report '{"limit":"login","failed":1}'
 check 'a caller is needed' has "$out" 'add \"user\"'
 report '{"limit":"login","user":"ann","amount":1}'
 check 'usage needs a database' answers 501
+stop
+
+# ---- with a registry ----
+
+start_virtual -c p.yaml --threads 1 --store memory: --usage sqlite:./books
+clock 2026-11-15T12:00:00Z
+report '{"limit":"login","user":"ann","failed":3}'
+unblock user ann note=test
+check 'a penalty alone' has "$out" 'by the penalty of login'
+tell '/v1/audit?limit=1'
+check 'is in the audit' has "$out" '"what":"unblock","scope":"user","id":"ann","note":"test"'
+report '{"limit":"login","user":"ann","failed":3}'
+run "$sluice" block user ann --admin-url "http://$admin"
+unblock user ann
+check 'both are ended' has "$out" 'by the penalty of login'
+by_route ann
+check 'and the caller passes' has "$out" '"allowed":true'
+unblock user ann
+check 'then there is none' has "$err" 'user/ann is not blocked'
 stop
 finish

@@ -4,13 +4,16 @@
  *
  *   POST    /v1/blocks/SCOPE/ID {"until": "2h", "note": "scraping"}: block it;
  *           without `until` it has no end. Replaces an earlier block
- *   DELETE  /v1/blocks/SCOPE/ID: end the block
+ *   DELETE  /v1/blocks/SCOPE/ID: end the block, and those by the penalties of
+ *           limits per SCOPE, which may be any scope of the policy
  *   GET     /v1/blocks: list the blocks, up to LIST_MOST
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "base/ip.h"
 #include "base/timestamp.h"
+#include "engine/decision.h"
 #include "server/http/http_int.h"
 
 #define LIST_MOST 10000
@@ -70,29 +73,22 @@ static void answer_block(struct sl_http_job *op)
     struct sl_http_call *call = op->call;
     struct sl_writer w = {.out = &call->text};
 
-    if (op->job.result == SL_JOB_NOT_FOUND) {
-        sl_http_refuse(call, 404, "NO_SUCH_BLOCK",
-                       "%.*s is not blocked; GET /v1/blocks lists the blocks",
-                       SL_STR_ARG(call->rest));
-        return;
-    }
     sl_json_open(&w, '{');
     sl_json_member_str(&w, "scope", op->job.scope);
     sl_json_member_str(&w, "id", op->job.id);
-    sl_json_key(&w, SL_STR("blocked"));
-    sl_json_flag(&w, op->job.on);
-    if (op->job.on)
-        sl_json_member_time(&w, "until", op->job.since);
+    sl_writer_add(&w, SL_STR(",\"blocked\":true"));
+    sl_json_member_time(&w, "until", op->job.since);
     sl_json_close(&w, '}');
     sl_admin_answer_json(call, w.err);
 }
 
 /* Returns a job for the subject in the path, or NULL after a refusal. */
-static struct sl_http_job *begin(struct sl_http_call *call)
+static struct sl_http_job *begin(struct sl_http_call *call,
+                                 void (*answer)(struct sl_http_job *op))
 {
     struct sl_str tail;
     struct sl_http_job *op =
-        sl_http_job_subject(call, SL_JOB_BLOCK, answer_block, &tail);
+        sl_http_job_subject(call, SL_JOB_BLOCK, answer, &tail);
 
     if (op && tail.len > 0) {
         sl_http_refuse(call, 404, "NOT_FOUND",
@@ -133,7 +129,7 @@ static void send_noted(struct sl_http_job *op, const char *what)
 
 void sl_block_set(struct sl_http_call *call)
 {
-    struct sl_http_job *op = begin(call);
+    struct sl_http_job *op = begin(call, answer_block);
     struct sl_reading reading = {
         .now = sl_http_now(call),
         .zone = sl_policy_date_zone(call->check.active->policy)};
@@ -153,15 +149,207 @@ void sl_block_set(struct sl_http_call *call)
     send_noted(op, "block");
 }
 
+/* ---- unblock ---- */
+
+struct unblock {
+    struct sl_http_call *call;
+    struct sl_http_job *op; /* ends the block by an operator; NULL: there is no
+                             * registry, or the scope has no such blocks */
+    struct sl_str scope, id;
+    struct sl_request request;
+    unsigned next; /* the rule that is asked next */
+    unsigned ended;
+    struct sl_str *names; /* of the limits whose penalty has ended */
+};
+
+/* Has the limit a penalty whose keys may be of this scope? Anonymous callers of
+ * a limit per user are of other scopes. */
+static bool is_of(const struct unblock *u, const struct sl_rule *rule)
+{
+    const struct sl_identity *identity =
+        &u->call->check.active->policy->identity;
+
+    return rule->penalty_rule && rule->per_count == 1 &&
+           (sl_str_eq(u->scope, identity->scope_names[rule->per[0]]) ||
+            (rule->per[0] == SL_SCOPE_USER &&
+             (sl_str_eq(u->scope, SL_STR("ip")) ||
+              sl_str_eq(u->scope, SL_STR("anon")))));
+}
+
+/* The next limit to ask, or NULL. */
+static const struct sl_rule *next_rule(struct unblock *u)
+{
+    const struct sl_policy *policy = u->call->check.active->policy;
+
+    while (u->next < policy->rule_count && !is_of(u, &policy->rules[u->next]))
+        u->next++;
+    return u->next < policy->rule_count ? &policy->rules[u->next] : NULL;
+}
+
+static void write_unblocked(struct unblock *u)
+{
+    struct sl_http_call *call = u->call;
+    struct sl_writer w = {.out = &call->text};
+
+    if (u->ended == 0 && (!u->op || u->op->job.result == SL_JOB_NOT_FOUND)) {
+        sl_http_refuse(call, 404, "NO_SUCH_BLOCK",
+                       "%.*s is not blocked; GET /v1/blocks lists the blocks",
+                       SL_STR_ARG(call->rest));
+        return;
+    }
+    sl_json_open(&w, '{');
+    sl_json_member_str(&w, "scope", u->scope);
+    sl_json_member_str(&w, "id", u->id);
+    sl_json_key(&w, SL_STR("blocked"));
+    sl_json_flag(&w, false);
+    if (u->ended > 0) {
+        sl_json_key(&w, SL_STR("penalties"));
+        sl_json_open(&w, '[');
+        for (unsigned i = 0; i < u->ended; i++)
+            sl_json_str(&w, u->names[i]);
+        sl_json_close(&w, ']');
+    }
+    sl_json_close(&w, '}');
+    sl_admin_answer_json(call, w.err);
+}
+
+static void note_penalties(const struct unblock *u)
+{
+    sl_http_audit_send(u->call,
+                       sl_http_audit(u->call, "unblock", u->scope, u->id));
+}
+
+static void answer_unblock(struct sl_http_job *op)
+{
+    struct unblock *u = op->call->check.ctx;
+
+    write_unblocked(u);
+    if (u->ended > 0 && op->job.result == SL_JOB_NOT_FOUND)
+        note_penalties(u); /* the job has not recorded it */
+}
+
+/* All penalties were asked: end the block by an operator, and answer. */
+static void finish(struct unblock *u)
+{
+    if (u->op) {
+        u->op->job.on = 0;
+        u->op->job.by = sl_subject_by(u->call, SL_STR(""));
+        send_noted(u->op, "unblock");
+        if (u->call->status == 200)
+            return;
+    } else {
+        write_unblocked(u);
+        if (u->ended > 0)
+            note_penalties(u);
+    }
+    sl_http_resume_finish(u->call);
+}
+
+static void ask_penalty(struct unblock *u);
+
+static void on_ended(struct sl_check *check)
+{
+    struct unblock *u = check->ctx;
+
+    if (!check->err)
+        u->names[u->ended++] = check->active->policy->rules[u->next].name;
+    u->next++;
+    ask_penalty(u);
+}
+
+/* A store that does not answer is said, and nothing more is ended. */
+static void on_asked(struct sl_check *check)
+{
+    struct unblock *u = check->ctx;
+    const struct sl_decision *d = &check->decision;
+
+    if (check->err || d->no_numbers) {
+        sl_http_refuse(u->call, 503, "STORE", "the store does not answer");
+        sl_http_resume_finish(u->call);
+        return;
+    }
+    if (d->shown_count > 0 && sl_penalty_blocks(d, &d->shown[0])) {
+        check->done = on_ended;
+        sl_check_reset(check);
+        return;
+    }
+    u->next++;
+    ask_penalty(u);
+}
+
+static void ask_penalty(struct unblock *u)
+{
+    const struct sl_rule *rule = next_rule(u);
+
+    if (!rule) {
+        finish(u);
+        return;
+    }
+    u->request.limit = rule->name;
+    u->call->check.done = on_asked;
+    sl_check_start(&u->call->check, &u->request, 1, false);
+}
+
+/* Reads the path, and what there is to end. */
+static bool begin_unblock(struct unblock *u)
+{
+    struct sl_http_call *call = u->call;
+    struct sl_str rest = call->rest, text;
+    struct sl_ip ip;
+    bool of_subjects;
+
+    u->scope = sl_admin_cut(&rest, '/');
+    of_subjects = sl_str_eq(u->scope, SL_STR("user")) ||
+                  sl_str_eq(u->scope, SL_STR("org"));
+    if (!of_subjects && !next_rule(u))
+        return sl_http_refuse(call, 404, "NOT_FOUND",
+                              "no limit per %.*s has a penalty; write "
+                              "/v1/blocks/user/ID or /v1/blocks/org/ID",
+                              SL_STR_ARG(u->scope));
+    if (!next_rule(u) || (of_subjects && sl_admin_of(call)->registry)) {
+        u->op = begin(call, answer_unblock);
+        if (!u->op)
+            return false;
+    }
+    if (sl_admin_decode(&call->arena, rest, false, &u->id) || u->id.len == 0)
+        return sl_http_refuse(call, 400, "BAD_PATH",
+                              "write /v1/blocks/SCOPE/ID, with %%2F for a "
+                              "slash and %%25 for a %%");
+    text = rest = u->id;
+    if (!sl_str_eq(u->scope, SL_STR("ip")))
+        return true;
+    text = sl_admin_cut(&rest, '/'); /* shown with the prefix of its network */
+    u->id = text;
+    return sl_ip_parse(text, &ip) ||
+           sl_http_refuse(call, 400, "BAD_PATH",
+                          "\"%.*s\" is not an IP address", SL_STR_ARG(text));
+}
+
 void sl_block_end(struct sl_http_call *call)
 {
-    struct sl_http_job *op = begin(call);
+    unsigned rules = call->check.active->policy->rule_count;
+    struct unblock *u = sl_http_new(call, sizeof(*u));
 
-    if (!op)
+    if (!u)
         return;
-    op->job.on = 0;
-    op->job.by = sl_subject_by(call, SL_STR(""));
-    send_noted(op, "unblock");
+    u->call = call;
+    call->check.ctx = u;
+    u->names = sl_http_new(call, (rules + 1) * sizeof(*u->names));
+    if (!u->names || !begin_unblock(u))
+        return;
+    u->request = (struct sl_request){.keys = &u->id,
+                                     .key_scopes = &u->scope,
+                                     .key_count = 1,
+                                     .key = SL_STR(""),
+                                     .trusted = true,
+                                     .failed = true,
+                                     .now = sl_http_now(call)};
+    if (sl_str_eq(u->scope, SL_STR("user")))
+        u->request.user = u->id;
+    else if (sl_str_eq(u->scope, SL_STR("org")))
+        u->request.org = u->id;
+    sl_http_suspend(call);
+    ask_penalty(u);
 }
 
 void sl_blocks_get(struct sl_http_call *call)
