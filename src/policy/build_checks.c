@@ -1026,3 +1026,88 @@ void sl_build_outside(struct sl_build *b)
     b->policy->outside_count = w.count;
     sl_buf_done(&w.path);
 }
+
+/* ---- values of a posted policy.
+ *
+ * A client that may send a policy may not read the daemon's environment and
+ * files through it. What the active policy has from there, the posted one may
+ * have under the same key: a secret stays a secret.
+ */
+
+bool sl_policy_refers(const struct sl_policy *policy, const char *kind,
+                      struct sl_str name)
+{
+    char text[SL_SUBST_NAME + 8];
+    int len = snprintf(text, sizeof(text), "${%s:%.*s", kind, SL_STR_ARG(name));
+
+    if (!policy || len < 0 || (size_t)len >= sizeof(text))
+        return false;
+    for (unsigned i = 0; i < policy->outside_count; i++) {
+        struct sl_str rest = policy->outside[i].written;
+        const char *at;
+
+        while (rest.len > 0 &&
+               (at = memmem(rest.at, rest.len, text, (size_t)len))) {
+            rest = sl_str_from(rest, (size_t)(at - rest.at) + (size_t)len);
+            if (rest.len > 0 && (rest.at[0] == '}' || rest.at[0] == ':'))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* The last key of a path; the numbers of list items are none. */
+static struct sl_str key_of(struct sl_str path)
+{
+    const char *line;
+    struct sl_str key = path;
+
+    do {
+        line = path.len > 0 ? memrchr(path.at, '\n', path.len) : NULL;
+        if (!line)
+            return path;
+        key = sl_str_from(path, (size_t)(line - path.at) + 1);
+        path.len = (size_t)(line - path.at);
+    } while (key.len > 0 && key.at[0] >= '0' && key.at[0] <= '9');
+    return key;
+}
+
+static bool is_inherited(const struct sl_policy *active, struct sl_str key,
+                         struct sl_str written)
+{
+    for (unsigned i = 0; active && i < active->outside_count; i++)
+        if (sl_str_eq(active->outside[i].written, written) &&
+            sl_str_eq(key_of(active->outside[i].path), key))
+            return true;
+    return false;
+}
+
+/* Features are switched by the environment, also in posted policies. */
+static bool is_feature(struct sl_str written)
+{
+    return sl_str_begins(written, SL_STR("${ENV:FEATURE_")) &&
+           written.at[written.len - 1] == '}' &&
+           !memchr(written.at + 1, '$', written.len - 1);
+}
+
+static void check_posted(struct sl_build *b, struct sl_yaml_node *node,
+                         struct sl_str key)
+{
+    if (node->kind == SL_NODE_SCALAR && node->substituted &&
+        !is_feature(node->written) &&
+        !is_inherited(b->options->active, key, node->written)) {
+        sl_build_error(b, node,
+                       "A policy sent with POST cannot read the environment "
+                       "and files, but for values that the active policy has "
+                       "for the same key. Put it into the policy file and "
+                       "reload that file");
+        sl_yaml_node_refuse(node);
+    }
+    for (struct sl_yaml_node *c = node->child; c; c = c->next)
+        check_posted(b, c, node->kind == SL_NODE_MAP ? c->key : key);
+}
+
+void sl_build_posted(struct sl_build *b, struct sl_yaml_node *root)
+{
+    check_posted(b, root, SL_STR(""));
+}

@@ -80,6 +80,14 @@ static void name_headers(struct sl_build *b, const struct sl_yaml_node *header,
         verify->names[i] = join(b, name, behind[i]);
 }
 
+/* "${ENV:HOOK_SECRET:-}" of a variable that is not set: no signature is valid.
+ */
+static bool is_unset(const struct sl_yaml_node *secret)
+{
+    return secret && secret->kind == SL_NODE_SCALAR && secret->substituted &&
+           secret->text.len == 0;
+}
+
 static void read_verify(struct sl_build *b, const struct sl_yaml_node *node,
                         struct sl_verify *verify)
 {
@@ -91,6 +99,7 @@ static void read_verify(struct sl_build *b, const struct sl_yaml_node *node,
         .read = read_secret,
     };
     struct sl_webhook_rules *rules = &verify->rules;
+    const struct sl_yaml_node *secret = sl_build_get(node, "secret");
 
     if (!node)
         return;
@@ -98,8 +107,13 @@ static void read_verify(struct sl_build *b, const struct sl_yaml_node *node,
     if (!sl_build_get(node, "scheme"))
         return; /* reported by the schema */
     sl_schema_fill(b, SL_LEVEL_VERIFY, node, verify);
-    rules->secrets = sl_build_list(b, sl_build_get(node, "secret"), &secrets,
-                                   &rules->scheme, &rules->secret_count);
+    if (is_unset(secret))
+        sl_report_warning(b->report, secret->place,
+                          "The secret is empty, so every webhook of this route "
+                          "gets 401. Set the variable");
+    else
+        rules->secrets = sl_build_list(b, secret, &secrets, &rules->scheme,
+                                       &rules->secret_count);
     name_headers(b, sl_build_get(node, "header"), verify);
 }
 

@@ -93,8 +93,10 @@ static int build(struct sl_policy_box *box, struct sl_arena *scratch,
         sl_yaml_read(report, &options->substitute, scratch);
 
     if (root && !report->no_memory) {
-        sl_schema_check(root, report);
         b.root = root;
+        if (options->posted)
+            sl_build_posted(&b, root);
+        sl_schema_check(root, report);
         if (root->kind == SL_NODE_MAP)
             build_parts(&b);
     }

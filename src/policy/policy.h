@@ -513,7 +513,14 @@ struct sl_policy {
 struct sl_policy_options {
     const struct sl_alloc *alloc;      /* NULL: libc's */
     struct sl_yaml_options substitute; /* ${ENV:...}, ${FILE:...}, FEATURE_X */
+    bool posted; /* it came from a client: it has no substituted values but
+                  * those of `active` */
+    const struct sl_policy *active; /* can be NULL */
 };
+
+/* Has the policy a value with `${KIND:NAME}` or `${KIND:NAME:-...}`? */
+bool sl_policy_refers(const struct sl_policy *policy, const char *kind,
+                      struct sl_str name);
 
 /* Read report->text. On success *ret has one reference. SLUICE_ECONF: the
  * report has errors. SLUICE_ENOMEM. */

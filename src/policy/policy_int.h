@@ -234,6 +234,10 @@ struct sl_str sl_build_pointer(struct sl_build *b,
                                struct sl_str pointer);
 
 /* Warn if a request costs more than a plan can ever hold: it never passes. */
+/* Refuses values of a posted policy that are substituted, but by the active
+ * policy under the same key. */
+void sl_build_posted(struct sl_build *b, struct sl_yaml_node *root);
+
 void sl_build_warn_of_cost(struct sl_build *b, const struct sl_yaml_node *node,
                            const struct sl_rule *rule, uint64_t cost);
 

@@ -259,6 +259,7 @@ static const char head[] =
     "`${FILE:path}`\n"
     "by the text of a file without its last line end. A path is relative to "
     "the policy.\n"
+    "`${ENV:NAME:-text}` is the text if the variable is not set or empty.\n"
     "Write `$${` for a literal `${`. A string has at most 64 KB. Messages "
     "never show a\n"
     "substituted value.\n"

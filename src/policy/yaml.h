@@ -65,13 +65,14 @@ void sl_yaml_node_refuse(struct sl_yaml_node *node);
 struct sl_yaml_node *sl_yaml_node_get(const struct sl_yaml_node *map,
                                       const char *key);
 
-/* ---- ${ENV:NAME} and ${FILE:path} in quoted strings.
+/* ---- ${ENV:NAME}, ${ENV:NAME:-text} and ${FILE:path} in quoted strings.
  *
  * `$${` is a literal `${`. A substituted text is not searched again. A file
  * loses one line end at its end. Substituted texts can be secrets: errors name
  * only the variable or the file.
  */
 
+#define SL_SUBST_NAME  1024                  /* of a variable or a file */
 #define SL_SUBST_BYTES ((size_t)64 * 1024)   /* of one string */
 #define SL_SUBST_TOTAL ((size_t)1024 * 1024) /* of all substitutions */
 

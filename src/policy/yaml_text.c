@@ -5,8 +5,6 @@
 #include "base/parse.h"
 #include "policy/yaml.h"
 
-#define PATH_BYTES 1024
-
 /* One string on its way. */
 struct job {
     struct sl_subst *subst;
@@ -101,22 +99,30 @@ static bool is_variable(struct sl_str name)
     return name.len > 0;
 }
 
-/* `name` with a NUL behind it in out[PATH_BYTES]; false if it is too long. */
+/* `name` with a NUL behind it in out[SL_SUBST_NAME]; false if it is too long.
+ */
 static bool terminate(struct sl_str name, char *out)
 {
-    if (name.len >= PATH_BYTES)
+    if (name.len >= SL_SUBST_NAME)
         return false;
     memcpy(out, name.at, name.len);
     out[name.len] = '\0';
     return true;
 }
 
+/* `name` may end with `:-TEXT`, for a variable that is not set or empty. */
 static int put_variable(struct job *job, struct sl_str name)
 {
     const struct sl_yaml_options *options = job->subst->options;
-    char text[PATH_BYTES];
+    const char *dash = memmem(name.at, name.len, ":-", 2);
+    struct sl_str usual = SL_STR("");
+    char text[SL_SUBST_NAME];
     const char *value = NULL;
 
+    if (dash) {
+        usual = sl_str_from(name, (size_t)(dash - name.at) + 2);
+        name.len = (size_t)(dash - name.at);
+    }
     if (!is_variable(name) || !terminate(name, text))
         return refuse(job,
                       "Invalid environment variable name \"%s\". Use letters, "
@@ -124,6 +130,8 @@ static int put_variable(struct job *job, struct sl_str name)
                       sl_quote(name).text);
     if (options && options->env)
         value = options->env(options->ctx, text);
+    if (dash && (!value || !value[0]))
+        return put_in(job, usual, "environment variable", name);
     if (!value)
         return refuse(job, "Environment variable \"%s\" is not set",
                       sl_quote(name).text);
@@ -162,7 +170,7 @@ static struct sl_str without_line_end(struct sl_str text)
 
 static int put_file(struct job *job, struct sl_str name)
 {
-    char path[PATH_BYTES];
+    char path[SL_SUBST_NAME];
     struct sl_buf value;
     int err;
 
@@ -170,7 +178,7 @@ static int put_file(struct job *job, struct sl_str name)
         return refuse(
             job,
             "${FILE:...} needs a path of 1 to %d bytes, as in ${FILE:./token}",
-            PATH_BYTES - 1);
+            SL_SUBST_NAME - 1);
     /* Two more, for a line end that does not count. */
     sl_buf_init(&value, SL_SUBST_BYTES + 2, job->subst->report->alloc);
     err = read_file(job, path, &value);

@@ -260,6 +260,7 @@ int sl_redact(struct sl_str text, const struct sl_str *secrets, unsigned count,
 struct reading {
     const char *path;
     bool posted;
+    const struct sl_policy *active; /* posted: what it may read */
 };
 
 /* Variables of features are read for posted policies too. */
@@ -267,8 +268,9 @@ static const char *on_env(void *ctx, const char *name)
 {
     const struct reading *reading = ctx;
 
-    if (reading->posted && strncmp(name, "FEATURE_", 8) != 0)
-        return NULL;
+    if (reading->posted && strncmp(name, "FEATURE_", 8) != 0 &&
+        !sl_policy_refers(reading->active, "ENV", sl_str_c(name)))
+        return "";
     return getenv(name);
 }
 
@@ -280,11 +282,9 @@ static int on_file(void *ctx, const char *path, struct sl_buf *out,
     const char *slash = path[0] == '/' ? NULL : strrchr(from, '/');
     char whole[PATH_MOST];
 
-    if (reading->posted)
-        return sl_diag_error(
-            diag, SLUICE_ECONF,
-            "a policy sent with POST cannot read files; put it in "
-            "the policy file and reload that file");
+    if (reading->posted &&
+        !sl_policy_refers(reading->active, "FILE", sl_str_c(path)))
+        return 0; /* sl_policy_read() refuses the value */
     if (snprintf(whole, sizeof(whole), "%.*s%s",
                  slash ? (int)(slash - from) + 1 : 0, from, path) >= PATH_MOST)
         return sl_diag_error(diag, SLUICE_ECONF,
@@ -298,6 +298,8 @@ static int make(struct sl_policy_source *source, struct reading reading,
 {
     struct sl_policy_options options = {
         .substitute = {on_env, on_file, &reading},
+        .posted = reading.posted,
+        .active = reading.active,
     };
     unsigned char sum[EVP_MAX_MD_SIZE] = {0};
     unsigned len = 0;
@@ -321,8 +323,9 @@ static void init(struct sl_policy_source *source)
 }
 
 int sl_policy_source_read(struct sl_policy_source *source, const char *path,
-                          const struct sl_str *posted, struct sl_report *report,
-                          struct sl_diag *diag)
+                          const struct sl_str *posted,
+                          const struct sl_policy *active,
+                          struct sl_report *report, struct sl_diag *diag)
 {
     struct sl_str text = posted ? *posted : sl_str_c(sl_demo_policy);
     const char *name = posted ? "posted" : path ? path : "demo";
@@ -342,8 +345,8 @@ int sl_policy_source_read(struct sl_policy_source *source, const char *path,
     }
     sl_report_init(report, name, sl_buf_str(&source->text), &sl_alloc_libc);
     return err ? err
-               : make(source, (struct reading){path, posted != NULL}, report,
-                      diag);
+               : make(source, (struct reading){path, posted != NULL, active},
+                      report, diag);
 }
 
 void sl_policy_source_done(struct sl_policy_source *source)
@@ -469,7 +472,7 @@ int sl_compat_read(struct sl_policy_source *source, const char *folder,
     err = convert(folder, false, &source->text, diag);
     sl_report_init(report, folder, sl_buf_str(&source->text), &sl_alloc_libc);
     if (!err)
-        err = make(source, (struct reading){folder, false}, report, diag);
+        err = make(source, (struct reading){folder, false, NULL}, report, diag);
     if (!err) /* the generated policy has no warnings of its own */
         report->kept = report->warnings = 0;
     return err;

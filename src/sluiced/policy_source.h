@@ -14,8 +14,8 @@ struct sl_policy_source {
 
 /* Reads the policy in the file at `path`; NULL is the demo. With `posted` that
  * text is used: files are relative to `path`, but ${ENV:...} and ${FILE:...}
- * are not replaced, because a client that may post a policy may not read our
- * files.
+ * are refused unless the `active` policy has them under the same key, because a
+ * client that may post a policy may not read our files.
  *
  * `report` is initialized here and borrows the text. Returns 0; SLUICE_ECONF
  * with errors in the report, or else in `diag`; SLUICE_ESYS or SLUICE_ENOMEM
@@ -25,6 +25,7 @@ struct sl_policy_source {
 SL_MUST_USE int sl_policy_source_read(struct sl_policy_source *source,
                                       const char *path,
                                       const struct sl_str *posted,
+                                      const struct sl_policy *active,
                                       struct sl_report *report,
                                       struct sl_diag *diag);
 

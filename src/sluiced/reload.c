@@ -282,7 +282,8 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
             sl_compat_read(&r.policy_source, daemon->path, &r.problems, &r.why);
     else
         err = sl_policy_source_read(&r.policy_source, daemon->path, posted,
-                                    &r.problems, &r.why);
+                                    daemon->policy_source.policy, &r.problems,
+                                    &r.why);
     if (!err)
         err = build(&r);
     if (err)

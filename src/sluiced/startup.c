@@ -61,7 +61,7 @@ static int read_policy(struct sl_daemon *daemon)
                   ? sl_compat_read(&daemon->policy_source, daemon->path,
                                    &report, &daemon->why)
                   : sl_policy_source_read(&daemon->policy_source, daemon->path,
-                                          NULL, &report, &daemon->why);
+                                          NULL, NULL, &report, &daemon->why);
 
     sl_buf_init(&out, REPORT_MOST, &sl_alloc_libc);
     if (sl_report_print(&report, &out) == 0 && out.len > 0)

@@ -11,14 +11,15 @@
 static struct sl_policy_source written;
 static struct sl_report report;
 static struct sl_diag why;
+static const struct sl_policy *active;
 
 static int read_it(const char *path, const char *posted)
 {
     struct sl_str text = sl_str_c(posted);
 
     why = (struct sl_diag){0};
-    return sl_policy_source_read(&written, path, posted ? &text : NULL, &report,
-                                 &why);
+    return sl_policy_source_read(&written, path, posted ? &text : NULL, active,
+                                 &report, &why);
 }
 
 static void done(void)
@@ -110,6 +111,44 @@ TEST_WITH(files, const char *folder)
     done();
     unlink(path);
     unlink(token);
+}
+
+TEST(posted)
+{
+    static const char file[] =
+        "sluice: 1\nenv: \"${ENV:SL_TEST_SECRET}\"\ndefault: []\n";
+    struct sl_policy_source first;
+    char place[] = "/tmp/sluice-posted.XXXXXX";
+
+    CASE("a posted policy has what the active one has under the same key");
+    setenv("SL_TEST_SECRET", "s3cret", 1);
+    close(mkstemp(place));
+    put_file(place, file);
+    CHECK_EQ(read_it(place, NULL), 0);
+    sl_report_done(&report);
+    first = written;
+    active = first.policy;
+    CHECK_EQ(read_it(place, file), 0);
+    CHECK_STR(written.policy->env.at, "s3cret");
+    done();
+    CHECK_EQ(read_it(place,
+                     "sluice: 1\nlimits: { a: { kind: fixed-window, rate: "
+                     "1/s, deny: { message: \"${ENV:SL_TEST_SECRET}\" } } "
+                     "}\ndefault: [a]\n"),
+             SLUICE_ECONF);
+    CHECK_EQ(report.errors, 1);
+    done();
+    CHECK_EQ(read_it(place, "sluice: 1\nerrors: { rate_limited: { body: { "
+                            "x: \"${ENV:SL_TEST_SECRET}\" } } }\n"
+                            "default: []\n"),
+             SLUICE_ECONF);
+    done();
+    CHECK_EQ(read_it(place, "sluice: 1\nenv: \"${ENV:SL_TEST_SECRE}\"\n"),
+             SLUICE_ECONF);
+    done();
+    active = NULL;
+    sl_policy_source_done(&first);
+    unlink(place);
 }
 
 TEST(bad)
