@@ -20,9 +20,9 @@
 #             (daemon-flows and the engine's flows have them), and flows of more
 #             than 500 requests with DynamoDB and gRPC
 #   memcheck  zoneinfo, yaml_bombs: large inputs to code that smaller tests reach
-#   mutants   seven eighths of the list; each day tests another eighth. The
-#             test in test/mutants/killers runs first; the others run only if it
-#             does not fail.
+#   mutants   most of the list; each day tests another sixteenth. The test in
+#             test/mutants/killers runs first; the others run only if it does
+#             not fail.
 #   property tests under sanitizers take as many steps as the mutants need;
 #             clang-tidy's analyzer stops early
 #
@@ -36,7 +36,7 @@ all_stages=(asan plain check mutants tsan fuzz memcheck smoke)
 plain_times=1
 asan_steps=20000
 fuzz_seconds=3
-mutant_shares=8
+mutant_shares=16
 patience=3 # factor for the timeouts in meson.build
 
 asan_without=(--no-suite again --no-suite clients --no-suite proxies
