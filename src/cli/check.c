@@ -380,6 +380,11 @@ static int run_explain(struct sl_cli_args *args)
     struct sluice_policy *policy = NULL;
     int status;
 
+    if (sl_cli_flag(args, "url"))
+        return sl_cli_request_run(args, sl_explain_ask);
+    if (args->word_count < 2)
+        return sl_cli_misuse(args, "missing argument; usage: sluice explain %s",
+                             sl_command_explain.usage);
     sl_check_args_init(&q, sl_clock_wall());
     status = sl_check_args_read(args, 1, &q);
     if (!status)
@@ -391,13 +396,21 @@ static int run_explain(struct sl_cli_args *args)
     return status;
 }
 
+static const struct sl_flag explain_flags[] = {
+    {'\0', "url",        "URL",
+     "ask the daemon with this http listener; without POLICY"         },
+    {'\0', "token-file", "FILE", "file with the token of the listener"},
+    {'\0', NULL,         NULL,   NULL                                 },
+};
+
 const struct sl_command sl_command_explain = {
     .name = "explain",
-    .usage = "POLICY 'METHOD PATH' [NAME=VALUE...]",
+    .usage = "POLICY|--url URL 'METHOD PATH' [NAME=VALUE...]",
     .summary = "Explain the decision for a request",
     .help = "Prints the route, the caller, the plan, and each limit with its\n"
             "numbers and its key. It starts with empty state and takes\n"
-            "nothing. Exits 0 if the request would pass, 1 if not.\n"
+            "nothing. Exits 0 if the request would pass, 1 if not. With\n"
+            "--url a daemon explains it with its policy and its state.\n"
             "\n"
             "  user= org= plan= role= ip= header.NAME= cost= cost.LIMIT=\n"
             "  at=     the time of the request, as RFC 3339 (default: now)\n"
@@ -405,10 +418,12 @@ const struct sl_command sl_command_explain = {
             "\n"
             "  sluice explain sluice.yaml 'GET /api/search' user=ann\n"
             "  sluice explain sluice.yaml 'job transcribe' org=acme cost=30\n"
-            "  sluice explain sluice.yaml 'POST /api/x' user=ann -o json\n",
+            "  sluice explain sluice.yaml 'POST /api/x' user=ann -o json\n"
+            "  sluice explain --url http://10.0.0.7:8080 'GET /' user=ann\n",
     .words = "file",
     .formats = "table|json",
-    .least = 2,
+    .flags = explain_flags,
+    .least = 1,
     .most = (unsigned)-1,
     .run = run_explain,
 };

@@ -76,7 +76,7 @@ extern const struct sl_command sl_command_init, sl_command_check,
     sl_command_token, sl_command_webhook, sl_command_completion,
     sl_command_take, sl_command_hold, sl_command_top, sl_command_reset,
     sl_command_backlog, sl_command_subject, sl_command_usage, sl_command_leases,
-    sl_command_audit, sl_command_block, sl_command_unblock;
+    sl_command_audit, sl_command_block, sl_command_unblock, sl_command_why;
 
 /* Run the program. Reorders `argv`. Returns an exit status. */
 int sl_cli_run(struct sl_cli *cli, int argc, char **argv);
@@ -224,6 +224,9 @@ void sl_check_args_done(struct sl_check_args *q);
  * borrows them. Returns 0, or an exit status after printing why. */
 SL_MUST_USE int sl_check_args_read(struct sl_cli_args *args, size_t from,
                                    struct sl_check_args *q);
+
+/* `sluice explain --url`: ask a daemon to explain a request. */
+SL_MUST_USE int sl_explain_ask(struct sl_cli_request *r);
 
 /* Append the file of token=FILE to the headers; see sl_flow_tokens_add().
  * Returns 0, or an exit status after printing why. */

@@ -515,7 +515,8 @@ int sl_cli_request_run(struct sl_cli_args *args, sl_cli_request_f *ask)
     sl_buf_init(&r.body_text, BODY_BYTES, &sl_alloc_libc);
     r.path.out = &r.path_text;
     r.body.out = &r.body_text;
-    status = open_client(&r, args->command->listener);
+    status = open_client(&r, args->command->listener ? args->command->listener
+                                                     : SL_LISTENER_HTTP);
     if (!status)
         status = ask(&r);
     sl_daemon_client_done(&r.client);

@@ -1,6 +1,7 @@
 /* take.c -- `sluice take` and `sluice hold`: checks against a running daemon.
  *
  * The words of `sluice take` are those of `sluice explain` without the policy.
+ * `sluice explain --url` is here, too.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -56,7 +57,8 @@ static int print_take(struct sl_cli_args *args, json_t *verdict)
 }
 
 static int check_request(struct sl_cli_request *r,
-                         const struct sl_check_args *q)
+                         const struct sl_check_args *q, const char *path,
+                         int (*print)(struct sl_cli_args *, json_t *))
 {
     struct sluice_request request;
     json_t *verdict = NULL;
@@ -66,12 +68,12 @@ static int check_request(struct sl_cli_request *r,
     if (request.has_cost && request.cost_count > 0)
         return sl_cli_misuse(r->args,
                              "a check accepts cost= or cost.LIMIT=, not both");
-    sl_writer_add(&r->path, SL_STR("/v1/check"));
+    sl_writer_add(&r->path, sl_str_c(path));
     sl_flow_check_write(&r->body, &request, SL_STR("null"));
     status =
         sl_cli_request_send(r, "POST", "the request is too large", &verdict);
     if (!status)
-        status = print_take(r->args, verdict);
+        status = print(r->args, verdict);
     json_decref(verdict);
     return status;
 }
@@ -113,7 +115,41 @@ static int ask_take(struct sl_cli_request *r)
             r->args,
             "at= cannot be used with take: the daemon uses its own clock");
     if (!status)
-        status = check_request(r, &q);
+        status = check_request(r, &q, "/v1/check", print_take);
+    sl_check_args_done(&q);
+    return status;
+}
+
+/* ---- sluice explain --url ---- */
+
+static int print_explain(struct sl_cli_args *args, json_t *verdict)
+{
+    int status = 0;
+
+    if (args->format == SL_FORMAT_JSON)
+        status = sl_json_print(args, verdict);
+    else
+        sl_out_print(args->cli->out, "%s", sl_member_text(verdict, "explain"));
+    if (status)
+        return status;
+    return sl_member_true(verdict, "allowed") ? SL_EXIT_OK : SL_EXIT_FAILED;
+}
+
+int sl_explain_ask(struct sl_cli_request *r)
+{
+    struct sl_check_args q;
+    int status;
+
+    sl_check_args_init(&q, SL_NS_NONE);
+    status = sl_check_args_read(r->args, 0, &q);
+    if (!status)
+        status = sl_check_args_token(r->args, &q, NULL, NULL);
+    if (!status && q.now != SL_NS_NONE)
+        status = sl_cli_misuse(
+            r->args,
+            "at= cannot be used with --url: the daemon uses its own clock");
+    if (!status)
+        status = check_request(r, &q, "/v1/explain", print_explain);
     sl_check_args_done(&q);
     return status;
 }

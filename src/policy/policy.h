@@ -447,7 +447,10 @@ struct sl_server_conf {
     struct sl_str access_token, admin_token;
     struct sl_str tls_certificate, tls_key, tls_client_ca;
     struct sl_str log_level, log_format;
+    struct sl_str denials;                    /* "hashed", "ids" or "off" */
     struct sl_str retain_usage, retain_audit; /* ages; see sl_age_parse() */
+    struct sl_str retain_denials;
+    uint64_t retain_denial_rows;
 };
 
 /* `metrics`: tenants with series of their own. */

@@ -160,6 +160,8 @@ static int erase_name(struct erasure *e, const struct name *name)
     sl_arena_reset(&e->db->arena);
     for (size_t i = 0; i < SL_LEN(all) && !err; i++)
         err = sl_query_run(e->db, all[i], "tt", name->scope, name->id);
+    if (!err)
+        err = sl_denials_erase(e->db, name->scope, name->id);
     sl_job_touch(e->r, name->scope, name->id);
     return err;
 }

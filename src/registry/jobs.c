@@ -644,7 +644,9 @@ static int forget(struct sl_registry *r)
                                      "overrides; DELETE FROM audit;"
                                      "DELETE FROM switches;"
                                      "DELETE FROM blocks;"
-                                     "DELETE FROM repeats");
+                                     "DELETE FROM repeats;"
+                                     "DELETE FROM denials;"
+                                     "DELETE FROM denial_names");
     return err ? err : r->db.driver->script(&r->db, sl_usage_db_forget);
 }
 
@@ -798,6 +800,11 @@ static int write_kind(struct sl_registry *r, struct sl_job *job)
         return err;
     case SL_JOB_REPEAT:
         return sl_repeats_run(db, job);
+    case SL_JOB_DENIALS:
+        err = sl_denials_read(db, &job->denials->query, &job->text);
+        return spare(job, err, "the page is too large; request fewer records");
+    case SL_JOB_PUT_DENIALS:
+        return sl_denials_put(db, job->denials);
     case SL_JOB_GRANT:
         return grant(r, job);
     case SL_JOB_BLOCK:

@@ -131,7 +131,7 @@ void sl_pg_plan_close(struct sl_pg_plan *plans);
 struct pg_conn; /* libpq's PGconn and PGresult */
 struct pg_result;
 
-#define SL_PG_PARAMS 16
+#define SL_PG_PARAMS 24
 
 struct sl_pg_params {
     int count;

@@ -722,6 +722,7 @@ static const char *const steps[] = {
     TABLES_OF_SEGMENTS,
     TABLES_OF_UNITS,
     TABLES_OF_BLOCKS,
+    TABLES_OF_DENIALS,
 };
 
 #define LATEST ((int)SL_LEN(steps))

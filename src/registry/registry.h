@@ -34,6 +34,7 @@
 #include "base/diag.h"
 #include "base/hash.h"
 #include "identity/identity.h"
+#include "registry/denials.h"
 #include "registry/usage_db.h"
 #include "registry/usage_export.h"
 
@@ -236,6 +237,9 @@ enum sl_job_kind {
     SL_JOB_RELEASE, /* free the units of node `name`; CONFLICT: it was seen
                      * after `since` */
     SL_JOB_REPEAT,  /* the memory of repeats */
+    SL_JOB_DENIALS, /* find denials, after those that are queued; job->text:
+                     * items of a JSON array */
+    SL_JOB_PUT_DENIALS,
 };
 
 /* ---- the memory of repeats (store/repeats.h); repeats.c ---- */
@@ -264,6 +268,16 @@ struct sl_job_repeat {
     uint32_t repeats;
     struct sl_str memo;             /* FINISH, PUT */
     enum sl_job_repeat_found found; /* out */
+};
+
+/* ---- the denial history: denials.h ---- */
+
+struct sl_denial_job {
+    const struct sl_denial_record *records; /* PUT_DENIALS */
+    unsigned count;
+    bool hashed;
+    struct sl_hash_key key;       /* result: the secret of the hashes */
+    struct sl_denial_query query; /* DENIALS */
 };
 
 /* The result of a job without an error. */
@@ -308,6 +322,7 @@ struct sl_job {
     const void *scale_ctx;
     struct sl_usage_lease_claim *claim; /* LEASE, with its results */
     struct sl_job_repeat *repeat;       /* REPEAT, likewise */
+    struct sl_denial_job *denials;      /* DENIALS, PUT_DENIALS */
     struct sl_usage_export *export;     /* EXPORT, with its results */
     const struct sl_audit_note *audit;  /* of any write, or NULL; written if it
                                          * succeeds. WRITE: origin and note;
@@ -316,6 +331,8 @@ struct sl_job {
     sl_ns usage_age, audit_age; /* RETAIN: older rows are deleted; 0: none are.
                                  * `units` rows were, and `cut`: there may be
                                  * more */
+    sl_ns denial_age;           /* likewise */
+    uint64_t denial_rows;       /* RETAIN: so many stay; 0: all */
     sl_ns since, started; /* USAGE_READ: see sl_usage_db_read(); for scope and
                            * id. BLOCK: `since` is the end, or SL_NS_NONE */
 

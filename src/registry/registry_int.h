@@ -242,6 +242,25 @@ SL_MUST_USE int sl_units_check(struct sl_registry *registry);
 /* Runs a UNITS job. It is not ours afterwards. */
 void sl_units_run(struct sl_registry *registry, struct sl_job *job);
 
+/* ---- denials.c ---- */
+
+SL_MUST_USE int sl_denials_put(struct sl_database *db,
+                               struct sl_denial_job *job);
+
+/* Appends JSON objects, one per line. */
+SL_MUST_USE int sl_denials_read(struct sl_database *db,
+                                const struct sl_denial_query *query,
+                                struct sl_buf *out);
+
+/* Deletes the records of a name, and all names of these records. */
+SL_MUST_USE int sl_denials_erase(struct sl_database *db, struct sl_str scope,
+                                 struct sl_str id);
+
+/* When the oldest of the newest `rows` records was. *ret stays if there are not
+ * so many. */
+SL_MUST_USE int sl_denials_oldest(struct sl_database *db, int64_t rows,
+                                  sl_ns *ret);
+
 /* ---- retain.c ---- */
 
 /* Deletes rows that are older than the ages of the job, a bounded number. */

@@ -63,6 +63,27 @@ static int expire_usage(struct sl_database *db, struct sl_job *job)
     return err;
 }
 
+static int expire_denials(struct sl_database *db, struct sl_job *job)
+{
+    sl_ns oldest = job->denial_age > 0 && job->denial_age < job->now
+                       ? job->now - job->denial_age
+                       : 0;
+    sl_ns nth = 0;
+    int err = job->denial_rows > 0
+                  ? sl_denials_oldest(db, (int64_t)job->denial_rows - 1, &nth)
+                  : 0;
+
+    oldest = oldest > nth ? oldest : nth;
+    for (unsigned i = 0; i < 2 && !err && oldest > 0; i++) {
+        enum sl_query q =
+            i == 0 ? SL_QUERY_OLD_DENIALS : SL_QUERY_OLD_DENIAL_NAMES;
+
+        sl_query_bind(db, q, "nn", oldest, (int64_t)BATCH);
+        err = count(db, q, job);
+    }
+    return err;
+}
+
 int sl_retain_run(struct sl_database *db, struct sl_job *job)
 {
     int err = 0;
@@ -76,5 +97,5 @@ int sl_retain_run(struct sl_database *db, struct sl_job *job)
                       (int64_t)BATCH);
         err = count(db, SL_QUERY_OLD_AUDIT, job);
     }
-    return err;
+    return err ? err : expire_denials(db, job);
 }

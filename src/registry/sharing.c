@@ -63,7 +63,8 @@ static void take_slots(uint64_t *slots, const struct sl_job *job)
         sl_slot_take(slots, job->scope, job->id);
     else if (job->kind != SL_JOB_USAGE_READ && job->kind != SL_JOB_CREDITS &&
              job->kind != SL_JOB_BLOCKS && job->kind != SL_JOB_EXPORT &&
-             job->kind != SL_JOB_REPEAT)
+             job->kind != SL_JOB_REPEAT && job->kind != SL_JOB_DENIALS &&
+             job->kind != SL_JOB_PUT_DENIALS)
         slots[0] |= 1;
 }
 

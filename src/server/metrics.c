@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#include "server/denial_ring.h"
 #include "server/events.h"
 #include "server/metrics_int.h"
 #include "server/top_keys.h"
@@ -310,10 +311,12 @@ int sl_metrics_open(const struct sl_alloc *alloc, struct sl_metrics **ret)
 }
 
 void sl_metrics_watch(struct sl_metrics *stats, struct sl_top_keys *top,
-                      struct sl_denial_batch *denials)
+                      struct sl_denial_batch *denials,
+                      struct sl_denial_ring *ring)
 {
     stats->top = top;
     stats->denials = denials;
+    stats->ring = ring;
 }
 
 uint64_t sl_metrics_degraded(const struct sl_metrics *stats)
@@ -629,6 +632,8 @@ void sl_metrics_verdict(struct sl_metrics *stats, const struct sl_decision *d)
         sl_top_keys_decision(stats->top, d);
     if (stats->denials)
         sl_denial_batch_decision(stats->denials, d);
+    if (stats->ring)
+        sl_denial_ring_decision(stats->ring, d);
     count_turn(stats, d);
     if (d->policy->metrics.tenant_count > 0)
         count_tenant(stats, d);

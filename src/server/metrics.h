@@ -21,14 +21,16 @@
 struct sl_metrics; /* of one thread */
 struct sl_top_keys;
 struct sl_denial_batch;
+struct sl_denial_ring;
 
 SL_MUST_USE int sl_metrics_open(const struct sl_alloc *alloc,
                                 struct sl_metrics **ret);
 void sl_metrics_close(struct sl_metrics *stats); /* NULL is allowed */
 
-/* Also pass every decision to these. Both are borrowed and may be NULL. */
+/* Also pass every decision to these. All are borrowed and may be NULL. */
 void sl_metrics_watch(struct sl_metrics *stats, struct sl_top_keys *top,
-                      struct sl_denial_batch *denials);
+                      struct sl_denial_batch *denials,
+                      struct sl_denial_ring *ring);
 
 /* Returns the number of decisions made without the store. Any thread. */
 uint64_t sl_metrics_degraded(const struct sl_metrics *stats);
@@ -178,7 +180,7 @@ struct sl_metrics_subjects {
 /* Values that are read when /metrics is requested. */
 struct sl_metrics_now {
     uint64_t table_places, table_occupied, table_bytes, table_evicted,
-        table_forgotten, table_full;
+        table_forgotten, table_full, denials_unrecorded;
     uint64_t listener_paused;
     uint64_t waiting; /* requests in the wait queue */
     uint64_t holds, hold_places;

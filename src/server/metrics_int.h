@@ -125,6 +125,7 @@ struct sl_metrics {
     const struct sl_alloc *alloc;
     struct sl_top_keys *top; /* or NULL */
     struct sl_denial_batch *denials;
+    struct sl_denial_ring *ring;
 
     sl_stat store_errors;
     sl_stat denied;

@@ -56,6 +56,17 @@ static void on_audit(void *ctx, const struct sl_audit_note *note)
     sl_daemon_audit(ctx, note);
 }
 
+static int on_denials(void *ctx, const struct sl_denial_query *query, bool all,
+                      struct sl_buf *out)
+{
+    return sl_denials_find(ctx, query, all, out);
+}
+
+static void on_forget_denials(void *ctx, struct sl_str scope, struct sl_str id)
+{
+    sl_denials_forget(ctx, scope, id);
+}
+
 static int on_policy(void *ctx, struct sl_buf *out)
 {
     const struct sl_daemon *daemon = ctx;
@@ -94,6 +105,7 @@ static void read_numbers(struct sl_daemon *daemon, struct sl_metrics_now *ret)
         .table_bytes = table.bytes,
         .table_evicted = table.counted[SL_STAT_EVICTED],
         .table_forgotten = table.forgotten,
+        .denials_unrecorded = daemon->denials.skipped,
         .table_full = table.counted[SL_STAT_FULL],
         .waiting = sl_queues_count(sl_engine_queues(daemon->engine)),
         .holds = holds.held,
@@ -213,6 +225,8 @@ void sl_admin_ops_open(struct sl_daemon *daemon)
         .top = on_top,
         .feature = on_feature,
         .audit = on_audit,
+        .denials = on_denials,
+        .forget_denials = on_forget_denials,
         .registry = daemon->registry,
         .node = daemon->quota_node.node,
     };

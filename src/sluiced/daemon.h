@@ -31,6 +31,7 @@
 #include "net/proxy_protocol.h"
 #include "registry/subject_cache.h"
 #include "registry/usage_buffer.h"
+#include "server/denial_ring.h"
 #include "server/events.h"
 #include "server/grpc/grpc.h"
 #include "server/http/admin.h"
@@ -210,6 +211,22 @@ struct sl_daemon_repeats {
     char path[4096];           /* of the file; "": none */
 };
 
+/* The denial history. Main thread only. */
+struct sl_daemon_denials {
+    struct sl_daemon *daemon;
+    struct sl_job job; /* writes the batch */
+    bool writing;
+    bool erased;                /* a name, since the batch was taken */
+    struct sl_denial_job batch; /* of `copies`; it stays until it is written */
+    struct sl_denial_copies *copies;
+    sl_ns flushed;          /* monotonic */
+    uint64_t skipped;       /* records that were never written */
+    struct sl_hash_key key; /* of names in answers from memory: random until
+                             * the first batch is written, then that of the
+                             * database */
+    char node[65];          /* name of this daemon */
+};
+
 struct sl_event_publisher {
     struct sl_events *events;
     struct sl_event_stream *stream;
@@ -242,6 +259,7 @@ struct sl_worker {
     struct sl_metrics *stats;
     struct sl_top_keys *top;
     struct sl_denial_batch *denials;
+    struct sl_denial_ring *ring;
     struct sl_engine_ctx engine_ctx;            /* passed to every check */
     struct sl_wait_timer waiting;               /* wait queue of its checks */
     struct sl_subject_cache *subject_cache;     /* or NULL: no subjects */
@@ -273,6 +291,7 @@ struct sl_daemon {
     struct sl_health health;
     struct sl_quota_node quota_node; /* if the usage database is shared */
     struct sl_daemon_repeats repeats;
+    struct sl_daemon_denials denials;
     struct sl_engine *engine;
     struct sl_registry *registry;     /* or NULL */
     struct sl_usage_journal *journal; /* or NULL: no registry */
@@ -512,6 +531,31 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
 /* event_publisher.c: the events first, the stream when there are loops. */
 sl_step_f sl_event_publisher_begin, sl_event_stream_begin;
 sl_unstep_f sl_event_publisher_end, sl_event_stream_end;
+
+/* ---- denials.c ---- */
+
+sl_step_f sl_denials_begin;
+sl_unstep_f sl_denials_end;
+
+/* Records denials from now on, or not, as the active policy says. */
+void sl_denials_keep(struct sl_daemon *daemon);
+
+/* Several times a second. */
+void sl_denials_poll(struct sl_daemon *daemon);
+
+/* Begins to write what is not written, unless it is writing. */
+void sl_denials_flush(struct sl_daemon *daemon);
+
+/* Appends what a query finds in memory, one record per line: all records, or
+ * only those that the database does not have. Returns their number, or an
+ * error. */
+SL_MUST_USE int sl_denials_find(struct sl_daemon *daemon,
+                                const struct sl_denial_query *query, bool all,
+                                struct sl_buf *out);
+
+/* Deletes the records of a name from memory. */
+void sl_denials_forget(struct sl_daemon *daemon, struct sl_str scope,
+                       struct sl_str id);
 
 /* Writes an event: its members, and then its type. Without memory it has its
  * time and type only. On the worker's thread. */

@@ -226,6 +226,7 @@ static void on_timer(void *ctx)
         publish_denials(daemon);
     sl_daemon_store_poll(daemon);
     sl_health_poll(daemon);
+    sl_denials_poll(daemon);
     poll_store(daemon);
     poll_table(daemon);
     log_counts(daemon);
@@ -258,6 +259,7 @@ int sl_event_stream_begin(struct sl_daemon *daemon)
         return sl_daemon_no_memory(daemon);
     daemon->admin.feed = t->stream;
     sl_health_begin(daemon);
+    sl_denials_keep(daemon);
     sl_timer_start(t->timer, PERIOD);
     return 0;
 }

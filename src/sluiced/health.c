@@ -15,9 +15,11 @@
 #include "base/clock.h"
 #include "sluiced/daemon.h"
 
-#define PERIOD SL_S
-#define LATE   (2 * SL_S)
-#define RETAIN SL_MIN /* how often old rows are looked for */
+#define PERIOD      SL_S
+#define LATE        (2 * SL_S)
+#define RETAIN      SL_MIN /* how often old rows are looked for */
+#define DENIAL_AGE  (7 * SL_DAY)
+#define DENIAL_ROWS 100000
 
 /* A smaller difference of the clocks is not a step. */
 #define STEP (2 * SL_S)
@@ -105,8 +107,7 @@ static void retain(struct sl_daemon *daemon)
     sl_ns now = sl_loop_now(loop);
     bool is_due = now < h->retained || now - h->retained >= RETAIN;
 
-    if (h->retaining || !is_due ||
-        (conf->retain_usage.len == 0 && conf->retain_audit.len == 0))
+    if (h->retaining || !is_due)
         return;
     h->retaining = true;
     h->retained = now;
@@ -115,6 +116,11 @@ static void retain(struct sl_daemon *daemon)
     h->retain.now = now;
     h->retain.usage_age = age_of(conf->retain_usage);
     h->retain.audit_age = age_of(conf->retain_audit);
+    h->retain.denial_age = conf->retain_denials.len > 0
+                               ? age_of(conf->retain_denials)
+                               : DENIAL_AGE;
+    h->retain.denial_rows =
+        conf->retain_denial_rows ? conf->retain_denial_rows : DENIAL_ROWS;
     h->retain.done = on_retained;
     h->retain.ctx = h;
     sl_registry_ask(daemon->registry, &h->retain);

@@ -19,6 +19,7 @@ static const struct {
     {sl_engine_begin,          sl_engine_end         },
     {sl_subjects_begin,        sl_subjects_end       },
     {sl_event_publisher_begin, sl_event_publisher_end},
+    {sl_denials_begin,         sl_denials_end        },
     {sl_listeners_begin,       sl_listeners_end      },
     {sl_workers_begin,         sl_workers_end        },
     {sl_quota_node_begin,      sl_quota_node_end     },

@@ -228,6 +228,7 @@ static void take_over(struct reload *r)
     daemon->reload_good = true;
     daemon->reloads_good++;
     daemon->reloaded_at = sl_loop_now(daemon->workers[0].loop);
+    sl_denials_keep(daemon);
     sl_log(SL_LOG_INFO, "policy loaded", "file",
            daemon->path ? daemon->path : "demo", "cause", causes[r->cause],
            "hash", daemon->policy_source.hash, NULL);

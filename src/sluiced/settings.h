@@ -105,6 +105,8 @@ struct sl_setting_value {
     bool is_secret_variable;
 };
 
+#define SL_THREADS_MOST 64 /* sockets of one address; listener.h */
+
 struct sl_settings {
     struct sl_arena arena;
     struct sl_setting_value values[SL_SETTINGS];

@@ -18,7 +18,6 @@
 #include "sluiced/settings.h"
 
 #define ARENA_MOST       ((size_t)1024 * 1024)
-#define THREADS_MOST     64 /* sockets of one address; listener.h */
 #define CONNECTIONS_MOST 1000000
 #define MEMORY_MIN       (UINT64_C(1) << 20)
 #define TOKEN_MOST       ((size_t)4096)
@@ -178,7 +177,7 @@ static int refuse_text(const struct sl_settings *s, enum sl_setting id,
 static int read_count(struct sl_settings *s, enum sl_setting id, void *ret,
                       struct sl_diag *diag)
 {
-    uint64_t most = id == SL_SET_threads ? THREADS_MOST : CONNECTIONS_MOST;
+    uint64_t most = id == SL_SET_threads ? SL_THREADS_MOST : CONNECTIONS_MOST;
     struct sl_diag why = {0};
     uint64_t count;
 
@@ -204,7 +203,7 @@ static int read_threads(struct sl_settings *s, enum sl_setting id, void *ret,
     count = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
     if (count < 1 || s->virtual_clock)
         count = 1;
-    s->threads = count > THREADS_MOST ? THREADS_MOST : (unsigned)count;
+    s->threads = count > SL_THREADS_MOST ? SL_THREADS_MOST : (unsigned)count;
     return 0;
 }
 

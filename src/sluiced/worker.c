@@ -220,10 +220,11 @@ static int open_worker(struct sl_worker *worker)
                          &worker->top) ||
         sl_denial_batch_open(alloc, daemon->publisher.events,
                              &worker->denials) ||
+        sl_denial_ring_open(alloc, &worker->ring) ||
         sl_timer_new(worker->loop, on_drain_timer, worker,
                      &worker->drain_timer))
         return SLUICE_ENOMEM;
-    sl_metrics_watch(worker->stats, worker->top, worker->denials);
+    sl_metrics_watch(worker->stats, worker->top, worker->denials, worker->ring);
     for (int i = 0; i < SL_PROTOCOLS && !err; i++)
         err = open_listener(worker, i);
     return err;
@@ -244,6 +245,7 @@ static void close_worker(struct sl_worker *worker)
     sl_metrics_close(worker->stats);
     sl_top_keys_close(worker->top);
     sl_denial_batch_close(worker->denials);
+    sl_denial_ring_close(worker->ring);
     sl_loop_close(worker->loop);
 }
 
@@ -364,6 +366,7 @@ void sl_workers_end(struct sl_daemon *daemon)
 {
     if (!daemon->workers)
         return;
+    sl_denials_flush(daemon);
     sl_subjects_stop(daemon);
     for (unsigned i = 0; i < daemon->worker_count; i++)
         close_worker(&daemon->workers[i]);

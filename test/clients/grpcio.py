@@ -112,6 +112,11 @@ def test_denial(tap, daemon, client):
              [429, "RATE_LIMITED", 12])
     tap.same("the reset is when all is there again",
              answer.statuses[0].duration_until_reset.seconds, 36)
+    found = json.loads(daemon.tell("/v1/denials?request_id=" +
+                                   body["request_id"]))["denials"]
+    tap.same("the history has it by the id that the client was told",
+             [(one["reason"], one["limit"]) for one in found],
+             [("limit", body["violated-policies"][0])])
     good = client.ask("api", {"user": "dan"})
     tap.same("who passes gets headers, and no body",
              [good.raw_body, grpcs.headers(good).get("x-ratelimit-limit"),

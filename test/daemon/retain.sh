@@ -113,7 +113,7 @@ check 'to its end' has "$out" '"allowed":false'
 for one in 'retain: { usage: soon }|a number of days or months, like 90d or 25month' \
     'retain: { usage: 1h }|a number of days or months' \
     'retain: { usage: 0month }|a number of days or months' \
-    'retain: { denials: 90d }|Valid keys: usage or audit'; do
+    'retain: { events: 90d }|Valid keys: usage, audit, denials or denial_rows'; do
     write_policy "${one%%|*}"
     run "$sluice" check p.yaml
     check "${one%%|*} is refused" is 3

@@ -811,6 +811,7 @@ const struct sl_http_path sl_admin_paths[] = {
     {"DELETE", "/v1/blocks/",      sl_block_end,      SL_ACCESS_ADMIN,  0   },
     {"POST",   "/v1/usage/import", sl_usage_import,   SL_ACCESS_ADMIN,  0   },
     {"GET",    "/v1/audit",        sl_audit_list,     SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/denials",      sl_denial_list,    SL_ACCESS_ADMIN,  0   },
     {"GET",    "/v1/leases",       sl_lease_list,     SL_ACCESS_ADMIN,  0   },
     {"DELETE", "/v1/leases/",      sl_lease_release,  SL_ACCESS_ADMIN,  0   },
 };

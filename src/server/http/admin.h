@@ -6,6 +6,7 @@
 #include "server/top_keys.h"
 
 struct sl_audit_note;
+struct sl_denial_query;
 struct sl_registry;
 
 struct sl_admin {
@@ -45,6 +46,13 @@ struct sl_admin {
 
     /* Records a change in the audit, or in the log without a registry. */
     void (*audit)(void *ctx, const struct sl_audit_note *note);
+
+    /* The denial history in memory: append what a query finds, as items of a
+     * JSON array (all, or only what is not in the database), or delete the
+     * records of a name. The first returns their number, or an error. */
+    int (*denials)(void *ctx, const struct sl_denial_query *query, bool all,
+                   struct sl_buf *out);
+    void (*forget_denials)(void *ctx, struct sl_str scope, struct sl_str id);
 
     /* Subjects and switches, or NULL. Its answers come on the listener's
      * loop. */

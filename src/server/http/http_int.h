@@ -373,6 +373,10 @@ sl_http_f sl_audit_list;
 
 sl_http_f sl_block_set, sl_block_end, sl_blocks_get;
 
+/* ---- the denial history: denials.c ---- */
+
+sl_http_f sl_denial_list;
+
 sl_http_f sl_subject_get, sl_subject_change, sl_subject_list, sl_subject_import;
 
 /* ---- subjects in JSON and CSV: subjects_read.c ---- */

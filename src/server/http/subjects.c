@@ -448,6 +448,7 @@ static void answer_erased(struct sl_http_job *op)
 /* DELETE with erase=true. The audit gets a row without the id. */
 static void erase(struct sl_http_call *call)
 {
+    const struct sl_admin *admin = sl_admin_of(call);
     struct sl_usage_sink *meter = call->worker->engine_ctx->meter;
     struct sl_str tail;
     struct sl_http_job *op =
@@ -456,6 +457,8 @@ static void erase(struct sl_http_call *call)
     if (!op || !check_tail(call, tail))
         return;
     op->job.audit = sl_http_audit(call, "erase", op->job.scope, SL_STR(""));
+    if (admin->forget_denials)
+        admin->forget_denials(admin->ctx, op->job.scope, op->job.id);
     if (meter)
         sl_usage_buffer_flush(meter);
     sl_http_job_send(op);

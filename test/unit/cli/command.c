@@ -63,7 +63,7 @@ TEST(slips)
 
     CASE("too few and too many arguments");
     ends(2, "check");
-    reports(2, "explain x", "usage: sluice explain POLICY");
+    reports(2, "explain x", "usage: sluice explain POLICY|--url URL");
     reports(2, "completion bash zsh", "unexpected argument \"zsh\"");
 
     CASE("what could move a cursor is not printed");
