@@ -232,7 +232,8 @@ int sl_schema_json(struct sl_buf *ret)
 {
     struct sl_writer out = {ret, 0};
 
-    put(&out, "{\"$schema\":\"" DRAFT "\",\"title\":\"Sluice policy\",");
+    put(&out, "{\"$schema\":\"" DRAFT "\",\"$id\":\"urn:sluice:policy:1\","
+              "\"title\":\"Sluice policy\",");
     put_level(&out, SL_LEVEL_TOP);
     put_definitions(&out);
     put(&out, "}\n");

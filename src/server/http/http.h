@@ -142,6 +142,9 @@ void sl_http_call_done(struct sl_http_call *call);
  * if the answer comes later. */
 bool sl_http_handle(struct sl_http_call *call);
 
+/* The API description, as JSON on one line; made at build time. */
+extern const struct sl_str sl_openapi;
+
 /* The paths of the http and the admin listener. */
 extern const struct sl_http_path sl_api_paths[];
 extern const unsigned sl_api_path_count;

@@ -70,6 +70,7 @@ TEST(json)
     read_it(r, (struct sl_str){text, len}, false);
     CHECK_STR(r->text, "");
     CHECK_STR(AT("$schema"), "https://json-schema.org/draft/2020-12/schema");
+    CHECK_STR(AT("$id"), "urn:sluice:policy:1");
 
     CASE("it is strict where the language is");
     CHECK_STR(AT("additionalProperties"), "false");
