@@ -505,6 +505,8 @@ void sl_print_webhook_secret(struct sl_printer *p,
 
     if (p->raw)
         sl_print_list(p, row->name, sl_print_text_item, rules->secrets, count);
+    else if (count == 0) /* the variable is not set; shown as written */
+        sl_print_text(p, row->name, SL_STR(""));
     else if (count == 1)
         sl_print_from(p, sl_str_c(row->name), &secret);
     else

@@ -17,7 +17,8 @@ from servers import (ROOT, SLUICE, Daemon, Redis, clock_by, numbers,
 PRESETS = ("unraveldocs", "jwt-redis", "saas-quotas", "jobseek", "fluo")
 TEXTS = "2026-11-15-presets-keep-original-texts"
 FAILURE = "2026-11-15-store-failure-in-presets"
-SECRETS = {"TRANSCRIPTION_SECRET": "one", "STRIPE_WEBHOOK_SECRET": "two"}
+SECRETS = {"TRANSCRIPTION_SECRET": "a secret for transcriptions",
+           "STRIPE_WEBHOOK_SECRET": "a secret for stripe"}
 DAY = {"ai-minute": 0, "ai-daily": 1}
 POLICY = """
 sluice: 1

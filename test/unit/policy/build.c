@@ -362,7 +362,8 @@ TEST(ceilings)
              "all aliases"),
         MOST("limits", V "limits:\n",
              " l%: { kind: level, per: org, rate: 5 }\n", 1024,
-             "1025 limits and candidates are too many. The maximum is 1024"),
+             "1025 limits, candidates and penalties are too many. The maximum "
+             "is 1024"),
         MOST("features", V "features:\n", " f%: {}\n", SL_FEATURES_MAX,
              "1025 features are too many. The maximum is 1024"),
         MOST("routes", V "routes:\n", " - { match: /r% }\n", SL_ROUTES_MAX,
