@@ -317,7 +317,7 @@ old_words=$rules_lib/old_words
 # word of letters: `_` and digits separate words. The phrases of the field that
 # contain an old word are removed first, and so are names of stored tables.
 old_word_lines() {
-    files "$text_files|^README" '^(scripts/lib/|CHANGELOG|presets/|examples/|test/data/)' |
+    files "$text_files|^README" '^(scripts/lib/|CHANGELOG|presets/|examples/|test/data/|web/vendor/)' |
         xargs -r -d '\n' grep -HniE -- "(^|[^a-z])($1)([^a-z]|\$)" |
         word="(^|[^a-z])($1)([^a-z]|\$)" awk '{
             at = match($0, /:[0-9]+:/) + RLENGTH

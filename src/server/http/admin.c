@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "base/timestamp.h"
 #include "server/http/http_int.h"
+#include "server/http/static_files.h"
 
 static const struct sl_str plain = {"text/plain; charset=utf-8", 25};
 
@@ -783,6 +784,8 @@ const struct sl_http_path sl_admin_paths[] = {
     {"GET",    "/readyz",          readyz,            SL_ACCESS_PUBLIC, 0   },
     {"GET",    "/healthz",         readyz,            SL_ACCESS_PUBLIC, 0   },
     {"GET",    "/metrics",         metrics,           SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/ui",              sl_http_add_slash, SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/ui/",             sl_http_static,    SL_ACCESS_PUBLIC, 0   },
     {"GET",    "/rlconfig",        rlconfig,          SL_ACCESS_ADMIN,  0   },
     {"GET",    "/v1/policy",       policy_get,        SL_ACCESS_ADMIN,  0   },
     {"POST",   "/v1/policy",       policy_post,       SL_ACCESS_ADMIN,  0   },
