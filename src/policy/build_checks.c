@@ -1031,7 +1031,8 @@ void sl_build_outside(struct sl_build *b)
  *
  * A client that may send a policy may not read the daemon's environment and
  * files through it. What the active policy has from there, the posted one may
- * have under the same key: a secret stays a secret.
+ * have under the same key: a secret stays a secret. Other variables have their
+ * defaults.
  */
 
 bool sl_policy_refers(const struct sl_policy *policy, const char *kind,
@@ -1090,11 +1091,26 @@ static bool is_feature(struct sl_str written)
            !memchr(written.at + 1, '$', written.len - 1);
 }
 
+/* Is it "${ENV:NAME:-text}" with the value `text`, as if NAME were not set? */
+static bool is_default(const struct sl_yaml_node *node)
+{
+    struct sl_str rest = node->written;
+    const char *at;
+
+    if (!sl_str_begins(rest, SL_STR("${ENV:")) ||
+        rest.at[rest.len - 1] != '}' ||
+        !(at = memmem(rest.at, rest.len, ":-", 2)) ||
+        memchr(rest.at + 1, '$', rest.len - 1))
+        return false;
+    rest = sl_str_from(rest, (size_t)(at - rest.at) + 2);
+    return sl_str_eq((struct sl_str){rest.at, rest.len - 1}, node->text);
+}
+
 static void check_posted(struct sl_build *b, struct sl_yaml_node *node,
                          struct sl_str key)
 {
     if (node->kind == SL_NODE_SCALAR && node->substituted &&
-        !is_feature(node->written) &&
+        !is_feature(node->written) && !is_default(node) &&
         !is_inherited(b->options->active, key, node->written)) {
         sl_build_error(b, node,
                        "A policy sent with POST cannot read the environment "

@@ -62,6 +62,7 @@ const MORE = [
     ["GET", "/v1/auth?cost=99", undefined, { "X-Original-URI": "/api/ai/x" }],
     ["GET", "/v1/backlog/nope"],
     ["GET", "/v1/top?by=denied"],
+    ["GET", "/v1/denials?passed=true"],
     ["POST", "/v1/policy", "sluice: 1\nfoo: 1\n"],
     ["PUT", "/v1/features/assistant", { enabled: false }],
     ["POST", "/v1/check", { path: "/api/ai/x", user: "ann" }],

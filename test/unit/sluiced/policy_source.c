@@ -122,6 +122,7 @@ TEST(posted)
 
     CASE("a posted policy has what the active one has under the same key");
     setenv("SL_TEST_SECRET", "s3cret", 1);
+    setenv("SL_TEST_OTHER", "other", 1);
     close(mkstemp(place));
     put_file(place, file);
     CHECK_EQ(read_it(place, NULL), 0);
@@ -144,6 +145,19 @@ TEST(posted)
              SLUICE_ECONF);
     done();
     CHECK_EQ(read_it(place, "sluice: 1\nenv: \"${ENV:SL_TEST_SECRE}\"\n"),
+             SLUICE_ECONF);
+    done();
+
+    CASE("a variable that it may not read has its default");
+    CHECK_EQ(read_it(place, "sluice: 1\nenv: \"${ENV:SL_TEST_OTHER:-x}\"\n"
+                            "default: []\n"),
+             0);
+    CHECK_STR(written.policy->env.at, "x");
+    done();
+    CHECK_EQ(read_it(place, "sluice: 1\nlimits: { a: { kind: fixed-window, "
+                            "rate: 1/s, deny: { message: "
+                            "\"${ENV:SL_TEST_SECRET:-x}\" } } }\n"
+                            "default: [a]\n"),
              SLUICE_ECONF);
     done();
     active = NULL;
