@@ -56,10 +56,10 @@ configure() (
 # objects let other compilers link the archives.
 configure_release() {
     configure build/release --buildtype=release -Db_ndebug=true \
-        -Db_lto=true -Dc_args=-ffat-lto-objects
+        -Db_lto=true -Dc_args=-ffat-lto-objects -Dbench=true
 }
 
 # The build of the tests and of clang-tidy.
 configure_plain() {
-    configure build/plain --buildtype=debugoptimized --werror
+    configure build/plain --buildtype=debugoptimized --werror -Dtests=true
 }

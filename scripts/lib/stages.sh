@@ -45,7 +45,7 @@ asan_without=(--no-suite again --no-suite clients --no-suite proxies
 least_coverage=94 # percent of lines
 
 # Sanitizer builds: quick to compile, with lines for stack traces.
-sanitized=(-Doptimization=1 -Ddebug=false -Db_lundef=false)
+sanitized=(-Dtests=true -Doptimization=1 -Ddebug=false -Db_lundef=false)
 
 # Most tests wait for processes and sockets: two per core.
 at_a_time=$((2 * $(nproc)))

@@ -398,9 +398,10 @@ static int run_explain(struct sl_cli_args *args)
 
 static const struct sl_flag explain_flags[] = {
     {'\0', "url",        "URL",
-     "ask the daemon with this http listener; without POLICY"         },
-    {'\0', "token-file", "FILE", "file with the token of the listener"},
-    {'\0', NULL,         NULL,   NULL                                 },
+     "ask the daemon with this http listener; without POLICY"              },
+    {'\0', "token-file", "FILE", "file with the token of the listener"     },
+    {'\0', "ca",         "FILE", "CA certificates for an https:// URL, PEM"},
+    {'\0', NULL,         NULL,   NULL                                      },
 };
 
 const struct sl_command sl_command_explain = {

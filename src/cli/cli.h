@@ -34,7 +34,7 @@ struct sl_flag {
 #define SL_FLAGS_MAX 16 /* of one command */
 
 /* The listener of the daemon that a command talks to. It adds the flags --url
- * or --admin-url, and --token-file. */
+ * or --admin-url, --token-file and --ca. */
 enum sl_cli_listener { SL_LISTENER_NONE, SL_LISTENER_HTTP, SL_LISTENER_ADMIN };
 
 struct sl_cli_args;
@@ -246,8 +246,12 @@ SL_MUST_USE int sl_check_args_token(struct sl_cli_args *args,
 #define SL_DAEMON_CLIENT_BYTES ((size_t)64 * 1024 * 1024) /* of an answer */
 
 struct sl_daemon_client {
-    int fd;     /* or -1 */
-    bool redis; /* redis:// URL: use sl_daemon_client_pipeline() */
+    int fd;             /* or -1 */
+    bool redis;         /* redis:// URL: use sl_daemon_client_pipeline() */
+    bool https;         /* https:// URL */
+    const char *ca;     /* file with the CA of the server; NULL: the system's */
+    struct sl_tls *tls; /* opened by the first connection */
+    struct sl_tls_session *session; /* of `fd`, or NULL */
     char host[256], port[8];
     char where[280];      /* HOST:PORT, for messages */
     char token[512];      /* sent with each HTTP request, or "" */
@@ -257,9 +261,10 @@ struct sl_daemon_client {
     struct sl_diag *diag; /* the message of a failure */
 };
 
-/* Set the server by its URL: http://127.0.0.1:8080, redis://127.0.0.1:6380 or
- * unix:/run/sluice.sock. Does not connect. `alloc` and `diag` are borrowed for
- * the client's life. Returns SLUICE_ECONF for an invalid URL. */
+/* Set the server by its URL: http://127.0.0.1:8080, https://HOST:PORT,
+ * redis://127.0.0.1:6380 or unix:/run/sluice.sock. Does not connect. `alloc`
+ * and `diag` are borrowed for the client's life. Returns SLUICE_ECONF for an
+ * invalid URL. */
 SL_MUST_USE int sl_daemon_client_init(struct sl_daemon_client *client,
                                       const char *url,
                                       const struct sl_alloc *alloc,
@@ -292,8 +297,10 @@ SL_MUST_USE int sl_daemon_client_pipeline(struct sl_daemon_client *client,
 /* ---- the request of a command to a daemon ----
  *
  * The URL is --url or --admin-url, else SLUICE_URL or SLUICE_ADMIN_URL, else
- * the default address of the listener. The token is in the file of
- * --token-file, else in the variables that the daemon reads.
+ * the address of the installed service if it runs, else the default address of
+ * the listener. The token is in the file of --token-file, else in the variables
+ * that the daemon reads. The CA of an https:// URL is --ca, else SLUICE_CA,
+ * else the system's.
  */
 
 struct sl_cli_request {

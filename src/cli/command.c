@@ -77,12 +77,14 @@ bool sl_command_flag(const struct sl_command *command, size_t index,
         "URL of the admin listener (http://127.0.0.1:9090)"};
     const struct sl_flag token = {'\0', "token-file", "FILE",
                                   "file with the token of the listener"};
+    const struct sl_flag ca = {'\0', "ca", "FILE",
+                               "CA certificates for an https:// URL, PEM"};
     const struct sl_flag output = {'o', "output", command->formats,
                                    "output format"};
     const struct sl_flag help = {'h', "help", NULL, "print this help"};
     const struct sl_flag *more[] = {
-        command->listener == SL_LISTENER_ADMIN ? &admin : &url, &token, &output,
-        &help};
+        command->listener == SL_LISTENER_ADMIN ? &admin : &url, &token, &ca,
+        &output, &help};
     const struct sl_flag *own = command->flags;
 
     for (; own && own->name; own++)
@@ -90,8 +92,8 @@ bool sl_command_flag(const struct sl_command *command, size_t index,
             *ret = *own;
             return true;
         }
-    index += command->listener ? 0 : 2;
-    index += index >= 2 && !command->formats;
+    index += command->listener ? 0 : 3;
+    index += index >= 3 && !command->formats;
     if (index >= SL_LEN(more))
         return false;
     *ret = *more[index];

@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/parse.h"
 #include "cli/cli.h"
+#include "net/tls.h"
 #include "sluice.h"
 #include "wire/resp.h"
 
@@ -68,9 +69,10 @@ static bool read_url(struct sl_daemon_client *client, const char *url)
     if (strncmp(url, "unix:", 5) == 0)
         return set_socket(client, sl_str_from(text, 5));
     client->redis = strncmp(url, "redis://", 8) == 0;
-    if (!client->redis && strncmp(url, "http://", 7) != 0)
+    client->https = strncmp(url, "https://", 8) == 0;
+    if (!client->redis && !client->https && strncmp(url, "http://", 7) != 0)
         return false;
-    text = sl_str_from(text, client->redis ? 8 : 7);
+    text = sl_str_from(text, client->redis || client->https ? 8 : 7);
     if (text.len > 0 && text.at[text.len - 1] == '/')
         text.len--;
     return split(client, text);
@@ -86,7 +88,8 @@ int sl_daemon_client_init(struct sl_daemon_client *client, const char *url,
         return 0;
     return sl_diag_error(diag, SLUICE_ECONF,
                          "\"%s\" is not the URL of a server; write it like "
-                         "http://127.0.0.1:8080 or unix:/run/sluice.sock",
+                         "http://127.0.0.1:8080, https://HOST:PORT or "
+                         "unix:/run/sluice.sock",
                          url);
 }
 
@@ -96,23 +99,35 @@ void sl_daemon_client_copy(struct sl_daemon_client *client,
 {
     *client = *like;
     client->fd = -1;
+    client->session = NULL;
+    client->tls = sl_tls_ref(like->tls);
     client->diag = diag;
     client->cursor = SL_STR("");
     sl_buf_init(&client->out, SL_DAEMON_CLIENT_BYTES, like->out.alloc);
     sl_buf_init(&client->in, SL_DAEMON_CLIENT_BYTES, like->in.alloc);
 }
 
-void sl_daemon_client_close(struct sl_daemon_client *client)
+/* Keeps the last answer. */
+static void close_socket(struct sl_daemon_client *client)
 {
+    sl_tls_session_close(client->session);
+    client->session = NULL;
     if (client->fd >= 0)
         close(client->fd);
     client->fd = -1;
+}
+
+void sl_daemon_client_close(struct sl_daemon_client *client)
+{
+    close_socket(client);
     sl_buf_clear(&client->in);
 }
 
 void sl_daemon_client_done(struct sl_daemon_client *client)
 {
     sl_daemon_client_close(client);
+    sl_tls_unref(client->tls);
+    client->tls = NULL;
     sl_buf_done(&client->out);
     sl_buf_done(&client->in);
 }
@@ -183,6 +198,29 @@ static int connect_unix(struct sl_daemon_client *client)
     return client->fd < 0 ? unreachable(client, strerror(errno)) : 0;
 }
 
+/* The handshake on a new connection. */
+static int start_tls(struct sl_daemon_client *client)
+{
+    struct sl_tls_client_options options = {.ca = client->ca};
+    struct sl_diag why = {0};
+    int err = 0;
+
+    if (!client->tls)
+        err = sl_tls_open_client(&options, &client->tls, &why);
+    if (!err)
+        err = sl_tls_session_open(client->tls, client->fd, client->host,
+                                  &client->session, &why);
+    if (!err)
+        return 0;
+    sl_daemon_client_close(client);
+    return sl_diag_error(client->diag, err == SLUICE_ENOMEM ? err : SLUICE_ESYS,
+                         "cannot connect to %s: %s%s", client->where,
+                         why.sentence,
+                         strstr(why.sentence, "certificate is not accepted")
+                             ? "; name the CA that signed it with --ca FILE"
+                             : "");
+}
+
 static int connect_to(struct sl_daemon_client *client)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list, *at;
@@ -197,7 +235,23 @@ static int connect_to(struct sl_daemon_client *client)
         client->fd = open_socket(at);
     err = errno;
     freeaddrinfo(list);
-    return client->fd < 0 ? unreachable(client, strerror(err)) : 0;
+    if (client->fd < 0)
+        return unreachable(client, strerror(err));
+    return client->https ? start_tls(client) : 0;
+}
+
+static ssize_t send_some(struct sl_daemon_client *client, struct sl_str text)
+{
+    return client->session
+               ? sl_tls_session_write(client->session, text.at, text.len)
+               : send(client->fd, text.at, text.len, MSG_NOSIGNAL);
+}
+
+static ssize_t receive_some(struct sl_daemon_client *client, char *to)
+{
+    return client->session
+               ? sl_tls_session_read(client->session, to, READ_BYTES)
+               : recv(client->fd, to, READ_BYTES, 0);
 }
 
 /* Connect if necessary and send `out`. */
@@ -211,7 +265,7 @@ static int send_all(struct sl_daemon_client *client)
         return err;
 
     while (left.len > 0) {
-        ssize_t sent = send(client->fd, left.at, left.len, MSG_NOSIGNAL);
+        ssize_t sent = send_some(client, left);
 
         if (sent < 0 && errno == EINTR)
             continue;
@@ -231,7 +285,7 @@ static int receive(struct sl_daemon_client *client)
     if (sl_buf_reserve(in, READ_BYTES))
         return no_memory(client);
     do
-        got = recv(client->fd, in->bytes + in->len, READ_BYTES, 0);
+        got = receive_some(client, in->bytes + in->len);
     while (got < 0 && errno == EINTR);
     if (got == 0)
         errno = ECONNRESET;
@@ -363,10 +417,8 @@ int sl_daemon_client_ask(struct sl_daemon_client *client, const char *method,
     *ret_status = head.status;
     *ret_body = sl_str_from(sl_buf_str(&client->in), head.len);
     client->cursor = head.cursor;
-    if (head.close) {
-        close(client->fd);
-        client->fd = -1;
-    }
+    if (head.close)
+        close_socket(client);
     return 0;
 }
 
@@ -484,7 +536,20 @@ static const struct source {
     [SL_LISTENER_ADMIN].token_file = "SLUICE_ADMIN_TOKEN_FILE",
 };
 
-/* Set URL and token; does not connect. */
+/* The addresses of the admin API of the installed service; see
+ * ops/systemd/sluiced.service.in. The socket is for root. */
+#define SERVICE_SOCKET "/run/sluice/admin.sock"
+#define SERVICE_ADMIN  "http://127.0.0.1:8082"
+
+static const char *default_url(const struct source *source)
+{
+    if (source != &sources[SL_LISTENER_ADMIN] || access(SERVICE_SOCKET, F_OK))
+        return source->url;
+    return access(SERVICE_SOCKET, W_OK) ? SERVICE_ADMIN
+                                        : "unix:" SERVICE_SOCKET;
+}
+
+/* Set URL, token and CA; does not connect. */
 static int open_client(struct sl_cli_request *r, enum sl_cli_listener listener)
 {
     struct sl_cli_args *args = r->args;
@@ -496,9 +561,12 @@ static int open_client(struct sl_cli_request *r, enum sl_cli_listener listener)
 
     if (!url)
         url = variable(source->variable);
-    if (sl_daemon_client_init(client, url ? url : source->url, &sl_alloc_libc,
-                              &r->diag))
+    if (sl_daemon_client_init(client, url ? url : default_url(source),
+                              &sl_alloc_libc, &r->diag))
         return sl_cli_misuse(args, "%s", r->diag.sentence);
+    client->ca = sl_cli_flag(args, "ca");
+    if (!client->ca)
+        client->ca = variable("SLUICE_CA");
     if (!file && !value)
         file = variable(source->token_file);
     if (file)

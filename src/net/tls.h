@@ -6,6 +6,8 @@
 #ifndef SL_NET_TLS_H
 #define SL_NET_TLS_H
 
+#include <sys/types.h>
+
 #include "base/diag.h"
 
 struct sl_tls; /* a context */
@@ -33,5 +35,24 @@ SL_MUST_USE int sl_tls_open_client(const struct sl_tls_client_options *options,
                                    struct sl_tls **ret, struct sl_diag *diag);
 struct sl_tls *sl_tls_ref(struct sl_tls *tls);
 void sl_tls_unref(struct sl_tls *tls); /* NULL is allowed */
+
+/* ---- TLS over a blocking socket, for a client without a loop ----
+ *
+ * `tls` is a client's context; it and `fd` are borrowed and outlive the
+ * session. Open does the handshake and verifies that the server is
+ * `server_name`. Read and write return like recv() and send(). Close accepts
+ * NULL and leaves `fd` open.
+ */
+struct sl_tls_session;
+
+SL_MUST_USE int sl_tls_session_open(struct sl_tls *tls, int fd,
+                                    const char *server_name,
+                                    struct sl_tls_session **ret,
+                                    struct sl_diag *diag);
+ssize_t sl_tls_session_read(struct sl_tls_session *session, char *bytes,
+                            size_t size);
+ssize_t sl_tls_session_write(struct sl_tls_session *session, const char *bytes,
+                             size_t len);
+void sl_tls_session_close(struct sl_tls_session *session);
 
 #endif

@@ -57,8 +57,6 @@ static bool all_empty(const struct sl_daemon *daemon)
  * store share --drain, but the store always has a moment of its own. */
 static void drain_admin(struct sl_daemon *daemon, sl_ns now)
 {
-    struct sl_listener_worker *admin =
-        &daemon->workers[0].listeners[SL_PROTOCOL_ADMIN];
     sl_ns deadline = daemon->settings.deadline;
 
     daemon->admin_draining = true;
@@ -69,17 +67,31 @@ static void drain_admin(struct sl_daemon *daemon, sl_ns now)
         daemon->drain_until > daemon->settle_until)
         daemon->settle_until = daemon->drain_until; /* or when all is done */
     daemon->drain_until = now + ADMIN_DRAIN;
-    sl_listener_close(admin->listener);
-    admin->listener = NULL;
-    if (admin->server)
-        sl_server_drain(admin->server);
+    for (int i = SL_PROTOCOL_ADMIN; i < SL_PROTOCOLS; i++) {
+        struct sl_listener_worker *admin = &daemon->workers[0].listeners[i];
+
+        sl_listener_close(admin->listener);
+        admin->listener = NULL;
+        if (admin->server)
+            sl_server_drain(admin->server);
+    }
+}
+
+/* Connections to the admin API. */
+static unsigned admin_conns(const struct sl_daemon *daemon)
+{
+    unsigned count = 0;
+
+    for (int i = SL_PROTOCOL_ADMIN; i < SL_PROTOCOLS; i++)
+        if (daemon->workers[0].listeners[i].server)
+            count +=
+                sl_conns_count(daemon->workers[0].listeners[i].server->conns);
+    return count;
 }
 
 void sl_lifecycle_drained(struct sl_daemon *daemon)
 {
     struct sl_worker *first = &daemon->workers[0];
-    const struct sl_listener_worker *admin =
-        &first->listeners[SL_PROTOCOL_ADMIN];
     sl_ns now = sl_loop_mono(first->loop);
     bool late = now >= daemon->drain_until;
 
@@ -92,8 +104,7 @@ void sl_lifecycle_drained(struct sl_daemon *daemon)
                    "requests took longer than --drain", NULL);
         if (late || all_empty(daemon))
             drain_admin(daemon, now);
-    } else if (late || !admin->server ||
-               sl_conns_count(admin->server->conns) == 0) {
+    } else if (late || admin_conns(daemon) == 0) {
         end(daemon);
     }
 }
@@ -171,7 +182,8 @@ static void announce(const struct sl_daemon *daemon)
     sl_log(SL_LOG_INFO, "serving", "http", where(daemon, SL_PROTOCOL_HTTP),
            "grpc", where(daemon, SL_PROTOCOL_GRPC), "resp",
            where(daemon, SL_PROTOCOL_RESP), "admin",
-           where(daemon, SL_PROTOCOL_ADMIN), "policy",
+           where(daemon, SL_PROTOCOL_ADMIN), "local",
+           where(daemon, SL_PROTOCOL_LOCAL), "policy",
            daemon->path ? daemon->path : "demo", "store", store, "tls",
            tls ? "on" : NULL, "threads", threads, "version", SLUICE_VERSION,
            NULL);

@@ -16,6 +16,7 @@ static const struct {
     [SL_PROTOCOL_GRPC] = {"grpc",  &sl_protocol_grpc},
     [SL_PROTOCOL_RESP] = {"resp",  &sl_protocol_resp},
     [SL_PROTOCOL_ADMIN] = {"admin", &sl_protocol_http},
+    [SL_PROTOCOL_LOCAL] = {"local", &sl_protocol_http},
 };
 
 /* ---- certificates ---- */
@@ -39,7 +40,7 @@ static int open_tls(const struct sl_daemon *daemon,
         .certificate = settings->tls_certificate,
         .key = settings->tls_key,
         .client_ca =
-            id == SL_PROTOCOL_ADMIN ? NULL : client_ca(daemon, settings),
+            id >= SL_PROTOCOL_ADMIN ? NULL : client_ca(daemon, settings),
         .http2 = listeners[id].protocol->http2,
     };
 
@@ -90,7 +91,7 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
         .hosts = s->hosts,
     };
 
-    if (id == SL_PROTOCOL_ADMIN)
+    if (id >= SL_PROTOCOL_ADMIN)
         server = (struct sl_server){
             .protocol = server.protocol,
             .name = server.name,
@@ -107,7 +108,7 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
 static int bind_listener(struct sl_daemon *daemon, int id)
 {
     struct sl_server_listener *l = &daemon->listeners[id];
-    unsigned loops = id == SL_PROTOCOL_ADMIN ? 1 : daemon->settings.threads;
+    unsigned loops = id >= SL_PROTOCOL_ADMIN ? 1 : daemon->settings.threads;
     int fd = sl_activated_find(&daemon->activated, listeners[id].name);
     int err;
 

@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     else
         status = daemon.given.action == SL_ARGS_SERVE ? serve(&daemon)
                                                       : check(&daemon);
-    if (fflush(stdout) != 0 && status == 0)
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == 0)
         status = SL_EXIT_FAILED; /* a full disk must not look like success */
     return status;
 }

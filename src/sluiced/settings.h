@@ -23,7 +23,8 @@ enum sl_protocol_id {
     SL_PROTOCOL_HTTP,
     SL_PROTOCOL_GRPC,
     SL_PROTOCOL_RESP,
-    SL_PROTOCOL_ADMIN,
+    SL_PROTOCOL_ADMIN, /* those before it decide requests, */
+    SL_PROTOCOL_LOCAL, /* those from it on have the admin API */
     SL_PROTOCOLS
 };
 

@@ -430,6 +430,12 @@ static int read_address(struct sl_settings *s, int listener,
         sl_address_parse(sl_str_c(s->values[id].text), &s->at[listener], &why))
         status = refuse(s, id, diag, "%s%s%s", why.sentence,
                         why.hint[0] ? "; write " : "", why.hint);
+    if (!status && listener == SL_PROTOCOL_LOCAL &&
+        !sl_address_is_unix(&s->at[listener]))
+        status = refuse(s, id, diag,
+                        "\"%s\" is not a unix socket; write unix:PATH, or "
+                        "use --listen-admin for an address",
+                        s->values[id].text);
     return status;
 }
 
@@ -449,7 +455,7 @@ int sl_settings_check_exposed(const struct sl_settings *settings,
                               const struct sl_address *address,
                               struct sl_diag *diag)
 {
-    bool admin = id == SL_PROTOCOL_ADMIN;
+    bool admin = id >= SL_PROTOCOL_ADMIN;
     char where[128];
 
     if (sl_address_is_local(address) ||

@@ -75,7 +75,7 @@ static unsigned count_open(const struct sl_daemon *daemon)
     unsigned count = 0;
 
     for (int i = 0; i < SL_PROTOCOLS; i++)
-        count += daemon->listeners[i].open && i != SL_PROTOCOL_ADMIN;
+        count += daemon->listeners[i].open && i < SL_PROTOCOL_ADMIN;
     return count;
 }
 
@@ -103,7 +103,7 @@ static int open_listener(struct sl_worker *worker, int id)
     struct sl_daemon *daemon = worker->daemon;
     const struct sl_server *server = &daemon->listeners[id].server;
     struct sl_listener_worker *l = &worker->listeners[id];
-    bool admin = id == SL_PROTOCOL_ADMIN;
+    bool admin = id >= SL_PROTOCOL_ADMIN;
     struct sl_proxy_accept_options proxy = {
         .on_accept = sl_server_accept,
         .trusts = trusts,
@@ -165,10 +165,10 @@ static int listen_on(struct sl_worker *worker)
 
 /* ---- one worker ---- */
 
-/* Listeners that close when the daemon drains: all but the admin listener. */
+/* Listeners that close when the daemon drains: all without the admin API. */
 static bool drains(const struct sl_worker *worker, int id)
 {
-    return worker->listeners[id].server && id != SL_PROTOCOL_ADMIN;
+    return worker->listeners[id].server && id < SL_PROTOCOL_ADMIN;
 }
 
 /* Connections without a complete PROXY header count, too. */
@@ -330,7 +330,7 @@ static int open_limits(struct sl_daemon *daemon)
     int err = 0;
 
     for (int i = 0; i < SL_PROTOCOLS && !err; i++)
-        if (daemon->listeners[i].open && i != SL_PROTOCOL_ADMIN)
+        if (daemon->listeners[i].open && i < SL_PROTOCOL_ADMIN)
             err = sl_conn_limit_open(&sl_alloc_libc, max_conns(daemon),
                                      daemon->settings.connections_per_address,
                                      &daemon->listeners[i].server.limit);

@@ -164,4 +164,19 @@ check 'and at the other' answers 200
 stop
 check 'they are gone afterwards' test ! -e "$folder/h" -a ! -e "$folder/a"
 
+# The admin API on an address and on a socket.
+start --listen-local "unix:$folder/l"
+fetch --unix-socket "$folder/l" http://x/readyz
+check 'the admin API on a socket' answers 200
+tell /readyz
+check 'and on its address' answers 200
+run "$sluice" top --admin-url "unix:$folder/l"
+check 'commands use the socket' is 0
+stop
+check 'it ends' is 0
+check 'the socket is gone' test ! -e "$folder/l"
+run "$sluiced" --listen-local 127.0.0.1:0
+check 'only a socket can be local' is 2
+check 'as the message says' has "$err" 'is not a unix socket; write unix:PATH'
+
 finish

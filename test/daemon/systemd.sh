@@ -75,8 +75,10 @@ check 'one of another name is refused' has "$err" 'FileDescriptorName=http'
 units=$root/ops/systemd
 if command -v systemd-analyze >/dev/null; then
     mkdir units
-    sed "s|/usr/sbin/sluiced|$sluiced|; s|/usr/bin/sluice |$sluice |" \
-        "$units/sluiced.service" >units/sluiced.service
+    sed "s|@sbindir@/sluiced|$sluiced|; s|@bindir@/sluice|$sluice|
+        s|@policy@|$folder/p.yaml|; s|@environment@|/etc/sluice/sluiced.env|
+        s|@configuration@|ConfigurationDirectory=sluice|" \
+        "$units/sluiced.service.in" >units/sluiced.service
     cp "$units/sluiced.socket" units/
     run systemd-analyze verify --man=no units/sluiced.service \
         units/sluiced.socket

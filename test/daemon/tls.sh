@@ -71,6 +71,21 @@ kill -HUP "$pid"
 until_ shows one
 check 'HUP reads them again' shows one
 check 'and all is well' good 1
+
+# The commands of sluice speak TLS, and verify the name and the CA.
+run "$sluice" take GET\ /x user=eve --url "https://$http" --ca ours.pem
+check 'sluice --ca' test "$status$err" = 0
+SLUICE_CA=ours.pem run "$sluice" top --admin-url "https://$admin"
+check 'SLUICE_CA, for the admin listener' has "$out" ' allowed; by denied'
+run "$sluice" take GET\ /x user=eve --url "https://$http" --ca theirs.pem
+check 'another CA is refused' is 4
+check 'and the flag named' has "$err" 'its certificate is not accepted: '
+check 'with what to do' has "$err" '--ca FILE'
+run "$sluice" take GET\ /x user=eve --url "https://127.0.0.2:${http##*:}" \
+    --ca ours.pem
+check 'so is another name' is 4
+run "$sluice" take GET\ /x user=eve --url "https://$http" --ca nowhere.pem
+check 'a CA file that is not there is named' has "$err" nowhere.pem
 stop
 check 'no key is in the log' test "${err/PRIVATE/}" = "$err"
 
@@ -113,6 +128,13 @@ kill -HUP "$pid"
 until_ said 'needs a restart'
 fetch "${curl[@]}" --cert client.pem --key client.key
 check 'and so does to cease to ask' answers 200
+stop
+
+policy r.yaml 9/3000d
+start -c r.yaml
+run "$sluice" take GET\ /x user=eve --url "https://$http" --ca ours.pem
+check 'a listener without TLS' test "$status" = 4
+check 'says so' has "$err" 'no TLS handshake'
 stop
 
 run "$sluiced" --tls-certificate one.pem --tls-key two.key \

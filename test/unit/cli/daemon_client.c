@@ -175,11 +175,12 @@ TEST(refused)
 TEST(urls)
 {
     static const char *const bad[] = {
-        "",           "localhost",     "http://",         "http://h",
-        "http://h:",  "http://:80",    "http://h:0",      "http://h:65536",
-        "http://h:x", "https://h:443", "http://h:80/path"};
+        "",           "localhost",  "http://",         "http://h",
+        "http://h:",  "http://:80", "http://h:0",      "http://h:65536",
+        "http://h:x", "https://h",  "http://h:80/path"};
     static const char *const good[][3] = {
         {"http://127.0.0.1:8080", "127.0.0.1", "8080"},
+        {"https://h:443",         "h",         "443" },
         {"http://localhost:80/",  "localhost", "80"  },
         {"http://[::1]:80",       "::1",       "80"  },
     };
