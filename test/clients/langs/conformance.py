@@ -18,6 +18,8 @@ beyond the table:
       `before`, and `after` the client was closed
   {"call": "webhook", "scheme", "secret", "headers", "body", "now"}   the answer
       is {"valid": true} or {"valid": false}
+  {"call": "user", "check"}   prints `user`, by middleware with a client of its
+      own; for runners that do not print it with the result of a check
 """
 
 import json
@@ -246,10 +248,21 @@ def framework_adds(name, want):
         name == "content-type" and not want.get("status")
 
 
+def ask_user(runner, case):
+    """What middleware sends to the user, from a server of its own."""
+    server = Server(case["daemon"])
+    got = runner.call(server, dict(case, request=dict(case["request"],
+                                                      call="user")))
+    server.close()
+    return got
+
+
 def run_table(tap, runner, table):
     for case in table:
         server = Server(case["daemon"])
         got = runner.call(server, case)
+        if "user" in case["expect"] and "user" not in got:
+            got.update(ask_user(runner, case))
         tap.check(case["name"], not list(compare(case, got, server)),
                   "\n".join(compare(case, got, server)))
         server.close()
