@@ -5,8 +5,8 @@
 # returning non-zero. Stages run side by side, so each builds in its own folder
 # or waits for the build.
 #
-# The plain build runs every program. These parts are left out of a usual run,
-# to keep it short:
+# Every program runs in plain or in asan. These parts are left out of a usual
+# run, to keep it short:
 #
 #   asan      clients, proxies, ops: they use the servers that unit, daemon and
 #             fuzz tests run under the same sanitizers. again: flows repeated
@@ -16,7 +16,9 @@
 #             With SL_SHORT (also in tsan): long flows in daemon-flows, nine of
 #             ten connections and imported subjects in daemon tests, two of
 #             three kills in thread tests; plain has them.
-#   plain     flows of a day over the Redis protocol and with Redis
+#   plain     daemon, dynamo, redis and shared: asan runs the same programs.
+#             Those that are shorter there are in both.
+#             Also flows of a day over the Redis protocol and with Redis
 #             (daemon-flows and the engine's flows have them), and flows of more
 #             than 500 requests with DynamoDB and gRPC
 #   memcheck  zoneinfo, yaml_bombs: large inputs to code that smaller tests reach
@@ -99,10 +101,31 @@ build() {
 }
 
 stage_plain() {
+    local names=()
+
     configure_plain
     build build/plain
     export SL_PROP_TIMES=$plain_times
-    run_tests build/plain plain '' --no-rebuild
+    if [[ -z ${SL_LONG-} ]]; then
+        mapfile -t names < <(tests_of_plain)
+    fi
+    run_tests build/plain plain '' --no-rebuild "${names[@]}"
+}
+
+# Programs of test/daemon that are shorter with SL_SHORT, in asan.
+shorter=(daemon-addresses daemon-flows daemon-keys daemon-registered)
+
+# The names of the tests that a usual run of plain has; see above.
+tests_of_plain() {
+    meson introspect --tests build/plain | python3 -c '
+import json, sys
+
+for test in json.load(sys.stdin):
+    suites = {suite.split(":")[-1] for suite in test["suite"]}
+    if (not suites & {"daemon", "dynamo", "redis", "shared"}
+            or "again" in suites or test["name"] in sys.argv[1:]):
+        print(test["name"])
+' "${shorter[@]}"
 }
 
 # Set $reports: sanitizers of all processes of stage $1 write to these files,
