@@ -13,25 +13,12 @@ accepts connections. All applications have the same paths:
 
 import json
 import os
-import socket
 import sys
 
+from ports import accepts, free_port
 from tap import Daemon, Process, Tap, fetch, until
 
 ALL = 1000  # tokens of a user
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return sock.getsockname()[1]
-
-
-def accepts(port):
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-        return True
-    except OSError:
-        return False
 
 
 class App:
