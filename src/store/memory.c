@@ -299,6 +299,8 @@ static int open_region(struct memory *m, const struct sl_memory_options *o,
     struct sl_diag why = {0};
     int err;
 
+    if (o->memory)
+        return sl_region_open_memory(ret, o->memory, size, diag);
     if (!o->path)
         return sl_region_open_heap(ret, size, diag);
     err = sl_region_open_file(ret, o->path, size, SL_DAMAGE_SET_ASIDE, &why);

@@ -292,8 +292,10 @@ static inline void sl_store_close(struct sl_store *store)
 /* The memory store: a table on the heap, or in the file at `path`. Zeros are
  * defaults. */
 struct sl_memory_options {
-    const char *path;
-    uint64_t size; /* 0: 64 MiB */
+    const char *path; /* a file, or: */
+    void *memory;     /* of the caller, `size` bytes, 64-byte aligned, zeros at
+                       * first; opened by one process first */
+    uint64_t size;    /* 0: 64 MiB */
     const struct sl_alloc *alloc;
     /* The clock of `now` in takes, read again if a take seems to be in the
      * past. NULL: the system's wall clock. */

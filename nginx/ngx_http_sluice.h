@@ -1,0 +1,121 @@
+/* ngx_http_sluice.h -- the parts of the nginx module.
+ *
+ *   module.c   directives, and the life of workers
+ *   state.c    the state that workers share, and its policies
+ *   check.c    one request: decide, delay, refuse, end its hold
+ *   filter.c   headers of the answer, and variables
+ */
+#ifndef NGX_HTTP_SLUICE_H
+#define NGX_HTTP_SLUICE_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "embed/embed.h"
+
+/* ---- configuration ---- */
+
+/* A policy file. All blocks that name it share it. */
+typedef struct {
+    ngx_str_t path; /* ends in NUL */
+    struct sluice_policy *policy;
+    struct sl_embed *embed; /* in workers; NULL: it could not be opened */
+} ngx_http_sluice_policy_t;
+
+typedef struct {
+    ngx_array_t policies; /* of ngx_http_sluice_policy_t * */
+    ngx_str_t file;       /* of the state; empty: in the zone */
+    ngx_shm_zone_t *zone;
+    size_t size; /* of the state */
+    ngx_cycle_t *cycle;
+    void *memory;        /* of the state, in the zone */
+    ngx_event_t refresh; /* in workers: token keys */
+    ngx_queue_t held;    /* in workers: contexts with a hold */
+} ngx_http_sluice_main_conf_t;
+
+/* NAME=VALUE; the name may be empty. */
+typedef struct {
+    ngx_str_t name;
+    ngx_http_complex_value_t value;
+} ngx_http_sluice_pair_t;
+
+enum { SLUICE_MODE_OFF, SLUICE_MODE_ON, SLUICE_MODE_DRY_RUN };
+
+typedef struct {
+    ngx_uint_t mode;
+    ngx_http_sluice_policy_t *policy;
+    ngx_array_t *identity; /* of pairs; NULL: none */
+    ngx_array_t *cost;
+    ngx_array_t *settle;
+    ngx_uint_t status; /* 0: the policy's answer */
+    ngx_uint_t log_level;
+} ngx_http_sluice_loc_conf_t;
+
+extern ngx_module_t ngx_http_sluice_module;
+extern ngx_module_t ngx_http_sluice_filter_module;
+
+/* ---- one request ---- */
+
+enum {
+    SLUICE_NONE, /* not decided */
+    SLUICE_PASSED,
+    SLUICE_DELAYED,
+    SLUICE_REJECTED,
+    SLUICE_DELAYED_DRY_RUN,
+    SLUICE_REJECTED_DRY_RUN,
+    SLUICE_DEGRADED /* passed, without the state */
+};
+
+typedef struct {
+    ngx_http_request_t *request;
+    ngx_http_sluice_loc_conf_t *conf;
+    ngx_uint_t status;        /* see above */
+    ngx_table_elt_t *headers; /* to be added; names in lower case, too */
+    ngx_uint_t header_count;
+    ngx_uint_t headers_added; /* once */
+    ngx_uint_t http_status;   /* of a refusal */
+    ngx_str_t content_type, body;
+    ngx_str_t by, code, plan, request_id;
+    ngx_uint_t has_numbers;
+    uint64_t limit, remaining;
+    ngx_int_t retry_after; /* seconds; -1: none */
+    ngx_msec_t wait;
+
+    struct sl_embed *embed; /* that has the hold */
+    ngx_str_t hold;         /* empty: none, or it has ended */
+    int64_t hold_life;      /* ns */
+    ngx_event_t extend;
+    ngx_queue_t queue; /* of main_conf->held */
+} ngx_http_sluice_ctx_t;
+
+/* The context of the main request, also after an internal redirect; NULL. */
+ngx_http_sluice_ctx_t *ngx_http_sluice_ctx(ngx_http_request_t *r);
+
+ngx_int_t ngx_http_sluice_handler(ngx_http_request_t *r);
+ngx_int_t ngx_http_sluice_log_handler(ngx_http_request_t *r);
+
+/* Ends the hold of a request, if it has one. `actual` may be NULL. */
+void ngx_http_sluice_end(ngx_http_sluice_ctx_t *ctx,
+                         const struct sl_embed_actual *actual);
+
+/* ---- filter.c ---- */
+
+ngx_int_t ngx_http_sluice_add_variables(ngx_conf_t *cf);
+
+/* ---- state.c ---- */
+
+char *ngx_http_sluice_set_policy(ngx_conf_t *cf, ngx_command_t *cmd,
+                                 void *conf);
+char *ngx_http_sluice_set_state(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+/* After all directives: a zone, if there is a policy. */
+ngx_int_t ngx_http_sluice_prepare_state(ngx_conf_t *cf,
+                                        ngx_http_sluice_main_conf_t *main);
+
+/* In a worker: open and close the state. */
+void ngx_http_sluice_open_state(ngx_http_sluice_main_conf_t *main,
+                                ngx_log_t *log);
+void ngx_http_sluice_close_state(ngx_http_sluice_main_conf_t *main);
+
+#endif

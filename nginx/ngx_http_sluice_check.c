@@ -1,0 +1,515 @@
+/* ngx_http_sluice_check.c -- one request: decide, delay, refuse, end its hold.
+ *
+ * A main request is decided once, in the PREACCESS phase of the first location
+ * that has `sluice on`; internal redirects keep the decision. Subrequests are
+ * not decided. What the decision holds is ended in the log phase, when the
+ * response has been sent, or with the memory of the request. A request that
+ * outlives its hold extends it. A worker that is killed extends none: what its
+ * requests held is free again when it expires.
+ */
+#include "ngx_http_sluice.h"
+
+/* How long what is settled later is held at once. It is extended. */
+#define SETTLE_LIFE (60 * SL_S)
+
+static struct sl_str text_of(const ngx_str_t *text)
+{
+    return (struct sl_str){(const char *)text->data, text->len};
+}
+
+/* ---- contexts ---- */
+
+static void cleanup_ctx(void *data)
+{
+    ngx_http_sluice_end(data, NULL);
+}
+
+ngx_http_sluice_ctx_t *ngx_http_sluice_ctx(ngx_http_request_t *r)
+{
+    ngx_http_sluice_ctx_t *ctx;
+
+    r = r->main;
+    ctx = ngx_http_get_module_ctx(r, ngx_http_sluice_module);
+    if (ctx || (!r->internal && !r->filter_finalize))
+        return ctx;
+    /* An internal redirect has cleared the contexts. */
+    for (ngx_pool_cleanup_t *c = r->pool->cleanup; c; c = c->next)
+        if (c->handler == cleanup_ctx) {
+            ngx_http_set_ctx(r, c->data, ngx_http_sluice_module);
+            return c->data;
+        }
+    return NULL;
+}
+
+static ngx_http_sluice_ctx_t *new_ctx(ngx_http_request_t *r,
+                                      ngx_http_sluice_loc_conf_t *conf)
+{
+    ngx_pool_cleanup_t *cleanup =
+        ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_sluice_ctx_t));
+    ngx_http_sluice_ctx_t *ctx;
+
+    if (!cleanup)
+        return NULL;
+    ctx = cleanup->data;
+    ngx_memzero(ctx, sizeof(*ctx));
+    cleanup->handler = cleanup_ctx;
+    ctx->request = r;
+    ctx->conf = conf;
+    ctx->retry_after = -1;
+    ngx_http_set_ctx(r, ctx, ngx_http_sluice_module);
+    return ctx;
+}
+
+/* ---- holds ---- */
+
+void ngx_http_sluice_end(ngx_http_sluice_ctx_t *ctx,
+                         const struct sl_embed_actual *actual)
+{
+    struct sl_diag diag = {.sentence = ""};
+    struct sl_str hold = text_of(&ctx->hold);
+
+    if (ctx->extend.timer_set)
+        ngx_del_timer(&ctx->extend);
+    if (ctx->hold.len == 0)
+        return;
+    ctx->hold.len = 0;
+    ngx_queue_remove(&ctx->queue);
+    if (sl_embed_end(ctx->embed, hold, actual, &diag))
+        ngx_log_error(NGX_LOG_ERR, ctx->request->connection->log, 0,
+                      "sluice: the hold of the request cannot be ended: %s",
+                      diag.sentence);
+}
+
+static void extend_later(ngx_http_sluice_ctx_t *ctx)
+{
+    ngx_msec_t half = (ngx_msec_t)(ctx->hold_life / 2000000);
+
+    ngx_add_timer(&ctx->extend, half > 0 ? half : 1);
+}
+
+static void on_extend(ngx_event_t *event)
+{
+    ngx_http_sluice_ctx_t *ctx = event->data;
+    struct sl_diag diag = {.sentence = ""};
+
+    if (sl_embed_extend(ctx->embed, text_of(&ctx->hold), ctx->hold_life,
+                        &diag) == 0) {
+        extend_later(ctx);
+        return;
+    }
+    ngx_log_error(NGX_LOG_ERR, ctx->request->connection->log, 0,
+                  "sluice: the hold of the request cannot be extended: %s",
+                  diag.sentence);
+}
+
+static ngx_int_t keep_hold(ngx_http_sluice_ctx_t *ctx,
+                           ngx_http_sluice_main_conf_t *main,
+                           const struct sl_embed_answer *answer)
+{
+    ngx_http_request_t *r = ctx->request;
+
+    ctx->hold.data = ngx_pnalloc(r->pool, answer->hold.len);
+    if (!ctx->hold.data)
+        return NGX_ERROR;
+    ngx_memcpy(ctx->hold.data, answer->hold.at, answer->hold.len);
+    ctx->hold.len = answer->hold.len;
+    ctx->hold_life = answer->hold_for;
+    ctx->extend = (ngx_event_t){.handler = on_extend,
+                                .data = ctx,
+                                .log = r->connection->log,
+                                .cancelable = 1};
+    ngx_queue_insert_tail(&main->held, &ctx->queue);
+    extend_later(ctx);
+    return NGX_OK;
+}
+
+/* ---- the request as Sluice sees it ---- */
+
+#define COSTS 16
+
+typedef struct {
+    struct sl_request request;
+    struct sl_peer peer;
+    struct sl_cost costs[COSTS];
+} question_t;
+
+static void fill_peer(const ngx_connection_t *c, struct sl_peer *peer)
+{
+    static const uint8_t v4[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+    ngx_memzero(peer, sizeof(*peer));
+    if (c->sockaddr->sa_family == AF_INET) {
+        struct sockaddr_in *in = (struct sockaddr_in *)c->sockaddr;
+
+        ngx_memcpy(peer->ip.bytes, v4, sizeof(v4));
+        ngx_memcpy(peer->ip.bytes + 12, &in->sin_addr, 4);
+        peer->has_ip = 1;
+    } else if (c->sockaddr->sa_family == AF_INET6) {
+        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)c->sockaddr;
+
+        ngx_memcpy(peer->ip.bytes, &in6->sin6_addr, 16);
+        peer->has_ip = 1;
+    } else {
+        peer->is_unix = 1;
+    }
+}
+
+static ngx_int_t fill_headers(ngx_http_request_t *r, struct sl_request *q)
+{
+    ngx_list_part_t *part = &r->headers_in.headers.part;
+    struct sl_header *headers;
+    ngx_uint_t room = 0, count = 0;
+
+    for (ngx_list_part_t *p = part; p; p = p->next)
+        room += p->nelts;
+    headers = ngx_palloc(r->pool, (room + 1) * sizeof(*headers));
+    if (!headers)
+        return NGX_ERROR;
+    for (; part; part = part->next) {
+        ngx_table_elt_t *elts = part->elts;
+
+        for (ngx_uint_t i = 0; i < part->nelts; i++) {
+            if (elts[i].hash == 0)
+                continue;
+            headers[count].name = text_of(&elts[i].key);
+            headers[count++].value = text_of(&elts[i].value);
+        }
+    }
+    q->headers = headers;
+    q->header_count = (unsigned)count;
+    return NGX_OK;
+}
+
+static ngx_int_t fill_identity(ngx_http_request_t *r, const ngx_array_t *pairs,
+                               struct sl_request *q)
+{
+    ngx_http_sluice_pair_t *all = pairs->elts;
+
+    for (ngx_uint_t i = 0; i < pairs->nelts; i++) {
+        ngx_str_t value;
+        struct sl_str *into = &q->user;
+
+        if (ngx_http_complex_value(r, &all[i].value, &value) != NGX_OK)
+            return NGX_ERROR;
+        switch (all[i].name.data[0]) {
+        case 'o':
+            into = &q->org;
+            break;
+        case 'p':
+            into = &q->plan;
+            break;
+        case 'r':
+            into = &q->role;
+            break;
+        case 'i':
+            into = &q->ip;
+            break;
+        }
+        *into = text_of(&value);
+    }
+    return NGX_OK;
+}
+
+/* Reads costs. An empty value is none; one that is not a number is logged and
+ * ignored. Returns how many are for one limit each. */
+static ngx_int_t read_costs(ngx_http_request_t *r, const ngx_array_t *pairs,
+                            struct sl_cost *costs, bool *has_cost,
+                            uint64_t *cost)
+{
+    ngx_http_sluice_pair_t *all = pairs->elts;
+    ngx_int_t count = 0;
+
+    for (ngx_uint_t i = 0; i < pairs->nelts && count < COSTS; i++) {
+        ngx_str_t value;
+        off_t number;
+
+        if (ngx_http_complex_value(r, &all[i].value, &value) != NGX_OK)
+            return NGX_ERROR;
+        if (value.len == 0)
+            continue;
+        number = ngx_atoof(value.data, value.len);
+        if (number == NGX_ERROR) {
+            ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                          "sluice: \"%V\" is not a cost, and is ignored; a "
+                          "cost is a whole number",
+                          &value);
+            continue;
+        }
+        if (all[i].name.len == 0) {
+            *has_cost = 1;
+            *cost = (uint64_t)number;
+        } else {
+            costs[count].limit = text_of(&all[i].name);
+            costs[count++].cost = (uint64_t)number;
+        }
+    }
+    return count;
+}
+
+static ngx_int_t fill_question(ngx_http_request_t *r,
+                               const ngx_http_sluice_loc_conf_t *conf,
+                               question_t *q)
+{
+    ngx_int_t count = 0;
+
+    ngx_memzero(&q->request, sizeof(q->request));
+    q->request.method = text_of(&r->method_name);
+    q->request.path = text_of(&r->unparsed_uri);
+    fill_peer(r->connection, &q->peer);
+    if (fill_headers(r, &q->request) != NGX_OK)
+        return NGX_ERROR;
+    if (conf->identity &&
+        fill_identity(r, conf->identity, &q->request) != NGX_OK)
+        return NGX_ERROR;
+    if (conf->cost)
+        count = read_costs(r, conf->cost, q->costs, &q->request.has_cost,
+                           &q->request.cost);
+    if (count < 0)
+        return NGX_ERROR;
+    q->request.costs = q->costs;
+    q->request.cost_count = (unsigned)count;
+    if (conf->settle)
+        q->request.hold = SETTLE_LIFE;
+    return NGX_OK;
+}
+
+/* ---- the answer ---- */
+
+/* A copy in the memory of the request; *at is moved. */
+static ngx_str_t copy(u_char **at, struct sl_str text)
+{
+    ngx_str_t ret = {text.len, *at};
+
+    *at = ngx_cpymem(*at, text.at, text.len);
+    return ret;
+}
+
+static ngx_int_t copy_headers(ngx_http_sluice_ctx_t *ctx,
+                              const struct sl_rendered *rendered, u_char **at)
+{
+    ngx_http_request_t *r = ctx->request;
+
+    ctx->headers = ngx_pcalloc(r->pool, (rendered->header_count + 1) *
+                                            sizeof(ngx_table_elt_t));
+    if (!ctx->headers)
+        return NGX_ERROR;
+    for (unsigned i = 0; i < rendered->header_count; i++) {
+        ngx_table_elt_t *h = &ctx->headers[i];
+
+        h->key = copy(at, rendered->headers[i].name);
+        h->value = copy(at, rendered->headers[i].value);
+        h->hash = 1;
+    }
+    ctx->header_count = rendered->header_count;
+    return NGX_OK;
+}
+
+/* All texts of the answer live until the next decision of this worker. */
+static ngx_int_t copy_answer(ngx_http_sluice_ctx_t *ctx,
+                             const struct sl_embed_answer *answer)
+{
+    const struct sl_rendered *rendered = answer->rendered;
+    size_t room = answer->by.len + answer->code.len + answer->plan.len +
+                  answer->request_id.len + rendered->content_type.len +
+                  rendered->body.len;
+    u_char *at;
+
+    for (unsigned i = 0; i < rendered->header_count; i++)
+        room += rendered->headers[i].name.len + rendered->headers[i].value.len;
+    at = ngx_pnalloc(ctx->request->pool, room + 1);
+    if (!at || copy_headers(ctx, rendered, &at) != NGX_OK)
+        return NGX_ERROR;
+    ctx->by = copy(&at, answer->by);
+    ctx->code = copy(&at, answer->code);
+    ctx->plan = copy(&at, answer->plan);
+    ctx->request_id = copy(&at, answer->request_id);
+    ctx->content_type = copy(&at, rendered->content_type);
+    ctx->body = copy(&at, rendered->body);
+    ctx->http_status = (ngx_uint_t)rendered->status;
+    ctx->has_numbers = answer->has_numbers;
+    ctx->limit = answer->limit;
+    ctx->remaining = answer->remaining;
+    ctx->wait = (ngx_msec_t)sl_span_in(answer->wait, SL_MS);
+    if (!answer->allowed && answer->retry_in >= 0)
+        ctx->retry_after = (ngx_int_t)sl_retry_seconds(answer->retry_in);
+    return NGX_OK;
+}
+
+static void set_status(ngx_http_sluice_ctx_t *ctx,
+                       const struct sl_embed_answer *answer)
+{
+    ngx_uint_t dry = ctx->conf->mode == SLUICE_MODE_DRY_RUN;
+
+    if (!answer->allowed)
+        ctx->status = dry ? SLUICE_REJECTED_DRY_RUN : SLUICE_REJECTED;
+    else if (answer->degraded)
+        ctx->status = SLUICE_DEGRADED;
+    else if (ctx->wait > 0)
+        ctx->status = dry ? SLUICE_DELAYED_DRY_RUN : SLUICE_DELAYED;
+    else
+        ctx->status = SLUICE_PASSED;
+}
+
+/* A delay is logged one level below a refusal, as limit_req does. */
+static void log_answer(const ngx_http_sluice_ctx_t *ctx)
+{
+    const char *dry = ctx->conf->mode == SLUICE_MODE_DRY_RUN ? ", dry run" : "";
+    ngx_log_t *log = ctx->request->connection->log;
+
+    if (ctx->status == SLUICE_REJECTED ||
+        ctx->status == SLUICE_REJECTED_DRY_RUN)
+        ngx_log_error(ctx->conf->log_level, log, 0,
+                      "sluice: refused%s: %ui %V, limit \"%V\", request id %V",
+                      dry, ctx->http_status, &ctx->code, &ctx->by,
+                      &ctx->request_id);
+    if (ctx->status == SLUICE_DELAYED || ctx->status == SLUICE_DELAYED_DRY_RUN)
+        ngx_log_error(ctx->conf->log_level + 1, log, 0,
+                      "sluice: delayed%s: %M ms, request id %V", dry, ctx->wait,
+                      &ctx->request_id);
+}
+
+/* ---- what nginx does then ---- */
+
+static ngx_int_t send_refusal(ngx_http_sluice_ctx_t *ctx)
+{
+    ngx_http_request_t *r = ctx->request;
+    ngx_int_t rc = ngx_http_discard_request_body(r);
+    ngx_chain_t out = {NULL, NULL};
+
+    if (rc != NGX_OK)
+        return rc;
+    r->headers_out.status = ctx->http_status;
+    r->headers_out.content_type = ctx->content_type;
+    r->headers_out.content_type_len = ctx->content_type.len;
+    r->headers_out.content_length_n = (off_t)ctx->body.len;
+    if (ctx->body.len == 0)
+        r->header_only = 1;
+    rc = ngx_http_send_header(r);
+    if (rc == NGX_OK && !r->header_only) {
+        out.buf = ngx_calloc_buf(r->pool);
+        if (!out.buf)
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        out.buf->pos = ctx->body.data;
+        out.buf->last = ctx->body.data + ctx->body.len;
+        out.buf->memory = 1;
+        out.buf->last_buf = 1;
+        rc = ngx_http_output_filter(r, &out);
+    }
+    ngx_http_finalize_request(r, rc);
+    return NGX_DONE;
+}
+
+static void on_delayed(ngx_http_request_t *r)
+{
+    ngx_event_t *event = r->connection->write;
+
+    if (event->delayed) {
+        if (ngx_handle_write_event(event, 0) != NGX_OK)
+            ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+    if (ngx_handle_read_event(r->connection->read, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+        return;
+    }
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_core_run_phases;
+    ngx_http_core_run_phases(r);
+}
+
+/* While a request waits, a client that goes away is noticed. */
+static ngx_int_t watch_client(ngx_http_request_t *r)
+{
+    ngx_event_t *event = r->connection->read;
+
+    r->read_event_handler = ngx_http_test_reading;
+    if (event->ready) {
+        ngx_post_event(event, &ngx_posted_events);
+        return NGX_OK;
+    }
+    return ngx_handle_read_event(event, 0);
+}
+
+static ngx_int_t delay(ngx_http_request_t *r, ngx_msec_t wait)
+{
+    if (watch_client(r) != NGX_OK)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    r->write_event_handler = on_delayed;
+    r->connection->write->delayed = 1;
+    ngx_add_timer(r->connection->write, wait);
+    return NGX_AGAIN;
+}
+
+/* The decision is made: pass, delay or refuse. */
+static ngx_int_t apply(ngx_http_sluice_ctx_t *ctx)
+{
+    log_answer(ctx);
+    if (ctx->status == SLUICE_DELAYED)
+        return delay(ctx->request, ctx->wait);
+    if (ctx->status != SLUICE_REJECTED)
+        return NGX_DECLINED;
+    return ctx->conf->status ? (ngx_int_t)ctx->conf->status : send_refusal(ctx);
+}
+
+static ngx_int_t decide(ngx_http_request_t *r, ngx_http_sluice_loc_conf_t *conf,
+                        ngx_http_sluice_ctx_t *ctx)
+{
+    ngx_http_sluice_main_conf_t *main =
+        ngx_http_get_module_main_conf(r, ngx_http_sluice_module);
+    struct sl_diag diag = {.sentence = ""};
+    struct sl_embed_answer answer;
+    question_t q;
+
+    ctx->embed = conf->policy->embed;
+    if (!ctx->embed) { /* logged at the start */
+        ctx->status = SLUICE_DEGRADED;
+        return NGX_DECLINED;
+    }
+    if (fill_question(r, conf, &q) != NGX_OK)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (sl_embed_decide(ctx->embed, &q.request, &q.peer, &answer, &diag)) {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "sluice: not decided, so it passes: %s", diag.sentence);
+        ctx->status = SLUICE_DEGRADED;
+        return NGX_DECLINED;
+    }
+    if (answer.hold.len > 0 && keep_hold(ctx, main, &answer) != NGX_OK)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (copy_answer(ctx, &answer) != NGX_OK)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    set_status(ctx, &answer);
+    return apply(ctx);
+}
+
+ngx_int_t ngx_http_sluice_handler(ngx_http_request_t *r)
+{
+    ngx_http_sluice_loc_conf_t *conf =
+        ngx_http_get_module_loc_conf(r, ngx_http_sluice_module);
+    ngx_http_sluice_ctx_t *ctx;
+
+    if (conf->mode == SLUICE_MODE_OFF || r != r->main || ngx_http_sluice_ctx(r))
+        return NGX_DECLINED;
+    ctx = new_ctx(r, conf);
+    if (!ctx)
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    return decide(r, conf, ctx);
+}
+
+/* ---- the end of the response ---- */
+
+ngx_int_t ngx_http_sluice_log_handler(ngx_http_request_t *r)
+{
+    ngx_http_sluice_ctx_t *ctx = ngx_http_sluice_ctx(r);
+    struct sl_cost costs[COSTS];
+    struct sl_embed_actual actual = {.costs = costs};
+    ngx_int_t count = 0;
+
+    if (!ctx || ctx->hold.len == 0)
+        return NGX_OK;
+    if (ctx->conf->settle)
+        count = read_costs(r, ctx->conf->settle, costs, &actual.has_cost,
+                           &actual.cost);
+    actual.cost_count = count > 0 ? (unsigned)count : 0;
+    ngx_http_sluice_end(ctx, &actual);
+    return NGX_OK;
+}

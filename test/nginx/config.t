@@ -1,0 +1,72 @@
+#!/usr/bin/env perl
+# config.t -- what nginx -t says, and what it refuses.
+use strict;
+use warnings;
+
+use Test::More;
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use Sluice::Nginx;
+
+my $t = Sluice::Nginx->new;
+my $good = "sluice: 1\nlimits:\n  api: { kind: token-bucket, per: ip, rate: 5/min }\ndefault: [api]\n";
+
+# Is the configuration refused with these words?
+sub refused {
+    my ($words, $http, $server, $policy) = @_;
+
+    $t->write('policy.yaml', $policy // $good);
+    my ($ok, $out) = $t->test_conf(http => $http, server => $server // '');
+    ok(!$ok, "refused: $words") or diag($out);
+    like($out, qr/\[emerg\].*$words/, $words);
+}
+
+my $load = 'sluice_policy {dir}/policy.yaml;';
+
+$t->write('policy.yaml', $good);
+my ($ok, $out) = $t->test_conf(http => $load,
+    server => 'location / { sluice on; }');
+ok($ok, 'a good configuration') or diag($out);
+
+# Problems of the policy have its file, line and column.
+refused(qr/policy\.yaml:3:47: .*"mni".* in .*nginx\.conf:\d+/, $load, '',
+    $good =~ s{5/min}{5/mni}r);
+refused(qr/policy\.yaml:4:11: .*apu.*write: api/, $load, '',
+    $good =~ s/\[api\]/[apu]/r);
+refused(qr/none\.yaml: can't be read: No such file/,
+    'sluice_policy {dir}/none.yaml;');
+
+# What a worker cannot do.
+my $ask = qr/ask sluiced/;
+refused(qr/server\.store is redis:.*$ask/, $load, '',
+    $good . "server: { store: \"redis://secret\@db:6379\" }\n");
+unlike($t->read('error.log') . ($t->test_conf)[1], qr/secret/,
+    'without the URL');
+refused(qr/identity\.jwt\.jwks is a URL.*file:.*$ask/, $load, '',
+    $good . "identity: { jwt: { jwks: \"https://id.example/keys\" } }\n");
+refused(qr/policy\.yaml:6: the route .* has dedupe.*$ask/, $load, '',
+    $good . "routes:\n  - { match: /x, limits: [api], dedupe: header.x-id }\n");
+
+# Directives.
+refused(qr/sluice is on without a policy/, '', 'sluice on;');
+refused(qr/invalid value "yes"/, $load, 'sluice yes;');
+refused(qr/unknown identity "usr"; valid are user, org/, $load,
+    'sluice_identity usr=$remote_user;');
+refused(qr/"\$x" must be NAME=VALUE/, $load, 'set $x 1; sluice_identity $x;');
+refused(qr/"zone=one" must be zone=NAME:SIZE/, "$load sluice_state zone=one;");
+refused(qr/must be a size of at least 1m/,
+    "$load sluice_state zone=one:4k;");
+refused(qr/value must be between 400 and 599/, $load,
+    'sluice_status 200;');
+refused(qr/"sluice_state" directive is duplicate/,
+    "$load sluice_state zone=one:1m; sluice_state zone=two:1m;");
+refused(qr/sluice_state: no file can be made in ".*none"/,
+    "$load sluice_state {dir}/none/state;", 'sluice on;');
+
+# nginx -t makes no state, and leaves an unusable one alone.
+$t->write('policy.yaml', $good);
+$t->write('state', 'not a state');
+($ok) = $t->test_conf(http => "$load sluice_state {dir}/state;");
+ok($ok && $t->read('state') eq 'not a state', 'nginx -t changes no state');
+
+done_testing;
