@@ -5,10 +5,13 @@
  * from books that are shared, far from the cap; and reports that share a commit
  * against reports that wait for one each; the journal in a file against one in
  * memory, and how long a start with a million lines of it takes, with SQLite
- * and with PostgreSQL (SLUICE_TEST_POSTGRES, which scripts/bench sets).
+ * and with PostgreSQL (SLUICE_TEST_POSTGRES, which scripts/bench sets); reports
+ * to PostgreSQL against UPDATEs of one row each.
  *
- * `bench-quotas recovery` measures the starts only.
+ * `bench-quotas recovery` measures the starts only, `bench-quotas postgres`
+ * what needs PostgreSQL.
  */
+#include <libpq-fe.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -296,7 +299,8 @@ static void on_written(struct sl_job *job)
 }
 
 /* REPORTS of them, `at_once` under way: ns for each. */
-static double report(struct bench *b, unsigned at_once)
+static double report(struct bench *b, struct sl_registry *registry,
+                     unsigned at_once)
 {
     static struct sl_job jobs[REPORTS];
     static struct sl_usage_entry usage[REPORTS];
@@ -318,7 +322,7 @@ static double report(struct bench *b, unsigned at_once)
         jobs[i].usage = &usage[i];
         jobs[i].change_count = 1;
         b->open++;
-        sl_registry_ask(b->registry, &jobs[i]);
+        sl_registry_ask(registry, &jobs[i]);
         if (b->open == at_once)
             sl_loop_run(b->loop);
     }
@@ -330,8 +334,8 @@ static void measure_reports(struct bench *b)
     double ratios[TURNS], alone[TURNS], together[TURNS];
 
     for (unsigned i = 0; i < TURNS; i++) {
-        alone[i] = report(b, 1);
-        together[i] = report(b, REPORTS);
+        alone[i] = report(b, b->registry, 1);
+        together[i] = report(b, b->registry, REPORTS);
         ratios[i] = alone[i] / together[i];
     }
     printf("usage-reports\t%.2f\t>= 5.00\t%s\t%d reports at once against one "
@@ -340,6 +344,69 @@ static void measure_reports(struct bench *b)
            REPORTS, median(together, TURNS) / 1000,
            median(alone, TURNS) / 1000);
     fflush(stdout);
+}
+
+static void must(PGconn *conn, PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        die(PQerrorMessage(conn));
+    PQclear(result);
+}
+
+static PGconn *open_rows(const char *url)
+{
+    PGconn *conn = PQconnectdb(url);
+
+    must(conn, PQexec(conn, "CREATE TABLE bench_rows(id text PRIMARY KEY, used "
+                            "bigint NOT NULL)"));
+    must(conn, PQexec(conn, "INSERT INTO bench_rows SELECT 'org-' || n, 0 FROM "
+                            "generate_series(0, 999) n"));
+    must(conn, PQprepare(conn, "add",
+                         "UPDATE bench_rows SET used = used + 1 WHERE id = $1",
+                         1, NULL));
+    return conn;
+}
+
+/* REPORTS updates of one row each, one after the other: ns for each. */
+static double update(struct bench *b, PGconn *conn)
+{
+    double begin = wall_ns();
+
+    for (unsigned i = 0; i < REPORTS; i++) {
+        const char *id = b->names[b->at++ % KEYS];
+
+        must(conn, PQexecPrepared(conn, "add", 1, &id, NULL, NULL, 0));
+    }
+    return (wall_ns() - begin) / REPORTS;
+}
+
+static void measure_updates(struct bench *b, const char *url)
+{
+    struct sl_registry_options options = {.driver = &sl_driver_postgres,
+                                          .path = url};
+    double ratios[TURNS], single[TURNS], together[TURNS];
+    struct sl_registry *registry = NULL;
+    struct sl_diag diag = {0};
+    PGconn *conn = open_rows(url);
+
+    if (sl_registry_open(&options, &registry, &diag))
+        die(diag.sentence);
+    for (unsigned i = 0; i < TURNS; i++) {
+        single[i] = update(b, conn);
+        together[i] = report(b, registry, REPORTS);
+        ratios[i] = together[i] / single[i];
+    }
+    printf(
+        "usage-reports-postgres\t%.2f\t<= 0.60\t%s\t%d reports at once "
+        "against single-row UPDATEs one after the other, PostgreSQL; %.0f us "
+        "against %.0f us each\n",
+        median(ratios, TURNS), median(ratios, TURNS) <= 0.6 ? "ok" : "over",
+        REPORTS, median(together, TURNS) / 1000, median(single, TURNS) / 1000);
+    fflush(stdout);
+    sl_registry_close(registry);
+    PQfinish(conn);
 }
 
 /* ---- the journal ---- */
@@ -462,15 +529,22 @@ static void measure_recovery(struct bench *b, const char *name,
 
 static void measure_recoveries(struct bench *b)
 {
-    const char *postgres = getenv("SLUICE_TEST_POSTGRES");
     char path[96];
 
     snprintf(path, sizeof(path), "%s/recovered.db", b->folder);
     measure_recovery(b, "sqlite", (struct sl_registry_options){.path = path});
-    if (postgres)
+}
+
+static void measure_postgres(struct bench *b, bool recovery_only)
+{
+    const char *url = getenv("SLUICE_TEST_POSTGRES");
+
+    if (url && !recovery_only)
+        measure_updates(b, url);
+    if (url)
         measure_recovery(b, "postgres",
                          (struct sl_registry_options){
-                             .driver = &sl_driver_postgres, .path = postgres});
+                             .driver = &sl_driver_postgres, .path = url});
 }
 
 static void measure_decisions(struct bench *b)
@@ -504,9 +578,11 @@ int main(int argc, char **argv)
     b.asks[0].done = b.asks[1].done = b.asks[3].done = on_decided;
     if (sl_timer_new(b.loop, on_slice, &b, &b.slice))
         die("there is no memory");
-    if (argc < 2 || strcmp(argv[1], "recovery") != 0)
+    if (argc < 2)
         measure_decisions(&b);
-    measure_recoveries(&b);
+    if (argc < 2 || strcmp(argv[1], "recovery") == 0)
+        measure_recoveries(&b);
+    measure_postgres(&b, argc > 1 && strcmp(argv[1], "recovery") == 0);
     sl_registry_stop(b.registry);
     snprintf(command, sizeof(command), "rm -rf %s", b.folder);
     return system(command) != 0;

@@ -101,6 +101,19 @@ static int read_columns(struct sl_database *db, enum sl_query query,
     return err;
 }
 
+int sl_query_prefetch(struct sl_database *db, enum sl_query query,
+                      const char *types, ...)
+{
+    va_list list;
+
+    if (!db->driver->prefetch)
+        return 0;
+    va_start(list, types);
+    bind_values(db, query, types, &list);
+    va_end(list);
+    return db->driver->prefetch(db, query);
+}
+
 int sl_query_run(struct sl_database *db, enum sl_query query, const char *types,
                  ...)
 {

@@ -759,9 +759,7 @@ static int set_switch(struct sl_registry *r, const struct sl_job *job)
                               job->on, job->by, job->now);
 }
 
-/* An erasure and an export concern all subjects: they wait until the usage of
- * an earlier process is recorded. */
-static bool must_wait(const struct sl_registry *r, const struct sl_job *job)
+bool sl_job_must_wait(const struct sl_registry *r, const struct sl_job *job)
 {
     return r->replay &&
            (job->kind == SL_JOB_ERASE ||
@@ -836,7 +834,7 @@ static int write(struct sl_registry *r, struct sl_job *job)
     uint64_t number;
     int err;
 
-    job->is_blocked = must_wait(r, job);
+    job->is_blocked = sl_job_must_wait(r, job);
     if (job->is_blocked)
         return 0;
     err = sl_usage_replay_before(r, job);
@@ -981,16 +979,44 @@ static int write_careful(struct sl_registry *r, struct sl_job *job,
     return err ? err : sl_query_run(&r->db, SL_QUERY_KEEP, "");
 }
 
+/* Reads ahead for reports that follow each other. Lines of the journal that are
+ * recorded before a report may change what it reads. *ret: the jobs after this
+ * one. */
+static int read_ahead(struct sl_registry *r, const struct sl_job *job,
+                      unsigned *ret)
+{
+    int found = 1;
+
+    unsigned count = 0;
+
+    for (; job && found == 1 && count < SL_USAGE_AHEAD; job = job->next) {
+        if (r->replay || job->kind != SL_JOB_USAGE || job->change_count != 1 ||
+            job->already_done)
+            break;
+        found = sl_usage_db_ahead(&r->db, job->usage);
+        count += found == 1;
+    }
+    *ret = count > 0 ? count - 1 : 0;
+    return found < 0 ? found : sl_usage_db_fetch(&r->db);
+}
+
 /* Runs the jobs as one transaction. */
 static int write_group(struct sl_registry *r, struct sl_job *first,
                        bool careful)
 {
     uint64_t locked[SL_SHARE_SLOTS / 64] = {0};
+    unsigned ahead = 0;
     int err = begin(r, first, careful);
 
-    for (struct sl_job *job = first; job && !err; job = job->next)
-        if (!job->already_done)
+    r->db.one_by_one = careful;
+    for (struct sl_job *job = first; job && !err; job = job->next) {
+        if (ahead > 0)
+            ahead--;
+        else
+            err = read_ahead(r, job, &ahead);
+        if (!err && !job->already_done)
             err = careful ? write_careful(r, job, locked) : write(r, job);
+    }
     return err ? err : sl_sharing_commit(r);
 }
 
@@ -1045,7 +1071,7 @@ void sl_job_give_up(struct sl_registry *r, struct sl_job *job)
     job->is_blocked = false;
     job->blocked_since = 0;
     sl_diag_error(&r->db.diag, SLUICE_ESTORE,
-                  must_wait(r, job)
+                  sl_job_must_wait(r, job)
                       ? "usage that an earlier run of this daemon has left in "
                         "its journal is still being recorded; try again later "
                         "(sluice_usage_journal_pending_units)"
@@ -1059,6 +1085,10 @@ void sl_job_run_writes(struct sl_registry *r, struct sl_job *first,
 {
     int err = sl_registry_contact(r);
 
+    if (!err && first && !first->next && sl_job_must_wait(r, first)) {
+        first->is_blocked = true; /* it needs no transaction for that */
+        return;
+    }
     if (!err)
         err = sl_sharing_check_commit(r, first);
     for (struct sl_job *job = first; job; job = job->next)

@@ -101,6 +101,7 @@ void sl_pg_plan_close(struct sl_pg_plan *plans);
  *                                          kept) --> result of the query
  *
  * so that a transaction waits once for each query and not for each statement.
+ * Several queries can be sent before the first is waited for (collect).
  * Each query ends with a sync: from its answer on, the server knows that the
  * transaction is idle, and ends it after SL_PG_IDLE_MS if the client is stopped
  * or gone.
@@ -215,6 +216,11 @@ SL_MUST_USE int sl_pg_describe(struct sl_pg_conn *link, const char *name,
 SL_MUST_USE int sl_pg_conn_send(struct sl_pg_conn *link, const char *name,
                                 const char *sql,
                                 const struct sl_pg_params *params);
+
+/* Waits for the results of the last `count` statements, and all before them.
+ * On failure *ret is unchanged. */
+SL_MUST_USE int sl_pg_conn_collect(struct sl_pg_conn *link, unsigned count,
+                                   struct pg_result **ret);
 
 /* Sends a query and waits for its result and all before it. `last`: it ends a
  * transaction, or is one. `by_row`: *ret is the first row (PGRES_SINGLE_TUPLE),

@@ -539,11 +539,12 @@ int sl_pg_conn_send(struct sl_pg_conn *l, const char *name, const char *sql,
     return 0;
 }
 
-static int read_before(struct sl_pg_conn *l)
+/* Reads all results but the last `count`. */
+static int read_before(struct sl_pg_conn *l, unsigned count)
 {
     int err = 0;
 
-    while (!err && l->unread > 1) {
+    while (!err && l->unread > count) {
         err = read_statement(l, NULL);
         if (err && l->conn)
             err = 0; /* it is kept; later results must be read, too */
@@ -582,6 +583,30 @@ int sl_pg_conn_next(struct sl_pg_conn *l, PGresult **ret)
     return err;
 }
 
+int sl_pg_conn_collect(struct sl_pg_conn *l, unsigned count, PGresult **ret)
+{
+    unsigned got = 0;
+    int err = l->conn ? send_sync(l) : SLUICE_ESTORE;
+
+    if (!err)
+        err = read_before(l, count);
+    while (!err && got < count) {
+        err = read_statement(l, &ret[got]);
+        got += !err;
+    }
+    if (l->conn && read_to_sync(l))
+        err = SLUICE_ESTORE;
+    if (!err && l->failed)
+        err = SLUICE_ESTORE;
+    if (!err && PQtransactionStatus(l->conn) != PQTRANS_INTRANS)
+        err = lose(l, "the transaction has ended");
+    while (err && got > 0) {
+        PQclear(ret[--got]);
+        ret[got] = NULL;
+    }
+    return err;
+}
+
 int sl_pg_conn_query(struct sl_pg_conn *l, const char *name,
                      const struct sl_pg_params *params, bool last, bool by_row,
                      PGresult **ret)
@@ -593,7 +618,7 @@ int sl_pg_conn_query(struct sl_pg_conn *l, const char *name,
         return err;
     err = send_sync(l);
     if (!err)
-        err = read_before(l);
+        err = read_before(l, 1);
     if (!err)
         err = read_answer(l, by_row, &result);
     if (!by_row && l->conn && read_to_sync(l))

@@ -196,6 +196,14 @@ struct bound {
 
 #define COMMITTED 256
 
+/* Queries that are sent ahead at once, at most. */
+#define FETCHED 256
+
+struct fetched {
+    struct sl_hash128 key; /* of the query and its parameters */
+    PGresult *result;      /* NULL: taken */
+};
+
 struct store {
     struct sl_pg_conn link;
     struct notifier *notifier; /* or NULL */
@@ -211,6 +219,8 @@ struct store {
     struct bound bound[SL_QUERIES];
     PGresult *results[SL_QUERIES];
     int rows[SL_QUERIES]; /* current row of each result */
+    struct fetched fetched[FETCHED];
+    unsigned fetched_count, sent_count; /* with results, or without */
     char url[];
 };
 
@@ -404,6 +414,91 @@ static int commit_status(struct sl_database *db, uint64_t number)
     return 0;
 }
 
+/* ---- queries that are sent ahead ---- */
+
+static struct sl_hash128 fetch_key(const struct store *s, enum sl_query query)
+{
+    const struct sl_pg_params *p = &s->bound[query].params;
+    struct sl_hash_key key = {strtoull(s->word, NULL, 16), (uint64_t)query};
+    struct sl_hash128 sum = {0, 0};
+
+    for (int i = 0; i < s->counts[query]; i++) {
+        const char *at = p->values[i] ? p->values[i] : "";
+        size_t len = p->formats[i] ? (size_t)p->lengths[i] : strlen(at);
+
+        sum = sl_hash128(&key, (struct sl_str){at, len});
+        key = (struct sl_hash_key){key.k0 ^ sum.lo, key.k1 + sum.hi};
+    }
+    return sum;
+}
+
+static struct fetched *find_fetched(struct store *s, unsigned count,
+                                    struct sl_hash128 key)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (sl_hash128_eq(s->fetched[i].key, key))
+            return &s->fetched[i];
+    return NULL;
+}
+
+static void forget_fetched(struct store *s)
+{
+    for (unsigned i = 0; i < s->fetched_count; i++)
+        PQclear(s->fetched[i].result);
+    s->fetched_count = 0;
+}
+
+/* A query that is under way already, or does not fit, is asked when it is
+ * needed. */
+static int prefetch(struct sl_database *db, enum sl_query query)
+{
+    struct store *s = store_of(db);
+    struct sl_hash128 key = fetch_key(s, query);
+    int err = 0;
+
+    forget_fetched(s);
+    if (s->sent_count < FETCHED && !find_fetched(s, s->sent_count, key)) {
+        s->fetched[s->sent_count++] = (struct fetched){.key = key};
+        err = sl_pg_conn_send(&s->link, s->bound[query].name, NULL,
+                              take_bound(s, query));
+    }
+    unbind(s, query);
+    return err ? fail(db) : 0;
+}
+
+static int fetch(struct sl_database *db)
+{
+    struct store *s = store_of(db);
+    PGresult *results[FETCHED];
+    unsigned count = s->sent_count;
+
+    s->sent_count = 0;
+    forget_fetched(s);
+    if (count == 0)
+        return 0;
+    if (sl_pg_conn_collect(&s->link, count, results))
+        return fail(db);
+    for (unsigned i = 0; i < count; i++)
+        s->fetched[i].result = results[i];
+    s->fetched_count = count;
+    s->has_row = true;
+    return 0;
+}
+
+/* Moves the result of the bound query to where step() finds it. */
+static bool take_fetched(struct store *s, enum sl_query query)
+{
+    struct fetched *f = NULL;
+
+    if (s->fetched_count > 0)
+        f = find_fetched(s, s->fetched_count, fetch_key(s, query));
+    if (!f || !f->result)
+        return false;
+    s->results[query] = f->result;
+    f->result = NULL;
+    return true;
+}
+
 /* ---- transactions ---- */
 
 static void rollback(struct sl_database *db)
@@ -411,6 +506,8 @@ static void rollback(struct sl_database *db)
     struct store *s = store_of(db);
 
     s->in_transaction = false;
+    s->sent_count = 0;
+    forget_fetched(s);
     sl_pg_conn_rollback(&s->link);
 }
 
@@ -421,6 +518,8 @@ static int begin(struct sl_database *db)
     if (sl_pg_conn_ensure(&s->link, &db->diag) || resolve_commit(db))
         return SLUICE_ESTORE;
     s->in_transaction = true;
+    s->sent_count = 0;
+    forget_fetched(s);
     return 0;
 }
 
@@ -478,7 +577,8 @@ static int ask(struct sl_database *db, enum sl_query query)
 
     if (!s->in_transaction && sl_pg_conn_ensure(&s->link, &db->diag))
         return SLUICE_ESTORE;
-    if (sl_pg_conn_query(&s->link, s->bound[query].name, take_bound(s, query),
+    if (!take_fetched(s, query) &&
+        sl_pg_conn_query(&s->link, s->bound[query].name, take_bound(s, query),
                          !s->in_transaction, is_long(query),
                          &s->results[query]))
         return fail(db);
@@ -927,6 +1027,7 @@ static void close_store(struct sl_database *db)
     struct store *s = store_of(db);
 
     close_notifier(s->notifier);
+    forget_fetched(s);
     for (int i = 0; i < SL_QUERIES; i++)
         PQclear(s->results[i]);
     sl_pg_close(&s->link);
@@ -979,6 +1080,8 @@ const struct sl_driver sl_driver_postgres = {
     .step = step,
     .reset = reset,
     .run = run,
+    .prefetch = prefetch,
+    .fetch = fetch,
     .column = read_text,
     .integer = read_integer,
     .script = script,

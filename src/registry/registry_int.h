@@ -44,6 +44,8 @@ struct sl_database {
     uint64_t overshoot; /* units that the open transaction has recorded of
                          * leases that were freed */
     bool is_locked;     /* the last error: a lock was not granted in time */
+    bool one_by_one;    /* nothing is prefetched: an error is reported by the
+                         * entry that has it, or the next one */
 };
 
 /* A notification of another process; "": some may have been missed. Called on a
@@ -71,6 +73,12 @@ struct sl_driver {
     int64_t (*integer)(struct sl_database *db, enum sl_query query, int column);
     /* Run statements without parameters and rows, separated by ';'. */
     int (*script)(struct sl_database *db, const char *sql);
+    /* Within a transaction, or NULL: sends the bound query. After fetch() the
+     * next step() with the same parameters has its rows without waiting. */
+    int (*prefetch)(struct sl_database *db, enum sl_query query);
+    /* Waits for the rows of all queries that were sent. Those of an earlier
+     * call are forgotten. */
+    int (*fetch)(struct sl_database *db);
     /* Rolls back the open transaction. */
     void (*rollback)(struct sl_database *db);
     /* After a transaction: removes what it has deleted from the files, too; or
@@ -123,6 +131,10 @@ void sl_database_close(struct sl_database *db);
  *
  *     sl_query_one(db, SL_QUERY_KEY, "ttt tn", scope, id, key, &limit, &amount)
  */
+
+/* Sends a query ahead, if the database can; see struct sl_driver. */
+SL_MUST_USE int sl_query_prefetch(struct sl_database *db, enum sl_query query,
+                                  const char *types, ...);
 
 /* Runs a query without rows. */
 SL_MUST_USE int sl_query_run(struct sl_database *db, enum sl_query query,
@@ -220,6 +232,11 @@ void sl_job_run_read(struct sl_registry *registry, struct sl_job *job);
  * probably do. */
 void sl_job_run_writes(struct sl_registry *registry, struct sl_job *first,
                        bool careful);
+
+/* An erasure and an export concern all subjects: they wait, without locks,
+ * until the usage of an earlier process is recorded. */
+bool sl_job_must_wait(const struct sl_registry *registry,
+                      const struct sl_job *job);
 
 /* Fails a job that was blocked for too long. */
 void sl_job_give_up(struct sl_registry *registry, struct sl_job *job);

@@ -113,7 +113,8 @@ static int lock_them(struct sl_registry *r, struct sl_job *first, bool careful)
     int err;
 
     for (const struct sl_job *job = first; job; job = job->next)
-        take_slots(slots, job);
+        if (!sl_job_must_wait(r, job))
+            take_slots(slots, job);
     if (!careful)
         return r->db.driver->lock(&r->db, slots);
     err = r->db.driver->try_lock(&r->db, slots, free);

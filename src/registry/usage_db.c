@@ -646,24 +646,75 @@ static int record_hold(struct sl_database *db, struct sl_usage_entry *u)
     return 0;
 }
 
-int sl_usage_db_record(struct sl_database *db, struct sl_usage_entry *list,
-                       unsigned count, unsigned *ret_failed)
+/* ---- reading ahead.
+ *
+ * A take without a name changes no rows that a take of another counter reads.
+ * Of two with the same counter, or the same key, the second reads when it is
+ * recorded: the driver does not ask the same twice.
+ */
+
+int sl_usage_db_ahead(struct sl_database *db, const struct sl_usage_entry *u)
 {
     int err = 0;
 
-    for (unsigned i = 0; i < count && !err; i++) {
-        sl_arena_reset(&db->arena);
-        *ret_failed = i;
-        list[i].change = 0;
-        list[i].absorbed = false;
-        err = list[i].act == SL_USAGE_ACT_TAKE ? put(db, &list[i])
-                                               : record_hold(db, &list[i]);
-        if (!err && list[i].result >= SL_USAGE_CONFLICT)
-            return 0;
-    }
+    if (!db->driver->prefetch || db->one_by_one || u->name.len > 0 ||
+        u->act != SL_USAGE_ACT_TAKE)
+        return 0;
+    sl_arena_reset(&db->arena);
+    if (u->key.len > 0)
+        err = sl_query_prefetch(db, SL_QUERY_KEY, "tttt", u->scope, u->id,
+                                u->key, u->name);
     if (!err)
+        err = sl_query_prefetch(db, SL_QUERY_COUNTER, "tttn", u->scope, u->id,
+                                u->limit, u->start);
+    if (!err && u->node.len > 0)
+        err = sl_query_prefetch(db, SL_QUERY_LEASE_OWN, "tttnt", u->scope,
+                                u->id, u->limit, u->start, u->node);
+    return err ? err : 1;
+}
+
+int sl_usage_db_fetch(struct sl_database *db)
+{
+    return db->driver->fetch ? db->driver->fetch(db) : 0;
+}
+
+int sl_usage_db_prefetch(struct sl_database *db,
+                         const struct sl_usage_entry *list, unsigned count)
+{
+    int found = 1;
+
+    for (unsigned i = 0; i < count && i < SL_USAGE_AHEAD && found == 1; i++)
+        found = sl_usage_db_ahead(db, &list[i]);
+    return found < 0 ? found : sl_usage_db_fetch(db);
+}
+
+static int record_one(struct sl_database *db, struct sl_usage_entry *u)
+{
+    sl_arena_reset(&db->arena);
+    u->change = 0;
+    u->absorbed = false;
+    return u->act == SL_USAGE_ACT_TAKE ? put(db, u) : record_hold(db, u);
+}
+
+int sl_usage_db_record(struct sl_database *db, struct sl_usage_entry *list,
+                       unsigned count, unsigned *ret_failed)
+{
+    bool ahead = count > 1;
+    unsigned i;
+    int err = 0;
+
+    for (i = 0; i < count && !err; i++) {
+        *ret_failed = i;
+        if (ahead && i % SL_USAGE_AHEAD == 0)
+            err = sl_usage_db_prefetch(db, list + i, count - i);
+        if (!err)
+            err = record_one(db, &list[i]);
+        if (!err && list[i].result >= SL_USAGE_CONFLICT)
+            break;
+    }
+    if (!err && i == count)
         *ret_failed = count;
-    return err;
+    return err || !ahead ? err : sl_usage_db_fetch(db);
 }
 
 /* ---- credits of subjects ---- */

@@ -37,6 +37,9 @@
 /* Pause after a portion that failed, or whose subject is locked. */
 #define RETRY (200 * SL_MS)
 
+/* A failure is logged at most once in this time. */
+#define LOG_AGAIN SL_MIN
+
 /* Lines of a portion while other jobs come; it doubles while none do. */
 #define PORTION_LEAST 8
 
@@ -88,6 +91,7 @@ struct sl_usage_replay {
     uint32_t line_count, written_count;
     unsigned portion;
     sl_ns retry_at; /* monotonic */
+    sl_ns log_at;   /* the next failure from then on */
 
     /* The portion under way. */
     struct sl_job job;
@@ -272,6 +276,10 @@ static int record_part(struct sl_registry *r, const uint32_t *list,
     for (unsigned i = 0; i < count && !err; i++) {
         uint32_t bit = list[i] - s->first;
 
+        if (entries && !is_recorded && i % SL_USAGE_AHEAD == 0)
+            err = sl_usage_db_prefetch(&r->db, entries + i, count - i);
+        if (err)
+            break;
         if (is_recorded || has_bit(bits, bit)) {
             mark_written(p, list[i], NULL);
             continue;
@@ -281,6 +289,8 @@ static int record_part(struct sl_registry *r, const uint32_t *list,
         err = record_line(r, list[i], entries ? &entries[i] : &own);
         bits[bit / 64] |= UINT64_C(1) << bit % 64;
     }
+    if (!err)
+        err = sl_usage_db_fetch(&r->db);
     if (err || is_recorded)
         return err;
     if (!finishes)
@@ -568,8 +578,10 @@ void sl_usage_replay_some(struct sl_registry *r, bool busy)
             add_line(p, i);
     p->finishes = job->change_count == s->left;
     sl_job_run_writes(r, job, false);
-    if (job->err && r->on_fault)
+    if (job->err && r->on_fault && sl_clock_mono() >= p->log_at) {
         r->on_fault(r->ctx, job->diag.sentence);
+        p->log_at = sl_clock_mono() + LOG_AGAIN;
+    }
     if (job->err || job->is_blocked)
         p->retry_at = sl_clock_mono() + RETRY;
     else if (p->finishes)

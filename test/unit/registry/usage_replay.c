@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "base/clock.h"
 #include "books.h"
 #include "fail.h"
 #include "registry/registry_int.h"
@@ -57,11 +58,23 @@ static void leave(const char *name)
     sl_usage_journal_close(journal);
 }
 
+static _Atomic unsigned faults;
+
+static void count_fault(void *ctx, const char *sentence)
+{
+    (void)ctx;
+    (void)sentence;
+    atomic_fetch_add(&faults, 1);
+}
+
 static int start(struct world *w, struct sl_usage_journal *journal,
                  const struct sl_alloc *alloc)
 {
-    struct sl_registry_options options = {
-        .driver = driver, .path = w->path, .alloc = alloc, .journal = journal};
+    struct sl_registry_options options = {.driver = driver,
+                                          .path = w->path,
+                                          .alloc = alloc,
+                                          .on_fault = count_fault,
+                                          .journal = journal};
     struct sl_diag diag = {0};
     int err = sl_registry_open(&options, &w->registry, &diag);
 
@@ -253,14 +266,18 @@ static void test_late(struct world *w)
 
 /* A commit of SQLite that fails, before or after it is made. */
 static struct sl_driver scripted;
-static _Atomic int until; /* commits; 1: the next one fails */
+static _Atomic int until;  /* commits; 1: the next one fails */
+static _Atomic bool fails; /* all of them */
+static _Atomic unsigned begins;
 static bool is_lost;
 
 static int run_scripted(struct sl_database *db, enum sl_query query)
 {
     int err = 0;
 
-    if (query != SL_QUERY_COMMIT || atomic_fetch_sub(&until, 1) != 1)
+    atomic_fetch_add(&begins, query == SL_QUERY_BEGIN);
+    if (query != SL_QUERY_COMMIT ||
+        (atomic_fetch_sub(&until, 1) != 1 && !atomic_load(&fails)))
         return sl_driver_sqlite.run(db, query);
     if (is_lost)
         err = sl_driver_sqlite.run(db, query);
@@ -294,6 +311,56 @@ static void test_commits(struct world *w)
     driver = BACKED_BY;
 }
 
+/* Waits for so many transactions. */
+static void await_begins(struct world *w, unsigned count)
+{
+    struct sl_job job;
+
+    while (atomic_load(&begins) < count) {
+        ask_find(w, &job, S("org"), S("none"));
+        sl_job_clear(&job);
+    }
+}
+
+static void test_fails(struct world *w)
+{
+    struct sl_usage_export export = {.number = 0};
+    struct sl_usage_journal *journal;
+    struct sl_job job;
+    unsigned before;
+    sl_ns since;
+
+    CASE("a portion that fails again and again is logged once");
+    driver = &scripted;
+    is_lost = false;
+    report_each = line_count + 1;
+    leave("fails");
+    journal = open_file();
+    atomic_store(&fails, true);
+    atomic_store(&faults, 0);
+    atomic_store(&begins, 0);
+    CHECK_EQ(start(w, journal, NULL), 0);
+    await_begins(w, 5);
+    CHECK_EQ(atomic_load(&faults), 1);
+    CASE("an export that waits for it takes no locks meanwhile");
+    since = sl_clock_mono();
+    before = atomic_load(&begins);
+    sl_job_init(&job, SL_JOB_EXPORT, &sl_alloc_libc);
+    job.export = &export;
+    ask(w, &job);
+    CHECK_EQ(job.err, SLUICE_ESTORE);
+    CHECK(strstr(job.diag.sentence, "still being recorded"));
+    sl_job_clear(&job);
+    CHECK(atomic_load(&begins) - before <=
+          (sl_clock_mono() - since) / (200 * SL_MS) + 2);
+    CASE("then it is recorded");
+    atomic_store(&fails, false);
+    await_lines(w, journal);
+    check_lines(w, "fails");
+    stop(w, journal);
+    driver = BACKED_BY;
+}
+
 #endif
 
 int main(void)
@@ -311,6 +378,7 @@ int main(void)
     test_late(&w);
 #else
     test_commits(&w);
+    test_fails(&w);
 #endif
     world_close(&w);
     return CHECK_DONE();

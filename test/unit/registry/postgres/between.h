@@ -1,6 +1,7 @@
-/* between.h -- somebody who stands between the registry and its PostgreSQL, and
- * cuts the line when the answer to a COMMIT comes; or when the COMMIT comes,
- * which he keeps, and brings to the server later. */
+/* between.h -- somebody who stands between the registry and its PostgreSQL,
+ * counts what is waited for, and cuts the line when the answer to a COMMIT
+ * comes; or when the COMMIT comes, which he keeps, and brings to the server
+ * later. */
 #ifndef SL_TEST_BETWEEN_H
 #define SL_TEST_BETWEEN_H
 
@@ -27,7 +28,8 @@ struct between {
     _Atomic bool armed; /* the next answer to a COMMIT is not passed on */
     _Atomic bool shuts; /* no connection gets through from then on */
     _Atomic bool shut, over;
-    _Atomic bool keeps; /* the next COMMIT is kept, and its line is cut */
+    _Atomic bool keeps;     /* the next COMMIT is kept, and its line is cut */
+    _Atomic unsigned syncs; /* that clients have sent: for each they wait */
     char kept[65536];
     size_t kept_len;
     int kept_for;                /* the server still has its end of that line */
@@ -104,6 +106,19 @@ static inline bool between_bring(struct between *b)
     return got > 0;
 }
 
+static inline unsigned between_syncs(const char *bytes, size_t len)
+{
+    static const char sync[] = {'S', 0, 0, 0, 4};
+    const char *end = bytes + len;
+    unsigned count = 0;
+
+    while ((bytes = memmem(bytes, (size_t)(end - bytes), sync, sizeof(sync)))) {
+        bytes += sizeof(sync);
+        count++;
+    }
+    return count;
+}
+
 /* From one side of a line to the other. */
 static inline void between_pass(struct between *b, int line[2], int from)
 {
@@ -111,6 +126,8 @@ static inline void between_pass(struct between *b, int line[2], int from)
     char bytes[65536];
     ssize_t len = read(line[from], bytes, sizeof(bytes));
 
+    if (len > 0 && from == 0)
+        atomic_fetch_add(&b->syncs, between_syncs(bytes, (size_t)len));
     if (len > 0 && from == 0 && atomic_load(&b->keeps) &&
         between_commits(bytes, (size_t)len)) {
         between_keep(b, line, bytes, (size_t)len);

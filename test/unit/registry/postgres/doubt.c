@@ -75,6 +75,40 @@ TEST_WITH(lost, struct world *w)
     sl_job_clear(&batch.job);
 }
 
+/* With a server far away, each wait is a round trip. */
+TEST_WITH(many, struct world *w)
+{
+    static struct sl_usage_entry list[350];
+    static char names[350][16];
+    struct sl_job job;
+    uint64_t used = 0;
+    unsigned before;
+
+    CASE("usage of many organisations is recorded with few round trips");
+    for (unsigned i = 0; i < 350; i++) {
+        snprintf(names[i], sizeof(names[i]), "many-%u", i < 340 ? i : 7);
+        list[i] = report(names[i], 2, i % 3 == 0 ? names[i] : "");
+        list[i].key = i < 340 ? list[i].key : SL_STR("");
+    }
+    sl_job_init(&job, SL_JOB_USAGE, &sl_alloc_libc);
+    job.usage = list;
+    job.change_count = 350;
+    before = atomic_load(&between.syncs);
+    ask(w, &job);
+    CHECK_EQ(job.err, 0);
+    CHECK_EQ(job.result, SL_JOB_DONE);
+    printf("# %u syncs\n", atomic_load(&between.syncs) - before);
+    CHECK(atomic_load(&between.syncs) - before < 40);
+    sl_job_clear(&job);
+    CASE("each once, and those of one organisation together");
+    for (unsigned i = 0; i < 340; i++)
+        used += sum(w, names[i], SL_ROW_COUNTER);
+    CHECK_EQ(used, 2 * 350);
+    CHECK_EQ(sum(w, "many-7", SL_ROW_COUNTER), 2 * 11);
+    CHECK_EQ(sum(w, "many-7", SL_ROW_DAY), 2 * 11);
+    CHECK_EQ(sum(w, "many-8", SL_ROW_COUNTER), 2);
+}
+
 static PGconn *block(void)
 {
     PGconn *conn = PQconnectdb(backed_url());
