@@ -250,8 +250,9 @@ enum sl_job_repeat_op {
     SL_JOB_REPEAT_FINISH,
     SL_JOB_REPEAT_DROP,
     SL_JOB_REPEAT_PUT,
-    SL_JOB_REPEAT_SECRET, /* job->text: the common secret; `fingerprint` is
-                           * written if there is none */
+    SL_JOB_REPEAT_SECRET, /* job->text: the common secret, or the one with the
+                           * name `key`; `fingerprint` is written if there is
+                           * none */
 };
 
 enum sl_job_repeat_found {

@@ -86,15 +86,16 @@ static int finish(struct sl_database *db, struct sl_job_repeat *r)
 static int read_secret(struct sl_database *db, struct sl_job *job)
 {
     struct sl_job_repeat *r = job->repeat;
+    struct sl_str name = r->key[0] ? sl_str_c(r->key) : SL_STR(SECRET);
     struct sl_str secret;
     int64_t pending, until, uses;
     struct sl_str memo;
-    int err = sl_query_run(db, SL_QUERY_SECRET_REPEAT, "tnt", SL_STR(SECRET),
-                           NEVER, sl_str_c(r->fingerprint));
+    int err = sl_query_run(db, SL_QUERY_SECRET_REPEAT, "tnt", name, NEVER,
+                           sl_str_c(r->fingerprint));
 
     if (!err)
-        err = sl_query_one(db, SL_QUERY_REPEAT, "t tnnnt", SL_STR(SECRET),
-                           &secret, &pending, &until, &uses, &memo);
+        err = sl_query_one(db, SL_QUERY_REPEAT, "t tnnnt", name, &secret,
+                           &pending, &until, &uses, &memo);
     if (err <= 0)
         return err < 0 ? err : SLUICE_ESTORE;
     sl_buf_clear(&job->text);

@@ -29,6 +29,7 @@ struct sl_server;
 struct sl_server_conn;
 struct sl_server_op;
 struct sl_server_worker;
+struct sl_usage_page;
 
 /* ---- protocols ---- */
 
@@ -100,6 +101,7 @@ struct sl_server {
     enum sl_forward forward;
     struct sl_str hosts; /* names of this machine, "a.example,b.example" */
     void *ctx;           /* admin: struct sl_admin, see admin.h */
+    struct sl_usage_page *usage_page; /* see http.h; NULL: none */
 };
 
 /* ---- workers ---- */

@@ -298,6 +298,7 @@ struct sl_daemon {
     struct sl_pg_plan *plan_query;    /* or NULL: no query for plans */
     struct sl_clock stopped;          /* the virtual clock, in test builds */
     struct sl_admin admin;
+    struct sl_usage_page usage_page;
     struct sl_hash_key top_secret; /* of all workers */
     struct sl_event_publisher publisher;
     struct sl_server_listener listeners[SL_PROTOCOLS];

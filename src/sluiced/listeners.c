@@ -6,6 +6,8 @@
  */
 #include <string.h>
 
+#include <openssl/evp.h>
+
 #include "sluiced/daemon.h"
 
 static const struct {
@@ -89,6 +91,7 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
         .path_count = sl_api_path_count,
         .forward = s->forward,
         .hosts = s->hosts,
+        .usage_page = &daemon->usage_page,
     };
 
     if (id >= SL_PROTOCOL_ADMIN)
@@ -100,6 +103,7 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
             .path_count = sl_admin_path_count,
             .hosts = s->hosts,
             .ctx = &daemon->admin,
+            .usage_page = &daemon->usage_page,
         };
     return server;
 }
@@ -141,9 +145,43 @@ static int open_listener(struct sl_daemon *daemon, enum sl_protocol_id id)
     return status;
 }
 
+/* The key of the settings, or a random one if there is no database that has
+ * one. */
+static int choose_key(const struct sl_daemon *daemon, struct sl_usage_page *ret)
+{
+    struct sl_str key = daemon->settings.usage_token_key;
+    struct sl_hash_key random[2];
+    bool done = true;
+
+    if (key.len > 0)
+        done = EVP_Digest(key.at, key.len, ret->key, NULL, EVP_sha256(), NULL);
+    else if (daemon->registry)
+        return 0; /* usage_tokens.c reads it */
+    else if (sl_hash_key_make(&random[0]) || sl_hash_key_make(&random[1]))
+        done = false;
+    else
+        memcpy(ret->key, random, sizeof(ret->key));
+    if (done)
+        atomic_store(&ret->key_state, SL_USAGE_KEY_KNOWN);
+    return done ? 0 : SLUICE_ESYS;
+}
+
+static int open_usage_page(struct sl_daemon *daemon)
+{
+    struct sl_usage_page *page = &daemon->usage_page;
+
+    page->origins = daemon->settings.usage_origins;
+    page->demo = !daemon->path && !daemon->compat;
+    if (!choose_key(daemon, page))
+        return 0;
+    return sl_diag_error(&daemon->why, SL_EXIT_FAILED,
+                         "there is no key for usage tokens: the kernel gave no "
+                         "random bytes");
+}
+
 int sl_listeners_begin(struct sl_daemon *daemon)
 {
-    int status = 0;
+    int status = open_usage_page(daemon);
 
     sl_admin_ops_open(daemon);
     for (int i = 0; i < SL_PROTOCOLS && !status; i++)

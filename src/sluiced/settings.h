@@ -138,6 +138,8 @@ struct sl_settings {
     enum sl_forward forward;
     struct sl_str hosts; /* "a.example,b.example", or "" */
     struct sl_str access_token, admin_token;
+    struct sl_str usage_token_key; /* "": none */
+    struct sl_str usage_origins;   /* "https://a.example,...", or "" */
     const char *tls_certificate, *tls_key, *tls_client_ca; /* or NULL */
     enum sl_log_level log_level;
     enum sl_log_format log_format;

@@ -349,6 +349,7 @@ static const struct {
     FIELD(tls_client_ca, read_file, tls_client_ca),
     FIELD(access_token, read_token, access_token),
     FIELD(admin_token, read_token, admin_token),
+    FIELD(usage_token_key, read_token, usage_token_key),
 };
 
 static int read_fields(struct sl_settings *s, struct sl_diag *diag)
@@ -415,6 +416,47 @@ static int read_hosts(struct sl_settings *s, struct sl_diag *diag)
     return 0;
 }
 
+/* Is it "https://HOST" or "http://HOST", with or without a port? Other letters
+ * would end the Content-Security-Policy that it becomes a part of. */
+static bool is_origin(struct sl_str one)
+{
+    size_t from = 0;
+
+    if (one.len > 8 && memcmp(one.at, "https://", 8) == 0)
+        from = 8;
+    else if (one.len > 7 && memcmp(one.at, "http://", 7) == 0)
+        from = 7;
+    for (size_t i = from; i < one.len; i++) {
+        char c = one.at[i];
+
+        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && !strchr(".-:[]", c))
+            return false;
+    }
+    return from > 0;
+}
+
+static int read_origins(struct sl_settings *s, struct sl_diag *diag)
+{
+    const char *at = s->values[SL_SET_usage_origins].text;
+    bool more = strcmp(at, "none") != 0;
+
+    if (more)
+        s->usage_origins = sl_str_c(at);
+    while (more) {
+        struct sl_str one = {at, strcspn(at, ",")};
+
+        if (!is_origin(one))
+            return refuse(s, SL_SET_usage_origins, diag,
+                          "\"%.*s\" is not an origin; write the scheme and the "
+                          "host in lower case, and the port if there is one, "
+                          "such as https://app.example",
+                          SL_STR_ARG(one));
+        more = at[one.len] == ',';
+        at += one.len + more;
+    }
+    return 0;
+}
+
 static int read_address(struct sl_settings *s, int listener,
                         struct sl_diag *diag)
 {
@@ -445,6 +487,8 @@ static int read_listeners(struct sl_settings *s, struct sl_diag *diag)
 
     if (!status)
         status = read_hosts(s, diag);
+    if (!status)
+        status = read_origins(s, diag);
     for (int i = 0; i < SL_PROTOCOLS && !status; i++)
         status = read_address(s, i, diag);
     return status;

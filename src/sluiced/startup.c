@@ -381,6 +381,7 @@ const char sl_demo_policy[] =
     "\n"
     "identity:\n"
     "  user: [header.x-user-id]\n"
+    "  org: [header.x-org-id]\n"
     "  plan: [header.x-plan]\n"
     "  trusted_proxies: [127.0.0.0/8, \"::1\"]\n"
     "\n"
@@ -398,31 +399,99 @@ const char sl_demo_policy[] =
     "    rate: { free: 5/min, pro: 60/min burst 20 }\n"
     "    deny: { message: \"{limit} a minute; again in {retry_after} s.\" }\n"
     "\n"
+    "  # For the page of the demo, /ui/demo/.\n"
+    "  finalize:                # recordings wait for it in a queue\n"
+    "    kind: sliding-window\n"
+    "    per: org\n"
+    "    rate: 2/10s\n"
+    "  minutes:                 # of transcription: 402 when they are used up\n"
+    "    kind: quota\n"
+    "    per: org\n"
+    "    unit: minutes\n"
+    "    rate: { free: 120/month, pro: 1200/month }\n"
+    "    deny:\n"
+    "      status: 402\n"
+    "      message: \"All {limit} minutes of this month are used.\"\n"
+    "\n"
+    "features:\n"
+    "  exports:\n"
+    "    enabled: false\n"
+    "    message: \"Exports are paused for maintenance.\"\n"
+    "    retry_after: 20s\n"
+    "\n"
     "routes:\n"
+    "  - match: POST /demo/finalize\n"
+    "    endpoint: finalize\n"
+    "    limits: [finalize]\n"
+    "    guard: { key: \"finalize:{header.x-recording-id}\", hold: 1h, "
+    "missing: skip }\n"
+    "    dedupe: { key: header.idempotency-key, fingerprint: "
+    "[header.x-size] }\n"
+    "  - match: POST /demo/transcribe\n"
+    "    endpoint: transcribe\n"
+    "    cost: { minutes: 25 }\n"
+    "    limits: [minutes]\n"
+    "  - match: POST /demo/export\n"
+    "    endpoint: export\n"
+    "    feature: exports\n"
+    "    limits: [per-user]\n"
     "  - match: /**\n"
     "    endpoint: demo\n"
     "    limits: [per-user, per-address]\n"
     "    report: per-user\n"
     "\n"
-    "default: [per-user, per-address]\n";
+    "default: [per-user, per-address]\n"
+    "reset: next               # X-RateLimit-Reset: when one more is "
+    "allowed\n";
+
+/* Prints "http://HOST:PORT" of an address that is not a unix socket. */
+static void print_url(FILE *out, const char *address, const char *path)
+{
+    bool is_any = strncmp(address, "*:", 2) == 0;
+
+    fprintf(out, "http://%s%s%s", is_any ? "127.0.0.1" : "",
+            is_any ? address + 1 : address, path);
+}
+
+static bool is_unix(const char *address)
+{
+    return strncmp(address, "unix:", 5) == 0;
+}
 
 /* Prints a command with "127.0.0.1:8080" or "unix:PATH" as a URL. */
 static void print_curl(FILE *out, const char *options, const char *address,
                        const char *path)
 {
-    if (strncmp(address, "unix:", 5) == 0)
-        fprintf(out, "  curl %s --unix-socket %s http://localhost%s", options,
-                address + 5, path);
-    else if (strncmp(address, "*:", 2) == 0)
-        fprintf(out, "  curl %s http://127.0.0.1%s%s", options, address + 1,
-                path);
+    fprintf(out, "  curl %s ", options);
+    if (is_unix(address))
+        fprintf(out, "--unix-socket %s http://localhost%s", address + 5, path);
     else
-        fprintf(out, "  curl %s http://%s%s", options, address, path);
+        print_url(out, address, path);
+}
+
+/* A newcomer begins in a browser. */
+static void print_pages(FILE *out, const char *http, const char *admin)
+{
+    bool demo = http && !is_unix(http), console = admin && !is_unix(admin);
+
+    if (!demo && !console)
+        return;
+    fputs("Open in a browser:\n\n", out);
+    if (demo) {
+        fputs("  what users see  ", out);
+        print_url(out, http, "/ui/demo/\n");
+    }
+    if (console) {
+        fputs("  the console     ", out);
+        print_url(out, admin, "/ui/\n");
+    }
+    fputc('\n', out);
 }
 
 void sl_demo_print(FILE *out, const char *http, const char *resp,
                    const char *admin, const char *state)
 {
+    print_pages(out, http, admin);
     fprintf(out,
             "sluiced runs a demo policy: 5 requests per minute for each user "
             "(60 on the\n"
@@ -450,15 +519,14 @@ void sl_demo_print(FILE *out, const char *http, const char *resp,
     }
     if (resp) {
         const char *port = strrchr(resp, ':');
-        bool is_unix = strncmp(resp, "unix:", 5) == 0;
 
         fprintf(out,
                 "Check with a Redis client, with the rate in the command:\n\n"
                 "  redis-cli %s %s CL.THROTTLE carol 15 30 60\n\n",
-                is_unix ? "-s" : "-p",
-                is_unix ? resp + 5
-                : port  ? port + 1
-                        : "6380");
+                is_unix(resp) ? "-s" : "-p",
+                is_unix(resp) ? resp + 5
+                : port        ? port + 1
+                              : "6380");
     }
     if (admin) {
         fputs("Read the metrics:\n\n", out);

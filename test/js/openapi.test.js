@@ -40,7 +40,8 @@ default: []
 
 // Operations that this daemon, alone and with this policy, answers with a refusal
 // or a denial.
-const NEVER_GOOD = ["rlconfig", "releaseLeases", "deny", "authPath"];
+const NEVER_GOOD = ["rlconfig", "releaseLeases", "deny", "authPath",
+                    "demoFile", "makeDemoToken"];
 
 // What the examples do not show: denials, ended holds, switches, other formats.
 const MORE = [
@@ -283,6 +284,13 @@ test("examples and answers are as described", async (t) => {
         await send("POST", `/v1/holds/${hold}/${verb}`,
                    verb === "extend" ? { hold: "30s" } : {});
     }
+
+    const { token } = JSON.parse(await send(
+        "POST", "/v1/usage-tokens", { org: "acme", upgrade_url: "https://a.b/" }));
+
+    for (const query of ["", "?format=csv"])
+        await send("GET", `/ui/usage/data${query}`, undefined,
+                   { Authorization: `Bearer ${token}` });
     assert.deepEqual(complaints, []);
     assert.deepEqual(
         Object.values(description.document.paths).flatMap((item) =>

@@ -785,6 +785,8 @@ const struct sl_http_path sl_admin_paths[] = {
     {"GET",    "/healthz",         readyz,            SL_ACCESS_PUBLIC, 0   },
     {"GET",    "/metrics",         metrics,           SL_ACCESS_PUBLIC, 0   },
     {"GET",    "/ui",              sl_http_add_slash, SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/ui/usage",        sl_http_add_slash, SL_ACCESS_PUBLIC, 0   },
+    {NULL,     "/ui/usage/data",   sl_usage_data,     SL_ACCESS_PUBLIC, 0   },
     {"GET",    "/ui/",             sl_http_static,    SL_ACCESS_PUBLIC, 0   },
     {"GET",    "/rlconfig",        rlconfig,          SL_ACCESS_ADMIN,  0   },
     {"GET",    "/v1/policy",       policy_get,        SL_ACCESS_ADMIN,  0   },

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "server/http/http_int.h"
+#include "server/http/static_files.h"
 
 #define HEADERS_MOST 100
 #define KEY_MOST     256                /* bytes of an idempotency key */
@@ -542,20 +543,27 @@ static void openapi(struct sl_http_call *call)
 /* ---- the paths of the http listener ---- */
 
 const struct sl_http_path sl_api_paths[] = {
-    {"POST", "/v1/check",     run,                  SL_ACCESS_PROGRAM, false},
-    {"POST", "/v1/explain",   run,                  SL_ACCESS_PROGRAM, true },
-    {"POST", "/v1/holds/",    sl_http_holds,        SL_ACCESS_PROGRAM, 0    },
-    {NULL,   "/v1/auth",      sl_http_auth,         SL_ACCESS_TOKEN,   0    },
-    {NULL,   "/v1/auth/",     sl_http_auth,         SL_ACCESS_TOKEN,   0    },
-    {"GET",  "/v1/backlog",   backlogs,             SL_ACCESS_PROGRAM, 0    },
-    {"GET",  "/v1/backlog/",  backlog_get,          SL_ACCESS_PROGRAM, 0    },
-    {"PUT",  "/v1/backlog/",  sl_backlog_put,       SL_ACCESS_PROGRAM, 0    },
-    {"POST", "/v1/usage",     sl_http_usage_report, SL_ACCESS_PROGRAM, 0    },
-    {"GET",  "/v1/usage/",    sl_http_usage_read,   SL_ACCESS_PROGRAM, 0    },
-    {"GET",  "/v1/deny",      sl_http_deny,         SL_ACCESS_TOKEN,   0    },
-    {"POST", "/json",         sl_http_json,         SL_ACCESS_PROGRAM, 0    },
-    {"GET",  "/healthcheck",  sl_http_healthcheck,  SL_ACCESS_PUBLIC,  0    },
-    {"GET",  "/openapi.json", openapi,              SL_ACCESS_PUBLIC,  0    },
+    {"POST", "/v1/check",        run,                  SL_ACCESS_PROGRAM, 0   },
+    {"POST", "/v1/explain",      run,                  SL_ACCESS_PROGRAM, 1   },
+    {"POST", "/v1/holds/",       sl_http_holds,        SL_ACCESS_PROGRAM, 0   },
+    {NULL,   "/v1/auth",         sl_http_auth,         SL_ACCESS_TOKEN,   0   },
+    {NULL,   "/v1/auth/",        sl_http_auth,         SL_ACCESS_TOKEN,   0   },
+    {"GET",  "/v1/backlog",      backlogs,             SL_ACCESS_PROGRAM, 0   },
+    {"GET",  "/v1/backlog/",     backlog_get,          SL_ACCESS_PROGRAM, 0   },
+    {"PUT",  "/v1/backlog/",     sl_backlog_put,       SL_ACCESS_PROGRAM, 0   },
+    {"POST", "/v1/usage",        sl_http_usage_report, SL_ACCESS_PROGRAM, 0   },
+    {"GET",  "/v1/usage/",       sl_http_usage_read,   SL_ACCESS_PROGRAM, 0   },
+    {"POST", "/v1/usage-tokens", sl_usage_token_post,  SL_ACCESS_PROGRAM, 0   },
+    {"GET",  "/ui/usage",        sl_http_add_slash,    SL_ACCESS_PUBLIC,  0   },
+    {NULL,   "/ui/usage/data",   sl_usage_data,        SL_ACCESS_PUBLIC,  0   },
+    {"GET",  "/ui/usage/",       sl_http_static,       SL_ACCESS_PUBLIC,  0   },
+    {"GET",  "/ui/components/",  sl_http_static,       SL_ACCESS_PUBLIC,  0   },
+    {"GET",  "/ui/demo/",        sl_http_static,       SL_ACCESS_PUBLIC,  true},
+    {"POST", "/ui/demo/token",   sl_usage_demo_token,  SL_ACCESS_PUBLIC,  0   },
+    {"GET",  "/v1/deny",         sl_http_deny,         SL_ACCESS_TOKEN,   0   },
+    {"POST", "/json",            sl_http_json,         SL_ACCESS_PROGRAM, 0   },
+    {"GET",  "/healthcheck",     sl_http_healthcheck,  SL_ACCESS_PUBLIC,  0   },
+    {"GET",  "/openapi.json",    openapi,              SL_ACCESS_PUBLIC,  0   },
 };
 
 const unsigned sl_api_path_count = SL_LEN(sl_api_paths);

@@ -10,6 +10,7 @@
 
 #include "engine/check.h"
 #include "engine/render.h"
+#include "identity/usage_token.h"
 #include "server/events.h"
 #include "server/server.h"
 #include "wire/http1.h"
@@ -150,6 +151,27 @@ extern const struct sl_http_path sl_api_paths[];
 extern const unsigned sl_api_path_count;
 extern const struct sl_http_path sl_admin_paths[];
 extern const unsigned sl_admin_path_count;
+
+/* ---- usage tokens: usage_tokens.c ----
+ *
+ * A daemon with a database signs tokens with a key that is a row of the
+ * database, which is read when it is needed for the first time. So daemons
+ * that share a database accept each other's tokens. Other daemons have a key
+ * from the settings, or a random one that ends with the process.
+ */
+
+struct sl_usage_page {
+    struct sl_str origins; /* "https://a.example,https://b.example": pages that
+                            * may show the usage page in a frame, and ask for
+                            * its data; "": none */
+    bool demo;             /* makes tokens for web/demo */
+
+    /* Written once by one thread, which sets the state to KNOWN then. */
+    _Atomic int key_state;
+    uint8_t key[SL_USAGE_TOKEN_KEY];
+};
+
+enum { SL_USAGE_KEY_UNKNOWN, SL_USAGE_KEY_WRITING, SL_USAGE_KEY_KNOWN };
 
 /* ---- the event stream: GET /v1/events ----
  *

@@ -244,6 +244,14 @@ struct sl_usage_sink *sl_http_meter(struct sl_http_call *call);
 sl_http_f sl_http_usage_report, sl_http_usage_read, sl_http_usage_export,
     sl_usage_import;
 
+/* Answer with the usage of the organisation in `claims`, which stay valid as
+ * long as the call. Returns false if the call is suspended. */
+bool sl_http_usage_of(struct sl_http_call *call,
+                      const struct sl_usage_claims *claims);
+
+/* usage_tokens.c */
+sl_http_f sl_usage_token_post, sl_usage_demo_token, sl_usage_data;
+
 /* The cursor of an export: where the next page begins. Reads NUMBER/FROM/TO/
  * DAY/START/LIMIT/SCOPE/ID; texts are slices of `text`. */
 SL_MUST_USE bool sl_export_cursor_read(struct sl_str text,

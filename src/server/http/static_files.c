@@ -9,7 +9,8 @@
  *
  * The Content-Security-Policy allows files of this server and nothing else: no
  * inline script or style, no other server, no frame around the page. A page
- * that shows a hostile key cannot run it.
+ * that shows a hostile key cannot run it. Only the usage page may be in a
+ * frame: of this server, and of the origins in the settings.
  */
 #include "server/http/static_files.h"
 
@@ -21,11 +22,12 @@
 #define CONTENT_POLICY                                                         \
     "default-src 'none'; script-src 'self'; style-src 'self'; "                \
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; "              \
-    "form-action 'self'; frame-ancestors 'none'"
+    "form-action 'self'; frame-ancestors "
 
 /* ---- find a file ---- */
 
-#define NAME_MOST 128
+#define NAME_MOST   128
+#define POLICY_MOST 8192
 
 static int compare(const void *key, const void *row)
 {
@@ -102,26 +104,69 @@ static bool is_known(const struct sl_http_call *call, struct sl_str tag)
     return false;
 }
 
-static void add_fields(struct sl_http_call *call, struct sl_str tag, bool gzip)
+static bool is_below(struct sl_str name, struct sl_str folder)
+{
+    return name.len >= folder.len &&
+           memcmp(name.at, folder.at, folder.len) == 0;
+}
+
+/* Returns "" without memory. */
+static struct sl_str content_policy(struct sl_http_call *call,
+                                    struct sl_str name)
+{
+    const struct sl_usage_page *page = call->worker->server->usage_page;
+    struct sl_str rest = page ? page->origins : SL_STR("");
+    struct sl_buf text;
+    struct sl_writer w = {.out = &text};
+    struct sl_str kept = {"", 0};
+
+    if (!is_below(name, SL_STR("usage/")))
+        return SL_STR(CONTENT_POLICY "'none'");
+    sl_buf_init(&text, POLICY_MOST, call->worker->alloc);
+    sl_writer_add(&w, SL_STR(CONTENT_POLICY "'self'"));
+    while (rest.len > 0) {
+        sl_writer_add(&w, SL_STR(" "));
+        sl_writer_add(&w, sl_admin_cut(&rest, ','));
+    }
+    if (!w.err) {
+        kept.at = sl_arena_copy(&call->arena, sl_buf_str(&text));
+        kept.len = kept.at ? text.len : 0;
+    }
+    sl_buf_done(&text);
+    return kept;
+}
+
+static void add_fields(struct sl_http_call *call, struct sl_str policy,
+                       struct sl_str tag, bool gzip)
 {
     sl_http_field(call, SL_STR("ETag"), tag);
     sl_http_field(call, SL_STR("Cache-Control"), SL_STR("no-cache"));
     sl_http_field(call, SL_STR("Vary"), SL_STR("Accept-Encoding"));
-    sl_http_field(call, SL_STR("Content-Security-Policy"),
-                  SL_STR(CONTENT_POLICY));
+    sl_http_field(call, SL_STR("Content-Security-Policy"), policy);
     sl_http_field(call, SL_STR("X-Content-Type-Options"), SL_STR("nosniff"));
     sl_http_field(call, SL_STR("Referrer-Policy"), SL_STR("no-referrer"));
     if (gzip)
         sl_http_field(call, SL_STR("Content-Encoding"), SL_STR("gzip"));
 }
 
+/* The page of the demo asks the http listener of a daemon that runs it. */
+static bool is_served(const struct sl_http_call *call, struct sl_str name)
+{
+    const struct sl_usage_page *page = call->worker->server->usage_page;
+
+    return !is_below(name, SL_STR("demo/")) ||
+           (call->arg && page && page->demo);
+}
+
 void sl_http_static(struct sl_http_call *call)
 {
-    const struct sl_static_file *file = find_file(call->rest);
+    struct sl_str name = sl_str_from(call->path, sizeof("/ui/") - 1);
+    const struct sl_static_file *file =
+        is_served(call, name) ? find_file(name) : NULL;
     bool gzip =
         has_word(sl_http1_field(call->request, SL_STR("accept-encoding"), NULL),
                  SL_STR("gzip"));
-    struct sl_str tag;
+    struct sl_str tag, policy;
 
     if (!file) {
         sl_http_refuse(call, 404, "NOT_FOUND",
@@ -130,16 +175,17 @@ void sl_http_static(struct sl_http_call *call)
         return;
     }
     tag = tag_of(call, file, gzip);
-    if (!tag.at) {
+    policy = content_policy(call, name);
+    if (!tag.at || policy.len == 0) {
         sl_http_no_memory(call);
         return;
     }
     if (is_known(call, tag)) {
-        add_fields(call, tag, false);
+        add_fields(call, policy, tag, false);
         sl_http_answer(call, 304, SL_STR(""), SL_STR(""));
         return;
     }
-    add_fields(call, tag, gzip);
+    add_fields(call, policy, tag, gzip);
     sl_http_answer(call, 200, file->type, gzip ? file->gzip : file->data);
 }
 

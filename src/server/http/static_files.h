@@ -17,7 +17,8 @@ struct sl_static_file {
 extern const struct sl_static_file sl_static_files[];
 extern const unsigned sl_static_file_count;
 
-/* Handles GET /ui/...: the file behind /ui/, with index.html for a folder. */
+/* Handles GET /ui/...: the file behind /ui/, with index.html for a folder.
+ * call->arg: also the page of the demo, if the daemon runs it. */
 void sl_http_static(struct sl_http_call *call);
 
 /* Handles GET of a folder without its slash: redirects to the path with it. */

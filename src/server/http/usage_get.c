@@ -1,4 +1,5 @@
-/* usage_get.c -- GET /v1/usage/SCOPE/ID: the usage of a subject.
+/* usage_get.c -- GET /v1/usage/SCOPE/ID: the usage of a subject, and the same
+ * of the organisation of a usage token.
  *
  * The current numbers come from the limits, by a check without cost. Days,
  * months and overage come from the usage database. While the store is down,
@@ -26,6 +27,7 @@
 
 struct reading {
     struct sl_http_call *call;
+    const struct sl_usage_claims *claims; /* of the token, or NULL */
     struct sl_str scope, id;
     struct sl_str limit; /* "": all */
     bool csv;
@@ -170,6 +172,19 @@ static void write_csv(const struct reading *r, struct sl_writer *w)
 
 /* ---- the answer ---- */
 
+static void write_time(struct sl_writer *w, const char *name, sl_ns at)
+{
+    char text[SL_TIMESTAMP_TEXT];
+
+    sl_json_key(w, sl_str_c(name));
+    if (at < 0) {
+        sl_json_nothing(w);
+        return;
+    }
+    sl_timestamp_print(at, false, text);
+    sl_json_str(w, sl_str_c(text));
+}
+
 static void finish(struct reading *r)
 {
     struct sl_http_call *call = r->call;
@@ -268,6 +283,23 @@ static void on_later(struct sl_check *check)
     go_on(check->ctx);
 }
 
+/* Write what the usage page shows besides the meters. Ages are durations, so
+ * that the browser's clock does not matter. */
+static void write_claims(const struct reading *r, struct sl_writer *w)
+{
+    const struct sl_usage_claims *claims = r->claims;
+
+    if (claims->name.len > 0)
+        sl_json_member_str(w, "name", claims->name);
+    if (claims->upgrade_url.len > 0)
+        sl_json_member_str(w, "upgrade_url", claims->upgrade_url);
+    write_time(w, "now", r->request.now);
+    write_time(w, "expires", claims->expires);
+    sl_writer_addf(w, ",\"expires_in_ms\":%" PRId64 ",\"history\":%s",
+                   (claims->expires - r->request.now) / SL_MS,
+                   r->has_database ? "true" : "false");
+}
+
 static int begin_answer(struct reading *r)
 {
     struct sl_writer w = {.out = &r->call->text};
@@ -279,6 +311,8 @@ static int begin_answer(struct reading *r)
     sl_json_open(&w, '{');
     sl_json_member_str(&w, "scope", r->scope);
     sl_json_member_str(&w, "id", r->id);
+    if (r->claims)
+        write_claims(r, &w);
     sl_writer_add(&w, SL_STR(",\"meters\":["));
     return w.err;
 }
@@ -327,20 +361,45 @@ static void prepare(struct reading *r)
     r->job.since = now > back ? now - back : 0;
 }
 
+/* Ask the database and then the limits. Returns false: the call is suspended.
+ */
+static bool start(struct reading *r)
+{
+    struct sl_usage_sink *meter = r->call->worker->engine_ctx->meter;
+
+    prepare(r);
+    sl_http_suspend(r->call);
+    if (meter) {
+        sl_usage_buffer_flush(meter);
+        sl_registry_ask(sl_usage_buffer_registry(meter), &r->job);
+    } else {
+        on_read(&r->job);
+    }
+    return false;
+}
+
+static struct reading *begin_reading(struct sl_http_call *call)
+{
+    struct reading *r = sl_http_new(call, sizeof(*r));
+
+    if (!r)
+        return NULL;
+    r->call = call;
+    r->has_database = call->worker->engine_ctx->meter != NULL;
+    return r;
+}
+
 void sl_http_usage_read(struct sl_http_call *call)
 {
-    struct sl_usage_sink *meter = call->worker->engine_ctx->meter;
     struct reading *r;
 
     if (sl_str_eq(call->rest, SL_STR("export"))) {
         sl_http_usage_export(call);
         return;
     }
-    r = sl_http_new(call, sizeof(*r));
+    r = begin_reading(call);
     if (!r)
         return;
-    r->call = call;
-    r->has_database = meter != NULL;
     if (!read_path(r)) {
         refuse_path(call);
         return;
@@ -349,14 +408,23 @@ void sl_http_usage_read(struct sl_http_call *call)
         return;
     if (r->csv && !sl_http_meter(call)) /* there is no history */
         return;
-    prepare(r);
-    sl_http_suspend(call);
-    if (!meter) {
-        on_read(&r->job);
-        return;
-    }
-    sl_usage_buffer_flush(meter);
-    sl_registry_ask(sl_usage_buffer_registry(meter), &r->job);
+    (void)start(r);
+}
+
+bool sl_http_usage_of(struct sl_http_call *call,
+                      const struct sl_usage_claims *claims)
+{
+    struct reading *r = begin_reading(call);
+
+    if (!r)
+        return true;
+    r->claims = claims;
+    r->scope = r->scopes[0] = SL_STR("org");
+    r->id = r->values[0] = claims->org;
+    r->count = 1;
+    if (!read_query(r) || (r->csv && !sl_http_meter(call)))
+        return true;
+    return start(r);
 }
 
 /* ---- meters ---- */
@@ -439,19 +507,6 @@ static sl_ns exhausted_at(const struct sl_meter_view *v)
     return whole < (unsigned __int128)(v->end - v->start)
                ? v->start + (sl_ns)whole
                : SL_NS_NONE;
-}
-
-static void write_time(struct sl_writer *w, const char *name, sl_ns at)
-{
-    char text[SL_TIMESTAMP_TEXT];
-
-    sl_json_key(w, sl_str_c(name));
-    if (at < 0) {
-        sl_json_nothing(w);
-        return;
-    }
-    sl_timestamp_print(at, false, text);
-    sl_json_str(w, sl_str_c(text));
 }
 
 static uint64_t left_of(const struct sl_meter_view *v)

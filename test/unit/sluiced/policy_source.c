@@ -37,7 +37,7 @@ TEST(demo)
     CASE("the demo is right, without a doubt");
     CHECK_EQ(read_it(NULL, NULL), 0);
     CHECK_EQ(report.errors + report.warnings, 0);
-    CHECK_EQ(written.policy->rule_count, 2);
+    CHECK_EQ(written.policy->rule_count, 4);
     done();
 
     CASE("what is to be tried names the addresses");
@@ -50,12 +50,20 @@ TEST(demo)
     CHECK(strstr(text, "redis-cli -p 99 CL.THROTTLE carol") != NULL);
     CHECK(strstr(text, "sluice init") != NULL);
     CHECK(strstr(text, "State is kept in memory only.") != NULL);
+
+    CASE("and pages come first, unless they are on a unix socket");
+    CHECK(strstr(text, "Open in a browser:\n\n"
+                       "  what users see  http://127.0.0.1:1234/ui/demo/\n\n"
+                       "sluiced runs") == text);
+    CHECK(strstr(text, "the console") == NULL);
     free(text);
 
     CASE("unless it is kept");
     out = open_memstream(&text, &len);
-    sl_demo_print(out, "127.0.0.1:1234", "unix:/r", NULL, "/x.state");
+    sl_demo_print(out, "*:1234", "unix:/r", "[::1]:90", "/x.state");
     fclose(out);
+    CHECK(strstr(text, "http://127.0.0.1:1234/ui/demo/\n") != NULL);
+    CHECK(strstr(text, "  the console     http://[::1]:90/ui/\n") != NULL);
     CHECK(strstr(text, "State is kept in /x.state.") != NULL);
     CHECK(strstr(text, "redis-cli -s /r CL.THROTTLE") != NULL);
     free(text);

@@ -103,6 +103,21 @@ TEST(listeners)
     given.flags[SL_SET_hosts] = "http://a.example";
     CHECK(make("p.yaml") != 0 && says("without a scheme and a port"));
     given.flags[SL_SET_hosts] = NULL;
+
+    CASE("origins of the usage page become part of a header");
+    given.flags[SL_SET_usage_origins] = "https://a.example,http://[::1]:8080";
+    CHECK_EQ(make("p.yaml"), 0);
+    CHECK(sl_str_eq(s.usage_origins,
+                    SL_STR("https://a.example,http://[::1]:8080")));
+    given.flags[SL_SET_usage_origins] = "https://a.example/";
+    CHECK(make("p.yaml") != 0 && says("is not an origin"));
+    given.flags[SL_SET_usage_origins] = "https://a.example;script-src";
+    CHECK(make("p.yaml") != 0 && says("is not an origin"));
+    given.flags[SL_SET_usage_origins] = "*";
+    CHECK(make("p.yaml") != 0 && says("is not an origin"));
+    given.flags[SL_SET_usage_origins] = "https://a.example,";
+    CHECK(make("p.yaml") != 0 && says("is not an origin"));
+    given.flags[SL_SET_usage_origins] = NULL;
     given.variables[SL_SET_proxy_protocol] = "admin";
     CHECK_EQ(make("p.yaml"), 0);
     CHECK_EQ(bits(s.proxied), ADMIN);
