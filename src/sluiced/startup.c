@@ -188,7 +188,8 @@ static int lock_state(struct sl_daemon *daemon, const char *path)
 }
 
 /* Returns the size of an existing state, or 0. A state with another `memory` is
- * used as it is: an empty one would give every client a fresh allowance. */
+ * used as it is if it cannot grow: an empty one would give every client a fresh
+ * allowance. */
 static uint64_t existing_size(const char *path)
 {
     struct sl_region_head head;
@@ -211,6 +212,43 @@ static sl_ns read_stopped(void *ctx)
     return sl_clock_now(ctx);
 }
 
+/* Lets an existing state grow to `memory`. Returns its size, or 0: there is
+ * none. If it cannot be copied (a full disk), the old one is used. */
+static uint64_t grow_state(const char *path, uint64_t memory)
+{
+    uint64_t was = existing_size(path), size = was;
+    struct sl_diag why = {0};
+    char from[32], to[32];
+
+    if (was == 0 || memory <= was)
+        return was;
+    if (sl_region_grow(path, memory, &size, &why)) {
+        sl_log(SL_LOG_WARN, "state file did not grow", "why", why.sentence,
+               NULL);
+        return existing_size(path);
+    }
+    if (size == was)
+        return was;
+    snprintf(from, sizeof(from), "%" PRIu64, was);
+    snprintf(to, sizeof(to), "%" PRIu64, size);
+    sl_log(SL_LOG_INFO, "state file has grown; usage kept", "from", from,
+           "bytes", to, NULL);
+    return size;
+}
+
+static void report_size(uint64_t size, uint64_t asked)
+{
+    char text[32], wanted[32];
+
+    snprintf(text, sizeof(text), "%" PRIu64, size);
+    snprintf(wanted, sizeof(wanted), "%" PRIu64, asked);
+    sl_log(SL_LOG_WARN, "state file size unchanged", "bytes", text, "asked_for",
+           wanted, "why",
+           "a state file keeps its contents if it grows to twice its size or "
+           "more; to start empty with another size, remove the file",
+           NULL);
+}
+
 static int open_table(struct sl_daemon *daemon)
 {
     const struct sl_settings *s = &daemon->settings;
@@ -222,10 +260,10 @@ static int open_table(struct sl_daemon *daemon)
         .now_ctx = &daemon->stopped,
     };
     struct sl_diag why = {0};
-    char size[32], wanted[32];
+    uint64_t existing = s->state ? grow_state(s->state, s->memory) : 0;
 
-    if (s->state && existing_size(s->state) > 0)
-        options.size = existing_size(s->state);
+    if (existing > 0)
+        options.size = existing;
     if (sl_memory_open(&options, &state->store, &why))
         return s->state ? sl_diag_error(
                               &daemon->why, SL_EXIT_STORE,
@@ -241,15 +279,8 @@ static int open_table(struct sl_daemon *daemon)
     if (sl_memory_notice(state->store)[0])
         sl_log(SL_LOG_WARN, "state file damaged, moved aside", "why",
                sl_memory_notice(state->store), NULL);
-    if (options.size == s->memory)
-        return 0;
-    snprintf(size, sizeof(size), "%" PRIu64, options.size);
-    snprintf(wanted, sizeof(wanted), "%" PRIu64, s->memory);
-    sl_log(SL_LOG_WARN, "state file size unchanged", "bytes", size, "asked_for",
-           wanted, "why",
-           "a state file of another size would start empty; to start empty, "
-           "remove the file",
-           NULL);
+    if (options.size != s->memory)
+        report_size(options.size, s->memory);
     return 0;
 }
 

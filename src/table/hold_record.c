@@ -409,6 +409,42 @@ void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
         ;
 }
 
+/* A key is in the same of its four buckets as before. */
+static uint64_t grown_bucket(const struct sl_region *r,
+                             const struct sl_region *old, uint64_t factor,
+                             const struct sl_hold_key *kept)
+{
+    struct sl_slot_key was, is;
+
+    sl_slot_key_again(old, kept->limit, kept->hash, &was);
+    sl_slot_key_again(r, kept->limit, kept->hash, &is);
+    for (unsigned i = 0; i < SL_CHOICES; i++)
+        if (sl_slot_key_bucket(old, &was, i) == kept->slot.bucket)
+            return sl_slot_key_bucket(r, &is, i);
+    return kept->slot.bucket * factor; /* not reached in a checked region */
+}
+
+void sl_hold_record_grow(const struct sl_region *r, const struct sl_region *old,
+                         uint64_t factor)
+{
+    uint64_t records = sl_hold_record_blocks(r) * SL_HOLD_BLOCK;
+
+    for (uint64_t n = 0; n < records; n++) {
+        struct sl_hold_record_body *b = body_of(r, n);
+        struct sl_hold_record record;
+
+        read_body(r, n, &record);
+        for (unsigned i = 0; i < record.count; i++) {
+            struct sl_hold_key *kept = &record.part[i];
+
+            if (!kept->tracked)
+                continue;
+            kept->slot.bucket = grown_bucket(r, old, factor, kept);
+            put(&b->part[i].word[SLOT], slot_word(kept));
+        }
+    }
+}
+
 /* Does nothing if the record was reused: its slot word has another generation.
  */
 void sl_hold_record_untrack(const struct sl_region *r,

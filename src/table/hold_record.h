@@ -141,6 +141,11 @@ void sl_hold_record_let_go(const struct sl_intent *intent, struct sl_hold_id id,
 void sl_hold_record_lengthen(const struct sl_region *r, uint64_t number,
                              sl_ns life);
 
+/* `r` is a copy of `old` with `factor` times the buckets: corrects the slots in
+ * its records. */
+void sl_hold_record_grow(const struct sl_region *r, const struct sl_region *old,
+                         uint64_t factor);
+
 /* Part `i` no longer has a slot. */
 void sl_hold_record_untrack(const struct sl_region *r,
                             const struct sl_hold_record *record, unsigned i);

@@ -91,6 +91,25 @@ uint64_t sl_region_slots(uint64_t size)
     return head.buckets * SL_SLOTS;
 }
 
+/* The layout of a file that has grown: that of its first size, with a multiple
+ * of its buckets. 512 times the number of refund counters is the first size. */
+static bool has_grown(const struct sl_region_head *head)
+{
+    struct sl_region_head want;
+    uint64_t first = head->refunds * 512, most;
+
+    if (first < SL_REGION_MIN || first >= head->size)
+        return false;
+    lay_out(&want, first);
+    most = (head->size - want.buckets_at) / sizeof(struct sl_bucket);
+    if (head->buckets > most || head->buckets % want.buckets != 0)
+        return false;
+    want.size = head->size;
+    want.buckets = head->buckets;
+    return head->buckets > 0 &&
+           memcmp(&want, head, offsetof(struct sl_region_head, key)) == 0;
+}
+
 /* The magic comes last: without it the region is not initialised. */
 static int make(struct sl_region *r, struct sl_diag *diag)
 {
@@ -129,7 +148,8 @@ static int check_head(const struct sl_region *r, struct sl_diag *diag)
     if (head->sum != sum_of_head(head))
         return sl_diag_error(diag, SLUICE_EDAMAGE, "its head is damaged");
     lay_out(&want, r->size);
-    if (memcmp(&want, head, offsetof(struct sl_region_head, key)) != 0)
+    if (memcmp(&want, head, offsetof(struct sl_region_head, key)) != 0 &&
+        !has_grown(head))
         return sl_diag_error(diag, SLUICE_EDAMAGE, "it has another layout");
     return 0;
 }
@@ -406,6 +426,97 @@ void sl_region_close(struct sl_region *r)
         msync(r->map, 4096, MS_SYNC);
     }
     let_go(r);
+}
+
+/* ---- growing ----
+ *
+ * The bucket of a hash h is h * buckets / 2^64. With `factor` times as many
+ * buckets, the keys of bucket b go to the buckets b * factor to b * factor +
+ * factor - 1, for each of their four choices. Which of them is not known: the
+ * slot has only part of the hash. So each of them gets a copy of b. Every key
+ * is found where it is looked for. The other copies belong to no key; they are
+ * reused like the cells of keys that no longer come, once they owe nothing.
+ */
+
+/* The number of times that the buckets of `old` fit into `size` bytes. */
+static uint64_t growth(const struct sl_region_head *old, uint64_t size)
+{
+    if (size <= old->size ||
+        (old->refunds * 512 != old->size && !has_grown(old)))
+        return 1;
+    return (size - old->buckets_at) / sizeof(struct sl_bucket) / old->buckets;
+}
+
+static void fill_grown(const struct sl_region *r, const struct sl_region *old,
+                       uint64_t factor)
+{
+    const struct sl_region_head *from = sl_region_head(old);
+    struct sl_region_head *head = sl_region_head(r);
+
+    memcpy(r->base, old->base, from->buckets_at);
+    head->size = r->size;
+    head->buckets = from->buckets * factor;
+    head->sum = sum_of_head(head);
+    atomic_store(&head->sealed, 0);
+    for (uint64_t i = 0; i < head->buckets; i++)
+        memcpy(sl_region_bucket(r, i), sl_region_bucket(old, i / factor),
+               sizeof(struct sl_bucket));
+    sl_hold_record_grow(r, old, factor);
+}
+
+/* Writes the new file beside the old one and renames it. */
+static int replace_grown(const char *path, const struct sl_region *old,
+                         uint64_t size, uint64_t factor, struct sl_diag *diag)
+{
+    struct sl_region r = {.size = size, .opener = getpid()};
+    char name[4096];
+    int err = 0;
+
+    if (snprintf(name, sizeof(name), "%s.growing", path) >= (int)sizeof(name))
+        return sl_diag_error(diag, SLUICE_ESYS, "%s: the path is too long",
+                             path);
+    r.fd = open(name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (r.fd < 0)
+        return system_error(diag, name, "cannot be opened");
+    err = map_file(&r, name, true, diag);
+    if (!err) {
+        fill_grown(&r, old, factor);
+        if (msync(r.map, r.map_len, MS_SYNC) || fsync(r.fd) ||
+            rename(name, path))
+            err = system_error(diag, name, "cannot be written");
+    }
+    if (err)
+        unlink(name);
+    let_go(&r);
+    return err;
+}
+
+int sl_region_grow(const char *path, uint64_t size, uint64_t *ret,
+                   struct sl_diag *diag)
+{
+    struct sl_region old = {.fd = -1};
+    struct stat st;
+    uint64_t factor;
+    int err = 0;
+
+    if (stat(path, &st))
+        return system_error(diag, path, "cannot be read");
+    err = sl_region_open_file(&old, path, (uint64_t)st.st_size,
+                              SL_DAMAGE_REFUSE, diag);
+    if (err)
+        return err;
+    *ret = old.size;
+    factor = growth(sl_region_head(&old), size);
+    /* A process that opens the file now waits for the lock, then finds the new
+     * file at its path. */
+    if (factor > 1 && lock_byte(old.fd, LOCK_OPENING, F_WRLCK, true) &&
+        lock_byte(old.fd, LOCK_USING, F_WRLCK, false)) {
+        err = replace_grown(path, &old, size, factor, diag);
+        if (!err)
+            *ret = size;
+    }
+    sl_region_close(&old);
+    return err;
 }
 
 /* ---- validation ---- */

@@ -85,9 +85,17 @@ check 'nor does a restart' answers 429
 stop
 start -c p.yaml --memory 128MiB
 check 'a larger table is not made by forgetting' said \
-    '"event":"state file size unchanged"'
+    '"event":"state file has grown; usage kept"'
+check 'the file is larger' test "$(stat -c %s sluice.state)" = 134217728
+check 'and the old one gone' test ! -e sluice.state.growing
 auth ann
 check 'nor does that' answers 429
+stop
+start -c p.yaml --memory 150MiB
+check 'it grows to twice its size or not at all' said \
+    '"event":"state file size unchanged"'
+auth ann
+check 'which forgets nothing either' answers 429
 stop
 
 # Under load: no client passes more often.

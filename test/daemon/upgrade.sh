@@ -40,6 +40,17 @@ still_used() {
         test "$(left '"job":"render"' "$acme" jobs)" = 2
 }
 
+# Also with more memory: the file grows with everything in it.
+name=grown
+gzip -dc "$data/0.1.0.state.gz" >sluice.state
+start_virtual -c policy.yaml --store memory:./sluice.state --memory 16MiB \
+    --usage none
+check 'the state file has grown' said '"event":"state file has grown; usage kept"'
+one_permit_is_held
+still_used 3f2227af97bcad6b76dcbc78fd38ae272a14a0ef
+stop
+rm -f sluice.state*
+
 name=memory
 gzip -dc "$data/0.1.0.state.gz" >sluice.state
 gzip -dc "$data/0.1.0.db.gz" >sluice.db
