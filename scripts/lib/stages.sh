@@ -31,7 +31,7 @@
 # scripts/test --long leaves nothing out, except in memcheck.
 
 # Long stages first. memcheck needs the build of plain.
-all_stages=(asan plain check mutants tsan fuzz memcheck smoke)
+all_stages=(asan plain check mutants tsan fuzz memcheck smoke package)
 
 # A property test takes SL_PROP_STEPS random steps, or SL_PROP_TIMES times its
 # own number.
@@ -292,6 +292,27 @@ stage_mutants() {
         "$(number_before survived "$line")" \
         "${line#mutants: }: share ${SL_MUTANT_SHARE:-$share} of the list"
     return "$status"
+}
+
+# ---- Debian packages ----
+
+# Built, checked by lintian, and installed in a clean Debian 12 that is kept in
+# build/chroot. A long run builds them twice and compares the bytes.
+stage_package() {
+    local cases
+
+    scripts/package ${SL_LONG:+--twice}
+    lintian --fail-on error --suppress-tags bad-distribution-in-changes-file \
+        dist/*.deb
+    test/packages/install.sh dist build/chroot >build/logs/package.tap || {
+        cat build/logs/package.tap
+        return 1
+    }
+    cat build/logs/package.tap
+    cases=$(grep -c '^ok ' build/logs/package.tap || true)
+    tally package $((cases + 2)) 0 "$(cd dist && echo *.deb | wc -w) packages, \
+lintian finds no errors, $(sed -n 's/^1..0 # SKIP/not installed:/p' \
+        build/logs/package.tap)$cases cases of an installed system"
 }
 
 # ---- smoke test: the README's commands in a copy of the sources ----

@@ -76,7 +76,8 @@ extern const struct sl_command sl_command_init, sl_command_check,
     sl_command_token, sl_command_webhook, sl_command_completion,
     sl_command_take, sl_command_hold, sl_command_top, sl_command_reset,
     sl_command_backlog, sl_command_subject, sl_command_usage, sl_command_leases,
-    sl_command_audit, sl_command_block, sl_command_unblock, sl_command_why;
+    sl_command_audit, sl_command_block, sl_command_unblock, sl_command_why,
+    sl_command_ping;
 
 /* Run the program. Reorders `argv`. Returns an exit status. */
 int sl_cli_run(struct sl_cli *cli, int argc, char **argv);
