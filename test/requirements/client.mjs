@@ -4,6 +4,8 @@
 import { createServer } from "node:http";
 import { BackoffError, fetchWithBackoff, rateLimit, upload }
     from "../../clients/js/index.js";
+import { Deadline, LimitState, SendQueue, readAnswer }
+    from "../../web/components/index.js";
 
 const seen = {};
 let answers = [];
@@ -51,6 +53,36 @@ seen.wrong = await call([[400, {}]]);
 seen.broken = await call([[500, {}]]);
 seen.date = await call([date]);
 seen.post = await call([busy, busy, [201, {}]], "POST");
+
+// The elements of web/components: a denial in a page, on a clock that jumps to
+// its next timer.
+answers = [[429, { "Retry-After": "12", "X-RateLimit-Remaining": "0" }],
+           [429, { "Retry-After": "12" }], [201, {}]];
+asked = [];
+let now = 0;
+const url = `http://127.0.0.1:${server.address().port}/`;
+const clock = { now: () => now, clearTimer: () => {}, events: null,
+                setTimer: (run, ms) => setImmediate(() => {
+                    now += ms;
+                    run();
+                }) };
+const denial = await readAnswer(await fetch(url), clock);
+const guard = new LimitState("assistant", {
+    now: clock.now, storage: null,
+    channel: { postMessage: () => {}, close: () => {} } });
+const queue = new SendQueue("finalize", {
+    storage: null, locks: null, random: () => 0, wall: clock.now, clock });
+
+guard.learn(denial);
+seen.page = { seconds: new Deadline(denial.waitMs, { at: 0, now: () => 0 })
+    .seconds(), blocked: guard.blocked };
+asked = [];
+queue.add({ url, label: "Recording 7" });
+seen.page.position = queue.items[0].position;
+await new Promise((done) => queue.addEventListener("done", done));
+seen.page.queue = [asked.length, new Set(asked).size, now];
+guard.expire();
+seen.page.later = guard.blocked;
 server.close();
 
 seen.rateLimit = [];

@@ -664,26 +664,30 @@ def _(d):
     yield "99 of 100 used", d.ask(2), "1 pass, then 402 by assistant_queries"
 
 
-APP = "the application shows it"
-
-
-@line("002-R21", "a friendly message with a countdown", outside=APP)
+@line("002-R21", "a friendly message with a countdown")
 def _(d):
     yield "what it needs, of a denial behind nginx: X-RateLimit-Reset", headers(
         d, "X-RateLimit-Reset")[1], "1772107210"
+    yield ("`<sluice-countdown>` of a 429 with Retry-After: 12 counts from",
+           d.client()["page"]["seconds"], 12)
 
 
-@line("002-R22", "the page queues finalize attempts", outside=APP)
+@line("002-R22", "the page queues finalize attempts")
 def _(d):
     yield "`fetchWithBackoff` repeats a POST with one key", (
         d.client()["post"]["result"], d.client()["post"]["keys"]), (201, 1)
+    yield ("`<sluice-queue>`, after a 429 with Retry-After: 12: attempts, keys, "
+           "ms", d.client()["page"]["queue"], [2, 1, 12000])
 
 
-@line("002-R23", "the page disables sending at 0", outside=APP)
+@line("002-R23", "the page disables sending at 0")
 def _(d):
     yield "X-RateLimit-Remaining of the tenth query", d.checks(
         10, ASK, user="ann", org="acme")[9]["headers"][
             "X-RateLimit-Remaining"], "0"
+    page = d.client()["page"]
+    yield "`<sluice-send-guard>` at 0, and after the reset: blocked", (
+        page["blocked"], page["later"]), (True, False)
 
 
 @line("002-R24", "meters, and an upgrade prompt above 80 %")

@@ -299,7 +299,7 @@ limits:
 default: [fine]
 `;
 const AMOUNTS = { fine: 42, from_80: 83, from_90: 94, used_up: 131,
-                  public_links: 5, counted: 1234567 };
+                  public_links: 5, counted: 9876 };
 
 async function usage(t, { org = "acme", ...options } = {}) {
     const own = await virtual(t, { policy: POLICY, ...options });
