@@ -3,7 +3,11 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "engine/engine_int.h"
 #include "fail.h"
 
 static struct sl_repeat_claim claim(uint64_t n, uint64_t fingerprint,
@@ -172,6 +176,47 @@ static void test_no_memory(void)
     }
 }
 
+static void count_entry(void *ctx, unsigned which,
+                        const struct sl_repeat_claim *c, const void *memo,
+                        size_t len)
+{
+    unsigned *count = ctx;
+
+    *count += which == 0 && c->fingerprint.lo == 1 && len == 3 &&
+              memcmp(memo, "yes", 3) == 0;
+}
+
+static void test_file_no_memory(void)
+{
+    char path[] = "/tmp/sluice-repeats-XXXXXX";
+    int fd = mkstemp(path);
+
+    CASE("a file of repeats that finds no memory loses nothing");
+    for (unsigned n = 0; n < 3; n++) {
+        struct fail f = {.nth = n == 1};
+        struct sl_alloc alloc = fail_alloc(&f);
+        struct sl_repeat_claim c = claim(1, 1, 100);
+        struct sl_replay_file *file = NULL;
+        struct sl_diag diag = {0};
+        unsigned count = 0;
+        int err = sl_replay_file_open(path, 65536, &alloc, &file, &diag);
+
+        CHECK_EQ(err, n == 1 ? SLUICE_ENOMEM : 0);
+        if (err) {
+            CHECK_STR(diag.sentence, "out of memory");
+        } else {
+            sl_replay_file_each(file, count_entry, &count);
+            CHECK_EQ(count, n > 0);
+            if (n == 0)
+                sl_replay_file_add(file, 0, &c, "yes", 3);
+        }
+        sl_replay_file_close(file);
+        fail_check(&f);
+    }
+    close(fd);
+    unlink(path);
+}
+
 /* ---- many at once ---- */
 
 #define THREADS 4
@@ -226,6 +271,7 @@ int main(void)
     test_budget(true);
     test_sweep();
     test_no_memory();
+    test_file_no_memory();
     test_threads();
     return CHECK_DONE();
 }

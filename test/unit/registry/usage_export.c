@@ -1,6 +1,7 @@
 /* usage_export.c -- exports of usage; invariants are in
  * registry/usage_export.h. */
 #include "books.h"
+#include "fail.h"
 
 #define DAY_NUMBER (DAY_0 / SL_DAY)
 
@@ -243,6 +244,35 @@ static void test_two(struct world *w)
     sl_job_clear(&late.job);
 }
 
+static void test_no_memory(struct world *w)
+{
+    struct sl_usage_export_row rows[10];
+    struct reading r;
+    struct fail f;
+    struct sl_alloc alloc = fail_alloc(&f);
+    unsigned nth = 0;
+
+    CASE("whichever allocation fails, the page does, and nothing else");
+    do {
+        f = (struct fail){.nth = ++nth};
+        begin(&r, 10);
+        sl_job_init(&r.job, SL_JOB_EXPORT, &alloc);
+        r.job.export = &r.e;
+        ask(w, &r.job);
+        if (f.calls >= nth)
+            CHECK_EQ(r.job.err, SLUICE_ENOMEM);
+        else
+            CHECK_EQ(r.job.err, 0);
+        sl_job_clear(&r.job);
+        fail_check(&f);
+        put_month(w, "acme", 1);
+    } while (f.calls >= nth && nth < 100);
+    CHECK(nth > 1 && nth < 100);
+    begin(&r, 10);
+    CHECK(next_page(w, &r, rows, 10) > 1);
+    sl_job_clear(&r.job);
+}
+
 int main(void)
 {
     struct world w;
@@ -252,6 +282,7 @@ int main(void)
     test_older(&w);
     test_instant(&w);
     test_two(&w);
+    test_no_memory(&w);
     world_close(&w);
     return CHECK_DONE();
 }
