@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/nginx.h"
 #include "cli/spring.h"
 #include "policy/envoy.h"
 
@@ -147,15 +148,18 @@ static int run(struct sl_cli_args *args)
         return import_spring(args, args->words[1]);
     if (strcmp(from, "envoy-ratelimit") == 0)
         return import_envoy(args, args->words[1]);
+    if (strcmp(from, "nginx") == 0)
+        return sl_import_nginx(args, args->words[1]);
     return sl_cli_misuse(args,
                          "unknown format \"%s\"; write: sluice import spring "
-                         "FILE, or sluice import envoy-ratelimit FOLDER",
+                         "FILE, sluice import envoy-ratelimit FOLDER, or "
+                         "sluice import nginx FILE",
                          from);
 }
 
 const struct sl_command sl_command_import = {
     .name = "import",
-    .usage = "spring FILE | envoy-ratelimit FOLDER",
+    .usage = "spring FILE | envoy-ratelimit FOLDER | nginx FILE",
     .summary = "Convert the settings of another program to a policy",
     .help = "spring: reads application.properties or application.yml with\n"
             "rate-limit.* or fluo.ratelimit.* settings and prints a policy.\n"
@@ -169,8 +173,14 @@ const struct sl_command sl_command_import = {
             "envoyproxy/ratelimit, a file or a folder, and prints a policy\n"
             "that makes the same decisions.\n"
             "\n"
-            "  sluice import envoy-ratelimit config/ > sluice.yaml\n",
-    .words = "spring envoy-ratelimit",
+            "  sluice import envoy-ratelimit config/ > sluice.yaml\n"
+            "\n"
+            "nginx: reads limit_req and limit_conn of a configuration and of\n"
+            "the files that it includes, and prints a policy. What has no\n"
+            "equivalent is reported on standard error.\n"
+            "\n"
+            "  sluice import nginx /etc/nginx/nginx.conf > sluice.yaml\n",
+    .words = "spring envoy-ratelimit nginx",
     .least = 2,
     .most = 2,
     .run = run,

@@ -7,7 +7,7 @@
 # is put into a file of that name. A yaml block must pass `sluice check`, a flow
 # block `sluice test`. A block of sh is run in the folder of these files, and the
 # block of text behind it, if there is one, is what it must print on standard
-# output. A block of python is a file for these commands.
+# output. A block of python, lua, nginx or yml is a file for these commands.
 set -euo pipefail
 
 sluice=$(realpath "$1") guide=$(realpath "$2")
@@ -81,7 +81,9 @@ for block in "$folder"/blocks/*; do
     case $block in
     *.yaml) put "$block" check ;;
     *.flow) put "$block" test ;;
-    *.python) cp "$block" "$(sed -n '1s/^# \([a-z]*\.py\)$/\1/p' "$block")" ;;
+    *.python | *.lua | *.nginx | *.yml)
+        cp "$block" "$(sed -En '1s/^(#|--) ([a-z]+\.[a-z]+)$/\2/p' "$block")"
+        ;;
     *.sh) run "$block" ;;
     esac
 done

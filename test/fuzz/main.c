@@ -31,6 +31,7 @@ static const struct target {
     {"jwks",       0,       NULL,            fuzz_jwks    },
     {"jws",        9000,    fuzz_jws,        NULL         },
     {"key",        0,       fuzz_key,        NULL         },
+    {"nginx",      0,       fuzz_nginx,      NULL         },
     {"path",       0,       fuzz_path,       NULL         },
     {"pb",         1 << 16, fuzz_pb,         NULL         },
     {"policy",     0,       fuzz_policy,     NULL         },
