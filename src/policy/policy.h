@@ -444,7 +444,7 @@ struct sl_server_conf {
     struct sl_str forward_auth;
     struct sl_str proxy_protocol; /* "http,resp" */
     struct sl_str hosts;          /* "a.example,b.example" */
-    struct sl_str access_token, admin_token;
+    struct sl_str access_token, admin_token, admin_read_token;
     struct sl_str tls_certificate, tls_key, tls_client_ca;
     struct sl_str log_level, log_format;
     struct sl_str denials;                    /* "hashed", "ids" or "off" */

@@ -306,14 +306,29 @@ void sl_server_drain(struct sl_server_worker *worker)
 
 /* ---- tokens ---- */
 
-bool sl_server_token_ok(const struct sl_server_worker *worker,
-                        struct sl_str token)
+static bool is_token(const struct sl_server_worker *worker,
+                     struct sl_str expected, struct sl_str token)
 {
     const struct sl_hash_key *key = &worker->token_key;
     struct sl_hash128 shown = sl_hash128(key, token);
-    struct sl_hash128 own = sl_hash128(key, worker->server->token);
+    struct sl_hash128 own = sl_hash128(key, expected);
 
     return CRYPTO_memcmp(&shown, &own, sizeof(own)) == 0;
+}
+
+bool sl_server_token_ok(const struct sl_server_worker *worker,
+                        struct sl_str token)
+{
+    return is_token(worker, worker->server->token, token);
+}
+
+bool sl_server_read_token_ok(const struct sl_server_worker *worker,
+                             struct sl_str token)
+{
+    const struct sl_server *server = worker->server;
+
+    return server->read_token.len > 0 &&
+           is_token(worker, server->read_token, token);
 }
 
 struct sl_str sl_server_bearer(struct sl_str value)

@@ -83,6 +83,7 @@ struct sl_server {
     const struct sl_protocol *protocol;
     const char *name;         /* metric label `door` */
     struct sl_str token;      /* "": none */
+    struct sl_str read_token; /* admin: for GET only; "": none */
     bool accepts_client_cert; /* a client certificate serves as token; without
                                * a token, it is required */
     struct sl_conn_limit *limit; /* NULL: only the worker's own limit */
@@ -99,6 +100,7 @@ struct sl_server {
     unsigned path_count;
     size_t max_body; /* 0: 1 MiB */
     enum sl_forward forward;
+    bool sessions;       /* admin: browsers may have a session, session.c */
     struct sl_str hosts; /* names of this machine, "a.example,b.example" */
     void *ctx;           /* admin: struct sl_admin, see admin.h */
     struct sl_usage_page *usage_page; /* see http.h; NULL: none */
@@ -174,6 +176,10 @@ void sl_server_count_refusal(const struct sl_server_worker *worker,
  * the two differ nor on the length of the server's. */
 bool sl_server_token_ok(const struct sl_server_worker *worker,
                         struct sl_str token);
+
+/* Is `token` the server's read-only token? */
+bool sl_server_read_token_ok(const struct sl_server_worker *worker,
+                             struct sl_str token);
 
 /* The token of "Bearer TOKEN", or an empty slice. */
 struct sl_str sl_server_bearer(struct sl_str value);

@@ -35,6 +35,20 @@ static int on_reload(void *ctx, struct sl_str text, struct sl_buf *report)
                      posted ? &text : NULL, report);
 }
 
+static int on_history(void *ctx, enum sl_history_step step, int64_t since,
+                      struct sl_buf *out)
+{
+    const struct sl_daemon *daemon = ctx;
+
+    sl_event_publisher_history(ctx);
+    return sl_history_write(daemon->history, step, since, out);
+}
+
+static int on_check_policy(void *ctx, struct sl_str text, struct sl_buf *report)
+{
+    return sl_reload_check(ctx, text, report);
+}
+
 void sl_daemon_audit(struct sl_daemon *daemon, const struct sl_audit_note *note)
 {
     struct sl_loop *loop = daemon->workers[0].loop;
@@ -219,6 +233,8 @@ void sl_admin_ops_open(struct sl_daemon *daemon)
         .ready = on_ready,
         .database = on_database,
         .reload = on_reload,
+        .check_policy = on_check_policy,
+        .history = on_history,
         .policy = on_policy,
         .configuration = on_configuration,
         .metrics = on_metrics,

@@ -292,6 +292,7 @@ struct sl_daemon {
     struct sl_quota_node quota_node; /* if the usage database is shared */
     struct sl_daemon_repeats repeats;
     struct sl_daemon_denials denials;
+    struct sl_history *history; /* for the console */
     struct sl_engine *engine;
     struct sl_registry *registry;     /* or NULL */
     struct sl_usage_journal *journal; /* or NULL: no registry */
@@ -529,9 +530,18 @@ void sl_daemon_audit(struct sl_daemon *daemon,
 int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
               const struct sl_str *posted, struct sl_buf *report);
 
+/* Appends what sl_reload() with `text` would change, with warnings, or its
+ * errors. Activates nothing. Returns 0, SLUICE_ECONF: it has errors, or
+ * SLUICE_ENOMEM. */
+SL_MUST_USE int sl_reload_check(struct sl_daemon *daemon, struct sl_str text,
+                                struct sl_buf *report);
+
 /* event_publisher.c: the events first, the stream when there are loops. */
 sl_step_f sl_event_publisher_begin, sl_event_stream_begin;
 sl_unstep_f sl_event_publisher_end, sl_event_stream_end;
+
+/* Brings daemon->history up to date. */
+void sl_event_publisher_history(struct sl_daemon *daemon);
 
 /* ---- denials.c ---- */
 

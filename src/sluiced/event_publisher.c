@@ -218,6 +218,17 @@ static void poll_table(struct sl_daemon *daemon)
     sl_event_publish(&daemon->workers[0], "table", &w);
 }
 
+void sl_event_publisher_history(struct sl_daemon *daemon)
+{
+    struct sl_metrics *all[64];
+    unsigned count = 0;
+
+    for (; count < daemon->worker_count && count < SL_LEN(all); count++)
+        all[count] = daemon->workers[count].stats;
+    sl_history_poll(daemon->history, all, count,
+                    sl_loop_now(daemon->workers[0].loop));
+}
+
 static void on_timer(void *ctx)
 {
     struct sl_daemon *daemon = ctx;
@@ -230,6 +241,7 @@ static void on_timer(void *ctx)
     poll_store(daemon);
     poll_table(daemon);
     log_counts(daemon);
+    sl_event_publisher_history(daemon);
     sl_timer_start(daemon->publisher.timer, PERIOD);
 }
 
@@ -238,13 +250,16 @@ static void on_timer(void *ctx)
 int sl_event_publisher_begin(struct sl_daemon *daemon)
 {
     return sl_events_open(&sl_alloc_libc, sl_clock_wall(),
-                          &daemon->publisher.events)
+                          &daemon->publisher.events) ||
+                   sl_history_open(&sl_alloc_libc, &daemon->history)
                ? sl_daemon_no_memory(daemon)
                : 0;
 }
 
 void sl_event_publisher_end(struct sl_daemon *daemon)
 {
+    sl_history_close(daemon->history);
+    daemon->history = NULL;
     sl_events_close(daemon->publisher.events);
     daemon->publisher.events = NULL;
 }

@@ -99,6 +99,8 @@ static struct sl_server configure(struct sl_daemon *daemon, int id)
             .protocol = server.protocol,
             .name = server.name,
             .token = s->admin_token,
+            .read_token = s->admin_read_token,
+            .sessions = true,
             .paths = sl_admin_paths,
             .path_count = sl_admin_path_count,
             .hosts = s->hosts,

@@ -20,9 +20,10 @@
 
 /* Of the last two only user and password are masked: the rest of the URL helps
  * to find mistakes. */
-static const char *const keys[] = {"access_token", "admin_token", "secret",
-                                   "store", "usage"};
-#define URLS 3 /* index of the first URL */
+static const char *const keys[] = {
+    "access_token", "admin_token", "admin_read_token",
+    "secret",       "store",       "usage"};
+#define URLS 4 /* index of the first URL */
 
 static bool is_word(char c)
 {
@@ -376,9 +377,9 @@ int sl_policy_source_print(const struct sl_policy_source *source,
                            struct sl_buf *out)
 {
     const struct sl_server_conf *server = &source->policy->server;
-    struct sl_str secrets[] = {server->access_token, server->admin_token,
-                               source->policy->identity.jwt.secret,
-                               password_of(server->store)};
+    struct sl_str secrets[] = {
+        server->access_token, server->admin_token, server->admin_read_token,
+        source->policy->identity.jwt.secret, password_of(server->store)};
 
     return sl_redact(sl_buf_str(&source->text), secrets, SL_LEN(secrets), out);
 }

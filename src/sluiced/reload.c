@@ -301,6 +301,35 @@ int sl_reload(struct sl_daemon *daemon, enum sl_reload_cause cause,
     return err ? SLUICE_ECONF : 0;
 }
 
+/* ---- a policy that is only checked ---- */
+
+int sl_reload_check(struct sl_daemon *daemon, struct sl_str text,
+                    struct sl_buf *report)
+{
+    struct reload r = {.daemon = daemon, .cause = SL_RELOAD_POSTED};
+    const struct sl_policy *active = daemon->policy_source.policy;
+    int err, full = 0;
+
+    err = sl_policy_source_read(&r.policy_source, daemon->path, &text,
+                                daemon->policy_source.policy, &r.problems,
+                                &r.why);
+    if (!err)
+        err = sl_policy_check_units(active, r.policy_source.policy, &r.why);
+    if (!err)
+        full = sl_policy_diff(active, r.policy_source.policy, report);
+    if (!err && !full && report->len == 0)
+        full = sl_buf_addf(report, "no changes\n");
+    if (!full && err && r.problems.errors == 0)
+        full = sl_buf_addf(report, "%s\n", r.why.sentence);
+    else if (!full)
+        full = sl_report_print(&r.problems, report);
+    sl_report_done(&r.problems);
+    sl_policy_source_done(&r.policy_source);
+    if (full)
+        return SLUICE_ENOMEM;
+    return err ? SLUICE_ECONF : 0;
+}
+
 /* ---- changes of the files ---- */
 
 /* Returns whether the file has the active policy. */

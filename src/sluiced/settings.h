@@ -137,7 +137,7 @@ struct sl_settings {
     sl_ns deadline, drain, age; /* age: of connections, gRPC */
     enum sl_forward forward;
     struct sl_str hosts; /* "a.example,b.example", or "" */
-    struct sl_str access_token, admin_token;
+    struct sl_str access_token, admin_token, admin_read_token;
     struct sl_str usage_token_key; /* "": none */
     struct sl_str usage_origins;   /* "https://a.example,...", or "" */
     const char *tls_certificate, *tls_key, *tls_client_ca; /* or NULL */

@@ -350,6 +350,7 @@ static const struct {
     FIELD(access_token, read_token, access_token),
     FIELD(admin_token, read_token, admin_token),
     FIELD(usage_token_key, read_token, usage_token_key),
+    FIELD(admin_read_token, read_token, admin_read_token),
 };
 
 static int read_fields(struct sl_settings *s, struct sl_diag *diag)
@@ -492,6 +493,17 @@ static int read_listeners(struct sl_settings *s, struct sl_diag *diag)
     for (int i = 0; i < SL_PROTOCOLS && !status; i++)
         status = read_address(s, i, diag);
     return status;
+}
+
+/* Without admin_token the admin listener is open: there is nothing to read with
+ * a token. */
+static int check_read_token(struct sl_settings *s, struct sl_diag *diag)
+{
+    if (s->admin_read_token.len == 0 || s->admin_token.len > 0)
+        return 0;
+    return refuse(s, SL_SET_admin_read_token, diag,
+                  "it needs admin_token (--admin-token-file), which may also "
+                  "change; without it the admin listener needs no token");
 }
 
 int sl_settings_check_exposed(const struct sl_settings *settings,
@@ -749,9 +761,9 @@ int sl_settings_make(struct sl_settings *settings,
                      struct sl_diag *diag)
 {
     static int (*const steps[])(struct sl_settings *, struct sl_diag *) = {
-        check_schemes, read_fields,     read_store,     read_usage,
-        check_state,   read_journal,    read_listeners, check_deadline,
-        check_tls,     check_listeners,
+        check_schemes, read_fields,      read_store,      read_usage,
+        check_state,   read_journal,     read_listeners,  check_deadline,
+        check_tls,     check_read_token, check_listeners,
     };
     int status = 0;
 

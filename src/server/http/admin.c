@@ -634,6 +634,27 @@ static void policy_post(struct sl_http_call *call)
     sl_buf_done(&report);
 }
 
+/* What POST /v1/policy with this body would change. Nothing is activated. */
+static void policy_check(struct sl_http_call *call)
+{
+    const struct sl_admin *admin = sl_admin_of(call);
+    struct sl_buf report;
+    int err;
+
+    sl_buf_init(&report, REPORT_MOST, call->worker->alloc);
+    err = admin->check_policy
+              ? admin->check_policy(admin->ctx, call->request->body, &report)
+              : SLUICE_EINVAL;
+    if (!err || err == SLUICE_ECONF)
+        answer_report(call, !err, sl_buf_str(&report));
+    else if (err == SLUICE_ENOMEM)
+        sl_http_no_memory(call);
+    else
+        sl_http_refuse(call, 500, "CHECK_FAILED",
+                       "the policy could not be checked");
+    sl_buf_done(&report);
+}
+
 /* ---- queries such as ?by=denied&n=20, and names in paths ----
  *
  * Unknown options are refused with a list of the valid ones: a misspelt filter
@@ -777,48 +798,82 @@ bool sl_admin_number(struct sl_http_call *call, const char *name,
     return true;
 }
 
+/* ---- GET /v1/history ---- */
+
+static void history(struct sl_http_call *call)
+{
+    static const char *const steps[] = {"10s", "1m"};
+    const struct sl_admin *admin = sl_admin_of(call);
+    unsigned step = SL_HISTORY_10S;
+    struct sl_str step_text, since_text;
+    const struct sl_admin_option options[] = {
+        {"step",  &step_text },
+        {"since", &since_text},
+    };
+    uint64_t since = 0;
+
+    if (!sl_admin_options(call, options, SL_LEN(options)) ||
+        !sl_admin_word(call, "step", step_text, steps, 2, "10s or 1m", &step) ||
+        !sl_admin_number(call, "since", since_text, 0, SL_TIME_END / SL_S,
+                         "seconds since 1970", &since))
+        return;
+    if (admin->history)
+        sl_admin_answer_json(call, admin->history(admin->ctx,
+                                                  (enum sl_history_step)step,
+                                                  (int64_t)since, &call->text));
+    else
+        sl_http_refuse(call, 404, "NOT_FOUND", "this daemon has no history");
+}
+
 /* ---- the table ---- */
 
 const struct sl_http_path sl_admin_paths[] = {
-    {"GET",    "/livez",           livez,             SL_ACCESS_PUBLIC, 0   },
-    {"GET",    "/readyz",          readyz,            SL_ACCESS_PUBLIC, 0   },
-    {"GET",    "/healthz",         readyz,            SL_ACCESS_PUBLIC, 0   },
-    {"GET",    "/metrics",         metrics,           SL_ACCESS_PUBLIC, 0   },
-    {"GET",    "/ui",              sl_http_add_slash, SL_ACCESS_PUBLIC, 0   },
-    {"GET",    "/ui/usage",        sl_http_add_slash, SL_ACCESS_PUBLIC, 0   },
-    {NULL,     "/ui/usage/data",   sl_usage_data,     SL_ACCESS_PUBLIC, 0   },
-    {"GET",    "/ui/",             sl_http_static,    SL_ACCESS_PUBLIC, 0   },
-    {"GET",    "/rlconfig",        rlconfig,          SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/policy",       policy_get,        SL_ACCESS_ADMIN,  0   },
-    {"POST",   "/v1/policy",       policy_post,       SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/features",     features,          SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/features/",    feature_get,       SL_ACCESS_ADMIN,  0   },
-    {"PUT",    "/v1/features/",    feature_set,       SL_ACCESS_ADMIN,  0   },
-    {"POST",   "/v1/features/",    feature_set,       SL_ACCESS_ADMIN,  0   },
-    {"DELETE", "/v1/features/",    feature_leave,     SL_ACCESS_ADMIN,  0   },
-    {"PUT",    "/v1/backlog/",     sl_backlog_put,    SL_ACCESS_ADMIN,  0   },
-    {"POST",   "/v1/clock",        set_clock,         SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/top",          sl_admin_top,      SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/events",       sl_admin_events,   SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/keys/",        sl_admin_key,      SL_ACCESS_ADMIN,  0   },
-    {"DELETE", "/v1/keys/",        sl_admin_key,      SL_ACCESS_ADMIN,  true},
-    {"GET",    "/v1/subjects",     sl_subject_list,   SL_ACCESS_ADMIN,  0   },
-    {"POST",   "/v1/subjects",     sl_subject_import, SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/subjects/",    sl_subject_get,    SL_ACCESS_ADMIN,  0   },
-    {"PUT",    "/v1/subjects/",    sl_subject_change, SL_ACCESS_ADMIN,  0   },
-    {"PATCH",  "/v1/subjects/",    sl_subject_change, SL_ACCESS_ADMIN,  0   },
-    {"DELETE", "/v1/subjects/",    sl_subject_change, SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/credits/",     sl_credit_list,    SL_ACCESS_ADMIN,  0   },
-    {"POST",   "/v1/credits/",     sl_credit_give,    SL_ACCESS_ADMIN,  0   },
-    {"DELETE", "/v1/credits/",     sl_credit_revoke,  SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/blocks",       sl_blocks_get,     SL_ACCESS_ADMIN,  0   },
-    {"POST",   "/v1/blocks/",      sl_block_set,      SL_ACCESS_ADMIN,  0   },
-    {"DELETE", "/v1/blocks/",      sl_block_end,      SL_ACCESS_ADMIN,  0   },
-    {"POST",   "/v1/usage/import", sl_usage_import,   SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/audit",        sl_audit_list,     SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/denials",      sl_denial_list,    SL_ACCESS_ADMIN,  0   },
-    {"GET",    "/v1/leases",       sl_lease_list,     SL_ACCESS_ADMIN,  0   },
-    {"DELETE", "/v1/leases/",      sl_lease_release,  SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/livez",           livez,              SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/readyz",          readyz,             SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/healthz",         readyz,             SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/metrics",         metrics,            SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/ui",              sl_http_add_slash,  SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/ui/usage",        sl_http_add_slash,  SL_ACCESS_PUBLIC, 0   },
+    {NULL,     "/ui/usage/data",   sl_usage_data,      SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/ui/",             sl_http_static,     SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/v1/session",      sl_session_get,     SL_ACCESS_PUBLIC, 0   },
+    {"POST",   "/v1/session",      sl_session_post,    SL_ACCESS_PUBLIC, 0   },
+    {"DELETE", "/v1/session",      sl_session_delete,  SL_ACCESS_PUBLIC, 0   },
+    {"GET",    "/v1/history",      history,            SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/limits",       sl_limit_list,      SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/rlconfig",        rlconfig,           SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/policy",       policy_get,         SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/policy/check", policy_check,       SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/policy",       policy_post,        SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/features",     features,           SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/features/",    feature_get,        SL_ACCESS_ADMIN,  0   },
+    {"PUT",    "/v1/features/",    feature_set,        SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/features/",    feature_set,        SL_ACCESS_ADMIN,  0   },
+    {"DELETE", "/v1/features/",    feature_leave,      SL_ACCESS_ADMIN,  0   },
+    {"PUT",    "/v1/backlog/",     sl_backlog_put,     SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/clock",        set_clock,          SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/top",          sl_admin_top,       SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/events",       sl_admin_events,    SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/keys/",        sl_admin_key,       SL_ACCESS_ADMIN,  0   },
+    {"DELETE", "/v1/keys/",        sl_admin_key,       SL_ACCESS_ADMIN,  true},
+    {"GET",    "/v1/subjects",     sl_subject_list,    SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/subjects",     sl_subject_import,  SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/subjects/",    sl_subject_get,     SL_ACCESS_ADMIN,  0   },
+    {"PUT",    "/v1/subjects/",    sl_subject_change,  SL_ACCESS_ADMIN,  0   },
+    {"PATCH",  "/v1/subjects/",    sl_subject_change,  SL_ACCESS_ADMIN,  0   },
+    {"DELETE", "/v1/subjects/",    sl_subject_change,  SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/credits/",     sl_credit_list,     SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/credits/",     sl_credit_give,     SL_ACCESS_ADMIN,  0   },
+    {"DELETE", "/v1/credits/",     sl_credit_revoke,   SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/blocks",       sl_blocks_get,      SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/blocks/",      sl_block_set,       SL_ACCESS_ADMIN,  0   },
+    {"DELETE", "/v1/blocks/",      sl_block_end,       SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/usage/",       sl_http_usage_read, SL_ACCESS_ADMIN,  0   },
+    {"POST",   "/v1/usage/import", sl_usage_import,    SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/audit",        sl_audit_list,      SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/denials",      sl_denial_list,     SL_ACCESS_ADMIN,  0   },
+    {"GET",    "/v1/leases",       sl_lease_list,      SL_ACCESS_ADMIN,  0   },
+    {"DELETE", "/v1/leases/",      sl_lease_release,   SL_ACCESS_ADMIN,  0   },
 };
 
 const unsigned sl_admin_path_count = SL_LEN(sl_admin_paths);

@@ -2,6 +2,7 @@
 #ifndef SL_SERVER_HTTP_ADMIN_H
 #define SL_SERVER_HTTP_ADMIN_H
 
+#include "server/history.h"
 #include "server/http/http.h"
 #include "server/top_keys.h"
 
@@ -25,6 +26,13 @@ struct sl_admin {
      * problems are appended to `report`, one line each. Returns SLUICE_ECONF if
      * the previous policy stays active. */
     int (*reload)(void *ctx, struct sl_str text, struct sl_buf *report);
+
+    /* As reload() of `text`, without activating it. NULL: not here. */
+    int (*check_policy)(void *ctx, struct sl_str text, struct sl_buf *report);
+
+    /* Append the history, see history.h; NULL: not here. */
+    int (*history)(void *ctx, enum sl_history_step step, int64_t since,
+                   struct sl_buf *out);
 
     /* Append the text of the active policy without secrets, and its name. */
     int (*policy)(void *ctx, struct sl_buf *out);

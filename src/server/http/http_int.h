@@ -33,6 +33,20 @@ void sl_http_resume(struct sl_http_call *call);
 /* Returns false after a refusal (401): the client needs a token. */
 bool sl_http_admit(struct sl_http_call *call);
 
+/* ---- sessions of browsers: session.c ---- */
+
+/* What the session cookie of the request allows. */
+enum sl_http_session {
+    SL_SESSION_NONE,
+    SL_SESSION_GOOD,
+    SL_SESSION_READ_ONLY, /* it would be a change */
+    SL_SESSION_NO_CSRF,   /* a change without X-Sluice-CSRF */
+};
+
+enum sl_http_session sl_http_session(const struct sl_http_call *call);
+
+sl_http_f sl_session_get, sl_session_post, sl_session_delete;
+
 /* ---- requests and answers: router.c ---- */
 
 /* The protocol's op_init and op_done. */
@@ -319,7 +333,7 @@ SL_MUST_USE bool sl_admin_member(struct sl_http_call *call, const char *name,
                                  sl_json_field_f *read, const char *like,
                                  void *at);
 
-sl_http_f sl_admin_top, sl_admin_events, sl_admin_key;
+sl_http_f sl_admin_top, sl_admin_events, sl_admin_key, sl_limit_list;
 
 /* ---- calls that wait for the registry: subjects.c ---- */
 

@@ -456,7 +456,8 @@ const struct sl_protocol sl_protocol_http = {
 /* ---- tokens ----
  *
  * The token comes as `Authorization: Bearer TOKEN`; or as `X-Sluice-Token`,
- * for proxies that forward their client's own Authorization.
+ * for proxies that forward their client's own Authorization. Browsers have a
+ * session, see session.c.
  */
 
 /* The field's value if it was sent once. With two values it is unknown which
@@ -483,14 +484,46 @@ static bool shows_token(struct sl_http_call *call)
     return own.len > 0 && sl_server_token_ok(call->worker, own);
 }
 
+/* The read-only token and sessions of browsers. Returns 1: admitted, -1 after
+ * a refusal, 0: there are none. */
+static int admit_otherwise(struct sl_http_call *call)
+{
+    struct sl_str bearer =
+        sl_server_bearer(find_once(call, SL_STR("authorization")));
+    bool reads = sl_str_eq(call->request->method, SL_STR("GET")) ||
+                 sl_str_eq(call->request->method, SL_STR("HEAD"));
+    enum sl_http_session session;
+
+    if (bearer.len > 0 && sl_server_read_token_ok(call->worker, bearer))
+        session = reads ? SL_SESSION_GOOD : SL_SESSION_READ_ONLY;
+    else
+        session = sl_http_session(call);
+    if (session == SL_SESSION_READ_ONLY)
+        sl_http_refuse(call, 403, "READ_ONLY",
+                       "admin_read_token may only read; changes need "
+                       "admin_token");
+    else if (session == SL_SESSION_NO_CSRF)
+        sl_http_refuse(call, 403, "NO_CSRF",
+                       "a change by a session needs the header X-Sluice-CSRF "
+                       "with `csrf` of GET /v1/session");
+    if (session == SL_SESSION_READ_ONLY || session == SL_SESSION_NO_CSRF)
+        return -1;
+    return session == SL_SESSION_GOOD;
+}
+
 bool sl_http_admit(struct sl_http_call *call)
 {
     bool has_token = call->worker->server->token.len > 0;
+    int otherwise;
 
     call->token_in_authorize = false;
     if (sl_server_admits(call->worker, has_token && shows_token(call),
                          call->shows_cert))
         return true;
+    otherwise =
+        has_token && call->worker->server->sessions ? admit_otherwise(call) : 0;
+    if (otherwise != 0)
+        return otherwise > 0;
     sl_http_field(call, SL_STR("WWW-Authenticate"),
                   SL_STR("Bearer realm=\"sluice\""));
     if (has_token)

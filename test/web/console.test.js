@@ -1,0 +1,311 @@
+// The console in a real browser, with a real daemon and real denials.
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync }
+    from "node:fs";
+import { tmpdir } from "node:os";
+import test from "node:test";
+import { gzipSync } from "node:zlib";
+
+import { daemon } from "../js/apps.js";
+import { accessible, browser, calm, fits, pageOf, shot } from "./browser.js";
+
+const root = new URL("../..", import.meta.url).pathname;
+
+const POLICY = `
+sluice: 1
+server: { denials: ids }
+plans: { default: free, free: {}, pro: {} }
+identity: { user: [header.x-user-id], org: [header.x-org-id] }
+limits:
+  search: { kind: token-bucket, per: user, rate: { free: 20/min, pro: 600/min } }
+  ai-tokens: { kind: quota, per: org, unit: tokens, rate: { free: 100000/month, pro: unlimited }, deny: { status: 402, code: PLAN_LIMIT_EXCEEDED } }
+  login: { kind: fixed-window, per: ip, rate: 5/min }
+  burst: { kind: sliding-window, per: org, rate: 30/min, mode: shadow }
+features: { assistant: { enabled: true, message: "The assistant is paused.", retry_after: 60s } }
+routes:
+  - { match: /api/search, endpoint: search, limits: [search, burst] }
+  - { match: /api/ai/**, endpoint: ai, feature: assistant, limits: [ai-tokens] }
+  - { match: POST /login, endpoint: login, limits: [login] }
+  - { job: transcribe, endpoint: transcribe, limits: [], backlog: { max: 1000, retry_after: 30s } }
+default: []
+`;
+
+const HOSTILE = ["<script>document.title='broken'</script>", `"'><img src=x onerror=alert(1)>`,
+                 "🦊".repeat(64), "שלום עולם‮ gnirts"];
+const SECTIONS = ["overview", "who", "limits", "costs", "switches", "policy"];
+
+const post = (url, value, headers = {}) =>
+    fetch(url, { method: "POST", headers, body: JSON.stringify(value) });
+
+async function check(sluiced, ...checks) {
+    const response = await post(`${sluiced.url}/v1/check`, checks);
+
+    assert.equal(response.status, 200);
+    return response.json();
+}
+
+const times = (n, make) => Array.from({ length: n }, (_, i) => make(i));
+
+// Twenty minutes of traffic, in steps of ten seconds.
+async function traffic(sluiced, headers = {}) {
+    const start = Math.floor(Date.now() / 10_000) * 10_000 - 1_200_000;
+
+    for (let i = 0; i <= 120; i++) {
+        await post(`${sluiced.admin}/v1/clock`,
+                   { now: new Date(start + i * 10_000).toISOString() }, headers);
+        await fetch(`${sluiced.admin}/v1/history?since=4000000000`, { headers });
+        await check(sluiced,
+            ...times(20 + Math.round(12 * Math.sin(i / 12)), (k) =>
+                ({ path: "/api/search", user: `user-${k}`, org: `org-${k % 5}`, plan: "pro" })),
+            ...times(4 + (i % 7 === 0 ? 9 : 0), () =>
+                ({ path: "/api/search", user: "ann", org: "acme" })),
+            ...times(i % 3, () => ({ method: "POST", path: "/login", ip: "192.0.2.7" })),
+            { path: "/api/ai/ask", user: "bob", org: "acme", cost: 2500 });
+    }
+    for (const user of HOSTILE)
+        await check(sluiced, ...times(25, () => ({ path: "/api/search", user })));
+    await post(`${sluiced.admin}/v1/clock`,
+               { now: new Date(start + 1_220_000).toISOString() }, headers);
+}
+
+async function setUp(t, words = []) {
+    const folder = mkdtempSync(`${tmpdir()}/sluice-console-`);
+
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    return daemon(t, { policy: POLICY,
+                       words: ["--usage", `sqlite:${folder}/usage.db`, ...words] });
+}
+
+// The section is drawn: it has a heading and no card is empty.
+async function open(page, sluiced, section) {
+    await page.goto(`${sluiced.admin}/ui/#${section}`);
+    await page.locator("main h1").waitFor();
+    await page.waitForFunction(() =>
+        [...document.querySelectorAll("main .card > div")].every(
+            (place) => place.childElementCount > 0 || place.hasAttribute("aria-live")));
+}
+
+test("every section, light and dark, narrow and wide", async (t) => {
+    const sluiced = await setUp(t);
+    const context = await browser(t);
+
+    await traffic(sluiced);
+    await fetch(`${sluiced.admin}/v1/features/assistant`, {
+        method: "PUT", body: '{"enabled":false}',
+        headers: { "X-Sluice-By": "kim", "X-Sluice-Note": "the vendor is down" } });
+
+    for (const [width, colorScheme] of [[1440, "light"], [360, "dark"],
+                                        [1440, "dark"], [360, "light"]]) {
+        const page = await pageOf(context, sluiced.admin, { width, colorScheme });
+
+        for (const section of SECTIONS) {
+            await open(page, sluiced, section);
+            await fits(page);
+            if (width === 1440 || section === "overview")
+                await accessible(page);
+            await shot(page, `${section}-${width}-${colorScheme}`);
+        }
+        calm(page);
+        await page.close();
+    }
+});
+
+test("numbers, people and changes", async (t) => {
+    const sluiced = await setUp(t);
+    const context = await browser(t);
+
+    await traffic(sluiced);
+
+    const page = await pageOf(context, sluiced.admin);
+
+    await open(page, sluiced, "overview");
+    const tiles = await page.locator(".tile").allInnerTexts();
+    const { total } = await (await fetch(`${sluiced.admin}/v1/history`)).json();
+    const sum = (all) => (all ?? []).reduce((a, b) => a + b, 0);
+
+    assert.match(tiles[0], new RegExp(`${sum(total.allowed).toLocaleString("en-US")} allowed`));
+    assert.match(tiles[1], /above the 5 % line/);
+    assert.match(tiles[2], new RegExp(String(sum(total["402"]))));
+    await page.getByLabel("Endpoint", { exact: true }).selectOption("login");
+    await page.getByText("fine").first().waitFor();
+    await page.getByLabel("Endpoint", { exact: true }).selectOption("");
+    await page.setViewportSize({ width: 1100, height: 740 });
+    await shot(page, "doc-overview", false); // for docs/guide/console.md
+
+    await t.test("hostile names are text", async () => {
+        await open(page, sluiced, "who");
+        for (const name of HOSTILE)
+            await page.locator("bdi", { hasText: [...name].slice(0, 12).join("") })
+                .first().waitFor(); // a long one is cut
+        assert.equal(await page.title(), "Who · Sluice");
+        assert.equal(await page.locator("main script, main img").count(), 0);
+        await page.getByLabel(`Details of user ${HOSTILE[0]}`, { exact: true }).click();
+        await page.getByText("429 RATE_LIMITED").first().waitFor();
+        await accessible(page);
+        await shot(page, "why-1440-light", false);
+        await page.getByRole("button", { name: "Close" }).click();
+    });
+
+    await t.test("block, override, credit, reset", async () => {
+        await page.getByLabel("Details of user ann", { exact: true }).click();
+        await page.getByText("policy line 7", { exact: false }).first().waitFor();
+        await shot(page, "doc-why", false);
+        await page.getByRole("button", { name: "Override", exact: true }).click();
+        await page.getByLabel("Rate").fill("500/min");
+        await page.getByLabel("Until").fill("2027-01-31");
+        await page.getByLabel("Note").fill("trial");
+        await page.getByRole("button", { name: "Override the limit" }).click();
+        await page.getByText("search of ann is 500/min").waitFor();
+
+        await page.getByLabel("Details of user ann", { exact: true }).click();
+        await page.getByRole("button", { name: "Reset", exact: true }).click();
+        await page.getByRole("button", { name: "Reset the count" }).click();
+        await page.getByText("search of ann begins again").waitFor();
+
+        await page.getByLabel("Details of org acme", { exact: true }).click();
+        await page.getByRole("button", { name: "Usage", exact: true }).click();
+        await page.locator("dialog progress").first().waitFor();
+        await page.getByRole("button", { name: "Credit", exact: true }).click();
+        await page.getByLabel("Units").fill("1000");
+        await page.getByRole("button", { name: "Give credits" }).click();
+        await page.getByText("1000 units of ai-tokens").waitFor();
+
+        await page.getByLabel("Details of ip 192.0.2.7", { exact: true }).click();
+        await page.getByText("429 RATE_LIMITED").first().waitFor();
+        assert.equal(await page.getByRole("button", { name: "Block" }).count(), 0);
+        await page.getByRole("button", { name: "Close" }).click();
+        await page.getByLabel("Details of user ann", { exact: true }).click();
+        await page.getByRole("button", { name: "Block", exact: true }).click();
+        await page.locator("dialog form").getByRole("button", { name: "Block" }).click();
+        await page.getByText("ann is blocked").waitFor();
+        await page.getByRole("button", { name: "Unblock" }).click();
+        await page.getByText("None is blocked").waitFor();
+    });
+
+    await t.test("a kill switch, and the audit of all that", async () => {
+        await open(page, sluiced, "switches");
+        await page.getByRole("button", { name: "Switch off" }).click();
+        await page.getByLabel("Note").fill("the vendor is down");
+        await page.locator("dialog").getByRole("button", { name: "Switch off" }).click();
+        await page.getByText("Switched off: assistant").waitFor();
+        assert.equal((await check(sluiced, { path: "/api/ai/ask", org: "x" }))[0].status, 503);
+        for (const what of ["feature", "block", "credit", "reset", "create"])
+            await page.locator("td", { hasText: what }).first().waitFor();
+        await page.locator("td", { hasText: "the vendor is down" }).first().waitFor();
+    });
+
+    await t.test("a candidate is compared and not activated", async () => {
+        await open(page, sluiced, "policy");
+        await page.getByLabel("Candidate").fill(POLICY.replace("20/min", "40/min"));
+        await page.getByRole("button", { name: "Compare" }).click();
+        await page.getByText("search free 20/min -> 40/min; usage kept").waitFor();
+        await page.getByLabel("Candidate").fill("sluice: 1\nlimit: 2\n");
+        await page.getByRole("button", { name: "Compare" }).click();
+        await page.getByText("would be refused").waitFor();
+        assert.match(await (await fetch(`${sluiced.admin}/v1/policy`)).text(), /20\/min/);
+    });
+
+    await t.test("a price makes costs", async () => {
+        await open(page, sluiced, "costs");
+        await page.getByLabel("Price of a unit of ai-tokens").fill("0.01");
+        await page.keyboard.press("Tab");
+        await page.locator(".tile .value", { hasText: /^[1-9].*\.\d\d$/ }).waitFor();
+    });
+    calm(page);
+});
+
+test("sign in, read only, and a daemon that is killed", async (t) => {
+    const folder = mkdtempSync(`${tmpdir()}/sluice-console-`);
+
+    t.after(() => rmSync(folder, { recursive: true, force: true }));
+    writeFileSync(`${folder}/token`, "secret-one");
+    writeFileSync(`${folder}/read`, "secret-two");
+
+    const words = ["--admin-token-file", `${folder}/token`,
+                   "--admin-read-token-file", `${folder}/read`];
+    const sluiced = await setUp(t, words);
+    const context = await browser(t);
+    const page = await pageOf(context, sluiced.admin);
+    const cookies = async () => (await context.cookies()).filter(
+        ({ name }) => name === "sluice_session");
+
+    await page.goto(`${sluiced.admin}/ui/`);
+    await page.getByLabel("Admin token").fill("wrong");
+    page.allowAway = true; // the browser logs the 401
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("neither admin_token nor admin_read_token").waitFor();
+    await accessible(page);
+    await shot(page, "login-1440-light");
+
+    await t.test("the token is exchanged for a strict cookie", async () => {
+        await page.getByLabel("Admin token").fill("secret-one");
+        await page.getByLabel("Your name").fill("kim");
+        await page.getByRole("button", { name: "Sign in" }).click();
+        await page.getByRole("button", { name: "Sign out" }).waitFor();
+
+        const [cookie] = await cookies();
+
+        assert.equal(cookie.httpOnly, true);
+        assert.equal(cookie.sameSite, "Strict");
+        assert.ok(!cookie.value.includes("secret"));
+
+        // A change needs the CSRF value, also with the cookie.
+        const headers = { Cookie: `sluice_session=${cookie.value}` };
+        const change = (more) => fetch(`${sluiced.admin}/v1/features/assistant`, {
+            method: "PUT", body: '{"enabled":true}', headers: { ...headers, ...more } });
+
+        assert.equal((await fetch(`${sluiced.admin}/v1/features`, { headers })).status, 200);
+        assert.equal((await (await change({})).json()).code, "NO_CSRF");
+
+        const fresh = await fetch(`${sluiced.admin}/v1/session`, { headers });
+        const { csrf } = await fresh.json();
+        const renewed = fresh.headers.get("set-cookie").split(";")[0];
+
+        assert.equal((await change({ Cookie: renewed, "X-Sluice-CSRF": csrf })).status, 200);
+        assert.equal((await change({ Cookie: renewed, "X-Sluice-CSRF": csrf,
+                                     Origin: "http://evil.example" })).status, 403);
+        assert.equal((await fetch(`${sluiced.admin}/v1/features`, { headers: {
+            Cookie: renewed.replace(/.$/, (c) => c === "0" ? "1" : "0") } })).status, 401);
+    });
+
+    await t.test("the read-only token only reads", async () => {
+        await page.getByRole("button", { name: "Sign out" }).click();
+        await page.getByLabel("Admin token").fill("secret-two");
+        await page.getByRole("button", { name: "Sign in" }).click();
+        await page.getByText("read-only").waitFor();
+        await page.getByRole("link", { name: "Switches" }).click();
+        await page.locator("th", { hasText: "assistant" }).waitFor();
+        assert.equal(await page.getByRole("button", { name: /Switch/ }).count(), 0);
+
+        const bearer = { Authorization: "Bearer secret-two" };
+
+        assert.equal((await fetch(`${sluiced.admin}/v1/features`,
+                                  { headers: bearer })).status, 200);
+        assert.equal((await (await fetch(`${sluiced.admin}/v1/features/assistant`, {
+            method: "DELETE", headers: bearer })).json()).code, "READ_ONLY");
+    });
+
+    await t.test("it says that the daemon is away, and comes back", async () => {
+        await page.getByRole("link", { name: "Overview" }).click();
+        sluiced.child.kill("SIGKILL");
+        await once(sluiced.child, "exit");
+        await page.getByText("The daemon does not answer").waitFor();
+        await shot(page, "away-1440-light");
+        await setUp(t, [...words, "--listen-admin", new URL(sluiced.admin).host]);
+        await page.getByLabel("Admin token").waitFor(); // a restart ends sessions
+        assert.equal(await page.locator("#away").innerText(), "");
+    });
+    assert.deepEqual(page.complaints.filter((one) => /CSP|asked/.test(one)), []);
+});
+
+test("all files together are small", () => {
+    let size = 0;
+
+    for (const folder of ["console", "vendor"])
+        for (const name of readdirSync(`${root}web/${folder}`))
+            if (statSync(`${root}web/${folder}/${name}`).isFile())
+                size += gzipSync(readFileSync(`${root}web/${folder}/${name}`)).length;
+    assert.ok(size <= 150 * 1024, `${size} bytes`);
+});

@@ -1,0 +1,105 @@
+// Costs: units times a price, by organisation, limit and period.
+import { get } from "./api.js";
+import { card, el, key, number, table, tile } from "./dom.js";
+
+export const title = "Costs";
+
+// Prices are kept in this browser: { "ai-tokens": 0.000002 }
+const prices = {
+    all: () => JSON.parse(localStorage.getItem("prices") ?? "{}"),
+    set(limit, price) {
+        localStorage.setItem("prices", JSON.stringify({ ...prices.all(), [limit]: price }));
+    },
+};
+
+const money = (amount) => amount.toLocaleString("en-US", {
+    minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
+const day = (date) => date.toISOString().slice(0, 10);
+
+const lines = (text) => text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+
+const costOf = (rows, all) => rows.reduce((total, row) =>
+    total + row.used * (all[row.limit] ?? 0), 0);
+
+function priceTable(rows, redraw) {
+    const limits = new Map(rows.map((row) => [row.limit, row.unit]));
+    const all = prices.all();
+
+    return table(["Limit", "#Units", "Price of a unit"], [...limits].map(([limit, unit]) => [
+        el("span", {}, key(limit), unit && el("span", { class: "small soft" }, ` ${unit}`)),
+        number(rows.filter((row) => row.limit === limit)
+            .reduce((total, row) => total + row.used, 0)),
+        el("input", { type: "number", min: 0, step: "any", value: all[limit] ?? "",
+                      "aria-label": `Price of a unit of ${limit}`, onchange: (event) => {
+                          prices.set(limit, Number(event.target.value));
+                          redraw();
+                      } })]), "No quota was used this month.");
+}
+
+const costTable = (rows, all) => table(["Subject", "Limit", "#Units", "#Overage", "#Cost"],
+    rows.map((row) => [row, row.used * (all[row.limit] ?? 0)])
+        .sort(([, a], [, b]) => b - a).slice(0, 100)
+        .map(([row, cost]) => [
+            el("span", {}, `${row.scope} `, key(row.id)), row.limit,
+            `${number(row.used)} ${row.unit ?? ""}`, number(row.overage ?? 0), money(cost)]),
+    "No quota was used this month.");
+
+// The use of each day, of the subjects that cost the most.
+async function days(rows, all) {
+    const top = [...new Map(rows.map((row) => [`${row.scope}/${row.id}`, row])).values()]
+        .map((row) => [row, costOf(rows.filter((one) => one.id === row.id), all)])
+        .sort(([, a], [, b]) => b - a).slice(0, 10);
+    const found = new Map();
+
+    for (const [row] of top) {
+        const { meters } = await get(
+            `v1/usage/${encodeURIComponent(row.scope)}/${encodeURIComponent(row.id)}`);
+
+        for (const meter of meters)
+            for (const one of meter.days ?? [])
+                found.set(one.day, (found.get(one.day) ?? 0) +
+                    one.used * (all[meter.name] ?? 0));
+    }
+    return table(["Day", "#Cost"], [...found].sort().reverse()
+        .map(([name, cost]) => [name, money(cost)]), "No day has usage.");
+}
+
+export function open(main) {
+    const tiles = el("div", { class: "tiles" });
+    const places = { prices: el("div"), costs: el("div"), days: el("div") };
+    let rows = [];
+
+    main.append(el("h1", {}, "Costs"),
+        el("p", { class: "soft" }, "Units of this month times your price of a unit. " +
+           "Prices are kept in this browser."), tiles,
+        el("div", { class: "two wide" }, card("By subject", places.costs),
+           el("div", {}, card("Prices", places.prices), el("br"),
+              card("By day, of the ten largest", places.days))));
+
+    async function draw() {
+        const all = prices.all();
+
+        tiles.replaceChildren(
+            tile("This month", money(costOf(rows, all)), "units times price"),
+            tile("Subjects", number(new Set(rows.map((row) => row.id)).size), "with usage"));
+        places.costs.replaceChildren(costTable(rows, all));
+        places.prices.replaceChildren(priceTable(rows, draw));
+        places.days.replaceChildren(await days(rows, all));
+    }
+
+    async function update() {
+        const now = new Date();
+        const from = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1));
+        const to = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1));
+
+        try {
+            rows = lines(await get(`v1/usage/export?from=${day(from)}&to=${day(to)}`));
+            await draw();
+        } catch (failed) {
+            places.costs.replaceChildren(el("p", { class: "error" }, failed.message));
+        }
+    }
+    update();
+    return { stop() {} };
+}
