@@ -304,15 +304,38 @@ stage_package() {
     scripts/package ${SL_LONG:+--twice}
     lintian --fail-on error --suppress-tags bad-distribution-in-changes-file \
         dist/*.deb
+    load_nginx_module
     test/packages/install.sh dist build/chroot >build/logs/package.tap || {
         cat build/logs/package.tap
         return 1
     }
     cat build/logs/package.tap
     cases=$(grep -c '^ok ' build/logs/package.tap || true)
-    tally package $((cases + 2)) 0 "$(cd dist && echo *.deb | wc -w) packages, \
+    tally package $((cases + 3)) 0 "$(cd dist && echo *.deb | wc -w) packages, \
 lintian finds no errors, $(sed -n 's/^1..0 # SKIP/not installed:/p' \
         build/logs/package.tap)$cases cases of an installed system"
+}
+
+# The module of the package, loaded by the installed nginx, whose ABI it needs.
+load_nginx_module() {
+    local folder=$PWD/build/nginx-package
+
+    rm -rf "$folder"
+    dpkg-deb -x dist/libnginx-mod-http-sluice_*.deb "$folder"
+    dpkg-deb -f dist/libnginx-mod-http-sluice_*.deb Depends | grep nginx-abi-
+    cat >"$folder/nginx.conf" <<EOF
+load_module $folder/usr/lib/nginx/modules/ngx_http_sluice_module.so;
+error_log stderr;
+pid $folder/pid;
+events {}
+http {
+    access_log off;
+    sluice_policy $PWD/ops/sluice.yaml;
+    sluice_state $folder/state;
+    server { listen 127.0.0.1:1; location / { sluice on; return 200; } }
+}
+EOF
+    nginx -t -c "$folder/nginx.conf"
 }
 
 # ---- smoke test: the README's commands in a copy of the sources ----
