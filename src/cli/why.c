@@ -29,8 +29,7 @@ static const char *const reasons[] = {
     "feature",
     "The feature behind this route is switched off.",
     "anonymous",
-    "The route is for callers with an identity, and this request "
-    "had none.",
+    "The route needs an identity, and this request had none.",
     "missing",
     "The limit counts by a value that the request did not have.",
     "role",

@@ -1061,7 +1061,7 @@ bool sl_policy_refers(const struct sl_policy *policy, const char *kind,
 static struct sl_str key_of(struct sl_str path)
 {
     const char *line;
-    struct sl_str key = path;
+    struct sl_str key;
 
     do {
         line = path.len > 0 ? memrchr(path.at, '\n', path.len) : NULL;

@@ -453,6 +453,7 @@ static void fill_grown(const struct sl_region *r, const struct sl_region *old,
     const struct sl_region_head *from = sl_region_head(old);
     struct sl_region_head *head = sl_region_head(r);
 
+    assert(r->base && old->base);
     memcpy(r->base, old->base, from->buckets_at);
     head->size = r->size;
     head->buckets = from->buckets * factor;

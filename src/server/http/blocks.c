@@ -315,7 +315,7 @@ static bool begin_unblock(struct unblock *u)
         return sl_http_refuse(call, 400, "BAD_PATH",
                               "write /v1/blocks/SCOPE/ID, with %%2F for a "
                               "slash and %%25 for a %%");
-    text = rest = u->id;
+    rest = u->id;
     if (!sl_str_eq(u->scope, SL_STR("ip")))
         return true;
     text = sl_admin_cut(&rest, '/'); /* shown with the prefix of its network */
